@@ -1,0 +1,68 @@
+"""Errors meant to be read by the person who can mend them."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+class BayeslawError(ValueError):
+    """Something given to bayeslaw can't be used; the text says what, what was expected and what to do."""
+
+
+class CardError(BayeslawError):
+    """A law card can't be used."""
+
+
+class FitError(BayeslawError):
+    """A fit can't be made, read or used."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One thing wrong in a table.
+
+    Attributes
+    ----------
+    row : int or None
+        Data row, counted from 1 below the header; None for a fault of the whole column or table.
+    column : str
+    value : str
+        As it was given.
+    problem, mend : str
+        What is wrong and what probably puts it right (may be empty).
+    """
+
+    row: int | None
+    column: str
+    value: str
+    problem: str
+    mend: str = ""
+
+    def __str__(self) -> str:
+        where = f"column {self.column}" if self.row is None else f"row {self.row}, column {self.column}"
+        mend = f": {self.mend}" if self.mend else ""
+        return f"{self.problem}{mend} ({where})"
+
+
+class TableError(BayeslawError):
+    """A table of runs can't be used; `faults` lists every reason."""
+
+    SHOWN = 20
+
+    def __init__(self, faults: Iterable[Fault], table: str = "the table") -> None:
+        self.faults = list(faults)
+        count = len(self.faults)
+        lines = [f"{table} has {count} fault{'s' * (count != 1)} (rows are counted from 1 below the header):"]
+        lines += [f"  {fault}" for fault in self.faults[: self.SHOWN]]
+        if count > self.SHOWN:
+            lines.append(f"  … and {count - self.SHOWN} more; `bayeslaw check` lists them all")
+        super().__init__("\n".join(lines))
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return ' Did you mean X?' for the closest known name, or '' where none is close."""
+    by_lower = {k.lower(): k for k in known}
+    close = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.5)
+    return f" Did you mean {by_lower[close[0]]!r}?" if close else ""

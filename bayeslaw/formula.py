@@ -1,0 +1,219 @@
+"""Formulas as data: one text gives NumPy, PyTensor and LaTeX, and can't run code.
+
+A formula is parsed by Python's own parser, and every node of the result is checked against a short list: numbers, names,
+arithmetic, comparisons where asked for, and the functions in `FUNCTIONS`. Nothing is ever handed to `eval`.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from bayeslaw.errors import BayeslawError, nearest
+
+MAX_LENGTH = 2_000
+MAX_DEPTH = 60
+
+FUNCTIONS: dict[str, int] = {
+    "exp": 1, "expm1": 1, "log": 1, "log1p": 1, "sqrt": 1, "tanh": 1, "sigmoid": 1, "minimum": 2, "maximum": 2, "select": 3,
+}  # fmt: skip
+"""Functions a formula may call and the number of their arguments; select(c, a, b) is a where c > 1/2, else b."""
+
+NUMPY: dict[str, Callable[..., Any]] = {
+    "exp": np.exp, "expm1": np.expm1, "log": np.log, "log1p": np.log1p, "sqrt": np.sqrt, "tanh": np.tanh,
+    "sigmoid": lambda x: 0.5 * (1 + np.tanh(0.5 * x)), "minimum": np.minimum, "maximum": np.maximum,
+    "select": lambda c, a, b: np.where(np.asarray(c) > 0.5, a, b),
+}  # fmt: skip
+
+_BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: lambda a, b: a + b,
+    ast.Sub: lambda a, b: a - b,
+    ast.Mult: lambda a, b: a * b,
+    ast.Div: lambda a, b: a / b,
+    ast.Pow: lambda a, b: a**b,
+}
+
+
+class FormulaError(BayeslawError):
+    """A formula that can't be used."""
+
+
+@dataclass(frozen=True)
+class Expression:
+    """One checked arithmetic expression.
+
+    Parameters
+    ----------
+    text : str
+        Python arithmetic over names, numbers and `FUNCTIONS`.
+    tree : ast.expr
+        The checked syntax tree; use `Expression.parse`.
+    """
+
+    text: str
+    tree: ast.expr
+
+    @classmethod
+    def parse(cls, text: str) -> Expression:
+        """Parse and check a formula.
+
+        Raises
+        ------
+        FormulaError
+            If the text is not arithmetic over names, numbers and the listed functions.
+        """
+        if not isinstance(text, str) or not text.strip():
+            raise FormulaError(f"A formula is a non-empty text, not {text!r}.")
+        if len(text) > MAX_LENGTH:
+            raise FormulaError(f"A formula of {len(text)} characters is longer than the {MAX_LENGTH} allowed.")
+        try:
+            tree = ast.parse(text.strip(), mode="eval").body
+            _check(tree, text, 0)
+        except (SyntaxError, RecursionError, MemoryError) as error:
+            raise FormulaError(f"{text!r} is not a formula: {getattr(error, 'msg', 'it is nested too deeply')}.") from None
+        return cls(text.strip(), tree)
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """Names of the parameters, covariates and let-expressions it uses."""
+        called = {id(n.func) for n in ast.walk(self.tree) if isinstance(n, ast.Call)}
+        return frozenset(n.id for n in ast.walk(self.tree) if isinstance(n, ast.Name) and id(n) not in called)
+
+    @cached_property
+    def terms(self) -> tuple[tuple[int, Expression], ...]:
+        """Additive terms with their signs: (+1, a), (-1, b) for a - b."""
+        return tuple((sign, Expression(ast.unparse(node), node)) for sign, node in _terms(self.tree, 1))
+
+    def evaluate(self, values: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]] = NUMPY) -> Any:
+        """Value of the expression, for anything that knows arithmetic (floats, arrays, PyTensor variables)."""
+        return _evaluate(self.tree, values, functions)
+
+    def latex(self, symbols: Mapping[str, str] | None = None) -> str:
+        """LaTeX, with `symbols` for names whose symbol `default_symbol` would get wrong."""
+        return _latex(self.tree, symbols or {})[0]
+
+
+def _check(node: ast.AST, text: str, depth: int) -> None:
+    if depth > MAX_DEPTH:
+        raise FormulaError(f"{text!r} is nested more than {MAX_DEPTH} deep.")
+    if isinstance(node, ast.Call):
+        name = node.func.id if isinstance(node.func, ast.Name) else ast.unparse(node.func)
+        if not isinstance(node.func, ast.Name) or name not in FUNCTIONS:
+            hint = nearest(name, FUNCTIONS)
+            raise FormulaError(f"{name!r} can't be called in a formula; the functions are {', '.join(FUNCTIONS)}.{hint}")
+        if node.keywords or len(node.args) != FUNCTIONS[name]:
+            raise FormulaError(f"{name} takes {FUNCTIONS[name]} argument(s): {ast.unparse(node)!r} does not give that.")
+        children: list[ast.AST] = list(node.args)
+    elif isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
+        children = [node.left, node.right]
+    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.UAdd)):
+        children = [node.operand]
+    elif isinstance(node, ast.Name):
+        if node.id.startswith("_"):
+            raise FormulaError(f"{node.id!r} in {text!r}: a name can't begin with an underscore.")
+        children = []
+    elif isinstance(node, ast.Constant) and type(node.value) in (int, float) and np.isfinite(float(node.value)):
+        children = []
+    else:
+        raise FormulaError(
+            f"{ast.unparse(node)!r} is not allowed in a formula; use names, numbers, + - * / ** and {', '.join(FUNCTIONS)}."
+        )
+    for child in children:
+        _check(child, text, depth + 1)
+
+
+def _terms(node: ast.expr, sign: int) -> list[tuple[int, ast.expr]]:
+    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub)):
+        right = sign if isinstance(node.op, ast.Add) else -sign
+        return _terms(node.left, sign) + _terms(node.right, right)
+    if isinstance(node, ast.UnaryOp):
+        return _terms(node.operand, -sign if isinstance(node.op, ast.USub) else sign)
+    return [(sign, node)]
+
+
+def _evaluate(node: ast.AST, values: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]]) -> Any:
+    match node:
+        case ast.Constant(value=value):
+            return float(value)  # type: ignore[arg-type]
+        case ast.Name(id=name):
+            return values[name]
+        case ast.BinOp(left=left, op=op, right=right):
+            return _BINARY[type(op)](_evaluate(left, values, functions), _evaluate(right, values, functions))
+        case ast.UnaryOp(op=op, operand=operand):
+            value = _evaluate(operand, values, functions)
+            return -value if isinstance(op, ast.USub) else value
+        case ast.Call(func=ast.Name(id=name), args=args):
+            return functions[name](*(_evaluate(a, values, functions) for a in args))
+    raise FormulaError(f"{ast.dump(node)} was not checked.")
+
+
+# --- LaTeX ----------------------------------------------------------------------------------------------------------
+
+_GREEK = (
+    "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau upsilon phi chi psi omega"
+).split()
+_OTHER = {"lam": r"\lambda", "eps": r"\varepsilon", "ptpp": r"\mathrm{PTPP}", "atpp": r"\mathrm{ATPP}"}
+_SUM, _PRODUCT, _POWER, _ATOM = range(4)
+
+
+def default_symbol(name: str) -> str:
+    """LaTeX symbol of a name: greek letters by name, the part after an underscore as a subscript."""
+    head, _, tail = name.partition("_")
+    head = _OTHER.get(head, "\\" + head if head in _GREEK else head if len(head) == 1 else rf"\mathrm{{{head}}}")
+    if not tail:
+        return head
+    return f"{head}_{{{tail if len(tail) == 1 else rf'\mathrm{{{tail.replace('_', ' ')}}}'}}}"
+
+
+def _number(value: float) -> str:
+    text = f"{value:g}"
+    found = re.fullmatch(r"(-?[\d.]+)e([+-])0*(\d+)", text)
+    if not found:
+        return text
+    mantissa, sign, exponent = found.groups()
+    power = f"10^{{{'-' * (sign == '-')}{exponent}}}"
+    return power if mantissa == "1" else rf"{mantissa} \cdot {power}"
+
+
+def _latex(node: ast.AST, symbols: Mapping[str, str]) -> tuple[str, int]:
+    """LaTeX of a node and how tightly it binds."""
+
+    def wrapped(child: ast.AST, least: int) -> str:
+        text, binding = _latex(child, symbols)
+        return text if binding >= least else rf"\left({text}\right)"
+
+    match node:
+        case ast.Constant(value=value):
+            return _number(float(value)), _ATOM  # type: ignore[arg-type]
+        case ast.Name(id=name):
+            return symbols.get(name, default_symbol(name)), _ATOM
+        case ast.UnaryOp(op=op, operand=operand):
+            return ("-" if isinstance(op, ast.USub) else "") + wrapped(operand, _PRODUCT), _SUM
+        case ast.Call(func=ast.Name(id="exp"), args=[arg]):
+            return f"e^{{{wrapped(arg, _SUM)}}}", _POWER
+        case ast.Call(func=ast.Name(id="sqrt"), args=[arg]):
+            return rf"\sqrt{{{wrapped(arg, _SUM)}}}", _ATOM
+        case ast.Call(func=ast.Name(id="select"), args=[condition, one, other]):
+            rows = rf"{wrapped(one, _SUM)} & {wrapped(condition, _SUM)} = 1 \\ {wrapped(other, _SUM)} & \text{{otherwise}}"
+            return rf"\begin{{cases}} {rows} \end{{cases}}", _PRODUCT
+        case ast.Call(func=ast.Name(id=name), args=args):
+            known = {"minimum": r"\min", "maximum": r"\max", "log": r"\log", "tanh": r"\tanh", "sigmoid": r"\sigma"}
+            head = known.get(name, rf"\mathrm{{{name}}}")
+            return rf"{head}\left({', '.join(wrapped(a, _SUM) for a in args)}\right)", _ATOM
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            return f"{wrapped(left, _SUM)} + {wrapped(right, _SUM)}", _SUM
+        case ast.BinOp(left=left, op=ast.Sub(), right=right):
+            return f"{wrapped(left, _SUM)} - {wrapped(right, _PRODUCT)}", _SUM
+        case ast.BinOp(left=left, op=ast.Mult(), right=right):
+            return rf"{wrapped(left, _PRODUCT)} \, {wrapped(right, _PRODUCT)}", _PRODUCT
+        case ast.BinOp(left=left, op=ast.Div(), right=right):
+            return rf"\frac{{{wrapped(left, _SUM)}}}{{{wrapped(right, _SUM)}}}", _POWER
+        case ast.BinOp(left=left, op=ast.Pow(), right=right):
+            return f"{wrapped(left, _ATOM)}^{{{wrapped(right, _SUM)}}}", _POWER
+    raise FormulaError(f"{ast.dump(node)} was not checked.")
