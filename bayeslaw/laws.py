@@ -163,6 +163,29 @@ class Law:
         return law
 
     @cached_property
+    def amplitudes(self) -> dict[str, Expression]:
+        """Parameters that an additive term is proportional to, with that term: A -> A/N**alpha. A bare E is not among them."""
+        rng, found = np.random.default_rng(0), dict[str, Expression]()
+        values: dict[str, Any] = {k: np.exp(rng.uniform(-1, 0, 4)) for k in self.parameters}
+        values |= {k: c.support[0] + np.exp(rng.uniform(-2, 0, 4)) for k, c in self.covariates.items()}
+        for _, term in self.loss.terms:
+            for name in sorted(self.parameters, key=lambda n: self.parameters[n].prior.on is None):
+                if name in term.names and term.text != name and name not in found and self._proportional(term, name, values):
+                    found[name] = term
+                    break
+        return found
+
+    def _proportional(self, term: Expression, name: str, values: Mapping[str, Any]) -> bool:
+        with np.errstate(all="ignore"):
+            one, three = (term.evaluate(self.with_let({**values, name: np.full(4, v)})) for v in (1.0, 3.0))
+        return bool(np.all(np.isfinite(one)) and np.all(one != 0) and np.allclose(three, 3 * one, rtol=1e-9))
+
+    @cached_property
+    def floor(self) -> str | None:
+        """The parameter that is an additive term by itself (E), if there is one."""
+        return next((t.text for sign, t in self.loss.terms if sign > 0 and t.text in self.parameters), None)
+
+    @cached_property
     def symbols(self) -> dict[str, str]:
         """LaTeX symbol of every name."""
         names = [*self.covariates, *self.let]

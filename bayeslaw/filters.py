@@ -1,0 +1,89 @@
+"""Row filters such as ``ptpp <= 31 and domain == 'target'``: parsed and checked, never evaluated as code."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from bayeslaw.errors import BayeslawError, nearest
+
+_COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
+    ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}  # fmt: skip
+_HELP = "write column names, numbers, 'texts', == != < <= > >= in, and or not, for example: ptpp <= 31 and domain == 'target'"
+
+
+def where(frame: pd.DataFrame, text: str) -> pd.DataFrame:
+    """Rows of a table for which a condition holds.
+
+    Raises
+    ------
+    BayeslawError
+        If the condition is not one, names no column of the table, or holds for no row.
+    """
+    try:
+        tree = ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, RecursionError, MemoryError, ValueError):
+        raise BayeslawError(f"{text!r} is not a condition; {_HELP}.") from None
+    mask = _mask(tree, frame, text)
+    if not mask.any():
+        raise BayeslawError(f"No row meets {text!r}; the table has {len(frame)} rows. {_columns(tree, frame)}".strip())
+    return frame[mask]
+
+
+def _mask(node: ast.AST, frame: pd.DataFrame, text: str) -> NDArray[np.bool_]:
+    match node:
+        case ast.BoolOp(op=op, values=parts):
+            masks = [_mask(part, frame, text) for part in parts]
+            combined: NDArray[np.bool_] = (np.logical_and if isinstance(op, ast.And) else np.logical_or).reduce(masks)
+            return combined
+        case ast.UnaryOp(op=ast.Not(), operand=part):
+            return ~_mask(part, frame, text)
+        case ast.Compare(left=left, ops=ops, comparators=rights):
+            masks, values = [], [_value(v, frame, text) for v in (left, *rights)]
+            for one, op, other in zip(values, ops, values[1:], strict=False):
+                masks.append(_compare(one, op, other, text, len(frame)))
+            return np.logical_and.reduce(masks)
+    raise BayeslawError(f"{ast.unparse(node)!r} in {text!r} is not a comparison; {_HELP}.")
+
+
+def _compare(one: Any, op: ast.cmpop, other: Any, text: str, rows: int) -> NDArray[np.bool_]:
+    try:
+        if isinstance(op, (ast.In, ast.NotIn)):
+            found = pd.Series(one).isin(other if isinstance(other, list) else [other]).to_numpy()
+            return found if isinstance(op, ast.In) else ~found
+        return np.broadcast_to(np.asarray(_COMPARE[type(op)](one, other), dtype=bool), rows)
+    except (TypeError, KeyError):
+        raise BayeslawError(f"{text!r} compares things that can't be compared; {_HELP}.") from None
+
+
+def _value(node: ast.AST, frame: pd.DataFrame, text: str) -> Any:
+    match node:
+        case ast.Constant(value=value) if isinstance(value, (int, float, str)):
+            return value
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=value)) if isinstance(value, (int, float)):
+            return -value
+        case ast.List(elts=parts) | ast.Tuple(elts=parts):
+            return [_value(part, frame, text) for part in parts]
+        case ast.Name(id=name):
+            if name not in frame:
+                raise BayeslawError(f"No column {name!r} for {text!r}; there are {', '.join(frame)}.{nearest(name, frame)}")
+            return frame[name]
+    raise BayeslawError(f"{ast.unparse(node)!r} is not allowed in {text!r}; {_HELP}.")
+
+
+def _columns(tree: ast.AST, frame: pd.DataFrame) -> str:
+    """What the named columns hold, for someone whose condition held for no row."""
+    parts = []
+    for name in dict.fromkeys(n.id for n in ast.walk(tree) if isinstance(n, ast.Name)):
+        values = frame[name].dropna().unique()
+        shown = ", ".join(str(v) for v in values[:6]) + (", …" if len(values) > 6 else "")
+        parts.append(f"{name} is one of {shown}.")
+    return " ".join(parts)

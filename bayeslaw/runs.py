@@ -1,0 +1,246 @@
+"""Tables of logged losses: read once, named and scaled on the way in, and checked whole."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from bayeslaw.errors import BayeslawError, Fault, TableError, nearest
+from bayeslaw.filters import where
+from bayeslaw.laws import Covariate, Law
+
+# Other names under which the columns are logged, lower case, and what brings them to our units.
+ALIASES: dict[str, dict[str, float]] = {
+    "loss": {"val_loss": 1, "valid_loss": 1, "validation_loss": 1, "eval_loss": 1, "eval/loss": 1, "val/loss": 1, "test_loss": 1},
+    "N": {
+        "n": 1, "params": 1, "n_params": 1, "num_params": 1, "parameters": 1, "num_parameters": 1, "model_size": 1,
+        "params_m": 1e6, "n_millions": 1e6, "params_b": 1e9, "n_billions": 1e9,
+    },
+    "D": {
+        "d": 1, "tokens": 1, "n_tokens": 1, "num_tokens": 1, "train_tokens": 1, "adaptation_tokens": 1,
+        "tokens_m": 1e6, "tokens_b": 1e9, "d_billions": 1e9,
+    },
+    "r": {"replay": 1, "replay_share": 1, "replay_ratio": 1, "replay_pct": 0.01, "replay_percent": 0.01},
+    "ptpp": {"pretrain_tpp": 1, "pretraining_tokens_per_parameter": 1},
+    "atpp": {"adaptation_tokens_per_parameter": 1},
+    "run": {"run_id": 1, "run_name": 1},
+    "domain": {"val_set": 1, "val_domain": 1, "eval_domain": 1},
+}  # fmt: skip
+LOSS_SUPPORT = (0.0, 15.0)
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Logged losses, one row each, under the names and units of bayeslaw.
+
+    Attributes
+    ----------
+    frame : DataFrame
+        Column `loss` (nats/token) and covariates such as N, D (tokens), r (share), ptpp; optionally `run`, `domain`,
+        `loss_se`, `flops`, `step` and anything else. The index is the row's number in the file, from 1 below the header.
+    name : str
+        Where it came from.
+    conversions : tuple of str
+        What was renamed or scaled on the way in.
+    """
+
+    frame: pd.DataFrame
+    name: str = "runs"
+    conversions: tuple[str, ...] = ()
+
+    def where(self, condition: str | None) -> Runs:
+        """The rows that meet a condition such as ``ptpp <= 31 and domain == 'target'``."""
+        return self if not condition else replace(self, frame=where(self.frame, condition))
+
+    def __len__(self) -> int:
+        return len(self.frame)
+
+
+def read_runs(source: str | Path | pd.DataFrame, condition: str | None = None) -> Runs:
+    """Read a table of logged losses.
+
+    Parameters
+    ----------
+    source : path or DataFrame
+        A file ending in .csv, .tsv, .parquet, .jsonl or .json (JSON lines), or a table in memory.
+    condition : str, optional
+        Keep only rows that meet it, as in `Runs.where`.
+
+    Raises
+    ------
+    TableError, BayeslawError
+        If the file can't be read, two columns mean the same, or a cell of a numeric column holds no number.
+    """
+    if isinstance(source, pd.DataFrame):
+        frame, name = source.copy(), "the table"
+    else:
+        frame, name = _read(Path(source)), Path(source).name
+    frame.index = pd.RangeIndex(1, len(frame) + 1, name="row")
+    if not len(frame):
+        raise BayeslawError(f"{name} has no rows.")
+    frame, conversions = _named(frame, name)
+    runs = Runs(_numeric(frame, name), name, tuple(conversions))
+    if "D" not in runs.frame and {"atpp", "N"} <= set(runs.frame):
+        frame = runs.frame.assign(D=runs.frame["atpp"] * runs.frame["N"])
+        runs = Runs(frame, name, (*runs.conversions, "D = atpp x N"))
+    return runs.where(condition)
+
+
+def _read(path: Path) -> pd.DataFrame:
+    readers = {".csv": ",", ".tsv": "\t", ".parquet": None, ".jsonl": None, ".json": None}
+    if path.suffix.lower() not in readers:
+        raise BayeslawError(f"{path.name}: a table of runs ends in {', '.join(readers)}; {path.suffix or 'no ending'} is not one.")
+    if not path.is_file():
+        raise BayeslawError(f"There is no file {path}.")
+    try:
+        match path.suffix.lower():
+            case ".parquet":
+                return pd.read_parquet(path)
+            case ".jsonl" | ".json":
+                return pd.read_json(path, lines=True, convert_dates=False)
+            case suffix:
+                return pd.read_csv(path, sep=readers[suffix], dtype=object, keep_default_na=False, na_values=[""], skipinitialspace=True)
+    except (ValueError, OSError, pd.errors.ParserError, UnicodeDecodeError, ImportError) as error:
+        raise BayeslawError(f"{path.name} can't be read as a {path.suffix} table: {str(error).strip()}.") from None
+
+
+def _named(frame: pd.DataFrame, name: str) -> tuple[pd.DataFrame, list[str]]:
+    """Give columns our names and remember their scale; two columns of one meaning are refused."""
+    meanings: dict[str, tuple[str, float]] = {}
+    for ours, aliases in ALIASES.items():
+        meanings |= {alias: (ours, factor) for alias, factor in aliases.items()} | {ours.lower(): (ours, 1.0)}
+    targets: dict[str, str] = {}
+    renamed, conversions = {}, []
+    for column in map(str, frame.columns):
+        key = re.sub(r"\s+", "_", column.strip().lower())
+        ours, factor = meanings.get(key, (column.strip(), 1.0))
+        if ours.lower() in meanings and column.strip() in ALIASES:
+            ours, factor = column.strip(), 1.0
+        if ours in targets:
+            raise TableError([Fault(None, column, "", f"columns {targets[ours]!r} and {column!r} both mean {ours}", "keep one")], name)
+        targets[ours], renamed[column] = column, ours
+        if ours != column or factor != 1:
+            conversions.append(f"{ours} = {column}" + (f" x {factor:g}" if factor != 1 else ""))
+        if factor != 1:
+            numbers = pd.to_numeric(frame[column], errors="coerce")
+            frame[column] = numbers.mul(factor).where(numbers.notna(), frame[column])
+    return frame.set_axis([renamed[str(c)] for c in frame.columns], axis=1), conversions
+
+
+_TEXT = {"run", "domain", "checkpoint"}
+
+
+def _numeric(frame: pd.DataFrame, name: str) -> pd.DataFrame:
+    """Turn columns of numbers into numbers; a stray text in a known numeric column is a fault, elsewhere it stays text."""
+    faults, known = [], set(ALIASES) - _TEXT
+    for column in frame:
+        if column in _TEXT:
+            frame[column] = frame[column].astype(str).where(frame[column].notna(), None)
+            continue
+        numbers = pd.to_numeric(frame[column], errors="coerce").astype(float)
+        bad = numbers.isna() & frame[column].notna() & ~frame[column].astype(str).str.strip().str.lower().isin(["nan", "na", "null", "none"])
+        if not bad.any():
+            frame[column] = numbers
+        elif column in known or bad.mean() < 0.5:
+            for row in frame.index[bad]:
+                value = str(frame.at[row, column])
+                faults.append(Fault(int(row), str(column), value, f"{column} {value!r} is not a number", "remove the row or mend the cell"))
+    if faults:
+        raise TableError(faults, name)
+    return frame
+
+
+def check(runs: Runs, law: Law, *, to_fit: bool = True) -> list[Fault]:
+    """List every fault of a table for a law: missing columns, impossible values, what the law can't be fitted to.
+
+    Parameters
+    ----------
+    to_fit : bool
+        Also require a loss and enough different values of each covariate; False for a table of settings to forecast.
+
+    Returns
+    -------
+    list of Fault
+        Empty where the table is sound.
+    """
+    frame = runs.frame
+    columns = [*(["loss"] if to_fit else []), *law.covariates]
+    faults = [
+        Fault(None, c, "", f"column {c} is missing", f"{law.name} needs {', '.join(columns)}; there are {', '.join(frame)}.{nearest(c, frame)}")
+        for c in columns
+        if c not in frame
+    ]
+    base = base_rows(frame, law)
+    if to_fit and "loss" in frame:
+        faults += _check_loss(frame)
+    for name, covariate in law.covariates.items():
+        if name in frame:
+            faults += _check_covariate(frame[~base], covariate)
+            values = frame.loc[~base, name].dropna().unique()
+            if to_fit and len(values) < covariate.at_least:
+                shown = ", ".join(f"{v:g}" for v in values)
+                problem = f"{name} has {len(values)} value(s) ({shown}) and {law.name} needs at least {covariate.at_least} different ones"
+                faults.append(Fault(None, name, shown, problem, "log runs at another, or fit a law without it"))
+    if to_fit and "loss" in frame and not faults and bool(base.all()):
+        faults.append(Fault(None, "D", "0", "every row is a base checkpoint (D = 0)", "add rows logged during adaptation"))
+    return sorted(faults, key=lambda f: (f.row is not None, f.row or 0))
+
+
+def base_rows(frame: pd.DataFrame, law: Law) -> pd.Series:
+    """Which rows are base checkpoints (D = 0) that the law, infinite there, can't describe."""
+    if "D" in frame and "D" in law.covariates and law.covariates["D"].support[0] > 0:
+        return frame["D"] == 0
+    return pd.Series(False, index=frame.index)
+
+
+def _rows(frame: pd.DataFrame, column: str, bad: pd.Series, problem: str, mend: str) -> Iterable[Fault]:
+    for row in frame.index[bad]:
+        value = f"{frame.at[row, column]:g}"
+        yield Fault(int(row), column, value, problem.format(value=value), mend)
+
+
+def _check_loss(frame: pd.DataFrame) -> list[Fault]:
+    loss = frame["loss"]
+    faults = [*_rows(frame, "loss", loss.isna(), "loss is missing or not a number", "remove the row")]
+    faults += _rows(frame, "loss", np.isinf(loss), "loss {value} is infinite: the run diverged", "remove the row")
+    faults += _rows(frame, "loss", loss <= 0, "loss {value} is not positive", "losses are in nats/token")
+    high = (loss > LOSS_SUPPORT[1]) & np.isfinite(loss)
+    return faults + list(_rows(frame, "loss", high, "loss {value} is above 15 nats/token: is it a perplexity?", "take its logarithm"))
+
+
+def _check_covariate(frame: pd.DataFrame, covariate: Covariate) -> list[Fault]:
+    name, values = covariate.name, frame[covariate.name]
+    low, high = covariate.support
+    faults = list(_rows(frame, name, values.isna(), f"{name} is missing", "fill it in or remove the row"))
+    outside = f"{name} {{value}} is outside [{low:g}, {high:g}]"
+    guesses = {"N": (": is it in billions?", "give the number of parameters"), "r": (": is it a percentage?", "divide by 100")}
+    question, mend = guesses.get(name, ("", f"unit: {covariate.unit}"))
+    if name == "D":
+        question, mend = ": is it in billions?", "give the number of tokens"
+    below, above = values < low, values > high
+    if name == "r":
+        faults += _rows(frame, name, above, outside + question, mend)
+        return faults + list(_rows(frame, name, below, outside, "a share lies between 0 and 1"))
+    positive = below & (values > 0)
+    faults += _rows(frame, name, positive, outside + question, mend)
+    faults += _rows(frame, name, below & (values <= 0), outside, f"{name} must be positive" if low > 0 else mend)
+    return faults + list(_rows(frame, name, above, outside, mend))
+
+
+def data_sha256(frame: pd.DataFrame, columns: Sequence[str]) -> str:
+    """Digest of the named columns' values and order."""
+    digest = hashlib.sha256()
+    for column in columns:
+        digest.update(column.encode())
+        values = frame[column]
+        if values.dtype.kind in "fiu":
+            digest.update(np.ascontiguousarray(values.to_numpy(dtype=np.float64)).tobytes())
+        else:
+            digest.update("\x00".join(map(str, values)).encode())
+    return digest.hexdigest()

@@ -1,0 +1,325 @@
+"""From independent standard normals to the coordinates of a density: by its curvature, along its ridge if it is bent.
+
+The plain map is affine: mode plus a square root of the inverse curvature. A weakly informed part of a law, such as the
+gate of a PTPP law, leaves a ridge that bends by more than its width. Then one coordinate is taken as the spine: for each of
+its values the mode and curvature of all others are found, and the map follows them,
+
+    x_spine = s(z_0),    x_others = c(z_0) + L(z_0) z_rest,
+
+with cubic splines for c, the lower triangular L and the increasing s, chosen so that z_0 is nearly standard normal (by
+Laplace's approximation of the spine's marginal density). The Jacobian is s' det L. Any such map leaves the posterior as it
+is; a good one only makes it quick to sample. Which coordinate serves as spine, if any, is judged by the evidence bound, the
+mean log ratio of the density to the map's normal.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+from scipy.interpolate import CubicSpline, PchipInterpolator
+from scipy.optimize import minimize
+from scipy.stats import norm
+
+from bayeslaw.density import Density, evaluate
+from bayeslaw.errors import FitError
+
+LogDensity = Callable[[NDArray[np.float64]], tuple[float, NDArray[np.float64]]]
+GOOD = 1.0  # range of the log ratio (see Whitening.spread) below which no spine is looked for
+DROP = 9.0  # log density below the best at which the ridge ends
+STEP = 0.3  # first step along the spine, in its standard deviations at the mode
+MOST = 60  # steps to each side
+TURN = 0.5  # how far, in their own standard deviations, the others may leave the straight line in one step
+
+
+@dataclass(frozen=True)
+class Whitening:
+    """The map from z to the coordinates x.
+
+    Attributes
+    ----------
+    centre : array (k,)
+    scale : array (k, k)
+        Of the affine map; not used where there is a spine.
+    order : int array (k,)
+        With a spine: which coordinate each element of z (after the spine's) belongs to, the spine first; empty without.
+    knots : array (m,)
+        Values of z_0 between which the splines run.
+    pieces : array (4, m - 1, p)
+        Cubic coefficients, highest power first, of s, c, log diagonal of L and the rest of L, in that order.
+    bound, spread : float
+        Mean (a lower bound of the log evidence) and 5% to 95% range of the log ratio of the density to the standard
+        normal, over draws from the latter; a perfect map has the largest mean and no range.
+    """
+
+    centre: NDArray[np.float64]
+    scale: NDArray[np.float64]
+    order: NDArray[np.int64]
+    knots: NDArray[np.float64]
+    pieces: NDArray[np.float64]
+    bound: float = math.nan
+    spread: float = math.nan
+
+    @property
+    def spine(self) -> int | None:
+        return int(self.order[0]) if self.order.size else None
+
+    def x(self, z: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Coordinates of draws z, arrays (S, k)."""
+        out = np.empty_like(z)
+        for i, row in enumerate(z):
+            _apply(self.centre, self.scale, self.order, self.knots, self.pieces, row, out[i])
+        return out
+
+    def function(self, density: Density) -> LogDensity:
+        """The density of z and its gradient, with memory of its own (one per thread)."""
+        state = density.state()
+
+        def logp(z: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+            gradient = np.empty(z.size)
+            return _whitened(state, self.centre, self.scale, self.order, self.knots, self.pieces, z, gradient), gradient
+
+        return logp
+
+
+def find_mode(logp: LogDensity, start: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Mode of a log density by L-BFGS from a start."""
+
+    def down(x: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        value, gradient = logp(x)
+        good = math.isfinite(value) and bool(np.all(np.isfinite(gradient)))
+        return (-value, -gradient) if good else (1e12, np.zeros_like(x))
+
+    result = minimize(down, start, jac=True, method="L-BFGS-B", options={"maxiter": 5_000, "maxfun": 20_000, "maxcor": 30, "ftol": 1e-13})
+    if not math.isfinite(result.fun) or result.fun >= 1e12:
+        raise FitError("The log density is not finite where the fit begins; are the losses and the covariates on the law's scale?")
+    return np.asarray(result.x)
+
+
+def curvature(logp: LogDensity, x: NDArray[np.float64], step: float = 1e-4) -> NDArray[np.float64]:
+    """Negative Hessian of a log density by central differences of its gradient."""
+    hessian = np.empty((x.size, x.size))
+    for i in range(x.size):
+        move = np.zeros(x.size)
+        move[i] = step
+        hessian[i] = (logp(x - move)[1] - logp(x + move)[1]) / (2 * step)
+    return 0.5 * (hessian + hessian.T)
+
+
+def root_of_inverse(hessian: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Lower Cholesky factor of the inverse of a curvature whose flat or negative directions are taken as wide ones."""
+    values, vectors = np.linalg.eigh(hessian)
+    root = vectors / np.sqrt(np.maximum(np.abs(values), 0.1))
+    factor = np.linalg.qr(root.T, mode="r").T
+    return np.asarray(factor * np.sign(np.diag(factor)))
+
+
+def whiten(density: Density, candidates: list[int]) -> Whitening:
+    """Mode, curvature and, where it helps, a spine among the candidate coordinates."""
+    logp = density.function()
+    mode = find_mode(logp, density.start())
+    hessian = curvature(logp, mode)
+    none = np.empty(0)
+    plain = Whitening(mode, root_of_inverse(hessian), none.astype(np.int64), none, np.empty((4, 0, 0)))
+    best = _rated(plain, density)
+    if best.spread > GOOD:
+        for spine in candidates:
+            bent = _along(logp, mode, hessian, spine)
+            if bent is not None:
+                rated = _rated(bent, density)
+                best = rated if rated.bound > best.bound else best
+    return best
+
+
+def _rated(whitening: Whitening, density: Density) -> Whitening:
+    """The same map with its evidence bound, the mean of log density over normal density for 400 fixed draws."""
+    logp = whitening.function(density)
+    draws = np.random.default_rng(0).standard_normal((400, density.size))
+    gaps = np.array([logp(z)[0] + 0.5 * float(z @ z) for z in draws])
+    gaps = np.where(np.isfinite(gaps), gaps, -1e6)
+    # The affine map's Jacobian is a constant that `function` leaves out.
+    jacobian = 0.0 if whitening.order.size else float(np.log(np.abs(np.diag(whitening.scale))).sum())
+    return replace(whitening, bound=float(np.mean(gaps)) + jacobian, spread=float(np.subtract(*np.quantile(gaps, [0.95, 0.05]))))
+
+
+def _along(logp: LogDensity, mode: NDArray[np.float64], hessian: NDArray[np.float64], spine: int) -> Whitening | None:
+    """The map along one coordinate, or None where its ridge can't be followed."""
+    rest = np.delete(np.arange(mode.size), spine)
+    spread = float(np.linalg.norm(root_of_inverse(hessian)[spine]))
+    middle = _Section(mode, hessian, logp(mode)[0], rest, spine)
+    sides = [_walk(logp, middle, sign * STEP * spread, rest, spine) for sign in (-1.0, 1.0)]
+    sections = [*reversed(sides[0]), middle, *sides[1]]
+    if min(len(side) for side in sides) < 2:
+        return None
+    t = _normal_scores(np.array([s.at for s in sections]), np.array([s.level for s in sections]))
+    if t is None:
+        return None
+    below = np.tril_indices(rest.size, -1)
+    table = np.array([np.concatenate([[s.at], s.others, np.log(np.diag(s.root)), s.root[below]]) for s in sections])
+    pieces = CubicSpline(t, table, bc_type="natural").c
+    pieces[:, :, 0] = PchipInterpolator(t, table[:, 0]).c
+    order = np.concatenate([[spine], rest]).astype(np.int64)
+    return Whitening(mode, root_of_inverse(hessian), order, t, np.ascontiguousarray(pieces))
+
+
+def _walk(logp: LogDensity, start: _Section, step: float, rest: NDArray[np.int64], spine: int) -> list[_Section]:
+    """Sections along the spine from a start until the density has fallen by DROP; steps shrink where the ridge bends."""
+    sections, top = [start], start.level
+    smallest = abs(step) / 1_000
+    for _ in range(3 * MOST):
+        here = sections[-1]
+        ahead = _next(logp, here, here.at + step, rest, spine)
+        if ahead is None or _turn(sections, ahead) > 1:
+            step *= 0.5
+            if abs(step) < smallest:
+                break
+            continue
+        sections.append(ahead)
+        top = max(top, ahead.level)
+        if ahead.level < top - DROP or len(sections) > MOST:
+            break
+        if _turn(sections[:-1], ahead) < 0.4:
+            step *= 1.4
+    return sections[1:]
+
+
+def _turn(sections: list[_Section], ahead: _Section) -> float:
+    """How sharply the ridge changes in the step to `ahead`, as a share of what is allowed."""
+    here = sections[-1]
+    off = np.linalg.solve(here.root, ahead.others - here.straight(ahead.at))
+    growth = np.abs(np.log(np.diag(ahead.root) / np.diag(here.root)))
+    return float(max(np.abs(off).max() / TURN, growth.max() / 0.5, abs(ahead.level - here.level) / 1.5))
+
+
+def _normal_scores(at: NDArray[np.float64], level: NDArray[np.float64]) -> NDArray[np.float64] | None:
+    """Standard normal quantiles at which the marginal with log density `level` puts the values `at`."""
+    curve = CubicSpline(at, level)
+    fine = np.concatenate([*(np.linspace(a, b, 20, endpoint=False) for a, b in zip(at, at[1:], strict=False)), at[-1:]])
+    density = np.exp(curve(fine) - level.max())
+    mass = np.concatenate([[0.0], np.cumsum(np.diff(fine) * (density[1:] + density[:-1]) / 2)])
+    slopes = np.abs(curve(at[[0, -1]], 1))
+    tails = density[[0, -1]] / np.maximum(slopes, 1.0 / (at[-1] - at[0]))
+    total = mass[-1] + tails.sum()
+    scores = norm.ppf(np.clip((tails[0] + mass[::20]) / total, 1e-12, 1 - 1e-12))
+    return scores if np.all(np.diff(scores) > 1e-3) else None
+
+
+class _Section:
+    """Mode and curvature of the other coordinates at one value of the spine."""
+
+    def __init__(self, x: NDArray[np.float64], hessian: NDArray[np.float64], value: float, rest: NDArray[np.int64], spine: int) -> None:
+        self.at, self.others = float(x[spine]), x[rest]
+        self.root = root_of_inverse(hessian[np.ix_(rest, rest)])
+        self.tangent = -self.root @ (self.root.T @ hessian[rest, spine])
+        self.level = value + float(np.log(np.diag(self.root)).sum())
+
+    def straight(self, at: float) -> NDArray[np.float64]:
+        """Where the others' mode would be at another value of the spine if the ridge were straight."""
+        return self.others + (at - self.at) * self.tangent
+
+
+def _next(logp: LogDensity, here: _Section, at: float, rest: NDArray[np.int64], spine: int) -> _Section | None:
+    """Move the spine coordinate to `at` and find the others' mode there by Newton steps from the tangent."""
+    x = np.empty(rest.size + 1)
+    x[spine], x[rest] = at, here.straight(at)
+    value, gradient = logp(x)
+    if not math.isfinite(value):
+        x[rest] = here.others
+        value, gradient = logp(x)
+    for _ in range(25):
+        root = root_of_inverse(curvature(logp, x)[np.ix_(rest, rest)])
+        direction = root @ (root.T @ gradient[rest])
+        decrement = float(direction @ gradient[rest])
+        if not math.isfinite(decrement):
+            return None
+        if decrement < 1e-7:
+            return _Section(x, curvature(logp, x), value, rest, spine)
+        for size in 0.4 ** np.arange(12):
+            trial = x.copy()
+            trial[rest] += size * direction
+            trial_value, trial_gradient = logp(trial)
+            if math.isfinite(trial_value) and trial_value > value + 0.1 * size * decrement:
+                x, value, gradient = trial, trial_value, trial_gradient
+                break
+        else:
+            return _Section(x, curvature(logp, x), value, rest, spine)
+    return None
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def _table(knots: NDArray[np.float64], pieces: NDArray[np.float64], t: float) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
+    """Values and slopes of all splines at t, and the second derivative of the first; straight lines beyond the knots."""
+    inside = min(max(t, knots[0]), knots[-1])
+    j = min(max(np.searchsorted(knots, inside) - 1, 0), knots.size - 2)
+    h = inside - knots[j]
+    c = pieces[:, j]
+    value = ((c[0] * h + c[1]) * h + c[2]) * h + c[3]
+    slope = (3 * c[0] * h + 2 * c[1]) * h + c[2]
+    bend = 6 * c[0, 0] * h + 2 * c[1, 0] if t == inside else 0.0
+    return value + slope * (t - inside), slope, bend
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def _apply(
+    centre: NDArray[np.float64],
+    scale: NDArray[np.float64],
+    order: NDArray[np.int64],
+    knots: NDArray[np.float64],
+    pieces: NDArray[np.float64],
+    z: NDArray[np.float64],
+    x: NDArray[np.float64],
+) -> None:
+    """Write the coordinates of z into x."""
+    if order.size == 0:
+        x[:] = centre + scale @ z
+        return
+    value, _, _ = _table(knots, pieces, z[0])
+    n = z.size - 1
+    x[order[0]] = value[0]
+    at = 1 + 2 * n
+    for i in range(n):
+        total = value[1 + i] + math.exp(value[1 + n + i]) * z[1 + i]
+        for j in range(i):
+            total += value[at + j] * z[1 + j]
+        at += i
+        x[order[1 + i]] = total
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def _whitened(
+    state: tuple,  # type: ignore[type-arg]
+    centre: NDArray[np.float64],
+    scale: NDArray[np.float64],
+    order: NDArray[np.int64],
+    knots: NDArray[np.float64],
+    pieces: NDArray[np.float64],
+    z: NDArray[np.float64],
+    gradient: NDArray[np.float64],
+) -> float:
+    """Log density of z, Jacobian included; its gradient goes into `gradient`."""
+    x, d_x = np.empty_like(z), np.empty_like(z)
+    _apply(centre, scale, order, knots, pieces, z, x)
+    logp = evaluate(*state, x, d_x)
+    if order.size == 0:
+        gradient[:] = d_x @ scale
+        return logp
+    value, slope, bend = _table(knots, pieces, z[0])
+    n = z.size - 1
+    logp += math.log(slope[0])
+    d_t, at = d_x[order[0]] * slope[0] + bend / slope[0], 1 + 2 * n
+    gradient[1:] = 0.0
+    for i in range(n):
+        g, diagonal = d_x[order[1 + i]], math.exp(value[1 + n + i])
+        logp += value[1 + n + i]
+        gradient[1 + i] += g * diagonal
+        d_t += slope[1 + n + i] + g * (slope[1 + i] + slope[1 + n + i] * diagonal * z[1 + i])
+        for j in range(i):
+            gradient[1 + j] += g * value[at + j]
+            d_t += g * slope[at + j] * z[1 + j]
+        at += i
+    gradient[0] = d_t
+    return logp
