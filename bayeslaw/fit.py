@@ -1,0 +1,284 @@
+"""A law fitted to logged losses: sample, check, keep, write and read."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from numpy.typing import NDArray
+
+from bayeslaw.checks import Check, diagnostics, information_check, sampler_checks, table_of
+from bayeslaw.density import Density
+from bayeslaw.errors import BayeslawError, FitError
+from bayeslaw.laws import Law, load_law, parse_card
+from bayeslaw.noise import MEANING, Noise
+from bayeslaw.observations import Observations
+from bayeslaw.priors import Prior
+from bayeslaw.runs import Runs, data_sha256, read_runs
+from bayeslaw.sampling import sample
+
+FORMAT = 1
+PLAIN = frozenset({"card", "law_sha256", "data_sha256", "data"})  # attributes stored as they are, the others as JSON
+PACKAGES = ("bayeslaw", "pymc", "nutpie", "arviz", "numpy", "xarray", "numba")
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A posterior, what it was made from, and whether its checks passed.
+
+    Attributes
+    ----------
+    tree : DataTree
+        Groups posterior, sample_stats, observed_data and constant_data; usable with ArviZ as it is.
+    law : Law
+    noise : Noise
+    observed : Observations
+    checks : tuple of Check
+    info : dict
+        Seed, settings, versions, digests of card and data.
+    """
+
+    tree: xr.DataTree
+    law: Law
+    noise: Noise
+    observed: Observations
+    checks: tuple[Check, ...]
+    info: Mapping[str, Any]
+
+    @property
+    def passed(self) -> bool:
+        """Whether every required check passed."""
+        return all(c.passed for c in self.checks if c.required)
+
+    @property
+    def draws(self) -> dict[str, NDArray[np.float64]]:
+        """Posterior draws of the parameters of law and noise, chains joined, arrays (S,)."""
+        posterior = self.tree["posterior"]
+        return {name: posterior[name].values.reshape(-1) for name in (*self.law.parameters, *self.noise.parameters)}
+
+    def summary(self, ci_prob: float = 0.9) -> pd.DataFrame:
+        """Parameters with equal-tailed credible intervals.
+
+        Returns
+        -------
+        DataFrame
+            One row per parameter: median, mean, sd, eti<prob>_lo, eti<prob>_hi, r_hat, ess_bulk, ess_tail, prior_overlap.
+        """
+        check_probability(ci_prob)
+        by_chain = {k: self.tree["posterior"][k].values for k in (*self.law.parameters, *self.noise.parameters)}
+        low, high = interval_names("eti", ci_prob)
+        rows = {}
+        for name, values in by_chain.items():
+            tails = np.quantile(values, [0.5 - ci_prob / 2, 0.5 + ci_prob / 2])
+            rows[name] = {"median": np.median(values), "mean": values.mean(), "sd": values.std(ddof=1), low: tails[0], high: tails[1]}
+        overlaps = next(c for c in self.checks if c.name == "informed").table["prior_overlap"]
+        return pd.DataFrame(rows).T.join(diagnostics(by_chain)).join(overlaps).rename_axis("parameter")
+
+    def log_likelihood(self) -> xr.DataArray:
+        """Log density of each run given each draw, dimensions (chain, draw, run), for leave-one-run-out comparison."""
+        posterior = self.tree["posterior"]
+        draws = self.draws
+        residual = self.observed.log_loss - np.log(self.law.predict(draws, self.observed.covariates))
+        if self.noise.explicit_effects:
+            effects = posterior["run_effect"].values.reshape(residual.shape[0], -1)
+            residual = residual - effects[:, self.observed.run]
+        values = self.noise.log_likelihood(residual, self.observed.run, draws)
+        shape = (posterior.sizes["chain"], posterior.sizes["draw"], self.observed.runs)
+        return xr.DataArray(values.reshape(shape), dims=("chain", "draw", "run"), coords={"run": list(self.observed.run_names)})
+
+    def save(self, path: str | Path) -> None:
+        """Write the fit as one NetCDF file, under a temporary name first: a killed write leaves an older file whole."""
+        path = Path(path)
+        if not path.parent.is_dir():
+            raise BayeslawError(f"There is no folder {path.parent} to write {path.name} into.")
+        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+        try:
+            self.tree.to_netcdf(temporary, engine="h5netcdf")
+            os.replace(temporary, path)
+        except OSError as error:
+            raise BayeslawError(f"{path} can't be written: {error}.") from None
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+def interval_names(kind: str, prob: float) -> tuple[str, str]:
+    """Column names of an interval's ends: ('eti90_lo', 'eti90_hi')."""
+    return f"{kind}{prob * 100:g}_lo", f"{kind}{prob * 100:g}_hi"
+
+
+def check_probability(prob: float) -> None:
+    """Refuse an interval probability outside (0, 1)."""
+    if not 0 < prob < 1:
+        hint = f": write {prob / 100:g} for {prob:g}%" if 1 < prob < 100 else ""
+        raise BayeslawError(f"The probability of an interval lies between 0 and 1, {prob:g} does not{hint}.")
+
+
+def fit(
+    law: Law | str | Path,
+    runs: Runs | pd.DataFrame | str | Path,
+    *,
+    noise: str = "auto",
+    priors: Mapping[str, Prior | str] | None = None,
+    draws: int = 1000,
+    tune: int = 500,
+    chains: int = 4,
+    seed: int = 0,
+    target_accept: float = 0.98,
+    progress: bool = True,
+) -> Fit:
+    """Fit a law to logged losses by NUTS.
+
+    Parameters
+    ----------
+    law : Law, name or path of a card
+    runs : Runs, DataFrame or path
+        One evaluation a row; see `read_runs`.
+    noise : {'auto', 'normal', 'student', 'normal-no-run', 'student-no-run'}
+        'auto': normal noise with a run effect where rows share runs, Student-t noise where they don't.
+    priors : mapping of parameter to Prior or text such as 'LogNormal(0.5, 0.2)'
+        Priors on parameters themselves, in place of the card's.
+    draws, tune, chains : int
+        Draws kept and tuning draws for each chain, and the number of chains.
+    seed : int
+        The same seed gives the same draws.
+    target_accept : float
+        Acceptance that the step size is tuned to.
+    progress : bool
+        Show a progress bar on standard error.
+
+    Returns
+    -------
+    Fit
+        Ctrl-C ends sampling early and keeps the draws made so far; `info['interrupted']` says so.
+
+    Raises
+    ------
+    BayeslawError
+        TableError with every fault of the table, CardError, or FitError where the density is not finite.
+    """
+    law = law if isinstance(law, Law) else load_law(law)
+    if priors:
+        law = law.with_priors({k: p if isinstance(p, Prior) else Prior.parse(p) for k, p in priors.items()})
+    runs = runs if isinstance(runs, Runs) else read_runs(runs)
+    for name, value, least in (("draws", draws, 10), ("tune", tune, 50), ("chains", chains, 1), ("seed", seed, 0)):
+        if int(value) != value or value < least:
+            raise BayeslawError(f"{name} must be a whole number of at least {least}, not {value}.")
+    observed = Observations.of(law, runs)
+    chosen = Noise.choose(noise, observed.run)
+    result = sample(
+        Density.of(law, observed, chosen), draws=draws, tune=tune, chains=chains, seed=seed, target_accept=target_accept, progress=progress
+    )
+    scalar = {k: v for k, v in result.draws.items() if v.ndim == 2}
+    prior = law.sample_prior(4000, observed.at, np.random.default_rng([seed, 1]))
+    checks = [*sampler_checks(scalar, result.stats), information_check(prior, {k: scalar[k] for k in prior})]
+    info = {
+        "bayeslaw_format": FORMAT,
+        "card": law.card,
+        "priors": {k: {"dist": p.prior.dist, **p.prior.args} for k, p in law.parameters.items() if k in (priors or {})},
+        "law_sha256": law.sha256,
+        "noise": {"student": chosen.student, "run_effect": chosen.run_effect},
+        "data": runs.name,
+        "conversions": list(runs.conversions),
+        "at": observed.at,
+        "settings": {"draws": draws, "tune": tune, "chains": chains, "target_accept": target_accept},
+        "seed": seed,
+        "spine": result.spine,
+        "interrupted": result.interrupted,
+        "versions": {p: version(p) for p in PACKAGES} | {"python": platform.python_version()},
+        "base": observed.base.to_dict(orient="list"),
+        "checks": table_of(checks),
+    }
+    tree = _tree(result.draws, result.stats, observed)
+    info["data_sha256"] = _digest(tree)
+    tree.attrs = {k: v if k in PLAIN else json.dumps(v) for k, v in info.items()}
+    return Fit(tree, law, chosen, observed, tuple(checks), info)
+
+
+def _tree(draws: Mapping[str, NDArray[np.float64]], stats: xr.Dataset, observed: Observations) -> xr.DataTree:
+    dims = {2: ("chain", "draw"), 3: ("chain", "draw", "run")}
+    coords = {"chain": stats["chain"], "draw": stats["draw"]}
+    rows, runs = {"row": observed.rows}, {"run": np.array(observed.run_names, dtype=np.str_)}
+    effects = runs if any(v.ndim == 3 for v in draws.values()) else {}
+    constants = {k: ("row", v) for k, v in observed.covariates.items()} | {"run_code": ("row", observed.run)}
+    groups = {
+        "posterior": xr.Dataset({k: (dims[v.ndim], v) for k, v in draws.items()}, coords=coords | effects),
+        "sample_stats": stats,
+        "observed_data": xr.Dataset({"log_loss": ("row", observed.log_loss)}, coords=rows),
+        "constant_data": xr.Dataset(constants, coords=rows | runs),
+    }
+    return xr.DataTree.from_dict(groups)  # type: ignore[arg-type]
+
+
+def _digest(tree: xr.DataTree) -> str:
+    """Digest of the observed losses and their covariates."""
+    data = tree["constant_data"].to_dataset()
+    names = sorted(str(n) for n in data.data_vars)
+    frame = pd.DataFrame({n: data[n].values for n in names} | {"log_loss": tree["observed_data"]["log_loss"].values})
+    return data_sha256(frame, [*names, "log_loss"])
+
+
+def load_fit(path: str | Path) -> Fit:
+    """Read a fit written by `Fit.save`.
+
+    Raises
+    ------
+    FitError
+        If the file is missing, damaged, not a fit, or its card or data are not those it was made with.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise FitError(f"There is no file {path}.")
+    try:
+        with xr.open_datatree(path, engine="h5netcdf") as stored:
+            tree = stored.load()
+        info: dict[str, Any] = {k: v if k in PLAIN else json.loads(v) for k, v in tree.attrs.items()}
+    except Exception as error:  # h5py raises many kinds on damaged files
+        raise FitError(f"{path.name} can't be read as a fit: it is damaged or no NetCDF file ({type(error).__name__}).") from None
+    if info.get("bayeslaw_format") != FORMAT:
+        found = info.get("bayeslaw_format", "none")
+        raise FitError(f"{path.name} is not a bayeslaw fit of format {FORMAT} (found {found}); write one with `bayeslaw fit … -o FIT.nc`.")
+    try:
+        return _restore(tree, info, path.name)
+    except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
+        if isinstance(error, BayeslawError):
+            raise FitError(f"{path.name} can't be used: {error}") from None
+        raise FitError(f"{path.name} is damaged: {type(error).__name__} {error}.") from None
+
+
+def _restore(tree: xr.DataTree, info: dict[str, Any], name: str) -> Fit:
+    law = parse_card(info["card"], f"the card in {name}")
+    if info["priors"]:
+        law = law.with_priors({k: Prior.from_card(table) for k, table in info["priors"].items()})
+    for what, expected, found in (("law", info["law_sha256"], law.sha256), ("data", info["data_sha256"], _digest(tree))):
+        if expected != found:
+            raise FitError(f"the {what} in the file is not the one it was fitted with (SHA-256 {found[:12]}… instead of {expected[:12]}…).")
+    noise = Noise(bool(info["noise"]["student"]), bool(info["noise"]["run_effect"]))
+    data, base = tree["constant_data"], pd.DataFrame(info["base"])
+    observed = Observations(
+        covariates={c: data[c].values for c in law.covariates},
+        log_loss=tree["observed_data"]["log_loss"].values,
+        run=data["run_code"].values.astype(np.int64),
+        run_names=tuple(map(str, data["run"].values)),
+        at={k: float(v) for k, v in info["at"].items()},
+        rows=data["row"].values.astype(np.int64),
+        base=base,
+    )
+    for parameter in (*law.parameters, *noise.parameters):
+        if not np.isfinite(tree["posterior"][parameter].values).all():
+            raise FitError(f"the draws of {parameter} are not all finite.")
+    checks = tuple(Check(c["name"], c["passed"], c["text"], c["required"], pd.DataFrame(c["table"])) for c in info["checks"])
+    return Fit(tree, law, noise, observed, checks, info)
+
+
+def noise_meaning(name: str) -> str:
+    """What a noise parameter means, in words."""
+    return MEANING[name][0]

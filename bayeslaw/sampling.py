@@ -1,0 +1,138 @@
+"""Draws from the posterior by NUTS in whitened coordinates."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from bayeslaw.density import Density
+from bayeslaw.errors import FitError
+from bayeslaw.whitening import Whitening, whiten
+
+STATS = {"diverging": bool, "n_steps": np.int64, "energy": np.float64, "step_size_bar": np.float64}
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Draws and how they were made.
+
+    Attributes
+    ----------
+    draws : dict of str to array (chains, draws)
+        Parameters of law and noise; explicit run effects are (chains, draws, runs).
+    stats : Dataset
+        Sampler statistics over chain and draw.
+    spine : str or None
+        Coordinate along which a bent ridge was straightened.
+    interrupted : bool
+        Whether Ctrl-C ended sampling early.
+    """
+
+    draws: dict[str, NDArray[np.float64]]
+    stats: xr.Dataset
+    spine: str | None
+    interrupted: bool
+
+
+def sample(
+    density: Density, *, draws: int, tune: int, chains: int, seed: int, target_accept: float, progress: bool
+) -> Sample:
+    """Sample a density with nutpie's NUTS, starting from its whitening map's own normal draws."""
+    import nutpie
+    from nutpie.compiled_pyfunc import from_pyfunc
+
+    law = density.law
+    shapes = [i for i, n in enumerate(density.names) if n in law.parameters and n not in law.amplitudes and n != law.floor]
+    whitening = whiten(density, shapes)
+    k = density.size
+
+    def make_logp() -> Callable[..., Any]:
+        function = whitening.function(density)
+        return lambda z, **_: function(z)
+
+    def make_expand(*_: Any) -> Callable[..., Any]:
+        return lambda z, **_: {"z": z.copy()}
+
+    def start(chain_seed: int) -> NDArray[np.float64]:
+        return 0.5 * np.random.default_rng(chain_seed).standard_normal(k)
+
+    model = from_pyfunc(k, make_logp, make_expand, [np.dtype("float64")], [(k,)], ["z"], make_initial_point_fn=start)
+    with _progress(progress, chains * (draws + tune)) as report:
+        sampler = nutpie.sample(
+            model,
+            draws=draws,
+            tune=tune,
+            chains=chains,
+            cores=min(chains, os.process_cpu_count() or 1) if hasattr(os, "process_cpu_count") else min(chains, os.cpu_count() or 1),
+            seed=seed,
+            target_accept=target_accept,
+            save_warmup=False,
+            progress_bar=False,
+            progress_callback=report,
+            blocking=False,
+        )
+        interrupted = False
+        try:
+            trace = sampler.wait()
+        except KeyboardInterrupt:
+            interrupted = True
+            trace = sampler.abort()
+    return _collect(trace, density, whitening, interrupted)
+
+
+def _collect(trace: Any, density: Density, whitening: Whitening, interrupted: bool) -> Sample:
+    """Turn draws of z into parameters; chains cut short by Ctrl-C are cut to the length of the shortest that has draws."""
+    if "posterior" not in trace or "z" not in trace["posterior"]:
+        raise FitError("Sampling was stopped before the first draw: nothing to keep.")
+    z = np.asarray(trace["posterior"]["z"].values)
+    whole = np.isfinite(z).all(axis=-1)
+    lengths = np.where(whole.all(axis=1), z.shape[1], whole.argmin(axis=1))
+    kept = lengths >= min(10, z.shape[1])
+    if not kept.any():
+        raise FitError("Sampling was stopped before the first draws after tuning: nothing to keep.")
+    z = z[kept, : lengths[kept].min()]
+    chains, count, k = z.shape
+    flat = density.draws(whitening.x(np.ascontiguousarray(z.reshape(-1, k))))
+    stats = trace["sample_stats"]
+    kept_stats = {
+        name: (("chain", "draw"), np.asarray(stats[name].values)[kept, :count].astype(kind)) for name, kind in STATS.items() if name in stats
+    }
+    return Sample(
+        {name: values.reshape(chains, count, *values.shape[1:]) for name, values in flat.items()},
+        xr.Dataset(kept_stats, coords={"chain": np.arange(chains), "draw": np.arange(count)}),
+        None if whitening.spine is None else density.names[whitening.spine],
+        interrupted,
+    )
+
+
+def _progress(wanted: bool, total: int) -> AbstractContextManager[Callable[[Any], None] | None]:
+    """A progress bar over the draws of all chains, on standard error."""
+    if not wanted:
+        return nullcontext(None)
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    class Bar(Progress):
+        def __enter__(self) -> Any:
+            super().__enter__()
+            task = self.add_task("sampling", total=total, divergences=0)
+
+            def report(chains: Any) -> None:
+                try:
+                    done = sum(c.finished_draws for c in chains)
+                    self.update(task, completed=done, divergences=sum(c.divergences for c in chains))
+                except Exception as error:  # runs on the sampler's thread, which must go on
+                    logging.getLogger(__name__).debug("progress: %s", error)
+
+            return report
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed:.0f}/{task.total:.0f} draws"))
+    return Bar(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True)
