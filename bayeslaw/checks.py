@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import arviz_stats as azs
+import arviz as az
 import numpy as np
 import pandas as pd
 import xarray as xr
@@ -44,9 +44,9 @@ def diagnostics(draws: Mapping[str, NDArray[np.float64]]) -> pd.DataFrame:
     """R-hat and effective sample sizes of quantities with draws (chains, draws), one row each."""
     data = xr.Dataset({name: (("chain", "draw"), values) for name, values in draws.items()})
     columns = {
-        "r_hat": azs.rhat(data, method="rank"),
-        "ess_bulk": azs.ess(data, method="bulk"),
-        "ess_tail": azs.ess(data, method="tail"),
+        "r_hat": az.rhat(data, method="rank"),
+        "ess_bulk": az.ess(data, method="bulk"),
+        "ess_tail": az.ess(data, method="tail"),
     }
     return pd.DataFrame({k: {name: float(v[name]) for name in draws} for k, v in columns.items()})
 
@@ -58,7 +58,11 @@ def sampler_checks(draws: Mapping[str, NDArray[np.float64]], stats: xr.Dataset) 
     checks = []
     worst = table["r_hat"].idxmax()
     passed = chains > 1 and bool((table["r_hat"] <= R_HAT).all())
-    text = f"largest R-hat {table['r_hat'].max():.3f} ({worst}), at most {R_HAT} wanted" if chains > 1 else "one chain only: R-hat needs two"
+    text = (
+        f"largest R-hat {table['r_hat'].max():.3f} ({worst}), at most {R_HAT} wanted"
+        if chains > 1
+        else "one chain only: R-hat needs two"
+    )
     checks.append(Check("r_hat", passed, text, True, table[["r_hat"]]))
     for column, kind in (("ess_bulk", "bulk"), ("ess_tail", "tail")):
         worst, least = table[column].idxmin(), table[column].min()
@@ -93,4 +97,6 @@ def information_check(prior: Mapping[str, NDArray[np.float64]], posterior: Mappi
 
 def table_of(checks: list[Check] | tuple[Check, ...]) -> list[dict[str, Any]]:
     """Checks as plain records, to be stored with a fit."""
-    return [{"name": c.name, "passed": c.passed, "required": c.required, "text": c.text, "table": c.table.to_dict()} for c in checks]
+    return [
+        {"name": c.name, "passed": c.passed, "required": c.required, "text": c.text, "table": c.table.to_dict()} for c in checks
+    ]

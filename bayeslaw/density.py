@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numba import njit
+from bayeslaw.jit import jit
 from numpy.typing import NDArray
 
 from bayeslaw import noise as noises
@@ -208,7 +208,9 @@ class Density:
     def draws(self, x: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
         """Parameters of law and noise, arrays (S,), from coordinates (S, size); run effects, if explicit, are (S, R)."""
         columns = {name: x[:, i : i + 1] for i, name in enumerate(self.names)}
-        variables, _ = self.coordinates.variables(columns, NUMPY, lambda v: np.mean(np.asarray(v) + np.zeros((1, 1)), axis=-1, keepdims=True))
+        variables, _ = self.coordinates.variables(
+            columns, NUMPY, lambda v: np.mean(np.asarray(v) + np.zeros((1, 1)), axis=-1, keepdims=True)
+        )
         values = self.coordinates.parameters(variables, NUMPY)
         values |= {name: np.exp(columns[name]) for name in self.noise.parameters}
         draws = {name: np.broadcast_to(values[name], (x.shape[0], 1))[:, 0].copy() for name in self.names}
@@ -234,7 +236,7 @@ class Density:
         return x
 
 
-@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+@jit
 def evaluate(
     code: NDArray[np.int64],
     memory: NDArray[np.float64],

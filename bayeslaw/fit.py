@@ -62,8 +62,12 @@ class Fit:
     @property
     def draws(self) -> dict[str, NDArray[np.float64]]:
         """Posterior draws of the parameters of law and noise, chains joined, arrays (S,)."""
-        posterior = self.tree["posterior"]
-        return {name: posterior[name].values.reshape(-1) for name in (*self.law.parameters, *self.noise.parameters)}
+        return {name: values.reshape(-1) for name, values in self.by_chain.items()}
+
+    @property
+    def by_chain(self) -> dict[str, NDArray[np.float64]]:
+        """Posterior draws of the parameters of law and noise, arrays (chains, draws)."""
+        return {name: _values(self.tree, "posterior", name) for name in (*self.law.parameters, *self.noise.parameters)}
 
     def summary(self, ci_prob: float = 0.9) -> pd.DataFrame:
         """Parameters with equal-tailed credible intervals.
@@ -74,12 +78,18 @@ class Fit:
             One row per parameter: median, mean, sd, eti<prob>_lo, eti<prob>_hi, r_hat, ess_bulk, ess_tail, prior_overlap.
         """
         check_probability(ci_prob)
-        by_chain = {k: self.tree["posterior"][k].values for k in (*self.law.parameters, *self.noise.parameters)}
+        by_chain = self.by_chain
         low, high = interval_names("eti", ci_prob)
         rows = {}
         for name, values in by_chain.items():
             tails = np.quantile(values, [0.5 - ci_prob / 2, 0.5 + ci_prob / 2])
-            rows[name] = {"median": np.median(values), "mean": values.mean(), "sd": values.std(ddof=1), low: tails[0], high: tails[1]}
+            rows[name] = {
+                "median": np.median(values),
+                "mean": values.mean(),
+                "sd": values.std(ddof=1),
+                low: tails[0],
+                high: tails[1],
+            }
         overlaps = next(c for c in self.checks if c.name == "informed").table["prior_overlap"]
         return pd.DataFrame(rows).T.join(diagnostics(by_chain)).join(overlaps).rename_axis("parameter")
 
@@ -89,7 +99,7 @@ class Fit:
         draws = self.draws
         residual = self.observed.log_loss - np.log(self.law.predict(draws, self.observed.covariates))
         if self.noise.explicit_effects:
-            effects = posterior["run_effect"].values.reshape(residual.shape[0], -1)
+            effects = _values(self.tree, "posterior", "run_effect").reshape(residual.shape[0], -1)
             residual = residual - effects[:, self.observed.run]
         values = self.noise.log_likelihood(residual, self.observed.run, draws)
         shape = (posterior.sizes["chain"], posterior.sizes["draw"], self.observed.runs)
@@ -108,6 +118,10 @@ class Fit:
             raise BayeslawError(f"{path} can't be written: {error}.") from None
         finally:
             temporary.unlink(missing_ok=True)
+
+
+def _values(tree: xr.DataTree, group: str, name: str) -> NDArray[Any]:
+    return np.asarray(tree[group].to_dataset()[name].values)
 
 
 def interval_names(kind: str, prob: float) -> tuple[str, str]:
@@ -175,7 +189,13 @@ def fit(
     observed = Observations.of(law, runs)
     chosen = Noise.choose(noise, observed.run)
     result = sample(
-        Density.of(law, observed, chosen), draws=draws, tune=tune, chains=chains, seed=seed, target_accept=target_accept, progress=progress
+        Density.of(law, observed, chosen),
+        draws=draws,
+        tune=tune,
+        chains=chains,
+        seed=seed,
+        target_accept=target_accept,
+        progress=progress,
     )
     scalar = {k: v for k, v in result.draws.items() if v.ndim == 2}
     prior = law.sample_prior(4000, observed.at, np.random.default_rng([seed, 1]))
@@ -215,14 +235,14 @@ def _tree(draws: Mapping[str, NDArray[np.float64]], stats: xr.Dataset, observed:
         "observed_data": xr.Dataset({"log_loss": ("row", observed.log_loss)}, coords=rows),
         "constant_data": xr.Dataset(constants, coords=rows | runs),
     }
-    return xr.DataTree.from_dict(groups)  # type: ignore[arg-type]
+    return xr.DataTree.from_dict(groups)
 
 
 def _digest(tree: xr.DataTree) -> str:
     """Digest of the observed losses and their covariates."""
-    data = tree["constant_data"].to_dataset()
-    names = sorted(str(n) for n in data.data_vars)
-    frame = pd.DataFrame({n: data[n].values for n in names} | {"log_loss": tree["observed_data"]["log_loss"].values})
+    names = sorted(str(n) for n in tree["constant_data"].data_vars)
+    columns = {n: _values(tree, "constant_data", n) for n in names}
+    frame = pd.DataFrame(columns | {"log_loss": _values(tree, "observed_data", "log_loss")})
     return data_sha256(frame, [*names, "log_loss"])
 
 
@@ -245,7 +265,9 @@ def load_fit(path: str | Path) -> Fit:
         raise FitError(f"{path.name} can't be read as a fit: it is damaged or no NetCDF file ({type(error).__name__}).") from None
     if info.get("bayeslaw_format") != FORMAT:
         found = info.get("bayeslaw_format", "none")
-        raise FitError(f"{path.name} is not a bayeslaw fit of format {FORMAT} (found {found}); write one with `bayeslaw fit … -o FIT.nc`.")
+        raise FitError(
+            f"{path.name} is not a bayeslaw fit of format {FORMAT} (found {found}); write one with `bayeslaw fit … -o FIT.nc`."
+        )
     try:
         return _restore(tree, info, path.name)
     except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
@@ -260,20 +282,22 @@ def _restore(tree: xr.DataTree, info: dict[str, Any], name: str) -> Fit:
         law = law.with_priors({k: Prior.from_card(table) for k, table in info["priors"].items()})
     for what, expected, found in (("law", info["law_sha256"], law.sha256), ("data", info["data_sha256"], _digest(tree))):
         if expected != found:
-            raise FitError(f"the {what} in the file is not the one it was fitted with (SHA-256 {found[:12]}… instead of {expected[:12]}…).")
+            raise FitError(
+                f"the {what} in the file is not the one it was fitted with (SHA-256 {found[:12]}… instead of {expected[:12]}…)."
+            )
     noise = Noise(bool(info["noise"]["student"]), bool(info["noise"]["run_effect"]))
-    data, base = tree["constant_data"], pd.DataFrame(info["base"])
+    base = pd.DataFrame(info["base"])
     observed = Observations(
-        covariates={c: data[c].values for c in law.covariates},
-        log_loss=tree["observed_data"]["log_loss"].values,
-        run=data["run_code"].values.astype(np.int64),
-        run_names=tuple(map(str, data["run"].values)),
+        covariates={c: _values(tree, "constant_data", c) for c in law.covariates},
+        log_loss=_values(tree, "observed_data", "log_loss"),
+        run=_values(tree, "constant_data", "run_code").astype(np.int64),
+        run_names=tuple(map(str, _values(tree, "constant_data", "run"))),
         at={k: float(v) for k, v in info["at"].items()},
-        rows=data["row"].values.astype(np.int64),
+        rows=_values(tree, "constant_data", "row").astype(np.int64),
         base=base,
     )
     for parameter in (*law.parameters, *noise.parameters):
-        if not np.isfinite(tree["posterior"][parameter].values).all():
+        if not np.isfinite(_values(tree, "posterior", parameter)).all():
             raise FitError(f"the draws of {parameter} are not all finite.")
     checks = tuple(Check(c["name"], c["passed"], c["text"], c["required"], pd.DataFrame(c["table"])) for c in info["checks"])
     return Fit(tree, law, noise, observed, checks, info)

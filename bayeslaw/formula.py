@@ -168,7 +168,7 @@ def default_symbol(name: str) -> str:
     head = _OTHER.get(head, "\\" + head if head in _GREEK else head if len(head) == 1 else rf"\mathrm{{{head}}}")
     if not tail:
         return head
-    return f"{head}_{{{tail if len(tail) == 1 else rf'\mathrm{{{tail.replace('_', ' ')}}}'}}}"
+    return f"{head}_{{{tail if len(tail) == 1 else rf'\mathrm{{{tail.replace("_", " ")}}}'}}}"
 
 
 def _number(value: float) -> str:

@@ -135,7 +135,9 @@ class Law:
                 point[name] = float(np.nanmean(values))
         return point
 
-    def term_units(self, values: Mapping[str, Any], at: Mapping[str, float], functions: Mapping[str, Any] = NUMPY) -> dict[str, Any]:
+    def term_units(
+        self, values: Mapping[str, Any], at: Mapping[str, float], functions: Mapping[str, Any] = NUMPY
+    ) -> dict[str, Any]:
         """For each prior with `on`: that expression at the point `at`, per unit of its parameter."""
         units = {}
         for name, parameter in self.parameters.items():
@@ -156,7 +158,9 @@ class Law:
         for name in priors:
             if name not in self.parameters:
                 known = ", ".join(self.parameters)
-                raise CardError(f"{name} is not a parameter of {self.name}. Parameters are {known}.{nearest(name, self.parameters)}")
+                raise CardError(
+                    f"{name} is not a parameter of {self.name}. Parameters are {known}.{nearest(name, self.parameters)}"
+                )
         changed = {k: replace(p, prior=priors.get(k, p.prior)) for k, p in self.parameters.items()}
         law = replace(self, parameters=changed)
         _check_on(law)
@@ -224,7 +228,9 @@ def load_law(name: str | Path) -> Law:
     if path.suffix != ".toml" and not path.is_file():
         if str(name) not in law_names():
             known = ", ".join(law_names())
-            raise CardError(f"No law {str(name)!r}. Known are {known}; a card of your own goes by its path.{nearest(str(name), law_names())}")
+            raise CardError(
+                f"No law {str(name)!r}. Known are {known}; a card of your own goes by its path.{nearest(str(name), law_names())}"
+            )
         path = card_folder() / f"{name}.toml"
     try:
         text = path.read_text(encoding="utf-8")
@@ -331,9 +337,13 @@ def _parameter(name: str, table: Any) -> Parameter:
     if not isinstance(table, dict):
         raise _Located(f"parameter {name} must be a table with meaning and prior.", "parameters", name)
     if unknown := set(table) - {"meaning", "unit", "latex", "prior"}:
-        raise _Located(f"parameter {name} has no {', '.join(sorted(unknown))}; it has meaning, unit, latex, prior.", section, min(unknown))
+        raise _Located(
+            f"parameter {name} has no {', '.join(sorted(unknown))}; it has meaning, unit, latex, prior.", section, min(unknown)
+        )
     if not isinstance(table.get("prior"), dict):
-        raise _Located(f"parameter {name} has no prior; give one such as {{ dist = \"LogNormal\", mu = 0, sigma = 1 }}.", "parameters", name)
+        raise _Located(
+            f'parameter {name} has no prior; give one such as {{ dist = "LogNormal", mu = 0, sigma = 1 }}.', "parameters", name
+        )
     try:
         prior = Prior.from_card(table["prior"])
     except BayeslawError as error:
@@ -357,7 +367,11 @@ def _check_names(
     for section, group in groups:
         for name in group:
             if not name.isidentifier() or name.startswith("_") or name in RESERVED:
-                raise _Located(f"{name!r} can't be a name: use letters, digits and _, and none of {', '.join(sorted(RESERVED))}.", section, name)
+                raise _Located(
+                    f"{name!r} can't be a name: use letters, digits and _, and none of {', '.join(sorted(RESERVED))}.",
+                    section,
+                    name,
+                )
             if name in seen:
                 raise _Located(f"{name!r} stands both under [{seen[name]}] and under [{section}].", section, name)
             seen[name] = section
@@ -379,7 +393,7 @@ def _ordered(let: Mapping[str, Expression]) -> dict[str, Expression]:
 
     def visit(name: str, path: tuple[str, ...]) -> None:
         if name in path:
-            raise _Located(f"[let] goes in a circle: {' -> '.join((*path[path.index(name):], name))}.", "let", name)
+            raise _Located(f"[let] goes in a circle: {' -> '.join((*path[path.index(name) :], name))}.", "let", name)
         for used in sorted(let[name].names & let.keys()):
             visit(used, (*path, name))
         done[name] = let[name]

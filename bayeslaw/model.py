@@ -58,7 +58,9 @@ def pymc_model(law: Law, runs: Runs | Observations, noise: str = "auto") -> pm.M
         ones = {k: 1.0 if law.parameters[k].prior.on else v for k, v in values.items()}
         for name, unit in law.term_units(ones, observed.at, functions).items():
             values[name] = pm.Deterministic(name, values[name] / unit)
-        expected = pm.Deterministic("loss", law.evaluate({**values, **covariates}, functions) + pt.zeros(observed.log_loss.size), dims="row")
+        expected = pm.Deterministic(
+            "loss", law.evaluate({**values, **covariates}, functions) + pt.zeros(observed.log_loss.size), dims="row"
+        )
         scales = {name: noises.PRIORS[name].pymc(name) for name in chosen.parameters}
         mean = pt.log(expected)
         if chosen.student:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numba import njit
+from bayeslaw.jit import jit
 from numpy.typing import NDArray
 
 from bayeslaw.errors import BayeslawError
@@ -77,7 +77,9 @@ class Noise:
     def text(self) -> str:
         return f"{'Student-t' if self.student else 'normal'} point noise {'with' if self.run_effect else 'without'} a run effect"
 
-    def sample(self, draws: Mapping[str, NDArray[np.float64]], run: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.float64]:
+    def sample(
+        self, draws: Mapping[str, NDArray[np.float64]], run: NDArray[np.int64], rng: np.random.Generator
+    ) -> NDArray[np.float64]:
         """Noise of new runs: draws of parameters (S,), run codes (n,) -> additions to log loss (S, n)."""
         size = (draws["sigma_point"].size, run.size)
         sigma = draws["sigma_point"][:, None]
@@ -125,7 +127,7 @@ class Noise:
         return -0.5 * (squares + (count - 1) * np.log(sigma**2) + np.log(spread) + count * math.log(2 * math.pi))
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@jit
 def digamma(x: float) -> float:
     """Derivative of the log gamma function for x > 0: recurrence to x >= 6, then the asymptotic series."""
     total = 0.0
@@ -136,7 +138,7 @@ def digamma(x: float) -> float:
     return total + math.log(x) - 0.5 / x - f * (1 / 12 - f * (1 / 120 - f * (1 / 252 - f * (1 / 240 - f / 132))))
 
 
-@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+@jit
 def normal_density(
     y: NDArray[np.float64], mu: NDArray[np.float64], starts: NDArray[np.int64], v: float, t: float, d_mu: NDArray[np.float64]
 ) -> tuple[float, float, float]:
@@ -162,7 +164,7 @@ def normal_density(
     return logp, d_v, d_t
 
 
-@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+@jit
 def student_density(
     y: NDArray[np.float64],
     mu: NDArray[np.float64],

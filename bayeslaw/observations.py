@@ -102,7 +102,13 @@ def _check_finite(law: Law, observed: Observations, name: str) -> None:
     if bad.any():
         settings = [", ".join(f"{k} = {v[i]:g}" for k, v in observed.covariates.items()) for i in np.flatnonzero(bad)]
         faults = [
-            Fault(int(row), "loss", "", f"{law.name} has no finite value at {setting}", "remove the row or use a law that is finite there")
+            Fault(
+                int(row),
+                "loss",
+                "",
+                f"{law.name} has no finite value at {setting}",
+                "remove the row or use a law that is finite there",
+            )
             for row, setting in zip(observed.rows[bad], settings, strict=True)
         ]
         raise TableError(faults, name)

@@ -105,7 +105,7 @@ class Prior:
     def from_card(cls, table: Mapping[str, Any]) -> Prior:
         """Read the inline table of a card: dist, the numbers, and optionally `on`."""
         if "dist" not in table:
-            raise BayeslawError("a prior needs `dist`, for example { dist = \"LogNormal\", mu = 0.5, sigma = 0.3 }.")
+            raise BayeslawError('a prior needs `dist`, for example { dist = "LogNormal", mu = 0.5, sigma = 0.3 }.')
         on = Expression.parse(table["on"]) if "on" in table else None
         return cls(str(table["dist"]), {k: v for k, v in table.items() if k not in ("dist", "on")}, on)
 

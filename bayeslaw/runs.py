@@ -105,7 +105,9 @@ def _read(path: Path) -> pd.DataFrame:
             case ".jsonl" | ".json":
                 return pd.read_json(path, lines=True, convert_dates=False)
             case suffix:
-                return pd.read_csv(path, sep=readers[suffix], dtype=object, keep_default_na=False, na_values=[""], skipinitialspace=True)
+                return pd.read_csv(
+                    path, sep=readers[suffix], dtype=object, keep_default_na=False, na_values=[""], skipinitialspace=True
+                )
     except (ValueError, OSError, pd.errors.ParserError, UnicodeDecodeError, ImportError) as error:
         raise BayeslawError(f"{path.name} can't be read as a {path.suffix} table: {str(error).strip()}.") from None
 
@@ -123,7 +125,9 @@ def _named(frame: pd.DataFrame, name: str) -> tuple[pd.DataFrame, list[str]]:
         if ours.lower() in meanings and column.strip() in ALIASES:
             ours, factor = column.strip(), 1.0
         if ours in targets:
-            raise TableError([Fault(None, column, "", f"columns {targets[ours]!r} and {column!r} both mean {ours}", "keep one")], name)
+            raise TableError(
+                [Fault(None, column, "", f"columns {targets[ours]!r} and {column!r} both mean {ours}", "keep one")], name
+            )
         targets[ours], renamed[column] = column, ours
         if ours != column or factor != 1:
             conversions.append(f"{ours} = {column}" + (f" x {factor:g}" if factor != 1 else ""))
@@ -144,13 +148,19 @@ def _numeric(frame: pd.DataFrame, name: str) -> pd.DataFrame:
             frame[column] = frame[column].astype(str).where(frame[column].notna(), None)
             continue
         numbers = pd.to_numeric(frame[column], errors="coerce").astype(float)
-        bad = numbers.isna() & frame[column].notna() & ~frame[column].astype(str).str.strip().str.lower().isin(["nan", "na", "null", "none"])
+        bad = (
+            numbers.isna()
+            & frame[column].notna()
+            & ~frame[column].astype(str).str.strip().str.lower().isin(["nan", "na", "null", "none"])
+        )
         if not bad.any():
             frame[column] = numbers
         elif column in known or bad.mean() < 0.5:
             for row in frame.index[bad]:
                 value = str(frame.at[row, column])
-                faults.append(Fault(int(row), str(column), value, f"{column} {value!r} is not a number", "remove the row or mend the cell"))
+                faults.append(
+                    Fault(int(row), str(column), value, f"{column} {value!r} is not a number", "remove the row or mend the cell")
+                )
     if faults:
         raise TableError(faults, name)
     return frame
@@ -172,7 +182,13 @@ def check(runs: Runs, law: Law, *, to_fit: bool = True) -> list[Fault]:
     frame = runs.frame
     columns = [*(["loss"] if to_fit else []), *law.covariates]
     faults = [
-        Fault(None, c, "", f"column {c} is missing", f"{law.name} needs {', '.join(columns)}; there are {', '.join(frame)}.{nearest(c, frame)}")
+        Fault(
+            None,
+            c,
+            "",
+            f"column {c} is missing",
+            f"{law.name} needs {', '.join(columns)}; there are {', '.join(frame)}.{nearest(c, frame)}",
+        )
         for c in columns
         if c not in frame
     ]
@@ -185,7 +201,9 @@ def check(runs: Runs, law: Law, *, to_fit: bool = True) -> list[Fault]:
             values = frame.loc[~base, name].dropna().unique()
             if to_fit and len(values) < covariate.at_least:
                 shown = ", ".join(f"{v:g}" for v in values)
-                problem = f"{name} has {len(values)} value(s) ({shown}) and {law.name} needs at least {covariate.at_least} different ones"
+                problem = (
+                    f"{name} has {len(values)} value(s) ({shown}) and {law.name} needs at least {covariate.at_least} different ones"
+                )
                 faults.append(Fault(None, name, shown, problem, "log runs at another, or fit a law without it"))
     if to_fit and "loss" in frame and not faults and bool(base.all()):
         faults.append(Fault(None, "D", "0", "every row is a base checkpoint (D = 0)", "add rows logged during adaptation"))
@@ -211,7 +229,9 @@ def _check_loss(frame: pd.DataFrame) -> list[Fault]:
     faults += _rows(frame, "loss", np.isinf(loss), "loss {value} is infinite: the run diverged", "remove the row")
     faults += _rows(frame, "loss", loss <= 0, "loss {value} is not positive", "losses are in nats/token")
     high = (loss > LOSS_SUPPORT[1]) & np.isfinite(loss)
-    return faults + list(_rows(frame, "loss", high, "loss {value} is above 15 nats/token: is it a perplexity?", "take its logarithm"))
+    return faults + list(
+        _rows(frame, "loss", high, "loss {value} is above 15 nats/token: is it a perplexity?", "take its logarithm")
+    )
 
 
 def _check_covariate(frame: pd.DataFrame, covariate: Covariate) -> list[Fault]:

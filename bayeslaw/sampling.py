@@ -42,9 +42,7 @@ class Sample:
     interrupted: bool
 
 
-def sample(
-    density: Density, *, draws: int, tune: int, chains: int, seed: int, target_accept: float, progress: bool
-) -> Sample:
+def sample(density: Density, *, draws: int, tune: int, chains: int, seed: int, target_accept: float, progress: bool) -> Sample:
     """Sample a density with nutpie's NUTS, starting from its whitening map's own normal draws."""
     import nutpie
     from nutpie.compiled_pyfunc import from_pyfunc
@@ -71,7 +69,7 @@ def sample(
             draws=draws,
             tune=tune,
             chains=chains,
-            cores=min(chains, os.process_cpu_count() or 1) if hasattr(os, "process_cpu_count") else min(chains, os.cpu_count() or 1),
+            cores=min(chains, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1),
             seed=seed,
             target_accept=target_accept,
             save_warmup=False,
@@ -103,7 +101,9 @@ def _collect(trace: Any, density: Density, whitening: Whitening, interrupted: bo
     flat = density.draws(whitening.x(np.ascontiguousarray(z.reshape(-1, k))))
     stats = trace["sample_stats"]
     kept_stats = {
-        name: (("chain", "draw"), np.asarray(stats[name].values)[kept, :count].astype(kind)) for name, kind in STATS.items() if name in stats
+        name: (("chain", "draw"), np.asarray(stats[name].values)[kept, :count].astype(kind))
+        for name, kind in STATS.items()
+        if name in stats
     }
     return Sample(
         {name: values.reshape(chains, count, *values.shape[1:]) for name, values in flat.items()},

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numba import njit
+from bayeslaw.jit import jit
 from numpy.typing import ArrayLike, NDArray
 
 ADD, SUB, MUL, DIV, POW, NEG, EXP, EXPM1, LOG, LOG1P, SQRT, TANH, SIGMOID, SOFTPLUS, MIN, MAX, SELECT, SUM = range(18)
@@ -190,7 +190,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 """The functions of `formula.FUNCTIONS` (and softplus) for nodes."""
 
 
-@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+@jit
 def forward(code: NDArray[np.int64], memory: NDArray[np.float64]) -> None:
     """Run every operation, leaving the results in `memory`."""
     for line in range(code.shape[0]):
@@ -256,7 +256,7 @@ def forward(code: NDArray[np.int64], memory: NDArray[np.float64]) -> None:
             memory[out] = total
 
 
-@njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+@jit
 def backward(code: NDArray[np.int64], memory: NDArray[np.float64], slope: NDArray[np.float64]) -> None:
     """Carry derivatives from results to arguments; `slope` comes in with those of the outputs and leaves complete."""
     for line in range(code.shape[0] - 1, -1, -1):

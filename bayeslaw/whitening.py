@@ -19,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numba import njit
+from bayeslaw.jit import jit
 from numpy.typing import NDArray
 from scipy.interpolate import CubicSpline, PchipInterpolator
 from scipy.optimize import minimize
@@ -94,7 +94,9 @@ def find_mode(logp: LogDensity, start: NDArray[np.float64]) -> NDArray[np.float6
         good = math.isfinite(value) and bool(np.all(np.isfinite(gradient)))
         return (-value, -gradient) if good else (1e12, np.zeros_like(x))
 
-    result = minimize(down, start, jac=True, method="L-BFGS-B", options={"maxiter": 5_000, "maxfun": 20_000, "maxcor": 30, "ftol": 1e-13})
+    result = minimize(
+        down, start, jac=True, method="L-BFGS-B", options={"maxiter": 5_000, "maxfun": 20_000, "maxcor": 30, "ftol": 1e-13}
+    )
     if not math.isfinite(result.fun) or result.fun >= 1e12:
         raise FitError("The log density is not finite where the fit begins; are the losses and the covariates on the law's scale?")
     return np.asarray(result.x)
@@ -211,7 +213,9 @@ def _normal_scores(at: NDArray[np.float64], level: NDArray[np.float64]) -> NDArr
 class _Section:
     """Mode and curvature of the other coordinates at one value of the spine."""
 
-    def __init__(self, x: NDArray[np.float64], hessian: NDArray[np.float64], value: float, rest: NDArray[np.int64], spine: int) -> None:
+    def __init__(
+        self, x: NDArray[np.float64], hessian: NDArray[np.float64], value: float, rest: NDArray[np.int64], spine: int
+    ) -> None:
         self.at, self.others = float(x[spine]), x[rest]
         self.root = root_of_inverse(hessian[np.ix_(rest, rest)])
         self.tangent = -self.root @ (self.root.T @ hessian[rest, spine])
@@ -250,8 +254,10 @@ def _next(logp: LogDensity, here: _Section, at: float, rest: NDArray[np.int64], 
     return None
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
-def _table(knots: NDArray[np.float64], pieces: NDArray[np.float64], t: float) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
+@jit
+def _table(
+    knots: NDArray[np.float64], pieces: NDArray[np.float64], t: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
     """Values and slopes of all splines at t, and the second derivative of the first; straight lines beyond the knots."""
     inside = min(max(t, knots[0]), knots[-1])
     j = min(max(np.searchsorted(knots, inside) - 1, 0), knots.size - 2)
@@ -263,7 +269,7 @@ def _table(knots: NDArray[np.float64], pieces: NDArray[np.float64], t: float) ->
     return value + slope * (t - inside), slope, bend
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@jit
 def _apply(
     centre: NDArray[np.float64],
     scale: NDArray[np.float64],
@@ -289,9 +295,9 @@ def _apply(
         x[order[1 + i]] = total
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@jit
 def _whitened(
-    state: tuple,  # type: ignore[type-arg]
+    state: tuple[Any, ...],
     centre: NDArray[np.float64],
     scale: NDArray[np.float64],
     order: NDArray[np.int64],
