@@ -48,9 +48,10 @@ def _mask(node: ast.AST, frame: pd.DataFrame, text: str) -> NDArray[np.bool_]:
             return ~_mask(part, frame, text)
         case ast.Compare(left=left, ops=ops, comparators=rights):
             masks, values = [], [_value(v, frame, text) for v in (left, *rights)]
-            for one, op, other in zip(values, ops, values[1:], strict=False):
-                masks.append(_compare(one, op, other, text, len(frame)))
-            return np.logical_and.reduce(masks)
+            for one, comparison, other in zip(values, ops, values[1:], strict=False):
+                masks.append(_compare(one, comparison, other, text, len(frame)))
+            every: NDArray[np.bool_] = np.logical_and.reduce(masks)
+            return every
     raise BayeslawError(f"{ast.unparse(node)!r} in {text!r} is not a comparison; {_HELP}.")
 
 
@@ -74,7 +75,8 @@ def _value(node: ast.AST, frame: pd.DataFrame, text: str) -> Any:
             return [_value(part, frame, text) for part in parts]
         case ast.Name(id=name):
             if name not in frame:
-                raise BayeslawError(f"No column {name!r} for {text!r}; there are {', '.join(frame)}.{nearest(name, frame)}")
+                known = [str(c) for c in frame]
+                raise BayeslawError(f"No column {name!r} for {text!r}; there are {', '.join(known)}.{nearest(name, known)}")
             return frame[name]
     raise BayeslawError(f"{ast.unparse(node)!r} is not allowed in {text!r}; {_HELP}.")
 

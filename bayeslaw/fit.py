@@ -113,7 +113,7 @@ class Fit:
         temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
         try:
             self.tree.to_netcdf(temporary, engine="h5netcdf")
-            os.replace(temporary, path)
+            temporary.replace(path)
         except OSError as error:
             raise BayeslawError(f"{path} can't be written: {error}.") from None
         finally:

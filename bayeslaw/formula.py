@@ -139,8 +139,8 @@ def _terms(node: ast.expr, sign: int) -> list[tuple[int, ast.expr]]:
 
 def _evaluate(node: ast.AST, values: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]]) -> Any:
     match node:
-        case ast.Constant(value=value):
-            return float(value)  # type: ignore[arg-type]
+        case ast.Constant(value=value) if isinstance(value, (int, float)):
+            return float(value)
         case ast.Name(id=name):
             return values[name]
         case ast.BinOp(left=left, op=op, right=right):
@@ -155,9 +155,10 @@ def _evaluate(node: ast.AST, values: Mapping[str, Any], functions: Mapping[str, 
 
 # --- LaTeX ----------------------------------------------------------------------------------------------------------
 
-_GREEK = (
-    "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau upsilon phi chi psi omega"
-).split()
+_GREEK = {
+    "alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa", "lambda", "mu", "nu", "xi", "pi",
+    "rho", "sigma", "tau", "upsilon", "phi", "chi", "psi", "omega",
+}  # fmt: skip
 _OTHER = {"lam": r"\lambda", "eps": r"\varepsilon", "ptpp": r"\mathrm{PTPP}", "atpp": r"\mathrm{ATPP}"}
 _SUM, _PRODUCT, _POWER, _ATOM = range(4)
 
@@ -189,8 +190,8 @@ def _latex(node: ast.AST, symbols: Mapping[str, str]) -> tuple[str, int]:
         return text if binding >= least else rf"\left({text}\right)"
 
     match node:
-        case ast.Constant(value=value):
-            return _number(float(value)), _ATOM  # type: ignore[arg-type]
+        case ast.Constant(value=value) if isinstance(value, (int, float)):
+            return _number(float(value)), _ATOM
         case ast.Name(id=name):
             return symbols.get(name, default_symbol(name)), _ATOM
         case ast.UnaryOp(op=op, operand=operand):

@@ -20,7 +20,7 @@ from bayeslaw.formula import FUNCTIONS, NUMPY, Expression, FormulaError, default
 from bayeslaw.priors import Prior
 
 RESERVED = frozenset({"loss", "run", "step", "domain", "sigma", "tau", "nu_noise", "chain", "draw", "row", *FUNCTIONS})
-_TOP = {"name", "title", "source", "loss", "let", "covariates", "parameters", "published", "note"}
+_TOP = {"name", "title", "source", "loss", "let", "covariates", "parameters", "published", "note", "huber_delta"}
 
 
 @dataclass(frozen=True)
@@ -71,6 +71,8 @@ class Law:
         Named parts of the formula, in an order in which each uses only earlier ones.
     published : dict of str to dict of str to float
         Numbers of the source, for comparison only.
+    huber_delta : float
+        Where the Huber loss of the source's own point fit turns from square to linear, in log loss.
     card : str
         The card's text.
     """
@@ -84,6 +86,7 @@ class Law:
     parameters: Mapping[str, Parameter]
     published: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     note: str = ""
+    huber_delta: float = 1e-3
     card: str = ""
 
     @property
@@ -247,12 +250,12 @@ def parse_card(text: str, origin: str = "card") -> Law:
         raise CardError(f"{origin} is not a TOML file: {error}.") from None
     try:
         return _build(card, text)
-    except _Located as error:
+    except _LocatedError as error:
         line = _line(text, error.section, error.key)
         raise CardError(f"{origin}, line {line}: {error}" if line else f"{origin}: {error}") from None
 
 
-class _Located(BayeslawError):
+class _LocatedError(BayeslawError):
     """A fault of a card, with the section and key where it lies."""
 
     def __init__(self, message: str, section: str = "", key: str = "") -> None:
@@ -276,22 +279,25 @@ def _line(text: str, section: str, key: str) -> int | None:
 def _text(card: Mapping[str, Any], key: str, section: str = "") -> str:
     value = card.get(key)
     if not isinstance(value, str) or not value.strip():
-        raise _Located(f"`{key}` must be a non-empty text, not {value!r}.", section, key)
+        raise _LocatedError(f"`{key}` must be a non-empty text, not {value!r}.", section, key)
     return " ".join(value.split())
 
 
 def _build(card: Mapping[str, Any], text: str) -> Law:
     for key in card:
         if key not in _TOP:
-            raise _Located(f"a card has no {key!r}; it has {', '.join(sorted(_TOP))}.{nearest(key, _TOP)}", "", key)
+            raise _LocatedError(f"a card has no {key!r}; it has {', '.join(sorted(_TOP))}.{nearest(key, _TOP)}", "", key)
     for section in ("let", "covariates", "parameters", "published"):
         if not isinstance(card.get(section, {}), dict):
-            raise _Located(f"`{section}` must be a table.", "", section)
+            raise _LocatedError(f"`{section}` must be a table.", "", section)
     covariates = {k: _covariate(k, v) for k, v in card.get("covariates", {}).items()}
     parameters = {k: _parameter(k, v) for k, v in card.get("parameters", {}).items()}
     let = {k: _expression(v, "let", k) for k, v in card.get("let", {}).items()}
     loss = _expression(_text(card, "loss"), "", "loss")
     _check_names(loss, let, covariates, parameters)
+    delta = card.get("huber_delta", 1e-3)
+    if type(delta) not in (int, float) or not delta > 0:
+        raise _LocatedError(f"`huber_delta` must be a positive number, not {delta!r}.", "", "huber_delta")
     law = Law(
         name=_text(card, "name"),
         title=_text(card, "title"),
@@ -302,6 +308,7 @@ def _build(card: Mapping[str, Any], text: str) -> Law:
         parameters=parameters,
         published=_published(card.get("published", {})),
         note=" ".join(str(card.get("note", "")).split()),
+        huber_delta=float(delta),
         card=text,
     )
     _check_on(law)
@@ -312,22 +319,24 @@ def _expression(text: Any, section: str, key: str) -> Expression:
     try:
         return Expression.parse(text)
     except FormulaError as error:
-        raise _Located(str(error), section, key) from None
+        raise _LocatedError(str(error), section, key) from None
 
 
 def _covariate(name: str, table: Any) -> Covariate:
     section = f"covariates.{name}"
     if not isinstance(table, dict):
-        raise _Located(f"covariate {name} must be a table with unit and support.", "covariates", name)
+        raise _LocatedError(f"covariate {name} must be a table with unit and support.", "covariates", name)
     if unknown := set(table) - {"unit", "support", "at_least"}:
-        raise _Located(f"covariate {name} has no {', '.join(sorted(unknown))}; it has unit, support, at_least.", "covariates", name)
+        raise _LocatedError(
+            f"covariate {name} has no {', '.join(sorted(unknown))}; it has unit, support, at_least.", "covariates", name
+        )
     support = table.get("support", [])
     numbers = isinstance(support, list) and len(support) == 2 and all(type(v) in (int, float) for v in support)
     if not numbers or not support[0] < support[1]:
-        raise _Located(f"the support of {name} must be [smallest, largest], not {support!r}.", "covariates", name)
+        raise _LocatedError(f"the support of {name} must be [smallest, largest], not {support!r}.", "covariates", name)
     at_least = table.get("at_least", 1)
     if type(at_least) is not int or at_least < 1:
-        raise _Located(f"at_least of {name} must be a whole number from 1, not {at_least!r}.", "covariates", name)
+        raise _LocatedError(f"at_least of {name} must be a whole number from 1, not {at_least!r}.", "covariates", name)
     unit = table["unit"] if isinstance(table.get("unit"), str) else _text(table, "unit", section)
     return Covariate(name, unit, (float(support[0]), float(support[1])), at_least)
 
@@ -335,19 +344,19 @@ def _covariate(name: str, table: Any) -> Covariate:
 def _parameter(name: str, table: Any) -> Parameter:
     section = f"parameters.{name}"
     if not isinstance(table, dict):
-        raise _Located(f"parameter {name} must be a table with meaning and prior.", "parameters", name)
+        raise _LocatedError(f"parameter {name} must be a table with meaning and prior.", "parameters", name)
     if unknown := set(table) - {"meaning", "unit", "latex", "prior"}:
-        raise _Located(
+        raise _LocatedError(
             f"parameter {name} has no {', '.join(sorted(unknown))}; it has meaning, unit, latex, prior.", section, min(unknown)
         )
     if not isinstance(table.get("prior"), dict):
-        raise _Located(
+        raise _LocatedError(
             f'parameter {name} has no prior; give one such as {{ dist = "LogNormal", mu = 0, sigma = 1 }}.', "parameters", name
         )
     try:
         prior = Prior.from_card(table["prior"])
     except BayeslawError as error:
-        raise _Located(f"the prior of {name}: {error}", section, "prior") from None
+        raise _LocatedError(f"the prior of {name}: {error}", section, "prior") from None
     latex = str(table.get("latex", default_symbol(name)))
     return Parameter(name, _text(table, "meaning", section), str(table.get("unit", "")), latex, prior)
 
@@ -355,7 +364,7 @@ def _parameter(name: str, table: Any) -> Parameter:
 def _published(tables: Mapping[str, Any]) -> dict[str, dict[str, float]]:
     for name, table in tables.items():
         if not isinstance(table, dict) or not all(type(v) in (int, float) for v in table.values()):
-            raise _Located(f"[published.{name!r}] must be a table of numbers.", f"published.{name}", "")
+            raise _LocatedError(f"[published.{name!r}] must be a table of numbers.", f"published.{name}", "")
     return {name: {k: float(v) for k, v in table.items()} for name, table in tables.items()}
 
 
@@ -367,24 +376,24 @@ def _check_names(
     for section, group in groups:
         for name in group:
             if not name.isidentifier() or name.startswith("_") or name in RESERVED:
-                raise _Located(
+                raise _LocatedError(
                     f"{name!r} can't be a name: use letters, digits and _, and none of {', '.join(sorted(RESERVED))}.",
                     section,
                     name,
                 )
             if name in seen:
-                raise _Located(f"{name!r} stands both under [{seen[name]}] and under [{section}].", section, name)
+                raise _LocatedError(f"{name!r} stands both under [{seen[name]}] and under [{section}].", section, name)
             seen[name] = section
     for section, key, expression in [("", "loss", loss), *(("let", k, e) for k, e in let.items())]:
         for name in sorted(expression.names):
             if name not in seen:
                 known = ", ".join(seen) or "none"
-                raise _Located(f"unknown name {name!r} in {key!r}; known are {known}.{nearest(name, seen)}", section, key)
+                raise _LocatedError(f"unknown name {name!r} in {key!r}; known are {known}.{nearest(name, seen)}", section, key)
     used = loss.names.union(*(e.names for e in let.values()))
     for section, group in groups:
         for name in group:
             if name not in used:
-                raise _Located(f"{name!r} is not used by the formula.", section, name)
+                raise _LocatedError(f"{name!r} is not used by the formula.", section, name)
 
 
 def _ordered(let: Mapping[str, Expression]) -> dict[str, Expression]:
@@ -393,7 +402,7 @@ def _ordered(let: Mapping[str, Expression]) -> dict[str, Expression]:
 
     def visit(name: str, path: tuple[str, ...]) -> None:
         if name in path:
-            raise _Located(f"[let] goes in a circle: {' -> '.join((*path[path.index(name) :], name))}.", "let", name)
+            raise _LocatedError(f"[let] goes in a circle: {' -> '.join((*path[path.index(name) :], name))}.", "let", name)
         for used in sorted(let[name].names & let.keys()):
             visit(used, (*path, name))
         done[name] = let[name]
@@ -412,12 +421,16 @@ def _check_on(law: Law) -> None:
         assert on is not None
         section = f"parameters.{name}"
         if unknown := sorted(on.names - known):
-            raise _Located(f"unknown name {unknown[0]!r} in `on` of {name}.{nearest(unknown[0], known)}", section, "prior")
+            raise _LocatedError(f"unknown name {unknown[0]!r} in `on` of {name}.{nearest(unknown[0], known)}", section, "prior")
         if others := sorted((on.names & relative) - {name}):
-            raise _Located(f"`on` of {name} uses {others[0]}, whose own prior has an `on`; only one of them can.", section, "prior")
+            raise _LocatedError(
+                f"`on` of {name} uses {others[0]}, whose own prior has an `on`; only one of them can.", section, "prior"
+            )
         at = {k: float(np.sqrt(max(c.support[0], 1e-3) * c.support[1])) for k, c in law.covariates.items()}
         rng = np.random.default_rng(0)
         draws = {k: (np.ones(1) if k in relative else p.prior.sample(1, rng)) for k, p in law.parameters.items()}
         one, three = (on.evaluate(law.with_let({**draws, **at, name: np.array([v])})) for v in (1.0, 3.0))
         if not np.allclose(three, 3 * one, rtol=1e-9) or not np.all(one > 0):
-            raise _Located(f"`on` of {name} must be positive and proportional to {name}; {on.text!r} is not.", section, "prior")
+            raise _LocatedError(
+                f"`on` of {name} must be positive and proportional to {name}; {on.text!r} is not.", section, "prior"
+            )

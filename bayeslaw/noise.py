@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from bayeslaw.jit import jit
 from numpy.typing import NDArray
 
 from bayeslaw.errors import BayeslawError
+from bayeslaw.jit import jit
 from bayeslaw.priors import Prior
 
 PRIORS = {
@@ -119,12 +119,16 @@ class Noise:
         if self.student:
             from scipy.stats import t
 
-            return t.logpdf(residual, np.asarray(draws["dof"])[:, None], 0, sigma) @ member
+            rows: NDArray[np.float64] = t.logpdf(residual, np.asarray(draws["dof"])[:, None], 0, sigma)
+            return rows @ member
         count = member.sum(axis=0)
         tau2 = np.asarray(draws["sigma_run"])[:, None] ** 2 if self.run_effect else np.zeros_like(sigma)
         spread = sigma**2 + count * tau2
         squares = (residual**2) @ member / sigma**2 - tau2 * (residual @ member) ** 2 / (sigma**2 * spread)
-        return -0.5 * (squares + (count - 1) * np.log(sigma**2) + np.log(spread) + count * math.log(2 * math.pi))
+        logp: NDArray[np.float64] = -0.5 * (
+            squares + (count - 1) * np.log(sigma**2) + np.log(spread) + count * math.log(2 * math.pi)
+        )
+        return logp
 
 
 @jit

@@ -180,14 +180,14 @@ def check(runs: Runs, law: Law, *, to_fit: bool = True) -> list[Fault]:
         Empty where the table is sound.
     """
     frame = runs.frame
-    columns = [*(["loss"] if to_fit else []), *law.covariates]
+    columns, given = [*(["loss"] if to_fit else []), *law.covariates], [str(c) for c in frame]
     faults = [
         Fault(
             None,
             c,
             "",
             f"column {c} is missing",
-            f"{law.name} needs {', '.join(columns)}; there are {', '.join(frame)}.{nearest(c, frame)}",
+            f"{law.name} needs {', '.join(columns)}; there are {', '.join(given)}.{nearest(c, given)}",
         )
         for c in columns
         if c not in frame
@@ -219,7 +219,7 @@ def base_rows(frame: pd.DataFrame, law: Law) -> pd.Series:
 
 def _rows(frame: pd.DataFrame, column: str, bad: pd.Series, problem: str, mend: str) -> Iterable[Fault]:
     for row in frame.index[bad]:
-        value = f"{frame.at[row, column]:g}"
+        value = f"{float(frame.at[row, column]):g}"
         yield Fault(int(row), column, value, problem.format(value=value), mend)
 
 

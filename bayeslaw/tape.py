@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from bayeslaw.jit import jit
 from numpy.typing import ArrayLike, NDArray
+
+from bayeslaw.jit import jit
 
 ADD, SUB, MUL, DIV, POW, NEG, EXP, EXPM1, LOG, LOG1P, SQRT, TANH, SIGMOID, SOFTPLUS, MIN, MAX, SELECT, SUM = range(18)
 
@@ -68,8 +69,8 @@ class Tape:
         key = (op, *slots)
         if key not in self._known:
             self._known[key] = self._slot(1 if op == SUM else max(lengths, default=1))
-            padded = (*slots, 0, 0)[:3]
-            self.operations.append((op, self._known[key], *padded))
+            a, b, c = (*slots, 0, 0)[:3]
+            self.operations.append((op, self._known[key], a, b, c))
         return Node(self, self._known[key])
 
     def program(self) -> Program:
@@ -313,7 +314,7 @@ def backward(code: NDArray[np.int64], memory: NDArray[np.float64], slope: NDArra
         elif op == SOFTPLUS:
             for i in range(n):
                 slope[a + i] += slope[out + i] * 0.5 * (1 + math.tanh(0.5 * memory[a + i]))
-        elif op == MIN or op == MAX:
+        elif op in (MIN, MAX):
             for i in range(n):
                 if (memory[a + i * sa] < memory[b + i * sb]) == (op == MIN):
                     slope[a + i * sa] += slope[out + i]

@@ -17,9 +17,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
-from bayeslaw.jit import jit
 from numpy.typing import NDArray
 from scipy.interpolate import CubicSpline, PchipInterpolator
 from scipy.optimize import minimize
@@ -27,6 +28,7 @@ from scipy.stats import norm
 
 from bayeslaw.density import Density, evaluate
 from bayeslaw.errors import FitError
+from bayeslaw.jit import jit
 
 LogDensity = Callable[[NDArray[np.float64]], tuple[float, NDArray[np.float64]]]
 GOOD = 1.0  # range of the log ratio (see Whitening.spread) below which no spine is looked for
@@ -200,7 +202,7 @@ def _turn(sections: list[_Section], ahead: _Section) -> float:
 def _normal_scores(at: NDArray[np.float64], level: NDArray[np.float64]) -> NDArray[np.float64] | None:
     """Standard normal quantiles at which the marginal with log density `level` puts the values `at`."""
     curve = CubicSpline(at, level)
-    fine = np.concatenate([*(np.linspace(a, b, 20, endpoint=False) for a, b in zip(at, at[1:], strict=False)), at[-1:]])
+    fine = np.concatenate([*(np.linspace(a, b, 20, endpoint=False) for a, b in pairwise(at)), at[-1:]])
     density = np.exp(curve(fine) - level.max())
     mass = np.concatenate([[0.0], np.cumsum(np.diff(fine) * (density[1:] + density[:-1]) / 2)])
     slopes = np.abs(curve(at[[0, -1]], 1))

@@ -1,0 +1,145 @@
+"""Coordinates in which the posterior of a scaling law is easy to explore, derived from the formula of any card.
+
+The posterior is a thin curved ridge in (E, A, alpha, …): a larger A with a larger alpha, or a larger E with a smaller A,
+gives the same losses where the runs are. Two changes of variable straighten most of it:
+
+- the floor E is replaced by the mean loss over a few settings spread over the runs (its other terms added to it);
+- the scale of each term is replaced by the term's spread over those settings, which is what losses tell about it.
+
+Both are shears, so their Jacobian is one but for the bend that keeps E positive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayeslaw import tape as tapes
+from bayeslaw.laws import Law
+from bayeslaw.observations import Observations
+from bayeslaw.priors import Prior
+
+Functions = Mapping[str, Callable[..., Any]]
+
+
+def constrain(prior: Prior, x: Any, functions: Functions) -> Any:
+    """From the whole line to the prior's support."""
+    match prior.support:
+        case "positive":
+            return functions["exp"](x)
+        case "unit":
+            return functions["sigmoid"](x)
+        case _:
+            return x
+
+
+def star(law: Law, observed: Observations) -> dict[str, NDArray[np.float64]]:
+    """Settings spread over the runs: the reference point, and from it each covariate moved to its ends in the runs."""
+    points = [dict(observed.at)]
+    for name in law.covariates:
+        values = observed.covariates[name]
+        points += [{**observed.at, name: float(end)} for end in (values.min(), values.max())]
+    return {name: np.array([p[name] for p in points]) for name in law.covariates}
+
+
+@dataclass(frozen=True)
+class Coordinates:
+    """The change from sampling coordinates to the model's variables, for nodes of a tape and for NumPy draws alike.
+
+    Attributes
+    ----------
+    settings : dict of str to array (m,)
+        The settings of `star`.
+    by_spread : frozenset of str
+        Amplitudes whose term varies over the settings; the others are taken by their mean.
+    bend : float
+        Where the floor comes nearer to zero than about this (nats), its coordinate bends to keep it positive.
+    """
+
+    law: Law
+    at: Mapping[str, float]
+    settings: Mapping[str, NDArray[np.float64]]
+    by_spread: frozenset[str]
+    bend: float
+
+    @classmethod
+    def of(cls, law: Law, observed: Observations) -> Coordinates:
+        settings = star(law, observed)
+        typical = law.sample_prior(1, observed.at, np.random.default_rng(0))
+        scope = {k: v[:, None] for k, v in typical.items()} | settings
+        varying = set()
+        for name, term in law.amplitudes.items():
+            values = np.broadcast_to(term.evaluate(law.with_let(scope)), (1, len(next(iter(settings.values())))))
+            if np.std(values) > 1e-9 * np.abs(np.mean(values)):
+                varying.add(name)
+        return cls(law, observed.at, settings, frozenset(varying), 0.05 * float(np.exp(observed.log_loss.min())))
+
+    def variables(self, x: Mapping[str, Any], functions: Functions, mean: Callable[[Any], Any]) -> tuple[dict[str, Any], Any]:
+        """The model's unconstrained variables from the coordinates, and the log Jacobian.
+
+        `mean` averages over the settings. For a prior with `on` the variable is the log of that expression's value.
+        """
+        law = self.law
+        variables = {k: x[k] for k in law.parameters if k not in law.amplitudes and k != law.floor}
+        values = {k: constrain(law.parameters[k].prior, v, functions) for k, v in variables.items()}
+        ones = values | dict.fromkeys((*law.amplitudes, *((law.floor,) if law.floor else ())), 1.0)
+        units = law.term_units(ones, self.at, functions)
+        scope = law.with_let({**ones, **self.settings}, functions)
+        total: Any = 0.0
+        for name, term in law.amplitudes.items():
+            share = term.evaluate(scope, functions) / units.get(name, 1.0)
+            centre = mean(share)
+            if name in self.by_spread:
+                off = share - centre
+                size = functions["sqrt"](mean(off * off))
+            else:
+                size = centre
+            variables[name] = x[name] - functions["log"](size)
+            total = total + constrain(law.parameters[name].prior, variables[name], functions) * centre
+        jacobian: Any = 0.0
+        if law.floor:
+            if law.parameters[law.floor].prior.support == "positive":
+                gap = (x[law.floor] - total) / self.bend
+                floor = self.bend * functions["softplus"](gap)
+                variables[law.floor] = functions["log"](floor)
+                jacobian = -functions["softplus"](-gap) - variables[law.floor]
+            else:
+                variables[law.floor] = x[law.floor] - total
+        return variables, jacobian
+
+    def on_tape(self, tape: tapes.Tape, x: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any], Any]:
+        """Write the change on a tape: the law's parameters, the model's variables and the log Jacobian as nodes."""
+        size = len(next(iter(self.settings.values())))
+        settings = {k: tape.constant(v) for k, v in self.settings.items()}
+
+        def mean(value: Any) -> Any:
+            return (tape.node(value) * np.ones(size)).sum() / float(size)
+
+        here = replace(self, settings=settings)  # type: ignore[arg-type]
+        variables, jacobian = here.variables(x, tapes.FUNCTIONS, mean)
+        return self.parameters(variables, tapes.FUNCTIONS), variables, jacobian
+
+    def log_loss(self, tape: tapes.Tape, parameters: Mapping[str, Any], observed: Observations) -> tapes.Node:
+        """The log of the expected loss of every row, as a node."""
+        values = dict(parameters) | {name: tape.constant(column) for name, column in observed.covariates.items()}
+        return tape.node(tapes.FUNCTIONS["log"](self.law.evaluate(values, tapes.FUNCTIONS))) + np.zeros(observed.log_loss.size)
+
+    def draws(self, x: Mapping[str, NDArray[np.float64]]) -> dict[str, NDArray[np.float64]]:
+        """The law's parameters, arrays (S,), from coordinates, arrays (S, 1)."""
+        variables, _ = self.variables(
+            x, tapes.FUNCTIONS, lambda v: np.mean(np.asarray(v) + np.zeros((1, 1)), axis=-1, keepdims=True)
+        )
+        values = self.parameters(variables, tapes.FUNCTIONS)
+        size = len(next(iter(x.values())))
+        return {name: np.broadcast_to(v, (size, 1))[:, 0].copy() for name, v in values.items()}
+
+    def parameters(self, variables: Mapping[str, Any], functions: Functions) -> dict[str, Any]:
+        """The law's parameters from the model's unconstrained variables."""
+        priors = {k: p.prior for k, p in self.law.parameters.items()}
+        values = {k: constrain(priors[k], v, functions) for k, v in variables.items() if k in priors}
+        units = self.law.term_units({k: 1.0 if priors[k].on else v for k, v in values.items()}, self.at, functions)
+        return {k: v / units[k] if k in units else v for k, v in values.items()}
