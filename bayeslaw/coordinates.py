@@ -53,7 +53,7 @@ class Coordinates:
     Attributes
     ----------
     settings : dict of str to array (m,)
-        The settings of `star`.
+        The settings of `star`; nodes where they are on a tape.
     by_spread : frozenset of str
         Amplitudes whose term varies over the settings; the others are taken by their mean.
     bend : float
@@ -62,7 +62,7 @@ class Coordinates:
 
     law: Law
     at: Mapping[str, float]
-    settings: Mapping[str, NDArray[np.float64]]
+    settings: Mapping[str, Any]
     by_spread: frozenset[str]
     bend: float
 
@@ -119,7 +119,7 @@ class Coordinates:
         def mean(value: Any) -> Any:
             return (tape.node(value) * np.ones(size)).sum() / float(size)
 
-        here = replace(self, settings=settings)  # type: ignore[arg-type]
+        here = replace(self, settings=settings)
         variables, jacobian = here.variables(x, tapes.FUNCTIONS, mean)
         return self.parameters(variables, tapes.FUNCTIONS), variables, jacobian
 

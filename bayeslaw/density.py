@@ -22,6 +22,18 @@ from bayeslaw.noise import Noise
 from bayeslaw.observations import Observations
 from bayeslaw.priors import Prior
 
+State = tuple[
+    NDArray[np.int64],
+    NDArray[np.float64],
+    NDArray[np.float64],
+    NDArray[np.int64],
+    NDArray[np.int64],
+    NDArray[np.bool_],
+    NDArray[np.float64],
+    NDArray[np.int64],
+]
+"""The leading arguments of `evaluate`."""
+
 
 def log_prior(prior: Prior, x: Any, functions: Functions) -> Any:
     """Log density, up to a constant, of the unconstrained value x (log, logit or the value itself), Jacobian included."""
@@ -85,7 +97,7 @@ class Density:
 
         return logp
 
-    def state(self) -> tuple[Any, ...]:
+    def state(self) -> State:
         """The leading arguments of `evaluate`, with memory of their own."""
         program, o = self.program, self.observed
         flags = np.array([self.noise.student, self.noise.run_effect])
@@ -165,4 +177,4 @@ def evaluate(
     tapes.backward(code, memory, slope)
     for i in range(k):
         gradient[i] = slope[inputs[i]]
-    return logp + part
+    return float(logp + part)

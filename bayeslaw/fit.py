@@ -260,7 +260,7 @@ def load_fit(path: str | Path) -> Fit:
     try:
         with xr.open_datatree(path, engine="h5netcdf") as stored:
             tree = stored.load()
-        info: dict[str, Any] = {k: v if k in PLAIN else json.loads(v) for k, v in tree.attrs.items()}
+        info: dict[str, Any] = {str(k): v if k in PLAIN else json.loads(v) for k, v in tree.attrs.items()}
     except Exception as error:  # h5py raises many kinds on damaged files
         raise FitError(f"{path.name} can't be read as a fit: it is damaged or no NetCDF file ({type(error).__name__}).") from None
     if info.get("bayeslaw_format") != FORMAT:

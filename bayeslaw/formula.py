@@ -118,7 +118,7 @@ def _check(node: ast.AST, text: str, depth: int) -> None:
         if node.id.startswith("_"):
             raise FormulaError(f"{node.id!r} in {text!r}: a name can't begin with an underscore.")
         children = []
-    elif isinstance(node, ast.Constant) and type(node.value) in (int, float) and np.isfinite(float(node.value)):
+    elif isinstance(node, ast.Constant) and _is_finite(node.value):
         children = []
     else:
         raise FormulaError(
@@ -126,6 +126,10 @@ def _check(node: ast.AST, text: str, depth: int) -> None:
         )
     for child in children:
         _check(child, text, depth + 1)
+
+
+def _is_finite(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and bool(np.isfinite(float(value)))
 
 
 def _terms(node: ast.expr, sign: int) -> list[tuple[int, ast.expr]]:

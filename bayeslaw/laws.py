@@ -123,7 +123,7 @@ class Law:
         values |= {k: np.asarray(covariates[k], dtype=np.float64)[None, :] for k in self.covariates}
         with np.errstate(all="ignore"):
             loss = self.evaluate(values)
-        shape = (len(next(iter(draws.values()))), len(next(iter(covariates.values()))))  # type: ignore[arg-type]
+        shape = (np.size(next(iter(draws.values()))), np.size(next(iter(covariates.values()))))
         return np.broadcast_to(np.asarray(loss, dtype=np.float64), shape)
 
     def reference(self, table: pd.DataFrame) -> dict[str, float]:

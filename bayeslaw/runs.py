@@ -218,8 +218,8 @@ def base_rows(frame: pd.DataFrame, law: Law) -> pd.Series:
 
 
 def _rows(frame: pd.DataFrame, column: str, bad: pd.Series, problem: str, mend: str) -> Iterable[Fault]:
-    for row in frame.index[bad]:
-        value = f"{float(frame.at[row, column]):g}"
+    for row, number in zip(frame.index[bad], frame.loc[bad, column].to_numpy(dtype=np.float64), strict=True):
+        value = f"{number:g}"
         yield Fault(int(row), column, value, problem.format(value=value), mend)
 
 

@@ -18,7 +18,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +25,7 @@ from scipy.interpolate import CubicSpline, PchipInterpolator
 from scipy.optimize import minimize
 from scipy.stats import norm
 
-from bayeslaw.density import Density, evaluate
+from bayeslaw.density import Density, State, evaluate
 from bayeslaw.errors import FitError
 from bayeslaw.jit import jit
 
@@ -208,7 +207,7 @@ def _normal_scores(at: NDArray[np.float64], level: NDArray[np.float64]) -> NDArr
     slopes = np.abs(curve(at[[0, -1]], 1))
     tails = density[[0, -1]] / np.maximum(slopes, 1.0 / (at[-1] - at[0]))
     total = mass[-1] + tails.sum()
-    scores = norm.ppf(np.clip((tails[0] + mass[::20]) / total, 1e-12, 1 - 1e-12))
+    scores: NDArray[np.float64] = norm.ppf(np.clip((tails[0] + mass[::20]) / total, 1e-12, 1 - 1e-12))
     return scores if np.all(np.diff(scores) > 1e-3) else None
 
 
@@ -218,9 +217,10 @@ class _Section:
     def __init__(
         self, x: NDArray[np.float64], hessian: NDArray[np.float64], value: float, rest: NDArray[np.int64], spine: int
     ) -> None:
-        self.at, self.others = float(x[spine]), x[rest]
+        self.at = float(x[spine])
+        self.others: NDArray[np.float64] = x[rest]
         self.root = root_of_inverse(hessian[np.ix_(rest, rest)])
-        self.tangent = -self.root @ (self.root.T @ hessian[rest, spine])
+        self.tangent: NDArray[np.float64] = -self.root @ (self.root.T @ hessian[rest, spine])
         self.level = value + float(np.log(np.diag(self.root)).sum())
 
     def straight(self, at: float) -> NDArray[np.float64]:
@@ -299,7 +299,7 @@ def _apply(
 
 @jit
 def _whitened(
-    state: tuple[Any, ...],
+    state: State,
     centre: NDArray[np.float64],
     scale: NDArray[np.float64],
     order: NDArray[np.int64],
