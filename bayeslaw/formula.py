@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -57,7 +57,7 @@ class Expression:
     """
 
     text: str
-    tree: ast.expr
+    tree: ast.expr = field(compare=False, repr=False)
 
     @classmethod
     def parse(cls, text: str) -> Expression:
