@@ -1,0 +1,135 @@
+"""The laws and the noise written a second time, in plain NumPy, and tables made from them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from bayeslaw.laws import Law
+from bayeslaw.observations import Observations
+from bayeslaw.runs import read_runs
+
+Array = NDArray[np.float64]
+Values = Mapping[str, Any]
+
+
+def _power(base: Any, exponent: Any) -> Any:
+    return np.exp(exponent * np.log(base))
+
+
+def _share(r: Any) -> Any:
+    return np.clip(r, 1e-9, 1 - 1e-9)
+
+
+def _beta_eff(p: Values, ptpp: Any) -> Any:
+    gate = 1 / (1 + np.exp(-p["zeta"] * np.log(ptpp)))
+    return np.clip(p["beta"] * (1 - p["lam"] * gate), 1e-6, None)
+
+
+def _size(p: Values, x: Values) -> Any:
+    return p["E"] + p["A"] * _power(x["N"], -p["alpha"])
+
+
+def _barrier(p: Values, x: Values) -> Any:
+    return p["C"] * _power(_share(x["r"]) + 1e-5, -p["gamma"])
+
+
+def chinchilla(p: Values, x: Values) -> Any:
+    """Hoffmann et al. 2022, eq. 2."""
+    return _size(p, x) + p["B"] * _power(x["D"], -p["beta"])
+
+
+def cpt_joint(p: Values, x: Values) -> Any:
+    """Zheng et al. 2024, eqs. 1 and 4."""
+    scratch = p["B"] * _power(x["D"], -p["beta"])
+    continued = p["B_cpt"] * _power(x["D"], -p["beta_cpt"]) * _power(x["N"], -p["gamma"])
+    return _size(p, x) + np.where(x["cpt"] == 1, continued, scratch)
+
+
+def d_cpt(p: Values, x: Values) -> Any:
+    """Que et al. 2024, as Goffinet et al. 2025 read it."""
+    return _size(p, x) + p["B"] * _power(_share(x["r"]), p["nu"]) * _power(x["D"], -p["beta"]) + _barrier(p, x)
+
+
+def ptpp_floor(p: Values, x: Values) -> Any:
+    """Goffinet et al. 2025, form 1."""
+    return d_cpt(p, x) + p["F"] * _power(x["ptpp"], -p["eta"])
+
+
+def ptpp_gate(p: Values, x: Values) -> Any:
+    """Goffinet et al. 2025, form 2."""
+    data = p["B"] * _power(_share(x["r"]), p["nu"]) * _power(x["D"], -_beta_eff(p, x["ptpp"]))
+    return _size(p, x) + data + _barrier(p, x)
+
+
+def ptpp_gate_floor(p: Values, x: Values) -> Any:
+    """Goffinet et al. 2025, form 3."""
+    return ptpp_gate(p, x) + p["F"] * _power(x["ptpp"], -p["eta"])
+
+
+LAWS: dict[str, Callable[[Values, Values], Any]] = {
+    "chinchilla": chinchilla,
+    "cpt-joint": cpt_joint,
+    "d-cpt": d_cpt,
+    "ptpp-floor": ptpp_floor,
+    "ptpp-gate": ptpp_gate,
+    "ptpp-gate-floor": ptpp_gate_floor,
+}
+
+TYPICAL: dict[str, float] = {
+    "E": 1.5, "A": 60.0, "alpha": 0.3, "B": 90.0, "beta": 0.28, "nu": 0.25, "C": 0.06, "gamma": 0.3, "F": 0.4, "eta": 0.4,
+    "lam": 0.4, "zeta": 0.5, "B_cpt": 40.0, "beta_cpt": 0.22,
+}  # fmt: skip
+"""Parameters that every law gives losses of 2 to 5 nats with; cpt-joint's gamma has a meaning of its own."""
+
+
+def typical(law: Law) -> dict[str, float]:
+    """Parameters of a law that give sensible losses."""
+    return {k: 0.05 if (law.name, k) == ("cpt-joint", "gamma") else TYPICAL[k] for k in law.parameters}
+
+
+def design(law: Law, runs: int = 6, checkpoints: int = 5) -> dict[str, Array]:
+    """Settings of a few runs, each logged at several D; the other covariates differ between runs."""
+    run = np.repeat(np.arange(runs), checkpoints)
+    columns = {
+        "N": np.geomspace(1e7, 1e9, 3)[run % 3],
+        "D": np.tile(np.geomspace(1e8, 1e10, checkpoints), runs) * (1 + 0.1 * run),
+        "r": np.array([0.1, 0.25, 0.5, 0.8])[run % 4],
+        "ptpp": np.array([15.0, 31.0, 279.0])[(run + run // 3) % 3],
+        "cpt": (run % 2).astype(np.float64),
+    }
+    return {k: columns[k] for k in law.covariates}
+
+
+def table(law: Law, *, seed: int = 0, sigma_point: float = 0.005, sigma_run: float = 0.004, **size: int) -> pd.DataFrame:
+    """Runs of `design` with the oracle's losses and noise; column `run` names the run."""
+    rng, settings = np.random.default_rng(seed), design(law, **size)
+    checkpoints = size.get("checkpoints", 5)
+    rows = len(settings["N"])
+    run = np.arange(rows) // checkpoints
+    noise = sigma_point * rng.standard_normal(rows) + sigma_run * rng.standard_normal(rows)[run]
+    loss = LAWS[law.name](typical(law), settings) * np.exp(noise)
+    return pd.DataFrame(settings).assign(run=[f"run {i}" for i in run], loss=loss)
+
+
+def observations(law: Law, *, seed: int = 0, **size: int) -> Observations:
+    """`table` as a law takes it."""
+    return Observations.of(law, read_runs(table(law, seed=seed, **size)))
+
+
+def central(function: Callable[[Array], float], x: Array, step: float = 1e-6) -> Array:
+    """Gradient by fourth-order central differences, steps in proportion to the coordinates."""
+    gradient = np.empty(x.size)
+    for i in range(x.size):
+        h = step * max(1.0, abs(x[i]))
+        values = []
+        for k in (-2, -1, 1, 2):
+            moved = x.copy()
+            moved[i] += k * h
+            values.append(function(moved))
+        gradient[i] = (values[0] - 8 * values[1] + 8 * values[2] - values[3]) / (12 * h)
+    return gradient

@@ -1,0 +1,103 @@
+"""Every card in models/: its formula, its LaTeX, its priors."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.mathtext import MathTextParser
+
+from bayeslaw.laws import Law, card_folder, law_names, load_law
+from bayeslaw.priors import Prior
+from tests import oracles
+
+
+def random_settings(law: Law, rng: np.random.Generator, rows: int = 40) -> dict[str, oracles.Array]:
+    """A table centred at a random place of the covariates' supports."""
+    columns: dict[str, oracles.Array] = {}
+    for name, covariate in law.covariates.items():
+        low, high = np.log10(np.maximum(np.array(covariate.support), 1e-30))
+        if name == "r":
+            columns[name] = rng.uniform(0.05, 0.95, rows)
+        elif name == "cpt":
+            columns[name] = np.arange(rows) % 2.0
+        else:
+            around = rng.uniform(low, high) + rng.uniform(-1, 1, rows) * (1.0 if name == "ptpp" else 1.5)
+            columns[name] = 10 ** np.clip(around, low, high)
+    return columns
+
+
+def test_every_card_has_an_oracle() -> None:
+    assert law_names() == sorted(oracles.LAWS)
+    assert law_names() == sorted(p.stem for p in card_folder().iterdir())
+
+
+def test_the_name_is_that_of_the_file(law: Law) -> None:
+    assert load_law(card_folder() / f"{law.name}.toml") == law
+
+
+def test_predict_agrees_with_the_oracle(law: Law, rng: np.random.Generator) -> None:
+    for _ in range(5):
+        settings = random_settings(law, rng)
+        draws = law.sample_prior(200, law.reference(pd.DataFrame(settings)), rng)
+        expected = oracles.LAWS[law.name]({k: v[:, None] for k, v in draws.items()}, {k: v[None, :] for k, v in settings.items()})
+        np.testing.assert_allclose(law.predict(draws, settings), expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("name", [n for n in law_names() if "r" in load_law(n).covariates])
+def test_predict_is_finite_at_the_ends_of_the_replay_share(name: str, rng: np.random.Generator) -> None:
+    law = load_law(name)
+    settings = random_settings(law, rng) | {"r": np.tile([0.0, 1.0], 20)}
+    draws = law.sample_prior(200, law.reference(pd.DataFrame(settings)), rng)
+    expected = oracles.LAWS[name]({k: v[:, None] for k, v in draws.items()}, {k: v[None, :] for k, v in settings.items()})
+    assert np.isfinite(expected).all()
+    np.testing.assert_allclose(law.predict(draws, settings), expected, rtol=1e-10)
+
+
+def test_prior_predictive_losses_are_possible(law: Law, rng: np.random.Generator) -> None:
+    possible = []
+    for _ in range(40):
+        settings = random_settings(law, rng)
+        draws = law.sample_prior(200, law.reference(pd.DataFrame(settings)), rng)
+        losses = law.predict(draws, settings)
+        possible.append(np.mean((losses >= 0.3) & (losses <= 15)))
+    assert np.mean(possible) >= 0.95
+
+
+def test_latex_is_mathtext(law: Law) -> None:
+    text = law.latex()
+    assert text.startswith("L = E + ")
+    assert all(p.latex in text for n, p in law.parameters.items() if n in law.loss.names)
+    parser: MathTextParser[Any] = MathTextParser("agg")
+    for part in re.split(r",\\quad |\\quad\\text\{where\}\\quad ", text):
+        assert parser.parse(f"${part}$") is not None
+
+
+def test_terms_and_their_scales_are_found(law: Law) -> None:
+    assert law.floor == "E"
+    assert set(law.amplitudes) == {name for name, p in law.parameters.items() if p.prior.on is not None}
+    assert all(name in term.names for name, term in law.amplitudes.items())
+
+
+def test_the_reference_point_is_geometric_for_what_spans_decades(law: Law) -> None:
+    settings = pd.DataFrame({name: [1.0, 100.0] if c.logarithmic else [0.2, 0.6] for name, c in law.covariates.items()})
+    if "D" in settings:
+        settings.loc[len(settings)] = {**settings.mean(), "D": 0.0, "N": 10.0, "ptpp": 10.0}
+    expected = {name: 10.0 if c.logarithmic else 0.4 for name, c in law.covariates.items()}
+    assert law.reference(settings) == pytest.approx(expected)
+
+
+def test_published_numbers_name_parameters_or_scores(law: Law) -> None:
+    scores = {"huber_log", "rmse_log", "mae_rel", "intercept", "slope"}
+    for numbers in law.published.values():
+        assert {re.sub("_(lo|hi)$", "", k) for k in numbers} <= scores | set(law.parameters)
+
+
+def test_the_digest_tells_cards_and_priors_apart(law: Law) -> None:
+    changed = law.with_priors({"E": Prior.parse("Normal(1.5, 0.1)")})
+    assert len({load_law(n).sha256 for n in law_names()} | {changed.sha256}) == len(law_names()) + 1
+    assert changed.parameters["alpha"] == law.parameters["alpha"]
+    assert law.parameters["E"].prior.dist == "LogNormal"
