@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bayeslaw import noise as noises
 from bayeslaw.laws import Law
@@ -90,11 +89,10 @@ def _normal_with_run_effect(mean: Any, point: Any, run: Any, observed: Observati
         squares = pt.sum(error**2) / v - pt.sum(t * total**2 / (v * w))
         return -0.5 * (squares + pt.sum((count - 1) * pt.log(v) + pt.log(w)) + value.shape[0] * np.log(2 * np.pi))
 
-    def random(mean: Any, point: Any, run: Any, rng: np.random.Generator, size: Any = None) -> NDArray[np.float64]:
-        shape = np.shape(mean) if size is None else (*np.atleast_1d(size), np.shape(mean)[-1])
-        effects = np.expand_dims(run, -1) * rng.standard_normal((*shape[:-1], count.size))
-        return np.asarray(mean + effects[..., code] + np.expand_dims(point, -1) * rng.standard_normal(shape))
+    def dist(mean: Any, point: Any, run: Any, _: Any) -> Any:
+        effects = pm.Normal.dist(0, run[..., None], shape=(*mean.shape[:-1], count.size))
+        return mean + effects[..., code] + pm.Normal.dist(0, point[..., None], shape=mean.shape)
 
     pm.CustomDist(
-        "log_loss", mean, point, run, logp=logp, random=random, signature="(n),(),()->(n)", observed=observed.log_loss, dims="row"
+        "log_loss", mean, point, run, logp=logp, dist=dist, signature="(n),(),()->(n)", observed=observed.log_loss, dims="row"
     )
