@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from bayeslaw.laws import Law
 from bayeslaw.observations import Observations
-from bayeslaw.runs import read_runs
+from bayeslaw.runs import Runs, read_runs
 
 Array = NDArray[np.float64]
 Values = Mapping[str, Any]
+LogDensity = Callable[[Array], tuple[float, Array]]
 
 
 def _power(base: Any, exponent: Any) -> Any:
@@ -47,7 +48,7 @@ def cpt_joint(p: Values, x: Values) -> Any:
     """Zheng et al. 2024, eqs. 1 and 4."""
     scratch = p["B"] * _power(x["D"], -p["beta"])
     continued = p["B_cpt"] * _power(x["D"], -p["beta_cpt"]) * _power(x["N"], -p["gamma"])
-    return _size(p, x) + np.where(x["cpt"] == 1, continued, scratch)
+    return _size(p, x) + scratch + x["cpt"] * (continued - scratch)
 
 
 def d_cpt(p: Values, x: Values) -> Any:
@@ -118,18 +119,30 @@ def table(law: Law, *, seed: int = 0, sigma_point: float = 0.005, sigma_run: flo
 
 def observations(law: Law, *, seed: int = 0, **size: int) -> Observations:
     """`table` as a law takes it."""
-    return Observations.of(law, read_runs(table(law, seed=seed, **size)))
+    return observed(law, table(law, seed=seed, **size))
+
+
+def observed(law: Law, columns: Mapping[str, Any] | pd.DataFrame) -> Observations:
+    """A table in memory as a law takes it."""
+    return Observations.of(law, runs(columns))
+
+
+def runs(columns: Mapping[str, Any] | pd.DataFrame) -> Runs:
+    """A table in memory, read."""
+    return read_runs(pd.DataFrame(columns))
 
 
 def central(function: Callable[[Array], float], x: Array, step: float = 1e-6) -> Array:
     """Gradient by fourth-order central differences, steps in proportion to the coordinates."""
-    gradient = np.empty(x.size)
+    return jacobian(lambda v: np.array([function(v)]), x, step).ravel()
+
+
+def jacobian(function: Callable[[Array], Array], x: Array, step: float = 1e-6) -> Array:
+    """Derivatives (outputs, inputs) by fourth-order central differences."""
+    columns = []
     for i in range(x.size):
         h = step * max(1.0, abs(x[i]))
-        values = []
-        for k in (-2, -1, 1, 2):
-            moved = x.copy()
-            moved[i] += k * h
-            values.append(function(moved))
-        gradient[i] = (values[0] - 8 * values[1] + 8 * values[2] - values[3]) / (12 * h)
-    return gradient
+        moved = x + np.outer([-2, -1, 1, 2], np.eye(x.size)[i]) * h
+        values = [function(row) for row in moved]
+        columns.append((values[0] - 8 * values[1] + 8 * values[2] - values[3]) / (12 * h))
+    return np.array(columns).T

@@ -23,10 +23,10 @@ def random_settings(law: Law, rng: np.random.Generator, rows: int = 40) -> dict[
         if name == "r":
             columns[name] = rng.uniform(0.05, 0.95, rows)
         elif name == "cpt":
-            columns[name] = np.arange(rows) % 2.0
+            columns[name] = (np.arange(rows) % 2).astype(np.float64)
         else:
             around = rng.uniform(low, high) + rng.uniform(-1, 1, rows) * (1.0 if name == "ptpp" else 1.5)
-            columns[name] = 10 ** np.clip(around, low, high)
+            columns[name] = np.power(10.0, np.clip(around, low, high))
     return columns
 
 

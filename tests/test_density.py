@@ -1,0 +1,213 @@
+"""The log density: finite where the fit begins, with a true gradient, and whitened without changing it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from bayeslaw import tape as tapes
+from bayeslaw.coordinates import Coordinates
+from bayeslaw.density import Density, log_prior
+from bayeslaw.errors import FitError
+from bayeslaw.laws import Law, load_law, parse_card
+from bayeslaw.noise import PRIORS, Noise
+from bayeslaw.priors import Prior
+from bayeslaw.whitening import curvature, find_mode, root_of_inverse, whiten
+from tests import oracles
+
+NOISES = {
+    "normal": Noise(student=False, run_effect=True),
+    "normal-no-run": Noise(student=False, run_effect=False),
+    "student": Noise(student=True, run_effect=True),
+    "student-no-run": Noise(student=True, run_effect=False),
+}
+
+
+@pytest.fixture(params=NOISES)
+def density(law: Law, request: pytest.FixtureRequest) -> Density:
+    return Density.of(law, oracles.observations(law), NOISES[request.param])
+
+
+def shapes(density: Density) -> list[int]:
+    """The coordinates that may serve as spine."""
+    law = density.law
+    return [i for i, n in enumerate(density.names) if n in law.parameters and n not in law.amplitudes and n != law.floor]
+
+
+def assert_true_gradient(function: oracles.LogDensity, x: oracles.Array) -> None:
+    value, gradient = function(x)
+    assert np.isfinite(value)
+    expected = oracles.central(lambda v: function(v)[0], x, 1e-4)
+    np.testing.assert_allclose(gradient, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
+
+
+def test_gradient_where_the_fit_begins(density: Density, rng: np.random.Generator) -> None:
+    start = density.start()
+    assert start.size == density.size == len(density.names) + (density.observed.runs if density.noise.explicit_effects else 0)
+    assert_true_gradient(density.function(), start)
+    assert_true_gradient(density.function(), start + 0.1 * rng.standard_normal(start.size))
+
+
+def test_gradient_through_the_whitening(law: Law, rng: np.random.Generator) -> None:
+    density = Density.of(law, oracles.observations(law), NOISES["normal"])
+    whitening = whiten(density, shapes(density))
+    function = whitening.function(density)
+    for _ in range(3):
+        assert_true_gradient(function, rng.standard_normal(density.size))
+
+
+def test_a_bent_ridge_is_followed_by_a_true_density(rng: np.random.Generator) -> None:
+    """With a spine the whitened log density is that of x plus the log determinant of the map."""
+    density = Density.of(load_law("ptpp-gate"), oracles.observations(load_law("ptpp-gate")), NOISES["normal"])
+    whitening = whiten(density, shapes(density))
+    assert whitening.spine is not None
+    assert density.names[whitening.spine] not in ("E", "A", "B", "C")
+    plain, bent = density.function(), whitening.function(density)
+    for _ in range(3):
+        z = rng.standard_normal(density.size)
+        determinant = np.linalg.slogdet(oracles.jacobian(lambda v: whitening.x(v[None])[0], z, 1e-4))[1]
+        assert bent(z)[0] == pytest.approx(plain(whitening.x(z[None])[0])[0] + determinant, abs=1e-6)
+        assert_true_gradient(bent, z)
+
+
+def test_the_straight_map_is_affine(rng: np.random.Generator) -> None:
+    density = Density.of(load_law("chinchilla"), oracles.observations(load_law("chinchilla")), NOISES["normal"])
+    whitening = whiten(density, [])
+    assert whitening.spine is None
+    z = rng.standard_normal((4, density.size))
+    np.testing.assert_allclose(whitening.x(z), whitening.centre + z @ whitening.scale.T, rtol=1e-12)
+    assert whitening.function(density)(z[0])[0] == pytest.approx(density.function()(whitening.x(z)[0])[0], abs=1e-9)
+
+
+def test_the_mode_is_flat_and_curved_as_the_map_says() -> None:
+    density = Density.of(load_law("chinchilla"), oracles.observations(load_law("chinchilla")), NOISES["normal"])
+    logp = density.function()
+    mode = find_mode(logp, density.start())
+    hessian = curvature(logp, mode)
+    root = root_of_inverse(hessian)
+    assert np.allclose(root, np.tril(root))
+    assert np.all(np.diag(root) > 0)
+    np.testing.assert_allclose(root @ root.T, np.linalg.inv(hessian), rtol=1e-6, atol=1e-12)
+    assert np.abs(root.T @ logp(mode)[1]).max() < 0.02
+
+
+def test_flat_directions_are_taken_as_wide_ones() -> None:
+    root = root_of_inverse(np.diag([4.0, 0.0, -1e-9]))
+    np.testing.assert_allclose(np.abs(root @ root.T), np.diag([0.25, 10.0, 10.0]), atol=1e-12)
+
+
+def test_a_density_without_value_is_refused() -> None:
+    def nowhere(x: oracles.Array) -> tuple[float, oracles.Array]:
+        return float("nan"), np.full(x.size, np.nan)
+
+    with pytest.raises(FitError, match="The log density is not finite where the fit begins"):
+        find_mode(nowhere, np.zeros(3))
+
+
+PRIOR_CASES = [
+    Prior("LogNormal", {"mu": 0.3, "sigma": 0.5}),
+    Prior("HalfNormal", {"sigma": 0.7}),
+    Prior("Gamma", {"alpha": 2.0, "beta": 0.1}),
+    Prior("Normal", {"mu": -0.2, "sigma": 0.4}),
+    Prior("StudentT", {"nu": 4.0, "mu": 0.1, "sigma": 0.3}),
+    Prior("Beta", {"alpha": 2.0, "beta": 3.0}),
+]
+
+
+@pytest.mark.parametrize("prior", PRIOR_CASES, ids=lambda p: p.dist)
+def test_log_prior_is_scipys_with_the_jacobian(prior: Prior) -> None:
+    x = np.linspace(-2, 2, 9)
+    value = {"positive": np.exp(x), "unit": 1 / (1 + np.exp(-x)), "real": x}[prior.support]
+    jacobian = {"positive": x, "unit": -np.logaddexp(0, x) - np.logaddexp(0, -x), "real": 0 * x}[prior.support]
+    difference = log_prior(prior, x, tapes.FUNCTIONS) - (prior.scipy.logpdf(value) + jacobian)
+    np.testing.assert_allclose(difference, difference[0], atol=1e-10)
+
+
+def test_coordinates_are_undone_by_the_parameters(law: Law, rng: np.random.Generator) -> None:
+    """The floor's coordinate is the mean loss over the settings and an amplitude's the log spread of its term there."""
+    observed = oracles.observations(law)
+    coordinates = Coordinates.of(law, observed)
+    density = Density.of(law, observed, NOISES["normal"])
+    x = density.start() + 0.1 * rng.standard_normal((50, density.size))
+    draws = density.draws(x)
+    settings = {k: v[None, :] for k, v in coordinates.settings.items()}
+    values = {k: v[:, None] for k, v in draws.items() if k in law.parameters}
+    losses = oracles.LAWS[law.name](values, settings)
+    gap = x[:, density.names.index("E")] - (losses.mean(axis=1) - draws["E"])
+    np.testing.assert_allclose(draws["E"], coordinates.bend * np.logaddexp(0, gap / coordinates.bend), rtol=1e-9)
+    for name in sorted(coordinates.by_spread):
+        without = oracles.LAWS[law.name](values | {name: np.zeros((50, 1))}, settings)
+        spread = (losses - without).std(axis=1)
+        np.testing.assert_allclose(np.log(spread), x[:, density.names.index(name)], rtol=1e-8, atol=1e-8)
+    for name in density.noise.parameters:
+        np.testing.assert_allclose(draws[name], np.exp(x[:, density.names.index(name)]), rtol=1e-12)
+
+
+def test_run_effects_are_in_units_of_their_spread(rng: np.random.Generator) -> None:
+    law = load_law("chinchilla")
+    density = Density.of(law, oracles.observations(law), NOISES["student"])
+    x = density.start() + 0.1 * rng.standard_normal((5, density.size))
+    draws = density.draws(x)
+    np.testing.assert_allclose(draws["run_effect"], draws["sigma_run"][:, None] * x[:, len(density.names) :], rtol=1e-12)
+
+
+def test_a_law_whose_floor_may_be_negative_and_whose_term_is_constant() -> None:
+    """A floor on the whole line has no bend, and a term that doesn't vary over the runs is taken by its mean."""
+    card = """
+name = "own"
+title = "a law"
+source = "here"
+loss = "E + A/N**alpha + K*exp(-D)"
+[covariates]
+N = { unit = "parameters", support = [1e4, 1e13] }
+D = { unit = "steps", support = [0, 10] }
+[parameters.E]
+meaning = "floor"
+prior = { dist = "Normal", mu = 2, sigma = 1 }
+[parameters.A]
+meaning = "scale"
+prior = { dist = "LogNormal", mu = 0, sigma = 1, on = "A/N**alpha" }
+[parameters.alpha]
+meaning = "exponent"
+prior = { dist = "HalfNormal", sigma = 0.5 }
+[parameters.K]
+meaning = "scale"
+prior = { dist = "HalfNormal", sigma = 1 }
+"""
+    law = parse_card(card)
+    columns = {"N": np.geomspace(1e6, 1e9, 8), "D": np.full(8, 1.0), "loss": np.linspace(3.5, 2.5, 8)}
+    observed = oracles.observed(law, columns)
+    density = Density.of(law, observed, NOISES["normal-no-run"])
+    assert density.coordinates.by_spread == {"A"}
+    assert_true_gradient(density.function(), density.start())
+
+
+def test_density_is_likelihood_times_prior_up_to_a_constant(rng: np.random.Generator) -> None:
+    """For chinchilla, against SciPy alone: E and A come from x by the documented change, its Jacobian by differences."""
+    law = load_law("chinchilla")
+    observed = oracles.observations(law)
+    density = Density.of(law, observed, NOISES["normal"])
+    differences = []
+    for _ in range(4):
+        x = density.start() + 0.1 * rng.standard_normal(density.size)
+        draws = {k: float(v[0]) for k, v in density.draws(x[None]).items()}
+
+        def unconstrained(v: oracles.Array) -> oracles.Array:
+            d = density.draws(v[None])
+            return np.log([d[n][0] for n in density.names])
+
+        jacobian = np.linalg.slogdet(oracles.jacobian(unconstrained, x, 1e-4))[1]
+        at = observed.at
+        level = {"A": draws["A"] * at["N"] ** -draws["alpha"], "B": draws["B"] * at["D"] ** -draws["beta"]}
+        total = jacobian
+        for name in density.names:
+            prior = law.parameters[name].prior if name in law.parameters else PRIORS[name]
+            total += prior.scipy.logpdf(level.get(name, draws[name])) + np.log(level.get(name, draws[name]))
+        # levels are proportional to A and B at given exponents, so the Jacobian of their logs is that of log A and log B
+        mean = np.log(oracles.chinchilla(draws, observed.covariates))
+        same = observed.run[:, None] == observed.run[None, :]
+        covariance = draws["sigma_point"] ** 2 * np.eye(mean.size) + draws["sigma_run"] ** 2 * same
+        total += stats.multivariate_normal(mean, covariance).logpdf(observed.log_loss)
+        differences.append(density.function()(x)[0] - total)
+    np.testing.assert_allclose(differences, differences[0], atol=1e-5)

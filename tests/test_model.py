@@ -1,0 +1,115 @@
+"""The sampled density is that of the PyMC model, and the model can be drawn from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytest
+
+from bayeslaw import tape as tapes
+from bayeslaw.density import Density
+from bayeslaw.laws import Law, law_names, load_law
+from bayeslaw.model import pymc_model
+from bayeslaw.noise import Noise
+from bayeslaw.observations import Observations
+from tests import oracles
+
+CASES = [(name, "normal") for name in law_names()]
+CASES += [("ptpp-gate", "normal-no-run"), ("chinchilla", "student"), ("chinchilla", "student-no-run")]
+SUFFIX = {"positive": "_log__", "unit": "_logodds__", "real": ""}
+
+
+def unconstrained(density: Density, x: oracles.Array) -> dict[str, Any]:
+    """The model's unconstrained variables at coordinates x."""
+    columns = {name: np.array([[x[i]]]) for i, name in enumerate(density.names)}
+    variables, _ = density.coordinates.variables(
+        columns, tapes.FUNCTIONS, lambda v: np.mean(np.asarray(v) + np.zeros((1, 1)), axis=-1, keepdims=True)
+    )
+    values = {name: float(np.squeeze(variables.get(name, columns[name]))) for name in density.names}
+    return values | ({"run_effect": x[len(density.names) :]} if density.noise.explicit_effects else {})
+
+
+def point(density: Density, x: oracles.Array) -> dict[str, Any]:
+    """The same under the names of the model's value variables."""
+    named = {}
+    for name, value in unconstrained(density, x).items():
+        if name in density.law.parameters:
+            prior = density.law.parameters[name].prior
+            name = f"{name}_level{SUFFIX[prior.support]}" if prior.on else name + SUFFIX[prior.support]
+        elif name in density.noise.parameters:
+            name += "_log__"
+        named[name] = np.asarray(value)
+    return named
+
+
+def log_jacobian(density: Density, x: oracles.Array) -> float:
+    """Log determinant of the law's and the noise's unconstrained variables by the coordinates."""
+    k = len(density.names)
+
+    def flat(head: oracles.Array) -> oracles.Array:
+        values = unconstrained(density, np.concatenate([head, x[k:]]))
+        return np.array([values[name] for name in density.names])
+
+    return float(np.linalg.slogdet(oracles.jacobian(flat, x[:k], 1e-4))[1])
+
+
+@pytest.mark.parametrize(("name", "noise"), CASES)
+def test_density_is_the_models_up_to_a_constant(name: str, noise: str, rng: np.random.Generator) -> None:
+    law = load_law(name)
+    observed = oracles.observations(law)
+    density = Density.of(law, observed, Noise.choose(noise, observed.run))
+    model = pymc_model(law, observed, noise)
+    model_logp = model.compile_logp(mode="FAST_COMPILE")
+    logp = density.function()
+    gaps = []
+    for _ in range(3):
+        x = density.start() + 0.1 * rng.standard_normal(density.size)
+        values = point(density, x)
+        assert set(values) == {v.name for v in model.value_vars}
+        gaps.append(logp(x)[0] - float(model_logp(values)) - log_jacobian(density, x))
+    np.testing.assert_allclose(gaps, gaps[0], atol=1e-6)
+
+
+def test_deterministics_are_the_laws_parameters_and_losses(law: Law, rng: np.random.Generator) -> None:
+    observed = oracles.observations(law)
+    model = pymc_model(law, observed)
+    names = [v.name for v in model.deterministics]
+    levels = [n for n, p in law.parameters.items() if p.prior.on]
+    assert names == [*levels, "loss"]
+    values = {v.name: v for v in (*model.free_RVs, *model.deterministics)}
+    wanted = [values[n] for n in (*law.parameters, "loss")]
+    drawn = pm.draw(wanted, draws=3, random_seed=1, mode="FAST_COMPILE")
+    parameters = {n: d[:, None] for n, d in zip(law.parameters, drawn, strict=False)}
+    expected = oracles.LAWS[law.name](parameters, {k: v[None, :] for k, v in observed.covariates.items()})
+    np.testing.assert_allclose(drawn[-1], expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("noise", ["normal", "student"])
+def test_replicated_losses_have_the_models_spread(noise: str) -> None:
+    law = load_law("chinchilla")
+    observed = oracles.observations(law, runs=3, checkpoints=4)
+    model = pymc_model(law, observed, noise)
+    fixed = {"sigma_point": 0.01, "sigma_run": 0.02} | ({"dof": 50.0} if noise == "student" else {})
+    with pm.do(model, fixed | {n.removesuffix("_log__"): 0.5 for n in ("alpha", "beta", "E", "A_level", "B_level")}) as done:
+        draws = pm.draw(done["log_loss"], draws=4000, random_seed=2, mode="FAST_COMPILE")
+    same = observed.run[:, None] == observed.run[None, :]
+    expected = 0.01**2 * (50 / 48 if noise == "student" else 1) * np.eye(12) + 0.02**2 * same
+    # with 4000 draws a variance of 5e-4 is known to a standard deviation of 5e-4 * sqrt(2/4000) = 1.1e-5
+    np.testing.assert_allclose(np.cov(draws.T), expected, atol=5e-5)
+
+
+def test_the_model_draws_its_prior_predictive(rng: np.random.Generator) -> None:
+    law = load_law("chinchilla")
+    observed = oracles.observations(law, runs=3, checkpoints=4)
+    with pymc_model(law, observed):
+        drawn = pm.sample_prior_predictive(10, random_seed=3, compile_kwargs={"mode": "FAST_COMPILE"})
+    assert drawn["prior_predictive"]["log_loss"].shape == (1, 10, 12)
+
+
+def test_noise_is_chosen_as_in_a_fit() -> None:
+    law = load_law("chinchilla")
+    columns = oracles.table(law).drop(columns="run")
+    model = pymc_model(law, Observations.of(law, oracles.runs(columns)))
+    assert {v.name for v in model.free_RVs} == {"E", "A_level", "alpha", "B_level", "beta", "sigma_point", "dof"}
