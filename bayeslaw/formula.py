@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -75,8 +76,12 @@ class Expression:
         try:
             tree = ast.parse(text.strip(), mode="eval").body
             _check(tree, text, 0)
-        except (SyntaxError, RecursionError, MemoryError) as error:
-            raise FormulaError(f"{text!r} is not a formula: {getattr(error, 'msg', 'it is nested too deeply')}.") from None
+        except FormulaError:
+            raise
+        except (SyntaxError, UnicodeError) as error:
+            raise FormulaError(f"{text!r} is not a formula: {error.msg if isinstance(error, SyntaxError) else error}.") from None
+        except (RecursionError, MemoryError):
+            raise FormulaError(f"{text!r} is not a formula: it is nested too deeply.") from None
         return cls(text.strip(), tree)
 
     @cached_property
@@ -91,8 +96,12 @@ class Expression:
         return tuple((sign, Expression(ast.unparse(node), node)) for sign, node in _terms(self.tree, 1))
 
     def evaluate(self, values: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]] = NUMPY) -> Any:
-        """Value of the expression, for anything that knows arithmetic (floats, arrays, PyTensor variables)."""
-        return _evaluate(self.tree, values, functions)
+        """Value of the expression, for anything that knows arithmetic (floats, arrays, PyTensor variables).
+
+        Impossible operations give inf or nan, as in NumPy, without a warning.
+        """
+        with np.errstate(all="ignore"):
+            return _evaluate(self.tree, values, functions)
 
     def latex(self, symbols: Mapping[str, str] | None = None) -> str:
         """LaTeX, with `symbols` for names whose symbol `default_symbol` would get wrong."""
@@ -129,7 +138,7 @@ def _check(node: ast.AST, text: str, depth: int) -> None:
 
 
 def _is_finite(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and bool(np.isfinite(float(value)))
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
 def _terms(node: ast.expr, sign: int) -> list[tuple[int, ast.expr]]:
@@ -144,7 +153,7 @@ def _terms(node: ast.expr, sign: int) -> list[tuple[int, ast.expr]]:
 def _evaluate(node: ast.AST, values: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]]) -> Any:
     match node:
         case ast.Constant(value=value) if isinstance(value, (int, float)):
-            return float(value)
+            return np.float64(value)
         case ast.Name(id=name):
             return values[name]
         case ast.BinOp(left=left, op=op, right=right):
@@ -195,7 +204,8 @@ def _latex(node: ast.AST, symbols: Mapping[str, str]) -> tuple[str, int]:
 
     match node:
         case ast.Constant(value=value) if isinstance(value, (int, float)):
-            return _number(float(value)), _ATOM
+            text = _number(float(value))
+            return text, _PRODUCT if "^" in text else _ATOM
         case ast.Name(id=name):
             return symbols.get(name, default_symbol(name)), _ATOM
         case ast.UnaryOp(op=op, operand=operand):
@@ -215,6 +225,8 @@ def _latex(node: ast.AST, symbols: Mapping[str, str]) -> tuple[str, int]:
             return f"{wrapped(left, _SUM)} + {wrapped(right, _SUM)}", _SUM
         case ast.BinOp(left=left, op=ast.Sub(), right=right):
             return f"{wrapped(left, _SUM)} - {wrapped(right, _PRODUCT)}", _SUM
+        case ast.BinOp(left=ast.UnaryOp(op=ast.USub(), operand=left), op=(ast.Mult() | ast.Div()) as op, right=right):
+            return _latex(ast.UnaryOp(ast.USub(), ast.BinOp(left, op, right)), symbols)  # (-a)*b is written -ab
         case ast.BinOp(left=left, op=ast.Mult(), right=right):
             return rf"{wrapped(left, _PRODUCT)} \, {wrapped(right, _PRODUCT)}", _PRODUCT
         case ast.BinOp(left=left, op=ast.Div(), right=right):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -57,7 +58,7 @@ class Prior:
             given = ", ".join(self.args) or "nothing"
             raise BayeslawError(f"{self.dist} takes {', '.join(expected)}, not {given}.")
         for name, value in self.args.items():
-            number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+            number = isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
             if not number or (name not in _ANY_SIGN and value <= 0):
                 wanted = "a finite number" if name in _ANY_SIGN else "a positive number"
                 raise BayeslawError(f"{name} = {value!r} of {self.dist} is not {wanted}.")
@@ -126,7 +127,7 @@ class Prior:
         try:
             args = dict(zip(names, [float(ast.literal_eval(a)) for a in call.args], strict=False))
             args |= {str(k.arg): float(ast.literal_eval(k.value)) for k in call.keywords}
-        except (ValueError, TypeError, SyntaxError):
+        except (ValueError, TypeError, SyntaxError, OverflowError, RecursionError, MemoryError):
             raise problem from None
         if call.func.id in _ARGUMENTS and len(call.args) > len(names):
             raise BayeslawError(f"{call.func.id} takes {len(names)} numbers ({', '.join(names)}): {text!r} has {len(call.args)}.")
