@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import settings
 
 from bayeslaw.laws import Law, law_names, load_law
+
+settings.register_profile("same every time", derandomize=True, deadline=None, database=None)
+settings.load_profile("same every time")
 
 
 @pytest.fixture(params=law_names())

@@ -1,0 +1,253 @@
+"""Formulas: what may stand in one, what is refused, and its value, terms and LaTeX."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from bayeslaw.formula import FUNCTIONS, MAX_DEPTH, Expression, FormulaError, default_symbol
+from bayeslaw.model import pytensor_functions
+from bayeslaw.tape import FUNCTIONS as TAPE
+
+ALLOWED = "is not allowed in a formula; use names, numbers, + - * / ** and exp,"
+CALLS = "can't be called in a formula; the functions are exp, expm1,"
+REFUSED = {
+    "__import__('os')": f"'__import__' {CALLS}",
+    "__import__('os').system('true')": f"\"__import__('os').system\" {CALLS}",
+    "open(x)": f"'open' {CALLS}",
+    "eval(a)": f"'eval' {CALLS}",
+    "sigmod(a)": "maximum, select. Did you mean 'sigmoid'?",
+    "exp(a)(b)": f"'exp(a)' {CALLS}",
+    "(lambda: 1)()": f"'lambda: 1' {CALLS}",
+    "a.real": f"'a.real' {ALLOWED}",
+    "(1).__class__": f"'1 .__class__' {ALLOWED}",
+    "lambda: 1": f"'lambda: 1' {ALLOWED}",
+    "[x for x in y]": f"'[x for x in y]' {ALLOWED}",
+    "{x for x in y}": f"'{{x for x in y}}' {ALLOWED}",
+    "f'{x}'": f"\"f'{{x}}'\" {ALLOWED}",
+    "a[0]": f"'a[0]' {ALLOWED}",
+    "a < b": f"'a < b' {ALLOWED}",
+    "a == b": f"'a == b' {ALLOWED}",
+    "a and b": f"'a and b' {ALLOWED}",
+    "not a": f"'not a' {ALLOWED}",
+    "~a": f"'~a' {ALLOWED}",
+    "True": f"'True' {ALLOWED}",
+    "None": f"'None' {ALLOWED}",
+    "...": f"'...' {ALLOWED}",
+    "'text'": f"\"'text'\" {ALLOWED}",
+    "b'text'": f"\"b'text'\" {ALLOWED}",
+    "1j": f"'1j' {ALLOWED}",
+    "1e999": ALLOWED,
+    f"1{'0' * 400}": ALLOWED,
+    "a if b else c": f"'a if b else c' {ALLOWED}",
+    "a // b": f"'a // b' {ALLOWED}",
+    "a % b": f"'a % b' {ALLOWED}",
+    "a @ b": f"'a @ b' {ALLOWED}",
+    "a, b": f"'(a, b)' {ALLOWED}",
+    "{}": f"'{{}}' {ALLOWED}",
+    "exp(*a)": f"'*a' {ALLOWED}",
+    "await a": f"'await a' {ALLOWED}",
+    "exp(a, b)": "exp takes 1 argument(s): 'exp(a, b)' does not give that.",
+    "exp(x=a)": "exp takes 1 argument(s): 'exp(x=a)' does not give that.",
+    "minimum(a)": "minimum takes 2 argument(s): 'minimum(a)' does not give that.",
+    "_a": "'_a' in '_a': a name can't begin with an underscore.",
+    "a := 1": "'a := 1' is not a formula: invalid syntax.",
+    "a = 1": "'a = 1' is not a formula:",
+    "import os": "'import os' is not a formula: invalid syntax.",
+    "a; b": "'a; b' is not a formula: invalid syntax.",
+    "a +": "'a +' is not a formula: invalid syntax.",
+    "a b": "'a b' is not a formula: invalid syntax.",
+    "\0": r"'\x00' is not a formula: source code string cannot contain null bytes.",
+    "\ud800": r"'\ud800' is not a formula: 'utf-8' codec can't encode character",
+    "": "A formula is a non-empty text, not ''.",
+    "  ": "A formula is a non-empty text, not '  '.",
+    "a" * 2001: "A formula of 2001 characters is longer than the 2000 allowed.",
+    "-" * 61 + "a": "is nested more than 60 deep.",
+    "-" * 1900 + "a": "is nested more than 60 deep.",
+    "+".join("a" * 62): "is nested more than 60 deep.",
+    "exp(" * 61 + "a" + ")" * 61: "is nested more than 60 deep.",
+    "(" * 300 + "a" + ")" * 300: "is not a formula: too many nested parentheses.",
+    "a" + ".b" * 900: " a formula",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", REFUSED, ids=lambda t: ascii(t)[1:30])
+def test_refuses(text: str) -> None:
+    with pytest.raises(FormulaError) as caught:
+        Expression.parse(text)
+    assert REFUSED[text] in str(caught.value)
+
+
+@pytest.mark.parametrize("given", [None, 5, b"a", ["a"]])
+def test_refuses_what_is_no_text(given: Any) -> None:
+    with pytest.raises(FormulaError, match="A formula is a non-empty text, not "):
+        Expression.parse(given)
+
+
+def test_the_deepest_and_longest_formula() -> None:
+    assert Expression.parse("-" * MAX_DEPTH + "a").evaluate({"a": 2.0}) == 2.0
+    assert Expression.parse("a" * 2000).names == {"a" * 2000}
+
+
+def test_names_leave_functions_out() -> None:
+    assert Expression.parse("exp(a)*b + minimum(c, 2)/a - exp1").names == {"a", "b", "c", "exp1"}
+
+
+@pytest.mark.parametrize(
+    ("text", "terms"),
+    [
+        ("a", [(1, "a")]),
+        ("-a", [(-1, "a")]),
+        ("a + b*c - d", [(1, "a"), (1, "b * c"), (-1, "d")]),
+        ("a - (b - c)", [(1, "a"), (-1, "b"), (1, "c")]),
+        ("-(a + b) - -c", [(-1, "a"), (-1, "b"), (1, "c")]),
+        ("+a + (b + exp(c - d))", [(1, "a"), (1, "b"), (1, "exp(c - d)")]),
+        ("(a + b)*c", [(1, "(a + b) * c")]),
+    ],
+)
+def test_terms_with_their_signs(text: str, terms: list[tuple[int, str]]) -> None:
+    expression = Expression.parse(text)
+    assert [(sign, term.text) for sign, term in expression.terms] == terms
+    values = dict(zip("abcd", (1.3, 0.7, 2.1, 0.4), strict=True))
+    total = sum(sign * term.evaluate(values) for sign, term in expression.terms)
+    assert expression.evaluate(values) == pytest.approx(total)
+
+
+def test_equal_texts_are_equal_formulas() -> None:
+    assert Expression.parse("a + b") == Expression.parse(" a + b ") != Expression.parse("b + a")
+
+
+Pair = tuple[str, Callable[[dict[str, float]], float]]
+NAMES = ("a", "b", "c")
+
+
+def _leaf() -> st.SearchStrategy[Pair]:
+    names = st.sampled_from(NAMES).map(lambda n: (n, lambda v: v[n]))
+    numbers = st.one_of(st.integers(0, 1000), st.floats(0, 1e6, allow_nan=False)).map(lambda x: (repr(x), lambda v: float(x)))
+    return st.one_of(names, numbers)
+
+
+def _grow(child: st.SearchStrategy[Pair]) -> st.SearchStrategy[Pair]:
+    def binary(op: str, one: Pair, other: Pair) -> Pair:
+        functions: dict[str, Callable[[float, float], Any]] = {
+            "+": lambda x, y: x + y,
+            "-": lambda x, y: x - y,
+            "*": lambda x, y: x * y,
+            "/": lambda x, y: x / y,
+            "**": lambda x, y: x**y,
+        }
+        return f"({one[0]}) {op} ({other[0]})", lambda v: functions[op](one[1](v), other[1](v))
+
+    def call(name: str, one: Pair, other: Pair) -> Pair:
+        functions: dict[str, Callable[[float, float], float]] = {
+            "exp": lambda x, _: math.exp(x),
+            "expm1": lambda x, _: math.expm1(x),
+            "log": lambda x, _: math.log(x),
+            "log1p": lambda x, _: math.log1p(x),
+            "sqrt": lambda x, _: math.sqrt(x),
+            "tanh": lambda x, _: math.tanh(x),
+            "sigmoid": lambda x, _: 1 / (1 + math.exp(-x)),
+            "minimum": min,
+            "maximum": max,
+            "select": lambda x, y: y if x > 0.5 else x,
+        }
+        arguments = (one[0], other[0], one[0])[: FUNCTIONS[name]]
+        return f"{name}({', '.join(arguments)})", lambda v: functions[name](one[1](v), other[1](v))
+
+    return st.one_of(
+        st.builds(binary, st.sampled_from(["+", "-", "*", "/", "**"]), child, child),
+        st.builds(call, st.sampled_from(sorted(FUNCTIONS)), child, child),
+        child.map(lambda p: (f"-({p[0]})", lambda v: -p[1](v))),
+    )
+
+
+@given(st.recursive(_leaf(), _grow, max_leaves=12), st.lists(st.floats(0.1, 10), min_size=3, max_size=3))
+def test_evaluates_as_python_does(pair: Pair, numbers: list[float]) -> None:
+    text, oracle = pair
+    values = dict(zip(NAMES, numbers, strict=True))
+    try:
+        expected = oracle(values)
+    except (ZeroDivisionError, OverflowError, ValueError):
+        assume(False)
+    assume(isinstance(expected, float) and math.isfinite(expected) and len(text) <= 2000)
+    expression = Expression.parse(text)
+    np.testing.assert_allclose(expression.evaluate(values), expected, rtol=1e-9, atol=1e-300)
+    np.testing.assert_allclose(expression.evaluate(values, TAPE), expected, rtol=1e-9, atol=1e-300)
+    assert expression.latex()
+
+
+@given(st.text(max_size=40))
+def test_any_text_is_a_formula_or_refused(text: str) -> None:
+    with contextlib.suppress(FormulaError):
+        assert Expression.parse(text).names is not None
+
+
+def test_impossible_operations_give_inf_or_nan_in_silence() -> None:
+    for text, expected in (
+        ("1/0", math.inf),
+        ("10**400", math.inf),
+        ("(-8)**0.5", math.nan),
+        ("log(0)", -math.inf),
+        ("1/(a - 1)", math.inf),
+    ):
+        np.testing.assert_equal(float(Expression.parse(text).evaluate({"a": 1.0})), expected)
+
+
+def test_arrays_and_pytensor_agree() -> None:
+    import pytensor.tensor as pt
+
+    text = (
+        "exp(-a) + expm1(b)*log(a) - log1p(b)/sqrt(a) + tanh(b)**2 + sigmoid(a) + minimum(a, b) + maximum(a, 1.5) + select(b, a, 3)"
+    )
+    expression = Expression.parse(text)
+    a, b = np.array([0.5, 1.0, 2.5]), np.array([[0.2], [0.9]])
+    value = expression.evaluate({"a": a, "b": b})
+    assert value.shape == (2, 3)
+    graph = expression.evaluate({"a": pt.as_tensor_variable(a), "b": pt.as_tensor_variable(b)}, pytensor_functions())
+    np.testing.assert_allclose(graph.eval(mode="FAST_COMPILE"), value, rtol=1e-12)
+    np.testing.assert_allclose(value[1, 2], np.exp(-2.5) + np.expm1(0.9) * np.log(2.5) - np.log1p(0.9) / np.sqrt(2.5)
+                               + np.tanh(0.9) ** 2 + 1 / (1 + np.exp(-2.5)) + 0.9 + 2.5 + 2.5)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "latex"),
+    [
+        ("E + A/N**alpha", r"E + \frac{A}{N^{\alpha}}"),
+        ("-(a + b)*c", r"-\left(a + b\right) \, c"),
+        ("a - (b + c)", r"a - \left(b + c\right)"),
+        ("a - b + c", "a - b + c"),
+        ("(a*b)**2", r"\left(a \, b\right)^{2}"),
+        ("a**b**c", "a^{b^{c}}"),
+        ("(a**b)**c", r"\left(a^{b}\right)^{c}"),
+        ("exp(-a*b)", r"e^{-a \, b}"),
+        ("exp(a)**2", r"\left(e^{a}\right)^{2}"),
+        ("sqrt(a + b)", r"\sqrt{a + b}"),
+        ("log(a)*maximum(b, 1e-9)", r"\log\left(a\right) \, \max\left(b, 10^{-9}\right)"),
+        ("2.5e6*a + 0.25", r"2.5 \cdot 10^{6} \, a + 0.25"),
+        ("1e6**a", r"\left(10^{6}\right)^{a}"),
+        ("log1p(x)", r"\mathrm{log1p}\left(x\right)"),
+        ("select(c, a, b)", r"\begin{cases} a & c = 1 \\ b & \text{otherwise} \end{cases}"),
+    ],
+)
+def test_latex(text: str, latex: str) -> None:
+    assert Expression.parse(text).latex() == latex
+
+
+def test_latex_with_symbols_of_ones_own() -> None:
+    assert Expression.parse("a*lam").latex({"a": "a'"}) == r"a' \, \lambda"
+
+
+@pytest.mark.parametrize(
+    ("name", "symbol"),
+    [("N", "N"), ("alpha", r"\alpha"), ("lam", r"\lambda"), ("ptpp", r"\mathrm{PTPP}"), ("share", r"\mathrm{share}"),
+     ("beta_eff", r"\beta_{\mathrm{eff}}"), ("x_1", "x_{1}"), ("beta_of_D", r"\beta_{\mathrm{of D}}")],
+)  # fmt: skip
+def test_symbols(name: str, symbol: str) -> None:
+    assert default_symbol(name) == symbol

@@ -1,0 +1,189 @@
+"""The tape: every operation's value and derivatives, and what is written down."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bayeslaw import tape as tapes
+from bayeslaw.formula import NUMPY
+from bayeslaw.tape import FUNCTIONS, Node, Tape, backward, forward
+from tests.oracles import Array, central
+
+Function = Callable[..., Any]
+ROWS = np.array([0.3, 0.8, 1.7, 2.5])
+
+ARITHMETIC: dict[str, Function] = {
+    "add": lambda a, b: a + b,
+    "subtract": lambda a, b: a - b,
+    "multiply": lambda a, b: a * b,
+    "divide": lambda a, b: a / b,
+    "power": lambda a, b: a**b,
+    "negate": lambda a, b: -a * b,
+    "number first": lambda a, b: (2.0 + a) + (3.0 - b) + 1.5 * a + 2.0 / b + 2.0**a + 1.7**b,
+    "number last": lambda a, b: (a + 2.0) + (b - 3.0) + a * 1.5 + b / 2.0 + a**2.5,
+    "same twice": lambda a, b: a * a + a / a + a - a + b,
+}
+
+
+def run(tape: Tape, result: Node, inputs: Array) -> tuple[Array, Array]:
+    """Values of a node and the gradient of their sum by the inputs."""
+    program = tape.program()
+    memory, slope = program.memory.copy(), np.zeros(program.memory.size)
+    memory[program.inputs] = inputs
+    forward(program.code, memory)
+    place = slice(program.offsets[result.slot], program.offsets[result.slot + 1])
+    slope[place] = 1.0
+    backward(program.code, memory, slope)
+    return memory[place].copy(), slope[program.inputs]
+
+
+def assert_right(write: Callable[..., Any], expected: Callable[..., Any], *inputs: float) -> None:
+    """`write` on nodes gives what `expected` gives on numbers, and its derivatives."""
+    tape = Tape()
+    result = write(*(tape.input() for _ in inputs))
+    values, gradient = run(tape, result, np.array(inputs))
+    np.testing.assert_allclose(values, np.atleast_1d(expected(*inputs)), rtol=1e-13, atol=1e-15)
+    slopes = central(lambda v: float(np.sum(expected(*v))), np.array(inputs), 1e-3)
+    np.testing.assert_allclose(gradient, slopes, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", ARITHMETIC)
+def test_arithmetic(name: str) -> None:
+    function = ARITHMETIC[name]
+    assert_right(function, function, 0.7, 1.9)
+    assert_right(lambda a, b: function(a * ROWS, b + ROWS), lambda a, b: function(a * ROWS, b + ROWS), 0.7, 1.9)
+    assert_right(lambda a, b: function(a, b + ROWS), lambda a, b: function(a, b + ROWS), 0.7, 1.9)
+    assert_right(lambda a, b: function(a * ROWS, b), lambda a, b: function(a * ROWS, b), 0.7, 1.9)
+
+
+@pytest.mark.parametrize("name", [n for n in FUNCTIONS if n not in ("select", "minimum", "maximum")])
+@pytest.mark.parametrize("x", [-2.3, -0.4, 0.2, 1.1, 3.0])
+def test_functions_of_one_argument(name: str, x: float) -> None:
+    if name in ("log", "sqrt", "log1p"):
+        x = abs(x)
+    oracle = {"softplus": lambda v: np.log1p(np.exp(v)), "sigmoid": lambda v: 1 / (1 + np.exp(-v))}.get(
+        name, getattr(np, name, None)
+    )
+    assert oracle is not None
+    assert_right(FUNCTIONS[name], oracle, x)
+    assert_right(lambda a: FUNCTIONS[name](a * ROWS), lambda a: oracle(a * ROWS), x)
+    assert FUNCTIONS[name](x) == pytest.approx(oracle(x))
+
+
+@pytest.mark.parametrize("name", ["minimum", "maximum"])
+@pytest.mark.parametrize(("a", "b"), [(0.5, 1.2), (1.2, 0.5)])
+def test_minimum_and_maximum(name: str, a: float, b: float) -> None:
+    assert_right(FUNCTIONS[name], NUMPY[name], a, b)
+    assert_right(lambda x, y: FUNCTIONS[name](x * ROWS, y), lambda x, y: NUMPY[name](x * ROWS, y), a, b)
+
+
+def test_select_takes_one_side_and_its_slope() -> None:
+    flag = np.array([1.0, 0.0, 0.0, 1.0])
+    assert_right(lambda a, b: FUNCTIONS["select"](flag, a * ROWS, b), lambda a, b: np.where(flag > 0.5, a * ROWS, b), 0.7, 1.9)
+    assert_right(lambda c, a, b: FUNCTIONS["select"](c, a, b * ROWS), lambda c, a, b: a + 0 * b * ROWS + 0 * c, 0.9, 0.7, 1.9)
+    assert_right(lambda c, a, b: FUNCTIONS["select"](c, a, b * ROWS), lambda c, a, b: b * ROWS + 0 * c + 0 * a, 0.1, 0.7, 1.9)
+
+
+def test_sum_over_rows() -> None:
+    assert_right(lambda a, b: (a * ROWS**b).sum(), lambda a, b: np.sum(a * ROWS**b), 0.7, 1.9)
+    assert_right(lambda a: a.sum() * 2.0, lambda a: a * 2.0, 0.7)
+
+
+def test_power_of_a_positive_constant_is_an_exponential() -> None:
+    tape = Tape()
+    _ = tape.constant(ROWS) ** tape.input()
+    assert [op for op, *_ in tape.operations] == [tapes.MUL, tapes.EXP]
+
+
+def test_power_of_a_constant_that_is_not_positive() -> None:
+    assert_right(lambda a: (a * 0.0 + 0.0) ** 2.0 + a, lambda a: a, 1.3)
+    tape = Tape()
+    square = tape.constant(np.array([-2.0, 3.0])) ** tape.input()
+    values, _ = run(tape, square, np.array([2.0]))
+    np.testing.assert_allclose(values, [4.0, 9.0])
+
+
+def test_powers_of_an_input_at_zero_and_below() -> None:
+    tape = Tape()
+    x = tape.input()
+    values, gradient = run(tape, x**2.0, np.array([-3.0]))
+    assert values == pytest.approx([9.0])
+    assert gradient == pytest.approx([-6.0])
+
+
+def test_logarithm_of_what_is_not_positive_is_minus_infinity() -> None:
+    tape = Tape()
+    values, _ = run(tape, FUNCTIONS["log"](tape.input() * np.array([0.0, -1.0, 1.0])), np.array([1.0]))
+    np.testing.assert_array_equal(values, [-np.inf, -np.inf, 0.0])
+
+
+def test_softplus_and_sigmoid_far_out() -> None:
+    for x, soft, sig in ((-800.0, 0.0, 0.0), (800.0, 800.0, 1.0)):
+        tape = Tape()
+        values, gradient = run(tape, FUNCTIONS["softplus"](tape.input()), np.array([x]))
+        assert values == pytest.approx([soft])
+        assert gradient == pytest.approx([sig])
+        assert FUNCTIONS["sigmoid"](x) == pytest.approx(sig)
+
+
+def test_operations_on_constants_are_done_at_once() -> None:
+    tape = Tape()
+    node = FUNCTIONS["exp"](tape.constant(ROWS) * 2.0 - 1.0)
+    assert tape.operations == []
+    assert node.constant is not None
+    np.testing.assert_allclose(node.constant, np.exp(2 * ROWS - 1))
+
+
+def test_impossible_constants_warn_of_nothing() -> None:
+    node = FUNCTIONS["log"](Tape().constant(-1.0)) / 0.0
+    assert node.constant is not None
+    assert np.isnan(node.constant).all()
+
+
+def test_equal_operations_and_constants_share_a_slot() -> None:
+    tape = Tape()
+    x, y = tape.input(), tape.input()
+    first = FUNCTIONS["exp"](x * ROWS) + y
+    count = len(tape.operations)
+    second = FUNCTIONS["exp"](x * ROWS.copy()) + y
+    assert (second.slot, len(tape.operations)) == (first.slot, count) == (first.slot, 3)
+    assert tape.constant(2.0).slot == tape.constant(2).slot
+    assert tape.constant(2.0).slot != tape.constant(-2.0).slot
+    assert (x + y).slot != (x - y).slot
+
+
+def test_rows_and_single_numbers_mix() -> None:
+    tape = Tape()
+    x = tape.input()
+    assert tape.lengths[(x * ROWS).slot] == ROWS.size
+    assert tape.lengths[(x * 3.0).slot] == 1
+    assert tape.lengths[(x * ROWS).sum().slot] == 1
+    assert tape.lengths[(x * np.ones(1)).slot] == 1
+
+
+def test_rows_of_different_numbers_are_refused() -> None:
+    tape = Tape()
+    with pytest.raises(ValueError, match=r"rows of different numbers can't be combined: \[3, 4\]"):
+        _ = tape.input() * ROWS + np.ones(3)
+
+
+def test_numpy_arrays_leave_the_arithmetic_to_nodes() -> None:
+    tape = Tape()
+    for node in (ROWS * tape.input(), ROWS / tape.input(), ROWS - tape.input(), ROWS ** tape.input()):
+        assert isinstance(node, Node)
+        assert tape.lengths[node.slot] == ROWS.size
+
+
+def test_a_program_can_be_run_by_two_users() -> None:
+    """Each run works on a copy of the memory, so the program stays as it was."""
+    tape = Tape()
+    result = FUNCTIONS["exp"](tape.input() * ROWS)
+    before = tape.program().memory
+    first, _ = run(tape, result, np.array([1.0]))
+    second, _ = run(tape, result, np.array([2.0]))
+    np.testing.assert_allclose(second, first**2)
+    np.testing.assert_array_equal(tape.program().memory, before)
