@@ -1,0 +1,36 @@
+"""Scaling laws as PyMC generative models: from a table of logged losses to a forecast with honest intervals."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from bayeslaw.errors import BayeslawError, CardError, FitError, TableError
+    from bayeslaw.fit import Fit, fit, load_fit
+    from bayeslaw.forecast import Forecast, forecast, grid
+    from bayeslaw.laws import Law, law_names, load_law
+    from bayeslaw.model import pymc_model
+    from bayeslaw.plots import plot_forecast
+    from bayeslaw.point import PointFit, point_fit
+    from bayeslaw.priors import Prior
+    from bayeslaw.runs import Runs, check, read_runs
+    from bayeslaw.score import score
+
+_HOME = {
+    "BayeslawError": "errors", "CardError": "errors", "FitError": "errors", "TableError": "errors",
+    "Fit": "fit", "fit": "fit", "load_fit": "fit",
+    "Forecast": "forecast", "forecast": "forecast", "grid": "forecast",
+    "Law": "laws", "law_names": "laws", "load_law": "laws",
+    "pymc_model": "model", "plot_forecast": "plots", "PointFit": "point", "point_fit": "point", "Prior": "priors",
+    "Runs": "runs", "check": "runs", "read_runs": "runs", "score": "score",
+}  # fmt: skip
+__all__ = sorted(_HOME)  # noqa: PLE0605
+__version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    """Import on first use, so that `import bayeslaw` is quick."""
+    if name in _HOME:
+        return getattr(import_module(f"bayeslaw.{_HOME[name]}"), name)
+    raise AttributeError(f"module 'bayeslaw' has no attribute {name!r}")

@@ -97,7 +97,7 @@ class Coordinates:
                 off = share - centre
                 size = functions["sqrt"](mean(off * off))
             else:
-                size = centre
+                size = functions["sqrt"](centre * centre)
             variables[name] = x[name] - functions["log"](size)
             total = total + constrain(law.parameters[name].prior, variables[name], functions) * centre
         jacobian: Any = 0.0

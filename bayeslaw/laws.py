@@ -171,14 +171,15 @@ class Law:
 
     @cached_property
     def amplitudes(self) -> dict[str, Expression]:
-        """Parameters that an additive term is proportional to, with that term: A -> A/N**alpha. A bare E is not among them."""
+        """Positive parameters that an additive term is proportional to, with that term: A -> A/N**alpha. Not a bare E."""
         rng, found = np.random.default_rng(0), dict[str, Expression]()
         values: dict[str, Any] = {k: np.exp(rng.uniform(-1, 0, 4)) for k in self.parameters}
         values |= {k: c.support[0] + np.exp(rng.uniform(-2, 0, 4)) for k, c in self.covariates.items()}
-        for _, term in self.loss.terms:
-            for name in sorted(self.parameters, key=lambda n: self.parameters[n].prior.on is None):
-                if name in term.names and term.text != name and name not in found and self._proportional(term, name, values):
-                    found[name] = term
+        positive = [n for n, p in self.parameters.items() if p.prior.support == "positive"]
+        for sign, term in self.loss.terms:
+            for name in sorted(positive, key=lambda n: self.parameters[n].prior.on is None):
+                if term.text != name and name not in found and self._proportional(term, name, values):
+                    found[name] = term if sign > 0 else Expression.parse(f"-({term.text})")
                     break
         return found
 
@@ -253,6 +254,8 @@ def parse_card(text: str, origin: str = "card") -> Law:
     except _LocatedError as error:
         line = _line(text, error.section, error.key)
         raise CardError(f"{origin}, line {line}: {error}" if line else f"{origin}: {error}") from None
+    except OverflowError:
+        raise CardError(f"{origin}: a number in it is too large.") from None
 
 
 class _LocatedError(BayeslawError):
@@ -323,7 +326,6 @@ def _expression(text: Any, section: str, key: str) -> Expression:
 
 
 def _covariate(name: str, table: Any) -> Covariate:
-    section = f"covariates.{name}"
     if not isinstance(table, dict):
         raise _LocatedError(f"covariate {name} must be a table with unit and support.", "covariates", name)
     if unknown := set(table) - {"unit", "support", "at_least"}:
@@ -337,7 +339,9 @@ def _covariate(name: str, table: Any) -> Covariate:
     at_least = table.get("at_least", 1)
     if type(at_least) is not int or at_least < 1:
         raise _LocatedError(f"at_least of {name} must be a whole number from 1, not {at_least!r}.", "covariates", name)
-    unit = table["unit"] if isinstance(table.get("unit"), str) else _text(table, "unit", section)
+    unit = table.get("unit")
+    if not isinstance(unit, str):
+        raise _LocatedError(f"the unit of {name} must be a text, not {unit!r}.", "covariates", name)
     return Covariate(name, unit, (float(support[0]), float(support[1])), at_least)
 
 

@@ -1,0 +1,88 @@
+"""Pictures: thin functions over the tables of the other modules. They take an axes, return it, and save nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from bayeslaw.errors import BayeslawError
+from bayeslaw.fit import interval_names
+from bayeslaw.forecast import Forecast
+from bayeslaw.tables import write_whole
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Okabe and Ito's colours, told apart by colour-blind readers; lines also differ by marker.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+MARKERS = "osD^vPX"
+MOST_LINES = len(COLOURS)
+
+
+def forecast_axis(forecast: Forecast) -> str:
+    """The covariate for the horizontal axis: D where it varies, else the one with most values."""
+    counts = {c: forecast.settings[c].nunique() for c in forecast.outside}
+    return "D" if counts.get("D", 0) > 2 else max(counts, key=lambda c: counts[c])
+
+
+def plot_forecast(
+    forecast: Forecast, ax: Axes, *, ci_prob: float = 0.9, measured: pd.DataFrame | None = None, x: str | None = None, unit: str = ""
+) -> Axes:
+    """Fans of the forecast over one covariate: line latent median, band `run` interval, one colour for each other setting.
+
+    Parameters
+    ----------
+    forecast : Forecast
+    ax : matplotlib Axes
+    ci_prob : float
+    measured : DataFrame, optional
+        Logged losses to show as points, with the covariates of the settings and `loss`.
+    x : str, optional
+        Covariate on the horizontal axis.
+    unit : str
+        Its unit, for the axis label.
+
+    Returns
+    -------
+    Axes
+    """
+    x = x or forecast_axis(forecast)
+    table = forecast.summary(ci_prob)
+    others = [c for c in forecast.outside if c != x and table[c].nunique() > 1]
+    groups = list(table.groupby(others, sort=True)) if others else [((), table)]
+    low, high = interval_names("eti", ci_prob)
+    for i, (key, group) in enumerate(groups[:MOST_LINES]):
+        group = group.sort_values(x)
+        label = ", ".join(f"{c} = {v:.3g}" for c, v in zip(others, key, strict=True)) or forecast.law
+        colour = COLOURS[i]
+        ax.plot(group[x], group["latent_median"], color=colour, lw=1.5, label=label, marker=MARKERS[i] if len(group) < 3 else None)
+        ax.fill_between(group[x], group[f"run_{low}"], group[f"run_{high}"], color=colour, alpha=0.18, lw=0)
+        if measured is not None:
+            same = np.all([np.isclose(measured[c], v) for c, v in zip(others, key, strict=True)], axis=0) if others else np.full(len(measured), True)
+            points = measured[same]
+            ax.plot(points[x], points["loss"], ls="", marker=MARKERS[i], ms=4, mfc="white", mec=colour, mew=1.2)
+    if len(groups) > MOST_LINES:
+        ax.plot([], [], " ", label=f"… and {len(groups) - MOST_LINES} more settings not shown")
+    if table[x].min() > 0 and table[x].max() > 20 * table[x].min():
+        ax.set_xscale("log")
+    ax.set_xlabel(f"{x} ({unit})" if unit else x)
+    ax.set_ylabel("loss (nats/token)")
+    title = f"{forecast.law}: latent median, {ci_prob:.0%} equal-tailed interval of the next run"
+    ax.set_title(title + (" — CHECKS FAILED" if forecast.forced else ""), fontsize=9)
+    ax.legend(fontsize=7, frameon=False)
+    return ax
+
+
+def save_figure(path: Path, draw: Callable[[Axes], object]) -> None:
+    """Draw into a figure of its own and write it as .png, .pdf or .svg."""
+    if path.suffix.lower() not in (".png", ".pdf", ".svg"):
+        raise BayeslawError(f"A picture is written as .png, .pdf or .svg, not {path.name}.")
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7.2, 4.8), layout="constrained")
+    draw(figure.subplots())
+    write_whole(path, lambda temporary: figure.savefig(temporary, dpi=150))

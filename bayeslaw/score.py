@@ -1,0 +1,106 @@
+"""Scores of forecasts on held-out losses: those of Goffinet et al. 2025, and those that need a distribution."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from bayeslaw.errors import TableError
+from bayeslaw.fit import Fit
+from bayeslaw.forecast import Forecast, forecast
+from bayeslaw.point import PointFit
+from bayeslaw.runs import Runs, base_rows, check, read_runs
+
+DELTA = 0.02  # of the Huber score, as Goffinet et al. define it
+CLIP = 1e-3  # smallest loss that the clipped relative error divides by, nats
+COVERAGE = (0.5, 0.8, 0.9, 0.95)
+
+
+def huber(residual: NDArray[np.float64], delta: float = DELTA) -> NDArray[np.float64]:
+    """Huber loss of residuals: r^2/2 up to delta, then delta (|r| - delta/2)."""
+    size = np.abs(residual)
+    return np.where(size <= delta, 0.5 * residual**2, delta * (size - 0.5 * delta))
+
+
+def point_scores(loss: NDArray[np.float64], predicted: NDArray[np.float64]) -> dict[str, float]:
+    """Scores of predicted losses, arrays (n,), by the definitions of Goffinet et al. 2025, appendix A.
+
+    Returns
+    -------
+    dict
+        huber_log (delta .02), rmse_log, mae_rel, mape_clip, and the intercept and slope of log loss on log prediction.
+    """
+    residual = np.log(predicted) - np.log(loss)
+    x, y = np.log(predicted), np.log(loss)
+    centred = x - x.mean()
+    spread = float(centred @ centred)
+    slope = float(centred @ y / spread) if loss.size > 1 and spread > 0 else float("nan")
+    return {
+        "huber_log": float(huber(residual).mean()),
+        "rmse_log": float(np.sqrt((residual**2).mean())),
+        "mae_rel": float((np.abs(predicted - loss) / loss).mean()),
+        "mape_clip": float((np.abs(predicted - loss) / np.maximum(loss, CLIP)).mean()),
+        "intercept": float(y.mean() - slope * x.mean()),
+        "slope": slope,
+    }
+
+
+def draw_scores(loss: NDArray[np.float64], draws: NDArray[np.float64]) -> dict[str, float]:
+    """Scores of predictive draws (S, n) against losses (n,).
+
+    Returns
+    -------
+    dict
+        cover_eti50 … cover_eti95: share of losses in the equal-tailed interval; width_eti90: mean width in nats;
+        crps: mean continuous ranked probability score in nats; log_score: mean negative log density, of log loss, by a kernel
+        estimate; pit_ks_p: p-value of a Kolmogorov-Smirnov test that the probability integral transforms are uniform, which
+        takes points as independent.
+    """
+    import scoringrules as sr
+    from scipy.stats import gaussian_kde, kstest
+
+    scores = {}
+    for prob in COVERAGE:
+        low, high = np.quantile(draws, [0.5 - prob / 2, 0.5 + prob / 2], axis=0)
+        scores[f"cover_eti{prob * 100:g}"] = float(((loss >= low) & (loss <= high)).mean())
+        if prob == 0.9:
+            width = float((high - low).mean())
+    scores["width_eti90"] = width
+    scores["crps"] = float(np.mean(sr.crps_ensemble(loss, draws.T)))
+    logs = np.log(draws)
+    density = [gaussian_kde(logs[:, i]).logpdf(np.log(loss[i]))[0] for i in range(loss.size)]
+    scores["log_score"] = -float(np.mean(np.maximum(density, -1e3)))
+    pit = (draws < loss).mean(axis=0)
+    scores["pit_ks_p"] = float(kstest(pit, "uniform").pvalue)
+    return scores
+
+
+def score(fit: Fit | PointFit, runs: Runs | pd.DataFrame | str, *, seed: int = 0, force: bool = False) -> pd.DataFrame:
+    """Score a fit on measured losses it has not seen.
+
+    Parameters
+    ----------
+    fit : Fit or PointFit
+        A posterior is scored by its `run` spread (the median where one number is wanted), a point fit by its prediction.
+    runs : Runs, DataFrame or path
+        Held-out rows; base checkpoints (D = 0) that the law can't describe are left out and counted.
+
+    Returns
+    -------
+    DataFrame
+        One row: law, fit, rows, base_rows_left_out, then `point_scores` and, for a posterior, `draw_scores`.
+    """
+    runs = runs if isinstance(runs, Runs) else read_runs(runs)
+    held = Runs(runs.frame[~base_rows(runs.frame, fit.law)], runs.name)
+    if faults := [f for f in check(held, fit.law) if f.row is not None or "missing" in f.problem]:
+        raise TableError(faults, runs.name)
+    loss = held.frame["loss"].to_numpy(dtype=np.float64)
+    head = {"law": fit.law.name, "fit": "posterior" if isinstance(fit, Fit) else "point", "rows": len(held)}
+    head["base_rows_left_out"] = len(runs) - len(held)
+    if isinstance(fit, PointFit):
+        predicted = fit.predict({c: held.frame[c].to_numpy(dtype=np.float64) for c in fit.law.covariates})
+        return pd.DataFrame([head | point_scores(loss, predicted)])
+    made: Forecast = forecast(fit, held, seed=seed, force=force)
+    draws = made.draws["run"].values
+    return pd.DataFrame([head | point_scores(loss, np.median(draws, axis=0)) | draw_scores(loss, draws)])

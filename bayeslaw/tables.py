@@ -1,0 +1,74 @@
+"""Tables as text: for a terminal, for a paper, and onto disk without ever leaving half a file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from bayeslaw.errors import BayeslawError
+from bayeslaw.fit import Fit, interval_names
+from bayeslaw.noise import MEANING
+
+
+def significant(value: float, digits: int = 4) -> str:
+    """A number to a few significant figures, without an exponent where that is readable."""
+    if not np.isfinite(value):
+        return "-" if np.isnan(value) else str(value)
+    if value != 0 and not 1e-4 <= abs(value) < 1e7:
+        return f"{value:.{digits - 1}e}"
+    if value == int(value) and abs(value) < 1e7:
+        return str(int(value))
+    decimals = digits - 1 - int(np.floor(np.log10(abs(value)))) if value else 0
+    return f"{value:.{max(decimals, 0)}f}"
+
+
+def plain(table: pd.DataFrame) -> str:
+    """A table for a terminal, numbers to four significant figures."""
+    shown = table.map(lambda v: significant(float(v)) if isinstance(v, (int, float, np.number)) else str(v))
+    return shown.to_string(index=not isinstance(table.index, pd.RangeIndex))
+
+
+def parameters_latex(fit: Fit, ci_prob: float = 0.9) -> str:
+    """Parameters with their interval as a LaTeX table, two significant figures of the interval's half width."""
+    low, high = interval_names("eti", ci_prob)
+    rows = []
+    for name, row in fit.summary(ci_prob).iterrows():
+        symbol = fit.law.parameters[str(name)].latex if name in fit.law.parameters else MEANING[str(name)][1]
+        meaning = fit.law.parameters[str(name)].meaning if name in fit.law.parameters else MEANING[str(name)][0]
+        width = (row[high] - row[low]) / 2
+        decimals = max(0, 1 - int(np.floor(np.log10(width)))) if width > 0 else 4
+        median, lower, upper = (f"{row[c]:.{decimals}f}" for c in ("median", low, high))
+        rows.append(rf"${symbol}$ & {meaning} & ${median}$ & $[{lower}, {upper}]$ \\")
+    lines = [
+        r"\begin{tabular}{llrr}",
+        r"\hline",
+        rf" & & median & {ci_prob * 100:g}\% equal-tailed interval \\",
+        r"\hline",
+        *rows,
+        r"\hline",
+        r"\end{tabular}",
+    ]
+    return "\n".join(lines)
+
+
+def write_whole(path: Path, write: Callable[[Path], object]) -> None:
+    """Let `write` write to a temporary name beside `path`, then rename: an older file stays whole until then."""
+    if not path.parent.is_dir():
+        raise BayeslawError(f"There is no folder {path.parent} to write {path.name} into.")
+    temporary = path.with_name(f".{path.stem}.{os.getpid()}.tmp{path.suffix}")
+    try:
+        write(temporary)
+        temporary.replace(path)
+    except OSError as error:
+        raise BayeslawError(f"{path} can't be written: {error}.") from None
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file whole or not at all."""
+    write_whole(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
