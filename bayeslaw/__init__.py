@@ -7,25 +7,25 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bayeslaw.errors import BayeslawError, CardError, FitError, TableError
-    from bayeslaw.fit import Fit, fit, load_fit
-    from bayeslaw.forecast import Forecast, forecast, grid
+    from bayeslaw.fitting import Fit, fit, load_fit
+    from bayeslaw.forecasts import Forecast, forecast, grid
     from bayeslaw.laws import Law, law_names, load_law
     from bayeslaw.model import pymc_model
     from bayeslaw.plots import plot_forecast
     from bayeslaw.point import PointFit, point_fit
     from bayeslaw.priors import Prior
     from bayeslaw.runs import Runs, check, read_runs
-    from bayeslaw.score import score
+    from bayeslaw.scores import score
 
 _HOME = {
     "BayeslawError": "errors", "CardError": "errors", "FitError": "errors", "TableError": "errors",
-    "Fit": "fit", "fit": "fit", "load_fit": "fit",
-    "Forecast": "forecast", "forecast": "forecast", "grid": "forecast",
+    "Fit": "fitting", "fit": "fitting", "load_fit": "fitting",
+    "Forecast": "forecasts", "forecast": "forecasts", "grid": "forecasts",
     "Law": "laws", "law_names": "laws", "load_law": "laws",
     "pymc_model": "model", "plot_forecast": "plots", "PointFit": "point", "point_fit": "point", "Prior": "priors",
-    "Runs": "runs", "check": "runs", "read_runs": "runs", "score": "score",
+    "Runs": "runs", "check": "runs", "read_runs": "runs", "score": "scores",
 }  # fmt: skip
-__all__ = sorted(_HOME)  # noqa: PLE0605
+__all__ = sorted(_HOME)
 __version__ = "0.1.0"
 
 

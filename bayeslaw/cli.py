@@ -94,7 +94,7 @@ def fit(
         raise BayeslawError(f"A fit is written to a file ending in .nc, not {output.name}.")
     if not output.parent.is_dir():
         raise BayeslawError(f"There is no folder {output.parent} to write {output.name} into.")
-    from bayeslaw.fit import fit as make_fit
+    from bayeslaw.fitting import fit as make_fit
     from bayeslaw.runs import read_runs
 
     priors = {}
@@ -112,7 +112,9 @@ def fit(
         typer.echo(f"Stopped by Ctrl-C: kept {kept['draw']} draws of each of {kept['chain']} chains.")
     base = len(made.observed.base)
     aside = f", {base} base-checkpoint rows (D = 0) kept out" if base else ""
-    typer.echo(f"{made.law.name} fitted to {made.observed.log_loss.size} rows of {made.observed.runs} runs{aside}; {made.noise.text}.")
+    typer.echo(
+        f"{made.law.name} fitted to {made.observed.log_loss.size} rows of {made.observed.runs} runs{aside}; {made.noise.text}."
+    )
     for one in made.checks:
         typer.echo(f"  {one}")
     typer.echo(f"written to {output}")
@@ -126,7 +128,7 @@ def show(
     csv: Annotated[bool, typer.Option("--csv", help="Comma-separated values, full precision.")] = False,
 ) -> None:
     """Show parameters with credible intervals, the checks, and what the data did not inform."""
-    from bayeslaw.fit import load_fit
+    from bayeslaw.fitting import load_fit
     from bayeslaw.tables import parameters_latex, plain
 
     loaded = load_fit(fit)
@@ -151,16 +153,18 @@ def forecast(
     fit: FitPath,
     at: Annotated[Path | None, typer.Option(help="A table of settings.")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", help="N=8.1e9, r=0.1,0.25 or D=1e9:2e11:20; repeat for each.")] = None,
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="Where to write the forecast (.csv); else it is printed.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Where to write the forecast (.csv); else it is printed.")
+    ] = None,
     plot: Annotated[Path | None, typer.Option(help="Where to write a picture (.png, .pdf or .svg).")] = None,
     ci: Probability = 0.9,
     seed: Annotated[int, typer.Option(help="Of the noise of new runs.")] = 0,
     force: Force = False,
 ) -> None:
     """Forecast the loss at settings, with latent and run intervals and the distance outside the data."""
-    from bayeslaw.fit import check_probability, load_fit
-    from bayeslaw.forecast import forecast as make_forecast
-    from bayeslaw.forecast import grid
+    from bayeslaw.fitting import check_probability, load_fit
+    from bayeslaw.forecasts import forecast as make_forecast
+    from bayeslaw.forecasts import grid
     from bayeslaw.runs import read_runs
     from bayeslaw.tables import plain, write_text
 
@@ -204,9 +208,9 @@ def score(
     force: Force = False,
 ) -> None:
     """Score a fit's forecasts on held-out rows: errors, calibration, coverage, width, CRPS, log score, PIT."""
-    from bayeslaw.fit import load_fit
+    from bayeslaw.fitting import load_fit
     from bayeslaw.runs import read_runs
-    from bayeslaw.score import score as make_scores
+    from bayeslaw.scores import score as make_scores
     from bayeslaw.tables import plain
 
     table = make_scores(load_fit(fit), read_runs(runs, where), force=force)

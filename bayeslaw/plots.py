@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from bayeslaw.errors import BayeslawError
-from bayeslaw.fit import interval_names
-from bayeslaw.forecast import Forecast
+from bayeslaw.fitting import interval_names
+from bayeslaw.forecasts import Forecast
 from bayeslaw.tables import write_whole
 
 if TYPE_CHECKING:
@@ -30,7 +30,13 @@ def forecast_axis(forecast: Forecast) -> str:
 
 
 def plot_forecast(
-    forecast: Forecast, ax: Axes, *, ci_prob: float = 0.9, measured: pd.DataFrame | None = None, x: str | None = None, unit: str = ""
+    forecast: Forecast,
+    ax: Axes,
+    *,
+    ci_prob: float = 0.9,
+    measured: pd.DataFrame | None = None,
+    x: str | None = None,
+    unit: str = "",
 ) -> Axes:
     """Fans of the forecast over one covariate: line latent median, band `run` interval, one colour for each other setting.
 
@@ -62,7 +68,11 @@ def plot_forecast(
         ax.plot(group[x], group["latent_median"], color=colour, lw=1.5, label=label, marker=MARKERS[i] if len(group) < 3 else None)
         ax.fill_between(group[x], group[f"run_{low}"], group[f"run_{high}"], color=colour, alpha=0.18, lw=0)
         if measured is not None:
-            same = np.all([np.isclose(measured[c], v) for c, v in zip(others, key, strict=True)], axis=0) if others else np.full(len(measured), True)
+            same = (
+                np.all([np.isclose(measured[c], v) for c, v in zip(others, key, strict=True)], axis=0)
+                if others
+                else np.full(len(measured), True)
+            )
             points = measured[same]
             ax.plot(points[x], points["loss"], ls="", marker=MARKERS[i], ms=4, mfc="white", mec=colour, mew=1.2)
     if len(groups) > MOST_LINES:

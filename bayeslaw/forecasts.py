@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -16,7 +17,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayeslaw.errors import BayeslawError, Fault, FitError, TableError
-from bayeslaw.fit import Fit, check_probability, interval_names
+from bayeslaw.fitting import Fit, check_probability, interval_names
 from bayeslaw.laws import Law
 from bayeslaw.observations import run_codes
 from bayeslaw.runs import Runs, base_rows, check, read_runs
@@ -115,7 +116,7 @@ def _values(law: Law, name: str, value: str | float | Sequence[float]) -> list[f
     return [float(v) for v in (np.geomspace if decades else np.linspace)(*ends, number)]
 
 
-def forecast(fit: Fit, at: pd.DataFrame | Runs | str, *, seed: int = 0, force: bool = False) -> Forecast:
+def forecast(fit: Fit, at: pd.DataFrame | Runs | str | Path, *, seed: int = 0, force: bool = False) -> Forecast:
     """Forecast the loss at settings.
 
     Parameters
@@ -137,7 +138,9 @@ def forecast(fit: Fit, at: pd.DataFrame | Runs | str, *, seed: int = 0, force: b
     """
     if not fit.passed and not force:
         failed = "; ".join(c.text for c in fit.checks if c.required and not c.passed)
-        raise FitError(f"The fit's checks failed ({failed}): its intervals can't be trusted. Sample longer, or force it and have every row marked.")
+        raise FitError(
+            f"The fit's checks failed ({failed}): its intervals can't be trusted. Sample longer, or force it and have every row marked."
+        )
     runs = at if isinstance(at, Runs) else read_runs(at)
     faults = check(runs, fit.law, to_fit=False)
     base = base_rows(runs.frame, fit.law)
@@ -155,7 +158,9 @@ def forecast(fit: Fit, at: pd.DataFrame | Runs | str, *, seed: int = 0, force: b
     rng = np.random.default_rng([int(fit.info["seed"]), seed])
     noise = fit.noise.sample(draws, run_codes(runs.frame)[0], rng)
     dims, coords = ("sample", "row"), {"row": runs.frame.index.to_numpy()}
-    data = xr.Dataset({"latent": (dims, latent), "run": (dims, latent * np.exp(noise))}, coords=coords, attrs={"units": "nats/token"})
+    data = xr.Dataset(
+        {"latent": (dims, latent), "run": (dims, latent * np.exp(noise))}, coords=coords, attrs={"units": "nats/token"}
+    )
     settings = runs.frame[[c for c in runs.frame if c not in ("loss", "loss_se")]].reset_index(drop=True)
     return Forecast(data, settings, outside(fit, covariates), fit.law.name, forced=not fit.passed)
 

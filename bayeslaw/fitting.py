@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -25,6 +25,9 @@ from bayeslaw.observations import Observations
 from bayeslaw.priors import Prior
 from bayeslaw.runs import Runs, data_sha256, read_runs
 from bayeslaw.sampling import sample
+
+if TYPE_CHECKING:
+    from bayeslaw.forecasts import Forecast
 
 FORMAT = 1
 PLAIN = frozenset({"card", "law_sha256", "data_sha256", "data"})  # attributes stored as they are, the others as JSON
@@ -92,6 +95,12 @@ class Fit:
             }
         overlaps = next(c for c in self.checks if c.name == "informed").table["prior_overlap"]
         return pd.DataFrame(rows).T.join(diagnostics(by_chain)).join(overlaps).rename_axis("parameter")
+
+    def forecast(self, at: pd.DataFrame | Runs | str | Path, *, seed: int = 0, force: bool = False) -> Forecast:
+        """Forecast the loss at settings; see `bayeslaw.forecast`."""
+        from bayeslaw.forecasts import forecast
+
+        return forecast(self, at, seed=seed, force=force)
 
     def log_likelihood(self) -> xr.DataArray:
         """Log density of each run given each draw, dimensions (chain, draw, run), for leave-one-run-out comparison."""

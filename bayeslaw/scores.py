@@ -7,8 +7,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from bayeslaw.errors import TableError
-from bayeslaw.fit import Fit
-from bayeslaw.forecast import Forecast, forecast
+from bayeslaw.fitting import Fit
+from bayeslaw.forecasts import Forecast, forecast
 from bayeslaw.point import PointFit
 from bayeslaw.runs import Runs, base_rows, check, read_runs
 
