@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import re
 import tomllib
@@ -179,7 +180,7 @@ class Law:
         for sign, term in self.loss.terms:
             for name in sorted(positive, key=lambda n: self.parameters[n].prior.on is None):
                 if term.text != name and name not in found and self._proportional(term, name, values):
-                    found[name] = term if sign > 0 else Expression.parse(f"-({term.text})")
+                    found[name] = term if sign > 0 else Expression(f"-({term.text})", ast.UnaryOp(ast.USub(), term.tree))
                     break
         return found
 

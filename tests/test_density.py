@@ -152,13 +152,15 @@ def test_run_effects_are_in_units_of_their_spread(rng: np.random.Generator) -> N
     np.testing.assert_allclose(draws["run_effect"], draws["sigma_run"][:, None] * x[:, len(density.names) :], rtol=1e-12)
 
 
-def test_a_law_whose_floor_may_be_negative_and_whose_term_is_constant() -> None:
-    """A floor on the whole line has no bend, and a term that doesn't vary over the runs is taken by its mean."""
+def test_a_law_of_another_shape() -> None:
+    """A floor that may be negative, a term in [let], one that is subtracted and constant over the runs, one of either sign."""
     card = """
 name = "own"
 title = "a law"
 source = "here"
-loss = "E + A/N**alpha + K*exp(-D)"
+loss = "E + fall - K*exp(-D) + S*log(N)"
+[let]
+fall = "A/N**alpha"
 [covariates]
 N = { unit = "parameters", support = [1e4, 1e13] }
 D = { unit = "steps", support = [0, 10] }
@@ -174,11 +176,15 @@ prior = { dist = "HalfNormal", sigma = 0.5 }
 [parameters.K]
 meaning = "scale"
 prior = { dist = "HalfNormal", sigma = 1 }
+[parameters.S]
+meaning = "slope"
+prior = { dist = "Normal", mu = 0, sigma = 0.01 }
 """
     law = parse_card(card)
     columns = {"N": np.geomspace(1e6, 1e9, 8), "D": np.full(8, 1.0), "loss": np.linspace(3.5, 2.5, 8)}
     observed = oracles.observed(law, columns)
     density = Density.of(law, observed, NOISES["normal-no-run"])
+    assert list(law.amplitudes) == ["A", "K"]
     assert density.coordinates.by_spread == {"A"}
     assert_true_gradient(density.function(), density.start())
 

@@ -88,7 +88,10 @@ FAULTS = {
     ),
     "unused parameter": (changed(" + K*r", " + r"), "card, line 29: 'K' is not used by the formula."),
     "unused covariate": (changed(" + K*r", " + K"), "card, line 13: 'r' is not used by the formula."),
-    "unused let": (changed('scale = "N**alpha"', 'scale = "N**alpha"\nidle = "N"'), "card, line 10: 'idle' is not used by the formula."),
+    "unused let": (
+        changed('scale = "N**alpha"', 'scale = "N**alpha"\nidle = "N"'),
+        "card, line 10: 'idle' is not used by the formula.",
+    ),
     "two meanings": (
         changed("[parameters.K]", "[parameters.r]").replace("K*r", "r"),
         "card, line 29: 'r' stands both under [covariates] and under [parameters].",
@@ -121,11 +124,11 @@ FAULTS = {
         changed("[1e4, 1e13]", "[1e13, 1e4]"),
         "card, line 12: the support of N must be [smallest, largest], not [10000000000000.0, 10000.0].",
     ),
-    "support of one": (changed("[1e4, 1e13]", "[1e4]"), "card, line 12: the support of N must be [smallest, largest], not [10000.0]."),
-    "support nan": (changed("[1e4, 1e13]", "[nan, 1e13]"), "card, line 12: the support of N must be [smallest, largest], not [nan,"),
+    "support of one": (changed("[1e4, 1e13]", "[1e4]"), "card, line 12: the support of N must be [smallest, largest], not [1"),
+    "support nan": (changed("[1e4, 1e13]", "[nan, 1e13]"), "card, line 12: the support of N must be [smallest, largest], not [n"),
     "support of texts": (changed("[1e4, 1e13]", '["1", "2"]'), "card, line 12: the support of N must be [smallest, largest], not"),
     "no support": (changed(", support = [1e4, 1e13]", ""), "card, line 12: the support of N must be [smallest, largest], not []."),
-    "no unit": (changed('unit = "parameters", ', ""), "card, line 12: `unit` must be a non-empty text, not None."),
+    "no unit": (changed('unit = "parameters", ', ""), "card, line 12: the unit of N must be a text, not None."),
     "at_least": (changed("at_least = 2", "at_least = 0"), "card, line 13: at_least of r must be a whole number from 1, not 0."),
     "covariate no table": (
         changed('{ unit = "parameters", support = [1e4, 1e13] }', "3"),
@@ -152,13 +155,17 @@ FAULTS = {
     "no loss": (changed('loss = "E + part + K*r"\n', ""), "card: `loss` must be a non-empty text, not None."),
     "empty loss": (changed('"E + part + K*r"', '""'), "card, line 4: `loss` must be a non-empty text, not ''."),
     "let number": (changed('"N**alpha"', "3"), "card, line 9: A formula is a non-empty text, not 3."),
-    "section no table": (changed("[let]\n", "").replace('part = "A/scale"', "let = 3").replace('scale = "N**alpha"', ""), "card, line 7: `let` must be a table."),
+    "section no table": ('name = "own"\nloss = "E"\nlet = 3', "card, line 3: `let` must be a table."),
     "published text": (
         changed("E = 1.5", 'E = "1.5"'),
         "card, line 33: [published.'Someone 2020'] must be a table of numbers.",
     ),
-    "huber_delta": (changed('source = "here"', 'source = "here"\nhuber_delta = -1'), "card, line 4: `huber_delta` must be a positive number"),
+    "huber_delta": (
+        changed('source = "here"', 'source = "here"\nhuber_delta = -1'),
+        "card, line 4: `huber_delta` must be a positive number",
+    ),
     "huge number": (changed("[1e4, 1e13]", f"[1, 1{'0' * 400}]"), "card: a number in it is too large."),
+    "huge prior": (changed("mu = 0.3", f"mu = 1{'0' * 400}"), "card, line 18: the prior of E: mu = 1000000"),
     "huge published": (changed("E = 1.5", f"E = 1{'0' * 400}"), "card: a number in it is too large."),
     "not TOML": (changed("[let]", "[let"), "card is not a TOML file: Expected ']' at the end of a table declaration"),
 }  # fmt: skip
@@ -182,10 +189,9 @@ def test_a_card_of_ones_own(tmp_path: Path) -> None:
     assert law.published == {"Someone 2020": {"E": 1.5, "alpha": 1.0}}
     assert law.covariates["r"].at_least == 2
     assert law.parameters["alpha"].latex == "a"
-    assert (
-        law.latex()
-        == r"L = E + \mathrm{part} + K \, r \quad\text{where}\quad \mathrm{scale} = N^{a},\quad \mathrm{part} = \frac{A}{\mathrm{scale}}"
-    )
+    formula, parts = law.latex().split(r" \quad\text{where}\quad ")
+    assert formula == r"L = E + \mathrm{part} + K \, r"
+    assert parts == r"\mathrm{scale} = N^{a},\quad \mathrm{part} = \frac{A}{\mathrm{scale}}"
     draws = {"E": [1.0, 2.0], "A": [3.0, 1.0], "alpha": [0.5, 0.25], "K": [-1.0, 1.0]}
     losses = law.predict(draws, {"N": [1e4, 1e8, 1e12], "r": [0.0, 0.5, 1.0]})
     np.testing.assert_allclose(losses, [[1.03, 0.5003, 3e-6], [2.1, 2.51, 3.001]])
@@ -202,7 +208,9 @@ def test_losses_that_use_no_covariate_have_a_row_each() -> None:
 def test_terms_are_told_by_what_they_are_proportional_to() -> None:
     law = parse_card(CARD)
     assert law.floor == "E"
-    assert {name: term.text for name, term in law.amplitudes.items()} == {"A": "part", "K": "K * r"}
+    assert {name: term.text for name, term in law.amplitudes.items()} == {"A": "part"}
+    law = parse_card(changed("E + part + K*r", "E - part + K*r").replace('"Normal", mu = 0,', '"HalfNormal",'))
+    assert {name: term.text for name, term in law.amplitudes.items()} == {"A": "-(part)", "K": "K * r"}
 
 
 def test_a_law_without_a_floor() -> None:
@@ -236,7 +244,7 @@ def test_an_unknown_law() -> None:
         "No law 'chinchila'. Known are chinchilla, cpt-joint, d-cpt, ptpp-floor, ptpp-gate, ptpp-gate-floor; a card of your own"
         " goes by its path. Did you mean 'chinchilla'?"
     )
-    with pytest.raises(CardError, match="No law '../models/chinchilla'"):
+    with pytest.raises(CardError, match=r"No law '\.\./models/chinchilla'"):
         load_law("../models/chinchilla")
 
 
