@@ -124,9 +124,12 @@ class Density:
             elif name in noises.PRIORS:
                 x[i] = np.log(20.0 if name == "dof" else 0.01)
             else:
-                median = float(self.law.parameters[name].prior.scipy.median())
-                support = self.law.parameters[name].prior.support
-                x[i] = {"positive": np.log(max(median, 1e-12)), "unit": np.log(median / (1 - median)), "real": median}[support]
+                prior = self.law.parameters[name].prior
+                median = float(prior.scipy.median())
+                if prior.support == "positive":
+                    x[i] = np.log(max(median, 1e-12))
+                else:
+                    x[i] = np.log(median / (1 - median)) if prior.support == "unit" else median
         return x
 
 

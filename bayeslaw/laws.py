@@ -20,7 +20,24 @@ from bayeslaw.errors import BayeslawError, CardError, nearest
 from bayeslaw.formula import FUNCTIONS, NUMPY, Expression, FormulaError, default_symbol
 from bayeslaw.priors import Prior
 
-RESERVED = frozenset({"loss", "run", "step", "domain", "sigma", "tau", "nu_noise", "chain", "draw", "row", *FUNCTIONS})
+RESERVED = frozenset(
+    {
+        "loss",
+        "log_loss",
+        "run",
+        "run_code",
+        "run_effect",
+        "step",
+        "domain",
+        "chain",
+        "draw",
+        "row",
+        "sigma_point",
+        "sigma_run",
+        "dof",
+        *FUNCTIONS,
+    }
+)
 _TOP = {"name", "title", "source", "loss", "let", "covariates", "parameters", "published", "note", "huber_delta"}
 
 

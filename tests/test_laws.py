@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from bayeslaw.errors import CardError
-from bayeslaw.laws import Law, load_law, parse_card
+from bayeslaw.laws import RESERVED, Law, load_law, parse_card
+from bayeslaw.noise import PRIORS
 
 CARD = """\
 name = "own"
@@ -254,3 +255,8 @@ def test_the_path_stands_in_the_error(tmp_path: Path) -> None:
     with pytest.raises(CardError) as caught:
         load_law(path)
     assert str(caught.value).startswith(f"{path}, line 4: unknown name 'q' in 'loss'")
+
+
+def test_names_of_the_noise_and_of_stored_columns_are_taken() -> None:
+    assert set(PRIORS) <= RESERVED
+    assert {"run_effect", "log_loss", "run_code", "row", "chain", "draw"} <= RESERVED
