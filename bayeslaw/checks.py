@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 R_HAT, ESS, BFMI, DIVERGENT = 1.01, 400, 0.3, 0.001
 OVERLAP = 0.75
+LUCK = 0.03  # largest seed-to-seed spread of a loss that has been measured
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,15 @@ def information_check(prior: Mapping[str, NDArray[np.float64]], posterior: Mappi
     idle = [str(n) for n in table.index[table["prior_overlap"] > OVERLAP]]
     text = f"{', '.join(idle)}: not informed by these data" if idle else "the data inform every parameter"
     return Check("informed", not idle, text, False, table)
+
+
+def luck_check(sigma_run: NDArray[np.float64]) -> Check:
+    """Whether the runs differ by more than their luck can explain: then the law misses something between them."""
+    median = float(np.median(sigma_run))
+    text = f"runs lie {median:.1%} around the law beyond point noise; seeds explain at most {LUCK:.0%}"
+    if median > LUCK:
+        text += ": the law misses something between runs, and its intervals are not to be relied on outside them"
+    return Check("run_luck", median <= LUCK, text, False, pd.DataFrame({"sigma_run": [median]}))
 
 
 def table_of(checks: list[Check] | tuple[Check, ...]) -> list[dict[str, Any]]:

@@ -42,7 +42,10 @@ class Fault:
 
     def __str__(self) -> str:
         where = f"column {self.column}" if self.row is None else f"row {self.row}, column {self.column}"
-        mend = f": {self.mend}" if self.mend else ""
+        if self.problem.endswith("?"):
+            mend = f" {self.mend[:1].upper()}{self.mend[1:]}" if self.mend else ""
+        else:
+            mend = f": {self.mend}" if self.mend else ""
         return f"{self.problem}{mend} ({where})"
 
 

@@ -30,9 +30,11 @@ def where(frame: pd.DataFrame, text: str) -> pd.DataFrame:
     """
     try:
         tree = ast.parse(text.strip(), mode="eval").body
+        mask = _mask(tree, frame, text)
+    except BayeslawError:
+        raise
     except (SyntaxError, RecursionError, MemoryError, ValueError):
         raise BayeslawError(f"{text!r} is not a condition; {_HELP}.") from None
-    mask = _mask(tree, frame, text)
     if not mask.any():
         raise BayeslawError(f"No row meets {text!r}; the table has {len(frame)} rows. {_columns(tree, frame)}".strip())
     return frame[mask]
@@ -58,10 +60,15 @@ def _mask(node: ast.AST, frame: pd.DataFrame, text: str) -> NDArray[np.bool_]:
 def _compare(one: Any, op: ast.cmpop, other: Any, text: str, rows: int) -> NDArray[np.bool_]:
     try:
         if isinstance(op, (ast.In, ast.NotIn)):
-            found = pd.Series(one).isin(other if isinstance(other, list) else [other]).to_numpy()
-            return found if isinstance(op, ast.In) else ~found
+            options = other if isinstance(other, list) else [other]
+            if isinstance(one, list) or any(isinstance(option, (list, pd.Series)) for option in options):
+                raise TypeError
+            found = (one if isinstance(one, pd.Series) else pd.Series([one])).isin(options).to_numpy(dtype=bool)
+            return np.broadcast_to(found if isinstance(op, ast.In) else ~found, rows)
+        if isinstance(one, list) or isinstance(other, list):
+            raise TypeError
         return np.broadcast_to(np.asarray(_COMPARE[type(op)](one, other), dtype=bool), rows)
-    except (TypeError, KeyError):
+    except (TypeError, KeyError, ValueError, OverflowError):
         raise BayeslawError(f"{text!r} compares things that can't be compared; {_HELP}.") from None
 
 

@@ -16,7 +16,7 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayeslaw.checks import Check, diagnostics, information_check, sampler_checks, table_of
+from bayeslaw.checks import Check, diagnostics, information_check, luck_check, sampler_checks, table_of
 from bayeslaw.density import Density
 from bayeslaw.errors import BayeslawError, FitError
 from bayeslaw.laws import Law, load_law, parse_card
@@ -155,7 +155,7 @@ def fit(
     tune: int = 500,
     chains: int = 4,
     seed: int = 0,
-    target_accept: float = 0.98,
+    target_accept: float = 0.99,
     progress: bool = True,
 ) -> Fit:
     """Fit a law to logged losses by NUTS.
@@ -209,6 +209,8 @@ def fit(
     scalar = {k: v for k, v in result.draws.items() if v.ndim == 2}
     prior = law.sample_prior(4000, observed.at, np.random.default_rng([seed, 1]))
     checks = [*sampler_checks(scalar, result.stats), information_check(prior, {k: scalar[k] for k in prior})]
+    if chosen.run_effect:
+        checks.append(luck_check(scalar["sigma_run"]))
     info = {
         "bayeslaw_format": FORMAT,
         "card": law.card,

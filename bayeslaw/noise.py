@@ -23,9 +23,9 @@ from bayeslaw.priors import Prior
 PRIORS = {
     # Evaluation and optimisation noise of single points: 0.03% to 10% of the loss with 95% probability.
     "sigma_point": Prior("LogNormal", {"mu": math.log(0.005), "sigma": 1.5}),
-    # Luck of a run (seed, data order): measured values lie between 0.02% and 3%; 0.1% to 2.8% here. The tail is light on
+    # Luck of a run (seed, data order): measured values lie between 0.02% and 3%; up to 2% here. The tail is light on
     # purpose: a wrong law must not pass what it misses between runs off as luck.
-    "sigma_run": Prior("Gamma", {"alpha": 2.0, "beta": 200.0}),
+    "sigma_run": Prior("HalfNormal", {"sigma": 0.01}),
     # From heavy tails to nearly normal (Juarez and Steel 2010).
     "dof": Prior("Gamma", {"alpha": 2.0, "beta": 0.1}),
 }

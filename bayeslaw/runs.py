@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import numbers
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -68,7 +71,7 @@ def read_runs(source: str | Path | pd.DataFrame, condition: str | None = None) -
     Parameters
     ----------
     source : path or DataFrame
-        A file ending in .csv, .tsv, .parquet, .jsonl or .json (JSON lines), or a table in memory.
+        A file ending in .csv, .tsv, .parquet, .jsonl or .json (objects, one a line or all in one list), or a table in memory.
     condition : str, optional
         Keep only rows that meet it, as in `Runs.where`.
 
@@ -81,6 +84,8 @@ def read_runs(source: str | Path | pd.DataFrame, condition: str | None = None) -
         frame, name = source.copy(), "the table"
     else:
         frame, name = _read(Path(source)), Path(source).name
+    if named := [n for n in frame.index.names if n not in (None, "row", *frame.columns)]:
+        frame = frame.reset_index(level=named)
     frame.index = pd.RangeIndex(1, len(frame) + 1, name="row")
     if not len(frame):
         raise BayeslawError(f"{name} has no rows.")
@@ -103,13 +108,25 @@ def _read(path: Path) -> pd.DataFrame:
             case ".parquet":
                 return pd.read_parquet(path)
             case ".jsonl" | ".json":
-                return pd.read_json(path, lines=True, convert_dates=False)
+                return _records(path)
             case suffix:
-                return pd.read_csv(
+                frame = pd.read_csv(
                     path, sep=readers[suffix], dtype=object, keep_default_na=False, na_values=[""], skipinitialspace=True
                 )
-    except (ValueError, OSError, pd.errors.ParserError, UnicodeDecodeError, ImportError) as error:
+                if not isinstance(frame.index, pd.RangeIndex):
+                    raise ValueError("its rows have more cells than its header has names")
+                return frame
+    except (ValueError, OSError, ImportError, RecursionError) as error:
         raise BayeslawError(f"{path.name} can't be read as a {path.suffix} table: {str(error).strip()}.") from None
+
+
+def _records(path: Path) -> pd.DataFrame:
+    """JSON objects, one a line or all in one list."""
+    text = path.read_text(encoding="utf-8-sig").strip()
+    rows = json.loads(text) if text.startswith("[") else [json.loads(line) for line in text.split("\n") if line.strip()]
+    if not all(isinstance(row, dict) for row in rows):
+        raise ValueError('each line must be an object such as {"N": 1e9, "loss": 2.5}')
+    return pd.DataFrame(rows)
 
 
 def _named(frame: pd.DataFrame, name: str) -> tuple[pd.DataFrame, list[str]]:
@@ -118,9 +135,12 @@ def _named(frame: pd.DataFrame, name: str) -> tuple[pd.DataFrame, list[str]]:
     for ours, aliases in ALIASES.items():
         meanings |= {alias: (ours, factor) for alias, factor in aliases.items()} | {ours.lower(): (ours, 1.0)}
     targets: dict[str, str] = {}
-    renamed, conversions = {}, []
-    for column in map(str, frame.columns):
+    renamed, conversions = [], []
+    frame = frame.set_axis([str(c) for c in frame.columns], axis=1)
+    for column in frame.columns:
         key = re.sub(r"\s+", "_", column.strip().lower())
+        if re.sub(r"\.\d+$", "", column) in targets.values():  # how pandas reads a second column of one name
+            key = re.sub(r"\.\d+$", "", key)
         ours, factor = meanings.get(key, (column.strip(), 1.0))
         if ours.lower() in meanings and column.strip() in ALIASES:
             ours, factor = column.strip(), 1.0
@@ -128,13 +148,30 @@ def _named(frame: pd.DataFrame, name: str) -> tuple[pd.DataFrame, list[str]]:
             raise TableError(
                 [Fault(None, column, "", f"columns {targets[ours]!r} and {column!r} both mean {ours}", "keep one")], name
             )
-        targets[ours], renamed[column] = column, ours
+        targets[ours] = column
+        renamed.append(ours)
         if ours != column or factor != 1:
             conversions.append(f"{ours} = {column}" + (f" x {factor:g}" if factor != 1 else ""))
         if factor != 1:
-            numbers = pd.to_numeric(frame[column], errors="coerce")
-            frame[column] = numbers.mul(factor).where(numbers.notna(), frame[column])
-    return frame.set_axis([renamed[str(c)] for c in frame.columns], axis=1), conversions
+            values = _numbers(frame[column])
+            frame[column] = values.mul(factor).astype(object).where(values.notna(), frame[column])
+    return frame.set_axis(renamed, axis=1), conversions
+
+
+def _numbers(cells: pd.Series) -> pd.Series:
+    """Cells as floats, nan where a cell holds no number; whole numbers too large for a float are infinite."""
+
+    def number(cell: object) -> float:
+        if not isinstance(cell, (str, numbers.Real, Decimal)) or (isinstance(cell, str) and "_" in cell):
+            return np.nan
+        try:
+            return float(cell)
+        except OverflowError:
+            return np.inf
+        except (ValueError, TypeError):
+            return np.nan
+
+    return pd.Series([number(cell) for cell in cells], index=cells.index, dtype=np.float64)
 
 
 _TEXT = {"run", "domain", "checkpoint"}
@@ -147,14 +184,14 @@ def _numeric(frame: pd.DataFrame, name: str) -> pd.DataFrame:
         if column in _TEXT:
             frame[column] = frame[column].astype(str).where(frame[column].notna(), None)
             continue
-        numbers = pd.to_numeric(frame[column], errors="coerce").astype(float)
+        values = _numbers(frame[column])
         bad = (
-            numbers.isna()
+            values.isna()
             & frame[column].notna()
             & ~frame[column].astype(str).str.strip().str.lower().isin(["nan", "na", "null", "none"])
         )
         if not bad.any():
-            frame[column] = numbers
+            frame[column] = values
         elif column in known or bad.mean() < 0.5:
             for row in frame.index[bad]:
                 value = str(frame.at[row, column])
@@ -192,21 +229,26 @@ def check(runs: Runs, law: Law, *, to_fit: bool = True) -> list[Fault]:
         for c in columns
         if c not in frame
     ]
+    for name in columns:
+        if name in frame and frame[name].dtype.kind not in "fiu":
+            faults.append(Fault(None, name, "", f"column {name} holds no numbers", f"{law.name} needs them there"))
+            frame = frame.drop(columns=name)
     base = base_rows(frame, law)
+    only_base = bool(base.all())
+    if to_fit and only_base:
+        faults.append(Fault(None, "D", "0", "every row is a base checkpoint (D = 0)", "add rows logged during adaptation"))
     if to_fit and "loss" in frame:
         faults += _check_loss(frame)
     for name, covariate in law.covariates.items():
         if name in frame:
             faults += _check_covariate(frame[~base], covariate)
             values = frame.loc[~base, name].dropna().unique()
-            if to_fit and len(values) < covariate.at_least:
+            if to_fit and len(values) < covariate.at_least and not only_base:
                 shown = ", ".join(f"{v:g}" for v in values)
                 problem = (
                     f"{name} has {len(values)} value(s) ({shown}) and {law.name} needs at least {covariate.at_least} different ones"
                 )
                 faults.append(Fault(None, name, shown, problem, "log runs at another, or fit a law without it"))
-    if to_fit and "loss" in frame and not faults and bool(base.all()):
-        faults.append(Fault(None, "D", "0", "every row is a base checkpoint (D = 0)", "add rows logged during adaptation"))
     return sorted(faults, key=lambda f: (f.row is not None, f.row or 0))
 
 

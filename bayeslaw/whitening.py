@@ -8,15 +8,15 @@ its values the mode and curvature of all others are found, and the map follows t
 
 with cubic splines for c, the lower triangular L and the increasing s, chosen so that z_0 is nearly standard normal (by
 Laplace's approximation of the spine's marginal density). The Jacobian is s' det L. Any such map leaves the posterior as it
-is; a good one only makes it quick to sample. Which coordinate serves as spine, if any, is judged by the evidence bound, the
-mean log ratio of the density to the map's normal.
+is; a good one only makes it quick to sample. Which coordinate serves as spine, if any, is judged by the divergence between
+the map's normal and the density, both ways.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -30,7 +30,8 @@ from bayeslaw.errors import FitError
 from bayeslaw.jit import jit
 
 LogDensity = Callable[[NDArray[np.float64]], tuple[float, NDArray[np.float64]]]
-GOOD = 1.0  # range of the log ratio (see Whitening.spread) below which no spine is looked for
+TRIALS = 400  # draws by which a map is judged
+GOOD = 1.0  # range of the log ratio (see _spread) below which no spine is looked for
 DROP = 9.0  # log density below the best at which the ridge ends
 STEP = 0.3  # first step along the spine, in its standard deviations at the mode
 MOST = 60  # steps to each side
@@ -52,9 +53,6 @@ class Whitening:
         Values of z_0 between which the splines run.
     pieces : array (4, m - 1, p)
         Cubic coefficients, highest power first, of s, c, log diagonal of L and the rest of L, in that order.
-    bound, spread : float
-        Mean (a lower bound of the log evidence) and 5% to 95% range of the log ratio of the density to the standard
-        normal, over draws from the latter; a perfect map has the largest mean and no range.
     """
 
     centre: NDArray[np.float64]
@@ -62,8 +60,6 @@ class Whitening:
     order: NDArray[np.int64]
     knots: NDArray[np.float64]
     pieces: NDArray[np.float64]
-    bound: float = math.nan
-    spread: float = math.nan
 
     @property
     def spine(self) -> int | None:
@@ -75,6 +71,13 @@ class Whitening:
         for i, row in enumerate(z):
             _apply(self.centre, self.scale, self.order, self.knots, self.pieces, row, out[i])
         return out
+
+    def log_normal(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Log density of the map's own normal at coordinates x (S, k), array (S,), without the constant."""
+        if self.order.size == 0:
+            z = np.linalg.solve(self.scale, (x - self.centre).T)
+            return np.asarray(-0.5 * (z**2).sum(axis=0) - np.log(np.abs(np.diag(self.scale))).sum())
+        return np.array([_log_normal(self.order, self.knots, self.pieces, row) for row in x])
 
     def function(self, density: Density) -> LogDensity:
         """The density of z and its gradient, with memory of its own (one per thread)."""
@@ -128,25 +131,43 @@ def whiten(density: Density, candidates: list[int]) -> Whitening:
     hessian = curvature(logp, mode)
     none = np.empty(0)
     plain = Whitening(mode, root_of_inverse(hessian), none.astype(np.int64), none, np.empty((4, 0, 0)))
-    best = _rated(plain, density)
-    if best.spread > GOOD:
-        for spine in candidates:
-            bent = _along(logp, mode, hessian, spine)
-            if bent is not None:
-                rated = _rated(bent, density)
-                best = rated if rated.bound > best.bound else best
-    return best
+    draws = np.random.default_rng(0).standard_normal((TRIALS, density.size))
+    if _spread(logp, plain, draws) < GOOD:
+        return plain
+    bent = (_along(logp, mode, hessian, spine) for spine in candidates)
+    return _best(logp, [plain, *(one for one in bent if one is not None)], draws)
 
 
-def _rated(whitening: Whitening, density: Density) -> Whitening:
-    """The same map with its evidence bound, the mean of log density over normal density for 400 fixed draws."""
-    logp = whitening.function(density)
-    draws = np.random.default_rng(0).standard_normal((400, density.size))
-    gaps = np.array([logp(z)[0] + 0.5 * float(z @ z) for z in draws])
-    gaps = np.where(np.isfinite(gaps), gaps, -1e6)
-    # The affine map's Jacobian is a constant that `function` leaves out.
-    jacobian = 0.0 if whitening.order.size else float(np.log(np.abs(np.diag(whitening.scale))).sum())
-    return replace(whitening, bound=float(np.mean(gaps)) + jacobian, spread=float(np.subtract(*np.quantile(gaps, [0.95, 0.05]))))
+def _log_ratio(logp: LogDensity, whitening: Whitening, x: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Log density less the map's own at coordinates x (S, k); very small where the density vanishes."""
+    values = np.array([logp(row)[0] for row in x])
+    return np.where(np.isfinite(values), values, -1e6) - whitening.log_normal(x)
+
+
+def _spread(logp: LogDensity, whitening: Whitening, z: NDArray[np.float64]) -> float:
+    """5% to 95% range of the log ratio over the map's own draws; none for a perfect map."""
+    low, high = np.quantile(_log_ratio(logp, whitening, whitening.x(z)), [0.05, 0.95])
+    return float(high - low)
+
+
+def _best(logp: LogDensity, maps: list[Whitening], z: NDArray[np.float64]) -> Whitening:
+    """The map with the least divergence both ways between its normal and the density.
+
+    From the map to the density the divergence is a mean over the map's draws; from the density to the map, which is what
+    sees that a map leaves out a part of the ridge, over the draws of all maps weighted to the density.
+    """
+    points = np.concatenate([one.x(z) for one in maps])
+    values = np.array([logp(row)[0] for row in points])
+    values = np.where(np.isfinite(values), values, -1e6)
+    normals = np.nan_to_num(np.array([one.log_normal(points) for one in maps]), nan=-1e6, neginf=-1e6)
+    mixture = np.logaddexp.reduce(normals, axis=0) - math.log(len(maps))
+    weights = np.exp(values - mixture - (values - mixture).max())
+    weights = np.minimum(weights, weights.mean() * math.sqrt(weights.size))
+    weights /= weights.sum()
+    own = np.arange(points.shape[0]).reshape(len(maps), -1)
+    outward = [float(np.mean(values[i] - normals[j, i])) for j, i in enumerate(own)]
+    inward = normals @ weights
+    return maps[int(np.argmax(np.array(outward) + inward))]
 
 
 def _along(logp: LogDensity, mode: NDArray[np.float64], hessian: NDArray[np.float64], spine: int) -> Whitening | None:
@@ -295,6 +316,30 @@ def _apply(
             total += value[at + j] * z[1 + j]
         at += i
         x[order[1 + i]] = total
+
+
+@jit
+def _log_normal(order: NDArray[np.int64], knots: NDArray[np.float64], pieces: NDArray[np.float64], x: NDArray[np.float64]) -> float:
+    """Log density of the normal of a map with a spine at x: z_0 by bisection, the others by forward substitution."""
+    low, high = knots[0] - 50.0, knots[-1] + 50.0
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        value, _, _ = _table(knots, pieces, middle)
+        if value[0] < x[order[0]]:
+            low = middle
+        else:
+            high = middle
+    value, slope, _ = _table(knots, pieces, low)
+    n, total = x.size - 1, -0.5 * low * low - math.log(slope[0])
+    z, at = np.empty(n), 1 + 2 * n
+    for i in range(n):
+        rest = x[order[1 + i]] - value[1 + i]
+        for j in range(i):
+            rest -= value[at + j] * z[j]
+        at += i
+        z[i] = rest * math.exp(-value[1 + n + i])
+        total -= 0.5 * z[i] * z[i] + value[1 + n + i]
+    return total
 
 
 @jit
