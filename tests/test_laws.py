@@ -99,7 +99,7 @@ FAULTS = {
     ),
     "reserved name": (
         changed("[parameters.K]", "[parameters.exp]").replace("K*r", "exp*r"),
-        "card, line 29: 'exp' can't be a name: use letters, digits and _, and none of chain, domain, draw,",
+        "card, line 29: 'exp' can't be a name: use letters, digits and _, and none of chain, dof, domain, draw,",
     ),
     "no identifier": (
         changed("[parameters.K]", '[parameters."K-1"]'),

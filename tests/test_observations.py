@@ -1,0 +1,172 @@
+"""What a law takes from a table, and that no table however broken ends in anything but an error of ours."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bayeslaw.errors import BayeslawError, TableError
+from bayeslaw.laws import Law, load_law, parse_card
+from bayeslaw.observations import Observations, run_codes
+from bayeslaw.runs import check, read_runs
+from tests import oracles
+
+WITHOUT_EPSILON = """
+name = "barrier"
+title = "a barrier at r = 0"
+source = "here"
+loss = "E + C/r**gamma"
+[covariates]
+r = { unit = "share", support = [0, 1] }
+[parameters.E]
+meaning = "floor"
+prior = { dist = "LogNormal", mu = 0, sigma = 1 }
+[parameters.C]
+meaning = "scale"
+prior = { dist = "LogNormal", mu = -2, sigma = 1 }
+[parameters.gamma]
+meaning = "exponent"
+prior = { dist = "LogNormal", mu = -1, sigma = 0.5 }
+"""
+
+
+def test_rows_are_sorted_by_run() -> None:
+    law = load_law("chinchilla")
+    table = oracles.table(law, runs=3, checkpoints=3)
+    shuffled = table.sample(frac=1, random_state=3)
+    observed = oracles.observed(law, shuffled)
+    names = list(dict.fromkeys(shuffled["run"]))
+    assert observed.run_names == tuple(names)
+    assert observed.run.tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2]
+    assert observed.starts.tolist() == [0, 3, 6, 9]
+    assert observed.runs == 3
+    again = shuffled.reset_index(drop=True).iloc[observed.rows - 1]
+    np.testing.assert_array_equal(observed.loss, np.exp(np.log(again["loss"])))
+    np.testing.assert_array_equal(observed.covariates["D"], again["D"])
+    assert [names[code] for code in observed.run] == again["run"].tolist()
+    assert observed.at == pytest.approx(law.reference(table))
+
+
+def test_rows_without_a_run_are_runs_of_their_own() -> None:
+    frame = pd.DataFrame({"run": ["a", None, "a", None]}, index=[1, 2, 3, 4])
+    codes, names = run_codes(frame)
+    assert codes.tolist() == [0, 1, 0, 2]
+    assert names == ("a", "row 2", "row 4")
+    codes, names = run_codes(frame[[]])
+    assert codes.tolist() == [0, 1, 2, 3]
+    assert names == ("row 1", "row 2", "row 3", "row 4")
+
+
+def test_base_checkpoints_are_kept_and_not_fitted() -> None:
+    law = load_law("ptpp-gate")
+    table = oracles.table(law)
+    base = table.head(2).assign(D=0.0, r=np.nan, loss=4.0)
+    observed = oracles.observed(law, pd.concat([base, table], ignore_index=True))
+    assert observed.base.index.tolist() == [1, 2]
+    assert observed.base["loss"].tolist() == [4.0, 4.0]
+    assert sorted(observed.rows) == list(range(3, 33))
+    assert observed.at == pytest.approx(law.reference(table))
+
+
+def test_a_law_that_knows_d_0_fits_such_rows() -> None:
+    law = parse_card(
+        WITHOUT_EPSILON.replace("C/r**gamma", "C/(D + 1)**gamma").replace("\nr = {", "\nD = {").replace("[0, 1]", "[0, 1e9]")
+    )
+    observed = oracles.observed(law, {"D": [0.0, 10.0, 1e3, 1e6], "loss": [4.0, 3.0, 2.0, 1.5]})
+    assert observed.base.empty
+    assert observed.covariates["D"].tolist() == [0.0, 10.0, 1e3, 1e6]
+
+
+def test_settings_without_a_finite_loss_are_refused() -> None:
+    law = parse_card(WITHOUT_EPSILON)
+    table = {"r": [0.1, 0.0, 0.5, 0.0], "loss": [3.0, 3.5, 2.8, 3.6]}
+    with pytest.raises(TableError) as caught:
+        oracles.observed(law, table)
+    assert str(caught.value) == (
+        "the table has 2 faults (rows are counted from 1 below the header):\n"
+        "  barrier has no finite value at r = 0: remove the row or use a law that is finite there (row 2, column loss)\n"
+        "  barrier has no finite value at r = 0: remove the row or use a law that is finite there (row 4, column loss)"
+    )
+
+
+def test_replay_share_0_is_allowed_where_the_law_is_finite() -> None:
+    law = load_law("d-cpt")
+    table = oracles.table(law)
+    table.loc[3, "r"] = 0.0
+    assert oracles.observed(law, table).covariates["r"].min() == 0.0
+
+
+def test_too_few_rows() -> None:
+    law = load_law("chinchilla")
+    with pytest.raises(BayeslawError, match="the table has 2 rows for chinchilla; a fit needs at least 3"):
+        oracles.observed(law, oracles.table(law).head(2))
+
+
+CELLS = st.one_of(
+    st.floats(allow_nan=True, allow_infinity=True),
+    st.sampled_from([0, 0.0, -1, 1, 2.5, 3.0, 15.1, 31, 279, 1e6, 1e9, 1e10, 1e300, 5e-324, 10**400, True, None, pd.NA, "", "x"]),
+    st.sampled_from(["nan", "inf", "-inf", "1e9", " 3 ", "1_0", "0x1", "½", "1,5", b"3", 1j, (1,), pd.Timestamp("2026-01-01")]),
+    st.text(max_size=3),
+)
+GOOD = st.sampled_from([1e6, 1e7, 2e8, 1e9, 0.5, 0.1, 15.0, 31.0, 2.5, 3.0])
+COLUMNS = st.sampled_from(
+    ["N", "D", "r", "ptpp", "loss", "run", "domain", "atpp", "params_b", "replay_pct", "val_loss", "x", "loss.1"]
+)
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> pd.DataFrame:
+    """A table with a few odd cells in otherwise sensible columns, or one of odd cells throughout."""
+    rows = draw(st.integers(0, 8))
+    names = draw(st.lists(COLUMNS, max_size=8, unique=draw(st.booleans())))
+    if draw(st.booleans()):
+        table = oracles.table(load_law("ptpp-gate"), runs=4, checkpoints=2).astype(object)
+        for _ in range(draw(st.integers(0, 3))):
+            column = draw(st.sampled_from(list(table)))
+            cells = table[column].tolist()
+            cells[draw(st.integers(0, 7))] = draw(CELLS)
+            table[column] = pd.Series(cells, dtype=object)
+        return table
+    columns: Any = [draw(st.lists(draw(st.sampled_from([CELLS, GOOD])), min_size=rows, max_size=rows)) for _ in names]
+    return (
+        pd.concat([pd.Series(column, dtype=object) for column in columns], axis=1, keys=names)
+        if names
+        else pd.DataFrame(index=range(rows))
+    )
+
+
+@given(tables(), st.sampled_from(["chinchilla", "ptpp-gate-floor", "cpt-joint"]))
+def test_any_table_is_sound_or_refused(table: pd.DataFrame, name: str) -> None:
+    law: Law = load_law(name)
+    with contextlib.suppress(BayeslawError):
+        runs = read_runs(table)
+        found, settings = check(runs, law), check(runs, law, to_fit=False)
+        assert all(str(fault) for fault in (*found, *settings))
+        observed = Observations.of(law, runs)
+        assert not found
+        assert np.isfinite(observed.log_loss).all()
+        assert all(np.isfinite(column).all() for column in observed.covariates.values())
+        assert all(np.isfinite(value) for value in observed.at.values())
+        assert len(observed.rows) + len(observed.base) == len(table)
+
+
+@given(st.binary(max_size=60), st.sampled_from([".csv", ".tsv", ".parquet", ".jsonl", ".json"]))
+def test_any_file_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, content: bytes, ending: str) -> None:
+    path = tmp_path_factory.getbasetemp() / f"odd{ending}"
+    path.write_bytes(content)
+    with contextlib.suppress(BayeslawError):
+        assert len(read_runs(path)) > 0
+
+
+@given(st.text("N,loss\n\r\t\"'1.5e{}[]: x", max_size=40), st.sampled_from([".csv", ".tsv", ".jsonl", ".json"]))
+def test_any_text_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, content: str, ending: str) -> None:
+    path = tmp_path_factory.getbasetemp() / f"odd{ending}"
+    path.write_text(content, encoding="utf-8")
+    with contextlib.suppress(BayeslawError):
+        assert len(read_runs(path)) > 0
