@@ -25,7 +25,11 @@ _HOME = {
     "pymc_model": "model", "plot_forecast": "plots", "PointFit": "point", "point_fit": "point", "Prior": "priors",
     "Runs": "runs", "check": "runs", "read_runs": "runs", "score": "scores",
 }  # fmt: skip
-__all__ = sorted(_HOME)
+__all__ = [
+    "BayeslawError", "CardError", "Fit", "FitError", "Forecast", "Law", "PointFit", "Prior", "Runs", "TableError",
+    "check", "fit", "forecast", "grid", "law_names", "load_fit", "load_law", "plot_forecast", "point_fit", "pymc_model",
+    "read_runs", "score",
+]  # fmt: skip
 __version__ = "0.1.0"
 
 

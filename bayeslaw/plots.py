@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -25,7 +25,7 @@ MOST_LINES = len(COLOURS)
 
 def forecast_axis(forecast: Forecast) -> str:
     """The covariate for the horizontal axis: D where it varies, else the one with most values."""
-    counts = {c: forecast.settings[c].nunique() for c in forecast.outside}
+    counts = {str(c): forecast.settings[c].unique().size for c in forecast.outside}
     return "D" if counts.get("D", 0) > 2 else max(counts, key=lambda c: counts[c])
 
 
@@ -58,8 +58,10 @@ def plot_forecast(
     """
     x = x or forecast_axis(forecast)
     table = forecast.summary(ci_prob)
-    others = [c for c in forecast.outside if c != x and table[c].nunique() > 1]
-    groups = list(table.groupby(others, sort=True)) if others else [((), table)]
+    others = [c for c in forecast.outside if c != x and table[c].unique().size > 1]
+    groups: list[tuple[tuple[Any, ...], pd.DataFrame]] = [((), table)]
+    if others:
+        groups = [(tuple(np.atleast_1d(key)), group) for key, group in table.groupby(others, sort=True)]
     low, high = interval_names("eti", ci_prob)
     for i, (key, group) in enumerate(groups[:MOST_LINES]):
         group = group.sort_values(x)

@@ -330,7 +330,8 @@ def _log_normal(order: NDArray[np.int64], knots: NDArray[np.float64], pieces: ND
         else:
             high = middle
     value, slope, _ = _table(knots, pieces, low)
-    n, total = x.size - 1, -0.5 * low * low - math.log(slope[0])
+    n = x.size - 1
+    total: float = -0.5 * low * low - math.log(slope[0])
     z, at = np.empty(n), 1 + 2 * n
     for i in range(n):
         rest = x[order[1 + i]] - value[1 + i]
