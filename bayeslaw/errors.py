@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
+from numbers import Integral
 
 
 class BayeslawError(ValueError):
@@ -62,6 +63,12 @@ class TableError(BayeslawError):
         if count > self.SHOWN:
             lines.append(f"  … and {count - self.SHOWN} more; `bayeslaw check` lists them all")
         super().__init__("\n".join(lines))
+
+
+def whole_number(name: str, value: object, least: int) -> None:
+    """Refuse what is not a whole number of at least `least`."""
+    if not isinstance(value, Integral) or value < least:
+        raise BayeslawError(f"{name} must be a whole number of at least {least}, not {value}.")
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

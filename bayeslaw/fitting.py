@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from bayeslaw.checks import Check, diagnostics, information_check, luck_check, sampler_checks, table_of
 from bayeslaw.density import Density
-from bayeslaw.errors import BayeslawError, FitError
+from bayeslaw.errors import BayeslawError, FitError, whole_number
 from bayeslaw.laws import Law, load_law, parse_card
 from bayeslaw.noise import MEANING, Noise
 from bayeslaw.observations import Observations
@@ -193,8 +193,7 @@ def fit(
         law = law.with_priors({k: p if isinstance(p, Prior) else Prior.parse(p) for k, p in priors.items()})
     runs = runs if isinstance(runs, Runs) else read_runs(runs)
     for name, value, least in (("draws", draws, 10), ("tune", tune, 50), ("chains", chains, 1), ("seed", seed, 0)):
-        if int(value) != value or value < least:
-            raise BayeslawError(f"{name} must be a whole number of at least {least}, not {value}.")
+        whole_number(name, value, least)
     observed = Observations.of(law, runs)
     chosen = Noise.choose(noise, observed.run)
     result = sample(

@@ -16,7 +16,7 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayeslaw.errors import BayeslawError, Fault, FitError, TableError
+from bayeslaw.errors import BayeslawError, Fault, FitError, TableError, whole_number
 from bayeslaw.fitting import Fit, check_probability, interval_names
 from bayeslaw.laws import Law
 from bayeslaw.observations import run_codes
@@ -136,10 +136,12 @@ def forecast(fit: Fit, at: pd.DataFrame | Runs | str | Path, *, seed: int = 0, f
     TableError
         If a setting lacks a covariate or lies outside its support.
     """
+    whole_number("seed", seed, 0)
     if not fit.passed and not force:
         failed = "; ".join(c.text for c in fit.checks if c.required and not c.passed)
         raise FitError(
-            f"The fit's checks failed ({failed}): its intervals can't be trusted. Sample longer, or force it and have every row marked."
+            f"The fit's checks failed ({failed}): its intervals can't be trusted. "
+            "Sample longer, or force it and have every row marked."
         )
     runs = at if isinstance(at, Runs) else read_runs(at)
     faults = check(runs, fit.law, to_fit=False)

@@ -19,7 +19,7 @@ from scipy.optimize import minimize
 
 from bayeslaw import tape as tapes
 from bayeslaw.coordinates import Coordinates
-from bayeslaw.errors import BayeslawError, FitError
+from bayeslaw.errors import BayeslawError, FitError, whole_number
 from bayeslaw.jit import jit
 from bayeslaw.laws import Law, load_law
 from bayeslaw.observations import Observations
@@ -59,7 +59,8 @@ class PointFit:
 
     def predict(self, covariates: Mapping[str, Any]) -> NDArray[np.float64]:
         """Loss in nats/token at settings given as arrays (n,)."""
-        return self.law.predict(self.draws, covariates)[0]
+        loss: NDArray[np.float64] = self.law.predict(self.draws, covariates)[0]
+        return loss
 
     def bootstrap(
         self, size: int = 200, *, by: str = "run", seed: int = 0, progress: bool = False
@@ -79,6 +80,8 @@ class PointFit:
         """
         if by not in ("run", "row"):
             raise BayeslawError(f"bootstrap resamples by 'run' or 'row', not {by!r}.")
+        whole_number("size", size, 1)
+        whole_number("seed", seed, 0)
         rng, o = np.random.default_rng(seed), self.observed
         groups = (
             [np.flatnonzero(o.run == j) for j in range(o.runs)] if by == "run" else [np.array([i]) for i in range(o.log_loss.size)]
@@ -116,8 +119,10 @@ def point_fit(
     """
     law = law if isinstance(law, Law) else load_law(law)
     delta = law.huber_delta if delta is None else delta
-    if not (delta > 0 and math.isfinite(delta)) or starts < 1:
-        raise BayeslawError(f"delta must be positive and starts at least 1, not {delta:g} and {starts}.")
+    if not (delta > 0 and math.isfinite(delta)):
+        raise BayeslawError(f"delta must be positive and finite, not {delta:g}.")
+    whole_number("starts", starts, 1)
+    whole_number("seed", seed, 0)
     observed = Observations.of(law, runs if isinstance(runs, Runs) else read_runs(runs))
     problem = _Problem.of(law, observed)
     loss = problem.objective(delta, np.ones(observed.log_loss.size))
