@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from bayeslaw.errors import TableError
+from bayeslaw.errors import FitError, TableError
 from bayeslaw.fitting import Fit
 from bayeslaw.forecasts import Forecast, forecast
 from bayeslaw.point import PointFit
@@ -92,14 +94,18 @@ def score(fit: Fit | PointFit, runs: Runs | pd.DataFrame | str, *, seed: int = 0
         One row: law, fit, rows, base_rows_left_out, then `point_scores` and, for a posterior, `draw_scores`.
     """
     runs = runs if isinstance(runs, Runs) else read_runs(runs)
-    held = Runs(runs.frame[~base_rows(runs.frame, fit.law)], runs.name)
-    if faults := [f for f in check(held, fit.law) if f.row is not None or "missing" in f.problem]:
+    # One value of a covariate is too few to fit some laws, but enough to score them.
+    lenient = {k: replace(c, at_least=1) for k, c in fit.law.covariates.items()}
+    if faults := check(runs, replace(fit.law, covariates=lenient)):
         raise TableError(faults, runs.name)
+    held = Runs(runs.frame[~base_rows(runs.frame, fit.law)], runs.name)
     loss = held.frame["loss"].to_numpy(dtype=np.float64)
     head = {"law": fit.law.name, "fit": "posterior" if isinstance(fit, Fit) else "point", "rows": len(held)}
     head["base_rows_left_out"] = len(runs) - len(held)
     if isinstance(fit, PointFit):
         predicted = fit.predict({c: held.frame[c].to_numpy(dtype=np.float64) for c in fit.law.covariates})
+        if bad := held.frame.index[~(np.isfinite(predicted) & (predicted > 0))].tolist():
+            raise FitError(f"The point fit of {fit.law.name} has no finite positive loss at row {bad[0]} of {runs.name}.")
         return pd.DataFrame([head | point_scores(loss, predicted)])
     made: Forecast = forecast(fit, held, seed=seed, force=force)
     draws = made.draws["run"].values
