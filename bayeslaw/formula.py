@@ -28,7 +28,7 @@ FUNCTIONS: dict[str, int] = {
 
 NUMPY: dict[str, Callable[..., Any]] = {
     "exp": np.exp, "expm1": np.expm1, "log": np.log, "log1p": np.log1p, "sqrt": np.sqrt, "tanh": np.tanh,
-    "sigmoid": lambda x: 0.5 * (1 + np.tanh(0.5 * x)), "minimum": np.minimum, "maximum": np.maximum,
+    "sigmoid": lambda x: np.exp(-np.logaddexp(0, -x)), "minimum": np.minimum, "maximum": np.maximum,
     "select": lambda c, a, b: np.where(np.asarray(c) > 0.5, a, b),
 }  # fmt: skip
 

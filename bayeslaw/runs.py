@@ -135,7 +135,7 @@ def _named(frame: pd.DataFrame, name: str) -> tuple[pd.DataFrame, list[str]]:
     for ours, aliases in ALIASES.items():
         meanings |= {alias: (ours, factor) for alias, factor in aliases.items()} | {ours.lower(): (ours, 1.0)}
     targets: dict[str, str] = {}
-    renamed, conversions = [], []
+    renamed, conversions, factors = [], [], dict[str, float]()
     frame = frame.set_axis([str(c) for c in frame.columns], axis=1)
     for column in frame.columns:
         key = re.sub(r"\s+", "_", column.strip().lower())
@@ -153,9 +153,12 @@ def _named(frame: pd.DataFrame, name: str) -> tuple[pd.DataFrame, list[str]]:
         if ours != column or factor != 1:
             conversions.append(f"{ours} = {column}" + (f" x {factor:g}" if factor != 1 else ""))
         if factor != 1:
-            values = _numbers(frame[column])
-            frame[column] = values.mul(factor).astype(object).where(values.notna(), frame[column])
-    return frame.set_axis(renamed, axis=1), conversions
+            factors[ours] = factor
+    frame = frame.set_axis(renamed, axis=1)
+    for ours, factor in factors.items():
+        values = _numbers(frame[ours])
+        frame[ours] = values.mul(factor).astype(object).where(values.notna(), frame[ours])
+    return frame, conversions
 
 
 def _numbers(cells: pd.Series) -> pd.Series:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bayeslaw.formula import NUMPY
 from bayeslaw.jit import jit
 
 ADD, SUB, MUL, DIV, POW, NEG, EXP, EXPM1, LOG, LOG1P, SQRT, TANH, SIGMOID, SOFTPLUS, MIN, MAX, SELECT, SUM = range(18)
@@ -177,7 +178,7 @@ def _function(op: int, direct: Callable[..., Any]) -> Callable[..., Any]:
 _DIRECT: dict[int, Callable[..., Any]] = {
     ADD: np.add, SUB: np.subtract, MUL: np.multiply, DIV: np.divide, POW: np.power, NEG: np.negative, EXP: np.exp,
     EXPM1: np.expm1, LOG: np.log, LOG1P: np.log1p, SQRT: np.sqrt, TANH: np.tanh,
-    SIGMOID: lambda x: 0.5 * (1 + np.tanh(0.5 * x)), SOFTPLUS: lambda x: np.logaddexp(0, x), MIN: np.minimum,
+    SIGMOID: NUMPY["sigmoid"], SOFTPLUS: lambda x: np.logaddexp(0, x), MIN: np.minimum,
     MAX: np.maximum, SELECT: lambda c, a, b: np.where(np.asarray(c) > 0.5, a, b), SUM: np.sum,
 }  # fmt: skip
 
@@ -236,7 +237,7 @@ def forward(code: NDArray[np.int64], memory: NDArray[np.float64]) -> None:
                 memory[out + i] = math.tanh(memory[a + i])
         elif op == SIGMOID:
             for i in range(n):
-                memory[out + i] = 0.5 * (1 + math.tanh(0.5 * memory[a + i]))
+                memory[out + i] = 1 / (1 + math.exp(-memory[a + i]))
         elif op == SOFTPLUS:
             for i in range(n):
                 x = memory[a + i]
@@ -313,7 +314,7 @@ def backward(code: NDArray[np.int64], memory: NDArray[np.float64], slope: NDArra
                 slope[a + i] += slope[out + i] * memory[out + i] * (1 - memory[out + i])
         elif op == SOFTPLUS:
             for i in range(n):
-                slope[a + i] += slope[out + i] * 0.5 * (1 + math.tanh(0.5 * memory[a + i]))
+                slope[a + i] += slope[out + i] / (1 + math.exp(-memory[a + i]))
         elif op in (MIN, MAX):
             for i in range(n):
                 if (memory[a + i * sa] < memory[b + i * sb]) == (op == MIN):

@@ -207,6 +207,11 @@ def test_a_missing_file(tmp_path: Path) -> None:
     assert str(caught.value) == f"There is no file {tmp_path / 'none.csv'}."
 
 
+def test_two_columns_of_one_name_in_memory() -> None:
+    with pytest.raises(TableError, match="columns 'params_b' and 'params_b' both mean N: keep one"):
+        read_runs(pd.DataFrame([[1.0, 2.0]], columns=["params_b", "params_b"]))
+
+
 def test_an_empty_table() -> None:
     with pytest.raises(BayeslawError, match=r"the table has no rows\."):
         read_runs(pd.DataFrame({"N": [], "loss": []}))

@@ -122,12 +122,14 @@ def test_logarithm_of_what_is_not_positive_is_minus_infinity() -> None:
 
 
 def test_softplus_and_sigmoid_far_out() -> None:
-    for x, soft, sig in ((-800.0, 0.0, 0.0), (800.0, 800.0, 1.0)):
+    for x, soft, sig in ((-800.0, 0.0, 0.0), (-30.0, np.exp(-30.0), np.exp(-30.0)), (800.0, 800.0, 1.0)):
         tape = Tape()
         values, gradient = run(tape, FUNCTIONS["softplus"](tape.input()), np.array([x]))
-        assert values == pytest.approx([soft])
-        assert gradient == pytest.approx([sig])
-        assert FUNCTIONS["sigmoid"](x) == pytest.approx(sig)
+        assert values == pytest.approx([soft], rel=1e-12, abs=0)
+        assert gradient == pytest.approx([sig], rel=1e-12, abs=0)
+        values, _ = run(tape, FUNCTIONS["sigmoid"](Node(tape, 0)), np.array([x]))
+        assert values == pytest.approx([sig], rel=1e-12, abs=0)
+        assert FUNCTIONS["sigmoid"](x) == pytest.approx(sig, rel=1e-12, abs=0)
 
 
 def test_operations_on_constants_are_done_at_once() -> None:
