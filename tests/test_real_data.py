@@ -1,0 +1,65 @@
+"""Real public losses, read from a folder beside the checkout; skipped, with a reason, where it is absent."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import bayeslaw
+
+FOLDER = Path(os.environ.get("BAYESLAW_SHARED_DATA", Path(__file__).parents[2] / "shared" / "data"))
+pytestmark = [
+    pytest.mark.statistical,
+    pytest.mark.skipif(not FOLDER.is_dir(), reason=f"no folder {FOLDER.name} of public losses; name it by BAYESLAW_SHARED_DATA"),
+]
+
+
+def chinchilla() -> pd.DataFrame:
+    table = pd.read_csv(FOLDER / "chinchilla.csv")
+    return table[~table["excluded_by_epoch"].astype(bool)]
+
+
+def test_point_fit_reproduces_the_published_refit_of_chinchilla() -> None:
+    """Besiroglu et al. 2024: plain Huber(1e-3) grid over 240 points."""
+    point = bayeslaw.point_fit("chinchilla", chinchilla())
+    assert point.observed.log_loss.size == 240
+    assert point.objective == pytest.approx(0.00101827, abs=1e-6)
+    published = {"E": 1.81724, "A": 477.84, "B": 2143.86, "alpha": 0.34731, "beta": 0.36718}
+    for name, value in published.items():
+        assert point.parameters[name] == pytest.approx(value, rel=0.005), name
+
+
+def test_posterior_of_chinchilla_lies_in_the_published_intervals() -> None:
+    fit = bayeslaw.fit("chinchilla", chinchilla(), progress=False)
+    assert fit.passed, [str(c) for c in fit.checks]
+    assert fit.noise.student
+    published = fit.law.published["Besiroglu et al. 2024, bootstrap median and 95% interval"]
+    for name in ("E", "A", "B", "alpha", "beta"):
+        assert published[f"{name}_lo"] < np.median(fit.draws[name]) < published[f"{name}_hi"], name
+    share = fit.draws["beta"] / (fit.draws["alpha"] + fit.draws["beta"])
+    low, high = np.quantile(share, [0.05, 0.95])
+    assert low < 0.513 < high
+
+
+@pytest.mark.parametrize("train_set", ["c4_original", "rpj"])
+def test_over_trained_models_forecast_from_small_ones(train_set: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Fit on models under 1B, forecast 1.4B and 6.9B on C4 validation loss; the coverage is reported, not promised."""
+    table = pd.read_csv(FOLDER / "overtraining.csv")
+    table = table[(table["val_set"] == "c4_val") & (table["train_set"] == train_set)]
+    small, large = table[table["N"] < 1e9], table[table["N"] > 1e9]
+    assert len(small) >= 20 and len(large) >= 3
+    fit = bayeslaw.fit("chinchilla", small[["run", "N", "D", "loss"]], progress=False)
+    assert fit.passed, [str(c) for c in fit.checks]
+    held = large[["run", "N", "D", "loss"]]
+    scores = bayeslaw.score(fit, held).iloc[0]
+    forecast = fit.forecast(held).summary()
+    with capsys.disabled():
+        print(f"\n{train_set}: {len(small)} models under 1B fitted, {len(large)} larger ones forecast")
+        print(forecast.assign(loss=held["loss"].to_numpy()).drop(columns="run").round(4).to_string())
+        print(scores[["mae_rel", "cover_eti50", "cover_eti90", "width_eti90"]].to_string())
+    assert np.isfinite(forecast["run_eti90_hi"]).all()
+    assert scores["mae_rel"] < 0.1

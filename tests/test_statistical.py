@@ -1,0 +1,152 @@
+"""Fits against simulated truths: recovery, sampling at defaults, and the ranking of the laws of Goffinet et al. 2025."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import binom
+
+import bayeslaw
+from bayeslaw.laws import Law
+from bayeslaw.observations import Observations
+
+pytestmark = pytest.mark.statistical
+
+POINT, RUN = 0.0026, 0.0015  # noise of the simulated tables
+
+FORM_3 = {"E": 1.05, "A": 60.0, "alpha": 0.23, "B": 14.0, "beta": 0.21, "nu": 0.12, "C": 0.03, "gamma": 0.45}
+FORM_3 |= {"F": 1.2, "eta": 0.55, "lam": 0.35, "zeta": 0.4}
+# Twins of the paper's target and source at its noise (its oracle misses by .2%): gate and floor both matter.
+FRENCH = FORM_3 | {"B": 40.0, "beta": 0.35, "F": 3.0, "eta": 0.5, "lam": 0.5, "zeta": 0.3}
+SOURCE = FORM_3 | {"E": 1.3, "A": 90.0, "B": 30.0, "beta": 0.3, "F": 2.0, "eta": 0.4, "lam": 0.5, "zeta": 0.3}
+TRUTHS = {
+    "chinchilla": {"E": 1.82, "A": 482.0, "alpha": 0.348, "B": 2085.0, "beta": 0.366},
+    "cpt-joint": {"E": 1.55, "A": 420.0, "alpha": 0.4, "B": 719.5, "beta": 0.3, "B_cpt": 433.3, "beta_cpt": 0.2, "gamma": 0.08},
+    "d-cpt": {k: FORM_3[k] for k in ("E", "A", "alpha", "B", "beta", "nu", "C", "gamma")},
+    "ptpp-floor": {k: FORM_3[k] for k in ("E", "A", "alpha", "B", "beta", "nu", "C", "gamma", "F", "eta")},
+    "ptpp-gate": {k: FORM_3[k] for k in ("E", "A", "alpha", "B", "beta", "nu", "C", "gamma", "lam", "zeta")},
+    "ptpp-gate-floor": FORM_3,
+}
+
+
+def settings(
+    law: Law, stages: tuple[float, ...] = (15, 31), sizes: tuple[float, ...] = (241e6, 517e6, 1.4e9, 8.1e9)
+) -> pd.DataFrame:
+    """4 N x stages x 3 r x 10 D, one run for each curve; other covariates of a law in place of r and ptpp."""
+    rows = []
+    for n in sizes:
+        for stage in stages:
+            for r in (0.1, 0.25, 0.5):
+                for atpp in np.geomspace(0.5, 20, 10):
+                    rows.append({"N": n, "D": atpp * n, "r": r, "ptpp": stage, "cpt": float(stage == stages[-1])})
+    frame = pd.DataFrame(rows)
+    runs = frame[["N", "r", "ptpp"]].astype(str).agg("-".join, axis=1)
+    return frame[list(law.covariates)].assign(run=runs)
+
+
+def simulate(law: Law, truth: dict[str, float], frame: pd.DataFrame, seed: int, luck: float = RUN) -> pd.DataFrame:
+    """The frame with losses of a truth, a luck for each run and noise for each point."""
+    rng = np.random.default_rng(seed)
+    expected = law.predict({k: np.array([v]) for k, v in truth.items()}, {c: frame[c].to_numpy() for c in law.covariates})[0]
+    code, names = pd.factorize(frame["run"])
+    noise = luck * rng.standard_normal(len(names))[code] + POINT * rng.standard_normal(len(frame))
+    return frame.assign(loss=expected * np.exp(noise))
+
+
+def test_form_3_at_defaults_has_no_divergences_and_mixes() -> None:
+    law = bayeslaw.load_law("ptpp-gate-floor")
+    table = simulate(law, FORM_3, settings(law), seed=0)
+    assert len(table) == 240
+    fit = bayeslaw.fit(law, table, progress=False)
+    summary = fit.summary()
+    assert int(fit.tree["sample_stats"]["diverging"].sum()) == 0
+    assert summary["r_hat"].max() <= 1.01
+    assert summary["ess_bulk"].min() >= 400
+    assert fit.passed
+
+
+def test_parameters_of_every_card_are_recovered() -> None:
+    """Truths lie inside 95% intervals at the expected rate, over all parameters of all cards and the noise."""
+    inside = []
+    for i, (name, truth) in enumerate(TRUTHS.items()):
+        law = bayeslaw.load_law(name)
+        fit = bayeslaw.fit(law, simulate(law, truth, settings(law), seed=10 + i), progress=False, seed=i)
+        summary = fit.summary(0.95)
+        for parameter, value in (truth | {"sigma_point": POINT, "sigma_run": RUN}).items():
+            row = summary.loc[parameter]
+            inside.append(bool(row["eti95_lo"] <= value <= row["eti95_hi"]))
+        assert fit.passed, [str(c) for c in fit.checks]
+    assert set(TRUTHS) == set(bayeslaw.law_names())
+    # Parameters of one fit are correlated, so the binomial band is taken at its 0.1% end.
+    assert sum(inside) >= binom.ppf(0.001, len(inside), 0.95)
+
+
+FORMS = ("ptpp-gate-floor", "ptpp-gate", "ptpp-floor", "d-cpt")
+
+
+def twin(truth: dict[str, float], seed: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Losses at PTPP 15 and 31, and at 279, with point noise alone."""
+    law = bayeslaw.load_law("ptpp-gate-floor")
+    tables = [simulate(law, truth, settings(law, stages), seed + i, luck=0.0) for i, stages in enumerate([(15, 31), (279,)])]
+    return tables[0].drop(columns="run"), tables[1].drop(columns="run")
+
+
+def ranked_as_in_the_paper(huber: dict[str, float]) -> bool:
+    middle = (huber["ptpp-gate"], huber["ptpp-floor"])
+    return huber["ptpp-gate-floor"] < min(middle) and max(middle) < huber["d-cpt"]
+
+
+@pytest.mark.parametrize("truth", [FRENCH, SOURCE], ids=["target", "source"])
+def test_form_3_wins_without_anchors_where_it_is_true(truth: dict[str, float]) -> None:
+    """Appendix A, tables without anchors. Two stages leave lambda, zeta, F and eta on ridges that only priors close, so this
+    is asked of posteriors; point fits forecast from wherever on the ridge they stop."""
+    seen, unseen = twin(truth, seed=0)
+    huber = {}
+    for name in FORMS:
+        fit = bayeslaw.fit(name, seen, progress=False, noise="normal", draws=300, tune=300, target_accept=0.9)
+        scores = bayeslaw.score(fit, unseen, force=True).iloc[0]
+        huber[name] = float(scores["huber_log"])
+        if name == "ptpp-gate-floor":
+            assert scores["cover_eti90"] >= 0.8
+    assert ranked_as_in_the_paper(huber), huber
+
+
+@pytest.mark.parametrize("truth", [FRENCH, SOURCE], ids=["target", "source"])
+def test_form_3_wins_with_20_anchors_where_it_is_true(truth: dict[str, float]) -> None:
+    """Appendix A, tables with anchors: 20 points at the smallest size and PTPP 279, which leave the evaluation; point fits."""
+    for seed in (0, 10):
+        seen, unseen = twin(truth, seed)
+        bought = unseen[unseen["N"] == 241e6].sample(20, random_state=seed)
+        seen, unseen = pd.concat([seen, bought]), unseen.drop(bought.index)
+        points = {name: bayeslaw.point_fit(name, seen, starts=20) for name in FORMS}
+        huber = {name: float(bayeslaw.score(point, unseen)["huber_log"].iloc[0]) for name, point in points.items()}
+        assert ranked_as_in_the_paper(huber), huber
+
+
+def test_ignoring_the_run_effect_narrows_the_intervals() -> None:
+    """With points of one run in common luck, independent noise is over-confident: the effect is on by default for a reason."""
+    law = bayeslaw.load_law("chinchilla")
+    frame = settings(bayeslaw.load_law("d-cpt"))[["N", "D", "run"]]
+    rng = np.random.default_rng(5)
+    code, names = pd.factorize(frame["run"])
+    table = simulate(law, TRUTHS["chinchilla"], frame, seed=5)
+    table["loss"] *= np.exp(0.01 * rng.standard_normal(len(names))[code])
+    with_effect, without = (bayeslaw.fit(law, table, progress=False, noise=n, draws=500) for n in ("normal", "normal-no-run"))
+    widths = [f.summary()["eti90_hi"] - f.summary()["eti90_lo"] for f in (with_effect, without)]
+    assert (widths[0]["E"] > 1.3 * widths[1]["E"]) and (widths[0]["alpha"] > 1.3 * widths[1]["alpha"])
+
+
+def test_observed_order_does_not_matter() -> None:
+    """Shuffled rows give the same reference point and log density."""
+    from bayeslaw.density import Density
+    from bayeslaw.noise import Noise
+
+    law = bayeslaw.load_law("ptpp-gate-floor")
+    table = simulate(law, FORM_3, settings(law), seed=1)
+    values = []
+    for one in (table, table.sample(frac=1.0, random_state=3)):
+        observed = Observations.of(law, bayeslaw.read_runs(one))
+        density = Density.of(law, observed, Noise.choose("auto", observed.run))
+        values.append(density.function()(density.start())[0])
+    assert values[0] == pytest.approx(values[1], rel=1e-12)
