@@ -57,7 +57,7 @@ def sampler_checks(draws: Mapping[str, NDArray[np.float64]], stats: xr.Dataset) 
     table = diagnostics(draws)
     chains, count = next(iter(draws.values())).shape
     checks = []
-    worst = table["r_hat"].idxmax()
+    worst = table["r_hat"].fillna(np.inf).idxmax()
     passed = chains > 1 and bool((table["r_hat"] <= R_HAT).all())
     text = (
         f"largest R-hat {table['r_hat'].max():.3f} ({worst}), at most {R_HAT} wanted"
@@ -66,7 +66,8 @@ def sampler_checks(draws: Mapping[str, NDArray[np.float64]], stats: xr.Dataset) 
     )
     checks.append(Check("r_hat", passed, text, True, table[["r_hat"]]))
     for column, kind in (("ess_bulk", "bulk"), ("ess_tail", "tail")):
-        worst, least = table[column].idxmin(), table[column].min()
+        sizes = table[column].fillna(0.0)  # of draws that never moved
+        worst, least = sizes.idxmin(), sizes.min()
         text = f"smallest {kind} effective sample size {least:.0f} of {chains * count} draws ({worst}), at least {ESS} wanted"
         checks.append(Check(column, bool(least >= ESS), text, True, table[[column]]))
     diverging = int(stats["diverging"].sum())
@@ -75,7 +76,8 @@ def sampler_checks(draws: Mapping[str, NDArray[np.float64]], stats: xr.Dataset) 
     checks.append(Check("divergences", diverging <= DIVERGENT * chains * count, text, True, numbers))
     if "energy" in stats:
         energy = stats["energy"].values
-        bfmi = np.mean(np.diff(energy, axis=1) ** 2, axis=1) / np.var(energy, axis=1)
+        with np.errstate(all="ignore"):
+            bfmi = np.mean(np.diff(energy, axis=1) ** 2, axis=1) / np.var(energy, axis=1)
         text = f"smallest E-BFMI {bfmi.min():.2f}, at least {BFMI} wanted"
         checks.append(Check("e_bfmi", bool(bfmi.min() >= BFMI), text, True, pd.DataFrame({"e_bfmi": bfmi})))
     return checks

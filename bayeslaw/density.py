@@ -78,7 +78,7 @@ class Density:
         for name in names:
             total = total + log_prior(priors[name], variables[name], f)
         log_loss = coordinates.log_loss(tape, parameters, observed)
-        scales = [tape.node(f["exp"](x[name])) for name in noise.parameters]
+        scales = [tape.node(noises.LEAST.get(name, 0.0) + f["exp"](x[name])) for name in noise.parameters]
         program = tape.program()
         slots = [tape.node(total).slot, log_loss.slot, *(s.slot for s in scales)]
         return cls(law, noise, observed, coordinates, names, program, program.offsets[slots].astype(np.int64))
@@ -107,7 +107,9 @@ class Density:
     def draws(self, x: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
         """Parameters of law and noise, arrays (S,), from coordinates (S, size); run effects, if explicit, are (S, R)."""
         columns = {name: x[:, i : i + 1] for i, name in enumerate(self.names)}
-        draws = self.coordinates.draws(columns) | {name: np.exp(columns[name][:, 0]) for name in self.noise.parameters}
+        draws = self.coordinates.draws(columns) | {
+            name: noises.LEAST.get(name, 0.0) + np.exp(columns[name][:, 0]) for name in self.noise.parameters
+        }
         if self.noise.explicit_effects:
             draws["run_effect"] = draws["sigma_run"][:, None] * x[:, len(self.names) :]
         return draws

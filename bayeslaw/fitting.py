@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import platform
@@ -30,7 +31,9 @@ if TYPE_CHECKING:
     from bayeslaw.forecasts import Forecast
 
 FORMAT = 1
-PLAIN = frozenset({"card", "law_sha256", "data_sha256", "data"})  # attributes stored as they are, the others as JSON
+PLAIN = frozenset(
+    {"card", "law_sha256", "data_sha256", "draws_sha256", "data"}
+)  # attributes stored as they are, the others as JSON
 PACKAGES = ("bayeslaw", "pymc", "nutpie", "arviz", "numpy", "xarray", "numba")
 
 
@@ -123,7 +126,7 @@ class Fit:
         try:
             self.tree.to_netcdf(temporary, engine="h5netcdf")
             temporary.replace(path)
-        except OSError as error:
+        except (OSError, ValueError) as error:
             raise BayeslawError(f"{path} can't be written: {error}.") from None
         finally:
             temporary.unlink(missing_ok=True)
@@ -194,6 +197,10 @@ def fit(
     runs = runs if isinstance(runs, Runs) else read_runs(runs)
     for name, value, least in (("draws", draws, 10), ("tune", tune, 50), ("chains", chains, 1), ("seed", seed, 0)):
         whole_number(name, value, least)
+    if seed >= 2**63:
+        raise BayeslawError(f"seed must be smaller than 2**63, not {seed}.")
+    if not 0.5 <= target_accept < 1:
+        raise BayeslawError(f"target_accept must be at least 0.5 and less than 1, not {target_accept}.")
     observed = Observations.of(law, runs)
     chosen = Noise.choose(noise, observed.run)
     result = sample(
@@ -213,7 +220,7 @@ def fit(
     info = {
         "bayeslaw_format": FORMAT,
         "card": law.card,
-        "priors": {k: {"dist": p.prior.dist, **p.prior.args} for k, p in law.parameters.items() if k in (priors or {})},
+        "priors": {k: p.prior.table for k, p in law.parameters.items()},
         "law_sha256": law.sha256,
         "noise": {"student": chosen.student, "run_effect": chosen.run_effect},
         "data": runs.name,
@@ -228,8 +235,8 @@ def fit(
         "checks": table_of(checks),
     }
     tree = _tree(result.draws, result.stats, observed)
-    info["data_sha256"] = _digest(tree)
-    tree.attrs = {k: v if k in PLAIN else json.dumps(v) for k, v in info.items()}
+    info |= {"data_sha256": _digest(tree), "draws_sha256": _draws_digest(tree)}
+    tree.attrs = {k: v if k in PLAIN else json.dumps(v, default=str) for k, v in info.items()}
     return Fit(tree, law, chosen, observed, tuple(checks), info)
 
 
@@ -254,6 +261,13 @@ def _digest(tree: xr.DataTree) -> str:
     columns = {n: _values(tree, "constant_data", n) for n in names}
     frame = pd.DataFrame(columns | {"log_loss": _values(tree, "observed_data", "log_loss")})
     return data_sha256(frame, [*names, "log_loss"])
+
+
+def _draws_digest(tree: xr.DataTree) -> str:
+    digest = hashlib.sha256()
+    for name in sorted(str(n) for n in tree["posterior"].data_vars):
+        digest.update(name.encode() + np.ascontiguousarray(_values(tree, "posterior", name), dtype=np.float64).tobytes())
+    return digest.hexdigest()
 
 
 def load_fit(path: str | Path) -> Fit:
@@ -288,13 +302,11 @@ def load_fit(path: str | Path) -> Fit:
 
 def _restore(tree: xr.DataTree, info: dict[str, Any], name: str) -> Fit:
     law = parse_card(info["card"], f"the card in {name}")
-    if info["priors"]:
-        law = law.with_priors({k: Prior.from_card(table) for k, table in info["priors"].items()})
-    for what, expected, found in (("law", info["law_sha256"], law.sha256), ("data", info["data_sha256"], _digest(tree))):
-        if expected != found:
-            raise FitError(
-                f"the {what} in the file is not the one it was fitted with (SHA-256 {found[:12]}… instead of {expected[:12]}…)."
-            )
+    law = law.with_priors({k: Prior.from_card(table) for k, table in info["priors"].items()})
+    found = {"law": law.sha256, "data": _digest(tree), "draws": _draws_digest(tree)}
+    for what, digest in found.items():
+        if digest != (expected := info[f"{what}_sha256"]):
+            raise FitError(f"its {what} changed since it was written (SHA-256 {digest[:12]}… instead of {expected[:12]}…).")
     noise = Noise(bool(info["noise"]["student"]), bool(info["noise"]["run_effect"]))
     base = pd.DataFrame(info["base"])
     observed = Observations(

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,7 @@ from bayeslaw.observations import run_codes
 from bayeslaw.runs import Runs, base_rows, check, read_runs
 
 SPREADS = ("latent", "run")
+MOST_SETTINGS = 100_000  # of a grid: more would need more memory than most machines have
 
 
 @dataclass(frozen=True)
@@ -83,12 +85,22 @@ def grid(law: Law, settings: Mapping[str, str | float | Sequence[float]]) -> pd.
     settings : mapping
         For each covariate a number, a sequence, or a text: '8.1e9', '0.1,0.25' or '1e9:2e11:20' (20 values from 1e9 to 2e11,
         evenly in the logarithm for covariates that span decades). `atpp` may stand for D = atpp x N.
+
+    Raises
+    ------
+    BayeslawError
+        If a covariate is missing, unknown or given twice over, a value is not a finite number, or there are more than
+        `MOST_SETTINGS` combinations.
     """
     known = (*law.covariates, "atpp")
     for name in settings:
         if name not in known:
             raise BayeslawError(f"{law.name} has no covariate {name!r}; it has {', '.join(law.covariates)}.")
+    if {"D", "atpp"} <= settings.keys() and "atpp" not in law.covariates:
+        raise BayeslawError("Give either D or atpp: D is atpp x N.")
     values = {name: _values(law, name, value) for name, value in settings.items()}
+    if (count := math.prod(map(len, values.values()))) > MOST_SETTINGS:
+        raise BayeslawError(f"These are {count:,} settings; at most {MOST_SETTINGS:,} are forecast at once.")
     frame = pd.DataFrame(list(itertools.product(*values.values())), columns=list(values))
     if "atpp" in frame and "D" not in frame and "N" in frame:
         frame["D"] = frame["atpp"] * frame["N"]
@@ -99,21 +111,27 @@ def grid(law: Law, settings: Mapping[str, str | float | Sequence[float]]) -> pd.
 
 
 def _values(law: Law, name: str, value: str | float | Sequence[float]) -> list[float]:
-    if not isinstance(value, str):
-        return [float(v) for v in np.atleast_1d(np.asarray(value, dtype=float))]
+    wrong = BayeslawError(f"{name}={value!r} is not a number, a list such as 0.1,0.25 or a range such as 1e9:2e11:20.")
     try:
-        if ":" not in value:
-            return [float(part) for part in value.split(",")]
-        low, high, count = value.split(":")
-        ends, number = (float(low), float(high)), int(count)
-    except ValueError:
-        raise BayeslawError(f"{name}={value!r} is not a number, a list such as 0.1,0.25 or a range such as 1e9:2e11:20.") from None
-    if number < 1 or number > 1_000_000:
-        raise BayeslawError(f"{name}={value!r} asks for {number} values; give 1 to 1,000,000.")
+        if not isinstance(value, str):
+            values = [float(v) for v in np.atleast_1d(np.asarray(value, dtype=float))]
+        elif ":" not in value:
+            values = [float(part) for part in value.split(",")]
+        else:
+            low, high, count = value.split(":")
+            values, number = [float(low), float(high)], int(count)
+    except (ValueError, TypeError):
+        raise wrong from None
+    if not values or not np.isfinite(values).all():
+        raise wrong
+    if not isinstance(value, str) or ":" not in value:
+        return values
+    if not 1 <= number <= MOST_SETTINGS:
+        raise BayeslawError(f"{name}={value!r} asks for {number} values; give 1 to {MOST_SETTINGS:,}.")
     decades = name == "atpp" or law.covariates[name].logarithmic
-    if decades and min(ends) <= 0:
+    if decades and min(values) <= 0:
         raise BayeslawError(f"{name}={value!r}: a range of {name} begins above 0.")
-    return [float(v) for v in (np.geomspace if decades else np.linspace)(*ends, number)]
+    return [float(v) for v in (np.geomspace if decades else np.linspace)(*values, number)]
 
 
 def forecast(fit: Fit, at: pd.DataFrame | Runs | str | Path, *, seed: int = 0, force: bool = False) -> Forecast:

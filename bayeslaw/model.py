@@ -42,7 +42,7 @@ def pymc_model(law: Law, runs: Runs | Observations, noise: str = "auto") -> pm.M
     -------
     pymc.Model
         Free variables are the law's parameters (``A_level`` where the prior is on the term's value at the runs' reference
-        point, with ``A`` a deterministic) and those of the noise; ``log_loss`` is observed, rows sorted by run.
+        point, with ``A`` a deterministic) and those of the noise (``dof_above_2`` with ``dof``); ``log_loss`` is observed, rows sorted by run.
     """
     import pymc as pm
     import pytensor.tensor as pt
@@ -60,7 +60,11 @@ def pymc_model(law: Law, runs: Runs | Observations, noise: str = "auto") -> pm.M
         expected = pm.Deterministic(
             "loss", law.evaluate({**values, **covariates}, functions) + pt.zeros(observed.log_loss.size), dims="row"
         )
-        scales = {name: noises.PRIORS[name].pymc(name) for name in chosen.parameters}
+        scales = {}
+        for name in chosen.parameters:
+            least = noises.LEAST.get(name)
+            above = noises.PRIORS[name].pymc(name if least is None else f"{name}_above_{least:g}")
+            scales[name] = above if least is None else pm.Deterministic(name, least + above)
         mean = pt.log(expected)
         if chosen.student:
             if chosen.run_effect:

@@ -26,7 +26,8 @@ PRIORS = {
     # Luck of a run (seed, data order): measured values lie between 0.02% and 3%; up to 2% here. The tail is light on
     # purpose: a wrong law must not pass what it misses between runs off as luck.
     "sigma_run": Prior("HalfNormal", {"sigma": 0.01}),
-    # From heavy tails to nearly normal (Juarez and Steel 2010).
+    # Degrees of freedom above 2, from heavy tails to nearly normal (after Juarez and Steel 2010). At 2 and below the variance
+    # is infinite: a forecast's interval would be set by the tail alone.
     "dof": Prior("Gamma", {"alpha": 2.0, "beta": 0.1}),
 }
 MEANING = {
@@ -34,6 +35,8 @@ MEANING = {
     "sigma_run": ("relative noise shared by the points of a run", r"\sigma_\mathrm{run}"),
     "dof": ("degrees of freedom of the point noise", r"\nu_\mathrm{noise}"),
 }
+LEAST = {"dof": 2.0}
+"""Where a noise parameter begins, if not at 0: its prior and its logarithmic coordinate are on what lies above."""
 CHOICES = ("auto", "normal", "student", "normal-no-run", "student-no-run")
 
 

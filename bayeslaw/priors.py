@@ -102,6 +102,11 @@ class Prior:
         text = f"{self.dist}({', '.join(f'{v:g}' for v in self.args.values())})"
         return f"{text} on {self.on.text}" if self.on else text
 
+    @property
+    def table(self) -> dict[str, Any]:
+        """The inline table of a card that `from_card` reads."""
+        return {"dist": self.dist, **self.args} | ({"on": self.on.text} if self.on else {})
+
     @classmethod
     def from_card(cls, table: Mapping[str, Any]) -> Prior:
         """Read the inline table of a card: dist, the numbers, and optionally `on`."""

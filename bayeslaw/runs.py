@@ -195,7 +195,7 @@ def _numeric(frame: pd.DataFrame, name: str) -> pd.DataFrame:
         )
         if not bad.any():
             frame[column] = values
-        elif column in known or bad.mean() < 0.5:
+        elif column in known or bad.sum() < 0.5 * frame[column].notna().sum():
             for row in frame.index[bad]:
                 value = str(frame.at[row, column])
                 faults.append(

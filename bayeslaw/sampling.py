@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -82,20 +83,23 @@ def sample(density: Density, *, draws: int, tune: int, chains: int, seed: int, t
             trace = sampler.wait()
         except KeyboardInterrupt:
             interrupted = True
-            trace = sampler.abort()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # of ArviZ, where chains have fewer draws than there are chains
+                trace = sampler.abort()
     return _collect(trace, density, whitening, interrupted)
 
 
 def _collect(trace: Any, density: Density, whitening: Whitening, interrupted: bool) -> Sample:
     """Turn draws of z into parameters; chains cut short by Ctrl-C are cut to the length of the shortest that has draws."""
-    if "posterior" not in trace or "z" not in trace["posterior"]:
-        raise FitError("Sampling was stopped before the first draw: nothing to keep.")
+    nothing = FitError("Sampling was stopped before the first draws after tuning: nothing to keep.")
+    if "posterior" not in trace or "z" not in trace["posterior"] or trace["posterior"]["z"].size == 0:
+        raise nothing
     z = np.asarray(trace["posterior"]["z"].values)
     whole = np.isfinite(z).all(axis=-1)
     lengths = np.where(whole.all(axis=1), z.shape[1], whole.argmin(axis=1))
     kept = lengths >= min(10, z.shape[1])
     if not kept.any():
-        raise FitError("Sampling was stopped before the first draws after tuning: nothing to keep.")
+        raise nothing
     z = z[kept, : lengths[kept].min()]
     chains, count, k = z.shape
     flat = density.draws(whitening.x(np.ascontiguousarray(z.reshape(-1, k))))

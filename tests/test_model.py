@@ -39,7 +39,7 @@ def point(density: Density, x: oracles.Array) -> dict[str, Any]:
             prior = density.law.parameters[name].prior
             name = f"{name}_level{SUFFIX[prior.support]}" if prior.on else name + SUFFIX[prior.support]
         elif name in density.noise.parameters:
-            name += "_log__"
+            name = {"dof": "dof_above_2"}.get(name, name) + "_log__"
         named[name] = np.asarray(value)
     return named
 
@@ -112,4 +112,4 @@ def test_noise_is_chosen_as_in_a_fit() -> None:
     law = load_law("chinchilla")
     columns = oracles.table(law).drop(columns="run")
     model = pymc_model(law, Observations.of(law, oracles.runs(columns)))
-    assert {v.name for v in model.free_RVs} == {"E", "A_level", "alpha", "B_level", "beta", "sigma_point", "dof"}
+    assert {v.name for v in model.free_RVs} == {"E", "A_level", "alpha", "B_level", "beta", "sigma_point", "dof_above_2"}
