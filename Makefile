@@ -1,0 +1,49 @@
+# Every target sets up what it needs: a virtual environment in .venv with the pinned packages.
+SHELL := /bin/bash
+VENV := .venv
+PY := $(VENV)/bin/python
+READY := $(VENV)/.ready
+
+.PHONY: demo test lint ci setup clean tinycpt
+
+setup: $(READY)
+
+# The first interpreter of at least 3.12 among these; uv brings one where there is none.
+$(READY): pyproject.toml constraints.txt
+	@set -e; found=""; \
+	for p in python3 python3.13 python3.12; do \
+	  if command -v $$p >/dev/null && $$p -c 'import sys; sys.exit(sys.version_info < (3, 12))' 2>/dev/null; then found=$$p; break; fi; \
+	done; \
+	if [ -n "$$found" ]; then \
+	  echo "setting up .venv with $$($$found --version)"; $$found -m venv --clear $(VENV); \
+	elif command -v uv >/dev/null; then \
+	  echo "setting up .venv with uv"; uv venv --seed --clear --python 3.13 $(VENV); \
+	else \
+	  echo "bayeslaw needs Python 3.12 or later and found none among python3, python3.13, python3.12 and uv."; \
+	  echo "Install one, for example: apt install python3.13 python3.13-venv, brew install python@3.13, or https://docs.astral.sh/uv"; \
+	  exit 1; \
+	fi; \
+	$(PY) -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1" -c constraints.txt; \
+	$(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt --group dev -e .; \
+	touch $(READY)
+
+demo: $(READY)
+	$(VENV)/bin/bayeslaw demo
+
+test: $(READY)
+	$(PY) -m pytest -q
+
+lint: $(READY)
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+
+ci: lint test
+
+# Grows data/tinycpt/runs.csv by training what is not there yet; needs JAX.
+tinycpt: $(READY)
+	$(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[tinycpt]"
+	$(PY) data/tinycpt/make.py
+
+clean:
+	rm -rf $(VENV) demo-output
