@@ -44,11 +44,12 @@ class Check:
 def diagnostics(draws: Mapping[str, NDArray[np.float64]]) -> pd.DataFrame:
     """R-hat and effective sample sizes of quantities with draws (chains, draws), one row each."""
     data = xr.Dataset({name: (("chain", "draw"), values) for name, values in draws.items()})
-    columns = {
-        "r_hat": az.rhat(data, method="rank"),
-        "ess_bulk": az.ess(data, method="bulk"),
-        "ess_tail": az.ess(data, method="tail"),
-    }
+    with np.errstate(all="ignore"):  # draws that never moved have none
+        columns = {
+            "r_hat": az.rhat(data, method="rank"),
+            "ess_bulk": az.ess(data, method="bulk"),
+            "ess_tail": az.ess(data, method="tail"),
+        }
     return pd.DataFrame({k: {name: float(v[name]) for name in draws} for k, v in columns.items()})
 
 

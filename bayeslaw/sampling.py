@@ -90,17 +90,19 @@ def sample(density: Density, *, draws: int, tune: int, chains: int, seed: int, t
 
 
 def _collect(trace: Any, density: Density, whitening: Whitening, interrupted: bool) -> Sample:
-    """Turn draws of z into parameters; chains cut short by Ctrl-C are cut to the length of the shortest that has draws."""
+    """Turn draws of z into parameters; of chains cut short by Ctrl-C, keep the most draws of equal length."""
     nothing = FitError("Sampling was stopped before the first draws after tuning: nothing to keep.")
     if "posterior" not in trace or "z" not in trace["posterior"] or trace["posterior"]["z"].size == 0:
         raise nothing
     z = np.asarray(trace["posterior"]["z"].values)
     whole = np.isfinite(z).all(axis=-1)
     lengths = np.where(whole.all(axis=1), z.shape[1], whole.argmin(axis=1))
-    kept = lengths >= min(10, z.shape[1])
-    if not kept.any():
+    usable = np.unique(lengths[lengths >= min(10, z.shape[1])])
+    if not usable.size:
         raise nothing
-    z = z[kept, : lengths[kept].min()]
+    cut = max(usable, key=lambda length: length * np.sum(lengths >= length))
+    kept = lengths >= cut
+    z = z[kept, :cut]
     chains, count, k = z.shape
     flat = density.draws(whitening.x(np.ascontiguousarray(z.reshape(-1, k))))
     stats = trace["sample_stats"]
