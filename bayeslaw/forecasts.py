@@ -131,7 +131,9 @@ def _values(law: Law, name: str, value: str | float | Sequence[float]) -> list[f
     decades = name == "atpp" or law.covariates[name].logarithmic
     if decades and min(values) <= 0:
         raise BayeslawError(f"{name}={value!r}: a range of {name} begins above 0.")
-    return [float(v) for v in (np.geomspace if decades else np.linspace)(*values, number)]
+    low_end, high_end = values
+    spaced = np.geomspace(low_end, high_end, number) if decades else np.linspace(low_end, high_end, number)
+    return [float(v) for v in spaced]
 
 
 def forecast(fit: Fit, at: pd.DataFrame | Runs | str | Path, *, seed: int = 0, force: bool = False) -> Forecast:

@@ -42,7 +42,8 @@ def pymc_model(law: Law, runs: Runs | Observations, noise: str = "auto") -> pm.M
     -------
     pymc.Model
         Free variables are the law's parameters (``A_level`` where the prior is on the term's value at the runs' reference
-        point, with ``A`` a deterministic) and those of the noise (``dof_above_2`` with ``dof``); ``log_loss`` is observed, rows sorted by run.
+        point, with ``A`` a deterministic) and those of the noise (``dof_above_2`` with
+        ``dof``); ``log_loss`` is observed, rows sorted by run.
     """
     import pymc as pm
     import pytensor.tensor as pt

@@ -65,7 +65,7 @@ def plot_forecast(
     low, high = interval_names("eti", ci_prob)
     for i, (key, group) in enumerate(groups[:MOST_LINES]):
         group = group.sort_values(x)
-        label = ", ".join(f"{c} = {v:.3g}" for c, v in zip(others, key, strict=True)) or forecast.law
+        label = ", ".join(f"{c} = {_short(float(v))}" for c, v in zip(others, key, strict=True)) or forecast.law
         colour = COLOURS[i]
         ax.plot(group[x], group["latent_median"], color=colour, lw=1.5, label=label, marker=MARKERS[i] if len(group) < 3 else None)
         ax.fill_between(group[x], group[f"run_{low}"], group[f"run_{high}"], color=colour, alpha=0.18, lw=0)
@@ -87,6 +87,14 @@ def plot_forecast(
     ax.set_title(title + (" — CHECKS FAILED" if forecast.forced else ""), fontsize=9)
     ax.legend(fontsize=7, frameon=False)
     return ax
+
+
+def _short(value: float) -> str:
+    """A number for a legend: 13.8k, 8.1B, 0.25."""
+    for size, letter in ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= size:
+            return f"{value / size:.3g}{letter}"
+    return f"{value:.3g}"
 
 
 def save_figure(path: Path, draw: Callable[[Axes], object]) -> None:

@@ -51,7 +51,8 @@ def test_over_trained_models_forecast_from_small_ones(train_set: str, capsys: py
     table = pd.read_csv(FOLDER / "overtraining.csv")
     table = table[(table["val_set"] == "c4_val") & (table["train_set"] == train_set)]
     small, large = table[table["N"] < 1e9], table[table["N"] > 1e9]
-    assert len(small) >= 20 and len(large) >= 3
+    assert len(small) >= 20
+    assert len(large) >= 3
     fit = bayeslaw.fit("chinchilla", small[["run", "N", "D", "loss"]], progress=False)
     assert fit.passed, [str(c) for c in fit.checks]
     held = large[["run", "N", "D", "loss"]]

@@ -134,7 +134,8 @@ def test_ignoring_the_run_effect_narrows_the_intervals() -> None:
     table["loss"] *= np.exp(0.01 * rng.standard_normal(len(names))[code])
     with_effect, without = (bayeslaw.fit(law, table, progress=False, noise=n, draws=500) for n in ("normal", "normal-no-run"))
     widths = [f.summary()["eti90_hi"] - f.summary()["eti90_lo"] for f in (with_effect, without)]
-    assert (widths[0]["E"] > 1.3 * widths[1]["E"]) and (widths[0]["alpha"] > 1.3 * widths[1]["alpha"])
+    for name in ("E", "alpha"):
+        assert widths[0][name] > 1.3 * widths[1][name], name
 
 
 def test_observed_order_does_not_matter() -> None:

@@ -21,14 +21,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import corpora
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
-
-import corpora
 import transformer as tf
+from numpy.typing import NDArray
 
 CACHE = corpora.CACHE
 SIZES = {24: 2, 32: 2, 40: 3, 48: 4, 64: 4}  # width: depth
@@ -140,14 +139,15 @@ def write(path: Path, content: bytes | str) -> None:
 def save_state(path: Path, state: tf.State) -> None:
     temporary = path.with_name(path.name + f".{os.getpid()}.tmp")
     with temporary.open("wb") as handle:
-        np.savez(handle, *[np.asarray(leaf) for leaf in jax.tree.leaves(state)])  # type: ignore[arg-type]
+        np.savez(handle, *[np.asarray(leaf) for leaf in jax.tree.leaves(state)])
     temporary.replace(path)
 
 
 def load_state(path: Path, like: tf.State) -> tf.State:
     with np.load(path) as arrays:
         leaves = [jnp.asarray(arrays[f"arr_{i}"]) for i in range(len(arrays.files))]
-    return jax.tree.unflatten(jax.tree.structure(like), leaves)
+    state: tf.State = jax.tree.unflatten(jax.tree.structure(like), leaves)
+    return state
 
 
 def trunk_rates(model: Model, begin: int, end: int) -> NDArray[np.float32]:
@@ -204,14 +204,14 @@ def generate(models: list[Model], stages: list[int], replay: list[float]) -> Non
     data = read_data()
     for model in models:
         for ptpp, state in checkpoints(data, model, stages):
-            pieces = [("base", lambda: base_rows(data, model, ptpp, state))]
-            pieces += [(f"r{r:g}", lambda r=r: adaptation_rows(data, model, ptpp, state, r)) for r in replay]
-            for label, piece in pieces:
+            for r in (None, *replay):
+                label = "base" if r is None else f"r{r:g}"
                 path = CACHE / f"rows-{model.name}-p{ptpp}-{label}.json"
                 if path.exists():
                     continue
                 start = time.perf_counter()
-                write(path, json.dumps(piece()))
+                rows = base_rows(data, model, ptpp, state) if r is None else adaptation_rows(data, model, ptpp, state, r)
+                write(path, json.dumps(rows))
                 print(f"{path.stem}  {time.perf_counter() - start:.1f} s", flush=True)
 
 

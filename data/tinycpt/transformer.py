@@ -24,7 +24,7 @@ class State(NamedTuple):
     weights: Weights
     first: Weights
     second: Weights
-    count: jax.Array
+    updates: jax.Array
 
 
 def size(width: int, depth: int) -> int:
@@ -87,7 +87,7 @@ def _step(corpus: jax.Array, starts: jax.Array, rates: jax.Array, i: jax.Array, 
     gradient = jax.grad(lambda w: jnp.mean(token_losses(w, windows)))(state.weights)
     norm = jnp.sqrt(sum(jnp.sum(g * g) for g in jax.tree.leaves(gradient)))
     gradient = jax.tree.map(lambda g: g * jnp.minimum(1.0, CLIP / (norm + 1e-9)), gradient)
-    count = state.count + 1
+    count = state.updates + 1
     first = jax.tree.map(lambda m, g: BETA1 * m + (1 - BETA1) * g, state.first, gradient)
     second = jax.tree.map(lambda v, g: BETA2 * v + (1 - BETA2) * g * g, state.second, gradient)
     low1, low2 = 1 - BETA1**count, 1 - BETA2**count
@@ -104,7 +104,8 @@ def train(corpus: jax.Array, state: State, starts: jax.Array, rates: jax.Array, 
 
     The number of steps is an input, so calls of any length up to the capacity share one compiled program.
     """
-    return lax.fori_loop(0, steps, partial(_step, corpus, starts, rates), state)
+    after: State = lax.fori_loop(0, steps, partial(_step, corpus, starts, rates), state)
+    return after
 
 
 @jax.jit
