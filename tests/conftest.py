@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
+from bayeslaw.fitting import Fit, fit
 from bayeslaw.laws import Law, law_names, load_law
+from tests import oracles
 
 settings.register_profile("same every time", derandomize=True, deadline=None, database=None)
 settings.load_profile("same every time")
@@ -21,3 +23,10 @@ def law(request: pytest.FixtureRequest) -> Law:
 @pytest.fixture
 def rng() -> np.random.Generator:
     return np.random.default_rng(20260101)
+
+
+@pytest.fixture(scope="session")
+def small_fit() -> Fit:
+    """A quick fit of chinchilla to 40 rows: too short to pass its checks."""
+    law = load_law("chinchilla")
+    return fit(law, oracles.table(law, runs=8), draws=200, tune=200, chains=2, seed=1, progress=False)

@@ -1,0 +1,213 @@
+"""Sampling: the same seed gives the same draws, Ctrl-C keeps what there is, and settings that can't be are refused."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from typing import Any
+
+import numpy as np
+import nutpie
+import pandas as pd
+import pytest
+import xarray as xr
+
+from bayeslaw import sampling
+from bayeslaw.density import Density
+from bayeslaw.errors import BayeslawError, CardError, FitError, TableError
+from bayeslaw.fitting import Fit, check_probability, fit, interval_names
+from bayeslaw.laws import load_law
+from bayeslaw.noise import Noise
+from bayeslaw.whitening import Whitening, whiten
+from tests import oracles
+
+LAW = load_law("chinchilla")
+TABLE = oracles.table(LAW, runs=8)
+BACKGROUND = sys.modules[nutpie.sample.__module__]._BackgroundSampler
+
+
+def test_the_same_seed_gives_the_same_draws(small_fit: Fit) -> None:
+    again = fit(LAW, TABLE, draws=200, tune=200, chains=2, seed=1, progress=False)
+    other = fit("chinchilla", TABLE, draws=200, tune=200, chains=2, seed=2, progress=False)
+    for name, values in small_fit.draws.items():
+        assert values.tobytes() == again.draws[name].tobytes()
+        assert values.tobytes() != other.draws[name].tobytes()
+    assert again.info["data_sha256"] == small_fit.info["data_sha256"] == other.info["data_sha256"]
+
+
+def test_the_truth_is_near(small_fit: Fit) -> None:
+    """Not a test of the intervals: 400 draws are enough to see that the law was fitted at all."""
+    truth = oracles.typical(LAW) | {"sigma_point": 0.005, "sigma_run": 0.004}
+    for name, values in small_fit.draws.items():
+        assert abs(np.log(values).mean() - np.log(truth[name])) < 5 * np.log(values).std()
+
+
+def test_summary(small_fit: Fit) -> None:
+    table: pd.DataFrame = small_fit.summary(0.8)
+    assert list(table.index) == ["E", "A", "alpha", "B", "beta", "sigma_point", "sigma_run"]
+    assert list(table.columns) == [
+        "median", "mean", "sd", "eti80_lo", "eti80_hi", "r_hat", "ess_bulk", "ess_tail", "prior_overlap",
+    ]  # fmt: skip
+    values = small_fit.draws["alpha"]
+    row = [table[column]["alpha"] for column in ("eti80_lo", "median", "eti80_hi")]
+    assert row == np.quantile(values, [0.1, 0.5, 0.9]).tolist()
+    assert table["prior_overlap"].isna().tolist() == [False] * 5 + [True] * 2
+
+
+def test_what_is_kept_with_a_fit(small_fit: Fit) -> None:
+    info = small_fit.info
+    assert info["settings"] == {"draws": 200, "tune": 200, "chains": 2, "target_accept": 0.99}
+    assert (info["seed"], info["interrupted"], info["data"]) == (1, False, "the table")
+    assert {"bayeslaw", "pymc", "nutpie", "numpy", "python"} <= set(info["versions"])
+    assert small_fit.tree["posterior"].sizes == {"chain": 2, "draw": 200}
+    assert not small_fit.passed  # 400 draws are too few
+    assert {c.name for c in small_fit.checks if not c.passed} & {"ess_bulk", "ess_tail"}
+
+
+# --- Ctrl-C ---------------------------------------------------------------------------------------------------------
+
+
+def wait_for(draws: int, seconds: float = 60.0) -> Any:
+    """A `wait` in which Ctrl-C is pressed once a chain has some draws after tuning."""
+
+    def wait(self: Any, **_: Any) -> None:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            time.sleep(0.02)
+            seen = self.inspect()
+            if "posterior" in seen and seen["posterior"].sizes.get("draw", 0) >= draws:
+                break
+        raise KeyboardInterrupt
+
+    return wait
+
+
+@pytest.mark.filterwarnings("ignore:Found chain dimension to be longer than draw dimension")  # of `inspect` above
+@pytest.mark.parametrize("chains", [1, 2, 4])
+def test_ctrl_c_keeps_the_draws_made_so_far(chains: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(BACKGROUND, "wait", wait_for(50))
+    made = fit(LAW, TABLE, draws=1_000_000, tune=100, chains=chains, progress=False)
+    assert made.info["interrupted"] is True
+    sizes = made.tree["posterior"].sizes
+    assert 1 <= sizes["chain"] <= chains
+    assert 10 <= sizes["draw"] < 1_000_000
+    assert made.tree["sample_stats"].sizes == sizes
+    for values in made.by_chain.values():
+        assert np.isfinite(values).all()
+        assert np.all(np.abs(np.diff(values, axis=1)).max(axis=1) > 0)
+        # no chain ends in a stretch of one repeated value
+        assert np.all(np.abs(np.diff(values[:, -5:], axis=1)).max(axis=1) > 0)
+
+
+def test_a_signal_while_sampling(monkeypatch: pytest.MonkeyPatch) -> None:
+    wait = BACKGROUND.wait
+
+    def interrupted(self: Any, **options: Any) -> Any:
+        threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT)).start()
+        return wait(self, **options)
+
+    monkeypatch.setattr(BACKGROUND, "wait", interrupted)
+    made = fit(LAW, TABLE, draws=10_000_000, tune=50, chains=2, progress=True)
+    assert made.info["interrupted"] is True
+    assert 10 <= made.tree["posterior"].sizes["draw"] < 10_000_000
+
+
+def test_ctrl_c_before_the_first_draw(monkeypatch: pytest.MonkeyPatch) -> None:
+    def wait(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(BACKGROUND, "wait", wait)
+    with pytest.raises(FitError) as caught:
+        fit(LAW, TABLE, draws=1000, tune=1_000_000, chains=2, progress=False)
+    assert str(caught.value) == "Sampling was stopped before the first draws after tuning: nothing to keep."
+
+
+@pytest.fixture(scope="module")
+def parts() -> tuple[Density, Whitening]:
+    density = Density.of(LAW, oracles.observations(LAW), Noise(student=False, run_effect=True))
+    return density, whiten(density, [])
+
+
+@pytest.mark.parametrize(
+    ("lengths", "chains", "draws"),
+    [
+        ((100, 100, 100, 100), [0, 1, 2, 3], 100),
+        ((100, 0, 95, 0), [0, 2], 95),
+        ((100, 100, 12, 9), [0, 1], 100),
+        ((40, 60, 50, 100), [0, 1, 2, 3], 40),
+        ((3, 100, 0, 0), [1], 100),
+    ],
+)
+def test_of_chains_cut_short_the_most_draws_of_equal_length_are_kept(
+    lengths: tuple[int, ...], chains: list[int], draws: int, parts: tuple[Density, Whitening], rng: np.random.Generator
+) -> None:
+    density, whitening = parts
+    z = rng.standard_normal((4, 100, density.size))
+    steps = np.tile(np.arange(4)[:, None], (1, 100))
+    for chain, length in enumerate(lengths):
+        z[chain, length:] = np.nan
+    dims = ("chain", "draw")
+    trace = {
+        "posterior": xr.Dataset({"z": ((*dims, "k"), z)}),
+        "sample_stats": xr.Dataset({"n_steps": (dims, steps), "diverging": (dims, steps > 9)}),
+    }
+    sample = sampling._collect(trace, density, whitening, True)
+    assert sample.stats["n_steps"].values.tolist() == [[c] * draws for c in chains]
+    expected = density.draws(whitening.x(np.ascontiguousarray(z[chains, :draws].reshape(-1, density.size))))
+    for name, values in expected.items():
+        np.testing.assert_array_equal(sample.draws[name], values.reshape(len(chains), draws))
+    assert sample.interrupted
+
+
+@pytest.mark.parametrize("lengths", [(9, 0), (0, 0)])
+def test_too_few_draws_are_nothing_to_keep(lengths: tuple[int, ...], parts: tuple[Density, Whitening]) -> None:
+    density, whitening = parts
+    z = np.zeros((2, 100, density.size))
+    for chain, length in enumerate(lengths):
+        z[chain, length:] = np.nan
+    with pytest.raises(FitError, match="nothing to keep"):
+        sampling._collect({"posterior": xr.Dataset({"z": (("chain", "draw", "k"), z)})}, density, whitening, True)
+
+
+# --- settings -------------------------------------------------------------------------------------------------------
+
+SETTINGS: dict[str, tuple[dict[str, Any], str]] = {
+    "draws": ({"draws": 5}, "draws must be a whole number of at least 10, not 5."),
+    "no whole number": ({"draws": 50.5}, "draws must be a whole number of at least 10, not 50.5."),
+    "tune": ({"tune": 0}, "tune must be a whole number of at least 50, not 0."),
+    "chains": ({"chains": 0}, "chains must be a whole number of at least 1, not 0."),
+    "seed": ({"seed": -1}, "seed must be a whole number of at least 0, not -1."),
+    "large seed": ({"seed": 2**63}, "seed must be smaller than 2**63, not 9223372036854775808."),
+    "acceptance": ({"target_accept": 1.0}, "target_accept must be at least 0.5 and less than 1, not 1.0."),
+    "noise": ({"noise": "gauss"}, "No noise 'gauss'; choose one of auto, normal, student, normal-no-run, student-no-run."),
+    "prior": ({"priors": {"E": "Normal(1"}}, "'Normal(1' is not a prior; write it like LogNormal(0.5, 0.3)."),
+    "parameter": ({"priors": {"e": "Normal(1, 1)"}}, "e is not a parameter of chinchilla."),
+}
+
+
+@pytest.mark.parametrize("case", SETTINGS)
+def test_settings_that_cant_be(case: str) -> None:
+    options, text = SETTINGS[case]
+    with pytest.raises(BayeslawError) as caught:
+        fit(LAW, TABLE, progress=False, **options)
+    assert str(caught.value).startswith(text)
+
+
+def test_faulty_laws_and_tables() -> None:
+    with pytest.raises(CardError, match="No law 'chinchila'"):
+        fit("chinchila", TABLE)
+    with pytest.raises(TableError, match="loss -1 is not positive"):
+        fit(LAW, TABLE.assign(loss=-1.0))
+
+
+def test_interval_names_and_probabilities() -> None:
+    assert interval_names("eti", 0.9) == ("eti90_lo", "eti90_hi")
+    assert interval_names("eti", 0.995) == ("eti99.5_lo", "eti99.5_hi")
+    check_probability(0.9)
+    with pytest.raises(BayeslawError, match=r"lies between 0 and 1, 90 does not: write 0\.9 for 90%\."):
+        check_probability(90)
+    with pytest.raises(BayeslawError, match=r"lies between 0 and 1, 0 does not\."):
+        check_probability(0)
