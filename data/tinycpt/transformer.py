@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -98,8 +99,7 @@ def _step(corpus: jax.Array, starts: jax.Array, rates: jax.Array, i: jax.Array, 
     return State(jax.tree.map(update, state.weights, first, second), first, second, count)
 
 
-@jax.jit
-def train(corpus: jax.Array, state: State, starts: jax.Array, rates: jax.Array, steps: int) -> State:
+def _train(corpus: jax.Array, state: State, starts: jax.Array, rates: jax.Array, steps: int) -> State:
     """Take the first `steps` of the steps given by starts (capacity, B) and rates (capacity,) in one call.
 
     The number of steps is an input, so calls of any length up to the capacity share one compiled program.
@@ -108,7 +108,10 @@ def train(corpus: jax.Array, state: State, starts: jax.Array, rates: jax.Array, 
     return after
 
 
-@jax.jit
-def validate(weights: Weights, windows: jax.Array) -> jax.Array:
+def _validate(weights: Weights, windows: jax.Array) -> jax.Array:
     """Mean loss in nats per byte over windows (batches, B, CONTEXT + 1)."""
     return jnp.mean(lax.map(lambda w: token_losses(weights, w), windows))
+
+
+train: Callable[..., State] = jax.jit(_train)
+validate: Callable[[Weights, jax.Array], jax.Array] = jax.jit(_validate)
