@@ -111,29 +111,32 @@ def grid(law: Law, settings: Mapping[str, str | float | Sequence[float]]) -> pd.
 
 
 def _values(law: Law, name: str, value: str | float | Sequence[float]) -> list[float]:
-    wrong = BayeslawError(f"{name}={value!r} is not a number, a list such as 0.1,0.25 or a range such as 1e9:2e11:20.")
     try:
-        if not isinstance(value, str):
-            values = [float(v) for v in np.atleast_1d(np.asarray(value, dtype=float))]
-        elif ":" not in value:
-            values = [float(part) for part in value.split(",")]
-        else:
-            low, high, count = value.split(":")
-            values, number = [float(low), float(high)], int(count)
-    except (ValueError, TypeError):
-        raise wrong from None
-    if not values or not np.isfinite(values).all():
-        raise wrong
-    if not isinstance(value, str) or ":" not in value:
-        return values
+        if isinstance(value, str) and ":" in value:
+            return _range(law, name, value)
+        parts = value.split(",") if isinstance(value, str) else np.atleast_1d(np.asarray(value, dtype=float))
+        values = [float(part) for part in parts]
+        if not values or not np.isfinite(values).all():
+            raise ValueError
+    except (ValueError, TypeError) as error:
+        if isinstance(error, BayeslawError):
+            raise
+        raise BayeslawError(f"{name}={value!r} is not a number, a list such as 0.1,0.25 or a range such as 1e9:2e11:20.") from None
+    return values
+
+
+def _range(law: Law, name: str, text: str) -> list[float]:
+    first, last, count = text.split(":")
+    low, high, number = float(first), float(last), int(count)
+    if not (math.isfinite(low) and math.isfinite(high)):
+        raise ValueError
     if not 1 <= number <= MOST_SETTINGS:
-        raise BayeslawError(f"{name}={value!r} asks for {number} values; give 1 to {MOST_SETTINGS:,}.")
-    decades = name == "atpp" or law.covariates[name].logarithmic
-    if decades and min(values) <= 0:
-        raise BayeslawError(f"{name}={value!r}: a range of {name} begins above 0.")
-    low_end, high_end = values
-    spaced = np.geomspace(low_end, high_end, number) if decades else np.linspace(low_end, high_end, number)
-    return [float(v) for v in spaced]
+        raise BayeslawError(f"{name}={text!r} asks for {number} values; give 1 to {MOST_SETTINGS:,}.")
+    if name != "atpp" and not law.covariates[name].logarithmic:
+        return [float(v) for v in np.linspace(low, high, number)]
+    if min(low, high) <= 0:
+        raise BayeslawError(f"{name}={text!r}: a range of {name} begins above 0.")
+    return [float(v) for v in np.geomspace(low, high, number)]
 
 
 def forecast(fit: Fit, at: pd.DataFrame | Runs | str | Path, *, seed: int = 0, force: bool = False) -> Forecast:
