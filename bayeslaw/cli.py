@@ -90,19 +90,12 @@ def fit(
     quiet: Quiet = False,
 ) -> None:
     """Fit a law to logged losses by NUTS and write the posterior to one NetCDF file."""
-    if output.suffix != ".nc":
-        raise BayeslawError(f"A fit is written to a file ending in .nc, not {output.name}.")
-    if not output.parent.is_dir():
-        raise BayeslawError(f"There is no folder {output.parent} to write {output.name} into.")
     from bayeslaw.fitting import fit as make_fit
     from bayeslaw.runs import read_runs
+    from bayeslaw.tables import check_target
 
-    priors = {}
-    for text in prior or []:
-        name, equals, value = text.partition("=")
-        if not equals:
-            raise BayeslawError(f"--prior {text!r} is not of the form NAME=LogNormal(0.5,0.2).")
-        priors[name.strip()] = value
+    check_target(output, "A fit", ".nc")
+    priors = _pairs("--prior", prior or [], "NAME=LogNormal(0.5,0.2)")
     table = read_runs(runs, where)
     settings: dict[str, Any] = {"noise": noise, "priors": priors, "draws": draws, "tune": tune, "chains": chains, "seed": seed}
     made = make_fit(law, table, progress=not quiet, **settings)
@@ -165,17 +158,22 @@ def forecast(
     from bayeslaw.fitting import check_probability, load_fit
     from bayeslaw.forecasts import forecast as make_forecast
     from bayeslaw.forecasts import grid
+    from bayeslaw.plots import PICTURES, forecast_axis, plot_forecast, save_figure
     from bayeslaw.runs import read_runs
-    from bayeslaw.tables import plain, write_text
+    from bayeslaw.tables import check_target, plain, write_text
 
     check_probability(ci)
+    if output is not None:
+        check_target(output, "A forecast", ".csv")
+    if plot is not None:
+        check_target(plot, "A picture", *PICTURES)
     if (at is None) == (not set_):
         raise BayeslawError("Give the settings either by --at GRID.csv or by --set NAME=VALUES for each covariate.")
     loaded = load_fit(fit)
     if at is not None:
         settings = read_runs(at)
     else:
-        pairs = dict(_pair(text) for text in set_ or [])
+        pairs = _pairs("--set", set_ or [], "NAME=VALUES, such as N=8.1e9 or D=1e9:2e11:20")
         settings = read_runs(grid(loaded.law, pairs))
     made = make_forecast(loaded, settings, seed=seed, force=force)
     table = made.summary(ci)
@@ -185,18 +183,22 @@ def forecast(
         write_text(output, table.to_csv(index=False))
         typer.echo(f"{len(table)} settings written to {output}")
     if plot is not None:
-        from bayeslaw.plots import forecast_axis, plot_forecast, save_figure
-
         unit = loaded.law.covariates[forecast_axis(made)].unit
         save_figure(plot, lambda ax: plot_forecast(made, ax, ci_prob=ci, unit=unit))
         typer.echo(f"picture written to {plot}")
 
 
-def _pair(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals or not value:
-        raise BayeslawError(f"--set {text!r} is not of the form NAME=VALUES, such as N=8.1e9 or D=1e9:2e11:20.")
-    return name.strip(), value.strip()
+def _pairs(option: str, texts: list[str], form: str) -> dict[str, str]:
+    """Read NAME=VALUE texts of an option; a name given twice is refused."""
+    pairs: dict[str, str] = {}
+    for text in texts:
+        name, value = (part.strip() for part in text.partition("=")[::2])
+        if not name or not value:
+            raise BayeslawError(f"{option} {text!r} is not of the form {form}.")
+        if name in pairs:
+            raise BayeslawError(f"{option} gives {name} twice: {pairs[name]!r} and {value!r}.")
+        pairs[name] = value
+    return pairs
 
 
 @app.command()

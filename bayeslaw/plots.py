@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from bayeslaw.errors import BayeslawError
 from bayeslaw.fitting import interval_names
 from bayeslaw.forecasts import Forecast
-from bayeslaw.tables import write_whole
+from bayeslaw.tables import check_target, write_whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKERS = "osD^vPX"
 MOST_LINES = len(COLOURS)
+PICTURES = (".png", ".pdf", ".svg")
 
 
 def forecast_axis(forecast: Forecast) -> str:
@@ -99,8 +99,7 @@ def _short(value: float) -> str:
 
 def save_figure(path: Path, draw: Callable[[Axes], object]) -> None:
     """Draw into a figure of its own and write it as .png, .pdf or .svg."""
-    if path.suffix.lower() not in (".png", ".pdf", ".svg"):
-        raise BayeslawError(f"A picture is written as .png, .pdf or .svg, not {path.name}.")
+    check_target(path, "A picture", *PICTURES)
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7.2, 4.8), layout="constrained")

@@ -55,6 +55,16 @@ def parameters_latex(fit: Fit, ci_prob: float = 0.9) -> str:
     return "\n".join(lines)
 
 
+def check_target(path: Path, what: str, *endings: str) -> None:
+    """Refuse a path that `what` can't be written to, before any work is done for it."""
+    if path.suffix.lower() not in endings:
+        raise BayeslawError(f"{what} is written to a file ending in {' or '.join(endings)}, not {path.name}.")
+    if not path.parent.is_dir():
+        raise BayeslawError(f"There is no folder {path.parent} to write {path.name} into.")
+    if path.is_dir():
+        raise BayeslawError(f"{path} is a folder, not a file to write {what.lower()} to.")
+
+
 def write_whole(path: Path, write: Callable[[Path], object]) -> None:
     """Let `write` write to a temporary name beside `path`, then rename: an older file stays whole until then."""
     if not path.parent.is_dir():
