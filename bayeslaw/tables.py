@@ -22,8 +22,8 @@ def significant(value: float, digits: int = 4) -> str:
         return f"{value:.{digits - 1}e}"
     if value == int(value) and abs(value) < 1e7:
         return str(int(value))
-    decimals = digits - 1 - int(np.floor(np.log10(abs(value)))) if value else 0
-    return f"{value:.{max(decimals, 0)}f}"
+    exponent = int(f"{value:.{digits - 1}e}".partition("e")[2])  # after rounding: 0.99996 is 1.000
+    return f"{value:.{max(digits - 1 - exponent, 0)}f}"
 
 
 def plain(table: pd.DataFrame) -> str:
@@ -42,7 +42,7 @@ def parameters_latex(fit: Fit, ci_prob: float = 0.9) -> str:
         width = (row[high] - row[low]) / 2
         decimals = max(0, 1 - int(np.floor(np.log10(width)))) if width > 0 else 4
         median, lower, upper = (f"{row[c]:.{decimals}f}" for c in ("median", low, high))
-        rows.append(rf"${symbol}$ & {meaning} & ${median}$ & $[{lower}, {upper}]$ \\")
+        rows.append(rf"${symbol}$ & {_escaped(meaning)} & ${median}$ & $[{lower}, {upper}]$ \\")
     lines = [
         r"\begin{tabular}{llrr}",
         r"\hline",
@@ -53,6 +53,12 @@ def parameters_latex(fit: Fit, ci_prob: float = 0.9) -> str:
         r"\end{tabular}",
     ]
     return "\n".join(lines)
+
+
+def _escaped(text: str) -> str:
+    """A text in LaTeX: its special characters as themselves."""
+    special = {"\\": r"\textbackslash{}", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}"}
+    return "".join(special.get(c, "\\" + c if c in "&%$#_{}" else c) for c in text)
 
 
 def check_target(path: Path, what: str, *endings: str) -> None:
