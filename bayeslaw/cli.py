@@ -62,7 +62,7 @@ def check(runs: RunsPath, law: Annotated[str, typer.Option(help="The law to chec
     from bayeslaw.runs import base_rows, read_runs
     from bayeslaw.runs import check as check_runs
 
-    card, table = load_law(law), read_runs(runs, where)
+    card, table = load_law(law), read_runs(runs, where, strict=False)
     for conversion in table.conversions:
         typer.echo(f"read: {conversion}")
     faults = check_runs(table, card)

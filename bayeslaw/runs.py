@@ -51,11 +51,14 @@ class Runs:
         Where it came from.
     conversions : tuple of str
         What was renamed or scaled on the way in.
+    unread : tuple of Fault
+        Cells that hold no number where one is wanted; they are missing values in `frame`.
     """
 
     frame: pd.DataFrame
     name: str = "runs"
     conversions: tuple[str, ...] = ()
+    unread: tuple[Fault, ...] = ()
 
     def where(self, condition: str | None) -> Runs:
         """The rows that meet a condition such as ``ptpp <= 31 and domain == 'target'``."""
@@ -65,7 +68,7 @@ class Runs:
         return len(self.frame)
 
 
-def read_runs(source: str | Path | pd.DataFrame, condition: str | None = None) -> Runs:
+def read_runs(source: str | Path | pd.DataFrame, condition: str | None = None, *, strict: bool = True) -> Runs:
     """Read a table of logged losses.
 
     Parameters
@@ -74,6 +77,8 @@ def read_runs(source: str | Path | pd.DataFrame, condition: str | None = None) -
         A file ending in .csv, .tsv, .parquet, .jsonl or .json (objects, one a line or all in one list), or a table in memory.
     condition : str, optional
         Keep only rows that meet it, as in `Runs.where`.
+    strict : bool
+        Refuse cells that hold no number; False leaves them to `check`, which lists them with all other faults.
 
     Raises
     ------
@@ -90,10 +95,13 @@ def read_runs(source: str | Path | pd.DataFrame, condition: str | None = None) -
     if not len(frame):
         raise BayeslawError(f"{name} has no rows.")
     frame, conversions = _named(frame, name)
-    runs = Runs(_numeric(frame, name), name, tuple(conversions))
+    frame, unread = _numeric(frame)
+    if unread and strict:
+        raise TableError(unread, name)
+    runs = Runs(frame, name, tuple(conversions), tuple(unread))
     if "D" not in runs.frame and {"atpp", "N"} <= set(runs.frame):
         frame = runs.frame.assign(D=runs.frame["atpp"] * runs.frame["N"])
-        runs = Runs(frame, name, (*runs.conversions, "D = atpp x N"))
+        runs = replace(runs, frame=frame, conversions=(*runs.conversions, "D = atpp x N"))
     return runs.where(condition)
 
 
@@ -180,8 +188,8 @@ def _numbers(cells: pd.Series) -> pd.Series:
 _TEXT = {"run", "domain", "checkpoint"}
 
 
-def _numeric(frame: pd.DataFrame, name: str) -> pd.DataFrame:
-    """Turn columns of numbers into numbers; a stray text in a known numeric column is a fault, elsewhere it stays text."""
+def _numeric(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[Fault]]:
+    """Turn columns of numbers into numbers; a stray text in a column of numbers is a fault, other columns stay text."""
     faults, known = [], set(ALIASES) - _TEXT
     for column in frame:
         if column in _TEXT:
@@ -201,9 +209,8 @@ def _numeric(frame: pd.DataFrame, name: str) -> pd.DataFrame:
                 faults.append(
                     Fault(int(row), str(column), value, f"{column} {value!r} is not a number", "remove the row or mend the cell")
                 )
-    if faults:
-        raise TableError(faults, name)
-    return frame
+            frame[column] = values
+    return frame, faults
 
 
 def check(runs: Runs, law: Law, *, to_fit: bool = True) -> list[Fault]:
@@ -252,6 +259,8 @@ def check(runs: Runs, law: Law, *, to_fit: bool = True) -> list[Fault]:
                     f"{name} has {len(values)} value(s) ({shown}) and {law.name} needs at least {covariate.at_least} different ones"
                 )
                 faults.append(Fault(None, name, shown, problem, "log runs at another, or fit a law without it"))
+    unread = {(f.row, f.column): f for f in runs.unread if f.row in runs.frame.index}
+    faults = [*unread.values(), *(f for f in faults if (f.row, f.column) not in unread)]
     return sorted(faults, key=lambda f: (f.row is not None, f.row or 0))
 
 

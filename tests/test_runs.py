@@ -334,3 +334,13 @@ def test_digest_follows_values_order_and_names() -> None:
     }
     assert len(digests) == 5
     assert data_sha256(frame.astype({"a": int}), ["a"]) == data_sha256(frame, ["a"])
+
+
+def test_check_lists_cells_without_numbers_with_all_other_faults(tmp_path: Path) -> None:
+    path = tmp_path / "runs.csv"
+    path.write_text("N,D,loss\n1e8,1e9,oops\n0.1,1e9,2.9\n1e8,1e9,40\n")
+    found = [str(f) for f in check(read_runs(path, strict=False), load_law("chinchilla"))]
+    assert len(found) == 3
+    assert found[0].startswith("loss 'oops' is not a number: ")
+    assert found[1].startswith("N 0.1 is outside [10000, 1e+13]: is it in billions?")
+    assert found[2].startswith("loss 40 is above 15 nats/token: is it a perplexity?")
