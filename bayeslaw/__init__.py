@@ -6,10 +6,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from bayeslaw.cards import law_names, load_law
     from bayeslaw.errors import BayeslawError, CardError, FitError, TableError
     from bayeslaw.fitting import Fit, fit, load_fit
     from bayeslaw.forecasts import Forecast, forecast, grid
-    from bayeslaw.laws import Law, law_names, load_law
+    from bayeslaw.laws import Law
     from bayeslaw.model import pymc_model
     from bayeslaw.plots import plot_forecast
     from bayeslaw.point import PointFit, point_fit
@@ -21,7 +22,7 @@ _HOME = {
     "BayeslawError": "errors", "CardError": "errors", "FitError": "errors", "TableError": "errors",
     "Fit": "fitting", "fit": "fitting", "load_fit": "fitting",
     "Forecast": "forecasts", "forecast": "forecasts", "grid": "forecasts",
-    "Law": "laws", "law_names": "laws", "load_law": "laws",
+    "Law": "laws", "law_names": "cards", "load_law": "cards",
     "pymc_model": "model", "plot_forecast": "plots", "PointFit": "point", "point_fit": "point", "Prior": "priors",
     "Runs": "runs", "check": "runs", "read_runs": "runs", "score": "scores",
 }  # fmt: skip

@@ -30,7 +30,7 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bars.")]
 @app.command()
 def laws(name: Annotated[str | None, typer.Argument(help="Show one law: formula, parameters, priors, source.")] = None) -> None:
     """List the laws, one line each, or show one whole."""
-    from bayeslaw.laws import law_names, load_law
+    from bayeslaw.cards import law_names, load_law
 
     if name is None:
         width = max(map(len, law_names()))
@@ -58,7 +58,7 @@ def laws(name: Annotated[str | None, typer.Argument(help="Show one law: formula,
 @app.command()
 def check(runs: RunsPath, law: Annotated[str, typer.Option(help="The law to check the table for.")], where: Where = None) -> None:
     """List every fault of a table, with row, column, value and likely mend."""
-    from bayeslaw.laws import load_law
+    from bayeslaw.cards import load_law
     from bayeslaw.runs import base_rows, read_runs
     from bayeslaw.runs import check as check_runs
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pandas as pd
 
+from bayeslaw.cards import load_law
 from bayeslaw.fitting import Fit, fit
 from bayeslaw.forecasts import forecast, grid
-from bayeslaw.laws import load_law
 from bayeslaw.plots import plot_forecast, save_figure
 from bayeslaw.point import point_fit
 from bayeslaw.runs import Runs, read_runs

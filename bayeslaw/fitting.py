@@ -17,10 +17,11 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
+from bayeslaw.cards import load_law, parse_card
 from bayeslaw.checks import Check, diagnostics, information_check, luck_check, sampler_checks, table_of
 from bayeslaw.density import Density
 from bayeslaw.errors import BayeslawError, FitError, whole_number
-from bayeslaw.laws import Law, load_law, parse_card
+from bayeslaw.laws import Law
 from bayeslaw.noise import MEANING, Noise
 from bayeslaw.observations import Observations
 from bayeslaw.priors import Prior

@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from bayeslaw import tape as tapes
+from bayeslaw.cards import load_law
 from bayeslaw.coordinates import Coordinates
 from bayeslaw.errors import BayeslawError, FitError, whole_number
 from bayeslaw.jit import jit
-from bayeslaw.laws import Law, load_law
+from bayeslaw.laws import Law
 from bayeslaw.observations import Observations
 from bayeslaw.priors import Prior
 from bayeslaw.runs import Runs, read_runs

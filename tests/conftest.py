@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
+import xarray as xr
 from hypothesis import settings
 
+from bayeslaw import cli
+from bayeslaw.cards import card_folder, law_names, load_law
 from bayeslaw.fitting import Fit, fit
-from bayeslaw.laws import Law, law_names, load_law
+from bayeslaw.laws import Law
 from tests import oracles
+from tests.commands import Command, Done
 
 settings.register_profile("same every time", derandomize=True, deadline=None, database=None)
 settings.load_profile("same every time")
@@ -30,3 +37,53 @@ def small_fit() -> Fit:
     """A quick fit of chinchilla to 40 rows: too short to pass its checks."""
     law = load_law("chinchilla")
     return fit(law, oracles.table(law, runs=8), draws=200, tune=200, chains=2, seed=1, progress=False)
+
+
+@pytest.fixture(scope="session")
+def sound_fit() -> Fit:
+    """A fit of chinchilla to 40 rows that passes its checks."""
+    law = load_law("chinchilla")
+    made = fit(law, oracles.table(law, runs=8), draws=1500, tune=300, chains=2, seed=1, progress=False)
+    assert made.passed, made.checks
+    return made
+
+
+@pytest.fixture(scope="session")
+def ptpp_fit() -> Fit:
+    """A fit of ptpp-floor to 60 rows that passes its checks."""
+    law = load_law("ptpp-floor")
+    made = fit(law, oracles.table(law, runs=12), draws=2000, tune=400, chains=2, seed=1, progress=False)
+    assert made.passed, made.checks
+    return made
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """Run the command line in this process, as the console script does."""
+
+    def run(*args: object) -> Done:
+        monkeypatch.setattr(sys, "argv", ["bayeslaw", *map(str, args)])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        out, err = capsys.readouterr()
+        return Done(int(ended.value.code or 0), out, err)
+
+    return run
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sound_fit: Fit, small_fit: Fit) -> Path:
+    """A working folder with tables, fits that passed and failed their checks, a card, damaged and foreign files."""
+    monkeypatch.chdir(tmp_path)
+    oracles.table(load_law("chinchilla"), runs=8).to_csv("runs.csv", index=False)
+    oracles.table(load_law("ptpp-floor"), runs=8).to_csv("ptpp.csv", index=False)
+    sound_fit.save("fit.nc")
+    small_fit.save("failed.nc")
+    Path("damaged.nc").write_bytes(Path("fit.nc").read_bytes()[:20_000])
+    Path("text.nc").write_text("not a fit", encoding="utf-8")
+    xr.Dataset({"x": ("t", [1.0, 2.0])}).to_netcdf("foreign.nc", engine="h5netcdf")
+    Path("card.toml").write_text((card_folder() / "chinchilla.toml").read_text(encoding="utf-8"), encoding="utf-8")
+    for older in ("older.nc", "older.csv", "older.png"):
+        Path(older).write_bytes(b"an older result")
+    return tmp_path

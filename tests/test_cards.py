@@ -10,7 +10,8 @@ import pandas as pd
 import pytest
 from matplotlib.mathtext import MathTextParser
 
-from bayeslaw.laws import Law, card_folder, law_names, load_law
+from bayeslaw.cards import card_folder, law_names, load_law
+from bayeslaw.laws import Law
 from bayeslaw.priors import Prior
 from tests import oracles
 

@@ -7,10 +7,11 @@ import pytest
 from scipy import stats
 
 from bayeslaw import tape as tapes
+from bayeslaw.cards import load_law, parse_card
 from bayeslaw.coordinates import Coordinates
 from bayeslaw.density import Density, log_prior
 from bayeslaw.errors import FitError
-from bayeslaw.laws import Law, load_law, parse_card
+from bayeslaw.laws import Law
 from bayeslaw.noise import PRIORS, Noise
 from bayeslaw.priors import Prior
 from bayeslaw.whitening import curvature, find_mode, root_of_inverse, whiten

@@ -12,9 +12,9 @@ import pandas as pd
 import pytest
 import xarray as xr
 
+from bayeslaw.cards import load_law
 from bayeslaw.errors import BayeslawError, FitError
 from bayeslaw.fitting import Fit, fit, load_fit
-from bayeslaw.laws import load_law
 from bayeslaw.priors import Prior
 from tests import oracles
 

@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from bayeslaw.cards import RESERVED, load_law, parse_card
 from bayeslaw.errors import CardError
-from bayeslaw.laws import RESERVED, Law, load_law, parse_card
+from bayeslaw.laws import Law
 from bayeslaw.noise import PRIORS
 
 CARD = """\

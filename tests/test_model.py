@@ -9,8 +9,9 @@ import pymc as pm
 import pytest
 
 from bayeslaw import tape as tapes
+from bayeslaw.cards import law_names, load_law
 from bayeslaw.density import Density
-from bayeslaw.laws import Law, law_names, load_law
+from bayeslaw.laws import Law
 from bayeslaw.model import pymc_model
 from bayeslaw.noise import Noise
 from bayeslaw.observations import Observations

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bayeslaw.cards import load_law, parse_card
 from bayeslaw.errors import BayeslawError, TableError
-from bayeslaw.laws import Law, load_law, parse_card
+from bayeslaw.laws import Law
 from bayeslaw.observations import Observations, run_codes
 from bayeslaw.runs import check, read_runs
 from tests import oracles

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from bayeslaw.cards import load_law
 from bayeslaw.errors import BayeslawError, CardError
-from bayeslaw.laws import load_law
 from bayeslaw.priors import Prior
 
 GOOD = {

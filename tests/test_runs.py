@@ -11,8 +11,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from bayeslaw.cards import load_law
 from bayeslaw.errors import BayeslawError, Fault, TableError
-from bayeslaw.laws import Law, load_law
+from bayeslaw.laws import Law
 from bayeslaw.observations import Observations
 from bayeslaw.runs import ALIASES, Runs, check, data_sha256, read_runs
 from tests import oracles

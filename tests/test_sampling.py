@@ -16,10 +16,10 @@ import pytest
 import xarray as xr
 
 from bayeslaw import sampling
+from bayeslaw.cards import load_law
 from bayeslaw.density import Density
 from bayeslaw.errors import BayeslawError, CardError, FitError, TableError
 from bayeslaw.fitting import Fit, check_probability, fit, interval_names
-from bayeslaw.laws import load_law
 from bayeslaw.noise import Noise
 from bayeslaw.whitening import Whitening, whiten
 from tests import oracles

@@ -1,0 +1,207 @@
+"""The command line: every command, the words of its errors, and nothing written where there is one."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import bayeslaw
+from bayeslaw.cards import law_names, load_law
+from bayeslaw.fitting import Fit
+from bayeslaw.laws import Law
+from tests.commands import Command, Done, refused, snapshot
+
+SHORT = ("-q", "--draws", "200", "--tune", "100", "--chains", "2")
+SCRIPT = Path(sys.executable).with_name("bayeslaw")
+
+
+# --- what the commands do -------------------------------------------------------------------------------------------
+
+
+def test_laws_are_listed_one_a_line(command: Command) -> None:
+    done = command("laws")
+    assert (done.status, done.err) == (0, "")
+    assert [line.split()[0] for line in done.out.splitlines()] == law_names()
+    assert all(load_law(n).title in line for n, line in zip(law_names(), done.out.splitlines(), strict=True))
+
+
+def test_a_law_is_shown_whole(command: Command, law: Law) -> None:
+    done = command("laws", law.name)
+    assert done.status == 0
+    for text in (law.title, f"source: {law.source}", f"loss = {law.loss.text}", f"note: {law.note}"):
+        assert text in done.out
+    for name, expression in law.let.items():
+        assert f"{name} = {expression.text}" in done.out
+    for name, covariate in law.covariates.items():
+        assert f"  {name:<10} {covariate.unit}, {covariate.support[0]:g} to {covariate.support[1]:g}\n" in done.out
+    for name, parameter in law.parameters.items():
+        assert f"  {name:<10} {parameter.meaning}" in done.out
+        assert f"prior {parameter.prior}\n" in done.out
+    for title, numbers in law.published.items():
+        assert f"published: {title}\n" in done.out
+        assert all(f"{k} {v:g}" in done.out for k, v in numbers.items())
+
+
+def test_a_card_of_ones_own_is_shown(command: Command, folder: Path) -> None:
+    assert command("laws", "card.toml").out == command("laws", "chinchilla").out
+
+
+def test_check_of_a_sound_table(command: Command, folder: Path) -> None:
+    table = pd.read_csv("runs.csv").rename(columns={"loss": "val_loss"}).assign(N=lambda t: t["N"] / 1e9)
+    base = table.head(2).assign(D=0)
+    pd.concat([table, base]).rename(columns={"N": "params_b"}).to_csv("named.csv", index=False)
+    done = command("check", "named.csv", "--law", "chinchilla")
+    assert (done.status, done.err) == (0, "")
+    assert "read: N = params_b x 1e+09\nread: loss = val_loss\n" in done.out
+    assert "named.csv: 42 rows are sound for chinchilla; 2 base-checkpoint rows (D = 0) are kept out of the fit.\n" in done.out
+
+
+def test_check_names_every_fault_of_a_table(command: Command, folder: Path) -> None:
+    table = pd.read_csv("ptpp.csv")
+    table.loc[3, "loss"], table.loc[7, "r"], table.loc[9, "N"] = -1.0, 34.0, 8.1
+    table.to_csv("faulty.csv", index=False)
+    done = command("check", "faulty.csv", "--law", "ptpp-floor")
+    refused(done, "faulty.csv has 3 faults for ptpp-floor.")
+    assert done.out.splitlines() == [
+        "loss -1 is not positive: losses are in nats/token (row 4, column loss)",
+        "r 34 is outside [0, 1]: is it a percentage? Divide by 100 (row 8, column r)",
+        "N 8.1 is outside [10000, 1e+13]: is it in billions? Give the number of parameters (row 10, column N)",
+    ]
+    assert command("check", "faulty.csv", "--law", "ptpp-floor", "--where", "loss > 0 and r <= 1 and N > 1e4").status == 0
+
+
+def test_fit_show_forecast_score(command: Command, folder: Path) -> None:
+    done = command("fit", "chinchilla", "runs.csv", "-o", "new.nc", "--seed", "5", *SHORT)
+    assert (done.status, done.err) == (0, "")
+    assert "chinchilla fitted to 40 rows of 8 runs; normal point noise with a run effect.\n" in done.out
+    assert done.out.endswith("written to new.nc\n")
+    made = bayeslaw.load_fit("new.nc")
+    assert made.info["settings"] == {"draws": 200, "tune": 100, "chains": 2, "target_accept": 0.99}
+    again = bayeslaw.fit("chinchilla", pd.read_csv("runs.csv"), seed=5, draws=200, tune=100, chains=2, progress=False)
+    pd.testing.assert_frame_equal(made.summary(), again.summary())
+
+    shown = command("show", "new.nc")
+    assert all(name in shown.out for name in made.summary().index)
+    assert all(str(check) in shown.out for check in made.checks)
+    assert "fitted to runs.csv, 40 rows of 8 runs; normal point noise with a run effect" in shown.out
+    assert shown.out.endswith("verdict: FAILED: its intervals are not to be trusted\n")  # 400 draws are too few
+    read = pd.read_csv(io.StringIO(command("show", "new.nc", "--csv", "--ci", "0.5").out), index_col="parameter")
+    pd.testing.assert_frame_equal(read, made.summary(0.5), rtol=1e-14)
+    assert r"\begin{tabular}" in command("show", "new.nc", "--latex").out
+
+    at = ("--set", "N=1e8,1e9", "--set", "D=1e8:1e11:4")
+    refused(command("forecast", "new.nc", *at), "checks failed (", "Sample longer")
+    printed = command("forecast", "new.nc", *at, "--force")
+    assert printed.out.count("FAILED (forced)") == 8
+    refused(command("score", "new.nc", "runs.csv"), "checks failed (")
+    scored = pd.read_csv(io.StringIO(command("score", "new.nc", "runs.csv", "--force", "--csv").out))
+    pd.testing.assert_frame_equal(scored, bayeslaw.score(made, pd.read_csv("runs.csv"), force=True), rtol=1e-14)
+
+
+def test_a_sound_fit_is_said_to_have_passed(command: Command, folder: Path) -> None:
+    assert command("show", "fit.nc").out.endswith("verdict: passed\n")
+
+
+@pytest.mark.parametrize("ending", ["png", "pdf", "svg"])
+def test_forecast_writes_its_table_and_picture(command: Command, folder: Path, sound_fit: Fit, ending: str) -> None:
+    done = command(
+        "forecast", "fit.nc", "--set", "N=1e8,1e9", "--set", "D=1e8:1e11:4", "--ci", "0.8", "--seed", "4", "-o", "out.csv",
+        "--plot", f"fan.{ending}",
+    )  # fmt: skip
+    assert (done.status, done.err) == (0, "")
+    assert done.out == f"8 settings written to out.csv\npicture written to fan.{ending}\n"
+    assert Path(f"fan.{ending}").stat().st_size > 5000
+    head = {"png": b"\x89PNG", "pdf": b"%PDF", "svg": b"<?xml"}[ending]
+    assert Path(f"fan.{ending}").read_bytes().startswith(head)
+    settings = bayeslaw.grid(sound_fit.law, {"N": "1e8,1e9", "D": "1e8:1e11:4"})
+    expected = bayeslaw.forecast(sound_fit, settings, seed=4).summary(0.8)
+    pd.testing.assert_frame_equal(pd.read_csv("out.csv"), expected, rtol=1e-14)
+
+
+def test_forecast_at_a_table_of_settings(command: Command, folder: Path) -> None:
+    pd.DataFrame({"n_billions": [0.1, 1.0], "atpp": [10, 20]}).to_csv("at.csv", index=False)
+    assert command("forecast", "fit.nc", "--at", "at.csv", "-o", "out.csv").status == 0
+    table = pd.read_csv("out.csv")
+    assert table["N"].tolist() == [1e8, 1e9]
+    assert table["D"].tolist() == [1e9, 2e10]
+    assert table["checks"].tolist() == ["passed"] * 2
+    printed = command("forecast", "fit.nc", "--set", "N=1e9", "--set", "atpp=20").out
+    assert f"{table['latent_median'][1]:.3f}" in printed
+
+
+def test_a_prior_moves_the_posterior(command: Command, folder: Path) -> None:
+    done = command("fit", "chinchilla", "runs.csv", "-o", "new.nc", "--prior", "E = LogNormal(0.5, 0.001)", *SHORT)
+    assert done.status == 0, done.err
+    made = bayeslaw.load_fit("new.nc")
+    assert made.summary().loc["E", "median"] == pytest.approx(np.exp(0.5), rel=0.003)  # three sd of the prior
+    assert str(made.law.parameters["E"].prior) == "LogNormal(0.5, 0.001)"
+
+
+def test_rows_are_chosen_by_where(command: Command, folder: Path) -> None:
+    few = int((pd.read_csv("runs.csv")["D"] > 3e8).sum())
+    done = command("fit", "chinchilla", "runs.csv", "-o", "new.nc", "--where", "D > 3e8", "--noise", "student-no-run", *SHORT)
+    assert f"fitted to {few} rows of 8 runs; Student-t point noise without a run effect" in done.out
+    done = command("score", "fit.nc", "runs.csv", "--where", "D > 3e8", "--csv")
+    assert pd.read_csv(io.StringIO(done.out))["rows"].tolist() == [few]
+
+
+def test_the_same_seed_gives_the_same_numbers(command: Command, folder: Path) -> None:
+    shown = []
+    for name, seed in (("a", 3), ("b", 3), ("c", 4)):
+        command("fit", "chinchilla", "runs.csv", "-o", f"{name}.nc", "--seed", seed, *SHORT)
+        shown.append(command("show", f"{name}.nc", "--csv").out)
+    assert shown[0] == shown[1] != shown[2]
+    at = ("--set", "N=1e9", "--set", "D=1e10")
+    forecasts = [command("forecast", "fit.nc", *at, "--seed", seed).out for seed in (1, 1, 2)]
+    assert forecasts[0] == forecasts[1] != forecasts[2]
+
+
+def test_an_older_output_is_replaced_whole(command: Command, folder: Path) -> None:
+    assert command("fit", "chinchilla", "runs.csv", "-o", "older.nc", *SHORT).status == 0
+    assert bayeslaw.load_fit("older.nc").law.name == "chinchilla"
+    assert not list(folder.glob(".*"))
+
+
+def test_interrupted_sampling_is_said(command: Command, folder: Path, monkeypatch: pytest.MonkeyPatch, small_fit: Fit) -> None:
+    stopped = replace(small_fit, info={**small_fit.info, "interrupted": True})
+    monkeypatch.setattr("bayeslaw.fitting.fit", lambda *_, **__: stopped)
+    done = command("fit", "chinchilla", "runs.csv", "-o", "new.nc", *SHORT)
+    assert done.out.startswith("Stopped by Ctrl-C: kept 200 draws of each of 2 chains.\n")
+
+
+# --- the console script ---------------------------------------------------------------------------------------------
+
+
+def script(*args: str) -> Done:
+    ended = subprocess.run([SCRIPT, *args], capture_output=True, text=True, check=False)
+    return Done(ended.returncode, ended.stdout, ended.stderr)
+
+
+def test_the_console_script_shows_a_fit_of_another_process(command: Command, folder: Path) -> None:
+    assert script("show", "fit.nc", "--csv") == command("show", "fit.nc", "--csv")
+
+
+def test_the_console_script_ends_with_status_2_and_words(folder: Path) -> None:
+    before = snapshot(folder)
+    refused(script("fit", "chinchila", "runs.csv", "-o", "older.nc"), "No law 'chinchila'", "Did you mean 'chinchilla'?")
+    assert snapshot(folder) == before
+
+
+def test_a_fit_of_one_process_forecasts_the_same_bits_in_another(folder: Path, sound_fit: Fit) -> None:
+    code = (
+        "import bayeslaw; f = bayeslaw.load_fit('fit.nc'); at = bayeslaw.grid(f.law, {'N': '1e7:1e11:5', 'D': '1e8:1e12:5'});"
+        "d = bayeslaw.forecast(f, at, seed=9).draws;"
+        "[open(v + '.bin', 'wb').write(d[v].values.tobytes()) for v in ('latent', 'run')]"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+    at = bayeslaw.grid(sound_fit.law, {"N": "1e7:1e11:5", "D": "1e8:1e12:5"})
+    draws = bayeslaw.forecast(sound_fit, at, seed=9).draws
+    for spread in ("latent", "run"):
+        assert Path(f"{spread}.bin").read_bytes() == draws[spread].values.tobytes()
