@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 
@@ -72,18 +73,26 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
     return run
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sound_fit: Fit, small_fit: Fit) -> Path:
-    """A working folder with tables, fits that passed and failed their checks, a card, damaged and foreign files."""
-    monkeypatch.chdir(tmp_path)
-    oracles.table(load_law("chinchilla"), runs=8).to_csv("runs.csv", index=False)
-    oracles.table(load_law("ptpp-floor"), runs=8).to_csv("ptpp.csv", index=False)
-    sound_fit.save("fit.nc")
-    small_fit.save("failed.nc")
-    Path("damaged.nc").write_bytes(Path("fit.nc").read_bytes()[:20_000])
-    Path("text.nc").write_text("not a fit", encoding="utf-8")
-    xr.Dataset({"x": ("t", [1.0, 2.0])}).to_netcdf("foreign.nc", engine="h5netcdf")
-    Path("card.toml").write_text((card_folder() / "chinchilla.toml").read_text(encoding="utf-8"), encoding="utf-8")
+@pytest.fixture(scope="session")
+def files(tmp_path_factory: pytest.TempPathFactory, sound_fit: Fit, small_fit: Fit) -> Path:
+    """Tables, fits that passed and failed their checks, a card, damaged and foreign files; not to be changed."""
+    made = tmp_path_factory.mktemp("files")
+    oracles.table(load_law("chinchilla"), runs=8).to_csv(made / "runs.csv", index=False)
+    oracles.table(load_law("ptpp-floor"), runs=8).to_csv(made / "ptpp.csv", index=False)
+    sound_fit.save(made / "fit.nc")
+    small_fit.save(made / "failed.nc")
+    (made / "damaged.nc").write_bytes((made / "fit.nc").read_bytes()[:20_000])
+    (made / "text.nc").write_text("not a fit", encoding="utf-8")
+    xr.Dataset({"x": ("t", [1.0, 2.0])}).to_netcdf(made / "foreign.nc", engine="h5netcdf")
+    shutil.copy(card_folder() / "chinchilla.toml", made / "card.toml")
     for older in ("older.nc", "older.csv", "older.png"):
-        Path(older).write_bytes(b"an older result")
+        (made / older).write_bytes(b"an older result")
+    return made
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: Path) -> Path:
+    """A working folder with a copy of `files`."""
+    shutil.copytree(files, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
     return tmp_path

@@ -17,7 +17,7 @@ TABLES: dict[str, tuple[str, Callable[[pd.DataFrame], pd.DataFrame], str]] = {
     "loss-negative": ("chinchilla", lambda t: t.assign(loss=-t["loss"]), "is not positive: losses are in nats/token"),
     "loss-nan": ("chinchilla", lambda t: t.assign(loss=t["loss"].where(t.index != 2)), "not a number: remove the row (row 3, "),
     "loss-infinite": ("chinchilla", lambda t: t.assign(loss=np.inf), "loss inf is infinite: the run diverged"),
-    "perplexity": ("chinchilla", lambda t: t.assign(loss=np.exp(t["loss"])), "above 15 nats/token: is it a perplexity?"),
+    "perplexity": ("chinchilla", lambda t: t.assign(loss=np.exp(t["loss"] + 1)), "above 15 nats/token: is it a perplexity?"),
     "N-in-billions": ("chinchilla", lambda t: t.assign(N=t["N"] / 1e9), "N 0.01 is outside [10000, 1e+13]: is it in billions?"),
     "D-in-billions": ("chinchilla", lambda t: t.assign(D=t["D"] / 1e9), "D 0.1 is outside [100, 1e+15]: is it in billions?"),
     "r-in-percent": ("ptpp-floor", lambda t: t.assign(r=100 * t["r"]), "r 10 is outside [0, 1]: is it a percentage? Divide by 100"),
@@ -55,7 +55,7 @@ CARDS = {
     "subscript": ("E + A", "E[0] + A", "'E[0]' is not allowed in a formula"),
     "lambda": ("E + A", f"(lambda: {HACK})() + A", "can't be called in a formula"),
     "comprehension": ("E + A", f"[{HACK} for _ in E][0] + A", "is not allowed in a formula"),
-    "call-off-the-list": ("E + A", "sin(E) + A", "'sin' can't be called in a formula; the functions are exp", "Did you mean 'min"),
+    "call-off-the-list": ("E + A", "sin(E) + A", "'sin' can't be called in a formula; the functions are exp"),
     "no-formula": ('"E + A/N**alpha + B/D**beta"', '"E +"', "'E +' is not a formula: invalid syntax"),
     "no-toml": ("[covariates]", "[covariates", "card.toml is not a TOML file"),
 }  # fmt: skip
@@ -109,7 +109,7 @@ REQUESTS = {
     "where-no-column": (FIT + "older.nc --where domain=='x'", "No column 'domain'", "there are N, D, run, loss"),
     "where-no-rows": (FIT + "older.nc --where N>1e15", "No row meets 'N>1e15'; the table has 40 rows."),
     "where-no-condition": (FIT + "older.nc --where N+1", "'N + 1' in 'N+1' is not a comparison"),
-    "where-as-code": (FIT + "older.nc --where __import__('os').system('touch_hacked')>0", "is not allowed in"),
+    "where-as-code": (FIT + "older.nc --where open('hacked','w')>0", "is not allowed in"),
     "draws": (FIT + "older.nc --draws 5", "draws must be a whole number of at least 10, not 5."),
     "tune": (FIT + "older.nc --tune 5", "tune must be a whole number of at least 50, not 5."),
     "chains": (FIT + "older.nc --chains 0", "chains must be a whole number of at least 1, not 0."),
@@ -135,19 +135,16 @@ REQUESTS = {
     "at-lacks-column": ("forecast fit.nc --at at.csv -o older.csv", "column D is missing: chinchilla needs N, D; there are N."),
     "score-no-loss": ("score fit.nc at.csv", "column D is missing", "column loss is missing"),
     "score-failed": ("score failed.nc runs.csv", "The fit's checks failed ("),
-    "score-where": ("score fit.nc runs.csv --where", "N>1e15", "No row meets 'N>1e15'"),
+    "score-where": ("score fit.nc runs.csv --where N>1e15", "No row meets 'N>1e15'"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", REQUESTS)
 def test_requests_that_cannot_be_met(command: Command, folder: Path, name: str) -> None:
     line, *texts = REQUESTS[name]
-    words = line.replace("touch_hacked", "touch hacked").split(" ")
-    if name == "score-where":
-        words, texts = [*words, texts[0]], texts[1:]
     pd.DataFrame({"N": [1e9]}).to_csv("at.csv", index=False)
     before = snapshot(folder)
-    done = command(*words)
+    done = command(*line.split(" "))
     refused(done, *texts)
     assert done.out == ""
     assert snapshot(folder) == before
