@@ -1,0 +1,294 @@
+"""Forecasts: latent losses against an oracle, run spread against its variance, distances, refusals, grids."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import bayeslaw
+from bayeslaw.cards import load_law, parse_card
+from bayeslaw.errors import BayeslawError, FitError, TableError
+from bayeslaw.fitting import Fit
+from bayeslaw.forecasts import MOST_SETTINGS, forecast, grid
+from bayeslaw.noise import Noise
+from tests.oracles import LAWS, Array
+
+AT = pd.DataFrame({"N": [1e7, 1e9, 1e11], "D": [1e8, 2e10, 1e12]})
+
+
+def columns(draws: dict[str, Array]) -> dict[str, Array]:
+    """Draws (S,) as columns (S, 1), to go with settings (n,)."""
+    return {name: values[:, None] for name, values in draws.items()}
+
+
+# --- draws ----------------------------------------------------------------------------------------------------------
+
+
+def test_latent_draws_are_the_laws_loss_at_each_draw(sound_fit: Fit, ptpp_fit: Fit) -> None:
+    ptpp_at = AT.assign(r=[0.0, 0.3, 1.0], ptpp=[15, 31, 279])
+    for fit, at in ((sound_fit, AT), (ptpp_fit, ptpp_at)):
+        settings = {str(name): at[name].to_numpy(dtype=np.float64) for name in at}
+        expected = LAWS[fit.law.name](columns(fit.draws), settings)
+        latent = forecast(fit, at).draws["latent"]
+        assert latent.dims == ("sample", "row")
+        np.testing.assert_allclose(latent.values, expected, rtol=1e-11)
+
+
+def log_luck(fit: Fit, at: pd.DataFrame) -> Array:
+    """Log of next run's over latent loss, draws (S, n)."""
+    draws = forecast(fit, at, seed=11).draws
+    ratio: Array = np.log(draws["run"].values / draws["latent"].values)
+    return ratio
+
+
+def variance_is(values: Array, expected: float) -> bool:
+    """Whether independent normal values have a variance, to five standard errors."""
+    return bool(abs(values.var() / expected - 1) < 5 * np.sqrt(2 / values.size))
+
+
+def test_run_spread_has_the_variance_of_point_and_run_noise(sound_fit: Fit) -> None:
+    point, run = (sound_fit.draws[name][:, None] for name in ("sigma_point", "sigma_run"))
+    luck = log_luck(sound_fit, pd.concat([AT.iloc[[1]]] * 40))
+    assert variance_is(luck / np.sqrt(point**2 + run**2), 1.0)
+    assert abs((luck / np.sqrt(point**2 + run**2)).mean()) < 5 / np.sqrt(luck.size)
+    # and over all draws together, whose scales differ, their mean variance
+    v = point**2 + run**2
+    tolerance = 5 * np.sqrt(2 * (v**2).mean() / v.mean() ** 2 / luck.size)
+    assert luck.var() == pytest.approx(float(v.mean()), rel=float(tolerance))
+
+
+def test_rows_of_one_run_share_its_luck(sound_fit: Fit) -> None:
+    """Their difference holds point noise only; rows of different runs differ by run noise too."""
+    point, run = sound_fit.draws["sigma_point"], sound_fit.draws["sigma_run"]
+    luck = log_luck(sound_fit, pd.concat([AT.iloc[[1]]] * 3).assign(run=["a", "b", "a"]))
+    assert variance_is((luck[:, 0] - luck[:, 2]) / (np.sqrt(2) * point), 1.0)
+    assert variance_is((luck[:, 0] - luck[:, 1]) / np.sqrt(2 * (point**2 + run**2)), 1.0)
+    assert variance_is((luck[:, 0] + luck[:, 2]) / np.sqrt(2 * point**2 + 4 * run**2), 1.0)
+
+
+def test_without_a_run_effect_only_point_noise_is_added(sound_fit: Fit) -> None:
+    luck = log_luck(replace(sound_fit, noise=Noise(student=False, run_effect=False)), pd.concat([AT] * 10).assign(run="a"))
+    assert variance_is(luck / sound_fit.draws["sigma_point"][:, None], 1.0)
+
+
+def test_student_noise_is_added_as_such(sound_fit: Fit) -> None:
+    """The quartiles of Student-t noise, to five standard errors of a share."""
+    from scipy.stats import t
+
+    tree = sound_fit.tree.copy()
+    posterior = tree["posterior"].to_dataset()
+    tree["posterior"] = posterior.assign(dof=posterior["E"] * 0 + 3.0)
+    fit = replace(sound_fit, tree=tree, noise=Noise(student=True, run_effect=False))
+    standard = log_luck(fit, pd.concat([AT] * 10)) / fit.draws["sigma_point"][:, None]
+    for share in (0.01, 0.25, 0.75, 0.99):
+        error = (standard < t.ppf(share, 3)).mean() - share
+        assert abs(error) < 5 * np.sqrt(share * (1 - share) / standard.size)
+
+
+def test_the_same_seed_gives_the_same_draws(sound_fit: Fit) -> None:
+    one, same, other = (forecast(sound_fit, AT, seed=seed).draws for seed in (3, 3, 4))
+    assert one.identical(same)
+    assert one["latent"].identical(other["latent"])
+    assert not np.isclose(one["run"], other["run"], rtol=1e-9).any()
+    moved = replace(sound_fit, info={**sound_fit.info, "seed": 99})
+    assert not np.isclose(one["run"], forecast(moved, AT, seed=3).draws["run"], rtol=1e-9).any()
+
+
+@pytest.mark.parametrize("seed", [-1, 1.5])
+def test_bad_seeds(sound_fit: Fit, seed: int) -> None:
+    with pytest.raises(BayeslawError, match=f"seed must be a whole number of at least 0, not {seed}"):
+        forecast(sound_fit, AT, seed=seed)
+
+
+# --- summaries ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("prob", "name"), [(0.9, "eti90"), (0.5, "eti50"), (0.999, "eti99.9")])
+def test_summary_has_medians_and_equal_tailed_intervals(sound_fit: Fit, prob: float, name: str) -> None:
+    made = forecast(sound_fit, AT)
+    table = made.summary(prob)
+    spreads = [f"{s}_{c}" for s in ("latent", "run") for c in ("median", f"{name}_lo", f"{name}_hi")]
+    assert list(table) == ["N", "D", *spreads, "outside_N", "outside_D", "checks"]
+    for spread in ("latent", "run"):
+        draws = np.sort(made.draws[spread].values, axis=0)
+        for column, share in (("median", 0.5), (f"{name}_lo", (1 - prob) / 2), (f"{name}_hi", (1 + prob) / 2)):
+            np.testing.assert_allclose(table[f"{spread}_{column}"], np.quantile(draws, share, axis=0))
+        inside = (draws >= table[f"{spread}_{name}_lo"].to_numpy()) & (draws <= table[f"{spread}_{name}_hi"].to_numpy())
+        np.testing.assert_allclose(inside.mean(axis=0), prob, atol=1 / len(draws))
+    assert (table[f"run_{name}_hi"] - table[f"run_{name}_lo"] > table[f"latent_{name}_hi"] - table[f"latent_{name}_lo"]).all()
+    assert (table["checks"] == "passed").all()
+
+
+def test_the_default_is_90_percent(sound_fit: Fit) -> None:
+    made = sound_fit.forecast(AT)
+    pd.testing.assert_frame_equal(made.summary(), made.summary(0.9))
+    assert {"latent_eti90_lo", "latent_eti90_hi", "run_eti90_lo", "run_eti90_hi"} <= set(made.summary())
+
+
+@pytest.mark.parametrize("prob", [0.0, 1.0, -0.1, 90.0, float("nan")])
+def test_probabilities_outside_0_to_1_are_refused(sound_fit: Fit, prob: float) -> None:
+    with pytest.raises(BayeslawError, match=f"lies between 0 and 1, {prob:g} does not") as caught:
+        forecast(sound_fit, AT).summary(prob)
+    assert str(caught.value).endswith(": write 0.9 for 90%." if prob == 90 else "does not.")
+
+
+def test_distances_outside_the_data(ptpp_fit: Fit) -> None:
+    """E-folds where a covariate spans decades, shares for r, 0 inside."""
+    seen = ptpp_fit.observed.covariates
+    low, high = ({name: float(end(values)) for name, values in seen.items()} for end in (np.min, np.max))
+    rows = [
+        {name: np.sqrt(low[name] * high[name]) for name in seen},
+        low,
+        high,
+        {"N": low["N"] / np.e, "D": high["D"] * np.e**2, "r": high["r"] + 0.15, "ptpp": high["ptpp"] * np.e**0.5},
+        {"N": high["N"] * 2, "D": low["D"] / 10, "r": low["r"] - 0.08, "ptpp": low["ptpp"] / np.e},
+    ]
+    made = forecast(ptpp_fit, pd.DataFrame(rows))
+    expected = pd.DataFrame(
+        {"N": [0, 0, 0, 1, np.log(2)], "D": [0, 0, 0, 2, np.log(10)], "r": [0, 0, 0, 0.15, 0.08], "ptpp": [0, 0, 0, 0.5, 1]}
+    )
+    pd.testing.assert_frame_equal(made.outside, expected, check_dtype=False, atol=1e-12)
+    np.testing.assert_array_equal(made.summary()["outside_r"], made.outside["r"])
+
+
+# --- settings -------------------------------------------------------------------------------------------------------
+
+
+def test_settings_come_as_a_table_runs_or_a_file(sound_fit: Fit, tmp_path: Path) -> None:
+    path = tmp_path / "at.csv"
+    AT.assign(params_b=AT["N"] / 1e9, loss=2.0, domain="web").drop(columns="N").to_csv(path, index=False)
+    made = [forecast(sound_fit, at) for at in (AT, bayeslaw.read_runs(AT), path, str(path))]
+    for one in made[1:]:
+        np.testing.assert_allclose(one.draws["run"], made[0].draws["run"], rtol=1e-12)
+    assert list(made[2].settings) == ["D", "N", "domain"]  # a loss is not a setting
+
+
+def test_rows_keep_their_numbers_in_the_table(sound_fit: Fit) -> None:
+    made = forecast(sound_fit, bayeslaw.read_runs(AT).where("N > 1e8"))
+    assert made.draws["row"].values.tolist() == [2, 3]
+    assert made.settings["N"].tolist() == [1e9, 1e11]
+
+
+def test_every_faulty_setting_is_named(sound_fit: Fit, ptpp_fit: Fit) -> None:
+    at = pd.DataFrame({"N": [1e9, 8.1, 1e9, 1e9], "D": [0.0, 1e9, np.nan, 1e16]})
+    with pytest.raises(TableError) as caught:
+        forecast(sound_fit, at)
+    assert sorted(map(str, caught.value.faults)) == [
+        "D 1e+16 is outside [100, 1e+15]: give the number of tokens (row 4, column D)",
+        "D = 0 is the base checkpoint, where chinchilla is infinite: ask for D > 0 (row 1, column D)",
+        "D is missing: fill it in or remove the row (row 3, column D)",
+        "N 8.1 is outside [10000, 1e+13]: is it in billions? Give the number of parameters (row 2, column N)",
+    ]
+    with pytest.raises(TableError, match=r"r 34 is outside \[0, 1\]: is it a percentage\? Divide by 100 \(row 1, column r\)"):
+        forecast(ptpp_fit, AT.assign(r=34, ptpp=15))
+    with pytest.raises(TableError, match="column ptpp is missing: ptpp-floor needs N, D, r, ptpp; there are N, D, r"):
+        forecast(ptpp_fit, AT.assign(r=0.3))
+    with pytest.raises(BayeslawError, match="has no rows"):
+        forecast(sound_fit, AT.head(0))
+
+
+def test_one_stage_is_enough_for_a_forecast(ptpp_fit: Fit) -> None:
+    assert len(forecast(ptpp_fit, AT.assign(r=0.3, ptpp=279)).summary()) == 3
+
+
+def test_a_setting_where_the_law_is_infinite_is_refused(sound_fit: Fit) -> None:
+    """A card whose support lets D = 0 in, though its formula is infinite there."""
+    card = sound_fit.law.card.replace("support = [1e2, 1e15]", "support = [0, 1e15]")
+    fit = replace(sound_fit, law=parse_card(card))
+    with pytest.raises(FitError, match="chinchilla has no finite positive loss for some draws at row 2 of the settings"):
+        forecast(fit, AT.assign(D=[1e9, 0, 1e9]))
+
+
+def test_failed_checks_are_refused_unless_forced_and_then_marked(small_fit: Fit) -> None:
+    assert not small_fit.passed
+    with pytest.raises(FitError) as caught:
+        forecast(small_fit, AT)
+    failed = [c.text for c in small_fit.checks if c.required and not c.passed]
+    assert str(caught.value).startswith(f"The fit's checks failed ({'; '.join(failed)}): its intervals can't be trusted.")
+    made = forecast(small_fit, AT, force=True)
+    assert made.forced
+    assert made.summary()["checks"].tolist() == ["FAILED (forced)"] * 3
+    assert small_fit.forecast(AT, force=True).draws.identical(made.draws)
+
+
+def test_forcing_a_sound_fit_marks_nothing(sound_fit: Fit) -> None:
+    assert (forecast(sound_fit, AT, force=True).summary()["checks"] == "passed").all()
+
+
+# --- grids ----------------------------------------------------------------------------------------------------------
+
+
+def test_grid_is_every_combination_of_lists_and_ranges() -> None:
+    law = load_law("ptpp-floor")
+    table = grid(law, {"N": "1e8,8.1e9", "D": "1e9:1e12:4", "r": "0.1:0.5:3", "ptpp": "15:240:5"})
+    assert list(table) == ["N", "D", "r", "ptpp"]
+    assert len(table) == len(table.drop_duplicates()) == 2 * 4 * 3 * 5
+    assert table["N"].unique().tolist() == [1e8, 8.1e9]
+    np.testing.assert_allclose(table["D"].unique(), [1e9, 1e10, 1e11, 1e12])
+    np.testing.assert_allclose(table["r"].unique(), [0.1, 0.3, 0.5])
+    np.testing.assert_allclose(table["ptpp"].unique(), [15, 30, 60, 120, 240])
+
+
+def test_grid_takes_numbers_and_sequences() -> None:
+    law = load_law("chinchilla")
+    table = grid(law, {"N": 1e9, "D": [1e9, 1e10]})
+    pd.testing.assert_frame_equal(table, pd.DataFrame({"N": [1e9, 1e9], "D": [1e9, 1e10]}))
+    pd.testing.assert_frame_equal(table, grid(law, {"N": "1e9", "D": np.array([1e9, 1e10]).tolist()}))
+    pd.testing.assert_frame_equal(grid(law, {"N": "1e9", "D": "5e9:5e9:1"}), pd.DataFrame({"N": [1e9], "D": [5e9]}))
+    assert grid(law, {"N": 1e9, "D": "1e10:1e8:3"})["D"].tolist() == pytest.approx([1e10, 1e9, 1e8])
+
+
+def test_adaptation_tokens_per_parameter_stand_for_D() -> None:
+    table = grid(load_law("chinchilla"), {"N": "1e8,1e9", "atpp": "1:100:3"})
+    np.testing.assert_allclose(table["D"], np.outer([1e8, 1e9], [1, 10, 100]).ravel())
+
+
+NONSENSE = [
+    "",
+    "big",
+    "1,",
+    "1,,2",
+    "1:2",
+    "1e8:1e9:2:3",
+    "1e8:1e9:two",
+    "1e8:1e9:2.5",
+    "nan",
+    "inf",
+    "1e8:inf:3",
+    "nan:1e9:3",
+    "1e8-1e9",
+]
+
+
+@pytest.mark.parametrize("value", [*NONSENSE, [], ["big"], [np.nan], [[1e8, 1e9], [1e8, 1e9]], None])
+def test_grid_refuses_nonsense(value: str) -> None:
+    with pytest.raises(BayeslawError) as caught:
+        grid(load_law("chinchilla"), {"N": value, "D": 1e9})
+    assert str(caught.value) == f"N={value!r} is not a number, a list such as 0.1,0.25 or a range such as 1e9:2e11:20."
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({"N": "1e9"}, "ptpp-floor needs N, D, r, ptpp; give D, r, ptpp too."),
+        ({}, "ptpp-floor needs N, D, r, ptpp; give N, D, r, ptpp too."),
+        ({"replay": "0.1"}, "ptpp-floor has no covariate 'replay'; it has N, D, r, ptpp."),
+        ({"D": "1e9", "atpp": "20"}, "Give either D or atpp: D is atpp x N."),
+        ({"atpp": "20"}, "ptpp-floor needs N, D, r, ptpp; give N, D, r, ptpp too."),
+        ({"D": "1e8:1e9:0"}, "D='1e8:1e9:0' asks for 0 values; give 1 to 100,000."),
+        ({"D": "1e8:1e9:-2"}, "D='1e8:1e9:-2' asks for -2 values; give 1 to 100,000."),
+        ({"D": "1e8:1e9:100001"}, "D='1e8:1e9:100001' asks for 100001 values; give 1 to 100,000."),
+        ({"D": "0:1e9:3"}, "D='0:1e9:3': a range of D begins above 0."),
+        ({"atpp": "20:-1:3"}, "atpp='20:-1:3': a range of atpp begins above 0."),
+        ({"N": "1e8:1e9:400", "D": "1e8:1e9:300"}, "These are 120,000 settings; at most 100,000 are forecast at once."),
+    ],
+)
+def test_grid_says_what_is_wrong(settings: dict[str, str], text: str) -> None:
+    assert MOST_SETTINGS == 100_000
+    with pytest.raises(BayeslawError) as caught:
+        grid(load_law("ptpp-floor"), settings)
+    assert str(caught.value) == text
