@@ -46,7 +46,7 @@ def run(output: Path, *, progress: bool = True) -> pd.DataFrame:
             if not one.passed:
                 print(f"  {one}")
         scores.append(score(made, unseen, force=True))
-        scores.append(score(point_fit(name, seen, starts=40), unseen))
+        scores.append(score(point_fit(name, seen, starts=40, progress=progress), unseen))
     table = pd.concat(scores, ignore_index=True)
     write_text(output / "scores.csv", table.to_csv(index=False))
     print("\nforecasts of unseen PTPP against the measured losses (errors relative, width and CRPS in nats):\n")
