@@ -1,0 +1,257 @@
+"""Scores against hand-computed numbers, plain oracles and the theory of a known normal."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+import bayeslaw
+from bayeslaw.cards import load_law
+from bayeslaw.errors import BayeslawError, FitError, TableError
+from bayeslaw.fitting import Fit
+from bayeslaw.forecasts import forecast
+from bayeslaw.point import PointFit, point_fit
+from bayeslaw.scores import COVERAGE, draw_scores, huber, point_scores, score
+from tests import oracles
+from tests.oracles import Array
+
+POINT = ["huber_log", "rmse_log", "mae_rel", "mape_clip", "intercept", "slope"]
+DRAW = ["cover_eti50", "cover_eti80", "cover_eti90", "cover_eti95", "width_eti90", "crps", "log_score", "pit_ks_p"]
+HEAD = ["law", "fit", "rows", "base_rows_left_out"]
+
+# --- one number for each loss ---------------------------------------------------------------------------------------
+
+
+def test_huber_by_hand() -> None:
+    residual = np.array([0.0, 0.01, -0.01, 0.02, 0.05, -0.05])
+    np.testing.assert_allclose(huber(residual), [0, 5e-5, 5e-5, 2e-4, 8e-4, 8e-4], rtol=1e-12)
+    np.testing.assert_allclose(huber(np.array([0.5, 3.0]), delta=1.0), [0.125, 2.5], rtol=1e-12)
+
+
+def test_point_scores_by_hand() -> None:
+    scores = point_scores(np.array([2.0, 4.0]), np.array([2.2, 3.6]))
+    a, b = np.log(1.1), np.log(0.9)  # residuals 0.0953 and -0.1054, both beyond 0.02
+    assert scores["huber_log"] == pytest.approx(0.02 * ((a - 0.01) + (-b - 0.01)) / 2)
+    assert scores["rmse_log"] == pytest.approx(np.sqrt((a**2 + b**2) / 2))
+    assert scores["mae_rel"] == pytest.approx(0.1)
+    assert scores["mape_clip"] == pytest.approx(0.1)
+    # the line through (log 2.2, log 2) and (log 3.6, log 4)
+    slope = np.log(2) / np.log(3.6 / 2.2)
+    assert scores["slope"] == pytest.approx(slope)
+    assert scores["intercept"] == pytest.approx(np.log(2) - slope * np.log(2.2))
+
+
+def test_the_clipped_error_divides_by_no_less_than_a_thousandth() -> None:
+    scores = point_scores(np.array([5e-4]), np.array([1e-3]))
+    assert scores["mae_rel"] == pytest.approx(1.0)
+    assert scores["mape_clip"] == pytest.approx(0.5)
+
+
+def test_point_scores_are_their_oracles(rng: np.random.Generator) -> None:
+    loss = rng.uniform(1.5, 4, 60)
+    predicted = loss**0.8 * np.exp(0.1 + 0.02 * rng.standard_normal(60))
+    scores, residual = point_scores(loss, predicted), np.log(predicted / loss)
+    small = [0.5 * e**2 if abs(e) <= 0.02 else 0.02 * abs(e) - 0.0002 for e in residual]
+    slope, intercept = np.polyfit(np.log(predicted), np.log(loss), 1)
+    expected = {
+        "huber_log": np.mean(small),
+        "rmse_log": np.linalg.norm(residual) / np.sqrt(60),
+        "mae_rel": np.mean([abs(p / y - 1) for p, y in zip(predicted, loss, strict=True)]),
+        "mape_clip": np.mean([abs(p / y - 1) for p, y in zip(predicted, loss, strict=True)]),
+        "intercept": intercept,
+        "slope": slope,
+    }
+    assert list(scores) == POINT
+    assert scores == pytest.approx(expected, rel=1e-9)
+
+
+def test_perfect_predictions() -> None:
+    loss = np.array([1.7, 2.0, 2.9])
+    assert point_scores(loss, loss.copy()) == pytest.approx(dict.fromkeys(POINT, 0.0) | {"slope": 1.0}, abs=1e-12)
+
+
+def test_predictions_in_one_point_have_no_slope() -> None:
+    for loss, predicted in (([2.0], [2.1]), ([2.0, 3.0], [2.5, 2.5])):
+        scores = point_scores(np.array(loss), np.array(predicted))
+        assert np.isnan([scores["slope"], scores["intercept"]]).all()
+        assert np.isfinite([scores[name] for name in POINT[:4]]).all()
+
+
+# --- draws for each loss --------------------------------------------------------------------------------------------
+
+MU, SIGMA, N, S = 3.0, 0.1, 500, 2000
+
+
+@pytest.fixture(scope="module")
+def normal() -> tuple[Array, Array]:
+    """Losses from a normal, and standard normal draws to forecast them by."""
+    rng = np.random.default_rng(7)
+    return MU + SIGMA * rng.standard_normal(N), rng.standard_normal((S, N))
+
+
+@pytest.fixture(scope="module")
+def honest(normal: tuple[Array, Array]) -> dict[str, float]:
+    """Scores of draws from the distribution that the losses are from."""
+    return draw_scores(normal[0], MU + SIGMA * normal[1])
+
+
+def close(value: float, expected: float, sd: float, bias: float = 0.0) -> None:
+    """Within five standard errors of a mean over the losses, and a known bias of finitely many draws."""
+    assert abs(value - expected) < 5 * sd / np.sqrt(N) + bias, (value, expected)
+
+
+@pytest.mark.parametrize("prob", COVERAGE)
+def test_coverage_of_honest_draws(honest: dict[str, float], prob: float) -> None:
+    close(honest[f"cover_eti{prob * 100:g}"], prob, np.sqrt(prob * (1 - prob)), bias=1 / S)
+
+
+def test_width_of_honest_draws(honest: dict[str, float]) -> None:
+    z = stats.norm.ppf(0.95)
+    quantile_sd = np.sqrt(0.05 * 0.95 / S) / stats.norm.pdf(z) * SIGMA
+    close(honest["width_eti90"], 2 * z * SIGMA, 2 * quantile_sd, bias=quantile_sd**2 / SIGMA)
+
+
+def test_crps_of_honest_draws(normal: tuple[Array, Array], honest: dict[str, float]) -> None:
+    """Its mean is sigma / sqrt(pi) (Gneiting and Raftery 2007); of the very losses, the closed form."""
+    z = (normal[0] - MU) / SIGMA
+    closed = SIGMA * (z * (2 * stats.norm.cdf(z) - 1) + 2 * stats.norm.pdf(z) - 1 / np.sqrt(np.pi))
+    close(honest["crps"], SIGMA / np.sqrt(np.pi), float(closed.std()), bias=SIGMA / S)
+    assert honest["crps"] == pytest.approx(float(closed.mean()), rel=0.01)
+
+
+def test_log_score_of_honest_draws(normal: tuple[Array, Array]) -> None:
+    """Draws of log-normal losses: the entropy of the normal, raised a little by the kernel's width."""
+    logs = np.log(MU) + SIGMA * (normal[0] - MU) / SIGMA
+    scores = draw_scores(np.exp(logs), np.exp(np.log(MU) + SIGMA * normal[1]))
+    entropy = 0.5 * np.log(2 * np.pi * np.e * SIGMA**2)
+    close(scores["log_score"], float(entropy), np.sqrt(0.5), bias=0.02)
+
+
+def test_probability_integral_transforms(normal: tuple[Array, Array], honest: dict[str, float]) -> None:
+    loss, z = normal
+    uniform = stats.kstest((MU + SIGMA * z < loss).mean(axis=0), "uniform").pvalue
+    assert honest["pit_ks_p"] == pytest.approx(float(uniform))
+    assert honest["pit_ks_p"] > 1e-4
+    assert draw_scores(loss, MU + 0.5 * SIGMA * z)["pit_ks_p"] < 1e-4
+    assert draw_scores(loss, MU + 0.3 * SIGMA + SIGMA * z)["pit_ks_p"] < 1e-4
+
+
+def test_over_confident_draws(normal: tuple[Array, Array], honest: dict[str, float]) -> None:
+    """Draws half as wide as the truth cover as theory says, and score worse."""
+    scores = draw_scores(normal[0], MU + 0.5 * SIGMA * normal[1])
+    for prob in COVERAGE:
+        expected = 2 * stats.norm.cdf(0.5 * stats.norm.ppf(0.5 + prob / 2)) - 1
+        close(scores[f"cover_eti{prob * 100:g}"], expected, np.sqrt(expected * (1 - expected)), bias=1 / S)
+    assert scores["width_eti90"] == pytest.approx(0.5 * honest["width_eti90"])
+    assert scores["crps"] > honest["crps"]
+    assert scores["log_score"] > honest["log_score"]
+
+
+def test_a_loss_far_from_every_draw_has_a_finite_log_score() -> None:
+    draws = 2 + 0.01 * np.random.default_rng(0).standard_normal((200, 2))
+    assert draw_scores(np.array([2.0, 9.0]), draws)["log_score"] == pytest.approx(500, abs=5)
+
+
+# --- scores of fits -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def held() -> pd.DataFrame:
+    """Losses of the same truth, from other runs."""
+    return oracles.table(load_law("chinchilla"), seed=8, runs=4)
+
+
+@pytest.fixture(scope="module")
+def pointed() -> PointFit:
+    return point_fit("chinchilla", oracles.table(load_law("chinchilla"), runs=8), starts=10)
+
+
+def test_a_posterior_is_scored_by_its_run_spread(sound_fit: Fit, held: pd.DataFrame) -> None:
+    table = score(sound_fit, held, seed=5)
+    assert list(table) == [*HEAD, *POINT, *DRAW]
+    assert table[HEAD].values.tolist() == [["chinchilla", "posterior", 20, 0]]
+    draws, loss = forecast(sound_fit, held, seed=5).draws["run"].values, held["loss"].to_numpy()
+    expected: dict[str, Any] = point_scores(loss, np.median(draws, axis=0)) | draw_scores(loss, draws)
+    assert table[[*POINT, *DRAW]].iloc[0].to_dict() == expected
+    assert table["mae_rel"].iloc[0] < 0.02
+    pd.testing.assert_frame_equal(table, score(sound_fit, held, seed=5))
+
+
+def test_a_point_fit_is_scored_by_its_prediction(pointed: PointFit, held: pd.DataFrame) -> None:
+    table = score(pointed, held)
+    assert list(table) == [*HEAD, *POINT]
+    assert table["fit"].tolist() == ["point"]
+    values = {name: np.array([value]) for name, value in pointed.parameters.items()}
+    predicted = oracles.chinchilla(values, {c: held[c].to_numpy() for c in ("N", "D")})
+    expected = point_scores(held["loss"].to_numpy(), predicted)
+    assert table[POINT].iloc[0].to_dict() == pytest.approx(expected, rel=1e-9)
+
+
+def test_a_point_fit_without_a_loss_there_is_refused(pointed: PointFit, held: pd.DataFrame) -> None:
+    broken = replace(pointed, parameters={**pointed.parameters, "E": -50.0})
+    with pytest.raises(FitError, match="The point fit of chinchilla has no finite positive loss at row 1 of the table"):
+        score(broken, held)
+
+
+def test_base_rows_are_left_out_and_counted(sound_fit: Fit, pointed: PointFit, held: pd.DataFrame) -> None:
+    base = held.head(3).assign(D=0.0, loss=4.0, run=["x", "y", "z"])
+    for fit in (sound_fit, pointed):
+        whole, without = score(fit, pd.concat([held, base])), score(fit, held)
+        assert whole["base_rows_left_out"].tolist() == [3]
+        assert whole["rows"].tolist() == [20]
+        rest = [c for c in whole if c != "base_rows_left_out"]
+        pd.testing.assert_frame_equal(whole[rest], without[rest])
+
+
+def test_held_out_rows_come_as_a_table_runs_or_a_file(sound_fit: Fit, held: pd.DataFrame, tmp_path: Path) -> None:
+    path = tmp_path / "held.csv"
+    held.to_csv(path, index=False)
+    tables = [score(sound_fit, source) for source in (held, bayeslaw.read_runs(held), str(path), bayeslaw.read_runs(path))]
+    for table in tables[1:]:
+        pd.testing.assert_frame_equal(table, tables[0], rtol=1e-9)
+
+
+def test_one_stage_and_one_row_can_be_scored(ptpp_fit: Fit) -> None:
+    held = oracles.table(load_law("ptpp-floor"), seed=3)
+    assert score(ptpp_fit, held[held["ptpp"] == 279])["rows"].tolist() == [int((held["ptpp"] == 279).sum())]
+    assert score(ptpp_fit, held.head(1))["rows"].tolist() == [1]
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"loss": None}, "column loss is missing: chinchilla needs loss, N, D; there are N, D, run."),
+        ({"N": None}, "column N is missing"),
+        ({"loss": -1.0}, "loss -1 is not positive"),
+        ({"loss": np.nan}, "loss is missing or not a number"),
+        ({"N": 8.1}, "N 8.1 is outside [10000, 1e+13]: is it in billions?"),
+        ({"D": 0.0}, "every row is a base checkpoint (D = 0)"),
+    ],
+)
+def test_faulty_held_out_tables(
+    sound_fit: Fit, pointed: PointFit, held: pd.DataFrame, change: dict[str, float | None], text: str
+) -> None:
+    ((column, value),) = change.items()
+    table = held.drop(columns=column) if value is None else held.assign(**{column: value})
+    for fit in (sound_fit, pointed):
+        with pytest.raises(TableError) as caught:
+            score(fit, table)
+        assert text in str(caught.value)
+
+
+def test_a_column_without_numbers(sound_fit: Fit, held: pd.DataFrame) -> None:
+    runs = bayeslaw.Runs(held.assign(loss=["two"] * len(held)))
+    with pytest.raises(TableError, match="column loss holds no numbers"):
+        score(sound_fit, runs)
+
+
+def test_a_failed_fit_is_scored_only_if_forced(small_fit: Fit, held: pd.DataFrame) -> None:
+    with pytest.raises(BayeslawError, match="The fit's checks failed"):
+        score(small_fit, held)
+    assert score(small_fit, held, force=True)["rows"].tolist() == [20]
