@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
@@ -14,6 +15,9 @@ from bayeslaw.point import point_fit
 from bayeslaw.runs import Runs, read_runs
 from bayeslaw.scores import score
 from bayeslaw.tables import plain, write_text
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 LAWS = ("ptpp-gate-floor", "ptpp-gate", "ptpp-floor", "d-cpt")
 SEEN, UNSEEN = "ptpp <= 31", "ptpp > 31"
@@ -74,9 +78,9 @@ def _picture(made: Fit, runs: Runs, path: Path) -> None:
     limits = there.groupby("N")["D"].agg(["min", "max"])
     at = at[(at["D"] >= at["N"].map(limits["min"])) & (at["D"] <= at["N"].map(limits["max"]))]
 
-    def draw(ax: object) -> None:
-        plot_forecast(forecast(made, at, force=True), ax, measured=there, x="D", unit="adaptation tokens")  # type: ignore[arg-type]
-        ax.set_title(  # type: ignore[attr-defined]
+    def draw(ax: Axes) -> None:
+        plot_forecast(forecast(made, at, force=True), ax, measured=there, x="D", unit="adaptation tokens")
+        ax.set_title(
             f"{made.law.name} fitted to PTPP ≤ 31, forecast at PTPP {ptpp:g}, r = {r:g}\n"
             "lines: latent median; bands: 90% equal-tailed interval of the next run; points: measured",
             fontsize=9,

@@ -22,7 +22,7 @@ from bayeslaw.checks import Check, diagnostics, information_check, luck_check, s
 from bayeslaw.density import Density
 from bayeslaw.errors import BayeslawError, FitError, whole_number
 from bayeslaw.laws import Law
-from bayeslaw.noise import MEANING, Noise
+from bayeslaw.noise import Noise
 from bayeslaw.observations import Observations
 from bayeslaw.priors import Prior
 from bayeslaw.runs import Runs, data_sha256, read_runs
@@ -324,8 +324,3 @@ def _restore(tree: xr.DataTree, info: dict[str, Any], name: str) -> Fit:
             raise FitError(f"the draws of {parameter} are not all finite.")
     checks = tuple(Check(c["name"], c["passed"], c["text"], c["required"], pd.DataFrame(c["table"])) for c in info["checks"])
     return Fit(tree, law, noise, observed, checks, info)
-
-
-def noise_meaning(name: str) -> str:
-    """What a noise parameter means, in words."""
-    return MEANING[name][0]
