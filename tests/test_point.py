@@ -1,0 +1,200 @@
+"""Point fits: truths recovered, the objective against an oracle, what the bootstrap resamples."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bayeslaw import point
+from bayeslaw.cards import load_law
+from bayeslaw.errors import BayeslawError, TableError
+from bayeslaw.point import PointFit, point_fit
+from tests import oracles
+from tests.oracles import LAWS, Array
+
+
+def oracle(law: str, parameters: dict[str, float], table: pd.DataFrame, delta: float) -> float:
+    """Sum of Huber losses of the log residuals."""
+    settings = {c: table[c].to_numpy() for c in load_law(law).covariates}
+    residual = np.log(LAWS[law](parameters, settings) / table["loss"].to_numpy())
+    return float(sum(0.5 * e**2 if abs(e) <= delta else delta * (abs(e) - 0.5 * delta) for e in residual))
+
+
+def noisy(seed: int = 0, sigma_run: float = 0.004) -> pd.DataFrame:
+    return oracles.table(load_law("chinchilla"), seed=seed, runs=8, sigma_run=sigma_run)
+
+
+@pytest.fixture(scope="module")
+def pointed() -> PointFit:
+    return point_fit("chinchilla", noisy(), starts=10)
+
+
+@pytest.mark.parametrize(("name", "starts"), [("chinchilla", 10), ("ptpp-floor", 6)])
+def test_noiseless_parameters_are_recovered(name: str, starts: int) -> None:
+    law = load_law(name)
+    table = oracles.table(law, runs=12, sigma_point=0, sigma_run=0)
+    made = point_fit(law, table, starts=starts)
+    assert dict(made.parameters) == pytest.approx(oracles.typical(law), rel=1e-4)
+    assert made.objective < 1e-10
+
+
+def test_a_share_may_pass_1() -> None:
+    """The published fits ask for positive parameters only: lambda of a gate lies on (0, 1) in a posterior, not here."""
+    law, truth = load_law("ptpp-gate"), oracles.typical(load_law("ptpp-gate")) | {"lam": 1.05, "B": 3.0}
+    table = oracles.table(law, runs=12)
+    table["loss"] = oracles.ptpp_gate(truth, {c: table[c].to_numpy() for c in law.covariates})
+    made = point_fit(law, table, starts=10)
+    assert made.parameters["lam"] == pytest.approx(1.05, rel=1e-3)
+    assert law.parameters["lam"].prior.support == "unit"
+
+
+def test_every_parameter_stays_positive() -> None:
+    """Losses that rise with N and D pull the exponents below 0; the fit keeps them above."""
+    law = load_law("chinchilla")
+    table = noisy().assign(loss=lambda t: 0.5 + 0.1 * np.log(t["N"] * t["D"]) / np.log(10))
+    made = point_fit(law, table, starts=5)
+    assert min(made.parameters.values()) >= 0
+    assert np.isfinite(list(made.parameters.values())).all()
+
+
+@pytest.mark.parametrize("delta", [1e-3, 0.02, 10.0])
+def test_the_objective_is_the_sum_of_huber_losses_and_at_its_minimum(delta: float) -> None:
+    table = noisy()
+    made = point_fit("chinchilla", table, starts=5, delta=delta)
+    here = dict(made.parameters)
+    assert made.delta == delta
+    assert made.objective == pytest.approx(oracle("chinchilla", here, table, delta), rel=1e-9)
+    for name, value in here.items():
+        for factor in (0.99, 0.999, 1.001, 1.01):
+            assert oracle("chinchilla", here | {name: value * factor}, table, delta) > made.objective
+
+
+def test_delta_is_the_cards_unless_given(pointed: PointFit) -> None:
+    assert pointed.delta == load_law("chinchilla").huber_delta == 1e-3
+    law = load_law("ptpp-floor")
+    assert point_fit(law, oracles.table(law), starts=1).delta == law.huber_delta == 0.02
+    assert point_fit("chinchilla", noisy(), starts=1, delta=0.5).delta == 0.5
+
+
+def test_predictions_are_the_laws(pointed: PointFit) -> None:
+    settings = {"N": np.array([1e8, 1e10]), "D": np.array([1e9, 1e12])}
+    np.testing.assert_allclose(pointed.predict(settings), oracles.chinchilla(pointed.parameters, settings), rtol=1e-12)
+    assert {name: values.tolist() for name, values in pointed.draws.items()} == {k: [v] for k, v in pointed.parameters.items()}
+
+
+def test_starts_are_listed_best_first(pointed: PointFit) -> None:
+    reached = pointed.starts["objective"].to_numpy()
+    assert reached.size == 10
+    assert (np.diff(reached) >= 0).all()
+    assert pointed.objective <= reached[0] * (1 + 1e-12)
+
+
+def test_an_outlier_moves_a_large_delta_more_than_a_small_one() -> None:
+    """What the Huber loss is for."""
+    table, truth = noisy(sigma_run=0), oracles.typical(load_law("chinchilla"))
+    table["loss"] *= np.where(table.index == 7, 1.5, 1.0)
+    settings = {c: table[c].to_numpy() for c in ("N", "D")}
+    expected = LAWS["chinchilla"](truth, settings)
+    off = [np.abs(point_fit("chinchilla", table, starts=5, delta=d).predict(settings) / expected - 1).mean() for d in (1e-3, 10.0)]
+    assert off[0] < 0.5 * off[1]
+
+
+def test_the_same_seed_gives_the_same_fit_and_bootstrap(pointed: PointFit) -> None:
+    again = point_fit("chinchilla", noisy(), starts=10)
+    assert dict(again.parameters) == dict(pointed.parameters)
+    pd.testing.assert_frame_equal(again.starts, pointed.starts, check_exact=True)
+    other = point_fit("chinchilla", noisy(), starts=10, seed=1)
+    assert not np.isin(other.starts["objective"], pointed.starts["objective"]).all()
+    assert dict(other.parameters) == pytest.approx(dict(pointed.parameters), rel=1e-3)  # the same minimum
+    one, same, different = (pointed.bootstrap(3, seed=seed) for seed in (4, 4, 5))
+    assert all(np.array_equal(one[name], same[name]) for name in one)
+    assert not np.array_equal(one["E"], different["E"])
+
+
+def test_resampling_rows_that_share_runs_is_over_confident() -> None:
+    """With all noise shared by runs, resampled runs spread what resampled rows hide, by up to sqrt(5) with 5 rows a run."""
+    law = load_law("chinchilla")
+    table = oracles.table(law, seed=2, runs=16, sigma_point=0.0005, sigma_run=0.01)
+    made = point_fit(law, table, starts=5, delta=10.0)
+    settings = {"N": np.array([3e8]), "D": np.array([3e9])}
+    spread = {by: np.log(law.predict(made.bootstrap(60, by=by), settings)).std() for by in ("run", "row")}
+    assert spread["run"] > 1.3 * spread["row"]
+
+
+def test_the_bootstrap_spreads_as_the_estimates_of_new_tables_do() -> None:
+    """By rows that share nothing: within the error of two standard deviations of 80 values, sd 8% each."""
+    law, settings = load_law("chinchilla"), {"N": np.array([3e8]), "D": np.array([3e9])}
+    tables = [oracles.table(law, seed=s, runs=16, sigma_point=0.01, sigma_run=0.0).drop(columns="run") for s in range(80)]
+    made = [point_fit(law, table, starts=2, delta=10.0) for table in tables]
+    fresh = np.log([one.predict(settings)[0] for one in made]).std()
+    resampled = np.mean([np.log(law.predict(one.bootstrap(40), settings)).std() for one in made[:3]])
+    assert resampled == pytest.approx(fresh, rel=0.35)
+
+
+def test_runs_are_resampled_whole(pointed: PointFit, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The weights of rows that a refit is given: equal within runs, or by row; as many rows as there are."""
+    seen: list[Array] = []
+    problem = point._Problem
+    original = problem.objective
+
+    def watched(self: object, delta: float, weights: Array) -> object:
+        seen.append(weights)
+        return original(self, delta, weights)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(problem, "objective", watched)
+    found = pointed.bootstrap(4, by="run")
+    assert {name: values.shape for name, values in found.items()} == dict.fromkeys(found, (4,))
+    assert set(found) == set(pointed.parameters)
+    code = pointed.observed.run
+    for weights in seen:
+        assert all(len(set(weights[code == j])) == 1 for j in range(pointed.observed.runs))
+        assert weights.sum() == code.size
+    seen.clear()
+    pointed.bootstrap(4, by="row")
+    assert all(weights.sum() == code.size for weights in seen)
+    assert any(len(set(weights[code == 0])) > 1 for weights in seen)
+
+
+def test_base_rows_play_no_part(pointed: PointFit) -> None:
+    table = noisy()
+    made = point_fit("chinchilla", pd.concat([table, table.head(2).assign(D=0.0, loss=9.0)]), starts=10)
+    assert dict(made.parameters) == dict(pointed.parameters)
+    assert len(made.observed.base) == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"delta": 0.0}, "delta must be positive and finite, not 0."),
+        ({"delta": -1e-3}, "delta must be positive and finite, not -0.001."),
+        ({"delta": float("nan")}, "delta must be positive and finite, not nan."),
+        ({"delta": float("inf")}, "delta must be positive and finite, not inf."),
+        ({"starts": 0}, "starts must be a whole number of at least 1, not 0."),
+        ({"starts": 2.5}, "starts must be a whole number of at least 1, not 2.5."),
+        ({"seed": -1}, "seed must be a whole number of at least 0, not -1."),
+    ],
+)
+def test_bad_options(options: dict[str, float], text: str) -> None:
+    with pytest.raises(BayeslawError) as caught:
+        point_fit("chinchilla", noisy(), **options)  # type: ignore[arg-type]
+    assert str(caught.value) == text
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"by": "point"}, "bootstrap resamples by 'run' or 'row', not 'point'."),
+        ({"size": 0}, "size must be a whole number of at least 1, not 0."),
+        ({"seed": -1}, "seed must be a whole number of at least 0, not -1."),
+    ],
+)
+def test_bad_options_of_the_bootstrap(pointed: PointFit, options: dict[str, object], text: str) -> None:
+    with pytest.raises(BayeslawError) as caught:
+        pointed.bootstrap(**options)  # type: ignore[arg-type]
+    assert str(caught.value) == text
+
+
+def test_faulty_tables_are_refused() -> None:
+    with pytest.raises(TableError, match="loss -1 is not positive"):
+        point_fit("chinchilla", noisy().assign(loss=-1.0))
