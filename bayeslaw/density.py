@@ -16,23 +16,11 @@ from numpy.typing import NDArray
 from bayeslaw import noise as noises
 from bayeslaw import tape as tapes
 from bayeslaw.coordinates import Coordinates, Functions
-from bayeslaw.jit import jit
+from bayeslaw.kernels import State, evaluate
 from bayeslaw.laws import Law
 from bayeslaw.noise import Noise
 from bayeslaw.observations import Observations
 from bayeslaw.priors import Prior
-
-State = tuple[
-    NDArray[np.int64],
-    NDArray[np.float64],
-    NDArray[np.float64],
-    NDArray[np.int64],
-    NDArray[np.int64],
-    NDArray[np.bool_],
-    NDArray[np.float64],
-    NDArray[np.int64],
-]
-"""The leading arguments of `evaluate`."""
 
 
 def log_prior(prior: Prior, x: Any, functions: Functions) -> Any:
@@ -133,53 +121,3 @@ class Density:
                 else:
                     x[i] = np.log(median / (1 - median)) if prior.support == "unit" else median
         return x
-
-
-@jit
-def evaluate(
-    code: NDArray[np.int64],
-    memory: NDArray[np.float64],
-    slope: NDArray[np.float64],
-    inputs: NDArray[np.int64],
-    outputs: NDArray[np.int64],
-    flags: NDArray[np.bool_],
-    y: NDArray[np.float64],
-    starts: NDArray[np.int64],
-    x: NDArray[np.float64],
-    gradient: NDArray[np.float64],
-) -> float:
-    """Log density at the coordinates x; its gradient goes into `gradient`."""
-    student, run_effect = flags[0], flags[1]
-    k = inputs.size
-    for i in range(k):
-        memory[inputs[i]] = x[i]
-    tapes.forward(code, memory)
-    slope[:] = 0.0
-    prior, first, point = outputs[0], outputs[1], outputs[2]
-    logp = memory[prior]
-    slope[prior] = 1.0
-    mu, d_mu = memory[first : first + y.size], slope[first : first + y.size]
-    sigma = memory[point]
-    gradient[:] = 0.0
-    if student:
-        tau = memory[outputs[3]] if run_effect else 0.0
-        last = outputs[outputs.size - 1]
-        effects, d_effects = x[k:], gradient[k:]
-        part, d_sigma, d_dof, d_tau = noises.student_density(y, mu, starts, sigma, memory[last], tau, effects, d_mu, d_effects)
-        slope[point] += d_sigma
-        slope[last] += d_dof
-        if run_effect:
-            slope[outputs[3]] += d_tau
-            for j in range(effects.size):
-                part -= 0.5 * effects[j] * effects[j]
-                d_effects[j] -= effects[j]
-    else:
-        tau = memory[outputs[3]] if run_effect else 0.0
-        part, d_v, d_t = noises.normal_density(y, mu, starts, sigma * sigma, tau * tau, d_mu)
-        slope[point] += 2 * sigma * d_v
-        if run_effect:
-            slope[outputs[3]] += 2 * tau * d_t
-    tapes.backward(code, memory, slope)
-    for i in range(k):
-        gradient[i] = slope[inputs[i]]
-    return float(logp + part)

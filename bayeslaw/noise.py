@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayeslaw.errors import BayeslawError
-from bayeslaw.jit import jit
 from bayeslaw.priors import Prior
 
 PRIORS = {
@@ -133,77 +132,3 @@ class Noise:
             squares + (count - 1) * np.log(sigma**2) + np.log(spread) + count * math.log(2 * math.pi)
         )
         return logp
-
-
-@jit
-def digamma(x: float) -> float:
-    """Derivative of the log gamma function for x > 0: recurrence to x >= 6, then the asymptotic series."""
-    total = 0.0
-    while x < 6.0:
-        total -= 1.0 / x
-        x += 1.0
-    f = 1.0 / (x * x)
-    return total + math.log(x) - 0.5 / x - f * (1 / 12 - f * (1 / 120 - f * (1 / 252 - f * (1 / 240 - f / 132))))
-
-
-@jit
-def normal_density(
-    y: NDArray[np.float64], mu: NDArray[np.float64], starts: NDArray[np.int64], v: float, t: float, d_mu: NDArray[np.float64]
-) -> tuple[float, float, float]:
-    """Log density of rows sorted by run, point variance v and run variance t, effects integrated out.
-
-    Returns the log density and its derivatives by v and t; adds those by mu to `d_mu`.
-    """
-    logp, d_v, d_t = 0.0, 0.0, 0.0
-    for j in range(starts.size - 1):
-        k = starts[j + 1] - starts[j]
-        total, squares = 0.0, 0.0
-        for i in range(starts[j], starts[j + 1]):
-            e = y[i] - mu[i]
-            total += e
-            squares += e * e
-        w = v + k * t
-        shrink = t / w
-        logp -= 0.5 * ((squares - shrink * total * total) / v + (k - 1) * math.log(v) + math.log(w) + k * math.log(2 * math.pi))
-        d_v += 0.5 * (squares / (v * v) - total * total * t * (v + w) / (v * v * w * w) - (k - 1) / v - 1 / w)
-        d_t += 0.5 * (total * total / (w * w) - k / w)
-        for i in range(starts[j], starts[j + 1]):
-            d_mu[i] += (y[i] - mu[i] - shrink * total) / v
-    return logp, d_v, d_t
-
-
-@jit
-def student_density(
-    y: NDArray[np.float64],
-    mu: NDArray[np.float64],
-    starts: NDArray[np.int64],
-    sigma: float,
-    dof: float,
-    tau: float,
-    effects: NDArray[np.float64],
-    d_mu: NDArray[np.float64],
-    d_effects: NDArray[np.float64],
-) -> tuple[float, float, float, float]:
-    """Log density of rows sorted by run with Student-t point noise and run effects tau * effects (tau 0 for none).
-
-    Returns the log density, without the effects' own prior, and its derivatives by sigma, dof and tau; adds those by mu
-    and effects to `d_mu` and `d_effects`.
-    """
-    n = y.size
-    front = math.lgamma((dof + 1) / 2) - math.lgamma(dof / 2) - 0.5 * math.log(dof * math.pi) - math.log(sigma)
-    d_front = 0.5 * (digamma((dof + 1) / 2) - digamma(dof / 2) - 1 / dof)
-    logp, d_sigma, d_dof, d_tau = n * front, -n / sigma, n * d_front, 0.0
-    for j in range(starts.size - 1):
-        shift = tau * effects[j] if tau > 0 else 0.0
-        for i in range(starts[j], starts[j + 1]):
-            z = (y[i] - mu[i] - shift) / sigma
-            tail = math.log1p(z * z / dof)
-            pull = (dof + 1) * z / (dof + z * z)
-            logp -= 0.5 * (dof + 1) * tail
-            d_mu[i] += pull / sigma
-            d_sigma += pull * z / sigma
-            d_dof += 0.5 * (pull * z / dof - tail)
-            if tau > 0:
-                d_effects[j] += pull * tau / sigma
-                d_tau += pull * effects[j] / sigma
-    return logp, d_sigma, d_dof, d_tau

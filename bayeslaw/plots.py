@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from bayeslaw.errors import BayeslawError
 from bayeslaw.fitting import interval_names
 from bayeslaw.forecasts import Forecast
 from bayeslaw.tables import check_target, write_whole
@@ -57,11 +58,15 @@ def plot_forecast(
     Axes
     """
     x = x or forecast_axis(forecast)
+    if x not in forecast.outside:
+        raise BayeslawError(f"{x!r} is no covariate of {forecast.law}; those are {', '.join(map(str, forecast.outside))}.")
     table = forecast.summary(ci_prob)
     others = [c for c in forecast.outside if c != x and table[c].unique().size > 1]
     groups: list[tuple[tuple[Any, ...], pd.DataFrame]] = [((), table)]
     if others:
         groups = [(tuple(np.atleast_1d(key)), group) for key, group in table.groupby(others, sort=True)]
+    if measured is not None and (missing := [c for c in (x, *others, "loss") if c not in measured]):
+        raise BayeslawError(f"The measured losses lack {', '.join(map(str, missing))}.")
     low, high = interval_names("eti", ci_prob)
     for i, (key, group) in enumerate(groups[:MOST_LINES]):
         group = group.sort_values(x)
@@ -69,6 +74,8 @@ def plot_forecast(
         colour = COLOURS[i]
         ax.plot(group[x], group["latent_median"], color=colour, lw=1.5, label=label, marker=MARKERS[i] if len(group) < 3 else None)
         ax.fill_between(group[x], group[f"run_{low}"], group[f"run_{high}"], color=colour, alpha=0.18, lw=0)
+        if len(group) == 1:  # a band of one point has no width
+            ax.vlines(group[x], group[f"run_{low}"], group[f"run_{high}"], color=colour, alpha=0.4, lw=3)
         if measured is not None:
             same = (
                 np.all([np.isclose(measured[c], v) for c, v in zip(others, key, strict=True)], axis=0)
@@ -83,7 +90,7 @@ def plot_forecast(
         ax.set_xscale("log")
     ax.set_xlabel(f"{x} ({unit})" if unit else x)
     ax.set_ylabel("loss (nats/token)")
-    title = f"{forecast.law}: latent median, {ci_prob:.0%} equal-tailed interval of the next run"
+    title = f"{forecast.law}: latent median, {ci_prob * 100:g}% equal-tailed interval of the next run"
     ax.set_title(title + (" — CHECKS FAILED" if forecast.forced else ""), fontsize=9)
     ax.legend(fontsize=7, frameon=False)
     return ax
@@ -91,6 +98,7 @@ def plot_forecast(
 
 def _short(value: float) -> str:
     """A number for a legend: 13.8k, 8.1B, 0.25."""
+    value = float(f"{value:.3g}")
     for size, letter in ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= size:
             return f"{value / size:.3g}{letter}"

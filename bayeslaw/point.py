@@ -21,7 +21,7 @@ from bayeslaw import tape as tapes
 from bayeslaw.cards import load_law
 from bayeslaw.coordinates import Coordinates
 from bayeslaw.errors import BayeslawError, FitError, whole_number
-from bayeslaw.jit import jit
+from bayeslaw.kernels import huber_sum
 from bayeslaw.laws import Law
 from bayeslaw.observations import Observations
 from bayeslaw.priors import Prior
@@ -168,7 +168,7 @@ class _Problem:
         def loss(x: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
             gradient = np.empty_like(x)
             y, p = self.observed.log_loss, self.program
-            value = _huber(p.code, memory, slope, p.inputs, self.log_loss, y, weights, delta, x, gradient)
+            value = huber_sum(p.code, memory, slope, p.inputs, self.log_loss, y, weights, delta, x, gradient)
             good = math.isfinite(value) and bool(np.isfinite(gradient).all())
             return (value, gradient) if good else (math.inf, np.zeros_like(x))
 
@@ -231,36 +231,3 @@ def _tracked(items: range, what: str, progress: bool) -> Any:
     from rich.progress import track
 
     return track(items, what, console=Console(stderr=True), transient=True)
-
-
-@jit
-def _huber(
-    code: NDArray[np.int64],
-    memory: NDArray[np.float64],
-    slope: NDArray[np.float64],
-    inputs: NDArray[np.int64],
-    first: int,
-    y: NDArray[np.float64],
-    weights: NDArray[np.float64],
-    delta: float,
-    x: NDArray[np.float64],
-    gradient: NDArray[np.float64],
-) -> float:
-    """Weighted sum of Huber losses of log L - y at the coordinates x; its gradient goes into `gradient`."""
-    for i in range(inputs.size):
-        memory[inputs[i]] = x[i]
-    tapes.forward(code, memory)
-    slope[:] = 0.0
-    total = 0.0
-    for i in range(y.size):
-        e = memory[first + i] - y[i]
-        if abs(e) <= delta:
-            total += weights[i] * 0.5 * e * e
-            slope[first + i] += weights[i] * e
-        else:
-            total += weights[i] * delta * (abs(e) - 0.5 * delta)
-            slope[first + i] += weights[i] * delta * np.sign(e)
-    tapes.backward(code, memory, slope)
-    for i in range(inputs.size):
-        gradient[i] = slope[inputs[i]]
-    return total

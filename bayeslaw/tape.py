@@ -7,7 +7,6 @@ operation runs over all rows before the next begins, so the cost of looking it u
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -16,9 +15,26 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bayeslaw.formula import NUMPY
-from bayeslaw.jit import jit
-
-ADD, SUB, MUL, DIV, POW, NEG, EXP, EXPM1, LOG, LOG1P, SQRT, TANH, SIGMOID, SOFTPLUS, MIN, MAX, SELECT, SUM = range(18)
+from bayeslaw.kernels import (  # fmt: skip
+    ADD,
+    DIV,
+    EXP,
+    EXPM1,
+    LOG,
+    LOG1P,
+    MAX,
+    MIN,
+    MUL,
+    NEG,
+    POW,
+    SELECT,
+    SIGMOID,
+    SOFTPLUS,
+    SQRT,
+    SUB,
+    SUM,
+    TANH,
+)
 
 
 class Tape:
@@ -190,143 +206,3 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     }.items()
 }  # fmt: skip
 """The functions of `formula.FUNCTIONS` (and softplus) for nodes."""
-
-
-@jit
-def forward(code: NDArray[np.int64], memory: NDArray[np.float64]) -> None:
-    """Run every operation, leaving the results in `memory`."""
-    for line in range(code.shape[0]):
-        op, out, n = code[line, 0], code[line, 1], code[line, 2]
-        a, sa, b, sb = code[line, 3], code[line, 4], code[line, 5], code[line, 6]
-        c, sc = code[line, 7], code[line, 8]
-        if op == ADD:
-            for i in range(n):
-                memory[out + i] = memory[a + i * sa] + memory[b + i * sb]
-        elif op == SUB:
-            for i in range(n):
-                memory[out + i] = memory[a + i * sa] - memory[b + i * sb]
-        elif op == MUL:
-            for i in range(n):
-                memory[out + i] = memory[a + i * sa] * memory[b + i * sb]
-        elif op == DIV:
-            for i in range(n):
-                memory[out + i] = memory[a + i * sa] / memory[b + i * sb]
-        elif op == POW:
-            for i in range(n):
-                memory[out + i] = memory[a + i * sa] ** memory[b + i * sb]
-        elif op == NEG:
-            for i in range(n):
-                memory[out + i] = -memory[a + i]
-        elif op == EXP:
-            for i in range(n):
-                memory[out + i] = math.exp(memory[a + i])
-        elif op == EXPM1:
-            for i in range(n):
-                memory[out + i] = math.expm1(memory[a + i])
-        elif op == LOG:
-            for i in range(n):
-                memory[out + i] = math.log(memory[a + i]) if memory[a + i] > 0 else -math.inf
-        elif op == LOG1P:
-            for i in range(n):
-                memory[out + i] = math.log1p(memory[a + i])
-        elif op == SQRT:
-            for i in range(n):
-                memory[out + i] = math.sqrt(memory[a + i])
-        elif op == TANH:
-            for i in range(n):
-                memory[out + i] = math.tanh(memory[a + i])
-        elif op == SIGMOID:
-            for i in range(n):
-                memory[out + i] = 1 / (1 + math.exp(-memory[a + i]))
-        elif op == SOFTPLUS:
-            for i in range(n):
-                x = memory[a + i]
-                memory[out + i] = max(x, 0.0) + math.log1p(math.exp(-abs(x)))
-        elif op == MIN:
-            for i in range(n):
-                memory[out + i] = min(memory[a + i * sa], memory[b + i * sb])
-        elif op == MAX:
-            for i in range(n):
-                memory[out + i] = max(memory[a + i * sa], memory[b + i * sb])
-        elif op == SELECT:
-            for i in range(n):
-                memory[out + i] = memory[b + i * sb] if memory[a + i * sa] > 0.5 else memory[c + i * sc]
-        else:
-            total = 0.0
-            for i in range(n):
-                total += memory[a + i]
-            memory[out] = total
-
-
-@jit
-def backward(code: NDArray[np.int64], memory: NDArray[np.float64], slope: NDArray[np.float64]) -> None:
-    """Carry derivatives from results to arguments; `slope` comes in with those of the outputs and leaves complete."""
-    for line in range(code.shape[0] - 1, -1, -1):
-        op, out, n = code[line, 0], code[line, 1], code[line, 2]
-        a, sa, b, sb = code[line, 3], code[line, 4], code[line, 5], code[line, 6]
-        c, sc = code[line, 7], code[line, 8]
-        if op == ADD:
-            for i in range(n):
-                slope[a + i * sa] += slope[out + i]
-                slope[b + i * sb] += slope[out + i]
-        elif op == SUB:
-            for i in range(n):
-                slope[a + i * sa] += slope[out + i]
-                slope[b + i * sb] -= slope[out + i]
-        elif op == MUL:
-            for i in range(n):
-                slope[a + i * sa] += slope[out + i] * memory[b + i * sb]
-                slope[b + i * sb] += slope[out + i] * memory[a + i * sa]
-        elif op == DIV:
-            for i in range(n):
-                share = slope[out + i] / memory[b + i * sb]
-                slope[a + i * sa] += share
-                slope[b + i * sb] -= share * memory[out + i]
-        elif op == POW:
-            for i in range(n):
-                base, power = memory[a + i * sa], memory[b + i * sb]
-                slope[a + i * sa] += slope[out + i] * power * base ** (power - 1)
-                if base > 0:
-                    slope[b + i * sb] += slope[out + i] * memory[out + i] * math.log(base)
-        elif op == NEG:
-            for i in range(n):
-                slope[a + i] -= slope[out + i]
-        elif op == EXP:
-            for i in range(n):
-                slope[a + i] += slope[out + i] * memory[out + i]
-        elif op == EXPM1:
-            for i in range(n):
-                slope[a + i] += slope[out + i] * (memory[out + i] + 1)
-        elif op == LOG:
-            for i in range(n):
-                slope[a + i] += slope[out + i] / memory[a + i]
-        elif op == LOG1P:
-            for i in range(n):
-                slope[a + i] += slope[out + i] / (1 + memory[a + i])
-        elif op == SQRT:
-            for i in range(n):
-                slope[a + i] += slope[out + i] / (2 * memory[out + i])
-        elif op == TANH:
-            for i in range(n):
-                slope[a + i] += slope[out + i] * (1 - memory[out + i] ** 2)
-        elif op == SIGMOID:
-            for i in range(n):
-                slope[a + i] += slope[out + i] * memory[out + i] * (1 - memory[out + i])
-        elif op == SOFTPLUS:
-            for i in range(n):
-                slope[a + i] += slope[out + i] / (1 + math.exp(-memory[a + i]))
-        elif op in (MIN, MAX):
-            for i in range(n):
-                if (memory[a + i * sa] < memory[b + i * sb]) == (op == MIN):
-                    slope[a + i * sa] += slope[out + i]
-                else:
-                    slope[b + i * sb] += slope[out + i]
-        elif op == SELECT:
-            for i in range(n):
-                if memory[a + i * sa] > 0.5:
-                    slope[b + i * sb] += slope[out + i]
-                else:
-                    slope[c + i * sc] += slope[out + i]
-        else:
-            for i in range(n):
-                slope[a + i] += slope[out]

@@ -25,9 +25,9 @@ from scipy.interpolate import CubicSpline, PchipInterpolator
 from scipy.optimize import minimize
 from scipy.stats import norm
 
-from bayeslaw.density import Density, State, evaluate
+from bayeslaw.density import Density
 from bayeslaw.errors import FitError
-from bayeslaw.jit import jit
+from bayeslaw.kernels import spine_log_normal, spine_or_affine, whitened
 
 LogDensity = Callable[[NDArray[np.float64]], tuple[float, NDArray[np.float64]]]
 TRIALS = 400  # draws by which a map is judged
@@ -69,7 +69,7 @@ class Whitening:
         """Coordinates of draws z, arrays (S, k)."""
         out = np.empty_like(z)
         for i, row in enumerate(z):
-            _apply(self.centre, self.scale, self.order, self.knots, self.pieces, row, out[i])
+            spine_or_affine(self.centre, self.scale, self.order, self.knots, self.pieces, row, out[i])
         return out
 
     def log_normal(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -77,7 +77,7 @@ class Whitening:
         if self.order.size == 0:
             z = np.linalg.solve(self.scale, (x - self.centre).T)
             return np.asarray(-0.5 * (z**2).sum(axis=0) - np.log(np.abs(np.diag(self.scale))).sum())
-        return np.array([_log_normal(self.order, self.knots, self.pieces, row) for row in x])
+        return np.array([spine_log_normal(self.order, self.knots, self.pieces, row) for row in x])
 
     def function(self, density: Density) -> LogDensity:
         """The density of z and its gradient, with memory of its own (one per thread)."""
@@ -85,7 +85,7 @@ class Whitening:
 
         def logp(z: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
             gradient = np.empty(z.size)
-            return _whitened(state, self.centre, self.scale, self.order, self.knots, self.pieces, z, gradient), gradient
+            return whitened(state, self.centre, self.scale, self.order, self.knots, self.pieces, z, gradient), gradient
 
         return logp
 
@@ -275,105 +275,3 @@ def _next(logp: LogDensity, here: _Section, at: float, rest: NDArray[np.int64], 
         else:
             return _Section(x, curvature(logp, x), value, rest, spine)
     return None
-
-
-@jit
-def _table(
-    knots: NDArray[np.float64], pieces: NDArray[np.float64], t: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
-    """Values and slopes of all splines at t, and the second derivative of the first; straight lines beyond the knots."""
-    inside = min(max(t, knots[0]), knots[-1])
-    j = min(max(np.searchsorted(knots, inside) - 1, 0), knots.size - 2)
-    h = inside - knots[j]
-    c = pieces[:, j]
-    value = ((c[0] * h + c[1]) * h + c[2]) * h + c[3]
-    slope = (3 * c[0] * h + 2 * c[1]) * h + c[2]
-    bend = 6 * c[0, 0] * h + 2 * c[1, 0] if t == inside else 0.0
-    return value + slope * (t - inside), slope, bend
-
-
-@jit
-def _apply(
-    centre: NDArray[np.float64],
-    scale: NDArray[np.float64],
-    order: NDArray[np.int64],
-    knots: NDArray[np.float64],
-    pieces: NDArray[np.float64],
-    z: NDArray[np.float64],
-    x: NDArray[np.float64],
-) -> None:
-    """Write the coordinates of z into x."""
-    if order.size == 0:
-        x[:] = centre + scale @ z
-        return
-    value, _, _ = _table(knots, pieces, z[0])
-    n = z.size - 1
-    x[order[0]] = value[0]
-    at = 1 + 2 * n
-    for i in range(n):
-        total = value[1 + i] + math.exp(value[1 + n + i]) * z[1 + i]
-        for j in range(i):
-            total += value[at + j] * z[1 + j]
-        at += i
-        x[order[1 + i]] = total
-
-
-@jit
-def _log_normal(order: NDArray[np.int64], knots: NDArray[np.float64], pieces: NDArray[np.float64], x: NDArray[np.float64]) -> float:
-    """Log density of the normal of a map with a spine at x: z_0 by bisection, the others by forward substitution."""
-    low, high = knots[0] - 50.0, knots[-1] + 50.0
-    for _ in range(60):
-        middle = 0.5 * (low + high)
-        value, _, _ = _table(knots, pieces, middle)
-        if value[0] < x[order[0]]:
-            low = middle
-        else:
-            high = middle
-    value, slope, _ = _table(knots, pieces, low)
-    n = x.size - 1
-    total: float = -0.5 * low * low - math.log(slope[0])
-    z, at = np.empty(n), 1 + 2 * n
-    for i in range(n):
-        rest = x[order[1 + i]] - value[1 + i]
-        for j in range(i):
-            rest -= value[at + j] * z[j]
-        at += i
-        z[i] = rest * math.exp(-value[1 + n + i])
-        total -= 0.5 * z[i] * z[i] + value[1 + n + i]
-    return total
-
-
-@jit
-def _whitened(
-    state: State,
-    centre: NDArray[np.float64],
-    scale: NDArray[np.float64],
-    order: NDArray[np.int64],
-    knots: NDArray[np.float64],
-    pieces: NDArray[np.float64],
-    z: NDArray[np.float64],
-    gradient: NDArray[np.float64],
-) -> float:
-    """Log density of z, Jacobian included; its gradient goes into `gradient`."""
-    x, d_x = np.empty_like(z), np.empty_like(z)
-    _apply(centre, scale, order, knots, pieces, z, x)
-    logp = evaluate(*state, x, d_x)
-    if order.size == 0:
-        gradient[:] = d_x @ scale
-        return logp
-    value, slope, bend = _table(knots, pieces, z[0])
-    n = z.size - 1
-    logp += math.log(slope[0])
-    d_t, at = d_x[order[0]] * slope[0] + bend / slope[0], 1 + 2 * n
-    gradient[1:] = 0.0
-    for i in range(n):
-        g, diagonal = d_x[order[1 + i]], math.exp(value[1 + n + i])
-        logp += value[1 + n + i]
-        gradient[1 + i] += g * diagonal
-        d_t += slope[1 + n + i] + g * (slope[1 + i] + slope[1 + n + i] * diagonal * z[1 + i])
-        for j in range(i):
-            gradient[1 + j] += g * value[at + j]
-            d_t += g * slope[at + j] * z[1 + j]
-        at += i
-    gradient[0] = d_t
-    return logp

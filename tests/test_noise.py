@@ -9,7 +9,8 @@ import pytest
 from scipy import special, stats
 
 from bayeslaw.errors import BayeslawError
-from bayeslaw.noise import CHOICES, MEANING, PRIORS, Noise, digamma, normal_density, student_density
+from bayeslaw.kernels import digamma, normal_density, student_density
+from bayeslaw.noise import CHOICES, MEANING, PRIORS, Noise
 from tests.oracles import Array, central
 
 RUN = np.array([0, 0, 0, 1, 2, 2])

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bayeslaw import tape as tapes
+from bayeslaw import kernels
 from bayeslaw.formula import NUMPY
-from bayeslaw.tape import FUNCTIONS, Node, Tape, backward, forward
+from bayeslaw.kernels import backward, forward
+from bayeslaw.tape import FUNCTIONS, Node, Tape
 from tests.oracles import Array, central
 
 Function = Callable[..., Any]
@@ -96,7 +97,7 @@ def test_sum_over_rows() -> None:
 def test_power_of_a_positive_constant_is_an_exponential() -> None:
     tape = Tape()
     _ = tape.constant(ROWS) ** tape.input()
-    assert [op for op, *_ in tape.operations] == [tapes.MUL, tapes.EXP]
+    assert [op for op, *_ in tape.operations] == [kernels.MUL, kernels.EXP]
 
 
 def test_power_of_a_constant_that_is_not_positive() -> None:

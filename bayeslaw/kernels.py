@@ -1,0 +1,436 @@
+"""The compiled kernels, all in one file.
+
+Numba keeps compiled functions on disk and knows them to be stale by their own file alone, not by the files of the functions
+they call: kernels that call each other therefore stand together, so that no change can leave an old number behind.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+ADD, SUB, MUL, DIV, POW, NEG, EXP, EXPM1, LOG, LOG1P, SQRT, TANH, SIGMOID, SOFTPLUS, MIN, MAX, SELECT, SUM = range(18)
+
+
+State = tuple[
+    NDArray[np.int64],
+    NDArray[np.float64],
+    NDArray[np.float64],
+    NDArray[np.int64],
+    NDArray[np.int64],
+    NDArray[np.bool_],
+    NDArray[np.float64],
+    NDArray[np.int64],
+]
+"""The leading arguments of `evaluate`."""
+
+
+def jit[**P, R](function: Callable[P, R]) -> Callable[P, R]:
+    """Compile a kernel once per machine, free of Python's lock while it runs; division by zero gives inf or nan."""
+    compiled: Callable[P, R] = njit(nogil=True, cache=True, error_model="numpy")(function)
+    return compiled
+
+
+@jit
+def forward(code: NDArray[np.int64], memory: NDArray[np.float64]) -> None:
+    """Run every operation, leaving the results in `memory`."""
+    for line in range(code.shape[0]):
+        op, out, n = code[line, 0], code[line, 1], code[line, 2]
+        a, sa, b, sb = code[line, 3], code[line, 4], code[line, 5], code[line, 6]
+        c, sc = code[line, 7], code[line, 8]
+        if op == ADD:
+            for i in range(n):
+                memory[out + i] = memory[a + i * sa] + memory[b + i * sb]
+        elif op == SUB:
+            for i in range(n):
+                memory[out + i] = memory[a + i * sa] - memory[b + i * sb]
+        elif op == MUL:
+            for i in range(n):
+                memory[out + i] = memory[a + i * sa] * memory[b + i * sb]
+        elif op == DIV:
+            for i in range(n):
+                memory[out + i] = memory[a + i * sa] / memory[b + i * sb]
+        elif op == POW:
+            for i in range(n):
+                memory[out + i] = memory[a + i * sa] ** memory[b + i * sb]
+        elif op == NEG:
+            for i in range(n):
+                memory[out + i] = -memory[a + i]
+        elif op == EXP:
+            for i in range(n):
+                memory[out + i] = math.exp(memory[a + i])
+        elif op == EXPM1:
+            for i in range(n):
+                memory[out + i] = math.expm1(memory[a + i])
+        elif op == LOG:
+            for i in range(n):
+                memory[out + i] = math.log(memory[a + i]) if memory[a + i] > 0 else -math.inf
+        elif op == LOG1P:
+            for i in range(n):
+                memory[out + i] = math.log1p(memory[a + i])
+        elif op == SQRT:
+            for i in range(n):
+                memory[out + i] = math.sqrt(memory[a + i])
+        elif op == TANH:
+            for i in range(n):
+                memory[out + i] = math.tanh(memory[a + i])
+        elif op == SIGMOID:
+            for i in range(n):
+                memory[out + i] = 1 / (1 + math.exp(-memory[a + i]))
+        elif op == SOFTPLUS:
+            for i in range(n):
+                x = memory[a + i]
+                memory[out + i] = max(x, 0.0) + math.log1p(math.exp(-abs(x)))
+        elif op == MIN:
+            for i in range(n):
+                memory[out + i] = min(memory[a + i * sa], memory[b + i * sb])
+        elif op == MAX:
+            for i in range(n):
+                memory[out + i] = max(memory[a + i * sa], memory[b + i * sb])
+        elif op == SELECT:
+            for i in range(n):
+                memory[out + i] = memory[b + i * sb] if memory[a + i * sa] > 0.5 else memory[c + i * sc]
+        else:
+            total = 0.0
+            for i in range(n):
+                total += memory[a + i]
+            memory[out] = total
+
+
+@jit
+def backward(code: NDArray[np.int64], memory: NDArray[np.float64], slope: NDArray[np.float64]) -> None:
+    """Carry derivatives from results to arguments; `slope` comes in with those of the outputs and leaves complete."""
+    for line in range(code.shape[0] - 1, -1, -1):
+        op, out, n = code[line, 0], code[line, 1], code[line, 2]
+        a, sa, b, sb = code[line, 3], code[line, 4], code[line, 5], code[line, 6]
+        c, sc = code[line, 7], code[line, 8]
+        if op == ADD:
+            for i in range(n):
+                slope[a + i * sa] += slope[out + i]
+                slope[b + i * sb] += slope[out + i]
+        elif op == SUB:
+            for i in range(n):
+                slope[a + i * sa] += slope[out + i]
+                slope[b + i * sb] -= slope[out + i]
+        elif op == MUL:
+            for i in range(n):
+                slope[a + i * sa] += slope[out + i] * memory[b + i * sb]
+                slope[b + i * sb] += slope[out + i] * memory[a + i * sa]
+        elif op == DIV:
+            for i in range(n):
+                share = slope[out + i] / memory[b + i * sb]
+                slope[a + i * sa] += share
+                slope[b + i * sb] -= share * memory[out + i]
+        elif op == POW:
+            for i in range(n):
+                base, power = memory[a + i * sa], memory[b + i * sb]
+                slope[a + i * sa] += slope[out + i] * power * base ** (power - 1)
+                if base > 0:
+                    slope[b + i * sb] += slope[out + i] * memory[out + i] * math.log(base)
+        elif op == NEG:
+            for i in range(n):
+                slope[a + i] -= slope[out + i]
+        elif op == EXP:
+            for i in range(n):
+                slope[a + i] += slope[out + i] * memory[out + i]
+        elif op == EXPM1:
+            for i in range(n):
+                slope[a + i] += slope[out + i] * (memory[out + i] + 1)
+        elif op == LOG:
+            for i in range(n):
+                slope[a + i] += slope[out + i] / memory[a + i]
+        elif op == LOG1P:
+            for i in range(n):
+                slope[a + i] += slope[out + i] / (1 + memory[a + i])
+        elif op == SQRT:
+            for i in range(n):
+                slope[a + i] += slope[out + i] / (2 * memory[out + i])
+        elif op == TANH:
+            for i in range(n):
+                slope[a + i] += slope[out + i] * (1 - memory[out + i] ** 2)
+        elif op == SIGMOID:
+            for i in range(n):
+                slope[a + i] += slope[out + i] * memory[out + i] * (1 - memory[out + i])
+        elif op == SOFTPLUS:
+            for i in range(n):
+                slope[a + i] += slope[out + i] / (1 + math.exp(-memory[a + i]))
+        elif op in (MIN, MAX):
+            for i in range(n):
+                if (memory[a + i * sa] < memory[b + i * sb]) == (op == MIN):
+                    slope[a + i * sa] += slope[out + i]
+                else:
+                    slope[b + i * sb] += slope[out + i]
+        elif op == SELECT:
+            for i in range(n):
+                if memory[a + i * sa] > 0.5:
+                    slope[b + i * sb] += slope[out + i]
+                else:
+                    slope[c + i * sc] += slope[out + i]
+        else:
+            for i in range(n):
+                slope[a + i] += slope[out]
+
+
+@jit
+def digamma(x: float) -> float:
+    """Derivative of the log gamma function for x > 0: recurrence to x >= 6, then the asymptotic series."""
+    total = 0.0
+    while x < 6.0:
+        total -= 1.0 / x
+        x += 1.0
+    f = 1.0 / (x * x)
+    return total + math.log(x) - 0.5 / x - f * (1 / 12 - f * (1 / 120 - f * (1 / 252 - f * (1 / 240 - f / 132))))
+
+
+@jit
+def normal_density(
+    y: NDArray[np.float64], mu: NDArray[np.float64], starts: NDArray[np.int64], v: float, t: float, d_mu: NDArray[np.float64]
+) -> tuple[float, float, float]:
+    """Log density of rows sorted by run, point variance v and run variance t, effects integrated out.
+
+    Returns the log density and its derivatives by v and t; adds those by mu to `d_mu`.
+    """
+    logp, d_v, d_t = 0.0, 0.0, 0.0
+    for j in range(starts.size - 1):
+        k = starts[j + 1] - starts[j]
+        total, squares = 0.0, 0.0
+        for i in range(starts[j], starts[j + 1]):
+            e = y[i] - mu[i]
+            total += e
+            squares += e * e
+        w = v + k * t
+        shrink = t / w
+        logp -= 0.5 * ((squares - shrink * total * total) / v + (k - 1) * math.log(v) + math.log(w) + k * math.log(2 * math.pi))
+        d_v += 0.5 * (squares / (v * v) - total * total * t * (v + w) / (v * v * w * w) - (k - 1) / v - 1 / w)
+        d_t += 0.5 * (total * total / (w * w) - k / w)
+        for i in range(starts[j], starts[j + 1]):
+            d_mu[i] += (y[i] - mu[i] - shrink * total) / v
+    return logp, d_v, d_t
+
+
+@jit
+def student_density(
+    y: NDArray[np.float64],
+    mu: NDArray[np.float64],
+    starts: NDArray[np.int64],
+    sigma: float,
+    dof: float,
+    tau: float,
+    effects: NDArray[np.float64],
+    d_mu: NDArray[np.float64],
+    d_effects: NDArray[np.float64],
+) -> tuple[float, float, float, float]:
+    """Log density of rows sorted by run with Student-t point noise and run effects tau * effects (tau 0 for none).
+
+    Returns the log density, without the effects' own prior, and its derivatives by sigma, dof and tau; adds those by mu
+    and effects to `d_mu` and `d_effects`.
+    """
+    n = y.size
+    front = math.lgamma((dof + 1) / 2) - math.lgamma(dof / 2) - 0.5 * math.log(dof * math.pi) - math.log(sigma)
+    d_front = 0.5 * (digamma((dof + 1) / 2) - digamma(dof / 2) - 1 / dof)
+    logp, d_sigma, d_dof, d_tau = n * front, -n / sigma, n * d_front, 0.0
+    for j in range(starts.size - 1):
+        shift = tau * effects[j] if tau > 0 else 0.0
+        for i in range(starts[j], starts[j + 1]):
+            z = (y[i] - mu[i] - shift) / sigma
+            tail = math.log1p(z * z / dof)
+            pull = (dof + 1) * z / (dof + z * z)
+            logp -= 0.5 * (dof + 1) * tail
+            d_mu[i] += pull / sigma
+            d_sigma += pull * z / sigma
+            d_dof += 0.5 * (pull * z / dof - tail)
+            if tau > 0:
+                d_effects[j] += pull * tau / sigma
+                d_tau += pull * effects[j] / sigma
+    return logp, d_sigma, d_dof, d_tau
+
+
+@jit
+def evaluate(
+    code: NDArray[np.int64],
+    memory: NDArray[np.float64],
+    slope: NDArray[np.float64],
+    inputs: NDArray[np.int64],
+    outputs: NDArray[np.int64],
+    flags: NDArray[np.bool_],
+    y: NDArray[np.float64],
+    starts: NDArray[np.int64],
+    x: NDArray[np.float64],
+    gradient: NDArray[np.float64],
+) -> float:
+    """Log density at the coordinates x; its gradient goes into `gradient`."""
+    student, run_effect = flags[0], flags[1]
+    k = inputs.size
+    for i in range(k):
+        memory[inputs[i]] = x[i]
+    forward(code, memory)
+    slope[:] = 0.0
+    prior, first, point = outputs[0], outputs[1], outputs[2]
+    logp = memory[prior]
+    slope[prior] = 1.0
+    mu, d_mu = memory[first : first + y.size], slope[first : first + y.size]
+    sigma = memory[point]
+    gradient[:] = 0.0
+    if student:
+        tau = memory[outputs[3]] if run_effect else 0.0
+        last = outputs[outputs.size - 1]
+        effects, d_effects = x[k:], gradient[k:]
+        part, d_sigma, d_dof, d_tau = student_density(y, mu, starts, sigma, memory[last], tau, effects, d_mu, d_effects)
+        slope[point] += d_sigma
+        slope[last] += d_dof
+        if run_effect:
+            slope[outputs[3]] += d_tau
+            for j in range(effects.size):
+                part -= 0.5 * effects[j] * effects[j]
+                d_effects[j] -= effects[j]
+    else:
+        tau = memory[outputs[3]] if run_effect else 0.0
+        part, d_v, d_t = normal_density(y, mu, starts, sigma * sigma, tau * tau, d_mu)
+        slope[point] += 2 * sigma * d_v
+        if run_effect:
+            slope[outputs[3]] += 2 * tau * d_t
+    backward(code, memory, slope)
+    for i in range(k):
+        gradient[i] = slope[inputs[i]]
+    return float(logp + part)
+
+
+@jit
+def splines(
+    knots: NDArray[np.float64], pieces: NDArray[np.float64], t: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
+    """Values and slopes of all splines at t, and the second derivative of the first; straight lines beyond the knots."""
+    inside = min(max(t, knots[0]), knots[-1])
+    j = min(max(np.searchsorted(knots, inside) - 1, 0), knots.size - 2)
+    h = inside - knots[j]
+    c = pieces[:, j]
+    value = ((c[0] * h + c[1]) * h + c[2]) * h + c[3]
+    slope = (3 * c[0] * h + 2 * c[1]) * h + c[2]
+    bend = 6 * c[0, 0] * h + 2 * c[1, 0] if t == inside else 0.0
+    return value + slope * (t - inside), slope, bend
+
+
+@jit
+def spine_or_affine(
+    centre: NDArray[np.float64],
+    scale: NDArray[np.float64],
+    order: NDArray[np.int64],
+    knots: NDArray[np.float64],
+    pieces: NDArray[np.float64],
+    z: NDArray[np.float64],
+    x: NDArray[np.float64],
+) -> None:
+    """Write the coordinates of z into x."""
+    if order.size == 0:
+        x[:] = centre + scale @ z
+        return
+    value, _, _ = splines(knots, pieces, z[0])
+    n = z.size - 1
+    x[order[0]] = value[0]
+    at = 1 + 2 * n
+    for i in range(n):
+        total = value[1 + i] + math.exp(value[1 + n + i]) * z[1 + i]
+        for j in range(i):
+            total += value[at + j] * z[1 + j]
+        at += i
+        x[order[1 + i]] = total
+
+
+@jit
+def spine_log_normal(
+    order: NDArray[np.int64], knots: NDArray[np.float64], pieces: NDArray[np.float64], x: NDArray[np.float64]
+) -> float:
+    """Log density of the normal of a map with a spine at x: z_0 by bisection, the others by forward substitution."""
+    low, high = knots[0] - 50.0, knots[-1] + 50.0
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        value, _, _ = splines(knots, pieces, middle)
+        if value[0] < x[order[0]]:
+            low = middle
+        else:
+            high = middle
+    value, slope, _ = splines(knots, pieces, low)
+    n = x.size - 1
+    total: float = -0.5 * low * low - math.log(slope[0])
+    z, at = np.empty(n), 1 + 2 * n
+    for i in range(n):
+        rest = x[order[1 + i]] - value[1 + i]
+        for j in range(i):
+            rest -= value[at + j] * z[j]
+        at += i
+        z[i] = rest * math.exp(-value[1 + n + i])
+        total -= 0.5 * z[i] * z[i] + value[1 + n + i]
+    return total
+
+
+@jit
+def whitened(
+    state: State,
+    centre: NDArray[np.float64],
+    scale: NDArray[np.float64],
+    order: NDArray[np.int64],
+    knots: NDArray[np.float64],
+    pieces: NDArray[np.float64],
+    z: NDArray[np.float64],
+    gradient: NDArray[np.float64],
+) -> float:
+    """Log density of z, Jacobian included; its gradient goes into `gradient`."""
+    x, d_x = np.empty_like(z), np.empty_like(z)
+    spine_or_affine(centre, scale, order, knots, pieces, z, x)
+    logp = evaluate(*state, x, d_x)
+    if order.size == 0:
+        gradient[:] = d_x @ scale
+        return logp
+    value, slope, bend = splines(knots, pieces, z[0])
+    n = z.size - 1
+    logp += math.log(slope[0])
+    d_t, at = d_x[order[0]] * slope[0] + bend / slope[0], 1 + 2 * n
+    gradient[1:] = 0.0
+    for i in range(n):
+        g, diagonal = d_x[order[1 + i]], math.exp(value[1 + n + i])
+        logp += value[1 + n + i]
+        gradient[1 + i] += g * diagonal
+        d_t += slope[1 + n + i] + g * (slope[1 + i] + slope[1 + n + i] * diagonal * z[1 + i])
+        for j in range(i):
+            gradient[1 + j] += g * value[at + j]
+            d_t += g * slope[at + j] * z[1 + j]
+        at += i
+    gradient[0] = d_t
+    return logp
+
+
+@jit
+def huber_sum(
+    code: NDArray[np.int64],
+    memory: NDArray[np.float64],
+    slope: NDArray[np.float64],
+    inputs: NDArray[np.int64],
+    first: int,
+    y: NDArray[np.float64],
+    weights: NDArray[np.float64],
+    delta: float,
+    x: NDArray[np.float64],
+    gradient: NDArray[np.float64],
+) -> float:
+    """Weighted sum of Huber losses of log L - y at the coordinates x; its gradient goes into `gradient`."""
+    for i in range(inputs.size):
+        memory[inputs[i]] = x[i]
+    forward(code, memory)
+    slope[:] = 0.0
+    total = 0.0
+    for i in range(y.size):
+        e = memory[first + i] - y[i]
+        if abs(e) <= delta:
+            total += weights[i] * 0.5 * e * e
+            slope[first + i] += weights[i] * e
+        else:
+            total += weights[i] * delta * (abs(e) - 0.5 * delta)
+            slope[first + i] += weights[i] * delta * np.sign(e)
+    backward(code, memory, slope)
+    for i in range(inputs.size):
+        gradient[i] = slope[inputs[i]]
+    return total
