@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from bayeslaw.cards import load_law
+from bayeslaw.errors import BayeslawError
 from bayeslaw.fitting import Fit, fit
 from bayeslaw.forecasts import forecast, grid
 from bayeslaw.plots import plot_forecast, save_figure
@@ -34,7 +35,10 @@ def table_path() -> Path:
 
 def run(output: Path, *, progress: bool = True) -> pd.DataFrame:
     """Fit, forecast and score on the target domain; print the table, write table, picture and fits into a folder."""
-    output.mkdir(parents=True, exist_ok=True)
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BayeslawError(f"The folder {output} can't be made: {error}.") from None
     whole = read_runs(table_path(), "domain == 'target'")
     settled = Runs(whole.frame[whole.frame["D"] >= SETTLED * whole.frame["N"]], "tinycpt")
     seen, unseen = settled.where(SEEN), settled.where(UNSEEN)
