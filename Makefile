@@ -31,7 +31,7 @@ demo: $(READY)
 	$(VENV)/bin/bayeslaw demo
 
 test: $(READY)
-	$(PY) -m pytest -q
+	$(PY) -m pytest -q -n 2 --dist worksteal
 
 lint: $(READY)
 	$(VENV)/bin/ruff check .

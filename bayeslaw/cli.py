@@ -233,7 +233,7 @@ def demo(
 def main() -> None:
     """Run the command line; what can't be used is named on standard error, with exit status 2 and no traceback."""
     try:
-        app()
+        app(prog_name="bayeslaw")
     except BayeslawError as error:
         typer.echo(f"Error: {error}", err=True)
         sys.exit(2)

@@ -27,6 +27,8 @@ from bayeslaw.observations import Observations
 from bayeslaw.priors import Prior
 from bayeslaw.runs import Runs, read_runs
 
+NO_LOSS = 1e12  # stands for an infinite objective in SciPy's line search
+
 
 @dataclass(frozen=True)
 class PointFit:
@@ -131,7 +133,7 @@ def point_fit(
     ends = [_descend(loss, problem.start(rng)) for _ in _tracked(range(starts), "point fit", progress)]
     ends.sort(key=lambda end: end[0])
     value, best = _descend(loss, ends[0][1])
-    if not math.isfinite(value):
+    if not value < NO_LOSS:
         raise FitError("No start of the point fit reached a finite loss; are the losses and the covariates on the law's scale?")
     parameters = {name: float(v[0]) for name, v in problem.parameters(best[None, :]).items()}
     return PointFit(law, parameters, value, delta, pd.DataFrame({"objective": [e[0] for e in ends]}), observed, best)
@@ -219,7 +221,7 @@ def _finite(loss: Callable[[NDArray[np.float64]], tuple[float, NDArray[np.float6
 
     def bounded(x: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         value, gradient = loss(x)
-        return (value, gradient) if math.isfinite(value) else (1e12, gradient)
+        return (value, gradient) if math.isfinite(value) else (NO_LOSS, gradient)
 
     return bounded
 

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from bayeslaw import point
-from bayeslaw.cards import load_law
-from bayeslaw.errors import BayeslawError, TableError
+from bayeslaw.cards import load_law, parse_card
+from bayeslaw.errors import BayeslawError, FitError, TableError
 from bayeslaw.point import PointFit, point_fit
 from tests import oracles
 from tests.oracles import LAWS, Array
@@ -193,6 +193,22 @@ def test_bad_options_of_the_bootstrap(pointed: PointFit, options: dict[str, obje
     with pytest.raises(BayeslawError) as caught:
         pointed.bootstrap(**options)  # type: ignore[arg-type]
     assert str(caught.value) == text
+
+
+def test_a_fit_that_reaches_no_finite_loss_is_refused() -> None:
+    """log(k) has a value for 2% of the starts of k only."""
+    card = load_law("chinchilla").card.replace("E + A", "E + 0*log(k) + A")
+    card += '\n[parameters.k]\nmeaning = "k"\nprior = { dist = "Normal", mu = -2, sigma = 1 }\n'
+    with pytest.raises(FitError, match="No start of the point fit reached a finite loss"):
+        point_fit(parse_card(card), noisy(), starts=2)
+
+
+def test_progress_goes_to_standard_error(pointed: PointFit, capsys: pytest.CaptureFixture[str]) -> None:
+    made = point_fit("chinchilla", noisy(), starts=10, progress=True)
+    assert dict(made.parameters) == dict(pointed.parameters)
+    shown = made.bootstrap(3, progress=True)
+    assert all(np.array_equal(shown[name], values) for name, values in made.bootstrap(3).items())
+    assert capsys.readouterr().out == ""
 
 
 def test_faulty_tables_are_refused() -> None:
