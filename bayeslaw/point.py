@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy.optimize import minimize
+from threadpoolctl import threadpool_limits
 
 from bayeslaw import tape as tapes
 from bayeslaw.cards import load_law
@@ -91,12 +92,13 @@ class PointFit:
         )
         found = np.empty((size, self.best.size))
         problem = _Problem.of(self.law, o)
-        for i in _tracked(range(size), "bootstrap", progress):
-            rows = np.concatenate([groups[j] for j in rng.integers(len(groups), size=len(groups))])
-            weights = np.bincount(rows, minlength=o.log_loss.size).astype(np.float64)
-            loss = problem.objective(self.delta, weights)
-            starts = [self.best, *(self.best + 0.3 * rng.standard_normal((2, self.best.size)))]
-            found[i] = min((_descend(loss, s) for s in starts), key=lambda end: end[0])[1]
+        with threadpool_limits(1, "blas"):
+            for i in _tracked(range(size), "bootstrap", progress):
+                rows = np.concatenate([groups[j] for j in rng.integers(len(groups), size=len(groups))])
+                weights = np.bincount(rows, minlength=o.log_loss.size).astype(np.float64)
+                loss = problem.objective(self.delta, weights)
+                starts = [self.best, *(self.best + 0.3 * rng.standard_normal((2, self.best.size)))]
+                found[i] = min((_descend(loss, s) for s in starts), key=lambda end: end[0])[1]
         return problem.parameters(found)
 
 
@@ -130,9 +132,10 @@ def point_fit(
     problem = _Problem.of(law, observed)
     loss = problem.objective(delta, np.ones(observed.log_loss.size))
     rng = np.random.default_rng(seed)
-    ends = [_descend(loss, problem.start(rng)) for _ in _tracked(range(starts), "point fit", progress)]
-    ends.sort(key=lambda end: end[0])
-    value, best = _descend(loss, ends[0][1])
+    with threadpool_limits(1, "blas"):
+        ends = [_descend(loss, problem.start(rng)) for _ in _tracked(range(starts), "point fit", progress)]
+        ends.sort(key=lambda end: end[0])
+        value, best = _descend(loss, ends[0][1])
     if not value < NO_LOSS:
         raise FitError("No start of the point fit reached a finite loss; are the losses and the covariates on the law's scale?")
     parameters = {name: float(v[0]) for name, v in problem.parameters(best[None, :]).items()}
@@ -198,7 +201,11 @@ class _Problem:
 def _descend(
     loss: Callable[[NDArray[np.float64]], tuple[float, NDArray[np.float64]]], start: NDArray[np.float64]
 ) -> tuple[float, NDArray[np.float64]]:
-    """L-BFGS-B, begun again where it stops until that no longer helps: the Huber loss has kinks that stall it."""
+    """L-BFGS-B, begun again where it stops until that no longer helps: the Huber loss has kinks that stall it.
+
+    To be called with BLAS limited to one thread: L-BFGS-B solves tiny systems, and threads that wait for each other on a busy
+    machine made it 40 times slower.
+    """
     value, x = math.inf, start
     for _ in range(20):
         result = minimize(

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from bayeslaw.density import Density
 from bayeslaw.errors import FitError
@@ -50,7 +51,8 @@ def sample(density: Density, *, draws: int, tune: int, chains: int, seed: int, t
 
     law = density.law
     shapes = [i for i, n in enumerate(density.names) if n in law.parameters and n not in law.amplitudes and n != law.floor]
-    whitening = whiten(density, shapes)
+    with threadpool_limits(1, "blas"):  # its matrices are tiny
+        whitening = whiten(density, shapes)
     k = density.size
 
     def make_logp() -> Callable[..., Any]:
