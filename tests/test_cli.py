@@ -11,8 +11,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.axes import Axes
 
 import bayeslaw
+from bayeslaw import plots
 from bayeslaw.cards import law_names, load_law
 from bayeslaw.fitting import Fit
 from bayeslaw.laws import Law
@@ -123,6 +125,17 @@ def test_forecast_writes_its_table_and_picture(command: Command, folder: Path, s
     settings = bayeslaw.grid(sound_fit.law, {"N": "1e8,1e9", "D": "1e8:1e11:4"})
     expected = bayeslaw.forecast(sound_fit, settings, seed=4).summary(0.8)
     pd.testing.assert_frame_equal(pd.read_csv("out.csv"), expected, rtol=1e-14)
+
+
+def test_the_picture_is_of_the_same_forecast(command: Command, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[Axes] = []
+    plot = plots.plot_forecast
+    monkeypatch.setattr(plots, "plot_forecast", lambda *args, **options: drawn.append(plot(*args, **options)))
+    at = ("--set", "N=1e8", "--set", "D=1e8:1e11:4")
+    assert command("forecast", "fit.nc", *at, "--ci", "0.8", "--plot", "fan.png").status == 0
+    (ax,) = drawn
+    assert ax.get_title() == "chinchilla: latent median, 80% equal-tailed interval of the next run"
+    assert ax.get_xlabel() == "D (training tokens)"
 
 
 def test_forecast_at_a_table_of_settings(command: Command, folder: Path) -> None:

@@ -128,6 +128,15 @@ def test_a_written_file_replaces_the_older_one(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["out.csv"]
 
 
+def test_the_older_file_is_renamed_over_and_never_written_into(tmp_path: Path) -> None:
+    """Who has it open goes on reading the older text."""
+    path = tmp_path / "out.csv"
+    write_text(path, "older")
+    with path.open(encoding="utf-8") as older:
+        write_text(path, "newer")
+        assert older.read() == "older"
+
+
 def test_a_file_in_a_missing_folder(tmp_path: Path) -> None:
     with pytest.raises(BayeslawError) as caught:
         write_text(tmp_path / "none" / "out.csv", "text")
