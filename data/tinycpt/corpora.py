@@ -1,19 +1,24 @@
-"""Build the two byte corpora of tinycpt from pinned wheels.
+"""Build the three byte corpora of tinycpt from pinned wheels.
 
-Source domain: the Python files of six pure-Python packages. Target domain: the C++ headers of one package. Wheels are
-archives with a fixed content for a fixed version, so everyone who runs this gets the same bytes; `corpora.json` keeps
-the digests to prove it. Nothing of the text is committed.
+Source domain: the Python files of six pure-Python packages. Target domain: the C++ headers of one package. Second target
+domain (`docs`): the English documentation strings of one. Wheels are archives with a fixed content for a fixed version,
+so everyone who runs this gets the same bytes; `corpora.json` keeps the digests to prove it. Nothing of the text is
+committed.
 """
 
 from __future__ import annotations
 
+import gzip
 import hashlib
+import html
 import json
+import re
 import subprocess
 import sys
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,16 +26,19 @@ from numpy.typing import NDArray
 HERE = Path(__file__).parent
 CACHE = HERE / ".cache"
 
-SOURCE = {
-    "Django": "6.1.3",
-    "networkx": "3.7",
-    "Twisted": "26.10.0",
-    "ansible-core": "2.21.5",
-    "sphinx": "9.2.0",
-    "sympy": "1.14.0",
+PACKAGES = {
+    "source": {
+        "Django": "6.1.3",
+        "networkx": "3.7",
+        "Twisted": "26.10.0",
+        "ansible-core": "2.21.5",
+        "sphinx": "9.2.0",
+        "sympy": "1.14.0",
+    },
+    "target": {"nvidia-cuda-cccl": "13.3.5.0.6"},
+    "docs": {"botocore": "1.44.5"},
 }
-TARGET = {"nvidia-cuda-cccl": "13.3.5.0.6"}
-SUFFIXES = {"source": (".py",), "target": (".h", ".cuh", ".hpp", ".inl")}
+SUFFIXES = {"source": (".py",), "target": (".h", ".cuh", ".hpp", ".inl"), "docs": ("service-2.json.gz",)}
 VALIDATION_SHARE = 0.04
 SHORTEST_BLOCK = 80  # characters; shorter repeated paragraphs (`return self`) are ordinary code, longer ones are boilerplate
 
@@ -51,13 +59,27 @@ def wheels(packages: dict[str, str]) -> list[Path]:
     return paths
 
 
+def documentation(value: Any) -> Iterator[str]:
+    """Yield the documentation strings of a service description, without their HTML tags."""
+    for key, inner in value.items() if isinstance(value, dict) else enumerate(value if isinstance(value, list) else ()):
+        if key == "documentation" and isinstance(inner, str):
+            yield " ".join(html.unescape(re.sub(r"<[^>]+>", " ", inner)).split())
+        else:
+            yield from documentation(inner)
+
+
 def texts(packages: dict[str, str], suffixes: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     """Yield (name, text) of the files with these suffixes, in a fixed order."""
     for path in wheels(packages):
         with zipfile.ZipFile(path) as archive:
             for name in sorted(archive.namelist()):
                 if name.endswith(suffixes):
-                    yield f"{path.name}/{name}", archive.read(name).decode("utf-8", errors="ignore")
+                    content = archive.read(name)
+                    if name.endswith(".json.gz"):
+                        text = "\n\n".join(documentation(json.loads(gzip.decompress(content))))
+                    else:
+                        text = content.decode("utf-8", errors="ignore")
+                    yield f"{path.name}/{name}", text
 
 
 def without_repeats(files: Iterator[tuple[str, str]]) -> Iterator[tuple[str, str]]:
@@ -79,9 +101,8 @@ def without_repeats(files: Iterator[tuple[str, str]]) -> Iterator[tuple[str, str
 
 def build(domain: str) -> dict[str, NDArray[np.uint8]]:
     """Return {"train": bytes, "validation": bytes} of a domain, split by file before anything is tokenised."""
-    packages = SOURCE if domain == "source" else TARGET
     parts: dict[str, list[bytes]] = {"train": [], "validation": []}
-    for name, text in without_repeats(texts(packages, SUFFIXES[domain])):
+    for name, text in without_repeats(texts(PACKAGES[domain], SUFFIXES[domain])):
         draw = int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little") / 2**64
         parts["validation" if draw < VALIDATION_SHARE else "train"].append(text.encode())
     # Files of one package stand together; a fixed shuffle keeps any stretch of the corpus representative.
@@ -91,23 +112,20 @@ def build(domain: str) -> dict[str, NDArray[np.uint8]]:
     return {split: np.frombuffer(b"".join(blocks), dtype=np.uint8) for split, blocks in parts.items()}
 
 
-def load() -> dict[str, dict[str, NDArray[np.uint8]]]:
-    """Both domains; checked against `corpora.json` where that file exists, and written to it where it does not."""
-    corpora = {domain: build(domain) for domain in ("source", "target")}
-    record = {
-        domain: {
-            "packages": SOURCE if domain == "source" else TARGET,
-            **{split: {"bytes": int(a.size), "sha256": hashlib.sha256(a.tobytes()).hexdigest()} for split, a in splits.items()},
-        }
-        for domain, splits in corpora.items()
-    }
+def load(domains: Iterable[str] = tuple(PACKAGES)) -> dict[str, dict[str, NDArray[np.uint8]]]:
+    """The named domains; checked against `corpora.json` where that knows them, and added to it where it does not."""
     path = HERE / "corpora.json"
-    if path.exists():
-        known = json.loads(path.read_text())
-        if known != record:
-            raise SystemExit(f"The corpora differ from {path.name}: {record} instead of {known}")
-    else:
-        path.write_text(json.dumps(record, indent=2) + "\n")
+    known = json.loads(path.read_text()) if path.exists() else {}
+    corpora = {}
+    for domain in domains:
+        corpora[domain] = splits = build(domain)
+        digests = {split: {"bytes": int(a.size), "sha256": hashlib.sha256(a.tobytes()).hexdigest()} for split, a in splits.items()}
+        record = {"packages": PACKAGES[domain], **digests}
+        if domain not in known:
+            known[domain] = record
+            path.write_text(json.dumps(known, indent=2) + "\n")
+        elif known[domain] != record:
+            raise SystemExit(f"The corpus {domain} differs from {path.name}: {record} instead of {known[domain]}")
     return corpora
 
 

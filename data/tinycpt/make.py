@@ -1,13 +1,15 @@
 """Train the models of tinycpt and log their losses.
 
-    python data/tinycpt/make.py                      # the committed slice, about an hour on one core
-    python data/tinycpt/make.py --width 24 --ptpp 15 # a part of it
+    python data/tinycpt/make.py                                                     # everything that is committed
+    python data/tinycpt/make.py --width 24 --ptpp 15 --replay 0.25 --seed 0         # one run of it (and its checkpoint)
+    python data/tinycpt/make.py --assemble                                          # collect what is finished
 
 Every size is pre-trained once at a constant learning rate on the source domain. At each stage (PTPP) a branch decays the
 rate to a tenth over the last 15% of the stage's tokens: that branch is the checkpoint, the trunk goes on undecayed. Each
 checkpoint is adapted to the target domain at several replay shares, at a constant rate after a short warm-up, with both
 validation losses logged along the way. Finished pieces lie in `.cache` under names that say what they are, so an
-interrupted run goes on where it stopped; `runs.csv` is assembled from whole runs only.
+interrupted run goes on where it stopped; `runs.csv` (shift to C++ headers) and `runs-docs.csv` (shift to English
+documentation) are assembled from whole runs only.
 """
 
 from __future__ import annotations
@@ -31,8 +33,8 @@ from numpy.typing import NDArray
 
 CACHE = corpora.CACHE
 SIZES = {24: 2, 32: 2, 40: 3, 48: 4, 64: 4}  # width: depth
-STAGES = (15, 31, 62, 124)
-REPLAY = (0.1, 0.25, 0.5)
+STAGES = (15, 31, 62, 124, 279)
+SHIFTS = {"headers": "target", "docs": "docs"}  # shift: the corpus adapted to
 ATPP = np.geomspace(0.5, 20, 12).round(3)
 STEPS_PER_TOKEN_PER_PARAMETER = 192  # the batch grows with N, so that ATPP 1 is about this many steps at every size
 PEAK, WARMUP = 4e-3, 100
@@ -42,10 +44,29 @@ CHUNK = 2_000
 VALIDATION_WINDOWS = 2_048
 
 
+class Part(NamedTuple):
+    """A block of the grid: every combination of its entries."""
+
+    widths: tuple[int, ...]
+    seeds: tuple[int, ...]
+    stages: tuple[int, ...]
+    replay: tuple[float, ...]
+    shift: str
+
+
+GRID = (
+    Part((24, 32), (0, 1, 2), STAGES, (0.05, 0.1, 0.25, 0.5), "headers"),
+    Part((40, 48, 64), (0,), STAGES, (0.05, 0.1, 0.25, 0.5), "headers"),
+    Part((32,), (0,), STAGES, (0.0, 1.0), "headers"),
+    Part((24, 32, 40), (0,), STAGES, (0.1, 0.25, 0.5), "docs"),
+)
+
+
 class Data(NamedTuple):
-    """Both training corpora in one device array, the lengths to draw from, and fixed validation windows."""
+    """All training corpora in one device array, where each starts and its length, and fixed validation windows."""
 
     corpus: jax.Array
+    offsets: dict[str, int]
     lengths: dict[str, int]
     validation: dict[str, jax.Array]
 
@@ -84,9 +105,12 @@ def read_data() -> Data:
         starts = np.linspace(0, text.size - tf.CONTEXT - 2, VALIDATION_WINDOWS).astype(np.int64)
         return jnp.asarray(text[starts[:, None] + np.arange(tf.CONTEXT + 1)].reshape(-1, 64, tf.CONTEXT + 1))
 
+    lengths = {domain: int(splits["train"].size) for domain, splits in texts.items()}
+    ends = np.cumsum(list(lengths.values()))
     return Data(
-        jnp.asarray(np.concatenate([texts["source"]["train"], texts["target"]["train"]])),
-        {domain: int(splits["train"].size) for domain, splits in texts.items()},
+        jnp.asarray(np.concatenate([splits["train"] for splits in texts.values()])),
+        dict(zip(lengths, (ends - list(lengths.values())).tolist(), strict=True)),
+        lengths,
         {domain: windows(splits["validation"]) for domain, splits in texts.items()},
     )
 
@@ -98,35 +122,47 @@ def window_starts(data: Data, domain: str, counter: NDArray[np.int64], seed: int
     stride = int(rng.integers(blocks // 3, blocks // 2))
     while np.gcd(stride, blocks) != 1:
         stride += 1
-    offset = 0 if domain == "source" else data.lengths["source"]
-    return offset + tf.CONTEXT * ((int(rng.integers(blocks)) + stride * counter) % blocks)
+    return data.offsets[domain] + tf.CONTEXT * ((int(rng.integers(blocks)) + stride * counter) % blocks)
 
 
-def mixed_starts(data: Data, model: Model, begin: int, steps: int, r: float, seed: int) -> NDArray[np.int32]:
+def mixed_starts(
+    data: Data, model: Model, begin: int, steps: int, r: float, seed: int, target: str = "target"
+) -> NDArray[np.int32]:
     """Window offsets (steps, batch) from step `begin` on, a share r of them from the source, spread evenly."""
     i = np.arange(begin * model.batch, (begin + steps) * model.batch, dtype=np.int64)
     from_source = np.floor((i + 1) * r + 1e-9) - np.floor(i * r + 1e-9) > 0
     count_source = np.floor(i * r + 1e-9).astype(np.int64)
     starts = np.where(
-        from_source, window_starts(data, "source", count_source, seed), window_starts(data, "target", i - count_source, seed)
+        from_source, window_starts(data, "source", count_source, seed), window_starts(data, target, i - count_source, seed)
     )
     return starts.reshape(steps, model.batch).astype(np.int32)
 
 
-def advance(data: Data, model: Model, state: tf.State, begin: int, rates: NDArray[np.float32], r: float, seed: int) -> tf.State:
+def advance(
+    data: Data,
+    model: Model,
+    state: tf.State,
+    begin: int,
+    rates: NDArray[np.float32],
+    r: float,
+    seed: int,
+    target: str = "target",
+) -> tf.State:
     """Take len(rates) steps starting at step `begin`, in calls of at most CHUNK steps."""
     for at in range(0, rates.size, CHUNK):
         steps = min(CHUNK, rates.size - at)
         starts = np.zeros((CHUNK, model.batch), np.int32)
-        starts[:steps] = mixed_starts(data, model, begin + at, steps, r, seed)
+        starts[:steps] = mixed_starts(data, model, begin + at, steps, r, seed, target)
         padded = np.zeros(CHUNK, np.float32)
         padded[:steps] = rates[at : at + steps]
         state = tf.train(data.corpus, state, jnp.asarray(starts), jnp.asarray(padded), steps)
     return state
 
 
-def losses(data: Data, state: tf.State) -> dict[str, float]:
-    return {domain: float(tf.validate(state.weights, windows)) for domain, windows in data.validation.items()}
+def losses(data: Data, state: tf.State, shift: str) -> dict[str, float]:
+    """Validation losses in nats per byte, {"source": …, "target": …}, the target being the corpus of the shift."""
+    corpora_of = {"source": "source", "target": SHIFTS[shift]}
+    return {domain: float(tf.validate(state.weights, data.validation[corpus])) for domain, corpus in corpora_of.items()}
 
 
 def write(path: Path, content: bytes | str) -> None:
@@ -176,66 +212,95 @@ def checkpoints(data: Data, model: Model, stages: Iterable[int]) -> Iterable[tup
         yield ptpp, load_state(path, state)
 
 
-def base_rows(data: Data, model: Model, ptpp: int, state: tf.State) -> list[dict[str, Any]]:
+def base_rows(data: Data, model: Model, ptpp: int, state: tf.State, shift: str) -> list[dict[str, Any]]:
     name = f"{model.name}-p{ptpp}"
     row = {"run": name, "checkpoint": name, "seed": model.seed, "N": model.N, "width": model.width, "depth": model.depth}
     row |= {"ptpp": ptpp, "r": None, "step": 0, "D": 0, "lr": DECAY_TO * PEAK, "flops": 6 * model.N**2 * ptpp}
-    return [row | {"domain": domain, "loss": loss} for domain, loss in losses(data, state).items()]
+    return [row | {"domain": domain, "loss": loss} for domain, loss in losses(data, state, shift).items()]
 
 
-def adaptation_rows(data: Data, model: Model, ptpp: int, state: tf.State, r: float) -> list[dict[str, Any]]:
+def adaptation_rows(data: Data, model: Model, ptpp: int, state: tf.State, r: float, shift: str) -> list[dict[str, Any]]:
     """Adapt one checkpoint at one replay share; one row per domain and logged step."""
-    name = f"{model.name}-p{ptpp}-r{r:g}"
+    name = f"{model.name}-p{ptpp}-r{r:g}" + suffix(shift)
     seed = zlib.crc32(name.encode())
     state, begin, rows = tf.fresh(state.weights), 0, []
     for atpp in ATPP:
         end = model.steps(atpp)
         rates = (ADAPT_RATE * np.minimum(1.0, (np.arange(begin, end) + 1) / ADAPT_WARMUP)).astype(np.float32)
-        state, begin = advance(data, model, state, begin, rates, r, seed), end
+        state, begin = advance(data, model, state, begin, rates, r, seed, SHIFTS[shift]), end
         D = end * model.batch * tf.CONTEXT
         row = {"run": name, "checkpoint": f"{model.name}-p{ptpp}", "seed": model.seed, "N": model.N, "width": model.width}
         row |= {"depth": model.depth, "ptpp": ptpp, "r": r, "step": end, "D": D, "lr": ADAPT_RATE, "flops": 6 * model.N * D}
-        rows += [row | {"domain": domain, "loss": loss} for domain, loss in losses(data, state).items()]
+        rows += [row | {"domain": domain, "loss": loss} for domain, loss in losses(data, state, shift).items()]
     return rows
 
 
-def generate(models: list[Model], stages: list[int], replay: list[float]) -> None:
-    """Train whatever of the grid is not in the cache, smallest model first."""
-    data = read_data()
-    for model in models:
-        for ptpp, state in checkpoints(data, model, stages):
-            for r in (None, *replay):
-                label = "base" if r is None else f"r{r:g}"
-                path = CACHE / f"rows-{model.name}-p{ptpp}-{label}.json"
+def suffix(shift: str) -> str:
+    return "" if shift == "headers" else f"-{shift}"
+
+
+def generate(part: Part, data: Data) -> None:
+    """Train whatever of a part of the grid is not in the cache, smallest model first."""
+    for model in [Model(width, seed) for width in part.widths for seed in part.seeds]:
+        wanted = {
+            (ptpp, r): CACHE / f"rows-{model.name}-p{ptpp}-{'base' if r is None else f'r{r:g}'}{suffix(part.shift)}.json"
+            for ptpp in part.stages
+            for r in (None, *part.replay)
+        }
+        if all(path.exists() for path in wanted.values()):
+            continue
+        for ptpp, state in checkpoints(data, model, part.stages):
+            for r in (None, *part.replay):
+                path = wanted[ptpp, r]
                 if path.exists():
                     continue
                 start = time.perf_counter()
-                rows = base_rows(data, model, ptpp, state) if r is None else adaptation_rows(data, model, ptpp, state, r)
+                if r is None:
+                    rows = base_rows(data, model, ptpp, state, part.shift)
+                else:
+                    rows = adaptation_rows(data, model, ptpp, state, r, part.shift)
                 write(path, json.dumps(rows))
                 print(f"{path.stem}  {time.perf_counter() - start:.1f} s", flush=True)
 
 
-def assemble() -> pd.DataFrame:
-    """Collect every finished run into runs.csv, in a fixed order."""
-    rows = [row for path in CACHE.glob("rows-*.json") for row in json.loads(path.read_text())]
-    frame = pd.DataFrame(rows).sort_values(["N", "seed", "ptpp", "r", "D", "domain"], na_position="first")
+def assemble(shift: str) -> pd.DataFrame:
+    """Collect every finished run of a shift into its table, in a fixed order."""
+    paths = [path for path in CACHE.glob("rows-*.json") if path.stem.endswith("-docs") == (shift == "docs")]
+    frame = pd.DataFrame([row for path in paths for row in json.loads(path.read_text())])
+    frame = frame.sort_values(["N", "seed", "ptpp", "r", "D", "domain"], na_position="first")
     columns = ["run", "checkpoint", "seed", "N", "width", "depth", "ptpp", "r", "step", "D", "domain", "loss", "lr", "flops"]
-    frame = frame[columns].assign(loss=frame["loss"].round(6))
-    write(corpora.HERE / "runs.csv", frame.to_csv(index=False))
+    frame = frame[columns].assign(loss=frame["loss"].round(6), shift=shift)
+    write(corpora.HERE / f"runs{suffix(shift)}.csv", frame.to_csv(index=False))
     return frame
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--width", type=int, nargs="+", default=list(SIZES), choices=list(SIZES))
-    parser.add_argument("--ptpp", type=int, nargs="+", default=list(STAGES))
-    parser.add_argument("--replay", type=float, nargs="+", default=list(REPLAY))
-    parser.add_argument("--seed", type=int, nargs="+", default=[0])
-    parser.add_argument("--assemble", action="store_true", help="only collect finished runs into runs.csv")
+    parser.add_argument("--width", type=int, nargs="+", choices=list(SIZES), help="only these widths")
+    parser.add_argument("--ptpp", type=int, nargs="+", help="only these stages and those below them")
+    parser.add_argument("--replay", type=float, nargs="+", help="only these replay shares")
+    parser.add_argument("--seed", type=int, nargs="+", help="only these seeds")
+    parser.add_argument("--shift", nargs="+", choices=list(SHIFTS), help="only these shifts")
+    parser.add_argument("--assemble", action="store_true", help="only collect finished runs into the tables")
     arguments = parser.parse_args()
     if not arguments.assemble:
-        generate([Model(w, s) for w in arguments.width for s in arguments.seed], arguments.ptpp, arguments.replay)
-    print(f"runs.csv: {len(assemble())} rows")
+        data = read_data()
+        for part in GRID:
+            if arguments.shift is None or part.shift in arguments.shift:
+                generate(narrowed(part, arguments), data)
+    for shift in SHIFTS:
+        print(f"runs{suffix(shift)}.csv: {len(assemble(shift))} rows")
+
+
+def narrowed(part: Part, arguments: argparse.Namespace) -> Part:
+    """The part of the grid that the command line asks for; lower stages stay, for one trajectory passes through them."""
+    return Part(
+        tuple(w for w in part.widths if arguments.width is None or w in arguments.width),
+        tuple(s for s in part.seeds if arguments.seed is None or s in arguments.seed),
+        tuple(p for p in part.stages if arguments.ptpp is None or p <= max(arguments.ptpp)),
+        tuple(r for r in part.replay if arguments.replay is None or r in arguments.replay),
+        part.shift,
+    )
 
 
 if __name__ == "__main__":
