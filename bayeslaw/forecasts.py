@@ -21,7 +21,7 @@ from bayeslaw.errors import BayeslawError, Fault, FitError, TableError, whole_nu
 from bayeslaw.fitting import Fit, check_probability, interval_names
 from bayeslaw.laws import Law
 from bayeslaw.observations import run_codes
-from bayeslaw.runs import Runs, base_rows, check, read_runs
+from bayeslaw.runs import Runs, base_rows, check, complete, read_runs
 
 SPREADS = ("latent", "run")
 MOST_SETTINGS = 100_000  # of a grid: more would need more memory than most machines have
@@ -175,7 +175,8 @@ def forecast(fit: Fit, at: pd.DataFrame | Runs | str | Path, *, seed: int = 0, f
     ]
     if faults:
         raise TableError(faults, runs.name)
-    draws, covariates = fit.draws, {c: runs.frame[c].to_numpy(dtype=np.float64) for c in fit.law.covariates}
+    frame = complete(runs.frame, fit.law)
+    draws, covariates = fit.draws, {c: frame[c].to_numpy(dtype=np.float64) for c in fit.law.covariates}
     latent = fit.law.predict(draws, covariates)
     if not np.isfinite(latent).all() or (latent <= 0).any():
         bad = int(runs.frame.index[~(np.isfinite(latent) & (latent > 0)).all(axis=0)][0])

@@ -192,6 +192,24 @@ class Law:
         return bool(np.all(np.isfinite(one)) and np.all(one != 0) and np.allclose(three, 3 * one, rtol=1e-9))
 
     @cached_property
+    def idle_at_base(self) -> frozenset[str]:
+        """Covariates that the loss does not depend on at D = 0, such as the replay share of an adaptation not yet begun."""
+        if "D" not in self.covariates or self.covariates["D"].support[0] > 0:
+            return frozenset()
+        rng, idle = np.random.default_rng(0), set()
+        draws: dict[str, Any] = {k: np.exp(rng.uniform(-1, 0)) for k in self.parameters}
+        for name in self.covariates.keys() - {"D"}:
+            others = {k: c.support[0] + np.exp(rng.uniform(-2, 0, 4)) for k, c in self.covariates.items()}
+            low, high = self.covariates[name].support
+            values = low + (min(high, low + 1) - low) * np.array([0.05, 0.3, 0.6, 0.95])
+            with np.errstate(all="ignore"):
+                scope = draws | {k: np.full(4, v[0]) for k, v in others.items()} | {"D": np.zeros(4), name: values}
+                loss = np.broadcast_to(self.evaluate(scope), 4)
+            if np.all(np.isfinite(loss)) and np.ptp(loss) <= 1e-12 * abs(loss[0]):
+                idle.add(name)
+        return frozenset(idle)
+
+    @cached_property
     def floor(self) -> str | None:
         """The parameter that is an additive term by itself (E), if there is one."""
         return next((t.text for sign, t in self.loss.terms if sign > 0 and t.text in self.parameters), None)

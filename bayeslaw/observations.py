@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from bayeslaw.errors import BayeslawError, Fault, TableError
 from bayeslaw.laws import Law
-from bayeslaw.runs import Runs, base_rows, check
+from bayeslaw.runs import Runs, base_rows, check, complete
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Observations:
         if faults := check(runs, law):
             raise TableError(faults, runs.name)
         base = base_rows(runs.frame, law)
-        frame = runs.frame[~base]
+        frame = complete(runs.frame[~base], law)
         if len(frame) < 3:
             raise BayeslawError(f"{runs.name} has {len(frame)} rows for {law.name}; a fit needs at least 3.")
         code, names = run_codes(frame)

@@ -226,7 +226,7 @@ def check(runs: Runs, law: Law, *, to_fit: bool = True) -> list[Fault]:
     list of Fault
         Empty where the table is sound.
     """
-    frame = runs.frame
+    frame = complete(runs.frame, law)
     columns, given = [*(["loss"] if to_fit else []), *law.covariates], [str(c) for c in frame]
     faults = [
         Fault(
@@ -269,6 +269,21 @@ def base_rows(frame: pd.DataFrame, law: Law) -> pd.Series:
     if "D" in frame and "D" in law.covariates and law.covariates["D"].support[0] > 0:
         return frame["D"] == 0
     return pd.Series(False, index=frame.index)
+
+
+def complete(frame: pd.DataFrame, law: Law) -> pd.DataFrame:
+    """The table with empty cells of base checkpoints (D = 0) filled where the law does not look at them.
+
+    Nothing has been replayed at D = 0, so logs leave r empty there. The cells get the median of the other rows, a value of
+    no consequence: only columns that the law's loss does not depend on at D = 0 are touched.
+    """
+    for name in sorted(law.idle_at_base & set(frame)):
+        empty = (frame["D"] == 0) & frame[name].isna() if "D" in frame else pd.Series(False, index=frame.index)
+        if empty.any() and frame[name].dtype.kind in "fiu":
+            others = frame.loc[frame["D"] != 0, name].median()
+            low, high = law.covariates[name].support
+            frame = frame.assign(**{name: frame[name].mask(empty, others if np.isfinite(others) else min(max(low, 0.5), high))})
+    return frame
 
 
 def _rows(frame: pd.DataFrame, column: str, bad: pd.Series, problem: str, mend: str) -> Iterable[Fault]:

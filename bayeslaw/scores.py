@@ -12,7 +12,7 @@ from bayeslaw.errors import FitError, TableError
 from bayeslaw.fitting import Fit
 from bayeslaw.forecasts import Forecast, forecast
 from bayeslaw.point import PointFit
-from bayeslaw.runs import Runs, base_rows, check, read_runs
+from bayeslaw.runs import Runs, base_rows, check, complete, read_runs
 
 DELTA = 0.02  # of the Huber score, as Goffinet et al. define it
 CLIP = 1e-3  # smallest loss that the clipped relative error divides by, nats
@@ -98,7 +98,7 @@ def score(fit: Fit | PointFit, runs: Runs | pd.DataFrame | str, *, seed: int = 0
     lenient = {k: replace(c, at_least=1) for k, c in fit.law.covariates.items()}
     if faults := check(runs, replace(fit.law, covariates=lenient)):
         raise TableError(faults, runs.name)
-    held = Runs(runs.frame[~base_rows(runs.frame, fit.law)], runs.name)
+    held = Runs(complete(runs.frame[~base_rows(runs.frame, fit.law)], fit.law), runs.name)
     loss = held.frame["loss"].to_numpy(dtype=np.float64)
     head = {"law": fit.law.name, "fit": "posterior" if isinstance(fit, Fit) else "point", "rows": len(held)}
     head["base_rows_left_out"] = len(runs) - len(held)

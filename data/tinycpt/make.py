@@ -263,15 +263,17 @@ def generate(part: Part, data: Data) -> None:
                 print(f"{path.stem}  {time.perf_counter() - start:.1f} s", flush=True)
 
 
-def assemble(shift: str) -> pd.DataFrame:
-    """Collect every finished run of a shift into its table, in a fixed order."""
+def assemble(shift: str) -> int:
+    """Collect every finished run of a shift into its table, in a fixed order, and return the number of rows."""
     paths = [path for path in CACHE.glob("rows-*.json") if path.stem.endswith("-docs") == (shift == "docs")]
+    if not paths:
+        return 0
     frame = pd.DataFrame([row for path in paths for row in json.loads(path.read_text())])
     frame = frame.sort_values(["N", "seed", "ptpp", "r", "D", "domain"], na_position="first")
     columns = ["run", "checkpoint", "seed", "N", "width", "depth", "ptpp", "r", "step", "D", "domain", "loss", "lr", "flops"]
     frame = frame[columns].assign(loss=frame["loss"].round(6), shift=shift)
     write(corpora.HERE / f"runs{suffix(shift)}.csv", frame.to_csv(index=False))
-    return frame
+    return len(frame)
 
 
 def main() -> None:
@@ -289,7 +291,7 @@ def main() -> None:
             if arguments.shift is None or part.shift in arguments.shift:
                 generate(narrowed(part, arguments), data)
     for shift in SHIFTS:
-        print(f"runs{suffix(shift)}.csv: {len(assemble(shift))} rows")
+        print(f"runs{suffix(shift)}.csv: {assemble(shift)} rows")
 
 
 def narrowed(part: Part, arguments: argparse.Namespace) -> Part:

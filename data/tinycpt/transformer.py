@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -83,9 +82,10 @@ def token_losses(weights: Weights, windows: jax.Array) -> jax.Array:
     return jnp.mean(jax.nn.logsumexp(logits, axis=-1) - picked, axis=-1)
 
 
-def _step(corpus: jax.Array, starts: jax.Array, rates: jax.Array, i: jax.Array, state: State) -> State:
+def _step(corpus: jax.Array, starts: jax.Array, rates: jax.Array, i: jax.Array, state: State) -> tuple[State, jax.Array]:
+    """One update, and the loss on its batch before it."""
     windows = jax.vmap(lambda s: lax.dynamic_slice(corpus, (s,), (CONTEXT + 1,)))(starts[i])
-    gradient = jax.grad(lambda w: jnp.mean(token_losses(w, windows)))(state.weights)
+    loss, gradient = jax.value_and_grad(lambda w: jnp.mean(token_losses(w, windows)))(state.weights)
     norm = jnp.sqrt(sum(jnp.sum(g * g) for g in jax.tree.leaves(gradient)))
     gradient = jax.tree.map(lambda g: g * jnp.minimum(1.0, CLIP / (norm + 1e-9)), gradient)
     count = state.updates + 1
@@ -96,7 +96,7 @@ def _step(corpus: jax.Array, starts: jax.Array, rates: jax.Array, i: jax.Array, 
     def update(w: jax.Array, m: jax.Array, v: jax.Array) -> jax.Array:
         return w - rates[i] * ((m / low1) / (jnp.sqrt(v / low2) + EPSILON) + DECAY * w)
 
-    return State(jax.tree.map(update, state.weights, first, second), first, second, count)
+    return State(jax.tree.map(update, state.weights, first, second), first, second, count), loss
 
 
 def _train(corpus: jax.Array, state: State, starts: jax.Array, rates: jax.Array, steps: int) -> State:
@@ -104,7 +104,19 @@ def _train(corpus: jax.Array, state: State, starts: jax.Array, rates: jax.Array,
 
     The number of steps is an input, so calls of any length up to the capacity share one compiled program.
     """
-    after: State = lax.fori_loop(0, steps, partial(_step, corpus, starts, rates), state)
+    after: State = lax.fori_loop(0, steps, lambda i, at: _step(corpus, starts, rates, i, at)[0], state)
+    return after
+
+
+def _train_logged(corpus: jax.Array, state: State, starts: jax.Array, rates: jax.Array, steps: int) -> tuple[State, jax.Array]:
+    """As `_train`, with the loss of every step, (capacity,)."""
+
+    def step(i: jax.Array, at: tuple[State, jax.Array]) -> tuple[State, jax.Array]:
+        state, losses = at
+        state, loss = _step(corpus, starts, rates, i, state)
+        return state, losses.at[i].set(loss)
+
+    after: tuple[State, jax.Array] = lax.fori_loop(0, steps, step, (state, jnp.zeros(rates.shape, jnp.float32)))
     return after
 
 
@@ -114,4 +126,5 @@ def _validate(weights: Weights, windows: jax.Array) -> jax.Array:
 
 
 train: Callable[..., State] = jax.jit(_train)
+train_logged: Callable[..., tuple[State, jax.Array]] = jax.jit(_train_logged)
 validate: Callable[[Weights, jax.Array], jax.Array] = jax.jit(_validate)
