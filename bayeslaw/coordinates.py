@@ -88,6 +88,8 @@ class Coordinates:
         values = {k: constrain(law.parameters[k].prior, v, functions) for k, v in variables.items()}
         ones = values | dict.fromkeys((*law.amplitudes, *((law.floor,) if law.floor else ())), 1.0)
         units = law.term_units(ones, self.at, functions)
+        # A scale inside a term, such as h in 1 + D/h, may have a prior on h/D: from here on it is needed itself.
+        ones |= {k: values[k] / unit for k, unit in units.items() if k in values}
         scope = law.with_let({**ones, **self.settings}, functions)
         total: Any = 0.0
         for name, term in law.amplitudes.items():

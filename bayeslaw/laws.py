@@ -177,7 +177,8 @@ class Law:
         """Positive parameters that an additive term is proportional to, with that term: A -> A/N**alpha. Not a bare E."""
         rng, found = np.random.default_rng(0), dict[str, Expression]()
         values: dict[str, Any] = {k: np.exp(rng.uniform(-1, 0, 4)) for k in self.parameters}
-        values |= {k: c.support[0] + np.exp(rng.uniform(-2, 0, 4)) for k, c in self.covariates.items()}
+        for name, c in self.covariates.items():
+            values[name] = c.support[0] + np.exp(rng.uniform(-2, 0, 4)) * min(c.support[1] - c.support[0], 10.0)
         positive = [n for n, p in self.parameters.items() if p.prior.support == "positive"]
         for sign, term in self.loss.terms:
             for name in sorted(positive, key=lambda n: self.parameters[n].prior.on is None):

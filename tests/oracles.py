@@ -72,6 +72,21 @@ def ptpp_gate_floor(p: Values, x: Values) -> Any:
     return ptpp_gate(p, x) + p["F"] * _power(x["ptpp"], -p["eta"])
 
 
+def transfer_target(p: Values, x: Values) -> Any:
+    """The gap closes with new tokens, and they wash out what pre-training left to gain."""
+    new = (1 - x["r"]) * x["D"]
+    floor = p["F"] * _power(x["N"], -p["delta"]) * _power(x["ptpp"], -p["eta"]) * _power(1 + new / p["tau"], -p["kappa"])
+    closed = (1 - x["r"]) ** p["c"] * -np.expm1(-p["q"] * np.log1p(new / p["h"]))
+    return _size(p, x) + floor + p["G"] * (1 - closed)
+
+
+def transfer_source(p: Values, x: Values) -> Any:
+    """Replayed tokens continue pre-training; new tokens bring a bounded forgetting; the rate is high again after D = 0."""
+    floor = p["F"] * _power(x["N"], -p["delta"]) * _power(x["ptpp"] + x["r"] * x["D"] / x["N"], -p["eta"])
+    forgotten = (1 - x["r"]) ** p["c"] * -np.expm1(-p["q"] * np.log1p((1 - x["r"]) * x["D"] / p["h"]))
+    return _size(p, x) + floor + p["S"] * forgotten + p["J"] * np.clip(x["D"], 0, 1)
+
+
 LAWS: dict[str, Callable[[Values, Values], Any]] = {
     "chinchilla": chinchilla,
     "cpt-joint": cpt_joint,
@@ -79,11 +94,14 @@ LAWS: dict[str, Callable[[Values, Values], Any]] = {
     "ptpp-floor": ptpp_floor,
     "ptpp-gate": ptpp_gate,
     "ptpp-gate-floor": ptpp_gate_floor,
+    "transfer-source": transfer_source,
+    "transfer-target": transfer_target,
 }
 
 TYPICAL: dict[str, float] = {
     "E": 1.5, "A": 60.0, "alpha": 0.3, "B": 90.0, "beta": 0.28, "nu": 0.25, "C": 0.06, "gamma": 0.3, "F": 0.4, "eta": 0.4,
     "lam": 0.4, "zeta": 0.5, "B_cpt": 40.0, "beta_cpt": 0.22,
+    "delta": 0.05, "tau": 1e9, "kappa": 0.5, "G": 1.0, "c": 0.8, "h": 3e7, "q": 0.4, "S": 0.5, "J": 0.05,
 }  # fmt: skip
 """Parameters that every law gives losses of 2 to 5 nats with; cpt-joint's gamma has a meaning of its own."""
 

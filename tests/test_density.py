@@ -36,10 +36,10 @@ def shapes(density: Density) -> list[int]:
     return [i for i, n in enumerate(density.names) if n in law.parameters and n not in law.amplitudes and n != law.floor]
 
 
-def assert_true_gradient(function: oracles.LogDensity, x: oracles.Array) -> None:
+def assert_true_gradient(function: oracles.LogDensity, x: oracles.Array, step: float = 1e-4) -> None:
     value, gradient = function(x)
     assert np.isfinite(value)
-    expected = oracles.central(lambda v: function(v)[0], x, 1e-4)
+    expected = oracles.central(lambda v: function(v)[0], x, step)
     np.testing.assert_allclose(gradient, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
 
 
@@ -55,7 +55,8 @@ def test_gradient_through_the_whitening(law: Law, rng: np.random.Generator) -> N
     whitening = whiten(density, shapes(density))
     function = whitening.function(density)
     for _ in range(3):
-        assert_true_gradient(function, rng.standard_normal(density.size))
+        # A short step: the gradient of the log determinant jumps a little at the knots of a spine.
+        assert_true_gradient(function, rng.standard_normal(density.size), 1e-5)
 
 
 def test_a_bent_ridge_is_followed_by_a_true_density(rng: np.random.Generator) -> None:

@@ -149,8 +149,10 @@ def test_parameters_and_words() -> None:
 
 
 def test_priors_of_the_noise_cover_what_is_measured() -> None:
-    """Relative noise of 0.1% to 2% lies well inside both priors."""
-    for name in ("sigma_point", "sigma_run"):
-        low, high = PRIORS[name].scipy.ppf([0.025, 0.975])
-        assert low < 0.0015
-        assert 0.02 < high < 0.15
+    """Points wobble by 0.1% to 2%; seeds move whole runs of tinycpt's smallest models by 0.3% to 0.5%, larger ones by less."""
+    low, high = PRIORS["sigma_point"].scipy.ppf([0.025, 0.975])
+    assert low < 0.0015
+    assert 0.02 < high < 0.15
+    low, high = PRIORS["sigma_run"].scipy.ppf([0.025, 0.975])
+    assert low < 0.0005
+    assert 0.005 < high < 0.01

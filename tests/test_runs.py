@@ -11,11 +11,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayeslaw.cards import load_law
+from bayeslaw.cards import card_folder, load_law
 from bayeslaw.errors import BayeslawError, Fault, TableError
 from bayeslaw.laws import Law
 from bayeslaw.observations import Observations
-from bayeslaw.runs import ALIASES, Runs, check, data_sha256, read_runs
+from bayeslaw.runs import ALIASES, Runs, check, complete, data_sha256, read_runs
 from tests import oracles
 
 HEAD = "(rows are counted from 1 below the header):"
@@ -345,3 +345,31 @@ def test_check_lists_cells_without_numbers_with_all_other_faults(tmp_path: Path)
     assert found[0].startswith("loss 'oops' is not a number: ")
     assert found[1].startswith("N 0.1 is outside [10000, 1e+13]: is it in billions?")
     assert found[2].startswith("loss 40 is above 15 nats/token: is it a perplexity?")
+
+
+@pytest.mark.parametrize("name", ["transfer-source", "transfer-target"])
+def test_an_empty_r_at_a_base_checkpoint_is_no_fault(name: str) -> None:
+    """Nothing is replayed at D = 0; the law does not look at r there, and the cell gets the other rows' median."""
+    law = load_law(name)
+    table = oracles.table(law)
+    base = table.iloc[[0]].assign(D=0.0, r=np.nan, run="base")
+    runs = oracles.runs(pd.concat([table, base], ignore_index=True))
+    assert check(runs, law) == []
+    assert complete(runs.frame, law)["r"].iloc[-1] == table["r"].median()
+    assert runs.frame["r"].isna().iloc[-1]  # the table itself keeps its empty cell
+    elsewhere = runs.frame.assign(D=runs.frame["D"].where(runs.frame["D"] > 0, 1e9))
+    assert [f.column for f in check(oracles.runs(elsewhere), law)] == ["r"]
+
+
+def test_a_law_that_looks_at_r_at_d_0_wants_it_filled_in(tmp_path: Path) -> None:
+    text = (card_folder() / "transfer-source.toml").read_text().replace("minimum(D, 1)", "minimum(D + r, 1)")
+    card = tmp_path / "nosy.toml"
+    card.write_text(text.replace('name   = "transfer-source"', 'name   = "nosy"'))
+    law = load_law(card)
+    assert law.idle_at_base == frozenset()
+    assert load_law("transfer-source").idle_at_base == {"r"}
+    assert load_law("d-cpt").idle_at_base == frozenset()
+    table = oracles.table(load_law("transfer-source"))
+    base = table.iloc[[0]].assign(D=0.0, r=np.nan, run="base")
+    faults = check(oracles.runs(pd.concat([table, base], ignore_index=True)), law)
+    assert [f.problem for f in faults] == ["r is missing"]

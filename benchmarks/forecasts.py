@@ -1,0 +1,158 @@
+"""The experiment of Goffinet et al. 2025 on measured losses: fit at PTPP 15 and 31, forecast 62, 124 and 279.
+
+    python benchmarks/forecasts.py           # prints the report kept in benchmarks/results/forecasts.md
+
+Every law is fitted by point (least Huber loss) and by posterior, on all rows it can describe and, where it is one of the
+published forms, on settled rows alone (ATPP >= 2), which is the better for it. Held out are the later stages at all sizes, and
+then the later stages of the two largest sizes with those sizes never seen. The oracle is D-CPT fitted to the held-out rows of
+each stage themselves.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import sys
+import time
+from concurrent.futures import ProcessPoolExecutor
+from datetime import date
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+import bayeslaw
+from bayeslaw.point import point_fit
+from bayeslaw.runs import Runs, read_runs
+
+DATA = Path(__file__).parent.parent / "data" / "tinycpt"
+PUBLISHED = ("d-cpt", "ptpp-gate", "ptpp-floor", "ptpp-gate-floor")
+OURS = {"source": "transfer-source", "target": "transfer-target"}
+SETTLED = 2.0  # tokens per parameter
+STARTS = 40
+
+
+class Split(NamedTuple):
+    title: str
+    seen: str
+    held: str
+
+
+def splits(sizes: list[float]) -> dict[str, Split]:
+    """Unseen stages at all sizes, and unseen stages at the two largest sizes with those held out too."""
+    two = sizes[-2]
+    return {
+        "stages": Split("unseen stages", "ptpp <= 31", "ptpp > 31"),
+        "sizes": Split("unseen stages and sizes", f"ptpp <= 31 and N < {two:g}", f"ptpp > 31 and N >= {two:g}"),
+    }
+
+
+class Job(NamedTuple):
+    table: str
+    domain: str
+    split: Split
+    law: str
+    rows: str  # which rows the law is fitted to: all or settled
+
+
+def regimes(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Held-out rows by how far the adaptation has come."""
+    atpp = frame["D"] / frame["N"]
+    return {
+        "settled": frame[atpp >= SETTLED],
+        "early": frame[(atpp > 0) & (atpp < SETTLED)],
+        "base": frame[atpp == 0],
+        "at 279": frame[(atpp >= SETTLED) & (frame["ptpp"] == 279)],
+    }
+
+
+def scored(fit: Any, held: pd.DataFrame) -> dict[str, float]:
+    """Error and, for a posterior, coverage and width, for each regime; nan where the law has no value."""
+    found: dict[str, float] = {}
+    for name, frame in regimes(held).items():
+        if not len(frame) or (name == "base" and fit.law.covariates["D"].support[0] > 0):
+            continue
+        scores = bayeslaw.score(fit, Runs(frame, name), **({} if hasattr(fit, "objective") else {"force": True})).iloc[0]
+        found[f"{name} error"] = scores["mae_rel"]
+        for column in ("cover_eti50", "cover_eti90", "width_eti90", "crps"):
+            if column in scores and name in ("settled", "early"):
+                found[f"{name} {column}"] = scores[column]
+    return found
+
+
+def work(job: Job) -> list[dict[str, Any]]:
+    """Both fits of one law, scored."""
+    runs = read_runs(DATA / job.table, f"domain == '{job.domain}' and seed == 0 and (D == 0 or (r > 0 and r < 1))")
+    seen, held = runs.where(job.split.seen), runs.where(job.split.held)
+    if job.rows == "settled":
+        seen = Runs(seen.frame[seen.frame["D"] >= SETTLED * seen.frame["N"]], seen.name)
+    head = {"law": job.law, "fitted to": job.rows}
+    if job.law == "oracle":
+        parts = [regimes(frame)["settled"] for _, frame in held.frame.groupby("ptpp")]
+        fits = [point_fit("d-cpt", Runs(part, "oracle"), starts=STARTS) for part in parts]
+        errors = [scored(fit, part)["settled error"] for fit, part in zip(fits, parts, strict=True)]
+        share = np.array([len(part) for part in parts])
+        last = {"at 279 error": errors[-1]} if parts[-1]["ptpp"].iloc[0] == 279 else {}
+        return [head | {"fit": "point", "settled error": float(np.average(errors, weights=share)), **last}]
+    start = time.perf_counter()
+    posterior = bayeslaw.fit(job.law, seen, progress=False)
+    seconds = time.perf_counter() - start
+    notes = [c.name for c in posterior.checks if not c.passed]
+    rows = [
+        head | {"fit": "posterior"} | scored(posterior, held.frame) | {"seconds": seconds, "checks": ", ".join(notes) or "passed"}
+    ]
+    rows.append(head | {"fit": "point"} | scored(point_fit(job.law, seen, starts=STARTS), held.frame))
+    print(f"{job.table} {job.domain} {job.split.title}: {job.law} on {job.rows} rows done", file=sys.stderr, flush=True)
+    return rows
+
+
+def jobs(table: str, domain: str, split: Split) -> list[Job]:
+    published = [Job(table, domain, split, law, rows) for law in PUBLISHED for rows in ("settled", "all")]
+    return [Job(table, domain, split, OURS[domain], "all"), *published, Job(table, domain, split, "oracle", "settled")]
+
+
+def markdown(rows: list[dict[str, Any]]) -> str:
+    """The rows as a Markdown table, errors and coverages in percent, widths in nats."""
+    frame = pd.DataFrame(rows)
+    columns = [
+        "law", "fitted to", "fit", "settled error", "settled cover_eti50", "settled cover_eti90", "settled width_eti90",
+        "at 279 error", "early error", "early cover_eti90", "base error", "checks",
+    ]  # fmt: skip
+    frame = frame.reindex(columns=columns)
+    for column in columns:
+        if "error" in column:
+            frame[column] = frame[column].map(lambda v: "" if pd.isna(v) else f"{100 * v:.2f}%")
+        elif "cover" in column:
+            frame[column] = frame[column].map(lambda v: "" if pd.isna(v) else f"{100 * v:.0f}%")
+        elif "width" in column:
+            frame[column] = frame[column].map(lambda v: "" if pd.isna(v) else f"{v:.3f}")
+    lines = [[str(c) for c in columns], ["---"] * len(columns), *frame.fillna("").astype(str).to_numpy().tolist()]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--table", nargs="+", default=["runs.csv", "runs-docs.csv"])
+    parser.add_argument("--domain", nargs="+", default=["target", "source"])
+    parser.add_argument("--split", nargs="+", default=["stages", "sizes"])
+    parser.add_argument("--workers", type=int, default=2)
+    arguments = parser.parse_args()
+    packages = ", ".join(f"{p} {version(p)}" for p in ("bayeslaw", "nutpie", "numba", "pymc"))
+    machine = f"{os.cpu_count()} cores, Python {platform.python_version()}, {packages}"
+    print(f"`python benchmarks/forecasts.py`, {date.today()}, {machine}\n")
+    with ProcessPoolExecutor(arguments.workers) as pool:
+        for table in arguments.table:
+            sizes = sorted(pd.read_csv(DATA / table)["N"].unique())
+            for domain in arguments.domain:
+                for key, split in splits(sizes).items():
+                    if key in arguments.split and (key == "stages" or len(sizes) >= 5):
+                        rows = [row for made in pool.map(work, jobs(table, domain, split)) for row in made]
+                        print(f"## {table}, {domain} domain, {split.title}\n\nfitted: {split.seen}; held out: {split.held}\n")
+                        print(markdown(rows) + "\n", flush=True)
+
+
+if __name__ == "__main__":
+    main()
