@@ -28,20 +28,30 @@ TRUTHS = {
     "ptpp-gate": {k: FORM_3[k] for k in ("E", "A", "alpha", "B", "beta", "nu", "C", "gamma", "lam", "zeta")},
     "ptpp-gate-floor": FORM_3,
 }
+TRANSFER = {"E": 1.05, "A": 60.0, "alpha": 0.23, "F": 3.0, "delta": 0.05, "eta": 0.33}
+TRUTHS["transfer-target"] = TRANSFER | {"tau": 4e9, "kappa": 0.5, "G": 0.9, "c": 0.25, "h": 1e8, "q": 0.3}
+TRUTHS["transfer-source"] = TRANSFER | {"S": 0.5, "c": 3.0, "h": 4e8, "q": 0.5, "J": 0.05}
 
 
 def settings(
     law: Law, stages: tuple[float, ...] = (15, 31), sizes: tuple[float, ...] = (241e6, 517e6, 1.4e9, 8.1e9)
 ) -> pd.DataFrame:
-    """4 N x stages x 3 r x 10 D, one run for each curve; other covariates of a law in place of r and ptpp."""
+    """4 N x stages x 3 r x 10 D, one run for each curve; other covariates of a law in place of r and ptpp.
+
+    Laws that are finite there get the base checkpoints (D = 0) too.
+    """
     rows = []
+    base = law.covariates["D"].support[0] == 0
     for n in sizes:
         for stage in stages:
+            if base:
+                rows.append({"N": n, "D": 0.0, "r": -1.0, "ptpp": stage, "cpt": 0.0})
             for r in (0.1, 0.25, 0.5):
                 for atpp in np.geomspace(0.5, 20, 10):
                     rows.append({"N": n, "D": atpp * n, "r": r, "ptpp": stage, "cpt": float(stage == stages[-1])})
     frame = pd.DataFrame(rows)
     runs = frame[["N", "r", "ptpp"]].astype(str).agg("-".join, axis=1)
+    frame["r"] = frame["r"].where(frame["r"] > 0, 0.25)  # of no consequence at D = 0
     return frame[list(law.covariates)].assign(run=runs)
 
 

@@ -1,0 +1,53 @@
+"""Draw every curve of a table of tinycpt: one panel for each domain and size, colour for PTPP, line style for replay.
+
+python data/tinycpt/figure.py            # writes runs.png and runs-docs.png beside the tables
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+
+HERE = Path(__file__).parent
+STYLES = {0.0: (0, (1, 3)), 0.05: ":", 0.1: "-.", 0.25: "--", 0.5: "-", 1.0: (0, (8, 2))}
+BASE_AT = 0.3  # tokens per parameter: where a logarithmic axis shows D = 0
+
+
+def panel(ax: Axes, rows: pd.DataFrame, colours: dict[float, tuple[float, ...]]) -> None:
+    """All runs of one size and domain; thin lines are further seeds, diamonds the base checkpoints."""
+    for _, run in rows[rows["D"] > 0].groupby("run"):
+        line, first = run.sort_values("D"), run.iloc[0]
+        colour, style = colours[float(first["ptpp"])], STYLES[float(first["r"])]
+        ax.plot(line["D"] / line["N"], line["loss"], color=colour, ls=style, lw=1.1 if first["seed"] == 0 else 0.4)
+    base = rows[rows["D"] == 0]
+    ax.scatter(np.full(len(base), BASE_AT), base["loss"], c=[colours[p] for p in base["ptpp"]], marker="D", s=14, zorder=3)
+    ax.set_xscale("log")
+    ax.set_xticks([BASE_AT, 1, 10], ["base", "1", "10"])
+    ax.minorticks_off()
+
+
+def draw(table: pd.DataFrame, target: str, path: Path) -> None:
+    sizes, stages = sorted(table["N"].unique()), sorted(table["ptpp"].unique())
+    colours = dict(zip(stages, plt.get_cmap("viridis")(np.linspace(0, 0.9, len(stages))), strict=True))
+    figure, axes = plt.subplots(2, len(sizes), figsize=(2.7 * len(sizes), 6), sharex=True, sharey="row", layout="constrained")
+    for row, domain in zip(axes, ("target", "source"), strict=True):
+        for ax, size in zip(row, sizes, strict=True):
+            panel(ax, table[(table["domain"] == domain) & (table["N"] == size)], colours)
+            ax.set_title(f"N = {size:,.0f}", fontsize=9)
+        row[0].set_ylabel(f"{target if domain == 'target' else 'Python source'}\nloss (nats/byte)")
+    figure.supxlabel("adaptation tokens per parameter", fontsize=10)
+    handles = [Line2D([], [], color=colours[p], label=f"PTPP {p:g}") for p in stages]
+    handles += [Line2D([], [], color="0.3", ls=STYLES[r], label=f"replay {r:g}") for r in sorted(table["r"].dropna().unique())]
+    figure.legend(handles=handles, loc="outside right center", fontsize=8, frameon=False)
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
+
+
+if __name__ == "__main__":
+    for name, target in (("runs", "C++ headers"), ("runs-docs", "English documentation")):
+        draw(pd.read_csv(HERE / f"{name}.csv"), target, HERE / f"{name}.png")
