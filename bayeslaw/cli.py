@@ -59,7 +59,7 @@ def laws(name: Annotated[str | None, typer.Argument(help="Show one law: formula,
 def check(runs: RunsPath, law: Annotated[str, typer.Option(help="The law to check the table for.")], where: Where = None) -> None:
     """List every fault of a table, with row, column, value and likely mend."""
     from bayeslaw.cards import load_law
-    from bayeslaw.runs import base_rows, read_runs
+    from bayeslaw.runs import base_rows, mixed_domains, read_runs
     from bayeslaw.runs import check as check_runs
 
     card, table = load_law(law), read_runs(runs, where, strict=False)
@@ -73,6 +73,8 @@ def check(runs: RunsPath, law: Annotated[str, typer.Option(help="The law to chec
     base = int(base_rows(table.frame, card).sum())
     aside = f"; {base} base-checkpoint rows (D = 0) are kept out of the fit" if base else ""
     typer.echo(f"{runs.name}: {len(table)} rows are sound for {card.name}{aside}.")
+    if mixed := mixed_domains(table.frame, card):
+        typer.echo(f"To fit it: {mixed}.")
 
 
 @app.command()

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from bayeslaw.errors import BayeslawError, Fault, TableError
 from bayeslaw.laws import Law
-from bayeslaw.runs import Runs, base_rows, check, complete
+from bayeslaw.runs import Runs, base_rows, check, complete, mixed_domains
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,8 @@ class Observations:
         """
         if faults := check(runs, law):
             raise TableError(faults, runs.name)
+        if mixed := mixed_domains(runs.frame, law):
+            raise BayeslawError(f"{runs.name}: {mixed}.")
         base = base_rows(runs.frame, law)
         frame = complete(runs.frame[~base], law)
         if len(frame) < 3:

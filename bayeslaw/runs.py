@@ -271,6 +271,20 @@ def base_rows(frame: pd.DataFrame, law: Law) -> pd.Series:
     return pd.Series(False, index=frame.index)
 
 
+def mixed_domains(frame: pd.DataFrame, law: Law) -> str:
+    """What is wrong with a table whose losses come from several validation domains, none of them a covariate; or nothing."""
+    if "domain" not in frame or "domain" in law.covariates:
+        return ""
+    domains = [str(d) for d in frame["domain"].dropna().unique()]
+    if len(domains) < 2:
+        return ""
+    shown = ", ".join(domains[:5]) + (", …" if len(domains) > 5 else "")
+    return (
+        f"its losses are of {len(domains)} domains ({shown}) and {law.name} describes one; "
+        f"""choose with --where "domain == '{domains[0]}'" or runs.where(…)"""
+    )
+
+
 def complete(frame: pd.DataFrame, law: Law) -> pd.DataFrame:
     """The table with empty cells of base checkpoints (D = 0) filled where the law does not look at them.
 

@@ -77,7 +77,7 @@ def quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     noise = 0.003 * np.random.default_rng(0).standard_normal(len(table))
     table["loss"] = oracles.ptpp_floor(truth, {c: table[c].to_numpy() for c in ("N", "D", "r", "ptpp")}) * np.exp(noise)
     base = pd.DataFrame({"N": [1e7, 1e8], "ptpp": 15, "D": 0, "loss": 4.5, "run": ["a", "b"]})
-    whole = pd.concat([table, base]).assign(domain="target")
+    whole = pd.concat([table, base]).assign(domain="target", seed=0)
     path = tmp_path / "runs.csv"
     pd.concat([whole, whole.assign(domain="source", loss=14.0)]).to_csv(path, index=False)
     monkeypatch.setattr(demo, "table_path", lambda: path)
@@ -92,7 +92,8 @@ def test_the_demonstration(command: Command, tmp_path: Path) -> None:
     done = command("demo", "-o", output, "-q")
     assert (done.status, done.err) == (0, "")
     # of 5 D one lies below 2 tokens per parameter; 2 sizes, 3 replay shares
-    assert "48 losses at PTPP 15, 31 fitted, 24 at PTPP 279 forecast" in done.out
+    assert "fitted at PTPP 15, 31, 24 losses at PTPP 279 forecast" in done.out
+    assert "fitting ptpp-floor to 48 rows" in done.out
     assert "Best by CRPS: ptpp-floor." in done.out
     table = pd.read_csv(output / "scores.csv")
     assert table[["law", "fit", "rows"]].values.tolist() == [

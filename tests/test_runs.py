@@ -373,3 +373,11 @@ def test_a_law_that_looks_at_r_at_d_0_wants_it_filled_in(tmp_path: Path) -> None
     base = table.iloc[[0]].assign(D=0.0, r=np.nan, run="base")
     faults = check(oracles.runs(pd.concat([table, base], ignore_index=True)), law)
     assert [f.problem for f in faults] == ["r is missing"]
+
+
+def test_losses_of_two_domains_are_not_fitted_as_one(gate: Law, table: pd.DataFrame) -> None:
+    both = pd.concat([table.assign(domain="source"), table.assign(domain="target")])
+    assert check(oracles.runs(both), gate) == []
+    with pytest.raises(BayeslawError, match=r"2 domains \(source, target\) and ptpp-gate describes one; choose with --where"):
+        oracles.observed(gate, both)
+    assert oracles.observed(gate, both[both["domain"] == "source"]).runs > 0

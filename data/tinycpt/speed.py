@@ -18,17 +18,18 @@ import make
 import numpy as np
 import transformer as tf
 
+wait: Callable[[Any], Any] = jax.block_until_ready
 STEPS = 100
 REPEATS = 5
 
 
 def best(call: Callable[[], Any]) -> float:
     """Least seconds of several calls, after one that compiles."""
-    jax.block_until_ready(call())
+    wait(call())
     seconds = []
     for _ in range(REPEATS):
         start = time.perf_counter()
-        jax.block_until_ready(call())
+        wait(call())
         seconds.append(time.perf_counter() - start)
     return min(seconds)
 
