@@ -40,10 +40,12 @@ lint: $(READY)
 
 ci: lint test
 
-# Grows data/tinycpt/runs.csv by training what is not there yet; needs JAX.
+# Grows the tables of data/tinycpt by training what is not there yet; needs JAX.
 tinycpt: $(READY)
 	$(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[tinycpt]"
 	$(PY) data/tinycpt/make.py
+	$(PY) data/tinycpt/curves.py
+	$(PY) data/tinycpt/figure.py
 
 clean:
 	rm -rf $(VENV) demo-output
