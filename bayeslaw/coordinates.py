@@ -127,8 +127,8 @@ class Coordinates:
 
     def log_loss(self, tape: tapes.Tape, parameters: Mapping[str, Any], observed: Observations) -> tapes.Node:
         """The log of the expected loss of every row, as a node."""
-        values = dict(parameters) | {name: tape.constant(column) for name, column in observed.covariates.items()}
-        return tape.node(tapes.FUNCTIONS["log"](self.law.evaluate(values, tapes.FUNCTIONS))) + np.zeros(observed.log_loss.size)
+        values = dict(parameters) | {name: tape.rows(column) for name, column in observed.covariates.items()}
+        return tape.every_row(tape.node(tapes.FUNCTIONS["log"](self.law.evaluate(values, tapes.FUNCTIONS))), observed.log_loss.size)
 
     def draws(self, x: Mapping[str, NDArray[np.float64]]) -> dict[str, NDArray[np.float64]]:
         """The law's parameters, arrays (S,), from coordinates, arrays (S, 1)."""

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cache
+from typing import Any
 
 import numpy as np
-from numba import njit
+from numba import carray, cfunc, njit, types  # type: ignore[attr-defined]
+from numba.core import cgutils
+from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-ADD, SUB, MUL, DIV, POW, NEG, EXP, EXPM1, LOG, LOG1P, SQRT, TANH, SIGMOID, SOFTPLUS, MIN, MAX, SELECT, SUM = range(18)
+ADD, SUB, MUL, DIV, POW, NEG, EXP, EXPM1, LOG, LOG1P, SQRT, TANH, SIGMOID, SOFTPLUS, MIN, MAX, SELECT, SUM, GATHER = range(19)
 
 
 State = tuple[
@@ -43,17 +47,37 @@ def forward(code: NDArray[np.int64], memory: NDArray[np.float64]) -> None:
         a, sa, b, sb = code[line, 3], code[line, 4], code[line, 5], code[line, 6]
         c, sc = code[line, 7], code[line, 8]
         if op == ADD:
-            for i in range(n):
-                memory[out + i] = memory[a + i * sa] + memory[b + i * sb]
+            if sa == 1 and sb == 1:
+                result, left, right = memory[out : out + n], memory[a : a + n], memory[b : b + n]
+                for i in range(n):
+                    result[i] = left[i] + right[i]
+            else:
+                for i in range(n):
+                    memory[out + i] = memory[a + i * sa] + memory[b + i * sb]
         elif op == SUB:
-            for i in range(n):
-                memory[out + i] = memory[a + i * sa] - memory[b + i * sb]
+            if sa == 1 and sb == 1:
+                result, left, right = memory[out : out + n], memory[a : a + n], memory[b : b + n]
+                for i in range(n):
+                    result[i] = left[i] - right[i]
+            else:
+                for i in range(n):
+                    memory[out + i] = memory[a + i * sa] - memory[b + i * sb]
         elif op == MUL:
-            for i in range(n):
-                memory[out + i] = memory[a + i * sa] * memory[b + i * sb]
+            if sa == 1 and sb == 1:
+                result, left, right = memory[out : out + n], memory[a : a + n], memory[b : b + n]
+                for i in range(n):
+                    result[i] = left[i] * right[i]
+            else:
+                for i in range(n):
+                    memory[out + i] = memory[a + i * sa] * memory[b + i * sb]
         elif op == DIV:
-            for i in range(n):
-                memory[out + i] = memory[a + i * sa] / memory[b + i * sb]
+            if sa == 1 and sb == 1:
+                result, left, right = memory[out : out + n], memory[a : a + n], memory[b : b + n]
+                for i in range(n):
+                    result[i] = left[i] / right[i]
+            else:
+                for i in range(n):
+                    memory[out + i] = memory[a + i * sa] / memory[b + i * sb]
         elif op == POW:
             for i in range(n):
                 memory[out + i] = memory[a + i * sa] ** memory[b + i * sb]
@@ -94,6 +118,9 @@ def forward(code: NDArray[np.int64], memory: NDArray[np.float64]) -> None:
         elif op == SELECT:
             for i in range(n):
                 memory[out + i] = memory[b + i * sb] if memory[a + i * sa] > 0.5 else memory[c + i * sc]
+        elif op == GATHER:
+            for i in range(n):
+                memory[out + i] = memory[a + int(memory[b + i])]
         else:
             total = 0.0
             for i in range(n):
@@ -170,6 +197,9 @@ def backward(code: NDArray[np.int64], memory: NDArray[np.float64], slope: NDArra
                     slope[b + i * sb] += slope[out + i]
                 else:
                     slope[c + i * sc] += slope[out + i]
+        elif op == GATHER:
+            for i in range(n):
+                slope[a + int(memory[b + i])] += slope[out + i]
         else:
             for i in range(n):
                 slope[a + i] += slope[out]
@@ -434,3 +464,68 @@ def huber_sum(
     for i in range(inputs.size):
         gradient[i] = slope[inputs[i]]
     return total
+
+
+def _to_pointer(typing: Any, address: Any) -> Any:
+    """The pointer with a given address, inside compiled code."""
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.inttoptr(arguments[0], cgutils.voidptr_t)
+
+    return types.voidptr(address), code
+
+
+_pointer: Any = intrinsic(_to_pointer)
+
+ARRAYS = 12  # that a sampler's density needs; see `described`
+
+
+def described(state: State, arrays: tuple[NDArray[Any], ...]) -> NDArray[np.int64]:
+    """Addresses and sizes of the leading arguments of `whitened`, by which compiled code outside Python finds them.
+
+    The arrays must be contiguous and outlive the description.
+    """
+    code, memory, _, inputs, outputs, flags, y, starts = state
+    whole = (code, memory, inputs, outputs, flags, y, starts, *arrays)
+    if len(whole) != ARRAYS or not all(a.flags.c_contiguous for a in whole):
+        raise ValueError("the density's arrays must be contiguous and complete")
+    return np.array([(a.ctypes.data, a.size) for a in whole], dtype=np.int64).ravel()
+
+
+def _logp(dim: Any, z_: Any, gradient_: Any, value_: Any, description_: Any) -> int:
+    d = carray(_pointer(description_), 2 * ARRAYS, np.int64)
+    code = carray(_pointer(d[0]), (d[1] // 10, 10), np.int64)
+    memory = carray(_pointer(d[2]), d[3], np.float64).copy()  # chains run beside each other: each call has its own
+    inputs, outputs = carray(_pointer(d[4]), d[5], np.int64), carray(_pointer(d[6]), d[7], np.int64)
+    flags = carray(_pointer(d[8]), d[9], np.bool_)
+    y, starts = carray(_pointer(d[10]), d[11], np.float64), carray(_pointer(d[12]), d[13], np.int64)
+    centre, order = carray(_pointer(d[14]), d[15], np.float64), carray(_pointer(d[18]), d[19], np.int64)
+    n, m = d[15], d[21]
+    scale, knots = carray(_pointer(d[16]), (n, n), np.float64), carray(_pointer(d[20]), m, np.float64)
+    between = max(m - 1, 0)
+    pieces = carray(_pointer(d[22]), (4, between, d[23] // max(4 * between, 1)), np.float64)
+    z, gradient = carray(z_, dim, np.float64), carray(gradient_, dim, np.float64)
+    state = (code, memory, np.empty_like(memory), inputs, outputs, flags, y, starts)
+    value = whitened(state, centre, scale, order, knots, pieces, z, gradient)
+    carray(value_, 1, np.float64)[0] = value
+    for i in range(dim):
+        if not math.isfinite(gradient[i]):
+            return 3
+    return 0 if math.isfinite(value) else 4
+
+
+def _copy(dim: Any, size: Any, z_: Any, out_: Any, description_: Any) -> int:
+    z, out = carray(z_, dim, np.float64), carray(out_, size, np.float64)
+    for i in range(size):
+        out[i] = z[i]
+    return 0
+
+
+@cache
+def callbacks() -> tuple[Any, Any]:
+    """The log density and the storing of a draw as C functions, so that chains need neither Python nor its lock."""
+    pointer_to: Any = types.CPointer
+    double, pointer = pointer_to(types.double), types.uintp
+    logp = cfunc(types.int64(types.uint64, double, double, double, pointer), cache=True, error_model="numpy")(_logp)
+    store = cfunc(types.int64(types.uint64, types.uint64, double, double, pointer), cache=True, error_model="numpy")(_copy)
+    return logp, store

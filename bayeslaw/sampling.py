@@ -17,6 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from bayeslaw.density import Density
 from bayeslaw.errors import FitError
+from bayeslaw.kernels import callbacks, described
 from bayeslaw.whitening import Whitening, whiten
 
 STATS = {"diverging": bool, "n_steps": np.int64, "energy": np.float64, "step_size_bar": np.float64}
@@ -47,25 +48,12 @@ class Sample:
 def sample(density: Density, *, draws: int, tune: int, chains: int, seed: int, target_accept: float, progress: bool) -> Sample:
     """Sample a density with nutpie's NUTS, starting from its whitening map's own normal draws."""
     import nutpie
-    from nutpie.compiled_pyfunc import from_pyfunc
 
     law = density.law
     shapes = [i for i, n in enumerate(density.names) if n in law.parameters and n not in law.amplitudes and n != law.floor]
     with threadpool_limits(1, "blas"):  # its matrices are tiny
         whitening = whiten(density, shapes)
-    k = density.size
-
-    def make_logp() -> Callable[..., Any]:
-        function = whitening.function(density)
-        return lambda z, **_: function(z)
-
-    def make_expand(*_: Any) -> Callable[..., Any]:
-        return lambda z, **_: {"z": z.copy()}
-
-    def start(chain_seed: int) -> NDArray[np.float64]:
-        return 0.5 * np.random.default_rng(chain_seed).standard_normal(k)
-
-    model = from_pyfunc(k, make_logp, make_expand, [np.dtype("float64")], [(k,)], ["z"], make_initial_point_fn=start)
+    model = _model(density, whitening)
     with _progress(progress, chains * (draws + tune)) as report:
         sampler = nutpie.sample(
             model,
@@ -89,6 +77,36 @@ def sample(density: Density, *, draws: int, tune: int, chains: int, seed: int, t
                 warnings.simplefilter("ignore", UserWarning)  # of ArviZ, where chains have fewer draws than there are chains
                 trace = sampler.abort()
     return _collect(trace, density, whitening, interrupted)
+
+
+def _model(density: Density, whitening: Whitening) -> Any:
+    """The whitened density as nutpie takes a compiled model: C functions and the addresses of their arrays."""
+    from nutpie.compile_pymc import CompiledPyMCModel
+
+    k, state = density.size, density.state()
+    parts = (whitening.centre, whitening.scale, whitening.order, whitening.knots, whitening.pieces)
+    arrays = tuple(np.ascontiguousarray(part) for part in parts)
+    logp, store = callbacks()
+
+    def start(chain_seed: int) -> NDArray[np.float64]:
+        return 0.5 * np.random.default_rng(chain_seed).standard_normal(k)
+
+    return CompiledPyMCModel(
+        dims={},
+        compiled_logp_func=logp,
+        compiled_expand_func=store,
+        initial_point_func=start,
+        shared_data={"state": state, "arrays": arrays},  # kept alive as long as the model
+        shared_var_keys={},
+        user_data=described(state, arrays),
+        n_expanded=k,
+        shape_info=(["z"], None, [(k,)]),
+        logp_func=None,
+        expand_func=None,
+        _n_dim=k,
+        _shapes={"z": (k,)},
+        _coords={},
+    )
 
 
 def _collect(trace: Any, density: Density, whitening: Whitening, interrupted: bool) -> Sample:

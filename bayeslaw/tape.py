@@ -2,7 +2,11 @@
 
 A law is data, so nothing about it is compiled. Arithmetic on `Node` objects writes a list of operations; `forward` and
 `backward` are compiled once by Numba, kept on disk, and serve every law, every prior and every number of rows. Each
-operation runs over all rows before the next begins, so the cost of looking it up is shared by the rows.
+operation runs over all its values before the next begins, so the cost of looking it up is shared by them.
+
+Rows repeat their covariates: a table of 240 losses may hold 4 sizes, 2 stages and 3 replay shares. What depends on some of
+the covariates only is computed once for each combination of those (a partition of the rows) and gathered where it meets the
+others.
 """
 
 from __future__ import annotations
@@ -20,6 +24,7 @@ from bayeslaw.kernels import (  # fmt: skip
     DIV,
     EXP,
     EXPM1,
+    GATHER,
     LOG,
     LOG1P,
     MAX,
@@ -36,56 +41,128 @@ from bayeslaw.kernels import (  # fmt: skip
     TANH,
 )
 
+SCALAR, PLAIN = 0, -1  # partitions of one number, and of an array that is no column of the rows
+FEW = 0.7  # share of the rows above which a partition is not worth gathering from
+
 
 class Tape:
     """Operations written down in the order in which they are to be done.
 
-    Slots hold one number or one per row; a slot is an input, a constant or the result of an operation. Equal operations
-    share a slot, and operations on constants are done at once.
+    Slots hold one number, one for each part of a partition of the rows, or a plain array; a slot is an input, a constant or the
+    result of an operation. Equal operations share a slot, and operations on constants are done at once.
     """
 
     def __init__(self) -> None:
         self.lengths: list[int] = []
+        self.partition: list[int] = []  # of each slot
         self.constants: dict[int, NDArray[np.float64]] = {}
         self.operations: list[tuple[int, int, int, int, int]] = []  # (op, result, a, b, c)
         self.inputs: list[int] = []
         self._known: dict[Any, int] = {}
+        self._parts: list[NDArray[np.int64]] = [np.zeros(0, np.int64)]  # part of each row, for each partition but PLAIN
+        self._sizes: list[int] = [1]
 
-    def _slot(self, length: int) -> int:
+    def _slot(self, length: int, partition: int) -> int:
         self.lengths.append(length)
+        self.partition.append(partition)
         return len(self.lengths) - 1
 
     def input(self) -> Node:
         """A new scalar input."""
-        slot = self._slot(1)
+        slot = self._slot(1, SCALAR)
         self.inputs.append(slot)
         return Node(self, slot)
 
     def constant(self, value: ArrayLike) -> Node:
-        """A number, or an array of one number per row."""
+        """A number, or a plain array."""
         array = np.atleast_1d(np.asarray(value, dtype=np.float64))
-        key = ("constant", array.tobytes())
+        return self._constant(array, SCALAR if array.size == 1 else PLAIN)
+
+    def _constant(self, array: NDArray[np.float64], partition: int) -> Node:
+        key = ("constant", partition, array.tobytes())
         if key not in self._known:
-            self._known[key] = self._slot(array.size)
+            self._known[key] = self._slot(array.size, partition)
             self.constants[self._known[key]] = array
         return Node(self, self._known[key])
+
+    def rows(self, column: NDArray[np.float64]) -> Node:
+        """A column of the rows, kept as its different values."""
+        values, part = np.unique(column, return_inverse=True)
+        if values.size == 1:
+            return self.constant(values)
+        partition = self._partition(part)
+        if self._sizes[partition] == column.size:
+            return self._constant(np.asarray(column, dtype=np.float64), partition)
+        return self._constant(values, partition)
+
+    def every_row(self, node: Node, number: int) -> Node:
+        """The node with one value for each of a number of rows, in their order."""
+        return Node(self, self._gathered(node.slot, self._partition(np.arange(number)), scalars=True))
+
+    def _partition(self, part: NDArray[np.int64]) -> int:
+        """Number of a partition of the rows, given the part of each; one of nearly as many parts as rows is that of single rows."""
+        size = int(part.max()) + 1
+        if size > FEW * part.size:
+            size, part = part.size, np.arange(part.size)
+        key = ("partition", part.tobytes())
+        if key not in self._known:
+            self._known[key] = len(self._parts)
+            self._parts.append(part.astype(np.int64))
+            self._sizes.append(size)
+        return self._known[key]
+
+    def _joined(self, partitions: set[int]) -> int:
+        """The coarsest partition that is finer than all of these."""
+        if len(partitions) == 1:
+            return next(iter(partitions))
+        key = ("joined", frozenset(partitions))
+        if key not in self._known:
+            stacked = np.stack([self._parts[p] for p in sorted(partitions)])
+            self._known[key] = self._partition(np.unique(stacked, axis=1, return_inverse=True)[1].ravel())
+        return self._known[key]
+
+    def _gathered(self, slot: int, partition: int, *, scalars: bool = False) -> int:
+        """The slot's values for each part of a finer partition; operations need no scalar gathered."""
+        own = self.partition[slot]
+        if own == partition or (own == SCALAR and not scalars):
+            return slot
+        index = np.zeros(self._sizes[partition])
+        if own != SCALAR:
+            index[self._parts[partition]] = self._parts[own]
+        if slot in self.constants:
+            return self._constant(self.constants[slot][index.astype(np.int64)], partition).slot
+        key = (GATHER, slot, partition)
+        if key not in self._known:
+            self._known[key] = self._slot(index.size, partition)
+            self.operations.append((GATHER, self._known[key], slot, self._constant(index, PLAIN).slot, 0))
+        return self._known[key]
 
     def node(self, value: Node | ArrayLike) -> Node:
         return value if isinstance(value, Node) else self.constant(value)
 
     def apply(self, op: int, *arguments: Node | ArrayLike) -> Node:
         """Write down one operation, or do it at once where all arguments are constants."""
-        nodes = [self.node(a) for a in arguments]
-        slots = [n.slot for n in nodes]
-        lengths = {self.lengths[s] for s in slots} - {1}
-        if len(lengths) > 1:
-            raise ValueError(f"rows of different numbers can't be combined: {sorted(lengths)}")
+        slots = [self.node(a).slot for a in arguments]
+        partitions = {self.partition[s] for s in slots} - {SCALAR}
+        if PLAIN in partitions:
+            lengths = {self.lengths[s] for s in slots} - {1}
+            if len(lengths) > 1 or len(partitions) > 1:
+                raise ValueError(f"arrays of different numbers of values can't be combined: {sorted(lengths)}")
+            partition, length = PLAIN, max(lengths)
+        else:
+            partition = self._joined(partitions) if partitions else SCALAR
+            length = self._sizes[partition]
+            slots = [self._gathered(s, partition) for s in slots]
+        if op == SUM:
+            if partition not in (PLAIN, SCALAR):
+                raise ValueError("a column of the rows is summed by way of every_row")
+            partition, length = SCALAR, 1
         if all(s in self.constants for s in slots):
             with np.errstate(all="ignore"):
-                return self.constant(_DIRECT[op](*(self.constants[s] for s in slots)))
+                return self._constant(np.atleast_1d(_DIRECT[op](*(self.constants[s] for s in slots))), partition)
         key = (op, *slots)
         if key not in self._known:
-            self._known[key] = self._slot(1 if op == SUM else max(lengths, default=1))
+            self._known[key] = self._slot(length, partition)
             a, b, c = (*slots, 0, 0)[:3]
             self.operations.append((op, self._known[key], a, b, c))
         return Node(self, self._known[key])
@@ -171,7 +248,7 @@ class Node:
     def __pow__(self, other: Node | ArrayLike) -> Node:
         base = self.constant
         if base is not None and np.all(base > 0):  # the usual N**alpha: the logarithm of the covariate is taken once
-            return self.tape.apply(EXP, self.tape.constant(np.log(base)) * other)
+            return self.tape.apply(EXP, self.tape.apply(LOG, self) * other)
         return self.tape.apply(POW, self, other)
 
     def __rpow__(self, other: ArrayLike) -> Node:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import sys
@@ -36,6 +37,28 @@ def test_the_same_seed_gives_the_same_draws(small_fit: Fit) -> None:
         assert values.tobytes() == again.draws[name].tobytes()
         assert values.tobytes() != other.draws[name].tobytes()
     assert again.info["data_sha256"] == small_fit.info["data_sha256"] == other.info["data_sha256"]
+
+
+@pytest.mark.parametrize(("name", "noise"), [("chinchilla", "normal"), ("ptpp-gate", "normal"), ("d-cpt", "student")])
+def test_chains_run_the_density_that_python_knows(name: str, noise: str) -> None:
+    """The C function that chains call gives value and gradient of the whitened density, and says where they are not finite."""
+    law = load_law(name)
+    observed = oracles.observations(law)
+    density = Density.of(law, observed, Noise.choose(noise, observed.run))
+    shapes = [i for i, n in enumerate(density.names) if n in law.parameters and n not in law.amplitudes and n != law.floor]
+    whitening = whiten(density, shapes)
+    model, expected = sampling._model(density, whitening), whitening.function(density)
+    call, k, rng = model.compiled_logp_func.ctypes, density.size, np.random.default_rng(0)
+
+    def pointer(array: oracles.Array) -> Any:
+        return array.ctypes.data_as(ctypes.POINTER(ctypes.c_double))
+
+    for _ in range(3):
+        z, gradient, value = rng.standard_normal(k), np.empty(k), np.empty(1)
+        assert call(k, pointer(z), pointer(gradient), pointer(value), model.user_data.ctypes.data) == 0
+        assert value[0] == expected(z)[0]
+        np.testing.assert_array_equal(gradient, expected(z)[1])
+    assert call(k, pointer(np.full(k, np.nan)), pointer(gradient), pointer(value), model.user_data.ctypes.data) in (3, 4)
 
 
 def test_the_truth_is_near(small_fit: Fit) -> None:

@@ -170,7 +170,7 @@ def test_rows_and_single_numbers_mix() -> None:
 
 def test_rows_of_different_numbers_are_refused() -> None:
     tape = Tape()
-    with pytest.raises(ValueError, match=r"rows of different numbers can't be combined: \[3, 4\]"):
+    with pytest.raises(ValueError, match=r"arrays of different numbers of values can't be combined: \[3, 4\]"):
         _ = tape.input() * ROWS + np.ones(3)
 
 
@@ -190,3 +190,57 @@ def test_a_program_can_be_run_by_two_users() -> None:
     second, _ = run(tape, result, np.array([2.0]))
     np.testing.assert_allclose(second, first**2)
     np.testing.assert_array_equal(tape.program().memory, before)
+
+
+def columns() -> dict[str, Array]:
+    """Rows of a table: 4 sizes, 2 stages and 10 tokens per parameter in every combination, shuffled, and a column of their own."""
+    rng = np.random.default_rng(0)
+    n, p, k = np.meshgrid([1.0, 2.0, 3.0, 5.0], [15.0, 31.0], np.geomspace(0.5, 20, 10), indexing="ij")
+    order = rng.permutation(n.size)
+    table = {"N": n.ravel()[order], "ptpp": p.ravel()[order], "D": (n * k).ravel()[order]}
+    return table | {"own": rng.uniform(1, 2, n.size), "one": np.full(n.size, 3.0)}
+
+
+ON_ROWS: dict[str, Function] = {
+    "one column": lambda a, b, x: a / x["N"] ** b,
+    "scalars alone": lambda a, b, x: a * b + 2.0,
+    "two columns meet": lambda a, b, x: a / x["N"] ** b + b * x["ptpp"] ** -a,
+    "exponent by stage": lambda a, b, x: a * x["D"] ** (-b / x["ptpp"]),
+    "coarse after fine": lambda a, b, x: (a * x["own"] + b / x["N"]) * x["ptpp"] ** b,
+    "constants meet": lambda a, b, x: a * (x["N"] * x["D"] / x["one"]) + b,
+    "same on both sides": lambda a, b, x: (a * x["N"]) * (b * x["N"]) - x["N"] / x["ptpp"],
+}
+
+
+@pytest.mark.parametrize("name", ON_ROWS)
+def test_columns_of_rows(name: str) -> None:
+    """Kept as their different values, columns give every row the value and the derivatives that whole columns give."""
+    function, table = ON_ROWS[name], columns()
+    rows = table["N"].size
+    tape = Tape()
+    x = {k: tape.rows(v) for k, v in table.items()}
+    result = tape.every_row(function(tape.input(), tape.input(), x), rows)
+    values, gradient = run(tape, result, np.array([0.7, 1.3]))
+    np.testing.assert_allclose(values, np.broadcast_to(function(0.7, 1.3, table), rows), rtol=1e-13)
+    slopes = central(lambda v: float(np.sum(np.broadcast_to(function(*v, table), rows))), np.array([0.7, 1.3]), 1e-3)
+    np.testing.assert_allclose(gradient, slopes, rtol=1e-8)
+
+
+def test_what_rows_share_is_computed_once() -> None:
+    tape, table = Tape(), columns()
+    x = {k: tape.rows(v) for k, v in table.items()}
+    a = tape.input()
+
+    def values(node: Node) -> int:
+        return tape.lengths[node.slot]
+
+    assert [values(x[k]) for k in ("N", "ptpp", "D", "own", "one")] == [4, 2, np.unique(table["D"]).size, 80, 1]
+    assert values(x["N"] ** a) == 4
+    assert values(x["N"] ** a + x["ptpp"] ** a) == 8
+    assert values(x["N"] ** a + x["D"] ** a) == 40
+    assert values(x["N"] + x["D"] * x["ptpp"] * a) == 80
+    assert values(tape.every_row(x["N"] ** a, 80)) == 80
+    with pytest.raises(ValueError, match="by way of every_row"):
+        (x["N"] * a).sum()
+    with pytest.raises(ValueError, match="can't be combined"):
+        x["N"] * tape.constant(np.ones(4))
