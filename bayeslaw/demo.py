@@ -78,12 +78,12 @@ def _picture(made: Fit, runs: Runs, path: Path) -> None:
     frame = runs.frame
     ptpp, r = frame["ptpp"].max(), sorted(frame["r"].unique())[len(frame["r"].unique()) // 2]
     there = frame[(frame["ptpp"] == ptpp) & (frame["r"] == r)]
-    sizes = sorted(there["N"].unique())
     law = load_law(made.law.name)
-    settings = {"N": sizes, "D": f"{there['D'].min()}:{there['D'].max()}:60", "r": r, "ptpp": ptpp}
-    at = grid(law, {k: v for k, v in settings.items() if k in law.covariates})
-    limits = there.groupby("N")["D"].agg(["min", "max"])
-    at = at[(at["D"] >= at["N"].map(limits["min"])) & (at["D"] <= at["N"].map(limits["max"]))]
+    curves = []
+    for size, run in there.groupby("N"):
+        settings = {"N": size, "D": f"{run['D'].min()}:{run['D'].max()}:40", "r": r, "ptpp": ptpp}
+        curves.append(grid(law, {k: v for k, v in settings.items() if k in law.covariates}))
+    at = pd.concat(curves, ignore_index=True)
 
     def draw(ax: Axes) -> None:
         plot_forecast(forecast(made, at, force=True), ax, measured=there, x="D", unit="adaptation tokens")

@@ -35,6 +35,7 @@ GOOD = 1.0  # range of the log ratio (see _spread) below which no spine is looke
 DROP = 9.0  # log density below the best at which the ridge ends
 STEP = 0.3  # first step along the spine, in its standard deviations at the mode
 MOST = 60  # steps to each side
+VANISHED = -1e6  # log density that stands for none
 TURN = 0.5  # how far, in their own standard deviations, the others may leave the straight line in one step
 
 
@@ -141,7 +142,12 @@ def whiten(density: Density, candidates: list[int]) -> Whitening:
 def _log_ratio(logp: LogDensity, whitening: Whitening, x: NDArray[np.float64]) -> NDArray[np.float64]:
     """Log density less the map's own at coordinates x (S, k); very small where the density vanishes."""
     values = np.array([logp(row)[0] for row in x])
-    return np.where(np.isfinite(values), values, -1e6) - whitening.log_normal(x)
+    return _bounded(values) - whitening.log_normal(x)
+
+
+def _bounded(log_density: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Log densities with nan and all that is beyond reach at a very small value."""
+    return np.maximum(np.nan_to_num(log_density, nan=VANISHED, posinf=VANISHED), VANISHED)
 
 
 def _spread(logp: LogDensity, whitening: Whitening, z: NDArray[np.float64]) -> float:
@@ -157,9 +163,8 @@ def _best(logp: LogDensity, maps: list[Whitening], z: NDArray[np.float64]) -> Wh
     sees that a map leaves out a part of the ridge, over the draws of all maps weighted to the density.
     """
     points = np.concatenate([one.x(z) for one in maps])
-    values = np.array([logp(row)[0] for row in points])
-    values = np.where(np.isfinite(values), values, -1e6)
-    normals = np.nan_to_num(np.array([one.log_normal(points) for one in maps]), nan=-1e6, neginf=-1e6)
+    values = _bounded(np.array([logp(row)[0] for row in points]))
+    normals = _bounded(np.array([one.log_normal(points) for one in maps]))
     mixture = np.logaddexp.reduce(normals, axis=0) - math.log(len(maps))
     weights = np.exp(values - mixture - (values - mixture).max())
     weights = np.minimum(weights, weights.mean() * math.sqrt(weights.size))
