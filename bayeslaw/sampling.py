@@ -70,13 +70,25 @@ def sample(density: Density, *, draws: int, tune: int, chains: int, seed: int, t
         )
         interrupted = False
         try:
-            trace = sampler.wait()
+            trace = _wait(sampler)
         except KeyboardInterrupt:
             interrupted = True
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)  # of ArviZ, where chains have fewer draws than there are chains
                 trace = sampler.abort()
     return _collect(trace, density, whitening, interrupted)
+
+
+def _wait(sampler: Any) -> Any:
+    """Wait for the chains a little at a time and return their trace.
+
+    In one long wait inside nutpie Ctrl-C was seen to be missed: the chains call nothing of Python's, so nothing there wakes it.
+    """
+    while True:
+        try:
+            return sampler.wait(timeout=0.1)
+        except TimeoutError:
+            continue
 
 
 def _model(density: Density, whitening: Whitening) -> Any:

@@ -21,13 +21,13 @@ from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.interpolate import CubicSpline, PchipInterpolator
+from scipy.interpolate import CubicHermiteSpline, CubicSpline, PchipInterpolator
 from scipy.optimize import minimize
 from scipy.stats import norm
 
 from bayeslaw.density import Density
 from bayeslaw.errors import FitError
-from bayeslaw.kernels import spine_log_normal, spine_or_affine, whitened
+from bayeslaw.kernels import spine_log_normal, spine_or_affine, splines, whitened
 
 LogDensity = Callable[[NDArray[np.float64]], tuple[float, NDArray[np.float64]]]
 TRIALS = 400  # draws by which a map is judged
@@ -35,6 +35,7 @@ GOOD = 1.0  # range of the log ratio (see _spread) below which no spine is looke
 DROP = 9.0  # log density below the best at which the ridge ends
 STEP = 0.3  # first step along the spine, in its standard deviations at the mode
 MOST = 60  # steps to each side
+FAR = 30.0  # least log ratio that counts in the divergence between a map and the density
 VANISHED = -1e6  # log density that stands for none
 TURN = 0.5  # how far, in their own standard deviations, the others may leave the straight line in one step
 
@@ -79,6 +80,14 @@ class Whitening:
             z = np.linalg.solve(self.scale, (x - self.centre).T)
             return np.asarray(-0.5 * (z**2).sum(axis=0) - np.log(np.abs(np.diag(self.scale))).sum())
         return np.array([spine_log_normal(self.order, self.knots, self.pieces, row) for row in x])
+
+    def log_normal_of(self, z: NDArray[np.float64]) -> NDArray[np.float64]:
+        """`log_normal` at the coordinates of z (S, k), from z itself."""
+        if self.order.size == 0:
+            return np.asarray(-0.5 * (z**2).sum(axis=1) - np.log(np.abs(np.diag(self.scale))).sum())
+        k, along = self.order.size, [splines(self.knots, self.pieces, t)[:2] for t in z[:, 0]]
+        stretch = np.array([math.log(slope[0]) + value[k : 2 * k - 1].sum() for value, slope in along])
+        return np.asarray(-0.5 * (z**2).sum(axis=1) - stretch)
 
     def function(self, density: Density) -> LogDensity:
         """The density of z and its gradient, with memory of its own (one per thread)."""
@@ -165,14 +174,18 @@ def _best(logp: LogDensity, maps: list[Whitening], z: NDArray[np.float64]) -> Wh
     points = np.concatenate([one.x(z) for one in maps])
     values = _bounded(np.array([logp(row)[0] for row in points]))
     normals = _bounded(np.array([one.log_normal(points) for one in maps]))
+    own = np.arange(points.shape[0]).reshape(len(maps), -1)
+    for one, row, i in zip(maps, normals, own, strict=True):
+        row[i] = one.log_normal_of(z)  # known without inverting the map
     mixture = np.logaddexp.reduce(normals, axis=0) - math.log(len(maps))
     weights = np.exp(values - mixture - (values - mixture).max())
     weights = np.minimum(weights, weights.mean() * math.sqrt(weights.size))
     weights /= weights.sum()
-    own = np.arange(points.shape[0]).reshape(len(maps), -1)
-    outward = [float(np.mean(values[i] - normals[j, i])) for j, i in enumerate(own)]
-    inward = normals @ weights
-    return maps[int(np.argmax(np.array(outward) + inward))]
+    ratios = np.array([values[i] - normals[j, i] for j, i in enumerate(own)])
+    # Bounded below: a draw in a hundred where the density vanishes must not outweigh all others.
+    outward = np.maximum(ratios - np.median(ratios, axis=1).max(), -FAR).mean(axis=1)
+    inward = np.maximum(normals - mixture, -FAR) @ weights
+    return maps[int(np.argmax(outward + inward))]
 
 
 def _along(logp: LogDensity, mode: NDArray[np.float64], hessian: NDArray[np.float64], spine: int) -> Whitening | None:
@@ -190,9 +203,16 @@ def _along(logp: LogDensity, mode: NDArray[np.float64], hessian: NDArray[np.floa
     below = np.tril_indices(rest.size, -1)
     table = np.array([np.concatenate([[s.at], s.others, np.log(np.diag(s.root)), s.root[below]]) for s in sections])
     pieces = CubicSpline(t, table, bc_type="natural").c
-    pieces[:, :, 0] = PchipInterpolator(t, table[:, 0]).c
+    pieces[:, :, 0] = _increasing(t, table[:, 0]).c
     order = np.concatenate([[spine], rest]).astype(np.int64)
     return Whitening(mode, root_of_inverse(hessian), order, t, np.ascontiguousarray(pieces))
+
+
+def _increasing(t: NDArray[np.float64], x: NDArray[np.float64]) -> CubicHermiteSpline:
+    """A monotone cubic through the points, with slopes at its ends, from which it goes on straight, well above zero."""
+    slopes, secants = PchipInterpolator(t, x).derivative()(t), np.diff(x) / np.diff(t)
+    slopes[0], slopes[-1] = max(slopes[0], 0.5 * secants[0]), max(slopes[-1], 0.5 * secants[-1])
+    return CubicHermiteSpline(t, x, slopes)
 
 
 def _walk(logp: LogDensity, start: _Section, step: float, rest: NDArray[np.int64], spine: int) -> list[_Section]:

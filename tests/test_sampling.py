@@ -5,13 +5,11 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
-import sys
 import threading
 import time
 from typing import Any
 
 import numpy as np
-import nutpie
 import pandas as pd
 import pytest
 import xarray as xr
@@ -27,7 +25,6 @@ from tests import oracles
 
 LAW = load_law("chinchilla")
 TABLE = oracles.table(LAW, runs=8)
-BACKGROUND = sys.modules[nutpie.sample.__module__]._BackgroundSampler
 
 
 def test_the_same_seed_gives_the_same_draws(small_fit: Fit) -> None:
@@ -82,7 +79,7 @@ def test_summary(small_fit: Fit) -> None:
 
 def test_what_is_kept_with_a_fit(small_fit: Fit) -> None:
     info = small_fit.info
-    assert info["settings"] == {"draws": 200, "tune": 200, "chains": 2, "target_accept": 0.99}
+    assert info["settings"] == {"draws": 200, "tune": 200, "chains": 2, "target_accept": 0.98}
     assert (info["seed"], info["interrupted"], info["data"]) == (1, False, "the table")
     assert {"bayeslaw", "pymc", "nutpie", "numpy", "python"} <= set(info["versions"])
     assert small_fit.tree["posterior"].sizes == {"chain": 2, "draw": 200}
@@ -96,11 +93,11 @@ def test_what_is_kept_with_a_fit(small_fit: Fit) -> None:
 def wait_for(draws: int, seconds: float = 60.0) -> Any:
     """A `wait` in which Ctrl-C is pressed once a chain has some draws after tuning."""
 
-    def wait(self: Any, **_: Any) -> None:
+    def wait(sampler: Any) -> None:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             time.sleep(0.02)
-            seen = self.inspect()
+            seen = sampler.inspect()
             if "posterior" in seen and seen["posterior"].sizes.get("draw", 0) >= draws:
                 break
         raise KeyboardInterrupt
@@ -111,7 +108,7 @@ def wait_for(draws: int, seconds: float = 60.0) -> Any:
 @pytest.mark.filterwarnings("ignore:Found chain dimension to be longer than draw dimension")  # of `inspect` above
 @pytest.mark.parametrize("chains", [1, 2, 4])
 def test_ctrl_c_keeps_the_draws_made_so_far(chains: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(BACKGROUND, "wait", wait_for(50))
+    monkeypatch.setattr(sampling, "_wait", wait_for(50))
     made = fit(LAW, TABLE, draws=1_000_000, tune=100, chains=chains, progress=False)
     assert made.info["interrupted"] is True
     sizes = made.tree["posterior"].sizes
@@ -126,13 +123,13 @@ def test_ctrl_c_keeps_the_draws_made_so_far(chains: int, monkeypatch: pytest.Mon
 
 
 def test_a_signal_while_sampling(monkeypatch: pytest.MonkeyPatch) -> None:
-    wait = BACKGROUND.wait
+    wait = sampling._wait
 
-    def interrupted(self: Any, **options: Any) -> Any:
+    def interrupted(sampler: Any) -> Any:
         threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT)).start()
-        return wait(self, **options)
+        return wait(sampler)
 
-    monkeypatch.setattr(BACKGROUND, "wait", interrupted)
+    monkeypatch.setattr(sampling, "_wait", interrupted)
     made = fit(LAW, TABLE, draws=10_000_000, tune=50, chains=2, progress=True)
     assert made.info["interrupted"] is True
     assert 10 <= made.tree["posterior"].sizes["draw"] < 10_000_000
@@ -142,7 +139,7 @@ def test_ctrl_c_before_the_first_draw(monkeypatch: pytest.MonkeyPatch) -> None:
     def wait(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(BACKGROUND, "wait", wait)
+    monkeypatch.setattr(sampling, "_wait", wait)
     with pytest.raises(FitError) as caught:
         fit(LAW, TABLE, draws=1000, tune=1_000_000, chains=2, progress=False)
     assert str(caught.value) == "Sampling was stopped before the first draws after tuning: nothing to keep."

@@ -48,6 +48,36 @@ def draw(table: pd.DataFrame, target: str, path: Path) -> None:
     plt.close(figure)
 
 
+def draw_curves(table: pd.DataFrame, path: Path) -> None:
+    """Rates and validation losses of curves.csv: pre-training, then adaptation from the end of each schedule."""
+    colours = {"constant": "tab:blue", "cosine": "tab:orange", "wsd": "tab:green"}
+    styles = {"constant": "-", "kept": ":", "rewarmed-cosine": "--", "wsd": "-."}
+    figure, axes = plt.subplots(2, 3, figsize=(13, 6.5), layout="constrained")
+    panels = {("pretrain", "lr"): axes[0, 0], ("pretrain", "source_loss"): axes[1, 0], ("adapt", "lr"): axes[0, 1]}
+    panels |= {("adapt", "target_loss"): axes[1, 1], ("adapt", "source_loss"): axes[1, 2]}
+    for name, run in table.groupby("run", sort=False):
+        phase, schedule, r = run.iloc[0][["phase", "schedule", "r"]]
+        origin = schedule if phase == "pretrain" else str(name).split("-")[0]
+        style = "-" if phase == "pretrain" else styles[schedule]
+        for (which, column), ax in panels.items():
+            rows = run.dropna(subset=[column])
+            if which == phase and (phase == "pretrain" or (r == 0 and run["ptpp"].iloc[0] == 31)):
+                ax.plot(rows["step"], rows[column], color=colours[origin], ls=style, lw=1.2)
+    titles = ("pre-training on Python", "adaptation to C++ headers, r = 0")
+    labels = {"lr": "learning rate", "source_loss": "source loss (nats/byte)", "target_loss": "target loss (nats/byte)"}
+    for (which, column), ax in panels.items():
+        ax.set_xlabel("step")
+        ax.set_ylabel(labels[column])
+        ax.set_title(titles[which == "adapt"], fontsize=9)
+    handles = [Line2D([], [], color=c, label=f"pre-trained {n}") for n, c in colours.items()]
+    handles += [Line2D([], [], color="0.3", ls=s, label=f"adapted {n}") for n, s in styles.items()]
+    axes[0, 2].legend(handles=handles, loc="center", fontsize=9, frameon=False)
+    axes[0, 2].axis("off")
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
+
+
 if __name__ == "__main__":
+    draw_curves(pd.read_csv(HERE / "curves.csv"), HERE / "curves.png")
     for name, target in (("runs", "C++ headers"), ("runs-docs", "English documentation")):
         draw(pd.read_csv(HERE / f"{name}.csv"), target, HERE / f"{name}.png")
