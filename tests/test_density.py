@@ -14,8 +14,9 @@ from bayeslaw.errors import FitError
 from bayeslaw.laws import Law
 from bayeslaw.noise import PRIORS, Noise
 from bayeslaw.priors import Prior
-from bayeslaw.whitening import curvature, find_mode, root_of_inverse, whiten
+from bayeslaw.whitening import _increasing, curvature, find_mode, root_of_inverse, whiten
 from tests import oracles
+from tests.test_statistical import TRUTHS, settings, simulate
 
 NOISES = {
     "normal": Noise(student=False, run_effect=True),
@@ -219,3 +220,34 @@ def test_density_is_likelihood_times_prior_up_to_a_constant(rng: np.random.Gener
         total += stats.multivariate_normal(mean, covariance).logpdf(observed.log_loss)
         differences.append(density.function()(x)[0] - total)
     np.testing.assert_allclose(differences, differences[0], atol=1e-5)
+
+
+@pytest.mark.parametrize("bent", [False, True])
+def test_the_maps_own_density_is_known_without_inverting_it(bent: bool, rng: np.random.Generator) -> None:
+    density = Density.of(load_law("ptpp-gate"), oracles.observations(load_law("ptpp-gate")), NOISES["normal"])
+    whitening = whiten(density, shapes(density) if bent else [])
+    assert (whitening.spine is not None) == bent
+    z = rng.standard_normal((40, density.size))
+    np.testing.assert_allclose(whitening.log_normal_of(z), whitening.log_normal(whitening.x(z)), atol=1e-6)
+
+
+def test_a_spine_goes_on_rising_beyond_its_knots() -> None:
+    """A flat end would send all of a tail to one place, and no inversion could tell its points apart."""
+    t, x = np.array([-2.0, -1.0, 0.0, 1.0, 2.0]), np.array([0.0, 0.9, 1.0, 1.1, 5.0])
+    curve = _increasing(t, x)
+    np.testing.assert_allclose(curve(t), x)
+    fine = np.linspace(-2, 2, 400)
+    assert (np.diff(curve(fine)) > 0).all()
+    assert curve(t[[0, -1]], 1) == pytest.approx(np.maximum(curve(t[[0, -1]], 1), [0.45, 1.95]))
+
+
+@pytest.mark.parametrize("seed", [20, 22])
+def test_the_gates_ridge_is_followed_where_it_turns(seed: int) -> None:
+    """Two stages leave (lam, zeta) on a hyperbola that only zeta's spine follows whole; others miss the turn at zeta = 0."""
+    law = load_law("ptpp-gate")
+    table = simulate(law, TRUTHS["ptpp-gate"], settings(law), seed=seed)
+    density = Density.of(law, oracles.observed(law, table), NOISES["normal"])
+    whitening = whiten(density, shapes(density))
+    assert whitening.spine is not None
+    assert density.names[whitening.spine] == "zeta"
+    assert whitening.x(np.array([[-3.0, *np.zeros(density.size - 1)]]))[0, density.names.index("zeta")] < 0.15
