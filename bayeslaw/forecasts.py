@@ -196,7 +196,10 @@ def outside(fit: Fit, covariates: Mapping[str, NDArray[np.float64]]) -> pd.DataF
     table = {}
     for name, values in covariates.items():
         seen = fit.observed.covariates[name]
+        low = float(seen.min())
         if fit.law.covariates[name].logarithmic:
+            # Runs that begin at D = 0 leave nothing outside below their first logged D.
+            low = -math.inf if low <= 0 else math.log(low)
             seen, values = np.log(seen[seen > 0]), np.log(np.maximum(values, 1e-300))
-        table[name] = np.maximum(np.maximum(values - seen.max(), seen.min() - values), 0.0)
+        table[name] = np.maximum(np.maximum(values - seen.max(), low - values), 0.0)
     return pd.DataFrame(table)

@@ -15,6 +15,7 @@ from bayeslaw.errors import BayeslawError, FitError, TableError
 from bayeslaw.fitting import Fit
 from bayeslaw.forecasts import MOST_SETTINGS, forecast, grid
 from bayeslaw.noise import Noise
+from tests import oracles
 from tests.oracles import LAWS, Array
 
 AT = pd.DataFrame({"N": [1e7, 1e9, 1e11], "D": [1e8, 2e10, 1e12]})
@@ -153,6 +154,21 @@ def test_distances_outside_the_data(ptpp_fit: Fit) -> None:
     )
     pd.testing.assert_frame_equal(made.outside, expected, check_dtype=False, atol=1e-12)
     np.testing.assert_array_equal(made.summary()["outside_r"], made.outside["r"])
+
+
+def test_base_checkpoints_among_the_runs_leave_nothing_outside_below() -> None:
+    """Where D = 0 was fitted, D = 0 and the first tokens after it lie inside; an empty r is filled in at D = 0 alone."""
+    law = load_law("transfer-source")
+    table = oracles.table(law)
+    base = table.iloc[[0]].assign(D=0.0, r=np.nan, run="base")
+    made = bayeslaw.fit(law, pd.concat([table, base]), draws=100, tune=100, chains=2, progress=False)
+    at = pd.DataFrame({"N": 1e8, "D": [0.0, 0.0, 1.0, 2 * table["D"].max()], "r": [np.nan, 0.5, 0.5, 0.5], "ptpp": 31.0})
+    forecasts = made.forecast(at, force=True)
+    np.testing.assert_allclose(forecasts.outside["D"], [0, 0, 0, np.log(2)])
+    latent = forecasts.draws["latent"].values
+    np.testing.assert_allclose(latent[:, 0], latent[:, 1], rtol=1e-12)
+    with pytest.raises(TableError, match="r is missing"):
+        made.forecast(at.assign(D=1e9), force=True)
 
 
 # --- settings -------------------------------------------------------------------------------------------------------
