@@ -22,9 +22,8 @@ from bayeslaw.priors import Prior
 PRIORS = {
     # Evaluation and optimisation noise of single points: 0.03% to 10% of the loss with 95% probability.
     "sigma_point": Prior("LogNormal", {"mu": math.log(0.005), "sigma": 1.5}),
-    # Luck of a run (seed, data order): measured: 0.3 to 0.5% at the smallest models of tinycpt, less in
-    # large ones; up to 0.6% here. The tail is light on
-    # purpose: a wrong law must not pass what it misses between runs off as luck.
+    # Luck of a run (seed, data order): measured 0.3 to 0.5% at the smallest models of tinycpt; up to 0.6% here with 95%
+    # probability. The tail is light on purpose: a wrong law must not pass what it misses between runs off as luck.
     "sigma_run": Prior("HalfNormal", {"sigma": 0.003}),
     # Degrees of freedom above 2, from heavy tails to nearly normal (after Juarez and Steel 2010). At 2 and below the variance
     # is infinite: a forecast's interval would be set by the tail alone.
