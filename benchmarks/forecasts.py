@@ -14,11 +14,9 @@ equal-tailed 50% and 90% intervals; mean width of the latter in nats; error of t
 
 from __future__ import annotations
 
-import argparse
 import os
 import platform
 import sys
-import time
 from concurrent.futures import ProcessPoolExecutor
 from datetime import date
 from importlib.metadata import version
@@ -29,7 +27,8 @@ import numpy as np
 import pandas as pd
 
 import bayeslaw
-from bayeslaw.point import point_fit
+from bayeslaw.fitting import Fit
+from bayeslaw.point import PointFit, point_fit
 from bayeslaw.runs import Runs, read_runs
 
 DATA = Path(__file__).parent.parent / "data" / "tinycpt"
@@ -73,23 +72,27 @@ def regimes(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
     }
 
 
-def scored(fit: Any, held: pd.DataFrame) -> dict[str, float]:
+def scored(fit: Fit | PointFit, held: pd.DataFrame) -> dict[str, float]:
     """Error and, for a posterior, coverage and width, for each regime; nan where the law has no value."""
     found: dict[str, float] = {}
     for name, frame in regimes(held).items():
         if not len(frame) or (name == "base" and fit.law.covariates["D"].support[0] > 0):
             continue
-        scores = bayeslaw.score(fit, Runs(frame, name), **({} if hasattr(fit, "objective") else {"force": True})).iloc[0]
+        scores = bayeslaw.score(fit, Runs(frame, name), force=True).iloc[0]
         found[f"{name} error"] = scores["mae_rel"]
-        for column in ("cover_eti50", "cover_eti90", "width_eti90", "crps"):
-            if column in scores and name in ("settled", "early"):
-                found[f"{name} {column}"] = scores[column]
+        if isinstance(fit, Fit):
+            found |= {f"{name} {column}": scores[column] for column in ("cover_eti50", "cover_eti90", "width_eti90")}
     return found
+
+
+def seed_0(table: str, domain: str) -> Runs:
+    """One domain of a table: the runs of seed 0 at replay shares of .05 to .5, and their base checkpoints."""
+    return read_runs(DATA / table, f"domain == '{domain}' and seed == 0 and (D == 0 or (r > 0 and r < 1))")
 
 
 def work(job: Job) -> list[dict[str, Any]]:
     """Both fits of one law, scored."""
-    runs = read_runs(DATA / job.table, f"domain == '{job.domain}' and seed == 0 and (D == 0 or (r > 0 and r < 1))")
+    runs = seed_0(job.table, job.domain)
     seen, held = runs.where(job.split.seen), runs.where(job.split.held)
     if job.rows == "settled":
         seen = Runs(seen.frame[seen.frame["D"] >= SETTLED * seen.frame["N"]], seen.name)
@@ -101,13 +104,9 @@ def work(job: Job) -> list[dict[str, Any]]:
         share = np.array([len(part) for part in parts])
         last = {"at 279 error": errors[-1]} if parts[-1]["ptpp"].iloc[0] == 279 else {}
         return [head | {"fit": "point", "settled error": float(np.average(errors, weights=share)), **last}]
-    start = time.perf_counter()
     posterior = bayeslaw.fit(job.law, seen, progress=False)
-    seconds = time.perf_counter() - start
     notes = [c.name for c in posterior.checks if not c.passed]
-    rows = [
-        head | {"fit": "posterior"} | scored(posterior, held.frame) | {"seconds": seconds, "checks": ", ".join(notes) or "none"}
-    ]
+    rows = [head | {"fit": "posterior"} | scored(posterior, held.frame) | {"checks": ", ".join(notes) or "none"}]
     rows.append(head | {"fit": "point"} | scored(point_fit(job.law, seen, starts=STARTS), held.frame))
     print(f"{job.table} {job.domain} {job.split.title}: {job.law} on {job.rows} rows done", file=sys.stderr, flush=True)
     return rows
@@ -138,34 +137,39 @@ def percent(value: Any, digits: int) -> str:
     return "" if pd.isna(value) else f"{100 * value:.{digits}f}%" if value < 10 else "> 1000%"
 
 
+def markdown_table(rows: list[dict[str, Any]]) -> str:
+    """Rows of texts as a Markdown table."""
+    lines = [list(rows[0]), ["---"] * len(rows[0]), *([str(v) for v in row.values()] for row in rows)]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
 def markdown(rows: list[dict[str, Any]]) -> str:
-    """The rows as a Markdown table, errors and coverages in percent, widths in nats."""
+    """The scores as a Markdown table, errors and coverages in percent, widths in nats."""
     frame = pd.DataFrame(rows).reindex(columns=list(COLUMNS))
     for column in COLUMNS:
         if "error" in column or "cover" in column:
             frame[column] = [percent(v, 2 if "error" in column else 0) for v in frame[column]]
         elif "width" in column:
             frame[column] = frame[column].map(lambda v: "" if pd.isna(v) else f"{v:.3f}")
-    lines = [list(COLUMNS.values()), ["---"] * len(COLUMNS), *frame.fillna("").astype(str).to_numpy().tolist()]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    return markdown_table(
+        [{str(k): v for k, v in row.items()} for row in frame.fillna("").rename(columns=COLUMNS).to_dict("records")]
+    )
+
+
+def banner(name: str) -> str:
+    """Command, date, machine and versions."""
+    packages = ", ".join(f"{p} {version(p)}" for p in ("bayeslaw", "nutpie", "numba", "pymc"))
+    return f"`python benchmarks/{name}.py`, {date.today()}, {os.cpu_count()} cores, Python {platform.python_version()}, {packages}"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--table", nargs="+", default=["runs.csv", "runs-docs.csv"])
-    parser.add_argument("--domain", nargs="+", default=["target", "source"])
-    parser.add_argument("--split", nargs="+", default=["stages", "sizes"])
-    parser.add_argument("--workers", type=int, default=2)
-    arguments = parser.parse_args()
-    packages = ", ".join(f"{p} {version(p)}" for p in ("bayeslaw", "nutpie", "numba", "pymc"))
-    machine = f"{os.cpu_count()} cores, Python {platform.python_version()}, {packages}"
-    print(f"`python benchmarks/forecasts.py`, {date.today()}, {machine}\n")
-    with ProcessPoolExecutor(arguments.workers) as pool:
-        for table in arguments.table:
+    print(banner("forecasts") + "\n")
+    with ProcessPoolExecutor(2) as pool:
+        for table in ("runs.csv", "runs-docs.csv"):
             sizes = sorted(pd.read_csv(DATA / table)["N"].unique())
-            for domain in arguments.domain:
+            for domain in ("target", "source"):
                 for key, split in splits(sizes).items():
-                    if key in arguments.split and (key == "stages" or len(sizes) >= 5):
+                    if key == "stages" or len(sizes) >= 5:
                         rows = [row for made in pool.map(work, jobs(table, domain, split)) for row in made]
                         print(f"## {table}, {domain} domain, {split.title}\n\nfitted: {split.seen}; held out: {split.held}\n")
                         print(markdown(rows) + "\n", flush=True)

@@ -1,0 +1,108 @@
+"""What the forecasts of the transfer laws lean on, and which neighbours of them were tried.
+
+    python benchmarks/sensitivity.py         # prints the tables kept in benchmarks/results/sensitivity.md
+
+Posteriors on the measured losses of data/tinycpt, fitted and scored as in forecasts.py: mean relative error of settled rows and
+the share of them in the equal-tailed 90% interval of the next run.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+from forecasts import DATA, OURS, banner, markdown_table, scored, seed_0, splits
+
+import bayeslaw
+from bayeslaw import noise
+from bayeslaw.cards import parse_card
+from bayeslaw.laws import Law
+from bayeslaw.priors import Prior
+from bayeslaw.runs import Runs
+
+SIZES = [13_824, 24_576, 57_600, 110_592, 196_608]
+CASES = [("runs.csv", "stages"), ("runs.csv", "sizes"), ("runs-docs.csv", "stages")]
+
+# One law for both domains: the gap G has a sign, and replay counts as pre-training by a share s.
+ONE_LAW = (
+    "E + A/N**alpha + F/(N**delta*(ptpp + s*r*D/N)**eta*(1 + new/tau)**kappa)"
+    " - G*(1 - r)**c*(1 - (1 + new/h)**(-q)) + J*minimum(D, 1)"
+)
+
+
+def with_parameters(card: str, name: str, extra: dict[str, str]) -> Law:
+    """A card's text under another name, with further parameters."""
+    sections = [f'[parameters.{k}]\nmeaning = "{k}"\nunit = ""\nprior = {{ {prior} }}\n' for k, prior in extra.items()]
+    return parse_card(card.replace('name   = "transfer-', f'name   = "{name}-') + "\n" + "\n".join(sections), name)
+
+
+def free_replay() -> Law:
+    """transfer-source with the weight of replayed tokens left free: s = 1 is the card."""
+    card = bayeslaw.load_law("transfer-source").card.replace("ptpp + r*D/N", "ptpp + s*r*D/N")
+    return with_parameters(card, "free-replay", {"s": 'dist = "Beta", alpha = 1, beta = 1'})
+
+
+def one_law() -> Law:
+    card = bayeslaw.load_law("transfer-target").card
+    card = card.replace(bayeslaw.load_law("transfer-target").loss.text, ONE_LAW)
+    card = card.replace('"LogNormal", mu = 0.0, sigma = 0.7 }', '"Normal", mu = 0.0, sigma = 1.5 }')  # G
+    card = card.replace('"LogNormal", mu = -1.4, sigma = 1.1 }', '"LogNormal", mu = 0.0, sigma = 1.2 }')  # c
+    more = {"s": 'dist = "Beta", alpha = 1, beta = 1', "J": 'dist = "LogNormal", mu = -3.0, sigma = 1.0'}
+    return with_parameters(card, "one-law", more)
+
+
+def outcome(law: Law | str, seen: Runs, held: Runs) -> dict[str, Any]:
+    fit = bayeslaw.fit(law, seen, progress=False)
+    found = scored(fit, held.frame)
+    return {"error": f"{found['settled error']:.1%}", "in 90%": f"{found['settled cover_eti90']:.0%}", "fit": fit}
+
+
+def over_cases(law_of: Any, domains: tuple[str, ...] = ("target", "source"), show: tuple[str, ...] = ()) -> str:
+    """Scores of a law for each table, domain and split, with medians of the named parameters."""
+    rows = []
+    for domain in domains:
+        for table, key in CASES:
+            runs = seed_0(table, domain)
+            split = splits(SIZES)[key]
+            made = outcome(law_of(domain), runs.where(split.seen), runs.where(split.held))
+            fit = made.pop("fit")
+            medians = {name: f"{np.median(fit.draws[name]):.2f}" for name in show}
+            rows.append({"table": table, "domain": domain, "held out": split.title} | made | medians)
+    return markdown_table(rows)
+
+
+def all_stages() -> str:
+    """Fitted to all stages at r .05 to .5: eta, and forecasts at the replay shares left out."""
+    rows = []
+    for domain, law in OURS.items():
+        runs = seed_0("runs.csv", domain)
+        fit = bayeslaw.fit(law, runs, progress=False)
+        low, eta, high = np.quantile(fit.draws["eta"], [0.05, 0.5, 0.95])
+        row = {"law": law, "eta, median": f"{eta:.2f}", "eta_eti90": f"{low:.2f} to {high:.2f}"}
+        for r in (0, 1):
+            held = bayeslaw.read_runs(DATA / "runs.csv", f"domain == '{domain}' and seed == 0 and D > 0 and r == {r}")
+            row[f"error at r = {r}"] = f"{bayeslaw.score(fit, held, force=True)['mae_rel'].iloc[0]:.1%}"
+        rows.append(row)
+    return markdown_table(rows)
+
+
+def main() -> None:
+    print(banner("sensitivity") + "\n")
+    wide = {"eta": Prior.parse("LogNormal(-1.1, 0.35)")}
+    print("## The prior of eta: sd .35 in place of .2\n")
+    print(over_cases(lambda domain: bayeslaw.load_law(OURS[domain]).with_priors(wide), show=("eta",)) + "\n", flush=True)
+    for sd in (0.005, 0.01):
+        print(f"## The prior of a run's luck: HalfNormal({sd}) in place of HalfNormal(0.003)\n")
+        with patch.dict(noise.PRIORS, {"sigma_run": Prior("HalfNormal", {"sigma": sd})}):
+            print(over_cases(OURS.get, show=("sigma_run",)) + "\n", flush=True)
+    print("## The weight of a replayed token left free (s = 1: as a pre-training token)\n")
+    print(over_cases(lambda _: free_replay(), ("source",), ("s",)) + "\n", flush=True)
+    print(f"## One law for both domains\n\nloss = {ONE_LAW}, new = (1 - r)*D\n")
+    print(over_cases(lambda _: one_law(), show=("s",)) + "\n", flush=True)
+    print("## Fitted to all five stages, r .05 to .5\n")
+    print(all_stages())
+
+
+if __name__ == "__main__":
+    main()
