@@ -148,20 +148,15 @@ def whiten(density: Density, candidates: list[int]) -> Whitening:
     return _best(logp, [plain, *(one for one in bent if one is not None)], draws)
 
 
-def _log_ratio(logp: LogDensity, whitening: Whitening, x: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Log density less the map's own at coordinates x (S, k); very small where the density vanishes."""
-    values = np.array([logp(row)[0] for row in x])
-    return _bounded(values) - whitening.log_normal(x)
-
-
 def _bounded(log_density: NDArray[np.float64]) -> NDArray[np.float64]:
     """Log densities with nan and all that is beyond reach at a very small value."""
     return np.maximum(np.nan_to_num(log_density, nan=VANISHED, posinf=VANISHED), VANISHED)
 
 
 def _spread(logp: LogDensity, whitening: Whitening, z: NDArray[np.float64]) -> float:
-    """5% to 95% range of the log ratio over the map's own draws; none for a perfect map."""
-    low, high = np.quantile(_log_ratio(logp, whitening, whitening.x(z)), [0.05, 0.95])
+    """5% to 95% range of the log ratio of density and map over the map's own draws z (S, k); none for a perfect map."""
+    ratio = _bounded(np.array([logp(row)[0] for row in whitening.x(z)])) - whitening.log_normal_of(z)
+    low, high = np.quantile(ratio, [0.05, 0.95])
     return float(high - low)
 
 

@@ -21,7 +21,7 @@ from bayeslaw.laws import Law
 from bayeslaw.priors import Prior
 from bayeslaw.runs import Runs
 
-SIZES = [13_824, 24_576, 57_600, 110_592, 196_608]
+SIZES = [13_824.0, 24_576.0, 57_600.0, 110_592.0, 196_608.0]
 CASES = [("runs.csv", "stages"), ("runs.csv", "sizes"), ("runs-docs.csv", "stages")]
 
 # One law for both domains: the gap G has a sign, and replay counts as pre-training by a share s.

@@ -16,7 +16,7 @@ import re
 import subprocess
 import sys
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -112,12 +112,12 @@ def build(domain: str) -> dict[str, NDArray[np.uint8]]:
     return {split: np.frombuffer(b"".join(blocks), dtype=np.uint8) for split, blocks in parts.items()}
 
 
-def load(domains: Iterable[str] = tuple(PACKAGES)) -> dict[str, dict[str, NDArray[np.uint8]]]:
-    """The named domains; checked against `corpora.json` where that knows them, and added to it where it does not."""
+def load() -> dict[str, dict[str, NDArray[np.uint8]]]:
+    """All domains; checked against `corpora.json` where that knows them, and added to it where it does not."""
     path = HERE / "corpora.json"
     known = json.loads(path.read_text()) if path.exists() else {}
     corpora = {}
-    for domain in domains:
+    for domain in PACKAGES:
         corpora[domain] = splits = build(domain)
         digests = {split: {"bytes": int(a.size), "sha256": hashlib.sha256(a.tobytes()).hexdigest()} for split, a in splits.items()}
         record = {"packages": PACKAGES[domain], **digests}

@@ -16,7 +16,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import corpora
-import jax.numpy as jnp
 import make
 import numpy as np
 import pandas as pd
@@ -79,27 +78,21 @@ class Curve(NamedTuple):
     r: float
 
 
-def follow(
-    data: Data, curve: Curve, state: tf.State, keep: tuple[int, ...] = ()
-) -> tuple[tf.State, dict[int, tf.State], pd.DataFrame]:
-    """Train along a curve; return the last state, the states after the steps in `keep`, and one row a step."""
+def follow(data: Data, curve: Curve, state: tf.State, keep: tuple[int, ...]) -> tuple[dict[int, tf.State], pd.DataFrame]:
+    """Train along a curve; return the states after the steps in `keep`, and one row a step."""
     total = curve.rates.size
     stops = sorted({*EARLY, *range(0, total, BETWEEN), total, *keep})
     seed = MODEL.seed if curve.phase == "pretrain" else zlib.crc32(curve.run.encode())
-    kept, rows, batch = {}, [], []
+    rates = curve.rates.astype(np.float32)
+    kept, rows, batch = {}, [], [np.array([np.nan])]  # before the first step there is no batch
     for begin, end in zip(stops, [*stops[1:], total], strict=True):
         rows.append({"step": begin, **{f"{k}_loss": v for k, v in make.losses(data, state, "headers").items()}})
         if begin in keep:
             kept[begin] = state
         if end > begin:
-            starts, padded = np.zeros((BETWEEN, MODEL.batch), np.int32), np.zeros(BETWEEN, np.float32)
-            starts[: end - begin] = make.mixed_starts(data, MODEL, begin, end - begin, curve.r, seed)
-            padded[: end - begin] = curve.rates[begin:end]
-            state, losses = tf.train_logged(data.corpus, state, jnp.asarray(starts), jnp.asarray(padded), end - begin)
-            batch.append(np.asarray(losses)[: end - begin])
-    frame = pd.DataFrame(
-        {"step": np.arange(total + 1), "lr": [np.nan, *curve.rates], "train_loss": [np.nan, *np.concatenate(batch)]}
-    )
+            state, losses = make.advance(data, MODEL, state, begin, rates[begin:end], curve.r, seed)
+            batch.append(losses)
+    frame = pd.DataFrame({"step": np.arange(total + 1), "lr": [np.nan, *curve.rates], "train_loss": np.concatenate(batch)})
     frame = frame.merge(pd.DataFrame(rows), on="step", how="left")
     frame.insert(1, "D", frame["step"] * MODEL.batch * tf.CONTEXT)
     head: dict[str, Any] = {
@@ -110,7 +103,7 @@ def follow(
         "ptpp": curve.ptpp,
         "r": curve.r,
     }
-    return state, kept, frame.assign(**head)[[*head, *frame.columns]]
+    return kept, frame.assign(**head)[[*head, *frame.columns]]
 
 
 def cached(data: Data, curve: Curve, state: tf.State, keep: tuple[int, ...] = ()) -> dict[int, tf.State]:
@@ -118,7 +111,7 @@ def cached(data: Data, curve: Curve, state: tf.State, keep: tuple[int, ...] = ()
     paths = {step: CACHE / f"curve-state-{curve.run}-{step}.npz" for step in keep}
     table = CACHE / f"curve-{curve.run}.json"
     if not table.exists() or not all(path.exists() for path in paths.values()):
-        _, kept, frame = follow(data, curve, state, keep)
+        kept, frame = follow(data, curve, state, keep)
         for step, path in paths.items():
             make.save_state(path, kept[step])
         make.write(table, json.dumps(frame.to_dict("list")))

@@ -147,16 +147,18 @@ def advance(
     r: float,
     seed: int,
     target: str = "target",
-) -> tf.State:
-    """Take len(rates) steps starting at step `begin`, in calls of at most CHUNK steps."""
+) -> tuple[tf.State, NDArray[np.float32]]:
+    """Take len(rates) steps starting at step `begin`, in calls of at most CHUNK steps; return the state and each step's loss."""
+    batch = []
     for at in range(0, rates.size, CHUNK):
         steps = min(CHUNK, rates.size - at)
         starts = np.zeros((CHUNK, model.batch), np.int32)
         starts[:steps] = mixed_starts(data, model, begin + at, steps, r, seed, target)
         padded = np.zeros(CHUNK, np.float32)
         padded[:steps] = rates[at : at + steps]
-        state = tf.train(data.corpus, state, jnp.asarray(starts), jnp.asarray(padded), steps)
-    return state
+        state, losses = tf.train(data.corpus, state, jnp.asarray(starts), jnp.asarray(padded), steps)
+        batch.append(np.asarray(losses)[:steps])
+    return state, np.concatenate(batch)
 
 
 def losses(data: Data, state: tf.State, shift: str) -> dict[str, float]:
@@ -203,10 +205,10 @@ def checkpoints(data: Data, model: Model, stages: Iterable[int]) -> Iterable[tup
         if trunk_path.exists() and path.exists():
             state, at = load_state(trunk_path, state), branch
         else:
-            state = advance(data, model, state, at, trunk_rates(model, at, branch), 1.0, model.seed)
+            state, _ = advance(data, model, state, at, trunk_rates(model, at, branch), 1.0, model.seed)
             at = branch
             rates = np.linspace(PEAK, DECAY_TO * PEAK, end - branch, dtype=np.float32)
-            decayed = advance(data, model, state, branch, rates, 1.0, model.seed)
+            decayed, _ = advance(data, model, state, branch, rates, 1.0, model.seed)
             save_state(path, decayed)
             save_state(trunk_path, state)
         yield ptpp, load_state(path, state)
@@ -227,7 +229,8 @@ def adaptation_rows(data: Data, model: Model, ptpp: int, state: tf.State, r: flo
     for atpp in ATPP:
         end = model.steps(atpp)
         rates = (ADAPT_RATE * np.minimum(1.0, (np.arange(begin, end) + 1) / ADAPT_WARMUP)).astype(np.float32)
-        state, begin = advance(data, model, state, begin, rates, r, seed, SHIFTS[shift]), end
+        state, _ = advance(data, model, state, begin, rates, r, seed, SHIFTS[shift])
+        begin = end
         D = end * model.batch * tf.CONTEXT
         row = {"run": name, "checkpoint": f"{model.name}-p{ptpp}", "seed": model.seed, "N": model.N, "width": model.width}
         row |= {"depth": model.depth, "ptpp": ptpp, "r": r, "step": end, "D": D, "lr": ADAPT_RATE, "flops": 6 * model.N * D}

@@ -5,6 +5,7 @@ python data/tinycpt/noise.py
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -22,14 +23,18 @@ def spread(deviations: pd.DataFrame, freedom: float = 1.0) -> str:
 def main() -> None:
     table = pd.read_csv(HERE / "runs.csv")
     table = table[table["r"].isna() | table["r"].between(0.05, 0.5)].fillna({"r": -1.0})
-    print(
-        "| N | domain | single loss | of it the wobble of single points | mean of a run | mean of a checkpoint's runs | base checkpoint |"
+    columns = (
+        "single loss",
+        "of it the wobble of single points",
+        "mean of a run",
+        "mean of a checkpoint's runs",
+        "base checkpoint",
     )
-    print("|---|---|---|---|---|---|---|")
+    print(f"| N | domain | {' | '.join(columns)} |\n|" + "---|" * (2 + len(columns)))
     for (size, domain), rows in table.groupby(["N", "domain"]):
         if rows["seed"].nunique() < 2:
             continue
-        losses = np.log(rows.pivot_table(index=["ptpp", "r", "step"], columns="seed", values="loss"))
+        losses = rows.pivot_table(index=["ptpp", "r", "step"], columns="seed", values="loss").map(math.log)
         off = losses.sub(losses.mean(axis=1), axis=0)
         base = off[off.index.get_level_values("r") < 0]
         single = off[off.index.get_level_values("r") > 0]

@@ -99,17 +99,12 @@ def _step(corpus: jax.Array, starts: jax.Array, rates: jax.Array, i: jax.Array, 
     return State(jax.tree.map(update, state.weights, first, second), first, second, count), loss
 
 
-def _train(corpus: jax.Array, state: State, starts: jax.Array, rates: jax.Array, steps: int) -> State:
+def _train(corpus: jax.Array, state: State, starts: jax.Array, rates: jax.Array, steps: int) -> tuple[State, jax.Array]:
     """Take the first `steps` of the steps given by starts (capacity, B) and rates (capacity,) in one call.
 
-    The number of steps is an input, so calls of any length up to the capacity share one compiled program.
+    The number of steps is an input, so calls of any length up to the capacity share one compiled program. Returned
+    are the state after them and the loss of every step's batch before it, (capacity,) in nats per byte.
     """
-    after: State = lax.fori_loop(0, steps, lambda i, at: _step(corpus, starts, rates, i, at)[0], state)
-    return after
-
-
-def _train_logged(corpus: jax.Array, state: State, starts: jax.Array, rates: jax.Array, steps: int) -> tuple[State, jax.Array]:
-    """As `_train`, with the loss of every step, (capacity,)."""
 
     def step(i: jax.Array, at: tuple[State, jax.Array]) -> tuple[State, jax.Array]:
         state, losses = at
@@ -125,6 +120,5 @@ def _validate(weights: Weights, windows: jax.Array) -> jax.Array:
     return jnp.mean(lax.map(lambda w: token_losses(weights, w), windows))
 
 
-train: Callable[..., State] = jax.jit(_train)
-train_logged: Callable[..., tuple[State, jax.Array]] = jax.jit(_train_logged)
+train: Callable[..., tuple[State, jax.Array]] = jax.jit(_train)
 validate: Callable[[Weights, jax.Array], jax.Array] = jax.jit(_validate)
