@@ -88,7 +88,7 @@ def all_stages() -> str:
 
 
 def main() -> None:
-    print(banner("sensitivity") + "\n")
+    print("# What the forecasts lean on\n\n" + banner("sensitivity") + "\n")
     wide = {"eta": Prior.parse("LogNormal(-1.1, 0.35)")}
     print("## The prior of eta: sd .35 in place of .2\n")
     print(over_cases(lambda domain: bayeslaw.load_law(OURS[domain]).with_priors(wide), show=("eta",)) + "\n", flush=True)
