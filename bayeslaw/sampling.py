@@ -53,10 +53,8 @@ def sample(density: Density, *, draws: int, tune: int, chains: int, seed: int, t
 
     Most of the tuning is a first run, whose draws refine the map; what is left of it tunes the step size of the run that is kept.
     """
-    law = density.law
-    shapes = [i for i, n in enumerate(density.names) if n in law.parameters and n not in law.amplitudes and n != law.floor]
     with threadpool_limits(1, "blas"):  # its matrices are tiny
-        whitening = whiten(density, shapes)
+        whitening = whiten(density, range(len(density.law.shapes)))
     first, second = (int(s) for s in np.random.SeedSequence(seed).generate_state(2))
     pilot = PILOT * tune // 100
     with _progress(progress) as task:

@@ -18,7 +18,7 @@ to one side. Draws of a short first run show it, and each element is then bent b
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
@@ -154,7 +154,7 @@ def root_of_inverse(hessian: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(factor * np.sign(np.diag(factor)))
 
 
-def whiten(density: Density, candidates: list[int]) -> Whitening:
+def whiten(density: Density, candidates: Sequence[int]) -> Whitening:
     """Mode, curvature and, where it helps, a spine among the candidate coordinates."""
     logp = density.function()
     mode = find_mode(logp, density.start())

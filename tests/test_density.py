@@ -31,10 +31,9 @@ def density(law: Law, request: pytest.FixtureRequest) -> Density:
     return Density.of(law, oracles.observations(law), NOISES[request.param])
 
 
-def shapes(density: Density) -> list[int]:
+def shapes(density: Density) -> range:
     """The coordinates that may serve as spine."""
-    law = density.law
-    return [i for i, n in enumerate(density.names) if n in law.parameters and n not in law.amplitudes and n != law.floor]
+    return range(len(density.law.shapes))
 
 
 def assert_true_gradient(function: oracles.LogDensity, x: oracles.Array, step: float = 1e-4) -> None:
