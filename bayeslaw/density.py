@@ -58,7 +58,9 @@ class Density:
         """Write the tape of a law on its runs."""
         coordinates = Coordinates.of(law, observed)
         tape, f = tapes.Tape(), tapes.FUNCTIONS
-        names = (*law.parameters, *noise.parameters)
+        # Shapes first: given them, levels are nearly normal, and a triangular map can follow how their widths depend on shapes.
+        levels = tuple(n for n in law.parameters if n not in law.shapes)
+        names = (*law.shapes, *noise.parameters, *levels)
         x = {name: tape.input() for name in names}
         parameters, variables, total = coordinates.on_tape(tape, x)
         variables |= {name: x[name] for name in noise.parameters}

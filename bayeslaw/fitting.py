@@ -159,7 +159,7 @@ def fit(
     tune: int = 500,
     chains: int = 4,
     seed: int = 0,
-    target_accept: float = 0.98,
+    target_accept: float = 0.96,
     progress: bool = True,
 ) -> Fit:
     """Fit a law to logged losses by NUTS.

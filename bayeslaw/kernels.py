@@ -32,6 +32,16 @@ State = tuple[
 ]
 """The leading arguments of `evaluate`."""
 
+Map = tuple[
+    NDArray[np.float64],
+    NDArray[np.float64],
+    NDArray[np.int64],
+    NDArray[np.float64],
+    NDArray[np.float64],
+    NDArray[np.float64],
+]
+"""Centre, scale, order, knots, pieces and bends of a `whitening.Whitening`."""
+
 
 def jit[**P, R](function: Callable[P, R]) -> Callable[P, R]:
     """Compile a kernel once per machine, free of Python's lock while it runs; division by zero gives inf or nan."""
@@ -345,36 +355,37 @@ def splines(
 
 
 @jit
-def spine_or_affine(
-    centre: NDArray[np.float64],
-    scale: NDArray[np.float64],
-    order: NDArray[np.int64],
-    knots: NDArray[np.float64],
-    pieces: NDArray[np.float64],
-    z: NDArray[np.float64],
-    x: NDArray[np.float64],
-) -> None:
-    """Write the coordinates of z into x."""
+def ridge(way: Map, y: NDArray[np.float64], x: NDArray[np.float64]) -> None:
+    """Write the coordinates of y into x, along the spine if there is one."""
+    centre, scale, order, knots, pieces, _ = way
     if order.size == 0:
-        x[:] = centre + scale @ z
+        x[:] = centre + scale @ y
         return
-    value, _, _ = splines(knots, pieces, z[0])
-    n = z.size - 1
+    value, _, _ = splines(knots, pieces, y[0])
+    n = y.size - 1
     x[order[0]] = value[0]
     at = 1 + 2 * n
     for i in range(n):
-        total = value[1 + i] + math.exp(value[1 + n + i]) * z[1 + i]
+        total = value[1 + i] + math.exp(value[1 + n + i]) * y[1 + i]
         for j in range(i):
-            total += value[at + j] * z[1 + j]
+            total += value[at + j] * y[1 + j]
         at += i
         x[order[1 + i]] = total
 
 
 @jit
-def spine_log_normal(
-    order: NDArray[np.int64], knots: NDArray[np.float64], pieces: NDArray[np.float64], x: NDArray[np.float64]
-) -> float:
-    """Log density of the normal of a map with a spine at x: z_0 by bisection, the others by forward substitution."""
+def bent(bends: NDArray[np.float64], z: NDArray[np.float64], y: NDArray[np.float64]) -> None:
+    """Write y_i = m_i + s_i sinh((arcsinh(z_i) + e_i) / d_i) into y, for rows m, s, e, d of `bends`; y = z for the others."""
+    y[:] = z
+    for i in range(bends.shape[0]):
+        m, s, e, d = bends[i]
+        y[i] = m + s * math.sinh((math.asinh(z[i]) + e) / d)
+
+
+@jit
+def spine_log_normal(way: Map, x: NDArray[np.float64]) -> float:
+    """Log density of the normal of a map with a spine at x: y_0 by bisection, the others by forward substitution."""
+    _, _, order, knots, pieces, _ = way
     low, high = knots[0] - 50.0, knots[-1] + 50.0
     for _ in range(60):
         middle = 0.5 * (low + high)
@@ -398,38 +409,46 @@ def spine_log_normal(
 
 
 @jit
-def whitened(
-    state: State,
-    centre: NDArray[np.float64],
-    scale: NDArray[np.float64],
-    order: NDArray[np.int64],
-    knots: NDArray[np.float64],
-    pieces: NDArray[np.float64],
-    z: NDArray[np.float64],
-    gradient: NDArray[np.float64],
-) -> float:
-    """Log density of z, Jacobian included; its gradient goes into `gradient`."""
-    x, d_x = np.empty_like(z), np.empty_like(z)
-    spine_or_affine(centre, scale, order, knots, pieces, z, x)
+def ridge_density(state: State, way: Map, y: NDArray[np.float64], gradient: NDArray[np.float64]) -> float:
+    """Log density of y, Jacobian of `ridge` included; its gradient goes into `gradient`."""
+    _, scale, order, knots, pieces, _ = way
+    x, d_x = np.empty_like(y), np.empty_like(y)
+    ridge(way, y, x)
     logp = evaluate(*state, x, d_x)
     if order.size == 0:
         gradient[:] = d_x @ scale
         return logp
-    value, slope, bend = splines(knots, pieces, z[0])
-    n = z.size - 1
+    value, slope, turn = splines(knots, pieces, y[0])
+    n = y.size - 1
     logp += math.log(slope[0])
-    d_t, at = d_x[order[0]] * slope[0] + bend / slope[0], 1 + 2 * n
+    d_t, at = d_x[order[0]] * slope[0] + turn / slope[0], 1 + 2 * n
     gradient[1:] = 0.0
     for i in range(n):
         g, diagonal = d_x[order[1 + i]], math.exp(value[1 + n + i])
         logp += value[1 + n + i]
         gradient[1 + i] += g * diagonal
-        d_t += slope[1 + n + i] + g * (slope[1 + i] + slope[1 + n + i] * diagonal * z[1 + i])
+        d_t += slope[1 + n + i] + g * (slope[1 + i] + slope[1 + n + i] * diagonal * y[1 + i])
         for j in range(i):
             gradient[1 + j] += g * value[at + j]
-            d_t += g * slope[at + j] * z[1 + j]
+            d_t += g * slope[at + j] * y[1 + j]
         at += i
     gradient[0] = d_t
+    return logp
+
+
+@jit
+def whitened(state: State, way: Map, z: NDArray[np.float64], gradient: NDArray[np.float64]) -> float:
+    """Log density of z, Jacobian included; its gradient goes into `gradient`."""
+    bends, y = way[5], np.empty_like(z)
+    bent(bends, z, y)
+    logp = ridge_density(state, way, y, gradient)
+    for i in range(bends.shape[0]):
+        _, s, e, d = bends[i]
+        root = math.sqrt(1 + z[i] * z[i])
+        a = (math.asinh(z[i]) + e) / d
+        slope = s * math.cosh(a) / (d * root)
+        logp += math.log(slope)
+        gradient[i] = gradient[i] * slope + math.tanh(a) / (d * root) - z[i] / (root * root)
     return logp
 
 
@@ -477,16 +496,16 @@ def _to_pointer(typing: Any, address: Any) -> Any:
 
 _pointer: Any = intrinsic(_to_pointer)
 
-ARRAYS = 12  # that a sampler's density needs; see `described`
+ARRAYS = 13  # that a sampler's density needs; see `described`
 
 
-def described(state: State, arrays: tuple[NDArray[Any], ...]) -> NDArray[np.int64]:
+def described(state: State, way: Map) -> NDArray[np.int64]:
     """Addresses and sizes of the leading arguments of `whitened`, by which compiled code outside Python finds them.
 
     The arrays must be contiguous and outlive the description.
     """
     code, memory, _, inputs, outputs, flags, y, starts = state
-    whole = (code, memory, inputs, outputs, flags, y, starts, *arrays)
+    whole = (code, memory, inputs, outputs, flags, y, starts, *way)
     if len(whole) != ARRAYS or not all(a.flags.c_contiguous for a in whole):
         raise ValueError("the density's arrays must be contiguous and complete")
     return np.array([(a.ctypes.data, a.size) for a in whole], dtype=np.int64).ravel()
@@ -504,9 +523,10 @@ def _logp(dim: Any, z_: Any, gradient_: Any, value_: Any, description_: Any) -> 
     scale, knots = carray(_pointer(d[16]), (n, n), np.float64), carray(_pointer(d[20]), m, np.float64)
     between = max(m - 1, 0)
     pieces = carray(_pointer(d[22]), (4, between, d[23] // max(4 * between, 1)), np.float64)
+    bends = carray(_pointer(d[24]), (d[25] // 4, 4), np.float64)
     z, gradient = carray(z_, dim, np.float64), carray(gradient_, dim, np.float64)
     state = (code, memory, np.empty_like(memory), inputs, outputs, flags, y, starts)
-    value = whitened(state, centre, scale, order, knots, pieces, z, gradient)
+    value = whitened(state, (centre, scale, order, knots, pieces, bends), z, gradient)
     carray(value_, 1, np.float64)[0] = value
     for i in range(dim):
         if not math.isfinite(gradient[i]):

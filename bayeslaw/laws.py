@@ -192,6 +192,11 @@ class Law:
             one, three = (term.evaluate(self.with_let({**values, name: np.full(4, v)})) for v in (1.0, 3.0))
         return bool(np.all(np.isfinite(one)) and np.all(one != 0) and np.allclose(three, 3 * one, rtol=1e-9))
 
+    @property
+    def shapes(self) -> tuple[str, ...]:
+        """Parameters that are neither the floor nor the amplitude of a term: exponents, gates, scales of tokens."""
+        return tuple(name for name in self.parameters if name not in self.amplitudes and name != self.floor)
+
     @cached_property
     def idle_at_base(self) -> frozenset[str]:
         """Covariates that the loss does not depend on at D = 0, such as the replay share of an adaptation not yet begun."""

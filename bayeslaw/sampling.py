@@ -20,6 +20,9 @@ from bayeslaw.errors import FitError
 from bayeslaw.kernels import callbacks, described
 from bayeslaw.whitening import Whitening, whiten
 
+PILOT = 30  # percent of the tuning draws that tune the first run; as many again are its draws
+PILOT_ACCEPT = 0.9
+NOTHING = "Sampling was stopped before the first draws after tuning: nothing to keep."
 STATS = {"diverging": bool, "n_steps": np.int64, "energy": np.float64, "step_size_bar": np.float64}
 
 
@@ -46,37 +49,52 @@ class Sample:
 
 
 def sample(density: Density, *, draws: int, tune: int, chains: int, seed: int, target_accept: float, progress: bool) -> Sample:
-    """Sample a density with nutpie's NUTS, starting from its whitening map's own normal draws."""
+    """Sample a density with nutpie's NUTS, starting from its whitening map's own normal draws.
+
+    Most of the tuning is a first run, whose draws refine the map; what is left of it tunes the step size of the run that is kept.
+    """
+    with threadpool_limits(1, "blas"):  # its matrices are tiny
+        whitening = whiten(density, range(len(density.law.shapes)))
+    first, second = (int(s) for s in np.random.SeedSequence(seed).generate_state(2))
+    pilot = PILOT * tune // 100
+    with _progress(progress) as task:
+        report = task("learning", 2 * pilot * chains)
+        z, _, interrupted = _run(density, whitening, pilot, pilot, chains, first, PILOT_ACCEPT, report)
+        if interrupted:
+            raise FitError(NOTHING)
+        with threadpool_limits(1, "blas"):
+            whitening = whitening.refined(z.reshape(-1, density.size), len(density.names))
+        tune -= 2 * pilot
+        report = task("sampling", (draws + tune) * chains)
+        z, stats, interrupted = _run(density, whitening, draws, tune, chains, second, target_accept, report)
+    return _collect(z, stats, density, whitening, interrupted)
+
+
+def _run(
+    density: Density, whitening: Whitening, draws: int, tune: int, chains: int, seed: int, target_accept: float, report: Any
+) -> tuple[NDArray[np.float64], xr.Dataset, bool]:
+    """One run of all chains: draws of z (chains, draws, k), statistics, and whether Ctrl-C ended it."""
     import nutpie
 
-    law = density.law
-    shapes = [i for i, n in enumerate(density.names) if n in law.parameters and n not in law.amplitudes and n != law.floor]
-    with threadpool_limits(1, "blas"):  # its matrices are tiny
-        whitening = whiten(density, shapes)
-    model = _model(density, whitening)
-    with _progress(progress, chains * (draws + tune)) as report:
-        sampler = nutpie.sample(
-            model,
-            draws=draws,
-            tune=tune,
-            chains=chains,
-            cores=min(chains, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1),
-            seed=seed,
-            target_accept=target_accept,
-            save_warmup=False,
-            progress_bar=False,
-            progress_callback=report,
-            blocking=False,
-        )
-        interrupted = False
-        try:
-            trace = _wait(sampler)
-        except KeyboardInterrupt:
-            interrupted = True
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", UserWarning)  # of ArviZ, where chains have fewer draws than there are chains
-                trace = sampler.abort()
-    return _collect(trace, density, whitening, interrupted)
+    sampler = nutpie.sample(
+        _model(density, whitening),
+        draws=draws,
+        tune=tune,
+        chains=chains,
+        cores=min(chains, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1),
+        seed=seed,
+        target_accept=target_accept,
+        save_warmup=False,
+        progress_bar=False,
+        progress_callback=report,
+        blocking=False,
+    )
+    try:
+        return *_whole(_wait(sampler)), False
+    except KeyboardInterrupt:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # of ArviZ, where chains have fewer draws than there are chains
+            return *_whole(sampler.abort()), True
 
 
 def _wait(sampler: Any) -> Any:
@@ -95,9 +113,7 @@ def _model(density: Density, whitening: Whitening) -> Any:
     """The whitened density as nutpie takes a compiled model: C functions and the addresses of their arrays."""
     from nutpie.compile_pymc import CompiledPyMCModel
 
-    k, state = density.size, density.state()
-    parts = (whitening.centre, whitening.scale, whitening.order, whitening.knots, whitening.pieces)
-    arrays = tuple(np.ascontiguousarray(part) for part in parts)
+    k, state, way = density.size, density.state(), whitening.way
     logp, store = callbacks()
 
     def start(chain_seed: int) -> NDArray[np.float64]:
@@ -108,9 +124,9 @@ def _model(density: Density, whitening: Whitening) -> Any:
         compiled_logp_func=logp,
         compiled_expand_func=store,
         initial_point_func=start,
-        shared_data={"state": state, "arrays": arrays},  # kept alive as long as the model
+        shared_data={"state": state, "map": way},  # kept alive as long as the model
         shared_var_keys={},
-        user_data=described(state, arrays),
+        user_data=described(state, way),
         n_expanded=k,
         shape_info=(["z"], None, [(k,)]),
         logp_func=None,
@@ -121,52 +137,61 @@ def _model(density: Density, whitening: Whitening) -> Any:
     )
 
 
-def _collect(trace: Any, density: Density, whitening: Whitening, interrupted: bool) -> Sample:
-    """Turn draws of z into parameters; of chains cut short by Ctrl-C, keep the most draws of equal length."""
-    nothing = FitError("Sampling was stopped before the first draws after tuning: nothing to keep.")
+def _whole(trace: Any) -> tuple[NDArray[np.float64], xr.Dataset]:
+    """Draws of z and statistics; of chains cut short by Ctrl-C, the most draws of equal length."""
     if "posterior" not in trace or "z" not in trace["posterior"] or trace["posterior"]["z"].size == 0:
-        raise nothing
+        raise FitError(NOTHING)
     z = np.asarray(trace["posterior"]["z"].values)
     whole = np.isfinite(z).all(axis=-1)
     lengths = np.where(whole.all(axis=1), z.shape[1], whole.argmin(axis=1))
     usable = np.unique(lengths[lengths >= min(10, z.shape[1])])
     if not usable.size:
-        raise nothing
+        raise FitError(NOTHING)
     cut = max(usable, key=lambda length: length * np.sum(lengths >= length))
     kept = lengths >= cut
-    z = z[kept, :cut]
+    stats = {
+        name: (("chain", "draw"), np.asarray(trace["sample_stats"][name].values)[kept, :cut].astype(kind))
+        for name, kind in STATS.items()
+        if name in trace["sample_stats"]
+    }
+    return z[kept, :cut], xr.Dataset(stats, coords={"chain": np.arange(kept.sum()), "draw": np.arange(cut)})
+
+
+def _collect(z: NDArray[np.float64], stats: xr.Dataset, density: Density, whitening: Whitening, interrupted: bool) -> Sample:
+    """Turn draws of z into parameters."""
     chains, count, k = z.shape
     flat = density.draws(whitening.x(np.ascontiguousarray(z.reshape(-1, k))))
-    stats = trace["sample_stats"]
-    kept_stats = {
-        name: (("chain", "draw"), np.asarray(stats[name].values)[kept, :count].astype(kind))
-        for name, kind in STATS.items()
-        if name in stats
-    }
     return Sample(
         {name: values.reshape(chains, count, *values.shape[1:]) for name, values in flat.items()},
-        xr.Dataset(kept_stats, coords={"chain": np.arange(chains), "draw": np.arange(count)}),
+        stats,
         None if whitening.spine is None else density.names[whitening.spine],
         interrupted,
     )
 
 
-def _progress(wanted: bool, total: int) -> AbstractContextManager[Callable[[Any], None] | None]:
-    """A progress bar over the draws of all chains, on standard error."""
+Report = Callable[[Any], None]
+
+
+def _progress(wanted: bool) -> AbstractContextManager[Callable[[str, int], Report | None]]:
+    """A progress bar on standard error: a function that begins a stretch of so many draws and returns nutpie's callback for it."""
     if not wanted:
-        return nullcontext(None)
+        return nullcontext(lambda description, total: None)
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     class Bar(Progress):
         def __enter__(self) -> Any:
             super().__enter__()
-            task = self.add_task("sampling", total=total, divergences=0)
+            return self.begin
+
+        def begin(self, description: str, total: int) -> Report:
+            for done in self.task_ids:
+                self.update(done, visible=False)
+            task = self.add_task(description, total=total)
 
             def report(chains: Any) -> None:
                 try:
-                    done = sum(c.finished_draws for c in chains)
-                    self.update(task, completed=done, divergences=sum(c.divergences for c in chains))
+                    self.update(task, completed=sum(c.finished_draws for c in chains))
                 except Exception as error:  # runs on the sampler's thread, which must go on
                     logging.getLogger(__name__).debug("progress: %s", error)
 

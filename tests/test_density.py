@@ -14,7 +14,7 @@ from bayeslaw.errors import FitError
 from bayeslaw.laws import Law
 from bayeslaw.noise import PRIORS, Noise
 from bayeslaw.priors import Prior
-from bayeslaw.whitening import _increasing, curvature, find_mode, root_of_inverse, whiten
+from bayeslaw.whitening import _increasing, curvature, find_mode, root_of_inverse, sinh_arcsinh, whiten
 from tests import oracles
 from tests.test_statistical import TRUTHS, settings, simulate
 
@@ -31,10 +31,9 @@ def density(law: Law, request: pytest.FixtureRequest) -> Density:
     return Density.of(law, oracles.observations(law), NOISES[request.param])
 
 
-def shapes(density: Density) -> list[int]:
+def shapes(density: Density) -> range:
     """The coordinates that may serve as spine."""
-    law = density.law
-    return [i for i, n in enumerate(density.names) if n in law.parameters and n not in law.amplitudes and n != law.floor]
+    return range(len(density.law.shapes))
 
 
 def assert_true_gradient(function: oracles.LogDensity, x: oracles.Array, step: float = 1e-4) -> None:
@@ -60,12 +59,15 @@ def test_gradient_through_the_whitening(law: Law, rng: np.random.Generator) -> N
         assert_true_gradient(function, rng.standard_normal(density.size), 1e-5)
 
 
-def test_a_bent_ridge_is_followed_by_a_true_density(rng: np.random.Generator) -> None:
-    """With a spine the whitened log density is that of x plus the log determinant of the map."""
+@pytest.mark.parametrize("refined", [False, True])
+def test_a_bent_ridge_is_followed_by_a_true_density(refined: bool, rng: np.random.Generator) -> None:
+    """With a spine, refined or not, the whitened log density is that of x plus the log determinant of the map."""
     density = Density.of(load_law("ptpp-gate"), oracles.observations(load_law("ptpp-gate")), NOISES["normal"])
     whitening = whiten(density, shapes(density))
     assert whitening.spine is not None
     assert density.names[whitening.spine] not in ("E", "A", "B", "C")
+    if refined:
+        whitening = whitening.refined(rng.gamma(2.0, 1.0, (200, density.size)) - 2.0, density.size - 1)
     plain, bent = density.function(), whitening.function(density)
     for _ in range(3):
         z = rng.standard_normal(density.size)
@@ -251,3 +253,12 @@ def test_the_gates_ridge_is_followed_where_it_turns(seed: int) -> None:
     assert whitening.spine is not None
     assert density.names[whitening.spine] == "zeta"
     assert whitening.x(np.array([[-3.0, *np.zeros(density.size - 1)]]))[0, density.names.index("zeta")] < 0.15
+
+
+@pytest.mark.parametrize(("skew", "tail"), [(0.0, 1.0), (-0.6, 0.8), (0.4, 1.2)])
+def test_skewed_draws_are_made_normal(skew: float, tail: float, rng: np.random.Generator) -> None:
+    """The likeliest transformation of many draws is the one they were made with, and of few a mild one."""
+    z = rng.standard_normal(40_000)
+    y = 0.3 + 2.0 * np.sinh((np.arcsinh(z) + skew) / tail)
+    np.testing.assert_allclose(sinh_arcsinh(y), (0.3, 2.0, skew, tail), atol=0.06)
+    assert abs(sinh_arcsinh(y[:10])[2]) <= 0.5
