@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -24,34 +27,74 @@ from bayeslaw.observations import run_codes
 from bayeslaw.runs import Runs, base_rows, check, complete, read_runs
 
 SPREADS = ("latent", "run")
-MOST_SETTINGS = 100_000  # of a grid: more would need more memory than most machines have
+MOST_SETTINGS = 1_000_000  # of a grid
+MOST_DRAWS = 250_000_000  # numbers that draws may take: 2 GB
+BLOCK = 32  # rows worked out at once: small enough for what 4,000 draws of them need to stay in a core's cache
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """Posterior draws of the loss at settings.
+    """Posterior forecasts of the loss at settings, worked out a block of rows at a time when asked for.
 
     Attributes
     ----------
-    draws : Dataset
-        Variables `latent` and `run`, dimensions (sample, row), in nats/token.
+    fit : Fit
     settings : DataFrame
         The settings asked for.
     outside : DataFrame
         For each covariate, how far the setting lies outside the runs: in e-folds where it spans decades, else in its unit.
-    law : str
-    forced : bool
-        Made in spite of failed checks.
+    covariates : mapping of covariate to array (n,)
+    run : int array (n,)
+        Which rows share a run and its luck.
+    rows : array (n,)
+        The rows' numbers in the table they came from.
+    seed : int
+        Of the noise of new runs.
     """
 
-    draws: xr.Dataset
+    fit: Fit
     settings: pd.DataFrame
     outside: pd.DataFrame
-    law: str
-    forced: bool = False
+    covariates: Mapping[str, NDArray[np.float64]]
+    run: NDArray[np.int64]
+    rows: NDArray[Any]
+    seed: int
+
+    @property
+    def law(self) -> str:
+        return self.fit.law.name
+
+    @property
+    def forced(self) -> bool:
+        """Whether it was made in spite of failed checks."""
+        return not self.fit.passed
+
+    @cached_property
+    def draws(self) -> xr.Dataset:
+        """Draws of the loss: variables `latent` and `run`, dimensions (sample, row), in nats/token.
+
+        Raises
+        ------
+        BayeslawError
+            If they would take more than `MOST_DRAWS` numbers; `summary` has no such limit.
+        """
+        size = self._parameters["sigma_point"].size
+        if len(SPREADS) * size * self.rows.size > MOST_DRAWS:
+            raise BayeslawError(
+                f"{size:,} draws at {self.rows.size:,} settings are more than memory should hold at once (at most "
+                f"{MOST_DRAWS // len(SPREADS) // size:,} settings). Ask for the summary, or forecast the settings in parts."
+            )
+        whole = np.empty((len(SPREADS), self.rows.size, size))
+
+        def keep(block: slice, losses: NDArray[np.float64]) -> None:
+            whole[:, block] = losses
+
+        self._blocks(keep)
+        data = {spread: (("sample", "row"), np.ascontiguousarray(whole[i].T)) for i, spread in enumerate(SPREADS)}
+        return xr.Dataset(data, coords={"row": self.rows}, attrs={"units": "nats/token"})
 
     def summary(self, ci_prob: float = 0.9) -> pd.DataFrame:
-        """One row per setting.
+        """One row per setting, from bounded memory however many there are.
 
         Parameters
         ----------
@@ -65,16 +108,46 @@ class Forecast:
             and `checks`, which says 'passed' or 'FAILED (forced)'.
         """
         check_probability(ci_prob)
-        table = self.settings.copy()
         tails = [0.5, 0.5 - ci_prob / 2, 0.5 + ci_prob / 2]
-        for spread in SPREADS:
-            median, low, high = np.quantile(self.draws[spread].values, tails, axis=0)
-            names = interval_names("eti", ci_prob)
-            table[f"{spread}_median"] = median
-            table[f"{spread}_{names[0]}"], table[f"{spread}_{names[1]}"] = low, high
+        quantiles = np.empty((len(SPREADS), 3, self.rows.size))
+
+        def keep(block: slice, losses: NDArray[np.float64]) -> None:
+            quantiles[:, :, block] = np.moveaxis(np.quantile(losses, tails, axis=-1), 0, 1)
+
+        self._blocks(keep)
+        table = self.settings.copy()
+        for spread, values in zip(SPREADS, quantiles, strict=True):
+            for name, column in zip(("median", *interval_names("eti", ci_prob)), values, strict=True):
+                table[f"{spread}_{name}"] = column
         for name in self.outside:
             table[f"outside_{name}"] = self.outside[name].to_numpy()
         return table.assign(checks="FAILED (forced)" if self.forced else "passed")
+
+    @cached_property
+    def _parameters(self) -> dict[str, NDArray[np.float64]]:
+        return self.fit.draws
+
+    def _blocks(self, use: Callable[[slice, NDArray[np.float64]], None]) -> None:
+        """Hand the draws of every block of rows, (spread, rows, draws), to a function; blocks are worked out by several threads."""
+        with ThreadPoolExecutor() as pool:
+            done = [pool.submit(self._block, slice(at, at + BLOCK), use) for at in range(0, self.rows.size, BLOCK)]
+            for one in done:
+                one.result()
+
+    def _block(self, block: slice, use: Callable[[slice, NDArray[np.float64]], None]) -> None:
+        law, values = self.fit.law, self._parameters
+        scope: dict[str, Any] = {name: values[name][None, :] for name in law.parameters}
+        scope |= {name: column[block, None] for name, column in self.covariates.items()}
+        with np.errstate(all="ignore"):
+            latent = np.broadcast_to(law.evaluate(scope), (self.rows[block].size, values["sigma_point"].size))
+        good = (np.isfinite(latent) & (latent > 0)).all(axis=1)
+        if not good.all():
+            raise FitError(
+                f"{law.name} has no finite positive loss for some draws at row {self.rows[block][~good][0]} of the settings."
+            )
+        entropy = (int(self.fit.info["seed"]), self.seed)
+        rows = np.arange(self.rows.size)[block]
+        use(block, np.stack([latent, latent * np.exp(self.fit.noise.sample(values, self.run[block], rows, entropy))]))
 
 
 def grid(law: Law, settings: Mapping[str, str | float | Sequence[float]]) -> pd.DataFrame:
@@ -155,7 +228,7 @@ def forecast(fit: Fit, at: pd.DataFrame | Runs | str | Path, *, seed: int = 0, f
     Raises
     ------
     FitError
-        If a required check of the fit failed, or draws are not finite at a setting.
+        If a required check of the fit failed; when draws or summary are asked for, if the loss is not finite at a setting.
     TableError
         If a setting lacks a covariate or lies outside its support.
     """
@@ -176,19 +249,10 @@ def forecast(fit: Fit, at: pd.DataFrame | Runs | str | Path, *, seed: int = 0, f
     if faults:
         raise TableError(faults, runs.name)
     frame = complete(runs.frame, fit.law)
-    draws, covariates = fit.draws, {c: frame[c].to_numpy(dtype=np.float64) for c in fit.law.covariates}
-    latent = fit.law.predict(draws, covariates)
-    if not np.isfinite(latent).all() or (latent <= 0).any():
-        bad = int(runs.frame.index[~(np.isfinite(latent) & (latent > 0)).all(axis=0)][0])
-        raise FitError(f"{fit.law.name} has no finite positive loss for some draws at row {bad} of the settings.")
-    rng = np.random.default_rng([int(fit.info["seed"]), seed])
-    noise = fit.noise.sample(draws, run_codes(runs.frame)[0], rng)
-    dims, coords = ("sample", "row"), {"row": runs.frame.index.to_numpy()}
-    data = xr.Dataset(
-        {"latent": (dims, latent), "run": (dims, latent * np.exp(noise))}, coords=coords, attrs={"units": "nats/token"}
-    )
+    covariates = {c: frame[c].to_numpy(dtype=np.float64) for c in fit.law.covariates}
     settings = runs.frame[[c for c in runs.frame if c not in ("loss", "loss_se")]].reset_index(drop=True)
-    return Forecast(data, settings, outside(fit, covariates), fit.law.name, forced=not fit.passed)
+    run, rows = run_codes(runs.frame)[0], runs.frame.index.to_numpy()
+    return Forecast(fit, settings, outside(fit, covariates), covariates, run, rows, seed)
 
 
 def outside(fit: Fit, covariates: Mapping[str, NDArray[np.float64]]) -> pd.DataFrame:

@@ -81,19 +81,40 @@ class Noise:
         return f"{'Student-t' if self.student else 'normal'} point noise {'with' if self.run_effect else 'without'} a run effect"
 
     def sample(
-        self, draws: Mapping[str, NDArray[np.float64]], run: NDArray[np.int64], rng: np.random.Generator
+        self,
+        draws: Mapping[str, NDArray[np.float64]],
+        run: NDArray[np.int64],
+        row: NDArray[np.int64],
+        entropy: tuple[int, ...],
     ) -> NDArray[np.float64]:
-        """Noise of new runs: draws of parameters (S,), run codes (n,) -> additions to log loss (S, n)."""
-        size = (draws["sigma_point"].size, run.size)
-        sigma = draws["sigma_point"][:, None]
-        if self.student:
-            dof = np.broadcast_to(draws["dof"][:, None], size)
-            noise = sigma * rng.standard_t(dof)
-        else:
-            noise = sigma * rng.standard_normal(size)
-        if self.run_effect:
-            effects = draws["sigma_run"][:, None] * rng.standard_normal((size[0], int(run.max()) + 1))
-            noise = noise + effects[:, run]
+        """Noise of new runs.
+
+        Every row and every run has random numbers of its own, so that the noise of a row does not depend on which others are asked for.
+
+        Parameters
+        ----------
+        draws : mapping
+            Noise parameters, arrays (S,).
+        run, row : int arrays (n,)
+            Codes of the rows' runs and numbers of the rows.
+        entropy : tuple of int
+            Seeds.
+
+        Returns
+        -------
+        array (n, S)
+            Additions to log loss.
+        """
+        sigma = draws["sigma_point"]
+        noise = np.empty((row.size, sigma.size))
+        luck: dict[int, NDArray[np.float64]] = {}
+        for i, (r, code) in enumerate(zip(row.tolist(), run.tolist(), strict=True)):
+            rng = np.random.default_rng((*entropy, 0, r))
+            noise[i] = sigma * (rng.standard_t(draws["dof"]) if self.student else rng.standard_normal(sigma.size))
+            if self.run_effect:
+                if code not in luck:
+                    luck[code] = draws["sigma_run"] * np.random.default_rng((*entropy, 1, code)).standard_normal(sigma.size)
+                noise[i] += luck[code]
         return noise
 
     def log_likelihood(

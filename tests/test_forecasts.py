@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import bayeslaw
+from bayeslaw import forecasts
 from bayeslaw.cards import load_law, parse_card
 from bayeslaw.errors import BayeslawError, FitError, TableError
 from bayeslaw.fitting import Fit
@@ -163,15 +165,35 @@ def test_base_checkpoints_among_the_runs_leave_nothing_outside_below() -> None:
     base = table.iloc[[0]].assign(D=0.0, r=np.nan, run="base")
     made = bayeslaw.fit(law, pd.concat([table, base]), draws=100, tune=100, chains=2, progress=False)
     at = pd.DataFrame({"N": 1e8, "D": [0.0, 0.0, 1.0, 2 * table["D"].max()], "r": [np.nan, 0.5, 0.5, 0.5], "ptpp": 31.0})
-    forecasts = made.forecast(at, force=True)
-    np.testing.assert_allclose(forecasts.outside["D"], [0, 0, 0, np.log(2)])
-    latent = forecasts.draws["latent"].values
+    there = made.forecast(at, force=True)
+    np.testing.assert_allclose(there.outside["D"], [0, 0, 0, np.log(2)])
+    latent = there.draws["latent"].values
     np.testing.assert_allclose(latent[:, 0], latent[:, 1], rtol=1e-12)
     with pytest.raises(TableError, match="r is missing"):
         made.forecast(at.assign(D=1e9), force=True)
 
 
 # --- settings -------------------------------------------------------------------------------------------------------
+
+
+def test_a_row_forecasts_the_same_whatever_is_asked_beside_it(sound_fit: Fit) -> None:
+    """Rows are worked out in blocks; neither their size nor the number of rows changes a number."""
+    many = pd.concat([AT] * 30, ignore_index=True).assign(run=np.repeat(range(10), 9))
+    whole, few = forecast(sound_fit, many), forecast(sound_fit, many.head(20))
+    np.testing.assert_array_equal(whole.draws["run"].values[:, :20], few.draws["run"].values)
+    with patch.object(forecasts, "BLOCK", 7):
+        pd.testing.assert_frame_equal(whole.summary(), forecast(sound_fit, many).summary())
+
+
+def test_more_draws_than_memory_holds_are_refused_but_summed_up(sound_fit: Fit) -> None:
+    many = forecast(sound_fit, pd.concat([AT] * 2))
+    with patch.object(forecasts, "MOST_DRAWS", 30_000), pytest.raises(BayeslawError) as caught:
+        _ = many.draws
+    assert str(caught.value) == (
+        "3,000 draws at 6 settings are more than memory should hold at once (at most 5 settings). "
+        "Ask for the summary, or forecast the settings in parts."
+    )
+    assert len(many.summary()) == 6
 
 
 def test_settings_come_as_a_table_runs_or_a_file(sound_fit: Fit, tmp_path: Path) -> None:
@@ -216,7 +238,7 @@ def test_a_setting_where_the_law_is_infinite_is_refused(sound_fit: Fit) -> None:
     card = sound_fit.law.card.replace("support = [1e2, 1e15]", "support = [0, 1e15]")
     fit = replace(sound_fit, law=parse_card(card))
     with pytest.raises(FitError, match="chinchilla has no finite positive loss for some draws at row 2 of the settings"):
-        forecast(fit, AT.assign(D=[1e9, 0, 1e9]))
+        forecast(fit, AT.assign(D=[1e9, 0, 1e9])).summary()
 
 
 def test_failed_checks_are_refused_unless_forced_and_then_marked(small_fit: Fit) -> None:
@@ -295,16 +317,16 @@ def test_grid_refuses_nonsense(value: str) -> None:
         ({"replay": "0.1"}, "ptpp-floor has no covariate 'replay'; it has N, D, r, ptpp."),
         ({"D": "1e9", "atpp": "20"}, "Give either D or atpp: D is atpp x N."),
         ({"atpp": "20"}, "ptpp-floor needs N, D, r, ptpp; give N, D, r, ptpp too."),
-        ({"D": "1e8:1e9:0"}, "D='1e8:1e9:0' asks for 0 values; give 1 to 100,000."),
-        ({"D": "1e8:1e9:-2"}, "D='1e8:1e9:-2' asks for -2 values; give 1 to 100,000."),
-        ({"D": "1e8:1e9:100001"}, "D='1e8:1e9:100001' asks for 100001 values; give 1 to 100,000."),
+        ({"D": "1e8:1e9:0"}, "D='1e8:1e9:0' asks for 0 values; give 1 to 1,000,000."),
+        ({"D": "1e8:1e9:-2"}, "D='1e8:1e9:-2' asks for -2 values; give 1 to 1,000,000."),
+        ({"D": "1e8:1e9:1000001"}, "D='1e8:1e9:1000001' asks for 1000001 values; give 1 to 1,000,000."),
         ({"D": "0:1e9:3"}, "D='0:1e9:3': a range of D begins above 0."),
         ({"atpp": "20:-1:3"}, "atpp='20:-1:3': a range of atpp begins above 0."),
-        ({"N": "1e8:1e9:400", "D": "1e8:1e9:300"}, "These are 120,000 settings; at most 100,000 are forecast at once."),
+        ({"N": "1e8:1e9:4000", "D": "1e8:1e9:300"}, "These are 1,200,000 settings; at most 1,000,000 are forecast at once."),
     ],
 )
 def test_grid_says_what_is_wrong(settings: dict[str, str], text: str) -> None:
-    assert MOST_SETTINGS == 100_000
+    assert MOST_SETTINGS == 1_000_000
     with pytest.raises(BayeslawError) as caught:
         grid(load_law("ptpp-floor"), settings)
     assert str(caught.value) == text

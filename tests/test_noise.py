@@ -97,23 +97,23 @@ def test_student_log_likelihood_is_summed_over_each_run(rng: np.random.Generator
 
 @pytest.mark.parametrize("student", [False, True])
 @pytest.mark.parametrize("run_effect", [False, True])
-def test_drawn_noise_has_its_moments(student: bool, run_effect: bool, rng: np.random.Generator) -> None:
+def test_drawn_noise_has_its_moments(student: bool, run_effect: bool) -> None:
     size, dof = 40_000, 30.0
-    drawn = Noise(student, run_effect).sample(noise_draws(size) | {"dof": np.full(size, dof)}, RUN, rng)
-    assert drawn.shape == (size, RUN.size)
+    drawn = Noise(student, run_effect).sample(noise_draws(size) | {"dof": np.full(size, dof)}, RUN, np.arange(RUN.size), (1, 2))
+    assert drawn.shape == (RUN.size, size)
     point = SIGMA**2 * (dof / (dof - 2) if student else 1.0)
     expected = point * np.eye(RUN.size) + (TAU**2 if run_effect else 0.0) * SAME
     # standard error of a covariance: about the largest variance times sqrt(2 / size); 5 of them
     tolerance = 5 * expected.max() * math.sqrt(2 / size)
-    np.testing.assert_allclose(np.cov(drawn.T), expected, atol=tolerance)
-    np.testing.assert_allclose(drawn.mean(axis=0), 0, atol=5 * math.sqrt(expected.max() / size))
+    np.testing.assert_allclose(np.cov(drawn), expected, atol=tolerance)
+    np.testing.assert_allclose(drawn.mean(axis=1), 0, atol=5 * math.sqrt(expected.max() / size))
 
 
-def test_drawn_noise_follows_each_draw_of_the_parameters(rng: np.random.Generator) -> None:
+def test_drawn_noise_follows_each_draw_of_the_parameters() -> None:
     draws = {"sigma_point": np.array([1e-9, 1.0]), "sigma_run": np.array([1e-9, 1e-9])}
-    drawn = Noise(student=False, run_effect=True).sample(draws, np.zeros(1000, dtype=np.int64), rng)
-    assert drawn[0].std() < 1e-8
-    assert drawn[1].std() == pytest.approx(1.0, rel=0.1)
+    drawn = Noise(student=False, run_effect=True).sample(draws, np.zeros(1000, dtype=np.int64), np.arange(1000), (0,))
+    assert drawn[:, 0].std() < 1e-8
+    assert drawn[:, 1].std() == pytest.approx(1.0, rel=0.1)
 
 
 CHOSEN = {
