@@ -119,8 +119,8 @@ class Forecast:
         for spread, values in zip(SPREADS, quantiles, strict=True):
             for name, column in zip(("median", *interval_names("eti", ci_prob)), values, strict=True):
                 table[f"{spread}_{name}"] = column
-        for name in self.outside:
-            table[f"outside_{name}"] = self.outside[name].to_numpy()
+        for covariate in self.outside:
+            table[f"outside_{covariate}"] = self.outside[covariate].to_numpy()
         return table.assign(checks="FAILED (forced)" if self.forced else "passed")
 
     @cached_property

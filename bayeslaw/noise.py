@@ -89,7 +89,7 @@ class Noise:
     ) -> NDArray[np.float64]:
         """Noise of new runs.
 
-        Every row and every run has random numbers of its own, so that the noise of a row does not depend on which others are asked for.
+        Every row and every run has random numbers of its own: the noise of a row does not depend on which others are asked for.
 
         Parameters
         ----------
