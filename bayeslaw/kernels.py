@@ -49,6 +49,145 @@ def jit[**P, R](function: Callable[P, R]) -> Callable[P, R]:
     return compiled
 
 
+def summing[**P, R](function: Callable[P, R]) -> Callable[P, R]:
+    """As `jit`, for sums whose order is of no matter: several numbers are then added at a time."""
+    flags = {"reassoc", "contract", "nsz"}
+    compiled: Callable[P, R] = njit(nogil=True, cache=True, error_model="numpy", fastmath=flags)(function)
+    return compiled
+
+
+MANY = 512  # numbers in a block of `exps` and `logs`
+FEW = 48  # numbers for which those are not worth a call
+ROUND = 1.5 * 2.0**52  # adding it rounds to a whole number, which then stands in the lowest bits
+LN2_HIGH, LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
+SERIES = tuple(1 / math.factorial(k) for k in range(14))
+ODD = tuple(1 / (2 * k + 1) for k in range(12))
+
+
+@jit
+def exps(x: NDArray[np.float64], out: NDArray[np.float64]) -> None:
+    """Exponentials to one unit in the last place, several at a time: the loops have no call, so they are vectorised."""
+    shifted = np.empty(MANY)
+    bits = shifted.view(np.int64)
+    for begin in range(0, x.size, MANY):
+        m = min(MANY, x.size - begin)
+        v, y = x[begin : begin + m], out[begin : begin + m]
+        for i in range(m):
+            inside = min(max(v[i], -708.0), 709.0)
+            shifted[i] = inside / math.log(2.0) + ROUND
+            k = shifted[i] - ROUND
+            r = (inside - k * LN2_HIGH) - k * LN2_LOW
+            p = SERIES[13]
+            for power in (12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0):
+                p = p * r + SERIES[power]
+            y[i] = p
+        for i in range(m):
+            bits[i] = (bits[i] << 52) + (1023 << 52)
+        beyond = 0
+        for i in range(m):
+            y[i] *= shifted[i]
+            beyond += not -708.0 <= v[i] <= 709.0
+        if beyond:
+            for i in range(m):
+                if not -708.0 <= v[i] <= 709.0:
+                    y[i] = math.exp(v[i])
+
+
+@jit
+def logs(x: NDArray[np.float64], out: NDArray[np.float64]) -> None:
+    """Logarithms to two units in the last place, several at a time; -inf for what is not positive."""
+    scaled = np.empty(MANY)
+    bits = scaled.view(np.int64)
+    exponent = np.empty(MANY)
+    whole = exponent.view(np.int64)
+    for begin in range(0, x.size, MANY):
+        m = min(MANY, x.size - begin)
+        v, y = x[begin : begin + m], out[begin : begin + m]
+        for i in range(m):
+            scaled[i] = v[i]
+        beyond = 0
+        for i in range(m):
+            # x = 2**e f with f between sqrt(1/2) and sqrt(2); e is left as the lowest bits of a large number
+            offset = bits[i] - (0x3FE6A09E667F3BCD - (1 << 62))  # positive, so that its bits may be moved as they are
+            bits[i] = (offset & 0xFFFFFFFFFFFFF) + 0x3FE6A09E667F3BCD
+            whole[i] = (offset >> 52) + (0x4338000000000000 - (1 << 10))
+        for i in range(m):
+            e, f = exponent[i] - ROUND, scaled[i]
+            s = (f - 1.0) / (f + 1.0)
+            q = s * s
+            p = ODD[11]
+            for k in (10, 9, 8, 7, 6, 5, 4, 3, 2, 1):
+                p = p * q + ODD[k]
+            beyond += not 2.3e-308 <= v[i] <= 1.7e308
+            y[i] = e * LN2_HIGH + (2 * s + (2 * s * q * p + e * LN2_LOW))
+        if beyond:
+            for i in range(m):
+                if not 2.3e-308 <= v[i] <= 1.7e308:
+                    y[i] = -math.inf if v[i] <= 0 else math.log(v[i])
+
+
+@summing
+def total(x: NDArray[np.float64]) -> float:
+    result = 0.0
+    for i in range(x.size):
+        result += x[i]
+    return result
+
+
+@summing
+def product(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:
+    result = 0.0
+    for i in range(x.size):
+        result += x[i] * y[i]
+    return result
+
+
+@jit
+def combine(op: int, x: NDArray[np.float64], y: NDArray[np.float64], out: NDArray[np.float64]) -> None:
+    """Sum, difference, product or quotient of arrays of which one may be a single number: loops that are vectorised."""
+    n, first, second = out.size, x[0], y[0]
+    if op == ADD:
+        if x.size == n and y.size == n:
+            for i in range(n):
+                out[i] = x[i] + y[i]
+        elif x.size == n:
+            for i in range(n):
+                out[i] = x[i] + second
+        else:
+            for i in range(n):
+                out[i] = first + y[i]
+    elif op == SUB:
+        if x.size == n and y.size == n:
+            for i in range(n):
+                out[i] = x[i] - y[i]
+        elif x.size == n:
+            for i in range(n):
+                out[i] = x[i] - second
+        else:
+            for i in range(n):
+                out[i] = first - y[i]
+    elif op == MUL:
+        if x.size == n and y.size == n:
+            for i in range(n):
+                out[i] = x[i] * y[i]
+        elif x.size == n:
+            for i in range(n):
+                out[i] = x[i] * second
+        else:
+            for i in range(n):
+                out[i] = first * y[i]
+    elif op == DIV:
+        if x.size == n and y.size == n:
+            for i in range(n):
+                out[i] = x[i] / y[i]
+        elif x.size == n:
+            for i in range(n):
+                out[i] = x[i] / second
+        else:
+            for i in range(n):
+                out[i] = first / y[i]
+
+
 @jit
 def forward(code: NDArray[np.int64], memory: NDArray[np.float64]) -> None:
     """Run every operation, leaving the results in `memory`."""
@@ -56,38 +195,12 @@ def forward(code: NDArray[np.int64], memory: NDArray[np.float64]) -> None:
         op, out, n = code[line, 0], code[line, 1], code[line, 2]
         a, sa, b, sb = code[line, 3], code[line, 4], code[line, 5], code[line, 6]
         c, sc = code[line, 7], code[line, 8]
-        if op == ADD:
-            if sa == 1 and sb == 1:
-                result, left, right = memory[out : out + n], memory[a : a + n], memory[b : b + n]
-                for i in range(n):
-                    result[i] = left[i] + right[i]
-            else:
-                for i in range(n):
-                    memory[out + i] = memory[a + i * sa] + memory[b + i * sb]
-        elif op == SUB:
-            if sa == 1 and sb == 1:
-                result, left, right = memory[out : out + n], memory[a : a + n], memory[b : b + n]
-                for i in range(n):
-                    result[i] = left[i] - right[i]
-            else:
-                for i in range(n):
-                    memory[out + i] = memory[a + i * sa] - memory[b + i * sb]
-        elif op == MUL:
-            if sa == 1 and sb == 1:
-                result, left, right = memory[out : out + n], memory[a : a + n], memory[b : b + n]
-                for i in range(n):
-                    result[i] = left[i] * right[i]
-            else:
-                for i in range(n):
-                    memory[out + i] = memory[a + i * sa] * memory[b + i * sb]
-        elif op == DIV:
-            if sa == 1 and sb == 1:
-                result, left, right = memory[out : out + n], memory[a : a + n], memory[b : b + n]
-                for i in range(n):
-                    result[i] = left[i] / right[i]
-            else:
-                for i in range(n):
-                    memory[out + i] = memory[a + i * sa] / memory[b + i * sb]
+        if op <= DIV and n == 1:
+            x, y = memory[a], memory[b]
+            memory[out] = x + y if op == ADD else x - y if op == SUB else x * y if op == MUL else x / y
+        elif op <= DIV:
+            left, right = memory[a : a + (n if sa else 1)], memory[b : b + (n if sb else 1)]
+            combine(op, left, right, memory[out : out + n])
         elif op == POW:
             for i in range(n):
                 memory[out + i] = memory[a + i * sa] ** memory[b + i * sb]
@@ -95,14 +208,20 @@ def forward(code: NDArray[np.int64], memory: NDArray[np.float64]) -> None:
             for i in range(n):
                 memory[out + i] = -memory[a + i]
         elif op == EXP:
-            for i in range(n):
-                memory[out + i] = math.exp(memory[a + i])
+            if n < FEW:
+                for i in range(n):
+                    memory[out + i] = math.exp(memory[a + i])
+            else:
+                exps(memory[a : a + n], memory[out : out + n])
         elif op == EXPM1:
             for i in range(n):
                 memory[out + i] = math.expm1(memory[a + i])
         elif op == LOG:
-            for i in range(n):
-                memory[out + i] = math.log(memory[a + i]) if memory[a + i] > 0 else -math.inf
+            if n < FEW:
+                for i in range(n):
+                    memory[out + i] = math.log(memory[a + i]) if memory[a + i] > 0 else -math.inf
+            else:
+                logs(memory[a : a + n], memory[out : out + n])
         elif op == LOG1P:
             for i in range(n):
                 memory[out + i] = math.log1p(memory[a + i])
@@ -145,23 +264,67 @@ def backward(code: NDArray[np.int64], memory: NDArray[np.float64], slope: NDArra
         op, out, n = code[line, 0], code[line, 1], code[line, 2]
         a, sa, b, sb = code[line, 3], code[line, 4], code[line, 5], code[line, 6]
         c, sc = code[line, 7], code[line, 8]
-        if op == ADD:
-            for i in range(n):
-                slope[a + i * sa] += slope[out + i]
-                slope[b + i * sb] += slope[out + i]
-        elif op == SUB:
-            for i in range(n):
-                slope[a + i * sa] += slope[out + i]
-                slope[b + i * sb] -= slope[out + i]
+        if op <= DIV and n == 1:
+            g = slope[out]
+            if op == MUL:
+                slope[a] += g * memory[b]
+                slope[b] += g * memory[a]
+            elif op == DIV:
+                slope[a] += g / memory[b]
+                slope[b] -= g / memory[b] * memory[out]
+            else:
+                slope[a] += g
+                slope[b] += g if op == ADD else -g
+        elif op in (ADD, SUB):
+            sign = 1.0 if op == ADD else -1.0
+            pull = slope[out : out + n]
+            if sa == 1:
+                left = slope[a : a + n]
+                for i in range(n):
+                    left[i] += pull[i]
+            else:
+                slope[a] += total(pull)
+            if sb == 1:
+                right = slope[b : b + n]
+                for i in range(n):
+                    right[i] += sign * pull[i]
+            else:
+                slope[b] += sign * total(pull)
         elif op == MUL:
-            for i in range(n):
-                slope[a + i * sa] += slope[out + i] * memory[b + i * sb]
-                slope[b + i * sb] += slope[out + i] * memory[a + i * sa]
+            pull = slope[out : out + n]
+            if sa == 1:
+                left = slope[a : a + n]
+                for i in range(n):
+                    left[i] += pull[i] * memory[b + i * sb]
+            else:
+                slope[a] += product(pull, memory[b : b + n]) if sb == 1 else memory[b] * total(pull)
+            if sb == 1:
+                right = slope[b : b + n]
+                for i in range(n):
+                    right[i] += pull[i] * memory[a + i * sa]
+            else:
+                slope[b] += product(pull, memory[a : a + n]) if sa == 1 else memory[a] * total(pull)
         elif op == DIV:
-            for i in range(n):
-                share = slope[out + i] / memory[b + i * sb]
-                slope[a + i * sa] += share
-                slope[b + i * sb] -= share * memory[out + i]
+            pull = slope[out : out + n]  # of no further use: it becomes that of the numerator
+            if sb == 1:
+                below = memory[b : b + n]
+                for i in range(n):
+                    pull[i] /= below[i]
+            else:
+                for i in range(n):
+                    pull[i] /= memory[b]
+            if sa == 1:
+                left = slope[a : a + n]
+                for i in range(n):
+                    left[i] += pull[i]
+            else:
+                slope[a] += total(pull)
+            if sb == 1:
+                right = slope[b : b + n]
+                for i in range(n):
+                    right[i] -= pull[i] * memory[out + i]
+            else:
+                slope[b] -= product(pull, memory[out : out + n])
         elif op == POW:
             for i in range(n):
                 base, power = memory[a + i * sa], memory[b + i * sb]
