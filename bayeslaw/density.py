@@ -6,7 +6,6 @@ are integrated out in closed form.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 from bayeslaw import noise as noises
 from bayeslaw import tape as tapes
 from bayeslaw.coordinates import Coordinates, Functions
-from bayeslaw.kernels import State, evaluate
+from bayeslaw.kernels import STRAIGHT, Map, described, logp_by_address
 from bayeslaw.laws import Law
 from bayeslaw.noise import Noise
 from bayeslaw.observations import Observations
@@ -39,6 +38,32 @@ def log_prior(prior: Prior, x: Any, functions: Functions) -> Any:
             return -0.5 * (a["nu"] + 1) * functions["log1p"](z * z / a["nu"])
         case _:
             return -a["alpha"] * functions["softplus"](-x) - a["beta"] * functions["softplus"](x)
+
+
+@dataclass(frozen=True)
+class Function:
+    """A log density with gradient: compiled, and called from Python or, by its description, from a sampler without Python.
+
+    Attributes
+    ----------
+    size : int
+    arrays : tuple
+        What the description points to.
+    description : int array
+        See `kernels.described`.
+    """
+
+    size: int
+    arrays: tuple[Any, ...]
+    description: NDArray[np.int64]
+
+    def __call__(self, z: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        z, value, gradient = np.ascontiguousarray(z, dtype=np.float64), np.empty(1), np.empty(self.size)
+        if z.shape != (self.size,):
+            raise ValueError(f"the density takes {self.size} coordinates, not {z.shape}")
+        addresses = (a.ctypes.data for a in (z, gradient, value, self.description))
+        logp_by_address()(self.size, *addresses)
+        return float(value[0]), gradient
 
 
 @dataclass(frozen=True)
@@ -77,22 +102,14 @@ class Density:
     def size(self) -> int:
         return len(self.names) + (self.observed.runs if self.noise.explicit_effects else 0)
 
-    def function(self) -> Callable[[NDArray[np.float64]], tuple[float, NDArray[np.float64]]]:
-        """A function x -> (log density, gradient), with memory of its own (one per thread)."""
-        state = self.state()
-
-        def logp(x: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-            gradient = np.empty(x.size)
-            return evaluate(*state, x, gradient), gradient
-
-        return logp
-
-    def state(self) -> State:
-        """The leading arguments of `evaluate`, with memory of their own."""
+    def function(self, way: Map = STRAIGHT, threads: int = 1) -> Function:
+        """The log density and its gradient at coordinates, or at what a map makes into coordinates."""
         program, o = self.program, self.observed
         flags = np.array([self.noise.student, self.noise.run_effect])
-        memory, slope = program.memory.copy(), np.zeros_like(program.memory)
-        return program.code, memory, slope, program.inputs, self.outputs, flags, o.log_loss, o.starts
+        memory = np.tile(program.memory, (threads, 1))
+        state = (program.code, memory, np.zeros_like(memory), program.inputs, self.outputs, flags, o.log_loss, o.starts)
+        busy = np.zeros(threads, dtype=np.int64)
+        return Function(self.size, (state, way, busy), described(state, way, busy))
 
     def draws(self, x: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
         """Parameters of law and noise, arrays (S,), from coordinates (S, size); run effects, if explicit, are (S, R)."""

@@ -6,12 +6,14 @@ they call: kernels that call each other therefore stand together, so that no cha
 
 from __future__ import annotations
 
+import ctypes
 import math
 from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 import numpy as np
+from llvmlite import ir
 from numba import carray, cfunc, njit, types  # type: ignore[attr-defined]
 from numba.core import cgutils
 from numba.extending import intrinsic
@@ -30,7 +32,7 @@ State = tuple[
     NDArray[np.float64],
     NDArray[np.int64],
 ]
-"""The leading arguments of `evaluate`."""
+"""Of a density: code, memory, slope, inputs, outputs, flags, y and starts."""
 
 Map = tuple[
     NDArray[np.float64],
@@ -42,10 +44,26 @@ Map = tuple[
 ]
 """Centre, scale, order, knots, pieces and bends of a `whitening.Whitening`."""
 
+STRAIGHT: Map = (
+    np.empty(0),
+    np.empty((0, 0)),
+    np.empty(0, np.int64),
+    np.empty(0),
+    np.empty((4, 0, 0)),
+    np.empty((0, 4)),
+)
+"""The map that leaves coordinates as they are."""
+
 
 def jit[**P, R](function: Callable[P, R]) -> Callable[P, R]:
     """Compile a kernel once per machine, free of Python's lock while it runs; division by zero gives inf or nan."""
     compiled: Callable[P, R] = njit(nogil=True, cache=True, error_model="numpy")(function)
+    return compiled
+
+
+def inlined[**P, R](function: Callable[P, R]) -> Callable[P, R]:
+    """As `jit`, but compiled as part of the one kernel that calls it, where a function of its own would be compiled twice."""
+    compiled: Callable[P, R] = njit(nogil=True, cache=True, error_model="numpy", inline="always")(function)
     return compiled
 
 
@@ -452,20 +470,10 @@ def student_density(
     return logp, d_sigma, d_dof, d_tau
 
 
-@jit
-def evaluate(
-    code: NDArray[np.int64],
-    memory: NDArray[np.float64],
-    slope: NDArray[np.float64],
-    inputs: NDArray[np.int64],
-    outputs: NDArray[np.int64],
-    flags: NDArray[np.bool_],
-    y: NDArray[np.float64],
-    starts: NDArray[np.int64],
-    x: NDArray[np.float64],
-    gradient: NDArray[np.float64],
-) -> float:
+@inlined
+def evaluate(state: State, x: NDArray[np.float64], gradient: NDArray[np.float64]) -> float:
     """Log density at the coordinates x; its gradient goes into `gradient`."""
+    code, memory, slope, inputs, outputs, flags, y, starts = state
     student, run_effect = flags[0], flags[1]
     k = inputs.size
     for i in range(k):
@@ -508,7 +516,13 @@ def splines(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
     """Values and slopes of all splines at t, and the second derivative of the first; straight lines beyond the knots."""
     inside = min(max(t, knots[0]), knots[-1])
-    j = min(max(np.searchsorted(knots, inside) - 1, 0), knots.size - 2)
+    j, above = 0, knots.size - 1  # searchsorted takes a second to compile
+    while above - j > 1:
+        middle = (j + above) // 2
+        if knots[middle] < inside:
+            j = middle
+        else:
+            above = middle
     h = inside - knots[j]
     c = pieces[:, j]
     value = ((c[0] * h + c[1]) * h + c[2]) * h + c[3]
@@ -521,8 +535,16 @@ def splines(
 def ridge(way: Map, y: NDArray[np.float64], x: NDArray[np.float64]) -> None:
     """Write the coordinates of y into x, along the spine if there is one."""
     centre, scale, order, knots, pieces, _ = way
+    if centre.size == 0:
+        for i in range(y.size):
+            x[i] = y[i]
+        return
     if order.size == 0:
-        x[:] = centre + scale @ y
+        for i in range(y.size):
+            total = centre[i]
+            for j in range(i + 1):
+                total += scale[i, j] * y[j]
+            x[i] = total
         return
     value, _, _ = splines(knots, pieces, y[0])
     n = y.size - 1
@@ -539,9 +561,10 @@ def ridge(way: Map, y: NDArray[np.float64], x: NDArray[np.float64]) -> None:
 @jit
 def bent(bends: NDArray[np.float64], z: NDArray[np.float64], y: NDArray[np.float64]) -> None:
     """Write y_i = m_i + s_i sinh((arcsinh(z_i) + e_i) / d_i) into y, for rows m, s, e, d of `bends`; y = z for the others."""
-    y[:] = z
+    for i in range(z.size):  # not y[:] = z: the text of its error takes seconds to compile
+        y[i] = z[i]
     for i in range(bends.shape[0]):
-        m, s, e, d = bends[i]
+        m, s, e, d = bends[i, 0], bends[i, 1], bends[i, 2], bends[i, 3]
         y[i] = m + s * math.sinh((math.asinh(z[i]) + e) / d)
 
 
@@ -571,15 +594,22 @@ def spine_log_normal(way: Map, x: NDArray[np.float64]) -> float:
     return total
 
 
-@jit
+@inlined
 def ridge_density(state: State, way: Map, y: NDArray[np.float64], gradient: NDArray[np.float64]) -> float:
     """Log density of y, Jacobian of `ridge` included; its gradient goes into `gradient`."""
-    _, scale, order, knots, pieces, _ = way
+    centre, scale, order, knots, pieces, _ = way
     x, d_x = np.empty_like(y), np.empty_like(y)
     ridge(way, y, x)
-    logp = evaluate(*state, x, d_x)
+    logp = evaluate(state, x, d_x)
+    if centre.size == 0:
+        for i in range(y.size):
+            gradient[i] = d_x[i]
+        return logp
     if order.size == 0:
-        gradient[:] = d_x @ scale
+        for j in range(y.size):
+            gradient[j] = 0.0
+            for i in range(j, y.size):
+                gradient[j] += d_x[i] * scale[i, j]
         return logp
     value, slope, turn = splines(knots, pieces, y[0])
     n = y.size - 1
@@ -599,14 +629,14 @@ def ridge_density(state: State, way: Map, y: NDArray[np.float64], gradient: NDAr
     return logp
 
 
-@jit
+@inlined
 def whitened(state: State, way: Map, z: NDArray[np.float64], gradient: NDArray[np.float64]) -> float:
     """Log density of z, Jacobian included; its gradient goes into `gradient`."""
     bends, y = way[5], np.empty_like(z)
     bent(bends, z, y)
     logp = ridge_density(state, way, y, gradient)
     for i in range(bends.shape[0]):
-        _, s, e, d = bends[i]
+        s, e, d = bends[i, 1], bends[i, 2], bends[i, 3]
         root = math.sqrt(1 + z[i] * z[i])
         a = (math.asinh(z[i]) + e) / d
         slope = s * math.cosh(a) / (d * root)
@@ -657,18 +687,29 @@ def _to_pointer(typing: Any, address: Any) -> Any:
     return types.voidptr(address), code
 
 
+def _to_swap(typing: Any, address: Any, old: Any, new: Any) -> Any:
+    """Whether the number at an address was `old` and is now `new`: in one step, whatever other threads do."""
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        place = builder.inttoptr(arguments[0], ir.IntType(64).as_pointer())
+        return builder.extract_value(builder.cmpxchg(place, arguments[1], arguments[2], "acq_rel", "monotonic"), 1)
+
+    return types.boolean(types.intp, types.int64, types.int64), code
+
+
 _pointer: Any = intrinsic(_to_pointer)
+_swap: Any = intrinsic(_to_swap)
 
-ARRAYS = 13  # that a sampler's density needs; see `described`
+ARRAYS = 15  # that a density needs; see `described`
 
 
-def described(state: State, way: Map) -> NDArray[np.int64]:
-    """Addresses and sizes of the leading arguments of `whitened`, by which compiled code outside Python finds them.
+def described(state: State, way: Map, busy: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Addresses and sizes of the arrays of a density, by which compiled code outside Python finds them.
 
-    The arrays must be contiguous and outlive the description.
+    `memory` and `slope` of the state have a row for each thread that may call at a time, and `busy` a zero for each. All arrays
+    must be contiguous and outlive the description.
     """
-    code, memory, _, inputs, outputs, flags, y, starts = state
-    whole = (code, memory, inputs, outputs, flags, y, starts, *way)
+    whole = (*state, *way, busy)
     if len(whole) != ARRAYS or not all(a.flags.c_contiguous for a in whole):
         raise ValueError("the density's arrays must be contiguous and complete")
     return np.array([(a.ctypes.data, a.size) for a in whole], dtype=np.int64).ravel()
@@ -676,20 +717,26 @@ def described(state: State, way: Map) -> NDArray[np.int64]:
 
 def _logp(dim: Any, z_: Any, gradient_: Any, value_: Any, description_: Any) -> int:
     d = carray(_pointer(description_), 2 * ARRAYS, np.int64)
+    threads = d[29]
+    busy = d[28]
+    mine = 0
+    while not _swap(busy + 8 * mine, 0, 1):
+        mine = (mine + 1) % threads
     code = carray(_pointer(d[0]), (d[1] // 10, 10), np.int64)
-    memory = carray(_pointer(d[2]), d[3], np.float64).copy()  # chains run beside each other: each call has its own
-    inputs, outputs = carray(_pointer(d[4]), d[5], np.int64), carray(_pointer(d[6]), d[7], np.int64)
-    flags = carray(_pointer(d[8]), d[9], np.bool_)
-    y, starts = carray(_pointer(d[10]), d[11], np.float64), carray(_pointer(d[12]), d[13], np.int64)
-    centre, order = carray(_pointer(d[14]), d[15], np.float64), carray(_pointer(d[18]), d[19], np.int64)
-    n, m = d[15], d[21]
-    scale, knots = carray(_pointer(d[16]), (n, n), np.float64), carray(_pointer(d[20]), m, np.float64)
-    between = max(m - 1, 0)
-    pieces = carray(_pointer(d[22]), (4, between, d[23] // max(4 * between, 1)), np.float64)
-    bends = carray(_pointer(d[24]), (d[25] // 4, 4), np.float64)
+    memory = carray(_pointer(d[2]), (threads, d[3] // threads), np.float64)[mine]
+    slope = carray(_pointer(d[4]), (threads, d[5] // threads), np.float64)[mine]
+    inputs, outputs = carray(_pointer(d[6]), d[7], np.int64), carray(_pointer(d[8]), d[9], np.int64)
+    flags = carray(_pointer(d[10]), d[11], np.bool_)
+    y, starts = carray(_pointer(d[12]), d[13], np.float64), carray(_pointer(d[14]), d[15], np.int64)
+    n, knots, order = d[17], carray(_pointer(d[22]), d[23], np.float64), carray(_pointer(d[20]), d[21], np.int64)
+    centre, scale = carray(_pointer(d[16]), n, np.float64), carray(_pointer(d[18]), (n, n), np.float64)
+    between = max(d[23] - 1, 0)
+    pieces = carray(_pointer(d[24]), (4, between, d[25] // max(4 * between, 1)), np.float64)
+    bends = carray(_pointer(d[26]), (d[27] // 4, 4), np.float64)
     z, gradient = carray(z_, dim, np.float64), carray(gradient_, dim, np.float64)
-    state = (code, memory, np.empty_like(memory), inputs, outputs, flags, y, starts)
+    state = (code, memory, slope, inputs, outputs, flags, y, starts)
     value = whitened(state, (centre, scale, order, knots, pieces, bends), z, gradient)
+    _swap(busy + 8 * mine, 1, 0)
     carray(value_, 1, np.float64)[0] = value
     for i in range(dim):
         if not math.isfinite(gradient[i]):
@@ -712,3 +759,10 @@ def callbacks() -> tuple[Any, Any]:
     logp = cfunc(types.int64(types.uint64, double, double, double, pointer), cache=True, error_model="numpy")(_logp)
     store = cfunc(types.int64(types.uint64, types.uint64, double, double, pointer), cache=True, error_model="numpy")(_copy)
     return logp, store
+
+
+@cache
+def logp_by_address() -> Callable[[int, int, int, int, int], int]:
+    """The log density for Python: dimension, addresses of z, gradient and value, and of a description; returns 0 where finite."""
+    integer, address = ctypes.c_int64, ctypes.c_void_p
+    return ctypes.CFUNCTYPE(integer, ctypes.c_uint64, address, address, address, address)(callbacks()[0].address)

@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from bayeslaw.density import Density
 from bayeslaw.errors import FitError
-from bayeslaw.kernels import callbacks, described
+from bayeslaw.kernels import callbacks
 from bayeslaw.whitening import Whitening, whiten
 
 PILOT = 30  # percent of the tuning draws that tune the first run; as many again are its draws
@@ -76,12 +76,13 @@ def _run(
     """One run of all chains: draws of z (chains, draws, k), statistics, and whether Ctrl-C ended it."""
     import nutpie
 
+    cores = min(chains, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
     sampler = nutpie.sample(
-        _model(density, whitening),
+        _model(density, whitening, cores),
         draws=draws,
         tune=tune,
         chains=chains,
-        cores=min(chains, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1),
+        cores=cores,
         seed=seed,
         target_accept=target_accept,
         save_warmup=False,
@@ -109,11 +110,11 @@ def _wait(sampler: Any) -> Any:
             continue
 
 
-def _model(density: Density, whitening: Whitening) -> Any:
+def _model(density: Density, whitening: Whitening, threads: int = 1) -> Any:
     """The whitened density as nutpie takes a compiled model: C functions and the addresses of their arrays."""
     from nutpie.compile_pymc import CompiledPyMCModel
 
-    k, state, way = density.size, density.state(), whitening.way
+    k, function = density.size, density.function(whitening.way, threads)
     logp, store = callbacks()
 
     def start(chain_seed: int) -> NDArray[np.float64]:
@@ -124,9 +125,9 @@ def _model(density: Density, whitening: Whitening) -> Any:
         compiled_logp_func=logp,
         compiled_expand_func=store,
         initial_point_func=start,
-        shared_data={"state": state, "map": way},  # kept alive as long as the model
+        shared_data={"density": function},  # kept alive as long as the model
         shared_var_keys={},
-        user_data=described(state, way),
+        user_data=function.description,
         n_expanded=k,
         shape_info=(["z"], None, [(k,)]),
         logp_func=None,

@@ -30,7 +30,7 @@ from scipy.stats import norm
 
 from bayeslaw.density import Density
 from bayeslaw.errors import FitError
-from bayeslaw.kernels import Map, bent, ridge, spine_log_normal, splines, whitened
+from bayeslaw.kernels import Map, bent, ridge, spine_log_normal, splines
 
 LogDensity = Callable[[NDArray[np.float64]], tuple[float, NDArray[np.float64]]]
 TRIALS = 400  # draws by which a map is judged
@@ -110,14 +110,8 @@ class Whitening:
         return np.asarray(-0.5 * (z**2).sum(axis=1) - stretch)
 
     def function(self, density: Density) -> LogDensity:
-        """The density of z and its gradient, with memory of its own (one per thread)."""
-        state, way = density.state(), self.way
-
-        def logp(z: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-            gradient = np.empty(z.size)
-            return whitened(state, way, z, gradient), gradient
-
-        return logp
+        """The density of z and its gradient."""
+        return density.function(self.way)
 
 
 def find_mode(logp: LogDensity, start: NDArray[np.float64]) -> NDArray[np.float64]:
