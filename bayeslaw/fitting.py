@@ -161,6 +161,7 @@ def fit(
     seed: int = 0,
     target_accept: float = 0.98,
     progress: bool = True,
+    cores: int | None = None,
 ) -> Fit:
     """Fit a law to logged losses by NUTS.
 
@@ -181,6 +182,8 @@ def fit(
         Acceptance that the step size is tuned to.
     progress : bool
         Show a progress bar on standard error.
+    cores : int, optional
+        How many chains run at a time; as many as there are cores unless given. Draws do not depend on it.
 
     Returns
     -------
@@ -198,6 +201,8 @@ def fit(
     runs = runs if isinstance(runs, Runs) else read_runs(runs)
     for name, value, least in (("draws", draws, 10), ("tune", tune, 50), ("chains", chains, 1), ("seed", seed, 0)):
         whole_number(name, value, least)
+    if cores is not None:
+        whole_number("cores", cores, 1)
     if seed >= 2**63:
         raise BayeslawError(f"seed must be smaller than 2**63, not {seed}.")
     if not 0.5 <= target_accept < 1:
@@ -212,6 +217,7 @@ def fit(
         seed=seed,
         target_accept=target_accept,
         progress=progress,
+        cores=cores,
     )
     scalar = {k: v for k, v in result.draws.items() if v.ndim == 2}
     prior = law.sample_prior(4000, observed.at, np.random.default_rng([seed, 1]))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -16,7 +15,8 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from bayeslaw.density import Density
-from bayeslaw.errors import FitError
+from bayeslaw.errors import StoppedError
+from bayeslaw.executors import available_cores
 from bayeslaw.kernels import callbacks, described
 from bayeslaw.whitening import Whitening, whiten
 
@@ -45,8 +45,18 @@ class Sample:
     interrupted: bool
 
 
-def sample(density: Density, *, draws: int, tune: int, chains: int, seed: int, target_accept: float, progress: bool) -> Sample:
-    """Sample a density with nutpie's NUTS, starting from its whitening map's own normal draws."""
+def sample(
+    density: Density,
+    *,
+    draws: int,
+    tune: int,
+    chains: int,
+    seed: int,
+    target_accept: float,
+    progress: bool,
+    cores: int | None = None,
+) -> Sample:
+    """Sample a density with nutpie's NUTS, starting from its whitening map's own normal draws; `cores` changes no number."""
     import nutpie
 
     law = density.law
@@ -60,7 +70,7 @@ def sample(density: Density, *, draws: int, tune: int, chains: int, seed: int, t
             draws=draws,
             tune=tune,
             chains=chains,
-            cores=min(chains, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1),
+            cores=min(chains, cores or available_cores()),
             seed=seed,
             target_accept=target_accept,
             save_warmup=False,
@@ -123,7 +133,7 @@ def _model(density: Density, whitening: Whitening) -> Any:
 
 def _collect(trace: Any, density: Density, whitening: Whitening, interrupted: bool) -> Sample:
     """Turn draws of z into parameters; of chains cut short by Ctrl-C, keep the most draws of equal length."""
-    nothing = FitError("Sampling was stopped before the first draws after tuning: nothing to keep.")
+    nothing = StoppedError("Sampling was stopped before the first draws after tuning: nothing to keep.")
     if "posterior" not in trace or "z" not in trace["posterior"] or trace["posterior"]["z"].size == 0:
         raise nothing
     z = np.asarray(trace["posterior"]["z"].values)
