@@ -28,7 +28,11 @@ from bayeslaw.errors import BayeslawError
 from bayeslaw.outcomes import Executor, Outcome, answer, understood, words
 
 DEATHS = 2  # of worker processes at one item, before it is given up
-STARTS = 3  # of worker processes that fail one after the other, before all is given up
+STARTS = 3  # of worker processes that fail one after the other, before no more are started
+UNBORN = (
+    f"{STARTS} worker processes ended while they were starting. In a script, many fits must be called under "
+    "`if __name__ == '__main__':`, because each worker reads the script."
+)
 PATIENCE = 30.0  # seconds to wait for a Dask scheduler, and for workers where it has none left
 
 
@@ -136,18 +140,24 @@ class Processes(Executor):
     """
 
     def __init__(self, count: int) -> None:
-        self.count = count
+        self.count, self.cores = count, max(1, available_cores() // count)
         self._workers: list[_Worker] = []
-        self._stillborn = 0
+        self._streaming, self._stillborn = False, 0
 
     def stream[I, T](self, function: Callable[[I], T], items: Sequence[I], *, what: str = "item") -> Generator[Outcome[T]]:
-        if self._busy():
+        if self._streaming:
             raise BayeslawError("This executor is still at work on other items; open another one.")
         waiting, deaths, left = deque(range(len(items))), Counter[int](), len(items)
+        self._streaming, self._stillborn = True, 0
         try:
             while left:
-                while len(self._workers) < min(self.count, left):
+                while len(self._workers) < min(self.count, left) and self._stillborn < STARTS:
                     self._workers.append(_Worker.start())
+                if not self._workers:
+                    if left == len(items):
+                        raise BayeslawError(UNBORN)
+                    yield from (Outcome.failed(i, what, UNBORN) for i in waiting)
+                    return
                 for worker in [w for w in self._workers if w.ready and w.item is None][: len(waiting)]:
                     if unsent := self._give(worker, function, items, waiting, what):
                         left -= 1
@@ -161,11 +171,9 @@ class Processes(Executor):
                     lost = f"its worker process died each of the {DEATHS} times it was tried; was there memory enough?"
                     yield Outcome.failed(item, what, lost) if answered is None else understood(item, what, answered)
         finally:
-            for worker in self._busy():
+            self._streaming = False
+            for worker in [w for w in self._workers if w.item is not None]:
                 self._dismiss(worker)
-
-    def _busy(self) -> list[_Worker]:
-        return [w for w in self._workers if w.item is not None]
 
     def _give(
         self, worker: _Worker, function: object, items: Sequence[object], waiting: deque[int], what: str
@@ -198,11 +206,6 @@ class Processes(Executor):
                 self._stillborn += not worker.ready
             if item is not None:
                 yield item, answered
-        if self._stillborn >= STARTS:
-            raise BayeslawError(
-                f"{self._stillborn} worker processes ended while they were starting. In a script, many fits must be called under "
-                "`if __name__ == '__main__':`, because each worker reads the script."
-            )
 
     def _dismiss(self, worker: _Worker) -> None:
         self._workers.remove(worker)
@@ -241,13 +244,13 @@ class Dask(Executor):
         heard = time.monotonic()
         try:
             while waiting or out:
-                threads = sum(self._client.nthreads().values())
+                threads = self._threads()
                 heard = time.monotonic() if threads else heard
                 if time.monotonic() - heard > PATIENCE:
-                    nobody = f"{self.address} has had no workers for {PATIENCE:g} s; start some with `dask worker {self.address}`."
+                    nobody = f"{self.address} has had no workers for {PATIENCE:g} s; start them with `dask worker {self.address}`."
                     yield from (Outcome.failed(i, what, nobody) for i in sorted([*out.values(), *waiting]))
                     return
-                while waiting and len(out) < max(threads, 1):
+                while waiting and len(out) < threads:
                     item = waiting.popleft()
                     try:
                         payload = cloudpickle.dumps((function, items[item]))
@@ -261,7 +264,14 @@ class Dask(Executor):
                     future = done.get(timeout=1)
                     yield self._outcome(future, out.pop(future), what)
         finally:
-            self._client.cancel(list(out))
+            with suppress(Exception):  # the scheduler may be gone
+                self._client.cancel(list(out))
+
+    def _threads(self) -> int:
+        try:
+            return sum(self._client.nthreads().values())
+        except Exception:  # the scheduler is gone, or comes back; what it raises depends on how far it got
+            return 0
 
     def _outcome(self, future: Any, item: int, what: str) -> Outcome[Any]:
         from distributed import KilledWorker
