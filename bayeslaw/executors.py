@@ -33,7 +33,9 @@ UNBORN = (
     f"{STARTS} worker processes ended while they were starting. In a script, many fits must be called under "
     "`if __name__ == '__main__':`, because each worker reads the script."
 )
-PATIENCE = 30.0  # seconds to wait for a Dask scheduler, and for workers where it has none left
+PATIENCE = 30.0  # seconds to wait for a Dask scheduler to answer, at first and when it is lost
+NOBODY = "has had no workers for some minutes; start them with `dask worker {}`."
+LONELY = 300.0  # seconds to wait for Dask workers where there are none: some clusters start them on demand
 
 
 def executor(where: str | Executor = "in-process") -> Executor:
@@ -241,16 +243,17 @@ class Dask(Executor):
 
     def stream[I, T](self, function: Callable[[I], T], items: Sequence[I], *, what: str = "item") -> Generator[Outcome[T]]:
         waiting, out, done = deque(range(len(items))), dict[Any, int](), SimpleQueue[Any]()
-        heard = time.monotonic()
+        alone: float | None = None
         try:
             while waiting or out:
                 threads = self._threads()
-                heard = time.monotonic() if threads else heard
-                if time.monotonic() - heard > PATIENCE:
-                    nobody = f"{self.address} has had no workers for {PATIENCE:g} s; start them with `dask worker {self.address}`."
+                alone = None if threads else alone or time.monotonic()
+                lost = self._client.status == "closed"
+                if lost or (alone and time.monotonic() - alone > LONELY):
+                    nobody = f"The Dask scheduler at {self.address} " + ("is gone." if lost else NOBODY.format(self.address))
                     yield from (Outcome.failed(i, what, nobody) for i in sorted([*out.values(), *waiting]))
                     return
-                while waiting and len(out) < threads:
+                while waiting and len(out) < max(threads, self._client.status == "running"):
                     item = waiting.popleft()
                     try:
                         payload = cloudpickle.dumps((function, items[item]))
