@@ -34,8 +34,8 @@ UNBORN = (
     "`if __name__ == '__main__':`, because each worker reads the script."
 )
 PATIENCE = 30.0  # seconds to wait for a Dask scheduler to answer, at first and when it is lost
-NOBODY = "has had no workers for some minutes; start them with `dask worker {}`."
 LONELY = 300.0  # seconds to wait for Dask workers where there are none: some clusters start them on demand
+NOBODY = "has had no workers for some minutes; start them with `dask worker {}`."
 
 
 def executor(where: str | Executor = "in-process") -> Executor:
