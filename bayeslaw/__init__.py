@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from bayeslaw.cards import law_names, load_law
     from bayeslaw.errors import BayeslawError, CardError, FitError, TableError
+    from bayeslaw.executors import executor
     from bayeslaw.fitting import Fit, fit, load_fit
     from bayeslaw.forecasts import Forecast, forecast, grid
     from bayeslaw.laws import Law
+    from bayeslaw.many import Task, fit_many
     from bayeslaw.model import pymc_model
+    from bayeslaw.outcomes import Executor, Outcome, values_of
     from bayeslaw.plots import plot_forecast
     from bayeslaw.point import PointFit, point_fit
     from bayeslaw.priors import Prior
@@ -20,16 +23,17 @@ if TYPE_CHECKING:
 
 _HOME = {
     "BayeslawError": "errors", "CardError": "errors", "FitError": "errors", "TableError": "errors",
-    "Fit": "fitting", "fit": "fitting", "load_fit": "fitting",
+    "Executor": "outcomes", "Outcome": "outcomes", "values_of": "outcomes", "executor": "executors",
+    "Fit": "fitting", "fit": "fitting", "load_fit": "fitting", "Task": "many", "fit_many": "many",
     "Forecast": "forecasts", "forecast": "forecasts", "grid": "forecasts",
     "Law": "laws", "law_names": "cards", "load_law": "cards",
     "pymc_model": "model", "plot_forecast": "plots", "PointFit": "point", "point_fit": "point", "Prior": "priors",
     "Runs": "runs", "check": "runs", "read_runs": "runs", "score": "scores",
 }  # fmt: skip
 __all__ = [
-    "BayeslawError", "CardError", "Fit", "FitError", "Forecast", "Law", "PointFit", "Prior", "Runs", "TableError",
-    "check", "fit", "forecast", "grid", "law_names", "load_fit", "load_law", "plot_forecast", "point_fit", "pymc_model",
-    "read_runs", "score",
+    "BayeslawError", "CardError", "Executor", "Fit", "FitError", "Forecast", "Law", "Outcome", "PointFit", "Prior", "Runs",
+    "TableError", "Task", "check", "executor", "fit", "fit_many", "forecast", "grid", "law_names", "load_fit",
+    "load_law", "plot_forecast", "point_fit", "pymc_model", "read_runs", "score", "values_of",
 ]  # fmt: skip
 __version__ = "0.1.0"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 R_HAT, ESS, BFMI, DIVERGENT = 1.01, 400, 0.3, 0.001
 OVERLAP = 0.75
+BINNED = 0.25  # of the standard error of a bin's mean
 LUCK = 0.01  # twice the largest spread of whole runs between seeds measured on tinycpt (.3 to .5%)
 
 
@@ -106,6 +108,16 @@ def luck_check(sigma_run: NDArray[np.float64]) -> Check:
     if median > LUCK:
         text += ": the law misses something between runs, and its intervals are not to be relied on outside them"
     return Check("run_luck", median <= LUCK, text, False, pd.DataFrame({"sigma_run": [median]}))
+
+
+def bins_check(count: NDArray[np.float64], width: float, shift: float, sigma_point: NDArray[np.float64]) -> Check:
+    """Whether putting points into bins moves expected log losses by little beside the error of a bin's mean."""
+    error = float(np.median(sigma_point)) / math.sqrt(float(count.max()))
+    text = (
+        f"{int(count.sum()):,} points in {count.size:,} bins of {width:g} e-folds: expected losses move by at most {shift:.1e} "
+        f"relative, at most {BINNED:.0%} of a bin's own error {error:.1e} wanted"
+    )
+    return Check("bins", shift <= BINNED * error, text, True, pd.DataFrame({"shift": [shift], "error": [error]}))
 
 
 def table_of(checks: list[Check] | tuple[Check, ...]) -> list[dict[str, Any]]:

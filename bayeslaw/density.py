@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from bayeslaw import noise as noises
 from bayeslaw import tape as tapes
+from bayeslaw.compression import Compressed
 from bayeslaw.coordinates import Coordinates, Functions
 from bayeslaw.kernels import STRAIGHT, Map, described, logp_by_address
 from bayeslaw.laws import Law
@@ -77,10 +78,15 @@ class Density:
     names: tuple[str, ...]
     program: tapes.Program
     outputs: NDArray[np.int64]
+    count: NDArray[np.float64]
+    scatter: NDArray[np.float64]
 
     @classmethod
-    def of(cls, law: Law, observed: Observations, noise: Noise) -> Density:
-        """Write the tape of a law on its runs."""
+    def of(cls, law: Law, observed: Observations, noise: Noise, compressed: Compressed | None = None) -> Density:
+        """Write the tape of a law on its runs, or with normal noise on fewer rows that stand for them."""
+        count, scatter = np.ones(observed.log_loss.size), np.zeros(observed.runs)
+        if compressed is not None:
+            observed, count, scatter = compressed.observed, compressed.count, compressed.scatter
         coordinates = Coordinates.of(law, observed)
         tape, f = tapes.Tape(), tapes.FUNCTIONS
         # Shapes first: given them, levels are nearly normal, and a triangular map can follow how their widths depend on shapes.
@@ -96,7 +102,7 @@ class Density:
         scales = [tape.node(noises.LEAST.get(name, 0.0) + f["exp"](x[name])) for name in noise.parameters]
         program = tape.program()
         slots = [tape.node(total).slot, log_loss.slot, *(s.slot for s in scales)]
-        return cls(law, noise, observed, coordinates, names, program, program.offsets[slots].astype(np.int64))
+        return cls(law, noise, observed, coordinates, names, program, program.offsets[slots].astype(np.int64), count, scatter)
 
     @property
     def size(self) -> int:
@@ -107,7 +113,8 @@ class Density:
         program, o = self.program, self.observed
         flags = np.array([self.noise.student, self.noise.run_effect])
         memory = np.tile(program.memory, (threads, 1))
-        state = (program.code, memory, np.zeros_like(memory), program.inputs, self.outputs, flags, o.log_loss, o.starts)
+        rows = (o.log_loss, o.starts, self.count, self.scatter)
+        state = (program.code, memory, np.zeros_like(memory), program.inputs, self.outputs, flags, *rows)
         busy = np.zeros(threads, dtype=np.int64)
         return Function(self.size, (state, way, busy), described(state, way, busy))
 

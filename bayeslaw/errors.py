@@ -20,6 +20,10 @@ class FitError(BayeslawError):
     """A fit can't be made, read or used."""
 
 
+class StoppedError(FitError):
+    """Ctrl-C ended a fit before it had anything to keep."""
+
+
 @dataclass(frozen=True)
 class Fault:
     """One thing wrong in a table.

@@ -18,7 +18,8 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayeslaw.cards import load_law, parse_card
-from bayeslaw.checks import Check, diagnostics, information_check, luck_check, sampler_checks, table_of
+from bayeslaw.checks import Check, bins_check, diagnostics, information_check, luck_check, sampler_checks, table_of
+from bayeslaw.compression import compress
 from bayeslaw.density import Density
 from bayeslaw.errors import BayeslawError, FitError, whole_number
 from bayeslaw.laws import Law
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from bayeslaw.forecasts import Forecast
 
 FORMAT = 1
+SHIFTED = 20  # draws at which the shift of binned settings is worked out
 PLAIN = frozenset(
     {"card", "law_sha256", "data_sha256", "draws_sha256", "data"}
 )  # attributes stored as they are, the others as JSON
@@ -161,6 +163,8 @@ def fit(
     seed: int = 0,
     target_accept: float = 0.96,
     progress: bool = True,
+    cores: int | None = None,
+    bins: float | None = None,
 ) -> Fit:
     """Fit a law to logged losses by NUTS.
 
@@ -181,6 +185,12 @@ def fit(
         Acceptance that the step size is tuned to.
     progress : bool
         Show a progress bar on standard error.
+    cores : int, optional
+        How many chains run at a time; as many as there are cores unless given. Draws do not depend on it.
+    bins : float, optional
+        With normal noise, put neighbouring points of a run into bins of this width, in e-folds of every covariate that spans
+        decades: for whole curves of 10^5 points and more. The check `bins` says by how much that moves expected losses.
+        Points of a run at equal settings are always put together, which changes nothing.
 
     Returns
     -------
@@ -198,26 +208,35 @@ def fit(
     runs = runs if isinstance(runs, Runs) else read_runs(runs)
     for name, value, least in (("draws", draws, 10), ("tune", tune, 50), ("chains", chains, 1), ("seed", seed, 0)):
         whole_number(name, value, least)
+    if cores is not None:
+        whole_number("cores", cores, 1)
     if seed >= 2**63:
         raise BayeslawError(f"seed must be smaller than 2**63, not {seed}.")
     if not 0.5 <= target_accept < 1:
         raise BayeslawError(f"target_accept must be at least 0.5 and less than 1, not {target_accept}.")
     observed = Observations.of(law, runs)
     chosen = Noise.choose(noise, observed.run)
+    if chosen.student and bins is not None:
+        raise BayeslawError(f"Points are put into bins with normal noise only; this fit has {chosen.text}.")
+    fewer = None if chosen.student else compress(law, observed, bins)
     result = sample(
-        Density.of(law, observed, chosen),
+        Density.of(law, observed, chosen, fewer),
         draws=draws,
         tune=tune,
         chains=chains,
         seed=seed,
         target_accept=target_accept,
         progress=progress,
+        cores=cores,
     )
     scalar = {k: v for k, v in result.draws.items() if v.ndim == 2}
     prior = law.sample_prior(4000, observed.at, np.random.default_rng([seed, 1]))
     checks = [*sampler_checks(scalar, result.stats), information_check(prior, {k: scalar[k] for k in prior})]
     if chosen.run_effect:
         checks.append(luck_check(scalar["sigma_run"]))
+    if fewer is not None and bins is not None:
+        some = {name: scalar[name].ravel()[:: max(1, scalar[name].size // SHIFTED)] for name in law.parameters}
+        checks.append(bins_check(fewer.count, bins, fewer.shift(law, some, observed), scalar["sigma_point"]))
     info = {
         "bayeslaw_format": FORMAT,
         "card": law.card,
@@ -227,7 +246,7 @@ def fit(
         "data": runs.name,
         "conversions": list(runs.conversions),
         "at": observed.at,
-        "settings": {"draws": draws, "tune": tune, "chains": chains, "target_accept": target_accept},
+        "settings": {"draws": draws, "tune": tune, "chains": chains, "target_accept": target_accept, "bins": bins},
         "seed": seed,
         "spine": result.spine,
         "interrupted": result.interrupted,

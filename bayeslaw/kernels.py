@@ -31,8 +31,10 @@ State = tuple[
     NDArray[np.bool_],
     NDArray[np.float64],
     NDArray[np.int64],
+    NDArray[np.float64],
+    NDArray[np.float64],
 ]
-"""Of a density: code, memory, slope, inputs, outputs, flags, y and starts."""
+"""Of a density: code, memory, slope, inputs, outputs, flags, y, starts, count and scatter."""
 
 Map = tuple[
     NDArray[np.float64],
@@ -409,27 +411,35 @@ def digamma(x: float) -> float:
 
 @jit
 def normal_density(
-    y: NDArray[np.float64], mu: NDArray[np.float64], starts: NDArray[np.int64], v: float, t: float, d_mu: NDArray[np.float64]
+    y: NDArray[np.float64],
+    mu: NDArray[np.float64],
+    starts: NDArray[np.int64],
+    count: NDArray[np.float64],
+    scatter: NDArray[np.float64],
+    v: float,
+    t: float,
+    d_mu: NDArray[np.float64],
 ) -> tuple[float, float, float]:
     """Log density of rows sorted by run, point variance v and run variance t, effects integrated out.
 
+    A row is the mean of `count` points; `scatter` is each run's sum of squares of points around the means of their rows.
     Returns the log density and its derivatives by v and t; adds those by mu to `d_mu`.
     """
     logp, d_v, d_t = 0.0, 0.0, 0.0
     for j in range(starts.size - 1):
-        k = starts[j + 1] - starts[j]
-        total, squares = 0.0, 0.0
+        k, total, squares = 0.0, 0.0, scatter[j]
         for i in range(starts[j], starts[j + 1]):
             e = y[i] - mu[i]
-            total += e
-            squares += e * e
+            k += count[i]
+            total += count[i] * e
+            squares += count[i] * e * e
         w = v + k * t
         shrink = t / w
         logp -= 0.5 * ((squares - shrink * total * total) / v + (k - 1) * math.log(v) + math.log(w) + k * math.log(2 * math.pi))
         d_v += 0.5 * (squares / (v * v) - total * total * t * (v + w) / (v * v * w * w) - (k - 1) / v - 1 / w)
         d_t += 0.5 * (total * total / (w * w) - k / w)
         for i in range(starts[j], starts[j + 1]):
-            d_mu[i] += (y[i] - mu[i] - shrink * total) / v
+            d_mu[i] += count[i] * (y[i] - mu[i] - shrink * total) / v
     return logp, d_v, d_t
 
 
@@ -473,7 +483,7 @@ def student_density(
 @inlined
 def evaluate(state: State, x: NDArray[np.float64], gradient: NDArray[np.float64]) -> float:
     """Log density at the coordinates x; its gradient goes into `gradient`."""
-    code, memory, slope, inputs, outputs, flags, y, starts = state
+    code, memory, slope, inputs, outputs, flags, y, starts, count, scatter = state
     student, run_effect = flags[0], flags[1]
     k = inputs.size
     for i in range(k):
@@ -500,7 +510,7 @@ def evaluate(state: State, x: NDArray[np.float64], gradient: NDArray[np.float64]
                 d_effects[j] -= effects[j]
     else:
         tau = memory[outputs[3]] if run_effect else 0.0
-        part, d_v, d_t = normal_density(y, mu, starts, sigma * sigma, tau * tau, d_mu)
+        part, d_v, d_t = normal_density(y, mu, starts, count, scatter, sigma * sigma, tau * tau, d_mu)
         slope[point] += 2 * sigma * d_v
         if run_effect:
             slope[outputs[3]] += 2 * tau * d_t
@@ -700,7 +710,7 @@ def _to_swap(typing: Any, address: Any, old: Any, new: Any) -> Any:
 _pointer: Any = intrinsic(_to_pointer)
 _swap: Any = intrinsic(_to_swap)
 
-ARRAYS = 15  # that a density needs; see `described`
+ARRAYS = 17  # that a density needs; see `described`
 
 
 def described(state: State, way: Map, busy: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -716,25 +726,25 @@ def described(state: State, way: Map, busy: NDArray[np.int64]) -> NDArray[np.int
 
 
 def _logp(dim: Any, z_: Any, gradient_: Any, value_: Any, description_: Any) -> int:
-    d = carray(_pointer(description_), 2 * ARRAYS, np.int64)
-    threads = d[29]
-    busy = d[28]
+    d = carray(_pointer(description_), (ARRAYS, 2), np.int64)
+    busy, threads = d[16, 0], d[16, 1]
     mine = 0
     while not _swap(busy + 8 * mine, 0, 1):
         mine = (mine + 1) % threads
-    code = carray(_pointer(d[0]), (d[1] // 10, 10), np.int64)
-    memory = carray(_pointer(d[2]), (threads, d[3] // threads), np.float64)[mine]
-    slope = carray(_pointer(d[4]), (threads, d[5] // threads), np.float64)[mine]
-    inputs, outputs = carray(_pointer(d[6]), d[7], np.int64), carray(_pointer(d[8]), d[9], np.int64)
-    flags = carray(_pointer(d[10]), d[11], np.bool_)
-    y, starts = carray(_pointer(d[12]), d[13], np.float64), carray(_pointer(d[14]), d[15], np.int64)
-    n, knots, order = d[17], carray(_pointer(d[22]), d[23], np.float64), carray(_pointer(d[20]), d[21], np.int64)
-    centre, scale = carray(_pointer(d[16]), n, np.float64), carray(_pointer(d[18]), (n, n), np.float64)
-    between = max(d[23] - 1, 0)
-    pieces = carray(_pointer(d[24]), (4, between, d[25] // max(4 * between, 1)), np.float64)
-    bends = carray(_pointer(d[26]), (d[27] // 4, 4), np.float64)
+    code = carray(_pointer(d[0, 0]), (d[0, 1] // 10, 10), np.int64)
+    memory = carray(_pointer(d[1, 0]), (threads, d[1, 1] // threads), np.float64)[mine]
+    slope = carray(_pointer(d[2, 0]), (threads, d[2, 1] // threads), np.float64)[mine]
+    inputs, outputs = carray(_pointer(d[3, 0]), d[3, 1], np.int64), carray(_pointer(d[4, 0]), d[4, 1], np.int64)
+    flags = carray(_pointer(d[5, 0]), d[5, 1], np.bool_)
+    y, starts = carray(_pointer(d[6, 0]), d[6, 1], np.float64), carray(_pointer(d[7, 0]), d[7, 1], np.int64)
+    count, scatter = carray(_pointer(d[8, 0]), d[8, 1], np.float64), carray(_pointer(d[9, 0]), d[9, 1], np.float64)
+    n, between = d[10, 1], max(d[13, 1] - 1, 0)
+    centre, scale = carray(_pointer(d[10, 0]), n, np.float64), carray(_pointer(d[11, 0]), (n, n), np.float64)
+    order, knots = carray(_pointer(d[12, 0]), d[12, 1], np.int64), carray(_pointer(d[13, 0]), d[13, 1], np.float64)
+    pieces = carray(_pointer(d[14, 0]), (4, between, d[14, 1] // max(4 * between, 1)), np.float64)
+    bends = carray(_pointer(d[15, 0]), (d[15, 1] // 4, 4), np.float64)
     z, gradient = carray(z_, dim, np.float64), carray(gradient_, dim, np.float64)
-    state = (code, memory, slope, inputs, outputs, flags, y, starts)
+    state = (code, memory, slope, inputs, outputs, flags, y, starts, count, scatter)
     value = whitened(state, (centre, scale, order, knots, pieces, bends), z, gradient)
     _swap(busy + 8 * mine, 1, 0)
     carray(value_, 1, np.float64)[0] = value

@@ -22,12 +22,15 @@ from bayeslaw import tape as tapes
 from bayeslaw.cards import load_law
 from bayeslaw.coordinates import Coordinates
 from bayeslaw.errors import BayeslawError, FitError, whole_number
+from bayeslaw.executors import opened
 from bayeslaw.kernels import huber_sum
 from bayeslaw.laws import Law
 from bayeslaw.observations import Observations
+from bayeslaw.outcomes import Executor, values_of
 from bayeslaw.priors import Prior
 from bayeslaw.runs import Runs, read_runs
 
+BATCH = 8  # resamples sent to a worker at a time: one takes some tens of milliseconds
 NO_LOSS = 1e12  # stands for an infinite objective in SciPy's line search
 
 
@@ -67,7 +70,7 @@ class PointFit:
         return loss
 
     def bootstrap(
-        self, size: int = 200, *, by: str = "run", seed: int = 0, progress: bool = False
+        self, size: int = 200, *, by: str = "run", seed: int = 0, executor: str | Executor = "in-process", progress: bool = False
     ) -> dict[str, NDArray[np.float64]]:
         """Parameters refitted to resampled data.
 
@@ -77,29 +80,29 @@ class PointFit:
             Number of resamples.
         by : {'run', 'row'}
             Resample whole runs, which keeps what their points share, or single rows.
+        seed : int
+            The same seed gives the same numbers by any executor; a larger size only adds to them.
+        executor : str or Executor
+            Where resamples are refitted; see `bayeslaw.executor`.
 
         Returns
         -------
         dict of str to array (size,)
+
+        Raises
+        ------
+        BayeslawError
+            If an argument or the executor can't be used, or a resample could not be refitted.
         """
         if by not in ("run", "row"):
             raise BayeslawError(f"bootstrap resamples by 'run' or 'row', not {by!r}.")
         whole_number("size", size, 1)
         whole_number("seed", seed, 0)
-        rng, o = np.random.default_rng(seed), self.observed
-        groups = (
-            [np.flatnonzero(o.run == j) for j in range(o.runs)] if by == "run" else [np.array([i]) for i in range(o.log_loss.size)]
-        )
-        found = np.empty((size, self.best.size))
-        problem = _Problem.of(self.law, o)
-        with threadpool_limits(1, "blas"):
-            for i in _tracked(range(size), "bootstrap", progress):
-                rows = np.concatenate([groups[j] for j in rng.integers(len(groups), size=len(groups))])
-                weights = np.bincount(rows, minlength=o.log_loss.size).astype(np.float64)
-                loss = problem.objective(self.delta, weights)
-                starts = [self.best, *(self.best + 0.3 * rng.standard_normal((2, self.best.size)))]
-                found[i] = min((_descend(loss, s) for s in starts), key=lambda end: end[0])[1]
-        return problem.parameters(found)
+        work = _Resampling(self.law, self.observed, self.delta, self.best, by, seed)
+        with opened(executor) as run:
+            batches = [range(i, min(i + BATCH, size)) for i in range(0, size, BATCH)]
+            found = values_of(run.map(work, batches, what="batch of resample", progress=progress))
+        return _Problem.of(self.law, self.observed).parameters(np.concatenate(found))
 
 
 def point_fit(
@@ -140,6 +143,33 @@ def point_fit(
         raise FitError("No start of the point fit reached a finite loss; are the losses and the covariates on the law's scale?")
     parameters = {name: float(v[0]) for name, v in problem.parameters(best[None, :]).items()}
     return PointFit(law, parameters, value, delta, pd.DataFrame({"objective": [e[0] for e in ends]}), observed, best)
+
+
+@dataclass(frozen=True)
+class _Resampling:
+    """Refits of numbered resamples, each with random numbers of its own."""
+
+    law: Law
+    observed: Observations
+    delta: float
+    best: NDArray[np.float64]
+    by: str
+    seed: int
+
+    def __call__(self, numbers: range) -> NDArray[np.float64]:
+        """Coordinates of the refits, array (numbers, parameters)."""
+        problem, code = _Problem.of(self.law, self.observed), self.observed.run
+        group = code if self.by == "run" else np.arange(code.size)
+        count = int(group.max()) + 1
+        found = np.empty((len(numbers), self.best.size))
+        with threadpool_limits(1, "blas"):
+            for i, number in enumerate(numbers):
+                rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(number,)))
+                times = np.bincount(rng.integers(count, size=count), minlength=count)
+                loss = problem.objective(self.delta, times[group].astype(np.float64))
+                starts = [self.best, *(self.best + 0.3 * rng.standard_normal((2, self.best.size)))]
+                found[i] = min((_descend(loss, s) for s in starts), key=lambda end: end[0])[1]
+        return found
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import logging
-import os
 import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -16,13 +15,15 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from bayeslaw.density import Density
-from bayeslaw.errors import FitError
+from bayeslaw.errors import StoppedError
+from bayeslaw.executors import available_cores
 from bayeslaw.kernels import callbacks
 from bayeslaw.whitening import Whitening, whiten
 
 PILOT = 30  # percent of the tuning draws that tune the first run; as many again are its draws
 PILOT_ACCEPT = 0.9
 NOTHING = "Sampling was stopped before the first draws after tuning: nothing to keep."
+Report = Callable[[Any], None]
 STATS = {"diverging": bool, "n_steps": np.int64, "energy": np.float64, "step_size_bar": np.float64}
 
 
@@ -48,43 +49,57 @@ class Sample:
     interrupted: bool
 
 
-def sample(density: Density, *, draws: int, tune: int, chains: int, seed: int, target_accept: float, progress: bool) -> Sample:
-    """Sample a density with nutpie's NUTS, starting from its whitening map's own normal draws.
+class Stretch(NamedTuple):
+    """One run of all chains; `cores` changes no number."""
+
+    draws: int
+    tune: int
+    chains: int
+    cores: int
+    seed: int
+    target_accept: float
+
+
+def sample(
+    density: Density,
+    *,
+    draws: int,
+    tune: int,
+    chains: int,
+    seed: int,
+    target_accept: float,
+    progress: bool,
+    cores: int | None = None,
+) -> Sample:
+    """Sample a density with nutpie's NUTS, starting from its whitening map's own normal draws; `cores` changes no number.
 
     Most of the tuning is a first run, whose draws refine the map; what is left of it tunes the step size of the run that is kept.
     """
     with threadpool_limits(1, "blas"):  # its matrices are tiny
         whitening = whiten(density, range(len(density.law.shapes)))
-    first, second = (int(s) for s in np.random.SeedSequence(seed).generate_state(2))
-    pilot = PILOT * tune // 100
+    one, two = (int(s) for s in np.random.SeedSequence(seed).generate_state(2))
+    pilot, cores = PILOT * tune // 100, min(chains, cores or available_cores())
+    first = Stretch(pilot, pilot, chains, cores, one, PILOT_ACCEPT)
+    second = Stretch(draws, tune - 2 * pilot, chains, cores, two, target_accept)
     with _progress(progress) as task:
-        report = task("learning", 2 * pilot * chains)
-        z, _, interrupted = _run(density, whitening, pilot, pilot, chains, first, PILOT_ACCEPT, report)
+        z, _, interrupted = _run(density, whitening, first, task("learning", 2 * pilot * chains))
         if interrupted:
-            raise FitError(NOTHING)
+            raise StoppedError(NOTHING)
         with threadpool_limits(1, "blas"):
             whitening = whitening.refined(z.reshape(-1, density.size), len(density.names))
-        tune -= 2 * pilot
-        report = task("sampling", (draws + tune) * chains)
-        z, stats, interrupted = _run(density, whitening, draws, tune, chains, second, target_accept, report)
+        z, stats, interrupted = _run(density, whitening, second, task("sampling", (draws + second.tune) * chains))
     return _collect(z, stats, density, whitening, interrupted)
 
 
 def _run(
-    density: Density, whitening: Whitening, draws: int, tune: int, chains: int, seed: int, target_accept: float, report: Any
+    density: Density, whitening: Whitening, stretch: Stretch, report: Report | None
 ) -> tuple[NDArray[np.float64], xr.Dataset, bool]:
-    """One run of all chains: draws of z (chains, draws, k), statistics, and whether Ctrl-C ended it."""
+    """Draws of z (chains, draws, k), statistics, and whether Ctrl-C ended the run."""
     import nutpie
 
-    cores = min(chains, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
     sampler = nutpie.sample(
-        _model(density, whitening, cores),
-        draws=draws,
-        tune=tune,
-        chains=chains,
-        cores=cores,
-        seed=seed,
-        target_accept=target_accept,
+        _model(density, whitening, stretch.cores),
+        **stretch._asdict(),
         save_warmup=False,
         progress_bar=False,
         progress_callback=report,
@@ -141,13 +156,13 @@ def _model(density: Density, whitening: Whitening, threads: int = 1) -> Any:
 def _whole(trace: Any) -> tuple[NDArray[np.float64], xr.Dataset]:
     """Draws of z and statistics; of chains cut short by Ctrl-C, the most draws of equal length."""
     if "posterior" not in trace or "z" not in trace["posterior"] or trace["posterior"]["z"].size == 0:
-        raise FitError(NOTHING)
+        raise StoppedError(NOTHING)
     z = np.asarray(trace["posterior"]["z"].values)
     whole = np.isfinite(z).all(axis=-1)
     lengths = np.where(whole.all(axis=1), z.shape[1], whole.argmin(axis=1))
     usable = np.unique(lengths[lengths >= min(10, z.shape[1])])
     if not usable.size:
-        raise FitError(NOTHING)
+        raise StoppedError(NOTHING)
     cut = max(usable, key=lambda length: length * np.sum(lengths >= length))
     kept = lengths >= cut
     stats = {
@@ -168,9 +183,6 @@ def _collect(z: NDArray[np.float64], stats: xr.Dataset, density: Density, whiten
         None if whitening.spine is None else density.names[whitening.spine],
         interrupted,
     )
-
-
-Report = Callable[[Any], None]
 
 
 def _progress(wanted: bool) -> AbstractContextManager[Callable[[str, int], Report | None]]:

@@ -117,8 +117,11 @@ class Tape:
             return next(iter(partitions))
         key = ("joined", frozenset(partitions))
         if key not in self._known:
-            stacked = np.stack([self._parts[p] for p in sorted(partitions)])
-            self._known[key] = self._partition(np.unique(stacked, axis=1, return_inverse=True)[1].ravel())
+            first, *others = sorted(partitions)
+            part = self._parts[first]
+            for p in others:
+                _, part = np.unique(part * self._sizes[p] + self._parts[p], return_inverse=True)
+            self._known[key] = self._partition(part)
         return self._known[key]
 
     def _gathered(self, slot: int, partition: int, *, scalars: bool = False) -> int:

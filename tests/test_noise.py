@@ -15,6 +15,7 @@ from tests.oracles import Array, central
 
 RUN = np.array([0, 0, 0, 1, 2, 2])
 STARTS = np.array([0, 3, 4, 6])
+SINGLE = np.ones(6), np.zeros(3)  # every row one point
 SAME = RUN[:, None] == RUN[None, :]
 SIGMA, TAU, DOF = 0.02, 0.05, 3.5
 
@@ -37,7 +38,7 @@ def test_normal_density_is_that_of_the_block_covariance(residual: Array, tau: fl
         return float(stats.multivariate_normal(mean, v * np.eye(RUN.size) + t * SAME).logpdf(y))
 
     d_mu = np.zeros(RUN.size)
-    logp, d_v, d_t = normal_density(y, mu, STARTS, SIGMA**2, tau**2, d_mu)
+    logp, d_v, d_t = normal_density(y, mu, STARTS, *SINGLE, SIGMA**2, tau**2, d_mu)
     assert logp == pytest.approx(oracle(mu, SIGMA**2, tau**2), rel=1e-12)
     step = 1e-3 * SIGMA**2
     assert d_v == pytest.approx(central(lambda v: oracle(mu, v[0], tau**2), np.array([SIGMA**2]), step)[0], rel=1e-7)
@@ -66,7 +67,7 @@ def test_student_density_is_scipys(residual: Array, tau: float, rng: np.random.G
 def test_derivatives_are_added_to_what_is_there(residual: Array) -> None:
     one, two = np.zeros(RUN.size), np.ones(RUN.size)
     for d_mu in (one, two):
-        normal_density(residual, np.zeros(RUN.size), STARTS, SIGMA**2, TAU**2, d_mu)
+        normal_density(residual, np.zeros(RUN.size), STARTS, *SINGLE, SIGMA**2, TAU**2, d_mu)
     np.testing.assert_allclose(two, one + 1)
 
 

@@ -79,7 +79,7 @@ def test_summary(small_fit: Fit) -> None:
 
 def test_what_is_kept_with_a_fit(small_fit: Fit) -> None:
     info = small_fit.info
-    assert info["settings"] == {"draws": 200, "tune": 200, "chains": 2, "target_accept": 0.96}
+    assert info["settings"] == {"draws": 200, "tune": 200, "chains": 2, "target_accept": 0.96, "bins": None}
     assert (info["seed"], info["interrupted"], info["data"]) == (1, False, "the table")
     assert {"bayeslaw", "pymc", "nutpie", "numpy", "python"} <= set(info["versions"])
     assert small_fit.tree["posterior"].sizes == {"chain": 2, "draw": 200}

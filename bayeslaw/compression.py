@@ -1,0 +1,103 @@
+"""Fewer rows for the likelihood: rows of a run at the same settings, or nearly the same, are kept as count, mean and scatter.
+
+With normal noise these are all that k log losses of one run at one setting tell,
+
+    sum_i (y_i - mu)^2 = k (mean - mu)^2 + sum_i (y_i - mean)^2,
+
+so the posterior is the same. Neighbouring points of a curve may be put into bins besides; then mu is taken at the bin's mean
+setting, and `Compressed.shift` says by how much that moves it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayeslaw.errors import BayeslawError
+from bayeslaw.laws import Law
+from bayeslaw.observations import Observations
+
+WIDEST = 0.5  # of a bin, in e-folds
+
+
+@dataclass(frozen=True)
+class Compressed:
+    """Observations of fewer rows.
+
+    Attributes
+    ----------
+    observed : Observations
+        Means: of log loss, and of the logarithms of covariates that span decades.
+    count : array (n,)
+        Points in each row.
+    scatter : array (R,)
+        For each run, the sum of squares of its points around the means of their rows.
+    row : int array (points,)
+        The row of each point.
+    """
+
+    observed: Observations
+    count: NDArray[np.float64]
+    scatter: NDArray[np.float64]
+    row: NDArray[np.int64]
+
+    def shift(self, law: Law, draws: Mapping[str, NDArray[np.float64]], whole: Observations) -> float:
+        """The largest difference between the mean of the points' expected log losses and the one at their row's setting."""
+        largest = 0.0
+        for i in range(next(iter(draws.values())).size):
+            one = {name: values[i : i + 1] for name, values in draws.items()}
+            points, rows = (np.log(law.predict(one, o.covariates)[0]) for o in (whole, self.observed))
+            largest = max(largest, float(np.abs(np.bincount(self.row, points) / self.count - rows).max()))
+        return largest
+
+
+def compress(law: Law, observed: Observations, width: float | None = None) -> Compressed:
+    """Put points of one run at the same setting into one row.
+
+    Parameters
+    ----------
+    width : float, optional
+        Put points into bins of this width besides, in e-folds of every covariate that spans decades.
+    """
+    if width is not None and not 0 < width <= WIDEST:
+        raise BayeslawError(f"The width of a bin lies between 0 and {WIDEST:g} e-folds, {width:g} does not.")
+    code = observed.run
+    for name, values in observed.covariates.items():
+        cells = values
+        if width is not None and law.covariates[name].logarithmic:
+            with np.errstate(divide="ignore"):  # D = 0 has a bin of its own
+                cells = np.floor(np.log(values) / width)
+        _, part = np.unique(cells, return_inverse=True)
+        _, code = np.unique(code * (part.max() + 1) + part, return_inverse=True)
+    rows = int(code.max()) + 1
+    points = observed.log_loss.size
+    if rows == points:
+        return Compressed(observed, np.ones(points), np.zeros(observed.runs), np.arange(points))
+    _, first, row = np.unique(code, return_index=True, return_inverse=True)
+    count = np.bincount(row).astype(np.float64)
+
+    def mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
+        means: NDArray[np.float64] = np.bincount(row, values) / count
+        return np.where(count == 1, values[first], means)
+
+    def middle(name: str, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        low, high = np.minimum.reduceat(values[order], starts), np.maximum.reduceat(values[order], starts)
+        if not law.covariates[name].logarithmic:
+            return np.where(low == high, low, mean(values))
+        return np.where(low == high, low, np.exp(mean(np.log(np.maximum(values, 1e-300)))))
+
+    order = np.argsort(row, kind="stable")
+    starts = np.searchsorted(row[order], np.arange(rows))
+    log_loss = mean(observed.log_loss)
+    scatter = np.bincount(observed.run, (observed.log_loss - log_loss[row]) ** 2, observed.runs)
+    fewer = replace(
+        observed,
+        covariates={name: middle(name, values) for name, values in observed.covariates.items()},
+        log_loss=log_loss,
+        run=observed.run[first],
+        rows=observed.rows[first],
+    )
+    return Compressed(fewer, count, scatter, row.astype(np.int64))

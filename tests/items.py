@@ -1,0 +1,83 @@
+"""What items do in the tests of executors; apart from the tests, so that workers import little."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bayeslaw.errors import BayeslawError
+
+SLEEPING = """
+import os, sys, time
+from bayeslaw.executors import executor
+
+def sleep(x):
+    os.write(1, b"%d\\n" % os.getpid())
+    time.sleep(60)
+
+if __name__ == "__main__":
+    with executor(sys.argv[1]) as run:
+        run.map(sleep, range(4))
+"""
+UNGUARDED = """
+from bayeslaw.executors import executor
+executor("processes:1").map(abs, [1])
+"""
+
+
+def square(x: float) -> float:
+    return x * x
+
+
+def fault(x: int) -> int:
+    """Fails in words at 2 and by mistake at 3."""
+    if x == 2:
+        raise BayeslawError("two is too many.")
+    return {0: 10, 1: 11, 4: 14}[x]
+
+
+def generator(x: int) -> object:
+    return (i for i in range(x))
+
+
+def slow_pid(_: int) -> int:
+    time.sleep(0.1)
+    return os.getpid()
+
+
+@dataclass(frozen=True)
+class Deadly:
+    """Squares, noting each try in a folder; its worker is killed in the first `deaths` tries of `at`."""
+
+    folder: Path
+    at: int
+    deaths: int
+
+    def __call__(self, x: int) -> int:
+        tries = len(list(self.folder.glob(f"{x}-*")))
+        (self.folder / f"{x}-{tries}").touch()
+        if x == self.at and tries < self.deaths:
+            os.kill(os.getpid(), signal.SIGKILL)
+        time.sleep(0.02)
+        return x * x
+
+    def tries(self, x: str = "*") -> int:
+        return len(list(self.folder.glob(f"{x}-*")))
+
+
+@dataclass(frozen=True)
+class Noted:
+    """Does the work, noting each try in a folder."""
+
+    folder: Path
+    work: Callable[[Any], Any]
+
+    def __call__(self, item: object) -> object:
+        (self.folder / uuid.uuid4().hex).touch()
+        return self.work(item)

@@ -1,0 +1,121 @@
+"""Fewer rows: repeated settings leave the density as it is, bins move it by what they say."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bayeslaw.cards import load_law
+from bayeslaw.checks import bins_check
+from bayeslaw.compression import compress
+from bayeslaw.density import Density
+from bayeslaw.errors import BayeslawError
+from bayeslaw.fitting import fit
+from bayeslaw.laws import Law
+from bayeslaw.noise import Noise
+from tests import oracles
+
+
+def repeated(law: Law, rng: np.random.Generator, times: int = 3) -> pd.DataFrame:
+    """Every row of a table several times over, with losses of their own, in no order."""
+    table = pd.concat([oracles.table(law)] * times, ignore_index=True).sample(frac=1, random_state=1)
+    return table.assign(loss=table["loss"] * np.exp(0.003 * rng.standard_normal(len(table))))
+
+
+def curve(points: int = 400) -> pd.DataFrame:
+    """Two runs of chinchilla with many points each."""
+    D = np.geomspace(1e9, 2e10, points)
+    parts = [pd.DataFrame({"N": n, "D": D, "run": str(n)}) for n in (1e8, 4e8)]
+    return pd.concat(parts, ignore_index=True).assign(loss=lambda t: 1.8 + 400 / t["N"] ** 0.35 + 2000 / t["D"] ** 0.36)
+
+
+@pytest.mark.parametrize("run_effect", [True, False])
+def test_repeated_settings_leave_the_density_as_it_is(law: Law, run_effect: bool, rng: np.random.Generator) -> None:
+    observed = oracles.observed(law, repeated(law, rng))
+    noise = Noise(student=False, run_effect=run_effect)
+    compressed = compress(law, observed)
+    assert compressed.count.sum() == observed.log_loss.size
+    assert compressed.count.size <= observed.log_loss.size / 3
+    whole, fewer = Density.of(law, observed, noise), Density.of(law, observed, noise, compressed)
+    x = whole.start()
+    for _ in range(3):
+        # The mean of repeated losses is as good as they are: only the coordinates' origin, the smallest loss, may differ.
+        if whole.coordinates.bend != fewer.coordinates.bend:
+            break
+        (one, slope), (two, other) = whole.function()(x), fewer.function()(x)
+        assert one == pytest.approx(two, rel=1e-11)
+        np.testing.assert_allclose(slope, other, rtol=1e-8, atol=1e-8 * np.abs(slope).max())
+        x = whole.start() + 0.1 * rng.standard_normal(x.size)
+
+
+def test_rows_that_repeat_nothing_stay() -> None:
+    law = load_law("chinchilla")
+    observed = oracles.observations(law)
+    compressed = compress(law, observed)
+    assert compressed.observed is observed
+    assert set(compressed.count) == {1.0}
+    assert not compressed.scatter.any()
+
+
+def test_bins_hold_points_of_one_run_and_one_width() -> None:
+    law = load_law("chinchilla")
+    observed = oracles.observed(law, curve())
+    made = compress(law, observed, 0.1)
+    assert made.count.size == 2 * 31
+    assert made.count.sum() == 800
+    D, run = observed.covariates["D"], observed.run
+    for i in range(made.count.size):
+        mine = made.row == i
+        assert mine.sum() == made.count[i]
+        assert set(run[mine]) == {made.observed.run[i]}
+        assert np.ptp(np.log(D[mine])) <= 0.1
+        assert made.observed.log_loss[i] == pytest.approx(observed.log_loss[mine].mean(), rel=1e-12)
+        assert made.observed.covariates["D"][i] == pytest.approx(np.exp(np.log(D[mine]).mean()), rel=1e-12)
+    for j in range(2):
+        around = observed.log_loss - made.observed.log_loss[made.row]
+        assert made.scatter[j] == pytest.approx((around[run == j] ** 2).sum(), rel=1e-9)
+
+
+def test_the_shift_is_that_of_expected_losses() -> None:
+    """Second order in the width: about width^2 / 24 times the curvature of log loss over log D."""
+    law = load_law("chinchilla")
+    observed = oracles.observed(law, curve())
+    draws = {"E": [1.8], "A": [400.0], "alpha": [0.35], "B": [2000.0], "beta": [0.36]}
+    shifts = [
+        compress(law, observed, width).shift(law, {k: np.array(v) for k, v in draws.items()}, observed) for width in (0.4, 0.2, 0.1)
+    ]
+    assert shifts[0] == pytest.approx(4 * shifts[1], rel=0.3)
+    assert shifts[1] == pytest.approx(4 * shifts[2], rel=0.3)
+    assert 1e-6 < shifts[2] < 1e-4
+    assert compress(law, observed).shift(law, {k: np.array(v) for k, v in draws.items()}, observed) == 0
+
+
+def test_base_checkpoints_have_a_bin_of_their_own() -> None:
+    law = load_law("transfer-target")
+    table = oracles.table(law)
+    base = table.iloc[[0]].assign(D=0.0)
+    observed = oracles.observed(law, pd.concat([table, base, base.assign(loss=base["loss"] * 1.01)]))
+    made = compress(law, observed, 0.5)
+    at_base = made.observed.covariates["D"] == 0
+    assert made.count[at_base].tolist() == [2]
+
+
+def test_a_check_says_whether_bins_are_narrow_enough() -> None:
+    count, sigma = np.array([100.0, 64.0]), np.full((4, 100), 0.003)
+    assert bins_check(count, 0.01, 2e-5, sigma).passed
+    wide = bins_check(count, 0.4, 2e-4, sigma)
+    assert not wide.passed
+    assert wide.required
+    assert wide.text == (
+        "164 points in 2 bins of 0.4 e-folds: expected losses move by at most 2.0e-04 relative, "
+        "at most 25% of a bin's own error 3.0e-04 wanted"
+    )
+
+
+def test_bins_that_cant_be() -> None:
+    for width in (0.0, -1.0, 0.6, float("nan")):
+        with pytest.raises(BayeslawError, match=r"The width of a bin lies between 0 and 0\.5 e-folds"):
+            fit("chinchilla", curve(20), bins=width, progress=False)
+    with pytest.raises(BayeslawError, match="normal noise only; this fit has Student-t point noise"):
+        fit("chinchilla", curve(20), bins=0.1, noise="student", progress=False)
