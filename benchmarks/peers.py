@@ -7,10 +7,10 @@
 Environments are made on first use in benchmarks/.peers, where results are stored too; PyStan needs a python3.11.
 
 Every peer draws 4 chains of 1,000 + 1,000 at its sampler's defaults on two cores; bayeslaw as `bayeslaw.fit` does (500 + 1,000).
-Cold: imports and compilation with every compile cache empty, found by a short run, plus the sampling of the warm run (bayeslaw:
-a whole run with an empty cache). Warm: a whole process after it. `compile` is what the warm process still traces, loads or
-builds. `sampling` is without imports and compilation; bayeslaw's is a second `fit` in one process, with whitening and checks.
-ESS is of the worst parameter of law and noise, the smaller of bulk and tail where it is divided by time.
+Cold: a whole process with every compile cache empty; where what is compiled does not depend on the number of draws, a short one,
+its sampling replaced by that of the warm one. Warm: a whole process after it. `compile` is what the warm process still traces,
+loads or builds. `sampling` is without imports and compilation; bayeslaw's is a second `fit` in one process, with whitening and
+checks. ESS is of the worst parameter of law and noise, the smaller of bulk and tail where it is divided by time.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
+from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import arviz as az
@@ -38,27 +40,40 @@ PROBLEMS = {"form3": "ptpp-gate-floor", "chinchilla": "chinchilla"}
 
 
 class Peer(NamedTuple):
-    """A script of benchmarks/peers with the environment it runs in (none: this one) and its options."""
+    """A script of benchmarks/peers, the environment it runs in (none: this one), its options, what is less in its cold run."""
 
     title: str
     script: str
     environment: str = ""
-    options: dict[str, Any] = {}  # noqa: RUF012
+    options: Mapping[str, Any] = MappingProxyType({})
+    short: Mapping[str, Any] = MappingProxyType({})
 
 
+FEW, ONE = {"tune": 50, "draws": 50}, {"starts": 1, "bootstraps": 1}
 PEERS = {
     "bayeslaw": Peer("bayeslaw", "ours"),
-    "pymc": Peer("PyMC direct, PyMC's NUTS", "pymc_direct", "pymc", {"sampler": "pymc"}),
-    "pymc-nutpie": Peer("PyMC direct, nutpie", "pymc_direct", "pymc"),
-    "pymc-expert": Peer("PyMC expert, nutpie", "pymc_expert", "pymc"),
+    "pymc": Peer("PyMC direct, PyMC's NUTS", "pymc_direct", "pymc", {"sampler": "pymc"}, FEW),
+    "pymc-nutpie": Peer("PyMC direct, nutpie", "pymc_direct", "pymc", short=FEW),
+    "pymc-expert": Peer("PyMC expert, nutpie", "pymc_expert", "pymc", short=FEW),
+    # What JAX compiles for NumPyro depends on the numbers of draws: its cold run is a whole one.
     "numpyro": Peer("NumPyro direct", "numpyro_direct", "numpyro"),
     "numpyro-expert": Peer("NumPyro expert", "numpyro_expert", "numpyro"),
-    "stan": Peer("Stan direct", "stan_direct", "stan"),
-    "stan-expert": Peer("Stan expert", "stan_expert", "stan"),
-    "huber": Peer("Huber, 500 starts, 1,000 bootstraps", "huber", "numpyro"),
+    "numpyro-dense": Peer("NumPyro expert, dense metric", "numpyro_expert", "numpyro", {"dense": True}),
+    "stan": Peer("Stan direct", "stan_direct", "stan", short=FEW),
+    "stan-expert": Peer("Stan expert", "stan_expert", "stan", short=FEW),
+    "huber": Peer("Huber, 500 starts, 1,000 bootstraps", "huber", "numpyro", short=ONE),
 }
-DIRECT, EXPERT = ("pymc", "pymc-nutpie", "numpyro", "stan"), ("pymc-expert", "numpyro-expert", "stan-expert")
-SHORT = {"tune": 50, "draws": 50, "starts": 1, "bootstraps": 1}
+DIRECT, EXPERT = ("pymc", "pymc-nutpie", "stan"), ("pymc-expert", "numpyro-expert", "numpyro-dense", "stan-expert")
+TARGETS = (  # bayeslaw's worst ESS/s over the best of some peers: problem, which, of what, at least
+    ("form3", "PyMC and Stan direct", DIRECT, "sampling", 300),
+    ("form3", "experts", EXPERT, "sampling", 10),
+    ("form3", "PyMC and Stan direct", DIRECT, "whole, warm", 50),
+    ("form3", "experts", EXPERT, "whole, warm", 3),
+    ("form3", "PyMC and Stan direct", DIRECT, "whole, cold", 50),
+    ("form3", "experts", EXPERT, "whole, cold", 3),
+    ("chinchilla", "PyMC and Stan direct", DIRECT, "sampling", 5),
+    ("chinchilla", "PyMC and Stan direct", DIRECT, "whole, warm", 5),
+)
 
 
 def chinchilla_table(law: bayeslaw.Law, seed: int) -> pd.DataFrame:
@@ -95,16 +110,16 @@ def measure(name: str, problem: str) -> None:
         folder = Path(temporary)
         options: dict[str, Any] = {"problem": problem, "data": str(write_rows(problem, folder)), "out": f"{out}.npz"}
         options |= {"tune": 1000, "draws": 1000, "chains": 4, "seed": 1}
-        ours = name == "bayeslaw"
 
         def run(**changes: Any) -> dict[str, Any]:
-            return process(peer.script, peer.environment, options | peer.options | changes, folder)
+            return process(peer.script, peer.environment, {**options, **peer.options, **changes}, folder)
 
-        cold, warm = run(seed=2, **({} if ours else SHORT)), run()
-        if ours:  # within a process that has fitted before
+        cold, warm = run(seed=2, **peer.short), run()
+        if peer.short:
+            cold["wall"] += warm["sampling_seconds"] - cold["sampling_seconds"]
+        if name == "bayeslaw":  # within a process that has fitted before
             warm["sampling_seconds"] = run(fits=2)["sampling_seconds"]
             warm["compile_seconds"] = warm["wall"] - warm["import_seconds"] - warm["sampling_seconds"]
-        cold["wall"] += 0.0 if ours else warm["sampling_seconds"] - cold["sampling_seconds"]
     Path(f"{out}.json").write_text(json.dumps({"cold": cold, "warm": warm, "date": str(date.today())}, indent=1))
     print(f"{problem}: {name} done", file=sys.stderr, flush=True)
 
@@ -156,53 +171,61 @@ def furthest(run: dict[str, Any], ours: dict[str, Any], names: list[str]) -> tup
     return name, float(off[name])
 
 
-def report(problem: str) -> str:
-    """Two tables of a problem: what each peer costs; bayeslaw's ESS/s over its, and whether it is the same model."""
+def speeds(run: dict[str, Any], found: dict[str, float]) -> dict[str, float]:
+    """The worst ESS for each second of sampling, of the warm process and of the cold one."""
+    seconds = {"sampling": run["warm"]["sampling_seconds"], "whole, warm": run["warm"]["wall"], "whole, cold": run["cold"]["wall"]}
+    return {name: min(found["bulk"], found["tail"]) / value for name, value in seconds.items()}
+
+
+def cost(run: dict[str, Any], found: dict[str, float] | None) -> dict[str, str]:
+    """What a peer costs and, where it has a posterior, what came of it."""
+    cold, warm = run["cold"], run["warm"]
+    row = {"wall cold, s": f"{cold['wall']:.1f}", "wall warm, s": f"{warm['wall']:.1f}"}
+    row |= {f"{k}, s": f"{warm[f'{k}_seconds']:.1f}" for k in ("import", "compile", "sampling")}
+    row |= {"peak MiB": f"{warm['peak']:.0f}"}
+    if found is None:
+        return row | {"gradients": f"{warm['gradients']:,} in all"}
+    count, tuning, per = run["draws"]["E"].size, warm["tuning_gradients"], speeds(run, found)
+    return row | {
+        "gradients": f"{warm['gradients'] / count:.0f} a draw" + ("" if tuning is None else f", {tuning / count:.0f} tuning"),
+        "bulk ESS": f"{found['bulk']:.0f}",
+        "tail ESS": f"{found['tail']:.0f}",
+        "ESS/s sampling": f"{per['sampling']:.3g}",
+        "ESS/s warm": f"{per['whole, warm']:.3g}",
+        "R-hat": f"{found['r_hat']:.3f}",
+        "divergent": str(warm["divergences"]),
+    }
+
+
+def report(problem: str) -> tuple[str, dict[str, dict[str, float]]]:
+    """Two tables of a problem, what each peer costs and how bayeslaw compares; and the latter's ratios by peer."""
     law, observed = bayeslaw.load_law(PROBLEMS[problem]), observations(problem)
     runs = {name: run for name in PEERS if (run := stored(problem, name))}
     names = [*law.parameters, *Noise.choose("auto", observed.run).parameters]
-    speeds: dict[str, tuple[float, float, float]] = {}
-    costs, ratios = [], []
-    for name, run in runs.items():
-        cold, warm, row = run["cold"], run["warm"], {"": PEERS[name].title}
-        row |= {"wall cold, s": f"{cold['wall']:.1f}", "wall warm, s": f"{warm['wall']:.1f}"}
-        row |= {f"{k}, s": f"{warm[f'{k}_seconds']:.1f}" for k in ("import", "compile", "sampling")}
-        row |= {"peak MiB": f"{warm['peak']:.0f}"}
-        if name == "huber":
-            costs.append(row | {"gradients": f"{warm['gradients']:,} in all"})
-            continue
-        found, seconds = worst(run, names), (warm["sampling_seconds"], warm["wall"], cold["wall"])
-        least = min(found["bulk"], found["tail"])
-        speeds[name] = (least / seconds[0], least / seconds[1], least / seconds[2])
-        count = run["draws"]["E"].size
-        tuning = warm["tuning_gradients"]
-        row |= {
-            "gradients": f"{warm['gradients'] / count:.0f} a draw" + ("" if tuning is None else f", {tuning / count:.0f} tuning"),
-            "bulk ESS": f"{found['bulk']:.0f}",
-            "tail ESS": f"{found['tail']:.0f}",
-            "ESS/s sampling": f"{speeds[name][0]:.3g}",
-            "ESS/s warm": f"{speeds[name][1]:.3g}",
-            "R-hat": f"{found['r_hat']:.3f}",
-            "divergent": str(warm["divergences"]),
-        }
-        costs.append(row)
-        if name != "bayeslaw" and "bayeslaw" in speeds:
-            same = name in EXPERT or problem == "chinchilla"
-            parameter, off = furthest(run, runs["bayeslaw"], names)
-            over = [a / b for a, b in zip(speeds["bayeslaw"], speeds[name], strict=True)]
-            ratios.append(
-                {
-                    "bayeslaw over": PEERS[name].title,
-                    **{k: f"{v:.3g}" for k, v in zip(("sampling", "whole, warm", "whole, cold"), over, strict=True)},
-                    "log density differs by": f"{log_density_spread(law, observed, run['draws']):.1e}"
-                    if same
-                    else "run effects explicit",
-                    "furthest mean": f"{parameter}, {off:+.1f} s.e.",
-                }
-            )
+    found = {name: worst(run, names) for name, run in runs.items() if name != "huber"}
+    costs = [{"": PEERS[name].title} | cost(run, found.get(name)) for name, run in runs.items()]
     keys = list(dict.fromkeys(key for row in costs for key in row))
-    tables = [markdown_table([{key: row.get(key, "") for key in keys} for row in costs])]
-    return "\n\n".join([*tables, *([markdown_table(ratios)] if ratios else [])])
+    tables, ratios, compared = [markdown_table([{key: row.get(key, "") for key in keys} for row in costs])], {}, []
+    for name in [name for name in found if "bayeslaw" in found and name != "bayeslaw"]:
+        theirs, ours = speeds(runs[name], found[name]), speeds(runs["bayeslaw"], found["bayeslaw"])
+        ratios[name] = {key: ours[key] / theirs[key] for key in ours}
+        explicit = problem == "form3" and name not in EXPERT
+        spread = "run effects explicit" if explicit else f"{log_density_spread(law, observed, runs[name]['draws']):.1e}"
+        parameter, off = furthest(runs[name], runs["bayeslaw"], names)
+        row = {"bayeslaw over": PEERS[name].title, **{key: f"{ratio:.3g}" for key, ratio in ratios[name].items()}}
+        compared.append(row | {"log density differs by": spread, "furthest mean": f"{parameter}, {off:+.1f} s.e."})
+    return "\n\n".join([*tables, *([markdown_table(compared)] if compared else [])]), ratios
+
+
+def verdicts(ratios: dict[str, dict[str, dict[str, float]]]) -> str:
+    """Each target and what was measured, against the best of the peers that it is about."""
+    rows = []
+    for problem, which, peers, of, least in TARGETS:
+        if known := [ratios[problem][name][of] for name in peers if name in ratios[problem]]:
+            reached = "yes" if min(known) >= least else "no"
+            row = {"problem": problem, "over the best of": which, "ESS/s of": of, "target": str(least)}
+            rows.append(row | {"measured": f"{min(known):.3g}", "reached": reached})
+    return markdown_table(rows) if rows else ""
 
 
 def main() -> None:
@@ -213,9 +236,13 @@ def main() -> None:
     for problem in PROBLEMS:
         for name in [] if given == ["stored"] else given or PEERS:
             measure(name, problem)
-    print(f"# bayeslaw beside other ways\n\n{banner('peers')}\n\n{__doc__ and __doc__.split(chr(10) * 2, 3)[3]}")
+    about = (__doc__ or "").split("\n\n", 3)[3]
+    print(f"# bayeslaw beside other ways\n\n{banner('peers')}\n\n{about}")
+    ratios = {}
     for problem, law in PROBLEMS.items():
-        print(f"\n## {law}, {len(observations(problem).log_loss)} rows\n\n{report(problem)}", flush=True)
+        text, ratios[problem] = report(problem)
+        print(f"## {law}, {len(observations(problem).log_loss)} rows\n\n{text}\n", flush=True)
+    print(f"## Targets\n\n{verdicts(ratios)}")
 
 
 if __name__ == "__main__":

@@ -63,6 +63,7 @@ def process(script: str, environment: str, options: dict[str, Any], cache: Path)
     child = subprocess.Popen(
         [python, SCRIPTS / f"{script}.py", json.dumps(options)],
         env=variables,
+        cwd=cache,  # PyStan leaves a folder where it runs
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -50,7 +50,7 @@ def objective(log_loss: Callable[..., Any], d: dict[str, Any], delta: float) -> 
 
 if __name__ == "__main__":
     this = task()
-    jax.config.update("jax_enable_x64", True)  # type: ignore[no-untyped-call]
+    jax.config.update("jax_enable_x64", True)
     names, law = {"form3": (FORM3, form3), "chinchilla": (CHINCHILLA, chinchilla)}[this.problem]
     loss = objective(law, this.rows, DELTA[this.problem])
     ranges = np.array([RANGES.get(name, EXPONENT) for name in names], dtype=float)

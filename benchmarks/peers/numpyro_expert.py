@@ -1,7 +1,8 @@
 """The law as an expert writes it in NumPyro: terms by their level at a reference point, run effects integrated out.
 
 Parameters named by small letters (a, b, c, f) are the terms' values at the middle of the data; covariates are logs
-centred there. The prior is that of the direct version. Chains start at the prior's medians.
+centred there. The prior is that of the direct version. Chains start at the prior's medians. `dense`: the metric is a
+whole matrix instead of a diagonal.
 """
 
 from __future__ import annotations
@@ -79,4 +80,5 @@ def chinchilla(d: dict[str, Any], at: dict[str, float]) -> None:
 
 if __name__ == "__main__":
     this = set_up()
-    sample(this, {"form3": form3, "chinchilla": chinchilla}[this.problem], init_strategy=init_to_median)
+    model = {"form3": form3, "chinchilla": chinchilla}[this.problem]
+    sample(this, model, init_strategy=init_to_median, dense_mass=this.options.get("dense", False))
