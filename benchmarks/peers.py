@@ -182,6 +182,7 @@ def cost(run: dict[str, Any], found: dict[str, float] | None) -> dict[str, str]:
     cold, warm = run["cold"], run["warm"]
     row = {"wall cold, s": f"{cold['wall']:.1f}", "wall warm, s": f"{warm['wall']:.1f}"}
     row |= {f"{k}, s": f"{warm[f'{k}_seconds']:.1f}" for k in ("import", "compile", "sampling")}
+    row |= {"processor warm, s": f"{warm['processor']:.1f}"} if "processor" in warm else {}
     row |= {"peak MiB": f"{warm['peak']:.0f}"}
     if found is None:
         return row | {"gradients": f"{warm['gradients']:,} in all"}

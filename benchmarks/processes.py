@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -55,11 +56,17 @@ def memory(session: int) -> float:
     return total or float("nan")
 
 
+def processor_seconds() -> float:
+    """What ended children and theirs have taken of all cores; other than wall time it hardly depends on what else runs."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def process(script: str, environment: str, options: dict[str, Any], cache: Path) -> dict[str, Any]:
-    """Run a script of benchmarks/peers: what it reports as JSON, its wall seconds and peak memory (MiB)."""
+    """Run a script of benchmarks/peers: what it reports as JSON, its wall and processor seconds and peak memory (MiB)."""
     python = interpreter(environment)
     variables = os.environ | caches(cache) | {"PYTHONPATH": str(HERE.parent), "PEER_STARTED": str(time.time())}
-    start, peak = time.perf_counter(), 0.0
+    start, peak, before = time.perf_counter(), 0.0, processor_seconds()
     child = subprocess.Popen(
         [python, SCRIPTS / f"{script}.py", json.dumps(options)],
         env=variables,
@@ -84,4 +91,4 @@ def process(script: str, environment: str, options: dict[str, Any], cache: Path)
     watcher.join()
     if child.returncode:
         raise SystemExit(f"{script} failed:\n{error[-3000:]}")
-    return {**json.loads(out.splitlines()[-1]), "wall": wall, "peak": peak}
+    return {**json.loads(out.splitlines()[-1]), "wall": wall, "processor": processor_seconds() - before, "peak": peak}
