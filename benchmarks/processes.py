@@ -45,7 +45,7 @@ def caches(folder: Path) -> dict[str, str]:
 
 
 def memory(session: int) -> float:
-    """MiB in use by the processes of a session, what they share counted once; nan where the system does not tell."""
+    """MiB in use by the processes of a session, what they share counted once; 0 where the system does not tell."""
     total = 0.0
     for process in Path("/proc").glob("[0-9]*"):
         try:
@@ -53,7 +53,7 @@ def memory(session: int) -> float:
                 total += float((process / "smaps_rollup").read_text().split("Pss:")[1].split()[0]) / 1024
         except (OSError, IndexError):
             continue  # ended meanwhile
-    return total or float("nan")
+    return total
 
 
 def processor_seconds() -> float:

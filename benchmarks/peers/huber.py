@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from common import report, task
 from scipy.optimize import minimize
+from threadpoolctl import threadpool_limits
 
 STARTS, BOOTSTRAPS = 500, 1_000
 FORM3 = ("E", "A", "alpha", "B", "beta", "nu", "C", "gamma", "F", "eta", "lam", "zeta")
@@ -51,6 +52,7 @@ def objective(log_loss: Callable[..., Any], d: dict[str, Any], delta: float) -> 
 if __name__ == "__main__":
     this = task()
     jax.config.update("jax_enable_x64", True)
+    threadpool_limits(1, "blas")  # L-BFGS-B's matrices are tiny: threads only get in each other's way
     names, law = {"form3": (FORM3, form3), "chinchilla": (CHINCHILLA, chinchilla)}[this.problem]
     loss = objective(law, this.rows, DELTA[this.problem])
     ranges = np.array([RANGES.get(name, EXPONENT) for name in names], dtype=float)
