@@ -1,0 +1,255 @@
+"""bayeslaw beside what one would otherwise write by hand: whole processes, the same rows, priors and likelihood.
+
+    python benchmarks/peers.py               # runs every peer and prints the report kept in benchmarks/results/peers.md
+    python benchmarks/peers.py pymc stan     # runs these and prints the report with what is stored of the others
+    python benchmarks/peers.py stored        # prints it from what is stored
+
+Environments are made on first use in benchmarks/.peers, where results are stored too; PyStan needs a python3.11.
+
+Every peer draws 4 chains of 1,000 + 1,000 at its sampler's defaults on two cores; bayeslaw as `bayeslaw.fit` does (500 + 1,000).
+Cold: a whole process with every compile cache empty; where what is compiled does not depend on the number of draws, a short one,
+its sampling replaced by that of the warm one. Warm: a whole process after it. `compile` is what the warm process still traces,
+loads or builds. `sampling` is without imports and compilation; bayeslaw's is a second `fit` in one process, with whitening and
+checks. ESS is of the worst parameter of law and noise, the smaller of bulk and tail where it is divided by time. Others' load:
+processes that wanted a core when the peer began, nought on a quiet machine; with it, times compare only where it is alike.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Mapping
+from datetime import date
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import arviz as az
+import numpy as np
+import pandas as pd
+from forecasts import banner, markdown_table
+from processes import STORE, interpreter, process
+from sampling import table as form3_table
+
+import bayeslaw
+from bayeslaw.checks import diagnostics
+from bayeslaw.noise import Noise
+from bayeslaw.observations import Observations
+
+PROBLEMS = {"form3": "ptpp-gate-floor", "chinchilla": "chinchilla"}
+
+
+class Peer(NamedTuple):
+    """A script of benchmarks/peers, the environment it runs in (none: this one), its options, what is less in its cold run."""
+
+    title: str
+    script: str
+    environment: str = ""
+    options: Mapping[str, Any] = MappingProxyType({})
+    short: Mapping[str, Any] = MappingProxyType({})
+
+
+FEW, ONE = {"tune": 50, "draws": 50}, {"starts": 1, "bootstraps": 1}
+PEERS = {
+    "bayeslaw": Peer("bayeslaw", "ours"),
+    "pymc": Peer("PyMC direct, PyMC's NUTS", "pymc_direct", "pymc", {"sampler": "pymc"}, FEW),
+    "pymc-nutpie": Peer("PyMC direct, nutpie", "pymc_direct", "pymc", short=FEW),
+    "pymc-expert": Peer("PyMC expert, nutpie", "pymc_expert", "pymc", short=FEW),
+    # What JAX compiles for NumPyro depends on the numbers of draws: its cold run is a whole one.
+    "numpyro": Peer("NumPyro direct", "numpyro_direct", "numpyro"),
+    "numpyro-expert": Peer("NumPyro expert", "numpyro_expert", "numpyro"),
+    "numpyro-dense": Peer("NumPyro expert, dense metric", "numpyro_expert", "numpyro", {"dense": True}),
+    "stan": Peer("Stan direct", "stan_direct", "stan", short=FEW),
+    "stan-expert": Peer("Stan expert", "stan_expert", "stan", short=FEW),
+    "huber": Peer("Huber, 500 starts, 1,000 bootstraps", "huber", "numpyro", short=ONE),
+}
+DIRECT, EXPERT = ("pymc", "pymc-nutpie", "stan"), ("pymc-expert", "numpyro-expert", "numpyro-dense", "stan-expert")
+TARGETS = (  # bayeslaw's worst ESS/s over the best of some peers: problem, which, of what, at least
+    ("form3", "PyMC and Stan direct", DIRECT, "sampling", 300),
+    ("form3", "experts", EXPERT, "sampling", 10),
+    ("form3", "PyMC and Stan direct", DIRECT, "whole, warm", 50),
+    ("form3", "experts", EXPERT, "whole, warm", 3),
+    ("form3", "PyMC and Stan direct", DIRECT, "whole, cold", 50),
+    ("form3", "experts", EXPERT, "whole, cold", 3),
+    ("chinchilla", "PyMC and Stan direct", DIRECT, "sampling", 5),
+    ("chinchilla", "PyMC and Stan direct", DIRECT, "whole, warm", 5),
+)
+
+
+def chinchilla_table(law: bayeslaw.Law, seed: int) -> pd.DataFrame:
+    """240 rows, each a run: 12 N x 20 D/N around Chinchilla's own, parameters of Besiroglu et al. 2024, 0.3% noise a point."""
+    source = law.published["Besiroglu et al. 2024, bootstrap median and 95% interval"]
+    grid = [{"N": n, "D": a * n} for n in np.geomspace(44e6, 16e9, 12) for a in np.geomspace(2, 200, 20)]
+    frame = pd.DataFrame(grid)
+    truth = {name: np.array([source[name]]) for name in law.parameters}
+    expected = law.predict(truth, {c: frame[c].to_numpy() for c in law.covariates})[0]
+    return frame.assign(loss=expected * np.exp(0.003 * np.random.default_rng(seed).standard_normal(len(frame))))
+
+
+def observations(problem: str) -> Observations:
+    law = bayeslaw.load_law(PROBLEMS[problem])
+    frame = form3_table(law, 0) if problem == "form3" else chinchilla_table(law, 0)
+    return Observations.of(law, bayeslaw.read_runs(frame))
+
+
+def write_rows(problem: str, folder: Path) -> Path:
+    """The rows as every peer reads them."""
+    o = observations(problem)
+    path = folder / f"{problem}.npz"
+    at = {f"at_{name}": np.float64(value) for name, value in o.at.items()}
+    arrays: dict[str, Any] = {**o.covariates, "log_loss": o.log_loss, "run": o.run, **at}
+    np.savez(path, **arrays)
+    return path
+
+
+def measure(name: str, problem: str) -> None:
+    """Run a peer cold and warm and store what is found."""
+    peer, out, load = PEERS[name], STORE / "results" / f"{problem}-{name}", os.getloadavg()[0]
+    interpreter(peer.environment)
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        options: dict[str, Any] = {"problem": problem, "data": str(write_rows(problem, folder)), "out": f"{out}.npz"}
+        options |= {"tune": 1000, "draws": 1000, "chains": 4, "seed": 1}
+
+        def run(**changes: Any) -> dict[str, Any]:
+            return process(peer.script, peer.environment, {**options, **peer.options, **changes}, folder)
+
+        cold, warm = run(seed=2, **peer.short), run()
+        if peer.short:
+            cold["wall"] += warm["sampling_seconds"] - cold["sampling_seconds"]
+        if name == "bayeslaw":  # within a process that has fitted before
+            warm["sampling_seconds"] = run(fits=2)["sampling_seconds"]
+            warm["compile_seconds"] = warm["wall"] - warm["import_seconds"] - warm["sampling_seconds"]
+    Path(f"{out}.json").write_text(json.dumps({"cold": cold, "warm": warm, "load": load, "date": str(date.today())}, indent=1))
+    print(f"{problem}: {name} done", file=sys.stderr, flush=True)
+
+
+def stored(problem: str, name: str) -> dict[str, Any] | None:
+    """What `measure` stored of a peer, with its draws (chains, draws); None where it has not run."""
+    path = STORE / "results" / f"{problem}-{name}.json"
+    if not path.exists():
+        return None
+    with np.load(path.with_suffix(".npz")) as arrays:
+        return {**json.loads(path.read_text()), "draws": {key: arrays[key] for key in arrays.files}}
+
+
+def worst(run: dict[str, Any], names: list[str]) -> dict[str, float]:
+    """Worst diagnostics over the parameters of law and noise."""
+    table = diagnostics({name: run["draws"][name] for name in names})
+    return {"bulk": table["ess_bulk"].min(), "tail": table["ess_tail"].min(), "r_hat": table["r_hat"].max()}
+
+
+def log_density_spread(law: bayeslaw.Law, observed: Observations, draws: dict[str, Any]) -> float:
+    """Range of a peer's log density less `bayeslaw.pymc_model`'s over 40 of its draws: rounding, if the models are the same."""
+    model = bayeslaw.pymc_model(law, observed)
+    logp = model.compile_logp()
+    size = draws["log_density"].size
+    flat = {k: np.asarray(v).reshape(-1)[:: max(1, size // 40)] for k, v in draws.items()}
+    values = {k: flat[k] for k in law.parameters}
+    ones = {k: np.ones_like(v) if law.parameters[k].prior.on else v for k, v in values.items()}
+    for name, unit in law.term_units(ones, observed.at).items():
+        flat[f"{name}_level"] = values[name] * unit
+    if "dof" in flat:
+        flat["dof_above_2"] = flat["dof"] - 2
+    constrained = {rv.name: flat[rv.name] for rv in model.free_RVs}
+    unconstrained = {
+        model.rvs_to_values[rv].name: np.log(v) - np.log1p(-v) if rv.name == "lam" else v if rv.name == "zeta" else np.log(v)
+        for rv, v in zip(model.free_RVs, constrained.values(), strict=True)
+    }
+    ours = [float(logp({k: v[i] for k, v in unconstrained.items()})) for i in range(len(flat["log_density"]))]
+    return float(np.ptp(flat["log_density"] - np.array(ours)))
+
+
+def furthest(run: dict[str, Any], ours: dict[str, Any], names: list[str]) -> tuple[str, float]:
+    """The parameter whose posterior mean (of its log, where positive) is furthest from bayeslaw's, in Monte Carlo errors."""
+    off = {}
+    for name in names:
+        pair = [of["draws"][name] if name == "zeta" else np.log(of["draws"][name]) for of in (run, ours)]
+        errors = [float(az.mcse(values, method="mean")) for values in pair]
+        off[name] = (pair[0].mean() - pair[1].mean()) / np.hypot(errors[0], errors[1])
+    name = max(off, key=lambda k: abs(off[k]))
+    return name, float(off[name])
+
+
+def speeds(run: dict[str, Any], found: dict[str, float]) -> dict[str, float]:
+    """The worst ESS for each second of sampling, of the warm process and of the cold one."""
+    seconds = {"sampling": run["warm"]["sampling_seconds"], "whole, warm": run["warm"]["wall"], "whole, cold": run["cold"]["wall"]}
+    return {name: min(found["bulk"], found["tail"]) / value for name, value in seconds.items()}
+
+
+def cost(run: dict[str, Any], found: dict[str, float] | None) -> dict[str, str]:
+    """What a peer costs and, where it has a posterior, what came of it."""
+    cold, warm = run["cold"], run["warm"]
+    row = {"wall cold, s": f"{cold['wall']:.1f}", "wall warm, s": f"{warm['wall']:.1f}"}
+    row |= {f"{k}, s": f"{warm[f'{k}_seconds']:.1f}" for k in ("import", "compile", "sampling")}
+    row |= {"processor warm, s": f"{warm['processor']:.1f}" if "processor" in warm else ""}
+    row |= {"peak MiB": f"{warm['peak']:.0f}", "others' load": f"{run['load']:.1f}" if "load" in run else ""}
+    if found is None:
+        return row | {"gradients": f"{warm['gradients']:,} in all"}
+    count, tuning, per = run["draws"]["E"].size, warm["tuning_gradients"], speeds(run, found)
+    return row | {
+        "gradients": f"{warm['gradients'] / count:.0f} a draw" + ("" if tuning is None else f", {tuning / count:.0f} tuning"),
+        "bulk ESS": f"{found['bulk']:.0f}",
+        "tail ESS": f"{found['tail']:.0f}",
+        "ESS/s sampling": f"{per['sampling']:.3g}",
+        "ESS/s warm": f"{per['whole, warm']:.3g}",
+        "R-hat": f"{found['r_hat']:.3f}",
+        "divergent": str(warm["divergences"]),
+    }
+
+
+def report(problem: str) -> tuple[str, dict[str, dict[str, float]]]:
+    """Two tables of a problem, what each peer costs and how bayeslaw compares; and the latter's ratios by peer."""
+    law, observed = bayeslaw.load_law(PROBLEMS[problem]), observations(problem)
+    runs = {name: run for name in PEERS if (run := stored(problem, name))}
+    names = [*law.parameters, *Noise.choose("auto", observed.run).parameters]
+    found = {name: worst(run, names) for name, run in runs.items() if name != "huber"}
+    costs = [{"": PEERS[name].title} | cost(run, found.get(name)) for name, run in runs.items()]
+    keys = list(dict.fromkeys(key for row in costs for key in row))
+    tables, ratios, compared = [markdown_table([{key: row.get(key, "") for key in keys} for row in costs])], {}, []
+    for name in [name for name in found if "bayeslaw" in found and name != "bayeslaw"]:
+        theirs, ours = speeds(runs[name], found[name]), speeds(runs["bayeslaw"], found["bayeslaw"])
+        ratios[name] = {key: ours[key] / theirs[key] for key in ours}
+        explicit = problem == "form3" and name not in EXPERT
+        spread = "run effects explicit" if explicit else f"{log_density_spread(law, observed, runs[name]['draws']):.1e}"
+        parameter, off = furthest(runs[name], runs["bayeslaw"], names)
+        row = {"bayeslaw over": PEERS[name].title, **{key: f"{ratio:.3g}" for key, ratio in ratios[name].items()}}
+        compared.append(row | {"log density differs by": spread, "furthest mean": f"{parameter}, {off:+.1f} s.e."})
+    if missing := [peer.title for name, peer in PEERS.items() if name not in runs]:
+        tables.append(f"Not run: {', '.join(missing)}.")
+    return "\n\n".join([*tables, *([markdown_table(compared)] if compared else [])]), ratios
+
+
+def verdicts(ratios: dict[str, dict[str, dict[str, float]]]) -> str:
+    """Each target and what was measured, against the best of the peers that it is about."""
+    rows = []
+    for problem, which, peers, of, least in TARGETS:
+        if known := [ratios[problem][name][of] for name in peers if name in ratios[problem]]:
+            verdict = "yes" if min(known) >= least else "no"
+            reached = verdict if len(known) == len(peers) or verdict == "no" else f"so far, {len(peers) - len(known)} not run"
+            row = {"problem": problem, "over the best of": which, "ESS/s of": of, "target": str(least)}
+            rows.append(row | {"measured": f"{min(known):.3g}", "reached": reached})
+    return markdown_table(rows) if rows else ""
+
+
+def main() -> None:
+    given = sys.argv[1:]
+    if unknown := set(given) - {*PEERS, "stored"}:
+        raise SystemExit(f"no peer named {', '.join(sorted(unknown))}; there are {', '.join(PEERS)}")
+    (STORE / "results").mkdir(parents=True, exist_ok=True)
+    for problem in PROBLEMS:
+        for name in [] if given == ["stored"] else given or PEERS:
+            measure(name, problem)
+    about = (__doc__ or "").split("\n\n", 3)[3]
+    print(f"# bayeslaw beside other ways\n\n{banner('peers')}\n\n{about}")
+    ratios = {}
+    for problem, law in PROBLEMS.items():
+        text, ratios[problem] = report(problem)
+        print(f"## {law}, {len(observations(problem).log_loss)} rows\n\n{text}\n", flush=True)
+    print(f"## Targets\n\n{verdicts(ratios)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,134 @@
+"""Form 3 by nutpie under several metrics and maps, on one density: which of them the speed comes from.
+
+    python benchmarks/samplers.py       # prints the report kept in benchmarks/results/samplers.md
+
+Maps, from nothing to all that bayeslaw does:
+- logs: the model's own variables, terms by their level at the reference point (`bayeslaw.pymc_model`, compiled by nutpie);
+- coordinates: those of `bayeslaw.coordinates`, otherwise as they are;
+- affine: these whitened by mode and curvature;
+- spine: these whitened along the bent ridge, which is what `bayeslaw.fit` samples.
+
+Metrics of nutpie: diagonal (its default), low rank, and a normalizing flow learnt while tuning, which needs a model in JAX: the
+expert's of `benchmarks/peers/pymc_expert.py`, the same density in logs. 4 chains of 1,000 + 1,000 draws on two cores, the flow
+500 + 500, for it takes minutes.
+Seconds are those of sampling, without compilation and without finding the map. ESS is the worst parameter's.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import nutpie
+from forecasts import banner, markdown_table
+from numpy.typing import NDArray
+from peers import observations, write_rows
+from processes import process
+
+import bayeslaw
+from bayeslaw.checks import diagnostics
+from bayeslaw.density import Density
+from bayeslaw.noise import Noise
+from bayeslaw.observations import Observations
+from bayeslaw.sampling import _model
+from bayeslaw.whitening import Whitening, curvature, find_mode, root_of_inverse, whiten
+
+LAW = "ptpp-gate-floor"
+SETTINGS: dict[str, Any] = {"tune": 1000, "draws": 1000, "chains": 4, "seed": 1}
+FLOW: dict[str, Any] = SETTINGS | {"tune": 500, "draws": 500}
+
+
+def affine(centre: NDArray[np.float64], scale: NDArray[np.float64]) -> Whitening:
+    none = np.empty(0)
+    return Whitening(centre, scale, none.astype(np.int64), none, np.empty((4, 0, 0)))
+
+
+def maps(density: Density) -> dict[str, Whitening]:
+    """The maps from the sampler's variables to the coordinates of a density."""
+    logp, law = density.function(), density.law
+    mode = find_mode(logp, density.start())
+    shapes = [i for i, n in enumerate(density.names) if n in law.parameters and n not in law.amplitudes and n != law.floor]
+    return {
+        "coordinates": affine(density.start(), np.eye(density.size)),
+        "affine": affine(mode, root_of_inverse(curvature(logp, mode))),
+        "spine": whiten(density, shapes),
+    }
+
+
+def row(title: str, draws: dict[str, Any], seconds: float, steps: int, divergent: int) -> dict[str, str]:
+    """One line of the report."""
+    table = diagnostics({name: draws[name] for name in (*bayeslaw.load_law(LAW).parameters, "sigma_point", "sigma_run")})
+    bulk, tail = table["ess_bulk"].min(), table["ess_tail"].min()
+    print(title, "done", file=sys.stderr, flush=True)
+    return {
+        "map, metric, target_accept": title,
+        "sampling, s": f"{seconds:.1f}",
+        "gradients a draw": f"{steps / draws['E'].size:.0f}",
+        "bulk ESS": f"{bulk:.0f}",
+        "tail ESS": f"{tail:.0f}",
+        "ESS/s": f"{min(bulk, tail) / seconds:.3g}",
+        "R-hat": f"{table['r_hat'].max():.3f}",
+        "divergent": str(divergent),
+    }
+
+
+def nutpie_rows(title: str, model: Any, read: Any) -> Iterator[dict[str, str]]:
+    """One model under both metrics and two acceptance targets; `read` takes a trace to draws (chains, draws)."""
+    for metric in ("diag", "low_rank"):
+        for target in (0.8, 0.98):
+            start = time.perf_counter()
+            tree = nutpie.sample(
+                model, **SETTINGS, cores=2, target_accept=target, adaptation=metric, save_warmup=False, progress_bar=False
+            )
+            seconds, stats = time.perf_counter() - start, tree["sample_stats"]
+            steps, divergent = int(stats["n_steps"].sum()), int(stats["diverging"].sum())
+            yield row(f"{title}, {metric}, {target}", read(tree), seconds, steps, divergent)
+
+
+def mapped_rows(observed: Observations) -> Iterator[dict[str, str]]:
+    """bayeslaw's density under its own maps."""
+    density = Density.of(bayeslaw.load_law(LAW), observed, Noise.choose("auto", observed.run))
+    for title, whitening in maps(density).items():
+
+        def read(tree: Any, whitening: Whitening = whitening) -> dict[str, Any]:
+            z = np.ascontiguousarray(tree["posterior"]["z"].values)
+            flat = density.draws(whitening.x(z.reshape(-1, density.size)))
+            return {name: values.reshape(z.shape[:2]) for name, values in flat.items()}
+
+        yield from nutpie_rows(title, _model(density, whitening), read)
+
+
+def flow_row() -> dict[str, str]:
+    """nutpie's flow, in the process and the environment of the peers."""
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        files = {"data": str(write_rows("form3", folder)), "out": str(folder / "flow.npz")}
+        told = process("pymc_flow", "pymc", FLOW | files | {"problem": "form3"}, folder)
+        with np.load(folder / "flow.npz") as arrays:
+            draws = {name: arrays[name] for name in arrays.files}
+    return row("logs, flow, 0.8", draws, told["sampling_seconds"], told["gradients"], told["divergences"])
+
+
+def rows() -> Iterator[dict[str, str]]:
+    """All lines of the report, as they are found."""
+    observed = observations("form3")
+    model = nutpie.compile_pymc_model(bayeslaw.pymc_model(bayeslaw.load_law(LAW), observed))
+    yield from nutpie_rows("logs", model, lambda tree: {k: v.values for k, v in tree["posterior"].data_vars.items() if v.ndim == 2})
+    yield from mapped_rows(observed)
+    yield flow_row()
+
+
+def main() -> None:
+    about = (__doc__ or "").split("\n\n", 2)[2]
+    print(f"# Form 3, 240 rows, under nutpie's metrics\n\n{banner('samplers')}\n\n{about}")
+    for i, found in enumerate(rows()):
+        print("\n".join(markdown_table([found]).splitlines()[2 if i else 0 :]), flush=True)
+
+
+if __name__ == "__main__":
+    main()
