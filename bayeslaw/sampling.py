@@ -125,8 +125,8 @@ def _wait(sampler: Any) -> Any:
             continue
 
 
-def _model(density: Density, whitening: Whitening, threads: int = 1) -> Any:
-    """The whitened density as nutpie takes a compiled model: C functions and the addresses of their arrays."""
+def _model(density: Density, whitening: Whitening, threads: int) -> Any:
+    """The whitened density as nutpie takes a compiled model, for so many chains at a time: C functions and addresses of arrays."""
     from nutpie.compile_pymc import CompiledPyMCModel
 
     k, function = density.size, density.function(whitening.way, threads)

@@ -44,7 +44,7 @@ def test_chains_run_the_density_that_python_knows(name: str, noise: str) -> None
     density = Density.of(law, observed, Noise.choose(noise, observed.run))
     skewed = np.random.default_rng(1).standard_normal((50, density.size)) ** 3
     whitening = whiten(density, range(len(law.shapes))).refined(skewed, 4)
-    model, expected = sampling._model(density, whitening), whitening.function(density)
+    model, expected = sampling._model(density, whitening, 1), whitening.function(density)
     call, k, rng = model.compiled_logp_func.ctypes, density.size, np.random.default_rng(0)
 
     def pointer(array: oracles.Array) -> Any:
