@@ -21,6 +21,8 @@ from bayeslaw.observations import Observations
 sys.path.insert(0, str(Path(__file__).parents[1]))  # the twins are those of the tests
 from tests.test_statistical import TRUTHS, settings, simulate
 
+__all__ = ["TRUTHS", "settings", "simulate", "table"]
+
 
 def table(law: bayeslaw.Law, seed: int) -> pd.DataFrame:
     """240 rows of Form 3: 4 N x PTPP {15, 31} x 3 r x 10 D, 0.15% noise a run and 0.26% a point."""

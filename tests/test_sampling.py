@@ -131,12 +131,18 @@ def test_ctrl_c_keeps_the_draws_made_so_far(chains: int, monkeypatch: pytest.Mon
 def test_a_signal_while_sampling(monkeypatch: pytest.MonkeyPatch) -> None:
     wait = sampling._wait
 
+    # A process started in the background by a shell ignores Ctrl-C, and Python then has no handler for it.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+
     def interrupted(sampler: Any) -> Any:
         threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT)).start()
         return wait(sampler)
 
     monkeypatch.setattr(sampling, "_wait", second(interrupted))
-    made = fit(LAW, TABLE, draws=10_000_000, tune=50, chains=2, progress=True)
+    try:
+        made = fit(LAW, TABLE, draws=10_000_000, tune=50, chains=2, progress=True)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert made.info["interrupted"] is True
     assert 10 <= made.tree["posterior"].sizes["draw"] < 10_000_000
 
