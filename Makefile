@@ -4,7 +4,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint ci setup clean tinycpt
+.PHONY: demo test lint ci setup clean tinycpt bench
 
 setup: $(READY)
 
@@ -39,6 +39,12 @@ lint: $(READY)
 	$(VENV)/bin/mypy
 
 ci: lint test
+
+# Measures speed and writes benchmarks/results; the peers set up environments of their own (PyStan needs python3.11). Hours.
+bench: $(READY)
+	@set -e; for b in sampling throughput bigdata many samplers peers; do \
+	  echo "benchmarks/$$b.py"; $(PY) benchmarks/$$b.py > benchmarks/results/.$$b.tmp; mv benchmarks/results/.$$b.tmp benchmarks/results/$$b.md; \
+	done
 
 # Grows the tables of data/tinycpt by training what is not there yet; needs JAX.
 tinycpt: $(READY)

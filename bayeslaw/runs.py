@@ -171,6 +171,8 @@ def _named(frame: pd.DataFrame, name: str) -> tuple[pd.DataFrame, list[str]]:
 
 def _numbers(cells: pd.Series) -> pd.Series:
     """Cells as floats, nan where a cell holds no number; whole numbers too large for a float are infinite."""
+    if cells.dtype.kind in "fiu":
+        return cells.astype(np.float64)
 
     def number(cell: object) -> float:
         if not isinstance(cell, (str, numbers.Real, Decimal)) or (isinstance(cell, str) and "_" in cell):
