@@ -16,10 +16,12 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from bayeslaw.density import Density
-from bayeslaw.errors import FitError
+from bayeslaw.errors import BayeslawError, FitError
 from bayeslaw.kernels import callbacks, described
 from bayeslaw.whitening import Whitening, whiten
 
+SAMPLERS = {"nutpie": ("nutpie",), "numpyro": ("jax", "jaxlib", "numpyro")}
+"""Samplers and the packages whose versions their draws depend on."""
 PILOT = 30  # percent of the tuning draws that tune the first run; as many again are its draws
 PILOT_ACCEPT = 0.9
 NOTHING = "Sampling was stopped before the first draws after tuning: nothing to keep."
@@ -48,26 +50,55 @@ class Sample:
     interrupted: bool
 
 
-def sample(density: Density, *, draws: int, tune: int, chains: int, seed: int, target_accept: float, progress: bool) -> Sample:
-    """Sample a density with nutpie's NUTS, starting from its whitening map's own normal draws.
+def sample(
+    density: Density,
+    *,
+    draws: int,
+    tune: int,
+    chains: int,
+    seed: int,
+    target_accept: float,
+    progress: bool,
+    sampler: str = "nutpie",
+) -> Sample:
+    """Sample a density with NUTS, starting from its whitening map's own normal draws.
 
     Most of the tuning is a first run, whose draws refine the map; what is left of it tunes the step size of the run that is kept.
     """
+    run = _run_of(sampler)
     with threadpool_limits(1, "blas"):  # its matrices are tiny
         whitening = whiten(density, range(len(density.law.shapes)))
     first, second = (int(s) for s in np.random.SeedSequence(seed).generate_state(2))
     pilot = PILOT * tune // 100
     with _progress(progress) as task:
         report = task("learning", 2 * pilot * chains)
-        z, _, interrupted = _run(density, whitening, pilot, pilot, chains, first, PILOT_ACCEPT, report)
+        z, _, interrupted = run(density, whitening, pilot, pilot, chains, first, PILOT_ACCEPT, report)
         if interrupted:
             raise FitError(NOTHING)
         with threadpool_limits(1, "blas"):
             whitening = whitening.refined(z.reshape(-1, density.size), len(density.names))
         tune -= 2 * pilot
         report = task("sampling", (draws + tune) * chains)
-        z, stats, interrupted = _run(density, whitening, draws, tune, chains, second, target_accept, report)
+        z, stats, interrupted = run(density, whitening, draws, tune, chains, second, target_accept, report)
     return _collect(z, stats, density, whitening, interrupted)
+
+
+def _run_of(sampler: str) -> Callable[..., tuple[NDArray[np.float64], xr.Dataset, bool]]:
+    """The function that makes one run with a sampler of `SAMPLERS`."""
+    if sampler not in SAMPLERS:
+        raise BayeslawError(f"No sampler {sampler!r}; choose one of {', '.join(SAMPLERS)}.")
+    if sampler == "nutpie":
+        return _run
+    try:
+        from bayeslaw import jaxdensity
+    except ImportError as error:
+        raise BayeslawError(f"The sampler numpyro needs JAX and NumPyro: pip install 'bayeslaw[numpyro]' ({error}).") from None
+
+    def run(*arguments: Any) -> tuple[NDArray[np.float64], xr.Dataset, bool]:
+        trace, interrupted = jaxdensity.run(*arguments)
+        return *_whole(trace), interrupted
+
+    return run
 
 
 def _run(
