@@ -181,8 +181,8 @@ def fit(
     target_accept : float
         Acceptance that the step size is tuned to.
     sampler : {'nutpie', 'numpyro'}
-        Whose NUTS to use; the posterior is the same. 'numpyro' computes in JAX, on a GPU where JAX has one: for tables of 10^5 rows and
-        more. It needs `pip install 'bayeslaw[numpyro]'`.
+        Whose NUTS to use; the posterior is the same. 'numpyro' computes in JAX, on a GPU where JAX finds one, and is meant for
+        tables of 10^5 rows and more; it needs `pip install 'bayeslaw[numpyro]'`.
     progress : bool
         Show a progress bar on standard error.
 

@@ -25,6 +25,7 @@ import xarray as xr
 from jax.scipy.special import gammaln
 from numpy.typing import NDArray
 from numpyro.infer.hmc import hmc
+from numpyro.infer.util import ParamInfo
 
 from bayeslaw.density import Density
 from bayeslaw.kernels import (  # fmt: skip
@@ -79,13 +80,13 @@ class Steps:
 
     Attributes
     ----------
-    lines : tuple of (operation, result, arguments, length)
-        In order; the length is that of a sum's argument.
+    lines : tuple of (operation, result, arguments)
+        In order.
     numbers, columns : dict
         Constants: single numbers, and arrays.
     """
 
-    lines: tuple[tuple[int, Key, tuple[Key, ...], int], ...]
+    lines: tuple[tuple[int, Key, tuple[Key, ...]], ...]
     numbers: dict[Key, float]
     columns: dict[Key, NDArray[np.float64]]
 
@@ -120,7 +121,7 @@ class Steps:
                     arguments: tuple[Key, ...] = (need(rest[0], through(index, order)),)
                 else:
                     arguments = tuple(need(slot, order) for slot in rest[: 2 * _FUNCTIONS[op][0] : 2])
-                lines.append((op, (out, order), arguments, n))
+                lines.append((op, (out, order), arguments))
         made = {int(out) for out in program.code[:, 1]} | set(program.inputs.tolist())
         constants = {
             (slot, order): program.memory[slot : slot + lengths[slot]][orders[order] if order else slice(None)]
@@ -136,9 +137,8 @@ class Steps:
     def run(self, columns: dict[Key, Array], inputs: dict[Key, Array]) -> dict[Key, Array]:
         """The value of every slot, with the columns given as arrays of JAX."""
         values = {**self.numbers, **columns, **inputs}
-        for op, out, arguments, n in self.lines:
-            given = [values[a] for a in arguments]
-            values[out] = _FUNCTIONS[op][1](*given) if op != SUM else jnp.broadcast_to(given[0], (n,)).sum()
+        for op, out, arguments in self.lines:
+            values[out] = _FUNCTIONS[op][1](*(values[a] for a in arguments))
         return values
 
 
@@ -292,22 +292,27 @@ def run(
     except KeyboardInterrupt:
         interrupted = True
     dims = ("chain", "draw")
-    trace = {"posterior": xr.Dataset({"z": ((*dims, "k"), z)}), "sample_stats": xr.Dataset({k: (dims, v) for k, v in stats.items()})}
+    trace = {
+        "posterior": xr.Dataset({"z": ((*dims, "k"), z)}),
+        "sample_stats": xr.Dataset({k: (dims, v) for k, v in stats.items()}),
+    }
     return trace, interrupted
 
 
 def _begun(
     density: Density, whitening: Whitening, tune: int, chains: int, seed: int, target_accept: float
 ) -> tuple[Any, Callable[[Any], Any]]:
-    """The chains' first state, and a function from one state to the next."""
-    traced = JaxDensity.of(density)
+    """The chains' first state, for whose gradients nothing is compiled, and a function from one state to the next."""
+    traced, logp = JaxDensity.of(density), whitening.function(density)
     arguments = jax.device_put((traced.data, whitening.way))
     begin, move = hmc(potential_fn_gen=lambda data, way: lambda z: -traced.whitened(data, way, z), algo="NUTS")
+    z = 0.5 * np.random.default_rng(seed).standard_normal((chains, density.size))
+    values, gradients = zip(*(logp(row) for row in z), strict=True)
 
-    def start(key: Array, arguments: tuple[Data, Map]) -> Any:
-        place, rest = jax.random.split(key)
-        z = 0.5 * jax.random.normal(place, (density.size,))
-        return begin(z, tune, target_accept_prob=target_accept, model_args=arguments, rng_key=rest)
+    def start(place: ParamInfo, key: Array) -> Any:
+        return begin(place, tune, target_accept_prob=target_accept, model_args=arguments, rng_key=key)
 
-    start, move = (jax.jit(jax.vmap(f, in_axes=(0, None))) for f in (start, move))
-    return start(jax.random.split(jax.random.key(seed), chains), arguments), lambda state: move(state, arguments)
+    places = ParamInfo(z, -np.array(values), -np.array(gradients))
+    first = jax.jit(jax.vmap(start))(places, jax.random.split(jax.random.key(seed), chains))
+    step = jax.jit(jax.vmap(move, in_axes=(0, None)))
+    return first, lambda state: step(state, arguments)
