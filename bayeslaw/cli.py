@@ -90,6 +90,7 @@ def fit(
     chains: Annotated[int, typer.Option(help="Number of chains.")] = 4,
     seed: Annotated[int, typer.Option(help="The same seed gives the same draws.")] = 0,
     bins: Annotated[float | None, typer.Option(help="Width, in e-folds, of bins for the points of long curves.")] = None,
+    sampler: Annotated[str, typer.Option(help="nutpie, or numpyro for large tables on a GPU.")] = "nutpie",
     quiet: Quiet = False,
 ) -> None:
     """Fit a law to logged losses by NUTS and write the posterior to one NetCDF file."""
@@ -101,7 +102,7 @@ def fit(
     priors = _pairs("--prior", prior or [], "NAME=LogNormal(0.5,0.2)")
     table = read_runs(runs, where)
     settings: dict[str, Any] = {"noise": noise, "priors": priors, "draws": draws, "tune": tune, "chains": chains, "seed": seed}
-    made = make_fit(law, table, progress=not quiet, bins=bins, **settings)
+    made = make_fit(law, table, sampler=sampler, bins=bins, progress=not quiet, **settings)
     made.save(output)
     if made.info["interrupted"]:
         kept = made.tree["posterior"].sizes

@@ -15,15 +15,19 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from bayeslaw.density import Density
-from bayeslaw.errors import StoppedError
+from bayeslaw.errors import BayeslawError, StoppedError
 from bayeslaw.executors import available_cores
 from bayeslaw.kernels import callbacks
 from bayeslaw.whitening import Whitening, whiten
 
+SAMPLERS = {"nutpie": ("nutpie",), "numpyro": ("jax", "jaxlib", "numpyro")}
+"""Samplers and the packages whose versions their draws depend on."""
 PILOT = 30  # percent of the tuning draws that tune the first run; as many again are its draws
 PILOT_ACCEPT = 0.9
 NOTHING = "Sampling was stopped before the first draws after tuning: nothing to keep."
 Report = Callable[[Any], None]
+Drawn = tuple[NDArray[np.float64], xr.Dataset, bool]
+"""Draws of z (chains, draws, k), statistics, and whether Ctrl-C ended the run."""
 STATS = {"diverging": bool, "n_steps": np.int64, "energy": np.float64, "step_size_bar": np.float64}
 
 
@@ -69,12 +73,14 @@ def sample(
     seed: int,
     target_accept: float,
     progress: bool,
+    sampler: str = "nutpie",
     cores: int | None = None,
 ) -> Sample:
-    """Sample a density with nutpie's NUTS, starting from its whitening map's own normal draws; `cores` changes no number.
+    """Sample a density with NUTS, starting from its whitening map's own normal draws; `cores` changes no number.
 
     Most of the tuning is a first run, whose draws refine the map; what is left of it tunes the step size of the run that is kept.
     """
+    run = _run_of(sampler)
     with threadpool_limits(1, "blas"):  # its matrices are tiny
         whitening = whiten(density, range(len(density.law.shapes)))
     one, two = (int(s) for s in np.random.SeedSequence(seed).generate_state(2))
@@ -82,19 +88,36 @@ def sample(
     first = Stretch(pilot, pilot, chains, cores, one, PILOT_ACCEPT)
     second = Stretch(draws, tune - 2 * pilot, chains, cores, two, target_accept)
     with _progress(progress) as task:
-        z, _, interrupted = _run(density, whitening, first, task("learning", 2 * pilot * chains))
+        z, _, interrupted = run(density, whitening, first, task("learning", 2 * pilot * chains))
         if interrupted:
             raise StoppedError(NOTHING)
         with threadpool_limits(1, "blas"):
             whitening = whitening.refined(z.reshape(-1, density.size), len(density.names))
-        z, stats, interrupted = _run(density, whitening, second, task("sampling", (draws + second.tune) * chains))
+        z, stats, interrupted = run(density, whitening, second, task("sampling", (draws + second.tune) * chains))
     return _collect(z, stats, density, whitening, interrupted)
 
 
-def _run(
-    density: Density, whitening: Whitening, stretch: Stretch, report: Report | None
-) -> tuple[NDArray[np.float64], xr.Dataset, bool]:
-    """Draws of z (chains, draws, k), statistics, and whether Ctrl-C ended the run."""
+def _run_of(sampler: str) -> Callable[[Density, Whitening, Stretch, Report | None], Drawn]:
+    """The function that makes one run with a sampler of `SAMPLERS`."""
+    if sampler not in SAMPLERS:
+        raise BayeslawError(f"No sampler {sampler!r}; choose one of {', '.join(SAMPLERS)}.")
+    if sampler == "nutpie":
+        return _run
+    try:
+        from bayeslaw import jaxdensity
+    except ImportError as error:
+        raise BayeslawError(f"The sampler numpyro needs JAX and NumPyro: pip install 'bayeslaw[numpyro]' ({error}).") from None
+
+    def run(density: Density, whitening: Whitening, stretch: Stretch, report: Report | None) -> Drawn:
+        draws, tune, chains, _, seed, target_accept = stretch
+        trace, interrupted = jaxdensity.run(density, whitening, draws, tune, chains, seed, target_accept, report)
+        return *_whole(trace), interrupted
+
+    return run
+
+
+def _run(density: Density, whitening: Whitening, stretch: Stretch, report: Report | None) -> Drawn:
+    """One run with nutpie."""
     import nutpie
 
     sampler = nutpie.sample(

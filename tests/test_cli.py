@@ -85,7 +85,15 @@ def test_fit_show_forecast_score(command: Command, folder: Path) -> None:
     assert "chinchilla fitted to 40 rows of 8 runs; normal point noise with a run effect.\n" in done.out
     assert done.out.endswith("written to new.nc\n")
     made = bayeslaw.load_fit("new.nc")
-    assert made.info["settings"] == {"draws": 200, "tune": 100, "chains": 2, "target_accept": 0.96, "bins": None}
+    settings = {
+        "draws": 200,
+        "tune": 100,
+        "chains": 2,
+        "target_accept": 0.96,
+        "sampler": "nutpie",
+        "bins": None,
+    }
+    assert made.info["settings"] == settings
     again = bayeslaw.fit("chinchilla", pd.read_csv("runs.csv"), seed=5, draws=200, tune=100, chains=2, progress=False)
     pd.testing.assert_frame_equal(made.summary(), again.summary())
 

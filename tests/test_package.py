@@ -57,7 +57,7 @@ def test_the_version_is_the_distributions() -> None:
 def test_slow_libraries_are_imported_on_use() -> None:
     code = (
         "import sys, bayeslaw, bayeslaw.cli\n"
-        "print([m for m in ('pymc', 'pytensor', 'numba', 'arviz', 'matplotlib', 'pandas', 'nutpie') if m in sys.modules])"
+        "print([m for m in ('pymc', 'pytensor', 'numba', 'arviz', 'matplotlib', 'pandas', 'nutpie', 'jax') if m in sys.modules])"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 

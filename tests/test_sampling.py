@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+import sys
 import threading
 import time
 from typing import Any
@@ -14,6 +15,7 @@ import pandas as pd
 import pytest
 import xarray as xr
 
+import bayeslaw
 from bayeslaw import sampling
 from bayeslaw.cards import load_law
 from bayeslaw.density import Density
@@ -79,7 +81,8 @@ def test_summary(small_fit: Fit) -> None:
 
 def test_what_is_kept_with_a_fit(small_fit: Fit) -> None:
     info = small_fit.info
-    assert info["settings"] == {"draws": 200, "tune": 200, "chains": 2, "target_accept": 0.96, "bins": None}
+    settings = {"draws": 200, "tune": 200, "chains": 2, "target_accept": 0.96, "sampler": "nutpie", "bins": None}
+    assert info["settings"] == settings
     assert (info["seed"], info["interrupted"], info["data"]) == (1, False, "the table")
     assert {"bayeslaw", "pymc", "nutpie", "numpy", "python"} <= set(info["versions"])
     assert small_fit.tree["posterior"].sizes == {"chain": 2, "draw": 200}
@@ -216,6 +219,7 @@ SETTINGS: dict[str, tuple[dict[str, Any], str]] = {
     "large seed": ({"seed": 2**63}, "seed must be smaller than 2**63, not 9223372036854775808."),
     "acceptance": ({"target_accept": 1.0}, "target_accept must be at least 0.5 and less than 1, not 1.0."),
     "noise": ({"noise": "gauss"}, "No noise 'gauss'; choose one of auto, normal, student, normal-no-run, student-no-run."),
+    "sampler": ({"sampler": "stan"}, "No sampler 'stan'; choose one of nutpie, numpyro."),
     "prior": ({"priors": {"E": "Normal(1"}}, "'Normal(1' is not a prior; write it like LogNormal(0.5, 0.3)."),
     "parameter": ({"priors": {"e": "Normal(1, 1)"}}, "e is not a parameter of chinchilla."),
 }
@@ -227,6 +231,14 @@ def test_settings_that_cant_be(case: str) -> None:
     with pytest.raises(BayeslawError) as caught:
         fit(LAW, TABLE, progress=False, **options)
     assert str(caught.value).startswith(text)
+
+
+def test_a_sampler_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "bayeslaw.jaxdensity", raising=False)
+    monkeypatch.delattr(bayeslaw, "jaxdensity", raising=False)
+    monkeypatch.setitem(sys.modules, "jax", None)
+    with pytest.raises(BayeslawError, match=r"The sampler numpyro needs JAX and NumPyro: pip install 'bayeslaw\[numpyro\]' \("):
+        fit(LAW, TABLE, sampler="numpyro", progress=False)
 
 
 def test_faulty_laws_and_tables() -> None:

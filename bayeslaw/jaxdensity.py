@@ -1,0 +1,331 @@
+"""The same density in JAX, and NumPyro's NUTS on it: for large tables, on a GPU where JAX has one.
+
+The density is made from the tape that the kernels run, so both are of one model by construction. The tape is changed in one way:
+it gathers what rows share, which spares a CPU exponentials, but whose derivative is a scattered sum, slow on a GPU and added
+up in no fixed order. Here each operation works on whole rows instead; gathers are done once, on the columns it begins with.
+
+Numbers are of 64 bits: a million rows leave no digits of 32 for the differences that a sampler goes by. That is switched on while
+this module works and for its thread alone; what else a process does with JAX is left as it is.
+
+Importing this module imports JAX. A process that has done so must not be forked; start workers with `spawn`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+from jax.scipy.special import gammaln
+from numpy.typing import NDArray
+from numpyro.infer.hmc import hmc
+from numpyro.infer.util import ParamInfo
+
+from bayeslaw.density import Density
+from bayeslaw.kernels import (  # fmt: skip
+    ADD,
+    DIV,
+    EXP,
+    EXPM1,
+    GATHER,
+    LOG,
+    LOG1P,
+    MAX,
+    MIN,
+    MUL,
+    NEG,
+    POW,
+    SELECT,
+    SIGMOID,
+    SOFTPLUS,
+    SQRT,
+    SUB,
+    SUM,
+    TANH,
+    Map,
+)
+from bayeslaw.noise import Noise
+from bayeslaw.tape import Program
+from bayeslaw.whitening import Whitening
+
+Array = Any  # of JAX, or a tracer of one
+Key = tuple[int, int]  # a slot's offset, and the number of the rows' order it is seen in (0 for its own)
+
+
+def _log(x: Array) -> Array:
+    """-inf for what is not positive, without a derivative there, which would be nan."""
+    positive = x > 0
+    return jnp.where(positive, jnp.log(jnp.where(positive, x, 1.0)), -jnp.inf)
+
+
+_FUNCTIONS: dict[int, tuple[int, Callable[..., Array]]] = {
+    ADD: (2, jnp.add), SUB: (2, jnp.subtract), MUL: (2, jnp.multiply), DIV: (2, jnp.divide), POW: (2, jnp.power),
+    NEG: (1, jnp.negative), EXP: (1, jnp.exp), EXPM1: (1, jnp.expm1), LOG: (1, _log), LOG1P: (1, jnp.log1p),
+    SQRT: (1, jnp.sqrt), TANH: (1, jnp.tanh), SIGMOID: (1, jax.nn.sigmoid), SOFTPLUS: (1, jax.nn.softplus),
+    MIN: (2, lambda a, b: jnp.where(a < b, a, b)), MAX: (2, lambda a, b: jnp.where(a < b, b, a)),
+    SELECT: (3, lambda c, a, b: jnp.where(c > 0.5, a, b)), SUM: (1, jnp.sum), GATHER: (1, lambda a: a),
+}  # fmt: skip
+"""Number of arguments and function of each operation; derivatives as in `kernels.backward`."""
+
+
+@dataclass(frozen=True)
+class Steps:
+    """A tape whose arrays are gathered before it begins.
+
+    Attributes
+    ----------
+    lines : tuple of (operation, result, arguments)
+        In order.
+    numbers, columns : dict
+        Constants: single numbers, and arrays.
+    """
+
+    lines: tuple[tuple[int, Key, tuple[Key, ...]], ...]
+    numbers: dict[Key, float]
+    columns: dict[Key, NDArray[np.float64]]
+
+    @classmethod
+    def of(cls, program: Program, outputs: NDArray[np.int64]) -> Steps:
+        """Go through a program from its end, asking of every slot in which orders of the rows it is needed."""
+        lengths = dict(zip(program.offsets.tolist(), np.diff(program.offsets).tolist(), strict=False))
+        needed: dict[int, set[int]] = {slot: set() for slot in lengths}
+        orders: list[NDArray[np.int64]] = [np.zeros(0, np.int64)]
+        known: dict[bytes, int] = {}
+
+        def need(slot: int, order: int) -> Key:
+            key = slot, order if lengths[slot] > 1 else 0
+            needed[slot].add(key[1])
+            return key
+
+        def through(index: NDArray[np.int64], order: int) -> int:
+            """The order that first gathers by an index and then by an order."""
+            whole = index[orders[order]] if order else index
+            number = known.setdefault(whole.tobytes(), len(orders))
+            if number == len(orders):
+                orders.append(whole)
+            return number
+
+        for slot in outputs.tolist():
+            need(slot, 0)
+        lines = []
+        for op, out, n, *rest in reversed(program.code.tolist()):
+            for order in sorted(needed[out]):
+                if op == GATHER:
+                    index = program.memory[rest[2] : rest[2] + n].astype(np.int64)
+                    arguments: tuple[Key, ...] = (need(rest[0], through(index, order)),)
+                else:
+                    arguments = tuple(need(slot, order) for slot in rest[: 2 * _FUNCTIONS[op][0] : 2])
+                lines.append((op, (out, order), arguments))
+        made = {int(out) for out in program.code[:, 1]} | set(program.inputs.tolist())
+        constants = {
+            (slot, order): program.memory[slot : slot + lengths[slot]][orders[order] if order else slice(None)]
+            for slot in lengths.keys() - made
+            for order in needed[slot]
+        }
+        return cls(
+            tuple(reversed(lines)),
+            {key: float(v[0]) for key, v in constants.items() if v.size == 1},
+            {key: v for key, v in constants.items() if v.size > 1},
+        )
+
+    def run(self, columns: dict[Key, Array], inputs: dict[Key, Array]) -> dict[Key, Array]:
+        """The value of every slot, with the columns given as arrays of JAX."""
+        values = {**self.numbers, **columns, **inputs}
+        for op, out, arguments in self.lines:
+            values[out] = _FUNCTIONS[op][1](*(values[a] for a in arguments))
+        return values
+
+
+class Data(NamedTuple):
+    """Arrays that the density is a function of, so that no million numbers are compiled into it.
+
+    Attributes
+    ----------
+    columns : dict of Key to array
+        Those of `Steps`.
+    y : array (n,)
+        Log losses of rows sorted by run.
+    run : int array (n,)
+        Number of each row's run.
+    starts : int array (runs + 1,)
+        Where each run begins.
+    count : array (n,)
+        Points that each row is the mean of.
+    scatter : array ()
+        Sum of squares of the points around the means of their rows.
+    """
+
+    columns: dict[Key, Array]
+    y: Array
+    run: Array
+    starts: Array
+    count: Array
+    scatter: Array
+
+
+@jax.custom_vjp
+def totals(e: Array, data: Data) -> Array:
+    """Sums of a column over each run. As differences of one running sum, for a GPU adds up scattered numbers in no fixed order."""
+    running = jnp.concatenate([jnp.zeros(1), jnp.cumsum(e)])
+    return jnp.diff(running[data.starts])
+
+
+@jax.custom_vjp
+def spread(v: Array, data: Data) -> Array:
+    """The column with the value of its run at each row; the derivative of `totals`, as `totals` is of this."""
+    return v[data.run]
+
+
+totals.defvjp(lambda e, data: (totals(e, data), data), lambda data, g: (spread(g, data), None))
+spread.defvjp(lambda v, data: (spread(v, data), data), lambda data, g: (totals(g, data), None))
+
+
+def normal_density(e: Array, v: Array, t: Array | None, data: Data) -> Array:
+    """As `kernels.normal_density`, of residuals e; t is None where there is no run effect."""
+    points, squares = data.count.sum(), (data.count * e * e).sum() + data.scatter
+    if t is None:
+        return -0.5 * (squares / v + points * jnp.log(2 * math.pi * v))
+    k, total = totals(data.count, data), totals(data.count * e, data)
+    w = v + k * t
+    logs = (points - k.size) * jnp.log(v) + jnp.log(w).sum() + points * math.log(2 * math.pi)
+    return -0.5 * ((squares - (t / w * total * total).sum()) / v + logs)
+
+
+def student_density(e: Array, sigma: Array, dof: Array) -> Array:
+    """As `kernels.student_density`, of residuals e from which the run effects are taken."""
+    front = gammaln((dof + 1) / 2) - gammaln(dof / 2) - 0.5 * jnp.log(dof * math.pi) - jnp.log(sigma)
+    return e.size * front - 0.5 * (dof + 1) * jnp.log1p((e / sigma) ** 2 / dof).sum()
+
+
+def bent(bends: Array, z: Array) -> tuple[Array, Array]:
+    """As `kernels.bent`, and the log of its Jacobian."""
+    m, s, e, d = bends.T
+    first, rest = z[: m.size], z[m.size :]
+    a = (jnp.arcsinh(first) + e) / d
+    slope = s * jnp.cosh(a) / (d * jnp.sqrt(1 + first * first))
+    return jnp.concatenate([m + s * jnp.sinh(a), rest]), jnp.log(slope).sum()
+
+
+def ridge(way: tuple[Array, ...], y: Array) -> tuple[Array, Array]:
+    """As `kernels.ridge`, and the log of its Jacobian, which is left out where it is constant."""
+    centre, scale, order, knots, pieces, _ = way
+    if order.size == 0:
+        return centre + scale @ y, 0.0
+    inside = jnp.clip(y[0], knots[0], knots[-1])
+    j = jnp.clip(jnp.searchsorted(knots, inside) - 1, 0, knots.size - 2)
+    h, c = inside - knots[j], pieces[:, j]
+    slope = (3 * c[0] * h + 2 * c[1]) * h + c[2]
+    value = ((c[0] * h + c[1]) * h + c[2]) * h + c[3] + slope * (y[0] - inside)
+    n = y.size - 1
+    spine, middle, stretch, below = jnp.split(value, [1, 1 + n, 1 + 2 * n])
+    lower = jnp.zeros((n, n)).at[np.tril_indices(n, -1)].set(below)
+    others = middle + jnp.exp(stretch) * y[1:] + lower @ y[1:]
+    x = jnp.zeros_like(y).at[order].set(jnp.concatenate([spine, others]))
+    return x, jnp.log(slope[0]) + stretch.sum()
+
+
+@dataclass(frozen=True)
+class JaxDensity:
+    """A density as functions that JAX can trace; `data` is what they are to be given."""
+
+    steps: Steps
+    inputs: tuple[Key, ...]
+    outputs: tuple[Key, ...]
+    noise: Noise
+    data: Data
+
+    @classmethod
+    def of(cls, density: Density) -> JaxDensity:
+        steps, o = Steps.of(density.program, density.outputs), density.observed
+        inputs, outputs = (tuple((slot, 0) for slot in a.tolist()) for a in (density.program.inputs, density.outputs))
+        return cls(
+            steps,
+            inputs,
+            outputs,
+            density.noise,
+            Data(steps.columns, o.log_loss, o.run, o.starts, density.count, density.scatter.sum()),
+        )
+
+    def log_density(self, data: Data, x: Array) -> Array:
+        """Log density at the coordinates x, as `Density.function` gives it."""
+        k = len(self.inputs)
+        values = self.steps.run(data.columns, dict(zip(self.inputs, x[:k], strict=True)))
+        prior, mu, sigma, *others = (values[key] for key in self.outputs)
+        e, tau = data.y - mu, others[0] if self.noise.run_effect else None
+        if not self.noise.student:
+            return prior + normal_density(e, sigma**2, None if tau is None else tau**2, data)
+        if tau is not None:
+            effects = x[k:]
+            e, prior = e - tau * spread(effects, data), prior - 0.5 * (effects * effects).sum()
+        return prior + student_density(e, sigma, others[-1])
+
+    def whitened(self, data: Data, way: Map, z: Array) -> Array:
+        """Log density of z, as `Whitening.function` gives it."""
+        y, bending = bent(way[5], z)
+        x, stretching = ridge(way, y)
+        return self.log_density(data, x) + stretching + bending
+
+
+def run(
+    density: Density,
+    whitening: Whitening,
+    draws: int,
+    tune: int,
+    chains: int,
+    seed: int,
+    target_accept: float,
+    report: Callable[[Any], None] | None,
+) -> tuple[dict[str, xr.Dataset], bool]:
+    """One run of all chains side by side: posterior and statistics, nan for draws not made, and whether Ctrl-C ended it.
+
+    NumPyro's kernel is called a draw at a time, and not through its `MCMC`, so that Ctrl-C and the progress bar work as they do
+    with nutpie, and the rows are an argument of what is compiled.
+    """
+    z = np.full((chains, draws, density.size), np.nan)
+    stats = {"diverging": np.zeros((chains, draws), bool), "n_steps": np.zeros((chains, draws), np.int64)}
+    stats |= {name: np.zeros((chains, draws)) for name in ("energy", "step_size_bar")}
+    interrupted = False
+    try:
+        with jax.enable_x64(True):
+            state, step = _begun(density, whitening, tune, chains, seed, target_accept)
+            for i in range(tune + draws):
+                state = step(state)
+                found = jax.device_get((state.diverging, state.num_steps, state.energy, state.adapt_state.step_size, state.z))
+                if i >= tune:
+                    for values, value in zip((*stats.values(), z), found, strict=True):
+                        values[:, i - tune] = value
+                if report:
+                    report([SimpleNamespace(finished_draws=i + 1)] * chains)
+    except KeyboardInterrupt:
+        interrupted = True
+    dims = ("chain", "draw")
+    trace = {
+        "posterior": xr.Dataset({"z": ((*dims, "k"), z)}),
+        "sample_stats": xr.Dataset({k: (dims, v) for k, v in stats.items()}),
+    }
+    return trace, interrupted
+
+
+def _begun(
+    density: Density, whitening: Whitening, tune: int, chains: int, seed: int, target_accept: float
+) -> tuple[Any, Callable[[Any], Any]]:
+    """The chains' first state, for whose gradients nothing is compiled, and a function from one state to the next."""
+    traced, logp = JaxDensity.of(density), whitening.function(density)
+    arguments = jax.device_put((traced.data, whitening.way))
+    begin, move = hmc(potential_fn_gen=lambda data, way: lambda z: -traced.whitened(data, way, z), algo="NUTS")
+    z = 0.5 * np.random.default_rng(seed).standard_normal((chains, density.size))
+    values, gradients = zip(*(logp(row) for row in z), strict=True)
+
+    def start(place: ParamInfo, key: Array) -> Any:
+        return begin(place, tune, target_accept_prob=target_accept, model_args=arguments, rng_key=key)
+
+    places = ParamInfo(z, -np.array(values), -np.array(gradients))
+    first = jax.jit(jax.vmap(start))(places, jax.random.split(jax.random.key(seed), chains))
+    step = jax.jit(jax.vmap(move, in_axes=(0, None)))
+    return first, lambda state: step(state, arguments)
