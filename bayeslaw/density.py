@@ -84,10 +84,10 @@ class Density:
     @classmethod
     def of(cls, law: Law, observed: Observations, noise: Noise, compressed: Compressed | None = None) -> Density:
         """Write the tape of a law on its runs, or with normal noise on fewer rows that stand for them."""
+        coordinates = Coordinates.of(law, observed)  # of all points, so that they are the same for fewer rows
         count, scatter = np.ones(observed.log_loss.size), np.zeros(observed.runs)
         if compressed is not None:
             observed, count, scatter = compressed.observed, compressed.count, compressed.scatter
-        coordinates = Coordinates.of(law, observed)
         tape, f = tapes.Tape(), tapes.FUNCTIONS
         # Shapes first: given them, levels are nearly normal, and a triangular map can follow how their widths depend on shapes.
         levels = tuple(n for n in law.parameters if n not in law.shapes)

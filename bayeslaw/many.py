@@ -31,7 +31,8 @@ class Task:
     law : Law, name or path of a card
     runs : Runs, DataFrame or path
     options : mapping
-        Other arguments of `fit`: noise, priors, draws, tune, chains, seed, target_accept. Fits share the seed 0 unless given.
+        Other arguments of `fit`: noise, priors, draws, tune, chains, seed, target_accept, sampler, bins. Fits
+        share the seed 0 unless given.
     """
 
     law: Law | str | Path

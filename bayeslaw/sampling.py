@@ -137,10 +137,7 @@ def _run(density: Density, whitening: Whitening, stretch: Stretch, report: Repor
 
 
 def _wait(sampler: Any) -> Any:
-    """Wait for the chains a little at a time and return their trace.
-
-    In one long wait inside nutpie Ctrl-C was seen to be missed: the chains call nothing of Python's, so nothing there wakes it.
-    """
+    """Wait for the chains, a little at a time so that Python sees to Ctrl-C in between, and return their trace."""
     while True:
         try:
             return sampler.wait(timeout=0.1)
