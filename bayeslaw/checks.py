@@ -102,8 +102,8 @@ def information_check(prior: Mapping[str, NDArray[np.float64]], posterior: Mappi
 
 
 def luck_check(sigma_run: NDArray[np.float64]) -> Check:
-    """Whether the runs differ by more than their luck can explain: then the law misses something between them."""
-    median = float(np.median(sigma_run))
+    """Whether the runs (of the worst group) differ by more than luck can explain: then the law misses something between them."""
+    median = float(max(np.median(group) for group in sigma_run))
     text = f"runs lie {median:.1%} around the law beyond point noise; seeds explain at most {LUCK:.0%}"
     if median > LUCK:
         text += ": the law misses something between runs, and its intervals are not to be relied on outside them"
@@ -112,7 +112,7 @@ def luck_check(sigma_run: NDArray[np.float64]) -> Check:
 
 def bins_check(count: NDArray[np.float64], width: float, shift: float, sigma_point: NDArray[np.float64]) -> Check:
     """Whether putting points into bins moves expected log losses by little beside the error of a bin's mean."""
-    error = float(np.median(sigma_point)) / math.sqrt(float(count.max()))
+    error = min(float(np.median(group)) for group in sigma_point) / math.sqrt(float(count.max()))
     text = (
         f"{int(count.sum()):,} points in {count.size:,} bins of {width:g} e-folds: expected losses move by at most {shift:.1e} "
         f"relative, at most {BINNED:.0%} of a bin's own error {error:.1e} wanted"

@@ -84,7 +84,10 @@ def fit(
     output: Annotated[Path, typer.Option("-o", "--output", help="Where to write the fit (.nc).")],
     where: Where = None,
     prior: Annotated[list[str] | None, typer.Option(help='Another prior, e.g. "E=LogNormal(0.5,0.2)"; may be repeated.')] = None,
-    noise: Annotated[str, typer.Option(help="auto, normal, student, normal-no-run or student-no-run.")] = "auto",
+    noise: Annotated[
+        str, typer.Option(help="auto, normal, normal-checkpoint, skew, student, normal-no-run or student-no-run.")
+    ] = "auto",
+    noise_by: Annotated[str | None, typer.Option(help="Column whose values are groups of runs with noise of their own.")] = None,
     draws: Annotated[int, typer.Option(help="Draws kept for each chain.")] = 1000,
     tune: Annotated[int, typer.Option(help="Tuning draws for each chain.")] = 500,
     chains: Annotated[int, typer.Option(help="Number of chains.")] = 4,
@@ -101,8 +104,8 @@ def fit(
     check_target(output, "A fit", ".nc")
     priors = _pairs("--prior", prior or [], "NAME=LogNormal(0.5,0.2)")
     table = read_runs(runs, where)
-    settings: dict[str, Any] = {"noise": noise, "priors": priors, "draws": draws, "tune": tune, "chains": chains, "seed": seed}
-    made = make_fit(law, table, sampler=sampler, bins=bins, progress=not quiet, **settings)
+    settings: dict[str, Any] = {"priors": priors, "draws": draws, "tune": tune, "chains": chains, "seed": seed, "bins": bins}
+    made = make_fit(law, table, noise=noise, noise_by=noise_by, sampler=sampler, progress=not quiet, **settings)
     made.save(output)
     if made.info["interrupted"]:
         kept = made.tree["posterior"].sizes

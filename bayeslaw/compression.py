@@ -61,9 +61,18 @@ def compress(law: Law, observed: Observations, width: float | None = None) -> Co
     ----------
     width : float, optional
         Put points into bins of this width besides, in e-folds of every covariate that spans decades.
+
+    Returns
+    -------
+    Compressed
+        Points that have known errors of their own stay as they are.
     """
     if width is not None and not 0 < width <= WIDEST:
         raise BayeslawError(f"The width of a bin lies between 0 and {WIDEST:g} e-folds, {width:g} does not.")
+    if observed.se.size:
+        if width is not None:
+            raise BayeslawError("Points with known errors of their own (column loss_se) can't be put into bins.")
+        return Compressed(observed, np.ones(observed.log_loss.size), np.zeros(observed.runs), np.arange(observed.log_loss.size))
     code = observed.run
     for name, values in observed.covariates.items():
         cells = values

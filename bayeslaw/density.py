@@ -95,7 +95,7 @@ class Density:
         x = {name: tape.input() for name in names}
         parameters, variables, total = coordinates.on_tape(tape, x)
         variables |= {name: x[name] for name in noise.parameters}
-        priors = {k: p.prior for k, p in law.parameters.items()} | {k: noises.PRIORS[k] for k in noise.parameters}
+        priors = {k: p.prior for k, p in law.parameters.items()} | {k: noises.prior(k) for k in noise.parameters}
         for name in names:
             total = total + log_prior(priors[name], variables[name], f)
         log_loss = coordinates.log_loss(tape, parameters, observed)
@@ -111,10 +111,13 @@ class Density:
     def function(self, way: Map = STRAIGHT, threads: int = 1) -> Function:
         """The log density and its gradient at coordinates, or at what a map makes into coordinates."""
         program, o = self.program, self.observed
-        flags = np.array([self.noise.student, self.noise.run_effect])
+        noise = self.noise
+        flags = [noise.student, noise.run_effect, noise.checkpoint_effect, noise.skew, max(len(noise.groups), 1)]
         memory = np.tile(program.memory, (threads, 1))
-        rows = (o.log_loss, o.starts, self.count, self.scatter)
-        state = (program.code, memory, np.zeros_like(memory), program.inputs, self.outputs, flags, *rows)
+        family = o.families if noise.checkpoint_effect else np.arange(o.runs + 1)
+        group = o.group if noise.groups else np.zeros(o.runs, np.int64)
+        rows = (o.log_loss, o.starts, self.count, self.scatter, o.se**2, family, group)
+        state = (program.code, memory, np.zeros_like(memory), program.inputs, self.outputs, np.array(flags, np.int64), *rows)
         busy = np.zeros(threads, dtype=np.int64)
         return Function(self.size, (state, way, busy), described(state, way, busy))
 
@@ -125,7 +128,8 @@ class Density:
             name: noises.LEAST.get(name, 0.0) + np.exp(columns[name][:, 0]) for name in self.noise.parameters
         }
         if self.noise.explicit_effects:
-            draws["run_effect"] = draws["sigma_run"][:, None] * x[:, len(self.names) :]
+            group = self.observed.group if self.noise.groups else np.zeros(self.observed.runs, np.int64)
+            draws["run_effect"] = self.noise.scales(draws, "sigma_run")[group].T * x[:, len(self.names) :]
         return draws
 
     def start(self) -> NDArray[np.float64]:
@@ -137,7 +141,7 @@ class Density:
                 x[i] = float(np.mean(np.exp(self.observed.log_loss)))
             elif name in self.law.amplitudes:
                 x[i] = np.log(spread / (1 + len(self.law.amplitudes)))
-            elif name in noises.PRIORS:
+            elif name in self.noise.parameters:
                 x[i] = np.log(20.0 if name == "dof" else 0.01)
             else:
                 prior = self.law.parameters[name].prior

@@ -7,7 +7,7 @@ import json
 import os
 import platform
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,7 +32,7 @@ from bayeslaw.sampling import SAMPLERS, sample
 if TYPE_CHECKING:
     from bayeslaw.forecasts import Forecast
 
-FORMAT = 1
+FORMAT = 2
 SHIFTED = 20  # draws at which the shift of binned settings is worked out
 PLAIN = frozenset(
     {"card", "law_sha256", "data_sha256", "draws_sha256", "data"}
@@ -109,14 +109,14 @@ class Fit:
         return forecast(self, at, seed=seed, force=force)
 
     def log_likelihood(self) -> xr.DataArray:
-        """Log density of each run given each draw, dimensions (chain, draw, run), for leave-one-run-out comparison."""
+        """Log density of each run given each draw, dimensions (chain, draw, run), for leave-one-run-out comparison.
+
+        Where runs share the luck of a checkpoint, it is that of a run given the other runs too.
+        """
         posterior = self.tree["posterior"]
         draws = self.draws
         residual = self.observed.log_loss - np.log(self.law.predict(draws, self.observed.covariates))
-        if self.noise.explicit_effects:
-            effects = _values(self.tree, "posterior", "run_effect").reshape(residual.shape[0], -1)
-            residual = residual - effects[:, self.observed.run]
-        values = self.noise.log_likelihood(residual, self.observed.run, draws)
+        values = self.noise.log_likelihood(residual, self.observed, draws)
         shape = (posterior.sizes["chain"], posterior.sizes["draw"], self.observed.runs)
         return xr.DataArray(values.reshape(shape), dims=("chain", "draw", "run"), coords={"run": list(self.observed.run_names)})
 
@@ -156,6 +156,7 @@ def fit(
     runs: Runs | pd.DataFrame | str | Path,
     *,
     noise: str = "auto",
+    noise_by: str | None = None,
     priors: Mapping[str, Prior | str] | None = None,
     draws: int = 1000,
     tune: int = 500,
@@ -174,8 +175,11 @@ def fit(
     law : Law, name or path of a card
     runs : Runs, DataFrame or path
         One evaluation a row; see `read_runs`.
-    noise : {'auto', 'normal', 'student', 'normal-no-run', 'student-no-run'}
-        'auto': normal noise with a run effect where rows share runs, Student-t noise where they don't.
+    noise : {'auto', 'normal', 'normal-checkpoint', 'skew', 'student', 'normal-no-run', 'student-no-run'}
+        'auto': normal noise with a run effect where rows share runs, Student-t noise where they don't. 'normal-checkpoint': runs of
+        one checkpoint share its luck besides; 'skew': runs err upward besides. Known errors of losses (`loss_se`) are added.
+    noise_by : str, optional
+        Column whose values are groups of runs with noise of their own.
     priors : mapping of parameter to Prior or text such as 'LogNormal(0.5, 0.2)'
         Priors on parameters themselves, in place of the card's.
     draws, tune, chains : int
@@ -218,8 +222,8 @@ def fit(
         raise BayeslawError(f"seed must be smaller than 2**63, not {seed}.")
     if not 0.5 <= target_accept < 1:
         raise BayeslawError(f"target_accept must be at least 0.5 and less than 1, not {target_accept}.")
-    observed = Observations.of(law, runs)
-    chosen = Noise.choose(noise, observed.run)
+    observed = Observations.of(law, runs, noise_by)
+    chosen = Noise.choose(noise, observed)
     if chosen.student and bins is not None:
         raise BayeslawError(f"Points are put into bins with normal noise only; this fit has {chosen.text}.")
     fewer = None if chosen.student else compress(law, observed, bins)
@@ -238,16 +242,17 @@ def fit(
     prior = law.sample_prior(4000, observed.at, np.random.default_rng([seed, 1]))
     checks = [*sampler_checks(scalar, result.stats), information_check(prior, {k: scalar[k] for k in prior})]
     if chosen.run_effect:
-        checks.append(luck_check(scalar["sigma_run"]))
+        checks.append(luck_check(chosen.scales(scalar, "sigma_run")))
     if fewer is not None and bins is not None:
         some = {name: scalar[name].ravel()[:: max(1, scalar[name].size // SHIFTED)] for name in law.parameters}
-        checks.append(bins_check(fewer.count, bins, fewer.shift(law, some, observed), scalar["sigma_point"]))
+        checks.append(bins_check(fewer.count, bins, fewer.shift(law, some, observed), chosen.scales(scalar, "sigma_point")))
     info = {
         "bayeslaw_format": FORMAT,
         "card": law.card,
         "priors": {k: p.prior.table for k, p in law.parameters.items()},
         "law_sha256": law.sha256,
-        "noise": {"student": chosen.student, "run_effect": chosen.run_effect},
+        "noise": asdict(chosen) | {"groups": list(chosen.groups)},
+        "noise_by": noise_by,
         "data": runs.name,
         "conversions": list(runs.conversions),
         "at": observed.at,
@@ -277,19 +282,26 @@ def _tree(draws: Mapping[str, NDArray[np.float64]], stats: xr.Dataset, observed:
     coords = {"chain": stats["chain"], "draw": stats["draw"]}
     rows, runs = {"row": observed.rows}, {"run": np.array(observed.run_names, dtype=np.str_)}
     effects = runs if any(v.ndim == 3 for v in draws.values()) else {}
-    constants = {k: ("row", v) for k, v in observed.covariates.items()} | {"run_code": ("row", observed.run)}
+    constants: dict[str, Any] = {k: ("row", v) for k, v in observed.covariates.items()} | {"run_code": ("row", observed.run)}
+    constants |= {"loss_se": ("row", observed.se)} if observed.se.size else {}
+    names = {"checkpoint": observed.checkpoint_names, "group": observed.group_names or ("",)}
+    belongs = {
+        name: ("run", np.array(names[name], dtype=np.str_)[code])
+        for name, code in {"checkpoint": observed.checkpoint, "group": observed.group}.items()
+    }
     groups = {
         "posterior": xr.Dataset({k: (dims[v.ndim], v) for k, v in draws.items()}, coords=coords | effects),
         "sample_stats": stats,
         "observed_data": xr.Dataset({"log_loss": ("row", observed.log_loss)}, coords=rows),
-        "constant_data": xr.Dataset(constants, coords=rows | runs),
+        "constant_data": xr.Dataset(constants | belongs, coords=rows | runs),
     }
     return xr.DataTree.from_dict(groups)
 
 
 def _digest(tree: xr.DataTree) -> str:
     """Digest of the observed losses and their covariates."""
-    names = sorted(str(n) for n in tree["constant_data"].data_vars)
+    data = tree["constant_data"].to_dataset()
+    names = sorted(str(n) for n in data.data_vars if data[n].dims == ("row",))
     columns = {n: _values(tree, "constant_data", n) for n in names}
     frame = pd.DataFrame(columns | {"log_loss": _values(tree, "observed_data", "log_loss")})
     return data_sha256(frame, [*names, "log_loss"])
@@ -339,16 +351,24 @@ def _restore(tree: xr.DataTree, info: dict[str, Any], name: str) -> Fit:
     for what, digest in found.items():
         if digest != (expected := info[f"{what}_sha256"]):
             raise FitError(f"its {what} changed since it was written (SHA-256 {digest[:12]}… instead of {expected[:12]}…).")
-    noise = Noise(bool(info["noise"]["student"]), bool(info["noise"]["run_effect"]))
+    noise = Noise(**info["noise"] | {"groups": tuple(info["noise"]["groups"])})
+    run_names = tuple(map(str, _values(tree, "constant_data", "run")))
+    (checkpoint, checkpoints), (group, _) = (pd.factorize(_values(tree, "constant_data", n)) for n in ("checkpoint", "group"))
     base = pd.DataFrame(info["base"])
     observed = Observations(
         covariates={c: _values(tree, "constant_data", c) for c in law.covariates},
         log_loss=_values(tree, "observed_data", "log_loss"),
         run=_values(tree, "constant_data", "run_code").astype(np.int64),
-        run_names=tuple(map(str, _values(tree, "constant_data", "run"))),
+        run_names=run_names,
         at={k: float(v) for k, v in info["at"].items()},
         rows=_values(tree, "constant_data", "row").astype(np.int64),
         base=base,
+        se=_values(tree, "constant_data", "loss_se") if "loss_se" in tree["constant_data"] else np.empty(0),
+        checkpoint=checkpoint.astype(np.int64),
+        checkpoint_names=tuple(map(str, checkpoints)),
+        group=group.astype(np.int64),
+        group_names=noise.groups,
+        group_column=info["noise_by"] or "",
     )
     for parameter in (*law.parameters, *noise.parameters):
         if not np.isfinite(_values(tree, "posterior", parameter)).all():

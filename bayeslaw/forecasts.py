@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from bayeslaw.errors import BayeslawError, Fault, FitError, TableError, whole_number
 from bayeslaw.fitting import Fit, check_probability, interval_names
 from bayeslaw.laws import Law
-from bayeslaw.observations import run_codes
+from bayeslaw.observations import Nesting
 from bayeslaw.runs import Runs, base_rows, check, complete, read_runs
 
 SPREADS = ("latent", "run")
@@ -50,6 +50,8 @@ class Forecast:
         The rows' numbers in the table they came from.
     seed : int
         Of the noise of new runs.
+    checkpoint, group : int arrays (n,)
+        Which rows share a checkpoint and its luck, and which of the fit's groups they belong to.
     """
 
     fit: Fit
@@ -59,6 +61,8 @@ class Forecast:
     run: NDArray[np.int64]
     rows: NDArray[Any]
     seed: int
+    checkpoint: NDArray[np.int64]
+    group: NDArray[np.int64]
 
     @property
     def law(self) -> str:
@@ -78,7 +82,7 @@ class Forecast:
         BayeslawError
             If they would take more than `MOST_DRAWS` numbers; `summary` has no such limit.
         """
-        size = self._parameters["sigma_point"].size
+        size = self._size
         if len(SPREADS) * size * self.rows.size > MOST_DRAWS:
             raise BayeslawError(
                 f"{size:,} draws at {self.rows.size:,} settings are more than memory should hold at once (at most "
@@ -127,6 +131,10 @@ class Forecast:
     def _parameters(self) -> dict[str, NDArray[np.float64]]:
         return self.fit.draws
 
+    @property
+    def _size(self) -> int:
+        return next(iter(self._parameters.values())).size
+
     def _blocks(self, use: Callable[[slice, NDArray[np.float64]], None]) -> None:
         """Hand the draws of every block of rows, (spread, rows, draws), to a function; blocks are worked out by several threads."""
         with ThreadPoolExecutor() as pool:
@@ -139,7 +147,7 @@ class Forecast:
         scope: dict[str, Any] = {name: values[name][None, :] for name in law.parameters}
         scope |= {name: column[block, None] for name, column in self.covariates.items()}
         with np.errstate(all="ignore"):
-            latent = np.broadcast_to(law.evaluate(scope), (self.rows[block].size, values["sigma_point"].size))
+            latent = np.broadcast_to(law.evaluate(scope), (self.rows[block].size, self._size))
         good = (np.isfinite(latent) & (latent > 0)).all(axis=1)
         if not good.all():
             raise FitError(
@@ -147,7 +155,9 @@ class Forecast:
             )
         entropy = (int(self.fit.info["seed"]), self.seed)
         rows = np.arange(self.rows.size)[block]
-        use(block, np.stack([latent, latent * np.exp(self.fit.noise.sample(values, self.run[block], rows, entropy))]))
+        belongs = {"checkpoint": self.checkpoint[block], "group": self.group[block]}
+        noise = np.exp(self.fit.noise.sample(values, self.run[block], rows, entropy, **belongs))
+        use(block, np.stack([latent, latent * noise]))
 
 
 def grid(law: Law, settings: Mapping[str, str | float | Sequence[float]]) -> pd.DataFrame:
@@ -251,8 +261,23 @@ def forecast(fit: Fit, at: pd.DataFrame | Runs | str | Path, *, seed: int = 0, f
     frame = complete(runs.frame, fit.law)
     covariates = {c: frame[c].to_numpy(dtype=np.float64) for c in fit.law.covariates}
     settings = runs.frame[[c for c in runs.frame if c not in ("loss", "loss_se")]].reset_index(drop=True)
-    run, rows = run_codes(runs.frame)[0], runs.frame.index.to_numpy()
-    return Forecast(fit, settings, outside(fit, covariates), covariates, run, rows, seed)
+    nested, rows = Nesting.of(runs.frame, fit.law), runs.frame.index.to_numpy()
+    belongs = nested.run, rows, seed, nested.checkpoint, _groups(fit, runs.frame)
+    return Forecast(fit, settings, outside(fit, covariates), covariates, *belongs)
+
+
+def _groups(fit: Fit, frame: pd.DataFrame) -> NDArray[np.int64]:
+    """Which of the groups that differ in noise each row belongs to."""
+    column, names = fit.observed.group_column, fit.observed.group_names
+    if not names:
+        return np.zeros(len(frame), np.int64)
+    if column not in frame:
+        raise BayeslawError(f"The fit's noise differs by {column}; the settings need that column, with {', '.join(names)}.")
+    codes = pd.Index(names).get_indexer(pd.Index(frame[column].astype(str)))
+    if (bad := np.flatnonzero(codes < 0)).size:
+        value = frame[column].iloc[bad[0]]
+        raise BayeslawError(f"Row {frame.index[bad[0]]}: {column} {value!r} is not among the fit's: {', '.join(names)}.")
+    return codes.astype(np.int64)
 
 
 def outside(fit: Fit, covariates: Mapping[str, NDArray[np.float64]]) -> pd.DataFrame:

@@ -22,7 +22,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from jax.scipy.special import gammaln
+from jax.scipy.special import gammaln, log_ndtr
 from numpy.typing import NDArray
 from numpyro.infer.hmc import hmc
 from numpyro.infer.util import ParamInfo
@@ -50,7 +50,7 @@ from bayeslaw.kernels import (  # fmt: skip
     TANH,
     Map,
 )
-from bayeslaw.noise import Noise
+from bayeslaw.noise import GROUPED, Noise, kind
 from bayeslaw.tape import Program
 from bayeslaw.whitening import Whitening
 
@@ -142,6 +142,17 @@ class Steps:
         return values
 
 
+class Parts(NamedTuple):
+    """Parts of an array that lie one after the other: the part of each element, and where each part begins."""
+
+    code: Array
+    starts: Array
+
+    @classmethod
+    def of(cls, starts: NDArray[np.int64]) -> Parts:
+        return cls(np.repeat(np.arange(starts.size - 1), np.diff(starts)), starts)
+
+
 class Data(NamedTuple):
     """Arrays that the density is a function of, so that no million numbers are compiled into it.
 
@@ -150,57 +161,68 @@ class Data(NamedTuple):
     columns : dict of Key to array
         Those of `Steps`.
     y : array (n,)
-        Log losses of rows sorted by run.
-    run : int array (n,)
-        Number of each row's run.
-    starts : int array (runs + 1,)
-        Where each run begins.
+        Log losses of rows sorted by checkpoint and run.
+    rows, checkpoints : Parts
+        How rows make up runs, and runs checkpoints.
+    group : int array (R,)
+        The group of each run.
     count : array (n,)
         Points that each row is the mean of.
-    scatter : array ()
-        Sum of squares of the points around the means of their rows.
+    scatter : array (R,)
+        For each run, the sum of squares of the points around the means of their rows.
+    squared : array (n,) or number
+        Known variances of rows, 0 where there are none.
     """
 
     columns: dict[Key, Array]
     y: Array
-    run: Array
-    starts: Array
+    rows: Parts
+    checkpoints: Parts
+    group: Array
     count: Array
     scatter: Array
+    squared: Array
 
 
 @jax.custom_vjp
-def totals(e: Array, data: Data) -> Array:
-    """Sums of a column over each run. As differences of one running sum, for a GPU adds up scattered numbers in no fixed order."""
+def totals(e: Array, parts: Parts) -> Array:
+    """Sums of a column over each part. As differences of one running sum, for a GPU adds up scattered numbers in no fixed order."""
     running = jnp.concatenate([jnp.zeros(1), jnp.cumsum(e)])
-    return jnp.diff(running[data.starts])
+    return jnp.diff(running[parts.starts])
 
 
 @jax.custom_vjp
-def spread(v: Array, data: Data) -> Array:
-    """The column with the value of its run at each row; the derivative of `totals`, as `totals` is of this."""
-    return v[data.run]
+def spread(v: Array, parts: Parts) -> Array:
+    """The column with the value of its part at each row; the derivative of `totals`, as `totals` is of this."""
+    return v[parts.code]
 
 
-totals.defvjp(lambda e, data: (totals(e, data), data), lambda data, g: (spread(g, data), None))
-spread.defvjp(lambda v, data: (spread(v, data), data), lambda data, g: (totals(g, data), None))
+totals.defvjp(lambda e, parts: (totals(e, parts), parts), lambda parts, g: (spread(g, parts), None))
+spread.defvjp(lambda v, parts: (spread(v, parts), parts), lambda parts, g: (totals(g, parts), None))
 
 
-def normal_density(e: Array, v: Array, t: Array | None, data: Data) -> Array:
-    """As `kernels.normal_density`, of residuals e; t is None where there is no run effect."""
-    points, squares = data.count.sum(), (data.count * e * e).sum() + data.scatter
-    if t is None:
-        return -0.5 * (squares / v + points * jnp.log(2 * math.pi * v))
-    k, total = totals(data.count, data), totals(data.count * e, data)
-    w = v + k * t
-    logs = (points - k.size) * jnp.log(v) + jnp.log(w).sum() + points * math.log(2 * math.pi)
-    return -0.5 * ((squares - (t / w * total * total).sum()) / v + logs)
+def normal_density(e: Array, v: Array, t: Array, omega: Array | float, slack: Array | None, data: Data) -> Array:
+    """As `kernels.normal_density`, of residuals e; slack is None where runs don't err upward."""
+    variance = spread(v[data.group], data.rows) + data.squared
+    weight, total = totals(data.count / variance, data.rows), totals(data.count * e / variance, data.rows)
+    spreads = t[data.group]
+    s = 1 + spreads * weight
+    squares = (data.count * e * e / variance).sum() + (data.scatter / v[data.group]).sum() - (spreads * total**2 / s).sum()
+    logs = (data.count * jnp.log(variance)).sum() + jnp.log(s).sum() + data.count.sum() * math.log(2 * math.pi)
+    a, b = weight / s, total / s
+    if slack is not None:
+        x = (b - 1 / slack) / jnp.sqrt(a)
+        upward = 0.5 * jnp.log(2 * math.pi / a) - jnp.log(slack) + 0.5 * x * x + log_ndtr(x)
+        return upward.sum() - 0.5 * (squares + logs)
+    whole_a, whole_b = totals(a, data.checkpoints), totals(b, data.checkpoints)
+    z = 1 + omega * whole_a
+    return 0.5 * ((omega * whole_b**2 / z - jnp.log(z)).sum() - squares - logs)
 
 
 def student_density(e: Array, sigma: Array, dof: Array) -> Array:
-    """As `kernels.student_density`, of residuals e from which the run effects are taken."""
-    front = gammaln((dof + 1) / 2) - gammaln(dof / 2) - 0.5 * jnp.log(dof * math.pi) - jnp.log(sigma)
-    return e.size * front - 0.5 * (dof + 1) * jnp.log1p((e / sigma) ** 2 / dof).sum()
+    """As `kernels.student_density`, of residuals e from which the run effects are taken and a scale for each."""
+    front = gammaln((dof + 1) / 2) - gammaln(dof / 2) - 0.5 * jnp.log(dof * math.pi)
+    return e.size * front - jnp.log(sigma).sum() - 0.5 * (dof + 1) * jnp.log1p((e / sigma) ** 2 / dof).sum()
 
 
 def bent(bends: Array, z: Array) -> tuple[Array, Array]:
@@ -244,26 +266,29 @@ class JaxDensity:
     def of(cls, density: Density) -> JaxDensity:
         steps, o = Steps.of(density.program, density.outputs), density.observed
         inputs, outputs = (tuple((slot, 0) for slot in a.tolist()) for a in (density.program.inputs, density.outputs))
-        return cls(
-            steps,
-            inputs,
-            outputs,
-            density.noise,
-            Data(steps.columns, o.log_loss, o.run, o.starts, density.count, density.scatter.sum()),
-        )
+        noise, squared = density.noise, o.se**2 if o.se.size else np.zeros(())
+        family = o.families if noise.checkpoint_effect else np.arange(o.runs + 1)
+        group = o.group if noise.groups else np.zeros(o.runs, np.int64)
+        rows = (Parts.of(o.starts), Parts.of(family), group, density.count, density.scatter, squared)
+        return cls(steps, inputs, outputs, noise, Data(steps.columns, o.log_loss, *rows))
 
     def log_density(self, data: Data, x: Array) -> Array:
         """Log density at the coordinates x, as `Density.function` gives it."""
         k = len(self.inputs)
         values = self.steps.run(data.columns, dict(zip(self.inputs, x[:k], strict=True)))
-        prior, mu, sigma, *others = (values[key] for key in self.outputs)
-        e, tau = data.y - mu, others[0] if self.noise.run_effect else None
+        prior, mu, *others = (values[key] for key in self.outputs)
+        scales = dict(zip(self.noise.parameters, others, strict=True))
+        zero, e = jnp.zeros(max(len(self.noise.groups), 1)), data.y - mu
+        own = {name: [v for n, v in scales.items() if kind(n) == name] for name in GROUPED}
+        sigma, tau = (jnp.stack(own[name]) if own[name] else zero for name in GROUPED)
         if not self.noise.student:
-            return prior + normal_density(e, sigma**2, None if tau is None else tau**2, data)
-        if tau is not None:
+            omega = scales.get("sigma_checkpoint", 0.0) ** 2
+            return prior + normal_density(e, sigma**2, tau**2, omega, scales.get("slack"), data)
+        if self.noise.explicit_effects:
             effects = x[k:]
-            e, prior = e - tau * spread(effects, data), prior - 0.5 * (effects * effects).sum()
-        return prior + student_density(e, sigma, others[-1])
+            e, prior = e - spread(tau[data.group] * effects, data.rows), prior - 0.5 * (effects * effects).sum()
+        scale = jnp.sqrt(spread(sigma[data.group], data.rows) ** 2 + data.squared)
+        return prior + student_density(e, scale, scales["dof"])
 
     def whitened(self, data: Data, way: Map, z: Array) -> Array:
         """Log density of z, as `Whitening.function` gives it."""

@@ -28,13 +28,16 @@ State = tuple[
     NDArray[np.float64],
     NDArray[np.int64],
     NDArray[np.int64],
-    NDArray[np.bool_],
+    NDArray[np.int64],
     NDArray[np.float64],
     NDArray[np.int64],
     NDArray[np.float64],
     NDArray[np.float64],
+    NDArray[np.float64],
+    NDArray[np.int64],
+    NDArray[np.int64],
 ]
-"""Of a density: code, memory, slope, inputs, outputs, flags, y, starts, count and scatter."""
+"""Of a density: code, memory, slope, inputs, outputs, flags, y, starts, count, scatter, squared errors, family and group."""
 
 Map = tuple[
     NDArray[np.float64],
@@ -410,37 +413,112 @@ def digamma(x: float) -> float:
 
 
 @jit
+def log_mills(x: float) -> float:
+    """x^2/2 + log Phi(x), without what overflows: by a continued fraction of Mills' ratio where Phi is small."""
+    if x > -5.0:
+        return 0.5 * x * x + math.log(0.5 * math.erfc(-x * math.sqrt(0.5)))
+    fraction = -x
+    for k in range(40, 0, -1):
+        fraction = -x + k / fraction
+    return -math.log(fraction) - 0.5 * math.log(2 * math.pi)
+
+
+@summing
 def normal_density(
     y: NDArray[np.float64],
     mu: NDArray[np.float64],
     starts: NDArray[np.int64],
     count: NDArray[np.float64],
     scatter: NDArray[np.float64],
-    v: float,
-    t: float,
+    squared: NDArray[np.float64],
+    family: NDArray[np.int64],
+    group: NDArray[np.int64],
+    v: NDArray[np.float64],
+    t: NDArray[np.float64],
+    omega: float,
+    slack: float,
     d_mu: NDArray[np.float64],
+    d_v: NDArray[np.float64],
+    d_t: NDArray[np.float64],
 ) -> tuple[float, float, float]:
-    """Log density of rows sorted by run, point variance v and run variance t, effects integrated out.
+    """Log density of rows sorted by checkpoint and run, all effects integrated out; see `noise`.
 
-    A row is the mean of `count` points; `scatter` is each run's sum of squares of points around the means of their rows.
-    Returns the log density and its derivatives by v and t; adds those by mu to `d_mu`.
+    v and t are variances of points and run effects for every group, omega that of checkpoint effects, slack the mean excess of a
+    run; t, omega and slack may be 0 for none. A row is the mean of `count` points; `scatter` is each run's sum of squares of points
+    around the means of their rows; `squared` are known variances of rows of one point each, or empty. `family` tells with which run
+    each checkpoint begins. Returns the log density and its derivatives by omega and slack; adds the others to the last arguments.
     """
-    logp, d_v, d_t = 0.0, 0.0, 0.0
-    for j in range(starts.size - 1):
-        k, total, squares = 0.0, 0.0, scatter[j]
-        for i in range(starts[j], starts[j + 1]):
-            e = y[i] - mu[i]
-            k += count[i]
-            total += count[i] * e
-            squares += count[i] * e * e
-        w = v + k * t
-        shrink = t / w
-        logp -= 0.5 * ((squares - shrink * total * total) / v + (k - 1) * math.log(v) + math.log(w) + k * math.log(2 * math.pi))
-        d_v += 0.5 * (squares / (v * v) - total * total * t * (v + w) / (v * v * w * w) - (k - 1) / v - 1 / w)
-        d_t += 0.5 * (total * total / (w * w) - k / w)
-        for i in range(starts[j], starts[j + 1]):
-            d_mu[i] += count[i] * (y[i] - mu[i] - shrink * total) / v
-    return logp, d_v, d_t
+    logp, d_omega, d_slack = 0.0, 0.0, 0.0
+    widest = 1
+    for c in range(family.size - 1):
+        widest = max(widest, family[c + 1] - family[c])
+    weights, totals = np.empty(widest), np.empty(widest)
+    plain = squared.size == 0
+    for c in range(family.size - 1):
+        first = family[c]
+        whole_a, whole_b = 0.0, 0.0
+        for j in range(first, family[c + 1]):
+            variance, spread = v[group[j]], t[group[j]]
+            inverse = 1 / variance
+            k, weight, total, squares, logs = 0.0, 0.0, 0.0, scatter[j] * inverse, 0.0
+            if plain:
+                for i in range(starts[j], starts[j + 1]):
+                    e = y[i] - mu[i]
+                    k += count[i]
+                    total += count[i] * e
+                    squares += count[i] * e * e * inverse
+                weight, total, logs = k * inverse, total * inverse, k * math.log(variance)
+            else:
+                for i in range(starts[j], starts[j + 1]):
+                    e, p = y[i] - mu[i], 1 / (variance + squared[i])
+                    k += 1.0
+                    weight += p
+                    total += p * e
+                    squares += p * e * e
+                    logs -= math.log(p)
+            s = 1 + spread * weight
+            logp -= 0.5 * (logs + math.log(s) + squares - spread * total * total / s + k * math.log(2 * math.pi))
+            whole_a += weight / s
+            whole_b += total / s
+            weights[j - first], totals[j - first] = weight, total
+        z = 1 + omega * whole_a
+        logp += 0.5 * (omega * whole_b * whole_b / z - math.log(z))
+        d_omega += 0.5 * (whole_b * whole_b / (z * z) - whole_a / z)
+        pull_a, pull_b = -0.5 * omega * (1 / z + omega * whole_b * whole_b / (z * z)), omega * whole_b / z
+        for j in range(first, family[c + 1]):
+            variance, spread = v[group[j]], t[group[j]]
+            inverse = 1 / variance
+            weight, total = weights[j - first], totals[j - first]
+            s = 1 + spread * weight
+            if slack > 0:
+                a = weight / s
+                root = math.sqrt(a)
+                x = (total / s - 1 / slack) / root
+                h = log_mills(x)
+                rise = x + math.exp(-h) / math.sqrt(2 * math.pi)
+                logp += 0.5 * math.log(2 * math.pi / a) - math.log(slack) + h
+                d_slack += rise / (root * slack * slack) - 1 / slack
+                pull_a, pull_b = -0.5 * (1 + rise * x) / a, rise / root
+            ratio = total / s
+            d_weight = pull_a / (s * s) - pull_b * ratio * spread / s - 0.5 * spread / s - 0.5 * (spread * ratio) ** 2
+            d_total = pull_b / s + spread * ratio
+            d_t[group[j]] -= (pull_a * weight / s + pull_b * ratio + 0.5) * weight / s - 0.5 * ratio * ratio
+            d_variance = 0.5 * scatter[j] * inverse * inverse
+            if plain:
+                d_p, k = 0.0, 0.0
+                for i in range(starts[j], starts[j + 1]):
+                    e = y[i] - mu[i]
+                    k += count[i]
+                    d_p += count[i] * (d_total - 0.5 * e) * e
+                    d_mu[i] += count[i] * (e - d_total) * inverse
+                d_variance -= (d_p + k * d_weight) * inverse * inverse + 0.5 * k * inverse
+            else:
+                for i in range(starts[j], starts[j + 1]):
+                    e, p = y[i] - mu[i], 1 / (variance + squared[i])
+                    d_mu[i] += (e - d_total) * p
+                    d_variance -= (d_weight + (d_total - 0.5 * e) * e) * p * p + 0.5 * p
+            d_v[group[j]] += d_variance
+    return logp, d_omega, d_slack
 
 
 @jit
@@ -448,72 +526,94 @@ def student_density(
     y: NDArray[np.float64],
     mu: NDArray[np.float64],
     starts: NDArray[np.int64],
-    sigma: float,
+    squared: NDArray[np.float64],
+    group: NDArray[np.int64],
+    sigma: NDArray[np.float64],
     dof: float,
-    tau: float,
+    tau: NDArray[np.float64],
     effects: NDArray[np.float64],
     d_mu: NDArray[np.float64],
     d_effects: NDArray[np.float64],
-) -> tuple[float, float, float, float]:
-    """Log density of rows sorted by run with Student-t point noise and run effects tau * effects (tau 0 for none).
+    d_sigma: NDArray[np.float64],
+    d_tau: NDArray[np.float64],
+) -> tuple[float, float]:
+    """Log density of rows sorted by run with Student-t point noise and run effects tau * effects (none if there are no effects).
 
-    Returns the log density, without the effects' own prior, and its derivatives by sigma, dof and tau; adds those by mu
-    and effects to `d_mu` and `d_effects`.
+    sigma and tau are those of every group; `squared` are known variances of the rows, or empty. Returns the log density, without
+    the effects' own prior, and its derivative by dof; adds the others to the last arguments.
     """
-    n = y.size
-    front = math.lgamma((dof + 1) / 2) - math.lgamma(dof / 2) - 0.5 * math.log(dof * math.pi) - math.log(sigma)
+    front = math.lgamma((dof + 1) / 2) - math.lgamma(dof / 2) - 0.5 * math.log(dof * math.pi)
     d_front = 0.5 * (digamma((dof + 1) / 2) - digamma(dof / 2) - 1 / dof)
-    logp, d_sigma, d_dof, d_tau = n * front, -n / sigma, n * d_front, 0.0
+    logp, d_dof = y.size * front, y.size * d_front
+    explicit = effects.size > 0
     for j in range(starts.size - 1):
-        shift = tau * effects[j] if tau > 0 else 0.0
+        g = group[j]
+        shift = tau[g] * effects[j] if explicit else 0.0
         for i in range(starts[j], starts[j + 1]):
-            z = (y[i] - mu[i] - shift) / sigma
+            scale = sigma[g] if squared.size == 0 else math.sqrt(sigma[g] * sigma[g] + squared[i])
+            z = (y[i] - mu[i] - shift) / scale
             tail = math.log1p(z * z / dof)
             pull = (dof + 1) * z / (dof + z * z)
-            logp -= 0.5 * (dof + 1) * tail
-            d_mu[i] += pull / sigma
-            d_sigma += pull * z / sigma
+            logp -= math.log(scale) + 0.5 * (dof + 1) * tail
+            d_mu[i] += pull / scale
+            d_sigma[g] += (pull * z - 1) * sigma[g] / (scale * scale)
             d_dof += 0.5 * (pull * z / dof - tail)
-            if tau > 0:
-                d_effects[j] += pull * tau / sigma
-                d_tau += pull * effects[j] / sigma
-    return logp, d_sigma, d_dof, d_tau
+            if explicit:
+                d_effects[j] += pull * tau[g] / scale
+                d_tau[g] += pull * effects[j] / scale
+    return logp, d_dof
 
 
 @inlined
 def evaluate(state: State, x: NDArray[np.float64], gradient: NDArray[np.float64]) -> float:
     """Log density at the coordinates x; its gradient goes into `gradient`."""
-    code, memory, slope, inputs, outputs, flags, y, starts, count, scatter = state
-    student, run_effect = flags[0], flags[1]
+    code, memory, slope, inputs, outputs, flags, y, starts, count, scatter, squared, family, group = state
+    student, run_effect, checkpoint_effect, skew, groups = flags[0], flags[1], flags[2], flags[3], flags[4]
     k = inputs.size
     for i in range(k):
         memory[inputs[i]] = x[i]
     forward(code, memory)
     slope[:] = 0.0
-    prior, first, point = outputs[0], outputs[1], outputs[2]
+    prior, first, at = outputs[0], outputs[1], 2
     logp = memory[prior]
     slope[prior] = 1.0
     mu, d_mu = memory[first : first + y.size], slope[first : first + y.size]
-    sigma = memory[point]
+    sigma, tau, d_sigma, d_tau = np.zeros(groups), np.zeros(groups), np.zeros(groups), np.zeros(groups)
+    for g in range(groups):
+        sigma[g] = memory[outputs[at + g]]
+        if run_effect:
+            tau[g] = memory[outputs[at + groups + g]]
+    at += groups * (1 + run_effect)
     gradient[:] = 0.0
     if student:
-        tau = memory[outputs[3]] if run_effect else 0.0
-        last = outputs[outputs.size - 1]
         effects, d_effects = x[k:], gradient[k:]
-        part, d_sigma, d_dof, d_tau = student_density(y, mu, starts, sigma, memory[last], tau, effects, d_mu, d_effects)
-        slope[point] += d_sigma
-        slope[last] += d_dof
-        if run_effect:
-            slope[outputs[3]] += d_tau
-            for j in range(effects.size):
-                part -= 0.5 * effects[j] * effects[j]
-                d_effects[j] -= effects[j]
+        part, d_dof = student_density(
+            y, mu, starts, squared, group, sigma, memory[outputs[at]], tau, effects, d_mu, d_effects, d_sigma, d_tau
+        )
+        slope[outputs[at]] += d_dof
+        for j in range(effects.size):
+            part -= 0.5 * effects[j] * effects[j]
+            d_effects[j] -= effects[j]
     else:
-        tau = memory[outputs[3]] if run_effect else 0.0
-        part, d_v, d_t = normal_density(y, mu, starts, count, scatter, sigma * sigma, tau * tau, d_mu)
-        slope[point] += 2 * sigma * d_v
+        luck = memory[outputs[at]] if checkpoint_effect else 0.0
+        slack = memory[outputs[at + checkpoint_effect]] if skew else 0.0
+        v, t = np.empty(groups), np.empty(groups)
+        for g in range(groups):
+            v[g], t[g] = sigma[g] * sigma[g], tau[g] * tau[g]
+        part, d_omega, d_slack = normal_density(
+            y, mu, starts, count, scatter, squared, family, group, v, t, luck * luck, slack, d_mu, d_sigma, d_tau
+        )
+        for g in range(groups):
+            d_sigma[g] *= 2 * sigma[g]
+            d_tau[g] *= 2 * tau[g]
+        if checkpoint_effect:
+            slope[outputs[at]] += 2 * luck * d_omega
+        if skew:
+            slope[outputs[at + checkpoint_effect]] += d_slack
+    for g in range(groups):
+        slope[outputs[2 + g]] += d_sigma[g]
         if run_effect:
-            slope[outputs[3]] += 2 * tau * d_t
+            slope[outputs[2 + groups + g]] += d_tau[g]
     backward(code, memory, slope)
     for i in range(k):
         gradient[i] = slope[inputs[i]]
@@ -710,7 +810,7 @@ def _to_swap(typing: Any, address: Any, old: Any, new: Any) -> Any:
 _pointer: Any = intrinsic(_to_pointer)
 _swap: Any = intrinsic(_to_swap)
 
-ARRAYS = 17  # that a density needs; see `described`
+ARRAYS = 20  # that a density needs; see `described`
 
 
 def described(state: State, way: Map, busy: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -727,7 +827,7 @@ def described(state: State, way: Map, busy: NDArray[np.int64]) -> NDArray[np.int
 
 def _logp(dim: Any, z_: Any, gradient_: Any, value_: Any, description_: Any) -> int:
     d = carray(_pointer(description_), (ARRAYS, 2), np.int64)
-    busy, threads = d[16, 0], d[16, 1]
+    busy, threads = d[19, 0], d[19, 1]
     mine = 0
     while not _swap(busy + 8 * mine, 0, 1):
         mine = (mine + 1) % threads
@@ -735,16 +835,18 @@ def _logp(dim: Any, z_: Any, gradient_: Any, value_: Any, description_: Any) -> 
     memory = carray(_pointer(d[1, 0]), (threads, d[1, 1] // threads), np.float64)[mine]
     slope = carray(_pointer(d[2, 0]), (threads, d[2, 1] // threads), np.float64)[mine]
     inputs, outputs = carray(_pointer(d[3, 0]), d[3, 1], np.int64), carray(_pointer(d[4, 0]), d[4, 1], np.int64)
-    flags = carray(_pointer(d[5, 0]), d[5, 1], np.bool_)
+    flags = carray(_pointer(d[5, 0]), d[5, 1], np.int64)
     y, starts = carray(_pointer(d[6, 0]), d[6, 1], np.float64), carray(_pointer(d[7, 0]), d[7, 1], np.int64)
     count, scatter = carray(_pointer(d[8, 0]), d[8, 1], np.float64), carray(_pointer(d[9, 0]), d[9, 1], np.float64)
-    n, between = d[10, 1], max(d[13, 1] - 1, 0)
-    centre, scale = carray(_pointer(d[10, 0]), n, np.float64), carray(_pointer(d[11, 0]), (n, n), np.float64)
-    order, knots = carray(_pointer(d[12, 0]), d[12, 1], np.int64), carray(_pointer(d[13, 0]), d[13, 1], np.float64)
-    pieces = carray(_pointer(d[14, 0]), (4, between, d[14, 1] // max(4 * between, 1)), np.float64)
-    bends = carray(_pointer(d[15, 0]), (d[15, 1] // 4, 4), np.float64)
+    squared, family = carray(_pointer(d[10, 0]), d[10, 1], np.float64), carray(_pointer(d[11, 0]), d[11, 1], np.int64)
+    group = carray(_pointer(d[12, 0]), d[12, 1], np.int64)
+    n, between = d[13, 1], max(d[16, 1] - 1, 0)
+    centre, scale = carray(_pointer(d[13, 0]), n, np.float64), carray(_pointer(d[14, 0]), (n, n), np.float64)
+    order, knots = carray(_pointer(d[15, 0]), d[15, 1], np.int64), carray(_pointer(d[16, 0]), d[16, 1], np.float64)
+    pieces = carray(_pointer(d[17, 0]), (4, between, d[17, 1] // max(4 * between, 1)), np.float64)
+    bends = carray(_pointer(d[18, 0]), (d[18, 1] // 4, 4), np.float64)
     z, gradient = carray(z_, dim, np.float64), carray(gradient_, dim, np.float64)
-    state = (code, memory, slope, inputs, outputs, flags, y, starts, count, scatter)
+    state = (code, memory, slope, inputs, outputs, flags, y, starts, count, scatter, squared, family, group)
     value = whitened(state, (centre, scale, order, knots, pieces, bends), z, gradient)
     _swap(busy + 8 * mine, 1, 0)
     carray(value_, 1, np.float64)[0] = value

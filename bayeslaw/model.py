@@ -28,7 +28,7 @@ def pytensor_functions() -> dict[str, Any]:
     return {name: getattr(pt, name) for name in names} | {"select": lambda c, a, b: pt.switch(pt.gt(c, 0.5), a, b)}
 
 
-def pymc_model(law: Law, runs: Runs | Observations, noise: str = "auto") -> pm.Model:
+def pymc_model(law: Law, runs: Runs | Observations, noise: str = "auto", noise_by: str | None = None) -> pm.Model:
     """Build the PyMC model of a law on logged losses.
 
     Parameters
@@ -37,6 +37,8 @@ def pymc_model(law: Law, runs: Runs | Observations, noise: str = "auto") -> pm.M
     runs : Runs or Observations
     noise : str
         One of `noise.CHOICES`.
+    noise_by : str, optional
+        Column whose values are groups of runs with noise of their own; not for observations, which know it.
 
     Returns
     -------
@@ -48,8 +50,8 @@ def pymc_model(law: Law, runs: Runs | Observations, noise: str = "auto") -> pm.M
     import pymc as pm
     import pytensor.tensor as pt
 
-    observed = runs if isinstance(runs, Observations) else Observations.of(law, runs)
-    chosen, functions = Noise.choose(noise, observed.run), pytensor_functions()
+    observed = runs if isinstance(runs, Observations) else Observations.of(law, runs, noise_by)
+    chosen, functions = Noise.choose(noise, observed), pytensor_functions()
     with pm.Model(coords={"row": observed.rows, "run": np.array(observed.run_names)}) as model:
         covariates = {name: pm.Data(name, column, dims="row") for name, column in observed.covariates.items()}
         values: dict[str, Any] = {}
@@ -61,43 +63,65 @@ def pymc_model(law: Law, runs: Runs | Observations, noise: str = "auto") -> pm.M
         expected = pm.Deterministic(
             "loss", law.evaluate({**values, **covariates}, functions) + pt.zeros(observed.log_loss.size), dims="row"
         )
-        scales = {}
+        scales: dict[str, Any] = {}
         for name in chosen.parameters:
-            least = noises.LEAST.get(name)
-            above = noises.PRIORS[name].pymc(name if least is None else f"{name}_above_{least:g}")
+            least = noises.LEAST.get(noises.kind(name))
+            above = noises.prior(name).pymc(name if least is None else f"{name}_above_{least:g}")
             scales[name] = above if least is None else pm.Deterministic(name, least + above)
-        mean = pt.log(expected)
+        zero = pt.zeros(max(len(chosen.groups), 1))
+        by_group = {
+            name: pt.stack([scales[n] for n in chosen.parameters if noises.kind(n) == name])
+            if any(noises.kind(n) == name for n in chosen.parameters)
+            else zero
+            for name in noises.GROUPED
+        }
+        group = observed.group if chosen.groups else np.zeros(observed.runs, np.int64)
+        mean, point, run = pt.log(expected), by_group["sigma_point"][group], by_group["sigma_run"][group]
         if chosen.student:
             if chosen.run_effect:
                 effect = pm.Normal("run_effect", 0, 1, dims="run")
-                mean = mean + scales["sigma_run"] * effect[observed.run]
-            pm.StudentT("log_loss", nu=scales["dof"], mu=mean, sigma=scales["sigma_point"], observed=observed.log_loss, dims="row")
-        elif chosen.run_effect:
-            _normal_with_run_effect(mean, scales["sigma_point"], scales["sigma_run"], observed)
+                mean = mean + (run * effect)[observed.run]
+            sigma = pt.sqrt(point[observed.run] ** 2 + (observed.se**2 if observed.se.size else 0.0))
+            pm.StudentT("log_loss", nu=scales["dof"], mu=mean, sigma=sigma, observed=observed.log_loss, dims="row")
         else:
-            pm.Normal("log_loss", mean, scales["sigma_point"], observed=observed.log_loss, dims="row")
+            luck = [scales.get(name, pt.constant(0.0)) for name in ("sigma_checkpoint", "slack")]
+            _normal_with_effects(mean, point, run, luck[0], luck[1], observed, chosen)
     return model
 
 
-def _normal_with_run_effect(mean: Any, point: Any, run: Any, observed: Observations) -> None:
-    """Normal noise with run effects integrated out, as one observed variable that can also be drawn from."""
+def _normal_with_effects(mean: Any, point: Any, run: Any, luck: Any, slack: Any, observed: Observations, noise: Noise) -> None:
+    """Normal noise with effects integrated out, see `noise`, as one observed variable that can also be drawn from."""
     import pymc as pm
     import pytensor.tensor as pt
 
-    code, count = observed.run, np.diff(observed.starts).astype(np.float64)
+    code, size = observed.run, observed.runs
+    family = observed.checkpoint if noise.checkpoint_effect else np.arange(size)
+    families, known = int(family.max()) + 1, observed.se**2 if observed.se.size else np.zeros(code.size)
 
-    def logp(value: Any, mean: Any, point: Any, run: Any) -> Any:
-        error = value - mean
-        total = pt.inc_subtensor(pt.zeros(count.size)[code], error)
-        v, t = point**2, run**2
-        w = v + count * t
-        squares = pt.sum(error**2) / v - pt.sum(t * total**2 / (v * w))
-        return -0.5 * (squares + pt.sum((count - 1) * pt.log(v) + pt.log(w)) + value.shape[0] * np.log(2 * np.pi))
+    def logp(value: Any, mean: Any, point: Any, run: Any, luck: Any, slack: Any) -> Any:
+        def totals(values: Any, code: Any, size: int) -> Any:
+            return pt.inc_subtensor(pt.zeros(size)[code], values)
 
-    def dist(mean: Any, point: Any, run: Any, _: Any) -> Any:
-        effects = pm.Normal.dist(0, run[..., None], shape=(*mean.shape[:-1], count.size))
-        return mean + effects[..., code] + pm.Normal.dist(0, point[..., None], shape=mean.shape)
+        error, variance = value - mean, point[code] ** 2 + known
+        weight, total = totals(1 / variance, code, size), totals(error / variance, code, size)
+        s = 1 + run**2 * weight
+        a, b = weight / s, total / s
+        parts = pt.log(variance) + error**2 / variance + np.log(2 * np.pi)
+        result = -0.5 * (pt.sum(parts) + pt.sum(pt.log(s) - run**2 * total**2 / s))
+        if noise.skew:
+            x = (b - 1 / slack) / pt.sqrt(a)
+            phi = pm.logcdf(pm.Normal.dist(0, 1), x)
+            return result + pt.sum(0.5 * pt.log(2 * np.pi / a) - pt.log(slack) + 0.5 * x**2 + phi)
+        z = 1 + luck**2 * totals(a, family, families)
+        return result + 0.5 * pt.sum(luck**2 * totals(b, family, families) ** 2 / z - pt.log(z))
 
-    pm.CustomDist(
-        "log_loss", mean, point, run, logp=logp, dist=dist, signature="(n),(),()->(n)", observed=observed.log_loss, dims="row"
-    )
+    def dist(mean: Any, point: Any, run: Any, luck: Any, slack: Any, _: Any) -> Any:
+        shape = mean.shape[:-1]
+        shared = pm.Normal.dist(0, 1, shape=(*shape, families)) * luck[..., None]
+        upward = pm.Exponential.dist(lam=1, shape=(*shape, size)) * slack[..., None]
+        shift = pm.Normal.dist(0, 1, shape=(*shape, size)) * run + shared[..., family] + upward
+        sigma = pt.sqrt(point[..., code] ** 2 + known)
+        return mean + shift[..., code] + pm.Normal.dist(0, 1, shape=mean.shape) * sigma
+
+    arguments, signature = (mean, point, run, luck, slack), "(n),(m),(m),(),()->(n)"
+    pm.CustomDist("log_loss", *arguments, logp=logp, dist=dist, signature=signature, observed=observed.log_loss, dims="row")

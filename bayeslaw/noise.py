@@ -1,9 +1,17 @@
-"""Noise of log loss: point noise, normal or Student-t, and an effect shared by the points of a run.
+"""Noise of log loss: point noise, known errors, and luck shared by the points of a run and by the runs of a checkpoint.
 
-    log loss_i = log L(x_i) + u_run(i) + e_i,   u ~ Normal(0, sigma_run),   e ~ Normal or Student-t(dof) (0, sigma_point)
+    log loss_i = log L(x_i) + w_checkpoint + u_run + s_run + e_i
 
-With normal point noise the run effects are integrated out in closed form: the k residuals of a run are jointly normal
-with covariance sigma_point^2 I + sigma_run^2 11'. With Student-t noise they are parameters, in units of sigma_run.
+    u ~ Normal(0, sigma_run),   w ~ Normal(0, sigma_checkpoint),   s ~ Exponential with mean slack, or none,
+    e_i ~ Normal or Student-t(dof), of scale sqrt(sigma_point^2 + se_i^2),   se_i = loss_se_i / loss_i where it is known
+
+With normal point noise all effects are integrated out in closed form. The points of run j, given a shift w of all of them, have
+
+    log p_j(w) = log p_j(0) + b_j w - a_j w^2 / 2,   a = W / (1 + sigma_run^2 W),   b = S / (1 + sigma_run^2 W),
+
+W and S being sums over its points of precisions and of precisions times residuals; the runs of a checkpoint add up their a and b,
+and the integral over w, normal or exponential, is that of a parabola's exponential. With Student-t noise run effects are
+parameters, in units of sigma_run.
 """
 
 from __future__ import annotations
@@ -17,7 +25,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayeslaw.errors import BayeslawError
+from bayeslaw.observations import Observations
 from bayeslaw.priors import Prior
+
+Array = NDArray[np.float64]
 
 PRIORS = {
     # Evaluation and optimisation noise of single points: 0.03% to 10% of the loss with 95% probability.
@@ -25,6 +36,10 @@ PRIORS = {
     # Luck of a run (seed, data order): measured 0.3 to 0.5% at the smallest models of tinycpt; up to 0.6% here with 95%
     # probability. The tail is light on purpose: a wrong law must not pass what it misses between runs off as luck.
     "sigma_run": Prior("HalfNormal", {"sigma": 0.003}),
+    # Luck of a pre-training, shared by all runs branched from it: as that of a run, for the same reasons.
+    "sigma_checkpoint": Prior("HalfNormal", {"sigma": 0.003}),
+    # What a run loses on average by not being tuned as well as the best: up to 2% with 95% probability.
+    "slack": Prior("HalfNormal", {"sigma": 0.01}),
     # Degrees of freedom above 2, from heavy tails to nearly normal (after Juarez and Steel 2010). At 2 and below the variance
     # is infinite: a forecast's interval would be set by the tail alone.
     "dof": Prior("Gamma", {"alpha": 2.0, "beta": 0.1}),
@@ -32,11 +47,26 @@ PRIORS = {
 MEANING = {
     "sigma_point": ("relative noise of one logged loss", r"\sigma_\mathrm{point}"),
     "sigma_run": ("relative noise shared by the points of a run", r"\sigma_\mathrm{run}"),
+    "sigma_checkpoint": ("relative noise shared by the runs of a checkpoint", r"\sigma_\mathrm{ckpt}"),
+    "slack": ("mean relative excess of a run that is not tuned best", r"s_\mathrm{run}"),
     "dof": ("degrees of freedom of the point noise", r"\nu_\mathrm{noise}"),
 }
 LEAST = {"dof": 2.0}
 """Where a noise parameter begins, if not at 0: its prior and its logarithmic coordinate are on what lies above."""
-CHOICES = ("auto", "normal", "student", "normal-no-run", "student-no-run")
+GROUPED = ("sigma_point", "sigma_run")
+"""Parameters of which every group has its own where noise differs by a column."""
+CHOICES = ("auto", "normal", "normal-checkpoint", "skew", "student", "normal-no-run", "student-no-run")
+NODES = 48  # of the quadrature over a run's effect under Student-t noise
+
+
+def kind(name: str) -> str:
+    """What a parameter of the noise is, whichever group it is of: `sigma_run[pile]` is a `sigma_run`."""
+    return name.partition("[")[0]
+
+
+def prior(name: str) -> Prior:
+    """Prior of a parameter of the noise."""
+    return PRIORS[kind(name)]
 
 
 @dataclass(frozen=True)
@@ -49,27 +79,48 @@ class Noise:
         Student-t point noise instead of normal.
     run_effect : bool
         Points of one run share an effect.
+    checkpoint_effect : bool
+        Runs of one checkpoint share an effect.
+    skew : bool
+        Runs err upward besides: by an exponential excess each, as undertuned ones do.
+    groups : tuple of str
+        Groups of runs with noise of their own; empty where there is one noise for all.
     """
 
     student: bool
     run_effect: bool
+    checkpoint_effect: bool = False
+    skew: bool = False
+    groups: tuple[str, ...] = ()
 
     @classmethod
-    def choose(cls, choice: str, run: NDArray[np.int64]) -> Noise:
-        """Resolve one of `CHOICES`.
+    def choose(cls, choice: str, observed: Observations) -> Noise:
+        """Resolve one of `CHOICES` for the runs of a table.
 
-        'auto' is normal noise with a run effect where rows share runs and Student-t noise where they don't; 'normal' and
-        'student' have a run effect where rows share runs, the `-no-run` choices never.
+        'auto' is normal noise with a run effect where rows share runs and Student-t noise where they don't; 'normal', 'skew' and
+        'student' have a run effect where rows share runs, the `-no-run` choices never. 'normal-checkpoint' adds an effect shared
+        by the runs of a checkpoint. Groups are those of the observations.
         """
         if choice not in CHOICES:
             raise BayeslawError(f"No noise {choice!r}; choose one of {', '.join(CHOICES)}.")
-        shared = bool(run.size) and int(run.max()) + 1 < run.size
+        shared = observed.runs < observed.log_loss.size
+        if choice == "normal-checkpoint" and not observed.branched:
+            raise BayeslawError(
+                "No two of these runs share a checkpoint, so noise normal-checkpoint has nothing to go by. Name each run's "
+                "checkpoint in a column `checkpoint`, or choose noise normal."
+            )
         student = choice.startswith("student") or (choice == "auto" and not shared)
-        return cls(student, shared and not choice.endswith("no-run"))
+        run_effect = shared and not choice.endswith("no-run")
+        return cls(student, run_effect, choice == "normal-checkpoint", choice == "skew", observed.group_names)
+
+    def _named(self, name: str) -> tuple[str, ...]:
+        return tuple(f"{name}[{group}]" for group in self.groups) if self.groups and name in GROUPED else (name,)
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        return ("sigma_point", *(("sigma_run",) if self.run_effect else ()), *(("dof",) if self.student else ()))
+        """Names of its parameters: point noise, run effect, checkpoint effect, slack, dof; those of `GROUPED` for each group."""
+        has = {"sigma_run": self.run_effect, "sigma_checkpoint": self.checkpoint_effect, "slack": self.skew, "dof": self.student}
+        return tuple(n for name in PRIORS if has.get(name, True) for n in self._named(name))
 
     @property
     def explicit_effects(self) -> bool:
@@ -78,18 +129,32 @@ class Noise:
 
     @property
     def text(self) -> str:
-        return f"{'Student-t' if self.student else 'normal'} point noise {'with' if self.run_effect else 'without'} a run effect"
+        text = f"{'Student-t' if self.student else 'normal'} point noise {'with' if self.run_effect else 'without'} a run effect"
+        text += ", one shared by the runs of a checkpoint" if self.checkpoint_effect else ""
+        text += ", runs erring upward besides" if self.skew else ""
+        return text + (f", for each of {len(self.groups)} groups ({', '.join(self.groups)})" if self.groups else "")
+
+    def scales(self, draws: Mapping[str, Any], name: str) -> Array:
+        """Draws of a parameter for every group, array (G, …); zeros where this noise has no such parameter."""
+        names = self._named(name)
+        if names[0] not in self.parameters:
+            return np.zeros((len(names), *np.shape(draws[self.parameters[0]])))
+        return np.stack([np.asarray(draws[n], dtype=np.float64) for n in names])
 
     def sample(
         self,
-        draws: Mapping[str, NDArray[np.float64]],
+        draws: Mapping[str, Array],
         run: NDArray[np.int64],
         row: NDArray[np.int64],
         entropy: tuple[int, ...],
-    ) -> NDArray[np.float64]:
+        *,
+        checkpoint: NDArray[np.int64] | None = None,
+        group: NDArray[np.int64] | None = None,
+    ) -> Array:
         """Noise of new runs.
 
-        Every row and every run has random numbers of its own: the noise of a row does not depend on which others are asked for.
+        Every row, run and checkpoint has random numbers of its own: the noise of a row does not depend on which others are asked
+        for.
 
         Parameters
         ----------
@@ -99,57 +164,106 @@ class Noise:
             Codes of the rows' runs and numbers of the rows.
         entropy : tuple of int
             Seeds.
+        checkpoint, group : int arrays (n,), optional
+            Codes of the rows' checkpoints (every run one of its own unless given) and groups (the first).
 
         Returns
         -------
         array (n, S)
             Additions to log loss.
         """
-        sigma = draws["sigma_point"]
-        noise = np.empty((row.size, sigma.size))
-        luck: dict[int, NDArray[np.float64]] = {}
-        for i, (r, code) in enumerate(zip(row.tolist(), run.tolist(), strict=True)):
+        sigma, tau = self.scales(draws, "sigma_point"), self.scales(draws, "sigma_run")
+        size, noise, known = sigma.shape[1], np.empty((row.size, sigma.shape[1])), dict[tuple[int, int], Array]()
+        checkpoint = run if checkpoint is None else checkpoint
+
+        def luck(level: int, code: int, scale: Array, skewed: bool = False) -> Array:
+            if (level, code) not in known:
+                rng = np.random.default_rng((*entropy, level, code))
+                known[level, code] = scale * (rng.standard_exponential(size) if skewed else rng.standard_normal(size))
+            return known[level, code]
+
+        for i, r in enumerate(row.tolist()):
+            g = 0 if group is None else int(group[i])
             rng = np.random.default_rng((*entropy, 0, r))
-            noise[i] = sigma * (rng.standard_t(draws["dof"]) if self.student else rng.standard_normal(sigma.size))
+            noise[i] = sigma[g] * (rng.standard_t(draws["dof"]) if self.student else rng.standard_normal(size))
             if self.run_effect:
-                if code not in luck:
-                    luck[code] = draws["sigma_run"] * np.random.default_rng((*entropy, 1, code)).standard_normal(sigma.size)
-                noise[i] += luck[code]
+                noise[i] += luck(1, int(run[i]), tau[g])
+            if self.checkpoint_effect:
+                noise[i] += luck(2, int(checkpoint[i]), draws["sigma_checkpoint"])
+            if self.skew:
+                noise[i] += luck(3, int(run[i]), draws["slack"], skewed=True)
         return noise
 
-    def log_likelihood(
-        self, residual: NDArray[np.float64], run: NDArray[np.int64], draws: Mapping[str, Any]
-    ) -> NDArray[np.float64]:
-        """Log density of whole runs.
+    def log_likelihood(self, residual: Array, observed: Observations, draws: Mapping[str, Any]) -> Array:
+        """Log density of each run, given the parameters and, where runs share a checkpoint's luck, the other runs.
 
         Parameters
         ----------
         residual : array (S, n)
-            Log loss minus the law's and, for Student-t noise, minus the run's effect.
-        run : int array (n,)
-            Codes 0 … R-1.
+            Log loss minus the law's.
+        observed : Observations
         draws : mapping
             Noise parameters, arrays (S,).
 
         Returns
         -------
         array (S, R)
-            Log density of each run (of each row, where rows share no runs).
+            What leaving one run out by importance weights needs: without a checkpoint effect the columns add up to the log
+            likelihood.
         """
-        runs = int(run.max()) + 1
-        member = np.zeros((run.size, runs))
-        member[np.arange(run.size), run] = 1.0
-        sigma = np.asarray(draws["sigma_point"])[:, None]
+        member = np.zeros((observed.run.size, observed.runs))
+        member[np.arange(observed.run.size), observed.run] = 1.0
+        group = observed.group if self.groups else np.zeros(observed.runs, np.int64)
+        point, run = (self.scales(draws, name)[group].T for name in GROUPED)  # (S, R)
+        variance = point[:, observed.run] ** 2 + (observed.se**2 if observed.se.size else 0.0)
         if self.student:
-            from scipy.stats import t
-
-            rows: NDArray[np.float64] = t.logpdf(residual, np.asarray(draws["dof"])[:, None], 0, sigma)
-            return rows @ member
-        count = member.sum(axis=0)
-        tau2 = np.asarray(draws["sigma_run"])[:, None] ** 2 if self.run_effect else np.zeros_like(sigma)
-        spread = sigma**2 + count * tau2
-        squares = (residual**2) @ member / sigma**2 - tau2 * (residual @ member) ** 2 / (sigma**2 * spread)
-        logp: NDArray[np.float64] = -0.5 * (
-            squares + (count - 1) * np.log(sigma**2) + np.log(spread) + count * math.log(2 * math.pi)
-        )
+            return self._student(residual, member, variance, run, np.asarray(draws["dof"]))
+        t = run**2
+        weight, total = (1 / variance) @ member, (residual / variance) @ member
+        s = 1 + t * weight
+        logs = (np.log(variance) + residual**2 / variance + math.log(2 * math.pi)) @ member
+        logp: Array = -0.5 * (logs + np.log(s) - t * total**2 / s)
+        a, b = weight / s, total / s
+        if self.checkpoint_effect:
+            family = np.zeros((observed.runs, len(observed.checkpoint_names)))
+            family[np.arange(observed.runs), observed.checkpoint] = 1.0
+            omega = np.asarray(draws["sigma_checkpoint"])[:, None] ** 2
+            whole_a, whole_b = (a @ family)[:, observed.checkpoint], (b @ family)[:, observed.checkpoint]
+            logp += _shared(whole_a, whole_b, omega) - _shared(whole_a - a, whole_b - b, omega)
+        if self.skew:
+            logp += _upward(a, b, np.asarray(draws["slack"])[:, None])
         return logp
+
+    def _student(self, residual: Array, member: Array, variance: Array, run: Array, dof: Array) -> Array:
+        """With Student-t noise the integral over a run's effect is a sum over nodes, around where normal noise would have it."""
+        from scipy.stats import norm, t
+
+        def logp(shift: Array | float) -> Array:
+            rows: Array = t.logpdf(residual - shift, dof[:, None], 0, np.sqrt(variance))
+            return rows @ member
+
+        if not self.run_effect:
+            return logp(0.0)
+        tau = np.maximum(run, 1e-12)
+        width = 1 / np.sqrt(1 / tau**2 + (1 / variance) @ member)
+        centre = width**2 * ((residual / variance) @ member)
+        total = np.full_like(tau, -np.inf)
+        for node, weight in zip(*np.polynomial.hermite_e.hermegauss(NODES), strict=True):
+            effect = centre + width * node
+            prior = norm.logpdf(effect, 0, tau) + np.log(weight * width) + 0.5 * node**2
+            total = np.logaddexp(total, logp(effect @ member.T) + prior)
+        return total
+
+
+def _shared(a: Array, b: Array, omega: Array) -> Array:
+    """Log of the mean of exp(b w - a w^2 / 2) over w ~ Normal(0, sqrt(omega))."""
+    z = 1 + omega * a
+    return 0.5 * (omega * b**2 / z - np.log(z))
+
+
+def _upward(a: Array, b: Array, slack: Array) -> Array:
+    """Log of the mean of exp(b w - a w^2 / 2) over exponential w of mean `slack`."""
+    from scipy.special import log_ndtr
+
+    x = (b - 1 / slack) / np.sqrt(a)
+    return 0.5 * np.log(2 * math.pi / a) - np.log(slack) + 0.5 * x**2 + np.asarray(log_ndtr(x))

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from bayeslaw.errors import BayeslawError, Fault, TableError
+from bayeslaw.errors import BayeslawError, Fault, TableError, nearest
 from bayeslaw.laws import Law
 from bayeslaw.runs import Runs, base_rows, check, complete, mixed_domains
 
@@ -31,6 +31,17 @@ class Observations:
         Row numbers in the table.
     base : DataFrame
         Rows with D = 0 that the law can't describe: measured losses of base checkpoints, kept out of the fit.
+    se : array (n,)
+        Known standard errors of the log losses (`loss_se` over the loss); empty where the table tells none.
+    checkpoint : int array (R,)
+        Codes of the checkpoints that the runs are branched from, ascending; each run its own where none are known.
+    checkpoint_names : tuple of str
+    group : int array (R,)
+        Codes of the groups of runs that differ in noise; all 0 where they don't.
+    group_names : tuple of str
+        Empty where there is one noise for all.
+    group_column : str
+        The column that tells the groups.
     """
 
     covariates: dict[str, NDArray[np.float64]]
@@ -40,6 +51,12 @@ class Observations:
     at: dict[str, float]
     rows: NDArray[np.int64]
     base: pd.DataFrame
+    se: NDArray[np.float64]
+    checkpoint: NDArray[np.int64]
+    checkpoint_names: tuple[str, ...]
+    group: NDArray[np.int64]
+    group_names: tuple[str, ...] = ()
+    group_column: str = ""
 
     @property
     def runs(self) -> int:
@@ -51,12 +68,27 @@ class Observations:
         return np.searchsorted(self.run, np.arange(self.runs + 1)).astype(np.int64)
 
     @property
+    def branched(self) -> bool:
+        """Whether some runs share a checkpoint."""
+        return len(self.checkpoint_names) < self.runs
+
+    @property
+    def families(self) -> NDArray[np.int64]:
+        """With which run each checkpoint begins, and the number of runs."""
+        return np.searchsorted(self.checkpoint, np.arange(len(self.checkpoint_names) + 1)).astype(np.int64)
+
+    @property
     def loss(self) -> NDArray[np.float64]:
         return np.exp(self.log_loss)
 
     @classmethod
-    def of(cls, law: Law, runs: Runs) -> Observations:
+    def of(cls, law: Law, runs: Runs, noise_by: str | None = None) -> Observations:
         """Check a table against a law and take what the law needs.
+
+        Parameters
+        ----------
+        noise_by : str, optional
+            Column whose values are groups of runs with noise of their own.
 
         Raises
         ------
@@ -71,30 +103,104 @@ class Observations:
         frame = complete(runs.frame[~base], law)
         if len(frame) < 3:
             raise BayeslawError(f"{runs.name} has {len(frame)} rows for {law.name}; a fit needs at least 3.")
-        code, names = run_codes(frame)
-        order = np.argsort(code, kind="stable")
-        frame = frame.iloc[order]
+        nested = Nesting.of(frame, law, noise_by)
+        first = np.unique(nested.run, return_index=True)[1]  # a row of each run
+        by_run = np.lexsort((np.arange(first.size), nested.checkpoint[first]))
+        rank = np.argsort(by_run)
+        order = np.argsort(rank[nested.run], kind="stable")
+        frame, first = frame.iloc[order], first[by_run]
+        loss = frame["loss"].to_numpy(dtype=np.float64)
         observed = cls(
             covariates={c: frame[c].to_numpy(dtype=np.float64) for c in law.covariates},
-            log_loss=np.log(frame["loss"].to_numpy(dtype=np.float64)),
-            run=code[order],
-            run_names=names,
+            log_loss=np.log(loss),
+            run=rank[nested.run][order].astype(np.int64),
+            run_names=tuple(nested.run_names[i] for i in by_run),
             at=law.reference(frame),
             rows=frame.index.to_numpy(dtype=np.int64),
             base=runs.frame[base],
+            se=frame["loss_se"].to_numpy(dtype=np.float64) / loss if "loss_se" in frame else np.empty(0),
+            checkpoint=nested.checkpoint[first],
+            checkpoint_names=nested.checkpoint_names,
+            group=nested.group[first],
+            group_names=nested.group_names,
+            group_column=noise_by or "",
         )
         _check_finite(law, observed, runs.name)
         return observed
 
 
-def run_codes(frame: pd.DataFrame) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    """Run codes in order of appearance and the runs' names; a row without a run is a run of its own."""
-    if "run" in frame:
-        labels = frame["run"].astype(object).where(frame["run"].notna(), [f"row {i}" for i in frame.index]).astype(str)
-    else:
-        labels = pd.Series([f"row {i}" for i in frame.index], index=frame.index)
+@dataclass(frozen=True)
+class Nesting:
+    """To which run, checkpoint and group the rows of a table belong, by codes in order of appearance.
+
+    Attributes
+    ----------
+    run, checkpoint, group : int arrays (n,)
+    run_names, checkpoint_names, group_names : tuples of str
+    """
+
+    run: NDArray[np.int64]
+    run_names: tuple[str, ...]
+    checkpoint: NDArray[np.int64]
+    checkpoint_names: tuple[str, ...]
+    group: NDArray[np.int64]
+    group_names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, frame: pd.DataFrame, law: Law, noise_by: str | None = None) -> Nesting:
+        """Read them off the columns.
+
+        A row without a run is a run of its own. The checkpoint is that of the column `checkpoint`; without one, runs of a law of
+        `ptpp` with the same N, ptpp and (where there is one) seed share it; else every run has its own.
+
+        Raises
+        ------
+        TableError, BayeslawError
+            If a run has rows of two checkpoints or groups, or there is no such column.
+        """
+        run, names = _codes(frame, "run")
+        checkpoint, checkpoints = run, names
+        if "checkpoint" in frame:
+            checkpoint, checkpoints = _codes(frame, "checkpoint", "run", run)
+        elif "ptpp" in law.covariates and {"N", "ptpp"} <= set(frame):
+            of = ["N", "ptpp", *(["seed"] if "seed" in frame else [])]
+            checkpoint = frame.groupby(of, sort=False, dropna=False).ngroup().to_numpy().astype(np.int64)
+            some = frame[of].iloc[np.unique(checkpoint, return_index=True)[1]].to_numpy()
+            checkpoints = tuple(", ".join(f"{c} {value:g}" for c, value in zip(of, row, strict=True)) for row in some)
+        group, groups = np.zeros(run.size, np.int64), tuple[str, ...]()
+        if noise_by is not None:
+            if noise_by not in frame:
+                raise BayeslawError(f"There is no column {noise_by!r} for noise to differ by.{nearest(noise_by, map(str, frame))}")
+            if frame[noise_by].isna().any():
+                row = frame.index[frame[noise_by].isna()][0]
+                raise BayeslawError(f"Noise differs by {noise_by}, which is empty at row {row}.")
+            group, groups = _codes(frame, noise_by)
+        for what, code in (("checkpoints", checkpoint), (f"values of {noise_by}", group)):
+            _check_nested(frame, run, names, code, what)
+        return cls(run, names, checkpoint, checkpoints, group, groups)
+
+
+def _codes(
+    frame: pd.DataFrame, column: str, else_by: str = "row", other: NDArray[np.int64] | None = None
+) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    """Codes of a column in order of appearance, and its values; an empty cell stands for itself, by row or by another code."""
+    own = [f"{else_by} {i}" for i in (frame.index if other is None else other)]
+    labels = pd.Series(own, index=frame.index, dtype=object)
+    if column in frame:
+        labels = frame[column].astype(object).where(frame[column].notna(), labels).astype(str)
     code, names = pd.factorize(labels)
     return code.astype(np.int64), tuple(map(str, names))
+
+
+def _check_nested(frame: pd.DataFrame, run: NDArray[np.int64], names: tuple[str, ...], code: NDArray[np.int64], what: str) -> None:
+    """A run has one checkpoint and one group."""
+    first = np.unique(run, return_index=True)[1]
+    if (bad := np.flatnonzero(code != code[first][run])).size:
+        rows = frame.index[[first[run[bad[0]]], bad[0]]]
+        raise BayeslawError(
+            f"Run {names[run[bad[0]]]!r} has rows of two {what} (rows {rows[0]} and {rows[1]}); a run has one. Give runs that "
+            "differ ids that differ."
+        )
 
 
 def _check_finite(law: Law, observed: Observations, name: str) -> None:

@@ -313,10 +313,22 @@ def _check_loss(frame: pd.DataFrame) -> list[Fault]:
     faults = [*_rows(frame, "loss", loss.isna(), "loss is missing or not a number", "remove the row")]
     faults += _rows(frame, "loss", np.isinf(loss), "loss {value} is infinite: the run diverged", "remove the row")
     faults += _rows(frame, "loss", loss <= 0, "loss {value} is not positive", "losses are in nats/token")
+    if "loss_se" in frame:
+        faults += _check_error(frame)
     high = (loss > LOSS_SUPPORT[1]) & np.isfinite(loss)
     return faults + list(
         _rows(frame, "loss", high, "loss {value} is above 15 nats/token: is it a perplexity?", "take its logarithm")
     )
+
+
+def _check_error(frame: pd.DataFrame) -> list[Fault]:
+    if frame["loss_se"].dtype.kind not in "fiu":
+        return [Fault(None, "loss_se", "", "column loss_se holds no numbers", "give standard errors in nats/token")]
+    error = frame["loss_se"]
+    faults = list(_rows(frame, "loss_se", ~np.isfinite(error), "loss_se is missing or not finite", "0 where it is nil"))
+    faults += _rows(frame, "loss_se", error < 0, "loss_se {value} is negative", "give a standard error in nats/token")
+    large = np.isfinite(error) & (error > 0.5 * frame["loss"])
+    return faults + list(_rows(frame, "loss_se", large, "loss_se {value} is more than half of the loss", "is it in nats/token?"))
 
 
 def _check_covariate(frame: pd.DataFrame, covariate: Covariate) -> list[Fault]:

@@ -56,7 +56,7 @@ def milliseconds(call: Callable[[], Any]) -> str:
 
 def rows(law: bayeslaw.Law, observed: Observations, noise: str) -> list[dict[str, Any]]:
     """Times of one noise, by the kernels and on a device of every kind."""
-    density = Density.of(law, observed, Noise.choose(noise, observed.run))
+    density = Density.of(law, observed, Noise.choose(noise, observed))
     logp, x = density.function(), density.start()
     expected = logp(x)[0]
     found = [{"noise": noise, "by": "kernels, one core", "chains at once": 1, "ms": milliseconds(lambda: logp(x))}]

@@ -204,7 +204,7 @@ def report(problem: str) -> tuple[str, dict[str, dict[str, float]]]:
     """Two tables of a problem, what each peer costs and how bayeslaw compares; and the latter's ratios by peer."""
     law, observed = bayeslaw.load_law(PROBLEMS[problem]), observations(problem)
     runs = {name: run for name in PEERS if (run := stored(problem, name))}
-    names = [*law.parameters, *Noise.choose("auto", observed.run).parameters]
+    names = [*law.parameters, *Noise.choose("auto", observed).parameters]
     found = {name: worst(run, names) for name, run in runs.items() if name != "huber"}
     costs = [{"": PEERS[name].title} | cost(run, found.get(name)) for name, run in runs.items()]
     keys = list(dict.fromkeys(key for row in costs for key in row))

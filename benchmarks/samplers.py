@@ -95,7 +95,7 @@ def nutpie_rows(title: str, model: Any, read: Any) -> Iterator[dict[str, str]]:
 
 def mapped_rows(observed: Observations) -> Iterator[dict[str, str]]:
     """bayeslaw's density under its own maps."""
-    density = Density.of(bayeslaw.load_law(LAW), observed, Noise.choose("auto", observed.run))
+    density = Density.of(bayeslaw.load_law(LAW), observed, Noise.choose("auto", observed))
     for title, whitening in maps(density).items():
 
         def read(tree: Any, whitening: Whitening = whitening) -> dict[str, Any]:

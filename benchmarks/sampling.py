@@ -32,7 +32,7 @@ def table(law: bayeslaw.Law, seed: int) -> pd.DataFrame:
 def gradient_time(law: bayeslaw.Law, runs: bayeslaw.Runs) -> float:
     """Seconds for one value and gradient, the least of five means over 2,000."""
     observed = Observations.of(law, runs)
-    density = Density.of(law, observed, Noise.choose("auto", observed.run))
+    density = Density.of(law, observed, Noise.choose("auto", observed))
     logp, x = density.function(), density.start()
     logp(x)
     means = []

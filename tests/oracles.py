@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -138,6 +139,45 @@ def table(law: Law, *, seed: int = 0, sigma_point: float = 0.005, sigma_run: flo
 def observations(law: Law, *, seed: int = 0, **size: int) -> Observations:
     """`table` as a law takes it."""
     return observed(law, table(law, seed=seed, **size))
+
+
+def nested(
+    run: Any, checkpoint: Any = None, group: Any = None, names: tuple[str, ...] = (), se: Array | None = None
+) -> Observations:
+    """Rows of runs, of checkpoints (one for each run unless given) and groups, without a law."""
+    run = np.asarray(run)
+    size = int(run.max()) + 1
+    checkpoint = np.arange(size) if checkpoint is None else np.asarray(checkpoint)
+    return Observations(
+        covariates={},
+        log_loss=np.zeros(run.size),
+        run=run,
+        run_names=tuple(f"run {j}" for j in range(size)),
+        at={},
+        rows=np.arange(run.size) + 1,
+        base=pd.DataFrame(),
+        se=np.empty(0) if se is None else se,
+        checkpoint=checkpoint,
+        checkpoint_names=tuple(f"checkpoint {c}" for c in range(int(checkpoint.max()) + 1)),
+        group=np.zeros(size, np.int64) if group is None else np.asarray(group),
+        group_names=names,
+        group_column="set" if names else "",
+    )
+
+
+def kindred(law: Law, *, known: bool = True, **size: int) -> Observations:
+    """`observations` of which every two runs share a checkpoint and every three a group, and (unless told) with known errors."""
+    made = observations(law, **size)
+    code, rows = np.arange(made.runs), made.log_loss.size
+    return replace(
+        made,
+        checkpoint=code // 2,
+        checkpoint_names=tuple(f"checkpoint {c}" for c in range((made.runs + 1) // 2)),
+        group=(code > 2).astype(np.int64),
+        group_names=("a", "b"),
+        group_column="set",
+        se=np.linspace(0, 0.01, rows) if known else np.empty(0),
+    )
 
 
 def observed(law: Law, columns: Mapping[str, Any] | pd.DataFrame) -> Observations:

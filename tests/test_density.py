@@ -13,6 +13,7 @@ from bayeslaw.density import Density, log_prior
 from bayeslaw.errors import FitError
 from bayeslaw.laws import Law
 from bayeslaw.noise import PRIORS, Noise
+from bayeslaw.observations import Observations
 from bayeslaw.priors import Prior
 from bayeslaw.whitening import _increasing, curvature, find_mode, root_of_inverse, sinh_arcsinh, whiten
 from tests import oracles
@@ -20,15 +21,25 @@ from tests.test_statistical import TRUTHS, settings, simulate
 
 NOISES = {
     "normal": Noise(student=False, run_effect=True),
+    "normal-checkpoint": Noise(student=False, run_effect=True, checkpoint_effect=True),
+    "normal-groups": Noise(student=False, run_effect=True, groups=("a", "b")),
+    "skew": Noise(student=False, run_effect=True, skew=True),
     "normal-no-run": Noise(student=False, run_effect=False),
     "student": Noise(student=True, run_effect=True),
+    "student-groups": Noise(student=True, run_effect=True, groups=("a", "b")),
     "student-no-run": Noise(student=True, run_effect=False),
 }
 
 
+def rows_for(law: Law, noise: str) -> Observations:
+    """Rows with what a noise is about."""
+    plain = noise in ("normal", "normal-no-run", "student", "student-no-run")
+    return oracles.observations(law) if plain else oracles.kindred(law, known=noise != "normal-groups")
+
+
 @pytest.fixture(params=NOISES)
 def density(law: Law, request: pytest.FixtureRequest) -> Density:
-    return Density.of(law, oracles.observations(law), NOISES[request.param])
+    return Density.of(law, rows_for(law, request.param), NOISES[request.param])
 
 
 def shapes(density: Density) -> range:

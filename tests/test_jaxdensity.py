@@ -21,7 +21,7 @@ from bayeslaw.tape import FUNCTIONS, Tape
 from bayeslaw.whitening import whiten
 from tests import oracles, test_tape
 from tests.test_compression import repeated
-from tests.test_density import NOISES
+from tests.test_density import NOISES, rows_for
 
 jax = pytest.importorskip("jax", reason="the sampler numpyro is an extra: JAX is not installed")
 pytest.importorskip("numpyro.infer", reason="the sampler numpyro is an extra: NumPyro is not installed")
@@ -36,7 +36,9 @@ def _compiled_quickly() -> Iterator[None]:
     jax.config.update("jax_disable_most_optimizations", False)
 
 
-def assert_same(function: Any, arguments: tuple[Any, ...], expected: oracles.LogDensity, x: oracles.Array) -> None:
+def assert_same(
+    function: Any, arguments: tuple[Any, ...], expected: oracles.LogDensity, x: oracles.Array, rtol: float = 1e-10
+) -> None:
     """A function of JAX, taken one operation at a time, has the value and the gradient expected at x."""
     with jax.enable_x64(True):
         value, gradient = jax.value_and_grad(function, argnums=len(arguments))(*arguments, x)
@@ -44,15 +46,17 @@ def assert_same(function: Any, arguments: tuple[Any, ...], expected: oracles.Log
         value, gradient = np.asarray(value), np.asarray(gradient)
     known, slopes = expected(x)
     assert np.isfinite(known)
-    np.testing.assert_allclose(value, known, rtol=1e-10)
-    np.testing.assert_allclose(gradient, slopes, rtol=1e-10, atol=1e-10 * np.abs(slopes).max())
+    np.testing.assert_allclose(value, known, rtol=rtol)
+    np.testing.assert_allclose(gradient, slopes, rtol=rtol, atol=rtol * np.abs(slopes).max())
 
 
 @pytest.mark.parametrize("noise", NOISES)
 def test_value_and_gradient_are_those_of_the_kernels(law: Law, noise: str, rng: np.random.Generator) -> None:
-    density = Density.of(law, oracles.observations(law), NOISES[noise])
+    density = Density.of(law, rows_for(law, noise), NOISES[noise])
     traced, expected = jaxdensity.JaxDensity.of(density), density.function()
-    assert_same(traced.log_density, (traced.data,), expected, density.start() + 0.5 * rng.standard_normal(density.size))
+    x = density.start() + 0.5 * rng.standard_normal(density.size)
+    rtol = 1e-8 if noise == "skew" else 1e-10  # JAX's log_ndtr ends in a short series
+    assert_same(traced.log_density, (traced.data,), expected, x, rtol)
 
 
 @pytest.mark.parametrize("noise", ["normal", "normal-no-run"])

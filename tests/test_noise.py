@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
-from scipy import special, stats
+from scipy import integrate, special, stats
 
 from bayeslaw.errors import BayeslawError
-from bayeslaw.kernels import digamma, normal_density, student_density
-from bayeslaw.noise import CHOICES, MEANING, PRIORS, Noise
-from tests.oracles import Array, central
+from bayeslaw.kernels import digamma, log_mills, normal_density, student_density
+from bayeslaw.noise import CHOICES, MEANING, PRIORS, Noise, prior
+from tests.oracles import Array, central, nested
 
-RUN = np.array([0, 0, 0, 1, 2, 2])
-STARTS = np.array([0, 3, 4, 6])
-SINGLE = np.ones(6), np.zeros(3)  # every row one point
-SAME = RUN[:, None] == RUN[None, :]
-SIGMA, TAU, DOF = 0.02, 0.05, 3.5
+RUN = np.array([0, 0, 0, 1, 2, 2, 3, 3, 3])
+STARTS = np.array([0, 3, 4, 6, 9])
+CHECKPOINT, FAMILY, ALONE = np.array([0, 0, 1, 1]), np.array([0, 2, 4]), np.arange(5)
+GROUP, NAMES = np.array([0, 0, 1, 1]), ("pile", "code")
+SINGLE = np.ones(9), np.zeros(4)  # every row one point
+SAME, KIN = RUN[:, None] == RUN[None, :], CHECKPOINT[RUN][:, None] == CHECKPOINT[RUN][None, :]
+SIGMA, TAU, LUCK, SLACK, DOF = 0.02, 0.05, 0.03, 0.04, 3.5
+SE = 0.01 * np.array([0.0, 1.0, 2.0, 0.5, 1.5, 0.2, 1.0, 3.0, 0.7])
+NONE = np.empty(0)
 
 
 @pytest.fixture
@@ -30,84 +35,176 @@ def test_digamma(x: float) -> None:
     assert digamma(x) == pytest.approx(float(special.digamma(x)), rel=1e-10, abs=1e-10)
 
 
+@pytest.mark.parametrize("x", [-400.0, -50.0, -8.0, -5.01, -4.99, -1.0, 0.0, 3.0, 20.0])
+def test_log_mills(x: float) -> None:
+    assert log_mills(x) == pytest.approx(float(0.5 * x**2 + special.log_ndtr(x)), rel=1e-9, abs=1e-9)
+
+
+def covariance(v: Array, t: Array, omega: float, se: Array) -> Array:
+    """Of all rows, by groups' variances of points and runs."""
+    group, known = GROUP[RUN], se**2 if se.size else np.zeros(RUN.size)
+    same: Array = np.diag(v[group] + known) + t[group][:, None] * SAME + omega * KIN
+    return same
+
+
+@pytest.mark.parametrize("se", [NONE, SE])
+@pytest.mark.parametrize("luck", [LUCK, 0.0])
 @pytest.mark.parametrize("tau", [TAU, 0.0])
-def test_normal_density_is_that_of_the_block_covariance(residual: Array, tau: float) -> None:
+def test_normal_density_is_that_of_the_block_covariance(residual: Array, tau: float, luck: float, se: Array) -> None:
     y, mu = residual + 1, np.linspace(0.99, 1.01, RUN.size)
+    v, t = np.array([1.0, 1.5]) * SIGMA**2, np.array([1.0, 0.7]) * tau**2
 
-    def oracle(mean: Array, v: float, t: float) -> float:
-        return float(stats.multivariate_normal(mean, v * np.eye(RUN.size) + t * SAME).logpdf(y))
+    def oracle(mean: Array, rest: Array) -> float:
+        return float(stats.multivariate_normal(mean, covariance(rest[:2], rest[2:4], rest[4], se)).logpdf(y))
 
-    d_mu = np.zeros(RUN.size)
-    logp, d_v, d_t = normal_density(y, mu, STARTS, *SINGLE, SIGMA**2, tau**2, d_mu)
-    assert logp == pytest.approx(oracle(mu, SIGMA**2, tau**2), rel=1e-12)
-    step = 1e-3 * SIGMA**2
-    assert d_v == pytest.approx(central(lambda v: oracle(mu, v[0], tau**2), np.array([SIGMA**2]), step)[0], rel=1e-7)
-    assert d_t == pytest.approx(central(lambda v: oracle(mu, SIGMA**2, v[0]), np.array([tau**2]), step)[0], rel=1e-6)
-    np.testing.assert_allclose(d_mu, central(lambda m: oracle(m, SIGMA**2, tau**2), mu, 1e-4), rtol=1e-7)
+    d_mu, d_v, d_t, rest = np.zeros(RUN.size), np.zeros(2), np.zeros(2), np.array([*v, *t, luck**2])
+    family = FAMILY if luck else ALONE
+    arguments: Any = y, mu, STARTS, *SINGLE, se**2, family, GROUP, v, t, luck**2, 0.0, d_mu, d_v, d_t
+    logp, d_omega, _ = normal_density(*arguments)
+    assert logp == pytest.approx(oracle(mu, rest), rel=1e-12)
+    slopes = central(lambda x: oracle(mu, x), rest, 1e-3 * SIGMA**2)
+    np.testing.assert_allclose([*d_v, *d_t], slopes[:4], rtol=1e-5)
+    if luck:
+        assert d_omega == pytest.approx(slopes[4], rel=1e-5)
+    np.testing.assert_allclose(d_mu, central(lambda m: oracle(m, rest), mu, 1e-4), rtol=1e-7)
 
 
+@pytest.mark.parametrize("se", [NONE, SE])
 @pytest.mark.parametrize("tau", [TAU, 0.0])
-def test_student_density_is_scipys(residual: Array, tau: float, rng: np.random.Generator) -> None:
-    y, mu, effects = residual + 1, np.linspace(0.99, 1.01, RUN.size), rng.standard_normal(3)
+def test_skewed_density_is_the_integral_over_each_runs_excess(residual: Array, tau: float, se: Array) -> None:
+    y, mu = residual + 1, np.linspace(0.99, 1.01, RUN.size)
+    v, t = np.array([1.0, 1.5]) * SIGMA**2, np.array([1.0, 0.7]) * tau**2
 
-    def oracle(mean: Array, sigma: float, dof: float, spread: float, z: Array) -> float:
-        return float(stats.t(dof, mean + spread * z[RUN], sigma).logpdf(y).sum())
+    def oracle(slack: float) -> float:
+        total = 0.0
+        for j in range(4):
+            rows = np.flatnonzero(j == RUN)
+            block = stats.multivariate_normal(np.zeros(rows.size), covariance(v, t, 0.0, se)[np.ix_(rows, rows)])
+            error = (y - mu)[rows]
+            part = integrate.quad(
+                lambda s, e=error, b=block: b.pdf(e - s) * math.exp(-s / slack) / slack, 0, 1, epsabs=0, limit=200
+            )
+            total += math.log(part[0])
+        return total
 
-    d_mu, d_effects = np.zeros(RUN.size), np.zeros(3)
-    logp, d_sigma, d_dof, d_tau = student_density(y, mu, STARTS, SIGMA, DOF, tau, effects, d_mu, d_effects)
-    assert logp == pytest.approx(oracle(mu, SIGMA, DOF, tau, effects), rel=1e-12)
-    args = np.array([SIGMA, DOF, tau])
-    slopes = central(lambda v: oracle(mu, v[0], v[1], v[2], effects), args, 1e-5)
-    assert (d_sigma, d_dof) == pytest.approx((slopes[0], slopes[1]), rel=1e-6)
-    np.testing.assert_allclose(d_mu, central(lambda m: oracle(m, SIGMA, DOF, tau, effects), mu, 1e-5), rtol=1e-7)
-    np.testing.assert_allclose(d_effects, central(lambda z: oracle(mu, SIGMA, DOF, tau, z), effects, 1e-4), rtol=1e-7, atol=1e-9)
-    assert d_tau == pytest.approx(slopes[2] if tau else 0.0, rel=1e-6)
+    def ours(x: Array) -> float:
+        buffers = np.zeros(RUN.size), np.zeros(2), np.zeros(2)
+        arguments: Any = y, x[:9], STARTS, *SINGLE, se**2, ALONE, GROUP, x[9:11], x[11:13], 0.0, x[13], *buffers
+        return float(normal_density(*arguments)[0])
+
+    assert ours(np.array([*mu, *v, *t, SLACK])) == pytest.approx(oracle(SLACK), rel=1e-7)
+    d_mu, d_v, d_t = np.zeros(RUN.size), np.zeros(2), np.zeros(2)
+    d_slack = normal_density(y, mu, STARTS, *SINGLE, se**2, ALONE, GROUP, v, t, 0.0, SLACK, d_mu, d_v, d_t)[2]
+    slopes = central(ours, np.array([*mu, *v, *t, SLACK]), 1e-6)
+    np.testing.assert_allclose([*d_mu, *d_v, *d_t, d_slack], slopes, rtol=1e-5)
+
+
+@pytest.mark.parametrize("se", [NONE, SE])
+@pytest.mark.parametrize("explicit", [True, False])
+def test_student_density_is_scipys(residual: Array, explicit: bool, se: Array, rng: np.random.Generator) -> None:
+    y, mu = residual + 1, np.linspace(0.99, 1.01, RUN.size)
+    effects = rng.standard_normal(4) if explicit else np.empty(0)
+    known = se**2 if se.size else 0.0
+
+    def oracle(mean: Array, rest: Array, z: Array) -> float:
+        shift = (rest[2:4][GROUP] * z)[RUN] if explicit else 0.0
+        return float(stats.t(rest[4], mean + shift, np.sqrt(rest[:2][GROUP][RUN] ** 2 + known)).logpdf(y).sum())
+
+    rest = np.array([SIGMA, 1.5 * SIGMA, TAU, 0.7 * TAU, DOF])
+    d_mu, d_effects, d_sigma, d_tau = np.zeros(RUN.size), np.zeros(effects.size), np.zeros(2), np.zeros(2)
+    buffers = d_mu, d_effects, d_sigma, d_tau
+    logp, d_dof = student_density(y, mu, STARTS, se**2, GROUP, rest[:2], DOF, rest[2:4], effects, *buffers)
+    assert logp == pytest.approx(oracle(mu, rest, effects), rel=1e-12)
+    slopes = central(lambda x: oracle(mu, x, effects), rest, 1e-5)
+    np.testing.assert_allclose([*d_sigma, *d_tau, d_dof], slopes, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(d_mu, central(lambda m: oracle(m, rest, effects), mu, 1e-5), rtol=1e-7)
+    if explicit:
+        expected = central(lambda z: oracle(mu, rest, z), effects, 1e-4)
+        np.testing.assert_allclose(d_effects, expected, rtol=1e-7, atol=1e-9)
 
 
 def test_derivatives_are_added_to_what_is_there(residual: Array) -> None:
     one, two = np.zeros(RUN.size), np.ones(RUN.size)
     for d_mu in (one, two):
-        normal_density(residual, np.zeros(RUN.size), STARTS, *SINGLE, SIGMA**2, TAU**2, d_mu)
+        rest: Any = np.array([SIGMA**2, SIGMA**2]), np.array([TAU**2, TAU**2]), LUCK**2, 0.0, d_mu, np.zeros(2), np.zeros(2)
+        normal_density(residual, np.zeros(RUN.size), STARTS, *SINGLE, NONE, FAMILY, GROUP, *rest)
     np.testing.assert_allclose(two, one + 1)
 
 
 def noise_draws(size: int) -> dict[str, Array]:
-    return {"sigma_point": np.full(size, SIGMA), "sigma_run": np.full(size, TAU), "dof": np.full(size, DOF)}
+    values = {"sigma_point": SIGMA, "sigma_run": TAU, "sigma_checkpoint": LUCK, "slack": SLACK, "dof": DOF}
+    return {name: np.full(size, value) for name, value in values.items()}
 
 
+@pytest.mark.parametrize("checkpoint_effect", [True, False])
 @pytest.mark.parametrize("run_effect", [True, False])
-def test_log_likelihood_of_runs_is_that_of_the_block_covariance(run_effect: bool, rng: np.random.Generator) -> None:
-    draws = {"sigma_point": np.array([0.01, 0.03]), "sigma_run": np.array([0.02, 0.005])}
+def test_log_likelihood_of_runs_is_that_given_the_others(
+    run_effect: bool, checkpoint_effect: bool, rng: np.random.Generator
+) -> None:
+    draws: dict[str, Any] = {"sigma_point[pile]": [0.01, 0.03], "sigma_point[code]": [0.02, 0.02], "sigma_checkpoint": [0.01, 0.04]}
+    draws |= {"sigma_run[pile]": [0.02, 0.005], "sigma_run[code]": [0.01, 0.01]}
     residuals = 0.02 * rng.standard_normal((2, RUN.size))
-    values = Noise(student=False, run_effect=run_effect).log_likelihood(residuals, RUN, draws)
+    noise = Noise(False, run_effect, checkpoint_effect, groups=NAMES)
+    values = noise.log_likelihood(residuals, nested(RUN, CHECKPOINT, GROUP, NAMES, SE), draws)
     for s in range(2):
-        for j in range(3):
-            mine = residuals[s, j == RUN]
-            shared = draws["sigma_run"][s] ** 2 if run_effect else 0.0
-            covariance = draws["sigma_point"][s] ** 2 * np.eye(mine.size) + shared
-            expected = stats.multivariate_normal(np.zeros(mine.size), covariance).logpdf(mine)
-            assert values[s, j] == pytest.approx(expected, rel=1e-10)
+        by = {name: np.array([draws[f"{name}[{g}]"][s] for g in NAMES]) for name in ("sigma_point", "sigma_run")}
+        t, omega = by["sigma_run"] ** 2 * run_effect, draws["sigma_checkpoint"][s] ** 2 * checkpoint_effect
+        whole = covariance(by["sigma_point"] ** 2, t, omega, SE)
+        joint = stats.multivariate_normal(np.zeros(RUN.size), whole).logpdf(residuals[s])
+        for j in range(4):
+            others = np.flatnonzero(j != RUN)
+            rest = stats.multivariate_normal(np.zeros(others.size), whole[np.ix_(others, others)]).logpdf(residuals[s][others])
+            assert values[s, j] == pytest.approx(joint - rest, rel=1e-9)
 
 
-def test_student_log_likelihood_is_summed_over_each_run(rng: np.random.Generator) -> None:
+def test_log_likelihood_of_skewed_runs_is_the_kernels(residual: Array) -> None:
+    values = Noise(False, True, skew=True).log_likelihood(residual[None], nested(RUN, se=SE), noise_draws(1))
+    zeros = np.zeros(RUN.size), np.zeros(1), np.zeros(1)
+    rest: Any = np.array([SIGMA**2]), np.array([TAU**2]), 0.0, SLACK, *zeros
+    kernel = normal_density(residual, zeros[0], STARTS, *SINGLE, SE**2, ALONE, np.zeros(4, np.int64), *rest)
+    assert values.sum() == pytest.approx(kernel[0], rel=1e-10)
+
+
+def test_student_log_likelihood_integrates_over_each_runs_effect(rng: np.random.Generator) -> None:
     residuals = 0.02 * rng.standard_normal((2, RUN.size))
-    values = Noise(student=True, run_effect=True).log_likelihood(residuals, RUN, noise_draws(2))
+    values = Noise(student=True, run_effect=True).log_likelihood(residuals, nested(RUN), noise_draws(2))
+    for s in range(2):
+        for j in range(4):
+            mine = residuals[s, j == RUN]
+            part = integrate.quad(
+                lambda u, e=mine: stats.norm(0, TAU).pdf(u) * stats.t(DOF, u, SIGMA).pdf(e).prod(), -0.5, 0.5, limit=200, points=[0]
+            )
+            assert values[s, j] == pytest.approx(math.log(part[0]), abs=1e-3)
+    without = Noise(student=True, run_effect=False).log_likelihood(residuals, nested(RUN), noise_draws(2))
     rows = stats.t(DOF, 0, SIGMA).logpdf(residuals)
-    np.testing.assert_allclose(values, np.stack([rows[:, j == RUN].sum(axis=1) for j in range(3)], axis=1))
+    np.testing.assert_allclose(without, np.stack([rows[:, j == RUN].sum(axis=1) for j in range(4)], axis=1))
 
 
 @pytest.mark.parametrize("student", [False, True])
 @pytest.mark.parametrize("run_effect", [False, True])
-def test_drawn_noise_has_its_moments(student: bool, run_effect: bool) -> None:
+@pytest.mark.parametrize("extra", ["", "checkpoint_effect", "skew"])
+def test_drawn_noise_has_its_moments(student: bool, run_effect: bool, extra: str) -> None:
     size, dof = 40_000, 30.0
-    drawn = Noise(student, run_effect).sample(noise_draws(size) | {"dof": np.full(size, dof)}, RUN, np.arange(RUN.size), (1, 2))
+    noise = Noise(student, run_effect, extra == "checkpoint_effect", extra == "skew")
+    draws = noise_draws(size) | {"dof": np.full(size, dof)}
+    drawn = noise.sample(draws, RUN, np.arange(RUN.size), (1, 2), checkpoint=CHECKPOINT[RUN])
     assert drawn.shape == (RUN.size, size)
     point = SIGMA**2 * (dof / (dof - 2) if student else 1.0)
     expected = point * np.eye(RUN.size) + (TAU**2 if run_effect else 0.0) * SAME
-    # standard error of a covariance: about the largest variance times sqrt(2 / size); 5 of them
-    tolerance = 5 * expected.max() * math.sqrt(2 / size)
+    expected = expected + (LUCK**2 * KIN if extra == "checkpoint_effect" else SLACK**2 * SAME if extra == "skew" else 0.0)
+    # standard error of a covariance: about the largest variance times sqrt(2 / size); 5 of them, and more for the exponential
+    tolerance = (5 if extra != "skew" else 10) * expected.max() * math.sqrt(2 / size)
     np.testing.assert_allclose(np.cov(drawn), expected, atol=tolerance)
-    np.testing.assert_allclose(drawn.mean(axis=1), 0, atol=5 * math.sqrt(expected.max() / size))
+    mean = SLACK if extra == "skew" else 0.0
+    np.testing.assert_allclose(drawn.mean(axis=1), mean, atol=5 * math.sqrt(expected.max() / size))
+
+
+def test_groups_have_noise_of_their_own() -> None:
+    draws = {"sigma_point[pile]": np.full(4000, 1e-9), "sigma_point[code]": np.ones(4000)}
+    noise = Noise(False, False, groups=NAMES)
+    drawn = noise.sample(draws, np.arange(2), np.arange(2), (0,), group=np.array([0, 1]))
+    assert drawn[0].std() < 1e-8
+    assert drawn[1].std() == pytest.approx(1.0, rel=0.1)
 
 
 def test_drawn_noise_follows_each_draw_of_the_parameters() -> None:
@@ -120,6 +217,8 @@ def test_drawn_noise_follows_each_draw_of_the_parameters() -> None:
 CHOSEN = {
     "auto": (Noise(False, True), Noise(True, False)),
     "normal": (Noise(False, True), Noise(False, False)),
+    "normal-checkpoint": (Noise(False, True, checkpoint_effect=True), None),
+    "skew": (Noise(False, True, skew=True), Noise(False, False, skew=True)),
     "student": (Noise(True, True), Noise(True, False)),
     "normal-no-run": (Noise(False, False), Noise(False, False)),
     "student-no-run": (Noise(True, False), Noise(True, False)),
@@ -129,14 +228,18 @@ CHOSEN = {
 @pytest.mark.parametrize("choice", CHOICES)
 def test_choices(choice: str) -> None:
     with_runs, without = CHOSEN[choice]
-    assert Noise.choose(choice, RUN) == with_runs
-    assert Noise.choose(choice, np.arange(5)) == without
+    assert Noise.choose(choice, nested(RUN, CHECKPOINT)) == with_runs
+    if without is None:
+        with pytest.raises(BayeslawError, match="No two of these runs share a checkpoint"):
+            Noise.choose(choice, nested(np.arange(5)))
+    else:
+        assert Noise.choose(choice, nested(np.arange(5))) == without
 
 
 def test_unknown_noise() -> None:
     with pytest.raises(BayeslawError) as caught:
-        Noise.choose("gauss", RUN)
-    assert str(caught.value) == "No noise 'gauss'; choose one of auto, normal, student, normal-no-run, student-no-run."
+        Noise.choose("gauss", nested(RUN))
+    assert str(caught.value) == f"No noise 'gauss'; choose one of {', '.join(CHOICES)}."
 
 
 def test_parameters_and_words() -> None:
@@ -147,6 +250,13 @@ def test_parameters_and_words() -> None:
     assert Noise(True, False).text == "Student-t point noise without a run effect"
     assert Noise(False, True).text == "normal point noise with a run effect"
     assert set(MEANING) == set(PRIORS)
+    grouped = Noise(False, True, checkpoint_effect=True, groups=NAMES)
+    names = ("sigma_point[pile]", "sigma_point[code]", "sigma_run[pile]", "sigma_run[code]", "sigma_checkpoint")
+    assert grouped.parameters == names
+    assert prior("sigma_run[code]") == PRIORS["sigma_run"]
+    assert grouped.text == (
+        "normal point noise with a run effect, one shared by the runs of a checkpoint, for each of 2 groups (pile, code)"
+    )
 
 
 def test_priors_of_the_noise_cover_what_is_measured() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from bayeslaw.cards import load_law, parse_card
 from bayeslaw.errors import BayeslawError, TableError
 from bayeslaw.laws import Law
-from bayeslaw.observations import Observations, run_codes
+from bayeslaw.observations import Nesting, Observations
 from bayeslaw.runs import check, read_runs
 from tests import oracles
 
@@ -55,13 +56,74 @@ def test_rows_are_sorted_by_run() -> None:
 
 
 def test_rows_without_a_run_are_runs_of_their_own() -> None:
+    law = load_law("chinchilla")
     frame = pd.DataFrame({"run": ["a", None, "a", None]}, index=[1, 2, 3, 4])
-    codes, names = run_codes(frame)
-    assert codes.tolist() == [0, 1, 0, 2]
-    assert names == ("a", "row 2", "row 4")
-    codes, names = run_codes(frame[[]])
-    assert codes.tolist() == [0, 1, 2, 3]
-    assert names == ("row 1", "row 2", "row 3", "row 4")
+    nesting = Nesting.of(frame, law)
+    assert nesting.run.tolist() == nesting.checkpoint.tolist() == [0, 1, 0, 2]
+    assert nesting.run_names == nesting.checkpoint_names == ("a", "row 2", "row 4")
+    nesting = Nesting.of(frame[[]], law)
+    assert nesting.run.tolist() == [0, 1, 2, 3]
+    assert nesting.run_names == ("row 1", "row 2", "row 3", "row 4")
+
+
+def test_checkpoints_are_named_or_those_of_one_size_and_stage() -> None:
+    frame = pd.DataFrame({"run": list("abcd"), "N": [1e6, 1e6, 2e6, 1e6], "ptpp": [15, 15, 15, 31]})
+    nesting = Nesting.of(frame, load_law("ptpp-gate"))
+    assert nesting.checkpoint.tolist() == [0, 0, 1, 2]
+    assert nesting.checkpoint_names == ("N 1e+06, ptpp 15", "N 2e+06, ptpp 15", "N 1e+06, ptpp 31")
+    assert Nesting.of(frame.assign(seed=[0, 1, 0, 0]), load_law("ptpp-gate")).checkpoint.tolist() == [0, 1, 2, 3]
+    assert Nesting.of(frame, load_law("chinchilla")).checkpoint.tolist() == [0, 1, 2, 3]
+    named = Nesting.of(frame.assign(checkpoint=["x", np.nan, "x", "y"]), load_law("chinchilla"))
+    assert named.checkpoint.tolist() == [0, 1, 0, 2]
+    assert named.checkpoint_names == ("x", "run 1", "y")
+
+
+def test_runs_of_one_checkpoint_and_rows_of_one_run_stand_together() -> None:
+    law = load_law("chinchilla")
+    table = oracles.table(law, runs=4, checkpoints=3).assign(checkpoint=np.repeat(list("xyxy"), 3))
+    table = table.assign(loss_se=0.001, set=lambda t: t["checkpoint"] + "!")
+    observed = Observations.of(law, oracles.runs(table), noise_by="set")
+    assert observed.run.tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3]
+    assert observed.run_names == ("run 0", "run 2", "run 1", "run 3")
+    assert observed.checkpoint.tolist() == observed.group.tolist() == [0, 0, 1, 1]
+    assert observed.group_names == ("x!", "y!")
+    assert observed.families.tolist() == [0, 2, 4]
+    assert observed.branched
+    np.testing.assert_allclose(observed.se, 0.001 / observed.loss)
+    np.testing.assert_allclose(observed.log_loss, np.log(table.loc[observed.rows - 1, "loss"]))
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "text"),
+    [
+        ("checkpoint", "xxy", "Run 'run 0' has rows of two checkpoints (rows 1 and 3); a run has one."),
+        ("set", "xyx", "Run 'run 0' has rows of two values of set (rows 1 and 2); a run has one."),
+        ("set", ["x", None, "x"], "Noise differs by set, which is empty at row 2."),
+        ("sets", "xxx", "There is no column 'set' for noise to differ by. Did you mean 'sets'?"),
+    ],
+)
+def test_runs_of_two_checkpoints_or_groups(column: str, values: Any, text: str) -> None:
+    law = load_law("chinchilla")
+    table = oracles.table(law, runs=1, checkpoints=3).assign(**{column: list(values)})
+    with pytest.raises(BayeslawError, match=re.escape(text)):
+        Observations.of(law, oracles.runs(table), noise_by=None if column == "checkpoint" else "set")
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (-0.1, "loss_se -0.1 is negative"),
+        (np.nan, "loss_se is missing or not finite"),
+        (50.0, "loss_se 50 is more than half of the loss"),
+        ("x", "loss_se 'x' is not a number"),
+    ],
+)
+def test_known_errors_are_checked(error: Any, text: str) -> None:
+    law = load_law("chinchilla")
+    table = oracles.table(law).assign(loss_se=0.01).astype({"loss_se": object})
+    table.loc[1, "loss_se"] = error
+    with pytest.raises(TableError, match=re.escape(text)):
+        Observations.of(law, oracles.runs(table))
 
 
 def test_base_checkpoints_are_kept_and_not_fitted() -> None:

@@ -43,7 +43,7 @@ def test_chains_run_the_density_that_python_knows(name: str, noise: str) -> None
     """The C function that chains call gives value and gradient of the whitened density, and says where they are not finite."""
     law = load_law(name)
     observed = oracles.observations(law)
-    density = Density.of(law, observed, Noise.choose(noise, observed.run))
+    density = Density.of(law, observed, Noise.choose(noise, observed))
     skewed = np.random.default_rng(1).standard_normal((50, density.size)) ** 3
     whitening = whiten(density, range(len(law.shapes))).refined(skewed, 4)
     model, expected = sampling._model(density, whitening, 1), whitening.function(density)

@@ -158,6 +158,6 @@ def test_observed_order_does_not_matter() -> None:
     values = []
     for one in (table, table.sample(frac=1.0, random_state=3)):
         observed = Observations.of(law, bayeslaw.read_runs(one))
-        density = Density.of(law, observed, Noise.choose("auto", observed.run))
+        density = Density.of(law, observed, Noise.choose("auto", observed))
         values.append(density.function()(density.start())[0])
     assert values[0] == pytest.approx(values[1], rel=1e-12)
