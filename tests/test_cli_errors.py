@@ -91,7 +91,7 @@ REQUESTS = {
     "no-fit": (f"forecast nowhere.nc{AT} -o older.csv", "There is no file nowhere.nc."),
     "damaged-fit": (f"forecast damaged.nc{AT} -o older.csv", "damaged.nc can't be read as a fit"),
     "text-as-fit": ("show text.nc", "text.nc can't be read as a fit"),
-    "foreign-fit": ("score foreign.nc runs.csv", "foreign.nc is not a bayeslaw fit of format 1"),
+    "foreign-fit": ("score foreign.nc runs.csv", "foreign.nc is not a bayeslaw fit of format 2"),
     "table-as-fit": ("show runs.csv", "runs.csv can't be read as a fit"),
     "fit-not-nc": (FIT + "older.csv", "A fit is written to a file ending in .nc, not older.csv."),
     "fit-nowhere": (FIT + "nowhere/new.nc", "There is no folder nowhere to write new.nc into."),

@@ -146,7 +146,7 @@ def test_flipped_bytes_are_noticed_or_harmless(small_fit: Fit, path: Path, rng: 
 def test_a_foreign_netcdf_file(tmp_path: Path) -> None:
     path = tmp_path / "other.nc"
     xr.Dataset({"x": ("t", [1.0, 2.0])}).to_netcdf(path, engine="h5netcdf")
-    assert refusal(path) == "other.nc is not a bayeslaw fit of format 1 (found none); write one with `bayeslaw fit … -o FIT.nc`."
+    assert refusal(path) == "other.nc is not a bayeslaw fit of format 2 (found none); write one with `bayeslaw fit … -o FIT.nc`."
     xr.Dataset({"x": ("t", [1.0, 2.0])}, attrs={"title": "weather"}).to_netcdf(path, engine="h5netcdf")
     assert refusal(path).startswith("other.nc can't be read as a fit: ")
 
@@ -158,8 +158,8 @@ def edit(path: Path, **attributes: Any) -> None:
 
 
 def test_a_file_of_another_format(path: Path) -> None:
-    edit(path, bayeslaw_format="2")
-    assert refusal(path).startswith("fit.nc is not a bayeslaw fit of format 1 (found 2);")
+    edit(path, bayeslaw_format="3")
+    assert refusal(path).startswith("fit.nc is not a bayeslaw fit of format 2 (found 3);")
 
 
 def test_a_tampered_card(small_fit: Fit, path: Path) -> None:
