@@ -267,9 +267,8 @@ def forecast(fit: Fit, at: pd.DataFrame | Runs | str | Path, *, seed: int = 0, f
     """
     whole_number("seed", seed, 0)
     if not fit.passed and not force:
-        failed = "; ".join(c.text for c in fit.checks if c.required and not c.passed)
         raise FitError(
-            f"The fit's checks failed ({failed}): its intervals can't be trusted. "
+            f"The fit's checks failed ({fit.failures}): its intervals can't be trusted. "
             "Sample longer, or force it and have every row marked."
         )
     runs = at if isinstance(at, Runs) else read_runs(at)
