@@ -18,7 +18,7 @@ from bayeslaw import noise as noises
 from bayeslaw.laws import Law
 from bayeslaw.noise import Noise
 
-SENSITIVE = 0.05  # of the paper: a marginal that moves as a normal one does whose mean is moved by .3 sd
+SENSITIVE = 0.05  # of the paper: a marginal moves as a normal one does whose mean is moved by about .3 sd
 
 
 def log_prior(law: Law, noise: Noise, draws: Mapping[str, NDArray[np.float64]], at: Mapping[str, float]) -> NDArray[np.float64]:
