@@ -114,6 +114,7 @@ def fit(
     )
     for one in made.checks:
         typer.echo(f"  {one}")
+    typer.echo(f"verdict: {'passed' if made.passed else 'FAILED: its intervals are not to be trusted'}")
     typer.echo(f"written to {output}")
 
 

@@ -16,7 +16,7 @@ from bayeslaw.priors import Support
 
 FEW = 3  # values of a covariate that may be too few for the terms it is in
 SLOPE_ROWS = 1000
-NULL = 1e-9  # singular value, of the largest, of a direction that no loss tells; found: below 4e-13, or above 4e-6
+NULL = 1e-9  # singular value, of the largest, of a direction that no loss tells; found: below 4e-13, or above 3e-6
 ALARM = 0.01  # share of independent tables that are called correlated
 AVERAGED = 50  # draws over which the law's log loss is averaged for residuals
 WIDTH = 1.1  # widths that are wrong by less are not worth a warning

@@ -182,6 +182,21 @@ def test_half_the_span_outside_is_far(distance: float, said: str, passed: bool) 
     assert check.passed is passed
 
 
+def test_an_unseen_stage_is_far_from_two_seen_ones() -> None:
+    """PTPP 15 and 31, forecast at 62, 124 and 279: the extrapolation that misled every published form."""
+    seen = np.array([15.0, 31.0])
+    reach = {"ptpp": Reach.of(Covariate("ptpp", "", (0.1, 1e5)), seen)}
+    texts, check = extrapolation(pd.DataFrame({"ptpp": np.log(np.array([35.0, 62.0, 124.0, 279.0]) / 31)}), reach)
+    assert texts == [
+        "outside: ptpp by 0.12 e-folds", "FAR outside: ptpp by 0.69 e-folds", "FAR outside: ptpp by 1.4 e-folds",
+        "FAR outside: ptpp by 2.2 e-folds",
+    ]  # fmt: skip
+    assert check.text == (
+        "3 of 4 settings lie far outside the runs: ptpp up to 2.2 e-folds (the runs span 0.73 e-folds). "
+        "No interval knows how wrong the law may be there: state a discrepancy"
+    )
+
+
 def test_one_value_reaches_hardly_anywhere() -> None:
     """10% from the only size is near; beyond that only priors say how size matters."""
     reach = {"N": Reach.of(Covariate("N", "", (1e4, 1e13)), np.array([1e9, 1e9]))}
