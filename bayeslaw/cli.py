@@ -117,6 +117,7 @@ def fit(
     )
     for one in made.checks:
         typer.echo(f"  {one}")
+    typer.echo(f"verdict: {'passed' if made.passed else 'FAILED: its intervals are not to be trusted'}")
     typer.echo(f"written to {output}")
 
 
@@ -126,13 +127,22 @@ def show(
     ci: Probability = 0.9,
     latex: Annotated[bool, typer.Option("--latex", help="A LaTeX table.")] = False,
     csv: Annotated[bool, typer.Option("--csv", help="Comma-separated values, full precision.")] = False,
+    sensitivity: Annotated[bool, typer.Option("--sensitivity", help="How much the posterior owes to its priors.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Show intervals in spite of failed checks; every row is marked.")] = False,
 ) -> None:
     """Show parameters with credible intervals, the checks, and what the data did not inform."""
-    from bayeslaw.fitting import load_fit
+    from bayeslaw.fitting import interval_names, load_fit
+    from bayeslaw.sensitivity import SENSITIVE
     from bayeslaw.tables import parameters_latex, plain
 
     loaded = load_fit(fit)
     table = loaded.summary(ci)
+    withheld = not loaded.passed and not force
+    if (csv or latex) and withheld:
+        raise BayeslawError(
+            f"The fit's checks failed ({loaded.failures}): its intervals can't be trusted. "
+            "Sample longer, or --force them and have every row marked."
+        )
     if csv:
         typer.echo(table.to_csv(), nl=False)
         return
@@ -141,11 +151,15 @@ def show(
         return
     size = f"{loaded.observed.log_loss.size} rows of {loaded.observed.runs} runs"
     typer.echo(f"{loaded.law.name}: {loaded.law.title}\nfitted to {loaded.info['data']}, {size}; {loaded.noise.text}\n")
-    typer.echo(plain(table))
+    typer.echo(plain(table.drop(columns=list(interval_names("eti", ci))) if withheld else table))
     typer.echo("")
     for one in loaded.checks:
         typer.echo(str(one))
-    typer.echo("verdict: " + ("passed" if loaded.passed else "FAILED: its intervals are not to be trusted"))
+    if sensitivity:
+        typer.echo(f"\nsensitivity to a doubling of the weight of prior or likelihood, of note from {SENSITIVE} on\n")
+        typer.echo(plain(loaded.sensitivity()) + "\n")
+    failed = "FAILED: its intervals are not to be trusted" + (" and not shown without --force" if withheld else "")
+    typer.echo("verdict: " + ("passed" if loaded.passed else failed))
 
 
 @app.command()
@@ -189,6 +203,9 @@ def forecast(
     else:
         write_text(output, table.to_csv(index=False))
         typer.echo(f"{len(table)} settings written to {output}")
+    for one in (*loaded.checks, *made.checks):
+        if not one.passed and (one.required or one.name == "extrapolation"):
+            typer.echo(str(one))
     if plot is not None:
         unit = loaded.law.covariates[forecast_axis(made)].unit
         save_figure(plot, lambda ax: plot_forecast(made, ax, ci_prob=ci, unit=unit))

@@ -26,7 +26,7 @@ SEEN, UNSEEN = "ptpp <= 31", "ptpp > 31"
 # better for them, and all laws are scored on it. A law that is finite at D = 0 is fitted to whole runs.
 SETTLED = 2.0
 STARTS = 20
-COLUMNS = ["law", "fit", "mae_rel", "rmse_log", "slope", "cover_eti50", "cover_eti90", "width_eti90", "crps"]
+COLUMNS = ["law", "fit", "checks", "mae_rel", "rmse_log", "slope", "cover_eti50", "cover_eti90", "width_eti90", "crps"]
 
 
 def table_path() -> Path:
@@ -85,11 +85,14 @@ def _picture(made: Fit, runs: Runs, path: Path) -> None:
         curves.append(grid(law, {k: v for k, v in settings.items() if k in law.covariates}))
     at = pd.concat(curves, ignore_index=True)
 
+    fan = forecast(made, at, force=True)
+
     def draw(ax: Axes) -> None:
-        plot_forecast(forecast(made, at, force=True), ax, measured=there, x="D", unit="adaptation tokens")
+        plot_forecast(fan, ax, measured=there, x="D", unit="adaptation tokens")
         ax.set_title(
             f"{made.law.name} fitted to PTPP ≤ 31, forecast at PTPP {ptpp:g}, r = {r:g}\n"
-            "lines: latent median; bands: 90% equal-tailed interval of the next run; points: measured",
+            "lines: latent median; bands: 90% equal-tailed interval of the next run; points: measured"
+            + (" — CHECKS FAILED" if fan.forced else ""),
             fontsize=9,
         )
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from bayeslaw.cards import load_law, parse_card
 from bayeslaw.checks import Check, bins_check, diagnostics, information_check, luck_check, sampler_checks, table_of
 from bayeslaw.compression import compress
+from bayeslaw.datachecks import independence_check, lack_check
 from bayeslaw.density import Density
 from bayeslaw.errors import BayeslawError, FitError, whole_number
 from bayeslaw.laws import Law
@@ -28,6 +29,7 @@ from bayeslaw.observations import Observations
 from bayeslaw.priors import Prior
 from bayeslaw.runs import Runs, data_sha256, read_runs
 from bayeslaw.sampling import SAMPLERS, sample
+from bayeslaw.sensitivity import log_prior, power_scaling
 
 if TYPE_CHECKING:
     from bayeslaw.forecasts import Forecast
@@ -84,7 +86,8 @@ class Fit:
         Returns
         -------
         DataFrame
-            One row per parameter: median, mean, sd, eti<prob>_lo, eti<prob>_hi, r_hat, ess_bulk, ess_tail, prior_overlap.
+            One row per parameter: median, mean, sd, eti<prob>_lo, eti<prob>_hi, r_hat, ess_bulk, ess_tail, prior_overlap, and
+            `checks`, which says 'passed' or 'FAILED' of the whole fit.
         """
         check_probability(ci_prob)
         by_chain = self.by_chain
@@ -100,7 +103,33 @@ class Fit:
                 high: tails[1],
             }
         overlaps = next(c for c in self.checks if c.name == "informed").table["prior_overlap"]
-        return pd.DataFrame(rows).T.join(diagnostics(by_chain)).join(overlaps).rename_axis("parameter")
+        table = pd.DataFrame(rows).T.join(diagnostics(by_chain)).join(overlaps).rename_axis("parameter")
+        return table.assign(checks="passed" if self.passed else "FAILED")
+
+    @property
+    def failures(self) -> str:
+        """What the required checks that failed say; empty where all passed."""
+        return "; ".join(c.text for c in self.checks if c.required and not c.passed)
+
+    def sensitivity(self) -> pd.DataFrame:
+        """How much the posterior owes to its priors, by power-scaling; see `bayeslaw.sensitivity`.
+
+        Returns
+        -------
+        DataFrame
+            One row for each parameter and one for the law's loss at the far end of the runs (covariates that span decades at their
+            largest, the others at a middle value): prior_sensitivity, likelihood_sensitivity and `says`, 'possible prior-data
+            conflict', 'weak likelihood' or nothing.
+        """
+        seen, covariates = self.observed.covariates, self.law.covariates
+        end = {k: float(v.max() if covariates[k].logarithmic else np.sort(v)[v.size // 2]) for k, v in seen.items()}
+        by_chain, draws = self.by_chain, self.draws
+        shape = next(iter(by_chain.values())).shape
+        label = f"loss at {', '.join(f'{k} = {v:.3g}' for k, v in end.items())}"
+        loss = self.law.predict(draws, {k: [v] for k, v in end.items()}).reshape(shape)
+        prior = log_prior(self.law, self.noise, draws, self.observed.at).reshape(shape)
+        likelihood: NDArray[np.float64] = self.log_likelihood("earlier").sum("run").values
+        return power_scaling(by_chain | {label: loss}, prior, likelihood)
 
     def forecast(self, at: pd.DataFrame | Runs | str | Path, *, seed: int = 0, force: bool = False) -> Forecast:
         """Forecast the loss at settings; see `bayeslaw.forecast`."""
@@ -108,15 +137,16 @@ class Fit:
 
         return forecast(self, at, seed=seed, force=force)
 
-    def log_likelihood(self) -> xr.DataArray:
-        """Log density of each run given each draw, dimensions (chain, draw, run), for leave-one-run-out comparison.
+    def log_likelihood(self, given: Literal["others", "earlier"] = "others") -> xr.DataArray:
+        """Log density of each run given each draw, dimensions (chain, draw, run).
 
-        Where runs share the luck of a checkpoint, it is that of a run given the other runs too.
+        Where runs share the luck of a checkpoint, it is that of a run given the other runs too, as leaving one run out needs; or
+        given the earlier ones, so that runs add up to the log likelihood.
         """
         posterior = self.tree["posterior"]
         draws = self.draws
         residual = self.observed.log_loss - np.log(self.law.predict(draws, self.observed.covariates))
-        values = self.noise.log_likelihood(residual, self.observed, draws)
+        values = self.noise.log_likelihood(residual, self.observed, draws, given=given)
         shape = (posterior.sizes["chain"], posterior.sizes["draw"], self.observed.runs)
         return xr.DataArray(values.reshape(shape), dims=("chain", "draw", "run"), coords={"run": list(self.observed.run_names)})
 
@@ -241,8 +271,11 @@ def fit(
     scalar = {k: v for k, v in result.draws.items() if v.ndim == 2}
     prior = law.sample_prior(4000, observed.at, np.random.default_rng([seed, 1]))
     checks = [*sampler_checks(scalar, result.stats), information_check(prior, {k: scalar[k] for k in prior})]
+    checks.append(lack_check(law, observed, {k: float(np.median(scalar[k])) for k in law.parameters}))
     if chosen.run_effect:
         checks.append(luck_check(chosen.scales(scalar, "sigma_run")))
+    elif (alone := independence_check(law, observed, scalar)) is not None:
+        checks.append(alone)
     if fewer is not None and bins is not None:
         some = {name: scalar[name].ravel()[:: max(1, scalar[name].size // SHIFTED)] for name in law.parameters}
         checks.append(bins_check(fewer.count, bins, fewer.shift(law, some, observed), chosen.scales(scalar, "sigma_point")))

@@ -20,6 +20,7 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
+from bayeslaw.checks import Check, Reach, extrapolation, forecast_checks, spread_rows
 from bayeslaw.errors import BayeslawError, Fault, FitError, TableError, whole_number
 from bayeslaw.fitting import Fit, check_probability, interval_names
 from bayeslaw.laws import Law
@@ -68,10 +69,35 @@ class Forecast:
     def law(self) -> str:
         return self.fit.law.name
 
+    @cached_property
+    def checks(self) -> tuple[Check, ...]:
+        """R-hat and effective sample sizes of the latent loss, and how far outside the runs the settings lie.
+
+        Of more than `checks.FORECAST_ROWS` settings the draws are looked at in as many: the extremes of each covariate and
+        others spread between them.
+        """
+        columns = []
+        for name, values in self.covariates.items():
+            if self.fit.law.covariates[name].logarithmic:
+                positive = values[values > 0]
+                least = float(positive.min()) / math.e if positive.size else 1.0  # D = 0 lies an e-fold below the rest
+                values = np.log(np.maximum(values, least))
+            columns.append(values)
+        some = spread_rows(columns)
+        chains = next(iter(self.fit.by_chain.values())).shape
+        latent = np.moveaxis(self._latent(some).reshape(some.size, *chains), 0, -1)
+        return (*forecast_checks(latent, self.rows[some].tolist(), self.rows.size), self._extrapolation[1])
+
+    @cached_property
+    def _extrapolation(self) -> tuple[list[str], Check]:
+        seen = self.fit.observed.covariates
+        reach = {name: Reach.of(self.fit.law.covariates[name], seen[name]) for name in self.covariates}
+        return extrapolation(self.outside, reach)
+
     @property
     def forced(self) -> bool:
-        """Whether it was made in spite of failed checks."""
-        return not self.fit.passed
+        """Whether it was made in spite of failed checks, of the fit or of the forecast itself."""
+        return not self.fit.passed or not all(c.passed for c in self.checks if c.required)
 
     @cached_property
     def draws(self) -> xr.Dataset:
@@ -109,7 +135,8 @@ class Forecast:
         -------
         DataFrame
             The settings; latent_median and run_median with `<spread>_eti<prob>_lo` and `_hi` in nats/token; `outside_<covariate>`;
-            and `checks`, which says 'passed' or 'FAILED (forced)'.
+            `extrapolation`, which says 'inside', 'outside: …' or 'FAR outside: …' with covariates and distances; and `checks`,
+            which says 'passed' or 'FAILED (forced)'.
         """
         check_probability(ci_prob)
         tails = [0.5, 0.5 - ci_prob / 2, 0.5 + ci_prob / 2]
@@ -125,7 +152,7 @@ class Forecast:
                 table[f"{spread}_{name}"] = column
         for covariate in self.outside:
             table[f"outside_{covariate}"] = self.outside[covariate].to_numpy()
-        return table.assign(checks="FAILED (forced)" if self.forced else "passed")
+        return table.assign(extrapolation=self._extrapolation[0], checks="FAILED (forced)" if self.forced else "passed")
 
     @cached_property
     def _parameters(self) -> dict[str, NDArray[np.float64]]:
@@ -142,7 +169,8 @@ class Forecast:
             for one in done:
                 one.result()
 
-    def _block(self, block: slice, use: Callable[[slice, NDArray[np.float64]], None]) -> None:
+    def _latent(self, block: slice | NDArray[np.int64]) -> NDArray[np.float64]:
+        """Draws of the latent loss at some rows, (rows, draws)."""
         law, values = self.fit.law, self._parameters
         scope: dict[str, Any] = {name: values[name][None, :] for name in law.parameters}
         scope |= {name: column[block, None] for name, column in self.covariates.items()}
@@ -153,11 +181,14 @@ class Forecast:
             raise FitError(
                 f"{law.name} has no finite positive loss for some draws at row {self.rows[block][~good][0]} of the settings."
             )
-        entropy = (int(self.fit.info["seed"]), self.seed)
+        return latent
+
+    def _block(self, block: slice, use: Callable[[slice, NDArray[np.float64]], None]) -> None:
+        latent, entropy = self._latent(block), (int(self.fit.info["seed"]), self.seed)
         rows = np.arange(self.rows.size)[block]
         belongs = {"checkpoint": self.checkpoint[block], "group": self.group[block]}
-        noise = np.exp(self.fit.noise.sample(values, self.run[block], rows, entropy, **belongs))
-        use(block, np.stack([latent, latent * noise]))
+        noise = self.fit.noise.sample(self._parameters, self.run[block], rows, entropy, **belongs)
+        use(block, np.stack([latent, latent * np.exp(noise)]))
 
 
 def grid(law: Law, settings: Mapping[str, str | float | Sequence[float]]) -> pd.DataFrame:
@@ -238,15 +269,15 @@ def forecast(fit: Fit, at: pd.DataFrame | Runs | str | Path, *, seed: int = 0, f
     Raises
     ------
     FitError
-        If a required check of the fit failed; when draws or summary are asked for, if the loss is not finite at a setting.
+        If a required check of the fit or of the forecast itself failed, or if the loss is not finite at a setting, which may
+        show only when draws or summary are asked for.
     TableError
         If a setting lacks a covariate or lies outside its support.
     """
     whole_number("seed", seed, 0)
     if not fit.passed and not force:
-        failed = "; ".join(c.text for c in fit.checks if c.required and not c.passed)
         raise FitError(
-            f"The fit's checks failed ({failed}): its intervals can't be trusted. "
+            f"The fit's checks failed ({fit.failures}): its intervals can't be trusted. "
             "Sample longer, or force it and have every row marked."
         )
     runs = at if isinstance(at, Runs) else read_runs(at)
@@ -262,22 +293,14 @@ def forecast(fit: Fit, at: pd.DataFrame | Runs | str | Path, *, seed: int = 0, f
     covariates = {c: frame[c].to_numpy(dtype=np.float64) for c in fit.law.covariates}
     settings = runs.frame[[c for c in runs.frame if c not in ("loss", "loss_se")]].reset_index(drop=True)
     nested, rows = Nesting.of(runs.frame, fit.law), runs.frame.index.to_numpy()
-    belongs = nested.run, rows, seed, nested.checkpoint, _groups(fit, runs.frame)
-    return Forecast(fit, settings, outside(fit, covariates), covariates, *belongs)
-
-
-def _groups(fit: Fit, frame: pd.DataFrame) -> NDArray[np.int64]:
-    """Which of the groups that differ in noise each row belongs to."""
-    column, names = fit.observed.group_column, fit.observed.group_names
-    if not names:
-        return np.zeros(len(frame), np.int64)
-    if column not in frame:
-        raise BayeslawError(f"The fit's noise differs by {column}; the settings need that column, with {', '.join(names)}.")
-    codes = pd.Index(names).get_indexer(pd.Index(frame[column].astype(str)))
-    if (bad := np.flatnonzero(codes < 0)).size:
-        value = frame[column].iloc[bad[0]]
-        raise BayeslawError(f"Row {frame.index[bad[0]]}: {column} {value!r} is not among the fit's: {', '.join(names)}.")
-    return codes.astype(np.int64)
+    belongs = nested.run, rows, seed, nested.checkpoint, fit.observed.groups_of(runs.frame)
+    made = Forecast(fit, settings, outside(fit, covariates), covariates, *belongs)
+    if not force and (failed := "; ".join(c.text for c in made.checks if c.required and not c.passed)):
+        raise FitError(
+            f"The checks of this forecast failed ({failed}): its intervals can't be trusted. "
+            "Sample longer, or force it and have every row marked."
+        )
+    return made
 
 
 def outside(fit: Fit, covariates: Mapping[str, NDArray[np.float64]]) -> pd.DataFrame:

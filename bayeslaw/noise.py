@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -194,8 +194,10 @@ class Noise:
                 noise[i] += luck(3, int(run[i]), draws["slack"], skewed=True)
         return noise
 
-    def log_likelihood(self, residual: Array, observed: Observations, draws: Mapping[str, Any]) -> Array:
-        """Log density of each run, given the parameters and, where runs share a checkpoint's luck, the other runs.
+    def log_likelihood(
+        self, residual: Array, observed: Observations, draws: Mapping[str, Any], *, given: Literal["others", "earlier"] = "others"
+    ) -> Array:
+        """Log density of each run, given the parameters and, where runs share a checkpoint's luck, other runs.
 
         Parameters
         ----------
@@ -204,12 +206,13 @@ class Noise:
         observed : Observations
         draws : mapping
             Noise parameters, arrays (S,).
+        given : {'others', 'earlier'}
+            Given all the other runs of its checkpoint, as leaving one run out by importance weights needs; or given those that
+            stand before it, so that the columns add up to the log likelihood.
 
         Returns
         -------
         array (S, R)
-            What leaving one run out by importance weights needs: without a checkpoint effect the columns add up to the log
-            likelihood.
         """
         member = np.zeros((observed.run.size, observed.runs))
         member[np.arange(observed.run.size), observed.run] = 1.0
@@ -225,11 +228,11 @@ class Noise:
         logp: Array = -0.5 * (logs + np.log(s) - t * total**2 / s)
         a, b = weight / s, total / s
         if self.checkpoint_effect:
-            family = np.zeros((observed.runs, len(observed.checkpoint_names)))
-            family[np.arange(observed.runs), observed.checkpoint] = 1.0
+            kin = (observed.checkpoint[:, None] == observed.checkpoint[None, :]) & ~np.eye(observed.runs, dtype=bool)
+            kin = kin if given == "others" else np.triu(kin)
             omega = np.asarray(draws["sigma_checkpoint"])[:, None] ** 2
-            whole_a, whole_b = (a @ family)[:, observed.checkpoint], (b @ family)[:, observed.checkpoint]
-            logp += _shared(whole_a, whole_b, omega) - _shared(whole_a - a, whole_b - b, omega)
+            other_a, other_b = a @ kin, b @ kin
+            logp += _shared(other_a + a, other_b + b, omega) - _shared(other_a, other_b, omega)
         if self.skew:
             logp += _upward(a, b, np.asarray(draws["slack"])[:, None])
         return logp

@@ -77,6 +77,25 @@ class Observations:
         """With which run each checkpoint begins, and the number of runs."""
         return np.searchsorted(self.checkpoint, np.arange(len(self.checkpoint_names) + 1)).astype(np.int64)
 
+    def groups_of(self, frame: pd.DataFrame) -> NDArray[np.int64]:
+        """Which of the groups that differ in noise the rows of a table of settings belong to, int array (n,).
+
+        Raises
+        ------
+        BayeslawError
+            If the table lacks their column, or a row is of none of them.
+        """
+        column, names = self.group_column, self.group_names
+        if not names:
+            return np.zeros(len(frame), np.int64)
+        if column not in frame:
+            raise BayeslawError(f"The fit's noise differs by {column}; the settings need that column, with {', '.join(names)}.")
+        codes = pd.Index(names).get_indexer(pd.Index(frame[column].astype(str)))
+        if (bad := np.flatnonzero(codes < 0)).size:
+            value = frame[column].iloc[bad[0]]
+            raise BayeslawError(f"Row {frame.index[bad[0]]}: {column} {value!r} is not among the fit's: {', '.join(names)}.")
+        return codes.astype(np.int64)
+
     @property
     def loss(self) -> NDArray[np.float64]:
         return np.exp(self.log_loss)

@@ -91,7 +91,8 @@ def score(fit: Fit | PointFit, runs: Runs | pd.DataFrame | str, *, seed: int = 0
     Returns
     -------
     DataFrame
-        One row: law, fit, rows, base_rows_left_out, then `point_scores` and, for a posterior, `draw_scores`.
+        One row: law, fit, rows, base_rows_left_out, then `point_scores` and, for a posterior, `draw_scores`; before those
+        `checks`, which says 'passed' or 'FAILED (forced)'.
     """
     runs = runs if isinstance(runs, Runs) else read_runs(runs)
     # One value of a covariate is too few to fit some laws, but enough to score them.
@@ -109,4 +110,5 @@ def score(fit: Fit | PointFit, runs: Runs | pd.DataFrame | str, *, seed: int = 0
         return pd.DataFrame([head | point_scores(loss, predicted)])
     made: Forecast = forecast(fit, held, seed=seed, force=force)
     draws = made.draws["run"].values
+    head["checks"] = "FAILED (forced)" if made.forced else "passed"
     return pd.DataFrame([head | point_scores(loss, np.median(draws, axis=0)) | draw_scores(loss, draws)])

@@ -33,16 +33,19 @@ def plain(table: pd.DataFrame) -> str:
 
 
 def parameters_latex(fit: Fit, ci_prob: float = 0.9) -> str:
-    """Parameters with their interval as a LaTeX table, two significant figures of the interval's half width."""
+    """Parameters with their interval as a LaTeX table, two significant figures of the interval's half width.
+
+    Where checks of the fit failed every interval has a mark, which the last line explains.
+    """
     low, high = interval_names("eti", ci_prob)
-    rows = []
+    rows, mark = [], "" if fit.passed else r"^{\dagger}"
     for name, row in fit.summary(ci_prob).iterrows():
         symbol = fit.law.parameters[str(name)].latex if name in fit.law.parameters else MEANING[str(name)][1]
         meaning = fit.law.parameters[str(name)].meaning if name in fit.law.parameters else MEANING[str(name)][0]
         width = (row[high] - row[low]) / 2
         decimals = max(0, 1 - int(np.floor(np.log10(width)))) if width > 0 else 4
         median, lower, upper = (f"{row[c]:.{decimals}f}" for c in ("median", low, high))
-        rows.append(rf"${symbol}$ & {_escaped(meaning)} & ${median}$ & $[{lower}, {upper}]$ \\")
+        rows.append(rf"${symbol}$ & {_escaped(meaning)} & ${median}$ & $[{lower}, {upper}]{mark}$ \\")
     lines = [
         r"\begin{tabular}{llrr}",
         r"\hline",
@@ -50,6 +53,7 @@ def parameters_latex(fit: Fit, ci_prob: float = 0.9) -> str:
         r"\hline",
         *rows,
         r"\hline",
+        *([] if fit.passed else [r"\multicolumn{4}{l}{$^{\dagger}$ Checks of this fit FAILED: not to be trusted.} \\"]),
         r"\end{tabular}",
     ]
     return "\n".join(lines)

@@ -7,7 +7,20 @@ import pandas as pd
 import pytest
 import xarray as xr
 
-from bayeslaw.checks import Check, diagnostics, information_check, luck_check, overlap, sampler_checks, table_of
+from bayeslaw.checks import (
+    Check,
+    Reach,
+    diagnostics,
+    extrapolation,
+    forecast_checks,
+    information_check,
+    luck_check,
+    overlap,
+    sampler_checks,
+    spread_rows,
+    table_of,
+)
+from bayeslaw.laws import Covariate
 from tests.oracles import Array
 
 
@@ -117,3 +130,86 @@ def test_runs_apart_from_the_law_are_noted() -> None:
 def test_records_for_storage() -> None:
     check = Check("name", True, "text", False, pd.DataFrame({"x": [1.0]}, index=["a"]))
     assert table_of((check,)) == [{"name": "name", "passed": True, "required": False, "text": "text", "table": {"x": {"a": 1.0}}}]
+
+
+# --- forecasts ------------------------------------------------------------------------------------------------------
+
+
+def test_latent_losses_are_judged_like_parameters(rng: np.random.Generator) -> None:
+    latent = rng.standard_normal((4, 1000, 3))
+    checks = forecast_checks(latent, [1, 5, 9], 3)
+    assert verdicts(checks) == dict.fromkeys(["forecast_r_hat", "forecast_ess_bulk", "forecast_ess_tail"], True)
+    latent[0, :, 1] += 3
+    checks = forecast_checks(latent, [1, 5, 9], 4000)
+    assert verdicts(checks) == dict.fromkeys(["forecast_r_hat", "forecast_ess_bulk", "forecast_ess_tail"], False)
+    assert checks[0].text.startswith(
+        "largest R-hat of the latent loss at 3 of 4,000 settings, extremes and others spread between them: 1."
+    )
+    assert "(row 5), at most 1.01 wanted" in checks[0].text
+    expected = diagnostics({5: latent[..., 1]})
+    pd.testing.assert_frame_equal(pd.concat([c.table for c in checks], axis=1).loc[[5]], expected)
+
+
+def test_few_rows_are_all_chosen() -> None:
+    assert spread_rows([np.array([3.0, 1.0, 3.0])]).tolist() == [0, 1, 2]
+
+
+def test_chosen_rows_bracket_the_others(rng: np.random.Generator) -> None:
+    """Every extreme is among them, and no row is farther from a chosen one than the chosen are from each other."""
+    columns = [rng.uniform(size=2000), np.exp(rng.standard_normal(2000)), np.full(2000, 7.0)]
+    chosen = spread_rows(columns, 20)
+    assert chosen.size == np.unique(chosen).size == 20
+    assert {int(end(c)) for c in columns[:2] for end in (np.argmin, np.argmax)} <= set(chosen.tolist())
+    points = np.stack([columns[0] / np.ptp(columns[0]), columns[1] / np.ptp(columns[1])], axis=1)
+    gaps = np.linalg.norm(points[:, None] - points[chosen], axis=2)
+    between = np.linalg.norm(points[chosen][:, None] - points[chosen], axis=2) + 9 * np.eye(20)
+    assert gaps.min(axis=1).max() <= np.sort(between.min(axis=1))[6]  # the first few are the extremes, wherever those lie
+
+
+def test_equal_rows_are_chosen_once() -> None:
+    assert spread_rows([np.repeat([1.0, 2.0, 5.0], 100)], 20).tolist() == [0, 100, 200]
+
+
+@pytest.mark.parametrize(("distance", "said", "passed"), [
+    (0.0, "inside", True), (1.9, "outside: N by 1.9 e-folds", True), (2.1, "FAR outside: N by 2.1 e-folds", False),
+])  # fmt: skip
+def test_half_the_span_outside_is_far(distance: float, said: str, passed: bool) -> None:
+    reach = {"N": Reach.of(Covariate("N", "", (1e4, 1e13)), np.array([1e8, 1e8 * np.e**4, 1e9]))}
+    assert reach["N"].span == pytest.approx(4)
+    assert reach["N"].far == pytest.approx(2)
+    texts, check = extrapolation(pd.DataFrame({"N": [0.0, distance]}), reach)
+    assert texts == ["inside", said]
+    assert check.passed is passed
+
+
+def test_an_unseen_stage_is_far_from_two_seen_ones() -> None:
+    """PTPP 15 and 31, forecast at 62, 124 and 279: the extrapolation that misled every published form."""
+    seen = np.array([15.0, 31.0])
+    reach = {"ptpp": Reach.of(Covariate("ptpp", "", (0.1, 1e5)), seen)}
+    texts, check = extrapolation(pd.DataFrame({"ptpp": np.log(np.array([35.0, 62.0, 124.0, 279.0]) / 31)}), reach)
+    assert texts == [
+        "outside: ptpp by 0.12 e-folds", "FAR outside: ptpp by 0.69 e-folds", "FAR outside: ptpp by 1.4 e-folds",
+        "FAR outside: ptpp by 2.2 e-folds",
+    ]  # fmt: skip
+    assert check.text == (
+        "3 of 4 settings lie far outside the runs: ptpp up to 2.2 e-folds (the runs span 0.73 e-folds). "
+        "No interval knows how wrong the law may be there: state a discrepancy"
+    )
+
+
+def test_one_value_reaches_hardly_anywhere() -> None:
+    """10% from the only size is near; beyond that only priors say how size matters."""
+    reach = {"N": Reach.of(Covariate("N", "", (1e4, 1e13)), np.array([1e9, 1e9]))}
+    texts, check = extrapolation(pd.DataFrame({"N": [0.09, 0.11]}), reach)
+    assert texts == ["outside: N by 0.09 e-folds", "FAR outside: N by 0.11 e-folds"]
+    assert "N up to 0.11 e-folds (the runs have one value: priors alone say how it matters)" in check.text
+    assert check.table.loc["N"].to_dict() == {"span": 0.0, "far": 0.1, "outside": 0.11, "rows_far": 1.0}
+
+
+def test_reach_of_runs_that_begin_at_no_tokens_and_of_shares() -> None:
+    tokens = Covariate("D", "", (0, 1e15))
+    assert Reach.of(tokens, np.array([0.0, 1.0, np.e])).span == pytest.approx(1)
+    share = Reach.of(Covariate("r", "", (0, 1)), np.array([0.1, 0.5]))
+    assert share.span == pytest.approx(0.4)
+    assert share.far == pytest.approx(0.2)
+    assert share(0.3) == "0.3"

@@ -16,8 +16,9 @@ from matplotlib.axes import Axes
 import bayeslaw
 from bayeslaw import plots
 from bayeslaw.cards import law_names, load_law
-from bayeslaw.fitting import Fit
+from bayeslaw.fitting import Fit, _draws_digest
 from bayeslaw.laws import Law
+from bayeslaw.tables import plain
 from tests.commands import Command, Done, refused, snapshot
 
 SHORT = ("-q", "--draws", "200", "--tune", "100", "--chains", "2")
@@ -83,7 +84,7 @@ def test_fit_show_forecast_score(command: Command, folder: Path) -> None:
     done = command("fit", "chinchilla", "runs.csv", "-o", "new.nc", "--seed", "5", *SHORT)
     assert (done.status, done.err) == (0, "")
     assert "chinchilla fitted to 40 rows of 8 runs; normal point noise with a run effect.\n" in done.out
-    assert done.out.endswith("written to new.nc\n")
+    assert done.out.endswith("verdict: FAILED: its intervals are not to be trusted\nwritten to new.nc\n")
     made = bayeslaw.load_fit("new.nc")
     settings = {
         "draws": 200,
@@ -101,10 +102,20 @@ def test_fit_show_forecast_score(command: Command, folder: Path) -> None:
     assert all(name in shown.out for name in made.summary().index)
     assert all(str(check) in shown.out for check in made.checks)
     assert "fitted to runs.csv, 40 rows of 8 runs; normal point noise with a run effect" in shown.out
-    assert shown.out.endswith("verdict: FAILED: its intervals are not to be trusted\n")  # 400 draws are too few
-    read = pd.read_csv(io.StringIO(command("show", "new.nc", "--csv", "--ci", "0.5").out), index_col="parameter")
+    assert shown.out.endswith("verdict: FAILED: its intervals are not to be trusted and not shown without --force\n")  # few draws
+    assert "eti90" not in shown.out
+    for form in ("--csv", "--latex"):
+        refused(command("show", "new.nc", form), "The fit's checks failed (", "or --force them and have every row marked")
+    read = pd.read_csv(io.StringIO(command("show", "new.nc", "--csv", "--ci", "0.5", "--force").out), index_col="parameter")
     pd.testing.assert_frame_equal(read, made.summary(0.5), rtol=1e-14)
-    assert r"\begin{tabular}" in command("show", "new.nc", "--latex").out
+    assert (read["checks"] == "FAILED").all()
+    forced = command("show", "new.nc", "--force").out
+    assert forced.endswith("verdict: FAILED: its intervals are not to be trusted\n")
+    assert "eti90_lo" in forced
+    assert forced.split("\n\n")[1].count("FAILED") == len(read)
+    latex = command("show", "new.nc", "--latex", "--force").out
+    assert latex.count(r"]^{\dagger}$") == len(read)
+    assert r"$^{\dagger}$ Checks of this fit FAILED: not to be trusted." in latex
 
     at = ("--set", "N=1e8,1e9", "--set", "D=1e8:1e11:4")
     refused(command("forecast", "new.nc", *at), "checks failed (", "Sample longer")
@@ -113,10 +124,51 @@ def test_fit_show_forecast_score(command: Command, folder: Path) -> None:
     refused(command("score", "new.nc", "runs.csv"), "checks failed (")
     scored = pd.read_csv(io.StringIO(command("score", "new.nc", "runs.csv", "--force", "--csv").out))
     pd.testing.assert_frame_equal(scored, bayeslaw.score(made, pd.read_csv("runs.csv"), force=True), rtol=1e-14)
+    assert scored["checks"].tolist() == ["FAILED (forced)"]
 
 
 def test_a_sound_fit_is_said_to_have_passed(command: Command, folder: Path) -> None:
-    assert command("show", "fit.nc").out.endswith("verdict: passed\n")
+    shown = command("show", "fit.nc").out
+    assert shown.endswith("verdict: passed\n")
+    assert "eti90_lo" in shown
+    assert "sensitivity" not in shown
+    assert "FAILED" not in command("show", "fit.nc", "--csv").out + command("show", "fit.nc", "--latex").out
+    assert "dagger" not in command("show", "fit.nc", "--latex").out
+
+
+def test_sensitivity_is_shown_when_asked_for(command: Command, folder: Path, sound_fit: Fit) -> None:
+    shown = command("show", "fit.nc", "--sensitivity").out
+    assert "sensitivity to a doubling of the weight of prior or likelihood, of note from 0.05 on" in shown
+    table = sound_fit.sensitivity()
+    assert plain(table) in shown
+    assert shown.endswith("verdict: passed\n")
+
+
+def test_what_lies_far_outside_is_said_with_the_forecast(command: Command, folder: Path) -> None:
+    done = command("forecast", "fit.nc", "--set", "N=1e9", "--set", "D=1e10,1e14")
+    assert (done.status, done.err) == (0, "")
+    assert done.out.splitlines()[-1].startswith(
+        "note: 1 of 2 settings lie far outside the runs: D up to 8.7 e-folds (the runs span "
+    )
+    assert done.out.count("FAR outside: D by 8.7 e-folds") == 1
+    assert done.out.splitlines()[1].split()[-2:] == ["inside", "passed"]
+    inside = command("forecast", "fit.nc", "--set", "N=1e9", "--set", "D=1e10", "-o", "out.csv")
+    assert inside.out == "1 settings written to out.csv\n"
+
+
+def test_a_forecast_that_mixes_badly_is_refused_though_its_fit_passed(command: Command, folder: Path) -> None:
+    """A fit file whose chains disagree about E, with checks that say they don't."""
+    fit = bayeslaw.load_fit("fit.nc")
+    posterior = fit.tree["posterior"].to_dataset()
+    apart = posterior["E"] * np.array([1.05, 1.0])[:, None]
+    fit.tree["posterior"] = posterior.assign(E=apart)
+    fit.tree.attrs["draws_sha256"] = _draws_digest(fit.tree)
+    fit.save("apart.nc")
+    at = ("--set", "N=1e9", "--set", "D=1e10,1e11")
+    refused(command("forecast", "apart.nc", *at), "The checks of this forecast failed (largest R-hat of the latent loss: ")
+    done = command("forecast", "apart.nc", *at, "--force")
+    assert done.out.count("FAILED (forced)") == 2
+    assert "\nFAILED: smallest bulk effective sample size of the latent loss: " in done.out
 
 
 @pytest.mark.parametrize("ending", ["png", "pdf", "svg"])
@@ -177,7 +229,7 @@ def test_the_same_seed_gives_the_same_numbers(command: Command, folder: Path) ->
     shown = []
     for name, seed in (("a", 3), ("b", 3), ("c", 4)):
         command("fit", "chinchilla", "runs.csv", "-o", f"{name}.nc", "--seed", seed, *SHORT)
-        shown.append(command("show", f"{name}.nc", "--csv").out)
+        shown.append(command("show", f"{name}.nc", "--csv", "--force").out)
     assert shown[0] == shown[1] != shown[2]
     at = ("--set", "N=1e9", "--set", "D=1e10")
     forecasts = [command("forecast", "fit.nc", *at, "--seed", seed).out for seed in (1, 1, 2)]

@@ -13,6 +13,7 @@ import pytest
 import bayeslaw
 from bayeslaw import forecasts
 from bayeslaw.cards import load_law, parse_card
+from bayeslaw.checks import FORECAST_ROWS
 from bayeslaw.errors import BayeslawError, FitError, TableError
 from bayeslaw.fitting import Fit
 from bayeslaw.forecasts import MOST_SETTINGS, forecast, grid
@@ -115,7 +116,7 @@ def test_summary_has_medians_and_equal_tailed_intervals(sound_fit: Fit, prob: fl
     made = forecast(sound_fit, AT)
     table = made.summary(prob)
     spreads = [f"{s}_{c}" for s in ("latent", "run") for c in ("median", f"{name}_lo", f"{name}_hi")]
-    assert list(table) == ["N", "D", *spreads, "outside_N", "outside_D", "checks"]
+    assert list(table) == ["N", "D", *spreads, "outside_N", "outside_D", "extrapolation", "checks"]
     for spread in ("latent", "run"):
         draws = np.sort(made.draws[spread].values, axis=0)
         for column, share in (("median", 0.5), (f"{name}_lo", (1 - prob) / 2), (f"{name}_hi", (1 + prob) / 2)):
@@ -255,6 +256,80 @@ def test_failed_checks_are_refused_unless_forced_and_then_marked(small_fit: Fit)
 
 def test_forcing_a_sound_fit_marks_nothing(sound_fit: Fit) -> None:
     assert (forecast(sound_fit, AT, force=True).summary()["checks"] == "passed").all()
+
+
+# --- checks of the forecast itself ----------------------------------------------------------------------------------
+
+
+def with_draws(fit: Fit, **draws: Array) -> Fit:
+    """The fit with other draws of some parameters, (chains, draws)."""
+    tree = fit.tree.copy()
+    posterior = tree["posterior"].to_dataset()
+    tree["posterior"] = posterior.assign({k: (("chain", "draw"), v) for k, v in draws.items()})
+    return replace(fit, tree=tree)
+
+
+def test_a_forecast_is_checked_at_its_own_latent_loss(sound_fit: Fit) -> None:
+    import arviz as az
+
+    made = forecast(sound_fit, AT)
+    assert [(c.name, c.passed, c.required) for c in made.checks[:3]] == [
+        ("forecast_r_hat", True, True), ("forecast_ess_bulk", True, True), ("forecast_ess_tail", True, True),
+    ]  # fmt: skip
+    latent = made.draws["latent"].values.T.reshape(3, 2, 1500)
+    for check, column, method in zip(made.checks, ("r_hat", "ess_bulk", "ess_tail"), ("rank", "bulk", "tail"), strict=False):
+        if column == "r_hat":
+            expected = [az.rhat(one, method=method) for one in latent]
+        else:
+            expected = [az.ess(one, method=method, prob=(0.05, 0.95) if method == "tail" else None) for one in latent]
+        np.testing.assert_allclose(check.table[column], expected, rtol=1e-9)
+        assert check.table.index.tolist() == [1, 2, 3]  # rows of the table
+
+
+def test_a_forecast_of_chains_apart_is_refused_though_the_fit_passed(sound_fit: Fit) -> None:
+    """Every setting's latent loss rests on E; chains that disagree about it can't pass here, whatever the fit's checks say."""
+    moved = sound_fit.by_chain["E"].copy()
+    moved[0] *= 1.05
+    fit = with_draws(sound_fit, E=moved)
+    assert fit.passed
+    with pytest.raises(FitError) as caught:
+        forecast(fit, AT)
+    assert str(caught.value).startswith("The checks of this forecast failed (largest R-hat of the latent loss: ")
+    assert "smallest bulk effective sample size of the latent loss: " in str(caught.value)
+    made = forecast(fit, AT, force=True)
+    assert made.forced
+    assert made.summary()["checks"].tolist() == ["FAILED (forced)"] * 3
+
+
+def test_a_setting_far_off_among_thousands_is_among_those_checked(sound_fit: Fit) -> None:
+    """Chains that disagree on alpha alone differ most at small N: one such setting among 5,000 is enough."""
+    rng = np.random.default_rng(0)
+    many = pd.DataFrame({"N": rng.uniform(0.9e9, 1e9, 5000), "D": rng.uniform(1e9, 1e10, 5000)})
+    many.loc[2345, "N"] = 1e5
+    made = forecast(sound_fit, many, force=True)
+    table = made.checks[0].table
+    assert len(table) == FORECAST_ROWS
+    assert {2346, int(many["D"].argmin()) + 1, int(many["D"].argmax()) + 1} <= set(table.index)
+    assert f"at {FORECAST_ROWS} of 5,000 settings, extremes and others spread between them: " in made.checks[0].text
+
+
+def test_rows_say_whether_they_lie_outside_the_runs(ptpp_fit: Fit) -> None:
+    """The runs span 2.9 e-folds of ptpp and .7 of r: half of that is far, here and in the check."""
+    seen = ptpp_fit.observed.covariates
+    inside = {name: float(values.mean()) for name, values in seen.items()}
+    rows = [inside, inside | {"ptpp": 279 * np.e}, inside | {"ptpp": 279 * np.e**2, "r": 0.9}, inside | {"N": 1e9 * np.e**3}]
+    made = forecast(ptpp_fit, pd.DataFrame(rows))
+    assert made.summary()["extrapolation"].tolist() == [
+        "inside", "outside: ptpp by 1 e-folds", "FAR outside: r by 0.1, ptpp by 2 e-folds", "FAR outside: N by 3 e-folds",
+    ]  # fmt: skip
+    check = made.checks[-1]
+    assert (check.name, check.passed, check.required) == ("extrapolation", False, False)
+    assert check.text == (
+        "2 of 4 settings lie far outside the runs: N up to 3 e-folds (the runs span 4.6 e-folds); ptpp up to 2 e-folds (the runs "
+        "span 2.9 e-folds). No interval knows how wrong the law may be there: state a discrepancy"
+    )
+    assert forecast(ptpp_fit, pd.DataFrame(rows[:2])).checks[-1].passed
+    assert forecast(ptpp_fit, pd.DataFrame(rows[:1])).checks[-1].text.startswith("every setting lies within")
 
 
 # --- grids ----------------------------------------------------------------------------------------------------------

@@ -155,6 +155,8 @@ def test_log_likelihood_of_runs_is_that_given_the_others(
             others = np.flatnonzero(j != RUN)
             rest = stats.multivariate_normal(np.zeros(others.size), whole[np.ix_(others, others)]).logpdf(residuals[s][others])
             assert values[s, j] == pytest.approx(joint - rest, rel=1e-9)
+        earlier = noise.log_likelihood(residuals, nested(RUN, CHECKPOINT, GROUP, NAMES, SE), draws, given="earlier")
+        assert earlier[s].sum() == pytest.approx(joint, rel=1e-9)
 
 
 def test_log_likelihood_of_skewed_runs_is_the_kernels(residual: Array) -> None:

@@ -71,7 +71,7 @@ def test_summary(small_fit: Fit) -> None:
     table: pd.DataFrame = small_fit.summary(0.8)
     assert list(table.index) == ["E", "A", "alpha", "B", "beta", "sigma_point", "sigma_run"]
     assert list(table.columns) == [
-        "median", "mean", "sd", "eti80_lo", "eti80_hi", "r_hat", "ess_bulk", "ess_tail", "prior_overlap",
+        "median", "mean", "sd", "eti80_lo", "eti80_hi", "r_hat", "ess_bulk", "ess_tail", "prior_overlap", "checks",
     ]  # fmt: skip
     values = small_fit.draws["alpha"]
     row = [table[column]["alpha"] for column in ("eti80_lo", "median", "eti80_hi")]

@@ -174,7 +174,8 @@ def pointed() -> PointFit:
 
 def test_a_posterior_is_scored_by_its_run_spread(sound_fit: Fit, held: pd.DataFrame) -> None:
     table = score(sound_fit, held, seed=5)
-    assert list(table) == [*HEAD, *POINT, *DRAW]
+    assert list(table) == [*HEAD, "checks", *POINT, *DRAW]
+    assert table["checks"].tolist() == ["passed"]
     assert table[HEAD].values.tolist() == [["chinchilla", "posterior", 20, 0]]
     draws, loss = forecast(sound_fit, held, seed=5).draws["run"].values, held["loss"].to_numpy()
     expected: dict[str, Any] = point_scores(loss, np.median(draws, axis=0)) | draw_scores(loss, draws)

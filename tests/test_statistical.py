@@ -134,7 +134,7 @@ def test_form_3_wins_with_20_anchors_where_it_is_true(truth: dict[str, float]) -
         assert ranked_as_in_the_paper(huber), huber
 
 
-def test_ignoring_the_run_effect_narrows_the_intervals() -> None:
+def test_ignoring_the_run_effect_narrows_the_intervals_and_is_warned_of() -> None:
     """With points of one run in common luck, independent noise is over-confident: the effect is on by default for a reason."""
     law = bayeslaw.load_law("chinchilla")
     frame = settings(bayeslaw.load_law("d-cpt"))[["N", "D", "run"]]
@@ -146,6 +146,11 @@ def test_ignoring_the_run_effect_narrows_the_intervals() -> None:
     widths = [f.summary()["eti90_hi"] - f.summary()["eti90_lo"] for f in (with_effect, without)]
     for name in ("E", "alpha"):
         assert widths[0][name] > 1.3 * widths[1][name], name
+    assert "independence" not in {c.name for c in with_effect.checks}
+    warned = next(c for c in without.checks if c.name == "independence")
+    assert not warned.passed
+    assert "fit noise with a run effect" in warned.text
+    assert warned.table["widening"][0] > 1.3
 
 
 def test_observed_order_does_not_matter() -> None:

@@ -1,0 +1,215 @@
+"""Checks of the data: what too few values of a covariate leave open, and residuals that runs have in common."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.typing import NDArray
+from scipy import stats
+
+from bayeslaw.cards import load_law
+from bayeslaw.datachecks import ALARM, FEW, alike, alike_check, independence_check, lack_check, residuals, untold
+from bayeslaw.forecasts import grid
+from bayeslaw.laws import Law
+from tests import oracles
+from tests.oracles import Array
+
+# --- what the runs can't tell ---------------------------------------------------------------------------------------
+
+
+def lacks(law: Law, table: pd.DataFrame) -> dict[str, str]:
+    """For each covariate with too few values, the parameters it leaves open."""
+    check = lack_check(law, oracles.observed(law, table), oracles.typical(law))
+    named = check.table[(check.table["values"] == 1) | (check.table["parameters"] != "")]
+    assert (check.required, check.passed) == (False, named.empty)
+    return {str(name): str(row["parameters"]) for name, row in named.iterrows()}
+
+
+MANY = {
+    "N": [1e7, 1e8, 1e9, 3e9],
+    "D": [1e8, 4e8, 2e9, 1e10],
+    "r": [0.1, 0.25, 0.5, 0.8],
+    "ptpp": [15.0, 31.0, 62.0, 279.0],
+    "cpt": [0.0, 1.0],
+}
+
+
+def values(law: Law, **few: list[float]) -> pd.DataFrame:
+    """Rows at all combinations of the given values of some covariates and many of the others."""
+    return grid(law, {name: few.get(name, MANY[name]) for name in law.covariates}).assign(loss=2.5)
+
+
+def test_enough_values_tell_every_parameter_of_every_card(law: Law) -> None:
+    assert lacks(law, values(law)) == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "few", "expected"),
+    [
+        # E and A/N^alpha are one number where N has one value, two numbers for three parameters where it has two
+        ("chinchilla", {"N": [1e9]}, {"N": "E, A, alpha"}),
+        ("chinchilla", {"N": [1e9, 2e9]}, {"N": "E, A, alpha"}),
+        ("chinchilla", {"N": [1e9, 2e9, 4e9]}, {}),
+        ("chinchilla", {"D": [1e9]}, {"D": "E, B, beta"}),
+        # one replay share: the barrier C/r^gamma is part of E, and r^nu of B
+        ("d-cpt", {"r": [0.25]}, {"r": "E, B, nu, C, gamma"}),
+        # two stages: the gate is seen as two exponents (beta, lam, zeta), the floor as one contrast (E, F, eta)
+        ("ptpp-gate", {"ptpp": [15, 31]}, {"ptpp": "beta, lam, zeta"}),
+        ("ptpp-floor", {"ptpp": [15, 31]}, {"ptpp": "E, F, eta"}),
+        ("ptpp-gate-floor", {"ptpp": [15, 31, 62]}, {}),
+        # what two covariates leave open together is named once more
+        ("ptpp-floor", {"ptpp": [15, 31], "N": [1e9]}, {"N": "A, alpha", "ptpp": "F, eta"}),
+    ],
+)  # fmt: skip
+def test_what_few_values_leave_open_is_named(name: str, few: dict[str, list[float]], expected: dict[str, str]) -> None:
+    law = load_law(name)
+    assert lacks(law, values(law, **few)) == expected
+
+
+def test_the_words_of_what_is_missing() -> None:
+    law = load_law("ptpp-floor")
+    table = values(law, ptpp=[15, 31], N=[1e9])
+    check = lack_check(law, oracles.observed(law, table), oracles.typical(law))
+    assert str(check) == (
+        "note: N has one value (1e+09): A, alpha can't be learnt, and forecasts at another rest on priors alone; "
+        "ptpp has 2 values (15, 31): F, eta can't be told apart, and forecasts at others lean on priors; E can't be told either"
+    )
+    check = lack_check(law, oracles.observed(law, values(law)), oracles.typical(law))
+    assert str(check) == "passed: the runs have enough different values of N, D, r, ptpp to tell all parameters apart"
+
+
+def test_a_rare_value_counts_in_a_large_table() -> None:
+    """Of 20,000 settings some are looked at, always with one of each value of a covariate that has few."""
+    law = load_law("chinchilla")
+    table = pd.DataFrame({"N": np.repeat([1e9, 2e9], [19_999, 1]), "D": np.geomspace(1e8, 1e12, 20_000), "loss": 2.5})
+    assert lacks(law, table) == {"N": "E, A, alpha"}
+    table.loc[7, "N"] = 4e9
+    assert FEW == 3
+    assert lacks(law, table) == {}
+
+
+def test_directions_that_no_loss_tells() -> None:
+    """Against the rank of the derivatives worked out by hand: dL/dE = 1, dL/dA = N^-alpha, dL/dalpha = -A log N N^-alpha."""
+    law = load_law("chinchilla")
+    at = oracles.typical(law)
+    for n in ([1e9], [1e9, 2e9], [1e9, 2e9, 4e9]):
+        grid = {k: v.ravel() for k, v in zip(("N", "D"), np.meshgrid(n, np.geomspace(1e8, 1e11, 6)), strict=True)}
+        power = grid["N"] ** -at["alpha"]
+        by_hand = np.stack([np.ones_like(power), power, -at["A"] * np.log(grid["N"]) * power], axis=1)
+        rank = int(np.linalg.matrix_rank(by_hand / np.linalg.norm(by_hand, axis=0), tol=1e-8))
+        assert (untold(law, at, grid) == {"E", "A", "alpha"}) == (rank < 3)
+
+
+# --- points in common luck ------------------------------------------------------------------------------------------
+
+type Codes = NDArray[np.int64]
+
+RUNS, POINTS = 24, 10
+
+
+def simulated(rng: np.random.Generator, luck: float, heavy: bool = False) -> tuple[Array, Codes]:
+    """Residuals of a least-squares fit of five smooth columns, runs in common luck, and the runs' codes."""
+    run = np.repeat(np.arange(RUNS), POINTS)
+    point = rng.standard_t(3, run.size) if heavy else rng.standard_normal(run.size)
+    y = point + luck * rng.standard_normal(RUNS)[run]
+    size, tokens = (run % 4).astype(float), np.tile(np.linspace(0, 1, POINTS), RUNS) + 0.1 * run
+    columns = np.stack([np.ones(run.size), size, size**2, tokens, tokens**2], axis=1)
+    return y - columns @ np.linalg.lstsq(columns, y, rcond=None)[0], run
+
+
+@pytest.mark.parametrize("heavy", [False, True], ids=["normal", "t3"])
+def test_false_alarms_are_as_many_as_stated_or_fewer(heavy: bool, rng: np.random.Generator) -> None:
+    """2,000 tables of independent points: alarms at most at their stated rate, by a 99.9% binomial bound."""
+    p = np.array([alike(*simulated(rng, 0.0, heavy), 5)[1] for _ in range(2000)])
+    for rate in (ALARM, 0.05):
+        assert (p < rate).sum() <= stats.binom.ppf(0.999, p.size, rate)
+    assert (p < 0.2).mean() > 0.05  # and it is a test: chance reaches it
+
+
+@pytest.mark.parametrize("heavy", [False, True], ids=["normal", "t3"])
+def test_luck_as_large_as_point_noise_is_found(heavy: bool, rng: np.random.Generator) -> None:
+    checks = [alike_check(*simulated(rng, 1.0, heavy), 5, "of one run", "") for _ in range(200)]
+    assert np.mean([check is not None and not check.passed for check in checks]) > 0.95
+
+
+def test_the_statistic_is_that_of_scipy_on_normal_scores(rng: np.random.Generator) -> None:
+    """Unequal groups; with nothing fitted p is f_oneway's."""
+    group = rng.integers(0, 5, 60)
+    residual = rng.standard_normal(60) + 0.4 * group
+    scores = stats.norm.ppf((stats.rankdata(residual) - 0.375) / 60.25)
+    expected = stats.f_oneway(*(scores[group == g] for g in range(5)))
+    _, p, _ = alike(residual, group, 0)
+    assert p == pytest.approx(expected.pvalue, rel=1e-9)
+
+
+def test_correlation_and_widening_of_known_size(rng: np.random.Generator) -> None:
+    """Luck as large as point noise: points of a run correlate by 1/2, the variance of ten's mean is 5.5 times as large."""
+    run: Codes = np.repeat(np.arange(4000), 10)
+    correlation, p, widening = alike(rng.standard_normal(4000)[run] + rng.standard_normal(run.size), run, 0)
+    assert correlation == pytest.approx(0.5, abs=0.02)
+    assert widening == pytest.approx(np.sqrt(5.5), abs=0.05)
+    assert p < 1e-100
+
+
+def test_what_is_said_of_residuals(rng: np.random.Generator) -> None:
+    residual, run = simulated(rng, 3.0)
+    check = alike_check(residual, run, 5, "of one run", "fit noise with a run effect")
+    assert check is not None
+    assert (check.name, check.passed, check.required) == ("independence", False, False)
+    assert str(check).startswith("note: residuals of points of one run correlate by 0.")
+    assert "times too narrow. Either they share the luck of a run (fit noise with a run effect) or the law misses" in str(check)
+    residual, run = simulated(np.random.default_rng(1), 0.0)
+    fine = alike_check(residual, run, 5, "of one run", "")
+    assert fine is not None
+    assert fine.passed
+    assert str(fine).endswith(", as independent ones may")
+    many: Codes = np.repeat(np.arange(20_000), 2)  # certain, and of no consequence
+    residual = 0.3 * rng.standard_normal(20_000)[many] + rng.standard_normal(many.size)
+    slight = alike_check(residual, many, 5, "of one run", "")
+    assert slight is not None
+    assert slight.passed
+    assert str(slight).endswith(", too little to matter")
+
+
+@pytest.mark.parametrize("group", [np.zeros(20, dtype=int), np.arange(20), np.arange(20) // 2 % 8])
+def test_nothing_is_said_where_nothing_can_be_compared(group: Codes, rng: np.random.Generator) -> None:
+    """One group, groups of one, and no more values than groups and parameters."""
+    assert alike_check(rng.standard_normal(20), group.astype(np.int64), 12, "", "") is None
+
+
+def test_residuals_are_log_losses_less_the_laws_posterior_mean(rng: np.random.Generator) -> None:
+    law = load_law("chinchilla")
+    observed = oracles.observations(law)
+    draws = {k: v * np.exp(0.05 * rng.standard_normal((2, 30))) for k, v in oracles.typical(law).items()}
+    columns = {k: v.reshape(-1, 1) for k, v in draws.items()}
+    expected = observed.log_loss - np.log(oracles.chinchilla(columns, observed.covariates)).mean(axis=0)
+    np.testing.assert_allclose(residuals(law, observed, draws), expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["runs named", "runs not named"])
+def test_runs_in_common_luck_are_noticed_in_a_table(named: bool) -> None:
+    """Named runs are groups; in a table without runs, rows that share all but D are."""
+    law, seen = load_law("d-cpt"), {}
+    for luck in (0.0, 0.03):
+        table = oracles.table(law, runs=16, checkpoints=6, sigma_run=luck)
+        observed = oracles.observed(law, table if named else table.drop(columns="run"))
+        draws = {k: np.full((2, 30), v) for k, v in oracles.typical(law).items()}
+        check = independence_check(law, observed, draws)
+        assert check is not None
+        seen[luck] = check
+    assert (seen[0.0].passed, seen[0.03].passed) == (True, False)
+    words = ("of points of one run", "fit noise with a run effect") if named else ("at one N, r", "in a column `run`")
+    assert all(word in seen[0.03].text for word in words)
+
+
+def test_named_runs_of_one_row_each_are_not_put_together() -> None:
+    law = load_law("chinchilla")
+    table = oracles.table(law, runs=8).assign(run=[f"final {i}" for i in range(40)])
+    observed = oracles.observed(law, table)
+    draws = {k: np.full((1, 4), v) for k, v in oracles.typical(law).items()}
+    assert independence_check(law, observed, draws) is None
+    renamed = replace(observed, run_names=tuple(f"row {row}" for row in observed.rows))
+    assert independence_check(law, renamed, draws) is not None

@@ -1,0 +1,67 @@
+"""Power-scaling: the log prior against SciPy by hand, and sensitivities of posteriors whose answer is known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from bayeslaw.cards import load_law
+from bayeslaw.fitting import Fit
+from bayeslaw.noise import Noise
+from bayeslaw.sensitivity import SENSITIVE, log_prior, power_scaling
+from tests import oracles
+
+
+def test_log_prior_is_of_what_each_prior_is_stated_on(rng: np.random.Generator) -> None:
+    law, noise = load_law("chinchilla"), Noise(student=True, run_effect=True)
+    at = oracles.observations(law).at
+    x = {k: v * np.exp(0.1 * rng.standard_normal(5)) for k, v in oracles.typical(law).items()}
+    x |= {"sigma_point": np.full(5, 0.004), "sigma_run": np.full(5, 0.002), "dof": 2 + rng.gamma(2, 5, 5)}
+    expected = stats.lognorm(0.5, scale=np.exp(0.3)).logpdf(x["E"])
+    expected += stats.lognorm(1.0, scale=np.exp(-0.9)).logpdf(x["A"] / at["N"] ** x["alpha"])
+    expected += stats.lognorm(1.0, scale=np.exp(-0.9)).logpdf(x["B"] / at["D"] ** x["beta"])
+    expected += stats.lognorm(0.4, scale=np.exp(-1.05)).logpdf(x["alpha"]) + stats.lognorm(0.5, scale=np.exp(-0.8)).logpdf(
+        x["beta"]
+    )
+    expected += stats.lognorm(1.5, scale=0.005).logpdf(x["sigma_point"]) + stats.halfnorm(scale=0.003).logpdf(x["sigma_run"])
+    expected += stats.gamma(2, scale=10).logpdf(x["dof"] - 2)
+    np.testing.assert_allclose(log_prior(law, noise, x, at), expected, rtol=1e-10)
+
+
+def test_sensitivities_of_a_normal_mean(rng: np.random.Generator) -> None:
+    """Normal data with known variance: how far a doubling of prior or likelihood moves the mean is known."""
+    likelihood_sd, found = 1.0, {}
+    for name, prior_mean, prior_sd in (("vague", 0.0, 100.0), ("conflict", 4.0, 1.0), ("all prior", 0.0, 0.02)):
+        precision = prior_sd**-2 + likelihood_sd**-2
+        mean = (prior_mean / prior_sd**2 + 0.5 / likelihood_sd**2) / precision
+        theta = mean + rng.standard_normal((4, 2000)) / np.sqrt(precision)
+        prior = stats.norm(prior_mean, prior_sd).logpdf(theta)
+        found[name] = power_scaling({"theta": theta}, prior, stats.norm(0.5, likelihood_sd).logpdf(theta)).loc["theta"]
+    assert {name: row["says"] for name, row in found.items()} == {
+        "vague": "", "conflict": "possible prior-data conflict", "all prior": "weak likelihood",
+    }  # fmt: skip
+    assert found["vague"]["prior_sensitivity"] < 0.01 < SENSITIVE < found["vague"]["likelihood_sensitivity"]
+
+
+def test_the_threshold_is_a_shift_of_three_tenths_of_an_sd(rng: np.random.Generator) -> None:
+    """A prior whose doubling moves a standard normal by .3."""
+    theta = rng.standard_normal((4, 4000))
+    table = power_scaling({"theta": theta, "still": rng.standard_normal((4, 4000))}, 0.3 / np.log(2) * theta, -0.5 * theta**2)
+    assert table["prior_sensitivity"]["theta"] == pytest.approx(SENSITIVE, rel=0.3)
+    assert table["prior_sensitivity"]["still"] < 0.02
+
+
+def test_sensitivity_of_a_fit(sound_fit: Fit) -> None:
+    """The log densities it is worked out from are those of the fit; a loss at the far end of its runs comes last."""
+    table = sound_fit.sensitivity()
+    assert list(table) == ["prior_sensitivity", "likelihood_sensitivity", "says"]
+    seen = sound_fit.observed.covariates
+    end = f"loss at N = {seen['N'].max():.3g}, D = {seen['D'].max():.3g}"
+    assert list(table.index) == [*sound_fit.by_chain, end]
+    loss = oracles.chinchilla(sound_fit.by_chain, {k: np.array(v.max()) for k, v in seen.items()})
+    prior = log_prior(sound_fit.law, sound_fit.noise, sound_fit.draws, sound_fit.observed.at).reshape(loss.shape)
+    expected = power_scaling({end: loss}, prior, sound_fit.log_likelihood().sum("run").values)
+    for column in ("prior_sensitivity", "likelihood_sensitivity"):
+        assert table[column][end] == pytest.approx(expected[column][end], rel=1e-6)
+    assert table["likelihood_sensitivity"][end] > table["prior_sensitivity"][end]
