@@ -27,7 +27,12 @@ RESERVED = frozenset(
         "row",
         "sigma_point",
         "sigma_run",
+        "sigma_checkpoint",
+        "slack",
         "dof",
+        "checkpoint",
+        "group",
+        "loss_se",
         *FUNCTIONS,
     }
 )
@@ -166,10 +171,12 @@ def _parameter(name: str, table: Any) -> Parameter:
     section = f"parameters.{name}"
     if not isinstance(table, dict):
         raise LocatedError(f"parameter {name} must be a table with meaning and prior.", "parameters", name)
-    if unknown := set(table) - {"meaning", "unit", "latex", "prior"}:
+    if unknown := set(table) - {"meaning", "unit", "latex", "prior", "by"}:
         raise LocatedError(
-            f"parameter {name} has no {', '.join(sorted(unknown))}; it has meaning, unit, latex, prior.", section, min(unknown)
+            f"parameter {name} has no {', '.join(sorted(unknown))}; it has meaning, unit, latex, prior, by.", section, min(unknown)
         )
+    if not isinstance(by := table.get("by", ""), str) or ("by" in table and not by.strip()):
+        raise LocatedError(f"`by` of {name} must name a column, not {by!r}.", section, "by")
     if not isinstance(table.get("prior"), dict):
         raise LocatedError(
             f'parameter {name} has no prior; give one such as {{ dist = "LogNormal", mu = 0, sigma = 1 }}.', "parameters", name
@@ -179,7 +186,7 @@ def _parameter(name: str, table: Any) -> Parameter:
     except BayeslawError as error:
         raise LocatedError(f"the prior of {name}: {error}", section, "prior") from None
     latex = str(table.get("latex", default_symbol(name)))
-    return Parameter(name, _text(table, "meaning", section), str(table.get("unit", "")), latex, prior)
+    return Parameter(name, _text(table, "meaning", section), str(table.get("unit", "")), latex, prior, by)
 
 
 def _published(tables: Mapping[str, Any]) -> dict[str, dict[str, float]]:

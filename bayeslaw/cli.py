@@ -61,8 +61,10 @@ def check(runs: RunsPath, law: Annotated[str, typer.Option(help="The law to chec
     from bayeslaw.cards import load_law
     from bayeslaw.runs import base_rows, mixed_domains, read_runs
     from bayeslaw.runs import check as check_runs
+    from bayeslaw.varying import levels_of, varied
 
     card, table = load_law(law), read_runs(runs, where, strict=False)
+    card = varied(card, levels_of(card, table.frame))
     for conversion in table.conversions:
         typer.echo(f"read: {conversion}")
     faults = check_runs(table, card)
@@ -88,6 +90,9 @@ def fit(
         str, typer.Option(help="auto, normal, normal-checkpoint, skew, student, normal-no-run or student-no-run.")
     ] = "auto",
     noise_by: Annotated[str | None, typer.Option(help="Column whose values are groups of runs with noise of their own.")] = None,
+    by: Annotated[
+        list[str] | None, typer.Option(help="A parameter that varies by a column, partially pooled: E=domain; may be repeated.")
+    ] = None,
     draws: Annotated[int, typer.Option(help="Draws kept for each chain.")] = 1000,
     tune: Annotated[int, typer.Option(help="Tuning draws for each chain.")] = 500,
     chains: Annotated[int, typer.Option(help="Number of chains.")] = 4,
@@ -103,9 +108,10 @@ def fit(
 
     check_target(output, "A fit", ".nc")
     priors = _pairs("--prior", prior or [], "NAME=LogNormal(0.5,0.2)")
+    varying = _pairs("--by", by or [], "PARAMETER=COLUMN, such as E=domain")
     table = read_runs(runs, where)
     settings: dict[str, Any] = {"priors": priors, "draws": draws, "tune": tune, "chains": chains, "seed": seed, "bins": bins}
-    made = make_fit(law, table, noise=noise, noise_by=noise_by, sampler=sampler, progress=not quiet, **settings)
+    made = make_fit(law, table, noise=noise, noise_by=noise_by, by=varying, sampler=sampler, progress=not quiet, **settings)
     made.save(output)
     if made.info["interrupted"]:
         kept = made.tree["posterior"].sizes

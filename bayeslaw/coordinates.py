@@ -11,6 +11,7 @@ Both are shears, so their Jacobian is one but for the bend that keeps E positive
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -43,12 +44,29 @@ def constrain(prior: Prior, x: Any, functions: Functions) -> Any:
 
 
 def star(law: Law, observed: Observations) -> dict[str, NDArray[np.float64]]:
-    """Settings spread over the runs: the reference point, and from it each covariate moved to its ends in the runs."""
-    points = [dict(observed.at)]
-    for name in law.covariates:
+    """Settings spread over the runs: the reference point, and from it each covariate moved to its ends in the runs.
+
+    Where parameters vary by columns, the same once for every combination of those columns' values.
+    """
+    points = [{name: observed.at[name] for name in law.measured}]
+    for name in law.measured:
         values = observed.covariates[name]
-        points += [{**observed.at, name: float(end)} for end in (values.min(), values.max())]
+        points += [{**points[0], name: float(end)} for end in (values.min(), values.max())]
+    blocks = []
+    for chosen in itertools.product(*law.levels.values()):
+        values_of = dict(zip(law.levels, chosen, strict=True))
+        blocks.append({name: float(values_of[column] == value) for name, (column, value) in law.indicators.items()})
+    points = [{**point, **block} for block in blocks for point in points]
     return {name: np.array([p[name] for p in points]) for name in law.covariates}
+
+
+Mean = Callable[[Any, NDArray[np.float64]], Any]
+
+
+def average(value: Any, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Weighted mean over the last axis (of any size that spreads to that of the weights), which is kept with size 1."""
+    spread: NDArray[np.float64] = np.asarray(value) + np.zeros((1, weights.size))
+    return (spread @ weights)[:, None]
 
 
 @dataclass(frozen=True)
@@ -59,6 +77,10 @@ class Coordinates:
     ----------
     settings : dict of str to array (m,)
         The settings of `star`; nodes where they are on a tape.
+    size : int
+        Their number m.
+    weights : dict of str to array (m,)
+        For each floor, the weights of the settings that its mean loss is over.
     by_spread : frozenset of str
         Amplitudes whose term varies over the settings; the others are taken by their mean.
     bend : float
@@ -68,63 +90,68 @@ class Coordinates:
     law: Law
     at: Mapping[str, float]
     settings: Mapping[str, Any]
+    size: int
+    weights: Mapping[str, NDArray[np.float64]]
     by_spread: frozenset[str]
     bend: float
 
     @classmethod
     def of(cls, law: Law, observed: Observations) -> Coordinates:
         settings = star(law, observed)
+        size = len(next(iter(settings.values())))
+        weights = {name: settings[within] if within else np.ones(size) for name, within in law.floors.items()}
         typical = law.sample_prior(1, observed.at, np.random.default_rng(0))
         scope = {k: v[:, None] for k, v in typical.items()} | settings
         varying = set()
         for name, term in law.amplitudes.items():
-            values = np.broadcast_to(term.evaluate(law.with_let(scope)), (1, len(next(iter(settings.values())))))
+            values = np.broadcast_to(term.evaluate(law.with_let(scope)), (1, size))
             if np.std(values) > 1e-9 * np.abs(np.mean(values)):
                 varying.add(name)
-        return cls(law, observed.at, settings, frozenset(varying), BEND * float(np.exp(observed.log_loss.min())))
+        weights = {name: w / w.sum() for name, w in weights.items()}
+        return cls(law, observed.at, settings, size, weights, frozenset(varying), BEND * float(np.exp(observed.log_loss.min())))
 
-    def variables(self, x: Mapping[str, Any], functions: Functions, mean: Callable[[Any], Any]) -> tuple[dict[str, Any], Any]:
+    def variables(self, x: Mapping[str, Any], functions: Functions, mean: Mean) -> tuple[dict[str, Any], Any]:
         """The model's unconstrained variables from the coordinates, and the log Jacobian.
 
-        `mean` averages over the settings. For a prior with `on` the variable is the log of that expression's value.
+        `mean` averages over the settings with given weights. For a prior with `on` the variable is the log of that expression's
+        value.
         """
-        law = self.law
-        variables = {k: x[k] for k in law.parameters if k not in law.amplitudes and k != law.floor}
+        law, everywhere = self.law, np.full(self.size, 1 / self.size)
+        variables = {k: x[k] for k in law.shapes}
         values = {k: constrain(law.parameters[k].prior, v, functions) for k, v in variables.items()}
-        ones = values | dict.fromkeys((*law.amplitudes, *((law.floor,) if law.floor else ())), 1.0)
+        ones = values | dict.fromkeys((*law.amplitudes, *law.floors), 1.0)
         units = law.term_units(ones, self.at, functions)
         # A scale inside a term, such as h in 1 + D/h, may have a prior on h/D: from here on it is needed itself.
         ones |= {k: values[k] / unit for k, unit in units.items() if k in values}
         scope = law.with_let({**ones, **self.settings}, functions)
-        total: Any = 0.0
+        terms = []
         for name, term in law.amplitudes.items():
             share = term.evaluate(scope, functions) / units.get(name, 1.0)
-            centre = mean(share)
-            if name in self.by_spread:
-                off = share - centre
-                size = functions["sqrt"](mean(off * off))
-            else:
-                size = functions["sqrt"](centre * centre)
-            variables[name] = x[name] - functions["log"](size)
-            total = total + constrain(law.parameters[name].prior, variables[name], functions) * centre
+            centre = mean(share, everywhere)
+            off = share - centre if name in self.by_spread else centre
+            height = functions["sqrt"](mean(off * off, everywhere))
+            variables[name] = x[name] - functions["log"](height)
+            terms.append((constrain(law.parameters[name].prior, variables[name], functions), share))
         jacobian: Any = 0.0
-        if law.floor:
-            if law.parameters[law.floor].prior.support == "positive":
-                gap = (x[law.floor] - total) / self.bend
-                floor = self.bend * functions["softplus"](gap)
-                variables[law.floor] = functions["log"](floor)
-                jacobian = -functions["softplus"](-gap) - variables[law.floor]
+        for floor, weights in self.weights.items():
+            total: Any = 0.0
+            for value, share in terms:
+                total = total + value * mean(share, weights)
+            if law.parameters[floor].prior.support == "positive":
+                gap = (x[floor] - total) / self.bend
+                above = functions["log"](self.bend * functions["softplus"](gap))
+                variables[floor] = above
+                jacobian = jacobian - functions["softplus"](-gap) - above
             else:
-                variables[law.floor] = x[law.floor] - total
+                variables[floor] = x[floor] - total
         return variables, jacobian
 
     def on_tape(self, tape: tapes.Tape, x: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any], Any]:
         """Write the change on a tape: the law's parameters, the model's variables and the log Jacobian as nodes."""
-        size = len(next(iter(self.settings.values())))
         settings = {k: tape.constant(v) for k, v in self.settings.items()}
 
-        def mean(value: Any) -> Any:
-            return (tape.node(value) * np.ones(size)).sum() / float(size)
+        def mean(value: Any, weights: NDArray[np.float64]) -> Any:
+            return (tape.node(value) * weights).sum()
 
         here = replace(self, settings=settings)
         variables, jacobian = here.variables(x, tapes.FUNCTIONS, mean)
@@ -137,9 +164,7 @@ class Coordinates:
 
     def draws(self, x: Mapping[str, NDArray[np.float64]]) -> dict[str, NDArray[np.float64]]:
         """The law's parameters, arrays (S,), from coordinates, arrays (S, 1)."""
-        variables, _ = self.variables(
-            x, tapes.FUNCTIONS, lambda v: np.mean(np.asarray(v) + np.zeros((1, 1)), axis=-1, keepdims=True)
-        )
+        variables, _ = self.variables(x, tapes.FUNCTIONS, average)
         values = self.parameters(variables, tapes.FUNCTIONS)
         size = len(next(iter(x.values())))
         return {name: np.broadcast_to(v, (size, 1))[:, 0].copy() for name, v in values.items()}

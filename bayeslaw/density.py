@@ -41,6 +41,12 @@ def log_prior(prior: Prior, x: Any, functions: Functions) -> Any:
             return -a["alpha"] * functions["softplus"](-x) - a["beta"] * functions["softplus"](x)
 
 
+def log_around(x: Any, typical: Any, log_spread: Any, functions: Functions) -> Any:
+    """Log density, up to a constant, of an unconstrained value that is normal around a typical one."""
+    z = (x - typical) * functions["exp"](-log_spread)
+    return -0.5 * z * z - log_spread
+
+
 @dataclass(frozen=True)
 class Function:
     """A log density with gradient: compiled, and called from Python or, by its description, from a sampler without Python.
@@ -97,7 +103,11 @@ class Density:
         variables |= {name: x[name] for name in noise.parameters}
         priors = {k: p.prior for k, p in law.parameters.items()} | {k: noises.prior(k) for k in noise.parameters}
         for name in names:
-            total = total + log_prior(priors[name], variables[name], f)
+            around = law.parameters[name].around if name in law.parameters else None
+            if around is None:
+                total = total + log_prior(priors[name], variables[name], f)
+            else:
+                total = total + log_around(variables[name], variables[around[0]], variables[around[1]], f)
         log_loss = coordinates.log_loss(tape, parameters, observed)
         scales = [tape.node(noises.LEAST.get(name, 0.0) + f["exp"](x[name])) for name in noise.parameters]
         program = tape.program()
@@ -137,7 +147,7 @@ class Density:
         x = np.zeros(self.size)
         spread = float(np.std(np.exp(self.observed.log_loss))) + 1e-3
         for i, name in enumerate(self.names):
-            if name == self.law.floor:
+            if name in self.law.floors:
                 x[i] = float(np.mean(np.exp(self.observed.log_loss)))
             elif name in self.law.amplitudes:
                 x[i] = np.log(spread / (1 + len(self.law.amplitudes)))

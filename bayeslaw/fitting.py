@@ -30,6 +30,7 @@ from bayeslaw.priors import Prior
 from bayeslaw.runs import Runs, data_sha256, read_runs
 from bayeslaw.sampling import SAMPLERS, sample
 from bayeslaw.sensitivity import log_prior, power_scaling
+from bayeslaw.varying import levels_of, varied, with_by
 
 if TYPE_CHECKING:
     from bayeslaw.forecasts import Forecast
@@ -187,6 +188,7 @@ def fit(
     *,
     noise: str = "auto",
     noise_by: str | None = None,
+    by: Mapping[str, str] | None = None,
     priors: Mapping[str, Prior | str] | None = None,
     draws: int = 1000,
     tune: int = 500,
@@ -210,6 +212,8 @@ def fit(
         one checkpoint share its luck besides; 'skew': runs err upward besides. Known errors of losses (`loss_se`) are added.
     noise_by : str, optional
         Column whose values are groups of runs with noise of their own.
+    by : mapping of parameter to column
+        Parameters that vary by a column besides those of the card, partially pooled: {'E': 'domain'}.
     priors : mapping of parameter to Prior or text such as 'LogNormal(0.5, 0.2)'
         Priors on parameters themselves, in place of the card's.
     draws, tune, chains : int
@@ -244,6 +248,8 @@ def fit(
     if priors:
         law = law.with_priors({k: p if isinstance(p, Prior) else Prior.parse(p) for k, p in priors.items()})
     runs = runs if isinstance(runs, Runs) else read_runs(runs)
+    law = with_by(law, by or {})
+    law = varied(law, levels_of(law, runs.frame))
     for name, value, least in (("draws", draws, 10), ("tune", tune, 50), ("chains", chains, 1), ("seed", seed, 0)):
         whole_number(name, value, least)
     if cores is not None:
@@ -286,6 +292,8 @@ def fit(
         "law_sha256": law.sha256,
         "noise": asdict(chosen) | {"groups": list(chosen.groups)},
         "noise_by": noise_by,
+        "by": dict(by or {}),
+        "levels": law.levels,
         "data": runs.name,
         "conversions": list(runs.conversions),
         "at": observed.at,
@@ -378,7 +386,8 @@ def load_fit(path: str | Path) -> Fit:
 
 
 def _restore(tree: xr.DataTree, info: dict[str, Any], name: str) -> Fit:
-    law = parse_card(info["card"], f"the card in {name}")
+    law = with_by(parse_card(info["card"], f"the card in {name}"), info["by"])
+    law = varied(law, info["levels"])
     law = law.with_priors({k: Prior.from_card(table) for k, table in info["priors"].items()})
     found = {"law": law.sha256, "data": _digest(tree), "draws": _draws_digest(tree)}
     for what, digest in found.items():

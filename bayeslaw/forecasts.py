@@ -91,7 +91,7 @@ class Forecast:
     @cached_property
     def _extrapolation(self) -> tuple[list[str], Check]:
         seen = self.fit.observed.covariates
-        reach = {name: Reach.of(self.fit.law.covariates[name], seen[name]) for name in self.covariates}
+        reach = {name: Reach.of(self.fit.law.covariates[name], seen[name]) for name in map(str, self.outside)}
         return extrapolation(self.outside, reach)
 
     @property
@@ -206,22 +206,26 @@ def grid(law: Law, settings: Mapping[str, str | float | Sequence[float]]) -> pd.
         If a covariate is missing, unknown or given twice over, a value is not a finite number, or there are more than
         `MOST_SETTINGS` combinations.
     """
-    known = (*law.covariates, "atpp")
+    wanted = (*law.measured, *law.levels)
     for name in settings:
-        if name not in known:
-            raise BayeslawError(f"{law.name} has no covariate {name!r}; it has {', '.join(law.covariates)}.")
+        if name not in (*wanted, "atpp"):
+            raise BayeslawError(f"{law.name} has no covariate {name!r}; it has {', '.join(wanted)}.")
     if {"D", "atpp"} <= settings.keys() and "atpp" not in law.covariates:
         raise BayeslawError("Give either D or atpp: D is atpp x N.")
-    values = {name: _values(law, name, value) for name, value in settings.items()}
+    values = {name: _texts(value) if name in law.levels else _values(law, name, value) for name, value in settings.items()}
     if (count := math.prod(map(len, values.values()))) > MOST_SETTINGS:
         raise BayeslawError(f"These are {count:,} settings; at most {MOST_SETTINGS:,} are forecast at once.")
     frame = pd.DataFrame(list(itertools.product(*values.values())), columns=list(values))
     if "atpp" in frame and "D" not in frame and "N" in frame:
         frame["D"] = frame["atpp"] * frame["N"]
-    missing = [name for name in law.covariates if name not in frame]
+    missing = [name for name in wanted if name not in frame]
     if missing:
-        raise BayeslawError(f"{law.name} needs {', '.join(law.covariates)}; give {', '.join(missing)} too.")
+        raise BayeslawError(f"{law.name} needs {', '.join(wanted)}; give {', '.join(missing)} too.")
     return frame
+
+
+def _texts(value: str | float | Sequence[Any]) -> list[Any]:
+    return value.split(",") if isinstance(value, str) else list(np.atleast_1d(np.asarray(value, dtype=object)))
 
 
 def _values(law: Law, name: str, value: str | float | Sequence[float]) -> list[float]:
@@ -306,8 +310,8 @@ def forecast(fit: Fit, at: pd.DataFrame | Runs | str | Path, *, seed: int = 0, f
 def outside(fit: Fit, covariates: Mapping[str, NDArray[np.float64]]) -> pd.DataFrame:
     """How far settings lie outside the runs of a fit, per covariate: 0 within."""
     table = {}
-    for name, values in covariates.items():
-        seen = fit.observed.covariates[name]
+    for name in fit.law.measured:
+        values, seen = covariates[name], fit.observed.covariates[name]
         low = float(seen.min())
         if fit.law.covariates[name].logarithmic:
             # Runs that begin at D = 0 leave nothing outside below their first logged D.

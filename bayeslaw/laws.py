@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit, logit
 
 from bayeslaw.errors import BayeslawError, CardError, nearest
 from bayeslaw.formula import NUMPY, Expression, default_symbol
@@ -53,13 +54,24 @@ class Covariate:
 
 @dataclass(frozen=True)
 class Parameter:
-    """A quantity to be inferred: what it means, how it is written, what is believed of it beforehand."""
+    """A quantity to be inferred: what it means, how it is written, what is believed of it beforehand.
+
+    Attributes
+    ----------
+    by : str
+        Column by which it varies; see `varying`. Empty where it is the same in all rows.
+    around : (str, str) or None
+        The typical value and the spread that it is normal around, by the logarithm of a positive and the logit of a share; its
+        own prior then is that of the typical value.
+    """
 
     name: str
     meaning: str
     unit: str
     latex: str
     prior: Prior
+    by: str = ""
+    around: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True)
@@ -78,6 +90,8 @@ class Law:
         Where the Huber loss of the source's own point fit turns from square to linear, in log loss.
     card : str
         The card's text.
+    indicators : mapping of covariate to (str, str)
+        Covariates that are 1 where a column has a certain value and 0 elsewhere, by which parameters vary: column and value.
     """
 
     name: str
@@ -91,12 +105,25 @@ class Law:
     note: str = ""
     huber_delta: float = 1e-3
     card: str = ""
+    indicators: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     @property
     def sha256(self) -> str:
-        """Digest of the card's text and of the priors in use."""
+        """Digest of the card's text, of the priors in use and of what varies by what."""
         priors = "\n".join(f"{name}~{p.prior}" for name, p in self.parameters.items())
-        return hashlib.sha256((self.card + priors).encode()).hexdigest()
+        varying = "".join(f"\n{name}={column}:{value}" for name, (column, value) in self.indicators.items())
+        return hashlib.sha256((self.card + priors + varying).encode()).hexdigest()
+
+    @property
+    def measured(self) -> dict[str, Covariate]:
+        """The covariates that are quantities: all but the indicators."""
+        return {name: c for name, c in self.covariates.items() if name not in self.indicators}
+
+    @property
+    def levels(self) -> dict[str, tuple[str, ...]]:
+        """Values of each column by which parameters vary."""
+        columns = dict.fromkeys(column for column, _ in self.indicators.values())
+        return {c: tuple(v for column, v in self.indicators.values() if column == c) for c in columns}
 
     def evaluate(self, values: Mapping[str, Any], functions: Mapping[str, Any] = NUMPY) -> Any:
         """Expected loss from parameters and covariates in one mapping, in NumPy or any other array library."""
@@ -154,10 +181,27 @@ class Law:
 
     def sample_prior(self, size: int, at: Mapping[str, float], rng: np.random.Generator) -> dict[str, NDArray[np.float64]]:
         """Prior draws of every parameter, arrays (size,), for runs whose reference point is `at`."""
-        draws = {name: p.prior.sample(size, rng) for name, p in self.parameters.items()}
+        draws = self._variables(size, rng)
         ones = {k: (np.ones(size) if self.parameters[k].prior.on else v) for k, v in draws.items()}
         units = self.term_units(ones, at)
         return {name: values / units[name] if name in units else values for name, values in draws.items()}
+
+    def _variables(self, size: int, rng: np.random.Generator) -> dict[str, NDArray[np.float64]]:
+        """Prior draws of what the priors are on: parameters, or the values of their terms at the reference point."""
+        draws: dict[str, NDArray[np.float64]] = {}
+        for name, p in self.parameters.items():
+            if p.around is None:
+                draws[name] = p.prior.sample(size, rng)
+                continue
+            shift = draws[p.around[1]] * rng.standard_normal(size)
+            match p.prior.support:
+                case "positive":
+                    draws[name] = draws[p.around[0]] * np.exp(shift)
+                case "unit":
+                    draws[name] = expit(logit(draws[p.around[0]]) + shift)
+                case _:
+                    draws[name] = draws[p.around[0]] + shift
+        return draws
 
     def with_priors(self, priors: Mapping[str, Prior]) -> Law:
         """The same law with other priors."""
@@ -182,7 +226,7 @@ class Law:
         positive = [n for n, p in self.parameters.items() if p.prior.support == "positive"]
         for sign, term in self.loss.terms:
             for name in sorted(positive, key=lambda n: self.parameters[n].prior.on is None):
-                if term.text != name and name not in found and self._proportional(term, name, values):
+                if term.text != name and name not in self.floors and name not in found and self._proportional(term, name, values):
                     found[name] = term if sign > 0 else Expression(f"-({term.text})", ast.UnaryOp(ast.USub(), term.tree))
                     break
         return found
@@ -195,7 +239,7 @@ class Law:
     @property
     def shapes(self) -> tuple[str, ...]:
         """Parameters that are neither the floor nor the amplitude of a term: exponents, gates, scales of tokens."""
-        return tuple(name for name in self.parameters if name not in self.amplitudes and name != self.floor)
+        return tuple(name for name in self.parameters if name not in self.amplitudes and name not in self.floors)
 
     @cached_property
     def idle_at_base(self) -> frozenset[str]:
@@ -204,7 +248,7 @@ class Law:
             return frozenset()
         rng, idle = np.random.default_rng(0), set()
         draws: dict[str, Any] = {k: np.exp(rng.uniform(-1, 0)) for k in self.parameters}
-        for name in self.covariates.keys() - {"D"}:
+        for name in self.measured.keys() - {"D"}:
             others = {k: c.support[0] + np.exp(rng.uniform(-2, 0, 4)) for k, c in self.covariates.items()}
             low, high = self.covariates[name].support
             values = low + (min(high, low + 1) - low) * np.array([0.05, 0.3, 0.6, 0.95])
@@ -216,9 +260,17 @@ class Law:
         return frozenset(idle)
 
     @cached_property
-    def floor(self) -> str | None:
-        """The parameter that is an additive term by itself (E), if there is one."""
-        return next((t.text for sign, t in self.loss.terms if sign > 0 and t.text in self.parameters), None)
+    def floors(self) -> dict[str, str | None]:
+        """The parameter that is an additive term by itself (E), or those that are one in the rows of an indicator: to that."""
+        found: dict[str, str | None] = {}
+        for sign, term in self.loss.terms:
+            if sign > 0 and term.text in self.parameters and not found:
+                found[term.text] = None
+            elif sign > 0 and isinstance(term.tree, ast.BinOp) and isinstance(term.tree.op, ast.Mult):
+                left, right = (ast.unparse(part) for part in (term.tree.left, term.tree.right))
+                if left in self.indicators and right in self.parameters and None not in found.values():
+                    found[right] = left
+        return found
 
     @cached_property
     def symbols(self) -> dict[str, str]:
@@ -249,7 +301,7 @@ def check_on(law: Law) -> None:
             )
         at = {k: float(np.sqrt(max(c.support[0], 1e-3) * c.support[1])) for k, c in law.covariates.items()}
         rng = np.random.default_rng(0)
-        draws = {k: (np.ones(1) if k in relative else p.prior.sample(1, rng)) for k, p in law.parameters.items()}
+        draws = {k: np.ones(1) if k in relative else v for k, v in law._variables(1, rng).items()}
         one, three = (on.evaluate(law.with_let({**draws, **at, name: np.array([v])})) for v in (1.0, 3.0))
         if not np.allclose(three, 3 * one, rtol=1e-9) or not np.all(one > 0):
             raise LocatedError(f"`on` of {name} must be positive and proportional to {name}; {on.text!r} is not.", section, "prior")

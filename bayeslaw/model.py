@@ -15,6 +15,7 @@ from bayeslaw.laws import Law
 from bayeslaw.noise import Noise
 from bayeslaw.observations import Observations
 from bayeslaw.runs import Runs
+from bayeslaw.varying import levels_of, varied
 
 if TYPE_CHECKING:
     import pymc as pm
@@ -34,6 +35,8 @@ def pymc_model(law: Law, runs: Runs | Observations, noise: str = "auto", noise_b
     Parameters
     ----------
     law : Law
+        Parameters that vary by a column get a typical value, a spread and a value for each of the column's; `varying.varied` has
+        been called already where observations are given.
     runs : Runs or Observations
     noise : str
         One of `noise.CHOICES`.
@@ -50,13 +53,20 @@ def pymc_model(law: Law, runs: Runs | Observations, noise: str = "auto", noise_b
     import pymc as pm
     import pytensor.tensor as pt
 
+    if isinstance(runs, Runs):
+        law = varied(law, levels_of(law, runs.frame))
     observed = runs if isinstance(runs, Observations) else Observations.of(law, runs, noise_by)
     chosen, functions = Noise.choose(noise, observed), pytensor_functions()
     with pm.Model(coords={"row": observed.rows, "run": np.array(observed.run_names)}) as model:
         covariates = {name: pm.Data(name, column, dims="row") for name, column in observed.covariates.items()}
         values: dict[str, Any] = {}
         for name, parameter in law.parameters.items():
-            values[name] = parameter.prior.pymc(f"{name}_level" if parameter.prior.on else name)
+            named = f"{name}_level" if parameter.prior.on else name
+            if parameter.around is None:
+                values[name] = parameter.prior.pymc(named)
+            else:
+                typical, spread = (values[k] for k in parameter.around)
+                values[name] = _around(named, parameter.prior.support, typical, spread)
         ones = {k: 1.0 if law.parameters[k].prior.on else v for k, v in values.items()}
         for name, unit in law.term_units(ones, observed.at, functions).items():
             values[name] = pm.Deterministic(name, values[name] / unit)
@@ -87,6 +97,22 @@ def pymc_model(law: Law, runs: Runs | Observations, noise: str = "auto", noise_b
             luck = [scales.get(name, pt.constant(0.0)) for name in ("sigma_checkpoint", "slack")]
             _normal_with_effects(mean, point, run, luck[0], luck[1], observed, chosen)
     return model
+
+
+def _around(name: str, support: str, typical: Any, spread: Any) -> Any:
+    """A value that varies around a typical one, by its logarithm, its logit or itself."""
+    import pymc as pm
+    import pytensor.tensor as pt
+
+    match support:
+        case "positive":
+            return pm.LogNormal(name, pt.log(typical), spread)
+        case "unit":
+            # PyMC gives LogitNormal no transform of its own accord.
+            transform = pm.distributions.transforms.logodds
+            return pm.LogitNormal(name, pt.log(typical) - pt.log1p(-typical), spread, default_transform=transform)
+        case _:
+            return pm.Normal(name, typical, spread)
 
 
 def _normal_with_effects(mean: Any, point: Any, run: Any, luck: Any, slack: Any, observed: Observations, noise: Noise) -> None:

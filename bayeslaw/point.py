@@ -29,6 +29,7 @@ from bayeslaw.observations import Observations
 from bayeslaw.outcomes import Executor, values_of
 from bayeslaw.priors import Prior
 from bayeslaw.runs import Runs, read_runs
+from bayeslaw.varying import levels_of, varied
 
 BATCH = 8  # resamples sent to a worker at a time: one takes some tens of milliseconds
 NO_LOSS = 1e12  # stands for an infinite objective in SciPy's line search
@@ -119,6 +120,7 @@ def point_fit(
     Parameters
     ----------
     law : Law, name or path of a card
+        Parameters that vary by a column get a value for each of its values, not pooled.
     runs : Runs, DataFrame or path
     delta : float, optional
         Where the Huber loss turns linear, in log loss; the card's `huber_delta` unless given.
@@ -131,7 +133,9 @@ def point_fit(
         raise BayeslawError(f"delta must be positive and finite, not {delta:g}.")
     whole_number("starts", starts, 1)
     whole_number("seed", seed, 0)
-    observed = Observations.of(law, runs if isinstance(runs, Runs) else read_runs(runs))
+    runs = runs if isinstance(runs, Runs) else read_runs(runs)
+    law = varied(law, levels_of(law, runs.frame), pooled=False)
+    observed = Observations.of(law, runs)
     problem = _Problem.of(law, observed)
     loss = problem.objective(delta, np.ones(observed.log_loss.size))
     rng = np.random.default_rng(seed)
@@ -215,7 +219,7 @@ class _Problem:
         x = np.empty(len(self.names))
         for i, name in enumerate(self.names):
             prior = law.parameters[name].prior
-            if name == law.floor:
+            if name in law.floors:
                 x[i] = loss.mean() + 0.3 * loss.std() * rng.standard_normal()
             elif name in law.amplitudes:
                 x[i] = np.log(loss.std() / len(law.amplitudes) + 1e-3) + rng.standard_normal()

@@ -229,7 +229,8 @@ def check(runs: Runs, law: Law, *, to_fit: bool = True) -> list[Fault]:
         Empty where the table is sound.
     """
     frame = complete(runs.frame, law)
-    columns, given = [*(["loss"] if to_fit else []), *law.covariates], [str(c) for c in frame]
+    columns = [*(["loss"] if to_fit else []), *law.measured, *law.levels]
+    given = [str(c) for c in frame if c not in law.indicators]
     faults = [
         Fault(
             None,
@@ -242,7 +243,7 @@ def check(runs: Runs, law: Law, *, to_fit: bool = True) -> list[Fault]:
         if c not in frame
     ]
     for name in columns:
-        if name in frame and frame[name].dtype.kind not in "fiu":
+        if name in frame and name not in law.levels and frame[name].dtype.kind not in "fiu":
             faults.append(Fault(None, name, "", f"column {name} holds no numbers", f"{law.name} needs them there"))
             frame = frame.drop(columns=name)
     base = base_rows(frame, law)
@@ -251,7 +252,10 @@ def check(runs: Runs, law: Law, *, to_fit: bool = True) -> list[Fault]:
         faults.append(Fault(None, "D", "0", "every row is a base checkpoint (D = 0)", "add rows logged during adaptation"))
     if to_fit and "loss" in frame:
         faults += _check_loss(frame)
-    for name, covariate in law.covariates.items():
+    for column, known in law.levels.items():
+        if column in frame:
+            faults += _check_level(frame, column, known)
+    for name, covariate in law.measured.items():
         if name in frame:
             faults += _check_covariate(frame[~base], covariate)
             values = frame.loc[~base, name].dropna().unique()
@@ -266,6 +270,19 @@ def check(runs: Runs, law: Law, *, to_fit: bool = True) -> list[Fault]:
     return sorted(faults, key=lambda f: (f.row is not None, f.row or 0))
 
 
+def _check_level(frame: pd.DataFrame, column: str, known: tuple[str, ...]) -> Iterable[Fault]:
+    values = frame[column].map(level, na_action="ignore")
+    for row in frame.index[~values.isin(known)]:
+        value = "" if pd.isna(values[row]) else str(values[row])
+        problem = f"{column} {value!r} is not among {', '.join(known)}" if value else f"{column} is missing"
+        yield Fault(int(row), column, value, problem, "the law has parameters for those only")
+
+
+def level(value: object) -> str:
+    """How a value of a column is called by which parameters vary."""
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
 def base_rows(frame: pd.DataFrame, law: Law) -> pd.Series:
     """Which rows are base checkpoints (D = 0) that the law, infinite there, can't describe."""
     if "D" in frame and "D" in law.covariates and law.covariates["D"].support[0] > 0:
@@ -275,7 +292,7 @@ def base_rows(frame: pd.DataFrame, law: Law) -> pd.Series:
 
 def mixed_domains(frame: pd.DataFrame, law: Law) -> str:
     """What is wrong with a table whose losses come from several validation domains, none of them a covariate; or nothing."""
-    if "domain" not in frame or "domain" in law.covariates:
+    if "domain" not in frame or "domain" in {*law.covariates, *law.levels, *(p.by for p in law.parameters.values())}:
         return ""
     domains = [str(d) for d in frame["domain"].dropna().unique()]
     if len(domains) < 2:
@@ -288,11 +305,14 @@ def mixed_domains(frame: pd.DataFrame, law: Law) -> str:
 
 
 def complete(frame: pd.DataFrame, law: Law) -> pd.DataFrame:
-    """The table with empty cells of base checkpoints (D = 0) filled where the law does not look at them.
+    """The table with the law's indicators, and empty cells of base checkpoints (D = 0) filled where the law does not look at them.
 
     Nothing has been replayed at D = 0, so logs leave r empty there. The cells get the median of the other rows, a value of
     no consequence: only columns that the law's loss does not depend on at D = 0 are touched.
     """
+    given = {c: frame[c].map(level, na_action="ignore") for c in law.levels if c in frame}
+    marks = {name: (given[c] == value).astype(np.float64) for name, (c, value) in law.indicators.items() if c in given}
+    frame = frame.assign(**marks) if marks else frame
     for name in sorted(law.idle_at_base & set(frame)):
         empty = (frame["D"] == 0) & frame[name].isna() if "D" in frame else pd.Series(False, index=frame.index)
         if empty.any() and frame[name].dtype.kind in "fiu":

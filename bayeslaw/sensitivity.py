@@ -24,7 +24,8 @@ SENSITIVE = 0.05  # of the paper: a marginal moves as a normal one does whose me
 def log_prior(law: Law, noise: Noise, draws: Mapping[str, NDArray[np.float64]], at: Mapping[str, float]) -> NDArray[np.float64]:
     """Log density of the priors of law and noise at draws, arrays (S,), each prior on what it is stated on.
 
-    Effects of runs are left out: their distribution is part of the model that the data speak about, not of what was believed.
+    Effects of runs and values that vary around a typical one are left out: their distribution is part of the model that the data
+    speak about, not of what was believed.
 
     Parameters
     ----------
@@ -34,8 +35,10 @@ def log_prior(law: Law, noise: Noise, draws: Mapping[str, NDArray[np.float64]], 
     ones = {k: np.ones_like(draws[k]) if p.prior.on else draws[k] for k, p in law.parameters.items()}
     units = law.term_units(ones, at)
     total: NDArray[np.float64] = np.zeros_like(next(iter(draws.values())))
+    levels = {name: draws[name] * units.get(name, 1.0) for name in law.parameters}
     for name, parameter in law.parameters.items():
-        total = total + parameter.prior.scipy.logpdf(draws[name] * units.get(name, 1.0))
+        if parameter.around is None:
+            total = total + parameter.prior.scipy.logpdf(levels[name])
     for name in noise.parameters:
         total = total + noises.prior(name).scipy.logpdf(draws[name] - noises.LEAST.get(name, 0.0))
     return total

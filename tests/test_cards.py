@@ -78,7 +78,7 @@ def test_latex_is_mathtext(law: Law) -> None:
 
 
 def test_terms_and_their_scales_are_found(law: Law) -> None:
-    assert law.floor == "E"
+    assert law.floors == {"E": None}
     scales = {"transfer-target": {"A", "F", "G"}, "transfer-source": {"A", "F", "S", "J"}}
     on_terms = {name for name, p in law.parameters.items() if p.prior.on is not None}
     assert set(law.amplitudes) == scales.get(law.name, on_terms)

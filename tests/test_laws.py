@@ -100,7 +100,7 @@ FAULTS = {
     ),
     "reserved name": (
         changed("[parameters.K]", "[parameters.exp]").replace("K*r", "exp*r"),
-        "card, line 29: 'exp' can't be a name: use letters, digits and _, and none of chain, dof, domain, draw,",
+        "card, line 29: 'exp' can't be a name: use letters, digits and _, and none of chain, checkpoint, dof, domain, draw,",
     ),
     "no identifier": (
         changed("[parameters.K]", '[parameters."K-1"]'),
@@ -142,7 +142,7 @@ FAULTS = {
     ),
     "parameter key": (
         changed('latex = "a"', 'symbol = "a"'),
-        "card, line 26: parameter alpha has no symbol; it has meaning, unit, latex, prior.",
+        "card, line 26: parameter alpha has no symbol; it has meaning, unit, latex, prior, by.",
     ),
     "parameter no table": (
         changed("[parameters.K]", "[parameters]\nK = 3\n[parameters.M]").replace("K*r", "K*r*M"),
@@ -209,14 +209,14 @@ def test_losses_that_use_no_covariate_have_a_row_each() -> None:
 
 def test_terms_are_told_by_what_they_are_proportional_to() -> None:
     law = parse_card(CARD)
-    assert law.floor == "E"
+    assert law.floors == {"E": None}
     assert {name: term.text for name, term in law.amplitudes.items()} == {"A": "part"}
     law = parse_card(changed("E + part + K*r", "E - part + K*r").replace('"Normal", mu = 0,', '"HalfNormal",'))
     assert {name: term.text for name, term in law.amplitudes.items()} == {"A": "-(part)", "K": "K * r"}
 
 
 def test_a_law_without_a_floor() -> None:
-    assert parse_card(changed("E + part", "E**2 + part")).floor is None
+    assert parse_card(changed("E + part", "E**2 + part")).floors == {}
 
 
 def test_a_missing_file(tmp_path: Path) -> None:

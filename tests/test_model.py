@@ -11,6 +11,7 @@ import pytest
 
 from bayeslaw import tape as tapes
 from bayeslaw.cards import law_names, load_law
+from bayeslaw.coordinates import average
 from bayeslaw.density import Density
 from bayeslaw.laws import Law
 from bayeslaw.model import pymc_model
@@ -27,9 +28,7 @@ SUFFIX = {"positive": "_log__", "unit": "_logodds__", "real": ""}
 def unconstrained(density: Density, x: oracles.Array) -> dict[str, Any]:
     """The model's unconstrained variables at coordinates x."""
     columns = {name: np.array([[x[i]]]) for i, name in enumerate(density.names)}
-    variables, _ = density.coordinates.variables(
-        columns, tapes.FUNCTIONS, lambda v: np.mean(np.asarray(v) + np.zeros((1, 1)), axis=-1, keepdims=True)
-    )
+    variables, _ = density.coordinates.variables(columns, tapes.FUNCTIONS, average)
     values = {name: float(np.squeeze(variables.get(name, columns[name]))) for name in density.names}
     return values | ({"run_effect": x[len(density.names) :]} if density.noise.explicit_effects else {})
 

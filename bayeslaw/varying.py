@@ -1,0 +1,178 @@
+"""Parameters that vary by a column, such as the floor E by domain, partially pooled.
+
+A law some of whose parameters have `by` is turned into one without: each gets a value for every value of the column,
+
+    E_web, E_code ~ around E:  log E_web ~ Normal(log E, E_spread),   E_spread ~ HalfNormal,
+
+(the logit for shares, the value itself for real parameters), and each term of the formula that they are in is written once for
+every value of the column, times a covariate that is 1 in its rows and 0 elsewhere. All that follows sees an ordinary law.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import pandas as pd
+
+from bayeslaw.errors import BayeslawError, CardError, nearest
+from bayeslaw.formula import Expression, default_symbol
+from bayeslaw.laws import Covariate, Law, Parameter
+from bayeslaw.priors import Prior
+from bayeslaw.runs import level
+
+MOST = 40  # values of a column
+# Sd of the half-normal prior of a spread. Floors and exponents of text and code differ by a factor of 1.2 to 3.
+SPREAD = 0.5
+
+
+def with_by(law: Law, by: Mapping[str, str]) -> Law:
+    """The same law with other parameters that vary: parameter to column."""
+    for name in by:
+        if name not in law.parameters:
+            raise CardError(f"{name} is not a parameter of {law.name}.{nearest(name, law.parameters)}")
+    return replace(law, parameters={k: replace(p, by=by.get(k, p.by)) for k, p in law.parameters.items()})
+
+
+def levels_of(law: Law, frame: pd.DataFrame) -> dict[str, tuple[str, ...]]:
+    """The values, in order of appearance, of each column by which parameters of the law vary.
+
+    Raises
+    ------
+    BayeslawError
+        If a column is missing or empty somewhere, or has one value or too many.
+    """
+    levels = {}
+    for column in dict.fromkeys(p.by for p in law.parameters.values() if p.by):
+        names = ", ".join(name for name, p in law.parameters.items() if p.by == column)
+        if column not in frame:
+            known = nearest(column, map(str, frame))
+            raise BayeslawError(f"{names} of {law.name} varies by {column!r}, and the table has no such column.{known}")
+        if frame[column].isna().any():
+            row = frame.index[frame[column].isna()][0]
+            raise BayeslawError(f"{names} of {law.name} varies by {column}, which is empty at row {row}.")
+        values = tuple(dict.fromkeys(map(level, frame[column])))
+        if not 2 <= len(values) <= MOST:
+            shown = ", ".join(values[:3])
+            raise BayeslawError(
+                f"{names} of {law.name} varies by {column}, which has {len(values)} values ({shown}), not 2 to {MOST}."
+            )
+        levels[column] = values
+    return levels
+
+
+def varied(law: Law, levels: Mapping[str, Sequence[str]], *, pooled: bool = True) -> Law:
+    """The law with a value of each varying parameter for every value of its column, and none that varies.
+
+    Parameters
+    ----------
+    levels : mapping of column to values
+    pooled : bool
+        Around a typical value, by a spread to be inferred; else each by itself, with the parameter's prior.
+    """
+    for column, values in levels.items():
+        law = _by_column(law, column, tuple(values), pooled)
+    return law
+
+
+def _by_column(law: Law, column: str, values: tuple[str, ...], pooled: bool) -> Law:
+    varying = [name for name, p in law.parameters.items() if p.by == column]
+    suffixes = _suffixes(values)
+    lets: set[str] = set()
+    for name, expression in law.let.items():  # in an order in which each uses only earlier ones
+        if expression.names & {*varying, *lets}:
+            lets.add(name)
+    renames = {v: {n: f"{n}_{suffix}" for n in (*varying, *lets)} for v, suffix in zip(values, suffixes, strict=True)}
+    indicators = {v: f"{column}_{suffix}" for v, suffix in zip(values, suffixes, strict=True)}
+    parameters: dict[str, Parameter] = {}
+    for name, parameter in law.parameters.items():
+        if name in varying:
+            parameters |= _members(name, parameter, column, renames, pooled)
+        elif pooled or parameter.prior.on is None:
+            parameters[name] = parameter
+        else:  # there is no typical value for its prior to be stated at
+            first = _expression(_renamed(parameter.prior.on.tree, renames[values[0]]))
+            parameters[name] = replace(parameter, prior=replace(parameter.prior, on=first))
+    tree: ast.expr | None = None
+    for sign, term in law.loss.terms:
+        apart = bool(term.names & {*varying, *lets})
+        copies = [_times(indicators[v], _renamed(term.tree, renames[v])) for v in values] if apart else [term.tree]
+        for one in copies:
+            tree = _added(tree, sign, one)
+    assert tree is not None
+    needed = {n for p in parameters.values() if p.prior.on for n in p.prior.on.names}
+    for name in reversed(law.let):
+        needed |= law.let[name].names if name in needed else set()
+    let: dict[str, Expression] = {}
+    for name, expression in law.let.items():
+        if name not in lets or name in needed:
+            let[name] = expression
+        if name in lets:
+            let |= {renames[v][name]: _expression(_renamed(expression.tree, renames[v])) for v in values}
+    covariates = {i: Covariate(i, f"1 where {column} is {v}", (0.0, 1.0)) for v, i in indicators.items()}
+    made = dict(law.covariates) | covariates
+    _refuse_twice(law, [*made, *parameters, *let])
+    known = dict(law.indicators) | {i: (column, v) for v, i in indicators.items()}
+    return replace(law, loss=_expression(tree), let=let, covariates=made, parameters=parameters, indicators=known)
+
+
+def _members(
+    name: str, parameter: Parameter, column: str, renames: Mapping[str, Mapping[str, str]], pooled: bool
+) -> dict[str, Parameter]:
+    """The typical value, the spread around it, and the value for each value of the column."""
+    spread = f"{name}_spread"
+    made = {}
+    if pooled:
+        of = {"positive": f"log {name}", "unit": f"logit {name}", "real": name}[parameter.prior.support]
+        made[name] = replace(parameter, meaning=f"{parameter.meaning}: typical of {column}", by="")
+        latex = rf"\sigma_{{{parameter.latex}}}"
+        meaning = f"spread of {of} between values of {column}"
+        made[spread] = Parameter(spread, meaning, "", latex, Prior("HalfNormal", {"sigma": SPREAD}))
+    for value, rename in renames.items():
+        on = parameter.prior.on
+        prior = replace(parameter.prior, on=_expression(_renamed(on.tree, rename)) if on else None)
+        meaning, latex = f"{parameter.meaning}: {column} {value}", rf"{parameter.latex}^{{({default_symbol(value)})}}"
+        around = (name, spread) if pooled else None
+        made[rename[name]] = Parameter(rename[name], meaning, parameter.unit, latex, prior, around=around)
+    return made
+
+
+def _suffixes(values: Sequence[str]) -> list[str]:
+    """What makes names of the values: letters, digits and _, all different."""
+    plain = [re.sub(r"\W", "_", v, flags=re.ASCII) for v in values]
+    return [p if plain.count(p) == 1 else f"{p}_{i + 1}" for i, p in enumerate(plain)]
+
+
+def _refuse_twice(law: Law, names: list[str]) -> None:
+    if twice := sorted({n for n in names if names.count(n) > 1}):
+        raise CardError(f"{law.name} already has a {twice[0]!r}, which a varying parameter needs; rename it in the card.")
+
+
+class _Renaming(ast.NodeTransformer):
+    def __init__(self, names: Mapping[str, str]) -> None:
+        self.names = names
+
+    def visit_Name(self, node: ast.Name) -> ast.Name:
+        return ast.Name(self.names.get(node.id, node.id), ast.Load())
+
+
+def _renamed(tree: ast.expr, names: Mapping[str, str]) -> ast.expr:
+    made: ast.expr = _Renaming(names).visit(copy.deepcopy(tree))
+    return made
+
+
+def _times(name: str, tree: ast.expr) -> ast.expr:
+    return ast.BinOp(ast.Name(name, ast.Load()), ast.Mult(), tree)
+
+
+def _added(tree: ast.expr | None, sign: int, term: ast.expr) -> ast.expr:
+    if tree is None:
+        return term if sign > 0 else ast.UnaryOp(ast.USub(), term)
+    return ast.BinOp(tree, ast.Add() if sign > 0 else ast.Sub(), term)
+
+
+def _expression(tree: ast.expr) -> Expression:
+    return Expression(ast.unparse(tree), tree)
