@@ -24,6 +24,9 @@ FitPath = Annotated[Path, typer.Argument(help="A fit written by `bayeslaw fit`."
 Where = Annotated[str | None, typer.Option(help="Use only rows that meet a condition, e.g. \"ptpp <= 31 and domain == 'target'\".")]
 Probability = Annotated[float, typer.Option("--ci", help="Probability of the equal-tailed intervals.")]
 Force = Annotated[bool, typer.Option("--force", help="Go on in spite of failed checks; every row is marked.")]
+Discrepancy = Annotated[
+    str | None, typer.Option(help="Relative sd, such as 1% or 0.01, that you state for the law's error outside the runs.")
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bars.")]
 
 
@@ -155,18 +158,22 @@ def forecast(
     ] = None,
     plot: Annotated[Path | None, typer.Option(help="Where to write a picture (.png, .pdf or .svg).")] = None,
     ci: Probability = 0.9,
+    discrepancy: Discrepancy = None,
     seed: Annotated[int, typer.Option(help="Of the noise of new runs.")] = 0,
     force: Force = False,
 ) -> None:
-    """Forecast the loss at settings, with latent and run intervals and the distance outside the data."""
+    """Forecast the loss at settings, with latent, run and discrepancy intervals and the distance outside the data."""
+    from bayeslaw.discrepancy import relative
     from bayeslaw.fitting import check_probability, load_fit
     from bayeslaw.forecasts import forecast as make_forecast
     from bayeslaw.forecasts import grid
     from bayeslaw.plots import PICTURES, forecast_axis, plot_forecast, save_figure
     from bayeslaw.runs import read_runs
-    from bayeslaw.tables import check_target, plain, write_text
+    from bayeslaw.tables import check_target, plain, with_intervals, write_text
 
     check_probability(ci)
+    if discrepancy is not None:
+        relative(discrepancy)
     if output is not None:
         check_target(output, "A forecast", ".csv")
     if plot is not None:
@@ -179,10 +186,10 @@ def forecast(
     else:
         pairs = _pairs("--set", set_ or [], "NAME=VALUES, such as N=8.1e9 or D=1e9:2e11:20")
         settings = read_runs(grid(loaded.law, pairs))
-    made = make_forecast(loaded, settings, seed=seed, force=force)
+    made = make_forecast(loaded, settings, discrepancy=discrepancy, seed=seed, force=force)
     table = made.summary(ci)
     if output is None:
-        typer.echo(plain(table))
+        typer.echo(plain(with_intervals(table)))
     else:
         write_text(output, table.to_csv(index=False))
         typer.echo(f"{len(table)} settings written to {output}")
@@ -211,6 +218,7 @@ def score(
     runs: RunsPath,
     where: Where = None,
     csv: Annotated[bool, typer.Option("--csv", help="Comma-separated values, full precision.")] = False,
+    discrepancy: Discrepancy = None,
     force: Force = False,
 ) -> None:
     """Score a fit's forecasts on held-out rows: errors, calibration, coverage, width, CRPS, log score, PIT."""
@@ -219,7 +227,7 @@ def score(
     from bayeslaw.scores import score as make_scores
     from bayeslaw.tables import plain
 
-    table = make_scores(load_fit(fit), read_runs(runs, where), force=force)
+    table = make_scores(load_fit(fit), read_runs(runs, where), discrepancy=discrepancy, force=force)
     typer.echo(table.to_csv(index=False) if csv else plain(table.T.set_axis(["value"], axis=1)), nl=not csv)
 
 

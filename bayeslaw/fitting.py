@@ -102,11 +102,18 @@ class Fit:
         overlaps = next(c for c in self.checks if c.name == "informed").table["prior_overlap"]
         return pd.DataFrame(rows).T.join(diagnostics(by_chain)).join(overlaps).rename_axis("parameter")
 
-    def forecast(self, at: pd.DataFrame | Runs | str | Path, *, seed: int = 0, force: bool = False) -> Forecast:
+    def forecast(
+        self,
+        at: pd.DataFrame | Runs | str | Path,
+        *,
+        discrepancy: float | str | None = None,
+        seed: int = 0,
+        force: bool = False,
+    ) -> Forecast:
         """Forecast the loss at settings; see `bayeslaw.forecast`."""
         from bayeslaw.forecasts import forecast
 
-        return forecast(self, at, seed=seed, force=force)
+        return forecast(self, at, discrepancy=discrepancy, seed=seed, force=force)
 
     def log_likelihood(self) -> xr.DataArray:
         """Log density of each run given each draw, dimensions (chain, draw, run), for leave-one-run-out comparison."""

@@ -2,6 +2,7 @@
 
 - `latent`: the law's expected loss, uncertain only through its parameters.
 - `run`: the loss that the next run would log: latent loss, times the luck of a new run, times point noise.
+- `discrepancy`: the same, times a smooth error of the law whose relative size the user states (`bayeslaw.discrepancy`).
 """
 
 from __future__ import annotations
@@ -19,17 +20,67 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
+from bayeslaw.discrepancy import STATED, Discrepancy, relative, spread_name
 from bayeslaw.errors import BayeslawError, Fault, FitError, TableError, whole_number
 from bayeslaw.fitting import Fit, check_probability, interval_names
 from bayeslaw.laws import Law
+from bayeslaw.noise import Noise
 from bayeslaw.observations import run_codes
 from bayeslaw.runs import Runs, base_rows, check, complete, read_runs
 
-SPREADS = ("latent", "run")
+SPREADS = ("latent", "run", "discrepancy")
 MOST_SETTINGS = 1_000_000  # of a grid
 MOST_DRAWS = 250_000_000  # numbers that draws may take: 2 GB
 BLOCK = 32  # rows worked out at once: small enough for what 4,000 draws of them need to stay in a core's cache
+
+
+@dataclass(frozen=True)
+class Part:
+    """The draws of a forecast that come from one fit.
+
+    Attributes
+    ----------
+    law : Law
+    noise : Noise
+    values : mapping of parameter to array (S,)
+    covariates : mapping of covariate to array (n,)
+        The settings as the law takes them.
+    entropy : tuple of int
+        Seeds of the noise of new runs and of the discrepancy.
+    """
+
+    law: Law
+    noise: Noise
+    values: Mapping[str, NDArray[np.float64]]
+    covariates: Mapping[str, NDArray[np.float64]]
+    entropy: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        return self.values["sigma_point"].size
+
+    @cached_property
+    def discrepancy(self) -> Discrepancy:
+        return Discrepancy(self.law, self.size, (*self.entropy, 2))
+
+    def losses(self, block: slice, run: NDArray[np.int64], rows: NDArray[Any], sds: Sequence[float]) -> NDArray[np.float64]:
+        """Losses (spread, rows, draws) of a block of settings: latent, run, and run with a discrepancy of each stated sd."""
+        covariates = {name: column[block] for name, column in self.covariates.items()}
+        scope: dict[str, Any] = {name: self.values[name][None, :] for name in self.law.parameters}
+        scope |= {name: column[:, None] for name, column in covariates.items()}
+        with np.errstate(all="ignore"):
+            latent = np.broadcast_to(self.law.evaluate(scope), (rows[block].size, self.size))
+        good = (np.isfinite(latent) & (latent > 0)).all(axis=1)
+        if not good.all():
+            raise FitError(
+                f"{self.law.name} has no finite positive loss for some draws at row {rows[block][~good][0]} of the settings."
+            )
+        numbers = np.arange(rows.size)[block]
+        noisy = latent * np.exp(self.noise.sample(self.values, run[block], numbers, self.entropy))
+        error = self.discrepancy.at(covariates) if sds else 0.0
+        return np.stack([latent, noisy, *(noisy * np.exp(sd * error) for sd in sds)])
 
 
 @dataclass(frozen=True)
@@ -38,60 +89,76 @@ class Forecast:
 
     Attributes
     ----------
-    fit : Fit
+    law : str
+        Name of the law, or of the stack of laws.
+    forced : bool
+        Whether it was made in spite of failed checks.
+    parts : tuple of Part
+        One for each fit that gives draws.
     settings : DataFrame
         The settings asked for.
     outside : DataFrame
         For each covariate, how far the setting lies outside the runs: in e-folds where it spans decades, else in its unit.
-    covariates : mapping of covariate to array (n,)
     run : int array (n,)
         Which rows share a run and its luck.
     rows : array (n,)
         The rows' numbers in the table they came from.
-    seed : int
-        Of the noise of new runs.
+    discrepancy : float or None
+        Stated relative standard deviation of the law's error.
     """
 
-    fit: Fit
+    law: str
+    forced: bool
+    parts: tuple[Part, ...]
     settings: pd.DataFrame
     outside: pd.DataFrame
-    covariates: Mapping[str, NDArray[np.float64]]
     run: NDArray[np.int64]
     rows: NDArray[Any]
-    seed: int
+    discrepancy: float | None = None
 
     @property
-    def law(self) -> str:
-        return self.fit.law.name
+    def size(self) -> int:
+        """Number of draws."""
+        return sum(part.size for part in self.parts)
 
     @property
-    def forced(self) -> bool:
-        """Whether it was made in spite of failed checks."""
-        return not self.fit.passed
+    def spread(self) -> str:
+        """The spread to be held against measured losses: 'run', or 'discrepancy1%' where 1% was stated."""
+        return "run" if self.discrepancy is None else spread_name(self.discrepancy)
 
     @cached_property
     def draws(self) -> xr.Dataset:
-        """Draws of the loss: variables `latent` and `run`, dimensions (sample, row), in nats/token.
+        """Draws of the loss: variables `latent`, `run` and `discrepancy` where it was stated; (sample, row), in nats/token.
 
         Raises
         ------
         BayeslawError
             If they would take more than `MOST_DRAWS` numbers; `summary` has no such limit.
         """
-        size = self._parameters["sigma_point"].size
-        if len(SPREADS) * size * self.rows.size > MOST_DRAWS:
+        sds = () if self.discrepancy is None else (self.discrepancy,)
+        spreads = SPREADS[: 2 + len(sds)]
+        if len(spreads) * self.size * self.rows.size > MOST_DRAWS:
             raise BayeslawError(
-                f"{size:,} draws at {self.rows.size:,} settings are more than memory should hold at once (at most "
-                f"{MOST_DRAWS // len(SPREADS) // size:,} settings). Ask for the summary, or forecast the settings in parts."
+                f"{self.size:,} draws at {self.rows.size:,} settings are more than memory should hold at once (at most "
+                f"{MOST_DRAWS // len(spreads) // self.size:,} settings). Ask for the summary, or forecast the settings in parts."
             )
-        whole = np.empty((len(SPREADS), self.rows.size, size))
+        whole = np.empty((len(spreads), self.rows.size, self.size))
 
         def keep(block: slice, losses: NDArray[np.float64]) -> None:
             whole[:, block] = losses
 
-        self._blocks(keep)
-        data = {spread: (("sample", "row"), np.ascontiguousarray(whole[i].T)) for i, spread in enumerate(SPREADS)}
-        return xr.Dataset(data, coords={"row": self.rows}, attrs={"units": "nats/token"})
+        self._blocks(keep, sds)
+        data = {spread: (("sample", "row"), np.ascontiguousarray(whole[i].T)) for i, spread in enumerate(spreads)}
+        attributes: dict[str, Any] = {"units": "nats/token"}
+        if sds:
+            attributes["discrepancy"] = self.discrepancy
+        return xr.Dataset(data, coords={"row": self.rows}, attrs=attributes)
+
+    @property
+    def measurable(self) -> NDArray[np.float64]:
+        """Draws (S, n) of the spread to be held against measured losses."""
+        values: NDArray[np.float64] = self.draws["run" if self.discrepancy is None else "discrepancy"].values
+        return values
 
     def summary(self, ci_prob: float = 0.9) -> pd.DataFrame:
         """One row per setting, from bounded memory however many there are.
@@ -104,50 +171,40 @@ class Forecast:
         Returns
         -------
         DataFrame
-            The settings; latent_median and run_median with `<spread>_eti<prob>_lo` and `_hi` in nats/token; `outside_<covariate>`;
-            and `checks`, which says 'passed' or 'FAILED (forced)'.
+            The settings; latent_median and run_median with `<spread>_eti<prob>_lo` and `_hi` in nats/token; the interval of
+            the next run with the stated discrepancy, `discrepancy<sd>%_eti<prob>_lo` and `_hi`, or with .5% and 1% where
+            none was stated (`run` is the one with 0); `outside_<covariate>`; and `checks`, which says 'passed' or
+            'FAILED (forced)'.
         """
         check_probability(ci_prob)
+        sds = STATED if self.discrepancy is None else (self.discrepancy,)
         tails = [0.5, 0.5 - ci_prob / 2, 0.5 + ci_prob / 2]
-        quantiles = np.empty((len(SPREADS), 3, self.rows.size))
+        quantiles = np.empty((2 + len(sds), 3, self.rows.size))
 
         def keep(block: slice, losses: NDArray[np.float64]) -> None:
             quantiles[:, :, block] = np.moveaxis(np.quantile(losses, tails, axis=-1), 0, 1)
 
-        self._blocks(keep)
+        self._blocks(keep, sds)
         table = self.settings.copy()
-        for spread, values in zip(SPREADS, quantiles, strict=True):
-            for name, column in zip(("median", *interval_names("eti", ci_prob)), values, strict=True):
-                table[f"{spread}_{name}"] = column
+        ends = interval_names("eti", ci_prob)
+        for spread, (median, low, high) in zip((*SPREADS[:2], *map(spread_name, sds)), quantiles, strict=True):
+            if spread in SPREADS:
+                table[f"{spread}_median"] = median
+            table[f"{spread}_{ends[0]}"], table[f"{spread}_{ends[1]}"] = low, high
         for covariate in self.outside:
             table[f"outside_{covariate}"] = self.outside[covariate].to_numpy()
         return table.assign(checks="FAILED (forced)" if self.forced else "passed")
 
-    @cached_property
-    def _parameters(self) -> dict[str, NDArray[np.float64]]:
-        return self.fit.draws
-
-    def _blocks(self, use: Callable[[slice, NDArray[np.float64]], None]) -> None:
+    def _blocks(self, use: Callable[[slice, NDArray[np.float64]], None], sds: Sequence[float]) -> None:
         """Hand the draws of every block of rows, (spread, rows, draws), to a function; blocks are worked out by several threads."""
-        with ThreadPoolExecutor() as pool:
-            done = [pool.submit(self._block, slice(at, at + BLOCK), use) for at in range(0, self.rows.size, BLOCK)]
-            for one in done:
-                one.result()
 
-    def _block(self, block: slice, use: Callable[[slice, NDArray[np.float64]], None]) -> None:
-        law, values = self.fit.law, self._parameters
-        scope: dict[str, Any] = {name: values[name][None, :] for name in law.parameters}
-        scope |= {name: column[block, None] for name, column in self.covariates.items()}
-        with np.errstate(all="ignore"):
-            latent = np.broadcast_to(law.evaluate(scope), (self.rows[block].size, values["sigma_point"].size))
-        good = (np.isfinite(latent) & (latent > 0)).all(axis=1)
-        if not good.all():
-            raise FitError(
-                f"{law.name} has no finite positive loss for some draws at row {self.rows[block][~good][0]} of the settings."
-            )
-        entropy = (int(self.fit.info["seed"]), self.seed)
-        rows = np.arange(self.rows.size)[block]
-        use(block, np.stack([latent, latent * np.exp(self.fit.noise.sample(values, self.run[block], rows, entropy))]))
+        def block(at: int) -> None:
+            rows = slice(at, at + BLOCK)
+            use(rows, np.concatenate([part.losses(rows, self.run, self.rows, sds) for part in self.parts], axis=-1))
+
+        with threadpool_limits(1, "blas"), ThreadPoolExecutor() as pool:
+            for one in [pool.submit(block, at) for at in range(0, self.rows.size, BLOCK)]:
+                one.result()
 
 
 def grid(law: Law, settings: Mapping[str, str | float | Sequence[float]]) -> pd.DataFrame:
@@ -212,7 +269,14 @@ def _range(law: Law, name: str, text: str) -> list[float]:
     return [float(v) for v in np.geomspace(low, high, number)]
 
 
-def forecast(fit: Fit, at: pd.DataFrame | Runs | str | Path, *, seed: int = 0, force: bool = False) -> Forecast:
+def forecast(
+    fit: Fit,
+    at: pd.DataFrame | Runs | str | Path,
+    *,
+    discrepancy: float | str | None = None,
+    seed: int = 0,
+    force: bool = False,
+) -> Forecast:
     """Forecast the loss at settings.
 
     Parameters
@@ -220,6 +284,9 @@ def forecast(fit: Fit, at: pd.DataFrame | Runs | str | Path, *, seed: int = 0, f
     fit : Fit
     at : DataFrame, Runs or path
         Settings, one row each, with the law's covariates; rows of one `run` share that run's luck.
+    discrepancy : float or text, optional
+        Relative standard deviation that you state for the law's error at settings like these, .01 or '1%'. Draws then have
+        the spread `discrepancy`, in which each draw errs by one smooth function of the settings (see `bayeslaw.discrepancy`).
     seed : int
         Of the noise of new runs; the same seed gives the same draws.
     force : bool
@@ -231,8 +298,11 @@ def forecast(fit: Fit, at: pd.DataFrame | Runs | str | Path, *, seed: int = 0, f
         If a required check of the fit failed; when draws or summary are asked for, if the loss is not finite at a setting.
     TableError
         If a setting lacks a covariate or lies outside its support.
+    BayeslawError
+        If the discrepancy or the seed can't be used.
     """
     whole_number("seed", seed, 0)
+    sd = None if discrepancy is None else relative(discrepancy)
     if not fit.passed and not force:
         failed = "; ".join(c.text for c in fit.checks if c.required and not c.passed)
         raise FitError(
@@ -252,7 +322,8 @@ def forecast(fit: Fit, at: pd.DataFrame | Runs | str | Path, *, seed: int = 0, f
     covariates = {c: frame[c].to_numpy(dtype=np.float64) for c in fit.law.covariates}
     settings = runs.frame[[c for c in runs.frame if c not in ("loss", "loss_se")]].reset_index(drop=True)
     run, rows = run_codes(runs.frame)[0], runs.frame.index.to_numpy()
-    return Forecast(fit, settings, outside(fit, covariates), covariates, run, rows, seed)
+    part = Part(fit.law, fit.noise, fit.draws, covariates, (int(fit.info["seed"]), seed))
+    return Forecast(fit.law.name, not fit.passed, (part,), settings, outside(fit, covariates), run, rows, sd)
 
 
 def outside(fit: Fit, covariates: Mapping[str, NDArray[np.float64]]) -> pd.DataFrame:

@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from bayeslaw.errors import FitError, TableError
+from bayeslaw.errors import BayeslawError, FitError, TableError
 from bayeslaw.fitting import Fit
-from bayeslaw.forecasts import Forecast, forecast
+from bayeslaw.forecasts import forecast
 from bayeslaw.point import PointFit
 from bayeslaw.runs import Runs, base_rows, check, complete, read_runs
 
@@ -78,7 +78,14 @@ def draw_scores(loss: NDArray[np.float64], draws: NDArray[np.float64]) -> dict[s
     return scores
 
 
-def score(fit: Fit | PointFit, runs: Runs | pd.DataFrame | str, *, seed: int = 0, force: bool = False) -> pd.DataFrame:
+def score(
+    fit: Fit | PointFit,
+    runs: Runs | pd.DataFrame | str,
+    *,
+    discrepancy: float | str | None = None,
+    seed: int = 0,
+    force: bool = False,
+) -> pd.DataFrame:
     """Score a fit on measured losses it has not seen.
 
     Parameters
@@ -87,11 +94,13 @@ def score(fit: Fit | PointFit, runs: Runs | pd.DataFrame | str, *, seed: int = 0
         A posterior is scored by its `run` spread (the median where one number is wanted), a point fit by its prediction.
     runs : Runs, DataFrame or path
         Held-out rows; base checkpoints (D = 0) that the law can't describe are left out and counted.
+    discrepancy : float or text, optional
+        Score the spread with a discrepancy of this relative standard deviation, .01 or '1%', in place of `run`.
 
     Returns
     -------
     DataFrame
-        One row: law, fit, rows, base_rows_left_out, then `point_scores` and, for a posterior, `draw_scores`.
+        One row: law, fit, spread, rows, base_rows_left_out, then `point_scores` and, for a posterior, `draw_scores`.
     """
     runs = runs if isinstance(runs, Runs) else read_runs(runs)
     # One value of a covariate is too few to fit some laws, but enough to score them.
@@ -100,13 +109,16 @@ def score(fit: Fit | PointFit, runs: Runs | pd.DataFrame | str, *, seed: int = 0
         raise TableError(faults, runs.name)
     held = Runs(complete(runs.frame[~base_rows(runs.frame, fit.law)], fit.law), runs.name)
     loss = held.frame["loss"].to_numpy(dtype=np.float64)
-    head = {"law": fit.law.name, "fit": "posterior" if isinstance(fit, Fit) else "point", "rows": len(held)}
-    head["base_rows_left_out"] = len(runs) - len(held)
+    counts = {"rows": len(held), "base_rows_left_out": len(runs) - len(held)}
     if isinstance(fit, PointFit):
+        if discrepancy is not None:
+            raise BayeslawError("A point fit has no spread to add a discrepancy to.")
         predicted = fit.predict({c: held.frame[c].to_numpy(dtype=np.float64) for c in fit.law.covariates})
         if bad := held.frame.index[~(np.isfinite(predicted) & (predicted > 0))].tolist():
             raise FitError(f"The point fit of {fit.law.name} has no finite positive loss at row {bad[0]} of {runs.name}.")
-        return pd.DataFrame([head | point_scores(loss, predicted)])
-    made: Forecast = forecast(fit, held, seed=seed, force=force)
-    draws = made.draws["run"].values
-    return pd.DataFrame([head | point_scores(loss, np.median(draws, axis=0)) | draw_scores(loss, draws)])
+        head = {"law": fit.law.name, "fit": "point", "spread": ""}
+        return pd.DataFrame([head | counts | point_scores(loss, predicted)])
+    made = forecast(fit, held, discrepancy=discrepancy, seed=seed, force=force)
+    draws = made.measurable
+    head = {"law": made.law, "fit": "posterior", "spread": made.spread}
+    return pd.DataFrame([head | counts | point_scores(loss, np.median(draws, axis=0)) | draw_scores(loss, draws)])
