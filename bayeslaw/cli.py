@@ -20,7 +20,7 @@ app = typer.Typer(
 
 LawName = Annotated[str, typer.Argument(help="A law that comes with bayeslaw (see `bayeslaw laws`) or the path of a card.")]
 RunsPath = Annotated[Path, typer.Argument(help="Logged losses: .csv, .tsv, .parquet or .jsonl, one evaluation a row.")]
-FitPath = Annotated[Path, typer.Argument(help="A fit written by `bayeslaw fit`.")]
+FitPath = Annotated[Path, typer.Argument(help="A fit written by `bayeslaw fit` or a stack written by `bayeslaw compare`.")]
 Where = Annotated[str | None, typer.Option(help="Use only rows that meet a condition, e.g. \"ptpp <= 31 and domain == 'target'\".")]
 Probability = Annotated[float, typer.Option("--ci", help="Probability of the equal-tailed intervals.")]
 Force = Annotated[bool, typer.Option("--force", help="Go on in spite of failed checks; every row is marked.")]
@@ -128,19 +128,24 @@ def show(
     csv: Annotated[bool, typer.Option("--csv", help="Comma-separated values, full precision.")] = False,
 ) -> None:
     """Show parameters with credible intervals, the checks, and what the data did not inform."""
-    from bayeslaw.fitting import load_fit
+    from bayeslaw.stacking import Stack, load
     from bayeslaw.tables import parameters_latex, plain
 
-    loaded = load_fit(fit)
+    loaded = load(fit)
     table = loaded.summary(ci)
     if csv:
         typer.echo(table.to_csv(), nl=False)
         return
-    if latex:
+    if isinstance(loaded, Stack):
+        if latex:
+            raise BayeslawError(f"{fit.name} is a stack of fits; a LaTeX table has the parameters of one.")
+        typer.echo(f"{loaded.name}\n\n{plain(loaded.table)}\n")
+    elif latex:
         typer.echo(parameters_latex(loaded, ci))
         return
-    size = f"{loaded.observed.log_loss.size} rows of {loaded.observed.runs} runs"
-    typer.echo(f"{loaded.law.name}: {loaded.law.title}\nfitted to {loaded.info['data']}, {size}; {loaded.noise.text}\n")
+    else:
+        size = f"{loaded.observed.log_loss.size} rows of {loaded.observed.runs} runs"
+        typer.echo(f"{loaded.name}: {loaded.law.title}\nfitted to {loaded.info['data']}, {size}; {loaded.noise.text}\n")
     typer.echo(plain(table))
     typer.echo("")
     for one in loaded.checks:
@@ -164,11 +169,12 @@ def forecast(
 ) -> None:
     """Forecast the loss at settings, with latent, run and discrepancy intervals and the distance outside the data."""
     from bayeslaw.discrepancy import relative
-    from bayeslaw.fitting import check_probability, load_fit
+    from bayeslaw.fitting import check_probability
     from bayeslaw.forecasts import forecast as make_forecast
     from bayeslaw.forecasts import grid
     from bayeslaw.plots import PICTURES, forecast_axis, plot_forecast, save_figure
     from bayeslaw.runs import read_runs
+    from bayeslaw.stacking import load
     from bayeslaw.tables import check_target, plain, with_intervals, write_text
 
     check_probability(ci)
@@ -180,12 +186,12 @@ def forecast(
         check_target(plot, "A picture", *PICTURES)
     if (at is None) == (not set_):
         raise BayeslawError("Give the settings either by --at GRID.csv or by --set NAME=VALUES for each covariate.")
-    loaded = load_fit(fit)
+    loaded = load(fit)
     if at is not None:
         settings = read_runs(at)
     else:
         pairs = _pairs("--set", set_ or [], "NAME=VALUES, such as N=8.1e9 or D=1e9:2e11:20")
-        settings = read_runs(grid(loaded.law, pairs))
+        settings = read_runs(grid(loaded, pairs))
     made = make_forecast(loaded, settings, discrepancy=discrepancy, seed=seed, force=force)
     table = made.summary(ci)
     if output is None:
@@ -194,7 +200,7 @@ def forecast(
         write_text(output, table.to_csv(index=False))
         typer.echo(f"{len(table)} settings written to {output}")
     if plot is not None:
-        unit = loaded.law.covariates[forecast_axis(made)].unit
+        unit = loaded.covariates[forecast_axis(made)].unit
         save_figure(plot, lambda ax: plot_forecast(made, ax, ci_prob=ci, unit=unit))
         typer.echo(f"picture written to {plot}")
 
@@ -222,12 +228,12 @@ def score(
     force: Force = False,
 ) -> None:
     """Score a fit's forecasts on held-out rows: errors, calibration, coverage, width, CRPS, log score, PIT."""
-    from bayeslaw.fitting import load_fit
     from bayeslaw.runs import read_runs
     from bayeslaw.scores import score as make_scores
+    from bayeslaw.stacking import load
     from bayeslaw.tables import plain
 
-    table = make_scores(load_fit(fit), read_runs(runs, where), discrepancy=discrepancy, force=force)
+    table = make_scores(load(fit), read_runs(runs, where), discrepancy=discrepancy, force=force)
     typer.echo(table.to_csv(index=False) if csv else plain(table.T.set_axis(["value"], axis=1)), nl=not csv)
 
 

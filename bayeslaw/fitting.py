@@ -22,7 +22,7 @@ from bayeslaw.checks import Check, bins_check, diagnostics, information_check, l
 from bayeslaw.compression import compress
 from bayeslaw.density import Density
 from bayeslaw.errors import BayeslawError, FitError, whole_number
-from bayeslaw.laws import Law
+from bayeslaw.laws import Covariate, Law
 from bayeslaw.noise import Noise
 from bayeslaw.observations import Observations
 from bayeslaw.priors import Prior
@@ -67,6 +67,22 @@ class Fit:
     def passed(self) -> bool:
         """Whether every required check passed."""
         return all(c.passed for c in self.checks if c.required)
+
+    @property
+    def name(self) -> str:
+        """What forecasts and scores call it: the law's name."""
+        return self.law.name
+
+    @property
+    def covariates(self) -> Mapping[str, Covariate]:
+        """What the loss depends on."""
+        return self.law.covariates
+
+    @property
+    def shares(self) -> tuple[tuple[Fit, NDArray[np.int64]], ...]:
+        """Which draws of which fits make a forecast: all of this one."""
+        posterior = self.tree["posterior"].sizes
+        return ((self, np.arange(posterior["chain"] * posterior["draw"])),)
 
     @property
     def draws(self) -> dict[str, NDArray[np.float64]]:
@@ -129,17 +145,21 @@ class Fit:
 
     def save(self, path: str | Path) -> None:
         """Write the fit as one NetCDF file, under a temporary name first: a killed write leaves an older file whole."""
-        path = Path(path)
-        if not path.parent.is_dir():
-            raise BayeslawError(f"There is no folder {path.parent} to write {path.name} into.")
-        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-        try:
-            self.tree.to_netcdf(temporary, engine="h5netcdf")
-            temporary.replace(path)
-        except (OSError, ValueError) as error:
-            raise BayeslawError(f"{path} can't be written: {error}.") from None
-        finally:
-            temporary.unlink(missing_ok=True)
+        write_tree(self.tree, Path(path))
+
+
+def write_tree(tree: xr.DataTree, path: Path) -> None:
+    """Write a NetCDF file under a temporary name, then rename it."""
+    if not path.parent.is_dir():
+        raise BayeslawError(f"There is no folder {path.parent} to write {path.name} into.")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        tree.to_netcdf(temporary, engine="h5netcdf")
+        temporary.replace(path)
+    except (OSError, ValueError) as error:
+        raise BayeslawError(f"{path} can't be written: {error}.") from None
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def _values(tree: xr.DataTree, group: str, name: str) -> NDArray[Any]:
@@ -317,26 +337,43 @@ def load_fit(path: str | Path) -> Fit:
     FitError
         If the file is missing, damaged, not a fit, or its card or data are not those it was made with.
     """
-    path = Path(path)
+    return restore(read_tree(Path(path)), Path(path).name)
+
+
+def read_tree(path: Path) -> xr.DataTree:
+    """Read a NetCDF file whole."""
     if not path.is_file():
         raise FitError(f"There is no file {path}.")
     try:
         with xr.open_datatree(path, engine="h5netcdf") as stored:
-            tree = stored.load()
-        info: dict[str, Any] = {str(k): v if k in PLAIN else json.loads(v) for k, v in tree.attrs.items()}
+            return stored.load()
     except Exception as error:  # h5py raises many kinds on damaged files
-        raise FitError(f"{path.name} can't be read as a fit: it is damaged or no NetCDF file ({type(error).__name__}).") from None
+        raise _unreadable(path.name, error) from None
+
+
+def _unreadable(name: str, error: Exception) -> FitError:
+    return FitError(f"{name} can't be read as a fit: it is damaged or no NetCDF file ({type(error).__name__}).")
+
+
+def restore(tree: xr.DataTree, name: str) -> Fit:
+    """The fit that a tree read from the file `name` holds."""
+    if "bayeslaw_stack" in tree.attrs:
+        raise FitError(f"{name} is a stack of fits, not one; read it with `bayeslaw.load`.")
+    try:
+        info: dict[str, Any] = {str(k): v if k in PLAIN else json.loads(v) for k, v in tree.attrs.items()}
+    except (ValueError, TypeError) as error:
+        raise _unreadable(name, error) from None
     if info.get("bayeslaw_format") != FORMAT:
         found = info.get("bayeslaw_format", "none")
         raise FitError(
-            f"{path.name} is not a bayeslaw fit of format {FORMAT} (found {found}); write one with `bayeslaw fit … -o FIT.nc`."
+            f"{name} is not a bayeslaw fit of format {FORMAT} (found {found}); write one with `bayeslaw fit … -o FIT.nc`."
         )
     try:
-        return _restore(tree, info, path.name)
+        return _restore(tree, info, name)
     except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
         if isinstance(error, BayeslawError):
-            raise FitError(f"{path.name} can't be used: {error}") from None
-        raise FitError(f"{path.name} is damaged: {type(error).__name__} {error}.") from None
+            raise FitError(f"{name} can't be used: {error}") from None
+        raise FitError(f"{name} is damaged: {type(error).__name__} {error}.") from None
 
 
 def _restore(tree: xr.DataTree, info: dict[str, Any], name: str) -> Fit:

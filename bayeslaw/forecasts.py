@@ -29,10 +29,12 @@ from bayeslaw.laws import Law
 from bayeslaw.noise import Noise
 from bayeslaw.observations import run_codes
 from bayeslaw.runs import Runs, base_rows, check, complete, read_runs
+from bayeslaw.stacking import Posterior
 
 SPREADS = ("latent", "run", "discrepancy")
 MOST_SETTINGS = 1_000_000  # of a grid
 MOST_DRAWS = 250_000_000  # numbers that draws may take: 2 GB
+DISCREPANCY, PARTS = 10, 11  # kinds of random numbers, beside those of the noise: the discrepancy's, those of several fits' parts
 BLOCK = 32  # rows worked out at once: small enough for what 4,000 draws of them need to stay in a core's cache
 
 
@@ -47,6 +49,8 @@ class Part:
     values : mapping of parameter to array (S,)
     covariates : mapping of covariate to array (n,)
         The settings as the law takes them.
+    run : int array (n,)
+        Which rows share a run and its luck.
     entropy : tuple of int
         Seeds of the noise of new runs and of the discrepancy.
     """
@@ -55,6 +59,7 @@ class Part:
     noise: Noise
     values: Mapping[str, NDArray[np.float64]]
     covariates: Mapping[str, NDArray[np.float64]]
+    run: NDArray[np.int64]
     entropy: tuple[int, ...]
 
     @property
@@ -63,9 +68,9 @@ class Part:
 
     @cached_property
     def discrepancy(self) -> Discrepancy:
-        return Discrepancy(self.law, self.size, (*self.entropy, 2))
+        return Discrepancy(self.law, self.size, (*self.entropy, DISCREPANCY))
 
-    def losses(self, block: slice, run: NDArray[np.int64], rows: NDArray[Any], sds: Sequence[float]) -> NDArray[np.float64]:
+    def losses(self, block: slice, rows: NDArray[Any], sds: Sequence[float]) -> NDArray[np.float64]:
         """Losses (spread, rows, draws) of a block of settings: latent, run, and run with a discrepancy of each stated sd."""
         covariates = {name: column[block] for name, column in self.covariates.items()}
         scope: dict[str, Any] = {name: self.values[name][None, :] for name in self.law.parameters}
@@ -78,7 +83,7 @@ class Part:
                 f"{self.law.name} has no finite positive loss for some draws at row {rows[block][~good][0]} of the settings."
             )
         numbers = np.arange(rows.size)[block]
-        noisy = latent * np.exp(self.noise.sample(self.values, run[block], numbers, self.entropy))
+        noisy = latent * np.exp(self.noise.sample(self.values, self.run[block], numbers, self.entropy))
         error = self.discrepancy.at(covariates) if sds else 0.0
         return np.stack([latent, noisy, *(noisy * np.exp(sd * error) for sd in sds)])
 
@@ -99,8 +104,6 @@ class Forecast:
         The settings asked for.
     outside : DataFrame
         For each covariate, how far the setting lies outside the runs: in e-folds where it spans decades, else in its unit.
-    run : int array (n,)
-        Which rows share a run and its luck.
     rows : array (n,)
         The rows' numbers in the table they came from.
     discrepancy : float or None
@@ -112,7 +115,6 @@ class Forecast:
     parts: tuple[Part, ...]
     settings: pd.DataFrame
     outside: pd.DataFrame
-    run: NDArray[np.int64]
     rows: NDArray[Any]
     discrepancy: float | None = None
 
@@ -200,18 +202,19 @@ class Forecast:
 
         def block(at: int) -> None:
             rows = slice(at, at + BLOCK)
-            use(rows, np.concatenate([part.losses(rows, self.run, self.rows, sds) for part in self.parts], axis=-1))
+            use(rows, np.concatenate([part.losses(rows, self.rows, sds) for part in self.parts], axis=-1))
 
         with threadpool_limits(1, "blas"), ThreadPoolExecutor() as pool:
             for one in [pool.submit(block, at) for at in range(0, self.rows.size, BLOCK)]:
                 one.result()
 
 
-def grid(law: Law, settings: Mapping[str, str | float | Sequence[float]]) -> pd.DataFrame:
+def grid(law: Law | Posterior, settings: Mapping[str, str | float | Sequence[float]]) -> pd.DataFrame:
     """All combinations of values of the law's covariates.
 
     Parameters
     ----------
+    law : Law, Fit or Stack
     settings : mapping
         For each covariate a number, a sequence, or a text: '8.1e9', '0.1,0.25' or '1e9:2e11:20' (20 values from 1e9 to 2e11,
         evenly in the logarithm for covariates that span decades). `atpp` may stand for D = atpp x N.
@@ -240,7 +243,7 @@ def grid(law: Law, settings: Mapping[str, str | float | Sequence[float]]) -> pd.
     return frame
 
 
-def _values(law: Law, name: str, value: str | float | Sequence[float]) -> list[float]:
+def _values(law: Law | Posterior, name: str, value: str | float | Sequence[float]) -> list[float]:
     try:
         if isinstance(value, str) and ":" in value:
             return _range(law, name, value)
@@ -255,7 +258,7 @@ def _values(law: Law, name: str, value: str | float | Sequence[float]) -> list[f
     return values
 
 
-def _range(law: Law, name: str, text: str) -> list[float]:
+def _range(law: Law | Posterior, name: str, text: str) -> list[float]:
     first, last, count = text.split(":")
     low, high, number = float(first), float(last), int(count)
     if not (math.isfinite(low) and math.isfinite(high)):
@@ -270,7 +273,7 @@ def _range(law: Law, name: str, text: str) -> list[float]:
 
 
 def forecast(
-    fit: Fit,
+    fit: Posterior,
     at: pd.DataFrame | Runs | str | Path,
     *,
     discrepancy: float | str | None = None,
@@ -281,7 +284,8 @@ def forecast(
 
     Parameters
     ----------
-    fit : Fit
+    fit : Fit or Stack
+        The draws of a stack come from each of its laws in proportion to the law's weight.
     at : DataFrame, Runs or path
         Settings, one row each, with the law's covariates; rows of one `run` share that run's luck.
     discrepancy : float or text, optional
@@ -309,21 +313,45 @@ def forecast(
             f"The fit's checks failed ({failed}): its intervals can't be trusted. "
             "Sample longer, or force it and have every row marked."
         )
-    runs = at if isinstance(at, Runs) else read_runs(at)
-    faults = check(runs, fit.law, to_fit=False)
-    base = base_rows(runs.frame, fit.law)
-    faults += [
-        Fault(int(row), "D", "0", f"D = 0 is the base checkpoint, where {fit.law.name} is infinite", "ask for D > 0")
-        for row in runs.frame.index[base]
-    ]
-    if faults:
+    return from_shares(fit.name, fit.shares, at if isinstance(at, Runs) else read_runs(at), sd, seed, forced=not fit.passed)
+
+
+def from_shares(
+    name: str,
+    shares: Sequence[tuple[Fit, NDArray[np.int64]]],
+    runs: Runs,
+    sd: float | None = None,
+    seed: int = 0,
+    *,
+    forced: bool = False,
+) -> Forecast:
+    """The forecast that the chosen draws of some fits make, whatever their checks say."""
+    if faults := list(dict.fromkeys(fault for member, _ in shares for fault in _faults(runs, member.law))):
         raise TableError(faults, runs.name)
+    parts, distances = [], dict[str, NDArray[np.float64]]()
+    for number, (member, chosen) in enumerate(shares):
+        part = _part(member, chosen, runs, (int(member.info["seed"]), seed, *((PARTS + number,) if len(shares) > 1 else ())))
+        parts.append(part)
+        for covariate, distance in outside(member, part.covariates).items():
+            distances[str(covariate)] = np.maximum(distance.to_numpy(), distances.get(str(covariate), 0.0))
+    settings = runs.frame[[c for c in runs.frame if c not in ("loss", "loss_se")]].reset_index(drop=True)
+    rows = runs.frame.index.to_numpy()
+    return Forecast(name, forced, tuple(parts), settings, pd.DataFrame(distances), rows, sd)
+
+
+def _faults(runs: Runs, law: Law) -> list[Fault]:
+    """What is wrong with settings for a law."""
+    return check(runs, law, to_fit=False) + [
+        Fault(int(row), "D", "0", f"D = 0 is the base checkpoint, where {law.name} is infinite", "ask for D > 0")
+        for row in runs.frame.index[base_rows(runs.frame, law)]
+    ]
+
+
+def _part(fit: Fit, chosen: NDArray[np.int64], runs: Runs, entropy: tuple[int, ...]) -> Part:
     frame = complete(runs.frame, fit.law)
     covariates = {c: frame[c].to_numpy(dtype=np.float64) for c in fit.law.covariates}
-    settings = runs.frame[[c for c in runs.frame if c not in ("loss", "loss_se")]].reset_index(drop=True)
-    run, rows = run_codes(runs.frame)[0], runs.frame.index.to_numpy()
-    part = Part(fit.law, fit.noise, fit.draws, covariates, (int(fit.info["seed"]), seed))
-    return Forecast(fit.law.name, not fit.passed, (part,), settings, outside(fit, covariates), run, rows, sd)
+    values = {name: draws[chosen] for name, draws in fit.draws.items()}
+    return Part(fit.law, fit.noise, values, covariates, run_codes(runs.frame)[0], entropy)
 
 
 def outside(fit: Fit, covariates: Mapping[str, NDArray[np.float64]]) -> pd.DataFrame:
