@@ -238,6 +238,54 @@ def score(
 
 
 @app.command()
+def compare(
+    runs: RunsPath,
+    law: Annotated[list[str], typer.Option(help="A law to compare; repeat for each.")],
+    holdout: Annotated[str | None, typer.Option(help='Hold out the rows that meet a condition, e.g. "ptpp > 31".')] = None,
+    by: Annotated[str | None, typer.Option(help="Hold out the rows of each value of a column in turn.")] = None,
+    loo: Annotated[bool, typer.Option("--loo", help="Leave out one run after the other, which is the default.")] = False,
+    where: Where = None,
+    noise: Annotated[list[str] | None, typer.Option(help="A noise to fit every law with, as for `bayeslaw fit`; repeat.")] = None,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Where to write the stack of the fits (.nc).")] = None,
+    executor: Annotated[str, typer.Option(help="in-process, processes, processes:4 or a Dask scheduler's address.")] = "in-process",
+    bootstrap: Annotated[int, typer.Option(help="Resamples of whole runs for the point fits' intervals.")] = 0,
+    draws: Annotated[int, typer.Option(help="Draws kept for each chain.")] = 1000,
+    tune: Annotated[int, typer.Option(help="Tuning draws for each chain.")] = 500,
+    chains: Annotated[int, typer.Option(help="Number of chains.")] = 4,
+    starts: Annotated[int, typer.Option(help="Starts of each point fit.")] = 100,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same numbers.")] = 0,
+    csv: Annotated[bool, typer.Option("--csv", help="The scores as comma-separated values, full precision.")] = False,
+    force: Force = False,
+    quiet: Quiet = False,
+) -> None:
+    """Compare laws and noises on runs they were not fitted to: every score, and the weights of a stack that forecasts."""
+    from bayeslaw.comparison import compare as make_comparison
+    from bayeslaw.runs import read_runs
+    from bayeslaw.tables import check_target, plain
+
+    if output is not None:
+        check_target(output, "A stack", ".nc")
+    made = make_comparison(
+        read_runs(runs, where), law, noise=noise or ["auto"], holdout=holdout, by=by, loo=loo, bootstrap=bootstrap, starts=starts,
+        seed=seed, options={"draws": draws, "tune": tune, "chains": chains}, executor=executor, force=force, progress=not quiet,
+    )  # fmt: skip
+    if csv:
+        typer.echo(made.scores.to_csv(index=False), nl=False)
+    else:
+        for part, scores in made.scores.groupby("held_out", sort=False):
+            typer.echo(f"held out: {part}")
+            names = [" ".join(filter(None, row)) for row in zip(scores["law"], scores["noise"], scores["fit"], strict=True)]
+            typer.echo(plain(scores.drop(columns=["held_out", "law", "noise", "fit"]).T.set_axis(names, axis=1)) + "\n")
+        typer.echo("log predictive density of left-out runs, and stacking weights")
+        typer.echo(plain(made.weights.reset_index(drop=True)) + "\n")
+        for note in made.notes:
+            typer.echo(f"note: {note}")
+    if output is not None:
+        made.stack.save(output)
+        typer.echo(f"{made.stack.name} written to {output}", err=csv)
+
+
+@app.command()
 def demo(
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the picture and tables.")] = Path("demo-output"),
     quiet: Quiet = False,

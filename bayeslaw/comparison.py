@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -12,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import xarray as xr
 from numpy.typing import NDArray
 
 from bayeslaw.cards import load_law
@@ -24,15 +21,15 @@ from bayeslaw.forecasts import from_shares
 from bayeslaw.laws import Law
 from bayeslaw.loo import Loo, held_out_density, leave_one_run_out, split_run
 from bayeslaw.many import Task, fit_many
+from bayeslaw.noise import CHOICES
 from bayeslaw.observations import Observations
 from bayeslaw.outcomes import Executor, Outcome, values_of
 from bayeslaw.point import PointFit, point_fit
 from bayeslaw.runs import Runs, base_rows, read_runs
 from bayeslaw.scores import draw_scores, point_scores, score
-from bayeslaw.stacking import Stack
+from bayeslaw.stacking import Stack, stacking
 
 HEAD = ("held_out", "law", "noise", "fit", "checks", "spread", "rows")
-NOT_OPTIMAL = 0.01  # gain in mean log score per unit of weight that an optimum may leave
 DIAGNOSTIC = (
     "Leaving out one {by} after the other is a diagnostic: it says how the laws err between the values there are, not how far they "
     "will err at one that nobody has run. It repairs no interval."
@@ -227,6 +224,8 @@ def _candidates(laws: Sequence[Law], noises: Sequence[str]) -> tuple[_Candidate,
             raise BayeslawError(f"Give at least one {what} to compare.")
         if twice := sorted({n for n in names if names.count(n) > 1}):
             raise BayeslawError(f"The {what} {twice[0]} is given twice; each is compared once.")
+    if unknown := [n for n in noises if n not in CHOICES]:
+        raise BayeslawError(f"No noise {unknown[0]!r}; choose one of {', '.join(CHOICES)}.")
     return tuple(_Candidate(f"{law.name} {n}" if len(noises) > 1 else law.name, law, n) for law in laws for n in noises)
 
 
@@ -317,8 +316,8 @@ def _left_out_singly(work: _Work) -> Comparison:
     loos = {name: leave_one_run_out(fit) for name, fit in fits.items() if work.usable(fit)}
     refits = _refits(work, loos)
     for (name, run), refit in refits.items():
-        others, own = split_run(work.table, run)
-        loos[name] = loos[name].refitted(run, float(held_out_density(refit, others, own).iloc[0]))
+        others, left = split_run(work.table, run)
+        loos[name] = loos[name].refitted(run, float(held_out_density(refit, others, left).iloc[0]))
     for c in work.candidates:
         fit, loo = fits[c.name], loos.get(c.name)
         own = {run: refit for (name, run), refit in refits.items() if name == c.name}
@@ -343,7 +342,7 @@ def _refits(work: _Work, loos: Mapping[str, Loo]) -> dict[tuple[str, str], Fit]:
     found = {(c.name, run): o.value for (c, run), o in zip(asked, made, strict=True) if o.value is not None}
     for (c, run), outcome in zip(asked, made, strict=True):
         if outcome.error:
-            k = loos[c.name].table.loc[run, "pareto_k"]
+            k = float(loos[c.name].table["pareto_k"][run])
             work.notes.append(
                 f"{c.name} can't be refitted without {run} (Pareto k {k:.2f}), whose density is unsure. {outcome.error}"
             )
@@ -356,10 +355,10 @@ def _loo_scores(work: _Work, fit: Fit, loo: Loo, refits: Mapping[str, Fit]) -> p
     """Scores of the forecasts of every run without it."""
     losses, draws = [], []
     for run in map(str, loo.table.index):
-        _, own = split_run(work.table, run)
+        _, left = split_run(work.table, run)
         shares = refits[run].shares if run in refits else ((fit, loo.chosen(run)),)
-        made = from_shares(fit.name, shares, own, seed=work.seed)
-        losses.append(own.frame["loss"].to_numpy(dtype=np.float64))
+        made = from_shares(fit.name, shares, left, seed=work.seed)
+        losses.append(left.frame["loss"].to_numpy(dtype=np.float64))
         draws.append(made.measurable)
     loss, whole = np.concatenate(losses), np.concatenate(draws, axis=1)
     head = {"spread": "run", "rows": loss.size}
@@ -369,51 +368,9 @@ def _loo_scores(work: _Work, fit: Fit, loo: Loo, refits: Mapping[str, Fit]) -> p
 # --- weights ---------------------------------------------------------------------------------------------------------
 
 
-def stacking(densities: pd.DataFrame) -> pd.DataFrame:
-    """Weights that maximise the summed log density of the left-out runs under the mixture (Yao et al. 2018, eq. 4).
-
-    Parameters
-    ----------
-    densities : DataFrame
-        Log predictive density of each left-out run (rows) under each fit (columns).
-
-    Returns
-    -------
-    DataFrame
-        One row per fit, best first: elpd, se, elpd_diff, dse, weight.
-    """
-    import arviz as az
-    from arviz_stats.utils import ELPDDataLOO
-
-    count = len(densities)
-    best = densities.max(axis=1)  # densities of whole runs overflow; neither differences nor weights know of it
-    shifted = densities.sub(best, axis=0)
-
-    def data(values: pd.Series) -> Any:
-        elpd, se = float(values.sum()), math.sqrt(count * values.var(ddof=0))
-        pointwise = xr.DataArray(values.to_numpy(), dims="run")
-        k = xr.zeros_like(pointwise)
-        return ELPDDataLOO(
-            elpd=elpd, se=se, p=0.0, n_samples=1, n_data_points=count, scale="log", warning=False, good_k=0.7, elpd_i=pointwise,
-            pareto_k=k,
-        )  # fmt: skip
-
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore", UserWarning)
-        found = az.compare({str(name): data(shifted[name]) for name in densities}, round_to="none")
-    weights = found["weight"].astype(np.float64).clip(lower=0.0)
-    weights /= weights.sum()
-    likelihood = np.exp(shifted[list(weights.index)].to_numpy())
-    gain = (likelihood / (likelihood @ weights.to_numpy())[:, None]).mean(axis=0).max() - 1
-    if not gain <= NOT_OPTIMAL:
-        raise FitError(f"No stacking weights were found for {', '.join(map(str, densities))}: the search stopped before its end.")
-    elpd = pd.DataFrame({"elpd": densities.sum(), "se": np.sqrt(count * densities.var(ddof=0))})
-    return elpd.join(found[["elpd_diff", "dse"]].astype(np.float64)).assign(weight=weights).loc[found.index]
-
-
 def _weighed(work: _Work, densities: dict[str, pd.Series], passed: Mapping[str, bool]) -> tuple[dict[str, float], pd.DataFrame]:
     """Weights, and the table of them; who has no finite density or failed its checks has none."""
-    for name in [name for name, values in densities.items() if not np.isfinite(values).all()]:
+    for name in [str(name) for name, values in densities.items() if not np.isfinite(values).all()]:
         work.notes.append(f"{name} has no weight: its losses are not finite for some draws at some left-out runs.")
         del densities[name]
     if not densities:

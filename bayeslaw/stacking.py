@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 LEAST = 1e-3  # weight: less would be a few draws of some thousand, which no interval shows
+NOT_OPTIMAL = 0.01  # gain in mean log score per unit of weight moved that the weights may leave
 
 
 @dataclass(frozen=True)
@@ -49,10 +52,9 @@ class Stack:
 
     @classmethod
     def of(cls, members: Mapping[str, Fit], weights: Mapping[str, float]) -> Stack:
-        """The stack of the fits that have a weight of `LEAST` or more, heaviest first."""
-        kept = {name: w for name, w in sorted(weights.items(), key=lambda item: -item[1]) if w >= LEAST}
-        total = sum(kept.values())
-        return cls({name: members[name] for name in kept}, {name: w / total for name, w in kept.items()})
+        """The stack of the fits that have a weight, heaviest first."""
+        kept = {name: w for name, w in sorted(weights.items(), key=lambda item: -item[1]) if w > 0}
+        return cls({name: members[name] for name in kept}, kept)
 
     @property
     def name(self) -> str:
@@ -126,6 +128,56 @@ class Stack:
         tree = xr.DataTree(children={f"fit{i}": fit.tree for i, fit in enumerate(self.members.values())})
         tree.attrs = {"bayeslaw_stack": FORMAT, "weights": json.dumps(dict(self.weights))}
         write_tree(tree, Path(path))
+
+
+def stacking(densities: pd.DataFrame) -> pd.DataFrame:
+    """Weights that maximise the summed log density of the left-out runs under the mixture (Yao et al. 2018, eq. 4).
+
+    Parameters
+    ----------
+    densities : DataFrame
+        Log predictive density of each left-out run (rows) under each fit (columns).
+
+    Returns
+    -------
+    DataFrame
+        One row per fit, best first: elpd, se, elpd_diff, dse, weight; weights below `LEAST` are 0.
+
+    Raises
+    ------
+    FitError
+        If the search for the weights did not end at the largest density.
+    """
+    import arviz as az
+    from arviz_stats.utils import ELPDDataLOO
+
+    count = len(densities)
+    best = densities.max(axis=1)  # densities of whole runs overflow; neither differences nor weights know of it
+    shifted = densities.sub(best, axis=0)
+
+    def data(values: pd.Series) -> Any:
+        elpd, se = float(values.sum()), math.sqrt(count * values.var(ddof=0))
+        pointwise = xr.DataArray(values.to_numpy(), dims="run")
+        k = xr.zeros_like(pointwise)
+        return ELPDDataLOO(
+            elpd=elpd, se=se, p=0.0, n_samples=1, n_data_points=count, scale="log", warning=False, good_k=0.7, elpd_i=pointwise,
+            pareto_k=k,
+        )  # fmt: skip
+
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore", UserWarning)
+        found = az.compare({str(name): data(shifted[name]) for name in densities}, round_to="none")
+    weights = found["weight"].astype(np.float64).clip(lower=0.0)
+    likelihood = np.exp(shifted[list(weights.index)].to_numpy())
+    gain = (likelihood / (likelihood @ weights.to_numpy())[:, None]).mean(axis=0).max() - 1
+    if not gain <= NOT_OPTIMAL:
+        raise FitError(
+            f"No stacking weights were found for {', '.join(map(str, densities.columns))}: the search stopped before its end."
+        )
+    weights = weights.where(weights >= LEAST, 0.0) / weights[weights >= LEAST].sum()
+    elpd = pd.DataFrame({"elpd": densities.sum(), "se": np.sqrt(count * densities.var(ddof=0))})
+    table: pd.DataFrame = elpd.join(found[["elpd_diff", "dse"]].astype(np.float64)).assign(weight=weights).loc[found.index]
+    return table
 
 
 type Posterior = Fit | Stack
