@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bayeslaw.cards import law_names, load_law
+    from bayeslaw.comparison import Comparison, compare
     from bayeslaw.errors import BayeslawError, CardError, FitError, TableError
     from bayeslaw.executors import executor
     from bayeslaw.fitting import Fit, fit, load_fit
     from bayeslaw.forecasts import Forecast, forecast, grid
     from bayeslaw.laws import Law
+    from bayeslaw.loo import Loo, leave_one_run_out
     from bayeslaw.many import Task, fit_many
     from bayeslaw.model import pymc_model
     from bayeslaw.outcomes import Executor, Outcome, values_of
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from bayeslaw.priors import Prior
     from bayeslaw.runs import Runs, check, read_runs
     from bayeslaw.scores import score
+    from bayeslaw.stacking import Stack, load
 
 _HOME = {
     "BayeslawError": "errors", "CardError": "errors", "FitError": "errors", "TableError": "errors",
@@ -29,11 +32,14 @@ _HOME = {
     "Law": "laws", "law_names": "cards", "load_law": "cards",
     "pymc_model": "model", "plot_forecast": "plots", "PointFit": "point", "point_fit": "point", "Prior": "priors",
     "Runs": "runs", "check": "runs", "read_runs": "runs", "score": "scores",
+    "Comparison": "comparison", "compare": "comparison", "Loo": "loo", "leave_one_run_out": "loo", "Stack": "stacking",
+    "load": "stacking",
 }  # fmt: skip
 __all__ = [
-    "BayeslawError", "CardError", "Executor", "Fit", "FitError", "Forecast", "Law", "Outcome", "PointFit", "Prior", "Runs",
-    "TableError", "Task", "check", "executor", "fit", "fit_many", "forecast", "grid", "law_names", "load_fit",
-    "load_law", "plot_forecast", "point_fit", "pymc_model", "read_runs", "score", "values_of",
+    "BayeslawError", "CardError", "Comparison", "Executor", "Fit", "FitError", "Forecast", "Law", "Loo", "Outcome",
+    "PointFit", "Prior", "Runs", "Stack", "TableError", "Task", "check", "compare", "executor", "fit", "fit_many",
+    "forecast", "grid", "law_names", "leave_one_run_out", "load", "load_fit", "load_law", "plot_forecast", "point_fit",
+    "pymc_model", "read_runs", "score", "values_of",
 ]  # fmt: skip
 __version__ = "0.1.0"
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from bayeslaw.laws import Covariate
 
 R_HAT, ESS, BFMI, DIVERGENT = 1.01, 400, 0.3, 0.001
+OUT_THERE = "Runs can't tell how wrong the law may be there: state a discrepancy (--discrepancy 1%)"
 OVERLAP = 0.75
 BINNED = 0.25  # of the standard error of a bin's mean
 TAILS = (0.05, 0.95)  # ends of the 90% interval; ArviZ's own default is 11 and 89%
@@ -223,7 +224,7 @@ class Reach:
         return f"{distance:.2g}{' e-folds' if self.logarithmic else ''}"
 
 
-def extrapolation(outside: pd.DataFrame, reach: Mapping[str, Reach]) -> tuple[list[str], Check]:
+def extrapolation(outside: pd.DataFrame, reach: Mapping[str, Reach], stated: bool = False) -> tuple[list[str], Check]:
     """Say of each setting whether it lies outside the runs, in which covariates and how far.
 
     Parameters
@@ -231,6 +232,8 @@ def extrapolation(outside: pd.DataFrame, reach: Mapping[str, Reach]) -> tuple[li
     outside : DataFrame
         Distances outside the runs, a column for each covariate; 0 within.
     reach : mapping of covariate to Reach
+    stated : bool
+        Whether a discrepancy has been stated.
 
     Returns
     -------
@@ -256,9 +259,8 @@ def extrapolation(outside: pd.DataFrame, reach: Mapping[str, Reach]) -> tuple[li
             found.append(f"{name} up to {one(largest)} ({span})")
     said = [f"{'FAR ' * bool(f)}outside: {', '.join(p)}" if p else "inside" for f, p in zip(far, parts, strict=True)]
     if found:
-        text = (
-            f"{int(far.sum()):,} of {far.size:,} settings lie far outside the runs: {'; '.join(found)}. "
-            "No interval knows how wrong the law may be there: state a discrepancy"
+        text = f"{int(far.sum()):,} of {far.size:,} settings lie far outside the runs: {'; '.join(found)}. " + (
+            "How wrong the law may be there is as you stated" if stated else OUT_THERE
         )
     elif any(parts):
         text = f"no setting lies farther outside the runs than {FAR:g} times their span"

@@ -20,10 +20,13 @@ app = typer.Typer(
 
 LawName = Annotated[str, typer.Argument(help="A law that comes with bayeslaw (see `bayeslaw laws`) or the path of a card.")]
 RunsPath = Annotated[Path, typer.Argument(help="Logged losses: .csv, .tsv, .parquet or .jsonl, one evaluation a row.")]
-FitPath = Annotated[Path, typer.Argument(help="A fit written by `bayeslaw fit`.")]
+FitPath = Annotated[Path, typer.Argument(help="A fit written by `bayeslaw fit` or a stack written by `bayeslaw compare`.")]
 Where = Annotated[str | None, typer.Option(help="Use only rows that meet a condition, e.g. \"ptpp <= 31 and domain == 'target'\".")]
 Probability = Annotated[float, typer.Option("--ci", help="Probability of the equal-tailed intervals.")]
 Force = Annotated[bool, typer.Option("--force", help="Go on in spite of failed checks; every row is marked.")]
+Discrepancy = Annotated[
+    str | None, typer.Option(help="Relative sd, such as 1% or 0.01, that you state for the law's error outside the runs.")
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bars.")]
 
 
@@ -137,11 +140,14 @@ def show(
     force: Annotated[bool, typer.Option("--force", help="Show intervals in spite of failed checks; every row is marked.")] = False,
 ) -> None:
     """Show parameters with credible intervals, the checks, and what the data did not inform."""
-    from bayeslaw.fitting import interval_names, load_fit
+    from bayeslaw.fitting import interval_names
     from bayeslaw.sensitivity import SENSITIVE
+    from bayeslaw.stacking import Stack, load
     from bayeslaw.tables import parameters_latex, plain
 
-    loaded = load_fit(fit)
+    loaded = load(fit)
+    if isinstance(loaded, Stack) and (latex or sensitivity):
+        raise BayeslawError(f"{fit.name} is a stack of fits; --latex and --sensitivity are for one.")
     table = loaded.summary(ci)
     withheld = not loaded.passed and not force
     if (csv or latex) and withheld:
@@ -152,16 +158,19 @@ def show(
     if csv:
         typer.echo(table.to_csv(), nl=False)
         return
-    if latex:
+    if isinstance(loaded, Stack):
+        typer.echo(f"{loaded.name}\n\n{plain(loaded.table)}\n")
+    elif latex:
         typer.echo(parameters_latex(loaded, ci))
         return
-    size = f"{loaded.observed.log_loss.size} rows of {loaded.observed.runs} runs"
-    typer.echo(f"{loaded.law.name}: {loaded.law.title}\nfitted to {loaded.info['data']}, {size}; {loaded.noise.text}\n")
+    else:
+        size = f"{loaded.observed.log_loss.size} rows of {loaded.observed.runs} runs"
+        typer.echo(f"{loaded.name}: {loaded.law.title}\nfitted to {loaded.info['data']}, {size}; {loaded.noise.text}\n")
     typer.echo(plain(table.drop(columns=list(interval_names("eti", ci))) if withheld else table))
     typer.echo("")
     for one in loaded.checks:
         typer.echo(str(one))
-    if sensitivity:
+    if sensitivity and not isinstance(loaded, Stack):
         typer.echo(f"\nsensitivity to a doubling of the weight of prior or likelihood, of note from {SENSITIVE} on\n")
         typer.echo(plain(loaded.sensitivity()) + "\n")
     failed = "FAILED: its intervals are not to be trusted" + (" and not shown without --force" if withheld else "")
@@ -178,34 +187,39 @@ def forecast(
     ] = None,
     plot: Annotated[Path | None, typer.Option(help="Where to write a picture (.png, .pdf or .svg).")] = None,
     ci: Probability = 0.9,
+    discrepancy: Discrepancy = None,
     seed: Annotated[int, typer.Option(help="Of the noise of new runs.")] = 0,
     force: Force = False,
 ) -> None:
-    """Forecast the loss at settings, with latent and run intervals and the distance outside the data."""
-    from bayeslaw.fitting import check_probability, load_fit
+    """Forecast the loss at settings, with latent, run and discrepancy intervals and the distance outside the data."""
+    from bayeslaw.discrepancy import relative
+    from bayeslaw.fitting import check_probability
     from bayeslaw.forecasts import forecast as make_forecast
     from bayeslaw.forecasts import grid
     from bayeslaw.plots import PICTURES, forecast_axis, plot_forecast, save_figure
     from bayeslaw.runs import read_runs
-    from bayeslaw.tables import check_target, plain, write_text
+    from bayeslaw.stacking import load
+    from bayeslaw.tables import check_target, plain, with_intervals, write_text
 
     check_probability(ci)
+    if discrepancy is not None:
+        relative(discrepancy)
     if output is not None:
         check_target(output, "A forecast", ".csv")
     if plot is not None:
         check_target(plot, "A picture", *PICTURES)
     if (at is None) == (not set_):
         raise BayeslawError("Give the settings either by --at GRID.csv or by --set NAME=VALUES for each covariate.")
-    loaded = load_fit(fit)
+    loaded = load(fit)
     if at is not None:
         settings = read_runs(at)
     else:
         pairs = _pairs("--set", set_ or [], "NAME=VALUES, such as N=8.1e9 or D=1e9:2e11:20")
-        settings = read_runs(grid(loaded.law, pairs))
-    made = make_forecast(loaded, settings, seed=seed, force=force)
+        settings = read_runs(grid(loaded, pairs))
+    made = make_forecast(loaded, settings, discrepancy=discrepancy, seed=seed, force=force)
     table = made.summary(ci)
     if output is None:
-        typer.echo(plain(table))
+        typer.echo(plain(with_intervals(table)))
     else:
         write_text(output, table.to_csv(index=False))
         typer.echo(f"{len(table)} settings written to {output}")
@@ -213,7 +227,7 @@ def forecast(
         if not one.passed and (one.required or one.name == "extrapolation"):
             typer.echo(str(one))
     if plot is not None:
-        unit = loaded.law.covariates[forecast_axis(made)].unit
+        unit = loaded.covariates[forecast_axis(made)].unit
         save_figure(plot, lambda ax: plot_forecast(made, ax, ci_prob=ci, unit=unit))
         typer.echo(f"picture written to {plot}")
 
@@ -237,16 +251,65 @@ def score(
     runs: RunsPath,
     where: Where = None,
     csv: Annotated[bool, typer.Option("--csv", help="Comma-separated values, full precision.")] = False,
+    discrepancy: Discrepancy = None,
     force: Force = False,
 ) -> None:
     """Score a fit's forecasts on held-out rows: errors, calibration, coverage, width, CRPS, log score, PIT."""
-    from bayeslaw.fitting import load_fit
     from bayeslaw.runs import read_runs
     from bayeslaw.scores import score as make_scores
+    from bayeslaw.stacking import load
     from bayeslaw.tables import plain
 
-    table = make_scores(load_fit(fit), read_runs(runs, where), force=force)
+    table = make_scores(load(fit), read_runs(runs, where), discrepancy=discrepancy, force=force)
     typer.echo(table.to_csv(index=False) if csv else plain(table.T.set_axis(["value"], axis=1)), nl=not csv)
+
+
+@app.command()
+def compare(
+    runs: RunsPath,
+    law: Annotated[list[str], typer.Option(help="A law to compare; repeat for each.")],
+    holdout: Annotated[str | None, typer.Option(help='Hold out the rows that meet a condition, e.g. "ptpp > 31".')] = None,
+    by: Annotated[str | None, typer.Option(help="Hold out the rows of each value of a column in turn.")] = None,
+    loo: Annotated[bool, typer.Option("--loo", help="Leave out one run after the other, which is the default.")] = False,
+    where: Where = None,
+    noise: Annotated[list[str] | None, typer.Option(help="A noise to fit every law with, as for `bayeslaw fit`; repeat.")] = None,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Where to write the stack of the fits (.nc).")] = None,
+    executor: Annotated[str, typer.Option(help="in-process, processes, processes:4 or a Dask scheduler's address.")] = "in-process",
+    bootstrap: Annotated[int, typer.Option(help="Resamples of whole runs for the point fits' intervals.")] = 0,
+    draws: Annotated[int, typer.Option(help="Draws kept for each chain.")] = 1000,
+    tune: Annotated[int, typer.Option(help="Tuning draws for each chain.")] = 500,
+    chains: Annotated[int, typer.Option(help="Number of chains.")] = 4,
+    starts: Annotated[int, typer.Option(help="Starts of each point fit.")] = 100,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same numbers.")] = 0,
+    csv: Annotated[bool, typer.Option("--csv", help="The scores as comma-separated values, full precision.")] = False,
+    force: Force = False,
+    quiet: Quiet = False,
+) -> None:
+    """Compare laws and noises on runs they were not fitted to: every score, and the weights of a stack that forecasts."""
+    from bayeslaw.comparison import compare as make_comparison
+    from bayeslaw.runs import read_runs
+    from bayeslaw.tables import check_target, plain
+
+    if output is not None:
+        check_target(output, "A stack", ".nc")
+    made = make_comparison(
+        read_runs(runs, where), law, noise=noise or ["auto"], holdout=holdout, by=by, loo=loo, bootstrap=bootstrap, starts=starts,
+        seed=seed, options={"draws": draws, "tune": tune, "chains": chains}, executor=executor, force=force, progress=not quiet,
+    )  # fmt: skip
+    if csv:
+        typer.echo(made.scores.to_csv(index=False), nl=False)
+    else:
+        for part, scores in made.scores.groupby("held_out", sort=False):
+            typer.echo(f"held out: {part}")
+            names = [" ".join(filter(None, row)) for row in zip(scores["law"], scores["noise"], scores["fit"], strict=True)]
+            typer.echo(plain(scores.drop(columns=["held_out", "law", "noise", "fit"]).T.set_axis(names, axis=1)) + "\n")
+        typer.echo("log predictive density of left-out runs, and stacking weights")
+        typer.echo(plain(made.weights.reset_index(drop=True)) + "\n")
+        for note in made.notes:
+            typer.echo(f"note: {note}")
+    if output is not None:
+        made.stack.save(output)
+        typer.echo(f"{made.stack.name} written to {output}", err=csv)
 
 
 @app.command()

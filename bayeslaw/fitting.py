@@ -23,7 +23,7 @@ from bayeslaw.compression import compress
 from bayeslaw.datachecks import independence_check, lack_check
 from bayeslaw.density import Density
 from bayeslaw.errors import BayeslawError, FitError, whole_number
-from bayeslaw.laws import Law
+from bayeslaw.laws import Covariate, Law
 from bayeslaw.noise import Noise
 from bayeslaw.observations import Observations
 from bayeslaw.priors import Prior
@@ -70,6 +70,32 @@ class Fit:
     def passed(self) -> bool:
         """Whether every required check passed."""
         return all(c.passed for c in self.checks if c.required)
+
+    @property
+    def name(self) -> str:
+        """What forecasts and scores call it: the law's name."""
+        return self.law.name
+
+    @property
+    def covariates(self) -> Mapping[str, Covariate]:
+        """What the loss depends on."""
+        return self.law.covariates
+
+    @property
+    def measured(self) -> Mapping[str, Covariate]:
+        """The covariates that are quantities; see `Law.measured`."""
+        return self.law.measured
+
+    @property
+    def levels(self) -> Mapping[str, tuple[str, ...]]:
+        """Values of each column by which parameters vary."""
+        return self.law.levels
+
+    @property
+    def shares(self) -> tuple[tuple[Fit, NDArray[np.int64]], ...]:
+        """Which draws of which fits make a forecast: all of this one."""
+        posterior = self.tree["posterior"].sizes
+        return ((self, np.arange(posterior["chain"] * posterior["draw"])),)
 
     @property
     def draws(self) -> dict[str, NDArray[np.float64]]:
@@ -132,11 +158,18 @@ class Fit:
         likelihood: NDArray[np.float64] = self.log_likelihood("earlier").sum("run").values
         return power_scaling(by_chain | {label: loss}, prior, likelihood)
 
-    def forecast(self, at: pd.DataFrame | Runs | str | Path, *, seed: int = 0, force: bool = False) -> Forecast:
+    def forecast(
+        self,
+        at: pd.DataFrame | Runs | str | Path,
+        *,
+        discrepancy: float | str | None = None,
+        seed: int = 0,
+        force: bool = False,
+    ) -> Forecast:
         """Forecast the loss at settings; see `bayeslaw.forecast`."""
         from bayeslaw.forecasts import forecast
 
-        return forecast(self, at, seed=seed, force=force)
+        return forecast(self, at, discrepancy=discrepancy, seed=seed, force=force)
 
     def log_likelihood(self, given: Literal["others", "earlier"] = "others") -> xr.DataArray:
         """Log density of each run given each draw, dimensions (chain, draw, run).
@@ -153,17 +186,21 @@ class Fit:
 
     def save(self, path: str | Path) -> None:
         """Write the fit as one NetCDF file, under a temporary name first: a killed write leaves an older file whole."""
-        path = Path(path)
-        if not path.parent.is_dir():
-            raise BayeslawError(f"There is no folder {path.parent} to write {path.name} into.")
-        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-        try:
-            self.tree.to_netcdf(temporary, engine="h5netcdf")
-            temporary.replace(path)
-        except (OSError, ValueError) as error:
-            raise BayeslawError(f"{path} can't be written: {error}.") from None
-        finally:
-            temporary.unlink(missing_ok=True)
+        write_tree(self.tree, Path(path))
+
+
+def write_tree(tree: xr.DataTree, path: Path) -> None:
+    """Write a NetCDF file under a temporary name, then rename it."""
+    if not path.parent.is_dir():
+        raise BayeslawError(f"There is no folder {path.parent} to write {path.name} into.")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        tree.to_netcdf(temporary, engine="h5netcdf")
+        temporary.replace(path)
+    except (OSError, ValueError) as error:
+        raise BayeslawError(f"{path} can't be written: {error}.") from None
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def _values(tree: xr.DataTree, group: str, name: str) -> NDArray[Any]:
@@ -363,26 +400,43 @@ def load_fit(path: str | Path) -> Fit:
     FitError
         If the file is missing, damaged, not a fit, or its card or data are not those it was made with.
     """
-    path = Path(path)
+    return restore(read_tree(Path(path)), Path(path).name)
+
+
+def read_tree(path: Path) -> xr.DataTree:
+    """Read a NetCDF file whole."""
     if not path.is_file():
         raise FitError(f"There is no file {path}.")
     try:
         with xr.open_datatree(path, engine="h5netcdf") as stored:
-            tree = stored.load()
-        info: dict[str, Any] = {str(k): v if k in PLAIN else json.loads(v) for k, v in tree.attrs.items()}
+            return stored.load()
     except Exception as error:  # h5py raises many kinds on damaged files
-        raise FitError(f"{path.name} can't be read as a fit: it is damaged or no NetCDF file ({type(error).__name__}).") from None
+        raise _unreadable(path.name, error) from None
+
+
+def _unreadable(name: str, error: Exception) -> FitError:
+    return FitError(f"{name} can't be read as a fit: it is damaged or no NetCDF file ({type(error).__name__}).")
+
+
+def restore(tree: xr.DataTree, name: str) -> Fit:
+    """The fit that a tree read from the file `name` holds."""
+    if "bayeslaw_stack" in tree.attrs:
+        raise FitError(f"{name} is a stack of fits, not one; read it with `bayeslaw.load`.")
+    try:
+        info: dict[str, Any] = {str(k): v if k in PLAIN else json.loads(v) for k, v in tree.attrs.items()}
+    except (ValueError, TypeError) as error:
+        raise _unreadable(name, error) from None
     if info.get("bayeslaw_format") != FORMAT:
         found = info.get("bayeslaw_format", "none")
         raise FitError(
-            f"{path.name} is not a bayeslaw fit of format {FORMAT} (found {found}); write one with `bayeslaw fit … -o FIT.nc`."
+            f"{name} is not a bayeslaw fit of format {FORMAT} (found {found}); write one with `bayeslaw fit … -o FIT.nc`."
         )
     try:
-        return _restore(tree, info, path.name)
+        return _restore(tree, info, name)
     except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
         if isinstance(error, BayeslawError):
-            raise FitError(f"{path.name} can't be used: {error}") from None
-        raise FitError(f"{path.name} is damaged: {type(error).__name__} {error}.") from None
+            raise FitError(f"{name} can't be used: {error}") from None
+        raise FitError(f"{name} is damaged: {type(error).__name__} {error}.") from None
 
 
 def _restore(tree: xr.DataTree, info: dict[str, Any], name: str) -> Fit:

@@ -2,6 +2,7 @@
 
 - `latent`: the law's expected loss, uncertain only through its parameters.
 - `run`: the loss that the next run would log: latent loss, times the luck of a new run, times point noise.
+- `discrepancy`: the same, times a smooth error of the law whose relative size the user states (`bayeslaw.discrepancy`).
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -19,18 +20,95 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from bayeslaw.checks import Check, Reach, extrapolation, forecast_checks, spread_rows
+from bayeslaw.discrepancy import STATED, Discrepancy, relative, spread_name
 from bayeslaw.errors import BayeslawError, Fault, FitError, TableError, whole_number
 from bayeslaw.fitting import Fit, check_probability, interval_names
 from bayeslaw.laws import Law
 from bayeslaw.observations import Nesting
 from bayeslaw.runs import Runs, base_rows, check, complete, read_runs
+from bayeslaw.stacking import Posterior
 
-SPREADS = ("latent", "run")
+SPREADS = ("latent", "run", "discrepancy")
 MOST_SETTINGS = 1_000_000  # of a grid
 MOST_DRAWS = 250_000_000  # numbers that draws may take: 2 GB
+DISCREPANCY, PARTS = 10, 11  # kinds of random numbers, beside those of the noise: the discrepancy's, those of several fits' parts
 BLOCK = 32  # rows worked out at once: small enough for what 4,000 draws of them need to stay in a core's cache
+
+
+@dataclass(frozen=True)
+class Part:
+    """The draws of a forecast that come from one fit.
+
+    Attributes
+    ----------
+    fit : Fit
+    values : mapping of parameter to array (S,)
+        Those of the fit's draws that are taken.
+    covariates : mapping of covariate to array (n,)
+        The settings as the law takes them.
+    run, checkpoint, group : int arrays (n,)
+        Which rows share a run or a checkpoint and its luck, and which of the fit's groups they belong to.
+    entropy : tuple of int
+        Seeds of the noise of new runs and of the discrepancy.
+    """
+
+    fit: Fit
+    values: Mapping[str, NDArray[np.float64]]
+    covariates: Mapping[str, NDArray[np.float64]]
+    run: NDArray[np.int64]
+    checkpoint: NDArray[np.int64]
+    group: NDArray[np.int64]
+    entropy: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        return next(iter(self.values.values())).size
+
+    @cached_property
+    def discrepancy(self) -> Discrepancy:
+        return Discrepancy(self.fit.law, self.size, (*self.entropy, DISCREPANCY))
+
+    def losses(self, block: slice, rows: NDArray[Any], sds: Sequence[float]) -> NDArray[np.float64]:
+        """Losses (spread, rows, draws) of a block of settings: latent, run, and run with a discrepancy of each stated sd."""
+        latent, numbers = self.latent(block, rows, self.values), np.arange(rows.size)[block]
+        belongs = {"checkpoint": self.checkpoint[block], "group": self.group[block]}
+        noisy = latent * np.exp(self.fit.noise.sample(self.values, self.run[block], numbers, self.entropy, **belongs))
+        error = self.discrepancy.at({name: column[block] for name, column in self.covariates.items()}) if sds else 0.0
+        return np.stack([latent, noisy, *(noisy * np.exp(sd * error) for sd in sds)])
+
+    def latent(
+        self, block: slice | NDArray[np.int64], rows: NDArray[Any], values: Mapping[str, NDArray[np.float64]]
+    ) -> NDArray[np.float64]:
+        """The law's losses (rows, draws) at some settings."""
+        law = self.fit.law
+        scope: dict[str, Any] = {name: values[name][None, :] for name in law.parameters}
+        scope |= {name: column[block, None] for name, column in self.covariates.items()}
+        with np.errstate(all="ignore"):
+            loss = np.asarray(law.evaluate(scope))
+        latent = np.broadcast_to(loss, (rows[block].size, next(iter(values.values())).size))
+        good = (np.isfinite(latent) & (latent > 0)).all(axis=1)
+        if not good.all():
+            raise FitError(f"{law.name} has no finite positive loss for some draws at row {rows[block][~good][0]} of the settings.")
+        return latent
+
+    def checks(self, rows: NDArray[Any]) -> list[Check]:
+        """Checks of the latent loss by all of the fit's draws, at some settings if there are many."""
+        columns = []
+        for name, covariate in self.fit.law.measured.items():
+            values = self.covariates[name]
+            if covariate.logarithmic:
+                positive = values[values > 0]
+                least = float(positive.min()) / math.e if positive.size else 1.0  # D = 0 lies an e-fold below the rest
+                values = np.log(np.maximum(values, least))
+            columns.append(values)
+        some, by_chain = spread_rows(columns), self.fit.by_chain
+        chains = next(iter(by_chain.values())).shape
+        latent = self.latent(some, rows, {name: values.ravel() for name, values in by_chain.items()})
+        by_draw = np.moveaxis(latent.reshape(some.size, *chains), 0, -1)
+        return forecast_checks(by_draw, rows[some].tolist(), rows.size)
 
 
 @dataclass(frozen=True)
@@ -39,89 +117,97 @@ class Forecast:
 
     Attributes
     ----------
-    fit : Fit
+    law : str
+        Name of the law, or of the stack of laws.
+    failed : bool
+        Whether checks of a fit failed.
+    parts : tuple of Part
+        One for each fit that gives draws.
     settings : DataFrame
         The settings asked for.
     outside : DataFrame
         For each covariate, how far the setting lies outside the runs: in e-folds where it spans decades, else in its unit.
-    covariates : mapping of covariate to array (n,)
-    run : int array (n,)
-        Which rows share a run and its luck.
     rows : array (n,)
         The rows' numbers in the table they came from.
-    seed : int
-        Of the noise of new runs.
-    checkpoint, group : int arrays (n,)
-        Which rows share a checkpoint and its luck, and which of the fit's groups they belong to.
+    discrepancy : float or None
+        Stated relative standard deviation of the law's error.
     """
 
-    fit: Fit
+    law: str
+    failed: bool
+    parts: tuple[Part, ...]
     settings: pd.DataFrame
     outside: pd.DataFrame
-    covariates: Mapping[str, NDArray[np.float64]]
-    run: NDArray[np.int64]
     rows: NDArray[Any]
-    seed: int
-    checkpoint: NDArray[np.int64]
-    group: NDArray[np.int64]
+    discrepancy: float | None = None
 
     @property
-    def law(self) -> str:
-        return self.fit.law.name
+    def size(self) -> int:
+        """Number of draws."""
+        return sum(part.size for part in self.parts)
 
     @cached_property
     def checks(self) -> tuple[Check, ...]:
-        """R-hat and effective sample sizes of the latent loss, and how far outside the runs the settings lie.
+        """R-hat and effective sample sizes of the latent loss under each law, and how far outside the runs the settings lie.
 
         Of more than `checks.FORECAST_ROWS` settings the draws are looked at in as many: the extremes of each covariate and
         others spread between them.
         """
-        columns = []
-        for name, values in self.covariates.items():
-            if self.fit.law.covariates[name].logarithmic:
-                positive = values[values > 0]
-                least = float(positive.min()) / math.e if positive.size else 1.0  # D = 0 lies an e-fold below the rest
-                values = np.log(np.maximum(values, least))
-            columns.append(values)
-        some = spread_rows(columns)
-        chains = next(iter(self.fit.by_chain.values())).shape
-        latent = np.moveaxis(self._latent(some).reshape(some.size, *chains), 0, -1)
-        return (*forecast_checks(latent, self.rows[some].tolist(), self.rows.size), self._extrapolation[1])
+        found = [(part.fit.law.name, check) for part in self.parts for check in part.checks(self.rows)]
+        named = [c if len(self.parts) == 1 else replace(c, text=f"{name}: {c.text}") for name, c in found]
+        return (*named, self._extrapolation[1])
 
     @cached_property
     def _extrapolation(self) -> tuple[list[str], Check]:
-        seen = self.fit.observed.covariates
-        reach = {name: Reach.of(self.fit.law.covariates[name], seen[name]) for name in map(str, self.outside)}
-        return extrapolation(self.outside, reach)
+        reach: dict[str, Reach] = {}
+        for part in reversed(self.parts):
+            measured, seen = part.fit.law.measured, part.fit.observed.covariates
+            reach |= {name: Reach.of(covariate, seen[name]) for name, covariate in measured.items()}
+        return extrapolation(self.outside, {name: reach[name] for name in map(str, self.outside)}, self.discrepancy is not None)
 
     @property
     def forced(self) -> bool:
-        """Whether it was made in spite of failed checks, of the fit or of the forecast itself."""
-        return not self.fit.passed or not all(c.passed for c in self.checks if c.required)
+        """Whether it was made in spite of failed checks, of a fit or of the forecast itself."""
+        return self.failed or not all(c.passed for c in self.checks if c.required)
+
+    @property
+    def spread(self) -> str:
+        """The spread to be held against measured losses: 'run', or 'discrepancy1%' where 1% was stated."""
+        return "run" if self.discrepancy is None else spread_name(self.discrepancy)
 
     @cached_property
     def draws(self) -> xr.Dataset:
-        """Draws of the loss: variables `latent` and `run`, dimensions (sample, row), in nats/token.
+        """Draws of the loss: variables `latent`, `run` and `discrepancy` where it was stated; (sample, row), in nats/token.
 
         Raises
         ------
         BayeslawError
             If they would take more than `MOST_DRAWS` numbers; `summary` has no such limit.
         """
-        size = self._size
-        if len(SPREADS) * size * self.rows.size > MOST_DRAWS:
+        sds = () if self.discrepancy is None else (self.discrepancy,)
+        spreads = SPREADS[: 2 + len(sds)]
+        if len(spreads) * self.size * self.rows.size > MOST_DRAWS:
             raise BayeslawError(
-                f"{size:,} draws at {self.rows.size:,} settings are more than memory should hold at once (at most "
-                f"{MOST_DRAWS // len(SPREADS) // size:,} settings). Ask for the summary, or forecast the settings in parts."
+                f"{self.size:,} draws at {self.rows.size:,} settings are more than memory should hold at once (at most "
+                f"{MOST_DRAWS // len(spreads) // self.size:,} settings). Ask for the summary, or forecast the settings in parts."
             )
-        whole = np.empty((len(SPREADS), self.rows.size, size))
+        whole = np.empty((len(spreads), self.rows.size, self.size))
 
         def keep(block: slice, losses: NDArray[np.float64]) -> None:
             whole[:, block] = losses
 
-        self._blocks(keep)
-        data = {spread: (("sample", "row"), np.ascontiguousarray(whole[i].T)) for i, spread in enumerate(SPREADS)}
-        return xr.Dataset(data, coords={"row": self.rows}, attrs={"units": "nats/token"})
+        self._blocks(keep, sds)
+        data = {spread: (("sample", "row"), np.ascontiguousarray(whole[i].T)) for i, spread in enumerate(spreads)}
+        attributes: dict[str, Any] = {"units": "nats/token"}
+        if sds:
+            attributes["discrepancy"] = self.discrepancy
+        return xr.Dataset(data, coords={"row": self.rows}, attrs=attributes)
+
+    @property
+    def measurable(self) -> NDArray[np.float64]:
+        """Draws (S, n) of the spread to be held against measured losses."""
+        values: NDArray[np.float64] = self.draws["run" if self.discrepancy is None else "discrepancy"].values
+        return values
 
     def summary(self, ci_prob: float = 0.9) -> pd.DataFrame:
         """One row per setting, from bounded memory however many there are.
@@ -134,68 +220,48 @@ class Forecast:
         Returns
         -------
         DataFrame
-            The settings; latent_median and run_median with `<spread>_eti<prob>_lo` and `_hi` in nats/token; `outside_<covariate>`;
-            `extrapolation`, which says 'inside', 'outside: …' or 'FAR outside: …' with covariates and distances; and `checks`,
-            which says 'passed' or 'FAILED (forced)'.
+            The settings; latent_median and run_median with `<spread>_eti<prob>_lo` and `_hi` in nats/token; the interval of
+            the next run with the stated discrepancy, `discrepancy<sd>%_eti<prob>_lo` and `_hi`, or with .5% and 1% where
+            none was stated (`run` is the one with 0); `outside_<covariate>`; `extrapolation`, which says 'inside', 'outside: …' or
+            'FAR outside: …' with covariates and distances; and `checks`, which says 'passed' or 'FAILED (forced)'.
         """
         check_probability(ci_prob)
+        sds = STATED if self.discrepancy is None else (self.discrepancy,)
         tails = [0.5, 0.5 - ci_prob / 2, 0.5 + ci_prob / 2]
-        quantiles = np.empty((len(SPREADS), 3, self.rows.size))
+        quantiles = np.empty((2 + len(sds), 3, self.rows.size))
 
         def keep(block: slice, losses: NDArray[np.float64]) -> None:
             quantiles[:, :, block] = np.moveaxis(np.quantile(losses, tails, axis=-1), 0, 1)
 
-        self._blocks(keep)
+        self._blocks(keep, sds)
         table = self.settings.copy()
-        for spread, values in zip(SPREADS, quantiles, strict=True):
-            for name, column in zip(("median", *interval_names("eti", ci_prob)), values, strict=True):
-                table[f"{spread}_{name}"] = column
+        ends = interval_names("eti", ci_prob)
+        for spread, (median, low, high) in zip((*SPREADS[:2], *map(spread_name, sds)), quantiles, strict=True):
+            if spread in SPREADS:
+                table[f"{spread}_median"] = median
+            table[f"{spread}_{ends[0]}"], table[f"{spread}_{ends[1]}"] = low, high
         for covariate in self.outside:
             table[f"outside_{covariate}"] = self.outside[covariate].to_numpy()
         return table.assign(extrapolation=self._extrapolation[0], checks="FAILED (forced)" if self.forced else "passed")
 
-    @cached_property
-    def _parameters(self) -> dict[str, NDArray[np.float64]]:
-        return self.fit.draws
-
-    @property
-    def _size(self) -> int:
-        return next(iter(self._parameters.values())).size
-
-    def _blocks(self, use: Callable[[slice, NDArray[np.float64]], None]) -> None:
+    def _blocks(self, use: Callable[[slice, NDArray[np.float64]], None], sds: Sequence[float]) -> None:
         """Hand the draws of every block of rows, (spread, rows, draws), to a function; blocks are worked out by several threads."""
-        with ThreadPoolExecutor() as pool:
-            done = [pool.submit(self._block, slice(at, at + BLOCK), use) for at in range(0, self.rows.size, BLOCK)]
-            for one in done:
+
+        def block(at: int) -> None:
+            rows = slice(at, at + BLOCK)
+            use(rows, np.concatenate([part.losses(rows, self.rows, sds) for part in self.parts], axis=-1))
+
+        with threadpool_limits(1, "blas"), ThreadPoolExecutor() as pool:
+            for one in [pool.submit(block, at) for at in range(0, self.rows.size, BLOCK)]:
                 one.result()
 
-    def _latent(self, block: slice | NDArray[np.int64]) -> NDArray[np.float64]:
-        """Draws of the latent loss at some rows, (rows, draws)."""
-        law, values = self.fit.law, self._parameters
-        scope: dict[str, Any] = {name: values[name][None, :] for name in law.parameters}
-        scope |= {name: column[block, None] for name, column in self.covariates.items()}
-        with np.errstate(all="ignore"):
-            latent = np.broadcast_to(law.evaluate(scope), (self.rows[block].size, self._size))
-        good = (np.isfinite(latent) & (latent > 0)).all(axis=1)
-        if not good.all():
-            raise FitError(
-                f"{law.name} has no finite positive loss for some draws at row {self.rows[block][~good][0]} of the settings."
-            )
-        return latent
 
-    def _block(self, block: slice, use: Callable[[slice, NDArray[np.float64]], None]) -> None:
-        latent, entropy = self._latent(block), (int(self.fit.info["seed"]), self.seed)
-        rows = np.arange(self.rows.size)[block]
-        belongs = {"checkpoint": self.checkpoint[block], "group": self.group[block]}
-        noise = self.fit.noise.sample(self._parameters, self.run[block], rows, entropy, **belongs)
-        use(block, np.stack([latent, latent * np.exp(noise)]))
-
-
-def grid(law: Law, settings: Mapping[str, str | float | Sequence[float]]) -> pd.DataFrame:
+def grid(law: Law | Posterior, settings: Mapping[str, str | float | Sequence[float]]) -> pd.DataFrame:
     """All combinations of values of the law's covariates.
 
     Parameters
     ----------
+    law : Law, Fit or Stack
     settings : mapping
         For each covariate a number, a sequence, or a text: '8.1e9', '0.1,0.25' or '1e9:2e11:20' (20 values from 1e9 to 2e11,
         evenly in the logarithm for covariates that span decades). `atpp` may stand for D = atpp x N.
@@ -228,7 +294,7 @@ def _texts(value: str | float | Sequence[Any]) -> list[Any]:
     return value.split(",") if isinstance(value, str) else list(np.atleast_1d(np.asarray(value, dtype=object)))
 
 
-def _values(law: Law, name: str, value: str | float | Sequence[float]) -> list[float]:
+def _values(law: Law | Posterior, name: str, value: str | float | Sequence[float]) -> list[float]:
     try:
         if isinstance(value, str) and ":" in value:
             return _range(law, name, value)
@@ -243,7 +309,7 @@ def _values(law: Law, name: str, value: str | float | Sequence[float]) -> list[f
     return values
 
 
-def _range(law: Law, name: str, text: str) -> list[float]:
+def _range(law: Law | Posterior, name: str, text: str) -> list[float]:
     first, last, count = text.split(":")
     low, high, number = float(first), float(last), int(count)
     if not (math.isfinite(low) and math.isfinite(high)):
@@ -257,14 +323,25 @@ def _range(law: Law, name: str, text: str) -> list[float]:
     return [float(v) for v in np.geomspace(low, high, number)]
 
 
-def forecast(fit: Fit, at: pd.DataFrame | Runs | str | Path, *, seed: int = 0, force: bool = False) -> Forecast:
+def forecast(
+    fit: Posterior,
+    at: pd.DataFrame | Runs | str | Path,
+    *,
+    discrepancy: float | str | None = None,
+    seed: int = 0,
+    force: bool = False,
+) -> Forecast:
     """Forecast the loss at settings.
 
     Parameters
     ----------
-    fit : Fit
+    fit : Fit or Stack
+        The draws of a stack come from each of its laws in proportion to the law's weight.
     at : DataFrame, Runs or path
         Settings, one row each, with the law's covariates; rows of one `run` share that run's luck.
+    discrepancy : float or text, optional
+        Relative standard deviation that you state for the law's error at settings like these, .01 or '1%'. Draws then have
+        the spread `discrepancy`, in which each draw errs by one smooth function of the settings (see `bayeslaw.discrepancy`).
     seed : int
         Of the noise of new runs; the same seed gives the same draws.
     force : bool
@@ -277,34 +354,62 @@ def forecast(fit: Fit, at: pd.DataFrame | Runs | str | Path, *, seed: int = 0, f
         show only when draws or summary are asked for.
     TableError
         If a setting lacks a covariate or lies outside its support.
+    BayeslawError
+        If the discrepancy or the seed can't be used.
     """
     whole_number("seed", seed, 0)
+    sd = None if discrepancy is None else relative(discrepancy)
     if not fit.passed and not force:
         raise FitError(
             f"The fit's checks failed ({fit.failures}): its intervals can't be trusted. "
             "Sample longer, or force it and have every row marked."
         )
     runs = at if isinstance(at, Runs) else read_runs(at)
-    faults = check(runs, fit.law, to_fit=False)
-    base = base_rows(runs.frame, fit.law)
-    faults += [
-        Fault(int(row), "D", "0", f"D = 0 is the base checkpoint, where {fit.law.name} is infinite", "ask for D > 0")
-        for row in runs.frame.index[base]
-    ]
-    if faults:
-        raise TableError(faults, runs.name)
-    frame = complete(runs.frame, fit.law)
-    covariates = {c: frame[c].to_numpy(dtype=np.float64) for c in fit.law.covariates}
-    settings = runs.frame[[c for c in runs.frame if c not in ("loss", "loss_se")]].reset_index(drop=True)
-    nested, rows = Nesting.of(runs.frame, fit.law), runs.frame.index.to_numpy()
-    belongs = nested.run, rows, seed, nested.checkpoint, fit.observed.groups_of(runs.frame)
-    made = Forecast(fit, settings, outside(fit, covariates), covariates, *belongs)
+    made = from_shares(fit.name, fit.shares, runs, sd, seed, failed=not fit.passed)
     if not force and (failed := "; ".join(c.text for c in made.checks if c.required and not c.passed)):
         raise FitError(
             f"The checks of this forecast failed ({failed}): its intervals can't be trusted. "
             "Sample longer, or force it and have every row marked."
         )
     return made
+
+
+def from_shares(
+    name: str,
+    shares: Sequence[tuple[Fit, NDArray[np.int64]]],
+    runs: Runs,
+    sd: float | None = None,
+    seed: int = 0,
+    *,
+    failed: bool = False,
+) -> Forecast:
+    """The forecast that the chosen draws of some fits make, whatever their checks say."""
+    if faults := list(dict.fromkeys(fault for member, _ in shares for fault in _faults(runs, member.law))):
+        raise TableError(faults, runs.name)
+    parts, distances = [], dict[str, NDArray[np.float64]]()
+    for number, (member, chosen) in enumerate(shares):
+        part = _part(member, chosen, runs, (int(member.info["seed"]), seed, *((PARTS + number,) if len(shares) > 1 else ())))
+        parts.append(part)
+        for covariate, distance in outside(member, part.covariates).items():
+            distances[str(covariate)] = np.maximum(distance.to_numpy(), distances.get(str(covariate), 0.0))
+    settings = runs.frame[[c for c in runs.frame if c not in ("loss", "loss_se")]].reset_index(drop=True)
+    rows = runs.frame.index.to_numpy()
+    return Forecast(name, failed, tuple(parts), settings, pd.DataFrame(distances), rows, sd)
+
+
+def _faults(runs: Runs, law: Law) -> list[Fault]:
+    """What is wrong with settings for a law."""
+    return check(runs, law, to_fit=False) + [
+        Fault(int(row), "D", "0", f"D = 0 is the base checkpoint, where {law.name} is infinite", "ask for D > 0")
+        for row in runs.frame.index[base_rows(runs.frame, law)]
+    ]
+
+
+def _part(fit: Fit, chosen: NDArray[np.int64], runs: Runs, entropy: tuple[int, ...]) -> Part:
+    frame = complete(runs.frame, fit.law)
+    covariates = {c: frame[c].to_numpy(dtype=np.float64) for c in fit.law.covariates}
+    values, nested = {name: draws[chosen] for name, draws in fit.draws.items()}, Nesting.of(runs.frame, fit.law)
+    return Part(fit, values, covariates, nested.run, nested.checkpoint, fit.observed.groups_of(runs.frame), entropy)
 
 
 def outside(fit: Fit, covariates: Mapping[str, NDArray[np.float64]]) -> pd.DataFrame:

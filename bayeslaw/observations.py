@@ -177,7 +177,7 @@ class Nesting:
         TableError, BayeslawError
             If a run has rows of two checkpoints or groups, or there is no such column.
         """
-        run, names = _codes(frame, "run")
+        run, names = run_codes(frame)
         checkpoint, checkpoints = run, names
         if "checkpoint" in frame:
             checkpoint, checkpoints = _codes(frame, "checkpoint", "run", run)
@@ -197,6 +197,11 @@ class Nesting:
         for what, code in (("checkpoints", checkpoint), (f"values of {noise_by}", group)):
             _check_nested(frame, run, names, code, what)
         return cls(run, names, checkpoint, checkpoints, group, groups)
+
+
+def run_codes(frame: pd.DataFrame) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    """Run codes in order of appearance and the runs' names; a row without a run is a run of its own."""
+    return _codes(frame, "run")
 
 
 def _codes(

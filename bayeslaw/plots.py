@@ -39,7 +39,9 @@ def plot_forecast(
     x: str | None = None,
     unit: str = "",
 ) -> Axes:
-    """Fans of the forecast over one covariate: line latent median, band `run` interval, one colour for each other setting.
+    """Fans of the forecast over one covariate: line latent median, band the next run's interval, a colour for each other setting.
+
+    The interval is that of `run`, or of the stated discrepancy.
 
     Parameters
     ----------
@@ -67,15 +69,15 @@ def plot_forecast(
         groups = [(tuple(np.atleast_1d(key)), group) for key, group in table.groupby(others, sort=True)]
     if measured is not None and (missing := [c for c in (x, *others, "loss") if c not in measured]):
         raise BayeslawError(f"The measured losses lack {', '.join(map(str, missing))}.")
-    low, high = interval_names("eti", ci_prob)
+    low, high = (f"{forecast.spread}_{end}" for end in interval_names("eti", ci_prob))
     for i, (key, group) in enumerate(groups[:MOST_LINES]):
         group = group.sort_values(x)
         label = ", ".join(f"{c} = {_short(float(v))}" for c, v in zip(others, key, strict=True)) or forecast.law
         colour = COLOURS[i]
         ax.plot(group[x], group["latent_median"], color=colour, lw=1.5, label=label, marker=MARKERS[i] if len(group) < 3 else None)
-        ax.fill_between(group[x], group[f"run_{low}"], group[f"run_{high}"], color=colour, alpha=0.18, lw=0)
+        ax.fill_between(group[x], group[low], group[high], color=colour, alpha=0.18, lw=0)
         if len(group) == 1:  # a band of one point has no width
-            ax.vlines(group[x], group[f"run_{low}"], group[f"run_{high}"], color=colour, alpha=0.4, lw=3)
+            ax.vlines(group[x], group[low], group[high], color=colour, alpha=0.4, lw=3)
         if measured is not None:
             same = (
                 np.all([np.isclose(measured[c], v) for c, v in zip(others, key, strict=True)], axis=0)
@@ -91,6 +93,7 @@ def plot_forecast(
     ax.set_xlabel(f"{x} ({unit})" if unit else x)
     ax.set_ylabel("loss (nats/token)")
     title = f"{forecast.law}: latent median, {ci_prob * 100:g}% equal-tailed interval of the next run"
+    title += f", discrepancy {forecast.discrepancy * 100:g}%" if forecast.discrepancy is not None else ""
     ax.set_title(title + (" — CHECKS FAILED" if forecast.forced else ""), fontsize=9)
     ax.legend(fontsize=7, frameon=False)
     return ax

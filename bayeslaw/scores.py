@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from bayeslaw.errors import FitError, TableError
-from bayeslaw.fitting import Fit
-from bayeslaw.forecasts import Forecast, forecast
+from bayeslaw.errors import BayeslawError, FitError, TableError
+from bayeslaw.forecasts import forecast
 from bayeslaw.point import PointFit
 from bayeslaw.runs import Runs, base_rows, check, complete, read_runs
+from bayeslaw.stacking import Posterior
 
 DELTA = 0.02  # of the Huber score, as Goffinet et al. define it
 CLIP = 1e-3  # smallest loss that the clipped relative error divides by, nats
@@ -78,37 +79,70 @@ def draw_scores(loss: NDArray[np.float64], draws: NDArray[np.float64]) -> dict[s
     return scores
 
 
-def score(fit: Fit | PointFit, runs: Runs | pd.DataFrame | str, *, seed: int = 0, force: bool = False) -> pd.DataFrame:
+def score(
+    fit: Posterior | PointFit,
+    runs: Runs | pd.DataFrame | str,
+    *,
+    discrepancy: float | str | None = None,
+    bootstrap: Mapping[str, NDArray[np.float64]] | None = None,
+    seed: int = 0,
+    force: bool = False,
+) -> pd.DataFrame:
     """Score a fit on measured losses it has not seen.
 
     Parameters
     ----------
-    fit : Fit or PointFit
+    fit : Fit, Stack or PointFit
         A posterior is scored by its `run` spread (the median where one number is wanted), a point fit by its prediction.
     runs : Runs, DataFrame or path
         Held-out rows; base checkpoints (D = 0) that the law can't describe are left out and counted.
+    discrepancy : float or text, optional
+        Score the spread with a discrepancy of this relative standard deviation, .01 or '1%', in place of `run`.
+    bootstrap : mapping of parameter to array (S,), optional
+        Of a point fit, from `PointFit.bootstrap`: its predictions are scored as draws besides. They know no noise.
 
     Returns
     -------
     DataFrame
-        One row: law, fit, rows, base_rows_left_out, then `point_scores` and, for a posterior, `draw_scores`; before those
-        `checks`, which says 'passed' or 'FAILED (forced)'.
+        One row: law, fit, spread, rows, base_rows_left_out, `checks`, which says 'passed' or 'FAILED (forced)' of a posterior,
+        then `point_scores` and, where there are draws, `draw_scores`.
     """
     runs = runs if isinstance(runs, Runs) else read_runs(runs)
+    laws = (fit.law,) if isinstance(fit, PointFit) else tuple(member.law for member, _ in fit.shares)
     # One value of a covariate is too few to fit some laws, but enough to score them.
-    lenient = {k: replace(c, at_least=1) for k, c in fit.law.covariates.items()}
-    if faults := check(runs, replace(fit.law, covariates=lenient)):
+    lenient = [replace(law, covariates={k: replace(c, at_least=1) for k, c in law.covariates.items()}) for law in laws]
+    if faults := list(dict.fromkeys(fault for law in lenient for fault in check(runs, law))):
         raise TableError(faults, runs.name)
-    held = Runs(complete(runs.frame[~base_rows(runs.frame, fit.law)], fit.law), runs.name)
+    base = np.any([base_rows(runs.frame, law) for law in laws], axis=0)
+    held = Runs(runs.frame[~base], runs.name)
     loss = held.frame["loss"].to_numpy(dtype=np.float64)
-    head = {"law": fit.law.name, "fit": "posterior" if isinstance(fit, Fit) else "point", "rows": len(held)}
-    head["base_rows_left_out"] = len(runs) - len(held)
+    counts: dict[str, object] = {"rows": len(held), "base_rows_left_out": len(runs) - len(held)}
     if isinstance(fit, PointFit):
-        predicted = fit.predict({c: held.frame[c].to_numpy(dtype=np.float64) for c in fit.law.covariates})
-        if bad := held.frame.index[~(np.isfinite(predicted) & (predicted > 0))].tolist():
-            raise FitError(f"The point fit of {fit.law.name} has no finite positive loss at row {bad[0]} of {runs.name}.")
-        return pd.DataFrame([head | point_scores(loss, predicted)])
-    made: Forecast = forecast(fit, held, seed=seed, force=force)
-    draws = made.draws["run"].values
-    head["checks"] = "FAILED (forced)" if made.forced else "passed"
-    return pd.DataFrame([head | point_scores(loss, np.median(draws, axis=0)) | draw_scores(loss, draws)])
+        if discrepancy is not None:
+            raise BayeslawError("A point fit has no spread to add a discrepancy to.")
+        return pd.DataFrame([{"law": fit.law.name, "fit": "point"} | _point_score(fit, held, loss, counts, bootstrap)])
+    if bootstrap is not None:
+        raise BayeslawError("A bootstrap is of a point fit; a posterior has draws of its own.")
+    made = forecast(fit, held, discrepancy=discrepancy, seed=seed, force=force)
+    draws = made.measurable
+    head = {"law": made.law, "fit": "posterior", "spread": made.spread}
+    counts["checks"] = "FAILED (forced)" if made.forced else "passed"
+    return pd.DataFrame([head | counts | point_scores(loss, np.median(draws, axis=0)) | draw_scores(loss, draws)])
+
+
+def _point_score(
+    fit: PointFit,
+    held: Runs,
+    loss: NDArray[np.float64],
+    counts: dict[str, object],
+    bootstrap: Mapping[str, NDArray[np.float64]] | None,
+) -> dict[str, object]:
+    frame = complete(held.frame, fit.law)
+    settings = {c: frame[c].to_numpy(dtype=np.float64) for c in fit.law.covariates}
+    draws = fit.draws if bootstrap is None else bootstrap
+    predicted, spread = fit.predict(settings), fit.law.predict(draws, settings)
+    for values, what in ((predicted[None], "The point fit"), (spread, "A bootstrap resample")):
+        if bad := held.frame.index[~(np.isfinite(values) & (values > 0)).all(axis=0)].tolist():
+            raise FitError(f"{what} of {fit.law.name} has no finite positive loss at row {bad[0]} of {held.name}.")
+    head: dict[str, object] = {"spread": "" if bootstrap is None else "bootstrap"}
+    return head | counts | point_scores(loss, predicted) | ({} if bootstrap is None else draw_scores(loss, spread))

@@ -32,6 +32,19 @@ def plain(table: pd.DataFrame) -> str:
     return shown.to_string(index=not isinstance(table.index, pd.RangeIndex))
 
 
+def with_intervals(table: pd.DataFrame) -> pd.DataFrame:
+    """The table with the two ends of each interval in one column: run_eti90 [2.41, 2.53]. For a terminal's width."""
+    columns = {}
+    for name, values in table.items():
+        if str(name).endswith("_lo"):
+            high = table[str(name).removesuffix("_lo") + "_hi"]
+            both = [f"[{significant(a)}, {significant(b)}]" for a, b in zip(values, high, strict=True)]
+            columns[str(name).removesuffix("_lo")] = pd.Series(both, index=table.index)
+        elif not str(name).endswith("_hi"):
+            columns[str(name)] = values
+    return pd.DataFrame(columns)
+
+
 def parameters_latex(fit: Fit, ci_prob: float = 0.9) -> str:
     """Parameters with their interval as a LaTeX table, two significant figures of the interval's half width.
 

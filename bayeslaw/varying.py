@@ -104,7 +104,7 @@ def _by_column(law: Law, column: str, values: tuple[str, ...], pooled: bool) -> 
             tree = _added(tree, sign, one)
     assert tree is not None
     needed = {n for p in parameters.values() if p.prior.on for n in p.prior.on.names}
-    for name in reversed(law.let):
+    for name in reversed(list(law.let)):
         needed |= law.let[name].names if name in needed else set()
     let: dict[str, Expression] = {}
     for name, expression in law.let.items():

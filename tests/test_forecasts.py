@@ -116,7 +116,8 @@ def test_summary_has_medians_and_equal_tailed_intervals(sound_fit: Fit, prob: fl
     made = forecast(sound_fit, AT)
     table = made.summary(prob)
     spreads = [f"{s}_{c}" for s in ("latent", "run") for c in ("median", f"{name}_lo", f"{name}_hi")]
-    assert list(table) == ["N", "D", *spreads, "outside_N", "outside_D", "extrapolation", "checks"]
+    stated = [f"discrepancy{sd}%_{name}_{end}" for sd in ("0.5", "1") for end in ("lo", "hi")]
+    assert list(table) == ["N", "D", *spreads, *stated, "outside_N", "outside_D", "extrapolation", "checks"]
     for spread in ("latent", "run"):
         draws = np.sort(made.draws[spread].values, axis=0)
         for column, share in (("median", 0.5), (f"{name}_lo", (1 - prob) / 2), (f"{name}_hi", (1 + prob) / 2)):
@@ -326,7 +327,7 @@ def test_rows_say_whether_they_lie_outside_the_runs(ptpp_fit: Fit) -> None:
     assert (check.name, check.passed, check.required) == ("extrapolation", False, False)
     assert check.text == (
         "2 of 4 settings lie far outside the runs: N up to 3 e-folds (the runs span 4.6 e-folds); ptpp up to 2 e-folds (the runs "
-        "span 2.9 e-folds). No interval knows how wrong the law may be there: state a discrepancy"
+        "span 2.9 e-folds). Runs can't tell how wrong the law may be there: state a discrepancy (--discrepancy 1%)"
     )
     assert forecast(ptpp_fit, pd.DataFrame(rows[:2])).checks[-1].passed
     assert forecast(ptpp_fit, pd.DataFrame(rows[:1])).checks[-1].text.startswith("every setting lies within")

@@ -218,7 +218,10 @@ SETTINGS: dict[str, tuple[dict[str, Any], str]] = {
     "seed": ({"seed": -1}, "seed must be a whole number of at least 0, not -1."),
     "large seed": ({"seed": 2**63}, "seed must be smaller than 2**63, not 9223372036854775808."),
     "acceptance": ({"target_accept": 1.0}, "target_accept must be at least 0.5 and less than 1, not 1.0."),
-    "noise": ({"noise": "gauss"}, "No noise 'gauss'; choose one of auto, normal, student, normal-no-run, student-no-run."),
+    "noise": (
+        {"noise": "gauss"},
+        "No noise 'gauss'; choose one of auto, normal, normal-checkpoint, skew, student, normal-no-run, student-no-run.",
+    ),
     "sampler": ({"sampler": "stan"}, "No sampler 'stan'; choose one of nutpie, numpyro."),
     "prior": ({"priors": {"E": "Normal(1"}}, "'Normal(1' is not a prior; write it like LogNormal(0.5, 0.3)."),
     "parameter": ({"priors": {"e": "Normal(1, 1)"}}, "e is not a parameter of chinchilla."),

@@ -23,7 +23,7 @@ from tests.oracles import Array
 
 POINT = ["huber_log", "rmse_log", "mae_rel", "mape_clip", "intercept", "slope"]
 DRAW = ["cover_eti50", "cover_eti80", "cover_eti90", "cover_eti95", "width_eti90", "crps", "log_score", "pit_ks_p"]
-HEAD = ["law", "fit", "rows", "base_rows_left_out"]
+HEAD = ["law", "fit", "spread", "rows", "base_rows_left_out"]
 
 # --- one number for each loss ---------------------------------------------------------------------------------------
 
@@ -176,7 +176,7 @@ def test_a_posterior_is_scored_by_its_run_spread(sound_fit: Fit, held: pd.DataFr
     table = score(sound_fit, held, seed=5)
     assert list(table) == [*HEAD, "checks", *POINT, *DRAW]
     assert table["checks"].tolist() == ["passed"]
-    assert table[HEAD].values.tolist() == [["chinchilla", "posterior", 20, 0]]
+    assert table[HEAD].values.tolist() == [["chinchilla", "posterior", "run", 20, 0]]
     draws, loss = forecast(sound_fit, held, seed=5).draws["run"].values, held["loss"].to_numpy()
     expected: dict[str, Any] = point_scores(loss, np.median(draws, axis=0)) | draw_scores(loss, draws)
     assert table[[*POINT, *DRAW]].iloc[0].to_dict() == expected

@@ -120,10 +120,33 @@ def test_density_is_the_models_up_to_a_constant(by: dict[str, str], rng: np.rand
     np.testing.assert_allclose(gaps, gaps[0], atol=1e-6)
 
 
+SMALL = """
+name = "small"
+title = "a share and a real exponent"
+source = "here"
+loss = "E + A*(1 - lam*r)*r**zeta"
+[covariates]
+r = { unit = "share", support = [0, 1] }
+[parameters.E]
+meaning = "floor"
+prior = { dist = "LogNormal", mu = 0.5, sigma = 0.3 }
+[parameters.A]
+meaning = "scale"
+prior = { dist = "LogNormal", mu = 0.5, sigma = 0.3 }
+[parameters.lam]
+meaning = "share"
+prior = { dist = "Beta", alpha = 2, beta = 2 }
+[parameters.zeta]
+meaning = "exponent"
+prior = { dist = "Normal", mu = 0, sigma = 1 }
+"""
+
+
 def test_shares_and_real_parameters_vary_too(rng: np.random.Generator) -> None:
-    law = varied(with_by(load_law("ptpp-gate"), {"lam": "set", "zeta": "set"}), {"set": ("p", "q")})
+    law = varied(with_by(parse_card(SMALL), {"lam": "set", "zeta": "set"}), {"set": ("p", "q")})
     assert law.parameters["lam_p"].prior.support == "unit"
-    frame = oracles.table(load_law("ptpp-gate")).assign(set=["p", "q"] * 15)
+    r = np.linspace(0.1, 0.9, 12)
+    frame = pd.DataFrame({"r": r, "set": ["p", "q"] * 6, "run": list("aabbccddeeff"), "loss": 2 + r}).drop(columns="run")
     rows = observed(law, frame)
     density = Density.of(law, rows, Noise.choose("normal", rows))
     model_logp = pymc_model(law, rows, "normal").compile_logp(mode="FAST_COMPILE")

@@ -1,0 +1,392 @@
+"""Laws and noises compared on runs they have not seen, and stacked by how well they foretold them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from bayeslaw.cards import load_law
+from bayeslaw.errors import BayeslawError, FitError, nearest, whole_number
+from bayeslaw.executors import opened
+from bayeslaw.filters import where
+from bayeslaw.fitting import Fit
+from bayeslaw.forecasts import from_shares
+from bayeslaw.laws import Law
+from bayeslaw.loo import Loo, held_out_density, leave_one_run_out, split_run
+from bayeslaw.many import Task, fit_many
+from bayeslaw.noise import CHOICES
+from bayeslaw.observations import Observations
+from bayeslaw.outcomes import Executor, Outcome, values_of
+from bayeslaw.point import PointFit, point_fit
+from bayeslaw.runs import Runs, base_rows, read_runs
+from bayeslaw.scores import draw_scores, point_scores, score
+from bayeslaw.stacking import Stack, stacking
+
+HEAD = ("held_out", "law", "noise", "fit", "checks", "spread", "rows")
+DIAGNOSTIC = (
+    "Leaving out one {by} after the other is a diagnostic: it says how the laws err between the values there are, not how far they "
+    "will err at one that nobody has run. It repairs no interval."
+)
+CHOSEN = "The stack's weights were chosen on the rows that it is scored on here: its scores are too good."
+NO_POINTS = "Point fits are scored where rows are held out (holdout, by), not where runs are left out by importance weights."
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Laws and noises beside each other.
+
+    Attributes
+    ----------
+    scores : DataFrame
+        One row for each fit and held-out part: held_out, law, noise, fit ('posterior', 'point', 'stack'), checks, spread, rows,
+        and the scores of `bayeslaw.score`; empty for fits whose checks failed, unless forced.
+    weights : DataFrame
+        One row for each law and noise, best first: law, noise, checks, runs, elpd (log predictive density of the left-out runs,
+        summed, larger is better) with its standard error se, elpd_diff to the best with its standard error dse, and the stacking
+        weight; where single runs are left out also p_loo, k_max and refits.
+    runs : DataFrame
+        Log predictive density of every left-out run (rows) under every law and noise (columns).
+    notes : tuple of str
+        What a reader of the tables must know.
+    stack : Stack
+        The fits weighted: it forecasts, is scored and is written like one fit.
+    """
+
+    scores: pd.DataFrame
+    weights: pd.DataFrame
+    runs: pd.DataFrame
+    notes: tuple[str, ...]
+    stack: Stack
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """A law with a noise, under a name that tells it from the others."""
+
+    name: str
+    law: Law
+    noise: str
+
+
+@dataclass(frozen=True)
+class _Fold:
+    """Rows to fit and rows to score."""
+
+    name: str
+    seen: Runs
+    held: Runs
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What is compared, how, and what has been found so far."""
+
+    table: Runs
+    candidates: tuple[_Candidate, ...]
+    options: Mapping[str, Any]
+    seed: int
+    force: bool
+    place: Executor
+    progress: bool
+    notes: list[str] = field(default_factory=list)
+    scores: list[pd.DataFrame] = field(default_factory=list)
+
+    @property
+    def laws(self) -> list[Law]:
+        return list({c.law.name: c.law for c in self.candidates}.values())
+
+    def outcomes(self, asked: Sequence[tuple[_Candidate, Runs]]) -> list[Outcome[Fit]]:
+        tasks = [Task(c.law, rows, {**self.options, "seed": self.seed, "noise": c.noise}) for c, rows in asked]
+        return fit_many(tasks, executor=self.place, progress=self.progress)
+
+    def fits(self, tables: Sequence[Runs]) -> list[dict[str, Fit]]:
+        """The fits to each table, by candidate."""
+        asked = [(c, rows) for rows in tables for c in self.candidates]
+        made = self.outcomes(asked)
+        if failed := [f"{c.name} to {rows.name}: {o.error}" for (c, rows), o in zip(asked, made, strict=True) if o.error]:
+            raise FitError("Not every fit could be made. " + " ".join(failed))
+        found = iter(values_of(made))
+        return [{c.name: next(found) for c in self.candidates} for _ in tables]
+
+    def usable(self, *fits: Fit) -> bool:
+        return self.force or all(fit.passed for fit in fits)
+
+    def add(self, held_out: str, law: str, noise: str, fit: str, checks: str, make: Callable[[], pd.DataFrame] | None) -> None:
+        """Add a row of scores; what can't be scored keeps its row, and a note says why."""
+        scored = pd.DataFrame([{}])
+        if make is not None:
+            try:
+                scored = make()
+            except FitError as error:
+                self.notes.append(f"{law} ({fit}), {held_out}: not scored. {error}")
+        head = {"held_out": held_out, "law": law, "noise": noise, "fit": fit, "checks": checks}
+        self.scores.append(scored.assign(**head).drop(columns="base_rows_left_out", errors="ignore"))
+
+
+def compare(
+    runs: Runs | pd.DataFrame | str | Path,
+    laws: Iterable[Law | str | Path],
+    *,
+    noise: Iterable[str] = ("auto",),
+    holdout: str | None = None,
+    by: str | None = None,
+    loo: bool = False,
+    bootstrap: int = 0,
+    starts: int = 100,
+    seed: int = 0,
+    options: Mapping[str, Any] | None = None,
+    executor: str | Executor = "in-process",
+    force: bool = False,
+    progress: bool = True,
+) -> Comparison:
+    """Compare laws and noises on runs that they were not fitted to, and stack them.
+
+    Every law is fitted to the same rows: base checkpoints (D = 0) that one of them can't describe are left out for all.
+
+    Parameters
+    ----------
+    runs : Runs, DataFrame or path
+    laws : iterable of Law, name or path of a card
+    noise : iterable of str
+        Every law is fitted with each.
+    holdout : str, optional
+        Rows that meet this condition are held out; the stack is of the fits to the others.
+    by : str, optional
+        The rows of each value of this column are held out in turn; the stack is of fits to all rows.
+    loo : bool
+        Leave one run out after the other, by importance weights, and by a refit where those can't be relied on; the stack is of
+        the fits to all rows. Also what is done where neither `holdout` nor `by` is given.
+    bootstrap : int
+        Resamples of whole runs for the intervals of the point fits; 0 for none.
+    starts : int
+        Of each point fit. Point fits are scored with `holdout` and `by`.
+    seed : int
+        Of fits, point fits and the noise of forecasts.
+    options : mapping
+        Other arguments of `bayeslaw.fit` for every fit: draws, tune, chains, target_accept, sampler, bins.
+    executor : str or Executor
+        Where fits are made; see `bayeslaw.executor`.
+    force : bool
+        Score and weigh fits whose checks failed too, and mark them.
+    progress : bool
+        Show progress bars on standard error.
+
+    Returns
+    -------
+    Comparison
+        Weights maximise the log predictive density of left-out runs under the weighted laws (Yao et al. 2018).
+
+    Raises
+    ------
+    BayeslawError
+        If a law, a condition or the table can't be used (nothing has been fitted then), a fit can't be made, or every fit
+        failed its checks and nothing is forced.
+    """
+    for name, value, least in (("bootstrap", bootstrap, 0), ("starts", starts, 1), ("seed", seed, 0)):
+        whole_number(name, value, least)
+    cards = [law if isinstance(law, Law) else load_law(law) for law in laws]
+    table, notes = _common_rows(runs if isinstance(runs, Runs) else read_runs(runs), cards)
+    candidates, folds = _candidates(cards, list(noise)), _folds(table, holdout, by, loo)
+    for law in cards:
+        for rows in (table, *(fold.seen for fold in folds)):
+            Observations.of(law, rows)
+    with opened(executor) as place:
+        work = _Work(table, candidates, options or {}, seed, force, place, progress, notes)
+        if not folds:
+            return _left_out_singly(work)
+        return _held_out(work, folds, by, partial(_pointed, starts=starts, bootstrap=bootstrap, seed=seed))
+
+
+# --- what is compared ------------------------------------------------------------------------------------------------
+
+
+def _common_rows(runs: Runs, laws: Sequence[Law]) -> tuple[Runs, list[str]]:
+    """The rows that every law describes, and what there is to say of the others."""
+    base = {law.name: base_rows(runs.frame, law).to_numpy() for law in laws}
+    without = np.any([*base.values()], axis=0) if base else np.zeros(len(runs), dtype=bool)
+    if not without.any() or without.all():  # all: the laws' own words say so
+        return runs, []
+    cannot = ", ".join(name for name, rows in base.items() if rows.any())
+    note = f"{without.sum()} base-checkpoint rows (D = 0) are left out for every law, since {cannot} can't describe them."
+    return replace(runs, frame=runs.frame[~without]), [note]
+
+
+def _candidates(laws: Sequence[Law], noises: Sequence[str]) -> tuple[_Candidate, ...]:
+    for what, names in (("law", [law.name for law in laws]), ("noise", noises)):
+        if not names:
+            raise BayeslawError(f"Give at least one {what} to compare.")
+        if twice := sorted({n for n in names if names.count(n) > 1}):
+            raise BayeslawError(f"The {what} {twice[0]} is given twice; each is compared once.")
+    if unknown := [n for n in noises if n not in CHOICES]:
+        raise BayeslawError(f"No noise {unknown[0]!r}; choose one of {', '.join(CHOICES)}.")
+    return tuple(_Candidate(f"{law.name} {n}" if len(noises) > 1 else law.name, law, n) for law in laws for n in noises)
+
+
+def _folds(table: Runs, holdout: str | None, by: str | None, loo: bool) -> list[_Fold]:
+    """What is held out in turn; nothing where runs are left out singly."""
+    if (holdout is not None) + (by is not None) + loo > 1:
+        raise BayeslawError("Give one of holdout, by and loo: rows are held out once, by a column, or run by run.")
+    if holdout is not None:
+        return [_fold(table, holdout, table.frame.index.isin(where(table.frame, holdout).index))]
+    if by is None:
+        return []
+    if by not in table.frame:
+        known = [str(c) for c in table.frame]
+        raise BayeslawError(f"No column {by!r} to hold out by; there are {', '.join(known)}.{nearest(by, known)}")
+    column = table.frame[by]
+    if column.isna().any():
+        raise BayeslawError(f"Column {by} is empty at row {table.frame.index[column.isna()][0]}: what is held out with it?")
+    values = sorted(column.unique())
+    if len(values) < 2:
+        raise BayeslawError(f"Column {by} has one value ({values[0]}); to hold out each in turn takes two.")
+    named = [f"{by} = {v:g}" if isinstance(v, float) else f"{by} = {v}" for v in values]
+    return [_fold(table, name, (column == v).to_numpy()) for name, v in zip(named, values, strict=True)]
+
+
+def _fold(table: Runs, name: str, held: NDArray[np.bool_]) -> _Fold:
+    if held.all():
+        raise BayeslawError(f"{name!r} holds out every row of {table.name}; some must be left to fit.")
+    seen = replace(table, frame=table.frame[~held], name=f"{table.name} without {name}")
+    return _Fold(name, seen, replace(table, frame=table.frame[held]))
+
+
+# --- rows held out ---------------------------------------------------------------------------------------------------
+
+
+def _held_out(
+    work: _Work,
+    folds: Sequence[_Fold],
+    by: str | None,
+    pointed: Callable[[tuple[Law, Runs]], tuple[PointFit, dict[str, NDArray[np.float64]] | None]],
+) -> Comparison:
+    """Compare by rows held out once, or by each value of a column in turn."""
+    parts = work.fits([*(fold.seen for fold in folds), *([work.table] if by else [])])
+    whole = parts.pop() if by else parts[0]
+    asked = [(law, fold.seen) for fold in folds for law in work.laws]
+    points = iter(values_of(work.place.map(pointed, asked, what="point fit", progress=work.progress)))
+    for fold, fits in zip(folds, parts, strict=True):
+        for c in work.candidates:
+            fit = fits[c.name]
+            make = partial(score, fit, fold.held, seed=work.seed, force=True) if work.usable(fit) else None
+            work.add(fold.name, c.law.name, c.noise, "posterior", _mark(fit.passed, work.force), make)
+        for law in work.laws:
+            point, resampled = next(points)
+            work.add(fold.name, law.name, "", "point", "", partial(score, point, fold.held, bootstrap=resampled))
+    usable = [c.name for c in work.candidates if work.usable(whole[c.name], *(fits[c.name] for fits in parts))]
+    densities = {
+        name: pd.concat(
+            {fold.name: held_out_density(fits[name], fold.seen, fold.held) for fold, fits in zip(folds, parts, strict=True)},
+            names=["held_out"],
+        )
+        for name in usable
+    }
+    passed = {c.name: whole[c.name].passed and all(fits[c.name].passed for fits in parts) for c in work.candidates}
+    weights, table = _weighed(work, densities, passed)
+    for fold, fits in zip(folds, parts, strict=True):
+        stack = Stack.of(fits, weights)
+        make = partial(score, stack, fold.held, seed=work.seed, force=True)
+        work.add(fold.name, "stack", "", "stack", _mark(stack.passed, work.force), make)
+    work.notes.append(CHOSEN)
+    if by:
+        work.notes.append(DIAGNOSTIC.format(by=by))
+    return _comparison(work, table, densities, Stack.of(whole, weights))
+
+
+def _pointed(
+    asked: tuple[Law, Runs], *, starts: int, bootstrap: int, seed: int
+) -> tuple[PointFit, dict[str, NDArray[np.float64]] | None]:
+    """A point fit and, where wanted, its bootstrap by run."""
+    made = point_fit(*asked, starts=starts, seed=seed)
+    return made, made.bootstrap(bootstrap, seed=seed) if bootstrap else None
+
+
+# --- runs left out one by one ----------------------------------------------------------------------------------------
+
+
+def _left_out_singly(work: _Work) -> Comparison:
+    """Compare by leaving out one run after the other."""
+    (fits,) = work.fits([work.table])
+    loos = {name: leave_one_run_out(fit) for name, fit in fits.items() if work.usable(fit)}
+    refits = _refits(work, loos)
+    for (name, run), refit in refits.items():
+        others, left = split_run(work.table, run)
+        loos[name] = loos[name].refitted(run, float(held_out_density(refit, others, left).iloc[0]))
+    for c in work.candidates:
+        fit, loo = fits[c.name], loos.get(c.name)
+        own = {run: refit for (name, run), refit in refits.items() if name == c.name}
+        make = partial(_loo_scores, work, fit, loo, own) if loo else None
+        work.add("each run", c.law.name, c.noise, "posterior", _mark(fit.passed, work.force), make)
+    weights, table = _weighed(
+        work, {name: loo.table["elpd"] for name, loo in loos.items()}, {name: fit.passed for name, fit in fits.items()}
+    )
+    more = {
+        name: {"p_loo": loo.p, "k_max": float(loo.table["pareto_k"].max()), "refits": int(loo.table["refitted"].sum())}
+        for name, loo in loos.items()
+    }
+    work.notes.append(NO_POINTS)
+    densities = {name: loo.table["elpd"] for name, loo in loos.items()}
+    return _comparison(work, table.join(pd.DataFrame(more).T), densities, Stack.of(fits, weights))
+
+
+def _refits(work: _Work, loos: Mapping[str, Loo]) -> dict[tuple[str, str], Fit]:
+    """Fits without the runs that importance weights can't leave out."""
+    asked = [(c, run) for c in work.candidates if c.name in loos for run in loos[c.name].unreliable]
+    made = work.outcomes([(c, split_run(work.table, run)[0]) for c, run in asked]) if asked else []
+    found = {(c.name, run): o.value for (c, run), o in zip(asked, made, strict=True) if o.value is not None}
+    for (c, run), outcome in zip(asked, made, strict=True):
+        if outcome.error:
+            k = float(loos[c.name].table["pareto_k"][run])
+            work.notes.append(
+                f"{c.name} can't be refitted without {run} (Pareto k {k:.2f}), whose density is unsure. {outcome.error}"
+            )
+    if failed := sum(not fit.passed for fit in found.values()):
+        work.notes.append(f"{failed} of {len(found)} refits without a run failed their checks.")
+    return found
+
+
+def _loo_scores(work: _Work, fit: Fit, loo: Loo, refits: Mapping[str, Fit]) -> pd.DataFrame:
+    """Scores of the forecasts of every run without it."""
+    losses, draws = [], []
+    for run in map(str, loo.table.index):
+        _, left = split_run(work.table, run)
+        shares = refits[run].shares if run in refits else ((fit, loo.chosen(run)),)
+        made = from_shares(fit.name, shares, left, seed=work.seed)
+        losses.append(left.frame["loss"].to_numpy(dtype=np.float64))
+        draws.append(made.measurable)
+    loss, whole = np.concatenate(losses), np.concatenate(draws, axis=1)
+    head = {"spread": "run", "rows": loss.size}
+    return pd.DataFrame([head | point_scores(loss, np.median(whole, axis=0)) | draw_scores(loss, whole)])
+
+
+# --- weights ---------------------------------------------------------------------------------------------------------
+
+
+def _weighed(work: _Work, densities: dict[str, pd.Series], passed: Mapping[str, bool]) -> tuple[dict[str, float], pd.DataFrame]:
+    """Weights, and the table of them; who has no finite density or failed its checks has none."""
+    for name in [str(name) for name, values in densities.items() if not np.isfinite(values).all()]:
+        work.notes.append(f"{name} has no weight: its losses are not finite for some draws at some left-out runs.")
+        del densities[name]
+    if not densities:
+        raise FitError(f"None of {', '.join(passed)} can be weighed: their checks failed. Sample longer, or force it.")
+    found = stacking(pd.DataFrame(densities))
+    rows = {c.name: {"law": c.law.name, "noise": c.noise, "checks": _mark(passed[c.name], work.force)} for c in work.candidates}
+    order = [*found.index, *(name for name in rows if name not in found.index)]
+    table = pd.DataFrame(rows).T.assign(runs=len(next(iter(densities.values())))).join(found).loc[order]
+    return {str(name): float(w) for name, w in found["weight"].items()}, table.rename_axis("name")
+
+
+def _mark(passed: bool, forced: bool) -> str:
+    return "passed" if passed else "FAILED (forced)" if forced else "FAILED (not scored)"
+
+
+def _comparison(work: _Work, weights: pd.DataFrame, densities: Mapping[str, pd.Series], stack: Stack) -> Comparison:
+    scores = pd.concat(work.scores, ignore_index=True)
+    scores = scores[[*(c for c in HEAD if c in scores), *(c for c in scores if c not in HEAD)]]
+    return Comparison(scores, weights, pd.DataFrame(densities), tuple(work.notes), stack)

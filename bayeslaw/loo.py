@@ -1,0 +1,137 @@
+"""Leaving runs out: what a fit says of runs it has not seen, and what it would have said of each run without it.
+
+The unit is the run, not the point: points of a run share its luck, so that a law which follows the luck of single runs would look
+good point by point.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+from bayeslaw.fitting import Fit
+from bayeslaw.observations import Observations, run_codes
+from bayeslaw.runs import Runs
+
+
+@dataclass(frozen=True)
+class Loo:
+    """Log predictive densities of the runs of a fit, each left out in turn by importance weights.
+
+    Attributes
+    ----------
+    table : DataFrame
+        One row per run: rows, elpd (log density of its log losses given all other runs), pareto_k, refitted.
+    good_k : float
+        Largest Pareto k at which the weights can be relied on: .7, less where there are few draws.
+    p : float
+        Effective number of parameters.
+    log_weights : array (R, S)
+        Smoothed importance weights of the draws for each run.
+    """
+
+    table: pd.DataFrame
+    good_k: float
+    p: float
+    log_weights: NDArray[np.float64]
+
+    @property
+    def elpd(self) -> float:
+        """Expected log predictive density, summed over runs."""
+        return float(self.table["elpd"].sum())
+
+    @property
+    def se(self) -> float:
+        """Standard error of `elpd`, from the scatter between runs."""
+        return math.sqrt(len(self.table) * self.table["elpd"].var(ddof=0))
+
+    @property
+    def unreliable(self) -> list[str]:
+        """Runs that weights can't leave out and that were not left out by a refit."""
+        return [str(run) for run in self.table.index[(self.table["pareto_k"] > self.good_k) & ~self.table["refitted"]]]
+
+    def refitted(self, run: str, elpd: float) -> Loo:
+        """With the density that a refit without the run gives it."""
+        table = self.table.copy()
+        table.loc[run, "elpd"], table.loc[run, "refitted"] = elpd, True
+        return replace(self, table=table)
+
+    def chosen(self, run: str) -> NDArray[np.int64]:
+        """As many draws as there are, resampled by their weights: a posterior without the run."""
+        weights = np.exp(self.log_weights[self.table.index.get_loc(run)])
+        ends = np.cumsum(weights / weights.sum())
+        return np.minimum(np.searchsorted(ends, (np.arange(ends.size) + 0.5) / ends.size), ends.size - 1).astype(np.int64)
+
+
+def leave_one_run_out(fit: Fit) -> Loo:
+    """Leave each run of a fit out in turn, by Pareto-smoothed importance sampling (Vehtari et al. 2017, 2024).
+
+    Returns
+    -------
+    Loo
+        Runs in `unreliable` need a refit without them, which `bayeslaw.compare` makes.
+    """
+    import arviz as az
+
+    likelihood = fit.log_likelihood()
+    tree = xr.DataTree.from_dict(
+        {"posterior": fit.tree["posterior"].to_dataset(), "log_likelihood": xr.Dataset({"log_loss": likelihood})}
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of large k, which the table holds
+        found = az.loo(tree, pointwise=True)
+    table = pd.DataFrame(
+        {
+            "rows": np.bincount(fit.observed.run),
+            "elpd": np.asarray(found.elpd_i.values, dtype=np.float64),
+            "pareto_k": np.asarray(found.pareto_k.values, dtype=np.float64),
+            "refitted": False,
+        },
+        index=pd.Index(fit.observed.run_names, name="run"),
+    )
+    log_weights = found.log_weights.transpose("run", "chain", "draw").values.reshape(len(table), -1)
+    return Loo(table, float(found.good_k), float(found.p), log_weights)
+
+
+def split_run(runs: Runs, run: str) -> tuple[Runs, Runs]:
+    """The other runs, and one run."""
+    code, names = run_codes(runs.frame)
+    own = code == names.index(run)
+    return replace(runs, frame=runs.frame[~own]), replace(runs, frame=runs.frame[own])
+
+
+def held_out_density(fit: Fit, fitted: Runs, held: Runs) -> pd.Series:
+    """Log predictive density of each run that a fit has not seen: of its log losses together, over the posterior's draws.
+
+    Parameters
+    ----------
+    fit : Fit
+    fitted, held : Runs
+        Rows that it was fitted to and others. Held-out points of a fitted run count as a run of their own, as in forecasts.
+
+    Returns
+    -------
+    Series
+        One value per held-out run.
+    """
+    frame, seen = held.frame, set(run_codes(fitted.frame)[1])
+    if "run" in frame:
+        frame = frame.assign(run=[f"{run} (held out)" if run in seen else run for run in frame["run"]])
+    code, names = run_codes(frame)
+    # Where runs share the luck of a checkpoint, a run's density is given all other runs: no other held-out run may be there.
+    batches = [frame[code == i] for i in range(len(names))] if fit.noise.checkpoint_effect else [frame]
+    found: dict[str, float] = {}
+    for batch in batches:
+        both = replace(fitted, frame=pd.concat([fitted.frame, batch]))
+        likelihood = replace(fit, observed=Observations.of(fit.law, both, fit.observed.group_column or None)).log_likelihood()
+        values = likelihood.values.reshape(-1, likelihood.sizes["run"])
+        density = dict(zip(map(str, likelihood["run"].values), logsumexp(values, axis=0) - math.log(len(values)), strict=True))
+        found |= {name: float(density[name]) for name in dict.fromkeys(run_codes(batch)[1])}
+    return pd.Series(found, name=fit.name).rename_axis("run")

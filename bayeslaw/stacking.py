@@ -1,0 +1,227 @@
+"""Several fits weighted: a posterior to forecast with like any other, in which not knowing the law widens the interval."""
+
+from __future__ import annotations
+
+import json
+import math
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from numpy.typing import NDArray
+
+from bayeslaw.checks import Check
+from bayeslaw.errors import BayeslawError, FitError
+from bayeslaw.fitting import Fit, read_tree, restore, write_tree
+from bayeslaw.laws import Covariate
+from bayeslaw.runs import Runs
+
+if TYPE_CHECKING:
+    from bayeslaw.forecasts import Forecast
+
+FORMAT = 1
+LEAST = 1e-3  # weight: less would be a few draws of some thousand, which no interval shows
+NOT_OPTIMAL = 0.01  # gain in mean log score per unit of weight moved that the weights may leave
+
+
+@dataclass(frozen=True)
+class Stack:
+    """Fits of several laws to the same losses, with weights that add up to 1.
+
+    Attributes
+    ----------
+    members : dict of str to Fit
+        The fits under the names that the comparison gave them.
+    weights : dict of str to float
+    """
+
+    members: Mapping[str, Fit]
+    weights: Mapping[str, float]
+
+    def __post_init__(self) -> None:
+        weights = np.array(list(self.weights.values()))
+        if not self.members or list(self.members) != list(self.weights):
+            raise BayeslawError("A stack needs a weight for each of its fits, and at least one fit.")
+        if not (np.isfinite(weights).all() and (weights > 0).all() and abs(weights.sum() - 1) < 1e-9):
+            raise BayeslawError(f"The weights of a stack are positive and add up to 1; these are {', '.join(map(str, weights))}.")
+
+    @classmethod
+    def of(cls, members: Mapping[str, Fit], weights: Mapping[str, float]) -> Stack:
+        """The stack of the fits that have a weight, heaviest first."""
+        kept = {name: w for name, w in sorted(weights.items(), key=lambda item: -item[1]) if w > 0}
+        return cls({name: members[name] for name in kept}, kept)
+
+    @property
+    def name(self) -> str:
+        """What forecasts and scores call it."""
+        return "stack of " + ", ".join(self.members)
+
+    @property
+    def covariates(self) -> Mapping[str, Covariate]:
+        """What the losses of its laws depend on."""
+        found: dict[str, Covariate] = {}
+        for fit in self.members.values():
+            found |= {name: c for name, c in fit.covariates.items() if name not in found}
+        return found
+
+    @property
+    def measured(self) -> Mapping[str, Covariate]:
+        """The covariates that are quantities."""
+        found: dict[str, Covariate] = {}
+        for fit in self.members.values():
+            found |= {name: c for name, c in fit.measured.items() if name not in found}
+        return found
+
+    @property
+    def levels(self) -> Mapping[str, tuple[str, ...]]:
+        """Values of each column by which parameters of its laws vary."""
+        return {column: values for fit in self.members.values() for column, values in fit.levels.items()}
+
+    @property
+    def failures(self) -> str:
+        """The texts of the required checks that failed."""
+        return "; ".join(c.text for c in self.checks if c.required and not c.passed)
+
+    @property
+    def checks(self) -> tuple[Check, ...]:
+        """The checks of every fit."""
+        return tuple(replace(c, text=f"{name}: {c.text}") for name, fit in self.members.items() for c in fit.checks)
+
+    @property
+    def passed(self) -> bool:
+        """Whether every required check of every fit passed."""
+        return all(fit.passed for fit in self.members.values())
+
+    @property
+    def shares(self) -> tuple[tuple[Fit, NDArray[np.int64]], ...]:
+        """Which draws of which fits make a forecast: evenly spaced ones, in number as the weights are.
+
+        As many in all as the fit with fewest has, rounded so that each count is within one of its share.
+        """
+        sizes = {name: fit.shares[0][1].size for name, fit in self.members.items()}
+        ends = np.round(np.cumsum(list(self.weights.values())) * min(sizes.values())).astype(np.int64)
+        counts = np.diff(ends, prepend=0)
+        even = [((np.arange(n) + 0.5) * size / n).astype(np.int64) for n, size in zip(counts, sizes.values(), strict=True) if n]
+        fits = [fit for n, fit in zip(counts, self.members.values(), strict=True) if n]
+        return tuple(zip(fits, even, strict=True))
+
+    def summary(self, ci_prob: float = 0.9) -> pd.DataFrame:
+        """Parameters of every fit with equal-tailed credible intervals, rows (law, parameter); see `Fit.summary`."""
+        return pd.concat({name: fit.summary(ci_prob) for name, fit in self.members.items()}, names=["law"])
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """One row per fit: law, noise, weight, and whether its checks passed."""
+        rows = {
+            name: {
+                "law": fit.law.name,
+                "noise": fit.noise.text,
+                "weight": self.weights[name],
+                "checks": "passed" if fit.passed else "FAILED",
+            }
+            for name, fit in self.members.items()
+        }
+        return pd.DataFrame(rows).T.astype({"weight": float}).rename_axis("fit")
+
+    def forecast(
+        self,
+        at: pd.DataFrame | Runs | str | Path,
+        *,
+        discrepancy: float | str | None = None,
+        seed: int = 0,
+        force: bool = False,
+    ) -> Forecast:
+        """Forecast the loss at settings; see `bayeslaw.forecast`."""
+        from bayeslaw.forecasts import forecast
+
+        return forecast(self, at, discrepancy=discrepancy, seed=seed, force=force)
+
+    def save(self, path: str | Path) -> None:
+        """Write the stack as one NetCDF file, a group for each fit, under a temporary name first."""
+        tree = xr.DataTree(children={f"fit{i}": fit.tree for i, fit in enumerate(self.members.values())})
+        tree.attrs = {"bayeslaw_stack": FORMAT, "weights": json.dumps(dict(self.weights))}
+        write_tree(tree, Path(path))
+
+
+def stacking(densities: pd.DataFrame) -> pd.DataFrame:
+    """Weights that maximise the summed log density of the left-out runs under the mixture (Yao et al. 2018, eq. 4).
+
+    Parameters
+    ----------
+    densities : DataFrame
+        Log predictive density of each left-out run (rows) under each fit (columns).
+
+    Returns
+    -------
+    DataFrame
+        One row per fit, best first: elpd, se, elpd_diff, dse, weight; weights below `LEAST` are 0.
+
+    Raises
+    ------
+    FitError
+        If the search for the weights did not end at the largest density.
+    """
+    import arviz as az
+    from arviz_stats.utils import ELPDDataLOO
+
+    count = len(densities)
+    best = densities.max(axis=1)  # densities of whole runs overflow; neither differences nor weights know of it
+    shifted = densities.sub(best, axis=0)
+
+    def data(values: pd.Series) -> Any:
+        elpd, se = float(values.sum()), math.sqrt(count * values.var(ddof=0))
+        pointwise = xr.DataArray(values.to_numpy(), dims="run")
+        k = xr.zeros_like(pointwise)
+        return ELPDDataLOO(
+            elpd=elpd, se=se, p=0.0, n_samples=1, n_data_points=count, scale="log", warning=False, good_k=0.7, elpd_i=pointwise,
+            pareto_k=k,
+        )  # fmt: skip
+
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore", UserWarning)
+        found = az.compare({str(name): data(shifted[name]) for name in densities}, round_to="none")
+    weights = found["weight"].astype(np.float64).clip(lower=0.0)
+    likelihood = np.exp(shifted[list(weights.index)].to_numpy())
+    gain = (likelihood / (likelihood @ weights.to_numpy())[:, None]).mean(axis=0).max() - 1
+    if not gain <= NOT_OPTIMAL:
+        raise FitError(
+            f"No stacking weights were found for {', '.join(map(str, densities.columns))}: the search stopped before its end."
+        )
+    weights = weights.where(weights >= LEAST, 0.0) / weights[weights >= LEAST].sum()
+    elpd = pd.DataFrame({"elpd": densities.sum(), "se": np.sqrt(count * densities.var(ddof=0))})
+    table: pd.DataFrame = elpd.join(found[["elpd_diff", "dse"]].astype(np.float64)).assign(weight=weights).loc[found.index]
+    return table
+
+
+type Posterior = Fit | Stack
+"""What can be forecast with."""
+
+
+def load(path: str | Path) -> Posterior:
+    """Read a fit or a stack.
+
+    Raises
+    ------
+    FitError
+        If the file is missing, damaged, neither, or its cards or data are not those it was made with.
+    """
+    path = Path(path)
+    tree = read_tree(path)
+    if "bayeslaw_stack" not in tree.attrs:
+        return restore(tree, path.name)
+    if (found := tree.attrs["bayeslaw_stack"]) != FORMAT:
+        raise FitError(f"{path.name} is not a bayeslaw stack of format {FORMAT} (found {found}).")
+    try:
+        weights = {str(name): float(w) for name, w in json.loads(tree.attrs["weights"]).items()}
+        groups = [tree.children[f"fit{i}"].copy() for i in range(len(weights))]
+        members = {name: restore(group, path.name) for name, group in zip(weights, groups, strict=True)}
+        return Stack(members, weights)
+    except FitError:
+        raise
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise FitError(f"{path.name} is damaged: {error}") from None

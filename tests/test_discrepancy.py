@@ -1,0 +1,208 @@
+"""The stated discrepancy: its size and correlation against the kernel, what shares it, and where it shows."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+
+import bayeslaw
+from bayeslaw.cards import load_law, parse_card
+from bayeslaw.discrepancy import LENGTH, STATED, Discrepancy, directions, relative, spread_name
+from bayeslaw.errors import BayeslawError
+from bayeslaw.fitting import Fit
+from bayeslaw.forecasts import forecast
+from bayeslaw.plots import plot_forecast
+from bayeslaw.point import point_fit
+from bayeslaw.scores import draw_scores, point_scores, score
+from tests import oracles
+from tests.commands import Command, refused
+from tests.oracles import Array
+
+AT = pd.DataFrame({"N": [1e7, 1e9, 1e11], "D": [1e8, 2e10, 1e12]})
+SIZE = 20_000
+
+
+def log_error(fit: Fit, at: pd.DataFrame, sd: float = 0.01) -> Array:
+    """Log of what a discrepancy multiplies the next run's loss by, draws (S, n)."""
+    draws = forecast(fit, at, discrepancy=sd).draws
+    ratio: Array = np.log(draws["discrepancy"].values / draws["run"].values)
+    return ratio
+
+
+# --- the process ----------------------------------------------------------------------------------------------------
+
+
+def test_it_is_normal_with_the_stated_size_everywhere() -> None:
+    """Inside the runs and far outside: mean 0 and sd 1 to five standard errors, and normal quantiles."""
+    values = Discrepancy(load_law("chinchilla"), SIZE, (1,)).at({"N": np.geomspace(1e4, 1e13, 9), "D": np.geomspace(1e15, 1e2, 9)})
+    assert values.shape == (9, SIZE)
+    assert (np.abs(values.mean(axis=1)) < 5 / np.sqrt(SIZE)).all()
+    assert (np.abs(values.var(axis=1) - 1) < 5 * np.sqrt(2 / SIZE)).all()
+    for share, z in ((0.05, -1.6449), (0.5, 0.0), (0.95, 1.6449)):
+        assert (np.abs((values < z).mean(axis=1) - share) < 5 * np.sqrt(share * (1 - share) / SIZE)).all()
+
+
+def test_correlations_are_the_kernels() -> None:
+    """Squared exponential in e-folds, to what the waves miss and five standard errors."""
+    steps = np.array([0.0, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0])  # lengths
+    for angle in (0.0, 0.7, np.pi / 2):
+        n, d = (1e8 * np.exp(LENGTH * steps * f(angle)) for f in (np.cos, np.sin))
+        values = Discrepancy(load_law("chinchilla"), SIZE, (2,)).at({"N": n, "D": d})
+        correlation = values @ values[0] / SIZE
+        expected = np.exp(-(steps**2) / 2)
+        allowed = np.where(steps <= 3, 0.02, 0.07) + 5 * np.sqrt((1 + expected**2) / SIZE)
+        assert (np.abs(correlation - expected) < allowed).all()
+
+
+def test_a_draw_is_one_smooth_function() -> None:
+    """Between neighbouring settings a draw changes as little as the kernel says: a step of 1% of a length by about 1% of its sd."""
+    n = 1e8 * np.exp(LENGTH * 0.01 * np.arange(50))
+    values = Discrepancy(load_law("chinchilla"), 500, (3,)).at({"N": n, "D": np.full(50, 1e10)})
+    assert np.sqrt((np.diff(values, axis=0) ** 2).mean()) == pytest.approx(0.01, rel=0.2)
+    assert np.abs(np.diff(values, axis=0)).max() < 0.06
+    assert np.abs(np.diff(values, 2, axis=0)).max() < 0.002
+
+
+def test_it_varies_with_size_and_budget() -> None:
+    assert directions(load_law("ptpp-floor")) == ("N", "ptpp")
+    assert directions(load_law("chinchilla")) == ("N", "D")
+    assert directions(load_law("d-cpt")) == ("N", "D")
+
+
+def test_a_law_without_scales_errs_by_one_number() -> None:
+    card = load_law("cpt-joint").card
+    law = parse_card(card)
+    flat = replace(law, covariates={"cpt": law.covariates["cpt"]})
+    values = Discrepancy(flat, SIZE, (4,)).at({"cpt": np.array([0.0, 1.0])})
+    np.testing.assert_array_equal(values[0], values[1])
+    assert abs(values[0].var() - 1) < 5 * np.sqrt(2 / SIZE)
+
+
+def test_base_checkpoints_lie_where_the_first_token_does() -> None:
+    law = load_law("transfer-target")
+    without = replace(law, covariates={k: c for k, c in law.covariates.items() if k != "ptpp"})
+    values = Discrepancy(without, 10, (5,)).at({"N": np.full(2, 1e8), "D": np.array([0.0, 1.0]), "r": np.zeros(2)})
+    np.testing.assert_array_equal(values[0], values[1])
+
+
+# --- forecasts ------------------------------------------------------------------------------------------------------
+
+
+def test_rows_at_one_size_and_stage_share_it(ptpp_fit: Fit) -> None:
+    at = pd.DataFrame({"N": 1e9, "D": [1e9, 1e11, 1e10, 1e10], "r": [0.1, 0.5, 0.1, 0.1], "ptpp": [31.0, 31.0, 31.0, 279.0]})
+    error = log_error(ptpp_fit, at)
+    np.testing.assert_allclose(error[:, 1], error[:, 0], atol=1e-12)
+    np.testing.assert_allclose(error[:, 2], error[:, 0], atol=1e-12)
+    expected = np.exp(-((np.log(279 / 31) / LENGTH) ** 2) / 2)
+    allowed = 0.02 + 5 * np.sqrt((1 + expected**2) / len(error))
+    assert abs((error[:, 3] * error[:, 0]).mean() / 0.01**2 - expected) < allowed
+
+
+def test_its_size_is_what_was_stated(sound_fit: Fit) -> None:
+    one, two = log_error(sound_fit, AT), log_error(sound_fit, AT, 0.02)
+    np.testing.assert_allclose(two, 2 * one, atol=1e-12)
+    assert (np.abs(one.var(axis=0) / 0.01**2 - 1) < 5 * np.sqrt(2 / len(one))).all()
+    draws = forecast(sound_fit, AT, discrepancy=0).draws
+    np.testing.assert_array_equal(draws["discrepancy"], draws["run"])
+
+
+def test_the_other_spreads_stay_as_they_are(sound_fit: Fit) -> None:
+    with_it, without = forecast(sound_fit, AT, discrepancy="1%", seed=3), forecast(sound_fit, AT, seed=3)
+    assert (with_it.spread, without.spread) == ("discrepancy1%", "run")
+    assert with_it.draws[["latent", "run"]].equals(without.draws)
+    assert set(without.draws) == {"latent", "run"}
+    assert with_it.draws.attrs["discrepancy"] == 0.01
+    assert sound_fit.forecast(AT, discrepancy=0.01, seed=3).draws.identical(with_it.draws)
+    other = forecast(sound_fit, AT, discrepancy="1%", seed=4).draws
+    ratio, another = (np.log(d["discrepancy"] / d["run"]) for d in (with_it.draws, other))
+    assert not np.isclose(ratio, another).any()
+
+
+def test_a_row_has_the_same_discrepancy_whatever_is_asked_beside_it(sound_fit: Fit) -> None:
+    rng = np.random.default_rng(0)
+    many = pd.DataFrame({"N": 10 ** rng.uniform(6, 12, 70), "D": 10 ** rng.uniform(8, 13, 70)})
+    whole, few = (forecast(sound_fit, at, discrepancy=0.01).draws["discrepancy"].values for at in (many, many.head(20)))
+    np.testing.assert_allclose(whole[:, :20], few, rtol=1e-12)
+    alone = forecast(sound_fit, many.head(1), discrepancy=0.01).draws["discrepancy"].values
+    np.testing.assert_allclose(whole[:, :1], alone, rtol=1e-12)
+
+
+def test_summaries_show_half_a_percent_and_one_unless_one_is_stated(sound_fit: Fit) -> None:
+    made = forecast(sound_fit, AT)
+    table = made.summary(0.8)
+    assert [spread_name(sd) for sd in STATED] == ["discrepancy0.5%", "discrepancy1%"]
+    for sd in STATED:
+        stated = forecast(sound_fit, AT, discrepancy=sd)
+        columns = [f"{spread_name(sd)}_eti80_{end}" for end in ("lo", "hi")]
+        pd.testing.assert_frame_equal(stated.summary(0.8)[columns], table[columns])
+        expected = np.quantile(stated.draws["discrepancy"].values, [0.1, 0.9], axis=0).T
+        np.testing.assert_allclose(table[columns], expected)
+        assert [c for c in map(str, stated.summary(0.8)) if c.startswith("discrepancy")] == columns
+    width = [table[f"{s}_eti80_hi"] - table[f"{s}_eti80_lo"] for s in ("run", "discrepancy0.5%", "discrepancy1%")]
+    assert (width[0] < width[1]).all()
+    assert (width[1] < width[2]).all()
+
+
+def test_a_picture_shows_the_stated_interval(sound_fit: Fit) -> None:
+    made, ax = forecast(sound_fit, AT.assign(N=1e9), discrepancy=0.03), Figure().subplots()
+    plot_forecast(made, ax)
+    assert ax.get_title().endswith("interval of the next run, discrepancy 3%")
+    table, (band,) = made.summary(), ax.collections
+    heights = np.asarray(band.get_paths()[0].vertices)[:, 1]
+    assert heights.max() == pytest.approx(table["discrepancy3%_eti90_hi"].max())
+    assert heights.min() == pytest.approx(table["discrepancy3%_eti90_lo"].min())
+
+
+def test_a_stated_spread_is_scored(sound_fit: Fit) -> None:
+    held = oracles.table(load_law("chinchilla"), seed=8, runs=4)
+    table, plain = score(sound_fit, held, discrepancy="2%", seed=5), score(sound_fit, held, seed=5)
+    assert table["spread"].tolist() == ["discrepancy2%"]
+    draws, loss = forecast(sound_fit, held, discrepancy=0.02, seed=5).draws["discrepancy"].values, held["loss"].to_numpy()
+    expected = point_scores(loss, np.median(draws, axis=0)) | draw_scores(loss, draws)
+    assert table[list(expected)].iloc[0].to_dict() == expected
+    assert table["width_eti90"].iloc[0] > 2 * plain["width_eti90"].iloc[0]
+    with pytest.raises(BayeslawError, match="A point fit has no spread to add a discrepancy to"):
+        score(point_fit("chinchilla", held, starts=2), held, discrepancy=0.01)
+
+
+# --- what can be stated ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("value", "sd"), [(0.01, 0.01), ("0.01", 0.01), ("1%", 0.01), (" .5 % ", 0.005), (0, 0.0), ("0%", 0.0)])
+def test_a_size_is_a_share_or_a_percentage(value: str | float, sd: float) -> None:
+    assert relative(value) == pytest.approx(sd, rel=1e-15)
+
+
+@pytest.mark.parametrize("value", [1, "1", "60%", -0.01, "-1%", "nan", "inf", float("nan"), "", "%", "1%%", "one", "0.01x"])
+def test_sizes_that_are_none(sound_fit: Fit, value: str | float) -> None:
+    text = f"between 0 and 0.5, such as 0.01 or 1%; {str(value).strip()!r} is not."
+    for use in (lambda: relative(value), lambda: forecast(sound_fit, AT, discrepancy=value)):
+        with pytest.raises(BayeslawError) as caught:
+            use()
+        assert str(caught.value).endswith(text)
+
+
+@pytest.mark.usefixtures("folder")
+def test_on_the_command_line(command: Command, sound_fit: Fit) -> None:
+    at = ("--set", "N=1e8,1e9", "--set", "D=1e10")
+    settings = bayeslaw.grid(sound_fit.law, {"N": "1e8,1e9", "D": "1e10"})
+    for size in ("2%", "0.02"):
+        assert command("forecast", "fit.nc", *at, "--discrepancy", size, "-o", "out.csv").status == 0
+        expected = bayeslaw.forecast(sound_fit, settings, discrepancy=0.02).summary()
+        pd.testing.assert_frame_equal(pd.read_csv("out.csv"), expected, rtol=1e-14)
+    printed = command("forecast", "fit.nc", *at).out.splitlines()
+    assert printed[0].split() == [
+        "N", "D", "latent_median", "latent_eti90", "run_median", "run_eti90", "discrepancy0.5%_eti90", "discrepancy1%_eti90",
+        "outside_N", "outside_D", "extrapolation", "checks",
+    ]  # fmt: skip
+    row = bayeslaw.forecast(sound_fit, settings).summary().iloc[0]
+    assert f"[{row['discrepancy1%_eti90_lo']:.3f}, {row['discrepancy1%_eti90_hi']:.3f}]" in printed[1]
+    scored = pd.read_csv(io.StringIO(command("score", "fit.nc", "runs.csv", "--discrepancy", "1%", "--csv").out))
+    pd.testing.assert_frame_equal(scored, score(sound_fit, pd.read_csv("runs.csv"), discrepancy=0.01), rtol=1e-14)
+    for line in (("forecast", "fit.nc", *at), ("score", "fit.nc", "runs.csv")):
+        refused(command(*line, "--discrepancy", "1"), "such as 0.01 or 1%; '1' is not.")

@@ -1,0 +1,113 @@
+"""Runs left out: importance weights against plain ones, held-out densities against SciPy."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+from scipy.special import logsumexp
+
+from bayeslaw.cards import load_law
+from bayeslaw.fitting import Fit
+from bayeslaw.loo import Loo, held_out_density, leave_one_run_out, split_run
+from bayeslaw.noise import Noise
+from bayeslaw.runs import read_runs
+from tests import oracles
+from tests.oracles import Array
+
+RUNS = read_runs(oracles.table(load_law("chinchilla"), runs=8))
+
+
+def run_density(fit: Fit, rows: pd.DataFrame) -> Array:
+    """Log density of the rows of one run, one value per draw, from the whole covariance matrix."""
+    draws, k = fit.draws, len(rows)
+    found = []
+    for i in range(draws["E"].size):
+        one = {name: values[i] for name, values in draws.items()}
+        mean = np.log(oracles.chinchilla(one, {c: rows[c].to_numpy() for c in ("N", "D")}))
+        covariance = one["sigma_point"] ** 2 * np.eye(k) + one["sigma_run"] ** 2
+        found.append(stats.multivariate_normal(mean, covariance).logpdf(np.log(rows["loss"])))
+    return np.array(found)
+
+
+def test_runs_left_out_are_those_of_plain_weights(sound_fit: Fit) -> None:
+    """Where k is small, smoothing changes little: the harmonic mean of the run's density over the draws."""
+    found = leave_one_run_out(sound_fit)
+    table = found.table
+    assert table.index.tolist() == list(sound_fit.observed.run_names)
+    assert table["rows"].tolist() == [5] * 8
+    assert found.good_k == pytest.approx(0.7)
+    calm = table.index[table["pareto_k"] < 0.5]
+    assert len(calm) >= 2
+    for run in calm:
+        density = run_density(sound_fit, split_run(RUNS, run)[1].frame)
+        expected = -(logsumexp(-density) - np.log(density.size))
+        assert table["elpd"][run] == pytest.approx(expected, abs=0.1)
+    assert found.elpd == pytest.approx(table["elpd"].sum())
+    assert found.se == pytest.approx(np.sqrt(8) * table["elpd"].std(ddof=0))
+    assert 0 < found.p < 10
+    assert found.unreliable == table.index[table["pareto_k"] > 0.7].tolist()
+
+
+def test_a_run_that_no_weights_leave_out_is_told_until_it_is_refitted() -> None:
+    table = pd.DataFrame({"rows": 5, "elpd": [-1.0, -3.0], "pareto_k": [0.5, 0.9], "refitted": False}, index=["a", "b"])
+    found = Loo(table, 0.7, 1.0, np.zeros((2, 100)))
+    assert found.unreliable == ["b"]
+    mended = found.refitted("b", -12.0)
+    assert mended.unreliable == []
+    assert mended.table["refitted"].tolist() == [False, True]
+    assert (found.elpd, mended.elpd) == (-4.0, -13.0)
+    assert not found.table["refitted"].any()
+
+
+def test_draws_are_chosen_as_often_as_they_weigh() -> None:
+    log_weights = np.log(np.array([[0.1, 0.2, 0.3, 0.4], [0.25, 0.25, 0.25, 0.25]]))
+    table = pd.DataFrame({"rows": 1, "elpd": 0.0, "pareto_k": 0.1, "refitted": False}, index=["a", "b"])
+    loo = Loo(table, 0.7, 1.0, np.repeat(log_weights, 25, axis=1) + 7)
+    counts = np.bincount(loo.chosen("a") // 25, minlength=4)
+    np.testing.assert_allclose(counts, [10, 20, 30, 40], atol=1)
+    np.testing.assert_array_equal(loo.chosen("b"), np.arange(100))
+
+
+def test_densities_of_held_out_runs(small_fit: Fit) -> None:
+    """Mean over the draws of the joint density of a run's losses."""
+    held = read_runs(oracles.table(load_law("chinchilla"), seed=8, runs=3).assign(run=np.repeat(["x", "y", "z"], 5)))
+    found = held_out_density(small_fit, RUNS, held)
+    assert found.index.tolist() == ["x", "y", "z"]
+    for run, value in found.items():
+        density = run_density(small_fit, held.frame[held.frame["run"] == run])
+        assert value == pytest.approx(logsumexp(density) - np.log(density.size), rel=1e-9)
+
+
+def test_more_points_of_a_fitted_run_are_a_run_of_their_own(small_fit: Fit) -> None:
+    fitted, rest = RUNS.where("D < 5e9"), RUNS.where("D >= 5e9 and run in ['run 0', 'run 1']")
+    found = held_out_density(small_fit, fitted, rest)
+    assert found.index.tolist() == ["run 0 (held out)", "run 1 (held out)"]
+    density = run_density(small_fit, rest.where("run == 'run 1'").frame)
+    assert found["run 1 (held out)"] == pytest.approx(logsumexp(density) - np.log(density.size), rel=1e-9)
+
+
+def test_rows_without_runs_are_runs_of_their_own(small_fit: Fit) -> None:
+    """Under Student-t noise, row by row."""
+    tree = small_fit.tree.copy()
+    posterior = tree["posterior"].to_dataset()
+    tree["posterior"] = posterior.assign(dof=posterior["E"] * 0 + 4.0)
+    fit = replace(small_fit, tree=tree, noise=Noise(student=True, run_effect=False))
+    table = replace(RUNS, frame=RUNS.frame.drop(columns="run"))
+    fitted, held = (replace(table, frame=part) for part in (table.frame.iloc[:30], table.frame.iloc[30:33]))
+    found = held_out_density(fit, fitted, held)
+    assert found.index.tolist() == ["row 31", "row 32", "row 33"]
+    draws = {name: values[:, None] for name, values in fit.draws.items()}
+    mean = np.log(oracles.chinchilla(draws, {c: held.frame[c].to_numpy() for c in ("N", "D")}))
+    density = stats.t.logpdf(np.log(held.frame["loss"].to_numpy()), 4.0, mean, draws["sigma_point"])
+    np.testing.assert_allclose(found, logsumexp(density, axis=0) - np.log(len(density)), rtol=1e-9)
+
+
+def test_a_table_is_split_at_a_run() -> None:
+    others, own = split_run(RUNS, "run 3")
+    assert own.frame["run"].tolist() == ["run 3"] * 5
+    assert len(others) == 35
+    assert pd.concat([others.frame, own.frame]).sort_index().equals(RUNS.frame)
