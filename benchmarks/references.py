@@ -145,8 +145,8 @@ def summary(draws: Draws) -> dict[str, Any]:
         for q in QUANTILES:
             found |= {f"q{100 * q:g}": np.quantile(v, q), f"q{100 * q:g}_error": az.mcse(v, method="quantile", prob=q)}
         found |= {"ess": table.loc[name, ["ess_bulk", "ess_tail"]].min(), "r_hat": table.loc[name, "r_hat"]}
-        parameters[name] = {k: float(f"{float(x):.6g}") for k, x in found.items()}
-    matrix = np.corrcoef(np.stack([draws[name].ravel() for name in names])).tolist()
+        parameters[name] = {k: float(f"{float(x):.{3 if 'error' in k else 6}g}") for k, x in found.items()}
+    matrix = np.atleast_2d(np.corrcoef(np.stack([draws[name].ravel() for name in names]))).tolist()
     correlations = {name: [round(c, 4) for c in matrix[i][:i]] for i, name in enumerate(names)}
     return {"parameters": parameters, "correlations": correlations}
 
