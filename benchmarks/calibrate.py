@@ -1,7 +1,8 @@
 """Simulation-based calibration of every card: are posteriors right, and do forecasts at an unseen stage cover?
 
     python benchmarks/calibrate.py             # fits what is not there yet, writes benchmarks/results/calibration.md and figures
-    python benchmarks/calibrate.py --fits 5 --others 5 --results /tmp/trial chinchilla d-cpt
+    python benchmarks/calibrate.py --fits 5 --others 5 --results /tmp/trial chinchilla d-cpt     # these laws only
+    python benchmarks/calibrate.py --stored    # makes no fits, writes the report of what is there
 
 Truths, runs, fits and ranks: benchmarks/truths.py; tests: benchmarks/uniformity.py. Every record is kept as it comes
 (benchmarks/.calibration), under a digest of the package's code, the card, the design and the settings: a stopped run goes on
@@ -41,6 +42,7 @@ from uniformity import (
 )
 
 import bayeslaw
+from bayeslaw.errors import whole_number
 from bayeslaw.tables import write_text
 
 HERE = Path(__file__).parent
@@ -157,13 +159,23 @@ def calibrate(
     return {name: store.first(counts[name]) for name, store in stores.items()}
 
 
+def usable(found: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether there is any fit among records."""
+    return any("ranks" in r for r in found)
+
+
 def report(records: Records) -> str:
-    """The tables in Markdown."""
+    """The tables in Markdown; laws without a single fit are named."""
+    without = [f"{name} ({len(found)} truths without a fit)" for name, found in records.items() if not usable(found)]
+    records = {name: found for name, found in records.items() if usable(found)}
+    if not records:
+        raise bayeslaw.BayeslawError("There are no fits to report on.")
     rows = [summary(name, found) for name, found in records.items()]
     levels = ", ".join(f"{100 * level:g}" for level in LEVELS)
     parts = [
         TITLE.format(banner=banner("calibrate")),
         markdown_table(checks_table(rows)),
+        *([f"Not calibrated: {', '.join(without)}."] if without else []),
         RANKS,
         markdown_table(ranks_table(rows)),
         COVERAGE.format(levels=levels, band=100 * BAND),
@@ -236,19 +248,30 @@ def save(figure: Any, path: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Simulation-based calibration of the cards.")
     parser.add_argument("laws", nargs="*", default=bayeslaw.law_names(), metavar="law")
-    parser.add_argument("--fits", type=int, default=200, help=f"of {', '.join(REQUIRED)}")
-    parser.add_argument("--others", type=int, default=80, help="of each other law")
+    parser.add_argument("--fits", type=int, default=150, help=f"of {', '.join(REQUIRED)}")
+    parser.add_argument("--others", type=int, default=50, help="of each other law")
+    parser.add_argument("--stored", action="store_true", help="make no fits, report what is there")
     parser.add_argument("--executor", default="processes")
     parser.add_argument("--results", type=Path, default=RESULTS)
     given = parser.parse_args()
+    whole_number("--fits", given.fits, 1)
+    whole_number("--others", given.others, 1)
     names = sorted(given.laws, key=lambda name: (name not in REQUIRED, name))
     counts = {name: given.fits if name in REQUIRED else given.others for name in names}
-    records = calibrate(counts, folder=STORE, where=given.executor, say=lambda text: print(text, file=sys.stderr, flush=True))
+    if given.stored:
+        records = {k: Store(STORE, bayeslaw.load_law(k), OPTIONS).first(n) for k, n in counts.items()}
+    else:
+        records = calibrate(counts, folder=STORE, where=given.executor, say=lambda text: print(text, file=sys.stderr, flush=True))
     given.results.mkdir(parents=True, exist_ok=True)
-    figures(records, given.results)
+    figures({k: v for k, v in records.items() if usable(v)}, given.results)
     write_text(given.results / "calibration.md", report(records) + "\n")
     print(given.results / "calibration.md")
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except bayeslaw.BayeslawError as error:
+        raise SystemExit(str(error)) from None
+    except KeyboardInterrupt:
+        raise SystemExit("Stopped; what has been made is kept, and the same command goes on from there.") from None
