@@ -1,13 +1,15 @@
 """One truth from a law's own prior, the runs it would have logged, the fit of these, and where the truth lies in what the fit says.
 
 What a law is fitted to follows from its covariates. A law of adaptation (r, ptpp or cpt among them) gets curves, eight points of
-one run at one setting, and base checkpoints where it is finite at D = 0; any other gets the last losses of single runs on a grid of
-sizes and tokens per parameter. The first target is a new run at the largest size and, where a law knows stages, at PTPP 279, neither of them seen.
+one run at one setting, and base checkpoints where it is finite at D = 0; any other gets the last losses of single runs, 9 sizes x
+9 tokens per parameter. The first target is a new run at the largest size and, where a law knows stages, at PTPP 279, neither of
+them seen.
 
 The truth is drawn from exactly the prior of the fit: `Law.sample_prior` at the reference point of the runs and the priors of the
 noise. Now and then such a truth makes a loss that a table may not hold (none, or above 15 nats). Such a table is refused and a
 new truth drawn. That keeps calibration exact because it looks at the losses alone: given losses that are accepted,
-the truth is distributed as the posterior, whatever is done with others. Truths are never chosen by their parameters.
+the truth is distributed as the posterior, whatever is done with others. Truths are never chosen by their parameters. (What is
+accepted is no longer spread as the prior, only the pairs of truth and table are right; the report counts what was refused.)
 """
 
 from __future__ import annotations
@@ -69,8 +71,8 @@ def settings(law: Law) -> tuple[pd.DataFrame, pd.DataFrame]:
     if unknown := [name for name in others if name not in LEVELS and "token" not in law.covariates[name].unit]:
         raise BayeslawError(f"There is no design for the covariate {unknown[0]} of {law.name}; add its levels to LEVELS.")
     curves = bool(ADAPTATION & set(others))
-    sizes = (241e6, 517e6, 1.4e9, 2.8e9) if curves else tuple(np.geomspace(1e7, 1e10, 9))
-    budgets = np.geomspace(0.5, 20, 8) if curves else np.geomspace(2, 200, 9)
+    sizes = (241e6, 517e6, 1.4e9, 2.8e9) if curves else tuple(np.geomspace(7e7, 3e9, 9))
+    budgets = np.geomspace(0.5, 20, 8) if curves else np.geomspace(5, 100, 9)
     combinations: list[dict[str, float]] = [{}]
     for name in others:
         combinations = [c | {name: v} for c in combinations for v in LEVELS.get(name, EPOCHS)]
@@ -81,7 +83,7 @@ def settings(law: Law) -> tuple[pd.DataFrame, pd.DataFrame]:
         if law.covariates["D"].support[0] == 0:
             bases = frame.drop_duplicates(["N", *[c for c in others if c != "r"]]).assign(D=0.0)
             frame = pd.concat([frame, bases.assign(run="base-" + bases["run"])], ignore_index=True)
-    largest = 8.1e9 if curves else 1e11
+    largest = 8.1e9 if curves else 3e10
     places = [(largest, UNSEEN, 8.0), (sizes[-2], UNSEEN, 8.0), (sizes[-2], SEEN, 2.0)]
     wanted = []
     for n, levels, epochs in places:
