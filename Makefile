@@ -4,7 +4,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint ci setup clean tinycpt bench
+.PHONY: demo test lint ci setup clean tinycpt bench calibrate references
 
 setup: $(READY)
 
@@ -45,6 +45,15 @@ bench: $(READY)
 	@set -e; for b in sampling throughput bigdata many samplers peers; do \
 	  echo "benchmarks/$$b.py"; $(PY) benchmarks/$$b.py > benchmarks/results/.$$b.tmp; mv benchmarks/results/.$$b.tmp benchmarks/results/$$b.md; \
 	done
+
+# Fits truths drawn from every card's own prior and writes benchmarks/results/calibration.md with its figures. Half an hour on two
+# cores; stopped by Ctrl-C or otherwise, it goes on where it was.
+calibrate: $(READY)
+	$(PY) benchmarks/calibrate.py
+
+# Makes the long runs of independently written models that tests/references keeps. Ten minutes of one core; goes on where it was.
+references: $(READY)
+	$(PY) benchmarks/references.py
 
 # Grows the tables of data/tinycpt by training what is not there yet; needs JAX.
 tinycpt: $(READY)

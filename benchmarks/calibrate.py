@@ -1,0 +1,277 @@
+"""Simulation-based calibration of every card: are posteriors right, and do forecasts at an unseen stage cover?
+
+    python benchmarks/calibrate.py             # fits what is not there yet, writes benchmarks/results/calibration.md and figures
+    python benchmarks/calibrate.py --fits 5 --others 5 --results /tmp/trial chinchilla d-cpt     # these laws only
+    python benchmarks/calibrate.py --stored    # makes no fits, writes the report of what is there
+
+Truths, runs, fits and ranks: benchmarks/truths.py; tests: benchmarks/uniformity.py. Every record is kept as it comes
+(benchmarks/.calibration), under a digest of the package's code, the card, the design and the settings: a stopped run goes on
+where it was, and records of other code are not mixed in. Ctrl-C stops it.
+
+simuk (0.3) takes a PyMC or Bambi model or a NumPyro kernel and samples it itself, by `pymc.sample` or `MCMC`. What is to be shown
+here is that `bayeslaw.fit` is right, whose draws come from elsewhere; so ranks are counted here, and ArviZ tests and draws them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from forecasts import banner, markdown_table
+from truths import Item, work
+from uniformity import (
+    BAND,
+    LEVELS,
+    band,
+    checks_table,
+    coverage_table,
+    covered,
+    others_table,
+    pits,
+    positions,
+    ranks_table,
+    summary,
+)
+
+import bayeslaw
+from bayeslaw.errors import whole_number
+from bayeslaw.tables import write_text
+
+HERE = Path(__file__).parent
+STORE, RESULTS = HERE / ".calibration", HERE / "results"
+REQUIRED = ("chinchilla", "cpt-joint", "ptpp-gate-floor", "transfer-target")
+SHOWN = {"cli", "demo", "plots", "tables", "point", "scores"}  # modules that no fit and no forecast depends on
+ARVIZ: dict[str, Any] = {
+    "backend": "matplotlib",
+    "visuals": {"xlabel": False},
+    "figure_kwargs": {"figsize": (8.8, 6.6), "layout": "constrained"},
+}
+OPTIONS: dict[str, Any] = {}  # of every fit, besides the defaults of `bayeslaw.fit`
+Records = dict[str, list[dict[str, Any]]]
+TITLE = """# Calibration: truths drawn from each card's own prior, fitted at the defaults
+
+{banner}
+
+What a law is fitted to, where it is asked for a forecast, and why tables are refused: the head of `benchmarks/truths.py`.
+Nothing is left out of ranks and coverage; a fit without a forecast counts as one that does not cover.
+
+## Fits and their checks
+
+A fit of which a required check fails is made once more with four times the draws, twice the tuning and a target acceptance of
+.99, as a user would; the second counts, whatever its checks say. The rule was set before any rank was seen. `no fit`: the law could
+not be fitted at all."""
+RANKS = """## Ranks
+
+Ranks of the truth among 100 draws, spaced evenly within the four chains. The test is ArviZ's `pot_c` on ranks spread over their own
+step; p is that of the least uniform parameter of law and noise, adjusted by Holm for the number of parameters of the card.
+Pictures: `calibration-ranks-<law>.png`."""
+COVERAGE = """## Coverage at an unseen stage
+
+A single new run at the largest size and, where the law knows stages, at PTPP 279, neither of them seen, by the spread `run`: share
+of truths in the equal-tailed {levels}% intervals, in brackets the {band:g}% binomial band, in percent. Width is that of the 90%
+interval over its median. Picture: `calibration-coverage.png`."""
+
+
+def digest(law: bayeslaw.Law, options: Mapping[str, Any]) -> str:
+    """What a record depends on: code, card, priors, design, settings."""
+    whole = hashlib.sha256(law.sha256.encode() + json.dumps(dict(options), sort_keys=True).encode())
+    package = Path(bayeslaw.__file__).parent
+    for path in [*sorted(p for p in package.glob("*.py") if p.stem not in SHOWN), HERE / "truths.py"]:
+        whole.update(path.name.encode() + path.read_bytes())
+    return whole.hexdigest()[:16]
+
+
+class Store:
+    """Records of one law, a line each; a line that a killed process left unfinished is dropped, and its fit made again."""
+
+    def __init__(self, folder: Path, law: bayeslaw.Law, options: Mapping[str, Any]) -> None:
+        self.path = folder / f"{law.name}-{digest(law, options)}.jsonl"
+        folder.mkdir(parents=True, exist_ok=True)
+        text = self.path.read_text() if self.path.exists() else ""
+        whole = text[: text.rfind("\n") + 1]
+        if whole != text:
+            write_text(self.path, whole)
+        self.records = {r["number"]: r for r in map(json.loads, whole.splitlines())}
+
+    def add(self, record: dict[str, Any]) -> None:
+        with self.path.open("a") as file:
+            file.write(json.dumps(record) + "\n")
+        self.records[record["number"]] = record
+
+    def first(self, count: int) -> list[dict[str, Any]]:
+        """Records of the truths 0 to count - 1, in their order."""
+        return [self.records[i] for i in range(count) if i in self.records]
+
+
+def calibrate(
+    counts: Mapping[str, int],
+    *,
+    folder: Path,
+    where: str = "processes",
+    options: Mapping[str, Any] = OPTIONS,
+    say: Callable[[str], object] = lambda text: None,
+) -> Records:
+    """Records of the first truths of laws, made where they are missing.
+
+    Parameters
+    ----------
+    counts : mapping of law to int
+        How many truths.
+    folder : Path
+        Where records are kept.
+    where : str
+        An executor; see `bayeslaw.executor`.
+    options : mapping
+        Arguments of `bayeslaw.fit` other than its defaults.
+    say : callable
+        Told of what goes on.
+
+    Raises
+    ------
+    BayeslawError
+        If a fit was lost for a reason outside bayeslaw (memory, a killed worker); all others have been made and kept.
+    """
+    laws = {name: bayeslaw.load_law(name) for name in counts}
+    stores = {name: Store(folder, law, options) for name, law in laws.items()}
+    missing = [Item(laws[k], i, options) for k, n in counts.items() for i in range(n) if i not in stores[k].records]
+    say(f"{sum(counts.values()) - len(missing)} fits are there, {len(missing)} are to be made")
+    lost = []
+    with bayeslaw.executor(where) as run, closing(run.stream(work, missing, what="fit")) as outcomes:
+        for done, outcome in enumerate(outcomes, start=1):
+            name = missing[outcome.index].law.name
+            if outcome.value is None:
+                lost.append(f"{name}, {outcome.error}")
+                say(lost[-1])
+                continue
+            stores[name].add(outcome.value)
+            if done % 20 == 0 or done == len(missing):
+                say(f"{done} of {len(missing)}: {name} has {len(stores[name].records)}")
+    if lost:
+        raise bayeslaw.BayeslawError(f"{len(lost)} fits were lost, the first: {lost[0]}. Start again to make them.")
+    return {name: store.first(counts[name]) for name, store in stores.items()}
+
+
+def usable(found: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether there is any fit among records."""
+    return any("ranks" in r for r in found)
+
+
+def report(records: Records) -> str:
+    """The tables in Markdown; laws without a single fit are named."""
+    without = [f"{name} ({len(found)} truths without a fit)" for name, found in records.items() if not usable(found)]
+    records = {name: found for name, found in records.items() if usable(found)}
+    if not records:
+        raise bayeslaw.BayeslawError("There are no fits to report on.")
+    rows = [summary(name, found) for name, found in records.items()]
+    levels = ", ".join(f"{100 * level:g}" for level in LEVELS)
+    parts = [
+        TITLE.format(banner=banner("calibrate")),
+        markdown_table(checks_table(rows)),
+        *([f"Not calibrated: {', '.join(without)}."] if without else []),
+        RANKS,
+        markdown_table(ranks_table(rows)),
+        COVERAGE.format(levels=levels, band=100 * BAND),
+        markdown_table(coverage_table(rows)),
+        "The same stage at a seen size, and a new run within the runs, of the same truths:",
+        markdown_table(others_table(records)),
+    ]
+    return "\n\n".join(parts)
+
+
+def figures(records: Records, folder: Path) -> None:
+    """Coverage of all laws in one figure, ranks of the required ones in one each."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    save(coverage_figure(records), folder / "calibration-coverage.png")
+    for name in REQUIRED:
+        if name in records:
+            save(ranks_figure(name, records[name]), folder / f"calibration-ranks-{name}.png")
+
+
+def coverage_figure(records: Records) -> Any:
+    """Observed against nominal coverage less nominal, with the band, one small panel a law."""
+    import matplotlib.pyplot as plt
+
+    columns = min(4, len(records))
+    lines = -(-len(records) // columns)
+    figure, axes = plt.subplots(
+        lines, columns, figsize=(2.2 * columns, 1.9 * lines), sharex=True, sharey=True, squeeze=False, layout="constrained"
+    )
+    grid = np.linspace(0.02, 0.98, 49)
+    for ax, (name, found) in zip(axes.flat, records.items(), strict=False):
+        pit = pits(found, 0)
+        low, high = np.array([band(pit.size, level) for level in grid]).T / pit.size
+        ax.fill_between(grid, low - grid, high - grid, color="0.85", linewidth=0)
+        ax.axhline(0, color="0.5", linewidth=0.6)
+        ax.plot(grid, [covered(pit, level) / pit.size - level for level in grid], color="C0", linewidth=1)
+        ax.set_title(f"{name}, {pit.size} truths", fontsize=8)
+        ax.tick_params(labelsize=7)
+    for ax in list(axes.flat)[len(records) :]:
+        ax.set_axis_off()
+    figure.supxlabel("probability of the interval", fontsize=8)
+    figure.supylabel("coverage less probability", fontsize=8)
+    return figure
+
+
+def ranks_figure(name: str, found: Iterable[Mapping[str, Any]]) -> Any:
+    """ArviZ's picture of the ranks' distribution function less that of a uniform one, a panel a parameter."""
+    import arviz_plots
+    import xarray as xr
+
+    values = {k: ("sample", v) for k, v in positions(list(found)).items()}
+    tree = xr.DataTree.from_dict({"prior_sbc": xr.Dataset(values)})
+    plot = arviz_plots.plot_ecdf_pit(tree, sample_dims=["sample"], method="pot_c", **ARVIZ)
+    figure = plot.viz["figure"].item()
+    figure.suptitle(f"{name}: distribution of ranks less the uniform one")
+    return figure
+
+
+def save(figure: Any, path: Path) -> None:
+    """Write a figure whole or not at all."""
+    import matplotlib.pyplot as plt
+
+    temporary = path.with_name(f".{path.stem}.{os.getpid()}.png")
+    figure.savefig(temporary, dpi=150, metadata={"Software": ""})
+    temporary.replace(path)
+    plt.close(figure)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Simulation-based calibration of the cards.")
+    parser.add_argument("laws", nargs="*", default=bayeslaw.law_names(), metavar="law")
+    parser.add_argument("--fits", type=int, default=150, help=f"of {', '.join(REQUIRED)}")
+    parser.add_argument("--others", type=int, default=50, help="of each other law")
+    parser.add_argument("--stored", action="store_true", help="make no fits, report what is there")
+    parser.add_argument("--executor", default="processes")
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    given = parser.parse_args()
+    whole_number("--fits", given.fits, 1)
+    whole_number("--others", given.others, 1)
+    names = sorted(given.laws, key=lambda name: (name not in REQUIRED, name))
+    counts = {name: given.fits if name in REQUIRED else given.others for name in names}
+    if given.stored:
+        records = {k: Store(STORE, bayeslaw.load_law(k), OPTIONS).first(n) for k, n in counts.items()}
+    else:
+        records = calibrate(counts, folder=STORE, where=given.executor, say=lambda text: print(text, file=sys.stderr, flush=True))
+    given.results.mkdir(parents=True, exist_ok=True)
+    figures({k: v for k, v in records.items() if usable(v)}, given.results)
+    write_text(given.results / "calibration.md", report(records) + "\n")
+    print(given.results / "calibration.md")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except bayeslaw.BayeslawError as error:
+        raise SystemExit(str(error)) from None
+    except KeyboardInterrupt:
+        raise SystemExit("Stopped; what has been made is kept, and the same command goes on from there.") from None

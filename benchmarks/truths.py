@@ -1,0 +1,185 @@
+"""One truth from a law's own prior, the runs it would have logged, the fit of these, and where the truth lies in what the fit says.
+
+What a law is fitted to follows from its covariates. A law of adaptation (r, ptpp or cpt among them) gets curves, eight points of
+one run at one setting, and base checkpoints where it is finite at D = 0; any other gets the last losses of single runs, 9 sizes x
+9 tokens per parameter. The first target is a new run at the largest size and, where a law knows stages, at PTPP 279, neither of
+them seen.
+
+The truth is drawn from exactly the prior of the fit: `Law.sample_prior` at the reference point of the runs and the priors of the
+noise. Now and then such a truth makes a loss that a table may not hold (none, or above 15 nats). Such a table is refused and a
+new truth drawn. That keeps calibration exact because it looks at the losses alone: given losses that are accepted,
+the truth is distributed as the posterior, whatever is done with others. Truths are never chosen by their parameters. (What is
+accepted is no longer spread as the prior, only the pairs of truth and table are right; the report counts what was refused.)
+"""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+import bayeslaw
+from bayeslaw import noise as noises
+from bayeslaw.errors import BayeslawError
+from bayeslaw.fitting import Fit
+from bayeslaw.laws import Law
+from bayeslaw.noise import Noise
+from bayeslaw.observations import Observations, run_codes
+from bayeslaw.runs import Runs, check, complete
+
+NOISE = "auto"
+RANKED = 100  # draws among which a truth is ranked
+MOST_REFUSED = 200
+ADAPTATION = {"r", "ptpp", "cpt"}
+LEVELS: dict[str, tuple[float, ...]] = {"r": (0.1, 0.25, 0.5), "ptpp": (15.0, 31.0), "cpt": (0.0, 1.0)}
+UNSEEN = {"r": 0.25, "ptpp": 279.0, "cpt": 1.0}
+SEEN = {"r": 0.25, "ptpp": 31.0, "cpt": 1.0}
+EPOCHS = (1.0, 4.0, 16.0)  # of the unique tokens, where a law knows them
+
+
+@dataclass(frozen=True)
+class Item:
+    """One truth to be drawn and fitted: the law, its number, and how it is fitted; `noise` as in `bayeslaw.fit`."""
+
+    law: Law
+    number: int
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Truth:
+    """Parameters of law and noise, the runs logged under them, targets with their losses, and how many tables were refused."""
+
+    values: dict[str, float]
+    runs: Runs
+    targets: pd.DataFrame
+    refused: int
+
+
+def settings(law: Law) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """What a law is fitted to and what it then forecasts: rows without losses.
+
+    The first target is the one that coverage is counted at; the second is at a seen size, the third within the runs.
+    """
+    others = [name for name in law.covariates if name not in ("N", "D")]
+    if unknown := [name for name in others if name not in LEVELS and "token" not in law.covariates[name].unit]:
+        raise BayeslawError(f"There is no design for the covariate {unknown[0]} of {law.name}; add its levels to LEVELS.")
+    curves = bool(ADAPTATION & set(others))
+    sizes = (241e6, 517e6, 1.4e9, 2.8e9) if curves else tuple(np.geomspace(7e7, 3e9, 9))
+    budgets = np.geomspace(0.5, 20, 8) if curves else np.geomspace(5, 100, 9)
+    combinations: list[dict[str, float]] = [{}]
+    for name in others:
+        combinations = [c | {name: v} for c in combinations for v in LEVELS.get(name, EPOCHS)]
+    rows = [{"N": n, "D": a * n, **_tokens(c, a * n)} for n in sizes for c in combinations for a in budgets]
+    frame = pd.DataFrame(rows)
+    if curves:
+        frame["run"] = ["-".join(f"{row[c]:g}" for c in ("N", *others)) for _, row in frame.iterrows()]
+        if law.covariates["D"].support[0] == 0:
+            bases = frame.drop_duplicates(["N", *[c for c in others if c != "r"]]).assign(D=0.0)
+            frame = pd.concat([frame, bases.assign(run="base-" + bases["run"])], ignore_index=True)
+    largest = 8.1e9 if curves else 3e10
+    places = [(largest, UNSEEN, 8.0), (sizes[-2], UNSEEN, 8.0), (sizes[-2], SEEN, 2.0)]
+    wanted = []
+    for n, levels, epochs in places:
+        wanted.append({"N": n, "D": 20 * n, **_tokens({c: levels.get(c, epochs) for c in others}, 20 * n)})
+    targets = pd.DataFrame(wanted)
+    if curves:
+        targets["run"] = [f"new {i}" for i in range(len(targets))]
+    return frame, targets
+
+
+def _tokens(levels: Mapping[str, float], d: float) -> dict[str, float]:
+    """Levels of covariates, those of unique tokens given as epochs turned into tokens."""
+    return {name: value if name in LEVELS else d / value for name, value in levels.items()}
+
+
+def noise_of_runs(
+    observed: Observations, run: NDArray[np.int64], rng: np.random.Generator
+) -> tuple[dict[str, float], NDArray[np.float64]]:
+    """A truth of the noise that a fit of these observations assumes, and what it adds to the log losses of rows."""
+    chosen = Noise.choose(NOISE, observed)
+    values = {k: noises.LEAST.get(k, 0.0) + float(noises.prior(k).sample(1, rng)[0]) for k in chosen.parameters}
+    draws = {k: np.array([v]) for k, v in values.items()}
+    return values, chosen.sample(draws, run, np.arange(run.size), (int(rng.integers(2**62)),))[:, 0]
+
+
+def truth(law: Law, number: int) -> Truth:
+    """The truth of a number: the same whenever and wherever it is drawn."""
+    rng = np.random.default_rng([zlib.crc32(law.name.encode()), number])
+    frame, targets = settings(law)
+    rows = pd.concat([frame, targets], ignore_index=True)
+    observed = Observations.of(law, Runs(frame.assign(loss=1.0), law.name))
+    covariates = {c: complete(rows, law)[c].to_numpy(dtype=np.float64) for c in law.covariates}
+    for refused in range(MOST_REFUSED):
+        draws = law.sample_prior(1, observed.at, rng)
+        noise, added = noise_of_runs(observed, run_codes(rows)[0], rng)
+        with np.errstate(all="ignore"):
+            loss = law.predict(draws, covariates)[0] * np.exp(added)
+        runs = Runs(frame.assign(loss=loss[: len(frame)]), f"truth {number} of {law.name}")
+        if not check(runs, law):
+            values = {k: float(v[0]) for k, v in draws.items()} | noise
+            return Truth(values, runs, targets.assign(loss=loss[len(frame) :]), refused)
+    raise BayeslawError(f"{law.name}: {MOST_REFUSED} tables in a row had losses that no table may hold; its priors are not sane.")
+
+
+def fitted(law: Law, runs: Runs, options: Mapping[str, Any], seed: int) -> tuple[Fit, list[str]]:
+    """A fit that ends as a user's would, and the checks that the first attempt failed.
+
+    Where a required check fails, the law is fitted once more with four times the draws, twice the tuning and a target acceptance
+    of .99. That second fit counts, whether or not its checks pass.
+    """
+    chosen = {"draws": 1000, "tune": 500} | dict(options)
+    fit = bayeslaw.fit(law, runs, noise=NOISE, seed=seed, progress=False, cores=1, **chosen)
+    if not (failed := failing(fit)):
+        return fit, []
+    longer = chosen | {"draws": 4 * chosen["draws"], "tune": 2 * chosen["tune"], "target_accept": 0.99}
+    return bayeslaw.fit(law, runs, noise=NOISE, seed=seed + 1_000_000, progress=False, cores=1, **longer), failed
+
+
+def failing(fit: Fit) -> list[str]:
+    """Names of the required checks that failed."""
+    return [c.name for c in fit.checks if c.required and not c.passed]
+
+
+def rank(draws: NDArray[np.float64], value: float) -> int:
+    """How many of `RANKED` draws, evenly spaced within the chains (chains, draws), lie below a value: 0 to `RANKED`."""
+    chains, length = draws.shape
+    step = chains * length // RANKED
+    return int((draws[:, step - 1 :: step][:, : RANKED // chains] < value).sum())
+
+
+def work(item: Item) -> dict[str, Any]:
+    """Draw a truth, fit its runs, and say where the truth lies: a record of plain numbers.
+
+    Returns
+    -------
+    dict
+        `ranks` by parameter among `RANKED` draws; `pit` of each target under the spread `run`; `width` of its 90% interval over its
+        median; checks `failed_first` and `failed` in the end; `refused` tables; `seconds` of this process; or `error`, why there
+        is no fit, or `no_forecast`, why there is no forecast.
+    """
+    begun = time.process_time()
+    record: dict[str, Any] = {"number": item.number}
+    try:
+        drawn = truth(item.law, item.number)
+        record["refused"] = drawn.refused
+        fit, record["failed_first"] = fitted(item.law, drawn.runs, item.options, item.number)
+    except BayeslawError as error:
+        return record | {"error": str(error), "seconds": round(time.process_time() - begun, 2)}
+    record["failed"] = failing(fit)
+    record["ranks"] = {name: rank(draws, drawn.values[name]) for name, draws in fit.by_chain.items()}
+    try:
+        draws = fit.forecast(drawn.targets.drop(columns="loss"), seed=1, force=True).draws["run"].to_numpy()
+        below = (draws < drawn.targets["loss"].to_numpy()).sum(axis=0)
+        low, middle, high = np.quantile(draws, [0.05, 0.5, 0.95], axis=0)
+        record["pit"] = [round(float(p), 6) for p in (below + 0.5) / (draws.shape[0] + 1)]
+        record["width"] = [float(f"{w:.4g}") for w in (high - low) / middle]
+    except BayeslawError as error:
+        record["no_forecast"] = str(error)
+    return record | {"seconds": round(time.process_time() - begun, 2)}

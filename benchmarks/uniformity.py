@@ -1,0 +1,158 @@
+"""What records of `truths.work` say: are ranks uniform, do intervals cover, and how many fits failed their checks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.stats import binom, kstest
+from truths import RANKED
+
+LEVELS = (0.5, 0.8, 0.9, 0.95)
+BAND, SMALLEST_P = 0.99, 0.01
+Record = Mapping[str, Any]
+
+
+def positions(records: Sequence[Record]) -> dict[str, NDArray[np.float64]]:
+    """For each parameter the ranks as numbers between 0 and 1, uniform where ranks are: each is spread over its own step."""
+    ranked = [r for r in records if "ranks" in r]
+    found = {}
+    for i, name in enumerate(ranked[0]["ranks"] if ranked else ()):
+        ranks = np.array([r["ranks"][name] for r in ranked])
+        found[name] = (ranks + np.random.default_rng(i).uniform(size=ranks.size)) / (RANKED + 1)
+    return found
+
+
+def uniformity(values: NDArray[np.float64]) -> float:
+    """p of ArviZ's test of uniformity (`pot_c`: pointwise order statistics, put together by Cauchy's combination).
+
+    It is made for small p: those above .1 are only roughly right, those below .01 have the size they say (measured for 40 and
+    100 ranks, and tested).
+    """
+    import arviz_stats.base as base
+
+    array_stats: Any = vars(base)["array_stats"]  # not in its type hints
+    return float(array_stats.uniformity_test(values, method="pot_c")[0])
+
+
+def holm(p: Mapping[str, float]) -> dict[str, float]:
+    """p adjusted for their number, step-down: at most a share of all families has one below it by chance."""
+    adjusted, largest = {}, 0.0
+    for i, name in enumerate(sorted(p, key=lambda k: p[k])):
+        largest = max(largest, min(1.0, (len(p) - i) * p[name]))
+        adjusted[name] = largest
+    return adjusted
+
+
+def covered(pit: NDArray[np.float64], level: float) -> int:
+    """How many truths lie in the equal-tailed interval of a probability."""
+    return int((np.abs(pit - 0.5) <= level / 2).sum())
+
+
+def band(count: int, level: float) -> tuple[int, int]:
+    """How many of `count` independent intervals cover with a probability of `BAND`."""
+    low, high = binom.interval(BAND, count, level)
+    return int(low), int(high)
+
+
+def pits(records: Sequence[Record], target: int) -> NDArray[np.float64]:
+    """PIT of one target; where a fit gave no forecast it is 0, which no interval covers."""
+    return np.array([r["pit"][target] if "pit" in r else 0.0 for r in records if "ranks" in r])
+
+
+def summary(name: str, records: Sequence[Record]) -> dict[str, Any]:
+    """One law's numbers: fits, refused tables, checks, the least uniform parameter, coverage of the first target."""
+    adjusted = holm({k: uniformity(v) for k, v in positions(records).items()})
+    worst, pit = min(adjusted, key=lambda k: adjusted[k]), pits(records, 0)
+    hits = {level: covered(pit, level) for level in LEVELS}
+    return {
+        "law": name,
+        "fits": pit.size,
+        "no_fit": sum("error" in r for r in records),
+        "no_forecast": sum("no_forecast" in r for r in records),
+        "refused": sum(r.get("refused", 0) for r in records),
+        "failed_first": Counter(c for r in records for c in r.get("failed_first", ())),
+        "refits": sum(bool(r.get("failed_first")) for r in records),
+        "failed": Counter(c for r in records for c in r.get("failed", ())),
+        "still": sum(bool(r.get("failed")) for r in records),
+        "worst": worst,
+        "p": adjusted[worst],
+        "uniform": adjusted[worst] > SMALLEST_P,
+        "hits": hits,
+        "within": all(band(pit.size, level)[0] <= n <= band(pit.size, level)[1] for level, n in hits.items()),
+        "pit_p": float(kstest(pit, "uniform").pvalue),
+        "width": float(np.median([r["width"][0] for r in records if "width" in r])),
+        "seconds": float(np.mean([r["seconds"] for r in records])),
+    }
+
+
+def _named(counts: Counter[str]) -> str:
+    return ", ".join(f"{name} {n}" for name, n in counts.most_common()) or "none"
+
+
+def checks_table(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Fits and what became of them."""
+    return [
+        {
+            "law": r["law"],
+            "fits": r["fits"],
+            "no fit": r["no_fit"],
+            "no forecast": r["no_forecast"],
+            "refused tables": r["refused"],
+            "fitted again": r["refits"],
+            "checks failed at first": _named(r["failed_first"]),
+            "failing in the end": r["still"],
+            "checks failed in the end": _named(r["failed"]),
+            "core s a fit": f"{r['seconds']:.1f}",
+        }
+        for r in rows
+    ]
+
+
+def ranks_table(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Uniformity of ranks."""
+    return [
+        {
+            "law": r["law"],
+            "fits": r["fits"],
+            "least uniform": r["worst"],
+            "p, Holm": f"{r['p']:.3f}",
+            f"p > {SMALLEST_P:g}": "yes" if r["uniform"] else "NO",
+        }
+        for r in rows
+    ]
+
+
+def coverage_table(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Coverage of the first target, in percent, with the band that it should lie in."""
+    table = []
+    for r in rows:
+        row: dict[str, Any] = {"law": r["law"], "truths": r["fits"]}
+        for level, hits in r["hits"].items():
+            low, high = (100 * n / r["fits"] for n in band(r["fits"], level))
+            row[f"in {100 * level:g}%"] = f"{100 * hits / r['fits']:.0f} ({low:.0f} to {high:.0f})"
+        row |= {"within the band": "yes" if r["within"] else "NO", "PIT, KS p": f"{r['pit_p']:.3f}"}
+        table.append(row | {"median 90% width": f"{100 * r['width']:.1f}%"})
+    return table
+
+
+def others_table(records: Mapping[str, Sequence[Record]]) -> list[dict[str, Any]]:
+    """Coverage of the second and third target: they share truths with the first, so no band is given."""
+    table = []
+    for name, found in records.items():
+        row: dict[str, Any] = {"law": name}
+        for target, title in ((1, "seen size"), (2, "within the runs")):
+            pit = pits(found, target)
+            row |= {f"{title}, in {100 * v:g}%": f"{100 * covered(pit, v) / pit.size:.0f}" for v in (0.5, 0.9)}
+        table.append(row)
+    return table
+
+
+def parameters_table(records: Sequence[Record]) -> pd.DataFrame:
+    """p of every parameter of a law, before and after Holm's adjustment, least first."""
+    p = {k: uniformity(v) for k, v in positions(records).items()}
+    return pd.DataFrame({"p": p, "holm": holm(p)}).sort_values("p")
