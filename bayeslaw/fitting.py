@@ -28,6 +28,7 @@ from bayeslaw.observations import Observations
 from bayeslaw.priors import Prior
 from bayeslaw.runs import Runs, data_sha256, read_runs
 from bayeslaw.sampling import SAMPLERS, sample
+from bayeslaw.seals import check_seal, check_size, contents_sha256, seal
 
 if TYPE_CHECKING:
     from bayeslaw.forecasts import Forecast
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 FORMAT = 1
 SHIFTED = 20  # draws at which the shift of binned settings is worked out
 PLAIN = frozenset(
-    {"card", "law_sha256", "data_sha256", "draws_sha256", "data"}
+    {"card", "law_sha256", "data_sha256", "draws_sha256", "contents_sha256", "data"}
 )  # attributes stored as they are, the others as JSON
 PACKAGES = ("bayeslaw", "pymc", "arviz", "numpy", "xarray", "numba")
 
@@ -128,6 +129,7 @@ class Fit:
         temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
         try:
             self.tree.to_netcdf(temporary, engine="h5netcdf")
+            seal(temporary)
             temporary.replace(path)
         except (OSError, ValueError) as error:
             raise BayeslawError(f"{path} can't be written: {error}.") from None
@@ -269,6 +271,7 @@ def fit(
     tree = _tree(result.draws, result.stats, observed)
     info |= {"data_sha256": _digest(tree), "draws_sha256": _draws_digest(tree)}
     tree.attrs = {k: v if k in PLAIN else json.dumps(v, default=str) for k, v in info.items()}
+    tree.attrs["contents_sha256"] = info["contents_sha256"] = contents_sha256(tree)
     return Fit(tree, law, chosen, observed, tuple(checks), info)
 
 
@@ -308,15 +311,19 @@ def load_fit(path: str | Path) -> Fit:
     Raises
     ------
     FitError
-        If the file is missing, damaged, not a fit, or its card or data are not those it was made with.
+        If the file is missing, damaged, not a fit, or anything in it is not what was written.
     """
     path = Path(path)
     if not path.is_file():
         raise FitError(f"There is no file {path}.")
     try:
+        check_seal(path)
+        check_size(path)
         with xr.open_datatree(path, engine="h5netcdf") as stored:
             tree = stored.load()
         info: dict[str, Any] = {str(k): v if k in PLAIN else json.loads(v) for k, v in tree.attrs.items()}
+    except FitError:
+        raise
     except Exception as error:  # h5py raises many kinds on damaged files
         raise FitError(f"{path.name} can't be read as a fit: it is damaged or no NetCDF file ({type(error).__name__}).") from None
     if info.get("bayeslaw_format") != FORMAT:
@@ -339,6 +346,8 @@ def _restore(tree: xr.DataTree, info: dict[str, Any], name: str) -> Fit:
     for what, digest in found.items():
         if digest != (expected := info[f"{what}_sha256"]):
             raise FitError(f"its {what} changed since it was written (SHA-256 {digest[:12]}… instead of {expected[:12]}…).")
+    if contents_sha256(tree) != info["contents_sha256"]:
+        raise FitError("its settings, checks or statistics changed since it was written.")
     noise = Noise(bool(info["noise"]["student"]), bool(info["noise"]["run_effect"]))
     base = pd.DataFrame(info["base"])
     observed = Observations(
