@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bayeslaw.errors import BayeslawError, CardError, nearest
+from bayeslaw.errors import BayeslawError, CardError, nearest, shortened
 from bayeslaw.formula import FUNCTIONS, Expression, FormulaError, default_symbol
 from bayeslaw.laws import Covariate, Law, LocatedError, Parameter, check_on
 from bayeslaw.priors import Prior
@@ -67,7 +68,7 @@ def load_law(name: str | Path) -> Law:
             )
         path = card_folder() / f"{name}.toml"
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise CardError(f"The card {path} can't be read: {error}.") from None
     return parse_card(text, str(path))
@@ -79,13 +80,31 @@ def parse_card(text: str, origin: str = "card") -> Law:
         card = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise CardError(f"{origin} is not a TOML file: {error}.") from None
+    except ValueError:  # of int(), whose text speaks of Python's settings
+        raise CardError(f"{origin}: a number in it is too large.") from None
+    except RecursionError:
+        raise CardError(f"{origin} is not a TOML file: it is nested too deeply.") from None
     try:
+        _check_sizes(card)
         return _build(card, text)
     except LocatedError as error:
         line = _line(text, error.section, error.key)
         raise CardError(f"{origin}, line {line}: {error}" if line else f"{origin}: {error}") from None
     except OverflowError:
         raise CardError(f"{origin}: a number in it is too large.") from None
+    except RecursionError:
+        raise CardError(f"{origin}: its [let] or its tables are nested too deeply.") from None
+
+
+def _check_sizes(card: Mapping[str, Any]) -> None:
+    """Refuse whole numbers of so many digits that Python won't write them, not even into an error."""
+    waiting: list[Any] = [card]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, (dict, list)):
+            waiting.extend(value.values() if isinstance(value, dict) else value)
+        elif isinstance(value, int) and value.bit_length() > 10_000:
+            raise OverflowError
 
 
 def _line(text: str, section: str, key: str) -> int | None:
@@ -104,8 +123,23 @@ def _line(text: str, section: str, key: str) -> int | None:
 def _text(card: Mapping[str, Any], key: str, section: str = "") -> str:
     value = card.get(key)
     if not isinstance(value, str) or not value.strip():
-        raise LocatedError(f"`{key}` must be a non-empty text, not {value!r}.", section, key)
-    return " ".join(value.split())
+        raise LocatedError(f"`{key}` must be a non-empty text, not {shortened(repr(value))}.", section, key)
+    return _line_of(value, section, key)
+
+
+def _optional_text(card: Mapping[str, Any], key: str, section: str = "", default: str = "") -> str:
+    value = card.get(key, default)
+    if not isinstance(value, str):
+        raise LocatedError(f"`{key}` must be a text, not {shortened(repr(value))}.", section, key)
+    return _line_of(value, section, key)
+
+
+def _line_of(text: str, section: str, key: str) -> str:
+    """A text on one line; what a terminal would obey rather than show is refused."""
+    line = " ".join(text.split())
+    if not line.isprintable():
+        raise LocatedError(f"`{key}` holds characters that can't be shown: {shortened(repr(line))}.", section, key)
+    return line
 
 
 def _build(card: Mapping[str, Any], text: str) -> Law:
@@ -115,13 +149,16 @@ def _build(card: Mapping[str, Any], text: str) -> Law:
     for section in ("let", "covariates", "parameters", "published"):
         if not isinstance(card.get(section, {}), dict):
             raise LocatedError(f"`{section}` must be a table.", "", section)
+    for section, what in (("covariates", "N"), ("parameters", "E")):
+        if not card.get(section):
+            raise LocatedError(f"a law needs at least one of [{section}], such as {what}.", "", section)
     covariates = {k: _covariate(k, v) for k, v in card.get("covariates", {}).items()}
     parameters = {k: _parameter(k, v) for k, v in card.get("parameters", {}).items()}
     let = {k: _expression(v, "let", k) for k, v in card.get("let", {}).items()}
     loss = _expression(_text(card, "loss"), "", "loss")
     _check_names(loss, let, covariates, parameters)
     delta = card.get("huber_delta", 1e-3)
-    if type(delta) not in (int, float) or not delta > 0:
+    if type(delta) not in (int, float) or not 0 < delta < math.inf:
         raise LocatedError(f"`huber_delta` must be a positive number, not {delta!r}.", "", "huber_delta")
     law = Law(
         name=_text(card, "name"),
@@ -132,7 +169,7 @@ def _build(card: Mapping[str, Any], text: str) -> Law:
         covariates=covariates,
         parameters=parameters,
         published=_published(card.get("published", {})),
-        note=" ".join(str(card.get("note", "")).split()),
+        note=_optional_text(card, "note"),
         huber_delta=float(delta),
         card=text,
     )
@@ -156,8 +193,10 @@ def _covariate(name: str, table: Any) -> Covariate:
         )
     support = table.get("support", [])
     numbers = isinstance(support, list) and len(support) == 2 and all(type(v) in (int, float) for v in support)
-    if not numbers or not support[0] < support[1]:
-        raise LocatedError(f"the support of {name} must be [smallest, largest], not {support!r}.", "covariates", name)
+    if not numbers or not -math.inf < support[0] < support[1] < math.inf:
+        raise LocatedError(
+            f"the support of {name} must be [smallest, largest], not {shortened(repr(support))}.", "covariates", name
+        )
     at_least = table.get("at_least", 1)
     if type(at_least) is not int or at_least < 1:
         raise LocatedError(f"at_least of {name} must be a whole number from 1, not {at_least!r}.", "covariates", name)
@@ -185,8 +224,8 @@ def _parameter(name: str, table: Any) -> Parameter:
         prior = Prior.from_card(table["prior"])
     except BayeslawError as error:
         raise LocatedError(f"the prior of {name}: {error}", section, "prior") from None
-    latex = str(table.get("latex", default_symbol(name)))
-    return Parameter(name, _text(table, "meaning", section), str(table.get("unit", "")), latex, prior, by)
+    latex = _optional_text(table, "latex", section, default_symbol(name))
+    return Parameter(name, _text(table, "meaning", section), _optional_text(table, "unit", section), latex, prior, by)
 
 
 def _published(tables: Mapping[str, Any]) -> dict[str, dict[str, float]]:
@@ -212,6 +251,9 @@ def _check_names(
             if name in seen:
                 raise LocatedError(f"{name!r} stands both under [{seen[name]}] and under [{section}].", section, name)
             seen[name] = section
+    for name in (n for n, p in parameters.items() if p.prior.on):
+        if (level := f"{name}_level") in seen:
+            raise LocatedError(f"{level!r} is what the value of {name}'s `on` is called: use another name.", seen[level], level)
     for section, key, expression in [("", "loss", loss), *(("let", k, e) for k, e in let.items())]:
         for name in sorted(expression.names):
             if name not in seen:

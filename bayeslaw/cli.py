@@ -206,6 +206,8 @@ def forecast(
         relative(discrepancy)
     if output is not None:
         check_target(output, "A forecast", ".csv")
+        if at is not None and output.resolve() == at.resolve():
+            raise BayeslawError(f"{output.name} is the table of settings: write the forecast to another file.")
     if plot is not None:
         check_target(plot, "A picture", *PICTURES)
     if (at is None) == (not set_):

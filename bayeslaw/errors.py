@@ -69,6 +69,12 @@ class TableError(BayeslawError):
         super().__init__("\n".join(lines))
 
 
+def shortened(text: object, most: int = 60) -> str:
+    """A text as it may stand in an error: what is longer than a line loses its middle."""
+    shown = str(text)
+    return shown if len(shown) <= most else f"{shown[: most - 12]} … {shown[-8:]}"
+
+
 def whole_number(name: str, value: object, least: int) -> None:
     """Refuse what is not a whole number of at least `least`."""
     if not isinstance(value, Integral) or value < least:

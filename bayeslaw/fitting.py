@@ -29,6 +29,7 @@ from bayeslaw.observations import Observations
 from bayeslaw.priors import Prior
 from bayeslaw.runs import Runs, data_sha256, read_runs
 from bayeslaw.sampling import SAMPLERS, sample
+from bayeslaw.seals import check_seal, check_size, contents_sha256, seal
 from bayeslaw.sensitivity import log_prior, power_scaling
 from bayeslaw.varying import levels_of, varied, with_by
 
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 FORMAT = 2
 SHIFTED = 20  # draws at which the shift of binned settings is worked out
 PLAIN = frozenset(
-    {"card", "law_sha256", "data_sha256", "draws_sha256", "data"}
+    {"card", "law_sha256", "data_sha256", "draws_sha256", "contents_sha256", "data"}
 )  # attributes stored as they are, the others as JSON
 PACKAGES = ("bayeslaw", "pymc", "arviz", "numpy", "xarray", "numba")
 
@@ -196,6 +197,7 @@ def write_tree(tree: xr.DataTree, path: Path) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         tree.to_netcdf(temporary, engine="h5netcdf")
+        seal(temporary)
         temporary.replace(path)
     except (OSError, ValueError) as error:
         raise BayeslawError(f"{path} can't be written: {error}.") from None
@@ -352,6 +354,7 @@ def fit(
     tree = _tree(result.draws, result.stats, observed)
     info |= {"data_sha256": _digest(tree), "draws_sha256": _draws_digest(tree)}
     tree.attrs = {k: v if k in PLAIN else json.dumps(v, default=str) for k, v in info.items()}
+    tree.attrs["contents_sha256"] = info["contents_sha256"] = contents_sha256(tree)
     return Fit(tree, law, chosen, observed, tuple(checks), info)
 
 
@@ -398,7 +401,7 @@ def load_fit(path: str | Path) -> Fit:
     Raises
     ------
     FitError
-        If the file is missing, damaged, not a fit, or its card or data are not those it was made with.
+        If the file is missing, damaged, not a fit, or anything in it is not what was written.
     """
     return restore(read_tree(Path(path)), Path(path).name)
 
@@ -408,8 +411,12 @@ def read_tree(path: Path) -> xr.DataTree:
     if not path.is_file():
         raise FitError(f"There is no file {path}.")
     try:
+        check_seal(path)
+        check_size(path)
         with xr.open_datatree(path, engine="h5netcdf") as stored:
             return stored.load()
+    except FitError:
+        raise
     except Exception as error:  # h5py raises many kinds on damaged files
         raise _unreadable(path.name, error) from None
 
@@ -447,6 +454,8 @@ def _restore(tree: xr.DataTree, info: dict[str, Any], name: str) -> Fit:
     for what, digest in found.items():
         if digest != (expected := info[f"{what}_sha256"]):
             raise FitError(f"its {what} changed since it was written (SHA-256 {digest[:12]}… instead of {expected[:12]}…).")
+    if contents_sha256(tree) != info["contents_sha256"]:
+        raise FitError("its settings, checks or statistics changed since it was written.")
     noise = Noise(**info["noise"] | {"groups": tuple(info["noise"]["groups"])})
     run_names = tuple(map(str, _values(tree, "constant_data", "run")))
     (checkpoint, checkpoints), (group, _) = (pd.factorize(_values(tree, "constant_data", n)) for n in ("checkpoint", "group"))

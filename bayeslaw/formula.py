@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from bayeslaw.errors import BayeslawError, nearest
+from bayeslaw.errors import BayeslawError, nearest, shortened
 
 MAX_LENGTH = 2_000
 MAX_DEPTH = 60
@@ -70,7 +70,7 @@ class Expression:
             If the text is not arithmetic over names, numbers and the listed functions.
         """
         if not isinstance(text, str) or not text.strip():
-            raise FormulaError(f"A formula is a non-empty text, not {text!r}.")
+            raise FormulaError(f"A formula is a non-empty text, not {shortened(repr(text))}.")
         if len(text) > MAX_LENGTH:
             raise FormulaError(f"A formula of {len(text)} characters is longer than the {MAX_LENGTH} allowed.")
         try:

@@ -18,6 +18,8 @@ from bayeslaw.errors import BayeslawError, CardError, nearest
 from bayeslaw.formula import NUMPY, Expression, default_symbol
 from bayeslaw.priors import Prior
 
+PROBES = 16  # settings at which it is tried whether a term is proportional to a parameter
+
 
 class LocatedError(BayeslawError):
     """A fault of a card, with the section and key where it lies."""
@@ -220,9 +222,12 @@ class Law:
     def amplitudes(self) -> dict[str, Expression]:
         """Positive parameters that an additive term is proportional to, with that term: A -> A/N**alpha. Not a bare E."""
         rng, found = np.random.default_rng(0), dict[str, Expression]()
-        values: dict[str, Any] = {k: np.exp(rng.uniform(-1, 0, 4)) for k in self.parameters}
+        values: dict[str, Any] = {k: np.exp(rng.uniform(-1, 0, PROBES)) for k in self.parameters}
         for name, c in self.covariates.items():
-            values[name] = c.support[0] + np.exp(rng.uniform(-2, 0, 4)) * min(c.support[1] - c.support[0], 10.0)
+            low, high = c.support
+            values[name] = low + np.exp(rng.uniform(-2, 0, PROBES)) * min(high - low, 10.0)
+            if c.logarithmic:  # a term may be proportional in one regime only, such as many epochs: look in all of them
+                values[name] *= np.exp(rng.uniform(0, np.log(high / values[name])))
         positive = [n for n, p in self.parameters.items() if p.prior.support == "positive"]
         for sign, term in self.loss.terms:
             for name in sorted(positive, key=lambda n: self.parameters[n].prior.on is None):
@@ -233,7 +238,7 @@ class Law:
 
     def _proportional(self, term: Expression, name: str, values: Mapping[str, Any]) -> bool:
         with np.errstate(all="ignore"):
-            one, three = (term.evaluate(self.with_let({**values, name: np.full(4, v)})) for v in (1.0, 3.0))
+            one, three = (term.evaluate(self.with_let({**values, name: np.full(PROBES, v)})) for v in (1.0, 3.0))
         return bool(np.all(np.isfinite(one)) and np.all(one != 0) and np.allclose(three, 3 * one, rtol=1e-9))
 
     @property

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bayeslaw.errors import BayeslawError, nearest
+from bayeslaw.errors import BayeslawError, nearest, shortened
 from bayeslaw.formula import Expression
 
 if TYPE_CHECKING:
@@ -29,6 +29,16 @@ _ARGUMENTS: dict[str, tuple[Support, tuple[str, ...]]] = {
     "Beta": ("unit", ("alpha", "beta")),
 }
 _ANY_SIGN = {"mu"}
+_SHAPES = {("Gamma", "alpha"), ("StudentT", "nu"), ("Beta", "alpha"), ("Beta", "beta")}
+# Beyond these draws are 0 or infinite in floating point: no belief, and nothing a sampler can start from.
+_LARGEST, _LEAST_SHAPE, _LARGEST_LOG = 1e100, 0.05, 700.0
+
+
+def _shown(value: object) -> str:
+    try:
+        return shortened(repr(value))
+    except ValueError:  # Python writes no whole number of more than 4300 digits
+        return "a huge number"
 
 
 @dataclass(frozen=True)
@@ -61,7 +71,17 @@ class Prior:
             number = isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
             if not number or (name not in _ANY_SIGN and value <= 0):
                 wanted = "a finite number" if name in _ANY_SIGN else "a positive number"
-                raise BayeslawError(f"{name} = {value!r} of {self.dist} is not {wanted}.")
+                raise BayeslawError(f"{name} = {_shown(value)} of {self.dist} is not {wanted}.")
+            least = _LEAST_SHAPE if (self.dist, name) in _SHAPES else 0 if name in _ANY_SIGN else 1 / _LARGEST
+            if not least <= abs(value) <= _LARGEST:
+                wanted = f"±{_LARGEST:g}" if name in _ANY_SIGN else f"{least:g} to {_LARGEST:g}"
+                raise BayeslawError(f"{name} = {value:g} of {self.dist} is outside {wanted}.")
+        if self.dist == "LogNormal" and abs(self.args["mu"]) + 10 * self.args["sigma"] > _LARGEST_LOG:
+            mu, sigma = self.args["mu"], self.args["sigma"]
+            raise BayeslawError(
+                f"LogNormal({mu:g}, {sigma:g}) leaves the range of numbers: mu and sigma are those of the logarithm, "
+                f"so its median is exp({mu:g})."
+            )
 
     @property
     def support(self) -> Support:
@@ -121,7 +141,7 @@ class Prior:
 
         The prior is then on the parameter itself, whatever the card's was on.
         """
-        problem = BayeslawError(f"{text!r} is not a prior; write it like LogNormal(0.5, 0.3).")
+        problem = BayeslawError(f"{shortened(repr(text))} is not a prior; write it like LogNormal(0.5, 0.3).")
         try:
             call = ast.parse(text.strip(), mode="eval").body
         except (SyntaxError, RecursionError, MemoryError, ValueError):
@@ -130,10 +150,20 @@ class Prior:
             raise problem
         names = _ARGUMENTS.get(call.func.id, ("real", ()))[1]
         try:
-            args = dict(zip(names, [float(ast.literal_eval(a)) for a in call.args], strict=False))
-            args |= {str(k.arg): float(ast.literal_eval(k.value)) for k in call.keywords}
+            args = dict(zip(names, [_literal(a) for a in call.args], strict=False))
+            named = {str(k.arg): _literal(k.value) for k in call.keywords}
         except (ValueError, TypeError, SyntaxError, OverflowError, RecursionError, MemoryError):
             raise problem from None
         if call.func.id in _ARGUMENTS and len(call.args) > len(names):
             raise BayeslawError(f"{call.func.id} takes {len(names)} numbers ({', '.join(names)}): {text!r} has {len(call.args)}.")
-        return cls(call.func.id, args)
+        if twice := sorted(args.keys() & named.keys()):
+            raise BayeslawError(f"{text!r} gives {', '.join(twice)} twice.")
+        return cls(call.func.id, args | named)
+
+
+def _literal(node: ast.expr) -> float:
+    """A number as written; True and '1' are none."""
+    value = ast.literal_eval(node)
+    if type(value) not in (int, float):
+        raise ValueError
+    return float(value)

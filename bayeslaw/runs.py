@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from bayeslaw.errors import BayeslawError, Fault, TableError, nearest
+from bayeslaw.errors import BayeslawError, Fault, TableError, nearest, shortened
 from bayeslaw.filters import where
 from bayeslaw.laws import Covariate, Law
 
@@ -29,6 +29,7 @@ ALIASES: dict[str, dict[str, float]] = {
         "d": 1, "tokens": 1, "n_tokens": 1, "num_tokens": 1, "train_tokens": 1, "adaptation_tokens": 1,
         "tokens_m": 1e6, "tokens_b": 1e9, "d_billions": 1e9,
     },
+    "U": {"u": 1, "unique_tokens": 1, "n_unique_tokens": 1, "unique_tokens_m": 1e6, "unique_tokens_b": 1e9},
     "r": {"replay": 1, "replay_share": 1, "replay_ratio": 1, "replay_pct": 0.01, "replay_percent": 0.01},
     "ptpp": {"pretrain_tpp": 1, "pretraining_tokens_per_parameter": 1},
     "atpp": {"adaptation_tokens_per_parameter": 1},
@@ -118,11 +119,13 @@ def _read(path: Path) -> pd.DataFrame:
             case ".jsonl" | ".json":
                 return _records(path)
             case suffix:
+                if b"\0" in path.read_bytes():  # UTF-16, which may pass for UTF-8
+                    raise ValueError("it holds NUL bytes: save it as UTF-8 text")
                 frame = pd.read_csv(
                     path, sep=readers[suffix], dtype=object, keep_default_na=False, na_values=[""], skipinitialspace=True
                 )
                 if not isinstance(frame.index, pd.RangeIndex):
-                    raise ValueError("its rows have more cells than its header has names")
+                    raise ValueError("its rows have more cells than its header has names (commas inside numbers?)")
                 return frame
     except (ValueError, OSError, ImportError, RecursionError) as error:
         raise BayeslawError(f"{path.name} can't be read as a {path.suffix} table: {str(error).strip()}.") from None
@@ -131,10 +134,21 @@ def _read(path: Path) -> pd.DataFrame:
 def _records(path: Path) -> pd.DataFrame:
     """JSON objects, one a line or all in one list."""
     text = path.read_text(encoding="utf-8-sig").strip()
-    rows = json.loads(text) if text.startswith("[") else [json.loads(line) for line in text.split("\n") if line.strip()]
+    lines = [text] if text.startswith("[") else [line for line in text.split("\n") if line.strip()]
+    read = [json.loads(line, object_pairs_hook=_object) for line in lines]
+    rows = read[0] if text.startswith("[") else read
     if not all(isinstance(row, dict) for row in rows):
         raise ValueError('each line must be an object such as {"N": 1e9, "loss": 2.5}')
     return pd.DataFrame(rows)
+
+
+def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """A JSON object; of two values under one key Python would silently keep the last."""
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise ValueError(f"an object gives {next(k for k in keys if keys.count(k) > 1)!r} twice")
+    return made
 
 
 def _named(frame: pd.DataFrame, name: str) -> tuple[pd.DataFrame, list[str]]:
@@ -188,6 +202,7 @@ def _numbers(cells: pd.Series) -> pd.Series:
 
 
 _TEXT = {"run", "domain", "checkpoint"}
+_NOTHING = {"nan", "na", "null", "none"}
 
 
 def _numeric(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[Fault]]:
@@ -195,24 +210,43 @@ def _numeric(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[Fault]]:
     faults, known = [], set(ALIASES) - _TEXT
     for column in frame:
         if column in _TEXT:
-            frame[column] = frame[column].astype(str).where(frame[column].notna(), None)
+            frame[column], broken = _labels(frame[column])
+            faults += broken
             continue
         values = _numbers(frame[column])
-        bad = (
-            values.isna()
-            & frame[column].notna()
-            & ~frame[column].astype(str).str.strip().str.lower().isin(["nan", "na", "null", "none"])
-        )
+        if column in known and frame[column].dtype.kind not in "fiu":  # True is a number to Python, but no loss
+            values = values.mask(np.array([isinstance(cell, (bool, np.bool_)) for cell in frame[column]], dtype=bool))
+        bad = values.isna() & frame[column].notna() & ~frame[column].astype(str).str.strip().str.lower().isin(_NOTHING)
         if not bad.any():
             frame[column] = values
         elif column in known or bad.sum() < 0.5 * frame[column].notna().sum():
             for row in frame.index[bad]:
                 value = str(frame.at[row, column])
-                faults.append(
-                    Fault(int(row), str(column), value, f"{column} {value!r} is not a number", "remove the row or mend the cell")
-                )
+                problem = f"{column} {shortened(repr(value))} is not a number"
+                faults.append(Fault(int(row), str(column), value, problem, "remove the row or mend the cell"))
             frame[column] = values
     return frame, faults
+
+
+def _labels(cells: pd.Series) -> tuple[pd.Series, list[Fault]]:
+    """Names of runs, domains or checkpoints without the blanks around them; what stands for nothing in logs names nothing."""
+    column, (codes, texts) = str(cells.name), pd.factorize(cells.astype(str))
+    names = [str(text).strip() for text in texts]
+    labels = np.array([*(None if name.lower() in _NOTHING | {""} else name for name in names), None], dtype=object)[codes]
+    labels[cells.isna()] = None
+    torn = {name for name in names if "\n" in name or "\r" in name}
+    faults = [
+        Fault(
+            int(row),
+            column,
+            str(label),
+            f"{column} {shortened(repr(label))} goes over several lines",
+            "rows may have been swallowed by a quote that isn't closed",
+        )
+        for row, label in zip(cells.index, labels, strict=True)
+        if label in torn
+    ]
+    return pd.Series(labels, index=cells.index, dtype=object), faults
 
 
 def check(runs: Runs, law: Law, *, to_fit: bool = True) -> list[Fault]:
@@ -265,6 +299,8 @@ def check(runs: Runs, law: Law, *, to_fit: bool = True) -> list[Fault]:
                     f"{name} has {len(values)} value(s) ({shown}) and {law.name} needs at least {covariate.at_least} different ones"
                 )
                 faults.append(Fault(None, name, shown, problem, "log runs at another, or fit a law without it"))
+    if to_fit and "N" in law.covariates and not any(f.column == "N" for f in faults):
+        faults += _check_sizes(frame)
     unread = {(f.row, f.column): f for f in runs.unread if f.row in runs.frame.index}
     faults = [*unread.values(), *(f for f in faults if (f.row, f.column) not in unread)]
     return sorted(faults, key=lambda f: (f.row is not None, f.row or 0))
@@ -349,6 +385,17 @@ def _check_error(frame: pd.DataFrame) -> list[Fault]:
     faults += _rows(frame, "loss_se", error < 0, "loss_se {value} is negative", "give a standard error in nats/token")
     large = np.isfinite(error) & (error > 0.5 * frame["loss"])
     return faults + list(_rows(frame, "loss_se", large, "loss_se {value} is more than half of the loss", "is it in nats/token?"))
+
+
+def _check_sizes(frame: pd.DataFrame) -> Iterable[Fault]:
+    """A run has one model size: rows of several under one name would be given one luck."""
+    if "run" not in frame or "N" not in frame:
+        return
+    for run, sizes in frame.groupby("run", sort=False)["N"]:
+        if len(found := sizes.dropna().unique()) > 1:
+            shown = ", ".join(f"{n:g}" for n in found[:3]) + (", …" if len(found) > 3 else "")
+            problem = f"run {shortened(repr(run))} has rows of {len(found)} model sizes (N = {shown})"
+            yield Fault(int(sizes.index[0]), "run", str(run), problem, "give each run a name of its own")
 
 
 def _check_covariate(frame: pd.DataFrame, covariate: Covariate) -> list[Fault]:

@@ -45,6 +45,33 @@ def chinchilla(p: Values, x: Values) -> Any:
     return _size(p, x) + p["B"] * _power(x["D"], -p["beta"])
 
 
+def chinchilla_nd(p: Values, x: Values) -> Any:
+    """Chinchilla and a term in both N and D."""
+    return chinchilla(p, x) + p["C"] * _power(x["N"], -p["gamma"]) * _power(x["D"], -p["delta"])
+
+
+def kaplan(p: Values, x: Values) -> Any:
+    """Kaplan et al. 2020, eq. 1.5, in the paper's own N_c and D_c; by logarithms, since N_c may be astronomic."""
+    log_n = np.log(p["A"]) / p["alpha"] - np.log(x["N"])
+    log_d = np.log(p["B"]) / p["beta"] - np.log(x["D"])
+    return np.exp(p["beta"] * np.logaddexp(p["alpha"] / p["beta"] * log_n, log_d))
+
+
+def _worth(once: Any, times: Any, star: Any) -> Any:
+    """Muennighoff et al. 2023, eq. 5: what `once`, had `times` over, is worth."""
+    return once - once * star * np.expm1(-(times - 1) / star)
+
+
+def repeated_epochs(p: Values, x: Values) -> Any:
+    """Muennighoff et al. 2023, eqs. 5 and 6; the compute-optimal size is where the marginal gains of C = 6 N D are equal."""
+    seen = np.minimum(x["U"], x["D"])
+    # alpha A/N^alpha = beta B/D^beta at the optimum of any budget
+    optimal = np.exp((np.log(p["alpha"] * p["A"] / (p["beta"] * p["B"])) + p["beta"] * np.log(seen)) / p["alpha"])
+    size = np.minimum(x["N"], optimal)
+    effective = {"N": _worth(size, x["N"] / size, p["R_N"]), "D": _worth(seen, x["D"] / seen, p["R_D"])}
+    return chinchilla(p, effective)
+
+
 def cpt_joint(p: Values, x: Values) -> Any:
     """Zheng et al. 2024, eqs. 1 and 4."""
     scratch = p["B"] * _power(x["D"], -p["beta"])
@@ -90,11 +117,14 @@ def transfer_source(p: Values, x: Values) -> Any:
 
 LAWS: dict[str, Callable[[Values, Values], Any]] = {
     "chinchilla": chinchilla,
+    "chinchilla-nd": chinchilla_nd,
     "cpt-joint": cpt_joint,
     "d-cpt": d_cpt,
+    "kaplan": kaplan,
     "ptpp-floor": ptpp_floor,
     "ptpp-gate": ptpp_gate,
     "ptpp-gate-floor": ptpp_gate_floor,
+    "repeated-epochs": repeated_epochs,
     "transfer-source": transfer_source,
     "transfer-target": transfer_target,
 }
@@ -103,13 +133,21 @@ TYPICAL: dict[str, float] = {
     "E": 1.5, "A": 60.0, "alpha": 0.3, "B": 90.0, "beta": 0.28, "nu": 0.25, "C": 0.06, "gamma": 0.3, "F": 0.4, "eta": 0.4,
     "lam": 0.4, "zeta": 0.5, "B_cpt": 40.0, "beta_cpt": 0.22,
     "delta": 0.05, "tau": 1e9, "kappa": 0.5, "G": 1.0, "c": 0.8, "h": 3e7, "q": 0.4, "S": 0.5, "J": 0.05,
+    "R_D": 15.0, "R_N": 5.0,
 }  # fmt: skip
-"""Parameters that every law gives losses of 2 to 5 nats with; cpt-joint's gamma has a meaning of its own."""
+"""Parameters that most laws give losses of 2 to 5 nats with."""
+OWN: dict[str, dict[str, float]] = {
+    "cpt-joint": {"gamma": 0.05},
+    "chinchilla-nd": {"C": 9e4, "gamma": 0.3, "delta": 0.5},
+    "kaplan": {"A": 11.2, "alpha": 0.076, "B": 23.19, "beta": 0.103},
+}
+"""Parameters that have another meaning in a law."""
 
 
 def typical(law: Law) -> dict[str, float]:
     """Parameters of a law that give sensible losses."""
-    return {k: 0.05 if (law.name, k) == ("cpt-joint", "gamma") else TYPICAL[k] for k in law.parameters}
+    values = TYPICAL | OWN.get(law.name, {})
+    return {k: values[k] for k in law.parameters}
 
 
 def design(law: Law, runs: int = 6, checkpoints: int = 5) -> dict[str, Array]:
@@ -121,6 +159,7 @@ def design(law: Law, runs: int = 6, checkpoints: int = 5) -> dict[str, Array]:
         "r": np.array([0.1, 0.25, 0.5, 0.8])[run % 4],
         "ptpp": np.array([15.0, 31.0, 279.0])[(run + run // 3) % 3],
         "cpt": (run % 2).astype(np.float64),
+        "U": np.array([1e8, 1e9, 2e10])[(run + run // 3) % 3],
     }
     return {k: columns[k] for k in law.covariates}
 

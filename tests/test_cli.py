@@ -18,6 +18,7 @@ from bayeslaw import plots
 from bayeslaw.cards import law_names, load_law
 from bayeslaw.fitting import Fit, _draws_digest
 from bayeslaw.laws import Law
+from bayeslaw.seals import contents_sha256
 from bayeslaw.tables import plain
 from tests.commands import Command, Done, refused, snapshot
 
@@ -163,6 +164,7 @@ def test_a_forecast_that_mixes_badly_is_refused_though_its_fit_passed(command: C
     apart = posterior["E"] * np.array([1.05, 1.0])[:, None]
     fit.tree["posterior"] = posterior.assign(E=apart)
     fit.tree.attrs["draws_sha256"] = _draws_digest(fit.tree)
+    fit.tree.attrs["contents_sha256"] = contents_sha256(fit.tree)
     fit.save("apart.nc")
     at = ("--set", "N=1e9", "--set", "D=1e10,1e11")
     refused(command("forecast", "apart.nc", *at), "The checks of this forecast failed (largest R-hat of the latent loss: ")

@@ -30,6 +30,7 @@ def lacks(law: Law, table: pd.DataFrame) -> dict[str, str]:
 
 MANY = {
     "N": [1e7, 1e8, 1e9, 3e9],
+    "U": [5e7, 2e8, 1e9, 5e9],
     "D": [1e8, 4e8, 2e9, 1e10],
     "r": [0.1, 0.25, 0.5, 0.8],
     "ptpp": [15.0, 31.0, 62.0, 279.0],

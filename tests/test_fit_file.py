@@ -202,8 +202,8 @@ def test_an_attribute_that_is_no_json(path: Path) -> None:
 
 
 def test_an_attribute_of_another_kind(path: Path) -> None:
-    edit(path, noise="3")
-    assert refusal(path).startswith("fit.nc is damaged: TypeError ")
+    edit(path, priors="3")
+    assert refusal(path).startswith("fit.nc is damaged: AttributeError ")
 
 
 # --- writing --------------------------------------------------------------------------------------------------------

@@ -243,8 +243,9 @@ def test_an_unknown_law() -> None:
     with pytest.raises(CardError) as caught:
         load_law("chinchila")
     assert str(caught.value) == (
-        "No law 'chinchila'. Known are chinchilla, cpt-joint, d-cpt, ptpp-floor, ptpp-gate, ptpp-gate-floor, transfer-source,"
-        " transfer-target; a card of your own goes by its path. Did you mean 'chinchilla'?"
+        "No law 'chinchila'. Known are chinchilla, chinchilla-nd, cpt-joint, d-cpt, kaplan, ptpp-floor, ptpp-gate,"
+        " ptpp-gate-floor, repeated-epochs, transfer-source, transfer-target; a card of your own goes by its path."
+        " Did you mean 'chinchilla'?"
     )
     with pytest.raises(CardError, match=r"No law '\.\./models/chinchilla'"):
         load_law("../models/chinchilla")

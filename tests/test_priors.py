@@ -42,7 +42,7 @@ BAD = {
     "LogNormal()": "LogNormal takes mu, sigma, not nothing.",
     "LogNormal(1, 2, 3)": "LogNormal takes 2 numbers (mu, sigma): 'LogNormal(1, 2, 3)' has 3.",
     "LogNormal(mean=1, sigma=2)": "LogNormal takes mu, sigma, not mean, sigma.",
-    "LogNormal(1, mu=2)": "LogNormal takes mu, sigma, not mu.",
+    "LogNormal(1, mu=2)": "'LogNormal(1, mu=2)' gives mu twice.",
     "LogNormal(0, 0)": "sigma = 0.0 of LogNormal is not a positive number.",
     "LogNormal(0, -1)": "sigma = -1.0 of LogNormal is not a positive number.",
     "LogNormal(1e999, 1)": "mu = inf of LogNormal is not a finite number.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -43,6 +44,21 @@ def test_posterior_of_chinchilla_lies_in_the_published_intervals() -> None:
     share = fit.draws["beta"] / (fit.draws["alpha"] + fit.draws["beta"])
     low, high = np.quantile(share, [0.05, 0.95])
     assert low < 0.513 < high
+
+
+def repeated_epochs() -> pd.DataFrame:
+    return pd.read_csv(FOLDER / "anchor_pool_data_constrained.csv").drop(columns=["group", "split"])
+
+
+@pytest.mark.parametrize(
+    ("law", "table"), [("kaplan", chinchilla), ("chinchilla-nd", chinchilla), ("repeated-epochs", repeated_epochs)]
+)
+def test_other_laws_for_training_from_scratch_sample_well(law: str, table: Callable[[], pd.DataFrame]) -> None:
+    fit = bayeslaw.fit(law, table(), progress=False)
+    stats = fit.tree["sample_stats"]
+    assert fit.passed, [str(c) for c in fit.checks]
+    assert int(stats["diverging"].sum()) == 0
+    assert float(stats["n_steps"].mean()) <= 40
 
 
 @pytest.mark.parametrize("train_set", ["c4_original", "rpj"])

@@ -163,7 +163,7 @@ UNREADABLE: dict[str, tuple[str, str | bytes, str]] = {
     "long rows": (
         "runs.csv",
         "N,loss\n1,2,\n1,2,\n",
-        "runs.csv can't be read as a .csv table: its rows have more cells than its header has names.",
+        "runs.csv can't be read as a .csv table: its rows have more cells than its header has names (commas inside numbers?).",
     ),
     "two columns of one name": (
         "runs.csv",

@@ -22,6 +22,9 @@ FRENCH = FORM_3 | {"B": 40.0, "beta": 0.35, "F": 3.0, "eta": 0.5, "lam": 0.5, "z
 SOURCE = FORM_3 | {"E": 1.3, "A": 90.0, "B": 30.0, "beta": 0.3, "F": 2.0, "eta": 0.4, "lam": 0.5, "zeta": 0.3}
 TRUTHS = {
     "chinchilla": {"E": 1.82, "A": 482.0, "alpha": 0.348, "B": 2085.0, "beta": 0.366},
+    "chinchilla-nd": {"E": 1.6, "A": 480.0, "alpha": 0.35, "B": 300.0, "beta": 0.28, "C": 3e11, "gamma": 0.3, "delta": 1.1},
+    "kaplan": {"A": 11.2, "alpha": 0.076, "B": 23.19, "beta": 0.103},
+    "repeated-epochs": {"E": 1.87, "A": 521.0, "alpha": 0.353, "B": 1488.0, "beta": 0.353, "R_D": 15.4, "R_N": 5.31},
     "cpt-joint": {"E": 1.55, "A": 420.0, "alpha": 0.4, "B": 719.5, "beta": 0.3, "B_cpt": 433.3, "beta_cpt": 0.2, "gamma": 0.08},
     "d-cpt": {k: FORM_3[k] for k in ("E", "A", "alpha", "B", "beta", "nu", "C", "gamma")},
     "ptpp-floor": {k: FORM_3[k] for k in ("E", "A", "alpha", "B", "beta", "nu", "C", "gamma", "F", "eta")},
@@ -48,7 +51,8 @@ def settings(
                 rows.append({"N": n, "D": 0.0, "r": -1.0, "ptpp": stage, "cpt": 0.0})
             for r in (0.1, 0.25, 0.5):
                 for atpp in np.geomspace(0.5, 20, 10):
-                    rows.append({"N": n, "D": atpp * n, "r": r, "ptpp": stage, "cpt": float(stage == stages[-1])})
+                    own = {"cpt": float(stage == stages[-1]), "U": 0.4 * r * stage * n}
+                    rows.append({"N": n, "D": atpp * n, "r": r, "ptpp": stage, **own})
     frame = pd.DataFrame(rows)
     runs = frame[["N", "r", "ptpp"]].astype(str).agg("-".join, axis=1)
     frame["r"] = frame["r"].where(frame["r"] > 0, 0.25)  # of no consequence at D = 0
