@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from bayeslaw.comparison import Comparison, compare
     from bayeslaw.errors import BayeslawError, CardError, FitError, TableError
     from bayeslaw.executors import executor
-    from bayeslaw.fitting import Fit, fit, load_fit
+    from bayeslaw.fits import Fit, load_fit
+    from bayeslaw.fitting import fit
     from bayeslaw.forecasts import Forecast, forecast, grid
     from bayeslaw.laws import Law
     from bayeslaw.loo import Loo, leave_one_run_out
@@ -20,18 +21,19 @@ if TYPE_CHECKING:
     from bayeslaw.plots import plot_forecast
     from bayeslaw.point import PointFit, point_fit
     from bayeslaw.priors import Prior
-    from bayeslaw.runs import Runs, check, read_runs
+    from bayeslaw.runs import Runs, read_runs
     from bayeslaw.scores import score
     from bayeslaw.stacking import Stack, load
+    from bayeslaw.tablechecks import check
 
 _HOME = {
     "BayeslawError": "errors", "CardError": "errors", "FitError": "errors", "TableError": "errors",
     "Executor": "outcomes", "Outcome": "outcomes", "values_of": "outcomes", "executor": "executors",
-    "Fit": "fitting", "fit": "fitting", "load_fit": "fitting", "Task": "many", "fit_many": "many",
+    "Fit": "fits", "fit": "fitting", "load_fit": "fits", "Task": "many", "fit_many": "many",
     "Forecast": "forecasts", "forecast": "forecasts", "grid": "forecasts",
     "Law": "laws", "law_names": "cards", "load_law": "cards",
     "pymc_model": "model", "plot_forecast": "plots", "PointFit": "point", "point_fit": "point", "Prior": "priors",
-    "Runs": "runs", "check": "runs", "read_runs": "runs", "score": "scores",
+    "Runs": "runs", "check": "tablechecks", "read_runs": "runs", "score": "scores",
     "Comparison": "comparison", "compare": "comparison", "Loo": "loo", "leave_one_run_out": "loo", "Stack": "stacking",
     "load": "stacking",
 }  # fmt: skip

@@ -62,8 +62,9 @@ def laws(name: Annotated[str | None, typer.Argument(help="Show one law: formula,
 def check(runs: RunsPath, law: Annotated[str, typer.Option(help="The law to check the table for.")], where: Where = None) -> None:
     """List every fault of a table, with row, column, value and likely mend."""
     from bayeslaw.cards import load_law
-    from bayeslaw.runs import base_rows, mixed_domains, read_runs
-    from bayeslaw.runs import check as check_runs
+    from bayeslaw.runs import read_runs
+    from bayeslaw.tablechecks import base_rows, mixed_domains
+    from bayeslaw.tablechecks import check as check_runs
     from bayeslaw.varying import levels_of, varied
 
     card, table = load_law(law), read_runs(runs, where, strict=False)
@@ -140,7 +141,7 @@ def show(
     force: Annotated[bool, typer.Option("--force", help="Show intervals in spite of failed checks; every row is marked.")] = False,
 ) -> None:
     """Show parameters with credible intervals, the checks, and what the data did not inform."""
-    from bayeslaw.fitting import interval_names
+    from bayeslaw.fits import interval_names
     from bayeslaw.sensitivity import SENSITIVE
     from bayeslaw.stacking import Stack, load
     from bayeslaw.tables import parameters_latex, plain
@@ -193,7 +194,7 @@ def forecast(
 ) -> None:
     """Forecast the loss at settings, with latent, run and discrepancy intervals and the distance outside the data."""
     from bayeslaw.discrepancy import relative
-    from bayeslaw.fitting import check_probability
+    from bayeslaw.fits import check_probability
     from bayeslaw.forecasts import forecast as make_forecast
     from bayeslaw.forecasts import grid
     from bayeslaw.plots import PICTURES, forecast_axis, plot_forecast, save_figure

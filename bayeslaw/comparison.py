@@ -16,7 +16,7 @@ from bayeslaw.cards import load_law
 from bayeslaw.errors import BayeslawError, FitError, nearest, whole_number
 from bayeslaw.executors import opened
 from bayeslaw.filters import where
-from bayeslaw.fitting import Fit
+from bayeslaw.fits import Fit
 from bayeslaw.forecasts import from_shares
 from bayeslaw.laws import Law
 from bayeslaw.loo import Loo, held_out_density, leave_one_run_out, split_run
@@ -25,9 +25,10 @@ from bayeslaw.noise import CHOICES
 from bayeslaw.observations import Observations
 from bayeslaw.outcomes import Executor, Outcome, values_of
 from bayeslaw.point import PointFit, point_fit
-from bayeslaw.runs import Runs, base_rows, read_runs
+from bayeslaw.runs import Runs, read_runs
 from bayeslaw.scores import draw_scores, point_scores, score
 from bayeslaw.stacking import Stack, stacking
+from bayeslaw.tablechecks import base_rows
 
 HEAD = ("held_out", "law", "noise", "fit", "checks", "spread", "rows")
 DIAGNOSTIC = (

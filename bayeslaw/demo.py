@@ -9,7 +9,8 @@ import pandas as pd
 
 from bayeslaw.cards import load_law
 from bayeslaw.errors import BayeslawError
-from bayeslaw.fitting import Fit, fit
+from bayeslaw.fits import Fit
+from bayeslaw.fitting import fit
 from bayeslaw.forecasts import forecast, grid
 from bayeslaw.plots import plot_forecast, save_figure
 from bayeslaw.point import point_fit

@@ -25,11 +25,12 @@ from threadpoolctl import threadpool_limits
 from bayeslaw.checks import Check, Reach, extrapolation, forecast_checks, spread_rows
 from bayeslaw.discrepancy import STATED, Discrepancy, relative, spread_name
 from bayeslaw.errors import BayeslawError, Fault, FitError, TableError, whole_number
-from bayeslaw.fitting import Fit, check_probability, interval_names
+from bayeslaw.fits import Fit, check_probability, interval_names
 from bayeslaw.laws import Law
 from bayeslaw.observations import Nesting
-from bayeslaw.runs import Runs, base_rows, check, complete, read_runs
+from bayeslaw.runs import Runs, read_runs
 from bayeslaw.stacking import Posterior
+from bayeslaw.tablechecks import base_rows, check, complete
 
 SPREADS = ("latent", "run", "discrepancy")
 MOST_SETTINGS = 1_000_000  # of a grid

@@ -16,7 +16,7 @@ import xarray as xr
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from bayeslaw.fitting import Fit
+from bayeslaw.fits import Fit
 from bayeslaw.observations import Observations, run_codes
 from bayeslaw.runs import Runs
 

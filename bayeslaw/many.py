@@ -14,7 +14,8 @@ import pandas as pd
 from bayeslaw.cards import load_law
 from bayeslaw.errors import BayeslawError, StoppedError, nearest
 from bayeslaw.executors import opened
-from bayeslaw.fitting import Fit, fit
+from bayeslaw.fits import Fit
+from bayeslaw.fitting import fit
 from bayeslaw.laws import Law
 from bayeslaw.outcomes import Executor, Outcome
 from bayeslaw.runs import Runs, read_runs

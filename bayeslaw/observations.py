@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from bayeslaw.errors import BayeslawError, Fault, TableError, nearest
 from bayeslaw.laws import Law
-from bayeslaw.runs import Runs, base_rows, check, complete, mixed_domains
+from bayeslaw.runs import Runs
+from bayeslaw.tablechecks import base_rows, check, complete, mixed_domains
 
 
 @dataclass(frozen=True)

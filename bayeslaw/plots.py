@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from bayeslaw.errors import BayeslawError
-from bayeslaw.fitting import interval_names
+from bayeslaw.fits import interval_names
 from bayeslaw.forecasts import Forecast
 from bayeslaw.tables import check_target, write_whole
 

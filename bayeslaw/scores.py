@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from bayeslaw.errors import BayeslawError, FitError, TableError
 from bayeslaw.forecasts import forecast
 from bayeslaw.point import PointFit
-from bayeslaw.runs import Runs, base_rows, check, complete, read_runs
+from bayeslaw.runs import Runs, read_runs
 from bayeslaw.stacking import Posterior
+from bayeslaw.tablechecks import base_rows, check, complete
 
 DELTA = 0.02  # of the Huber score, as Goffinet et al. define it
 CLIP = 1e-3  # smallest loss that the clipped relative error divides by, nats

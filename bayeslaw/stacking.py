@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from bayeslaw.checks import Check
 from bayeslaw.errors import BayeslawError, FitError
-from bayeslaw.fitting import Fit, read_tree, restore, write_tree
+from bayeslaw.fits import Fit, read_tree, restore, write_tree
 from bayeslaw.laws import Covariate
 from bayeslaw.runs import Runs
 

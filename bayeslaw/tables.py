@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from bayeslaw.errors import BayeslawError
-from bayeslaw.fitting import Fit, interval_names
+from bayeslaw.fits import Fit, interval_names
 from bayeslaw.noise import MEANING
 
 

@@ -22,7 +22,7 @@ from bayeslaw.errors import BayeslawError, CardError, nearest
 from bayeslaw.formula import Expression, default_symbol
 from bayeslaw.laws import Covariate, Law, Parameter
 from bayeslaw.priors import Prior
-from bayeslaw.runs import level
+from bayeslaw.tablechecks import level
 
 MOST = 40  # values of a column
 # Sd of the half-normal prior of a spread. Floors and exponents of text and code differ by a factor of 1.2 to 3.

@@ -27,7 +27,7 @@ import numpy as np
 import pandas as pd
 
 import bayeslaw
-from bayeslaw.fitting import Fit
+from bayeslaw.fits import Fit
 from bayeslaw.point import PointFit, point_fit
 from bayeslaw.runs import Runs, read_runs
 

@@ -27,11 +27,12 @@ from numpy.typing import NDArray
 import bayeslaw
 from bayeslaw import noise as noises
 from bayeslaw.errors import BayeslawError
-from bayeslaw.fitting import Fit
+from bayeslaw.fits import Fit
 from bayeslaw.laws import Law
 from bayeslaw.noise import Noise
 from bayeslaw.observations import Observations, run_codes
-from bayeslaw.runs import Runs, check, complete
+from bayeslaw.runs import Runs
+from bayeslaw.tablechecks import check, complete
 
 NOISE = "auto"
 RANKED = 100  # draws among which a truth is ranked

@@ -13,7 +13,8 @@ from hypothesis import settings
 
 from bayeslaw import cli
 from bayeslaw.cards import card_folder, law_names, load_law
-from bayeslaw.fitting import Fit, fit
+from bayeslaw.fits import Fit
+from bayeslaw.fitting import fit
 from bayeslaw.laws import Law
 from tests import oracles
 from tests.commands import Command, Done

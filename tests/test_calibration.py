@@ -15,7 +15,8 @@ from bayeslaw.cards import parse_card
 from bayeslaw.checks import Check
 from bayeslaw.laws import Law
 from bayeslaw.noise import PRIORS
-from bayeslaw.runs import Runs, check
+from bayeslaw.runs import Runs
+from bayeslaw.tablechecks import check
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 import calibrate as harness

@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 import bayeslaw
 from bayeslaw import plots
 from bayeslaw.cards import law_names, load_law
-from bayeslaw.fitting import Fit, _draws_digest
+from bayeslaw.fits import Fit, draws_digest
 from bayeslaw.laws import Law
 from bayeslaw.seals import contents_sha256
 from bayeslaw.tables import plain
@@ -163,7 +163,7 @@ def test_a_forecast_that_mixes_badly_is_refused_though_its_fit_passed(command: C
     posterior = fit.tree["posterior"].to_dataset()
     apart = posterior["E"] * np.array([1.05, 1.0])[:, None]
     fit.tree["posterior"] = posterior.assign(E=apart)
-    fit.tree.attrs["draws_sha256"] = _draws_digest(fit.tree)
+    fit.tree.attrs["draws_sha256"] = draws_digest(fit.tree)
     fit.tree.attrs["contents_sha256"] = contents_sha256(fit.tree)
     fit.save("apart.nc")
     at = ("--set", "N=1e9", "--set", "D=1e10,1e11")

@@ -14,7 +14,7 @@ import bayeslaw
 from bayeslaw.cards import load_law, parse_card
 from bayeslaw.discrepancy import LENGTH, STATED, Discrepancy, directions, relative, spread_name
 from bayeslaw.errors import BayeslawError
-from bayeslaw.fitting import Fit
+from bayeslaw.fits import Fit
 from bayeslaw.forecasts import forecast
 from bayeslaw.plots import plot_forecast
 from bayeslaw.point import point_fit

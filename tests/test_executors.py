@@ -21,7 +21,8 @@ from bayeslaw import executors, many, sampling
 from bayeslaw.cards import card_folder, load_law
 from bayeslaw.errors import BayeslawError, CardError
 from bayeslaw.executors import Dask, InProcess, Processes, executor, opened
-from bayeslaw.fitting import Fit, fit
+from bayeslaw.fits import Fit
+from bayeslaw.fitting import fit
 from bayeslaw.many import Task, fit_many
 from bayeslaw.outcomes import Executor, Outcome, values_of
 from bayeslaw.point import point_fit

@@ -14,7 +14,8 @@ import xarray as xr
 
 from bayeslaw.cards import load_law
 from bayeslaw.errors import BayeslawError, FitError
-from bayeslaw.fitting import Fit, fit, load_fit
+from bayeslaw.fits import Fit, load_fit
+from bayeslaw.fitting import fit
 from bayeslaw.priors import Prior
 from tests import oracles
 

@@ -15,7 +15,7 @@ from bayeslaw import forecasts
 from bayeslaw.cards import load_law, parse_card
 from bayeslaw.checks import FORECAST_ROWS
 from bayeslaw.errors import BayeslawError, FitError, TableError
-from bayeslaw.fitting import Fit
+from bayeslaw.fits import Fit
 from bayeslaw.forecasts import MOST_SETTINGS, forecast, grid
 from bayeslaw.noise import Noise
 from tests import oracles

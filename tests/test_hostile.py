@@ -19,9 +19,10 @@ import xarray as xr
 
 from bayeslaw.cards import card_folder, load_law
 from bayeslaw.errors import BayeslawError
-from bayeslaw.fitting import Fit
+from bayeslaw.fits import Fit
 from bayeslaw.priors import Prior
-from bayeslaw.runs import check, read_runs
+from bayeslaw.runs import read_runs
+from bayeslaw.tablechecks import check
 from tests.commands import Command, refused, snapshot
 
 Content = str | bytes

@@ -14,7 +14,8 @@ from bayeslaw import tape as tapes
 from bayeslaw.cards import load_law
 from bayeslaw.compression import compress
 from bayeslaw.density import Density
-from bayeslaw.fitting import Fit, fit
+from bayeslaw.fits import Fit
+from bayeslaw.fitting import fit
 from bayeslaw.laws import Law
 from bayeslaw.sampling import Stretch, _run_of
 from bayeslaw.tape import FUNCTIONS, Tape

@@ -11,7 +11,7 @@ from scipy import stats
 from scipy.special import logsumexp
 
 from bayeslaw.cards import load_law
-from bayeslaw.fitting import Fit
+from bayeslaw.fits import Fit
 from bayeslaw.loo import Loo, held_out_density, leave_one_run_out, split_run
 from bayeslaw.noise import Noise
 from bayeslaw.runs import read_runs

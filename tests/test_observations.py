@@ -16,7 +16,8 @@ from bayeslaw.cards import load_law, parse_card
 from bayeslaw.errors import BayeslawError, TableError
 from bayeslaw.laws import Law
 from bayeslaw.observations import Nesting, Observations
-from bayeslaw.runs import check, read_runs
+from bayeslaw.runs import read_runs
+from bayeslaw.tablechecks import check
 from tests import oracles
 
 WITHOUT_EPSILON = """

@@ -16,7 +16,8 @@ import pytest
 
 import bayeslaw
 from bayeslaw import demo
-from bayeslaw.fitting import fit, load_fit
+from bayeslaw.fits import load_fit
+from bayeslaw.fitting import fit
 from bayeslaw.point import point_fit
 from tests import oracles
 from tests.commands import Command, refused

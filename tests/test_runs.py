@@ -15,7 +15,8 @@ from bayeslaw.cards import card_folder, load_law
 from bayeslaw.errors import BayeslawError, Fault, TableError
 from bayeslaw.laws import Law
 from bayeslaw.observations import Observations
-from bayeslaw.runs import ALIASES, Runs, check, complete, data_sha256, read_runs
+from bayeslaw.runs import ALIASES, Runs, data_sha256, read_runs
+from bayeslaw.tablechecks import check, complete
 from tests import oracles
 
 HEAD = "(rows are counted from 1 below the header):"

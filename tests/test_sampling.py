@@ -20,7 +20,8 @@ from bayeslaw import sampling
 from bayeslaw.cards import load_law
 from bayeslaw.density import Density
 from bayeslaw.errors import BayeslawError, CardError, FitError, TableError
-from bayeslaw.fitting import Fit, check_probability, fit, interval_names
+from bayeslaw.fits import Fit, check_probability, interval_names
+from bayeslaw.fitting import fit
 from bayeslaw.noise import Noise
 from bayeslaw.whitening import Whitening, whiten
 from tests import oracles

@@ -14,7 +14,7 @@ from scipy import stats
 import bayeslaw
 from bayeslaw.cards import load_law
 from bayeslaw.errors import BayeslawError, FitError, TableError
-from bayeslaw.fitting import Fit
+from bayeslaw.fits import Fit
 from bayeslaw.forecasts import forecast
 from bayeslaw.point import PointFit, point_fit
 from bayeslaw.scores import COVERAGE, draw_scores, huber, point_scores, score

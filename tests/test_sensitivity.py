@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from bayeslaw.cards import load_law
-from bayeslaw.fitting import Fit
+from bayeslaw.fits import Fit
 from bayeslaw.noise import Noise
 from bayeslaw.sensitivity import SENSITIVE, log_prior, power_scaling
 from tests import oracles

@@ -24,9 +24,10 @@ from hypothesis import strategies as st
 
 from bayeslaw.cards import card_folder, load_law, parse_card
 from bayeslaw.errors import BayeslawError
-from bayeslaw.fitting import Fit, load_fit
+from bayeslaw.fits import Fit, load_fit
 from bayeslaw.laws import Law
-from bayeslaw.runs import Runs, check, read_runs
+from bayeslaw.runs import Runs, read_runs
+from bayeslaw.tablechecks import check
 
 CARD = (card_folder() / "chinchilla.toml").read_text(encoding="utf-8")
 

@@ -15,7 +15,7 @@ import pytest
 import bayeslaw
 from bayeslaw.cards import load_law
 from bayeslaw.errors import BayeslawError, FitError, TableError
-from bayeslaw.fitting import Fit
+from bayeslaw.fits import Fit
 from bayeslaw.forecasts import forecast, grid
 from bayeslaw.scores import draw_scores, point_scores, score
 from bayeslaw.stacking import LEAST, Stack, load, stacking

@@ -18,7 +18,7 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from bayeslaw.errors import BayeslawError
-from bayeslaw.fitting import Fit
+from bayeslaw.fits import Fit
 from bayeslaw.forecasts import Forecast, forecast, grid
 from bayeslaw.noise import MEANING
 from bayeslaw.plots import COLOURS, MOST_LINES, forecast_axis, plot_forecast, save_figure

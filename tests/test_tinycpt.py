@@ -10,7 +10,8 @@ import pytest
 from numpy.typing import NDArray
 
 from bayeslaw.cards import law_names, load_law
-from bayeslaw.runs import check, read_runs
+from bayeslaw.runs import read_runs
+from bayeslaw.tablechecks import check
 
 FOLDER = Path(__file__).parent.parent / "data" / "tinycpt"
 CARDS = [n for n in law_names() if "ptpp" in load_law(n).covariates]

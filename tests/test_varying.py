@@ -12,14 +12,15 @@ import pytest
 from bayeslaw.cards import load_law, parse_card
 from bayeslaw.density import Density
 from bayeslaw.errors import BayeslawError, CardError, TableError
-from bayeslaw.fitting import fit, load_fit
+from bayeslaw.fits import load_fit
+from bayeslaw.fitting import fit
 from bayeslaw.forecasts import grid
 from bayeslaw.laws import Law
 from bayeslaw.model import pymc_model
 from bayeslaw.noise import Noise
 from bayeslaw.observations import Observations
 from bayeslaw.point import point_fit
-from bayeslaw.runs import check
+from bayeslaw.tablechecks import check
 from bayeslaw.varying import levels_of, varied, with_by
 from tests import oracles
 from tests.test_density import assert_true_gradient
