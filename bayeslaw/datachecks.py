@@ -136,6 +136,29 @@ def independence_check(law: Law, observed: Observations, draws: Mapping[str, NDA
     return alike_check(residuals(law, observed, draws), group, len(law.parameters), sharing, mend)
 
 
+def kinship_check(law: Law, observed: Observations, draws: Mapping[str, NDArray[np.float64]]) -> Check | None:
+    """Whether mean residuals of runs that share a checkpoint are alike, under noise that gives each run a luck of its own.
+
+    None where no runs share a checkpoint, or too few to tell.
+
+    Parameters
+    ----------
+    draws : mapping of parameter to array (chains, draws)
+    """
+    if not observed.branched:
+        return None
+    means = np.bincount(observed.run, residuals(law, observed, draws)) / np.bincount(observed.run)
+    return alike_check(
+        means,
+        observed.checkpoint,
+        len(law.parameters),
+        "of one checkpoint",
+        "noise normal-checkpoint",
+        "kinship",
+        ("runs", "a checkpoint"),
+    )
+
+
 def residuals(law: Law, observed: Observations, draws: Mapping[str, NDArray[np.float64]]) -> NDArray[np.float64]:
     """Log losses less the posterior mean of the law's, (n,): of some draws, one at a time, for large tables."""
     some = {name: draws[name].ravel()[:: max(1, draws[name].size // AVERAGED)] for name in law.parameters}
@@ -191,7 +214,15 @@ def alike(residual: NDArray[np.float64], group: NDArray[np.int64], fitted: int) 
     return correlation, p, math.sqrt(max(1 + (typical - 1) * correlation, 0.0))
 
 
-def alike_check(residual: NDArray[np.float64], group: NDArray[np.int64], fitted: int, sharing: str, mend: str) -> Check | None:
+def alike_check(
+    residual: NDArray[np.float64],
+    group: NDArray[np.int64],
+    fitted: int,
+    sharing: str,
+    mend: str,
+    name: str = "independence",
+    of: tuple[str, str] = ("points", "a run"),
+) -> Check | None:
     """Whether residuals that a fit took as independent are alike within groups; None where there is nothing to compare.
 
     Parameters
@@ -204,18 +235,22 @@ def alike_check(residual: NDArray[np.float64], group: NDArray[np.int64], fitted:
         Number of the law's parameters.
     sharing, mend : str
         What rows of a group share, such as 'of one run', and what to do where they are alike.
+    name : str
+        Of the check.
+    of : (str, str)
+        What the residuals are of, and whose luck they may share.
     """
     correlation, p, widening = alike(residual, group, fitted)
     if math.isnan(correlation):
         return None
     passed = p >= ALARM or widening < WIDTH
-    text = f"residuals of points {sharing} correlate by {correlation:.2f} (p = {p:.1g})"
+    text = f"residuals of {of[0]} {sharing} correlate by {correlation:.2f} (p = {p:.1g})"
     if passed:
         text += ", as independent ones may" if p >= ALARM else ", too little to matter"
     else:
         text += (
             f", and this noise takes them as independent: intervals may be {widening:.1f} times too narrow. "
-            f"Either they share the luck of a run ({mend}) or the law misses something between them"
+            f"Either they share the luck of {of[1]} ({mend}) or the law misses something between them"
         )
     numbers = pd.DataFrame({"correlation": [correlation], "p": [p], "widening": [widening]})
-    return Check("independence", passed, text, False, numbers)
+    return Check(name, passed, text, False, numbers)

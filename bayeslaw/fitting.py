@@ -15,7 +15,7 @@ import pandas as pd
 from bayeslaw.cards import load_law
 from bayeslaw.checks import bins_check, information_check, luck_check, sampler_checks, table_of
 from bayeslaw.compression import compress
-from bayeslaw.datachecks import independence_check, lack_check
+from bayeslaw.datachecks import independence_check, kinship_check, lack_check
 from bayeslaw.density import Density
 from bayeslaw.errors import BayeslawError, whole_number
 from bayeslaw.fits import FORMAT, PLAIN, Fit, data_digest, draws_digest, tree_of
@@ -132,6 +132,8 @@ def fit(
         checks.append(luck_check(chosen.scales(scalar, "sigma_run")))
     elif (alone := independence_check(law, observed, scalar)) is not None:
         checks.append(alone)
+    if chosen.run_effect and not chosen.checkpoint_effect and (kin := kinship_check(law, observed, scalar)) is not None:
+        checks.append(kin)
     if fewer is not None and bins is not None:
         some = {name: scalar[name].ravel()[:: max(1, scalar[name].size // SHIFTED)] for name in law.parameters}
         checks.append(bins_check(fewer.count, bins, fewer.shift(law, some, observed), chosen.scales(scalar, "sigma_point")))

@@ -115,6 +115,17 @@ def transfer_source(p: Values, x: Values) -> Any:
     return _size(p, x) + floor + p["S"] * forgotten + p["J"] * np.clip(x["D"], 0, 1)
 
 
+def replay_target(p: Values, x: Values) -> Any:
+    """The gap that new tokens close."""
+    return p["E"] + p["G"] * (1 - (1 - x["r"]) ** p["c"] * -np.expm1(-p["q"] * np.log1p((1 - x["r"]) * x["D"] / p["h"])))
+
+
+def replay_source(p: Values, x: Values) -> Any:
+    """What replay gains, and what new tokens forget."""
+    gained = p["F"] * np.exp(-p["eta"] * np.log1p(x["r"] * x["D"] / p["T"]))
+    return p["E"] + gained + p["S"] * (1 - x["r"]) ** p["c"] * -np.expm1(-p["q"] * np.log1p((1 - x["r"]) * x["D"] / p["h"]))
+
+
 LAWS: dict[str, Callable[[Values, Values], Any]] = {
     "chinchilla": chinchilla,
     "chinchilla-nd": chinchilla_nd,
@@ -125,6 +136,8 @@ LAWS: dict[str, Callable[[Values, Values], Any]] = {
     "ptpp-gate": ptpp_gate,
     "ptpp-gate-floor": ptpp_gate_floor,
     "repeated-epochs": repeated_epochs,
+    "replay-source": replay_source,
+    "replay-target": replay_target,
     "transfer-source": transfer_source,
     "transfer-target": transfer_target,
 }
@@ -132,7 +145,7 @@ LAWS: dict[str, Callable[[Values, Values], Any]] = {
 TYPICAL: dict[str, float] = {
     "E": 1.5, "A": 60.0, "alpha": 0.3, "B": 90.0, "beta": 0.28, "nu": 0.25, "C": 0.06, "gamma": 0.3, "F": 0.4, "eta": 0.4,
     "lam": 0.4, "zeta": 0.5, "B_cpt": 40.0, "beta_cpt": 0.22,
-    "delta": 0.05, "tau": 1e9, "kappa": 0.5, "G": 1.0, "c": 0.8, "h": 3e7, "q": 0.4, "S": 0.5, "J": 0.05,
+    "T": 5e9, "delta": 0.05, "tau": 1e9, "kappa": 0.5, "G": 1.0, "c": 0.8, "h": 3e7, "q": 0.4, "S": 0.5, "J": 0.05,
     "R_D": 15.0, "R_N": 5.0,
 }  # fmt: skip
 """Parameters that most laws give losses of 2 to 5 nats with."""
@@ -168,7 +181,7 @@ def table(law: Law, *, seed: int = 0, sigma_point: float = 0.005, sigma_run: flo
     """Runs of `design` with the oracle's losses and noise; column `run` names the run."""
     rng, settings = np.random.default_rng(seed), design(law, **size)
     checkpoints = size.get("checkpoints", 5)
-    rows = len(settings["N"])
+    rows = len(next(iter(settings.values())))
     run = np.arange(rows) // checkpoints
     noise = sigma_point * rng.standard_normal(rows) + sigma_run * rng.standard_normal(rows)[run]
     loss = LAWS[law.name](typical(law), settings) * np.exp(noise)

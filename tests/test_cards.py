@@ -80,6 +80,7 @@ def test_latex_is_mathtext(law: Law) -> None:
 def test_terms_and_their_scales_are_found(law: Law) -> None:
     assert law.floors == ({} if law.name == "kaplan" else {"E": None})
     scales = {"transfer-target": {"A", "F", "G"}, "transfer-source": {"A", "F", "S", "J"}}
+    scales |= {"replay-target": {"G"}, "replay-source": {"F", "S"}}
     scales |= {"kaplan": set(), "repeated-epochs": {"B"}}  # neither is a sum of terms in proportion to A
     on_terms = {name for name, p in law.parameters.items() if p.prior.on is not None}
     assert set(law.amplitudes) == scales.get(law.name, on_terms)
@@ -101,7 +102,8 @@ def test_published_numbers_name_parameters_or_scores(law: Law) -> None:
 
 
 def test_the_digest_tells_cards_and_priors_apart(law: Law) -> None:
-    changed = law.with_priors({"alpha": Prior.parse("Normal(0.3, 0.1)")})
+    first, *_, last = law.parameters
+    changed = law.with_priors({last: Prior.parse("Normal(0.3, 0.1)")})
     assert len({load_law(n).sha256 for n in law_names()} | {changed.sha256}) == len(law_names()) + 1
-    assert changed.parameters["A"] == law.parameters["A"]
-    assert law.parameters["alpha"].prior.dist == "LogNormal"
+    assert changed.parameters[first] == law.parameters[first]
+    assert law.parameters[last].prior.dist != "Normal"

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from bayeslaw.cards import load_law
-from bayeslaw.datachecks import ALARM, FEW, alike, alike_check, independence_check, lack_check, residuals, untold
+from bayeslaw.datachecks import ALARM, FEW, alike, alike_check, independence_check, kinship_check, lack_check, residuals, untold
 from bayeslaw.forecasts import grid
 from bayeslaw.laws import Law
 from tests import oracles
@@ -214,3 +214,22 @@ def test_named_runs_of_one_row_each_are_not_put_together() -> None:
     assert independence_check(law, observed, draws) is None
     renamed = replace(observed, run_names=tuple(f"row {row}" for row in observed.rows))
     assert independence_check(law, renamed, draws) is not None
+
+
+def test_runs_of_one_checkpoint_that_lie_off_together_are_noticed(rng: np.random.Generator) -> None:
+    law = load_law("d-cpt")
+    draws = {k: np.full((2, 30), v) for k, v in oracles.typical(law).items()}
+    table = oracles.table(law, runs=40, checkpoints=4).assign(checkpoint=np.repeat(np.arange(40) % 8, 4))
+    luck = {"own": 0.0, "shared": 0.02}
+    found = {}
+    for name, sd in luck.items():
+        together = table.assign(loss=table["loss"] * np.exp(sd * rng.standard_normal(8)[table["checkpoint"]]))
+        found[name] = kinship_check(law, oracles.observed(law, together), draws)
+    own, shared = found["own"], found["shared"]
+    assert own is not None
+    assert shared is not None
+    assert (own.name, own.passed, own.required) == ("kinship", True, False)
+    assert not shared.passed
+    assert "residuals of runs of one checkpoint correlate by" in shared.text
+    assert "share the luck of a checkpoint (noise normal-checkpoint)" in shared.text
+    assert kinship_check(law, oracles.observed(law, table.drop(columns="checkpoint")), draws) is None

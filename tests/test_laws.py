@@ -244,7 +244,8 @@ def test_an_unknown_law() -> None:
         load_law("chinchila")
     assert str(caught.value) == (
         "No law 'chinchila'. Known are chinchilla, chinchilla-nd, cpt-joint, d-cpt, kaplan, ptpp-floor, ptpp-gate,"
-        " ptpp-gate-floor, repeated-epochs, transfer-source, transfer-target; a card of your own goes by its path."
+        " ptpp-gate-floor, repeated-epochs, replay-source, replay-target, transfer-source,"
+        " transfer-target; a card of your own goes by its path."
         " Did you mean 'chinchilla'?"
     )
     with pytest.raises(CardError, match=r"No law '\.\./models/chinchilla'"):
