@@ -103,7 +103,7 @@ def mixed_domains(frame: pd.DataFrame, law: Law) -> str:
     shown = ", ".join(domains[:5]) + (", …" if len(domains) > 5 else "")
     return (
         f"its losses are of {len(domains)} domains ({shown}) and {law.name} describes one; "
-        f"""choose with --where "domain == '{domains[0]}'" or runs.where(…)"""
+        f"""choose with --where "domain == '{domains[0]}'" or runs.where(…), or let parameters vary by it (--by E=domain)"""
     )
 
 

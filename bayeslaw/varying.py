@@ -57,9 +57,8 @@ def levels_of(law: Law, frame: pd.DataFrame) -> dict[str, tuple[str, ...]]:
         values = tuple(dict.fromkeys(map(level, frame[column])))
         if not 2 <= len(values) <= MOST:
             shown = ", ".join(values[:3])
-            raise BayeslawError(
-                f"{names} of {law.name} varies by {column}, which has {len(values)} values ({shown}), not 2 to {MOST}."
-            )
+            count = f"{len(values)} value{'s' * (len(values) != 1)} ({shown})"
+            raise BayeslawError(f"{names} of {law.name} varies by {column}, which has {count}, not 2 to {MOST}.")
         levels[column] = values
     return levels
 

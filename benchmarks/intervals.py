@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from forecasts import banner, markdown_table
+from forecasts import banner, markdown_table, seed_0
 from numpy.typing import NDArray
 from sampling import TRUTHS, settings, simulate
 from scipy.stats import t as student
@@ -67,9 +67,11 @@ def cases() -> Iterator[Case]:
         yield Case(f"over-training, {title}, 1.4B and 6.9B", "chinchilla", one[one["N"] < 1e9], one[one["N"] > 1e9])
     for file in ("runs", "runs-docs"):
         for domain in ("target", "source"):
-            one = bayeslaw.read_runs(HERE / "data/tinycpt" / f"{file}.csv", f"domain == '{domain}'").frame
+            one = seed_0(f"{file}.csv", domain).frame
             held = one[(one["ptpp"] > 31) & (one["D"] > 0)]
-            yield Case(f"tinycpt {file}, {domain}, PTPP above 31", f"transfer-{domain}", one[one["ptpp"] <= 31], held)
+            early = held["D"] < 2 * held["N"]
+            for when, rows in (("from 2 tokens per parameter on", held[~early]), ("before", held[early])):
+                yield Case(f"tinycpt {file}, {domain}, PTPP above 31, {when}", f"transfer-{domain}", one[one["ptpp"] <= 31], rows)
     for law, one in (("replay-source", pile()), ("replay-target", python())):
         for share in sorted(one["r"].dropna().unique()):
             yield Case(f"{one.attrs['title']}, replay {share:g}", law, one[one["r"] != share], one[one["r"] == share])
@@ -223,7 +225,12 @@ def main() -> None:
         tables = values_of(place.map(rows, list(cases()), what="case", progress=sys.stderr.isatty()))
         print(markdown_table([row for table in tables for row in table]) + "\n", flush=True)
         tables = values_of(
-            place.map(noises, [c for c in cases() if "tinycpt" in c.name], what="case", progress=sys.stderr.isatty())
+            place.map(
+                noises,
+                [c for c in cases() if "tinycpt" in c.name and "before" not in c.name],
+                what="case",
+                progress=sys.stderr.isatty(),
+            )
         )
         print("## Noise, on tinycpt\n\nLaws fitted at PTPP 15 and 31; runs left out by importance weights, one by one.\n")
         print(markdown_table([row for table in tables for row in table]) + "\n", flush=True)

@@ -23,6 +23,7 @@ from bayeslaw.point import point_fit
 from bayeslaw.tablechecks import check
 from bayeslaw.varying import levels_of, varied, with_by
 from tests import oracles
+from tests.commands import Command, refused
 from tests.test_density import assert_true_gradient
 from tests.test_model import log_jacobian, point
 
@@ -189,7 +190,7 @@ def test_a_point_fit_is_not_pooled() -> None:
     ("by", "change", "text"),
     [
         ({"E": "domian"}, {}, "E of chinchilla varies by 'domian', and the table has no such column. Did you mean 'domain'?"),
-        ({"E": "domain"}, {"domain": "web"}, "E of chinchilla varies by domain, which has 1 values (web), not 2 to 40."),
+        ({"E": "domain"}, {"domain": "web"}, "E of chinchilla varies by domain, which has 1 value (web), not 2 to 40."),
         ({"E": "domain"}, {"domain": None}, "E of chinchilla varies by domain, which is empty at row 1."),
         ({"Q": "domain"}, {}, "Q is not a parameter of chinchilla."),
     ],
@@ -207,3 +208,24 @@ def test_a_card_says_what_varies() -> None:
     assert not check(oracles.runs(two_domains()), varied(law, levels_of(law, two_domains())))
     with pytest.raises(CardError, match="`by` of E must name a column, not 3"):
         parse_card(card.replace('by = "domain"', "by = 3"))
+
+
+def test_on_the_command_line(command: Command, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fit with a floor and a noise for each domain, its forecast, and what is refused."""
+    monkeypatch.chdir(tmp_path)
+    two_domains().to_csv("two.csv", index=False)
+    law = ("fit", "chinchilla", "two.csv", "-o", "two.nc", "-q", "--noise", "normal", "--draws", "300", "--tune", "200")
+    done = command(*law, "--by", "E=domain", "--noise-by", "domain")
+    assert done.status == 0, done.err
+    assert "for each of 2 groups (web, code (py))" in done.out
+    shown = command("show", "two.nc", "--force").out
+    assert "E_code__py_" in shown
+    assert "sigma_point[web]" in shown
+    at = ("--set", "N=1e9", "--set", "D=1e10")
+    made = command("forecast", "two.nc", *at, "--set", "domain=web,code (py)", "--force", "-o", "two-forecast.csv")
+    assert made.status == 0, made.err
+    assert pd.read_csv("two-forecast.csv")["domain"].tolist() == ["web", "code (py)"]
+    refused(command("forecast", "two.nc", *at), "chinchilla needs N, D, domain; give domain too.")
+    refused(command("forecast", "two.nc", *at, "--set", "domain=books", "--force"), "domain 'books' is not among web, code (py)")
+    refused(command(*law, "--by", "E:domain"), "--by 'E:domain' is not of the form PARAMETER=COLUMN, such as E=domain.")
+    refused(command(*law, "--by", "E=domain", "--noise-by", "size"), "There is no column 'size' for noise to differ by.")
