@@ -6,6 +6,7 @@ are integrated out in closed form.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,6 +46,9 @@ def log_around(x: Any, typical: Any, log_spread: Any, functions: Functions) -> A
     """Log density, up to a constant, of an unconstrained value that is normal around a typical one."""
     z = (x - typical) * functions["exp"](-log_spread)
     return -0.5 * z * z - log_spread
+
+
+SMALLER = 40  # times that the terms of a beginning may be made smaller
 
 
 @dataclass(frozen=True)
@@ -160,4 +164,9 @@ class Density:
                     x[i] = np.log(max(median, 1e-12))
                 else:
                     x[i] = np.log(median / (1 - median)) if prior.support == "unit" else median
+        logp, terms = self.function(), [i for i, name in enumerate(self.names) if name in self.law.amplitudes]
+        for _ in range(SMALLER):
+            if math.isfinite(logp(x)[0]):
+                break
+            x[terms] -= 1.0  # a few losses far above the others make terms that leave no room for the floor
         return x

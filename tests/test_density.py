@@ -61,6 +61,17 @@ def test_gradient_where_the_fit_begins(density: Density, rng: np.random.Generato
     assert_true_gradient(density.function(), start + 0.1 * rng.standard_normal(start.size))
 
 
+def test_a_fit_begins_among_losses_of_which_a_few_are_far_above_the_others() -> None:
+    """Terms as wide as the losses spread would leave the floor below zero."""
+    law = load_law("ptpp-floor")
+    table = oracles.table(law)
+    table["loss"] = np.where(table.index % 5 == 0, 14.4, 0.7 + 1e-3 * table.index)
+    density = Density.of(law, oracles.observed(law, table), NOISES["normal"])
+    value, gradient = density.function()(density.start())
+    assert np.isfinite(value)
+    assert np.isfinite(gradient).all()
+
+
 def test_gradient_through_the_whitening(law: Law, rng: np.random.Generator) -> None:
     density = Density.of(law, oracles.observations(law), NOISES["normal"])
     whitening = whiten(density, shapes(density))
