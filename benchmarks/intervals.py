@@ -242,9 +242,7 @@ def main() -> None:
 def wrong_laws(place: bayeslaw.Executor) -> None:
     """Print what stated discrepancies do for laws that are wrong."""
     print(f"## A law that is wrong by {WRONG:.0%} at the target\n")
-    print(
-        f"{WRONG_TABLES} tables of Form 3 each, multiplied by a factor that is 1 at the middle of the fitted stages and leaves it as"
-    )
+    print(f"{WRONG_TABLES} tables of Form 3 each, times a factor that is 1 at the middle of the fitted stages and leaves it as")
     print(f"the square of the distance in log PTPP, up or down in turn, by {WRONG:.0%} at PTPP 279: one new run there at 8.1e9")
     print("parameters. Two stages leave the law so open that its own interval covers; four make it sure of itself.\n")
     table = []
