@@ -7,7 +7,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import arviz as az
+import arviz_stats as az
 import numpy as np
 import pandas as pd
 import xarray as xr

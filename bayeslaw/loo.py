@@ -78,7 +78,7 @@ def leave_one_run_out(fit: Fit) -> Loo:
     Loo
         Runs in `unreliable` need a refit without them, which `bayeslaw.compare` makes.
     """
-    import arviz as az
+    import arviz_stats as az
 
     likelihood = fit.log_likelihood()
     tree = xr.DataTree.from_dict(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import arviz as az
+import arviz_stats as az
 import numpy as np
 import pandas as pd
 import xarray as xr

@@ -166,7 +166,7 @@ def stacking(densities: pd.DataFrame) -> pd.DataFrame:
     FitError
         If the search for the weights did not end at the largest density.
     """
-    import arviz as az
+    import arviz_stats as az
     from arviz_stats.utils import ELPDDataLOO
 
     count = len(densities)

@@ -13,6 +13,7 @@ import math
 import resource
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -51,6 +52,14 @@ def scattered(law: Law) -> pd.DataFrame:
     frame = pd.DataFrame({"N": np.exp(rng.uniform(19, 23, POINTS)), "D": np.exp(rng.uniform(20, 26, POINTS))})
     frame = frame.assign(r=rng.uniform(0.05, 0.5, POINTS), ptpp=np.exp(rng.uniform(2.7, 5, POINTS)))
     return simulate(law, FORM_3, frame.assign(run=np.sort(rng.integers(0, 1000, POINTS))), 0)
+
+
+def observations(law: Law, frame: pd.DataFrame) -> Observations:
+    """The rows as a law takes them; where a run's N and PTPP differ from row to row, which no table may hold, they do so here."""
+    stable = frame.assign(**{c: frame.groupby("run")[c].transform("first") for c in ("N", "ptpp")})
+    observed = Observations.of(law, bayeslaw.read_runs(stable))
+    rows = frame.iloc[observed.rows - 1]
+    return replace(observed, covariates={c: rows[c].to_numpy() for c in law.covariates})
 
 
 @njit
@@ -117,7 +126,7 @@ def binned(law: Law, frame: pd.DataFrame) -> str:
 def main() -> None:
     law = bayeslaw.load_law("ptpp-gate-floor")
     tables = {"curves": curves(law), "scattered": scattered(law)}
-    rows = [row(kind, law, Observations.of(law, bayeslaw.read_runs(frame))) for kind, frame in tables.items()]
+    rows = [row(kind, law, observations(law, frame)) for kind, frame in tables.items()]
     about = (__doc__ or "").split("\n\n", 2)[2]
     print(f"# A million logged points\n\n{banner('bigdata')}\n\n{about}\n{markdown_table(rows)}\n", flush=True)
     print(binned(law, tables["curves"]))
