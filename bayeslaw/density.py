@@ -128,9 +128,7 @@ class Density:
         noise = self.noise
         flags = [noise.student, noise.run_effect, noise.checkpoint_effect, noise.skew, max(len(noise.groups), 1)]
         memory = np.tile(program.memory, (threads, 1))
-        family = o.families if noise.checkpoint_effect else np.arange(o.runs + 1)
-        group = o.group if noise.groups else np.zeros(o.runs, np.int64)
-        rows = (o.log_loss, o.starts, self.count, self.scatter, o.se**2, family, group)
+        rows = (o.log_loss, o.starts, self.count, self.scatter, o.se**2, noise.families_of(o), noise.groups_of(o))
         state = (program.code, memory, np.zeros_like(memory), program.inputs, self.outputs, np.array(flags, np.int64), *rows)
         busy = np.zeros(threads, dtype=np.int64)
         return Function(self.size, (state, way, busy), described(state, way, busy))
@@ -142,8 +140,8 @@ class Density:
             name: noises.LEAST.get(name, 0.0) + np.exp(columns[name][:, 0]) for name in self.noise.parameters
         }
         if self.noise.explicit_effects:
-            group = self.observed.group if self.noise.groups else np.zeros(self.observed.runs, np.int64)
-            draws["run_effect"] = self.noise.scales(draws, "sigma_run")[group].T * x[:, len(self.names) :]
+            spreads = self.noise.scales(draws, "sigma_run")[self.noise.groups_of(self.observed)]
+            draws["run_effect"] = spreads.T * x[:, len(self.names) :]
         return draws
 
     def start(self) -> NDArray[np.float64]:

@@ -267,9 +267,8 @@ class JaxDensity:
         steps, o = Steps.of(density.program, density.outputs), density.observed
         inputs, outputs = (tuple((slot, 0) for slot in a.tolist()) for a in (density.program.inputs, density.outputs))
         noise, squared = density.noise, o.se**2 if o.se.size else np.zeros(())
-        family = o.families if noise.checkpoint_effect else np.arange(o.runs + 1)
-        group = o.group if noise.groups else np.zeros(o.runs, np.int64)
-        rows = (Parts.of(o.starts), Parts.of(family), group, density.count, density.scatter, squared)
+        nested = (Parts.of(o.starts), Parts.of(noise.families_of(o)), noise.groups_of(o))
+        rows = (*nested, density.count, density.scatter, squared)
         return cls(steps, inputs, outputs, noise, Data(steps.columns, o.log_loss, *rows))
 
     def log_density(self, data: Data, x: Array) -> Array:

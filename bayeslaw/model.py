@@ -85,7 +85,7 @@ def pymc_model(law: Law, runs: Runs | Observations, noise: str = "auto", noise_b
             else zero
             for name in noises.GROUPED
         }
-        group = observed.group if chosen.groups else np.zeros(observed.runs, np.int64)
+        group = chosen.groups_of(observed)
         mean, point, run = pt.log(expected), by_group["sigma_point"][group], by_group["sigma_run"][group]
         if chosen.student:
             if chosen.run_effect:

@@ -134,6 +134,14 @@ class Noise:
         text += ", runs erring upward besides" if self.skew else ""
         return text + (f", for each of {len(self.groups)} groups ({', '.join(self.groups)})" if self.groups else "")
 
+    def groups_of(self, observed: Observations) -> NDArray[np.int64]:
+        """Codes of the runs' groups, int array (R,); all 0 where there is one noise for all."""
+        return observed.group if self.groups else np.zeros(observed.runs, dtype=np.int64)
+
+    def families_of(self, observed: Observations) -> NDArray[np.int64]:
+        """With which run each checkpoint of a common luck begins, and the number of runs; without one each run is its own."""
+        return observed.families if self.checkpoint_effect else np.arange(observed.runs + 1, dtype=np.int64)
+
     def scales(self, draws: Mapping[str, Any], name: str) -> Array:
         """Draws of a parameter for every group, array (G, …); zeros where this noise has no such parameter."""
         names = self._named(name)
@@ -216,8 +224,7 @@ class Noise:
         """
         member = np.zeros((observed.run.size, observed.runs))
         member[np.arange(observed.run.size), observed.run] = 1.0
-        group = observed.group if self.groups else np.zeros(observed.runs, np.int64)
-        point, run = (self.scales(draws, name)[group].T for name in GROUPED)  # (S, R)
+        point, run = (self.scales(draws, name)[self.groups_of(observed)].T for name in GROUPED)  # (S, R)
         variance = point[:, observed.run] ** 2 + (observed.se**2 if observed.se.size else 0.0)
         if self.student:
             return self._student(residual, member, variance, run, np.asarray(draws["dof"]))
