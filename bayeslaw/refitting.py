@@ -16,7 +16,7 @@ from bayeslaw.many import Task
 from bayeslaw.observations import Nesting, run_codes
 from bayeslaw.priors import Prior
 from bayeslaw.runs import Runs
-from bayeslaw.tablechecks import base_rows, check, mixed_domains
+from bayeslaw.tablechecks import base_rows, check, level, mixed_domains
 
 SAME = 1e-9  # relative difference of equal numbers that were written as text in between
 
@@ -27,8 +27,8 @@ def one_fit(fit: object, what: str) -> Fit:
     """Refuse what is not a single fit, such as a stack."""
     if not isinstance(fit, Fit):
         raise FitError(
-            f"{what} takes one fit, not a {type(fit).__name__.lower()}: fit each law of it to the new runs too and weigh them "
-            "again with `bayeslaw compare`."
+            f"{what} takes the fit of one law, not a {type(fit).__name__.lower()}: give a fit written by `bayeslaw fit`, and "
+            "weigh the laws again by `bayeslaw compare` with all runs."
         )
     return fit
 
@@ -148,10 +148,15 @@ def _side_by_side(fit: Fit, old: Runs, new: Runs) -> Runs:
     run = pd.Series(np.array(names, dtype=object)[code], index=frame.index)
     checkpoint = run[~base].map(of).astype(object).fillna(checkpoint)  # a run that goes on has the checkpoint that it had
     frame = frame.assign(run=run, checkpoint=checkpoint.reindex(frame.index))  # base checkpoints have no place in the fit
-    both = pd.concat([old.frame, frame])
-    if "loss_se" in frame and not fit.observed.se.size:
-        both["loss_se"] = both["loss_se"].mask(both.index.isin(old.frame.index), 0.0)
-    return Runs(both, f"{old.name} and {new.name}", (*old.conversions, *new.conversions))
+    return beside(old, replace(new, frame=frame))
+
+
+def beside(old: Runs, new: Runs) -> Runs:
+    """Rows of a fit and others, with numbers and with runs and checkpoints of their own, in one table."""
+    frame = pd.concat([old.frame, new.frame])
+    if "loss_se" in new.frame and "loss_se" not in old.frame:
+        frame["loss_se"] = frame["loss_se"].mask(frame.index.isin(old.frame.index), 0.0)
+    return Runs(frame, f"{old.name} and {new.name}", (*old.conversions, *new.conversions))
 
 
 def _clashes(fit: Fit, old: pd.DataFrame, new: pd.DataFrame) -> list[Fault]:
@@ -205,11 +210,11 @@ def _twice(fit: Fit, old: pd.DataFrame, new: pd.DataFrame) -> list[Fault]:
         rows = of_run.get(run, old[:0]) if named else old[alone | old["run"].isna()]
         columns = settings if named else [*settings, "loss"]
         for column in fit.law.levels:
-            rows = rows[rows[column].astype(str) == str(new.at[row, column])]
+            rows = rows[rows[column].map(level) == level(new.at[row, column])]
         there, here = rows[columns].to_numpy(np.float64), new.loc[row, columns].to_numpy(np.float64)
         if np.isclose(there, here, rtol=SAME, atol=0, equal_nan=True).all(axis=1).any():
             whose = f"run {run!r}" if named else "a row without a run"
-            at = ", ".join(f"{c} = {new.at[row, c]:g}" for c in columns)
+            at = ", ".join(f"{c} = {value:g}" for c, value in zip(columns, here.tolist(), strict=True))
             mend = "remove the row, or give a run made again an id of its own"
             faults.append(Fault(int(row), "run", str(run) if named else "", f"the fit has {whose} with {at} already", mend))
     return faults
