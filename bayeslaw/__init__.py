@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from bayeslaw.scores import score
     from bayeslaw.stacking import Stack, load
     from bayeslaw.tablechecks import check
+    from bayeslaw.updating import Update, update
 
 _HOME = {
     "BayeslawError": "errors", "CardError": "errors", "FitError": "errors", "TableError": "errors",
@@ -35,13 +36,13 @@ _HOME = {
     "pymc_model": "model", "plot_forecast": "plots", "PointFit": "point", "point_fit": "point", "Prior": "priors",
     "Runs": "runs", "check": "tablechecks", "read_runs": "runs", "score": "scores",
     "Comparison": "comparison", "compare": "comparison", "Loo": "loo", "leave_one_run_out": "loo", "Stack": "stacking",
-    "load": "stacking",
+    "load": "stacking", "Update": "updating", "update": "updating",
 }  # fmt: skip
 __all__ = [
     "BayeslawError", "CardError", "Comparison", "Executor", "Fit", "FitError", "Forecast", "Law", "Loo", "Outcome",
-    "PointFit", "Prior", "Runs", "Stack", "TableError", "Task", "check", "compare", "executor", "fit", "fit_many",
+    "PointFit", "Prior", "Runs", "Stack", "TableError", "Task", "Update", "check", "compare", "executor", "fit", "fit_many",
     "forecast", "grid", "law_names", "leave_one_run_out", "load", "load_fit", "load_law", "plot_forecast", "point_fit",
-    "pymc_model", "read_runs", "score", "values_of",
+    "pymc_model", "read_runs", "score", "update", "values_of",
 ]  # fmt: skip
 __version__ = "0.1.0"
 

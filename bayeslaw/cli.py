@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from bayeslaw.errors import BayeslawError
+
+if TYPE_CHECKING:
+    from bayeslaw.fits import Fit
 
 app = typer.Typer(
     help="Scaling laws as Bayesian models: from a table of logged losses to a forecast with honest intervals.",
@@ -117,6 +120,12 @@ def fit(
     settings: dict[str, Any] = {"priors": priors, "draws": draws, "tune": tune, "chains": chains, "seed": seed, "bins": bins}
     made = make_fit(law, table, noise=noise, noise_by=noise_by, by=varying, sampler=sampler, progress=not quiet, **settings)
     made.save(output)
+    _tell(made)
+    typer.echo(f"written to {output}")
+
+
+def _tell(made: Fit) -> None:
+    """Say what was fitted, what each check found, and the verdict."""
     if made.info["interrupted"]:
         kept = made.tree["posterior"].sizes
         typer.echo(f"Stopped by Ctrl-C: kept {kept['draw']} draws of each of {kept['chain']} chains.")
@@ -128,7 +137,6 @@ def fit(
     for one in made.checks:
         typer.echo(f"  {one}")
     typer.echo(f"verdict: {'passed' if made.passed else 'FAILED: its intervals are not to be trusted'}")
-    typer.echo(f"written to {output}")
 
 
 @app.command()
@@ -313,6 +321,39 @@ def compare(
     if output is not None:
         made.stack.save(output)
         typer.echo(f"{made.stack.name} written to {output}", err=csv)
+
+
+@app.command()
+def update(
+    fit: Annotated[Path, typer.Argument(help="A fit written by `bayeslaw fit` or `bayeslaw update`.")],
+    runs: Annotated[Path, typer.Argument(help="Losses of the runs that came back, a table like the fit's own.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="Where to write the new fit (.nc).")],
+    where: Where = None,
+    targets: Annotated[
+        Path | None, typer.Option(help="Settings, one row each, whose intervals are shown before and after.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="The same seed gives the same draws; the fit's unless given.")] = None,
+    force: Force = False,
+    quiet: Quiet = False,
+) -> None:
+    """Fit again with the runs that came back, and say whether they came as the fit had foretold."""
+    from bayeslaw.runs import read_runs
+    from bayeslaw.stacking import load
+    from bayeslaw.tables import check_target, plain, with_intervals
+    from bayeslaw.updating import update as make_update
+
+    check_target(output, "A fit", ".nc")
+    if output.resolve() == fit.resolve():
+        raise BayeslawError(f"{output.name} is the fit to start from: write the new one to another file.")
+    new, asked = read_runs(runs, where), None if targets is None else read_runs(targets)
+    made = make_update(load(fit), new, targets=asked, seed=seed, force=force, progress=not quiet)
+    made.fit.save(output)
+    typer.echo(plain(with_intervals(made.surprise).set_index("run").T) + "\n")
+    typer.echo(f"surprise: {made.text}\n")
+    if made.widths is not None:
+        typer.echo(plain(with_intervals(made.widths)) + "\n")
+    _tell(made.fit)
+    typer.echo(f"written to {output}")
 
 
 @app.command()

@@ -29,6 +29,7 @@ from bayeslaw.forecasts import Forecast, forecast
 from bayeslaw.observations import run_codes
 from bayeslaw.refitting import again, enough_draws, joined, one_fit
 from bayeslaw.runs import Runs, read_runs
+from bayeslaw.stacking import Posterior
 from bayeslaw.tablechecks import base_rows
 
 Array = NDArray[np.float64]
@@ -70,7 +71,7 @@ class Update:
 
 
 def update(
-    fit: Fit,
+    fit: Posterior,
     new_runs: Runs | pd.DataFrame | str | Path,
     *,
     targets: Runs | pd.DataFrame | str | Path | None = None,
@@ -87,7 +88,7 @@ def update(
     Parameters
     ----------
     fit : Fit
-        Not changed.
+        Not changed. A stack is refused.
     new_runs : Runs, DataFrame or path
         Rows of a run that the fit knows by its name join that run; rows that it has already are refused.
     targets : Runs, DataFrame or path, optional
@@ -102,11 +103,11 @@ def update(
     Raises
     ------
     FitError
-        If it is a stack, or a required check of the old fit failed, or it has fewer than 400 draws.
+        For a stack, or if a required check of the old fit failed, or it has fewer than 400 draws.
     TableError, BayeslawError
         With the faults of the new rows, counted as in their table.
     """
-    fit = one_fit(fit, "bayeslaw.update")
+    fit = one_fit(fit, "An update")
     new = new_runs if isinstance(new_runs, Runs) else read_runs(new_runs)
     task = again(fit, joined(fit, new), seed)
     asked = None if targets is None else targets if isinstance(targets, Runs) else read_runs(targets)
@@ -296,7 +297,7 @@ def _far(fit: Fit, new: Runs) -> str:
 
 
 def _verdict(found: pd.DataFrame, far: str) -> str:
-    worst = found.iloc[int(found["p_adjusted"].to_numpy().argmin())]
+    worst = found.sort_values("error_sd", key=abs, ascending=False).sort_values("p_adjusted", kind="stable").iloc[0]
     count = int((found["run"] != TOGETHER).sum())
     name = TOGETHER if worst["run"] == TOGETHER else f"run {worst['run']}"
     of = f" over {count} runs" if count > 1 else ""
