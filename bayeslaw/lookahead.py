@@ -255,7 +255,7 @@ def refits(
     FitError, TableError, BayeslawError
         As `nested`.
     """
-    chosen, target, weight, _ = _asked(fit, targets, weights, outer, seed, force, "Refits")
+    chosen, target, weight, _ = _asked(fit, targets, weights, outer, seed, force, "A refit")
     made, asked = Design.of(fit, _read(design, "design"), chosen, seed, force), _read(targets, "targets")
     tasks = [again(fit, _with(fit, made, log_loss), seed) for log_loss in made.log_loss]
     outcomes = fit_many(tasks, executor=executor, then=partial(_realised, targets=asked), progress=progress)

@@ -306,7 +306,8 @@ def _verdict(found: pd.DataFrame, far: str) -> str:
         return f"The new runs are within what was predicted; the farthest out: {name} ({chance})."
     if worst["p_level"] <= worst["p_curve"]:
         side = "above" if worst["error_sd"] > 0 else "below"
-        how = f"{name} lies {abs(worst['error_percent']):.2g}% {side} it, {abs(worst['error_sd']):.2g} predictive sd"
+        verb = "lie" if name == TOGETHER else "lies"
+        how = f"{name} {verb} {abs(worst['error_percent']):.2g}% {side} it, {abs(worst['error_sd']):.2g} predictive sd"
     else:
         how = f"the losses of {name} have another shape or scatter"
     return f"The new runs are OUTSIDE what was predicted: {how} ({chance}). {WRONG}" + (f" {far}." if far else "")

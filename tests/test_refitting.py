@@ -179,7 +179,7 @@ def test_rows_without_a_run_stay_alone_round_after_round(tmp_path: Path, small_f
 
 def test_empty_checkpoints_of_new_runs_are_their_own() -> None:
     """The fit calls an unnamed checkpoint 'run 0', and so would the new table."""
-    fit = fitted(oracles.table(CHINCHILLA).assign(checkpoint=[None] * 5 + ["k"] * 25), noise="normal-checkpoint")
+    fit = fitted(oracles.table(CHINCHILLA).assign(checkpoint=np.array([None] * 5 + ["k"] * 25)), noise="normal-checkpoint")
     assert fit.observed.checkpoint_names == ("run 0", "k")
     more = pd.DataFrame({"N": 1e7, "D": 3e10, "loss": 2.1, "run": ["u", "v", "w"], "checkpoint": [None, None, "k"]})
     observed = Observations.of(CHINCHILLA, joined(fit, read_runs(more)))
@@ -242,7 +242,7 @@ def test_a_row_without_a_run_is_refused_with_the_same_loss() -> None:
 def test_a_run_of_another_checkpoint_group_or_level_is_refused() -> None:
     fit = fitted(old_table(checkpoint=LETTERS, set=LETTERS), noise="normal-checkpoint", noise_by="set")
     more = pd.DataFrame({"N": 1e7, "D": [3e10, 4e10], "loss": 2.0, "run": ["new", "run 0"], "checkpoint": "b", "set": ["b", "a"]})
-    with pytest.raises(TableError, match="run 'run 0' has checkpoint 'a' in the fit and 'b' here: .* \\(row 2, column checkpoint"):
+    with pytest.raises(TableError, match=r"run 'run 0' has checkpoint 'a' in the fit and 'b' here: .* \(row 2, column checkpoint"):
         joined(fit, read_runs(more))
     with pytest.raises(TableError, match="run 'run 0' has set 'a' in the fit and 'c' here"):
         joined(fit, read_runs(more.assign(checkpoint="a", set=["b", "c"])))
