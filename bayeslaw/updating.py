@@ -179,40 +179,47 @@ def surprise(fit: Fit, new: Runs, *, seed: int = 0, force: bool = False) -> pd.D
     """
     enough_draws(fit, "To tell a surprise")
     new = _compared(fit, new)
-    made = forecast(fit, replace(new, frame=new.frame[new.frame["compared"]]), seed=seed, force=force)
-    frame, part = new.frame[new.frame["compared"]], made.parts[0]
-    measured = np.log(frame["loss"].to_numpy(dtype=np.float64))
-    known = frame["loss_se"].to_numpy(dtype=np.float64) / np.exp(measured) if "loss_se" in frame else np.zeros(len(frame))
+    frame = new.frame[new.frame["compared"]]
+    made = forecast(fit, replace(new, frame=frame), seed=seed, force=force)
     code, names = run_codes(frame)
-    scales = {n: (part.fit.noise.scales(part.values, n) ** 2).mean(axis=1) for n in ("sigma_point", "sigma_run")}
-    shared = {n: float((part.values[n] ** 2).mean()) if n in part.values else 0.0 for n in ("sigma_checkpoint", "slack")}
-    point, luck = scales["sigma_point"][part.group] + known**2, scales["sigma_run"][part.group] + shared["slack"]
-    units = []
-    for run in range(len(names)):
-        own = np.flatnonzero(code == run)
-        latent = np.log(part.latent(own, made.rows, part.values))
-        which = {"checkpoint": part.checkpoint[own], "group": part.group[own]}
-        simulated = latent + fit.noise.sample(part.values, part.run[own], own, part.entropy, **which)
-        simulated += _known_errors(known, own, simulated.shape[1], part.entropy)
-        errors = _Errors.of(simulated, measured[own], latent, point[own], luck[own[0]] + shared["sigma_checkpoint"])
-        units.append(errors)
-    if len(names) > 1:
-        first = np.unique(code, return_index=True)[1]
-        own_noise = np.bincount(code, point) / np.bincount(code) ** 2 + luck[first]
-        kin = (part.checkpoint[first][:, None] == part.checkpoint[first]) * shared["sigma_checkpoint"]
-        means = [np.stack([getattr(unit, name) for unit in units]) for name in ("mean", "measured", "latent")]
-        units.append(_Errors.of(means[0], means[1], means[2], own_noise, kin))
+    units = _simulated(made, frame, code)
     table = pd.DataFrame([unit.row for unit in units])
     counts = new.frame.groupby(run_codes(new.frame)[0])["compared"].agg(["size", "sum"]).to_numpy()
     about = {
-        "run": [*names, TOGETHER][: len(units)],
-        "rows": [*counts[:, 0], len(new.frame)][: len(units)],
-        "compared": [*counts[:, 1], len(frame)][: len(units)],
-        "continues": [*(name in fit.observed.run_names for name in names), False][: len(units)],
+        "run": [*names, TOGETHER],
+        "rows": [*counts[:, 0], len(new.frame)],
+        "compared": [*counts[:, 1], len(frame)],
+        "continues": [*(name in fit.observed.run_names for name in names), False],
     }
     largest = np.max([unit.farthest for unit in units], axis=0)
     adjusted = [float((largest >= unit.farthest[0]).mean()) for unit in units]
-    return pd.DataFrame(about).join(table).assign(p_adjusted=adjusted, checks="FAILED (forced)" if made.forced else "passed")
+    table = pd.DataFrame(about).head(len(units)).join(table)
+    return table.assign(p_adjusted=adjusted, checks="FAILED (forced)" if made.forced else "passed")
+
+
+def _simulated(made: Forecast, frame: pd.DataFrame, code: NDArray[np.int64]) -> list[_Errors]:
+    """Errors of each run and, where there are several, of all together, beside those of runs that the posterior draws."""
+    part, size = made.parts[0], int(code.max()) + 1
+    noise, values = part.fit.noise, part.values
+    measured = np.log(frame["loss"].to_numpy(dtype=np.float64))
+    known = frame["loss_se"].to_numpy(dtype=np.float64) / np.exp(measured) if "loss_se" in frame else np.zeros(len(frame))
+    scales = {name: (noise.scales(values, name) ** 2).mean(axis=1)[part.group] for name in ("sigma_point", "sigma_run")}
+    checkpoint, slack = (float((values[n] ** 2).mean()) if n in values else 0.0 for n in ("sigma_checkpoint", "slack"))
+    point, luck = scales["sigma_point"] + known**2, scales["sigma_run"] + slack
+    units = []
+    for own in (np.flatnonzero(code == run) for run in range(size)):
+        latent = np.log(part.latent(own, made.rows, values))
+        which = {"checkpoint": part.checkpoint[own], "group": part.group[own]}
+        simulated = latent + noise.sample(values, part.run[own], own, part.entropy, **which)
+        simulated += _known_errors(known, own, part.size, part.entropy)
+        units.append(_Errors.of(simulated, measured[own], latent, point[own], luck[own[0]] + checkpoint))
+    if size == 1:
+        return units
+    first = np.unique(code, return_index=True)[1]
+    alone = np.bincount(code, point) / np.bincount(code) ** 2 + luck[first]  # variance of a run's mean, but for its checkpoint's
+    kin = (part.checkpoint[first][:, None] == part.checkpoint[first]) * checkpoint
+    mean, actual, latent = (np.stack([getattr(unit, name) for unit in units]) for name in ("mean", "measured", "latent"))
+    return [*units, _Errors.of(mean, actual, latent, alone, kin)]
 
 
 def _compared(fit: Fit, new: Runs) -> Runs:

@@ -239,6 +239,17 @@ def test_a_row_without_a_run_is_refused_with_the_same_loss() -> None:
     assert [fault.row for fault in caught.value.faults] == [1]
 
 
+def test_a_base_checkpoint_is_known_whatever_its_replay() -> None:
+    """Logs leave r empty at D = 0, and the fit has filled it in."""
+    law = load_law("transfer-target")
+    table = oracles.table(law, runs=12)
+    base = table.iloc[:1].assign(D=0.0, r=np.nan, run="base")
+    fit = fitted(pd.concat([base, table]), law)
+    with pytest.raises(TableError, match="the fit has run 'base' with N = 1e\\+07, D = 0, ptpp = 15 already"):
+        joined(fit, read_runs(base))
+    assert len(joined(fit, read_runs(base.assign(run="another")))) == 62
+
+
 def test_a_run_of_another_checkpoint_group_or_level_is_refused() -> None:
     fit = fitted(old_table(checkpoint=LETTERS, set=LETTERS), noise="normal-checkpoint", noise_by="set")
     more = pd.DataFrame({"N": 1e7, "D": [3e10, 4e10], "loss": 2.0, "run": ["new", "run 0"], "checkpoint": "b", "set": ["b", "a"]})
