@@ -124,19 +124,20 @@ def fit(
     typer.echo(f"written to {output}")
 
 
-def _tell(made: Fit) -> None:
+def _tell(made: Fit, err: bool = False) -> None:
     """Say what was fitted, what each check found, and the verdict."""
     if made.info["interrupted"]:
         kept = made.tree["posterior"].sizes
-        typer.echo(f"Stopped by Ctrl-C: kept {kept['draw']} draws of each of {kept['chain']} chains.")
+        typer.echo(f"Stopped by Ctrl-C: kept {kept['draw']} draws of each of {kept['chain']} chains.", err=err)
     base = len(made.observed.base)
     aside = f", {base} base-checkpoint rows (D = 0) kept out" if base else ""
     typer.echo(
-        f"{made.law.name} fitted to {made.observed.log_loss.size} rows of {made.observed.runs} runs{aside}; {made.noise.text}."
+        f"{made.law.name} fitted to {made.observed.log_loss.size} rows of {made.observed.runs} runs{aside}; {made.noise.text}.",
+        err=err,
     )
     for one in made.checks:
-        typer.echo(f"  {one}")
-    typer.echo(f"verdict: {'passed' if made.passed else 'FAILED: its intervals are not to be trusted'}")
+        typer.echo(f"  {one}", err=err)
+    typer.echo(f"verdict: {'passed' if made.passed else 'FAILED: its intervals are not to be trusted'}", err=err)
 
 
 @app.command()
@@ -333,6 +334,7 @@ def update(
         Path | None, typer.Option(help="Settings, one row each, whose intervals are shown before and after.")
     ] = None,
     seed: Annotated[int | None, typer.Option(help="The same seed gives the same draws; the fit's unless given.")] = None,
+    csv: Annotated[bool, typer.Option("--csv", help="How the runs came, as comma-separated values, full precision.")] = False,
     force: Force = False,
     quiet: Quiet = False,
 ) -> None:
@@ -348,12 +350,16 @@ def update(
     new, asked = read_runs(runs, where), None if targets is None else read_runs(targets)
     made = make_update(load(fit), new, targets=asked, seed=seed, force=force, progress=not quiet)
     made.fit.save(output)
-    typer.echo(plain(with_intervals(made.surprise).set_index("run").T) + "\n")
-    typer.echo(f"surprise: {made.text}\n")
+    if csv:
+        typer.echo(made.surprise.to_csv(index=False), nl=False)
+    else:
+        shown = made.surprise.drop(columns=["compared", "continues", "predicted_median", "inside_eti90"])
+        typer.echo(plain(with_intervals(shown)) + "\n")
+    typer.echo(f"surprise: {made.text}\n", err=csv)
     if made.widths is not None:
-        typer.echo(plain(with_intervals(made.widths)) + "\n")
-    _tell(made.fit)
-    typer.echo(f"written to {output}")
+        typer.echo(plain(with_intervals(made.widths)) + "\n", err=csv)
+    _tell(made.fit, err=csv)
+    typer.echo(f"written to {output}", err=csv)
 
 
 @app.command()

@@ -306,7 +306,7 @@ def _far(fit: Fit, new: Runs) -> str:
 def _verdict(found: pd.DataFrame, far: str) -> str:
     worst = found.sort_values("error_sd", key=abs, ascending=False).sort_values("p_adjusted", kind="stable").iloc[0]
     count = int((found["run"] != TOGETHER).sum())
-    name = TOGETHER if worst["run"] == TOGETHER else f"run {worst['run']}"
+    name = TOGETHER if worst["run"] == TOGETHER else f"run {worst['run']!r}"
     of = f" over {count} runs" if count > 1 else ""
     chance = f"p = {worst['p_adjusted']:.2g}{of}, at least {ALARM:g} wanted"
     if worst["p_adjusted"] >= ALARM:

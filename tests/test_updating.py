@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -115,7 +116,7 @@ def test_points_that_scatter_are_told_apart_from_a_level() -> None:
     assert found["p_level"][0] > 0.5
     assert found["p_curve"][0] < ALARM
     text = updating._verdict(found, "3 of 6 settings lie far outside the runs")
-    assert "the losses of run u have another shape or scatter" in text
+    assert "the losses of run 'u' have another shape or scatter" in text
     assert text.endswith("(--discrepancy 1%). 3 of 6 settings lie far outside the runs.")
 
 
@@ -259,9 +260,14 @@ def test_the_command_updates_round_after_round(command: Command, folder: Path) -
     assert second.info["settings"] == first.info["settings"]
     assert second.info["data"] == f"{first.info['data']} and later.csv"
     later(D=lambda t: 2 * t["D"], loss=lambda t: 1.05 * t["loss"]).to_csv("third.csv", index=False)
-    done = command("update", "second.nc", "third.csv", "-o", "third.nc", "--seed", "4", "--where", "N < 5e7", "-q", "--force")
+    done = command(
+        "update", "second.nc", "third.csv", "-o", "third.nc", "--seed", "4", "--where", "N < 5e7", "-q", "--force", "--csv"
+    )
     assert done.status == 0
-    assert "OUTSIDE what was predicted" in done.out
+    third = read_runs("third.csv", "N < 5e7")
+    pd.testing.assert_frame_equal(pd.read_csv(io.StringIO(done.out)), surprise(second, third, force=True), rtol=1e-12)
+    assert "OUTSIDE what was predicted: run 'run 0' lies " in done.err
+    assert "written to third.nc" in done.err
     assert load_fit("third.nc").observed.log_loss.size == 55
     assert load_fit("third.nc").info["seed"] == 4
     assert {name: digest for name, digest in snapshot(folder).items() if name in before} == before
