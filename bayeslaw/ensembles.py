@@ -26,10 +26,10 @@ from bayeslaw.candidates import Candidates
 from bayeslaw.checks import spread_rows
 from bayeslaw.errors import BayeslawError, FitError
 from bayeslaw.forecasts import Forecast
+from bayeslaw.refitting import LEAST_DRAWS
 
 Array = NDArray[np.float64]
 
-LEAST_DRAWS = 400
 PROBES = 150  # rows among the candidates whose curves make the basis
 KEPT = 1e-3  # singular values kept, in units of the point noise
 AT_ONCE = 1024  # runs whose gains are worked out at once
