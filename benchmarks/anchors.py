@@ -20,6 +20,7 @@ import sys
 import time
 import zlib
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -213,16 +214,19 @@ def records_of(count: int) -> list[dict[str, Any]]:
     STORE.mkdir(exist_ok=True)
     path = STORE / "truths.jsonl"
     have = {r["number"]: r for r in map(json.loads, path.read_text().splitlines())} if path.exists() else {}
-    missing = [i for i in range(count) if i not in have]
     with bayeslaw.executor("processes") as run:
-        for at in range(0, len(missing), 2):
-            for outcome in run.map(work, missing[at : at + 2], what="truth", progress=False):
-                record = values_of([outcome])[0]
-                have[record["number"]] = record
-                with path.open("a") as file:
-                    file.write(json.dumps(record) + "\n")
-                print(f"truth {record['number']}: {record['seconds']} s", file=sys.stderr, flush=True)
+        made = run.map(partial(kept, path), [i for i in range(count) if i not in have], what="truth", progress=False)
+    have |= {record["number"]: record for record in values_of(made)}
     return [have[i] for i in range(count)]
+
+
+def kept(path: Path, number: int) -> dict[str, Any]:
+    """The record of a truth, kept as soon as it is there."""
+    record = work(number)
+    with path.open("a") as file:
+        file.write(json.dumps(record) + "\n")
+    print(f"truth {number}: {record['seconds']} s", file=sys.stderr, flush=True)
+    return record
 
 
 def main() -> None:
