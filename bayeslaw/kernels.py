@@ -2,6 +2,10 @@
 
 Numba keeps compiled functions on disk and knows them to be stale by their own file alone, not by the files of the functions
 they call: kernels that call each other therefore stand together, so that no change can leave an old number behind.
+
+`forward`, `backward`, the densities of noise and `evaluate` are plain functions here: `machine` compiles each by itself, and they
+call each other by address. Where Numba links what is called into the caller it is optimised twice, and optimised otherwise: draws
+then depended in their last digits on whether the machine had compiled before.
 """
 
 from __future__ import annotations
@@ -68,20 +72,19 @@ def jit[**P, R](function: Callable[P, R]) -> Callable[P, R]:
     return compiled
 
 
+ANY_ORDER = {"reassoc", "contract", "nsz"}
+_INNER: Any = {"nogil": True, "cache": True, "error_model": "numpy", "no_cpython_wrapper": True}
+
+
 def inner[**P, R](function: Callable[P, R]) -> Callable[P, R]:
     """As `jit`, for what only kernels call: what Python would need to call it takes as long to compile as a small function."""
-    compiled: Callable[P, R] = njit(nogil=True, cache=True, error_model="numpy", no_cpython_wrapper=True)(function)
+    compiled: Callable[P, R] = njit(**_INNER)(function)
     return compiled
-
-
-ANY_ORDER = {"reassoc", "contract", "nsz"}
 
 
 def summing[**P, R](function: Callable[P, R]) -> Callable[P, R]:
     """As `inner`, for sums whose order is of no matter: several numbers are then added at a time."""
-    compiled: Callable[P, R] = njit(
-        nogil=True, cache=True, error_model="numpy", fastmath=ANY_ORDER, no_cpython_wrapper=True
-    )(function)
+    compiled: Callable[P, R] = njit(**_INNER, fastmath=ANY_ORDER)(function)
     return compiled
 
 
@@ -106,7 +109,7 @@ def _to_float(typing: Any, bits: Any) -> Any:
 _bits: Any = intrinsic(_to_bits)
 _float: Any = intrinsic(_to_float)
 
-FEW = 48  # numbers for which `exps` and `logs` are not worth a call
+FEW = 48  # numbers for which vectorised loops are not worth a call
 ROUND = 1.5 * 2.0**52  # adding it rounds to a whole number, which then stands in the lowest bits
 LN2_HIGH, LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
 SERIES = tuple(1 / math.factorial(k) for k in range(14))
@@ -261,14 +264,18 @@ def forward(code: NDArray[np.int64], memory: NDArray[np.float64]) -> None:
         op, out, n = code[line, 0], code[line, 1], code[line, 2]
         a, sa, b, sb = code[line, 3], code[line, 4], code[line, 5], code[line, 6]
         c, sc = code[line, 7], code[line, 8]
-        if op <= DIV and n == 1:
-            x, y = memory[a], memory[b]
-            memory[out] = x + y if op == ADD else x - y if op == SUB else x * y if op == MUL else x / y
+        if op <= DIV and n < FEW:
+            for i in range(n):
+                x, y = memory[a + i * sa], memory[b + i * sb]
+                memory[out + i] = x + y if op == ADD else x - y if op == SUB else x * y if op == MUL else x / y
         elif op <= DIV:
             left, right = memory[a : a + (n if sa else 1)], memory[b : b + (n if sb else 1)]
             combine(op, left, right, memory[out : out + n])
         elif op == EXP and n >= FEW:
             exps(memory[a : a + n], memory[out : out + n])
+        elif op == EXP:
+            for i in range(n):
+                memory[out + i] = math.exp(memory[a + i])
         elif op == LOG and n >= FEW:
             logs(memory[a : a + n], memory[out : out + n])
         elif op <= SELECT:  # an argument that an operation doesn't have is some number
@@ -320,33 +327,37 @@ def backward(code: NDArray[np.int64], memory: NDArray[np.float64], slope: NDArra
         op, out, n = code[line, 0], code[line, 1], code[line, 2]
         a, sa, b, sb = code[line, 3], code[line, 4], code[line, 5], code[line, 6]
         c, sc = code[line, 7], code[line, 8]
-        if op <= DIV and n == 1:
-            g = slope[out]
-            if op == MUL:
-                slope[a] += g * memory[b]
-                slope[b] += g * memory[a]
-            elif op == DIV:
-                slope[a] += g / memory[b]
-                slope[b] -= g / memory[b] * memory[out]
-            else:
-                slope[a] += g
-                slope[b] += g if op == ADD else -g
+        if op <= DIV and n < FEW:
+            for i in range(n):
+                g, left, right = slope[out + i], a + i * sa, b + i * sb
+                if op == MUL:
+                    slope[left] += g * memory[right]
+                    slope[right] += g * memory[left]
+                elif op == DIV:
+                    g /= memory[right]
+                    slope[left] += g
+                    slope[right] -= g * memory[out + i]
+                else:
+                    slope[left] += g
+                    slope[right] += g if op == ADD else -g
         elif op <= DIV:
             pull = slope[out : out + n]  # of no further use: for a quotient it becomes that of the numerator
-            right = memory[b : b + (n if sb else 1)]
+            below = memory[b : b + (n if sb else 1)]
             if op == MUL:
-                pass_on_times(slope, a, sa, pull, 1.0, right)
+                pass_on_times(slope, a, sa, pull, 1.0, below)
                 pass_on_times(slope, b, sb, pull, 1.0, memory[a : a + (n if sa else 1)])
             else:
                 if op == DIV:
-                    combine(op, pull, right, pull)
+                    for i in range(n):
+                        pull[i] /= below[i * sb]
                 pass_on(slope, a, sa, pull, 1.0)
                 if op == DIV:
                     pass_on_times(slope, b, sb, pull, -1.0, memory[out : out + n])
                 else:
                     pass_on(slope, b, sb, pull, 1.0 if op == ADD else -1.0)
         elif op == EXP:
-            pass_on_times(slope, a, sa, slope[out : out + n], 1.0, memory[out : out + n])
+            for i in range(n):
+                slope[a + i] += slope[out + i] * memory[out + i]
         elif op == LOG:
             for i in range(n):
                 slope[a + i] += slope[out + i] / memory[a + i]
@@ -361,12 +372,10 @@ def backward(code: NDArray[np.int64], memory: NDArray[np.float64], slope: NDArra
                 slope[a + i] += slope[out + i] * rise(op, memory[a + i], memory[out + i])
         elif op <= SELECT:
             for i in range(n):
-                x, first, second = memory[a + i * sa], a + i * sa, b + i * sb
-                if op == SELECT:
-                    at = second if x > 0.5 else c + i * sc
-                else:
-                    at = first if (x < memory[second]) == (op == MIN) else second
-                slope[at] += slope[out + i]
+                x = memory[a + i * sa]
+                first, second = (b + i * sb, c + i * sc) if op == SELECT else (a + i * sa, b + i * sb)
+                holds = x > 0.5 if op == SELECT else (x < memory[second]) == (op == MIN)
+                slope[first if holds else second] += slope[out + i]
         elif op == GATHER:
             for i in range(n):
                 slope[a + int(memory[b + i])] += slope[out + i]
@@ -544,11 +553,12 @@ _REALS, _WHOLES, _CODE = _array(types.float64), _array(types.int64), _array(type
 _FORWARD = types.void(_CODE, _REALS)
 _BACKWARD = types.void(_CODE, _REALS, _REALS)
 _ROWS = (_REALS, _REALS, _WHOLES)
-_NORMAL = types.Tuple([types.float64] * 3)(
+_tuple: Any = types.Tuple
+_NORMAL = _tuple([types.float64] * 3)(
     *_ROWS, *[_REALS] * 3, *[_WHOLES] * 2, *[_REALS] * 2, types.float64, types.float64, *[_REALS] * 3
 )
 _EVALUATE = types.float64(types.uintp, types.int64, _REALS, _REALS)
-_STUDENT = types.Tuple([types.float64] * 2)(*_ROWS, _REALS, _WHOLES, _REALS, types.float64, *[_REALS] * 6)
+_STUDENT = _tuple([types.float64] * 2)(*_ROWS, _REALS, _WHOLES, _REALS, types.float64, *[_REALS] * 6)
 
 
 def _calling(kind: Any) -> Any:
@@ -561,7 +571,8 @@ def _calling(kind: Any) -> Any:
         def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             value, parts = context.get_value_type, [context.get_value_type(a) for a in kind.args]
             place = builder.inttoptr(arguments[0], ir.FunctionType(value(kind.return_type), parts).as_pointer())
-            return builder.call(place, cgutils.unpack_tuple(builder, arguments[1]))
+            unpacked: Any = cgutils.unpack_tuple
+            return builder.call(place, unpacked(builder, arguments[1]))
 
         return kind.return_type(types.int64, given), code
 
@@ -763,13 +774,13 @@ def described(state: State, way: Map, busy: NDArray[np.int64]) -> NDArray[np.int
 @inner
 def reals(d: NDArray[np.int64], row: int) -> NDArray[np.float64]:
     """The array of floats in a row of a description."""
-    return carray(_pointer(d[row, 0]), d[row, 1], np.float64)  # type: ignore[no-any-return]
+    return carray(_pointer(d[row, 0]), d[row, 1], np.float64)
 
 
 @inner
 def wholes(d: NDArray[np.int64], row: int) -> NDArray[np.int64]:
     """The array of whole numbers in a row of a description."""
-    return carray(_pointer(d[row, 0]), d[row, 1], np.int64)  # type: ignore[no-any-return]
+    return carray(_pointer(d[row, 0]), d[row, 1], np.int64)
 
 
 def evaluate(description: int, mine: int, x: NDArray[np.float64], gradient: NDArray[np.float64]) -> float:
@@ -891,31 +902,33 @@ def _compiled(kind: Any, function: Callable[..., Any], **options: Any) -> Any:
 
 
 @cache
-def machine(name: str) -> int:
-    """Address of what runs a tape, 'forward' or 'backward', of the likelihood, 'normal' or 'student', and of `evaluate`."""
+def machine(name: str) -> Any:
+    """What runs a tape, 'forward' or 'backward', the likelihood with 'normal' or 'student' noise, or `evaluate`, compiled."""
     match name:
         case "forward":
-            compiled = _compiled(_FORWARD, forward)
+            return _compiled(_FORWARD, forward)
         case "backward":
-            compiled = _compiled(_BACKWARD, backward)
-        case "evaluate":
-            compiled = _compiled(_EVALUATE, evaluate)
+            return _compiled(_BACKWARD, backward)
         case "normal":
-            compiled = _compiled(_NORMAL, normal_density, fastmath=ANY_ORDER)
+            return _compiled(_NORMAL, normal_density, fastmath=ANY_ORDER)
+        case "student":
+            return _compiled(_STUDENT, student_density)
+        case "evaluate":
+            return _compiled(_EVALUATE, evaluate)
         case _:
-            compiled = _compiled(_STUDENT, student_density)
-    return int(compiled.address)
+            raise ValueError(f"there is no machine {name!r}")
 
 
 def machines(*names: str) -> NDArray[np.int64]:
     """Addresses of machines; what is not asked for is not compiled."""
-    return np.array([machine(name) for name in names], dtype=np.int64)
+    return np.array([machine(name).address for name in names], dtype=np.int64)
 
 
 @cache
 def callbacks() -> tuple[Any, Any]:
     """The log density and the storing of a draw as C functions, so that chains need neither Python nor its lock."""
-    double, pointer = types.CPointer(types.double), types.uintp
+    pointer_to: Any = types.CPointer
+    double, pointer = pointer_to(types.double), types.uintp
     logp = _compiled(types.int64(types.uint64, double, double, double, pointer), _logp)
     return logp, _compiled(types.int64(types.uint64, types.uint64, double, double, pointer), _copy)
 

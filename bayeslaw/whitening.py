@@ -98,7 +98,7 @@ class Whitening:
         return x
 
     def _splines(self, t: NDArray[np.float64], first: int | None = None) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Values and slopes of all splines, or the first few, at t: arrays (S, p). Straight beyond the knots, as `kernels.splines`."""
+        """Values and slopes of all splines, or the first few, at t: arrays (S, p). Straight beyond the knots, as in kernels."""
         inside = np.clip(t, self.knots[0], self.knots[-1])
         j = np.clip(np.searchsorted(self.knots, inside) - 1, 0, self.knots.size - 2)
         h, c = (inside - self.knots[j])[:, None], self.pieces[:, j, :first]
