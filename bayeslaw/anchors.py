@@ -23,7 +23,7 @@ from bayeslaw.fits import Fit, check_probability
 from bayeslaw.forecasts import Forecast, from_shares
 from bayeslaw.forecasts import forecast as make_forecast
 from bayeslaw.runs import Runs, read_runs
-from bayeslaw.selection import Market, choose
+from bayeslaw.selection import ROUNDING, Market, choose
 from bayeslaw.stacking import Posterior
 
 Array = NDArray[np.float64]
@@ -251,9 +251,16 @@ class Anchors:
         return [self._afforded(rng.permutation(self.candidates.size), fixed) for _ in range(count)]
 
     def _afforded(self, order: NDArray[np.int64], start: list[int]) -> list[int]:
-        picks = list(start)
+        at, picks, left = self.candidates, list(start), self.market.budget * ROUNDING - self.market.bill(start)
+        paid = set(at.checkpoint[start].tolist())
+        allowed = self.market.replicates - np.bincount(start, minlength=at.size)
         for run in np.tile(order, self.market.replicates).tolist():
-            if np.isfinite(self.market.prices(picks)[run]):
+            checkpoint = int(at.checkpoint[run])
+            price = float(at.cost[run]) + (0.0 if checkpoint in paid else float(at.price[checkpoint]))
+            if allowed[run] > 0 and price <= left:
+                allowed[run] -= 1
+                left -= price
+                paid.add(checkpoint)
                 picks.append(run)
         return picks
 

@@ -76,6 +76,7 @@ def choose(market: Market, start: Sequence[int] = ()) -> list[int]:
     """
     kept = list(start)
     starts = [fill(market, kept, exponent) for exponent in EXPONENTS]
+    starts += [fill(market, [*kept, run], 1.0) for run in _first_of_checkpoints(market, kept)]
     starts = [list(picks) for picks in dict.fromkeys(map(tuple, starts))]
     values = [market.value(market.ensemble.covariance(picks)) for picks in starts]
     if max(map(len, starts)) - len(kept) <= FEW:  # each may be improved into something else
@@ -87,6 +88,16 @@ def choose(market: Market, start: Sequence[int] = ()) -> list[int]:
     if market.candidates.size <= FEWEST and market.replicates == 1:
         best = _search(market, kept, best)
     return in_order(market, best, len(kept))
+
+
+def _first_of_checkpoints(market: Market, kept: Sequence[int]) -> list[int]:
+    """For each checkpoint that must be trained, of those worth most, the run that tells most of those the budget allows."""
+    at = market.candidates
+    gains = market.ensemble.gains(market.ensemble.covariance(kept), market.weights)
+    gains[~np.isfinite(market.prices(kept))] = -np.inf
+    unpaid = np.setdiff1d(np.unique(at.checkpoint[at.price[at.checkpoint] > 0]), at.checkpoint[list(kept)])
+    best = [max(np.flatnonzero(at.checkpoint == checkpoint).tolist(), key=lambda run: gains[run]) for checkpoint in unpaid]
+    return sorted((run for run in best if gains[run] > 0), key=lambda run: -gains[run])[:BUNDLES]
 
 
 def _search(market: Market, kept: list[int], best: list[int]) -> list[int]:
