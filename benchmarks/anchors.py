@@ -7,7 +7,8 @@ Truths of Form 3 (ptpp-gate-floor) are drawn from its prior at the reference poi
 replay shares x 8 points); noise is .15% a run and .26% a point. Wanted: the loss at 8.1e9 parameters and PTPP 279. B0 is the
 price of the paper's design, whole curves of the smallest size at PTPP 279 for six replay shares; at 5 x B0 it has five seeds of
 each. Checkpoints exist, as in the paper. Every design is bought (its losses simulated under the truth) and the law refitted by
-`bayeslaw.fit` at its defaults, once: fits of which a check fails are counted and kept. Records are kept as they come (benchmarks/.anchors); a stopped run goes on where it was.
+`bayeslaw.fit` at its defaults, once: fits of which a check fails are counted and kept. Records are
+kept as they come (benchmarks/.anchors); a stopped run goes on where it was.
 """
 
 from __future__ import annotations
