@@ -29,6 +29,7 @@ import numpy as np
 import pandas as pd
 from forecasts import banner, markdown_table
 from numpy.typing import NDArray
+from scipy.stats import spearmanr
 from truths import failing
 
 import bayeslaw
@@ -36,6 +37,7 @@ from bayeslaw.anchors import Anchors, anchors
 from bayeslaw.errors import BayeslawError
 from bayeslaw.fits import Fit
 from bayeslaw.laws import Law
+from bayeslaw.lookahead import nested
 from bayeslaw.observations import Observations, run_codes
 from bayeslaw.outcomes import values_of
 from bayeslaw.runs import Runs
@@ -210,6 +212,23 @@ def speed(fit: Fit) -> list[dict[str, Any]]:
     return rows
 
 
+def agreement(number: int, count: int = 60) -> dict[str, Any]:
+    """Gains of single runs, as predicted and by nested Monte Carlo over the posterior of one truth's pilot."""
+    fit = bayeslaw.fit(LAW, bayeslaw.read_runs(World(bayeslaw.load_law(LAW), number).pilot), seed=number, progress=False)
+    made = anchors(fit, POOL, TARGETS, budget=B0, checkpoint_cost="0", force=True)
+    some = np.random.default_rng(number).choice(made.candidates.size, count, replace=False)
+    ensemble, whole = made.market.ensemble, np.eye(made.market.ensemble.rank)
+    gains = ensemble.gains(whole, made.market.weights)[some] / made.market.value(whole)
+    design = {made.candidates.names[run]: made.rows([run]) for run in some.tolist()}
+    found = nested(fit, design, TARGETS, outer=200, seed=number, force=True)
+    left = found["ratio"].to_numpy()
+    return {
+        "truth": number, "single runs": count, "Spearman of gains": f"{spearmanr(gains, 1 - left).statistic:.3f}",
+        "variance left, nested / predicted": f"{np.exp(np.log(left / (1 - gains)).mean()):.3f}",
+        "effective draws, median": f"{found['effective_median'].median():.0f}",
+    }  # fmt: skip
+
+
 def records_of(count: int) -> list[dict[str, Any]]:
     """Records of the first truths, made where they are missing."""
     STORE.mkdir(exist_ok=True)
@@ -242,6 +261,8 @@ def main() -> None:
     print(markdown_table([row for times in BUDGETS for row in ratios(records, times)]) + "\n")
     print("## Widths, errors, coverage\n")
     print(markdown_table([row for times in BUDGETS for row in told(records, times)]) + "\n")
+    print("## Gains of single runs beside nested Monte Carlo\n")
+    print(markdown_table([agreement(number) for number in range(3)]) + "\n")
     fit = bayeslaw.fit(LAW, World(bayeslaw.load_law(LAW), 0).pilot, progress=False)
     print("## Speed\n\nOne process, its fit included in the peak.\n")
     print(markdown_table(speed(fit)))
