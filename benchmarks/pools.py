@@ -1,0 +1,272 @@
+"""Which runs to buy from two real pools of runs, so that the costly target region is foretold.
+
+    python benchmarks/pools.py        # prints the tables kept in benchmarks/results/pools.md
+
+The pools are those of Li et al. 2026 (Spend Less, Fit Better; PlanarG/active-sl at e0a58ff), read from the folder named by
+BAYESLAW_SHARED_DATA (by default ../shared/data): candidates with prices, and target rows that no design may buy.
+
+Protocol. A budget is 1, 5 or 10% of what all candidates cost together; a pool's validation sets are separate purchases with
+separate budgets, as in the source. Every design begins with the same first runs, which the budget pays for: the cheapest, 2.5 for
+each parameter of the law as long as they cost at most 2% of the pool (the source's rule), and in any case the 3 that a fit takes.
+It then spends in two rounds to each budget, half of what is left and the rest; after each, the losses bought are looked up and
+the law is fitted again. A purchase for 5% is one for 1% gone on with. Random orders know no rounds.
+
+Picks: `posterior` by `bayeslaw.anchors` from the posterior of `bayeslaw.fit`; D-optimal and V-optimal by the law linearised at a
+point fit (benchmarks/designs.py); random orders, passing over what the budget does not pay for; the same without first runs. Fits
+to what was bought: the posterior (median of the latent loss), or the least Huber loss from 40 starts.
+
+R2 is the source's: 1 - sum (loss - forecast)^2 / sum (loss - mean loss)^2 over the target rows of all validation sets together,
+kept within -1 and 1, and -1 where there is nothing to fit. `R2 within` takes the mean of each validation set instead of the common
+one: two validation sets that differ by .8 nats make an R2 of .99 easy.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import pandas as pd
+from designs import Linear, shuffled
+from forecasts import banner, markdown_table
+from truths import failing, fitted
+
+import bayeslaw
+from bayeslaw.outcomes import values_of
+from bayeslaw.runs import Runs
+
+HERE = Path(__file__).parents[1]
+FOLDER = Path(os.environ.get("BAYESLAW_SHARED_DATA", HERE.parent / "shared" / "data"))
+SHARES = (0.01, 0.05, 0.1)
+FIRST, FIRST_SHARE, LEAST = 2.5, 0.02, 3  # first runs for each parameter, what they may cost of the pool, and how few a fit takes
+STARTS = 40
+ROUNDS = 2  # to each budget
+SEEDS, ORDERS, ORDERS_SAMPLED = 5, 50, 10  # of designs; random orders, and how many of them get a posterior
+Picks = Literal["posterior", "V-optimal", "D-optimal", "random", "random from nothing", "all"]
+Choose = Callable[[pd.DataFrame, pd.DataFrame, float, int], list[int]]  # bought, candidates, budget, round -> positions
+
+# Li et al. 2026, table 2: means over ten formulas, of which the law here is one, and ten repeats of each; at 1, 5 and 10%.
+PUBLISHED: dict[str, dict[str, tuple[float, ...]]] = {
+    "data-constrained": {
+        "random": (-0.74, -0.36, 0.12),
+        "D-optimal": (0.71, 0.80, 0.77),
+        "V-optimal": (0.58, 0.83, 0.85),
+        "published best": (0.73, 0.85, 0.86),
+        "all": (0.79,),
+    },
+    "parallel": {
+        "random": (-1.0, 0.27, 0.19),
+        "D-optimal": (-1.0, 0.70, 0.99),
+        "V-optimal": (-1.0, 0.69, 0.99),
+        "published best": (-1.0, 0.77, 0.99),
+        "all": (0.99,),
+    },
+}
+
+
+@dataclass(frozen=True)
+class Part:
+    """One validation set of a pool: runs that can be bought, one row each with its price, and the target rows."""
+
+    law: bayeslaw.Law
+    candidates: pd.DataFrame
+    targets: pd.DataFrame
+
+    @property
+    def price(self) -> float:
+        """Of all candidates together."""
+        return float(self.candidates["cost"].sum())
+
+    def first(self) -> list[int]:
+        """Positions of the runs that every design begins with, cheapest first."""
+        order = np.argsort(self.candidates["cost"].to_numpy(), kind="stable")
+        paid = np.cumsum(self.candidates["cost"].to_numpy()[order])
+        wanted = int(FIRST * len(self.law.parameters))
+        return [int(i) for i in order[: max(LEAST, min(wanted, int((paid <= FIRST_SHARE * self.price).sum())))]]
+
+
+def pools() -> dict[str, list[Part]]:
+    """The two pools, each by its validation sets."""
+    cards = {"data-constrained": "repeated-epochs", "parallel": "parallel-scaling"}
+    made = {}
+    for name, card in cards.items():
+        law = bayeslaw.load_law(card)
+        table = bayeslaw.read_runs(FOLDER / f"anchor_pool_{name.replace('-', '_')}.csv").frame
+        table["cost"] = 6 * table["N"] * table["D"] if "D" in table else table["N"]
+        table["run"] = [f"run {i}" for i in range(len(table))]
+        kept = ["run", *law.covariates, "loss", "cost"]
+        made[name] = [
+            Part(law, *(group.loc[group["split"] == split, kept].reset_index(drop=True) for split in ("train", "test")))
+            for _, group in table.groupby("group")
+        ]
+    return made
+
+
+def purchases(part: Part, choose: Choose, *, first: bool = True, rounds: int = ROUNDS) -> dict[float, list[int]]:
+    """What is bought by each budget: positions of candidates, in order; nothing where the first runs alone cost more."""
+    prices, bought = part.candidates["cost"].to_numpy(dtype=np.float64), part.first() if first else []
+    found = {}
+    for step, share in enumerate(SHARES):
+        for number in range(rounds):
+            rest = share * part.price - prices[bought].sum()
+            left = np.setdiff1d(np.arange(prices.size), bought)
+            if not (prices[left] <= rest).any():
+                break
+            budget = max(rest / (rounds - number), float(prices[left].min()))
+            candidates = part.candidates.iloc[left[prices[left] <= budget]]
+            picks = choose(part.candidates.iloc[bought], candidates, budget, rounds * step + number)
+            bought = bought + [int(candidates.index[i]) for i in picks]
+        found[share] = list(bought) if prices[bought].sum() <= share * part.price else []
+    return found
+
+
+def chooser(part: Part, picks: Picks, seed: int) -> Choose:
+    """The design of a name."""
+    settings = part.targets[list(part.law.covariates)]
+
+    def by_posterior(bought: pd.DataFrame, candidates: pd.DataFrame, budget: float, number: int) -> list[int]:
+        fit, _ = fitted(part.law, Runs(bought.drop(columns="cost")), {}, 1000 * seed + number)
+        made = bayeslaw.anchors(fit, candidates.drop(columns="loss"), settings, budget=budget, cost="cost", seed=seed, force=True)
+        return [candidates["run"].tolist().index(run) for run in made.picks["run"]]
+
+    def linearised(bought: pd.DataFrame, candidates: pd.DataFrame, budget: float, number: int) -> list[int]:
+        point = bayeslaw.point_fit(part.law, Runs(bought), starts=STARTS, seed=1000 * seed + number)
+        return Linear.of(point, seed).choose(candidates, settings, budget, "D" if picks == "D-optimal" else "V")
+
+    rng = np.random.default_rng(seed)
+    if picks.startswith("random"):
+        return lambda _, candidates, budget, __: shuffled(candidates, budget, rng)
+    return by_posterior if picks == "posterior" else linearised
+
+
+class Job(NamedTuple):
+    pool: str
+    picks: Picks
+    seed: int
+    fits: tuple[str, ...]
+
+
+def jobs() -> Iterator[Job]:
+    both = ("posterior", "point")
+    for pool in PUBLISHED:
+        yield from (Job(pool, picks, seed, both) for picks in ("posterior", "V-optimal", "D-optimal") for seed in range(SEEDS))
+        yield Job(pool, "all", 0, both)
+        for seed in range(ORDERS):
+            yield Job(pool, "random", seed, both if seed < ORDERS_SAMPLED else ("point",))
+            yield Job(pool, "random from nothing", seed, ("point",))
+
+
+def work(job: Job) -> list[dict[str, Any]]:
+    """A record for each target row, budget and fit of a job."""
+    records = []
+    for number, part in enumerate(pools()[job.pool]):
+        if job.picks == "all":
+            found = {1.0: list(range(len(part.candidates)))}
+        else:
+            nothing = job.picks == "random from nothing"
+            choose = chooser(part, job.picks, job.seed)
+            found = purchases(part, choose, first=not nothing, rounds=1 if job.picks.startswith("random") else ROUNDS)
+        for share, bought in found.items():
+            for kind in job.fits:
+                head = {"pool": job.pool, "picks": job.picks, "seed": job.seed, "fit": kind, "share": share, "part": number}
+                head |= {"runs": len(bought), "spent": part.candidates["cost"].iloc[bought].sum() / part.price}
+                made = foretold(part, bought, kind, job.seed)
+                records += [head | row for row in made.assign(loss=part.targets["loss"]).to_dict("records")]
+    return records
+
+
+def foretold(part: Part, bought: list[int], kind: str, seed: int) -> pd.DataFrame:
+    """Forecasts of the target rows: `forecast`; of a posterior `low` and `high`, ends of the 90% interval of `run`, and `checks`."""
+    if len(bought) < LEAST:
+        return pd.DataFrame({"forecast": np.full(len(part.targets), np.nan)})
+    rows = Runs(part.candidates.iloc[bought].drop(columns="cost"))
+    if kind == "point":
+        point = bayeslaw.point_fit(part.law, rows, starts=STARTS, seed=seed)
+        return pd.DataFrame(
+            {"forecast": point.predict({c: part.targets[c].to_numpy(dtype=np.float64) for c in part.law.covariates})}
+        )
+    fit, _ = fitted(part.law, rows, {}, seed)
+    made = fit.forecast(part.targets.drop(columns=["loss", "cost"]), force=True).summary()
+    names = {"latent_median": "forecast", "run_eti90_lo": "low", "run_eti90_hi": "high"}
+    return made[list(names)].rename(columns=names).assign(checks=", ".join(failing(fit)))
+
+
+def r2(rows: pd.DataFrame, *, within: bool = False) -> float:
+    """The source's R2 of a purchase's target rows, or the same about the mean of each validation set."""
+    if rows["forecast"].isna().any():
+        return -1.0
+    mean = rows.groupby("part")["loss"].transform("mean") if within else rows["loss"].mean()
+    return float(np.clip(1 - ((rows["loss"] - rows["forecast"]) ** 2).sum() / ((rows["loss"] - mean) ** 2).sum(), -1, 1))
+
+
+def spread(values: list[float]) -> str:
+    """Mean and standard deviation."""
+    return f"{np.mean(values):.2f} ± {np.std(values):.2f}" if len(values) > 1 else f"{values[0]:.2f}"
+
+
+def accuracy(records: pd.DataFrame, pool: str) -> list[dict[str, str]]:
+    """R2 of every design and fit at every budget, the published numbers last."""
+    table = []
+    for (picks, fit), rows in records.groupby(["picks", "fit"], sort=False):
+        whole = [g for _, g in rows[rows["share"] == 1].groupby("seed")]
+        row = {"picks": str(picks), "fit": str(fit), "repeats": str(rows["seed"].nunique())}
+        for share in SHARES:
+            found = [g for _, g in rows[rows["share"] == share].groupby("seed")] or (whole if share == SHARES[-1] else [])
+            empty = bool(found) and all(g["forecast"].isna().all() for g in found)
+            row[f"R2 at {share:.0%}"] = "nothing to fit" if empty else spread([r2(g) for g in found]) if found else ""
+        last = [g for _, g in rows[rows["share"] == SHARES[-1]].groupby("seed")] or whole
+        row[f"R2 within, {SHARES[-1]:.0%}"] = spread([r2(g, within=True) for g in last])
+        row[f"error, {SHARES[-1]:.0%}"] = f"{np.mean([(g['forecast'] / g['loss'] - 1).abs().mean() for g in last]):.2%}"
+        table.append(row)
+    for name, values in PUBLISHED[pool].items():
+        row = dict.fromkeys(table[0], "") | {"picks": f"published: {name}", "fit": "least squares", "repeats": "10 of 10 laws"}
+        columns = [f"R2 at {share:.0%}" for share in SHARES][-len(values) :]
+        table.append(row | {c: f"{v:.2f}" for c, v in zip(columns, values, strict=True)})
+    return table
+
+
+def intervals(records: pd.DataFrame) -> list[dict[str, str]]:
+    """Coverage and width of the posterior's 90% intervals of the target rows."""
+    table = []
+    sampled = records[(records["fit"] == "posterior") & records["forecast"].notna()]
+    for (share, picks), rows in sampled.groupby(["share", "picks"], sort=False):
+        inside, bought = (rows["loss"] >= rows["low"]) & (rows["loss"] <= rows["high"]), rows.groupby(["seed", "part"])
+        failed = bought["checks"].first()
+        table.append(
+            {
+                "budget": f"{share:.0%}",
+                "picks": str(picks),
+                "spent": f"{bought['spent'].first().mean():.1%}",
+                "runs": f"{bought['runs'].first().mean():.1f}",
+                "error": f"{(rows['forecast'] / rows['loss'] - 1).abs().mean():.2%}",
+                "in 90%": f"{inside.mean():.0%}",
+                "90% width, nats": f"{(rows['high'] - rows['low']).mean():.3f}",
+                "fits whose checks failed": f"{(failed != '').sum()} of {len(failed)}",
+            }
+        )
+    return sorted(table, key=lambda row: float(row["budget"].rstrip("%")))
+
+
+def main() -> None:
+    print("# Buying runs from two real pools\n\n" + banner("pools") + "\n")
+    print((__doc__ or "").split("\n\n", 2)[2])
+    with bayeslaw.executor("processes") as place:
+        found = values_of(place.map(work, list(jobs()), what="purchase", progress=sys.stderr.isatty()))
+    records = pd.DataFrame([record for rows in found for record in rows])
+    for pool, parts in pools().items():
+        mine = records[records["pool"] == pool]
+        first = parts[0].candidates["cost"].iloc[parts[0].first()].sum() / parts[0].price
+        rows, targets = (sum(len(getattr(p, what)) for p in parts) for what in ("candidates", "targets"))
+        print(f"## {pool}: `{parts[0].law.name}`, {len(parts)} validation set(s), {rows} candidates, {targets} target rows\n")
+        print(f"First runs: {len(parts[0].first())} a validation set, {first:.2%} of its cost.\n")
+        print(markdown_table(accuracy(mine, pool)) + "\n")
+        print("Intervals of the posterior on the target rows:\n")
+        print(markdown_table(intervals(mine)) + "\n", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,165 @@
+"""The harness of benchmarks/pools.py: purchases, the linearised designs against brute force, R2; and the pools themselves."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import bayeslaw
+from bayeslaw.runs import Runs
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+import designs
+import pools as harness
+
+needs_data = pytest.mark.skipif(
+    not harness.FOLDER.is_dir(), reason=f"no folder {harness.FOLDER.name} of public losses; name it by BAYESLAW_SHARED_DATA"
+)
+
+
+def part(rows: int = 30) -> harness.Part:
+    """Chinchilla runs of random sizes, and two targets beyond them."""
+    law, rng = bayeslaw.load_law("chinchilla"), np.random.default_rng(1)
+    table = pd.DataFrame({"N": np.exp(rng.uniform(17, 21, rows + 2)), "D": np.exp(rng.uniform(20, 24, rows + 2))})
+    table.loc[rows:, "N"] = 1e10
+    truth = {name: np.array([value]) for name, value in law.published["Hoffmann et al. 2022"].items()}
+    loss = law.predict(truth, {c: table[c] for c in law.covariates})[0] * np.exp(0.003 * rng.standard_normal(rows + 2))
+    table = table.assign(run=[f"run {i}" for i in range(rows + 2)], loss=loss, cost=6 * table["N"] * table["D"])
+    return harness.Part(law, table.iloc[:rows], table.iloc[rows:].reset_index(drop=True))
+
+
+def test_first_runs_are_the_cheapest_that_two_percent_pay_for_and_at_least_three() -> None:
+    made = part()
+    first, prices = made.first(), made.candidates["cost"]
+    assert prices.iloc[first].max() <= prices.drop(index=first).min()
+    assert len(first) == 12  # 2.5 for each of five parameters, rounded down, and they are cheap
+    costly = harness.Part(made.law, made.candidates.assign(cost=1.0), made.targets)
+    assert len(costly.first()) == 3
+    assert costly.price == 30.0
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 3])
+def test_purchases_keep_to_the_budgets_and_each_goes_on_with_the_last(rounds: int) -> None:
+    made, asked = part(), []
+
+    def cheapest(bought: pd.DataFrame, candidates: pd.DataFrame, budget: float, number: int) -> list[int]:
+        asked.append((len(bought), number))
+        assert not set(bought["run"]) & set(candidates["run"])
+        assert (candidates["cost"] <= budget).all()
+        return [int(np.argmin(candidates["cost"]))]
+
+    found = harness.purchases(made, cheapest, rounds=rounds)
+    prices, before = made.candidates["cost"], made.first()
+    for share, bought in found.items():
+        assert prices.iloc[bought].sum() <= share * made.price
+        assert bought[: len(before)] == before
+        assert len(bought) == len(set(bought))
+        before = bought
+    assert len(asked) == len({number for _, number in asked}) <= 3 * rounds
+    assert asked[0] == (len(made.first()), 0)
+
+
+def test_first_runs_beyond_a_budget_leave_nothing_to_fit() -> None:
+    dear = part()
+    dear = harness.Part(dear.law, dear.candidates.assign(cost=1.0), dear.targets)  # three of thirty are 10%
+    found = harness.purchases(dear, lambda *_: pytest.fail("there is no money left"))
+    assert found == {0.01: [], 0.05: [], 0.1: [0, 1, 2]}
+    nothing = harness.foretold(dear, [], "posterior", 0)
+    assert nothing["forecast"].isna().all()
+    assert harness.r2(nothing.assign(loss=[2.0, 3.0], part=0)) == -1
+
+
+def test_random_orders_spend_what_they_can(rng: np.random.Generator) -> None:
+    candidates = pd.DataFrame({"cost": [5.0, 1.0, 3.0, 9.0, 2.0]})
+    orders = [designs.shuffled(candidates, 6.0, rng) for _ in range(200)]
+    for picks in orders:
+        left = 6.0 - candidates["cost"].iloc[picks].sum()
+        assert left >= 0
+        assert (candidates["cost"].drop(index=picks) > left).all()
+    assert {picks[0] for picks in orders} == {0, 1, 2, 4}
+
+
+@pytest.fixture(scope="module")
+def linear() -> designs.Linear:
+    made = part()
+    return designs.Linear.of(bayeslaw.point_fit(made.law, Runs(made.candidates.iloc[:12]), starts=5), seed=0)
+
+
+def slopes(linear: designs.Linear, table: pd.DataFrame) -> designs.Array:
+    return designs.derivatives(linear.law, linear.at, {c: table[c].to_numpy() for c in linear.law.covariates})
+
+
+def test_slopes_are_those_of_the_formula(linear: designs.Linear) -> None:
+    """dlog L / dlog E = E/L, dlog L / dlog A = A N^-alpha / L, dlog L / dlog alpha = -alpha log N A N^-alpha / L."""
+    table = part().candidates
+    value = dict(zip(linear.law.parameters, np.exp(linear.at), strict=True))
+    term = value["A"] * table["N"] ** -value["alpha"]
+    loss = value["E"] + term + value["B"] * table["D"] ** -value["beta"]
+    found = pd.DataFrame(slopes(linear, table), columns=list(linear.law.parameters))
+    np.testing.assert_allclose(found["E"], value["E"] / loss, rtol=1e-6)
+    np.testing.assert_allclose(found["A"], term / loss, rtol=1e-6)
+    np.testing.assert_allclose(found["alpha"], -value["alpha"] * np.log(table["N"]) * term / loss, rtol=1e-6)
+
+
+@pytest.mark.parametrize("criterion", ["D", "V"])
+def test_a_linearised_pick_is_the_best_by_brute_force(linear: designs.Linear, criterion: designs.Criterion) -> None:
+    made = part()
+    one = made.candidates.iloc[12:].assign(cost=1.0)
+    asked, before = slopes(linear, made.targets), np.linalg.inv(linear.covariance)
+    left = []
+    for row in slopes(linear, one):
+        after = np.linalg.inv(before + np.outer(row, row) / linear.variance)
+        left.append(np.linalg.slogdet(after)[1] if criterion == "D" else np.trace(asked @ after @ asked.T))
+    assert linear.choose(one, made.targets, 1.0, criterion) == [int(np.argmin(left))]
+
+
+def test_linearised_designs_never_overspend_and_prefer_what_tells_more_for_its_price(linear: designs.Linear) -> None:
+    made = part()
+    candidates = made.candidates.iloc[12:]
+    budget = float(candidates["cost"].sum()) / 3
+    for criterion in ("D", "V"):
+        picks = linear.choose(candidates, made.targets, budget, criterion)
+        assert len(picks) == len(set(picks)) > 1
+        assert candidates["cost"].iloc[picks].sum() <= budget
+    twins = pd.concat([candidates.iloc[:1].assign(cost=3.0), candidates.iloc[:1].assign(cost=1.0)])
+    assert linear.choose(twins, made.targets, 3.0, "V")[0] == 1
+
+
+def test_r2_is_the_source_s() -> None:
+    rows = pd.DataFrame({"loss": [1.0, 1.2, 2.0, 2.4], "forecast": [1.1, 1.2, 2.0, 2.0], "part": [0, 0, 1, 1]})
+    assert harness.r2(rows) == pytest.approx(1 - 0.17 / (0.65**2 + 0.45**2 + 0.35**2 + 0.75**2))
+    near = rows.assign(forecast=[1.1, 1.2, 2.0, 2.4])
+    assert harness.r2(near, within=True) == pytest.approx(1 - 0.01 / (2 * 0.1**2 + 2 * 0.2**2))
+    assert harness.r2(rows.assign(forecast=100.0)) == -1
+
+
+@needs_data
+def test_the_pools_read_in_and_cost_what_the_source_says() -> None:
+    made = harness.pools()
+    (one,) = made["data-constrained"]
+    assert (len(one.candidates), len(one.targets)) == (161, 21)
+    np.testing.assert_allclose(one.candidates["cost"], 6 * one.candidates["N"] * one.candidates["D"])
+    assert (one.candidates["U"] <= one.candidates["D"]).all()
+    assert len(one.first()) == 17
+    assert [(len(p.candidates), len(p.targets), len(p.first())) for p in made["parallel"]] == [(18, 6, 3)] * 2
+    for p in made["parallel"]:
+        assert set(p.candidates["P"]) == {1, 2, 4}
+        assert set(p.targets["P"]) == {8}
+
+
+@needs_data
+@pytest.mark.parametrize(("number", "source"), [(0, "Pile"), (1, "Stack-V2 Python")])
+def test_the_published_fits_of_parallel_scaling_are_reproduced(number: int, source: str) -> None:
+    """R2 over the 24 runs as Chen et al. print it: .9987 and .9978; the same parameters by the point fit."""
+    part = harness.pools()["parallel"][number]
+    law, runs = part.law, pd.concat([part.candidates, part.targets], ignore_index=True)
+    published = law.published[f"Chen et al. 2025, {source}, their recipe on their 24 runs"]
+    predicted = law.predict({k: np.array([v]) for k, v in published.items()}, {c: runs[c] for c in law.covariates})[0]
+    about = 1 - ((runs["loss"] - predicted) ** 2).sum() / ((runs["loss"] - runs["loss"].mean()) ** 2).sum()
+    assert about == pytest.approx({"Pile": 0.9987, "Stack-V2 Python": 0.9978}[source], abs=1e-4)
+    point = bayeslaw.point_fit(law, Runs(runs), starts=30)
+    assert point.parameters == pytest.approx(published, rel=0.01)
