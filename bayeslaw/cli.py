@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from bayeslaw.cli_anchors import anchors
 from bayeslaw.errors import BayeslawError
 
 app = typer.Typer(
@@ -111,8 +112,8 @@ def fit(
     from bayeslaw.tables import check_target
 
     check_target(output, "A fit", ".nc")
-    priors = _pairs("--prior", prior or [], "NAME=LogNormal(0.5,0.2)")
-    varying = _pairs("--by", by or [], "PARAMETER=COLUMN, such as E=domain")
+    priors = pairs_of("--prior", prior or [], "NAME=LogNormal(0.5,0.2)")
+    varying = pairs_of("--by", by or [], "PARAMETER=COLUMN, such as E=domain")
     table = read_runs(runs, where)
     settings: dict[str, Any] = {"priors": priors, "draws": draws, "tune": tune, "chains": chains, "seed": seed, "bins": bins}
     made = make_fit(law, table, noise=noise, noise_by=noise_by, by=varying, sampler=sampler, progress=not quiet, **settings)
@@ -217,7 +218,7 @@ def forecast(
     if at is not None:
         settings = read_runs(at)
     else:
-        pairs = _pairs("--set", set_ or [], "NAME=VALUES, such as N=8.1e9 or D=1e9:2e11:20")
+        pairs = pairs_of("--set", set_ or [], "NAME=VALUES, such as N=8.1e9 or D=1e9:2e11:20")
         settings = read_runs(grid(loaded, pairs))
     made = make_forecast(loaded, settings, discrepancy=discrepancy, seed=seed, force=force)
     table = made.summary(ci)
@@ -235,7 +236,7 @@ def forecast(
         typer.echo(f"picture written to {plot}")
 
 
-def _pairs(option: str, texts: list[str], form: str) -> dict[str, str]:
+def pairs_of(option: str, texts: list[str], form: str) -> dict[str, str]:
     """Read NAME=VALUE texts of an option; a name given twice is refused."""
     pairs: dict[str, str] = {}
     for text in texts:
@@ -313,6 +314,9 @@ def compare(
     if output is not None:
         made.stack.save(output)
         typer.echo(f"{made.stack.name} written to {output}", err=csv)
+
+
+app.command()(anchors)
 
 
 @app.command()
