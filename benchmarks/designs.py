@@ -9,6 +9,7 @@ three that is best when the budget is spent is bought.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -80,9 +81,7 @@ class Linear:
     ) -> tuple[float, list[int]]:
         """How good a list is when bought, and the list."""
         law = self.law
-        rows, asked = (
-            derivatives(law, self.at, {c: f[c].to_numpy(dtype=np.float64) for c in law.covariates}) for f in (candidates, targets)
-        )
+        rows, asked = (derivatives(law, self.at, covariates(law, frame)) for frame in (candidates, targets))
         prices = candidates["cost"].to_numpy(dtype=np.float64)
         left, covariance, picks = np.ones(prices.size, dtype=bool), self.covariance, list[int]()
         while (affordable := left & (prices <= budget)).any():
@@ -99,7 +98,12 @@ class Linear:
         return -float(np.einsum("ij,jk,ik->", asked, covariance, asked)), picks
 
 
-def derivatives(law: Law, at: Array, covariates: dict[str, Array]) -> Array:
+def covariates(law: Law, frame: pd.DataFrame) -> dict[str, Array]:
+    """A law's covariates from a table of settings."""
+    return {name: frame[name].to_numpy(dtype=np.float64) for name in law.covariates}
+
+
+def derivatives(law: Law, at: Array, settings: Mapping[str, Array]) -> Array:
     """Slopes of the log loss of every row, array (n, p), at the scaled parameters `at`."""
     steps = STEP * np.eye(at.size)
 
@@ -107,7 +111,7 @@ def derivatives(law: Law, at: Array, covariates: dict[str, Array]) -> Array:
         values = {}
         for name, column in zip(law.parameters, rows.T, strict=True):
             values[name] = np.exp(column) if law.parameters[name].prior.support == "positive" else column
-        return np.log(law.predict(values, covariates))
+        return np.log(law.predict(values, settings))
 
     return ((log_loss(at + steps) - log_loss(at - steps)) / (2 * STEP)).T
 

@@ -13,7 +13,9 @@ the law is fitted again. A purchase for 5% is one for 1% gone on with. Random or
 
 Picks: `posterior` by `bayeslaw.anchors` from the posterior of `bayeslaw.fit`; D-optimal and V-optimal by the law linearised at a
 point fit (benchmarks/designs.py); random orders, passing over what the budget does not pay for; the same without first runs. Fits
-to what was bought: the posterior (median of the latent loss), or the least Huber loss from 40 starts.
+to what was bought: the posterior (median of the latent loss), or the least Huber loss from 40 starts. The card of repeated epochs
+says that its law never rises with D, and that overfitted runs had better be left out: `falling` fits, in every round and at the
+end, leave out bought runs whose loss is above that of a shorter bought run of the same N and U.
 
 R2 is the source's: 1 - sum (loss - forecast)^2 / sum (loss - mean loss)^2 over the target rows of all validation sets together,
 kept within -1 and 1, and -1 where there is nothing to fit. `R2 within` takes the mean of each validation set instead of the common
@@ -24,18 +26,21 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
-from designs import Linear, shuffled
+from designs import Linear, covariates, shuffled
 from forecasts import banner, markdown_table
 from truths import failing, fitted
 
 import bayeslaw
+from bayeslaw.anchors import anchors
+from bayeslaw.fits import Fit
 from bayeslaw.outcomes import values_of
 from bayeslaw.runs import Runs
 
@@ -45,9 +50,10 @@ SHARES = (0.01, 0.05, 0.1)
 FIRST, FIRST_SHARE, LEAST = 2.5, 0.02, 3  # first runs for each parameter, what they may cost of the pool, and how few a fit takes
 STARTS = 40
 ROUNDS = 2  # to each budget
-SEEDS, ORDERS, ORDERS_SAMPLED = 5, 50, 10  # of designs; random orders, and how many of them get a posterior
+SEEDS, ORDERS, ORDERS_SAMPLED = 3, 50, 8  # of designs; random orders, and how many of them get a posterior
+FITTED = ("all bought", "falling")
 Picks = Literal["posterior", "V-optimal", "D-optimal", "random", "random from nothing", "all"]
-Choose = Callable[[pd.DataFrame, pd.DataFrame, float, int], list[int]]  # bought, candidates, budget, round -> positions
+Choose = Callable[[list[int], pd.DataFrame, float], list[int]]  # positions bought, candidates, budget -> positions among these
 
 # Li et al. 2026, table 2: means over ten formulas, of which the law here is one, and ten repeats of each; at 1, 5 and 10%.
 PUBLISHED: dict[str, dict[str, tuple[float, ...]]] = {
@@ -68,13 +74,17 @@ PUBLISHED: dict[str, dict[str, tuple[float, ...]]] = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Part:
-    """One validation set of a pool: runs that can be bought, one row each with its price, and the target rows."""
+    """One validation set of a pool: runs that can be bought, one row each with its price, and the target rows.
+
+    `falling` leaves bought runs out of fits whose loss is above that of a shorter bought run, all else equal.
+    """
 
     law: bayeslaw.Law
     candidates: pd.DataFrame
     targets: pd.DataFrame
+    falling: bool = False
 
     @property
     def price(self) -> float:
@@ -88,21 +98,30 @@ class Part:
         wanted = int(FIRST * len(self.law.parameters))
         return [int(i) for i in order[: max(LEAST, min(wanted, int((paid <= FIRST_SHARE * self.price).sum())))]]
 
+    def fitted_to(self, bought: Sequence[int]) -> Runs:
+        """The bought runs that a law is fitted to."""
+        rows = self.candidates.iloc[list(bought)].drop(columns="cost")
+        if self.falling:
+            others = [c for c in self.law.covariates if c != "D"]
+            best = rows.sort_values("D").groupby(others)["loss"].cummin().reindex(rows.index)
+            rows = rows[rows["loss"] <= best]
+        return Runs(rows)
 
-def pools() -> dict[str, list[Part]]:
+
+@cache
+def pools(falling: bool = False) -> dict[str, list[Part]]:
     """The two pools, each by its validation sets."""
     cards = {"data-constrained": "repeated-epochs", "parallel": "parallel-scaling"}
-    made = {}
+    made: dict[str, list[Part]] = {}
     for name, card in cards.items():
         law = bayeslaw.load_law(card)
         table = bayeslaw.read_runs(FOLDER / f"anchor_pool_{name.replace('-', '_')}.csv").frame
         table["cost"] = 6 * table["N"] * table["D"] if "D" in table else table["N"]
         table["run"] = [f"run {i}" for i in range(len(table))]
         kept = ["run", *law.covariates, "loss", "cost"]
-        made[name] = [
-            Part(law, *(group.loc[group["split"] == split, kept].reset_index(drop=True) for split in ("train", "test")))
-            for _, group in table.groupby("group")
-        ]
+        for _, group in table.groupby("group"):
+            train, test = (group.loc[group["split"] == split, kept].reset_index(drop=True) for split in ("train", "test"))
+            made.setdefault(name, []).append(Part(law, train, test, falling))
     return made
 
 
@@ -110,7 +129,7 @@ def purchases(part: Part, choose: Choose, *, first: bool = True, rounds: int = R
     """What is bought by each budget: positions of candidates, in order; nothing where the first runs alone cost more."""
     prices, bought = part.candidates["cost"].to_numpy(dtype=np.float64), part.first() if first else []
     found = {}
-    for step, share in enumerate(SHARES):
+    for share in SHARES:
         for number in range(rounds):
             rest = share * part.price - prices[bought].sum()
             left = np.setdiff1d(np.arange(prices.size), bought)
@@ -118,7 +137,7 @@ def purchases(part: Part, choose: Choose, *, first: bool = True, rounds: int = R
                 break
             budget = max(rest / (rounds - number), float(prices[left].min()))
             candidates = part.candidates.iloc[left[prices[left] <= budget]]
-            picks = choose(part.candidates.iloc[bought], candidates, budget, rounds * step + number)
+            picks = choose(bought, candidates, budget)
             bought = bought + [int(candidates.index[i]) for i in picks]
         found[share] = list(bought) if prices[bought].sum() <= share * part.price else []
     return found
@@ -128,23 +147,24 @@ def chooser(part: Part, picks: Picks, seed: int) -> Choose:
     """The design of a name."""
     settings = part.targets[list(part.law.covariates)]
 
-    def by_posterior(bought: pd.DataFrame, candidates: pd.DataFrame, budget: float, number: int) -> list[int]:
-        fit, _ = fitted(part.law, Runs(bought.drop(columns="cost")), {}, 1000 * seed + number)
-        made = bayeslaw.anchors(fit, candidates.drop(columns="loss"), settings, budget=budget, cost="cost", seed=seed, force=True)
+    def by_posterior(bought: list[int], candidates: pd.DataFrame, budget: float) -> list[int]:
+        fit = posterior(part, tuple(sorted(bought)), seed)
+        made = anchors(fit, candidates.drop(columns="loss"), settings, budget=budget, cost="cost", seed=seed, force=True)
         return [candidates["run"].tolist().index(run) for run in made.picks["run"]]
 
-    def linearised(bought: pd.DataFrame, candidates: pd.DataFrame, budget: float, number: int) -> list[int]:
-        point = bayeslaw.point_fit(part.law, Runs(bought), starts=STARTS, seed=1000 * seed + number)
+    def linearised(bought: list[int], candidates: pd.DataFrame, budget: float) -> list[int]:
+        point = bayeslaw.point_fit(part.law, part.fitted_to(bought), starts=STARTS, seed=seed)
         return Linear.of(point, seed).choose(candidates, settings, budget, "D" if picks == "D-optimal" else "V")
 
     rng = np.random.default_rng(seed)
     if picks.startswith("random"):
-        return lambda _, candidates, budget, __: shuffled(candidates, budget, rng)
+        return lambda _, candidates, budget: shuffled(candidates, budget, rng)
     return by_posterior if picks == "posterior" else linearised
 
 
 class Job(NamedTuple):
     pool: str
+    falling: bool
     picks: Picks
     seed: int
     fits: tuple[str, ...]
@@ -152,18 +172,22 @@ class Job(NamedTuple):
 
 def jobs() -> Iterator[Job]:
     both = ("posterior", "point")
-    for pool in PUBLISHED:
-        yield from (Job(pool, picks, seed, both) for picks in ("posterior", "V-optimal", "D-optimal") for seed in range(SEEDS))
-        yield Job(pool, "all", 0, both)
-        for seed in range(ORDERS):
-            yield Job(pool, "random", seed, both if seed < ORDERS_SAMPLED else ("point",))
-            yield Job(pool, "random from nothing", seed, ("point",))
+    for falling in (False, True):
+        for pool, parts in pools().items():
+            if falling and "D" not in parts[0].law.covariates:
+                continue
+            for picks in ("posterior", "V-optimal", "D-optimal"):
+                yield from (Job(pool, falling, picks, seed, both) for seed in range(SEEDS))
+            yield from (Job(pool, falling, "random", seed, both if seed < ORDERS_SAMPLED else ("point",)) for seed in range(ORDERS))
+            if not falling:
+                yield from (Job(pool, falling, "random from nothing", seed, ("point",)) for seed in range(ORDERS))
+            yield Job(pool, falling, "all", 0, both)
 
 
 def work(job: Job) -> list[dict[str, Any]]:
     """A record for each target row, budget and fit of a job."""
     records = []
-    for number, part in enumerate(pools()[job.pool]):
+    for number, part in enumerate(pools(job.falling)[job.pool]):
         if job.picks == "all":
             found = {1.0: list(range(len(part.candidates)))}
         else:
@@ -172,24 +196,37 @@ def work(job: Job) -> list[dict[str, Any]]:
             found = purchases(part, choose, first=not nothing, rounds=1 if job.picks.startswith("random") else ROUNDS)
         for share, bought in found.items():
             for kind in job.fits:
-                head = {"pool": job.pool, "picks": job.picks, "seed": job.seed, "fit": kind, "share": share, "part": number}
+                head = {
+                    "pool": job.pool,
+                    "rows": FITTED[job.falling],
+                    "picks": job.picks,
+                    "seed": job.seed,
+                    "fit": kind,
+                    "share": share,
+                    "part": number,
+                }
                 head |= {"runs": len(bought), "spent": part.candidates["cost"].iloc[bought].sum() / part.price}
                 made = foretold(part, bought, kind, job.seed)
-                records += [head | row for row in made.assign(loss=part.targets["loss"]).to_dict("records")]
+                records += [
+                    head | {str(k): v for k, v in row.items()} for row in made.assign(loss=part.targets["loss"]).to_dict("records")
+                ]
     return records
 
 
+@lru_cache(maxsize=64)
+def posterior(part: Part, bought: tuple[int, ...], seed: int) -> Fit:
+    """The fit to bought runs, made again with more draws where its checks fail."""
+    return fitted(part.law, part.fitted_to(bought), {}, seed)[0]
+
+
 def foretold(part: Part, bought: list[int], kind: str, seed: int) -> pd.DataFrame:
-    """Forecasts of the target rows: `forecast`; of a posterior `low` and `high`, ends of the 90% interval of `run`, and `checks`."""
+    """Forecasts of the target rows; of a posterior also the ends of the 90% interval of `run` and which checks failed."""
     if len(bought) < LEAST:
         return pd.DataFrame({"forecast": np.full(len(part.targets), np.nan)})
-    rows = Runs(part.candidates.iloc[bought].drop(columns="cost"))
     if kind == "point":
-        point = bayeslaw.point_fit(part.law, rows, starts=STARTS, seed=seed)
-        return pd.DataFrame(
-            {"forecast": point.predict({c: part.targets[c].to_numpy(dtype=np.float64) for c in part.law.covariates})}
-        )
-    fit, _ = fitted(part.law, rows, {}, seed)
+        point = bayeslaw.point_fit(part.law, part.fitted_to(bought), starts=STARTS, seed=seed)
+        return pd.DataFrame({"forecast": point.predict(covariates(part.law, part.targets))})
+    fit = posterior(part, tuple(sorted(bought)), seed)
     made = fit.forecast(part.targets.drop(columns=["loss", "cost"]), force=True).summary()
     names = {"latent_median": "forecast", "run_eti90_lo": "low", "run_eti90_hi": "high"}
     return made[list(names)].rename(columns=names).assign(checks=", ".join(failing(fit)))
@@ -211,9 +248,9 @@ def spread(values: list[float]) -> str:
 def accuracy(records: pd.DataFrame, pool: str) -> list[dict[str, str]]:
     """R2 of every design and fit at every budget, the published numbers last."""
     table = []
-    for (picks, fit), rows in records.groupby(["picks", "fit"], sort=False):
+    for (fitted_to, picks, fit), rows in records.groupby(["rows", "picks", "fit"], sort=False):
         whole = [g for _, g in rows[rows["share"] == 1].groupby("seed")]
-        row = {"picks": str(picks), "fit": str(fit), "repeats": str(rows["seed"].nunique())}
+        row = {"picks": str(picks), "fit": str(fit), "fitted to": str(fitted_to), "repeats": str(rows["seed"].nunique())}
         for share in SHARES:
             found = [g for _, g in rows[rows["share"] == share].groupby("seed")] or (whole if share == SHARES[-1] else [])
             empty = bool(found) and all(g["forecast"].isna().all() for g in found)
@@ -233,13 +270,14 @@ def intervals(records: pd.DataFrame) -> list[dict[str, str]]:
     """Coverage and width of the posterior's 90% intervals of the target rows."""
     table = []
     sampled = records[(records["fit"] == "posterior") & records["forecast"].notna()]
-    for (share, picks), rows in sampled.groupby(["share", "picks"], sort=False):
+    for (share, fitted_to, picks), rows in sampled.groupby(["share", "rows", "picks"], sort=False):
         inside, bought = (rows["loss"] >= rows["low"]) & (rows["loss"] <= rows["high"]), rows.groupby(["seed", "part"])
         failed = bought["checks"].first()
         table.append(
             {
                 "budget": f"{share:.0%}",
                 "picks": str(picks),
+                "fitted to": str(fitted_to),
                 "spent": f"{bought['spent'].first().mean():.1%}",
                 "runs": f"{bought['runs'].first().mean():.1f}",
                 "error": f"{(rows['forecast'] / rows['loss'] - 1).abs().mean():.2%}",
