@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from bayeslaw.scores import score
     from bayeslaw.stacking import Stack, load
     from bayeslaw.tablechecks import check
+    from bayeslaw.updating import Update, update
 
 _HOME = {
     "BayeslawError": "errors", "CardError": "errors", "FitError": "errors", "TableError": "errors",
@@ -37,13 +38,14 @@ _HOME = {
     "pymc_model": "model", "plot_forecast": "plots", "PointFit": "point", "point_fit": "point", "Prior": "priors",
     "Runs": "runs", "check": "tablechecks", "read_runs": "runs", "score": "scores",
     "Comparison": "comparison", "compare": "comparison", "Loo": "loo", "leave_one_run_out": "loo", "Stack": "stacking",
-    "load": "stacking", "Anchors": "anchors", "anchors": "anchors", "plot_anchors": "plots_anchors",
+    "load": "stacking", "Anchors": "anchors", "anchors": "anchors", "plot_anchors": "plots_anchors", "Update": "updating",
+    "update": "updating",
 }  # fmt: skip
 __all__ = [
     "Anchors", "BayeslawError", "CardError", "Comparison", "Executor", "Fit", "FitError", "Forecast", "Law", "Loo",
-    "Outcome", "PointFit", "Prior", "Runs", "Stack", "TableError", "Task", "anchors", "check", "compare", "executor", "fit",
-    "fit_many", "forecast", "grid", "law_names", "leave_one_run_out", "load", "load_fit", "load_law", "plot_anchors",
-    "plot_forecast", "point_fit", "pymc_model", "read_runs", "score", "values_of",
+    "Outcome", "PointFit", "Prior", "Runs", "Stack", "TableError", "Task", "Update", "anchors", "check", "compare",
+    "executor", "fit", "fit_many", "forecast", "grid", "law_names", "leave_one_run_out", "load", "load_fit", "load_law",
+    "plot_anchors", "plot_forecast", "point_fit", "pymc_model", "read_runs", "score", "update", "values_of",
 ]  # fmt: skip
 __version__ = "0.1.0"
 

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import logit
+from threadpoolctl import threadpool_limits
 
 from bayeslaw.candidates import FLOPS, Candidates, read_candidates
 from bayeslaw.discrepancy import relative, spread_name
@@ -134,7 +135,8 @@ class Anchors:
             now = float(self._widths(after) @ self.aim.weights)
             rate = math.log(width / now) * market.budget / (spent - before)
             row = {"round": self.rounds[i], "run": at.names[run], **self._setting(run), "cost": at.cost[run]}
-            row |= {"checkpoint_cost": max(spent - before - float(at.cost[run]), 0.0), "spent": spent}
+            paid = at.checkpoint[run] in at.checkpoint[list(self.bought[:i])]
+            row |= {"checkpoint_cost": 0.0 if paid else float(at.price[at.checkpoint[run]]), "spent": spent}
             row |= {"gain": (market.value(covariance) - market.value(after)) / whole, self.width_name: now}
             row |= {"informs": self._informs(covariance, after), "worth": bool(rate >= -math.log1p(-WORTH))}
             rows.append(row)
@@ -359,9 +361,10 @@ def anchors(
     for made in at:
         if made.size != len(aim.draws):
             raise BayeslawError(f"{made.size} draws of {made.law} and {len(aim.draws)} of the targets can't be paired.")
-    ensemble, projected = build(at, pool, aim.draws, (seed, 1), _parameters(members))
-    market = Market(pool, ensemble, aim.weights, float(budget), replicates)
-    bought, when = _in_rounds(market, rounds)
+    with threadpool_limits(1, "blas"):  # many small products, which threads only slow down
+        ensemble, projected = build(at, pool, aim.draws, (seed, 1), _parameters(members))
+        market = Market(pool, ensemble, aim.weights, float(budget), replicates)
+        bought, when = _in_rounds(market, rounds)
     return Anchors(market, tuple(bought), tuple(when), aim, ci_prob, seed, projected, pool.notes)
 
 

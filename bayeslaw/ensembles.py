@@ -21,18 +21,18 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
-from threadpoolctl import threadpool_limits
 
 from bayeslaw.candidates import Candidates
 from bayeslaw.checks import spread_rows
 from bayeslaw.errors import BayeslawError, FitError
 from bayeslaw.forecasts import Forecast
+from bayeslaw.refitting import LEAST_DRAWS
 
 Array = NDArray[np.float64]
 
-LEAST_DRAWS = 400
 PROBES = 150  # rows among the candidates whose curves make the basis
 KEPT = 1e-3  # singular values kept, in units of the point noise
+AT_ONCE = 1024  # runs whose gains are worked out at once
 BLOCK = 64  # rows whose draws are made at once
 
 
@@ -106,13 +106,12 @@ class Ensemble:
         """By how much each run would lower the weighted sum of the targets' variances, array (R,); nan where not asked for."""
         gains = np.full(self.size, np.nan)
         wanted = covariance @ (self.targets * np.sqrt(weights))
-        for curves, member in zip(self.curves, self.members, strict=True):
-            take = slice(None) if only is None else np.flatnonzero(np.isin(member, only))
-            some = curves[take]
-            if not len(some):
-                continue
-            root = np.linalg.cholesky((some @ covariance) @ some.transpose(0, 2, 1) + np.eye(some.shape[1]))
-            gains[member[take]] = (np.linalg.solve(root, some @ wanted) ** 2).sum(axis=(1, 2))
+        for group, member in enumerate(self.members):
+            take = np.arange(member.size) if only is None else self._place[only[self._place[only, 0] == group], 1]
+            for at in range(0, take.size, AT_ONCE):
+                some = self.curves[group][take[at : at + AT_ONCE]]
+                root = np.linalg.cholesky((some @ covariance) @ some.transpose(0, 2, 1) + np.eye(some.shape[1]))
+                gains[member[take[at : at + AT_ONCE]]] = (np.linalg.solve(root, some @ wanted) ** 2).sum(axis=(1, 2))
         return gains
 
 
@@ -190,15 +189,16 @@ def _whitened(kept: Array, point: Array, run: Array) -> Array:
 
 
 def _probes(forecast: Forecast, candidates: Candidates) -> NDArray[np.int64]:
-    """Rows whose curves make the basis: spread over the candidates' settings, and one of each checkpoint."""
+    """Rows whose curves make the basis: spread over the candidates' settings, and one of each checkpoint that has luck."""
     columns = []
     for part in forecast.parts:
         for name, covariate in part.fit.law.covariates.items():
             values = part.covariates[name]
             columns.append(np.log(np.maximum(values, 1e-300 if values.min() > 0 else 1.0)) if covariate.logarithmic else values)
     spread = spread_rows(columns, PROBES)
-    of_each = candidates.starts[np.unique(candidates.checkpoint, return_index=True)[1]] if candidates.checkpoints else spread[:0]
-    return np.union1d(spread, of_each)
+    if not any(part.fit.noise.checkpoint_effect for part in forecast.parts):
+        return spread
+    return np.union1d(spread, candidates.starts[np.unique(candidates.checkpoint, return_index=True)[1]])
 
 
 class Source:
@@ -252,7 +252,7 @@ def _project(source: Source, basis: Array, rows: int) -> Array:
         made[some, :-1] = draws.T @ basis
         made[some, -1] = np.maximum((draws**2).sum(axis=0) - (made[some, :-1] ** 2).sum(axis=1), 0.0)
 
-    with threadpool_limits(1, "blas"), ThreadPoolExecutor() as pool:
+    with ThreadPoolExecutor() as pool:
         for one in [pool.submit(block, at) for at in range(0, rows, BLOCK)]:
             one.result()
     return made

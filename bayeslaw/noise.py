@@ -113,6 +113,14 @@ class Noise:
         run_effect = shared and not choice.endswith("no-run")
         return cls(student, run_effect, choice == "normal-checkpoint", choice == "skew", observed.group_names)
 
+    def choice(self, observed: Observations) -> str:
+        """The one of `CHOICES` that `choose` made this noise from for the runs of a table, 'auto' apart.
+
+        Where no rows of it share runs, that is the choice with a run effect, which longer runs that join them will need.
+        """
+        name = "normal-checkpoint" if self.checkpoint_effect else "skew" if self.skew else "student" if self.student else "normal"
+        return f"{name}-no-run" if observed.runs < observed.log_loss.size and not self.run_effect else name
+
     def _named(self, name: str) -> tuple[str, ...]:
         return tuple(f"{name}[{group}]" for group in self.groups) if self.groups and name in GROUPED else (name,)
 

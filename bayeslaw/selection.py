@@ -17,7 +17,8 @@ EXPONENTS = (0.0, 0.5, 1.0)  # of the price by which a gain is divided
 BUNDLES = 8  # checkpoints that must be trained, looked at for several runs at once
 BUNDLE = 4  # runs looked at together for one checkpoint's sake
 PASSES = 4  # over all picks, each taken out and bought better
-SHORTLIST = 300  # runs that swaps look at
+SHORTLIST = 100  # runs that swaps look at
+LOOKED_AT = 128  # runs whose gains are brought up to date at once
 ROUNDING = 1 + 1e-9  # of a bill that is to equal the budget
 
 
@@ -55,7 +56,7 @@ class Market:
         price[at.checkpoint[list(picks)]] = 0.0
         added = at.cost + price[at.checkpoint]
         added[np.bincount(list(picks), minlength=at.size) >= self.replicates] = np.inf
-        added[self.bill(picks) + added > self.budget * ROUNDING] = np.inf
+        added[(at.cost[list(picks)].sum() + at.price.sum() - price.sum()) + added > self.budget * ROUNDING] = np.inf
         return added
 
     def value(self, covariance: Array) -> float:
@@ -85,50 +86,65 @@ def choose(market: Market, start: Sequence[int] = ()) -> list[int]:
 def fill(market: Market, picks: Sequence[int], exponent: float, only: NDArray[np.int64] | None = None) -> list[int]:
     """Add runs, that of most gain over price^exponent first, as long as the budget lasts."""
     picks, covariance = list(picks), market.ensemble.covariance(picks)
-    while np.isfinite(prices := market.prices(picks)).any():
-        affordable = np.flatnonzero(np.isfinite(prices))
-        affordable = affordable if only is None else np.intersect1d(affordable, only)
-        if not affordable.size:
-            break
-        gains = market.ensemble.gains(covariance, market.weights, affordable)
-        worth = gains / prices**exponent
-        run = int(np.nanargmax(worth))
-        if not gains[run] > 0:
-            break
-        chosen, most = [run], worth[run]
-        for bundle, rate in _bundles(market, picks, covariance, gains, exponent):
+    gains = market.ensemble.gains(covariance, market.weights, only)
+    while True:
+        prices = market.prices(picks)
+        run = _best(market, covariance, gains, np.where(np.isfinite(prices), prices**exponent, np.inf))
+        if run is None:
+            return picks
+        chosen, most = [run], gains[run] / prices[run] ** exponent
+        for bundle, rate in _bundles(market, picks, covariance, gains, prices, exponent):
             if rate > most * ROUNDING:
                 chosen, most = bundle, rate
         for run in chosen:
             covariance = market.ensemble.after(covariance, run)
             picks.append(run)
-    return picks
+
+
+def _best(market: Market, covariance: Array, gains: Array, scale: Array) -> int | None:
+    """The run of most gain over a scale, inf for runs that can't be bought; none where no gain is left.
+
+    What a run tells falls as others are bought, but for rare exceptions: a gain from earlier on is an upper limit, and only runs
+    whose limit beats the best need be looked at again. `gains` holds these limits and is brought up to date on the way.
+    """
+    worth = np.nan_to_num(gains / scale, nan=-np.inf)
+    order = np.argsort(-worth)
+    best, most = None, 0.0
+    for at in range(0, order.size, LOOKED_AT):
+        some = order[at : at + LOOKED_AT]
+        some = some[worth[some] > most]
+        if not some.size:
+            break
+        gains[some] = market.ensemble.gains(covariance, market.weights, some)[some]
+        now = gains[some] / scale[some]
+        if now.max() > most:
+            best, most = int(some[np.argmax(now)]), float(now.max())
+    return best
 
 
 def _bundles(
-    market: Market, picks: Sequence[int], covariance: Array, gains: Array, exponent: float
+    market: Market, picks: Sequence[int], covariance: Array, gains: Array, prices: Array, exponent: float
 ) -> list[tuple[list[int], float]]:
     """Several runs of one checkpoint that has yet to be trained, together worth its price, and their gain over price^exponent."""
     at, found = market.candidates, []
     unpaid = np.setdiff1d(np.flatnonzero(at.price > 0), at.checkpoint[list(picks)])
     if not unpaid.size:
         return []
-    rate = np.nan_to_num(gains / at.cost**exponent, nan=-np.inf)
+    rate = np.where(np.isfinite(prices), np.nan_to_num(gains / at.cost**exponent, nan=-np.inf), -np.inf)
     best = np.full(at.price.size, -np.inf)
     np.maximum.at(best, at.checkpoint, rate)
     for checkpoint in unpaid[np.argsort(-best[unpaid])][:BUNDLES]:
         if best[checkpoint] == -np.inf:
             continue
-        own = np.flatnonzero(at.checkpoint == checkpoint)
+        own = np.flatnonzero((at.checkpoint == checkpoint) & (rate > -np.inf))
         bundle, state, gain = list[int](), covariance, 0.0
         while len(bundle) < BUNDLE:
-            prices = market.prices([*picks, *bundle])[own]
-            if not np.isfinite(prices).any():
+            added = market.prices([*picks, *bundle])[own]
+            if not np.isfinite(added).any():
                 break
-            affordable = own[np.isfinite(prices)]
-            each = market.ensemble.gains(state, market.weights, affordable)[affordable]
-            place = int(np.argmax(each / prices[np.isfinite(prices)] ** exponent))
-            run = int(affordable[place])
+            each = market.ensemble.gains(state, market.weights, own)[own]
+            place = int(np.argmax(np.where(np.isfinite(added), each / added**exponent, -1.0)))
+            run = int(own[place])
             state, gain, bundle = market.ensemble.after(state, run), gain + float(each[place]), [*bundle, run]
             if len(bundle) > 1:
                 price = market.bill([*picks, *bundle]) - market.bill(picks)
