@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -175,3 +176,46 @@ def test_the_published_fits_of_parallel_scaling_are_reproduced(number: int, sour
     assert about == pytest.approx({"Pile": 0.9987, "Stack-V2 Python": 0.9978}[source], abs=1e-4)
     point = bayeslaw.point_fit(law, Runs(runs), starts=30)
     assert point.parameters == pytest.approx(published, rel=0.01)
+
+
+def test_every_random_order_and_every_design_is_in_one_job() -> None:
+    for falling in (False, True):
+        made = [item for seed in range(harness.SEEDS) for item in harness.designs_of(harness.Job("any", falling, seed))]
+        assert sorted(n for picks, n, _ in made if picks == "random") == list(range(harness.ORDERS))
+        assert sum("posterior" in fits for picks, _, fits in made if picks == "random") == harness.ORDERS_SAMPLED
+        assert sum(picks == "random from nothing" for picks, *_ in made) == (0 if falling else harness.ORDERS)
+        for picks in ("posterior", "posterior, law in doubt", "V-optimal", "D-optimal"):
+            assert [n for kind, n, _ in made if kind == picks] == list(range(harness.SEEDS))
+
+
+def test_the_tables_count_what_the_intervals_cover() -> None:
+    head = {
+        "pool": "parallel",
+        "rows": "all bought",
+        "picks": "posterior",
+        "fit": "posterior",
+        "share": 0.1,
+        "runs": 4,
+        "spent": 0.09,
+    }
+    rows = pd.DataFrame({"seed": [0, 0, 1, 1], "part": 0, "loss": [1.0, 2.0, 1.0, 2.0], "forecast": [1.0, 2.0, 1.1, 1.8]})
+    rows = rows.assign(low=[0.9, 1.9, 1.05, 1.7], high=[1.1, 2.1, 1.15, 1.9], doubtful_lo=0.0, doubtful_hi=3.0)
+    rows = rows.assign(checks=["", "", "r_hat", "r_hat"], **head)
+    (line,) = harness.intervals(rows)
+    assert (line["in 90%"], line["90% width, nats"], line["error"]) == ("50%", "0.175", "5.00%")
+    assert (line["in 90%, law in doubt"], line["width"], line["fits whose checks failed"]) == ("100%", "3.000", "1 of 2")
+    line = harness.accuracy(rows, "parallel")[0]
+    assert (line["R2 at 1%"], line["R2 at 10%"], line["repeats"]) == ("", "0.95 ± 0.05", "2")
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("picks", ["posterior", "posterior, law in doubt"])
+def test_the_posterior_buys_within_the_budget(picks: harness.Picks) -> None:
+    made = part(300)
+    found = harness.purchases(made, harness.chooser(made, picks, 0), rounds=1)
+    prices, before = made.candidates["cost"], made.first()
+    for share, bought in found.items():
+        assert bought[: len(before)] == before
+        assert len(set(bought)) == len(bought) > len(before)
+        assert 0.9 * share < prices.iloc[bought].sum() / made.price <= share
+        before = bought
