@@ -189,7 +189,7 @@ def test_every_random_order_and_every_design_is_in_one_job() -> None:
 
 
 def test_the_tables_count_what_the_intervals_cover() -> None:
-    head = {
+    head: dict[str, Any] = {
         "pool": "parallel",
         "rows": "all bought",
         "picks": "posterior",
