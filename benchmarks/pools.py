@@ -257,14 +257,20 @@ def accuracy(records: pd.DataFrame, pool: str) -> list[dict[str, str]]:
     table = []
     for (fitted_to, picks, fit), rows in records.groupby(["rows", "picks", "fit"], sort=False):
         whole = [g for _, g in rows[rows["share"] == 1].groupby("seed")]
-        row = {"picks": str(picks), "fit": str(fit), "fitted to": str(fitted_to), "repeats": str(rows["seed"].nunique())}
+        row = {
+            "picks": "all, for 100%" if picks == "all" else str(picks),
+            "fit": str(fit),
+            "fitted to": str(fitted_to),
+            "repeats": str(rows["seed"].nunique()),
+        }
         for share in SHARES:
             found = [g for _, g in rows[rows["share"] == share].groupby("seed")] or (whole if share == SHARES[-1] else [])
             empty = bool(found) and all(g["forecast"].isna().all() for g in found)
             row[f"R2 at {share:.0%}"] = "nothing to fit" if empty else spread([r2(g) for g in found]) if found else ""
         last = [g for _, g in rows[rows["share"] == SHARES[-1]].groupby("seed")] or whole
         row[f"R2 within, {SHARES[-1]:.0%}"] = spread([r2(g, within=True) for g in last])
-        row[f"error, {SHARES[-1]:.0%}"] = f"{np.mean([(g['forecast'] / g['loss'] - 1).abs().mean() for g in last]):.2%}"
+        error = float(np.mean([(g["forecast"] / g["loss"] - 1).abs().mean(skipna=False) for g in last]))
+        row[f"error, {SHARES[-1]:.0%}"] = "some not fitted" if np.isnan(error) else f"{error:.2%}"
         table.append(row)
     for name, values in PUBLISHED[pool].items():
         row = dict.fromkeys(table[0], "") | {"picks": f"published: {name}", "fit": "least squares", "repeats": "10 of 10 laws"}
