@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bayeslaw.anchors import Anchors, anchors
+    from bayeslaw.anchoring import Anchors, anchors
     from bayeslaw.cards import law_names, load_law
     from bayeslaw.comparison import Comparison, compare
     from bayeslaw.errors import BayeslawError, CardError, FitError, TableError
@@ -38,7 +38,7 @@ _HOME = {
     "pymc_model": "model", "plot_forecast": "plots", "PointFit": "point", "point_fit": "point", "Prior": "priors",
     "Runs": "runs", "check": "tablechecks", "read_runs": "runs", "score": "scores",
     "Comparison": "comparison", "compare": "comparison", "Loo": "loo", "leave_one_run_out": "loo", "Stack": "stacking",
-    "load": "stacking", "Anchors": "anchors", "anchors": "anchors", "plot_anchors": "plots_anchors", "Update": "updating",
+    "load": "stacking", "Anchors": "anchoring", "anchors": "anchoring", "plot_anchors": "plots_anchors", "Update": "updating",
     "update": "updating",
 }  # fmt: skip
 __all__ = [

@@ -39,7 +39,7 @@ def anchors(
     force: Annotated[bool, typer.Option("--force", help="Go on in spite of failed checks.")] = False,
 ) -> None:
     """Choose the runs that make the loss at the targets most certain for a budget."""
-    from bayeslaw.anchors import anchors as make_anchors
+    from bayeslaw.anchoring import anchors as make_anchors
     from bayeslaw.candidates import grid_of_runs
     from bayeslaw.cli import pairs_of
     from bayeslaw.foresight import by_nesting, by_refits

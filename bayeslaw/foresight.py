@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from bayeslaw.anchors import Anchors
+from bayeslaw.anchoring import Anchors
 from bayeslaw.errors import BayeslawError
 from bayeslaw.fits import Fit
 from bayeslaw.lookahead import nested, refits

@@ -33,7 +33,7 @@ from scipy.stats import spearmanr
 from truths import failing
 
 import bayeslaw
-from bayeslaw.anchors import Anchors, anchors
+from bayeslaw.anchoring import Anchors, anchors
 from bayeslaw.errors import BayeslawError
 from bayeslaw.fits import Fit
 from bayeslaw.laws import Law

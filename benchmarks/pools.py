@@ -42,7 +42,7 @@ from forecasts import banner, markdown_table
 from truths import failing, fitted
 
 import bayeslaw
-from bayeslaw.anchors import anchors
+from bayeslaw.anchoring import anchors
 from bayeslaw.discrepancy import spread_name
 from bayeslaw.fits import Fit
 from bayeslaw.outcomes import values_of

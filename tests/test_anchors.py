@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayeslaw.anchors import Anchors, anchors
+from bayeslaw.anchoring import Anchors, anchors
 from bayeslaw.cards import parse_card
 from bayeslaw.errors import BayeslawError, FitError, TableError
 from bayeslaw.fits import Fit
