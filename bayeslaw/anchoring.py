@@ -17,6 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from bayeslaw.aims import Aim, aim_of
 from bayeslaw.candidates import FLOPS, Candidates, read_candidates
+from bayeslaw.checks import LUCK
 from bayeslaw.discrepancy import relative
 from bayeslaw.ensembles import build
 from bayeslaw.errors import BayeslawError, nearest, whole_number
@@ -346,7 +347,21 @@ def anchors(
         ensemble, projected = build(at, pool, aim.draws, (seed, 1), _parameters(members))
         market = Market(pool, ensemble, aim.weights, float(budget), replicates)
         bought, when = _in_rounds(market, rounds)
-    return Anchors(market, tuple(bought), tuple(when), aim, ci_prob, seed, projected, pool.notes)
+    notes = (*pool.notes, *(_doubts(members) if sd is None else ()))
+    return Anchors(market, tuple(bought), tuple(when), aim, ci_prob, seed, projected, notes)
+
+
+def _doubts(members: Sequence[Posterior]) -> list[str]:
+    """Laws that miss their own runs by more than seeds explain; to a choice that believes them such runs look telling."""
+    missed = {
+        fit.law.name: float(np.sqrt(fit.noise.variances(fit.draws)[0].max())) for member in members for fit, _ in member.shares
+    }
+    return [
+        f"{name} misses its own runs by {miss:.1%} of the loss, more than seeds explain: state --discrepancy {miss:.1%}, else runs "
+        "that the law can't describe may look telling"
+        for name, miss in missed.items()
+        if miss > LUCK
+    ]
 
 
 def _in_rounds(market: Market, rounds: int) -> tuple[list[int], list[int]]:
