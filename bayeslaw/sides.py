@@ -1,0 +1,414 @@
+"""One domain's loss under an adaptation: what a posterior says of it along tokens and replay, and what the base checkpoint's was.
+
+The loss of an adapted model is compared with its base checkpoint's. Published laws have a term in D that is infinite at D = 0, so
+that the base loss is never read off them: it is measured (rows with D = 0 of the same model), follows from a law that is finite
+there, or is stated; which of them is always said.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from bayeslaw.discrepancy import Discrepancy, directions
+from bayeslaw.errors import BayeslawError, FitError, nearest
+from bayeslaw.fits import Fit
+from bayeslaw.laws import Law
+from bayeslaw.point import PointFit
+from bayeslaw.runs import Runs
+from bayeslaw.stacking import Posterior, Stack
+from bayeslaw.sweep import Array, Index
+from bayeslaw.tablechecks import check, complete
+
+PLANNED = 70  # kind of random numbers: luck and noise of the planned run, errors of base losses
+SAME = 1e-6  # relative difference under which a base checkpoint is of the planned model
+CHOSEN = ("D", "r", "atpp")  # what a plan chooses
+
+
+@dataclass(frozen=True)
+class Part:
+    """Draws of one law.
+
+    Attributes
+    ----------
+    law : Law
+    draws : mapping of parameter to array (S,)
+    constants : mapping of covariate to float
+        All but D and r.
+    """
+
+    law: Law
+    draws: Mapping[str, Array]
+    constants: Mapping[str, float]
+
+    @property
+    def size(self) -> int:
+        return next(iter(self.draws.values())).size
+
+    def loss(self, draws: Index, tokens: Any, r: Any, *, columns: bool) -> Array:
+        """Losses at tokens: of all draws (s, n), or draw by draw (k,)."""
+        scope: dict[str, Any] = {k: (self.draws[k][draws, None] if columns else self.draws[k][draws]) for k in self.law.parameters}
+        scope |= self.constants
+        scope |= {k: v for k, v in {"D": tokens, "r": np.asarray(r, dtype=np.float64)}.items() if k in self.law.covariates}
+        with np.errstate(all="ignore"):
+            return np.asarray(self.law.evaluate(scope), dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class Side:
+    """Log loss of one domain under the plan, draw by draw.
+
+    Attributes
+    ----------
+    name : str
+        Of the domain: 'source', 'target', or as the user calls it.
+    posterior : Fit, Stack or PointFit
+    settings : mapping
+        Covariates other than D and r, and the values of columns by which parameters vary.
+    parts : tuple of Part
+    shift : array (S,)
+        Added to log losses: luck and noise of the next run, a stated discrepancy; zeros where the promise is on the law's loss.
+    shift_base : array (S,)
+        The same of the base checkpoint's loss.
+    offset : int
+        By how many draws this one's are moved against the first posterior's when they are paired.
+    """
+
+    name: str
+    posterior: Posterior | PointFit
+    settings: Mapping[str, Any]
+    parts: tuple[Part, ...]
+    shift: Array
+    shift_base: Array
+    offset: int = 0
+
+    @property
+    def size(self) -> int:
+        return self.shift.size
+
+    def paired(self, draws: Index) -> Index:
+        """The draws of this posterior that belong to draws of the first."""
+        return (draws + self.offset) % self.size
+
+    def grid(self, draws: Index, x: Array, r: float) -> Array:
+        return self._logs(draws, np.exp(x)[None, :], r, columns=True)
+
+    def at(self, draws: Index, x: Array, r: float | Array) -> Array:
+        return self._logs(draws, np.exp(x), r, columns=False)
+
+    def base(self, draws: Index) -> Array:
+        """Log loss of the base checkpoint by a law that is finite at D = 0, (s,)."""
+        logs = self._logs(draws, np.zeros(draws.size), 0.5, columns=False)
+        own = self.paired(draws)
+        return logs - self.shift[own] + self.shift_base[own]
+
+    def _logs(self, draws: Index, tokens: Any, r: Any, *, columns: bool) -> Array:
+        own = self.paired(draws)
+        width = np.size(tokens) if columns else 1
+        if len(self.parts) == 1:
+            loss = self.parts[0].loss(own, tokens, r, columns=columns)
+            loss = np.broadcast_to(loss, (own.size, width) if columns else own.shape)
+        else:
+            loss, ends = np.empty((own.size, width) if columns else own.shape), np.cumsum([p.size for p in self.parts])
+            for part, end in zip(self.parts, ends, strict=True):
+                here = np.flatnonzero((own < end) & (own >= end - part.size))
+                some, shares = (v if columns or not np.ndim(v) else v[here] for v in (tokens, r))
+                loss[here] = part.loss(own[here] - (end - part.size), some, shares, columns=columns)
+        if not (good := np.isfinite(loss) & (loss > 0)).all():
+            at, share = np.broadcast_to(tokens, loss.shape)[~good][0], np.broadcast_to(r, loss.shape)[~good][0]
+            raise FitError(
+                f"{self.posterior_name} has no finite positive loss of {self.name} for {1 - good.mean():.1%} of the draws looked at, "
+                f"for example at D = {at:.4g}, r = {share:g}. Keep the plan away from there (limits of ATPP and replay)."
+            )
+        added = self.shift[own]
+        return np.log(loss) + (added[:, None] if columns else added)
+
+    @property
+    def posterior_name(self) -> str:
+        return self.posterior.law.name if isinstance(self.posterior, PointFit) else self.posterior.name
+
+    @property
+    def finite_at_base(self) -> bool:
+        """Whether the law is finite at D = 0."""
+        return all("D" in p.law.covariates and p.law.covariates["D"].support[0] == 0 for p in self.parts)
+
+
+def members(posterior: Posterior | PointFit) -> list[tuple[Fit | PointFit, dict[str, Array]]]:
+    """The fits of a posterior and those of their draws that count."""
+    if isinstance(posterior, PointFit):
+        return [(posterior, posterior.draws)]
+    return [(fit, {k: v[chosen] for k, v in fit.draws.items()}) for fit, chosen in posterior.shares]
+
+
+def describe(
+    name: str, posterior: Posterior | PointFit, settings: Mapping[str, Any], levels: Mapping[str, str], corners: pd.DataFrame
+) -> Side:
+    """The loss of a domain by the law itself, its settings checked at the corners of where the plan may lie.
+
+    Parameters
+    ----------
+    settings : mapping
+        Covariates of the plan; those that the law does not know are left aside.
+    levels : mapping of column to value
+        Values of columns by which parameters vary.
+    corners : DataFrame
+        Columns D and r.
+    """
+    parts, used = [], dict[str, Any]()
+    for fit, draws in members(posterior):
+        law = fit.law
+        used |= {k: settings[k] for k in law.measured if k in settings} | {c: levels[c] for c in law.levels if c in levels}
+        if missing := [c for c in (*law.measured, *law.levels) if c not in used and c not in ("D", "r")]:
+            raise BayeslawError(f"{law.name} ({name}) needs {', '.join(missing)}; give them (--set {missing[0]}=…).")
+        if "D" not in law.covariates:
+            raise BayeslawError(f"{law.name} ({name}) knows no tokens D: there is nothing to plan with it.")
+        for parameter in law.parameters:
+            if not np.isfinite(draws[parameter]).all():
+                raise FitError(f"The draws of {parameter} in {law.name} ({name}) are not all finite: no plan can be made of them.")
+        frame = corners.assign(**used)
+        if faults := check(Runs(frame, "the plan"), law, to_fit=False):
+            said = dict.fromkeys(f"{f.problem}{': ' + f.mend if f.mend and not f.problem.endswith('?') else ''}" for f in faults)
+            raise BayeslawError(f"{law.name} ({name}) can't be planned with: {'; '.join(said)}.")
+        row = complete(frame.head(1), law)
+        constants = {k: float(row[k].iloc[0]) for k in law.covariates if k not in ("D", "r")}
+        parts.append(Part(law, draws, constants))
+    size = sum(p.size for p in parts)
+    return Side(name, posterior, used, tuple(parts), np.zeros(size), np.zeros(size))
+
+
+def with_next_run(sides: Sequence[Side], seed: int, discrepancy: float | None, *, run: bool) -> list[Side]:
+    """The sides with luck and noise of the next run (unless `run` is False) and with a stated discrepancy.
+
+    Sides of one posterior share the luck of the run, as they are losses of one model; those of different posteriors don't.
+    """
+    known: list[Any] = []
+    made = []
+    for number, side in enumerate(sides):
+        which = next((i for i, p in enumerate(known) if p is side.posterior), len(known))
+        if which == len(known):
+            known.append(side.posterior)
+        shifts = [
+            _shift(fit, draws, part, (seed, PLANNED, which), number, discrepancy, run=run)
+            for (fit, draws), part in zip(members(side.posterior), side.parts, strict=True)
+        ]
+        shift, base = (np.concatenate([s[i] for s in shifts]) for i in (0, 1))
+        made.append(replace(side, shift=shift, shift_base=base))
+    return made
+
+
+def _shift(
+    fit: Fit | PointFit,
+    draws: Mapping[str, Array],
+    part: Part,
+    entropy: tuple[int, ...],
+    number: int,
+    sd: float | None,
+    *,
+    run: bool,
+) -> tuple[Array, Array]:
+    """What is added to the log losses of the planned run and of its base checkpoint."""
+    zero = np.zeros(part.size)
+    if isinstance(fit, PointFit):
+        return zero, zero
+    entropy = (int(fit.info["seed"]), *entropy)
+    added = np.stack([zero, zero])
+    if run:
+        code = np.array([0, 1])
+        rows = pd.DataFrame({c: [v] for c, v in part.constants.items()})
+        group = np.repeat(fit.observed.groups_of(rows), 2)
+        added = fit.noise.sample(draws, code, np.array([2, 3]) + 2 * number, entropy, checkpoint=np.zeros(2, np.int64), group=group)
+    if sd:
+        if "D" in directions(part.law):
+            raise BayeslawError(
+                f"A discrepancy of {part.law.name} would change with the tokens planned; a plan knows only one that is the same "
+                "along the adaptation, as that of laws with ptpp is."
+            )
+        error = Discrepancy(part.law, part.size, (*entropy, number)).at(
+            {k: np.array([v]) for k, v in part.constants.items()} | {"D": np.ones(1)}
+        )
+        added = added + sd * error
+    return added[0], added[1]
+
+
+@dataclass(frozen=True)
+class Base:
+    """The base checkpoint's loss.
+
+    Attributes
+    ----------
+    log : array (S,)
+        Its logarithm in each draw, in the order in which the first posterior's draws are paired.
+    kind : {'measured', 'law', 'stated'}
+    text : str
+        What it is and where it is from.
+    """
+
+    log: Array
+    kind: Literal["measured", "law", "stated"]
+    text: str
+
+
+def base_loss(side: Side, given: str | float | None, seed: int) -> Base:
+    """The base checkpoint's loss, measured, by the law, or stated.
+
+    Parameters
+    ----------
+    given : text, float or None
+        A loss in nats, '2.873' or, with its standard error, '2.873+-0.01'; 'measured' or 'law'; None takes what is measured
+        of this very model and else a law that is finite at D = 0.
+    seed : int
+        Of the errors of measured and stated losses.
+    """
+    where = ", ".join(f"{k} = {v:g}" if isinstance(v, float) else f"{k} = {v}" for k, v in side.settings.items())
+    rng = np.random.default_rng((seed, PLANNED, 1))
+    normal = rng.standard_normal(side.size)
+    text = "" if given is None else str(given).strip()
+    if text not in ("", "measured", "law"):
+        value, error = _stated(text)
+        shown = f"{value:g}" + (f" ± {error:g}" if error else "")
+        return Base(math.log(value) + error / value * normal, "stated", f"base loss of {side.name} {shown} nats, as stated")
+    if text != "law":
+        rows, noise = _measured(side)
+        if len(rows):
+            logs = np.log(rows["loss"].to_numpy(dtype=np.float64))
+            point = (noise[np.arange(side.size) % noise.size]) ** 2 if noise.size else np.zeros(side.size)
+            if "loss_se" in rows:
+                point = np.full(side.size, float(np.mean((rows["loss_se"] / rows["loss"]) ** 2)))
+            if logs.size > 1:
+                point = np.maximum(point, logs.var(ddof=1))
+            error = np.sqrt(point / logs.size)
+            mean = float(np.exp(logs.mean()))
+            shown = f"base loss of {side.name} {mean:.4g} ± {mean * float(np.median(error)):.2g} nats, measured at D = 0 ({where})"
+            return Base(logs.mean() + error * normal, "measured", shown)
+        if text == "measured" or not side.finite_at_base:
+            why = f", and {side.posterior_name} is infinite at D = 0" if not side.finite_at_base else ""
+            raise BayeslawError(
+                f"The base loss of {side.name} is not known: no row with D = 0 is of this model ({where}){why}. "
+                f"State it: --base-loss 2.31, or with its standard error --base-loss 2.31+-0.01.{_others(side)}"
+            )
+    if not side.finite_at_base:
+        raise BayeslawError(
+            f"{side.posterior_name} is infinite at D = 0, so the base loss of {side.name} can't be the law's: state it."
+        )
+    log = side.base(np.arange(side.size))
+    shown = f"base loss of {side.name} {float(np.exp(np.median(log))):.4g} nats, by {side.posterior_name} at D = 0, draw by draw ({where})"
+    return Base(log, "law", shown)
+
+
+def _stated(text: str) -> tuple[float, float]:
+    value, _, error = text.replace("±", "+-").partition("+-")
+    try:
+        numbers = float(value), float(error or 0.0)
+    except ValueError:
+        raise BayeslawError(
+            f"A base loss is a loss in nats, 2.873 or 2.873+-0.01, or `measured` or `law`; {text!r} is none."
+        ) from None
+    if not (0 < numbers[0] <= 15 and 0 <= numbers[1] < 0.5 * numbers[0]):
+        raise BayeslawError(
+            f"A base loss lies above 0 and at 15 nats/token at most, and its error is far smaller; {text!r} is not so."
+        )
+    return numbers
+
+
+def _base_rows(side: Side) -> tuple[pd.DataFrame, Fit | PointFit]:
+    """All base rows that a fit knows of: those kept out of it, and those in it."""
+    fit = members(side.posterior)[0][0]
+    frame = fit.observed.base
+    if "D" in fit.observed.covariates and (inside := fit.observed.covariates["D"] == 0).any():
+        columns = {k: v[inside] for k, v in fit.observed.covariates.items()}
+        frame = pd.DataFrame(columns).assign(loss=fit.observed.loss[inside])
+        if fit.observed.se.size:
+            frame["loss_se"] = fit.observed.se[inside] * frame["loss"]
+    return frame, fit
+
+
+def _measured(side: Side) -> tuple[pd.DataFrame, Array]:
+    """Base rows of the planned model, and draws of the relative noise of a logged loss."""
+    frame, fit = _base_rows(side)
+    part = side.parts[0]
+    if not len(frame) or "loss" not in frame:
+        return frame.head(0), np.empty(0)
+    marks = complete(frame, part.law)
+    same = np.ones(len(frame), dtype=bool)
+    for name, value in part.constants.items():
+        if name not in marks:
+            return frame.head(0), np.empty(0)
+        same &= np.isclose(marks[name].to_numpy(dtype=np.float64), value, rtol=SAME, atol=0.0)
+    noise = fit.noise.scales(fit.draws, "sigma_point")[0] if isinstance(fit, Fit) else np.empty(0)
+    return frame[same], noise
+
+
+def _others(side: Side) -> str:
+    """Of which models there are base rows."""
+    frame, _ = _base_rows(side)
+    names = [k for k, v in side.settings.items() if k in frame and isinstance(v, float)]
+    if not len(frame) or not names:
+        return ""
+    known = frame[names].drop_duplicates()
+    shown = "; ".join(", ".join(f"{k} = {v:g}" for k, v in row.items()) for row in known.head(4).to_dict("records"))
+    return f" There are rows with D = 0 at {shown}{', …' if len(known) > 4 else ''}."
+
+
+def check_pairing(sides: Sequence[Side]) -> list[Side]:
+    """Pair the draws of the sides by index, those of a second posterior moved by half of them.
+
+    Draws of fits with one seed can go through their posteriors in step, which no pairing may take for dependence of the losses:
+    moved by half, each chain meets another. Losses of one posterior keep their own draws.
+    """
+    distinct: list[Any] = []
+    for side in sides:
+        if not any(side.posterior is p for p in distinct):
+            distinct.append(side.posterior)
+    sizes = {s.name: s.size for s in sides}
+    if len(set(sizes.values())) > 1:
+        shown = ", ".join(f"{name} {size:,}" for name, size in sizes.items())
+        raise BayeslawError(
+            f"The draws of the fits are unpaired: {shown}. A plan takes each draw of one with a draw of the other: fit both with the "
+            "same number of draws and chains, or both domains in one fit (--by E=domain)."
+        )
+    if sum(isinstance(p, Stack) for p in distinct) > 1:
+        raise BayeslawError(
+            "Two stacks can't be paired draw by draw: the laws of one would go with those of the other. Plan with one stack and one "
+            "fit, or with one stack of both domains."
+        )
+    size = sides[0].size
+    offsets = [size * i // len(distinct) for i in range(len(distinct))]
+    return [replace(s, offset=next(o for p, o in zip(distinct, offsets, strict=True) if p is s.posterior)) for s in sides]
+
+
+def known_names(sides: Sequence[Posterior | PointFit]) -> set[str]:
+    """Covariates of all the laws, and columns by which their parameters vary."""
+    return {n for p in sides for fit, _ in members(p) for n in (*fit.law.measured, *fit.law.levels)}
+
+
+def check_settings(settings: Mapping[str, Any], posteriors: Sequence[Posterior | PointFit]) -> dict[str, float]:
+    """Settings of the plan as numbers.
+
+    Raises
+    ------
+    BayeslawError
+        If a name is unknown or chosen by the plan itself, or a value is no finite number.
+    """
+    known, made = known_names(posteriors), {}
+    for name, value in settings.items():
+        if name in CHOSEN:
+            raise BayeslawError(
+                f"{name} is what the plan chooses; limit it instead (--atpp 1:20, --replay 0.1:0.6 or --replay 0.25)."
+            )
+        if name not in known | {"N"}:
+            raise BayeslawError(
+                f"No law here has a covariate {name!r}; they have {', '.join(sorted(known))}.{nearest(name, known)}"
+            )
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            raise BayeslawError(f"{name} = {value!r} is not a number; a plan is made for one value of it.") from None
+        if not math.isfinite(number) or (name in ("N", "ptpp") and number <= 0):
+            raise BayeslawError(f"{name} must be positive and finite, not {value}.")
+        made[name] = number
+    return made
