@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from bayeslaw.errors import BayeslawError, whole_number
 from bayeslaw.limits import FLOPS, OBJECTIVES, SPREADS, Prices, check_confidence, positive
 from bayeslaw.point import PointFit
-from bayeslaw.promises import Found, Middle, Search
+from bayeslaw.promises import Found, Middle, Search, point
 from bayeslaw.questions import (
     Question,
     bases_of,
@@ -149,7 +149,7 @@ class Plan:
     def probability(self, tokens: Array, replay: Array) -> Array:
         """Probability of keeping every promise, array (replay, tokens), by all draws."""
         every = np.sort(np.concatenate([self.draws, self.held]))
-        return np.stack([self.question.search.counts(every, np.log(tokens), float(r)) / every.size for r in replay])
+        return np.asarray(self.question.search.counts(every, np.log(tokens), replay) / every.size)
 
 
 def split(size: int) -> tuple[Index, Index]:
@@ -309,7 +309,7 @@ class _Answering:
         several = 0.0
         if shown is not None:
             notes += edges(question, shown) + diagnosed(question, shown, self.force)
-            x = question.search.box.tokens(shown.replay)
+            x = question.search.box.tokens()
             if question.search.promises and x.size > 1 and question.search.box.x is None:
                 several = float(question.search.joint(self.draws, x, shown.replay).several.mean())
             if several:
@@ -341,7 +341,7 @@ class _Answering:
         value = math.nan
         if question.value is not None and math.isfinite(confidence):
             names.append(question.minimise)
-            kept = np.vstack([kept, question.value.grid(self.held, np.array([found.x]), r)[:, 0] <= found.value])
+            kept = np.vstack([kept, point(question.value, self.held, found.x, r) <= found.value])
             value = math.exp(found.value) if question.minimise == "target-loss" else math.expm1(found.value)
         share, error = held_out(kept.all(axis=0))
         price = question.prices.token(r, question.n)
@@ -420,12 +420,12 @@ class _Answering:
         """Losses and forgetting at the plan, by all draws."""
         if shown is None:
             return pd.DataFrame()
-        question, every, x = self.question, np.arange(self.question.size), np.array([math.log(shown.tokens)])
+        question, every, x = self.question, np.arange(self.question.size), math.log(shown.tokens)
         draws = {}
         if question.target is not None:
-            draws["target loss (nats)"] = np.exp(question.target.grid(every, x, shown.replay)[:, 0])
+            draws["target loss (nats)"] = np.exp(point(question.target, every, x, shown.replay))
         for side in question.sources:
-            log = side.grid(every, x, shown.replay)[:, 0]
+            log = point(side, every, x, shown.replay)
             draws[f"loss of {side.name} (nats)"] = np.exp(log)
             if side.name in question.bases:
                 draws[f"forgetting of {side.name} (relative)"] = np.expm1(log - question.bases[side.name].log)
@@ -438,9 +438,9 @@ class _Answering:
         """By how much (relative) each loss stays under its limit at the plan, draws in the order of the fit they are of."""
         if shown is None:
             return {}
-        made, every, x = {}, np.arange(self.question.size), np.array([math.log(shown.tokens)])
+        made, every, x = {}, np.arange(self.question.size), math.log(shown.tokens)
         for promise in self.question.search.promises:
             values = np.empty(every.size)
-            values[promise.loss.paired(every)] = promise.grid(every, x, shown.replay)[:, 0]
+            values[promise.loss.paired(every)] = point(promise, every, x, shown.replay)
             made[promise.name] = values
         return made

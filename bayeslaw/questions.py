@@ -29,8 +29,8 @@ class Rise:
     sources: tuple[Side, ...]
     bases: tuple[Array, ...]
 
-    def grid(self, draws: Index, x: Array, r: float) -> Array:
-        return np.max([s.grid(draws, x, r) - b[draws, None] for s, b in zip(self.sources, self.bases, strict=True)], axis=0)
+    def cube(self, draws: Index, x: Array, r: Array) -> Array:
+        return np.max([s.cube(draws, x, r) - b[draws, None, None] for s, b in zip(self.sources, self.bases, strict=True)], axis=0)
 
     def at(self, draws: Index, x: Array, r: float | Array) -> Array:
         return np.max([s.at(draws, x, r) - b[draws] for s, b in zip(self.sources, self.bases, strict=True)], axis=0)
@@ -320,7 +320,7 @@ def check_reachable(question: Question, draws: Index, confidence: float) -> None
 
 def _endless(side: Side, draws: Index, r: float) -> Array:
     try:
-        return side.grid(draws, np.array([ENDLESS]), r)[:, 0]
+        return side.cube(draws, np.array([ENDLESS]), np.array([r]))[:, 0, 0]
     except FitError:  # the law has no limit there
         return np.array([-math.inf])
 

@@ -50,9 +50,10 @@ class Part:
     def size(self) -> int:
         return next(iter(self.draws.values())).size
 
-    def loss(self, draws: Index, tokens: Any, r: Any, *, columns: bool) -> Array:
-        """Losses at tokens: of all draws (s, n), or draw by draw (k,)."""
-        scope: dict[str, Any] = {k: (self.draws[k][draws, None] if columns else self.draws[k][draws]) for k in self.law.parameters}
+    def loss(self, draws: Index, tokens: Any, r: Any, axes: int) -> Array:
+        """Losses of draws, which have `axes` axes of tokens and replay behind their own."""
+        own = (slice(None), *[None] * axes)
+        scope: dict[str, Any] = {k: self.draws[k][draws][own] for k in self.law.parameters}
         scope |= self.constants
         scope |= {k: v for k, v in {"D": tokens, "r": np.asarray(r, dtype=np.float64)}.items() if k in self.law.covariates}
         with np.errstate(all="ignore"):
@@ -95,38 +96,37 @@ class Side:
         """The draws of this posterior that belong to draws of the first."""
         return (draws + self.offset) % self.size
 
-    def grid(self, draws: Index, x: Array, r: float) -> Array:
-        return self._logs(draws, np.exp(x)[None, :], r, columns=True)
+    def cube(self, draws: Index, x: Array, r: Array) -> Array:
+        return self._logs(draws, np.exp(x), r[:, None], (r.size, x.size))
 
     def at(self, draws: Index, x: Array, r: float | Array) -> Array:
-        return self._logs(draws, np.exp(x), r, columns=False)
+        return self._logs(draws, np.exp(x), r, ())
 
     def base(self, draws: Index) -> Array:
         """Log loss of the base checkpoint by a law that is finite at D = 0, (s,)."""
-        logs = self._logs(draws, np.zeros(draws.size), 0.5, columns=False)
+        logs = self._logs(draws, np.zeros(draws.size), 0.5, ())
         own = self.paired(draws)
         return logs - self.shift[own] + self.shift_base[own]
 
-    def _logs(self, draws: Index, tokens: Any, r: Any, *, columns: bool) -> Array:
-        own = self.paired(draws)
-        width = np.size(tokens) if columns else 1
+    def _logs(self, draws: Index, tokens: Any, r: Any, behind: tuple[int, ...]) -> Array:
+        """Log losses (s, *behind): of every draw at all tokens and replay shares, or of each at its own."""
+        own, axes = self.paired(draws), len(behind)
+        shape = (own.size, *behind)
         if len(self.parts) == 1:
-            loss = self.parts[0].loss(own, tokens, r, columns=columns)
-            loss = np.broadcast_to(loss, (own.size, width) if columns else own.shape)
+            loss = np.broadcast_to(self.parts[0].loss(own, tokens, r, axes), shape)
         else:
-            loss, ends = np.empty((own.size, width) if columns else own.shape), np.cumsum([p.size for p in self.parts])
+            loss, ends = np.empty(shape), np.cumsum([p.size for p in self.parts])
             for part, end in zip(self.parts, ends, strict=True):
                 here = np.flatnonzero((own < end) & (own >= end - part.size))
-                some, shares = (v if columns or not np.ndim(v) else v[here] for v in (tokens, r))
-                loss[here] = part.loss(own[here] - (end - part.size), some, shares, columns=columns)
+                some, shares = (v if axes or not np.ndim(v) else v[here] for v in (tokens, r))
+                loss[here] = part.loss(own[here] - (end - part.size), some, shares, axes)
         if not (good := np.isfinite(loss) & (loss > 0)).all():
-            at, share = np.broadcast_to(tokens, loss.shape)[~good][0], np.broadcast_to(r, loss.shape)[~good][0]
+            at, share = (np.broadcast_to(v, shape)[~good][0] for v in (tokens, r))
             raise FitError(
                 f"{self.posterior_name} has no finite positive loss of {self.name} for {1 - good.mean():.1%} of the draws looked at, "
                 f"for example at D = {at:.4g}, r = {share:g}. Keep the plan away from there (limits of ATPP and replay)."
             )
-        added = self.shift[own]
-        return np.log(loss) + (added[:, None] if columns else added)
+        return np.log(loss) + self.shift[own][(slice(None), *[None] * axes)]
 
     @property
     def posterior_name(self) -> str:
