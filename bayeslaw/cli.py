@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from bayeslaw import cli_plan
 from bayeslaw.errors import BayeslawError
 
 app = typer.Typer(
@@ -324,6 +325,9 @@ def demo(
     from bayeslaw.demo import run
 
     run(output, progress=not quiet)
+
+
+cli_plan.register(app)
 
 
 def main() -> None:

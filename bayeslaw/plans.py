@@ -146,10 +146,48 @@ class Plan:
         """The plan, or where most draws keep every promise."""
         return self.best or self.attainable
 
+    @property
+    def landscapes(self) -> tuple[str, ...]:
+        """What its pictures can show under the probability: 'forgetting', 'target-loss'."""
+        return (*(["forgetting"] if self.question.bases else []), *(["target-loss"] if self.question.target is not None else []))
+
+    def lines(self) -> list[str]:
+        """The answer in words."""
+        spread = "the laws' expected losses" if self.on == "latent" else "the losses that the next run logs"
+        model = ", ".join(f"{k} = {v:g}" for k, v in self.question.settings.items())
+        head = f"{model + ': ' if model else ''}{'; '.join(self.promises) or 'nothing else promised'}; on {spread}"
+        lines = [head + (" — CHECKS FAILED (forced)" if self.forced else "")]
+        if self.best is not None:
+            one = self.best
+            lines.append(f"plan: {_described(one, self.question.minimise)}; promised {one.confidence:g}, kept in {one.held_out:.3f} ± {one.error:.3f} of the held-out draws")
+        else:
+            lines.append(f"infeasible at confidence {self.confidence:g}")
+            if self.attainable is not None:
+                one = self.attainable
+                lines.append(f"most that can be promised: {one.held_out:.3f} ± {one.error:.3f} at {_described(one, '')}")
+        if self.deterministic is not None:
+            one = self.deterministic
+            kept = f"keeps the promises with probability {one.held_out:.3f} ± {one.error:.3f}"
+            lines.append(f"without uncertainty (by {self.deterministic_by}): {_described(one, self.question.minimise)}; {kept}")
+        else:
+            lines.append(f"without uncertainty (by {self.deterministic_by}): infeasible")
+        return lines
+
     def probability(self, tokens: Array, replay: Array) -> Array:
         """Probability of keeping every promise, array (replay, tokens), by all draws."""
         every = np.sort(np.concatenate([self.draws, self.held]))
         return np.asarray(self.question.search.counts(every, np.log(tokens), replay) / every.size)
+
+
+def _described(one: Choice, minimise: str) -> str:
+    """A choice in a line."""
+    parts = [f"ATPP {one.atpp:.4g}"] if math.isfinite(one.atpp) else []
+    parts += [f"{one.tokens:.4g} tokens", f"replay {one.replay:.1%}"]
+    parts += [f"{one.flops:.3g} FLOPs"] if math.isfinite(one.flops) else []
+    parts += [f"cost {one.cost:.4g}"] if math.isfinite(one.cost) else []
+    if math.isfinite(one.value):
+        parts.append(f"target loss {one.value:.4g} nats" if minimise == "target-loss" else f"source loss {one.value:+.2%} of its base")
+    return ", ".join(parts)
 
 
 def split(size: int) -> tuple[Index, Index]:

@@ -237,20 +237,21 @@ def sides_of(
     return made
 
 
-def _levels(posterior: Posterior, given: Mapping[str, str] | None, name: str, role: str) -> dict[str, str]:
+def _levels(posterior: Posterior | PointFit, given: Mapping[str, str] | None, name: str, role: str) -> dict[str, str]:
     """Values of the columns by which parameters vary: as told, or the one that is called as the domain is."""
-    chosen = dict(given or {})
-    for column, values in posterior.levels.items():
+    whose: Any = posterior.law if isinstance(posterior, PointFit) else posterior
+    known, chosen = whose.levels, dict(given or {})
+    for column, values in known.items():
         for own in (name, role):
             if column not in chosen and own in values:
                 chosen[column] = own
         if column not in chosen:
             raise BayeslawError(
-                f"{posterior.name} has parameters for each {column} ({', '.join(values)}); say which is the {role} (--{role}-set {column}={values[0]})."
+                f"{whose.name} has parameters for each {column} ({', '.join(values)}); say which is the {role} (--{role}-set {column}={values[0]})."
             )
         if str(chosen[column]) not in values:
             raise BayeslawError(
-                f"{column} {chosen[column]!r} is not among those of {posterior.name}: {', '.join(values)}.{nearest(str(chosen[column]), values)}"
+                f"{column} {chosen[column]!r} is not among those of {whose.name}: {', '.join(values)}.{nearest(str(chosen[column]), values)}"
             )
     return {k: str(v) for k, v in chosen.items()}
 
