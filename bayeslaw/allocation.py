@@ -31,7 +31,9 @@ from bayeslaw.sweep import Array
 
 GRID, STEPS = 80, 45  # of the numeric search: points of log N, steps of the golden section
 GOLDEN = (math.sqrt(5) - 1) / 2
-PROBES = np.array([[20.0, 22.0], [21.0, 22.0], [20.0, 23.5], [23.0, 25.0], [18.5, 26.0]])  # log N, log D at which terms are looked at
+PROBES = np.array(
+    [[20.0, 22.0], [21.0, 22.0], [20.0, 23.5], [23.0, 25.0], [18.5, 26.0]]
+)  # log N, log D at which terms are looked at
 SAME = 1e-8  # relative error at which a term is a product of powers
 MOST = 2_000  # values of compute
 
@@ -131,7 +133,9 @@ def allocate(
     if not np.isfinite(whole["loss"]).all():
         raise BayeslawError(f"{_name(fit)} has no finite loss at the optimum of some draws; ask for other compute.")
     if (share := float(whole["corner"].mean())) > 0:
-        notes.append(f"in {share:.1%} of draws and computes the optimum is a corner, at a limit of N or D: there is no best split inside")
+        notes.append(
+            f"in {share:.1%} of draws and computes the optimum is a corner, at a limit of N or D: there is no best split inside"
+        )
     notes += _beyond(fit, whole["N"], whole["D"])
     failed = isinstance(fit, PointFit) is False and not getattr(fit, "passed", True)
     return Allocation(
@@ -226,13 +230,25 @@ def closed(stage: Stage, compute: Array, terms: Mapping[str, Array]) -> dict[str
     n = np.exp(log_n)
     notes = []
     if not inside.all():
-        notes.append(f"in {1 - inside.mean():.1%} of the draws beta <= gamma: the loss falls with N at every compute, and the best model is the largest allowed")
+        notes.append(
+            f"in {1 - inside.mean():.1%} of the draws beta <= gamma: the loss falls with N at every compute, and the best model is the largest allowed"
+        )
     if (shrinking := float((inside & (alpha <= gamma)).mean())) > 0:
-        notes.append(f"in {shrinking:.1%} of the draws alpha <= gamma: the best number of tokens falls as compute grows, towards its lower limit")
+        notes.append(
+            f"in {shrinking:.1%} of the draws alpha <= gamma: the best number of tokens falls as compute grows, towards its lower limit"
+        )
     exponents = {
         "N_coefficient": np.exp(log_g) * FLOPS**-a, "N_exponent": a, "D_coefficient": np.exp(-log_g) * FLOPS**-b, "D_exponent": b,
     }  # fmt: skip
-    return {"N": n, "D": k / n, "loss": stage.loss(n, k / n), "corner": corner, "exponents": exponents, "method": "closed form", "notes": notes}
+    return {
+        "N": n,
+        "D": k / n,
+        "loss": stage.loss(n, k / n),
+        "corner": corner,
+        "exponents": exponents,
+        "method": "closed form",
+        "notes": notes,
+    }
 
 
 def numeric(stage: Stage, compute: Array) -> dict[str, Any]:
@@ -257,7 +273,12 @@ def numeric(stage: Stage, compute: Array) -> dict[str, Any]:
             a, b = np.where(left, a, c), np.where(left, d, b)
             new = np.where(left, b - GOLDEN * (b - a), a + GOLDEN * (b - a))
             value = loss(new)
-            c, d, at_c, at_d = np.where(left, new, d), np.where(left, c, new), np.where(left, value, at_d), np.where(left, at_c, value)
+            c, d, at_c, at_d = (
+                np.where(left, new, d),
+                np.where(left, c, new),
+                np.where(left, value, at_d),
+                np.where(left, at_c, value),
+            )
         middle = (a + b)[:, 0] / 2
         corner[:, i] = np.minimum(middle - low[i], high[i] - middle) < 1e-6
         log_n[:, i] = middle

@@ -195,7 +195,9 @@ def allocate(
 
 
 def transfer(
-    fit: Annotated[Path, typer.Argument(help="A fit of a law that serves scratch and continual pre-training, or of scratch alone.")],
+    fit: Annotated[
+        Path, typer.Argument(help="A fit of a law that serves scratch and continual pre-training, or of scratch alone.")
+    ],
     continued: Annotated[Path | None, typer.Argument(help="The fit of continual pre-training, where it is another.")] = None,
     set_: Set = None,
     stage: Annotated[str | None, typer.Option(help="The 0/1 covariate of continual pre-training, where there are several.")] = None,
@@ -227,5 +229,7 @@ def transfer(
     if plot is not None:
         from bayeslaw.plots_decisions import plot_savings, save_panels
 
-        save_panels(plot, [lambda ax: plot_savings(made, ax, ci_prob=ci), lambda ax: plot_savings(made, ax, of="transferred", ci_prob=ci)])
+        save_panels(
+            plot, [lambda ax: plot_savings(made, ax, ci_prob=ci), lambda ax: plot_savings(made, ax, of="transferred", ci_prob=ci)]
+        )
         typer.echo(f"picture written to {plot}")

@@ -159,7 +159,9 @@ class Plan:
         lines = [head + (" — CHECKS FAILED (forced)" if self.forced else "")]
         if self.best is not None:
             one = self.best
-            lines.append(f"plan: {_described(one, self.question.minimise)}; promised {one.confidence:g}, kept in {one.held_out:.3f} ± {one.error:.3f} of the held-out draws")
+            lines.append(
+                f"plan: {_described(one, self.question.minimise)}; promised {one.confidence:g}, kept in {one.held_out:.3f} ± {one.error:.3f} of the held-out draws"
+            )
         else:
             lines.append(f"infeasible at confidence {self.confidence:g}")
             if self.attainable is not None:
@@ -186,7 +188,9 @@ def _described(one: Choice, minimise: str) -> str:
     parts += [f"{one.flops:.3g} FLOPs"] if math.isfinite(one.flops) else []
     parts += [f"cost {one.cost:.4g}"] if math.isfinite(one.cost) else []
     if math.isfinite(one.value):
-        parts.append(f"target loss {one.value:.4g} nats" if minimise == "target-loss" else f"source loss {one.value:+.2%} of its base")
+        parts.append(
+            f"target loss {one.value:.4g} nats" if minimise == "target-loss" else f"source loss {one.value:+.2%} of its base"
+        )
     return ", ".join(parts)
 
 

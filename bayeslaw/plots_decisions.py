@@ -73,7 +73,9 @@ def plot_plan(plan: Plan, ax: Axes, *, of: str = "", levels: Sequence[float] = L
     ax.set_xlabel("replay share (%)")
     ax.set_ylabel("adaptation tokens per parameter" if math.isfinite(question.n) else "adaptation tokens")
     what = {"": "", "forgetting": ", above median forgetting", "target-loss": ", above the median target loss"}[of]
-    ax.set_title(f"probability of keeping every promise ({plan.on}){what}" + (" — CHECKS FAILED" if plan.forced else ""), fontsize=9)
+    ax.set_title(
+        f"probability of keeping every promise ({plan.on}){what}" + (" — CHECKS FAILED" if plan.forced else ""), fontsize=9
+    )
     ax.legend(fontsize=7, loc="best", framealpha=0.9)
     return ax
 
@@ -108,9 +110,7 @@ def _marks(plan: Plan, ax: Axes, unit: float) -> None:
         ax.plot(100 * one.replay, one.tokens / unit, marker="D", ms=7, color=COLOURS[3], mec="white", ls="", label=said, zorder=5)
 
 
-def plot_frontier(
-    allocations: Sequence[Allocation], ax: Axes, *, ci_prob: float = 0.9, contours: int = 9
-) -> Axes:
+def plot_frontier(allocations: Sequence[Allocation], ax: Axes, *, ci_prob: float = 0.9, contours: int = 9) -> Axes:
     """Efficient frontiers, the best N over compute with bands, on iso-loss contours of the first (Zheng et al. 2024, fig. 5)."""
     if not allocations or allocations[0].compute.size < 2:
         raise BayeslawError("A frontier is drawn over at least two values of compute: --compute 1e19:1e24:30.")
@@ -119,7 +119,9 @@ def plot_frontier(
     n = np.geomspace(min(s[0] for s in sizes) / 4, max(s[1] for s in sizes) * 4, 60)
     flops = np.geomspace(first.compute.min(), first.compute.max(), 60)
     d = flops[None, :] / (FLOPS * n[:, None])
-    loss = np.concatenate([s.loss(n.repeat(60)[None, :], d.ravel()[None, :], slice(None, None, max(1, s.size // CONTOURS))) for s in first.stages])
+    loss = np.concatenate(
+        [s.loss(n.repeat(60)[None, :], d.ravel()[None, :], slice(None, None, max(1, s.size // CONTOURS))) for s in first.stages]
+    )
     middle = np.median(loss, axis=0).reshape(d.shape)
     ends = np.quantile(middle, [0.02, 0.9])
     levels = np.unique(np.round(np.geomspace(*ends, contours), 3))
@@ -129,14 +131,28 @@ def plot_frontier(
         table = one.summary(ci_prob)
         label = one.stage or one.name
         percent = f"{ci_prob * 100:g}"
-        ax.plot(table["compute"], table["N_median"], color=COLOURS[i], lw=2, label=f"best N, {label}", marker=MARKERS[i], ms=3, markevery=4)
-        ax.fill_between(table["compute"], table[f"N_eti{percent}_lo"], table[f"N_eti{percent}_hi"], color=COLOURS[i], alpha=0.22, lw=0)
+        ax.plot(
+            table["compute"],
+            table["N_median"],
+            color=COLOURS[i],
+            lw=2,
+            label=f"best N, {label}",
+            marker=MARKERS[i],
+            ms=3,
+            markevery=4,
+        )
+        ax.fill_between(
+            table["compute"], table[f"N_eti{percent}_lo"], table[f"N_eti{percent}_hi"], color=COLOURS[i], alpha=0.22, lw=0
+        )
     ax.set_xscale("log")
     ax.set_yscale("log")
     ax.set_xlabel("compute C = 6ND (FLOPs)")
     ax.set_ylabel("parameters N")
     failed = " — CHECKS FAILED" if any(a.failed for a in allocations) else ""
-    ax.set_title(f"efficient frontier, {ci_prob * 100:g}% bands, on contours of the median loss ({first.stage or first.name}){failed}", fontsize=9)
+    ax.set_title(
+        f"efficient frontier, {ci_prob * 100:g}% bands, on contours of the median loss ({first.stage or first.name}){failed}",
+        fontsize=9,
+    )
     ax.legend(fontsize=7, loc="upper left")
     return ax
 
@@ -152,8 +168,18 @@ def plot_savings(transfer: Transfer, ax: Axes, *, of: str = "saved", ci_prob: fl
             ax.plot([], [], " ", label="… and more sizes not shown")
             break
         one = group.sort_values("D")
-        ax.plot(one["D"], scale * one[f"{of}_median"], color=COLOURS[i], marker=MARKERS[i], ms=3, lw=1.5, label=f"N = {_short(float(n))}")
-        ax.fill_between(one["D"], scale * one[f"{of}_eti{percent}_lo"], scale * one[f"{of}_eti{percent}_hi"], color=COLOURS[i], alpha=0.18, lw=0)
+        ax.plot(
+            one["D"],
+            scale * one[f"{of}_median"],
+            color=COLOURS[i],
+            marker=MARKERS[i],
+            ms=3,
+            lw=1.5,
+            label=f"N = {_short(float(n))}",
+        )
+        ax.fill_between(
+            one["D"], scale * one[f"{of}_eti{percent}_lo"], scale * one[f"{of}_eti{percent}_hi"], color=COLOURS[i], alpha=0.18, lw=0
+        )
     ax.axhline(0, color="0.5", lw=0.8)
     ax.set_xscale("log")
     ax.set_xlabel("tokens of continual pre-training")

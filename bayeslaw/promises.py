@@ -257,7 +257,9 @@ class Search:
             counts = self.counts(draws, self.box.x, self.box.r)[:, 0]
             shares = np.array([min(self.box.r[counts >= k], default=np.inf) for k in needed])
         places = [float(r) for r in shares]
-        return [Found(x, r, r, int(self.counts(draws, self.box.x, np.array([r]))[0, 0])) if np.isfinite(r) else None for r in places]
+        return [
+            Found(x, r, r, int(self.counts(draws, self.box.x, np.array([r]))[0, 0])) if np.isfinite(r) else None for r in places
+        ]
 
     def surest(self, draws: Index) -> Found | None:
         """Where most draws keep every promise; None where no draw keeps them anywhere."""

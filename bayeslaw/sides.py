@@ -162,7 +162,9 @@ def describe(
     parts, used = [], dict[str, Any]()
     for fit, draws in members(posterior):
         law = fit.law
-        used |= {k: settings[k] for k in law.measured if k in settings} | {c: levels[c] for c in law.levels if c in levels}
+        used |= {k: settings[k] for k in law.measured if k in settings} | {
+            c: levels[c] for c in (*law.levels, fit.observed.group_column) if c in levels
+        }
         if missing := [c for c in (*law.measured, *law.levels) if c not in used and c not in ("D", "r")]:
             raise BayeslawError(f"{law.name} ({name}) needs {', '.join(missing)}; give them (--set {missing[0]}=…).")
         if "D" not in law.covariates:
@@ -193,7 +195,7 @@ def with_next_run(sides: Sequence[Side], seed: int, discrepancy: float | None, *
         if which == len(known):
             known.append(side.posterior)
         shifts = [
-            _shift(fit, draws, part, (seed, PLANNED, which), number, discrepancy, run=run)
+            _shift(fit, draws, part, side.settings, (seed, PLANNED, which), number, discrepancy, run=run)
             for (fit, draws), part in zip(members(side.posterior), side.parts, strict=True)
         ]
         shift, base = (np.concatenate([s[i] for s in shifts]) for i in (0, 1))
@@ -205,6 +207,7 @@ def _shift(
     fit: Fit | PointFit,
     draws: Mapping[str, Array],
     part: Part,
+    settings: Mapping[str, Any],
     entropy: tuple[int, ...],
     number: int,
     sd: float | None,
@@ -219,7 +222,7 @@ def _shift(
     added = np.stack([zero, zero])
     if run:
         code = np.array([0, 1])
-        rows = pd.DataFrame({c: [v] for c, v in part.constants.items()})
+        rows = pd.DataFrame(dict(settings), index=[0])
         group = np.repeat(fit.observed.groups_of(rows), 2)
         added = fit.noise.sample(draws, code, np.array([2, 3]) + 2 * number, entropy, checkpoint=np.zeros(2, np.int64), group=group)
     if sd:

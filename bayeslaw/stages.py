@@ -57,7 +57,9 @@ def stage_names(law: Law) -> list[str]:
     return [n for n, c in law.measured.items() if c.support == (0.0, 1.0) and c.at_least == 2 and n != "r"]
 
 
-def stages(posterior: Posterior | PointFit, settings: Mapping[str, Any], stage: str | None = None, *, free: tuple[str, ...] = ("N", "D")) -> list[Stage]:
+def stages(
+    posterior: Posterior | PointFit, settings: Mapping[str, Any], stage: str | None = None, *, free: tuple[str, ...] = ("N", "D")
+) -> list[Stage]:
     """The laws of a posterior at settings.
 
     Parameters
@@ -82,17 +84,23 @@ def stages(posterior: Posterior | PointFit, settings: Mapping[str, Any], stage: 
         if stage not in (None, SCRATCH):
             if stage not in given:
                 names = ", ".join([*given, SCRATCH]) if given else "one only"
-                raise BayeslawError(f"{law.name} has no stage {stage!r}; its stages: {names}.{nearest(str(stage), [*given, SCRATCH])}")
+                raise BayeslawError(
+                    f"{law.name} has no stage {stage!r}; its stages: {names}.{nearest(str(stage), [*given, SCRATCH])}"
+                )
             given[str(stage)] = 1.0
         for name, value in settings.items():
             if name not in known | set(levels):
-                raise BayeslawError(f"{law.name} takes no {name!r} here; it takes {', '.join(sorted(known | set(levels))) or 'nothing'}.{nearest(name, known)}")
+                raise BayeslawError(
+                    f"{law.name} takes no {name!r} here; it takes {', '.join(sorted(known | set(levels))) or 'nothing'}.{nearest(name, known)}"
+                )
             given[name] = value if name in levels else _number(name, value)
         if missing := sorted((known | set(levels)) - given.keys()):
             raise BayeslawError(f"{law.name} needs {', '.join(missing)} too (--set {missing[0]}=…).")
         for column, values in levels.items():
             if str(given[column]) not in values:
-                raise BayeslawError(f"{column} {given[column]!r} is not among {', '.join(values)}.{nearest(str(given[column]), values)}")
+                raise BayeslawError(
+                    f"{column} {given[column]!r} is not among {', '.join(values)}.{nearest(str(given[column]), values)}"
+                )
         for name in known:
             low, high = law.covariates[name].support
             if not low <= given[name] <= high:

@@ -58,7 +58,12 @@ class Transfer:
         """The settings with medians and equal-tailed intervals of loss, scratch_D, transferred (tokens) and saved (share of FLOPs)."""
         check_probability(ci_prob)
         table, ends = self.settings.copy(), interval_names("eti", ci_prob)
-        for name, draws in {"loss": self.loss, "scratch_D": self.scratch, "transferred": self.transferred, "saved": self.saved}.items():
+        for name, draws in {
+            "loss": self.loss,
+            "scratch_D": self.scratch,
+            "transferred": self.transferred,
+            "saved": self.saved,
+        }.items():
             tails = np.quantile(draws, [0.5, 0.5 - ci_prob / 2, 0.5 + ci_prob / 2], axis=0, method="nearest")
             table[f"{name}_median"], table[f"{name}_{ends[0]}"], table[f"{name}_{ends[1]}"] = tails
         return table.assign(never=np.isinf(self.scratch).mean(axis=0), checks="FAILED (forced)" if self.failed else "passed")

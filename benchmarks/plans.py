@@ -152,7 +152,9 @@ def planned(made: dict[str, Fit], limit: float, base: float, on: Any, points: An
             record["levels"][f"{row['confidence']:g}"] = found
     record["median"] = _plain(one.deterministic, kept, on)
     if points is not None:
-        record["points"] = _plain(plan(made["source"], made["target"], MODEL, confidence=0.5, points=points, **question).deterministic, kept, on)
+        record["points"] = _plain(
+            plan(made["source"], made["target"], MODEL, confidence=0.5, points=points, **question).deterministic, kept, on
+        )
         record["brute"] = brute(one)
     return record
 

@@ -56,5 +56,11 @@ def posterior(
     coords = {"chain": np.arange(chains), "draw": np.arange(size // chains)}
     stats = xr.Dataset({"diverging": (("chain", "draw"), np.zeros((chains, size // chains), dtype=bool))}, coords=coords)
     tree = tree_of(shaped, stats, observed)
-    info = {"seed": seed, "law_sha256": law.sha256, "draws_sha256": draws_digest(tree), "data_sha256": data_digest(tree), "data": "given"}
+    info = {
+        "seed": seed,
+        "law_sha256": law.sha256,
+        "draws_sha256": draws_digest(tree),
+        "data_sha256": data_digest(tree),
+        "data": "given",
+    }
     return Fit(tree, law, noise, observed, checks, info)

@@ -165,14 +165,19 @@ def test_zhengs_savings() -> None:
     assert transfer(printed, {"N": 2e9, "D": 2.3 * 2e9}).saved[0, 0] < 0
     unrounded = ZHENG | {"beta": 0.296, "beta_cpt": 0.2049, "gamma": 0.0849}
     assert all(round(unrounded[k], 2) == round(ZHENG[k], 2) for k in unrounded)
-    late = transfer(posterior("cpt-joint", {k: np.full(8, v) for k, v in unrounded.items()}), {"N": "2e9,5.5e9", "atpp": "7:20:5"}).saved[0]
+    late = transfer(
+        posterior("cpt-joint", {k: np.full(8, v) for k, v in unrounded.items()}), {"N": "2e9,5.5e9", "atpp": "7:20:5"}
+    ).saved[0]
     assert ((late > 0.25) & (late < 0.51)).all(), late
 
 
 def test_a_pair_of_fits_does_as_one_of_both() -> None:
     chinchilla = load_law("chinchilla")
     scratch = posterior(chinchilla, {k: np.full(8, ZHENG[k]) for k in chinchilla.parameters})
-    continued = posterior(chinchilla, {k: np.full(8, ZHENG[k]) for k in chinchilla.parameters} | {"B": np.full(8, 433.3 / 2e9**0.08), "beta": np.full(8, 0.2)})
+    continued = posterior(
+        chinchilla,
+        {k: np.full(8, ZHENG[k]) for k in chinchilla.parameters} | {"B": np.full(8, 433.3 / 2e9**0.08), "beta": np.full(8, 0.2)},
+    )
     one = transfer(posterior("cpt-joint", {k: np.full(8, v) for k, v in ZHENG.items()}), {"N": 2e9, "D": "1e8:1e10:4"})
     two = transfer(scratch, {"N": 2e9, "D": "1e8:1e10:4"}, continued=continued)
     np.testing.assert_allclose(one.saved, two.saved, rtol=1e-8)

@@ -95,7 +95,9 @@ def test_an_infeasible_plan_is_an_answer(command: Command, fits: dict[str, Fit])
         (("transfer", "J.nc", "--set", "N=2e9"), ("Give N and D",)),
     ],
 )
-def test_bad_input_ends_with_2_and_writes_nothing(command: Command, fits: dict[str, Fit], arguments: tuple[Any, ...], fragments: tuple[str, ...]) -> None:
+def test_bad_input_ends_with_2_and_writes_nothing(
+    command: Command, fits: dict[str, Fit], arguments: tuple[Any, ...], fragments: tuple[str, ...]
+) -> None:
     before = snapshot(Path.cwd())
     refused(command(*arguments), *fragments)
     assert snapshot(Path.cwd()) == before
@@ -130,7 +132,9 @@ def test_transfer_with_bands_and_picture(command: Command, fits: dict[str, Fit])
     assert Path("savings.png").exists()
 
 
-def test_fits_written_to_files_are_planned_with(command: Command, files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fits_written_to_files_are_planned_with(
+    command: Command, files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """From file to answer, with a fit that was sampled."""
     shutil.copy(files / "fit.nc", tmp_path / "fit.nc")
     monkeypatch.chdir(tmp_path)

@@ -135,7 +135,11 @@ def test_two_stacks_can_not_be_paired(source: Fit, target: Fit) -> None:
 def test_draws_that_are_not_finite(target: Fit) -> None:
     draws = scattered(SOURCE, SIZE, 1)
     draws["B"][7] = np.nan
-    says(lambda: plan(posterior("ptpp-floor", draws), target, MODEL, **QUESTION), "draws of B in ptpp-floor (source) are not all finite", kind=FitError)
+    says(
+        lambda: plan(posterior("ptpp-floor", draws), target, MODEL, **QUESTION),
+        "draws of B in ptpp-floor (source) are not all finite",
+        kind=FitError,
+    )
 
 
 def test_failed_checks(source: Fit, target: Fit) -> None:
@@ -161,23 +165,45 @@ def test_a_barrier_without_eps_is_refused_at_no_replay(target: Fit) -> None:
     law = load_law("ptpp-floor")
     card = law.card.replace("C/(share + eps)**gamma", "C/r**gamma").replace('eps      = "1e-5"\n', "")
     bare = posterior(parse_card(card, "bare"), scattered(SOURCE, SIZE, 1, 0.006))
-    says(lambda: plan(bare, target, MODEL, **QUESTION), "no finite positive loss of source", "r = 0.", "limits of ATPP and replay", kind=FitError)
+    says(
+        lambda: plan(bare, target, MODEL, **QUESTION),
+        "no finite positive loss of source",
+        "r = 0.",
+        "limits of ATPP and replay",
+        kind=FitError,
+    )
     assert plan(bare, target, MODEL, replay="0.01:1", **QUESTION).best is not None
 
 
 def test_a_target_loss_that_is_already_met(kept: Fit, adapted: Fit) -> None:
     question = QUESTION | {"max_loss": 4.5, "base_loss": None, "max_forgetting": "40%"}
-    says(lambda: plan(kept, adapted, {"N": 1e9, "ptpp": 31.0}, **question), "max-loss 4.5 nats is already met at ATPP 0", "by transfer-target at D = 0")
+    says(
+        lambda: plan(kept, adapted, {"N": 1e9, "ptpp": 31.0}, **question),
+        "max-loss 4.5 nats is already met at ATPP 0",
+        "by transfer-target at D = 0",
+    )
 
 
 def test_a_target_loss_that_the_measured_base_already_has(source: Fit) -> None:
-    table = pd.concat([oracles.table(load_law("ptpp-gate-floor")), pd.DataFrame({"run": ["base"], "N": 8.1e9, "D": 0.0, "ptpp": 279.0, "loss": 1.75})])
+    table = pd.concat(
+        [
+            oracles.table(load_law("ptpp-gate-floor")),
+            pd.DataFrame({"run": ["base"], "N": 8.1e9, "D": 0.0, "ptpp": 279.0, "loss": 1.75}),
+        ]
+    )
     seen = posterior("ptpp-gate-floor", scattered(TARGET, SIZE, 2, 0.006), frame=table)
-    says(lambda: plan(source, seen, MODEL, **(QUESTION | {"max_loss": 1.8})), "already met at ATPP 0", "as measured at D = 0", "1.75 nats")
+    says(
+        lambda: plan(source, seen, MODEL, **(QUESTION | {"max_loss": 1.8})),
+        "already met at ATPP 0",
+        "as measured at D = 0",
+        "1.75 nats",
+    )
 
 
 def based(*losses: float, **columns: Any) -> Fit:
-    base = pd.DataFrame({"run": [f"base {i}" for i in range(len(losses))], "N": 8.1e9, "D": 0.0, "ptpp": 279.0, "loss": losses} | columns)
+    base = pd.DataFrame(
+        {"run": [f"base {i}" for i in range(len(losses))], "N": 8.1e9, "D": 0.0, "ptpp": 279.0, "loss": losses} | columns
+    )
     table = pd.concat([oracles.table(load_law("ptpp-floor")), base.assign(**columns)])
     if "loss_se" in table:
         table["loss_se"] = table["loss_se"].fillna(0.001)
@@ -206,7 +232,11 @@ def test_base_losses_of_several_seeds_and_stated_errors(target: Fit) -> None:
 
 def test_a_base_loss_of_another_model_does_not_count(source: Fit, target: Fit) -> None:
     other = based(BASE)
-    says(lambda: plan(other, target, MODEL | {"N": 4e9}, **(QUESTION | {"base_loss": None})), "not known", "There are rows with D = 0 at N = 8.1e+09, ptpp = 279")
+    says(
+        lambda: plan(other, target, MODEL | {"N": 4e9}, **(QUESTION | {"base_loss": None})),
+        "not known",
+        "There are rows with D = 0 at N = 8.1e+09, ptpp = 279",
+    )
 
 
 def test_a_law_finite_at_no_tokens_tells_the_base_loss(kept: Fit, adapted: Fit) -> None:

@@ -97,7 +97,9 @@ def test_the_plan_without_uncertainty_has_both_promises_bind_and_keeps_them_seld
 
 def test_one_draw_gives_back_the_published_plan(source: Fit, target: Fit) -> None:
     """Scattered by nothing, the posterior is a point, and every plan the deterministic one: 8.9 ATPP and 34% (Goffinet et al. 2025)."""
-    point = [posterior(f.law, {k: np.full(SIZE, v) for k, v in values.items()}) for f, values in ((source, SOURCE), (target, TARGET))]
+    point = [
+        posterior(f.law, {k: np.full(SIZE, v) for k, v in values.items()}) for f, values in ((source, SOURCE), (target, TARGET))
+    ]
     one = ask(*point, confidence=0.95, force=True)  # draws that never move have no R-hat
     assert one.best is not None
     assert one.best.atpp == pytest.approx(8.9, abs=0.03)
@@ -213,13 +215,20 @@ def test_one_fit_of_both_domains_keeps_its_draws_together() -> None:
     assert {s.offset for s in one.question.sides} == {0}
     shown = one.shown
     assert shown is not None
-    source, target = (np.exp(s.cube(np.arange(2000), np.log([shown.tokens]), np.array([shown.replay]))[:, 0, 0]) for s in one.question.sides)
+    source, target = (
+        np.exp(s.cube(np.arange(2000), np.log([shown.tokens]), np.array([shown.replay]))[:, 0, 0]) for s in one.question.sides
+    )
     np.testing.assert_allclose(source, target, rtol=1e-12)
 
 
 def test_several_sources_are_all_promised(source: Fit, target: Fit, made: Plan) -> None:
     worse = posterior("ptpp-floor", scattered(SOURCE | {"C": 0.12}, SIZE, 8, 0.006), seed=8)
-    one = ask({"web": source, "code": worse}, target, max_forgetting={"web": "2%", "code": "3%"}, base_loss={"web": BASE, "code": BASE * 1.01})
+    one = ask(
+        {"web": source, "code": worse},
+        target,
+        max_forgetting={"web": "2%", "code": "3%"},
+        base_loss={"web": BASE, "code": BASE * 1.01},
+    )
     assert one.best is not None
     assert made.best is not None
     assert set(one.best.alone) == {"forgetting of web", "forgetting of code", "target loss"}
