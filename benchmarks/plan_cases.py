@@ -51,7 +51,9 @@ def paper_runs() -> pd.DataFrame:
     seen = [(n, p, r, a) for n in SIZES for p in (15.0, 31.0) for r in (0.1, 0.25, 0.5) for a in np.geomspace(0.5, 20, 8)]
     anchors = [(SIZES[0], 279.0, r, a) for r in (0.1, 0.18, 0.25, 0.5) for a in (1.0, 2.5, 5.0, 10.0, 20.0)]
     frame = pd.DataFrame([*seen, *anchors], columns=["N", "ptpp", "r", "atpp"])
-    return frame.assign(D=frame["atpp"] * frame["N"], run=[f"{n:g}-{p:g}-{r:g}" for n, p, r, _ in [*seen, *anchors]]).drop(columns="atpp")
+    return frame.assign(D=frame["atpp"] * frame["N"], run=[f"{n:g}-{p:g}-{r:g}" for n, p, r, _ in [*seen, *anchors]]).drop(
+        columns="atpp"
+    )
 
 
 def twin() -> str:
@@ -106,7 +108,9 @@ def same_draws(fits: dict[str, Fit], tables: dict[str, pd.DataFrame]) -> dict[st
 def twin_row(row: dict[str, Any], on: str, reference: float, truths: dict[str, Any], base: float, scale: float) -> dict[str, str]:
     made = {"promised": f"{row['confidence']:.0%} ({on})"}
     if row["plan"] != "feasible":
-        return made | dict.fromkeys(("ATPP", "replay", "tokens over the point fits' plan", "held-out probability", "kept by the truth"), "infeasible")
+        return made | dict.fromkeys(
+            ("ATPP", "replay", "tokens over the point fits' plan", "held-out probability", "kept by the truth"), "infeasible"
+        )
     at = {"N": [8.1e9], "D": [row["tokens"]], "r": [row["r"]], "ptpp": [279.0]}
     source, target = (float(bayeslaw.load_law(TWIN[k][0]).predict(truths[k], at)[0, 0]) for k in ("source", "target"))
     kept = source <= 1.02 * base and scale * target <= 1.8
@@ -137,18 +141,24 @@ def replay() -> str:
             low, high = found["run_eti90_lo"].to_numpy(), found["run_eti90_hi"].to_numpy()
             inside = (low <= held["loss"].to_numpy()) & (held["loss"].to_numpy() <= high)
             end = int(np.argmax(held["D"].to_numpy()))
-            row["its loss at 10,000 steps"] = f"{held['loss'].iloc[end]:.4f} in [{low[end]:.4f}, {high[end]:.4f}]: {'yes' if inside[end] else 'NO'}"
+            row["its loss at 10,000 steps"] = (
+                f"{held['loss'].iloc[end]:.4f} in [{low[end]:.4f}, {high[end]:.4f}]: {'yes' if inside[end] else 'NO'}"
+            )
             row["its rows in 90%"] = f"{inside.sum()} of {len(held)}"
         row["checks"] = "passed" if fit.passed else "FAILED"
         rows.append(row)
     columns = list(dict.fromkeys(k for row in rows for k in row))
-    head = f"Base Pile loss {base:.5f}; measured losses at 10,000 steps cross it at a replay share of {crossing:.3f} (interpolated)."
+    head = (
+        f"Base Pile loss {base:.5f}; measured losses at 10,000 steps cross it at a replay share of {crossing:.3f} (interpolated)."
+    )
     return head + "\n\n" + markdown_table([{c: row.get(c, "") for c in columns} for row in rows])
 
 
 def replay_row(made: Plan, on: str) -> dict[str, str]:
     frontier = made.frontier.set_index("confidence")
-    shown = [f"{frontier.loc[level, 'r']:.3f}" if frontier.loc[level, "plan"] == "feasible" else "infeasible" for level in (0.5, 0.9)]
+    shown = [
+        f"{frontier.loc[level, 'r']:.3f}" if frontier.loc[level, "plan"] == "feasible" else "infeasible" for level in (0.5, 0.9)
+    ]
     row = {f"least replay at 50%, {on}": shown[0], f"at 90%, {on}": shown[1]}
     if len(made.losses):
         one = made.losses.loc["replay that suffices, draw by draw"]
@@ -159,7 +169,10 @@ def replay_row(made: Plan, on: str) -> dict[str, str]:
 def tinycpt() -> str:
     """Plans for the largest size at PTPP 279 from runs at 15 and 31, judged on measured losses."""
     rows: list[dict[str, str]] = []
-    fits = {d: fitted(bayeslaw.load_law(f"transfer-{d}"), seed_0("runs.csv", d).where("ptpp <= 31"), {}, 0)[0] for d in ("source", "target")}
+    fits = {
+        d: fitted(bayeslaw.load_law(f"transfer-{d}"), seed_0("runs.csv", d).where("ptpp <= 31"), {}, 0)[0]
+        for d in ("source", "target")
+    }
     measured = {d: seed_0("runs.csv", d).where("ptpp == 279 and N == 196608").frame for d in ("source", "target")}
     base = float(measured["source"].loc[measured["source"]["D"] == 0, "loss"].iloc[0])
     for sd in (None, 0.01):
@@ -173,7 +186,9 @@ def tinycpt() -> str:
     )
 
 
-def judged(fits: dict[str, Fit], measured: dict[str, pd.DataFrame], base: float, given: Any, title: str, sd: float | None) -> list[dict[str, str]]:
+def judged(
+    fits: dict[str, Fit], measured: dict[str, pd.DataFrame], base: float, given: Any, title: str, sd: float | None
+) -> list[dict[str, str]]:
     """One row for each level: how many of the feasible plans keep their promises, and what they cost."""
     found: dict[Any, list[Any]] = {level: [] for level in (*LEVELS[:3], "deterministic")}
     for rise in (0.12, 0.15, 0.18):
@@ -182,12 +197,24 @@ def judged(fits: dict[str, Fit], measured: dict[str, pd.DataFrame], base: float,
                 fits["source"], fits["target"], {"N": 196608, "ptpp": 279}, on="run", max_forgetting=f"{100 * rise:g}%", max_loss=limit,
                 base_loss=given, replay=(0.05, 0.5), atpp=(0.5, 20.0), levels=LEVELS[:3], discrepancy=sd, force=True,
             )  # fmt: skip
-            rows = [(r["confidence"], r["tokens"], r["r"], r["held_out"]) for r in made.frontier.to_dict("records") if r["plan"] == "feasible"]
+            rows = [
+                (r["confidence"], r["tokens"], r["r"], r["held_out"])
+                for r in made.frontier.to_dict("records")
+                if r["plan"] == "feasible"
+            ]
             if (one := made.deterministic) is not None:
                 rows.append(("deterministic", one.tokens, one.replay, one.held_out))
             for level, tokens, r, held in rows:
                 source, target = (interpolated(measured[d], tokens, r) for d in ("source", "target"))
-                found[level].append((source <= (1 + rise) * base and target <= limit, tokens / 196608, held, source / base - 1 - rise, target - limit))
+                found[level].append(
+                    (
+                        source <= (1 + rise) * base and target <= limit,
+                        tokens / 196608,
+                        held,
+                        source / base - 1 - rise,
+                        target - limit,
+                    )
+                )
     table = []
     for level, plans in found.items():
         count = len(plans)
