@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from bayeslaw.anchors import Anchors, anchors
     from bayeslaw.cards import law_names, load_law
     from bayeslaw.comparison import Comparison, compare
     from bayeslaw.errors import BayeslawError, CardError, FitError, TableError
@@ -19,12 +20,14 @@ if TYPE_CHECKING:
     from bayeslaw.model import pymc_model
     from bayeslaw.outcomes import Executor, Outcome, values_of
     from bayeslaw.plots import plot_forecast
+    from bayeslaw.plots_anchors import plot_anchors
     from bayeslaw.point import PointFit, point_fit
     from bayeslaw.priors import Prior
     from bayeslaw.runs import Runs, read_runs
     from bayeslaw.scores import score
     from bayeslaw.stacking import Stack, load
     from bayeslaw.tablechecks import check
+    from bayeslaw.updating import Update, update
 
 _HOME = {
     "BayeslawError": "errors", "CardError": "errors", "FitError": "errors", "TableError": "errors",
@@ -35,13 +38,14 @@ _HOME = {
     "pymc_model": "model", "plot_forecast": "plots", "PointFit": "point", "point_fit": "point", "Prior": "priors",
     "Runs": "runs", "check": "tablechecks", "read_runs": "runs", "score": "scores",
     "Comparison": "comparison", "compare": "comparison", "Loo": "loo", "leave_one_run_out": "loo", "Stack": "stacking",
-    "load": "stacking",
+    "load": "stacking", "Anchors": "anchors", "anchors": "anchors", "plot_anchors": "plots_anchors", "Update": "updating",
+    "update": "updating",
 }  # fmt: skip
 __all__ = [
-    "BayeslawError", "CardError", "Comparison", "Executor", "Fit", "FitError", "Forecast", "Law", "Loo", "Outcome",
-    "PointFit", "Prior", "Runs", "Stack", "TableError", "Task", "check", "compare", "executor", "fit", "fit_many",
-    "forecast", "grid", "law_names", "leave_one_run_out", "load", "load_fit", "load_law", "plot_forecast", "point_fit",
-    "pymc_model", "read_runs", "score", "values_of",
+    "Anchors", "BayeslawError", "CardError", "Comparison", "Executor", "Fit", "FitError", "Forecast", "Law", "Loo",
+    "Outcome", "PointFit", "Prior", "Runs", "Stack", "TableError", "Task", "Update", "anchors", "check", "compare",
+    "executor", "fit", "fit_many", "forecast", "grid", "law_names", "leave_one_run_out", "load", "load_fit", "load_law",
+    "plot_anchors", "plot_forecast", "point_fit", "pymc_model", "read_runs", "score", "update", "values_of",
 ]  # fmt: skip
 __version__ = "0.1.0"
 

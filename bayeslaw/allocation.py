@@ -50,8 +50,8 @@ class Allocation:
     corner : bool array (S, n)
         Whether the optimum is at a limit of N or D.
     exponents : dict of str to array (S,)
-        N_coefficient, N_exponent, D_coefficient, D_exponent of N_opt = k C^a, D_opt = k C^b: of the closed form, else over the range of
-        compute asked for.
+        N_coefficient, N_exponent, D_coefficient, D_exponent of N_opt = k C^a, D_opt = k C^b: of the closed form, else over
+        the range of compute asked for.
     method : str
         'closed form' or 'numeric', or both where laws of a stack differ.
     notes : tuple of str
@@ -77,7 +77,7 @@ class Allocation:
     failed: bool = False
 
     def summary(self, ci_prob: float = 0.9) -> pd.DataFrame:
-        """One row per compute: medians and equal-tailed intervals of N, D, tokens_per_parameter and loss; share of draws in a corner."""
+        """One row per compute: medians and equal-tailed intervals of N, D, tokens_per_parameter, loss; share of draws in a corner."""
         check_probability(ci_prob)
         columns: dict[str, Any] = {"compute": self.compute}
         ends = interval_names("eti", ci_prob)
@@ -231,11 +231,12 @@ def closed(stage: Stage, compute: Array, terms: Mapping[str, Array]) -> dict[str
     notes = []
     if not inside.all():
         notes.append(
-            f"in {1 - inside.mean():.1%} of the draws beta <= gamma: the loss falls with N at every compute, and the best model is the largest allowed"
+            f"in {1 - inside.mean():.1%} of the draws beta <= gamma: the loss falls with N at every compute, and the best model is "
+            "the largest allowed"
         )
     if (shrinking := float((inside & (alpha <= gamma)).mean())) > 0:
         notes.append(
-            f"in {shrinking:.1%} of the draws alpha <= gamma: the best number of tokens falls as compute grows, towards its lower limit"
+            f"in {shrinking:.1%} of the draws alpha <= gamma: the best number of tokens falls as compute grows, towards its limit"
         )
     exponents = {
         "N_coefficient": np.exp(log_g) * FLOPS**-a, "N_exponent": a, "D_coefficient": np.exp(-log_g) * FLOPS**-b, "D_exponent": b,
@@ -283,7 +284,8 @@ def numeric(stage: Stage, compute: Array) -> dict[str, Any]:
         corner[:, i] = np.minimum(middle - low[i], high[i] - middle) < 1e-6
         log_n[:, i] = middle
     n = np.exp(log_n)
-    return {"N": n, "D": k / n, "loss": np.take_along_axis(stage.loss(n, k / n), np.arange(k.size)[None, :].repeat(stage.size, 0), 1), "corner": corner, "exponents": _slopes(compute, log_n), "method": "numeric", "notes": []}  # fmt: skip
+    found = {"N": n, "D": k / n, "loss": stage.loss(n, k / n), "corner": corner}
+    return found | {"exponents": _slopes(compute, log_n), "method": "numeric", "notes": []}
 
 
 def _slopes(compute: Array, log_n: Array) -> dict[str, Array]:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from bayeslaw import cli_plan
+from bayeslaw.cli_anchors import anchors
 from bayeslaw.errors import BayeslawError
+
+if TYPE_CHECKING:
+    from bayeslaw.fits import Fit
 
 app = typer.Typer(
     help="Scaling laws as Bayesian models: from a table of logged losses to a forecast with honest intervals.",
@@ -112,24 +116,30 @@ def fit(
     from bayeslaw.tables import check_target
 
     check_target(output, "A fit", ".nc")
-    priors = _pairs("--prior", prior or [], "NAME=LogNormal(0.5,0.2)")
-    varying = _pairs("--by", by or [], "PARAMETER=COLUMN, such as E=domain")
+    priors = pairs_of("--prior", prior or [], "NAME=LogNormal(0.5,0.2)")
+    varying = pairs_of("--by", by or [], "PARAMETER=COLUMN, such as E=domain")
     table = read_runs(runs, where)
     settings: dict[str, Any] = {"priors": priors, "draws": draws, "tune": tune, "chains": chains, "seed": seed, "bins": bins}
     made = make_fit(law, table, noise=noise, noise_by=noise_by, by=varying, sampler=sampler, progress=not quiet, **settings)
     made.save(output)
+    _tell(made)
+    typer.echo(f"written to {output}")
+
+
+def _tell(made: Fit, err: bool = False) -> None:
+    """Say what was fitted, what each check found, and the verdict."""
     if made.info["interrupted"]:
         kept = made.tree["posterior"].sizes
-        typer.echo(f"Stopped by Ctrl-C: kept {kept['draw']} draws of each of {kept['chain']} chains.")
+        typer.echo(f"Stopped by Ctrl-C: kept {kept['draw']} draws of each of {kept['chain']} chains.", err=err)
     base = len(made.observed.base)
     aside = f", {base} base-checkpoint rows (D = 0) kept out" if base else ""
     typer.echo(
-        f"{made.law.name} fitted to {made.observed.log_loss.size} rows of {made.observed.runs} runs{aside}; {made.noise.text}."
+        f"{made.law.name} fitted to {made.observed.log_loss.size} rows of {made.observed.runs} runs{aside}; {made.noise.text}.",
+        err=err,
     )
     for one in made.checks:
-        typer.echo(f"  {one}")
-    typer.echo(f"verdict: {'passed' if made.passed else 'FAILED: its intervals are not to be trusted'}")
-    typer.echo(f"written to {output}")
+        typer.echo(f"  {one}", err=err)
+    typer.echo(f"verdict: {'passed' if made.passed else 'FAILED: its intervals are not to be trusted'}", err=err)
 
 
 @app.command()
@@ -218,7 +228,7 @@ def forecast(
     if at is not None:
         settings = read_runs(at)
     else:
-        pairs = _pairs("--set", set_ or [], "NAME=VALUES, such as N=8.1e9 or D=1e9:2e11:20")
+        pairs = pairs_of("--set", set_ or [], "NAME=VALUES, such as N=8.1e9 or D=1e9:2e11:20")
         settings = read_runs(grid(loaded, pairs))
     made = make_forecast(loaded, settings, discrepancy=discrepancy, seed=seed, force=force)
     table = made.summary(ci)
@@ -236,7 +246,7 @@ def forecast(
         typer.echo(f"picture written to {plot}")
 
 
-def _pairs(option: str, texts: list[str], form: str) -> dict[str, str]:
+def pairs_of(option: str, texts: list[str], form: str) -> dict[str, str]:
     """Read NAME=VALUE texts of an option; a name given twice is refused."""
     pairs: dict[str, str] = {}
     for text in texts:
@@ -314,6 +324,47 @@ def compare(
     if output is not None:
         made.stack.save(output)
         typer.echo(f"{made.stack.name} written to {output}", err=csv)
+
+
+app.command()(anchors)
+
+
+@app.command()
+def update(
+    fit: Annotated[Path, typer.Argument(help="A fit written by `bayeslaw fit` or `bayeslaw update`.")],
+    runs: Annotated[Path, typer.Argument(help="Losses of the runs that came back, a table like the fit's own.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="Where to write the new fit (.nc).")],
+    where: Where = None,
+    targets: Annotated[
+        Path | None, typer.Option(help="Settings, one row each, whose intervals are shown before and after.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="The same seed gives the same draws; the fit's unless given.")] = None,
+    csv: Annotated[bool, typer.Option("--csv", help="How the runs came, as comma-separated values, full precision.")] = False,
+    force: Force = False,
+    quiet: Quiet = False,
+) -> None:
+    """Fit again with the runs that came back, and say whether they came as the fit had foretold."""
+    from bayeslaw.runs import read_runs
+    from bayeslaw.stacking import load
+    from bayeslaw.tables import check_target, plain, with_intervals
+    from bayeslaw.updating import update as make_update
+
+    check_target(output, "A fit", ".nc")
+    if output.resolve() == fit.resolve():
+        raise BayeslawError(f"{output.name} is the fit to start from: write the new one to another file.")
+    new, asked = read_runs(runs, where), None if targets is None else read_runs(targets)
+    made = make_update(load(fit), new, targets=asked, seed=seed, force=force, progress=not quiet)
+    made.fit.save(output)
+    if csv:
+        typer.echo(made.surprise.to_csv(index=False), nl=False)
+    else:
+        shown = made.surprise.drop(columns=["compared", "continues", "predicted_median", "inside_eti90"])
+        typer.echo(plain(with_intervals(shown)) + "\n")
+    typer.echo(f"surprise: {made.text}\n", err=csv)
+    if made.widths is not None:
+        typer.echo(plain(with_intervals(made.widths)) + "\n", err=csv)
+    _tell(made.fit, err=csv)
+    typer.echo(f"written to {output}", err=csv)
 
 
 @app.command()

@@ -72,7 +72,8 @@ def plan(
     if plot is not None:
         check_target(plot, "A picture", *PICTURES)
     settings = _pairs("--set", set_ or [], "NAME=VALUE, such as N=8.1e9")
-    prices = _pairs("--price", price or [], "NAME=MONEY, such as flop=2e-18")
+    priced = _pairs("--price", price or [], "NAME=MONEY, such as flop=2e-18")
+    prices = {name: _number("--price", value) for name, value in priced.items()}
     files: dict[str, Any] = {}
 
     def read(path: str | Path) -> Any:
@@ -84,7 +85,7 @@ def plan(
     made = make_plan(
         sources or None, read(target) if target is not None else None, settings, on=on, confidence=confidence,  # type: ignore[arg-type]
         max_forgetting=_named(max_forgetting, "--max-forgetting"), max_loss=max_loss, max_tokens=max_tokens, max_flops=max_flops,
-        max_cost=max_cost, minimise=minimise, prices={k: _number("--price", v) for k, v in prices.items()}, replay=replay, atpp=atpp,
+        max_cost=max_cost, minimise=minimise, prices=prices, replay=replay, atpp=atpp,
         tokens=tokens, base_loss=_named(base_loss, "--base-loss"), source_levels=levels or None, target_levels=aim or None,
         levels=level or LEVELS, discrepancy=None if discrepancy is None else relative(discrepancy), seed=seed, force=force,
     )  # fmt: skip
@@ -128,7 +129,7 @@ def _sources(given: list[str], sets: list[str] | None, read: Any) -> tuple[dict[
         if only is None:
             raise BayeslawError("--source-set goes with --source.")
         return dict.fromkeys(values, only), {value: chosen | {column: value} for value in values}
-    return sources, ({name: chosen for name in sources} if chosen else {})
+    return sources, (dict.fromkeys(sources, chosen) if chosen else {})
 
 
 def _levels(option: str, given: list[str] | None) -> dict[str, str]:

@@ -80,6 +80,14 @@ class Part:
         error = self.discrepancy.at({name: column[block] for name, column in self.covariates.items()}) if sds else 0.0
         return np.stack([latent, noisy, *(noisy * np.exp(sd * error) for sd in sds)])
 
+    def expected(self, block: slice | NDArray[np.int64], rows: NDArray[Any], sd: float = 0.0) -> NDArray[np.float64]:
+        """The law's losses (rows, draws) at some settings, with a discrepancy where one is stated."""
+        latent = self.latent(block, rows, self.values)
+        if not sd:
+            return latent
+        error = self.discrepancy.at({name: column[block] for name, column in self.covariates.items()})
+        return latent * np.exp(sd * error)
+
     def latent(
         self, block: slice | NDArray[np.int64], rows: NDArray[Any], values: Mapping[str, NDArray[np.float64]]
     ) -> NDArray[np.float64]:
@@ -203,6 +211,11 @@ class Forecast:
         if sds:
             attributes["discrepancy"] = self.discrepancy
         return xr.Dataset(data, coords={"row": self.rows}, attrs=attributes)
+
+    def expected(self, block: slice | NDArray[np.int64]) -> NDArray[np.float64]:
+        """Draws (rows, S) of the law's loss in a block of settings, with the discrepancy where one was stated; no new noise."""
+        losses = [part.expected(block, self.rows, self.discrepancy or 0.0) for part in self.parts]
+        return np.concatenate(losses, axis=-1)
 
     @property
     def measurable(self) -> NDArray[np.float64]:

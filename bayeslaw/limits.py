@@ -58,7 +58,7 @@ class Forgetting:
         loss = np.exp(base) + self.amount
         if not (loss > 0).all():
             raise BayeslawError(
-                f"max-forgetting {self.amount:g} nats leaves no positive source loss: the base is {np.exp(np.median(base)):.4g} nats."
+                f"max-forgetting {self.amount:g} nats leaves no positive source loss: its base is {np.exp(np.median(base)):.4g}."
             )
         return np.asarray(np.log(loss))
 

@@ -17,7 +17,7 @@ parameters, in units of sigma_run.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -113,6 +113,14 @@ class Noise:
         run_effect = shared and not choice.endswith("no-run")
         return cls(student, run_effect, choice == "normal-checkpoint", choice == "skew", observed.group_names)
 
+    def choice(self, observed: Observations) -> str:
+        """The one of `CHOICES` that `choose` made this noise from for the runs of a table, 'auto' apart.
+
+        Where no rows of it share runs, that is the choice with a run effect, which longer runs that join them will need.
+        """
+        name = "normal-checkpoint" if self.checkpoint_effect else "skew" if self.skew else "student" if self.student else "normal"
+        return f"{name}-no-run" if observed.runs < observed.log_loss.size and not self.run_effect else name
+
     def _named(self, name: str) -> tuple[str, ...]:
         return tuple(f"{name}[{group}]" for group in self.groups) if self.groups and name in GROUPED else (name,)
 
@@ -202,6 +210,46 @@ class Noise:
                 noise[i] += luck(3, int(run[i]), draws["slack"], skewed=True)
         return noise
 
+    def variances(self, draws: Mapping[str, Any]) -> tuple[Array, Array]:
+        """What new losses tell, as variances of point noise and of a run's luck for every group: means over the draws, arrays (G,).
+
+        For Student-t noise the inverse of what a point informs of its location, sigma^2 (dof + 3)/(dof + 1), which is less than
+        its variance: a likelihood discounts the outliers.
+        """
+        point = self.scales(draws, "sigma_point") ** 2
+        if self.student:
+            dof = np.asarray(draws["dof"])
+            point = point * (dof + 3) / (dof + 1)
+        run = self.scales(draws, "sigma_run") ** 2
+        if self.skew:
+            run = run + np.asarray(draws["slack"]) ** 2
+        return point.mean(axis=1), run.mean(axis=1)
+
+    def checkpoint_luck(
+        self, residual: Array, observed: Observations, draws: Mapping[str, Any], names: Sequence[str], rng: np.random.Generator
+    ) -> Array:
+        """Draws of the luck of checkpoints, array (C, S): of those that have runs what these say, of others the prior.
+
+        Parameters
+        ----------
+        residual : array (S, n)
+            Log loss minus the law's, of the runs fitted.
+        observed : Observations
+        draws : mapping
+            Noise parameters, arrays (S,).
+        names : sequence of str
+            The checkpoints (C).
+        rng : Generator
+        """
+        _, a, b = self._parabolas(residual, observed, draws)
+        omega = np.asarray(draws["sigma_checkpoint"]) ** 2 if self.checkpoint_effect else np.zeros(len(residual))
+        luck = np.empty((len(names), omega.size))
+        for i, name in enumerate(names):
+            runs = [r for r, code in enumerate(observed.checkpoint) if observed.checkpoint_names[code] == name]
+            shrunk = 1 + omega * a[:, runs].sum(axis=1)
+            luck[i] = omega * b[:, runs].sum(axis=1) / shrunk + np.sqrt(omega / shrunk) * rng.standard_normal(omega.size)
+        return luck
+
     def log_likelihood(
         self, residual: Array, observed: Observations, draws: Mapping[str, Any], *, given: Literal["others", "earlier"] = "others"
     ) -> Array:
@@ -222,18 +270,9 @@ class Noise:
         -------
         array (S, R)
         """
-        member = np.zeros((observed.run.size, observed.runs))
-        member[np.arange(observed.run.size), observed.run] = 1.0
-        point, run = (self.scales(draws, name)[self.groups_of(observed)].T for name in GROUPED)  # (S, R)
-        variance = point[:, observed.run] ** 2 + (observed.se**2 if observed.se.size else 0.0)
         if self.student:
-            return self._student(residual, member, variance, run, np.asarray(draws["dof"]))
-        t = run**2
-        weight, total = (1 / variance) @ member, (residual / variance) @ member
-        s = 1 + t * weight
-        logs = (np.log(variance) + residual**2 / variance + math.log(2 * math.pi)) @ member
-        logp: Array = -0.5 * (logs + np.log(s) - t * total**2 / s)
-        a, b = weight / s, total / s
+            return self._student(residual, observed, draws)
+        logp, a, b = self._parabolas(residual, observed, draws)
         if self.checkpoint_effect:
             kin = (observed.checkpoint[:, None] == observed.checkpoint[None, :]) & ~np.eye(observed.runs, dtype=bool)
             kin = kin if given == "others" else np.triu(kin)
@@ -244,9 +283,28 @@ class Noise:
             logp += _upward(a, b, np.asarray(draws["slack"])[:, None])
         return logp
 
-    def _student(self, residual: Array, member: Array, variance: Array, run: Array, dof: Array) -> Array:
+    def _spread(self, observed: Observations, draws: Mapping[str, Any]) -> tuple[Array, Array, Array]:
+        """Which run each row is of (n, R), the rows' variances (S, n), and the scale of each run's luck (S, R)."""
+        member = np.zeros((observed.run.size, observed.runs))
+        member[np.arange(observed.run.size), observed.run] = 1.0
+        point, run = (self.scales(draws, name)[self.groups_of(observed)].T for name in GROUPED)
+        return member, point[:, observed.run] ** 2 + (observed.se**2 if observed.se.size else 0.0), run
+
+    def _parabolas(self, residual: Array, observed: Observations, draws: Mapping[str, Any]) -> tuple[Array, Array, Array]:
+        """Log density of each run's points under a shift w of all of them, logp + b w - a w^2 / 2: logp, a and b (S, R)."""
+        member, variance, run = self._spread(observed, draws)
+        t = run**2
+        weight, total = (1 / variance) @ member, (residual / variance) @ member
+        s = 1 + t * weight
+        logs = (np.log(variance) + residual**2 / variance + math.log(2 * math.pi)) @ member
+        return -0.5 * (logs + np.log(s) - t * total**2 / s), weight / s, total / s
+
+    def _student(self, residual: Array, observed: Observations, draws: Mapping[str, Any]) -> Array:
         """With Student-t noise the integral over a run's effect is a sum over nodes, around where normal noise would have it."""
         from scipy.stats import norm, t
+
+        member, variance, run = self._spread(observed, draws)
+        dof = np.asarray(draws["dof"])
 
         def logp(shift: Array | float) -> Array:
             rows: Array = t.logpdf(residual - shift, dof[:, None], 0, np.sqrt(variance))

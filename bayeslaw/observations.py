@@ -124,17 +124,14 @@ class Observations:
         if len(frame) < 3:
             raise BayeslawError(f"{runs.name} has {len(frame)} rows for {law.name}; a fit needs at least 3.")
         nested = Nesting.of(frame, law, noise_by)
-        first = np.unique(nested.run, return_index=True)[1]  # a row of each run
-        by_run = np.lexsort((np.arange(first.size), nested.checkpoint[first]))
-        rank = np.argsort(by_run)
-        order = np.argsort(rank[nested.run], kind="stable")
-        frame, first = frame.iloc[order], first[by_run]
+        order, run, first = nested.order
+        frame = frame.iloc[order]
         loss = frame["loss"].to_numpy(dtype=np.float64)
         observed = cls(
             covariates={c: frame[c].to_numpy(dtype=np.float64) for c in law.covariates},
             log_loss=np.log(loss),
-            run=rank[nested.run][order].astype(np.int64),
-            run_names=tuple(nested.run_names[i] for i in by_run),
+            run=run,
+            run_names=tuple(nested.run_names[i] for i in nested.run[first]),
             at=law.reference(frame),
             rows=frame.index.to_numpy(dtype=np.int64),
             base=runs.frame[base],
@@ -147,6 +144,32 @@ class Observations:
         )
         _check_finite(law, observed, runs.name)
         return observed
+
+
+def planned(law: Law, runs: Runs, like: Observations) -> tuple[Observations, NDArray[np.int64]]:
+    """Settings of runs that nobody has made as rows under a law, and which row of the table each is, int array (n,).
+
+    Log losses are not numbers; groups of noise are those of `like`. Known errors are left out.
+    """
+    frame = complete(runs.frame, law)
+    nested, group = Nesting.of(frame, law, like.group_column or None), like.groups_of(frame)
+    order, run, first = nested.order
+    observed = Observations(
+        covariates={c: frame[c].to_numpy(dtype=np.float64)[order] for c in law.covariates},
+        log_loss=np.full(len(frame), np.nan),
+        run=run,
+        run_names=tuple(nested.run_names[i] for i in nested.run[first]),
+        at=like.at,
+        rows=frame.index.to_numpy(dtype=np.int64)[order],
+        base=frame.iloc[:0],
+        se=np.empty(0),
+        checkpoint=nested.checkpoint[first],
+        checkpoint_names=nested.checkpoint_names,
+        group=group[first],
+        group_names=like.group_names,
+        group_column=like.group_column,
+    )
+    return observed, order
 
 
 @dataclass(frozen=True)
@@ -165,6 +188,15 @@ class Nesting:
     checkpoint_names: tuple[str, ...]
     group: NDArray[np.int64]
     group_names: tuple[str, ...]
+
+    @property
+    def order(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Rows sorted by checkpoint and run: which they are (n,), codes of their runs, ascending (n,), a row of each run (R,)."""
+        first = np.unique(self.run, return_index=True)[1]
+        by_run = np.lexsort((np.arange(first.size), self.checkpoint[first]))
+        rank = np.argsort(by_run)
+        order = np.argsort(rank[self.run], kind="stable")
+        return order.astype(np.int64), rank[self.run][order].astype(np.int64), first[by_run].astype(np.int64)
 
     @classmethod
     def of(cls, frame: pd.DataFrame, law: Law, noise_by: str | None = None) -> Nesting:

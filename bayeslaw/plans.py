@@ -1,6 +1,6 @@
-"""Plans that keep their promise: the tokens and the replay of an adaptation, chosen so that promises hold with a stated probability.
+"""Plans that keep their promise: tokens and replay of an adaptation, chosen so that promises hold with a stated probability.
 
-    least tokens such that  P(source loss <= base + delta  and  target loss <= tau) >= confidence      (Goffinet et al. 2025, sec. 4)
+    least tokens such that  P(source loss <= base + delta  and  target loss <= tau) >= confidence   (Goffinet et al. 2025, 4)
 
 over posterior draws, jointly; or the other ways round: best target loss or least forgetting under a budget, least replay at given
 tokens. Half of the draws is searched, the other half says how often the plan keeps its promises.
@@ -96,8 +96,8 @@ class Plan:
     attainable : Choice or None
         Where most draws keep every promise, where the confidence asked for is not reached.
     frontier : DataFrame
-        One row per level: confidence, tokens, atpp, r, flops, cost, value, searched, held_out, held_out_se, binding, plan ('feasible' or
-        'infeasible').
+        One row per level: confidence, plan ('feasible' or 'infeasible'), tokens, atpp, r, flops, cost, value, searched, held_out,
+        held_out_se, binding.
     deterministic : Choice or None
         The plan that knows no uncertainty, and how often it keeps the promises.
     deterministic_by : str
@@ -159,9 +159,8 @@ class Plan:
         lines = [head + (" — CHECKS FAILED (forced)" if self.forced else "")]
         if self.best is not None:
             one = self.best
-            lines.append(
-                f"plan: {_described(one, self.question.minimise)}; promised {one.confidence:g}, kept in {one.held_out:.3f} ± {one.error:.3f} of the held-out draws"
-            )
+            kept = f"promised {one.confidence:g}, kept in {one.held_out:.3f} ± {one.error:.3f} of the held-out draws"
+            lines.append(f"plan: {_described(one, self.question.minimise)}; {kept}")
         else:
             lines.append(f"infeasible at confidence {self.confidence:g}")
             if self.attainable is not None:
@@ -202,7 +201,7 @@ def split(size: int) -> tuple[Index, Index]:
 
 
 def held_out(kept: NDArray[np.bool_]) -> tuple[float, float]:
-    """A probability from held-out draws, and its Monte Carlo error from the spread of its blocks or, if larger, of independent draws."""
+    """A probability from held-out draws, and its Monte Carlo error: by the spread of blocks or, if larger, of independent draws."""
     share = float(kept.mean())
     smooth = (kept.sum() + 1) / (kept.size + 2)
     error = math.sqrt(smooth * (1 - smooth) / kept.size)
@@ -266,8 +265,8 @@ def plan(
     base_loss : text, float or mapping of source to these, optional
         '2.873+-0.01', 'measured' or 'law'; see `bayeslaw.sides.base_loss`.
     source_levels, target_levels : mapping, optional
-        Values of columns by which parameters vary, for one fit of several domains; 'source' and 'target' of a column that has these are
-        taken unless told.
+        Values of columns by which parameters vary, for one fit of several domains; 'source' and 'target' of a column that has
+        these are taken unless told.
     levels : sequence of float
         Confidences of the frontier.
     points : pair of PointFit, optional
@@ -356,13 +355,13 @@ class _Answering:
                 several = float(question.search.joint(self.draws, x, shown.replay).several.mean())
             if several:
                 notes.append(
-                    f"in {several:.1%} of the draws the promises hold on several intervals of tokens at r = {shown.replay:.3g}; all count"
+                    f"in {several:.1%} of the draws promises hold on several intervals of tokens at r = {shown.replay:.3g}; all count"
                 )
         forced = self.force and not all(getattr(s.posterior, "passed", True) for s in question.sides)
         return Plan(
             best=best, attainable=attainable, frontier=self.frontier(chosen), deterministic=certain, deterministic_by=by,
-            losses=self.losses(shown), margins=self.margins(shown), promises=question.texts, notes=tuple(notes), base=question.bases,
-            several=several, question=question, draws=self.draws, held=self.held, confidence=confidence, on=self.on, forced=forced,
+            losses=self.losses(shown), margins=self.margins(shown), promises=question.texts, notes=tuple(notes),
+            base=question.bases, several=several, question=question, draws=self.draws, held=self.held, confidence=confidence, on=self.on, forced=forced,
         )  # fmt: skip
 
     @staticmethod
@@ -388,8 +387,8 @@ class _Answering:
         share, error = held_out(kept.all(axis=0))
         price = question.prices.token(r, question.n)
         return Choice(
-            tokens=tokens, replay=r, atpp=tokens / question.n, flops=FLOPS * question.n * tokens, cost=tokens * price if price else math.nan,
-            confidence=confidence, searched=found.count / self.draws.size, held_out=share, error=error,
+            tokens=tokens, replay=r, atpp=tokens / question.n, flops=FLOPS * question.n * tokens,
+            cost=tokens * price if price else math.nan, confidence=confidence, searched=found.count / self.draws.size, held_out=share, error=error,
             alone={name: float(k.mean()) for name, k in zip(names, kept, strict=True)}, value=value,
         )  # fmt: skip
 

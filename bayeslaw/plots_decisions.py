@@ -158,7 +158,7 @@ def plot_frontier(allocations: Sequence[Allocation], ax: Axes, *, ci_prob: float
 
 
 def plot_savings(transfer: Transfer, ax: Axes, *, of: str = "saved", ci_prob: float = 0.9) -> Axes:
-    """FLOPs saved, or effectively transferred data, over the tokens of continual pre-training with bands (Zheng et al. 2024, fig. 2)."""
+    """FLOPs saved, or effectively transferred data, over tokens of continual pre-training, with bands (Zheng et al. 2024, fig. 2)."""
     if of not in ("saved", "transferred"):
         raise BayeslawError(f"A picture of savings shows 'saved' or 'transferred', not {of!r}.")
     table, percent = transfer.summary(ci_prob), f"{ci_prob * 100:g}"

@@ -213,7 +213,7 @@ def box_of(posteriors: Sequence[Any], n: float, replay: Any, atpp: Any, tokens: 
     tops = [most(r) for r in ((shares.low, shares.high) if not shares.values else shares.values)]
     if max(tops) < math.log(low):
         raise BayeslawError(
-            f"The budget allows {math.exp(max(tops)):.3g} tokens, fewer than the {low:.3g} where looking begins; limit ATPP otherwise."
+            f"The budget allows {math.exp(max(tops)):.3g} tokens, fewer than the {low:.3g} where looking begins; limit them lower."
         )
     x = np.log(np.array(wanted.values) * unit) if wanted.values else None
     return Box(math.log(low), math.log(high), (shares.low, shares.high), x, shares.grid, most)
@@ -247,11 +247,13 @@ def _levels(posterior: Posterior | PointFit, given: Mapping[str, str] | None, na
                 chosen[column] = own
         if column not in chosen:
             raise BayeslawError(
-                f"{whose.name} has parameters for each {column} ({', '.join(values)}); say which is the {role} (--{role}-set {column}={values[0]})."
+                f"{whose.name} has parameters for each {column} ({', '.join(values)}); say which is the {role} "
+                f"(--{role}-set {column}={values[0]})."
             )
         if str(chosen[column]) not in values:
             raise BayeslawError(
-                f"{column} {chosen[column]!r} is not among those of {whose.name}: {', '.join(values)}.{nearest(str(chosen[column]), values)}"
+                f"{column} {chosen[column]!r} is not among those of {whose.name}: {', '.join(values)}."
+                f"{nearest(str(chosen[column]), values)}"
             )
     return {k: str(v) for k, v in chosen.items()}
 
@@ -292,13 +294,12 @@ def check_reachable(question: Question, draws: Index, confidence: float) -> None
     side, loss, box = question.target, question.loss, question.search.box
     if side is None or not math.isfinite(loss):
         return
-    least = min(
-        float(_endless(side, draws, float(r)).min())
-        for r in np.unique(box.replays[:: max(1, box.replays.size // 8)].tolist() + [*box.replay])
-    )
+    shares = np.unique([*box.replays[:: max(1, box.replays.size // 8)], *box.replay])
+    least = min(float(_endless(side, draws, float(r)).min()) for r in shares)
     if math.log(loss) < least:
         raise BayeslawError(
-            f"max-loss {loss:g} nats lies below what any draw of {side.posterior_name} allows with however many tokens: at least {math.exp(least):.4g}."
+            f"max-loss {loss:g} nats lies below what any draw of {side.posterior_name} allows with however many tokens: at least "
+            f"{math.exp(least):.4g}."
         )
     if question.minimise in ("target-loss", "source-loss"):
         return

@@ -27,8 +27,8 @@ def infeasible(question: Question, most: Any, confidence: float) -> list[str]:
     alone = ", ".join(f"{name} {share:.0%}" for name, share in most.alone.items())
     box, top = question.search.box, math.log(most.tokens) + EDGE
     said = (
-        f"no plan in the box keeps every promise with probability {confidence:g}: at most {most.searched:.3f} of the searched draws do, at "
-        f"{_place(question, most)}; {most.held_out:.3f} ± {most.error:.3f} of the held-out ones"
+        f"no plan in the box keeps every promise with probability {confidence:g}: at most {most.searched:.3f} of the searched draws "
+        f"do, at {_place(question, most)}; {most.held_out:.3f} ± {most.error:.3f} of the held-out ones"
     )
     limit = (
         f"; the {'budget' if box.most(most.replay) < box.high else 'upper limit of tokens'} binds"
@@ -60,7 +60,7 @@ def edges(question: Question, choice: Any) -> list[str]:
     low, high = box.replay
     if high > low and min(choice.replay - low, high - choice.replay) <= EDGE * (high - low):
         notes.append(f"the plan lies on the edge of the replay shares looked at (r = {choice.replay:.3g} of {low:g} to {high:g})")
-    least, most, per_parameter = logged([s.posterior for s in question.sides])
+    _, most, per_parameter = logged([s.posterior for s in question.sides])
     unit, name = (question.n, "ATPP") if per_parameter else (1.0, "D")
     if choice.tokens / unit > most * (1 + 1e-9):
         notes.append(f"the plan's {name} {choice.tokens / unit:.3g} lies beyond the {most:.3g} that were logged")

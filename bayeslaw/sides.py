@@ -123,8 +123,8 @@ class Side:
         if not (good := np.isfinite(loss) & (loss > 0)).all():
             at, share = (np.broadcast_to(v, shape)[~good][0] for v in (tokens, r))
             raise FitError(
-                f"{self.posterior_name} has no finite positive loss of {self.name} for {1 - good.mean():.1%} of the draws looked at, "
-                f"for example at D = {at:.4g}, r = {share:g}. Keep the plan away from there (limits of ATPP and replay)."
+                f"{self.posterior_name} has no finite positive loss of {self.name} for {1 - good.mean():.1%} of the draws looked "
+                f"at, for example at D = {at:.4g}, r = {share:g}. Keep the plan away from there (limits of ATPP and replay)."
             )
         return np.log(loss) + self.shift[own][(slice(None), *[None] * axes)]
 
@@ -299,7 +299,8 @@ def base_loss(side: Side, given: str | float | None, seed: int) -> Base:
             f"{side.posterior_name} is infinite at D = 0, so the base loss of {side.name} can't be the law's: state it."
         )
     log = side.base(np.arange(side.size))
-    shown = f"base loss of {side.name} {float(np.exp(np.median(log))):.4g} nats, by {side.posterior_name} at D = 0, draw by draw ({where})"
+    middle = float(np.exp(np.median(log)))
+    shown = f"base loss of {side.name} {middle:.4g} nats, by {side.posterior_name} at D = 0, draw by draw ({where})"
     return Base(log, "law", shown)
 
 
@@ -371,12 +372,12 @@ def check_pairing(sides: Sequence[Side]) -> list[Side]:
     if len(set(sizes.values())) > 1:
         shown = ", ".join(f"{name} {size:,}" for name, size in sizes.items())
         raise BayeslawError(
-            f"The draws of the fits are unpaired: {shown}. A plan takes each draw of one with a draw of the other: fit both with the "
+            f"The draws of the fits are unpaired: {shown}. A plan takes each draw of one with one of the other: fit both with the "
             "same number of draws and chains, or both domains in one fit (--by E=domain)."
         )
     if sum(isinstance(p, Stack) for p in distinct) > 1:
         raise BayeslawError(
-            "Two stacks can't be paired draw by draw: the laws of one would go with those of the other. Plan with one stack and one "
+            "Two stacks can't be paired draw by draw: the laws of one would go with those of the other. Plan with a stack and a "
             "fit, or with one stack of both domains."
         )
     size = sides[0].size

@@ -91,7 +91,8 @@ def stages(
         for name, value in settings.items():
             if name not in known | set(levels):
                 raise BayeslawError(
-                    f"{law.name} takes no {name!r} here; it takes {', '.join(sorted(known | set(levels))) or 'nothing'}.{nearest(name, known)}"
+                    f"{law.name} takes no {name!r} here; it takes {', '.join(sorted(known | set(levels))) or 'nothing'}."
+                    f"{nearest(name, known)}"
                 )
             given[name] = value if name in levels else _number(name, value)
         if missing := sorted((known | set(levels)) - given.keys()):

@@ -28,7 +28,13 @@ def significant(value: float, digits: int = 4) -> str:
 
 def plain(table: pd.DataFrame) -> str:
     """A table for a terminal, numbers to four significant figures."""
-    shown = table.map(lambda v: significant(float(v)) if isinstance(v, (int, float, np.number)) else str(v))
+
+    def shown_as(value: object) -> str:
+        if isinstance(value, (bool, np.bool_)):
+            return "yes" if value else "no"
+        return significant(float(value)) if isinstance(value, (int, float, np.number)) else str(value)
+
+    shown = table.map(shown_as)
     return shown.to_string(index=not isinstance(table.index, pd.RangeIndex))
 
 

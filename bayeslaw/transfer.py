@@ -55,7 +55,7 @@ class Transfer:
         return 1 - self.settings["D"].to_numpy() / self.scratch
 
     def summary(self, ci_prob: float = 0.9) -> pd.DataFrame:
-        """The settings with medians and equal-tailed intervals of loss, scratch_D, transferred (tokens) and saved (share of FLOPs)."""
+        """The settings with medians and equal-tailed intervals of loss, scratch_D, transferred (tokens), saved (share of FLOPs)."""
         check_probability(ci_prob)
         table, ends = self.settings.copy(), interval_names("eti", ci_prob)
         for name, draws in {
@@ -106,8 +106,8 @@ def transfer(
         if not names or (stage is not None and stage not in names) or (stage is None and len(names) > 1):
             what = f"stages {', '.join(names)}" if names else "one stage"
             raise BayeslawError(
-                f"The law of this fit knows {what}: give a fit of a law that serves both training from scratch and continual pre-training, "
-                "the fit of the other stage beside it, or the stage's name (--stage)."
+                f"The law of this fit knows {what}: give a fit of a law that serves both training from scratch and continual "
+                "pre-training, the fit of the other stage beside it, or the stage's name (--stage)."
             )
         before, after = stages(fit, others, SCRATCH), stages(fit, others, stage or names[0])
     else:
@@ -115,7 +115,8 @@ def transfer(
     size = sum(s.size for s in before)
     if size != sum(s.size for s in after):
         raise BayeslawError(
-            f"The draws of the two fits are unpaired: {size:,} and {sum(s.size for s in after):,}. Fit both with the same number of draws."
+            f"The draws of the two fits are unpaired: {size:,} and {sum(s.size for s in after):,}. "
+            "Fit both with the same number of draws."
         )
     offset = 0 if continued is None else size // 2  # draws of fits with one seed may go in step
     loss, scratch = np.empty((2, size, len(at)))

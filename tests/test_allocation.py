@@ -1,4 +1,4 @@
-"""Compute split into parameters and tokens, and what a pre-trained start is worth: published numbers, and numeric against closed form."""
+"""Compute split into parameters and tokens, and what a pre-trained start is worth: published numbers, numeric against closed form."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from bayeslaw.transfer import transfer
 from tests import oracles
 from tests.posteriors import posterior, scattered
 
-ZHENG = {k: v for k, v in load_law("cpt-joint").published["Zheng et al. 2024, table 2"].items()}
+ZHENG = dict(load_law("cpt-joint").published["Zheng et al. 2024, table 2"])
 NO_POWERS = ("chinchilla-nd", "kaplan", "repeated-epochs", "transfer-source", "transfer-target")
 
 
@@ -155,9 +155,10 @@ def test_tokens_from_scratch_have_the_same_loss(zheng: Fit) -> None:
 
 
 def test_zhengs_savings() -> None:
-    """They report 25 to 50% of FLOPs saved during training to 20 tokens per parameter. The parameters as printed, to two digits, give
-    that from .27 to .92 tokens per parameter at 2B and cost more than scratch from 2.2 on; others that round to the same digits give 25 to
-    50% over the last two thirds of the training.
+    """They report 25 to 50% of FLOPs saved during training to 20 tokens per parameter.
+
+    The parameters as printed, to two digits, give that from .27 to .92 tokens per parameter at 2B and cost more than scratch from
+    2.2 on; others that round to the same digits give 25 to 50% over the last two thirds of the training.
     """
     printed = posterior("cpt-joint", {k: np.full(8, v) for k, v in ZHENG.items()})
     early = transfer(printed, {"N": 2e9, "atpp": "0.275:0.92:5"}).saved[0]

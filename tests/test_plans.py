@@ -96,7 +96,7 @@ def test_the_plan_without_uncertainty_has_both_promises_bind_and_keeps_them_seld
 
 
 def test_one_draw_gives_back_the_published_plan(source: Fit, target: Fit) -> None:
-    """Scattered by nothing, the posterior is a point, and every plan the deterministic one: 8.9 ATPP and 34% (Goffinet et al. 2025)."""
+    """Scattered by nothing the posterior is a point, and every plan the deterministic one: 8.9 ATPP and 34%, as published."""
     point = [
         posterior(f.law, {k: np.full(SIZE, v) for k, v in values.items()}) for f, values in ((source, SOURCE), (target, TARGET))
     ]

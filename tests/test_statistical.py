@@ -159,6 +159,29 @@ def test_ignoring_the_run_effect_narrows_the_intervals_and_is_warned_of() -> Non
     assert warned.table["widening"][0] > 1.3
 
 
+def test_an_update_tells_runs_of_the_law_from_others() -> None:
+    """New runs, larger and longer than any: drawn by the posterior they come as foretold, 5% off they don't."""
+    law = bayeslaw.load_law("chinchilla")
+    frame = settings(bayeslaw.load_law("d-cpt"))[["N", "D", "run"]]
+    fit = bayeslaw.fit(law, simulate(law, TRUTHS["chinchilla"], frame, seed=7), progress=False, draws=500)
+    new = frame[frame["N"] > 1e9].assign(N=lambda t: 2 * t["N"], D=lambda t: 3 * t["D"], run=lambda t: "new " + t["run"])
+    targets = pd.DataFrame({"N": [2e10], "D": [1e12]})
+    for off, within in ((1.0, True), (1.05, False)):
+        truth = {name: float(fit.draws[name][1234]) for name in law.parameters}
+        losses = simulate(law, truth, new, seed=8)
+        losses["loss"] *= off
+        made = bayeslaw.update(fit, losses, targets=targets, progress=False)
+        assert made.within is within, made.text
+        assert made.fit.passed
+        assert made.fit.observed.log_loss.size == len(frame) + len(new)
+        assert made.widths is not None
+        if within:
+            assert made.widths["ratio"][0] < 0.8
+            again = law.predict(made.fit.draws, {k: targets[k] for k in ("N", "D")})
+            known = law.predict({k: [v] for k, v in truth.items()}, {k: targets[k] for k in ("N", "D")})
+            assert np.quantile(again, 0.005) < known[0, 0] < np.quantile(again, 0.995)
+
+
 def test_observed_order_does_not_matter() -> None:
     """Shuffled rows give the same reference point and log density."""
     from bayeslaw.density import Density

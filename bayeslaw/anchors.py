@@ -1,0 +1,440 @@
+"""Anchors: which runs, bought for a budget, make what one wants to know most certain."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import logit
+from threadpoolctl import threadpool_limits
+
+from bayeslaw.candidates import FLOPS, Candidates, read_candidates
+from bayeslaw.discrepancy import relative, spread_name
+from bayeslaw.ensembles import build
+from bayeslaw.errors import BayeslawError, FitError, nearest, whole_number
+from bayeslaw.fits import Fit, check_probability
+from bayeslaw.forecasts import Forecast, from_shares
+from bayeslaw.forecasts import forecast as make_forecast
+from bayeslaw.runs import Runs, read_runs
+from bayeslaw.selection import Market, choose
+from bayeslaw.stacking import Posterior
+
+Array = NDArray[np.float64]
+
+RANDOM = 100  # random designs beside the chosen one
+WORTH = 0.10  # by how much a purchase must narrow the interval for each budget spent at its rate
+TELLING = 0.02  # narrowing of a parameter's sd from which on a purchase is said to inform it
+DESIGNS = ("chosen", "smallest size", "random")
+
+
+@dataclass(frozen=True)
+class Aim:
+    """What is to be known: draws of quantities, their weights, and how wide their intervals are now.
+
+    Attributes
+    ----------
+    draws : array (S, q)
+        Log losses of targets, or whatever was given, such as the margins of a plan.
+    names : tuple of str
+    weights : array (q,)
+        Of their variances; they add up to 1.
+    widths : array (q,)
+        Of the equal-tailed intervals now, in `unit`.
+    kind : str
+        What the intervals are of: latent, latent with a discrepancy, or what was given.
+    unit : str
+    """
+
+    draws: Array
+    names: tuple[str, ...]
+    weights: Array
+    widths: Array
+    kind: str
+    unit: str
+
+
+@dataclass(frozen=True)
+class Anchors:
+    """Runs to buy, in order, and what they promise.
+
+    Attributes
+    ----------
+    market : Market
+        Candidates, prices and what each would tell.
+    bought : tuple of int
+        Codes of the chosen runs in order of purchase.
+    rounds : tuple of int
+        The round in which each is bought.
+    aim : Aim
+    ci_prob : float
+        Probability of the intervals whose widths are predicted.
+    seed : int
+    informed : mapping of parameter to array (p,)
+        Draws of the parameters, where positive their logarithms and where shares their logits, in the ensemble's basis,
+        in units of their sd.
+    notes : tuple of str
+    """
+
+    market: Market
+    bought: tuple[int, ...]
+    rounds: tuple[int, ...]
+    aim: Aim
+    ci_prob: float
+    seed: int
+    informed: Mapping[str, Array]
+    notes: tuple[str, ...]
+
+    @property
+    def candidates(self) -> Candidates:
+        return self.market.candidates
+
+    @property
+    def width_name(self) -> str:
+        """Column of the predicted widths: latent_eti90_width."""
+        return f"{self.aim.kind}_eti{self.ci_prob * 100:g}_width"
+
+    @property
+    def spent(self) -> float:
+        """What all picks cost together."""
+        return self.market.bill(self.bought)
+
+    def _widths(self, covariance: Array) -> Array:
+        """Predicted widths of the targets' intervals (q,)."""
+        ensemble = self.market.ensemble
+        return self.aim.widths * np.sqrt(ensemble.variances(covariance) / ensemble.variances(np.eye(ensemble.rank)))
+
+    def width(self, bought: Sequence[int]) -> float:
+        """Predicted width of the targets' intervals, weighted mean, once some runs are bought."""
+        return float(self._widths(self.market.ensemble.covariance(bought)) @ self.aim.weights)
+
+    @cached_property
+    def picks(self) -> pd.DataFrame:
+        """The purchases in order.
+
+        Returns
+        -------
+        DataFrame
+            round, run, the run's settings (D as `D_last`, and `points`, the number of evaluations), cost, checkpoint_cost (where
+            it is paid with this run), spent so far, gain (share of the targets' variance that it takes away), the predicted
+            width of the interval after it, `informs` (parameters that it tells, with how much their sd narrows), and `worth`,
+            whether it narrows the interval enough for its price: by `WORTH` or more if the whole budget were spent at its rate.
+        """
+        ensemble, market, at = self.market.ensemble, self.market, self.candidates
+        covariance, rows = np.eye(ensemble.rank), []
+        whole, width = market.value(covariance), self.width([])
+        for i, run in enumerate(self.bought):
+            after = ensemble.after(covariance, run)
+            spent, before = market.bill(self.bought[: i + 1]), market.bill(self.bought[:i])
+            now = float(self._widths(after) @ self.aim.weights)
+            rate = math.log(width / now) * market.budget / (spent - before)
+            row = {"round": self.rounds[i], "run": at.names[run], **self._setting(run), "cost": at.cost[run]}
+            paid = at.checkpoint[run] in at.checkpoint[list(self.bought[:i])]
+            row |= {"checkpoint_cost": 0.0 if paid else float(at.price[at.checkpoint[run]]), "spent": spent}
+            row |= {"gain": (market.value(covariance) - market.value(after)) / whole, self.width_name: now}
+            row |= {"informs": self._informs(covariance, after), "worth": bool(rate >= -math.log1p(-WORTH))}
+            rows.append(row)
+            covariance, width = after, now
+        return pd.DataFrame(rows, index=pd.RangeIndex(1, len(rows) + 1, name="order"))
+
+    def _setting(self, run: int) -> dict[str, Any]:
+        """The settings that all evaluations of a run share, its last D and the number of evaluations."""
+        rows, setting = self.candidates.of(run), dict[str, Any]()
+        for column in self.candidates.columns:
+            values = rows[column].dropna().unique()
+            if column == "D":
+                setting["D_last"] = float(max(values))
+            elif len(values) == 1:
+                setting[column] = values[0]
+        return setting | {"points": len(rows)}
+
+    def _informs(self, before: Array, after: Array) -> str:
+        """The parameters that a purchase tells most, with how much their sd narrows."""
+        found = {}
+        for name, vector in self.informed.items():
+            lost = 1 - vector @ vector  # variance that no candidate bears on
+            found[name] = 1 - math.sqrt((vector @ after @ vector + lost) / (vector @ before @ vector + lost))
+        best = sorted(found, key=lambda name: -found[name])[:3]
+        return ", ".join(f"{name} -{found[name]:.0%}" for name in best if found[name] >= TELLING)
+
+    @property
+    def stop(self) -> int | None:
+        """After how many purchases the next is not worth its price; none where all are."""
+        worth = self.picks["worth"].to_numpy()
+        later = [i for i in range(len(worth)) if not worth[i:].any()]
+        return later[0] if later else None
+
+    @cached_property
+    def targets(self) -> pd.DataFrame:
+        """The targets: weight, and the width of their intervals now and predicted after all purchases."""
+        end = self._widths(self.market.ensemble.covariance(self.bought))
+        now = self.width_name.replace("_width", "_width_now")
+        return pd.DataFrame({"target": self.aim.names, "weight": self.aim.weights, now: self.aim.widths, self.width_name: end})
+
+    @cached_property
+    def curve(self) -> pd.DataFrame:
+        """Predicted width against money: of the chosen runs, of runs of the smallest size, and of random ones.
+
+        Returns
+        -------
+        DataFrame
+            design ('chosen', 'smallest size', 'random'), number (of the random design), spent, variance (of the targets, as a
+            share of what it is now) and the predicted width, after each purchase; a first row of each with nothing spent.
+            'smallest size' is the design of Goffinet et al. 2025: runs of the smallest size only, spread over their settings.
+        """
+        fixed = list(self.bought[: int(self.candidates.fixed.sum())])
+        designs = [("chosen", 0, list(self.bought)), ("smallest size", 0, self._smallest(fixed))]
+        designs += [("random", i, picks) for i, picks in enumerate(self.random_designs(RANDOM))]
+        return pd.concat([self._path(*design) for design in designs], ignore_index=True)
+
+    @property
+    def text(self) -> str:
+        """What the choice comes to, in words, a line each."""
+        name, curve = self.width_name, self.curve
+        ends = {d: path.groupby("number")[name].last().to_numpy() for d, path in curve.groupby("design")}
+        low, middle, high = np.quantile(ends["random"], [0.05, 0.5, 0.95])
+        unit = f" {self.aim.unit}" if self.aim.unit else ""
+        lines = [
+            f"{len(self.bought)} runs for {self.spent:.4g} of {self.market.budget:.4g} {self.candidates.unit}",
+            f"{name}: {self.width([]):.4g}{unit} now, {self.width(self.bought):.4g} predicted after the last of them",
+            f"for the same budget: {ends['smallest size'][0]:.4g} with runs of the smallest size only; "
+            f"{middle:.4g} with random runs ({low:.4g} to {high:.4g} in 90% of {RANDOM} designs)",
+        ]
+        if self.stop is not None:
+            after = f"after purchase {self.stop}" if self.stop else "from the first on"
+            lines.append(
+                f"{after} the next run is not worth its price: at its rate the whole budget would narrow the interval by less "
+                f"than {WORTH:.0%}"
+            )
+        lines += [f"note: {note}" for note in self.notes]
+        if self.rounds and self.rounds[-1] > 1:
+            first = sum(number == 1 for number in self.rounds)
+            lines.append(f"buy the first {first}, then `bayeslaw update` and choose again: what comes back changes what is best")
+        return "\n".join(lines)
+
+    def _path(self, design: str, number: int, picks: Sequence[int]) -> pd.DataFrame:
+        ensemble, covariance = self.market.ensemble, np.eye(self.market.ensemble.rank)
+        whole, rows = self.market.value(covariance), [(0.0, 1.0, float(self.aim.widths @ self.aim.weights))]
+        for i, run in enumerate(picks):
+            covariance = ensemble.after(covariance, run)
+            width = float(self._widths(covariance) @ self.aim.weights)
+            rows.append((self.market.bill(picks[: i + 1]), self.market.value(covariance) / whole, width))
+        table = pd.DataFrame(rows, columns=["spent", "variance", self.width_name])
+        table.insert(0, "design", design)
+        table.insert(1, "number", number)
+        return table
+
+    def _smallest(self, fixed: list[int]) -> list[int]:
+        """Runs of the smallest size in an order that spreads over their settings, as long as the budget lasts."""
+        at = self.candidates
+        first = at.rows.iloc[at.starts[:-1]]
+        sizes = first["N"].to_numpy(dtype=np.float64) if "N" in first else at.whole
+        small = np.flatnonzero(sizes == sizes.min())
+        columns = [c for c in at.columns if c != "N" and first[c].dtype.kind == "f"]
+        points = first[columns].iloc[small].rank(pct=True).fillna(0).to_numpy() if columns else np.zeros((small.size, 1))
+        order, far = [int(np.argmin(points.sum(axis=1)))], np.full(small.size, np.inf)
+        while len(order) < small.size:
+            far = np.minimum(far, ((points - points[order[-1]]) ** 2).sum(axis=1))
+            far[order] = -1.0
+            order.append(int(np.argmax(far)))
+        return self._afforded(small[order], fixed)
+
+    def random_designs(self, count: int) -> list[list[int]]:
+        """Candidates in random orders, each bought where the rest of the budget allows it."""
+        rng, fixed = np.random.default_rng([self.seed, 0]), np.flatnonzero(self.candidates.fixed).tolist()
+        return [self._afforded(rng.permutation(self.candidates.size), fixed) for _ in range(count)]
+
+    def _afforded(self, order: NDArray[np.int64], start: list[int]) -> list[int]:
+        picks = list(start)
+        for run in np.tile(order, self.market.replicates).tolist():
+            if np.isfinite(self.market.prices(picks)[run]):
+                picks.append(run)
+        return picks
+
+    def rows(self, bought: Sequence[int] | None = None) -> pd.DataFrame:
+        """The evaluations of runs, by default of those chosen, as a table of settings; replicates have ids of their own."""
+        frames, times = [], dict[int, int]()
+        for run in self.bought if bought is None else bought:
+            times[run] = times.get(run, 0) + 1
+            name = self.candidates.names[run] + (f"#{times[run]}" if times[run] > 1 else "")
+            frames.append(self.candidates.of(run).assign(run=name))
+        if not frames:
+            return self.candidates.rows.iloc[:0]
+        return pd.concat(frames, ignore_index=True)
+
+    def explain(self, run: str) -> pd.Series:
+        """What is to be said of one candidate.
+
+        Returns
+        -------
+        Series
+            Its settings, cost, checkpoint_cost (of a checkpoint that must be trained), gain if bought alone (share of the targets'
+            variance), the predicted width then, its rank among all candidates by gain for its price, whether it is chosen, its
+            gain once the other picks are bought, and the parameters that it informs alone.
+        """
+        at, ensemble, market = self.candidates, self.market.ensemble, self.market
+        if run not in at.names:
+            raise BayeslawError(f"There is no candidate {run!r}.{nearest(run, at.names)}")
+        code = at.names.index(run)
+        nothing, whole = np.eye(ensemble.rank), market.value(np.eye(ensemble.rank))
+        others = [other for other in self.bought if other != code]
+        rate = ensemble.gains(nothing, market.weights) / at.whole
+        later = ensemble.gains(ensemble.covariance(others), market.weights, np.array([code]))[code]
+        return pd.Series({
+            "run": run, **self._setting(code), "cost": at.cost[code], "checkpoint_cost": float(at.price[at.checkpoint[code]]),
+            "gain": float(rate[code] * at.whole[code] / whole), self.width_name: self.width([code]),
+            "rank": f"{int((rate > rate[code]).sum()) + 1} of {at.size} by gain for its price",
+            "chosen": code in self.bought, "gain_after_the_other_picks": float(later / whole),
+            "informs": self._informs(nothing, ensemble.after(nothing, code)) or "nothing by 2% or more",
+        })  # fmt: skip
+
+
+def anchors(
+    fits: Posterior | Sequence[Posterior],
+    candidates: Runs | pd.DataFrame | str | Path,
+    targets: Runs | pd.DataFrame | str | Path | Mapping[str, ArrayLike],
+    *,
+    budget: float,
+    cost: str = FLOPS,
+    checkpoint_cost: str | None = None,
+    rounds: int = 1,
+    replicates: int = 1,
+    discrepancy: float | str | None = None,
+    ci_prob: float = 0.9,
+    seed: int = 0,
+    force: bool = False,
+) -> Anchors:
+    """Choose the runs that, bought for a budget, lower the variance at the targets most.
+
+    Parameters
+    ----------
+    fits : Fit or Stack, or several
+        With several, every run logs one loss for each, such as source and target domain, and their draws are paired.
+    candidates : Runs, DataFrame or path
+        Runs that could be bought; see `bayeslaw.candidates.read_candidates`, also for `cost` and `checkpoint_cost`.
+    targets : Runs, DataFrame or path, or mapping of name to array (S,)
+        Settings whose loss is wanted, with an optional column `weight`; or draws of quantities, one for each of the fit's
+        draws, such as the margins of a plan's constraints.
+    budget : float
+        In the unit of the costs.
+    rounds : int
+        Rounds in which the budget is spent, in equal parts, the runs of most gain for their price first; what comes back from one
+        changes what is best in the next.
+    replicates : int
+        How often each candidate may be bought.
+    discrepancy : float or text, optional
+        Relative sd that you state for the law's error: runs near the target then tell what runs elsewhere can't.
+    ci_prob : float
+        Probability of the intervals whose widths are predicted.
+    seed : int
+        Of the random designs shown beside, and of draws of checkpoints' luck.
+    force : bool
+        Go on in spite of failed checks.
+
+    Returns
+    -------
+    Anchors
+
+    Raises
+    ------
+    TableError, FitError, BayeslawError
+        If checks of the fit or of the forecasts at the targets failed, the candidates have a fault, there are too few draws, or the
+        budget buys nothing.
+    """
+    members = list(fits) if isinstance(fits, Sequence) else [fits]
+    check_probability(ci_prob)
+    for name, value, least in (("rounds", rounds, 1), ("replicates", replicates, 1), ("seed", seed, 0)):
+        whole_number(name, value, least)
+    if not (math.isfinite(budget) and budget > 0):
+        raise BayeslawError(f"The budget must be a positive number, not {budget}.")
+    sd = None if discrepancy is None else relative(discrepancy)
+    aim = _aim(members, targets, sd, ci_prob, seed, force)
+    fitted = [(fit.law, fit.observed) for member in members for fit, _ in member.shares]
+    pool = read_candidates(fitted, candidates, cost, checkpoint_cost)
+    at = [_at(member, pool, sd, seed) for member in members]
+    for made in at:
+        if made.size != len(aim.draws):
+            raise BayeslawError(f"{made.size} draws of {made.law} and {len(aim.draws)} of the targets can't be paired.")
+    with threadpool_limits(1, "blas"):  # many small products, which threads only slow down
+        ensemble, projected = build(at, pool, aim.draws, (seed, 1), _parameters(members))
+        market = Market(pool, ensemble, aim.weights, float(budget), replicates)
+        bought, when = _in_rounds(market, rounds)
+    return Anchors(market, tuple(bought), tuple(when), aim, ci_prob, seed, projected, pool.notes)
+
+
+def _in_rounds(market: Market, rounds: int) -> tuple[list[int], list[int]]:
+    """Picks for the whole budget and the rounds they are bought in: those of most gain for their price first."""
+    at, fixed = market.candidates, np.flatnonzero(market.candidates.fixed).tolist()
+    if (bill := market.bill(fixed)) > market.budget * (1 + 1e-9):
+        raise BayeslawError(f"The {len(fixed)} fixed runs cost {bill:.4g}, more than the budget of {market.budget:.4g}.")
+    if not fixed and at.whole.min() > market.budget:
+        cheapest = int(np.argmin(at.whole))
+        with_checkpoint = ", its checkpoint included" if at.price[at.checkpoint[cheapest]] else ""
+        raise BayeslawError(
+            f"The budget of {market.budget:.4g} buys nothing: the cheapest run, {at.names[cheapest]}, costs "
+            f"{at.whole[cheapest]:.4g}{with_checkpoint}."
+        )
+    picks = choose(market, fixed)
+    spent = np.array([market.bill(picks[: i + 1]) for i in range(len(picks))])
+    when = np.maximum.accumulate(np.clip(np.ceil(spent / (market.budget * (1 + 1e-9)) * rounds), 1, rounds))
+    when[: len(fixed)] = 1
+    return picks, [int(number) for number in when - (when.min() - 1)]
+
+
+def _at(posterior: Posterior, pool: Candidates, sd: float | None, seed: int) -> Forecast:
+    return from_shares(posterior.name, posterior.shares, pool.runs, sd, seed, failed=not posterior.passed)
+
+
+def _aim(
+    members: Sequence[Posterior],
+    targets: Runs | pd.DataFrame | str | Path | Mapping[str, ArrayLike],
+    sd: float | None,
+    ci_prob: float,
+    seed: int,
+    force: bool,
+) -> Aim:
+    """What is to be known, from settings or draws."""
+    tails = [0.5 - ci_prob / 2, 0.5 + ci_prob / 2]
+    if isinstance(targets, Mapping):
+        if not targets:
+            raise BayeslawError("There are no targets.")
+        if not force and (failures := "; ".join(m.failures for m in members if not m.passed)):
+            raise FitError(f"The fit's checks failed ({failures}): what its draws say of runs can't be trusted.")
+        draws = np.stack([np.asarray(values, dtype=np.float64).reshape(-1) for values in targets.values()], axis=1)
+        widths = np.diff(np.quantile(draws, tails, axis=0), axis=0)[0]
+        return Aim(draws, tuple(targets), np.full(len(targets), 1 / len(targets)), widths, "target", "")
+    runs = targets if isinstance(targets, Runs) else read_runs(targets)
+    weights = np.ones(len(runs))
+    if "weight" in runs.frame:
+        weights = pd.to_numeric(runs.frame["weight"], errors="coerce").to_numpy(dtype=np.float64)
+        if (bad := np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))).size or not weights.sum() > 0:
+            row = runs.frame.index[bad[0] if bad.size else 0]
+            raise BayeslawError(f"{runs.name}: weight is missing or negative, or all are 0 (row {row}).")
+    made = [make_forecast(member, runs, discrepancy=sd, seed=seed, force=force) for member in members]
+    losses = np.hstack([one.expected(slice(None)).T for one in made])
+    domains = [f"{one.law}: " if len(made) > 1 else "" for one in made]
+    names = [head + ", ".join(f"{c} = {v:.4g}" for c, v in row.items()) for head, one in zip(domains, made, strict=True)
+             for _, row in one.settings[[str(c) for c in one.outside]].iterrows()]  # fmt: skip
+    kind = "latent" if sd is None else spread_name(sd)
+    widths = np.diff(np.quantile(losses, tails, axis=0), axis=0)[0]
+    weights = np.tile(weights, len(made))
+    return Aim(np.log(losses), tuple(names), weights / weights.sum(), widths, kind, "nats/token")
+
+
+def _parameters(members: Sequence[Posterior]) -> dict[str, Array]:
+    """Draws (S,) of the laws' parameters where they are nearest to normal: logarithms of positives, logits of shares."""
+    found: dict[str, Array] = {}
+    for member in members:
+        if not isinstance(member, Fit):
+            continue  # the draws of a stack have the parameters of one law each
+        for name, parameter in member.law.parameters.items():
+            values, support = member.draws[name], parameter.prior.support
+            label = f"{member.name}.{name}" if len(members) > 1 else name
+            found[label] = np.log(values) if support == "positive" else logit(values) if support == "unit" else values
+    return found

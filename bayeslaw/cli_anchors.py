@@ -1,0 +1,81 @@
+"""The command `anchors`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bayeslaw.errors import BayeslawError
+
+
+def anchors(
+    fits: Annotated[
+        list[str], typer.Argument(help="A fit or stack, or several (such as source and target) that every run logs a loss for.")
+    ],
+    targets: Annotated[Path, typer.Option(help="Settings whose loss is wanted, with an optional column weight.")],
+    budget: Annotated[float, typer.Option(help="In the unit of the costs.")],
+    candidates: Annotated[Path | None, typer.Option(help="Runs that could be bought, one evaluation a row.")] = None,
+    candidates_grid: Annotated[
+        list[str] | None,
+        typer.Option(help="All combinations instead: N=241e6,517e6 r=.1,.25 ptpp=279 atpp=4,10,30; one run for all D or atpp."),
+    ] = None,
+    cost: Annotated[str, typer.Option(help="Column with each run's price; flops is 6 N D.")] = "flops",
+    checkpoint_cost: Annotated[
+        str | None, typer.Option(help="Column with the price of training a checkpoint; flops is 6 N^2 ptpp; 0 if all exist.")
+    ] = None,
+    rounds: Annotated[int, typer.Option(help="Rounds in which the budget is spent; `bayeslaw update` between them.")] = 1,
+    replicates: Annotated[int, typer.Option(help="How often each candidate may be bought.")] = 1,
+    discrepancy: Annotated[str | None, typer.Option(help="Relative sd, such as 1%, that you state for the law's error.")] = None,
+    explain: Annotated[str | None, typer.Option(help="Say what one candidate would tell.")] = None,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Where to write the picks (.csv).")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Where to write a picture (.png, .pdf or .svg) of width against cost.")] = None,
+    ci: Annotated[float, typer.Option("--ci", help="Probability of the equal-tailed intervals.")] = 0.9,
+    seed: Annotated[int, typer.Option(help="Of the random designs beside.")] = 0,
+    force: Annotated[bool, typer.Option("--force", help="Go on in spite of failed checks.")] = False,
+) -> None:
+    """Choose the runs that make the loss at the targets most certain for a budget."""
+    from bayeslaw.anchors import anchors as make_anchors
+    from bayeslaw.candidates import grid_of_runs
+    from bayeslaw.cli import pairs_of
+    from bayeslaw.plots import PICTURES, save_figure
+    from bayeslaw.plots_anchors import plot_anchors
+    from bayeslaw.runs import read_runs
+    from bayeslaw.stacking import load
+    from bayeslaw.tables import check_target, plain, write_text
+
+    if output is not None:
+        check_target(output, "A list of picks", ".csv")
+        for given in (targets, candidates):
+            if given is not None and output.resolve() == given.resolve():
+                raise BayeslawError(f"{output.name} is what you give: write the picks to another file.")
+    if plot is not None:
+        check_target(plot, "A picture", *PICTURES)
+    # After --candidates-grid a shell hands over NAME=VALUES one by one; those after the first arrive as arguments.
+    grid = [*(candidates_grid or []), *(text for text in fits if candidates_grid and "=" in text and not Path(text).exists())]
+    loaded = [load(path) for path in fits if path not in grid]
+    if (candidates is None) == (not grid):
+        raise BayeslawError("Give the candidates either by --candidates CANDS.csv or by --candidates-grid NAME=VALUES.")
+    if not loaded:
+        raise BayeslawError("Give a fit written by `bayeslaw fit`.")
+    if candidates is not None:
+        pool = read_runs(candidates)
+    else:
+        texts = pairs_of("--candidates-grid", [part for text in grid for part in text.split()], "NAME=VALUES, such as r=.1,.25")
+        pool = read_runs(grid_of_runs(loaded[0], texts))
+    made = make_anchors(
+        loaded, pool, read_runs(targets), budget=budget, cost=cost, checkpoint_cost=checkpoint_cost, rounds=rounds,
+        replicates=replicates, discrepancy=discrepancy, ci_prob=ci, seed=seed, force=force,
+    )  # fmt: skip
+    if explain is not None:
+        typer.echo(plain(made.explain(explain).to_frame("")))
+        return
+    typer.echo(plain(made.picks) + "\n")
+    typer.echo(made.text)
+    if output is not None:
+        write_text(output, made.picks.to_csv())
+        typer.echo(f"{len(made.picks)} picks written to {output}")
+    if plot is not None:
+        save_figure(plot, lambda ax: plot_anchors(made, ax))
+        typer.echo(f"picture written to {plot}")

@@ -1,0 +1,202 @@
+"""Which runs to buy under a budget: greedy, with swaps, and checkpoints paid for once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayeslaw.candidates import Candidates
+from bayeslaw.ensembles import Ensemble
+
+Array = NDArray[np.float64]
+
+EXPONENTS = (0.0, 0.5, 1.0)  # of the price by which a gain is divided
+BUNDLES = 8  # checkpoints that must be trained, looked at for several runs at once
+BUNDLE = 4  # runs looked at together for one checkpoint's sake
+PASSES = 4  # over all picks, each taken out and bought better
+SHORTLIST = 100  # runs that swaps look at
+LOOKED_AT = 128  # runs whose gains are brought up to date at once
+ROUNDING = 1 + 1e-9  # of a bill that is to equal the budget
+
+
+@dataclass(frozen=True)
+class Market:
+    """What runs cost and tell.
+
+    Attributes
+    ----------
+    candidates : Candidates
+    ensemble : Ensemble
+    weights : array (q,)
+        Of the targets' variances.
+    budget : float
+    replicates : int
+        How often each run may be bought; every purchase has luck of its own.
+    """
+
+    candidates: Candidates
+    ensemble: Ensemble
+    weights: Array
+    budget: float
+    replicates: int = 1
+
+    def bill(self, picks: Sequence[int]) -> float:
+        """What runs cost together: each of them, and their checkpoints once."""
+        at = self.candidates
+        trained = np.unique(at.checkpoint[list(picks)])
+        return float(at.cost[list(picks)].sum() + at.price[trained].sum())
+
+    def prices(self, picks: Sequence[int]) -> Array:
+        """What each run would add to the bill; inf where it can't be bought again or leaves the budget."""
+        at = self.candidates
+        price = at.price.copy()
+        price[at.checkpoint[list(picks)]] = 0.0
+        added = at.cost + price[at.checkpoint]
+        added[np.bincount(list(picks), minlength=at.size) >= self.replicates] = np.inf
+        added[(at.cost[list(picks)].sum() + at.price.sum() - price.sum()) + added > self.budget * ROUNDING] = np.inf
+        return added
+
+    def value(self, covariance: Array) -> float:
+        """The weighted sum of the targets' variances."""
+        return float(self.ensemble.variances(covariance) @ self.weights)
+
+
+def choose(market: Market, start: Sequence[int] = ()) -> list[int]:
+    """Runs to buy on top of some that are bought in any case, in order of purchase: those first.
+
+    Returns
+    -------
+    list of int
+        Codes of runs; one that is bought twice stands there twice.
+    """
+    kept = list(start)
+    best, least = kept, np.inf
+    for exponent in EXPONENTS:
+        picks = fill(market, kept, exponent)
+        value = market.value(market.ensemble.covariance(picks))
+        if value < least:
+            best, least = picks, value
+    best = improve(market, best, len(kept), least)
+    return in_order(market, best, len(kept))
+
+
+def fill(market: Market, picks: Sequence[int], exponent: float, only: NDArray[np.int64] | None = None) -> list[int]:
+    """Add runs, that of most gain over price^exponent first, as long as the budget lasts."""
+    picks, covariance = list(picks), market.ensemble.covariance(picks)
+    gains = market.ensemble.gains(covariance, market.weights, only)
+    while True:
+        prices = market.prices(picks)
+        run = _best(market, covariance, gains, np.where(np.isfinite(prices), prices**exponent, np.inf))
+        if run is None:
+            return picks
+        chosen, most = [run], gains[run] / prices[run] ** exponent
+        for bundle, rate in _bundles(market, picks, covariance, gains, prices, exponent):
+            if rate > most * ROUNDING:
+                chosen, most = bundle, rate
+        for run in chosen:
+            covariance = market.ensemble.after(covariance, run)
+            picks.append(run)
+
+
+def _best(market: Market, covariance: Array, gains: Array, scale: Array) -> int | None:
+    """The run of most gain over a scale, inf for runs that can't be bought; none where no gain is left.
+
+    What a run tells falls as others are bought, but for rare exceptions: a gain from earlier on is an upper limit, and only runs
+    whose limit beats the best need be looked at again. `gains` holds these limits and is brought up to date on the way.
+    """
+    worth = np.nan_to_num(gains / scale, nan=-np.inf)
+    order = np.argsort(-worth)
+    best, most = None, 0.0
+    for at in range(0, order.size, LOOKED_AT):
+        some = order[at : at + LOOKED_AT]
+        some = some[worth[some] > most]
+        if not some.size:
+            break
+        gains[some] = market.ensemble.gains(covariance, market.weights, some)[some]
+        now = gains[some] / scale[some]
+        if now.max() > most:
+            best, most = int(some[np.argmax(now)]), float(now.max())
+    return best
+
+
+def _bundles(
+    market: Market, picks: Sequence[int], covariance: Array, gains: Array, prices: Array, exponent: float
+) -> list[tuple[list[int], float]]:
+    """Several runs of one checkpoint that has yet to be trained, together worth its price, and their gain over price^exponent."""
+    at, found = market.candidates, []
+    unpaid = np.setdiff1d(np.flatnonzero(at.price > 0), at.checkpoint[list(picks)])
+    if not unpaid.size:
+        return []
+    rate = np.where(np.isfinite(prices), np.nan_to_num(gains / at.cost**exponent, nan=-np.inf), -np.inf)
+    best = np.full(at.price.size, -np.inf)
+    np.maximum.at(best, at.checkpoint, rate)
+    for checkpoint in unpaid[np.argsort(-best[unpaid])][:BUNDLES]:
+        if best[checkpoint] == -np.inf:
+            continue
+        own = np.flatnonzero((at.checkpoint == checkpoint) & (rate > -np.inf))
+        bundle, state, gain = list[int](), covariance, 0.0
+        while len(bundle) < BUNDLE:
+            added = market.prices([*picks, *bundle])[own]
+            if not np.isfinite(added).any():
+                break
+            each = market.ensemble.gains(state, market.weights, own)[own]
+            place = int(np.argmax(np.where(np.isfinite(added), each / added**exponent, -1.0)))
+            run = int(own[place])
+            state, gain, bundle = market.ensemble.after(state, run), gain + float(each[place]), [*bundle, run]
+            if len(bundle) > 1:
+                price = market.bill([*picks, *bundle]) - market.bill(picks)
+                found.append((list(bundle), gain / price**exponent))
+    return found
+
+
+def improve(market: Market, picks: list[int], kept: int, least: float) -> list[int]:
+    """Take picks out, one by one or a checkpoint's together, and buy better for what they cost, until nothing is better."""
+    at = market.candidates
+    for _ in range(PASSES):
+        before = least
+        only = _shortlist(market, picks)
+        trained = [c for c in np.unique(at.checkpoint[picks[kept:]]).tolist() if at.price[c] > 0]
+        groups = [[run] for run in dict.fromkeys(picks[kept:])] + [
+            [r for r in picks[kept:] if at.checkpoint[r] == c] for c in trained
+        ]
+        for out in groups:
+            rest = list(picks)
+            for run in out:
+                if run in rest[kept:]:
+                    del rest[kept + rest[kept:].index(run)]
+            for exponent in (0.0, 1.0):
+                tried = fill(market, rest, exponent, only)
+                value = market.value(market.ensemble.covariance(tried))
+                if value < least * (1 - 1e-9):
+                    picks, least = tried, value
+        if least >= before * (1 - 1e-6):
+            break
+    return picks
+
+
+def _shortlist(market: Market, picks: Sequence[int]) -> NDArray[np.int64]:
+    """The runs that are worth looking at in swaps: those of most gain, by itself and for its price, and the picks."""
+    gains = market.ensemble.gains(market.ensemble.covariance(picks), market.weights)
+    at = market.candidates
+    ranks = [np.argsort(-gains / at.cost**exponent)[:SHORTLIST] for exponent in EXPONENTS]
+    return np.unique(np.concatenate([*ranks, np.array(picks, dtype=np.int64)]))
+
+
+def in_order(market: Market, picks: Sequence[int], kept: int) -> list[int]:
+    """The same runs in order of purchase: at each step that of most gain for its price."""
+    ordered, rest = list(picks[:kept]), list(picks[kept:])
+    covariance = market.ensemble.covariance(ordered)
+    at = market.candidates
+    while rest:
+        some = np.unique(rest)
+        gains = market.ensemble.gains(covariance, market.weights, some)[some]
+        paid = set(at.checkpoint[ordered].tolist())
+        prices = np.array([at.cost[r] + (0.0 if int(at.checkpoint[r]) in paid else at.price[at.checkpoint[r]]) for r in some])
+        run = int(some[np.argmax(gains / prices)])
+        rest.remove(run)
+        ordered.append(run)
+        covariance = market.ensemble.after(covariance, run)
+    return ordered

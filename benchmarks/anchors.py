@@ -1,0 +1,247 @@
+"""Which runs to buy: chosen designs beside random ones and the paper's, bought and refitted.
+
+    python benchmarks/anchors.py               # makes what is not there yet, prints the tables of benchmarks/results/anchors.md
+    python benchmarks/anchors.py --truths 2    # a trial
+
+Truths of Form 3 (ptpp-gate-floor) are drawn from its prior at the reference point of the pilot runs (4 sizes x PTPP {15, 31} x 3
+replay shares x 8 points); noise is .15% a run and .26% a point. Wanted: the loss at 8.1e9 parameters and PTPP 279. B0 is the
+price of the paper's design, whole curves of the smallest size at PTPP 279 for six replay shares; at 5 x B0 it has five seeds of
+each. Checkpoints exist, as in the paper. Every design is bought (its losses simulated under the truth) and the law refitted by
+`bayeslaw.fit`. Records are kept as they come (benchmarks/.anchors); a stopped run goes on where it was.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import sys
+import time
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from forecasts import banner, markdown_table
+from numpy.typing import NDArray
+from truths import failing, fitted
+
+import bayeslaw
+from bayeslaw.anchors import Anchors, anchors
+from bayeslaw.errors import BayeslawError
+from bayeslaw.fits import Fit
+from bayeslaw.laws import Law
+from bayeslaw.observations import Observations, run_codes
+from bayeslaw.outcomes import values_of
+from bayeslaw.runs import Runs
+from bayeslaw.tablechecks import check
+
+Array = NDArray[np.float64]
+
+LAW = "ptpp-gate-floor"
+STORE = Path(__file__).parent / ".anchors"
+SIZES = (241e6, 517e6, 1.4e9, 2.8e9)
+SHARES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5)
+BUDGETS = (1, 5)
+RANDOM = 3  # random designs refitted for each truth and budget
+NOISE = {"run": 0.0015, "point": 0.0026}
+RESAMPLES = 20_000
+
+
+def curves(sizes: Sequence[float], stages: Sequence[float], shares: Sequence[float], ends: Sequence[float]) -> pd.DataFrame:
+    """Runs of eight evaluations each, from .5 tokens per parameter to the end of the run."""
+    rows = [
+        {"run": f"{n:g}-p{p:g}-r{r:g}-a{end:g}", "N": n, "ptpp": p, "r": r, "D": a * n}
+        for n in sizes for p in stages for r in shares for end in ends for a in np.geomspace(0.5, end, 8)
+    ]  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+PILOT = curves(SIZES, (15.0, 31.0), (0.1, 0.25, 0.5), (20.0,))
+POOL = curves(SIZES[:3], (62.0, 124.0, 279.0), SHARES, (5.0, 20.0))
+PAPER = curves(SIZES[:1], (279.0,), SHARES, (20.0,))
+TARGETS = pd.DataFrame([{"N": 8.1e9, "ptpp": 279.0, "r": r, "D": a * 8.1e9} for r in (0.1, 0.25, 0.5) for a in (5.0, 20.0)])
+B0 = float((6 * PAPER["N"] * PAPER["D"]).groupby(PAPER["run"]).max().sum())
+
+
+class World:
+    """A truth: it logs whatever run it is asked for, with luck of its own for every run."""
+
+    def __init__(self, law: Law, number: int) -> None:
+        self.law, self.number = law, number
+        rng = np.random.default_rng([zlib.crc32(b"anchors"), number])
+        observed = Observations.of(law, Runs(PILOT.assign(loss=1.0), law.name))
+        for refused in range(200):
+            self.values = law.sample_prior(1, observed.at, rng)
+            self.pilot = self.log(PILOT, "pilot")
+            if not check(Runs(self.pilot), law):
+                self.refused = refused
+                return
+        raise BayeslawError("no sane truth in 200")
+
+    def latent(self, frame: pd.DataFrame) -> Array:
+        loss: Array = self.law.predict(self.values, {c: frame[c].to_numpy(dtype=np.float64) for c in self.law.covariates})[0]
+        return loss
+
+    def log(self, frame: pd.DataFrame, what: str) -> pd.DataFrame:
+        """The table with losses."""
+        rng = np.random.default_rng([zlib.crc32(what.encode()), self.number])
+        run, names = run_codes(frame)
+        added = NOISE["run"] * rng.standard_normal(len(names))[run] + NOISE["point"] * rng.standard_normal(len(frame))
+        return frame.assign(loss=self.latent(frame) * np.exp(added))
+
+
+def known(fit: Fit, truth: Array) -> dict[str, Any]:
+    """What a fit knows of the targets: variance of log loss, width, error and coverage, means over the targets."""
+    draws = fit.forecast(TARGETS, force=True).expected(slice(None))
+    low, middle, high = np.quantile(draws, [0.05, 0.5, 0.95], axis=1)
+    return {
+        "variance": float(np.log(draws).var(axis=1, ddof=1).mean()), "width": float((high - low).mean()),
+        "error": float(np.abs(middle / truth - 1).mean()), "covered": float(((low <= truth) & (truth <= high)).mean()),
+        "failed": failing(fit),
+    }  # fmt: skip
+
+
+def designs(fit: Fit, times: int, seed: int) -> tuple[Anchors, dict[str, pd.DataFrame]]:
+    """What is bought for a budget: the chosen runs, the paper's, and random ones; replicates have seeds of their own."""
+    made = anchors(fit, POOL, TARGETS, budget=times * B0, checkpoint_cost="0", replicates=times, seed=seed, force=True)
+    paper = pd.concat([PAPER.assign(run=PAPER["run"] + f"#{i}") for i in range(times)], ignore_index=True)
+    bought = {"chosen": made.rows(), "paper": paper}
+    bought |= {f"random {i}": made.rows(picks) for i, picks in enumerate(made.random_designs(RANDOM))}
+    return made, bought
+
+
+def work(number: int) -> dict[str, Any]:
+    """All designs on one truth: a record of plain numbers."""
+    law, begun = bayeslaw.load_law(LAW), time.perf_counter()
+    world = World(law, number)
+    truth = world.latent(TARGETS)
+    record: dict[str, Any] = {"number": number, "refused": world.refused}
+    pilot, _ = fitted(law, bayeslaw.read_runs(world.pilot), {}, number)
+    record["pilot"] = known(pilot, truth)
+    for times in BUDGETS:
+        made, bought = designs(pilot, times, number)
+        whole = made.market.value(np.eye(made.market.ensemble.rank))
+        predicted = made.market.value(made.market.ensemble.covariance(made.bought)) / whole
+        found: dict[str, Any] = {"predicted": predicted * record["pilot"]["variance"]}
+        found["picks"] = [made.candidates.names[run] for run in made.bought]
+        for name, frame in bought.items():
+            table = pd.concat([world.pilot, world.log(frame, f"{times} {name}")], ignore_index=True)
+            fit, _ = fitted(law, bayeslaw.read_runs(table), {}, number)
+            found[name] = known(fit, truth) | {"spent": spent(frame) / B0, "runs": int(frame["run"].nunique())}
+        record[str(times)] = found
+    return record | {"seconds": round(time.perf_counter() - begun, 1)}
+
+
+def spent(frame: pd.DataFrame) -> float:
+    """FLOPs of the runs of a design."""
+    return float((6 * frame["N"] * frame["D"]).groupby(frame["run"]).max().sum())
+
+
+def ratios(records: Sequence[dict[str, Any]], times: int) -> list[dict[str, Any]]:
+    """Variance of the chosen design over that of others, geometric mean over the truths, with bootstrap limits."""
+    rng, rows = np.random.default_rng(0), []
+    found = [r[str(times)] for r in records]
+    chosen = np.log([f["chosen"]["variance"] for f in found])
+    others = {
+        "random": np.mean([[np.log(f[f"random {i}"]["variance"]) for i in range(RANDOM)] for f in found], axis=1),
+        "the paper's": np.log([f["paper"]["variance"] for f in found]),
+        "predicted": np.log([f["predicted"] for f in found]),
+        "the pilot's": np.log([r["pilot"]["variance"] for r in records]),
+    }
+    paper = others["the paper's"] - others["random"]
+    named = {f"chosen / {name}": chosen - other for name, other in others.items() if name != "predicted"}
+    named |= {"paper's / random": paper, "predicted / realised": others["predicted"] - chosen}
+    limits = {
+        "chosen / random": {1: "upper limit ≤ .90", 5: "upper limit ≤ .80"},
+        "chosen / the paper's": {1: "upper limit ≤ .95", 5: "upper limit ≤ .80"},
+        "predicted / realised": {1: "ratio in .85 to 1.3", 5: "ratio in .85 to 1.3"},
+    }  # fmt: skip
+    for name, logs in named.items():
+        means = logs[rng.integers(0, logs.size, (RESAMPLES, logs.size))].mean(axis=1)
+        row = {"budget": f"{times} x B0", "variance": name, "ratio": f"{np.exp(logs.mean()):.3f}"}
+        row["90% bootstrap limits"] = f"{np.exp(np.quantile(means, 0.1)):.3f} to {np.exp(np.quantile(means, 0.9)):.3f}"
+        rows.append(row | {"wanted": limits.get(name, {}).get(times, "")})
+    return rows
+
+
+def told(records: Sequence[dict[str, Any]], times: int) -> list[dict[str, Any]]:
+    """Width, error and coverage of each design."""
+    rows = []
+    for name, keys in {"chosen": ["chosen"], "paper": ["paper"], "random": [f"random {i}" for i in range(RANDOM)]}.items():
+        found = [r[str(times)][k] for r in records for k in keys]
+        rows.append({
+            "budget": f"{times} x B0", "design": name, "spent / B0": f"{np.mean([f['spent'] for f in found]):.2f}",
+            "most spent / B0": f"{np.max([f['spent'] for f in found]):.3f}", "runs": f"{np.mean([f['runs'] for f in found]):.1f}",
+            "latent eti90 width, nats": f"{np.mean([f['width'] for f in found]):.4f}",
+            "error": f"{np.mean([f['error'] for f in found]):.2%}",
+            "truth in latent eti90": f"{np.mean([f['covered'] for f in found]):.0%}",
+            "fits with failed checks": f"{sum(bool(f['failed']) for f in found)} of {len(found)}",
+        })  # fmt: skip
+    return rows
+
+
+def speed(fit: Fit) -> list[dict[str, Any]]:
+    """Seconds and memory of a choice among 1,000 and 10,000 candidates with 4,000 draws."""
+    rows = []
+    for count in (1_000, 10_000):
+        rng = np.random.default_rng(0)
+        frame = pd.concat([
+            curves((float(n),), (float(p),), (float(r),), (float(a),)).assign(run=f"c{i}")
+            for i, (n, p, r, a) in enumerate(zip(
+                np.exp(rng.uniform(np.log(1e8), np.log(2e9), count)), rng.choice([62.0, 124.0, 279.0], count),
+                rng.uniform(0.05, 0.5, count), rng.uniform(2, 20, count), strict=True))
+        ])  # fmt: skip
+        begun = time.perf_counter()
+        made = anchors(fit, frame, TARGETS, budget=5 * B0, checkpoint_cost="0")
+        row = {
+            "candidates": f"{count:,}",
+            "rows": f"{len(frame):,}",
+            "draws": f"{len(made.aim.draws):,}",
+            "picks": len(made.bought),
+        }
+        row |= {"seconds": f"{time.perf_counter() - begun:.1f}", "spent / budget": f"{made.spent / (5 * B0):.4f}"}
+        rows.append(row | {"peak MiB of the process": f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f}"})
+    return rows
+
+
+def records_of(count: int) -> list[dict[str, Any]]:
+    """Records of the first truths, made where they are missing."""
+    STORE.mkdir(exist_ok=True)
+    path = STORE / "truths.jsonl"
+    have = {r["number"]: r for r in map(json.loads, path.read_text().splitlines())} if path.exists() else {}
+    missing = [i for i in range(count) if i not in have]
+    with bayeslaw.executor("processes") as run:
+        for at in range(0, len(missing), 2):
+            for outcome in run.map(work, missing[at : at + 2], what="truth", progress=False):
+                record = values_of([outcome])[0]
+                have[record["number"]] = record
+                with path.open("a") as file:
+                    file.write(json.dumps(record) + "\n")
+                print(f"truth {record['number']}: {record['seconds']} s", file=sys.stderr, flush=True)
+    return [have[i] for i in range(count)]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--truths", type=int, default=24)
+    records = records_of(parser.parse_args().truths)
+    print(f"# Runs bought for a budget, on truths of {LAW}\n\n{banner('anchors')}\n")
+    print(
+        f"{len(records)} truths; B0 = {B0:.3g} FLOPs; {POOL['run'].nunique()} candidates; what is done: the head of the script.\n"
+    )
+    print("## Posterior variance at the targets after refits\n\nGeometric means over truths.\n")
+    print(markdown_table([row for times in BUDGETS for row in ratios(records, times)]) + "\n")
+    print("## Widths, errors, coverage\n")
+    print(markdown_table([row for times in BUDGETS for row in told(records, times)]) + "\n")
+    fit = bayeslaw.fit(LAW, World(bayeslaw.load_law(LAW), 0).pilot, progress=False)
+    print("## Speed\n\nOne process, its fit included in the peak.\n")
+    print(markdown_table(speed(fit)))
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    main()

@@ -1,0 +1,92 @@
+"""Fits with draws of one's own, without sampling."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from bayeslaw.cards import parse_card
+from bayeslaw.checks import Check
+from bayeslaw.fits import Fit, tree_of
+from bayeslaw.laws import Law
+from bayeslaw.noise import Noise
+from bayeslaw.observations import Observations
+from bayeslaw.runs import read_runs
+from bayeslaw.varying import levels_of, varied, with_by
+from tests.oracles import Array
+
+LINE = """
+name   = "line"
+title  = "Log loss that is linear in its parameters"
+source = "a test"
+loss   = "exp(a + b*x + c*x*x)"
+[covariates]
+x = { unit = "units", support = [-10, 10] }
+[parameters.a]
+meaning = "level"
+prior = { dist = "Normal", mu = 1.0, sigma = 0.3 }
+[parameters.b]
+meaning = "slope"
+prior = { dist = "Normal", mu = 0.0, sigma = 0.3 }
+[parameters.c]
+meaning = "bend"
+prior = { dist = "Normal", mu = 0.0, sigma = 0.3 }
+"""
+
+
+def line() -> Law:
+    """A law of which everything is known when its parameters are normal and those of its noise fixed."""
+    return parse_card(LINE)
+
+
+def fixed_fit(
+    law: Law,
+    table: pd.DataFrame,
+    draws: Mapping[str, Array],
+    *,
+    noise: str = "auto",
+    noise_by: str | None = None,
+    by: Mapping[str, str] | None = None,
+    passed: bool = True,
+) -> Fit:
+    """A fit of a table whose posterior draws (S,) are given."""
+    runs, card = read_runs(table), law.card
+    law = with_by(law, by or {})
+    law = varied(law, levels_of(law, runs.frame))
+    observed = Observations.of(law, runs, noise_by)
+    chosen = Noise.choose(noise, observed)
+    by_chain = {name: np.asarray(draws[name]).reshape(4, -1) for name in (*law.parameters, *chosen.parameters)}
+    size = next(iter(by_chain.values())).shape[1]
+    stats = xr.Dataset(coords={"chain": np.arange(4), "draw": np.arange(size)})
+    settings = {"draws": size, "tune": 100, "chains": 4, "target_accept": 0.975, "sampler": "nutpie", "bins": None}
+    info: dict[str, Any] = {
+        "card": card,
+        "priors": {k: p.prior.table for k, p in law.parameters.items()},
+        "noise_by": noise_by,
+        "by": dict(by or {}),
+        "levels": law.levels,
+        "data": "old.csv",
+        "conversions": [],
+        "settings": settings,
+        "seed": 3,
+    }
+    checks = (Check("r_hat", passed, "largest R-hat 1.4", True, pd.DataFrame()),)
+    return Fit(tree_of(by_chain, stats, observed), law, chosen, observed, checks, info)
+
+
+def line_fit(*, size: int = 4000, noise: str = "normal", point: float = 0.01, run: float = 0.01, **options: Any) -> Fit:
+    """`line` fitted to 4 runs of 3 rows, two for each checkpoint: parameters jointly normal, noise fixed."""
+    rng, x = np.random.default_rng(0), np.tile([-1.0, 0.0, 1.0], 4)
+    code = np.repeat(np.arange(4), 3)
+    table = pd.DataFrame(
+        {"x": x, "loss": np.exp(1 + 0.1 * x), "run": [f"r{i}" for i in code], "checkpoint": [f"k{i // 2}" for i in code]}
+    )
+    root = np.array([[0.02, 0.0, 0.0], [0.01, 0.02, 0.0], [-0.01, 0.01, 0.01]])
+    values = np.array([1.0, 0.1, 0.02]) + rng.standard_normal((size, 3)) @ root.T
+    fixed = {"sigma_point": point, "sigma_run": run, "sigma_checkpoint": 0.02, "slack": 0.01, "dof": 5.0}
+    draws = dict(zip("abc", values.T, strict=True)) | {name: np.full(size, value) for name, value in fixed.items()}
+    return fixed_fit(line(), table, draws, noise=noise, **options)
