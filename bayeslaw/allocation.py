@@ -77,7 +77,7 @@ class Allocation:
     failed: bool = False
 
     def summary(self, ci_prob: float = 0.9) -> pd.DataFrame:
-        """One row per compute: medians and equal-tailed intervals of N, D, tokens_per_parameter, loss; share of draws in a corner."""
+        """One row per compute: medians and intervals of N, D, tokens_per_parameter and loss, and the share of draws in a corner."""
         check_probability(ci_prob)
         columns: dict[str, Any] = {"compute": self.compute}
         ends = interval_names("eti", ci_prob)

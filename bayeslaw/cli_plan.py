@@ -59,7 +59,7 @@ def plan(
     force: Force = False,
 ) -> None:
     """Choose tokens and replay of an adaptation so that promises hold together with a stated probability."""
-    from bayeslaw.cli import _pairs
+    from bayeslaw.cli import pairs_of
     from bayeslaw.discrepancy import relative
     from bayeslaw.plans import LEVELS
     from bayeslaw.plans import plan as make_plan
@@ -71,8 +71,8 @@ def plan(
         check_target(output, "A plan's frontier", ".csv")
     if plot is not None:
         check_target(plot, "A picture", *PICTURES)
-    settings = _pairs("--set", set_ or [], "NAME=VALUE, such as N=8.1e9")
-    priced = _pairs("--price", price or [], "NAME=MONEY, such as flop=2e-18")
+    settings = pairs_of("--set", set_ or [], "NAME=VALUE, such as N=8.1e9")
+    priced = pairs_of("--price", price or [], "NAME=MONEY, such as flop=2e-18")
     prices = {name: _number("--price", value) for name, value in priced.items()}
     files: dict[str, Any] = {}
 
@@ -133,20 +133,20 @@ def _sources(given: list[str], sets: list[str] | None, read: Any) -> tuple[dict[
 
 
 def _levels(option: str, given: list[str] | None) -> dict[str, str]:
-    from bayeslaw.cli import _pairs
+    from bayeslaw.cli import pairs_of
 
-    return _pairs(option, given or [], "COLUMN=VALUE, such as domain=web")
+    return pairs_of(option, given or [], "COLUMN=VALUE, such as domain=web")
 
 
 def _named(given: list[str] | None, option: str) -> Any:
     """A value for all sources, or NAME=VALUE for each."""
-    from bayeslaw.cli import _pairs
+    from bayeslaw.cli import pairs_of
 
     if not given:
         return None
     if len(given) == 1 and "=" not in given[0]:
         return given[0]
-    return _pairs(option, given, "NAME=VALUE")
+    return pairs_of(option, given, "NAME=VALUE")
 
 
 def _number(option: str, text: str) -> float:
@@ -168,7 +168,7 @@ def allocate(
 ) -> None:
     """Parameters and tokens of least loss for compute, with loss and tokens per parameter."""
     from bayeslaw.allocation import allocate as make_allocation
-    from bayeslaw.cli import _pairs
+    from bayeslaw.cli import pairs_of
     from bayeslaw.plots import PICTURES
     from bayeslaw.stacking import load
     from bayeslaw.tables import check_target, plain, with_intervals, write_text
@@ -177,7 +177,7 @@ def allocate(
         check_target(output, "An allocation", ".csv")
     if plot is not None:
         check_target(plot, "A picture", *PICTURES)
-    settings = _pairs("--set", set_ or [], "NAME=VALUE, such as r=0.25")
+    settings = pairs_of("--set", set_ or [], "NAME=VALUE, such as r=0.25")
     made = make_allocation(load(fit), compute, stage, settings=settings, force=force)
     table = made.summary(ci)
     if output is None:
@@ -208,7 +208,7 @@ def transfer(
     force: Force = False,
 ) -> None:
     """Effectively transferred data, and FLOPs saved at equal loss, of continual pre-training against training from scratch."""
-    from bayeslaw.cli import _pairs
+    from bayeslaw.cli import pairs_of
     from bayeslaw.plots import PICTURES
     from bayeslaw.stacking import load
     from bayeslaw.tables import check_target, plain, with_intervals, write_text
@@ -218,7 +218,7 @@ def transfer(
         check_target(output, "A transfer table", ".csv")
     if plot is not None:
         check_target(plot, "A picture", *PICTURES)
-    settings = _pairs("--set", set_ or [], "NAME=VALUES, such as N=2e9 or D=1e8:4e10:30")
+    settings = pairs_of("--set", set_ or [], "NAME=VALUES, such as N=2e9 or D=1e8:4e10:30")
     other = load(continued) if continued is not None else None
     made = make_transfer(load(fit), settings, continued=other, stage=stage, force=force)
     table = made.summary(ci)

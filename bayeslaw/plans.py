@@ -15,15 +15,15 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from bayeslaw.bases import bases_of
+from bayeslaw.choices import Choice, Plan, held_out, split
 from bayeslaw.errors import BayeslawError, whole_number
 from bayeslaw.limits import FLOPS, OBJECTIVES, SPREADS, Prices, check_confidence, positive
 from bayeslaw.point import PointFit
 from bayeslaw.promises import Found, Middle, Search, point
 from bayeslaw.questions import (
     Question,
-    bases_of,
     box_of,
     budget,
     check_posteriors,
@@ -38,175 +38,12 @@ from bayeslaw.questions import (
     without,
 )
 from bayeslaw.remarks import diagnosed, edges, infeasible
-from bayeslaw.sides import Base, check_pairing, check_settings, with_next_run
+from bayeslaw.sides import check_pairing, check_settings, with_next_run
 from bayeslaw.stacking import Posterior
 from bayeslaw.sweep import Array, Index
 
 LEVELS = (0.5, 0.8, 0.9, 0.95)
-BLOCK = 50  # neighbouring draws that are searched, or held out, together
 Spread = Literal["latent", "run"]
-
-
-@dataclass(frozen=True)
-class Choice:
-    """Tokens and replay, and how often they keep the promises.
-
-    Attributes
-    ----------
-    tokens, replay, atpp, flops, cost : float
-        nan where there is no N or no price.
-    confidence : float
-        Promised; nan where none was.
-    searched : float
-        Share of the searched draws that keep every promise.
-    held_out, error : float
-        Probability of keeping every promise by the held-out draws, and its Monte Carlo error.
-    alone : dict of str to float
-        Probability of keeping each promise, whatever becomes of the others.
-    value : float
-        What was to be least, where that is a loss (nats) or forgetting (relative).
-    """
-
-    tokens: float
-    replay: float
-    atpp: float
-    flops: float
-    cost: float
-    confidence: float
-    searched: float
-    held_out: float
-    error: float
-    alone: Mapping[str, float]
-    value: float = math.nan
-
-    @property
-    def binding(self) -> str:
-        """The promise that is broken most often."""
-        return min(self.alone, key=lambda name: self.alone[name]) if self.alone else ""
-
-
-@dataclass(frozen=True)
-class Plan:
-    """The answer to a plan's question.
-
-    Attributes
-    ----------
-    best : Choice or None
-        At the confidence asked for; None where no tokens and replay reach it.
-    attainable : Choice or None
-        Where most draws keep every promise, where the confidence asked for is not reached.
-    frontier : DataFrame
-        One row per level: confidence, plan ('feasible' or 'infeasible'), tokens, atpp, r, flops, cost, value, searched, held_out,
-        held_out_se, binding.
-    deterministic : Choice or None
-        The plan that knows no uncertainty, and how often it keeps the promises.
-    deterministic_by : str
-        What that goes by: 'median losses' or 'point fits'.
-    losses : DataFrame
-        Losses and forgetting at `best` (else at `attainable`): median, eti90_lo, eti90_hi.
-    margins : dict of str to array (S,)
-        There, in each draw, by how much (relative) each loss stays under its limit; draws in the order of the fit they are of.
-        Targets for `anchors`: which runs would make the promise surer.
-    promises : tuple of str
-    notes : tuple of str
-        What was found and what to beware of.
-    base : dict of str to Base
-    several : float
-        Share of the draws in which promises hold on more than one interval of tokens at the replay of the plan.
-    question : Question
-        What was asked, read and checked.
-    draws, held : int arrays
-        Which draws were searched and held out.
-    confidence : float
-    on : {'latent', 'run'}
-    forced : bool
-        Whether it was made in spite of failed checks.
-    """
-
-    best: Choice | None
-    attainable: Choice | None
-    frontier: pd.DataFrame
-    deterministic: Choice | None
-    deterministic_by: str
-    losses: pd.DataFrame
-    margins: Mapping[str, Array]
-    promises: tuple[str, ...]
-    notes: tuple[str, ...]
-    base: Mapping[str, Base]
-    several: float
-    question: Question
-    draws: Index
-    held: Index
-    confidence: float
-    on: str
-    forced: bool = False
-
-    @property
-    def shown(self) -> Choice | None:
-        """The plan, or where most draws keep every promise."""
-        return self.best or self.attainable
-
-    @property
-    def landscapes(self) -> tuple[str, ...]:
-        """What its pictures can show under the probability: 'forgetting', 'target-loss'."""
-        return (*(["forgetting"] if self.question.bases else []), *(["target-loss"] if self.question.target is not None else []))
-
-    def lines(self) -> list[str]:
-        """The answer in words."""
-        spread = "the laws' expected losses" if self.on == "latent" else "the losses that the next run logs"
-        model = ", ".join(f"{k} = {v:g}" for k, v in self.question.settings.items())
-        head = f"{model + ': ' if model else ''}{'; '.join(self.promises) or 'nothing else promised'}; on {spread}"
-        lines = [head + (" — CHECKS FAILED (forced)" if self.forced else "")]
-        if self.best is not None:
-            one = self.best
-            kept = f"promised {one.confidence:g}, kept in {one.held_out:.3f} ± {one.error:.3f} of the held-out draws"
-            lines.append(f"plan: {_described(one, self.question.minimise)}; {kept}")
-        else:
-            lines.append(f"infeasible at confidence {self.confidence:g}")
-            if self.attainable is not None:
-                one = self.attainable
-                lines.append(f"most that can be promised: {one.held_out:.3f} ± {one.error:.3f} at {_described(one, '')}")
-        if self.deterministic is not None:
-            one = self.deterministic
-            kept = f"keeps the promises with probability {one.held_out:.3f} ± {one.error:.3f}"
-            lines.append(f"without uncertainty (by {self.deterministic_by}): {_described(one, self.question.minimise)}; {kept}")
-        else:
-            lines.append(f"without uncertainty (by {self.deterministic_by}): infeasible")
-        return lines
-
-    def probability(self, tokens: Array, replay: Array) -> Array:
-        """Probability of keeping every promise, array (replay, tokens), by all draws."""
-        every = np.sort(np.concatenate([self.draws, self.held]))
-        return np.asarray(self.question.search.counts(every, np.log(tokens), replay) / every.size)
-
-
-def _described(one: Choice, minimise: str) -> str:
-    """A choice in a line."""
-    parts = [f"ATPP {one.atpp:.4g}"] if math.isfinite(one.atpp) else []
-    parts += [f"{one.tokens:.4g} tokens", f"replay {one.replay:.1%}"]
-    parts += [f"{one.flops:.3g} FLOPs"] if math.isfinite(one.flops) else []
-    parts += [f"cost {one.cost:.4g}"] if math.isfinite(one.cost) else []
-    if math.isfinite(one.value):
-        parts.append(
-            f"target loss {one.value:.4g} nats" if minimise == "target-loss" else f"source loss {one.value:+.2%} of its base"
-        )
-    return ", ".join(parts)
-
-
-def split(size: int) -> tuple[Index, Index]:
-    """Draws to be searched and to be held out: blocks of neighbours in turn, so that both have draws of every chain."""
-    draws = np.arange(size)
-    first = (draws // BLOCK) % 2 == 0
-    return draws[first], draws[~first]
-
-
-def held_out(kept: NDArray[np.bool_]) -> tuple[float, float]:
-    """A probability from held-out draws, and its Monte Carlo error: by the spread of blocks or, if larger, of independent draws."""
-    share = float(kept.mean())
-    smooth = (kept.sum() + 1) / (kept.size + 2)
-    error = math.sqrt(smooth * (1 - smooth) / kept.size)
-    blocks = [block.mean() for block in np.array_split(kept, max(2, kept.size // BLOCK))]
-    return share, max(error, float(np.std(blocks, ddof=1)) / math.sqrt(len(blocks)))
 
 
 def plan(
@@ -354,14 +191,14 @@ class _Answering:
             if question.search.promises and x.size > 1 and question.search.box.x is None:
                 several = float(question.search.joint(self.draws, x, shown.replay).several.mean())
             if several:
-                notes.append(
-                    f"in {several:.1%} of the draws promises hold on several intervals of tokens at r = {shown.replay:.3g}; all count"
-                )
+                where = f"on several intervals of tokens at r = {shown.replay:.3g}"
+                notes.append(f"in {several:.1%} of the draws promises hold {where}; all of them count")
         forced = self.force and not all(getattr(s.posterior, "passed", True) for s in question.sides)
         return Plan(
             best=best, attainable=attainable, frontier=self.frontier(chosen), deterministic=certain, deterministic_by=by,
             losses=self.losses(shown), margins=self.margins(shown), promises=question.texts, notes=tuple(notes),
-            base=question.bases, several=several, question=question, draws=self.draws, held=self.held, confidence=confidence, on=self.on, forced=forced,
+            base=question.bases, several=several, question=question, draws=self.draws, held=self.held, confidence=confidence,
+            on=self.on, forced=forced,
         )  # fmt: skip
 
     @staticmethod
@@ -388,7 +225,8 @@ class _Answering:
         price = question.prices.token(r, question.n)
         return Choice(
             tokens=tokens, replay=r, atpp=tokens / question.n, flops=FLOPS * question.n * tokens,
-            cost=tokens * price if price else math.nan, confidence=confidence, searched=found.count / self.draws.size, held_out=share, error=error,
+            cost=tokens * price if price else math.nan, confidence=confidence, searched=found.count / self.draws.size,
+            held_out=share, error=error,
             alone={name: float(k.mean()) for name, k in zip(names, kept, strict=True)}, value=value,
         )  # fmt: skip
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayeslaw.allocation import Allocation
+from bayeslaw.choices import Plan
 from bayeslaw.errors import BayeslawError
 from bayeslaw.limits import FLOPS
-from bayeslaw.plans import Plan
 from bayeslaw.plots import COLOURS, MARKERS, PICTURES, _short
 from bayeslaw.promises import tables
 from bayeslaw.tables import check_target, write_whole
@@ -93,7 +93,7 @@ def _landscape(plan: Plan, of: str, x: Any, r: Any) -> tuple[Any, str]:
     """Medians (R, n) of target loss or forgetting in percent, and what to call them."""
     question = plan.question
     some = plan.draws[:: max(1, plan.draws.size // CONTOURS)]
-    if of == "target-loss":
+    if of == "target-loss" and question.target is not None:
         return np.exp(np.median(tables([question.target], some, x, r)[0], axis=1)), "target loss (nats/token), median"
     names = list(question.bases)
     side = next(s for s in question.sources if s.name == names[0])
@@ -115,16 +115,16 @@ def plot_frontier(allocations: Sequence[Allocation], ax: Axes, *, ci_prob: float
     if not allocations or allocations[0].compute.size < 2:
         raise BayeslawError("A frontier is drawn over at least two values of compute: --compute 1e19:1e24:30.")
     first = allocations[0]
-    sizes = [np.quantile(a.N, [0.02, 0.98]) for a in allocations]
-    n = np.geomspace(min(s[0] for s in sizes) / 4, max(s[1] for s in sizes) * 4, 60)
+    sizes = np.array([np.quantile(a.N, [0.02, 0.98]) for a in allocations])
+    n = np.geomspace(float(sizes.min()) / 4, float(sizes.max()) * 4, 60)
     flops = np.geomspace(first.compute.min(), first.compute.max(), 60)
     d = flops[None, :] / (FLOPS * n[:, None])
     loss = np.concatenate(
         [s.loss(n.repeat(60)[None, :], d.ravel()[None, :], slice(None, None, max(1, s.size // CONTOURS))) for s in first.stages]
     )
     middle = np.median(loss, axis=0).reshape(d.shape)
-    ends = np.quantile(middle, [0.02, 0.9])
-    levels = np.unique(np.round(np.geomspace(*ends, contours), 3))
+    low, high = (float(v) for v in np.quantile(middle, [0.02, 0.9]))
+    levels = np.unique(np.round(np.geomspace(low, high, contours), 3))
     lines = ax.contour(flops, n, middle, levels=levels, cmap=SHADES, linewidths=0.9)
     ax.clabel(lines, fmt="%.3g", fontsize=6)
     for i, one in enumerate(allocations):
@@ -158,16 +158,16 @@ def plot_frontier(allocations: Sequence[Allocation], ax: Axes, *, ci_prob: float
 
 
 def plot_savings(transfer: Transfer, ax: Axes, *, of: str = "saved", ci_prob: float = 0.9) -> Axes:
-    """FLOPs saved, or effectively transferred data, over tokens of continual pre-training, with bands (Zheng et al. 2024, fig. 2)."""
+    """FLOPs saved, or transferred data, over tokens of continual pre-training, with bands (Zheng et al. 2024, fig. 2)."""
     if of not in ("saved", "transferred"):
         raise BayeslawError(f"A picture of savings shows 'saved' or 'transferred', not {of!r}.")
     table, percent = transfer.summary(ci_prob), f"{ci_prob * 100:g}"
     scale = 100.0 if of == "saved" else 1.0
-    for i, (n, group) in enumerate(table.groupby("N")):
+    for i, n in enumerate(sorted(table["N"].unique())):
         if i >= len(COLOURS):
             ax.plot([], [], " ", label="… and more sizes not shown")
             break
-        one = group.sort_values("D")
+        one = table[table["N"] == n].sort_values("D")
         ax.plot(
             one["D"],
             scale * one[f"{of}_median"],

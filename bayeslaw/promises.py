@@ -53,10 +53,12 @@ class Promise:
     limit: Array
 
     def cube(self, draws: Index, x: Array, r: Array) -> Array:
-        return self.limit[draws, None, None] - self.loss.cube(draws, x, r)
+        margin: Array = self.limit[draws, None, None] - self.loss.cube(draws, x, r)
+        return margin
 
     def at(self, draws: Index, x: Array, r: float | Array) -> Array:
-        return self.limit[draws] - self.loss.at(draws, x, r)
+        margin: Array = self.limit[draws] - self.loss.at(draws, x, r)
+        return margin
 
 
 @dataclass(frozen=True)
@@ -244,7 +246,11 @@ class Search:
         x, r = self.box.x[:1], self.box.replays
         whole = Spans(np.full((1, draws.size), r[0]), np.full((1, draws.size), r[-1]))
         for promise, margins in zip(self.promises, tables(self.promises, draws, x, r), strict=True):
-            whole = whole & spans(r, margins[:, :, 0].T, lambda d, s, p=promise: p.at(draws[d], np.full(d.size, x[0]), s))
+
+            def at(d: Index, s: Array, promise: Promise = promise) -> Array:
+                return promise.at(draws[d], np.full(d.size, x[0]), s)
+
+            whole = whole & spans(r, margins[:, :, 0].T, at)
         return whole
 
     def least_replay(self, draws: Index, needed: Sequence[int]) -> list[Found | None]:
@@ -271,8 +277,8 @@ class Search:
                 i, j = np.unravel_index(int(counts.argmax()), counts.shape)
                 return float(x[j]), int(counts[i, j]), float(r[i])
             tops = [joint.most() for joint in self.joints(draws, x, r, exact)]
-            i = max(range(len(tops)), key=lambda k: tops[k][1])
-            return *tops[i], float(r[i])
+            most = int(np.argmax([count for _, count in tops]))
+            return *tops[most], float(r[most])
 
         x, count, r = best(self.box.tokens(), self.box.replays)
         if not count:
@@ -345,6 +351,6 @@ def tables(quantities: Sequence[Quantity], draws: Index, x: Array, r: Array) -> 
 def each[I, T](work: Callable[[I], T], items: Sequence[I] | range) -> list[T]:
     """Results for all items, worked out by several threads."""
     if len(items) == 1:
-        return [work(items[0])]
+        return [work(item) for item in items]  # type: ignore[arg-type]  # a range is of numbers, as I then is
     with threadpool_limits(1, "blas"), ThreadPoolExecutor() as pool:
         return list(pool.map(work, items))

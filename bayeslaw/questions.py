@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from bayeslaw.bases import Base, base_loss
 from bayeslaw.errors import BayeslawError, FitError, nearest
 from bayeslaw.fits import Fit
 from bayeslaw.limits import FLOPS, LEAST_DRAWS, Forgetting, Prices, Range, check_shares, corners, positive
 from bayeslaw.point import PointFit
 from bayeslaw.promises import Box, Promise, Search
-from bayeslaw.sides import Base, Side, base_loss, describe, members
+from bayeslaw.sides import Side, describe, members
 from bayeslaw.stacking import Posterior
 from bayeslaw.sweep import Array, Index
 
@@ -30,10 +31,12 @@ class Rise:
     bases: tuple[Array, ...]
 
     def cube(self, draws: Index, x: Array, r: Array) -> Array:
-        return np.max([s.cube(draws, x, r) - b[draws, None, None] for s, b in zip(self.sources, self.bases, strict=True)], axis=0)
+        pairs = zip(self.sources, self.bases, strict=True)
+        return np.asarray(np.max([s.cube(draws, x, r) - b[draws, None, None] for s, b in pairs], axis=0))
 
     def at(self, draws: Index, x: Array, r: float | Array) -> Array:
-        return np.max([s.at(draws, x, r) - b[draws] for s, b in zip(self.sources, self.bases, strict=True)], axis=0)
+        pairs = zip(self.sources, self.bases, strict=True)
+        return np.asarray(np.max([s.at(draws, x, r) - b[draws] for s, b in pairs], axis=0))
 
 
 @dataclass(frozen=True)
@@ -175,17 +178,18 @@ def budget(
 
 def logged(posteriors: Sequence[Any]) -> tuple[float, float, bool]:
     """Fewest and most tokens, above 0, that a fit saw: per parameter where all laws know N (the last is True), else tokens."""
-    seen, sizes = [], []
+    seen, sizes = list[Array](), list[Array]()
     for fit in (fit for p in posteriors for fit, _ in members(p)):
         columns = fit.observed.covariates
         if "D" not in columns:
             raise BayeslawError(f"{fit.law.name} knows no tokens D: there is nothing to plan with it.")
         positive_rows = columns["D"] > 0
         seen.append(columns["D"][positive_rows])
-        sizes.append(columns["N"][positive_rows] if "N" in columns else None)
-    if all(size is not None for size in sizes):
+        if "N" in columns:
+            sizes.append(columns["N"][positive_rows])
+    if len(sizes) == len(seen):
         ratios = [d / s for d, s in zip(seen, sizes, strict=True)]
-        return min(v.min() for v in ratios), max(v.max() for v in ratios), True
+        return min(float(v.min()) for v in ratios), max(float(v.max()) for v in ratios), True
     return min(float(v.min()) for v in seen), max(float(v.max()) for v in seen), False
 
 
@@ -256,15 +260,6 @@ def _levels(posterior: Posterior | PointFit, given: Mapping[str, str] | None, na
                 f"{nearest(str(chosen[column]), values)}"
             )
     return {k: str(v) for k, v in chosen.items()}
-
-
-def bases_of(sources: Sequence[Side], given: Any, seed: int) -> dict[str, Base]:
-    """The base losses of the sources."""
-    stated = dict(given) if isinstance(given, Mapping) else dict.fromkeys((s.name for s in sources), given)
-    for name in stated:
-        if name not in {s.name for s in sources}:
-            raise BayeslawError(f"base-loss names {name!r}; the sources are {', '.join(s.name for s in sources)}.")
-    return {s.name: base_loss(s, stated.get(s.name), seed + i) for i, s in enumerate(sources)}
 
 
 def price_of(minimise: str, prices: Prices, n: float) -> Callable[[float], float]:

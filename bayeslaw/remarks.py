@@ -27,8 +27,8 @@ def infeasible(question: Question, most: Any, confidence: float) -> list[str]:
     alone = ", ".join(f"{name} {share:.0%}" for name, share in most.alone.items())
     box, top = question.search.box, math.log(most.tokens) + EDGE
     said = (
-        f"no plan in the box keeps every promise with probability {confidence:g}: at most {most.searched:.3f} of the searched draws "
-        f"do, at {_place(question, most)}; {most.held_out:.3f} ± {most.error:.3f} of the held-out ones"
+        f"no plan in the box keeps every promise with probability {confidence:g}: at most {most.searched:.3f} of the searched "
+        f"draws do, at {_place(question, most)}; {most.held_out:.3f} ± {most.error:.3f} of the held-out ones"
     )
     limit = (
         f"; the {'budget' if box.most(most.replay) < box.high else 'upper limit of tokens'} binds"

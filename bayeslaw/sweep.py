@@ -139,4 +139,5 @@ def narrowed(margin: Callable[[Index, Array], Array], inside: Array, outside: Ar
         tolerances={"xatol": TIGHT, "xrtol": 0.0, "fatol": 0.0, "frtol": 0.0},
     )
     ends, values = found.bracket, found.f_bracket
-    return np.where(found.f_x == 0, found.x, np.where(values[0] >= 0, ends[0], ends[1]))
+    where: Array = np.where(found.f_x == 0, found.x, np.where(values[0] >= 0, ends[0], ends[1]))
+    return where

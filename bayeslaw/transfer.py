@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,12 +47,14 @@ class Transfer:
     @property
     def transferred(self) -> Array:
         """Effectively transferred data, tokens (S, n)."""
-        return self.scratch - self.settings["D"].to_numpy()
+        more: Array = self.scratch - self.settings["D"].to_numpy()
+        return more
 
     @property
     def saved(self) -> Array:
         """Share of the FLOPs from scratch that is saved, (S, n); negative where the pre-trained start costs more."""
-        return 1 - self.settings["D"].to_numpy() / self.scratch
+        share: Array = 1 - self.settings["D"].to_numpy() / self.scratch
+        return share
 
     def summary(self, ci_prob: float = 0.9) -> pd.DataFrame:
         """The settings with medians and equal-tailed intervals of loss, scratch_D, transferred (tokens), saved (share of FLOPs)."""
@@ -132,7 +134,8 @@ def transfer(
 
 def _known(fit: Posterior | PointFit, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Those of the settings that the laws of a fit know, of two fits that may need different ones."""
-    return {k: v for k, v in settings.items() if k in getattr(fit, "law", fit).measured or k in getattr(fit, "law", fit).levels}
+    posterior: Any = fit.law if isinstance(fit, PointFit) else fit
+    return {k: v for k, v in settings.items() if k in posterior.measured or k in posterior.levels}
 
 
 def _table(fit: Posterior | PointFit, settings: Mapping[str, Any], others: Mapping[str, Any], stage: str | None) -> pd.DataFrame:
@@ -160,6 +163,3 @@ def _tokens(stage: Stage, n: float, loss: Array) -> Array:
     margins = loss[:, None] - stage.loss(size, np.exp(x)[None, :])
     found = spans(x, np.where(np.isfinite(margins), margins, -np.inf), margin).low.min(axis=0)
     return np.exp(found)
-
-
-__all__: Sequence[str] = ("Transfer", "transfer")

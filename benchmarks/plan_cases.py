@@ -8,8 +8,9 @@ Public losses are read from the folder named by BAYESLAW_SHARED_DATA (by default
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -18,8 +19,9 @@ from intervals import FOLDER, pile
 from truths import fitted
 
 import bayeslaw
+from bayeslaw.choices import Plan
 from bayeslaw.fits import Fit
-from bayeslaw.plans import Plan, plan
+from bayeslaw.plans import plan
 from bayeslaw.plots_decisions import plot_plan, save_panels
 from bayeslaw.point import PointFit
 from bayeslaw.tables import write_text
@@ -78,19 +80,21 @@ def twin() -> str:
     pair: tuple[PointFit, PointFit] = (points["source"], points["target"])
     question: dict[str, Any] = {"max_forgetting": "2%", "max_loss": 1.8, "base_loss": base, "points": pair, "force": True}
     parts, rows = [], []
-    for on in ("latent", "run"):
-        made = plan(fits["source"], fits["target"], MODEL, on=on, **question)  # type: ignore[arg-type]
+    spreads: tuple[Literal["latent"], Literal["run"]] = ("latent", "run")
+    for on in spreads:
+        made = plan(fits["source"], fits["target"], MODEL, on=on, **question)
         one = made.deterministic
         assert one is not None
         if on == "latent":
             parts.append(
-                f"Point fits give ATPP {one.atpp:.2f} and replay {percent(one.replay)} (published: 8.9 and 34%); base loss {base:.4f} "
-                f"nats, target losses times {scale:.4f}. By the posterior that plan keeps both promises with probability {one.held_out:.2f}."
+                f"Point fits give ATPP {one.atpp:.2f} and replay {percent(one.replay)} (published: 8.9 and 34%); base loss "
+                f"{base:.4f} nats, target losses times {scale:.4f}. By the posterior it keeps both promises with probability "
+                f"{one.held_out:.2f}."
             )
             picture = RESULTS / "plan_cases-twin.png"
-            save_panels(picture, [lambda ax, of=of, made=made: plot_plan(made, ax, of=of) for of in made.landscapes])
+            save_panels(picture, [partial(plot_plan, made, of=of) for of in made.landscapes])
         for row in made.frontier.to_dict("records"):
-            rows.append(twin_row(row, on, one.tokens, truths, base, scale))
+            rows.append(twin_row({str(k): v for k, v in row.items()}, on, one.tokens, truths, base, scale))
     failed = "; ".join(f"{k}: {f.failures}" for k, f in fits.items() if not f.passed)
     parts.append("Checks of both fits passed." if not failed else f"Checks that failed: {failed}.")
     return "\n\n".join([*parts, markdown_table(rows), "![Probability contours and plans](plan_cases-twin.png)"])
@@ -133,8 +137,9 @@ def replay() -> str:
         seen, held = (table[table["r"] != share], table[table["r"] == share]) if share else (table, table.head(0))
         fit, _ = fitted(bayeslaw.load_law("replay-source"), bayeslaw.read_runs(seen), {}, 0)
         row = {"ratio left out": f"{share:g}" if share else "none"}
-        for on in ("latent", "run"):
-            made = plan(fit, None, {}, on=on, max_forgetting=0.0, tokens=1e10, minimise="replay", confidence=0.9, force=True)  # type: ignore[arg-type]
+        spreads: tuple[Literal["latent"], Literal["run"]] = ("latent", "run")
+        for on in spreads:
+            made = plan(fit, None, {}, on=on, max_forgetting=0.0, tokens=1e10, minimise="replay", confidence=0.9, force=True)
             row |= replay_row(made, on)
         if share:
             found = fit.forecast(bayeslaw.read_runs(held.drop(columns="loss")), force=True).summary()
@@ -155,10 +160,8 @@ def replay() -> str:
 
 
 def replay_row(made: Plan, on: str) -> dict[str, str]:
-    frontier = made.frontier.set_index("confidence")
-    shown = [
-        f"{frontier.loc[level, 'r']:.3f}" if frontier.loc[level, "plan"] == "feasible" else "infeasible" for level in (0.5, 0.9)
-    ]
+    found = {row["confidence"]: row for row in made.frontier.to_dict("records")}
+    shown = [f"{found[level]['r']:.3f}" if found[level]["plan"] == "feasible" else "infeasible" for level in (0.5, 0.9)]
     row = {f"least replay at 50%, {on}": shown[0], f"at 90%, {on}": shown[1]}
     if len(made.losses):
         one = made.losses.loc["replay that suffices, draw by draw"]
@@ -180,8 +183,8 @@ def tinycpt() -> str:
             rows += judged(fits, measured, base, given, title, sd)
     passed = ", ".join(f"{k} {'passed' if f.passed else 'FAILED'}" for k, f in fits.items())
     return (
-        f"Nine questions: source loss at most 12, 15 or 18% over its base ({base:.4f} nats), target loss at most 1.5, 1.4 or 1.3 nats; "
-        f"replay .05 to .5 and .5 to 20 tokens per parameter, where there are measured losses, interpolated in log tokens and replay. "
+        f"Nine questions: source loss at most 12, 15 or 18% over its base ({base:.4f} nats), target loss at most 1.5, 1.4 or 1.3; "
+        "replay .05 to .5 and .5 to 20 tokens per parameter, where losses were measured, interpolated in log tokens and replay. "
         f"Checks: {passed}.\n\n" + markdown_table(rows)
     )
 
@@ -194,7 +197,8 @@ def judged(
     for rise in (0.12, 0.15, 0.18):
         for limit in (1.5, 1.4, 1.3):
             made = plan(
-                fits["source"], fits["target"], {"N": 196608, "ptpp": 279}, on="run", max_forgetting=f"{100 * rise:g}%", max_loss=limit,
+                fits["source"], fits["target"], {"N": 196608, "ptpp": 279}, on="run", max_loss=limit,
+                max_forgetting=f"{100 * rise:g}%",
                 base_loss=given, replay=(0.05, 0.5), atpp=(0.5, 20.0), levels=LEVELS[:3], discrepancy=sd, force=True,
             )  # fmt: skip
             rows = [
@@ -220,7 +224,8 @@ def judged(
         count = len(plans)
         table.append(
             {
-                "base loss": title, "discrepancy": f"{sd:.0%}" if sd else "none", "promised": f"{level:.0%}" if isinstance(level, float) else level,
+                "base loss": title, "discrepancy": f"{sd:.0%}" if sd else "none",
+                "promised": f"{level:.0%}" if isinstance(level, float) else level,
                 "feasible": f"{count} of 9", "kept": str(sum(p[0] for p in plans)),
                 "source kept": str(sum(p[3] <= 0 for p in plans)), "target kept": str(sum(p[4] <= 0 for p in plans)),
                 "mean held-out probability": f"{np.mean([p[2] for p in plans]):.2f}" if plans else "",

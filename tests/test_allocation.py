@@ -1,4 +1,4 @@
-"""Compute split into parameters and tokens, and what a pre-trained start is worth: published numbers, numeric against closed form."""
+"""Compute split into parameters and tokens; what a pre-trained start is worth: published numbers, numeric against closed form."""
 
 from __future__ import annotations
 
@@ -206,7 +206,9 @@ def test_pictures_are_drawn_into_the_axes_given(zheng: Fit) -> None:
     left, right = figure.subplots(1, 2)
     both = [allocate(zheng, "1e19:1e22:5", stage) for stage in ("scratch", "cpt")]
     assert plot_frontier(both, left) is left
-    assert [t.get_text() for t in left.get_legend().get_texts()] == ["best N, scratch", "best N, cpt"]
+    legend = left.get_legend()
+    assert legend is not None
+    assert [t.get_text() for t in legend.get_texts()] == ["best N, scratch", "best N, cpt"]
     made = transfer(zheng, {"N": "5e8,2e9", "D": "1e8:4e10:6"})
     assert plot_savings(made, right) is right
     np.testing.assert_allclose(np.asarray(right.get_lines()[0].get_ydata()), 100 * made.saved[0, :6])

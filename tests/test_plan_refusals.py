@@ -12,9 +12,10 @@ import pytest
 
 from bayeslaw.cards import load_law, parse_card
 from bayeslaw.checks import Check
+from bayeslaw.choices import Plan
 from bayeslaw.errors import BayeslawError, FitError
 from bayeslaw.fits import Fit
-from bayeslaw.plans import Plan, plan
+from bayeslaw.plans import plan
 from bayeslaw.stacking import Stack
 from tests import oracles
 from tests.posteriors import SOURCE, TARGET, posterior, scattered
@@ -240,7 +241,7 @@ def test_a_base_loss_of_another_model_does_not_count(source: Fit, target: Fit) -
 
 
 def test_a_law_finite_at_no_tokens_tells_the_base_loss(kept: Fit, adapted: Fit) -> None:
-    question = {"on": "latent", "max_forgetting": "12%", "max_loss": 2.05}
+    question: dict[str, Any] = {"on": "latent", "max_forgetting": "12%", "max_loss": 2.05}
     made: Plan = plan(kept, adapted, {"N": 1e9, "ptpp": 31.0}, **question)
     found = made.base["source"]
     assert found.kind == "law"

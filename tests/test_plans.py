@@ -10,8 +10,9 @@ import pandas as pd
 import pytest
 
 from bayeslaw.cards import load_law
+from bayeslaw.choices import Plan, held_out, split
 from bayeslaw.fits import Fit
-from bayeslaw.plans import Plan, held_out, plan, split
+from bayeslaw.plans import plan
 from tests import oracles
 from tests.posteriors import SOURCE, TARGET, posterior, scattered
 
@@ -44,7 +45,7 @@ def made(source: Fit, target: Fit) -> Plan:
 
 def margins(made: Plan, draws: np.ndarray, tokens: np.ndarray, r: float) -> np.ndarray:
     """By the oracle's laws: whether both promises hold, (s, n)."""
-    source, target = (s.posterior.draws for s in made.question.sides)
+    source, target = ({k: p.draws[k] for k in p.law.parameters} for p in (s.parts[0] for s in made.question.sides))
     moved = (draws + made.question.sides[1].offset) % SIZE
     x = {"N": 8.1e9, "D": tokens[None, :], "r": r, "ptpp": 279.0}
     lost = oracles.ptpp_floor({k: source[k][draws, None] for k in SOURCE}, x)
@@ -204,7 +205,7 @@ def test_draws_of_two_fits_meet_draws_of_other_chains(made: Plan) -> None:
 def test_one_fit_of_both_domains_keeps_its_draws_together() -> None:
     """Losses of one fit depend on each other: with E of both domains in step the promises hold together more often."""
     law = load_law("transfer-target")
-    frame = pd.concat([oracles.table(law).assign(domain=d, run=lambda t, d=d: t["run"]) for d in ("source", "target")])
+    frame = pd.concat([oracles.table(law).assign(domain=d) for d in ("source", "target")])
     values = scattered(oracles.typical(law), 2000, 5, 0.004)
     common = 0.01 * np.random.default_rng(6).standard_normal(2000)
     values |= {"E": values["E"], "E_spread": np.full(2000, 0.1), "E_source": 1.5 + common, "E_target": 1.5 + common}
