@@ -5,14 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from bayeslaw.bases import Base
+from bayeslaw.errors import BayeslawError
 from bayeslaw.questions import Question
+from bayeslaw.runs import Runs
 from bayeslaw.sweep import Array, Index
+
+if TYPE_CHECKING:
+    from bayeslaw.anchors import Anchors
 
 BLOCK = 50  # neighbouring draws that are searched, or held out, together
 
@@ -75,8 +82,8 @@ class Plan:
     losses : DataFrame
         Losses and forgetting at `best` (else at `attainable`): median, eti90_lo, eti90_hi.
     margins : dict of str to array (S,)
-        There, in each draw, by how much (relative) each loss stays under its limit; draws in the order of the fit they are of.
-        Targets for `anchors`: which runs would make the promise surer.
+        There, in each draw, by how much (relative) each loss stays under its limit, without the noise of the next run; draws in
+        the order of the fit they are of. What `anchors` aims at: which runs would make the promises surer.
     promises : tuple of str
     notes : tuple of str
         What was found and what to beware of.
@@ -143,6 +150,32 @@ class Plan:
         else:
             lines.append(f"without uncertainty (by {self.deterministic_by}): infeasible")
         return lines
+
+    def anchors(self, candidates: Runs | pd.DataFrame | str | Path, *, budget: float, **options: Any) -> Anchors:
+        """The runs to buy that lower the variance of the promises' margins most; see `bayeslaw.anchors`.
+
+        Parameters
+        ----------
+        candidates : Runs, DataFrame or path
+            Runs that could be bought; each logs a loss of every domain.
+        budget : float
+        **options
+            Other arguments of `bayeslaw.anchors`.
+
+        Raises
+        ------
+        BayeslawError
+            If there is no place at which margins could be worked out: no draw keeps every promise anywhere.
+        """
+        from bayeslaw.anchors import anchors
+
+        if not self.margins:
+            raise BayeslawError("No draw keeps every promise anywhere, so there are no margins that runs could tell. Promise less.")
+        posteriors: list[Any] = []
+        for side in self.question.sides:
+            if not any(side.posterior is p for p in posteriors):
+                posteriors.append(side.posterior)
+        return anchors(posteriors, candidates, dict(self.margins), budget=budget, **options)
 
     def probability(self, tokens: Array, replay: Array) -> Array:
         """Probability of keeping every promise, array (replay, tokens), by all draws."""

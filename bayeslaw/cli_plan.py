@@ -52,6 +52,10 @@ def plan(
     ] = None,
     target_set: Annotated[list[str] | None, typer.Option(help="Which domain of a fit of several is the target.")] = None,
     level: Annotated[list[float] | None, typer.Option(help="A confidence of the frontier; repeat.")] = None,
+    candidates: Annotated[
+        Path | None, typer.Option(help="Runs that could be bought: which of them would make the promises surer? See `anchors`.")
+    ] = None,
+    budget: Annotated[float | None, typer.Option(help="For these, in the unit of their costs (FLOPs unless told).")] = None,
     discrepancy: Annotated[str | None, typer.Option(help="Relative sd, such as 1%, that you state for the laws' errors.")] = None,
     output: Csv = None,
     plot: Picture = None,
@@ -71,6 +75,8 @@ def plan(
         check_target(output, "A plan's frontier", ".csv")
     if plot is not None:
         check_target(plot, "A picture", *PICTURES)
+    if (candidates is None) != (budget is None):
+        raise BayeslawError("--candidates and --budget go together: which runs, and for how much.")
     settings = pairs_of("--set", set_ or [], "NAME=VALUE, such as N=8.1e9")
     priced = pairs_of("--price", price or [], "NAME=MONEY, such as flop=2e-18")
     prices = {name: _number("--price", value) for name, value in priced.items()}
@@ -101,6 +107,9 @@ def plan(
         typer.echo("\n" + plain(with_intervals(made.losses)))
     for note in made.notes:
         typer.echo(f"note: {note}")
+    if candidates is not None and budget is not None:
+        bought = made.anchors(candidates, budget=budget, force=force)
+        typer.echo(f"\nruns that would make the promises surer\n{plain(bought.picks)}\n\n{bought.text}")
     if plot is not None:
         from bayeslaw.plots_decisions import plot_plan, save_panels
 

@@ -314,12 +314,15 @@ class _Answering:
         return pd.DataFrame(quantiles, index=["median", "eti90_lo", "eti90_hi"]).T.rename_axis("quantity")
 
     def margins(self, shown: Choice | None) -> dict[str, Array]:
-        """By how much (relative) each loss stays under its limit at the plan, draws in the order of the fit they are of."""
+        """By how much (relative) each loss stays under its limit at the plan, draws in the order of the fit they are of.
+
+        Without the noise of the next run, of which no other run tells.
+        """
         if shown is None:
             return {}
         made, every, x = {}, np.arange(self.question.size), math.log(shown.tokens)
         for promise in self.question.search.promises:
-            values = np.empty(every.size)
-            values[promise.loss.paired(every)] = point(promise, every, x, shown.replay)
+            values, own = np.empty(every.size), promise.loss.paired(every)
+            values[own] = point(promise, every, x, shown.replay) + promise.loss.shift[own]
             made[promise.name] = values
         return made

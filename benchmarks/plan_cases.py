@@ -105,6 +105,8 @@ def same_draws(fits: dict[str, Fit], tables: dict[str, pd.DataFrame]) -> dict[st
     sizes = {name: fit.shares[0][1].size for name, fit in fits.items()}
     if len(set(sizes.values())) == 1:
         return fits
+    if not tables:
+        raise bayeslaw.BayeslawError("One of two fits was sampled longer than the other.")
     longer: dict[str, Any] = {"draws": 4000, "tune": 1000, "target_accept": 0.99, "progress": False}
     return {k: f if sizes[k] == max(sizes.values()) else bayeslaw.fit(f.law, tables[k], seed=6, **longer) for k, f in fits.items()}
 
@@ -180,13 +182,44 @@ def tinycpt() -> str:
     base = float(measured["source"].loc[measured["source"]["D"] == 0, "loss"].iloc[0])
     for sd in (None, 0.01):
         for given, title in ((base, "measured"), ("law", "by the law")):
-            rows += judged(fits, measured, base, given, title, sd)
+            rows += judged(fits, measured, base, given, f"none bought; base loss {title}", sd)
+    said = []
+    for times in (1, 5):
+        after, told = bought(fits, base, times)
+        said.append(told)
+        for given, title in ((base, "measured"), ("law", "by the law")):
+            rows += judged(after, measured, base, given, f"{times} x B0; base loss {title}", None)
+        fits |= {f"{k}, {times} x B0": f for k, f in after.items()}
     passed = ", ".join(f"{k} {'passed' if f.passed else 'FAILED'}" for k, f in fits.items())
     return (
         f"Nine questions: source loss at most 12, 15 or 18% over its base ({base:.4f} nats), target loss at most 1.5, 1.4 or 1.3; "
         "replay .05 to .5 and .5 to 20 tokens per parameter, where losses were measured, interpolated in log tokens and replay. "
-        f"Checks: {passed}.\n\n" + markdown_table(rows)
+        f"Anchors are chosen for the margins of one question (15%, 1.4 nats, confidence .9) among all measured runs at PTPP 62, 124 and "
+        f"279 of the four smaller sizes; B0 is the price of the four runs of the smallest size at PTPP 279; checkpoints exist. "
+        f"{' '.join(said)} Checks: {passed}.\n\n" + markdown_table(rows)
     )
+
+
+def bought(fits: dict[str, Fit], base: float, times: int) -> tuple[dict[str, Fit], str]:
+    """Both fits with the runs that make the promises surest, and which these are."""
+    made = plan(
+        fits["source"], fits["target"], {"N": 196608, "ptpp": 279}, on="run", max_forgetting="15%", max_loss=1.4, base_loss=base,
+        replay=(0.05, 0.5), atpp=(0.5, 20.0), force=True,
+    )  # fmt: skip
+    tables = {d: seed_0("runs.csv", d).frame for d in ("source", "target")}
+    pool = tables["target"].query("ptpp > 31 and N < 196608 and D > 0")[["run", "checkpoint", "N", "r", "ptpp", "D"]]
+    paper = pool[(pool["ptpp"] == 279) & (pool["N"] == pool["N"].min())]
+    price = float((6 * paper["N"] * paper["D"]).groupby(paper["run"]).max().sum())
+    picks = made.anchors(pool, budget=times * price, checkpoint_cost="0", force=True).picks
+    names, places = set(picks["run"]), set(pool.loc[pool["run"].isin(set(picks["run"])), "checkpoint"])
+    after = {}
+    for domain, table in tables.items():
+        new = table[table["run"].isin(names) | (table["checkpoint"].isin(places) & (table["D"] == 0))]
+        joined = pd.concat([table[table["ptpp"] <= 31], new])
+        after[domain] = fitted(bayeslaw.load_law(f"transfer-{domain}"), bayeslaw.read_runs(joined), {}, times)[0]
+    counts = picks.groupby(["N", "ptpp"]).size()
+    shown = ", ".join(f"{count} of N = {key[0]:.0f} at PTPP {key[1]:g}" for key, count in counts.items())  # type: ignore[index]
+    return same_draws(after, {}), f"{times} x B0 buys {shown}."
 
 
 def judged(

@@ -199,8 +199,8 @@ def report(records: list[dict[str, Any]]) -> str:
     parts = ["# Plans: do they keep their promise?", banner("plans"), (__doc__ or "").split("\n\n", 2)[2].rsplit("\n\n", 1)[0]]
     again = sum(r["latent"]["draws"] > 4000 for r in records)
     parts.append(
-        f"{len(records)} truths, all fitted with the package's own NUTS (two fits each); {again} fitted again with more draws where "
-        f"a check failed, {sum(not r['passed'] for r in records)} of which failed again and count all the same."
+        f"{len(records)} truths, all fitted with the package's own NUTS (two fits each); {again} fitted again with more draws "
+        f"where a check failed, {sum(not r['passed'] for r in records)} of which failed again and count all the same."
     )
     for on, title in (("latent", "Promises on the laws' losses"), ("run", "Promises on the losses the next run logs")):
         parts += [f"## {title}", markdown_table(rows_of(records, on))]

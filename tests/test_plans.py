@@ -197,6 +197,23 @@ def test_margins_are_in_the_order_of_their_own_fit(made: Plan, source: Fit, targ
     np.testing.assert_allclose(made.margins["target loss"], aimed, rtol=1e-9, atol=1e-12)
 
 
+def test_runs_that_would_make_the_promises_surer(source: Fit, target: Fit, made: Plan) -> None:
+    """Margins leave out the next run's noise, of which no run tells; bought runs lower their variance."""
+    noisy = ask(source, target, on="run", replay=made.best.replay if made.best else 0.5)
+    names = list(noisy.margins)
+    assert noisy.shown is not None
+    x = {"N": 8.1e9, "D": noisy.shown.tokens, "r": noisy.shown.replay, "ptpp": 279.0}
+    np.testing.assert_allclose(noisy.margins["target loss"], np.log(LIMIT / oracles.ptpp_gate_floor(target.draws, x)), atol=1e-12)
+    sizes, shares = (241e6, 1.4e9), (0.1, 0.5)
+    pool = pd.DataFrame(
+        [{"run": f"{n:g}-{r:g}", "N": n, "r": r, "ptpp": 279.0, "D": a * n} for n in sizes for r in shares for a in (2.0, 20.0)]
+    )
+    bought = made.anchors(pool, budget=3e20, checkpoint_cost="0")
+    assert bought.aim.names == tuple(names)
+    assert len(bought.picks) >= 1
+    assert (bought.picks["gain"] > 0).all()
+
+
 def test_draws_of_two_fits_meet_draws_of_other_chains(made: Plan) -> None:
     first, second = made.question.sides
     assert (first.offset, second.offset) == (0, SIZE // 2)
