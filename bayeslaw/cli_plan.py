@@ -221,7 +221,7 @@ def transfer(
     from bayeslaw.plots import PICTURES
     from bayeslaw.stacking import load
     from bayeslaw.tables import check_target, plain, with_intervals, write_text
-    from bayeslaw.transfer import transfer as make_transfer
+    from bayeslaw.transfers import transfer as make_transfer
 
     if output is not None:
         check_target(output, "A transfer table", ".csv")

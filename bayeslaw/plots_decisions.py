@@ -16,7 +16,7 @@ from bayeslaw.limits import FLOPS
 from bayeslaw.plots import COLOURS, MARKERS, PICTURES, _short
 from bayeslaw.promises import tables
 from bayeslaw.tables import check_target, write_whole
-from bayeslaw.transfer import Transfer
+from bayeslaw.transfers import Transfer
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -262,7 +262,7 @@ def rows_of(records: list[dict[str, Any]], on: str) -> list[dict[str, str]]:
 def digest() -> str:
     """What a record depends on: the code that fits and plans, and this file."""
     whole = hashlib.sha256()
-    shown = {"cli", "cli_plan", "demo", "plots", "plots_decisions", "tables", "scores", "allocation", "transfer", "stages"}
+    shown = {"cli", "cli_plan", "demo", "plots", "plots_decisions", "tables", "scores", "allocation", "transfers", "stages"}
     for path in [*sorted(p for p in Path(bayeslaw.__file__).parent.glob("*.py") if p.stem not in shown)]:
         whole.update(path.name.encode() + path.read_bytes())
     whole.update(json.dumps([ENSEMBLE, NOISE, BASE_SE, PAPER, SIZES, STAGES, REPLAYS]).encode())

@@ -15,7 +15,7 @@ from bayeslaw.errors import BayeslawError, FitError
 from bayeslaw.fits import Fit
 from bayeslaw.plots_decisions import plot_frontier, plot_savings
 from bayeslaw.stages import stages
-from bayeslaw.transfer import transfer
+from bayeslaw.transfers import transfer
 from tests import oracles
 from tests.posteriors import posterior, scattered
 
