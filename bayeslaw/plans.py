@@ -148,7 +148,8 @@ def plan(
         raise BayeslawError("The least replay is looked for at given tokens: fix them (--tokens 1e10 or --atpp 8).")
     sources = dict(zip(fits, posteriors, strict=False))
     sides = sides_of(sources, posteriors[-1] if target is not None else None, model, box, source_levels, target_levels)
-    sides = with_next_run(check_pairing(sides), seed, discrepancy, run=on == "run")
+    check_pairing(sides)
+    sides = with_next_run(sides, seed, discrepancy, run=on == "run")
     draws, held = split(sides[0].size)
     for level in (confidence, *levels):
         check_confidence(level, draws.size)
@@ -314,7 +315,7 @@ class _Answering:
         return pd.DataFrame(quantiles, index=["median", "eti90_lo", "eti90_hi"]).T.rename_axis("quantity")
 
     def margins(self, shown: Choice | None) -> dict[str, Array]:
-        """By how much (relative) each loss stays under its limit at the plan, draws in the order of the fit they are of.
+        """By how much (relative) each loss stays under its limit at the plan, draws in their order.
 
         Without the noise of the next run, of which no other run tells.
         """
@@ -322,7 +323,5 @@ class _Answering:
             return {}
         made, every, x = {}, np.arange(self.question.size), math.log(shown.tokens)
         for promise in self.question.search.promises:
-            values, own = np.empty(every.size), promise.loss.paired(every)
-            values[own] = point(promise, every, x, shown.replay) + promise.loss.shift[own]
-            made[promise.name] = values
+            made[promise.name] = point(promise, every, x, shown.replay) + promise.loss.shift
         return made

@@ -70,8 +70,6 @@ class Side:
         Added to log losses: luck and noise of the next run, a stated discrepancy; zeros where the promise is on the law's loss.
     shift_base : array (S,)
         The same of the base checkpoint's loss.
-    offset : int
-        By how many draws this one's are moved against the first posterior's when they are paired.
     """
 
     name: str
@@ -80,15 +78,10 @@ class Side:
     parts: tuple[Part, ...]
     shift: Array
     shift_base: Array
-    offset: int = 0
 
     @property
     def size(self) -> int:
         return self.shift.size
-
-    def paired(self, draws: Index) -> Index:
-        """The draws of this posterior that belong to draws of the first."""
-        return (draws + self.offset) % self.size
 
     def cube(self, draws: Index, x: Array, r: Array) -> Array:
         return self._logs(draws, np.exp(x), r[:, None], (r.size, x.size))
@@ -99,28 +92,26 @@ class Side:
     def base(self, draws: Index) -> Array:
         """Log loss of the base checkpoint by a law that is finite at D = 0, (s,)."""
         logs = self._logs(draws, np.zeros(draws.size), 0.5, ())
-        own = self.paired(draws)
-        return logs - self.shift[own] + self.shift_base[own]
+        return logs - self.shift[draws] + self.shift_base[draws]
 
     def _logs(self, draws: Index, tokens: Any, r: Any, behind: tuple[int, ...]) -> Array:
         """Log losses (s, *behind): of every draw at all tokens and replay shares, or of each at its own."""
-        own, axes = self.paired(draws), len(behind)
-        shape = (own.size, *behind)
+        axes, shape = len(behind), (draws.size, *behind)
         if len(self.parts) == 1:
-            loss = np.broadcast_to(self.parts[0].loss(own, tokens, r, axes), shape)
+            loss = np.broadcast_to(self.parts[0].loss(draws, tokens, r, axes), shape)
         else:
             loss, ends = np.empty(shape), np.cumsum([p.size for p in self.parts])
             for part, end in zip(self.parts, ends, strict=True):
-                here = np.flatnonzero((own < end) & (own >= end - part.size))
+                here = np.flatnonzero((draws < end) & (draws >= end - part.size))
                 some, shares = (v if axes or not np.ndim(v) else v[here] for v in (tokens, r))
-                loss[here] = part.loss(own[here] - (end - part.size), some, shares, axes)
+                loss[here] = part.loss(draws[here] - (end - part.size), some, shares, axes)
         if not (good := np.isfinite(loss) & (loss > 0)).all():
             at, share = (np.broadcast_to(v, shape)[~good][0] for v in (tokens, r))
             raise FitError(
                 f"{self.posterior_name} has no finite positive loss of {self.name} for {1 - good.mean():.1%} of the draws looked "
                 f"at, for example at D = {at:.4g}, r = {share:g}. Keep the plan away from there (limits of ATPP and replay)."
             )
-        return np.log(loss) + self.shift[own][(slice(None), *[None] * axes)]
+        return np.log(loss) + self.shift[draws][(slice(None), *[None] * axes)]
 
     @property
     def posterior_name(self) -> str:
@@ -232,16 +223,8 @@ def _shift(
     return added[0], added[1]
 
 
-def check_pairing(sides: Sequence[Side]) -> list[Side]:
-    """Pair the draws of the sides by index, those of a second posterior moved by half of them.
-
-    Draws of fits with one seed can go through their posteriors in step, which no pairing may take for dependence of the losses:
-    moved by half, each chain meets another. Losses of one posterior keep their own draws.
-    """
-    distinct: list[Any] = []
-    for side in sides:
-        if not any(side.posterior is p for p in distinct):
-            distinct.append(side.posterior)
+def check_pairing(sides: Sequence[Side]) -> None:
+    """Refuse draws that can't be paired by their numbers; losses of one posterior are of the same draw."""
     sizes = {s.name: s.size for s in sides}
     if len(set(sizes.values())) > 1:
         shown = ", ".join(f"{name} {size:,}" for name, size in sizes.items())
@@ -249,14 +232,12 @@ def check_pairing(sides: Sequence[Side]) -> list[Side]:
             f"The draws of the fits are unpaired: {shown}. A plan takes each draw of one with one of the other: fit both with the "
             "same number of draws and chains, or both domains in one fit (--by E=domain)."
         )
-    if sum(isinstance(p, Stack) for p in distinct) > 1:
+    stacks = {id(s.posterior) for s in sides if isinstance(s.posterior, Stack)}
+    if len(stacks) > 1:
         raise BayeslawError(
             "Two stacks can't be paired draw by draw: the laws of one would go with those of the other. Plan with a stack and a "
             "fit, or with one stack of both domains."
         )
-    size = sides[0].size
-    offsets = [size * i // len(distinct) for i in range(len(distinct))]
-    return [replace(s, offset=next(o for p, o in zip(distinct, offsets, strict=True) if p is s.posterior)) for s in sides]
 
 
 def known_names(sides: Sequence[Posterior | PointFit]) -> set[str]:

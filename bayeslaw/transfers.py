@@ -120,10 +120,9 @@ def transfer(
             f"The draws of the two fits are unpaired: {size:,} and {sum(s.size for s in after):,}. "
             "Fit both with the same number of draws."
         )
-    offset = 0 if continued is None else size // 2  # draws of fits with one seed may go in step
     loss, scratch = np.empty((2, size, len(at)))
     for i, (n, d) in enumerate(zip(at["N"], at["D"], strict=True)):
-        loss[:, i] = np.roll(np.concatenate([s.loss(np.array([[n]]), np.array([[d]]))[:, 0] for s in after]), -offset)
+        loss[:, i] = np.concatenate([s.loss(np.array([[n]]), np.array([[d]]))[:, 0] for s in after])
         ends = np.cumsum([0, *(s.size for s in before)])
         scratch[:, i] = np.concatenate([_tokens(s, n, loss[a:b, i]) for s, a, b in zip(before, ends[:-1], ends[1:], strict=True)])
     if not np.isfinite(loss).all():

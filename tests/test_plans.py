@@ -46,10 +46,9 @@ def made(source: Fit, target: Fit) -> Plan:
 def margins(made: Plan, draws: np.ndarray, tokens: np.ndarray, r: float) -> np.ndarray:
     """By the oracle's laws: whether both promises hold, (s, n)."""
     source, target = ({k: p.draws[k] for k in p.law.parameters} for p in (s.parts[0] for s in made.question.sides))
-    moved = (draws + made.question.sides[1].offset) % SIZE
     x = {"N": 8.1e9, "D": tokens[None, :], "r": r, "ptpp": 279.0}
     lost = oracles.ptpp_floor({k: source[k][draws, None] for k in SOURCE}, x)
-    aimed = oracles.ptpp_gate_floor({k: target[k][moved, None] for k in TARGET}, x)
+    aimed = oracles.ptpp_gate_floor({k: target[k][draws, None] for k in TARGET}, x)
     return np.asarray((lost <= 1.02 * BASE) & (aimed <= LIMIT))
 
 
@@ -175,11 +174,10 @@ def test_infeasible_is_an_answer(source: Fit, target: Fit) -> None:
     limit = 1.01 * BASE
     best = 0.0
     source_draws, target_draws = source.draws, target.draws
-    moved = (one.draws + one.question.sides[1].offset) % SIZE
     for r in np.linspace(0, 1, 51):
         x = {"N": 8.1e9, "D": grid[None, :], "r": r, "ptpp": 279.0}
         lost = oracles.ptpp_floor({k: source_draws[k][one.draws, None] for k in SOURCE}, x) <= limit
-        aimed = oracles.ptpp_gate_floor({k: target_draws[k][moved, None] for k in TARGET}, x) <= LIMIT
+        aimed = oracles.ptpp_gate_floor({k: target_draws[k][one.draws, None] for k in TARGET}, x) <= LIMIT
         best = max(best, (lost & aimed).mean(axis=0).max())
     assert best - 0.002 <= one.attainable.searched <= best + 0.03
     assert one.frontier["plan"].eq("infeasible").any()
@@ -214,11 +212,6 @@ def test_runs_that_would_make_the_promises_surer(source: Fit, target: Fit, made:
     assert (bought.picks["gain"] > 0).all()
 
 
-def test_draws_of_two_fits_meet_draws_of_other_chains(made: Plan) -> None:
-    first, second = made.question.sides
-    assert (first.offset, second.offset) == (0, SIZE // 2)
-
-
 def test_one_fit_of_both_domains_keeps_its_draws_together() -> None:
     """Losses of one fit depend on each other: with E of both domains in step the promises hold together more often."""
     law = load_law("transfer-target")
@@ -230,7 +223,6 @@ def test_one_fit_of_both_domains_keeps_its_draws_together() -> None:
     question: dict[str, Any] = {"on": "latent", "confidence": 0.5, "max_loss": 2.2, "max_forgetting": "-5%", "base_loss": 2.35}
     one = plan(joint, joint, {"N": 1e9, "ptpp": 31.0}, **question)
     assert [s.settings["domain"] for s in one.question.sides] == ["source", "target"]
-    assert {s.offset for s in one.question.sides} == {0}
     shown = one.shown
     assert shown is not None
     source, target = (
