@@ -19,6 +19,7 @@ LEAST_DRAWS = 2_000
 RESOLVED = 10  # draws that must be left to break the promise, among those searched
 PRICES = ("flop", "new-token", "replayed-token")
 FLOPS = 6.0  # per parameter and token
+HALF = 0.5  # of the base loss, by which no one lets it rise: a percentage without its sign
 
 
 @dataclass(frozen=True)
@@ -55,11 +56,15 @@ class Forgetting:
         """Log of the largest source loss that keeps it, from the log of the base loss."""
         if self.relative:
             return base + math.log1p(self.amount)
+        if self.amount > HALF * float(np.exp(np.median(base))):
+            raise BayeslawError(
+                f"max-forgetting {self.amount:g} nats is more than half of the base loss, {np.exp(np.median(base)):.4g} nats: is it a "
+                f"percentage? Write {self.amount:g}%."
+            )
         loss = np.exp(base) + self.amount
         if not (loss > 0).all():
-            raise BayeslawError(
-                f"max-forgetting {self.amount:g} nats leaves no positive source loss: its base is {np.exp(np.median(base)):.4g}."
-            )
+            base_loss = float(np.exp(np.median(base)))
+            raise BayeslawError(f"max-forgetting {self.amount:g} nats leaves no positive source loss: its base is {base_loss:.4g}.")
         return np.asarray(np.log(loss))
 
     def __str__(self) -> str:

@@ -78,6 +78,20 @@ def test_an_infeasible_plan_is_an_answer(command: Command, fits: dict[str, Fit])
     assert "note: binding: " in done.out
 
 
+def test_runs_that_would_make_the_promises_surer(command: Command, fits: dict[str, Fit]) -> None:
+    pool = [
+        {"run": f"{n:g}-{r:g}", "N": n, "r": r, "ptpp": 279.0, "D": a * n}
+        for n in (241e6, 1.4e9)
+        for r in (0.1, 0.5)
+        for a in (2, 20)
+    ]
+    pd.DataFrame(pool).assign(checkpoint_cost=0.0).to_csv("pool.csv", index=False)
+    done = command(*PLAN, "--candidates", "pool.csv", "--budget", "3e20")
+    assert (done.status, done.err) == (0, "")
+    assert "runs that would make the promises surer" in done.out
+    refused(command(*PLAN, "--candidates", "pool.csv"), "--candidates and --budget go together")
+
+
 @pytest.mark.parametrize(
     ("arguments", "fragments"),
     [

@@ -67,6 +67,7 @@ def says(call: Callable[[], object], *fragments: str, kind: type[Exception] = Ba
         ({"max_forgetting": "-100%"}, ("max-forgetting -100% leaves no positive source loss",)),
         ({"max_forgetting": "-150%"}, ("-150%",)),
         ({"max_forgetting": -2.0}, ("-2 nats leaves no positive source loss", "its base is 1.548")),
+        ({"max_forgetting": 2}, ("2 nats is more than half of the base loss, 1.548 nats: is it a percentage? Write 2%",)),
         ({"max_forgetting": "two"}, ("'two' is not one",)),
         ({"max_forgetting": {"web": "2%"}}, ("names 'web'; the sources are source",)),
         ({"max_loss": 0.5}, ("max-loss 0.5 nats lies below what any draw of ptpp-gate-floor allows", "however many tokens")),

@@ -8,11 +8,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 
 from bayeslaw.cards import load_law
 from bayeslaw.choices import Plan, held_out, split
+from bayeslaw.errors import BayeslawError
 from bayeslaw.fits import Fit
 from bayeslaw.plans import plan
+from bayeslaw.plots_decisions import plot_plan
 from tests import oracles
 from tests.posteriors import SOURCE, TARGET, posterior, scattered
 
@@ -243,6 +246,27 @@ def test_several_sources_are_all_promised(source: Fit, target: Fit, made: Plan) 
     assert made.best is not None
     assert set(one.best.alone) == {"forgetting of web", "forgetting of code", "target loss"}
     assert one.best.tokens >= made.best.tokens * 0.99
+
+
+def test_the_picture_shows_plan_landscape_and_probabilities(made: Plan) -> None:
+    figure = Figure()
+    for ax, of in zip(figure.subplots(1, 3), ("", *made.landscapes), strict=True):
+        assert plot_plan(made, ax, of=of) is ax
+        assert made.best is not None
+        star = ax.get_lines()[0]
+        assert star.get_marker() == "*"
+        place = np.asarray(star.get_xydata()).ravel()
+        np.testing.assert_allclose(place, [100 * made.best.replay, made.best.atpp])
+        assert "probability of keeping every promise (latent)" in ax.get_title()
+    with pytest.raises(BayeslawError, match="no landscape 'loss'"):
+        plot_plan(made, figure.subplots(), of="loss")
+
+
+def test_the_probability_of_a_place_is_the_share_of_draws_that_keep_all(made: Plan) -> None:
+    tokens, shares = np.array([5e10, 2e11]), np.array([0.3, 0.5, 0.7])
+    every = np.arange(SIZE)
+    expected = [margins(made, every, tokens, r).mean(axis=0) for r in shares]
+    np.testing.assert_allclose(made.probability(tokens, shares), expected, atol=1e-12)
 
 
 def test_blocks_of_neighbours_are_searched_and_held_out() -> None:
