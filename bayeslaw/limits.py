@@ -56,15 +56,15 @@ class Forgetting:
         """Log of the largest source loss that keeps it, from the log of the base loss."""
         if self.relative:
             return base + math.log1p(self.amount)
-        if self.amount > HALF * float(np.exp(np.median(base))):
+        known = float(np.exp(np.median(base)))
+        if self.amount > HALF * known:
             raise BayeslawError(
-                f"max-forgetting {self.amount:g} nats is more than half of the base loss, {np.exp(np.median(base)):.4g} nats: is it a "
-                f"percentage? Write {self.amount:g}%."
+                f"max-forgetting {self.amount:g} nats is more than half of the base loss, {known:.4g} nats: is it a percentage? "
+                f"Write {self.amount:g}%."
             )
         loss = np.exp(base) + self.amount
         if not (loss > 0).all():
-            base_loss = float(np.exp(np.median(base)))
-            raise BayeslawError(f"max-forgetting {self.amount:g} nats leaves no positive source loss: its base is {base_loss:.4g}.")
+            raise BayeslawError(f"max-forgetting {self.amount:g} nats leaves no positive source loss: its base is {known:.4g}.")
         return np.asarray(np.log(loss))
 
     def __str__(self) -> str:
