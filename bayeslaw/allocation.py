@@ -26,7 +26,7 @@ from bayeslaw.fits import Fit, check_probability, interval_names
 from bayeslaw.limits import FLOPS
 from bayeslaw.point import PointFit
 from bayeslaw.stacking import Posterior
-from bayeslaw.stages import Stage, check_passed, stages
+from bayeslaw.stages import Stage, check_passed, stage_names, stages
 from bayeslaw.sweep import Array
 
 GRID, STEPS = 80, 45  # of the numeric search: points of log N, steps of the golden section
@@ -130,6 +130,8 @@ def allocate(
     exponents = {k: np.concatenate([f["exponents"][k] for f in found]) for k in found[0]["exponents"]}
     methods = " and ".join(dict.fromkeys(f["method"] for f in found))
     notes = [note for f in found for note in f["notes"]]
+    if stage is None and (known := [name for part in parts for name in stage_names(part.law)]):
+        notes.append(f"for training from scratch ({known[0]} = 0); the other stage is --stage {known[0]}")
     if not np.isfinite(whole["loss"]).all():
         raise BayeslawError(f"{_name(fit)} has no finite loss at the optimum of some draws; ask for other compute.")
     if (share := float(whole["corner"].mean())) > 0:

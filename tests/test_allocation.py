@@ -90,6 +90,12 @@ def test_the_form_is_seen_in_the_terms_not_in_the_name() -> None:
     np.testing.assert_allclose(terms["gamma"], 0.0, atol=1e-9)
 
 
+def test_which_stage_is_meant_is_said(zheng: Fit) -> None:
+    silent = allocate(zheng, 1e20)
+    assert any("for training from scratch (cpt = 0)" in note for note in silent.notes)
+    np.testing.assert_array_equal(silent.N, allocate(zheng, 1e20, "scratch").N)
+
+
 def test_corners_are_named() -> None:
     """With beta' <= gamma the loss falls with N at every compute: the largest model; with alpha <= gamma tokens shrink."""
     corner = allocate(posterior("cpt-joint", {k: np.full(8, v) for k, v in (ZHENG | {"gamma": 0.25}).items()}), 1e20, "cpt")
