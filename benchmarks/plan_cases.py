@@ -189,6 +189,7 @@ def tinycpt() -> str:
     passed = ", ".join(f"{k} {'passed' if f.passed else 'FAILED'}" for k, f in fits.items())
     return (
         f"Nine questions: source loss at most 12, 15 or 18% over its base ({base:.4f} nats), target loss at most 1.5, 1.4 or 1.3; "
+        "all about one measured model, so that what keeps or breaks one promise mostly does so to others; "
         "replay .05 to .5 and .5 to 20 tokens per parameter, where losses were measured, interpolated in log tokens and replay. "
         "Anchors are chosen for the margins of one question (15%, 1.4 nats, confidence .9) among all measured runs at PTPP 62, 124 "
         "and 279 of the four smaller sizes; B0 is the price of the four runs of the smallest size at PTPP 279; checkpoints exist. "
