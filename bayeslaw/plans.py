@@ -37,12 +37,15 @@ from bayeslaw.questions import (
     sides_of,
     without,
 )
-from bayeslaw.remarks import diagnosed, edges, infeasible
+from bayeslaw.remarks import FAILED, diagnosed, edges, infeasible
 from bayeslaw.sides import check_pairing, check_settings, with_next_run
 from bayeslaw.stacking import Posterior
 from bayeslaw.sweep import Array, Index
 
 LEVELS = (0.5, 0.8, 0.9, 0.95)
+COLUMNS = (
+    "confidence", "plan", "tokens", "atpp", "r", "flops", "cost", "value", "searched", "held_out", "held_out_se", "binding",
+)  # fmt: skip
 Spread = Literal["latent", "run"]
 
 
@@ -194,12 +197,12 @@ class _Answering:
             if several:
                 where = f"on several intervals of tokens at r = {shown.replay:.3g}"
                 notes.append(f"in {several:.1%} of the draws promises hold {where}; all of them count")
-        forced = self.force and not all(getattr(s.posterior, "passed", True) for s in question.sides)
+        passed = all(getattr(s.posterior, "passed", True) for s in question.sides) and not any(FAILED in note for note in notes)
         return Plan(
             best=best, attainable=attainable, frontier=self.frontier(chosen), deterministic=certain, deterministic_by=by,
             losses=self.losses(shown), margins=self.margins(shown), promises=question.texts, notes=tuple(notes),
             base=question.bases, several=several, question=question, draws=self.draws, held=self.held, confidence=confidence,
-            on=self.on, forced=forced,
+            on=self.on, forced=not passed,
         )  # fmt: skip
 
     @staticmethod
@@ -253,14 +256,11 @@ class _Answering:
         given = named(sources)
         if set(given) != {s.name for s in question.sources} or (target is None) != (question.target is None):
             raise BayeslawError("Point fits are given for the same domains as posteriors: (source, target).")
-        box, levels = (
-            question.search.box,
-            {s.name: {k: v for k, v in s.settings.items() if isinstance(v, str)} for s in question.sides},
-        )
+        box = question.search.box
+        levels = {s.name: {k: v for k, v in s.settings.items() if isinstance(v, str)} for s in question.sides}
         sides = sides_of(given, target, question.settings, box, {k: levels[k] for k in given} or None, levels.get("target"))
-        stated = {
-            name: (f"{float(np.exp(np.median(b.log))):.12g}" if b.kind != "law" else "law") for name, b in question.bases.items()
-        }
+        medians = {name: f"{float(np.exp(np.median(base.log))):.12g}" for name, base in question.bases.items()}
+        stated = {name: "law" if question.bases[name].kind == "law" else value for name, value in medians.items()}
         return without(question, sides, bases_of([s for s in sides if s.name in stated], stated, 0))
 
     def frontier(self, chosen: Mapping[float, Choice | None]) -> pd.DataFrame:
@@ -269,31 +269,11 @@ class _Answering:
         for level, one in chosen.items():
             row: dict[str, Any] = {"confidence": level, "plan": "feasible" if one else "infeasible"}
             if one is not None:
-                row |= {
-                    "tokens": one.tokens,
-                    "atpp": one.atpp,
-                    "r": one.replay,
-                    "flops": one.flops,
-                    "cost": one.cost,
-                    "value": one.value,
-                }
-                row |= {"searched": one.searched, "held_out": one.held_out, "held_out_se": one.error, "binding": one.binding}
+                row |= {"tokens": one.tokens, "atpp": one.atpp, "r": one.replay, "flops": one.flops, "cost": one.cost}
+                row |= {"value": one.value, "searched": one.searched, "held_out": one.held_out, "held_out_se": one.error}
+                row |= {"binding": one.binding}
             rows.append(row)
-        names = [
-            "confidence",
-            "plan",
-            "tokens",
-            "atpp",
-            "r",
-            "flops",
-            "cost",
-            "value",
-            "searched",
-            "held_out",
-            "held_out_se",
-            "binding",
-        ]
-        table = pd.DataFrame(rows).reindex(columns=names)
+        table = pd.DataFrame(rows).reindex(columns=list(COLUMNS))
         return table.drop(columns=[c for c in ("atpp", "flops", "cost", "value") if table[c].isna().all()])
 
     def losses(self, shown: Choice | None) -> pd.DataFrame:

@@ -17,6 +17,7 @@ from bayeslaw.questions import Question, logged
 from bayeslaw.sides import Side, members
 from bayeslaw.tablechecks import complete
 
+FAILED = "FAILED its checks"
 EDGE = 1e-3  # of the box, within which a plan lies on its edge
 
 
@@ -90,7 +91,7 @@ def diagnosed(question: Question, choice: Any, force: bool) -> list[str]:
                 f"The checks of the loss of {side.name} at the plan ({_place(question, choice)}) failed: {failed}. "
                 "Sample longer, or force it and have the plan marked."
             )
-        notes += [f"loss of {side.name} FAILED its checks at the plan: {failed}"] if failed else []
+        notes += [f"loss of {side.name} {FAILED} at the plan: {failed}"] if failed else []
         notes += [f"{side.name}: {text}" for text in _outside(side, choice)]
     return notes
 

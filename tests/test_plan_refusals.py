@@ -163,6 +163,15 @@ def test_failed_diagnostics_of_the_loss_at_the_plan(target: Fit) -> None:
     )  # fmt: skip
 
 
+def test_a_plan_forced_in_spite_of_them_is_marked(target: Fit) -> None:
+    draws = scattered(SOURCE, SIZE, 1, 0.006)
+    draws["E"] = draws["E"] + np.repeat([-0.02, 0.0, 0.0, 0.02], SIZE // 4)
+    made = plan(posterior("ptpp-floor", draws), target, MODEL, **QUESTION, force=True)
+    assert made.forced
+    assert any("loss of source FAILED its checks at the plan" in note for note in made.notes)
+    assert "CHECKS FAILED (forced)" in made.lines()[0]
+
+
 def test_a_barrier_without_eps_is_refused_at_no_replay(target: Fit) -> None:
     law = load_law("ptpp-floor")
     card = law.card.replace("C/(share + eps)**gamma", "C/r**gamma").replace('eps      = "1e-5"\n', "")
