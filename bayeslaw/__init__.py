@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bayeslaw.allocation import Allocation, allocate
-    from bayeslaw.anchors import Anchors, anchors
+    from bayeslaw.anchoring import Anchors, anchors
     from bayeslaw.cards import law_names, load_law
     from bayeslaw.choices import Plan
     from bayeslaw.comparison import Comparison, compare
@@ -43,7 +43,7 @@ _HOME = {
     "pymc_model": "model", "plot_forecast": "plots", "PointFit": "point", "point_fit": "point", "Prior": "priors",
     "Runs": "runs", "check": "tablechecks", "read_runs": "runs", "score": "scores",
     "Comparison": "comparison", "compare": "comparison", "Loo": "loo", "leave_one_run_out": "loo", "Stack": "stacking",
-    "load": "stacking", "Anchors": "anchors", "anchors": "anchors", "plot_anchors": "plots_anchors", "Update": "updating",
+    "load": "stacking", "Anchors": "anchoring", "anchors": "anchoring", "plot_anchors": "plots_anchors", "Update": "updating",
     "update": "updating", "Plan": "choices", "plan": "plans", "Allocation": "allocation", "allocate": "allocation",
     "Transfer": "transfers", "transfer": "transfers", "plot_plan": "plots_decisions", "plot_frontier": "plots_decisions",
     "plot_savings": "plots_decisions",

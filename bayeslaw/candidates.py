@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from bayeslaw.errors import BayeslawError, Fault, TableError, nearest
 from bayeslaw.forecasts import grid
 from bayeslaw.laws import Law
-from bayeslaw.observations import Nesting, Observations
+from bayeslaw.observations import Nesting, Observations, run_codes
 from bayeslaw.runs import Runs, read_runs
 from bayeslaw.stacking import Posterior
 from bayeslaw.tablechecks import base_rows, check
@@ -124,19 +124,20 @@ def read_candidates(
         raise TableError(faults, runs.name)
     runs, notes = _unlogged(runs, [observed for _, observed in fitted])
     law = fitted[0][0]
-    nested = Nesting.of(runs.frame, law)
-    order = np.argsort(nested.run, kind="stable")
-    frame, run = runs.frame.iloc[order], nested.run[order]
+    run, run_names = run_codes(runs.frame)
+    order = np.argsort(run, kind="stable")
+    frame, run = runs.frame.iloc[order], run[order]
     first = np.unique(run, return_index=True)[1]
-    if faults := list(_faults(frame, run, first, nested.run_names, law)):
+    if faults := list(_faults(frame, run, first, run_names, law)):
         raise TableError(faults, runs.name)
+    nested = Nesting.of(frame, law)
     prices = _costs(frame, run, first, cost, runs.name)
     known = {*frame.columns} & {"checkpoint"} or ("ptpp" in law.covariates and "N" in frame)
-    checkpoint, names = (nested.checkpoint[order][first], nested.checkpoint_names) if known else (np.arange(first.size), ())
+    checkpoint, names = (nested.checkpoint[first], nested.checkpoint_names) if known else (np.arange(first.size), ())
     price, told = _checkpoints(frame.iloc[first], checkpoint, names, [o for _, o in fitted], cost, checkpoint_cost, runs.name)
     columns = tuple(dict.fromkeys(name for law, _ in fitted for name in (*law.measured, *law.levels)))
     return Candidates(
-        replace(runs, frame=frame), run, nested.run_names, prices, checkpoint, price, names, _fixed(frame, run, first, runs.name),
+        replace(runs, frame=frame), run, run_names, prices, checkpoint, price, names, _fixed(frame, run, first, runs.name),
         columns, "FLOPs" if cost == FLOPS else cost, (*notes, *told),
     )  # fmt: skip
 

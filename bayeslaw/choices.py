@@ -19,7 +19,7 @@ from bayeslaw.runs import Runs
 from bayeslaw.sweep import Array, Index
 
 if TYPE_CHECKING:
-    from bayeslaw.anchors import Anchors
+    from bayeslaw.anchoring import Anchors
 
 BLOCK = 50  # neighbouring draws that are searched, or held out, together
 
@@ -167,7 +167,7 @@ class Plan:
         BayeslawError
             If there is no place at which margins could be worked out: no draw keeps every promise anywhere.
         """
-        from bayeslaw.anchors import anchors
+        from bayeslaw.anchoring import anchors
 
         if not self.margins:
             raise BayeslawError("No draw keeps every promise anywhere, so there are no margins that runs could tell. Promise less.")

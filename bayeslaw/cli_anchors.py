@@ -29,6 +29,9 @@ def anchors(
     replicates: Annotated[int, typer.Option(help="How often each candidate may be bought.")] = 1,
     discrepancy: Annotated[str | None, typer.Option(help="Relative sd, such as 1%, that you state for the law's error.")] = None,
     explain: Annotated[str | None, typer.Option(help="Say what one candidate would tell.")] = None,
+    nested: Annotated[int | None, typer.Option(help="Check the picks by nested Monte Carlo with so many simulations.")] = None,
+    refits: Annotated[int | None, typer.Option(help="Check the picks by so many refits to simulated losses.")] = None,
+    executor: Annotated[str, typer.Option(help="Where refits run: in-process, processes or a Dask scheduler.")] = "in-process",
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Where to write the picks (.csv).")] = None,
     plot: Annotated[Path | None, typer.Option(help="Where to write a picture (.png, .pdf or .svg) of width against cost.")] = None,
     ci: Annotated[float, typer.Option("--ci", help="Probability of the equal-tailed intervals.")] = 0.9,
@@ -36,11 +39,13 @@ def anchors(
     force: Annotated[bool, typer.Option("--force", help="Go on in spite of failed checks.")] = False,
 ) -> None:
     """Choose the runs that make the loss at the targets most certain for a budget."""
-    from bayeslaw.anchors import anchors as make_anchors
+    from bayeslaw.anchoring import anchors as make_anchors
     from bayeslaw.candidates import grid_of_runs
     from bayeslaw.cli import pairs_of
+    from bayeslaw.foresight import by_nesting, by_refits
     from bayeslaw.plots import PICTURES, save_figure
     from bayeslaw.plots_anchors import plot_anchors
+    from bayeslaw.refitting import one_fit
     from bayeslaw.runs import read_runs
     from bayeslaw.stacking import load
     from bayeslaw.tables import check_target, plain, write_text
@@ -64,8 +69,9 @@ def anchors(
     else:
         texts = pairs_of("--candidates-grid", [part for text in grid for part in text.split()], "NAME=VALUES, such as r=.1,.25")
         pool = read_runs(grid_of_runs(loaded[0], texts))
+    aim = read_runs(targets)
     made = make_anchors(
-        loaded, pool, read_runs(targets), budget=budget, cost=cost, checkpoint_cost=checkpoint_cost, rounds=rounds,
+        loaded, pool, aim, budget=budget, cost=cost, checkpoint_cost=checkpoint_cost, rounds=rounds,
         replicates=replicates, discrepancy=discrepancy, ci_prob=ci, seed=seed, force=force,
     )  # fmt: skip
     if explain is not None:
@@ -73,6 +79,14 @@ def anchors(
         return
     typer.echo(plain(made.picks) + "\n")
     typer.echo(made.text)
+    if nested is not None or refits is not None:
+        one = one_fit(loaded[0] if len(loaded) == 1 else loaded, "A look ahead")
+        if nested is not None:
+            typer.echo("\nshares of the targets' variance that are left, predicted and by nested Monte Carlo")
+            typer.echo(plain(by_nesting(one, made, aim, outer=nested, seed=seed, force=force)))
+        if refits is not None:
+            typer.echo(f"\nvariance left by {refits} refits to simulated losses, beside the predicted share")
+            typer.echo(plain(by_refits(one, made, aim, outer=refits, executor=executor, seed=seed, force=force)))
     if output is not None:
         write_text(output, made.picks.to_csv())
         typer.echo(f"{len(made.picks)} picks written to {output}")

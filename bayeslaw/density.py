@@ -17,7 +17,7 @@ from bayeslaw import noise as noises
 from bayeslaw import tape as tapes
 from bayeslaw.compression import Compressed
 from bayeslaw.coordinates import Coordinates, Functions
-from bayeslaw.kernels import STRAIGHT, Map, described, logp_by_address
+from bayeslaw.kernels import STRAIGHT, Map, described, logp_by_address, machines
 from bayeslaw.laws import Law
 from bayeslaw.noise import Noise
 from bayeslaw.observations import Observations
@@ -129,7 +129,9 @@ class Density:
         flags = [noise.student, noise.run_effect, noise.checkpoint_effect, noise.skew, max(len(noise.groups), 1)]
         memory = np.tile(program.memory, (threads, 1))
         rows = (o.log_loss, o.starts, self.count, self.scatter, o.se**2, noise.families_of(o), noise.groups_of(o))
-        state = (program.code, memory, np.zeros_like(memory), program.inputs, self.outputs, np.array(flags, np.int64), *rows)
+        work = (program.code, memory, np.zeros_like(memory))
+        run = machines("forward", "backward", "student" if noise.student else "normal", "evaluate")
+        state = (*work, program.inputs, self.outputs, np.array(flags, np.int64), *rows, run)
         busy = np.zeros(threads, dtype=np.int64)
         return Function(self.size, (state, way, busy), described(state, way, busy))
 

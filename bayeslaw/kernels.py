@@ -2,6 +2,10 @@
 
 Numba keeps compiled functions on disk and knows them to be stale by their own file alone, not by the files of the functions
 they call: kernels that call each other therefore stand together, so that no change can leave an old number behind.
+
+`forward`, `backward`, the densities of noise and `evaluate` are plain functions here: `machine` compiles each by itself, and they
+call each other by address. Where Numba links what is called into the caller it is optimised twice, and optimised otherwise: draws
+then depended in their last digits on whether the machine had compiled before.
 """
 
 from __future__ import annotations
@@ -36,8 +40,10 @@ State = tuple[
     NDArray[np.float64],
     NDArray[np.int64],
     NDArray[np.int64],
+    NDArray[np.int64],
 ]
-"""Of a density: code, memory, slope, inputs, outputs, flags, y, starts, count, scatter, squared errors, family and group."""
+"""Of a density: code, memory, slope, inputs, outputs, flags, y, starts, count, scatter, squared errors, family, group and
+addresses of its machines."""
 
 Map = tuple[
     NDArray[np.float64],
@@ -66,87 +72,92 @@ def jit[**P, R](function: Callable[P, R]) -> Callable[P, R]:
     return compiled
 
 
-def inlined[**P, R](function: Callable[P, R]) -> Callable[P, R]:
-    """As `jit`, but compiled as part of the one kernel that calls it, where a function of its own would be compiled twice."""
-    compiled: Callable[P, R] = njit(nogil=True, cache=True, error_model="numpy", inline="always")(function)
+ANY_ORDER = {"reassoc", "contract", "nsz"}
+_INNER: Any = {"nogil": True, "cache": True, "error_model": "numpy", "no_cpython_wrapper": True}
+
+
+def inner[**P, R](function: Callable[P, R]) -> Callable[P, R]:
+    """As `jit`, for what only kernels call: what Python would need to call it takes as long to compile as a small function."""
+    compiled: Callable[P, R] = njit(**_INNER)(function)
     return compiled
 
 
 def summing[**P, R](function: Callable[P, R]) -> Callable[P, R]:
-    """As `jit`, for sums whose order is of no matter: several numbers are then added at a time."""
-    flags = {"reassoc", "contract", "nsz"}
-    compiled: Callable[P, R] = njit(nogil=True, cache=True, error_model="numpy", fastmath=flags)(function)
+    """As `inner`, for sums whose order is of no matter: several numbers are then added at a time."""
+    compiled: Callable[P, R] = njit(**_INNER, fastmath=ANY_ORDER)(function)
     return compiled
 
 
-MANY = 512  # numbers in a block of `exps` and `logs`
-FEW = 48  # numbers for which those are not worth a call
+def _to_bits(typing: Any, x: Any) -> Any:
+    """The bits of a float as a whole number."""
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.bitcast(arguments[0], ir.IntType(64))
+
+    return types.int64(types.float64), code
+
+
+def _to_float(typing: Any, bits: Any) -> Any:
+    """The float of which a whole number has the bits."""
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.bitcast(arguments[0], ir.DoubleType())
+
+    return types.float64(types.int64), code
+
+
+_bits: Any = intrinsic(_to_bits)
+_float: Any = intrinsic(_to_float)
+
+FEW = 48  # numbers for which vectorised loops are not worth a call
 ROUND = 1.5 * 2.0**52  # adding it rounds to a whole number, which then stands in the lowest bits
 LN2_HIGH, LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
 SERIES = tuple(1 / math.factorial(k) for k in range(14))
 ODD = tuple(1 / (2 * k + 1) for k in range(12))
 
 
-@jit
+@inner
 def exps(x: NDArray[np.float64], out: NDArray[np.float64]) -> None:
-    """Exponentials to one unit in the last place, several at a time: the loops have no call, so they are vectorised."""
-    shifted = np.empty(MANY)
-    bits = shifted.view(np.int64)
-    for begin in range(0, x.size, MANY):
-        m = min(MANY, x.size - begin)
-        v, y = x[begin : begin + m], out[begin : begin + m]
-        for i in range(m):
-            inside = min(max(v[i], -708.0), 709.0)
-            shifted[i] = inside / math.log(2.0) + ROUND
-            k = shifted[i] - ROUND
-            r = (inside - k * LN2_HIGH) - k * LN2_LOW
-            p = SERIES[13]
-            for power in (12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0):
-                p = p * r + SERIES[power]
-            y[i] = p
-        for i in range(m):
-            bits[i] = (bits[i] << 52) + (1023 << 52)
-        beyond = 0
-        for i in range(m):
-            y[i] *= shifted[i]
-            beyond += not -708.0 <= v[i] <= 709.0
-        if beyond:
-            for i in range(m):
-                if not -708.0 <= v[i] <= 709.0:
-                    y[i] = math.exp(v[i])
+    """Exponentials to one unit in the last place, several at a time: the loop has no call, so it is vectorised."""
+    beyond = 0
+    for i in range(x.size):
+        v = x[i]
+        inside = min(max(v, -708.0), 709.0)
+        shifted = inside / math.log(2.0) + ROUND
+        k = shifted - ROUND
+        r = (inside - k * LN2_HIGH) - k * LN2_LOW
+        p = SERIES[13]
+        for power in (12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0):
+            p = p * r + SERIES[power]
+        out[i] = p * _float((_bits(shifted) << 52) + (1023 << 52))
+        beyond += not -708.0 <= v <= 709.0
+    if beyond:
+        for i in range(x.size):
+            if not -708.0 <= x[i] <= 709.0:
+                out[i] = math.exp(x[i])
 
 
-@jit
+@inner
 def logs(x: NDArray[np.float64], out: NDArray[np.float64]) -> None:
     """Logarithms to two units in the last place, several at a time; -inf for what is not positive."""
-    scaled = np.empty(MANY)
-    bits = scaled.view(np.int64)
-    exponent = np.empty(MANY)
-    whole = exponent.view(np.int64)
-    for begin in range(0, x.size, MANY):
-        m = min(MANY, x.size - begin)
-        v, y = x[begin : begin + m], out[begin : begin + m]
-        for i in range(m):
-            scaled[i] = v[i]
-        beyond = 0
-        for i in range(m):
-            # x = 2**e f with f between sqrt(1/2) and sqrt(2); e is left as the lowest bits of a large number
-            offset = bits[i] - (0x3FE6A09E667F3BCD - (1 << 62))  # positive, so that its bits may be moved as they are
-            bits[i] = (offset & 0xFFFFFFFFFFFFF) + 0x3FE6A09E667F3BCD
-            whole[i] = (offset >> 52) + (0x4338000000000000 - (1 << 10))
-        for i in range(m):
-            e, f = exponent[i] - ROUND, scaled[i]
-            s = (f - 1.0) / (f + 1.0)
-            q = s * s
-            p = ODD[11]
-            for k in (10, 9, 8, 7, 6, 5, 4, 3, 2, 1):
-                p = p * q + ODD[k]
-            beyond += not 2.3e-308 <= v[i] <= 1.7e308
-            y[i] = e * LN2_HIGH + (2 * s + (2 * s * q * p + e * LN2_LOW))
-        if beyond:
-            for i in range(m):
-                if not 2.3e-308 <= v[i] <= 1.7e308:
-                    y[i] = -math.inf if v[i] <= 0 else math.log(v[i])
+    beyond = 0
+    for i in range(x.size):
+        v = x[i]
+        # x = 2**e f with f between sqrt(1/2) and sqrt(2); e is left as the lowest bits of a large number
+        offset = _bits(v) - (0x3FE6A09E667F3BCD - (1 << 62))  # positive, so that its bits may be moved as they are
+        f = _float((offset & 0xFFFFFFFFFFFFF) + 0x3FE6A09E667F3BCD)
+        e = _float((offset >> 52) + (0x4338000000000000 - (1 << 10))) - ROUND
+        s = (f - 1.0) / (f + 1.0)
+        q = s * s
+        p = ODD[11]
+        for k in (10, 9, 8, 7, 6, 5, 4, 3, 2, 1):
+            p = p * q + ODD[k]
+        out[i] = e * LN2_HIGH + (2 * s + (2 * s * q * p + e * LN2_LOW))
+        beyond += not 2.3e-308 <= v <= 1.7e308
+    if beyond:
+        for i in range(x.size):
+            if not 2.3e-308 <= x[i] <= 1.7e308:
+                out[i] = -math.inf if x[i] <= 0 else math.log(x[i])
 
 
 @summing
@@ -165,234 +176,206 @@ def product(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:
     return result
 
 
-@jit
+@inner
 def combine(op: int, x: NDArray[np.float64], y: NDArray[np.float64], out: NDArray[np.float64]) -> None:
     """Sum, difference, product or quotient of arrays of which one may be a single number: loops that are vectorised."""
     n, first, second = out.size, x[0], y[0]
-    if op == ADD:
+    if op <= SUB:
+        sign = 1.0 if op == ADD else -1.0
         if x.size == n and y.size == n:
             for i in range(n):
-                out[i] = x[i] + y[i]
+                out[i] = x[i] + sign * y[i]
         elif x.size == n:
             for i in range(n):
-                out[i] = x[i] + second
+                out[i] = x[i] + sign * second
         else:
             for i in range(n):
-                out[i] = first + y[i]
-    elif op == SUB:
-        if x.size == n and y.size == n:
-            for i in range(n):
-                out[i] = x[i] - y[i]
-        elif x.size == n:
-            for i in range(n):
-                out[i] = x[i] - second
-        else:
-            for i in range(n):
-                out[i] = first - y[i]
+                out[i] = first + sign * y[i]
     elif op == MUL:
         if x.size == n and y.size == n:
             for i in range(n):
                 out[i] = x[i] * y[i]
-        elif x.size == n:
-            for i in range(n):
-                out[i] = x[i] * second
         else:
+            many, one = (x, second) if x.size == n else (y, first)
             for i in range(n):
-                out[i] = first * y[i]
-    elif op == DIV:
-        if x.size == n and y.size == n:
-            for i in range(n):
-                out[i] = x[i] / y[i]
-        elif x.size == n:
-            for i in range(n):
-                out[i] = x[i] / second
-        else:
-            for i in range(n):
-                out[i] = first / y[i]
+                out[i] = many[i] * one
+    elif x.size == n and y.size == n:
+        for i in range(n):
+            out[i] = x[i] / y[i]
+    elif x.size == n:
+        for i in range(n):
+            out[i] = x[i] / second
+    else:
+        for i in range(n):
+            out[i] = first / y[i]
 
 
-@jit
+@inner
+def pointwise(op: int, x: float, y: float, z: float) -> float:
+    """A function of up to three numbers."""
+    if op == EXP:
+        return math.exp(x)
+    if op == LOG:
+        return math.log(x) if x > 0 else -math.inf
+    if op == NEG:
+        return -x
+    if op == EXPM1:
+        return math.expm1(x)
+    if op == LOG1P:
+        return math.log1p(x)
+    if op == SQRT:
+        return math.sqrt(x)
+    if op == TANH:
+        return math.tanh(x)
+    if op == SIGMOID:
+        return 1 / (1 + math.exp(-x))
+    if op == SOFTPLUS:
+        return max(x, 0.0) + math.log1p(math.exp(-abs(x)))
+    if op == POW:
+        return math.pow(x, y)
+    if op == MIN:
+        return min(x, y)
+    if op == MAX:
+        return max(x, y)
+    return y if x > 0.5 else z
+
+
+@inner
+def rise(op: int, x: float, value: float) -> float:
+    """Derivative of a function of one number at x, where it has a value; logarithm and exponential have loops of their own."""
+    if op == NEG:
+        return -1.0
+    if op == EXPM1:
+        return value + 1
+    if op == LOG1P:
+        return 1 / (1 + x)
+    if op == SQRT:
+        return 1 / (2 * value)
+    if op == TANH:
+        return 1 - value * value
+    if op == SIGMOID:
+        return value * (1 - value)
+    return 1 / (1 + math.exp(-x))
+
+
 def forward(code: NDArray[np.int64], memory: NDArray[np.float64]) -> None:
     """Run every operation, leaving the results in `memory`."""
     for line in range(code.shape[0]):
         op, out, n = code[line, 0], code[line, 1], code[line, 2]
         a, sa, b, sb = code[line, 3], code[line, 4], code[line, 5], code[line, 6]
         c, sc = code[line, 7], code[line, 8]
-        if op <= DIV and n == 1:
-            x, y = memory[a], memory[b]
-            memory[out] = x + y if op == ADD else x - y if op == SUB else x * y if op == MUL else x / y
+        if op <= DIV and n < FEW:
+            for i in range(n):
+                x, y = memory[a + i * sa], memory[b + i * sb]
+                memory[out + i] = x + y if op == ADD else x - y if op == SUB else x * y if op == MUL else x / y
         elif op <= DIV:
             left, right = memory[a : a + (n if sa else 1)], memory[b : b + (n if sb else 1)]
             combine(op, left, right, memory[out : out + n])
-        elif op == POW:
-            for i in range(n):
-                memory[out + i] = memory[a + i * sa] ** memory[b + i * sb]
-        elif op == NEG:
-            for i in range(n):
-                memory[out + i] = -memory[a + i]
+        elif op == EXP and n >= FEW:
+            exps(memory[a : a + n], memory[out : out + n])
         elif op == EXP:
-            if n < FEW:
-                for i in range(n):
-                    memory[out + i] = math.exp(memory[a + i])
-            else:
-                exps(memory[a : a + n], memory[out : out + n])
-        elif op == EXPM1:
             for i in range(n):
-                memory[out + i] = math.expm1(memory[a + i])
-        elif op == LOG:
-            if n < FEW:
-                for i in range(n):
-                    memory[out + i] = math.log(memory[a + i]) if memory[a + i] > 0 else -math.inf
-            else:
-                logs(memory[a : a + n], memory[out : out + n])
-        elif op == LOG1P:
+                memory[out + i] = math.exp(memory[a + i])
+        elif op == LOG and n >= FEW:
+            logs(memory[a : a + n], memory[out : out + n])
+        elif op <= SELECT:  # an argument that an operation doesn't have is some number
             for i in range(n):
-                memory[out + i] = math.log1p(memory[a + i])
-        elif op == SQRT:
-            for i in range(n):
-                memory[out + i] = math.sqrt(memory[a + i])
-        elif op == TANH:
-            for i in range(n):
-                memory[out + i] = math.tanh(memory[a + i])
-        elif op == SIGMOID:
-            for i in range(n):
-                memory[out + i] = 1 / (1 + math.exp(-memory[a + i]))
-        elif op == SOFTPLUS:
-            for i in range(n):
-                x = memory[a + i]
-                memory[out + i] = max(x, 0.0) + math.log1p(math.exp(-abs(x)))
-        elif op == MIN:
-            for i in range(n):
-                memory[out + i] = min(memory[a + i * sa], memory[b + i * sb])
-        elif op == MAX:
-            for i in range(n):
-                memory[out + i] = max(memory[a + i * sa], memory[b + i * sb])
-        elif op == SELECT:
-            for i in range(n):
-                memory[out + i] = memory[b + i * sb] if memory[a + i * sa] > 0.5 else memory[c + i * sc]
+                memory[out + i] = pointwise(op, memory[a + i * sa], memory[b + i * sb], memory[c + i * sc])
         elif op == GATHER:
             for i in range(n):
                 memory[out + i] = memory[a + int(memory[b + i])]
         else:
-            total = 0.0
+            result = 0.0
             for i in range(n):
-                total += memory[a + i]
-            memory[out] = total
+                result += memory[a + i]
+            memory[out] = result
 
 
-@jit
+@inner
+def pass_on(slope: NDArray[np.float64], at: int, stride: int, pull: NDArray[np.float64], sign: float) -> None:
+    """Add derivatives, times 1 or -1, to those of an argument: one for each, or all to one number."""
+    if stride == 1:
+        own = slope[at : at + pull.size]
+        for i in range(pull.size):
+            own[i] += sign * pull[i]
+    else:
+        slope[at] += sign * total(pull)
+
+
+@inner
+def pass_on_times(
+    slope: NDArray[np.float64], at: int, stride: int, pull: NDArray[np.float64], sign: float, factor: NDArray[np.float64]
+) -> None:
+    """As `pass_on`, of derivatives times a factor: one for each, or one for all."""
+    if stride == 1:
+        own = slope[at : at + pull.size]
+        if factor.size == pull.size:
+            for i in range(pull.size):
+                own[i] += sign * pull[i] * factor[i]
+        else:
+            for i in range(pull.size):
+                own[i] += sign * pull[i] * factor[0]
+    elif factor.size == pull.size:
+        slope[at] += sign * product(pull, factor)
+    else:
+        slope[at] += sign * factor[0] * total(pull)
+
+
 def backward(code: NDArray[np.int64], memory: NDArray[np.float64], slope: NDArray[np.float64]) -> None:
     """Carry derivatives from results to arguments; `slope` comes in with those of the outputs and leaves complete."""
     for line in range(code.shape[0] - 1, -1, -1):
         op, out, n = code[line, 0], code[line, 1], code[line, 2]
         a, sa, b, sb = code[line, 3], code[line, 4], code[line, 5], code[line, 6]
         c, sc = code[line, 7], code[line, 8]
-        if op <= DIV and n == 1:
-            g = slope[out]
+        if op <= DIV and n < FEW:
+            for i in range(n):
+                g, left, right = slope[out + i], a + i * sa, b + i * sb
+                if op == MUL:
+                    slope[left] += g * memory[right]
+                    slope[right] += g * memory[left]
+                elif op == DIV:
+                    g /= memory[right]
+                    slope[left] += g
+                    slope[right] -= g * memory[out + i]
+                else:
+                    slope[left] += g
+                    slope[right] += g if op == ADD else -g
+        elif op <= DIV:
+            pull = slope[out : out + n]  # of no further use: for a quotient it becomes that of the numerator
+            below = memory[b : b + (n if sb else 1)]
             if op == MUL:
-                slope[a] += g * memory[b]
-                slope[b] += g * memory[a]
-            elif op == DIV:
-                slope[a] += g / memory[b]
-                slope[b] -= g / memory[b] * memory[out]
+                pass_on_times(slope, a, sa, pull, 1.0, below)
+                pass_on_times(slope, b, sb, pull, 1.0, memory[a : a + (n if sa else 1)])
             else:
-                slope[a] += g
-                slope[b] += g if op == ADD else -g
-        elif op in (ADD, SUB):
-            sign = 1.0 if op == ADD else -1.0
-            pull = slope[out : out + n]
-            if sa == 1:
-                left = slope[a : a + n]
-                for i in range(n):
-                    left[i] += pull[i]
-            else:
-                slope[a] += total(pull)
-            if sb == 1:
-                right = slope[b : b + n]
-                for i in range(n):
-                    right[i] += sign * pull[i]
-            else:
-                slope[b] += sign * total(pull)
-        elif op == MUL:
-            pull = slope[out : out + n]
-            if sa == 1:
-                left = slope[a : a + n]
-                for i in range(n):
-                    left[i] += pull[i] * memory[b + i * sb]
-            else:
-                slope[a] += product(pull, memory[b : b + n]) if sb == 1 else memory[b] * total(pull)
-            if sb == 1:
-                right = slope[b : b + n]
-                for i in range(n):
-                    right[i] += pull[i] * memory[a + i * sa]
-            else:
-                slope[b] += product(pull, memory[a : a + n]) if sa == 1 else memory[a] * total(pull)
-        elif op == DIV:
-            pull = slope[out : out + n]  # of no further use: it becomes that of the numerator
-            if sb == 1:
-                below = memory[b : b + n]
-                for i in range(n):
-                    pull[i] /= below[i]
-            else:
-                for i in range(n):
-                    pull[i] /= memory[b]
-            if sa == 1:
-                left = slope[a : a + n]
-                for i in range(n):
-                    left[i] += pull[i]
-            else:
-                slope[a] += total(pull)
-            if sb == 1:
-                right = slope[b : b + n]
-                for i in range(n):
-                    right[i] -= pull[i] * memory[out + i]
-            else:
-                slope[b] -= product(pull, memory[out : out + n])
+                if op == DIV:
+                    for i in range(n):
+                        pull[i] /= below[i * sb]
+                pass_on(slope, a, sa, pull, 1.0)
+                if op == DIV:
+                    pass_on_times(slope, b, sb, pull, -1.0, memory[out : out + n])
+                else:
+                    pass_on(slope, b, sb, pull, 1.0 if op == ADD else -1.0)
+        elif op == EXP:
+            for i in range(n):
+                slope[a + i] += slope[out + i] * memory[out + i]
+        elif op == LOG:
+            for i in range(n):
+                slope[a + i] += slope[out + i] / memory[a + i]
         elif op == POW:
             for i in range(n):
                 base, power = memory[a + i * sa], memory[b + i * sb]
                 slope[a + i * sa] += slope[out + i] * power * base ** (power - 1)
                 if base > 0:
                     slope[b + i * sb] += slope[out + i] * memory[out + i] * math.log(base)
-        elif op == NEG:
+        elif op <= SOFTPLUS:
             for i in range(n):
-                slope[a + i] -= slope[out + i]
-        elif op == EXP:
+                slope[a + i] += slope[out + i] * rise(op, memory[a + i], memory[out + i])
+        elif op <= SELECT:
             for i in range(n):
-                slope[a + i] += slope[out + i] * memory[out + i]
-        elif op == EXPM1:
-            for i in range(n):
-                slope[a + i] += slope[out + i] * (memory[out + i] + 1)
-        elif op == LOG:
-            for i in range(n):
-                slope[a + i] += slope[out + i] / memory[a + i]
-        elif op == LOG1P:
-            for i in range(n):
-                slope[a + i] += slope[out + i] / (1 + memory[a + i])
-        elif op == SQRT:
-            for i in range(n):
-                slope[a + i] += slope[out + i] / (2 * memory[out + i])
-        elif op == TANH:
-            for i in range(n):
-                slope[a + i] += slope[out + i] * (1 - memory[out + i] ** 2)
-        elif op == SIGMOID:
-            for i in range(n):
-                slope[a + i] += slope[out + i] * memory[out + i] * (1 - memory[out + i])
-        elif op == SOFTPLUS:
-            for i in range(n):
-                slope[a + i] += slope[out + i] / (1 + math.exp(-memory[a + i]))
-        elif op in (MIN, MAX):
-            for i in range(n):
-                if (memory[a + i * sa] < memory[b + i * sb]) == (op == MIN):
-                    slope[a + i * sa] += slope[out + i]
-                else:
-                    slope[b + i * sb] += slope[out + i]
-        elif op == SELECT:
-            for i in range(n):
-                if memory[a + i * sa] > 0.5:
-                    slope[b + i * sb] += slope[out + i]
-                else:
-                    slope[c + i * sc] += slope[out + i]
+                x = memory[a + i * sa]
+                first, second = (b + i * sb, c + i * sc) if op == SELECT else (a + i * sa, b + i * sb)
+                holds = x > 0.5 if op == SELECT else (x < memory[second]) == (op == MIN)
+                slope[first if holds else second] += slope[out + i]
         elif op == GATHER:
             for i in range(n):
                 slope[a + int(memory[b + i])] += slope[out + i]
@@ -423,7 +406,6 @@ def log_mills(x: float) -> float:
     return -math.log(fraction) - 0.5 * math.log(2 * math.pi)
 
 
-@summing
 def normal_density(
     y: NDArray[np.float64],
     mu: NDArray[np.float64],
@@ -521,7 +503,6 @@ def normal_density(
     return logp, d_omega, d_slack
 
 
-@jit
 def student_density(
     y: NDArray[np.float64],
     mu: NDArray[np.float64],
@@ -564,68 +545,54 @@ def student_density(
     return logp, d_dof
 
 
-@inlined
-def evaluate(state: State, x: NDArray[np.float64], gradient: NDArray[np.float64]) -> float:
-    """Log density at the coordinates x; its gradient goes into `gradient`."""
-    code, memory, slope, inputs, outputs, flags, y, starts, count, scatter, squared, family, group = state
-    student, run_effect, checkpoint_effect, skew, groups = flags[0], flags[1], flags[2], flags[3], flags[4]
-    k = inputs.size
-    for i in range(k):
-        memory[inputs[i]] = x[i]
-    forward(code, memory)
-    slope[:] = 0.0
-    prior, first, at = outputs[0], outputs[1], 2
-    logp = memory[prior]
-    slope[prior] = 1.0
-    mu, d_mu = memory[first : first + y.size], slope[first : first + y.size]
-    sigma, tau, d_sigma, d_tau = np.zeros(groups), np.zeros(groups), np.zeros(groups), np.zeros(groups)
-    for g in range(groups):
-        sigma[g] = memory[outputs[at + g]]
-        if run_effect:
-            tau[g] = memory[outputs[at + groups + g]]
-    at += groups * (1 + run_effect)
-    gradient[:] = 0.0
-    if student:
-        effects, d_effects = x[k:], gradient[k:]
-        part, d_dof = student_density(
-            y, mu, starts, squared, group, sigma, memory[outputs[at]], tau, effects, d_mu, d_effects, d_sigma, d_tau
-        )
-        slope[outputs[at]] += d_dof
-        for j in range(effects.size):
-            part -= 0.5 * effects[j] * effects[j]
-            d_effects[j] -= effects[j]
-    else:
-        luck = memory[outputs[at]] if checkpoint_effect else 0.0
-        slack = memory[outputs[at + checkpoint_effect]] if skew else 0.0
-        v, t = np.empty(groups), np.empty(groups)
-        for g in range(groups):
-            v[g], t[g] = sigma[g] * sigma[g], tau[g] * tau[g]
-        part, d_omega, d_slack = normal_density(
-            y, mu, starts, count, scatter, squared, family, group, v, t, luck * luck, slack, d_mu, d_sigma, d_tau
-        )
-        for g in range(groups):
-            d_sigma[g] *= 2 * sigma[g]
-            d_tau[g] *= 2 * tau[g]
-        if checkpoint_effect:
-            slope[outputs[at]] += 2 * luck * d_omega
-        if skew:
-            slope[outputs[at + checkpoint_effect]] += d_slack
-    for g in range(groups):
-        slope[outputs[2 + g]] += d_sigma[g]
-        if run_effect:
-            slope[outputs[2 + groups + g]] += d_tau[g]
-    backward(code, memory, slope)
-    for i in range(k):
-        gradient[i] = slope[inputs[i]]
-    return float(logp + part)
+def _array(kind: Any, dimensions: int = 1) -> Any:
+    return types.Array(kind, dimensions, "C")
 
 
-@jit
+_REALS, _WHOLES, _CODE = _array(types.float64), _array(types.int64), _array(types.int64, 2)
+_FORWARD = types.void(_CODE, _REALS)
+_BACKWARD = types.void(_CODE, _REALS, _REALS)
+_ROWS = (_REALS, _REALS, _WHOLES)
+_tuple: Any = types.Tuple
+_NORMAL = _tuple([types.float64] * 3)(
+    *_ROWS, *[_REALS] * 3, *[_WHOLES] * 2, *[_REALS] * 2, types.float64, types.float64, *[_REALS] * 3
+)
+_EVALUATE = types.float64(types.uintp, types.int64, _REALS, _REALS)
+_STUDENT = _tuple([types.float64] * 2)(*_ROWS, _REALS, _WHOLES, _REALS, types.float64, *[_REALS] * 6)
+
+
+def _calling(kind: Any) -> Any:
+    """What calls a function of a signature by its address: then it's compiled once, not again as part of every caller."""
+
+    def call(typing: Any, address: Any, given: Any) -> Any:
+        if tuple(given) != kind.args:
+            raise TypeError(f"a function that takes {kind.args} was given {tuple(given)}")
+
+        def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            value, parts = context.get_value_type, [context.get_value_type(a) for a in kind.args]
+            place = builder.inttoptr(arguments[0], ir.FunctionType(value(kind.return_type), parts).as_pointer())
+            unpacked: Any = cgutils.unpack_tuple
+            return builder.call(place, unpacked(builder, arguments[1]))
+
+        return kind.return_type(types.int64, given), code
+
+    return intrinsic(call)
+
+
+_call_forward, _call_backward = _calling(_FORWARD), _calling(_BACKWARD)
+_call_normal, _call_student, _call_evaluate = _calling(_NORMAL), _calling(_STUDENT), _calling(_EVALUATE)
+
+
+@inner
 def splines(
-    knots: NDArray[np.float64], pieces: NDArray[np.float64], t: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
-    """Values and slopes of all splines at t, and the second derivative of the first; straight lines beyond the knots."""
-    inside = min(max(t, knots[0]), knots[-1])
+    knots: NDArray[np.float64],
+    pieces: NDArray[np.float64],
+    t: float,
+    value: NDArray[np.float64],
+    slope: NDArray[np.float64],
+) -> float:
+    """Write values and slopes of all splines at t; return the second derivative of the first. Straight lines beyond the knots."""
+    inside = min(max(t, knots[0]), knots[knots.size - 1])
     j, above = 0, knots.size - 1  # searchsorted takes a second to compile
     while above - j > 1:
         middle = (j + above) // 2
@@ -633,120 +600,97 @@ def splines(
             j = middle
         else:
             above = middle
-    h = inside - knots[j]
-    c = pieces[:, j]
-    value = ((c[0] * h + c[1]) * h + c[2]) * h + c[3]
-    slope = (3 * c[0] * h + 2 * c[1]) * h + c[2]
-    bend = 6 * c[0, 0] * h + 2 * c[1, 0] if t == inside else 0.0
-    return value + slope * (t - inside), slope, bend
+    h, step = inside - knots[j], pieces.size // 4
+    number = step // (knots.size - 1)
+    at = j * number
+    for i in range(number):
+        cubic, square, straight = pieces[at + i], pieces[at + step + i], pieces[at + 2 * step + i]
+        slope[i] = (3 * cubic * h + 2 * square) * h + straight
+        value[i] = ((cubic * h + square) * h + straight) * h + pieces[at + 3 * step + i] + slope[i] * (t - inside)
+    return float(6 * pieces[at] * h + 2 * pieces[at + step]) if t == inside else 0.0
 
 
-@jit
-def ridge(way: Map, y: NDArray[np.float64], x: NDArray[np.float64]) -> None:
-    """Write the coordinates of y into x, along the spine if there is one."""
-    centre, scale, order, knots, pieces, _ = way
-    if centre.size == 0:
+@inner
+def ridge(
+    centre: NDArray[np.float64],
+    scale: NDArray[np.float64],
+    order: NDArray[np.int64],
+    along: NDArray[np.float64],
+    y: NDArray[np.float64],
+    x: NDArray[np.float64],
+) -> None:
+    """Write the coordinates of y into x, along the spine if there is one; `along` are values of the splines at y[0]."""
+    n = y.size - 1
+    if order.size:
+        x[order[0]] = along[0]
+        at = 1 + 2 * n
+        for i in range(n):
+            total = along[1 + i] + math.exp(along[1 + n + i]) * y[1 + i]
+            for j in range(i):
+                total += along[at + j] * y[1 + j]
+            at += i
+            x[order[1 + i]] = total
+    else:
         for i in range(y.size):
-            x[i] = y[i]
-        return
-    if order.size == 0:
-        for i in range(y.size):
-            total = centre[i]
-            for j in range(i + 1):
-                total += scale[i, j] * y[j]
+            total = centre[i] if centre.size else y[i]
+            if centre.size:
+                for j in range(i + 1):
+                    total += scale[i * y.size + j] * y[j]
             x[i] = total
-        return
-    value, _, _ = splines(knots, pieces, y[0])
-    n = y.size - 1
-    x[order[0]] = value[0]
-    at = 1 + 2 * n
-    for i in range(n):
-        total = value[1 + i] + math.exp(value[1 + n + i]) * y[1 + i]
-        for j in range(i):
-            total += value[at + j] * y[1 + j]
-        at += i
-        x[order[1 + i]] = total
 
 
-@jit
-def bent(bends: NDArray[np.float64], z: NDArray[np.float64], y: NDArray[np.float64]) -> None:
-    """Write y_i = m_i + s_i sinh((arcsinh(z_i) + e_i) / d_i) into y, for rows m, s, e, d of `bends`; y = z for the others."""
-    for i in range(z.size):  # not y[:] = z: the text of its error takes seconds to compile
-        y[i] = z[i]
-    for i in range(bends.shape[0]):
-        m, s, e, d = bends[i, 0], bends[i, 1], bends[i, 2], bends[i, 3]
-        y[i] = m + s * math.sinh((math.asinh(z[i]) + e) / d)
-
-
-@jit
-def spine_log_normal(way: Map, x: NDArray[np.float64]) -> float:
-    """Log density of the normal of a map with a spine at x: y_0 by bisection, the others by forward substitution."""
-    _, _, order, knots, pieces, _ = way
-    low, high = knots[0] - 50.0, knots[-1] + 50.0
-    for _ in range(60):
-        middle = 0.5 * (low + high)
-        value, _, _ = splines(knots, pieces, middle)
-        if value[0] < x[order[0]]:
-            low = middle
-        else:
-            high = middle
-    value, slope, _ = splines(knots, pieces, low)
-    n = x.size - 1
-    total: float = -0.5 * low * low - math.log(slope[0])
-    z, at = np.empty(n), 1 + 2 * n
-    for i in range(n):
-        rest = x[order[1 + i]] - value[1 + i]
-        for j in range(i):
-            rest -= value[at + j] * z[j]
-        at += i
-        z[i] = rest * math.exp(-value[1 + n + i])
-        total -= 0.5 * z[i] * z[i] + value[1 + n + i]
-    return total
-
-
-@inlined
-def ridge_density(state: State, way: Map, y: NDArray[np.float64], gradient: NDArray[np.float64]) -> float:
-    """Log density of y, Jacobian of `ridge` included; its gradient goes into `gradient`."""
-    centre, scale, order, knots, pieces, _ = way
-    x, d_x = np.empty_like(y), np.empty_like(y)
-    ridge(way, y, x)
-    logp = evaluate(state, x, d_x)
-    if centre.size == 0:
-        for i in range(y.size):
-            gradient[i] = d_x[i]
-        return logp
-    if order.size == 0:
+@inner
+def ridge_slopes(
+    scale: NDArray[np.float64],
+    order: NDArray[np.int64],
+    along: NDArray[np.float64],
+    slope: NDArray[np.float64],
+    turn: float,
+    y: NDArray[np.float64],
+    d_x: NDArray[np.float64],
+    gradient: NDArray[np.float64],
+) -> float:
+    """Log of the Jacobian of `ridge`, a constant left out; the gradient of all by y, given that of the density by x."""
+    n, logp = y.size - 1, 0.0
+    if order.size:
+        d_t, at = d_x[order[0]] * slope[0] + turn / slope[0], 1 + 2 * n
+        logp = math.log(slope[0])
+        for i in range(n):
+            g, diagonal = d_x[order[1 + i]], math.exp(along[1 + n + i])
+            logp += along[1 + n + i]
+            gradient[1 + i] = g * diagonal
+            d_t += slope[1 + n + i] + g * (slope[1 + i] + slope[1 + n + i] * diagonal * y[1 + i])
+            for j in range(i):
+                gradient[1 + j] += g * along[at + j]
+                d_t += g * slope[at + j] * y[1 + j]
+            at += i
+        gradient[0] = d_t
+    else:
         for j in range(y.size):
-            gradient[j] = 0.0
-            for i in range(j, y.size):
-                gradient[j] += d_x[i] * scale[i, j]
-        return logp
-    value, slope, turn = splines(knots, pieces, y[0])
-    n = y.size - 1
-    logp += math.log(slope[0])
-    d_t, at = d_x[order[0]] * slope[0] + turn / slope[0], 1 + 2 * n
-    gradient[1:] = 0.0
-    for i in range(n):
-        g, diagonal = d_x[order[1 + i]], math.exp(value[1 + n + i])
-        logp += value[1 + n + i]
-        gradient[1 + i] += g * diagonal
-        d_t += slope[1 + n + i] + g * (slope[1 + i] + slope[1 + n + i] * diagonal * y[1 + i])
-        for j in range(i):
-            gradient[1 + j] += g * value[at + j]
-            d_t += g * slope[at + j] * y[1 + j]
-        at += i
-    gradient[0] = d_t
+            total = 0.0 if scale.size else d_x[j]
+            if scale.size:
+                for i in range(j, y.size):
+                    total += d_x[i] * scale[i * y.size + j]
+            gradient[j] = total
     return logp
 
 
-@inlined
-def whitened(state: State, way: Map, z: NDArray[np.float64], gradient: NDArray[np.float64]) -> float:
-    """Log density of z, Jacobian included; its gradient goes into `gradient`."""
-    bends, y = way[5], np.empty_like(z)
-    bent(bends, z, y)
-    logp = ridge_density(state, way, y, gradient)
-    for i in range(bends.shape[0]):
-        s, e, d = bends[i, 1], bends[i, 2], bends[i, 3]
+@inner
+def bent(bends: NDArray[np.float64], z: NDArray[np.float64], y: NDArray[np.float64]) -> None:
+    """Write y_i = m_i + s_i sinh((arcsinh(z_i) + e_i) / d_i) into y, for rows m, s, e, d of `bends`; y = z for the others."""
+    for i in range(z.size):
+        y[i] = z[i]
+    for i in range(bends.size // 4):
+        m, s, e, d = bends[4 * i], bends[4 * i + 1], bends[4 * i + 2], bends[4 * i + 3]
+        y[i] = m + s * math.sinh((math.asinh(z[i]) + e) / d)
+
+
+@inner
+def bent_slopes(bends: NDArray[np.float64], z: NDArray[np.float64], gradient: NDArray[np.float64]) -> float:
+    """Log of the Jacobian of `bent`; the gradient by y becomes that of all by z."""
+    logp = 0.0
+    for i in range(bends.size // 4):
+        s, e, d = bends[4 * i + 1], bends[4 * i + 2], bends[4 * i + 3]
         root = math.sqrt(1 + z[i] * z[i])
         a = (math.asinh(z[i]) + e) / d
         slope = s * math.cosh(a) / (d * root)
@@ -757,6 +701,7 @@ def whitened(state: State, way: Map, z: NDArray[np.float64], gradient: NDArray[n
 
 @jit
 def huber_sum(
+    machines: NDArray[np.int64],
     code: NDArray[np.int64],
     memory: NDArray[np.float64],
     slope: NDArray[np.float64],
@@ -771,8 +716,9 @@ def huber_sum(
     """Weighted sum of Huber losses of log L - y at the coordinates x; its gradient goes into `gradient`."""
     for i in range(inputs.size):
         memory[inputs[i]] = x[i]
-    forward(code, memory)
-    slope[:] = 0.0
+    _call_forward(machines[0], (code, memory))
+    for i in range(slope.size):
+        slope[i] = 0.0
     total = 0.0
     for i in range(y.size):
         e = memory[first + i] - y[i]
@@ -782,7 +728,7 @@ def huber_sum(
         else:
             total += weights[i] * delta * (abs(e) - 0.5 * delta)
             slope[first + i] += weights[i] * delta * np.sign(e)
-    backward(code, memory, slope)
+    _call_backward(machines[1], (code, memory, slope))
     for i in range(inputs.size):
         gradient[i] = slope[inputs[i]]
     return total
@@ -810,7 +756,7 @@ def _to_swap(typing: Any, address: Any, old: Any, new: Any) -> Any:
 _pointer: Any = intrinsic(_to_pointer)
 _swap: Any = intrinsic(_to_swap)
 
-ARRAYS = 20  # that a density needs; see `described`
+ARRAYS = 21  # that a density needs; see `described`
 
 
 def described(state: State, way: Map, busy: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -825,30 +771,101 @@ def described(state: State, way: Map, busy: NDArray[np.int64]) -> NDArray[np.int
     return np.array([(a.ctypes.data, a.size) for a in whole], dtype=np.int64).ravel()
 
 
+@inner
+def reals(d: NDArray[np.int64], row: int) -> NDArray[np.float64]:
+    """The array of floats in a row of a description."""
+    return carray(_pointer(d[row, 0]), d[row, 1], np.float64)
+
+
+@inner
+def wholes(d: NDArray[np.int64], row: int) -> NDArray[np.int64]:
+    """The array of whole numbers in a row of a description."""
+    return carray(_pointer(d[row, 0]), d[row, 1], np.int64)
+
+
+def evaluate(description: int, mine: int, x: NDArray[np.float64], gradient: NDArray[np.float64]) -> float:
+    """Log density at the coordinates x, worked out in the workspace of a thread; its gradient goes into `gradient`."""
+    d = carray(_pointer(description), (ARRAYS, 2), np.int64)
+    code, size = carray(_pointer(d[0, 0]), (d[0, 1] // 10, 10), np.int64), d[1, 1] // d[20, 1]
+    memory, slope = reals(d, 1)[mine * size : (mine + 1) * size], reals(d, 2)[mine * size : (mine + 1) * size]
+    inputs, outputs, flags, machines = wholes(d, 3), wholes(d, 4), wholes(d, 5), wholes(d, 13)
+    y, starts, squared, group = reals(d, 6), wholes(d, 7), reals(d, 10), wholes(d, 12)
+    student, run_effect, checkpoint_effect, skew, groups = flags[0], flags[1], flags[2], flags[3], flags[4]
+    k = inputs.size
+    for i in range(k):
+        memory[inputs[i]] = x[i]
+    _call_forward(machines[0], (code, memory))
+    for i in range(size):
+        slope[i] = 0.0
+    for i in range(x.size):
+        gradient[i] = 0.0
+    first, at = outputs[1], 2 + groups * (1 + run_effect)
+    slope[outputs[0]] = 1.0
+    mu, d_mu = memory[first : first + y.size], slope[first : first + y.size]
+    sigma, tau, d_sigma, d_tau = np.zeros(groups), np.zeros(groups), np.zeros(groups), np.zeros(groups)
+    for g in range(groups):
+        sigma[g] = memory[outputs[2 + g]]
+        if run_effect:
+            tau[g] = memory[outputs[2 + groups + g]]
+    if student:
+        effects, d_effects = x[k:], gradient[k:]
+        part, d_dof = _call_student(
+            machines[2],
+            (y, mu, starts, squared, group, sigma, memory[outputs[at]], tau, effects, d_mu, d_effects, d_sigma, d_tau),
+        )
+        slope[outputs[at]] += d_dof
+        for j in range(effects.size):
+            part -= 0.5 * effects[j] * effects[j]
+            d_effects[j] -= effects[j]
+    else:
+        luck = memory[outputs[at]] if checkpoint_effect else 0.0
+        slack = memory[outputs[at + checkpoint_effect]] if skew else 0.0
+        for g in range(groups):
+            sigma[g] *= sigma[g]
+            tau[g] *= tau[g]
+        part, d_omega, d_slack = _call_normal(
+            machines[2],
+            (
+                *(y, mu, starts, reals(d, 8), reals(d, 9), squared, wholes(d, 11), group),
+                *(sigma, tau, luck * luck, slack, d_mu, d_sigma, d_tau),
+            ),
+        )
+        for g in range(groups):
+            d_sigma[g] *= 2 * memory[outputs[2 + g]]
+            if run_effect:
+                d_tau[g] *= 2 * memory[outputs[2 + groups + g]]
+        if checkpoint_effect:
+            slope[outputs[at]] += 2 * luck * d_omega
+        if skew:
+            slope[outputs[at + checkpoint_effect]] += d_slack
+    for g in range(groups):
+        slope[outputs[2 + g]] += d_sigma[g]
+        if run_effect:
+            slope[outputs[2 + groups + g]] += d_tau[g]
+    _call_backward(machines[1], (code, memory, slope))
+    for i in range(k):
+        gradient[i] = slope[inputs[i]]
+    return float(memory[outputs[0]] + part)
+
+
 def _logp(dim: Any, z_: Any, gradient_: Any, value_: Any, description_: Any) -> int:
     d = carray(_pointer(description_), (ARRAYS, 2), np.int64)
-    busy, threads = d[19, 0], d[19, 1]
+    busy, threads = d[20, 0], d[20, 1]
     mine = 0
     while not _swap(busy + 8 * mine, 0, 1):
         mine = (mine + 1) % threads
-    code = carray(_pointer(d[0, 0]), (d[0, 1] // 10, 10), np.int64)
-    memory = carray(_pointer(d[1, 0]), (threads, d[1, 1] // threads), np.float64)[mine]
-    slope = carray(_pointer(d[2, 0]), (threads, d[2, 1] // threads), np.float64)[mine]
-    inputs, outputs = carray(_pointer(d[3, 0]), d[3, 1], np.int64), carray(_pointer(d[4, 0]), d[4, 1], np.int64)
-    flags = carray(_pointer(d[5, 0]), d[5, 1], np.int64)
-    y, starts = carray(_pointer(d[6, 0]), d[6, 1], np.float64), carray(_pointer(d[7, 0]), d[7, 1], np.int64)
-    count, scatter = carray(_pointer(d[8, 0]), d[8, 1], np.float64), carray(_pointer(d[9, 0]), d[9, 1], np.float64)
-    squared, family = carray(_pointer(d[10, 0]), d[10, 1], np.float64), carray(_pointer(d[11, 0]), d[11, 1], np.int64)
-    group = carray(_pointer(d[12, 0]), d[12, 1], np.int64)
-    n, between = d[13, 1], max(d[16, 1] - 1, 0)
-    centre, scale = carray(_pointer(d[13, 0]), n, np.float64), carray(_pointer(d[14, 0]), (n, n), np.float64)
-    order, knots = carray(_pointer(d[15, 0]), d[15, 1], np.int64), carray(_pointer(d[16, 0]), d[16, 1], np.float64)
-    pieces = carray(_pointer(d[17, 0]), (4, between, d[17, 1] // max(4 * between, 1)), np.float64)
-    bends = carray(_pointer(d[18, 0]), (d[18, 1] // 4, 4), np.float64)
+    scale, order, knots, pieces, bends = reals(d, 15), wholes(d, 16), reals(d, 17), reals(d, 18), reals(d, 19)
     z, gradient = carray(z_, dim, np.float64), carray(gradient_, dim, np.float64)
-    state = (code, memory, slope, inputs, outputs, flags, y, starts, count, scatter, squared, family, group)
-    value = whitened(state, (centre, scale, order, knots, pieces, bends), z, gradient)
+    y, x, d_x, turn = np.empty(dim), np.empty(dim), np.empty(dim), 0.0
+    along, slope = np.empty(pieces.size), np.empty(pieces.size)
+    bent(bends, z, y)
+    if order.size:
+        turn = splines(knots, pieces, y[0], along, slope)
+    ridge(reals(d, 14), scale, order, along, y, x)
+    value = _call_evaluate(wholes(d, 13)[3], (description_, mine, x, d_x))
     _swap(busy + 8 * mine, 1, 0)
+    value += ridge_slopes(scale, order, along, slope, turn, y, d_x, gradient)
+    value += bent_slopes(bends, z, gradient)
     carray(value_, 1, np.float64)[0] = value
     for i in range(dim):
         if not math.isfinite(gradient[i]):
@@ -878,15 +895,42 @@ def roomy[**P, R](function: Callable[P, R]) -> Callable[P, R]:
     return call
 
 
-@cache
 @roomy
+def _compiled(kind: Any, function: Callable[..., Any], **options: Any) -> Any:
+    """A function compiled for callers that have its address, once per machine."""
+    return cfunc(kind, cache=True, error_model="numpy", **options)(function)
+
+
+@cache
+def machine(name: str) -> Any:
+    """What runs a tape, 'forward' or 'backward', the likelihood with 'normal' or 'student' noise, or `evaluate`, compiled."""
+    match name:
+        case "forward":
+            return _compiled(_FORWARD, forward)
+        case "backward":
+            return _compiled(_BACKWARD, backward)
+        case "normal":
+            return _compiled(_NORMAL, normal_density, fastmath=ANY_ORDER)
+        case "student":
+            return _compiled(_STUDENT, student_density)
+        case "evaluate":
+            return _compiled(_EVALUATE, evaluate)
+        case _:
+            raise ValueError(f"there is no machine {name!r}")
+
+
+def machines(*names: str) -> NDArray[np.int64]:
+    """Addresses of machines; what is not asked for is not compiled."""
+    return np.array([machine(name).address for name in names], dtype=np.int64)
+
+
+@cache
 def callbacks() -> tuple[Any, Any]:
     """The log density and the storing of a draw as C functions, so that chains need neither Python nor its lock."""
     pointer_to: Any = types.CPointer
     double, pointer = pointer_to(types.double), types.uintp
-    logp = cfunc(types.int64(types.uint64, double, double, double, pointer), cache=True, error_model="numpy")(_logp)
-    store = cfunc(types.int64(types.uint64, types.uint64, double, double, pointer), cache=True, error_model="numpy")(_copy)
-    return logp, store
+    logp = _compiled(types.int64(types.uint64, double, double, double, pointer), _logp)
+    return logp, _compiled(types.int64(types.uint64, types.uint64, double, double, pointer), _copy)
 
 
 @cache

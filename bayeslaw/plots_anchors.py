@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayeslaw.anchors import Anchors
+from bayeslaw.anchoring import Anchors
 from bayeslaw.plots import COLOURS
 
 if TYPE_CHECKING:

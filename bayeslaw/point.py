@@ -23,7 +23,7 @@ from bayeslaw.cards import load_law
 from bayeslaw.coordinates import Coordinates
 from bayeslaw.errors import BayeslawError, FitError, whole_number
 from bayeslaw.executors import opened
-from bayeslaw.kernels import huber_sum
+from bayeslaw.kernels import huber_sum, machines
 from bayeslaw.laws import Law
 from bayeslaw.observations import Observations
 from bayeslaw.outcomes import Executor, values_of
@@ -202,12 +202,12 @@ class _Problem:
     def objective(
         self, delta: float, weights: NDArray[np.float64]
     ) -> Callable[[NDArray[np.float64]], tuple[float, NDArray[np.float64]]]:
-        memory, slope = self.program.memory.copy(), np.zeros_like(self.program.memory)
+        memory, slope, run = self.program.memory.copy(), np.zeros_like(self.program.memory), machines("forward", "backward")
 
         def loss(x: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
             gradient = np.empty_like(x)
             y, p = self.observed.log_loss, self.program
-            value = huber_sum(p.code, memory, slope, p.inputs, self.log_loss, y, weights, delta, x, gradient)
+            value = huber_sum(run, p.code, memory, slope, p.inputs, self.log_loss, y, weights, delta, x, gradient)
             good = math.isfinite(value) and bool(np.isfinite(gradient).all())
             return (value, gradient) if good else (math.inf, np.zeros_like(x))
 

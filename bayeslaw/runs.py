@@ -29,6 +29,7 @@ ALIASES: dict[str, dict[str, float]] = {
         "tokens_m": 1e6, "tokens_b": 1e9, "d_billions": 1e9,
     },
     "U": {"u": 1, "unique_tokens": 1, "n_unique_tokens": 1, "unique_tokens_m": 1e6, "unique_tokens_b": 1e9},
+    "P": {"p": 1, "parallel_size": 1, "parallel_streams": 1, "n_streams": 1, "num_streams": 1},
     "r": {"replay": 1, "replay_share": 1, "replay_ratio": 1, "replay_pct": 0.01, "replay_percent": 0.01},
     "ptpp": {"pretrain_tpp": 1, "pretraining_tokens_per_parameter": 1},
     "atpp": {"adaptation_tokens_per_parameter": 1},

@@ -17,6 +17,8 @@ EXPONENTS = (0.0, 0.5, 1.0)  # of the price by which a gain is divided
 BUNDLES = 8  # checkpoints that must be trained, looked at for several runs at once
 BUNDLE = 4  # runs looked at together for one checkpoint's sake
 PASSES = 4  # over all picks, each taken out and bought better
+FEW = 12  # picks up to which every greedy choice is improved, not only the best of them
+FEWEST = 15  # candidates up to which all designs are looked at
 SHORTLIST = 100  # runs that swaps look at
 LOOKED_AT = 128  # runs whose gains are brought up to date at once
 ROUNDING = 1 + 1e-9  # of a bill that is to equal the budget
@@ -73,14 +75,51 @@ def choose(market: Market, start: Sequence[int] = ()) -> list[int]:
         Codes of runs; one that is bought twice stands there twice.
     """
     kept = list(start)
-    best, least = kept, np.inf
-    for exponent in EXPONENTS:
-        picks = fill(market, kept, exponent)
-        value = market.value(market.ensemble.covariance(picks))
-        if value < least:
-            best, least = picks, value
-    best = improve(market, best, len(kept), least)
+    starts = [fill(market, kept, exponent) for exponent in EXPONENTS]
+    starts += [fill(market, [*kept, run], 1.0) for run in _first_of_checkpoints(market, kept)]
+    starts = [list(picks) for picks in dict.fromkeys(map(tuple, starts))]
+    values = [market.value(market.ensemble.covariance(picks)) for picks in starts]
+    if max(map(len, starts)) - len(kept) <= FEW:  # each may be improved into something else
+        improved = [improve(market, picks, len(kept), value) for picks, value in zip(starts, values, strict=True)]
+    else:
+        at = int(np.argmin(values))
+        improved = [improve(market, starts[at], len(kept), values[at])]
+    best = min(improved, key=lambda picks: market.value(market.ensemble.covariance(picks)))
+    if market.candidates.size <= FEWEST and market.replicates == 1:
+        best = _search(market, kept, best)
     return in_order(market, best, len(kept))
+
+
+def _first_of_checkpoints(market: Market, kept: Sequence[int]) -> list[int]:
+    """For each checkpoint that must be trained, of those worth most, the run that tells most of those the budget allows."""
+    at = market.candidates
+    gains = market.ensemble.gains(market.ensemble.covariance(kept), market.weights)
+    gains[~np.isfinite(market.prices(kept))] = -np.inf
+    unpaid = np.setdiff1d(np.unique(at.checkpoint[at.price[at.checkpoint] > 0]), at.checkpoint[list(kept)])
+    best = [max(np.flatnonzero(at.checkpoint == checkpoint).tolist(), key=lambda run: gains[run]) for checkpoint in unpaid]
+    return sorted((run for run in best if gains[run] > 0), key=lambda run: -gains[run])[:BUNDLES]
+
+
+def _search(market: Market, kept: list[int], best: list[int]) -> list[int]:
+    """The best of all designs: every run bought or not, leaving out branches that all the rest together can't make better."""
+    ensemble, least = market.ensemble, market.value(market.ensemble.covariance(best))
+    order = [run for run in np.argsort(-ensemble.gains(ensemble.covariance(kept), market.weights)).tolist() if run not in kept]
+    last = np.cumsum([ensemble.curve(run).T @ ensemble.curve(run) for run in order[::-1]], axis=0)[::-1] if order else np.empty(0)
+
+    def branch(at: int, picks: list[int], information: Array) -> None:
+        nonlocal best, least
+        value = market.value(np.linalg.inv(information))
+        if value < least * (1 - 1e-9):
+            best, least = picks, value
+        if at == len(order) or market.value(np.linalg.inv(information + last[at])) >= least * (1 - 1e-9):
+            return
+        run = order[at]
+        if np.isfinite(market.prices(picks)[run]):
+            branch(at + 1, [*picks, run], information + ensemble.curve(run).T @ ensemble.curve(run))
+        branch(at + 1, picks, information)
+
+    branch(0, list(kept), np.linalg.inv(ensemble.covariance(kept)))
+    return best
 
 
 def fill(market: Market, picks: Sequence[int], exponent: float, only: NDArray[np.int64] | None = None) -> list[int]:
@@ -158,10 +197,9 @@ def improve(market: Market, picks: list[int], kept: int, least: float) -> list[i
     for _ in range(PASSES):
         before = least
         only = _shortlist(market, picks)
-        trained = [c for c in np.unique(at.checkpoint[picks[kept:]]).tolist() if at.price[c] > 0]
-        groups = [[run] for run in dict.fromkeys(picks[kept:])] + [
-            [r for r in picks[kept:] if at.checkpoint[r] == c] for c in trained
-        ]
+        own = picks[kept:]
+        groups = [[run] for run in dict.fromkeys(own)]
+        groups += [[r for r in own if at.checkpoint[r] == c] for c in np.unique(at.checkpoint[own]).tolist() if at.price[c] > 0]
         for out in groups:
             rest = list(picks)
             for run in out:

@@ -30,7 +30,7 @@ from scipy.stats import norm
 
 from bayeslaw.density import Density
 from bayeslaw.errors import FitError
-from bayeslaw.kernels import Map, bent, ridge, spine_log_normal, splines
+from bayeslaw.kernels import Map
 
 LogDensity = Callable[[NDArray[np.float64]], tuple[float, NDArray[np.float64]]]
 TRIALS = 400  # draws by which a map is judged
@@ -82,12 +82,28 @@ class Whitening:
 
     def x(self, z: NDArray[np.float64]) -> NDArray[np.float64]:
         """Coordinates of draws z, arrays (S, k)."""
-        out = np.empty_like(z)
-        y, way = np.empty(self.centre.size), self.way
-        for i, row in enumerate(z):
-            bent(self.bends, row, y)
-            ridge(way, y, out[i])
-        return out
+        y = z.copy()
+        if self.bends.size:
+            m, s, e, d = self.bends.T
+            y[:, : m.size] = m + s * np.sinh((np.arcsinh(z[:, : m.size]) + e) / d)
+        if self.order.size == 0:
+            return self.centre + y @ np.tril(self.scale).T
+        value, n = self._splines(y[:, 0])[0], self.order.size - 1
+        x, at = np.empty_like(y), 1 + 2 * n
+        x[:, self.order[0]] = value[:, 0]
+        for i in range(n):
+            below = (value[:, at : at + i] * y[:, 1 : 1 + i]).sum(axis=1)
+            x[:, self.order[1 + i]] = value[:, 1 + i] + np.exp(value[:, 1 + n + i]) * y[:, 1 + i] + below
+            at += i
+        return x
+
+    def _splines(self, t: NDArray[np.float64], first: int | None = None) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Values and slopes of all splines, or the first few, at t: arrays (S, p). Straight beyond the knots, as in kernels."""
+        inside = np.clip(t, self.knots[0], self.knots[-1])
+        j = np.clip(np.searchsorted(self.knots, inside) - 1, 0, self.knots.size - 2)
+        h, c = (inside - self.knots[j])[:, None], self.pieces[:, j, :first]
+        slope = (3 * c[0] * h + 2 * c[1]) * h + c[2]
+        return ((c[0] * h + c[1]) * h + c[2]) * h + c[3] + slope * (t - inside)[:, None], slope
 
     def refined(self, z: NDArray[np.float64], count: int) -> Whitening:
         """The map with its first `count` elements bent as draws z (S, k) of the posterior are; z is of this map, not yet bent."""
@@ -98,16 +114,27 @@ class Whitening:
         if self.order.size == 0:
             z = np.linalg.solve(self.scale, (x - self.centre).T)
             return np.asarray(-0.5 * (z**2).sum(axis=0) - np.log(np.abs(np.diag(self.scale))).sum())
-        way = self.way
-        return np.array([spine_log_normal(way, row) for row in x])
+        low, high = np.full(len(x), self.knots[0] - 50.0), np.full(len(x), self.knots[-1] + 50.0)
+        for _ in range(60):
+            middle = 0.5 * (low + high)
+            before = self._splines(middle, 1)[0][:, 0] < x[:, self.order[0]]
+            low, high = np.where(before, middle, low), np.where(before, high, middle)
+        value, slope = self._splines(low)
+        n = self.order.size - 1
+        total, z, at = -0.5 * low**2 - np.log(slope[:, 0]), np.empty((len(x), n)), 1 + 2 * n
+        for i in range(n):
+            rest = x[:, self.order[1 + i]] - value[:, 1 + i] - (value[:, at : at + i] * z[:, :i]).sum(axis=1)
+            z[:, i] = rest * np.exp(-value[:, 1 + n + i])
+            total -= 0.5 * z[:, i] ** 2 + value[:, 1 + n + i]
+            at += i
+        return np.asarray(total)
 
     def log_normal_of(self, z: NDArray[np.float64]) -> NDArray[np.float64]:
         """`log_normal` at the coordinates of z (S, k), from z itself."""
         if self.order.size == 0:
             return np.asarray(-0.5 * (z**2).sum(axis=1) - np.log(np.abs(np.diag(self.scale))).sum())
-        k, along = self.order.size, [splines(self.knots, self.pieces, t)[:2] for t in z[:, 0]]
-        stretch = np.array([math.log(slope[0]) + value[k : 2 * k - 1].sum() for value, slope in along])
-        return np.asarray(-0.5 * (z**2).sum(axis=1) - stretch)
+        k, (value, slope) = self.order.size, self._splines(z[:, 0])
+        return np.asarray(-0.5 * (z**2).sum(axis=1) - np.log(slope[:, 0]) - value[:, k : 2 * k - 1].sum(axis=1))
 
     def function(self, density: Density) -> LogDensity:
         """The density of z and its gradient."""

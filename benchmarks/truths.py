@@ -38,9 +38,9 @@ NOISE = "auto"
 RANKED = 100  # draws among which a truth is ranked
 MOST_REFUSED = 200
 ADAPTATION = {"r", "ptpp", "cpt"}
-LEVELS: dict[str, tuple[float, ...]] = {"r": (0.1, 0.25, 0.5), "ptpp": (15.0, 31.0), "cpt": (0.0, 1.0)}
-UNSEEN = {"r": 0.25, "ptpp": 279.0, "cpt": 1.0}
-SEEN = {"r": 0.25, "ptpp": 31.0, "cpt": 1.0}
+LEVELS: dict[str, tuple[float, ...]] = {"r": (0.1, 0.25, 0.5), "ptpp": (15.0, 31.0), "cpt": (0.0, 1.0), "P": (1.0, 2.0, 4.0)}
+UNSEEN = {"r": 0.25, "ptpp": 279.0, "cpt": 1.0, "P": 8.0}
+SEEN = {"r": 0.25, "ptpp": 31.0, "cpt": 1.0, "P": 2.0}
 EPOCHS = (1.0, 4.0, 16.0)  # of the unique tokens, where a law knows them
 
 
@@ -73,7 +73,7 @@ def settings(law: Law) -> tuple[pd.DataFrame, pd.DataFrame]:
         raise BayeslawError(f"There is no design for the covariate {unknown[0]} of {law.name}; add its levels to LEVELS.")
     curves = bool(ADAPTATION & set(others))
     sizes = (241e6, 517e6, 1.4e9, 2.8e9) if curves else tuple(np.geomspace(7e7, 3e9, 9))
-    budgets = np.geomspace(0.5, 20, 8) if curves else np.geomspace(5, 100, 9)
+    budgets = np.geomspace(0.5, 20, 8) if curves else np.geomspace(5, 100, 9 if "D" in law.covariates else 1)
     combinations: list[dict[str, float]] = [{}]
     for name in others:
         combinations = [c | {name: v} for c in combinations for v in LEVELS.get(name, EPOCHS)]

@@ -72,6 +72,12 @@ def repeated_epochs(p: Values, x: Values) -> Any:
     return chinchilla(p, effective)
 
 
+def parallel_scaling(p: Values, x: Values) -> Any:
+    """Chen et al. 2025, eq. 5, in the paper's own scale of parameters; by logarithms, since that may be astronomic."""
+    log_size = np.log(x["N"]) + np.log1p(p["k"] * np.log(x["P"]))
+    return p["E"] + np.exp(p["alpha"] * (np.log(p["A"]) / p["alpha"] - log_size))
+
+
 def cpt_joint(p: Values, x: Values) -> Any:
     """Zheng et al. 2024, eqs. 1 and 4."""
     scratch = p["B"] * _power(x["D"], -p["beta"])
@@ -132,6 +138,7 @@ LAWS: dict[str, Callable[[Values, Values], Any]] = {
     "cpt-joint": cpt_joint,
     "d-cpt": d_cpt,
     "kaplan": kaplan,
+    "parallel-scaling": parallel_scaling,
     "ptpp-floor": ptpp_floor,
     "ptpp-gate": ptpp_gate,
     "ptpp-gate-floor": ptpp_gate_floor,
@@ -146,7 +153,7 @@ TYPICAL: dict[str, float] = {
     "E": 1.5, "A": 60.0, "alpha": 0.3, "B": 90.0, "beta": 0.28, "nu": 0.25, "C": 0.06, "gamma": 0.3, "F": 0.4, "eta": 0.4,
     "lam": 0.4, "zeta": 0.5, "B_cpt": 40.0, "beta_cpt": 0.22,
     "T": 5e9, "delta": 0.05, "tau": 1e9, "kappa": 0.5, "G": 1.0, "c": 0.8, "h": 3e7, "q": 0.4, "S": 0.5, "J": 0.05,
-    "R_D": 15.0, "R_N": 5.0,
+    "R_D": 15.0, "R_N": 5.0, "k": 0.35,
 }  # fmt: skip
 """Parameters that most laws give losses of 2 to 5 nats with."""
 OWN: dict[str, dict[str, float]] = {
@@ -173,6 +180,7 @@ def design(law: Law, runs: int = 6, checkpoints: int = 5) -> dict[str, Array]:
         "ptpp": np.array([15.0, 31.0, 279.0])[(run + run // 3) % 3],
         "cpt": (run % 2).astype(np.float64),
         "U": np.array([1e8, 1e9, 2e10])[(run + run // 3) % 3],
+        "P": np.array([1.0, 2.0, 8.0])[(run + run // 3) % 3],
     }
     return {k: columns[k] for k in law.covariates}
 

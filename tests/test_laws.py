@@ -243,8 +243,8 @@ def test_an_unknown_law() -> None:
     with pytest.raises(CardError) as caught:
         load_law("chinchila")
     assert str(caught.value) == (
-        "No law 'chinchila'. Known are chinchilla, chinchilla-nd, cpt-joint, d-cpt, kaplan, ptpp-floor, ptpp-gate,"
-        " ptpp-gate-floor, repeated-epochs, replay-source, replay-target, transfer-source,"
+        "No law 'chinchila'. Known are chinchilla, chinchilla-nd, cpt-joint, d-cpt, kaplan, parallel-scaling, ptpp-floor,"
+        " ptpp-gate, ptpp-gate-floor, repeated-epochs, replay-source, replay-target, transfer-source,"
         " transfer-target; a card of your own goes by its path."
         " Did you mean 'chinchilla'?"
     )

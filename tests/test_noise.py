@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 from scipy import integrate, special, stats
 
+from bayeslaw import kernels
 from bayeslaw.errors import BayeslawError
-from bayeslaw.kernels import digamma, log_mills, normal_density, student_density
+from bayeslaw.kernels import digamma, jit, log_mills
 from bayeslaw.noise import CHOICES, MEANING, PRIORS, Noise, prior
 from tests.oracles import Array, central, nested
 
+normal_density, student_density = jit(kernels.normal_density), jit(kernels.student_density)
 RUN = np.array([0, 0, 0, 1, 2, 2, 3, 3, 3])
 STARTS = np.array([0, 3, 4, 6, 9])
 CHECKPOINT, FAMILY, ALONE = np.array([0, 0, 1, 1]), np.array([0, 2, 4]), np.arange(5)

@@ -25,6 +25,7 @@ TRUTHS = {
     "chinchilla-nd": {"E": 1.6, "A": 480.0, "alpha": 0.35, "B": 300.0, "beta": 0.28, "C": 3e11, "gamma": 0.3, "delta": 1.1},
     "kaplan": {"A": 11.2, "alpha": 0.076, "B": 23.19, "beta": 0.103},
     "repeated-epochs": {"E": 1.87, "A": 521.0, "alpha": 0.353, "B": 1488.0, "beta": 0.353, "R_D": 15.4, "R_N": 5.31},
+    "parallel-scaling": {"E": 1.2886, "A": 42.489, "alpha": 0.19628, "k": 0.3344},
     "cpt-joint": {"E": 1.55, "A": 420.0, "alpha": 0.4, "B": 719.5, "beta": 0.3, "B_cpt": 433.3, "beta_cpt": 0.2, "gamma": 0.08},
     "d-cpt": {k: FORM_3[k] for k in ("E", "A", "alpha", "B", "beta", "nu", "C", "gamma")},
     "ptpp-floor": {k: FORM_3[k] for k in ("E", "A", "alpha", "B", "beta", "nu", "C", "gamma", "F", "eta")},
@@ -46,14 +47,14 @@ def settings(
     Laws that are finite there get the base checkpoints (D = 0) too.
     """
     rows = []
-    base = law.covariates["D"].support[0] == 0
+    base = "D" in law.covariates and law.covariates["D"].support[0] == 0
     for n in sizes:
         for stage in stages:
             if base:
                 rows.append({"N": n, "D": 0.0, "r": -1.0, "ptpp": stage, "cpt": 0.0})
             for r in (0.1, 0.25, 0.5):
                 for atpp in np.geomspace(0.5, 20, 10):
-                    own = {"cpt": float(stage == stages[-1]), "U": 0.4 * r * stage * n}
+                    own = {"cpt": float(stage == stages[-1]), "U": 0.4 * r * stage * n, "P": 20 * r}
                     rows.append({"N": n, "D": atpp * n, "r": r, "ptpp": stage, **own})
     frame = pd.DataFrame(rows)
     runs = frame[["N", "r", "ptpp"]].astype(str).agg("-".join, axis=1)

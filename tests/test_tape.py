@@ -10,11 +10,12 @@ import pytest
 
 from bayeslaw import kernels
 from bayeslaw.formula import NUMPY
-from bayeslaw.kernels import backward, forward
+from bayeslaw.kernels import jit
 from bayeslaw.tape import FUNCTIONS, Node, Tape
 from tests.oracles import Array, central
 
 Function = Callable[..., Any]
+forward, backward = jit(kernels.forward), jit(kernels.backward)
 ROWS = np.array([0.3, 0.8, 1.7, 2.5])
 
 ARITHMETIC: dict[str, Function] = {

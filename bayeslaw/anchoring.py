@@ -15,15 +15,16 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import logit
 from threadpoolctl import threadpool_limits
 
+from bayeslaw.aims import Aim, aim_of
 from bayeslaw.candidates import FLOPS, Candidates, read_candidates
-from bayeslaw.discrepancy import relative, spread_name
+from bayeslaw.checks import LUCK
+from bayeslaw.discrepancy import relative
 from bayeslaw.ensembles import build
-from bayeslaw.errors import BayeslawError, FitError, nearest, whole_number
+from bayeslaw.errors import BayeslawError, nearest, whole_number
 from bayeslaw.fits import Fit, check_probability
 from bayeslaw.forecasts import Forecast, from_shares
-from bayeslaw.forecasts import forecast as make_forecast
-from bayeslaw.runs import Runs, read_runs
-from bayeslaw.selection import Market, choose
+from bayeslaw.runs import Runs
+from bayeslaw.selection import ROUNDING, Market, choose
 from bayeslaw.stacking import Posterior
 
 Array = NDArray[np.float64]
@@ -32,32 +33,6 @@ RANDOM = 100  # random designs beside the chosen one
 WORTH = 0.10  # by how much a purchase must narrow the interval for each budget spent at its rate
 TELLING = 0.02  # narrowing of a parameter's sd from which on a purchase is said to inform it
 DESIGNS = ("chosen", "smallest size", "random")
-
-
-@dataclass(frozen=True)
-class Aim:
-    """What is to be known: draws of quantities, their weights, and how wide their intervals are now.
-
-    Attributes
-    ----------
-    draws : array (S, q)
-        Log losses of targets, or whatever was given, such as the margins of a plan.
-    names : tuple of str
-    weights : array (q,)
-        Of their variances; they add up to 1.
-    widths : array (q,)
-        Of the equal-tailed intervals now, in `unit`.
-    kind : str
-        What the intervals are of: latent, latent with a discrepancy, or what was given.
-    unit : str
-    """
-
-    draws: Array
-    names: tuple[str, ...]
-    weights: Array
-    widths: Array
-    kind: str
-    unit: str
 
 
 @dataclass(frozen=True)
@@ -251,9 +226,16 @@ class Anchors:
         return [self._afforded(rng.permutation(self.candidates.size), fixed) for _ in range(count)]
 
     def _afforded(self, order: NDArray[np.int64], start: list[int]) -> list[int]:
-        picks = list(start)
+        at, picks, left = self.candidates, list(start), self.market.budget * ROUNDING - self.market.bill(start)
+        paid = set(at.checkpoint[start].tolist())
+        allowed = self.market.replicates - np.bincount(start, minlength=at.size)
         for run in np.tile(order, self.market.replicates).tolist():
-            if np.isfinite(self.market.prices(picks)[run]):
+            checkpoint = int(at.checkpoint[run])
+            price = float(at.cost[run]) + (0.0 if checkpoint in paid else float(at.price[checkpoint]))
+            if allowed[run] > 0 and price <= left:
+                allowed[run] -= 1
+                left -= price
+                paid.add(checkpoint)
                 picks.append(run)
         return picks
 
@@ -354,7 +336,7 @@ def anchors(
     if not (math.isfinite(budget) and budget > 0):
         raise BayeslawError(f"The budget must be a positive number, not {budget}.")
     sd = None if discrepancy is None else relative(discrepancy)
-    aim = _aim(members, targets, sd, ci_prob, seed, force)
+    aim = aim_of(members, targets, sd, ci_prob, seed, force)
     fitted = [(fit.law, fit.observed) for member in members for fit, _ in member.shares]
     pool = read_candidates(fitted, candidates, cost, checkpoint_cost)
     at = [_at(member, pool, sd, seed) for member in members]
@@ -365,7 +347,21 @@ def anchors(
         ensemble, projected = build(at, pool, aim.draws, (seed, 1), _parameters(members))
         market = Market(pool, ensemble, aim.weights, float(budget), replicates)
         bought, when = _in_rounds(market, rounds)
-    return Anchors(market, tuple(bought), tuple(when), aim, ci_prob, seed, projected, pool.notes)
+    notes = (*pool.notes, *(_doubts(members) if sd is None else ()))
+    return Anchors(market, tuple(bought), tuple(when), aim, ci_prob, seed, projected, notes)
+
+
+def _doubts(members: Sequence[Posterior]) -> list[str]:
+    """Laws that miss their own runs by more than seeds explain; to a choice that believes them such runs look telling."""
+    missed = {
+        fit.law.name: float(np.sqrt(fit.noise.variances(fit.draws)[0].max())) for member in members for fit, _ in member.shares
+    }
+    return [
+        f"{name} misses its own runs by {miss:.1%} of the loss, more than seeds explain: state --discrepancy {miss:.1%}, else runs "
+        "that the law can't describe may look telling"
+        for name, miss in missed.items()
+        if miss > LUCK
+    ]
 
 
 def _in_rounds(market: Market, rounds: int) -> tuple[list[int], list[int]]:
@@ -389,42 +385,6 @@ def _in_rounds(market: Market, rounds: int) -> tuple[list[int], list[int]]:
 
 def _at(posterior: Posterior, pool: Candidates, sd: float | None, seed: int) -> Forecast:
     return from_shares(posterior.name, posterior.shares, pool.runs, sd, seed, failed=not posterior.passed)
-
-
-def _aim(
-    members: Sequence[Posterior],
-    targets: Runs | pd.DataFrame | str | Path | Mapping[str, ArrayLike],
-    sd: float | None,
-    ci_prob: float,
-    seed: int,
-    force: bool,
-) -> Aim:
-    """What is to be known, from settings or draws."""
-    tails = [0.5 - ci_prob / 2, 0.5 + ci_prob / 2]
-    if isinstance(targets, Mapping):
-        if not targets:
-            raise BayeslawError("There are no targets.")
-        if not force and (failures := "; ".join(m.failures for m in members if not m.passed)):
-            raise FitError(f"The fit's checks failed ({failures}): what its draws say of runs can't be trusted.")
-        draws = np.stack([np.asarray(values, dtype=np.float64).reshape(-1) for values in targets.values()], axis=1)
-        widths = np.diff(np.quantile(draws, tails, axis=0), axis=0)[0]
-        return Aim(draws, tuple(targets), np.full(len(targets), 1 / len(targets)), widths, "target", "")
-    runs = targets if isinstance(targets, Runs) else read_runs(targets)
-    weights = np.ones(len(runs))
-    if "weight" in runs.frame:
-        weights = pd.to_numeric(runs.frame["weight"], errors="coerce").to_numpy(dtype=np.float64)
-        if (bad := np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))).size or not weights.sum() > 0:
-            row = runs.frame.index[bad[0] if bad.size else 0]
-            raise BayeslawError(f"{runs.name}: weight is missing or negative, or all are 0 (row {row}).")
-    made = [make_forecast(member, runs, discrepancy=sd, seed=seed, force=force) for member in members]
-    losses = np.hstack([one.expected(slice(None)).T for one in made])
-    domains = [f"{one.law}: " if len(made) > 1 else "" for one in made]
-    names = [head + ", ".join(f"{c} = {v:.4g}" for c, v in row.items()) for head, one in zip(domains, made, strict=True)
-             for _, row in one.settings[[str(c) for c in one.outside]].iterrows()]  # fmt: skip
-    kind = "latent" if sd is None else spread_name(sd)
-    widths = np.diff(np.quantile(losses, tails, axis=0), axis=0)[0]
-    weights = np.tile(weights, len(made))
-    return Aim(np.log(losses), tuple(names), weights / weights.sum(), widths, kind, "nats/token")
 
 
 def _parameters(members: Sequence[Posterior]) -> dict[str, Array]:

@@ -1,0 +1,81 @@
+"""What purchases are to make known: losses at settings, or draws of anything else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from bayeslaw.discrepancy import spread_name
+from bayeslaw.errors import BayeslawError, FitError
+from bayeslaw.forecasts import forecast
+from bayeslaw.runs import Runs, read_runs
+from bayeslaw.stacking import Posterior
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Aim:
+    """What is to be known: draws of quantities, their weights, and how wide their intervals are now.
+
+    Attributes
+    ----------
+    draws : array (S, q)
+        Log losses of targets, or whatever was given, such as the margins of a plan.
+    names : tuple of str
+    weights : array (q,)
+        Of their variances; they add up to 1.
+    widths : array (q,)
+        Of the equal-tailed intervals now, in `unit`.
+    kind : str
+        What the intervals are of: latent, latent with a discrepancy, or what was given.
+    unit : str
+    """
+
+    draws: Array
+    names: tuple[str, ...]
+    weights: Array
+    widths: Array
+    kind: str
+    unit: str
+
+
+def aim_of(
+    members: Sequence[Posterior],
+    targets: Runs | pd.DataFrame | str | Path | Mapping[str, ArrayLike],
+    sd: float | None,
+    ci_prob: float,
+    seed: int,
+    force: bool,
+) -> Aim:
+    """What is to be known, from settings or draws."""
+    tails = [0.5 - ci_prob / 2, 0.5 + ci_prob / 2]
+    if isinstance(targets, Mapping):
+        if not targets:
+            raise BayeslawError("There are no targets.")
+        if not force and (failures := "; ".join(m.failures for m in members if not m.passed)):
+            raise FitError(f"The fit's checks failed ({failures}): what its draws say of runs can't be trusted.")
+        draws = np.stack([np.asarray(values, dtype=np.float64).reshape(-1) for values in targets.values()], axis=1)
+        widths = np.diff(np.quantile(draws, tails, axis=0), axis=0)[0]
+        return Aim(draws, tuple(targets), np.full(len(targets), 1 / len(targets)), widths, "target", "")
+    runs = targets if isinstance(targets, Runs) else read_runs(targets)
+    weights = np.ones(len(runs))
+    if "weight" in runs.frame:
+        weights = pd.to_numeric(runs.frame["weight"], errors="coerce").to_numpy(dtype=np.float64)
+        if (bad := np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))).size or not weights.sum() > 0:
+            row = runs.frame.index[bad[0] if bad.size else 0]
+            raise BayeslawError(f"{runs.name}: weight is missing or negative, or all are 0 (row {row}).")
+    made = [forecast(member, runs, discrepancy=sd, seed=seed, force=force) for member in members]
+    losses = np.hstack([one.expected(slice(None)).T for one in made])
+    domains = [f"{one.law}: " if len(made) > 1 else "" for one in made]
+    names = [head + ", ".join(f"{c} = {v:.4g}" for c, v in row.items()) for head, one in zip(domains, made, strict=True)
+             for _, row in one.settings[[str(c) for c in one.outside]].iterrows()]  # fmt: skip
+    kind = "latent" if sd is None else spread_name(sd)
+    widths = np.diff(np.quantile(losses, tails, axis=0), axis=0)[0]
+    weights = np.tile(weights, len(made))
+    return Aim(np.log(losses), tuple(names), weights / weights.sum(), widths, kind, "nats/token")
