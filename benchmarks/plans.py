@@ -251,9 +251,10 @@ def rows_of(records: list[dict[str, Any]], on: str) -> list[dict[str, str]]:
             kept = sum(f["kept"] for _, f in found)
             held = [f["held_out"] for _, f in found]
             ratio = [f["tokens"] / reference[i] for i, f in found if i in reference]
+            tried = min(POINTS, len(records)) if key == "points" else len(records)
             rows.append(
                 {
-                    "promised": title, "feasible": f"{len(found)} of {len(records)}", "kept": f"{kept} ({kept / len(found):.1%})",
+                    "promised": title, "feasible": f"{len(found)} of {tried}", "kept": f"{kept} ({kept / len(found):.1%})",
                     f"{BAND:.0%} band": "", "within": "", "held-out probability, mean": f"{np.mean(held):.3f}",
                     "lowest": f"{min(held):.3f}", "tokens over those of median losses, median": f"{np.median(ratio):.2f}",
                 }
