@@ -242,6 +242,7 @@ def rows_of(records: list[dict[str, Any]], on: str) -> list[dict[str, str]]:
                 "kept": f"{kept} ({kept / max(count, 1):.1%})",
                 f"{BAND:.0%} band": f"{low} to {high}", "within": "yes" if low <= kept <= high else "NO",
                 "held-out probability, mean": f"{np.mean(held):.3f}", "lowest": f"{min(held):.3f}",
+                "at least promise - .01": f"{sum(h >= level - 0.01 for h in held)} of {count}",
                 "tokens over those of median losses, median": f"{np.median(ratio):.2f}",
             }
         )  # fmt: skip
@@ -256,7 +257,8 @@ def rows_of(records: list[dict[str, Any]], on: str) -> list[dict[str, str]]:
                 {
                     "promised": title, "feasible": f"{len(found)} of {tried}", "kept": f"{kept} ({kept / len(found):.1%})",
                     f"{BAND:.0%} band": "", "within": "", "held-out probability, mean": f"{np.mean(held):.3f}",
-                    "lowest": f"{min(held):.3f}", "tokens over those of median losses, median": f"{np.median(ratio):.2f}",
+                    "lowest": f"{min(held):.3f}", "at least promise - .01": "",
+                    "tokens over those of median losses, median": f"{np.median(ratio):.2f}",
                 }
             )  # fmt: skip
     return rows
