@@ -4,7 +4,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint ci setup clean tinycpt bench calibrate references
+.PHONY: demo test lint ci setup clean tinycpt bench calibrate references plans
 
 setup: $(READY)
 
@@ -50,6 +50,11 @@ bench: $(READY)
 # cores; stopped by Ctrl-C or otherwise, it goes on where it was.
 calibrate: $(READY)
 	$(PY) benchmarks/calibrate.py
+
+# Plans on truths drawn from priors (half an hour on two cores; goes on where it was), and on three cases.
+plans: $(READY)
+	$(PY) benchmarks/plans.py
+	$(PY) benchmarks/plan_cases.py
 
 # Makes the long runs of independently written models that tests/references keeps. Ten minutes of one core; goes on where it was.
 references: $(READY)

@@ -6,8 +6,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from bayeslaw.allocation import Allocation, allocate
     from bayeslaw.anchoring import Anchors, anchors
     from bayeslaw.cards import law_names, load_law
+    from bayeslaw.choices import Plan
     from bayeslaw.comparison import Comparison, compare
     from bayeslaw.errors import BayeslawError, CardError, FitError, TableError
     from bayeslaw.executors import executor
@@ -19,14 +21,17 @@ if TYPE_CHECKING:
     from bayeslaw.many import Task, fit_many
     from bayeslaw.model import pymc_model
     from bayeslaw.outcomes import Executor, Outcome, values_of
+    from bayeslaw.plans import plan
     from bayeslaw.plots import plot_forecast
     from bayeslaw.plots_anchors import plot_anchors
+    from bayeslaw.plots_decisions import plot_frontier, plot_plan, plot_savings
     from bayeslaw.point import PointFit, point_fit
     from bayeslaw.priors import Prior
     from bayeslaw.runs import Runs, read_runs
     from bayeslaw.scores import score
     from bayeslaw.stacking import Stack, load
     from bayeslaw.tablechecks import check
+    from bayeslaw.transfers import Transfer, transfer
     from bayeslaw.updating import Update, update
 
 _HOME = {
@@ -39,13 +44,16 @@ _HOME = {
     "Runs": "runs", "check": "tablechecks", "read_runs": "runs", "score": "scores",
     "Comparison": "comparison", "compare": "comparison", "Loo": "loo", "leave_one_run_out": "loo", "Stack": "stacking",
     "load": "stacking", "Anchors": "anchoring", "anchors": "anchoring", "plot_anchors": "plots_anchors", "Update": "updating",
-    "update": "updating",
+    "update": "updating", "Plan": "choices", "plan": "plans", "Allocation": "allocation", "allocate": "allocation",
+    "Transfer": "transfers", "transfer": "transfers", "plot_plan": "plots_decisions", "plot_frontier": "plots_decisions",
+    "plot_savings": "plots_decisions",
 }  # fmt: skip
 __all__ = [
-    "Anchors", "BayeslawError", "CardError", "Comparison", "Executor", "Fit", "FitError", "Forecast", "Law", "Loo",
-    "Outcome", "PointFit", "Prior", "Runs", "Stack", "TableError", "Task", "Update", "anchors", "check", "compare",
-    "executor", "fit", "fit_many", "forecast", "grid", "law_names", "leave_one_run_out", "load", "load_fit", "load_law",
-    "plot_anchors", "plot_forecast", "point_fit", "pymc_model", "read_runs", "score", "update", "values_of",
+    "Allocation", "Anchors", "BayeslawError", "CardError", "Comparison", "Executor", "Fit", "FitError", "Forecast", "Law",
+    "Loo", "Outcome", "Plan", "PointFit", "Prior", "Runs", "Stack", "TableError", "Task", "Transfer", "Update", "allocate",
+    "anchors", "check", "compare", "executor", "fit", "fit_many", "forecast", "grid", "law_names", "leave_one_run_out",
+    "load", "load_fit", "load_law", "plan", "plot_anchors", "plot_forecast", "plot_frontier", "plot_plan", "plot_savings",
+    "point_fit", "pymc_model", "read_runs", "score", "transfer", "update", "values_of",
 ]  # fmt: skip
 __version__ = "0.1.0"
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from bayeslaw import cli_plan
 from bayeslaw.cli_anchors import anchors
 from bayeslaw.errors import BayeslawError
 
@@ -375,6 +376,9 @@ def demo(
     from bayeslaw.demo import run
 
     run(output, progress=not quiet)
+
+
+cli_plan.register(app)
 
 
 def main() -> None:

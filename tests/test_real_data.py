@@ -80,3 +80,34 @@ def test_over_trained_models_forecast_from_small_ones(train_set: str, capsys: py
         print(scores[["mae_rel", "cover_eti50", "cover_eti90", "width_eti90"]].to_string())
     assert np.isfinite(forecast["run_eti90_hi"]).all()
     assert scores["mae_rel"] < 0.1
+
+
+def pile() -> pd.DataFrame:
+    """The 22 Pile domains of the replay runs, weighted into one loss; 10^6 tokens a step."""
+    table = pd.read_csv(FOLDER / "cpt_replay_pythia70m.csv")
+    table = table.merge(pd.read_csv(FOLDER / "cpt_replay_pile_weights.csv"), on="val_domain")
+    table["weighted"] = table["loss"] * table["weight"]
+    sums = table.groupby(["replay_pile", "step"], dropna=False)[["weighted", "weight"]].sum().reset_index()
+    share = sums["replay_pile"]
+    run = ["base" if np.isnan(r) else f"replay {r:g}" for r in share]
+    return pd.DataFrame({"run": run, "r": share, "D": sums["step"] * 1e6, "loss": sums["weighted"] / sums["weight"]})
+
+
+def test_least_replay_that_keeps_the_pile_loss_from_three_ratios() -> None:
+    """After 10,000 steps the measured losses cross the base loss at a share of .29; the ratio left out is .25, beside it."""
+    table = pile()
+    base = float(table.loc[table["D"] == 0, "loss"].iloc[0])
+    assert base == pytest.approx(2.87337, abs=1e-5)
+    last = table[table["D"] == 1e10].sort_values("r")
+    crossing = float(np.interp(-base, -last["loss"], last["r"]))
+    seen, held = table[table["r"] != 0.25], table[table["r"] == 0.25]
+    fit = bayeslaw.fit("replay-source", seen, progress=False)
+    assert fit.passed, [str(c) for c in fit.checks]
+    forecast = fit.forecast(held.drop(columns="loss")).summary().set_index("D").loc[1e10]
+    assert forecast["run_eti90_lo"] < float(held.loc[held["D"] == 1e10, "loss"].iloc[0]) < forecast["run_eti90_hi"]
+    plan = bayeslaw.plan(fit, None, {}, on="run", max_forgetting=0.0, tokens=1e10, minimise="replay")
+    assert plan.base["source"].kind == "measured"
+    assert plan.best is not None
+    row = plan.losses.loc["replay that suffices, draw by draw"]
+    assert row["eti90_lo"] < crossing < row["eti90_hi"]
+    assert crossing < plan.best.replay < 0.5

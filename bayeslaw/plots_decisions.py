@@ -1,0 +1,200 @@
+"""Pictures of decisions: feasible region and plan, efficient frontiers, savings. They take axes, return them, and save nothing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bayeslaw.allocation import Allocation
+from bayeslaw.choices import Plan
+from bayeslaw.errors import BayeslawError
+from bayeslaw.limits import FLOPS
+from bayeslaw.plots import COLOURS, MARKERS, PICTURES, _short
+from bayeslaw.promises import tables
+from bayeslaw.tables import check_target, write_whole
+from bayeslaw.transfers import Transfer
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+LEVELS = (0.5, 0.8, 0.9, 0.95)
+GRID = (61, 81)  # replay shares, log tokens
+CONTOURS = 400  # draws whose median makes a landscape
+SHADES = "cividis"  # told apart by all eyes, and in grey
+
+
+def plot_plan(plan: Plan, ax: Axes, *, of: str = "", levels: Sequence[float] = LEVELS) -> Axes:
+    """Probability contours of keeping every promise over replay and tokens, above a landscape of the median loss or forgetting.
+
+    As Goffinet et al. 2025, fig. 2, with the probability instead of one line. The star is the plan (or where most can be
+    promised), the diamond the plan that knows no uncertainty.
+
+    Parameters
+    ----------
+    plan : Plan
+    ax : matplotlib Axes
+    of : {'', 'forgetting', 'target-loss'}
+        What lies beneath; nothing for ''.
+    levels : sequence of float
+        Probabilities of the contours.
+    """
+    question, box = plan.question, plan.question.search.box
+    if of and of not in plan.landscapes:
+        raise BayeslawError(f"This plan has no landscape {of!r}; it has {', '.join(plan.landscapes)}.")
+    if box.low >= box.high or box.replay[0] >= box.replay[1]:
+        raise BayeslawError("There is nothing to draw: tokens or replay of the plan are fixed.")
+    low, high = _window(plan)
+    x, r = np.linspace(low, high, GRID[1]), np.linspace(*box.replay, GRID[0])
+    unit = question.n if math.isfinite(question.n) else 1.0
+    across = np.exp(x) / unit
+    if of:
+        table, label = _landscape(plan, of, x, r)
+        bottom, top = np.quantile(table, [0.03, 0.97])  # the barrier at r = 0 would take all colours
+        steps = np.linspace(bottom, top if top > bottom else bottom + 1e-6, 15)
+        shade = ax.contourf(100 * r, across, table.T, levels=steps, cmap=SHADES, alpha=0.85, extend="both")
+        bar = ax.figure.colorbar(shade, ax=ax, pad=0.02)
+        bar.set_label(label, fontsize=8)
+        bar.ax.tick_params(labelsize=7)
+    chance = plan.probability(np.exp(x), r)
+    ink = "white" if of else COLOURS[0]
+    if not of:
+        ax.contourf(100 * r, across, chance.T, levels=np.linspace(0, 1, 11), cmap="Greys", alpha=0.5)
+    drawn = [level for level in sorted(levels) if chance.min() < level < chance.max()]
+    if drawn:
+        styles = ["dotted", "dashdot", "dashed", "solid"]
+        lines = ax.contour(100 * r, across, chance.T, levels=drawn, colors=ink, linewidths=1.6, linestyles=styles[-len(drawn) :])
+        ax.clabel(lines, fmt=lambda v: f"{v:.0%}", fontsize=7)
+    _marks(plan, ax, unit)
+    ax.set_yscale("log")
+    ax.set_xlabel("replay share (%)")
+    ax.set_ylabel("adaptation tokens per parameter" if math.isfinite(question.n) else "adaptation tokens")
+    what = {"": "", "forgetting": ", above median forgetting", "target-loss": ", above the median target loss"}[of]
+    ax.set_title(
+        f"probability of keeping every promise ({plan.on}){what}" + (" — CHECKS FAILED" if plan.forced else ""), fontsize=9
+    )
+    ax.legend(fontsize=7, loc="best", framealpha=0.9)
+    return ax
+
+
+def _window(plan: Plan) -> tuple[float, float]:
+    """Log tokens to draw: around the plans, within the box."""
+    box = plan.question.search.box
+    places = [math.log(c.tokens) for c in (plan.shown, plan.deterministic) if c is not None]
+    if not places:
+        return box.low, box.high
+    return max(box.low, min(places) - 2.5), min(box.high, max(places) + 2.0)
+
+
+def _landscape(plan: Plan, of: str, x: Any, r: Any) -> tuple[Any, str]:
+    """Medians (R, n) of target loss or forgetting in percent, and what to call them."""
+    question = plan.question
+    some = plan.draws[:: max(1, plan.draws.size // CONTOURS)]
+    if of == "target-loss" and question.target is not None:
+        return np.exp(np.median(tables([question.target], some, x, r)[0], axis=1)), "target loss (nats/token), median"
+    names = list(question.bases)
+    side = next(s for s in question.sources if s.name == names[0])
+    rise = tables([side], some, x, r)[0] - question.bases[names[0]].log[some][None, :, None]
+    return 100 * np.expm1(np.median(rise, axis=1)), f"forgetting of {names[0]} (% of base loss), median"
+
+
+def _marks(plan: Plan, ax: Axes, unit: float) -> None:
+    if (one := plan.shown) is not None:
+        said = f"plan at {plan.confidence:.0%}" if plan.best is not None else f"most that can be promised: {one.held_out:.0%}"
+        ax.plot(100 * one.replay, one.tokens / unit, marker="*", ms=16, color=COLOURS[1], mec="white", ls="", label=said, zorder=5)
+    if (one := plan.deterministic) is not None:
+        said = f"without uncertainty: keeps {one.held_out:.0%}"
+        ax.plot(100 * one.replay, one.tokens / unit, marker="D", ms=7, color=COLOURS[3], mec="white", ls="", label=said, zorder=5)
+
+
+def plot_frontier(allocations: Sequence[Allocation], ax: Axes, *, ci_prob: float = 0.9, contours: int = 9) -> Axes:
+    """Efficient frontiers, the best N over compute with bands, on iso-loss contours of the first (Zheng et al. 2024, fig. 5)."""
+    if not allocations or allocations[0].compute.size < 2:
+        raise BayeslawError("A frontier is drawn over at least two values of compute: --compute 1e19:1e24:30.")
+    first = allocations[0]
+    sizes = np.array([np.quantile(a.N, [0.02, 0.98]) for a in allocations])
+    n = np.geomspace(float(sizes.min()) / 4, float(sizes.max()) * 4, 60)
+    flops = np.geomspace(first.compute.min(), first.compute.max(), 60)
+    d = flops[None, :] / (FLOPS * n[:, None])
+    loss = np.concatenate(
+        [s.loss(n.repeat(60)[None, :], d.ravel()[None, :], slice(None, None, max(1, s.size // CONTOURS))) for s in first.stages]
+    )
+    middle = np.median(loss, axis=0).reshape(d.shape)
+    low, high = (float(v) for v in np.quantile(middle, [0.02, 0.9]))
+    levels = np.unique(np.round(np.geomspace(low, high, contours), 3))
+    lines = ax.contour(flops, n, middle, levels=levels, cmap=SHADES, linewidths=0.9)
+    ax.clabel(lines, fmt="%.3g", fontsize=6)
+    for i, one in enumerate(allocations):
+        table = one.summary(ci_prob)
+        label = one.stage or one.name
+        percent = f"{ci_prob * 100:g}"
+        ax.plot(
+            table["compute"],
+            table["N_median"],
+            color=COLOURS[i],
+            lw=2,
+            label=f"best N, {label}",
+            marker=MARKERS[i],
+            ms=3,
+            markevery=4,
+        )
+        ax.fill_between(
+            table["compute"], table[f"N_eti{percent}_lo"], table[f"N_eti{percent}_hi"], color=COLOURS[i], alpha=0.22, lw=0
+        )
+    ax.set_xscale("log")
+    ax.set_yscale("log")
+    ax.set_xlabel("compute C = 6ND (FLOPs)")
+    ax.set_ylabel("parameters N")
+    failed = " — CHECKS FAILED" if any(a.failed for a in allocations) else ""
+    ax.set_title(
+        f"efficient frontier, {ci_prob * 100:g}% bands, on contours of the median loss ({first.stage or first.name}){failed}",
+        fontsize=9,
+    )
+    ax.legend(fontsize=7, loc="upper left")
+    return ax
+
+
+def plot_savings(transfer: Transfer, ax: Axes, *, of: str = "saved", ci_prob: float = 0.9) -> Axes:
+    """FLOPs saved, or transferred data, over tokens of continual pre-training, with bands (Zheng et al. 2024, fig. 2)."""
+    if of not in ("saved", "transferred"):
+        raise BayeslawError(f"A picture of savings shows 'saved' or 'transferred', not {of!r}.")
+    table, percent = transfer.summary(ci_prob), f"{ci_prob * 100:g}"
+    scale = 100.0 if of == "saved" else 1.0
+    for i, n in enumerate(sorted(table["N"].unique())):
+        if i >= len(COLOURS):
+            ax.plot([], [], " ", label="… and more sizes not shown")
+            break
+        one = table[table["N"] == n].sort_values("D")
+        ax.plot(
+            one["D"],
+            scale * one[f"{of}_median"],
+            color=COLOURS[i],
+            marker=MARKERS[i],
+            ms=3,
+            lw=1.5,
+            label=f"N = {_short(float(n))}",
+        )
+        ax.fill_between(
+            one["D"], scale * one[f"{of}_eti{percent}_lo"], scale * one[f"{of}_eti{percent}_hi"], color=COLOURS[i], alpha=0.18, lw=0
+        )
+    ax.axhline(0, color="0.5", lw=0.8)
+    ax.set_xscale("log")
+    ax.set_xlabel("tokens of continual pre-training")
+    ax.set_ylabel("FLOPs saved at equal loss (%)" if of == "saved" else "effectively transferred data (tokens)")
+    ax.set_title(f"median and {percent}% equal-tailed interval" + (" — CHECKS FAILED" if transfer.failed else ""), fontsize=9)
+    ax.legend(fontsize=7, frameon=False)
+    return ax
+
+
+def save_panels(path: Path, draw: Sequence[Callable[[Axes], object]]) -> None:
+    """Draw panels beside each other into a figure of its own and write it as .png, .pdf or .svg."""
+    check_target(path, "A picture", *PICTURES)
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6.4 * len(draw), 4.8), layout="constrained")
+    for ax, one in zip(figure.subplots(1, len(draw), squeeze=False)[0], draw, strict=True):
+        one(ax)
+    write_whole(path, lambda temporary: figure.savefig(temporary, dpi=150))

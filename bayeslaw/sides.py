@@ -1,0 +1,273 @@
+"""One domain's loss under an adaptation: what a posterior says of it along tokens and replay."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from bayeslaw.discrepancy import Discrepancy, directions
+from bayeslaw.errors import BayeslawError, FitError, nearest
+from bayeslaw.fits import Fit
+from bayeslaw.laws import Law
+from bayeslaw.point import PointFit
+from bayeslaw.runs import Runs
+from bayeslaw.stacking import Posterior, Stack
+from bayeslaw.sweep import Array, Index
+from bayeslaw.tablechecks import check, complete
+
+PLANNED = 70  # kind of random numbers: luck and noise of the planned run, errors of base losses
+CHOSEN = ("D", "r", "atpp")  # what a plan chooses
+
+
+@dataclass(frozen=True)
+class Part:
+    """Draws of one law.
+
+    Attributes
+    ----------
+    law : Law
+    draws : mapping of parameter to array (S,)
+    constants : mapping of covariate to float
+        All but D and r.
+    """
+
+    law: Law
+    draws: Mapping[str, Array]
+    constants: Mapping[str, float]
+
+    @property
+    def size(self) -> int:
+        return next(iter(self.draws.values())).size
+
+    def loss(self, draws: Index, tokens: Any, r: Any, axes: int) -> Array:
+        """Losses of draws, which have `axes` axes of tokens and replay behind their own."""
+        own = (slice(None), *[None] * axes)
+        scope: dict[str, Any] = {k: self.draws[k][draws][own] for k in self.law.parameters}
+        scope |= self.constants
+        scope |= {k: v for k, v in {"D": tokens, "r": np.asarray(r, dtype=np.float64)}.items() if k in self.law.covariates}
+        with np.errstate(all="ignore"):
+            return np.asarray(self.law.evaluate(scope), dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class Side:
+    """Log loss of one domain under the plan, draw by draw.
+
+    Attributes
+    ----------
+    name : str
+        Of the domain: 'source', 'target', or as the user calls it.
+    posterior : Fit, Stack or PointFit
+    settings : mapping
+        Covariates other than D and r, and the values of columns by which parameters vary.
+    parts : tuple of Part
+    shift : array (S,)
+        Added to log losses: luck and noise of the next run, a stated discrepancy; zeros where the promise is on the law's loss.
+    shift_base : array (S,)
+        The same of the base checkpoint's loss.
+    """
+
+    name: str
+    posterior: Posterior | PointFit
+    settings: Mapping[str, Any]
+    parts: tuple[Part, ...]
+    shift: Array
+    shift_base: Array
+
+    @property
+    def size(self) -> int:
+        return self.shift.size
+
+    def cube(self, draws: Index, x: Array, r: Array) -> Array:
+        return self._logs(draws, np.exp(x), r[:, None], (r.size, x.size))
+
+    def at(self, draws: Index, x: Array, r: float | Array) -> Array:
+        return self._logs(draws, np.exp(x), r, ())
+
+    def base(self, draws: Index) -> Array:
+        """Log loss of the base checkpoint by a law that is finite at D = 0, (s,)."""
+        logs = self._logs(draws, np.zeros(draws.size), 0.5, ())
+        return logs - self.shift[draws] + self.shift_base[draws]
+
+    def _logs(self, draws: Index, tokens: Any, r: Any, behind: tuple[int, ...]) -> Array:
+        """Log losses (s, *behind): of every draw at all tokens and replay shares, or of each at its own."""
+        axes, shape = len(behind), (draws.size, *behind)
+        if len(self.parts) == 1:
+            loss = np.broadcast_to(self.parts[0].loss(draws, tokens, r, axes), shape)
+        else:
+            loss, ends = np.empty(shape), np.cumsum([p.size for p in self.parts])
+            for part, end in zip(self.parts, ends, strict=True):
+                here = np.flatnonzero((draws < end) & (draws >= end - part.size))
+                some, shares = (v if axes or not np.ndim(v) else v[here] for v in (tokens, r))
+                loss[here] = part.loss(draws[here] - (end - part.size), some, shares, axes)
+        if not (good := np.isfinite(loss) & (loss > 0)).all():
+            at, share = (np.broadcast_to(v, shape)[~good][0] for v in (tokens, r))
+            raise FitError(
+                f"{self.posterior_name} has no finite positive loss of {self.name} for {1 - good.mean():.1%} of the draws looked "
+                f"at, for example at D = {at:.4g}, r = {share:g}. Keep the plan away from there (limits of ATPP and replay)."
+            )
+        return np.log(loss) + self.shift[draws][(slice(None), *[None] * axes)]
+
+    @property
+    def posterior_name(self) -> str:
+        return self.posterior.law.name if isinstance(self.posterior, PointFit) else self.posterior.name
+
+    @property
+    def finite_at_base(self) -> bool:
+        """Whether the law is finite at D = 0."""
+        return all("D" in p.law.covariates and p.law.covariates["D"].support[0] == 0 for p in self.parts)
+
+
+def members(posterior: Posterior | PointFit) -> list[tuple[Fit | PointFit, dict[str, Array]]]:
+    """The fits of a posterior and those of their draws that count."""
+    if isinstance(posterior, PointFit):
+        return [(posterior, posterior.draws)]
+    return [(fit, {k: v[chosen] for k, v in fit.draws.items()}) for fit, chosen in posterior.shares]
+
+
+def describe(
+    name: str, posterior: Posterior | PointFit, settings: Mapping[str, Any], levels: Mapping[str, str], corners: pd.DataFrame
+) -> Side:
+    """The loss of a domain by the law itself, its settings checked at the corners of where the plan may lie.
+
+    Parameters
+    ----------
+    settings : mapping
+        Covariates of the plan; those that the law does not know are left aside.
+    levels : mapping of column to value
+        Values of columns by which parameters vary.
+    corners : DataFrame
+        Columns D and r.
+    """
+    parts, used = [], dict[str, Any]()
+    for fit, draws in members(posterior):
+        law = fit.law
+        used |= {k: settings[k] for k in law.measured if k in settings} | {
+            c: levels[c] for c in (*law.levels, fit.observed.group_column) if c in levels
+        }
+        if missing := [c for c in (*law.measured, *law.levels) if c not in used and c not in ("D", "r")]:
+            raise BayeslawError(f"{law.name} ({name}) needs {', '.join(missing)}; give them (--set {missing[0]}=…).")
+        if "D" not in law.covariates:
+            raise BayeslawError(f"{law.name} ({name}) knows no tokens D: there is nothing to plan with it.")
+        for parameter in law.parameters:
+            if not np.isfinite(draws[parameter]).all():
+                raise FitError(f"The draws of {parameter} in {law.name} ({name}) are not all finite: no plan can be made of them.")
+        frame = corners.assign(**used)
+        if faults := check(Runs(frame, "the plan"), law, to_fit=False):
+            said = dict.fromkeys(f"{f.problem}{': ' + f.mend if f.mend and not f.problem.endswith('?') else ''}" for f in faults)
+            raise BayeslawError(f"{law.name} ({name}) can't be planned with: {'; '.join(said)}.")
+        row = complete(frame.head(1), law)
+        constants = {k: float(row[k].iloc[0]) for k in law.covariates if k not in ("D", "r")}
+        parts.append(Part(law, draws, constants))
+    size = sum(p.size for p in parts)
+    return Side(name, posterior, used, tuple(parts), np.zeros(size), np.zeros(size))
+
+
+def with_next_run(sides: Sequence[Side], seed: int, discrepancy: float | None, *, run: bool) -> list[Side]:
+    """The sides with luck and noise of the next run (unless `run` is False) and with a stated discrepancy.
+
+    Sides of one posterior share the luck of the run, as they are losses of one model; those of different posteriors don't.
+    """
+    known: list[Any] = []
+    made = []
+    for number, side in enumerate(sides):
+        which = next((i for i, p in enumerate(known) if p is side.posterior), len(known))
+        if which == len(known):
+            known.append(side.posterior)
+        shifts = [
+            _shift(fit, draws, part, side.settings, (seed, PLANNED, which), number, discrepancy, run=run)
+            for (fit, draws), part in zip(members(side.posterior), side.parts, strict=True)
+        ]
+        shift, base = (np.concatenate([s[i] for s in shifts]) for i in (0, 1))
+        made.append(replace(side, shift=shift, shift_base=base))
+    return made
+
+
+def _shift(
+    fit: Fit | PointFit,
+    draws: Mapping[str, Array],
+    part: Part,
+    settings: Mapping[str, Any],
+    entropy: tuple[int, ...],
+    number: int,
+    sd: float | None,
+    *,
+    run: bool,
+) -> tuple[Array, Array]:
+    """What is added to the log losses of the planned run and of its base checkpoint."""
+    zero = np.zeros(part.size)
+    if isinstance(fit, PointFit):
+        return zero, zero
+    entropy = (int(fit.info["seed"]), *entropy)
+    added = np.stack([zero, zero])
+    if run:
+        code = np.array([0, 1])
+        rows = pd.DataFrame(dict(settings), index=[0])
+        group = np.repeat(fit.observed.groups_of(rows), 2)
+        added = fit.noise.sample(draws, code, np.array([2, 3]) + 2 * number, entropy, checkpoint=np.zeros(2, np.int64), group=group)
+    if sd:
+        if "D" in directions(part.law):
+            raise BayeslawError(
+                f"A discrepancy of {part.law.name} would change with the tokens planned; a plan knows only one that is the same "
+                "along the adaptation, as that of laws with ptpp is."
+            )
+        error = Discrepancy(part.law, part.size, (*entropy, number)).at(
+            {k: np.array([v]) for k, v in part.constants.items()} | {"D": np.ones(1)}
+        )
+        added = added + sd * error
+    return added[0], added[1]
+
+
+def check_pairing(sides: Sequence[Side]) -> None:
+    """Refuse draws that can't be paired by their numbers; losses of one posterior are of the same draw."""
+    sizes = {s.name: s.size for s in sides}
+    if len(set(sizes.values())) > 1:
+        shown = ", ".join(f"{name} {size:,}" for name, size in sizes.items())
+        raise BayeslawError(
+            f"The draws of the fits are unpaired: {shown}. A plan takes each draw of one with one of the other: fit both with the "
+            "same number of draws and chains, or both domains in one fit (--by E=domain)."
+        )
+    stacks = {id(s.posterior) for s in sides if isinstance(s.posterior, Stack)}
+    if len(stacks) > 1:
+        raise BayeslawError(
+            "Two stacks can't be paired draw by draw: the laws of one would go with those of the other. Plan with a stack and a "
+            "fit, or with one stack of both domains."
+        )
+
+
+def known_names(sides: Sequence[Posterior | PointFit]) -> set[str]:
+    """Covariates of all the laws, and columns by which their parameters vary."""
+    return {n for p in sides for fit, _ in members(p) for n in (*fit.law.measured, *fit.law.levels)}
+
+
+def check_settings(settings: Mapping[str, Any], posteriors: Sequence[Posterior | PointFit]) -> dict[str, float]:
+    """Settings of the plan as numbers.
+
+    Raises
+    ------
+    BayeslawError
+        If a name is unknown or chosen by the plan itself, or a value is no finite number.
+    """
+    known, made = known_names(posteriors), {}
+    for name, value in settings.items():
+        if name in CHOSEN:
+            raise BayeslawError(
+                f"{name} is what the plan chooses; limit it instead (--atpp 1:20, --replay 0.1:0.6 or --replay 0.25)."
+            )
+        if name not in known | {"N"}:
+            raise BayeslawError(
+                f"No law here has a covariate {name!r}; they have {', '.join(sorted(known))}.{nearest(name, known)}"
+            )
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            raise BayeslawError(f"{name} = {value!r} is not a number; a plan is made for one value of it.") from None
+        if not math.isfinite(number) or (name in ("N", "ptpp") and number <= 0):
+            raise BayeslawError(f"{name} must be positive and finite, not {value}.")
+        made[name] = number
+    return made

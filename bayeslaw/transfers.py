@@ -1,0 +1,164 @@
+"""What a pre-trained start is worth: tokens and FLOPs that training from scratch would need more for the same loss.
+
+    effectively transferred data = D_scratch - D_cpt,   saved = (C_scratch - C_cpt) / C_scratch     at equal loss and N
+
+(Zheng et al. 2024, sec. 4.3; after Hernandez et al. 2021), for every posterior draw.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from bayeslaw.errors import BayeslawError
+from bayeslaw.fits import check_probability, interval_names
+from bayeslaw.forecasts import grid
+from bayeslaw.point import PointFit
+from bayeslaw.stacking import Posterior
+from bayeslaw.stages import SCRATCH, Stage, check_passed, stage_names, stages
+from bayeslaw.sweep import Array, Index, spans
+
+LEAST, MOST, POINTS = 1.0, 1e30, 70  # tokens of training from scratch that are looked at
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """Transferred data and savings, draw by draw.
+
+    Attributes
+    ----------
+    settings : DataFrame
+        N and D of the continual pre-training, one row each.
+    loss, scratch : arrays (S, n)
+        Its loss; tokens from scratch for the same loss, inf where training from scratch never gets there.
+    failed : bool
+    """
+
+    settings: pd.DataFrame
+    loss: Array
+    scratch: Array
+    failed: bool = False
+
+    @property
+    def transferred(self) -> Array:
+        """Effectively transferred data, tokens (S, n)."""
+        more: Array = self.scratch - self.settings["D"].to_numpy()
+        return more
+
+    @property
+    def saved(self) -> Array:
+        """Share of the FLOPs from scratch that is saved, (S, n); negative where the pre-trained start costs more."""
+        share: Array = 1 - self.settings["D"].to_numpy() / self.scratch
+        return share
+
+    def summary(self, ci_prob: float = 0.9) -> pd.DataFrame:
+        """The settings with medians and equal-tailed intervals of loss, scratch_D, transferred (tokens), saved (share of FLOPs)."""
+        check_probability(ci_prob)
+        table, ends = self.settings.copy(), interval_names("eti", ci_prob)
+        for name, draws in {
+            "loss": self.loss,
+            "scratch_D": self.scratch,
+            "transferred": self.transferred,
+            "saved": self.saved,
+        }.items():
+            tails = np.quantile(draws, [0.5, 0.5 - ci_prob / 2, 0.5 + ci_prob / 2], axis=0, method="nearest")
+            table[f"{name}_median"], table[f"{name}_{ends[0]}"], table[f"{name}_{ends[1]}"] = tails
+        return table.assign(never=np.isinf(self.scratch).mean(axis=0), checks="FAILED (forced)" if self.failed else "passed")
+
+
+def transfer(
+    fit: Posterior | PointFit,
+    settings: Mapping[str, Any],
+    *,
+    continued: Posterior | PointFit | None = None,
+    stage: str | None = None,
+    force: bool = False,
+) -> Transfer:
+    """Effectively transferred data and FLOPs saved at equal loss.
+
+    Parameters
+    ----------
+    fit : Fit, Stack or PointFit
+        A law that serves both stages; or, with `continued`, that of training from scratch.
+    settings : mapping
+        N and D of the continual pre-training and what else the laws need; texts such as '1e8:4e10:30' as in `bayeslaw.grid`.
+    continued : Fit, Stack or PointFit, optional
+        The fit of continual pre-training, where it is another.
+    stage : str, optional
+        The 0/1 covariate that tells continual pre-training; needed only where there are several.
+    force : bool
+        In spite of failed checks; rows are marked.
+
+    Raises
+    ------
+    BayeslawError
+        If the fit serves one stage only and there is no other, draws are unpaired, or a setting can't be used.
+    """
+    for one in (fit, *([continued] if continued is not None else [])):
+        check_passed(one, force)
+    others = {k: v for k, v in settings.items() if k not in ("N", "D", "atpp")}
+    at = _table(fit, {k: v for k, v in settings.items() if k in ("N", "D", "atpp")}, others, stage)
+    if continued is None:
+        names = stage_names(fit.law) if hasattr(fit, "law") else []
+        if not names or (stage is not None and stage not in names) or (stage is None and len(names) > 1):
+            what = f"stages {', '.join(names)}" if names else "one stage"
+            raise BayeslawError(
+                f"The law of this fit knows {what}: give a fit of a law that serves both training from scratch and continual "
+                "pre-training, the fit of the other stage beside it, or the stage's name (--stage)."
+            )
+        before, after = stages(fit, others, SCRATCH), stages(fit, others, stage or names[0])
+    else:
+        before, after = stages(fit, _known(fit, others), SCRATCH), stages(continued, _known(continued, others), stage)
+    size = sum(s.size for s in before)
+    if size != sum(s.size for s in after):
+        raise BayeslawError(
+            f"The draws of the two fits are unpaired: {size:,} and {sum(s.size for s in after):,}. "
+            "Fit both with the same number of draws."
+        )
+    loss, scratch = np.empty((2, size, len(at)))
+    for i, (n, d) in enumerate(zip(at["N"], at["D"], strict=True)):
+        loss[:, i] = np.concatenate([s.loss(np.array([[n]]), np.array([[d]]))[:, 0] for s in after])
+        ends = np.cumsum([0, *(s.size for s in before)])
+        scratch[:, i] = np.concatenate([_tokens(s, n, loss[a:b, i]) for s, a, b in zip(before, ends[:-1], ends[1:], strict=True)])
+    if not np.isfinite(loss).all():
+        raise BayeslawError("The loss of continual pre-training is not finite for some draws at these settings.")
+    failed = any(not isinstance(f, PointFit) and not f.passed for f in (fit, continued) if f is not None)
+    return Transfer(at, loss, scratch, failed)
+
+
+def _known(fit: Posterior | PointFit, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the settings that the laws of a fit know, of two fits that may need different ones."""
+    posterior: Any = fit.law if isinstance(fit, PointFit) else fit
+    return {k: v for k, v in settings.items() if k in posterior.measured or k in posterior.levels}
+
+
+def _table(fit: Posterior | PointFit, settings: Mapping[str, Any], others: Mapping[str, Any], stage: str | None) -> pd.DataFrame:
+    """N and D, one row each."""
+    posterior: Any = fit.law if isinstance(fit, PointFit) else fit
+    if not ({"N"} <= settings.keys() and settings.keys() & {"D", "atpp"}):
+        raise BayeslawError("Give N and D of the continual pre-training: --set N=2e9 --set D=1e8:4e10:30.")
+    rest = {c: str(others.get(c, values[0])) for c, values in posterior.levels.items()}
+    fill = {c: others.get(c, 0.5 * sum(v.support)) for c, v in posterior.measured.items() if c not in ("N", "D")}
+    made = grid(posterior, {**settings, **fill, **rest})[["N", "D"]]
+    if not ((made["N"] > 0) & (made["D"] > 0)).all():
+        raise BayeslawError("N and D must be positive.")
+    return made
+
+
+def _tokens(stage: Stage, n: float, loss: Array) -> Array:
+    """The fewest tokens from scratch with which each draw's loss is at most `loss` (S,); inf where there are none."""
+    x = np.linspace(math.log(LEAST), math.log(MOST), POINTS)
+    size = np.array([[n]])
+
+    def margin(draws: Index, places: Array) -> Array:
+        values: Array = loss[draws] - stage.loss(size, np.exp(places)[:, None], draws)[:, 0]
+        return values
+
+    margins = loss[:, None] - stage.loss(size, np.exp(x)[None, :])
+    found = spans(x, np.where(np.isfinite(margins), margins, -np.inf), margin).low.min(axis=0)
+    return np.exp(found)
