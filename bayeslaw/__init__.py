@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from bayeslaw.executors import executor
     from bayeslaw.fits import Fit, load_fit
     from bayeslaw.fitting import fit
-    from bayeslaw.forecasts import Forecast, forecast, grid
+    from bayeslaw.forecasts import Forecast, forecast
+    from bayeslaw.grids import grid
     from bayeslaw.laws import Law
     from bayeslaw.loo import Loo, leave_one_run_out
     from bayeslaw.many import Task, fit_many
@@ -38,7 +39,7 @@ _HOME = {
     "BayeslawError": "errors", "CardError": "errors", "FitError": "errors", "TableError": "errors",
     "Executor": "outcomes", "Outcome": "outcomes", "values_of": "outcomes", "executor": "executors",
     "Fit": "fits", "fit": "fitting", "load_fit": "fits", "Task": "many", "fit_many": "many",
-    "Forecast": "forecasts", "forecast": "forecasts", "grid": "forecasts",
+    "Forecast": "forecasts", "forecast": "forecasts", "grid": "grids",
     "Law": "laws", "law_names": "cards", "load_law": "cards",
     "pymc_model": "model", "plot_forecast": "plots", "PointFit": "point", "point_fit": "point", "Prior": "priors",
     "Runs": "runs", "check": "tablechecks", "read_runs": "runs", "score": "scores",

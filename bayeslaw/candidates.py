@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from bayeslaw.errors import BayeslawError, Fault, TableError, nearest
-from bayeslaw.forecasts import grid
+from bayeslaw.grids import grid
 from bayeslaw.laws import Law
 from bayeslaw.observations import Nesting, Observations, run_codes
 from bayeslaw.runs import Runs, read_runs

@@ -207,7 +207,7 @@ def forecast(
     from bayeslaw.discrepancy import relative
     from bayeslaw.fits import check_probability
     from bayeslaw.forecasts import forecast as make_forecast
-    from bayeslaw.forecasts import grid
+    from bayeslaw.grids import grid
     from bayeslaw.plots import PICTURES, forecast_axis, plot_forecast, save_figure
     from bayeslaw.runs import read_runs
     from bayeslaw.stacking import load

@@ -11,7 +11,8 @@ from bayeslaw.cards import load_law
 from bayeslaw.errors import BayeslawError
 from bayeslaw.fits import Fit
 from bayeslaw.fitting import fit
-from bayeslaw.forecasts import forecast, grid
+from bayeslaw.forecasts import forecast
+from bayeslaw.grids import grid
 from bayeslaw.plots import plot_forecast, save_figure
 from bayeslaw.point import point_fit
 from bayeslaw.runs import Runs, read_runs

@@ -17,7 +17,7 @@ import pandas as pd
 
 from bayeslaw.errors import BayeslawError
 from bayeslaw.fits import check_probability, interval_names
-from bayeslaw.forecasts import grid
+from bayeslaw.grids import grid
 from bayeslaw.point import PointFit
 from bayeslaw.stacking import Posterior
 from bayeslaw.stages import SCRATCH, Stage, check_passed, stage_names, stages

@@ -3,10 +3,10 @@
     python benchmarks/anchors.py               # makes what is not there yet, prints the tables of benchmarks/results/anchors.md
     python benchmarks/anchors.py --truths 2    # a trial
 
-Truths of Form 3 (ptpp-gate-floor) are drawn from its prior at the reference point of the pilot runs (the paper's 4 sizes x PTPP {15,
-31} x 3 replay shares x 8 points); noise is .15% a run and .26% a point. Wanted: the loss at 8.1e9 parameters and PTPP 279. B0 is
-the price of the paper's design, whole curves of the smallest size at PTPP 279 for six replay shares; at 5 x B0 it has five seeds of
-each. Checkpoints exist, as in the paper. Every design is bought (its losses simulated under the truth) and the law refitted by
+Truths of Form 3 (ptpp-gate-floor) are drawn from its prior at the reference point of the pilot runs (the paper's 4 sizes x PTPP
+{15, 31} x 3 replay shares x 8 points); noise is .15% a run and .26% a point. Wanted: the loss at 8.1e9 parameters and PTPP 279. B0
+is the price of the paper's design, whole curves of the smallest size at PTPP 279 for six replay shares; at 5 x B0 it has five seeds
+of each. Checkpoints exist, as in the paper. Every design is bought (its losses simulated under the truth) and the law refitted by
 `bayeslaw.fit`, once more and longer where a check fails, as in benchmarks/truths.py. Candidates are runs of the four sizes at PTPP
 62, 124 and 279, six replay shares, ending at 1, 5 or 20 tokens per parameter. Records are kept as they come (benchmarks/.anchors);
 a stopped run goes on where it was.

@@ -12,7 +12,7 @@ from scipy import stats
 
 from bayeslaw.cards import load_law
 from bayeslaw.datachecks import ALARM, FEW, alike, alike_check, independence_check, kinship_check, lack_check, residuals, untold
-from bayeslaw.forecasts import grid
+from bayeslaw.grids import grid
 from bayeslaw.laws import Law
 from tests import oracles
 from tests.oracles import Array

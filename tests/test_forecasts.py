@@ -16,7 +16,8 @@ from bayeslaw.cards import load_law, parse_card
 from bayeslaw.checks import FORECAST_ROWS
 from bayeslaw.errors import BayeslawError, FitError, TableError
 from bayeslaw.fits import Fit
-from bayeslaw.forecasts import MOST_SETTINGS, forecast, grid
+from bayeslaw.forecasts import forecast
+from bayeslaw.grids import MOST_SETTINGS, grid
 from bayeslaw.noise import Noise
 from tests import oracles
 from tests.oracles import LAWS, Array

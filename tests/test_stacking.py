@@ -16,7 +16,8 @@ import bayeslaw
 from bayeslaw.cards import load_law
 from bayeslaw.errors import BayeslawError, FitError, TableError
 from bayeslaw.fits import Fit
-from bayeslaw.forecasts import forecast, grid
+from bayeslaw.forecasts import forecast
+from bayeslaw.grids import grid
 from bayeslaw.scores import draw_scores, point_scores, score
 from bayeslaw.stacking import LEAST, Stack, load, stacking
 from tests import oracles

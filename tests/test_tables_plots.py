@@ -19,7 +19,8 @@ from matplotlib.figure import Figure
 
 from bayeslaw.errors import BayeslawError
 from bayeslaw.fits import Fit
-from bayeslaw.forecasts import Forecast, forecast, grid
+from bayeslaw.forecasts import Forecast, forecast
+from bayeslaw.grids import grid
 from bayeslaw.noise import MEANING
 from bayeslaw.plots import COLOURS, MOST_LINES, forecast_axis, plot_forecast, save_figure
 from bayeslaw.tables import check_target, parameters_latex, plain, significant, write_text, write_whole

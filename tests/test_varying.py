@@ -14,7 +14,7 @@ from bayeslaw.density import Density
 from bayeslaw.errors import BayeslawError, CardError, TableError
 from bayeslaw.fits import load_fit
 from bayeslaw.fitting import fit
-from bayeslaw.forecasts import grid
+from bayeslaw.grids import grid
 from bayeslaw.laws import Law
 from bayeslaw.model import pymc_model
 from bayeslaw.noise import Noise

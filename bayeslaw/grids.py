@@ -1,0 +1,84 @@
+"""Settings as combinations of values."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from bayeslaw.errors import BayeslawError
+from bayeslaw.laws import Law
+from bayeslaw.stacking import Posterior
+
+MOST_SETTINGS = 1_000_000  # of a grid
+
+
+def grid(law: Law | Posterior, settings: Mapping[str, str | float | Sequence[float]]) -> pd.DataFrame:
+    """All combinations of values of the law's covariates.
+
+    Parameters
+    ----------
+    law : Law, Fit or Stack
+    settings : mapping
+        For each covariate a number, a sequence, or a text: '8.1e9', '0.1,0.25' or '1e9:2e11:20' (20 values from 1e9 to 2e11,
+        evenly in the logarithm for covariates that span decades). `atpp` may stand for D = atpp x N.
+
+    Raises
+    ------
+    BayeslawError
+        If a covariate is missing, unknown or given twice over, a value is not a finite number, or there are more than
+        `MOST_SETTINGS` combinations.
+    """
+    wanted = (*law.measured, *law.levels)
+    for name in settings:
+        if name not in (*wanted, "atpp"):
+            raise BayeslawError(f"{law.name} has no covariate {name!r}; it has {', '.join(wanted)}.")
+    if {"D", "atpp"} <= settings.keys() and "atpp" not in law.covariates:
+        raise BayeslawError("Give either D or atpp: D is atpp x N.")
+    values = {name: _texts(value) if name in law.levels else _values(law, name, value) for name, value in settings.items()}
+    if (count := math.prod(map(len, values.values()))) > MOST_SETTINGS:
+        raise BayeslawError(f"These are {count:,} settings; at most {MOST_SETTINGS:,} are forecast at once.")
+    frame = pd.DataFrame(list(itertools.product(*values.values())), columns=list(values))
+    if "atpp" in frame and "D" not in frame and "N" in frame:
+        frame["D"] = frame["atpp"] * frame["N"]
+    missing = [name for name in wanted if name not in frame]
+    if missing:
+        raise BayeslawError(f"{law.name} needs {', '.join(wanted)}; give {', '.join(missing)} too.")
+    return frame
+
+
+def _texts(value: str | float | Sequence[Any]) -> list[Any]:
+    return value.split(",") if isinstance(value, str) else list(np.atleast_1d(np.asarray(value, dtype=object)))
+
+
+def _values(law: Law | Posterior, name: str, value: str | float | Sequence[float]) -> list[float]:
+    try:
+        if isinstance(value, str) and ":" in value:
+            return _range(law, name, value)
+        parts = value.split(",") if isinstance(value, str) else np.atleast_1d(np.asarray(value, dtype=float))
+        values = [float(part) for part in parts]
+        if not values or not np.isfinite(values).all():
+            raise ValueError
+    except (ValueError, TypeError) as error:
+        if isinstance(error, BayeslawError):
+            raise
+        raise BayeslawError(f"{name}={value!r} is not a number, a list such as 0.1,0.25 or a range such as 1e9:2e11:20.") from None
+    return values
+
+
+def _range(law: Law | Posterior, name: str, text: str) -> list[float]:
+    first, last, count = text.split(":")
+    low, high, number = float(first), float(last), int(count)
+    if not (math.isfinite(low) and math.isfinite(high)):
+        raise ValueError
+    if not 1 <= number <= MOST_SETTINGS:
+        raise BayeslawError(f"{name}={text!r} asks for {number} values; give 1 to {MOST_SETTINGS:,}.")
+    if name != "atpp" and not law.covariates[name].logarithmic:
+        return [float(v) for v in np.linspace(low, high, number)]
+    if min(low, high) <= 0:
+        raise BayeslawError(f"{name}={text!r}: a range of {name} begins above 0.")
+    return [float(v) for v in np.geomspace(low, high, number)]
