@@ -172,3 +172,31 @@ def test_the_command(command: Command, tmp_path: Path, monkeypatch: pytest.Monke
     refused(command(*words, "1e21", "--explain", "nothing"), "There is no candidate 'nothing'.")
     refused(command(*words, "1e21", "--plot", "picks.gif"), "A picture is written to a file ending in")
     assert Path("picks.csv").read_bytes() == before
+
+
+def test_replay_in_percent_and_r_outside_a_share_are_refused(ptpp_fit: Fit) -> None:
+    frame = pd.DataFrame({"run": ["a", "b"], "N": 1e9, "D": 1e10, "ptpp": 31.0, "r": 0.25})
+    target = pd.DataFrame({"N": [1e10], "D": [1e11], "ptpp": [100.0], "r": [0.25]})
+    for r, text in ((25.0, "is it a percentage? Divide by 100"), (-0.1, "a share lies between 0 and 1")):
+        with pytest.raises(TableError) as caught:
+            anchors(ptpp_fit, frame.assign(r=r), target, budget=1e21)
+        assert text in str(caught.value)
+        with pytest.raises(TableError) as caught:
+            anchors(ptpp_fit, frame, target.assign(r=r), budget=1e21)
+        assert text in str(caught.value)
+
+
+def test_a_group_of_unknown_noise_is_refused() -> None:
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(
+        {"x": np.tile(X, 2), "loss": 2.7, "run": np.repeat(list("pqrs"), 3), "lab": np.repeat(["ours", "theirs"], 6)}
+    )
+    draws = {name: rng.normal(1, 0.1, 2000) for name in "abc"}
+    draws |= {f"{name}[{lab}]": np.full(2000, 0.01) for name in ("sigma_point", "sigma_run") for lab in ("ours", "theirs")}
+    fit = fixed_fit(line(), table, draws, noise="normal", noise_by="lab")
+    made = anchors(fit, pool(4).assign(lab="ours"), TARGETS.assign(lab="theirs"), budget=20.0, cost="cost")
+    assert len(made.bought)
+    with pytest.raises(BayeslawError, match="lab 'nobody' is not among the fit's: ours, theirs"):
+        anchors(fit, pool(4).assign(lab="nobody"), TARGETS.assign(lab="ours"), budget=20.0, cost="cost")
+    with pytest.raises(BayeslawError, match="noise differs by lab; the settings need that column"):
+        anchors(fit, pool(4), TARGETS.assign(lab="ours"), budget=20.0, cost="cost")
