@@ -100,7 +100,7 @@ class World:
 
 
 def fitted(law: Law, table: pd.DataFrame, seed: int) -> Fit:
-    """A fit at the defaults; where a check fails, another with twice the draws and tuning and an acceptance of .99, which counts."""
+    """A fit at the defaults; where a check fails another one counts: twice the draws and tuning, acceptance .99."""
     runs = bayeslaw.read_runs(table)
     fit = bayeslaw.fit(law, runs, seed=seed, progress=False, cores=1)
     if fit.passed:
