@@ -4,7 +4,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint ci setup clean tinycpt bench calibrate references plans
+.PHONY: demo test lint ci setup clean tinycpt bench calibrate references plans designs
 
 setup: $(READY)
 
@@ -50,6 +50,12 @@ bench: $(READY)
 # cores; stopped by Ctrl-C or otherwise, it goes on where it was.
 calibrate: $(READY)
 	$(PY) benchmarks/calibrate.py
+
+# Runs bought on truths drawn from a prior, on tinycpt and from two public pools: an hour on two cores. The first goes on where it was.
+designs: $(READY)
+	@set -e; for b in anchors purchases pools; do \
+	  echo "benchmarks/$$b.py"; $(PY) benchmarks/$$b.py > benchmarks/results/.$$b.tmp; mv benchmarks/results/.$$b.tmp benchmarks/results/$$b.md; \
+	done
 
 # Plans on truths drawn from priors (half an hour on two cores; goes on where it was), and on three cases.
 plans: $(READY)
