@@ -51,6 +51,10 @@ STORE = Path(__file__).parent / ".anchors"
 SIZES = (241e6, 517e6, 1.4e9, 8.1e9)  # of Goffinet et al. 2025
 SHARES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5)
 BUDGETS = (1, 5)
+# Truths whose posteriors NUTS does not manage: in a trial with other candidates 8, 10 and 8 of their 11 fits failed the checks
+# (the pilot of truth 10 too, which `anchors` refuses), and they take a quarter of an hour each.
+# All other numbers are taken in order.
+LEFT_OUT = (3, 10, 16)
 RANDOM = 3  # random designs refitted for each truth and budget
 NOISE = {"run": 0.0015, "point": 0.0026}
 RESAMPLES = 20_000
@@ -242,12 +246,12 @@ def agreement(number: int, count: int = 60) -> dict[str, Any]:
 def records_of(count: int) -> list[dict[str, Any]]:
     """Records of the first truths, made where they are missing."""
     STORE.mkdir(exist_ok=True)
-    path = STORE / "truths.jsonl"
+    path, numbers = STORE / "truths.jsonl", [i for i in range(count + len(LEFT_OUT)) if i not in LEFT_OUT][:count]
     have = {r["number"]: r for r in map(json.loads, path.read_text().splitlines())} if path.exists() else {}
     with bayeslaw.executor("processes") as run:
-        made = run.map(partial(kept, path), [i for i in range(count) if i not in have], what="truth", progress=False)
+        made = run.map(partial(kept, path), [i for i in numbers if i not in have], what="truth", progress=False)
     have |= {record["number"]: record for record in values_of(made)}
-    return [have[i] for i in range(count)]
+    return [have[i] for i in numbers]
 
 
 def kept(path: Path, number: int) -> dict[str, Any]:
@@ -264,9 +268,11 @@ def main() -> None:
     parser.add_argument("--truths", type=int, default=24)
     records = records_of(parser.parse_args().truths)
     print(f"# Runs bought for a budget, on truths of {LAW}\n\n{banner('anchors')}\n")
+    left_out = f"{', '.join(map(str, LEFT_OUT))} left out, whose fits fail their checks (LEFT_OUT in the script)"
     print(
-        f"{len(records)} truths; B0 = {B0:.3g} FLOPs; {POOL['run'].nunique()} candidates; what is done: the head of the script.\n"
+        f"{len(records)} truths in the order of their numbers, {left_out}; B0 = {B0:.3g} FLOPs; {POOL['run'].nunique()} candidates;"
     )
+    print("what is done: the head of the script.\n")
     print("## Posterior variance at the targets after refits\n\nGeometric means over truths.\n")
     print(markdown_table([row for times in BUDGETS for row in ratios(records, times)]) + "\n")
     print("## Widths, errors, coverage\n")
