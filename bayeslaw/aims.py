@@ -53,7 +53,24 @@ def aim_of(
     seed: int,
     force: bool,
 ) -> Aim:
-    """What is to be known, from settings or draws."""
+    """What is to be known, from settings or draws.
+
+    Parameters
+    ----------
+    members : sequence of Fit or Stack
+    targets : table or mapping
+        Settings with an optional column `weight`, or draws (S,) of quantities by name.
+    sd : float or None
+        Stated discrepancy, relative.
+    ci_prob : float
+    seed : int
+    force : bool
+
+    Raises
+    ------
+    BayeslawError
+        If there are no targets, a weight can't be used, or checks of a fit or of its forecasts at the targets failed.
+    """
     tails = [0.5 - ci_prob / 2, 0.5 + ci_prob / 2]
     if isinstance(targets, Mapping):
         if not targets:
@@ -70,7 +87,8 @@ def aim_of(
         if (bad := np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))).size or not weights.sum() > 0:
             row = runs.frame.index[bad[0] if bad.size else 0]
             raise BayeslawError(f"{runs.name}: weight is missing or negative, or all are 0 (row {row}).")
-    made = [forecast(member, runs, discrepancy=sd, seed=seed, force=force) for member in members]
+    # Each with a seed of its own: the errors of two laws are not one.
+    made = [forecast(member, runs, discrepancy=sd, seed=seed + i, force=force) for i, member in enumerate(members)]
     losses = np.hstack([one.expected(slice(None)).T for one in made])
     domains = [f"{one.law}: " if len(made) > 1 else "" for one in made]
     names = [head + ", ".join(f"{c} = {v:.4g}" for c, v in row.items()) for head, one in zip(domains, made, strict=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -17,12 +17,12 @@ from threadpoolctl import threadpool_limits
 
 from bayeslaw.aims import Aim, aim_of
 from bayeslaw.candidates import FLOPS, Candidates, read_candidates
-from bayeslaw.checks import LUCK
+from bayeslaw.checks import LUCK, spread_order
 from bayeslaw.discrepancy import relative
 from bayeslaw.ensembles import build
 from bayeslaw.errors import BayeslawError, nearest, whole_number
 from bayeslaw.fits import Fit, check_probability
-from bayeslaw.forecasts import Forecast, from_shares
+from bayeslaw.forecasts import from_shares
 from bayeslaw.runs import Runs
 from bayeslaw.selection import ROUNDING, Market, choose
 from bayeslaw.stacking import Posterior
@@ -32,7 +32,6 @@ Array = NDArray[np.float64]
 RANDOM = 100  # random designs beside the chosen one
 WORTH = 0.10  # by how much a purchase must narrow the interval for each budget spent at its rate
 TELLING = 0.02  # narrowing of a parameter's sd from which on a purchase is said to inform it
-DESIGNS = ("chosen", "smallest size", "random")
 
 
 @dataclass(frozen=True)
@@ -101,22 +100,26 @@ class Anchors:
             width of the interval after it, `informs` (parameters that it tells, with how much their sd narrows), and `worth`,
             whether it narrows the interval enough for its price: by `WORTH` or more if the whole budget were spent at its rate.
         """
-        ensemble, market, at = self.market.ensemble, self.market, self.candidates
-        covariance, rows = np.eye(ensemble.rank), []
-        whole, width = market.value(covariance), self.width([])
-        for i, run in enumerate(self.bought):
-            after = ensemble.after(covariance, run)
-            spent, before = market.bill(self.bought[: i + 1]), market.bill(self.bought[:i])
-            now = float(self._widths(after) @ self.aim.weights)
-            rate = math.log(width / now) * market.budget / (spent - before)
-            row = {"round": self.rounds[i], "run": at.names[run], **self._setting(run), "cost": at.cost[run]}
+        at, path, states = self.candidates, self._path("chosen", 0, self.bought), self._states(self.bought)
+        before, rows = next(states), []
+        for i, (run, after) in enumerate(zip(self.bought, states, strict=True)):
+            was, now = path.iloc[i], path.iloc[i + 1]
+            rate = math.log(was[self.width_name] / now[self.width_name]) * self.market.budget / (now["spent"] - was["spent"])
             paid = at.checkpoint[run] in at.checkpoint[list(self.bought[:i])]
-            row |= {"checkpoint_cost": 0.0 if paid else float(at.price[at.checkpoint[run]]), "spent": spent}
-            row |= {"gain": (market.value(covariance) - market.value(after)) / whole, self.width_name: now}
-            row |= {"informs": self._informs(covariance, after), "worth": bool(rate >= -math.log1p(-WORTH))}
-            rows.append(row)
-            covariance, width = after, now
+            row = {"round": self.rounds[i], "run": at.names[run], **self._setting(run), "cost": at.cost[run]}
+            row |= {"checkpoint_cost": 0.0 if paid else float(at.price[at.checkpoint[run]]), "spent": now["spent"]}
+            row |= {"gain": was["variance"] - now["variance"], self.width_name: now[self.width_name]}
+            rows.append(row | {"informs": self._informs(before, after), "worth": bool(rate >= -math.log1p(-WORTH))})
+            before = after
         return pd.DataFrame(rows, index=pd.RangeIndex(1, len(rows) + 1, name="order"))
+
+    def _states(self, picks: Sequence[int]) -> Iterator[Array]:
+        """Covariances (p, p) in the ensemble's basis: before any purchase, and after each."""
+        covariance = np.eye(self.market.ensemble.rank)
+        yield covariance
+        for run in picks:
+            covariance = self.market.ensemble.after(covariance, run)
+            yield covariance
 
     def _setting(self, run: int) -> dict[str, Any]:
         """The settings that all evaluations of a run share, its last D and the number of evaluations."""
@@ -194,16 +197,13 @@ class Anchors:
         return "\n".join(lines)
 
     def _path(self, design: str, number: int, picks: Sequence[int]) -> pd.DataFrame:
-        ensemble, covariance = self.market.ensemble, np.eye(self.market.ensemble.rank)
-        whole, rows = self.market.value(covariance), [(0.0, 1.0, float(self.aim.widths @ self.aim.weights))]
-        for i, run in enumerate(picks):
-            covariance = ensemble.after(covariance, run)
-            width = float(self._widths(covariance) @ self.aim.weights)
-            rows.append((self.market.bill(picks[: i + 1]), self.market.value(covariance) / whole, width))
-        table = pd.DataFrame(rows, columns=["spent", "variance", self.width_name])
-        table.insert(0, "design", design)
-        table.insert(1, "number", number)
-        return table
+        """Spent, share of the variance and width along purchases; a row before the first."""
+        states = list(self._states(picks))
+        values = np.array([self.market.value(state) for state in states])
+        return pd.DataFrame({
+            "design": design, "number": number, "spent": [self.market.bill(picks[:i]) for i in range(len(states))],
+            "variance": values / values[0], self.width_name: [float(self._widths(state) @ self.aim.weights) for state in states],
+        })  # fmt: skip
 
     def _smallest(self, fixed: list[int]) -> list[int]:
         """Runs of the smallest size in an order that spreads over their settings, as long as the budget lasts."""
@@ -211,14 +211,9 @@ class Anchors:
         first = at.rows.iloc[at.starts[:-1]]
         sizes = first["N"].to_numpy(dtype=np.float64) if "N" in first else at.whole
         small = np.flatnonzero(sizes == sizes.min())
-        columns = [c for c in at.columns if c != "N" and first[c].dtype.kind == "f"]
-        points = first[columns].iloc[small].rank(pct=True).fillna(0).to_numpy() if columns else np.zeros((small.size, 1))
-        order, far = [int(np.argmin(points.sum(axis=1)))], np.full(small.size, np.inf)
-        while len(order) < small.size:
-            far = np.minimum(far, ((points - points[order[-1]]) ** 2).sum(axis=1))
-            far[order] = -1.0
-            order.append(int(np.argmax(far)))
-        return self._afforded(small[order], fixed)
+        ranks = first.iloc[small][[c for c in at.columns if c != "N" and first[c].dtype.kind == "f"]].rank().fillna(0)
+        spread = spread_order([ranks[c].to_numpy(dtype=np.float64) for c in ranks] or [np.zeros(small.size)], small.size)
+        return self._afforded(small[[*spread, *np.setdiff1d(np.arange(small.size), spread)]], fixed)
 
     def random_designs(self, count: int) -> list[list[int]]:
         """Candidates in random orders, each bought where the rest of the budget allows it."""
@@ -294,6 +289,10 @@ def anchors(
 ) -> Anchors:
     """Choose the runs that, bought for a budget, lower the variance at the targets most.
 
+    A set of runs c leaves the targets' log losses T the weighted variance tr W T'(I + sum_c B_c R_c^-1 B_c')^-1 T, by posterior
+    draws of their curves B_c and noise R_c (V-optimality without a Jacobian; `bayeslaw.ensembles`). Runs are bought by gain over
+    price^kappa for several kappa, then exchanged (`bayeslaw.selection`).
+
     Parameters
     ----------
     fits : Fit or Stack, or several
@@ -339,7 +338,10 @@ def anchors(
     aim = aim_of(members, targets, sd, ci_prob, seed, force)
     fitted = [(fit.law, fit.observed) for member in members for fit, _ in member.shares]
     pool = read_candidates(fitted, candidates, cost, checkpoint_cost)
-    at = [_at(member, pool, sd, seed) for member in members]
+    at = [
+        from_shares(member.name, member.shares, pool.runs, sd, seed + i, failed=not member.passed)  # as in `aim_of`
+        for i, member in enumerate(members)
+    ]
     for made in at:
         if made.size != len(aim.draws):
             raise BayeslawError(f"{made.size} draws of {made.law} and {len(aim.draws)} of the targets can't be paired.")
@@ -367,7 +369,7 @@ def _doubts(members: Sequence[Posterior]) -> list[str]:
 def _in_rounds(market: Market, rounds: int) -> tuple[list[int], list[int]]:
     """Picks for the whole budget and the rounds they are bought in: those of most gain for their price first."""
     at, fixed = market.candidates, np.flatnonzero(market.candidates.fixed).tolist()
-    if (bill := market.bill(fixed)) > market.budget * (1 + 1e-9):
+    if (bill := market.bill(fixed)) > market.budget * ROUNDING:
         raise BayeslawError(f"The {len(fixed)} fixed runs cost {bill:.4g}, more than the budget of {market.budget:.4g}.")
     if not fixed and at.whole.min() > market.budget:
         cheapest = int(np.argmin(at.whole))
@@ -378,13 +380,9 @@ def _in_rounds(market: Market, rounds: int) -> tuple[list[int], list[int]]:
         )
     picks = choose(market, fixed)
     spent = np.array([market.bill(picks[: i + 1]) for i in range(len(picks))])
-    when = np.maximum.accumulate(np.clip(np.ceil(spent / (market.budget * (1 + 1e-9)) * rounds), 1, rounds))
+    when = np.maximum.accumulate(np.clip(np.ceil(spent / (market.budget * ROUNDING) * rounds), 1, rounds))
     when[: len(fixed)] = 1
     return picks, [int(number) for number in when - (when.min() - 1)]
-
-
-def _at(posterior: Posterior, pool: Candidates, sd: float | None, seed: int) -> Forecast:
-    return from_shares(posterior.name, posterior.shares, pool.runs, sd, seed, failed=not posterior.passed)
 
 
 def _parameters(members: Sequence[Posterior]) -> dict[str, Array]:

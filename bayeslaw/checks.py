@@ -154,11 +154,14 @@ def spread_rows(columns: Sequence[NDArray[np.float64]], most: int = FORECAST_ROW
         Ascending; all rows where there are no more. Rows equal to a chosen one are left out of a larger table.
     """
     n = columns[0].size
-    if n <= most:
-        return np.arange(n)
+    return np.arange(n) if n <= most else np.sort(spread_order(columns, most))
+
+
+def spread_order(columns: Sequence[NDArray[np.float64]], most: int) -> NDArray[np.int64]:
+    """The rows of `spread_rows` in the order in which they are chosen; rows equal to a chosen one never are."""
     points = np.stack([(c - c.min()) / (np.ptp(c) or 1.0) for c in columns])
     chosen: list[int] = []
-    nearest = np.full(n, np.inf)
+    nearest = np.full(columns[0].size, np.inf)
 
     def choose(row: int) -> None:
         chosen.append(row)
@@ -170,7 +173,7 @@ def spread_rows(columns: Sequence[NDArray[np.float64]], most: int = FORECAST_ROW
                 choose(row)
     while len(chosen) < most and nearest.max() > 0:
         choose(int(nearest.argmax()))
-    return np.sort(np.array(chosen))
+    return np.array(chosen, dtype=np.int64)
 
 
 def forecast_checks(latent: NDArray[np.float64], rows: Sequence[Hashable], settings: int) -> list[Check]:

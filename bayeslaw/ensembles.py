@@ -7,7 +7,7 @@ derivatives or shape of the posterior enter (the best linear unbiased estimate f
     P_after = (P^-1 + B R_c^-1 Bᵀ)^-1,   gain(c) = tr W (TᵀPT - TᵀP_after T) = tr W Gᵀ (BᵀPB + R_c)^-1 G,   G = BᵀPT,
 
 B being X_c, and P the identity, in an orthonormal basis of the curves. The basis is that of the targets and of some hundred probe
-rows: losses of all settings are smooth functions of a few parameters, so that 40 to 80 directions span them. What a row has
+rows: losses of all settings are smooth functions of a few parameters, so that a few dozen directions span them. What a row has
 outside the basis is counted as noise of that row.
 """
 

@@ -32,7 +32,8 @@ def by_nesting(fit: Fit, made: Anchors, targets: Runs, *, outer: int = 200, seed
         One row for each purchase, after it: run, predicted and nested share, nested_mcse (Monte Carlo error), effective_median
         (effective draws, the median over simulations) and `says` where these are too few to be trusted.
     """
-    shares = _shares(made)
+    _check(made)
+    shares = (1 - made.picks["gain"].cumsum()).to_list()
     design = {str(i + 1): made.rows(made.bought[: i + 1]) for i in range(len(made.bought))}
     weights = list(made.aim.weights)
     found = nested(fit, design, targets, weights=weights, outer=outer, seed=seed, force=force)
@@ -61,6 +62,7 @@ def by_refits(
     DataFrame
         One row for each target and one, `all targets`: what `lookahead.Refits.summary` says, and the predicted share.
     """
+    _check(made)
     weights = list(made.aim.weights)
     found = refits(
         fit, made.rows(), targets, weights=weights, outer=outer, executor=executor, seed=seed, progress=progress, force=force
@@ -70,9 +72,7 @@ def by_refits(
     return found.summary.assign(predicted=[*(then / now), float(then @ made.aim.weights / (now @ made.aim.weights))])
 
 
-def _shares(made: Anchors) -> list[float]:
-    """Predicted shares of variance that are left after each purchase."""
+def _check(made: Anchors) -> None:
+    """Refuse a choice whose predictions are of something that a look ahead does not simulate."""
     if made.aim.kind != "latent":
         raise BayeslawError("A look ahead is of the law's losses at settings, without a discrepancy; this choice aims at others.")
-    chosen = made.curve[made.curve["design"] == "chosen"]
-    return [float(share) for share in chosen["variance"][1:]]

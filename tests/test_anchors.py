@@ -196,16 +196,21 @@ def test_with_strong_luck_picks_spread_over_runs_instead_of_points() -> None:
     assert (alone)[:3].max() > 1.02 * alone[3:].max()
 
 
-def test_a_discrepancy_sends_runs_to_the_target() -> None:
-    """A law that may be wrong out there is not told by runs elsewhere, however well they tell its parameters."""
+def logarithmic(seed: int) -> Fit:
+    """A fit of a law that is linear in log x, well known within its runs."""
     law = parse_card(LINE.replace("b*x + c*x*x", "b*log(x) + c*log(x)*log(x)").replace("[-10, 10]", "[1, 1e9]"))
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(seed)
     draws = {name: rng.normal(mean, sd, 2000) for name, mean, sd in (("a", 1, 0.01), ("b", 0, 0.01), ("c", 0, 0.001))}
     noise = {"sigma_point": np.full(2000, 0.002), "sigma_run": np.full(2000, 0.001)}
     table = pd.DataFrame(
         {"x": np.geomspace(1e3, 1e6, 8), "loss": np.exp(1 + rng.normal(0, 0.01, 8)), "run": np.repeat(list("pqrs"), 2)}
     )
-    fit = fixed_fit(law, table, draws | noise, noise="normal")
+    return fixed_fit(law, table, draws | noise, noise="normal")
+
+
+def test_a_discrepancy_sends_runs_to_the_target() -> None:
+    """A law that may be wrong out there is not told by runs elsewhere, however well they tell its parameters."""
+    fit = logarithmic(0)
     frame = pd.DataFrame({"run": [f"c{i}" for i in range(20)], "x": np.geomspace(1e3, 1e8, 20), "cost": np.geomspace(1, 8, 20)})
     target = pd.DataFrame({"x": [3e8]})
     sure, doubtful = (anchors(fit, frame, target, budget=16.0, cost="cost", discrepancy=sd) for sd in (None, "2%"))
@@ -328,8 +333,18 @@ def test_predictions_agree_with_nested_monte_carlo() -> None:
     off = (trusted["nested"] - trusted["predicted"]).abs()
     assert (off <= 4 * trusted["nested_mcse"] + 0.03 * trusted["predicted"]).all()
     aimed = anchors(fit, pool(12), {"margin": fit.draws["a"]}, budget=4.0, cost="cost")
-    with pytest.raises(BayeslawError, match="this choice aims at others"):
-        by_nesting(fit, aimed, read_runs(TARGETS))
+    for look in (by_nesting, by_refits):
+        with pytest.raises(BayeslawError, match="this choice aims at others"):
+            look(fit, aimed, read_runs(TARGETS))
+
+
+def test_two_laws_do_not_err_alike() -> None:
+    """A stated discrepancy of source and target is drawn for each, also where the two fits had one seed."""
+    one, other = logarithmic(0), logarithmic(1)
+    target = pd.DataFrame({"x": [3e8]})
+    frame = pd.DataFrame({"run": ["a"], "x": [1e8], "cost": [1.0]})
+    both = anchors([one, other], frame, target, budget=1.0, cost="cost", discrepancy="2%").aim.draws
+    assert abs(np.corrcoef(both.T)[0, 1]) < 4 / np.sqrt(len(both))
 
 
 def test_predictions_beside_refits(sound_fit: Fit) -> None:
