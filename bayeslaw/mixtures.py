@@ -1,0 +1,112 @@
+"""A third domain: its loss as a combination of the two that a law of the dynamics describes (Wang et al. 2025, eq. 6).
+
+The weights are fitted to losses measured at the same steps of the same runs (card `combination`); draws of them then go with draws
+of the two losses wherever these are forecast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from bayeslaw.errors import BayeslawError, nearest
+from bayeslaw.fits import Fit, check_probability, interval_names
+from bayeslaw.forecasts import forecast
+from bayeslaw.runs import Runs
+from bayeslaw.stacking import Posterior
+
+Array = NDArray[np.float64]
+
+WITH = ("L_source", "L_target")
+KEYS = ("run", "step", "D", "r", "N", "ptpp", "phase", "parent", "checkpoint", "seed")
+
+
+def combine(runs: Runs | pd.DataFrame, of: str, source: str, target: str) -> Runs:
+    """Losses of one domain beside those of two others at the same steps of the same runs, as the law `combination` takes them.
+
+    Parameters
+    ----------
+    runs : Runs or DataFrame
+        Losses with a column `domain`.
+    of, source, target : str
+        The domain to be described, and the two that describe it.
+
+    Raises
+    ------
+    BayeslawError
+        If a domain is missing, has two losses at one step of a run, or no step has all three.
+    """
+    made = runs if isinstance(runs, Runs) else Runs(runs, "the table")
+    frame = made.frame
+    if "domain" not in frame:
+        raise BayeslawError(f"{made.name} has no column domain: it does not say which losses are of which domain.")
+    known = [str(d) for d in frame["domain"].dropna().unique()]
+    for name in (of, source, target):
+        if name not in known:
+            raise BayeslawError(f"{made.name} has no domain {name!r}; it has {', '.join(known[:8])}.{nearest(name, known)}")
+    if len({of, source, target}) < 3:
+        raise BayeslawError(f"Give three domains: {of!r} can't be described by itself.")
+    keys = [c for c in KEYS if c in frame]
+    if not keys:
+        raise BayeslawError(f"{made.name} has neither run nor step: losses of one model can't be told to belong together.")
+    parts = {}
+    for name in (of, source, target):
+        part = frame[frame["domain"] == name]
+        if (twice := part.duplicated(keys)).any():
+            row = part.index[twice][0]
+            shown = ", ".join(f"{c} = {part.at[row, c]}" for c in keys)
+            raise BayeslawError(f"{made.name}, row {row}: {name} has a second loss at {shown}.")
+        parts[name] = part.set_index(keys)["loss"]
+    table = pd.concat([parts[of], parts[source], parts[target]], axis=1, keys=["loss", *WITH], join="inner").reset_index()
+    if not len(table):
+        raise BayeslawError(f"{made.name}: no step of a run has losses of {of}, {source} and {target}.")
+    table.index = pd.RangeIndex(1, len(table) + 1, name="row")
+    lost = sum(len(p) for p in parts.values()) - 3 * len(table)
+    said = (f"{lost} losses have no partner at their step and are left out",) if lost else ()
+    return Runs(table.assign(domain=of), made.name, (*made.conversions, *said))
+
+
+def combined(
+    weights: Fit, source: Posterior, target: Posterior, at: pd.DataFrame | Runs, *, seed: int = 0, force: bool = False
+) -> Array:
+    """Draws (S, n) of the third domain's expected loss at settings of the other two.
+
+    Parameters
+    ----------
+    weights : Fit
+        Of the law `combination`.
+    source, target : Fit or Stack
+        Fits of the two domains' losses.
+    at : DataFrame or Runs
+        Settings as both laws take them.
+    seed : int
+        By which draws of the weights are paired with those of the losses.
+
+    Raises
+    ------
+    FitError
+        If checks of a fit or forecast failed.
+    BayeslawError
+        If `weights` is a fit of another law.
+    """
+    if set(weights.law.measured) != set(WITH):
+        raise BayeslawError(f"{weights.law.name} is no combination of two losses: its covariates are {', '.join(weights.law.measured)}.")
+    runs = at if isinstance(at, Runs) else Runs(at, "the settings")
+    both = [forecast(p, runs, seed=seed, force=force).expected(slice(None)).T for p in (source, target)]
+    size = min(len(both[0]), len(both[1]), next(iter(weights.draws.values())).size)
+    rng = np.random.default_rng(seed)
+    chosen = rng.permutation(next(iter(weights.draws.values())).size)[:size]
+    draws = {k: weights.draws[k][chosen][:, None] for k in weights.law.parameters}
+    return np.asarray(weights.law.evaluate({**draws, "L_source": both[0][:size], "L_target": both[1][:size]}))
+
+
+def spread(draws: Array, at: pd.DataFrame, ci_prob: float = 0.9, columns: Sequence[str] = ("step",)) -> pd.DataFrame:
+    """Median and equal-tailed interval of draws (S, n), beside columns of their settings."""
+    check_probability(ci_prob)
+    middle, low, high = np.quantile(draws, [0.5, 0.5 - ci_prob / 2, 0.5 + ci_prob / 2], axis=0)
+    ends = interval_names("eti", ci_prob)
+    table = at[[c for c in columns if c in at]].reset_index(drop=True)
+    return table.assign(**{"latent_median": middle, f"latent_{ends[0]}": low, f"latent_{ends[1]}": high})

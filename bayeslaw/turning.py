@@ -1,0 +1,235 @@
+"""When does an adaptation win back what it first loses: turning length and critical point (Wang et al. 2025, section 4.4).
+
+The weighted loss w L_source + (1 - w) L_target of a recipe is followed over its length T, each length with a schedule of its own.
+
+- Turning length: the fewest steps T, after the loss has risen, at which it is back at its base.
+- Limit: what the loss tends to as adaptation goes on for ever. If that lies above the base, the base is never regained.
+- Critical point: the length of pre-training whose base loss is just that limit. A longer pre-training is never regained.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from bayeslaw.balance import pairable
+from bayeslaw.errors import BayeslawError, whole_number
+from bayeslaw.fits import check_probability, interval_names
+from bayeslaw.forecasts import forecast
+from bayeslaw.phases import Point
+from bayeslaw.recipes import Recipe, losses
+from bayeslaw.runs import Runs
+from bayeslaw.stacking import Posterior
+from bayeslaw.sweep import spans
+
+Array = NDArray[np.float64]
+
+LENGTHS = 81  # lengths looked at, evenly in their logarithm
+LONGEST = 1_000_000  # steps, unless told
+CRITICAL = 41  # lengths of pre-training looked at
+
+
+@dataclass(frozen=True)
+class Turning:
+    """How a weighted loss goes with the length of the adaptation, draw by draw.
+
+    Attributes
+    ----------
+    steps : int array (n,)
+        Lengths looked at.
+    loss : array (S, n)
+        Weighted loss at the end of each.
+    base, limit : arrays (S,)
+        Before the adaptation, and what it tends to.
+    length : array (S,)
+        Turning length in steps: 0 where the loss never rises, inf where it is not back within `steps`.
+    critical : array (S,) or None
+        Steps of pre-training at the critical point: inf where any pre-training can be regained, 0 where none can; None where
+        the pre-training is done and its length can't be varied.
+    weight : float
+        Of the source.
+    failed : bool
+        Whether checks of a fit or forecast failed.
+    """
+
+    steps: NDArray[np.int64]
+    loss: Array
+    base: Array
+    limit: Array
+    length: Array
+    critical: Array | None
+    weight: float
+    failed: bool = False
+
+    @property
+    def rises(self) -> float:
+        """Probability that the loss rises above its base at some length."""
+        return float((self.length > 0).mean())
+
+    @property
+    def within(self) -> float:
+        """Probability that the base is regained within the lengths looked at, or never left."""
+        return float(np.isfinite(self.length).mean())
+
+    @property
+    def ever(self) -> float:
+        """Probability that the base is ever regained, or never left."""
+        return float((np.isfinite(self.length) | (self.limit <= self.base)).mean())
+
+    def summary(self, ci_prob: float = 0.9) -> pd.DataFrame:
+        """Median and equal-tailed interval of base, limit, turning length and critical point; inf where it is never reached."""
+        check_probability(ci_prob)
+        tails = [0.5, 0.5 - ci_prob / 2, 0.5 + ci_prob / 2]
+        rows = {"base_loss": self.base, "limit_loss": self.limit, "turning_steps": self.length}
+        if self.critical is not None:
+            rows["critical_steps"] = self.critical
+        names = ["median", *interval_names("eti", ci_prob)]
+        values = {name: np.quantile(v, tails, method="nearest") for name, v in rows.items()}
+        return pd.DataFrame(values, index=names).T.rename_axis("quantity")
+
+    def curve(self, ci_prob: float = 0.9) -> pd.DataFrame:
+        """The weighted loss over the length: median and equal-tailed interval, and the probability that it is at most the base."""
+        check_probability(ci_prob)
+        tails = [0.5, 0.5 - ci_prob / 2, 0.5 + ci_prob / 2]
+        middle, low, high = np.quantile(self.loss, tails, axis=0)
+        ends = interval_names("eti", ci_prob)
+        back = (self.loss <= self.base[:, None]).mean(axis=0)
+        return pd.DataFrame({"steps": self.steps, "latent_median": middle, f"latent_{ends[0]}": low, f"latent_{ends[1]}": high, "regained": back})
+
+    @property
+    def text(self) -> str:
+        what = "source loss" if self.weight == 1 else f"{self.weight:g} L_source + {1 - self.weight:g} L_target"
+        lines = [
+            f"{what}: rises above its base with probability {self.rises:.0%}; at most its base again within "
+            f"{self.steps[-1]:,} steps with {self.within:.0%}, ever with {self.ever:.0%}"
+        ]
+        if self.critical is not None:
+            shown = np.quantile(self.critical, 0.5, method="nearest")
+            known = f"{shown:,.0f} steps" if 0 < shown < np.inf else "nowhere: none can be regained" if not shown else "beyond all lengths"
+            lines.append(f"critical point of the pre-training (median): {known}")
+        return "\n".join(lines)
+
+
+def turning(
+    recipe: Recipe,
+    source: Posterior,
+    target: Posterior | None = None,
+    *,
+    weight: float = 1.0,
+    longest: int = LONGEST,
+    force: bool = False,
+) -> Turning:
+    """Follow a weighted loss over the length of the adaptation.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        Its adaptation's `steps` are varied; warm-up and all else stay.
+    source, target : Fit or Stack
+        The target only where `weight` is below 1.
+    weight : float
+        Of the source; the target has the rest.
+    longest : int
+        Longest adaptation looked at, steps.
+    force : bool
+        Go on in spite of failed checks.
+
+    Raises
+    ------
+    FitError
+        If checks of a fit, or of its forecasts along the lengths, failed.
+    BayeslawError
+        If the weight needs a target, or draws can't be paired.
+    """
+    if not 0 <= weight <= 1:
+        raise BayeslawError(f"The weight of the source is {weight:g}; it lies between 0 and 1, the target has the rest.")
+    if target is None and weight < 1:
+        raise BayeslawError(f"A weight of {weight:g} leaves {1 - weight:g} to the target: give a fit of its losses.")
+    sides: list[tuple[float, Posterior]] = [(weight, source)] if weight > 0 else []
+    if target is not None and weight < 1:
+        sides.append((1 - weight, target))
+    pairable(*(p for _, p in sides), force=force)
+    steps = lengths(recipe, longest)
+    table = _ends(recipe, steps)
+    failed = False
+    for _, posterior in sides:
+        made = forecast(posterior, Runs(table, "the recipe"), force=force)
+        failed = failed or made.forced
+    loss, base = (_weighted(sides, rows).T for rows in (table, recipe.rows([0])))
+    limit = _weighted(sides, for_ever(table.tail(1), sides)).T
+    critical = None if isinstance(recipe.start, Point) else _critical(recipe, sides, int(steps[-1]))
+    return Turning(steps, loss, base[:, 0], limit[:, 0], _returns(steps, base - loss), critical, weight, failed)
+
+
+def lengths(recipe: Recipe, longest: int) -> NDArray[np.int64]:
+    """Lengths of the adaptation to look at, evenly in their logarithm, beyond its warm-up."""
+    whole_number("longest", longest, 10)
+    least = max(option(recipe.adapt, "warmup") + 1, 1)
+    if least >= longest:
+        raise BayeslawError(f"The warm-up alone takes {least - 1:,} steps; the longest adaptation looked at is {longest:,}.")
+    return np.unique(np.geomspace(least, longest, LENGTHS).round().astype(np.int64))
+
+
+def option(text: str, name: str) -> int:
+    """The largest whole number that a schedule's text gives to an option; 0 where it gives none."""
+    return max((int(float(found)) for found in re.findall(rf"(?<=[:,]){name}=([0-9.e+]+)", text)), default=0)
+
+
+def _ends(recipe: Recipe, steps: NDArray[np.int64]) -> pd.DataFrame:
+    """Settings at the ends of adaptations of several lengths."""
+    if recipe.adapt.startswith("constant") and "+" not in recipe.adapt:
+        return recipe.varied(steps=float(steps[-1])).rows(steps)
+    rows = [recipe.varied(steps=float(n)).rows() for n in steps.tolist()]
+    return pd.concat(rows, ignore_index=True).assign(run=[f"{n} steps" for n in steps.tolist()])
+
+
+def _weighted(sides: list[tuple[float, Posterior]], table: pd.DataFrame) -> Array:
+    """Weighted losses (n, S)."""
+    return np.sum([w * losses(posterior, table) for w, posterior in sides], axis=0)
+
+
+def for_ever(row: pd.DataFrame, sides: list[tuple[float, Posterior]]) -> pd.DataFrame:
+    """The setting that an adaptation tends to: forward area without end, the annealing as in the longest."""
+    support = [p.measured["S1_cpt"].support[1] for _, p in sides if "S1_cpt" in p.measured]
+    if not support:
+        raise BayeslawError("No law here has a forward area of the adaptation, S1_cpt: its loss has no limit in the steps.")
+    far = min(support)
+    return row.assign(S1_cpt=far, **({"S1": far} if "S1" in row else {}))
+
+
+def _returns(steps: NDArray[np.int64], margin: Array) -> Array:
+    """Where a margin (S, n), having been negative, is so no more; 0 where it never is, inf where it stays so."""
+    below = margin < 0
+    first = np.where(below.any(axis=1), below.argmax(axis=1), steps.size)
+    after = ~below & (np.arange(steps.size)[None, :] > first[:, None])
+    back = np.where(after.any(axis=1), after.argmax(axis=1), steps.size)
+    length = np.where(first == steps.size, 0.0, np.inf)
+    rows = np.flatnonzero(back < steps.size)
+    at = back[rows]
+    one, other = margin[rows, at - 1], margin[rows, at]
+    x = np.log(steps.astype(np.float64))
+    length[rows] = np.exp(x[at - 1] + (x[at] - x[at - 1]) * one / (one - other))
+    return length
+
+
+def _critical(recipe: Recipe, sides: list[tuple[float, Posterior]], longest: int) -> Array:
+    """The longest pre-training (S,) from which the base can be regained, of those up to a hundred times the recipe's."""
+    assert isinstance(recipe.start, str)
+    least = option(recipe.start, "warmup") + 1
+    given = max(option(recipe.start, "steps"), least + 1)
+    counts = np.unique(np.geomspace(max(least, given // 1000, 2), 100 * given, CRITICAL).round().astype(np.int64))
+    bases, limits = [], []
+    for n in counts.tolist():
+        one = recipe.with_pretraining(n)
+        bases.append(one.rows([0]))
+        limits.append(for_ever(one.varied(steps=float(min(longest, 100_000))).rows(), sides))
+    table = [pd.concat(rows, ignore_index=True) for rows in (bases, limits)]
+    margin = (_weighted(sides, table[0]) - _weighted(sides, table[1])).T
+    found = spans(np.log(counts.astype(np.float64)), margin)
+    end = np.where(np.isfinite(found.low), found.high, -np.inf).max(axis=0)
+    length = np.where(np.isfinite(end), np.exp(end), 0.0)
+    return np.where(end >= np.log(counts[-1]), np.inf, length)

@@ -1,0 +1,226 @@
+"""A run that is under way: where its curve will end, whether it reaches a target in time, and what more tokens would gain.
+
+The run's own luck is known from its curve so far and is carried on: at its last logged step the loss lies where it lies, and the
+farther ahead, the more the luck forgets (noise `normal-drift`). What is forecast is the run's loss; a single evaluation scatters
+about it by sigma_point besides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from bayeslaw.curves import Curves
+from bayeslaw.errors import BayeslawError, whole_number
+from bayeslaw.fits import Fit, check_probability, interval_names
+from bayeslaw.forecasts import forecast
+from bayeslaw.phases import trace
+from bayeslaw.recipes import known
+from bayeslaw.runs import Runs
+from bayeslaw.schedules import Schedule
+
+Array = NDArray[np.float64]
+
+POINTS = 200  # steps ahead that are looked at
+WATCHED = 71  # kind of random numbers: the luck ahead
+HISTORY = 0.02  # relative: how far the last loss may lie from the law's before it is said
+
+
+@dataclass(frozen=True)
+class Watch:
+    """A run's loss ahead, draw by draw.
+
+    Attributes
+    ----------
+    run : str
+    step : int
+        The last one logged.
+    steps : int array (n,)
+        Steps ahead, from the last logged one to the end of the schedule.
+    loss : array (S, n)
+        The run's loss, its own luck carried on.
+    point : array (S,)
+        Relative scatter of single evaluations.
+    target : float or None
+    settings : DataFrame
+        Covariates at the steps, and `extrapolation`.
+    remarks : tuple of str
+    failed : bool
+    """
+
+    run: str
+    step: int
+    steps: NDArray[np.int64]
+    loss: Array
+    point: Array
+    target: float | None
+    settings: pd.DataFrame
+    remarks: tuple[str, ...]
+    failed: bool = False
+
+    @property
+    def reached(self) -> Array:
+        """Probability (n,) that the run's loss has been at the target or below by each step."""
+        if self.target is None:
+            raise BayeslawError("No target was given: there is nothing to be reached.")
+        return np.asarray((np.minimum.accumulate(self.loss, axis=1) <= self.target).mean(axis=0))
+
+    def by(self, step: int) -> float:
+        """Probability that the target has been reached by a step."""
+        i = int(np.searchsorted(self.steps, step, side="right")) - 1
+        if i < 0 or step > self.steps[-1]:
+            raise BayeslawError(f"Step {step:,} is not ahead: the forecast goes from {self.steps[0]:,} to {self.steps[-1]:,}.")
+        return float(self.reached[i])
+
+    def gain(self, step: int | None = None) -> Array:
+        """Draws (S,) of how much lower the loss will be at a step (the last) than now, nats/token."""
+        at = self.steps[-1] if step is None else step
+        if not self.steps[0] <= at <= self.steps[-1]:
+            raise BayeslawError(f"Step {at:,} is not ahead: the forecast goes from {self.steps[0]:,} to {self.steps[-1]:,}.")
+        return np.asarray(self.loss[:, 0] - self.loss[:, int(np.abs(self.steps - at).argmin())])
+
+    def table(self, ci_prob: float = 0.9) -> pd.DataFrame:
+        """Steps ahead: median and equal-tailed interval of the run's loss, of its gain, and the probability of the target."""
+        check_probability(ci_prob)
+        tails = [0.5, 0.5 - ci_prob / 2, 0.5 + ci_prob / 2]
+        low, high = interval_names("eti", ci_prob)
+        loss, gain = np.quantile(self.loss, tails, axis=0), np.quantile(self.loss[:, :1] - self.loss, tails, axis=0)
+        made = pd.DataFrame({"step": self.steps, "run_median": loss[0], f"run_{low}": loss[1], f"run_{high}": loss[2]})
+        made = made.assign(**{"gain_median": gain[0], f"gain_{low}": gain[1], f"gain_{high}": gain[2]})
+        if self.target is not None:
+            made["reached"] = self.reached
+        return made.assign(extrapolation=self.settings["extrapolation"].to_numpy())
+
+    def summary(self, ci_prob: float = 0.9) -> str:
+        """What there is to decide by, in words."""
+        check_probability(ci_prob)
+        tails = [0.5, 0.5 - ci_prob / 2, 0.5 + ci_prob / 2]
+        middle, low, high = np.quantile(self.loss[:, -1], tails)
+        gain = self.gain()
+        g = np.quantile(gain, tails)
+        name = f"{ci_prob * 100:g}% equal-tailed"
+        lines = [
+            f"{self.run}, step {self.step:,} of {self.steps[-1]:,}: loss at the end {middle:.4f} ({low:.4f} to {high:.4f}, {name})",
+            f"still to gain: {g[0]:.4f} ({g[1]:.4f} to {g[2]:.4f}) nats/token; it falls with probability {(gain > 0).mean():.0%}",
+        ]
+        if self.target is not None:
+            lines.append(f"target {self.target:g} reached by step {self.steps[-1]:,} with probability {self.reached[-1]:.0%}")
+        return "\n".join([*lines, *self.remarks])
+
+
+def watch(
+    fit: Fit,
+    curves: Curves,
+    run: str,
+    schedule: Schedule,
+    *,
+    domain: str | None = None,
+    target: float | None = None,
+    steps: Sequence[int] | None = None,
+    seed: int = 0,
+    force: bool = False,
+) -> Watch:
+    """Forecast the rest of a run from its curve so far.
+
+    Parameters
+    ----------
+    fit : Fit
+        Of a law of the dynamics, to curves of which this run is one, with noise that has a run effect.
+    curves : Curves
+        The curves that were fitted.
+    run : str
+        The run under way.
+    schedule : Schedule
+        The rates of its whole phase: those it has had, and those planned.
+    domain : str, optional
+        Whose losses the fit is of, if the curves have several.
+    target : float, optional
+        Loss to be reached, nats/token.
+    steps : sequence of int, optional
+        Steps ahead to look at; 200 from the last logged one to the end unless given.
+    seed : int
+        Of the luck ahead.
+    force : bool
+        Go on in spite of failed checks.
+
+    Raises
+    ------
+    BayeslawError
+        If the run is not among those fitted, or the schedule ends before its last logged step or has had other rates so far.
+    FitError
+        If checks of the fit or of the forecast failed.
+    """
+    whole_number("seed", seed, 0)
+    if target is not None and not (np.isfinite(target) and target > 0):
+        raise BayeslawError(f"The target is a loss in nats/token, above 0; {target:g} is none.")
+    curve, start = curves.curve(run), curves.start(run)
+    if run not in fit.observed.run_names:
+        raise BayeslawError(f"{run!r} is not among the runs of the fit: fit the law to its curve so far, with or without others.")
+    last = _last(curves, run, domain)
+    done = curves.schedule(run)
+    if len(schedule) <= last:
+        raise BayeslawError(f"The schedule ends at step {len(schedule):,}, and {run} is at step {last:,}: nothing lies ahead.")
+    remarks = _same(schedule, done, last)
+    at = np.unique(np.linspace(last, len(schedule), POINTS).round().astype(np.int64)) if steps is None else _ahead(steps, last, schedule)
+    made, _ = trace(schedule, at, start, phase=curve.phase, memory=curves.memory, power=curves.power, weight=curve.weight)
+    table = known(made).assign(run=run, **_others(fit, curves, run, made))
+    ahead = forecast(fit, Runs(table, run), seed=seed, force=force)
+    latent = ahead.expected(slice(None)).T
+    residual = _residuals(fit)
+    rng = np.random.default_rng((int(fit.info["seed"]), seed, WATCHED))
+    luck = fit.noise.continued(residual, fit.observed, fit.draws, run, at.astype(np.float64), rng)
+    off = float(np.median(luck[:, 0]))
+    if abs(off) > HISTORY:
+        remarks.append(f"the run lies {off:+.1%} off the law now: more than luck, the law may not hold for it")
+    settings = table.assign(extrapolation=ahead.summary()["extrapolation"].to_numpy())
+    if not (settings["extrapolation"] == "inside").all():
+        remarks.append("ahead lies " + settings["extrapolation"].iloc[-1])
+    group = fit.noise.groups_of(fit.observed)[fit.observed.run_names.index(run)]
+    point = fit.noise.scales(fit.draws, "sigma_point")[group]
+    return Watch(run, last, at, latent * np.exp(luck), point, target, settings, tuple(remarks), ahead.forced)
+
+
+def _others(fit: Fit, curves: Curves, run: str, made: pd.DataFrame) -> dict[str, Any]:
+    """What else the law or its noise goes by, such as N and r, as the run last had it."""
+    last = curves.frame[curves.frame["run"] == run].iloc[-1]
+    wanted = (*fit.law.measured, *fit.law.levels, fit.observed.group_column)
+    return {c: last[c] for c in wanted if c in last.index and c not in made}
+
+
+def _last(curves: Curves, run: str, domain: str | None) -> int:
+    frame = curves.frame
+    rows = frame[frame["run"] == run]
+    if domain is not None and "domain" in rows:
+        rows = rows[rows["domain"] == domain]
+    if not len(rows):
+        raise BayeslawError(f"{run} has no logged loss" + (f" of {domain}." if domain else "."))
+    return int(rows["step"].max())
+
+
+def _same(schedule: Schedule, done: Schedule, last: int) -> list[str]:
+    """What is to be said of a schedule whose rates so far are not those logged."""
+    count = min(last, len(done))
+    off = np.abs(schedule.rates[:count] - done.rates[:count]) / done.peak
+    return [] if not count or off.max() < 0.02 else [
+        f"the schedule's rate at step {int(off.argmax()) + 1:,} is {schedule.rates[off.argmax()]:.3g}, the one logged {done.rates[off.argmax()]:.3g}: "
+        "areas are those of the schedule given"
+    ]  # fmt: skip
+
+
+def _ahead(steps: Sequence[int], last: int, schedule: Schedule) -> NDArray[np.int64]:
+    at = np.unique(np.concatenate([[last], np.asarray(steps, dtype=np.int64)]))
+    if at[0] < last or at[-1] > len(schedule):
+        raise BayeslawError(f"Steps ahead lie between {last:,} and the schedule's last, {len(schedule):,}.")
+    return at
+
+
+def _residuals(fit: Fit) -> Array:
+    """Log loss minus the law's, of every draw (S, n) at the rows fitted."""
+    law, observed = fit.law, fit.observed
+    predicted = law.predict(fit.draws, observed.covariates)
+    return np.asarray(observed.log_loss[None, :] - np.log(predicted))
