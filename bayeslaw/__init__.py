@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from bayeslaw.cards import law_names, load_law
     from bayeslaw.choices import Plan
     from bayeslaw.comparison import Comparison, compare
+    from bayeslaw.curves import Curves, read_curves
     from bayeslaw.errors import BayeslawError, CardError, FitError, TableError
     from bayeslaw.executors import executor
     from bayeslaw.fits import Fit, load_fit
@@ -47,14 +48,14 @@ _HOME = {
     "load": "stacking", "Anchors": "anchoring", "anchors": "anchoring", "plot_anchors": "plots_anchors", "Update": "updating",
     "update": "updating", "Plan": "choices", "plan": "plans", "Allocation": "allocation", "allocate": "allocation",
     "Transfer": "transfers", "transfer": "transfers", "plot_plan": "plots_decisions", "plot_frontier": "plots_decisions",
-    "plot_savings": "plots_decisions",
+    "plot_savings": "plots_decisions", "Curves": "curves", "read_curves": "curves",
 }  # fmt: skip
 __all__ = [
-    "Allocation", "Anchors", "BayeslawError", "CardError", "Comparison", "Executor", "Fit", "FitError", "Forecast", "Law",
+    "Allocation", "Anchors", "BayeslawError", "CardError", "Comparison", "Curves", "Executor", "Fit", "FitError", "Forecast", "Law",
     "Loo", "Outcome", "Plan", "PointFit", "Prior", "Runs", "Stack", "TableError", "Task", "Transfer", "Update", "allocate",
     "anchors", "check", "compare", "executor", "fit", "fit_many", "forecast", "grid", "law_names", "leave_one_run_out",
     "load", "load_fit", "load_law", "plan", "plot_anchors", "plot_forecast", "plot_frontier", "plot_plan", "plot_savings",
-    "point_fit", "pymc_model", "read_runs", "score", "transfer", "update", "values_of",
+    "point_fit", "pymc_model", "read_curves", "read_runs", "score", "transfer", "update", "values_of",
 ]  # fmt: skip
 __version__ = "0.1.0"
 

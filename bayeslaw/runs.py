@@ -6,7 +6,7 @@ import hashlib
 import json
 import numbers
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
@@ -68,7 +68,14 @@ class Runs:
         return len(self.frame)
 
 
-def read_runs(source: str | Path | pd.DataFrame, condition: str | None = None, *, strict: bool = True) -> Runs:
+def read_runs(
+    source: str | Path | pd.DataFrame,
+    condition: str | None = None,
+    *,
+    strict: bool = True,
+    aliases: Mapping[str, Mapping[str, float]] | None = None,
+    text: Collection[str] = (),
+) -> Runs:
     """Read a table of logged losses.
 
     Parameters
@@ -79,6 +86,10 @@ def read_runs(source: str | Path | pd.DataFrame, condition: str | None = None, *
         Keep only rows that meet it, as in `Runs.where`.
     strict : bool
         Refuse cells that hold no number; False leaves them to `check`, which lists them with all other faults.
+    aliases : mapping, optional
+        Columns of numbers that a table of another kind has besides, with their other names and scales, as in `ALIASES`.
+    text : collection of str
+        Columns of names that it has besides.
 
     Raises
     ------
@@ -94,8 +105,9 @@ def read_runs(source: str | Path | pd.DataFrame, condition: str | None = None, *
     frame.index = pd.RangeIndex(1, len(frame) + 1, name="row")
     if not len(frame):
         raise BayeslawError(f"{name} has no rows.")
-    frame, conversions = _named(frame, name)
-    frame, unread = _numeric(frame)
+    known = ALIASES | {ours: dict(names) for ours, names in (aliases or {}).items()}
+    frame, conversions = _named(frame, name, known)
+    frame, unread = _numeric(frame, set(known), _TEXT | set(text))
     if unread and strict:
         raise TableError(unread, name)
     runs = Runs(frame, name, tuple(conversions), tuple(unread))
@@ -150,10 +162,10 @@ def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return made
 
 
-def _named(frame: pd.DataFrame, name: str) -> tuple[pd.DataFrame, list[str]]:
+def _named(frame: pd.DataFrame, name: str, known: Mapping[str, Mapping[str, float]]) -> tuple[pd.DataFrame, list[str]]:
     """Give columns our names and remember their scale; two columns of one meaning are refused."""
     meanings: dict[str, tuple[str, float]] = {}
-    for ours, aliases in ALIASES.items():
+    for ours, aliases in known.items():
         meanings |= {alias: (ours, factor) for alias, factor in aliases.items()} | {ours.lower(): (ours, 1.0)}
     targets: dict[str, str] = {}
     renamed, conversions, factors = [], [], dict[str, float]()
@@ -163,7 +175,7 @@ def _named(frame: pd.DataFrame, name: str) -> tuple[pd.DataFrame, list[str]]:
         if re.sub(r"\.\d+$", "", column) in targets.values():  # how pandas reads a second column of one name
             key = re.sub(r"\.\d+$", "", key)
         ours, factor = meanings.get(key, (column.strip(), 1.0))
-        if ours.lower() in meanings and column.strip() in ALIASES:
+        if ours.lower() in meanings and column.strip() in known:
             ours, factor = column.strip(), 1.0
         if ours in targets:
             raise TableError(
@@ -204,11 +216,11 @@ _TEXT = {"run", "domain", "checkpoint"}
 _NOTHING = {"nan", "na", "null", "none"}
 
 
-def _numeric(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[Fault]]:
+def _numeric(frame: pd.DataFrame, known: set[str], text: set[str]) -> tuple[pd.DataFrame, list[Fault]]:
     """Turn columns of numbers into numbers; a stray text in a column of numbers is a fault, other columns stay text."""
-    faults, known = [], set(ALIASES) - _TEXT
+    faults, known = [], known - text
     for column in frame:
-        if column in _TEXT:
+        if column in text:
             frame[column], broken = _labels(frame[column])
             faults += broken
             continue

@@ -52,7 +52,7 @@ def check(runs: Runs, law: Law, *, to_fit: bool = True) -> list[Fault]:
     if to_fit and only_base:
         faults.append(Fault(None, "D", "0", "every row is a base checkpoint (D = 0)", "add rows logged during adaptation"))
     if to_fit and "loss" in frame:
-        faults += _check_loss(frame)
+        faults += check_loss(frame)
     for column, known in law.levels.items():
         if column in frame:
             faults += _check_level(frame, column, known)
@@ -131,7 +131,8 @@ def _rows(frame: pd.DataFrame, column: str, bad: pd.Series, problem: str, mend: 
         yield Fault(int(row), column, value, problem.format(value=value), mend)
 
 
-def _check_loss(frame: pd.DataFrame) -> list[Fault]:
+def check_loss(frame: pd.DataFrame) -> list[Fault]:
+    """Losses, and their known errors, that can't be those of a language model in nats/token."""
     loss = frame["loss"]
     faults = [*_rows(frame, "loss", loss.isna(), "loss is missing or not a number", "remove the row")]
     faults += _rows(frame, "loss", np.isinf(loss), "loss {value} is infinite: the run diverged", "remove the row")

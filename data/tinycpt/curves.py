@@ -68,7 +68,7 @@ ADAPTATION = {
 
 
 class Curve(NamedTuple):
-    """One phase of training: how it is called, under which schedule, for how many tokens per parameter, on what mixture."""
+    """One phase of training: under which schedule, after how many tokens per parameter, on what mixture, from which run's step."""
 
     run: str
     phase: str
@@ -76,6 +76,28 @@ class Curve(NamedTuple):
     rates: Rates
     ptpp: float
     r: float
+    parent: str | None = None
+    parent_step: int | None = None
+
+
+def pretraining(name: str) -> Curve:
+    """Pre-training under a schedule."""
+    way = PRETRAINING[name]
+    return Curve(f"pretrain-{name}", "pretrain", name, way.shape(MODEL.steps(PRETRAIN), way.peak, way.warm_up), 0, 1.0)
+
+
+def adaptations(name: str) -> list[Curve]:
+    """What goes on from a pre-training: every schedule from its end; the constant one also from two points on the way."""
+    found = []
+    for ptpp in (8, 16, PRETRAIN) if name == "constant" else (PRETRAIN,):
+        for other, way in ADAPTATION.items():
+            if ptpp < PRETRAIN and other != "constant":
+                continue
+            for r in (0.0, 0.5) if (name, other, ptpp) == ("constant", "constant", PRETRAIN) else (0.0,):
+                rates = way.shape(MODEL.steps(ADAPT), way.peak, way.warm_up)
+                run = f"{name}-p{ptpp}-{other}-r{r:g}"
+                found.append(Curve(run, "adapt", other, rates, ptpp, r, f"pretrain-{name}", MODEL.steps(ptpp)))
+    return found
 
 
 def follow(data: Data, curve: Curve, state: tf.State, keep: tuple[int, ...]) -> tuple[dict[int, tf.State], pd.DataFrame]:
@@ -121,26 +143,23 @@ def cached(data: Data, curve: Curve, state: tf.State, keep: tuple[int, ...] = ()
 
 def generate() -> None:
     data = make.read_data()
-    length, short = MODEL.steps(PRETRAIN), MODEL.steps(ADAPT)
-    for name, schedule in PRETRAINING.items():
-        curve = Curve(f"pretrain-{name}", "pretrain", name, schedule.shape(length, schedule.peak, schedule.warm_up), 0, 1.0)
-        keep = (MODEL.steps(8), MODEL.steps(16), length) if name == "constant" else (length,)
-        states = cached(data, curve, tf.fresh(tf.initialise(MODEL.width, MODEL.depth, MODEL.seed)), keep)
-        for step, state in states.items():
-            ptpp = {length: PRETRAIN, MODEL.steps(8): 8, MODEL.steps(16): 16}[step]
-            for other, way in ADAPTATION.items():
-                for r in (0.0, 0.5) if (name, other, step) == ("constant", "constant", length) else (0.0,):
-                    if step < length and other != "constant":
-                        continue
-                    run = f"{name}-p{ptpp}-{other}-r{r:g}"
-                    rates = way.shape(short, way.peak, way.warm_up)
-                    cached(data, Curve(run, "adapt", other, rates, ptpp, r), tf.fresh(state.weights))
+    for name in PRETRAINING:
+        branches = adaptations(name)
+        keep = tuple(sorted({branch.parent_step for branch in branches if branch.parent_step is not None}))
+        states = cached(data, pretraining(name), tf.fresh(tf.initialise(MODEL.width, MODEL.depth, MODEL.seed)), keep)
+        for branch in branches:
+            if branch.parent_step is not None:
+                cached(data, branch, tf.fresh(states[branch.parent_step].weights))
 
 
 def assemble() -> int:
     """Collect every finished curve into curves.csv and return the number of rows."""
     paths: list[Any] = sorted(CACHE.glob("curve-*.json"))
     frame = pd.concat([pd.DataFrame(json.loads(path.read_text())) for path in paths], ignore_index=True)
+    branches = {branch.run: branch for name in PRETRAINING for branch in adaptations(name)}
+    known = frame["run"].map(branches)  # nothing for pre-training
+    frame.insert(2, "parent", known.map(lambda branch: branch.parent, na_action="ignore"))
+    frame.insert(3, "parent_step", known.map(lambda branch: branch.parent_step, na_action="ignore").astype("Int64"))
     frame = frame.assign(lr=frame["lr"].map("{:.6g}".format).replace("nan", ""))
     rounded = frame.round(dict.fromkeys(("train_loss", "source_loss", "target_loss"), 4))
     make.write(corpora.HERE / "curves.csv", rounded.to_csv(index=False))
