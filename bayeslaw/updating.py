@@ -209,8 +209,7 @@ def _simulated(made: Forecast, frame: pd.DataFrame, code: NDArray[np.int64]) -> 
     units = []
     for own in (np.flatnonzero(code == run) for run in range(size)):
         latent = np.log(part.latent(own, made.rows, values))
-        which = {"checkpoint": part.checkpoint[own], "group": part.group[own]}
-        simulated = latent + noise.sample(values, part.run[own], own, part.entropy, **which)
+        simulated = latent + part.noise(own)
         simulated += _known_errors(known, own, part.size, part.entropy)
         units.append(_Errors.of(simulated, measured[own], latent, point[own], luck[own[0]] + checkpoint))
     if size == 1:
