@@ -27,9 +27,12 @@ if TYPE_CHECKING:
     from bayeslaw.plots import plot_forecast
     from bayeslaw.plots_anchors import plot_anchors
     from bayeslaw.plots_decisions import plot_frontier, plot_plan, plot_savings
+    from bayeslaw.plots_dynamics import plot_schedules
     from bayeslaw.point import PointFit, point_fit
     from bayeslaw.priors import Prior
     from bayeslaw.runs import Runs, read_runs
+    from bayeslaw.schedules import Schedule
+    from bayeslaw.schedules_text import parse_schedule
     from bayeslaw.scores import score
     from bayeslaw.stacking import Stack, load
     from bayeslaw.tablechecks import check
@@ -49,13 +52,15 @@ _HOME = {
     "update": "updating", "Plan": "choices", "plan": "plans", "Allocation": "allocation", "allocate": "allocation",
     "Transfer": "transfers", "transfer": "transfers", "plot_plan": "plots_decisions", "plot_frontier": "plots_decisions",
     "plot_savings": "plots_decisions", "Curves": "curves", "read_curves": "curves",
+    "Schedule": "schedules", "parse_schedule": "schedules_text", "plot_schedules": "plots_dynamics",
 }  # fmt: skip
 __all__ = [
-    "Allocation", "Anchors", "BayeslawError", "CardError", "Comparison", "Curves", "Executor", "Fit", "FitError", "Forecast", "Law",
-    "Loo", "Outcome", "Plan", "PointFit", "Prior", "Runs", "Stack", "TableError", "Task", "Transfer", "Update", "allocate",
-    "anchors", "check", "compare", "executor", "fit", "fit_many", "forecast", "grid", "law_names", "leave_one_run_out",
-    "load", "load_fit", "load_law", "plan", "plot_anchors", "plot_forecast", "plot_frontier", "plot_plan", "plot_savings",
-    "point_fit", "pymc_model", "read_curves", "read_runs", "score", "transfer", "update", "values_of",
+    "Allocation", "Anchors", "BayeslawError", "CardError", "Comparison", "Curves", "Executor", "Fit", "FitError",
+    "Forecast", "Law", "Loo", "Outcome", "Plan", "PointFit", "Prior", "Runs", "Schedule", "Stack", "TableError", "Task",
+    "Transfer", "Update", "allocate", "anchors", "check", "compare", "executor", "fit", "fit_many", "forecast", "grid",
+    "law_names", "leave_one_run_out", "load", "load_fit", "load_law", "parse_schedule", "plan", "plot_anchors",
+    "plot_forecast", "plot_frontier", "plot_plan", "plot_savings", "plot_schedules", "point_fit", "pymc_model",
+    "read_curves", "read_runs", "score", "transfer", "update", "values_of",
 ]  # fmt: skip
 __version__ = "0.1.0"
 

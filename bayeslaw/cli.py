@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bayeslaw import cli_plan
+from bayeslaw import cli_dynamics, cli_plan
 from bayeslaw.cli_anchors import anchors
 from bayeslaw.errors import BayeslawError
 
@@ -379,6 +379,7 @@ def demo(
 
 
 cli_plan.register(app)
+cli_dynamics.register(app)
 
 
 def main() -> None:

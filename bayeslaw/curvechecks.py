@@ -120,27 +120,41 @@ def checked(
     TableError
         With every fault of the table.
     """
-    missing = [c for c in ("step", "lr") if c not in frame]
-    if missing:
-        given = [str(c) for c in frame]
-        mend = f"curves need run, step, lr and losses; there are {', '.join(given)}"
-        raise TableError([Fault(None, c, "", f"column {c} is missing", f"{mend}.{nearest(c, given)}") for c in missing], name)
-    if words := [c for c in ("step", "lr", "parent_step", "batch") if c in frame and frame[c].dtype.kind not in "fiu"]:
-        raise TableError([Fault(None, c, "", f"column {c} holds no numbers", "curves need them there") for c in words], name)
-    faults = [*_cells(frame), *_losses(frame, columns)]
-    sound = frame[frame["run"].notna() & frame["step"].notna() & (frame["step"] >= 0)]
-    sound = sound[sound["step"] == sound["step"].round()]
-    faults += _order(sound, columns)
-    faults += _rates(sound)
+    sound, faults = check_rates(frame, columns, name)
+    faults += _losses(frame, columns)
     curves, after, wrong = _runs(frame, sound)
     faults += wrong
     ordered, wrong = _family(frame, curves, after)
     faults += wrong
-    read = {(f.row, f.column): f for f in unread if f.row in frame.index}
+    refuse(faults, unread, name)
+    return _warmed(ordered, warmup, name)
+
+
+def check_rates(frame: pd.DataFrame, columns: LossColumns, name: str) -> tuple[pd.DataFrame, list[Fault]]:
+    """The rows of a table with `run`, `step` and `lr` that have a run and a step, and what is wrong with these and with rates.
+
+    Raises
+    ------
+    TableError
+        If the columns aren't there or hold no numbers, which leaves nothing to look at.
+    """
+    given = [str(c) for c in frame]
+    if missing := [c for c in ("step", "lr") if c not in frame]:
+        mend = f"every row needs run, step and lr; there are {', '.join(given)}"
+        raise TableError([Fault(None, c, "", f"column {c} is missing", f"{mend}.{nearest(c, given)}") for c in missing], name)
+    if words := [c for c in ("step", "lr", "parent_step", "batch") if c in frame and frame[c].dtype.kind not in "fiu"]:
+        raise TableError([Fault(None, c, "", f"column {c} holds no numbers", "they are needed there") for c in words], name)
+    sound = frame[frame["run"].notna() & frame["step"].notna() & (frame["step"] >= 0)]
+    sound = sound[sound["step"] == sound["step"].round()]
+    return sound, [*_cells(frame), *_order(sound, columns), *_rates(sound)]
+
+
+def refuse(faults: Iterable[Fault], unread: Iterable[Fault], name: str) -> None:
+    """Raise the faults of a table, if any; of a cell that could not be read that is the only one."""
+    read = {(f.row, f.column): f for f in unread}
     whole = [*read.values(), *(f for f in faults if (f.row, f.column) not in read)]
     if whole:
         raise TableError(sorted(whole, key=lambda f: (f.row is not None, f.row or 0)), name)
-    return _warmed(ordered, warmup, name)
 
 
 def _rows(frame: pd.DataFrame, column: str, bad: pd.Series, problem: str, mend: str) -> Iterable[Fault]:

@@ -1,0 +1,120 @@
+"""Schedules as people write them: ``wsd:steps=24000,peak=3e-4,decay=0.2,final=0.1,warmup=2160``."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bayeslaw.curvechecks import ALIASES, LossColumns, check_rates, refuse
+from bayeslaw.errors import BayeslawError, nearest
+from bayeslaw.runs import read_runs
+from bayeslaw.schedules import Schedule, constant, cosine, inverse_sqrt, joined, linear, logged, multistep, wsd
+
+SHAPES: dict[str, Callable[..., Schedule]] = {
+    "constant": constant, "linear": linear, "cosine": cosine, "wsd": wsd, "multistep": multistep, "inverse_sqrt": inverse_sqrt,
+}  # fmt: skip
+EXAMPLES = "wsd:steps=24000,peak=3e-4,decay=0.2,final=0.1,warmup=2160 or logged:curve.csv"
+WHOLE, TEXTS, LISTS = ("steps", "warmup"), ("shape",), ("at",)
+MOST_STEPS = 100_000_000
+LOGGED = ("warmup", "run")
+
+
+def parse_schedule(text: str) -> Schedule:
+    """Read a schedule from a text.
+
+    Parameters
+    ----------
+    text : str
+        ``NAME:KEY=VALUE,…`` with the arguments of `bayeslaw.schedules`' constant, linear, cosine, wsd, multistep (``at=0.8/0.9``)
+        or inverse_sqrt; or ``logged:FILE.csv`` with columns step and lr (then ``,warmup=…`` for one before the first logged step,
+        ``,run=…`` where the file has several). Parts joined by ``+`` follow each other. A re-warm-up is the warm-up of an
+        adaptation: from ``start``, or from 0.
+
+    Raises
+    ------
+    BayeslawError
+        If it can't be read; what is known is listed.
+    """
+    parts = [part.strip() for part in re.split(r"\+(?=\s*\w+\s*:)", text)]
+    phases = [_part(part) for part in parts]
+    return phases[0] if len(phases) == 1 else joined(*phases)
+
+
+def _part(text: str) -> Schedule:
+    name, sign, rest = (piece.strip() for piece in text.partition(":"))
+    known = (*SHAPES, "logged")
+    if name not in known:
+        raise BayeslawError(f"There is no schedule {name!r}; there are {', '.join(known)}.{nearest(name, known)}")
+    if not sign or not rest:
+        raise BayeslawError(f"Schedule {text!r} says nothing of its steps; write {EXAMPLES}.")
+    if name == "logged":
+        path, *others = rest.split(",")
+        return _logged(Path(path.strip()), _pairs(name, others, LOGGED))
+    shape = SHAPES[name]
+    arguments = inspect.signature(shape).parameters
+    given = {key: _value(name, key, value) for key, value in _pairs(name, rest.split(","), tuple(arguments)).items()}
+    if missing := [key for key, one in arguments.items() if one.default is one.empty and key not in given]:
+        raise BayeslawError(f"Schedule {name} needs {' and '.join(missing)}: it takes {', '.join(arguments)}.")
+    return shape(**given)
+
+
+def _pairs(name: str, texts: list[str], known: tuple[str, ...]) -> dict[str, str]:
+    """KEY=VALUE texts of a schedule, each key known and given once."""
+    pairs: dict[str, str] = {}
+    for text in texts:
+        key, sign, value = (piece.strip() for piece in text.partition("="))
+        if not (key and sign and value):
+            raise BayeslawError(f"{text.strip()!r} of schedule {name} is not of the form KEY=VALUE; write {EXAMPLES}.")
+        if key not in known:
+            raise BayeslawError(f"Schedule {name} takes no {key!r}; it takes {', '.join(known)}.{nearest(key, known)}")
+        if key in pairs:
+            raise BayeslawError(f"Schedule {name} gives {key} twice: {pairs[key]} and {value}.")
+        pairs[key] = value
+    return pairs
+
+
+def _value(name: str, key: str, text: str) -> Any:
+    if key in TEXTS:
+        return text
+    if key in LISTS:
+        return [_number(name, key, part) for part in text.split("/")]
+    number = _number(name, key, text)
+    if key not in WHOLE:
+        return number
+    if number != round(number) or not 0 <= number <= MOST_STEPS:
+        raise BayeslawError(f"{key}={text} of schedule {name}: give a whole number of at most {MOST_STEPS:,}.")
+    return int(number)
+
+
+def _number(name: str, key: str, text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = np.nan
+    if not np.isfinite(number):
+        form = "numbers such as 0.8/0.9" if key in LISTS else "a number"
+        raise BayeslawError(f"{key}={text} of schedule {name} is not {form}.")
+    return number
+
+
+def _logged(path: Path, given: dict[str, str]) -> Schedule:
+    """The rates of a file with columns step and lr."""
+    table = read_runs(path, strict=False, aliases=ALIASES)
+    frame = table.frame if "run" in table.frame else table.frame.assign(run="run")
+    runs = [str(name) for name in frame["run"].dropna().unique()]
+    if "run" in given:
+        if given["run"] not in runs:
+            raise BayeslawError(f"{table.name} has no run {given['run']!r}.{nearest(given['run'], runs)}")
+        frame = frame[frame["run"] == given["run"]]
+    elif len(runs) > 1:
+        raise BayeslawError(f"{table.name} has {len(runs)} runs: choose one, such as logged:{path},run={runs[0]}.")
+    sound, faults = check_rates(frame, LossColumns(()), table.name)
+    refuse(faults, [f for f in table.unread if f.column in ("step", "lr") and f.row in frame.index], table.name)
+    rated = sound[sound["lr"].notna()]
+    warmup = _value("logged", "warmup", given["warmup"]) if "warmup" in given else 0
+    return logged(rated["step"], rated["lr"], warmup=warmup, name=given.get("run", path.stem))
