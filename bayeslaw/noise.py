@@ -123,7 +123,7 @@ class Noise:
         if choice == DRIFT and not observed.clock.size:
             raise BayeslawError("Noise normal-drift takes observations with a clock: Observations.of(…, clock='step').")
         student = choice.startswith("student") or (choice == "auto" and not shared)
-        run_effect = shared and not choice.endswith("no-run")
+        run_effect = (shared and not choice.endswith("no-run")) or choice == DRIFT
         return cls(student, run_effect, choice == "normal-checkpoint", choice == "skew", observed.group_names, choice == DRIFT)
 
     def choice(self, observed: Observations) -> str:

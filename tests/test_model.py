@@ -21,7 +21,12 @@ from tests import oracles
 
 CASES = [(name, "normal") for name in law_names()]
 CASES += [("ptpp-gate", "normal-no-run"), ("chinchilla", "student"), ("chinchilla", "student-no-run")]
-CASES += [("chinchilla", "normal-checkpoint"), ("chinchilla", "skew"), ("chinchilla", "normal-drift"), ("ptpp-gate", "normal-drift")]
+CASES += [
+    ("chinchilla", "normal-checkpoint"),
+    ("chinchilla", "skew"),
+    ("chinchilla", "normal-drift"),
+    ("ptpp-gate", "normal-drift"),
+]
 SUFFIX = {"positive": "_log__", "unit": "_logodds__", "real": ""}
 
 
