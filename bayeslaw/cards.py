@@ -187,10 +187,9 @@ def _expression(text: Any, section: str, key: str) -> Expression:
 def _covariate(name: str, table: Any) -> Covariate:
     if not isinstance(table, dict):
         raise LocatedError(f"covariate {name} must be a table with unit and support.", "covariates", name)
-    if unknown := set(table) - {"unit", "support", "at_least"}:
-        raise LocatedError(
-            f"covariate {name} has no {', '.join(sorted(unknown))}; it has unit, support, at_least.", "covariates", name
-        )
+    if unknown := set(table) - {"unit", "support", "at_least", "context", "log"}:
+        known = "unit, support, at_least, context, log"
+        raise LocatedError(f"covariate {name} has no {', '.join(sorted(unknown))}; it has {known}.", "covariates", name)
     support = table.get("support", [])
     numbers = isinstance(support, list) and len(support) == 2 and all(type(v) in (int, float) for v in support)
     if not numbers or not -math.inf < support[0] < support[1] < math.inf:
@@ -203,7 +202,13 @@ def _covariate(name: str, table: Any) -> Covariate:
     unit = table.get("unit")
     if not isinstance(unit, str):
         raise LocatedError(f"the unit of {name} must be a text, not {unit!r}.", "covariates", name)
-    return Covariate(name, unit, (float(support[0]), float(support[1])), at_least)
+    flags = {flag: table.get(flag, False) for flag in ("context", "log")}
+    for flag, value in flags.items():
+        if not isinstance(value, bool):
+            raise LocatedError(f"{flag} of {name} must be true or false, not {value!r}.", "covariates", name)
+    if flags["log"] and support[0] < 0:
+        raise LocatedError(f"{name} may be negative: distances in it can't be counted in e-folds.", "covariates", name)
+    return Covariate(name, unit, (float(support[0]), float(support[1])), at_least, **flags)
 
 
 def _parameter(name: str, table: Any) -> Parameter:
@@ -262,8 +267,11 @@ def _check_names(
     used = loss.names.union(*(e.names for e in let.values()))
     for section, group in groups:
         for name in group:
-            if name not in used:
+            context = section == "covariates" and covariates[name].context
+            if name not in used and not context:
                 raise LocatedError(f"{name!r} is not used by the formula.", section, name)
+            if name in used and context:
+                raise LocatedError(f"{name!r} is context, and the formula uses it: leave `context` out.", section, name)
 
 
 def _ordered(let: Mapping[str, Expression]) -> dict[str, Expression]:

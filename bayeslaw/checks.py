@@ -25,7 +25,10 @@ FORECAST_ROWS = 64  # settings of a forecast at which draws are checked, 4 ms ea
 # span (Chebyshev's, on which no slope or level of the law is left to blame) is 7 half a span outside it, 17 a whole span
 # outside: misfits of .15 to .3%, the luck of a run, which nobody notices inside, are 1 to 2% there.
 FAR = 0.5
-NEAR = (0.1, 0.05)  # never far, whatever the span: e-folds, or the share of its support where a covariate is not logarithmic
+NEAR = (
+    0.1,
+    0.05,
+)  # never far, whatever the span: e-folds, or the share of its support where a covariate is not logarithmic nor signed
 LUCK = 0.01  # twice the largest spread of whole runs between seeds measured on tinycpt (.3 to .5%)
 
 
@@ -216,7 +219,8 @@ class Reach:
         low, high = covariate.support
         if covariate.logarithmic:
             seen = np.log(seen[seen > 0])
-        return cls(float(np.ptp(seen)), NEAR[0] if covariate.logarithmic else NEAR[1] * (high - low), covariate.logarithmic)
+        near = NEAR[0] if covariate.logarithmic else NEAR[1] * (high - low) * (low >= 0)
+        return cls(float(np.ptp(seen)), near, covariate.logarithmic)
 
     @property
     def far(self) -> float:

@@ -49,7 +49,9 @@ def star(law: Law, observed: Observations) -> dict[str, NDArray[np.float64]]:
     Where parameters vary by columns, the same once for every combination of those columns' values.
     """
     points = [{name: observed.at[name] for name in law.measured}]
-    for name in law.measured:
+    for name, covariate in law.measured.items():
+        if covariate.context:
+            continue
         values = observed.covariates[name]
         points += [{**points[0], name: float(end)} for end in (values.min(), values.max())]
     blocks = []
@@ -82,7 +84,10 @@ class Coordinates:
     weights : dict of str to array (m,)
         For each floor, the weights of the settings that its mean loss is over.
     by_spread : frozenset of str
-        Amplitudes whose term varies over the settings; the others are taken by their mean.
+        Amplitudes whose term varies over the settings.
+    by_mean : frozenset of str
+        Amplitudes whose term has one value there. Those of a term that is 0 throughout, such as annealing in runs without any,
+        are in neither and stay as they are.
     bend : float
         Where the floor comes nearer to zero than about this (nats), its coordinate bends to keep it positive.
     """
@@ -93,7 +98,13 @@ class Coordinates:
     size: int
     weights: Mapping[str, NDArray[np.float64]]
     by_spread: frozenset[str]
+    by_mean: frozenset[str]
     bend: float
+
+    @property
+    def scaled(self) -> frozenset[str]:
+        """Amplitudes that are coordinates by what losses tell of their term."""
+        return self.by_spread | self.by_mean
 
     @classmethod
     def of(cls, law: Law, observed: Observations) -> Coordinates:
@@ -102,13 +113,17 @@ class Coordinates:
         weights = {name: settings[within] if within else np.ones(size) for name, within in law.floors.items()}
         typical = law.sample_prior(1, observed.at, np.random.default_rng(0))
         scope = {k: v[:, None] for k, v in typical.items()} | settings
-        varying = set()
+        varying, constant = set(), set()
         for name, term in law.amplitudes.items():
-            values = np.broadcast_to(term.evaluate(law.with_let(scope)), (1, size))
+            unit = scope | {name: np.ones((1, 1))}  # a real amplitude may be drawn as anything, 0 nearly among it
+            values = np.broadcast_to(term.evaluate(law.with_let(unit)), (1, size))
             if np.std(values) > 1e-9 * np.abs(np.mean(values)):
                 varying.add(name)
+            elif np.any(values != 0):
+                constant.add(name)
         weights = {name: w / w.sum() for name, w in weights.items()}
-        return cls(law, observed.at, settings, size, weights, frozenset(varying), BEND * float(np.exp(observed.log_loss.min())))
+        bend = BEND * float(np.exp(observed.log_loss.min()))
+        return cls(law, observed.at, settings, size, weights, frozenset(varying), frozenset(constant), bend)
 
     def variables(self, x: Mapping[str, Any], functions: Functions, mean: Mean) -> tuple[dict[str, Any], Any]:
         """The model's unconstrained variables from the coordinates, and the log Jacobian.
@@ -125,14 +140,21 @@ class Coordinates:
         ones |= {k: values[k] / unit for k, unit in units.items() if k in values}
         scope = law.with_let({**ones, **self.settings}, functions)
         terms = []
+        jacobian: Any = 0.0
         for name, term in law.amplitudes.items():
+            variables[name] = x[name]
+            if name not in self.scaled:
+                continue
             share = term.evaluate(scope, functions) / units.get(name, 1.0)
             centre = mean(share, everywhere)
             off = share - centre if name in self.by_spread else centre
             height = functions["sqrt"](mean(off * off, everywhere))
-            variables[name] = x[name] - functions["log"](height)
+            if law.parameters[name].prior.support == "real":  # of either sign: its spread itself, for 0 has no logarithm
+                variables[name] = x[name] / height
+                jacobian = jacobian - functions["log"](height)
+            else:
+                variables[name] = x[name] - functions["log"](height)
             terms.append((constrain(law.parameters[name].prior, variables[name], functions), share))
-        jacobian: Any = 0.0
         for floor, weights in self.weights.items():
             total: Any = 0.0
             for value, share in terms:

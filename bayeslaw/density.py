@@ -152,11 +152,14 @@ class Density:
         """Coordinates of a sensible beginning: prior medians, the losses' mean as floor, and noise of 1%."""
         x = np.zeros(self.size)
         spread = float(np.std(np.exp(self.observed.log_loss))) + 1e-3
+        terms = [n for n in self.coordinates.scaled if self.law.parameters[n].prior.support == "positive"]
         for i, name in enumerate(self.names):
             if name in self.law.floors:
                 x[i] = float(np.mean(np.exp(self.observed.log_loss)))
-            elif name in self.law.amplitudes:
-                x[i] = np.log(spread / (1 + len(self.law.amplitudes)))
+            elif name in terms:
+                x[i] = np.log(spread / (1 + len(terms)))
+            elif name in self.coordinates.scaled:
+                x[i] = 0.0  # of either sign
             elif name in self.noise.parameters:
                 x[i] = np.log(BEGINNING.get(name, 0.01))
             else:
@@ -166,9 +169,9 @@ class Density:
                     x[i] = np.log(max(median, 1e-12))
                 else:
                     x[i] = np.log(median / (1 - median)) if prior.support == "unit" else median
-        logp, terms = self.function(), [i for i, name in enumerate(self.names) if name in self.law.amplitudes]
+        logp, levels = self.function(), [i for i, name in enumerate(self.names) if name in terms]
         for _ in range(SMALLER):
             if math.isfinite(logp(x)[0]):
                 break
-            x[terms] -= 1.0  # a few losses far above the others make terms that leave no room for the floor
+            x[levels] -= 1.0  # a few losses far above the others make terms that leave no room for the floor
         return x

@@ -375,6 +375,9 @@ def outside(fit: Fit, covariates: Mapping[str, NDArray[np.float64]]) -> pd.DataF
         if fit.law.covariates[name].logarithmic:
             # Runs that begin at D = 0 leave nothing outside below their first logged D.
             low = -math.inf if low <= 0 else math.log(low)
-            seen, values = np.log(seen[seen > 0]), np.log(np.maximum(values, 1e-300))
+            values = np.log(np.maximum(values, 1e-300))
+            if fit.law.covariates[name].context:  # a phase that hasn't begun has had no learning rate
+                values = np.where(np.isneginf(low) | (covariates[name] > 0), values, low)
+            seen = np.log(seen[seen > 0])
         table[name] = np.maximum(np.maximum(values - seen.max(), low - values), 0.0)
     return pd.DataFrame(table)

@@ -40,18 +40,24 @@ class Covariate:
         Smallest and largest value that is not surely a mistake; both ends belong to it.
     at_least : int
         How many different values the runs must have for the law to be fitted.
+    context : bool
+        Whether the loss does not depend on it: it is kept for priors to be stated by and for forecasts outside its range.
+    log : bool
+        Whether distances in it are counted in e-folds whatever its support says.
     """
 
     name: str
     unit: str
     support: tuple[float, float]
     at_least: int = 1
+    context: bool = False
+    log: bool = False
 
     @property
     def logarithmic(self) -> bool:
-        """Whether distances in it are counted in e-folds: it spans more than three decades."""
+        """Whether distances in it are counted in e-folds: it is said to be, or spans more than three decades."""
         low, high = self.support
-        return low >= 0 and high > 1e3 * max(low, 1.0)
+        return self.log or (low >= 0 and high > 1e3 * max(low, 1.0))
 
 
 @dataclass(frozen=True)
@@ -220,7 +226,7 @@ class Law:
 
     @cached_property
     def amplitudes(self) -> dict[str, Expression]:
-        """Positive parameters that an additive term is proportional to, with that term: A -> A/N**alpha. Not a bare E."""
+        """Parameters that an additive term is proportional to, with that term: A -> A/N**alpha. Not a bare E, nor shares."""
         rng, found = np.random.default_rng(0), dict[str, Expression]()
         values: dict[str, Any] = {k: np.exp(rng.uniform(-1, 0, PROBES)) for k in self.parameters}
         for name, c in self.covariates.items():
@@ -228,9 +234,9 @@ class Law:
             values[name] = low + np.exp(rng.uniform(-2, 0, PROBES)) * min(high - low, 10.0)
             if c.logarithmic:  # a term may be proportional in one regime only, such as many epochs: look in all of them
                 values[name] *= np.exp(rng.uniform(0, np.log(high / values[name])))
-        positive = [n for n, p in self.parameters.items() if p.prior.support == "positive"]
+        scales = [n for n, p in self.parameters.items() if p.prior.support != "unit"]
         for sign, term in self.loss.terms:
-            for name in sorted(positive, key=lambda n: self.parameters[n].prior.on is None):
+            for name in sorted(scales, key=lambda n: self.parameters[n].prior.on is None):
                 if term.text != name and name not in self.floors and name not in found and self._proportional(term, name, values):
                     found[name] = term if sign > 0 else Expression(f"-({term.text})", ast.UnaryOp(ast.USub(), term.tree))
                     break
@@ -247,18 +253,30 @@ class Law:
         return tuple(name for name in self.parameters if name not in self.amplitudes and name not in self.floors)
 
     @cached_property
+    def onset(self) -> tuple[str, ...]:
+        """Covariates that are all 0 where an adaptation has not begun: D, or the areas of its learning rate; often none."""
+        areas = tuple(name for name in self.measured if name.endswith("_cpt"))
+        known = areas or tuple({"D"} & self.measured.keys())
+        return known if all(self.covariates[name].support[0] <= 0 for name in known) else ()
+
+    @cached_property
     def idle_at_base(self) -> frozenset[str]:
-        """Covariates that the loss does not depend on at D = 0, such as the replay share of an adaptation not yet begun."""
-        if "D" not in self.covariates or self.covariates["D"].support[0] > 0:
+        """Covariates that the loss does not depend on at the `onset`, such as the replay share of an adaptation not yet begun."""
+        if not self.onset:
             return frozenset()
         rng, idle = np.random.default_rng(0), set()
         draws: dict[str, Any] = {k: np.exp(rng.uniform(-1, 0)) for k in self.parameters}
-        for name in self.measured.keys() - {"D"}:
+        for name in sorted(self.measured.keys() - {*self.onset, *(n for n, c in self.covariates.items() if c.context)}):
             others = {k: c.support[0] + np.exp(rng.uniform(-2, 0, 4)) for k, c in self.covariates.items()}
             low, high = self.covariates[name].support
             values = low + (min(high, low + 1) - low) * np.array([0.05, 0.3, 0.6, 0.95])
             with np.errstate(all="ignore"):
-                scope = draws | {k: np.full(4, v[0]) for k, v in others.items()} | {"D": np.zeros(4), name: values}
+                scope = (
+                    draws
+                    | {k: np.full(4, v[0]) for k, v in others.items()}
+                    | dict.fromkeys(self.onset, np.zeros(4))
+                    | {name: values}
+                )
                 loss = np.broadcast_to(self.evaluate(scope), 4)
             if np.all(np.isfinite(loss)) and np.ptp(loss) <= 1e-12 * abs(loss[0]):
                 idle.add(name)

@@ -221,8 +221,9 @@ class _Problem:
             prior = law.parameters[name].prior
             if name in law.floors:
                 x[i] = loss.mean() + 0.3 * loss.std() * rng.standard_normal()
-            elif name in law.amplitudes:
-                x[i] = np.log(loss.std() / len(law.amplitudes) + 1e-3) + rng.standard_normal()
+            elif name in self.coordinates.scaled:
+                share, any_of = loss.std() / len(law.amplitudes) + 1e-3, rng.standard_normal()
+                x[i] = share * any_of if prior.support == "real" else np.log(share) + any_of
             else:
                 draw = float(prior.sample(1, rng)[0])
                 x[i] = np.log(draw) if prior.support == "positive" else draw

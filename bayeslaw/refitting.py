@@ -214,7 +214,8 @@ def _twice(fit: Fit, old: pd.DataFrame, new: pd.DataFrame) -> list[Fault]:
     for row, run in zip(new.index.tolist(), runs, strict=True):
         named = isinstance(run, str)
         rows = of_run.get(run, old[:0]) if named else old[alone | old["run"].isna()]
-        idle = fit.law.idle_at_base if "D" in new and new.at[row, "D"] == 0 else ()
+        base = {*fit.law.onset} <= {*new} and all(new.at[row, name] == 0 for name in fit.law.onset)
+        idle = fit.law.idle_at_base if base else ()
         columns = [c for c in settings if c not in idle] + ([] if named else ["loss"])
         for column in fit.law.levels:
             rows = rows[rows[column].map(level) == level(new.at[row, column])]

@@ -108,18 +108,20 @@ def mixed_domains(frame: pd.DataFrame, law: Law) -> str:
 
 
 def complete(frame: pd.DataFrame, law: Law) -> pd.DataFrame:
-    """The table with the law's indicators, and empty cells of base checkpoints (D = 0) filled where the law does not look at them.
+    """The table with the law's indicators, and empty cells before the adaptation filled where the law does not look at them.
 
-    Nothing has been replayed at D = 0, so logs leave r empty there. The cells get the median of the other rows, a value of
-    no consequence: only columns that the law's loss does not depend on at D = 0 are touched.
+    Nothing has been replayed at D = 0, or before the learning rate of the adaptation has an area, so logs leave r empty there. The
+    cells get the median of the other rows, a value of no consequence: only columns that the law's loss does not depend on at
+    its `onset` are touched.
     """
     given = {c: frame[c].map(level, na_action="ignore") for c in law.levels if c in frame}
     marks = {name: (given[c] == value).astype(np.float64) for name, (c, value) in law.indicators.items() if c in given}
     frame = frame.assign(**marks) if marks else frame
+    base = (frame[list(law.onset)] == 0).all(axis=1) if set(law.onset) <= set(frame) else pd.Series(False, index=frame.index)
     for name in sorted(law.idle_at_base & set(frame)):
-        empty = (frame["D"] == 0) & frame[name].isna() if "D" in frame else pd.Series(False, index=frame.index)
+        empty = base & frame[name].isna()
         if empty.any() and frame[name].dtype.kind in "fiu":
-            others = frame.loc[frame["D"] != 0, name].median()
+            others = frame.loc[~base, name].median()
             low, high = law.covariates[name].support
             frame = frame.assign(**{name: frame[name].mask(empty, others if np.isfinite(others) else min(max(low, 0.5), high))})
     return frame

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from bayeslaw.laws import Law
 from bayeslaw.observations import Observations
 from bayeslaw.runs import Runs, read_runs
+from tests.curves import curves
 
 Array = NDArray[np.float64]
 Values = Mapping[str, Any]
@@ -132,9 +133,31 @@ def replay_source(p: Values, x: Values) -> Any:
     return p["E"] + gained + p["S"] * (1 - x["r"]) ** p["c"] * -np.expm1(-p["q"] * np.log1p((1 - x["r"]) * x["D"] / p["h"]))
 
 
+def annealing(p: Values, x: Values) -> Any:
+    """Tissue et al. 2024; Wang et al. 2025, eq. 1."""
+    return p["L0"] + p["A"] * _power(x["S1"], -p["alpha"]) - p["C"] * x["S2"]
+
+
+def _base(p: Values, x: Values) -> Any:
+    """Wang et al. 2025, eq. 2, without the annealing."""
+    return p["L0"] + p["A"] * _power(x["S1_pt"] + x["S1_cpt"], -p["alpha"])
+
+
+def _moved(p: Values, x: Values) -> Any:
+    """Wang et al. 2025, eq. 3, as a share of B."""
+    return -np.expm1(-p["beta"] * np.log1p(p["E"] * x["S1_cpt"]))
+
+
+def cpt_dynamics(p: Values, x: Values) -> Any:
+    """Wang et al. 2025, eq. 4."""
+    return _base(p, x) - p["C1"] * x["S2_pt"] - p["C2"] * x["S2_cpt"] + p["B"] * _moved(p, x)
+
+
 LAWS: dict[str, Callable[[Values, Values], Any]] = {
+    "annealing": annealing,
     "chinchilla": chinchilla,
     "chinchilla-nd": chinchilla_nd,
+    "cpt-dynamics": cpt_dynamics,
     "cpt-joint": cpt_joint,
     "d-cpt": d_cpt,
     "kaplan": kaplan,
@@ -154,10 +177,13 @@ TYPICAL: dict[str, float] = {
     "lam": 0.4, "zeta": 0.5, "B_cpt": 40.0, "beta_cpt": 0.22,
     "T": 5e9, "delta": 0.05, "tau": 1e9, "kappa": 0.5, "G": 1.0, "c": 0.8, "h": 3e7, "q": 0.4, "S": 0.5, "J": 0.05,
     "R_D": 15.0, "R_N": 5.0, "k": 0.35,
+    "L0": 2.6, "C1": 0.5, "C2": 0.4,
 }  # fmt: skip
 """Parameters that most laws give losses of 2 to 5 nats with."""
 OWN: dict[str, dict[str, float]] = {
     "cpt-joint": {"gamma": 0.05},
+    "annealing": {"A": 0.5, "alpha": 0.5, "C": 0.5},
+    "cpt-dynamics": {"A": 0.5, "alpha": 0.5, "B": 0.3, "E": 40.0, "beta": 0.4},
     "chinchilla-nd": {"C": 9e4, "gamma": 0.3, "delta": 0.5},
     "kaplan": {"A": 11.2, "alpha": 0.076, "B": 23.19, "beta": 0.103},
 }
@@ -171,7 +197,10 @@ def typical(law: Law) -> dict[str, float]:
 
 
 def design(law: Law, runs: int = 6, checkpoints: int = 5) -> dict[str, Array]:
-    """Settings of a few runs, each logged at several D; the other covariates differ between runs."""
+    """Settings of a few runs, each logged at several D or steps; the other covariates differ between runs."""
+    if "lr_peak" in law.covariates:
+        made = curves(runs, checkpoints)
+        return {k: made[k].to_numpy(dtype=np.float64) for k in law.covariates}
     run = np.repeat(np.arange(runs), checkpoints)
     columns = {
         "N": np.geomspace(1e7, 1e9, 3)[run % 3],

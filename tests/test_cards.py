@@ -14,10 +14,15 @@ from bayeslaw.cards import card_folder, law_names, load_law
 from bayeslaw.laws import Law
 from bayeslaw.priors import Prior
 from tests import oracles
+from tests.curves import curves
 
 
 def random_settings(law: Law, rng: np.random.Generator, rows: int = 40) -> dict[str, oracles.Array]:
     """A table centred at a random place of the covariates' supports."""
+    if "lr_peak" in law.covariates:  # areas go together: of schedules at any peak and of any length
+        peak, steps = 10 ** rng.uniform(-4.5, -2), int(10 ** rng.uniform(3, 5))
+        made = curves(rows // 5, peak=peak, steps=steps).sample(frac=1.0, random_state=int(rng.integers(100)))
+        return {k: made[k].to_numpy(dtype=np.float64) for k in law.covariates}
     columns: dict[str, oracles.Array] = {}
     for name, covariate in law.covariates.items():
         low, high = np.log10(np.maximum(np.array(covariate.support), 1e-30))
@@ -70,7 +75,7 @@ def test_prior_predictive_losses_are_possible(law: Law, rng: np.random.Generator
 
 def test_latex_is_mathtext(law: Law) -> None:
     text = law.latex()
-    assert text.startswith("L = E + " if law.floors else "L = ")
+    assert text.startswith(f"L = {law.parameters[next(iter(law.floors))].latex} + " if law.floors else "L = ")
     assert all(p.latex in text for n, p in law.parameters.items() if n in law.loss.names)
     parser: MathTextParser[Any] = MathTextParser("agg")
     for part in re.split(r",\\quad |\\quad\\text\{where\}\\quad ", text):
@@ -78,9 +83,10 @@ def test_latex_is_mathtext(law: Law) -> None:
 
 
 def test_terms_and_their_scales_are_found(law: Law) -> None:
-    assert law.floors == ({} if law.name == "kaplan" else {"E": None})
+    assert law.floors == ({} if law.name == "kaplan" else {"L0" if "lr_peak" in law.covariates else "E": None})
     scales = {"transfer-target": {"A", "F", "G"}, "transfer-source": {"A", "F", "S", "J"}}
     scales |= {"replay-target": {"G"}, "replay-source": {"F", "S"}}
+    scales |= {"cpt-dynamics": {"A", "B", "C1", "C2"}}
     scales |= {"kaplan": set(), "repeated-epochs": {"B"}}  # neither is a sum of terms in proportion to A
     on_terms = {name for name, p in law.parameters.items() if p.prior.on is not None}
     assert set(law.amplitudes) == scales.get(law.name, on_terms)
@@ -96,7 +102,7 @@ def test_the_reference_point_is_geometric_for_what_spans_decades(law: Law) -> No
 
 
 def test_published_numbers_name_parameters_or_scores(law: Law) -> None:
-    scores = {"huber_log", "rmse_log", "mae_rel", "intercept", "slope", "cover_eti90"}
+    scores = {"mae", "huber_log", "rmse_log", "mae_rel", "intercept", "slope", "cover_eti90"}
     for numbers in law.published.values():
         assert {re.sub("_(lo|hi)$", "", k) for k in numbers} <= scores | set(law.parameters)
 

@@ -155,7 +155,7 @@ def test_log_prior_is_scipys_with_the_jacobian(prior: Prior) -> None:
 
 
 def test_coordinates_are_undone_by_the_parameters(law: Law, rng: np.random.Generator) -> None:
-    """The floor's coordinate is the mean loss over the settings and an amplitude's the log spread of its term there."""
+    """The floor's coordinate is the mean loss over the settings and an amplitude's the (log) spread of its term there."""
     observed = oracles.observations(law)
     coordinates = Coordinates.of(law, observed)
     density = Density.of(law, observed, NOISES["normal"])
@@ -170,11 +170,14 @@ def test_coordinates_are_undone_by_the_parameters(law: Law, rng: np.random.Gener
         # What is in proportion to no parameter, such as A/N_eff**alpha of repeated epochs, is no part of that mean.
         total = np.sum(list(terms.values()), axis=0)
         if len(terms) == len(law.loss.terms) - 1:
-            np.testing.assert_allclose(draws["E"][:, None] + total, losses, rtol=1e-10)
-        gap = x[:, density.names.index("E")] - total.mean(axis=1)
-        np.testing.assert_allclose(draws["E"], coordinates.bend * np.logaddexp(0, gap / coordinates.bend), rtol=1e-9)
+            np.testing.assert_allclose(draws[next(iter(law.floors))][:, None] + total, losses, rtol=1e-10)
+        floor = next(iter(law.floors))
+        gap = x[:, density.names.index(floor)] - total.mean(axis=1)
+        np.testing.assert_allclose(draws[floor], coordinates.bend * np.logaddexp(0, gap / coordinates.bend), rtol=1e-9)
     for name in sorted(coordinates.by_spread):
-        np.testing.assert_allclose(np.log(terms[name].std(axis=1)), x[:, density.names.index(name)], rtol=1e-8, atol=1e-8)
+        spread, own = terms[name].std(axis=1), x[:, density.names.index(name)]
+        real = law.parameters[name].prior.support == "real"
+        np.testing.assert_allclose(spread if real else np.log(spread), np.abs(own) if real else own, rtol=1e-8, atol=1e-8)
     for name in density.noise.parameters:
         np.testing.assert_allclose(draws[name], np.exp(x[:, density.names.index(name)]), rtol=1e-12)
 

@@ -1,0 +1,61 @@
+"""Trainings in two phases under several schedules, as rows of the covariates that laws of the dynamics have."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from bayeslaw import schedules
+from bayeslaw.phases import trace
+from bayeslaw.schedules import Schedule
+
+REPLAY = (0.0, 0.2, 0.5, 0.8)
+
+
+def before(number: int, steps: int, peak: float) -> Schedule:
+    """The pre-training of a run: its schedule and length go with the run's number."""
+    steps, warmup = round(steps * (1 + 0.15 * (number % 4))), steps // 50
+    match number % 4:
+        case 0:
+            return schedules.wsd(steps, peak, warmup=warmup)
+        case 1:
+            return schedules.constant(steps, peak, warmup=warmup)
+        case 2:
+            return schedules.cosine(steps, peak, warmup=warmup)
+        case _:
+            return schedules.multistep(steps, peak, warmup=warmup)
+
+
+def after(number: int, steps: int, peak: float, last: float) -> Schedule:
+    """The adaptation of a run that goes on from a last rate."""
+    steps, warmup = round(steps * (1 + 0.2 * (number % 3))), max(steps // 20, 1)
+    high = peak * (0.4, 0.8, 0.6)[number % 3]
+    match (number + number // 3) % 3:
+        case 0:
+            return schedules.constant(steps, max(last, high), warmup=warmup, start=min(last, high))
+        case 1:
+            return schedules.cosine(steps, max(last, high), warmup=warmup, start=min(last, high))
+        case _:
+            return schedules.linear(steps, last)
+
+
+def curves(runs: int = 6, points: int = 5, *, peak: float = 3e-4, steps: int = 8_000) -> pd.DataFrame:
+    """Rows of some runs: the first two of their points in pre-training, the others in adaptation, and column `run`."""
+    tables = []
+    for number in range(runs):
+        high = peak * (1.0, 0.7, 1.3)[(number + number // 2) % 3]
+        first = before(number, steps, high)
+        early, end = trace(first, _spread(len(first), 2 * points // 5 or 1))
+        assert end.pretrain is not None
+        second = after(number, steps // 2, high, end.pretrain.rate)
+        late, _ = trace(second, _spread(len(second), points - len(early)), end, phase="adapt")
+        table = pd.concat([early, late], ignore_index=True)
+        table["r"], table["N"] = REPLAY[(number + number // 4) % 4], (5e7, 2e8, 1e9)[(number + number // 3) % 3]
+        tables.append(table.assign(run=f"run {number}"))
+    return pd.concat(tables, ignore_index=True)
+
+
+def _spread(steps: int, points: int) -> NDArray[np.int64]:
+    """Steps of a phase, closer to its beginning, the last its end."""
+    return np.round(np.geomspace(steps / 20, steps, points)).astype(np.int64)
