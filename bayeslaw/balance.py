@@ -161,7 +161,7 @@ class Landscape:
         """Changes (G, S) of source and target at the ends of recipes, by these draws unless told."""
         chosen = self.draws if draws is None else draws
         table = self.table(at)
-        source, target = (losses(p, table)[:, chosen] - b[:, chosen] for p, b in zip(self.both, self.bases, strict=True))
+        source, target = (losses(p, table, chosen) - b[:, chosen] for p, b in zip(self.both, self.bases, strict=True))
         return source, target
 
     @property

@@ -176,7 +176,7 @@ def watch(
     from bayeslaw.curves import read_curves
     from bayeslaw.plots_training import plot_watch
     from bayeslaw.refitting import one_fit
-    from bayeslaw.schedule_texts import parse_schedule
+    from bayeslaw.schedules_text import parse_schedule
     from bayeslaw.stacking import load
     from bayeslaw.watching import watch as make_watch
 
@@ -269,7 +269,7 @@ def made_recipe(
 
 
 def length(text: str) -> int:
-    from bayeslaw.schedule_texts import parse_schedule
+    from bayeslaw.schedules_text import parse_schedule
 
     return len(parse_schedule(text))
 

@@ -5,19 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from bayeslaw.errors import BayeslawError, nearest
-from bayeslaw.forecasts import from_shares
+from bayeslaw.errors import BayeslawError, FitError, nearest
 from bayeslaw.phases import POWER, Point, trace
-from bayeslaw.runs import Runs
-from bayeslaw.schedule_texts import parse_schedule
+from bayeslaw.schedules_text import parse_schedule
 from bayeslaw.schedules import MEMORY, Schedule
 from bayeslaw.stacking import Posterior
+from bayeslaw.tablechecks import complete
 
 Array = NDArray[np.float64]
 
@@ -57,9 +56,7 @@ class Recipe:
         """Where the adaptation begins."""
         if isinstance(self.start, Point):
             return self.start
-        schedule = parse_schedule(self.start)
-        _, end = trace(schedule, np.zeros(0, dtype=np.int64), memory=self.memory, power=self.power)
-        return end
+        return _after(self.start, self.memory, self.power)
 
     @cached_property
     def schedule(self) -> Schedule:
@@ -156,7 +153,31 @@ def known(table: pd.DataFrame) -> pd.DataFrame:
     return table.drop(columns=[c for c in table if table[c].dtype.kind == "f" and table[c].isna().all()])
 
 
-def losses(posterior: Posterior, table: pd.DataFrame, sd: float | None = None, seed: int = 0) -> Array:
-    """Draws (n, S) of a law's loss at settings, whatever its checks say; for searches whose result is checked afterwards."""
-    made = from_shares(posterior.name, posterior.shares, Runs(table, "the recipe"), sd, seed)
-    return made.expected(slice(None))
+def losses(posterior: Posterior, table: pd.DataFrame, draws: NDArray[np.int64] | None = None) -> Array:
+    """Draws (n, S) of a posterior's loss at settings, or some of its draws: for searches, whose result is checked afterwards."""
+    parts = []
+    for fit, chosen in posterior.shares:
+        law, frame = fit.law, complete(table, fit.law)
+        if missing := [c for c in law.covariates if c not in frame]:
+            unknown = " (of an unknown pre-training)" if {"S1_pt", "S2_pt"} & set(missing) else ""
+            raise BayeslawError(f"{law.name} needs {', '.join(missing)}{unknown}: the recipe does not tell it.")
+        at = {c: frame[c].to_numpy(dtype=np.float64) for c in law.covariates}
+        parts.append((fit, chosen, at))
+    if len(parts) == 1 and draws is not None:
+        fit, chosen, at = parts[0]
+        parts, draws = [(fit, chosen[draws], at)], None
+    made = [fit.law.predict({k: fit.draws[k][chosen] for k in fit.law.parameters}, at) for fit, chosen, at in parts]
+    loss = np.concatenate(made).T if draws is None else np.concatenate(made)[draws].T
+    if not (good := (np.isfinite(loss) & (loss > 0)).all(axis=1)).all():
+        raise FitError(f"{posterior.name} has no finite positive loss for some draws at {_shown(table[~good].iloc[0])}.")
+    return loss
+
+
+def _shown(row: pd.Series) -> str:
+    return ", ".join(f"{name} = {value:.4g}" for name, value in row.items() if isinstance(value, float))
+
+
+@lru_cache(maxsize=64)
+def _after(text: str, memory: float, power: float) -> Point:
+    """Where a pre-training with a schedule leaves a model."""
+    return trace(parse_schedule(text), np.zeros(0, dtype=np.int64), memory=memory, power=power)[1]

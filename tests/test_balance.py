@@ -17,14 +17,12 @@ PEAKS = {"peak": (1e-5, 1e-3)}
 
 
 def brute(recipe: Recipe, choices: list[dict[str, float]], weight: float) -> np.ndarray:
-    """Weighted changes (G, S) of recipes, written out from the law's formula."""
-    base = [losses(f, recipe.rows([0])) for f in (dynamics_fit(SOURCE), dynamics_fit(TARGET, seed=1))]
-    made = []
-    for choice in choices:
-        row = recipe.varied(**choice).rows()
-        one = [losses(f, row) - b for f, b in zip((dynamics_fit(SOURCE), dynamics_fit(TARGET, seed=1)), base, strict=True)]
-        made.append((weight * one[0] + (1 - weight) * one[1])[0])
-    return np.array(made)
+    """Weighted changes (G, S) of recipes, one by one."""
+    fits = [dynamics_fit(SOURCE), dynamics_fit(TARGET, seed=1)]
+    base = [losses(fit, recipe.rows([0])) for fit in fits]
+    rows = [recipe.varied(**choice).rows() for choice in choices]
+    changes = [[(losses(fit, row) - b)[0] for fit, b in zip(fits, base, strict=True)] for row in rows]
+    return np.array([weight * one + (1 - weight) * other for one, other in changes])
 
 
 def test_losses_are_the_formula() -> None:
@@ -40,9 +38,9 @@ def test_losses_are_the_formula() -> None:
 @pytest.mark.parametrize("tail", [None, 0.1])
 def test_the_best_peak_is_that_of_brute_force(tail: float | None) -> None:
     source, target = dynamics_fit(SOURCE), dynamics_fit(TARGET, seed=1)
-    made = balance(source, target, RECIPE, PEAKS, weight=0.8, tail=tail)
+    made = balance(source, target, RECIPE, PEAKS, weight=0.5, tail=tail)
     peaks = np.geomspace(1e-5, 1e-3, 401)
-    values = brute(RECIPE, [{"peak": float(p)} for p in peaks], 0.8)
+    values = brute(RECIPE, [{"peak": float(p)} for p in peaks], 0.5)
     worst = -np.sort(-values, axis=1)[:, : 200 if tail else None].mean(axis=1)
     assert 1e-5 < made.choice["peak"] < 1e-3 and not any("end of its range" in r for r in made.remarks)
     assert made.value <= worst.min() + 2e-6  # 1,000 of the 2,000 draws search: their optimum is nearly that of all
@@ -52,15 +50,15 @@ def test_the_best_peak_is_that_of_brute_force(tail: float | None) -> None:
 
 
 def test_regret_is_of_the_choice_and_less_than_that_of_one_draw() -> None:
-    made = balance(dynamics_fit(SOURCE, scale=2.0), dynamics_fit(TARGET, seed=1, scale=2.0), RECIPE, PEAKS, weight=0.8)
+    made = balance(dynamics_fit(SOURCE, scale=2.0), dynamics_fit(TARGET, seed=1, scale=2.0), RECIPE, PEAKS, weight=0.5)
     assert 0 <= made.regret <= made.plug_in_regret + 1e-5
-    sure = balance(dynamics_fit(SOURCE, scale=1e-6), dynamics_fit(TARGET, seed=1, scale=1e-6), RECIPE, PEAKS, weight=0.8)
+    sure = balance(dynamics_fit(SOURCE, scale=1e-6), dynamics_fit(TARGET, seed=1, scale=1e-6), RECIPE, PEAKS, weight=0.5)
     assert sure.regret < 1e-5 and sure.plug_in["peak"] == pytest.approx(sure.choice["peak"], rel=0.02)
 
 
 def test_more_weight_on_the_source_lowers_the_peak_and_the_potential() -> None:
     """Wang et al. 2025, section 5.1."""
-    found = curve(dynamics_fit(SOURCE), dynamics_fit(TARGET, seed=1), RECIPE, PEAKS, weights=[0.3, 0.7, 0.8, 0.9])
+    found = curve(dynamics_fit(SOURCE), dynamics_fit(TARGET, seed=1), RECIPE, PEAKS, weights=[0.2, 0.4, 0.6, 0.9])
     peaks = [one.choice["peak"] for one in found]
     assert peaks == sorted(peaks, reverse=True) and peaks[0] > peaks[-1]
     both = {"potential": (0.0, 1.0), "peak": (1e-5, 1e-3)}
@@ -78,12 +76,12 @@ def test_changes_are_from_the_checkpoint_of_the_recipe_given() -> None:
 
 def test_the_same_seed_gives_the_same_recipe_and_tables_name_their_intervals() -> None:
     choices = {"peak": (1e-5, 1e-3), "steps": (500.0, 4000.0)}
-    one, other = (balance(dynamics_fit(SOURCE), dynamics_fit(TARGET, seed=1), RECIPE, choices, weight=0.8, seed=3) for _ in range(2))
+    one, other = (balance(dynamics_fit(SOURCE), dynamics_fit(TARGET, seed=1), RECIPE, choices, weight=0.5, seed=3) for _ in range(2))
     assert one.choice == other.choice and one.choice["steps"] == round(one.choice["steps"])
     table = one.summary(0.8)
     assert list(table) == ["value", "plug_in", "eti80_lo", "eti80_hi"]
     assert list(table.index) == ["peak", "steps", "source_change", "target_change", "weighted_change"]
-    assert "mean of 0.8 dL_source + 0.2 dL_target" in one.text
+    assert "mean of 0.5 dL_source + 0.5 dL_target" in one.text
 
 
 def test_rates_never_logged_are_said() -> None:

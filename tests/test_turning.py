@@ -18,7 +18,7 @@ SHIFT = SOURCE | {"B": 0.5, "A": 0.5}
 
 
 def test_turning_lengths_are_roots_of_the_formula() -> None:
-    fit = dynamics_fit(SHIFT, size=400)
+    fit = dynamics_fit(SHIFT, size=1200)
     made = turning(RECIPE, fit, longest=3_000_000)
     d = fit.draws
 
@@ -34,11 +34,11 @@ def test_turning_lengths_are_roots_of_the_formula() -> None:
         assert np.log(made.length[i]) == pytest.approx(exact, abs=0.01)
     never = np.flatnonzero(np.isinf(made.length))
     assert all(rise(i, 3_000_000) > 0 for i in never)
-    assert made.within == pytest.approx(1 - never.size / 400)
+    assert made.within == pytest.approx(1 - never.size / 1200)
 
 
 def test_the_limit_and_who_ever_regains() -> None:
-    fit = dynamics_fit(SHIFT, size=400)
+    fit = dynamics_fit(SHIFT, size=1200)
     made = turning(RECIPE, fit)
     np.testing.assert_allclose(made.limit, fit.draws["L0"] + fit.draws["B"], rtol=2e-3)
     base = fit.draws["L0"] + fit.draws["A"] * (RATE * 2000) ** -fit.draws["alpha"]
@@ -50,7 +50,7 @@ def test_the_limit_and_who_ever_regains() -> None:
 
 
 def test_critical_points_are_where_the_base_is_the_limit() -> None:
-    fit = dynamics_fit(SHIFT, size=400)
+    fit = dynamics_fit(SHIFT, size=1200)
     made = turning(RECIPE, fit)
     exact = (fit.draws["A"] / fit.draws["B"]) ** (1 / fit.draws["alpha"]) / RATE
     assert made.critical is not None
@@ -61,16 +61,16 @@ def test_critical_points_are_where_the_base_is_the_limit() -> None:
 
 
 def test_a_loss_that_never_rises_turns_at_once() -> None:
-    made = turning(RECIPE, dynamics_fit(SOURCE, size=400), dynamics_fit(TARGET, size=400), weight=0.0)
+    made = turning(RECIPE, dynamics_fit(SOURCE, size=1200), dynamics_fit(TARGET, size=1200), weight=0.0)
     assert (made.length == 0).all() and made.within == made.ever == 1.0 and made.rises == 0.0
-    between = turning(RECIPE, dynamics_fit(SHIFT, size=400), dynamics_fit(TARGET, size=400), weight=0.5)
-    alone = turning(RECIPE, dynamics_fit(SHIFT, size=400))
+    between = turning(RECIPE, dynamics_fit(SHIFT, size=1200), dynamics_fit(TARGET, size=1200), weight=0.5)
+    alone = turning(RECIPE, dynamics_fit(SHIFT, size=1200))
     assert between.within >= alone.within
 
 
 def test_annealed_lengths_have_schedules_of_their_own() -> None:
     cosine = Recipe(RECIPE.start, f"cosine:steps=1000,peak={RATE},final=0")
-    fit = dynamics_fit(SHIFT, size=400)
+    fit = dynamics_fit(SHIFT, size=1200)
     made = turning(cosine, fit, longest=20_000)
     at = int(np.flatnonzero(made.steps > 5000)[0])
     from bayeslaw.recipes import losses
@@ -79,7 +79,7 @@ def test_annealed_lengths_have_schedules_of_their_own() -> None:
 
 
 def test_tables_and_refusals() -> None:
-    fit = dynamics_fit(SHIFT, size=400)
+    fit = dynamics_fit(SHIFT, size=1200)
     made = turning(RECIPE, fit)
     assert list(made.summary(0.8)) == ["median", "eti80_lo", "eti80_hi"]
     assert list(made.summary().index) == ["base_loss", "limit_loss", "turning_steps", "critical_steps"]
