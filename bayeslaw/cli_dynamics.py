@@ -64,7 +64,7 @@ def read(
             typer.echo(str(fault))
         raise BayeslawError(f"{path.name} has {len(error.faults)} faults (rows are counted from 1 below the header).") from None
     for remark in curves.remarks:
-        typer.echo(f"note: {remark}", err=True)
+        typer.echo(f"note: {remark}")
     return curves
 
 
@@ -120,7 +120,8 @@ def areas_of(
     table = made.runs(domain).where(where)
     write_text(output, table.frame.to_csv(index=False))
     names = table.frame["run"].unique()
-    of = f" of {len(table.frame['domain'].unique())} domains" if "domain" in table.frame else ""
+    domains = table.frame["domain"].nunique() if "domain" in table.frame else 1
+    of = f" of {domains} domains" if domains > 1 else ""
     typer.echo(f"{len(table)} losses{of} from {len(names)} runs written to {output}")
     if plot is not None:
         from bayeslaw.plots_dynamics import plot_schedules, save_stack

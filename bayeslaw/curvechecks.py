@@ -146,7 +146,9 @@ def check_rates(frame: pd.DataFrame, columns: LossColumns, name: str) -> tuple[p
         raise TableError([Fault(None, c, "", f"column {c} holds no numbers", "they are needed there") for c in words], name)
     sound = frame[frame["run"].notna() & frame["step"].notna() & (frame["step"] >= 0)]
     sound = sound[sound["step"] == sound["step"].round()]
-    return sound, [*_cells(frame), *_order(sound, columns), *_rates(sound)]
+    again = list(_order(sound, columns))
+    twice = {f.row for f in again}  # its rate is another's only because its step is
+    return sound, [*_cells(frame), *again, *_rates(sound, twice)]
 
 
 def refuse(faults: Iterable[Fault], unread: Iterable[Fault], name: str) -> None:
@@ -214,13 +216,13 @@ def _order(frame: pd.DataFrame, columns: LossColumns) -> Iterable[Fault]:
         yield Fault(int(row), "step", f"{step:g}", problem, mend)
 
 
-def _rates(frame: pd.DataFrame) -> Iterable[Fault]:
+def _rates(frame: pd.DataFrame, twice: set[int | None]) -> Iterable[Fault]:
     """Steps of a run without a rate, or with two."""
     group = frame.groupby(["run", "step"], sort=False)["lr"]
     low, high = group.transform("min"), group.transform("max")
     mend = "give the learning rate of every logged step (it may be empty at step 0 only)"
     yield from _rows(frame, "lr", low.isna() & (frame["step"] > 0), "lr is missing", mend)
-    two = (high - low > SAME * high.abs()) & (frame["lr"] != group.transform("first"))
+    two = (high - low > SAME * high.abs()) & (frame["lr"] != group.transform("first")) & ~frame.index.isin(list(twice))
     yield from _rows(frame, "lr", two, "lr {value} is not that of other rows of the same run and step", "keep one")
 
 

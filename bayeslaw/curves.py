@@ -294,5 +294,5 @@ def _long(frame: pd.DataFrame, columns: LossColumns) -> pd.DataFrame:
     if columns.domains is None:
         return frame[frame["loss"].notna()]
     parts = [frame.drop(columns=list(columns.names)).assign(domain=d, loss=frame[c]) for d, c in columns.domains.items()]
-    long = pd.concat(parts)
+    long = pd.concat(parts).astype({"domain": object})
     return long[long["loss"].notna()].reset_index(drop=True)
