@@ -99,7 +99,8 @@ def fit(
     where: Where = None,
     prior: Annotated[list[str] | None, typer.Option(help='Another prior, e.g. "E=LogNormal(0.5,0.2)"; may be repeated.')] = None,
     noise: Annotated[
-        str, typer.Option(help="auto, normal, normal-checkpoint, skew, student, normal-no-run or student-no-run.")
+        str,
+        typer.Option(help="auto, normal, normal-drift, normal-checkpoint, skew, student, normal-no-run or student-no-run."),
     ] = "auto",
     noise_by: Annotated[str | None, typer.Option(help="Column whose values are groups of runs with noise of their own.")] = None,
     by: Annotated[

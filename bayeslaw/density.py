@@ -48,6 +48,7 @@ def log_around(x: Any, typical: Any, log_spread: Any, functions: Functions) -> A
     return -0.5 * z * z - log_spread
 
 
+BEGINNING = {"dof": 20.0, "drift": 0.1}  # of parameters of the noise that are no sizes of errors
 SMALLER = 40  # times that the terms of a beginning may be made smaller
 
 
@@ -126,11 +127,12 @@ class Density:
         """The log density and its gradient at coordinates, or at what a map makes into coordinates."""
         program, o = self.program, self.observed
         noise = self.noise
-        flags = [noise.student, noise.run_effect, noise.checkpoint_effect, noise.skew, max(len(noise.groups), 1)]
+        flags = [noise.student, noise.run_effect, noise.checkpoint_effect, noise.skew or noise.drift, max(len(noise.groups), 1)]
         memory = np.tile(program.memory, (threads, 1))
-        rows = (o.log_loss, o.starts, self.count, self.scatter, o.se**2, noise.families_of(o), noise.groups_of(o))
+        count = o.time if noise.drift else self.count  # see `kernels.drift_density`
+        rows = (o.log_loss, o.starts, count, self.scatter, o.se**2, noise.families_of(o), noise.groups_of(o))
         work = (program.code, memory, np.zeros_like(memory))
-        run = machines("forward", "backward", "student" if noise.student else "normal", "evaluate")
+        run = machines("forward", "backward", "student" if noise.student else "drift" if noise.drift else "normal", "evaluate")
         state = (*work, program.inputs, self.outputs, np.array(flags, np.int64), *rows, run)
         busy = np.zeros(threads, dtype=np.int64)
         return Function(self.size, (state, way, busy), described(state, way, busy))
@@ -159,7 +161,7 @@ class Density:
             elif name in self.coordinates.scaled:
                 x[i] = 0.0  # of either sign
             elif name in self.noise.parameters:
-                x[i] = np.log(20.0 if name == "dof" else 0.01)
+                x[i] = np.log(BEGINNING.get(name, 0.01))
             else:
                 prior = self.law.parameters[name].prior
                 median = float(prior.scipy.median())

@@ -145,8 +145,7 @@ def build(
         raise FitError("Some draws of the targets are not finite: they can't be aimed at.")
     wanted = _centred(targets)
     sources = [Source(made, candidates, (*entropy, i)) for i, made in enumerate(forecasts)]
-    noise = [source.noise for source in sources]
-    floor = KEPT * float(np.sqrt(min(point.min() for point, _ in noise)))
+    floor = KEPT * float(np.sqrt(min(source.point.min() for source in sources)))
     probes = _probes(forecasts[0], candidates)
     basis = _basis(np.hstack([wanted, *(source.draws(probes) for source in sources)]), floor)
     kept = np.stack([_project(source, basis, candidates.run.size) for source in sources])  # (fits, rows, p + 1)
@@ -159,7 +158,7 @@ def build(
         rows = starts[member][:, None] + np.arange(length)
         curves.append(
             np.concatenate(
-                [_whitened(k[rows], point[rows], run[member]) for k, (point, run) in zip(kept, noise, strict=True)], axis=1
+                [_whitened(k[rows], s.point[rows], s.luck_of_runs(rows)) for k, s in zip(kept, sources, strict=True)], axis=1
             )
         )
         members.append(member)
@@ -180,10 +179,13 @@ def _basis(curves: Array, floor: float) -> Array:
     return np.ascontiguousarray(left[:, singular > max(floor, 1e-12 * singular[0])])
 
 
-def _whitened(kept: Array, point: Array, run: Array) -> Array:
-    """Curves (R, k, p) divided by their noise; the last column of `kept` lies outside the basis and counts as point noise."""
+def _whitened(kept: Array, point: Array, luck: Array) -> Array:
+    """Curves (R, k, p) divided by their noise, of variances (R, k) and of runs' luck, with covariances (R, k, k).
+
+    The last column of `kept` lies outside the basis and counts as point noise.
+    """
     curves, outside = kept[..., :-1], kept[..., -1]
-    noise = np.eye(point.shape[1]) * (point + outside)[:, None, :] + run[:, None, None]
+    noise = np.eye(point.shape[1]) * (point + outside)[:, None, :] + luck
     whitened: Array = np.linalg.solve(np.linalg.cholesky(noise), curves)
     return whitened
 
@@ -228,18 +230,24 @@ class Source:
         return _centred(logs.T)
 
     @cached_property
-    def noise(self) -> tuple[Array, Array]:
-        """Variances of point noise (n,) and of the luck of a run (R,), means over the draws."""
-        size, first = self.forecast.size, self.candidates.starts[:-1]
-        point, run = np.zeros(self.candidates.run.size), np.zeros(self.candidates.size)
+    def point(self) -> Array:
+        """Variances of point noise (n,), means over the draws."""
+        point = np.zeros(self.candidates.run.size)
         for part in self.forecast.parts:
-            of_point, of_run = part.fit.noise.variances(part.values)
-            point += of_point[part.group] * part.size / size
-            run += of_run[part.group[first]] * part.size / size
+            point += part.fit.noise.variances(part.values)[0][part.group] * part.size / self.forecast.size
         if "loss_se" in self.candidates.rows:
             loss = np.median(self.forecast.expected(slice(None)), axis=1)
             point += (self.candidates.rows["loss_se"].to_numpy(dtype=np.float64) / loss) ** 2
-        return point, run
+        return point
+
+    def luck_of_runs(self, rows: NDArray[np.int64]) -> Array:
+        """Covariances (R, k, k) that the luck of runs gives their rows (R, k), means over the draws."""
+        luck = np.zeros((*rows.shape, rows.shape[1]))
+        for part in self.forecast.parts:
+            variance = part.fit.noise.variances(part.values)[1][part.group[rows[:, 0]]] * part.size / self.forecast.size
+            time = part.time[rows] if part.time.size else np.zeros(rows.shape)
+            luck += variance[:, None, None] * part.fit.noise.alike(part.values, time)
+        return luck
 
 
 def _project(source: Source, basis: Array, rows: int) -> Array:

@@ -223,6 +223,7 @@ def tree_of(draws: Mapping[str, NDArray[np.float64]], stats: xr.Dataset, observe
     effects = runs if any(v.ndim == 3 for v in draws.values()) else {}
     constants: dict[str, Any] = {k: ("row", v) for k, v in observed.covariates.items()} | {"run_code": ("row", observed.run)}
     constants |= {"loss_se": ("row", observed.se)} if observed.se.size else {}
+    constants |= {"clock": ("row", observed.clock)} if observed.clock.size else {}
     names = {"checkpoint": observed.checkpoint_names, "group": observed.group_names or ("",)}
     belongs = {
         name: ("run", np.array(names[name], dtype=np.str_)[code])
@@ -317,7 +318,7 @@ def _restore(tree: xr.DataTree, info: dict[str, Any], name: str) -> Fit:
     noise = Noise(**info["noise"] | {"groups": tuple(info["noise"]["groups"])})
     run_names = tuple(map(str, _values(tree, "constant_data", "run")))
     (checkpoint, checkpoints), (group, _) = (pd.factorize(_values(tree, "constant_data", n)) for n in ("checkpoint", "group"))
-    base = pd.DataFrame(info["base"])
+    base, clock = pd.DataFrame(info["base"]), info.get("clock", {"column": "", "span": 1.0})  # older fits have none
     observed = Observations(
         covariates={c: _values(tree, "constant_data", c) for c in law.covariates},
         log_loss=_values(tree, "observed_data", "log_loss"),
@@ -332,6 +333,9 @@ def _restore(tree: xr.DataTree, info: dict[str, Any], name: str) -> Fit:
         group=group.astype(np.int64),
         group_names=noise.groups,
         group_column=info["noise_by"] or "",
+        clock=_values(tree, "constant_data", "clock") if clock["column"] else np.empty(0),
+        clock_column=clock["column"],
+        span=float(clock["span"]),
     )
     for parameter in (*law.parameters, *noise.parameters):
         if not np.isfinite(_values(tree, "posterior", parameter)).all():

@@ -20,8 +20,8 @@ from bayeslaw.density import Density
 from bayeslaw.errors import BayeslawError, whole_number
 from bayeslaw.fits import FORMAT, PLAIN, Fit, data_digest, draws_digest, tree_of
 from bayeslaw.laws import Law
-from bayeslaw.noise import Noise
-from bayeslaw.observations import Observations
+from bayeslaw.noise import DRIFT, Noise
+from bayeslaw.observations import Observations, clock_column
 from bayeslaw.priors import Prior
 from bayeslaw.runs import Runs, read_runs
 from bayeslaw.sampling import SAMPLERS, sample
@@ -57,8 +57,9 @@ def fit(
     law : Law, name or path of a card
     runs : Runs, DataFrame or path
         One evaluation a row; see `read_runs`.
-    noise : {'auto', 'normal', 'normal-checkpoint', 'skew', 'student', 'normal-no-run', 'student-no-run'}
-        'auto': normal noise with a run effect where rows share runs, Student-t noise where they don't. 'normal-checkpoint': runs of
+    noise : {'auto', 'normal', 'normal-drift', 'normal-checkpoint', 'skew', 'student', 'normal-no-run', 'student-no-run'}
+        'auto': normal noise with a run effect where rows share runs, Student-t noise where they don't. 'normal-drift', for whole
+        curves: a run's effect changes along its `step` (or D where there is no such column). 'normal-checkpoint': runs of
         one checkpoint share its luck besides; 'skew': runs err upward besides. Known errors of losses (`loss_se`) are added.
     noise_by : str, optional
         Column whose values are groups of runs with noise of their own.
@@ -108,11 +109,11 @@ def fit(
         raise BayeslawError(f"seed must be smaller than 2**63, not {seed}.")
     if not 0.5 <= target_accept < 1:
         raise BayeslawError(f"target_accept must be at least 0.5 and less than 1, not {target_accept}.")
-    observed = Observations.of(law, runs, noise_by)
+    observed = Observations.of(law, runs, noise_by, clock_column(runs.frame) if noise == DRIFT else "")
     chosen = Noise.choose(noise, observed)
-    if chosen.student and bins is not None:
-        raise BayeslawError(f"Points are put into bins with normal noise only; this fit has {chosen.text}.")
-    fewer = None if chosen.student else compress(law, observed, bins)
+    if (chosen.student or chosen.drift) and bins is not None:
+        raise BayeslawError(f"Points are put into bins with normal noise that does not drift only; this fit has {chosen.text}.")
+    fewer = None if chosen.student or chosen.drift else compress(law, observed, bins)
     result = sample(
         Density.of(law, observed, chosen, fewer),
         draws=draws,
@@ -149,6 +150,7 @@ def fit(
         "data": runs.name,
         "conversions": list(runs.conversions),
         "at": observed.at,
+        "clock": {"column": observed.clock_column, "span": observed.span},
         "settings": {
             "draws": draws,
             "tune": tune,

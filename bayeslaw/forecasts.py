@@ -52,6 +52,8 @@ class Part:
         Which rows share a run or a checkpoint and its luck, and which of the fit's groups they belong to.
     entropy : tuple of int
         Seeds of the noise of new runs and of the discrepancy.
+    time : array (n,)
+        How far along its run each row is, in typical runs' lengths; empty unless the fit's noise drifts.
     """
 
     fit: Fit
@@ -61,6 +63,7 @@ class Part:
     checkpoint: NDArray[np.int64]
     group: NDArray[np.int64]
     entropy: tuple[int, ...]
+    time: NDArray[np.float64]
 
     @property
     def size(self) -> int:
@@ -72,11 +75,16 @@ class Part:
 
     def losses(self, block: slice, rows: NDArray[Any], sds: Sequence[float]) -> NDArray[np.float64]:
         """Losses (spread, rows, draws) of a block of settings: latent, run, and run with a discrepancy of each stated sd."""
-        latent, numbers = self.latent(block, rows, self.values), np.arange(rows.size)[block]
-        belongs = {"checkpoint": self.checkpoint[block], "group": self.group[block]}
-        noisy = latent * np.exp(self.fit.noise.sample(self.values, self.run[block], numbers, self.entropy, **belongs))
+        latent = self.latent(block, rows, self.values)
+        noisy = latent * np.exp(self.noise(np.arange(rows.size)[block]))
         error = self.discrepancy.at({name: column[block] for name, column in self.covariates.items()}) if sds else 0.0
         return np.stack([latent, noisy, *(noisy * np.exp(sd * error) for sd in sds)])
+
+    def noise(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Noise (rows, draws) of new runs at some settings, by their numbers: what is added to log loss."""
+        run, checkpoint, group = self.run[rows], self.checkpoint[rows], self.group[rows]
+        time = self.time[rows] if self.time.size else None
+        return self.fit.noise.sample(self.values, run, rows, self.entropy, checkpoint=checkpoint, group=group, time=time)
 
     def expected(self, block: slice | NDArray[np.int64], rows: NDArray[Any], sd: float = 0.0) -> NDArray[np.float64]:
         """The law's losses (rows, draws) at some settings, with a discrepancy where one is stated."""
@@ -354,7 +362,8 @@ def _part(fit: Fit, chosen: NDArray[np.int64], runs: Runs, entropy: tuple[int, .
     frame = complete(runs.frame, fit.law)
     covariates = {c: frame[c].to_numpy(dtype=np.float64) for c in fit.law.covariates}
     values, nested = {name: draws[chosen] for name, draws in fit.draws.items()}, Nesting.of(runs.frame, fit.law)
-    return Part(fit, values, covariates, nested.run, nested.checkpoint, fit.observed.groups_of(runs.frame), entropy)
+    group, time = fit.observed.groups_of(runs.frame), fit.observed.time_of(runs.frame)
+    return Part(fit, values, covariates, nested.run, nested.checkpoint, group, entropy, time)
 
 
 def outside(fit: Fit, covariates: Mapping[str, NDArray[np.float64]]) -> pd.DataFrame:

@@ -172,6 +172,8 @@ class Data(NamedTuple):
         For each run, the sum of squares of the points around the means of their rows.
     squared : array (n,) or number
         Known variances of rows, 0 where there are none.
+    time : array (n,)
+        The rows' clock, ascending within runs; empty unless the noise drifts.
     """
 
     columns: dict[Key, Array]
@@ -182,6 +184,7 @@ class Data(NamedTuple):
     count: Array
     scatter: Array
     squared: Array
+    time: Array
 
 
 @jax.custom_vjp
@@ -217,6 +220,38 @@ def normal_density(e: Array, v: Array, t: Array, omega: Array | float, slack: Ar
     whole_a, whole_b = totals(a, data.checkpoints), totals(b, data.checkpoints)
     z = 1 + omega * whole_a
     return 0.5 * ((omega * whole_b**2 / z - jnp.log(z)).sum() - squares - logs)
+
+
+def drift_density(e: Array, v: Array, t: Array, length: Array, data: Data) -> Array:
+    """As `kernels.drift_density`, of residuals e; what follows from row to row is worked out by halves, as a GPU can.
+
+    The predicted variance, in units of the run effect's, is a fraction of linear functions of the one before, and such functions
+    go together as 2 x 2 matrices do; the predicted mean is a linear function of the one before.
+    """
+    first = jnp.zeros(e.size, bool).at[data.rows.starts[:-1]].set(True)
+    step = jnp.where(first, 0.0, jnp.diff(data.time, prepend=data.time[:1]))
+    rho = jnp.where(first, 0.0, jnp.exp(-step / length))
+    gained = jnp.where(first, 1.0, -jnp.expm1(-2 * step / length))
+    variance, luck = spread(v[data.group], data.rows) + data.squared, spread(t[data.group], data.rows)
+    own = variance / luck
+    decay, fresh, there = rho[1:] ** 2, gained[1:], own[:-1]
+
+    def product(a: tuple[Array, ...], b: tuple[Array, ...]) -> tuple[Array, ...]:
+        c = b[0] * a[0] + b[1] * a[2], b[0] * a[1] + b[1] * a[3], b[2] * a[0] + b[3] * a[2], b[2] * a[1] + b[3] * a[3]
+        size = c[2] + c[3]  # of no consequence, but that products stay finite
+        return tuple(part / size for part in c)
+
+    def after(a: tuple[Array, Array], b: tuple[Array, Array]) -> tuple[Array, Array]:
+        return b[0] * a[0], b[0] * a[1] + b[1]
+
+    steps = (decay * there + fresh, fresh * there, jnp.ones_like(there), there)
+    p = jax.lax.associative_scan(product, steps)
+    before = luck * jnp.concatenate([jnp.ones(1), (p[0] + p[1]) / (p[2] + p[3])])
+    whole = before + variance
+    gain = before / whole
+    kept = rho[1:] * (1 - gain[:-1])
+    mean = jnp.concatenate([jnp.zeros(1), jax.lax.associative_scan(after, (kept, rho[1:] * gain[:-1] * e[:-1]))[1]])
+    return -0.5 * ((e - mean) ** 2 / whole + jnp.log(2 * math.pi * whole)).sum()
 
 
 def student_density(e: Array, sigma: Array, dof: Array) -> Array:
@@ -268,7 +303,7 @@ class JaxDensity:
         inputs, outputs = (tuple((slot, 0) for slot in a.tolist()) for a in (density.program.inputs, density.outputs))
         noise, squared = density.noise, o.se**2 if o.se.size else np.zeros(())
         nested = (Parts.of(o.starts), Parts.of(noise.families_of(o)), noise.groups_of(o))
-        rows = (*nested, density.count, density.scatter, squared)
+        rows = (*nested, density.count, density.scatter, squared, o.time)
         return cls(steps, inputs, outputs, noise, Data(steps.columns, o.log_loss, *rows))
 
     def log_density(self, data: Data, x: Array) -> Array:
@@ -280,6 +315,8 @@ class JaxDensity:
         zero, e = jnp.zeros(max(len(self.noise.groups), 1)), data.y - mu
         own = {name: [v for n, v in scales.items() if kind(n) == name] for name in GROUPED}
         sigma, tau = (jnp.stack(own[name]) if own[name] else zero for name in GROUPED)
+        if self.noise.drift:
+            return prior + drift_density(e, sigma**2, tau**2, scales["drift"], data)
         if not self.noise.student:
             omega = scales.get("sigma_checkpoint", 0.0) ** 2
             return prior + normal_density(e, sigma**2, tau**2, omega, scales.get("slack"), data)

@@ -503,6 +503,83 @@ def normal_density(
     return logp, d_omega, d_slack
 
 
+def drift_density(
+    y: NDArray[np.float64],
+    mu: NDArray[np.float64],
+    starts: NDArray[np.int64],
+    clock: NDArray[np.float64],
+    scatter: NDArray[np.float64],
+    squared: NDArray[np.float64],
+    family: NDArray[np.int64],
+    group: NDArray[np.int64],
+    v: NDArray[np.float64],
+    t: NDArray[np.float64],
+    omega: float,
+    length: float,
+    d_mu: NDArray[np.float64],
+    d_v: NDArray[np.float64],
+    d_t: NDArray[np.float64],
+) -> tuple[float, float, float]:
+    """Log density of rows sorted by run and clock whose run effects drift, by a Kalman filter; see `noise`.
+
+    It is called as `normal_density` is, so that `evaluate` needs no way of its own to it: `clock` stands where counts do and
+    `length`, in the clock's unit, where the mean excess does; scatter, family and omega are of no use. v and t are variances of
+    points and of run effects for every group, `squared` known variances of the rows, or empty. Returns the log density, 0, and the
+    derivative by length; adds the others to the last arguments.
+
+    With m and P the mean and variance of the effect u given the rows before, S = P + v and K = P / S, a row adds K (e - m) to the
+    mean and leaves the variance K v; to the next row u decays by rho = exp(-step / length) and gains the variance (1 - rho^2) t.
+    """
+    n = y.size
+    rho, error, gain, whole, inverse = np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n)
+    for i in range(1, n):
+        inverse[i] = min(max((clock[i - 1] - clock[i]) / length, -700.0), 0.0)
+    inverse[0] = 0.0
+    exps(inverse, rho)
+    for j in range(starts.size - 1):
+        rho[starts[j]] = 0.0  # a run begins with what is true of any moment: mean 0 and variance t
+    known = squared.size > 0
+    squares = 0.0
+    for j in range(starts.size - 1):
+        variance, spread = v[group[j]], t[group[j]]
+        mean, left = 0.0, 0.0
+        for i in range(starts[j], starts[j + 1]):
+            own = variance + squared[i] if known else variance
+            before = rho[i] * rho[i] * left + (1 - rho[i]) * (1 + rho[i]) * spread
+            mean *= rho[i]
+            e, s = y[i] - mu[i] - mean, before + own
+            p = 1 / s
+            k = before * p
+            squares += e * e * p
+            mean += k * e
+            left = k * own
+            error[i], gain[i], whole[i], inverse[i] = e, k, s, p
+    d_length = 0.0
+    for j in range(starts.size - 1):
+        variance, spread = v[group[j]], t[group[j]]
+        pull_mean, pull_left, d_variance, d_spread = 0.0, 0.0, 0.0, 0.0
+        for i in range(starts[j + 1] - 1, starts[j] - 1, -1):
+            e, k, p, r = error[i], gain[i], inverse[i], rho[i]
+            z = e * p
+            d_whole = 0.5 * (z * z - p)
+            d_error = pull_mean * k - z
+            d_before = d_whole + pull_mean * z * (1 - k) + pull_left * (1 - k) * (1 - k)
+            d_variance += d_whole - pull_mean * k * z + pull_left * k * k
+            d_mean = pull_mean - d_error
+            d_mu[i] -= d_error
+            d_spread += (1 - r) * (1 + r) * d_before
+            pull_mean, pull_left = r * d_mean, r * r * d_before
+            if i > starts[j]:
+                own = variance + squared[i - 1] if known else variance
+                mean = y[i - 1] - mu[i - 1] - error[i - 1] * (1 - gain[i - 1])
+                d_rho = mean * d_mean + 2 * r * (gain[i - 1] * own - spread) * d_before
+                d_length += d_rho * r * (clock[i] - clock[i - 1])
+        d_v[group[j]] += d_variance
+        d_t[group[j]] += d_spread
+    logs(whole, inverse)
+    return -0.5 * (squares + total(inverse) + n * math.log(2 * math.pi)), 0.0, d_length / (length * length)
+
+
 def student_density(
     y: NDArray[np.float64],
     mu: NDArray[np.float64],
@@ -790,6 +867,7 @@ def evaluate(description: int, mine: int, x: NDArray[np.float64], gradient: NDAr
     memory, slope = reals(d, 1)[mine * size : (mine + 1) * size], reals(d, 2)[mine * size : (mine + 1) * size]
     inputs, outputs, flags, machines = wholes(d, 3), wholes(d, 4), wholes(d, 5), wholes(d, 13)
     y, starts, squared, group = reals(d, 6), wholes(d, 7), reals(d, 10), wholes(d, 12)
+    # With drifting run effects `skew` and `slack` stand for having a length and for it; see `drift_density`.
     student, run_effect, checkpoint_effect, skew, groups = flags[0], flags[1], flags[2], flags[3], flags[4]
     k = inputs.size
     for i in range(k):
@@ -903,7 +981,7 @@ def _compiled(kind: Any, function: Callable[..., Any], **options: Any) -> Any:
 
 @cache
 def machine(name: str) -> Any:
-    """What runs a tape, 'forward' or 'backward', the likelihood with 'normal' or 'student' noise, or `evaluate`, compiled."""
+    """What runs a tape, 'forward' or 'backward', the likelihood with 'normal', 'drift' or 'student' noise, or `evaluate`."""
     match name:
         case "forward":
             return _compiled(_FORWARD, forward)
@@ -911,6 +989,8 @@ def machine(name: str) -> Any:
             return _compiled(_BACKWARD, backward)
         case "normal":
             return _compiled(_NORMAL, normal_density, fastmath=ANY_ORDER)
+        case "drift":
+            return _compiled(_NORMAL, drift_density, fastmath=ANY_ORDER)
         case "student":
             return _compiled(_STUDENT, student_density)
         case "evaluate":

@@ -130,7 +130,9 @@ def held_out_density(fit: Fit, fitted: Runs, held: Runs) -> pd.Series:
     found: dict[str, float] = {}
     for batch in batches:
         both = replace(fitted, frame=pd.concat([fitted.frame, batch]))
-        likelihood = replace(fit, observed=Observations.of(fit.law, both, fit.observed.group_column or None)).log_likelihood()
+        together = Observations.of(fit.law, both, fit.observed.group_column or None, fit.observed.clock_column)
+        # Draws of `drift` are shares of the fit's typical run, whatever the held-out ones are like.
+        likelihood = replace(fit, observed=replace(together, span=fit.observed.span)).log_likelihood()
         values = likelihood.values.reshape(-1, likelihood.sizes["run"])
         density = dict(zip(map(str, likelihood["run"].values), logsumexp(values, axis=0) - math.log(len(values)), strict=True))
         found |= {name: float(density[name]) for name in dict.fromkeys(run_codes(batch)[1])}

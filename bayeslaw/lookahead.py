@@ -79,6 +79,7 @@ class Design:
             entropy,
             checkpoint=observed.checkpoint[observed.run],
             group=observed.group[observed.run],
+            time=observed.time,
         ).T
         if observed.se.size:
             noise += observed.se * np.random.default_rng(entropy).standard_normal(noise.shape)
@@ -282,6 +283,8 @@ def _with(fit: Fit, design: Design, log_loss: Array) -> Runs:
     )
     if seen.se.size or fit.observed.se.size:
         frame["loss_se"] = known
+    if seen.clock_column:
+        frame[seen.clock_column] = seen.clock
     frame.index = pd.RangeIndex(first, first + len(frame), name="row")
     return beside(old, replace(design.runs, frame=frame, name="simulated losses"))
 

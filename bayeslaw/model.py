@@ -13,7 +13,7 @@ import numpy as np
 from bayeslaw import noise as noises
 from bayeslaw.laws import Law
 from bayeslaw.noise import Noise
-from bayeslaw.observations import Observations
+from bayeslaw.observations import Observations, clock_column
 from bayeslaw.runs import Runs
 from bayeslaw.varying import levels_of, varied
 
@@ -39,7 +39,7 @@ def pymc_model(law: Law, runs: Runs | Observations, noise: str = "auto", noise_b
         been called already where observations are given.
     runs : Runs or Observations
     noise : str
-        One of `noise.CHOICES`.
+        One of `noise.CHOICES`. 'normal-drift' has a covariance of all rows, n x n: for some thousand rows at most.
     noise_by : str, optional
         Column whose values are groups of runs with noise of their own; not for observations, which know it.
 
@@ -55,7 +55,10 @@ def pymc_model(law: Law, runs: Runs | Observations, noise: str = "auto", noise_b
 
     if isinstance(runs, Runs):
         law = varied(law, levels_of(law, runs.frame))
-    observed = runs if isinstance(runs, Observations) else Observations.of(law, runs, noise_by)
+    if isinstance(runs, Observations):
+        observed = runs
+    else:
+        observed = Observations.of(law, runs, noise_by, clock_column(runs.frame) if noise == noises.DRIFT else "")
     chosen, functions = Noise.choose(noise, observed), pytensor_functions()
     with pm.Model(coords={"row": observed.rows, "run": np.array(observed.run_names)}) as model:
         covariates = {name: pm.Data(name, column, dims="row") for name, column in observed.covariates.items()}
@@ -93,6 +96,12 @@ def pymc_model(law: Law, runs: Runs | Observations, noise: str = "auto", noise_b
                 mean = mean + (run * effect)[observed.run]
             sigma = pt.sqrt(point[observed.run] ** 2 + (observed.se**2 if observed.se.size else 0.0))
             pm.StudentT("log_loss", nu=scales["dof"], mu=mean, sigma=sigma, observed=observed.log_loss, dims="row")
+        elif chosen.drift:
+            same = observed.run[:, None] == observed.run[None, :]
+            steps = np.abs(observed.time[:, None] - observed.time[None, :])
+            drift = run[observed.run][:, None] ** 2 * same * pt.exp(-np.where(same, steps, 0.0) / scales["drift"])
+            variance = point[observed.run] ** 2 + (observed.se**2 if observed.se.size else 0.0)
+            pm.MvNormal("log_loss", mean, cov=drift + pt.diag(variance), observed=observed.log_loss, dims="row")
         else:
             luck = [scales.get(name, pt.constant(0.0)) for name in ("sigma_checkpoint", "slack")]
             _normal_with_effects(mean, point, run, luck[0], luck[1], observed, chosen)

@@ -5,13 +5,16 @@
     u ~ Normal(0, sigma_run),   w ~ Normal(0, sigma_checkpoint),   s ~ Exponential with mean slack, or none,
     e_i ~ Normal or Student-t(dof), of scale sqrt(sigma_point^2 + se_i^2),   se_i = loss_se_i / loss_i where it is known
 
+Along a whole curve a run's luck does not stay the same: with drift u_run is a stationary Ornstein-Uhlenbeck process along the run's
+clock (`drift`), of sd sigma_run at any moment; as its correlation length grows it becomes the ordinary run effect.
+
 With normal point noise all effects are integrated out in closed form. The points of run j, given a shift w of all of them, have
 
     log p_j(w) = log p_j(0) + b_j w - a_j w^2 / 2,   a = W / (1 + sigma_run^2 W),   b = S / (1 + sigma_run^2 W),
 
 W and S being sums over its points of precisions and of precisions times residuals; the runs of a checkpoint add up their a and b,
 and the integral over w, normal or exponential, is that of a parabola's exponential. With Student-t noise run effects are
-parameters, in units of sigma_run.
+parameters, in units of sigma_run. Drifting effects are integrated out by a Kalman filter.
 """
 
 from __future__ import annotations
@@ -24,7 +27,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bayeslaw.errors import BayeslawError
+from bayeslaw import drift as drifts
+from bayeslaw.errors import BayeslawError, nearest
 from bayeslaw.observations import Observations
 from bayeslaw.priors import Prior
 
@@ -43,6 +47,8 @@ PRIORS = {
     # Degrees of freedom above 2, from heavy tails to nearly normal (after Juarez and Steel 2010). At 2 and below the variance
     # is infinite: a forecast's interval would be set by the tail alone.
     "dof": Prior("Gamma", {"alpha": 2.0, "beta": 0.1}),
+    # How far along a run its luck is remembered, in typical runs' lengths: from 0.5% to nearly twice a run with 95% probability.
+    "drift": Prior("LogNormal", {"mu": math.log(0.1), "sigma": 1.5}),
 }
 MEANING = {
     "sigma_point": ("relative noise of one logged loss", r"\sigma_\mathrm{point}"),
@@ -50,12 +56,14 @@ MEANING = {
     "sigma_checkpoint": ("relative noise shared by the runs of a checkpoint", r"\sigma_\mathrm{ckpt}"),
     "slack": ("mean relative excess of a run that is not tuned best", r"s_\mathrm{run}"),
     "dof": ("degrees of freedom of the point noise", r"\nu_\mathrm{noise}"),
+    "drift": ("share of a typical run over which its luck is forgotten", r"\ell_\mathrm{run}"),
 }
 LEAST = {"dof": 2.0}
 """Where a noise parameter begins, if not at 0: its prior and its logarithmic coordinate are on what lies above."""
 GROUPED = ("sigma_point", "sigma_run")
 """Parameters of which every group has its own where noise differs by a column."""
-CHOICES = ("auto", "normal", "normal-checkpoint", "skew", "student", "normal-no-run", "student-no-run")
+DRIFT = "normal-drift"
+CHOICES = ("auto", "normal", DRIFT, "normal-checkpoint", "skew", "student", "normal-no-run", "student-no-run")
 NODES = 48  # of the quadrature over a run's effect under Student-t noise
 
 
@@ -85,6 +93,8 @@ class Noise:
         Runs err upward besides: by an exponential excess each, as undertuned ones do.
     groups : tuple of str
         Groups of runs with noise of their own; empty where there is one noise for all.
+    drift : bool
+        The effect that points of a run share changes along it.
     """
 
     student: bool
@@ -92,6 +102,7 @@ class Noise:
     checkpoint_effect: bool = False
     skew: bool = False
     groups: tuple[str, ...] = ()
+    drift: bool = False
 
     @classmethod
     def choose(cls, choice: str, observed: Observations) -> Noise:
@@ -99,7 +110,7 @@ class Noise:
 
         'auto' is normal noise with a run effect where rows share runs and Student-t noise where they don't; 'normal', 'skew' and
         'student' have a run effect where rows share runs, the `-no-run` choices never. 'normal-checkpoint' adds an effect shared
-        by the runs of a checkpoint. Groups are those of the observations.
+        by the runs of a checkpoint, 'normal-drift' lets a run's effect change along it. Groups are those of the observations.
         """
         if choice not in CHOICES:
             raise BayeslawError(f"No noise {choice!r}; choose one of {', '.join(CHOICES)}.")
@@ -109,15 +120,19 @@ class Noise:
                 "No two of these runs share a checkpoint, so noise normal-checkpoint has nothing to go by. Name each run's "
                 "checkpoint in a column `checkpoint`, or choose noise normal."
             )
+        if choice == DRIFT and not observed.clock.size:
+            raise BayeslawError("Noise normal-drift takes observations with a clock: Observations.of(…, clock='step').")
         student = choice.startswith("student") or (choice == "auto" and not shared)
-        run_effect = shared and not choice.endswith("no-run")
-        return cls(student, run_effect, choice == "normal-checkpoint", choice == "skew", observed.group_names)
+        run_effect = (shared and not choice.endswith("no-run")) or choice == DRIFT
+        return cls(student, run_effect, choice == "normal-checkpoint", choice == "skew", observed.group_names, choice == DRIFT)
 
     def choice(self, observed: Observations) -> str:
         """The one of `CHOICES` that `choose` made this noise from for the runs of a table, 'auto' apart.
 
         Where no rows of it share runs, that is the choice with a run effect, which longer runs that join them will need.
         """
+        if self.drift:
+            return DRIFT
         name = "normal-checkpoint" if self.checkpoint_effect else "skew" if self.skew else "student" if self.student else "normal"
         return f"{name}-no-run" if observed.runs < observed.log_loss.size and not self.run_effect else name
 
@@ -126,8 +141,9 @@ class Noise:
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """Names of its parameters: point noise, run effect, checkpoint effect, slack, dof; those of `GROUPED` for each group."""
+        """Names of its parameters in the order of `PRIORS`; those of `GROUPED` for each group."""
         has = {"sigma_run": self.run_effect, "sigma_checkpoint": self.checkpoint_effect, "slack": self.skew, "dof": self.student}
+        has["drift"] = self.drift
         return tuple(n for name in PRIORS if has.get(name, True) for n in self._named(name))
 
     @property
@@ -138,6 +154,7 @@ class Noise:
     @property
     def text(self) -> str:
         text = f"{'Student-t' if self.student else 'normal'} point noise {'with' if self.run_effect else 'without'} a run effect"
+        text += " that drifts along the run" if self.drift else ""
         text += ", one shared by the runs of a checkpoint" if self.checkpoint_effect else ""
         text += ", runs erring upward besides" if self.skew else ""
         return text + (f", for each of {len(self.groups)} groups ({', '.join(self.groups)})" if self.groups else "")
@@ -166,6 +183,7 @@ class Noise:
         *,
         checkpoint: NDArray[np.int64] | None = None,
         group: NDArray[np.int64] | None = None,
+        time: Array | None = None,
     ) -> Array:
         """Noise of new runs.
 
@@ -182,6 +200,8 @@ class Noise:
             Seeds.
         checkpoint, group : int arrays (n,), optional
             Codes of the rows' checkpoints (every run one of its own unless given) and groups (the first).
+        time : array (n,), optional
+            The rows' clock (`Observations.time_of`), where the noise drifts; all at one moment unless given.
 
         Returns
         -------
@@ -202,12 +222,19 @@ class Noise:
             g = 0 if group is None else int(group[i])
             rng = np.random.default_rng((*entropy, 0, r))
             noise[i] = sigma[g] * (rng.standard_t(draws["dof"]) if self.student else rng.standard_normal(size))
-            if self.run_effect:
+            if self.run_effect and not self.drift:
                 noise[i] += luck(1, int(run[i]), tau[g])
             if self.checkpoint_effect:
                 noise[i] += luck(2, int(checkpoint[i]), draws["sigma_checkpoint"])
             if self.skew:
                 noise[i] += luck(3, int(run[i]), draws["slack"], skewed=True)
+        if self.drift:
+            paths = drifts.Paths(draws["drift"])
+            for code in np.unique(run).tolist():
+                own = np.flatnonzero(run == code)
+                moments = np.zeros(own.size) if time is None else time[own]
+                g = 0 if group is None else int(group[own[0]])
+                noise[own] += tau[g] * paths.at(moments, (*entropy, 4, code))
         return noise
 
     def variances(self, draws: Mapping[str, Any]) -> tuple[Array, Array]:
@@ -224,6 +251,72 @@ class Noise:
         if self.skew:
             run = run + np.asarray(draws["slack"]) ** 2
         return point.mean(axis=1), run.mean(axis=1)
+
+    def alike(self, draws: Mapping[str, Any], time: Array) -> Array:
+        """Correlations (…, k, k) of a run's luck between rows with clocks (…, k), a mean over draws; ones without drift."""
+        if not self.drift:
+            return np.ones((*np.shape(time), np.shape(time)[-1]))
+        weight = (self.scales(draws, "sigma_run") ** 2).mean(axis=0)
+        return drifts.correlation(time, np.asarray(draws["drift"]), weight)
+
+    def continued(
+        self,
+        residual: Array,
+        observed: Observations,
+        draws: Mapping[str, Any],
+        run: str,
+        clock: Array,
+        rng: np.random.Generator,
+    ) -> Array:
+        """Draws (S, m) of the luck of a run that goes on, at later clocks, given what it has logged; without point noise.
+
+        Parameters
+        ----------
+        residual : array (S, n)
+            Log loss minus the law's, of the runs fitted.
+        observed : Observations
+        draws : mapping
+            Noise parameters, arrays (S,).
+        run : str
+            Name of the run.
+        clock : array (m,)
+            In the unit of the observations' clock, not before the run's last row; of no matter where the noise does not drift.
+        rng : Generator
+
+        Raises
+        ------
+        BayeslawError
+            If there is no such run, a clock lies before its last row, or the noise is not 'normal', 'normal-no-run' or
+            'normal-drift'.
+        """
+        mean, left = self.luck(residual, observed, draws, run)
+        steps, luck, length = np.zeros(np.size(clock)), left, np.full(mean.size, np.inf)
+        if self.drift:
+            code = observed.run_names.index(run)
+            last = float(observed.clock[observed.starts[code + 1] - 1])
+            steps, length = (np.asarray(clock, dtype=np.float64) - last) / observed.span, np.asarray(draws["drift"])
+            luck = self.scales(draws, "sigma_run")[self.groups_of(observed)[code]] ** 2
+            if not (np.isfinite(steps) & (steps >= 0)).all():
+                raise BayeslawError(f"Run {run!r} was last logged at {observed.clock_column} = {last:g}; ask for later values.")
+        return drifts.later(mean, left, luck, steps, length, rng)
+
+    def luck(self, residual: Array, observed: Observations, draws: Mapping[str, Any], run: str) -> tuple[Array, Array]:
+        """Mean and variance, arrays (S,), of a run's luck at its last row, given all its rows; arguments as for `continued`."""
+        if self.student or self.checkpoint_effect or self.skew:
+            raise BayeslawError(f"What a run's luck will be can be told with normal noise only; this is {self.text}.")
+        if run not in observed.run_names:
+            raise BayeslawError(f"The fit has no run {run!r}.{nearest(run, observed.run_names)}")
+        return self._filtered(residual, observed, draws, observed.run_names.index(run))[1:]
+
+    def _filtered(self, residual: Array, observed: Observations, draws: Mapping[str, Any], run: int) -> tuple[Array, Array, Array]:
+        """Log density of a run's points, and mean and variance of its luck at the last, arrays (S,)."""
+        rows = slice(observed.starts[run], observed.starts[run + 1])
+        point, luck = (self.scales(draws, name)[self.groups_of(observed)[run]] ** 2 for name in GROUPED)
+        of_run = residual[:, rows]
+        known = observed.se[rows] ** 2 if observed.se.size else np.zeros(of_run.shape[1])
+        if self.drift:
+            return drifts.filtered(of_run, point, known, observed.time[rows], luck, np.asarray(draws["drift"]))
+        return drifts.filtered(of_run, point, known, np.zeros(of_run.shape[1]), luck, np.full(len(of_run), np.inf))
 
     def checkpoint_luck(
         self, residual: Array, observed: Observations, draws: Mapping[str, Any], names: Sequence[str], rng: np.random.Generator
@@ -272,6 +365,8 @@ class Noise:
         """
         if self.student:
             return self._student(residual, observed, draws)
+        if self.drift:
+            return np.stack([self._filtered(residual, observed, draws, j)[0] for j in range(observed.runs)], axis=1)
         logp, a, b = self._parabolas(residual, observed, draws)
         if self.checkpoint_effect:
             kin = (observed.checkpoint[:, None] == observed.checkpoint[None, :]) & ~np.eye(observed.runs, dtype=bool)

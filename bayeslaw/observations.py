@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
@@ -43,6 +43,12 @@ class Observations:
         Empty where there is one noise for all.
     group_column : str
         The column that tells the groups.
+    clock : array (n,)
+        How far along its run each row was logged, ascending within a run; empty where the noise does not ask for it.
+    clock_column : str
+        The column that tells it.
+    span : float
+        A typical run's length on that clock: the median of the runs' from first to last row.
     """
 
     covariates: dict[str, NDArray[np.float64]]
@@ -58,6 +64,14 @@ class Observations:
     group: NDArray[np.int64]
     group_names: tuple[str, ...] = ()
     group_column: str = ""
+    clock: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+    clock_column: str = ""
+    span: float = 1.0
+
+    @property
+    def time(self) -> NDArray[np.float64]:
+        """The clock in units of a typical run's length."""
+        return self.clock / self.span
 
     @property
     def runs(self) -> int:
@@ -97,18 +111,37 @@ class Observations:
             raise BayeslawError(f"Row {frame.index[bad[0]]}: {column} {value!r} is not among the fit's: {', '.join(names)}.")
         return codes.astype(np.int64)
 
+    def time_of(self, frame: pd.DataFrame) -> NDArray[np.float64]:
+        """The clock of a table of settings, in units of a typical run's length; empty where the noise does not ask for it.
+
+        Rows that share no run need no clock: their noise is the same at any moment.
+
+        Raises
+        ------
+        BayeslawError
+            If rows share a run and the column is missing or empty.
+        """
+        column = self.clock_column
+        if not column:
+            return np.empty(0)
+        if column not in frame and np.bincount(run_codes(frame)[0]).max() == 1:
+            return np.zeros(len(frame))
+        return clock_of(frame, column) / self.span
+
     @property
     def loss(self) -> NDArray[np.float64]:
         return np.exp(self.log_loss)
 
     @classmethod
-    def of(cls, law: Law, runs: Runs, noise_by: str | None = None) -> Observations:
+    def of(cls, law: Law, runs: Runs, noise_by: str | None = None, clock: str = "") -> Observations:
         """Check a table against a law and take what the law needs.
 
         Parameters
         ----------
         noise_by : str, optional
             Column whose values are groups of runs with noise of their own.
+        clock : str, optional
+            Column that tells how far along its run each row was logged, for noise that drifts; see `clock_column`.
 
         Raises
         ------
@@ -125,6 +158,10 @@ class Observations:
             raise BayeslawError(f"{runs.name} has {len(frame)} rows for {law.name}; a fit needs at least 3.")
         nested = Nesting.of(frame, law, noise_by)
         order, run, first = nested.order
+        time, span = np.empty(0), 1.0
+        if clock:
+            order, time = _in_time(clock_of(frame, clock), order, run)
+            span = typical_span(time, run, clock)
         frame = frame.iloc[order]
         loss = frame["loss"].to_numpy(dtype=np.float64)
         observed = cls(
@@ -141,6 +178,9 @@ class Observations:
             group=nested.group[first],
             group_names=nested.group_names,
             group_column=noise_by or "",
+            clock=time,
+            clock_column=clock,
+            span=span,
         )
         _check_finite(law, observed, runs.name)
         return observed
@@ -154,6 +194,9 @@ def planned(law: Law, runs: Runs, like: Observations) -> tuple[Observations, NDA
     frame = complete(runs.frame, law)
     nested, group = Nesting.of(frame, law, like.group_column or None), like.groups_of(frame)
     order, run, first = nested.order
+    time = np.empty(0)
+    if like.clock_column:
+        order, time = _in_time(like.time_of(frame) * like.span, order, run)
     observed = Observations(
         covariates={c: frame[c].to_numpy(dtype=np.float64)[order] for c in law.covariates},
         log_loss=np.full(len(frame), np.nan),
@@ -168,8 +211,74 @@ def planned(law: Law, runs: Runs, like: Observations) -> tuple[Observations, NDA
         group=group[first],
         group_names=like.group_names,
         group_column=like.group_column,
+        clock=time,
+        clock_column=like.clock_column,
+        span=like.span,
     )
     return observed, order
+
+
+STEP = "step"
+
+
+def clock_column(frame: pd.DataFrame) -> str:
+    """The column that tells how far along its run each row was logged: `step` where it holds numbers, else D.
+
+    Raises
+    ------
+    BayeslawError
+        If there is neither.
+    """
+    for column in (STEP, "D"):
+        if column in frame and frame[column].dtype.kind in "fiu" and frame[column].notna().any():
+            return column
+    raise BayeslawError(
+        "Noise that drifts goes along a run: the table needs a column `step` (or D) that tells how far along its run each row was "
+        f"logged.{nearest(STEP, map(str, frame))}"
+    )
+
+
+def clock_of(frame: pd.DataFrame, column: str) -> NDArray[np.float64]:
+    """How far along its run each row was logged, array (n,).
+
+    Raises
+    ------
+    BayeslawError
+        If the column is missing, or a row has no finite value of 0 or more.
+    """
+    if column not in frame or frame[column].dtype.kind not in "fiu":
+        raise BayeslawError(
+            f"The noise drifts along {column}: rows that share a run need that column, in numbers that tell how far along the run "
+            "they are."
+        )
+    clock = frame[column].to_numpy(dtype=np.float64)
+    if (bad := np.flatnonzero(~(np.isfinite(clock) & (clock >= 0)))).size:
+        value, code, names = clock[bad[0]], *run_codes(frame)
+        what = "empty" if np.isnan(value) else f"{value:g}, which can't be"
+        whole = np.isnan(clock[code == code[bad[0]]]).all() and (code == code[bad[0]]).sum() > 1
+        where = f"in all rows of run {names[code[bad[0]]]!r}" if whole else f"at row {frame.index[bad[0]]}"
+        raise BayeslawError(f"The noise drifts along {column}, which is {what} {where}: give how far along the run it was logged.")
+    return clock
+
+
+def typical_span(clock: NDArray[np.float64], run: NDArray[np.int64], column: str) -> float:
+    """Median length of the runs on a clock that ascends within them, of those logged at two moments or more."""
+    starts = np.searchsorted(run, np.arange(int(run.max()) + 2))
+    lengths = clock[starts[1:] - 1] - clock[starts[:-1]]
+    if not (lengths > 0).any():
+        raise BayeslawError(
+            f"No run has rows at two values of {column}, so noise normal-drift has nothing to go by. Name the runs in a column "
+            "`run`, or choose noise normal."
+        )
+    return float(np.median(lengths[lengths > 0]))
+
+
+def _in_time(
+    clock: NDArray[np.float64], order: NDArray[np.int64], run: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Rows that are in the order of runs, each run's in the order of a clock; and their clock."""
+    order = order[np.lexsort((clock[order], run))]
+    return order, clock[order]
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from bayeslaw.cards import parse_card
 from bayeslaw.errors import BayeslawError, Fault, FitError, TableError
 from bayeslaw.fits import Fit
 from bayeslaw.many import Task
-from bayeslaw.observations import Nesting, run_codes
+from bayeslaw.observations import STEP, Nesting, clock_of, run_codes
 from bayeslaw.priors import Prior
 from bayeslaw.runs import Runs
 from bayeslaw.tablechecks import base_rows, check, level, mixed_domains
@@ -55,6 +55,8 @@ def again(fit: Fit, runs: Runs, seed: int | None = None) -> Task:
     """
     law = parse_card(fit.info["card"])
     law = law.with_priors({name: Prior.from_card(fit.info["priors"][name]) for name in law.parameters})
+    if fit.observed.clock_column == "D":  # whatever new rows have besides
+        runs = replace(runs, frame=runs.frame.drop(columns=STEP, errors="ignore"))
     same = {"noise": fit.noise.choice(fit.observed), "noise_by": fit.info["noise_by"], "by": dict(fit.info["by"])}
     return Task(law, runs, same | dict(fit.info["settings"]) | {"seed": int(fit.info["seed"]) if seed is None else seed})
 
@@ -68,6 +70,8 @@ def rows_of(fit: Fit) -> Runs:
     columns: dict[str, Any] = {name: seen.covariates[name] for name in fit.law.measured}
     columns |= {name: _labels(fit, name) for name in fit.law.levels}
     columns["loss"] = seen.loss
+    if seen.clock_column:
+        columns[seen.clock_column] = seen.clock
     if seen.se.size:
         columns["loss_se"] = seen.se * seen.loss
     columns["run"] = np.array(seen.run_names, dtype=object)[seen.run]
@@ -122,6 +126,8 @@ def joined(fit: Fit, new: Runs) -> Runs:
     logged = new.frame[~base_rows(new.frame, fit.law)]
     Nesting.of(logged, fit.law, fit.info["noise_by"])  # names rows as the new table has them
     fit.observed.groups_of(logged)
+    if fit.observed.clock_column:
+        clock_of(logged, fit.observed.clock_column)
     both = _side_by_side(fit, old, new)
     shift = int(old.frame.index.max())
     if faults := [replace(f, row=f.row - shift) for f in check(both, fit.law) if f.row is not None and f.row > shift]:
@@ -200,7 +206,7 @@ def _told_by_columns(fit: Fit, frame: pd.DataFrame) -> str:
 
 def _twice(fit: Fit, old: pd.DataFrame, new: pd.DataFrame) -> list[Fault]:
     """New rows that the fit has: the same setting of the same run, or without a run the same setting and loss."""
-    settings = [c for c in fit.law.measured if c in new]
+    settings = [c for c in dict.fromkeys((*fit.law.measured, *filter(None, [fit.observed.clock_column]))) if c in new]
     alone = old["run"] == [f"row {i}" for i in old.index]
     of_run = dict(list(old.groupby("run", sort=False)))
     runs = new["run"].tolist() if "run" in new else [None] * len(new)

@@ -206,20 +206,21 @@ def _simulated(made: Forecast, frame: pd.DataFrame, code: NDArray[np.int64]) -> 
     scales = {name: (noise.scales(values, name) ** 2).mean(axis=1)[part.group] for name in ("sigma_point", "sigma_run")}
     checkpoint, slack = (float((values[n] ** 2).mean()) if n in values else 0.0 for n in ("sigma_checkpoint", "slack"))
     point, luck = scales["sigma_point"] + known**2, scales["sigma_run"] + slack
-    units = []
+    units, kin = [], []
     for own in (np.flatnonzero(code == run) for run in range(size)):
         latent = np.log(part.latent(own, made.rows, values))
-        which = {"checkpoint": part.checkpoint[own], "group": part.group[own]}
-        simulated = latent + noise.sample(values, part.run[own], own, part.entropy, **which)
+        simulated = latent + part.noise(own)
         simulated += _known_errors(known, own, part.size, part.entropy)
-        units.append(_Errors.of(simulated, measured[own], latent, point[own], luck[own[0]] + checkpoint))
+        kin.append(luck[own[0]] * noise.alike(values, part.time[own] if part.time.size else np.zeros(own.size)))
+        units.append(_Errors.of(simulated, measured[own], latent, point[own], kin[-1] + checkpoint))
     if size == 1:
         return units
     first = np.unique(code, return_index=True)[1]
-    alone = np.bincount(code, point) / np.bincount(code) ** 2 + luck[first]  # variance of a run's mean, but for its checkpoint's
-    kin = (part.checkpoint[first][:, None] == part.checkpoint[first]) * checkpoint
+    # variance of a run's mean, but for its checkpoint's luck
+    alone = np.bincount(code, point) / np.bincount(code) ** 2 + np.array([own.mean() for own in kin])
+    shared = (part.checkpoint[first][:, None] == part.checkpoint[first]) * checkpoint
     mean, actual, latent = (np.stack([getattr(unit, name) for unit in units]) for name in ("mean", "measured", "latent"))
-    return [*units, _Errors.of(mean, actual, latent, alone, kin)]
+    return [*units, _Errors.of(mean, actual, latent, alone, shared)]
 
 
 def _compared(fit: Fit, new: Runs) -> Runs:

@@ -13,8 +13,8 @@ from bayeslaw.cards import parse_card
 from bayeslaw.checks import Check
 from bayeslaw.fits import Fit, tree_of
 from bayeslaw.laws import Law
-from bayeslaw.noise import Noise
-from bayeslaw.observations import Observations
+from bayeslaw.noise import DRIFT, Noise
+from bayeslaw.observations import Observations, clock_column
 from bayeslaw.runs import read_runs
 from bayeslaw.varying import levels_of, varied, with_by
 from tests.oracles import Array
@@ -57,7 +57,7 @@ def fixed_fit(
     runs, card = read_runs(table), law.card
     law = with_by(law, by or {})
     law = varied(law, levels_of(law, runs.frame))
-    observed = Observations.of(law, runs, noise_by)
+    observed = Observations.of(law, runs, noise_by, clock_column(runs.frame) if noise == DRIFT else "")
     chosen = Noise.choose(noise, observed)
     by_chain = {name: np.asarray(draws[name]).reshape(4, -1) for name in (*law.parameters, *chosen.parameters)}
     size = next(iter(by_chain.values())).shape[1]
@@ -85,8 +85,9 @@ def line_fit(*, size: int = 4000, noise: str = "normal", point: float = 0.01, ru
     table = pd.DataFrame(
         {"x": x, "loss": np.exp(1 + 0.1 * x), "run": [f"r{i}" for i in code], "checkpoint": [f"k{i // 2}" for i in code]}
     )
+    table["step"] = np.tile([0.0, 100.0, 400.0], 4)
     root = np.array([[0.02, 0.0, 0.0], [0.01, 0.02, 0.0], [-0.01, 0.01, 0.01]])
     values = np.array([1.0, 0.1, 0.02]) + rng.standard_normal((size, 3)) @ root.T
-    fixed = {"sigma_point": point, "sigma_run": run, "sigma_checkpoint": 0.02, "slack": 0.01, "dof": 5.0}
+    fixed = {"sigma_point": point, "sigma_run": run, "sigma_checkpoint": 0.02, "slack": 0.01, "dof": 5.0, "drift": 0.5}
     draws = dict(zip("abc", values.T, strict=True)) | {name: np.full(size, value) for name, value in fixed.items()}
     return fixed_fit(line(), table, draws, noise=noise, **options)

@@ -269,6 +269,21 @@ def kindred(law: Law, *, known: bool = True, **size: int) -> Observations:
     )
 
 
+def timed(made: Observations) -> Observations:
+    """With a clock: uneven steps within each run, the second of them 0."""
+    place = np.arange(made.run.size) - made.starts[made.run]
+    return replace(made, clock=100.0 * np.maximum(place - 1, 0) ** 1.5, clock_column="step", span=500.0)
+
+
+def drifting(made: Observations, point: Array, run: Array, length: float) -> Array:
+    """Covariance of all rows under noise that drifts: variances by group, and the correlation length in the clock's unit."""
+    group, known = made.group[made.run], made.se**2 if made.se.size else 0.0
+    same = made.run[:, None] == made.run[None, :]
+    decay = np.exp(-np.abs(made.clock[:, None] - made.clock[None, :]) / length)
+    covariance: Array = np.diag(point[group] + known) + run[group][:, None] * same * decay
+    return covariance
+
+
 def observed(law: Law, columns: Mapping[str, Any] | pd.DataFrame) -> Observations:
     """A table in memory as a law takes it."""
     return Observations.of(law, runs(columns))

@@ -24,6 +24,8 @@ NOISES = {
     "normal-checkpoint": Noise(student=False, run_effect=True, checkpoint_effect=True),
     "normal-groups": Noise(student=False, run_effect=True, groups=("a", "b")),
     "skew": Noise(student=False, run_effect=True, skew=True),
+    "normal-drift": Noise(student=False, run_effect=True, drift=True),
+    "normal-drift-groups": Noise(student=False, run_effect=True, groups=("a", "b"), drift=True),
     "normal-no-run": Noise(student=False, run_effect=False),
     "student": Noise(student=True, run_effect=True),
     "student-groups": Noise(student=True, run_effect=True, groups=("a", "b")),
@@ -33,8 +35,9 @@ NOISES = {
 
 def rows_for(law: Law, noise: str) -> Observations:
     """Rows with what a noise is about."""
-    plain = noise in ("normal", "normal-no-run", "student", "student-no-run")
-    return oracles.observations(law) if plain else oracles.kindred(law, known=noise != "normal-groups")
+    plain = noise in ("normal", "normal-drift", "normal-no-run", "student", "student-no-run")
+    rows = oracles.observations(law) if plain else oracles.kindred(law, known=noise != "normal-groups")
+    return oracles.timed(rows) if "drift" in noise else rows
 
 
 @pytest.fixture(params=NOISES)

@@ -21,7 +21,12 @@ from tests import oracles
 
 CASES = [(name, "normal") for name in law_names()]
 CASES += [("ptpp-gate", "normal-no-run"), ("chinchilla", "student"), ("chinchilla", "student-no-run")]
-CASES += [("chinchilla", "normal-checkpoint"), ("chinchilla", "skew")]
+CASES += [
+    ("chinchilla", "normal-checkpoint"),
+    ("chinchilla", "skew"),
+    ("chinchilla", "normal-drift"),
+    ("ptpp-gate", "normal-drift"),
+]
 SUFFIX = {"positive": "_log__", "unit": "_logodds__", "real": ""}
 
 
@@ -60,8 +65,8 @@ def log_jacobian(density: Density, x: oracles.Array) -> float:
 @pytest.mark.parametrize(("name", "noise"), CASES)
 def test_density_is_the_models_up_to_a_constant(name: str, noise: str, rng: np.random.Generator) -> None:
     law = load_law(name)
-    kindred = noise in ("normal-checkpoint", "skew") or (noise == "student" and name == "chinchilla")
-    observed = oracles.kindred(law) if kindred else oracles.observations(law)
+    kindred = noise in ("normal-checkpoint", "skew") or (noise in ("student", "normal-drift") and name == "chinchilla")
+    observed = oracles.timed(oracles.kindred(law) if kindred else oracles.observations(law))
     density = Density.of(law, observed, Noise.choose(noise, observed))
     model = pymc_model(law, observed, noise)
     model_logp = model.compile_logp(mode="FAST_COMPILE")
@@ -89,17 +94,20 @@ def test_deterministics_are_the_laws_parameters_and_losses(law: Law, rng: np.ran
     np.testing.assert_allclose(drawn[-1], expected, rtol=1e-10)
 
 
-@pytest.mark.parametrize("noise", ["normal", "student", "normal-checkpoint", "skew"])
+@pytest.mark.parametrize("noise", ["normal", "student", "normal-checkpoint", "skew", "normal-drift"])
 def test_replicated_losses_have_the_models_spread(noise: str) -> None:
     law = load_law("chinchilla")
-    observed = replace(oracles.kindred(law, runs=3, checkpoints=4, known=False), group_names=())
+    observed = oracles.timed(replace(oracles.kindred(law, runs=3, checkpoints=4, known=False), group_names=()))
     model = pymc_model(law, observed, noise)
-    rest = {"student": {"dof": 50.0}, "normal-checkpoint": {"sigma_checkpoint": 0.015}, "skew": {"slack": 0.015}}.get(noise, {})
-    fixed = {"sigma_point": 0.01, "sigma_run": 0.02} | rest
+    rest = {"student": {"dof": 50.0}, "normal-checkpoint": {"sigma_checkpoint": 0.015}, "skew": {"slack": 0.015}}
+    rest |= {"normal-drift": {"drift": 0.5}}
+    fixed = {"sigma_point": 0.01, "sigma_run": 0.02} | rest.get(noise, {})
     with pm.do(model, fixed | {n.removesuffix("_log__"): 0.5 for n in ("alpha", "beta", "E", "A_level", "B_level")}) as done:
         draws = pm.draw(done["log_loss"], draws=4000, random_seed=2, mode="FAST_COMPILE")
     same = observed.run[:, None] == observed.run[None, :]
     expected = 0.01**2 * (50 / 48 if noise == "student" else 1) * np.eye(12) + 0.02**2 * same
+    if noise == "normal-drift":
+        expected = oracles.drifting(replace(observed, group=np.zeros(3, np.int64)), np.array([1e-4]), np.array([4e-4]), 250.0)
     kin = observed.checkpoint[observed.run]
     expected = expected + 0.015**2 * {"normal-checkpoint": kin[:, None] == kin[None, :], "skew": same}.get(noise, 0.0)
     # with 4000 draws a variance of 7e-4 is known to a standard deviation of 7e-4 * sqrt(2/4000) = 1.6e-5

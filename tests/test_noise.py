@@ -13,7 +13,7 @@ from bayeslaw import kernels
 from bayeslaw.errors import BayeslawError
 from bayeslaw.kernels import digamma, jit, log_mills
 from bayeslaw.noise import CHOICES, MEANING, PRIORS, Noise, prior
-from tests.oracles import Array, central, nested
+from tests.oracles import Array, central, nested, timed
 
 normal_density, student_density = jit(kernels.normal_density), jit(kernels.student_density)
 RUN = np.array([0, 0, 0, 1, 2, 2, 3, 3, 3])
@@ -221,6 +221,7 @@ def test_drawn_noise_follows_each_draw_of_the_parameters() -> None:
 CHOSEN = {
     "auto": (Noise(False, True), Noise(True, False)),
     "normal": (Noise(False, True), Noise(False, False)),
+    "normal-drift": (Noise(False, True, drift=True), Noise(False, True, drift=True)),
     "normal-checkpoint": (Noise(False, True, checkpoint_effect=True), None),
     "skew": (Noise(False, True, skew=True), Noise(False, False, skew=True)),
     "student": (Noise(True, True), Noise(True, False)),
@@ -232,12 +233,12 @@ CHOSEN = {
 @pytest.mark.parametrize("choice", CHOICES)
 def test_choices(choice: str) -> None:
     with_runs, without = CHOSEN[choice]
-    assert Noise.choose(choice, nested(RUN, CHECKPOINT)) == with_runs
+    assert Noise.choose(choice, timed(nested(RUN, CHECKPOINT))) == with_runs
     if without is None:
         with pytest.raises(BayeslawError, match="No two of these runs share a checkpoint"):
             Noise.choose(choice, nested(np.arange(5)))
     else:
-        assert Noise.choose(choice, nested(np.arange(5))) == without
+        assert Noise.choose(choice, timed(nested(np.arange(5)))) == without
 
 
 def test_unknown_noise() -> None:
