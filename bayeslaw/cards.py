@@ -6,11 +6,12 @@ import math
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from bayeslaw.errors import BayeslawError, CardError, nearest, shortened
-from bayeslaw.formula import FUNCTIONS, Expression, FormulaError, default_symbol
+from bayeslaw.formula import FUNCTIONS, Expression, FormulaError, column_of, default_symbol
 from bayeslaw.laws import Covariate, Law, LocatedError, Parameter, check_on
 from bayeslaw.priors import Prior
 
@@ -37,6 +38,7 @@ RESERVED = frozenset(
         *FUNCTIONS,
     }
 )
+MOST_NODES = 100
 _TOP = {"name", "title", "source", "loss", "let", "covariates", "parameters", "published", "note", "huber_delta"}
 
 
@@ -152,11 +154,16 @@ def _build(card: Mapping[str, Any], text: str) -> Law:
     for section, what in (("covariates", "N"), ("parameters", "E")):
         if not card.get(section):
             raise LocatedError(f"a law needs at least one of [{section}], such as {what}.", "", section)
-    covariates = {k: _covariate(k, v) for k, v in card.get("covariates", {}).items()}
+    given = {k: _covariate(k, v) for k, v in card.get("covariates", {}).items()}
+    series = {k: _number_of_nodes(k, v["nodes"]) for k, v in card["covariates"].items() if "nodes" in v}
     parameters = {k: _parameter(k, v) for k, v in card.get("parameters", {}).items()}
     let = {k: _expression(v, "let", k) for k, v in card.get("let", {}).items()}
     loss = _expression(_text(card, "loss"), "", "loss")
-    _check_names(loss, let, covariates, parameters)
+    _check_names(loss, let, given, parameters)
+    _check_totals(loss, let, series)
+    covariates = {name: c for k, one in given.items() for name, c in (_nodes(one, series[k]) if k in series else {k: one}).items()}
+    if twice := sorted(covariates.keys() & {*let, *parameters, *(given.keys() - series.keys())} - given.keys()):
+        raise LocatedError(f"{twice[0]!r} is a column of a series: use another name.", "", twice[0])
     delta = card.get("huber_delta", 1e-3)
     if type(delta) not in (int, float) or not 0 < delta < math.inf:
         raise LocatedError(f"`huber_delta` must be a positive number, not {delta!r}.", "", "huber_delta")
@@ -187,8 +194,8 @@ def _expression(text: Any, section: str, key: str) -> Expression:
 def _covariate(name: str, table: Any) -> Covariate:
     if not isinstance(table, dict):
         raise LocatedError(f"covariate {name} must be a table with unit and support.", "covariates", name)
-    if unknown := set(table) - {"unit", "support", "at_least", "context", "log"}:
-        known = "unit, support, at_least, context, log"
+    if unknown := set(table) - {"unit", "support", "at_least", "context", "log", "nodes"}:
+        known = "unit, support, at_least, context, log, nodes"
         raise LocatedError(f"covariate {name} has no {', '.join(sorted(unknown))}; it has {known}.", "covariates", name)
     support = table.get("support", [])
     numbers = isinstance(support, list) and len(support) == 2 and all(type(v) in (int, float) for v in support)
@@ -209,6 +216,32 @@ def _covariate(name: str, table: Any) -> Covariate:
     if flags["log"] and support[0] < 0:
         raise LocatedError(f"{name} may be negative: distances in it can't be counted in e-folds.", "covariates", name)
     return Covariate(name, unit, (float(support[0]), float(support[1])), at_least, **flags)
+
+
+def _number_of_nodes(name: str, number: Any) -> int:
+    if type(number) is not int or not 2 <= number <= MOST_NODES:
+        raise LocatedError(f"nodes of {name} must be a whole number from 2 to {MOST_NODES}, not {number!r}.", "covariates", name)
+    return number
+
+
+def _nodes(covariate: Covariate, number: int) -> dict[str, Covariate]:
+    """The columns of a series."""
+    columns = (column_of(covariate.name, k) for k in range(1, number + 1))
+    return {column: replace(covariate, name=column, series=covariate.name) for column in columns}
+
+
+def _check_totals(loss: Expression, let: Mapping[str, Expression], series: Mapping[str, int]) -> None:
+    """Series stand within total(...) and nowhere else; those that are summed together have equally many nodes."""
+    for section, key, expression in [("", "loss", loss), *(("let", k, e) for k, e in let.items())]:
+        if loose := sorted(expression.outside_totals & series.keys()):
+            raise LocatedError(f"{loose[0]!r} is a series of nodes: it can only stand within total(...).", section, key)
+    if len(set(series.values())) > 1:
+        shown = ", ".join(f"{name} {number}" for name, number in series.items())
+        raise LocatedError(f"series must have equally many nodes ({shown}).", "covariates", next(iter(series)))
+    for section, key, expression in [("", "loss", loss), *(("let", k, e) for k, e in let.items())]:
+        for within in expression.totals:
+            if not within.names & series.keys():
+                raise LocatedError(f"total({within.text}) names no series: give one of its covariates `nodes`.", section, key)
 
 
 def _parameter(name: str, table: Any) -> Parameter:

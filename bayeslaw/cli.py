@@ -52,7 +52,10 @@ def laws(name: Annotated[str | None, typer.Argument(help="Show one law: formula,
     typer.echo("\ncovariates")
     for covariate in law.covariates.values():
         low, high = covariate.support
-        typer.echo(f"  {covariate.name:<10} {covariate.unit}, {low:g} to {high:g}")
+        columns = law.series.get(covariate.series, ())
+        if covariate.name not in columns[1:]:
+            of = f" (columns {columns[0]} to {columns[-1]})" if columns else " (not in the loss)" if covariate.context else ""
+            typer.echo(f"  {covariate.series or covariate.name:<10} {covariate.unit}, {low:g} to {high:g}{of}")
     typer.echo("\nparameters")
     for parameter in law.parameters.values():
         unit = f" ({parameter.unit})" if parameter.unit else ""

@@ -28,6 +28,7 @@ from bayeslaw.priors import Prior
 # to a few thousandths, is no longer a coordinate: with 0.05 fits took twice the gradients and diverged where floors near zero
 # are likely.
 BEND = 0.01
+ROWS = 12  # of the runs that stand for a law of series
 
 Functions = Mapping[str, Callable[..., Any]]
 
@@ -46,14 +47,17 @@ def constrain(prior: Prior, x: Any, functions: Functions) -> Any:
 def star(law: Law, observed: Observations) -> dict[str, NDArray[np.float64]]:
     """Settings spread over the runs: the reference point, and from it each covariate moved to its ends in the runs.
 
-    Where parameters vary by columns, the same once for every combination of those columns' values.
+    Nodes of a series go together, so a law of series has rows of the runs themselves in place of these. Where parameters vary by
+    columns, the same once for every combination of those columns' values.
     """
-    points = [{name: observed.at[name] for name in law.measured}]
-    for name, covariate in law.measured.items():
-        if covariate.context:
-            continue
-        values = observed.covariates[name]
-        points += [{**points[0], name: float(end)} for end in (values.min(), values.max())]
+    if law.series:
+        rows = np.unique(np.linspace(0, observed.log_loss.size - 1, ROWS).round().astype(np.int64))
+        points = [{name: float(observed.covariates[name][row]) for name in law.measured} for row in rows]
+    else:
+        points = [{name: observed.at[name] for name in law.measured}]
+        for name in (n for n, c in law.measured.items() if not c.context):
+            values = observed.covariates[name]
+            points += [{**points[0], name: float(end)} for end in (values.min(), values.max())]
     blocks = []
     for chosen in itertools.product(*law.levels.values()):
         values_of = dict(zip(law.levels, chosen, strict=True))

@@ -83,8 +83,8 @@ def lack_check(law: Law, observed: Observations, values: Mapping[str, float]) ->
         Where derivatives are taken, such as posterior medians.
     """
     settings = pd.DataFrame(dict(observed.covariates)).drop_duplicates()
-    count = {name: int(settings[name].nunique()) for name in law.measured}
-    few = [name for name in law.measured if count[name] <= FEW]
+    count = {name: int(settings[name].nunique()) for name in law.axes}
+    few = [name for name in law.axes if count[name] <= FEW]
     if len(settings) > SLOPE_ROWS:  # some at random, and one for each value of what has few
         ends = [settings.drop_duplicates(name) for name in few]
         settings = pd.concat([settings.sample(SLOPE_ROWS, random_state=0), *ends]).drop_duplicates()
@@ -105,7 +105,7 @@ def lack_check(law: Law, observed: Observations, values: Mapping[str, float]) ->
             found.append(f"{name} has {count[name]} values ({shown}): {what}")
     if found and left:
         found.append(f"{', '.join(p for p in law.parameters if p in left)} can't be told either")
-    text = "; ".join(found) or f"the runs have enough different values of {', '.join(law.measured)} to tell all parameters apart"
+    text = "; ".join(found) or f"the runs have enough different values of {', '.join(law.axes)} to tell all parameters apart"
     frame = pd.DataFrame(table, index=["values", "parameters"]).T if table else pd.DataFrame({"values": [], "parameters": []})
     return Check("values", not found, text, False, frame)
 

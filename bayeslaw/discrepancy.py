@@ -60,7 +60,8 @@ def directions(law: Law) -> tuple[str, ...]:
     There D are the tokens of an adaptation: what the law misses at a size and a stage is shared by the curve. Where a law has
     no ptpp, D is the budget that its forecasts leave the runs by.
     """
-    return tuple(name for name, c in law.covariates.items() if c.logarithmic and (name != "D" or "ptpp" not in law.covariates))
+    apart = {"D"} if "ptpp" in law.covariates else set()
+    return tuple(name for name, c in law.axes.items() if c.logarithmic and name not in apart)
 
 
 class Discrepancy:

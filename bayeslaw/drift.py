@@ -8,14 +8,13 @@ It is Markov: what earlier points of a run say of its later luck is all in mean 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-FINE = 2**20  # steps of a path's clock in a typical run's length: longer runs than any that is logged at every step
+FINE = 2**18  # moments of a path in a typical run's length: the least memory that the prior expects is a thousand of them
 SOME = 64  # draws over which correlations are averaged
 
 
@@ -67,49 +66,58 @@ def later(mean: Array, left: Array, luck: Array, steps: Array, length: Array, rn
     return made
 
 
-def path(time: Array, length: Array, entropy: tuple[int, ...]) -> Array:
-    """Draws (k, S) of a run's luck, of variance 1, at moments (k,) of a clock that begins at 0.
+class Paths:
+    """Draws of runs' luck, of variance 1, along a clock that begins at 0.
 
-    Every moment of a grid has random numbers of its own and is drawn given coarser ones (Levy's construction): the powers of 2 one
-    after the other, then middles of what lies between. The luck at a moment therefore does not depend on which others are
-    asked for, and is exact but for moments being rounded to the grid, a millionth of a typical run.
+    Every moment of a grid has random numbers of its own and is drawn given coarser ones (Levy's construction): 0, the unit and its
+    doubles one after the other, and then middles of what lies between. The luck at a moment therefore does not depend on which
+    others are asked for, and is exact but for moments being rounded to the grid.
     """
-    made, known = np.empty((time.size, length.size)), dict[int, Array]()
-    for i in np.argsort(time, kind="stable").tolist():
-        moment = round(float(time[i]) * FINE)
-        known = _way(moment, known, length, entropy)
-        made[i] = known[moment]
-    return made
 
+    def __init__(self, length: Array) -> None:
+        self.length = length
+        self._kept: dict[int, Array] = {}
 
-def _way(to: int, known: dict[int, Array], length: Array, entropy: tuple[int, ...]) -> dict[int, Array]:
-    """The moments on the way to one, and the luck there; later moments need no others of those known."""
-    way: dict[int, Array] = {}
+    def at(self, time: Array, entropy: tuple[int, ...]) -> Array:
+        """Of the run that the seeds stand for, at moments (k,) in the unit of `length` (S,): array (k, S)."""
+        made, known = np.empty((time.size, self.length.size)), dict[int, Array]()
+        for i in np.argsort(time, kind="stable").tolist():
+            moment = round(float(time[i]) * FINE)
+            known = self._way(moment, known, entropy)
+            made[i] = known[moment]
+        return made
 
-    def put(moment: int, given: Callable[[Array], Array]) -> None:
-        if moment not in known:
-            known[moment] = given(np.random.default_rng((*entropy, moment)).standard_normal(length.size))
-        way[moment] = known[moment]
+    def _way(self, to: int, known: dict[int, Array], entropy: tuple[int, ...]) -> dict[int, Array]:
+        """The moments on the way to one, and the luck there; later moments need no others of those known."""
+        way: dict[int, Array] = {}
 
-    def forward(left: int, step: int) -> Callable[[Array], Array]:
-        t = step / FINE / length
-        return lambda z: np.exp(-t) * known[left] + np.sqrt(-np.expm1(-2 * t)) * z
+        def put(moment: int, left: int | None = None, right: int | None = None) -> None:
+            if moment in known:
+                way[moment] = known[moment]
+                return
+            way[moment] = np.random.default_rng((*entropy, moment)).standard_normal(self.length.size)
+            if left is not None:
+                rho = self._rho(moment - left)
+                whole = 1.0 if right is None else 1 + rho**2
+                sides = way[left] if right is None else way[left] + way[right]
+                way[moment] = rho / whole * sides + np.sqrt((1 - rho) * (1 + rho) / whole) * way[moment]
 
-    def between(left: int, right: int, half: int) -> Callable[[Array], Array]:
-        t = half / FINE / length
-        return lambda z: (known[left] + known[right]) / (2 * np.cosh(np.minimum(t, 700.0))) + np.sqrt(np.tanh(t)) * z
+        put(0)
+        put(FINE, 0)
+        left, right = 0, FINE
+        while right < to:
+            left, right = right, 2 * right
+            put(right, left)
+        while to not in way:
+            middle = (left + right) // 2
+            put(middle, left, right)
+            left, right = (left, middle) if to <= middle else (middle, right)
+        return way
 
-    put(0, lambda z: z)
-    put(1, forward(0, 1))
-    left, right = 0, 1
-    while right < to:
-        put(2 * right, forward(right, right))
-        left, right = right, 2 * right
-    while to not in way:
-        middle = (left + right) // 2
-        put(middle, between(left, right, middle - left))
-        left, right = (left, middle) if to <= middle else (middle, right)
-    return way
+    def _rho(self, step: int) -> Array:
+        if step not in self._kept:
+            self._kept[step] = np.exp(-step / FINE / self.length)
+        return self._kept[step]
 
 
 def correlation(time: Array, length: Array, weight: Array) -> Array:

@@ -194,7 +194,7 @@ def _probes(forecast: Forecast, candidates: Candidates) -> NDArray[np.int64]:
     """Rows whose curves make the basis: spread over the candidates' settings, and one of each checkpoint that has luck."""
     columns = []
     for part in forecast.parts:
-        for name, covariate in part.fit.law.covariates.items():
+        for name, covariate in (n for n in part.fit.law.covariates.items() if not n[1].series):
             values = part.covariates[name]
             columns.append(np.log(np.maximum(values, 1e-300 if values.min() > 0 else 1.0)) if covariate.logarithmic else values)
     spread = spread_rows(columns, PROBES)

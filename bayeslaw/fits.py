@@ -143,9 +143,12 @@ class Fit:
         """
         seen, covariates = self.observed.covariates, self.law.covariates
         end = {k: float(v.max() if covariates[k].logarithmic else np.sort(v)[v.size // 2]) for k, v in seen.items()}
+        if self.law.series:  # nodes go together: those of the row that is farthest in the first of the others
+            far = int(seen[next(iter(self.law.axes))].argmax())
+            end |= {column: float(seen[column][far]) for columns in self.law.series.values() for column in columns}
         by_chain, draws = self.by_chain, self.draws
         shape = next(iter(by_chain.values())).shape
-        label = f"loss at {', '.join(f'{k} = {v:.3g}' for k, v in end.items())}"
+        label = f"loss at {', '.join(f'{k} = {end[k]:.3g}' for k in (*self.law.axes, *self.law.indicators))}"
         loss = self.law.predict(draws, {k: [v] for k, v in end.items()}).reshape(shape)
         prior = log_prior(self.law, self.noise, draws, self.observed.at).reshape(shape)
         likelihood: NDArray[np.float64] = self.log_likelihood("earlier").sum("run").values

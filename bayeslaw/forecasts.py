@@ -112,7 +112,7 @@ class Part:
     def checks(self, rows: NDArray[Any]) -> list[Check]:
         """Checks of the latent loss by all of the fit's draws, at some settings if there are many."""
         columns = []
-        for name, covariate in self.fit.law.measured.items():
+        for name, covariate in self.fit.law.axes.items():
             values = self.covariates[name]
             if covariate.logarithmic:
                 positive = values[values > 0]
@@ -176,8 +176,8 @@ class Forecast:
     def _extrapolation(self) -> tuple[list[str], Check]:
         reach: dict[str, Reach] = {}
         for part in reversed(self.parts):
-            measured, seen = part.fit.law.measured, part.fit.observed.covariates
-            reach |= {name: Reach.of(covariate, seen[name]) for name, covariate in measured.items()}
+            axes, seen = part.fit.law.axes, part.fit.observed.covariates
+            reach |= {name: Reach.of(covariate, seen[name]) for name, covariate in axes.items()}
         return extrapolation(self.outside, {name: reach[name] for name in map(str, self.outside)}, self.discrepancy is not None)
 
     @property
@@ -369,7 +369,7 @@ def _part(fit: Fit, chosen: NDArray[np.int64], runs: Runs, entropy: tuple[int, .
 def outside(fit: Fit, covariates: Mapping[str, NDArray[np.float64]]) -> pd.DataFrame:
     """How far settings lie outside the runs of a fit, per covariate: 0 within."""
     table = {}
-    for name in fit.law.measured:
+    for name in fit.law.axes:
         values, seen = covariates[name], fit.observed.covariates[name]
         low = float(seen.min())
         if fit.law.covariates[name].logarithmic:

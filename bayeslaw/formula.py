@@ -7,12 +7,15 @@ arithmetic, comparisons where asked for, and the functions in `FUNCTIONS`. Nothi
 from __future__ import annotations
 
 import ast
+import functools
+import itertools
+import operator
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -23,8 +26,10 @@ MAX_DEPTH = 60
 
 FUNCTIONS: dict[str, int] = {
     "exp": 1, "expm1": 1, "log": 1, "log1p": 1, "sqrt": 1, "tanh": 1, "sigmoid": 1, "minimum": 2, "maximum": 2, "select": 3,
+    "total": 1,
 }  # fmt: skip
-"""Functions a formula may call and the number of their arguments; select(c, a, b) is a where c > 1/2, else b."""
+"""Functions a formula may call and the number of their arguments; select(c, a, b) is a where c > 1/2, else b, and total(a) the sum
+of a over the nodes of the series in it: of the columns fall_1, fall_2, ... where a names fall."""
 
 NUMPY: dict[str, Callable[..., Any]] = {
     "exp": np.exp, "expm1": np.expm1, "log": np.log, "log1p": np.log1p, "sqrt": np.sqrt, "tanh": np.tanh,
@@ -91,6 +96,16 @@ class Expression:
         return frozenset(n.id for n in ast.walk(self.tree) if isinstance(n, ast.Name) and id(n) not in called)
 
     @cached_property
+    def totals(self) -> tuple[Expression, ...]:
+        """What stands within each total(...)."""
+        return tuple(Expression(ast.unparse(call.args[0]), call.args[0]) for call in ast.walk(self.tree) if _is_total(call))
+
+    @cached_property
+    def outside_totals(self) -> frozenset[str]:
+        """Names that stand outside total(...)."""
+        return frozenset(_outside_totals(self.tree))
+
+    @cached_property
     def terms(self) -> tuple[tuple[int, Expression], ...]:
         """Additive terms with their signs: (+1, a), (-1, b) for a - b."""
         return tuple((sign, Expression(ast.unparse(node), node)) for sign, node in _terms(self.tree, 1))
@@ -118,6 +133,8 @@ def _check(node: ast.AST, text: str, depth: int) -> None:
             raise FormulaError(f"{name!r} can't be called in a formula; the functions are {', '.join(FUNCTIONS)}.{hint}")
         if node.keywords or len(node.args) != FUNCTIONS[name]:
             raise FormulaError(f"{name} takes {FUNCTIONS[name]} argument(s): {ast.unparse(node)!r} does not give that.")
+        if name == "total" and any(_is_total(inner) for inner in ast.walk(node.args[0])):
+            raise FormulaError(f"{ast.unparse(node)!r} has a total within a total.")
         children: list[ast.AST] = list(node.args)
     elif isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
         children = [node.left, node.right]
@@ -135,6 +152,18 @@ def _check(node: ast.AST, text: str, depth: int) -> None:
         )
     for child in children:
         _check(child, text, depth + 1)
+
+
+def _is_total(node: ast.AST) -> TypeGuard[ast.Call]:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "total"
+
+
+def _outside_totals(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Name):
+        yield node.id
+    elif not _is_total(node):
+        for child in node.args if isinstance(node, ast.Call) else ast.iter_child_nodes(node):
+            yield from _outside_totals(child)
 
 
 def _is_finite(value: object) -> bool:
@@ -161,9 +190,26 @@ def _evaluate(node: ast.AST, values: Mapping[str, Any], functions: Mapping[str, 
         case ast.UnaryOp(op=op, operand=operand):
             value = _evaluate(operand, values, functions)
             return -value if isinstance(op, ast.USub) else value
+        case ast.Call(func=ast.Name(id="total"), args=[argument]):
+            return _total(argument, values, functions)
         case ast.Call(func=ast.Name(id=name), args=args):
             return functions[name](*(_evaluate(a, values, functions) for a in args))
     raise FormulaError(f"{ast.dump(node)} was not checked.")
+
+
+def column_of(series: str, node: int) -> str:
+    """The column of a node (from 1) of a series."""
+    return f"{series}_{node}"
+
+
+def _total(argument: ast.expr, values: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]]) -> Any:
+    """Sum of an expression over the nodes of the series that it names: those names that have columns and no value."""
+    series = sorted(n for n in Expression("", argument).names if n not in values and column_of(n, 1) in values)
+    number = next(k for k in itertools.count() if not series or any(column_of(n, k + 1) not in values for n in series))
+    if not number:
+        raise FormulaError(f"{ast.unparse(argument)!r} has no series to be summed over.")
+    nodes = [{n: values[column_of(n, k)] for n in series} for k in range(1, number + 1)]
+    return functools.reduce(operator.add, (_evaluate(argument, {**values, **node}, functions) for node in nodes))
 
 
 # --- LaTeX ----------------------------------------------------------------------------------------------------------
@@ -214,6 +260,8 @@ def _latex(node: ast.AST, symbols: Mapping[str, str]) -> tuple[str, int]:
             return f"e^{{{wrapped(arg, _SUM)}}}", _POWER
         case ast.Call(func=ast.Name(id="sqrt"), args=[arg]):
             return rf"\sqrt{{{wrapped(arg, _SUM)}}}", _ATOM
+        case ast.Call(func=ast.Name(id="total"), args=[argument]):
+            return rf"\sum_k {wrapped(argument, _PRODUCT)}", _PRODUCT
         case ast.Call(func=ast.Name(id="select"), args=[condition, one, other]):
             rows = rf"{wrapped(one, _SUM)} & {wrapped(condition, _SUM)} = 1 \\ {wrapped(other, _SUM)} & \text{{otherwise}}"
             return rf"\begin{{cases}} {rows} \end{{cases}}", _PRODUCT

@@ -33,6 +33,11 @@ def grid(law: Law | Posterior, settings: Mapping[str, str | float | Sequence[flo
         If a covariate is missing, unknown or given twice over, a value is not a finite number, or there are more than
         `MOST_SETTINGS` combinations.
     """
+    if any(c.series for c in law.measured.values()):
+        raise BayeslawError(
+            f"{law.name} sums over all changes of the learning rate: a grid of numbers can't give them. Make its settings from "
+            "schedules (bayeslaw.nodes)."
+        )
     wanted = (*law.measured, *law.levels)
     for name in settings:
         if name not in (*wanted, "atpp"):

@@ -44,6 +44,9 @@ class Covariate:
         Whether the loss does not depend on it: it is kept for priors to be stated by and for forecasts outside its range.
     log : bool
         Whether distances in it are counted in e-folds whatever its support says.
+    series : str
+        The series that it is a node of, such as fall for the column fall_3; formulas name the series, within total(...). A node
+        means nothing by itself: distances outside the runs are of the other covariates.
     """
 
     name: str
@@ -52,6 +55,7 @@ class Covariate:
     at_least: int = 1
     context: bool = False
     log: bool = False
+    series: str = ""
 
     @property
     def logarithmic(self) -> bool:
@@ -126,6 +130,17 @@ class Law:
     def measured(self) -> dict[str, Covariate]:
         """The covariates that are quantities: all but the indicators."""
         return {name: c for name, c in self.covariates.items() if name not in self.indicators}
+
+    @property
+    def axes(self) -> dict[str, Covariate]:
+        """The quantities that mean something one by one: all but the nodes of series."""
+        return {name: c for name, c in self.measured.items() if not c.series}
+
+    @property
+    def series(self) -> dict[str, tuple[str, ...]]:
+        """The columns of each series, node by node."""
+        found = dict.fromkeys(c.series for c in self.measured.values() if c.series)
+        return {s: tuple(name for name, c in self.measured.items() if c.series == s) for s in found}
 
     @property
     def levels(self) -> dict[str, tuple[str, ...]]:
@@ -266,7 +281,7 @@ class Law:
             return frozenset()
         rng, idle = np.random.default_rng(0), set()
         draws: dict[str, Any] = {k: np.exp(rng.uniform(-1, 0)) for k in self.parameters}
-        for name in sorted(self.measured.keys() - {*self.onset, *(n for n, c in self.covariates.items() if c.context)}):
+        for name in sorted(self.axes.keys() - {*self.onset, *(n for n, c in self.covariates.items() if c.context)}):
             others = {k: c.support[0] + np.exp(rng.uniform(-2, 0, 4)) for k, c in self.covariates.items()}
             low, high = self.covariates[name].support
             values = low + (min(high, low + 1) - low) * np.array([0.05, 0.3, 0.6, 0.95])
@@ -299,7 +314,8 @@ class Law:
     def symbols(self) -> dict[str, str]:
         """LaTeX symbol of every name."""
         names = [*self.covariates, *self.let]
-        return {n: default_symbol(n) for n in names} | {n: p.latex for n, p in self.parameters.items()}
+        of_nodes = {n: rf"{default_symbol(n)}_{{k}}" for n in self.series}
+        return {n: default_symbol(n) for n in names} | of_nodes | {n: p.latex for n, p in self.parameters.items()}
 
     def latex(self) -> str:
         """The formula in LaTeX, let-expressions after 'where'."""

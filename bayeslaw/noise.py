@@ -229,11 +229,12 @@ class Noise:
             if self.skew:
                 noise[i] += luck(3, int(run[i]), draws["slack"], skewed=True)
         if self.drift:
+            paths = drifts.Paths(draws["drift"])
             for code in np.unique(run).tolist():
                 own = np.flatnonzero(run == code)
                 moments = np.zeros(own.size) if time is None else time[own]
                 g = 0 if group is None else int(group[own[0]])
-                noise[own] += tau[g] * drifts.path(moments, draws["drift"], (*entropy, 4, code))
+                noise[own] += tau[g] * paths.at(moments, (*entropy, 4, code))
         return noise
 
     def variances(self, draws: Mapping[str, Any]) -> tuple[Array, Array]:

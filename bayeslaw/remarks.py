@@ -104,7 +104,7 @@ def _outside(side: Side, choice: Any) -> list[str]:
             continue
         frame = complete(_at(side, choice), fit.law)
         distance = outside(fit, {k: frame[k].to_numpy(dtype=np.float64) for k in fit.law.covariates})
-        reach = {k: Reach.of(c, fit.observed.covariates[k]) for k, c in fit.law.measured.items()}
+        reach = {k: Reach.of(c, fit.observed.covariates[k]) for k, c in fit.law.axes.items()}
         text, check = extrapolation(distance, reach)
         said += (
             [f"the plan lies {text[0]} the runs" if text[0] == "inside" else f"the plan lies {text[0]}"] if not check.passed else []

@@ -32,17 +32,13 @@ def check(runs: Runs, law: Law, *, to_fit: bool = True) -> list[Fault]:
     frame = complete(runs.frame, law)
     columns = [*(["loss"] if to_fit else []), *law.measured, *law.levels]
     given = [str(c) for c in frame if c not in law.indicators]
-    faults = [
-        Fault(
-            None,
-            c,
-            "",
-            f"column {c} is missing",
-            f"{law.name} needs {', '.join(columns)}; there are {', '.join(given)}.{nearest(c, given)}",
-        )
-        for c in columns
-        if c not in frame
-    ]
+    whole = {s: columns for s, columns in law.series.items() if not {*columns} & {*frame}}
+    faults = [Fault(None, s, "", f"columns {c[0]} to {c[-1]} are missing", "bayeslaw.nodes makes them") for s, c in whole.items()]
+    wanted = ", ".join(["loss"] * to_fit + [*law.axes, *law.series, *law.levels])
+    for c in columns:
+        if c not in frame and not any(c in of for of in whole.values()):
+            mend = f"{law.name} needs {wanted}; there are {', '.join(given)}.{nearest(c, given)}"
+            faults.append(Fault(None, c, "", f"column {c} is missing", mend))
     for name in columns:
         if name in frame and name not in law.levels and frame[name].dtype.kind not in "fiu":
             faults.append(Fault(None, name, "", f"column {name} holds no numbers", f"{law.name} needs them there"))

@@ -222,8 +222,9 @@ prior = { dist = "Normal", mu = 0, sigma = 0.01 }
     columns = {"N": np.geomspace(1e6, 1e9, 8), "D": np.full(8, 1.0), "loss": np.linspace(3.5, 2.5, 8)}
     observed = oracles.observed(law, columns)
     density = Density.of(law, observed, NOISES["normal-no-run"])
-    assert list(law.amplitudes) == ["A", "K"]
-    assert density.coordinates.by_spread == {"A"}
+    assert list(law.amplitudes) == ["A", "K", "S"]
+    assert density.coordinates.by_spread == {"A", "S"}
+    assert density.coordinates.by_mean == {"K"}
     assert_true_gradient(density.function(), density.start())
 
 

@@ -140,7 +140,7 @@ TIME = np.array([0.0, 0.1, 0.1, 0.73, 2.5, 40.0])
 def test_paths_have_their_variance_and_correlations() -> None:
     size = 40_000
     for length in (0.05, 0.3, 20.0):
-        paths = drift.path(TIME, np.full(size, length), (1, 2))
+        paths = drift.Paths(np.full(size, length)).at(TIME, (1, 2))
         expected = np.exp(-np.abs(TIME[:, None] - TIME[None, :]) / length)
         np.testing.assert_allclose(np.cov(paths), expected, atol=5 * math.sqrt(2 / size))
         np.testing.assert_allclose(paths.mean(axis=1), 0.0, atol=5 / math.sqrt(size))
@@ -148,10 +148,10 @@ def test_paths_have_their_variance_and_correlations() -> None:
 
 
 def test_a_path_does_not_depend_on_what_is_asked_of_it() -> None:
-    length = np.array([0.05, 0.3, 20.0])
-    whole = drift.path(TIME, length, (3,))
+    paths = drift.Paths(np.array([0.05, 0.3, 20.0]))
+    whole = paths.at(TIME, (3,))
     for some in ([4], [3, 1], [5, 0]):
-        np.testing.assert_array_equal(drift.path(TIME[some], length, (3,)), whole[some])
+        np.testing.assert_array_equal(paths.at(TIME[some], (3,)), whole[some])
 
 
 def test_drawn_noise_is_that_of_the_covariance() -> None:

@@ -196,3 +196,26 @@ def test_observed_order_does_not_matter() -> None:
         density = Density.of(law, observed, Noise.choose("auto", observed))
         values.append(density.function()(density.start())[0])
     assert values[0] == pytest.approx(values[1], rel=1e-12)
+
+
+def test_curves_that_drift_are_told_no_better_than_they_can_be() -> None:
+    """Three whole curves: with one luck for each run intervals are far too narrow, with one that drifts they hold the truth."""
+    law, truth, inside, width = bayeslaw.load_law("chinchilla"), TRUTHS["chinchilla"], {}, {}
+    step, run = np.tile(np.arange(1.0, 101.0), 3), np.repeat([0, 1, 2], 100)
+    frame = pd.DataFrame({"N": np.array([1e8, 4e8, 1.6e9])[run], "D": 2e8 * step, "run": run.astype(str), "step": step})
+    distance = np.abs(step[:, None] - step[None, :])
+    root = np.linalg.cholesky((run[:, None] == run) * 0.003**2 * np.exp(-distance / 10) + 0.001**2 * np.eye(300))
+    expected = law.predict({k: np.array([v]) for k, v in truth.items()}, {c: frame[c].to_numpy() for c in law.covariates})[0]
+    for noise in ("normal", "normal-drift"):
+        found = []
+        for seed in range(3):
+            table = frame.assign(loss=expected * np.exp(root @ np.random.default_rng(seed).standard_normal(300)))
+            made = bayeslaw.fit(law, table, noise=noise, draws=500, tune=300, chains=2, seed=seed, progress=False)
+            found.append(made.summary(0.95).loc[list(truth)].assign(truth=truth))
+        ends = pd.concat(found)
+        inside[noise] = int(((ends["eti95_lo"] <= ends["truth"]) & (ends["truth"] <= ends["eti95_hi"])).sum())
+        width[noise] = float(ends["sd"].to_numpy()[ends.index == "beta"].mean())
+    print(inside, width)
+    assert inside["normal-drift"] >= 13  # of 15
+    assert inside["normal"] <= 10
+    assert width["normal-drift"] > 1.5 * width["normal"]
