@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -95,7 +96,7 @@ class Fit:
         """Posterior draws of the parameters of law and noise, chains joined, arrays (S,)."""
         return {name: values.reshape(-1) for name, values in self.by_chain.items()}
 
-    @property
+    @cached_property
     def by_chain(self) -> dict[str, NDArray[np.float64]]:
         """Posterior draws of the parameters of law and noise, arrays (chains, draws)."""
         return {name: _values(self.tree, "posterior", name) for name in (*self.law.parameters, *self.noise.parameters)}

@@ -168,9 +168,9 @@ def turning(
 def lengths(recipe: Recipe, longest: int) -> NDArray[np.int64]:
     """Lengths of the adaptation to look at, evenly in their logarithm, beyond its warm-up."""
     whole_number("longest", longest, 10)
-    least = max(option(recipe.adapt, "warmup") + 1, 1)
+    least = option(recipe.adapt, "warmup") + 10
     if least >= longest:
-        raise BayeslawError(f"The warm-up alone takes {least - 1:,} steps; the longest adaptation looked at is {longest:,}.")
+        raise BayeslawError(f"Warm-up and first steps take {least:,}; the longest adaptation looked at is {longest:,}.")
     return np.unique(np.geomspace(least, longest, LENGTHS).round().astype(np.int64))
 
 

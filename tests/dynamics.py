@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -41,6 +42,12 @@ def spread_draws(values: Mapping[str, float], size: int = 2000, seed: int = 0, s
     rng = np.random.default_rng(seed)
     draws = {k: v * np.exp(scale * SPREAD[k] * rng.standard_normal(size)) for k, v in values.items()}
     return draws | {k: np.full(size, v) for k, v in NOISE.items()}
+
+
+@cache
+def fits(size: int = 1200, scale: float = 1.0) -> tuple[Fit, Fit]:
+    """Fits of the source's and the target's losses."""
+    return dynamics_fit(SOURCE, size=size, scale=scale), dynamics_fit(TARGET, size=size, seed=1, scale=scale)
 
 
 def dynamics_fit(values: Mapping[str, float], *, size: int = 2000, seed: int = 0, scale: float = 1.0, passed: bool = True) -> Fit:

@@ -9,7 +9,7 @@ from bayeslaw.balance import Objective, Space, balance, curve, unit
 from bayeslaw.errors import BayeslawError, FitError
 from bayeslaw.phases import OPEN
 from bayeslaw.recipes import Recipe, losses, with_option
-from tests.dynamics import SOURCE, TARGET, dynamics_fit
+from tests.dynamics import SOURCE, TARGET, dynamics_fit, fits
 
 PRETRAIN = "wsd:steps=8000,peak=2e-4,warmup=200,final=0.5"
 RECIPE = Recipe(PRETRAIN, "cosine:steps=2000,peak=2e-4,warmup=100")
@@ -18,10 +18,10 @@ PEAKS = {"peak": (1e-5, 1e-3)}
 
 def brute(recipe: Recipe, choices: list[dict[str, float]], weight: float) -> np.ndarray:
     """Weighted changes (G, S) of recipes, one by one."""
-    fits = [dynamics_fit(SOURCE), dynamics_fit(TARGET, seed=1)]
-    base = [losses(fit, recipe.rows([0])) for fit in fits]
+    both = fits()
+    base = [losses(fit, recipe.rows([0])) for fit in both]
     rows = [recipe.varied(**choice).rows() for choice in choices]
-    changes = [[(losses(fit, row) - b)[0] for fit, b in zip(fits, base, strict=True)] for row in rows]
+    changes = [[(losses(fit, row) - b)[0] for fit, b in zip(both, base, strict=True)] for row in rows]
     return np.array([weight * one + (1 - weight) * other for one, other in changes])
 
 
@@ -37,38 +37,38 @@ def test_losses_are_the_formula() -> None:
 
 @pytest.mark.parametrize("tail", [None, 0.1])
 def test_the_best_peak_is_that_of_brute_force(tail: float | None) -> None:
-    source, target = dynamics_fit(SOURCE), dynamics_fit(TARGET, seed=1)
+    source, target = fits()
     made = balance(source, target, RECIPE, PEAKS, weight=0.5, tail=tail)
-    peaks = np.geomspace(1e-5, 1e-3, 401)
+    peaks = np.geomspace(1e-5, 1e-3, 201)
     values = brute(RECIPE, [{"peak": float(p)} for p in peaks], 0.5)
-    worst = -np.sort(-values, axis=1)[:, : 200 if tail else None].mean(axis=1)
+    worst = -np.sort(-values, axis=1)[:, : 120 if tail else None].mean(axis=1)
     assert 1e-5 < made.choice["peak"] < 1e-3 and not any("end of its range" in r for r in made.remarks)
-    assert made.value <= worst.min() + 2e-6  # 1,000 of the 2,000 draws search: their optimum is nearly that of all
+    assert made.value <= worst.min() + 2e-6  # 1,000 of the 1,200 draws search: their optimum is nearly that of all
     own = np.exp(np.interp(made.own[:, 0], [0, 1], np.log([1e-5, 1e-3])))
     exact = peaks[values.argmin(axis=0)][made.landscape.draws]
     np.testing.assert_allclose(np.quantile(own, [0.05, 0.5, 0.95]), np.quantile(exact, [0.05, 0.5, 0.95]), rtol=0.05)
 
 
 def test_regret_is_of_the_choice_and_less_than_that_of_one_draw() -> None:
-    made = balance(dynamics_fit(SOURCE, scale=2.0), dynamics_fit(TARGET, seed=1, scale=2.0), RECIPE, PEAKS, weight=0.5)
+    made = balance(*fits(scale=2.0), RECIPE, PEAKS, weight=0.5)
     assert 0 <= made.regret <= made.plug_in_regret + 1e-5
-    sure = balance(dynamics_fit(SOURCE, scale=1e-6), dynamics_fit(TARGET, seed=1, scale=1e-6), RECIPE, PEAKS, weight=0.5)
+    sure = balance(*fits(scale=1e-6), RECIPE, PEAKS, weight=0.5)
     assert sure.regret < 1e-5 and sure.plug_in["peak"] == pytest.approx(sure.choice["peak"], rel=0.02)
 
 
 def test_more_weight_on_the_source_lowers_the_peak_and_the_potential() -> None:
     """Wang et al. 2025, section 5.1."""
-    found = curve(dynamics_fit(SOURCE), dynamics_fit(TARGET, seed=1), RECIPE, PEAKS, weights=[0.2, 0.4, 0.6, 0.9])
+    found = curve(*fits(), RECIPE, PEAKS, weights=[0.2, 0.4, 0.6, 0.9])
     peaks = [one.choice["peak"] for one in found]
     assert peaks == sorted(peaks, reverse=True) and peaks[0] > peaks[-1]
     both = {"potential": (0.0, 1.0), "peak": (1e-5, 1e-3)}
-    ends = curve(dynamics_fit(SOURCE), dynamics_fit(TARGET, seed=1), RECIPE, both, weights=[0.1, 0.95])
+    ends = curve(*fits(), RECIPE, both, weights=[0.1, 0.95])
     assert set(ends[0].choice) == {"potential", "peak"}
     assert ends[0].choice["peak"] > ends[1].choice["peak"]
 
 
 def test_changes_are_from_the_checkpoint_of_the_recipe_given() -> None:
-    source, target = dynamics_fit(SOURCE), dynamics_fit(TARGET, seed=1)
+    source, target = fits()
     made = balance(source, target, RECIPE, {"potential": (0.0, 1.0)}, weight=0.5)
     end = losses(source, RECIPE.varied(**made.choice).rows())[0] - losses(source, RECIPE.rows([0]))[0]
     np.testing.assert_allclose(made.changes[0], end, rtol=1e-9)
@@ -76,7 +76,7 @@ def test_changes_are_from_the_checkpoint_of_the_recipe_given() -> None:
 
 def test_the_same_seed_gives_the_same_recipe_and_tables_name_their_intervals() -> None:
     choices = {"peak": (1e-5, 1e-3), "steps": (500.0, 4000.0)}
-    one, other = (balance(dynamics_fit(SOURCE), dynamics_fit(TARGET, seed=1), RECIPE, choices, weight=0.5, seed=3) for _ in range(2))
+    one, other = (balance(*fits(), RECIPE, choices, weight=0.5, seed=3) for _ in range(2))
     assert one.choice == other.choice and one.choice["steps"] == round(one.choice["steps"])
     table = one.summary(0.8)
     assert list(table) == ["value", "plug_in", "eti80_lo", "eti80_hi"]
@@ -85,7 +85,7 @@ def test_the_same_seed_gives_the_same_recipe_and_tables_name_their_intervals() -
 
 
 def test_rates_never_logged_are_said() -> None:
-    made = balance(dynamics_fit(SOURCE), dynamics_fit(TARGET, seed=1), RECIPE, {"peak": (2e-3, 2e-2)}, weight=0.0)
+    made = balance(*fits(), RECIPE, {"peak": (2e-3, 2e-2)}, weight=0.0)
     assert any("lr_peak" in said and "outside" in said for said in made.remarks), made.remarks
 
 

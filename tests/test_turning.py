@@ -87,7 +87,7 @@ def test_tables_and_refusals() -> None:
     assert "ever with" in made.text and "critical point" in made.text
     with pytest.raises(BayeslawError, match="give a fit of its losses"):
         turning(RECIPE, fit, weight=0.5)
-    with pytest.raises(BayeslawError, match="warm-up alone"):
+    with pytest.raises(BayeslawError, match="Warm-up and first steps"):
         turning(Recipe(RECIPE.start, "constant:steps=1000,peak=1e-4,warmup=500"), fit, longest=300)
     with pytest.raises(BayeslawError, match=r"needs? .*S1_pt|S1_pt is missing"):
         turning(Recipe(OPEN, "constant:steps=100,peak=1e-4"), fit)
