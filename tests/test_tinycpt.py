@@ -55,6 +55,25 @@ def test_every_run_is_whole(headers: pd.DataFrame) -> None:
         assert (table.loc[table["D"] > 0, "D"] / table.loc[table["D"] > 0, "N"]).between(0.4, 20.5).all()
 
 
+def test_curves_go_on_from_their_parents() -> None:
+    """At the step that is named: tokens per parameter, and both losses, are those of the parent there."""
+    table = pd.read_csv(FOLDER / "curves.csv")
+    assert table["run"].nunique() == 18
+    assert len(table[["run", "parent", "parent_step"]].drop_duplicates()) == 18
+    adapted = table[table["phase"] == "adapt"]
+    assert table.loc[table["phase"] == "pretrain", ["parent", "parent_step"]].isna().all().all()
+    assert (table["D"] == 320 * table["step"]).all()
+    first = adapted[adapted["step"] == 0]
+    assert len(first) == 15
+    assert (first["parent"] == "pretrain-" + first["run"].str.split("-").str[0]).all()
+    assert (first["parent_step"] * 320 == first["ptpp"] * first["N"]).all()
+    assert set(first["parent_step"]) == {1440, 2880, 5580}
+    there = first.merge(table, left_on=["parent", "parent_step"], right_on=["run", "step"], suffixes=("", "_parent"))
+    assert len(there) == 15
+    for domain in ("source", "target"):
+        assert (there[f"{domain}_loss"] == there[f"{domain}_loss_parent"]).all()
+
+
 def test_losses_are_sane(headers: pd.DataFrame) -> None:
     """Target loss falls with D, N and PTPP; source loss rises with new data and the less the more is replayed."""
     one = headers[(headers["seed"] == 0) & headers["r"].isin([0.05, 0.1, 0.25, 0.5])].copy()
