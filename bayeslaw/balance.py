@@ -32,7 +32,7 @@ Index = NDArray[np.int64]
 
 LOGARITHMIC = ("peak", "steps")
 LIMITS = {"peak": (1e-12, 1.0), "steps": (1.0, 1e9), "potential": (0.0, 1.0), "r": (0.0, 1.0)}
-GRID = {1: 129, 2: 512, 3: 1024, 4: 2048}  # recipes looked at first, by the number of choices
+GRID = {1: 65, 2: 256, 3: 512, 4: 1024}  # recipes looked at first, by the number of choices
 EDGE = 1e-3  # of a range: an optimum nearer to an end lies on it
 DRAWS = 1_000  # by which recipes are searched; the one chosen is judged by all
 

@@ -103,8 +103,8 @@ def areas(
     schedule : Schedule or array (T,)
         Rates of the steps.
     before : State, optional
-        Where the earlier phases left off. Without it this is the first phase, whose warm-up is no annealing: rises to the first
-        highest rate count nothing, as in Tissue et al. Give State(rate=0) to count them.
+        Where the earlier phases left off. Without it this is the first phase, whose warm-up is no annealing: rises before the
+        first fall count nothing, as in Tissue et al. Give State(rate=0) to count them.
     memory : float
         lambda: how much of a change of the rate is still felt one step later.
     power : float
@@ -122,7 +122,8 @@ def areas(
     start = before if before is not None else State(float(rates[0]))
     falls = -np.diff(rates, prepend=start.rate)
     if before is None:
-        falls[: int(rates.argmax()) + 1] = 0.0
+        down = np.flatnonzero(falls > 0)
+        falls[: down[0] if down.size else falls.size] = 0.0
     momentum, _ = lfilter([1.0], [1.0, -memory], falls, zi=[memory * start.momentum])
     felt = momentum * rates**power if power else momentum
     return Areas(start.S1 + weight * np.cumsum(rates), start.S2 + weight * np.cumsum(felt), momentum, float(rates[-1]))

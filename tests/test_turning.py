@@ -39,8 +39,10 @@ def test_turning_lengths_are_roots_of_the_formula() -> None:
 
 def test_the_limit_and_who_ever_regains() -> None:
     fit = dynamics_fit(SHIFT, size=1200)
-    made = turning(RECIPE, fit)
-    np.testing.assert_allclose(made.limit, fit.draws["L0"] + fit.draws["B"], rtol=2e-3)
+    made = turning(RECIPE, fit, longest=4000)
+    d, far = fit.draws, 1e6  # where S1_cpt ends
+    limit = d["L0"] + d["A"] * far ** -d["alpha"] + d["B"] * (1 - (1 + d["E"] * far) ** -d["beta"])
+    np.testing.assert_allclose(made.limit, limit, rtol=1e-5)
     base = fit.draws["L0"] + fit.draws["A"] * (RATE * 2000) ** -fit.draws["alpha"]
     np.testing.assert_allclose(made.base, base, rtol=1e-9)
     assert made.ever == pytest.approx((made.limit <= base).mean(), abs=1e-9)
