@@ -7,6 +7,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from bayeslaw import schedules
+from bayeslaw.nodes import nodes
 from bayeslaw.phases import trace
 from bayeslaw.schedules import Schedule
 
@@ -46,11 +47,13 @@ def curves(runs: int = 6, points: int = 5, *, peak: float = 3e-4, steps: int = 8
     for number in range(runs):
         high = peak * (1.0, 0.7, 1.3)[(number + number // 2) % 3]
         first = before(number, steps, high)
-        early, end = trace(first, _spread(len(first), 2 * points // 5 or 1))
+        early, end = trace(first, at := _spread(len(first), 2 * points // 5 or 1))
         assert end.pretrain is not None
         second = after(number, steps // 2, high, end.pretrain.rate)
-        late, _ = trace(second, _spread(len(second), points - len(early)), end, phase="adapt")
-        table = pd.concat([early, late], ignore_index=True)
+        late, _ = trace(second, then := _spread(len(second), points - len(early)), end, phase="adapt")
+        changes = [nodes(first, at), nodes(second, then, first)]
+        table = pd.concat([pd.concat(part, ignore_index=True) for part in ([early, late], changes)], axis=1)
+        table["step"] = [*at, *(len(first) + then)]
         table["r"], table["N"] = REPLAY[(number + number // 4) % 4], (5e7, 2e8, 1e9)[(number + number // 3) % 3]
         tables.append(table.assign(run=f"run {number}"))
     return pd.concat(tables, ignore_index=True)

@@ -153,14 +153,79 @@ def cpt_dynamics(p: Values, x: Values) -> Any:
     return _base(p, x) - p["C1"] * x["S2_pt"] - p["C2"] * x["S2_cpt"] + p["B"] * _moved(p, x)
 
 
+def multi_power(p: Values, x: Values) -> Any:
+    """Luo et al. 2025, over the nodes of the changes of the rate."""
+    gained: Any = 0.0
+    for k in range(1, 1 + sum(name.startswith("fall_") for name in x)):
+        since = p["C"] * _power(x[f"rate_{k}"], -p["gamma"]) * x[f"since_{k}"]
+        gained = gained - x[f"fall_{k}"] * np.expm1(-p["beta"] * np.log1p(since))
+    return p["L0"] + p["A"] * _power(x["S1"], -p["alpha"]) - p["B"] * gained
+
+
+def _signed(area: Any, exponent: Any) -> Any:
+    return np.sign(area) * np.abs(area) ** exponent
+
+
+def annealing_lr_weighted(p: Values, x: Values) -> Any:
+    """Wang et al. 2025, eq. 1 with the area of eq. 9."""
+    return annealing(p, {"S1": x["S1"], "S2": x["S2w"]})
+
+
+def annealing_power(p: Values, x: Values) -> Any:
+    """Wang et al. 2025, eq. 1 with the power of eq. 10."""
+    return annealing(p, {"S1": x["S1"], "S2": _signed(x["S2"], p["zeta"])})
+
+
+def cpt_dynamics_lr_weighted(p: Values, x: Values) -> Any:
+    """Wang et al. 2025, eq. 4 with the areas of eq. 9."""
+    return cpt_dynamics(p, {**x, "S2_pt": x["S2w_pt"], "S2_cpt": x["S2w_cpt"]})
+
+
+def cpt_dynamics_power(p: Values, x: Values) -> Any:
+    """Wang et al. 2025, eq. 10."""
+    return cpt_dynamics(p, {**x, "S2_pt": _signed(x["S2_pt"], p["zeta1"]), "S2_cpt": _signed(x["S2_cpt"], p["zeta2"])})
+
+
+def cpt_dynamics_size(p: Values, x: Values) -> Any:
+    """Wang et al. 2025, eq. 7."""
+    grown = {**x, "S2_pt": x["S2_pt"] * _power(x["N"], p["gamma1"]), "S2_cpt": x["S2_cpt"] * _power(x["N"], p["gamma2"])}
+    return cpt_dynamics(p, grown) + p["F"] * _power(x["N"], -p["gamma3"])
+
+
+def cpt_dynamics_replay_source(p: Values, x: Values) -> Any:
+    """Wang et al. 2025, eq. 8, the first."""
+    annealed = p["C1"] * x["S2_pt"] + p["C2"] * x["S2_cpt"] * np.exp(p["a1"] * x["r"])
+    return _base(p, x) - annealed - p["B"] * _moved(p, x) * np.expm1(-p["a2"] * (1 - x["r"]))
+
+
+def cpt_dynamics_replay_target(p: Values, x: Values) -> Any:
+    """Wang et al. 2025, eq. 8, the second; B is positive and what is gained."""
+    annealed = p["C1"] * x["S2_pt"] + p["C2"] * x["S2_cpt"] * np.exp(p["a1"] * (1 - x["r"]))
+    return _base(p, x) - annealed - p["B"] * _moved(p, x) * np.expm1(p["a2"] * (1 - x["r"]))
+
+
+def cpt_dynamics_open(p: Values, x: Values) -> Any:
+    """Wang et al. 2025, eq. 4 with an unknown pre-training."""
+    return cpt_dynamics({**p, "C1": 0.0}, {**x, "S1_pt": p["S1_pt"], "S2_pt": 0.0})
+
+
 LAWS: dict[str, Callable[[Values, Values], Any]] = {
     "annealing": annealing,
+    "annealing-lr-weighted": annealing_lr_weighted,
+    "annealing-power": annealing_power,
     "chinchilla": chinchilla,
     "chinchilla-nd": chinchilla_nd,
     "cpt-dynamics": cpt_dynamics,
+    "cpt-dynamics-lr-weighted": cpt_dynamics_lr_weighted,
+    "cpt-dynamics-open": cpt_dynamics_open,
+    "cpt-dynamics-power": cpt_dynamics_power,
+    "cpt-dynamics-replay-source": cpt_dynamics_replay_source,
+    "cpt-dynamics-replay-target": cpt_dynamics_replay_target,
+    "cpt-dynamics-size": cpt_dynamics_size,
     "cpt-joint": cpt_joint,
     "d-cpt": d_cpt,
     "kaplan": kaplan,
+    "multi-power": multi_power,
     "parallel-scaling": parallel_scaling,
     "ptpp-floor": ptpp_floor,
     "ptpp-gate": ptpp_gate,
@@ -180,10 +245,21 @@ TYPICAL: dict[str, float] = {
     "L0": 2.6, "C1": 0.5, "C2": 0.4,
 }  # fmt: skip
 """Parameters that most laws give losses of 2 to 5 nats with."""
+ANNEALING = {"A": 0.5, "alpha": 0.5, "C": 0.5}
+SHIFT = {"A": 0.5, "alpha": 0.5, "B": 0.3, "E": 40.0, "beta": 0.4}
 OWN: dict[str, dict[str, float]] = {
     "cpt-joint": {"gamma": 0.05},
-    "annealing": {"A": 0.5, "alpha": 0.5, "C": 0.5},
-    "cpt-dynamics": {"A": 0.5, "alpha": 0.5, "B": 0.3, "E": 40.0, "beta": 0.4},
+    "annealing": ANNEALING,
+    "annealing-lr-weighted": ANNEALING | {"C": 1.0},
+    "annealing-power": ANNEALING | {"zeta": 1.1},
+    "cpt-dynamics": SHIFT,
+    "cpt-dynamics-lr-weighted": SHIFT | {"C1": 1.0, "C2": 0.8},
+    "cpt-dynamics-power": SHIFT | {"zeta1": 1.1, "zeta2": 0.9},
+    "cpt-dynamics-size": SHIFT | {"L0": 1.5, "C1": 0.1, "C2": 0.1, "gamma1": 0.08, "gamma2": 0.08, "F": 100.0, "gamma3": 0.25},
+    "cpt-dynamics-replay-source": SHIFT | {"a1": 0.1, "a2": 3.0},
+    "cpt-dynamics-replay-target": SHIFT | {"a1": 0.1, "a2": 1.5, "B": 0.2},
+    "cpt-dynamics-open": SHIFT | {"S1_pt": 2.0, "B": -0.8},
+    "multi-power": {"L0": 2.6, "A": 0.5, "alpha": 0.5, "B": 450.0, "C": 2.0, "beta": 0.6, "gamma": 0.6},
     "chinchilla-nd": {"C": 9e4, "gamma": 0.3, "delta": 0.5},
     "kaplan": {"A": 11.2, "alpha": 0.076, "B": 23.19, "beta": 0.103},
 }
