@@ -1,0 +1,129 @@
+"""Curves of tinycpt: fit some schedules, forecast the others; find the pre-training of a model that is kept unknown.
+
+    python benchmarks/dynamics.py        # prints the tables kept in benchmarks/results/dynamics.md
+
+Every adaptation schedule is held out in turn (all adaptations under it), and every pre-training with all that branches from it; the law
+of eq. 4 of Wang et al. 2025 and its variants of eqs. 9 and 10 are fitted to the rest, source and target apart, with noise
+`normal-drift`. Pre-training counts from step 400 on (four times its warm-up). Scored on every held-out loss: error of the posterior
+mean, R2, and how many losses lie in the 90% interval of the next run, raw and with a stated discrepancy of 1%.
+
+The unknown pre-training: adaptations from one checkpoint alone, S1_pt hidden, fitted by `cpt-dynamics-open` (its last rate is taken
+to be 0 there, as Wang et al. take it); does the 90% interval of S1_pt hold the true one?
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from forecasts import banner, markdown_table
+
+import bayeslaw
+from bayeslaw.curves import Curves, read_curves
+from bayeslaw.fits import Fit
+from bayeslaw.phases import OPEN, trace
+
+HERE = Path(__file__).parents[1]
+CURVES = HERE / "data" / "tinycpt" / "curves.csv"
+DOMAINS = ("source", "target")
+SCHEDULES = ("constant", "kept", "wsd", "rewarmed-cosine")
+PRETRAININGS = ("constant", "cosine", "wsd")
+LAWS = ("cpt-dynamics", "cpt-dynamics-lr-weighted", "cpt-dynamics-power")
+BEGIN = 400  # steps of pre-training left out
+
+
+def rows(curves: Curves, domain: str) -> pd.DataFrame:
+    """Losses of one domain without replay, the first steps of pre-training left out."""
+    frame = curves.runs(domain).frame
+    frame = frame[(frame["phase"] == "pretrain") | (frame["r"] == 0)]
+    return frame[(frame["S1"] > 0) & ~((frame["phase"] == "pretrain") & (frame["step"] < BEGIN))]
+
+
+def splits(frame: pd.DataFrame) -> Iterator[tuple[str, pd.Series]]:
+    """What is held out, and which rows are."""
+    for name in SCHEDULES:
+        yield f"adaptations under {name}", (frame["phase"] == "adapt") & (frame["schedule"] == name)
+    for name in PRETRAININGS:
+        yield f"pre-training under {name} and after", frame["run"].str.startswith(name) | (frame["run"] == f"pretrain-{name}")
+
+
+def score(fit: Fit, test: pd.DataFrame) -> dict[str, float | str]:
+    """Errors and coverage of forecasts on held-out losses."""
+    made = bayeslaw.forecast(fit, test, force=True)
+    table, loss = made.summary(), test["loss"].to_numpy()
+    mean = made.expected(slice(None)).mean(axis=1)
+    held = {
+        spread: ((loss >= table[f"{spread}_eti90_lo"]) & (loss <= table[f"{spread}_eti90_hi"])).mean()
+        for spread in ("run", "discrepancy1%")
+    }
+    width = (table["run_eti90_hi"] - table["run_eti90_lo"]).mean()
+    r2 = 1 - ((loss - mean) ** 2).sum() / ((loss - loss.mean()) ** 2).sum()
+    return {
+        "losses": len(test), "error": f"{np.abs(mean / loss - 1).mean():.2%}", "R2": round(float(r2), 3),
+        "in run eti90": f"{held['run']:.0%}", "with 1%": f"{held['discrepancy1%']:.0%}", "width (nats)": round(float(width), 3),
+        "checks": "passed" if fit.passed else fit.failures,
+    }  # fmt: skip
+
+
+def held_out(curves: Curves, law: str) -> list[dict[str, Any]]:
+    """All splits under one law."""
+    made = list[dict[str, Any]]()
+    for domain in DOMAINS:
+        frame = rows(curves, domain)
+        for name, out in splits(frame):
+            fit = bayeslaw.fit(law, frame[~out], noise="normal-drift", seed=0)
+            made.append({"held out": name, "domain": domain} | score(fit, frame[out]))
+            print(law, made[-1], file=sys.stderr, flush=True)
+    return made
+
+
+def unknown(curves: Curves) -> list[dict[str, Any]]:
+    """Forward areas of pre-trainings that the fit is not told."""
+    made = list[dict[str, Any]]()
+    for name in PRETRAININGS:
+        for domain in DOMAINS:
+            frame = rows(curves, domain)
+            frame = frame[(frame["phase"] == "adapt") & (frame["parent"] == f"pretrain-{name}")]
+            frame = frame[frame["parent_step"] == frame["parent_step"].max()]
+            fit = bayeslaw.fit("cpt-dynamics-open", as_open(curves, frame), noise="normal-drift", seed=0)
+            draws, truth = fit.draws["S1_pt"], float(frame["S1_pt"].iloc[0])
+            low, high = np.quantile(draws, [0.05, 0.95])
+            made.append({
+                "pre-training": name, "domain": domain, "S1_pt": round(truth, 2), "median": round(float(np.median(draws)), 2),
+                "eti90": f"{low:.2f} to {high:.2f}", "holds": "yes" if low <= truth <= high else "NO",
+                "checks": "passed" if fit.passed else fit.failures,
+            })  # fmt: skip
+            print(made[-1], file=sys.stderr, flush=True)
+    return made
+
+
+def as_open(curves: Curves, frame: pd.DataFrame) -> pd.DataFrame:
+    """The rows as those of a model whose pre-training nobody knows."""
+    parts = []
+    for run, group in frame.groupby("run", sort=False):
+        steps = group["step"].to_numpy(dtype=np.int64)
+        table, _ = trace(curves.schedule(str(run)), steps, OPEN, phase="adapt")
+        named = table[["S1_cpt", "S2_cpt", "lr_peak"]].set_index(group.index)
+        parts.append(group[["run", "step", "loss"]].join(named))
+    return pd.concat(parts)
+
+
+def main() -> None:
+    curves = read_curves(CURVES)
+    print("# Losses at any step: tinycpt's curves\n")
+    assert __doc__ is not None
+    print(__doc__.split("\n\n", 2)[2].strip() + "\n")
+    print(banner("dynamics") + "\n")
+    for law in LAWS:
+        print(f"## {law}\n")
+        print(markdown_table(held_out(curves, law)) + "\n")
+    print("## An unknown pre-training\n")
+    print(markdown_table(unknown(curves)))
+
+
+if __name__ == "__main__":
+    main()
