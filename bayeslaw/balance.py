@@ -258,7 +258,12 @@ class Balance:
         tails = [0.5 - ci_prob / 2, 0.5 + ci_prob / 2]
         own = pd.DataFrame([self.landscape.space.choices(one) for one in self.own])
         rows = {
-            name: {"value": value, "plug_in": self.plug_in[name], low: own[name].quantile(tails[0]), high: own[name].quantile(tails[1])}
+            name: {
+                "value": value,
+                "plug_in": self.plug_in[name],
+                low: own[name].quantile(tails[0]),
+                high: own[name].quantile(tails[1]),
+            }
             for name, value in self.choice.items()
         }
         plug_in = self.landscape.changes(unit(self.landscape.space, self.plug_in)[None, :], np.arange(self.changes[0].size))
@@ -386,7 +391,9 @@ def pairable(*posteriors: Posterior, force: bool = False) -> int:
 
 def _check_use(space: Space, recipe: Recipe, *posteriors: Posterior) -> None:
     if "r" in space.ranges and not any("r" in p.measured for p in posteriors):
-        raise BayeslawError("No law here has a replay share r: it can't be chosen. Fit laws that have it, such as cpt-dynamics-replay-*.")
+        raise BayeslawError(
+            "No law here has a replay share r: it can't be chosen. Fit laws that have it, such as cpt-dynamics-replay-*."
+        )
     recipe.varied(**space.choices(np.full(space.size, 0.5)))
 
 

@@ -132,4 +132,7 @@ def areas_of(
 
 def register(parent: typer.Typer) -> None:
     """Add the commands to the command line."""
+    from bayeslaw import cli_recipes
+
+    cli_recipes.register(app)
     parent.add_typer(app, name="dynamics")

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from bayeslaw.curves import Curves
     from bayeslaw.recipes import Recipe
 
-SPEC = "constant, linear, cosine, wsd, multistep, inverse_sqrt: cosine:steps=10000,peak=2e-4,final=0.1,warmup=100; or logged:FILE.csv"
+SPEC = (
+    "constant, linear, cosine, wsd, multistep, inverse_sqrt: cosine:steps=10000,peak=2e-4,final=0.1,warmup=100; or logged:FILE.csv"
+)
 Adapt = Annotated[str, typer.Option(help=f"Schedule of the adaptation. {SPEC}")]
 Pretrain = Annotated[str | None, typer.Option(help="Schedule of the pre-training before it.")]
 CurvesFile = Annotated[Path | None, typer.Option(help="Logged curves, of which --from names where the adaptation begins.")]
@@ -40,7 +42,9 @@ def register(app: typer.Typer) -> None:
 
 def forecast(
     fit: Annotated[Path, typer.Argument(help="A fit or stack of laws of the dynamics.")],
-    adapt: Annotated[str | None, typer.Option(help=f"Schedule of the adaptation; without it of the pre-training alone. {SPEC}")] = None,
+    adapt: Annotated[
+        str | None, typer.Option(help=f"Schedule of the adaptation; without it of the pre-training alone. {SPEC}")
+    ] = None,
     pretrain: Pretrain = None,
     curves: CurvesFile = None,
     from_: From = None,
@@ -83,10 +87,15 @@ def best(
     target: Annotated[Path, typer.Option(help="A fit of the target domain's losses.")],
     adapt: Adapt,
     search: Annotated[
-        list[str], typer.Option(help="What is chosen, and its range: peak=1e-4:2e-3, steps=…, potential=0:1, r=0:0.5; repeat for each.")
+        list[str],
+        typer.Option(help="What is chosen, and its range: peak=1e-4:2e-3, steps=…, potential=0:1, r=0:0.5; repeat for each."),
     ],
-    weight: Annotated[list[float] | None, typer.Option(help="Weight of the source loss, the target has the rest; repeat for a curve.")] = None,
-    cvar: Annotated[float | None, typer.Option(help="Minimise the mean over this share of worst draws instead of the mean.")] = None,
+    weight: Annotated[
+        list[float] | None, typer.Option(help="Weight of the source loss, the target has the rest; repeat for a curve.")
+    ] = None,
+    cvar: Annotated[
+        float | None, typer.Option(help="Minimise the mean over this share of worst draws instead of the mean.")
+    ] = None,
     pretrain: Pretrain = None,
     curves: CurvesFile = None,
     from_: From = None,

@@ -93,7 +93,9 @@ def combined(
         If `weights` is a fit of another law.
     """
     if set(weights.law.measured) != set(WITH):
-        raise BayeslawError(f"{weights.law.name} is no combination of two losses: its covariates are {', '.join(weights.law.measured)}.")
+        raise BayeslawError(
+            f"{weights.law.name} is no combination of two losses: its covariates are {', '.join(weights.law.measured)}."
+        )
     runs = at if isinstance(at, Runs) else Runs(at, "the settings")
     both = [forecast(p, runs, seed=seed, force=force).expected(slice(None)).T for p in (source, target)]
     size = min(len(both[0]), len(both[1]), next(iter(weights.draws.values())).size)

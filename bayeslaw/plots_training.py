@@ -43,7 +43,9 @@ def _band(ax: Axes, x: object, draws: object, colour: str, label: str, style: st
     ax.fill_between(np.asarray(x), low, high, color=colour, alpha=0.2, lw=0)
 
 
-def plot_transfer(recipe: Recipe, posterior: Posterior, ax: Axes, *, logged: pd.DataFrame | None = None, ci_prob: float = 0.9) -> Axes:
+def plot_transfer(
+    recipe: Recipe, posterior: Posterior, ax: Axes, *, logged: pd.DataFrame | None = None, ci_prob: float = 0.9
+) -> Axes:
     """The loss of an adaptation between the two hidden pre-training curves (Wang et al. 2025, fig. 1), each with its band.
 
     Parameters
@@ -59,9 +61,25 @@ def plot_transfer(recipe: Recipe, posterior: Posterior, ax: Axes, *, logged: pd.
     steps = np.unique(np.linspace(0, len(recipe.schedule), POINTS).round().astype(np.int64))
     after = steps[1:] if recipe.point.pretrain is not None else steps
     if recipe.point.pretrain is not None and recipe.point.adapt is None:
-        _band(ax, after, losses(posterior, recipe.without_shift(after)), COLOURS[0], "hidden: pre-training data goes on", "dashed", ci_prob)
+        _band(
+            ax,
+            after,
+            losses(posterior, recipe.without_shift(after)),
+            COLOURS[0],
+            "hidden: pre-training data goes on",
+            "dashed",
+            ci_prob,
+        )
     if not isinstance(recipe.start, Point):
-        _band(ax, after, losses(posterior, recipe.from_scratch(after)), COLOURS[1], "hidden: adaptation data from scratch", "dashdot", ci_prob)
+        _band(
+            ax,
+            after,
+            losses(posterior, recipe.from_scratch(after)),
+            COLOURS[1],
+            "hidden: adaptation data from scratch",
+            "dashdot",
+            ci_prob,
+        )
     _band(ax, steps, losses(posterior, recipe.rows(steps)), COLOURS[2], "adaptation", "solid", ci_prob)
     if logged is not None:
         ax.plot(logged["step"], logged["loss"], ls="", marker=MARKERS[0], ms=3, color="black", label="logged")
@@ -72,7 +90,9 @@ def plot_transfer(recipe: Recipe, posterior: Posterior, ax: Axes, *, logged: pd.
     return ax
 
 
-def plot_surface(recipe: Recipe, posterior: Posterior, ax: Axes, *, slices: Sequence[float] = (0.0, 0.5, 1.0), ci_prob: float = 0.9) -> Axes:
+def plot_surface(
+    recipe: Recipe, posterior: Posterior, ax: Axes, *, slices: Sequence[float] = (0.0, 0.5, 1.0), ci_prob: float = 0.9
+) -> Axes:
     """Slices of the loss surface: loss over the adaptation's forward area at several annealing areas (Wang et al. 2025, fig. 4).
 
     Parameters
@@ -94,7 +114,15 @@ def plot_surface(recipe: Recipe, posterior: Posterior, ax: Axes, *, slices: Sequ
         at = path.assign(S2_cpt=share * end)
         if "S2_pt" in at:
             at = at.assign(S2=at["S2_pt"] + at["S2_cpt"])
-        _band(ax, path["S1_cpt"], losses(posterior, at), COLOURS[i % len(COLOURS)], f"S2_cpt = {share * end:.3g}", STYLES[i % 4], ci_prob)
+        _band(
+            ax,
+            path["S1_cpt"],
+            losses(posterior, at),
+            COLOURS[i % len(COLOURS)],
+            f"S2_cpt = {share * end:.3g}",
+            STYLES[i % 4],
+            ci_prob,
+        )
     middle = np.median(losses(posterior, path), axis=1)
     ax.plot(path["S1_cpt"], middle, color="black", lw=1.2, marker="o", markevery=20, ms=3, label="path of the recipe")
     ax.set_xlabel("forward area of the adaptation S1_cpt (learning rate x steps)")
@@ -125,9 +153,19 @@ def plot_optimum(balances: Sequence[Balance], name: str, ax: Axes, *, ci_prob: f
     k = list(order[0].choice).index(name)
     own = np.array([[b.landscape.space.choices(one)[name] for one in b.own] for b in order])
     low, high = np.quantile(own, [0.5 - ci_prob / 2, 0.5 + ci_prob / 2], axis=1)
-    ax.fill_between(weights, low, high, color=COLOURS[0], alpha=0.2, lw=0, label=f"best of single draws, {ci_prob * 100:g}% equal-tailed")
+    ax.fill_between(
+        weights, low, high, color=COLOURS[0], alpha=0.2, lw=0, label=f"best of single draws, {ci_prob * 100:g}% equal-tailed"
+    )
     ax.plot(weights, [b.choice[name] for b in order], color=COLOURS[0], marker=MARKERS[0], ms=4, label="chosen")
-    ax.plot(weights, [b.plug_in[name] for b in order], color=COLOURS[1], ls="dashed", marker=MARKERS[1], ms=4, label="without uncertainty")
+    ax.plot(
+        weights,
+        [b.plug_in[name] for b in order],
+        color=COLOURS[1],
+        ls="dashed",
+        marker=MARKERS[1],
+        ms=4,
+        label="without uncertainty",
+    )
     if name in ("peak", "steps"):
         ax.set_yscale("log")
     bottom, top = list(order[0].landscape.space.ranges.values())[k]

@@ -100,9 +100,7 @@ class Recipe:
     def rows(self, steps: Sequence[int] | NDArray[np.int64] | None = None) -> pd.DataFrame:
         """Settings after some steps of the adaptation, 0 being before its first; only its last step unless told."""
         at = np.asarray([len(self.schedule)] if steps is None else steps, dtype=np.int64)
-        table, _ = trace(
-            self.schedule, at, self.point, phase="adapt", memory=self.memory, power=self.power, weight=self.weight
-        )
+        table, _ = trace(self.schedule, at, self.point, phase="adapt", memory=self.memory, power=self.power, weight=self.weight)
         return known(table.assign(run="planned", **self.settings))
 
     def pretraining(self, steps: Sequence[int] | NDArray[np.int64]) -> pd.DataFrame:

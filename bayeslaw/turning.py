@@ -98,7 +98,9 @@ class Turning:
         middle, low, high = np.quantile(self.loss, tails, axis=0)
         ends = interval_names("eti", ci_prob)
         back = (self.loss <= self.base[:, None]).mean(axis=0)
-        return pd.DataFrame({"steps": self.steps, "latent_median": middle, f"latent_{ends[0]}": low, f"latent_{ends[1]}": high, "regained": back})
+        return pd.DataFrame(
+            {"steps": self.steps, "latent_median": middle, f"latent_{ends[0]}": low, f"latent_{ends[1]}": high, "regained": back}
+        )
 
     @property
     def text(self) -> str:
@@ -109,7 +111,13 @@ class Turning:
         ]
         if self.critical is not None:
             shown = np.quantile(self.critical, 0.5, method="nearest")
-            known = f"{shown:,.0f} steps" if 0 < shown < np.inf else "nowhere: none can be regained" if not shown else "beyond all lengths"
+            known = (
+                f"{shown:,.0f} steps"
+                if 0 < shown < np.inf
+                else "nowhere: none can be regained"
+                if not shown
+                else "beyond all lengths"
+            )
             lines.append(f"critical point of the pre-training (median): {known}")
         return "\n".join(lines)
 

@@ -166,7 +166,11 @@ def watch(
     if len(schedule) <= last:
         raise BayeslawError(f"The schedule ends at step {len(schedule):,}, and {run} is at step {last:,}: nothing lies ahead.")
     remarks = _same(schedule, done, last)
-    at = np.unique(np.linspace(last, len(schedule), POINTS).round().astype(np.int64)) if steps is None else _ahead(steps, last, schedule)
+    at = (
+        np.unique(np.linspace(last, len(schedule), POINTS).round().astype(np.int64))
+        if steps is None
+        else _ahead(steps, last, schedule)
+    )
     made, _ = trace(schedule, at, start, phase=curve.phase, memory=curves.memory, power=curves.power, weight=curve.weight)
     table = known(made).assign(run=run, **_others(fit, curves, run, made))
     ahead = forecast(fit, Runs(table, run), seed=seed, force=force)

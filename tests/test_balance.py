@@ -132,6 +132,8 @@ def test_objectives_and_spaces() -> None:
 def test_options_of_texts_are_replaced_or_added() -> None:
     assert with_option("wsd:steps=10,peak=1e-4", "peak", 0.5) == "wsd:steps=10,peak=0.5"
     assert with_option("wsd:steps=10,peak=1e-4", "final", 0.5) == "wsd:steps=10,peak=1e-4,final=0.5"
-    assert with_option("constant:steps=1,peak=1+wsd:steps=10,peak=1,final=0", "final", 0.5).endswith("+wsd:steps=10,peak=1,final=0.5")
+    assert with_option("constant:steps=1,peak=1+wsd:steps=10,peak=1,final=0", "final", 0.5).endswith(
+        "+wsd:steps=10,peak=1,final=0.5"
+    )
     with pytest.raises(BayeslawError, match="several phases"):
         with_option("constant:steps=1,peak=1+wsd:steps=10,peak=1", "peak", 0.5)
