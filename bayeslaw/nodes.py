@@ -6,7 +6,7 @@ The Multi-Power Law (Luo et al. 2025, arXiv 2503.12811) has
 
 for every step t, with parameters inside the sum. g rises with the number of steps since a change and then levels off, so changes
 are put together in bins that grow geometrically back from t, by their number: the latest stand alone. A node is a bin's whole fall,
-with means of rate and S over it that serve powers and logarithms of them, since g is nearly one of these in all but the latest bins.
+with means of rate and S over it that serve powers and logarithms of them: g is nearly one of these in all but the latest bins.
 The first warm-up and later rises have bins of their own.
 """
 
@@ -42,8 +42,8 @@ def nodes(
     number : int
         K, the number of nodes.
     warmup : bool
-        Count the rise from 0 to the first highest rate, as Luo et al. do: their L0 is lower by about B times the peak for it. Without,
-        it is no change, as in `schedules.areas`.
+        Count the rise from 0 to the first highest rate, as Luo et al. do: their L0 is lower by about B times the peak for it.
+        Without, it is no change, as in `schedules.areas`.
 
     Returns
     -------
