@@ -42,7 +42,7 @@ def after(number: int, steps: int, peak: float, last: float) -> Schedule:
 
 
 def curves(runs: int = 6, points: int = 5, *, peak: float = 3e-4, steps: int = 8_000, changes: bool = True) -> pd.DataFrame:
-    """Rows of some runs: two fifths of their points in pre-training, the others in adaptation; column `run`, and nodes if wanted."""
+    """Rows of some runs, two fifths of their points in pre-training, the others in adaptation; column `run`, nodes if wanted."""
     tables = []
     for number in range(runs):
         high = peak * (1.0, 0.7, 1.3)[(number + number // 2) % 3]
