@@ -6,7 +6,7 @@ The Multi-Power Law (Luo et al. 2025, arXiv 2503.12811) has
 
 for every step t, with parameters inside the sum. g rises with the number of steps since a change and then levels off, so changes
 are put together in bins that grow geometrically back from t, by their number: the latest stand alone. A node is a bin's whole fall,
-with means of rate and S over it that serve powers and logarithms of them, since g is nearly one of these in all but the latest bins.
+with means of rate and S over it that serve powers and logarithms of them: g is nearly one of these in all but the latest bins.
 The first warm-up and later rises have bins of their own.
 """
 
@@ -42,8 +42,8 @@ def nodes(
     number : int
         K, the number of nodes.
     warmup : bool
-        Count the rise from 0 to the first highest rate, as Luo et al. do: their L0 is lower by about B times the peak for it. Without,
-        it is no change, as in `schedules.areas`.
+        Count the rise from 0 to the first highest rate, as Luo et al. do: their L0 is lower by about B times the peak for it.
+        Without, it is no change, as in `schedules.areas`.
 
     Returns
     -------
@@ -55,7 +55,7 @@ def nodes(
     -----
     With 24 nodes and parameters fitted to losses of a 100M model (A .60, alpha .453, B 438, C 2.13, beta .598, gamma .655) sums
     differ from the exact ones by at most 9e-5 nats under cosine, linear, WSD, multi-step and stepped schedules of up to 10^5
-    steps that end at a tenth of the peak or at 0, and by 1.5e-4 after a rate is raised again.
+    steps that end at a tenth of the peak or at 0, by 1.5e-4 after a rate is raised again, and by 2e-4 right after the warm-up.
     """
     whole_number("number", number, 4)
     if at.size and (at.min() < 0 or at.max() > len(schedule)):
@@ -106,5 +106,6 @@ def _back(count: Numbers, bins: Numbers, number: int) -> Numbers:
         last = ends[:, k]
         left = np.maximum(bins - k, 1)
         grown = np.ceil(last * (count / np.maximum(last, 1)) ** (1 / left) - 1e-9).astype(np.int64)
-        ends[:, k + 1] = np.where(k < bins, np.minimum(np.maximum(last + 1, grown), count), last)
+        grown = np.where(bins - k == 1, count, np.maximum(last + 1, grown))
+        ends[:, k + 1] = np.where(k < bins, np.minimum(grown, count), last)
     return ends

@@ -41,8 +41,8 @@ def after(number: int, steps: int, peak: float, last: float) -> Schedule:
             return schedules.linear(steps, last)
 
 
-def curves(runs: int = 6, points: int = 5, *, peak: float = 3e-4, steps: int = 8_000) -> pd.DataFrame:
-    """Rows of some runs: the first two of their points in pre-training, the others in adaptation, and column `run`."""
+def curves(runs: int = 6, points: int = 5, *, peak: float = 3e-4, steps: int = 8_000, changes: bool = True) -> pd.DataFrame:
+    """Rows of some runs, two fifths of their points in pre-training, the others in adaptation; column `run`, nodes if wanted."""
     tables = []
     for number in range(runs):
         high = peak * (1.0, 0.7, 1.3)[(number + number // 2) % 3]
@@ -51,8 +51,10 @@ def curves(runs: int = 6, points: int = 5, *, peak: float = 3e-4, steps: int = 8
         assert end.pretrain is not None
         second = after(number, steps // 2, high, end.pretrain.rate)
         late, _ = trace(second, then := _spread(len(second), points - len(early)), end, phase="adapt")
-        changes = [nodes(first, at), nodes(second, then, first)]
-        table = pd.concat([pd.concat(part, ignore_index=True) for part in ([early, late], changes)], axis=1)
+        table = pd.concat([early, late], ignore_index=True)
+        if changes:
+            of_phases = [nodes(first, at), nodes(second, then, first)]
+            table = pd.concat([table, pd.concat(of_phases, ignore_index=True)], axis=1)
         table["step"] = [*at, *(len(first) + then)]
         table["r"], table["N"] = REPLAY[(number + number // 4) % 4], (5e7, 2e8, 1e9)[(number + number // 3) % 3]
         tables.append(table.assign(run=f"run {number}"))

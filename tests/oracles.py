@@ -163,7 +163,7 @@ def multi_power(p: Values, x: Values) -> Any:
 
 
 def _signed(area: Any, exponent: Any) -> Any:
-    return np.sign(area) * np.abs(area) ** exponent
+    return area * np.hypot(area, 1e-8) ** (exponent - 1)
 
 
 def annealing_lr_weighted(p: Values, x: Values) -> Any:
@@ -275,7 +275,7 @@ def typical(law: Law) -> dict[str, float]:
 def design(law: Law, runs: int = 6, checkpoints: int = 5) -> dict[str, Array]:
     """Settings of a few runs, each logged at several D or steps; the other covariates differ between runs."""
     if "lr_peak" in law.covariates:
-        made = curves(runs, checkpoints)
+        made = curves(runs, checkpoints, changes=bool(law.series))
         return {k: made[k].to_numpy(dtype=np.float64) for k in law.covariates}
     run = np.repeat(np.arange(runs), checkpoints)
     columns = {

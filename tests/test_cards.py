@@ -20,8 +20,10 @@ from tests.curves import curves
 def random_settings(law: Law, rng: np.random.Generator, rows: int = 40) -> dict[str, oracles.Array]:
     """A table centred at a random place of the covariates' supports."""
     if "lr_peak" in law.covariates:  # areas go together: of schedules at any peak and of any length
-        peak, steps = 10 ** rng.uniform(-4.5, -2), int(10 ** rng.uniform(3, 5))
-        made = curves(rows // 5, peak=peak, steps=steps).sample(frac=1.0, random_state=int(rng.integers(100)))
+        peak, steps = 10 ** rng.uniform(-4.5, -2), int(10 ** rng.uniform(3, 4.5))
+        made = curves(rows // 5, peak=peak, steps=steps, changes=bool(law.series)).sample(
+            frac=1.0, random_state=int(rng.integers(100))
+        )
         return {k: made[k].to_numpy(dtype=np.float64) for k in law.covariates}
     columns: dict[str, oracles.Array] = {}
     for name, covariate in law.covariates.items():

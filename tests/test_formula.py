@@ -22,7 +22,7 @@ REFUSED = {
     "__import__('os').system('true')": f"\"__import__('os').system\" {CALLS}",
     "open(x)": f"'open' {CALLS}",
     "eval(a)": f"'eval' {CALLS}",
-    "sigmod(a)": "maximum, select. Did you mean 'sigmoid'?",
+    "sigmod(a)": "maximum, select, total. Did you mean 'sigmoid'?",
     "exp(a)(b)": f"'exp(a)' {CALLS}",
     "(lambda: 1)()": f"'lambda: 1' {CALLS}",
     "a.real": f"'a.real' {ALLOWED}",

@@ -10,6 +10,7 @@ from scipy.stats import binom
 import bayeslaw
 from bayeslaw.laws import Law
 from bayeslaw.observations import Observations
+from tests.curves import curves
 
 pytestmark = pytest.mark.statistical
 
@@ -36,6 +37,20 @@ TRANSFER = {"E": 1.05, "A": 60.0, "alpha": 0.23, "F": 3.0, "delta": 0.05, "eta":
 TRUTHS["transfer-target"] = TRANSFER | {"tau": 4e9, "kappa": 0.5, "G": 0.9, "c": 0.25, "h": 1e8, "q": 0.3}
 TRUTHS["replay-target"] = {"E": 1.2, "G": 1.0, "c": 0.8, "h": 4e8, "q": 0.4}
 TRUTHS["replay-source"] = {"E": 1.5, "F": 0.3, "T": 5e9, "eta": 0.33, "S": 0.5, "c": 1.5, "h": 4e8, "q": 0.5}
+ANNEALING = {"L0": 2.6, "A": 0.5, "alpha": 0.5}
+SHIFT = {"C1": 0.5, "C2": 0.4, "B": 0.3, "E": 40.0, "beta": 0.4}
+TRUTHS["annealing"] = ANNEALING | {"C": 0.5}
+TRUTHS["annealing-lr-weighted"] = ANNEALING | {"C": 1.0}
+TRUTHS["annealing-power"] = ANNEALING | {"C": 0.5, "zeta": 1.1}
+TRUTHS["multi-power"] = ANNEALING | {"B": 450.0, "C": 2.0, "beta": 0.6, "gamma": 0.6}
+TRUTHS["cpt-dynamics"] = ANNEALING | SHIFT
+TRUTHS["cpt-dynamics-lr-weighted"] = ANNEALING | SHIFT | {"C1": 1.0, "C2": 0.8}
+TRUTHS["cpt-dynamics-power"] = ANNEALING | SHIFT | {"B": -0.8, "zeta1": 1.1, "zeta2": 0.9}
+TRUTHS["cpt-dynamics-size"] = ANNEALING | SHIFT | {"L0": 1.5, "C1": 0.1, "C2": 0.1, "gamma1": 0.08, "gamma2": 0.08}
+TRUTHS["cpt-dynamics-size"] |= {"F": 100.0, "gamma3": 0.25}
+TRUTHS["cpt-dynamics-replay-source"] = ANNEALING | SHIFT | {"a1": 0.1, "a2": 3.0}
+TRUTHS["cpt-dynamics-replay-target"] = ANNEALING | SHIFT | {"a1": 0.1, "a2": 1.5, "B": 0.2}
+TRUTHS["cpt-dynamics-open"] = ANNEALING | {k: v for k, v in SHIFT.items() if k != "C1"} | {"S1_pt": 2.0, "B": -0.8}
 TRUTHS["transfer-source"] = TRANSFER | {"S": 0.5, "c": 3.0, "h": 4e8, "q": 0.5, "J": 0.05}
 
 
@@ -44,8 +59,13 @@ def settings(
 ) -> pd.DataFrame:
     """4 N x stages x 3 r x 10 D, one run for each curve; other covariates of a law in place of r and ptpp.
 
-    Laws that are finite there get the base checkpoints (D = 0) too.
+    Laws that are finite there get the base checkpoints (D = 0) too. Laws of the dynamics get 8 trainings under several schedules,
+    30 rows each, in both phases; those of an open model the second phase only.
     """
+    if "lr_peak" in law.covariates:
+        frame = curves(8, 30, changes=bool(law.series))
+        frame = frame if "S1_pt" not in law.parameters else frame[frame["S1_cpt"] > 0]
+        return frame[[*law.covariates, "run"]].reset_index(drop=True)
     rows = []
     base = "D" in law.covariates and law.covariates["D"].support[0] == 0
     for n in sizes:
