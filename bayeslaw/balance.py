@@ -189,7 +189,8 @@ class Landscape:
             bounds=[(0.0, 1.0)] * self.space.size,
             options={"xatol": 1e-4, "fatol": 1e-9, "maxfev": 60 * self.space.size, "initial_simplex": self._simplex(start)},
         )
-        return np.clip(found.x, 0, 1) if found.fun < values.min() else start
+        best: Array = np.clip(found.x, 0, 1) if found.fun < values.min() else start
+        return best
 
     def _simplex(self, start: Array) -> Array:
         """A first simplex as wide as the recipes looked at lie apart, inside the cube."""
@@ -284,8 +285,8 @@ class Balance:
         rises = float((self.changes[0] > 0).mean())
         lines = [
             f"best by the {self.objective.text}: {chosen} ({self.value:+.4f} nats/token)",
-            f"without uncertainty: {other} ({self.plug_in_value:+.4f}); knowing the law would gain {self.regret:.2g} over the choice, "
-            f"{self.plug_in_regret:.2g} over that",
+            f"without uncertainty: {other} ({self.plug_in_value:+.4f}); knowing the law would gain {self.regret:.2g} over the "
+            f"choice, {self.plug_in_regret:.2g} over that",
             f"the source loss ends above its base with probability {rises:.0%}, the target loss below its base with "
             f"{float((self.changes[1] < 0).mean()):.0%}",
         ]
@@ -418,7 +419,8 @@ def _choose(made: Landscape, objective: Objective, seed: int, *, force: bool) ->
     found, remarks = _judged(made, pair[0], seed, force=force)
     return Balance(
         made, objective, choice, plug_in, (source[0], target[0]), float(objective(combined[0])), float(objective(combined[1])),
-        made.at[own], regret, other, found, (*_edges(made.space, choice), *remarks), not (made.source.passed and made.target.passed),
+        made.at[own], regret, other, found, (*_edges(made.space, choice), *remarks),
+        not (made.source.passed and made.target.passed),
     )  # fmt: skip
 
 

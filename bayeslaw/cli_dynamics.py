@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -118,6 +119,9 @@ def areas_of(
     options = {"warmup": warmup, "losses": losses}
     made = read(curves, memory=memory, power=power, per=per, tokens_per_step=tokens_per_step, run=run, **options)
     table = made.runs(domain).where(where)
+    if count := int((begun := table.frame["S1"] == 0).sum()):  # nan where a pre-training is unknown
+        table = replace(table, frame=table.frame[~begun])
+        typer.echo(f"{count} losses before the first step of a training are left out: no law of these areas describes them")
     write_text(output, table.frame.to_csv(index=False))
     names = table.frame["run"].unique()
     domains = table.frame["domain"].nunique() if "domain" in table.frame else 1

@@ -12,7 +12,6 @@ from bayeslaw.errors import BayeslawError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from bayeslaw.curves import Curves
     from bayeslaw.recipes import Recipe
 
 SPEC = (

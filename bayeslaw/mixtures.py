@@ -57,7 +57,7 @@ def combine(runs: Runs | pd.DataFrame, of: str, source: str, target: str) -> Run
         part = frame[frame["domain"] == name]
         if (twice := part.duplicated(keys)).any():
             row = part.index[twice][0]
-            shown = ", ".join(f"{c} = {part.at[row, c]}" for c in keys)
+            shown = ", ".join(f"{c} = {part.at[row, c]!s}" for c in keys)
             raise BayeslawError(f"{made.name}, row {row}: {name} has a second loss at {shown}.")
         parts[name] = part.set_index(keys)["loss"]
     table = pd.concat([parts[of], parts[source], parts[target]], axis=1, keys=["loss", *WITH], join="inner").reset_index()

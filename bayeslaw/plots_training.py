@@ -185,6 +185,10 @@ def plot_turning(turning: Turning, ax: Axes, *, ci_prob: float = 0.9) -> Axes:
     _band(ax, ends, np.tile(turning.base, (2, 1)), COLOURS[1], "base, before the adaptation", "dashed", ci_prob)
     _band(ax, ends, np.tile(turning.limit, (2, 1)), COLOURS[2], "limit", "dotted", ci_prob)
     ax.set_xscale("log")
+    if turning.outside.any():
+        beyond = turning.steps[turning.outside]
+        ax.axvspan(beyond[beyond > turning.steps[~turning.outside].max(initial=0)][0], ends[1], color="0.92", zorder=0)
+        ax.plot([], [], color="0.88", lw=6, label="outside the runs fitted")
     ax.set_xlabel("length of the adaptation (steps)")
     what = "source loss" if turning.weight == 1 else f"{turning.weight:g} source + {1 - turning.weight:g} target loss"
     ax.set_ylabel(f"{what} (nats/token)")

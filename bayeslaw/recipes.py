@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from bayeslaw.errors import BayeslawError, FitError, nearest
 from bayeslaw.phases import POWER, Point, trace
-from bayeslaw.schedules_text import parse_schedule
 from bayeslaw.schedules import MEMORY, Schedule
+from bayeslaw.schedules_text import parse_schedule
 from bayeslaw.stacking import Posterior
 from bayeslaw.tablechecks import complete
 

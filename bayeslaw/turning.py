@@ -9,6 +9,7 @@ The weighted loss w L_source + (1 - w) L_target of a recipe is followed over its
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 
@@ -52,6 +53,8 @@ class Turning:
         the pre-training is done and its length can't be varied.
     weight : float
         Of the source.
+    outside : bool array (n,)
+        Which lengths end outside the runs that were fitted.
     failed : bool
         Whether checks of a fit or forecast failed.
     """
@@ -63,6 +66,7 @@ class Turning:
     length: Array
     critical: Array | None
     weight: float
+    outside: NDArray[np.bool_]
     failed: bool = False
 
     @property
@@ -99,7 +103,14 @@ class Turning:
         ends = interval_names("eti", ci_prob)
         back = (self.loss <= self.base[:, None]).mean(axis=0)
         return pd.DataFrame(
-            {"steps": self.steps, "latent_median": middle, f"latent_{ends[0]}": low, f"latent_{ends[1]}": high, "regained": back}
+            {
+                "steps": self.steps,
+                "outside": self.outside,
+                "latent_median": middle,
+                f"latent_{ends[0]}": low,
+                f"latent_{ends[1]}": high,
+                "regained": back,
+            }
         )
 
     @property
@@ -109,6 +120,10 @@ class Turning:
             f"{what}: rises above its base with probability {self.rises:.0%}; at most its base again within "
             f"{self.steps[-1]:,} steps with {self.within:.0%}, ever with {self.ever:.0%}"
         ]
+        if self.outside.any():
+            inside = self.steps[~self.outside]
+            known = f"{inside[-1]:,} steps" if inside.size else "no length"
+            lines.append(f"the runs that were fitted tell of up to {known}; beyond the law alone speaks")
         if self.critical is not None:
             shown = np.quantile(self.critical, 0.5, method="nearest")
             known = (
@@ -163,28 +178,35 @@ def turning(
     pairable(*(p for _, p in sides), force=force)
     steps = lengths(recipe, longest)
     table = _ends(recipe, steps)
-    failed = False
+    failed, outside = False, np.zeros(steps.size, dtype=bool)
     for _, posterior in sides:
         made = forecast(posterior, Runs(table, "the recipe"), force=force)
         failed = failed or made.forced
+        outside |= (made.outside.to_numpy() > 1e-9).any(axis=1)
     loss, base = (_weighted(sides, rows).T for rows in (table, recipe.rows([0])))
     limit = _weighted(sides, for_ever(table.tail(1), sides)).T
     critical = None if isinstance(recipe.start, Point) else _critical(recipe, sides, int(steps[-1]))
-    return Turning(steps, loss, base[:, 0], limit[:, 0], _returns(steps, base - loss), critical, weight, failed)
+    return Turning(steps, loss, base[:, 0], limit[:, 0], _returns(steps, base - loss), critical, weight, outside, failed)
 
 
 def lengths(recipe: Recipe, longest: int) -> NDArray[np.int64]:
     """Lengths of the adaptation to look at, evenly in their logarithm, beyond its warm-up."""
     whole_number("longest", longest, 10)
-    least = option(recipe.adapt, "warmup") + 10
+    least = shortest(recipe.adapt)
     if least >= longest:
         raise BayeslawError(f"Warm-up and first steps take {least:,}; the longest adaptation looked at is {longest:,}.")
     return np.unique(np.geomspace(least, longest, LENGTHS).round().astype(np.int64))
 
 
-def option(text: str, name: str) -> int:
-    """The largest whole number that a schedule's text gives to an option; 0 where it gives none."""
-    return max((int(float(found)) for found in re.findall(rf"(?<=[:,]){name}=([0-9.e+]+)", text)), default=0)
+def option(text: str, name: str) -> float:
+    """The largest number that a schedule's text gives to an option; 0 where it gives none."""
+    return max((float(found) for found in re.findall(rf"(?<=[:,]){name}=([0-9.eE+-]+)", text)), default=0.0)
+
+
+def shortest(text: str) -> int:
+    """Steps that a schedule's warm-up and decay leave room for, and some more."""
+    decay = option(text, "decay") or (0.2 if "wsd" in text else 0.0)
+    return math.ceil(option(text, "warmup") / max(1 - decay, 1e-3)) + 10
 
 
 def _ends(recipe: Recipe, steps: NDArray[np.int64]) -> pd.DataFrame:
@@ -227,9 +249,9 @@ def _returns(steps: NDArray[np.int64], margin: Array) -> Array:
 def _critical(recipe: Recipe, sides: list[tuple[float, Posterior]], longest: int) -> Array:
     """The longest pre-training (S,) from which the base can be regained, of those up to a hundred times the recipe's."""
     assert isinstance(recipe.start, str)
-    least = option(recipe.start, "warmup") + 1
+    least = shortest(recipe.start)
     given = max(option(recipe.start, "steps"), least + 1)
-    counts = np.unique(np.geomspace(max(least, given // 1000, 2), 100 * given, CRITICAL).round().astype(np.int64))
+    counts = np.unique(np.geomspace(max(least, given / 1000), 100 * given, CRITICAL).round().astype(np.int64))
     bases, limits = [], []
     for n in counts.tolist():
         one = recipe.with_pretraining(n)

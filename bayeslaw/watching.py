@@ -28,6 +28,7 @@ Array = NDArray[np.float64]
 
 POINTS = 200  # steps ahead that are looked at
 WATCHED = 71  # kind of random numbers: the luck ahead
+SAME = 0.02  # of the peak: how far a schedule's rates may lie from those logged before it is said
 HISTORY = 0.02  # relative: how far the last loss may lie from the law's before it is said
 
 
@@ -76,6 +77,10 @@ class Watch:
         if i < 0 or step > self.steps[-1]:
             raise BayeslawError(f"Step {step:,} is not ahead: the forecast goes from {self.steps[0]:,} to {self.steps[-1]:,}.")
         return float(self.reached[i])
+
+    def chance_of_gain(self, more: float, step: int | None = None) -> float:
+        """Probability that the loss will be lower by more than some nats/token at a step (the last) than now."""
+        return float((self.gain(step) > more).mean())
 
     def gain(self, step: int | None = None) -> Array:
         """Draws (S,) of how much lower the loss will be at a step (the last) than now, nats/token."""
@@ -210,10 +215,13 @@ def _same(schedule: Schedule, done: Schedule, last: int) -> list[str]:
     """What is to be said of a schedule whose rates so far are not those logged."""
     count = min(last, len(done))
     off = np.abs(schedule.rates[:count] - done.rates[:count]) / done.peak
-    return [] if not count or off.max() < 0.02 else [
-        f"the schedule's rate at step {int(off.argmax()) + 1:,} is {schedule.rates[off.argmax()]:.3g}, the one logged {done.rates[off.argmax()]:.3g}: "
-        "areas are those of the schedule given"
-    ]  # fmt: skip
+    if not count or off.max() < SAME:
+        return []
+    i = int(off.argmax())
+    return [
+        f"the schedule's rate at step {i + 1:,} is {schedule.rates[i]:.3g}, the one logged {done.rates[i]:.3g}: areas are those of "
+        "the schedule given"
+    ]
 
 
 def _ahead(steps: Sequence[int], last: int, schedule: Schedule) -> NDArray[np.int64]:

@@ -1,0 +1,79 @@
+"""A third domain as a combination of two."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bayeslaw.cards import load_law
+from bayeslaw.errors import BayeslawError
+from bayeslaw.fits import Fit
+from bayeslaw.mixtures import combine, combined, spread
+from bayeslaw.recipes import Recipe, losses
+from tests.dynamics import fits
+from tests.fixed import fixed_fit
+
+RECIPE = Recipe("wsd:steps=8000,peak=2e-4,warmup=200,final=0.5", "cosine:steps=2000,peak=2e-4,warmup=100")
+
+
+def three(weights: tuple[float, float] = (0.7, 0.3)) -> pd.DataFrame:
+    steps = np.arange(100, 1100, 100)
+    web, code = 3 - 0.0001 * steps, 2 - 0.0003 * steps
+    both = {"web": web, "code": code, "forum": weights[0] * web + weights[1] * code}
+    return pd.concat([pd.DataFrame({"run": "a", "step": steps, "domain": d, "loss": v}) for d, v in both.items()])
+
+
+def weighed(size: int = 1200) -> Fit:
+    rng = np.random.default_rng(0)
+    table = combine(three(), "forum", "web", "code").frame
+    draws = {"w_source": 0.7 + 0.01 * rng.standard_normal(size), "w_target": 0.3 + 0.01 * rng.standard_normal(size)}
+    noise = {"sigma_point": np.full(size, 0.001), "sigma_run": np.full(size, 0.001)}
+    return fixed_fit(load_law("combination"), table, draws | noise, noise="normal")
+
+
+def test_losses_of_one_step_stand_beside_each_other() -> None:
+    made = combine(three(), "forum", "web", "code")
+    assert len(made) == 10
+    np.testing.assert_allclose(made.frame["loss"], 0.7 * made.frame["L_source"] + 0.3 * made.frame["L_target"])
+    assert not made.conversions
+    some = three().reset_index(drop=True).drop(index=[0, 1])
+    assert combine(some, "forum", "web", "code").conversions == ("4 losses have no partner at their step and are left out",)
+
+
+def test_the_third_loss_is_the_combination_draw_by_draw() -> None:
+    source, target = fits()
+    rows = RECIPE.rows([500, 1000, 2000])
+    made = combined(weighed(), source, target, rows, seed=1)
+    assert made.shape == (1200, 3)
+    middle = 0.7 * losses(source, rows).mean(axis=1) + 0.3 * losses(target, rows).mean(axis=1)
+    np.testing.assert_allclose(made.mean(axis=0), middle, rtol=2e-3)
+    table = spread(made, rows, 0.8)
+    assert list(table) == ["step", "latent_median", "latent_eti80_lo", "latent_eti80_hi"]
+    np.testing.assert_array_equal(made, combined(weighed(), source, target, rows, seed=1))
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"of": "forums"}, "no domain 'forums'.*Did you mean 'forum'"),
+        ({"source": "forum"}, "three domains"),
+        ({"frame": three().drop(columns="domain")}, "no column domain"),
+        (
+            {"frame": pd.concat([three(), three().query("domain == 'web'")], ignore_index=True)},
+            "second loss at run = a, step = 100",
+        ),
+        ({"frame": three().drop(columns=["run", "step"])}, "neither run nor step"),
+        ({"frame": three().assign(run=lambda d: d["domain"])}, "no step of a run has losses"),
+    ],
+)
+def test_tables_that_can_not_be_combined_are_refused(change: dict[str, object], text: str) -> None:
+    asked = {"frame": three(), "of": "forum", "source": "web", "target": "code"} | change
+    with pytest.raises(BayeslawError, match=text):
+        combine(asked["frame"], asked["of"], asked["source"], asked["target"])  # type: ignore[arg-type]
+
+
+def test_only_weights_are_weights() -> None:
+    source, target = fits()
+    with pytest.raises(BayeslawError, match="is no combination of two losses"):
+        combined(source, source, target, RECIPE.rows())
