@@ -258,7 +258,7 @@ OWN: dict[str, dict[str, float]] = {
     "cpt-dynamics-size": SHIFT | {"L0": 1.5, "C1": 0.1, "C2": 0.1, "gamma1": 0.08, "gamma2": 0.08, "F": 100.0, "gamma3": 0.25},
     "cpt-dynamics-replay-source": SHIFT | {"a1": 0.1, "a2": 3.0},
     "cpt-dynamics-replay-target": SHIFT | {"a1": 0.1, "a2": 1.5, "B": 0.2},
-    "cpt-dynamics-open": SHIFT | {"S1_pt": 2.0, "B": -0.8},
+    "cpt-dynamics-open": SHIFT | {"S1_pt": 8.0, "B": -0.8},
     "multi-power": {"L0": 2.6, "A": 0.5, "alpha": 0.5, "B": 450.0, "C": 2.0, "beta": 0.6, "gamma": 0.6},
     "chinchilla-nd": {"C": 9e4, "gamma": 0.3, "delta": 0.5},
     "kaplan": {"A": 11.2, "alpha": 0.076, "B": 23.19, "beta": 0.103},

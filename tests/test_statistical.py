@@ -50,7 +50,7 @@ TRUTHS["cpt-dynamics-size"] = ANNEALING | SHIFT | {"L0": 1.5, "C1": 0.1, "C2": 0
 TRUTHS["cpt-dynamics-size"] |= {"F": 100.0, "gamma3": 0.25}
 TRUTHS["cpt-dynamics-replay-source"] = ANNEALING | SHIFT | {"a1": 0.1, "a2": 3.0}
 TRUTHS["cpt-dynamics-replay-target"] = ANNEALING | SHIFT | {"a1": 0.1, "a2": 1.5, "B": 0.2}
-TRUTHS["cpt-dynamics-open"] = ANNEALING | {k: v for k, v in SHIFT.items() if k != "C1"} | {"S1_pt": 2.0, "B": -0.8}
+TRUTHS["cpt-dynamics-open"] = ANNEALING | {k: v for k, v in SHIFT.items() if k != "C1"} | {"S1_pt": 8.0, "B": -0.8}
 TRUTHS["transfer-source"] = TRANSFER | {"S": 0.5, "c": 3.0, "h": 4e8, "q": 0.5, "J": 0.05}
 
 
