@@ -32,6 +32,7 @@ Array = NDArray[np.float64]
 LENGTHS = 81  # lengths looked at, evenly in their logarithm
 LONGEST = 1_000_000  # steps, unless told
 CRITICAL = 41  # lengths of pre-training looked at
+MOST = 3_000_000  # steps of the longest of them, if the recipe's own is not longer
 
 
 @dataclass(frozen=True)
@@ -251,7 +252,9 @@ def _critical(recipe: Recipe, sides: list[tuple[float, Posterior]], longest: int
     assert isinstance(recipe.start, str)
     least = shortest(recipe.start)
     given = max(option(recipe.start, "steps"), least + 1)
-    counts = np.unique(np.geomspace(max(least, given / 1000), 100 * given, CRITICAL).round().astype(np.int64))
+    counts = np.unique(
+        np.geomspace(max(least, given / 1000), max(min(100 * given, MOST), given), CRITICAL).round().astype(np.int64)
+    )
     bases, limits = [], []
     for n in counts.tolist():
         one = recipe.with_pretraining(n)

@@ -51,12 +51,12 @@ def splits(frame: pd.DataFrame) -> Iterator[tuple[str, pd.Series]]:
         yield f"pre-training under {name} and after", frame["run"].str.startswith(name) | (frame["run"] == f"pretrain-{name}")
 
 
-def score(fit: Fit, test: pd.DataFrame) -> dict[str, float | str]:
+def score(fit: Fit, test: pd.DataFrame) -> dict[str, Any]:
     """Errors and coverage of forecasts on held-out losses."""
     made = bayeslaw.forecast(fit, test, force=True)
     table, loss = made.summary(), test["loss"].to_numpy()
     wider = bayeslaw.forecast(fit, test, discrepancy="2%", force=True).summary()
-    table = table.assign(**{c: wider[c] for c in wider if c.startswith("discrepancy2%")})
+    table = table.join(wider.filter(like="discrepancy2%"))
     mean = made.expected(slice(None)).mean(axis=1)
     held = {
         spread: ((loss >= table[f"{spread}_eti90_lo"]) & (loss <= table[f"{spread}_eti90_hi"])).mean()
@@ -79,7 +79,7 @@ def held_out(curves: Curves, law: str) -> list[dict[str, Any]]:
         frame = rows(curves, domain)
         for name, out in splits(frame):
             fit = bayeslaw.fit(law, frame[~out], noise="normal-drift", seed=0)
-            made.append({"held out": name, "domain": domain} | score(fit, frame[out]))
+            made.append({"held out": name, "domain": domain, **score(fit, frame[out])})
             print(law, made[-1], file=sys.stderr, flush=True)
     return made
 

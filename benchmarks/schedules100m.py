@@ -82,7 +82,9 @@ def main() -> None:
     print(f"Fitted to {int(rows['run'].isin(SEEN).sum())} points of {', '.join(SEEN)}; errors in nats/token at the")
     print(f"{int((~rows['run'].isin(SEEN)).sum())} points of the six other curves.\n")
     made = [scored(name, noise, rows) for name in LAWS for noise in NOISES]
-    print(markdown_table([whole for whole, _ in made]) + "\n\n## Curve by curve\n\n`error` is the mean of forecast less measured.\n")
+    print(
+        markdown_table([whole for whole, _ in made]) + "\n\n## Curve by curve\n\n`error` is the mean of forecast less measured.\n"
+    )
     print(markdown_table(pd.concat([part for _, part in made]).to_dict("records")))
 
 
