@@ -105,6 +105,7 @@ def areas_of(
     losses: Losses = None,
     domain: Domain = None,
     where: Where = None,
+    nodes: Annotated[int, typer.Option(help="Changes of the rate besides, in so many nodes: 24 for the law multi-power.")] = 0,
     plot: Annotated[Path | None, typer.Option(help="Where to write a picture of rates and areas (.png, .pdf or .svg).")] = None,
 ) -> None:
     """Work out the areas under the learning rates of training curves: one row a loss, ready for `bayeslaw fit`."""
@@ -118,7 +119,7 @@ def areas_of(
         check_target(plot, "A picture", *PICTURES)
     options = {"warmup": warmup, "losses": losses}
     made = read(curves, memory=memory, power=power, per=per, tokens_per_step=tokens_per_step, run=run, **options)
-    table = made.runs(domain).where(where)
+    table = made.runs(domain, nodes=nodes).where(where)
     if count := int((begun := table.frame["S1"] == 0).sum()):  # nan where a pre-training is unknown
         table = replace(table, frame=table.frame[~begun])
         typer.echo(f"{count} losses before the first step of a training are left out: no law of these areas describes them")

@@ -59,22 +59,23 @@ def forecast(
 ) -> None:
     """Forecast the loss along another schedule."""
     from bayeslaw.forecasts import forecast as make_forecast
+    from bayeslaw.nodes import wanted
     from bayeslaw.plots_training import plot_transfer
     from bayeslaw.runs import Runs
     from bayeslaw.stacking import load
 
     targets(output, plot, curves)
+    posterior = load(fit)
     if adapt is None:
         if plot is not None:
             raise BayeslawError("A picture of transfer curves needs an adaptation (--adapt).")
         recipe = made_recipe(None, pretrain, "constant:steps=1,peak=1e-9", None, open_, set_, memory)
         at = chosen_steps(steps, length(str(pretrain)))
-        table = recipe.pretraining(at)
+        table = recipe.pretraining(at, wanted(posterior.measured))
     else:
         recipe = made_recipe(curves, pretrain, adapt, from_, open_, set_, memory)
         at = chosen_steps(steps, len(recipe.schedule))
         table = recipe.rows(at)
-    posterior = load(fit)
     made = make_forecast(posterior, Runs(table, "the recipe"), seed=seed, force=force)
     show(made.summary(ci), output)
     if plot is not None:

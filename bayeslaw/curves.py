@@ -15,9 +15,10 @@ import pandas as pd
 
 from bayeslaw.curvechecks import ALIASES, MADE, TEXT, Curve, LossColumns, checked, loss_columns
 from bayeslaw.errors import BayeslawError, Fault, TableError, nearest, whole_number
+from bayeslaw.nodes import nodes as all_changes
 from bayeslaw.phases import OPEN, POWER, Phase, Point, trace
 from bayeslaw.runs import Runs, read_runs
-from bayeslaw.schedules import MEMORY, Schedule, logged
+from bayeslaw.schedules import MEMORY, Schedule, joined, logged
 
 WIDE_GAP = 0.1  # change of the rate between two logged steps, as share of the peak, from which on it is told
 
@@ -59,8 +60,8 @@ class Curves:
         """Validation domains, in the table's order; none where the table names none."""
         return tuple(map(str, self.frame["domain"].unique())) if "domain" in self.frame else ()
 
-    def runs(self, domain: str | None = None, phase: Phase | None = None) -> Runs:
-        """The losses of one domain, or of one phase, as a table to fit a law to."""
+    def runs(self, domain: str | None = None, phase: Phase | None = None, nodes: int = 0) -> Runs:
+        """The losses of one domain, or of one phase, as a table to fit a law to; with so many nodes of the changes of the rate."""
         frame = self.frame
         if domain is not None:
             if domain not in self.domains:
@@ -71,7 +72,16 @@ class Curves:
             if phase not in set(frame["phase"]):
                 raise BayeslawError(f"{self.name} has no losses of phase {phase!r}; it has {', '.join(frame['phase'].unique())}.")
             frame = frame[frame["phase"] == phase]
-        return Runs(frame, self.name, self.remarks)
+        return Runs(self._with_nodes(frame, nodes) if nodes else frame, self.name, self.remarks)
+
+    def _with_nodes(self, frame: pd.DataFrame, number: int) -> pd.DataFrame:
+        parts = []
+        for run, rows in frame.groupby("run", sort=False):
+            phases = [schedule for _, schedule in self.whole(str(run))]
+            before = joined(*phases[:-1]) if len(phases) > 1 else None
+            made = all_changes(phases[-1], rows["step"].to_numpy(dtype=np.int64), before, number=number)
+            parts.append(made.set_index(rows.index))
+        return frame.join(pd.concat(parts))
 
     def curve(self, run: str) -> Curve:
         """What a run is: its phase, the run and step that it goes on from, the weight of its steps."""

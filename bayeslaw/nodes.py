@@ -12,6 +12,8 @@ The first warm-up and later rises have bins of their own.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -24,6 +26,11 @@ Numbers = NDArray[np.int64]
 
 NODES = 24
 LEAST = 1e-4  # of the peak: a rate of 0 has no power, and what follows a change to it has long been felt anyway
+
+
+def wanted(names: Iterable[str]) -> int:
+    """How many nodes covariates of these names ask for; 0 where none is a node's."""
+    return sum(name.startswith("fall_") for name in names)
 
 
 def nodes(

@@ -12,6 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from bayeslaw.errors import BayeslawError, FitError, nearest
+from bayeslaw.nodes import nodes
 from bayeslaw.phases import POWER, Point, trace
 from bayeslaw.schedules import MEMORY, Schedule
 from bayeslaw.schedules_text import parse_schedule
@@ -103,12 +104,15 @@ class Recipe:
         table, _ = trace(self.schedule, at, self.point, phase="adapt", memory=self.memory, power=self.power, weight=self.weight)
         return known(table.assign(run="planned", **self.settings))
 
-    def pretraining(self, steps: Sequence[int] | NDArray[np.int64]) -> pd.DataFrame:
-        """Settings after some steps of the pre-training."""
+    def pretraining(self, steps: Sequence[int] | NDArray[np.int64], number: int = 0) -> pd.DataFrame:
+        """Settings after some steps of the pre-training, with so many nodes of the changes of its rate."""
         if isinstance(self.start, Point):
             raise BayeslawError("This pre-training is done; its rows are those of its curve.")
         at = np.asarray(steps, dtype=np.int64)
-        table, _ = trace(parse_schedule(self.start), at, memory=self.memory, power=self.power)
+        schedule = parse_schedule(self.start)
+        table, _ = trace(schedule, at, memory=self.memory, power=self.power)
+        if number:
+            table = table.join(nodes(schedule, at, number=number))
         return known(table.assign(run="planned pre-training", **self.settings))
 
     def without_shift(self, steps: Sequence[int] | NDArray[np.int64]) -> pd.DataFrame:

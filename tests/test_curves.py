@@ -364,3 +364,14 @@ def test_a_text_among_rates_is_one_fault() -> None:
     table = family().astype({"lr": object})
     table.loc[4, "lr"] = "1e-3?"
     assert faults(table) == [(5, "lr", "lr '1e-3?' is not a number")]
+
+
+def test_nodes_of_a_branch_count_the_whole_training() -> None:
+    """The falls of all nodes add up to the rate lost since the highest, across the boundary too."""
+    made = read_curves(family())
+    frame = made.runs(nodes=8).frame
+    falls = frame.filter(regex="^fall_").sum(axis=1)
+    assert frame.filter(regex="^(fall|rate|since)_").shape[1] == 24
+    rows = frame["lr"].notna() & (frame["run"] == "adapt")
+    np.testing.assert_allclose(falls[rows], -frame.loc[rows, "lr"], rtol=1e-9)
+    assert "fall_1" not in made.runs().frame
