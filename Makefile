@@ -4,7 +4,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint ci setup clean tinycpt bench calibrate references plans designs
+.PHONY: demo test lint ci setup clean tinycpt bench calibrate references plans designs schedules
 
 setup: $(READY)
 
@@ -61,6 +61,10 @@ designs: $(READY)
 plans: $(READY)
 	$(PY) benchmarks/plans.py
 	$(PY) benchmarks/plan_cases.py
+
+# Forecasts public loss curves under unseen learning-rate schedules, from ../shared/data. Five minutes.
+schedules: $(READY)
+	@b=schedules100m; $(PY) benchmarks/$$b.py > benchmarks/results/.$$b.tmp; mv benchmarks/results/.$$b.tmp benchmarks/results/$$b.md
 
 # Makes the long runs of independently written models that tests/references keeps. Ten minutes of one core; goes on where it was.
 references: $(READY)

@@ -161,8 +161,9 @@ def _build(card: Mapping[str, Any], text: str) -> Law:
     loss = _expression(_text(card, "loss"), "", "loss")
     _check_names(loss, let, given, parameters)
     _check_totals(loss, let, series)
-    covariates = {name: c for k, one in given.items() for name, c in (_nodes(one, series[k]) if k in series else {k: one}).items()}
-    if twice := sorted(covariates.keys() & {*let, *parameters, *(given.keys() - series.keys())} - given.keys()):
+    made = [of for k, one in given.items() for of in (_nodes(one, series[k]) if k in series else [one])]
+    covariates = {c.name: c for c in made}
+    if twice := [c.name for c in made if c.series and (c.name in {*given, *let, *parameters})]:
         raise LocatedError(f"{twice[0]!r} is a column of a series: use another name.", "", twice[0])
     delta = card.get("huber_delta", 1e-3)
     if type(delta) not in (int, float) or not 0 < delta < math.inf:
@@ -224,10 +225,9 @@ def _number_of_nodes(name: str, number: Any) -> int:
     return number
 
 
-def _nodes(covariate: Covariate, number: int) -> dict[str, Covariate]:
+def _nodes(covariate: Covariate, number: int) -> list[Covariate]:
     """The columns of a series."""
-    columns = (column_of(covariate.name, k) for k in range(1, number + 1))
-    return {column: replace(covariate, name=column, series=covariate.name) for column in columns}
+    return [replace(covariate, name=column_of(covariate.name, k), series=covariate.name) for k in range(1, number + 1)]
 
 
 def _check_totals(loss: Expression, let: Mapping[str, Expression], series: Mapping[str, int]) -> None:

@@ -2,9 +2,10 @@
 
     BAYESLAW_SHARED_DATA=… python benchmarks/schedules100m.py      # prints the report kept in benchmarks/results/schedules100m.md
 
-Each law is fitted to three curves of 24,000 and 16,000 steps (cosine_24000, constant_24000, wsdcon_9) and forecasts the six others, of up to
-72,000 steps. What is used of a schedule is the logged column of rates: straight lines between, and the 2,160 steps of linear warm-up
-before the first row. Errors are of the posterior mean of the law's loss, in nats; intervals are those of the next run (`run`).
+Each law is fitted to three curves of 24,000 and 16,000 steps (cosine_24000, constant_24000, wsdcon_9) and forecasts the six others,
+of up to 72,000 steps. What is used of a schedule is the logged column of rates: straight lines between, and the 2,160 steps of
+linear warm-up before the first row. Errors are of the posterior mean of the law's loss, in nats; intervals are those of the next
+run (`run`).
 """
 
 from __future__ import annotations
@@ -85,7 +86,8 @@ def main() -> None:
     print(
         markdown_table([whole for whole, _ in made]) + "\n\n## Curve by curve\n\n`error` is the mean of forecast less measured.\n"
     )
-    print(markdown_table(pd.concat([part for _, part in made]).to_dict("records")))
+    parts = pd.concat([part for _, part in made])
+    print(markdown_table([{str(k): v for k, v in row.items()} for row in parts.to_dict("records")]))
 
 
 if __name__ == "__main__":

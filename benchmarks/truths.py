@@ -1,5 +1,7 @@
 """One truth from a law's own prior, the runs it would have logged, the fit of these, and where the truth lies in what the fit says.
 
+Laws of the learning dynamics get eight trainings in two phases and the ends of three others. For the rest:
+
 What a law is fitted to follows from its covariates. A law of adaptation (r, ptpp or cpt among them) gets curves, eight points of
 one run at one setting, and base checkpoints where it is finite at D = 0; any other gets the last losses of single runs, 9 sizes x
 9 tokens per parameter. The first target is a new run at the largest size and, where a law knows stages, at PTPP 279, neither of
@@ -14,10 +16,12 @@ accepted is no longer spread as the prior, only the pairs of truth and table are
 
 from __future__ import annotations
 
+import sys
 import time
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -33,6 +37,9 @@ from bayeslaw.noise import Noise
 from bayeslaw.observations import Observations, run_codes
 from bayeslaw.runs import Runs
 from bayeslaw.tablechecks import check, complete
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # trainings are those of the tests
+from tests.curves import curves as trainings
 
 NOISE = "auto"
 RANKED = 100  # draws among which a truth is ranked
@@ -68,6 +75,10 @@ def settings(law: Law) -> tuple[pd.DataFrame, pd.DataFrame]:
 
     The first target is the one that coverage is counted at; the second is at a seen size, the third within the runs.
     """
+    if "lr_peak" in law.covariates:
+        trained = trainings(11, 12, changes=bool(law.series))[[*law.covariates, "run"]]
+        new = trained["run"].isin(["run 8", "run 9", "run 10"])
+        return trained[~new], trained[new].groupby("run", sort=False).tail(1).reset_index(drop=True)
     others = [name for name in law.covariates if name not in ("N", "D")]
     if unknown := [name for name in others if name not in LEVELS and "token" not in law.covariates[name].unit]:
         raise BayeslawError(f"There is no design for the covariate {unknown[0]} of {law.name}; add its levels to LEVELS.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.typing import NDArray
 
 from bayeslaw import schedules
 from bayeslaw.errors import BayeslawError
@@ -25,9 +26,9 @@ def by_nodes(table: pd.DataFrame, number: int = NODES) -> Array:
     return gained(*columns)
 
 
-def exactly(rates: Array, steps: Array, *, warmup: bool = True) -> Array:
+def exactly(rates: Array, steps: NDArray[np.int64], *, warmup: bool = True) -> Array:
     """Over every change up to each step, one by one."""
-    falls = np.append(0.0, rates[:-1]) - rates
+    falls: Array = -np.diff(rates, prepend=0.0)
     if not warmup:
         falls[: rates.argmax() + 1] = 0.0
     least = np.maximum(rates, LEAST * rates.max())
