@@ -269,9 +269,16 @@ def _along(logp: LogDensity, mode: NDArray[np.float64], hessian: NDArray[np.floa
     return Whitening(mode, root_of_inverse(hessian), order, t, np.ascontiguousarray(pieces))
 
 
-def _increasing(t: NDArray[np.float64], x: NDArray[np.float64]) -> CubicHermiteSpline:
-    """A monotone cubic through the points, with slopes at its ends, from which it goes on straight, well above zero."""
-    slopes, secants = PchipInterpolator(t, x).derivative()(t), np.diff(x) / np.diff(t)
+def _increasing(t: NDArray[np.float64], x: NDArray[np.float64]) -> CubicSpline | CubicHermiteSpline:
+    """A rising cubic through the points that goes on straight beyond them, well above zero.
+
+    A natural spline where it rises everywhere: at a kink of its slope the density's gradient jumps, and the sampler's steps,
+    which must not miss the jump, were half as long. Else a monotone one, whose slope has a kink at every point.
+    """
+    smooth, secants = CubicSpline(t, x, bc_type="natural"), np.diff(x) / np.diff(t)
+    if np.all(smooth(np.linspace(t[:-1], t[1:], 20), 1) > 0.5 * secants):
+        return smooth
+    slopes = PchipInterpolator(t, x).derivative()(t)
     slopes[0], slopes[-1] = max(slopes[0], 0.5 * secants[0]), max(slopes[-1], 0.5 * secants[-1])
     return CubicHermiteSpline(t, x, slopes)
 

@@ -75,7 +75,9 @@ def row(law: bayeslaw.Law, frame: pd.DataFrame, seed: int, **named: Any) -> dict
 
 def main() -> None:
     print("# What sampling costs\n\n" + banner("sampling") + "\n")
-    print("4 chains of 500 + 1,000 draws, the defaults; ESS of the 4,000 draws kept.\n\n## Form 3, 240 rows, 20 simulated tables\n")
+    print("4 chains of 500 + 1,000 draws, the defaults; ESS of the 4,000 draws kept. Where a law mixes slowly these are every")
+    print("second of 8,000, and gradients a draw are those of both.\n")
+    print("## Form 3, 240 rows, 20 simulated tables\n")
     law = bayeslaw.load_law("ptpp-gate-floor")
     rows = [row(law, table(law, seed), seed, table=seed) for seed in range(20)]
     print(markdown_table(rows) + "\n")

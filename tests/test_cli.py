@@ -91,7 +91,7 @@ def test_fit_show_forecast_score(command: Command, folder: Path) -> None:
         "draws": 200,
         "tune": 100,
         "chains": 2,
-        "target_accept": 0.975,
+        "target_accept": 0.985,
         "sampler": "nutpie",
         "bins": None,
     }

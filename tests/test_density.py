@@ -277,6 +277,15 @@ def test_a_spine_goes_on_rising_beyond_its_knots() -> None:
     assert curve(t[[0, -1]], 1) == pytest.approx(np.maximum(curve(t[[0, -1]], 1), [0.45, 1.95]))
 
 
+def test_a_spine_has_no_kink_where_it_needs_none() -> None:
+    """At a kink of the spine's slope the density's gradient would jump, and the sampler take half its steps."""
+    t = np.array([-3.0, -1.5, -0.5, 0.4, 1.7, 3.0])
+    curve = _increasing(t, np.exp(0.4 * t))
+    before, after = (curve(t[1:-1] + step, 2) for step in (-1e-9, 1e-9))
+    np.testing.assert_allclose(before, after, atol=1e-6)
+    assert (curve(np.linspace(-3, 3, 200), 1) > 0).all()
+
+
 @pytest.mark.parametrize("seed", [20, 22])
 def test_the_gates_ridge_is_followed_where_it_turns(seed: int) -> None:
     """Two stages leave (lam, zeta) on a hyperbola that only zeta's spine follows whole; others miss the turn at zeta = 0."""
