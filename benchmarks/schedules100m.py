@@ -88,8 +88,8 @@ def main() -> None:
     print("# Unseen learning-rate schedules of a 100M model\n\n" + banner("schedules100m") + "\n")
     print(f"Fitted to {int(rows['run'].isin(SEEN).sum())} points of {', '.join(SEEN)}; errors in nats/token at the")
     print(f"{int((~rows['run'].isin(SEEN)).sum())} points of the six other curves.\n")
-    print("The published errors are means over the six curves of each curve's mean (so does the code of the source), not over all points,")
-    print("a third of which are those of cosine_72000. `with .5%` is the interval with a stated discrepancy.\\n")
+    print("The published errors are means over the six curves of each curve's mean (so does the code of the source), not over all")
+    print("points, a third of which are those of cosine_72000. `with .5%` is the interval with a stated discrepancy.\n")
     made = [scored(name, noise, rows) for name in LAWS for noise in NOISES]
     print(
         markdown_table([whole for whole, _ in made]) + "\n\n## Curve by curve\n\n`error` is the mean of forecast less measured.\n"
