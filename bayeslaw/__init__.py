@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from bayeslaw.allocation import Allocation, allocate
     from bayeslaw.anchoring import Anchors, anchors
+    from bayeslaw.balancing import Balance, balance
     from bayeslaw.cards import law_names, load_law
     from bayeslaw.choices import Plan
     from bayeslaw.comparison import Comparison, compare
@@ -21,15 +22,19 @@ if TYPE_CHECKING:
     from bayeslaw.laws import Law
     from bayeslaw.loo import Loo, leave_one_run_out
     from bayeslaw.many import Task, fit_many
+    from bayeslaw.mixtures import combine, combined
     from bayeslaw.model import pymc_model
     from bayeslaw.outcomes import Executor, Outcome, values_of
+    from bayeslaw.phases import OPEN, Point
     from bayeslaw.plans import plan
     from bayeslaw.plots import plot_forecast
     from bayeslaw.plots_anchors import plot_anchors
     from bayeslaw.plots_decisions import plot_frontier, plot_plan, plot_savings
     from bayeslaw.plots_dynamics import plot_schedules
+    from bayeslaw.plots_training import plot_optimum, plot_surface, plot_transfer, plot_turning, plot_watch
     from bayeslaw.point import PointFit, point_fit
     from bayeslaw.priors import Prior
+    from bayeslaw.recipes import Recipe
     from bayeslaw.runs import Runs, read_runs
     from bayeslaw.schedules import Schedule
     from bayeslaw.schedules_text import parse_schedule
@@ -37,7 +42,9 @@ if TYPE_CHECKING:
     from bayeslaw.stacking import Stack, load
     from bayeslaw.tablechecks import check
     from bayeslaw.transfers import Transfer, transfer
+    from bayeslaw.turning_points import Turning, turning
     from bayeslaw.updating import Update, update
+    from bayeslaw.watching import Watch, watch
 
 _HOME = {
     "BayeslawError": "errors", "CardError": "errors", "FitError": "errors", "TableError": "errors",
@@ -53,14 +60,81 @@ _HOME = {
     "Transfer": "transfers", "transfer": "transfers", "plot_plan": "plots_decisions", "plot_frontier": "plots_decisions",
     "plot_savings": "plots_decisions", "Curves": "curves", "read_curves": "curves",
     "Schedule": "schedules", "parse_schedule": "schedules_text", "plot_schedules": "plots_dynamics",
+    "Recipe": "recipes", "OPEN": "phases", "Point": "phases", "balance": "balancing", "Balance": "balancing", "turning":
+    "turning_points", "Turning": "turning_points", "watch": "watching", "Watch": "watching", "plot_transfer":
+    "plots_training", "plot_surface": "plots_training", "plot_optimum": "plots_training", "plot_turning":
+    "plots_training", "plot_watch": "plots_training", "combine": "mixtures", "combined": "mixtures",
 }  # fmt: skip
 __all__ = [
-    "Allocation", "Anchors", "BayeslawError", "CardError", "Comparison", "Curves", "Executor", "Fit", "FitError",
-    "Forecast", "Law", "Loo", "Outcome", "Plan", "PointFit", "Prior", "Runs", "Schedule", "Stack", "TableError", "Task",
-    "Transfer", "Update", "allocate", "anchors", "check", "compare", "executor", "fit", "fit_many", "forecast", "grid",
-    "law_names", "leave_one_run_out", "load", "load_fit", "load_law", "parse_schedule", "plan", "plot_anchors",
-    "plot_forecast", "plot_frontier", "plot_plan", "plot_savings", "plot_schedules", "point_fit", "pymc_model",
-    "read_curves", "read_runs", "score", "transfer", "update", "values_of",
+    "OPEN",
+    "Allocation",
+    "Anchors",
+    "Balance",
+    "BayeslawError",
+    "CardError",
+    "Comparison",
+    "Curves",
+    "Executor",
+    "Fit",
+    "FitError",
+    "Forecast",
+    "Law",
+    "Loo",
+    "Outcome",
+    "Plan",
+    "Point",
+    "PointFit",
+    "Prior",
+    "Recipe",
+    "Runs",
+    "Schedule",
+    "Stack",
+    "TableError",
+    "Task",
+    "Transfer",
+    "Turning",
+    "Update",
+    "Watch",
+    "allocate",
+    "anchors",
+    "balance",
+    "check",
+    "combine",
+    "combined",
+    "compare",
+    "executor",
+    "fit",
+    "fit_many",
+    "forecast",
+    "grid",
+    "law_names",
+    "leave_one_run_out",
+    "load",
+    "load_fit",
+    "load_law",
+    "parse_schedule",
+    "plan",
+    "plot_anchors",
+    "plot_forecast",
+    "plot_frontier",
+    "plot_optimum",
+    "plot_plan",
+    "plot_savings",
+    "plot_schedules",
+    "plot_surface",
+    "plot_transfer",
+    "plot_turning",
+    "plot_watch",
+    "point_fit",
+    "pymc_model",
+    "read_curves",
+    "read_runs",
+    "score",
+    "transfer",
+    "turning",
+    "update",
+    "values_of",
+    "watch",
 ]  # fmt: skip
 __version__ = "0.1.0"
 

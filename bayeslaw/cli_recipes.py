@@ -111,7 +111,7 @@ def best(
     """Choose peak rate, steps, loss potential or replay for the least weighted change of two losses."""
     import pandas as pd
 
-    from bayeslaw.balance import curve
+    from bayeslaw.balancing import curve
     from bayeslaw.plots_training import plot_optimum
     from bayeslaw.stacking import load
 
@@ -152,7 +152,7 @@ def turning(
     from bayeslaw.plots_training import plot_turning
     from bayeslaw.stacking import load
     from bayeslaw.tables import plain
-    from bayeslaw.turning import turning as make_turning
+    from bayeslaw.turning_points import turning as make_turning
 
     targets(output, plot, source, target, curves)
     recipe = made_recipe(curves, pretrain, adapt, from_, open_, set_, memory)

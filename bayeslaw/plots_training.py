@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from bayeslaw.balance import Balance
+from bayeslaw.balancing import Balance
 from bayeslaw.errors import BayeslawError
 from bayeslaw.fits import check_probability
 from bayeslaw.phases import Point
 from bayeslaw.plots import COLOURS, MARKERS
 from bayeslaw.recipes import Recipe, losses
 from bayeslaw.stacking import Posterior
-from bayeslaw.turning import Turning
+from bayeslaw.turning_points import Turning
 from bayeslaw.watching import Watch
 
 if TYPE_CHECKING:

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bayeslaw.balance import Objective, Space, balance, curve, unit
+from bayeslaw.balancing import balance, curve
 from bayeslaw.errors import BayeslawError, FitError
+from bayeslaw.objectives import Objective, Space, unit
 from bayeslaw.phases import OPEN
 from bayeslaw.recipes import Recipe, losses, with_option
 from tests.dynamics import SOURCE, TARGET, dynamics_fit, fits

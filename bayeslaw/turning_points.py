@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from bayeslaw.balance import pairable
+from bayeslaw.balancing import pairable
 from bayeslaw.errors import BayeslawError, whole_number
 from bayeslaw.fits import check_probability, interval_names
 from bayeslaw.forecasts import forecast

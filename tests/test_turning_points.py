@@ -9,7 +9,7 @@ from scipy.optimize import brentq
 from bayeslaw.errors import BayeslawError
 from bayeslaw.phases import OPEN
 from bayeslaw.recipes import Recipe
-from bayeslaw.turning import turning
+from bayeslaw.turning_points import turning
 from tests.dynamics import SOURCE, TARGET, dynamics_fit
 
 RATE = 2e-4
