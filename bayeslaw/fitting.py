@@ -111,8 +111,13 @@ def fit(
         raise BayeslawError(f"target_accept must be at least 0.5 and less than 1, not {target_accept}.")
     observed = Observations.of(law, runs, noise_by, clock_column(runs.frame) if noise == DRIFT else "")
     chosen = Noise.choose(noise, observed)
-    if (chosen.student or chosen.drift) and bins is not None:
-        raise BayeslawError(f"Points are put into bins with normal noise that does not drift only; this fit has {chosen.text}.")
+    if chosen.student and bins is not None:
+        raise BayeslawError(f"Points are put into bins with normal noise only; this fit has {chosen.text}.")
+    if chosen.drift and bins is not None:
+        raise BayeslawError(
+            "Noise normal-drift can't be put into bins: how neighbouring points err tells how long a run's luck is remembered. "
+            "Leave bins out, or keep every tenth point of very long curves."
+        )
     fewer = None if chosen.student or chosen.drift else compress(law, observed, bins)
     result = sample(
         Density.of(law, observed, chosen, fewer),

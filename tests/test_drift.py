@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 from scipy import stats
 
 from bayeslaw import drift, kernels
+from bayeslaw.cards import load_law
 from bayeslaw.ensembles import Source
 from bayeslaw.errors import BayeslawError
 from bayeslaw.fits import Fit, restore
@@ -26,6 +28,7 @@ from bayeslaw.refitting import again, joined, rows_of
 from bayeslaw.runs import Runs
 from bayeslaw.updating import surprise
 from tests import oracles
+from tests.commands import Command, refused
 from tests.fixed import line, line_fit
 from tests.oracles import Array, central, drifting, nested, timed
 
@@ -219,7 +222,7 @@ def test_clocks_that_cannot_be_used(columns: dict[str, Any], problem: str) -> No
 
 
 def test_points_that_drift_are_not_put_into_bins() -> None:
-    with pytest.raises(BayeslawError, match="put into bins with normal noise that does not drift only; this fit has normal"):
+    with pytest.raises(BayeslawError, match="Noise normal-drift can't be put into bins: how neighbouring points"):
         fit(line(), curves(), noise="normal-drift", bins=0.1)
 
 
@@ -257,15 +260,26 @@ def test_settings_without_a_clock(drifting_fit: Fit) -> None:
     assert np.log(made["run"] / made["latent"]).std().item() == pytest.approx(0.01 * math.sqrt(2), rel=0.05)
 
 
-def test_a_fit_that_was_sampled_saved_and_read(tmp_path: Any) -> None:
-    table = curves(x=[0.0, 1.0, 2.0, 3.0, 4.0, 5.0])
-    made = fit(line(), table, noise="normal-drift", draws=50, tune=50, chains=2, progress=False)
+def test_a_fit_that_was_sampled_saved_and_read() -> None:
+    made = fit(line(), curves(), noise="normal-drift", draws=50, tune=50, chains=2, progress=False)
     assert {"sigma_point", "sigma_run", "drift"} <= set(made.draws)
     assert made.noise.text == "normal point noise with a run effect that drifts along the run"
     read = restore(made.tree, "fit.nc")
     np.testing.assert_array_equal(read.observed.time, made.observed.time)
     assert (read.observed.clock_column, read.observed.span, read.noise) == ("step", 30.0, made.noise)
     np.testing.assert_array_equal(read.log_likelihood().values, made.log_likelihood().values)
+
+
+def test_the_command_line_takes_it(tmp_path: Path, command: Command) -> None:
+    table, made = oracles.table(load_law("chinchilla"), runs=3), tmp_path / "fit.nc"
+    table.to_csv(tmp_path / "runs.csv", index=False)
+    done = command("fit", "chinchilla", tmp_path / "runs.csv", "-o", made, "--noise", "normal-drift", "--draws", 50, "--tune", 50)
+    assert done.status == 0
+    assert "with a run effect that drifts along the run" in done.out
+    assert command("show", made, "--force").status == 0
+    oracles.table(load_law("parallel-scaling")).to_csv(tmp_path / "timeless.csv", index=False)
+    done = command("fit", "parallel-scaling", tmp_path / "timeless.csv", "-o", made, "--noise", "normal-drift")
+    refused(done, "the table needs a column `step` (or D) that tells how far along its run each row was logged")
 
 
 def test_a_fit_made_again_has_the_same_rows(drifting_fit: Fit) -> None:

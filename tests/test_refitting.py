@@ -126,6 +126,7 @@ def test_the_same_fit_is_asked_for_again() -> None:
 @pytest.mark.parametrize("shared", [False, True], ids=["rows", "runs"])
 def test_a_noise_knows_its_choice(choice: str, shared: bool) -> None:
     observed = oracles.nested([0, 0, 1, 1, 2] if shared else np.arange(5), [0, 0, 1] if shared else [0, 0, 1, 2, 3])
+    observed = oracles.timed(observed)
     noise = Noise.choose(choice, observed)
     assert Noise.choose(noise.choice(observed), observed) == noise
     if choice != "auto" and (shared or not choice.endswith("no-run")):

@@ -221,7 +221,7 @@ SETTINGS: dict[str, tuple[dict[str, Any], str]] = {
     "acceptance": ({"target_accept": 1.0}, "target_accept must be at least 0.5 and less than 1, not 1.0."),
     "noise": (
         {"noise": "gauss"},
-        "No noise 'gauss'; choose one of auto, normal, normal-checkpoint, skew, student, normal-no-run, student-no-run.",
+        "No noise 'gauss'; choose one of auto, normal, normal-drift, normal-checkpoint, skew, student, normal-no-run, ",
     ),
     "sampler": ({"sampler": "stan"}, "No sampler 'stan'; choose one of nutpie, numpyro."),
     "prior": ({"priors": {"E": "Normal(1"}}, "'Normal(1' is not a prior; write it like LogNormal(0.5, 0.3)."),
