@@ -44,7 +44,11 @@ def test_a_law_is_shown_whole(command: Command, law: Law) -> None:
     for name, expression in law.let.items():
         assert f"{name} = {expression.text}" in done.out
     for name, covariate in law.covariates.items():
-        assert f"  {name:<10} {covariate.unit}, {covariate.support[0]:g} to {covariate.support[1]:g}\n" in done.out
+        of = " (not in the loss)" if covariate.context else ""
+        if covariate.series:
+            columns = law.series[covariate.series]
+            name, of = covariate.series, f" (columns {columns[0]} to {columns[-1]})"
+        assert f"  {name:<10} {covariate.unit}, {covariate.support[0]:g} to {covariate.support[1]:g}{of}\n" in done.out
     for name, parameter in law.parameters.items():
         assert f"  {name:<10} {parameter.meaning}" in done.out
         assert f"prior {parameter.prior}\n" in done.out
