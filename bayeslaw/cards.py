@@ -31,6 +31,7 @@ RESERVED = frozenset(
         "sigma_run",
         "sigma_checkpoint",
         "slack",
+        "drift",
         "dof",
         "checkpoint",
         "group",

@@ -15,6 +15,7 @@ from bayeslaw.datachecks import ALARM, FEW, alike, alike_check, independence_che
 from bayeslaw.grids import grid
 from bayeslaw.laws import Law
 from tests import oracles
+from tests.curves import curves
 from tests.oracles import Array
 
 # --- what the runs can't tell ---------------------------------------------------------------------------------------
@@ -41,6 +42,8 @@ MANY = {
 
 def values(law: Law, **few: list[float]) -> pd.DataFrame:
     """Rows at all combinations of the given values of some covariates and many of the others."""
+    if "lr_peak" in law.covariates:
+        return curves(8, 12, changes=bool(law.series))[[*law.covariates]].assign(loss=2.5)
     return grid(law, {name: few.get(name, MANY[name]) for name in law.covariates}).assign(loss=2.5)
 
 

@@ -138,7 +138,7 @@ FAULTS = {
     ),
     "covariate key": (
         changed('unit = "parameters"', 'units = "parameters"'),
-        "card, line 12: covariate N has no units; it has unit, support, at_least.",
+        "card, line 12: covariate N has no units; it has unit, support, at_least, context, log, nodes.",
     ),
     "parameter key": (
         changed('latex = "a"', 'symbol = "a"'),
@@ -210,7 +210,7 @@ def test_losses_that_use_no_covariate_have_a_row_each() -> None:
 def test_terms_are_told_by_what_they_are_proportional_to() -> None:
     law = parse_card(CARD)
     assert law.floors == {"E": None}
-    assert {name: term.text for name, term in law.amplitudes.items()} == {"A": "part"}
+    assert {name: term.text for name, term in law.amplitudes.items()} == {"A": "part", "K": "K * r"}  # K has either sign
     law = parse_card(changed("E + part + K*r", "E - part + K*r").replace('"Normal", mu = 0,', '"HalfNormal",'))
     assert {name: term.text for name, term in law.amplitudes.items()} == {"A": "-(part)", "K": "K * r"}
 
@@ -243,7 +243,9 @@ def test_an_unknown_law() -> None:
     with pytest.raises(CardError) as caught:
         load_law("chinchila")
     assert str(caught.value) == (
-        "No law 'chinchila'. Known are chinchilla, chinchilla-nd, cpt-joint, d-cpt, kaplan, parallel-scaling, ptpp-floor,"
+        "No law 'chinchila'. Known are annealing, annealing-lr-weighted, annealing-power, chinchilla, chinchilla-nd, cpt-dynamics,"
+        " cpt-dynamics-lr-weighted, cpt-dynamics-open, cpt-dynamics-power, cpt-dynamics-replay-source,"
+        " cpt-dynamics-replay-target, cpt-dynamics-size, cpt-joint, d-cpt, kaplan, multi-power, parallel-scaling, ptpp-floor,"
         " ptpp-gate, ptpp-gate-floor, repeated-epochs, replay-source, replay-target, transfer-source,"
         " transfer-target; a card of your own goes by its path."
         " Did you mean 'chinchilla'?"
