@@ -1,6 +1,7 @@
 """One truth from a law's own prior, the runs it would have logged, the fit of these, and where the truth lies in what the fit says.
 
-Laws of the learning dynamics get eight trainings in two phases and the ends of three others. For the rest:
+Laws of the learning dynamics get eight trainings in two phases and the ends of three others; a law of two domains' losses gets such
+losses along four runs. For the rest:
 
 What a law is fitted to follows from its covariates. A law of adaptation (r, ptpp or cpt among them) gets curves, eight points of
 one run at one setting, and base checkpoints where it is finite at D = 0; any other gets the last losses of single runs, 9 sizes x
@@ -79,6 +80,8 @@ def settings(law: Law) -> tuple[pd.DataFrame, pd.DataFrame]:
         trained = trainings(11, 12, changes=bool(law.series))[[*law.covariates, "run"]]
         new = trained["run"].isin(["run 8", "run 9", "run 10"])
         return trained[~new], trained[new].groupby("run", sort=False).tail(1).reset_index(drop=True)
+    if set(law.covariates) == {"L_source", "L_target"}:
+        return _losses_of_two()
     others = [name for name in law.covariates if name not in ("N", "D")]
     if unknown := [name for name in others if name not in LEVELS and "token" not in law.covariates[name].unit]:
         raise BayeslawError(f"There is no design for the covariate {unknown[0]} of {law.name}; add its levels to LEVELS.")
@@ -103,6 +106,18 @@ def settings(law: Law) -> tuple[pd.DataFrame, pd.DataFrame]:
     targets = pd.DataFrame(wanted)
     if curves:
         targets["run"] = [f"new {i}" for i in range(len(targets))]
+    return frame, targets
+
+
+def _losses_of_two() -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Losses of two domains along adaptations: one rises, the other falls, in each run by as much as its learning rate makes them."""
+    along, parts = np.linspace(0, 1, 8), []
+    for i, strength in enumerate((0.3, 0.6, 0.9, 1.2)):
+        parts.append(
+            pd.DataFrame({"L_source": 2.6 + 0.3 * strength * along, "L_target": 2.8 - strength * along, "run": f"run {i}"})
+        )
+    frame = pd.concat(parts, ignore_index=True)
+    targets = pd.DataFrame({"L_source": [3.1, 2.8, 2.7], "L_target": [1.2, 2.2, 2.5], "run": ["new 0", "new 1", "new 2"]})
     return frame, targets
 
 

@@ -133,6 +133,11 @@ def replay_source(p: Values, x: Values) -> Any:
     return p["E"] + gained + p["S"] * (1 - x["r"]) ** p["c"] * -np.expm1(-p["q"] * np.log1p((1 - x["r"]) * x["D"] / p["h"]))
 
 
+def combination(p: Values, x: Values) -> Any:
+    """Wang et al. 2025, eq. 6."""
+    return p["k"] * (p["q"] * x["L_source"] + (1 - p["q"]) * x["L_target"])
+
+
 def annealing(p: Values, x: Values) -> Any:
     """Tissue et al. 2024; Wang et al. 2025, eq. 1."""
     return p["L0"] + p["A"] * _power(x["S1"], -p["alpha"]) - p["C"] * x["S2"]
@@ -211,6 +216,7 @@ def cpt_dynamics_open(p: Values, x: Values) -> Any:
 
 LAWS: dict[str, Callable[[Values, Values], Any]] = {
     "annealing": annealing,
+    "combination": combination,
     "annealing-lr-weighted": annealing_lr_weighted,
     "annealing-power": annealing_power,
     "chinchilla": chinchilla,
@@ -249,6 +255,7 @@ ANNEALING = {"A": 0.5, "alpha": 0.5, "C": 0.5}
 SHIFT = {"A": 0.5, "alpha": 0.5, "B": 0.3, "E": 40.0, "beta": 0.4}
 OWN: dict[str, dict[str, float]] = {
     "cpt-joint": {"gamma": 0.05},
+    "combination": {"k": 1.05, "q": 0.6},
     "annealing": ANNEALING,
     "annealing-lr-weighted": ANNEALING | {"C": 1.0},
     "annealing-power": ANNEALING | {"zeta": 1.1},
@@ -286,6 +293,8 @@ def design(law: Law, runs: int = 6, checkpoints: int = 5) -> dict[str, Array]:
         "cpt": (run % 2).astype(np.float64),
         "U": np.array([1e8, 1e9, 2e10])[(run + run // 3) % 3],
         "P": np.array([1.0, 2.0, 8.0])[(run + run // 3) % 3],
+        "L_source": 2.5 + np.tile(np.linspace(0.0, 0.3, checkpoints), runs) * (1 + run % 3),
+        "L_target": 3.0 - np.tile(np.linspace(0.0, 0.4, checkpoints), runs) * (1 + run % 4),
     }
     return {k: columns[k] for k in law.covariates}
 

@@ -28,6 +28,11 @@ def test_designs_suit_every_law_and_targets_are_unseen(law: Law) -> None:
     frame, targets = truths.settings(law)
     assert check(Runs(frame.assign(loss=1.0)), law) == []
     assert check(Runs(targets), law, to_fit=False) == []
+    if "run" in frame and "D" not in law.covariates:  # whole curves
+        assert frame["run"].value_counts().min() >= 8
+        assert not set(frame["run"]) & set(targets["run"])
+        assert targets["run"].is_unique
+        return
     assert targets["N"][0] > frame["N"].max()
     assert targets["D"][0] > frame["D"].max()
     assert targets["N"][1] in set(frame["N"])

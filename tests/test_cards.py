@@ -85,13 +85,13 @@ def test_latex_is_mathtext(law: Law) -> None:
 
 
 def test_terms_and_their_scales_are_found(law: Law) -> None:
-    assert law.floors == ({} if law.name == "kaplan" else {"L0" if "lr_peak" in law.covariates else "E": None})
+    assert law.floors == ({} if law.name in ("kaplan", "combination") else {"L0" if "lr_peak" in law.covariates else "E": None})
     scales = {"transfer-target": {"A", "F", "G"}, "transfer-source": {"A", "F", "S", "J"}}
     scales |= {"replay-target": {"G"}, "replay-source": {"F", "S"}}
     shifted = {"A", "B", "C1", "C2"}
     scales |= {n: shifted for n in law_names() if n.startswith("cpt-dynamics")}
     scales |= {"cpt-dynamics-size": shifted | {"F"}, "cpt-dynamics-open": shifted - {"C1"}, "multi-power": {"A", "B"}}
-    scales |= {"kaplan": set(), "repeated-epochs": {"B"}}  # neither is a sum of terms in proportion to A
+    scales |= {"combination": {"k"}, "kaplan": set(), "repeated-epochs": {"B"}}  # neither is a sum of terms in proportion to A
     on_terms = {name for name, p in law.parameters.items() if p.prior.on is not None}
     assert set(law.amplitudes) == scales.get(law.name, on_terms)
     assert all(name in term.names for name, term in law.amplitudes.items())

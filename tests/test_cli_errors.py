@@ -85,9 +85,9 @@ REQUESTS = {
     # files
     "no-table": ("fit chinchilla nowhere.csv -o older.nc", "There is no file nowhere.csv."),
     "no-ending": ("fit chinchilla card.toml -o older.nc", "card.toml: a table of runs ends in .csv, .tsv, .parquet"),
-    "no-law": ("fit chincila runs.csv -o older.nc", "No law 'chincila'. Known are chinchilla, ", "Did you mean 'chinchilla'?"),
+    "no-law": ("fit chincila runs.csv -o older.nc", "No law 'chincila'. Known are annealing, ", "Did you mean 'chinchilla'?"),
     "no-card": ("laws nowhere.toml", "The card nowhere.toml can't be read"),
-    "no-law-to-show": ("laws ptpp", "No law 'ptpp'. Known are chinchilla, "),
+    "no-law-to-show": ("laws ptpp", "No law 'ptpp'. Known are annealing, "),
     "no-fit": (f"forecast nowhere.nc{AT} -o older.csv", "There is no file nowhere.nc."),
     "damaged-fit": (f"forecast damaged.nc{AT} -o older.csv", "damaged.nc can't be read as a fit"),
     "text-as-fit": ("show text.nc", "text.nc can't be read as a fit"),

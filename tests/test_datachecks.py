@@ -30,6 +30,8 @@ def lacks(law: Law, table: pd.DataFrame) -> dict[str, str]:
 
 
 MANY = {
+    "L_source": [2.5, 2.6, 2.8, 3.1],
+    "L_target": [1.8, 2.1, 2.5, 3.0],
     "N": [1e7, 1e8, 1e9, 3e9],
     "U": [5e7, 2e8, 1e9, 5e9],
     "D": [1e8, 4e8, 2e9, 1e10],

@@ -27,7 +27,7 @@ def three(weights: tuple[float, float] = (0.7, 0.3)) -> pd.DataFrame:
 def weighed(size: int = 1200) -> Fit:
     rng = np.random.default_rng(0)
     table = combine(three(), "forum", "web", "code").frame
-    draws = {"w_source": 0.7 + 0.01 * rng.standard_normal(size), "w_target": 0.3 + 0.01 * rng.standard_normal(size)}
+    draws = {"k": 1 + 0.01 * rng.standard_normal(size), "q": 0.7 + 0.01 * rng.standard_normal(size)}
     noise = {"sigma_point": np.full(size, 0.001), "sigma_run": np.full(size, 0.001)}
     return fixed_fit(load_law("combination"), table, draws | noise, noise="normal")
 

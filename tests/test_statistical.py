@@ -39,6 +39,7 @@ TRUTHS["replay-target"] = {"E": 1.2, "G": 1.0, "c": 0.8, "h": 4e8, "q": 0.4}
 TRUTHS["replay-source"] = {"E": 1.5, "F": 0.3, "T": 5e9, "eta": 0.33, "S": 0.5, "c": 1.5, "h": 4e8, "q": 0.5}
 ANNEALING = {"L0": 2.6, "A": 0.5, "alpha": 0.5}
 SHIFT = {"C1": 0.5, "C2": 0.4, "B": 0.3, "E": 40.0, "beta": 0.4}
+TRUTHS["combination"] = {"k": 1.05, "q": 0.6}
 TRUTHS["annealing"] = ANNEALING | {"C": 0.5}
 TRUTHS["annealing-lr-weighted"] = ANNEALING | {"C": 1.0}
 TRUTHS["annealing-power"] = ANNEALING | {"C": 0.5, "zeta": 1.1}
@@ -75,6 +76,7 @@ def settings(
             for r in (0.1, 0.25, 0.5):
                 for atpp in np.geomspace(0.5, 20, 10):
                     own = {"cpt": float(stage == stages[-1]), "U": 0.4 * r * stage * n, "P": 20 * r}
+                    own |= {"L_source": 2.5 + 0.01 * atpp / r, "L_target": 3.0 - 0.3 * np.log(atpp + 1) * (1 - r)}
                     rows.append({"N": n, "D": atpp * n, "r": r, "ptpp": stage, **own})
     frame = pd.DataFrame(rows)
     runs = frame[["N", "r", "ptpp"]].astype(str).agg("-".join, axis=1)
