@@ -110,7 +110,7 @@ def settings(law: Law) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def _losses_of_two() -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Losses of two domains along adaptations: one rises, the other falls, in each run by as much as its learning rate makes them."""
+    """Losses of two domains along adaptations: one rises and the other falls, in each run by another strength."""
     along, parts = np.linspace(0, 1, 8), []
     for i, strength in enumerate((0.3, 0.6, 0.9, 1.2)):
         parts.append(
