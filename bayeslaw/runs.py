@@ -146,14 +146,14 @@ def _records(path: Path) -> pd.DataFrame:
     """JSON objects, one a line or all in one list."""
     text = path.read_text(encoding="utf-8-sig").strip()
     lines = [text] if text.startswith("[") else [line for line in text.split("\n") if line.strip()]
-    read = [json.loads(line, object_pairs_hook=_object) for line in lines]
+    read = [json.loads(line, object_pairs_hook=json_object) for line in lines]
     rows = read[0] if text.startswith("[") else read
     if not all(isinstance(row, dict) for row in rows):
         raise ValueError('each line must be an object such as {"N": 1e9, "loss": 2.5}')
     return pd.DataFrame(rows)
 
 
-def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
+def json_object(pairs: list[tuple[str, object]]) -> dict[str, object]:
     """A JSON object; of two values under one key Python would silently keep the last."""
     made = dict(pairs)
     if len(made) < len(pairs):
