@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bayeslaw import cli_dynamics, cli_plan
+from bayeslaw import cli_data, cli_dynamics, cli_import, cli_plan
 from bayeslaw.cli_anchors import anchors
 from bayeslaw.errors import BayeslawError
 
@@ -384,6 +384,8 @@ def demo(
 
 cli_plan.register(app)
 cli_dynamics.register(app)
+cli_import.register(app)
+cli_data.register(app)
 
 
 def main() -> None:

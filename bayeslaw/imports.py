@@ -176,6 +176,10 @@ def _entries(logs: list[Log], told: Mapped) -> Entries:
     """Entries of all logs under our names, in numbers."""
     parts, remarks, faults = list[pd.DataFrame](), list[str](), list[Fault]()
     counts: dict[str, tuple[bool, str]] = {}
+    for column in (*told.columns, *told.losses):
+        if not any(column in log.frame for log in logs):
+            known = list(dict.fromkeys(str(c) for log in logs for c in log.frame))
+            raise BayeslawError(f"No log has a column {column!r}.{nearest(column, known)}")
     for log in logs:
         marks = Marks(told.decimal, told.thousands) if log.kind in ("wandb", "wide", "table") else Marks(".", ",")
         meant = _meant(log, told)

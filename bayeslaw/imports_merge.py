@@ -90,7 +90,8 @@ def merged(entries: Entries, resumed: str | None) -> Entries:
     values = [c for c in entries.values if c != axis]
     if resumed is None:
         refuse(frame, _conflicts(frame, keys, values))
-        if turns := int(_backwards(frame, axis).sum()):
+        logged = frame.groupby(["_name", *(k for k in keys if k != axis)], sort=False, dropna=False)
+        if turns := int((logged[axis].diff() < 0).sum()):
             remarks.append(
                 f"steps go back {counted(turns, 'time')} and nothing is logged twice with two values: rows were put in order"
             )
@@ -148,8 +149,8 @@ def _shown(value: object) -> str:
 def _resumed(frame: pd.DataFrame, keys: list[str], resumed: str, remarks: list[str]) -> pd.DataFrame:
     """Entries without what a resumed run left behind ('last'), or without what it logged again ('first').
 
-    Where the steps of a loss or of the learning rate go back, the run was taken up at an earlier step: what it had logged from there
-    on belongs to a training that was given up. Each is looked at by itself, since they may come from different files.
+    Where the steps of a loss or of the learning rate go back, the run was taken up at an earlier step: what it had logged from
+    there on belongs to a training that was given up. Each is looked at by itself, since they may come from different files.
     """
     axis, frame = keys[1], frame.copy()
     said = [c for c in frame if c.startswith(LOSS) or c == "lr"]

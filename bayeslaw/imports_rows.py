@@ -118,8 +118,13 @@ def _finite(frame: pd.DataFrame, drop: bool, curves: bool, remarks: list[str]) -
         f"{counted(gone + failed, 'loss', 'losses')} not finite and left out: {failed} with finite ones after them (evaluations "
         f"that failed), {gone} at the end of runs (diverged)"
     )
-    rated = frame["lr"].notna() if curves and "lr" in frame else pd.Series(False, index=frame.index)
-    return frame.assign(loss=frame["loss"].mask(bad))[~bad | rated].reset_index(drop=True)
+    kept = frame[~bad]
+    if not curves or "lr" not in frame:
+        return kept.reset_index(drop=True)
+    keys = [c for c in ("run", "step") if c in frame]
+    rates = frame[bad & frame["lr"].notna()].assign(loss=np.nan, domain=None).drop_duplicates(keys)
+    rates = rates[~pd.MultiIndex.from_frame(rates[keys]).isin(pd.MultiIndex.from_frame(kept[keys]))]
+    return pd.concat([kept, rates[list(kept)]], ignore_index=True)
 
 
 def _with_constants(frame: pd.DataFrame, told: Mapped, remarks: list[str]) -> pd.DataFrame:

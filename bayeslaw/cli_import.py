@@ -1,0 +1,90 @@
+"""The command `import`. `cli` registers it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from bayeslaw.errors import BayeslawError
+
+Sources = Annotated[
+    list[Path], typer.Argument(help="Exports and logs, or folders with event files or with trainer_state.json; files of one table.")
+]
+Constants = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="What all runs have in common: N=410e6, ptpp=20, tokens_per_step=524288; repeat for each."),
+]
+
+
+def import_(
+    sources: Sources,
+    output: Annotated[Path, typer.Option("-o", "--output", help="Where to write the table of runs (.csv).")],
+    kind: Annotated[
+        str | None, typer.Option("--from", help="wandb, tensorboard, trainer, jsonl, wide or table; found out unless given.")
+    ] = None,
+    map_: Annotated[
+        Path | None,
+        typer.Option("--map", help="What names can't tell: columns, units, values of each run (.toml); see the README."),
+    ] = None,
+    loss: Annotated[
+        list[str] | None, typer.Option(help="A column of validation losses, or COLUMN=DOMAIN; repeat for each. Found by name else.")
+    ] = None,
+    domain: Annotated[list[str] | None, typer.Option(help="Keep the losses of this domain; repeat for several.")] = None,
+    set_: Constants = None,
+    resumed: Annotated[
+        str | None, typer.Option(help="Where a run logs a step twice, with different losses: the last log holds, or the first.")
+    ] = None,
+    nan: Annotated[str | None, typer.Option(help="drop leaves out evaluations that logged NaN; they are refused else.")] = None,
+    curves: Annotated[
+        bool, typer.Option("--curves", help="Keep rows with a learning rate and no loss, for `bayeslaw dynamics areas`.")
+    ] = False,
+) -> None:
+    """Read losses from Weights & Biases, TensorBoard, Hugging Face's Trainer, JSON lines or tables into one table of runs."""
+    from bayeslaw.imports import import_runs
+    from bayeslaw.tables import check_target, write_text
+
+    check_target(output, "A table of runs", ".csv")
+    for source in sources:
+        if source.exists() and source.resolve() == output.resolve():
+            raise BayeslawError(f"{output.name} is what you import: write the table of runs to another file.")
+    made = import_runs(
+        sources, kind=kind, map=map_, losses=_losses(loss), domains=domain, resumed=resumed, nan=nan, curves=curves,
+        **_constants(set_),
+    )  # fmt: skip
+    frame = made.runs.frame
+    write_text(output, frame.to_csv(index=False))
+    for remark in made.remarks:
+        typer.echo(f"note: {remark}")
+    domains = f" of {frame['domain'].nunique()} domains" if "domain" in frame and frame["domain"].nunique() > 1 else ""
+    rates = int(frame["loss"].isna().sum())
+    more = f" and {rates:,} learning rates" if rates else ""
+    typer.echo(f"{len(frame) - rates:,} losses{domains}{more} from {frame['run'].nunique():,} runs written to {output}")
+
+
+def _losses(texts: list[str] | None) -> dict[str, str | None] | None:
+    """Columns of losses and their domains."""
+    if not texts:
+        return None
+    made: dict[str, str | None] = {}
+    for text in texts:
+        column, mark, name = text.rpartition("=")
+        column, name = (column.strip(), name.strip()) if mark else (text.strip(), "")
+        if not column or (mark and not name):
+            raise BayeslawError(f"--loss {text!r} is not of the form COLUMN or COLUMN=DOMAIN.")
+        if column in made:
+            raise BayeslawError(f"--loss gives {column!r} twice.")
+        made[column] = name or None
+    return made
+
+
+def _constants(texts: list[str] | None) -> dict[str, Any]:
+    from bayeslaw.cli import pairs_of
+
+    return dict(pairs_of("--set", texts or [], "NAME=VALUE, such as tokens_per_step=524288"))
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the command line."""
+    app.command("import")(import_)
