@@ -132,6 +132,8 @@ def fit(
 
 def _tell(made: Fit, err: bool = False) -> None:
     """Say what was fitted, what each check found, and the verdict."""
+    from bayeslaw.units import NATS
+
     if made.info["interrupted"]:
         kept = made.tree["posterior"].sizes
         typer.echo(f"Stopped by Ctrl-C: kept {kept['draw']} draws of each of {kept['chain']} chains.", err=err)
@@ -141,6 +143,8 @@ def _tell(made: Fit, err: bool = False) -> None:
         f"{made.law.name} fitted to {made.observed.log_loss.size} rows of {made.observed.runs} runs{aside}; {made.noise.text}.",
         err=err,
     )
+    if made.observed.unit != NATS:
+        typer.echo(f"  losses and forecasts are in {made.observed.unit}; the cards' priors are stated for {NATS}", err=err)
     for one in made.checks:
         typer.echo(f"  {one}", err=err)
     typer.echo(f"verdict: {'passed' if made.passed else 'FAILED: its intervals are not to be trusted'}", err=err)

@@ -1,4 +1,4 @@
-"""The command `import`. `cli` registers it."""
+"""The commands `import` and `convert`. `cli` registers them."""
 
 from __future__ import annotations
 
@@ -85,6 +85,41 @@ def _constants(texts: list[str] | None) -> dict[str, Any]:
     return dict(pairs_of("--set", texts or [], "NAME=VALUE, such as tokens_per_step=524288"))
 
 
+def convert(
+    runs: Annotated[Path, typer.Argument(help="A table of runs; a column unit names what its losses are in, nats/token else.")],
+    to: Annotated[str, typer.Option(help="nats/token, bits/token, nats/byte, bits/byte, nats/character, bits/character, perplexity.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="Where to write the table (.csv).")],
+    bytes_per_token: Annotated[
+        str | None, typer.Option(help="Bytes of the validation text over its tokens: a number, or a column.")
+    ] = None,
+    characters_per_token: Annotated[str | None, typer.Option(help="Characters over tokens: a number, or a column.")] = None,
+    reference: Annotated[
+        float | None, typer.Option(help="Bytes per token of the one tokenizer in whose tokens losses per token are wanted.")
+    ] = None,
+    from_: Annotated[str | None, typer.Option("--from", help="What the losses are in, if the table has no column unit.")] = None,
+) -> None:
+    """Bring losses to another unit, so that those of several tokenizers can be compared."""
+    from bayeslaw.runs import read_runs
+    from bayeslaw.tables import check_target, write_text
+    from bayeslaw.units import converted, unit
+
+    check_target(output, "A table of runs", ".csv")
+    if output.resolve() == runs.resolve():
+        raise BayeslawError(f"{output.name} is what you convert: write the table to another file.")
+    table = read_runs(runs)
+    frame = table.frame
+    if from_ is not None:
+        if "unit" in frame and table.unit != unit(from_):
+            raise BayeslawError(f"{runs.name} says that its losses are in {table.unit}, and --from {from_}.")
+        frame = frame.assign(unit=unit(from_))
+    made = converted(
+        frame, to, bytes_per_token=bytes_per_token, characters_per_token=characters_per_token, reference=reference, name=runs.name
+    )
+    write_text(output, made.to_csv(index=False))
+    typer.echo(f"{len(made):,} losses from {table.unit if from_ is None else unit(from_)} to {unit(to)} written to {output}")
+
+
 def register(app: typer.Typer) -> None:
-    """Add the command to the command line."""
+    """Add the commands to the command line."""
     app.command("import")(import_)
+    app.command()(convert)

@@ -16,6 +16,7 @@ import pandas as pd
 
 from bayeslaw.errors import BayeslawError, Fault, TableError, shortened
 from bayeslaw.filters import where
+from bayeslaw.units import unit_of
 
 # Other names under which the columns are logged, lower case, and what brings them to our units.
 ALIASES: dict[str, dict[str, float]] = {
@@ -45,8 +46,8 @@ class Runs:
     Attributes
     ----------
     frame : DataFrame
-        Column `loss` (nats/token) and covariates such as N, D (tokens), r (share), ptpp; optionally `run`, `domain`,
-        `loss_se`, `flops`, `step` and anything else. The index is the row's number in the file, from 1 below the header.
+        Column `loss` (nats/token, or what the column `unit` names) and covariates such as N, D (tokens), r (share), ptpp;
+        optionally `run`, `domain`, `loss_se`, `flops`, `step` and anything else. The index is the row's number in the file, from 1 below the header.
     name : str
         Where it came from.
     conversions : tuple of str
@@ -63,6 +64,11 @@ class Runs:
     def where(self, condition: str | None) -> Runs:
         """The rows that meet a condition such as ``ptpp <= 31 and domain == 'target'``."""
         return self if not condition else replace(self, frame=where(self.frame, condition))
+
+    @property
+    def unit(self) -> str:
+        """What the losses are in; see `bayeslaw.units`."""
+        return unit_of(self.frame, self.name)
 
     def __len__(self) -> int:
         return len(self.frame)
@@ -94,7 +100,8 @@ def read_runs(
     Raises
     ------
     TableError, BayeslawError
-        If the file can't be read, two columns mean the same, or a cell of a numeric column holds no number.
+        If the file can't be read, two columns mean the same, a cell of a numeric column holds no number, or losses are in several
+        units.
     """
     if isinstance(source, pd.DataFrame):
         frame, name = source.copy(), "the table"
@@ -110,6 +117,7 @@ def read_runs(
     frame, unread = _numeric(frame, set(known), _TEXT | set(text))
     if unread and strict:
         raise TableError(unread, name)
+    unit_of(frame, name)
     runs = Runs(frame, name, tuple(conversions), tuple(unread))
     if "D" not in runs.frame and {"atpp", "N"} <= set(runs.frame):
         frame = runs.frame.assign(D=runs.frame["atpp"] * runs.frame["N"])
@@ -212,7 +220,7 @@ def _numbers(cells: pd.Series) -> pd.Series:
     return pd.Series([number(cell) for cell in cells], index=cells.index, dtype=np.float64)
 
 
-_TEXT = {"run", "domain", "checkpoint"}
+_TEXT = {"run", "domain", "checkpoint", "unit"}
 _NOTHING = {"nan", "na", "null", "none"}
 
 
