@@ -11,13 +11,16 @@ if TYPE_CHECKING:
     from bayeslaw.cards import law_names, load_law
     from bayeslaw.choices import Plan
     from bayeslaw.comparison import Comparison, compare
+    from bayeslaw.costs import stage_flops
     from bayeslaw.curves import Curves, read_curves
+    from bayeslaw.datasets import fetch_dataset
     from bayeslaw.errors import BayeslawError, CardError, FitError, TableError
     from bayeslaw.executors import executor
     from bayeslaw.fits import Fit, load_fit
     from bayeslaw.fitting import fit
     from bayeslaw.forecasts import Forecast, forecast
     from bayeslaw.grids import grid
+    from bayeslaw.imports import Imported, import_runs
     from bayeslaw.laws import Law
     from bayeslaw.loo import Loo, leave_one_run_out
     from bayeslaw.many import Task, fit_many
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
     from bayeslaw.stacking import Stack, load
     from bayeslaw.tablechecks import check
     from bayeslaw.transfers import Transfer, transfer
+    from bayeslaw.units import converted
     from bayeslaw.updating import Update, update
 
 _HOME = {
@@ -52,15 +56,17 @@ _HOME = {
     "update": "updating", "Plan": "choices", "plan": "plans", "Allocation": "allocation", "allocate": "allocation",
     "Transfer": "transfers", "transfer": "transfers", "plot_plan": "plots_decisions", "plot_frontier": "plots_decisions",
     "plot_savings": "plots_decisions", "Curves": "curves", "read_curves": "curves",
+    "Imported": "imports", "import_runs": "imports", "fetch_dataset": "datasets", "converted": "units", "stage_flops": "costs",
     "Schedule": "schedules", "parse_schedule": "schedules_text", "plot_schedules": "plots_dynamics",
 }  # fmt: skip
 __all__ = [
     "Allocation", "Anchors", "BayeslawError", "CardError", "Comparison", "Curves", "Executor", "Fit", "FitError",
-    "Forecast", "Law", "Loo", "Outcome", "Plan", "PointFit", "Prior", "Runs", "Schedule", "Stack", "TableError", "Task",
-    "Transfer", "Update", "allocate", "anchors", "check", "compare", "executor", "fit", "fit_many", "forecast", "grid",
-    "law_names", "leave_one_run_out", "load", "load_fit", "load_law", "parse_schedule", "plan", "plot_anchors",
-    "plot_forecast", "plot_frontier", "plot_plan", "plot_savings", "plot_schedules", "point_fit", "pymc_model",
-    "read_curves", "read_runs", "score", "transfer", "update", "values_of",
+    "Forecast", "Imported", "Law", "Loo", "Outcome", "Plan", "PointFit", "Prior", "Runs", "Schedule", "Stack", "TableError",
+    "Task", "Transfer", "Update", "allocate", "anchors", "check", "compare", "converted", "executor", "fetch_dataset",
+    "fit", "fit_many", "forecast", "grid", "import_runs", "law_names", "leave_one_run_out", "load", "load_fit", "load_law",
+    "parse_schedule", "plan", "plot_anchors", "plot_forecast", "plot_frontier", "plot_plan", "plot_savings",
+    "plot_schedules", "point_fit", "pymc_model", "read_curves", "read_runs", "score", "stage_flops", "transfer", "update",
+    "values_of",
 ]  # fmt: skip
 __version__ = "0.1.0"
 

@@ -17,8 +17,8 @@ from threadpoolctl import threadpool_limits
 
 from bayeslaw.aims import Aim, aim_of
 from bayeslaw.candidates import FLOPS, Candidates, read_candidates
-from bayeslaw.costs import Stages
 from bayeslaw.checks import LUCK, spread_order
+from bayeslaw.costs import Stages
 from bayeslaw.discrepancy import relative
 from bayeslaw.ensembles import build
 from bayeslaw.errors import BayeslawError, nearest, whole_number
@@ -300,8 +300,7 @@ def anchors(
     fits : Fit or Stack, or several
         With several, every run logs one loss for each, such as source and target domain, and their draws are paired.
     candidates : Runs, DataFrame or path
-        Runs that could be bought; see `bayeslaw.candidates.read_candidates`, also for `cost`, `checkpoint_cost` and
-        `stages`.
+        Runs that could be bought; see `candidates.read_candidates`, also for `cost`, `checkpoint_cost` and `stages`.
     targets : Runs, DataFrame or path, or mapping of name to array (S,)
         Settings whose loss is wanted, with an optional column `weight`; or draws of quantities, one for each of the fit's
         draws, such as the margins of a plan's constraints.

@@ -37,6 +37,9 @@ def import_(
         str | None, typer.Option(help="Where a run logs a step twice, with different losses: the last log holds, or the first.")
     ] = None,
     nan: Annotated[str | None, typer.Option(help="drop leaves out evaluations that logged NaN; they are refused else.")] = None,
+    unit: Annotated[
+        str | None, typer.Option(help="What the losses are in, such as bits/byte or perplexity; nats/token else.")
+    ] = None,
     curves: Annotated[
         bool, typer.Option("--curves", help="Keep rows with a learning rate and no loss, for `bayeslaw dynamics areas`.")
     ] = False,
@@ -50,7 +53,7 @@ def import_(
         if source.exists() and source.resolve() == output.resolve():
             raise BayeslawError(f"{output.name} is what you import: write the table of runs to another file.")
     made = import_runs(
-        sources, kind=kind, map=map_, losses=_losses(loss), domains=domain, resumed=resumed, nan=nan, curves=curves,
+        sources, kind=kind, map=map_, losses=_losses(loss), domains=domain, resumed=resumed, nan=nan, curves=curves, loss_unit=unit,
         **_constants(set_),
     )  # fmt: skip
     frame = made.runs.frame
@@ -87,7 +90,9 @@ def _constants(texts: list[str] | None) -> dict[str, Any]:
 
 def convert(
     runs: Annotated[Path, typer.Argument(help="A table of runs; a column unit names what its losses are in, nats/token else.")],
-    to: Annotated[str, typer.Option(help="nats/token, bits/token, nats/byte, bits/byte, nats/character, bits/character, perplexity.")],
+    to: Annotated[
+        str, typer.Option(help="nats/token, bits/token, nats/byte, bits/byte, nats/character, bits/character, perplexity.")
+    ],
     output: Annotated[Path, typer.Option("-o", "--output", help="Where to write the table (.csv).")],
     bytes_per_token: Annotated[
         str | None, typer.Option(help="Bytes of the validation text over its tokens: a number, or a column.")

@@ -22,6 +22,7 @@ from bayeslaw.imports_rows import rows
 from bayeslaw.imports_tensorboard import is_event_file, read_events
 from bayeslaw.imports_text import read_text
 from bayeslaw.runs import Runs, read_runs
+from bayeslaw.units import unit
 
 NAN = ("drop",)
 
@@ -52,6 +53,7 @@ def import_runs(
     resumed: str | None = None,
     nan: str | None = None,
     curves: bool = False,
+    loss_unit: str | None = None,
     **values: Any,
 ) -> Imported:
     """Read losses from logs.
@@ -75,6 +77,8 @@ def import_runs(
         Leave out evaluations that logged NaN or infinity. They are refused unless it is given.
     curves : bool
         Keep rows that have a learning rate and no loss, for `read_curves`.
+    loss_unit : str, optional
+        What the losses are in, nats/token unless told; see `bayeslaw.units`.
     **values
         What all runs have in common: N, ptpp, r, tokens_per_step (D is step x tokens_per_step) and others of
         `imports_map.CONSTANTS`.
@@ -94,6 +98,7 @@ def import_runs(
         told = replace(told, losses=dict(losses) if isinstance(losses, Mapping) else dict.fromkeys(losses))
         if None in told.losses.values() and len(told.losses) > 1:
             raise BayeslawError("Several columns of losses need a domain each, such as --loss eval/web=web --loss eval/code=code.")
+    told = replace(told, loss_unit=told.loss_unit if loss_unit is None else unit(loss_unit))
     told = replace(told, constants={**told.constants, **constants(values, "what is given for all runs")})
     logs = _in_order(read_logs([sources] if isinstance(sources, (str, Path)) else list(sources), kind or told.kind, told))
     frame, remarks = rows(merged(_entries(logs, told), resumed), told, domains, drop=nan == "drop", curves=curves)
@@ -196,7 +201,7 @@ def _entries(logs: list[Log], told: Mapped) -> Entries:
         parts.append(part)
     if faults:
         raise TableError(faults, logs[0].name if len(logs) == 1 else "the log")
-    frame = pd.concat(_same_domains(parts), ignore_index=True)
+    frame = pd.concat(_same_domains(parts), ignore_index=True).astype({"_name": "category"})
     return Entries(_runs_named(frame, told), tuple(dict.fromkeys(remarks)))
 
 

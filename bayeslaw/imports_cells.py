@@ -57,7 +57,8 @@ def numbers(cells: pd.Series, ours: str, marks: Marks) -> tuple[pd.Series, list[
     if cells.dtype.kind in "fiu":
         return cells.astype(np.float64).replace(-np.inf, np.inf), [], 0
     if cells.dtype.kind == "b":
-        return pd.Series(np.nan, index=cells.index), list(_no_numbers(cells, cells.index, ours)), 0
+        told = [_no_number(int(row), ours, str(cell)) for row, cell in zip(cells.index, cells, strict=True)]
+        return pd.Series(np.nan, index=cells.index), told, 0
     decimal, thousands = marks.pair
     grouped = re.compile(rf"^[+-]?[1-9]\d{{0,2}}(?:{re.escape(thousands)}\d{{3}})+(?:{re.escape(decimal)}\d+)?$")
     texts = [_text(cell) for cell in cells]  # no Series: it would make nan of None
@@ -114,11 +115,6 @@ def _value(text: str, decimal: str, thousands: str, grouped: re.Pattern[str]) ->
     except ValueError:
         return None
     return value if math.isfinite(value) else math.inf
-
-
-def _no_numbers(cells: pd.Series, rows: Iterable[object], ours: str) -> Iterable[Fault]:
-    for row in rows:
-        yield _no_number(int(str(row)), ours, str(cells[row]))
 
 
 def _no_number(row: int, ours: str, text: str) -> Fault:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bayeslaw.errors import BayeslawError, nearest
+from bayeslaw.units import unit
 
 KINDS = ("wandb", "tensorboard", "trainer", "jsonl", "wide", "table")
 UNITS = {"1": 1.0, "k": 1e3, "M": 1e6, "B": 1e9, "T": 1e12, "%": 0.01}
@@ -123,9 +124,10 @@ def mapping(given: Mapping[str, Any], name: str = "the mapping") -> Mapped:
     for old, new in given.get("rename", {}).items():
         if not isinstance(new, str) or not new.strip():
             raise BayeslawError(f"{name}: [rename] {old!r} gives no name: {new!r}.")
+    of = unit(given["loss_unit"]) if "loss_unit" in given else None
     return Mapped(
         kind, columns, losses, constants(given.get("constants", {}), f"{name}, [constants]"), runs, dict(given.get("rename", {})),
-        given.get("delimiter"), given.get("decimal"), given.get("thousands"), given.get("loss_unit"),
+        given.get("delimiter"), given.get("decimal"), given.get("thousands"), of,
     )  # fmt: skip
 
 

@@ -36,7 +36,7 @@ class Entries:
     @property
     def values(self) -> list[str]:
         """Columns that hold something of a step."""
-        return [c for c in self.frame if c not in (*_WHERE, "run", "step", "domain")]
+        return [c for c in map(str, self.frame) if c not in (*_WHERE, "run", "step", "domain")]
 
     @property
     def axis(self) -> str | None:
@@ -45,8 +45,8 @@ class Entries:
 
 
 def several(frame: pd.DataFrame) -> bool:
-    """Whether entries are of several files."""
-    return len(frame["_name"].unique()) > 1
+    """Whether entries are of several files, by the categories of their names."""
+    return len(frame["_name"].cat.categories) > 1
 
 
 def fault(frame: pd.DataFrame, at: int, column: str, value: str, problem: str, mend: str) -> Fault:
@@ -117,21 +117,21 @@ def _once(frame: pd.DataFrame, remarks: list[str]) -> pd.DataFrame:
 
 def _conflicts(frame: pd.DataFrame, keys: list[str], values: list[str]) -> Iterable[Fault]:
     """Values that a run logs for a step after another value for it."""
-    groups = frame.groupby(keys, sort=False, dropna=False)
     for column in values:
-        first = groups[column].transform("first")
-        other = frame[column].notna() & (frame[column] != first)
-        for i in np.flatnonzero(other.to_numpy()).tolist():
-            same = (frame[keys] == frame.loc[i, keys]).all(axis=1) & frame[column].notna()
-            was = int(np.flatnonzero(same.to_numpy())[0])
-            name, run = column.removeprefix(LOSS) or "loss", shortened(repr(frame.at[i, "run"]))
-            earlier = f"row {frame.at[was, '_row']}" + (f" of {frame.at[was, '_name']}" if several(frame) else "")
-            problem = (
-                f"run {run} logs {_of(column)} {_shown(frame.at[i, column])} at {keys[1]} {frame.at[i, keys[1]]:g} and "
-                f"{_shown(frame.at[was, column])} in {earlier}"
-            )
+        cells, at = frame[column], pd.Series(np.arange(len(frame)), index=frame.index, dtype=np.float64)
+        first = frame.assign(_at=at.where(cells.notna())).groupby(keys, sort=False, dropna=False)["_at"].transform("first")
+        logged = np.flatnonzero(cells.notna().to_numpy())
+        before = first.to_numpy()[logged].astype(np.int64)
+        known = cells.to_numpy()
+        for i, was in zip(logged.tolist(), before.tolist(), strict=True):
+            if known[i] == known[was]:
+                continue
+            name, run = column.removeprefix(LOSS) or "loss", shortened(repr(str(frame["run"].iloc[i])))
+            earlier = f"row {frame['_row'].iloc[was]}" + (f" of {frame['_name'].iloc[was]}" if several(frame) else "")
+            what = f"{_of(column)} {_shown(known[i])} at {keys[1]} {frame[keys[1]].iloc[i]:g}"
+            problem = f"run {run} logs {what} and {_shown(known[was])} in {earlier}"
             mend = "was it resumed? Say --resumed last (the later log holds) or first; two runs of one name need two names"
-            yield fault(frame, i, name, _shown(frame.at[i, column]), problem, mend)
+            yield fault(frame, i, name, _shown(known[i]), problem, mend)
 
 
 def _of(column: str) -> str:
@@ -153,7 +153,7 @@ def _resumed(frame: pd.DataFrame, keys: list[str], resumed: str, remarks: list[s
     there on belongs to a training that was given up. Each is looked at by itself, since they may come from different files.
     """
     axis, frame = keys[1], frame.copy()
-    said = [c for c in frame if c.startswith(LOSS) or c == "lr"]
+    said = [c for c in map(str, frame) if c.startswith(LOSS) or c == "lr"]
     by = [k for k in keys if k != axis]
     for column in said:
         for _, part in frame[frame[column].notna()].groupby(by, sort=False, dropna=False):

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from bayeslaw import curvechecks, runs
 from bayeslaw.errors import BayeslawError
+from bayeslaw.units import RATIOS
 
 # Columns that count steps, the trainer's own before those of the logger.
 STEPS = (
@@ -51,11 +52,11 @@ def _covariates() -> dict[str, tuple[str, float]]:
         for ours, names in table.items():
             if ours not in ("loss", "step"):
                 found |= {name: (ours, float(factor)) for name, factor in names.items()} | {ours.lower(): (ours, 1.0)}
-    return found | {name: (name, 1.0) for name in (*curvechecks.TEXT, "loss_se", "flops", "checkpoint", "seed")}
+    return found | {name: (name, 1.0) for name in (*TEXT, "loss_se", "flops", "seed", *RATIOS.values())}
 
 
+TEXT = ("run", "domain", "checkpoint", "unit", *curvechecks.TEXT)
 COVARIATES = _covariates()
-TEXT = ("run", "domain", "checkpoint", *curvechecks.TEXT)
 
 
 @dataclass(frozen=True)

@@ -42,10 +42,12 @@ def rows(
     frame, remarks = _long(entries, domains, curves)
     frame = _finite(frame, drop, curves, remarks)
     frame = _with_constants(frame, told, remarks)
+    if told.loss_unit is not None:
+        frame = frame.assign(unit=told.loss_unit)
     _check(frame)
     if not frame["loss"].notna().any():
         raise BayeslawError("Nothing is left: no row has a loss.")
-    return _arranged(frame, told), remarks
+    return _arranged(frame), remarks
 
 
 def _long(entries: Entries, domains: Collection[str] | None, curves: bool) -> tuple[pd.DataFrame, list[str]]:
@@ -109,8 +111,8 @@ def _finite(frame: pd.DataFrame, drop: bool, curves: bool, remarks: list[str]) -
         gone, failed = gone + int((wrong > end).sum()), failed + int((wrong < end).sum())
         for i in wrong:
             what = "the run diverged" if i > end else "finite losses follow, so the evaluation failed"
-            where = f" at step {frame.at[at[i], 'step']:g}" if "step" in frame else ""
-            problem = f"run {shortened(repr(frame.at[at[i], 'run']))} logs a loss{where} that is not finite: {what}"
+            where = f" at step {frame['step'].loc[at[i]]:g}" if "step" in frame else ""
+            problem = f"run {shortened(repr(str(frame['run'].loc[at[i]])))} logs a loss{where} that is not finite: {what}"
             faults.append(fault(frame, int(at[i]), "loss", "nan", problem, "--nan drop leaves it out"))
     if not drop:
         refuse(frame, faults)
@@ -177,7 +179,7 @@ def _tokens(frame: pd.DataFrame, remarks: list[str]) -> pd.DataFrame:
 def _check(frame: pd.DataFrame) -> None:
     """Refuse what can't be, whatever the law."""
     frame = frame.reset_index(drop=True)
-    losses = frame.loc[frame["loss"].notna(), [c for c in ("loss", "loss_se") if c in frame]]
+    losses = frame.loc[frame["loss"].notna(), [c for c in ("loss", "loss_se", "unit") if c in frame]]
     faults = [fault(frame, f.row, f.column, f.value, f.problem, f.mend) for f in check_loss(losses) if f.row is not None]
     for column, wrong, problem, mend in _limits(frame):
         for at in np.flatnonzero(wrong.to_numpy()).tolist():
@@ -210,10 +212,8 @@ def _limits(frame: pd.DataFrame) -> Iterable[tuple[str, pd.Series, str, str]]:
         )
 
 
-def _arranged(frame: pd.DataFrame, told: Mapped) -> pd.DataFrame:
+def _arranged(frame: pd.DataFrame) -> pd.DataFrame:
     """Columns in the usual order, without those that are empty."""
-    if told.loss_unit is not None:
-        frame = frame.assign(unit=told.loss_unit)
     columns = [c for c in map(str, frame) if not c.startswith("_")]
     columns = [c for c in FIRST if c in columns] + [c for c in columns if c not in FIRST]
     return frame[[c for c in columns if frame[c].notna().any() or c == "loss"]]

@@ -220,7 +220,7 @@ def _runs_table(frame: pd.DataFrame, path: Path) -> Log:
     unfinished = frame[state].map(lambda s: str(s).lower() != "finished")
     remarks = []
     if unfinished.any():
-        shown = ", ".join(f"{frame.at[row, name]} ({frame.at[row, state]})" for row in frame.index[unfinished][:3])
+        shown = ", ".join(f"{run} ({how})" for run, how in frame.loc[unfinished, [name, state]].head(3).itertuples(index=False))
         remarks.append(
             f"{path.name}: {counted(int(unfinished.sum()), 'run')} did not finish and their last losses are taken: {shown}"
         )

@@ -92,7 +92,8 @@ class Prices:
                 good = False
             if not good:
                 raise BayeslawError(f"The price {name} is a number of 0 or more, not {value!r}.")
-        return cls(*(float(given.get(name, 0.0)) for name in PRICES), per_token(stages))
+        flop, new, replayed = (float(given.get(name, 0.0)) for name in PRICES)
+        return cls(flop, new, replayed, per_token(stages))
 
     @property
     def given(self) -> bool:

@@ -47,7 +47,8 @@ class Runs:
     ----------
     frame : DataFrame
         Column `loss` (nats/token, or what the column `unit` names) and covariates such as N, D (tokens), r (share), ptpp;
-        optionally `run`, `domain`, `loss_se`, `flops`, `step` and anything else. The index is the row's number in the file, from 1 below the header.
+        optionally `run`, `domain`, `loss_se`, `flops`, `step` and anything else. The index is the row's number in the file, from
+        1 below the header.
     name : str
         Where it came from.
     conversions : tuple of str

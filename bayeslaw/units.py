@@ -141,7 +141,9 @@ def _other_units(texts: pd.Series, of: str) -> Iterable[Fault]:
 def agree(of: str, frame: pd.DataFrame, name: str) -> None:
     """Refuse losses that are in another unit than those that were fitted."""
     if "loss" in frame and (other := unit_of(frame, name)) != of:
-        raise BayeslawError(f"{name} has losses in {other}, and the fit is to losses in {of}: `bayeslaw convert` brings them to it.")
+        raise BayeslawError(
+            f"{name} has losses in {other}, and the fit is to losses in {of}: `bayeslaw convert` brings them to it."
+        )
 
 
 def converted(
@@ -178,13 +180,15 @@ def converted(
     needed = {RATIOS[what] for what in (per(frm), per(to)) if what in RATIOS and per(frm) != per(to)}
     if reference is not None:
         if per(to) != "token" or not (np.isfinite(reference) and reference > 0):
-            raise BayeslawError(f"A reference is the bytes per token of a tokenizer, for losses per token; not {reference:g} for {to}.")
+            raise BayeslawError(
+                f"A reference is the bytes per token of a tokenizer, for losses per token; not {reference:g} for {to}."
+            )
         needed |= {"bytes_per_token"}
     ratios = {column: _column(frame, column, value, name) for column, value in given.items() if column in needed}
     loss = frame["loss"].to_numpy(dtype=np.float64)
-    steps = [(frm, to, ratios)]
+    steps: list[tuple[str, str, Mapping[str, Array | None]]] = [(frm, to, ratios)]
     if reference is not None:  # per byte by each row's own tokens, then per token of the one
-        one = {"bytes_per_token": np.full(len(frame), float(reference))}
+        one: dict[str, Array | None] = {"bytes_per_token": np.full(len(frame), float(reference))}
         steps = [(frm, "nats/byte", ratios), ("nats/byte", to, one)]
         ratios = ratios | one
     made, slope = loss, np.ones(len(frame))

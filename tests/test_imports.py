@@ -19,6 +19,7 @@ from bayeslaw.imports_cells import Marks, numbers
 from bayeslaw.imports_map import mapping
 from bayeslaw.imports_names import covariate_of, domain_of, meanings
 from bayeslaw.imports_tensorboard import masked_crc, records, scalars
+from bayeslaw.units import converted
 from tests import events
 
 
@@ -199,7 +200,9 @@ def test_resuming_anywhere(first: list[int], back: int, length: int, last: bool)
     from bayeslaw.imports_merge import Entries, merged
 
     whole = (
-        frame.rename(columns={"loss": "loss:"}).assign(run="a", _name="log", _row=range(1, len(frame) + 1)).astype({"step": float})
+        frame.rename(columns={"loss": "loss:"})
+        .assign(run="a", _name="log", _row=range(1, len(frame) + 1))
+        .astype({"step": float, "_name": "category"})
     )
     made = merged(Entries(whole), "last" if last else "first").frame
     if last:
@@ -546,3 +549,16 @@ def test_cells_that_hold_nothing_or_no_finite_number() -> None:
     )
     assert not faults
     np.testing.assert_array_equal(made, [np.nan] * 3 + [np.inf] * 4)
+
+
+def test_losses_in_other_units(tmp_path: Path) -> None:
+    path = written(tmp_path, "run,step,eval/loss,bytes_per_token\na,1,20.5,4.0\nb,1,30.25,3.5\n")
+    made = import_runs(path, loss_unit="ppl")
+    assert made.runs.unit == "perplexity"
+    assert made.runs.frame["bytes_per_token"].tolist() == [4.0, 3.5]
+    assert converted(made.runs.frame, "nats/token")["loss"].tolist() == pytest.approx(np.log([20.5, 30.25]))
+    assert import_runs(path, map={"loss_unit": "perplexity"}).runs.unit == "perplexity"
+    with pytest.raises(BayeslawError, match="There is no unit 'ppx'"):
+        import_runs(path, loss_unit="ppx")
+    with pytest.raises(TableError, match="is it a perplexity"):
+        import_runs(path)
