@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from bayeslaw.errors import BayeslawError
+from bayeslaw.errors import BayeslawError, TableError
 
 Sources = Annotated[
     list[Path], typer.Argument(help="Exports and logs, or folders with event files or with trainer_state.json; files of one table.")
@@ -52,10 +52,22 @@ def import_(
     for source in sources:
         if source.exists() and source.resolve() == output.resolve():
             raise BayeslawError(f"{output.name} is what you import: write the table of runs to another file.")
-    made = import_runs(
-        sources, kind=kind, map=map_, losses=_losses(loss), domains=domain, resumed=resumed, nan=nan, curves=curves, loss_unit=unit,
-        **_constants(set_),
-    )  # fmt: skip
+    options: dict[str, Any] = {
+        "losses": _losses(loss),
+        "domains": domain,
+        "resumed": resumed,
+        "nan": nan,
+        "curves": curves,
+        "loss_unit": unit,
+    }
+    try:
+        made = import_runs(sources, kind=kind, map=map_, **options, **_constants(set_))
+    except TableError as error:
+        if len(error.faults) <= error.SHOWN:
+            raise
+        for fault in error.faults:
+            typer.echo(str(fault))
+        raise BayeslawError(f"There are {len(error.faults)} faults (rows are counted from 1 below the header).") from None
     frame = made.runs.frame
     write_text(output, frame.to_csv(index=False))
     for remark in made.remarks:

@@ -55,6 +55,8 @@ def _covariates() -> dict[str, tuple[str, float]]:
     return found | {name: (name, 1.0) for name in (*TEXT, "loss_se", "flops", "seed", *RATIOS.values())}
 
 
+# Names that mean something here and something else in many logs: time left, a batch's number, the file last written, train or eval.
+ELSEWHERE = ("eta", "batch", "checkpoint", "phase")
 TEXT = ("run", "domain", "checkpoint", "unit", *curvechecks.TEXT)
 COVARIATES = _covariates()
 
@@ -97,8 +99,15 @@ def domain_of(column: str) -> str | None:
 
 
 def covariate_of(column: str) -> tuple[str, float] | None:
-    """Our name of a covariate's column, and the factor that brings it to our unit."""
-    return COVARIATES.get(key(column)) or COVARIATES.get(_PREFIX.sub("", key(column)))
+    """Our name of a covariate's column, and the factor that brings it to our unit.
+
+    Letters such as N are taken as they are written, and names that mean something else in many logs not at all.
+    """
+    names = [key(column), _PREFIX.sub("", key(column))]
+    found = next((COVARIATES[name] for name in names if name in COVARIATES), None)
+    if found is None or names[-1] in ELSEWHERE or (len(names[-1]) == 1 and column.strip()[-1] != found[0]):
+        return None
+    return found
 
 
 def is_step(column: str) -> bool:

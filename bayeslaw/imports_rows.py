@@ -185,7 +185,24 @@ def _check(frame: pd.DataFrame) -> None:
         for at in np.flatnonzero(wrong.to_numpy()).tolist():
             value = f"{frame[column].iloc[at]:g}"
             faults.append(fault(frame, at, column, value, problem.format(value=value), mend))
+    faults += _tokens_that_stand(frame)
     refuse(frame, sorted(faults, key=lambda f: f.row or 0))
+
+
+def _tokens_that_stand(frame: pd.DataFrame) -> Iterable[Fault]:
+    """Runs whose D does not grow from step to step: it is no count of all tokens so far."""
+    if not {"step", "D"} <= set(frame):
+        return
+    for run, part in frame[frame["D"].notna()].sort_values("step", kind="stable").groupby("run", sort=False):
+        steps, tokens = part["step"].to_numpy(np.float64), part["D"].to_numpy(np.float64)
+        stands = np.flatnonzero((np.diff(steps) > 0) & (np.diff(tokens) <= 0))
+        if stands.size:
+            i = int(stands[0]) + 1
+            value = f"{tokens[i]:g}"
+            before = f"{tokens[i - 1]:g} before, at step {steps[i - 1]:g}"
+            problem = f"run {shortened(repr(str(run)))} has D {value} at step {steps[i]:g} and {before}"
+            mend = 'D counts all tokens so far; are these the tokens of a step? Say [columns] batch = "…" in a mapping file'
+            yield fault(frame, int(part.index[i]), "D", value, problem, mend)
 
 
 def _limits(frame: pd.DataFrame) -> Iterable[tuple[str, pd.Series, str, str]]:

@@ -74,3 +74,11 @@ def test_columns_named_by_hand(command: Command, log: Path) -> None:
     done = command("import", "log.csv", "-o", "runs.csv", "--loss", "eval/web_loss=pages")
     assert done.status == 0
     assert read_runs("runs.csv").frame["domain"].unique().tolist() == ["pages"]
+
+
+def test_many_faults_are_all_listed(command: Command, log: Path) -> None:
+    rows = "".join(f"a,{step},nan\n" for step in range(1, 31))
+    Path("nan.csv").write_text(f"run,step,eval_loss\n{rows}", encoding="utf-8")
+    done = command("import", "nan.csv", "-o", "runs.csv")
+    refused(done, "There are 30 faults")
+    assert done.out.count("the run diverged") == 30

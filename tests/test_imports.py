@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -450,6 +451,7 @@ def test_mapping_files_that_are_refused(given_: dict[str, Any], fragment: str) -
         ("run,step,eval_loss\na,1,3.0,9\na,2\n", "the row has", [1, 2]),
         ('run,step,eval_loss\na,1,"2,931"\n', "may be 2.931 or 2931", [1]),
         ("run,step,eval_loss\na,1,410M\n", "write it out", [1]),
+        ("run,step,eval_loss,tokens\na,1,3.0,1e6\na,2,2.9,1e6\n", "are these the tokens of a step", [2]),
     ],
 )
 def test_rows_that_are_refused(tmp_path: Path, text: str, fragment: str, rows: list[int]) -> None:
@@ -529,7 +531,10 @@ def test_columns_of_losses(column: str, domain: str | None) -> None:
 def test_columns_of_covariates() -> None:
     assert covariate_of("train/learning_rate") == ("lr", 1.0)
     assert covariate_of("config.params_b") == ("N", 1e9)
-    assert covariate_of("epoch") is None
+    assert [covariate_of(c) for c in ("epoch", "ETA", "batch", "checkpoint", "phase", "n", "p")] == [None] * 7
+    assert [covariate_of(c) for c in ("N", "config.D", "r", "tokens_per_step")] == [
+        ("N", 1.0), ("D", 1.0), ("r", 1.0), ("batch", 1.0),
+    ]  # fmt: skip
     made = meanings(["_step", "train/global_step", "eval/loss"], "x")
     assert (made.step, made.by_logger) == ("train/global_step", False)
 
@@ -562,3 +567,11 @@ def test_losses_in_other_units(tmp_path: Path) -> None:
         import_runs(path, loss_unit="ppx")
     with pytest.raises(TableError, match="is it a perplexity"):
         import_runs(path)
+
+
+def test_the_mapping_file_of_the_readme() -> None:
+    text = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    made = mapping(tomllib.loads(text.split("```toml\n")[1].split("```")[0]))
+    assert made.columns == {"Experiment": ("run", 1.0), "Size": ("N", 1e6)}
+    assert made.losses == {"xent (web)": "web"}
+    assert made.constants == {"ptpp": 20, "tokens_per_step": 524288}
