@@ -84,18 +84,6 @@ class Watch:
             raise BayeslawError(f"Step {at:,} is not ahead: the forecast goes from {self.steps[0]:,} to {self.steps[-1]:,}.")
         return np.asarray(self.loss[:, 0] - self.loss[:, int(np.abs(self.steps - at).argmin())])
 
-    def chance_of_gain(self, more_than: float = 0.0, step: int | None = None) -> float:
-        """P(gain > more_than): the probability that the loss will have fallen by more than so many nats/token at a step (the last).
-
-        Raises
-        ------
-        BayeslawError
-            If the step is not ahead, or `more_than` is no number.
-        """
-        if not np.isfinite(more_than):
-            raise BayeslawError(f"A gain is a number of nats/token, not {more_than:g}.")
-        return float((self.gain(step) > more_than).mean())
-
     def table(self, ci_prob: float = 0.9) -> pd.DataFrame:
         """Steps ahead: median and equal-tailed interval of the run's loss, of its gain, and the probability of the target."""
         check_probability(ci_prob)
