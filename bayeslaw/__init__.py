@@ -12,13 +12,16 @@ if TYPE_CHECKING:
     from bayeslaw.cards import law_names, load_law
     from bayeslaw.choices import Plan
     from bayeslaw.comparison import Comparison, compare
+    from bayeslaw.costs import stage_flops
     from bayeslaw.curves import Curves, read_curves
+    from bayeslaw.datasets import fetch_dataset
     from bayeslaw.errors import BayeslawError, CardError, FitError, TableError
     from bayeslaw.executors import executor
     from bayeslaw.fits import Fit, load_fit
     from bayeslaw.fitting import fit
     from bayeslaw.forecasts import Forecast, forecast
     from bayeslaw.grids import grid
+    from bayeslaw.imports import Imported, import_runs
     from bayeslaw.laws import Law
     from bayeslaw.loo import Loo, leave_one_run_out
     from bayeslaw.many import Task, fit_many
@@ -43,98 +46,38 @@ if TYPE_CHECKING:
     from bayeslaw.tablechecks import check
     from bayeslaw.transfers import Transfer, transfer
     from bayeslaw.turning_points import Turning, turning
+    from bayeslaw.units import converted
     from bayeslaw.updating import Update, update
     from bayeslaw.watching import Watch, watch
 
 _HOME = {
-    "BayeslawError": "errors", "CardError": "errors", "FitError": "errors", "TableError": "errors",
-    "Executor": "outcomes", "Outcome": "outcomes", "values_of": "outcomes", "executor": "executors",
-    "Fit": "fits", "fit": "fitting", "load_fit": "fits", "Task": "many", "fit_many": "many",
-    "Forecast": "forecasts", "forecast": "forecasts", "grid": "grids",
-    "Law": "laws", "law_names": "cards", "load_law": "cards",
-    "pymc_model": "model", "plot_forecast": "plots", "PointFit": "point", "point_fit": "point", "Prior": "priors",
-    "Runs": "runs", "check": "tablechecks", "read_runs": "runs", "score": "scores",
-    "Comparison": "comparison", "compare": "comparison", "Loo": "loo", "leave_one_run_out": "loo", "Stack": "stacking",
-    "load": "stacking", "Anchors": "anchoring", "anchors": "anchoring", "plot_anchors": "plots_anchors", "Update": "updating",
-    "update": "updating", "Plan": "choices", "plan": "plans", "Allocation": "allocation", "allocate": "allocation",
-    "Transfer": "transfers", "transfer": "transfers", "plot_plan": "plots_decisions", "plot_frontier": "plots_decisions",
-    "plot_savings": "plots_decisions", "Curves": "curves", "read_curves": "curves",
-    "Schedule": "schedules", "parse_schedule": "schedules_text", "plot_schedules": "plots_dynamics",
-    "Recipe": "recipes", "OPEN": "phases", "Point": "phases", "balance": "balancing", "Balance": "balancing", "turning":
-    "turning_points", "Turning": "turning_points", "watch": "watching", "Watch": "watching", "plot_transfer":
-    "plots_training", "plot_surface": "plots_training", "plot_optimum": "plots_training", "plot_turning":
-    "plots_training", "plot_watch": "plots_training", "combine": "mixtures", "combined": "mixtures",
+    "BayeslawError": "errors", "CardError": "errors", "FitError": "errors", "TableError": "errors", "Executor": "outcomes",
+    "Outcome": "outcomes", "values_of": "outcomes", "executor": "executors", "Fit": "fits", "fit": "fitting",
+    "load_fit": "fits", "Task": "many", "fit_many": "many", "Forecast": "forecasts", "forecast": "forecasts",
+    "grid": "grids", "Law": "laws", "law_names": "cards", "load_law": "cards", "pymc_model": "model",
+    "plot_forecast": "plots", "PointFit": "point", "point_fit": "point", "Prior": "priors", "Runs": "runs",
+    "check": "tablechecks", "read_runs": "runs", "score": "scores", "Comparison": "comparison", "compare": "comparison",
+    "Loo": "loo", "leave_one_run_out": "loo", "Stack": "stacking", "load": "stacking", "Anchors": "anchoring",
+    "anchors": "anchoring", "plot_anchors": "plots_anchors", "Update": "updating", "update": "updating", "Plan": "choices",
+    "plan": "plans", "Allocation": "allocation", "allocate": "allocation", "Transfer": "transfers", "transfer": "transfers",
+    "plot_plan": "plots_decisions", "plot_frontier": "plots_decisions", "plot_savings": "plots_decisions",
+    "Curves": "curves", "read_curves": "curves", "Imported": "imports", "import_runs": "imports",
+    "fetch_dataset": "datasets", "converted": "units", "stage_flops": "costs", "Schedule": "schedules",
+    "parse_schedule": "schedules_text", "plot_schedules": "plots_dynamics", "Recipe": "recipes", "OPEN": "phases",
+    "Point": "phases", "balance": "balancing", "Balance": "balancing", "turning": "turning_points",
+    "Turning": "turning_points", "watch": "watching", "Watch": "watching", "plot_transfer": "plots_training",
+    "plot_surface": "plots_training", "plot_optimum": "plots_training", "plot_turning": "plots_training",
+    "plot_watch": "plots_training", "combine": "mixtures", "combined": "mixtures",
 }  # fmt: skip
 __all__ = [
-    "OPEN",
-    "Allocation",
-    "Anchors",
-    "Balance",
-    "BayeslawError",
-    "CardError",
-    "Comparison",
-    "Curves",
-    "Executor",
-    "Fit",
-    "FitError",
-    "Forecast",
-    "Law",
-    "Loo",
-    "Outcome",
-    "Plan",
-    "Point",
-    "PointFit",
-    "Prior",
-    "Recipe",
-    "Runs",
-    "Schedule",
-    "Stack",
-    "TableError",
-    "Task",
-    "Transfer",
-    "Turning",
-    "Update",
-    "Watch",
-    "allocate",
-    "anchors",
-    "balance",
-    "check",
-    "combine",
-    "combined",
-    "compare",
-    "executor",
-    "fit",
-    "fit_many",
-    "forecast",
-    "grid",
-    "law_names",
-    "leave_one_run_out",
-    "load",
-    "load_fit",
-    "load_law",
-    "parse_schedule",
-    "plan",
-    "plot_anchors",
-    "plot_forecast",
-    "plot_frontier",
-    "plot_optimum",
-    "plot_plan",
-    "plot_savings",
-    "plot_schedules",
-    "plot_surface",
-    "plot_transfer",
-    "plot_turning",
-    "plot_watch",
-    "point_fit",
-    "pymc_model",
-    "read_curves",
-    "read_runs",
-    "score",
-    "transfer",
-    "turning",
-    "update",
-    "values_of",
-    "watch",
+    "OPEN", "Allocation", "Anchors", "Balance", "BayeslawError", "CardError", "Comparison", "Curves", "Executor", "Fit",
+    "FitError", "Forecast", "Imported", "Law", "Loo", "Outcome", "Plan", "Point", "PointFit", "Prior", "Recipe", "Runs",
+    "Schedule", "Stack", "TableError", "Task", "Transfer", "Turning", "Update", "Watch", "allocate", "anchors", "balance",
+    "check", "combine", "combined", "compare", "converted", "executor", "fetch_dataset", "fit", "fit_many", "forecast",
+    "grid", "import_runs", "law_names", "leave_one_run_out", "load", "load_fit", "load_law", "parse_schedule", "plan",
+    "plot_anchors", "plot_forecast", "plot_frontier", "plot_optimum", "plot_plan", "plot_savings", "plot_schedules",
+    "plot_surface", "plot_transfer", "plot_turning", "plot_watch", "point_fit", "pymc_model", "read_curves", "read_runs",
+    "score", "stage_flops", "transfer", "turning", "update", "values_of", "watch",
 ]  # fmt: skip
 __version__ = "0.1.0"
 

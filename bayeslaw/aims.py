@@ -96,4 +96,6 @@ def aim_of(
     kind = "latent" if sd is None else spread_name(sd)
     widths = np.diff(np.quantile(losses, tails, axis=0), axis=0)[0]
     weights = np.tile(weights, len(made))
-    return Aim(np.log(losses), tuple(names), weights / weights.sum(), widths, kind, "nats/token")
+    return Aim(
+        np.log(losses), tuple(names), weights / weights.sum(), widths, kind, " and ".join(dict.fromkeys(one.unit for one in made))
+    )

@@ -21,9 +21,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from bayeslaw.costs import FLOPS
 from bayeslaw.errors import BayeslawError
 from bayeslaw.fits import Fit, check_probability, interval_names
-from bayeslaw.limits import FLOPS
 from bayeslaw.point import PointFit
 from bayeslaw.stacking import Posterior
 from bayeslaw.stages import Stage, check_passed, stage_names, stages

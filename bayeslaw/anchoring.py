@@ -18,6 +18,7 @@ from threadpoolctl import threadpool_limits
 from bayeslaw.aims import Aim, aim_of
 from bayeslaw.candidates import FLOPS, Candidates, read_candidates
 from bayeslaw.checks import LUCK, spread_order
+from bayeslaw.costs import Stages
 from bayeslaw.discrepancy import relative
 from bayeslaw.ensembles import build
 from bayeslaw.errors import BayeslawError, nearest, whole_number
@@ -280,6 +281,7 @@ def anchors(
     budget: float,
     cost: str = FLOPS,
     checkpoint_cost: str | None = None,
+    stages: Stages | None = None,
     rounds: int = 1,
     replicates: int = 1,
     discrepancy: float | str | None = None,
@@ -298,7 +300,7 @@ def anchors(
     fits : Fit or Stack, or several
         With several, every run logs one loss for each, such as source and target domain, and their draws are paired.
     candidates : Runs, DataFrame or path
-        Runs that could be bought; see `bayeslaw.candidates.read_candidates`, also for `cost` and `checkpoint_cost`.
+        Runs that could be bought; see `candidates.read_candidates`, also for `cost`, `checkpoint_cost` and `stages`.
     targets : Runs, DataFrame or path, or mapping of name to array (S,)
         Settings whose loss is wanted, with an optional column `weight`; or draws of quantities, one for each of the fit's
         draws, such as the margins of a plan's constraints.
@@ -337,7 +339,7 @@ def anchors(
     sd = None if discrepancy is None else relative(discrepancy)
     aim = aim_of(members, targets, sd, ci_prob, seed, force)
     fitted = [(fit.law, fit.observed) for member in members for fit, _ in member.shares]
-    pool = read_candidates(fitted, candidates, cost, checkpoint_cost)
+    pool = read_candidates(fitted, candidates, cost, checkpoint_cost, stages)
     at = [
         from_shares(member.name, member.shares, pool.runs, sd, seed + i, failed=not member.passed)  # as in `aim_of`
         for i, member in enumerate(members)

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from bayeslaw.costs import Stages, per_token
 from bayeslaw.errors import BayeslawError, Fault, TableError, nearest
 from bayeslaw.grids import grid
 from bayeslaw.laws import Law
@@ -95,6 +96,7 @@ def read_candidates(
     source: Runs | pd.DataFrame | str | Path,
     cost: str = FLOPS,
     checkpoint_cost: str | None = None,
+    stages: Stages | None = None,
 ) -> Candidates:
     """Read a table of candidate runs.
 
@@ -111,6 +113,9 @@ def read_candidates(
     checkpoint_cost : str, optional
         Column with the price of training each checkpoint; or 'flops', 6 N^2 ptpp; or '0', all exist. Checkpoints that the fit has
         runs of exist. Unless given, the column `checkpoint_cost` where there is one, else 'flops' where costs are FLOPs.
+    stages : text or sequence of Stage, optional
+        Stages of every run in which parts of the model are frozen: its 'flops' are counted by them instead of by 6 N D; see
+        `bayeslaw.costs`.
 
     Raises
     ------
@@ -130,8 +135,10 @@ def read_candidates(
     first = np.unique(run, return_index=True)[1]
     if faults := list(_faults(frame, run, first, run_names, law)):
         raise TableError(faults, runs.name)
+    if stages is not None and (cost != FLOPS or cost in frame):
+        raise BayeslawError(f"Stages count FLOPs, and {runs.name} is to be paid by its column {cost!r}: give one of both.")
     nested = Nesting.of(frame, law)
-    prices = _costs(frame, run, first, cost, runs.name)
+    prices = _costs(frame, run, first, cost, per_token(stages), runs.name)
     known = {*frame.columns} & {"checkpoint"} or ("ptpp" in law.covariates and "N" in frame)
     checkpoint, names = (nested.checkpoint[first], nested.checkpoint_names) if known else (np.arange(first.size), ())
     price, told = _checkpoints(frame.iloc[first], checkpoint, names, [o for _, o in fitted], cost, checkpoint_cost, runs.name)
@@ -197,13 +204,15 @@ def _column(frame: pd.DataFrame, column: str, what: str) -> NDArray[np.float64]:
     return frame[column].to_numpy(dtype=np.float64)
 
 
-def _costs(frame: pd.DataFrame, run: NDArray[np.int64], first: NDArray[np.int64], cost: str, name: str) -> NDArray[np.float64]:
+def _costs(
+    frame: pd.DataFrame, run: NDArray[np.int64], first: NDArray[np.int64], cost: str, flops: float, name: str
+) -> NDArray[np.float64]:
     """Price of each run."""
     if cost == FLOPS and cost not in frame:
         if not {"N", "D"} <= set(frame):
             raise BayeslawError(f"{name} has no columns N and D to count FLOPs (6 N D) by; name a column of costs with --cost.")
         tokens = np.fmax(frame["D"], frame["D_end"]) if "D_end" in frame else frame["D"]
-        values = np.maximum.reduceat((6 * frame["N"] * tokens).to_numpy(dtype=np.float64), first)
+        values = np.maximum.reduceat((flops * frame["N"] * tokens).to_numpy(dtype=np.float64), first)
     else:
         column = _column(frame, cost, "costs")
         # FLOPs of a log are counted up row by row; any other price is the whole run's and the same in all its rows.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bayeslaw import cli_dynamics, cli_plan
+from bayeslaw import cli_data, cli_dynamics, cli_import, cli_plan
 from bayeslaw.cli_anchors import anchors
 from bayeslaw.errors import BayeslawError
 
@@ -132,6 +132,8 @@ def fit(
 
 def _tell(made: Fit, err: bool = False) -> None:
     """Say what was fitted, what each check found, and the verdict."""
+    from bayeslaw.units import NATS
+
     if made.info["interrupted"]:
         kept = made.tree["posterior"].sizes
         typer.echo(f"Stopped by Ctrl-C: kept {kept['draw']} draws of each of {kept['chain']} chains.", err=err)
@@ -141,6 +143,8 @@ def _tell(made: Fit, err: bool = False) -> None:
         f"{made.law.name} fitted to {made.observed.log_loss.size} rows of {made.observed.runs} runs{aside}; {made.noise.text}.",
         err=err,
     )
+    if made.observed.unit != NATS:
+        typer.echo(f"  losses and forecasts are in {made.observed.unit}; the cards' priors are stated for {NATS}", err=err)
     for one in made.checks:
         typer.echo(f"  {one}", err=err)
     typer.echo(f"verdict: {'passed' if made.passed else 'FAILED: its intervals are not to be trusted'}", err=err)
@@ -384,6 +388,8 @@ def demo(
 
 cli_plan.register(app)
 cli_dynamics.register(app)
+cli_import.register(app)
+cli_data.register(app)
 
 
 def main() -> None:

@@ -25,6 +25,9 @@ def anchors(
     checkpoint_cost: Annotated[
         str | None, typer.Option(help="Column with the price of training a checkpoint; flops is 6 N^2 ptpp; 0 if all exist.")
     ] = None,
+    stages: Annotated[
+        str | None, typer.Option(help="Stages with frozen parts, TOKENS:TRAINABLE,…: 0.4:0.034,0.6:0.5; counts FLOPs by them.")
+    ] = None,
     rounds: Annotated[int, typer.Option(help="Rounds in which the budget is spent; `bayeslaw update` between them.")] = 1,
     replicates: Annotated[int, typer.Option(help="How often each candidate may be bought.")] = 1,
     discrepancy: Annotated[str | None, typer.Option(help="Relative sd, such as 1%, that you state for the law's error.")] = None,
@@ -71,7 +74,7 @@ def anchors(
         pool = read_runs(grid_of_runs(loaded[0], texts))
     aim = read_runs(targets)
     made = make_anchors(
-        loaded, pool, aim, budget=budget, cost=cost, checkpoint_cost=checkpoint_cost, rounds=rounds,
+        loaded, pool, aim, budget=budget, cost=cost, checkpoint_cost=checkpoint_cost, stages=stages, rounds=rounds,
         replicates=replicates, discrepancy=discrepancy, ci_prob=ci, seed=seed, force=force,
     )  # fmt: skip
     if explain is not None:

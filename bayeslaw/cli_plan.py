@@ -41,6 +41,9 @@ def plan(
     price: Annotated[
         list[str] | None, typer.Option(help="Money: flop=2e-18, new-token=1e-7, replayed-token=0; repeat for each.")
     ] = None,
+    stages: Annotated[
+        str | None, typer.Option(help="Stages with frozen parts, TOKENS:TRAINABLE,…: 0.4:0.034,0.6:0.5; counts FLOPs by them.")
+    ] = None,
     replay: Annotated[str | None, typer.Option(help="Replay shares to look at: 0.1:0.6, 0.1,0.25,0.5 or 0.25.")] = None,
     atpp: Annotated[str | None, typer.Option(help="Adaptation tokens per parameter to look at: 1:20, 5,10,20 or 8.")] = None,
     tokens: Annotated[str | None, typer.Option(help="Adaptation tokens to look at, in place of --atpp.")] = None,
@@ -91,7 +94,7 @@ def plan(
     made = make_plan(
         sources or None, read(target) if target is not None else None, settings, on=on, confidence=confidence,  # type: ignore[arg-type]
         max_forgetting=_named(max_forgetting, "--max-forgetting"), max_loss=max_loss, max_tokens=max_tokens, max_flops=max_flops,
-        max_cost=max_cost, minimise=minimise, prices=prices, replay=replay, atpp=atpp,
+        max_cost=max_cost, minimise=minimise, prices=prices, stages=stages, replay=replay, atpp=atpp,
         tokens=tokens, base_loss=_named(base_loss, "--base-loss"), source_levels=levels or None, target_levels=aim or None,
         levels=level or LEVELS, discrepancy=None if discrepancy is None else relative(discrepancy), seed=seed, force=force,
     )  # fmt: skip
@@ -108,7 +111,7 @@ def plan(
     for note in made.notes:
         typer.echo(f"note: {note}")
     if candidates is not None and budget is not None:
-        bought = made.anchors(candidates, budget=budget, force=force)
+        bought = made.anchors(candidates, budget=budget, stages=stages, force=force)
         typer.echo(f"\nruns that would make the promises surer\n{plain(bought.picks)}\n\n{bought.text}")
     if plot is not None:
         from bayeslaw.plots_decisions import plot_plan, save_panels

@@ -26,6 +26,7 @@ from bayeslaw.priors import Prior
 from bayeslaw.runs import Runs, data_sha256
 from bayeslaw.seals import check_seal, check_size, contents_sha256, seal
 from bayeslaw.sensitivity import log_prior, power_scaling
+from bayeslaw.units import NATS
 from bayeslaw.varying import varied, with_by
 
 if TYPE_CHECKING:
@@ -337,6 +338,7 @@ def _restore(tree: xr.DataTree, info: dict[str, Any], name: str) -> Fit:
         clock=_values(tree, "constant_data", "clock") if clock["column"] else np.empty(0),
         clock_column=clock["column"],
         span=float(clock["span"]),
+        unit=info.get("unit", NATS),  # older fits have none
     )
     for parameter in (*law.parameters, *noise.parameters):
         if not np.isfinite(_values(tree, "posterior", parameter)).all():

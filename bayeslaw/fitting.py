@@ -154,6 +154,7 @@ def fit(
         "levels": law.levels,
         "data": runs.name,
         "conversions": list(runs.conversions),
+        "unit": observed.unit,
         "at": observed.at,
         "clock": {"column": observed.clock_column, "span": observed.span},
         "settings": {

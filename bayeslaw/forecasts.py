@@ -157,6 +157,11 @@ class Forecast:
     discrepancy: float | None = None
 
     @property
+    def unit(self) -> str:
+        """What the losses are in: nats/token, unless the fit is to losses in another unit."""
+        return self.parts[0].fit.observed.unit
+
+    @property
     def size(self) -> int:
         """Number of draws."""
         return sum(part.size for part in self.parts)
@@ -213,7 +218,7 @@ class Forecast:
 
         self._blocks(keep, sds)
         data = {spread: (("sample", "row"), np.ascontiguousarray(whole[i].T)) for i, spread in enumerate(spreads)}
-        attributes: dict[str, Any] = {"units": "nats/token"}
+        attributes: dict[str, Any] = {"units": self.unit}
         if sds:
             attributes["discrepancy"] = self.discrepancy
         return xr.Dataset(data, coords={"row": self.rows}, attrs=attributes)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from bayeslaw.costs import FLOPS, Stages, per_token
 from bayeslaw.errors import BayeslawError, nearest
 from bayeslaw.sweep import Array
 
@@ -18,7 +19,6 @@ SPREADS = ("latent", "run")
 LEAST_DRAWS = 2_000
 RESOLVED = 10  # draws that must be left to break the promise, among those searched
 PRICES = ("flop", "new-token", "replayed-token")
-FLOPS = 6.0  # per parameter and token
 HALF = 0.5  # of the base loss, by which no one lets it rise: a percentage without its sign
 
 
@@ -73,15 +73,16 @@ class Forgetting:
 
 @dataclass(frozen=True)
 class Prices:
-    """Money for a FLOP, for a token of new data and for a replayed one."""
+    """Money for a FLOP, for a token of new data and for a replayed one; FLOPs per parameter and token."""
 
     flop: float = 0.0
     new: float = 0.0
     replayed: float = 0.0
+    compute: float = FLOPS
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> Prices:
-        """Read {'flop': 2e-18, 'new-token': 1e-7, 'replayed-token': 0}."""
+    def of(cls, given: Mapping[str, Any], stages: Stages | None = None) -> Prices:
+        """Read {'flop': 2e-18, 'new-token': 1e-7, 'replayed-token': 0}, and stages as `costs.stages_of` does."""
         for name, value in given.items():
             if name not in PRICES:
                 raise BayeslawError(f"There is no price {name!r}; there are {', '.join(PRICES)}.{nearest(name, PRICES)}")
@@ -91,11 +92,17 @@ class Prices:
                 good = False
             if not good:
                 raise BayeslawError(f"The price {name} is a number of 0 or more, not {value!r}.")
-        return cls(*(float(given.get(name, 0.0)) for name in PRICES))
+        flop, new, replayed = (float(given.get(name, 0.0)) for name in PRICES)
+        return cls(flop, new, replayed, per_token(stages))
+
+    @property
+    def given(self) -> bool:
+        """Whether anything has a price."""
+        return bool(self.flop or self.new or self.replayed)
 
     def token(self, r: float, n: float) -> float:
         """Money for a token of a mixture with replay share r in a model of n parameters."""
-        flops = self.flop * FLOPS * n if self.flop else 0.0
+        flops = self.flop * self.compute * n if self.flop else 0.0
         return flops + self.new * (1 - r) + self.replayed * r
 
 

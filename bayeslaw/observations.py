@@ -12,6 +12,7 @@ from bayeslaw.errors import BayeslawError, Fault, TableError, nearest
 from bayeslaw.laws import Law
 from bayeslaw.runs import Runs
 from bayeslaw.tablechecks import base_rows, check, complete, mixed_domains
+from bayeslaw.units import NATS
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,7 @@ class Observations:
     ----------
     covariates : dict of str to array (n,)
     log_loss : array (n,)
-        Log of the loss in nats/token, rows sorted by run.
+        Log of the loss (nats/token, or in `unit`), rows sorted by run.
     run : int array (n,)
         Run codes 0 … R-1, ascending; rows without a run are runs of their own.
     run_names : tuple of str
@@ -49,6 +50,8 @@ class Observations:
         The column that tells it.
     span : float
         A typical run's length on that clock: the median of the runs' from first to last row.
+    unit : str
+        What the losses are in.
     """
 
     covariates: dict[str, NDArray[np.float64]]
@@ -67,6 +70,7 @@ class Observations:
     clock: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
     clock_column: str = ""
     span: float = 1.0
+    unit: str = NATS
 
     @property
     def time(self) -> NDArray[np.float64]:
@@ -181,6 +185,7 @@ class Observations:
             clock=time,
             clock_column=clock,
             span=span,
+            unit=runs.unit,
         )
         _check_finite(law, observed, runs.name)
         return observed
@@ -214,6 +219,7 @@ def planned(law: Law, runs: Runs, like: Observations) -> tuple[Observations, NDA
         clock=time,
         clock_column=like.clock_column,
         span=like.span,
+        unit=like.unit,
     )
     return observed, order
 

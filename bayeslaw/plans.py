@@ -18,8 +18,9 @@ import pandas as pd
 
 from bayeslaw.bases import bases_of
 from bayeslaw.choices import Choice, Plan, held_out, split
+from bayeslaw.costs import Stages
 from bayeslaw.errors import BayeslawError, whole_number
-from bayeslaw.limits import FLOPS, OBJECTIVES, SPREADS, Prices, check_confidence, positive
+from bayeslaw.limits import OBJECTIVES, SPREADS, Prices, check_confidence, positive
 from bayeslaw.point import PointFit
 from bayeslaw.promises import Found, Middle, Search, point
 from bayeslaw.questions import (
@@ -63,6 +64,7 @@ def plan(
     max_cost: float | None = None,
     minimise: str = "tokens",
     prices: Mapping[str, float] | None = None,
+    stages: Stages | None = None,
     replay: str | float | Sequence[float] | None = None,
     atpp: str | float | Sequence[float] | None = None,
     tokens: str | float | Sequence[float] | None = None,
@@ -99,6 +101,9 @@ def plan(
         are fixed.
     prices : mapping, optional
         Money for a 'flop', a 'new-token' and a 'replayed-token'.
+    stages : text or sequence of Stage, optional
+        Stages of the adaptation in which parts of the model are frozen, '0.4:0.034,0.6:0.5' (share of the tokens, trainable share
+        of the parameters); FLOPs are counted by them instead of by 6 N D. See `bayeslaw.costs`.
     replay, atpp, tokens : range, optional
         Where to look: '0.1:0.6', (0.1, 0.6), [0.1, 0.25] for these alone, or one number. Unless stated: all replay shares, and
         tokens from a tenth of the fewest to ten times the most that were logged.
@@ -143,7 +148,7 @@ def plan(
     if not posteriors:
         raise BayeslawError("A plan needs a fit of the target's losses, of the source's, or of both.")
     check_posteriors(posteriors, force)
-    model, price = check_settings(settings, posteriors), Prices.of(prices or {})
+    model, price = check_settings(settings, posteriors), Prices.of(prices or {}, stages)
     n, loss, limits = model.get("N", math.nan), positive("max-loss", max_loss), forgetting_limits(max_forgetting, fits)
     check_question(minimise, fits, target, limits, loss, price, n)
     box = box_of(posteriors, n, replay, atpp, tokens, budget(n, price, max_tokens, max_flops, max_cost))
@@ -228,7 +233,7 @@ class _Answering:
         share, error = held_out(kept.all(axis=0))
         price = question.prices.token(r, question.n)
         return Choice(
-            tokens=tokens, replay=r, atpp=tokens / question.n, flops=FLOPS * question.n * tokens,
+            tokens=tokens, replay=r, atpp=tokens / question.n, flops=question.prices.compute * question.n * tokens,
             cost=tokens * price if price else math.nan, confidence=confidence, searched=found.count / self.draws.size,
             held_out=share, error=error,
             alone={name: float(k.mean()) for name, k in zip(names, kept, strict=True)}, value=value,

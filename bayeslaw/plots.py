@@ -91,7 +91,7 @@ def plot_forecast(
     if table[x].min() > 0 and table[x].max() > 20 * table[x].min():
         ax.set_xscale("log")
     ax.set_xlabel(f"{x} ({unit})" if unit else x)
-    ax.set_ylabel("loss (nats/token)")
+    ax.set_ylabel(f"loss ({forecast.unit})")
     title = f"{forecast.law}: latent median, {ci_prob * 100:g}% equal-tailed interval of the next run"
     title += f", discrepancy {forecast.discrepancy * 100:g}%" if forecast.discrepancy is not None else ""
     ax.set_title(title + (" — CHECKS FAILED" if forecast.forced else ""), fontsize=9)

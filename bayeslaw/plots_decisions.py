@@ -11,8 +11,8 @@ import numpy as np
 
 from bayeslaw.allocation import Allocation
 from bayeslaw.choices import Plan
+from bayeslaw.costs import FLOPS
 from bayeslaw.errors import BayeslawError
-from bayeslaw.limits import FLOPS
 from bayeslaw.plots import COLOURS, MARKERS, PICTURES, _short
 from bayeslaw.promises import tables
 from bayeslaw.tables import check_target, write_whole

@@ -12,7 +12,7 @@ import numpy as np
 from bayeslaw.bases import Base, base_loss
 from bayeslaw.errors import BayeslawError, FitError, nearest
 from bayeslaw.fits import Fit
-from bayeslaw.limits import FLOPS, LEAST_DRAWS, Forgetting, Prices, Range, check_shares, corners, positive
+from bayeslaw.limits import LEAST_DRAWS, Forgetting, Prices, Range, check_shares, corners, positive
 from bayeslaw.point import PointFit
 from bayeslaw.promises import Box, Promise, Search
 from bayeslaw.sides import Side, describe, members
@@ -152,7 +152,7 @@ def check_question(
         raise BayeslawError("To minimise source-loss give the source's fit.")
     if not limits and not math.isfinite(loss) and minimise not in ("target-loss", "source-loss"):
         raise BayeslawError("Nothing is promised: give max-forgetting, max-loss, or both.")
-    if minimise == "cost" and prices == Prices():
+    if minimise == "cost" and not prices.given:
         raise BayeslawError("To minimise cost give prices: --price flop=2e-18, new-token=1e-7 or replayed-token=0.")
     if not math.isfinite(n) and (minimise == "flops" or prices.flop):
         raise BayeslawError("FLOPs need the number of parameters: --set N=8.1e9.")
@@ -165,9 +165,9 @@ def budget(
     tokens, flops, cost = positive("max-tokens", max_tokens), positive("max-flops", max_flops), positive("max-cost", max_cost)
     if math.isfinite(flops) and not math.isfinite(n):
         raise BayeslawError("FLOPs need the number of parameters: --set N=8.1e9.")
-    if math.isfinite(cost) and prices == Prices():
+    if math.isfinite(cost) and not prices.given:
         raise BayeslawError("max-cost needs prices: --price flop=2e-18, new-token=1e-7 or replayed-token=0.")
-    fixed = min(tokens, flops / (FLOPS * n) if math.isfinite(flops) else math.inf)
+    fixed = min(tokens, flops / (prices.compute * n) if math.isfinite(flops) else math.inf)
 
     def most(r: float) -> float:
         token = prices.token(r, n)

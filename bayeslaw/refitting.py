@@ -17,6 +17,7 @@ from bayeslaw.observations import STEP, Nesting, clock_of, run_codes
 from bayeslaw.priors import Prior
 from bayeslaw.runs import Runs
 from bayeslaw.tablechecks import base_rows, check, level, mixed_domains
+from bayeslaw.units import NATS, agree
 
 SAME = 1e-9  # relative difference of equal numbers that were written as text in between
 
@@ -70,6 +71,8 @@ def rows_of(fit: Fit) -> Runs:
     columns: dict[str, Any] = {name: seen.covariates[name] for name in fit.law.measured}
     columns |= {name: _labels(fit, name) for name in fit.law.levels}
     columns["loss"] = seen.loss
+    if seen.unit != NATS:
+        columns["unit"] = np.full(seen.loss.size, seen.unit, dtype=object)
     if seen.clock_column:
         columns[seen.clock_column] = seen.clock
     if seen.se.size:
@@ -108,6 +111,7 @@ def joined(fit: Fit, new: Runs) -> Runs:
         With the rows of the new table that can't join: faults of theirs, rows that are in the fit already, and runs that
         are called like one of the fit's but have another N, checkpoint or group of noise.
     """
+    agree(fit.observed.unit, new.frame, new.name)
     if "loss_se" not in new.frame and fit.observed.se.size:
         raise BayeslawError(
             f"{new.name} has no column loss_se, and the fit knows the errors of its losses: give the new rows', 0 where nil."

@@ -16,6 +16,7 @@ import pandas as pd
 
 from bayeslaw.errors import BayeslawError, Fault, TableError, shortened
 from bayeslaw.filters import where
+from bayeslaw.units import unit_of
 
 # Other names under which the columns are logged, lower case, and what brings them to our units.
 ALIASES: dict[str, dict[str, float]] = {
@@ -45,8 +46,9 @@ class Runs:
     Attributes
     ----------
     frame : DataFrame
-        Column `loss` (nats/token) and covariates such as N, D (tokens), r (share), ptpp; optionally `run`, `domain`,
-        `loss_se`, `flops`, `step` and anything else. The index is the row's number in the file, from 1 below the header.
+        Column `loss` (nats/token, or what the column `unit` names) and covariates such as N, D (tokens), r (share), ptpp;
+        optionally `run`, `domain`, `loss_se`, `flops`, `step` and anything else. The index is the row's number in the file, from
+        1 below the header.
     name : str
         Where it came from.
     conversions : tuple of str
@@ -63,6 +65,11 @@ class Runs:
     def where(self, condition: str | None) -> Runs:
         """The rows that meet a condition such as ``ptpp <= 31 and domain == 'target'``."""
         return self if not condition else replace(self, frame=where(self.frame, condition))
+
+    @property
+    def unit(self) -> str:
+        """What the losses are in; see `bayeslaw.units`."""
+        return unit_of(self.frame, self.name)
 
     def __len__(self) -> int:
         return len(self.frame)
@@ -94,7 +101,8 @@ def read_runs(
     Raises
     ------
     TableError, BayeslawError
-        If the file can't be read, two columns mean the same, or a cell of a numeric column holds no number.
+        If the file can't be read, two columns mean the same, a cell of a numeric column holds no number, or losses are in several
+        units.
     """
     if isinstance(source, pd.DataFrame):
         frame, name = source.copy(), "the table"
@@ -110,6 +118,7 @@ def read_runs(
     frame, unread = _numeric(frame, set(known), _TEXT | set(text))
     if unread and strict:
         raise TableError(unread, name)
+    unit_of(frame, name)
     runs = Runs(frame, name, tuple(conversions), tuple(unread))
     if "D" not in runs.frame and {"atpp", "N"} <= set(runs.frame):
         frame = runs.frame.assign(D=runs.frame["atpp"] * runs.frame["N"])
@@ -146,14 +155,14 @@ def _records(path: Path) -> pd.DataFrame:
     """JSON objects, one a line or all in one list."""
     text = path.read_text(encoding="utf-8-sig").strip()
     lines = [text] if text.startswith("[") else [line for line in text.split("\n") if line.strip()]
-    read = [json.loads(line, object_pairs_hook=_object) for line in lines]
+    read = [json.loads(line, object_pairs_hook=json_object) for line in lines]
     rows = read[0] if text.startswith("[") else read
     if not all(isinstance(row, dict) for row in rows):
         raise ValueError('each line must be an object such as {"N": 1e9, "loss": 2.5}')
     return pd.DataFrame(rows)
 
 
-def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
+def json_object(pairs: list[tuple[str, object]]) -> dict[str, object]:
     """A JSON object; of two values under one key Python would silently keep the last."""
     made = dict(pairs)
     if len(made) < len(pairs):
@@ -212,7 +221,7 @@ def _numbers(cells: pd.Series) -> pd.Series:
     return pd.Series([number(cell) for cell in cells], index=cells.index, dtype=np.float64)
 
 
-_TEXT = {"run", "domain", "checkpoint"}
+_TEXT = {"run", "domain", "checkpoint", "unit"}
 _NOTHING = {"nan", "na", "null", "none"}
 
 

@@ -15,6 +15,7 @@ from bayeslaw.point import PointFit
 from bayeslaw.runs import Runs, read_runs
 from bayeslaw.stacking import Posterior
 from bayeslaw.tablechecks import base_rows, check, complete
+from bayeslaw.units import agree
 
 DELTA = 0.02  # of the Huber score, as Goffinet et al. define it
 CLIP = 1e-3  # smallest loss that the clipped relative error divides by, nats
@@ -109,6 +110,8 @@ def score(
         then `point_scores` and, where there are draws, `draw_scores`.
     """
     runs = runs if isinstance(runs, Runs) else read_runs(runs)
+    for observed in (fit.observed,) if isinstance(fit, PointFit) else (member.observed for member, _ in fit.shares):
+        agree(observed.unit, runs.frame, runs.name)
     laws = (fit.law,) if isinstance(fit, PointFit) else tuple(member.law for member, _ in fit.shares)
     # One value of a covariate is too few to fit some laws, but enough to score them.
     lenient = [replace(law, covariates={k: replace(c, at_least=1) for k, c in law.covariates.items()}) for law in laws]

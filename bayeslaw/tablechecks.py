@@ -12,6 +12,7 @@ from bayeslaw.laws import Covariate, Law
 
 # Other names under which the columns are logged, lower case, and what brings them to our units.
 from bayeslaw.runs import Runs
+from bayeslaw.units import NATS, PERPLEXITY, in_nats, unit_of
 
 LOSS_SUPPORT = (0.0, 15.0)
 
@@ -130,17 +131,20 @@ def _rows(frame: pd.DataFrame, column: str, bad: pd.Series, problem: str, mend: 
 
 
 def check_loss(frame: pd.DataFrame) -> list[Fault]:
-    """Losses, and their known errors, that can't be those of a language model in nats/token."""
-    loss = frame["loss"]
+    """Losses, and their known errors, that can't be those of a language model in nats/token, or in the table's unit."""
+    loss, of = frame["loss"], unit_of(frame)
+    if of == PERPLEXITY:
+        mend = f"bring them to losses by `bayeslaw convert --to {NATS}`"
+        return [Fault(None, "unit", of, "losses are perplexities, and laws describe their logarithm", mend)]
     faults = [*_rows(frame, "loss", loss.isna(), "loss is missing or not a number", "remove the row")]
     faults += _rows(frame, "loss", np.isinf(loss), "loss {value} is infinite: the run diverged", "remove the row")
-    faults += _rows(frame, "loss", loss <= 0, "loss {value} is not positive", "losses are in nats/token")
+    faults += _rows(frame, "loss", loss <= 0, "loss {value} is not positive", f"losses are in {of}")
     if "loss_se" in frame:
         faults += _check_error(frame)
-    high = (loss > LOSS_SUPPORT[1]) & np.isfinite(loss)
-    return faults + list(
-        _rows(frame, "loss", high, "loss {value} is above 15 nats/token: is it a perplexity?", "take its logarithm")
-    )
+    most = LOSS_SUPPORT[1] / in_nats(of)
+    high = (loss > most) & np.isfinite(loss)
+    problem = f"loss {{value}} is above {most:.3g} {of}: is it a perplexity?"
+    return faults + list(_rows(frame, "loss", high, problem, "take its logarithm"))
 
 
 def _check_error(frame: pd.DataFrame) -> list[Fault]:

@@ -106,6 +106,11 @@ def test_flops_are_counted_to_the_end_of_a_run_and_checkpoints_once(tokens: Fit)
     free = anchors(tokens, RUNS, AT, budget=1e22, checkpoint_cost="0")
     assert free.candidates.price.max() == 0
     assert free.notes == ("all checkpoints are taken to exist",)
+    staged = anchors(tokens, RUNS, AT, budget=1e22, stages="0.5:0,0.5:1")  # (4 + 6)/2 FLOPs per parameter and token
+    assert staged.candidates.cost.tolist() == [1e18, 1.5e18, 5e18]
+    assert staged.candidates.price.tolist() == made.candidates.price.tolist()
+    with pytest.raises(BayeslawError, match="Stages count FLOPs, and the table is to be paid by its column 'flops'"):
+        anchors(tokens, RUNS.assign(flops=1), AT, budget=1e22, stages="1:1")
     logged = anchors(tokens, RUNS.assign(flops=[1, 2, 3, 4, 5]), AT, budget=1e22, checkpoint_cost="0")
     assert logged.candidates.cost.tolist() == [2, 4, 5]
 

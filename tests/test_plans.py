@@ -143,6 +143,19 @@ def test_money_for_new_tokens_prefers_replay(source: Fit, target: Fit, made: Pla
     assert cheap.best.cost == pytest.approx(cheap.best.tokens * (1e-6 * (1 - cheap.best.replay) + 1e-9 * cheap.best.replay))
 
 
+def test_stages_with_frozen_parts_make_flops_cheaper(source: Fit, target: Fit, made: Plan) -> None:
+    """Frozen weights cost 4 FLOPs per parameter and token: the plan is the same, its FLOPs and their price are two thirds."""
+    staged = ask(source, target, stages="3e9:0", prices={"flop": 1e-18})
+    assert staged.best is not None
+    assert made.best is not None
+    assert (staged.best.tokens, staged.best.replay) == (made.best.tokens, made.best.replay)
+    assert staged.best.flops == pytest.approx(made.best.flops * 2 / 3)
+    assert staged.best.cost == pytest.approx(staged.best.flops * 1e-18)
+    whole = ask(source, target, max_flops=0.9 * made.best.flops)
+    assert whole.best is None  # the budget of FLOPs is too small where all is trained
+    assert ask(source, target, max_flops=0.9 * made.best.flops, stages="1:0").best is not None
+
+
 def test_listed_tokens_and_replay_shares(source: Fit, target: Fit, made: Plan) -> None:
     assert made.best is not None
     one = ask(source, target, atpp="5,10,20,40", replay="0.25,0.5,0.75")

@@ -1,0 +1,109 @@
+"""What training costs: FLOPs of a token, and of stages in which parts of the model are frozen."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bayeslaw.errors import BayeslawError
+
+PASS = 2.0  # FLOPs per parameter and token of one pass: forward, backward through activations, gradients of weights
+FLOPS = 3 * PASS  # per parameter and token, where everything is trained
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stage of an adaptation: embeddings first, then some layers, then all by adapters, for example (Vo et al. 2024, table 4).
+
+    Attributes
+    ----------
+    tokens : float
+        Tokens, or share of all: only proportions count in `per_token`.
+    trainable : float
+        Share of the parameters that is trained.
+    backward : float
+        Share of the parameters through which gradients of activations pass: those above the lowest trained layer. 1 where
+        embeddings, the first layer or adapters in all layers are trained.
+    """
+
+    tokens: float
+    trainable: float = 1.0
+    backward: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.tokens) and self.tokens > 0):
+            raise BayeslawError(f"A stage has a positive number of tokens, or share of them, not {self.tokens:g}.")
+        for name, share in (("trainable", self.trainable), ("backward", self.backward)):
+            if not 0 <= share <= 1:
+                hint = f": is it a percentage? Write {share / 100:g}" if 1 < share <= 100 else ""
+                raise BayeslawError(f"A stage's {name} share lies between 0 and 1, {share:g} does not{hint}.")
+
+    @property
+    def flops(self) -> float:
+        """FLOPs per parameter and token."""
+        return PASS * (1 + self.backward + self.trainable)
+
+
+Stages = str | Sequence[Stage]
+
+
+def stage_flops(N: float, D: float, trainable: float = 1.0, backward: float = 1.0) -> float:
+    """FLOPs of training a model of N parameters on D tokens with parts of it frozen.
+
+    2 N D forward, 2 N D x backward for gradients of activations, 2 N D x trainable for gradients of weights: 6 N D where nothing
+    is frozen. Attention's own FLOPs, the optimiser's and recomputed activations are not counted.
+
+    Parameters
+    ----------
+    N, D : float
+    trainable, backward : float
+        Shares of the parameters; see `Stage`.
+
+    Raises
+    ------
+    BayeslawError
+        If N or D is not positive or a share lies outside [0, 1].
+    """
+    if not (math.isfinite(N) and N > 0):
+        raise BayeslawError(f"N must be positive and finite, not {N:g}.")
+    return N * D * Stage(D, trainable, backward).flops
+
+
+def stages_of(given: Stages) -> tuple[Stage, ...]:
+    """Read '0.4:0.034,0.33:0.5,0.27:0.046': of each stage its tokens (or share of them), trainable and, if given, backward share.
+
+    Raises
+    ------
+    BayeslawError
+        If it can't be read, or a share can't be.
+    """
+    if not isinstance(given, str):
+        made = tuple(given)
+    else:
+        try:
+            made = tuple(Stage(*(float(part) for part in _parts(text))) for text in given.split(","))
+        except (ValueError, TypeError) as error:
+            if isinstance(error, BayeslawError):
+                raise
+            raise BayeslawError(
+                f"Stages {given!r} are not of the form TOKENS:TRAINABLE, such as 3.9e9:0.034,3.2e9:0.5,2.6e9:0.046."
+            ) from None
+    if not made:
+        raise BayeslawError("An adaptation has at least one stage.")
+    return made
+
+
+def _parts(text: str) -> list[str]:
+    parts = text.split(":")
+    if not 2 <= len(parts) <= 3:
+        raise ValueError
+    return parts
+
+
+def per_token(stages: Stages | None) -> float:
+    """FLOPs per parameter and token, over all stages; 6 without any."""
+    if stages is None:
+        return FLOPS
+    made = stages_of(stages)
+    return sum(stage.tokens * stage.flops for stage in made) / sum(stage.tokens for stage in made)

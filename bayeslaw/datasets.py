@@ -1,0 +1,239 @@
+"""Public losses: downloaded from their repositories at one commit, checked, and brought into the form of tables of runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pandas as pd
+
+from bayeslaw.errors import BayeslawError, nearest
+from bayeslaw.tables import write_text
+
+HOST = "https://raw.githubusercontent.com"
+CACHE = "BAYESLAW_CACHE"  # names another folder for downloads than the system's
+WORST = 5  # highest losses, which the published refit leaves out
+
+Tables = dict[str, pd.DataFrame]
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Where a public set of losses is.
+
+    Attributes
+    ----------
+    name, title, citation, licence : str
+    repository, commit : str
+        Of the files.
+    files : mapping
+        Path in the repository to SHA-256.
+    """
+
+    name: str
+    title: str
+    citation: str
+    licence: str
+    repository: str
+    commit: str
+    files: Mapping[str, str]
+
+    @property
+    def source(self) -> str:
+        return f"https://github.com/{self.repository}/tree/{self.commit}"
+
+    def url(self, path: str) -> str:
+        """Where a file is downloaded from."""
+        return f"{HOST}/{self.repository}/{self.commit}/{quote(path)}"
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """What was downloaded.
+
+    Attributes
+    ----------
+    paths : tuple of Path
+        Tables written.
+    rows : tuple of int
+        Of each.
+    notes : tuple of str
+        What was worked out or left out.
+    """
+
+    paths: tuple[Path, ...]
+    rows: tuple[int, ...]
+    notes: tuple[str, ...]
+
+
+@cache
+def datasets() -> Mapping[str, Dataset]:
+    """The public sets, by name."""
+    given = tomllib.loads((Path(__file__).parent / "datasets.toml").read_text(encoding="utf-8"))
+    return {name: Dataset(name, **values) for name, values in given.items()}
+
+
+def dataset(name: str) -> Dataset:
+    """One public set.
+
+    Raises
+    ------
+    BayeslawError
+        If there is none of that name.
+    """
+    known = datasets()
+    if name not in known:
+        raise BayeslawError(f"There is no public set {name!r}; there are {', '.join(known)}.{nearest(name, known)}")
+    return known[name]
+
+
+def fetch_dataset(name: str, folder: str | Path = ".") -> Fetched:
+    """Download a public set and write its tables, NAME.csv.
+
+    Files that have been downloaded before are taken from the system's cache, or the folder that the environment variable
+    `BAYESLAW_CACHE` names.
+
+    Raises
+    ------
+    BayeslawError
+        If there is no such set or folder, a file can't be downloaded, or is not the one that it was.
+    """
+    one, folder = dataset(name), Path(folder)
+    if not folder.is_dir():
+        raise BayeslawError(f"There is no folder {folder} to write {name}.csv into.")
+    made, notes = _FORMS[name]({path: _download(one, path) for path in one.files})
+    paths = []
+    for stem, frame in made.items():
+        paths.append(folder / f"{stem}.csv")
+        write_text(paths[-1], frame.to_csv(index=False))
+    return Fetched(tuple(paths), tuple(len(frame) for frame in made.values()), tuple(notes))
+
+
+def _download(one: Dataset, path: str) -> Path:
+    """A file of a set, in the cache, with the checksum that it is to have."""
+    import pooch
+    import requests
+
+    pooch.get_logger().setLevel("ERROR")
+    cache_folder = Path(os.environ.get(CACHE) or pooch.os_cache("bayeslaw")) / one.name / one.commit
+    try:
+        found = pooch.retrieve(one.url(path), f"sha256:{one.files[path]}", path.replace("/", "__"), cache_folder)
+    except requests.HTTPError as error:
+        raise BayeslawError(f"{one.name}: {one.url(path)} can't be downloaded: {error}.") from None
+    except requests.RequestException as error:
+        raise BayeslawError(
+            f"{one.name} can't be downloaded: there is no way to {HOST.removeprefix('https://')} ({type(error).__name__}). Are you "
+            f"offline? The files are at {one.source}."
+        ) from None
+    except ValueError:  # how pooch says that the checksum is another
+        raise BayeslawError(
+            f"{one.name}: {path} as downloaded has another SHA-256 than the one known ({one.files[path]}): it was changed or "
+            "damaged, and is not used."
+        ) from None
+    except OSError as error:
+        raise BayeslawError(f"{one.name}: {path} can't be kept in {cache_folder}: {error}.") from None
+    return Path(found)
+
+
+# --- the forms in which the sets are published ----------------------------------------------------------------------------
+
+
+def _chinchilla(files: Mapping[str, Path]) -> tuple[Tables, list[str]]:
+    raw = pd.read_csv(files["data/svg_extracted_data.csv"])
+    made = pd.DataFrame({"N": raw["Model Size"], "C": raw["Training FLOP"], "loss": raw["loss"]})
+    made.insert(1, "D", made["C"] / (6 * made["N"]))
+    made["excluded_by_epoch"] = made["loss"].rank(ascending=False) <= WORST
+    return {"chinchilla": made}, [
+        "D = C/(6 N); losses and sizes were read off a figure, not logged",
+        f"excluded_by_epoch: the {WORST} highest losses, which the published refit leaves out",
+    ]
+
+
+_RESULTS = {
+    "loss": "loss", "loss_seq_lo95": "loss_sequences_lower_95", "loss_seq_hi95": "loss_sequences_upper_95",
+    "loss_tok_lo95": "loss_tokens_lower_95", "loss_tok_hi95": "loss_tokens_upper_95", "n_sequences": "sequences",
+    "n_val_tokens": "tokens",
+}  # fmt: skip
+
+
+def _overtraining(files: Mapping[str, Path]) -> tuple[Tables, list[str]]:
+    rows: list[dict[str, Any]] = []
+    for path in files.values():
+        model = json.loads(path.read_text(encoding="utf-8"))
+        given = model["hyperparameters"]
+        run = {
+            "run": model["name"], "train_set": model["dataset_name"], "arch": Path(given["model"]).stem, "N": given["params"],
+            "N_no_embed": given["params_no_embed"], "D": given["tokens"], "chinchilla_mult": given["chinchilla_multiplier"],
+            "tok_per_param": 20 * given["chinchilla_multiplier"], "lr": given["lr"], "warmup": given["warmup"],
+            "wd": given["wd"], "global_bs": given["global_bs"], "seed": given.get("seed"),
+        }  # fmt: skip
+        for result in model["results"]:
+            rows.append(run | {"val_set": _validation(result["val_data"][0])} | {o: result[t] for o, t in _RESULTS.items()})
+    made = pd.DataFrame(rows).sort_values(["train_set", "N", "chinchilla_mult", "val_set"], kind="stable")
+    return {"overtraining": made}, ["models trained on C4 and RedPajama; those on RefinedWeb are left out"]
+
+
+def _validation(path: str) -> str:
+    """What a validation set is called, by where it lay."""
+    folder = Path(path).parent.name
+    return Path(path).stem if folder == "de-en" else folder
+
+
+def _cpt_replay(files: Mapping[str, Path]) -> tuple[Tables, list[str]]:
+    raw = pd.read_csv(files["data/ct/70M.txt"], sep="\t", header=None, names=["checkpoint", "validation", "loss"])
+    folder = raw["checkpoint"].str.split("/").str[-2]
+    shares = folder.str.extract(r"^70M_ct_(?P<number>\d+)-(?P<pile>[\d.]+)-(?P<python>[\d.]+)$")
+    base = raw["checkpoint"].str.endswith("pythia_70m_step20000")
+    kept = base | shares["number"].isin(["0", "1", "2", "3"])
+    file = raw["validation"].str.split("/").str[-1].str.removesuffix(".bin")
+    made = pd.DataFrame(
+        {
+            "replay_pile": shares["pile"].astype(float),
+            "target_python": shares["python"].astype(float),
+            "step": raw["checkpoint"].str.split("/").str[-1].where(~base, "0").astype(int),
+            "val_domain": file.str.removeprefix("pythia-pile.valid.").replace("starcoder.python.valid", "python(starcoder)"),
+            "loss": raw["loss"],
+        }
+    )[kept]
+    weights = json.loads(files["pipeline/valid_weight.json"].read_text(encoding="utf-8"))
+    table = pd.DataFrame({"val_domain": list(weights), "weight": list(weights.values())})
+    made = made.sort_values(["replay_pile", "step", "val_domain"], na_position="first", kind="stable")
+    return {"cpt-replay": made, "cpt-replay-weights": table}, [
+        "step 0 is the base checkpoint, without replay; cpt-replay-weights.csv turns the 22 Pile domains into one Pile loss",
+        f"{int((~kept).sum())} losses of the share that the authors predicted to be best are left out",
+    ]
+
+
+def _lr_schedules(files: Mapping[str, Path]) -> tuple[Tables, list[str]]:
+    parts = [pd.read_csv(path).assign(model="100M", schedule=Path(name).stem) for name, path in files.items()]
+    made = pd.concat(parts)[["model", "schedule", "step", "lr", "loss"]]
+    return {"lr-schedules": made}, ["2,160 steps of warm-up come before the first logged one (--warmup 2160)"]
+
+
+def _pool(files: Mapping[str, Path]) -> pd.DataFrame:
+    try:
+        parts = [pd.read_parquet(path).assign(split=Path(name).name.split("-")[0]) for name, path in files.items()]
+    except ImportError:
+        raise BayeslawError("This set is published as Parquet: pip install 'bayeslaw[parquet]' to read it.") from None
+    return pd.concat(parts)
+
+
+def _data_constrained(files: Mapping[str, Path]) -> tuple[Tables, list[str]]:
+    return {"data-constrained": _pool(files)}, ["a run's cost is 6 x params x tokens"]
+
+
+def _parallel(files: Mapping[str, Path]) -> tuple[Tables, list[str]]:
+    return {"parallel-scaling": _pool(files)}, ["a run's cost is num_params, all have the same tokens"]
+
+
+_FORMS: dict[str, Callable[[Mapping[str, Path]], tuple[Tables, list[str]]]] = {
+    "chinchilla": _chinchilla, "overtraining": _overtraining, "cpt-replay": _cpt_replay, "lr-schedules": _lr_schedules,
+    "data-constrained": _data_constrained, "parallel-scaling": _parallel,
+}  # fmt: skip

@@ -1,0 +1,128 @@
+"""Cells of logs as numbers: separators of thousands, decimal commas, what is missing and what is not finite."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from bayeslaw.errors import Fault, shortened
+
+COUNTS = ("step", "N", "D", "U", "P", "batch", "parent_step", "flops", "seed")  # whole numbers: "1,234" can only be 1234
+NOT_FINITE = {"nan", "inf", "+inf", "-inf", "infinity", "+infinity", "-infinity", "diverged"}
+MISSING = {"", "na", "n/a", "null", "none", "-", "undefined"}
+
+
+@dataclass(frozen=True)
+class Marks:
+    """What stands between the digits of a text table: a decimal sign and a separator of thousands; None where not told."""
+
+    decimal: str | None = None
+    thousands: str | None = None
+
+    @property
+    def told(self) -> bool:
+        return self.decimal is not None or self.thousands is not None
+
+    @property
+    def pair(self) -> tuple[str, str]:
+        decimal = self.decimal or ("," if self.thousands == "." else ".")
+        return decimal, self.thousands or ("." if decimal == "," else ",")
+
+
+def numbers(cells: pd.Series, ours: str, marks: Marks) -> tuple[pd.Series, list[Fault], int]:
+    """Cells as numbers.
+
+    Parameters
+    ----------
+    cells : Series
+        Texts, numbers and None as read; of floats nan is missing.
+    ours : str
+        What the column is.
+    marks : Marks
+
+    Returns
+    -------
+    values : Series
+        nan where a cell is missing, infinite where it holds a number that is none (NaN, Infinity).
+    faults : list of Fault
+        Cells that hold no number, or one that could be read in two ways.
+    separated : int
+        Cells out of which separators of thousands were taken.
+    """
+    if cells.dtype.kind in "fiu":
+        return cells.astype(np.float64).replace(-np.inf, np.inf), [], 0
+    if cells.dtype.kind == "b":
+        told = [_no_number(int(row), ours, str(cell)) for row, cell in zip(cells.index, cells, strict=True)]
+        return pd.Series(np.nan, index=cells.index), told, 0
+    decimal, thousands = marks.pair
+    grouped = re.compile(rf"^[+-]?[1-9]\d{{0,2}}(?:{re.escape(thousands)}\d{{3}})+(?:{re.escape(decimal)}\d+)?$")
+    texts = [_text(cell) for cell in cells]  # no Series: it would make nan of None
+    parted = [isinstance(t, str) and bool(grouped.match(t)) for t in texts]
+    certain = (
+        marks.told or ours in COUNTS or _certain((str(t) for t, p in zip(texts, parted, strict=True) if p), thousands, decimal)
+    )
+    values, faults = np.full(len(cells), np.nan), list[Fault]()
+    for i, (row, text) in enumerate(zip(cells.index, texts, strict=True)):
+        if text is None:
+            continue
+        if not isinstance(text, str):
+            values[i] = text if math.isfinite(text) else np.inf
+            continue
+        value = _value(text, decimal, thousands, grouped)
+        if value is None:
+            faults.append(_no_number(int(row), ours, text))
+        elif parted[i] and not certain:
+            problem = f"{ours} {text!r} may be {float(text.replace(thousands, '.')):g} or {value:g}"
+            faults.append(
+                Fault(int(row), ours, text, problem, f'say decimal = "{thousands}" or thousands = "{thousands}" in a mapping file')
+            )
+        else:
+            values[i] = value
+    return pd.Series(values, index=cells.index), faults, sum(parted)
+
+
+def _text(cell: object) -> str | float | None:
+    """A cell without what surrounds it: a text, a number, or nothing."""
+    if cell is None or cell is pd.NA:
+        return None
+    if isinstance(cell, (bool, np.bool_)):
+        return str(cell)
+    if isinstance(cell, (int, float, np.number)):
+        return float(cell) if abs(float(cell)) < math.inf else math.inf
+    text = str(cell).replace("\u00a0", " ").replace("\u202f", " ").strip()
+    if text.lower() in NOT_FINITE:
+        return math.inf
+    return None if text.lower() in MISSING else text
+
+
+def _certain(texts: Iterable[str], thousands: str, decimal: str) -> bool:
+    """Whether a cell of the column can be read in one way only: with two separators, or one and a decimal sign."""
+    return any(text.count(thousands) > 1 or decimal in text for text in texts)
+
+
+def _value(text: str, decimal: str, thousands: str, grouped: re.Pattern[str]) -> float | None:
+    plain = text.replace(thousands, "") if grouped.match(text) else text
+    other = "," if decimal == "." else "."
+    if other in plain or "_" in plain:
+        return None
+    try:
+        value = float(plain.replace(decimal, "."))
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else math.inf
+
+
+def _no_number(row: int, ours: str, text: str) -> Fault:
+    mend = "mend the cell, or leave it empty"
+    if re.match(r"^[+-]?\d+,\d+(e[+-]?\d+)?$", text, re.IGNORECASE):
+        mend = 'is it a decimal comma? Say decimal = "," in a mapping file'
+    elif re.match(r"^[\d.]+ ?[kMBT]$", text):
+        mend = "write it out, such as 410e6, or name the column and its unit in a mapping file"
+    elif text.endswith("%"):
+        mend = "write it as a share, such as 0.25"
+    return Fault(row, ours, text, f"{ours} {shortened(repr(text))} is not a number", mend)

@@ -1,0 +1,206 @@
+"""Entries of logs put together: one row for each run, step and domain, whatever was logged twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from bayeslaw.errors import BayeslawError, Fault, TableError, shortened
+from bayeslaw.imports_logs import counted
+
+RESUMED = ("last", "first")
+LOSS = "loss:"  # before the domain, in the name of a column of losses; '' is of no named domain
+MOST_TURNS = 1 / 3  # share of a run's entries at which steps may go back before its order means nothing
+_WHERE = ("_row", "_name")
+
+
+@dataclass(frozen=True)
+class Entries:
+    """Entries of all logs in the order in which they were logged, under our names.
+
+    Attributes
+    ----------
+    frame : DataFrame
+        `run`; `step` or D where there is one of them; numbers, nan where missing and infinite where not finite; losses in columns
+        `loss:` and the domain; `_name` and `_row`, the file and the entry's number there.
+    remarks : tuple of str
+    """
+
+    frame: pd.DataFrame
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def values(self) -> list[str]:
+        """Columns that hold something of a step."""
+        return [c for c in map(str, self.frame) if c not in (*_WHERE, "run", "step", "domain")]
+
+    @property
+    def axis(self) -> str | None:
+        """What puts a run's entries in order."""
+        return next((c for c in ("step", "D") if c in self.frame), None)
+
+
+def several(frame: pd.DataFrame) -> bool:
+    """Whether entries are of several files, by the categories of their names."""
+    return len(frame["_name"].cat.categories) > 1
+
+
+def fault(frame: pd.DataFrame, at: int, column: str, value: str, problem: str, mend: str) -> Fault:
+    """A fault of an entry, with its file where there are several."""
+    where = f"{frame['_name'].iloc[at]}: " if several(frame) else ""
+    return Fault(int(frame["_row"].iloc[at]), column, value, where + problem, mend)
+
+
+def refuse(frame: pd.DataFrame, faults: Iterable[Fault]) -> None:
+    """Raise the faults of entries, if there are any."""
+    names = frame["_name"].unique()
+    if found := list(faults):
+        raise TableError(found, str(names[0]) if len(names) == 1 else f"{len(names)} logs")
+
+
+def merged(entries: Entries, resumed: str | None) -> Entries:
+    """One row for each run, step and domain.
+
+    Parameters
+    ----------
+    entries : Entries
+    resumed : {None, 'last', 'first'}
+        What holds where a run's steps were logged twice with different values: the later log, from the step at which it takes up;
+        the earlier one; or neither, which refuses.
+
+    Raises
+    ------
+    TableError
+        With each value logged twice, if nothing was said of resumed runs; with each entry without a step.
+    """
+    frame, axis, remarks = entries.frame, entries.axis, list(entries.remarks)
+    frame, left = _with_values(frame, entries.values, axis)
+    if left:
+        remarks.append(f"{counted(left, 'entry', 'entries')} without a loss or learning rate left out")
+    if axis is None:
+        return Entries(_once(frame, remarks), tuple(remarks))
+    missing = np.flatnonzero(frame[axis].isna()).tolist()
+    refuse(frame, (fault(frame, i, axis, "", f"{axis} is missing", "give it, or remove the row") for i in missing))
+    frame = _once(frame, remarks)
+    keys = ["run", axis, *(["domain"] if "domain" in frame else [])]
+    values = [c for c in entries.values if c != axis]
+    if resumed is None:
+        refuse(frame, _conflicts(frame, keys, values))
+        logged = frame.groupby(["_name", *(k for k in keys if k != axis)], sort=False, dropna=False)
+        if turns := int((logged[axis].diff() < 0).sum()):
+            remarks.append(
+                f"steps go back {counted(turns, 'time')} and nothing is logged twice with two values: rows were put in order"
+            )
+    else:
+        frame = _resumed(frame, keys, resumed, remarks)
+    return Entries(_together(frame, keys, values, resumed, remarks), tuple(remarks))
+
+
+def _with_values(frame: pd.DataFrame, values: list[str], axis: str | None) -> tuple[pd.DataFrame, int]:
+    """Entries that log a loss or a learning rate; others say nothing of a curve."""
+    said = [c for c in values if c.startswith(LOSS) or c == "lr"]
+    some = frame[said].notna().any(axis=1)
+    return frame[some].reset_index(drop=True), int((~some).sum())
+
+
+def _once(frame: pd.DataFrame, remarks: list[str]) -> pd.DataFrame:
+    """Entries without those that repeat another in every value, such as the histories of several checkpoints."""
+    again = frame.duplicated(subset=[c for c in frame if c not in _WHERE])
+    if again.any():
+        remarks.append(f"{counted(int(again.sum()), 'entry', 'entries')} that repeat another in every value left out")
+    return frame[~again].reset_index(drop=True)
+
+
+def _conflicts(frame: pd.DataFrame, keys: list[str], values: list[str]) -> Iterable[Fault]:
+    """Values that a run logs for a step after another value for it."""
+    for column in values:
+        cells, at = frame[column], pd.Series(np.arange(len(frame)), index=frame.index, dtype=np.float64)
+        first = frame.assign(_at=at.where(cells.notna())).groupby(keys, sort=False, dropna=False)["_at"].transform("first")
+        logged = np.flatnonzero(cells.notna().to_numpy())
+        before = first.to_numpy()[logged].astype(np.int64)
+        known = cells.to_numpy()
+        for i, was in zip(logged.tolist(), before.tolist(), strict=True):
+            if known[i] == known[was]:
+                continue
+            name, run = column.removeprefix(LOSS) or "loss", shortened(repr(str(frame["run"].iloc[i])))
+            earlier = f"row {frame['_row'].iloc[was]}" + (f" of {frame['_name'].iloc[was]}" if several(frame) else "")
+            what = f"{_of(column)} {_shown(known[i])} at {keys[1]} {frame[keys[1]].iloc[i]:g}"
+            problem = f"run {run} logs {what} and {_shown(known[was])} in {earlier}"
+            mend = "was it resumed? Say --resumed last (the later log holds) or first; two runs of one name need two names"
+            yield fault(frame, i, name, _shown(known[i]), problem, mend)
+
+
+def _of(column: str) -> str:
+    return (
+        f"loss of {column.removeprefix(LOSS)}" if len(column) > len(LOSS) and column.startswith(LOSS) else column.removesuffix(":")
+    )
+
+
+def _shown(value: object) -> str:
+    if not isinstance(value, (int, float, np.number)):
+        return str(value)
+    return f"{float(value):g}" if np.isfinite(float(value)) else "that is not finite"
+
+
+def _resumed(frame: pd.DataFrame, keys: list[str], resumed: str, remarks: list[str]) -> pd.DataFrame:
+    """Entries without what a resumed run left behind ('last'), or without what it logged again ('first').
+
+    Where the steps of a loss or of the learning rate go back, the run was taken up at an earlier step: what it had logged from
+    there on belongs to a training that was given up. Each is looked at by itself, since they may come from different files.
+    """
+    axis, frame = keys[1], frame.copy()
+    said = [c for c in map(str, frame) if c.startswith(LOSS) or c == "lr"]
+    by = [k for k in keys if k != axis]
+    for column in said:
+        for _, part in frame[frame[column].notna()].groupby(by, sort=False, dropna=False):
+            steps, run = part[axis].to_numpy(np.float64), str(part["run"].iloc[0])
+            gone, turns = _given_up(steps, resumed, run)
+            if gone.any():
+                frame.loc[part.index[gone], column] = np.nan
+                what = "given up" if resumed == "last" else "logged again"
+                taken, values = ", ".join(f"{steps[t]:g}" for t in turns[:3]), counted(int(gone.sum()), "value")
+                name = f"{shortened(repr(run))} was resumed at {axis} {taken}"
+                remarks.append(f"run {name}: {values} of {_of(column)} {what} left out")
+    return frame[frame[said].notna().any(axis=1)].reset_index(drop=True)
+
+
+def _given_up(steps: NDArray[np.float64], resumed: str, run: str) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+    """Which of a run's values, in the order logged, don't hold, and where steps go back."""
+    turns = np.flatnonzero(np.diff(steps, prepend=steps[0]) < 0)
+    if turns.size > max(1, MOST_TURNS * steps.size):
+        raise BayeslawError(
+            f"run {shortened(repr(run))}: steps go back {turns.size} times in {steps.size} entries; that is no resumed run. "
+            "Put its rows in the order in which they were logged."
+        )
+    gone, order = np.zeros(steps.size, dtype=bool), np.arange(steps.size)
+    for turn in turns:
+        if resumed == "last":
+            gone |= (order < turn) & (steps >= steps[turn])
+        else:
+            gone |= (order >= turn) & (steps <= steps[:turn].max())
+    return gone, turns
+
+
+def _together(frame: pd.DataFrame, keys: list[str], values: list[str], resumed: str | None, remarks: list[str]) -> pd.DataFrame:
+    """Entries of one step in one row; of two values the one that `resumed` says."""
+    order = {run: i for i, run in enumerate(frame["run"].unique())}
+    losses = frame[[c for c in values if c.startswith(LOSS)]].notna().any(axis=1)
+    told = {f"{c}_loss": frame[c].where(losses) for c in _WHERE}  # a row is known by the entry that has its loss
+    groups = frame.assign(**told).groupby(keys, sort=False, dropna=False)
+    columns = [*values, *_WHERE, *told]
+    picked = groups[columns].first() if resumed == "first" else groups[columns].last()
+    picked = picked.assign(**{c: picked[f"{c}_loss"].fillna(picked[c]) for c in _WHERE}).drop(columns=list(told))
+    counts = groups[values].nunique()
+    if twice := int((counts > 1).to_numpy().sum()):
+        remarks.append(
+            f"{counted(twice, 'value')} logged twice at one step: the {'earlier' if resumed == 'first' else 'later'} one is taken"
+        )
+    made = picked.reset_index()
+    if (fewer := len(frame) - len(made)) > 0:
+        remarks.append(f"{counted(fewer, 'entry', 'entries')} put together with others of the same run and step")
+    made["_run"] = made["run"].map(order)
+    return made.sort_values(["_run", keys[1]], kind="stable").drop(columns="_run").reset_index(drop=True)

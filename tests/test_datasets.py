@@ -1,0 +1,180 @@
+"""Public losses from a server of this machine's own, in the forms in which they are published; no network."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from bayeslaw import datasets
+from bayeslaw.errors import BayeslawError
+from bayeslaw.runs import read_runs
+from tests.commands import Command, refused, snapshot
+
+ALL = datasets.datasets()
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    """A server of files that does not tell of every request."""
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        pass
+
+
+@pytest.fixture
+def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder of files that stands for the host of the public sets."""
+    root = tmp_path / "host"
+    root.mkdir()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(root)))
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    monkeypatch.setattr(datasets, "HOST", f"http://127.0.0.1:{server.server_address[1]}")
+    monkeypatch.setenv("BAYESLAW_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.chdir(tmp_path)
+    yield root
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def publish(monkeypatch: pytest.MonkeyPatch, root: Path, name: str, files: dict[str, bytes]) -> None:
+    """Put files where a set has its own, with their checksums."""
+    one = replace(ALL[name], files={path: hashlib.sha256(data).hexdigest() for path, data in files.items()})
+    for path, data in files.items():
+        target = root / one.repository / one.commit / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(data)
+    monkeypatch.setattr(datasets, "datasets", lambda: {name: one})
+
+
+CHINCHILLA = "x,y,color,Model Size,Training FLOP,hex_color,loss\n" + "".join(
+    f"1,2,#f,1e8,{6e17 * (i + 1)},#f,{loss}\n" for i, loss in enumerate((9, 2, 8, 7, 3, 6, 5))
+)
+
+
+def test_a_set_is_downloaded_checked_and_kept(
+    served: Path, monkeypatch: pytest.MonkeyPatch, command: Command, tmp_path: Path
+) -> None:
+    publish(monkeypatch, served, "chinchilla", {"data/svg_extracted_data.csv": CHINCHILLA.encode()})
+    (tmp_path / "out").mkdir()
+    done = command("data", "fetch", "chinchilla", "-o", "out")
+    assert (done.status, done.err) == (0, "")
+    assert "licence: none stated" in done.out
+    assert "cite: Hoffmann et al. 2022" in done.out
+    assert "7 rows written to out/chinchilla.csv" in done.out
+    runs = read_runs("out/chinchilla.csv").frame
+    assert runs["D"].tolist() == pytest.approx([k * 1e9 for k in range(1, 8)])
+    assert runs["excluded_by_epoch"].astype(str).tolist() == ["True", "False", "True", "True", "False", "True", "True"]
+    monkeypatch.setattr(datasets, "HOST", "http://127.0.0.1:9")  # nobody listens there: the cache is enough
+    assert command("data", "fetch", "chinchilla").status == 0
+
+
+def test_nothing_is_written_where_a_set_cannot_be_had(
+    served: Path, monkeypatch: pytest.MonkeyPatch, command: Command, tmp_path: Path
+) -> None:
+    publish(monkeypatch, served, "chinchilla", {"data/svg_extracted_data.csv": CHINCHILLA.encode()})
+    path = next(served.rglob("*.csv"))
+    refused(command("data", "fetch", "chinchila"), "There is no public set 'chinchila'", "Did you mean 'chinchilla'?")
+    refused(command("data", "fetch", "chinchilla", "-o", "none"), "There is no folder none")
+    path.write_text(CHINCHILLA + "1,2,#f,1e8,1e18,#f,1\n", encoding="utf-8")
+    refused(command("data", "fetch", "chinchilla"), "another SHA-256 than the one known", "is not used")
+    path.unlink()
+    refused(command("data", "fetch", "chinchilla"), "404")
+    monkeypatch.setattr(datasets, "HOST", "http://127.0.0.1:9")
+    where = "https://github.com/epoch-research/analyzing-chinchilla/tree/9225883"
+    refused(command("data", "fetch", "chinchilla"), "Are you offline?", where)
+    assert not list(tmp_path.glob("*.csv"))
+    assert snapshot(tmp_path / "cache") == {}
+
+
+def test_the_list_of_sets(command: Command) -> None:
+    done = command("data", "list")
+    assert done.status == 0
+    for name, one in datasets.datasets().items():
+        assert f"{name}\n  {one.title}\n" in done.out
+        assert f"licence: {one.licence}; https://github.com/{one.repository}/tree/{one.commit}" in done.out
+        assert len(one.commit) == 40
+        assert all(len(digest) == 64 for digest in one.files.values())
+        assert name in datasets._FORMS
+    assert set(datasets._FORMS) == set(datasets.datasets())
+
+
+def model(name: str, seed: int | None) -> bytes:
+    given = {
+        "model": "configs/d=96.json", "tokens": 5e7, "warmup": 100, "lr": 3e-3, "wd": 0.03, "global_bs": 64, "params": 1e7,
+        "params_no_embed": 5e6, "chinchilla_multiplier": 0.25,
+    }  # fmt: skip
+    result = {
+        "loss": 5.5, "loss_sequences_lower_95": 5.4, "loss_sequences_upper_95": 5.6, "loss_tokens_lower_95": 5.45,
+        "loss_tokens_upper_95": 5.55, "sequences": 120, "tokens": 245760,
+    }  # fmt: skip
+    where = ["data/c4_val/shard-{0..1}.tar", "data/openlm/shard.tar", "data/de-en/val_de-en_100.tar"]
+    results = [result | {"val_data": [path]} for path in where]
+    given |= {"seed": seed} if seed else {}
+    return json.dumps({"name": name, "dataset_name": "c4", "hyperparameters": given, "results": results}).encode()
+
+
+def test_models_of_over_training(served: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = {
+        "exp_data/models/c4-d=96-0.25.json": model("c4-d=96-0.25", None),
+        "exp_data/models/c4-d=96-1.json": model("other", 124),
+    }
+    publish(monkeypatch, served, "overtraining", files)
+    made = datasets.fetch_dataset("overtraining")
+    table = pd.read_csv(made.paths[0])
+    assert table["val_set"].tolist() == ["c4_val", "c4_val", "openlm", "openlm", "val_de-en_100", "val_de-en_100"]
+    assert table["tok_per_param"].unique().tolist() == [5]
+    assert table["seed"].isna().sum() == 3
+    assert read_runs(table).frame["domain"].nunique() == 3
+
+
+def test_replay_of_a_small_model(served: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [
+        "/x/configs//pythia_70m_step20000\t/x/domains//pythia-pile.valid.ArXiv.bin\t2.25",
+        "/x/ct//70M_ct_1-0.25-0.75/1000\t/x/domains//pythia-pile.valid.ArXiv.bin\t2.5",
+        "/x/ct//70M_ct_1-0.25-0.75/1000\t/x/ct_valid//starcoder.python.valid.bin\t1.5",
+        "/x/ct//70M_ct_9-0.285-0.715/1000\t/x/ct_valid//starcoder.python.valid.bin\t1.4",
+    ]
+    files = {"data/ct/70M.txt": "\n".join(rows).encode(), "pipeline/valid_weight.json": b'{"ArXiv": 1.0}'}
+    publish(monkeypatch, served, "cpt-replay", files)
+    made = datasets.fetch_dataset("cpt-replay")
+    assert made.rows == (3, 1)
+    table = pd.read_csv(made.paths[0])
+    assert table["val_domain"].tolist() == ["ArXiv", "ArXiv", "python(starcoder)"]
+    assert table["step"].tolist() == [0, 1000, 1000]
+    assert table["replay_pile"].tolist()[1:] == [0.25, 0.25]
+    assert any("1 losses of the share that the authors predicted" in note for note in made.notes)
+
+
+def test_schedules_and_pools(served: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    publish(monkeypatch, served, "lr-schedules", {"loss_curve_repo/csv_100/cosine_24000.csv": b"step,lr,loss\n2176,3e-4,3.75\n"})
+    made = datasets.fetch_dataset("lr-schedules")
+    assert pd.read_csv(made.paths[0]).to_dict("records") == [
+        {"model": "100M", "schedule": "cosine_24000", "step": 2176, "lr": 3e-4, "loss": 3.75}
+    ]
+    for name, folder in (("data-constrained", "data_constrained_scaling_law"), ("parallel-scaling", "parallel_scaling_law")):
+        files = {}
+        for split in ("train", "test"):
+            pd.DataFrame({"params": [1e8], "loss": [2.5]}).to_parquet(tmp_path / "x.parquet")
+            files[f"benchmark/dataset/{folder}/{split}-00000-of-00001.parquet"] = (tmp_path / "x.parquet").read_bytes()
+        publish(monkeypatch, served, name, files)
+        table = pd.read_csv(datasets.fetch_dataset(name).paths[0])
+        assert table["split"].tolist() == ["train", "test"]
+
+
+def test_a_cache_that_cannot_be_written(served: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    publish(monkeypatch, served, "chinchilla", {"data/svg_extracted_data.csv": CHINCHILLA.encode()})
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    monkeypatch.setenv("BAYESLAW_CACHE", str(tmp_path / "file"))
+    with pytest.raises(BayeslawError, match="can't be kept in"):
+        datasets.fetch_dataset("chinchilla")

@@ -1,0 +1,577 @@
+"""Losses from logs: a made-up export of each kind, with what goes wrong in real ones, comes in right or is refused by row."""
+
+from __future__ import annotations
+
+import json
+import struct
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bayeslaw.errors import BayeslawError, TableError
+from bayeslaw.imports import Imported, import_runs
+from bayeslaw.imports_cells import Marks, numbers
+from bayeslaw.imports_map import mapping
+from bayeslaw.imports_names import covariate_of, domain_of, meanings
+from bayeslaw.imports_tensorboard import masked_crc, records, scalars
+from bayeslaw.units import converted
+from tests import events
+
+
+def written(folder: Path, text: str, name: str = "log.csv", encoding: str = "utf-8") -> Path:
+    path = folder / name
+    path.write_text(text, encoding=encoding)
+    return path
+
+
+def cells(made: Imported, *columns: str) -> list[list[Any]]:
+    frame = made.runs.frame[list(columns)]
+    return [[None if pd.isna(v) else v for v in row] for row in frame.to_numpy(dtype=object).tolist()]
+
+
+def said(made: Imported, fragment: str) -> bool:
+    return any(fragment in remark for remark in made.remarks)
+
+
+# --- Weights & Biases ----------------------------------------------------------------------------------------------------
+
+CHART = """"Step","big-1 - eval/loss","big-1 - eval/loss__MIN","big-1 - eval/loss__MAX","small - Eval/Loss","small - Eval/Loss__MIN"
+"500","3.41","3.41","3.41","3.62","3.62"
+"1,000","3.30","3.30","3.30","",""
+"1,500","","","","3.45","3.45"
+"""
+
+
+def test_a_chart_with_byte_order_mark_thousands_and_mixed_case(tmp_path: Path) -> None:
+    made = import_runs(written(tmp_path, CHART, encoding="utf-8-sig"), tokens_per_step=1e6, N=1e8)
+    assert cells(made, "run", "step", "loss", "D", "N") == [
+        ["big-1", 500, 3.41, 5e8, 1e8], ["big-1", 1000, 3.30, 1e9, 1e8], ["small", 500, 3.62, 5e8, 1e8],
+        ["small", 1500, 3.45, 1.5e9, 1e8],
+    ]  # fmt: skip
+    assert said(made, "separators of thousands taken out of 2 cells of 'Step'")
+    assert said(made, "steps (Step) are the logger's own count")
+
+
+def test_a_chart_in_utf_16_with_semicolons_and_decimal_commas(tmp_path: Path) -> None:
+    text = "Step;a - eval/loss\n1.000;3,25\n2.000;3,125\n"
+    path = written(tmp_path, text, encoding="utf-16")
+    with pytest.raises(TableError, match="decimal comma") as refused:
+        import_runs(path)
+    assert [f.row for f in refused.value.faults if f.column == "a - eval/loss" or f.column == "eval/loss"] == [1, 2]
+    made = import_runs(path, map={"decimal": ",", "thousands": "."})
+    assert cells(made, "step", "loss") == [[1000, 3.25], [2000, 3.125]]
+
+
+def test_two_charts_of_one_run_are_joined_by_step(tmp_path: Path) -> None:
+    losses = written(
+        tmp_path,
+        '"train/global_step","a - eval/web_loss","a - eval/code_loss","a - _step"\n100,3.0,2.0,7\n200,2.9,,9\n',
+        "losses.csv",
+    )
+    rates = written(tmp_path, '"train/global_step","a - train/learning_rate"\n100,3e-4\n150,2e-4\n200,1e-4\n', "rates.csv")
+    made = import_runs([losses, rates])
+    assert cells(made, "run", "step", "domain", "loss", "lr") == [
+        ["a", 100, "web", 3.0, 3e-4], ["a", 200, "web", 2.9, 1e-4], ["a", 100, "code", 2.0, 3e-4],
+    ]  # fmt: skip
+    assert said(made, "1 evaluation of code missing where others are there")
+    assert said(made, "1 step without an evaluation left out (--curves keeps those with a learning rate)")
+    assert said(made, "1 column not taken") is False  # _step is the logger's
+    kept = import_runs([losses, rates], curves=True)
+    assert cells(kept, "step", "domain", "loss", "lr")[-1] == [150, None, None, 2e-4]
+    only = import_runs([losses, rates], domains=["web"])
+    assert cells(only, "domain", "loss") == [["web", 3.0], ["web", 2.9]]
+    assert said(only, "1 loss of other domains left out")
+    with pytest.raises(BayeslawError, match=r"no losses of domain 'wbe'; there are web, code. Did you mean 'web'\?"):
+        import_runs([losses, rates], domains=["wbe"])
+
+
+def test_minima_that_differ_are_told(tmp_path: Path) -> None:
+    made = import_runs(written(tmp_path, '"Step","Group: a - eval/loss","Group: a - eval/loss__MIN"\n1,3.0,2.9\n2,2.9,2.9\n'))
+    assert said(made, "these are means over steps or over a group of runs")
+
+
+def test_a_chart_over_time_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BayeslawError, match=r"its rows go by Relative Time .* Export it with Step on the x axis"):
+        import_runs(written(tmp_path, '"Relative Time (Process)","a - eval/loss"\n1.5,3.0\n'))
+
+
+def test_two_runs_of_one_name_in_a_chart(tmp_path: Path) -> None:
+    head = '"Step","a - eval/loss","a - eval/loss"\n'
+    with pytest.raises(BayeslawError, match=r"two columns 'a - eval/loss' that differ, first in row 2 \(2.9 and 2.8\)"):
+        import_runs(written(tmp_path, head + "1,3.0,3.0\n2,2.9,2.8\n"))
+    made = import_runs(written(tmp_path, head + "1,3.0,3.0\n2,2.9,2.9\n"))
+    assert said(made, "is there twice with the same cells and is read once")
+
+
+HISTORY = """,_step,_runtime,_timestamp,train/global_step,train/loss,train/learning_rate,eval/loss
+0,0,1.5,1700000001.5,100,3.5,0.0003,
+1,1,2.5,1700000002.5,100,,,3.40
+2,2,3.5,1700000003.5,200,3.2,0.0002,
+3,3,4.5,1700000004.5,200,,,NaN
+4,4,5.5,1700000005.5,300,3.1,0.0001,3.20
+"""
+
+
+def test_a_history_with_a_failed_evaluation(tmp_path: Path) -> None:
+    path = written(tmp_path, HISTORY, "run-7.csv")
+    with pytest.raises(
+        TableError, match=r"run 'run-7' logs a loss at step 200 that is not finite: finite losses follow"
+    ) as refused:
+        import_runs(path)
+    assert [f.row for f in refused.value.faults] == [4]
+    made = import_runs(path, nan="drop")
+    assert cells(made, "run", "step", "loss", "lr") == [["run-7", 100, 3.4, 3e-4], ["run-7", 300, 3.2, 1e-4]]
+    assert said(made, "1 loss not finite and left out: 1 with finite ones after them (evaluations that failed), 0 at the end")
+    assert said(made, "column 1, without a name, is left out")
+    assert not said(made, "logger's own count")
+    kept = import_runs(path, nan="drop", curves=True)
+    assert cells(kept, "step", "loss", "lr") == [[100, 3.4, 3e-4], [300, 3.2, 1e-4], [200, None, 2e-4]]
+
+
+def test_steps_of_logger_and_trainer_are_not_mixed(tmp_path: Path) -> None:
+    one = written(tmp_path, '"Step","a - eval/loss"\n1,3.0\n', "one.csv")
+    two = written(tmp_path, '"train/global_step","a - train/learning_rate"\n100,1e-4\n', "two.csv")
+    with pytest.raises(BayeslawError, match="one counts steps by the logger"):
+        import_runs([one, two])
+
+
+def test_the_table_of_runs(tmp_path: Path) -> None:
+    text = """"Name","State","Runtime","n_params","eval/loss","tokens","config.ptpp"
+"a","finished","10","41,000,000","3.1","8.2e8","20"
+"b","crashed","5","41,000,000","3.4","4.1e8","20"
+"""
+    made = import_runs(written(tmp_path, text))
+    assert cells(made, "run", "N", "D", "ptpp", "loss") == [["a", 4.1e7, 8.2e8, 20, 3.1], ["b", 4.1e7, 4.1e8, 20, 3.4]]
+    assert said(made, "1 run did not finish and their last losses are taken: b (crashed)")
+
+
+# --- resumed runs ----------------------------------------------------------------------------------------------------------
+
+RESUMED = (
+    "run,step,eval_loss,lr\na,100,3.0,3e-4\na,200,2.9,2e-4\na,250,2.85,2e-4\na,200,2.91,2e-4\na,300,2.7,1e-4\nb,100,3.1,3e-4\n"
+)
+
+
+def test_a_resumed_run_is_refused_by_row_or_one_log_of_it_holds(tmp_path: Path) -> None:
+    path = written(tmp_path, RESUMED)
+    with pytest.raises(TableError, match=r"logs loss 2.91 at step 200 and 2.9 in row 2: was it resumed") as refused:
+        import_runs(path)
+    assert [f.row for f in refused.value.faults] == [4]
+    last = import_runs(path, resumed="last")
+    assert cells(last, "run", "step", "loss") == [["a", 100, 3.0], ["a", 200, 2.91], ["a", 300, 2.7], ["b", 100, 3.1]]
+    assert said(last, "run 'a' was resumed at step 200: 2 values of loss given up left out")
+    first = import_runs(path, resumed="first")
+    assert cells(first, "step", "loss")[:4] == [[100, 3.0], [200, 2.9], [250, 2.85], [300, 2.7]]
+    with pytest.raises(BayeslawError, match=r"resumed is 'lats'; it is last or first. Did you mean 'last'"):
+        import_runs(path, resumed="lats")
+
+
+def test_rows_in_no_order_are_sorted_and_not_taken_for_resumed(tmp_path: Path) -> None:
+    path = written(tmp_path, "run,step,eval_loss\na,300,2.7\na,200,2.8\na,100,2.9\n")
+    made = import_runs(path)
+    assert cells(made, "step", "loss") == [[100, 2.9], [200, 2.8], [300, 2.7]]
+    assert said(made, "steps go back 2 times and nothing is logged twice with two values")
+    with pytest.raises(BayeslawError, match="steps go back 2 times in 3 entries; that is no resumed run"):
+        import_runs(path, resumed="last")
+
+
+def test_domains_below_one_another_are_no_resumed_run(tmp_path: Path) -> None:
+    text = "run,step,val_domain,eval_loss\na,100,web,3.0\na,200,web,2.9\na,100,code,2.0\na,200,code,1.9\n"
+    for resumed in (None, "last", "first"):
+        assert len(import_runs(written(tmp_path, text), resumed=resumed).runs) == 4
+
+
+@given(
+    st.lists(st.integers(1, 30), min_size=1, max_size=6, unique=True).map(sorted),
+    st.integers(0, 5), st.integers(1, 6), st.booleans(),
+)  # fmt: skip
+def test_resuming_anywhere(first: list[int], back: int, length: int, last: bool) -> None:
+    """Two logs of a run: with 'last' the second and what lies before it; with 'first' the first and what lies after it."""
+    start = first[min(back, len(first) - 1)]
+    second = list(range(start, start + length))
+    frame = pd.DataFrame(
+        {"step": [*first, *second], "loss": [*(2.0 + np.arange(len(first)) / 64), *(3.0 + np.arange(length) / 64)]}
+    )
+    from bayeslaw.imports_merge import Entries, merged
+
+    whole = (
+        frame.rename(columns={"loss": "loss:"})
+        .assign(run="a", _name="log", _row=range(1, len(frame) + 1))
+        .astype({"step": float, "_name": "category"})
+    )
+    made = merged(Entries(whole), "last" if last else "first").frame
+    if last:
+        expected = {s for s in first if s < start} | set(second)
+        assert made.loc[made["step"] >= start, "loss:"].ge(3).all()
+    else:
+        expected = set(first) | {s for s in second if s > first[-1]}
+        assert made.loc[made["step"] <= first[-1], "loss:"].lt(3).all()
+    assert made["step"].tolist() == sorted(expected)
+
+
+# --- TensorBoard -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_checksum_is_the_published_one() -> None:
+    assert events.crc32c(b"123456789") == 0xE3069283
+    for data in (b"", b"a", bytes(range(256))):
+        assert masked_crc(data) == struct.unpack("<I", events.masked(data))[0]
+
+
+@given(
+    st.integers(-(2**31), 2**31),
+    st.floats(width=32),
+    st.text(max_size=20),
+    st.sampled_from(["simple", "float_val", "unpacked", "double_content"]),
+)
+def test_events_come_back(step: int, value: float, tag: str, form: str) -> None:
+    one = events.simple(tag, value) if form == "simple" else events.tensor(tag, value, form)
+    ((data, end),) = records(events.record(events.event(step, 12.5, one)), "x")
+    ((at, time, name, found),) = scalars(data)
+    assert (at, time, name, end) == (step, 12.5, tag, len(data) + 16)
+    assert found == value or (np.isnan(value) and found is not None and np.isnan(found))
+
+
+def test_a_folder_of_runs(tmp_path: Path) -> None:
+    both = [
+        events.event(100, 1.0, events.simple("eval/loss", 3.5), events.simple("train/learning_rate", 0.25)),
+        events.event(200, 2.0, events.tensor("eval/loss", 3.25), events.simple("train/grad_norm", 1.0)),
+        events.event(200, 2.0, events.tensor("train/learning_rate", 0.125)),
+    ]
+    events.write(tmp_path / "logs" / "big" / "events.out.tfevents.1700000001.host", both)
+    events.write(tmp_path / "logs" / "small" / "events.out.tfevents.1700000001.host", both[:1], cut=0)
+    made = import_runs(tmp_path / "logs", map={"runs": {"big": {"N": 1e9}, "small": {"N": 1e8}}})
+    assert cells(made, "run", "step", "loss", "lr", "N") == [
+        ["big", 100, 3.5, 0.25, 1e9], ["big", 200, 3.25, 0.125, 1e9], ["small", 100, 3.5, 0.25, 1e8],
+    ]  # fmt: skip
+    assert said(made, "1 other scalars not taken (train/grad_norm)")
+
+
+def test_a_resumed_run_in_two_event_files(tmp_path: Path) -> None:
+    first = [events.event(s, float(s), events.simple("eval/loss", 4 - s / 1024)) for s in (100, 200, 300)]
+    second = [events.event(s, 1000.0 + s, events.simple("eval/loss", 3 - s / 1024)) for s in (200, 300, 400)]
+    # in the folder the later file comes first
+    events.write(tmp_path / "run" / "b.tfevents", first)
+    events.write(tmp_path / "run" / "a.tfevents", second)
+    with pytest.raises(TableError, match="was it resumed"):
+        import_runs(tmp_path / "run")
+    made = import_runs(tmp_path / "run", resumed="last")
+    assert cells(made, "run", "step", "loss") == [["run", s, (4 if s == 100 else 3) - s / 1024] for s in (100, 200, 300, 400)]
+
+
+def test_an_event_file_that_ends_early_or_is_damaged(tmp_path: Path) -> None:
+    both = [events.event(s, 1.0, events.simple("eval/loss", 3.5)) for s in (100, 200)]
+    cut = events.write(tmp_path / "cut.tfevents", both, cut=5)
+    made = import_runs(cut)
+    assert cells(made, "step") == [[100]]
+    assert said(made, "are a record cut off and are left out")
+    data = bytearray(events.write(tmp_path / "bad.tfevents", both).read_bytes())
+    data[60] ^= 1
+    (tmp_path / "bad.tfevents").write_bytes(data)
+    with pytest.raises(
+        BayeslawError, match=r"checksum of record 2 \(byte 40\) is wrong: the file is damaged|checksum of .* is wrong"
+    ):
+        import_runs(tmp_path / "bad.tfevents")
+
+
+def test_events_of_a_run_that_diverged(tmp_path: Path) -> None:
+    log = [events.event(s, 1.0, events.simple("val_loss", v)) for s, v in ((1, 3.5), (2, float("inf")), (3, float("nan")))]
+    path = events.write(tmp_path / "x.tfevents", log)
+    with pytest.raises(TableError, match="the run diverged") as refused:
+        import_runs(path)
+    assert len(refused.value.faults) == 2
+    assert said(import_runs(path, nan="drop"), "2 losses not finite and left out: 0 with finite ones after them")
+
+
+# --- Hugging Face ----------------------------------------------------------------------------------------------------------
+
+
+def state(folder: Path, steps: range, shift: float = 0.0) -> Path:
+    history: list[dict[str, Any]] = []
+    for s in steps:
+        history += [
+            {"epoch": s / 100, "grad_norm": 1.0, "learning_rate": 1e-4 / s, "loss": 3.5, "step": s},
+            {"epoch": s / 100, "eval_web_loss": 3 - s / 64 + shift, "eval_runtime": 1.5, "step": s},
+            {"epoch": s / 100, "eval_code_loss": 2 - s / 64 + shift, "eval_runtime": 1.5, "step": s},
+        ]
+    folder.mkdir(parents=True)
+    path = folder / "trainer_state.json"
+    path.write_text(json.dumps({"global_step": steps[-1], "log_history": history, "best_metric": None}), encoding="utf-8")
+    return path
+
+
+def test_checkpoints_of_one_run_are_one_history(tmp_path: Path) -> None:
+    state(tmp_path / "run-a" / "checkpoint-20", range(10, 21, 10))
+    state(tmp_path / "run-a" / "checkpoint-9", range(9, 10))  # folders sort 20 before 9
+    state(tmp_path / "run-a" / "checkpoint-30", range(10, 31, 10))
+    made = import_runs(tmp_path / "run-a", tokens_per_step=1000, domains=["web"])
+    assert cells(made, "run", "step", "loss", "D") == [["run-a", s, 3 - s / 64, 1000 * s] for s in (9, 10, 20, 30)]
+    assert made.runs.frame["lr"].tolist() == pytest.approx([1e-4 / s for s in (9, 10, 20, 30)])
+    assert said(made, "6 entries that repeat another in every value left out")
+
+
+def test_checkpoints_that_contradict_one_another(tmp_path: Path) -> None:
+    state(tmp_path / "run" / "checkpoint-30", range(10, 31, 10))
+    state(tmp_path / "run" / "checkpoint-40", range(20, 41, 10), shift=0.5)
+    with pytest.raises(TableError, match=r"checkpoint-40/trainer_state.json: run 'run' logs loss of web"):
+        import_runs(tmp_path / "run")
+    made = import_runs(tmp_path / "run", resumed="last", domains=["code"])
+    assert cells(made, "step", "loss") == [[s, 2 - s / 64 + (0.5 if s > 10 else 0)] for s in (10, 20, 30, 40)]
+
+
+def test_losses_of_training_batches_are_not_taken(tmp_path: Path) -> None:
+    path = written(tmp_path, '{"log_history": [{"loss": 3.5, "step": 10, "learning_rate": 1e-4}]}', "trainer_state.json")
+    with pytest.raises(BayeslawError, match="losses of training batches are not taken unless you do"):
+        import_runs(path)
+    assert cells(import_runs(path, losses=["loss"]), "loss") == [[3.5]]
+
+
+# --- JSON lines ------------------------------------------------------------------------------------------------------------
+
+
+def test_json_lines_with_nothing_null_and_nan(tmp_path: Path) -> None:
+    lines = [
+        '{"run": "A", "step": 100, "eval": {"loss": 3.0}, "lr": 3e-4, "tokens_seen": 1e6}',
+        '{"run": "A", "step": 200, "eval": {"loss": null}, "lr": 2e-4, "tokens_seen": 2e6}',
+        '{"run": "A", "step": 300, "train_loss": 2.5}',
+        "",
+        '{"run": "A", "step": 400, "eval": {"loss": NaN}, "tokens_seen": 4e6}',
+    ]
+    path = written(tmp_path, "\n".join(lines), "log.jsonl")
+    with pytest.raises(TableError, match="the run diverged") as refused:
+        import_runs(path)
+    assert [f.row for f in refused.value.faults] == [4]
+    made = import_runs(path, nan="drop")
+    assert cells(made, "run", "step", "loss", "lr", "D") == [["A", 100, 3.0, 3e-4, 1e6]]
+    assert said(made, "1 entry without a loss or learning rate left out")
+    assert said(made, "1 step without an evaluation left out")
+
+
+def test_json_lines_that_are_cut_off(tmp_path: Path) -> None:
+    path = written(tmp_path, '{"step": 1, "val_loss": 3.0}\n{"step": 2, "val_lo', "log.jsonl")
+    with pytest.raises(TableError, match="was the run stopped while it wrote") as refused:
+        import_runs(path)
+    assert [f.row for f in refused.value.faults] == [2]
+    with pytest.raises(TableError, match="gives 'step' twice"):
+        import_runs(written(tmp_path, '{"step": 1, "step": 2, "val_loss": 3.0}\n{"step": 3, "val_loss": 3.0}', "twice.jsonl"))
+
+
+# --- wide tables and others ---------------------------------------------------------------------------------------------------
+
+
+def test_one_column_for_each_run(tmp_path: Path) -> None:
+    made = import_runs(written(tmp_path, "Iteration,Run A,run b,gone\n100,3.0,,\n200,2.9,3.1,\n"))
+    assert cells(made, "run", "step", "loss") == [["Run A", 100, 3.0], ["Run A", 200, 2.9], ["run b", 200, 3.1]]
+    assert said(made, "1 column without a loss left out (gone)")
+
+
+def test_what_may_be_runs_or_domains_is_refused(tmp_path: Path) -> None:
+    path = written(tmp_path, "step,web_loss,code_loss\n100,3.0,2.0\n")
+    # by their names these are losses of domains, where nothing else is a loss; a table says so only if told
+    with pytest.raises(BayeslawError, match=r"may be runs \(--from wide\) or losses of several domains \(--from table\)"):
+        import_runs(path)
+    assert cells(import_runs(path, kind="table"), "run", "domain", "loss") == [["log", "web", 3.0], ["log", "code", 2.0]]
+    assert cells(import_runs(path, kind="wide"), "run", "loss") == [["web_loss", 3.0], ["code_loss", 2.0]]
+
+
+def test_runs_whose_names_differ_by_case(tmp_path: Path) -> None:
+    path = written(tmp_path, "run,step,eval_loss\nRun-A,1,3.0\nrun-a,2,2.9\n")
+    with pytest.raises(TableError, match="runs 'Run-A' and 'run-a' differ by case or blanks alone") as refused:
+        import_runs(path)
+    assert [f.row for f in refused.value.faults] == [2]
+    made = import_runs(path, map={"rename": {"Run-A": "run-a"}})
+    assert cells(made, "run", "step") == [["run-a", 1], ["run-a", 2]]
+
+
+MAP = """
+delimiter = "|"
+[columns]
+run = "Experiment"
+N = { column = "Size", unit = "M" }
+r = { column = "Old data", unit = "%" }
+D = { column = "Seen", unit = "B" }
+[losses]
+web = "xent (web)"
+[constants]
+ptpp = 20
+[runs.x]
+seed = 1
+"""
+
+
+def test_a_mapping_file(tmp_path: Path) -> None:
+    path = written(tmp_path, "Experiment|Size|Old data|Seen|xent (web)|note\nx|410|25|1.5|2.75|hm\ny|70|0|3|3.5|\n", "table.txt")
+    map_ = written(tmp_path, MAP, "map.toml")
+    made = import_runs(path, map=map_)
+    assert cells(made, "run", "N", "r", "D", "domain", "loss", "ptpp") == [
+        ["x", 4.1e8, 0.25, 1.5e9, "web", 2.75, 20], ["y", 7e7, 0, 3e9, "web", 3.5, 20],
+    ]  # fmt: skip
+    assert said(made, "1 column not taken ('note')")
+    assert said(made, "N = Size x 1e+06")
+
+
+@pytest.mark.parametrize(
+    ("given_", "fragment"),
+    [
+        ({"colums": {}}, "'colums' is not understood; there are from, columns"),
+        ({"from": "tensorbord"}, "from is 'tensorbord'.*Did you mean 'tensorboard'"),
+        ({"columns": {"N": {"column": "x", "unit": "m"}}}, "unit 'm' is not among 1, k, M, B, T, %"),
+        ({"columns": {"N": 3}}, "not 3"),
+        ({"columns": {"N": "x", "D": "x"}}, "column 'x' is given two meanings"),
+        ({"constants": {"N": "many"}}, "N is a number such as 410e6, not 'many'"),
+        ({"runs": {"a": {"learning": 3}}}, "'learning' is not understood"),
+        ({"decimal": ",", "thousands": ","}, "decimal and thousands are both ','"),
+        ({"columns": {"loss": "a"}, "losses": {"web": "b"}}, "either as loss under"),
+        ({"rename": {"a": ""}}, "gives no name"),
+        ({"delimiter": "||"}, "delimiter is one character"),
+    ],
+)
+def test_mapping_files_that_are_refused(given_: dict[str, Any], fragment: str) -> None:
+    with pytest.raises(BayeslawError, match=fragment):
+        mapping(given_)
+
+
+@pytest.mark.parametrize(
+    ("text", "fragment", "rows"),
+    [
+        ("run,step,eval_loss\na,1,3.0\na,,2.9\n", "step is missing", [2]),
+        ("run,step,eval_loss\na,1,3.0\n,2,2.9\n", "run is missing", [2]),
+        ("run,step,eval_loss\na,1,3.0\na,2.5,2.9\n", "step 2.5 is not one", [2]),
+        ("run,step,eval_loss\na,1,x\n", "'x' is not a number", [1]),
+        ("run,step,eval_loss\na,1,20.1\na,2,19\n", "is it a perplexity", [1, 2]),
+        ("run,step,eval_loss,lr\na,1,3,-1e-4\n", "lr -0.0001 is negative", [1]),
+        ("run,step,eval_loss,replay\na,1,3,25\n", "is it a percentage", [1]),
+        ("run,step,eval_loss,N\na,1,3,0\n", "N 0 is not positive", [1]),
+        ("run,step,eval_loss\na,1,3.0,9\na,2\n", "the row has", [1, 2]),
+        ('run,step,eval_loss\na,1,"2,931"\n', "may be 2.931 or 2931", [1]),
+        ("run,step,eval_loss\na,1,410M\n", "write it out", [1]),
+        ("run,step,eval_loss,tokens\na,1,3.0,1e6\na,2,2.9,1e6\n", "are these the tokens of a step", [2]),
+    ],
+)
+def test_rows_that_are_refused(tmp_path: Path, text: str, fragment: str, rows: list[int]) -> None:
+    with pytest.raises(TableError, match=fragment) as refused:
+        import_runs(written(tmp_path, text))
+    assert [f.row for f in refused.value.faults] == rows
+
+
+@pytest.mark.parametrize(
+    ("text", "fragment"),
+    [
+        ("", "has no header|is empty"),
+        ("step,eval_loss\n", "a header and no rows"),
+        ("a,b\n1,2\n", "no column is a validation loss by its name"),
+        ("run,step,eval/loss,eval/web_loss\na,1,3,3\n", "losses of no named domain"),
+        ("run,step,eval_loss,val_loss\na,1,3,3\n", "both hold losses"),
+        ("run,step,eval_loss,lr,learning_rate\na,1,3,1,1\n", "'lr' and 'learning_rate' both mean lr"),
+        ("run,step,lr\na,1,1e-4\n", "losses of training batches are not taken"),
+        ("run,step,eval_loss\na,1,\n", "no row has a loss|entries"),
+    ],
+)
+def test_tables_that_are_refused(tmp_path: Path, text: str, fragment: str) -> None:
+    with pytest.raises(BayeslawError, match=fragment):
+        import_runs(written(tmp_path, text))
+
+
+def test_a_table_of_last_losses_without_runs_or_steps(tmp_path: Path) -> None:
+    made = import_runs(written(tmp_path, "N,D,loss\n1e8,1e9,3.0\n1e8,2e9,2.9\n"))
+    assert cells(made, "run", "D") == [["log:1", 1e9], ["log:2", 2e9]]
+    assert said(made, "every row is taken for a run")
+
+
+def test_values_said_twice(tmp_path: Path) -> None:
+    path = written(tmp_path, "run,step,eval_loss,N\na,1,3.0,1e8\na,2,2.9,\n")
+    assert cells(import_runs(path, N=1e8), "N") == [[1e8], [1e8]]
+    with pytest.raises(TableError, match=r"N is 1e[+]08 in the log and 2e[+]08 was said"):
+        import_runs(path, N=2e8)
+    with pytest.raises(BayeslawError, match="'seeds' is not understood"):
+        import_runs(path, seeds=3)
+    with pytest.raises(BayeslawError, match="tells of run 'b', and there is none"):
+        import_runs(path, map={"runs": {"b": {"N": 1e8}}})
+    with pytest.raises(BayeslawError, match=r"No log has a column 'evl_loss'. Did you mean 'eval_loss'"):
+        import_runs(path, losses=["evl_loss"])
+
+
+def test_folders(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(BayeslawError, match="has no logs that are known in a folder; name its files"):
+        import_runs(tmp_path / "empty")
+    with pytest.raises(BayeslawError, match="There is no file or folder"):
+        import_runs(tmp_path / "none")
+    state(tmp_path / "both", range(1, 3))
+    events.write(tmp_path / "both" / "x.tfevents", [events.event(1, 1.0, events.simple("eval/loss", 3.0))])
+    with pytest.raises(BayeslawError, match="say --from tensorboard or --from trainer"):
+        import_runs(tmp_path / "both")
+    assert len(import_runs(tmp_path / "both", kind="tensorboard").runs) == 1
+    one = written(tmp_path, "run,step,eval_loss\na,1,3.0\n")
+    with pytest.raises(BayeslawError, match="is given twice"):
+        import_runs([one, one])
+
+
+# --- names and cells --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("column", "domain"),
+    [
+        ("eval/loss", ""), ("Val_Loss", ""), ("validation loss", ""), ("eval/pile_loss", "pile"), ("eval_Pile-CC_loss", "Pile-CC"),
+        ("val_loss/code", "code"), ("web/eval_loss", "web"), ("train/loss", None), ("train_loss", None), ("loss", None),
+        ("eval/runtime", None), ("eval/accuracy", None), ("eval/z_loss", None), ("pile_loss", None),
+    ],
+)  # fmt: skip
+def test_columns_of_losses(column: str, domain: str | None) -> None:
+    assert domain_of(column) == domain
+
+
+def test_columns_of_covariates() -> None:
+    assert covariate_of("train/learning_rate") == ("lr", 1.0)
+    assert covariate_of("config.params_b") == ("N", 1e9)
+    assert [covariate_of(c) for c in ("epoch", "ETA", "batch", "checkpoint", "phase", "n", "p")] == [None] * 7
+    assert [covariate_of(c) for c in ("N", "config.D", "r", "tokens_per_step")] == [
+        ("N", 1.0), ("D", 1.0), ("r", 1.0), ("batch", 1.0),
+    ]  # fmt: skip
+    made = meanings(["_step", "train/global_step", "eval/loss"], "x")
+    assert (made.step, made.by_logger) == ("train/global_step", False)
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False, min_value=-1e15, max_value=1e15))
+def test_a_number_with_separators_is_the_number(value: float) -> None:
+    cells_ = pd.Series([f"{value:,.3f}", "12,345.5", f"{value!r}"], dtype=object)
+    made, faults, separated = numbers(cells_, "loss", Marks())
+    assert not faults
+    assert made.tolist() == [float(f"{value:.3f}"), 12345.5, value]
+    assert separated >= 1
+
+
+def test_cells_that_hold_nothing_or_no_finite_number() -> None:
+    made, faults, _ = numbers(
+        pd.Series([None, "", " NA ", "nan", "-Infinity", "1e999", float("nan")], dtype=object), "loss", Marks()
+    )
+    assert not faults
+    np.testing.assert_array_equal(made, [np.nan] * 3 + [np.inf] * 4)
+
+
+def test_losses_in_other_units(tmp_path: Path) -> None:
+    path = written(tmp_path, "run,step,eval/loss,bytes_per_token\na,1,20.5,4.0\nb,1,30.25,3.5\n")
+    made = import_runs(path, loss_unit="ppl")
+    assert made.runs.unit == "perplexity"
+    assert made.runs.frame["bytes_per_token"].tolist() == [4.0, 3.5]
+    assert converted(made.runs.frame, "nats/token")["loss"].tolist() == pytest.approx(np.log([20.5, 30.25]))
+    assert import_runs(path, map={"loss_unit": "perplexity"}).runs.unit == "perplexity"
+    with pytest.raises(BayeslawError, match="There is no unit 'ppx'"):
+        import_runs(path, loss_unit="ppx")
+    with pytest.raises(TableError, match="is it a perplexity"):
+        import_runs(path)
+
+
+def test_the_mapping_file_of_the_readme() -> None:
+    text = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    made = mapping(tomllib.loads(text.split("```toml\n")[1].split("```")[0]))
+    assert made.columns == {"Experiment": ("run", 1.0), "Size": ("N", 1e6)}
+    assert made.losses == {"xent (web)": "web"}
+    assert made.constants == {"ptpp": 20, "tokens_per_step": 524288}
