@@ -62,9 +62,9 @@ plans: $(READY)
 	$(PY) benchmarks/plans.py
 	$(PY) benchmarks/plan_cases.py
 
-# Forecasts public loss curves under unseen learning-rate schedules, from ../shared/data. Five minutes.
+# Forecasts loss curves under unseen learning-rate schedules: public ones of a 100M model from ../shared/data, and tinycpt's. Ten minutes.
 schedules: $(READY)
-	@b=schedules100m; $(PY) benchmarks/$$b.py > benchmarks/results/.$$b.tmp; mv benchmarks/results/.$$b.tmp benchmarks/results/$$b.md
+	@for b in schedules100m dynamics; do $(PY) benchmarks/$$b.py > benchmarks/results/.$$b.tmp && mv benchmarks/results/.$$b.tmp benchmarks/results/$$b.md || exit 1; done
 
 # Makes the long runs of independently written models that tests/references keeps. Ten minutes of one core; goes on where it was.
 references: $(READY)

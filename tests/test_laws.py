@@ -243,8 +243,8 @@ def test_an_unknown_law() -> None:
     with pytest.raises(CardError) as caught:
         load_law("chinchila")
     assert str(caught.value) == (
-        "No law 'chinchila'. Known are annealing, annealing-lr-weighted, annealing-power, chinchilla, chinchilla-nd, cpt-dynamics,"
-        " cpt-dynamics-lr-weighted, cpt-dynamics-open, cpt-dynamics-power, cpt-dynamics-replay-source,"
+        "No law 'chinchila'. Known are annealing, annealing-lr-weighted, annealing-power, chinchilla, chinchilla-nd, combination,"
+        " cpt-dynamics, cpt-dynamics-lr-weighted, cpt-dynamics-open, cpt-dynamics-power, cpt-dynamics-replay-source,"
         " cpt-dynamics-replay-target, cpt-dynamics-size, cpt-joint, d-cpt, kaplan, multi-power, parallel-scaling, ptpp-floor,"
         " ptpp-gate, ptpp-gate-floor, repeated-epochs, replay-source, replay-target, transfer-source,"
         " transfer-target; a card of your own goes by its path."
