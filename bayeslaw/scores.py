@@ -75,9 +75,13 @@ def draw_scores(loss: NDArray[np.float64], draws: NDArray[np.float64]) -> dict[s
     logs = np.log(draws)
     density = [gaussian_kde(logs[:, i]).logpdf(np.log(loss[i]))[0] for i in range(loss.size)]
     scores["log_score"] = -float(np.mean(np.maximum(density, -1e3)))
-    pit = (draws < loss).mean(axis=0)
-    scores["pit_ks_p"] = float(kstest(pit, "uniform").pvalue)
+    scores["pit_ks_p"] = float(kstest(transforms(loss, draws), "uniform").pvalue)
     return scores
+
+
+def transforms(loss: NDArray[np.float64], draws: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Probability integral transforms (n,) of losses (n,): the share of the predictive draws (S, n) below each."""
+    return np.asarray((draws < loss).mean(axis=0))
 
 
 def score(
