@@ -10,6 +10,7 @@ import typer
 
 from bayeslaw import cli_dynamics, cli_plan
 from bayeslaw.cli_anchors import anchors
+from bayeslaw.cli_report import report
 from bayeslaw.errors import BayeslawError
 
 if TYPE_CHECKING:
@@ -331,6 +332,7 @@ def compare(
 
 
 app.command()(anchors)
+app.command()(report)
 
 
 @app.command()

@@ -77,7 +77,7 @@ def plot_forecast(
         group = group.sort_values(x)
         label = ", ".join(f"{c} = {_short(float(v))}" for c, v in zip(others, key, strict=True)) or forecast.law
         colour = COLOURS[i]
-        style = {"ls": "--" if _elsewhere(group, x) else "-", "marker": MARKERS[i] if len(group) < 3 else None}
+        style: dict[str, Any] = {"ls": "--" if _elsewhere(group, x) else "-", "marker": MARKERS[i] if len(group) < 3 else None}
         ax.plot(group[x], group["latent_median"], color=colour, lw=1.5, label=label, **style)
         ax.fill_between(group[x], group[low], group[high], color=colour, alpha=0.18, lw=0)
         if len(group) == 1:  # a band of one point has no width
@@ -120,7 +120,7 @@ def _shade_outside(forecast: Forecast, ax: Axes, x: str) -> None:
     low, high = max(float(v.min()) for v in seen), min(float(v.max()) for v in seen)
     for start, end, side in ((float(given.min()), low, given < low), (high, float(given.max()), given > high)):
         if (beyond & side).any():
-            ax.axvspan(start, end, fc="0.93", ec="0.75", hatch="///", lw=0, zorder=0)
+            ax.axvspan(start, end, fc="0.95", ec="0.82", hatch="//", lw=0, zorder=0)
             middle = math.sqrt(start * end) if ax.get_xscale() == "log" else (start + end) / 2
             ax.text(middle, 0.985, "outside the runs", transform=ax.get_xaxis_transform(), fontsize=7, ha="center", va="top")
 

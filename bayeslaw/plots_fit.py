@@ -32,10 +32,10 @@ SHOWN = 1_500  # draws of a scatter
 DECADES = 3.0  # ratio of quantiles from which on a positive parameter has a logarithmic axis
 
 
-def symbol(fit: Fit, name: str) -> str:
+def symbol(fit: Fit, name: str, wrapped: bool = False) -> str:
     """A parameter as it is called in tables, with its unit where it has one."""
     unit = fit.law.parameters[name].unit if name in fit.law.parameters else ""
-    return f"{name} ({unit})" if unit else name
+    return f"{name}{'\n' if len(name + unit) > 20 and wrapped else ' '}({unit})" if unit else name
 
 
 def meaning(fit: Fit, name: str) -> str:
@@ -126,10 +126,10 @@ def plot_pair(fit: Fit, ax: Axes, one: str, other: str) -> Axes:
     for values, scale, label, name in ((x, ax.set_xscale, ax.set_xlabel, one), (y, ax.set_yscale, ax.set_ylabel, other)):
         if _wide(values):
             scale("log")
-        label(symbol(fit, name), fontsize=8)
+        label(symbol(fit, name, wrapped=True), fontsize=8)
     _few_ticks(ax)
     rank = float(np.corrcoef(rankdata(x), rankdata(y))[0, 1])
-    ax.set_title(f"rank correlation {rank:+.2f}{_mark(fit)}", fontsize=8)
+    ax.set_title(f"rank correlation {rank:+.3f}{_mark(fit)}", fontsize=8)
     return ax
 
 
@@ -175,7 +175,8 @@ def plot_prior_posterior(fit: Fit, ax: Axes, name: str, *, seed: int = 0) -> Axe
     low, high = min(low, float(np.quantile(y, 0.001))), max(high, float(np.quantile(y, 0.999)))
     grid = np.linspace(low, high, 300)
     shown = np.exp(grid) if logarithmic else grid
-    for values, style in ((x, {"color": "0.35", "ls": "--", "lw": 1.2}), (y, {"color": COLOURS[0], "lw": 1.6})):
+    styles: tuple[dict[str, Any], dict[str, Any]] = ({"color": "0.35", "ls": "--", "lw": 1.2}, {"color": COLOURS[0], "lw": 1.6})
+    for values, style in zip((x, y), styles, strict=True):
         if np.ptp(values) > 0:
             inside = values[(values > low - (high - low)) & (values < high + (high - low))]
             density = gaussian_kde(inside[:: max(1, inside.size // 4000)])(grid)
@@ -184,10 +185,10 @@ def plot_prior_posterior(fit: Fit, ax: Axes, name: str, *, seed: int = 0) -> Axe
                 ax.fill_between(shown, density / density.max(), color=COLOURS[0], alpha=0.25, lw=0)
     if logarithmic:
         ax.set_xscale("log")
-    ax.set_xlabel(symbol(fit, name), fontsize=8)
+    ax.set_xlabel(symbol(fit, name, wrapped=True), fontsize=8)
+    _few_ticks(ax)
     ax.set_ylim(0, 1.08)
     ax.set_yticks([])
-    _few_ticks(ax)
     return ax
 
 
@@ -211,7 +212,9 @@ def plot_coverage(transforms: Mapping[str, Array], ax: Axes, *, runs: int | None
     ax.plot([0, 100], [0, 100], color="0.4", lw=0.9, ls=":")
     for i, (name, pit) in enumerate(list(transforms.items())[:MOST_LINES]):
         share = (np.abs(pit[:, None] - 0.5) <= nominal[None] / 2 + 1e-12).mean(axis=0)
-        ax.plot(100 * nominal, 100 * share, color=COLOURS[i], lw=1.6, marker=MARKERS[i], ms=4, markevery=(5 + 2 * i, 20), label=name)
+        ax.plot(
+            100 * nominal, 100 * share, color=COLOURS[i], lw=1.6, marker=MARKERS[i], ms=4, markevery=(5 + 2 * i, 20), label=name
+        )
     _more(ax, len(transforms))
     ax.set_xlim(0, 100)
     ax.set_ylim(0, 100)
@@ -264,11 +267,11 @@ def plot_comparison(weights: pd.DataFrame, ax: Axes) -> Axes:
     table = weights.dropna(subset=["elpd_diff"])
     if table.empty:
         raise BayeslawError("There is no law with a density to compare.")
-    behind = -table["elpd_diff"].to_numpy(dtype=np.float64).__abs__()
+    behind = -np.abs(table["elpd_diff"].to_numpy(dtype=np.float64))
     error, rows = table["dse"].fillna(0.0).to_numpy(dtype=np.float64), np.arange(len(table))
     ax.axvline(0, color="0.6", lw=0.8)
     ax.errorbar(behind, rows, xerr=error, fmt="o", ms=5, color=COLOURS[0], capsize=3, lw=1.4)
-    for row, weight in zip(rows, table["weight"].fillna(0.0), strict=True):
+    for row, weight in zip(rows.tolist(), table["weight"].fillna(0.0), strict=True):
         ax.text(1.01, row, f"weight {float(weight):.2f}", transform=ax.get_yaxis_transform(), fontsize=7, va="center")
     ax.set_yticks(rows, [str(name) for name in table.index], fontsize=8)
     ax.set_ylim(len(table) - 0.5, -0.5)

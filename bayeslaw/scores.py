@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from bayeslaw.errors import BayeslawError, FitError, TableError
 from bayeslaw.forecasts import forecast
+from bayeslaw.laws import Law
 from bayeslaw.point import PointFit
 from bayeslaw.runs import Runs, read_runs
 from bayeslaw.stacking import Posterior
@@ -113,13 +114,7 @@ def score(
         then `point_scores` and, where there are draws, `draw_scores`.
     """
     runs = runs if isinstance(runs, Runs) else read_runs(runs)
-    laws = (fit.law,) if isinstance(fit, PointFit) else tuple(member.law for member, _ in fit.shares)
-    # One value of a covariate is too few to fit some laws, but enough to score them.
-    lenient = [replace(law, covariates={k: replace(c, at_least=1) for k, c in law.covariates.items()}) for law in laws]
-    if faults := list(dict.fromkeys(fault for law in lenient for fault in check(runs, law))):
-        raise TableError(faults, runs.name)
-    base = np.any([base_rows(runs.frame, law) for law in laws], axis=0)
-    held = Runs(runs.frame[~base], runs.name)
+    held = held_rows((fit.law,) if isinstance(fit, PointFit) else tuple(member.law for member, _ in fit.shares), runs)
     loss = held.frame["loss"].to_numpy(dtype=np.float64)
     counts: dict[str, object] = {"rows": len(held), "base_rows_left_out": len(runs) - len(held)}
     if isinstance(fit, PointFit):
@@ -133,6 +128,16 @@ def score(
     head = {"law": made.law, "fit": "posterior", "spread": made.spread}
     counts["checks"] = "FAILED (forced)" if made.forced else "passed"
     return pd.DataFrame([head | counts | point_scores(loss, np.median(draws, axis=0)) | draw_scores(loss, draws)])
+
+
+def held_rows(laws: Sequence[Law], runs: Runs) -> Runs:
+    """The rows that can be scored: of a table without faults, all but base checkpoints that one of the laws can't describe."""
+    # One value of a covariate is too few to fit some laws, but enough to score them.
+    lenient = [replace(law, covariates={k: replace(c, at_least=1) for k, c in law.covariates.items()}) for law in laws]
+    if faults := list(dict.fromkeys(fault for law in lenient for fault in check(runs, law))):
+        raise TableError(faults, runs.name)
+    base = np.any([base_rows(runs.frame, law) for law in laws], axis=0)
+    return Runs(runs.frame[~base], runs.name)
 
 
 def _point_score(
