@@ -19,7 +19,7 @@ from bayeslaw.errors import BayeslawError, nearest
 from bayeslaw.fits import Fit, check_probability
 from bayeslaw.noise import MEANING, kind
 from bayeslaw.plots import COLOURS, MARKERS, MOST_LINES
-from bayeslaw.tables import significant
+from bayeslaw.tables import compact, significant
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -160,26 +160,30 @@ def _few_ticks(ax: Axes) -> None:
             axis.set_major_formatter(lambda value, _: f"{value:.3g}")
         else:
             axis.set_major_locator(LogLocator(numticks=5))
+            axis.set_major_formatter(lambda value, _: compact(value))
             axis.set_minor_formatter(NullFormatter())
 
 
-def plot_prior_posterior(fit: Fit, ax: Axes, name: str, *, seed: int = 0) -> Axes:
-    """Density of a parameter before (dashed) and after (filled) the losses were seen, and how much the two overlap."""
+def plot_prior_posterior(fit: Fit, ax: Axes, name: str, *, prior: Mapping[str, Array] | None = None, seed: int = 0) -> Axes:
+    """Density of a parameter before (dashed) and after (filled) the losses were seen, each scaled to its peak.
+
+    `prior` are draws of `Fit.prior_draws`, made with `seed` where they are not given.
+    """
     after = _draws_of(fit, name)
-    before = fit.prior_draws(PRIOR_DRAWS, seed).get(name)
+    before = (prior or fit.prior_draws(PRIOR_DRAWS, seed)).get(name)
     if before is None:
         raise BayeslawError(f"{name} of {fit.name} has no prior of its own.")
     logarithmic = _wide(before, after)
     x, y = (np.log(v) if logarithmic else v for v in (before, after))
     low, high = np.quantile(x, [0.01, 0.99])
     low, high = min(low, float(np.quantile(y, 0.001))), max(high, float(np.quantile(y, 0.999)))
-    grid = np.linspace(low, high, 300)
+    grid = np.linspace(low, high, 200)
     shown = np.exp(grid) if logarithmic else grid
     styles: tuple[dict[str, Any], dict[str, Any]] = ({"color": "0.35", "ls": "--", "lw": 1.2}, {"color": COLOURS[0], "lw": 1.6})
     for values, style in zip((x, y), styles, strict=True):
         if np.ptp(values) > 0:
             inside = values[(values > low - (high - low)) & (values < high + (high - low))]
-            density = gaussian_kde(inside[:: max(1, inside.size // 4000)])(grid)
+            density = gaussian_kde(inside[:: max(1, inside.size // 2000)])(grid)
             ax.plot(shown, density / density.max(), **style)
             if values is y:
                 ax.fill_between(shown, density / density.max(), color=COLOURS[0], alpha=0.25, lw=0)

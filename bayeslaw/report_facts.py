@@ -127,7 +127,8 @@ def _parameters(fit: Fit, ci_prob: float, shown: bool) -> Facts:
     frame = pd.DataFrame(rows)
     if not shown:
         frame = frame.drop(columns=[low, high])
-    return table("Parameters of law and noise, posterior beside prior", frame, ("latex", "prior_median", "unit"))
+    hidden = ["latex", "prior_median", "unit", "r_hat", "ess_bulk", "ess_tail", *(["checks"] if fit.passed else [])]
+    return table("Parameters of law and noise, posterior beside prior", frame, hidden)
 
 
 def _made(fit: Fit, file: str) -> Facts:
@@ -172,7 +173,17 @@ def score_facts(posteriors: Mapping[str, Posterior], held: Runs, **options: Any)
         except FitError as error:
             notes.append(f"{label}: not scored. {error}")
     frame = pd.concat(rows, ignore_index=True) if rows else pd.DataFrame()
-    return {"notes": notes, "table": table(f"Scores on the {len(held)} losses of {held.name}", frame, ("fit",)) if rows else None}
+    said = f"Scores on the {len(held)} losses of {held.name}"
+    return {"notes": notes, "table": scores_table(said, frame) if rows else None}
+
+
+def scores_table(caption: str, scores: pd.DataFrame) -> Facts:
+    """Scores with a row for each and a column for each fit, since there are more scores than fits."""
+    head = [c for c in ("held_out", "law", "noise", "fit") if c in scores and scores[c].fillna("").unique().size > 1] or ["law"]
+    names = [" ".join(str(v) for v in row if isinstance(v, str)) for row in scores[head].itertuples(index=False)]
+    unique = [n if names.count(n) == 1 else f"{n} ({i})" for i, n in enumerate(names, 1)]
+    turned = scores.drop(columns=head).T.set_axis(unique, axis=1)
+    return table(caption, turned.rename_axis("score").reset_index())
 
 
 # --- comparison ------------------------------------------------------------------------------------------------------

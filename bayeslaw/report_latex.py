@@ -9,6 +9,7 @@ from typing import Any
 from bayeslaw.report_page import MOST_ROWS, header, shown
 from bayeslaw.tables import latex_text
 
+LONG, WIDTH = 50, "7cm"  # characters of a text from which on its column has this width
 LARGE, SMALL = 1e5, 1e-3  # from which on a power of ten is taken out
 FAILED = r"\multicolumn{%d}{l}{$^{\dagger}$ Checks FAILED: not to be trusted.} \\"
 
@@ -66,9 +67,13 @@ def tabular(table: Mapping[str, Any], hidden: tuple[str, ...] = (), symbols: boo
         return cell(row[place[name]])
 
     heads = [latex_text((f"{header(middles[n])}, " if n in middles else "") + header(n)) for n in columns]
-    number = [any(isinstance(row[place[n]], (int, float)) for row in table["rows"]) for n in columns]
+    align = []
+    for name in columns:
+        values = [row[place[name]] for row in table["rows"]]
+        long = any(isinstance(v, str) and len(v) > LONG for v in values)
+        align.append(f"p{{{WIDTH}}}" if long else "r" if any(isinstance(v, (int, float)) for v in values) else "l")
     lines = [
-        rf"\begin{{tabular}}{{{''.join('r' if n else 'l' for n in number)}}}",
+        rf"\begin{{tabular}}{{{''.join(align)}}}",
         r"\hline",
         " & ".join(heads) + r" \\",
         r"\hline",

@@ -76,13 +76,13 @@ def cells(table: Mapping[str, Any]) -> dict[str, Any]:
 
 def mathml(latex: str, text: str, block: bool = False) -> Any:
     """A formula as MathML, or as readable text where its LaTeX says more than a formula may."""
-    from markupsafe import Markup, escape
+    from markupsafe import Markup
 
     found = _mathml(latex, block)
     if found is None:
         return Markup("<code>{}</code>").format(text)
     found.set("aria-label", text)
-    return Markup(ElementTree.tostring(found, encoding="unicode")) if escape(text) else Markup()  # noqa: S704  (built from known tags)
+    return Markup(ElementTree.tostring(found, encoding="unicode"))  # noqa: S704  (built from known tags)
 
 
 def _mathml(latex: str, block: bool) -> ElementTree.Element | None:
@@ -105,10 +105,15 @@ def _mathml(latex: str, block: bool) -> ElementTree.Element | None:
         NumeratorNotFoundError, KeyError, ValueError, RecursionError, ElementTree.ParseError,
     )  # fmt: skip
     try:
-        tree = ElementTree.fromstring(convert(latex, display="block" if block else "inline"))  # noqa: S314  (no DTD inside an element)
-        return _rebuilt(tree)
+        tree = ElementTree.fromstring(convert(latex))  # noqa: S314  (no DTD inside an element)
+        made = _rebuilt(tree)
     except faults:
         return None
+    for node in made.iter():
+        node.attrib.pop("upright", None)
+    if block:
+        made.set("displaystyle", "true")
+    return made
 
 
 def _rebuilt(node: ElementTree.Element) -> ElementTree.Element:

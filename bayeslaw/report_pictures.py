@@ -14,7 +14,7 @@ from bayeslaw.errors import BayeslawError
 from bayeslaw.fits import Fit
 from bayeslaw.forecasts import Forecast, forecast
 from bayeslaw.plots import forecast_axis, plot_forecast
-from bayeslaw.plots_fit import plot_pair, plot_parameters, plot_prior_posterior, weak_pairs
+from bayeslaw.plots_fit import PRIOR_DRAWS, plot_pair, plot_parameters, plot_prior_posterior, weak_pairs
 from bayeslaw.refitting import rows_of
 from bayeslaw.report_facts import INTERVAL
 
@@ -82,13 +82,15 @@ def fit_pictures(fit: Fit, label: str, number: int, ci_prob: float, force: bool)
         f"A row for each parameter of {label} with its posterior interval, placed by the prior. The table has the numbers.",
         (7.2, 1.1 + 0.27 * count), lambda f: plot_parameters(fit, f.subplots(), ci_prob=ci_prob),
     )  # fmt: skip
-    names = [name for name in fit.draws if name in fit.prior_draws(2)][:DENSITIES]
+    names = list(fit.draws)[:DENSITIES]
     rows_, rest = -(-len(names) // 4), "" if count <= DENSITIES else f" The first {DENSITIES} of {count} parameters."
+
+    prior = fit.prior_draws(PRIOR_DRAWS)
 
     def densities(figure: Figure) -> None:
         axes = figure.subplots(rows_, 4, squeeze=False).ravel()
         for ax, name in zip(axes, names, strict=False):
-            plot_prior_posterior(fit, ax, name)
+            plot_prior_posterior(fit, ax, name, prior=prior)
         for ax in axes[len(names) :]:
             ax.set_axis_off()
 

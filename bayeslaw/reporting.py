@@ -9,11 +9,13 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 
+from bayeslaw.discrepancy import relative
 from bayeslaw.errors import BayeslawError, FitError
 from bayeslaw.fits import Fit, check_probability
-from bayeslaw.forecasts import Forecast, forecast
+from bayeslaw.forecasts import Forecast, forecast, from_shares
 from bayeslaw.plots import forecast_axis, plot_forecast
 from bayeslaw.plots_fit import (
     plot_comparison,
@@ -21,7 +23,17 @@ from bayeslaw.plots_fit import (
     plot_transforms,
 )
 from bayeslaw.plots_saved import plot_levels, plot_picks, width_column
-from bayeslaw.report_facts import INTERVAL, Facts, fit_facts, forecast_facts, left_out, score_facts, stack_facts, table
+from bayeslaw.report_facts import (
+    INTERVAL,
+    Facts,
+    fit_facts,
+    forecast_facts,
+    left_out,
+    score_facts,
+    scores_table,
+    stack_facts,
+    table,
+)
 from bayeslaw.report_methods import methods
 from bayeslaw.report_pictures import Picture, fit_pictures
 from bayeslaw.runs import Runs
@@ -187,11 +199,15 @@ def _forecasts(
 
 
 def _points(made: Forecast, x: str, measured: Runs | None) -> pd.DataFrame | None:
-    """Held-out losses, where they have the columns to be drawn beside a forecast."""
+    """Held-out losses at the settings of a forecast, whatever their place along `x`."""
     if measured is None:
         return None
-    others = [c for c in made.outside if c != x and made.settings[c].unique().size > 1]
-    return measured.frame if all(c in measured.frame for c in (x, *others, "loss")) else None
+    frame, others = measured.frame, [str(c) for c in made.outside if c != x]
+    if any(c not in frame for c in (x, *others, "loss")):
+        return None
+    settings = made.settings[others].drop_duplicates().to_numpy(dtype=np.float64)
+    same = np.isclose(frame[others].to_numpy(dtype=np.float64)[:, None], settings[None]).all(axis=2).any(axis=1)
+    return frame[same] if same.any() else None
 
 
 def _fan(made: Forecast, label: str, x: str, unit: str, points: pd.DataFrame | None, ci_prob: float) -> Picture:
@@ -231,7 +247,7 @@ def _comparison(
         one = score_facts(fits, measured, **options)
         notes += one["notes"]
         tables += [one["table"]] if one["table"] else []
-        if (found := _transforms(fits, measured, options)) and one["table"]:
+        if one["table"] and (found := _transforms(fits, measured, one["table"]["columns"], options)):
             pits, runs = found
             said = (
                 "Calibration on the measured losses: coverage of equal-tailed intervals, and where in its forecast each loss fell."
@@ -244,17 +260,22 @@ def _comparison(
 
             pictures["calibration"] = Picture(said, said + " The scores above have coverages as numbers.", (7.2, 3.7), draw)
     tables += [stack_facts(stack) | {"caption": f"Weights in {name}"} for name, stack in stacks.items()]
-    tables += [table(f"Scores in {name}", frame) for name, frame in scores.items()]
+    tables += [scores_table(f"Scores in {name}", frame) for name, frame in scores.items()]
     return {"tables": tables, "notes": notes, "pictures": list(pictures)}, pictures
 
 
-def _transforms(fits: Mapping[str, Posterior], measured: Runs, options: Mapping[str, Any]) -> tuple[dict[str, Any], int] | None:
+def _transforms(
+    fits: Mapping[str, Posterior], measured: Runs, scored: Sequence[str], options: Mapping[str, Any]
+) -> tuple[dict[str, Any], int] | None:
     """Probability integral transforms of the measured losses under every fit that forecasts, and the number of runs."""
     found, runs = {}, 0
+    sd = None if options["discrepancy"] is None else relative(options["discrepancy"])
     for label, posterior in fits.items():
+        if label not in scored:
+            continue
         held = held_rows([fit.law for fit, _ in posterior.shares], measured)
         try:
-            made = forecast(posterior, held, **options)
+            made = from_shares(posterior.name, posterior.shares, held, sd, int(options["seed"]))
         except FitError:  # named among the scores
             continue
         found[label] = transforms(held.frame["loss"].to_numpy(dtype="float64"), made.measurable)

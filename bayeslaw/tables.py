@@ -96,11 +96,12 @@ def latex_text(text: str) -> str:
 
 
 def compact(value: float, digits: int = 4) -> str:
-    """A number as `significant` writes it, very large and very small ones as 8.1e9."""
+    """A number as `significant` writes it, but very large and very small ones as 8.1e9 and 0.25 as it is."""
     mantissa, sign, exponent = significant(value, digits).partition("e")
-    if not sign:
-        return mantissa
-    return f"{mantissa.rstrip('0').rstrip('.') if '.' in mantissa else mantissa}e{int(exponent)}"
+    if sign:
+        return f"{mantissa.rstrip('0').rstrip('.')}e{int(exponent)}"
+    short = mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa
+    return short if float(short) == value else mantissa
 
 
 def check_target(path: Path, what: str, *endings: str) -> None:
