@@ -28,8 +28,17 @@ if TYPE_CHECKING:
     from bayeslaw.plots_anchors import plot_anchors
     from bayeslaw.plots_decisions import plot_frontier, plot_plan, plot_savings
     from bayeslaw.plots_dynamics import plot_schedules
+    from bayeslaw.plots_fit import (
+        plot_comparison,
+        plot_coverage,
+        plot_pair,
+        plot_parameters,
+        plot_prior_posterior,
+        plot_transforms,
+    )
     from bayeslaw.point import PointFit, point_fit
     from bayeslaw.priors import Prior
+    from bayeslaw.reporting import Report, report
     from bayeslaw.runs import Runs, read_runs
     from bayeslaw.schedules import Schedule
     from bayeslaw.schedules_text import parse_schedule
@@ -53,14 +62,17 @@ _HOME = {
     "Transfer": "transfers", "transfer": "transfers", "plot_plan": "plots_decisions", "plot_frontier": "plots_decisions",
     "plot_savings": "plots_decisions", "Curves": "curves", "read_curves": "curves",
     "Schedule": "schedules", "parse_schedule": "schedules_text", "plot_schedules": "plots_dynamics",
+    "plot_comparison": "plots_fit", "plot_coverage": "plots_fit", "plot_pair": "plots_fit", "plot_parameters": "plots_fit",
+    "plot_prior_posterior": "plots_fit", "plot_transforms": "plots_fit", "Report": "reporting", "report": "reporting",
 }  # fmt: skip
 __all__ = [
     "Allocation", "Anchors", "BayeslawError", "CardError", "Comparison", "Curves", "Executor", "Fit", "FitError",
-    "Forecast", "Law", "Loo", "Outcome", "Plan", "PointFit", "Prior", "Runs", "Schedule", "Stack", "TableError", "Task",
-    "Transfer", "Update", "allocate", "anchors", "check", "compare", "executor", "fit", "fit_many", "forecast", "grid",
-    "law_names", "leave_one_run_out", "load", "load_fit", "load_law", "parse_schedule", "plan", "plot_anchors",
-    "plot_forecast", "plot_frontier", "plot_plan", "plot_savings", "plot_schedules", "point_fit", "pymc_model",
-    "read_curves", "read_runs", "score", "transfer", "update", "values_of",
+    "Forecast", "Law", "Loo", "Outcome", "Plan", "PointFit", "Prior", "Report", "Runs", "Schedule", "Stack", "TableError",
+    "Task", "Transfer", "Update", "allocate", "anchors", "check", "compare", "executor", "fit", "fit_many", "forecast",
+    "grid", "law_names", "leave_one_run_out", "load", "load_fit", "load_law", "parse_schedule", "plan", "plot_anchors",
+    "plot_comparison", "plot_coverage", "plot_forecast", "plot_frontier", "plot_pair", "plot_parameters", "plot_plan",
+    "plot_prior_posterior", "plot_savings", "plot_schedules", "plot_transforms", "point_fit", "pymc_model", "read_curves",
+    "read_runs", "report", "score", "transfer", "update", "values_of",
 ]  # fmt: skip
 __version__ = "0.1.0"
 

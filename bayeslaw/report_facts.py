@@ -118,11 +118,12 @@ def _parameters(fit: Fit, ci_prob: float, shown: bool) -> Facts:
         if own is not None and own.around is not None:
             stated = f"around {own.around[0]}, spread {own.around[1]}"
         middle, *ends = np.quantile(before[str(name)], tails)
+        latex = own.latex if own else MEANING[kind(str(name))][1]
         rows.append(
-            {"parameter": name, "meaning": meaning(fit, str(name)), "unit": own.unit if own else "", "median": row["median"],
-             low: row[low], high: row[high], "prior": stated, "prior_median": middle, f"prior_{low}": ends[0],
-             f"prior_{high}": ends[1], "prior_overlap": row["prior_overlap"], "r_hat": row["r_hat"], "ess_bulk": row["ess_bulk"],
-             "ess_tail": row["ess_tail"], "latex": own.latex if own else MEANING[kind(str(name))][1], "checks": row["checks"]}
+            {"parameter": name, "unit": own.unit if own else "", "median": row["median"], low: row[low], high: row[high],
+             "prior": stated, "prior_median": middle, f"prior_{low}": ends[0], f"prior_{high}": ends[1],
+             "prior_overlap": row["prior_overlap"], "r_hat": row["r_hat"], "ess_bulk": row["ess_bulk"], "ess_tail": row["ess_tail"],
+             "meaning": meaning(fit, str(name)), "latex": latex, "checks": row["checks"]}
         )  # fmt: skip
     frame = pd.DataFrame(rows)
     if not shown:
