@@ -34,10 +34,12 @@ if TYPE_CHECKING:
     from bayeslaw.plots_anchors import plot_anchors
     from bayeslaw.plots_decisions import plot_frontier, plot_plan, plot_savings
     from bayeslaw.plots_dynamics import plot_schedules
+    from bayeslaw.plots_fit import plot_comparison, plot_coverage, plot_pair, plot_parameters, plot_prior_posterior, plot_transforms
     from bayeslaw.plots_training import plot_optimum, plot_surface, plot_transfer, plot_turning, plot_watch
     from bayeslaw.point import PointFit, point_fit
     from bayeslaw.priors import Prior
     from bayeslaw.recipes import Recipe
+    from bayeslaw.reporting import Report, report
     from bayeslaw.runs import Runs, read_runs
     from bayeslaw.schedules import Schedule
     from bayeslaw.schedules_text import parse_schedule
@@ -51,33 +53,36 @@ if TYPE_CHECKING:
     from bayeslaw.watching import Watch, watch
 
 _HOME = {
-    "BayeslawError": "errors", "CardError": "errors", "FitError": "errors", "TableError": "errors", "Executor": "outcomes",
-    "Outcome": "outcomes", "values_of": "outcomes", "executor": "executors", "Fit": "fits", "fit": "fitting",
-    "load_fit": "fits", "Task": "many", "fit_many": "many", "Forecast": "forecasts", "forecast": "forecasts",
-    "grid": "grids", "Law": "laws", "law_names": "cards", "load_law": "cards", "pymc_model": "model",
-    "plot_forecast": "plots", "PointFit": "point", "point_fit": "point", "Prior": "priors", "Runs": "runs",
-    "check": "tablechecks", "read_runs": "runs", "score": "scores", "Comparison": "comparison", "compare": "comparison",
-    "Loo": "loo", "leave_one_run_out": "loo", "Stack": "stacking", "load": "stacking", "Anchors": "anchoring",
-    "anchors": "anchoring", "plot_anchors": "plots_anchors", "Update": "updating", "update": "updating", "Plan": "choices",
-    "plan": "plans", "Allocation": "allocation", "allocate": "allocation", "Transfer": "transfers", "transfer": "transfers",
-    "plot_plan": "plots_decisions", "plot_frontier": "plots_decisions", "plot_savings": "plots_decisions",
-    "Curves": "curves", "read_curves": "curves", "Imported": "imports", "import_runs": "imports",
-    "fetch_dataset": "datasets", "converted": "units", "stage_flops": "costs", "Schedule": "schedules",
-    "parse_schedule": "schedules_text", "plot_schedules": "plots_dynamics", "Recipe": "recipes", "OPEN": "phases",
-    "Point": "phases", "balance": "balancing", "Balance": "balancing", "turning": "turning_points",
-    "Turning": "turning_points", "watch": "watching", "Watch": "watching", "plot_transfer": "plots_training",
-    "plot_surface": "plots_training", "plot_optimum": "plots_training", "plot_turning": "plots_training",
-    "plot_watch": "plots_training", "combine": "mixtures", "combined": "mixtures",
+    "Allocation": "allocation", "allocate": "allocation", "Anchors": "anchoring", "anchors": "anchoring",
+    "Balance": "balancing", "balance": "balancing", "law_names": "cards", "load_law": "cards", "Plan": "choices",
+    "Comparison": "comparison", "compare": "comparison", "stage_flops": "costs", "Curves": "curves",
+    "read_curves": "curves", "fetch_dataset": "datasets", "BayeslawError": "errors", "CardError": "errors",
+    "FitError": "errors", "TableError": "errors", "executor": "executors", "Fit": "fits", "load_fit": "fits",
+    "fit": "fitting", "Forecast": "forecasts", "forecast": "forecasts", "grid": "grids", "Imported": "imports",
+    "import_runs": "imports", "Law": "laws", "Loo": "loo", "leave_one_run_out": "loo", "Task": "many", "fit_many": "many",
+    "combine": "mixtures", "combined": "mixtures", "pymc_model": "model", "Executor": "outcomes", "Outcome": "outcomes",
+    "values_of": "outcomes", "OPEN": "phases", "Point": "phases", "plan": "plans", "plot_forecast": "plots",
+    "plot_anchors": "plots_anchors", "plot_frontier": "plots_decisions", "plot_plan": "plots_decisions",
+    "plot_savings": "plots_decisions", "plot_schedules": "plots_dynamics", "plot_comparison": "plots_fit",
+    "plot_coverage": "plots_fit", "plot_pair": "plots_fit", "plot_parameters": "plots_fit",
+    "plot_prior_posterior": "plots_fit", "plot_transforms": "plots_fit", "plot_optimum": "plots_training",
+    "plot_surface": "plots_training", "plot_transfer": "plots_training", "plot_turning": "plots_training",
+    "plot_watch": "plots_training", "PointFit": "point", "point_fit": "point", "Prior": "priors", "Recipe": "recipes",
+    "Report": "reporting", "report": "reporting", "Runs": "runs", "read_runs": "runs", "Schedule": "schedules",
+    "parse_schedule": "schedules_text", "score": "scores", "Stack": "stacking", "load": "stacking", "check": "tablechecks",
+    "Transfer": "transfers", "transfer": "transfers", "Turning": "turning_points", "turning": "turning_points",
+    "converted": "units", "Update": "updating", "update": "updating", "Watch": "watching", "watch": "watching",
 }  # fmt: skip
 __all__ = [
     "OPEN", "Allocation", "Anchors", "Balance", "BayeslawError", "CardError", "Comparison", "Curves", "Executor", "Fit",
-    "FitError", "Forecast", "Imported", "Law", "Loo", "Outcome", "Plan", "Point", "PointFit", "Prior", "Recipe", "Runs",
-    "Schedule", "Stack", "TableError", "Task", "Transfer", "Turning", "Update", "Watch", "allocate", "anchors", "balance",
-    "check", "combine", "combined", "compare", "converted", "executor", "fetch_dataset", "fit", "fit_many", "forecast",
-    "grid", "import_runs", "law_names", "leave_one_run_out", "load", "load_fit", "load_law", "parse_schedule", "plan",
-    "plot_anchors", "plot_forecast", "plot_frontier", "plot_optimum", "plot_plan", "plot_savings", "plot_schedules",
-    "plot_surface", "plot_transfer", "plot_turning", "plot_watch", "point_fit", "pymc_model", "read_curves", "read_runs",
-    "score", "stage_flops", "transfer", "turning", "update", "values_of", "watch",
+    "FitError", "Forecast", "Imported", "Law", "Loo", "Outcome", "Plan", "Point", "PointFit", "Prior", "Recipe", "Report",
+    "Runs", "Schedule", "Stack", "TableError", "Task", "Transfer", "Turning", "Update", "Watch", "allocate", "anchors",
+    "balance", "check", "combine", "combined", "compare", "converted", "executor", "fetch_dataset", "fit", "fit_many",
+    "forecast", "grid", "import_runs", "law_names", "leave_one_run_out", "load", "load_fit", "load_law", "parse_schedule",
+    "plan", "plot_anchors", "plot_comparison", "plot_coverage", "plot_forecast", "plot_frontier", "plot_optimum",
+    "plot_pair", "plot_parameters", "plot_plan", "plot_prior_posterior", "plot_savings", "plot_schedules", "plot_surface",
+    "plot_transfer", "plot_transforms", "plot_turning", "plot_watch", "point_fit", "pymc_model", "read_curves", "read_runs",
+    "report", "score", "stage_flops", "transfer", "turning", "update", "values_of", "watch",
 ]  # fmt: skip
 __version__ = "0.1.0"
 

@@ -10,6 +10,7 @@ import typer
 
 from bayeslaw import cli_data, cli_dynamics, cli_import, cli_plan
 from bayeslaw.cli_anchors import anchors
+from bayeslaw.cli_report import report
 from bayeslaw.errors import BayeslawError
 
 if TYPE_CHECKING:
@@ -335,6 +336,7 @@ def compare(
 
 
 app.command()(anchors)
+app.command()(report)
 
 
 @app.command()

@@ -16,6 +16,7 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
+from bayeslaw import noise as noises
 from bayeslaw.cards import parse_card
 from bayeslaw.checks import Check, diagnostics
 from bayeslaw.errors import BayeslawError, FitError
@@ -127,6 +128,14 @@ class Fit:
         overlaps = next(c for c in self.checks if c.name == "informed").table["prior_overlap"]
         table = pd.DataFrame(rows).T.join(diagnostics(by_chain)).join(overlaps).rename_axis("parameter")
         return table.assign(checks="passed" if self.passed else "FAILED")
+
+    def prior_draws(self, size: int, seed: int = 0) -> dict[str, NDArray[np.float64]]:
+        """Draws (S,) of the parameters of law and noise before any loss was seen; priors with `on` at the runs' reference point."""
+        rng = np.random.default_rng([seed, 2])
+        found = self.law.sample_prior(size, self.observed.at, rng)
+        for name in self.noise.parameters:
+            found[name] = noises.LEAST.get(name, 0.0) + noises.prior(name).sample(size, rng)
+        return found
 
     @property
     def failures(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 MARKERS = "osD^vPX"
 MOST_LINES = len(COLOURS)
 PICTURES = (".png", ".pdf", ".svg")
+OUTSIDE = 1e-9  # distances from which on a setting is outside: logarithms of equal values differ by rounding
 
 
 def forecast_axis(forecast: Forecast) -> str:
@@ -41,7 +43,8 @@ def plot_forecast(
 ) -> Axes:
     """Fans of the forecast over one covariate: line latent median, band the next run's interval, a colour for each other setting.
 
-    The interval is that of `run`, or of the stated discrepancy.
+    The interval is that of `run`, or of the stated discrepancy. Where the covariate leaves the runs the ground is hatched; a fan
+    that lies outside them in another covariate has a dashed line.
 
     Parameters
     ----------
@@ -74,7 +77,8 @@ def plot_forecast(
         group = group.sort_values(x)
         label = ", ".join(f"{c} = {_short(float(v))}" for c, v in zip(others, key, strict=True)) or forecast.law
         colour = COLOURS[i]
-        ax.plot(group[x], group["latent_median"], color=colour, lw=1.5, label=label, marker=MARKERS[i] if len(group) < 3 else None)
+        style: dict[str, Any] = {"ls": "--" if _elsewhere(group, x) else "-", "marker": MARKERS[i] if len(group) < 3 else None}
+        ax.plot(group[x], group["latent_median"], color=colour, lw=1.5, label=label, **style)
         ax.fill_between(group[x], group[low], group[high], color=colour, alpha=0.18, lw=0)
         if len(group) == 1:  # a band of one point has no width
             ax.vlines(group[x], group[low], group[high], color=colour, alpha=0.4, lw=3)
@@ -90,6 +94,9 @@ def plot_forecast(
         ax.plot([], [], " ", label=f"… and {len(groups) - MOST_LINES} more settings not shown")
     if table[x].min() > 0 and table[x].max() > 20 * table[x].min():
         ax.set_xscale("log")
+    _shade_outside(forecast, ax, x)
+    if any(_elsewhere(group, x) for _, group in groups[:MOST_LINES]):
+        ax.text(0.01, 0.01, "dashed: outside the runs in another covariate", transform=ax.transAxes, fontsize=7, va="bottom")
     ax.set_xlabel(f"{x} ({unit})" if unit else x)
     ax.set_ylabel(f"loss ({forecast.unit})")
     title = f"{forecast.law}: latent median, {ci_prob * 100:g}% equal-tailed interval of the next run"
@@ -97,6 +104,25 @@ def plot_forecast(
     ax.set_title(title + (" — CHECKS FAILED" if forecast.forced else ""), fontsize=9)
     ax.legend(fontsize=7, frameon=False)
     return ax
+
+
+def _elsewhere(group: pd.DataFrame, x: str) -> bool:
+    """Whether all of a fan lies outside the runs in a covariate other than the one on the axis."""
+    others = [str(c) for c in group if str(c).startswith("outside_") and c != f"outside_{x}"]
+    return bool(len(others) and (group[others] > OUTSIDE).any(axis=1).all())
+
+
+def _shade_outside(forecast: Forecast, ax: Axes, x: str) -> None:
+    """Hatch the ground where a covariate leaves the runs of a law of the forecast."""
+    given = forecast.settings[x].to_numpy(dtype=np.float64)
+    beyond = forecast.outside[x].to_numpy(dtype=np.float64) > OUTSIDE
+    seen = [part.fit.observed.covariates[x] for part in forecast.parts if x in part.fit.observed.covariates]
+    low, high = max(float(v.min()) for v in seen), min(float(v.max()) for v in seen)
+    for start, end, side in ((float(given.min()), low, given < low), (high, float(given.max()), given > high)):
+        if (beyond & side).any():
+            ax.axvspan(start, end, fc="0.95", ec="0.82", hatch="//", lw=0, zorder=0)
+            middle = math.sqrt(start * end) if ax.get_xscale() == "log" else (start + end) / 2
+            ax.text(middle, 0.985, "outside the runs", transform=ax.get_xaxis_transform(), fontsize=7, ha="center", va="top")
 
 
 def _short(value: float) -> str:

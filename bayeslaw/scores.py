@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.special import logsumexp
 
 from bayeslaw.errors import BayeslawError, FitError, TableError
 from bayeslaw.forecasts import forecast
+from bayeslaw.laws import Law
 from bayeslaw.point import PointFit
 from bayeslaw.runs import Runs, read_runs
 from bayeslaw.stacking import Posterior
@@ -63,7 +66,7 @@ def draw_scores(loss: NDArray[np.float64], draws: NDArray[np.float64]) -> dict[s
         takes points as independent.
     """
     import scoringrules as sr
-    from scipy.stats import gaussian_kde, kstest
+    from scipy.stats import kstest
 
     scores = {}
     for prob in COVERAGE:
@@ -73,12 +76,22 @@ def draw_scores(loss: NDArray[np.float64], draws: NDArray[np.float64]) -> dict[s
             width = float((high - low).mean())
     scores["width_eti90"] = width
     scores["crps"] = float(np.mean(sr.crps_ensemble(loss, draws.T)))
-    logs = np.log(draws)
-    density = [gaussian_kde(logs[:, i]).logpdf(np.log(loss[i]))[0] for i in range(loss.size)]
-    scores["log_score"] = -float(np.mean(np.maximum(density, -1e3)))
-    pit = (draws < loss).mean(axis=0)
-    scores["pit_ks_p"] = float(kstest(pit, "uniform").pvalue)
+    scores["log_score"] = -float(np.mean(np.maximum(_log_density(np.log(loss), np.log(draws)), -1e3)))
+    scores["pit_ks_p"] = float(kstest(transforms(loss, draws), "uniform").pvalue)
     return scores
+
+
+def _log_density(at: NDArray[np.float64], draws: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Log of the kernel estimate (n,) of the density of draws (S, n), by Scott's rule as SciPy's, without its matrices."""
+    size = len(draws)
+    width = draws.std(axis=0, ddof=1) * size**-0.2
+    found = logsumexp(-0.5 * ((at - draws) / width) ** 2, axis=0)
+    return np.asarray(found - np.log(size * width) - 0.5 * math.log(2 * math.pi))
+
+
+def transforms(loss: NDArray[np.float64], draws: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Probability integral transforms (n,) of losses (n,): the share of the predictive draws (S, n) below each."""
+    return np.asarray((draws < loss).mean(axis=0))
 
 
 def score(
@@ -112,13 +125,7 @@ def score(
     runs = runs if isinstance(runs, Runs) else read_runs(runs)
     for observed in (fit.observed,) if isinstance(fit, PointFit) else (member.observed for member, _ in fit.shares):
         agree(observed.unit, runs.frame, runs.name)
-    laws = (fit.law,) if isinstance(fit, PointFit) else tuple(member.law for member, _ in fit.shares)
-    # One value of a covariate is too few to fit some laws, but enough to score them.
-    lenient = [replace(law, covariates={k: replace(c, at_least=1) for k, c in law.covariates.items()}) for law in laws]
-    if faults := list(dict.fromkeys(fault for law in lenient for fault in check(runs, law))):
-        raise TableError(faults, runs.name)
-    base = np.any([base_rows(runs.frame, law) for law in laws], axis=0)
-    held = Runs(runs.frame[~base], runs.name)
+    held = held_rows((fit.law,) if isinstance(fit, PointFit) else tuple(member.law for member, _ in fit.shares), runs)
     loss = held.frame["loss"].to_numpy(dtype=np.float64)
     counts: dict[str, object] = {"rows": len(held), "base_rows_left_out": len(runs) - len(held)}
     if isinstance(fit, PointFit):
@@ -132,6 +139,16 @@ def score(
     head = {"law": made.law, "fit": "posterior", "spread": made.spread}
     counts["checks"] = "FAILED (forced)" if made.forced else "passed"
     return pd.DataFrame([head | counts | point_scores(loss, np.median(draws, axis=0)) | draw_scores(loss, draws)])
+
+
+def held_rows(laws: Sequence[Law], runs: Runs) -> Runs:
+    """The rows that can be scored: of a table without faults, all but base checkpoints that one of the laws can't describe."""
+    # One value of a covariate is too few to fit some laws, but enough to score them.
+    lenient = [replace(law, covariates={k: replace(c, at_least=1) for k, c in law.covariates.items()}) for law in laws]
+    if faults := list(dict.fromkeys(fault for law in lenient for fault in check(runs, law))):
+        raise TableError(faults, runs.name)
+    base = np.any([base_rows(runs.frame, law) for law in laws], axis=0)
+    return Runs(runs.frame[~base], runs.name)
 
 
 def _point_score(

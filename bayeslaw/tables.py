@@ -13,6 +13,12 @@ from bayeslaw.errors import BayeslawError
 from bayeslaw.fits import Fit, interval_names
 from bayeslaw.noise import MEANING
 
+GREEK = (
+    "alpha", "beta", "gamma", "delta", "varepsilon", "zeta", "eta", "theta", "iota", "kappa", "lambda", "mu", "nu", "xi", "",
+    "pi", "rho", "", "sigma", "tau", "upsilon", "varphi", "chi", "psi", "omega",
+)  # fmt: skip
+"""LaTeX names of the small Greek letters in the order of their code points."""
+
 
 def significant(value: float, digits: int = 4) -> str:
     """A number to a few significant figures, without an exponent where that is readable."""
@@ -64,7 +70,7 @@ def parameters_latex(fit: Fit, ci_prob: float = 0.9) -> str:
         width = (row[high] - row[low]) / 2
         decimals = max(0, 1 - int(np.floor(np.log10(width)))) if width > 0 else 4
         median, lower, upper = (f"{row[c]:.{decimals}f}" for c in ("median", low, high))
-        rows.append(rf"${symbol}$ & {_escaped(meaning)} & ${median}$ & $[{lower}, {upper}]{mark}$ \\")
+        rows.append(rf"${symbol}$ & {latex_text(meaning)} & ${median}$ & $[{lower}, {upper}]{mark}$ \\")
     lines = [
         r"\begin{tabular}{llrr}",
         r"\hline",
@@ -78,10 +84,24 @@ def parameters_latex(fit: Fit, ci_prob: float = 0.9) -> str:
     return "\n".join(lines)
 
 
-def _escaped(text: str) -> str:
-    """A text in LaTeX: its special characters as themselves."""
-    special = {"\\": r"\textbackslash{}", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}"}
-    return "".join(special.get(c, "\\" + c if c in "&%$#_{}" else c) for c in text)
+def latex_text(text: str) -> str:
+    """A text in LaTeX: its special characters as themselves, signs that LaTeX has no letter for as formulas."""
+    special = {
+        "\\": r"\textbackslash{}", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}", "<": r"\textless{}",
+        ">": r"\textgreater{}", "|": r"\textbar{}", '"': r"\textquotedbl{}", "≤": r"$\leq$", "≥": r"$\geq$", "×": r"$\times$",
+        "±": r"$\pm$", "−": "$-$", "…": r"\dots{}", "–": "--", "—": "---", "’": "'", "µ": r"$\mu$", "→": r"$\to$", "\n": " ",
+    }  # fmt: skip
+    special |= {chr(0x3B1 + i): rf"$\{name}$" for i, name in enumerate(GREEK) if name}
+    return "".join(special.get(c, "\\" + c if c in "&%$#_{}" else c if c < "\u0250" else rf"[U+{ord(c):04X}]") for c in text)
+
+
+def compact(value: float, digits: int = 4) -> str:
+    """A number as `significant` writes it, but very large and very small ones as 8.1e9 and 0.25 as it is."""
+    mantissa, sign, exponent = significant(value, digits).partition("e")
+    if sign:
+        return f"{mantissa.rstrip('0').rstrip('.')}e{int(exponent)}"
+    short = mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa
+    return short if float(short) == value else mantissa
 
 
 def check_target(path: Path, what: str, *endings: str) -> None:

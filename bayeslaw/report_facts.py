@@ -1,0 +1,247 @@
+"""What a report says, as plain values: every number on its page, in its tables and in its texts is in here, and goes into JSON."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from bayeslaw.cards import parse_card
+from bayeslaw.errors import BayeslawError, FitError
+from bayeslaw.fits import Fit, interval_names
+from bayeslaw.forecasts import Forecast
+from bayeslaw.loo import leave_one_run_out
+from bayeslaw.noise import MEANING, kind, prior
+from bayeslaw.plots_fit import PRIOR_DRAWS, meaning, weak_pairs
+from bayeslaw.runs import Runs
+from bayeslaw.scores import score
+from bayeslaw.stacking import Posterior, Stack, stacking
+
+Facts = dict[str, Any]
+
+INTERVAL = "equal-tailed credible interval"
+STACK_NOTE = (
+    "Weights maximise the log predictive density of the left-out runs under the weighted laws; runs are left out by importance "
+    "weights of the draws, without refits."
+)
+
+
+def table(caption: str, frame: pd.DataFrame, hidden: Sequence[str] = ()) -> Facts:
+    """A table as plain values.
+
+    Returns
+    -------
+    dict
+        caption; columns, all their names; shown, the names of those that a page shows; rows, lists in the order of columns, in
+        which what is not a number is None.
+    """
+    columns = [str(c) for c in frame]
+    rows = [[plain_value(v) for v in row] for row in frame.itertuples(index=False, name=None)]
+    return {"caption": caption, "columns": columns, "shown": [c for c in columns if c not in hidden], "rows": rows}
+
+
+def plain_value(value: object) -> object:
+    """A cell as JSON knows it."""
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    if isinstance(value, (int, np.integer)):
+        return int(value)
+    if isinstance(value, (float, np.floating)):
+        return float(value) if math.isfinite(value) else None
+    return None if value is None or value is pd.NA else str(value)
+
+
+# --- one fit ---------------------------------------------------------------------------------------------------------
+
+
+def fit_facts(fit: Fit, label: str, file: str, ci_prob: float, shown: bool) -> Facts:
+    """What there is to say of one fit; its intervals only where they are to be shown."""
+    return {
+        "label": label, "file": file, "passed": fit.passed, "failures": fit.failures, "withheld": not shown, "law": _law(fit),
+        "noise": fit.noise.text, "data": _data(fit), "checks": _checks(fit), "parameters": _parameters(fit, ci_prob, shown),
+        "pairs": table("Parameters that the losses tell least apart", weak_pairs(fit)), "made": _made(fit, file),
+    }  # fmt: skip
+
+
+def _law(fit: Fit) -> Facts:
+    law = fit.law
+    parts = [{"name": n, "text": e.text, "latex": f"{law.symbols[n]} = {e.latex(law.symbols)}"} for n, e in law.let.items()]
+    return {
+        "name": law.name, "title": law.title, "source": law.source, "note": law.note, "text": law.loss.text,
+        "latex": "L = " + law.loss.latex(law.symbols), "let": parts, "sha256": law.sha256,
+        "published": {title: {k: plain_value(v) for k, v in numbers.items()} for title, numbers in law.published.items()},
+    }  # fmt: skip
+
+
+def _data(fit: Fit) -> Facts:
+    seen, law = fit.observed, fit.law
+    rows = []
+    for name, covariate in law.axes.items():
+        values = seen.covariates[name]
+        least, most = float(values.min()), float(values.max())
+        rows.append(
+            {"covariate": name, "unit": covariate.unit, "smallest": least, "largest": most, "values": np.unique(values).size}
+        )
+    rows.append(
+        {"covariate": "loss", "unit": "nats/token", "smallest": float(np.exp(seen.log_loss.min())),
+         "largest": float(np.exp(seen.log_loss.max())), "values": np.unique(seen.log_loss).size}
+    )  # fmt: skip
+    counts = {"rows": int(seen.log_loss.size), "runs": seen.runs, "base_rows": len(seen.base)}
+    return {
+        "name": str(fit.info["data"]), **counts, "sha256": fit.info["data_sha256"],
+        "conversions": [str(c) for c in fit.info["conversions"]],
+        "levels": {column: list(values) for column, values in law.levels.items()},
+        "ranges": table("Ranges of the losses and of what they depend on", pd.DataFrame(rows)),
+    }  # fmt: skip
+
+
+def _checks(fit: Fit) -> Facts:
+    said = ["passed" if c.passed else "FAILED" if c.required else "note" for c in fit.checks]
+    rows = [{"check": c.name, "verdict": v, "finding": c.text} for c, v in zip(fit.checks, said, strict=True)]
+    # What failed is read first; the order is the fit's own otherwise.
+    frame = pd.DataFrame(rows).sort_values("verdict", key=lambda v: v.map({"FAILED": 0, "note": 1, "passed": 2}), kind="stable")
+    return table("Checks of the fit", frame)
+
+
+def _parameters(fit: Fit, ci_prob: float, shown: bool) -> Facts:
+    summary, before = fit.summary(ci_prob), fit.prior_draws(PRIOR_DRAWS)
+    low, high = interval_names("eti", ci_prob)
+    tails = [0.5, 0.5 - ci_prob / 2, 0.5 + ci_prob / 2]
+    rows = []
+    for name, row in summary.iterrows():
+        own = fit.law.parameters.get(str(name))
+        stated = str(own.prior if own else prior(str(name)))
+        if own is not None and own.around is not None:
+            stated = f"around {own.around[0]}, spread {own.around[1]}"
+        middle, *ends = np.quantile(before[str(name)], tails)
+        latex = own.latex if own else MEANING[kind(str(name))][1]
+        rows.append(
+            {"parameter": name, "unit": own.unit if own else "", "median": row["median"], low: row[low], high: row[high],
+             "prior": stated, "prior_median": middle, f"prior_{low}": ends[0], f"prior_{high}": ends[1],
+             "prior_overlap": row["prior_overlap"], "r_hat": row["r_hat"], "ess_bulk": row["ess_bulk"], "ess_tail": row["ess_tail"],
+             "meaning": meaning(fit, str(name)), "latex": latex, "checks": row["checks"]}
+        )  # fmt: skip
+    frame = pd.DataFrame(rows)
+    if not shown:
+        frame = frame.drop(columns=[low, high])
+    hidden = ["latex", "prior_median", "unit", "r_hat", "ess_bulk", "ess_tail", *(["checks"] if fit.passed else [])]
+    return table("Parameters of law and noise, posterior beside prior", frame, hidden)
+
+
+def _made(fit: Fit, file: str) -> Facts:
+    """Settings, versions, and the command that makes the fit again as far as its file knows."""
+    info, card = fit.info, parse_card(fit.info["card"])
+    settings = dict(info["settings"])
+    words = ["bayeslaw", "fit", fit.law.name, str(info["data"]), "-o", file, "--noise", fit.noise.choice(fit.observed)]
+    words += ["--noise-by", info["noise_by"]] if info["noise_by"] else []
+    words += [w for name, column in info["by"].items() for w in ("--by", f"{name}={column}")]
+    changed = [
+        n for n, p in card.parameters.items() if n in fit.law.parameters and str(fit.law.parameters[n].prior) != str(p.prior)
+    ]
+    words += [w for n in changed for w in ("--prior", f"{n}={fit.law.parameters[n].prior}")]
+    words += [w for key in ("draws", "tune", "chains") for w in (f"--{key}", str(settings[key]))]
+    words += ["--bins", str(settings["bins"])] if settings["bins"] is not None else []
+    words += ["--sampler", settings["sampler"]] if settings["sampler"] != "nutpie" else []
+    return {
+        "command": shlex.join([*words, "--seed", str(info["seed"])]), "seed": info["seed"],
+        "settings": {k: plain_value(v) for k, v in settings.items()}, "versions": dict(info["versions"]),
+        "interrupted": bool(info["interrupted"]), "draws_sha256": info["draws_sha256"],
+    }  # fmt: skip
+
+
+# --- forecasts and scores --------------------------------------------------------------------------------------------
+
+
+def forecast_facts(made: Forecast, label: str, ci_prob: float) -> Facts:
+    """Forecasts at settings; those outside the runs say so in words."""
+    frame = made.summary(ci_prob)
+    hidden = [str(c) for c in frame if str(c).startswith("outside_")]
+    hidden += ["checks"] if not made.forced else []
+    checks = [str(c) for c in made.checks if not c.passed]
+    return {"label": label, "checks": checks, "table": table(f"Forecasts by {label}, nats/token", frame, hidden)}
+
+
+def score_facts(posteriors: Mapping[str, Posterior], held: Runs, **options: Any) -> Facts:
+    """Scores of every posterior on measured losses; one whose checks failed is named and not scored unless forced."""
+    rows, notes = [], []
+    for label, posterior in posteriors.items():
+        try:
+            rows.append(score(posterior, held, **options).assign(law=label))
+        except FitError as error:
+            notes.append(f"{label}: not scored. {error}")
+    frame = pd.concat(rows, ignore_index=True) if rows else pd.DataFrame()
+    said = f"Scores on the {len(held)} losses of {held.name}"
+    return {"notes": notes, "table": scores_table(said, frame) if rows else None}
+
+
+def scores_table(caption: str, scores: pd.DataFrame) -> Facts:
+    """Scores with a row for each and a column for each fit, since there are more scores than fits."""
+    head = [c for c in ("held_out", "law", "noise", "fit") if c in scores and scores[c].fillna("").unique().size > 1] or ["law"]
+    names = [" ".join(str(v) for v in row if isinstance(v, str)) for row in scores[head].itertuples(index=False)]
+    unique = [n if names.count(n) == 1 else f"{n} ({i})" for i, n in enumerate(names, 1)]
+    turned = scores.drop(columns=head).T.set_axis(unique, axis=1)
+    return table(caption, turned.rename_axis("score").reset_index())
+
+
+# --- comparison ------------------------------------------------------------------------------------------------------
+
+
+def same_losses(fits: Mapping[str, Fit]) -> bool:
+    """Whether fits were made to the same losses of the same runs."""
+
+    def key(fit: Fit) -> list[tuple[str, float]]:
+        names = [fit.observed.run_names[i] for i in fit.observed.run]
+        return sorted(zip(names, fit.observed.log_loss.tolist(), strict=True))
+
+    first, *others = [key(fit) for fit in fits.values()]
+    return all(
+        len(first) == len(one)
+        and all(a[0] == b[0] and math.isclose(a[1], b[1], abs_tol=1e-9) for a, b in zip(first, one, strict=True))
+        for one in others
+    )
+
+
+def left_out(fits: Mapping[str, Fit], force: bool) -> tuple[pd.DataFrame, list[str]]:
+    """Fits of the same losses compared by leaving out one run after the other, by importance weights, without refits.
+
+    Returns
+    -------
+    DataFrame
+        By label: runs, elpd, se, elpd_diff, dse, weight, p_loo, k_max and runs_unsure; empty where nothing can be compared.
+    list of str
+        Why, and what to beware of.
+    """
+    if len(fits) < 2:
+        return pd.DataFrame(), []
+    if not same_losses(fits):
+        return pd.DataFrame(), ["The fits are of different losses, so that the densities of left-out runs can't be compared."]
+    usable = {label: fit for label, fit in fits.items() if fit.passed or force}
+    notes = [f"{label} is not compared: its checks failed." for label in fits if label not in usable]
+    if len(usable) < 2:
+        return pd.DataFrame(), [*notes, "Fewer than two fits passed their checks: there is nothing to compare."]
+    loos = {label: leave_one_run_out(fit) for label, fit in usable.items()}
+    try:
+        found = stacking(pd.DataFrame({label: loo.table["elpd"] for label, loo in loos.items()}))
+    except BayeslawError as error:
+        return pd.DataFrame(), [*notes, str(error)]
+    more = {
+        label: {"p_loo": loo.p, "k_max": float(loo.table["pareto_k"].max()), "runs_unsure": len(loo.unreliable)}
+        for label, loo in loos.items()
+    }
+    for label, loo in loos.items():
+        if loo.unreliable:
+            notes.append(
+                f"{label}: {len(loo.unreliable)} of {len(loo.table)} runs can't be left out by weights (Pareto k above "
+                f"{loo.good_k:.2f}); its density is unsure. `bayeslaw compare --loo` fits again without them."
+            )
+    runs = len(next(iter(loos.values())).table)
+    return found.join(pd.DataFrame(more).T).assign(runs=runs).rename_axis("fit"), [*notes, STACK_NOTE]
+
+
+def stack_facts(stack: Stack) -> Facts:
+    """The weights of a stack that `bayeslaw compare` wrote."""
+    return table(f"Weights of the {stack.name}", stack.table.reset_index())

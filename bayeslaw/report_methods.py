@@ -1,0 +1,83 @@
+"""One paragraph on each fit for a paper's methods section, with its numbers filled in: as plain text and as LaTeX."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from bayeslaw.tables import compact, latex_text
+
+MORE_RANGES = 4  # covariates that are named with their ranges; the others are in the table
+
+
+def methods(facts: Mapping[str, Any], interval: str, forecasts: bool) -> dict[str, str]:
+    """The paragraph of one fit.
+
+    Parameters
+    ----------
+    facts : mapping
+        As `report_facts.fit_facts` gives them.
+    interval : str
+        What intervals are called, such as '90% equal-tailed credible interval'.
+    forecasts : bool
+        Whether forecasts are reported beside.
+
+    Returns
+    -------
+    dict
+        text and latex.
+    """
+    law = facts["law"]
+    formula = f"$L = {law['latex'].removeprefix('L = ')}$" + "".join(f", ${part['latex']}$" for part in law["let"])
+    words = law["text"] + "".join(f", {part['name']} = {part['text']}" for part in law["let"])
+    before, after = _sentences(facts, interval, forecasts)
+    text = f"{before[0]}, L = {words}, {before[1]} {after}"
+    latex = f"{latex_text(before[0])}, {formula}, {latex_text(before[1])} {latex_text(after)}"
+    return {"text": text, "latex": latex}
+
+
+def _sentences(facts: Mapping[str, Any], interval: str, forecasts: bool) -> tuple[tuple[str, str], str]:
+    """What stands before and after the formula, and what follows."""
+    law, made, data = facts["law"], facts["made"], facts["data"]
+    ranges = [dict(zip(data["ranges"]["columns"], row, strict=True)) for row in data["ranges"]["rows"]]
+    spans = [f"{r['covariate']} from {compact(r['smallest'])} to {compact(r['largest'])}" for r in ranges[:MORE_RANGES]]
+    base = f"; {data['base_rows']} losses of base checkpoints were kept out" if data["base_rows"] else ""
+    head = f"We fitted the law {law['name']} ({law['source']})"
+    rows = f"to {data['rows']} losses of {data['runs']} runs ({', '.join(spans)}{base}), with {facts['noise']}."
+    settings, versions = made["settings"], made["versions"]
+    sampler = settings["sampler"]
+    sampled = (
+        f"The posterior was sampled by the No-U-Turn sampler of {sampler} {versions.get(sampler, '')} through bayeslaw "
+        f"{versions.get('bayeslaw', '')} ({settings['chains']} chains of {settings['draws']} draws after {settings['tune']} "
+        f"tuning draws each, seed {made['seed']})."
+    )
+    stopped = " Sampling was interrupted before its end." if made["interrupted"] else ""
+    return (head, rows), " ".join(filter(None, [sampled + stopped, _diagnosed(facts), _reported(facts, interval, forecasts)]))
+
+
+def _diagnosed(facts: Mapping[str, Any]) -> str:
+    """What the diagnostics came to, and the verdict."""
+    table = facts["parameters"]
+    columns = {name: [row[i] for row in table["rows"]] for i, name in enumerate(table["columns"])}
+    worst = [v for v in columns["r_hat"] if v is not None]
+    sizes = [[v for v in columns[c] if v is not None] for c in ("ess_bulk", "ess_tail")]
+    said = []
+    if worst and all(sizes):
+        said.append(
+            f"The largest R-hat was {max(worst):.3f}, the smallest effective sample sizes {min(sizes[0]):.0f} in bulk and "
+            f"{min(sizes[1]):.0f} in the tails."
+        )
+    if facts["passed"]:
+        said.append("All required checks passed.")
+    else:
+        said.append(f"Checks FAILED ({facts['failures']}): intervals of this fit are not to be trusted.")
+    return " ".join(said)
+
+
+def _reported(facts: Mapping[str, Any], interval: str, forecasts: bool) -> str:
+    said = [] if facts["withheld"] else [f"Values are posterior medians with {interval}s."]
+    if forecasts and not facts["withheld"]:
+        said.append(
+            "Forecast intervals named latent are of the law's expected loss, those named run of the loss that a new run would log."
+        )
+    return " ".join(said)

@@ -1,0 +1,143 @@
+"""The pictures of a report: what draws them, what stands below them, and what they show in words."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from bayeslaw.errors import BayeslawError
+from bayeslaw.fits import Fit
+from bayeslaw.forecasts import Forecast, forecast
+from bayeslaw.plots import forecast_axis, plot_forecast
+from bayeslaw.plots_fit import PRIOR_DRAWS, plot_pair, plot_parameters, plot_prior_posterior, weak_pairs
+from bayeslaw.refitting import rows_of
+from bayeslaw.report_facts import INTERVAL
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FANS = 5  # curves of runs that the picture of a fit against its data shows
+REACH = 4.0  # how far past the last logged value it goes, as a factor
+POINTS = 40
+DENSITIES = 16  # parameters whose prior and posterior densities are drawn
+PAIRS = 6
+
+
+@dataclass(frozen=True)
+class Picture:
+    """One picture of a report.
+
+    Attributes
+    ----------
+    caption, alt : str
+        What stands below it, and what it shows in words for who can't see it.
+    size : (float, float)
+        Inches.
+    draw : callable
+        Draws into a figure.
+    """
+
+    caption: str
+    alt: str
+    size: tuple[float, float]
+    draw: Callable[[Figure], object]
+
+    def bytes(self, kind: str) -> bytes:
+        """The picture as an 'svg' or 'pdf' file, the same bytes every time."""
+        from matplotlib import rc_context
+        from matplotlib.figure import Figure
+
+        figure, out = Figure(figsize=self.size, layout="constrained"), io.BytesIO()
+        nothing = dict.fromkeys(("Date", "Creator") if kind == "svg" else ("CreationDate", "Creator", "Producer"))
+        with rc_context({"svg.hashsalt": "bayeslaw", "pdf.fonttype": 42}):
+            self.draw(figure)
+            figure.savefig(out, format=kind, dpi=150, metadata=nothing)
+        return out.getvalue()
+
+
+def fit_pictures(fit: Fit, label: str, number: int, ci_prob: float, force: bool) -> tuple[dict[str, Picture], str]:
+    """Pictures of a fit by name, and why one of it against its data is missing."""
+    count = len(fit.draws)
+    percent = f"{ci_prob * 100:g}%"
+    mark = "" if fit.passed else " Checks of this fit FAILED."
+    found, note, fan = {}, "", data_fan(fit, force)
+    if isinstance(fan, str):
+        note = f"There is no picture of {label} against its data: {fan}"
+    else:
+        made, rows = fan
+        x = forecast_axis(made)
+        options: dict[str, Any] = {"ci_prob": ci_prob, "measured": rows, "x": x, "unit": fit.covariates[x].unit}
+        found[f"fit{number}-data"] = Picture(
+            f"{label} against its own data: latent median, {percent} {INTERVAL} of the next run, logged losses as points.{mark}",
+            f"Loss against {x} under {label}, a curve with its interval for each of some runs, beside the losses that they logged.",
+            (7.2, 4.6), lambda f: plot_forecast(made, f.subplots(), **options),
+        )  # fmt: skip
+    found[f"fit{number}-parameters"] = Picture(
+        f"Parameters of {label} within their priors: median and {percent} {INTERVAL}; grey: the prior's own.{mark}",
+        f"A row for each parameter of {label} with its posterior interval, placed by the prior. The table has the numbers.",
+        (7.2, 1.1 + 0.27 * count), lambda f: plot_parameters(fit, f.subplots(), ci_prob=ci_prob),
+    )  # fmt: skip
+    names = list(fit.draws)[:DENSITIES]
+    rows_, rest = -(-len(names) // 4), "" if count <= DENSITIES else f" The first {DENSITIES} of {count} parameters."
+
+    prior = fit.prior_draws(PRIOR_DRAWS)
+
+    def densities(figure: Figure) -> None:
+        axes = figure.subplots(rows_, 4, squeeze=False).ravel()
+        for ax, name in zip(axes, names, strict=False):
+            plot_prior_posterior(fit, ax, name, prior=prior)
+        for ax in axes[len(names) :]:
+            ax.set_axis_off()
+
+    found[f"fit{number}-priors"] = Picture(
+        f"Densities of the parameters of {label}, each scaled to its peak: prior dashed, posterior filled.{rest}{mark}",
+        f"Small panels, one for each parameter of {label}: prior density as a dashed line, posterior density filled.",
+        (7.2, 0.3 + 1.65 * rows_), densities,
+    )  # fmt: skip
+    pairs = weak_pairs(fit, PAIRS)
+
+    def scatters(figure: Figure) -> None:
+        axes = figure.subplots(-(-len(pairs) // 3), 3, squeeze=False).ravel()
+        for ax, pair in zip(axes, pairs.itertuples(), strict=False):
+            plot_pair(fit, ax, str(pair.one), str(pair.other))
+        for ax in axes[len(pairs) :]:
+            ax.set_axis_off()
+
+    if len(pairs):
+        found[f"fit{number}-pairs"] = Picture(
+            f"Posterior draws of the parameters of {label} that the losses tell least apart; diamonds: medians.{mark}",
+            f"Scatter plots of the pairs of parameters of {label} with the strongest rank correlation, as in the table.",
+            (7.2, 0.3 + 2.3 * -(-len(pairs) // 3)), scatters,
+        )  # fmt: skip
+    return found, note
+
+
+def data_fan(fit: Fit, force: bool = False) -> tuple[Forecast, pd.DataFrame] | str:
+    """Forecasts along some of a fit's own runs and a little beyond, with their losses; or why curves can't show its data."""
+    rows, axes = rows_of(fit).frame, fit.law.axes
+    if fit.law.series or not axes:
+        return "its losses depend on whole schedules."
+    for column in fit.law.levels:
+        rows = rows[rows[column] == rows[column].mode().iloc[0]]
+    counts = {name: rows[name].nunique() for name in axes}
+    x = "D" if counts.get("D", 0) > 2 else max(counts, key=lambda name: counts[name])
+    others = [name for name in axes if name != x]
+    groups = [group for _, group in rows.groupby(others, dropna=False)] if others else [rows]
+    groups = [group for group in groups if group[x].nunique() >= 3 and group[others].notna().all(axis=None)]
+    if not groups:
+        return f"at no setting there are three losses along {x}."
+    chosen = [groups[i] for i in np.unique(np.linspace(0, len(groups) - 1, FANS).round().astype(int))]
+    values = pd.concat(chosen)[x]
+    start, end = float(values[values > 0].min()), float(values.max())
+    along = np.geomspace(start, REACH * end, POINTS) if axes[x].logarithmic else np.linspace(float(values.min()), end, POINTS)
+    columns = [*others, *fit.law.levels]
+    settings = pd.concat([pd.DataFrame({x: along}).assign(**group[columns].iloc[0]) for group in chosen], ignore_index=True)
+    try:
+        return forecast(fit, settings, force=force), pd.concat(chosen)
+    except BayeslawError as error:
+        return str(error)

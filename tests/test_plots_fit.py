@@ -1,0 +1,179 @@
+"""Pictures of fits against what their numbers are."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle, StepPatch
+from scipy.stats import binom, norm, spearmanr
+
+from bayeslaw.errors import BayeslawError
+from bayeslaw.fits import Fit
+from bayeslaw.plots import plot_forecast
+from bayeslaw.plots_fit import (
+    EDGE,
+    plot_comparison,
+    plot_coverage,
+    plot_pair,
+    plot_parameters,
+    plot_prior_posterior,
+    plot_transforms,
+    weak_pairs,
+)
+from bayeslaw.plots_saved import plot_levels, plot_picks
+from tests.fixed import line_fit
+
+
+@pytest.fixture
+def ax() -> Axes:
+    return Figure().subplots()
+
+
+@pytest.fixture(scope="module")
+def fitted() -> Fit:
+    return line_fit()
+
+
+def texts(ax: Axes) -> list[str]:
+    return [text.get_text() for text in ax.texts]
+
+
+def test_parameters_stand_where_their_prior_puts_them(fitted: Fit, ax: Axes) -> None:
+    assert plot_parameters(fitted, ax, ci_prob=0.8) is ax
+    low, middle, high = np.quantile(fitted.draws["b"], [0.1, 0.5, 0.9])
+    line = next(line for line in ax.lines if list(line.get_ydata()) == [1, 1])
+    # The prior of b is Normal(0, .3), of which 20,000 draws are taken.
+    np.testing.assert_allclose(line.get_xdata(), np.array([low, high]) / 0.3, atol=0.03)
+    assert texts(ax)[1] == f"{middle:.3g} [{low:.3g}, {high:.3g}]"
+    assert [t.get_text() for t in ax.get_yticklabels()] == ["a", "b", "c", "sigma_point", "sigma_run"]
+    band = next(p for p in ax.patches if isinstance(p, Rectangle))
+    assert (band.get_x(), band.get_width()) == pytest.approx((norm.ppf(0.1), 2 * norm.ppf(0.9)))
+    assert ax.get_title() == "line: median and 80% equal-tailed interval; band: the prior's 80%"
+
+
+def test_parameters_far_out_in_their_prior_stand_at_the_edge_with_an_arrow(ax: Axes) -> None:
+    plot_parameters(line_fit(point=9.0), ax)
+    arrows = [line for line in ax.lines if line.get_marker() == ">"]
+    assert [(float(a.get_xdata()[0]), a.get_ydata()[0]) for a in arrows] == [(EDGE, 3), (EDGE, 3)]  # type: ignore[index]
+
+
+def test_failed_checks_are_marked(ax: Axes) -> None:
+    assert plot_parameters(line_fit(passed=False), ax).get_title().endswith("CHECKS FAILED")
+
+
+def test_weak_pairs_are_the_strongest_rank_correlations(fitted: Fit) -> None:
+    table, draws = weak_pairs(fitted, most=2), fitted.draws
+    whole = {(x, y): spearmanr(draws[x], draws[y]).statistic for x, y in (("a", "b"), ("a", "c"), ("b", "c"))}
+    best = sorted(whole, key=lambda pair: -abs(whole[pair]))[:2]
+    assert [(row.one, row.other) for row in table.itertuples()] == best  # fixed noise parameters have no correlation
+    np.testing.assert_allclose(table["rank_correlation"], [whole[pair] for pair in best], atol=1e-12)
+
+
+def test_a_pair_shows_its_draws_and_medians(fitted: Fit, ax: Axes) -> None:
+    assert plot_pair(fitted, ax, "a", "c") is ax
+    cloud, middle = ax.lines
+    assert set(np.asarray(cloud.get_xdata()).tolist()) <= set(fitted.draws["a"].tolist())
+    assert (middle.get_xdata()[0], middle.get_ydata()[0]) == (np.median(fitted.draws["a"]), np.median(fitted.draws["c"]))  # type: ignore[index]
+    expected = spearmanr(fitted.draws["a"], fitted.draws["c"]).statistic
+    assert ax.get_title() == f"rank correlation {expected:+.3f}"
+    assert (ax.get_xlabel(), ax.get_ylabel(), ax.get_xscale()) == ("a", "c", "linear")
+
+
+def test_unknown_parameters_are_refused(fitted: Fit, ax: Axes) -> None:
+    with pytest.raises(BayeslawError, match=r"'sigma' is no parameter of line\. Did you mean 'sigma_"):
+        plot_pair(fitted, ax, "a", "sigma")
+
+
+def test_prior_and_posterior_densities_peak_where_they_should(fitted: Fit, ax: Axes) -> None:
+    assert plot_prior_posterior(fitted, ax, "a") is ax
+    prior, posterior = ax.lines
+    for line, centre, width in ((prior, 1.0, 0.3), (posterior, 1.0, 0.02)):
+        x, y = np.asarray(line.get_xdata(), dtype=float), np.asarray(line.get_ydata(), dtype=float)
+        assert y.max() == pytest.approx(1.0)
+        assert x[y.argmax()] == pytest.approx(centre, abs=0.4 * width)
+        half = x[y >= 0.5]
+        assert half[-1] - half[0] == pytest.approx(2.355 * width, rel=0.25)
+    assert prior.get_linestyle() == "--"
+
+
+def test_positive_parameters_that_go_over_decades_have_logarithmic_axes(fitted: Fit, ax: Axes) -> None:
+    assert plot_prior_posterior(fitted, ax, "sigma_point").get_xscale() == "log"
+
+
+def test_coverage_is_the_share_of_losses_in_central_intervals(rng: np.random.Generator, ax: Axes) -> None:
+    pit = rng.uniform(size=300)
+    assert plot_coverage({"one": pit}, ax, runs=20) is ax
+    line = next(line for line in ax.lines if line.get_label() == "one")
+    x, y = np.asarray(line.get_xdata()), np.asarray(line.get_ydata())
+    inside = ((pit > 0.05) & (pit < 0.95)).mean()
+    assert y[np.isclose(x, 90)] == pytest.approx(100 * inside)
+    corners = np.asarray(ax.collections[0].get_paths()[0].vertices)
+    assert corners[np.isclose(corners[:, 0], 50)][:, 1] == pytest.approx([100 * binom.ppf(p, 20, 0.5) / 20 for p in (0.05, 0.95)])
+
+
+def test_transforms_are_steps_of_shares(ax: Axes) -> None:
+    assert plot_transforms({"one": np.array([0.05, 0.15, 0.16, 0.99])}, ax) is ax
+    steps = next(p for p in ax.patches if isinstance(p, StepPatch))
+    assert steps.get_data().values.tolist() == [25, 50, 0, 0, 0, 0, 0, 0, 0, 25]
+
+
+@pytest.mark.parametrize("draw", [plot_coverage, plot_transforms])
+def test_calibration_of_nothing_is_refused(draw: object, ax: Axes) -> None:
+    for nothing in ({}, {"one": np.empty(0)}):
+        with pytest.raises(BayeslawError, match="no scored losses"):
+            draw(nothing, ax)  # type: ignore[operator]
+
+
+def test_laws_stand_behind_the_best(ax: Axes) -> None:
+    table = pd.DataFrame(
+        {"elpd_diff": [0.0, -6.5, np.nan], "dse": [0.0, 2.0, np.nan], "weight": [0.7, 0.3, np.nan]}, index=["a", "b", "c"]
+    )
+    assert plot_comparison(table, ax) is ax
+    assert np.asarray(ax.containers[0].lines[0].get_xdata()).tolist() == [0.0, -6.5]  # type: ignore[attr-defined]
+    assert texts(ax) == ["weight 0.70", "weight 0.30"]
+    with pytest.raises(BayeslawError, match="no law with a density"):
+        plot_comparison(table.loc[["c"]], ax)
+
+
+def test_the_ground_outside_the_runs_is_hatched(fitted: Fit, ax: Axes) -> None:
+    plot_forecast(fitted.forecast(pd.DataFrame({"x": np.linspace(-1, 3, 9)})), ax, x="x")
+    (span,) = [p for p in ax.patches if isinstance(p, Rectangle)]
+    assert (span.get_x(), span.get_width(), span.get_hatch()) == (1.0, 2.0, "//")
+    assert texts(ax) == ["outside the runs"]
+
+
+def test_within_the_runs_nothing_is_hatched(fitted: Fit, ax: Axes) -> None:
+    plot_forecast(fitted.forecast(pd.DataFrame({"x": np.linspace(-1, 1, 9)})), ax, x="x")
+    assert not ax.patches
+    assert not texts(ax)
+
+
+def test_fans_outside_in_another_covariate_are_dashed(sound_fit: Fit, ax: Axes) -> None:
+    seen = sound_fit.observed.covariates
+    inside, outside = float(np.median(seen["N"])), 100 * float(seen["N"].max())
+    at = pd.DataFrame([{"N": n, "D": d} for n in (inside, outside) for d in np.geomspace(seen["D"].min(), seen["D"].max(), 5)])
+    plot_forecast(sound_fit.forecast(at), ax)
+    assert [line.get_linestyle() for line in ax.lines] == ["-", "--"]
+    assert texts(ax) == ["dashed: outside the runs in another covariate"]
+
+
+def test_picks_and_levels_are_drawn_from_their_tables(ax: Axes) -> None:
+    picks = pd.DataFrame({"spent": [1.0, 3.0], "latent_eti90_width": [0.3, 0.2], "worth": [True, False]})
+    assert plot_picks(picks, ax) is ax
+    marks = [line for line in ax.lines if line.get_marker() == "o"]
+    assert [np.asarray(m.get_xdata()).tolist() for m in marks] == [[1.0], [3.0]]
+    assert ax.get_ylabel() == "predicted latent interval, equal-tailed, 90%, width"
+    other = Figure().subplots()
+    plan = pd.DataFrame(
+        {"confidence": [0.5, 0.9], "plan": ["feasible", "infeasible"], "tokens": [1e9, np.nan], "r": [0.25, np.nan]}
+    )
+    assert plot_levels(plan, other) is other
+    assert texts(other) == ["replay 25%"]
+    assert [line.get_label() for line in other.lines] == ["feasible", "infeasible"]
+    with pytest.raises(BayeslawError, match="lacks tokens, r"):
+        plot_levels(plan[["confidence"]], other)
+    with pytest.raises(BayeslawError, match="a column spent and one that ends in _width"):
+        plot_picks(picks[["spent"]], ax)

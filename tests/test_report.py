@@ -1,0 +1,455 @@
+"""The report: what its page is made of, that its numbers are those of the JSON, and that nothing given to it can do harm."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass, field, replace
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bayeslaw.fits import Fit
+from bayeslaw.laws import Law
+from bayeslaw.loo import leave_one_run_out
+from bayeslaw.report_facts import left_out
+from bayeslaw.report_latex import tabular, uncertain
+from bayeslaw.report_page import header, mathml, shown
+from bayeslaw.reporting import Report, report
+from bayeslaw.runs import Runs
+from bayeslaw.scores import score
+from bayeslaw.tables import compact, latex_text
+from tests.commands import Command, refused, snapshot
+
+HOSTILE = "<script>alert(1)</script>"
+PICKS = pd.DataFrame(
+    {"order": [1, 2], "run": ["a", HOSTILE], "cost": [3.5e18, 1.25e19], "spent": [3.5e18, 1.6e19],
+     "latent_eti90_width": [0.031, 0.0242], "worth": [True, False]}
+)  # fmt: skip
+LEVELS = pd.DataFrame(
+    {
+        "confidence": [0.5, 0.9],
+        "plan": ["feasible", "infeasible"],
+        "tokens": [4.125e10, np.nan],
+        "r": [0.2, np.nan],
+        "held_out": [0.497, np.nan],
+    }
+)
+VOID = {"meta", "img", "br", "hr", "link", "input"}
+
+
+@dataclass
+class Page(HTMLParser):
+    """The elements of a page, and its text outside styles and formulas."""
+
+    elements: list[tuple[str, dict[str, str]]] = field(default_factory=list)
+    text: list[str] = field(default_factory=list)
+    open: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        super().__init__()
+
+    @classmethod
+    def of(cls, html: str) -> Page:
+        page = cls()
+        page.feed(html)
+        page.close()
+        assert not page.open, page.open
+        return page
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, {k: v or "" for k, v in attrs}))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if not {"style", "math"} & set(self.open):
+            self.text.append(data)
+
+    def all(self, tag: str) -> list[dict[str, str]]:
+        return [attrs for name, attrs in self.elements if name == tag]
+
+
+@pytest.fixture(scope="module")
+def at() -> Runs:
+    return Runs(pd.DataFrame({"N": [1e9] * 4, "D": [1e9, 1e10, 1e11, 1e14]}), "at.csv")
+
+
+@pytest.fixture(scope="module")
+def held(sound_fit: Fit) -> Runs:
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame(
+        {"N": np.repeat([1e8, 2e9], 6), "D": np.tile(np.geomspace(1e9, 5e10, 6), 2), "run": np.repeat(["a", "b"], 6)}
+    )
+    middle = sound_fit.law.predict({k: [np.median(v)] for k, v in sound_fit.draws.items()}, dict(frame[["N", "D"]]))[0]
+    return Runs(frame.assign(loss=middle * np.exp(0.005 * rng.standard_normal(12))), "held.csv")
+
+
+@pytest.fixture(scope="module")
+def made(sound_fit: Fit, small_fit: Fit, at: Runs, held: Runs) -> Report:
+    fits = {"sound": sound_fit, "short": small_fit}
+    return report(fits, files={"sound": "s.nc"}, at=at, measured=held, picks=PICKS, frontier=LEVELS, command="bayeslaw report s.nc")
+
+
+@pytest.fixture(scope="module")
+def page(made: Report) -> Page:
+    return Page.of(made.html)
+
+
+def numbers(value: Any) -> tuple[set[str], str]:
+    """Every number of plain values as a page writes it, and all of their texts."""
+    if isinstance(value, dict):
+        parts = [numbers(v) for v in value.values()]
+    elif isinstance(value, list):
+        parts = [numbers(v) for v in value]
+    elif isinstance(value, (int, float)) and not isinstance(value, bool):
+        return {compact(float(value))}, ""
+    else:
+        return set(), str(value)
+    return set().union(*(p[0] for p in parts)), " ".join(p[1] for p in parts)
+
+
+# --- the page --------------------------------------------------------------------------------------------------------
+
+
+def test_the_page_asks_for_nothing(made: Report, page: Page) -> None:
+    tags = {tag for tag, _ in page.elements}
+    assert not tags & {"script", "link", "iframe", "object", "embed", "form", "base", "video", "audio", "source"}
+    for tag, attrs in page.elements:
+        assert not [name for name in attrs if name.startswith("on") or name in ("srcset", "style", "background")]
+        if "href" in attrs:
+            assert (tag, attrs["href"][0]) == ("a", "#")
+        if "src" in attrs:
+            assert attrs["src"].startswith("data:image/svg+xml;base64,")
+    assert not re.search(r"https?:", made.html.replace("http-equiv", ""))
+    style = re.findall(r"<style>(.*?)</style>", made.html, re.DOTALL)
+    assert len(style) == 1
+    assert not re.search(r"url\(|@import", style[0])
+    for picture in page.all("img"):
+        svg = base64.b64decode(picture["src"].partition(",")[2]).decode()
+        links = re.findall(r'(?:xlink:)?href="([^"]*)"', svg)
+        assert all(link.startswith(("#", "data:image/png")) for link in links)
+        assert "<script" not in svg
+
+
+def test_the_page_can_be_read_by_all(page: Page) -> None:
+    levels = [int(tag[1]) for tag, _ in page.elements if re.fullmatch(r"h[1-6]", tag)]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after <= before + 1 for before, after in pairwise(levels))
+    ids = [attrs["id"] for _, attrs in page.elements if "id" in attrs]
+    assert len(ids) == len(set(ids))
+    for _, attrs in page.elements:
+        if "aria-labelledby" in attrs:
+            assert attrs["aria-labelledby"] in ids
+        if attrs.get("href", "").startswith("#"):
+            assert attrs["href"][1:] in ids
+    assert all(len(picture["alt"]) > 30 for picture in page.all("img"))
+    assert len(page.all("caption")) == len(page.all("table")) > 8
+    assert all(attrs.get("scope") in ("col", "row") for attrs in page.all("th"))
+    assert page.all("html")[0]["lang"] == "en"
+    first = next(attrs for tag, attrs in page.elements if tag == "a")
+    assert (first["class"], first["href"]) == ("skip", "#main")
+    boxes = [attrs for tag, attrs in page.elements if attrs.get("class") in ("scroll", "formula")]
+    assert all(box["tabindex"] == "0" and box["role"] == "region" for box in boxes)
+    assert page.all("meta")[1]["content"] == "width=device-width, initial-scale=1"
+
+
+def test_every_number_of_the_page_is_in_the_json(made: Report, page: Page) -> None:
+    values, texts = numbers(json.loads(made.json))
+    number = r"(?<![\w.])[-−]?\d[\d.,]*(?:e-?\d+)?"
+    known = values | {token.rstrip(".,") for token in re.findall(number, texts)}
+    found = [token.rstrip(".,") for token in re.findall(number, re.sub(r"\(D = 0\)", "", " ".join(page.text)))]
+    assert len(found) > 300
+    assert not [token for token in found if token not in known]
+
+
+def test_numbers_of_the_tables_are_those_of_the_fit(made: Report, sound_fit: Fit, at: Runs) -> None:
+    facts = json.loads(made.json)
+    table = facts["fits"][0]["parameters"]
+    read = pd.DataFrame(table["rows"], columns=table["columns"]).set_index("parameter")
+    summary = sound_fit.summary(0.9)
+    for column in ("median", "eti90_lo", "eti90_hi", "r_hat"):
+        np.testing.assert_array_equal(read[column], summary[column])
+    prior = read.loc["E"]
+    expected = sound_fit.law.parameters["E"].prior.scipy.ppf([0.5, 0.05, 0.95])
+    assert [prior["prior_median"], prior["prior_eti90_lo"], prior["prior_eti90_hi"]] == pytest.approx(expected, rel=0.03)
+    forecast = facts["forecasts"][0]["table"]
+    whole = sound_fit.forecast(at).summary(0.9)
+    assert [row[forecast["columns"].index("run_eti90_lo")] for row in forecast["rows"]] == whole["run_eti90_lo"].tolist()
+    assert [row[forecast["columns"].index("extrapolation")] for row in forecast["rows"]] == whole["extrapolation"].tolist()
+    assert facts["fits"][0]["data"]["sha256"] == sound_fit.info["data_sha256"]
+
+
+def test_intervals_of_a_failed_fit_are_withheld(made: Report, small_fit: Fit) -> None:
+    one = made.facts["fits"][1]
+    assert one["withheld"]
+    assert not [c for c in one["parameters"]["columns"] if c.startswith("eti")]
+    assert one["pictures"] == []
+    assert [c for c in one["checks"]["rows"] if c[1] == "FAILED"] == one["checks"]["rows"][
+        : len([c for c in small_fit.checks if c.required and not c.passed])
+    ]
+    assert made.facts["forecasts"][1]["table"] is None
+    assert "checks failed" in made.facts["forecasts"][1]["withheld"]
+    html = made.html
+    assert html.index("✗ FAILED: the intervals of this fit are not to be trusted and are withheld") < html.index("fit2-parameters")
+    assert "Checks FAILED" in one["methods"]["text"]
+
+
+def test_forced_reports_show_and_mark_them(small_fit: Fit, at: Runs) -> None:
+    forced = report({"short": small_fit}, at=at, force=True)
+    one = forced.facts["fits"][0]
+    assert "eti90_lo" in one["parameters"]["shown"]
+    assert {row[one["parameters"]["columns"].index("checks")] for row in one["parameters"]["rows"]} == {"FAILED"}
+    assert {row[-1] for row in forced.facts["forecasts"][0]["table"]["rows"]} == {"FAILED (forced)"}
+    assert "intervals are shown by --force and not to be trusted" in forced.html
+    assert forced.latex["fit1-parameters.tex"].count(b"dagger") == 2 * len(one["parameters"]["rows"]) + 1  # posterior, prior, line
+
+
+def test_the_same_fits_give_the_same_bytes(sound_fit: Fit) -> None:
+    one, other = (report({"sound": sound_fit}) for _ in range(2))
+    assert one.html == other.html
+    assert one.pictures["fit1-parameters"].bytes("pdf") == other.pictures["fit1-parameters"].bytes("pdf")
+
+
+def test_hostile_names_stay_text(sound_fit: Fit) -> None:
+    parameter = replace(sound_fit.law.parameters["E"], latex=r"\href{javascript:alert(1)}{E}", meaning="<b>&amp;")
+    law = replace(
+        sound_fit.law,
+        title=HOSTILE,
+        source='"><img src=x>',
+        note="{{ 7*7 }}",
+        parameters={**sound_fit.law.parameters, "E": parameter},
+    )
+    info = {**sound_fit.info, "data": HOSTILE, "conversions": ["a <i>b</i>"]}
+    html = report({HOSTILE: replace(sound_fit, law=law, info=info)}, picks=PICKS, command=HOSTILE).html
+    tags = {tag for tag, _ in Page.of(html).elements}
+    assert not tags & {"script", "b", "i"}
+    assert "alert(1)" not in "".join(v for _, attrs in Page.of(html).elements for k, v in attrs.items() if k == "href")
+    assert html.count("&lt;script&gt;alert(1)&lt;/script&gt;") >= 5
+    assert "{{ 7*7 }}" in html
+
+
+# --- formulas --------------------------------------------------------------------------------------------------------
+
+
+def test_every_law_is_a_formula(law: Law) -> None:
+    made = str(mathml(law.latex().partition(r" \quad\text{where}")[0], "L = " + law.loss.text, True))
+    assert made.startswith("<math ")
+    assert "upright" not in made
+    assert re.search(r"<m[ion][^>]*>\w+</m[ion]>", made)
+
+
+@pytest.mark.parametrize(
+    "latex",
+    [r"\href{javascript:alert(1)}{x}", r"\text{<b onclick='x'>}", r"\unknown{x}", "a^b^c", r"\frac{", r"\text{<script>x</script>}"],
+)
+def test_latex_that_says_more_than_a_formula_is_shown_as_text(latex: str) -> None:
+    assert str(mathml(latex, "a < b")) == "<code>a &lt; b</code>"
+
+
+def test_words_of_a_formula_are_whole() -> None:
+    assert "<mi>gate</mi>" in str(mathml(r"\mathrm{gate} + 1", "gate + 1"))
+
+
+# --- texts and tables ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.25, "0.25"),
+        (0.5, "0.5"),
+        (8.1e9, "8.1e9"),
+        (1e-5, "1e-5"),
+        (1.23456, "1.235"),
+        (280.0, "280"),
+        (2.5e12, "2.5e12"),
+        (0.1, "0.1"),
+    ],
+)
+def test_compact(value: float, text: str) -> None:
+    assert compact(value) == text
+
+
+@pytest.mark.parametrize(
+    ("numbers", "text"),
+    [
+        ((1.69, 1.579, 1.811), r"$1.69^{+0.12}_{-0.11}$"),
+        ((146.2, 88.76, 280.2), r"$146^{+134}_{-57}$"),
+        ((91234.0, 90134.0, 92468.0), r"$91200^{+1200}_{-1100}$"),
+        ((8.1e9, 8.0e9, 8.22e9), r"$(8.10^{+0.12}_{-0.10}) \times 10^{9}$"),
+        ((2.0e-5, 1.9e-5, 2.2e-5), r"$(2.00^{+0.20}_{-0.10}) \times 10^{-5}$"),
+        ((-0.288, -0.63, -0.142), r"$-0.29^{+0.15}_{-0.34}$"),
+        ((2.0, 2.0, 2.0), r"$2.0000^{+0.0000}_{-0.0000}$"),
+    ],
+)
+def test_values_to_two_figures_of_their_uncertainty(numbers: tuple[float, float, float], text: str) -> None:
+    assert uncertain(*numbers) == text
+
+
+def test_headers_name_intervals() -> None:
+    assert header("run_eti90_lo") == "run 90% equal-tailed interval"
+    assert header("eti99.5_lo") == "99.5% equal-tailed interval"
+    assert header("discrepancy0.5%_eti90_lo") == "discrepancy0.5% 90% equal-tailed interval"
+    assert header("rank_correlation") == "rank correlation"
+
+
+def test_cells() -> None:
+    assert [shown(v) for v in (None, True, 1.23456, 7, "a")] == ["-", "yes", "1.235", "7", "a"]
+
+
+def test_methods_have_the_numbers(made: Report, sound_fit: Fit) -> None:
+    text, latex = (made.facts["fits"][0]["methods"][k] for k in ("text", "latex"))
+    summary = sound_fit.summary()
+    for part in (
+        "the law chinchilla", "to 40 losses of 8 runs", "2 chains of 1500 draws after 300 tuning draws each, seed 1",
+        f"largest R-hat was {summary['r_hat'].max():.3f}", f"{summary['ess_bulk'].min():.0f} in bulk", "All required checks passed",
+        "posterior medians with 90% equal-tailed credible intervals",
+    ):  # fmt: skip
+        assert part in text
+    assert r"$L = E + \frac{A}{N^{\alpha}} + \frac{B}{D^{\beta}}$" in latex
+    assert r"90\% equal-tailed" in latex
+
+
+def test_the_command_that_made_a_fit(made: Report) -> None:
+    one = made.facts["fits"][0]
+    options = "--noise normal --draws 1500 --tune 300 --chains 2 --seed 1"
+    assert one["made"]["command"] == f"bayeslaw fit chinchilla {one['data']['name']} -o s.nc {options}"
+
+
+# --- comparison ------------------------------------------------------------------------------------------------------
+
+
+def test_fits_of_the_same_losses_are_compared_without_refits(sound_fit: Fit, small_fit: Fit) -> None:
+    table, notes = left_out({"sound": sound_fit, "short": small_fit}, True)
+    assert table.loc["sound", "elpd"] == pytest.approx(leave_one_run_out(sound_fit).elpd)
+    assert table["weight"].sum() == pytest.approx(1)
+    assert "without refits" in notes[-1]
+    table, notes = left_out({"sound": sound_fit, "short": small_fit}, False)
+    assert table.empty
+    assert notes[0] == "short is not compared: its checks failed."
+
+
+def test_fits_of_other_losses_are_not_compared(sound_fit: Fit, ptpp_fit: Fit) -> None:
+    table, notes = left_out({"a": sound_fit, "b": ptpp_fit}, False)
+    assert table.empty
+    assert "different losses" in notes[0]
+
+
+def test_scores_on_measured_losses(made: Report, sound_fit: Fit, held: Runs) -> None:
+    tables = made.facts["comparison"]["tables"]
+    (table,) = [t for t in tables if t["caption"] == "Scores on the 12 losses of held.csv"]
+    assert table["columns"] == ["score", "sound"]
+    assert dict(table["rows"])["crps"] == score(sound_fit, held)["crps"].iloc[0]
+    assert [n for n in made.facts["comparison"]["notes"] if n.startswith("short: not scored.")]
+    assert "calibration" in made.pictures
+
+
+# --- LaTeX -----------------------------------------------------------------------------------------------------------
+
+
+def test_latex_files_are_balanced(made: Report) -> None:
+    files = {name: data.decode() for name, data in made.latex.items() if name.endswith(".tex")}
+    assert {
+        "fit1-parameters.tex",
+        "forecast1-table.tex",
+        "methods.tex",
+        "report.tex",
+        "anchors-table.tex",
+        "plan-table.tex",
+    } <= files.keys()
+    for name, text in files.items():
+        bare = re.sub(r"\\[{}\\&%$#_]", "", text)
+        assert bare.count("{") == bare.count("}"), name
+        assert bare.count("$") % 2 == 0, name
+        assert text.count(r"\begin{") == text.count(r"\end{"), name
+        rows = [line for line in text.splitlines() if line.endswith(r"\\") and not line.startswith(r"\multicolumn")]
+        if name not in ("report.tex", "methods.tex"):
+            assert len({len(re.findall(r"(?<!\\)&", row)) for row in rows}) == 1, name
+
+
+def test_latex_of_special_characters() -> None:
+    table = {"columns": ["run_name", "x"], "shown": ["run_name", "x"], "rows": [["50%_$#&{}~^\\ <α>≤", None]]}
+    text = tabular(table)
+    assert (
+        r"50\%\_\$\#\&\{\}\textasciitilde{}\textasciicircum{}\textbackslash{} \textless{}$\alpha$\textgreater{}$\leq$ & -" in text
+    )
+    assert latex_text("日") == "[U+65E5]"
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="there is no LaTeX here")
+def test_latex_compiles(made: Report, tmp_path: Path) -> None:
+    for name, data in made.latex.items():
+        (tmp_path / name).write_bytes(data)
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "report.tex"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, errors="replace")
+    assert done.returncode == 0, done.stdout[-2000:]
+    assert "Overfull \\hbox (" not in done.stdout or (tmp_path / "report.pdf").is_file()
+
+
+# --- the command -----------------------------------------------------------------------------------------------------
+
+
+def test_the_command_writes_page_numbers_and_files(command: Command, folder: Path) -> None:
+    PICKS.to_csv("picks.csv", index=False)
+    done = command("report", "fit.nc", "failed.nc", "-o", "r.html", "--json", "r.json", "--anchors", "picks.csv", "--ci", "0.8")
+    assert (done.status, done.err) == (0, "")
+    assert done.out.splitlines() == [
+        "numbers written to r.json",
+        "chinchilla (fit): passed",
+        "chinchilla (failed): FAILED: its intervals are not to be trusted",
+        "report written to r.html",
+    ]
+    facts = json.loads(Path("r.json").read_text(encoding="utf-8"))
+    assert facts["command"] == "bayeslaw report fit.nc failed.nc -o r.html --json r.json --anchors picks.csv --ci 0.8"
+    assert "eti80_lo" in facts["fits"][0]["parameters"]["columns"]
+    html = Path("r.html").read_text(encoding="utf-8")
+    assert "80% equal-tailed interval" in html
+    assert len(html) < 5_000_000
+    assert command("report", "fit.nc", "-o", "r.html", "--latex", "tex").out.startswith("11 files written to tex\n")
+    assert Path("tex/fit1-parameters.pdf").read_bytes().startswith(b"%PDF")
+
+
+@pytest.mark.parametrize(
+    ("args", "fragment"),
+    [
+        (("none.nc", "-o", "r.html"), "There is no file none.nc"),
+        (("text.nc", "-o", "r.html"), "text.nc"),
+        (("fit.nc", "-o", "r.pdf"), "A report is written to a file ending in .html, not r.pdf."),
+        (("fit.nc", "-o", "none/r.html"), "There is no folder none"),
+        (("fit.nc", "-o", "r.html", "--json", "r.txt"), "ending in .json, not r.txt"),
+        (("fit.nc", "-o", "r.html", "--ci", "90"), "write 0.9 for 90%"),
+        (("fit.nc", "fit.nc", "-o", "r.html"), "A fit is given twice"),
+        (("fit.nc", "-o", "r.html", "--forecast", "none.csv"), "none.csv"),
+        (("fit.nc", "-o", "r.html", "--forecast", "older.csv"), "older.csv"),
+        (("fit.nc", "-o", "r.html", "--measured", "none.csv"), "none.csv"),
+        (("fit.nc", "-o", "r.html", "--anchors", "runs.csv"), "A list of picks has a column spent"),
+        (("fit.nc", "-o", "r.html", "--plan", "runs.csv"), "A plan's frontier lacks confidence, tokens, r"),
+        (("fit.nc", "-o", "r.html", "--plan", "none.csv"), "There is no file none.csv with a plan's frontier."),
+        (("fit.nc", "-o", "r.html", "--compare", "failed.nc"), "failed.nc is one fit and no comparison"),
+        (("fit.nc", "-o", "r.html", "--compare", "runs.csv"), "runs.csv has no column law"),
+        (("fit.nc", "failed.nc", "-o", "r.html", "--latex", "tex"), "The checks of failed.nc failed: no tables for a paper."),
+        (("fit.nc", "-o", "r.html", "--latex", "none/tex"), "The folder none/tex can't be made: there is no none."),
+        (("fit.nc", "-o", "r.html", "--latex", "runs.csv"), "The folder runs.csv can't be made: it is a file."),
+        (("fit.nc", "-o", "r.html", "--discrepancy", "much"), "much"),
+        (("fit.nc", "-o", "r.html", "--forecast", "runs.csv", "--seed", "-1"), "seed"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_and_nothing_written(
+    command: Command, folder: Path, args: tuple[str, ...], fragment: str
+) -> None:
+    before = snapshot(folder)
+    refused(command("report", *args), fragment)
+    assert snapshot(folder) == before
