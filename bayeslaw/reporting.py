@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from bayeslaw.discrepancy import relative
-from bayeslaw.errors import BayeslawError, FitError
+from bayeslaw.errors import BayeslawError, FitError, whole_number
 from bayeslaw.fits import Fit, check_probability
 from bayeslaw.forecasts import Forecast, forecast, from_shares
 from bayeslaw.plots import forecast_axis, plot_forecast
@@ -129,7 +129,9 @@ def report(
     check_probability(ci_prob)
     if not fits:
         raise BayeslawError("Give at least one fit to report on.")
-    options: dict[str, Any] = {"discrepancy": discrepancy, "seed": seed, "force": force}
+    whole_number("seed", seed, 0)
+    sd = None if discrepancy is None else relative(discrepancy)
+    options: dict[str, Any] = {"discrepancy": sd, "seed": seed, "force": force}
     singles = _singles(fits)
     interval = f"{ci_prob * 100:g}% {INTERVAL}"
     pictures: dict[str, Picture] = {}
@@ -269,13 +271,12 @@ def _transforms(
 ) -> tuple[dict[str, Any], int] | None:
     """Probability integral transforms of the measured losses under every fit that forecasts, and the number of runs."""
     found, runs = {}, 0
-    sd = None if options["discrepancy"] is None else relative(options["discrepancy"])
     for label, posterior in fits.items():
         if label not in scored:
             continue
         held = held_rows([fit.law for fit, _ in posterior.shares], measured)
         try:
-            made = from_shares(posterior.name, posterior.shares, held, sd, int(options["seed"]))
+            made = from_shares(posterior.name, posterior.shares, held, options["discrepancy"], int(options["seed"]))
         except FitError:  # named among the scores
             continue
         found[label] = transforms(held.frame["loss"].to_numpy(dtype="float64"), made.measurable)

@@ -103,14 +103,24 @@ def made(sound_fit: Fit, small_fit: Fit, at: Runs, held: Runs) -> Report:
 
 
 @pytest.fixture(scope="module")
-def page(made: Report) -> Page:
-    return Page.of(made.html)
+def html(made: Report) -> str:
+    return made.html
+
+
+@pytest.fixture(scope="module")
+def page(html: str) -> Page:
+    return Page.of(html)
+
+
+@pytest.fixture(scope="module")
+def latex(made: Report) -> dict[str, bytes]:
+    return made.latex
 
 
 def numbers(value: Any) -> tuple[set[str], str]:
     """Every number of plain values as a page writes it, and all of their texts."""
     if isinstance(value, dict):
-        parts = [numbers(v) for v in value.values()]
+        parts = [numbers(v) for v in (*value, *value.values())]
     elif isinstance(value, list):
         parts = [numbers(v) for v in value]
     elif isinstance(value, (int, float)) and not isinstance(value, bool):
@@ -123,7 +133,7 @@ def numbers(value: Any) -> tuple[set[str], str]:
 # --- the page --------------------------------------------------------------------------------------------------------
 
 
-def test_the_page_asks_for_nothing(made: Report, page: Page) -> None:
+def test_the_page_asks_for_nothing(html: str, page: Page) -> None:
     tags = {tag for tag, _ in page.elements}
     assert not tags & {"script", "link", "iframe", "object", "embed", "form", "base", "video", "audio", "source"}
     for tag, attrs in page.elements:
@@ -132,8 +142,8 @@ def test_the_page_asks_for_nothing(made: Report, page: Page) -> None:
             assert (tag, attrs["href"][0]) == ("a", "#")
         if "src" in attrs:
             assert attrs["src"].startswith("data:image/svg+xml;base64,")
-    assert not re.search(r"https?:", made.html.replace("http-equiv", ""))
-    style = re.findall(r"<style>(.*?)</style>", made.html, re.DOTALL)
+    assert not re.search(r"https?:", html.replace("http-equiv", ""))
+    style = re.findall(r"<style>(.*?)</style>", html, re.DOTALL)
     assert len(style) == 1
     assert not re.search(r"url\(|@import", style[0])
     for picture in page.all("img"):
@@ -170,9 +180,9 @@ def test_every_number_of_the_page_is_in_the_json(made: Report, page: Page) -> No
     values, texts = numbers(json.loads(made.json))
     number = r"(?<![\w.])[-−]?\d[\d.,]*(?:e-?\d+)?"
     known = values | {token.rstrip(".,") for token in re.findall(number, texts)}
-    found = [token.rstrip(".,") for token in re.findall(number, re.sub(r"\(D = 0\)", "", " ".join(page.text)))]
+    found = [token.rstrip(".,") for token in re.findall(number, re.sub(r"\(D = 0\)|SHA-256", "", " ".join(page.text)))]
     assert len(found) > 300
-    assert not [token for token in found if token not in known]
+    assert [token for token in found if token not in known] == []
 
 
 def test_numbers_of_the_tables_are_those_of_the_fit(made: Report, sound_fit: Fit, at: Runs) -> None:
@@ -192,7 +202,7 @@ def test_numbers_of_the_tables_are_those_of_the_fit(made: Report, sound_fit: Fit
     assert facts["fits"][0]["data"]["sha256"] == sound_fit.info["data_sha256"]
 
 
-def test_intervals_of_a_failed_fit_are_withheld(made: Report, small_fit: Fit) -> None:
+def test_intervals_of_a_failed_fit_are_withheld(made: Report, html: str, small_fit: Fit) -> None:
     one = made.facts["fits"][1]
     assert one["withheld"]
     assert not [c for c in one["parameters"]["columns"] if c.startswith("eti")]
@@ -202,7 +212,6 @@ def test_intervals_of_a_failed_fit_are_withheld(made: Report, small_fit: Fit) ->
     ]
     assert made.facts["forecasts"][1]["table"] is None
     assert "checks failed" in made.facts["forecasts"][1]["withheld"]
-    html = made.html
     assert html.index("✗ FAILED: the intervals of this fit are not to be trusted and are withheld") < html.index("fit2-parameters")
     assert "Checks FAILED" in one["methods"]["text"]
 
@@ -219,8 +228,9 @@ def test_forced_reports_show_and_mark_them(small_fit: Fit, at: Runs) -> None:
 
 def test_the_same_fits_give_the_same_bytes(sound_fit: Fit) -> None:
     one, other = (report({"sound": sound_fit}) for _ in range(2))
-    assert one.html == other.html
-    assert one.pictures["fit1-parameters"].bytes("pdf") == other.pictures["fit1-parameters"].bytes("pdf")
+    assert one.json == other.json
+    for kind in ("svg", "pdf"):
+        assert one.pictures["fit1-parameters"].bytes(kind) == other.pictures["fit1-parameters"].bytes(kind)
 
 
 def test_hostile_names_stay_text(sound_fit: Fit) -> None:
@@ -326,7 +336,7 @@ def test_methods_have_the_numbers(made: Report, sound_fit: Fit) -> None:
 def test_the_command_that_made_a_fit(made: Report) -> None:
     one = made.facts["fits"][0]
     options = "--noise normal --draws 1500 --tune 300 --chains 2 --seed 1"
-    assert one["made"]["command"] == f"bayeslaw fit chinchilla {one['data']['name']} -o s.nc {options}"
+    assert one["made"]["command"] == f"bayeslaw fit chinchilla '{one['data']['name']}' -o s.nc {options}"
 
 
 # --- comparison ------------------------------------------------------------------------------------------------------
@@ -360,8 +370,8 @@ def test_scores_on_measured_losses(made: Report, sound_fit: Fit, held: Runs) -> 
 # --- LaTeX -----------------------------------------------------------------------------------------------------------
 
 
-def test_latex_files_are_balanced(made: Report) -> None:
-    files = {name: data.decode() for name, data in made.latex.items() if name.endswith(".tex")}
+def test_latex_files_are_balanced(latex: dict[str, bytes]) -> None:
+    files = {name: data.decode() for name, data in latex.items() if name.endswith(".tex")}
     assert {
         "fit1-parameters.tex",
         "forecast1-table.tex",
@@ -390,13 +400,13 @@ def test_latex_of_special_characters() -> None:
 
 
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="there is no LaTeX here")
-def test_latex_compiles(made: Report, tmp_path: Path) -> None:
-    for name, data in made.latex.items():
+def test_latex_compiles(latex: dict[str, bytes], tmp_path: Path) -> None:
+    for name, data in latex.items():
         (tmp_path / name).write_bytes(data)
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "report.tex"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, errors="replace")
     assert done.returncode == 0, done.stdout[-2000:]
-    assert "Overfull \\hbox (" not in done.stdout or (tmp_path / "report.pdf").is_file()
+    assert (tmp_path / "report.pdf").read_bytes().startswith(b"%PDF")
 
 
 # --- the command -----------------------------------------------------------------------------------------------------
@@ -418,7 +428,7 @@ def test_the_command_writes_page_numbers_and_files(command: Command, folder: Pat
     html = Path("r.html").read_text(encoding="utf-8")
     assert "80% equal-tailed interval" in html
     assert len(html) < 5_000_000
-    assert command("report", "fit.nc", "-o", "r.html", "--latex", "tex").out.startswith("11 files written to tex\n")
+    assert command("report", "fit.nc", "-o", "r.html", "--latex", "tex").out.startswith("9 files written to tex\n")
     assert Path("tex/fit1-parameters.pdf").read_bytes().startswith(b"%PDF")
 
 
