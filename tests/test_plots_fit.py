@@ -44,9 +44,9 @@ def texts(ax: Axes) -> list[str]:
 def test_parameters_stand_where_their_prior_puts_them(fitted: Fit, ax: Axes) -> None:
     assert plot_parameters(fitted, ax, ci_prob=0.8) is ax
     low, middle, high = np.quantile(fitted.draws["b"], [0.1, 0.5, 0.9])
-    line = next(line for line in ax.lines if list(line.get_ydata()) == [1, 1])
+    line = next(line for line in ax.lines if np.asarray(line.get_ydata()).tolist() == [1, 1])
     # The prior of b is Normal(0, .3), of which 20,000 draws are taken.
-    np.testing.assert_allclose(line.get_xdata(), np.array([low, high]) / 0.3, atol=0.03)
+    np.testing.assert_allclose(np.asarray(line.get_xdata(), dtype=np.float64), np.array([low, high]) / 0.3, atol=0.03)
     assert texts(ax)[1] == f"{middle:.3g} [{low:.3g}, {high:.3g}]"
     assert [t.get_text() for t in ax.get_yticklabels()] == ["a", "b", "c", "sigma_point", "sigma_run"]
     band = next(p for p in ax.patches if isinstance(p, Rectangle))
@@ -57,7 +57,7 @@ def test_parameters_stand_where_their_prior_puts_them(fitted: Fit, ax: Axes) -> 
 def test_parameters_far_out_in_their_prior_stand_at_the_edge_with_an_arrow(ax: Axes) -> None:
     plot_parameters(line_fit(point=9.0), ax)
     arrows = [line for line in ax.lines if line.get_marker() == ">"]
-    assert [(float(a.get_xdata()[0]), a.get_ydata()[0]) for a in arrows] == [(EDGE, 3), (EDGE, 3)]  # type: ignore[index]
+    assert [(float(np.asarray(a.get_xdata())[0]), int(np.asarray(a.get_ydata())[0])) for a in arrows] == [(EDGE, 3), (EDGE, 3)]
 
 
 def test_failed_checks_are_marked(ax: Axes) -> None:
@@ -117,7 +117,7 @@ def test_coverage_is_the_share_of_losses_in_central_intervals(rng: np.random.Gen
 def test_transforms_are_steps_of_shares(ax: Axes) -> None:
     assert plot_transforms({"one": np.array([0.05, 0.15, 0.16, 0.99])}, ax) is ax
     steps = next(p for p in ax.patches if isinstance(p, StepPatch))
-    assert steps.get_data().values.tolist() == [25, 50, 0, 0, 0, 0, 0, 0, 0, 25]
+    assert steps.get_data()[0].tolist() == [25, 50, 0, 0, 0, 0, 0, 0, 0, 25]
 
 
 @pytest.mark.parametrize("draw", [plot_coverage, plot_transforms])
