@@ -60,9 +60,7 @@ def test_a_law_is_whole(command: Command) -> None:
 def test_parameters_come_in_full_precision(command: Command, folder: Path, sound_fit: Fit) -> None:
     made = answer(command, "show", "fit.nc")["results"]
     summary = sound_fit.summary(0.9)
-    assert [row.pop("name" if summary.index.name is None else summary.index.name) for row in made["parameters"]] == list(
-        summary.index
-    )
+    assert [row[summary.index.name or "name"] for row in made["parameters"]] == list(summary.index)
     for row, (_, expected) in zip(made["parameters"], summary.iterrows(), strict=True):
         assert row["median"] == expected["median"]
     assert made["verdict"] == "passed"
