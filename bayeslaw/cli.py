@@ -338,11 +338,16 @@ def update(
 def demo(
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the picture and tables.")] = Path("demo-output"),
     quick: Annotated[bool, typer.Option("--quick", help="Only the first law.")] = False,
+    tables: Annotated[bool, typer.Option("--tables", help="Only write the measured losses there, to try things on.")] = False,
     quiet: Quiet = False,
 ) -> None:
     """Fit the PTPP-aware laws to measured losses and forecast a pre-training budget they have not seen."""
-    from bayeslaw.demo import run
+    from bayeslaw.demo import run, write_tables
 
+    if tables:
+        for path in write_tables(output).values():
+            typer.echo(f"written to {path}")
+        return
     put("scores", run(output, quick=quick, progress=not quiet))
 
 

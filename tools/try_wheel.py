@@ -18,7 +18,12 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent.parent
 IMPORT_SECONDS, HELP_SECONDS = 2.0, 1.0
-IN_WHEEL = ("bayeslaw/py.typed", "bayeslaw/data/tinycpt.csv", "bayeslaw/models/chinchilla.toml")
+IN_WHEEL = (
+    "bayeslaw/py.typed",
+    "bayeslaw/data/tinycpt-runs.csv",
+    "bayeslaw/data/tinycpt-curves.csv",
+    "bayeslaw/models/chinchilla.toml",
+)
 IN_SDIST = (
     "CHANGELOG.md",
     "CITATION.cff",
@@ -77,6 +82,8 @@ def use(wheel: Path, folder: Path) -> None:
     limit("bayeslaw --help", HELP_SECONDS, script, "--help", cwd=work)
     laws = json.loads(run(script, "laws", "--json", cwd=work))["results"]["laws"]
     demand(len(laws) == len(list((HERE / "models").glob("*.toml"))), f"{len(laws)} laws are listed")
+    run(script, "demo", "--tables", "-o", "tables", cwd=work)
+    demand({path.name for path in (work / "tables").iterdir()} == {"target.csv", "source.csv", "curves.csv"}, "tables are missing")
     start = time.perf_counter()
     print(run(script, "demo", "--quick", "-q", "-o", "out", cwd=work))
     print(f"bayeslaw demo --quick, first compilation included: {time.perf_counter() - start:.0f} s")
