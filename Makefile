@@ -38,10 +38,10 @@ lint: $(READY)
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 
-# The site of documentation, into docs/_build/html; every warning is an error.
+# The site of documentation, into docs/_build/html; every warning is an error. In one process: forked ones can hang on threads of libraries.
 docs: $(READY)
 	$(PY) docs/make.py
-	$(PY) -m sphinx -q -W --keep-going -j auto -d docs/_build/doctrees docs docs/_build/html
+	$(PY) -m sphinx -q -W --keep-going -d docs/_build/doctrees docs docs/_build/html
 
 # Wheel and sdist into dist, the wheel installed in an empty environment and used there.
 wheel: $(READY)

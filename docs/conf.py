@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pygments.lexers.special import TextLexer
+from sphinx.application import Sphinx
+
 import bayeslaw
 
 project = "bayeslaw"
@@ -19,9 +22,17 @@ napoleon_google_docstring = False
 napoleon_use_param = False  # types in words are no cross-references
 napoleon_use_rtype = False
 napoleon_use_ivar = True
+# Napoleon takes what stands before a colon in a property's docstring for its type, and looks for `name` and `draws`.
+suppress_warnings = ["ref.python"]
+copyright = "the bayeslaw developers"  # noqa: A001
 html_theme = "furo"
 html_title = f"bayeslaw {version}"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_show_sphinx = False
 html_copy_source = False
+
+
+def setup(app: Sphinx) -> None:
+    """Tables in texts are shown as they are."""
+    app.add_lexer("csv", TextLexer)
