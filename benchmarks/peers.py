@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -147,13 +148,13 @@ def write_rows(problem: str, folder: Path) -> Path:
 
 def of_peers(problem: str) -> Mapping[str, Mapping[str, Any]]:
     """The peers that run on a problem, each with what it draws if that is not what all draw."""
-    return SHORTER.get(problem, dict.fromkeys(PEERS, {}))
+    return SHORTER.get(problem, {name: {} for name in PEERS})
 
 
 def build() -> str:
     """The commit that is measured."""
-    told = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=STORE.parent, capture_output=True, text=True, check=True)
-    return told.stdout.strip()
+    command = [shutil.which("git") or "git", "describe", "--always", "--dirty"]
+    return subprocess.run(command, cwd=STORE.parent, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def measure(name: str, problem: str) -> None:
