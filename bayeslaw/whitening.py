@@ -46,6 +46,7 @@ NORMAL = 20.0  # draws that the belief in no skewness and normal tails is worth
 TURN = 0.5  # how far, in their own standard deviations, the others may leave the straight line in one step
 AWAY = 1.5  # standard deviations to each side at which bows are found
 STRONGEST = 1.0  # bow
+BEYOND = 50.0  # standard deviations that a spine's map is told beyond its ends; nothing comes so far
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ class Whitening:
     order : int array (k,)
         With a spine: which coordinate each element of z (after the spine's) belongs to, the spine first; empty without.
     knots : array (m,)
-        Values of z_0 between which the splines run.
+        Values of z_0 between which the splines run, the outermost far beyond the ends of the ridge; see `_held`.
     pieces : array (4, m - 1, p)
         Cubic coefficients, highest power first, of s, c, log diagonal of L, the rest of L and the bows, in that order.
     bends : array (b, 4)
@@ -196,8 +197,8 @@ def whiten(density: Density, candidates: Sequence[int]) -> Whitening:
     curved = [found for spine in candidates if (found := _along(logp, mode, hessian, spine)) is not None]
     best = _best(logp, [plain, *(one for one, _ in curved)], draws)
     for one, sections in curved:
-        if one is best and one.order.size > 2:
-            return _best(logp, [one, _bowed(logp, one, sections)], draws)
+        if one is best:
+            return _held(_best(logp, [one, _bowed(logp, one, sections)], draws) if one.order.size > 2 else one)
     return best
 
 
@@ -295,6 +296,21 @@ def _bowed(logp: LogDensity, whitening: Whitening, sections: list[_Section]) -> 
     bows = CubicSpline(whitening.knots, np.array([s.bows(logp)[below] for s in sections]), bc_type="natural").c
     pieces = np.concatenate([whitening.pieces[:, :, : -below[0].size], bows], axis=2)
     return replace(whitening, pieces=np.ascontiguousarray(pieces))
+
+
+def _held(whitening: Whitening) -> Whitening:
+    """The map with widths and bows as at its ends beyond them, while spine and modes go on straight.
+
+    Widths that went on straight as well made walls there, at 5 standard deviations, at which chains that came so far diverged.
+    """
+    n, (value, slope) = whitening.order.size - 1, whitening._splines(whitening.knots[[0, -1]])
+    slope[:, 1 + n :] = 0.0
+    ends = np.zeros((2, 4, 1, value.shape[1]))
+    ends[:, 2, 0], ends[:, 3, 0] = slope, value
+    ends[0, 3, 0] -= BEYOND * slope[0]
+    knots = np.concatenate([[whitening.knots[0] - BEYOND], whitening.knots, [whitening.knots[-1] + BEYOND]])
+    pieces = np.ascontiguousarray(np.concatenate([ends[0], whitening.pieces, ends[1]], axis=1))
+    return replace(whitening, knots=knots, pieces=pieces)
 
 
 def _increasing(t: NDArray[np.float64], x: NDArray[np.float64]) -> CubicSpline | CubicHermiteSpline:

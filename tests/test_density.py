@@ -124,6 +124,22 @@ def test_bows_follow_ridges_across_the_spine(rng: np.random.Generator) -> None:
     np.testing.assert_allclose(bowed.log_normal(x), bowed.log_normal_of(z), atol=1e-8)
 
 
+def test_widths_are_held_beyond_the_ends_of_a_ridge() -> None:
+    """Else they make walls there at which chains diverge. The spine goes on rising, and a step on moves all others alike."""
+    density = Density.of(load_law("ptpp-gate"), oracles.observations(load_law("ptpp-gate")), NOISES["normal"])
+    whitening = whiten(density, shapes(density))
+    assert whitening.spine is not None
+    for end, sign in ((whitening.knots[1], -1.0), (whitening.knots[-2], 1.0)):
+        beyond, z = end + sign * np.arange(4.0), np.zeros((4, density.size))
+        away = z + 0.7
+        z[:, 0] = away[:, 0] = beyond
+        x = whitening.x(z)
+        assert np.all(np.diff(sign * x[:, whitening.spine]) > 0)
+        np.testing.assert_allclose(np.diff(x, 2, axis=0), 0, atol=1e-9)
+        others = np.delete(whitening.x(away) - x, whitening.spine, axis=1)
+        np.testing.assert_allclose(others, others[:1].repeat(4, axis=0), rtol=1e-9, atol=1e-12)
+
+
 def test_the_straight_map_is_affine(rng: np.random.Generator) -> None:
     density = Density.of(load_law("chinchilla"), oracles.observations(load_law("chinchilla")), NOISES["normal"])
     whitening = whiten(density, [])
