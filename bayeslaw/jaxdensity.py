@@ -30,7 +30,6 @@ from numpyro.infer.util import ParamInfo
 from bayeslaw.density import Density
 from bayeslaw.kernels import (  # fmt: skip
     ADD,
-    BOW,
     DIV,
     EXP,
     EXPM1,
@@ -281,14 +280,9 @@ def ridge(way: tuple[Array, ...], y: Array) -> tuple[Array, Array]:
     slope = (3 * c[0] * h + 2 * c[1]) * h + c[2]
     value = ((c[0] * h + c[1]) * h + c[2]) * h + c[3] + slope * (y[0] - inside)
     n = y.size - 1
-    spine, middle, stretch, below, bows = jnp.split(value, [1, 1 + n, 1 + 2 * n, 1 + n * (n + 3) // 2])
-    lower, across = (jnp.zeros((n, n)).at[np.tril_indices(n, -1)].set(entries) for entries in (below, bows))
-    bowed = list[Array]()
-    for i in range(n):
-        moved = [across[i, j] * 2 * BOW * (jnp.sqrt(BOW * BOW + u * u) - BOW) for j, u in enumerate(bowed)]
-        bowed.append(y[1 + i] + sum(moved))
-    u = jnp.array(bowed)
-    others = middle + jnp.exp(stretch) * u + lower @ u
+    spine, middle, stretch, below = jnp.split(value, [1, 1 + n, 1 + 2 * n])
+    lower = jnp.zeros((n, n)).at[np.tril_indices(n, -1)].set(below)
+    others = middle + jnp.exp(stretch) * y[1:] + lower @ y[1:]
     x = jnp.zeros_like(y).at[order].set(jnp.concatenate([spine, others]))
     return x, jnp.log(slope[0]) + stretch.sum()
 

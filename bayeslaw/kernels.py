@@ -55,8 +55,6 @@ Map = tuple[
 ]
 """Centre, scale, order, knots, pieces and bends of a `whitening.Whitening`."""
 
-BOW = 2.0  # where a bow goes over from a parabola into straight lines, in standard deviations
-
 STRAIGHT: Map = (
     np.empty(0),
     np.empty((0, 0)),
@@ -696,26 +694,17 @@ def ridge(
     order: NDArray[np.int64],
     along: NDArray[np.float64],
     y: NDArray[np.float64],
-    bowed: NDArray[np.float64],
     x: NDArray[np.float64],
 ) -> None:
-    """Write the coordinates of y into x, along the spine if there is one; `along` are values of the splines at y[0].
-
-    Into `bowed` go the others' elements, each moved by the bows of those before it, and then their own bows: about the square
-    near 0, straight far out.
-    """
+    """Write the coordinates of y into x, along the spine if there is one; `along` are values of the splines at y[0]."""
     n = y.size - 1
     if order.size:
         x[order[0]] = along[0]
-        at, more = 1 + 2 * n, n * (n - 1) // 2
+        at = 1 + 2 * n
         for i in range(n):
-            bowed[i] = y[1 + i]
+            total = along[1 + i] + math.exp(along[1 + n + i]) * y[1 + i]
             for j in range(i):
-                bowed[i] += along[at + more + j] * bowed[n + j]
-            bowed[n + i] = 2 * BOW * (math.sqrt(BOW * BOW + bowed[i] * bowed[i]) - BOW)
-            total = along[1 + i] + math.exp(along[1 + n + i]) * bowed[i]
-            for j in range(i):
-                total += along[at + j] * bowed[j]
+                total += along[at + j] * y[1 + j]
             at += i
             x[order[1 + i]] = total
     else:
@@ -735,7 +724,6 @@ def ridge_slopes(
     slope: NDArray[np.float64],
     turn: float,
     y: NDArray[np.float64],
-    bowed: NDArray[np.float64],
     d_x: NDArray[np.float64],
     gradient: NDArray[np.float64],
 ) -> float:
@@ -748,18 +736,11 @@ def ridge_slopes(
             g, diagonal = d_x[order[1 + i]], math.exp(along[1 + n + i])
             logp += along[1 + n + i]
             gradient[1 + i] = g * diagonal
-            d_t += slope[1 + n + i] + g * (slope[1 + i] + slope[1 + n + i] * diagonal * bowed[i])
+            d_t += slope[1 + n + i] + g * (slope[1 + i] + slope[1 + n + i] * diagonal * y[1 + i])
             for j in range(i):
                 gradient[1 + j] += g * along[at + j]
-                d_t += g * slope[at + j] * bowed[j]
+                d_t += g * slope[at + j] * y[1 + j]
             at += i
-        for j in range(n - 2, -1, -1):  # from the last, which moves no other
-            pull = 0.0
-            for i in range(j + 1, n):
-                here = at + i * (i - 1) // 2 + j
-                pull += gradient[1 + i] * along[here]
-                d_t += gradient[1 + i] * slope[here] * bowed[n + j]
-            gradient[1 + j] += pull * 2 * BOW * bowed[j] / (BOW + 0.5 * bowed[n + j] / BOW)
         gradient[0] = d_t
     else:
         for j in range(y.size):
@@ -953,15 +934,15 @@ def _logp(dim: Any, z_: Any, gradient_: Any, value_: Any, description_: Any) -> 
         mine = (mine + 1) % threads
     scale, order, knots, pieces, bends = reals(d, 15), wholes(d, 16), reals(d, 17), reals(d, 18), reals(d, 19)
     z, gradient = carray(z_, dim, np.float64), carray(gradient_, dim, np.float64)
-    y, x, d_x, bowed, turn = np.empty(dim), np.empty(dim), np.empty(dim), np.empty(2 * dim), 0.0
+    y, x, d_x, turn = np.empty(dim), np.empty(dim), np.empty(dim), 0.0
     along, slope = np.empty(pieces.size), np.empty(pieces.size)
     bent(bends, z, y)
     if order.size:
         turn = splines(knots, pieces, y[0], along, slope)
-    ridge(reals(d, 14), scale, order, along, y, bowed, x)
+    ridge(reals(d, 14), scale, order, along, y, x)
     value = _call_evaluate(wholes(d, 13)[3], (description_, mine, x, d_x))
     _swap(busy + 8 * mine, 1, 0)
-    value += ridge_slopes(scale, order, along, slope, turn, y, bowed, d_x, gradient)
+    value += ridge_slopes(scale, order, along, slope, turn, y, d_x, gradient)
     value += bent_slopes(bends, z, gradient)
     carray(value_, 1, np.float64)[0] = value
     for i in range(dim):

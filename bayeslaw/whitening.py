@@ -4,12 +4,11 @@ The plain map is affine: mode plus a square root of the inverse curvature. A wea
 gate of a PTPP law, leaves a ridge that bends by more than its width. Then one coordinate is taken as the spine: for each of
 its values the mode and curvature of all others are found, and the map follows them,
 
-    x_spine = s(z_0),    x_others = c(z_0) + L(z_0) u,    u_i = z_i + sum_{j<i} K_ij(z_0) bow(u_j),
+    x_spine = s(z_0),    x_others = c(z_0) + L(z_0) z_rest,
 
-with cubic splines for c, the lower triangular L, the bows K and the increasing s, chosen so that z_0 is nearly standard normal
-(by Laplace's approximation of the spine's marginal density). The Jacobian is s' det L. Which coordinate serves as spine, if
-any, is judged by the divergence between the map's normal and the density, both ways. Bows follow ridges across the spine: where
-one of the others leaves its mode, to either side, the modes of later ones move. bow(u) is about u^2 near 0 and straight far out.
+with cubic splines for c, the lower triangular L and the increasing s, chosen so that z_0 is nearly standard normal (by
+Laplace's approximation of the spine's marginal density). The Jacobian is s' det L. Which coordinate serves as spine, if
+any, is judged by the divergence between the map's normal and the density, both ways.
 
 What neither sees is how single elements of z are skewed: a noise that may be nil or an exponent that may be has a long tail
 to one side. Draws of a short first run show it, and each element is then bent by a sinh-arcsinh transformation of its own
@@ -22,7 +21,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +30,7 @@ from scipy.stats import norm
 
 from bayeslaw.density import Density
 from bayeslaw.errors import FitError
-from bayeslaw.kernels import BOW, Map
+from bayeslaw.kernels import Map
 
 LogDensity = Callable[[NDArray[np.float64]], tuple[float, NDArray[np.float64]]]
 TRIALS = 400  # draws by which a map is judged
@@ -44,9 +42,6 @@ FAR = 30.0  # least log ratio that counts in the divergence between a map and th
 VANISHED = -1e6  # log density that stands for none
 NORMAL = 20.0  # draws that the belief in no skewness and normal tails is worth
 TURN = 0.5  # how far, in their own standard deviations, the others may leave the straight line in one step
-AWAY = 1.5  # standard deviations to each side at which bows are found
-STRONGEST = 1.0  # bow
-BEYOND = 50.0  # standard deviations that a spine's map is told beyond its ends; nothing comes so far
 
 
 @dataclass(frozen=True)
@@ -61,9 +56,9 @@ class Whitening:
     order : int array (k,)
         With a spine: which coordinate each element of z (after the spine's) belongs to, the spine first; empty without.
     knots : array (m,)
-        Values of z_0 between which the splines run, the outermost far beyond the ends of the ridge; see `_held`.
+        Values of z_0 between which the splines run.
     pieces : array (4, m - 1, p)
-        Cubic coefficients, highest power first, of s, c, log diagonal of L, the rest of L and the bows, in that order.
+        Cubic coefficients, highest power first, of s, c, log diagonal of L and the rest of L, in that order.
     bends : array (b, 4)
         Location, scale, skewness and tail of the sinh-arcsinh transformations of the first b elements of z; none unless refined.
     """
@@ -94,14 +89,11 @@ class Whitening:
         if self.order.size == 0:
             return self.centre + y @ np.tril(self.scale).T
         value, n = self._splines(y[:, 0])[0], self.order.size - 1
-        x, at, more = np.empty_like(y), 1 + 2 * n, n * (n - 1) // 2
+        x, at = np.empty_like(y), 1 + 2 * n
         x[:, self.order[0]] = value[:, 0]
-        u = y[:, 1:]  # bowed in place
         for i in range(n):
-            bows = value[:, at + more : at + more + i]
-            u[:, i] += (bows * bow(u[:, :i])).sum(axis=1)
-            below = (value[:, at : at + i] * u[:, :i]).sum(axis=1)
-            x[:, self.order[1 + i]] = value[:, 1 + i] + np.exp(value[:, 1 + n + i]) * u[:, i] + below
+            below = (value[:, at : at + i] * y[:, 1 : 1 + i]).sum(axis=1)
+            x[:, self.order[1 + i]] = value[:, 1 + i] + np.exp(value[:, 1 + n + i]) * y[:, 1 + i] + below
             at += i
         return x
 
@@ -129,12 +121,11 @@ class Whitening:
             low, high = np.where(before, middle, low), np.where(before, high, middle)
         value, slope = self._splines(low)
         n = self.order.size - 1
-        total, u, at, more = -0.5 * low**2 - np.log(slope[:, 0]), np.empty((len(x), n)), 1 + 2 * n, n * (n - 1) // 2
+        total, z, at = -0.5 * low**2 - np.log(slope[:, 0]), np.empty((len(x), n)), 1 + 2 * n
         for i in range(n):
-            rest = x[:, self.order[1 + i]] - value[:, 1 + i] - (value[:, at : at + i] * u[:, :i]).sum(axis=1)
-            u[:, i] = rest * np.exp(-value[:, 1 + n + i])
-            z = u[:, i] - (value[:, at + more : at + more + i] * bow(u[:, :i])).sum(axis=1)
-            total -= 0.5 * z**2 + value[:, 1 + n + i]
+            rest = x[:, self.order[1 + i]] - value[:, 1 + i] - (value[:, at : at + i] * z[:, :i]).sum(axis=1)
+            z[:, i] = rest * np.exp(-value[:, 1 + n + i])
+            total -= 0.5 * z[:, i] ** 2 + value[:, 1 + n + i]
             at += i
         return np.asarray(total)
 
@@ -194,12 +185,8 @@ def whiten(density: Density, candidates: Sequence[int]) -> Whitening:
     draws = np.random.default_rng(0).standard_normal((TRIALS, density.size))
     if _spread(logp, plain, draws) < GOOD:
         return plain
-    curved = [found for spine in candidates if (found := _along(logp, mode, hessian, spine)) is not None]
-    best = _best(logp, [plain, *(one for one, _ in curved)], draws)
-    for one, sections in curved:
-        if one is best:
-            return _held(_best(logp, [one, _bowed(logp, one, sections)], draws) if one.order.size > 2 else one)
-    return best
+    curved = (_along(logp, mode, hessian, spine) for spine in candidates)
+    return _best(logp, [plain, *(one for one in curved if one is not None)], draws)
 
 
 def sinh_arcsinh(y: NDArray[np.float64]) -> tuple[float, float, float, float]:
@@ -225,11 +212,6 @@ def sinh_arcsinh(y: NDArray[np.float64]) -> tuple[float, float, float, float]:
     start = np.array([middle, math.log(max((high - low) / 2, 1e-3)), 0.0, 0.0])
     found = minimize(cost, start, jac=True, method="BFGS").x
     return float(found[0]), math.exp(found[1]), float(found[2]), math.exp(found[3])
-
-
-def bow(u: Any) -> Any:
-    """As `kernels.bow`."""
-    return 2 * BOW * (np.sqrt(BOW * BOW + u * u) - BOW)
 
 
 def _bounded(log_density: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -267,10 +249,8 @@ def _best(logp: LogDensity, maps: list[Whitening], z: NDArray[np.float64]) -> Wh
     return maps[int(np.argmax(outward + inward))]
 
 
-def _along(
-    logp: LogDensity, mode: NDArray[np.float64], hessian: NDArray[np.float64], spine: int
-) -> tuple[Whitening, list[_Section]] | None:
-    """The map along one coordinate, without bows, and its sections; None where its ridge can't be followed."""
+def _along(logp: LogDensity, mode: NDArray[np.float64], hessian: NDArray[np.float64], spine: int) -> Whitening | None:
+    """The map along one coordinate, or None where its ridge can't be followed."""
     rest = np.delete(np.arange(mode.size), spine)
     spread = float(np.linalg.norm(root_of_inverse(hessian)[spine]))
     middle = _Section(mode, hessian, logp(mode)[0], rest, spine)
@@ -282,35 +262,11 @@ def _along(
     if t is None:
         return None
     below = np.tril_indices(rest.size, -1)
-    none = np.zeros(below[0].size)
-    table = np.array([np.concatenate([[s.at], s.others, np.log(np.diag(s.root)), s.root[below], none]) for s in sections])
+    table = np.array([np.concatenate([[s.at], s.others, np.log(np.diag(s.root)), s.root[below]]) for s in sections])
     pieces = CubicSpline(t, table, bc_type="natural").c
     pieces[:, :, 0] = _increasing(t, table[:, 0]).c
     order = np.concatenate([[spine], rest]).astype(np.int64)
-    return Whitening(mode, root_of_inverse(hessian), order, t, np.ascontiguousarray(pieces)), sections
-
-
-def _bowed(logp: LogDensity, whitening: Whitening, sections: list[_Section]) -> Whitening:
-    """The map along a spine with the bows found in its sections."""
-    below = np.tril_indices(whitening.order.size - 1, -1)
-    bows = CubicSpline(whitening.knots, np.array([s.bows(logp)[below] for s in sections]), bc_type="natural").c
-    pieces = np.concatenate([whitening.pieces[:, :, : -below[0].size], bows], axis=2)
-    return replace(whitening, pieces=np.ascontiguousarray(pieces))
-
-
-def _held(whitening: Whitening) -> Whitening:
-    """The map with widths and bows as at its ends beyond them, while spine and modes go on straight.
-
-    Widths that went on straight as well made walls there, at 5 standard deviations, at which chains that came so far diverged.
-    """
-    n, (value, slope) = whitening.order.size - 1, whitening._splines(whitening.knots[[0, -1]])
-    slope[:, 1 + n :] = 0.0
-    ends = np.zeros((2, 4, 1, value.shape[1]))
-    ends[:, 2, 0], ends[:, 3, 0] = slope, value
-    ends[0, 3, 0] -= BEYOND * slope[0]
-    knots = np.concatenate([[whitening.knots[0] - BEYOND], whitening.knots, [whitening.knots[-1] + BEYOND]])
-    pieces = np.ascontiguousarray(np.concatenate([ends[0], whitening.pieces, ends[1]], axis=1))
-    return replace(whitening, knots=knots, pieces=pieces)
+    return Whitening(mode, root_of_inverse(hessian), order, t, np.ascontiguousarray(pieces))
 
 
 def _increasing(t: NDArray[np.float64], x: NDArray[np.float64]) -> CubicSpline | CubicHermiteSpline:
@@ -375,21 +331,11 @@ class _Section:
     def __init__(
         self, x: NDArray[np.float64], hessian: NDArray[np.float64], value: float, rest: NDArray[np.int64], spine: int
     ) -> None:
-        self.x, self.rest, self.at = x, rest, float(x[spine])
+        self.at = float(x[spine])
         self.others: NDArray[np.float64] = x[rest]
         self.root = root_of_inverse(hessian[np.ix_(rest, rest)])
         self.tangent: NDArray[np.float64] = -self.root @ (self.root.T @ hessian[rest, spine])
         self.level = value + float(np.log(np.diag(self.root)).sum())
-
-    def bows(self, logp: LogDensity) -> NDArray[np.float64]:
-        """How far the mode of each of the others (rows) moves, in its sd, where each (columns) leaves its own to either side."""
-        here, found = logp(self.x)[1], np.zeros_like(self.root)
-        for j, direction in enumerate(self.root.T):
-            move = np.zeros(self.x.size)
-            move[self.rest] = AWAY * direction
-            pull = 0.5 * (logp(self.x + move)[1] + logp(self.x - move)[1]) - here
-            found[:, j] = self.root.T @ pull[self.rest] / bow(AWAY)
-        return np.clip(np.nan_to_num(found, posinf=0.0, neginf=0.0), -STRONGEST, STRONGEST)
 
     def straight(self, at: float) -> NDArray[np.float64]:
         """Where the others' mode would be at another value of the spine if the ridge were straight."""

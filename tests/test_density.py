@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from scipy import stats
 
-import bayeslaw
 from bayeslaw import tape as tapes
 from bayeslaw.cards import load_law, parse_card
 from bayeslaw.coordinates import Coordinates
@@ -18,7 +15,7 @@ from bayeslaw.laws import Law
 from bayeslaw.noise import PRIORS, Noise
 from bayeslaw.observations import Observations
 from bayeslaw.priors import Prior
-from bayeslaw.whitening import Whitening, _increasing, curvature, find_mode, root_of_inverse, sinh_arcsinh, whiten
+from bayeslaw.whitening import _increasing, curvature, find_mode, root_of_inverse, sinh_arcsinh, whiten
 from tests import oracles
 from tests.test_statistical import TRUTHS, settings, simulate
 
@@ -102,42 +99,6 @@ def test_a_bent_ridge_is_followed_by_a_true_density(refined: bool, rng: np.rando
         determinant = np.linalg.slogdet(oracles.jacobian(lambda v: whitening.x(v[None])[0], z, 1e-4))[1]
         assert bent(z)[0] == pytest.approx(plain(whitening.x(z[None])[0])[0] + determinant, abs=1e-6)
         assert_true_gradient(bent, z)
-
-
-def test_bows_follow_ridges_across_the_spine(rng: np.random.Generator) -> None:
-    """With two stages and noise as small as the tables of the statistical tests have, lambda's mode is a parabola over beta's."""
-    law = load_law("ptpp-gate-floor")
-    runs = bayeslaw.read_runs(simulate(law, TRUTHS["ptpp-gate-floor"], settings(law), 20))
-    density = Density.of(law, Observations.of(law, runs), NOISES["normal"])
-    bowed = whiten(density, shapes(density))
-    n = bowed.order.size - 1
-    pieces = bowed.pieces.copy()
-    pieces[:, :, -(n * (n - 1) // 2) :] = 0.0
-    without, z = replace(bowed, pieces=pieces), rng.standard_normal((300, density.size))
-
-    def log_ratio_spread(whitening: Whitening) -> float:
-        function = whitening.function(density)
-        return float(np.std([function(row)[0] + 0.5 * row @ row for row in z]))
-
-    assert log_ratio_spread(bowed) < 0.7 * log_ratio_spread(without)
-    x = bowed.x(z)
-    np.testing.assert_allclose(bowed.log_normal(x), bowed.log_normal_of(z), atol=1e-8)
-
-
-def test_widths_are_held_beyond_the_ends_of_a_ridge() -> None:
-    """Else they make walls there at which chains diverge. The spine goes on rising, and a step on moves all others alike."""
-    density = Density.of(load_law("ptpp-gate"), oracles.observations(load_law("ptpp-gate")), NOISES["normal"])
-    whitening = whiten(density, shapes(density))
-    assert whitening.spine is not None
-    for end, sign in ((whitening.knots[1], -1.0), (whitening.knots[-2], 1.0)):
-        beyond, z = end + sign * np.arange(4.0), np.zeros((4, density.size))
-        away = z + 0.7
-        z[:, 0] = away[:, 0] = beyond
-        x = whitening.x(z)
-        assert np.all(np.diff(sign * x[:, whitening.spine]) > 0)
-        np.testing.assert_allclose(np.diff(x, 2, axis=0), 0, atol=1e-9)
-        others = np.delete(whitening.x(away) - x, whitening.spine, axis=1)
-        np.testing.assert_allclose(others, others[:1].repeat(4, axis=0), rtol=1e-9, atol=1e-12)
 
 
 def test_the_straight_map_is_affine(rng: np.random.Generator) -> None:
