@@ -216,7 +216,9 @@ def api() -> str:
         lines += [f"## {group}", "", "```{eval-rst}"]
         for name in names:
             value = getattr(bayeslaw, name)
-            kind = ("exception" if issubclass(value, Exception) else "class") if isinstance(value, type) else "function"
+            kind = "function" if callable(value) else "data"
+            if isinstance(value, type):
+                kind = "exception" if issubclass(value, Exception) else "class"
             lines += [f".. auto{kind}:: bayeslaw.{name}", *(["   :members:"] if kind == "class" else []), ""]
         lines += ["```", ""]
     return "\n".join(lines)
