@@ -198,7 +198,7 @@ def logged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     for law in ("cpt-joint", "chinchilla"):
         oracles.table(load_law(law), runs=12).to_csv(folder / f"{law}.csv", index=False)
     curves(1).to_csv(folder / "curves.csv", index=False)
-    curves(100).to_csv(folder / "sparse.csv", index=False)
+    curves(80, after=2160).to_csv(folder / "sparse.csv", index=False)
     with contextlib.chdir(folder):
         command(["bayeslaw", "fit", "transfer-target", "runs.csv", "-o", "T.nc", "-q"])
         command(["bayeslaw", "fit", "transfer-source", "source.csv", "-o", "S.nc", "-q"])
@@ -224,20 +224,18 @@ def adaptations(name: str, stages: tuple[float, ...]) -> pd.DataFrame:
     return table.assign(loss=loss * np.exp(0.003 * rng.standard_normal(len(table))))
 
 
-def curves(every: int) -> pd.DataFrame:
-    """A pre-training and an adaptation of it, logged every so many steps."""
+def curves(every: int, after: int = 0) -> pd.DataFrame:
+    """A pre-training and an adaptation of it, logged every so many steps; only the first, and not its warm-up, if `after` that."""
     parts = []
     for run, phase, parent, schedule in (
         ("pretrain-7", "pretrain", None, wsd(6000, 3e-4, warmup=2160)),
         ("adapt-7", "adapt", "pretrain-7", wsd(3000, 1e-4, warmup=100)),
     ):
         step = np.arange(every, len(schedule) + 1, every)
-        if every > 1:  # the logs begin after a warm-up
-            step = step[step > 2160] - 2160 if phase == "pretrain" else step
-        rates = schedule.rates[(step + (2160 if every > 1 and phase == "pretrain" else 0)) - 1]
-        table = pd.DataFrame({"run": run, "phase": phase, "parent": parent, "step": step, "lr": rates})
-        parts.append(table.assign(target_loss=np.where(step % 500 == 0, 3.0 - 1e-4 * step, np.nan)))
-    return pd.concat(parts, ignore_index=True)
+        step = step[step >= after]
+        table = pd.DataFrame({"run": run, "phase": phase, "parent": parent, "step": step, "lr": schedule.rates[step - 1]})
+        parts.append(table.assign(target_loss=np.where(step % 400 == 0, 3.0 - 1e-4 * step, np.nan)))
+    return parts[0] if after else pd.concat(parts, ignore_index=True)
 
 
 @pytest.mark.statistical
