@@ -38,7 +38,7 @@ lint: $(READY)
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 
-# The site of documentation, into docs/_build/html; every warning is an error. In one process: forked ones can hang on threads of libraries.
+# The site of documentation, into docs/_build/html; every warning is an error.
 docs: $(READY)
 	$(PY) docs/make.py
 	$(PY) -m sphinx -q -W --keep-going -d docs/_build/doctrees docs docs/_build/html
