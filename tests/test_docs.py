@@ -30,7 +30,7 @@ PAGES = sorted(
 )
 QUICKSTART = "docs/quickstart.md"
 # Blocks that say of themselves `# not tested: why`. A new one has to be entered here, where a reader of a change sees it.
-NOT_TESTED = {"README.md": 6, "CONTRIBUTING.md": 1, QUICKSTART: 1, "docs/howto/which-law.md": 1}
+NOT_TESTED = {"README.md": 7, "CONTRIBUTING.md": 1, QUICKSTART: 1, "docs/howto/which-law.md": 1}
 LANGUAGES = {"sh", "python", "text", "csv", "toml"}
 NUMBER = re.compile(r"(?<![\w.])[-+]?\d[\d,]*\.?\d*(?:e[-+]?\d+)?")
 
