@@ -4,7 +4,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint ci setup clean tinycpt bench calibrate references plans designs schedules
+.PHONY: demo test lint ci setup clean tinycpt bench calibrate references plans designs schedules docs wheel notebooks
 
 setup: $(READY)
 
@@ -24,7 +24,7 @@ $(READY): pyproject.toml constraints.txt
 	  exit 1; \
 	fi; \
 	$(PY) -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1" -c constraints.txt; \
-	$(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt --group dev -e .; \
+	$(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt --group dev -e ".[docs]"; \
 	touch $(READY)
 
 demo: $(READY)
@@ -38,7 +38,16 @@ lint: $(READY)
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 
-ci: lint test
+# The site of documentation, into docs/_build/html; every warning is an error.
+docs: $(READY)
+	$(PY) docs/make.py
+	$(PY) -m sphinx -q -W --keep-going -d docs/_build/doctrees docs docs/_build/html
+
+# Wheel and sdist into dist, the wheel installed in an empty environment and used there.
+wheel: $(READY)
+	$(PY) tools/try_wheel.py
+
+ci: lint test docs wheel
 
 # Measures speed and writes benchmarks/results; the peers set up environments of their own (PyStan needs python3.11). Hours.
 bench: $(READY)
@@ -78,4 +87,4 @@ tinycpt: $(READY)
 	$(PY) data/tinycpt/figure.py
 
 clean:
-	rm -rf $(VENV) demo-output
+	rm -rf $(VENV) demo-output dist docs/_build docs/_made

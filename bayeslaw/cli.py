@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bayeslaw import cli_data, cli_dynamics, cli_import, cli_plan
+from bayeslaw import cli_data, cli_dynamics, cli_import, cli_laws, cli_plan
 from bayeslaw.cli_anchors import anchors
+from bayeslaw.cli_laws import RunsPath, Where
+from bayeslaw.cli_output import put, put_checks, show_table, with_json
 from bayeslaw.cli_report import report
 from bayeslaw.errors import BayeslawError
 
@@ -25,9 +27,7 @@ app = typer.Typer(
 )
 
 LawName = Annotated[str, typer.Argument(help="A law that comes with bayeslaw (see `bayeslaw laws`) or the path of a card.")]
-RunsPath = Annotated[Path, typer.Argument(help="Logged losses: .csv, .tsv, .parquet or .jsonl, one evaluation a row.")]
 FitPath = Annotated[Path, typer.Argument(help="A fit written by `bayeslaw fit` or a stack written by `bayeslaw compare`.")]
-Where = Annotated[str | None, typer.Option(help="Use only rows that meet a condition, e.g. \"ptpp <= 31 and domain == 'target'\".")]
 Probability = Annotated[float, typer.Option("--ci", help="Probability of the equal-tailed intervals.")]
 Force = Annotated[bool, typer.Option("--force", help="Go on in spite of failed checks; every row is marked.")]
 Discrepancy = Annotated[
@@ -36,60 +36,7 @@ Discrepancy = Annotated[
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bars.")]
 
 
-@app.command()
-def laws(name: Annotated[str | None, typer.Argument(help="Show one law: formula, parameters, priors, source.")] = None) -> None:
-    """List the laws, one line each, or show one whole."""
-    from bayeslaw.cards import law_names, load_law
-
-    if name is None:
-        width = max(map(len, law_names()))
-        for known in law_names():
-            typer.echo(f"{known:<{width}}  {load_law(known).title}")
-        return
-    law = load_law(name)
-    typer.echo(f"{law.name}: {law.title}\nsource: {law.source}\n\nloss = {law.loss.text}")
-    for key, expression in law.let.items():
-        typer.echo(f"  {key} = {expression.text}")
-    typer.echo("\ncovariates")
-    for covariate in law.covariates.values():
-        low, high = covariate.support
-        columns = law.series.get(covariate.series, ())
-        if covariate.name not in columns[1:]:
-            of = f" (columns {columns[0]} to {columns[-1]})" if columns else " (not in the loss)" if covariate.context else ""
-            typer.echo(f"  {covariate.series or covariate.name:<10} {covariate.unit}, {low:g} to {high:g}{of}")
-    typer.echo("\nparameters")
-    for parameter in law.parameters.values():
-        unit = f" ({parameter.unit})" if parameter.unit else ""
-        typer.echo(f"  {parameter.name:<10} {parameter.meaning}{unit}\n  {'':<10} prior {parameter.prior}")
-    for title, numbers in law.published.items():
-        typer.echo(f"\npublished: {title}\n  " + ", ".join(f"{k} {v:g}" for k, v in numbers.items()))
-    if law.note:
-        typer.echo(f"\nnote: {law.note}")
-
-
-@app.command()
-def check(runs: RunsPath, law: Annotated[str, typer.Option(help="The law to check the table for.")], where: Where = None) -> None:
-    """List every fault of a table, with row, column, value and likely mend."""
-    from bayeslaw.cards import load_law
-    from bayeslaw.runs import read_runs
-    from bayeslaw.tablechecks import base_rows, mixed_domains
-    from bayeslaw.tablechecks import check as check_runs
-    from bayeslaw.varying import levels_of, varied
-
-    card, table = load_law(law), read_runs(runs, where, strict=False)
-    card = varied(card, levels_of(card, table.frame))
-    for conversion in table.conversions:
-        typer.echo(f"read: {conversion}")
-    faults = check_runs(table, card)
-    for fault in faults:
-        typer.echo(str(fault))
-    if faults:
-        raise BayeslawError(f"{runs.name} has {len(faults)} fault{'s' * (len(faults) != 1)} for {card.name}.")
-    base = int(base_rows(table.frame, card).sum())
-    aside = f"; {base} base-checkpoint rows (D = 0) are kept out of the fit" if base else ""
-    typer.echo(f"{runs.name}: {len(table)} rows are sound for {card.name}{aside}.")
-    if mixed := mixed_domains(table.frame, card):
-        typer.echo(f"To fit it: {mixed}.")
+cli_laws.register(app)
 
 
 @app.command()
@@ -146,6 +93,10 @@ def _tell(made: Fit, err: bool = False) -> None:
     )
     if made.observed.unit != NATS:
         typer.echo(f"  losses and forecasts are in {made.observed.unit}; the cards' priors are stated for {NATS}", err=err)
+    put("law", made.law.name)
+    put("rows", int(made.observed.log_loss.size))
+    put("runs", int(made.observed.runs))
+    put_checks(made.checks, made.passed)
     for one in made.checks:
         typer.echo(f"  {one}", err=err)
     typer.echo(f"verdict: {'passed' if made.passed else 'FAILED: its intervals are not to be trusted'}", err=err)
@@ -180,20 +131,23 @@ def show(
         typer.echo(table.to_csv(), nl=False)
         return
     if isinstance(loaded, Stack):
-        typer.echo(f"{loaded.name}\n\n{plain(loaded.table)}\n")
+        typer.echo(f"{loaded.name}\n")
+        show_table("fits", loaded.table, plain(loaded.table) + "\n")
     elif latex:
         typer.echo(parameters_latex(loaded, ci))
         return
     else:
         size = f"{loaded.observed.log_loss.size} rows of {loaded.observed.runs} runs"
         typer.echo(f"{loaded.name}: {loaded.law.title}\nfitted to {loaded.info['data']}, {size}; {loaded.noise.text}\n")
-    typer.echo(plain(table.drop(columns=list(interval_names("eti", ci))) if withheld else table))
+    show_table("parameters", table.drop(columns=list(interval_names("eti", ci))) if withheld else table)
     typer.echo("")
+    put_checks(loaded.checks, loaded.passed)
     for one in loaded.checks:
         typer.echo(str(one))
     if sensitivity and not isinstance(loaded, Stack):
         typer.echo(f"\nsensitivity to a doubling of the weight of prior or likelihood, of note from {SENSITIVE} on\n")
-        typer.echo(plain(loaded.sensitivity()) + "\n")
+        sensitivities = loaded.sensitivity()
+        show_table("sensitivity", sensitivities, plain(sensitivities) + "\n")
     failed = "FAILED: its intervals are not to be trusted" + (" and not shown without --force" if withheld else "")
     typer.echo("verdict: " + ("passed" if loaded.passed else failed))
 
@@ -242,10 +196,11 @@ def forecast(
     made = make_forecast(loaded, settings, discrepancy=discrepancy, seed=seed, force=force)
     table = made.summary(ci)
     if output is None:
-        typer.echo(plain(with_intervals(table)))
+        show_table("forecast", table, plain(with_intervals(table)))
     else:
         write_text(output, table.to_csv(index=False))
         typer.echo(f"{len(table)} settings written to {output}")
+    put_checks((*loaded.checks, *made.checks), not made.forced)
     for one in (*loaded.checks, *made.checks):
         if not one.passed and (one.required or one.name == "extrapolation"):
             typer.echo(str(one))
@@ -284,7 +239,10 @@ def score(
     from bayeslaw.tables import plain
 
     table = make_scores(load(fit), read_runs(runs, where), discrepancy=discrepancy, force=force)
-    typer.echo(table.to_csv(index=False) if csv else plain(table.T.set_axis(["value"], axis=1)), nl=not csv)
+    if csv:
+        typer.echo(table.to_csv(index=False), nl=False)
+    else:
+        show_table("scores", table, plain(table.T.set_axis(["value"], axis=1)))
 
 
 @app.command()
@@ -322,12 +280,15 @@ def compare(
     if csv:
         typer.echo(made.scores.to_csv(index=False), nl=False)
     else:
+        put("scores", made.scores)
         for part, scores in made.scores.groupby("held_out", sort=False):
             typer.echo(f"held out: {part}")
             names = [" ".join(filter(None, row)) for row in zip(scores["law"], scores["noise"], scores["fit"], strict=True)]
             typer.echo(plain(scores.drop(columns=["held_out", "law", "noise", "fit"]).T.set_axis(names, axis=1)) + "\n")
         typer.echo("log predictive density of left-out runs, and stacking weights")
-        typer.echo(plain(made.weights.reset_index(drop=True)) + "\n")
+        weights = made.weights.reset_index(drop=True)
+        show_table("weights", weights, plain(weights) + "\n")
+        put("notes", list(made.notes))
         for note in made.notes:
             typer.echo(f"note: {note}")
     if output is not None:
@@ -369,10 +330,12 @@ def update(
         typer.echo(made.surprise.to_csv(index=False), nl=False)
     else:
         shown = made.surprise.drop(columns=["compared", "continues", "predicted_median", "inside_eti90"])
-        typer.echo(plain(with_intervals(shown)) + "\n")
+        show_table("surprise", made.surprise, plain(with_intervals(shown)) + "\n")
     typer.echo(f"surprise: {made.text}\n", err=csv)
-    if made.widths is not None:
-        typer.echo(plain(with_intervals(made.widths)) + "\n", err=csv)
+    if made.widths is not None and csv:
+        typer.echo(plain(with_intervals(made.widths)) + "\n", err=True)
+    elif made.widths is not None:
+        show_table("widths", made.widths, plain(with_intervals(made.widths)) + "\n")
     _tell(made.fit, err=csv)
     typer.echo(f"written to {output}", err=csv)
 
@@ -380,18 +343,25 @@ def update(
 @app.command()
 def demo(
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the picture and tables.")] = Path("demo-output"),
+    quick: Annotated[bool, typer.Option("--quick", help="Only the first law.")] = False,
+    tables: Annotated[bool, typer.Option("--tables", help="Only write the measured losses there, to try things on.")] = False,
     quiet: Quiet = False,
 ) -> None:
     """Fit the PTPP-aware laws to measured losses and forecast a pre-training budget they have not seen."""
-    from bayeslaw.demo import run
+    from bayeslaw.demo import run, write_tables
 
-    run(output, progress=not quiet)
+    if tables:
+        for path in write_tables(output).values():
+            typer.echo(f"written to {path}")
+        return
+    put("scores", run(output, quick=quick, progress=not quiet))
 
 
 cli_plan.register(app)
 cli_dynamics.register(app)
 cli_import.register(app)
 cli_data.register(app)
+with_json(app)  # after every command is there
 
 
 def main() -> None:

@@ -45,6 +45,7 @@ def anchors(
     from bayeslaw.anchoring import anchors as make_anchors
     from bayeslaw.candidates import grid_of_runs
     from bayeslaw.cli import pairs_of
+    from bayeslaw.cli_output import put, show_table
     from bayeslaw.foresight import by_nesting, by_refits
     from bayeslaw.plots import PICTURES, save_figure
     from bayeslaw.plots_anchors import plot_anchors
@@ -78,18 +79,20 @@ def anchors(
         replicates=replicates, discrepancy=discrepancy, ci_prob=ci, seed=seed, force=force,
     )  # fmt: skip
     if explain is not None:
-        typer.echo(plain(made.explain(explain).to_frame("")))
+        told = made.explain(explain)
+        show_table("explained", told.to_frame("value"), plain(told.to_frame("")))
         return
-    typer.echo(plain(made.picks) + "\n")
+    show_table("picks", made.picks, plain(made.picks) + "\n")
+    put("curve", made.curve)
     typer.echo(made.text)
     if nested is not None or refits is not None:
         one = one_fit(loaded[0] if len(loaded) == 1 else loaded, "A look ahead")
         if nested is not None:
             typer.echo("\nshares of the targets' variance that are left, predicted and by nested Monte Carlo")
-            typer.echo(plain(by_nesting(one, made, aim, outer=nested, seed=seed, force=force)))
+            show_table("nested", by_nesting(one, made, aim, outer=nested, seed=seed, force=force))
         if refits is not None:
             typer.echo(f"\nvariance left by {refits} refits to simulated losses, beside the predicted share")
-            typer.echo(plain(by_refits(one, made, aim, outer=refits, executor=executor, seed=seed, force=force)))
+            show_table("refits", by_refits(one, made, aim, outer=refits, executor=executor, seed=seed, force=force))
     if output is not None:
         write_text(output, made.picks.to_csv())
         typer.echo(f"{len(made.picks)} picks written to {output}")

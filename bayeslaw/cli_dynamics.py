@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from bayeslaw.cli_output import put
 from bayeslaw.errors import BayeslawError, TableError
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ def read(
         for fault in error.faults:
             typer.echo(str(fault))
         raise BayeslawError(f"{path.name} has {len(error.faults)} faults (rows are counted from 1 below the header).") from None
+    put("remarks", list(curves.remarks))
     for remark in curves.remarks:
         typer.echo(f"note: {remark}")
     return curves
@@ -127,6 +129,8 @@ def areas_of(
     names = table.frame["run"].unique()
     domains = table.frame["domain"].nunique() if "domain" in table.frame else 1
     of = f" of {domains} domains" if domains > 1 else ""
+    put("losses", len(table))
+    put("runs", len(names))
     typer.echo(f"{len(table)} losses{of} from {len(names)} runs written to {output}")
     if plot is not None:
         from bayeslaw.plots_dynamics import plot_schedules, save_stack

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from bayeslaw.cli_output import put, show_table
 from bayeslaw.errors import BayeslawError
 
 Probability = Annotated[float, typer.Option("--ci", help="Probability of the equal-tailed intervals.")]
@@ -102,17 +103,21 @@ def plan(
         typer.echo(line)
     typer.echo("")
     if output is None:
-        typer.echo(plain(made.frontier))
+        show_table("frontier", made.frontier)
     else:
         write_text(output, made.frontier.to_csv(index=False))
         typer.echo(f"frontier written to {output}")
     if len(made.losses):
-        typer.echo("\n" + plain(with_intervals(made.losses)))
+        show_table("losses", made.losses, "\n" + plain(with_intervals(made.losses)))
+    put("best", made.best)
+    put("notes", list(made.notes))
     for note in made.notes:
         typer.echo(f"note: {note}")
     if candidates is not None and budget is not None:
         bought = made.anchors(candidates, budget=budget, stages=stages, force=force)
-        typer.echo(f"\nruns that would make the promises surer\n{plain(bought.picks)}\n\n{bought.text}")
+        typer.echo("\nruns that would make the promises surer")
+        show_table("picks", bought.picks)
+        typer.echo(f"\n{bought.text}")
     if plot is not None:
         from bayeslaw.plots_decisions import plot_plan, save_panels
 
@@ -193,11 +198,14 @@ def allocate(
     made = make_allocation(load(fit), compute, stage, settings=settings, force=force)
     table = made.summary(ci)
     if output is None:
-        typer.echo(plain(with_intervals(table)))
+        show_table("allocation", table, plain(with_intervals(table)))
     else:
         write_text(output, table.to_csv(index=False))
         typer.echo(f"{len(table)} values of compute written to {output}")
-    typer.echo(f"\npower laws of compute, {made.method}\n{plain(with_intervals(made.powers(ci)))}")
+    powers = made.powers(ci)
+    typer.echo(f"\npower laws of compute, {made.method}")
+    show_table("powers", powers, plain(with_intervals(powers)))
+    put("notes", list(made.notes))
     for note in made.notes:
         typer.echo(f"note: {note}")
     if plot is not None:
@@ -235,7 +243,7 @@ def transfer(
     made = make_transfer(load(fit), settings, continued=other, stage=stage, force=force)
     table = made.summary(ci)
     if output is None:
-        typer.echo(plain(with_intervals(table)))
+        show_table("transfer", table, plain(with_intervals(table)))
     else:
         write_text(output, table.to_csv(index=False))
         typer.echo(f"{len(table)} settings written to {output}")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from bayeslaw.cli_output import put, show_table
 from bayeslaw.errors import BayeslawError
 
 if TYPE_CHECKING:
@@ -159,7 +160,7 @@ def turning(
     other = None if target is None else load(target)
     made = make_turning(recipe, load(source), other, weight=weight, longest=longest, force=force)
     typer.echo(made.text + "\n")
-    typer.echo(plain(made.summary(ci)) + "\n")
+    show_table("turning", made.summary(ci), plain(made.summary(ci)) + "\n")
     if output is not None:
         show(made.curve(ci), output)
     if plot is not None:
@@ -194,6 +195,7 @@ def watch(
     one = one_fit(load(fit), "A run under way")
     made = make_watch(one, whole, run, parse_schedule(schedule), domain=domain, target=target, seed=seed, force=force)
     typer.echo(made.summary(ci))
+    put("table", made.table(ci))
     if output is not None:
         show(made.table(ci), output)
     if plot is not None:
@@ -332,10 +334,10 @@ def targets(output: Path | None, plot: Path | None, *given: Path | None) -> None
 
 def show(table: pd.DataFrame, output: Path | None) -> None:
     """Print a table, or write it."""
-    from bayeslaw.tables import plain, write_text
+    from bayeslaw.tables import write_text
 
     if output is None:
-        typer.echo(plain(table))
+        show_table("table", table)
         return
     write_text(output, table.to_csv(index=False))
     typer.echo(f"{len(table)} rows written to {output}")

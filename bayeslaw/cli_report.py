@@ -29,7 +29,7 @@ def report(
     anchors: Annotated[Path | None, typer.Option(help="Picks that `bayeslaw anchors -o` wrote (.csv).")] = None,
     plan: Annotated[Path | None, typer.Option(help="A frontier that `bayeslaw plan -o` wrote (.csv).")] = None,
     latex: Annotated[Path | None, typer.Option(help="A folder for tables (.tex) and pictures (.pdf) of a paper.")] = None,
-    json: Annotated[Path | None, typer.Option(help="Where to write every number of the report (.json).")] = None,
+    json_: Annotated[Path | None, typer.Option("--json", help="Where to write every number of the report (.json).")] = None,
     ci: Annotated[float, typer.Option("--ci", help="Probability of the equal-tailed intervals.")] = 0.9,
     discrepancy: Annotated[str | None, typer.Option(help="Relative sd, such as 1%, that you state for the laws' errors.")] = None,
     seed: Annotated[int, typer.Option(help="Of the noise of new runs.")] = 0,
@@ -45,7 +45,7 @@ def report(
 
     check_probability(ci)
     given = [*fits, *(compare or []), *(path for path in (forecast, measured, anchors, plan) if path is not None)]
-    for path, what, ending in ((output, "A report", ".html"), (json, "The numbers of a report", ".json")):
+    for path, what, ending in ((output, "A report", ".html"), (json_, "The numbers of a report", ".json")):
         if path is not None:
             check_target(path, what, ending)
             if any(path.resolve() == one.resolve() for one in given):
@@ -80,9 +80,9 @@ def report(
         for name, data in parts.items():
             write_whole(latex / name, partial(_write, data))
         typer.echo(f"{len(parts)} files written to {latex}")
-    if json is not None:
-        write_text(json, numbers)
-        typer.echo(f"numbers written to {json}")
+    if json_ is not None:
+        write_text(json_, numbers)
+        typer.echo(f"numbers written to {json_}")
     write_text(output, page)
     for label, one in zip(labels, loaded, strict=True):
         typer.echo(f"{label}: {'passed' if one.passed else 'FAILED: its intervals are not to be trusted'}")

@@ -31,25 +31,54 @@ STARTS = 20
 COLUMNS = ["law", "fit", "checks", "mae_rel", "rmse_log", "slope", "cover_eti50", "cover_eti90", "width_eti90", "crps"]
 
 
-def table_path() -> Path:
-    """The measured losses: inside the wheel, or in the checkout."""
-    inside = Path(__file__).parent / "data" / "tinycpt.csv"
-    return inside if inside.is_file() else Path(__file__).parent.parent / "data" / "tinycpt" / "runs.csv"
+def table_path(name: str = "runs") -> Path:
+    """The measured losses, `runs` or `curves`: inside the wheel, or in the checkout."""
+    inside = Path(__file__).parent / "data" / f"tinycpt-{name}.csv"
+    return inside if inside.is_file() else Path(__file__).parent.parent / "data" / "tinycpt" / f"{name}.csv"
 
 
-def run(output: Path, *, progress: bool = True) -> pd.DataFrame:
-    """Fit, forecast and score on the target domain; print the table, write table, picture and fits into a folder."""
+def write_tables(output: Path) -> dict[str, Path]:
+    """Write tables to try things on: the losses of one seed on each domain, and whole training curves of both.
+
+    Returns
+    -------
+    dict of str to Path
+        The files, `target.csv`, `source.csv` and `curves.csv`, by their name without ending.
+    """
+    folder(output)
+    frame = pd.read_csv(table_path())
+    frame = frame[(frame["seed"] == 0) & ((frame["D"] == 0) | ((frame["r"] > 0) & (frame["r"] < 1)))]
+    made = {}
+    for name in ("target", "source"):
+        made[name] = output / f"{name}.csv"
+        columns = ["run", "checkpoint", "N", "ptpp", "r", "step", "D", "loss"]
+        write_text(made[name], frame.loc[frame["domain"] == name, columns].to_csv(index=False))
+    made["curves"] = output / "curves.csv"
+    write_text(made["curves"], table_path("curves").read_text(encoding="utf-8"))
+    return made
+
+
+def folder(output: Path) -> None:
+    """Make a folder, or say why not."""
     try:
         output.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise BayeslawError(f"The folder {output} can't be made: {error}.") from None
+
+
+def run(output: Path, *, quick: bool = False, progress: bool = True) -> pd.DataFrame:
+    """Fit, forecast and score on the target domain; print the table, write table, picture and fits into a folder.
+
+    `quick` does so for the first law alone.
+    """
+    folder(output)
     whole = read_runs(table_path(), "domain == 'target' and seed == 0 and (D == 0 or (r > 0 and r < 1))")
     settled = Runs(whole.frame[whole.frame["D"] >= SETTLED * whole.frame["N"]], "tinycpt")
     unseen = settled.where(UNSEEN)
     say = f"fitted at PTPP {_list(settled.where(SEEN), 'ptpp')}, {len(unseen)} losses at PTPP {_list(unseen, 'ptpp')} forecast"
     print(f"tinycpt, target domain, from {SETTLED:g} adaptation tokens per parameter on: {say}.\n")
     scores, fits = [], {}
-    for name in LAWS:
+    for name in LAWS[:1] if quick else LAWS:
         seen = (whole if load_law(name).covariates["D"].support[0] == 0 else settled).where(SEEN)
         print(f"fitting {name} to {len(seen)} rows …", flush=True)
         made = fit(name, seen, progress=progress)

@@ -76,7 +76,8 @@ def plot_plan(plan: Plan, ax: Axes, *, of: str = "", levels: Sequence[float] = L
     ax.set_title(
         f"probability of keeping every promise ({plan.on}){what}" + (" — CHECKS FAILED" if plan.forced else ""), fontsize=9
     )
-    ax.legend(fontsize=7, loc="best", framealpha=0.9)
+    if ax.get_legend_handles_labels()[0]:  # none where nothing is feasible
+        ax.legend(fontsize=7, loc="best", framealpha=0.9)
     return ax
 
 

@@ -117,10 +117,9 @@ def as_open(curves: Curves, frame: pd.DataFrame) -> pd.DataFrame:
 
 def main() -> None:
     curves = read_curves(CURVES)
-    print("# Losses at any step: tinycpt's curves\n")
+    print("# Losses at any step: tinycpt's curves\n\n" + banner("dynamics") + "\n")
     assert __doc__ is not None
     print(__doc__.split("\n\n", 2)[2].strip() + "\n")
-    print(banner("dynamics") + "\n")
     for law in LAWS:
         print(f"## {law}\n")
         print(markdown_table(held_out(curves, law)) + "\n")

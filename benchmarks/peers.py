@@ -2,11 +2,14 @@
 
     python benchmarks/peers.py               # runs every peer and prints the report kept in benchmarks/results/peers.md
     python benchmarks/peers.py pymc stan     # runs these and prints the report with what is stored of the others
+    python benchmarks/peers.py dynamics      # runs every peer of this problem, and so on
     python benchmarks/peers.py stored        # prints it from what is stored
 
 Environments are made on first use in benchmarks/.peers, where results are stored too; PyStan needs a python3.11.
 
 Every peer draws 4 chains of 1,000 + 1,000 at its sampler's defaults on two cores; bayeslaw as `bayeslaw.fit` does (500 + 1,000).
+The direct ones of the law of the dynamics would take hours for that: they have two chains and as many draws as take some minutes
+(column `draws`), so their tuning is short and their ESS/s is of what they made. `build` is the commit of bayeslaw.
 Cold: a whole process with every compile cache empty; where what is compiled does not depend on the number of draws, a short one,
 its sampling replaced by that of the warm one. Warm: a whole process after it. `compile` is what the warm process still traces,
 loads or builds. `sampling` is without imports and compilation; bayeslaw's is a second `fit` in one process, with whitening and
@@ -18,6 +21,8 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -37,8 +42,10 @@ import bayeslaw
 from bayeslaw.checks import diagnostics
 from bayeslaw.noise import Noise
 from bayeslaw.observations import Observations
+from bayeslaw.phases import Point, trace
+from bayeslaw.schedules import Schedule, constant, cosine, linear, wsd
 
-PROBLEMS = {"form3": "ptpp-gate-floor", "chinchilla": "chinchilla"}
+PROBLEMS = {"form3": "ptpp-gate-floor", "chinchilla": "chinchilla", "dynamics": "cpt-dynamics"}
 
 
 class Peer(NamedTuple):
@@ -51,7 +58,7 @@ class Peer(NamedTuple):
     short: Mapping[str, Any] = MappingProxyType({})
 
 
-FEW, ONE = {"tune": 50, "draws": 50}, {"starts": 1, "bootstraps": 1}
+FEW, ONE = {"tune": 20, "draws": 20}, {"starts": 1, "bootstraps": 1}
 PEERS = {
     "bayeslaw": Peer("bayeslaw", "ours"),
     "pymc": Peer("PyMC direct, PyMC's NUTS", "pymc_direct", "pymc", {"sampler": "pymc"}, FEW),
@@ -66,6 +73,9 @@ PEERS = {
     "huber": Peer("Huber, 500 starts, 1,000 bootstraps", "huber", "numpyro", short=ONE),
 }
 DIRECT, EXPERT = ("pymc", "pymc-nutpie", "stan"), ("pymc-expert", "numpyro-expert", "numpyro-dense", "stan-expert")
+SHORTER: Mapping[str, Mapping[str, Mapping[str, Any]]] = {  # problems that only some peers are run on, and what these draw
+    "dynamics": {"bayeslaw": {}} | {name: {"chains": 2, "tune": 250, "draws": 250} for name in DIRECT}
+}
 TARGETS = (  # bayeslaw's worst ESS/s over the best of some peers: problem, which, of what, at least
     ("form3", "PyMC and Stan direct", DIRECT, "sampling", 300),
     ("form3", "experts", EXPERT, "sampling", 10),
@@ -75,7 +85,11 @@ TARGETS = (  # bayeslaw's worst ESS/s over the best of some peers: problem, whic
     ("form3", "experts", EXPERT, "whole, cold", 3),
     ("chinchilla", "PyMC and Stan direct", DIRECT, "sampling", 5),
     ("chinchilla", "PyMC and Stan direct", DIRECT, "whole, warm", 5),
+    ("dynamics", "PyMC and Stan direct", DIRECT, "sampling", 5),
 )
+# Between what Wang et al. 2025 publish for the source; the shift goes half its way in 60 steps at the peak and slowly then.
+DYNAMICS = {"L0": 3.0, "A": 0.5, "alpha": 0.5, "C1": 0.28, "C2": 0.26, "B": 0.26, "E": 100.0, "beta": 0.3}
+CURVES, POINTS = 15, 5_000
 
 
 def chinchilla_table(law: bayeslaw.Law, seed: int) -> pd.DataFrame:
@@ -88,9 +102,37 @@ def chinchilla_table(law: bayeslaw.Law, seed: int) -> pd.DataFrame:
     return frame.assign(loss=expected * np.exp(0.003 * np.random.default_rng(seed).standard_normal(len(frame))))
 
 
+def dynamics_table(law: bayeslaw.Law, seed: int) -> pd.DataFrame:
+    """5,000 points of 3 pre-trainings and 4 adaptations of each, equally many of each; 0.1% noise a run and 0.2% a point."""
+    steps, later, peak = 40_000, 10_000, 2e-4
+    before = [shape(steps, peak, warmup=500) for shape in (constant, cosine, wsd)]
+    after = [constant(later, 1e-4), cosine(later, 3e-4, warmup=200), linear(later, 2e-4), wsd(later, 1.5e-4, warmup=100)]
+    parts: list[pd.DataFrame] = []
+
+    def add(schedule: Schedule, start: Point | None = None) -> Point:
+        number = len(range(len(parts), POINTS, CURVES))  # 333 or 334
+        at = np.linspace(0, len(schedule), number + 1).round().astype(np.int64)[1:]
+        table, end = trace(schedule, at, start, phase="adapt" if start else "pretrain")
+        parts.append(table.assign(run=str(len(parts))))
+        return end
+
+    for first in before:
+        end = add(first)
+        for second in after:
+            add(second, end)
+    frame, rng = pd.concat(parts, ignore_index=True), np.random.default_rng(seed)
+    truth = {name: np.array([value]) for name, value in DYNAMICS.items()}
+    expected = law.predict(truth, {c: frame[c].to_numpy() for c in law.covariates})[0]
+    luck = 0.001 * rng.standard_normal(CURVES)[frame["run"].astype(int)]
+    return frame.assign(loss=expected * np.exp(luck + 0.002 * rng.standard_normal(len(frame))))
+
+
+TABLES = {"form3": form3_table, "chinchilla": chinchilla_table, "dynamics": dynamics_table}
+
+
 def observations(problem: str) -> Observations:
     law = bayeslaw.load_law(PROBLEMS[problem])
-    frame = form3_table(law, 0) if problem == "form3" else chinchilla_table(law, 0)
+    frame = TABLES[problem](law, 0)
     return Observations.of(law, bayeslaw.read_runs(frame))
 
 
@@ -104,6 +146,17 @@ def write_rows(problem: str, folder: Path) -> Path:
     return path
 
 
+def of_peers(problem: str) -> Mapping[str, Mapping[str, Any]]:
+    """The peers that run on a problem, each with what it draws if that is not what all draw."""
+    return SHORTER.get(problem, {name: {} for name in PEERS})
+
+
+def build() -> str:
+    """The commit that is measured."""
+    command = [shutil.which("git") or "git", "describe", "--always", "--dirty"]
+    return subprocess.run(command, cwd=STORE.parent, capture_output=True, text=True, check=True).stdout.strip()
+
+
 def measure(name: str, problem: str) -> None:
     """Run a peer cold and warm and store what is found."""
     peer, out, load = PEERS[name], STORE / "results" / f"{problem}-{name}", os.getloadavg()[0]
@@ -111,10 +164,10 @@ def measure(name: str, problem: str) -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         options: dict[str, Any] = {"problem": problem, "data": str(write_rows(problem, folder)), "out": f"{out}.npz"}
-        options |= {"tune": 1000, "draws": 1000, "chains": 4, "seed": 1}
+        options |= {"tune": 1000, "draws": 1000, "chains": 4, "seed": 1, **peer.options, **of_peers(problem)[name]}
 
         def run(**changes: Any) -> dict[str, Any]:
-            return process(peer.script, peer.environment, {**options, **peer.options, **changes}, folder)
+            return process(peer.script, peer.environment, {**options, **changes}, folder)
 
         cold, warm = run(seed=2, **peer.short), run()
         if peer.short:
@@ -122,7 +175,8 @@ def measure(name: str, problem: str) -> None:
         if name == "bayeslaw":  # within a process that has fitted before
             warm["sampling_seconds"] = run(fits=2)["sampling_seconds"]
             warm["compile_seconds"] = warm["wall"] - warm["import_seconds"] - warm["sampling_seconds"]
-    Path(f"{out}.json").write_text(json.dumps({"cold": cold, "warm": warm, "load": load, "date": str(date.today())}, indent=1))
+    about = {"load": load, "date": str(date.today()), "build": build(), "tune": 500 if name == "bayeslaw" else options["tune"]}
+    Path(f"{out}.json").write_text(json.dumps({"cold": cold, "warm": warm, **about}, indent=1))
     print(f"{problem}: {name} done", file=sys.stderr, flush=True)
 
 
@@ -162,11 +216,11 @@ def log_density_spread(law: bayeslaw.Law, observed: Observations, draws: dict[st
     return float(np.ptp(flat["log_density"] - np.array(ours)))
 
 
-def furthest(run: dict[str, Any], ours: dict[str, Any], names: list[str]) -> tuple[str, float]:
+def furthest(run: dict[str, Any], ours: dict[str, Any], names: list[str], real: list[str]) -> tuple[str, float]:
     """The parameter whose posterior mean (of its log, where positive) is furthest from bayeslaw's, in Monte Carlo errors."""
     off = {}
     for name in names:
-        pair = [of["draws"][name] if name == "zeta" else np.log(of["draws"][name]) for of in (run, ours)]
+        pair = [of["draws"][name] if name in real else np.log(of["draws"][name]) for of in (run, ours)]
         errors = [float(az.mcse(values, method="mean")) for values in pair]
         off[name] = (pair[0].mean() - pair[1].mean()) / np.hypot(errors[0], errors[1])
     name = max(off, key=lambda k: abs(off[k]))
@@ -188,8 +242,10 @@ def cost(run: dict[str, Any], found: dict[str, float] | None) -> dict[str, str]:
     row |= {"peak MiB": f"{warm['peak']:.0f}", "others' load": f"{run['load']:.1f}" if "load" in run else ""}
     if found is None:
         return row | {"gradients": f"{warm['gradients']:,} in all"}
-    count, tuning, per = run["draws"]["E"].size, warm["tuning_gradients"], speeds(run, found)
+    (chains, draws), tuning, per = run["draws"]["E"].shape, warm["tuning_gradients"], speeds(run, found)
+    count = chains * draws
     return row | {
+        "draws": f"{chains} x ({run['tune']:,} + {draws:,})" if "tune" in run else "",
         "gradients": f"{warm['gradients'] / count:.0f} a draw" + ("" if tuning is None else f", {tuning / count:.0f} tuning"),
         "bulk ESS": f"{found['bulk']:.0f}",
         "tail ESS": f"{found['tail']:.0f}",
@@ -205,21 +261,30 @@ def report(problem: str) -> tuple[str, dict[str, dict[str, float]]]:
     law, observed = bayeslaw.load_law(PROBLEMS[problem]), observations(problem)
     runs = {name: run for name in PEERS if (run := stored(problem, name))}
     names = [*law.parameters, *Noise.choose("auto", observed).parameters]
+    real = [name for name in law.parameters if law.parameters[name].prior.support == "real"]
     found = {name: worst(run, names) for name, run in runs.items() if name != "huber"}
     costs = [{"": PEERS[name].title} | cost(run, found.get(name)) for name, run in runs.items()]
+    costs = [{key: value for key, value in row.items() if key != "draws" or problem in SHORTER} for row in costs]
     keys = list(dict.fromkeys(key for row in costs for key in row))
     tables, ratios, compared = [markdown_table([{key: row.get(key, "") for key in keys} for row in costs])], {}, []
     for name in [name for name in found if "bayeslaw" in found and name != "bayeslaw"]:
         theirs, ours = speeds(runs[name], found[name]), speeds(runs["bayeslaw"], found["bayeslaw"])
         ratios[name] = {key: ours[key] / theirs[key] for key in ours}
-        explicit = problem == "form3" and name not in EXPERT
+        explicit = problem != "chinchilla" and name not in EXPERT
         spread = "run effects explicit" if explicit else f"{log_density_spread(law, observed, runs[name]['draws']):.1e}"
-        parameter, off = furthest(runs[name], runs["bayeslaw"], names)
+        parameter, off = furthest(runs[name], runs["bayeslaw"], names, real)
         row = {"bayeslaw over": PEERS[name].title, **{key: f"{ratio:.3g}" for key, ratio in ratios[name].items()}}
         compared.append(row | {"log density differs by": spread, "furthest mean": f"{parameter}, {off:+.1f} s.e."})
-    if missing := [peer.title for name, peer in PEERS.items() if name not in runs]:
+    if missing := [PEERS[name].title for name in of_peers(problem) if name not in runs]:
         tables.append(f"Not run: {', '.join(missing)}.")
     return "\n\n".join([*tables, *([markdown_table(compared)] if compared else [])]), ratios
+
+
+def builds(problem: str) -> str:
+    """When the peers of a problem were measured, and beside which bayeslaw."""
+    runs = {name: run for name in of_peers(problem) if (run := stored(problem, name))}
+    days = ", ".join(sorted({run["date"] for run in runs.values()}))
+    return f"Measured {days}; bayeslaw of build {runs.get('bayeslaw', {}).get('build', 'not kept')}."
 
 
 def verdicts(ratios: dict[str, dict[str, dict[str, float]]]) -> str:
@@ -235,19 +300,20 @@ def verdicts(ratios: dict[str, dict[str, dict[str, float]]]) -> str:
 
 
 def main() -> None:
-    given = sys.argv[1:]
-    if unknown := set(given) - {*PEERS, "stored"}:
-        raise SystemExit(f"no peer named {', '.join(sorted(unknown))}; there are {', '.join(PEERS)}")
+    given = set(sys.argv[1:])
+    if unknown := given - {*PEERS, *PROBLEMS, "stored"}:
+        raise SystemExit(f"no peer or problem {', '.join(sorted(unknown))}; there are {', '.join([*PEERS, *PROBLEMS])}")
     (STORE / "results").mkdir(parents=True, exist_ok=True)
-    for problem in PROBLEMS:
-        for name in [] if given == ["stored"] else given or PEERS:
-            measure(name, problem)
+    for problem in [] if "stored" in given else [p for p in PROBLEMS if p in given] or PROBLEMS:
+        for name in [n for n in PEERS if n in given] or PEERS:
+            if name in of_peers(problem):
+                measure(name, problem)
     about = (__doc__ or "").split("\n\n", 3)[3]
     print(f"# bayeslaw beside other ways\n\n{banner('peers')}\n\n{about}")
     ratios = {}
     for problem, law in PROBLEMS.items():
         text, ratios[problem] = report(problem)
-        print(f"## {law}, {len(observations(problem).log_loss)} rows\n\n{text}\n", flush=True)
+        print(f"## {law}, {len(observations(problem).log_loss)} rows\n\n{builds(problem)}\n\n{text}\n", flush=True)
     print(f"## Targets\n\n{verdicts(ratios)}")
 
 

@@ -81,7 +81,7 @@ def quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = pd.concat([table, base]).assign(domain="target", seed=0)
     path = tmp_path / "runs.csv"
     pd.concat([whole, whole.assign(domain="source", loss=14.0)]).to_csv(path, index=False)
-    monkeypatch.setattr(demo, "table_path", lambda: path)
+    monkeypatch.setattr(demo, "table_path", lambda name="runs": path)
     monkeypatch.setattr(demo, "LAWS", ("ptpp-floor", "d-cpt"))
     monkeypatch.setattr(demo, "fit", partial(fit, draws=150, tune=100, chains=2))
     monkeypatch.setattr(demo, "point_fit", lambda law, runs, **_: point_fit(law, runs, starts=3))
@@ -110,6 +110,18 @@ def test_a_demonstration_into_a_file(command: Command, tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("older", encoding="utf-8")
     refused(command("demo", "-o", tmp_path / "taken"), "taken can't be made: ")
     assert (tmp_path / "taken").read_text(encoding="utf-8") == "older"
+
+
+def test_the_demonstrations_tables(command: Command, tmp_path: Path) -> None:
+    done = command("demo", "--tables", "-o", tmp_path / "new")
+    assert done.status == 0
+    assert [line.rpartition("/")[2] for line in done.out.splitlines()] == ["target.csv", "source.csv", "curves.csv"]
+    whole = pd.read_csv(demo.table_path())
+    for domain in ("target", "source"):
+        runs = bayeslaw.read_runs(tmp_path / "new" / f"{domain}.csv")
+        mine = whole[(whole["domain"] == domain) & (whole["seed"] == 0) & ~whole["r"].isin([0, 1])]
+        assert runs.frame["loss"].tolist() == mine["loss"].tolist()
+    assert (tmp_path / "new" / "curves.csv").read_bytes() == demo.table_path("curves").read_bytes()
 
 
 def test_the_measured_losses_are_there() -> None:

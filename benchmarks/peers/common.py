@@ -21,7 +21,7 @@ class Task(NamedTuple):
     Attributes
     ----------
     problem : str
-        'form3' or 'chinchilla'.
+        'form3', 'chinchilla' or 'dynamics'.
     rows : dict of str to array (n,)
         Covariates, `log_loss` and the run codes `run`, rows sorted by run.
     at : dict of str to float

@@ -17,7 +17,7 @@ import bayeslaw
 if __name__ == "__main__":
     this = task()
     table = pd.DataFrame({name: values for name, values in this.rows.items() if name != "log_loss"})
-    law = {"form3": "ptpp-gate-floor", "chinchilla": "chinchilla"}[this.problem]
+    law = {"form3": "ptpp-gate-floor", "chinchilla": "chinchilla", "dynamics": "cpt-dynamics"}[this.problem]
     frame = table.assign(loss=np.exp(this.rows["log_loss"])).astype({"run": str})
     seconds = []
     for _ in range(this.options.get("fits", 1)):

@@ -59,6 +59,31 @@ def chinchilla(d: dict[str, Any], at: dict[str, float]) -> pm.Model:
     return model
 
 
+def dynamics(d: dict[str, Any], at: dict[str, float]) -> pm.Model:
+    """Losses at any step of two phases (Wang et al. 2025, eq. 4); normal noise, an effect for each run."""
+    S1 = d["S1_pt"] + d["S1_cpt"]
+    with pm.Model() as model:
+        L0 = pm.LogNormal("L0", 0.7, 0.5)
+        alpha = pm.LogNormal("alpha", -0.7, 0.4)
+        A = pm.LogNormal("A", -1.3 + alpha * np.log(at["S1_pt"] + at["S1_cpt"]), 1.0)
+        C1 = pm.LogNormal("C1", -2.5 - np.log(1000 * at["lr_peak"]), 1.0)
+        C2 = pm.LogNormal("C2", -2.5 - np.log(1000 * at["lr_peak"]), 1.0)
+        B = pm.Normal("B", 0, 0.7)
+        E = pm.LogNormal("E", -4.6 - np.log(at["lr_peak"]), 1.5)
+        beta = pm.LogNormal("beta", -1.0, 0.7)
+        shift = B * (1 - (1 + E * d["S1_cpt"]) ** -beta)
+        loss = L0 + A * S1**-alpha - C1 * d["S2_pt"] - C2 * d["S2_cpt"] + shift
+
+        sigma_point = pm.LogNormal("sigma_point", np.log(0.005), 1.5)
+        sigma_run = pm.HalfNormal("sigma_run", 0.003)
+        z = pm.Normal("z", 0, 1, shape=int(d["run"].max()) + 1)
+        pm.Normal("log_loss", pt.log(loss) + sigma_run * z[d["run"]], sigma_point, observed=d["log_loss"])
+    return model
+
+
+MODELS = {"form3": form3, "chinchilla": chinchilla, "dynamics": dynamics}
+
+
 def sample(t: Task, model: pm.Model, **settings: Any) -> None:
     """Sample with `pm.sample` and report; it compiles inside, and tells the seconds of sampling."""
     o, start = t.options, time.perf_counter()
@@ -93,4 +118,4 @@ def sample(t: Task, model: pm.Model, **settings: Any) -> None:
 if __name__ == "__main__":
     this = task()
     sampler = {"nuts_sampler": this.options["sampler"]} if "sampler" in this.options else {}
-    sample(this, {"form3": form3, "chinchilla": chinchilla}[this.problem](this.rows, this.at), **sampler)
+    sample(this, MODELS[this.problem](this.rows, this.at), **sampler)

@@ -74,6 +74,41 @@ model {
 }
 """
 
+DYNAMICS = """
+data {
+  int n, runs;
+  array[n] int run;
+  vector[n] S1_pt, S1_cpt, S2_pt, S2_cpt, log_loss;
+  real at_S1_pt, at_S1_cpt, at_lr_peak;
+}
+transformed data {
+  vector[n] S1 = S1_pt + S1_cpt;
+}
+parameters {
+  real<lower=0> L0, A, alpha, C1, C2;
+  real B;
+  real<lower=0> E, beta, sigma_point, sigma_run;
+  vector[runs] z;
+}
+model {
+  vector[n] loss = L0 + A * S1.^(-alpha) - C1 * S2_pt - C2 * S2_cpt + B * (1 - (1 + E * S1_cpt).^(-beta));
+  L0 ~ lognormal(0.7, 0.5);
+  alpha ~ lognormal(-0.7, 0.4);
+  A ~ lognormal(-1.3 + alpha * log(at_S1_pt + at_S1_cpt), 1);
+  C1 ~ lognormal(-2.5 - log(1000 * at_lr_peak), 1);
+  C2 ~ lognormal(-2.5 - log(1000 * at_lr_peak), 1);
+  B ~ normal(0, 0.7);
+  E ~ lognormal(-4.6 - log(at_lr_peak), 1.5);
+  beta ~ lognormal(-1, 0.7);
+  sigma_point ~ lognormal(log(0.005), 1.5);
+  sigma_run ~ normal(0, 0.003);
+  z ~ std_normal();
+  log_loss ~ normal(log(loss) + sigma_run * z[run], sigma_point);
+}
+"""
+
+PROGRAMS = {"form3": FORM3, "chinchilla": CHINCHILLA, "dynamics": DYNAMICS}
+
 
 def data(t: Task) -> dict[str, Any]:
     """The rows as Stan takes them: run codes from 1."""
@@ -114,4 +149,4 @@ def sample(t: Task, program: str, **settings: Any) -> None:
 
 if __name__ == "__main__":
     this = task()
-    sample(this, {"form3": FORM3, "chinchilla": CHINCHILLA}[this.problem])
+    sample(this, PROGRAMS[this.problem])

@@ -1,0 +1,228 @@
+"""Make the pages of the site that follow from the code: gallery of laws, commands, API.
+
+Written into docs/_made, which git does not keep. The gallery knows covariates, not laws: a card added to models/ has a page.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import latex2mathml.converter
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+import bayeslaw
+from bayeslaw import cli, nodes, schedules
+from bayeslaw.cards import card_folder, law_names, load_law
+from bayeslaw.laws import Law
+from bayeslaw.phases import trace
+
+HERE = Path(__file__).resolve().parent
+MADE = HERE / "_made"
+DRAWS = 2000
+# What the axis of a law's picture is, the first of these that it has, and where the other covariates stand.
+ALONG = {"D": (1e8, 1e12), "P": (1, 64), "L_target": (1.5, 4.0)}
+STAND = {"N": 1e9, "D": 1e10, "r": 0.25, "ptpp": 31.0, "cpt": 1.0, "U": 3e10, "P": 1.0, "L_source": 2.5, "L_target": 2.5}
+PRETRAIN, ADAPT = schedules.wsd(10_000, 3e-4, warmup=200), schedules.cosine(5_000, 1.5e-4, warmup=100)
+GROUPS = {
+    "Pre-training": "Losses at the end of runs from scratch.",
+    "Continual pre-training": "Losses of adaptations, with replay or the length of the pre-training.",
+    "Training curves": "Losses at every step, under any learning-rate schedule.",
+}
+API = {
+    "Runs and curves": ["read_runs", "Runs", "check", "read_curves", "Curves", "parse_schedule", "Schedule", "grid"],
+    "Laws": ["law_names", "load_law", "Law", "Prior", "pymc_model"],
+    "Fits": ["fit", "Fit", "load_fit", "load", "fit_many", "Task", "point_fit", "PointFit", "update", "Update"],
+    "Forecasts and scores": ["forecast", "Forecast", "score", "compare", "Comparison", "Stack", "leave_one_run_out", "Loo"],
+    "Decisions": ["anchors", "Anchors", "plan", "Plan", "allocate", "Allocation", "transfer", "Transfer"],
+    "Pictures": ["plot_forecast", "plot_anchors", "plot_plan", "plot_frontier", "plot_savings", "plot_schedules"],
+    "Where work runs": ["executor", "Executor", "Outcome", "values_of"],
+    "Errors": ["BayeslawError", "CardError", "TableError", "FitError"],
+}
+OTHER = "Others"
+
+
+def main() -> None:
+    (MADE / "laws").mkdir(parents=True, exist_ok=True)
+    for older in MADE.rglob("*.*"):
+        older.unlink()
+    gallery()
+    (MADE / "commands.md").write_text(commands(), encoding="utf-8")
+    (MADE / "api.md").write_text(api(), encoding="utf-8")
+
+
+# --- the gallery ------------------------------------------------------------------------------------------------------
+
+
+def gallery() -> None:
+    """One page a law, and the page that lists them."""
+    laws = {name: load_law(name) for name in law_names()}
+    for name, law in laws.items():
+        prior_picture(law, MADE / "laws" / f"{name}.png")
+        (MADE / "laws" / f"{name}.md").write_text(page(law), encoding="utf-8")
+    lines = ["# Gallery of laws", "", "Made from the cards in `models/`; `bayeslaw laws NAME` says the same in a terminal.", ""]
+    for group, what in GROUPS.items():
+        lines += [f"## {group}", "", what, "", "| law | |", "|---|---|"]
+        lines += [f"| [{n}]({n}.md) | {law.title} |" for n, law in laws.items() if group_of(law) == group]
+        lines.append("")
+    lines += ["```{toctree}", ":hidden:", "", *laws, "```", ""]
+    (MADE / "laws" / "index.md").write_text("\n".join(lines), encoding="utf-8")
+
+
+def group_of(law: Law) -> str:
+    """The group of the gallery in which a law stands, by its covariates."""
+    if "lr_peak" in law.covariates:
+        return "Training curves"
+    return "Continual pre-training" if {"r", "ptpp", "cpt", "L_source"} & set(law.covariates) else "Pre-training"
+
+
+def page(law: Law) -> str:
+    """A law: formula, covariates, parameters, what its priors say of losses, published numbers, its card."""
+    lines = [f"# {law.name}", "", f"{law.title}.", "", f"Source: {law.source}.", ""]
+    lines += ["## Formula", "", formula(law), "", "As the card has it:", "", "```", f"loss = {law.loss.text}"]
+    lines += [f"{name} = {expression.text}" for name, expression in law.let.items()]
+    lines += ["```", ""]
+    if law.note:
+        lines += ["## Note", "", law.note, ""]
+    lines += ["## Covariates", "", "| | unit | from | to |", "|---|---|---|---|"]
+    nodes_of = law.series
+    skipped = {c for columns in nodes_of.values() for c in columns[1:]}
+    for c in law.covariates.values():
+        if c.name not in skipped:
+            shown = f"`{c.series}`, {len(nodes_of[c.series])} nodes" if c.series else f"`{c.name}`"
+            unit = c.unit + (" (not in the loss)" if c.context else "")
+            lines.append(f"| {shown} | {unit} | {c.support[0]:g} | {c.support[1]:g} |")
+    lines += ["", "## Parameters", "", "| | name | meaning | unit | prior |", "|---|---|---|---|---|"]
+    for p in law.parameters.values():
+        lines.append(f"| {maths(p.latex)} | `{p.name}` | {p.meaning} | {p.unit} | `{p.prior}` |")
+    lines += ["", "`on` in a prior: it is stated for the value of that term at the geometric middle of the runs.", ""]
+    said = f"Losses that the priors of {law.name} allow: median, 50% and 90% equal-tailed intervals, and 20 draws"
+    lines += ["## What the priors allow", "", f"![{said}]({law.name}.png)", ""]
+    lines += [f"{said}, before any loss is seen. {where(law)}", ""]
+    if law.published:
+        lines += ["## Published numbers", ""]
+        for title, numbers in law.published.items():
+            lines += [f"{title}:", "", "| | |", "|---|---|", *(f"| `{k}` | {v:g} |" for k, v in numbers.items()), ""]
+    lines += ["## Card", "", "```toml", (card_folder() / f"{law.name}.toml").read_text(encoding="utf-8").rstrip(), "```", ""]
+    return "\n".join(lines)
+
+
+def formula(law: Law) -> str:
+    """The formula in MathML, a line for each let-expression: a browser shows it without a script."""
+    texts = ["L = " + law.loss.latex(law.symbols)]
+    texts += [f"{law.symbols[name]} = {expression.latex(law.symbols)}" for name, expression in law.let.items()]
+    return "\n".join(f'<div class="formula">{maths(text, block=True)}</div>' for text in texts)
+
+
+def maths(text: str, *, block: bool = False) -> str:
+    made: str = latex2mathml.converter.convert(text, display="block" if block else "inline")
+    return made
+
+
+def settings(law: Law) -> tuple[str, pd.DataFrame, str]:
+    """Settings along the axis of a law's picture, the axis, and where the others stand."""
+    if "lr_peak" in law.covariates:
+        step = np.unique(np.linspace(100, len(PRETRAIN), 80).astype(np.int64))
+        table, end = trace(PRETRAIN, step)
+        table = pd.concat([table, nodes.nodes(PRETRAIN, step)], axis=1)
+        if "S1_cpt" in law.covariates:
+            late = np.unique(np.linspace(1, len(ADAPT), 80).astype(np.int64))
+            table = pd.concat([table, trace(ADAPT, late, end, phase="adapt")[0]], ignore_index=True)
+            step = np.concatenate([step, len(PRETRAIN) + late])
+        others = {k: STAND[k] for k in law.covariates if k not in table}
+        table = table.assign(**others, axis=step)
+        schedule = f"{len(PRETRAIN):,} steps of WSD at a peak of 3e-4"
+        if "S1_cpt" in law.covariates:
+            schedule += f", then {len(ADAPT):,} of a cosine at 1.5e-4"
+        return "step", table, schedule + ("; " + listed(others) if others else "") + "."
+    axis = next(name for name in ALONG if name in law.covariates)
+    low, high = ALONG[axis]
+    values = np.geomspace(low, high, 120)
+    others = {k: STAND[k] for k in law.covariates if k != axis}
+    return axis, pd.DataFrame({axis: values, **others}).assign(axis=values), f"{listed(others)}." if others else ""
+
+
+def listed(values: dict[str, float]) -> str:
+    return ", ".join(f"{name} = {value:g}" for name, value in values.items())
+
+
+def where(law: Law) -> str:
+    """Where the covariates stand that are not on the picture's axis, in words."""
+    return f"Here {settings(law)[2]}" if settings(law)[2] else ""
+
+
+def prior_picture(law: Law, path: Path) -> None:
+    """Losses along one covariate under draws of the prior, for runs that are those of the picture."""
+    axis, table, _ = settings(law)
+    rng = np.random.default_rng(0)
+    losses = law.predict(law.sample_prior(DRAWS, law.reference(table), rng), {k: table[k].to_numpy() for k in law.covariates})
+    x = table["axis"].to_numpy()
+    figure = Figure(figsize=(6.4, 3.8), layout="constrained")
+    ax = figure.subplots()
+    for outer, shade in ((90, 0.15), (50, 0.3)):
+        low, high = np.nanpercentile(losses, [50 - outer / 2, 50 + outer / 2], axis=0)
+        ax.fill_between(x, low, high, color="#0072B2", alpha=shade, lw=0, label=f"{outer}% equal-tailed interval")
+    for one in losses[:20]:
+        ax.plot(x, one, color="#0072B2", lw=0.4)
+    ax.plot(x, np.nanmedian(losses, axis=0), color="black", lw=1.5, label="median")
+    if axis in ("D", "P"):
+        ax.set_xscale("log")
+    unit = "of pre-training, and adaptation after it" if axis == "step" else law.covariates[axis].unit
+    ax.set_xlabel(f"{axis} ({unit})")
+    ax.set_ylabel("loss (nats/token)")
+    ax.set_ylim(0, min(15.0, 1.1 * float(np.nanpercentile(losses, 95))))
+    ax.legend(fontsize=8, frameon=False)
+    figure.savefig(path, dpi=110)
+
+
+# --- commands and API -------------------------------------------------------------------------------------------------
+
+
+def commands() -> str:
+    """`--help` of every command, as it is printed."""
+    text = [(HERE / "commands_head.md").read_text(encoding="utf-8").rstrip(), ""]
+    for path in ((), *command_paths(cli.app)):
+        text += [f"## {' '.join(('bayeslaw', *path))}", "", "```text", help_of(path), "```", ""]
+    return "\n".join(text)
+
+
+def command_paths(app: object, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Every command that runs, as the words behind `bayeslaw`."""
+    for one in app.registered_commands:  # type: ignore[attr-defined]
+        yield (*path, one.name or one.callback.__name__.replace("_", "-"))
+    for group in app.registered_groups:  # type: ignore[attr-defined]
+        yield from command_paths(group.typer_instance, (*path, group.name))
+
+
+def help_of(path: tuple[str, ...]) -> str:
+    code = f"import sys; sys.argv = ['bayeslaw', *{list(path)!r}, '--help']; from bayeslaw.cli import main; main()"
+    environment = {**os.environ, "COLUMNS": "100"}
+    return subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True).stdout.rstrip()
+
+
+def api() -> str:
+    """Every name of the package, from its docstring; one that stands in no group is put under `Others`."""
+    known = [name for names in API.values() for name in names]
+    if gone := set(known) - set(bayeslaw.__all__):
+        raise SystemExit(f"docs/make.py: bayeslaw has no {', '.join(sorted(gone))}; mend API there.")
+    rest = [name for name in bayeslaw.__all__ if name not in known]
+    lines = ["# API", "", "`import bayeslaw` brings these names; each is imported when first used.", ""]
+    for group, names in {**API, **({OTHER: rest} if rest else {})}.items():
+        lines += [f"## {group}", "", "```{eval-rst}"]
+        for name in names:
+            value = getattr(bayeslaw, name)
+            kind = "function" if callable(value) else "data"
+            if isinstance(value, type):
+                kind = "exception" if issubclass(value, Exception) else "class"
+            lines += [f".. auto{kind}:: bayeslaw.{name}", *(["   :members:"] if kind == "class" else []), ""]
+        lines += ["```", ""]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main()

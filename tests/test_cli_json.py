@@ -1,0 +1,120 @@
+"""What commands answer under `--json`, and with which status they end."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import typer
+
+from bayeslaw import cli
+from bayeslaw.cards import law_names, load_law
+from bayeslaw.cli_output import plain_value
+from bayeslaw.fits import Fit
+from tests.commands import Command, refused
+
+
+def answer(command: Command, *args: object) -> dict[str, Any]:
+    done = command(*args, "--json")
+    assert (done.status, done.err) == (0, "")
+    assert done.out.count("\n") == 1
+    made: dict[str, Any] = json.loads(done.out)
+    assert set(made) == {"bayeslaw", "text", "results"}
+    return made
+
+
+def every_command(app: typer.Typer, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    for one in app.registered_commands:
+        assert one.callback is not None
+        yield (*path, one.name or one.callback.__name__.replace("_", "-"))
+    for group in app.registered_groups:
+        assert group.typer_instance is not None
+        yield from every_command(group.typer_instance, (*path, str(group.name)))
+
+
+@pytest.mark.parametrize("path", list(every_command(cli.app)), ids=" ".join)
+def test_every_command_has_the_option(path: tuple[str, ...], command: Command) -> None:
+    done = command(*path, "--help")
+    assert done.status == 0
+    assert "--json" in done.out
+
+
+def test_laws_are_listed(command: Command) -> None:
+    made = answer(command, "laws")["results"]["laws"]
+    assert [one["name"] for one in made] == law_names()
+    assert all(one["title"] == load_law(one["name"]).title for one in made)
+
+
+def test_a_law_is_whole(command: Command) -> None:
+    made, law = answer(command, "laws", "transfer-target")["results"]["law"], load_law("transfer-target")
+    assert made["latex"] == law.latex()
+    assert {n: p["prior"] for n, p in made["parameters"].items()} == {n: str(p.prior) for n, p in law.parameters.items()}
+    assert made["published"] == {k: dict(v) for k, v in law.published.items()}
+
+
+def test_parameters_come_in_full_precision(command: Command, folder: Path, sound_fit: Fit) -> None:
+    made = answer(command, "show", "fit.nc")["results"]
+    summary = sound_fit.summary(0.9)
+    assert [row[summary.index.name or "name"] for row in made["parameters"]] == list(summary.index)
+    for row, (_, expected) in zip(made["parameters"], summary.iterrows(), strict=True):
+        assert row["median"] == expected["median"]
+    assert made["verdict"] == "passed"
+    assert [one["text"] for one in made["checks"]] == [one.text for one in sound_fit.checks]
+
+
+def test_a_failed_fit_keeps_its_intervals_back_here_too(command: Command, folder: Path) -> None:
+    made = answer(command, "show", "failed.nc")["results"]
+    assert made["verdict"] == "FAILED"
+    assert not any(name.endswith("_lo") for row in made["parameters"] for name in row)
+    done = command("forecast", "failed.nc", "--set", "N=1e8", "--set", "D=1e9", "--json")
+    assert done.status == 2
+    assert json.loads(done.out)["error"] == done.err.removeprefix("Error: ").rstrip("\n")
+    assert json.loads(done.out)["results"] == {}
+
+
+def test_a_forecast_is_the_table_of_the_csv(command: Command, folder: Path) -> None:
+    given = ("forecast", "fit.nc", "--set", "N=1e9", "--set", "D=1e10,1e11")
+    made = pd.DataFrame(answer(command, *given)["results"]["forecast"])
+    command(*given, "-o", "same.csv")
+    pd.testing.assert_frame_equal(made, pd.read_csv("same.csv"), check_dtype=False)
+
+
+def test_scores(command: Command, folder: Path) -> None:
+    (row,) = answer(command, "score", "fit.nc", "runs.csv")["results"]["scores"]
+    assert row["rows"] == 40
+    assert isinstance(row["crps"], float)
+
+
+def test_faults_of_a_table(command: Command, folder: Path) -> None:
+    pd.DataFrame({"N": [1e8, -1], "D": [1e9, 1e9], "loss": [3.0, np.nan]}).to_csv("faulty.csv", index=False)
+    done = command("check", "faulty.csv", "--law", "chinchilla", "--json")
+    refused(done, "faulty.csv has 2 faults for chinchilla")
+    faults = json.loads(done.out)["results"]["faults"]
+    assert [(one["row"], one["column"]) for one in faults] == [(2, "loss"), (2, "N")]
+    assert len(answer(command, "check", "runs.csv", "--law", "chinchilla")["text"]) == 1
+
+
+def test_two_outputs_are_refused(command: Command, folder: Path) -> None:
+    refused(command("score", "fit.nc", "runs.csv", "--csv", "--json"), "without --csv and --latex")
+    refused(command("show", "fit.nc", "--latex", "--json"), "without --csv and --latex")
+
+
+def test_numbers_that_json_has_not() -> None:
+    table = pd.DataFrame({"a": [np.nan, np.inf, -np.inf], "b": ["x", None, "z"]}, index=pd.Index(["p", "q", "r"]))
+    assert plain_value(table) == [
+        {"name": "p", "a": None, "b": "x"}, {"name": "q", "a": "Infinity", "b": None}, {"name": "r", "a": "-Infinity", "b": "z"},
+    ]  # fmt: skip
+    assert plain_value({"n": np.int64(3), "ok": np.bool_(True), "path": Path("x")}) == {"n": 3, "ok": True, "path": "x"}
+
+
+def test_statuses(command: Command, folder: Path) -> None:
+    assert command("laws").status == 0
+    assert command("--help").status == 0
+    assert command("laws", "chinchila").status == 2  # bad input
+    assert command("laws", "--nothing").status == 2  # bad usage
+    assert command("nothing").status == 2

@@ -1,0 +1,124 @@
+"""Build wheel and sdist, install the wheel into an empty environment, and use it there from a folder outside the checkout.
+
+Prints what it measures and ends with an error where a promise of the README is not kept. `make wheel` runs it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+import zipfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent.parent
+IMPORT_SECONDS, HELP_SECONDS = 2.0, 1.0
+IN_WHEEL = (
+    "bayeslaw/py.typed",
+    "bayeslaw/data/tinycpt-runs.csv",
+    "bayeslaw/data/tinycpt-curves.csv",
+    "bayeslaw/models/chinchilla.toml",
+)
+IN_SDIST = (
+    "CHANGELOG.md",
+    "CITATION.cff",
+    "CONTRIBUTING.md",
+    "LICENSE",
+    "data/tinycpt/runs.csv",
+    "models/chinchilla.toml",
+    "pyproject.toml",
+    "tests/test_package.py",
+)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--dist", type=Path, default=HERE / "dist", help="folder for wheel and sdist")
+    dist = parser.parse_args().dist
+    for older in dist.glob("bayeslaw-*"):
+        older.unlink()
+    run(sys.executable, "-m", "build", "--quiet", "--outdir", dist, HERE)
+    (wheel,), (sdist,) = dist.glob("*.whl"), dist.glob("*.tar.gz")
+    look(wheel, sdist)
+    with tempfile.TemporaryDirectory() as folder:
+        use(wheel, Path(folder))
+
+
+def look(wheel: Path, sdist: Path) -> None:
+    """What must lie in wheel and sdist does."""
+    with zipfile.ZipFile(wheel) as packed:
+        inside = set(packed.namelist())
+    cards = {f"bayeslaw/models/{card.name}" for card in (HERE / "models").glob("*.toml")}
+    modules = {f"bayeslaw/{module.name}" for module in (HERE / "bayeslaw").glob("*.py")}
+    demand(not (missing := (cards | modules | set(IN_WHEEL)) - inside), f"{wheel.name} lacks {', '.join(sorted(missing))}")
+    with tarfile.open(sdist) as packed_source:
+        names = {name.partition("/")[2] for name in packed_source.getnames()}
+    demand(not (missing := set(IN_SDIST) - names), f"{sdist.name} lacks {', '.join(sorted(missing))}")
+    print(f"{wheel.name}: {len(cards)} cards, {len(modules)} modules, {wheel.stat().st_size / 1e6:.1f} MB")
+    print(f"{sdist.name}: {len(names)} files, {sdist.stat().st_size / 1e6:.1f} MB")
+
+
+def use(wheel: Path, folder: Path) -> None:
+    """The wheel in an environment of its own: imports, help, a fit and a forecast, the demonstration."""
+    python = folder / "env" / "bin" / "python"
+    script = python.with_name("bayeslaw")
+    run(sys.executable, "-m", "venv", folder / "env")
+    start = time.perf_counter()
+    pip = (python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+    run(*pip, "-c", HERE / "constraints.txt", wheel)
+    print(f"installed with its dependencies in {time.perf_counter() - start:.0f} s")
+    work = folder / "work"
+    work.mkdir()
+    where = run(python, "-c", "import bayeslaw; print(bayeslaw.__file__)", cwd=work).strip()
+    demand(Path(where).is_relative_to(folder), f"bayeslaw was imported from {where}, not from the wheel")
+    limit("import bayeslaw", IMPORT_SECONDS, python, "-c", "import bayeslaw", cwd=work)
+    names = "from bayeslaw import fit, forecast, plan"  # what it takes once names are used; nothing is promised of it
+    limit(names, None, python, "-c", names, cwd=work)
+    limit("bayeslaw --help", HELP_SECONDS, script, "--help", cwd=work)
+    laws = json.loads(run(script, "laws", "--json", cwd=work))["results"]["laws"]
+    demand(len(laws) == len(list((HERE / "models").glob("*.toml"))), f"{len(laws)} laws are listed")
+    run(script, "demo", "--tables", "-o", "tables", cwd=work)
+    demand({path.name for path in (work / "tables").iterdir()} == {"target.csv", "source.csv", "curves.csv"}, "tables are missing")
+    start = time.perf_counter()
+    print(run(script, "demo", "--quick", "-q", "-o", "out", cwd=work))
+    print(f"bayeslaw demo --quick, first compilation included: {time.perf_counter() - start:.0f} s")
+    demand((work / "out" / "forecast.png").stat().st_size > 10_000, "the demonstration drew no picture")
+    verdict = json.loads(run(script, "show", "out/transfer-target.nc", "--json", cwd=work))["results"]["verdict"]
+    demand(verdict == "passed", f"the demonstration's fit: {verdict}")
+    run(python, "-m", "pip", "check", "--disable-pip-version-check", cwd=work)
+
+
+def limit(what: str, seconds: float | None, *command: object, cwd: Path) -> None:
+    """Time a command that has run once before; the best of three must keep the limit, if there is one."""
+    run(*command, cwd=cwd)
+    times = []
+    for _ in range(3):
+        start = time.perf_counter()
+        run(*command, cwd=cwd)
+        times.append(time.perf_counter() - start)
+    load = os.getloadavg()[0]
+    wanted = "" if seconds is None else f"; wanted {seconds:g}"
+    print(f"{what}: {min(times):.2f} to {max(times):.2f} s of 3 (load {load:.1f}){wanted}")
+    demand(seconds is None or min(times) <= seconds, f"{what} takes {min(times):.2f} s")
+
+
+def run(*command: object, cwd: Path = HERE) -> str:
+    """Run a command without the checkout on Python's path and hand back what it printed."""
+    kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    done = subprocess.run([str(part) for part in command], cwd=cwd, env=kept, text=True, stdout=subprocess.PIPE, check=False)
+    demand(done.returncode == 0, f"{' '.join(map(str, command))} ended with {done.returncode}\n{done.stdout}")
+    return done.stdout
+
+
+def demand(kept: bool, otherwise: str) -> None:
+    if not kept:
+        raise SystemExit(f"make wheel: {otherwise}")
+
+
+if __name__ == "__main__":
+    main()
