@@ -211,7 +211,7 @@ def left_out(fits: Mapping[str, Fit], force: bool) -> tuple[pd.DataFrame, list[s
     Returns
     -------
     DataFrame
-        By label: runs, elpd, se, elpd_diff, dse, weight, p_loo, k_max and runs_unsure; empty where nothing can be compared.
+        By label: runs, elpd, se, elpd_diff, dse, weight, p_loo, k_max, runs_unsure and checks; empty where nothing can be compared.
     list of str
         Why, and what to beware of.
     """
@@ -239,7 +239,8 @@ def left_out(fits: Mapping[str, Fit], force: bool) -> tuple[pd.DataFrame, list[s
                 f"{loo.good_k:.2f}); its density is unsure. `bayeslaw compare --loo` fits again without them."
             )
     runs = len(next(iter(loos.values())).table)
-    return found.join(pd.DataFrame(more).T).assign(runs=runs).rename_axis("fit"), [*notes, STACK_NOTE]
+    marks = pd.Series({label: "passed" if fit.passed else "FAILED (forced)" for label, fit in usable.items()}, name="checks")
+    return found.join(pd.DataFrame(more).T).join(marks).assign(runs=runs).rename_axis("fit"), [*notes, STACK_NOTE]
 
 
 def stack_facts(stack: Stack) -> Facts:

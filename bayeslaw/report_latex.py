@@ -98,7 +98,7 @@ def files(facts: Mapping[str, Any]) -> dict[str, bytes]:
         of = f" of {fit['label']}"
         add(f"fit{number}-data", fit["data"]["ranges"]["caption"] + of, tabular(fit["data"]["ranges"]))
         add(f"fit{number}-checks", fit["checks"]["caption"] + of, tabular(fit["checks"]))
-        hidden = ("r_hat", "ess_bulk", "ess_tail", "checks")
+        hidden = ("checks", *(c for c in fit["parameters"]["columns"] if c.startswith("prior_")))
         said = f"{fit['parameters']['caption']}{of}: medians and {facts['interval']}s"
         add(f"fit{number}-parameters", said, tabular(fit["parameters"], hidden, symbols=True))
     for number, one in enumerate(facts["forecasts"], 1):
@@ -122,7 +122,7 @@ def _document(facts: Mapping[str, Any], shows: list[tuple[str, str]]) -> str:
         r"\newcommand{\fitted}[1]{\resizebox{\ifdim\width>\linewidth \linewidth\else\width\fi}{!}{#1}}",
         r"\begin{document}", rf"\section*{{{latex_text(facts['title'])}}}", r"\input{methods.tex}",
     ]  # fmt: skip
-    lines += [rf"\bigskip \textbf{{{latex_text(said)}}}\\[1ex] \fitted{{\input{{{name}.tex}}}}" + "\n" for name, said in shows]
+    lines += [rf"\par\bigskip \textbf{{{latex_text(said)}}}\\[1ex] \fitted{{\input{{{name}.tex}}}}" + "\n" for name, said in shows]
     for name, one in facts["figures"].items():
-        lines.append(rf"\bigskip \includegraphics[width=.9\linewidth]{{{name}.pdf}}\\ {latex_text(one['caption'])}" + "\n")
+        lines.append(rf"\par\bigskip \includegraphics[width=.9\linewidth]{{{name}.pdf}}\\ {latex_text(one['caption'])}" + "\n")
     return "\n".join([*lines, r"\end{document}"]) + "\n"

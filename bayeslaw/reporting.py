@@ -279,7 +279,9 @@ def _transforms(
             made = from_shares(posterior.name, posterior.shares, held, options["discrepancy"], int(options["seed"]))
         except FitError:  # named among the scores
             continue
-        found[label] = transforms(held.frame["loss"].to_numpy(dtype="float64"), made.measurable)
+        found[label if posterior.passed else f"{label} (FAILED)"] = transforms(
+            held.frame["loss"].to_numpy(dtype="float64"), made.measurable
+        )
         runs = held.frame["run"].nunique() if "run" in held.frame else len(held)
     return (found, runs) if found else None
 

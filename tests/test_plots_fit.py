@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle, StepPatch
 from scipy.stats import binom, norm, spearmanr
 
@@ -25,6 +26,7 @@ from bayeslaw.plots_fit import (
 )
 from bayeslaw.plots_saved import plot_levels, plot_picks
 from tests.fixed import line_fit
+from tests.oracles import Array
 
 
 @pytest.fixture
@@ -37,6 +39,14 @@ def fitted() -> Fit:
     return line_fit()
 
 
+def across(line: Line2D) -> Array:
+    return np.asarray(line.get_xdata(), dtype=np.float64)
+
+
+def up(line: Line2D) -> Array:
+    return np.asarray(line.get_ydata(), dtype=np.float64)
+
+
 def texts(ax: Axes) -> list[str]:
     return [text.get_text() for text in ax.texts]
 
@@ -44,9 +54,9 @@ def texts(ax: Axes) -> list[str]:
 def test_parameters_stand_where_their_prior_puts_them(fitted: Fit, ax: Axes) -> None:
     assert plot_parameters(fitted, ax, ci_prob=0.8) is ax
     low, middle, high = np.quantile(fitted.draws["b"], [0.1, 0.5, 0.9])
-    line = next(line for line in ax.lines if np.asarray(line.get_ydata()).tolist() == [1, 1])
+    line = next(line for line in ax.lines if up(line).tolist() == [1, 1])
     # The prior of b is Normal(0, .3), of which 20,000 draws are taken.
-    np.testing.assert_allclose(np.asarray(line.get_xdata(), dtype=np.float64), np.array([low, high]) / 0.3, atol=0.03)
+    np.testing.assert_allclose(across(line), np.array([low, high]) / 0.3, atol=0.03)
     assert texts(ax)[1] == f"{middle:.3g} [{low:.3g}, {high:.3g}]"
     assert [t.get_text() for t in ax.get_yticklabels()] == ["a", "b", "c", "sigma_point", "sigma_run"]
     band = next(p for p in ax.patches if isinstance(p, Rectangle))
@@ -57,7 +67,7 @@ def test_parameters_stand_where_their_prior_puts_them(fitted: Fit, ax: Axes) -> 
 def test_parameters_far_out_in_their_prior_stand_at_the_edge_with_an_arrow(ax: Axes) -> None:
     plot_parameters(line_fit(point=9.0), ax)
     arrows = [line for line in ax.lines if line.get_marker() == ">"]
-    assert [(float(np.asarray(a.get_xdata())[0]), int(np.asarray(a.get_ydata())[0])) for a in arrows] == [(EDGE, 3), (EDGE, 3)]
+    assert [(across(a)[0], up(a)[0]) for a in arrows] == [(EDGE, 3), (EDGE, 3)]
 
 
 def test_failed_checks_are_marked(ax: Axes) -> None:
@@ -75,8 +85,8 @@ def test_weak_pairs_are_the_strongest_rank_correlations(fitted: Fit) -> None:
 def test_a_pair_shows_its_draws_and_medians(fitted: Fit, ax: Axes) -> None:
     assert plot_pair(fitted, ax, "a", "c") is ax
     cloud, middle = ax.lines
-    assert set(np.asarray(cloud.get_xdata()).tolist()) <= set(fitted.draws["a"].tolist())
-    assert (middle.get_xdata()[0], middle.get_ydata()[0]) == (np.median(fitted.draws["a"]), np.median(fitted.draws["c"]))  # type: ignore[index]
+    assert set(across(cloud).tolist()) <= set(fitted.draws["a"].tolist())
+    assert (across(middle)[0], up(middle)[0]) == (np.median(fitted.draws["a"]), np.median(fitted.draws["c"]))
     expected = spearmanr(fitted.draws["a"], fitted.draws["c"]).statistic
     assert ax.get_title() == f"rank correlation {expected:+.3f}"
     assert (ax.get_xlabel(), ax.get_ylabel(), ax.get_xscale()) == ("a", "c", "linear")
@@ -91,7 +101,7 @@ def test_prior_and_posterior_densities_peak_where_they_should(fitted: Fit, ax: A
     assert plot_prior_posterior(fitted, ax, "a") is ax
     prior, posterior = ax.lines
     for line, centre, width in ((prior, 1.0, 0.3), (posterior, 1.0, 0.02)):
-        x, y = np.asarray(line.get_xdata(), dtype=float), np.asarray(line.get_ydata(), dtype=float)
+        x, y = across(line), up(line)
         assert y.max() == pytest.approx(1.0)
         assert x[y.argmax()] == pytest.approx(centre, abs=0.4 * width)
         half = x[y >= 0.5]
@@ -107,7 +117,7 @@ def test_coverage_is_the_share_of_losses_in_central_intervals(rng: np.random.Gen
     pit = rng.uniform(size=300)
     assert plot_coverage({"one": pit}, ax, runs=20) is ax
     line = next(line for line in ax.lines if line.get_label() == "one")
-    x, y = np.asarray(line.get_xdata()), np.asarray(line.get_ydata())
+    x, y = across(line), up(line)
     inside = ((pit > 0.05) & (pit < 0.95)).mean()
     assert y[np.isclose(x, 90)] == pytest.approx(100 * inside)
     corners = np.asarray(ax.collections[0].get_paths()[0].vertices)
@@ -164,7 +174,7 @@ def test_picks_and_levels_are_drawn_from_their_tables(ax: Axes) -> None:
     picks = pd.DataFrame({"spent": [1.0, 3.0], "latent_eti90_width": [0.3, 0.2], "worth": [True, False]})
     assert plot_picks(picks, ax) is ax
     marks = [line for line in ax.lines if line.get_marker() == "o"]
-    assert [np.asarray(m.get_xdata()).tolist() for m in marks] == [[1.0], [3.0]]
+    assert [across(m).tolist() for m in marks] == [[1.0], [3.0]]
     assert ax.get_ylabel() == "predicted latent interval, equal-tailed, 90%, width"
     other = Figure().subplots()
     plan = pd.DataFrame(
