@@ -46,6 +46,7 @@ def import_(
 ) -> None:
     """Read losses from Weights & Biases, TensorBoard, Hugging Face's Trainer, JSON lines or tables into one table of runs."""
     from bayeslaw.imports import import_runs
+    from bayeslaw.imports_logs import counted
     from bayeslaw.tables import check_target, write_text
 
     check_target(output, "A table of runs", ".csv")
@@ -74,8 +75,9 @@ def import_(
         typer.echo(f"note: {remark}")
     domains = f" of {frame['domain'].nunique()} domains" if "domain" in frame and frame["domain"].nunique() > 1 else ""
     rates = int(frame["loss"].isna().sum())
-    more = f" and {rates:,} learning rates" if rates else ""
-    typer.echo(f"{len(frame) - rates:,} losses{domains}{more} from {frame['run'].nunique():,} runs written to {output}")
+    more = f" and {counted(rates, 'learning rate')}" if rates else ""
+    losses, runs = counted(len(frame) - rates, "loss", "losses"), counted(frame["run"].nunique(), "run")
+    typer.echo(f"{losses}{domains}{more} from {runs} written to {output}")
 
 
 def _losses(texts: list[str] | None) -> dict[str, str | None] | None:

@@ -26,6 +26,7 @@ LOGGED: dict[str, dict[str, float]] = {
         "num_input_tokens_seen": 1, "train/num_input_tokens_seen": 1, "throughput/total_tokens": 1,
     },
     "N": {"model/num_parameters": 1, "total_params": 1, "num_params_m": 1e6},
+    "run": {"name": 1},
     "lr": {"optim/lr": 1, "optimizer/lr": 1, "train/learning_rate": 1, "lr-adamw": 1, "lr-adamw/pg1": 1, "lr/group0": 1},
 }  # fmt: skip
 _PREFIX = re.compile(r"^(config|hparams|hyperparameters)[./]")

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import threading
 from collections.abc import Iterator
-from dataclasses import replace
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pandas as pd
@@ -18,48 +13,14 @@ from bayeslaw import datasets
 from bayeslaw.errors import BayeslawError
 from bayeslaw.runs import read_runs
 from tests.commands import Command, refused, snapshot
-
-ALL = datasets.datasets()
-
-
-class Quiet(SimpleHTTPRequestHandler):
-    """A server of files that does not tell of every request."""
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        pass
+from tests.hosts import CHINCHILLA, publish, serving
 
 
 @pytest.fixture
 def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder of files that stands for the host of the public sets."""
-    root = tmp_path / "host"
-    root.mkdir()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(root)))
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    monkeypatch.setattr(datasets, "HOST", f"http://127.0.0.1:{server.server_address[1]}")
-    monkeypatch.setenv("BAYESLAW_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.chdir(tmp_path)
-    yield root
-    server.shutdown()
-    server.server_close()
-    thread.join()
-
-
-def publish(monkeypatch: pytest.MonkeyPatch, root: Path, name: str, files: dict[str, bytes]) -> None:
-    """Put files where a set has its own, with their checksums."""
-    one = replace(ALL[name], files={path: hashlib.sha256(data).hexdigest() for path, data in files.items()})
-    for path, data in files.items():
-        target = root / one.repository / one.commit / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(data)
-    monkeypatch.setattr(datasets, "datasets", lambda: {name: one})
-
-
-CHINCHILLA = "x,y,color,Model Size,Training FLOP,hex_color,loss\n" + "".join(
-    f"1,2,#f,1e8,{6e17 * (i + 1)},#f,{loss}\n" for i, loss in enumerate((9, 2, 8, 7, 3, 6, 5))
-)
+    with serving(tmp_path, monkeypatch) as root:
+        yield root
 
 
 def test_a_set_is_downloaded_checked_and_kept(

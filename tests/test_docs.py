@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import re
 import shutil
 import subprocess
@@ -22,13 +23,14 @@ from bayeslaw import cli
 from bayeslaw.cards import load_law
 from bayeslaw.runs import read_runs
 from bayeslaw.schedules import wsd
-from tests import oracles
+from tests import events, oracles
+from tests.hosts import CHINCHILLA, publish, serving
 
 HERE = Path(__file__).parent.parent
 PAGES = sorted(
     str(p.relative_to(HERE)) for p in [*HERE.glob("*.md"), *(HERE / "docs").glob("*.md"), *(HERE / "docs/howto").glob("*.md")]
 )
-QUICKSTART = "docs/quickstart.md"
+QUICKSTART, LOSSES = "docs/quickstart.md", "docs/howto/losses.md"
 # Blocks that say of themselves `# not tested: why`. A new one has to be entered here, where a reader of a change sees it.
 NOT_TESTED = {"README.md": 7, "CONTRIBUTING.md": 1, QUICKSTART: 1, "docs/howto/which-law.md": 1}
 LANGUAGES = {"sh", "python", "text", "csv", "toml"}
@@ -78,7 +80,7 @@ class Reader:
         for block in blocks(self.page):
             if block.tested:
                 with contextlib.chdir(self.folder):
-                    getattr(self, block.language)(block)
+                    (self.file if block.text.startswith("# file: ") else getattr(self, block.language))(block)
                 self.did += 1
 
     def python(self, block: Block) -> None:
@@ -102,10 +104,13 @@ class Reader:
     def csv(self, block: Block) -> None:
         assert len(read_runs(pd.read_csv(io.StringIO(block.text)))) == block.text.count("\n") - 1
 
-    def toml(self, block: Block) -> None:
-        name = block.text.partition("\n")[0].removeprefix("# file: ")
-        Path(name).write_text(block.text, encoding="utf-8")
-        load_law(name)
+    def file(self, block: Block) -> None:
+        """A block whose first line names a file is that file; a card is a law."""
+        first, _, rest = block.text.partition("\n")
+        name = first.removeprefix("# file: ")
+        Path(name).write_text(rest, encoding="utf-8")
+        if "\nformula" in rest:
+            load_law(name)
 
     def run(self, what: Any) -> str:
         out = io.StringIO()
@@ -164,9 +169,31 @@ def test_the_quickstart(began: Path) -> None:
     assert {p.name for p in began.iterdir()} >= {"S.nc", "T.nc", "forecast.csv", "forecast.png"}
 
 
+def training_logs(folder: Path) -> None:
+    """Event files and checkpoints, as training programs leave them."""
+    for run, start in (("small", 3.5), ("large", 3.25)):
+        seen = [events.event(s, float(s), events.simple("eval/loss", start - s / 4096)) for s in (1000, 2000)]
+        events.write(folder / "logs" / run / "events.out.tfevents.1700000001.host", seen)
+    for last in (500, 1000):
+        history = [{"step": s, "epoch": s / 1000, "eval_loss": 3.5 - s / 4096} for s in range(250, last + 1, 250)]
+        path = folder / "trained" / f"checkpoint-{last}" / "trainer_state.json"
+        path.parent.mkdir(parents=True)
+        path.write_text(json.dumps({"global_step": last, "log_history": history}), encoding="utf-8")
+
+
+@pytest.mark.statistical
+def test_the_page_of_losses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    training_logs(tmp_path)
+    with serving(tmp_path, monkeypatch) as root:
+        publish(monkeypatch, root, "chinchilla", {"data/svg_extracted_data.csv": CHINCHILLA.encode()})
+        reader = Reader(LOSSES, tmp_path)
+        reader.follow()
+    assert reader.did == len(blocks(LOSSES))
+
+
 @pytest.mark.statistical
 @pytest.mark.parametrize(
-    "page", [p for p in PAGES if p.startswith("docs/") and p != QUICKSTART and any(b.tested for b in blocks(p))]
+    "page", [p for p in PAGES if p.startswith("docs/") and p not in (QUICKSTART, LOSSES) and any(b.tested for b in blocks(p))]
 )
 def test_a_page(page: str, began: Path, tmp_path: Path) -> None:
     shutil.copytree(began, tmp_path, dirs_exist_ok=True)
