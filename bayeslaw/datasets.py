@@ -126,6 +126,8 @@ def _download(one: Dataset, path: str) -> Path:
     try:
         found = pooch.retrieve(one.url(path), f"sha256:{one.files[path]}", path.replace("/", "__"), cache_folder)
     except requests.HTTPError as error:
+        if error.response is not None:
+            error.response.close()  # pooch streams it and leaves it open
         raise BayeslawError(f"{one.name}: {one.url(path)} can't be downloaded: {error}.") from None
     except requests.RequestException as error:
         raise BayeslawError(

@@ -232,7 +232,7 @@ def _limits(frame: pd.DataFrame) -> Iterable[tuple[str, pd.Series, str, str]]:
 def _arranged(frame: pd.DataFrame) -> pd.DataFrame:
     """Columns in the usual order, without those that are empty; each run's rows of a domain by step, rates alone among them."""
     if "step" in frame:
-        order = [pd.factorize(frame[c])[0] for c in ("domain", "run") if c in frame]
+        order = [pd.factorize(frame[c], use_na_sentinel=False)[0] for c in ("domain", "run") if c in frame]
         frame = frame.iloc[np.lexsort([frame["step"].to_numpy(np.float64), *reversed(order)])]
     columns = [c for c in map(str, frame) if not c.startswith("_")]
     columns = [c for c in FIRST if c in columns] + [c for c in columns if c not in FIRST]

@@ -41,7 +41,7 @@ def test_from_a_log_to_a_sound_table(command: Command, log: Path) -> None:
 def test_from_a_log_to_areas(command: Command, log: Path) -> None:
     done = command("import", "log.csv", "-o", "curves.csv", "--nan", "drop", "--curves", "--set", "tokens_per_step=5e5")
     assert done.status == 0
-    assert "7 losses of 2 domains and 1 learning rates from 2 runs" in done.out
+    assert "7 losses of 2 domains and 1 learning rate from 2 runs" in done.out
     curves = read_curves("curves.csv")
     assert curves.domains == ("web", "code")
     assert curves.curve("a").logged_steps.tolist() == [1000, 1500, 2000]
