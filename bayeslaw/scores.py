@@ -65,7 +65,6 @@ def draw_scores(loss: NDArray[np.float64], draws: NDArray[np.float64]) -> dict[s
         estimate; pit_ks_p: p-value of a Kolmogorov-Smirnov test that the probability integral transforms are uniform, which
         takes points as independent.
     """
-    import scoringrules as sr
     from scipy.stats import kstest
 
     scores = {}
@@ -75,10 +74,20 @@ def draw_scores(loss: NDArray[np.float64], draws: NDArray[np.float64]) -> dict[s
         if prob == 0.9:
             width = float((high - low).mean())
     scores["width_eti90"] = width
-    scores["crps"] = float(np.mean(sr.crps_ensemble(loss, draws.T)))
+    scores["crps"] = float(crps(loss, draws).mean())
     scores["log_score"] = -float(np.mean(np.maximum(_log_density(np.log(loss), np.log(draws)), -1e3)))
     scores["pit_ks_p"] = float(kstest(transforms(loss, draws), "uniform").pvalue)
     return scores
+
+
+def crps(loss: NDArray[np.float64], draws: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Continuous ranked probability score (n,) of draws (S, n): E|X - loss| - E|X - X'| / 2 over the draws (Gneiting & Raftery 2007).
+
+    Sorted draws give all pairs at once. scoringrules has the same score, and takes three seconds to import.
+    """
+    size = len(draws)
+    rank = (2 * np.arange(size) - size + 1.0) / size**2
+    return np.asarray(np.abs(draws - loss).mean(axis=0) - rank @ np.sort(draws, axis=0))
 
 
 def _log_density(at: NDArray[np.float64], draws: NDArray[np.float64]) -> NDArray[np.float64]:

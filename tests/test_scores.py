@@ -17,7 +17,7 @@ from bayeslaw.errors import BayeslawError, FitError, TableError
 from bayeslaw.fits import Fit
 from bayeslaw.forecasts import forecast
 from bayeslaw.point import PointFit, point_fit
-from bayeslaw.scores import COVERAGE, draw_scores, huber, point_scores, score
+from bayeslaw.scores import COVERAGE, crps, draw_scores, huber, point_scores, score
 from tests import oracles
 from tests.oracles import Array
 
@@ -115,6 +115,14 @@ def test_width_of_honest_draws(honest: dict[str, float]) -> None:
     z = stats.norm.ppf(0.95)
     quantile_sd = np.sqrt(0.05 * 0.95 / S) / stats.norm.pdf(z) * SIGMA
     close(honest["width_eti90"], 2 * z * SIGMA, 2 * quantile_sd, bias=quantile_sd**2 / SIGMA)
+
+
+@pytest.mark.parametrize("size", [1, 2, 57])
+def test_crps_is_that_of_scoringrules(size: int, rng: np.random.Generator) -> None:
+    import scoringrules
+
+    loss, draws = rng.lognormal(size=7), rng.lognormal(sigma=0.3, size=(size, 7))
+    np.testing.assert_allclose(crps(loss, draws), scoringrules.crps_ensemble(loss, draws.T, estimator="nrg"), rtol=1e-12)
 
 
 def test_crps_of_honest_draws(normal: tuple[Array, Array], honest: dict[str, float]) -> None:
