@@ -85,7 +85,7 @@ print(f"measured base loss of the source: {base:.3f} nats/token")
 pd.DataFrame(rows).T
 
 # %% [markdown]
-# One run tells little about a probability. How often such plans keep what they promise, on simulated truths and on measured losses, is
+# Here both kept their promises, the plan without uncertainty by a hair: one run tells little about a probability. How often such plans keep what they promise, on simulated truths and on measured losses, is
 # in `benchmarks/results/plans.md` and `plan_cases.md`, with a case where they keep less than they promise.
 #
 # ## The other way round
