@@ -23,7 +23,8 @@ runs.frame.iloc[[0, 1, 2, 13, 14]]
 
 # %% [markdown]
 # One row is one evaluation: `N` parameters, `D` adaptation tokens, `r` share of replay, `ptpp` pre-training tokens per parameter,
-# `loss` in nats per token. `run` joins the points of one curve, whose errors go together. A row with `D = 0` is a base checkpoint.
+# `loss` in nats per token. `run` joins the points of one curve, whose errors go together. A row with `D = 0` is a base
+# checkpoint.
 #
 # ## Is the table sound?
 #
@@ -42,8 +43,8 @@ for fault in bayeslaw.check(bayeslaw.read_runs(spoilt), law):
 # %% [markdown]
 # ## Fit
 #
-# Only the two shortest pre-trainings are fitted; what the longer ones logged is kept to see whether the forecast was right.
-# `fit` takes 4 chains of 1,000 draws by NUTS. Every fit is checked.
+# Only the two shortest pre-trainings are fitted; what the longer ones logged is kept to see whether the forecast was right. `fit`
+# takes 4 chains of 1,000 draws by NUTS. Every fit is checked.
 
 # %%
 fit = bayeslaw.fit(law, runs.where("ptpp <= 31"), progress=False)
@@ -53,8 +54,8 @@ for check in fit.checks:
 
 # %% [markdown]
 # The last two lines are **notes**. They don't withhold the intervals, and they say what to keep in mind: single sizes lie off any
-# smooth law of N in this table (depth and width change together), and the law books that as luck of runs. A forecast of a
-# *new size* will err by about as much. Notebook 7 goes through the checks.
+# smooth law of N in this table (depth and width change together), and the law books that as luck of runs. A forecast of a *new
+# size* will err by about as much. Notebook 7 goes through the checks.
 #
 # Where each parameter lies in its prior (grey band), and its value:
 
@@ -89,8 +90,8 @@ ax = bayeslaw.plot_forecast(forecast, ax, measured=measured, unit="adaptation to
 # %% [markdown]
 # ## Was it right?
 #
-# `score` holds the forecast against losses that were not fitted: mean relative error of the median, share of losses in the 50% and
-# 90% intervals, and the width of the latter.
+# `score` holds the forecast against losses that were not fitted: mean relative error of the median, share of losses in the 50%
+# and 90% intervals, and the width of the latter.
 
 # %%
 held = {f"PTPP {p}": runs.where(f"ptpp == {p} and D > 0") for p in (62, 124, 279)}
@@ -102,15 +103,15 @@ scores[["rows", "mae_rel", "cover_eti50", "cover_eti90", "width_eti90", "crps"]]
 
 # %%
 rows = runs.where("ptpp > 31 and D > 0").frame
-error = fit.forecast(rows).summary()["run_median"].to_numpy() / rows["loss"] - 1
+error = 100 * (fit.forecast(rows).summary()["run_median"].to_numpy() / rows["loss"] - 1)
 part = pd.cut(rows["D"] / rows["N"], [0, 1, 2, 5, 20], labels=["up to 1", "1 to 2", "2 to 5", "5 to 20"])
-table = (100 * error).groupby([rows["N"], part.rename("tokens per parameter")], observed=True).mean().unstack()
-print("mean of foretold over measured loss, less 1, in percent")
-table.round(1)
+table = rows.assign(error=error, part=part).pivot_table(index="N", columns="part", values="error", observed=True)
+print("mean of foretold over measured loss, less 1, in percent, by adaptation tokens per parameter")
+table.rename_axis(columns="tokens per parameter").round(1)
 
 # %% [markdown]
-# The first tokens of an adaptation are the hardest: the law lies a few percent too low there, at every size, and the more settled
-# part is foretold to about one percent. Such a table is what you should make of your own hold-out before you trust a law.
+# The first tokens of an adaptation are the hardest: the law lies too low there, at every size, and much nearer in the settled
+# part. Such a table is what you should make of your own hold-out before you trust a law.
 #
 # ## Keep it
 #

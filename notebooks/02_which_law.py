@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 2. Which law
 #
-# Every law describes the runs that it was fitted to. What counts is how it foretells others, and how sure it was of that. The losses
-# are **measured**, those of [notebook 1](01_losses_to_forecast.ipynb), from 50,000 adaptation tokens on: published forms
+# Every law describes the runs that it was fitted to. What counts is how it foretells others, and how sure it was of that. The
+# losses are **measured**, those of [notebook 1](01_losses_to_forecast.ipynb), from 50,000 adaptation tokens on: published forms
 # describe the settled part of a run and are infinite at its beginning.
 
 # %%
@@ -47,19 +47,17 @@ out.scores[scored].round(3)
 
 # %% [markdown]
 # - `mae_rel`: mean relative error. `point` rows are fits as the papers make them (Huber loss, several starts), for comparison.
-# - `cover_eti90` against .9: whether the interval keeps its word. `width_eti90`, nats: of two intervals that do, the narrow one is
-#   the better. `crps`, nats, weighs both; less is better.
+# - `cover_eti90` against .9: whether the interval keeps its word. `width_eti90`, nats: of two intervals that do, the narrow one
+#   is the better. `crps`, nats, weighs both; less is better.
 
 # %%
-scores = out.scores.set_index(["law", "fit"])
-for name in laws:
-    one = scores.loc[(name, "posterior")]
-    said = f"misses by {one['mae_rel']:.1%}, {one['cover_eti90']:.0%} of the losses in its 90% intervals"
-    print(f"{name:16} {said}")
+for one in out.scores[out.scores["fit"] == "posterior"].itertuples():
+    print(f"{one.law:16} misses by {one.mae_rel:.1%}, {one.cover_eti90:.0%} of the losses in its 90% intervals")
 
 # %% [markdown]
-# So the two laws that hardly differ among the runs at hand differ a lot beyond them: **a comparison within the runs doesn't answer a
-# question about outside**. And no law here is right: one whose intervals hold clearly less than 90% was too sure of itself.
+# So the two laws that hardly differ among the runs at hand differ a lot beyond them: **a comparison within the runs doesn't
+# answer a question about outside**. And no law here is right: one whose intervals hold clearly less than 90% was too sure of
+# itself.
 #
 # Which law foretold the held-out runs best, run by run:
 
@@ -70,21 +68,22 @@ ax = bayeslaw.plot_comparison(out.weights, ax)
 # %% [markdown]
 # ## One stage at a time
 #
-# The same scores for each held-out stage show whether errors grow with the distance. `stack` is made of the laws' fits, weighted so
-# that together they foretell the left-out runs best. It is used like a fit, is saved like one, and its intervals know that the law
-# is in doubt, as far as the weights leave it so.
+# The same scores for each held-out stage show whether errors grow with the distance. `stack` is made of the laws' fits, weighted
+# so that together they foretell the left-out runs best. It is used like a fit, is saved like one, and its intervals know that the
+# law is in doubt, as far as the weights leave it so.
 
 # %%
 stack = out.stack
 print({name: round(weight, 3) for name, weight in zip(out.weights.index, out.weights["weight"], strict=True)})
 for p in (62, 124, 279):
-    one = bayeslaw.score(stack, runs.where(f"ptpp == {p} and N > 100000")).iloc[0]
-    print(f"PTPP {p:3}, the two largest sizes: error {one['mae_rel']:.1%}, in the 90% interval {one['cover_eti90']:.0%}")
+    score = bayeslaw.score(stack, runs.where(f"ptpp == {p} and N > 100000"))
+    error, cover = score["mae_rel"].item(), score["cover_eti90"].item()
+    print(f"PTPP {p:3}, the two largest sizes: error {error:.1%}, in the 90% interval {cover:.0%}")
 for note in out.notes:
     print("note:", note)
 
 # %% [markdown]
-# Compare noises the same way: `noise=["normal", "normal-checkpoint", "student"]`, by whole runs. Many laws over worker
-# processes: `executor="processes"` (in a script, under `if __name__ == "__main__":`).
+# Compare noises the same way: `noise=["normal", "normal-checkpoint", "student"]`, by whole runs. Many laws over worker processes:
+# `executor="processes"` (in a script, under `if __name__ == "__main__":`).
 #
 # Next: [which runs to buy](03_which_runs_to_buy.ipynb). More: [how-to](../docs/howto/which-law.md).

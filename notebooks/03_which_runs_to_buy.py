@@ -2,8 +2,8 @@
 # # 3. Which runs to buy
 #
 # You can afford some more small runs. Which of them make the loss that you care about most certain? All losses here are
-# **measured**, those of [notebook 1](01_losses_to_forecast.ipynb). So the runs that are chosen can be "bought" from the
-# table, and the answer held against what the large runs really logged.
+# **measured**, those of [notebook 1](01_losses_to_forecast.ipynb). So the runs that are chosen can be "bought" from the table,
+# and the answer held against what the large runs really logged.
 
 # %%
 from pathlib import Path
@@ -22,8 +22,8 @@ print("passed" if fit.passed else fit.failures)
 # %% [markdown]
 # ## What is wanted, and what can be had
 #
-# Wanted: the loss of the largest model at the longest pre-training, after 10 tokens of adaptation per parameter. To be had: runs of
-# the three smaller sizes at pre-trainings of 62, 124 and 279 tokens per parameter. The table of candidates has a row for each
+# Wanted: the loss of the largest model at the longest pre-training, after 10 tokens of adaptation per parameter. To be had: runs
+# of the three smaller sizes at pre-trainings of 62, 124 and 279 tokens per parameter. The table of candidates has a row for each
 # evaluation and no losses.
 
 # %%
@@ -49,7 +49,8 @@ choice.picks[columns].round(4).assign(**{c: choice.picks[c].map("{:.2g}".format)
 
 # %% [markdown]
 # In the order of purchase. `gain` is the share of the variance at the targets that a run takes away, `informs` how much the sd of
-# parameters narrows, and `worth` whether it is worth its price.
+# parameters narrows, and `worth` whether it is worth its price. The run that pays for a checkpoint may not be, by itself, where
+# the runs that branch from it afterwards are.
 
 # %%
 figure, ax = plt.subplots(figsize=(7.2, 4.2), layout="constrained")
@@ -66,20 +67,20 @@ made = bayeslaw.update(fit, new, targets=wanted, progress=False)
 print(made.text)
 
 # %% [markdown]
-# One of them did not: the law misses the *shape* of some curve there by more than its noise. That is worth knowing before
-# more money is spent, and more runs of the kind don't mend it. State a discrepancy, or [compare laws](02_which_law.ipynb).
+# One of them did not: the law misses the *shape* of some curve there by more than its noise. That is worth knowing before more
+# money is spent, and more runs of the kind don't mend it. State a discrepancy, or [compare laws](02_which_law.ipynb).
 #
-# What was foretold of the interval, and what it came to. The prediction is of the law's loss with the stated error, which no number
-# of runs elsewhere takes away; `update` shows the interval of the law's loss alone.
+# What was foretold of the interval, and what it came to. The prediction is of the law's loss with the stated error, which no
+# number of runs elsewhere takes away; `update` shows the interval of the law's loss alone.
 
 # %%
-made.widths.round(4)
+made.widths.round(4) if made.widths is not None else None
 
 # %% [markdown]
 # ## Was it worth it?
 #
-# Against the measured losses of the largest model at PTPP 279, from 2 adaptation tokens per parameter on, before and after. Beside
-# it a fit with a *random* choice of the same candidates for the same budget.
+# Against the measured losses of the largest model at PTPP 279, from 2 adaptation tokens per parameter on, before and after.
+# Beside it a fit with a *random* choice of the same candidates for the same budget.
 
 # %%
 random = choice.rows(choice.random_designs(1)[0])["run"].unique()

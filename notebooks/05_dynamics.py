@@ -4,8 +4,8 @@
 # What will the loss be under another schedule, and at any step of it? The laws of the dynamics see a schedule through two areas:
 # `S1`, the sum of the rates so far, and `S2`, how much the rate has come down, remembered for a while.
 #
-# The losses are **measured**: whole curves of a small transformer (57,600 parameters) in pre-training under three schedules, and in
-# adaptation to another domain under four.
+# The losses are **measured**: whole curves of a small transformer (57,600 parameters) in pre-training under three schedules, and
+# in adaptation to another domain under four.
 
 # %%
 from pathlib import Path
@@ -25,14 +25,15 @@ figure, axes = plt.subplots(3, 1, figsize=(7.2, 6.4), layout="constrained", shar
 axes = bayeslaw.plot_schedules(axes, named)
 
 # %% [markdown]
-# A table of curves has `run`, `step`, `lr`, the losses, and for a run that goes on from another `parent` and `parent_step`. The vertical
-# line is where adaptation begins. `curves.runs(domain)` gives every loss its areas: a table like any other.
+# A table of curves has `run`, `step`, `lr`, the losses, and for a run that goes on from another `parent` and `parent_step`. The
+# vertical line is where adaptation begins. `curves.runs(domain)` gives every loss its areas: a table like any other.
 #
 # ## Fit some schedules, foretell another
 #
 # Held out: every adaptation under `rewarmed-cosine`. Pre-training counts from step 400 on, for the law knows no warm-up.
 # `normal-drift` is the noise for whole curves: a run's luck changes along it, so that neighbouring points err together and
 # hundreds of them don't make an interval absurdly narrow.
+
 
 # %%
 def rows(some: bayeslaw.Curves, domain: str) -> pd.DataFrame:
@@ -51,26 +52,25 @@ for domain in curves.domains:
     print("\n".join(f"  {check}" for check in fits[domain].checks if not check.passed))
     for stated in (None, "2%"):
         scores[domain, stated or "none"] = bayeslaw.score(fits[domain], table[held], discrepancy=stated).iloc[0]
-scores = pd.DataFrame(scores).T.rename_axis(["domain", "stated discrepancy"])
-scores[["rows", "mae_rel", "cover_eti50", "cover_eti90", "width_eti90"]]
+table = pd.DataFrame(scores).T.rename_axis(["domain", "stated discrepancy"])
+table[["rows", "mae_rel", "cover_eti50", "cover_eti90", "width_eti90"]]
 
 # %% [markdown]
-# **The law misses these curves** by more than seeds explain, and says so in its note: the intervals of `run` alone hold fewer losses than
-# they claim. A discrepancy of about what the law misses, stated by you, makes up for most of it. Without one, don't read the last
-# percent of anything below.
+# **The law misses these curves** by more than seeds explain, and says so in its note: the intervals of `run` alone hold fewer
+# losses than they claim. A discrepancy of about what the law misses, stated by you, makes up for most of it. Without one, don't
+# read the last percent of anything below.
 #
 # ## An adaptation between two hidden curves
 #
-# `Recipe` is a pre-training and the adaptation after it, each a schedule as text, or a point of a logged run (`curves.at`). The law
-# splits an adaptation into what its pre-training would have become and what training on the new data alone would have given.
+# `Recipe` is a pre-training and the adaptation after it, each a schedule as text, or a point of a logged run (`curves.at`). The
+# law splits an adaptation into what its pre-training would have become and what training on the new data alone would have given.
 
 # %%
 recipe = bayeslaw.Recipe("wsd:steps=5580,peak=4e-3,decay=0.15,final=0.1,warmup=100", "constant:steps=1800,peak=2e-3")
 logged = curves.frame[(curves.frame["run"] == "wsd-p31-constant-r0") & (curves.frame["domain"] == "target")]
 figure, axes = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
 bayeslaw.plot_transfer(recipe, fits["target"], axes[0], logged=logged)
-bayeslaw.plot_surface(recipe, fits["target"], axes[1]);
-
+bayeslaw.plot_surface(recipe, fits["target"], axes[1])
 # %% [markdown]
 # ## Which peak rate?
 #
@@ -105,8 +105,8 @@ ax = bayeslaw.plot_turning(turned, ax)
 #
 # ## A run under way
 #
-# One of the held-out runs, cut at two thirds, as if it were still running. The law is fitted to the other schedules and to this run so
-# far; `watch` carries the run's own luck on.
+# One of the held-out runs, cut at two thirds, as if it were still running. The law is fitted to the other schedules and to this
+# run so far; `watch` carries the run's own luck on.
 
 # %%
 name, so_far = "wsd-p31-rewarmed-cosine-r0", 1200
@@ -122,18 +122,19 @@ print(ahead.summary())
 truth = curves.frame[(curves.frame["run"] == name) & (curves.frame["domain"] == "target")]
 low, high = np.quantile(ahead.loss[:, -1], [0.05, 0.95])
 end = float(truth["loss"].iloc[-1])
-print(f"what it logged at the end: {end:.4f}, {'inside' if low <= end <= high else 'OUTSIDE'} the 90% interval {low:.4f} to {high:.4f}")
+inside = "inside" if low <= end <= high else "OUTSIDE"
+print(f"what it logged at the end: {end:.4f}, {inside} the 90% interval {low:.4f} to {high:.4f}")
 figure, ax = plt.subplots(figsize=(7.2, 4), layout="constrained")
 ax = bayeslaw.plot_watch(ahead, ax, logged=truth[truth["step"] <= so_far])
 after = truth[truth["step"] > so_far]
 ax.plot(after["step"], after["loss"], ls="", marker="o", ms=4, mfc="white", mec="black", label="logged later")
 ax.set_xlim(left=400)
 ax.set_ylim(1.55, 2.1)
-ax.legend(fontsize=7, frameon=False);
+ax.legend(fontsize=7, frameon=False)
 
 # %% [markdown]
 # Logs with a warm-up that was not kept, batches that differ, models whose pre-training is unknown (`cpt-dynamics-open`), other
-# laws (`annealing`, `multi-power`): see the [how-to](../docs/howto/dynamics.md). How these laws do on every held-out schedule is in
-# `benchmarks/results/dynamics.md`.
+# laws (`annealing`, `multi-power`): see the [how-to](../docs/howto/dynamics.md). How these laws do on every held-out schedule is
+# in `benchmarks/results/dynamics.md`.
 #
 # Next: [writing your own card](06_own_card.ipynb).

@@ -16,7 +16,7 @@ from IPython.display import Math
 import bayeslaw
 from bayeslaw.demo import write_tables
 
-CARD = '''
+CARD = """
 name   = "my-law"
 title  = "Adaptation with a head start, new tokens only"
 source = "a notebook"
@@ -58,19 +58,23 @@ prior   = { dist = "LogNormal", mu = -3.0, sigma = 1.5, on = "D0/D" }
 [parameters.beta]
 meaning = "exponent with which it falls"
 prior   = { dist = "LogNormal", mu = -1.0, sigma = 0.5 }
-'''
+"""
 Path("my-law.toml").write_text(CARD, encoding="utf-8")
 law = bayeslaw.load_law("my-law.toml")
 Math(law.latex())
 
 # %% [markdown]
-# Most scales mean nothing by themselves: `A` depends on the unit of `N`. So state the prior of a *term*: `on = "A/N**alpha"` is its
-# value at the geometric middle of your runs, whatever their size. `support` is what is not surely a mistake.
+# Most scales mean nothing by themselves: `A` depends on the unit of `N`. So state the prior of a *term*: `on = "A/N**alpha"` is
+# its value at the geometric middle of your runs, whatever their size. `support` is what is not surely a mistake.
 #
 # Faults are named with their line:
 
 # %%
-for good, slip in (("beta)", "bta)"), ("sigma = 0.4", "sigma = -0.4"), ("[parameters.beta]", "[parameters.bet]")):
+for good, slip in (
+    ("beta)", "bta)"),
+    ("sigma = 0.4", "sigma = -0.4"),
+    ('prior   = { dist = "LogNormal", mu = -1.0, sigma = 0.5 }', ""),
+):
     Path("slip.toml").write_text(CARD.replace(good, slip, 1), encoding="utf-8")
     try:
         bayeslaw.load_law("slip.toml")
@@ -80,9 +84,9 @@ for good, slip in (("beta)", "bta)"), ("sigma = 0.4", "sigma = -0.4"), ("[parame
 # %% [markdown]
 # ## What does the prior allow?
 #
-# Before any loss is seen: draws of the prior at settings of the runs (**measured**, those of
-# [notebook 1](01_losses_to_forecast.ipynb), one pre-training length). If the measured losses lie outside what the prior allows,
-# mend the prior now, not after the fit.
+# Before any loss is seen: draws of the prior at settings of the runs (**measured**, those of [notebook
+# 1](01_losses_to_forecast.ipynb), one pre-training length). If the measured losses lie outside what the prior allows, mend the
+# prior now, not after the fit.
 
 # %%
 tables = write_tables(Path("tinycpt"))
@@ -98,9 +102,10 @@ ax.fill_between(at["D"], low, high, alpha=0.2, lw=0, label="90% equal-tailed int
 ax.plot(at["D"], losses[:15].T, color="0.6", lw=0.6)
 ax.plot(at["D"], middle, lw=1.8, color="C0", label="median, and 15 draws")
 ax.plot(some["D"], some["loss"], "o", mfc="white", mec="C1", label="measured")
-ax.set(xscale="log", ylim=(0, 8), xlabel="D (adaptation tokens)", ylabel="loss (nats/token)", title="my-law before any loss is seen")
-ax.legend(fontsize=8, frameon=False);
-
+ax.set(
+    xscale="log", ylim=(0, 8), xlabel="D (adaptation tokens)", ylabel="loss (nats/token)", title="my-law before any loss is seen"
+)
+ax.legend(fontsize=8, frameon=False)
 # %% [markdown]
 # ## Does it find truths again?
 #
@@ -123,8 +128,8 @@ table
 #
 # ## Fit, and hold something out
 #
-# The **measured** losses again, the two largest sizes held out. Beside it `d-cpt`, a published law of the same covariates. `compare`
-# takes cards of your own by path, or as loaded.
+# The **measured** losses again, the two largest sizes held out. Beside it `d-cpt`, a published law of the same covariates.
+# `compare` takes cards of your own by path, or as loaded.
 
 # %%
 compared = bayeslaw.compare(runs, [law, "d-cpt"], holdout="N > 100000", starts=10, progress=False)
@@ -141,9 +146,10 @@ print("fit:", "passed" if fit.passed else fit.failures, "with notes" if not all(
 print("forecast:", forecast.checks[-1])
 
 # %% [markdown]
-# **This card is not good enough for larger models**, though its fit is without fault: it foretells too high a loss for them, and its 90%
-# intervals hold few of their losses. Three sizes can't tell how a law goes on over `N`, and the far end of the runs, held out,
-# is what shows it. A law of your own is believed for what it foretells, not for how it looks on the runs that it was fitted to.
+# **This card is not good enough for larger models**, though its fit is without fault: it foretells too high a loss for them, and
+# its 90% intervals hold few of their losses. Three sizes can't tell how a law goes on over `N`, and the far end of the runs, held
+# out, is what shows it. A law of your own is believed for what it foretells, not for how it looks on the runs that it was fitted
+# to.
 #
-# Next: [reading the checks](07_checks.ipynb). More: [how-to](../docs/howto/own-card.md) and
-# [how to add a law to the package](../docs/extending.md).
+# Next: [reading the checks](07_checks.ipynb). More: [how-to](../docs/howto/own-card.md) and [how to add a law to the
+# package](../docs/extending.md).

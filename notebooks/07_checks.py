@@ -2,8 +2,8 @@
 # # 7. Reading the checks
 #
 # Every fit and every forecast is checked, and the checks end in a verdict. Some decide: where one of them fails there are no
-# intervals. The others are notes: they name what no number of draws mends. The losses are **measured**, those of
-# [notebook 1](01_losses_to_forecast.ipynb).
+# intervals. The others are notes: they name what no number of draws mends. The losses are **measured**, those of [notebook
+# 1](01_losses_to_forecast.ipynb).
 
 # %%
 from pathlib import Path
@@ -87,14 +87,16 @@ for row, one, title in zip(axes, (poor, fit), ("poor table", "all runs"), strict
 # and the loss at the far end of the runs, moves when the prior is made a little stronger or weaker.
 
 # %%
-found = pd.concat({"poor table": poor.sensitivity().iloc[[-1]], "all runs": fit.sensitivity().loc[lambda t: t["says"] != ""]})
-found.rename_axis(["fit to", "quantity"]).round(3)
+found = {"poor table": poor.sensitivity(), "all runs": fit.sensitivity()}
+for name, table in found.items():
+    print(f"{name}: of {len(table)} quantities {(table['says'] != '').sum()} with a remark")
+pd.concat({name: table.iloc[[-1]] for name, table in found.items()}, names=["fit to", "quantity"]).round(3)
 
 # %% [markdown]
-# From .05 on the prior has a say. *Weak likelihood*: the losses have none. *Conflict*: both do, and may pull to different sides. Of all
-# runs, quantities that nothing is said of are left out here. `sigma_run`, the luck of runs, lies at the edge of its narrow prior
-# (last row of the first picture in [notebook 1](01_losses_to_forecast.ipynb)) because the law misses more than seeds explain: the same
-# finding as `run_luck`.
+# From .05 on the prior has a say. *Weak likelihood*: the losses have none. *Conflict*: both have, and may pull to different
+# sides. All priors are made stronger and weaker together, that of the luck of runs too, which is narrow on purpose: a law shall
+# not pass what it misses off as luck. Here it is pulled to its edge (last row of the first picture in [notebook
+# 1](01_losses_to_forecast.ipynb)), the finding of `run_luck` again.
 #
 # ## Do points of a run go together?
 #
@@ -114,8 +116,7 @@ pd.concat(scores).droplevel(1)[["rows", "mae_rel", "cover_eti50", "cover_eti90",
 # %% [markdown]
 # ## What no check of a fit sees
 #
-# `d-cpt` knows nothing of the pre-training's length. Fitted to the same runs, from 50,000 tokens on, its draws are
-# perfect:
+# `d-cpt` knows nothing of the pre-training's length. Fitted to the same runs, from 50,000 tokens on, its draws are perfect:
 
 # %%
 blind = bayeslaw.fit("d-cpt", seen.where("D > 50000"), progress=False)
@@ -123,14 +124,14 @@ report(blind)
 
 # %%
 held = unseen.frame
-found = {one.name: transforms(held["loss"].to_numpy(), one.forecast(held).measurable) for one in (fit, blind)}
+shares = {one.name: transforms(held["loss"].to_numpy(), one.forecast(held).measurable) for one in (fit, blind)}
 figure, axes = plt.subplots(1, 2, figsize=(9.6, 4.2), layout="constrained")
-bayeslaw.plot_coverage(found, axes[0], runs=held["run"].nunique())
-bayeslaw.plot_transforms(found, axes[1]);
+bayeslaw.plot_coverage(shares, axes[0], runs=held["run"].nunique())
+bayeslaw.plot_transforms(shares, axes[1])
 
 # %% [markdown]
-# Left: intervals that hold what they say lie on the diagonal. Right: a law whose forecasts are right fills all bins alike; one that
-# foretells too high piles up at the left.
+# Left: intervals that hold what they say lie on the diagonal. Right: a law whose forecasts are right fills all bins alike; one
+# that foretells too high piles up at the left.
 #
 # Checks look at draws and residuals. A law that fits all runs and bends afterwards passes them. That is why the far end of your
 # runs should be [held out](02_which_law.ipynb) once, and why a discrepancy is stated by you.
