@@ -53,7 +53,7 @@ for domain in curves.domains:
     for stated in (None, "2%"):
         scores[domain, stated or "none"] = bayeslaw.score(fits[domain], table[held], discrepancy=stated).iloc[0]
 table = pd.DataFrame(scores).T.rename_axis(["domain", "stated discrepancy"])
-table[["rows", "mae_rel", "cover_eti50", "cover_eti90", "width_eti90"]]
+table[["rows", "mae_rel", "cover_eti50", "cover_eti90", "width_eti90"]].astype(float).round(3)
 
 # %% [markdown]
 # **The law misses these curves** by more than seeds explain, and says so in its note: the intervals of `run` alone hold fewer
@@ -69,8 +69,8 @@ table[["rows", "mae_rel", "cover_eti50", "cover_eti90", "width_eti90"]]
 recipe = bayeslaw.Recipe("wsd:steps=5580,peak=4e-3,decay=0.15,final=0.1,warmup=100", "constant:steps=1800,peak=2e-3")
 logged = curves.frame[(curves.frame["run"] == "wsd-p31-constant-r0") & (curves.frame["domain"] == "target")]
 figure, axes = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
-bayeslaw.plot_transfer(recipe, fits["target"], axes[0], logged=logged)
-bayeslaw.plot_surface(recipe, fits["target"], axes[1])
+left = bayeslaw.plot_transfer(recipe, fits["target"], axes[0], logged=logged)
+right = bayeslaw.plot_surface(recipe, fits["target"], axes[1])
 # %% [markdown]
 # ## Which peak rate?
 #
@@ -130,7 +130,7 @@ after = truth[truth["step"] > so_far]
 ax.plot(after["step"], after["loss"], ls="", marker="o", ms=4, mfc="white", mec="black", label="logged later")
 ax.set_xlim(left=400)
 ax.set_ylim(1.55, 2.1)
-ax.legend(fontsize=7, frameon=False)
+legend = ax.legend(fontsize=7, frameon=False)
 
 # %% [markdown]
 # Logs with a warm-up that was not kept, batches that differ, models whose pre-training is unknown (`cpt-dynamics-open`), other

@@ -105,7 +105,7 @@ ax.plot(some["D"], some["loss"], "o", mfc="white", mec="C1", label="measured")
 ax.set(
     xscale="log", ylim=(0, 8), xlabel="D (adaptation tokens)", ylabel="loss (nats/token)", title="my-law before any loss is seen"
 )
-ax.legend(fontsize=8, frameon=False)
+legend = ax.legend(fontsize=8, frameon=False)
 # %% [markdown]
 # ## Does it find truths again?
 #

@@ -126,8 +126,8 @@ report(blind)
 held = unseen.frame
 shares = {one.name: transforms(held["loss"].to_numpy(), one.forecast(held).measurable) for one in (fit, blind)}
 figure, axes = plt.subplots(1, 2, figsize=(9.6, 4.2), layout="constrained")
-bayeslaw.plot_coverage(shares, axes[0], runs=held["run"].nunique())
-bayeslaw.plot_transforms(shares, axes[1])
+left = bayeslaw.plot_coverage(shares, axes[0], runs=held["run"].nunique())
+right = bayeslaw.plot_transforms(shares, axes[1])
 
 # %% [markdown]
 # Left: intervals that hold what they say lie on the diagonal. Right: a law whose forecasts are right fills all bins alike; one
