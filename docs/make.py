@@ -240,7 +240,7 @@ def printed(text: str, data: dict[str, str]) -> str:
         table = re.sub(r"<style.*?</style>", "", data["text/html"], flags=re.DOTALL)
         table = table.replace('<table border="1" class="dataframe">', '<table class="docutils dataframe">')
         return f'```{{raw}} html\n<div class="table-wrapper">{table}</div>\n```'
-    return f"```text\n{(text or data['text/plain']).rstrip()}\n```"
+    return f"```{{code-block}} text\n:class: printed\n\n{(text or data['text/plain']).rstrip()}\n```"
 
 
 # --- commands and API -------------------------------------------------------------------------------------------------

@@ -92,10 +92,10 @@ def _joined(outputs: list[Any]) -> list[Any]:
 
 
 def _smaller(picture: str) -> str:
-    """A picture in base64 with a palette of its 256 commonest colours."""
+    """A picture in base64 with a palette of 256 colours that keeps the rare ones, such as those of marks."""
     with Image.open(io.BytesIO(base64.b64decode(picture))) as image:
         made = io.BytesIO()
-        image.convert("RGB").quantize(256, dither=Image.Dither.NONE).save(made, "PNG", optimize=True)
+        image.convert("RGB").quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(made, "PNG", optimize=True)
     return base64.b64encode(made.getvalue()).decode()
 
 
