@@ -47,6 +47,10 @@ docs: $(READY)
 wheel: $(READY)
 	$(PY) tools/try_wheel.py
 
+# The notebooks, executed, from their scripts; a minute each at most. `make test` runs them too.
+notebooks: $(READY)
+	$(PY) notebooks/make.py
+
 ci: lint test docs wheel
 
 # Measures speed and writes benchmarks/results; the peers set up environments of their own (PyStan needs python3.11). Hours.

@@ -118,6 +118,9 @@ class Plan:
     on: str
     forced: bool = False
 
+    def __repr__(self) -> str:
+        return f"<Plan for {'; '.join(self.lines()[:2])}>"
+
     @property
     def shown(self) -> Choice | None:
         """The plan, or where most draws keep every promise."""

@@ -62,6 +62,11 @@ class Fit:
     checks: tuple[Check, ...]
     info: Mapping[str, Any]
 
+    def __repr__(self) -> str:
+        size, verdict = self.tree["posterior"].sizes, "passed" if self.passed else "FAILED"
+        fitted = f"{self.observed.log_loss.size:,} losses of {self.observed.runs:,} runs"
+        return f"<Fit of {self.name} to {fitted}: {size['chain']} chains of {size['draw']:,} draws, checks {verdict}>"
+
     @property
     def passed(self) -> bool:
         """Whether every required check passed."""

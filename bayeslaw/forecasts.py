@@ -156,6 +156,9 @@ class Forecast:
     rows: NDArray[Any]
     discrepancy: float | None = None
 
+    def __repr__(self) -> str:
+        return f"<Forecast by {self.law} at {self.rows.size:,} settings: {self.size:,} draws>"
+
     @property
     def unit(self) -> str:
         """What the losses are in: nats/token, unless the fit is to losses in another unit."""

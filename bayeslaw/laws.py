@@ -119,6 +119,9 @@ class Law:
     card: str = ""
     indicators: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        return f"<Law {self.name}: loss = {self.loss.text}>"
+
     @property
     def sha256(self) -> str:
         """Digest of the card's text, of the priors in use and of what varies by what."""

@@ -23,6 +23,7 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 MARKERS = "osD^vPX"
 MOST_LINES = len(COLOURS)
 PICTURES = (".png", ".pdf", ".svg")
+LABELLED = 0.12  # share of the width from which on hatched ground has room for its label
 OUTSIDE = 1e-9  # distances from which on a setting is outside: logarithms of equal values differ by rounding
 
 
@@ -122,7 +123,15 @@ def _shade_outside(forecast: Forecast, ax: Axes, x: str) -> None:
         if (beyond & side).any():
             ax.axvspan(start, end, fc="0.95", ec="0.82", hatch="//", lw=0, zorder=0)
             middle = math.sqrt(start * end) if ax.get_xscale() == "log" else (start + end) / 2
-            ax.text(middle, 0.985, "outside the runs", transform=ax.get_xaxis_transform(), fontsize=7, ha="center", va="top")
+            if _share_of_width(ax, start, end) > LABELLED:
+                ax.text(middle, 0.985, "outside the runs", transform=ax.get_xaxis_transform(), fontsize=7, ha="center", va="top")
+
+
+def _share_of_width(ax: Axes, start: float, end: float) -> float:
+    """How much of an axes' width lies between two values on its horizontal axis."""
+    left, right = (float(ax.transScale.transform((value, 1.0))[0]) for value in (start, end))
+    low, high = (float(ax.transScale.transform((value, 1.0))[0]) for value in ax.get_xlim())
+    return (right - left) / (high - low)
 
 
 def _short(value: float) -> str:

@@ -53,7 +53,7 @@ def plot_anchors(made: Anchors, ax: Axes) -> Axes:
     ax.set_ylim(bottom=0)
     ax.set_xlabel(f"spent ({made.candidates.unit})")
     unit = f" ({made.aim.unit})" if made.aim.unit else ""
-    ax.set_ylabel(f"width of the {made.ci_prob * 100:g}% equal-tailed {made.aim.kind} interval{unit}, predicted", fontsize=8)
+    ax.set_ylabel(f"predicted width of the {made.ci_prob * 100:g}%\nequal-tailed interval, {made.aim.kind}{unit}", fontsize=8)
     ax.set_title("What the next runs would tell", fontsize=9)
     ax.legend(fontsize=7, frameon=False)
     return ax

@@ -81,9 +81,7 @@ def plot_parameters(fit: Fit, ax: Axes, *, ci_prob: float = 0.9, seed: int = 0) 
     ax.set_xlim(-EDGE - 0.2, EDGE + 0.2)
     ax.set_xlabel("position in the prior (sd of a standard normal)")
     percent = f"{ci_prob * 100:g}%"
-    ax.set_title(
-        f"{fit.name}: median and {percent} equal-tailed interval; band: the prior's {percent}{_mark(fit)}", fontsize=9, wrap=True
-    )
+    ax.set_title(f"{fit.name}: median and {percent} equal-tailed interval;\nband: the prior's {percent}{_mark(fit)}", fontsize=9)
     return ax
 
 

@@ -194,7 +194,7 @@ def plot_turning(turning: Turning, ax: Axes, *, ci_prob: float = 0.9) -> Axes:
     ax.set_ylabel(f"{what} (nats/token)")
     failed = " — CHECKS FAILED" if turning.failed else ""
     ax.set_title(f"base regained with probability {turning.within:.0%} within, {turning.ever:.0%} ever{failed}", fontsize=9)
-    ax.legend(fontsize=7, frameon=False)
+    ax.legend(fontsize=7, framealpha=0.9, edgecolor="none")  # bands reach under it
     return ax
 
 

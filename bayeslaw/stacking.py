@@ -43,6 +43,9 @@ class Stack:
     members: Mapping[str, Fit]
     weights: Mapping[str, float]
 
+    def __repr__(self) -> str:
+        return f"<Stack of {', '.join(f'{name} ({weight:.3g})' for name, weight in self.weights.items())}>"
+
     def __post_init__(self) -> None:
         weights = np.array(list(self.weights.values()))
         if not self.members or list(self.members) != list(self.weights):

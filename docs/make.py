@@ -1,15 +1,19 @@
-"""Make the pages of the site that follow from the code: gallery of laws, commands, API.
+"""Make the pages of the site that follow from the code: gallery of laws, notebooks, commands, API.
 
 Written into docs/_made, which git does not keep. The gallery knows covariates, not laws: a card added to models/ has a page.
 """
 
 from __future__ import annotations
 
+import base64
+import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import latex2mathml.converter
 import numpy as np
@@ -24,6 +28,7 @@ from bayeslaw.phases import trace
 
 HERE = Path(__file__).resolve().parent
 MADE = HERE / "_made"
+NOTEBOOKS = HERE.parent / "notebooks"
 DRAWS = 2000
 # What the axis of a law's picture is, the first of these that it has, and where the other covariates stand.
 ALONG = {"D": (1e8, 1e12), "P": (1, 64), "L_target": (1.5, 4.0)}
@@ -48,10 +53,12 @@ OTHER = "Others"
 
 
 def main() -> None:
-    (MADE / "laws").mkdir(parents=True, exist_ok=True)
+    for folder in ("laws", "notebooks"):
+        (MADE / folder).mkdir(parents=True, exist_ok=True)
     for older in MADE.rglob("*.*"):
         older.unlink()
     gallery()
+    notebooks()
     (MADE / "commands.md").write_text(commands(), encoding="utf-8")
     (MADE / "api.md").write_text(api(), encoding="utf-8")
 
@@ -178,6 +185,62 @@ def prior_picture(law: Law, path: Path) -> None:
     ax.set_ylim(0, min(15.0, 1.1 * float(np.nanpercentile(losses, 95))))
     ax.legend(fontsize=8, frameon=False)
     figure.savefig(path, dpi=110)
+
+
+# --- the notebooks ----------------------------------------------------------------------------------------------------
+
+
+def notebooks() -> None:
+    """A page for each notebook, with what is kept of its outputs, and the page that lists them."""
+    lines = [
+        "# Notebooks",
+        "",
+        "Run by `make test` and kept with their outputs in `notebooks/`, in the order in which questions come up.",
+        "",
+    ]
+    names = []
+    for path in sorted(NOTEBOOKS.glob("*.ipynb")):
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        text = notebook_page(cells, path.stem)
+        (MADE / "notebooks" / f"{path.stem}.md").write_text(text, encoding="utf-8")
+        names.append(path.stem)
+        lines.append(f"- [{text.partition(chr(10))[0].removeprefix('# ')}]({path.stem}.md)")
+    lines += ["", "```{toctree}", ":hidden:", "", *names, "```", ""]
+    (MADE / "notebooks" / "index.md").write_text("\n".join(lines), encoding="utf-8")
+
+
+def notebook_page(cells: list[dict[str, Any]], name: str) -> str:
+    """A notebook's cells as Markdown; its pictures are written beside the page."""
+    parts, pictures, heading = list[str](), 0, ""
+    for cell in cells:
+        source = "".join(cell["source"])
+        if cell["cell_type"] == "markdown":
+            heading = ([line.lstrip("# ") for line in source.splitlines() if line.startswith("#")] or [heading])[-1]
+            parts.append(source.replace("](../docs/", "](../../").replace(".ipynb)", ".md)"))
+            continue
+        parts.append(f"```python\n{source}\n```")
+        for output in cell["outputs"]:
+            data = {kind: "".join(text) for kind, text in output.get("data", {}).items()}
+            if "image/png" in data:
+                pictures += 1
+                picture = MADE / "notebooks" / f"{name}-{pictures}.png"
+                picture.write_bytes(base64.b64decode(data["image/png"]))
+                parts.append(f"![Picture: {heading}]({picture.name})")
+            else:
+                parts.append(printed("".join(output.get("text", "")), data))
+    return "\n\n".join(parts) + "\n"
+
+
+def printed(text: str, data: dict[str, str]) -> str:
+    """What a cell printed or showed, as Markdown: text, or the best of several forms but for pictures."""
+    if "text/latex" in data:
+        latex = data["text/latex"].strip("$").removeprefix(r"\displaystyle")
+        return f'<div class="formula">{maths(latex, block=True)}</div>'
+    if "text/html" in data:
+        table = re.sub(r"<style.*?</style>", "", data["text/html"], flags=re.DOTALL)
+        table = table.replace('<table border="1" class="dataframe">', '<table class="docutils dataframe">')
+        return f'```{{raw}} html\n<div class="table-wrapper">{table}</div>\n```'
+    return f"```{{code-block}} text\n:class: printed\n\n{(text or data['text/plain']).rstrip()}\n```"
 
 
 # --- commands and API -------------------------------------------------------------------------------------------------

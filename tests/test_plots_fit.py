@@ -61,7 +61,7 @@ def test_parameters_stand_where_their_prior_puts_them(fitted: Fit, ax: Axes) -> 
     assert [t.get_text() for t in ax.get_yticklabels()] == ["a", "b", "c", "sigma_point", "sigma_run"]
     band = next(p for p in ax.patches if isinstance(p, Rectangle))
     assert (band.get_x(), band.get_width()) == pytest.approx((norm.ppf(0.1), 2 * norm.ppf(0.9)))
-    assert ax.get_title() == "line: median and 80% equal-tailed interval; band: the prior's 80%"
+    assert ax.get_title() == "line: median and 80% equal-tailed interval;\nband: the prior's 80%"
 
 
 def test_parameters_far_out_in_their_prior_stand_at_the_edge_with_an_arrow(ax: Axes) -> None:
@@ -153,6 +153,13 @@ def test_the_ground_outside_the_runs_is_hatched(fitted: Fit, ax: Axes) -> None:
     (span,) = [p for p in ax.patches if isinstance(p, Rectangle)]
     assert (span.get_x(), span.get_width(), span.get_hatch()) == (1.0, 2.0, "//")
     assert texts(ax) == ["outside the runs"]
+
+
+def test_a_sliver_outside_the_runs_is_hatched_without_a_label(fitted: Fit, ax: Axes) -> None:
+    plot_forecast(fitted.forecast(pd.DataFrame({"x": np.linspace(-1, 1.1, 9)})), ax, x="x")
+    (span,) = [p for p in ax.patches if isinstance(p, Rectangle)]
+    assert (span.get_x(), span.get_width()) == pytest.approx((1.0, 0.1))
+    assert not texts(ax)
 
 
 def test_within_the_runs_nothing_is_hatched(fitted: Fit, ax: Axes) -> None:

@@ -76,6 +76,14 @@ def test_a_fit_alone_and_a_useless_one() -> None:
 # --- draws ----------------------------------------------------------------------------------------------------------
 
 
+def test_what_is_shown_at_a_prompt_is_a_line(stack: Stack, sound_fit: Fit) -> None:
+    made = sound_fit.forecast(grid(sound_fit, {"N": 1e9, "D": [1e9, 1e10]}), force=True)
+    assert repr(sound_fit) == "<Fit of chinchilla to 40 losses of 8 runs: 2 chains of 1,500 draws, checks passed>"
+    assert repr(sound_fit.law) == "<Law chinchilla: loss = E + A/N**alpha + B/D**beta>"
+    assert repr(made) == "<Forecast by chinchilla at 2 settings: 3,000 draws>"
+    assert repr(stack) == "<Stack of " + ", ".join(f"{name} ({weight:.3g})" for name, weight in stack.weights.items()) + ">"
+
+
 def test_draws_come_in_proportion_to_the_weights(stack: Stack) -> None:
     (ptpp, many), (chinchilla, few) = stack.shares  # heaviest first
     assert (ptpp.name, chinchilla.name) == ("ptpp-floor", "chinchilla")

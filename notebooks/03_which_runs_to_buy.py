@@ -1,0 +1,97 @@
+# %% [markdown]
+# # 3. Which runs to buy
+#
+# You can afford some more small runs. Which of them make the loss that you care about most certain? All losses here are
+# **measured**, those of [notebook 1](01_losses_to_forecast.ipynb). So the runs that are chosen can be "bought" from the table,
+# and the answer held against what the large runs really logged.
+
+# %%
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import pandas as pd
+
+import bayeslaw
+from bayeslaw.demo import write_tables
+
+tables = write_tables(Path("tinycpt"))
+runs = bayeslaw.read_runs(tables["target"])
+fit = bayeslaw.fit("transfer-target", runs.where("ptpp <= 31"), progress=False)
+print("passed" if fit.passed else fit.failures)
+
+# %% [markdown]
+# ## What is wanted, and what can be had
+#
+# Wanted: the loss of the largest model at the longest pre-training, after 10 tokens of adaptation per parameter. To be had: runs
+# of the three smaller sizes at pre-trainings of 62, 124 and 279 tokens per parameter. The table of candidates has a row for each
+# evaluation and no losses.
+
+# %%
+largest = runs.where("N == 196608 and ptpp == 279 and D > 0").frame
+near = largest["D"].iloc[(largest["D"] - 10 * 196608).abs().argmin()]
+wanted = pd.DataFrame({"N": 196608, "ptpp": 279, "r": [0.1, 0.25, 0.5], "D": near})
+
+pool = runs.where("ptpp > 31 and N < 100000 and D > 0").frame
+candidates = pool.drop(columns="loss")
+print(f"{candidates['run'].nunique()} candidate runs of {candidates['checkpoint'].nunique()} checkpoints")
+print(f"the large run would cost {6 * 196608 * near:.2g} FLOPs, its pre-training {6 * 196608**2 * 279:.2g}")
+
+# %% [markdown]
+# Runs cost 6 N D, unless `cost=` names a column. A checkpoint that has no run yet must be trained first, and is paid for once.
+# `discrepancy` is the relative error that you expect of the law out there. The fit's notes say how far it misses runs at hand; a
+# design that trusts a wrong law buys cheap runs that mislead it.
+
+# %%
+choice = bayeslaw.anchors(fit, candidates, wanted, budget=2e12, discrepancy="1%")
+print(choice.text)
+columns = ["run", "N", "r", "ptpp", "cost", "checkpoint_cost", "spent", "gain", choice.width_name, "informs", "worth"]
+choice.picks[columns].round(4).assign(**{c: choice.picks[c].map("{:.2g}".format) for c in ("cost", "checkpoint_cost", "spent")})
+
+# %% [markdown]
+# In the order of purchase. `gain` is the share of the variance at the targets that a run takes away, `informs` how much the sd of
+# parameters narrows, and `worth` whether it is worth its price. The run that pays for a checkpoint may not be, by itself, where
+# the runs that branch from it afterwards are.
+
+# %%
+figure, ax = plt.subplots(figsize=(7.2, 4.2), layout="constrained")
+ax = bayeslaw.plot_anchors(choice, ax)
+
+# %% [markdown]
+# ## They come back
+#
+# Their measured losses join the fit. First it is said whether they came as the old fit had foretold.
+
+# %%
+new = pool[pool["run"].isin(choice.picks["run"])]
+made = bayeslaw.update(fit, new, targets=wanted, progress=False)
+print(made.text)
+
+# %% [markdown]
+# One of them did not: the law misses the *shape* of some curve there by more than its noise. That is worth knowing before more
+# money is spent, and more runs of the kind don't mend it. State a discrepancy, or [compare laws](02_which_law.ipynb).
+#
+# What was foretold of the interval, and what it came to. The prediction is of the law's loss with the stated error, which no
+# number of runs elsewhere takes away; `update` shows the interval of the law's loss alone.
+
+# %%
+made.widths.round(4) if made.widths is not None else None
+
+# %% [markdown]
+# ## Was it worth it?
+#
+# Against the measured losses of the largest model at PTPP 279, from 2 adaptation tokens per parameter on, before and after.
+# Beside it a fit with a *random* choice of the same candidates for the same budget.
+
+# %%
+random = choice.rows(choice.random_designs(1)[0])["run"].unique()
+other = bayeslaw.update(fit, pool[pool["run"].isin(random)], progress=False)
+settled = largest[largest["D"] >= 2 * largest["N"]]
+fits = {"before": fit, f"{new['run'].nunique()} chosen runs": made.fit, f"{len(random)} random runs": other.fit}
+scores = pd.concat({name: bayeslaw.score(one, settled) for name, one in fits.items()}).droplevel(1)
+scores[["rows", "mae_rel", "cover_eti90", "width_eti90", "crps"]].round(4)
+
+# %% [markdown]
+# One target and one random choice are an example, not a verdict: what chosen runs are worth on simulated truths and on measured
+# pools, beside random and optimal designs, is in `benchmarks/results/anchors.md`, `purchases.md` and `pools.md`.
+#
+# Next: [a replay plan](04_replay_plan.ipynb). More: [how-to](../docs/howto/which-runs.md).
