@@ -112,7 +112,7 @@ def show(
     force: Annotated[bool, typer.Option("--force", help="Show intervals in spite of failed checks; every row is marked.")] = False,
 ) -> None:
     """Show parameters with credible intervals, the checks, and what the data did not inform."""
-    from bayeslaw.fits import interval_names
+    from bayeslaw.intervals import interval_names
     from bayeslaw.sensitivity import SENSITIVE
     from bayeslaw.stacking import Stack, load
     from bayeslaw.tables import parameters_latex, plain
@@ -168,9 +168,9 @@ def forecast(
 ) -> None:
     """Forecast the loss at settings, with latent, run and discrepancy intervals and the distance outside the data."""
     from bayeslaw.discrepancy import relative
-    from bayeslaw.fits import check_probability
     from bayeslaw.forecasts import forecast as make_forecast
     from bayeslaw.grids import grid
+    from bayeslaw.intervals import check_probability
     from bayeslaw.plots import PICTURES, forecast_axis, plot_forecast, save_figure
     from bayeslaw.runs import read_runs
     from bayeslaw.stacking import load

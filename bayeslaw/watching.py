@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 
 from bayeslaw.curves import Curves
 from bayeslaw.errors import BayeslawError, whole_number
-from bayeslaw.fits import Fit, check_probability, interval_names
+from bayeslaw.fits import Fit
 from bayeslaw.forecasts import forecast
+from bayeslaw.intervals import columns, quantiles
 from bayeslaw.phases import trace
 from bayeslaw.recipes import known
 from bayeslaw.runs import Runs
@@ -91,23 +92,17 @@ class Watch:
 
     def table(self, ci_prob: float = 0.9) -> pd.DataFrame:
         """Steps ahead: median and equal-tailed interval of the run's loss, of its gain, and the probability of the target."""
-        check_probability(ci_prob)
-        tails = [0.5, 0.5 - ci_prob / 2, 0.5 + ci_prob / 2]
-        low, high = interval_names("eti", ci_prob)
-        loss, gain = np.quantile(self.loss, tails, axis=0), np.quantile(self.loss[:, :1] - self.loss, tails, axis=0)
-        made = pd.DataFrame({"step": self.steps, "run_median": loss[0], f"run_{low}": loss[1], f"run_{high}": loss[2]})
-        made = made.assign(**{"gain_median": gain[0], f"gain_{low}": gain[1], f"gain_{high}": gain[2]})
+        loss, gain = columns(self.loss, ci_prob, "run"), columns(self.loss[:, :1] - self.loss, ci_prob, "gain")
+        made = pd.DataFrame({"step": self.steps, **loss, **gain})
         if self.target is not None:
             made["reached"] = self.reached
         return made.assign(extrapolation=self.settings["extrapolation"].to_numpy())
 
     def summary(self, ci_prob: float = 0.9) -> str:
         """What there is to decide by, in words."""
-        check_probability(ci_prob)
-        tails = [0.5, 0.5 - ci_prob / 2, 0.5 + ci_prob / 2]
-        middle, low, high = np.quantile(self.loss[:, -1], tails)
+        middle, low, high = quantiles(self.loss[:, -1], ci_prob)
         gain = self.gain()
-        g = np.quantile(gain, tails)
+        g = quantiles(gain, ci_prob)
         name = f"{ci_prob * 100:g}% equal-tailed"
         lines = [
             f"{self.run}, step {self.step:,} of {self.steps[-1]:,}: loss at the end {middle:.4f} ({low:.4f} to {high:.4f}, {name})",
