@@ -24,7 +24,7 @@ from bayeslaw.forecasts import forecast
 from bayeslaw.objectives import Objective, Space, unit
 from bayeslaw.recipes import Recipe, losses
 from bayeslaw.runs import Runs
-from bayeslaw.stacking import Posterior, Stack
+from bayeslaw.stacking import Posterior, check_pairing
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -149,7 +149,11 @@ class Balance:
     plug_in_regret: float
     checks: tuple[Check, ...]
     remarks: tuple[str, ...]
-    failed: bool = False
+
+    @property
+    def failed(self) -> bool:
+        """Whether checks of a fit failed, and the choice was forced."""
+        return not all(fit.passed for fit in self.landscape.both)
 
     @property
     def recipe(self) -> Recipe:
@@ -267,13 +271,11 @@ def pairable(*posteriors: Posterior, force: bool = False) -> int:
     for fit in posteriors:
         if not fit.passed and not force:
             raise FitError(f"The checks of {fit.name} failed ({fit.failures}): nothing is said by it. Sample longer, or force it.")
-    if len({id(p) for p in posteriors if isinstance(p, Stack)}) > 1:
-        raise BayeslawError("Two stacks can't be paired draw by draw: the laws of one would go with those of the other.")
     sizes = [sum(chosen.size for _, chosen in fit.shares) for fit in posteriors]
-    if len(set(sizes)) > 1:
-        raise BayeslawError(
-            f"The draws of the fits can't be paired ({', '.join(f'{n:,}' for n in sizes)}): fit all with as many draws and chains."
-        )
+    check_pairing(
+        posteriors, sizes,
+        f"The draws of the fits can't be paired ({', '.join(f'{n:,}' for n in sizes)}): fit all with as many draws and chains.",
+    )  # fmt: skip
     return sizes[0]
 
 
@@ -307,7 +309,6 @@ def _choose(made: Landscape, objective: Objective, seed: int, *, force: bool) ->
     return Balance(
         made, objective, choice, plug_in, (source[0], target[0]), float(objective(combined[0])), float(objective(combined[1])),
         made.at[own], regret, other, found, (*_edges(made.space, choice), *remarks),
-        not (made.source.passed and made.target.passed),
     )  # fmt: skip
 
 

@@ -178,6 +178,12 @@ class Fit:
 
         return forecast(self, at, discrepancy=discrepancy, seed=seed, force=force)
 
+    @property
+    def residual(self) -> NDArray[np.float64]:
+        """Log loss minus the law's at the rows fitted, array (S, n)."""
+        expected: NDArray[np.float64] = np.log(self.law.predict(self.draws, self.observed.covariates))
+        return self.observed.log_loss - expected
+
     def log_likelihood(self, given: Literal["others", "earlier"] = "others") -> xr.DataArray:
         """Log density of each run given each draw, dimensions (chain, draw, run).
 
@@ -185,9 +191,7 @@ class Fit:
         given the earlier ones, so that runs add up to the log likelihood.
         """
         posterior = self.tree["posterior"]
-        draws = self.draws
-        residual = self.observed.log_loss - np.log(self.law.predict(draws, self.observed.covariates))
-        values = self.noise.log_likelihood(residual, self.observed, draws, given=given)
+        values = self.noise.log_likelihood(self.residual, self.observed, self.draws, given=given)
         shape = (posterior.sizes["chain"], posterior.sizes["draw"], self.observed.runs)
         return xr.DataArray(values.reshape(shape), dims=("chain", "draw", "run"), coords={"run": list(self.observed.run_names)})
 

@@ -21,6 +21,7 @@ from bayeslaw import intervals
 from bayeslaw.balancing import pairable
 from bayeslaw.errors import BayeslawError, whole_number
 from bayeslaw.forecasts import forecast
+from bayeslaw.objectives import check_weight
 from bayeslaw.phases import Point
 from bayeslaw.recipes import Recipe, losses
 from bayeslaw.runs import Runs
@@ -153,8 +154,7 @@ def turning(
     BayeslawError
         If the weight needs a target, or draws can't be paired.
     """
-    if not 0 <= weight <= 1:
-        raise BayeslawError(f"The weight of the source is {weight:g}; it lies between 0 and 1, the target has the rest.")
+    check_weight(weight)
     if target is None and weight < 1:
         raise BayeslawError(f"A weight of {weight:g} leaves {1 - weight:g} to the target: give a fit of its losses.")
     sides: list[tuple[float, Posterior]] = [(weight, source)] if weight > 0 else []
