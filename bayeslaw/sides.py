@@ -25,15 +25,14 @@ CHOSEN = ("D", "r", "atpp")  # what a plan chooses
 
 
 @dataclass(frozen=True)
-class Part:
-    """Draws of one law.
+class Drawn:
+    """Draws of one law at given covariates.
 
     Attributes
     ----------
     law : Law
     draws : mapping of parameter to array (S,)
     constants : mapping of covariate to float
-        All but D and r.
     """
 
     law: Law
@@ -43,6 +42,10 @@ class Part:
     @property
     def size(self) -> int:
         return next(iter(self.draws.values())).size
+
+
+class Part(Drawn):
+    """Draws of one law as a function of D and r."""
 
     def loss(self, draws: Index, tokens: Any, r: Any, axes: int) -> Array:
         """Losses of draws, which have `axes` axes of tokens and replay behind their own."""
