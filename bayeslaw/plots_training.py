@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from bayeslaw.balancing import Balance
 from bayeslaw.errors import BayeslawError
@@ -43,6 +43,10 @@ def _band(ax: Axes, x: object, draws: ArrayLike, colour: str, label: str, style:
     ax.fill_between(np.asarray(x), low, high, color=colour, alpha=0.2, lw=0)
 
 
+def _steps(recipe: Recipe) -> NDArray[np.int64]:
+    return np.unique(np.linspace(0, len(recipe.schedule), POINTS).round().astype(np.int64))
+
+
 def plot_transfer(
     recipe: Recipe, posterior: Posterior, ax: Axes, *, logged: pd.DataFrame | None = None, ci_prob: float = 0.9
 ) -> Axes:
@@ -58,7 +62,7 @@ def plot_transfer(
     ci_prob : float
     """
     check_probability(ci_prob)
-    steps = np.unique(np.linspace(0, len(recipe.schedule), POINTS).round().astype(np.int64))
+    steps = _steps(recipe)
     after = steps[1:] if recipe.point.pretrain is not None else steps
     if recipe.point.pretrain is not None and recipe.point.adapt is None:
         _band(
@@ -105,7 +109,7 @@ def plot_surface(
     ci_prob : float
     """
     check_probability(ci_prob)
-    steps = np.unique(np.linspace(0, len(recipe.schedule), POINTS).round().astype(np.int64))
+    steps = _steps(recipe)
     path = recipe.rows(steps)
     if not {"S1_cpt", "S2_cpt"} <= set(posterior.measured):
         raise BayeslawError(f"{posterior.name} has no areas of an adaptation (S1_cpt, S2_cpt): there is no surface to slice.")
