@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 
 from bayeslaw.costs import FLOPS
 from bayeslaw.errors import BayeslawError
-from bayeslaw.fits import Fit, check_probability, interval_names
+from bayeslaw.fits import Fit
+from bayeslaw.intervals import columns, interval_names, tails
 from bayeslaw.point import PointFit
 from bayeslaw.stacking import Posterior
 from bayeslaw.stages import Stage, check_passed, stage_names, stages
@@ -78,22 +79,17 @@ class Allocation:
 
     def summary(self, ci_prob: float = 0.9) -> pd.DataFrame:
         """One row per compute: medians and intervals of N, D, tokens_per_parameter and loss, and the share of draws in a corner."""
-        check_probability(ci_prob)
-        columns: dict[str, Any] = {"compute": self.compute}
-        ends = interval_names("eti", ci_prob)
+        table = pd.DataFrame({"compute": self.compute})
         shown = {"N": self.N, "D": self.D, "tokens_per_parameter": self.D / self.N, "loss": self.loss}
         for name, draws in shown.items():
-            middle, low, high = np.quantile(draws, [0.5, 0.5 - ci_prob / 2, 0.5 + ci_prob / 2], axis=0)
-            columns |= {f"{name}_median": middle, f"{name}_{ends[0]}": low, f"{name}_{ends[1]}": high}
-        table = pd.DataFrame(columns).assign(corner=self.corner.mean(axis=0))
+            table = table.assign(**columns(draws, ci_prob, name))
+        table = table.assign(corner=self.corner.mean(axis=0))
         return table.assign(checks="FAILED (forced)" if self.failed else "passed")
 
     def powers(self, ci_prob: float = 0.9) -> pd.DataFrame:
         """Coefficients and exponents of the power laws N_opt = k C^a and D_opt = k C^b with intervals."""
-        check_probability(ci_prob)
-        ends = interval_names("eti", ci_prob)
-        tails = [0.5, 0.5 - ci_prob / 2, 0.5 + ci_prob / 2]
-        rows = {name: dict(zip(("median", *ends), np.nanquantile(v, tails), strict=True)) for name, v in self.exponents.items()}
+        names = ("median", *interval_names("eti", ci_prob))
+        rows = {name: dict(zip(names, np.nanquantile(v, tails(ci_prob)), strict=True)) for name, v in self.exponents.items()}
         return pd.DataFrame(rows).T.rename_axis("quantity")
 
 

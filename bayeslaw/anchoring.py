@@ -22,8 +22,9 @@ from bayeslaw.costs import Stages
 from bayeslaw.discrepancy import relative
 from bayeslaw.ensembles import build
 from bayeslaw.errors import BayeslawError, nearest, whole_number
-from bayeslaw.fits import Fit, check_probability
+from bayeslaw.fits import Fit
 from bayeslaw.forecasts import from_shares
+from bayeslaw.intervals import check_probability
 from bayeslaw.runs import Runs
 from bayeslaw.selection import ROUNDING, Market, choose
 from bayeslaw.stacking import Posterior

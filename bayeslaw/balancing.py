@@ -17,14 +17,14 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from bayeslaw import intervals
 from bayeslaw.checks import Check
 from bayeslaw.errors import BayeslawError, FitError, whole_number
-from bayeslaw.fits import check_probability, interval_names
 from bayeslaw.forecasts import forecast
 from bayeslaw.objectives import Objective, Space, unit
 from bayeslaw.recipes import Recipe, losses
 from bayeslaw.runs import Runs
-from bayeslaw.stacking import Posterior, Stack
+from bayeslaw.stacking import Posterior, check_pairing
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -149,7 +149,11 @@ class Balance:
     plug_in_regret: float
     checks: tuple[Check, ...]
     remarks: tuple[str, ...]
-    failed: bool = False
+
+    @property
+    def failed(self) -> bool:
+        """Whether checks of a fit failed, and the choice was forced."""
+        return not all(fit.passed for fit in self.landscape.both)
 
     @property
     def recipe(self) -> Recipe:
@@ -162,29 +166,18 @@ class Balance:
         The interval of a choice says where the best of it may lie, by each draw's own best recipe; that of a loss what the
         recipe chosen would bring.
         """
-        check_probability(ci_prob)
-        low, high = interval_names("eti", ci_prob)
-        tails = [0.5 - ci_prob / 2, 0.5 + ci_prob / 2]
         own = pd.DataFrame([self.landscape.space.choices(one) for one in self.own])
-        rows = {
-            name: {
-                "value": value,
-                "plug_in": self.plug_in[name],
-                low: own[name].quantile(tails[0]),
-                high: own[name].quantile(tails[1]),
-            }
-            for name, value in self.choice.items()
+        source, target = self.landscape.changes(unit(self.landscape.space, self.plug_in)[None, :], np.arange(self.changes[0].size))
+        changes = {
+            "source_change": (self.changes[0], source[0]),
+            "target_change": (self.changes[1], target[0]),
+            "weighted_change": (self.objective.combine(*self.changes), self.objective.combine(source, target)[0]),
         }
-        plug_in = self.landscape.changes(unit(self.landscape.space, self.plug_in)[None, :], np.arange(self.changes[0].size))
-        combined = self.objective.combine(*self.changes)
-        for name, draws, other in (
-            ("source_change", self.changes[0], plug_in[0][0]),
-            ("target_change", self.changes[1], plug_in[1][0]),
-            ("weighted_change", combined, self.objective.combine(*plug_in)[0]),
-        ):
-            ends = np.quantile(draws, tails)
-            rows[name] = {"value": np.median(draws), "plug_in": np.median(other), low: ends[0], high: ends[1]}
-        return pd.DataFrame(rows).T.rename_axis("quantity")
+        table = intervals.rows({name: own[name] for name in self.choice} | {k: v for k, (v, _) in changes.items()}, ci_prob)
+        beside = {name: (value, self.plug_in[name]) for name, value in self.choice.items()}
+        beside |= {name: (np.median(v), np.median(other)) for name, (v, other) in changes.items()}
+        values = pd.DataFrame(beside, index=["value", "plug_in"]).T
+        return values.join(table.drop(columns="median")).rename_axis("quantity")
 
     @property
     def text(self) -> str:
@@ -278,13 +271,11 @@ def pairable(*posteriors: Posterior, force: bool = False) -> int:
     for fit in posteriors:
         if not fit.passed and not force:
             raise FitError(f"The checks of {fit.name} failed ({fit.failures}): nothing is said by it. Sample longer, or force it.")
-    if len({id(p) for p in posteriors if isinstance(p, Stack)}) > 1:
-        raise BayeslawError("Two stacks can't be paired draw by draw: the laws of one would go with those of the other.")
     sizes = [sum(chosen.size for _, chosen in fit.shares) for fit in posteriors]
-    if len(set(sizes)) > 1:
-        raise BayeslawError(
-            f"The draws of the fits can't be paired ({', '.join(f'{n:,}' for n in sizes)}): fit all with as many draws and chains."
-        )
+    check_pairing(
+        posteriors, sizes,
+        f"The draws of the fits can't be paired ({', '.join(f'{n:,}' for n in sizes)}): fit all with as many draws and chains.",
+    )  # fmt: skip
     return sizes[0]
 
 
@@ -318,7 +309,6 @@ def _choose(made: Landscape, objective: Objective, seed: int, *, force: bool) ->
     return Balance(
         made, objective, choice, plug_in, (source[0], target[0]), float(objective(combined[0])), float(objective(combined[1])),
         made.at[own], regret, other, found, (*_edges(made.space, choice), *remarks),
-        not (made.source.passed and made.target.passed),
     )  # fmt: skip
 
 

@@ -10,8 +10,9 @@ import typer
 
 from bayeslaw import cli_data, cli_dynamics, cli_import, cli_laws, cli_plan
 from bayeslaw.cli_anchors import anchors
+from bayeslaw.cli_input import pairs_of
 from bayeslaw.cli_laws import RunsPath, Where
-from bayeslaw.cli_output import put, put_checks, show_table, with_json
+from bayeslaw.cli_output import put, put_checks, save_or_show, save_picture, show_table, with_json
 from bayeslaw.cli_report import report
 from bayeslaw.errors import BayeslawError
 
@@ -112,7 +113,7 @@ def show(
     force: Annotated[bool, typer.Option("--force", help="Show intervals in spite of failed checks; every row is marked.")] = False,
 ) -> None:
     """Show parameters with credible intervals, the checks, and what the data did not inform."""
-    from bayeslaw.fits import interval_names
+    from bayeslaw.intervals import interval_names
     from bayeslaw.sensitivity import SENSITIVE
     from bayeslaw.stacking import Stack, load
     from bayeslaw.tables import parameters_latex, plain
@@ -168,13 +169,13 @@ def forecast(
 ) -> None:
     """Forecast the loss at settings, with latent, run and discrepancy intervals and the distance outside the data."""
     from bayeslaw.discrepancy import relative
-    from bayeslaw.fits import check_probability
     from bayeslaw.forecasts import forecast as make_forecast
     from bayeslaw.grids import grid
-    from bayeslaw.plots import PICTURES, forecast_axis, plot_forecast, save_figure
+    from bayeslaw.intervals import check_probability
+    from bayeslaw.plots import PICTURES, forecast_axis, plot_forecast
     from bayeslaw.runs import read_runs
     from bayeslaw.stacking import load
-    from bayeslaw.tables import check_target, plain, with_intervals, write_text
+    from bayeslaw.tables import check_target
 
     check_probability(ci)
     if discrepancy is not None:
@@ -195,32 +196,14 @@ def forecast(
         settings = read_runs(grid(loaded, pairs))
     made = make_forecast(loaded, settings, discrepancy=discrepancy, seed=seed, force=force)
     table = made.summary(ci)
-    if output is None:
-        show_table("forecast", table, plain(with_intervals(table)))
-    else:
-        write_text(output, table.to_csv(index=False))
-        typer.echo(f"{len(table)} settings written to {output}")
+    save_or_show("forecast", table, output, f"{len(table)} settings", joined=True)
     put_checks((*loaded.checks, *made.checks), not made.forced)
     for one in (*loaded.checks, *made.checks):
         if not one.passed and (one.required or one.name == "extrapolation"):
             typer.echo(str(one))
     if plot is not None:
         unit = loaded.covariates[forecast_axis(made)].unit
-        save_figure(plot, lambda ax: plot_forecast(made, ax, ci_prob=ci, unit=unit))
-        typer.echo(f"picture written to {plot}")
-
-
-def pairs_of(option: str, texts: list[str], form: str) -> dict[str, str]:
-    """Read NAME=VALUE texts of an option; a name given twice is refused."""
-    pairs: dict[str, str] = {}
-    for text in texts:
-        name, value = (part.strip() for part in text.partition("=")[::2])
-        if not name or not value:
-            raise BayeslawError(f"{option} {text!r} is not of the form {form}.")
-        if name in pairs:
-            raise BayeslawError(f"{option} gives {name} twice: {pairs[name]!r} and {value!r}.")
-        pairs[name] = value
-    return pairs
+        save_picture(plot, lambda ax: plot_forecast(made, ax, ci_prob=ci, unit=unit))
 
 
 @app.command()

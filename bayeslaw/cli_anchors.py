@@ -44,23 +44,16 @@ def anchors(
     """Choose the runs that make the loss at the targets most certain for a budget."""
     from bayeslaw.anchoring import anchors as make_anchors
     from bayeslaw.candidates import grid_of_runs
-    from bayeslaw.cli import pairs_of
-    from bayeslaw.cli_output import put, show_table
+    from bayeslaw.cli_input import check_files, pairs_of
+    from bayeslaw.cli_output import put, save_picture, show_table
     from bayeslaw.foresight import by_nesting, by_refits
-    from bayeslaw.plots import PICTURES, save_figure
     from bayeslaw.plots_anchors import plot_anchors
     from bayeslaw.refitting import one_fit
     from bayeslaw.runs import read_runs
     from bayeslaw.stacking import load
-    from bayeslaw.tables import check_target, plain, write_text
+    from bayeslaw.tables import plain, write_text
 
-    if output is not None:
-        check_target(output, "A list of picks", ".csv")
-        for given in (targets, candidates):
-            if given is not None and output.resolve() == given.resolve():
-                raise BayeslawError(f"{output.name} is what you give: write the picks to another file.")
-    if plot is not None:
-        check_target(plot, "A picture", *PICTURES)
+    check_files("A list of picks", output, plot, [targets, candidates], of="the picks")
     # After --candidates-grid a shell hands over NAME=VALUES one by one; those after the first arrive as arguments.
     grid = [*(candidates_grid or []), *(text for text in fits if candidates_grid and "=" in text and not Path(text).exists())]
     loaded = [load(path) for path in fits if path not in grid]
@@ -97,5 +90,4 @@ def anchors(
         write_text(output, made.picks.to_csv())
         typer.echo(f"{len(made.picks)} picks written to {output}")
     if plot is not None:
-        save_figure(plot, lambda ax: plot_anchors(made, ax))
-        typer.echo(f"picture written to {plot}")
+        save_picture(plot, lambda ax: plot_anchors(made, ax))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from bayeslaw.cli_input import pairs_of
 from bayeslaw.cli_output import put
 from bayeslaw.errors import BayeslawError, TableError
 
@@ -73,8 +74,6 @@ def read(
 
 def warmups(texts: list[str] | None) -> int | dict[str, int]:
     """Steps of warm-up: one number for all runs, or RUN=STEPS for each."""
-    from bayeslaw.cli import pairs_of
-
     if not texts:
         return 0
     if len(texts) == 1 and "=" not in texts[0]:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from bayeslaw.cli_input import pairs_of
 from bayeslaw.errors import BayeslawError, TableError
 
 Sources = Annotated[
@@ -97,8 +98,6 @@ def _losses(texts: list[str] | None) -> dict[str, str | None] | None:
 
 
 def _constants(texts: list[str] | None) -> dict[str, Any]:
-    from bayeslaw.cli import pairs_of
-
     return dict(pairs_of("--set", texts or [], "NAME=VALUE, such as tokens_per_step=524288"))
 
 

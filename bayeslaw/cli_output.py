@@ -15,6 +15,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import fields, is_dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -23,6 +24,7 @@ from bayeslaw.errors import BayeslawError
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
     from bayeslaw.checks import Check
 
@@ -52,6 +54,25 @@ def show_table(name: str, table: pd.DataFrame, text: str | None = None) -> None:
     from bayeslaw.tables import plain
 
     typer.echo(plain(table) if text is None else text)
+
+
+def save_or_show(name: str, table: pd.DataFrame, output: Path | None, said: str, *, joined: bool = False) -> None:
+    """Write a table and say so, or show it where there is no file for it, with its intervals `joined` into one column or not."""
+    from bayeslaw.tables import plain, with_intervals, write_text
+
+    if output is None:
+        show_table(name, table, plain(with_intervals(table)) if joined else None)
+        return
+    write_text(output, table.to_csv(index=False))
+    typer.echo(f"{said} written to {output}")
+
+
+def save_picture(path: Path, draw: Callable[[Axes], object]) -> None:
+    """Write a picture and say so."""
+    from bayeslaw.plots import save_figure
+
+    save_figure(path, draw)
+    typer.echo(f"picture written to {path}")
 
 
 def put_checks(checks: Iterable[Check], passed: bool) -> None:

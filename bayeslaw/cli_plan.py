@@ -7,7 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from bayeslaw.cli_output import put, show_table
+from bayeslaw.cli_input import a_number, check_files, pairs_of
+from bayeslaw.cli_output import put, save_or_show, show_table
 from bayeslaw.errors import BayeslawError
 
 Probability = Annotated[float, typer.Option("--ci", help="Probability of the equal-tailed intervals.")]
@@ -67,23 +68,18 @@ def plan(
     force: Force = False,
 ) -> None:
     """Choose tokens and replay of an adaptation so that promises hold together with a stated probability."""
-    from bayeslaw.cli import pairs_of
     from bayeslaw.discrepancy import relative
     from bayeslaw.plans import LEVELS
     from bayeslaw.plans import plan as make_plan
-    from bayeslaw.plots import PICTURES
     from bayeslaw.stacking import load
-    from bayeslaw.tables import check_target, plain, with_intervals, write_text
+    from bayeslaw.tables import plain, with_intervals
 
-    if output is not None:
-        check_target(output, "A plan's frontier", ".csv")
-    if plot is not None:
-        check_target(plot, "A picture", *PICTURES)
+    check_files("A plan's frontier", output, plot)
     if (candidates is None) != (budget is None):
         raise BayeslawError("--candidates and --budget go together: which runs, and for how much.")
     settings = pairs_of("--set", set_ or [], "NAME=VALUE, such as N=8.1e9")
     priced = pairs_of("--price", price or [], "NAME=MONEY, such as flop=2e-18")
-    prices = {name: _number("--price", value) for name, value in priced.items()}
+    prices = {name: a_number("--price ", value) for name, value in priced.items()}
     files: dict[str, Any] = {}
 
     def read(path: str | Path) -> Any:
@@ -102,11 +98,7 @@ def plan(
     for line in made.lines():
         typer.echo(line)
     typer.echo("")
-    if output is None:
-        show_table("frontier", made.frontier)
-    else:
-        write_text(output, made.frontier.to_csv(index=False))
-        typer.echo(f"frontier written to {output}")
+    save_or_show("frontier", made.frontier, output, "frontier")
     if len(made.losses):
         show_table("losses", made.losses, "\n" + plain(with_intervals(made.losses)))
     put("best", made.best)
@@ -150,27 +142,18 @@ def _sources(given: list[str], sets: list[str] | None, read: Any) -> tuple[dict[
 
 
 def _levels(option: str, given: list[str] | None) -> dict[str, str]:
-    from bayeslaw.cli import pairs_of
 
     return pairs_of(option, given or [], "COLUMN=VALUE, such as domain=web")
 
 
 def _named(given: list[str] | None, option: str) -> Any:
     """A value for all sources, or NAME=VALUE for each."""
-    from bayeslaw.cli import pairs_of
 
     if not given:
         return None
     if len(given) == 1 and "=" not in given[0]:
         return given[0]
     return pairs_of(option, given, "NAME=VALUE")
-
-
-def _number(option: str, text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise BayeslawError(f"{option} {text!r} is not a number.") from None
 
 
 def allocate(
@@ -185,23 +168,14 @@ def allocate(
 ) -> None:
     """Parameters and tokens of least loss for compute, with loss and tokens per parameter."""
     from bayeslaw.allocation import allocate as make_allocation
-    from bayeslaw.cli import pairs_of
-    from bayeslaw.plots import PICTURES
     from bayeslaw.stacking import load
-    from bayeslaw.tables import check_target, plain, with_intervals, write_text
+    from bayeslaw.tables import plain, with_intervals
 
-    if output is not None:
-        check_target(output, "An allocation", ".csv")
-    if plot is not None:
-        check_target(plot, "A picture", *PICTURES)
+    check_files("An allocation", output, plot)
     settings = pairs_of("--set", set_ or [], "NAME=VALUE, such as r=0.25")
     made = make_allocation(load(fit), compute, stage, settings=settings, force=force)
     table = made.summary(ci)
-    if output is None:
-        show_table("allocation", table, plain(with_intervals(table)))
-    else:
-        write_text(output, table.to_csv(index=False))
-        typer.echo(f"{len(table)} values of compute written to {output}")
+    save_or_show("allocation", table, output, f"{len(table)} values of compute", joined=True)
     powers = made.powers(ci)
     typer.echo(f"\npower laws of compute, {made.method}")
     show_table("powers", powers, plain(with_intervals(powers)))
@@ -228,25 +202,15 @@ def transfer(
     force: Force = False,
 ) -> None:
     """Effectively transferred data, and FLOPs saved at equal loss, of continual pre-training against training from scratch."""
-    from bayeslaw.cli import pairs_of
-    from bayeslaw.plots import PICTURES
     from bayeslaw.stacking import load
-    from bayeslaw.tables import check_target, plain, with_intervals, write_text
     from bayeslaw.transfers import transfer as make_transfer
 
-    if output is not None:
-        check_target(output, "A transfer table", ".csv")
-    if plot is not None:
-        check_target(plot, "A picture", *PICTURES)
+    check_files("A transfer table", output, plot)
     settings = pairs_of("--set", set_ or [], "NAME=VALUES, such as N=2e9 or D=1e8:4e10:30")
     other = load(continued) if continued is not None else None
     made = make_transfer(load(fit), settings, continued=other, stage=stage, force=force)
     table = made.summary(ci)
-    if output is None:
-        show_table("transfer", table, plain(with_intervals(table)))
-    else:
-        write_text(output, table.to_csv(index=False))
-        typer.echo(f"{len(table)} settings written to {output}")
+    save_or_show("transfer", table, output, f"{len(table)} settings", joined=True)
     if plot is not None:
         from bayeslaw.plots_decisions import plot_savings, save_panels
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bayeslaw.cli_output import put, show_table
+from bayeslaw.cli_input import a_number, check_files, pairs_of
+from bayeslaw.cli_output import put, save_or_show, save_picture, show_table
 from bayeslaw.errors import BayeslawError
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     from bayeslaw.recipes import Recipe
 
+PAIRS = "NAME=VALUE"
 SPEC = (
     "constant, linear, cosine, wsd, multistep, inverse_sqrt: cosine:steps=10000,peak=2e-4,final=0.1,warmup=100; or logged:FILE.csv"
 )
@@ -65,7 +67,7 @@ def forecast(
     from bayeslaw.runs import Runs
     from bayeslaw.stacking import load
 
-    targets(output, plot, curves)
+    check_files("A table", output, plot, [curves])
     posterior = load(fit)
     if adapt is None:
         if plot is not None:
@@ -80,7 +82,7 @@ def forecast(
     made = make_forecast(posterior, Runs(table, "the recipe"), seed=seed, force=force)
     show(made.summary(ci), output)
     if plot is not None:
-        picture(plot, lambda ax: plot_transfer(recipe, posterior, ax, ci_prob=ci))
+        save_picture(plot, lambda ax: plot_transfer(recipe, posterior, ax, ci_prob=ci))
 
 
 def best(
@@ -116,8 +118,8 @@ def best(
     from bayeslaw.plots_training import plot_optimum
     from bayeslaw.stacking import load
 
-    targets(output, plot, source, target, curves)
-    ranges = {name: a_range(name, text) for name, text in pairs("--search", search).items()}
+    check_files("A table", output, plot, [source, target, curves])
+    ranges = {name: a_range(name, text) for name, text in pairs_of("--search", search, PAIRS).items()}
     recipe = made_recipe(curves, pretrain, adapt, from_, open_, set_, memory)
     given = weight or [0.5]
     if plot is not None and (len(given) < 2 or len(ranges) > 1):
@@ -129,7 +131,7 @@ def best(
         tables.append(one.summary(ci).reset_index().assign(weight=one.objective.weight))
     show(pd.concat(tables, ignore_index=True), output)
     if plot is not None:
-        picture(plot, lambda ax: plot_optimum(found, next(iter(ranges)), ax, ci_prob=ci))
+        save_picture(plot, lambda ax: plot_optimum(found, next(iter(ranges)), ax, ci_prob=ci))
 
 
 def turning(
@@ -155,7 +157,7 @@ def turning(
     from bayeslaw.tables import plain
     from bayeslaw.turning_points import turning as make_turning
 
-    targets(output, plot, source, target, curves)
+    check_files("A table", output, plot, [source, target, curves])
     recipe = made_recipe(curves, pretrain, adapt, from_, open_, set_, memory)
     other = None if target is None else load(target)
     made = make_turning(recipe, load(source), other, weight=weight, longest=longest, force=force)
@@ -164,7 +166,7 @@ def turning(
     if output is not None:
         show(made.curve(ci), output)
     if plot is not None:
-        picture(plot, lambda ax: plot_turning(made, ax, ci_prob=ci))
+        save_picture(plot, lambda ax: plot_turning(made, ax, ci_prob=ci))
 
 
 def watch(
@@ -190,7 +192,7 @@ def watch(
     from bayeslaw.stacking import load
     from bayeslaw.watching import watch as make_watch
 
-    targets(output, plot, fit, curves)
+    check_files("A table", output, plot, [fit, curves])
     whole = read_curves(curves, memory=memory, warmup=warmup)
     one = one_fit(load(fit), "A run under way")
     made = make_watch(one, whole, run, parse_schedule(schedule), domain=domain, target=target, seed=seed, force=force)
@@ -199,9 +201,7 @@ def watch(
     if output is not None:
         show(made.table(ci), output)
     if plot is not None:
-        rows = whole.frame[whole.frame["run"] == run]
-        rows = rows[rows["domain"] == domain] if domain is not None else rows
-        picture(plot, lambda ax: plot_watch(made, ax, logged=rows, ci_prob=ci))
+        save_picture(plot, lambda ax: plot_watch(made, ax, logged=whole.logged(run, domain), ci_prob=ci))
 
 
 def combine(
@@ -216,7 +216,7 @@ def combine(
     from bayeslaw.mixtures import combine as make_table
     from bayeslaw.runs import read_runs
 
-    targets(output, None, table)
+    check_files("A table", output, None, [table])
     made = make_table(read_runs(table, where), of, source, target)
     for said in made.conversions:
         typer.echo(said)
@@ -245,7 +245,7 @@ def outside(
     from bayeslaw.refitting import one_fit
     from bayeslaw.stacking import load
 
-    targets(output, None, fit, source, target, curves)
+    check_files("A table", output, None, [fit, source, target, curves])
     recipe = made_recipe(curves, pretrain, adapt, from_, open_, set_, memory)
     table = recipe.rows(chosen_steps(steps, len(recipe.schedule)))
     draws = combined(one_fit(load(fit), "A combination"), load(source), load(target), table, seed=seed, force=force)
@@ -266,7 +266,7 @@ def made_recipe(
             f"Say once where the adaptation begins: --pretrain SCHEDULE, --curves FILE --from RUN[@STEP], or --open; given are "
             f"{', '.join(given) or 'none'}."
         )
-    settings = {name: a_number(name, text) for name, text in pairs("--set", set_ or []).items()}
+    settings = {name: a_number(f"{name}=", text) for name, text in pairs_of("--set", set_ or [], PAIRS).items()}
     if pretrain is not None:
         return Recipe(pretrain, adapt, settings, memory=memory)
     if open_:
@@ -298,53 +298,13 @@ def chosen_steps(text: str | None, last: int) -> Any:
     return np.unique(np.array(steps, dtype=np.int64))
 
 
-def pairs(option: str, texts: list[str]) -> dict[str, str]:
-    from bayeslaw.cli import pairs_of
-
-    return pairs_of(option, texts, "NAME=VALUE")
-
-
-def a_number(name: str, text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise BayeslawError(f"{name}={text!r} is not a number.") from None
-
-
 def a_range(name: str, text: str) -> tuple[float, float]:
     low, colon, high = text.partition(":")
     if not colon:
         raise BayeslawError(f"{name}={text!r} is not a range; give its ends, such as {name}=1e-4:1e-3, or --set {name}={text}.")
-    return a_number(name, low), a_number(name, high)
-
-
-def targets(output: Path | None, plot: Path | None, *given: Path | None) -> None:
-    """Refuse files that can't be written, or that are what was given."""
-    from bayeslaw.plots import PICTURES
-    from bayeslaw.tables import check_target
-
-    if output is not None:
-        check_target(output, "A table", ".csv")
-        for path in given:
-            if path is not None and output.resolve() == path.resolve():
-                raise BayeslawError(f"{output.name} is what you give: write the table to another file.")
-    if plot is not None:
-        check_target(plot, "A picture", *PICTURES)
+    return a_number(f"{name}=", low), a_number(f"{name}=", high)
 
 
 def show(table: pd.DataFrame, output: Path | None) -> None:
     """Print a table, or write it."""
-    from bayeslaw.tables import write_text
-
-    if output is None:
-        show_table("table", table)
-        return
-    write_text(output, table.to_csv(index=False))
-    typer.echo(f"{len(table)} rows written to {output}")
-
-
-def picture(path: Path, draw: Any) -> None:
-    from bayeslaw.plots import save_figure
-
-    save_figure(path, draw)
-    typer.echo(f"picture written to {path}")
+    save_or_show("table", table, output, f"{len(table)} rows")

@@ -36,7 +36,7 @@ def report(
     force: Annotated[bool, typer.Option("--force", help="Show intervals in spite of failed checks, marked.")] = False,
 ) -> None:
     """Write what fits say as one page: data, law, priors, checks, parameters, forecasts, comparison, and how they were made."""
-    from bayeslaw.fits import check_probability
+    from bayeslaw.intervals import check_probability
     from bayeslaw.reporting import labels_of
     from bayeslaw.reporting import report as make_report
     from bayeslaw.runs import read_runs

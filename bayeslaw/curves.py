@@ -74,6 +74,14 @@ class Curves:
             frame = frame[frame["phase"] == phase]
         return Runs(self._with_nodes(frame, nodes) if nodes else frame, self.name, self.remarks)
 
+    def logged(self, run: str, domain: str | None = None) -> pd.DataFrame:
+        """Rows of a run's losses, of one domain or all."""
+        self.curve(run)
+        frame = self.runs(domain).frame
+        if (rows := frame[frame["run"] == run]).empty:
+            raise BayeslawError(f"{run} has no logged loss" + (f" of {domain}." if domain else "."))
+        return rows
+
     def _with_nodes(self, frame: pd.DataFrame, number: int) -> pd.DataFrame:
         parts = []
         for run, rows in frame.groupby("run", sort=False):

@@ -129,7 +129,7 @@ class Density:
         noise = self.noise
         flags = [noise.student, noise.run_effect, noise.checkpoint_effect, noise.skew or noise.drift, max(len(noise.groups), 1)]
         memory = np.tile(program.memory, (threads, 1))
-        count = o.time if noise.drift else self.count  # see `kernels.drift_density`
+        count = o.time if noise.drift else self.count  # see `kernels_noise.drift_density`
         rows = (o.log_loss, o.starts, count, self.scatter, o.se**2, noise.families_of(o), noise.groups_of(o))
         work = (program.code, memory, np.zeros_like(memory))
         run = machines("forward", "backward", "student" if noise.student else "drift" if noise.drift else "normal", "evaluate")

@@ -20,6 +20,7 @@ from bayeslaw import noise as noises
 from bayeslaw.cards import parse_card
 from bayeslaw.checks import Check, diagnostics
 from bayeslaw.errors import BayeslawError, FitError
+from bayeslaw.intervals import interval_names, quantiles
 from bayeslaw.laws import Covariate, Law
 from bayeslaw.noise import Noise
 from bayeslaw.observations import Observations
@@ -117,18 +118,17 @@ class Fit:
             One row per parameter: median, mean, sd, eti<prob>_lo, eti<prob>_hi, r_hat, ess_bulk, ess_tail, prior_overlap, and
             `checks`, which says 'passed' or 'FAILED' of the whole fit.
         """
-        check_probability(ci_prob)
         by_chain = self.by_chain
         low, high = interval_names("eti", ci_prob)
         rows = {}
         for name, values in by_chain.items():
-            tails = np.quantile(values, [0.5 - ci_prob / 2, 0.5 + ci_prob / 2])
+            _, lower, upper = quantiles(values, ci_prob)
             rows[name] = {
                 "median": np.median(values),
                 "mean": values.mean(),
                 "sd": values.std(ddof=1),
-                low: tails[0],
-                high: tails[1],
+                low: lower,
+                high: upper,
             }
         overlaps = next(c for c in self.checks if c.name == "informed").table["prior_overlap"]
         table = pd.DataFrame(rows).T.join(diagnostics(by_chain)).join(overlaps).rename_axis("parameter")
@@ -183,6 +183,12 @@ class Fit:
 
         return forecast(self, at, discrepancy=discrepancy, seed=seed, force=force)
 
+    @property
+    def residual(self) -> NDArray[np.float64]:
+        """Log loss minus the law's at the rows fitted, array (S, n)."""
+        expected: NDArray[np.float64] = np.log(self.law.predict(self.draws, self.observed.covariates))
+        return self.observed.log_loss - expected
+
     def log_likelihood(self, given: Literal["others", "earlier"] = "others") -> xr.DataArray:
         """Log density of each run given each draw, dimensions (chain, draw, run).
 
@@ -190,9 +196,7 @@ class Fit:
         given the earlier ones, so that runs add up to the log likelihood.
         """
         posterior = self.tree["posterior"]
-        draws = self.draws
-        residual = self.observed.log_loss - np.log(self.law.predict(draws, self.observed.covariates))
-        values = self.noise.log_likelihood(residual, self.observed, draws, given=given)
+        values = self.noise.log_likelihood(self.residual, self.observed, self.draws, given=given)
         shape = (posterior.sizes["chain"], posterior.sizes["draw"], self.observed.runs)
         return xr.DataArray(values.reshape(shape), dims=("chain", "draw", "run"), coords={"run": list(self.observed.run_names)})
 
@@ -218,18 +222,6 @@ def write_tree(tree: xr.DataTree, path: Path) -> None:
 
 def _values(tree: xr.DataTree, group: str, name: str) -> NDArray[Any]:
     return np.asarray(tree[group].to_dataset()[name].values)
-
-
-def interval_names(kind: str, prob: float) -> tuple[str, str]:
-    """Column names of an interval's ends: ('eti90_lo', 'eti90_hi')."""
-    return f"{kind}{prob * 100:g}_lo", f"{kind}{prob * 100:g}_hi"
-
-
-def check_probability(prob: float) -> None:
-    """Refuse an interval probability outside (0, 1)."""
-    if not 0 < prob < 1:
-        hint = f": write {prob / 100:g} for {prob:g}%" if 1 < prob < 100 else ""
-        raise BayeslawError(f"The probability of an interval lies between 0 and 1, {prob:g} does not{hint}.")
 
 
 def tree_of(draws: Mapping[str, NDArray[np.float64]], stats: xr.Dataset, observed: Observations) -> xr.DataTree:

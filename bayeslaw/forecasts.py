@@ -24,7 +24,8 @@ from threadpoolctl import threadpool_limits
 from bayeslaw.checks import Check, Reach, extrapolation, forecast_checks, spread_rows
 from bayeslaw.discrepancy import STATED, Discrepancy, relative, spread_name
 from bayeslaw.errors import BayeslawError, Fault, FitError, TableError, whole_number
-from bayeslaw.fits import Fit, check_probability, interval_names
+from bayeslaw.fits import Fit
+from bayeslaw.intervals import interval_names, tails
 from bayeslaw.laws import Law
 from bayeslaw.observations import Nesting
 from bayeslaw.runs import Runs, read_runs
@@ -253,13 +254,12 @@ class Forecast:
             none was stated (`run` is the one with 0); `outside_<covariate>`; `extrapolation`, which says 'inside', 'outside: …' or
             'FAR outside: …' with covariates and distances; and `checks`, which says 'passed' or 'FAILED (forced)'.
         """
-        check_probability(ci_prob)
+        middle_and_ends = tails(ci_prob)
         sds = STATED if self.discrepancy is None else (self.discrepancy,)
-        tails = [0.5, 0.5 - ci_prob / 2, 0.5 + ci_prob / 2]
         quantiles = np.empty((2 + len(sds), 3, self.rows.size))
 
         def keep(block: slice, losses: NDArray[np.float64]) -> None:
-            quantiles[:, :, block] = np.moveaxis(np.quantile(losses, tails, axis=-1), 0, 1)
+            quantiles[:, :, block] = np.moveaxis(np.quantile(losses, middle_and_ends, axis=-1), 0, 1)
 
         self._blocks(keep, sds)
         table = self.settings.copy()

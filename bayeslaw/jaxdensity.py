@@ -27,29 +27,9 @@ from numpy.typing import NDArray
 from numpyro.infer.hmc import hmc
 from numpyro.infer.util import ParamInfo
 
+from bayeslaw import kernels_tape as ops
 from bayeslaw.density import Density
-from bayeslaw.kernels import (  # fmt: skip
-    ADD,
-    DIV,
-    EXP,
-    EXPM1,
-    GATHER,
-    LOG,
-    LOG1P,
-    MAX,
-    MIN,
-    MUL,
-    NEG,
-    POW,
-    SELECT,
-    SIGMOID,
-    SOFTPLUS,
-    SQRT,
-    SUB,
-    SUM,
-    TANH,
-    Map,
-)
+from bayeslaw.kernels import Map
 from bayeslaw.noise import GROUPED, Noise, kind
 from bayeslaw.tape import Program
 from bayeslaw.whitening import Whitening
@@ -65,13 +45,14 @@ def _log(x: Array) -> Array:
 
 
 _FUNCTIONS: dict[int, tuple[int, Callable[..., Array]]] = {
-    ADD: (2, jnp.add), SUB: (2, jnp.subtract), MUL: (2, jnp.multiply), DIV: (2, jnp.divide), POW: (2, jnp.power),
-    NEG: (1, jnp.negative), EXP: (1, jnp.exp), EXPM1: (1, jnp.expm1), LOG: (1, _log), LOG1P: (1, jnp.log1p),
-    SQRT: (1, jnp.sqrt), TANH: (1, jnp.tanh), SIGMOID: (1, jax.nn.sigmoid), SOFTPLUS: (1, jax.nn.softplus),
-    MIN: (2, lambda a, b: jnp.where(a < b, a, b)), MAX: (2, lambda a, b: jnp.where(a < b, b, a)),
-    SELECT: (3, lambda c, a, b: jnp.where(c > 0.5, a, b)), SUM: (1, jnp.sum), GATHER: (1, lambda a: a),
+    ops.ADD: (2, jnp.add), ops.SUB: (2, jnp.subtract), ops.MUL: (2, jnp.multiply), ops.DIV: (2, jnp.divide),
+    ops.POW: (2, jnp.power), ops.NEG: (1, jnp.negative), ops.EXP: (1, jnp.exp), ops.EXPM1: (1, jnp.expm1), ops.LOG: (1, _log),
+    ops.LOG1P: (1, jnp.log1p), ops.SQRT: (1, jnp.sqrt), ops.TANH: (1, jnp.tanh), ops.SIGMOID: (1, jax.nn.sigmoid),
+    ops.SOFTPLUS: (1, jax.nn.softplus), ops.MIN: (2, lambda a, b: jnp.where(a < b, a, b)),
+    ops.MAX: (2, lambda a, b: jnp.where(a < b, b, a)),
+    ops.SELECT: (3, lambda c, a, b: jnp.where(c > 0.5, a, b)), ops.SUM: (1, jnp.sum), ops.GATHER: (1, lambda a: a),
 }  # fmt: skip
-"""Number of arguments and function of each operation; derivatives as in `kernels.backward`."""
+"""Number of arguments and function of each operation; derivatives as in `kernels_tape.backward`."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +97,7 @@ class Steps:
         lines = []
         for op, out, n, *rest in reversed(program.code.tolist()):
             for order in sorted(needed[out]):
-                if op == GATHER:
+                if op == ops.GATHER:
                     index = program.memory[rest[2] : rest[2] + n].astype(np.int64)
                     arguments: tuple[Key, ...] = (need(rest[0], through(index, order)),)
                 else:
@@ -205,7 +186,7 @@ spread.defvjp(lambda v, parts: (spread(v, parts), parts), lambda parts, g: (tota
 
 
 def normal_density(e: Array, v: Array, t: Array, omega: Array | float, slack: Array | None, data: Data) -> Array:
-    """As `kernels.normal_density`, of residuals e; slack is None where runs don't err upward."""
+    """As `kernels_noise.normal_density`, of residuals e; slack is None where runs don't err upward."""
     variance = spread(v[data.group], data.rows) + data.squared
     weight, total = totals(data.count / variance, data.rows), totals(data.count * e / variance, data.rows)
     spreads = t[data.group]
@@ -223,7 +204,7 @@ def normal_density(e: Array, v: Array, t: Array, omega: Array | float, slack: Ar
 
 
 def drift_density(e: Array, v: Array, t: Array, length: Array, data: Data) -> Array:
-    """As `kernels.drift_density`, of residuals e; what follows from row to row is worked out by halves, as a GPU can.
+    """As `kernels_noise.drift_density`, of residuals e; what follows from row to row is worked out by halves, as a GPU can.
 
     The predicted variance, in units of the run effect's, is a fraction of linear functions of the one before, and such functions
     go together as 2 x 2 matrices do; the predicted mean is a linear function of the one before.
@@ -255,13 +236,13 @@ def drift_density(e: Array, v: Array, t: Array, length: Array, data: Data) -> Ar
 
 
 def student_density(e: Array, sigma: Array, dof: Array) -> Array:
-    """As `kernels.student_density`, of residuals e from which the run effects are taken and a scale for each."""
+    """As `kernels_noise.student_density`, of residuals e from which the run effects are taken and a scale for each."""
     front = gammaln((dof + 1) / 2) - gammaln(dof / 2) - 0.5 * jnp.log(dof * math.pi)
     return e.size * front - jnp.log(sigma).sum() - 0.5 * (dof + 1) * jnp.log1p((e / sigma) ** 2 / dof).sum()
 
 
 def bent(bends: Array, z: Array) -> tuple[Array, Array]:
-    """As `kernels.bent`, and the log of its Jacobian."""
+    """As `kernels_maps.bent`, and the log of its Jacobian."""
     m, s, e, d = bends.T
     first, rest = z[: m.size], z[m.size :]
     a = (jnp.arcsinh(first) + e) / d
@@ -270,7 +251,7 @@ def bent(bends: Array, z: Array) -> tuple[Array, Array]:
 
 
 def ridge(way: tuple[Array, ...], y: Array) -> tuple[Array, Array]:
-    """As `kernels.ridge`, and the log of its Jacobian, which is left out where it is constant."""
+    """As `kernels_maps.ridge`, and the log of its Jacobian, which is left out where it is constant."""
     centre, scale, order, knots, pieces, _ = way
     if order.size == 0:
         return centre + scale @ y, 0.0

@@ -12,8 +12,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from bayeslaw import intervals
 from bayeslaw.errors import BayeslawError, nearest
-from bayeslaw.fits import Fit, check_probability, interval_names
+from bayeslaw.fits import Fit
 from bayeslaw.forecasts import forecast
 from bayeslaw.runs import Runs
 from bayeslaw.stacking import Posterior
@@ -107,8 +108,5 @@ def combined(
 
 def spread(draws: Array, at: pd.DataFrame, ci_prob: float = 0.9, columns: Sequence[str] = ("step",)) -> pd.DataFrame:
     """Median and equal-tailed interval of draws (S, n), beside columns of their settings."""
-    check_probability(ci_prob)
-    middle, low, high = np.quantile(draws, [0.5, 0.5 - ci_prob / 2, 0.5 + ci_prob / 2], axis=0)
-    ends = interval_names("eti", ci_prob)
     table = at[[c for c in columns if c in at]].reset_index(drop=True)
-    return table.assign(**{"latent_median": middle, f"latent_{ends[0]}": low, f"latent_{ends[1]}": high})
+    return table.assign(**intervals.columns(draws, ci_prob, "latent"))

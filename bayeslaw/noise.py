@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayeslaw import drift as drifts
+from bayeslaw import integrals
 from bayeslaw.errors import BayeslawError, nearest
 from bayeslaw.observations import Observations
 from bayeslaw.priors import Prior
@@ -64,7 +65,6 @@ GROUPED = ("sigma_point", "sigma_run")
 """Parameters of which every group has its own where noise differs by a column."""
 DRIFT = "normal-drift"
 CHOICES = ("auto", "normal", DRIFT, "normal-checkpoint", "skew", "student", "normal-no-run", "student-no-run")
-NODES = 48  # of the quadrature over a run's effect under Student-t noise
 
 
 def kind(name: str) -> str:
@@ -325,16 +325,12 @@ class Noise:
 
         Parameters
         ----------
-        residual : array (S, n)
-            Log loss minus the law's, of the runs fitted.
-        observed : Observations
-        draws : mapping
-            Noise parameters, arrays (S,).
+        residual, observed, draws, rng
+            As for `continued`.
         names : sequence of str
             The checkpoints (C).
-        rng : Generator
         """
-        _, a, b = self._parabolas(residual, observed, draws)
+        _, a, b = integrals.parabolas(residual, *self._spread(observed, draws))
         omega = np.asarray(draws["sigma_checkpoint"]) ** 2 if self.checkpoint_effect else np.zeros(len(residual))
         luck = np.empty((len(names), omega.size))
         for i, name in enumerate(names):
@@ -364,18 +360,19 @@ class Noise:
         array (S, R)
         """
         if self.student:
-            return self._student(residual, observed, draws)
+            member, variance, tau = self._spread(observed, draws)
+            return integrals.student(residual, member, variance, np.asarray(draws["dof"]), tau if self.run_effect else None)
         if self.drift:
             return np.stack([self._filtered(residual, observed, draws, j)[0] for j in range(observed.runs)], axis=1)
-        logp, a, b = self._parabolas(residual, observed, draws)
+        logp, a, b = integrals.parabolas(residual, *self._spread(observed, draws))
         if self.checkpoint_effect:
             kin = (observed.checkpoint[:, None] == observed.checkpoint[None, :]) & ~np.eye(observed.runs, dtype=bool)
             kin = kin if given == "others" else np.triu(kin)
             omega = np.asarray(draws["sigma_checkpoint"])[:, None] ** 2
             other_a, other_b = a @ kin, b @ kin
-            logp += _shared(other_a + a, other_b + b, omega) - _shared(other_a, other_b, omega)
+            logp += integrals.shared(other_a + a, other_b + b, omega) - integrals.shared(other_a, other_b, omega)
         if self.skew:
-            logp += _upward(a, b, np.asarray(draws["slack"])[:, None])
+            logp += integrals.upward(a, b, np.asarray(draws["slack"])[:, None])
         return logp
 
     def _spread(self, observed: Observations, draws: Mapping[str, Any]) -> tuple[Array, Array, Array]:
@@ -384,49 +381,3 @@ class Noise:
         member[np.arange(observed.run.size), observed.run] = 1.0
         point, run = (self.scales(draws, name)[self.groups_of(observed)].T for name in GROUPED)
         return member, point[:, observed.run] ** 2 + (observed.se**2 if observed.se.size else 0.0), run
-
-    def _parabolas(self, residual: Array, observed: Observations, draws: Mapping[str, Any]) -> tuple[Array, Array, Array]:
-        """Log density of each run's points under a shift w of all of them, logp + b w - a w^2 / 2: logp, a and b (S, R)."""
-        member, variance, run = self._spread(observed, draws)
-        t = run**2
-        weight, total = (1 / variance) @ member, (residual / variance) @ member
-        s = 1 + t * weight
-        logs = (np.log(variance) + residual**2 / variance + math.log(2 * math.pi)) @ member
-        return -0.5 * (logs + np.log(s) - t * total**2 / s), weight / s, total / s
-
-    def _student(self, residual: Array, observed: Observations, draws: Mapping[str, Any]) -> Array:
-        """With Student-t noise the integral over a run's effect is a sum over nodes, around where normal noise would have it."""
-        from scipy.stats import norm, t
-
-        member, variance, run = self._spread(observed, draws)
-        dof = np.asarray(draws["dof"])
-
-        def logp(shift: Array | float) -> Array:
-            rows: Array = t.logpdf(residual - shift, dof[:, None], 0, np.sqrt(variance))
-            return rows @ member
-
-        if not self.run_effect:
-            return logp(0.0)
-        tau = np.maximum(run, 1e-12)
-        width = 1 / np.sqrt(1 / tau**2 + (1 / variance) @ member)
-        centre = width**2 * ((residual / variance) @ member)
-        total = np.full_like(tau, -np.inf)
-        for node, weight in zip(*np.polynomial.hermite_e.hermegauss(NODES), strict=True):
-            effect = centre + width * node
-            prior = norm.logpdf(effect, 0, tau) + np.log(weight * width) + 0.5 * node**2
-            total = np.logaddexp(total, logp(effect @ member.T) + prior)
-        return total
-
-
-def _shared(a: Array, b: Array, omega: Array) -> Array:
-    """Log of the mean of exp(b w - a w^2 / 2) over w ~ Normal(0, sqrt(omega))."""
-    z = 1 + omega * a
-    return 0.5 * (omega * b**2 / z - np.log(z))
-
-
-def _upward(a: Array, b: Array, slack: Array) -> Array:
-    """Log of the mean of exp(b w - a w^2 / 2) over exponential w of mean `slack`."""
-    from scipy.special import log_ndtr
-
-    x = (b - 1 / slack) / np.sqrt(a)
-    return 0.5 * np.log(2 * math.pi / a) - np.log(slack) + 0.5 * x**2 + np.asarray(log_ndtr(x))

@@ -20,6 +20,12 @@ LIMITS = {"peak": (1e-12, 1.0), "steps": (1.0, 1e9), "potential": (0.0, 1.0), "r
 GRID = {1: 65, 2: 256, 3: 512, 4: 1024}  # recipes looked at first, by the number of choices
 
 
+def check_weight(weight: float) -> None:
+    """Refuse a weight of the source that leaves the target none, or more than all."""
+    if not 0 <= weight <= 1:
+        raise BayeslawError(f"The weight of the source is {weight:g}; it lies between 0 and 1, the target has the rest.")
+
+
 @dataclass(frozen=True)
 class Objective:
     """What is minimised.
@@ -36,8 +42,7 @@ class Objective:
     tail: float | None = None
 
     def __post_init__(self) -> None:
-        if not 0 <= self.weight <= 1:
-            raise BayeslawError(f"The weight of the source is {self.weight:g}; it lies between 0 and 1, the target has the rest.")
+        check_weight(self.weight)
         if self.tail is not None and not 0 < self.tail < 1:
             raise BayeslawError(f"The tail of CVaR is {self.tail:g}; it is the share of worst draws, such as 0.1.")
 

@@ -39,7 +39,7 @@ from bayeslaw.questions import (
     without,
 )
 from bayeslaw.remarks import FAILED, diagnosed, edges, infeasible
-from bayeslaw.sides import check_pairing, check_settings, with_next_run
+from bayeslaw.sides import check_settings, check_sides, with_next_run
 from bayeslaw.stacking import Posterior
 from bayeslaw.sweep import Array, Index
 
@@ -156,7 +156,7 @@ def plan(
         raise BayeslawError("The least replay is looked for at given tokens: fix them (--tokens 1e10 or --atpp 8).")
     sources = dict(zip(fits, posteriors, strict=False))
     sides = sides_of(sources, posteriors[-1] if target is not None else None, model, box, source_levels, target_levels)
-    check_pairing(sides)
+    check_sides(sides)
     sides = with_next_run(sides, seed, discrepancy, run=on == "run")
     draws, held = split(sides[0].size)
     for level in (confidence, *levels):

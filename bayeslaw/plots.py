@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 
 from bayeslaw.errors import BayeslawError
-from bayeslaw.fits import interval_names
 from bayeslaw.forecasts import Forecast
+from bayeslaw.intervals import interval_names
 from bayeslaw.tables import check_target, write_whole
 
 if TYPE_CHECKING:

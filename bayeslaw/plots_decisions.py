@@ -13,6 +13,7 @@ from bayeslaw.allocation import Allocation
 from bayeslaw.choices import Plan
 from bayeslaw.costs import FLOPS
 from bayeslaw.errors import BayeslawError
+from bayeslaw.intervals import interval_names
 from bayeslaw.plots import COLOURS, MARKERS, PICTURES, _short
 from bayeslaw.promises import tables
 from bayeslaw.tables import check_target, write_whole
@@ -134,20 +135,10 @@ def plot_frontier(allocations: Sequence[Allocation], ax: Axes, *, ci_prob: float
     for i, one in enumerate(allocations):
         table = one.summary(ci_prob)
         label = one.stage or one.name
-        percent = f"{ci_prob * 100:g}"
-        ax.plot(
-            table["compute"],
-            table["N_median"],
-            color=COLOURS[i],
-            lw=2,
-            label=f"best N, {label}",
-            marker=MARKERS[i],
-            ms=3,
-            markevery=4,
-        )
-        ax.fill_between(
-            table["compute"], table[f"N_eti{percent}_lo"], table[f"N_eti{percent}_hi"], color=COLOURS[i], alpha=0.22, lw=0
-        )
+        ends = interval_names("N_eti", ci_prob)
+        style: dict[str, Any] = {"color": COLOURS[i], "lw": 2, "marker": MARKERS[i], "ms": 3, "markevery": 4}
+        ax.plot(table["compute"], table["N_median"], label=f"best N, {label}", **style)
+        ax.fill_between(table["compute"], table[ends[0]], table[ends[1]], color=COLOURS[i], alpha=0.22, lw=0)
     ax.set_xscale("log")
     ax.set_yscale("log")
     ax.set_xlabel("compute C = 6ND (FLOPs)")
@@ -165,30 +156,23 @@ def plot_savings(transfer: Transfer, ax: Axes, *, of: str = "saved", ci_prob: fl
     """FLOPs saved, or transferred data, over tokens of continual pre-training, with bands (Zheng et al. 2024, fig. 2)."""
     if of not in ("saved", "transferred"):
         raise BayeslawError(f"A picture of savings shows 'saved' or 'transferred', not {of!r}.")
-    table, percent = transfer.summary(ci_prob), f"{ci_prob * 100:g}"
+    table, (low, high) = transfer.summary(ci_prob), interval_names(f"{of}_eti", ci_prob)
     scale = 100.0 if of == "saved" else 1.0
     for i, n in enumerate(sorted(table["N"].unique())):
         if i >= len(COLOURS):
             ax.plot([], [], " ", label="… and more sizes not shown")
             break
         one = table[table["N"] == n].sort_values("D")
-        ax.plot(
-            one["D"],
-            scale * one[f"{of}_median"],
-            color=COLOURS[i],
-            marker=MARKERS[i],
-            ms=3,
-            lw=1.5,
-            label=f"N = {_short(float(n))}",
-        )
-        ax.fill_between(
-            one["D"], scale * one[f"{of}_eti{percent}_lo"], scale * one[f"{of}_eti{percent}_hi"], color=COLOURS[i], alpha=0.18, lw=0
-        )
+        style: dict[str, Any] = {"color": COLOURS[i], "marker": MARKERS[i], "ms": 3, "lw": 1.5}
+        ax.plot(one["D"], scale * one[f"{of}_median"], label=f"N = {_short(float(n))}", **style)
+        ax.fill_between(one["D"], scale * one[low], scale * one[high], color=COLOURS[i], alpha=0.18, lw=0)
     ax.axhline(0, color="0.5", lw=0.8)
     ax.set_xscale("log")
     ax.set_xlabel("tokens of continual pre-training")
     ax.set_ylabel("FLOPs saved at equal loss (%)" if of == "saved" else "effectively transferred data (tokens)")
-    ax.set_title(f"median and {percent}% equal-tailed interval" + (" — CHECKS FAILED" if transfer.failed else ""), fontsize=9)
+    ax.set_title(
+        f"median and {ci_prob * 100:g}% equal-tailed interval" + (" — CHECKS FAILED" if transfer.failed else ""), fontsize=9
+    )
     ax.legend(fontsize=7, frameon=False)
     return ax
 

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from bayeslaw.errors import BayeslawError
-from bayeslaw.fits import interval_names
+from bayeslaw.intervals import interval_names
 from bayeslaw.phases import Phase
 from bayeslaw.plots import COLOURS, MARKERS, MOST_LINES, PICTURES
 from bayeslaw.schedules import MEMORY, Areas, Schedule, State, areas

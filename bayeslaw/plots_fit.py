@@ -16,7 +16,8 @@ from scipy.special import ndtri
 from scipy.stats import binom, gaussian_kde, rankdata
 
 from bayeslaw.errors import BayeslawError, nearest
-from bayeslaw.fits import Fit, check_probability
+from bayeslaw.fits import Fit
+from bayeslaw.intervals import check_probability, quantiles
 from bayeslaw.noise import MEANING, kind
 from bayeslaw.plots import COLOURS, MARKERS, MOST_LINES
 from bayeslaw.tables import compact, significant
@@ -59,14 +60,13 @@ def plot_parameters(fit: Fit, ax: Axes, *, ci_prob: float = 0.9, seed: int = 0) 
         Of the prior draws.
     """
     check_probability(ci_prob)
-    tails = [0.5 - ci_prob / 2, 0.5, 0.5 + ci_prob / 2]
     prior, draws = fit.prior_draws(PRIOR_DRAWS, seed), fit.draws
     names = [name for name in draws if name in prior]
-    reach = float(ndtri(tails[2]))
+    reach = float(ndtri(0.5 + ci_prob / 2))
     ax.axvspan(-reach, reach, color="0.88", lw=0, zorder=0)
     ax.axvline(0, color="0.6", lw=0.8, zorder=0)
     for row, name in enumerate(names):
-        low, middle, high = np.quantile(draws[name], tails)
+        middle, low, high = quantiles(draws[name], ci_prob)
         at = [_position(prior[name], v) for v in (low, middle, high)]
         colour, mark = (COLOURS[0], "o") if name in fit.law.parameters else (COLOURS[1], "s")
         ax.plot([at[0], at[2]], [row, row], color=colour, lw=2.2, solid_capstyle="butt")

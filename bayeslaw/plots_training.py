@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike, NDArray
 
 from bayeslaw.balancing import Balance
 from bayeslaw.errors import BayeslawError
-from bayeslaw.fits import check_probability
+from bayeslaw.intervals import check_probability, quantiles
 from bayeslaw.phases import Point
 from bayeslaw.plots import COLOURS, MARKERS
 from bayeslaw.recipes import Recipe, losses
@@ -35,12 +36,15 @@ LABELS = {
 }
 
 
-def _band(ax: Axes, x: object, draws: object, colour: str, label: str, style: str = "solid", ci_prob: float = 0.9) -> None:
+def _band(ax: Axes, x: object, draws: ArrayLike, colour: str, label: str, style: str = "solid", ci_prob: float = 0.9) -> None:
     """A median with its equal-tailed interval; draws (n, S)."""
-    values = np.asarray(draws)
-    middle, low, high = np.quantile(values, [0.5, 0.5 - ci_prob / 2, 0.5 + ci_prob / 2], axis=-1)
+    middle, low, high = quantiles(draws, ci_prob, axis=-1)
     ax.plot(np.asarray(x), middle, color=colour, lw=1.8, ls=style, label=label)
     ax.fill_between(np.asarray(x), low, high, color=colour, alpha=0.2, lw=0)
+
+
+def _steps(recipe: Recipe) -> NDArray[np.int64]:
+    return np.unique(np.linspace(0, len(recipe.schedule), POINTS).round().astype(np.int64))
 
 
 def plot_transfer(
@@ -58,7 +62,7 @@ def plot_transfer(
     ci_prob : float
     """
     check_probability(ci_prob)
-    steps = np.unique(np.linspace(0, len(recipe.schedule), POINTS).round().astype(np.int64))
+    steps = _steps(recipe)
     after = steps[1:] if recipe.point.pretrain is not None else steps
     if recipe.point.pretrain is not None and recipe.point.adapt is None:
         _band(
@@ -105,7 +109,7 @@ def plot_surface(
     ci_prob : float
     """
     check_probability(ci_prob)
-    steps = np.unique(np.linspace(0, len(recipe.schedule), POINTS).round().astype(np.int64))
+    steps = _steps(recipe)
     path = recipe.rows(steps)
     if not {"S1_cpt", "S2_cpt"} <= set(posterior.measured):
         raise BayeslawError(f"{posterior.name} has no areas of an adaptation (S1_cpt, S2_cpt): there is no surface to slice.")
@@ -152,7 +156,7 @@ def plot_optimum(balances: Sequence[Balance], name: str, ax: Axes, *, ci_prob: f
     weights = np.array([b.objective.weight for b in order])
     k = list(order[0].choice).index(name)
     own = np.array([[b.landscape.space.choices(one)[name] for one in b.own] for b in order])
-    low, high = np.quantile(own, [0.5 - ci_prob / 2, 0.5 + ci_prob / 2], axis=1)
+    _, low, high = quantiles(own, ci_prob, axis=1)
     ax.fill_between(
         weights, low, high, color=COLOURS[0], alpha=0.2, lw=0, label=f"best of single draws, {ci_prob * 100:g}% equal-tailed"
     )

@@ -21,6 +21,7 @@ from bayeslaw.units import NATS, agree
 
 SAME = 1e-9  # relative difference of equal numbers that were written as text in between
 
+VARY = "fit all of them anew with parameters that vary by it (bayeslaw fit --by E=domain)"
 LEAST_DRAWS = 400  # from which tail probabilities and covariances are worked out
 
 
@@ -138,7 +139,7 @@ def joined(fit: Fit, new: Runs) -> Runs:
         raise TableError(faults, new.name)
     if faults := [*_clashes(fit, old.frame, new.frame), *_twice(fit, old.frame, new.frame)]:
         raise TableError(sorted(faults, key=lambda f: f.row or 0), new.name)
-    if mixed := mixed_domains(both.frame, fit.law):
+    if mixed := mixed_domains(both.frame, fit.law, VARY):
         raise BayeslawError(f"{new.name}: with the fit's rows, {mixed}.")
     return both
 

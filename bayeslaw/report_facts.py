@@ -12,8 +12,9 @@ import pandas as pd
 
 from bayeslaw.cards import parse_card
 from bayeslaw.errors import BayeslawError, FitError
-from bayeslaw.fits import Fit, interval_names
+from bayeslaw.fits import Fit
 from bayeslaw.forecasts import Forecast
+from bayeslaw.intervals import interval_names, quantiles
 from bayeslaw.loo import leave_one_run_out
 from bayeslaw.noise import MEANING, kind, prior
 from bayeslaw.plots_fit import PRIOR_DRAWS, meaning, weak_pairs
@@ -110,14 +111,13 @@ def _checks(fit: Fit) -> Facts:
 def _parameters(fit: Fit, ci_prob: float, shown: bool) -> Facts:
     summary, before = fit.summary(ci_prob), fit.prior_draws(PRIOR_DRAWS)
     low, high = interval_names("eti", ci_prob)
-    tails = [0.5, 0.5 - ci_prob / 2, 0.5 + ci_prob / 2]
     rows = []
     for name, row in summary.iterrows():
         own = fit.law.parameters.get(str(name))
         stated = str(own.prior if own else prior(str(name)))
         if own is not None and own.around is not None:
             stated = f"around {own.around[0]}, spread {own.around[1]}"
-        middle, *ends = np.quantile(before[str(name)], tails)
+        middle, *ends = quantiles(before[str(name)], ci_prob)
         latex = own.latex if own else MEANING[kind(str(name))][1]
         rows.append(
             {"parameter": name, "unit": own.unit if own else "", "median": row["median"], low: row[low], high: row[high],

@@ -14,8 +14,9 @@ import pandas as pd
 
 from bayeslaw.discrepancy import relative
 from bayeslaw.errors import BayeslawError, FitError, whole_number
-from bayeslaw.fits import Fit, check_probability
+from bayeslaw.fits import Fit
 from bayeslaw.forecasts import Forecast, forecast, from_shares
+from bayeslaw.intervals import check_probability
 from bayeslaw.plots import forecast_axis, plot_forecast
 from bayeslaw.plots_fit import (
     plot_comparison,

@@ -81,7 +81,7 @@ def draw_scores(loss: NDArray[np.float64], draws: NDArray[np.float64]) -> dict[s
 
 
 def crps(loss: NDArray[np.float64], draws: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Continuous ranked probability score (n,) of draws (S, n): E|X - loss| - E|X - X'| / 2 over the draws (Gneiting & Raftery 2007).
+    """Continuous ranked probability score (n,) of draws (S, n): E|X - loss| - E|X - X'| / 2 (Gneiting and Raftery 2007).
 
     Sorted draws give all pairs at once. scoringrules has the same score, and takes three seconds to import.
     """

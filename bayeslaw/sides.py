@@ -16,7 +16,7 @@ from bayeslaw.fits import Fit
 from bayeslaw.laws import Law
 from bayeslaw.point import PointFit
 from bayeslaw.runs import Runs
-from bayeslaw.stacking import Posterior, Stack
+from bayeslaw.stacking import Posterior, check_pairing
 from bayeslaw.sweep import Array, Index
 from bayeslaw.tablechecks import check, complete
 
@@ -25,15 +25,14 @@ CHOSEN = ("D", "r", "atpp")  # what a plan chooses
 
 
 @dataclass(frozen=True)
-class Part:
-    """Draws of one law.
+class Drawn:
+    """Draws of one law at given covariates.
 
     Attributes
     ----------
     law : Law
     draws : mapping of parameter to array (S,)
     constants : mapping of covariate to float
-        All but D and r.
     """
 
     law: Law
@@ -43,6 +42,10 @@ class Part:
     @property
     def size(self) -> int:
         return next(iter(self.draws.values())).size
+
+
+class Part(Drawn):
+    """Draws of one law as a function of D and r."""
 
     def loss(self, draws: Index, tokens: Any, r: Any, axes: int) -> Array:
         """Losses of draws, which have `axes` axes of tokens and replay behind their own."""
@@ -223,21 +226,16 @@ def _shift(
     return added[0], added[1]
 
 
-def check_pairing(sides: Sequence[Side]) -> None:
-    """Refuse draws that can't be paired by their numbers; losses of one posterior are of the same draw."""
-    sizes = {s.name: s.size for s in sides}
-    if len(set(sizes.values())) > 1:
-        shown = ", ".join(f"{name} {size:,}" for name, size in sizes.items())
-        raise BayeslawError(
-            f"The draws of the fits are unpaired: {shown}. A plan takes each draw of one with one of the other: fit both with the "
-            "same number of draws and chains, or both domains in one fit (--by E=domain)."
-        )
-    stacks = {id(s.posterior) for s in sides if isinstance(s.posterior, Stack)}
-    if len(stacks) > 1:
-        raise BayeslawError(
-            "Two stacks can't be paired draw by draw: the laws of one would go with those of the other. Plan with a stack and a "
-            "fit, or with one stack of both domains."
-        )
+def check_sides(sides: Sequence[Side]) -> None:
+    """Refuse sides whose draws can't be paired by their numbers."""
+    shown = ", ".join(f"{name} {size:,}" for name, size in {s.name: s.size for s in sides}.items())
+    check_pairing(
+        (s.posterior for s in sides),
+        (s.size for s in sides),
+        f"The draws of the fits are unpaired: {shown}. A plan takes each draw of one with one of the other: fit both with the "
+        "same number of draws and chains, or both domains in one fit (--by E=domain).",
+        " Plan with a stack and a fit, or with one stack of both domains.",
+    )
 
 
 def known_names(sides: Sequence[Posterior | PointFit]) -> set[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -203,6 +203,24 @@ def stacking(densities: pd.DataFrame) -> pd.DataFrame:
 
 type Posterior = Fit | Stack
 """What can be forecast with."""
+
+
+def check_pairing(posteriors: Iterable[object], sizes: Iterable[int], unpaired: str, instead: str = "") -> None:
+    """Refuse draws that can't be taken together by their numbers; losses of one posterior are of the same draw.
+
+    Parameters
+    ----------
+    posteriors : Fits, Stacks and PointFits
+    sizes : numbers of their draws
+    unpaired : str
+        What to say where there are more of one than of another.
+    instead : str
+        What to do with two stacks.
+    """
+    if len({id(p) for p in posteriors if isinstance(p, Stack)}) > 1:
+        raise BayeslawError(f"Two stacks can't be paired draw by draw: the laws of one would go with those of the other.{instead}")
+    if len(set(sizes)) > 1:
+        raise BayeslawError(unpaired)
 
 
 def load(path: str | Path) -> Posterior:

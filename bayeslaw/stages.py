@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ import pandas as pd
 from bayeslaw.errors import BayeslawError, FitError, nearest
 from bayeslaw.laws import Law
 from bayeslaw.point import PointFit
-from bayeslaw.sides import members
+from bayeslaw.sides import Drawn, members
 from bayeslaw.stacking import Posterior
 from bayeslaw.sweep import Array
 from bayeslaw.tablechecks import complete
@@ -21,24 +20,8 @@ from bayeslaw.tablechecks import complete
 SCRATCH = "scratch"
 
 
-@dataclass(frozen=True)
-class Stage:
-    """Draws of one law as a function of N and D.
-
-    Attributes
-    ----------
-    law : Law
-    draws : mapping of parameter to array (S,)
-    constants : mapping of covariate to float
-    """
-
-    law: Law
-    draws: Mapping[str, Array]
-    constants: Mapping[str, float]
-
-    @property
-    def size(self) -> int:
-        return next(iter(self.draws.values())).size
+class Stage(Drawn):
+    """Draws of one law as a function of N and D."""
 
     def scope(self, n: Any, d: Any, rows: Any = slice(None)) -> dict[str, Any]:
         """Parameters as columns (S, 1), covariates as given."""

@@ -90,8 +90,11 @@ def base_rows(frame: pd.DataFrame, law: Law) -> pd.Series:
     return pd.Series(False, index=frame.index)
 
 
-def mixed_domains(frame: pd.DataFrame, law: Law) -> str:
-    """What is wrong with a table whose losses come from several validation domains, none of them a covariate; or nothing."""
+def mixed_domains(frame: pd.DataFrame, law: Law, vary: str = "let parameters vary by it (--by E=domain)") -> str:
+    """What is wrong with a table whose losses come from several validation domains, none of them a covariate; or nothing.
+
+    `vary` says how parameters can be made to vary by the domain where the table is given.
+    """
     if "domain" not in frame or "domain" in {*law.covariates, *law.levels, *(p.by for p in law.parameters.values())}:
         return ""
     domains = [str(d) for d in frame["domain"].dropna().unique()]
@@ -100,7 +103,7 @@ def mixed_domains(frame: pd.DataFrame, law: Law) -> str:
     shown = ", ".join(domains[:5]) + (", …" if len(domains) > 5 else "")
     return (
         f"its losses are of {len(domains)} domains ({shown}) and {law.name} describes one; "
-        f"""choose with --where "domain == '{domains[0]}'" or runs.where(…), or let parameters vary by it (--by E=domain)"""
+        f"""choose with --where "domain == '{domains[0]}'" or runs.where(…), or {vary}"""
     )
 
 

@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 
 from bayeslaw.errors import BayeslawError
-from bayeslaw.fits import Fit, interval_names
+from bayeslaw.fits import Fit
+from bayeslaw.intervals import interval_names
 from bayeslaw.noise import MEANING
 
 GREEK = (

@@ -18,28 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bayeslaw import kernels_tape as ops
 from bayeslaw.formula import NUMPY
-from bayeslaw.kernels import (  # fmt: skip
-    ADD,
-    DIV,
-    EXP,
-    EXPM1,
-    GATHER,
-    LOG,
-    LOG1P,
-    MAX,
-    MIN,
-    MUL,
-    NEG,
-    POW,
-    SELECT,
-    SIGMOID,
-    SOFTPLUS,
-    SQRT,
-    SUB,
-    SUM,
-    TANH,
-)
 
 SCALAR, PLAIN = 0, -1  # partitions of one number, and of an array that is no column of the rows
 FEW = 0.7  # share of the rows above which a partition is not worth gathering from
@@ -134,10 +114,10 @@ class Tape:
             index[self._parts[partition]] = self._parts[own]
         if slot in self.constants:
             return self._constant(self.constants[slot][index.astype(np.int64)], partition).slot
-        key = (GATHER, slot, partition)
+        key = (ops.GATHER, slot, partition)
         if key not in self._known:
             self._known[key] = self._slot(index.size, partition)
-            self.operations.append((GATHER, self._known[key], slot, self._constant(index, PLAIN).slot, 0))
+            self.operations.append((ops.GATHER, self._known[key], slot, self._constant(index, PLAIN).slot, 0))
         return self._known[key]
 
     def node(self, value: Node | ArrayLike) -> Node:
@@ -156,7 +136,7 @@ class Tape:
             partition = self._joined(partitions) if partitions else SCALAR
             length = self._sizes[partition]
             slots = [self._gathered(s, partition) for s in slots]
-        if op == SUM:
+        if op == ops.SUM:
             if partition not in (PLAIN, SCALAR):
                 raise ValueError("a column of the rows is summed by way of every_row")
             partition, length = SCALAR, 1
@@ -181,7 +161,7 @@ class Tape:
             line[0], line[1], line[2] = op, offsets[result], self.lengths[result]
             for k, slot in enumerate(arguments):
                 line[3 + 2 * k], line[4 + 2 * k] = offsets[slot], self.lengths[slot] > 1
-            if op == SUM:
+            if op == ops.SUM:
                 line[2] = self.lengths[arguments[0]]
         return Program(code, memory, offsets[self.inputs].astype(np.int64), offsets)
 
@@ -222,43 +202,43 @@ class Node:
         return self.tape.constants.get(self.slot)
 
     def __add__(self, other: Node | ArrayLike) -> Node:
-        return self.tape.apply(ADD, self, other)
+        return self.tape.apply(ops.ADD, self, other)
 
     def __radd__(self, other: ArrayLike) -> Node:
-        return self.tape.apply(ADD, other, self)
+        return self.tape.apply(ops.ADD, other, self)
 
     def __sub__(self, other: Node | ArrayLike) -> Node:
-        return self.tape.apply(SUB, self, other)
+        return self.tape.apply(ops.SUB, self, other)
 
     def __rsub__(self, other: ArrayLike) -> Node:
-        return self.tape.apply(SUB, other, self)
+        return self.tape.apply(ops.SUB, other, self)
 
     def __mul__(self, other: Node | ArrayLike) -> Node:
-        return self.tape.apply(MUL, self, other)
+        return self.tape.apply(ops.MUL, self, other)
 
     def __rmul__(self, other: ArrayLike) -> Node:
-        return self.tape.apply(MUL, other, self)
+        return self.tape.apply(ops.MUL, other, self)
 
     def __truediv__(self, other: Node | ArrayLike) -> Node:
-        return self.tape.apply(DIV, self, other)
+        return self.tape.apply(ops.DIV, self, other)
 
     def __rtruediv__(self, other: ArrayLike) -> Node:
-        return self.tape.apply(DIV, other, self)
+        return self.tape.apply(ops.DIV, other, self)
 
     def __neg__(self) -> Node:
-        return self.tape.apply(NEG, self)
+        return self.tape.apply(ops.NEG, self)
 
     def __pow__(self, other: Node | ArrayLike) -> Node:
         base = self.constant
         if base is not None and np.all(base > 0):  # the usual N**alpha: the logarithm of the covariate is taken once
-            return self.tape.apply(EXP, self.tape.apply(LOG, self) * other)
-        return self.tape.apply(POW, self, other)
+            return self.tape.apply(ops.EXP, self.tape.apply(ops.LOG, self) * other)
+        return self.tape.apply(ops.POW, self, other)
 
     def __rpow__(self, other: ArrayLike) -> Node:
         return self.tape.constant(other) ** self
 
     def sum(self) -> Node:
-        return self.tape.apply(SUM, self)
+        return self.tape.apply(ops.SUM, self)
 
 
 def _function(op: int, direct: Callable[..., Any]) -> Callable[..., Any]:
@@ -272,17 +252,17 @@ def _function(op: int, direct: Callable[..., Any]) -> Callable[..., Any]:
 
 
 _DIRECT: dict[int, Callable[..., Any]] = {
-    ADD: np.add, SUB: np.subtract, MUL: np.multiply, DIV: np.divide, POW: np.power, NEG: np.negative, EXP: np.exp,
-    EXPM1: np.expm1, LOG: np.log, LOG1P: np.log1p, SQRT: np.sqrt, TANH: np.tanh,
-    SIGMOID: NUMPY["sigmoid"], SOFTPLUS: lambda x: np.logaddexp(0, x), MIN: np.minimum,
-    MAX: np.maximum, SELECT: lambda c, a, b: np.where(np.asarray(c) > 0.5, a, b), SUM: np.sum,
+    ops.ADD: np.add, ops.SUB: np.subtract, ops.MUL: np.multiply, ops.DIV: np.divide, ops.POW: np.power,
+    ops.NEG: np.negative, ops.EXP: np.exp, ops.EXPM1: np.expm1, ops.LOG: np.log, ops.LOG1P: np.log1p, ops.SQRT: np.sqrt,
+    ops.TANH: np.tanh, ops.SIGMOID: NUMPY["sigmoid"], ops.SOFTPLUS: lambda x: np.logaddexp(0, x), ops.MIN: np.minimum,
+    ops.MAX: np.maximum, ops.SELECT: lambda c, a, b: np.where(np.asarray(c) > 0.5, a, b), ops.SUM: np.sum,
 }  # fmt: skip
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     name: _function(op, _DIRECT[op])
     for name, op in {
-        "exp": EXP, "expm1": EXPM1, "log": LOG, "log1p": LOG1P, "sqrt": SQRT, "tanh": TANH, "sigmoid": SIGMOID,
-        "softplus": SOFTPLUS, "minimum": MIN, "maximum": MAX, "select": SELECT,
+        "exp": ops.EXP, "expm1": ops.EXPM1, "log": ops.LOG, "log1p": ops.LOG1P, "sqrt": ops.SQRT, "tanh": ops.TANH,
+        "sigmoid": ops.SIGMOID, "softplus": ops.SOFTPLUS, "minimum": ops.MIN, "maximum": ops.MAX, "select": ops.SELECT,
     }.items()
 }  # fmt: skip
 """The functions of `formula.FUNCTIONS` (and softplus) for nodes."""

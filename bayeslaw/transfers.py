@@ -16,8 +16,8 @@ import numpy as np
 import pandas as pd
 
 from bayeslaw.errors import BayeslawError
-from bayeslaw.fits import check_probability, interval_names
 from bayeslaw.grids import grid
+from bayeslaw.intervals import columns
 from bayeslaw.point import PointFit
 from bayeslaw.stacking import Posterior
 from bayeslaw.stages import SCRATCH, Stage, check_passed, stage_names, stages
@@ -58,16 +58,10 @@ class Transfer:
 
     def summary(self, ci_prob: float = 0.9) -> pd.DataFrame:
         """The settings with medians and equal-tailed intervals of loss, scratch_D, transferred (tokens), saved (share of FLOPs)."""
-        check_probability(ci_prob)
-        table, ends = self.settings.copy(), interval_names("eti", ci_prob)
-        for name, draws in {
-            "loss": self.loss,
-            "scratch_D": self.scratch,
-            "transferred": self.transferred,
-            "saved": self.saved,
-        }.items():
-            tails = np.quantile(draws, [0.5, 0.5 - ci_prob / 2, 0.5 + ci_prob / 2], axis=0, method="nearest")
-            table[f"{name}_median"], table[f"{name}_{ends[0]}"], table[f"{name}_{ends[1]}"] = tails
+        table = self.settings
+        shown = {"loss": self.loss, "scratch_D": self.scratch, "transferred": self.transferred, "saved": self.saved}
+        for name, draws in shown.items():
+            table = table.assign(**columns(draws, ci_prob, name, method="nearest"))
         return table.assign(never=np.isinf(self.scratch).mean(axis=0), checks="FAILED (forced)" if self.failed else "passed")
 
 

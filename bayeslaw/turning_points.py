@@ -17,10 +17,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from bayeslaw import intervals
 from bayeslaw.balancing import pairable
 from bayeslaw.errors import BayeslawError, whole_number
-from bayeslaw.fits import check_probability, interval_names
 from bayeslaw.forecasts import forecast
+from bayeslaw.objectives import check_weight
 from bayeslaw.phases import Point
 from bayeslaw.recipes import Recipe, losses
 from bayeslaw.runs import Runs
@@ -87,32 +88,16 @@ class Turning:
 
     def summary(self, ci_prob: float = 0.9) -> pd.DataFrame:
         """Median and equal-tailed interval of base, limit, turning length and critical point; inf where it is never reached."""
-        check_probability(ci_prob)
-        tails = [0.5, 0.5 - ci_prob / 2, 0.5 + ci_prob / 2]
-        rows = {"base_loss": self.base, "limit_loss": self.limit, "turning_steps": self.length}
+        shown = {"base_loss": self.base, "limit_loss": self.limit, "turning_steps": self.length}
         if self.critical is not None:
-            rows["critical_steps"] = self.critical
-        names = ["median", *interval_names("eti", ci_prob)]
-        values = {name: np.quantile(v, tails, method="nearest") for name, v in rows.items()}
-        return pd.DataFrame(values, index=names).T.rename_axis("quantity")
+            shown["critical_steps"] = self.critical
+        return intervals.rows(shown, ci_prob, method="nearest")
 
     def curve(self, ci_prob: float = 0.9) -> pd.DataFrame:
         """The weighted loss over the length: median and equal-tailed interval, and the probability that it is at most the base."""
-        check_probability(ci_prob)
-        tails = [0.5, 0.5 - ci_prob / 2, 0.5 + ci_prob / 2]
-        middle, low, high = np.quantile(self.loss, tails, axis=0)
-        ends = interval_names("eti", ci_prob)
+        loss = intervals.columns(self.loss, ci_prob, "latent")
         back = (self.loss <= self.base[:, None]).mean(axis=0)
-        return pd.DataFrame(
-            {
-                "steps": self.steps,
-                "outside": self.outside,
-                "latent_median": middle,
-                f"latent_{ends[0]}": low,
-                f"latent_{ends[1]}": high,
-                "regained": back,
-            }
-        )
+        return pd.DataFrame({"steps": self.steps, "outside": self.outside, **loss, "regained": back})
 
     @property
     def text(self) -> str:
@@ -169,8 +154,7 @@ def turning(
     BayeslawError
         If the weight needs a target, or draws can't be paired.
     """
-    if not 0 <= weight <= 1:
-        raise BayeslawError(f"The weight of the source is {weight:g}; it lies between 0 and 1, the target has the rest.")
+    check_weight(weight)
     if target is None and weight < 1:
         raise BayeslawError(f"A weight of {weight:g} leaves {1 - weight:g} to the target: give a fit of its losses.")
     sides: list[tuple[float, Posterior]] = [(weight, source)] if weight > 0 else []

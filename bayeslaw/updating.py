@@ -23,9 +23,10 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
 from bayeslaw.errors import BayeslawError, FitError
-from bayeslaw.fits import Fit, interval_names
+from bayeslaw.fits import Fit
 from bayeslaw.fitting import fit as make_fit
 from bayeslaw.forecasts import Forecast, forecast
+from bayeslaw.intervals import interval_names, quantiles
 from bayeslaw.observations import run_codes
 from bayeslaw.refitting import again, enough_draws, joined, one_fit
 from bayeslaw.runs import Runs, read_runs
@@ -281,7 +282,7 @@ class _Errors:
 
     @property
     def row(self) -> dict[str, float | bool]:
-        low, middle, high = np.exp(np.quantile(self.mean, [0.5 - CI / 2, 0.5, 0.5 + CI / 2]))
+        middle, low, high = np.exp(quantiles(self.mean, CI))
         loss = float(np.exp(self.measured))
         ends = interval_names("predicted_eti", CI)
         return {

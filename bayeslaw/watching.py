@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 
 from bayeslaw.curves import Curves
 from bayeslaw.errors import BayeslawError, whole_number
-from bayeslaw.fits import Fit, check_probability, interval_names
+from bayeslaw.fits import Fit
 from bayeslaw.forecasts import forecast
+from bayeslaw.intervals import columns, quantiles
 from bayeslaw.phases import trace
 from bayeslaw.recipes import known
 from bayeslaw.runs import Runs
@@ -91,23 +92,17 @@ class Watch:
 
     def table(self, ci_prob: float = 0.9) -> pd.DataFrame:
         """Steps ahead: median and equal-tailed interval of the run's loss, of its gain, and the probability of the target."""
-        check_probability(ci_prob)
-        tails = [0.5, 0.5 - ci_prob / 2, 0.5 + ci_prob / 2]
-        low, high = interval_names("eti", ci_prob)
-        loss, gain = np.quantile(self.loss, tails, axis=0), np.quantile(self.loss[:, :1] - self.loss, tails, axis=0)
-        made = pd.DataFrame({"step": self.steps, "run_median": loss[0], f"run_{low}": loss[1], f"run_{high}": loss[2]})
-        made = made.assign(**{"gain_median": gain[0], f"gain_{low}": gain[1], f"gain_{high}": gain[2]})
+        loss, gain = columns(self.loss, ci_prob, "run"), columns(self.loss[:, :1] - self.loss, ci_prob, "gain")
+        made = pd.DataFrame({"step": self.steps, **loss, **gain})
         if self.target is not None:
             made["reached"] = self.reached
         return made.assign(extrapolation=self.settings["extrapolation"].to_numpy())
 
     def summary(self, ci_prob: float = 0.9) -> str:
         """What there is to decide by, in words."""
-        check_probability(ci_prob)
-        tails = [0.5, 0.5 - ci_prob / 2, 0.5 + ci_prob / 2]
-        middle, low, high = np.quantile(self.loss[:, -1], tails)
+        middle, low, high = quantiles(self.loss[:, -1], ci_prob)
         gain = self.gain()
-        g = np.quantile(gain, tails)
+        g = quantiles(gain, ci_prob)
         name = f"{ci_prob * 100:g}% equal-tailed"
         lines = [
             f"{self.run}, step {self.step:,} of {self.steps[-1]:,}: loss at the end {middle:.4f} ({low:.4f} to {high:.4f}, {name})",
@@ -166,8 +161,8 @@ def watch(
     curve, start = curves.curve(run), curves.start(run)
     if run not in fit.observed.run_names:
         raise BayeslawError(f"{run!r} is not among the runs of the fit: fit the law to its curve so far, with or without others.")
-    last = _last(curves, run, domain)
-    done = curves.schedule(run)
+    logged = curves.logged(run, domain)
+    last, done = int(logged["step"].max()), curves.schedule(run)
     if len(schedule) <= last:
         raise BayeslawError(f"The schedule ends at step {len(schedule):,}, and {run} is at step {last:,}: nothing lies ahead.")
     remarks = _same(schedule, done, last)
@@ -180,9 +175,8 @@ def watch(
     table = known(made).assign(run=run, **_others(fit, curves, run, made))
     ahead = forecast(fit, Runs(table, run), seed=seed, force=force)
     latent = ahead.expected(slice(None)).T
-    residual = _residuals(fit)
     rng = np.random.default_rng((int(fit.info["seed"]), seed, WATCHED))
-    luck = fit.noise.continued(residual, fit.observed, fit.draws, run, at.astype(np.float64), rng)
+    luck = fit.noise.continued(fit.residual, fit.observed, fit.draws, run, at.astype(np.float64), rng)
     off = float(np.median(luck[:, 0]))
     if abs(off) > HISTORY:
         remarks.append(f"the run lies {off:+.1%} off the law now: more than luck, the law may not hold for it")
@@ -199,16 +193,6 @@ def _others(fit: Fit, curves: Curves, run: str, made: pd.DataFrame) -> dict[str,
     last = curves.frame[curves.frame["run"] == run].iloc[-1]
     wanted = (*fit.law.measured, *fit.law.levels, fit.observed.group_column)
     return {c: last[c] for c in wanted if c in last.index and c not in made}
-
-
-def _last(curves: Curves, run: str, domain: str | None) -> int:
-    frame = curves.frame
-    rows = frame[frame["run"] == run]
-    if domain is not None and "domain" in rows:
-        rows = rows[rows["domain"] == domain]
-    if not len(rows):
-        raise BayeslawError(f"{run} has no logged loss" + (f" of {domain}." if domain else "."))
-    return int(rows["step"].max())
 
 
 def _same(schedule: Schedule, done: Schedule, last: int) -> list[str]:
@@ -229,10 +213,3 @@ def _ahead(steps: Sequence[int], last: int, schedule: Schedule) -> NDArray[np.in
     if at[0] < last or at[-1] > len(schedule):
         raise BayeslawError(f"Steps ahead lie between {last:,} and the schedule's last, {len(schedule):,}.")
     return at
-
-
-def _residuals(fit: Fit) -> Array:
-    """Log loss minus the law's, of every draw (S, n) at the rows fitted."""
-    law, observed = fit.law, fit.observed
-    predicted = law.predict(fit.draws, observed.covariates)
-    return np.asarray(observed.log_loss[None, :] - np.log(predicted))

@@ -41,22 +41,23 @@ def small_fit() -> Fit:
     return fit(law, oracles.table(law, runs=8), draws=200, tune=200, chains=2, seed=1, progress=False)
 
 
+def _sound(name: str, runs: int, *, draws: int, tune: int) -> Fit:
+    law = load_law(name)
+    made = fit(law, oracles.table(law, runs=runs), draws=draws, tune=tune, chains=2, seed=1, progress=False)
+    assert made.passed, made.checks
+    return made
+
+
 @pytest.fixture(scope="session")
 def sound_fit() -> Fit:
     """A fit of chinchilla to 40 rows that passes its checks."""
-    law = load_law("chinchilla")
-    made = fit(law, oracles.table(law, runs=8), draws=1500, tune=300, chains=2, seed=1, progress=False)
-    assert made.passed, made.checks
-    return made
+    return _sound("chinchilla", 8, draws=1500, tune=300)
 
 
 @pytest.fixture(scope="session")
 def ptpp_fit() -> Fit:
     """A fit of ptpp-floor to 60 rows that passes its checks."""
-    law = load_law("ptpp-floor")
-    made = fit(law, oracles.table(law, runs=12), draws=2000, tune=400, chains=2, seed=1, progress=False)
-    assert made.passed, made.checks
-    return made
+    return _sound("ptpp-floor", 12, draws=2000, tune=400)
 
 
 @pytest.fixture

@@ -34,6 +34,14 @@ def scattered(values: Mapping[str, float], size: int, seed: int, scatter: float 
     return {k: v * np.exp(scatter * rng.standard_normal(size)) for k, v in values.items()}
 
 
+def source_fit(size: int) -> Fit:
+    return posterior("ptpp-floor", scattered(SOURCE, size, 1, 0.006), seed=1)
+
+
+def target_fit(size: int) -> Fit:
+    return posterior("ptpp-gate-floor", scattered(TARGET, size, 2, 0.006), seed=2)
+
+
 def posterior(
     law: Law | str,
     draws: Mapping[str, Any],

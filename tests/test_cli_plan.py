@@ -14,7 +14,7 @@ from bayeslaw import cli_plan
 from bayeslaw.cards import load_law
 from bayeslaw.fits import Fit
 from tests.commands import Command, refused, snapshot
-from tests.posteriors import SOURCE, TARGET, posterior, scattered
+from tests.posteriors import posterior, scattered, source_fit, target_fit
 from tests.test_allocation import ZHENG
 from tests.test_plans import BASE, LIMIT
 
@@ -26,8 +26,8 @@ PLAN = ("plan", "--source", "S.nc", "--target", "T.nc", "--on", "latent", *QUEST
 def fits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Fit]:
     """A folder in which fits of these names can be loaded; their files hold nothing."""
     made = {
-        "S.nc": posterior("ptpp-floor", scattered(SOURCE, 2000, 1, 0.006), seed=1),
-        "T.nc": posterior("ptpp-gate-floor", scattered(TARGET, 2000, 2, 0.006), seed=2),
+        "S.nc": source_fit(2000),
+        "T.nc": target_fit(2000),
         "J.nc": posterior("cpt-joint", scattered(ZHENG, 400, 3, 0.01)),
         "C.nc": posterior("chinchilla", scattered({k: ZHENG[k] for k in load_law("chinchilla").parameters}, 400, 3, 0.01)),
     }

@@ -12,14 +12,15 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from bayeslaw import drift, kernels
+from bayeslaw import drift
 from bayeslaw.cards import load_law
 from bayeslaw.ensembles import Source
 from bayeslaw.errors import BayeslawError
 from bayeslaw.fits import Fit, restore
 from bayeslaw.fitting import fit
 from bayeslaw.forecasts import forecast
-from bayeslaw.kernels import jit
+from bayeslaw.kernels_build import jit
+from bayeslaw.kernels_noise import drift_density as plain_drift_density
 from bayeslaw.loo import held_out_density
 from bayeslaw.lookahead import nested as look_ahead
 from bayeslaw.noise import Noise
@@ -32,7 +33,7 @@ from tests.commands import Command, refused
 from tests.fixed import line, line_fit
 from tests.oracles import Array, central, drifting, nested, timed
 
-drift_density = jit(kernels.drift_density)
+drift_density = jit(plain_drift_density)
 RUN, GROUP, NAMES = np.array([0, 0, 0, 1, 2, 2, 3, 3, 3]), np.array([0, 0, 1, 1]), ("pile", "code")
 SE = 0.01 * np.array([0.0, 1.0, 2.0, 0.5, 1.5, 0.2, 1.0, 3.0, 0.7])
 NONE = np.empty(0)

@@ -1,4 +1,4 @@
-"""Forecasts: latent losses against an oracle, run spread against its variance, distances, refusals, grids."""
+"""Forecasts: latent losses against an oracle, run spread against its variance, distances, refusals."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from bayeslaw.checks import FORECAST_ROWS
 from bayeslaw.errors import BayeslawError, FitError, TableError
 from bayeslaw.fits import Fit
 from bayeslaw.forecasts import forecast
-from bayeslaw.grids import MOST_SETTINGS, grid
 from bayeslaw.noise import Noise
 from tests import oracles
 from tests.oracles import LAWS, Array
@@ -332,78 +331,3 @@ def test_rows_say_whether_they_lie_outside_the_runs(ptpp_fit: Fit) -> None:
     )
     assert forecast(ptpp_fit, pd.DataFrame(rows[:2])).checks[-1].passed
     assert forecast(ptpp_fit, pd.DataFrame(rows[:1])).checks[-1].text.startswith("every setting lies within")
-
-
-# --- grids ----------------------------------------------------------------------------------------------------------
-
-
-def test_grid_is_every_combination_of_lists_and_ranges() -> None:
-    law = load_law("ptpp-floor")
-    table = grid(law, {"N": "1e8,8.1e9", "D": "1e9:1e12:4", "r": "0.1:0.5:3", "ptpp": "15:240:5"})
-    assert list(table) == ["N", "D", "r", "ptpp"]
-    assert len(table) == len(table.drop_duplicates()) == 2 * 4 * 3 * 5
-    assert table["N"].unique().tolist() == [1e8, 8.1e9]
-    np.testing.assert_allclose(table["D"].unique(), [1e9, 1e10, 1e11, 1e12])
-    np.testing.assert_allclose(table["r"].unique(), [0.1, 0.3, 0.5])
-    np.testing.assert_allclose(table["ptpp"].unique(), [15, 30, 60, 120, 240])
-
-
-def test_grid_takes_numbers_and_sequences() -> None:
-    law = load_law("chinchilla")
-    table = grid(law, {"N": 1e9, "D": [1e9, 1e10]})
-    pd.testing.assert_frame_equal(table, pd.DataFrame({"N": [1e9, 1e9], "D": [1e9, 1e10]}))
-    pd.testing.assert_frame_equal(table, grid(law, {"N": "1e9", "D": np.array([1e9, 1e10]).tolist()}))
-    pd.testing.assert_frame_equal(grid(law, {"N": "1e9", "D": "5e9:5e9:1"}), pd.DataFrame({"N": [1e9], "D": [5e9]}))
-    assert grid(law, {"N": 1e9, "D": "1e10:1e8:3"})["D"].tolist() == pytest.approx([1e10, 1e9, 1e8])
-
-
-def test_adaptation_tokens_per_parameter_stand_for_D() -> None:
-    table = grid(load_law("chinchilla"), {"N": "1e8,1e9", "atpp": "1:100:3"})
-    np.testing.assert_allclose(table["D"], np.outer([1e8, 1e9], [1, 10, 100]).ravel())
-
-
-NONSENSE = [
-    "",
-    "big",
-    "1,",
-    "1,,2",
-    "1:2",
-    "1e8:1e9:2:3",
-    "1e8:1e9:two",
-    "1e8:1e9:2.5",
-    "nan",
-    "inf",
-    "1e8:inf:3",
-    "nan:1e9:3",
-    "1e8-1e9",
-]
-
-
-@pytest.mark.parametrize("value", [*NONSENSE, [], ["big"], [np.nan], [[1e8, 1e9], [1e8, 1e9]], None])
-def test_grid_refuses_nonsense(value: str) -> None:
-    with pytest.raises(BayeslawError) as caught:
-        grid(load_law("chinchilla"), {"N": value, "D": 1e9})
-    assert str(caught.value) == f"N={value!r} is not a number, a list such as 0.1,0.25 or a range such as 1e9:2e11:20."
-
-
-@pytest.mark.parametrize(
-    ("settings", "text"),
-    [
-        ({"N": "1e9"}, "ptpp-floor needs N, D, r, ptpp; give D, r, ptpp too."),
-        ({}, "ptpp-floor needs N, D, r, ptpp; give N, D, r, ptpp too."),
-        ({"replay": "0.1"}, "ptpp-floor has no covariate 'replay'; it has N, D, r, ptpp."),
-        ({"D": "1e9", "atpp": "20"}, "Give either D or atpp: D is atpp x N."),
-        ({"atpp": "20"}, "ptpp-floor needs N, D, r, ptpp; give N, D, r, ptpp too."),
-        ({"D": "1e8:1e9:0"}, "D='1e8:1e9:0' asks for 0 values; give 1 to 1,000,000."),
-        ({"D": "1e8:1e9:-2"}, "D='1e8:1e9:-2' asks for -2 values; give 1 to 1,000,000."),
-        ({"D": "1e8:1e9:1000001"}, "D='1e8:1e9:1000001' asks for 1000001 values; give 1 to 1,000,000."),
-        ({"D": "0:1e9:3"}, "D='0:1e9:3': a range of D begins above 0."),
-        ({"atpp": "20:-1:3"}, "atpp='20:-1:3': a range of atpp begins above 0."),
-        ({"N": "1e8:1e9:4000", "D": "1e8:1e9:300"}, "These are 1,200,000 settings; at most 1,000,000 are forecast at once."),
-    ],
-)
-def test_grid_says_what_is_wrong(settings: dict[str, str], text: str) -> None:
-    assert MOST_SETTINGS == 1_000_000
-    with pytest.raises(BayeslawError) as caught:
-        grid(load_law("ptpp-floor"), settings)
-    assert str(caught.value) == text

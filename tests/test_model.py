@@ -62,22 +62,25 @@ def log_jacobian(density: Density, x: oracles.Array) -> float:
     return float(np.linalg.slogdet(oracles.jacobian(flat, x[:k], 1e-4))[1])
 
 
-@pytest.mark.parametrize(("name", "noise"), CASES)
-def test_density_is_the_models_up_to_a_constant(name: str, noise: str, rng: np.random.Generator) -> None:
-    law = load_law(name)
-    kindred = noise in ("normal-checkpoint", "skew") or (noise in ("student", "normal-drift") and name == "chinchilla")
-    observed = oracles.timed(oracles.kindred(law) if kindred else oracles.observations(law))
+def assert_models_density(law: Law, observed: Observations, noise: str, rng: np.random.Generator) -> oracles.LogDensity:
+    """The density is that of the PyMC model up to a constant; it is returned."""
     density = Density.of(law, observed, Noise.choose(noise, observed))
     model = pymc_model(law, observed, noise)
-    model_logp = model.compile_logp(mode="FAST_COMPILE")
-    logp = density.function()
-    gaps = []
+    model_logp, logp, gaps = model.compile_logp(mode="FAST_COMPILE"), density.function(), []
     for _ in range(3):
         x = density.start() + 0.1 * rng.standard_normal(density.size)
         values = point(density, x)
         assert set(values) == {v.name for v in model.value_vars}
         gaps.append(logp(x)[0] - float(model_logp(values)) - log_jacobian(density, x))
     np.testing.assert_allclose(gaps, gaps[0], atol=1e-6)
+    return logp
+
+
+@pytest.mark.parametrize(("name", "noise"), CASES)
+def test_density_is_the_models_up_to_a_constant(name: str, noise: str, rng: np.random.Generator) -> None:
+    law = load_law(name)
+    kindred = noise in ("normal-checkpoint", "skew") or (noise in ("student", "normal-drift") and name == "chinchilla")
+    assert_models_density(law, oracles.timed(oracles.kindred(law) if kindred else oracles.observations(law)), noise, rng)
 
 
 def test_deterministics_are_the_laws_parameters_and_losses(law: Law, rng: np.random.Generator) -> None:

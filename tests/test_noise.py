@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from scipy import integrate, special, stats
 
-from bayeslaw import kernels
+from bayeslaw import kernels_noise as kernels
 from bayeslaw.errors import BayeslawError
-from bayeslaw.kernels import digamma, jit, log_mills
+from bayeslaw.kernels_build import jit
+from bayeslaw.kernels_math import digamma, log_mills
 from bayeslaw.noise import CHOICES, MEANING, PRIORS, Noise, prior
 from tests.oracles import Array, central, nested, timed
 

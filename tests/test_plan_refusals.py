@@ -18,7 +18,7 @@ from bayeslaw.fits import Fit
 from bayeslaw.plans import plan
 from bayeslaw.stacking import Stack
 from tests import oracles
-from tests.posteriors import SOURCE, TARGET, posterior, scattered
+from tests.posteriors import SOURCE, TARGET, posterior, scattered, source_fit, target_fit
 from tests.test_plans import BASE, LIMIT, MODEL
 
 SIZE = 2000
@@ -27,12 +27,12 @@ QUESTION: dict[str, Any] = {"on": "latent", "max_forgetting": "2%", "max_loss": 
 
 @pytest.fixture(scope="module")
 def source() -> Fit:
-    return posterior("ptpp-floor", scattered(SOURCE, SIZE, 1, 0.006), seed=1)
+    return source_fit(SIZE)
 
 
 @pytest.fixture(scope="module")
 def target() -> Fit:
-    return posterior("ptpp-gate-floor", scattered(TARGET, SIZE, 2, 0.006), seed=2)
+    return target_fit(SIZE)
 
 
 @pytest.fixture(scope="module")

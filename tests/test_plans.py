@@ -17,7 +17,7 @@ from bayeslaw.fits import Fit
 from bayeslaw.plans import plan
 from bayeslaw.plots_decisions import plot_plan
 from tests import oracles
-from tests.posteriors import SOURCE, TARGET, posterior, scattered
+from tests.posteriors import SOURCE, TARGET, posterior, scattered, source_fit, target_fit
 
 MODEL = {"N": 8.1e9, "ptpp": 279.0}
 PLACE = {"N": [8.1e9], "D": [8.9 * 8.1e9], "r": [0.34], "ptpp": [279.0]}
@@ -28,12 +28,12 @@ SIZE = 4000
 
 @pytest.fixture(scope="module")
 def source() -> Fit:
-    return posterior("ptpp-floor", scattered(SOURCE, SIZE, 1, 0.006), seed=1)
+    return source_fit(SIZE)
 
 
 @pytest.fixture(scope="module")
 def target() -> Fit:
-    return posterior("ptpp-gate-floor", scattered(TARGET, SIZE, 2, 0.006), seed=2)
+    return target_fit(SIZE)
 
 
 def ask(source: Any, target: Any, **changed: Any) -> Plan:

@@ -287,8 +287,9 @@ def test_checkpoints_of_a_common_luck_are_told_alike() -> None:
 def test_losses_of_another_domain_are_refused() -> None:
     fit = fitted(pd.concat([BASE.assign(domain="target"), old_table(domain="target")]))
     more = pd.DataFrame(GOOD | {"domain": "source"})
-    with pytest.raises(BayeslawError, match="with the fit's rows, its losses are of 2 domains \\(target, source\\)"):
+    with pytest.raises(BayeslawError, match="with the fit's rows, its losses are of 2 domains \\(target, source\\)") as refused:
         joined(fit, read_runs(more))
+    assert "(bayeslaw fit --by E=domain)" in str(refused.value)  # `update` itself has no --by
 
 
 def test_what_is_no_fit_or_has_too_few_draws() -> None:

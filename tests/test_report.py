@@ -7,8 +7,7 @@ import json
 import re
 import shutil
 import subprocess
-from dataclasses import dataclass, field, replace
-from html.parser import HTMLParser
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -18,22 +17,14 @@ import pandas as pd
 import pytest
 
 from bayeslaw.fits import Fit
-from bayeslaw.laws import Law
 from bayeslaw.loo import leave_one_run_out
 from bayeslaw.report_facts import left_out
-from bayeslaw.report_latex import tabular, uncertain
-from bayeslaw.report_page import header, mathml, shown
 from bayeslaw.reporting import Report, report
 from bayeslaw.runs import Runs
 from bayeslaw.scores import score
-from bayeslaw.tables import compact, latex_text
-from tests.commands import Command, refused, snapshot
+from bayeslaw.tables import compact
+from tests.pages import HOSTILE, PICKS, Page
 
-HOSTILE = "<script>alert(1)</script>"
-PICKS = pd.DataFrame(
-    {"order": [1, 2], "run": ["a", HOSTILE], "cost": [3.5e18, 1.25e19], "spent": [3.5e18, 1.6e19],
-     "latent_eti90_width": [0.031, 0.0242], "worth": [True, False]}
-)  # fmt: skip
 LEVELS = pd.DataFrame(
     {
         "confidence": [0.5, 0.9],
@@ -43,42 +34,6 @@ LEVELS = pd.DataFrame(
         "held_out": [0.497, np.nan],
     }
 )
-VOID = {"meta", "img", "br", "hr", "link", "input"}
-
-
-@dataclass
-class Page(HTMLParser):
-    """The elements of a page, and its text outside styles and formulas."""
-
-    elements: list[tuple[str, dict[str, str]]] = field(default_factory=list)
-    text: list[str] = field(default_factory=list)
-    open: list[str] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        super().__init__()
-
-    @classmethod
-    def of(cls, html: str) -> Page:
-        page = cls()
-        page.feed(html)
-        page.close()
-        assert not page.open, page.open
-        return page
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, {k: v or "" for k, v in attrs}))
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        if not {"style", "math"} & set(self.open):
-            self.text.append(data)
-
-    def all(self, tag: str) -> list[dict[str, str]]:
-        return [attrs for name, attrs in self.elements if name == tag]
 
 
 @pytest.fixture(scope="module")
@@ -251,73 +206,7 @@ def test_hostile_names_stay_text(sound_fit: Fit) -> None:
     assert "{{ 7*7 }}" in html
 
 
-# --- formulas --------------------------------------------------------------------------------------------------------
-
-
-def test_every_law_is_a_formula(law: Law) -> None:
-    made = str(mathml(law.latex().partition(r" \quad\text{where}")[0], "L = " + law.loss.text, True))
-    assert made.startswith("<math ")
-    assert "upright" not in made
-    assert re.search(r"<m[ion][^>]*>\w+</m[ion]>", made)
-
-
-@pytest.mark.parametrize(
-    "latex",
-    [r"\href{javascript:alert(1)}{x}", r"\text{<b onclick='x'>}", r"\unknown{x}", "a^b^c", r"\frac{", r"\text{<script>x</script>}"],
-)
-def test_latex_that_says_more_than_a_formula_is_shown_as_text(latex: str) -> None:
-    assert str(mathml(latex, "a < b")) == "<code>a &lt; b</code>"
-
-
-def test_words_of_a_formula_are_whole() -> None:
-    assert "<mi>gate</mi>" in str(mathml(r"\mathrm{gate} + 1", "gate + 1"))
-
-
-# --- texts and tables ------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (0.25, "0.25"),
-        (0.5, "0.5"),
-        (8.1e9, "8.1e9"),
-        (1e-5, "1e-5"),
-        (1.23456, "1.235"),
-        (280.0, "280"),
-        (2.5e12, "2.5e12"),
-        (0.1, "0.1"),
-    ],
-)
-def test_compact(value: float, text: str) -> None:
-    assert compact(value) == text
-
-
-@pytest.mark.parametrize(
-    ("numbers", "text"),
-    [
-        ((1.69, 1.579, 1.811), r"$1.69^{+0.12}_{-0.11}$"),
-        ((146.2, 88.76, 280.2), r"$146^{+134}_{-57}$"),
-        ((91234.0, 90134.0, 92468.0), r"$91200^{+1200}_{-1100}$"),
-        ((8.1e9, 8.0e9, 8.22e9), r"$(8.10^{+0.12}_{-0.10}) \times 10^{9}$"),
-        ((2.0e-5, 1.9e-5, 2.2e-5), r"$(2.00^{+0.20}_{-0.10}) \times 10^{-5}$"),
-        ((-0.288, -0.63, -0.142), r"$-0.29^{+0.15}_{-0.34}$"),
-        ((2.0, 2.0, 2.0), r"$2.0000^{+0.0000}_{-0.0000}$"),
-    ],
-)
-def test_values_to_two_figures_of_their_uncertainty(numbers: tuple[float, float, float], text: str) -> None:
-    assert uncertain(*numbers) == text
-
-
-def test_headers_name_intervals() -> None:
-    assert header("run_eti90_lo") == "run 90% equal-tailed interval"
-    assert header("eti99.5_lo") == "99.5% equal-tailed interval"
-    assert header("discrepancy0.5%_eti90_lo") == "discrepancy0.5% 90% equal-tailed interval"
-    assert header("rank_correlation") == "rank correlation"
-
-
-def test_cells() -> None:
-    assert [shown(v) for v in (None, True, 1.23456, 7, "a")] == ["-", "yes", "1.235", "7", "a"]
+# --- methods and commands ---------------------------------------------------------------------------------------------
 
 
 def test_methods_have_the_numbers(made: Report, sound_fit: Fit) -> None:
@@ -391,15 +280,6 @@ def test_latex_files_are_balanced(latex: dict[str, bytes]) -> None:
             assert len({len(re.findall(r"(?<!\\)&", row)) for row in rows}) == 1, name
 
 
-def test_latex_of_special_characters() -> None:
-    table = {"columns": ["run_name", "x"], "shown": ["run_name", "x"], "rows": [["50%_$#&{}~^\\ <α>≤", None]]}
-    text = tabular(table)
-    assert (
-        r"50\%\_\$\#\&\{\}\textasciitilde{}\textasciicircum{}\textbackslash{} \textless{}$\alpha$\textgreater{}$\leq$ & -" in text
-    )
-    assert latex_text("日") == "[U+65E5]"
-
-
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="there is no LaTeX here")
 def test_latex_compiles(latex: dict[str, bytes], tmp_path: Path) -> None:
     for name, data in latex.items():
@@ -408,59 +288,3 @@ def test_latex_compiles(latex: dict[str, bytes], tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, errors="replace")
     assert done.returncode == 0, done.stdout[-2000:]
     assert (tmp_path / "report.pdf").read_bytes().startswith(b"%PDF")
-
-
-# --- the command -----------------------------------------------------------------------------------------------------
-
-
-def test_the_command_writes_page_numbers_and_files(command: Command, folder: Path) -> None:
-    PICKS.to_csv("picks.csv", index=False)
-    done = command("report", "fit.nc", "failed.nc", "-o", "r.html", "--json", "r.json", "--anchors", "picks.csv", "--ci", "0.8")
-    assert (done.status, done.err) == (0, "")
-    assert done.out.splitlines() == [
-        "numbers written to r.json",
-        "chinchilla (fit): passed",
-        "chinchilla (failed): FAILED: its intervals are not to be trusted",
-        "report written to r.html",
-    ]
-    facts = json.loads(Path("r.json").read_text(encoding="utf-8"))
-    assert facts["command"] == "bayeslaw report fit.nc failed.nc -o r.html --json r.json --anchors picks.csv --ci 0.8"
-    assert "eti80_lo" in facts["fits"][0]["parameters"]["columns"]
-    html = Path("r.html").read_text(encoding="utf-8")
-    assert "80% equal-tailed interval" in html
-    assert len(html) < 5_000_000
-    assert command("report", "fit.nc", "-o", "r.html", "--latex", "tex").out.startswith("9 files written to tex\n")
-    assert Path("tex/fit1-parameters.pdf").read_bytes().startswith(b"%PDF")
-
-
-@pytest.mark.parametrize(
-    ("args", "fragment"),
-    [
-        (("none.nc", "-o", "r.html"), "There is no file none.nc"),
-        (("text.nc", "-o", "r.html"), "text.nc"),
-        (("fit.nc", "-o", "r.pdf"), "A report is written to a file ending in .html, not r.pdf."),
-        (("fit.nc", "-o", "none/r.html"), "There is no folder none"),
-        (("fit.nc", "-o", "r.html", "--json", "r.txt"), "ending in .json, not r.txt"),
-        (("fit.nc", "-o", "r.html", "--ci", "90"), "write 0.9 for 90%"),
-        (("fit.nc", "fit.nc", "-o", "r.html"), "A fit is given twice"),
-        (("fit.nc", "-o", "r.html", "--forecast", "none.csv"), "none.csv"),
-        (("fit.nc", "-o", "r.html", "--forecast", "older.csv"), "older.csv"),
-        (("fit.nc", "-o", "r.html", "--measured", "none.csv"), "none.csv"),
-        (("fit.nc", "-o", "r.html", "--anchors", "runs.csv"), "A list of picks has a column spent"),
-        (("fit.nc", "-o", "r.html", "--plan", "runs.csv"), "A plan's frontier lacks confidence, tokens, r"),
-        (("fit.nc", "-o", "r.html", "--plan", "none.csv"), "There is no file none.csv with a plan's frontier."),
-        (("fit.nc", "-o", "r.html", "--compare", "failed.nc"), "failed.nc is one fit and no comparison"),
-        (("fit.nc", "-o", "r.html", "--compare", "runs.csv"), "runs.csv has no column law"),
-        (("fit.nc", "failed.nc", "-o", "r.html", "--latex", "tex"), "The checks of failed.nc failed: no tables for a paper."),
-        (("fit.nc", "-o", "r.html", "--latex", "none/tex"), "The folder none/tex can't be made: there is no none."),
-        (("fit.nc", "-o", "r.html", "--latex", "runs.csv"), "The folder runs.csv can't be made: it is a file."),
-        (("fit.nc", "-o", "r.html", "--discrepancy", "much"), "much"),
-        (("fit.nc", "-o", "r.html", "--forecast", "runs.csv", "--seed", "-1"), "seed"),
-    ],
-)
-def test_what_cannot_be_used_is_refused_and_nothing_written(
-    command: Command, folder: Path, args: tuple[str, ...], fragment: str
-) -> None:
-    before = snapshot(folder)
-    refused(command("report", *args), fragment)
-    assert snapshot(folder) == before

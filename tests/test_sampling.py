@@ -20,8 +20,9 @@ from bayeslaw import sampling
 from bayeslaw.cards import load_law
 from bayeslaw.density import Density
 from bayeslaw.errors import BayeslawError, CardError, FitError, TableError
-from bayeslaw.fits import Fit, check_probability, interval_names
+from bayeslaw.fits import Fit
 from bayeslaw.fitting import fit
+from bayeslaw.intervals import check_probability, interval_names
 from bayeslaw.noise import Noise
 from bayeslaw.whitening import Whitening, whiten
 from tests import oracles

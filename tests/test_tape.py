@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bayeslaw import kernels
+from bayeslaw import kernels_tape as kernels
 from bayeslaw.formula import NUMPY
-from bayeslaw.kernels import jit
+from bayeslaw.kernels_build import jit
 from bayeslaw.tape import FUNCTIONS, Node, Tape
 from tests.oracles import Array, central
 

@@ -125,6 +125,13 @@ def test_what_can_not_be_watched_is_refused() -> None:
     more = read_curves(pd.concat([table(), table().query("run == 'now'").assign(run="new")], ignore_index=True), warmup=100)
     with pytest.raises(BayeslawError, match="not among the runs of the fit"):
         watch(fit, more, "new", WHOLE)
+    with pytest.raises(BayeslawError, match="no domain 'web'; it names no domains"):
+        watch(fit, curves, "now", WHOLE, domain="web")
+    apart = table().assign(domain=lambda t: np.where(t["run"] == "now", "web", "code"))
+    both = read_curves(apart, warmup=100)
+    assert len(both.logged("now", "web")) == len(both.logged("now")) == 19
+    with pytest.raises(BayeslawError, match="now has no logged loss of code"):
+        watch(fit, both, "now", WHOLE, domain="code")
     bad, curves = setting(passed=False)
     with pytest.raises(FitError, match="checks failed"):
         watch(bad, curves, "now", WHOLE)

@@ -1,0 +1,123 @@
+"""From coordinates that are nearly normal to those of a density, with the Jacobian; see `whitening`."""
+
+from __future__ import annotations
+
+import math
+
+from bayeslaw.kernels_build import Reals, Wholes, inner
+
+
+@inner
+def splines(
+    knots: Reals,
+    pieces: Reals,
+    t: float,
+    value: Reals,
+    slope: Reals,
+) -> float:
+    """Write values and slopes of all splines at t; return the second derivative of the first. Straight lines beyond the knots."""
+    inside = min(max(t, knots[0]), knots[knots.size - 1])
+    j, above = 0, knots.size - 1  # searchsorted takes a second to compile
+    while above - j > 1:
+        middle = (j + above) // 2
+        if knots[middle] < inside:
+            j = middle
+        else:
+            above = middle
+    h, step = inside - knots[j], pieces.size // 4
+    number = step // (knots.size - 1)
+    at = j * number
+    for i in range(number):
+        cubic, square, straight = pieces[at + i], pieces[at + step + i], pieces[at + 2 * step + i]
+        slope[i] = (3 * cubic * h + 2 * square) * h + straight
+        value[i] = ((cubic * h + square) * h + straight) * h + pieces[at + 3 * step + i] + slope[i] * (t - inside)
+    return float(6 * pieces[at] * h + 2 * pieces[at + step]) if t == inside else 0.0
+
+
+@inner
+def ridge(
+    centre: Reals,
+    scale: Reals,
+    order: Wholes,
+    along: Reals,
+    y: Reals,
+    x: Reals,
+) -> None:
+    """Write the coordinates of y into x, along the spine if there is one; `along` are values of the splines at y[0]."""
+    n = y.size - 1
+    if order.size:
+        x[order[0]] = along[0]
+        at = 1 + 2 * n
+        for i in range(n):
+            total = along[1 + i] + math.exp(along[1 + n + i]) * y[1 + i]
+            for j in range(i):
+                total += along[at + j] * y[1 + j]
+            at += i
+            x[order[1 + i]] = total
+    else:
+        for i in range(y.size):
+            total = centre[i] if centre.size else y[i]
+            if centre.size:
+                for j in range(i + 1):
+                    total += scale[i * y.size + j] * y[j]
+            x[i] = total
+
+
+@inner
+def ridge_slopes(
+    scale: Reals,
+    order: Wholes,
+    along: Reals,
+    slope: Reals,
+    turn: float,
+    y: Reals,
+    d_x: Reals,
+    gradient: Reals,
+) -> float:
+    """Log of the Jacobian of `ridge`, a constant left out; the gradient of all by y, given that of the density by x."""
+    n, logp = y.size - 1, 0.0
+    if order.size:
+        d_t, at = d_x[order[0]] * slope[0] + turn / slope[0], 1 + 2 * n
+        logp = math.log(slope[0])
+        for i in range(n):
+            g, diagonal = d_x[order[1 + i]], math.exp(along[1 + n + i])
+            logp += along[1 + n + i]
+            gradient[1 + i] = g * diagonal
+            d_t += slope[1 + n + i] + g * (slope[1 + i] + slope[1 + n + i] * diagonal * y[1 + i])
+            for j in range(i):
+                gradient[1 + j] += g * along[at + j]
+                d_t += g * slope[at + j] * y[1 + j]
+            at += i
+        gradient[0] = d_t
+    else:
+        for j in range(y.size):
+            total = 0.0 if scale.size else d_x[j]
+            if scale.size:
+                for i in range(j, y.size):
+                    total += d_x[i] * scale[i * y.size + j]
+            gradient[j] = total
+    return logp
+
+
+@inner
+def bent(bends: Reals, z: Reals, y: Reals) -> None:
+    """Write y_i = m_i + s_i sinh((arcsinh(z_i) + e_i) / d_i) into y, for rows m, s, e, d of `bends`; y = z for the others."""
+    for i in range(z.size):
+        y[i] = z[i]
+    for i in range(bends.size // 4):
+        m, s, e, d = bends[4 * i], bends[4 * i + 1], bends[4 * i + 2], bends[4 * i + 3]
+        y[i] = m + s * math.sinh((math.asinh(z[i]) + e) / d)
+
+
+@inner
+def bent_slopes(bends: Reals, z: Reals, gradient: Reals) -> float:
+    """Log of the Jacobian of `bent`; the gradient by y becomes that of all by z."""
+    logp = 0.0
+    for i in range(bends.size // 4):
+        s, e, d = bends[4 * i + 1], bends[4 * i + 2], bends[4 * i + 3]
+        root = math.sqrt(1 + z[i] * z[i])
+        a = (math.asinh(z[i]) + e) / d
+        slope = s * math.cosh(a) / (d * root)
+        logp += math.log(slope)
+        gradient[i] = gradient[i] * slope + math.tanh(a) / (d * root) - z[i] / (root * root)
+    return logp

@@ -1,0 +1,40 @@
+"""Logs as programs write them, and what was read of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from bayeslaw.imports import Imported
+
+
+def written(folder: Path, text: str, name: str = "log.csv", encoding: str = "utf-8") -> Path:
+    path = folder / name
+    path.write_text(text, encoding=encoding)
+    return path
+
+
+def cells(made: Imported, *columns: str) -> list[list[Any]]:
+    frame = made.runs.frame[list(columns)]
+    return [[None if pd.isna(v) else v for v in row] for row in frame.to_numpy(dtype=object).tolist()]
+
+
+def said(made: Imported, fragment: str) -> bool:
+    return any(fragment in remark for remark in made.remarks)
+
+
+def state(folder: Path, steps: range, shift: float = 0.0) -> Path:
+    history: list[dict[str, Any]] = []
+    for s in steps:
+        history += [
+            {"epoch": s / 100, "grad_norm": 1.0, "learning_rate": 1e-4 / s, "loss": 3.5, "step": s},
+            {"epoch": s / 100, "eval_web_loss": 3 - s / 64 + shift, "eval_runtime": 1.5, "step": s},
+            {"epoch": s / 100, "eval_code_loss": 2 - s / 64 + shift, "eval_runtime": 1.5, "step": s},
+        ]
+    folder.mkdir(parents=True)
+    path = folder / "trainer_state.json"
+    path.write_text(json.dumps({"global_step": steps[-1], "log_history": history, "best_metric": None}), encoding="utf-8")
+    return path

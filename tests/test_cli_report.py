@@ -1,0 +1,64 @@
+"""The command report: what it writes and says, and what it refuses before it writes anything."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.commands import Command, refused, snapshot
+from tests.pages import PICKS
+
+
+def test_the_command_writes_page_numbers_and_files(command: Command, folder: Path) -> None:
+    PICKS.to_csv("picks.csv", index=False)
+    done = command("report", "fit.nc", "failed.nc", "-o", "r.html", "--json", "r.json", "--anchors", "picks.csv", "--ci", "0.8")
+    assert (done.status, done.err) == (0, "")
+    assert done.out.splitlines() == [
+        "numbers written to r.json",
+        "chinchilla (fit): passed",
+        "chinchilla (failed): FAILED: its intervals are not to be trusted",
+        "report written to r.html",
+    ]
+    facts = json.loads(Path("r.json").read_text(encoding="utf-8"))
+    assert facts["command"] == "bayeslaw report fit.nc failed.nc -o r.html --json r.json --anchors picks.csv --ci 0.8"
+    assert "eti80_lo" in facts["fits"][0]["parameters"]["columns"]
+    html = Path("r.html").read_text(encoding="utf-8")
+    assert "80% equal-tailed interval" in html
+    assert len(html) < 5_000_000
+    assert command("report", "fit.nc", "-o", "r.html", "--latex", "tex").out.startswith("9 files written to tex\n")
+    assert Path("tex/fit1-parameters.pdf").read_bytes().startswith(b"%PDF")
+
+
+@pytest.mark.parametrize(
+    ("args", "fragment"),
+    [
+        (("none.nc", "-o", "r.html"), "There is no file none.nc"),
+        (("text.nc", "-o", "r.html"), "text.nc"),
+        (("fit.nc", "-o", "r.pdf"), "A report is written to a file ending in .html, not r.pdf."),
+        (("fit.nc", "-o", "none/r.html"), "There is no folder none"),
+        (("fit.nc", "-o", "r.html", "--json", "r.txt"), "ending in .json, not r.txt"),
+        (("fit.nc", "-o", "r.html", "--ci", "90"), "write 0.9 for 90%"),
+        (("fit.nc", "fit.nc", "-o", "r.html"), "A fit is given twice"),
+        (("fit.nc", "-o", "r.html", "--forecast", "none.csv"), "none.csv"),
+        (("fit.nc", "-o", "r.html", "--forecast", "older.csv"), "older.csv"),
+        (("fit.nc", "-o", "r.html", "--measured", "none.csv"), "none.csv"),
+        (("fit.nc", "-o", "r.html", "--anchors", "runs.csv"), "A list of picks has a column spent"),
+        (("fit.nc", "-o", "r.html", "--plan", "runs.csv"), "A plan's frontier lacks confidence, tokens, r"),
+        (("fit.nc", "-o", "r.html", "--plan", "none.csv"), "There is no file none.csv with a plan's frontier."),
+        (("fit.nc", "-o", "r.html", "--compare", "failed.nc"), "failed.nc is one fit and no comparison"),
+        (("fit.nc", "-o", "r.html", "--compare", "runs.csv"), "runs.csv has no column law"),
+        (("fit.nc", "failed.nc", "-o", "r.html", "--latex", "tex"), "The checks of failed.nc failed: no tables for a paper."),
+        (("fit.nc", "-o", "r.html", "--latex", "none/tex"), "The folder none/tex can't be made: there is no none."),
+        (("fit.nc", "-o", "r.html", "--latex", "runs.csv"), "The folder runs.csv can't be made: it is a file."),
+        (("fit.nc", "-o", "r.html", "--discrepancy", "much"), "much"),
+        (("fit.nc", "-o", "r.html", "--forecast", "runs.csv", "--seed", "-1"), "seed"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_and_nothing_written(
+    command: Command, folder: Path, args: tuple[str, ...], fragment: str
+) -> None:
+    before = snapshot(folder)
+    refused(command("report", *args), fragment)
+    assert snapshot(folder) == before

@@ -1,0 +1,53 @@
+"""How kernels are compiled: kept on disk, and compiled again when the source of any of them has changed."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from numba.core import config
+
+from bayeslaw import kernels_build
+from bayeslaw.kernels_build import compiled, jit, version_of
+
+
+def twice(x: float) -> float:
+    return 2 * x
+
+
+def misses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> int:
+    """How often `twice` had to be compiled, where compiled functions are kept in a folder."""
+    monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path))
+    made = jit(twice)
+    assert made(1.5) == 3.0
+    return int(sum(made.stats.cache_misses.values()))  # type: ignore[attr-defined]
+
+
+def test_a_kernel_is_compiled_again_when_another_file_of_kernels_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert misses(tmp_path, monkeypatch) == 1
+    assert misses(tmp_path, monkeypatch) == 0
+    monkeypatch.setattr(kernels_build, "VERSION", "of other sources")
+    assert misses(tmp_path, monkeypatch) == 1
+    assert misses(tmp_path, monkeypatch) == 0
+
+
+def test_so_is_what_is_called_by_its_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path))
+    hits = []
+    for version in ("one", "one", "other"):
+        monkeypatch.setattr(kernels_build, "VERSION", version)
+        hits.append(compiled("float64(float64)", twice).cache_hits)
+    assert hits == [0, 1, 0]
+
+
+def test_the_version_is_of_every_file_with_compiled_code(tmp_path: Path) -> None:
+    folder = Path(kernels_build.__file__).parent
+    compiled_code = [f for f in folder.glob("*.py") if "from numba" in f.read_text(encoding="utf-8")]
+    assert {f.name for f in compiled_code} >= {"kernels.py", "kernels_build.py"}
+    for file in compiled_code:
+        shutil.copytree(folder, tmp_path / file.stem, ignore=lambda _, names: [n for n in names if not n.startswith("kernels")])
+        assert version_of(tmp_path / file.stem) == kernels_build.VERSION
+        with (tmp_path / file.stem / file.name).open("a", encoding="utf-8") as changed:
+            changed.write("# changed")
+        assert version_of(tmp_path / file.stem) != kernels_build.VERSION
