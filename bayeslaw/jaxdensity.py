@@ -241,18 +241,20 @@ def student_density(e: Array, sigma: Array, dof: Array) -> Array:
     return e.size * front - jnp.log(sigma).sum() - 0.5 * (dof + 1) * jnp.log1p((e / sigma) ** 2 / dof).sum()
 
 
-def bent(bends: Array, z: Array) -> tuple[Array, Array]:
+def bent(bends: Array, hinges: Array, z: Array) -> tuple[Array, Array]:
     """As `kernels_maps.bent`, and the log of its Jacobian."""
     m, s, e, d = bends.T
     first, rest = z[: m.size], z[m.size :]
     a = (jnp.arcsinh(first) + e) / d
     slope = s * jnp.cosh(a) / (d * jnp.sqrt(1 + first * first))
-    return jnp.concatenate([m + s * jnp.sinh(a), rest]), jnp.log(slope).sum()
+    y, (one, other, by) = jnp.concatenate([m + s * jnp.sinh(a), rest]), hinges.T
+    at = z[one.astype(int)]
+    return y.at[other.astype(int)].add(by * (at - 2 * jnp.tanh(0.5 * at))), jnp.log(slope).sum()
 
 
 def ridge(way: tuple[Array, ...], y: Array) -> tuple[Array, Array]:
     """As `kernels_maps.ridge`, and the log of its Jacobian, which is left out where it is constant."""
-    centre, scale, order, knots, pieces, _ = way
+    centre, scale, order, knots, pieces, *_ = way
     if order.size == 0:
         return centre + scale @ y, 0.0
     inside = jnp.clip(y[0], knots[0], knots[-1])
@@ -309,7 +311,7 @@ class JaxDensity:
 
     def whitened(self, data: Data, way: Map, z: Array) -> Array:
         """Log density of z, as `Whitening.function` gives it."""
-        y, bending = bent(way[5], z)
+        y, bending = bent(way[5], way[6], z)
         x, stretching = ridge(way, y)
         return self.log_density(data, x) + stretching + bending
 

@@ -28,10 +28,18 @@ State = tuple[Wholes, Reals, Reals, Wholes, Wholes, Wholes, Reals, Wholes, Reals
 """Of a density: code, memory, slope, inputs, outputs, flags, y, starts, count, scatter, squared errors, family, group and
 addresses of its machines."""
 
-Map = tuple[Reals, Reals, Wholes, Reals, Reals, Reals]
-"""Centre, scale, order, knots, pieces and bends of a `whitening.Whitening`."""
+Map = tuple[Reals, Reals, Wholes, Reals, Reals, Reals, Reals]
+"""Centre, scale, order, knots, pieces, bends and hinges of a `whitening.Whitening`."""
 
-STRAIGHT: Map = (np.empty(0), np.empty((0, 0)), np.empty(0, np.int64), np.empty(0), np.empty((4, 0, 0)), np.empty((0, 4)))
+STRAIGHT: Map = (
+    np.empty(0),
+    np.empty((0, 0)),
+    np.empty(0, np.int64),
+    np.empty(0),
+    np.empty((4, 0, 0)),
+    np.empty((0, 4)),
+    np.empty((0, 3)),
+)
 """The map that leaves coordinates as they are."""
 
 
@@ -112,7 +120,7 @@ def _to_swap(typing: Any, address: Any, old: Any, new: Any) -> Any:
 _pointer: Any = intrinsic(_to_pointer)
 _swap: Any = intrinsic(_to_swap)
 
-ARRAYS = 21  # that a density needs; see `described`
+ARRAYS = 22  # that a density needs; see `described`
 
 
 def described(state: State, way: Map, busy: Wholes) -> Wholes:
@@ -142,7 +150,7 @@ def wholes(d: Wholes, row: int) -> Wholes:
 def evaluate(description: int, mine: int, x: Reals, gradient: Reals) -> float:
     """Log density at the coordinates x, worked out in the workspace of a thread; its gradient goes into `gradient`."""
     d = carray(_pointer(description), (ARRAYS, 2), np.int64)
-    code, size = carray(_pointer(d[0, 0]), (d[0, 1] // 10, 10), np.int64), d[1, 1] // d[20, 1]
+    code, size = carray(_pointer(d[0, 0]), (d[0, 1] // 10, 10), np.int64), d[1, 1] // d[21, 1]
     memory, slope = reals(d, 1)[mine * size : (mine + 1) * size], reals(d, 2)[mine * size : (mine + 1) * size]
     inputs, outputs, flags, machines = wholes(d, 3), wholes(d, 4), wholes(d, 5), wholes(d, 13)
     y, starts, squared, group = reals(d, 6), wholes(d, 7), reals(d, 10), wholes(d, 12)
@@ -207,22 +215,23 @@ def evaluate(description: int, mine: int, x: Reals, gradient: Reals) -> float:
 
 def _logp(dim: Any, z_: Any, gradient_: Any, value_: Any, description_: Any) -> int:
     d = carray(_pointer(description_), (ARRAYS, 2), np.int64)
-    busy, threads = d[20, 0], d[20, 1]
+    busy, threads = d[21, 0], d[21, 1]
     mine = 0
     while not _swap(busy + 8 * mine, 0, 1):
         mine = (mine + 1) % threads
-    scale, order, knots, pieces, bends = reals(d, 15), wholes(d, 16), reals(d, 17), reals(d, 18), reals(d, 19)
+    scale, order, knots, pieces = reals(d, 15), wholes(d, 16), reals(d, 17), reals(d, 18)
+    bends, hinges = reals(d, 19), reals(d, 20)
     z, gradient = carray(z_, dim, np.float64), carray(gradient_, dim, np.float64)
     y, x, d_x, turn = np.empty(dim), np.empty(dim), np.empty(dim), 0.0
     along, slope = np.empty(pieces.size), np.empty(pieces.size)
-    bent(bends, z, y)
+    bent(bends, hinges, z, y)
     if order.size:
         turn = splines(knots, pieces, y[0], along, slope)
     ridge(reals(d, 14), scale, order, along, y, x)
     value = _call_evaluate(wholes(d, 13)[3], (description_, mine, x, d_x))
     _swap(busy + 8 * mine, 1, 0)
     value += ridge_slopes(scale, order, along, slope, turn, y, d_x, gradient)
-    value += bent_slopes(bends, z, gradient)
+    value += bent_slopes(bends, hinges, z, gradient)
     carray(value_, 1, np.float64)[0] = value
     for i in range(dim):
         if not math.isfinite(gradient[i]):

@@ -100,19 +100,25 @@ def ridge_slopes(
 
 
 @inner
-def bent(bends: Reals, z: Reals, y: Reals) -> None:
-    """Write y_i = m_i + s_i sinh((arcsinh(z_i) + e_i) / d_i) into y, for rows m, s, e, d of `bends`; y = z for the others."""
+def bent(bends: Reals, hinges: Reals, z: Reals, y: Reals) -> None:
+    """Write y_i = m_i + s_i sinh((arcsinh(z_i) + e_i) / d_i) into y, for rows m, s, e, d of `bends`; y = z for the others.
+
+    Rows i, j, b of `hinges`, where i < j and i rises from row to row, add b (z_i - 2 tanh(z_i / 2)) to y_j.
+    """
     for i in range(z.size):
         y[i] = z[i]
     for i in range(bends.size // 4):
         m, s, e, d = bends[4 * i], bends[4 * i + 1], bends[4 * i + 2], bends[4 * i + 3]
         y[i] = m + s * math.sinh((math.asinh(z[i]) + e) / d)
+    for r in range(hinges.size // 3):
+        at = z[int(hinges[3 * r])]
+        y[int(hinges[3 * r + 1])] += hinges[3 * r + 2] * (at - 2 * math.tanh(0.5 * at))
 
 
 @inner
-def bent_slopes(bends: Reals, z: Reals, gradient: Reals) -> float:
+def bent_slopes(bends: Reals, hinges: Reals, z: Reals, gradient: Reals) -> float:
     """Log of the Jacobian of `bent`; the gradient by y becomes that of all by z."""
-    logp = 0.0
+    logp, r = 0.0, 0
     for i in range(bends.size // 4):
         s, e, d = bends[4 * i + 1], bends[4 * i + 2], bends[4 * i + 3]
         root = math.sqrt(1 + z[i] * z[i])
@@ -120,4 +126,8 @@ def bent_slopes(bends: Reals, z: Reals, gradient: Reals) -> float:
         slope = s * math.cosh(a) / (d * root)
         logp += math.log(slope)
         gradient[i] = gradient[i] * slope + math.tanh(a) / (d * root) - z[i] / (root * root)
+        turn = math.tanh(0.5 * z[i]) ** 2
+        while r < hinges.size // 3 and hinges[3 * r] == i:  # those of later elements are by y still
+            gradient[i] += hinges[3 * r + 2] * turn * gradient[int(hinges[3 * r + 1])]
+            r += 1
     return logp

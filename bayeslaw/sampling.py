@@ -90,14 +90,14 @@ def sample(
         whitening = whiten(density, range(len(density.law.shapes)))
     one, two = (int(s) for s in np.random.SeedSequence(seed).generate_state(2))
     pilot, cores = PILOT * tune // 100, min(chains, cores or available_cores())
-    first = Stretch(2 * pilot, pilot, chains, cores, one, PILOT_ACCEPT)
+    first = Stretch(4 * pilot, pilot, chains, cores, one, PILOT_ACCEPT)
     with _progress(progress) as task:
         z, _, interrupted = run(density, whitening, first, task("learning", 3 * pilot * chains))
         if interrupted:
             raise StoppedError(NOTHING)
         every = 2 if _slow(density, whitening, z) else 1
         with threadpool_limits(1, "blas"):
-            whitening = whitening.refined(z.reshape(-1, density.size), len(density.names))
+            whitening = whitening.refined(density, z.reshape(-1, density.size))
         second = Stretch(every * draws, tune - 2 * pilot, chains, cores, two, target_accept)
         z, stats, interrupted = run(density, whitening, second, task("sampling", (second.draws + second.tune) * chains))
     return _collect(*_every(every, z, stats), density, whitening, interrupted)

@@ -10,9 +10,8 @@ with cubic splines for c, the lower triangular L and the increasing s, chosen so
 Laplace's approximation of the spine's marginal density). The Jacobian is s' det L. Which coordinate serves as spine, if
 any, is judged by the divergence between the map's normal and the density, both ways.
 
-What neither sees is how single elements of z are skewed: a noise that may be nil or an exponent that may be has a long tail
-to one side. Draws of a short first run show it, and each element is then bent by a sinh-arcsinh transformation of its own
-(Jones and Pewsey 2009). Any such map leaves the posterior as it is; a good one only makes it quick to sample.
+What neither sees, draws of a short first run show; see `bending`. Any such map leaves the posterior as it is; a good one only
+makes it quick to sample.
 """
 
 from __future__ import annotations
@@ -28,6 +27,7 @@ from scipy.interpolate import CubicHermiteSpline, CubicSpline, PchipInterpolator
 from scipy.optimize import minimize
 from scipy.stats import norm
 
+from bayeslaw.bending import bending, hinge
 from bayeslaw.density import Density
 from bayeslaw.errors import FitError
 from bayeslaw.kernels import Map
@@ -37,10 +37,11 @@ TRIALS = 400  # draws by which a map is judged
 GOOD = 1.0  # range of the log ratio (see _spread) below which no spine is looked for
 DROP = 9.0  # log density below the best at which the ridge ends
 STEP = 0.3  # first step along the spine, in its standard deviations at the mode
+FOLLOWED = 4.0  # standard deviations to which a ridge is followed unless something ends it
+BEYOND = 50.0  # standard deviations that a spine's map is told beyond its ends; nothing comes so far
 MOST = 60  # steps to each side
 FAR = 30.0  # least log ratio that counts in the divergence between a map and the density
 VANISHED = -1e6  # log density that stands for none
-NORMAL = 20.0  # draws that the belief in no skewness and normal tails is worth
 TURN = 0.5  # how far, in their own standard deviations, the others may leave the straight line in one step
 
 
@@ -56,11 +57,13 @@ class Whitening:
     order : int array (k,)
         With a spine: which coordinate each element of z (after the spine's) belongs to, the spine first; empty without.
     knots : array (m,)
-        Values of z_0 between which the splines run.
+        Values of z_0 between which the splines run, the outermost far beyond the ends of the ridge; see `_held`.
     pieces : array (4, m - 1, p)
         Cubic coefficients, highest power first, of s, c, log diagonal of L and the rest of L, in that order.
     bends : array (b, 4)
         Location, scale, skewness and tail of the sinh-arcsinh transformations of the first b elements of z; none unless refined.
+    hinges : array (h, 3)
+        Rows i, j, b: far out in z_i, element j moves by b (z_i - 2 tanh(z_i / 2)); none unless refined.
     """
 
     centre: NDArray[np.float64]
@@ -69,12 +72,13 @@ class Whitening:
     knots: NDArray[np.float64]
     pieces: NDArray[np.float64]
     bends: NDArray[np.float64] = field(default_factory=lambda: np.empty((0, 4)))
+    hinges: NDArray[np.float64] = field(default_factory=lambda: np.empty((0, 3)))
 
     @property
     def way(self) -> Map:
         """The arrays as kernels take them, contiguous."""
         a = np.ascontiguousarray
-        return a(self.centre), a(self.scale), a(self.order), a(self.knots), a(self.pieces), a(self.bends)
+        return a(self.centre), a(self.scale), a(self.order), a(self.knots), a(self.pieces), a(self.bends), a(self.hinges)
 
     @property
     def spine(self) -> int | None:
@@ -86,6 +90,8 @@ class Whitening:
         if self.bends.size:
             m, s, e, d = self.bends.T
             y[:, : m.size] = m + s * np.sinh((np.arcsinh(z[:, : m.size]) + e) / d)
+        for one, other, by in self.hinges:
+            y[:, int(other)] += by * hinge(z[:, int(one)])
         if self.order.size == 0:
             return self.centre + y @ np.tril(self.scale).T
         value, n = self._splines(y[:, 0])[0], self.order.size - 1
@@ -105,9 +111,12 @@ class Whitening:
         slope = (3 * c[0] * h + 2 * c[1]) * h + c[2]
         return ((c[0] * h + c[1]) * h + c[2]) * h + c[3] + slope * (t - inside)[:, None], slope
 
-    def refined(self, z: NDArray[np.float64], count: int) -> Whitening:
-        """The map with its first `count` elements bent as draws z (S, k) of the posterior are; z is of this map, not yet bent."""
-        return replace(self, bends=np.array([sinh_arcsinh(z[:, i]) for i in range(count)]).reshape(-1, 4))
+    def refined(self, density: Density, z: NDArray[np.float64], count: int | None = None) -> Whitening:
+        """The map, not yet bent, with the elements of the density's names, or the first `count`, bent as draws z (S, k) are."""
+        logp, count = self.function(density), len(density.names) if count is None else count
+        slopes = np.array([logp(one)[1] for one in z])
+        bends, hinges = bending(z[:, :count], slopes[:, :count])
+        return replace(self, bends=bends, hinges=hinges)
 
     def log_normal(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
         """Log density of the map's own normal, before any bend, at coordinates x (S, k), array (S,), without the constant."""
@@ -186,32 +195,7 @@ def whiten(density: Density, candidates: Sequence[int]) -> Whitening:
     if _spread(logp, plain, draws) < GOOD:
         return plain
     curved = (_along(logp, mode, hessian, spine) for spine in candidates)
-    return _best(logp, [plain, *(one for one in curved if one is not None)], draws)
-
-
-def sinh_arcsinh(y: NDArray[np.float64]) -> tuple[float, float, float, float]:
-    """m, s, e and d for which the transformed standard normal, m + s sinh((arcsinh(z) + e) / d), is likeliest given draws y.
-
-    Skewness e and log tail weight log d have normal priors worth NORMAL draws, so that few draws bend little.
-    """
-    low, middle, high = np.quantile(y, [0.16, 0.5, 0.84])
-
-    def cost(p: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        s, e, d = math.exp(p[1]), p[2], math.exp(p[3])
-        w = (y - p[0]) / s
-        a, root = np.arcsinh(w), np.sqrt(1 + w * w)
-        q = d * a - e
-        u, rise = np.sinh(q), np.cosh(q)
-        pull = u * rise - np.tanh(q)  # of the cost by q
-        value = (0.5 * u * u - np.log(rise) + np.log(root)).mean() + p[1] - p[3]
-        d_w = pull * d / root + w / (root * root)
-        slope = [-d_w.mean() / s, 1 - (d_w * w).mean(), -pull.mean(), (pull * d * a).mean() - 1]
-        belief = NORMAL / y.size
-        return value + belief * (p[2] ** 2 + p[3] ** 2), np.array(slope) + 2 * belief * np.array([0, 0, p[2], p[3]])
-
-    start = np.array([middle, math.log(max((high - low) / 2, 1e-3)), 0.0, 0.0])
-    found = minimize(cost, start, jac=True, method="BFGS").x
-    return float(found[0]), math.exp(found[1]), float(found[2]), math.exp(found[3])
+    return _held(_best(logp, [plain, *(one for one in curved if one is not None)], draws))
 
 
 def _bounded(log_density: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -267,6 +251,25 @@ def _along(logp: LogDensity, mode: NDArray[np.float64], hessian: NDArray[np.floa
     pieces[:, :, 0] = _increasing(t, table[:, 0]).c
     order = np.concatenate([[spine], rest]).astype(np.int64)
     return Whitening(mode, root_of_inverse(hessian), order, t, np.ascontiguousarray(pieces))
+
+
+def _held(whitening: Whitening) -> Whitening:
+    """The map with widths as at its ends beyond them, while spine and modes go on straight.
+
+    Widths that went on straight as well made walls there, at which chains that came so far diverged. Where a ridge could not be
+    followed far enough, they do go on: what stopped it is a wall of the density's own, towards which widths shrink.
+    """
+    for end in (0, -1) if whitening.order.size else ():
+        if abs(whitening.knots[end]) < FOLLOWED:
+            continue
+        n, (value, slope) = whitening.order.size - 1, whitening._splines(whitening.knots[[end]])
+        slope[:, 1 + n :] = 0.0
+        piece, far = np.zeros((4, 1, value.shape[1])), whitening.knots[end] + math.copysign(BEYOND, whitening.knots[end])
+        piece[2], piece[3] = slope, value if end else value - BEYOND * slope
+        joined = (whitening.pieces, piece) if end else (piece, whitening.pieces)
+        knots = np.insert(whitening.knots, whitening.knots.size if end else 0, far)
+        whitening = replace(whitening, knots=knots, pieces=np.ascontiguousarray(np.concatenate(joined, axis=1)))
+    return whitening
 
 
 def _increasing(t: NDArray[np.float64], x: NDArray[np.float64]) -> CubicSpline | CubicHermiteSpline:

@@ -59,7 +59,7 @@ def maps(density: Density) -> dict[str, Whitening]:
         "coordinates": affine(density.start(), np.eye(density.size)),
         "affine": affine(mode, root_of_inverse(curvature(logp, mode))),
         "spine": spine,
-        "refined": spine.refined(z.reshape(-1, density.size), len(density.names)),
+        "refined": spine.refined(density, z.reshape(-1, density.size)),
     }
 
 

@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 from bayeslaw import tape as tapes
+from bayeslaw.bending import bending, found_hinges, hinge, sinh_arcsinh
 from bayeslaw.cards import load_law, parse_card
 from bayeslaw.coordinates import Coordinates
 from bayeslaw.density import Density, log_prior
@@ -15,7 +16,7 @@ from bayeslaw.laws import Law
 from bayeslaw.noise import PRIORS, Noise
 from bayeslaw.observations import Observations
 from bayeslaw.priors import Prior
-from bayeslaw.whitening import _increasing, curvature, find_mode, root_of_inverse, sinh_arcsinh, whiten
+from bayeslaw.whitening import FOLLOWED, _increasing, curvature, find_mode, root_of_inverse, whiten
 from tests import oracles
 from tests.test_statistical import TRUTHS, settings, simulate
 
@@ -92,13 +93,55 @@ def test_a_bent_ridge_is_followed_by_a_true_density(refined: bool, rng: np.rando
     assert whitening.spine is not None
     assert density.names[whitening.spine] not in ("E", "A", "B", "C")
     if refined:
-        whitening = whitening.refined(rng.gamma(2.0, 1.0, (200, density.size)) - 2.0, density.size - 1)
+        whitening = whitening.refined(density, rng.gamma(2.0, 0.3, (200, density.size)) - 0.6, density.size - 1)
+        assert len(whitening.hinges) > 0
     plain, bent = density.function(), whitening.function(density)
     for _ in range(3):
         z = rng.standard_normal(density.size)
         determinant = np.linalg.slogdet(oracles.jacobian(lambda v: whitening.x(v[None])[0], z, 1e-4))[1]
         assert bent(z)[0] == pytest.approx(plain(whitening.x(z[None])[0])[0] + determinant, abs=1e-6)
         assert_true_gradient(bent, z)
+
+
+def test_widths_are_held_beyond_the_ends_of_a_ridge_that_could_be_followed() -> None:
+    """Else they make walls there at which chains diverge. The spine goes on rising, and a step on moves all others alike."""
+    density = Density.of(load_law("ptpp-gate"), oracles.observations(load_law("ptpp-gate")), NOISES["normal"])
+    whitening = whiten(density, shapes(density))
+    assert whitening.spine is not None
+    held = 0
+    for end, sign in ((whitening.knots[1], -1.0), (whitening.knots[-2], 1.0)):
+        if abs(end) < FOLLOWED:
+            continue
+        held += 1
+        beyond, z = end + sign * np.arange(4.0), np.zeros((4, density.size))
+        away = z + 0.7
+        z[:, 0] = away[:, 0] = beyond
+        x = whitening.x(z)
+        assert np.all(np.diff(sign * x[:, whitening.spine]) > 0)
+        np.testing.assert_allclose(np.diff(x, 2, axis=0), 0, atol=1e-9)
+        others = np.delete(whitening.x(away) - x, whitening.spine, axis=1)
+        np.testing.assert_allclose(others, others[:1].repeat(4, axis=0), rtol=1e-9, atol=1e-12)
+    assert held
+
+
+def test_hinges_are_found_by_gradients(rng: np.random.Generator) -> None:
+    """Element 2 leaves its middle where element 0 is far out; the rest are standard normals."""
+    z = rng.standard_normal((1200, 4))
+    y = z.copy()
+    y[:, 2] -= 1.2 * hinge(z[:, 0])
+    slopes = -z  # by y: of element 2 that of the normal about its middle, and element 0 feels it too
+    slopes[:, 0] -= 1.2 * np.tanh(0.5 * z[:, 0]) ** 2 * z[:, 2]
+    rows = found_hinges(y, y + slopes)
+    assert rows[0, :2].tolist() == [0, 2]
+    assert rows[0, 2] == pytest.approx(-1.2, abs=1e-6)
+    assert found_hinges(z, np.zeros_like(z)).shape == (0, 3)
+    noise = rng.standard_normal(z.shape)
+    assert found_hinges(z, noise).shape == (0, 3)
+    bends, hinges = bending(y, slopes)
+    np.testing.assert_allclose(hinges[0], [0, 2, -1.2], atol=0.1)
+    m, s, e, d = bends[2]  # what is left of element 2 is a standard normal
+    assert (m, e) == (pytest.approx(0, abs=0.15), pytest.approx(0, abs=0.15))
+    assert (s, d) == (pytest.approx(1, abs=0.15), pytest.approx(1, abs=0.15))
 
 
 def test_the_straight_map_is_affine(rng: np.random.Generator) -> None:

@@ -47,7 +47,7 @@ def test_chains_run_the_density_that_python_knows(name: str, noise: str) -> None
     observed = oracles.observations(law)
     density = Density.of(law, observed, Noise.choose(noise, observed))
     skewed = np.random.default_rng(1).standard_normal((50, density.size)) ** 3
-    whitening = whiten(density, range(len(law.shapes))).refined(skewed, 4)
+    whitening = whiten(density, range(len(law.shapes))).refined(density, skewed, 4)
     model, expected = sampling._model(density, whitening, 1), whitening.function(density)
     call, k, rng = model.compiled_logp_func.ctypes, density.size, np.random.default_rng(0)
 
