@@ -21,6 +21,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from bayeslaw.checks import marked
 from bayeslaw.costs import FLOPS
 from bayeslaw.errors import BayeslawError
 from bayeslaw.fits import Fit
@@ -84,7 +85,7 @@ class Allocation:
         for name, draws in shown.items():
             table = table.assign(**columns(draws, ci_prob, name))
         table = table.assign(corner=self.corner.mean(axis=0))
-        return table.assign(checks="FAILED (forced)" if self.failed else "passed")
+        return table.assign(checks=marked(self.failed))
 
     def powers(self, ci_prob: float = 0.9) -> pd.DataFrame:
         """Coefficients and exponents of the power laws N_opt = k C^a and D_opt = k C^b with intervals."""

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from bayeslaw import intervals
-from bayeslaw.checks import Check
+from bayeslaw.checks import Check, marked
 from bayeslaw.errors import BayeslawError, FitError, whole_number
 from bayeslaw.forecasts import forecast
 from bayeslaw.objectives import Objective, Space, unit
@@ -152,8 +152,8 @@ class Balance:
 
     @property
     def failed(self) -> bool:
-        """Whether checks of a fit failed, and the choice was forced."""
-        return not all(fit.passed for fit in self.landscape.both)
+        """Whether checks of a fit or of its forecast at the choice failed, and the choice was forced."""
+        return not all(fit.passed for fit in self.landscape.both) or any(c.required and not c.passed for c in self.checks)
 
     @property
     def recipe(self) -> Recipe:
@@ -164,7 +164,7 @@ class Balance:
         """The choices, changes of both losses (nats/token) and their weighted sum: value or median, equal-tailed interval.
 
         The interval of a choice says where the best of it may lie, by each draw's own best recipe; that of a loss what the
-        recipe chosen would bring.
+        recipe chosen would bring. `checks` says 'passed' or 'FAILED (forced)'.
         """
         own = pd.DataFrame([self.landscape.space.choices(one) for one in self.own])
         source, target = self.landscape.changes(unit(self.landscape.space, self.plug_in)[None, :], np.arange(self.changes[0].size))
@@ -177,7 +177,7 @@ class Balance:
         beside = {name: (value, self.plug_in[name]) for name, value in self.choice.items()}
         beside |= {name: (np.median(v), np.median(other)) for name, (v, other) in changes.items()}
         values = pd.DataFrame(beside, index=["value", "plug_in"]).T
-        return values.join(table.drop(columns="median")).rename_axis("quantity")
+        return values.join(table.drop(columns="median")).rename_axis("quantity").assign(checks=marked(self.failed))
 
     @property
     def text(self) -> str:

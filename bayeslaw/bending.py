@@ -32,8 +32,8 @@ def bending(z: NDArray[np.float64], slopes: NDArray[np.float64]) -> tuple[NDArra
     `slopes` are the gradients of the log density of z there, (S, k).
     """
     bends = np.array([sinh_arcsinh(column) for column in z.T]).reshape(-1, 4)
-    plain = unbent(bends, z)
-    hinges = found_hinges(plain, z + slopes)
+    plain, slopes = unbent(bends, z, slopes)
+    hinges = found_hinges(plain, slopes)
     moved = np.zeros_like(z)
     for one, other, by in hinges:
         moved[:, int(other)] += by * hinge(plain[:, int(one)])
@@ -47,34 +47,45 @@ def hinge(z: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(z - 2 * np.tanh(0.5 * z))
 
 
-def unbent(bends: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Elements z (S, b) of which the bends make y (S, b)."""
+def unbent(
+    bends: NDArray[np.float64], y: NDArray[np.float64], slopes: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Elements z (S, k) of which the bends make y (S, k), and the gradients of their log density, given those of y's."""
     m, s, e, d = bends.T
-    return np.asarray(np.sinh(d * np.arcsinh((y - m) / s) - e))
+    a = np.arcsinh((y - m) / s)
+    z = np.sinh(d * a - e)
+    root = np.sqrt(1 + z * z)
+    return z, slopes * s * np.cosh(a) / (d * root) + np.tanh(a) / (d * root) - z / root**2
 
 
-def found_hinges(z: NDArray[np.float64], middle: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Rows i, j, b, by i: far out in z_i the middle of element j is somewhere else.
+def found_hinges(z: NDArray[np.float64], slopes: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Rows i, j, b, by i, that bring draws z (S, k) with gradients `slopes` of their log density nearest to standard normals.
 
-    `middle` is z plus the gradient of the log density: nil where all are normal, and where they are normal but for their middles
-    it is those, draw by draw and without the draw's own noise. It is regressed on each z_i and its hinge, the clearest pair
-    first, as long as the hinge is SURE standard errors from nil.
+    Where all are standard normal, z plus the gradient is nil for every draw. A hinge of slope b takes b hinge(z_i) from z_j and
+    adds b hinge'(z_i) times the gradient by z_j to that by z_i: the sum of squares over both elements, Fisher's divergence, is a
+    parabola in b. The clearest pair is taken first, as long as its slope is SURE standard errors from nil.
     """
-    _size, k = z.shape
-    rest, found = np.clip(middle, -FARTHEST, FARTHEST), np.zeros((k, k))
-    designs = np.stack([np.ones_like(z), z, hinge(z)], axis=2).transpose(1, 0, 2)  # (k, S, 3)
-    inverses = np.linalg.pinv(designs.transpose(0, 2, 1) @ designs)
-    later = np.triu(np.ones((k, k), dtype=bool), 1)
+    z, slopes = z.copy(), slopes.copy()
+    far, turn = hinge(z), np.tanh(0.5 * z) ** 2  # of the plain elements, whatever moves later
+    k = z.shape[1]
+    found, later = np.zeros((k, k)), np.triu(np.ones((k, k), dtype=bool), 1)
     while True:
-        by = inverses @ (designs.transpose(0, 2, 1) @ rest)  # (k, 3, k)
-        error = np.sqrt(((rest - designs @ by) ** 2).mean(axis=1) * inverses[:, 2, 2, None])
-        sure = np.where(later & (found == 0) & (error > 0), np.abs(by[:, 2]) / np.maximum(error, 1e-300), 0.0)
-        i, j = np.unravel_index(int(sure.argmax()), sure.shape)
+        off = np.clip(z + slopes, -FARTHEST, FARTHEST)
+        weight = far.T**2 @ np.ones_like(z) + turn.T**2 @ slopes**2
+        by = (far.T @ off - (turn * off).T @ slopes) / weight
+        sure = np.zeros((k, k))
+        for i in range(k):
+            lever = far[:, i, None] ** 2 + (turn[:, i, None] * slopes) ** 2
+            score = far[:, i, None] * off - (turn * off)[:, i, None] * slopes - by[i] * lever
+            sure[i] = np.abs(by[i]) * weight[i] / np.sqrt((score**2).sum(axis=0) + 1e-300)
+        sure = np.where(later & (found == 0), sure, 0.0)
+        i, j = divmod(int(sure.argmax()), k)
         if sure[i, j] < SURE:
             one, other = np.nonzero(found)
             return np.column_stack([one, other, found[one, other]]).astype(np.float64)
-        found[i, j] = by[i, 2, j]
-        rest[:, j] -= designs[i] @ by[i, :, j]
+        found[i, j] = by[i, j]
+        z[:, j] -= by[i, j] * far[:, i]
+        slopes[:, i] += by[i, j] * turn[:, i] * slopes[:, j]
 
 
 def sinh_arcsinh(y: NDArray[np.float64]) -> tuple[float, float, float, float]:

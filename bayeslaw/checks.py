@@ -56,6 +56,11 @@ class Check:
         return f"{'passed' if self.passed else 'FAILED' if self.required else 'note'}: {self.text}"
 
 
+def marked(failed: bool) -> str:
+    """What the column `checks` of a table says: 'passed', or 'FAILED (forced)' where failed checks were passed over."""
+    return "FAILED (forced)" if failed else "passed"
+
+
 def diagnostics[K: Hashable](draws: Mapping[K, NDArray[np.float64]]) -> pd.DataFrame:
     """R-hat and effective sample sizes of quantities with draws (chains, draws), one row each."""
     names = list(draws)

@@ -160,7 +160,7 @@ def turning(
     check_files("A table", output, plot, [source, target, curves])
     recipe = made_recipe(curves, pretrain, adapt, from_, open_, set_, memory)
     other = None if target is None else load(target)
-    made = make_turning(recipe, load(source), other, weight=weight, longest=longest, force=force)
+    made = make_turning(load(source), recipe, target=other, weight=weight, longest=longest, force=force)
     typer.echo(made.text + "\n")
     show_table("turning", made.summary(ci), plain(made.summary(ci)) + "\n")
     if output is not None:
@@ -248,8 +248,9 @@ def outside(
     check_files("A table", output, None, [fit, source, target, curves])
     recipe = made_recipe(curves, pretrain, adapt, from_, open_, set_, memory)
     table = recipe.rows(chosen_steps(steps, len(recipe.schedule)))
-    draws = combined(one_fit(load(fit), "A combination"), load(source), load(target), table, seed=seed, force=force)
-    show(spread(draws, table, ci), output)
+    fits = one_fit(load(fit), "A combination"), load(source), load(target)
+    draws = combined(*fits, table, seed=seed, force=force)
+    show(spread(draws, table, ci, failed=not all(one.passed for one in fits)), output)
 
 
 def made_recipe(

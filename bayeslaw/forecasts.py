@@ -21,7 +21,7 @@ import xarray as xr
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from bayeslaw.checks import Check, Reach, extrapolation, forecast_checks, spread_rows
+from bayeslaw.checks import Check, Reach, extrapolation, forecast_checks, marked, spread_rows
 from bayeslaw.discrepancy import STATED, Discrepancy, relative, spread_name
 from bayeslaw.errors import BayeslawError, Fault, FitError, TableError, whole_number
 from bayeslaw.fits import Fit
@@ -270,7 +270,7 @@ class Forecast:
             table[f"{spread}_{ends[0]}"], table[f"{spread}_{ends[1]}"] = low, high
         for covariate in self.outside:
             table[f"outside_{covariate}"] = self.outside[covariate].to_numpy()
-        return table.assign(extrapolation=self._extrapolation[0], checks="FAILED (forced)" if self.forced else "passed")
+        return table.assign(extrapolation=self._extrapolation[0], checks=marked(self.forced))
 
     def _blocks(self, use: Callable[[slice, NDArray[np.float64]], None], sds: Sequence[float]) -> None:
         """Hand the draws of every block of rows, (spread, rows, draws), to a function; blocks are worked out by several threads."""

@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from bayeslaw.checks import marked
 from bayeslaw.errors import BayeslawError, whole_number
 from bayeslaw.fits import Fit
 from bayeslaw.forecasts import forecast
@@ -155,7 +156,7 @@ def nested(
                 "effective_median": middle,
                 "effective_worst": effective.min(),
                 "says": few if middle < EFFECTIVE else "",
-                "checks": "FAILED (forced)" if forced or one.forced else "passed",
+                "checks": marked(forced or one.forced),
             }
         )
     return pd.DataFrame(rows)

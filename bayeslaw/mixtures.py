@@ -13,7 +13,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from bayeslaw import intervals
-from bayeslaw.errors import BayeslawError, nearest
+from bayeslaw.checks import marked
+from bayeslaw.errors import BayeslawError, FitError, nearest
 from bayeslaw.fits import Fit
 from bayeslaw.forecasts import forecast
 from bayeslaw.runs import Runs
@@ -97,6 +98,10 @@ def combined(
         raise BayeslawError(
             f"{weights.law.name} is no combination of two losses: its covariates are {', '.join(weights.law.measured)}."
         )
+    if not (weights.passed or force):
+        raise FitError(
+            f"The checks of {weights.name} failed ({weights.failures}): nothing is said by it. Sample longer, or force it."
+        )
     runs = at if isinstance(at, Runs) else Runs(at, "the settings")
     both = [forecast(p, runs, seed=seed, force=force).expected(slice(None)).T for p in (source, target)]
     size = min(len(both[0]), len(both[1]), next(iter(weights.draws.values())).size)
@@ -106,7 +111,9 @@ def combined(
     return np.asarray(weights.law.evaluate({**draws, "L_source": both[0][:size], "L_target": both[1][:size]}))
 
 
-def spread(draws: Array, at: pd.DataFrame, ci_prob: float = 0.9, columns: Sequence[str] = ("step",)) -> pd.DataFrame:
-    """Median and equal-tailed interval of draws (S, n), beside columns of their settings."""
+def spread(
+    draws: Array, at: pd.DataFrame, ci_prob: float = 0.9, columns: Sequence[str] = ("step",), *, failed: bool = False
+) -> pd.DataFrame:
+    """Median and equal-tailed interval of draws (S, n), beside columns of their settings; `failed` marks what was forced."""
     table = at[[c for c in columns if c in at]].reset_index(drop=True)
-    return table.assign(**intervals.columns(draws, ci_prob, "latent"))
+    return table.assign(**intervals.columns(draws, ci_prob, "latent"), checks=marked(failed))

@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from bayeslaw.checks import marked
 from bayeslaw.errors import BayeslawError, FitError, TableError
 from bayeslaw.forecasts import forecast
 from bayeslaw.laws import Law
@@ -146,7 +147,7 @@ def score(
     made = forecast(fit, held, discrepancy=discrepancy, seed=seed, force=force)
     draws = made.measurable
     head = {"law": made.law, "fit": "posterior", "spread": made.spread}
-    counts["checks"] = "FAILED (forced)" if made.forced else "passed"
+    counts["checks"] = marked(made.forced)
     return pd.DataFrame([head | counts | point_scores(loss, np.median(draws, axis=0)) | draw_scores(loss, draws)])
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from bayeslaw.checks import marked
 from bayeslaw.errors import BayeslawError
 from bayeslaw.grids import grid
 from bayeslaw.intervals import columns
@@ -62,7 +63,7 @@ class Transfer:
         shown = {"loss": self.loss, "scratch_D": self.scratch, "transferred": self.transferred, "saved": self.saved}
         for name, draws in shown.items():
             table = table.assign(**columns(draws, ci_prob, name, method="nearest"))
-        return table.assign(never=np.isinf(self.scratch).mean(axis=0), checks="FAILED (forced)" if self.failed else "passed")
+        return table.assign(never=np.isinf(self.scratch).mean(axis=0), checks=marked(self.failed))
 
 
 def transfer(

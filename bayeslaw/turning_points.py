@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from bayeslaw import intervals
 from bayeslaw.balancing import pairable
+from bayeslaw.checks import marked
 from bayeslaw.errors import BayeslawError, whole_number
 from bayeslaw.forecasts import forecast
 from bayeslaw.objectives import check_weight
@@ -91,13 +92,13 @@ class Turning:
         shown = {"base_loss": self.base, "limit_loss": self.limit, "turning_steps": self.length}
         if self.critical is not None:
             shown["critical_steps"] = self.critical
-        return intervals.rows(shown, ci_prob, method="nearest")
+        return intervals.rows(shown, ci_prob, method="nearest").assign(checks=marked(self.failed))
 
     def curve(self, ci_prob: float = 0.9) -> pd.DataFrame:
         """The weighted loss over the length: median and equal-tailed interval, and the probability that it is at most the base."""
         loss = intervals.columns(self.loss, ci_prob, "latent")
         back = (self.loss <= self.base[:, None]).mean(axis=0)
-        return pd.DataFrame({"steps": self.steps, "outside": self.outside, **loss, "regained": back})
+        return pd.DataFrame({"steps": self.steps, "outside": self.outside, **loss, "regained": back, "checks": marked(self.failed)})
 
     @property
     def text(self) -> str:
@@ -124,10 +125,10 @@ class Turning:
 
 
 def turning(
-    recipe: Recipe,
     source: Posterior,
-    target: Posterior | None = None,
+    recipe: Recipe,
     *,
+    target: Posterior | None = None,
     weight: float = 1.0,
     longest: int = LONGEST,
     force: bool = False,
@@ -136,10 +137,11 @@ def turning(
 
     Parameters
     ----------
+    source : Fit or Stack
     recipe : Recipe
         Its adaptation's `steps` are varied; warm-up and all else stay.
-    source, target : Fit or Stack
-        The target only where `weight` is below 1.
+    target : Fit or Stack, optional
+        Where `weight` is below 1.
     weight : float
         Of the source; the target has the rest.
     longest : int

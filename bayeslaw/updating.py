@@ -22,6 +22,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
+from bayeslaw.checks import marked
 from bayeslaw.errors import BayeslawError, FitError
 from bayeslaw.fits import Fit
 from bayeslaw.fitting import fit as make_fit
@@ -145,7 +146,7 @@ def widths(before: Forecast, after: Forecast) -> pd.DataFrame:
         low, high = (table[f"{name}_latent_{end}"] for end in ends)
         table[f"{name}_eti90_percent"] = 100 * np.log(high / low)
     ratio = table["after_eti90_percent"] / table["before_eti90_percent"]
-    return table.assign(ratio=ratio, checks="FAILED (forced)" if before.forced or after.forced else "passed")
+    return table.assign(ratio=ratio, checks=marked(before.forced or after.forced))
 
 
 def surprise(fit: Fit, new: Runs, *, seed: int = 0, force: bool = False) -> pd.DataFrame:
@@ -195,7 +196,7 @@ def surprise(fit: Fit, new: Runs, *, seed: int = 0, force: bool = False) -> pd.D
     largest = np.max([unit.farthest for unit in units], axis=0)
     adjusted = [float((largest >= unit.farthest[0]).mean()) for unit in units]
     table = pd.DataFrame(about).head(len(units)).join(table)
-    return table.assign(p_adjusted=adjusted, checks="FAILED (forced)" if made.forced else "passed")
+    return table.assign(p_adjusted=adjusted, checks=marked(made.forced))
 
 
 def _simulated(made: Forecast, frame: pd.DataFrame, code: NDArray[np.int64]) -> list[_Errors]:

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from bayeslaw.checks import marked
 from bayeslaw.curves import Curves
 from bayeslaw.errors import BayeslawError, whole_number
 from bayeslaw.fits import Fit
@@ -96,7 +97,7 @@ class Watch:
         made = pd.DataFrame({"step": self.steps, **loss, **gain})
         if self.target is not None:
             made["reached"] = self.reached
-        return made.assign(extrapolation=self.settings["extrapolation"].to_numpy())
+        return made.assign(extrapolation=self.settings["extrapolation"].to_numpy(), checks=marked(self.failed))
 
     def summary(self, ci_prob: float = 0.9) -> str:
         """What there is to decide by, in words."""

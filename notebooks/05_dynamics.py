@@ -95,7 +95,7 @@ ax = bayeslaw.plot_optimum(best, "peak", ax)
 # `turning` follows the loss on the source over ever longer adaptations: does it win back what it first loses?
 
 # %%
-turned = bayeslaw.turning(recipe, fits["source"])
+turned = bayeslaw.turning(fits["source"], recipe)
 print(turned.text)
 figure, ax = plt.subplots(figsize=(7.2, 4), layout="constrained")
 ax = bayeslaw.plot_turning(turned, ax)

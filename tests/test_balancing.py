@@ -86,7 +86,9 @@ def test_the_same_seed_gives_the_same_recipe_and_tables_name_their_intervals() -
     assert one.choice == other.choice
     assert one.choice["steps"] == round(one.choice["steps"])
     table = one.summary(0.8)
-    assert list(table) == ["value", "plug_in", "eti80_lo", "eti80_hi"]
+    assert list(table) == ["value", "plug_in", "eti80_lo", "eti80_hi", "checks"]
+    assert not one.failed
+    assert set(table["checks"]) == {"passed"}
     assert list(table.index) == ["peak", "steps", "source_change", "target_change", "weighted_change"]
     assert "mean of 0.5 dL_source + 0.5 dL_target" in one.text
 
@@ -122,6 +124,8 @@ def test_unpaired_draws_and_failed_checks_are_refused() -> None:
         balance(dynamics_fit(SOURCE, size=400), dynamics_fit(TARGET, size=800), RECIPE, PEAKS, weight=0.5)
     with pytest.raises(FitError, match="nothing is said by it"):
         balance(dynamics_fit(SOURCE, passed=False), dynamics_fit(TARGET), RECIPE, PEAKS, weight=0.5)
+    forced = balance(dynamics_fit(SOURCE, passed=False), dynamics_fit(TARGET), RECIPE, PEAKS, weight=0.5, force=True)
+    assert set(forced.summary()["checks"]) == {"FAILED (forced)"}
 
 
 def test_objectives_and_spaces() -> None:

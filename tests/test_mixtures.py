@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from bayeslaw.cards import load_law
-from bayeslaw.errors import BayeslawError
+from bayeslaw.errors import BayeslawError, FitError
 from bayeslaw.fits import Fit
 from bayeslaw.mixtures import combine, combined, spread
 from bayeslaw.recipes import Recipe, losses
@@ -24,12 +24,12 @@ def three(weights: tuple[float, float] = (0.7, 0.3)) -> pd.DataFrame:
     return pd.concat([pd.DataFrame({"run": "a", "step": steps, "domain": d, "loss": v}) for d, v in both.items()])
 
 
-def weighed(size: int = 1200) -> Fit:
+def weighed(size: int = 1200, passed: bool = True) -> Fit:
     rng = np.random.default_rng(0)
     table = combine(three(), "forum", "web", "code").frame
     draws = {"k": 1 + 0.01 * rng.standard_normal(size), "q": 0.7 + 0.01 * rng.standard_normal(size)}
     noise = {"sigma_point": np.full(size, 0.001), "sigma_run": np.full(size, 0.001)}
-    return fixed_fit(load_law("combination"), table, draws | noise, noise="normal")
+    return fixed_fit(load_law("combination"), table, draws | noise, noise="normal", passed=passed)
 
 
 def test_losses_of_one_step_stand_beside_each_other() -> None:
@@ -49,7 +49,12 @@ def test_the_third_loss_is_the_combination_draw_by_draw() -> None:
     middle = 0.7 * losses(source, rows).mean(axis=1) + 0.3 * losses(target, rows).mean(axis=1)
     np.testing.assert_allclose(made.mean(axis=0), middle, rtol=2e-3)
     table = spread(made, rows, 0.8)
-    assert list(table) == ["step", "latent_median", "latent_eti80_lo", "latent_eti80_hi"]
+    assert list(table) == ["step", "latent_median", "latent_eti80_lo", "latent_eti80_hi", "checks"]
+    assert set(spread(made, rows, failed=True)["checks"]) == {"FAILED (forced)"}
+    bad = weighed(passed=False)
+    with pytest.raises(FitError, match="The checks of combination failed"):
+        combined(bad, source, target, rows)
+    np.testing.assert_array_equal(combined(bad, source, target, rows, seed=1, force=True), made)
     np.testing.assert_array_equal(made, combined(weighed(), source, target, rows, seed=1))
 
 

@@ -135,4 +135,4 @@ def test_what_can_not_be_watched_is_refused() -> None:
     bad, curves = setting(passed=False)
     with pytest.raises(FitError, match="checks failed"):
         watch(bad, curves, "now", WHOLE)
-    assert watch(bad, curves, "now", WHOLE, force=True).failed
+    assert set(watch(bad, curves, "now", WHOLE, force=True).table()["checks"]) == {"FAILED (forced)"}
