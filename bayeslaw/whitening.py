@@ -354,13 +354,14 @@ def _next(logp: LogDensity, here: _Section, at: float, rest: NDArray[np.int64], 
         x[rest] = here.others
         value, gradient = logp(x)
     for _ in range(25):
-        root = root_of_inverse(curvature(logp, x)[np.ix_(rest, rest)])
+        hessian = curvature(logp, x)
+        root = root_of_inverse(hessian[np.ix_(rest, rest)])
         direction = root @ (root.T @ gradient[rest])
         decrement = float(direction @ gradient[rest])
         if not math.isfinite(decrement):
             return None
         if decrement < 1e-7:
-            return _Section(x, curvature(logp, x), value, rest, spine)
+            return _Section(x, hessian, value, rest, spine)
         for size in 0.4 ** np.arange(12):
             trial = x.copy()
             trial[rest] += size * direction
@@ -369,5 +370,5 @@ def _next(logp: LogDensity, here: _Section, at: float, rest: NDArray[np.int64], 
                 x, value, gradient = trial, trial_value, trial_gradient
                 break
         else:
-            return _Section(x, curvature(logp, x), value, rest, spine)
+            return _Section(x, hessian, value, rest, spine)
     return None
