@@ -228,9 +228,9 @@ def logged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def adaptations(name: str, stages: tuple[float, ...]) -> pd.DataFrame:
-    """Adaptations of three sizes at some stages of pre-training, simulated from a law."""
+    """Adaptations of four sizes at some stages of pre-training, simulated from a law."""
     law, rng, rows = load_law(name), np.random.default_rng(len(stages)), []
-    for size in (241e6, 517e6, 1.3e9):
+    for size in (120e6, 241e6, 517e6, 1.3e9):
         for ptpp in stages:
             checkpoint = f"{size:g}-{ptpp:g}"
             rows.append((checkpoint, checkpoint, size, 0.0, np.nan, ptpp))

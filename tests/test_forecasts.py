@@ -124,7 +124,9 @@ def test_summary_has_medians_and_equal_tailed_intervals(sound_fit: Fit, prob: fl
             np.testing.assert_allclose(table[f"{spread}_{column}"], np.quantile(draws, share, axis=0))
         inside = (draws >= table[f"{spread}_{name}_lo"].to_numpy()) & (draws <= table[f"{spread}_{name}_hi"].to_numpy())
         np.testing.assert_allclose(inside.mean(axis=0), prob, atol=1 / len(draws))
-    assert (table[f"run_{name}_hi"] - table[f"run_{name}_lo"] > table[f"latent_{name}_hi"] - table[f"latent_{name}_lo"]).all()
+    if prob < 0.99:  # of 3,000 draws .1% are too few for the ends to compare
+        width = {s: table[f"{s}_{name}_hi"] - table[f"{s}_{name}_lo"] for s in ("run", "latent")}
+        assert (width["run"] > width["latent"]).all()
     assert (table["checks"] == "passed").all()
 
 
