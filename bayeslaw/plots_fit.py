@@ -175,13 +175,13 @@ def plot_prior_posterior(fit: Fit, ax: Axes, name: str, *, prior: Mapping[str, A
     x, y = (np.log(v) if logarithmic else v for v in (before, after))
     low, high = np.quantile(x, [0.01, 0.99])
     low, high = min(low, float(np.quantile(y, 0.001))), max(high, float(np.quantile(y, 0.999)))
-    grid = np.linspace(low, high, 200)
+    grid = np.linspace(low, high, 120)
     shown = np.exp(grid) if logarithmic else grid
     styles: tuple[dict[str, Any], dict[str, Any]] = ({"color": "0.35", "ls": "--", "lw": 1.2}, {"color": COLOURS[0], "lw": 1.6})
     for values, style in zip((x, y), styles, strict=True):
         if np.ptp(values) > 0:
             inside = values[(values > low - (high - low)) & (values < high + (high - low))]
-            density = gaussian_kde(inside[:: max(1, inside.size // 2000)])(grid)
+            density = gaussian_kde(inside[:: max(1, inside.size // 1000)])(grid)
             ax.plot(shown, density / density.max(), **style)
             if values is y:
                 ax.fill_between(shown, density / density.max(), color=COLOURS[0], alpha=0.25, lw=0)
