@@ -28,7 +28,7 @@ from scipy.optimize import minimize
 from scipy.stats import norm
 
 from bayeslaw.bending import bending, hinge
-from bayeslaw.density import Density
+from bayeslaw.density import Density, Function
 from bayeslaw.errors import FitError
 from bayeslaw.kernels import Map
 
@@ -113,8 +113,8 @@ class Whitening:
 
     def refined(self, density: Density, z: NDArray[np.float64], count: int | None = None) -> Whitening:
         """The map, not yet bent, with the elements of the density's names, or the first `count`, bent as draws z (S, k) are."""
-        logp, count = self.function(density), len(density.names) if count is None else count
-        slopes = np.array([logp(one)[1] for one in z])
+        count = len(density.names) if count is None else count
+        slopes = self.function(density).many(z)[1]
         bends, hinges = bending(z[:, :count], slopes[:, :count])
         return replace(self, bends=bends, hinges=hinges)
 
@@ -145,7 +145,7 @@ class Whitening:
         k, (value, slope) = self.order.size, self._splines(z[:, 0])
         return np.asarray(-0.5 * (z**2).sum(axis=1) - np.log(slope[:, 0]) - value[:, k : 2 * k - 1].sum(axis=1))
 
-    def function(self, density: Density) -> LogDensity:
+    def function(self, density: Density) -> Function:
         """The density of z and its gradient."""
         return density.function(self.way)
 
@@ -166,13 +166,11 @@ def find_mode(logp: LogDensity, start: NDArray[np.float64]) -> NDArray[np.float6
     return np.asarray(result.x)
 
 
-def curvature(logp: LogDensity, x: NDArray[np.float64], step: float = 1e-4) -> NDArray[np.float64]:
+def curvature(logp: Function, x: NDArray[np.float64], step: float = 1e-4) -> NDArray[np.float64]:
     """Negative Hessian of a log density by central differences of its gradient."""
-    hessian = np.empty((x.size, x.size))
-    for i in range(x.size):
-        move = np.zeros(x.size)
-        move[i] = step
-        hessian[i] = (logp(x - move)[1] - logp(x + move)[1]) / (2 * step)
+    move = step * np.eye(x.size)
+    slopes = logp.many(np.concatenate([x - move, x + move]))[1]
+    hessian = (slopes[: x.size] - slopes[x.size :]) / (2 * step)
     return 0.5 * (hessian + hessian.T)
 
 
@@ -203,21 +201,21 @@ def _bounded(log_density: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.maximum(np.nan_to_num(log_density, nan=VANISHED, posinf=VANISHED), VANISHED)
 
 
-def _spread(logp: LogDensity, whitening: Whitening, z: NDArray[np.float64]) -> float:
+def _spread(logp: Function, whitening: Whitening, z: NDArray[np.float64]) -> float:
     """5% to 95% range of the log ratio of density and map over the map's own draws z (S, k); none for a perfect map."""
-    ratio = _bounded(np.array([logp(row)[0] for row in whitening.x(z)])) - whitening.log_normal_of(z)
+    ratio = _bounded(logp.many(whitening.x(z))[0]) - whitening.log_normal_of(z)
     low, high = np.quantile(ratio, [0.05, 0.95])
     return float(high - low)
 
 
-def _best(logp: LogDensity, maps: list[Whitening], z: NDArray[np.float64]) -> Whitening:
+def _best(logp: Function, maps: list[Whitening], z: NDArray[np.float64]) -> Whitening:
     """The map with the least divergence both ways between its normal and the density.
 
     From the map to the density the divergence is a mean over the map's draws; from the density to the map, which is what
     sees that a map leaves out a part of the ridge, over the draws of all maps weighted to the density.
     """
     points = np.concatenate([one.x(z) for one in maps])
-    values = _bounded(np.array([logp(row)[0] for row in points]))
+    values = _bounded(logp.many(points)[0])
     normals = _bounded(np.array([one.log_normal(points) for one in maps]))
     own = np.arange(points.shape[0]).reshape(len(maps), -1)
     for one, row, i in zip(maps, normals, own, strict=True):
@@ -233,7 +231,7 @@ def _best(logp: LogDensity, maps: list[Whitening], z: NDArray[np.float64]) -> Wh
     return maps[int(np.argmax(outward + inward))]
 
 
-def _along(logp: LogDensity, mode: NDArray[np.float64], hessian: NDArray[np.float64], spine: int) -> Whitening | None:
+def _along(logp: Function, mode: NDArray[np.float64], hessian: NDArray[np.float64], spine: int) -> Whitening | None:
     """The map along one coordinate, or None where its ridge can't be followed."""
     rest = np.delete(np.arange(mode.size), spine)
     spread = float(np.linalg.norm(root_of_inverse(hessian)[spine]))
@@ -286,7 +284,7 @@ def _increasing(t: NDArray[np.float64], x: NDArray[np.float64]) -> CubicSpline |
     return CubicHermiteSpline(t, x, slopes)
 
 
-def _walk(logp: LogDensity, start: _Section, step: float, rest: NDArray[np.int64], spine: int) -> list[_Section]:
+def _walk(logp: Function, start: _Section, step: float, rest: NDArray[np.int64], spine: int) -> list[_Section]:
     """Sections along the spine from a start until the density has fallen by DROP; steps shrink where the ridge bends."""
     sections, top = [start], start.level
     smallest = abs(step) / 1_000
@@ -345,7 +343,7 @@ class _Section:
         return self.others + (at - self.at) * self.tangent
 
 
-def _next(logp: LogDensity, here: _Section, at: float, rest: NDArray[np.int64], spine: int) -> _Section | None:
+def _next(logp: Function, here: _Section, at: float, rest: NDArray[np.int64], spine: int) -> _Section | None:
     """Move the spine coordinate to `at` and find the others' mode there by Newton steps from the tangent."""
     x = np.empty(rest.size + 1)
     x[spine], x[rest] = at, here.straight(at)
