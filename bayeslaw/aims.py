@@ -9,9 +9,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import logit
 
 from bayeslaw.discrepancy import spread_name
 from bayeslaw.errors import BayeslawError, FitError
+from bayeslaw.fits import Fit
 from bayeslaw.forecasts import forecast
 from bayeslaw.runs import Runs, read_runs
 from bayeslaw.stacking import Posterior
@@ -99,3 +101,16 @@ def aim_of(
     return Aim(
         np.log(losses), tuple(names), weights / weights.sum(), widths, kind, " and ".join(dict.fromkeys(one.unit for one in made))
     )
+
+
+def parameters_of(members: Sequence[Posterior]) -> dict[str, Array]:
+    """Draws (S,) of the laws' parameters where they are nearest to normal: logarithms of positives, logits of shares."""
+    found: dict[str, Array] = {}
+    for member in members:
+        if not isinstance(member, Fit):
+            continue  # the draws of a stack have the parameters of one law each
+        for name, parameter in member.law.parameters.items():
+            values, support = member.draws[name], parameter.prior.support
+            label = f"{member.name}.{name}" if len(members) > 1 else name
+            found[label] = np.log(values) if support == "positive" else logit(values) if support == "unit" else values
+    return found

@@ -12,17 +12,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import logit
 from threadpoolctl import threadpool_limits
 
-from bayeslaw.aims import Aim, aim_of
+from bayeslaw.aims import Aim, aim_of, parameters_of
 from bayeslaw.candidates import FLOPS, Candidates, read_candidates
 from bayeslaw.checks import LUCK, spread_order
 from bayeslaw.costs import Stages
 from bayeslaw.discrepancy import relative
 from bayeslaw.ensembles import build
 from bayeslaw.errors import BayeslawError, nearest, whole_number
-from bayeslaw.fits import Fit
 from bayeslaw.forecasts import from_shares
 from bayeslaw.intervals import check_probability
 from bayeslaw.runs import Runs
@@ -101,15 +99,18 @@ class Anchors:
             it is paid with this run), spent so far, gain (share of the targets' variance that it takes away), the predicted
             width of the interval after it, `informs` (parameters that it tells, with how much their sd narrows), and `worth`,
             whether it narrows the interval enough for its price: by `WORTH` or more if the whole budget were spent at its rate.
+            The price of a checkpoint is shared by all picks that need it, for it was bought for all of them.
         """
         at, path, states = self.candidates, self._path("chosen", 0, self.bought), self._states(self.bought)
-        before, rows = next(states), []
+        before, rows, users = next(states), [], np.bincount(at.checkpoint[list(self.bought)])
         for i, (run, after) in enumerate(zip(self.bought, states, strict=True)):
             was, now = path.iloc[i], path.iloc[i + 1]
-            rate = math.log(was[self.width_name] / now[self.width_name]) * self.market.budget / (now["spent"] - was["spent"])
-            paid = at.checkpoint[run] in at.checkpoint[list(self.bought[:i])]
+            checkpoint = at.checkpoint[run]
+            paid, extra = checkpoint in at.checkpoint[list(self.bought[:i])], float(at.price[checkpoint])
+            price = at.cost[run] + extra / users[checkpoint]
+            rate = math.log(was[self.width_name] / now[self.width_name]) * self.market.budget / price
             row = {"round": self.rounds[i], "run": at.names[run], **self._setting(run), "cost": at.cost[run]}
-            row |= {"checkpoint_cost": 0.0 if paid else float(at.price[at.checkpoint[run]]), "spent": now["spent"]}
+            row |= {"checkpoint_cost": 0.0 if paid else extra, "spent": now["spent"]}
             row |= {"gain": was["variance"] - now["variance"], self.width_name: now[self.width_name]}
             rows.append(row | {"informs": self._informs(before, after), "worth": bool(rate >= -math.log1p(-WORTH))})
             before = after
@@ -349,7 +350,7 @@ def anchors(
         if made.size != len(aim.draws):
             raise BayeslawError(f"{made.size} draws of {made.law} and {len(aim.draws)} of the targets can't be paired.")
     with threadpool_limits(1, "blas"):  # many small products, which threads only slow down
-        ensemble, projected = build(at, pool, aim.draws, (seed, 1), _parameters(members))
+        ensemble, projected = build(at, pool, aim.draws, (seed, 1), parameters_of(members))
         market = Market(pool, ensemble, aim.weights, float(budget), replicates)
         bought, when = _in_rounds(market, rounds)
     notes = (*pool.notes, *(_doubts(members) if sd is None else ()))
@@ -386,16 +387,3 @@ def _in_rounds(market: Market, rounds: int) -> tuple[list[int], list[int]]:
     when = np.maximum.accumulate(np.clip(np.ceil(spent / (market.budget * ROUNDING) * rounds), 1, rounds))
     when[: len(fixed)] = 1
     return picks, [int(number) for number in when - (when.min() - 1)]
-
-
-def _parameters(members: Sequence[Posterior]) -> dict[str, Array]:
-    """Draws (S,) of the laws' parameters where they are nearest to normal: logarithms of positives, logits of shares."""
-    found: dict[str, Array] = {}
-    for member in members:
-        if not isinstance(member, Fit):
-            continue  # the draws of a stack have the parameters of one law each
-        for name, parameter in member.law.parameters.items():
-            values, support = member.draws[name], parameter.prior.support
-            label = f"{member.name}.{name}" if len(members) > 1 else name
-            found[label] = np.log(values) if support == "positive" else logit(values) if support == "unit" else values
-    return found

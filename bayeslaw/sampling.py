@@ -23,7 +23,7 @@ from bayeslaw.whitening import Whitening, whiten
 
 SAMPLERS = {"nutpie": ("nutpie",), "numpyro": ("jax", "jaxlib", "numpyro")}
 """Samplers and the packages whose versions their draws depend on."""
-PILOT = 30  # percent of the tuning draws that tune the first run; twice as many are its draws, which cost few gradients
+PILOT = 30  # percent of the tuning draws that tune the first run; four times as many are its draws, which cost few gradients
 PILOT_ACCEPT = 0.9
 SLOW = 0.8  # effective draws of the first run, as a share of its draws, below which every second draw is kept
 NOTHING = "Sampling was stopped before the first draws after tuning: nothing to keep."
@@ -92,7 +92,7 @@ def sample(
     pilot, cores = PILOT * tune // 100, min(chains, cores or available_cores())
     first = Stretch(4 * pilot, pilot, chains, cores, one, PILOT_ACCEPT)
     with _progress(progress) as task:
-        z, _, interrupted = run(density, whitening, first, task("learning", 3 * pilot * chains))
+        z, _, interrupted = run(density, whitening, first, task("learning", (first.draws + first.tune) * chains))
         if interrupted:
             raise StoppedError(NOTHING)
         every = 2 if _slow(density, whitening, z) else 1

@@ -159,6 +159,17 @@ def test_a_checkpoint_paid_for_is_shared() -> None:
     assert not all(name.startswith("shared") for name in naive.picks["run"])
 
 
+def test_the_run_that_happens_to_pay_for_a_checkpoint_is_judged_by_its_share() -> None:
+    """Eight runs alike, of which the first pays for all: by its own bill it alone would not be worth its price."""
+    fit = drawn({"a": 0.1, "b": 0.2, "c": 0.05}, sigma_point=0.02, sigma_run=3.0)
+    frame = pd.DataFrame({"run": list("abcdefgh"), "x": 4.0, "cost": 1.0, "checkpoint": "one", "checkpoint_cost": 80.0})
+    made = anchors(fit, frame, TARGETS.head(1), budget=88.0, cost="cost")
+    first = np.log(made.width([]) / made.width(made.bought[:1]))
+    assert 88 / 81 * first < -np.log(0.9) < 88 / 11 * first
+    assert made.picks["worth"].all()
+    assert made.stop is None
+
+
 def test_a_dear_checkpoint_is_bought_when_several_runs_together_are_worth_it() -> None:
     """One run does not pay for the checkpoint near the target, four do; a greedy purchase run by run never buys it."""
     fit = drawn({"a": 0.1, "b": 0.2, "c": 0.05}, sigma_point=0.05, sigma_run=0.001)
