@@ -5,9 +5,11 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -38,6 +40,21 @@ def test_the_same_seed_gives_the_same_draws(small_fit: Fit) -> None:
         assert values.tobytes() == again.draws[name].tobytes()
         assert values.tobytes() != other.draws[name].tobytes()
     assert again.info["data_sha256"] == small_fit.info["data_sha256"] == other.info["data_sha256"]
+
+
+def test_so_it_does_in_the_process_that_compiles_and_in_later_ones(tmp_path: Path) -> None:
+    """Where what is called is compiled into its caller it is optimised otherwise, and draws differ in their last digits."""
+    TABLE.to_csv(tmp_path / "runs.csv", index=False)
+    script = (
+        "import hashlib, bayeslaw\n"
+        "made = bayeslaw.fit('chinchilla', 'runs.csv', draws=50, tune=60, chains=2, seed=1, progress=False)\n"
+        "print(hashlib.sha256(b''.join(made.draws[name].tobytes() for name in made.draws)).hexdigest())\n"
+    )
+    options: dict[str, Any] = {"cwd": tmp_path, "env": os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "kernels")}}
+    compiled, loaded = (subprocess.run([sys.executable, "-c", script], **options, capture_output=True) for _ in range(2))
+    assert compiled.returncode == 0, compiled.stderr
+    assert list((tmp_path / "kernels").rglob("*.nbc"))
+    assert compiled.stdout == loaded.stdout
 
 
 @pytest.mark.parametrize(("name", "noise"), [("chinchilla", "normal"), ("ptpp-gate", "normal"), ("d-cpt", "student")])
