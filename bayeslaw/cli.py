@@ -146,7 +146,7 @@ def show(
     for one in loaded.checks:
         typer.echo(str(one))
     if sensitivity and not isinstance(loaded, Stack):
-        typer.echo(f"\nsensitivity to a doubling of the weight of prior or likelihood, of note from {SENSITIVE} on\n")
+        typer.echo(f"\nsensitivity to a doubling of the weight of priors (law, noise) or likelihood, of note from {SENSITIVE} on\n")
         sensitivities = loaded.sensitivity()
         show_table("sensitivity", sensitivities, plain(sensitivities) + "\n")
     failed = "FAILED: its intervals are not to be trusted" + (" and not shown without --force" if withheld else "")

@@ -27,7 +27,7 @@ from bayeslaw.observations import Observations
 from bayeslaw.priors import Prior
 from bayeslaw.runs import Runs, data_sha256
 from bayeslaw.seals import check_seal, check_size, contents_sha256, seal
-from bayeslaw.sensitivity import log_prior, power_scaling
+from bayeslaw.sensitivity import log_priors, power_scaling
 from bayeslaw.units import NATS
 from bayeslaw.varying import varied, with_by
 
@@ -154,8 +154,8 @@ class Fit:
         -------
         DataFrame
             One row for each parameter and one for the law's loss at the far end of the runs (covariates that span decades at their
-            largest, the others at a middle value): prior_sensitivity, likelihood_sensitivity and `says`, 'possible prior-data
-            conflict', 'weak likelihood' or nothing.
+            largest, the others at a middle value): prior_sensitivity, noise_prior_sensitivity, likelihood_sensitivity and `says`,
+            'possible prior-data conflict', 'weak likelihood', 'prior of the noise' or nothing.
         """
         seen, covariates = self.observed.covariates, self.law.covariates
         end = {k: float(v.max() if covariates[k].logarithmic else np.sort(v)[v.size // 2]) for k, v in seen.items()}
@@ -166,9 +166,9 @@ class Fit:
         shape = next(iter(by_chain.values())).shape
         label = f"loss at {', '.join(f'{k} = {end[k]:.3g}' for k in (*self.law.axes, *self.law.indicators))}"
         loss = self.law.predict(draws, {k: [v] for k, v in end.items()}).reshape(shape)
-        prior = log_prior(self.law, self.noise, draws, self.observed.at).reshape(shape)
+        of_law, of_noise = log_priors(self.law, self.noise, draws, self.observed.at)
         likelihood: NDArray[np.float64] = self.log_likelihood("earlier").sum("run").values
-        return power_scaling(by_chain | {label: loss}, prior, likelihood)
+        return power_scaling(by_chain | {label: loss}, of_law.reshape(shape), of_noise.reshape(shape), likelihood)
 
     def forecast(
         self,

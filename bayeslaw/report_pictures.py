@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -47,16 +48,25 @@ class Picture:
     size: tuple[float, float]
     draw: Callable[[Figure], object]
 
+    @cached_property
+    def figure(self) -> Figure:
+        """The figure, laid out once for all kinds of files: else every file would pay for it twice."""
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=self.size, dpi=72, layout="constrained")
+        self.draw(figure)
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")
+        return figure
+
     def bytes(self, kind: str) -> bytes:
         """The picture as an 'svg' or 'pdf' file, the same bytes every time."""
         from matplotlib import rc_context
-        from matplotlib.figure import Figure
 
-        figure, out = Figure(figsize=self.size, layout="constrained"), io.BytesIO()
+        out = io.BytesIO()
         nothing = dict.fromkeys(("Date", "Creator") if kind == "svg" else ("CreationDate", "Creator", "Producer"))
         with rc_context({"svg.hashsalt": "bayeslaw", "pdf.fonttype": 42}):
-            self.draw(figure)
-            figure.savefig(out, format=kind, dpi=150, metadata=nothing)
+            self.figure.savefig(out, format=kind, dpi=150, metadata=nothing)
         return out.getvalue()
 
 

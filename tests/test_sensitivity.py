@@ -9,7 +9,7 @@ from scipy import stats
 from bayeslaw.cards import load_law
 from bayeslaw.fits import Fit
 from bayeslaw.noise import Noise
-from bayeslaw.sensitivity import SENSITIVE, log_prior, power_scaling
+from bayeslaw.sensitivity import SENSITIVE, log_priors, power_scaling
 from tests import oracles
 
 
@@ -24,9 +24,9 @@ def test_log_prior_is_of_what_each_prior_is_stated_on(rng: np.random.Generator) 
     expected += stats.lognorm(0.4, scale=np.exp(-1.05)).logpdf(x["alpha"]) + stats.lognorm(0.5, scale=np.exp(-0.8)).logpdf(
         x["beta"]
     )
-    expected += stats.lognorm(1.5, scale=0.005).logpdf(x["sigma_point"]) + stats.halfnorm(scale=0.003).logpdf(x["sigma_run"])
-    expected += stats.gamma(2, scale=10).logpdf(x["dof"] - 2)
-    np.testing.assert_allclose(log_prior(law, noise, x, at), expected, rtol=1e-10)
+    of_noise = stats.lognorm(1.5, scale=0.005).logpdf(x["sigma_point"]) + stats.halfnorm(scale=0.003).logpdf(x["sigma_run"])
+    of_noise += stats.gamma(2, scale=10).logpdf(x["dof"] - 2)
+    np.testing.assert_allclose(log_priors(law, noise, x, at), [expected, of_noise], rtol=1e-10)
 
 
 def test_sensitivities_of_a_normal_mean(rng: np.random.Generator) -> None:
@@ -37,9 +37,12 @@ def test_sensitivities_of_a_normal_mean(rng: np.random.Generator) -> None:
         mean = (prior_mean / prior_sd**2 + 0.5 / likelihood_sd**2) / precision
         theta = mean + rng.standard_normal((4, 2000)) / np.sqrt(precision)
         prior = stats.norm(prior_mean, prior_sd).logpdf(theta)
-        found[name] = power_scaling({"theta": theta}, prior, stats.norm(0.5, likelihood_sd).logpdf(theta)).loc["theta"]
+        likelihood, none = stats.norm(0.5, likelihood_sd).logpdf(theta), 1e-9 * theta
+        found[name] = power_scaling({"theta": theta}, prior, none, likelihood).loc["theta"]
+        found[f"{name}, noise"] = power_scaling({"theta": theta}, none, prior, likelihood).loc["theta"]
     assert {name: row["says"] for name, row in found.items()} == {
         "vague": "", "conflict": "possible prior-data conflict", "all prior": "weak likelihood",
+        "vague, noise": "", "conflict, noise": "prior of the noise", "all prior, noise": "prior of the noise",
     }  # fmt: skip
     assert found["vague"]["prior_sensitivity"] < 0.01 < SENSITIVE < found["vague"]["likelihood_sensitivity"]
 
@@ -47,7 +50,8 @@ def test_sensitivities_of_a_normal_mean(rng: np.random.Generator) -> None:
 def test_the_threshold_is_a_shift_of_three_tenths_of_an_sd(rng: np.random.Generator) -> None:
     """A prior whose doubling moves a standard normal by .3."""
     theta = rng.standard_normal((4, 4000))
-    table = power_scaling({"theta": theta, "still": rng.standard_normal((4, 4000))}, 0.3 / np.log(2) * theta, -0.5 * theta**2)
+    still = rng.standard_normal((4, 4000))
+    table = power_scaling({"theta": theta, "still": still}, 0.3 / np.log(2) * theta, 1e-9 * theta, -0.5 * theta**2)
     assert table["prior_sensitivity"]["theta"] == pytest.approx(SENSITIVE, rel=0.3)
     assert table["prior_sensitivity"]["still"] < 0.02
 
@@ -55,13 +59,14 @@ def test_the_threshold_is_a_shift_of_three_tenths_of_an_sd(rng: np.random.Genera
 def test_sensitivity_of_a_fit(sound_fit: Fit) -> None:
     """The log densities it is worked out from are those of the fit; a loss at the far end of its runs comes last."""
     table = sound_fit.sensitivity()
-    assert list(table) == ["prior_sensitivity", "likelihood_sensitivity", "says"]
+    assert list(table) == ["prior_sensitivity", "noise_prior_sensitivity", "likelihood_sensitivity", "says"]
     seen = sound_fit.observed.covariates
     end = f"loss at N = {seen['N'].max():.3g}, D = {seen['D'].max():.3g}"
     assert list(table.index) == [*sound_fit.by_chain, end]
     loss = oracles.chinchilla(sound_fit.by_chain, {k: np.array(v.max()) for k, v in seen.items()})
-    prior = log_prior(sound_fit.law, sound_fit.noise, sound_fit.draws, sound_fit.observed.at).reshape(loss.shape)
-    expected = power_scaling({end: loss}, prior, sound_fit.log_likelihood().sum("run").values)
-    for column in ("prior_sensitivity", "likelihood_sensitivity"):
+    prior, of_noise = log_priors(sound_fit.law, sound_fit.noise, sound_fit.draws, sound_fit.observed.at)
+    likelihood = sound_fit.log_likelihood().sum("run").values
+    expected = power_scaling({end: loss}, prior.reshape(loss.shape), of_noise.reshape(loss.shape), likelihood)
+    for column in ("prior_sensitivity", "noise_prior_sensitivity", "likelihood_sensitivity"):
         assert table[column][end] == pytest.approx(expected[column][end], rel=1e-6)
     assert table["likelihood_sensitivity"][end] > table["prior_sensitivity"][end]
