@@ -6,6 +6,7 @@ They take an axes, return it, and save nothing.
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -30,13 +31,16 @@ Array = NDArray[np.float64]
 PRIOR_DRAWS = 20_000
 EDGE = 4.0  # sd of the prior beyond which positions are drawn at the edge: so far out there are no prior draws
 SHOWN = 1_500  # draws of a scatter
+PANEL = 26  # characters that the label of a small panel has room for
 DECADES = 3.0  # ratio of quantiles from which on a positive parameter has a logarithmic axis
 
 
 def symbol(fit: Fit, name: str, wrapped: bool = False) -> str:
-    """A parameter as it is called in tables, with its unit where it has one."""
+    """A parameter as it is called in tables, with its unit where it has one; wrapped for an axis of a small panel."""
     unit = fit.law.parameters[name].unit if name in fit.law.parameters else ""
-    return f"{name}{'\n' if len(name + unit) > 20 and wrapped else ' '}({unit})" if unit else name
+    if not (wrapped and len(name + unit) > 20):
+        return f"{name} ({unit})" if unit else name
+    return "\n".join([name, *textwrap.wrap(f"({unit})", PANEL)])
 
 
 def meaning(fit: Fit, name: str) -> str:

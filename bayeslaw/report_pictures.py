@@ -53,7 +53,7 @@ class Picture:
         """The figure, laid out once for all kinds of files: else every file would pay for it twice."""
         from matplotlib.figure import Figure
 
-        figure = Figure(figsize=self.size, dpi=72, layout="constrained")
+        figure = Figure(figsize=self.size, dpi=300, layout="constrained")
         self.draw(figure)
         figure.draw_without_rendering()
         figure.set_layout_engine("none")
