@@ -84,19 +84,21 @@ for row, one, title in zip(axes, (poor, fit), ("poor table", "all runs"), strict
 
 # %% [markdown]
 # A parameter that isn't informed is no harm where the forecast doesn't lean on it. `sensitivity` says by how much each parameter,
-# and the loss at the far end of the runs, moves when the prior is made a little stronger or weaker.
+# and the loss at the far end of the runs, moves when the priors of the law, or those of the noise, are made a little stronger or
+# weaker.
 
 # %%
 found = {"poor table": poor.sensitivity(), "all runs": fit.sensitivity()}
 for name, table in found.items():
-    print(f"{name}: of {len(table)} quantities {(table['says'] != '').sum()} with a remark")
+    print(f"{name}:", ", ".join(f"{count} {says or 'no remark'}" for says, count in table["says"].value_counts().items()))
 pd.concat({name: table.iloc[[-1]] for name, table in found.items()}, names=["fit to", "quantity"]).round(3)
 
 # %% [markdown]
-# From .05 on the prior has a say. *Weak likelihood*: the losses have none. *Conflict*: both have, and may pull to different
-# sides. All priors are made stronger and weaker together, that of the luck of runs too, which is narrow on purpose: a law shall
-# not pass what it misses off as luck. Here it is pulled to its edge (last row of the first picture in [notebook
-# 1](01_losses_to_forecast.ipynb)), the finding of `run_luck` again.
+# From .05 on something has a say. *Weak likelihood*: the law's priors have, and the losses don't. *Conflict*: both have, and may
+# pull to different sides. With the poor table that is true of the forecast; with all runs the law's priors hardly matter to it.
+#
+# *Prior of the noise*: that of a run's luck is narrow on purpose, for a law shall not pass what it misses off as luck. Here it is
+# pulled to its edge (last row of the first picture in [notebook 1](01_losses_to_forecast.ipynb)), the finding of `run_luck` again.
 #
 # ## Do points of a run go together?
 #
