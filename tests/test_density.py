@@ -67,6 +67,17 @@ def test_gradient_where_the_fit_begins(density: Density, rng: np.random.Generato
     assert_true_gradient(density.function(), start + 0.1 * rng.standard_normal(start.size))
 
 
+def test_many_points_at_once_are_points_one_by_one(density: Density, rng: np.random.Generator) -> None:
+    function, points = density.function(), density.start() + 0.1 * rng.standard_normal((5, density.size))
+    values, gradients = function.many(np.asfortranarray(points))
+    for point, value, gradient in zip(points, values, gradients, strict=True):
+        one, slope = function(point)
+        assert one == value
+        np.testing.assert_array_equal(slope, gradient)
+    with pytest.raises(ValueError, match=f"points of {density.size} coordinates"):
+        function.many(points[:, :-1])
+
+
 def test_a_fit_begins_among_losses_of_which_a_few_are_far_above_the_others() -> None:
     """Terms as wide as the losses spread would leave the floor below zero."""
     law = load_law("ptpp-floor")
