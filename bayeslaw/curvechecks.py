@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bayeslaw.errors import BayeslawError, Fault, TableError, nearest, shortened, whole_number
 from bayeslaw.phases import Phase
-from bayeslaw.schedules import HIGHEST
+from bayeslaw.schedules import HIGHEST, MOST_STEPS
 from bayeslaw.tablechecks import check_loss
 
 # Columns of numbers that curves have besides those of runs, with their other names, and columns of names.
@@ -174,6 +174,7 @@ def _cells(frame: pd.DataFrame) -> Iterable[Fault]:
     yield from _rows(frame, "step", step.isna(), "step is missing", whole)
     yield from _rows(frame, "step", step < 0, "step {value} is negative", whole)
     yield from _rows(frame, "step", (step >= 0) & (step != step.round()), "step {value} is not a whole number", whole)
+    yield from _rows(frame, "step", step > MOST_STEPS, "step {value} is more than a training has", "are these tokens, or times?")
     if "batch" in frame:
         yield from _rows(frame, "batch", frame["batch"] <= 0, "batch {value} is not positive", "give the tokens of a step")
     yield from _rows(frame, "lr", lr < 0, "lr {value} is negative", "give the learning rate of the step")
@@ -189,7 +190,7 @@ def _losses(frame: pd.DataFrame, columns: LossColumns) -> Iterable[Fault]:
             yield Fault(None, column, "", f"column {column} holds no numbers", "losses are in nats/token")
             told = True
             continue
-        some = frame.loc[frame[column].notna(), [column]].set_axis(["loss"], axis=1)
+        some = frame.loc[frame[column].notna(), [column, *(["unit"] if "unit" in frame else [])]].rename(columns={column: "loss"})
         told |= bool(len(some))
         for fault in check_loss(some):
             yield replace(fault, column=column, problem=fault.problem.replace("loss", column, 1))

@@ -191,10 +191,9 @@ def read_curves(
     table = read_runs(source, strict=False, aliases=ALIASES, text=[*TEXT, run])
     frame, remarks = _with_runs(table, run)
     columns = loss_columns(frame, table.name, losses)
-    unread = [f for f in table.unread if f.column in (*columns.names, *ALIASES)]
-    curves = checked(frame, columns, unread, table.name, warmup)
+    curves = checked(frame, columns, table.unread, table.name, warmup)
     if per == "token":
-        curves = _weighted(curves, tokens_per_step, table.name)
+        curves = _weighted(curves, str(frame["run"].dropna().iloc[0]), tokens_per_step, table.name)
     elif tokens_per_step is not None:
         raise BayeslawError("tokens_per_step is the batch whose steps count 1, for per='token'.")
     else:
@@ -274,11 +273,11 @@ def _schedule(curve: Curve, curves: Mapping[str, Curve], start: Point | None) ->
     return logged(steps, rates, warmup=curve.warmup, name=curve.run), said
 
 
-def _weighted(curves: Mapping[str, Curve], reference: float | None, name: str) -> dict[str, Curve]:
-    """Curves whose steps count in proportion to their batches."""
+def _weighted(curves: Mapping[str, Curve], first: str, reference: float | None, name: str) -> dict[str, Curve]:
+    """Curves whose steps count in proportion to their batches, those of the first run 1 unless told otherwise."""
     if without := [c.run for c in curves.values() if not np.isfinite(c.batch)]:
         raise BayeslawError(f"{name}: areas per token need a column batch (tokens of a step) for every run; {without[0]} has none.")
-    unit = next(iter(curves.values())).batch if reference is None else reference
+    unit = curves[first].batch if reference is None else reference
     if not (np.isfinite(unit) and unit > 0):
         raise BayeslawError(f"tokens_per_step is {unit:g}; it must be positive.")
     return {n: c.with_weight(c.batch / unit) for n, c in curves.items()}

@@ -22,6 +22,7 @@ Array = NDArray[np.float64]
 
 MEMORY = 0.999  # lambda of the papers
 HIGHEST = 1.0  # a larger rate is a mistake of unit
+MOST_STEPS = 100_000_000  # more are tokens, or seconds since 1970
 DECAYS = ("linear", "cosine", "sqrt", "exponential")
 
 
@@ -259,6 +260,8 @@ def logged(step: ArrayLike, lr: ArrayLike, *, warmup: int = 0, name: str = "logg
         raise BayeslawError(f"{name}: there are {steps.size} steps and {rates.size} rates.")
     if not np.isfinite(steps).all() or (steps != np.round(steps)).any() or steps[0] < 0:
         raise BayeslawError(f"{name}: steps must be whole numbers from 0.")
+    if steps[-1] > MOST_STEPS:
+        raise BayeslawError(f"{name}: step {steps[-1]:g} is more than a training has; are these tokens, or times?")
     if (bad := np.flatnonzero(np.diff(steps) <= 0)).size:
         i = int(bad[0])
         raise BayeslawError(f"{name}: steps must increase, and {steps[i + 1]:g} follows {steps[i]:g}. Was the run resumed?")

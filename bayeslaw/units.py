@@ -190,6 +190,9 @@ def converted(
     if reference is not None:  # per byte by each row's own tokens, then per token of the one
         one: dict[str, Array | None] = {"bytes_per_token": np.full(len(frame), float(reference))}
         steps = [(frm, "nats/byte", ratios), ("nats/byte", to, one)]
+        own, characters = ratios["bytes_per_token"], _column(frame, "characters_per_token", characters_per_token, name)
+        if own is not None and characters is not None:  # of the reference's tokens, as its bytes are
+            one |= {"characters_per_token": characters * reference / own}
         ratios = ratios | one
     made, slope = loss, np.ones(len(frame))
     for before, after, by in steps:

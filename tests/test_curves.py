@@ -182,6 +182,9 @@ def test_batches() -> None:
     by_token = read_curves(table, per="token")
     assert by_token.frame.iloc[-1][["S1_pt", "S1_cpt"]].tolist() == pytest.approx([1e-2, 4e-2])
     assert not by_token.remarks
+    child_first = read_curves(table.sort_values("run", ascending=False, kind="stable"), per="token").frame
+    end = child_first[child_first["run"] == "b"].iloc[-1]
+    np.testing.assert_allclose(end[AREAS].astype(float), by_token.frame.iloc[-1][AREAS].astype(float) / 4)
     other = read_curves(table, per="token", tokens_per_step=200)
     np.testing.assert_allclose(other.frame[AREAS], by_token.frame[AREAS] / 2)
     with pytest.raises(BayeslawError, match="need a column batch"):
@@ -287,6 +290,7 @@ def test_losses_asked_for() -> None:
         (3, "step", 1.5, "step 1.5 is not a whole number"),
         (1, "step", -1.0, "step -1 is negative"),
         (3, "step", np.nan, "step is missing"),
+        (61, "step", 2e13, "step 2e+13 is more than a training has"),
         (3, "run", None, "run is missing"),
         (3, "loss", -1.0, "loss -1 is not positive"),
         (3, "loss", 20.0, "loss 20 is above 15 nats/token: is it a perplexity?"),
@@ -364,6 +368,17 @@ def test_a_text_among_rates_is_one_fault() -> None:
     table = family().astype({"lr": object})
     table.loc[4, "lr"] = "1e-3?"
     assert faults(table) == [(5, "lr", "lr '1e-3?' is not a number")]
+
+
+def test_a_text_in_any_column_is_one_fault() -> None:
+    table = rows("a", [1e-3] * 3, N=["1e8", "100M", "1e8", "1e8"])
+    assert faults(table) == [(2, "N", "N '100M' is not a number")]
+
+
+def test_losses_are_judged_in_their_unit() -> None:
+    table = rows("a", [1e-3] * 3)
+    assert len(read_curves(table.assign(loss=15.6, unit="bits/token")).frame) == 4
+    assert "losses are perplexities" in faults(table.assign(loss=12.0, unit="perplexity"))[0][2]
 
 
 def test_nodes_of_a_branch_count_the_whole_training() -> None:

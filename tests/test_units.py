@@ -52,6 +52,11 @@ def test_two_tokenizers_of_one_text_agree_per_byte() -> None:
     np.testing.assert_allclose(same["loss"], frame["loss"].iloc[0])
     assert same["bytes_per_token"].tolist() == [bytes_ / tokens[0]] * 2
     np.testing.assert_allclose(converted(same, "bits/byte")["loss"], 0.9)
+    characters = 8e5
+    whole = converted(frame.assign(characters_per_token=characters / tokens), NATS, reference=bytes_ / tokens[0])
+    np.testing.assert_allclose(converted(whole, "bits/character")["loss"], 9e5 / characters)
+    by_name = converted(frame, NATS, reference=bytes_ / tokens[0], characters_per_token=1.0)
+    np.testing.assert_allclose(by_name["characters_per_token"], tokens / tokens[0])
 
 
 @pytest.mark.parametrize("to", UNITS)
