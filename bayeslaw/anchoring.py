@@ -25,7 +25,7 @@ from bayeslaw.forecasts import from_shares
 from bayeslaw.intervals import check_probability
 from bayeslaw.runs import Runs
 from bayeslaw.selection import ROUNDING, Market, choose
-from bayeslaw.stacking import Posterior
+from bayeslaw.stacking import Posterior, check_pairing
 
 Array = NDArray[np.float64]
 
@@ -97,22 +97,21 @@ class Anchors:
         DataFrame
             round, run, the run's settings (D as `D_last`, and `points`, the number of evaluations), cost, checkpoint_cost (where
             it is paid with this run), spent so far, gain (share of the targets' variance that it takes away), the predicted
-            width of the interval after it, `informs` (parameters that it tells, with how much their sd narrows), and `worth`,
-            whether it narrows the interval enough for its price: by `WORTH` or more if the whole budget were spent at its rate.
-            The price of a checkpoint is shared by all picks that need it, for it was bought for all of them.
+            width of the interval after it, `informs` (parameters that it tells, with how much their sd narrows), and `worth`:
+            false from where on no number of further purchases narrows the interval enough for their price together, which is
+            by `WORTH` or more if the whole budget were spent at that rate. So a run that pays for a checkpoint is judged with
+            those that need it.
         """
         at, path, states = self.candidates, self._path("chosen", 0, self.bought), self._states(self.bought)
-        before, rows, users = next(states), [], np.bincount(at.checkpoint[list(self.bought)])
+        before, rows = next(states), []
         for i, (run, after) in enumerate(zip(self.bought, states, strict=True)):
             was, now = path.iloc[i], path.iloc[i + 1]
             checkpoint = at.checkpoint[run]
             paid, extra = checkpoint in at.checkpoint[list(self.bought[:i])], float(at.price[checkpoint])
-            price = at.cost[run] + extra / users[checkpoint]
-            rate = math.log(was[self.width_name] / now[self.width_name]) * self.market.budget / price
             row = {"round": self.rounds[i], "run": at.names[run], **self._setting(run), "cost": at.cost[run]}
             row |= {"checkpoint_cost": 0.0 if paid else extra, "spent": now["spent"]}
             row |= {"gain": was["variance"] - now["variance"], self.width_name: now[self.width_name]}
-            rows.append(row | {"informs": self._informs(before, after), "worth": bool(rate >= -math.log1p(-WORTH))})
+            rows.append(row | {"informs": self._informs(before, after), "worth": i < self._worthwhile})
             before = after
         return pd.DataFrame(rows, index=pd.RangeIndex(1, len(rows) + 1, name="order"))
 
@@ -144,12 +143,17 @@ class Anchors:
         best = sorted(found, key=lambda name: -found[name])[:3]
         return ", ".join(f"{name} -{found[name]:.0%}" for name in best if found[name] >= TELLING)
 
+    @cached_property
+    def _worthwhile(self) -> int:
+        """After how many purchases the interval has narrowed most for what is spent; see `picks`."""
+        path, fixed = self._path("chosen", 0, self.bought), int(self.candidates.fixed.sum())
+        net = -np.log(path[self.width_name]) + math.log1p(-WORTH) * path["spent"] / self.market.budget
+        return fixed + int(np.argmax(net.to_numpy()[fixed:]))
+
     @property
     def stop(self) -> int | None:
-        """After how many purchases the next is not worth its price; none where all are."""
-        worth = self.picks["worth"].to_numpy()
-        later = [i for i in range(len(worth)) if not worth[i:].any()]
-        return later[0] if later else None
+        """After how many purchases what follows is not worth its price, see `picks`; none where all is."""
+        return self._worthwhile if self._worthwhile < len(self.bought) else None
 
     @cached_property
     def targets(self) -> pd.DataFrame:
@@ -190,8 +194,8 @@ class Anchors:
         if self.stop is not None:
             after = f"after purchase {self.stop}" if self.stop else "from the first on"
             lines.append(
-                f"{after} the next run is not worth its price: at its rate the whole budget would narrow the interval by less "
-                f"than {WORTH:.0%}"
+                f"{after} what follows is not worth its price: at its rate the whole budget would narrow the interval by less than "
+                f"{WORTH:.0%}"
             )
         lines += [f"note: {note}" for note in self.notes]
         if self.rounds and self.rounds[-1] > 1:
@@ -305,7 +309,7 @@ def anchors(
         Runs that could be bought; see `candidates.read_candidates`, also for `cost`, `checkpoint_cost` and `stages`.
     targets : Runs, DataFrame or path, or mapping of name to array (S,)
         Settings whose loss is wanted, with an optional column `weight`; or draws of quantities, one for each of the fit's
-        draws, such as the margins of a plan's constraints.
+        draws, such as the margins of a plan's constraints. Several count by their variances, so give them in like units.
     budget : float
         In the unit of the costs.
     rounds : int
@@ -346,9 +350,9 @@ def anchors(
         from_shares(member.name, member.shares, pool.runs, sd, seed + i, failed=not member.passed)  # as in `aim_of`
         for i, member in enumerate(members)
     ]
-    for made in at:
-        if made.size != len(aim.draws):
-            raise BayeslawError(f"{made.size} draws of {made.law} and {len(aim.draws)} of the targets can't be paired.")
+    sizes = {f"of {made.law}": made.size for made in at} | {"of the targets": len(aim.draws)}
+    shown = " and ".join(f"{size} draws {of}" for of, size in sizes.items())
+    check_pairing(members, sizes.values(), f"{shown} can't be paired.", " Choose with one stack, and a fit for the other loss.")
     with threadpool_limits(1, "blas"):  # many small products, which threads only slow down
         ensemble, projected = build(at, pool, aim.draws, (seed, 1), parameters_of(members))
         market = Market(pool, ensemble, aim.weights, float(budget), replicates)
@@ -360,13 +364,13 @@ def anchors(
 def _doubts(members: Sequence[Posterior]) -> list[str]:
     """Laws that miss their own runs by more than seeds explain; to a choice that believes them such runs look telling."""
     missed = {
-        fit.law.name: float(np.sqrt(fit.noise.variances(fit.draws)[0].max())) for member in members for fit, _ in member.shares
+        fit.law.name: float(np.sqrt(np.max(fit.noise.variances(fit.draws)))) for member in members for fit, _ in member.shares
     }
     return [
         f"{name} misses its own runs by {miss:.1%} of the loss, more than seeds explain: state --discrepancy {miss:.1%}, else runs "
         "that the law can't describe may look telling"
         for name, miss in missed.items()
-        if miss > LUCK
+        if miss > LUCK * ROUNDING
     ]
 
 

@@ -17,7 +17,7 @@ from bayeslaw.laws import Law
 from bayeslaw.observations import Nesting, Observations, run_codes
 from bayeslaw.runs import Runs, read_runs
 from bayeslaw.stacking import Posterior
-from bayeslaw.tablechecks import base_rows, check
+from bayeslaw.tablechecks import base_rows, check, check_error
 
 FLOPS = "flops"
 SAME = ("N", "ptpp", "r")  # what one run has one value of
@@ -125,6 +125,8 @@ def read_candidates(
     """
     runs = source if isinstance(source, Runs) else read_runs(source)
     faults = list(dict.fromkeys(fault for law, _ in fitted for fault in check(runs, law, to_fit=False)))
+    if "loss_se" in runs.frame:
+        faults += check_error(runs.frame)
     if faults:
         raise TableError(faults, runs.name)
     runs, notes = _unlogged(runs, [observed for _, observed in fitted])
@@ -289,8 +291,8 @@ def _checkpoints(
 
 def _known(row: pd.Series, name: str, fitted: Sequence[Observations], named: bool) -> bool:
     """Whether a fit has runs of a checkpoint: by its name where candidates name theirs, else by N and ptpp."""
-    if named:
-        return any(name in observed.checkpoint_names for observed in fitted)
+    if named:  # an empty cell is a checkpoint of its own, whatever it is called here
+        return pd.notna(row["checkpoint"]) and any(name in observed.checkpoint_names for observed in fitted)
     pairs = [(o.covariates["N"], o.covariates["ptpp"]) for o in fitted if {"N", "ptpp"} <= o.covariates.keys()]
     return any(bool((np.isclose(n, row["N"]) & np.isclose(p, row["ptpp"])).any()) for n, p in pairs)
 

@@ -147,7 +147,7 @@ def build(
     sources = [Source(made, candidates, (*entropy, i)) for i, made in enumerate(forecasts)]
     floor = KEPT * float(np.sqrt(min(source.point.min() for source in sources)))
     probes = _probes(forecasts[0], candidates)
-    basis = _basis(np.hstack([wanted, *(source.draws(probes) for source in sources)]), floor)
+    basis = _basis(wanted, np.hstack([source.draws(probes) for source in sources]), floor)
     kept = np.stack([_project(source, basis, candidates.run.size) for source in sources])  # (fits, rows, p + 1)
     projected = basis.T @ wanted
     lost = np.maximum((wanted**2).sum(axis=0) - (projected**2).sum(axis=0), 0.0)
@@ -173,9 +173,14 @@ def _centred(draws: Array) -> Array:
     return centred
 
 
-def _basis(curves: Array, floor: float) -> Array:
-    """Orthonormal directions (S, p) of curves (S, n), but for those under a floor in all of them."""
-    left, singular, _ = np.linalg.svd(curves, full_matrices=False)
+def _basis(wanted: Array, curves: Array, floor: float) -> Array:
+    """Orthonormal directions (S, p) of targets (S, q) and curves (S, n), but for those of curves under a floor in all of them.
+
+    Targets are in any unit, so that they count as large as the largest curve.
+    """
+    sizes = np.linalg.norm(wanted, axis=0)
+    scaled = wanted[:, sizes > 0] / sizes[sizes > 0] * np.linalg.norm(curves, axis=0).max()
+    left, singular, _ = np.linalg.svd(np.hstack([scaled, curves]), full_matrices=False)
     return np.ascontiguousarray(left[:, singular > max(floor, 1e-12 * singular[0])])
 
 
@@ -214,12 +219,12 @@ class Source:
         """Draws of the luck of each checkpoint, array (C, S): of those in the fit what their runs say; none where there is none."""
         if not any(part.fit.noise.checkpoint_effect for part in self.forecast.parts):
             return None
-        parts = []
+        parts, names = [], self.candidates.checkpoints or self.candidates.names  # else each run has one of its own
         for number, part in enumerate(self.forecast.parts):
             rng = np.random.default_rng((*self.entropy, number))
             observed = part.fit.observed
             residual = observed.log_loss - np.log(part.fit.law.predict(part.values, observed.covariates))
-            parts.append(part.fit.noise.checkpoint_luck(residual, observed, part.values, self.candidates.checkpoints, rng))
+            parts.append(part.fit.noise.checkpoint_luck(residual, observed, part.values, names, rng))
         return np.concatenate(parts, axis=1)
 
     def draws(self, rows: NDArray[np.int64]) -> Array:

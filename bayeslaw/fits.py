@@ -325,7 +325,11 @@ def _restore(tree: xr.DataTree, info: dict[str, Any], name: str) -> Fit:
         raise FitError("its settings, checks or statistics changed since it was written.")
     noise = Noise(**info["noise"] | {"groups": tuple(info["noise"]["groups"])})
     run_names = tuple(map(str, _values(tree, "constant_data", "run")))
-    (checkpoint, checkpoints), (group, _) = (pd.factorize(_values(tree, "constant_data", n)) for n in ("checkpoint", "group"))
+    checkpoint, checkpoints = pd.factorize(_values(tree, "constant_data", "checkpoint"))
+    # By name: runs are stored in the order of their checkpoints, groups are numbered in that of the table.
+    group = pd.Index(noise.groups or ("",)).get_indexer(pd.Index(_values(tree, "constant_data", "group").astype(str)))
+    if (group < 0).any():
+        raise FitError("the groups of its runs are not those of its noise.")
     base, clock = pd.DataFrame(info["base"]), info.get("clock", {"column": "", "span": 1.0})  # older fits have none
     observed = Observations(
         covariates={c: _values(tree, "constant_data", c) for c in law.covariates},

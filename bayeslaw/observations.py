@@ -333,7 +333,7 @@ class Nesting:
             of = ["N", "ptpp", *(["seed"] if "seed" in frame else [])]
             checkpoint = frame.groupby(of, sort=False, dropna=False).ngroup().to_numpy().astype(np.int64)
             some = frame[of].iloc[np.unique(checkpoint, return_index=True)[1]].to_numpy()
-            checkpoints = tuple(", ".join(f"{c} {value:g}" for c, value in zip(of, row, strict=True)) for row in some)
+            checkpoints = tuple(", ".join(f"{c} {_word(value)}" for c, value in zip(of, row, strict=True)) for row in some)
         group, groups = np.zeros(run.size, np.int64), tuple[str, ...]()
         if noise_by is not None:
             if noise_by not in frame:
@@ -362,6 +362,10 @@ def _codes(
         labels = frame[column].astype(object).where(frame[column].notna(), labels).astype(str)
     code, names = pd.factorize(labels)
     return code.astype(np.int64), tuple(map(str, names))
+
+
+def _word(value: object) -> str:
+    return value if isinstance(value, str) else f"{value:g}"
 
 
 def _check_nested(frame: pd.DataFrame, run: NDArray[np.int64], names: tuple[str, ...], code: NDArray[np.int64], what: str) -> None:

@@ -143,19 +143,22 @@ def check_loss(frame: pd.DataFrame) -> list[Fault]:
     faults += _rows(frame, "loss", np.isinf(loss), "loss {value} is infinite: the run diverged", "remove the row")
     faults += _rows(frame, "loss", loss <= 0, "loss {value} is not positive", f"losses are in {of}")
     if "loss_se" in frame:
-        faults += _check_error(frame)
+        faults += check_error(frame)
     most = LOSS_SUPPORT[1] / in_nats(of)
     high = (loss > most) & np.isfinite(loss)
     problem = f"loss {{value}} is above {most:.3g} {of}: is it a perplexity?"
     return faults + list(_rows(frame, "loss", high, problem, "take its logarithm"))
 
 
-def _check_error(frame: pd.DataFrame) -> list[Fault]:
+def check_error(frame: pd.DataFrame) -> list[Fault]:
+    """Known errors that can't be, of losses or, in a table without them, of what is yet to be logged."""
     if frame["loss_se"].dtype.kind not in "fiu":
         return [Fault(None, "loss_se", "", "column loss_se holds no numbers", "give standard errors in nats/token")]
     error = frame["loss_se"]
     faults = list(_rows(frame, "loss_se", ~np.isfinite(error), "loss_se is missing or not finite", "0 where it is nil"))
     faults += _rows(frame, "loss_se", error < 0, "loss_se {value} is negative", "give a standard error in nats/token")
+    if "loss" not in frame:
+        return faults
     large = np.isfinite(error) & (error > 0.5 * frame["loss"])
     return faults + list(_rows(frame, "loss_se", large, "loss_se {value} is more than half of the loss", "is it in nats/token?"))
 

@@ -49,8 +49,8 @@ choice.picks[columns].round(4).assign(**{c: choice.picks[c].map("{:.2g}".format)
 
 # %% [markdown]
 # In the order of purchase. `gain` is the share of the variance at the targets that a run takes away, `informs` how much the sd of
-# parameters narrows, and `worth` whether it is worth its price. The run that pays for a checkpoint may not be, by itself, where
-# the runs that branch from it afterwards are.
+# parameters narrows, and `worth` whether what is bought from there on is worth its price. The run that pays for a checkpoint is
+# judged with those that branch from it afterwards.
 
 # %%
 figure, ax = plt.subplots(figsize=(7.2, 4.2), layout="constrained")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -78,13 +78,24 @@ def fixed_fit(
     return Fit(tree_of(by_chain, stats, observed), law, chosen, observed, checks, info)
 
 
-def line_fit(*, size: int = 4000, noise: str = "normal", point: float = 0.01, run: float = 0.01, **options: Any) -> Fit:
-    """`line` fitted to 4 runs of 3 rows, two for each checkpoint: parameters jointly normal, noise fixed."""
+def line_fit(
+    *,
+    size: int = 4000,
+    noise: str = "normal",
+    point: float = 0.01,
+    run: float = 0.01,
+    names: Sequence[str] = ("r0", "r1", "r2", "r3"),
+    checkpoint: str | None = "checkpoint",
+    **options: Any,
+) -> Fit:
+    """`line` fitted to 4 runs of 3 rows, two for each checkpoint if there are any: parameters jointly normal, noise fixed."""
     rng, x = np.random.default_rng(0), np.tile([-1.0, 0.0, 1.0], 4)
     code = np.repeat(np.arange(4), 3)
     table = pd.DataFrame(
-        {"x": x, "loss": np.exp(1 + 0.1 * x), "run": [f"r{i}" for i in code], "checkpoint": [f"k{i // 2}" for i in code]}
+        {"x": x, "loss": np.exp(1 + 0.1 * x), "run": [names[int(i)] for i in code], "checkpoint": [f"k{i // 2}" for i in code]}
     )
+    if checkpoint is None:
+        del table["checkpoint"]
     table["step"] = np.tile([0.0, 100.0, 400.0], 4)
     root = np.array([[0.02, 0.0, 0.0], [0.01, 0.02, 0.0], [-0.01, 0.01, 0.01]])
     values = np.array([1.0, 0.1, 0.02]) + rng.standard_normal((size, 3)) @ root.T

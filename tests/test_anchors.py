@@ -138,6 +138,15 @@ def test_never_over_budget(fit: Fit, budget: float) -> None:
         assert made.market.bill(picks) <= budget * (1 + 1e-9)
 
 
+@pytest.mark.parametrize("unit", [1e-6, 1e12])
+def test_the_unit_of_a_target_does_not_matter(fit: Fit, unit: float) -> None:
+    """A target in tokens is 10^12 times as wide as the curves."""
+    goal = fit.draws["a"] + 4 * fit.draws["b"] + 16 * fit.draws["c"]
+    one, other = (anchors(fit, pool(12), {"goal": k * goal}, budget=20.0, cost="cost") for k in (1.0, unit))
+    assert other.bought == one.bought
+    np.testing.assert_allclose(other.picks["gain"], one.picks["gain"], rtol=1e-6)
+
+
 # --- what a naive design gets wrong --------------------------------------------------------------------------------------
 
 
@@ -159,15 +168,34 @@ def test_a_checkpoint_paid_for_is_shared() -> None:
     assert not all(name.startswith("shared") for name in naive.picks["run"])
 
 
-def test_the_run_that_happens_to_pay_for_a_checkpoint_is_judged_by_its_share() -> None:
-    """Eight runs alike, of which the first pays for all: by its own bill it alone would not be worth its price."""
-    fit = drawn({"a": 0.1, "b": 0.2, "c": 0.05}, sigma_point=0.02, sigma_run=3.0)
-    frame = pd.DataFrame({"run": list("abcdefgh"), "x": 4.0, "cost": 1.0, "checkpoint": "one", "checkpoint_cost": 80.0})
-    made = anchors(fit, frame, TARGETS.head(1), budget=88.0, cost="cost")
-    first = np.log(made.width([]) / made.width(made.bought[:1]))
-    assert 88 / 81 * first < -np.log(0.9) < 88 / 11 * first
+def alike(x: float, sigma_run: float) -> Anchors:
+    """Eight runs alike of one checkpoint that costs ten times as much as all of them."""
+    fit = drawn({"a": 0.1, "b": 0.2, "c": 0.05}, sigma_point=0.02, sigma_run=sigma_run)
+    frame = pd.DataFrame({"run": list("abcdefgh"), "x": x, "cost": 1.0, "checkpoint": "one", "checkpoint_cost": 80.0})
+    return anchors(fit, frame, TARGETS.head(1), budget=88.0, cost="cost")
+
+
+def test_the_run_that_happens_to_pay_for_a_checkpoint_is_judged_with_those_that_need_it() -> None:
+    """By its own bill the first alone would not be worth its price."""
+    made = alike(4.0, 3.0)
+    assert 88 / 81 * np.log(made.width([]) / made.width(made.bought[:1])) < -np.log(0.9)
     assert made.picks["worth"].all()
     assert made.stop is None
+
+
+@pytest.mark.parametrize("x", [-1.0, 1.0, 2.0])
+def test_purchases_are_worth_it_up_to_where_no_number_of_further_ones_is(x: float) -> None:
+    """By trying all ends: from the last worthwhile one on, the rate of any number of further purchases is too low."""
+    made = alike(x, 0.05)
+    widths = [np.log(made.width(made.bought[:i])) for i in range(9)]
+    spent = [0.0, *made.picks["spent"]]
+    enough = np.array(
+        [[88 * (widths[i] - widths[j]) / (spent[j] - spent[i] + 1e-300) >= -np.log(0.9) for j in range(9)] for i in range(9)]
+    )
+    stops = [i for i in range(9) if not enough[i, i + 1 :].any() and (enough[:i, i].all() or i == 0)]
+    last = 8 if made.stop is None else made.stop
+    assert stops == [last]
+    assert made.picks["worth"].tolist() == [i < last for i in range(8)]
 
 
 def test_a_dear_checkpoint_is_bought_when_several_runs_together_are_worth_it() -> None:
@@ -272,7 +300,7 @@ def test_the_stop_is_where_nothing_later_is_worth_its_price(fit: Fit) -> None:
     assert made.stop is not None
     assert not any(worth[made.stop :])
     assert worth[made.stop - 1]
-    assert f"after purchase {made.stop} the next run is not worth its price" in made.text
+    assert f"after purchase {made.stop} what follows is not worth its price" in made.text
 
 
 def test_a_pick_is_said_to_inform_what_it_informs() -> None:

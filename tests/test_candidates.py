@@ -15,8 +15,9 @@ from bayeslaw.anchoring import anchors
 from bayeslaw.cards import parse_card
 from bayeslaw.errors import BayeslawError, FitError, TableError
 from bayeslaw.fits import Fit
+from bayeslaw.stacking import Stack
 from tests.commands import Command, refused
-from tests.fixed import LINE, fixed_fit, line
+from tests.fixed import LINE, fixed_fit, line, line_fit
 from tests.purchases import TARGETS, X, drawn, pool
 
 
@@ -50,6 +51,8 @@ FAULTS: dict[str, tuple[Callable[[pd.DataFrame], pd.DataFrame], dict[str, Any], 
     "two-checkpoints": (lambda t: t.assign(checkpoint=["k", "l"] * 6), {}, "Run 'c0' has rows of two checkpoints"),
     "covariate-missing": (lambda t: t.drop(columns="x"), {}, "column x is missing"),
     "outside-support": (lambda t: t.assign(x=99), {}, "x 99 is outside [-10, 10]"),
+    "error-missing": (lambda t: t.assign(loss_se=np.where(t.index == 3, np.nan, 0.01)), {},
+                      "loss_se is missing or not finite: 0 where it is nil (row 4, column loss_se)"),
     "rounds": (lambda t: t, {"rounds": 0}, "rounds must be a whole number of at least 1, not 0"),
     "replicates": (lambda t: t, {"replicates": 0}, "replicates must be a whole number of at least 1, not 0"),
 }  # fmt: skip
@@ -86,6 +89,28 @@ def tokens() -> Fit:
     draws = {"a": rng.normal(1, 0.1, 2000), "b": rng.normal(-0.01, 0.002, 2000), "c": rng.normal(-0.01, 0.002, 2000)}
     noise = {"sigma_point": np.full(2000, 0.005), "sigma_run": np.full(2000, 0.003)}
     return fixed_fit(law, table.assign(loss=2.5, ptpp=20.0), draws | noise, noise="normal")
+
+
+def test_an_empty_checkpoint_is_none_of_the_fit_whatever_its_runs_are_called() -> None:
+    """Without checkpoints the fit's are its runs, and a candidate's empty cell is called 'run 1' by its place."""
+    fit = line_fit(names=[f"run {i}" for i in range(4)], checkpoint=None)
+    own = {"c0": "k", "c1": None, "c2": None, "c3": "k"}
+    frame = pool(4).assign(checkpoint=lambda t: t["run"].map(own), checkpoint_cost=50.0)
+    made = anchors(fit, frame, TARGETS, budget=400.0, cost="cost")
+    assert made.candidates.price.tolist() == [50.0, 50.0, 50.0]
+
+
+def test_without_checkpoints_each_candidate_has_the_luck_of_its_own() -> None:
+    fit = line_fit(noise="normal-checkpoint", run=0.001)
+    plain, named = pool(6), pool(6).assign(checkpoint=lambda t: "of " + t["run"], checkpoint_cost=0.0)
+    one, other = (anchors(fit, frame, TARGETS, budget=10.0, cost="cost") for frame in (plain, named))
+    gains = [made.market.ensemble.gains(np.eye(made.market.ensemble.rank), made.market.weights) for made in (one, other)]
+    np.testing.assert_allclose(gains[0], gains[1], rtol=0.1)  # draws of the luck of new checkpoints differ
+
+
+def test_seeds_may_be_words(tokens: Fit) -> None:
+    made = anchors(tokens, RUNS.assign(seed=["x", "x", "y", "y", "x"]), AT, budget=1e22)
+    assert made.candidates.checkpoints == ("N 1e+08, ptpp 20, seed x", "N 1e+08, ptpp 100, seed y", "N 1e+09, ptpp 100, seed x")
 
 
 AT = pd.DataFrame({"N": [1e10], "D": [1e11], "ptpp": [100.0]})
@@ -143,8 +168,11 @@ def test_failed_fits_few_draws_and_faulty_targets_are_refused(fit: Fit) -> None:
     few = fixed_fit(line(), pd.DataFrame({"x": X, "loss": 2.0 + X / 10, "run": list("ppqqrr")}), draws, noise="normal")
     with pytest.raises(BayeslawError, match="at least 400 draws; the fit has 200"):
         anchors(few, pool(4), TARGETS, force=True, **options)
-    with pytest.raises(BayeslawError, match="2000 draws of line and 100 of the targets can't be paired"):
+    with pytest.raises(BayeslawError, match="2000 draws of line and 100 draws of the targets can't be paired"):
         anchors(fit, pool(4), {"margin": np.zeros(100)}, **options)
+    pair = [Stack({"one": fit, "two": fit}, {"one": 0.5, "two": 0.5}) for _ in range(2)]
+    with pytest.raises(BayeslawError, match="Two stacks can't be paired draw by draw"):
+        anchors(pair, pool(4), TARGETS, **options)
     with pytest.raises(FitError, match="not finite"):
         anchors(fit, pool(4), {"margin": np.where(fit.draws["a"] > 1, np.nan, 0)}, **options)
     with pytest.raises(BayeslawError, match="There are no targets"):

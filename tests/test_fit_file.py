@@ -17,7 +17,9 @@ from bayeslaw.errors import BayeslawError, FitError
 from bayeslaw.fits import Fit, load_fit
 from bayeslaw.fitting import fit
 from bayeslaw.priors import Prior
+from bayeslaw.refitting import rows_of
 from tests import oracles
+from tests.fixed import line
 
 
 @pytest.fixture
@@ -56,6 +58,20 @@ def test_a_fit_is_read_as_it_was_written(small_fit: Fit, path: Path) -> None:
     loaded.save(path)
     assert_same(small_fit, load_fit(path))
     assert sorted(p.name for p in path.parent.iterdir()) == ["fit.nc"]
+
+
+def test_groups_of_runs_survive_whatever_the_order_of_their_checkpoints(tmp_path: Path) -> None:
+    """Runs are stored checkpoint by checkpoint, and groups are numbered as the table names them: X, Y, Z."""
+    runs = {"run": list("abcd"), "checkpoint": ["k", "l", "k", "l"], "lab": ["X", "Y", "Z", "X"]}
+    table = pd.DataFrame({name: np.repeat(values, 3) for name, values in runs.items()} | {"x": np.tile([-1.0, 0.0, 1.0], 4)})
+    options: dict[str, Any] = {"noise": "normal", "noise_by": "lab", "draws": 20, "tune": 60, "chains": 2, "progress": False}
+    made = fit(line(), table.assign(loss=np.exp(1 + 0.1 * table["x"])), **options)
+    assert made.observed.group.tolist() == [0, 2, 1, 0]
+    made.save(tmp_path / "fit.nc")
+    loaded = load_fit(tmp_path / "fit.nc")
+    assert loaded.observed.group.tolist() == [0, 2, 1, 0]
+    np.testing.assert_array_equal(loaded.log_likelihood(), made.log_likelihood())
+    assert rows_of(loaded).frame.groupby("run")["lab"].first().to_dict() == dict(zip(runs["run"], runs["lab"], strict=True))
 
 
 def test_arviz_reads_the_file(path: Path) -> None:
