@@ -37,6 +37,8 @@ class Aim:
     kind : str
         What the intervals are of: latent, latent with a discrepancy, or what was given.
     unit : str
+    forced : bool
+        Whether failed checks were passed over.
     """
 
     draws: Array
@@ -45,6 +47,7 @@ class Aim:
     widths: Array
     kind: str
     unit: str
+    forced: bool
 
 
 def aim_of(
@@ -81,7 +84,8 @@ def aim_of(
             raise FitError(f"The fit's checks failed ({failures}): what its draws say of runs can't be trusted.")
         draws = np.stack([np.asarray(values, dtype=np.float64).reshape(-1) for values in targets.values()], axis=1)
         widths = np.diff(np.quantile(draws, tails, axis=0), axis=0)[0]
-        return Aim(draws, tuple(targets), np.full(len(targets), 1 / len(targets)), widths, "target", "")
+        forced = not all(m.passed for m in members)
+        return Aim(draws, tuple(targets), np.full(len(targets), 1 / len(targets)), widths, "target", "", forced)
     runs = targets if isinstance(targets, Runs) else read_runs(targets)
     weights = np.ones(len(runs))
     if "weight" in runs.frame:
@@ -98,9 +102,8 @@ def aim_of(
     kind = "latent" if sd is None else spread_name(sd)
     widths = np.diff(np.quantile(losses, tails, axis=0), axis=0)[0]
     weights = np.tile(weights, len(made))
-    return Aim(
-        np.log(losses), tuple(names), weights / weights.sum(), widths, kind, " and ".join(dict.fromkeys(one.unit for one in made))
-    )
+    unit, forced = " and ".join(dict.fromkeys(one.unit for one in made)), any(one.forced for one in made)
+    return Aim(np.log(losses), tuple(names), weights / weights.sum(), widths, kind, unit, forced)
 
 
 def parameters_of(members: Sequence[Posterior]) -> dict[str, Array]:

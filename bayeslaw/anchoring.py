@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits
 
 from bayeslaw.aims import Aim, aim_of, parameters_of
 from bayeslaw.candidates import FLOPS, Candidates, read_candidates
-from bayeslaw.checks import LUCK, spread_order
+from bayeslaw.checks import LUCK, marked, spread_order
 from bayeslaw.costs import Stages
 from bayeslaw.discrepancy import relative
 from bayeslaw.ensembles import build
@@ -100,7 +100,7 @@ class Anchors:
             width of the interval after it, `informs` (parameters that it tells, with how much their sd narrows), and `worth`:
             false from where on no number of further purchases narrows the interval enough for their price together, which is
             by `WORTH` or more if the whole budget were spent at that rate. So a run that pays for a checkpoint is judged with
-            those that need it.
+            those that need it. `checks` says 'passed' or 'FAILED (forced)'.
         """
         at, path, states = self.candidates, self._path("chosen", 0, self.bought), self._states(self.bought)
         before, rows = next(states), []
@@ -113,7 +113,7 @@ class Anchors:
             row |= {"gain": was["variance"] - now["variance"], self.width_name: now[self.width_name]}
             rows.append(row | {"informs": self._informs(before, after), "worth": i < self._worthwhile})
             before = after
-        return pd.DataFrame(rows, index=pd.RangeIndex(1, len(rows) + 1, name="order"))
+        return pd.DataFrame(rows, index=pd.RangeIndex(1, len(rows) + 1, name="order")).assign(checks=marked(self.aim.forced))
 
     def _states(self, picks: Sequence[int]) -> Iterator[Array]:
         """Covariances (p, p) in the ensemble's basis: before any purchase, and after each."""
@@ -160,7 +160,8 @@ class Anchors:
         """The targets: weight, and the width of their intervals now and predicted after all purchases."""
         end = self._widths(self.market.ensemble.covariance(self.bought))
         now = self.width_name.replace("_width", "_width_now")
-        return pd.DataFrame({"target": self.aim.names, "weight": self.aim.weights, now: self.aim.widths, self.width_name: end})
+        table = pd.DataFrame({"target": self.aim.names, "weight": self.aim.weights, now: self.aim.widths, self.width_name: end})
+        return table.assign(checks=marked(self.aim.forced))
 
     @cached_property
     def curve(self) -> pd.DataFrame:
@@ -197,6 +198,7 @@ class Anchors:
                 f"{after} what follows is not worth its price: at its rate the whole budget would narrow the interval by less than "
                 f"{WORTH:.0%}"
             )
+        lines += ["checks FAILED (forced): the widths are not to be trusted"] if self.aim.forced else []
         lines += [f"note: {note}" for note in self.notes]
         if self.rounds and self.rounds[-1] > 1:
             first = sum(number == 1 for number in self.rounds)
@@ -276,6 +278,7 @@ class Anchors:
             "rank": f"{int((rate > rate[code]).sum()) + 1} of {at.size} by gain for its price",
             "chosen": code in self.bought, "gain_after_the_other_picks": float(later / whole),
             "informs": self._informs(nothing, ensemble.after(nothing, code)) or "nothing by 2% or more",
+            "checks": marked(self.aim.forced),
         })  # fmt: skip
 
 

@@ -162,7 +162,10 @@ def test_failed_fits_few_draws_and_faulty_targets_are_refused(fit: Fit) -> None:
     for targets in (TARGETS, {"margin": fit.draws["a"]}):
         with pytest.raises(FitError, match="checks failed"):
             anchors(failed, pool(4), targets, **options)
-        assert len(anchors(failed, pool(4), targets, force=True, **options).bought)
+        made = anchors(failed, pool(4), targets, force=True, **options)
+        assert set(made.picks["checks"]) == set(made.targets["checks"]) == {made.explain("c0")["checks"]} == {"FAILED (forced)"}
+        assert "checks FAILED (forced): the widths are not to be trusted" in made.text
+        assert set(anchors(fit, pool(4), targets, **options).picks["checks"]) == {"passed"}
     rng = np.random.default_rng(0)
     draws = {n: rng.normal(1, 0.1, 200) for n in "abc"} | {n: np.full(200, 0.1) for n in ("sigma_point", "sigma_run")}
     few = fixed_fit(line(), pd.DataFrame({"x": X, "loss": 2.0 + X / 10, "run": list("ppqqrr")}), draws, noise="normal")
