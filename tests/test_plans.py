@@ -228,6 +228,25 @@ def test_runs_that_would_make_the_promises_surer(source: Fit, target: Fit, made:
     assert (bought.picks["gain"] > 0).all()
 
 
+@pytest.mark.parametrize("limit", ["30%", 0.8])
+@pytest.mark.parametrize("changed", [{"on": "run"}, {"on": "latent", "discrepancy": 0.02}])
+def test_margins_against_a_law_own_base_are_of_the_laws_alone(limit: Any, changed: dict[str, Any]) -> None:
+    """Noise and a stated discrepancy are in the loss at the plan and, where the base is the law's, in the limit."""
+    kept, adapted = (
+        posterior(name, scattered(oracles.typical(load_law(name)), 2000, seed, 0.004), seed=seed)
+        for name, seed in (("transfer-source", 1), ("transfer-target", 2))
+    )
+    model, place = {"N": 1e9, "ptpp": 31.0}, {"tokens": 5e9, "replay": 0.3}
+    one = plan(kept, adapted, model, max_forgetting=limit, max_loss=2.6, confidence=0.5, levels=(0.5,), **place, **changed)
+    at = model | {"D": 5e9, "r": 0.3}
+    base = oracles.transfer_source(kept.draws, at | {"D": 0.0})
+    most = 1.3 * base if limit == "30%" else base + limit
+    lost = np.log(most / oracles.transfer_source(kept.draws, at))
+    np.testing.assert_allclose(one.margins["forgetting of source"], lost, rtol=1e-9, atol=1e-12)
+    aimed = np.log(2.6 / oracles.transfer_target(adapted.draws, at))
+    np.testing.assert_allclose(one.margins["target loss"], aimed, rtol=1e-9, atol=1e-12)
+
+
 def test_one_fit_of_both_domains_keeps_its_draws_together() -> None:
     """Losses of one fit depend on each other: with E of both domains in step the promises hold together more often."""
     law = load_law("transfer-target")
