@@ -236,8 +236,9 @@ def test_margins_against_a_law_own_base_are_of_the_laws_alone(limit: Any, change
         posterior(name, scattered(oracles.typical(load_law(name)), 2000, seed, 0.004), seed=seed)
         for name, seed in (("transfer-source", 1), ("transfer-target", 2))
     )
-    model, place = {"N": 1e9, "ptpp": 31.0}, {"tokens": 5e9, "replay": 0.3}
-    one = plan(kept, adapted, model, max_forgetting=limit, max_loss=2.6, confidence=0.5, levels=(0.5,), **place, **changed)
+    model = {"N": 1e9, "ptpp": 31.0}
+    question: dict[str, Any] = {"max_forgetting": limit, "max_loss": 2.6, "confidence": 0.5, "levels": (0.5,)}
+    one = plan(kept, adapted, model, tokens=5e9, replay=0.3, **question, **changed)
     at = model | {"D": 5e9, "r": 0.3}
     base = oracles.transfer_source(kept.draws, at | {"D": 0.0})
     most = 1.3 * base if limit == "30%" else base + limit
