@@ -182,6 +182,28 @@ def test_least_replay_at_given_tokens(source: Fit, made: Plan) -> None:
     assert row["eti90_lo"] < row["median"] < one.best.replay <= row["eti90_hi"] + 0.02
 
 
+def test_least_replay_keeps_to_the_budget(source: Fit) -> None:
+    """New tokens cost, replayed ones do not: money is a least replay share, promises another, and the plan takes the larger."""
+    question: dict[str, Any] = {"on": "latent", "max_forgetting": "2%", "base_loss": BASE, "minimise": "replay", "atpp": 20}
+
+    def least(most: float | None) -> Plan:
+        return plan(source, None, MODEL, prices={"new-token": 1e-6}, max_cost=most, **question)
+
+    free, ample, short = least(None).best, least(1e6).best, least(5e4)
+    assert free is not None
+    assert ample is not None
+    assert short.best is not None
+    assert ample.replay == pytest.approx(free.replay, abs=1e-8)
+    assert short.best.replay == pytest.approx(1 - 5e4 / (20 * 8.1e9 * 1e-6), abs=1e-8)
+    assert short.best.cost <= 5e4 * (1 + 1e-9)
+    assert short.best.searched >= 0.9
+    assert short.deterministic is not None
+    assert short.deterministic.replay == pytest.approx(short.best.replay, abs=1e-8)
+    none = least(20 * 8.1e9 * 1e-6 * 0.001)  # of a share so high that only its end is on the grid
+    assert none.best is not None
+    assert none.best.replay == pytest.approx(0.999, abs=1e-8)
+
+
 def test_infeasible_is_an_answer(source: Fit, target: Fit) -> None:
     one = ask(source, target, max_forgetting="1%", atpp="1:15", confidence=0.9)
     assert one.best is None
