@@ -62,12 +62,9 @@ def base_loss(side: Side, given: str | float | None, seed: int) -> Base:
         shown = f"{value:g}" + (f" ± {error:g}" if error else "")
         return Base(math.log(value) + error / value * normal, "stated", f"base loss of {side.name} {shown} nats, as stated")
     if text != "law":
-        rows, noise = _measured(side)
-        if len(rows):
-            logs = np.log(rows["loss"].to_numpy(dtype=np.float64))
-            point = (noise[np.arange(side.size) % noise.size]) ** 2 if noise.size else np.zeros(side.size)
-            if "loss_se" in rows:
-                point = np.full(side.size, float(np.mean((rows["loss_se"] / rows["loss"]) ** 2)))
+        logs, variances = _measured(side)
+        if logs.size:
+            point = variances.mean(axis=0)[np.arange(side.size) % variances.shape[1]]
             if logs.size > 1:
                 point = np.maximum(point, logs.var(ddof=1))
             errors = np.sqrt(point / logs.size)
@@ -105,37 +102,59 @@ def _stated(text: str) -> tuple[float, float]:
     return numbers
 
 
-def _base_rows(side: Side) -> tuple[pd.DataFrame, Fit | PointFit]:
-    """All base rows that a fit knows of: those kept out of it, and those in it."""
+def _base_rows(side: Side) -> tuple[pd.DataFrame, pd.DataFrame, Fit | PointFit]:
+    """All base rows that a fit knows of, those kept out of it or those in it; the checkpoint and the group of noise of each.
+
+    Groups are by number, -1 where it isn't known. Without a column that tells checkpoints apart, a model has one.
+    """
     fit = members(side.posterior)[0][0]
-    frame = fit.observed.base
-    if "D" in fit.observed.covariates and (inside := fit.observed.covariates["D"] == 0).any():
-        columns = {k: v[inside] for k, v in fit.observed.covariates.items()}
-        frame = pd.DataFrame(columns).assign(loss=fit.observed.loss[inside])
-        if fit.observed.se.size:
-            frame["loss_se"] = fit.observed.se[inside] * frame["loss"]
-    return frame, fit
+    seen, frame = fit.observed, fit.observed.base
+    if "D" in seen.covariates and (inside := seen.covariates["D"] == 0).any():
+        columns = {k: v[inside] for k, v in seen.covariates.items()}
+        frame = pd.DataFrame(columns).assign(loss=seen.loss[inside])
+        if seen.se.size:
+            frame["loss_se"] = seen.se[inside] * frame["loss"]
+        run = seen.run[inside]
+        return frame, pd.DataFrame({"checkpoint": seen.checkpoint[run], "group": seen.group[run]}), fit
+    told = next((c for c in ("checkpoint", "seed") if c in frame), None)
+    column, names = seen.group_column, pd.Index(seen.group_names)
+    group = names.get_indexer(pd.Index(frame[column].astype(str))) if column in frame else np.full(len(frame), -1)
+    return frame, pd.DataFrame({"checkpoint": frame[told] if told else 0, "group": group}, index=frame.index), fit
 
 
-def _measured(side: Side) -> tuple[pd.DataFrame, Array]:
-    """Base rows of the planned model, and draws of the relative noise of a logged loss."""
-    frame, fit = _base_rows(side)
+def _measured(side: Side) -> tuple[Array, Array]:
+    """Log losses (n,) of the planned model's base checkpoints, and draws (n, s) of the variances of their errors.
+
+    Copies of one evaluation, which every run of a branch may log, count once. Known errors are added to the noise of a logged
+    loss; where it differs by group and a row's isn't known, to the largest.
+    """
+    frame, of, fit = _base_rows(side)
     part = side.parts[0]
+    none = np.empty(0), np.empty((0, 1))
     if not len(frame) or "loss" not in frame:
-        return frame.head(0), np.empty(0)
+        return none
     marks = complete(frame, part.law)
     same = np.ones(len(frame), dtype=bool)
     for name, value in part.constants.items():
         if name not in marks:
-            return frame.head(0), np.empty(0)
+            return none
         same &= np.isclose(marks[name].to_numpy(dtype=np.float64), value, rtol=SAME, atol=0.0)
-    noise = fit.noise.scales(fit.draws, "sigma_point")[0] if isinstance(fit, Fit) else np.empty(0)
-    return frame[same], noise
+    same[same] = ~of[same].assign(loss=frame["loss"][same]).duplicated(["checkpoint", "loss"]).to_numpy()
+    rows, group = frame[same], of["group"][same].to_numpy()
+    loss = rows["loss"].to_numpy(dtype=np.float64)
+    variances = np.zeros((loss.size, 1))
+    if isinstance(fit, Fit):
+        scales = fit.noise.scales(fit.draws, "sigma_point")
+        largest = int(np.median(scales, axis=1).argmax())
+        variances = scales[np.where(group < 0, largest, group) if fit.noise.groups else np.zeros_like(group)] ** 2
+    if "loss_se" in rows:
+        variances = variances + ((rows["loss_se"].to_numpy(dtype=np.float64) / loss) ** 2)[:, None]
+    return np.log(loss), variances
 
 
 def _others(side: Side) -> str:
     """Of which models there are base rows."""
-    frame, _ = _base_rows(side)
+    frame = _base_rows(side)[0]
     names = [k for k, v in side.settings.items() if k in frame and isinstance(v, float)]
     if not len(frame) or not names:
         return ""

@@ -82,8 +82,8 @@ class Plan:
     losses : DataFrame
         Losses and forgetting at `best` (else at `attainable`): median, eti90_lo, eti90_hi.
     margins : dict of str to array (S,)
-        There, in each draw, by how much (relative) each loss stays under its limit, without the noise of the next run. What
-        `anchors` aims at: which runs would make the promises surer.
+        There, in each draw, by how much (relative) each loss stays under its limit by the laws alone: without the noise of the
+        next run and without a stated discrepancy. What `anchors` aims at: which runs would make the promises surer.
     promises : tuple of str
     notes : tuple of str
         What was found and what to beware of.

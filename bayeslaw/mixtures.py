@@ -18,7 +18,8 @@ from bayeslaw.errors import BayeslawError, FitError, nearest
 from bayeslaw.fits import Fit
 from bayeslaw.forecasts import forecast
 from bayeslaw.runs import Runs
-from bayeslaw.stacking import Posterior
+from bayeslaw.stacking import Posterior, check_pairing
+from bayeslaw.units import unit_of
 
 Array = NDArray[np.float64]
 
@@ -28,6 +29,9 @@ KEYS = ("run", "step", "D", "r", "N", "ptpp", "phase", "parent", "checkpoint", "
 
 def combine(runs: Runs | pd.DataFrame, of: str, source: str, target: str) -> Runs:
     """Losses of one domain beside those of two others at the same steps of the same runs, as the law `combination` takes them.
+
+    Their unit and the known errors of the domain described, columns `unit` and `loss_se`, stay with them. Errors of the other two,
+    which become covariates, are left out; the conversions say so.
 
     Parameters
     ----------
@@ -40,6 +44,8 @@ def combine(runs: Runs | pd.DataFrame, of: str, source: str, target: str) -> Run
     ------
     BayeslawError
         If a domain is missing, has two losses at one step of a run, or no step has all three.
+    TableError
+        If losses of the three are in several units.
     """
     made = runs if isinstance(runs, Runs) else Runs(runs, "the table")
     frame = made.frame
@@ -54,6 +60,7 @@ def combine(runs: Runs | pd.DataFrame, of: str, source: str, target: str) -> Run
     keys = [c for c in KEYS if c in frame]
     if not keys:
         raise BayeslawError(f"{made.name} has neither run nor step: losses of one model can't be told to belong together.")
+    told = {"unit": unit_of(frame[frame["domain"].isin([of, source, target])], made.name)} if "unit" in frame else {}
     parts = {}
     for name in (of, source, target):
         part = frame[frame["domain"] == name]
@@ -61,14 +68,17 @@ def combine(runs: Runs | pd.DataFrame, of: str, source: str, target: str) -> Run
             row = part.index[twice][0]
             shown = ", ".join(f"{c} = {part.at[row, c]!s}" for c in keys)
             raise BayeslawError(f"{made.name}, row {row}: {name} has a second loss at {shown}.")
-        parts[name] = part.set_index(keys)["loss"]
-    table = pd.concat([parts[of], parts[source], parts[target]], axis=1, keys=["loss", *WITH], join="inner").reset_index()
+        parts[name] = part.set_index(keys)[[c for c in ("loss", "loss_se") if c in frame]]
+    two = [parts[name]["loss"].rename(column) for name, column in zip((source, target), WITH, strict=True)]
+    table = pd.concat([parts[of], *two], axis=1, join="inner").reset_index()
     if not len(table):
         raise BayeslawError(f"{made.name}: no step of a run has losses of {of}, {source} and {target}.")
     table.index = pd.RangeIndex(1, len(table) + 1, name="row")
     lost = sum(len(p) for p in parts.values()) - 3 * len(table)
-    said = (f"{lost} losses have no partner at their step and are left out",) if lost else ()
-    return Runs(table.assign(domain=of), made.name, (*made.conversions, *said))
+    said = [f"{lost} losses have no partner at their step and are left out"] if lost else []
+    if "loss_se" in frame and any((parts[name]["loss_se"] > 0).any() for name in (source, target)):
+        said.append(f"losses of {source} and {target} are taken as exact: their loss_se is left out")
+    return Runs(table.assign(domain=of, **told), made.name, (*made.conversions, *said))
 
 
 def combined(
@@ -76,12 +86,15 @@ def combined(
 ) -> Array:
     """Draws (S, n) of the third domain's expected loss at settings of the other two.
 
+    Draws of the two losses are taken together by their numbers. Where the weights have fewer, they go with evenly spaced ones,
+    which are of all laws of a stack and of all chains.
+
     Parameters
     ----------
     weights : Fit
         Of the law `combination`.
     source, target : Fit or Stack
-        Fits of the two domains' losses.
+        Fits of the two domains' losses, with as many draws each; one stack at most.
     at : DataFrame or Runs
         Settings as both laws take them.
     seed : int
@@ -92,7 +105,7 @@ def combined(
     FitError
         If checks of a fit or forecast failed.
     BayeslawError
-        If `weights` is a fit of another law.
+        If `weights` is a fit of another law, losses are in several units, or draws of the two can't be paired.
     """
     if set(weights.law.measured) != set(WITH):
         raise BayeslawError(
@@ -102,13 +115,26 @@ def combined(
         raise FitError(
             f"The checks of {weights.name} failed ({weights.failures}): nothing is said by it. Sample longer, or force it."
         )
+    own, others = weights.observed.unit, {fit.observed.unit for one in (source, target) for fit, _ in one.shares}
+    if others != {own}:
+        raise BayeslawError(
+            f"{weights.name} is fitted to losses in {own}, those that it combines are in {' and '.join(sorted(others))}: bring all "
+            "to one unit by `bayeslaw convert` and fit them again."
+        )
     runs = at if isinstance(at, Runs) else Runs(at, "the settings")
+    sizes = [sum(chosen.size for _, chosen in one.shares) for one in (source, target)]
+    check_pairing(
+        (source, target), sizes,
+        f"The draws of the two losses are unpaired: {sizes[0]:,} and {sizes[1]:,}. Fit both with the same number of draws.",
+        " Combine a stack and a fit.",
+    )  # fmt: skip
     both = [forecast(p, runs, seed=seed, force=force).expected(slice(None)).T for p in (source, target)]
-    size = min(len(both[0]), len(both[1]), next(iter(weights.draws.values())).size)
-    rng = np.random.default_rng(seed)
-    chosen = rng.permutation(next(iter(weights.draws.values())).size)[:size]
+    known = next(iter(weights.draws.values())).size
+    size = min(sizes[0], known)
+    chosen = np.random.default_rng(seed).permutation(known)[:size]
+    even = np.linspace(0, sizes[0] - 1, size).round().astype(np.int64)
     draws = {k: weights.draws[k][chosen][:, None] for k in weights.law.parameters}
-    return np.asarray(weights.law.evaluate({**draws, "L_source": both[0][:size], "L_target": both[1][:size]}))
+    return np.asarray(weights.law.evaluate({**draws, "L_source": both[0][even], "L_target": both[1][even]}))
 
 
 def spread(

@@ -302,11 +302,18 @@ class _Answering:
     def margins(self, shown: Choice | None) -> dict[str, Array]:
         """By how much (relative) each loss stays under its limit at the plan, draws in their order.
 
-        Without the noise of the next run, of which no other run tells.
+        By the laws alone: without the noise of the next run and of the base checkpoint, of which no other run tells, and without a
+        stated discrepancy. Errors of a measured or stated base loss stay in.
         """
         if shown is None:
             return {}
-        made, every, x = {}, np.arange(self.question.size), math.log(shown.tokens)
-        for promise in self.question.search.promises:
-            made[promise.name] = point(promise, every, x, shown.replay) + promise.loss.shift
-        return made
+        question, every, x = self.question, np.arange(self.question.size), math.log(shown.tokens)
+        bases = {
+            s.name: replace(base, log=base.log - s.shift_base) if base.kind == "law" else base
+            for s in question.sources
+            if (base := question.bases.get(s.name)) is not None
+        }
+        own = [replace(s, shift=np.zeros(s.size), shift_base=np.zeros(s.size)) for s in question.sides]
+        target = own[-1] if question.target is not None else None
+        alone = promises_of(own[: len(question.sources)], target, question.forgettings, bases, question.loss)
+        return {promise.name: point(promise, every, x, shown.replay) for promise in alone}

@@ -17,6 +17,7 @@ REPLAYS, TOKENS = 33, 40  # points of the first grid: replay shares, log tokens
 ROUNDS = ((0.5, 12), (0.15, 12), (0.05, 12))  # of refinement: half-width of the window of log tokens, points in it
 FINE, FINER = 9, 4  # points a side, and rounds, of the refinement of a loss that is to be least
 BLOCK = 150_000  # values worked out at once: they stay in a core's cache, and what only some axes enter is worked out once
+ROUNDING = 1e-12  # of log tokens: what lies so little beyond a budget is on its edge
 TIE = 0.01  # of the log of what is to be least, within which listed replay shares are all looked at closely
 
 
@@ -159,6 +160,11 @@ class Search:
     def prices(self, r: Array) -> Array:
         return np.array([self.price(float(one)) for one in r])
 
+    def left(self, x: Array, r: Array) -> Array:
+        """What budgets leave, (R, n): log of the most tokens less log tokens, not negative where a plan may lie."""
+        tops = np.array([self.box.most(float(one)) for one in r])
+        return tops[:, None] - x[None, :] + ROUNDING
+
     def joint(self, draws: Index, x: Array, r: float, exact: bool = False) -> Spans:
         """Where along the tokens every promise holds in each draw, at one replay share."""
         return self.joints(draws, x, np.array([r]), exact)[0]
@@ -183,8 +189,7 @@ class Search:
         good = np.ones((r.size, draws.size, x.size), dtype=bool)
         for margin in tables(self.promises, draws, x, r):
             good &= margin >= 0
-        within = x[None, :] <= np.array([self.box.most(float(one)) for one in r])[:, None]
-        return np.where(within, good.sum(axis=1), 0)
+        return np.where(self.left(x, r) >= 0, good.sum(axis=1), 0)
 
     def kept(self, draws: Index, x: float, r: float) -> NDArray[np.bool_]:
         """Whether each promise holds in each draw, (promises, s)."""
@@ -241,7 +246,7 @@ class Search:
         return found
 
     def along_replay(self, draws: Index) -> Spans:
-        """Where along the replay share every promise holds in each draw, at the one number of tokens of the box."""
+        """Where along the replay share budgets allow the one number of tokens of the box and each draw keeps every promise."""
         assert self.box.x is not None
         x, r = self.box.x[:1], self.box.replays
         whole = Spans(np.full((1, draws.size), r[0]), np.full((1, draws.size), r[-1]))
@@ -251,7 +256,11 @@ class Search:
                 return promise.at(draws[d], np.full(d.size, x[0]), s)
 
             whole = whole & spans(r, margins[:, :, 0].T, at)
-        return whole
+
+        def left(_: Index, shares: Array) -> Array:
+            return np.minimum(self.left(x, shares)[:, 0], 1.0)  # finite where nothing limits, as roots need
+
+        return whole & spans(r, left(np.zeros(1, np.int64), r)[None], left)
 
     def least_replay(self, draws: Index, needed: Sequence[int]) -> list[Found | None]:
         """The least replay share that so many draws keep every promise with, for each number needed."""
@@ -325,10 +334,9 @@ class Search:
         values, *margins = tables([value, *self.promises], draws, x, r)
         for margin in margins:
             values[margin < 0] = np.inf
-        beyond = x[None, :] > np.array([self.box.most(float(one)) for one in r])[:, None] + 1e-12
         order = [k - 1 for k in needed]
         levels = np.partition(np.ascontiguousarray(values.transpose(0, 2, 1)), order, axis=2)[:, :, order].transpose(2, 0, 1)
-        return np.where(beyond, np.inf, levels)
+        return np.where(self.left(x, r) < 0, np.inf, levels)
 
 
 def tables(quantities: Sequence[Quantity], draws: Index, x: Array, r: Array) -> list[Array]:

@@ -163,8 +163,10 @@ def _side_by_side(fit: Fit, old: Runs, new: Runs) -> Runs:
 
 
 def beside(old: Runs, new: Runs) -> Runs:
-    """Rows of a fit and others, with numbers and with runs and checkpoints of their own, in one table."""
+    """Rows of a fit and others in its unit, with numbers and with runs and checkpoints of their own, in one table."""
     frame = pd.concat([old.frame, new.frame])
+    if "unit" in frame:  # one of the two may do without the column, and has losses in the same unit
+        frame["unit"] = old.unit
     if "loss_se" in new.frame and "loss_se" not in old.frame:
         frame["loss_se"] = frame["loss_se"].mask(frame.index.isin(old.frame.index), 0.0)
     return Runs(frame, f"{old.name} and {new.name}", (*old.conversions, *new.conversions))

@@ -20,7 +20,7 @@ from bayeslaw.errors import BayeslawError
 from bayeslaw.grids import grid
 from bayeslaw.intervals import columns
 from bayeslaw.point import PointFit
-from bayeslaw.stacking import Posterior
+from bayeslaw.stacking import Posterior, check_pairing
 from bayeslaw.stages import SCRATCH, Stage, check_passed, stage_names, stages
 from bayeslaw.sweep import Array, Index, spans
 
@@ -83,7 +83,7 @@ def transfer(
     settings : mapping
         N and D of the continual pre-training and what else the laws need; texts such as '1e8:4e10:30' as in `bayeslaw.grid`.
     continued : Fit, Stack or PointFit, optional
-        The fit of continual pre-training, where it is another.
+        The fit of continual pre-training, where it is another; draws of the two go together by their numbers.
     stage : str, optional
         The 0/1 covariate that tells continual pre-training; needed only where there are several.
     force : bool
@@ -109,12 +109,13 @@ def transfer(
         before, after = stages(fit, others, SCRATCH), stages(fit, others, stage or names[0])
     else:
         before, after = stages(fit, _known(fit, others), SCRATCH), stages(continued, _known(continued, others), stage)
-    size = sum(s.size for s in before)
-    if size != sum(s.size for s in after):
-        raise BayeslawError(
-            f"The draws of the two fits are unpaired: {size:,} and {sum(s.size for s in after):,}. "
-            "Fit both with the same number of draws."
-        )
+    size, other = (sum(s.size for s in laws) for laws in (before, after))
+    check_pairing(
+        (fit, continued),
+        (size, other),
+        f"The draws of the two fits are unpaired: {size:,} and {other:,}. Fit both with the same number of draws.",
+        " Compare a stack with a fit.",
+    )
     loss, scratch = np.empty((2, size, len(at)))
     for i, (n, d) in enumerate(zip(at["N"], at["D"], strict=True)):
         loss[:, i] = np.concatenate([s.loss(np.array([[n]]), np.array([[d]]))[:, 0] for s in after])

@@ -14,6 +14,7 @@ from bayeslaw.cards import load_law, parse_card
 from bayeslaw.errors import BayeslawError, FitError
 from bayeslaw.fits import Fit
 from bayeslaw.plots_decisions import plot_frontier, plot_savings
+from bayeslaw.stacking import Stack
 from bayeslaw.stages import stages
 from bayeslaw.transfers import transfer
 from tests import oracles
@@ -191,6 +192,16 @@ def test_a_pair_of_fits_does_as_one_of_both() -> None:
     few = posterior(chinchilla, {k: np.full(16, ZHENG[k]) for k in chinchilla.parameters})
     with pytest.raises(BayeslawError, match="unpaired: 8 and 16"):
         transfer(scratch, {"N": 2e9, "D": 1e9}, continued=few)
+
+
+def test_two_stacks_are_not_paired() -> None:
+    """Draws of a law would go with those of whichever law has their number in the other stack."""
+    chinchilla = load_law("chinchilla")
+    fits = [posterior(chinchilla, {k: np.full(8, ZHENG[k]) for k in chinchilla.parameters}) for _ in range(2)]
+    one, two = (Stack.of({"a": fits[i], "b": fits[1 - i]}, {"a": 0.5, "b": 0.5}) for i in range(2))
+    with pytest.raises(BayeslawError, match=r"Two stacks can't be paired.*Compare a stack with a fit"):
+        transfer(one, {"N": 2e9, "D": 1e9}, continued=two)
+    assert np.isfinite(transfer(one, {"N": 2e9, "D": 1e9}, continued=fits[0]).saved).all()
 
 
 def test_what_scratch_never_reaches_is_counted() -> None:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from bayeslaw.cards import load_law
-from bayeslaw.errors import BayeslawError, FitError
+from bayeslaw.errors import BayeslawError, FitError, TableError
 from bayeslaw.fits import Fit
 from bayeslaw.mixtures import combine, combined, spread
+from bayeslaw.observations import Observations
 from bayeslaw.recipes import Recipe, losses
-from tests.dynamics import fits
+from bayeslaw.runs import read_runs
+from bayeslaw.stacking import Stack
+from tests.dynamics import SOURCE, TARGET, dynamics_fit, fits
 from tests.fixed import fixed_fit
 
 RECIPE = Recipe("wsd:steps=8000,peak=2e-4,warmup=200,final=0.5", "cosine:steps=2000,peak=2e-4,warmup=100")
@@ -39,6 +44,53 @@ def test_losses_of_one_step_stand_beside_each_other() -> None:
     assert not made.conversions
     some = three().reset_index(drop=True).drop(index=[0, 1])
     assert combine(some, "forum", "web", "code").conversions == ("4 losses have no partner at their step and are left out",)
+
+
+def test_the_unit_and_the_known_errors_stay_with_the_losses() -> None:
+    """The errors of the two that describe are covariates' and have no place in a fit, which is said."""
+    table = three().assign(unit="bits/byte", loss_se=lambda d: d["domain"].map({"web": 0.1, "code": 0.2, "forum": 0.3}))
+    made = combine(table, "forum", "web", "code")
+    assert made.unit == "bits/byte"
+    assert made.frame["loss_se"].tolist() == [0.3] * 10
+    assert made.conversions == ("losses of web and code are taken as exact: their loss_se is left out",)
+    assert "unit" not in combine(three(), "forum", "web", "code").frame
+    exact = combine(table.assign(loss_se=lambda d: d["loss_se"].where(d["domain"] == "forum", 0.0)), "forum", "web", "code")
+    assert not exact.conversions
+    other = pd.concat([table, table.assign(domain="books", unit="nats/token")])
+    assert combine(other, "forum", "web", "code").unit == "bits/byte"
+    for domain in ("forum", "web"):
+        mixed = table.assign(unit=table["unit"].mask(table["domain"] == domain, "nats/token"))
+        with pytest.raises(TableError, match="bayeslaw convert"):
+            combine(mixed, "forum", "web", "code")
+
+
+def test_losses_in_two_units_are_not_combined() -> None:
+    source, target = fits()
+    table = combine(three().assign(unit="bits/byte"), "forum", "web", "code").frame
+    bits = replace(weighed(), observed=Observations.of(load_law("combination"), read_runs(table)))
+    with pytest.raises(BayeslawError, match="in bits/byte, those that it combines are in nats/token"):
+        combined(bits, source, target, RECIPE.rows([1000]))
+
+
+def test_fewer_draws_of_the_weights_take_draws_of_all_laws_and_chains() -> None:
+    """A stack has its laws' draws one law after the other: the first of them would be of one law alone."""
+    far, target = dynamics_fit(SOURCE | {"L0": 3.5}, size=1200, seed=5), fits()[1]
+    stack, rows = Stack({"a": fits()[0], "b": far}, {"a": 0.6, "b": 0.4}), RECIPE.rows([1000])
+    whole, few = (combined(weighed(size), stack, target, rows, seed=1)[:, 0] for size in (1200, 600))
+    assert few.size == 600
+    between = 0.5 * (np.quantile(whole, 0.05) + np.quantile(whole, 0.95))
+    assert (whole > between).mean() == pytest.approx(0.4, abs=0.01)
+    assert (few > between).mean() == pytest.approx(0.4, abs=0.01)
+
+
+def test_draws_that_can_not_be_paired_are_refused() -> None:
+    source, target = fits()
+    rows = RECIPE.rows([1000])
+    one, two = (Stack({"a": fit}, {"a": 1.0}) for fit in (source, target))
+    with pytest.raises(BayeslawError, match="Two stacks can't be paired"):
+        combined(weighed(), one, two, rows)
+    with pytest.raises(BayeslawError, match="unpaired: 1,200 and 2,000"):
+        combined(weighed(), source, dynamics_fit(TARGET), rows)
 
 
 def test_the_third_loss_is_the_combination_draw_by_draw() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -10,14 +11,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from bayeslaw.bases import Base, base_loss
 from bayeslaw.cards import load_law, parse_card
 from bayeslaw.checks import Check
 from bayeslaw.choices import Plan
 from bayeslaw.errors import BayeslawError, FitError
 from bayeslaw.fits import Fit
 from bayeslaw.plans import plan
+from bayeslaw.sides import describe
 from bayeslaw.stacking import Stack
 from tests import oracles
+from tests.fixed import fixed_fit
 from tests.posteriors import SOURCE, TARGET, posterior, scattered, source_fit, target_fit
 from tests.test_plans import BASE, LIMIT, MODEL
 
@@ -233,12 +237,66 @@ def test_the_measured_base_loss_is_taken_with_its_error(target: Fit) -> None:
 def test_base_losses_of_several_seeds_and_stated_errors(target: Fit) -> None:
     several = plan(based(BASE * 1.01, BASE * 0.99), target, MODEL, **(QUESTION | {"base_loss": None})).base["source"]
     assert several.log.std() == pytest.approx(0.01, rel=0.1)
-    known = plan(based(BASE, loss_se=0.02), target, MODEL, **(QUESTION | {"base_loss": "measured"})).base["source"]
-    assert known.log.std() == pytest.approx(0.02 / BASE, rel=0.1)
     stated = plan(based(BASE), target, MODEL, **(QUESTION | {"base_loss": f"{BASE}+-0.01"})).base["source"]
     assert stated.kind == "stated"
     assert stated.log.std() == pytest.approx(0.01 / BASE, rel=0.1)
     assert "as stated" in stated.text
+
+
+def measured(fit: Fit, levels: dict[str, str] | None = None) -> Base:
+    """The base loss by the rows that a fit knows of."""
+    model = MODEL | {"ptpp": 31.0, "N": 1e9} if fit.law.name.startswith("transfer") else MODEL
+    corners = pd.DataFrame([{"D": 1e9, "r": 0.3}, {"D": 1e11, "r": 0.3}])
+    return base_loss(describe("source", fit, model, levels or {}, corners), "measured", 0)
+
+
+def sd(base: Base) -> float:
+    """Standard deviation of the errors of a base loss, of draws that are alike."""
+    return float(base.log.std())
+
+
+def test_known_errors_of_a_base_loss_are_added_to_the_noise() -> None:
+    """As they are where the law is fitted: an error of 0 is no noise of 0."""
+    assert sd(measured(based(BASE, loss_se=0.02))) == pytest.approx(math.hypot(0.003, 0.02 / BASE), rel=0.05)
+    assert sd(measured(based(BASE, loss_se=0.0))) == pytest.approx(0.003, rel=0.05)
+    mixed = measured(based(BASE, BASE * 1.0001, loss_se=[0.0, 0.02]))
+    assert sd(mixed) == pytest.approx(math.sqrt((0.003**2 + (0.02 / BASE) ** 2 / 2) / 2), rel=0.05)
+
+
+def test_copies_of_one_evaluation_count_once() -> None:
+    """Every run of a branch logs its checkpoint's loss; other seeds that reach the same loss are others."""
+    one = measured(based(BASE))
+    copies = measured(based(*[BASE] * 9))
+    np.testing.assert_array_equal(copies.log, one.log)
+    assert sd(measured(based(*[BASE] * 9, checkpoint="k"))) == pytest.approx(0.003, rel=0.05)
+    assert sd(measured(based(*[BASE] * 9, seed=range(9)))) == pytest.approx(0.001, rel=0.05)
+    assert sd(measured(based(*[BASE] * 4, BASE * 1.0001))) == pytest.approx(0.003 / math.sqrt(2), rel=0.05)
+
+
+def test_copies_in_a_fit_that_has_its_base_rows_count_once() -> None:
+    law = load_law("transfer-source")
+    base = pd.DataFrame({"run": [f"base {i}" for i in range(9)], "N": 1e9, "D": 0.0, "r": 0.5, "ptpp": 31.0, "loss": 2.5})
+    fit = posterior(law, scattered(oracles.typical(law), SIZE, 4, 0.004), frame=pd.concat([oracles.table(law), base]))
+    assert sd(measured(fit)) == pytest.approx(0.003, rel=0.05)
+
+
+def test_the_noise_of_a_base_loss_is_that_of_its_group() -> None:
+    """Where noise differs by a column; where the column is empty, the larger noise."""
+    law = load_law("ptpp-floor")
+    base = pd.DataFrame({"run": ["bt", "bs"], "N": 8.1e9, "D": 0.0, "ptpp": 279.0, "loss": [2.5, 2.3]})
+    logged = oracles.table(law)
+    parts = [logged.assign(domain=d, run=d + logged["run"].astype(str)) for d in ("target", "source")]
+    values = {k: np.full(SIZE, v) for k, v in oracles.typical(law).items()}
+    values |= {"E_target": values["E"], "E_source": values["E"], "E_spread": np.full(SIZE, 0.1)}
+    values |= {f"sigma_point[{d}]": np.full(SIZE, s) for d, s in (("target", 0.02), ("source", 0.001))}
+    values |= {f"sigma_run[{d}]": np.full(SIZE, 0.002) for d in ("target", "source")}
+    table = pd.concat([*parts, base.assign(domain=["target", "source"])], ignore_index=True)
+    both = fixed_fit(law, table, values, noise="normal", noise_by="domain", by={"E": "domain"})
+    assert sd(measured(both, {"domain": "source"})) == pytest.approx(0.001, rel=0.05)
+    assert sd(measured(both, {"domain": "target"})) == pytest.approx(0.02, rel=0.05)
+    labs = pd.concat([*(p.assign(lab=p["domain"]).drop(columns="domain") for p in parts), base[1:].assign(lab=None)])
+    kept = {k: v for k, v in values.items() if not k.startswith("E_")}
+    assert sd(measured(fixed_fit(law, labs, kept, noise="normal", noise_by="lab"))) == pytest.approx(0.02, rel=0.05)
 
 
 def test_a_base_loss_of_another_model_does_not_count(source: Fit, target: Fit) -> None:

@@ -182,6 +182,28 @@ def test_least_replay_at_given_tokens(source: Fit, made: Plan) -> None:
     assert row["eti90_lo"] < row["median"] < one.best.replay <= row["eti90_hi"] + 0.02
 
 
+def test_least_replay_keeps_to_the_budget(source: Fit) -> None:
+    """New tokens cost, replayed ones do not: money is a least replay share, promises another, and the plan takes the larger."""
+    question: dict[str, Any] = {"on": "latent", "max_forgetting": "2%", "base_loss": BASE, "minimise": "replay", "atpp": 20}
+
+    def least(most: float | None) -> Plan:
+        return plan(source, None, MODEL, prices={"new-token": 1e-6}, max_cost=most, **question)
+
+    free, ample, short = least(None).best, least(1e6).best, least(5e4)
+    assert free is not None
+    assert ample is not None
+    assert short.best is not None
+    assert ample.replay == pytest.approx(free.replay, abs=1e-8)
+    assert short.best.replay == pytest.approx(1 - 5e4 / (20 * 8.1e9 * 1e-6), abs=1e-8)
+    assert short.best.cost <= 5e4 * (1 + 1e-9)
+    assert short.best.searched >= 0.9
+    assert short.deterministic is not None
+    assert short.deterministic.replay == pytest.approx(short.best.replay, abs=1e-8)
+    none = least(20 * 8.1e9 * 1e-6 * 0.001)  # of a share so high that only its end is on the grid
+    assert none.best is not None
+    assert none.best.replay == pytest.approx(0.999, abs=1e-8)
+
+
 def test_infeasible_is_an_answer(source: Fit, target: Fit) -> None:
     one = ask(source, target, max_forgetting="1%", atpp="1:15", confidence=0.9)
     assert one.best is None
@@ -226,6 +248,26 @@ def test_runs_that_would_make_the_promises_surer(source: Fit, target: Fit, made:
     assert bought.aim.names == tuple(names)
     assert len(bought.picks) >= 1
     assert (bought.picks["gain"] > 0).all()
+
+
+@pytest.mark.parametrize("limit", ["30%", 0.8])
+@pytest.mark.parametrize("changed", [{"on": "run"}, {"on": "latent", "discrepancy": 0.02}])
+def test_margins_against_a_law_own_base_are_of_the_laws_alone(limit: Any, changed: dict[str, Any]) -> None:
+    """Noise and a stated discrepancy are in the loss at the plan and, where the base is the law's, in the limit."""
+    kept, adapted = (
+        posterior(name, scattered(oracles.typical(load_law(name)), 2000, seed, 0.004), seed=seed)
+        for name, seed in (("transfer-source", 1), ("transfer-target", 2))
+    )
+    model = {"N": 1e9, "ptpp": 31.0}
+    question: dict[str, Any] = {"max_forgetting": limit, "max_loss": 2.6, "confidence": 0.5, "levels": (0.5,)}
+    one = plan(kept, adapted, model, tokens=5e9, replay=0.3, **question, **changed)
+    at = model | {"D": 5e9, "r": 0.3}
+    base = oracles.transfer_source(kept.draws, at | {"D": 0.0})
+    most = 1.3 * base if limit == "30%" else base + limit
+    lost = np.log(most / oracles.transfer_source(kept.draws, at))
+    np.testing.assert_allclose(one.margins["forgetting of source"], lost, rtol=1e-9, atol=1e-12)
+    aimed = np.log(2.6 / oracles.transfer_target(adapted.draws, at))
+    np.testing.assert_allclose(one.margins["target loss"], aimed, rtol=1e-9, atol=1e-12)
 
 
 def test_one_fit_of_both_domains_keeps_its_draws_together() -> None:

@@ -18,8 +18,9 @@ from bayeslaw.laws import Law
 from bayeslaw.noise import CHOICES, Noise
 from bayeslaw.observations import Observations
 from bayeslaw.priors import Prior
-from bayeslaw.refitting import again, enough_draws, joined, one_fit, rows_of
+from bayeslaw.refitting import again, beside, enough_draws, joined, one_fit, rows_of
 from bayeslaw.runs import read_runs
+from bayeslaw.units import NATS
 from bayeslaw.varying import levels_of, varied, with_by
 from tests import oracles
 from tests.fixed import fixed_fit, line_fit
@@ -194,6 +195,20 @@ def test_known_errors_join_those_that_are_nil() -> None:
     assert np.sort(observed.se)[-2:] == pytest.approx([0, 0.005])
     with pytest.raises(BayeslawError, match="the table has no column loss_se, and the fit knows the errors of its losses"):
         joined(fitted(old_table(loss_se=0.01)), read_runs(more.drop(columns="loss_se")))
+
+
+@pytest.mark.parametrize(("old", "new"), [(None, NATS), (NATS, None), ("bits/byte", "bits/byte")])
+def test_rows_of_one_unit_join_whether_the_column_names_it_or_not(old: str | None, new: str | None) -> None:
+    fit = fitted(old_table(**({"unit": old} if old else {})))
+    table = read_runs(pd.DataFrame(GOOD | ({"unit": new} if new else {})))
+    assert joined(fit, table).unit == (old or NATS)
+
+
+def test_simulated_losses_are_in_the_unit_of_the_fit() -> None:
+    fit = fitted(old_table(unit="bits/byte"))
+    simulated = read_runs(pd.DataFrame(GOOD))
+    simulated.frame.index += 1000
+    assert beside(rows_of(fit), simulated).unit == "bits/byte"
 
 
 def test_base_checkpoints_join_those_kept_aside() -> None:
