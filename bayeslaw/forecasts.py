@@ -3,6 +3,8 @@
 - `latent`: the law's expected loss, uncertain only through its parameters.
 - `run`: the loss that the next run would log: latent loss, times the luck of a new run, times point noise.
 - `discrepancy`: the same, times a smooth error of the law whose relative size the user states (`bayeslaw.discrepancy`).
+
+Where the table has losses with known errors (`loss_se`), a forecast is held against them with these errors in its point noise.
 """
 
 from __future__ import annotations
@@ -55,6 +57,8 @@ class Part:
         Seeds of the noise of new runs and of the discrepancy.
     time : array (n,)
         How far along its run each row is, in typical runs' lengths; empty unless the fit's noise drifts.
+    known : array (n,), optional
+        Known errors of log losses, which the noise counts in.
     """
 
     fit: Fit
@@ -65,6 +69,7 @@ class Part:
     group: NDArray[np.int64]
     entropy: tuple[int, ...]
     time: NDArray[np.float64]
+    known: NDArray[np.float64] | None = None
 
     @property
     def size(self) -> int:
@@ -84,8 +89,9 @@ class Part:
     def noise(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
         """Noise (rows, draws) of new runs at some settings, by their numbers: what is added to log loss."""
         run, checkpoint, group = self.run[rows], self.checkpoint[rows], self.group[rows]
-        time = self.time[rows] if self.time.size else None
-        return self.fit.noise.sample(self.values, run, rows, self.entropy, checkpoint=checkpoint, group=group, time=time)
+        time, known = self.time[rows] if self.time.size else None, None if self.known is None else self.known[rows]
+        sample = self.fit.noise.sample
+        return sample(self.values, run, rows, self.entropy, checkpoint=checkpoint, group=group, time=time, known=known)
 
     def expected(self, block: slice | NDArray[np.int64], rows: NDArray[Any], sd: float = 0.0) -> NDArray[np.float64]:
         """The law's losses (rows, draws) at some settings, with a discrepancy where one is stated."""
@@ -147,6 +153,8 @@ class Forecast:
         The rows' numbers in the table they came from.
     discrepancy : float or None
         Stated relative standard deviation of the law's error.
+    measured : Runs or None
+        The table, where it has losses with known errors (`loss_se`).
     """
 
     law: str
@@ -156,6 +164,7 @@ class Forecast:
     outside: pd.DataFrame
     rows: NDArray[Any]
     discrepancy: float | None = None
+    measured: Runs | None = None
 
     def __repr__(self) -> str:
         return f"<Forecast by {self.law} at {self.rows.size:,} settings: {self.size:,} draws>"
@@ -232,10 +241,23 @@ class Forecast:
         losses = [part.expected(block, self.rows, self.discrepancy or 0.0) for part in self.parts]
         return np.concatenate(losses, axis=-1)
 
-    @property
+    @cached_property
+    def known(self) -> NDArray[np.float64]:
+        """Known errors (n,) of the log losses in the table, `loss_se` over the loss, 0 where it tells none; or a TableError."""
+        if self.measured is None:
+            return np.zeros(self.rows.size)
+        found = check(self.measured, self.parts[0].fit.law)
+        if faults := [fault for fault in found if fault.column in ("loss", "loss_se", "unit")]:
+            raise TableError(faults, self.measured.name)
+        loss, error = (self.measured.frame[c].to_numpy(dtype=np.float64) for c in ("loss", "loss_se"))
+        return np.asarray(error / loss)
+
+    @cached_property
     def measurable(self) -> NDArray[np.float64]:
-        """Draws (S, n) of the spread to be held against measured losses."""
-        values: NDArray[np.float64] = self.draws["run" if self.discrepancy is None else "discrepancy"].values
+        """Draws (S, n) of the spread to be held against the losses in the table, with the errors known of these."""
+        counted = tuple(replace(part, known=self.known) for part in self.parts)
+        draws = (replace(self, parts=counted) if self.known.any() else self).draws
+        values: NDArray[np.float64] = draws["run" if self.discrepancy is None else "discrepancy"].values
         return values
 
     def summary(self, ci_prob: float = 0.9) -> pd.DataFrame:
@@ -355,7 +377,8 @@ def from_shares(
             distances[str(covariate)] = np.maximum(distance.to_numpy(), distances.get(str(covariate), 0.0))
     settings = runs.frame[[c for c in runs.frame if c not in ("loss", "loss_se")]].reset_index(drop=True)
     rows = runs.frame.index.to_numpy()
-    return Forecast(name, failed, tuple(parts), settings, pd.DataFrame(distances), rows, sd)
+    measured = runs if {"loss", "loss_se"} <= {*runs.frame} else None
+    return Forecast(name, failed, tuple(parts), settings, pd.DataFrame(distances), rows, sd, measured)
 
 
 def _faults(runs: Runs, law: Law) -> list[Fault]:

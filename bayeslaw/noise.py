@@ -184,6 +184,7 @@ class Noise:
         checkpoint: NDArray[np.int64] | None = None,
         group: NDArray[np.int64] | None = None,
         time: Array | None = None,
+        known: Array | None = None,
     ) -> Array:
         """Noise of new runs.
 
@@ -202,6 +203,8 @@ class Noise:
             Codes of the rows' checkpoints (every run one of its own unless given) and groups (the first).
         time : array (n,), optional
             The rows' clock (`Observations.time_of`), where the noise drifts; all at one moment unless given.
+        known : array (n,), optional
+            Known standard errors of the rows' log losses; nil unless given.
 
         Returns
         -------
@@ -209,19 +212,20 @@ class Noise:
             Additions to log loss.
         """
         sigma, tau = self.scales(draws, "sigma_point"), self.scales(draws, "sigma_run")
-        size, noise, known = sigma.shape[1], np.empty((row.size, sigma.shape[1])), dict[tuple[int, int], Array]()
+        size, noise, drawn = sigma.shape[1], np.empty((row.size, sigma.shape[1])), dict[tuple[int, int], Array]()
         checkpoint = run if checkpoint is None else checkpoint
 
         def luck(level: int, code: int, scale: Array, skewed: bool = False) -> Array:
-            if (level, code) not in known:
+            if (level, code) not in drawn:
                 rng = np.random.default_rng((*entropy, level, code))
-                known[level, code] = scale * (rng.standard_exponential(size) if skewed else rng.standard_normal(size))
-            return known[level, code]
+                drawn[level, code] = scale * (rng.standard_exponential(size) if skewed else rng.standard_normal(size))
+            return drawn[level, code]
 
         for i, r in enumerate(row.tolist()):
             g = 0 if group is None else int(group[i])
             rng = np.random.default_rng((*entropy, 0, r))
-            noise[i] = sigma[g] * (rng.standard_t(draws["dof"]) if self.student else rng.standard_normal(size))
+            scale = sigma[g] if known is None else np.hypot(sigma[g], known[i])
+            noise[i] = scale * (rng.standard_t(draws["dof"]) if self.student else rng.standard_normal(size))
             if self.run_effect and not self.drift:
                 noise[i] += luck(1, int(run[i]), tau[g])
             if self.checkpoint_effect:

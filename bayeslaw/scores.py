@@ -120,7 +120,8 @@ def score(
     fit : Fit, Stack or PointFit
         A posterior is scored by its `run` spread (the median where one number is wanted), a point fit by its prediction.
     runs : Runs, DataFrame or path
-        Held-out rows; base checkpoints (D = 0) that the law can't describe are left out and counted.
+        Held-out rows; base checkpoints (D = 0) that the law can't describe are left out and counted. Known errors of the losses
+        (`loss_se`) are part of the noise that a posterior foretells, as they are of the densities by which laws are weighed.
     discrepancy : float or text, optional
         Score the spread with a discrepancy of this relative standard deviation, .01 or '1%', in place of `run`.
     bootstrap : mapping of parameter to array (S,), optional

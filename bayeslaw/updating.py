@@ -38,7 +38,6 @@ Array = NDArray[np.float64]
 
 ALARM = 0.01  # chance of a false alarm over all new runs together
 MOST_POINTS = 500  # of a run that are held against the prediction
-KNOWN = 12  # kind of random numbers, beside those of noise and discrepancy: errors of losses that are known
 TOGETHER = "all new runs"
 CI = 0.9
 WRONG = (
@@ -201,18 +200,16 @@ def surprise(fit: Fit, new: Runs, *, seed: int = 0, force: bool = False) -> pd.D
 
 def _simulated(made: Forecast, frame: pd.DataFrame, code: NDArray[np.int64]) -> list[_Errors]:
     """Errors of each run and, where there are several, of all together, beside those of runs that the posterior draws."""
-    part, size = made.parts[0], int(code.max()) + 1
+    part, size = replace(made.parts[0], known=made.known), int(code.max()) + 1
     noise, values = part.fit.noise, part.values
     measured = np.log(frame["loss"].to_numpy(dtype=np.float64))
-    known = frame["loss_se"].to_numpy(dtype=np.float64) / np.exp(measured) if "loss_se" in frame else np.zeros(len(frame))
     scales = {name: (noise.scales(values, name) ** 2).mean(axis=1)[part.group] for name in ("sigma_point", "sigma_run")}
     checkpoint, slack = (float((values[n] ** 2).mean()) if n in values else 0.0 for n in ("sigma_checkpoint", "slack"))
-    point, luck = scales["sigma_point"] + known**2, scales["sigma_run"] + slack
+    point, luck = scales["sigma_point"] + made.known**2, scales["sigma_run"] + slack
     units, kin = [], []
     for own in (np.flatnonzero(code == run) for run in range(size)):
         latent = np.log(part.latent(own, made.rows, values))
         simulated = latent + part.noise(own)
-        simulated += _known_errors(known, own, part.size, part.entropy)
         kin.append(luck[own[0]] * noise.alike(values, part.time[own] if part.time.size else np.zeros(own.size)))
         units.append(_Errors.of(simulated, measured[own], latent, point[own], kin[-1] + checkpoint))
     if size == 1:
@@ -235,13 +232,6 @@ def _compared(fit: Fit, new: Runs) -> Runs:
     for own in (np.flatnonzero(code == run) for run in range(int(code.max()) + 1)):
         chosen[own[np.unique(np.linspace(0, own.size - 1, min(own.size, MOST_POINTS)).round().astype(np.int64))]] = True
     return replace(new, frame=frame.assign(compared=chosen))
-
-
-def _known_errors(known: Array, rows: NDArray[np.int64], size: int, entropy: tuple[int, ...]) -> Array:
-    """Draws (n, S) of the errors of losses that are known."""
-    if not known[rows].any():
-        return np.zeros((rows.size, size))
-    return np.stack([known[row] * np.random.default_rng((*entropy, KNOWN, row)).standard_normal(size) for row in rows.tolist()])
 
 
 @dataclass(frozen=True)

@@ -102,3 +102,13 @@ def line_fit(
     fixed = {"sigma_point": point, "sigma_run": run, "sigma_checkpoint": 0.02, "slack": 0.01, "dof": 5.0, "drift": 0.5}
     draws = dict(zip("abc", values.T, strict=True)) | {name: np.full(size, value) for name, value in fixed.items()}
     return fixed_fit(line(), table, draws, noise=noise, **options)
+
+
+def measured(fit: Fit, se: float, size: int, *, seed: int = 1) -> pd.DataFrame:
+    """New runs of one row each that a `line_fit` with normal noise draws itself, measured with a known error (nats)."""
+    rng = np.random.default_rng(seed)
+    x, draw = rng.uniform(-1, 1, size), rng.integers(0, fit.draws["a"].size, size)
+    latent = fit.draws["a"][draw] + fit.draws["b"][draw] * x + fit.draws["c"][draw] * x**2
+    luck = np.hypot(fit.draws["sigma_point"], fit.draws["sigma_run"])[draw] * rng.standard_normal(size)
+    loss = np.exp(latent + luck) + se * rng.standard_normal(size)
+    return pd.DataFrame({"x": x, "loss": loss, "loss_se": se, "run": [f"n{i}" for i in range(size)]})

@@ -18,7 +18,7 @@ from bayeslaw.cards import load_law
 from bayeslaw.comparison import CHOSEN, NO_POINTS, Comparison, compare
 from bayeslaw.errors import BayeslawError, FitError, TableError
 from bayeslaw.executors import InProcess
-from bayeslaw.loo import held_out_density, leave_one_run_out, split_run
+from bayeslaw.loo import Loo, held_out_density, leave_one_run_out, split_run
 from bayeslaw.outcomes import Outcome, answer, understood
 from bayeslaw.point import point_fit
 from bayeslaw.runs import read_runs
@@ -26,6 +26,7 @@ from bayeslaw.scores import draw_scores, point_scores, score
 from bayeslaw.stacking import Stack, load, stacking
 from tests import oracles
 from tests.commands import Command, refused, snapshot
+from tests.fixed import fixed_fit, line_fit, measured
 
 TABLE = oracles.table(load_law("ptpp-floor"), runs=12)
 RUNS = read_runs(TABLE)
@@ -169,6 +170,19 @@ def test_left_out_runs_are_scored_without_them(left_out: Comparison) -> None:
     assert mine[list(expected)].to_dict() == pytest.approx(expected, rel=1e-6)
     assert left_out.scores["fit"].tolist() == ["posterior", "posterior"]
     assert NO_POINTS in left_out.notes
+
+
+def test_left_out_runs_are_scored_with_the_known_errors_of_their_losses() -> None:
+    """As their densities are."""
+    fit = line_fit(point=1e-3, run=1e-3)
+    table = measured(fit, 0.1, 100)
+    seen = fixed_fit(fit.law, table, fit.draws, noise="normal")
+    work = comparison._Work(read_runs(table), (), {}, 3, False, InProcess(), False)
+    even = Loo(pd.DataFrame(index=pd.Index(table["run"])), 0.7, 1.0, np.zeros((100, 4000)))
+    scored = comparison._loo_scores(work, seen, even, {}).iloc[0]
+    assert scored["rows"] == 100
+    assert abs(scored["cover_eti90"] - 0.9) < 5 * np.sqrt(0.09 / 100)
+    assert scored["log_score"] < -1
 
 
 def test_it_is_what_is_done_unless_rows_are_held_out(left_out: Comparison) -> None:

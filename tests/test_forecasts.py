@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
 import pytest
+import xarray as xr
 
 import bayeslaw
 from bayeslaw import forecasts
@@ -19,6 +21,7 @@ from bayeslaw.fits import Fit
 from bayeslaw.forecasts import forecast
 from bayeslaw.noise import Noise
 from tests import oracles
+from tests.fixed import line_fit
 from tests.oracles import LAWS, Array
 
 AT = pd.DataFrame({"N": [1e7, 1e9, 1e11], "D": [1e8, 2e10, 1e12]})
@@ -175,6 +178,33 @@ def test_base_checkpoints_among_the_runs_leave_nothing_outside_below() -> None:
     np.testing.assert_allclose(latent[:, 0], latent[:, 1], rtol=1e-12)
     with pytest.raises(TableError, match="r is missing"):
         made.forecast(at.assign(D=1e9), force=True)
+
+
+def line_table(**columns: Any) -> pd.DataFrame:
+    return pd.DataFrame({"x": [0.0, 0.5, 1.0], "loss": [2.7, 2.8, 3.0], "run": ["u", "u", "v"]} | columns)
+
+
+def test_known_errors_count_where_losses_are_measured_and_nowhere_else() -> None:
+    """The next run has no use for the error of a loss that is there; who holds that loss against the forecast has."""
+    fit, table = line_fit(), line_table(loss_se=[0.0, 0.1, 0.2])
+    made, without = forecast(fit, table, discrepancy=0.01), forecast(fit, line_table(), discrepancy=0.01)
+    np.testing.assert_array_equal(made.known, table["loss_se"] / table["loss"])
+    xr.testing.assert_identical(made.draws, without.draws)
+    pd.testing.assert_frame_equal(made.summary(), without.summary())
+    np.testing.assert_array_equal(made.measurable[:, 0], without.measurable[:, 0])
+    for row, known in enumerate(made.known):
+        wider = forecast(line_fit(point=float(np.hypot(0.01, known))), line_table(), discrepancy=0.01)
+        np.testing.assert_allclose(made.measurable[:, row], wider.measurable[:, row], rtol=1e-12)
+    for nil in (forecast(fit, line_table(loss_se=0.0)), forecast(fit, table.drop(columns="loss"))):
+        np.testing.assert_array_equal(nil.measurable, forecast(fit, line_table()).measurable)
+
+
+@pytest.mark.parametrize("error", [-0.1, np.nan, 2.0])
+def test_a_known_error_that_cannot_be_is_refused_where_it_counts(error: float) -> None:
+    made = forecast(line_fit(), line_table(loss_se=[0.0, error, 0.1]))
+    assert len(made.summary()) == 3
+    with pytest.raises(TableError, match="loss_se"):
+        _ = made.measurable
 
 
 # --- settings -------------------------------------------------------------------------------------------------------

@@ -219,6 +219,20 @@ def test_drawn_noise_follows_each_draw_of_the_parameters() -> None:
     assert drawn[:, 1].std() == pytest.approx(1.0, rel=0.1)
 
 
+@pytest.mark.parametrize("student", [False, True])
+def test_known_errors_widen_the_scale_of_their_points(student: bool) -> None:
+    """As the density has it; the noise of the other points stays what it was, to the bit."""
+    noise, draws, rows = Noise(student, run_effect=True), noise_draws(50), np.arange(RUN.size)
+    drawn, without = noise.sample(draws, RUN, rows, (1, 2), known=SE), noise.sample(draws, RUN, rows, (1, 2))
+    for row, known in enumerate(SE):
+        wider = draws | {"sigma_point": np.full(50, math.sqrt(SIGMA**2 + known**2))}
+        np.testing.assert_allclose(drawn[row], noise.sample(wider, RUN, rows, (1, 2))[row], rtol=1e-12)
+    np.testing.assert_array_equal(drawn[SE == 0], without[SE == 0])
+    assert (drawn[SE > 0] != without[SE > 0]).all()
+    some = np.array([7, 1])
+    np.testing.assert_array_equal(noise.sample(draws, RUN[some], some, (1, 2), known=SE[some]), drawn[some])
+
+
 CHOSEN = {
     "auto": (Noise(False, True), Noise(True, False)),
     "normal": (Noise(False, True), Noise(False, False)),

@@ -15,14 +15,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 from bayeslaw.fits import Fit
 from bayeslaw.loo import leave_one_run_out
 from bayeslaw.report_facts import left_out
-from bayeslaw.reporting import Report, report
+from bayeslaw.reporting import Report, _transforms, report
 from bayeslaw.runs import Runs
 from bayeslaw.scores import score
 from bayeslaw.tables import compact
+from tests.fixed import line_fit, measured
 from tests.pages import HOSTILE, PICKS, Page
 
 LEVELS = pd.DataFrame(
@@ -255,6 +257,15 @@ def test_scores_on_measured_losses(made: Report, sound_fit: Fit, held: Runs) -> 
     assert dict(table["rows"])["crps"] == score(sound_fit, held)["crps"].iloc[0]
     assert [n for n in made.facts["comparison"]["notes"] if n.startswith("short: not scored.")]
     assert "calibration" in made.pictures
+
+
+def test_calibration_counts_the_known_errors_of_losses() -> None:
+    fit = line_fit(point=1e-3, run=1e-3)
+    table, options = measured(fit, 0.1, 200), {"discrepancy": None, "seed": 0}
+    found = [_transforms({"line": fit}, Runs(t, "held.csv"), ["line"], options) for t in (table, table.drop(columns="loss_se"))]
+    p = [stats.kstest(one[0]["line"], "uniform").pvalue for one in found if one]
+    assert p[0] > 0.01
+    assert p[1] < 1e-6
 
 
 # --- LaTeX -----------------------------------------------------------------------------------------------------------

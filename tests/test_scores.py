@@ -19,6 +19,7 @@ from bayeslaw.forecasts import forecast
 from bayeslaw.point import PointFit, point_fit
 from bayeslaw.scores import COVERAGE, crps, draw_scores, huber, point_scores, score
 from tests import oracles
+from tests.fixed import line_fit, measured
 from tests.oracles import Array
 
 POINT = ["huber_log", "rmse_log", "mae_rel", "mape_clip", "intercept", "slope"]
@@ -190,6 +191,27 @@ def test_a_posterior_is_scored_by_its_run_spread(sound_fit: Fit, held: pd.DataFr
     assert table[[*POINT, *DRAW]].iloc[0].to_dict() == expected
     assert table["mae_rel"].iloc[0] < 0.02
     pd.testing.assert_frame_equal(table, score(sound_fit, held, seed=5))
+
+
+def test_known_errors_of_losses_are_part_of_the_forecast() -> None:
+    """Losses of 4% known error under noise of .1%: 90% intervals hold nine in ten, and half of them without the errors."""
+    fit = line_fit(point=1e-3, run=1e-3)
+    table = measured(fit, 0.1, 400)
+    (with_errors,), (without,) = (score(fit, t).to_dict("records") for t in (table, table.drop(columns="loss_se")))
+    assert abs(with_errors["cover_eti90"] - 0.9) < 5 * np.sqrt(0.09 / 400)
+    assert with_errors["pit_ks_p"] > 0.01
+    assert without["cover_eti90"] < 0.7
+    assert with_errors["log_score"] < without["log_score"] - 3
+    assert score(fit, table.assign(loss_se=0.0)).to_dict("records") == [without]
+
+
+@pytest.mark.parametrize("noise", ["normal", "student"])
+def test_a_known_error_is_worth_as_much_point_noise(noise: str) -> None:
+    """For Student-t noise too: its scale is that of both, as in the density that weights go by."""
+    fit, wider = (line_fit(noise=noise, point=point) for point in (0.01, 0.05))
+    table = measured(line_fit(), 0.0, 20).drop(columns="loss_se")
+    known = table.assign(loss_se=table["loss"] * np.sqrt(0.05**2 - 0.01**2))
+    pd.testing.assert_frame_equal(score(fit, known), score(wider, table), rtol=1e-9)
 
 
 def test_a_point_fit_is_scored_by_its_prediction(pointed: PointFit, held: pd.DataFrame) -> None:

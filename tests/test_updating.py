@@ -132,6 +132,13 @@ def test_heavy_tails_are_no_surprise_under_heavy_tailed_noise() -> None:
     assert chance["student"] > 0.005
 
 
+def test_known_errors_widen_heavy_tailed_noise_as_a_larger_scale_does() -> None:
+    fit, wider = (line_fit(noise="student", point=point) for point in (0.01, 0.05))
+    new = new_runs(fit, 0.03 * np.array([1.0, 2, 0, -1, 1, -2]))
+    known = replace(new, frame=new.frame.assign(loss_se=new.frame["loss"] * np.sqrt(0.05**2 - 0.01**2)))
+    pd.testing.assert_frame_equal(surprise(fit, known), surprise(wider, new), rtol=1e-9)
+
+
 def test_long_curves_are_compared_at_some_points_and_say_so() -> None:
     fit = line_fit(size=2000)
     x = np.linspace(-1, 1, 1200)
