@@ -74,13 +74,13 @@ class Plan:
         Where most draws keep every promise, where the confidence asked for is not reached.
     frontier : DataFrame
         One row per level: confidence, plan ('feasible' or 'infeasible'), tokens, atpp, r, flops, cost, value, searched, held_out,
-        held_out_se, binding.
+        held_out_se, binding, and `checks`, 'passed' or 'FAILED (forced)'.
     deterministic : Choice or None
         The plan that knows no uncertainty, and how often it keeps the promises.
     deterministic_by : str
         What that goes by: 'median losses' or 'point fits'.
     losses : DataFrame
-        Losses and forgetting at `best` (else at `attainable`): median, eti90_lo, eti90_hi.
+        Losses and forgetting at `best` (else at `attainable`): median, eti90_lo, eti90_hi, checks.
     margins : dict of str to array (S,)
         There, in each draw, by how much (relative) each loss stays under its limit by the laws alone: without the noise of the
         next run and without a stated discrepancy. What `anchors` aims at: which runs would make the promises surer.

@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 from bayeslaw.bases import bases_of
+from bayeslaw.checks import marked
 from bayeslaw.choices import Choice, Plan, held_out, split
 from bayeslaw.costs import Stages
 from bayeslaw.errors import BayeslawError, whole_number
@@ -204,8 +205,9 @@ class _Answering:
                 notes.append(f"in {several:.1%} of the draws promises hold {where}; all of them count")
         passed = all(getattr(s.posterior, "passed", True) for s in question.sides) and not any(FAILED in note for note in notes)
         return Plan(
-            best=best, attainable=attainable, frontier=self.frontier(chosen), deterministic=certain, deterministic_by=by,
-            losses=self.losses(shown), margins=self.margins(shown), promises=question.texts, notes=tuple(notes),
+            best=best, attainable=attainable, frontier=self.frontier(chosen).assign(checks=marked(not passed)),
+            deterministic=certain, deterministic_by=by, losses=self.losses(shown).assign(checks=marked(not passed)),
+            margins=self.margins(shown), promises=question.texts, notes=tuple(notes),
             base=question.bases, several=several, question=question, draws=self.draws, held=self.held, confidence=confidence,
             on=self.on, forced=not passed,
         )  # fmt: skip
@@ -288,10 +290,10 @@ class _Answering:
         question, every, x = self.question, np.arange(self.question.size), math.log(shown.tokens)
         draws = {}
         if question.target is not None:
-            draws["target loss (nats)"] = np.exp(point(question.target, every, x, shown.replay))
+            draws[f"target loss ({question.target.unit})"] = np.exp(point(question.target, every, x, shown.replay))
         for side in question.sources:
             log = point(side, every, x, shown.replay)
-            draws[f"loss of {side.name} (nats)"] = np.exp(log)
+            draws[f"loss of {side.name} ({side.unit})"] = np.exp(log)
             if side.name in question.bases:
                 draws[f"forgetting of {side.name} (relative)"] = np.expm1(log - question.bases[side.name].log)
         if question.minimise == "replay" and question.search.box.r is None:

@@ -86,6 +86,11 @@ class Side:
     def size(self) -> int:
         return self.shift.size
 
+    @property
+    def unit(self) -> str:
+        """What its losses are in."""
+        return members(self.posterior)[0][0].observed.unit
+
     def cube(self, draws: Index, x: Array, r: Array) -> Array:
         return self._logs(draws, np.exp(x), r[:, None], (r.size, x.size))
 

@@ -155,6 +155,7 @@ def test_failed_checks(source: Fit, target: Fit) -> None:
     forced = plan(failed, target, MODEL, **QUESTION, force=True)
     assert forced.forced
     assert "CHECKS FAILED (forced)" in forced.lines()[0]
+    assert set(forced.frontier["checks"]) == set(forced.losses["checks"]) == {"FAILED (forced)"}
 
 
 def test_failed_diagnostics_of_the_loss_at_the_plan(target: Fit) -> None:
