@@ -164,8 +164,7 @@ def _read(path: Path, kind: str | None, run: str, told: Mapped) -> Log:
             head = file.read(64).removeprefix(b"\xef\xbb\xbf").lstrip()
         if kind in ("trainer", "jsonl") or (kind is None and head[:1] in (b"{", b"[")):
             return read_json(path, kind)
-        kind = "table" if kind is None and (told.columns or told.losses) else kind
-        return read_text(path, kind, told.delimiter)
+        return read_text(path, kind, told.delimiter, {*told.columns, *told.losses})
     except OSError as error:
         raise BayeslawError(f"{path} can't be read: {error}.") from None
 

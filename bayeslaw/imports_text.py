@@ -6,6 +6,7 @@ import codecs
 import csv
 import io
 import re
+from collections.abc import Collection
 from pathlib import Path
 
 import numpy as np
@@ -20,8 +21,10 @@ HISTORY = {"_runtime", "_timestamp"}  # beside _step: columns of an export of on
 RUNS_TABLE = {"name", "state"}  # columns of an export of the table of runs
 
 
-def read_text(path: Path, kind: str | None, delimiter: str | None = None) -> Log:
+def read_text(path: Path, kind: str | None, delimiter: str | None = None, told: Collection[str] = ()) -> Log:
     """Read a text table as the kind given, or as what its header shows it to be.
+
+    Where it is told what columns mean, it is a table; a chart is one only if a column of a run is among them.
 
     Raises
     ------
@@ -29,7 +32,8 @@ def read_text(path: Path, kind: str | None, delimiter: str | None = None) -> Log
         If it can't be read or may be of several kinds.
     """
     frame, remarks = table(path, delimiter)
-    found = kind or recognised(frame, path.name)
+    as_table = told and not (is_chart([str(c) for c in frame]) and not any(_of_run(c) for c in told))
+    found = kind or ("table" if as_table else recognised(frame, path.name))
     match found:
         case "wandb":
             made = _wandb(frame, path)
@@ -121,7 +125,7 @@ def recognised(frame: pd.DataFrame, name: str) -> str:
     """
     columns, keys = [str(c) for c in frame], {key(str(c)) for c in frame}
     rest = [c for c in columns if c != step_column(columns) and not TIMES.match(key(c))]
-    if rest and all(_of_run(c) for c in rest):
+    if (rest and all(_of_run(c) for c in rest)) or is_chart(columns):
         return "wandb"
     if (keys & set(LOGGER_STEPS) and keys & HISTORY) or keys >= RUNS_TABLE:
         return "wandb"
@@ -154,6 +158,13 @@ def _of_run(column: str) -> tuple[str, str] | None:
     return (found["run"], found["metric"]) if is_metric(metric) or "/" in metric or "_" in metric else None
 
 
+def is_chart(columns: list[str]) -> bool:
+    """Whether columns are losses of runs, 'big - eval/loss', whatever the x axis; beside a column of runs they are domains."""
+    metrics = [pair[1] for c in columns if (pair := _of_run(c))]
+    losses = any(domain_of(m) is not None or key(m) == "loss" for m in (SPREADS.sub("", metric) for metric in metrics))
+    return losses and not any((covariate_of(c) or ("",))[0] == "run" for c in columns)
+
+
 def _wandb(frame: pd.DataFrame, path: Path) -> Log:
     """An export of a chart (a column for each run and metric), of one run's history, or of the table of runs."""
     columns = [str(c) for c in frame]
@@ -164,6 +175,9 @@ def _wandb(frame: pd.DataFrame, path: Path) -> Log:
         return Log(path.name, "wandb", frame, path.stem)
     step = _axis([c for c in columns if c not in pairs], path.name)
     remarks, parts, spreads = list[str](), list[pd.DataFrame](), {c: p for c, p in pairs.items() if SPREADS.search(p[1])}
+    if other := [c for c in columns if c not in pairs and c != step]:
+        shown = ", ".join(map(repr, other[:6])) + (", …" if len(other) > 6 else "")
+        remarks.append(f"{path.name}: {counted(len(other), 'column')} of no run (no 'RUN - METRIC') left out ({shown})")
     by_run: dict[str, dict[str, str]] = {}
     spelled: dict[str, str] = {}
     for column, (run, metric) in pairs.items():

@@ -79,6 +79,32 @@ def test_a_chart_over_time_is_refused(tmp_path: Path) -> None:
         import_runs(written(tmp_path, '"Relative Time (Process)","a - eval/loss"\n1.5,3.0\n'))
 
 
+@pytest.mark.parametrize("axis", ["train/tokens_seen", "epoch"])
+def test_a_chart_over_something_else_is_no_table_of_domains(tmp_path: Path, axis: str) -> None:
+    path = written(tmp_path, f'{axis},"small - eval/loss","small - eval/loss__MIN","large - eval/loss"\n1,3.4,3.4,3.1\n')
+    told: list[dict[str, dict[str, str]] | None] = [None, {"columns": {"D": axis}}]
+    for map_ in told:
+        with pytest.raises(BayeslawError, match=rf"no column counts steps \('{axis}'\). Export it with Step on the x axis"):
+            import_runs(path, map=map_)
+
+
+def test_a_column_of_no_run_in_a_chart(tmp_path: Path) -> None:
+    path = written(tmp_path, 'Step,lr,"small - eval/loss","large - eval/loss"\n100,1e-4,3.4,3.1\n200,1e-4,3.2,2.9\n')
+    made = import_runs(path)
+    assert cells(made, "run", "step", "loss") == [
+        ["small", 100, 3.4],
+        ["small", 200, 3.2],
+        ["large", 100, 3.1],
+        ["large", 200, 2.9],
+    ]
+    assert said(made, "1 column of no run (no 'RUN - METRIC') left out ('lr')")
+    # with a column of runs, or named by a person, such columns are of domains
+    whole = import_runs(written(tmp_path, 'run,Step,"web - eval/loss"\na,100,3.4\n', "domains.csv"))
+    assert cells(whole, "run", "loss") == [["a", 3.4]]
+    named = import_runs(path, losses={"small - eval/loss": "web"})
+    assert cells(named, "run", "domain", "loss", "lr")[0] == ["log", "web", 3.4, 1e-4]
+
+
 def test_two_runs_of_one_name_in_a_chart(tmp_path: Path) -> None:
     head = '"Step","a - eval/loss","a - eval/loss"\n'
     with pytest.raises(BayeslawError, match=r"two columns 'a - eval/loss' that differ, first in row 2 \(2.9 and 2.8\)"):
