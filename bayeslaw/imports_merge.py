@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
@@ -28,10 +28,13 @@ class Entries:
         `run`; `step` or D where there is one of them; numbers, nan where missing and infinite where not finite; losses in columns
         `loss:` and the domain; `_name` and `_row`, the file and the entry's number there.
     remarks : tuple of str
+    batches : mapping
+        The first two values of runs that log several of `batch`, at whatever entries.
     """
 
     frame: pd.DataFrame
     remarks: tuple[str, ...] = ()
+    batches: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     @property
     def values(self) -> list[str]:
@@ -78,11 +81,13 @@ def merged(entries: Entries, resumed: str | None) -> Entries:
         With each value logged twice, if nothing was said of resumed runs; with each entry without a step.
     """
     frame, axis, remarks = entries.frame, entries.axis, list(entries.remarks)
-    frame, left = _with_values(frame, entries.values, axis)
-    if left:
+    batches = _batches(frame)
+    kept = _with_values(frame, entries.values, axis)
+    if left := len(frame) - len(kept):
         remarks.append(f"{counted(left, 'entry', 'entries')} without a loss or learning rate left out")
+    frame = _of_each_domain(kept, axis)
     if axis is None:
-        return Entries(_once(frame, remarks), tuple(remarks))
+        return Entries(_once(frame, remarks), tuple(remarks), batches)
     missing = np.flatnonzero(frame[axis].isna()).tolist()
     refuse(frame, (fault(frame, i, axis, "", f"{axis} is missing", "give it, or remove the row") for i in missing))
     frame = _once(frame, remarks)
@@ -97,14 +102,45 @@ def merged(entries: Entries, resumed: str | None) -> Entries:
             )
     else:
         frame = _resumed(frame, keys, resumed, remarks)
-    return Entries(_together(frame, keys, values, resumed, remarks), tuple(remarks))
+    return Entries(_together(frame, keys, values, resumed, remarks), tuple(remarks), batches)
 
 
-def _with_values(frame: pd.DataFrame, values: list[str], axis: str | None) -> tuple[pd.DataFrame, int]:
-    """Entries that log a loss or a learning rate; others say nothing of a curve."""
-    said = [c for c in values if c.startswith(LOSS) or c == "lr"]
-    some = frame[said].notna().any(axis=1)
-    return frame[some].reset_index(drop=True), int((~some).sum())
+def _batches(frame: pd.DataFrame) -> dict[str, tuple[float, float]]:
+    """The first two values of runs that log several of `batch`."""
+    if "batch" not in frame:
+        return {}
+    logged = {str(run): part.dropna().unique() for run, part in frame.groupby("run", sort=False)["batch"]}
+    return {run: (float(values[0]), float(values[1])) for run, values in logged.items() if len(values) > 1}
+
+
+def _with_values(frame: pd.DataFrame, values: list[str], axis: str | None) -> pd.DataFrame:
+    """Entries that log a loss or a learning rate, and those that say something else of a run's step at which it logs a loss.
+
+    Many programs log the tokens so far in an entry of their own. At other steps they say nothing of a curve.
+    """
+    losses = frame[[c for c in values if c.startswith(LOSS)]].notna().any(axis=1)
+    some = losses | frame["lr"].notna() if "lr" in frame else losses
+    if axis is not None:
+        at = pd.MultiIndex.from_frame(frame[["run", axis]])
+        beside = frame[[c for c in values if c != axis]].notna().any(axis=1)
+        some |= beside & frame[axis].notna() & at.isin(at[losses & frame[axis].notna()])
+    return frame[some].reset_index(drop=True)
+
+
+def _of_each_domain(frame: pd.DataFrame, axis: str | None) -> pd.DataFrame:
+    """What entries of no domain say of a step besides the learning rate, said of the losses of each domain there."""
+    said = [c for c in map(str, frame) if c.startswith(LOSS)]
+    if axis is None or "domain" not in frame:
+        return frame
+    losses = frame[said].notna().any(axis=1)
+    rates = frame["lr"].notna() if "lr" in frame else losses & False
+    domains = frame.loc[losses & frame["domain"].notna(), ["run", axis, "domain"]].drop_duplicates()
+    general = frame[~losses & frame["domain"].isna()].drop(columns=["domain", *(["lr"] if "lr" in frame else [])])
+    copies = general.reset_index(names="_at").merge(domains, on=["run", axis]).set_index("_at")
+    if not len(copies):
+        return frame
+    alone = frame[~frame.index.isin(copies.index) | rates]
+    return pd.concat([alone, copies]).sort_index(kind="stable").reset_index(drop=True)[list(frame)]
 
 
 def _once(frame: pd.DataFrame, remarks: list[str]) -> pd.DataFrame:
@@ -165,7 +201,7 @@ def _resumed(frame: pd.DataFrame, keys: list[str], resumed: str, remarks: list[s
                 taken, values = ", ".join(f"{steps[t]:g}" for t in turns[:3]), counted(int(gone.sum()), "value")
                 name = f"{shortened(repr(run))} was resumed at {axis} {taken}"
                 remarks.append(f"run {name}: {values} of {_of(column)} {what} left out")
-    return frame[frame[said].notna().any(axis=1)].reset_index(drop=True)
+    return _with_values(frame, [c for c in map(str, frame) if c not in (*_WHERE, *keys)], axis)
 
 
 def _given_up(steps: NDArray[np.float64], resumed: str, run: str) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:

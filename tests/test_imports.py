@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import struct
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -350,6 +352,74 @@ def test_json_lines_that_are_cut_off(tmp_path: Path) -> None:
     assert [f.row for f in refused.value.faults] == [2]
     with pytest.raises(TableError, match="gives 'step' twice"):
         import_runs(written(tmp_path, '{"step": 1, "step": 2, "val_loss": 3.0}\n{"step": 3, "val_loss": 3.0}', "twice.jsonl"))
+
+
+# --- tokens logged apart from losses ----------------------------------------------------------------------------------------
+
+
+def lines(folder: Path, *entries: dict[str, Any], name: str = "log.jsonl") -> Path:
+    return written(folder, "\n".join(map(json.dumps, entries)), name)
+
+
+def apart(step: int, loss: float, **more: Any) -> list[dict[str, Any]]:
+    """A step at which the tokens are logged by the training and the loss by the evaluation."""
+    return [{"step": step, "train_loss": 3.5, "tokens_seen": step * 1e6}, {"step": step, "eval_loss": loss} | more]
+
+
+def test_tokens_of_an_entry_without_a_loss(tmp_path: Path) -> None:
+    made = import_runs(lines(tmp_path, *apart(100, 3.4), {"step": 150, "tokens_seen": 1.5e8}, *apart(200, 3.2)))
+    assert cells(made, "step", "loss", "D") == [[100, 3.4, 1e8], [200, 3.2, 2e8]]
+    assert said(made, "1 entry without a loss or learning rate left out")
+    assert said(made, "2 entries put together with others of the same run and step")
+    of_domains = lines(
+        tmp_path,
+        *apart(100, 3.4, val_domain="web"), {"step": 100, "eval_loss": 2.0, "val_domain": "code"}, {"step": 100, "lr": 1e-4},
+    )  # fmt: skip
+    made = import_runs(of_domains)
+    assert cells(made, "step", "domain", "loss", "D") == [[100, "web", 3.4, 1e8], [100, "code", 2.0, 1e8]]
+
+
+def test_tokens_of_a_resumed_run_logged_apart(tmp_path: Path) -> None:
+    entries = [*apart(100, 3.4), *apart(200, 3.2), *apart(250, 3.1), *apart(200, 3.3), *apart(300, 3.0)]
+    made = import_runs(lines(tmp_path, *entries), resumed="last")
+    assert cells(made, "step", "loss", "D") == [[100, 3.4, 1e8], [200, 3.3, 2e8], [300, 3.0, 3e8]]
+
+
+def test_tokens_in_events_of_their_own(tmp_path: Path) -> None:
+    log = []
+    for s in (100, 200):
+        log += [events.event(s, float(s), events.simple(t, v)) for t, v in (("eval/loss", 3.5), ("train/tokens_seen", s * 2.0**20))]
+    made = import_runs(events.write(tmp_path / "run" / "x.tfevents", log), tokens_per_step=2**20)
+    assert cells(made, "step", "loss", "D") == [[100, 3.5, 100 * 2**20], [200, 3.5, 200 * 2**20]]
+
+
+def test_tokens_as_logged_else_from_steps_row_by_row(tmp_path: Path) -> None:
+    log = [{"run": "a", "step": s, "eval_loss": 3.0} | ({"tokens_seen": s * 1e6} if s < 300 else {}) for s in (100, 200, 300)]
+    path = lines(tmp_path, *log, {"run": "b", "step": 100, "eval_loss": 3.1})
+    made = import_runs(path, tokens_per_step=1e6)
+    assert cells(made, "run", "D") == [["a", 1e8], ["a", 2e8], ["a", 3e8], ["b", 1e8]]
+    assert said(made, "D = step x tokens_per_step in 2 rows, and as logged in 2 rows")
+    assert said(import_runs(path), "no tokens in 2 rows, where others have them")
+    with pytest.raises(
+        TableError, match=r"run 'a' logs D 1e\+08 at step 100, where step x tokens per step is 2e\+08, and no D here"
+    ):
+        import_runs(path, tokens_per_step=2e6)
+    never = lines(tmp_path, {"step": 90, "tokens_seen": 9e7}, {"step": 100, "eval_loss": 3.0}, name="never.jsonl")
+    assert cells(import_runs(never, tokens_per_step=1e6), "D") == [[1e8]]
+    assert said(import_runs(never), "no tokens, and those logged are at no step with a loss")
+
+
+def test_a_batch_that_changes_makes_no_tokens_of_steps(tmp_path: Path) -> None:
+    text = "run,step,val_loss,tokens_per_step\na,1000,3.5,250000\na,2000,3.2,500000\nb,2000,3.2,500000\n"
+    with pytest.raises(TableError, match=r"run 'a' has batches of 250000 and 500000 tokens, and D at step 1000 is") as refused:
+        import_runs(written(tmp_path, text))
+    assert [(f.row, f.column) for f in refused.value.faults] == [(1, "batch")]
+    # also where no loss is logged at the other batch
+    ramp = [{"step": s, "tokens_per_step": 250000} for s in (1, 2)] + [{"step": 10, "val_loss": 3.0, "tokens_per_step": 500000}]
+    with pytest.raises(TableError, match="has batches of 250000 and 500000 tokens"):
+        import_runs(lines(tmp_path, *ramp))
+    with_tokens = "run,step,val_loss,tokens_per_step,tokens\na,1000,3.5,250000,2.5e8\na,2000,3.2,500000,7.5e8\n"
+    assert cells(import_runs(written(tmp_path, with_tokens)), "D") == [[2.5e8], [7.5e8]]
 
 
 # --- folders -----------------------------------------------------------------------------------------------------------------
