@@ -13,7 +13,7 @@ import pandas as pd
 
 from bayeslaw.errors import BayeslawError, Fault, TableError, nearest, shortened
 from bayeslaw.imports_cells import Marks, numbers
-from bayeslaw.imports_json import last_step, read_json
+from bayeslaw.imports_json import last_step, place, read_json
 from bayeslaw.imports_logs import Log, counted
 from bayeslaw.imports_map import KINDS, Mapped, constants, mapping, read_mapping
 from bayeslaw.imports_merge import LOSS, RESUMED, Entries, fault, merged, refuse
@@ -116,18 +116,48 @@ def read_logs(sources: Sequence[str | Path], kind: str | None, told: Mapped) -> 
     """
     if not sources:
         raise BayeslawError("Give a file or folder to import.")
-    logs: list[Log] = []
-    seen: set[Path] = set()
+    found: list[tuple[Path, str | None, str]] = []
     for source in map(Path, sources):
         if not source.exists():
             raise BayeslawError(f"There is no file or folder {source}.")
-        found = _inside(source, kind) if source.is_dir() else [(source, kind, "")]
-        for path, known, run in found:
-            if path.resolve() in seen:
-                raise BayeslawError(f"{path} is given twice.")
-            seen.add(path.resolve())
-            logs.append(_read(path, known, run, told))
-    return logs
+        found += _inside(source, kind) if source.is_dir() else [(source, kind, "")]
+    seen: set[Path] = set()
+    for path, _, _ in found:
+        if path.resolve() in seen:
+            raise BayeslawError(f"{path} is given twice.")
+        seen.add(path.resolve())
+    paths = [path for path, _, _ in found]
+    names = _apart([path.name for path in paths], paths)
+    logs = [
+        _read(path, known, run, told, name if name != path.name else None)
+        for (path, known, run), name in zip(found, names, strict=True)
+    ]
+    runs = _apart([log.run for log in logs], [_place(path, log) for path, log in zip(paths, logs, strict=True)])
+    return [replace(log, run=run) for log, run in zip(logs, runs, strict=True)]
+
+
+def _place(path: Path, log: Log) -> Path:
+    """What a log's run is called by if no column names it: a file without its ending, or a folder."""
+    match log.kind:
+        case "tensorboard":
+            return path.parent
+        case "trainer":
+            return place(path)
+        case _:
+            return path.with_suffix("")
+
+
+def _apart(names: list[str], places: list[Path]) -> list[str]:
+    """Names, those of several places each with as many folders before it as tell them apart."""
+    made, parts = list(names), [place.absolute().parts for place in places]
+    for name in {*names} - {""}:
+        same = [i for i, other in enumerate(names) if other == name]
+        several, depth = len({parts[i] for i in same}), name.count("/") + 1
+        while several > len({made[i] for i in same}):
+            depth += 1
+            for i in same:
+                made[i] = "/".join(parts[i][-depth:])
+    return made
 
 
 def _inside(folder: Path, kind: str | None) -> list[tuple[Path, str | None, str]]:
@@ -155,16 +185,16 @@ def _inside(folder: Path, kind: str | None) -> list[tuple[Path, str | None, str]
     return found
 
 
-def _read(path: Path, kind: str | None, run: str, told: Mapped) -> Log:
+def _read(path: Path, kind: str | None, run: str, told: Mapped, called: str | None) -> Log:
     try:
         if kind == "tensorboard" or (kind is None and ("tfevents" in path.name or is_event_file(path))):
             wanted = {*told.columns, *told.losses}
-            return read_events(path, run or path.absolute().parent.name, wanted)
+            return read_events(path, run or path.absolute().parent.name, wanted, called)
         with path.open("rb") as file:
             head = file.read(64).removeprefix(b"\xef\xbb\xbf").lstrip()
         if kind in ("trainer", "jsonl") or (kind is None and head[:1] in (b"{", b"[")):
-            return read_json(path, kind)
-        return read_text(path, kind, told.delimiter, {*told.columns, *told.losses})
+            return read_json(path, kind, called)
+        return read_text(path, kind, told.delimiter, {*told.columns, *told.losses}, called)
     except OSError as error:
         raise BayeslawError(f"{path} can't be read: {error}.") from None
 

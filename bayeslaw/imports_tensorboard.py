@@ -172,7 +172,7 @@ def _value(data: bytes) -> tuple[str, float | None]:
     return tag, found
 
 
-def read_events(path: Path, run: str, wanted: set[str]) -> Log:
+def read_events(path: Path, run: str, wanted: set[str], called: str | None = None) -> Log:
     """Read an event file.
 
     Parameters
@@ -182,13 +182,15 @@ def read_events(path: Path, run: str, wanted: set[str]) -> Log:
         What its run is called.
     wanted : set of str
         Tags to take besides those whose names tell that they are losses or covariates.
+    called : str, optional
+        The file's name, with its folder unless given.
 
     Raises
     ------
     BayeslawError
         If it is damaged, or no event file.
     """
-    data, name = path.read_bytes(), f"{path.parent.name}/{path.name}"
+    data, name = path.read_bytes(), called or f"{path.parent.name}/{path.name}"
     rows, other, no_numbers = list[tuple[int, int, float, str, float]](), dict[str, int](), dict[str, int]()
     number = end = 0
     try:

@@ -439,3 +439,37 @@ def test_folders(tmp_path: Path) -> None:
     one = written(tmp_path, "run,step,eval_loss\na,1,3.0\n")
     with pytest.raises(BayeslawError, match="is given twice"):
         import_runs([one, one])
+
+
+def test_files_of_one_name_in_several_folders_are_several_runs(tmp_path: Path) -> None:
+    for folder, loss in (("small", 3.5), ("large", 3.1)):
+        (tmp_path / "x" / folder / "logs").mkdir(parents=True)
+        written(tmp_path / "x" / folder, f"step,val_loss\n100,{loss}\n", "log.csv")
+        lines(tmp_path / "x" / folder / "logs", {"step": 100, "val_loss": loss})
+    made = import_runs([tmp_path / "x" / f / "log.csv" for f in ("small", "large")])
+    assert cells(made, "run", "loss") == [["small/log", 3.5], ["large/log", 3.1]]
+    assert said(made, "large/log.csv: no column names runs; it is taken for one, 'large/log'")
+    # as many folders as tell them apart
+    deep = [tmp_path / "x" / f / "logs" / "log.jsonl" for f in ("small", "large")]
+    assert cells(import_runs(deep), "run") == [["small/logs/log"], ["large/logs/log"]]
+    # parts of one run are put together by their names
+    rename = {"rename": {"small/log": "a", "large/log": "a"}}
+    with pytest.raises(TableError, match=r"large/log.csv: run 'a' logs loss 3.1 at step 100 and 3.5 in row 1 of small/log.csv"):
+        import_runs([tmp_path / "x" / f / "log.csv" for f in ("small", "large")], map=rename)
+    # two files of different names in one folder, and one alone, are called as they were
+    both = [lines(tmp_path, {"step": 100, "val_loss": 3.0}), lines(tmp_path, {"step": 100, "lr": 1e-4}, name="log.json")]
+    assert cells(import_runs(both), "run", "lr") == [["log", 1e-4]]
+    written(tmp_path / "x" / "large", "step,val_loss\n100,3.0,1\n", "log.csv")
+    with pytest.raises(TableError, match=r"^large/log.csv has 1 fault"):
+        import_runs([tmp_path / "x" / f / "log.csv" for f in ("small", "large")])
+
+
+def test_event_files_and_histories_of_runs_of_one_name(tmp_path: Path) -> None:
+    for folder in ("one", "two"):
+        events.write(tmp_path / folder / "tb" / "x.tfevents", [events.event(1, 1.0, events.simple("eval/loss", 3.0))])
+        state(tmp_path / folder / "run" / "checkpoint-2", range(1, 3))
+        state(tmp_path / folder / "run" / "checkpoint-3", range(1, 4))
+    assert cells(import_runs([tmp_path / "one" / "tb", tmp_path / "two" / "tb"]), "run") == [["one/tb"], ["two/tb"]]
+    made = import_runs([tmp_path / "one" / "run", tmp_path / "two" / "run"])
+    assert made.runs.frame["run"].unique().tolist() == ["one/run", "two/run"]
+    assert len(made.runs) == 12
