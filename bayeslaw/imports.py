@@ -25,6 +25,7 @@ from bayeslaw.runs import Runs, read_runs
 from bayeslaw.units import unit
 
 NAN = ("drop",)
+SPLITS = {"train", "training", "val", "valid", "validation", "eval", "evaluation", "test", "dev"}  # what a loss may be of
 
 
 @dataclass(frozen=True)
@@ -210,6 +211,7 @@ def _entries(logs: list[Log], told: Mapped) -> Entries:
     """Entries of all logs under our names, in numbers."""
     parts, remarks, faults = list[pd.DataFrame](), list[str](), list[Fault]()
     counts: dict[str, tuple[bool, str]] = {}
+    splits: dict[str, dict[str, str]] = {}
     for column in (*told.columns, *told.losses):
         if not any(column in log.frame for log in logs):
             known = list(dict.fromkeys(str(c) for log in logs for c in log.frame))
@@ -217,6 +219,7 @@ def _entries(logs: list[Log], told: Mapped) -> Entries:
     for log in logs:
         marks = Marks(told.decimal, told.thousands) if log.kind in ("wandb", "wide", "table") else Marks(".", ",")
         meant = _meant(log, told)
+        _one_split(log, meant, splits)
         part, said, wrong = _named(log, meant, marks, len(logs) > 1)
         remarks += [*log.remarks, *said]
         faults += wrong
@@ -232,6 +235,24 @@ def _entries(logs: list[Log], told: Mapped) -> Entries:
         raise TableError(faults, logs[0].name if len(logs) == 1 else "the log")
     frame = pd.concat(_same_domains(parts), ignore_index=True).astype({"_name": "category"})
     return Entries(_runs_named(frame, told), tuple(dict.fromkeys(remarks)))
+
+
+def _one_split(log: Log, meant: Meanings, known: dict[str, dict[str, str]]) -> None:
+    """Refuse losses of several splits, told apart by a column that is not taken; `known` are those of the logs before it."""
+    some = log.frame[list(meant.losses)].notna().any(axis=1)
+    for column in meant.other if meant.losses else ():
+        words = {v.strip().lower(): v.strip() for v in log.frame.loc[some, column].dropna().unique() if isinstance(v, str)}
+        words.pop("", None)
+        if not words or not words.keys() <= SPLITS:
+            continue
+        if len(found := known.setdefault(column, {}) | words) > 1:
+            raise BayeslawError(
+                f"{log.name}: column {column!r} says that losses of {', '.join(map(repr, meant.losses))} are of "
+                f"{' and of '.join(found.values())}, and a table of runs holds validation losses alone. Say [columns] domain = "
+                f'"{column}" in a mapping file and the domain to keep (--domain {[*found.values()][-1]}), or leave the rows of one '
+                "in the file."
+            )
+        known[column] = found
 
 
 def _same_domains(parts: list[pd.DataFrame]) -> list[pd.DataFrame]:

@@ -354,6 +354,26 @@ def test_json_lines_that_are_cut_off(tmp_path: Path) -> None:
         import_runs(written(tmp_path, '{"step": 1, "step": 2, "val_loss": 3.0}\n{"step": 3, "val_loss": 3.0}', "twice.jsonl"))
 
 
+@pytest.mark.parametrize("column", ["split", "phase"])
+def test_losses_of_training_and_of_validation_in_one_column(tmp_path: Path, column: str) -> None:
+    log = [{"step": s, column: w, "loss": v} for s, w, v in ((100, "train", 3.3), (149, "Val", 3.6), (200, "train", 3.1))]
+    path = lines(tmp_path, *log)
+    with pytest.raises(BayeslawError, match=rf"column '{column}' says that losses of 'loss' are of train and of Val") as refused:
+        import_runs(path)
+    assert f'[columns] domain = "{column}" in a mapping file and the domain to keep (--domain Val)' in str(refused.value)
+    made = import_runs(path, map={"columns": {"domain": column}}, domains=["Val"])
+    assert cells(made, "step", "domain", "loss") == [[149, "Val", 3.6]]
+    assert len(import_runs(lines(tmp_path, *log[::2], name="train.jsonl")).runs) == 2  # of one alone
+    with pytest.raises(BayeslawError, match=r"val.jsonl: .* are of train and of Val"):
+        import_runs([lines(tmp_path, log[0], name="train.jsonl"), lines(tmp_path, log[1], name="val.jsonl")])
+    # other losses beside those of the evaluations, and other words, are no matter
+    named = [{"step": 1, column: "train", "train_loss": 3.3}, {"step": 1, column: "val", "val_loss": 3.6}]
+    assert cells(import_runs(lines(tmp_path, *named)), "loss") == [[3.6]]
+    assert (
+        len(import_runs(lines(tmp_path, *({"step": s, column: w, "loss": 3.0} for s, w in ((1, "warm"), (2, "train"))))).runs) == 2
+    )
+
+
 # --- tokens logged apart from losses ----------------------------------------------------------------------------------------
 
 
