@@ -313,6 +313,9 @@ def _said(log: Log, meant: Meanings) -> list[str]:
     if other:
         shown = ", ".join(map(repr, other[:6])) + (", …" if len(other) > 6 else "")
         remarks.append(f"{log.name}: {counted(len(other), 'column')} not taken ({shown})")
+    if meant.other_losses:
+        shown = ", ".join(meant.other_losses[:6]) + (", …" if len(meant.other_losses) > 6 else "")
+        remarks.append(f"{log.name}: by their names no validation losses, and not taken: {shown} (--loss takes what you name)")
     if meant.by_logger:
         remarks.append(f"{log.name}: steps ({meant.step}) are the logger's own count, which need not be the trainer's")
     return remarks

@@ -14,7 +14,7 @@ import pandas as pd
 
 from bayeslaw.errors import BayeslawError, Fault, TableError, shortened
 from bayeslaw.imports_logs import Log, counted
-from bayeslaw.imports_names import LOGGER_STEPS, SPREADS, TIMES, covariate_of, domain_of, is_metric, key, step_column
+from bayeslaw.imports_names import LOGGER_STEPS, SPREADS, TIMES, covariate_of, domain_of, is_metric, is_other_loss, key, step_column
 
 DELIMITERS = (",", "\t", ";")
 HISTORY = {"_runtime", "_timestamp"}  # beside _step: columns of an export of one run's history
@@ -136,7 +136,7 @@ def recognised(frame: pd.DataFrame, name: str) -> str:
     if losses or any((covariate_of(c) or ("",))[0] == "run" for c in columns):
         return "table"
     unknown = [c for c in rest if not is_metric(c)]
-    if step_column(columns) is None or not unknown:
+    if step_column(columns) is None or not unknown or any(is_other_loss(c) for c in rest):
         raise BayeslawError(
             f"{name}: no column is a validation loss by its name ({', '.join(map(repr, columns[:8]))}). Name it by --loss "
             "COLUMN or in a mapping file, or say what the file is by --from."

@@ -169,6 +169,35 @@ def test_columns_of_losses(column: str, domain: str | None) -> None:
     assert domain_of(column) == domain
 
 
+@pytest.mark.parametrize(
+    ("columns", "losses", "other"),
+    [
+        (["train/ce_loss", "train/z_loss"], {}, ["train/ce_loss", "train/z_loss"]),
+        (["lm_loss", "router_z_loss", "load_balancing_loss"], {"lm_loss": "lm"}, ["router_z_loss", "load_balancing_loss"]),
+        (["train_loss", "val_loss_step", "val_loss_epoch"], {}, ["val_loss_step", "val_loss_epoch"]),
+        (["val_loss_web", "val_loss_web_std"], {"val_loss_web": "web"}, ["val_loss_web_std"]),
+        (["eval/web_loss", "router_z_loss", "train/web_loss"], {"eval/web_loss": "web"}, []),
+        (["eval/loss", "eval/web_se_loss", "eval/a-train_loss"], {"eval/loss": None}, ["eval/web_se_loss", "eval/a-train_loss"]),
+        (["val_loss/first-steps", "val_loss/trains"], {"val_loss/first-steps": "first-steps", "val_loss/trains": "trains"}, []),
+    ],
+)  # fmt: skip
+def test_columns_that_are_no_losses_of_a_domain(
+    tmp_path: Path, columns: list[str], losses: dict[str, str | None], other: list[str]
+) -> None:
+    made = meanings(["step", *columns], "x")
+    assert (dict(made.losses), list(made.other_losses)) == (losses, other)
+    path = written(tmp_path, f"run,step,{','.join(columns)}\na,1,{','.join('3' for _ in columns)}\n")
+    if other and losses:
+        assert said(import_runs(path), f"no validation losses, and not taken: {', '.join(other)} (--loss takes what you name)")
+    for column in other:
+        assert cells(import_runs(path, losses=[column]), "loss") == [[3.0]]
+
+
+def test_columns_that_are_no_losses_are_no_runs_either(tmp_path: Path) -> None:
+    with pytest.raises(BayeslawError, match=r"no column is a validation loss by its name .*'val_loss_epoch'"):
+        import_runs(written(tmp_path, "step,val_loss_step,val_loss_epoch\n1,3,3\n"))
+
+
 def test_columns_of_covariates() -> None:
     assert covariate_of("train/learning_rate") == ("lr", 1.0)
     assert covariate_of("config.params_b") == ("N", 1e9)
