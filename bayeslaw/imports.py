@@ -189,8 +189,7 @@ def _inside(folder: Path, kind: str | None) -> list[tuple[Path, str | None, str]
 def _read(path: Path, kind: str | None, run: str, told: Mapped, called: str | None) -> Log:
     try:
         if kind == "tensorboard" or (kind is None and ("tfevents" in path.name or is_event_file(path))):
-            wanted = {*told.columns, *told.losses}
-            return read_events(path, run or path.absolute().parent.name, wanted, called)
+            return read_events(path, run or path.absolute().parent.name, {*told.losses}, {*told.columns}, called)
         with path.open("rb") as file:
             head = file.read(64).removeprefix(b"\xef\xbb\xbf").lstrip()
         if kind in ("trainer", "jsonl") or (kind is None and head[:1] in (b"{", b"[")):
@@ -280,7 +279,7 @@ def _named(log: Log, meant: Meanings, marks: Marks, several: bool) -> tuple[pd.D
     for column, (ours, factor) in columns.items():
         cells = log.frame[column]
         if ours in TEXT:
-            made[ours] = cells.map(lambda v: None if v is None or not str(v).strip() else _word(v))
+            made[ours] = cells.map(lambda v: None if v is None or v != v or not str(v).strip() else _word(v))
             continue
         values, wrong, separated = numbers(cells, ours.split(":")[0], marks)
         made[ours] = values * factor

@@ -94,6 +94,7 @@ def merged(entries: Entries, resumed: str | None) -> Entries:
     keys = ["run", axis, *(["domain"] if "domain" in frame else [])]
     values = [c for c in entries.values if c != axis]
     if resumed is None:
+        frame = _finite_before_others(frame, keys, remarks)
         refuse(frame, _conflicts(frame, keys, values))
         logged = frame.groupby(["_name", *(k for k in keys if k != axis)], sort=False, dropna=False)
         if turns := int((logged[axis].diff() < 0).sum()):
@@ -101,7 +102,7 @@ def merged(entries: Entries, resumed: str | None) -> Entries:
                 f"steps go back {counted(turns, 'time')} and nothing is logged twice with two values: rows were put in order"
             )
     else:
-        frame = _resumed(frame, keys, resumed, remarks)
+        frame = _finite_before_others(_resumed(frame, keys, resumed, remarks), keys, remarks)
     return Entries(_together(frame, keys, values, resumed, remarks), tuple(remarks), batches)
 
 
@@ -149,6 +150,20 @@ def _once(frame: pd.DataFrame, remarks: list[str]) -> pd.DataFrame:
     if again.any():
         remarks.append(f"{counted(int(again.sum()), 'entry', 'entries')} that repeat another in every value left out")
     return frame[~again].reset_index(drop=True)
+
+
+def _finite_before_others(frame: pd.DataFrame, keys: list[str], remarks: list[str]) -> pd.DataFrame:
+    """Entries without losses that are not finite where the same step logs a finite one: tables dumped as JSON have NaN in gaps."""
+    frame, count = frame.copy(), 0
+    for column in (c for c in map(str, frame) if c.startswith(LOSS)):
+        finite = pd.Series(np.isfinite(frame[column].to_numpy(np.float64)), index=frame.index)
+        beside = finite.groupby([frame[k] for k in keys], dropna=False).transform("any")
+        gaps = beside & ~finite & frame[column].notna()
+        frame.loc[gaps, column] = np.nan
+        count += int(gaps.sum())
+    if count:
+        remarks.append(f"{counted(count, 'loss', 'losses')} not finite left out where the same step logs a finite one")
+    return frame
 
 
 def _conflicts(frame: pd.DataFrame, keys: list[str], values: list[str]) -> Iterable[Fault]:

@@ -242,7 +242,7 @@ def _tokens_that_stand(frame: pd.DataFrame) -> Iterable[Fault]:
 def _limits(frame: pd.DataFrame) -> Iterable[tuple[str, pd.Series, str, str]]:
     whole = "steps are whole numbers from 0"
     if "step" in frame:
-        yield "step", (frame["step"] < 0) | (frame["step"] != frame["step"].round()), "step {value} is not one", whole
+        yield "step", (frame["step"] < 0) | (frame["step"] % 1 != 0), "step {value} is not one", whole
     for column in ("N", "U", "P", "ptpp", "batch"):
         if column in frame:
             yield (

@@ -374,6 +374,30 @@ def test_losses_of_training_and_of_validation_in_one_column(tmp_path: Path, colu
     )
 
 
+def test_a_table_dumped_as_json_with_nan_in_its_gaps(tmp_path: Path) -> None:
+    table = pd.DataFrame([{"step": s} | more for s in (100, 200) for more in ({"lr": 1e-4}, {"eval_loss": 3.0})])
+    path = lines(tmp_path, *({str(k): v for k, v in row.items()} for row in table.to_dict("records")))
+    assert path.read_text(encoding="utf-8").count("NaN") == 4
+    for resumed in (None, "last", "first"):
+        made = import_runs(path, resumed=resumed)
+        assert cells(made, "step", "loss", "lr") == [[100, 3.0, 1e-4], [200, 3.0, 1e-4]]
+        assert said(made, "2 losses not finite left out where the same step logs a finite one")
+    other = [{"run": run, "step": 1, "eval_loss": 3.0} for run in ("a", float("nan"))]
+    with pytest.raises(TableError, match="run is missing"):
+        import_runs(lines(tmp_path, *other))
+
+
+def test_nan_beside_a_finite_loss_of_another_domain_or_step(tmp_path: Path) -> None:
+    log = [{"step": 1, "val_domain": d, "eval_loss": v} for d, v in (("web", float("nan")), ("code", 3.0))]
+    with pytest.raises(TableError, match="that is not finite: the run diverged"):
+        import_runs(lines(tmp_path, *log))
+
+
+def test_a_rate_that_is_nan_in_events(tmp_path: Path) -> None:
+    log = [events.event(1, 1.0, events.simple("eval/loss", 3.5), events.simple("lr", float("nan")))]
+    assert "lr" not in import_runs(events.write(tmp_path / "x.tfevents", log)).runs.frame
+
+
 # --- tokens logged apart from losses ----------------------------------------------------------------------------------------
 
 

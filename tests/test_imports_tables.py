@@ -98,6 +98,9 @@ def test_mapping_files_that_are_refused(given_: dict[str, Any], fragment: str) -
     ("text", "fragment", "rows"),
     [
         ("run,step,eval_loss\na,1,3.0\na,,2.9\n", "step is missing", [2]),
+        ("run,step,eval_loss\na,1,3.0\na,NaN,2.9\n", "step is missing", [2]),
+        ("run,step,eval_loss\na,1,3.0\na,inf,2.9\n", "step inf is not one", [2]),
+        ("run,step,eval_loss,lr\na,1,3.0,inf\n", "lr inf is negative or not finite", [1]),
         ("run,step,eval_loss\na,1,3.0\n,2,2.9\n", "run is missing", [2]),
         ("run,step,eval_loss\na,1,3.0\na,2.5,2.9\n", "step 2.5 is not one", [2]),
         ("run,step,eval_loss\na,1,x\n", "'x' is not a number", [1]),
@@ -224,6 +227,14 @@ def test_cells_that_hold_nothing_or_no_finite_number() -> None:
     )
     assert not faults
     np.testing.assert_array_equal(made, [np.nan] * 3 + [np.inf] * 4)
+
+
+@pytest.mark.parametrize("ours", ["lr", "r", "D", "step"])
+def test_nan_in_anything_but_a_loss_is_missing(ours: str) -> None:
+    given_ = pd.Series(["nan", "NaN", float("nan"), np.float64("nan"), "inf", float("inf"), "1"], dtype=object)
+    made, faults, _ = numbers(given_, ours, Marks())
+    assert not faults
+    np.testing.assert_array_equal(made, [np.nan] * 4 + [np.inf] * 2 + [1])
 
 
 def test_losses_in_other_units(tmp_path: Path) -> None:
