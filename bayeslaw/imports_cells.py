@@ -95,7 +95,10 @@ def _text(cell: object, loss: bool) -> str | float | None:
     if isinstance(cell, (int, float, np.number)):
         if cell != cell and not loss:
             return None
-        return float(cell) if abs(float(cell)) < math.inf else math.inf
+        try:
+            return float(cell) if abs(float(cell)) < math.inf else math.inf
+        except OverflowError:  # an integer of hundreds of digits
+            return math.inf
     text = str(cell).replace("\u00a0", " ").replace("\u202f", " ").strip()
     if text.lower() in NOT_FINITE:
         return None if text.lower() == "nan" and not loss else math.inf

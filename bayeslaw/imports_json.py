@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from bayeslaw.errors import BayeslawError, Fault, TableError, shortened
+from bayeslaw.imports_cells import Marks, numbers
 from bayeslaw.imports_logs import Log, counted
 from bayeslaw.imports_text import decoded
 from bayeslaw.runs import json_object
@@ -111,5 +112,5 @@ def place(path: Path) -> Path:
 
 def last_step(log: Log) -> float:
     """The last step of a history, by which those of one run are put in order."""
-    steps = pd.to_numeric(log.frame.get("step", pd.Series(dtype=float)), errors="coerce")
+    steps = numbers(log.frame.get("step", pd.Series(dtype=float)), "step", Marks(".", ","))[0]
     return float(steps.max()) if steps.notna().any() else -1.0

@@ -398,6 +398,16 @@ def test_a_rate_that_is_nan_in_events(tmp_path: Path) -> None:
     assert "lr" not in import_runs(events.write(tmp_path / "x.tfevents", log)).runs.frame
 
 
+def test_integers_beyond_any_float(tmp_path: Path) -> None:
+    with pytest.raises(TableError, match="logs a loss at step 1 that is not finite"):
+        import_runs(lines(tmp_path, {"step": 1, "eval_loss": 10**400}))
+    with pytest.raises(TableError, match=r"step inf is not one: steps are whole numbers from 0 \(row 1, column step\)"):
+        import_runs(lines(tmp_path, {"step": 10**400, "eval_loss": 3.0}))
+    history = {"log_history": [{"step": 10**400, "eval_loss": 3.0}]}
+    with pytest.raises(TableError, match="step inf is not one"):
+        import_runs(written(tmp_path, json.dumps(history), "trainer_state.json"))
+
+
 # --- tokens logged apart from losses ----------------------------------------------------------------------------------------
 
 

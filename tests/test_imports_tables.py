@@ -87,6 +87,9 @@ def test_a_mapping_file(tmp_path: Path) -> None:
         ({"columns": {"loss": "a"}, "losses": {"web": "b"}}, "either as loss under"),
         ({"rename": {"a": ""}}, "gives no name"),
         ({"delimiter": "||"}, "delimiter is one character"),
+        ({"delimiter": '"'}, "delimiter '\"' can't part cells: it is a sign such as"),
+        ({"delimiter": "\n"}, r"delimiter '\\n' can't part cells"),
+        ({"delimiter": " "}, "delimiter ' ' can't part cells"),
     ],
 )
 def test_mapping_files_that_are_refused(given_: dict[str, Any], fragment: str) -> None:
