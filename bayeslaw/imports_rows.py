@@ -12,6 +12,7 @@ from bayeslaw.imports_logs import counted
 from bayeslaw.imports_map import CONSTANTS, WORDS, Mapped
 from bayeslaw.imports_merge import LOSS, Entries, fault, refuse
 from bayeslaw.tablechecks import check_loss
+from bayeslaw.units import unit
 
 FIRST = ("run", "step", "domain", "loss", "loss_se", "lr", "N", "D", "r", "ptpp")
 
@@ -44,6 +45,7 @@ def rows(
     frame = _with_constants(frame, told, remarks)
     frame = _tokens(frame, entries.batches, remarks)
     if told.loss_unit is not None:
+        refuse(frame, _other_units(frame, told.loss_unit))
         frame = frame.assign(unit=told.loss_unit)
     _check(frame)
     if not frame["loss"].notna().any():
@@ -152,6 +154,23 @@ def _with_constants(frame: pd.DataFrame, told: Mapped, remarks: list[str]) -> pd
             values = frame[column].where(frame[column].notna(), values)
         frame = frame.assign(**{column: values})
     return frame
+
+
+def _other_units(frame: pd.DataFrame, told: str) -> Iterable[Fault]:
+    """Losses that the log says are in another unit than was said."""
+    logged = frame["unit"].where(frame["loss"].notna()).dropna() if "unit" in frame else pd.Series(dtype=object)
+    other = [value for value in logged.unique() if not _is_unit(value, told)]
+    for at in np.flatnonzero(frame["unit"].isin(other).to_numpy()).tolist() if other else ():
+        value = str(frame["unit"].iloc[at])
+        problem = f"the log says that the loss is in {shortened(value)}, and {told} was said"
+        yield fault(frame, at, "unit", value, problem, "leave --unit (loss_unit) out; `bayeslaw convert` brings losses to another")
+
+
+def _is_unit(text: str, told: str) -> bool:
+    try:
+        return unit(text) == told
+    except BayeslawError:
+        return False
 
 
 def _shown(value: object) -> str:

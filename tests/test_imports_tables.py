@@ -251,3 +251,15 @@ def test_losses_in_other_units(tmp_path: Path) -> None:
         import_runs(path, loss_unit="ppx")
     with pytest.raises(TableError, match="is it a perplexity"):
         import_runs(path)
+
+
+def test_a_unit_that_the_log_contradicts(tmp_path: Path) -> None:
+    path = written(tmp_path, "run,step,eval/loss,unit\na,1,1.0,ppl\na,2,1.1,\nb,1,0.9,Perplexity\nb,2,1.0,bits/byte\n")
+    with pytest.raises(TableError, match="the log says that the loss is in bits/byte, and perplexity was said") as refused:
+        import_runs(path, loss_unit="ppl")
+    assert [(f.row, f.column) for f in refused.value.faults] == [(4, "unit")]
+    with pytest.raises(TableError, match="in ppl, and bits/byte was said") as refused:
+        import_runs(path, map={"loss_unit": "bits/byte"})
+    assert [f.row for f in refused.value.faults] == [1, 3]
+    agreeing = written(tmp_path, "run,step,eval/loss,unit\na,1,1.5,ppl\na,2,1.2,\n")
+    assert import_runs(agreeing, loss_unit="perplexity").runs.unit == "perplexity"
