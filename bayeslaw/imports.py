@@ -49,8 +49,8 @@ def import_runs(
     *,
     kind: str | None = None,
     map: str | Path | Mapping[str, Any] | None = None,  # noqa: A002
-    losses: Mapping[str, str | None] | Collection[str] | None = None,
-    domains: Collection[str] | None = None,
+    losses: str | Mapping[str, str | None] | Collection[str] | None = None,
+    domains: str | Collection[str] | None = None,
     resumed: str | None = None,
     nan: str | None = None,
     curves: bool = False,
@@ -67,9 +67,9 @@ def import_runs(
         What they are; found out by what they hold unless given.
     map : path or mapping, optional
         What can't be told by the names of columns; see `imports_map.read_mapping`.
-    losses : collection or mapping, optional
+    losses : str, collection or mapping, optional
         The columns of validation losses, or these with the domain of each; found by their names unless given.
-    domains : collection of str, optional
+    domains : str or collection of str, optional
         Domains to keep; all unless given.
     resumed : {'last', 'first'}, optional
         Where a run logs two values for a step: the later log holds, from the step at which it takes up, or the earlier one. They
@@ -91,6 +91,8 @@ def import_runs(
     BayeslawError
         If a file can't be read, may be of several kinds, or an argument can't be used.
     """
+    losses = [losses] if isinstance(losses, str) else losses
+    domains = [domains] if isinstance(domains, str) else domains
     told = Mapped() if map is None else mapping(map) if isinstance(map, Mapping) else read_mapping(map)
     for name, value, known in (("from", kind, KINDS), ("resumed", resumed, RESUMED), ("nan", nan, NAN)):
         if value is not None and value not in known:
@@ -300,7 +302,10 @@ def _named(log: Log, meant: Meanings, marks: Marks, several: bool) -> tuple[pd.D
 
 
 def _word(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value).strip()
+    """A name; of a number all its digits, so that two runs stay two."""
+    if isinstance(value, float):
+        return f"{value:.0f}" if value.is_integer() else str(float(value))
+    return str(value).strip()
 
 
 def _said(log: Log, meant: Meanings) -> list[str]:

@@ -115,7 +115,7 @@ def mapping(given: Mapping[str, Any], name: str = "the mapping") -> Mapped:
             raise BayeslawError(f"{name}: {mark} is one character, not {given[mark]!r}.")
     if (mark := given.get("delimiter", ",")) in ('"', "\r", "\n", " "):
         raise BayeslawError(f"{name}: delimiter {mark!r} can't part cells: it is a sign such as ',', ';' or '\\t'.")
-    if given.get("decimal", ".") == given.get("thousands", ""):
+    if "decimal" in given and given["decimal"] == given.get("thousands"):
         raise BayeslawError(f"{name}: decimal and thousands are both {given['thousands']!r}.")
     columns, losses = _columns(given, name)
     runs = {}

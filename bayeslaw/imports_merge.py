@@ -90,11 +90,10 @@ def merged(entries: Entries, resumed: str | None) -> Entries:
         return Entries(_once(frame, remarks), tuple(remarks), batches)
     missing = np.flatnonzero(frame[axis].isna()).tolist()
     refuse(frame, (fault(frame, i, axis, "", f"{axis} is missing", "give it, or remove the row") for i in missing))
-    frame = _once(frame, remarks)
     keys = ["run", axis, *(["domain"] if "domain" in frame else [])]
     values = [c for c in entries.values if c != axis]
     if resumed is None:
-        frame = _finite_before_others(frame, keys, remarks)
+        frame = _finite_before_others(_once(frame, remarks), keys, remarks)
         refuse(frame, _conflicts(frame, keys, values))
         logged = frame.groupby(["_name", *(k for k in keys if k != axis)], sort=False, dropna=False)
         if turns := int((logged[axis].diff() < 0).sum()):
@@ -102,7 +101,9 @@ def merged(entries: Entries, resumed: str | None) -> Entries:
                 f"steps go back {counted(turns, 'time')} and nothing is logged twice with two values: rows were put in order"
             )
     else:
-        frame = _finite_before_others(_resumed(frame, keys, resumed, remarks), keys, remarks)
+        # an evaluation that is logged again alike may be the first of a resumed run, so nothing is left out before
+        frame = _once(_resumed(frame, keys, resumed, remarks), remarks)
+        frame = _finite_before_others(frame, keys, remarks)
     return Entries(_together(frame, keys, values, resumed, remarks), tuple(remarks), batches)
 
 
@@ -201,21 +202,27 @@ def _resumed(frame: pd.DataFrame, keys: list[str], resumed: str, remarks: list[s
     """Entries without what a resumed run left behind ('last'), or without what it logged again ('first').
 
     Where the steps of a loss or of the learning rate go back, the run was taken up at an earlier step: what it had logged from
-    there on belongs to a training that was given up. Each is looked at by itself, since they may come from different files.
+    there on belongs to a training that was given up. Each is looked at by itself, since they may come from different files. What
+    was logged again alike, such as in the histories of several checkpoints, is no value given up.
     """
     axis, frame = keys[1], frame.copy()
     said = [c for c in map(str, frame) if c.startswith(LOSS) or c == "lr"]
-    by = [k for k in keys if k != axis]
+    by, alike = [k for k in keys if k != axis], 0
     for column in said:
         for _, part in frame[frame[column].notna()].groupby(by, sort=False, dropna=False):
             steps, run = part[axis].to_numpy(np.float64), str(part["run"].iloc[0])
             gone, turns = _given_up(steps, resumed, run)
-            if gone.any():
-                frame.loc[part.index[gone], column] = np.nan
+            frame.loc[part.index[gone], column] = np.nan
+            held = pd.MultiIndex.from_frame(part.loc[~gone, [axis, column]])
+            differ = ~pd.MultiIndex.from_frame(part[[axis, column]]).isin(held)
+            alike += int((gone & ~differ).sum())
+            if (gone & differ).any():
                 what = "given up" if resumed == "last" else "logged again"
-                taken, values = ", ".join(f"{steps[t]:g}" for t in turns[:3]), counted(int(gone.sum()), "value")
+                taken, values = ", ".join(f"{steps[t]:g}" for t in turns[:3]), counted(int((gone & differ).sum()), "value")
                 name = f"{shortened(repr(run))} was resumed at {axis} {taken}"
                 remarks.append(f"run {name}: {values} of {_of(column)} {what} left out")
+    if alike:
+        remarks.append(f"{counted(alike, 'value')} logged again alike by resumed runs or in several files read once")
     return _with_values(frame, [c for c in map(str, frame) if c not in (*_WHERE, *keys)], axis)
 
 

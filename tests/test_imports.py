@@ -178,6 +178,26 @@ def test_a_resumed_run_is_refused_by_row_or_one_log_of_it_holds(tmp_path: Path) 
         import_runs(path, resumed="lats")
 
 
+def test_a_resumed_run_that_begins_with_the_evaluation_it_took_up_at(tmp_path: Path) -> None:
+    text = "run,step,eval_loss\na,500,3.5\na,1000,3.2\na,1500,3.1\na,2000,3.0\na,1000,3.2\na,2000,3.05\na,3000,2.9\n"
+    made = import_runs(written(tmp_path, text), resumed="last")
+    assert cells(made, "step", "loss") == [[500, 3.5], [1000, 3.2], [2000, 3.05], [3000, 2.9]]
+    assert said(made, "run 'a' was resumed at step 1000: 2 values of loss given up left out")
+    assert said(made, "1 value logged again alike")
+    first = import_runs(written(tmp_path, text), resumed="first")
+    assert cells(first, "step", "loss") == [[500, 3.5], [1000, 3.2], [1500, 3.1], [2000, 3.0], [3000, 2.9]]
+    assert said(first, "run 'a' was resumed at step 1000: 1 value of loss logged again left out")
+
+
+def test_histories_of_checkpoints_are_not_taken_for_resumed(tmp_path: Path) -> None:
+    for step in (10, 20, 30, 40):
+        state(tmp_path / "run" / f"checkpoint-{step}", range(10, step + 1, 10))
+    for resumed in ("last", "first"):
+        made = import_runs(tmp_path / "run", resumed=resumed, domains="web")
+        assert cells(made, "step", "loss") == [[s, 3 - s / 64] for s in (10, 20, 30, 40)]
+        assert not said(made, "was resumed")
+
+
 def test_rows_in_no_order_are_sorted_and_not_taken_for_resumed(tmp_path: Path) -> None:
     path = written(tmp_path, "run,step,eval_loss\na,300,2.7\na,200,2.8\na,100,2.9\n")
     made = import_runs(path)
@@ -406,6 +426,12 @@ def test_integers_beyond_any_float(tmp_path: Path) -> None:
     history = {"log_history": [{"step": 10**400, "eval_loss": 3.0}]}
     with pytest.raises(TableError, match="step inf is not one"):
         import_runs(written(tmp_path, json.dumps(history), "trainer_state.json"))
+
+
+def test_runs_that_are_called_by_numbers(tmp_path: Path) -> None:
+    log = [{"run_id": run, "step": 100, "eval_loss": 3.0} for run in (20240115.0, 20240116.0, 0.1234567, 7)]
+    made = import_runs(lines(tmp_path, *log))
+    assert cells(made, "run") == [["20240115"], ["20240116"], ["0.1234567"], ["7"]]
 
 
 # --- tokens logged apart from losses ----------------------------------------------------------------------------------------

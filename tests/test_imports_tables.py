@@ -263,3 +263,15 @@ def test_a_unit_that_the_log_contradicts(tmp_path: Path) -> None:
     assert [f.row for f in refused.value.faults] == [1, 3]
     agreeing = written(tmp_path, "run,step,eval/loss,unit\na,1,1.5,ppl\na,2,1.2,\n")
     assert import_runs(agreeing, loss_unit="perplexity").runs.unit == "perplexity"
+
+
+def test_a_separator_of_thousands_alone(tmp_path: Path) -> None:
+    path = written(tmp_path, "run;step;eval_loss\na;1.000;3,125\n")
+    for marks in ({"thousands": "."}, {"decimal": ","}):
+        assert cells(import_runs(path, map=marks), "step", "loss") == [[1000, 3.125]]
+
+
+def test_one_column_or_domain_without_a_list(tmp_path: Path) -> None:
+    path = written(tmp_path, "run,step,xent,eval/web_loss,eval/code_loss\na,1,3.5,3.0,2.0\n")
+    assert cells(import_runs(path, losses="xent"), "loss") == [[3.5]]
+    assert cells(import_runs(path, domains="web"), "loss") == [[3.0]]
