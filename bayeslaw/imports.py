@@ -242,7 +242,7 @@ def _one_split(log: Log, meant: Meanings, known: dict[str, dict[str, str]]) -> N
     """Refuse losses of several splits, told apart by a column that is not taken; `known` are those of the logs before it."""
     some = log.frame[list(meant.losses)].notna().any(axis=1)
     for column in meant.other if meant.losses else ():
-        words = {v.strip().lower(): v.strip() for v in log.frame.loc[some, column].dropna().unique() if isinstance(v, str)}
+        words = {v.strip().lower(): v.strip() for v in log.frame.loc[some, column] if isinstance(v, str)}
         words.pop("", None)
         if not words or not words.keys() <= SPLITS:
             continue

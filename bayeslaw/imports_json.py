@@ -75,12 +75,26 @@ def _frame(rows: list[Any], name: str) -> pd.DataFrame:
     ]:  # fmt: skip
         raise TableError(faults, name)
     flat = [_flat(row) for row in rows]
+    if faults := [
+        Fault(i, ascii(key), ascii(value), f"{key!a}: {value!a} holds half a character (a lone surrogate)", "mend it")
+        for i, row in enumerate(flat, 1)
+        for key, value in row.items()
+        if not _is_text(f"{key}{value}")
+    ]:
+        raise TableError(faults, name)
     columns = list(dict.fromkeys(key for row in flat for key in row))
     if not flat or not columns:
         raise BayeslawError(f"{name} logs nothing.")
     made = pd.DataFrame({c: pd.Series([row.get(c) for row in flat], dtype=object) for c in columns})
     made.index = pd.RangeIndex(1, len(made) + 1, name="row")
     return made
+
+
+def _is_text(text: str) -> bool:
+    try:
+        return text.isascii() or bool(text.encode())
+    except UnicodeEncodeError:
+        return False
 
 
 def _flat(row: dict[str, Any], before: str = "") -> dict[str, Any]:

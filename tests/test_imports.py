@@ -387,7 +387,7 @@ def test_losses_of_training_and_of_validation_in_one_column(tmp_path: Path, colu
     with pytest.raises(BayeslawError, match=r"val.jsonl: .* are of train and of Val"):
         import_runs([lines(tmp_path, log[0], name="train.jsonl"), lines(tmp_path, log[1], name="val.jsonl")])
     # other losses beside those of the evaluations, and other words, are no matter
-    named = [{"step": 1, column: "train", "train_loss": 3.3}, {"step": 1, column: "val", "val_loss": 3.6}]
+    named = [{"step": 1, column: "train", "train_loss": 3.3}, {"step": 1, column: "val", "val_loss": 3.6, "betas": [0.9]}]
     assert cells(import_runs(lines(tmp_path, *named)), "loss") == [[3.6]]
     assert (
         len(import_runs(lines(tmp_path, *({"step": s, column: w, "loss": 3.0} for s, w in ((1, "warm"), (2, "train"))))).runs) == 2
@@ -432,6 +432,14 @@ def test_runs_that_are_called_by_numbers(tmp_path: Path) -> None:
     log = [{"run_id": run, "step": 100, "eval_loss": 3.0} for run in (20240115.0, 20240116.0, 0.1234567, 7)]
     made = import_runs(lines(tmp_path, *log))
     assert cells(made, "run") == [["20240115"], ["20240116"], ["0.1234567"], ["7"]]
+
+
+def test_half_a_character_is_refused(tmp_path: Path) -> None:
+    for entry in ({"run": "\ud800", "step": 1, "eval_loss": 3.0}, {"run": "é", "eval/\ud800_loss": 3.0}):
+        with pytest.raises(TableError, match="half a character") as refused:
+            import_runs(lines(tmp_path, {"run": "ü", "step": 1, "eval_loss": 3.0}, entry))
+        assert [f.row for f in refused.value.faults] == [2]
+        str(refused.value).encode()  # can be printed
 
 
 # --- tokens logged apart from losses ----------------------------------------------------------------------------------------
