@@ -211,7 +211,7 @@ def _resumed(frame: pd.DataFrame, keys: list[str], resumed: str, remarks: list[s
     for column in said:
         for _, part in frame[frame[column].notna()].groupby(by, sort=False, dropna=False):
             steps, run = part[axis].to_numpy(np.float64), str(part["run"].iloc[0])
-            gone, turns = _given_up(steps, resumed, run)
+            gone, turns = _given_up(steps, part.duplicated([axis, column]).to_numpy(), resumed, run)
             frame.loc[part.index[gone], column] = np.nan
             held = pd.MultiIndex.from_frame(part.loc[~gone, [axis, column]])
             differ = ~pd.MultiIndex.from_frame(part[[axis, column]]).isin(held)
@@ -226,12 +226,14 @@ def _resumed(frame: pd.DataFrame, keys: list[str], resumed: str, remarks: list[s
     return _with_values(frame, [c for c in map(str, frame) if c not in (*_WHERE, *keys)], axis)
 
 
-def _given_up(steps: NDArray[np.float64], resumed: str, run: str) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-    """Which of a run's values, in the order logged, don't hold, and where steps go back."""
+def _given_up(
+    steps: NDArray[np.float64], again: NDArray[np.bool_], resumed: str, run: str
+) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+    """Which of a run's values, in the order logged, don't hold, and where steps go back; `again` are those logged before alike."""
     turns = np.flatnonzero(np.diff(steps, prepend=steps[0]) < 0)
-    if turns.size > max(1, MOST_TURNS * steps.size):
+    if (back := int((~again[turns]).sum())) > max(1, MOST_TURNS * steps.size):
         raise BayeslawError(
-            f"run {shortened(repr(run))}: steps go back {turns.size} times in {steps.size} entries; that is no resumed run. "
+            f"run {shortened(repr(run))}: steps go back {back} times in {steps.size} entries; that is no resumed run. "
             "Put its rows in the order in which they were logged."
         )
     gone, order = np.zeros(steps.size, dtype=bool), np.arange(steps.size)

@@ -196,6 +196,9 @@ def test_histories_of_checkpoints_are_not_taken_for_resumed(tmp_path: Path) -> N
         made = import_runs(tmp_path / "run", resumed=resumed, domains="web")
         assert cells(made, "step", "loss") == [[s, 3 - s / 64] for s in (10, 20, 30, 40)]
         assert not said(made, "was resumed")
+        # most checkpoints without an evaluation after those of the last one
+        few = lines(tmp_path, *([{"step": s, "eval_loss": 3.0} for s in (1, 2)] * 6))
+        assert cells(import_runs(few, resumed=resumed), "step") == [[1], [2]]
 
 
 def test_rows_in_no_order_are_sorted_and_not_taken_for_resumed(tmp_path: Path) -> None:
