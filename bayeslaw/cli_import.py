@@ -27,7 +27,7 @@ def import_(
     ] = None,
     map_: Annotated[
         Path | None,
-        typer.Option("--map", help="What names can't tell: columns, units, values of each run (.toml); see the README."),
+        typer.Option("--map", help="What names can't tell: columns, units, values of each run (.toml); see docs/howto/losses.md."),
     ] = None,
     loss: Annotated[
         list[str] | None, typer.Option(help="A column of validation losses, or COLUMN=DOMAIN; repeat for each. Found by name else.")
@@ -98,7 +98,9 @@ def _losses(texts: list[str] | None) -> dict[str, str | None] | None:
 
 
 def _constants(texts: list[str] | None) -> dict[str, Any]:
-    return dict(pairs_of("--set", texts or [], "NAME=VALUE, such as tokens_per_step=524288"))
+    from bayeslaw.imports_map import constants
+
+    return constants(pairs_of("--set", texts or [], "NAME=VALUE, such as tokens_per_step=524288"), "--set")
 
 
 def convert(

@@ -13,7 +13,7 @@ import pandas as pd
 
 from bayeslaw.errors import BayeslawError, Fault, TableError, nearest, shortened
 from bayeslaw.imports_cells import Marks, numbers
-from bayeslaw.imports_json import last_step, read_json
+from bayeslaw.imports_json import last_step, place, read_json
 from bayeslaw.imports_logs import Log, counted
 from bayeslaw.imports_map import KINDS, Mapped, constants, mapping, read_mapping
 from bayeslaw.imports_merge import LOSS, RESUMED, Entries, fault, merged, refuse
@@ -25,6 +25,7 @@ from bayeslaw.runs import Runs, read_runs
 from bayeslaw.units import unit
 
 NAN = ("drop",)
+SPLITS = {"train", "training", "val", "valid", "validation", "eval", "evaluation", "test", "dev"}  # what a loss may be of
 
 
 @dataclass(frozen=True)
@@ -48,8 +49,8 @@ def import_runs(
     *,
     kind: str | None = None,
     map: str | Path | Mapping[str, Any] | None = None,  # noqa: A002
-    losses: Mapping[str, str | None] | Collection[str] | None = None,
-    domains: Collection[str] | None = None,
+    losses: str | Mapping[str, str | None] | Collection[str] | None = None,
+    domains: str | Collection[str] | None = None,
     resumed: str | None = None,
     nan: str | None = None,
     curves: bool = False,
@@ -66,9 +67,9 @@ def import_runs(
         What they are; found out by what they hold unless given.
     map : path or mapping, optional
         What can't be told by the names of columns; see `imports_map.read_mapping`.
-    losses : collection or mapping, optional
+    losses : str, collection or mapping, optional
         The columns of validation losses, or these with the domain of each; found by their names unless given.
-    domains : collection of str, optional
+    domains : str or collection of str, optional
         Domains to keep; all unless given.
     resumed : {'last', 'first'}, optional
         Where a run logs two values for a step: the later log holds, from the step at which it takes up, or the earlier one. They
@@ -90,6 +91,8 @@ def import_runs(
     BayeslawError
         If a file can't be read, may be of several kinds, or an argument can't be used.
     """
+    losses = [losses] if isinstance(losses, str) else losses
+    domains = [domains] if isinstance(domains, str) else domains
     told = Mapped() if map is None else mapping(map) if isinstance(map, Mapping) else read_mapping(map)
     for name, value, known in (("from", kind, KINDS), ("resumed", resumed, RESUMED), ("nan", nan, NAN)):
         if value is not None and value not in known:
@@ -116,18 +119,48 @@ def read_logs(sources: Sequence[str | Path], kind: str | None, told: Mapped) -> 
     """
     if not sources:
         raise BayeslawError("Give a file or folder to import.")
-    logs: list[Log] = []
-    seen: set[Path] = set()
+    found: list[tuple[Path, str | None, str]] = []
     for source in map(Path, sources):
         if not source.exists():
             raise BayeslawError(f"There is no file or folder {source}.")
-        found = _inside(source, kind) if source.is_dir() else [(source, kind, "")]
-        for path, known, run in found:
-            if path.resolve() in seen:
-                raise BayeslawError(f"{path} is given twice.")
-            seen.add(path.resolve())
-            logs.append(_read(path, known, run, told))
-    return logs
+        found += _inside(source, kind) if source.is_dir() else [(source, kind, "")]
+    seen: set[Path] = set()
+    for path, _, _ in found:
+        if path.resolve() in seen:
+            raise BayeslawError(f"{path} is given twice.")
+        seen.add(path.resolve())
+    paths = [path for path, _, _ in found]
+    names = _apart([path.name for path in paths], paths)
+    logs = [
+        _read(path, known, run, told, name if name != path.name else None)
+        for (path, known, run), name in zip(found, names, strict=True)
+    ]
+    runs = _apart([log.run for log in logs], [_place(path, log) for path, log in zip(paths, logs, strict=True)])
+    return [replace(log, run=run) for log, run in zip(logs, runs, strict=True)]
+
+
+def _place(path: Path, log: Log) -> Path:
+    """What a log's run is called by if no column names it: a file without its ending, or a folder."""
+    match log.kind:
+        case "tensorboard":
+            return path.parent
+        case "trainer":
+            return place(path)
+        case _:
+            return path.with_suffix("")
+
+
+def _apart(names: list[str], places: list[Path]) -> list[str]:
+    """Names, those of several places each with as many folders before it as tell them apart."""
+    made, parts = list(names), [place.absolute().parts for place in places]
+    for name in {*names} - {""}:
+        same = [i for i, other in enumerate(names) if other == name]
+        several, depth = len({parts[i] for i in same}), name.count("/") + 1
+        while several > len({made[i] for i in same}):
+            depth += 1
+            for i in same:
+                made[i] = "/".join(parts[i][-depth:])
+    return made
 
 
 def _inside(folder: Path, kind: str | None) -> list[tuple[Path, str | None, str]]:
@@ -155,17 +188,15 @@ def _inside(folder: Path, kind: str | None) -> list[tuple[Path, str | None, str]
     return found
 
 
-def _read(path: Path, kind: str | None, run: str, told: Mapped) -> Log:
+def _read(path: Path, kind: str | None, run: str, told: Mapped, called: str | None) -> Log:
     try:
         if kind == "tensorboard" or (kind is None and ("tfevents" in path.name or is_event_file(path))):
-            wanted = {*told.columns, *told.losses}
-            return read_events(path, run or path.absolute().parent.name, wanted)
+            return read_events(path, run or path.absolute().parent.name, {*told.losses}, {*told.columns}, called)
         with path.open("rb") as file:
             head = file.read(64).removeprefix(b"\xef\xbb\xbf").lstrip()
         if kind in ("trainer", "jsonl") or (kind is None and head[:1] in (b"{", b"[")):
-            return read_json(path, kind)
-        kind = "table" if kind is None and (told.columns or told.losses) else kind
-        return read_text(path, kind, told.delimiter)
+            return read_json(path, kind, called)
+        return read_text(path, kind, told.delimiter, {*told.columns, *told.losses}, called)
     except OSError as error:
         raise BayeslawError(f"{path} can't be read: {error}.") from None
 
@@ -181,6 +212,7 @@ def _entries(logs: list[Log], told: Mapped) -> Entries:
     """Entries of all logs under our names, in numbers."""
     parts, remarks, faults = list[pd.DataFrame](), list[str](), list[Fault]()
     counts: dict[str, tuple[bool, str]] = {}
+    splits: dict[str, dict[str, str]] = {}
     for column in (*told.columns, *told.losses):
         if not any(column in log.frame for log in logs):
             known = list(dict.fromkeys(str(c) for log in logs for c in log.frame))
@@ -188,6 +220,7 @@ def _entries(logs: list[Log], told: Mapped) -> Entries:
     for log in logs:
         marks = Marks(told.decimal, told.thousands) if log.kind in ("wandb", "wide", "table") else Marks(".", ",")
         meant = _meant(log, told)
+        _one_split(log, meant, splits)
         part, said, wrong = _named(log, meant, marks, len(logs) > 1)
         remarks += [*log.remarks, *said]
         faults += wrong
@@ -203,6 +236,24 @@ def _entries(logs: list[Log], told: Mapped) -> Entries:
         raise TableError(faults, logs[0].name if len(logs) == 1 else "the log")
     frame = pd.concat(_same_domains(parts), ignore_index=True).astype({"_name": "category"})
     return Entries(_runs_named(frame, told), tuple(dict.fromkeys(remarks)))
+
+
+def _one_split(log: Log, meant: Meanings, known: dict[str, dict[str, str]]) -> None:
+    """Refuse losses of several splits, told apart by a column that is not taken; `known` are those of the logs before it."""
+    some = log.frame[list(meant.losses)].notna().any(axis=1)
+    for column in meant.other if meant.losses else ():
+        words = {v.strip().lower(): v.strip() for v in log.frame.loc[some, column] if isinstance(v, str)}
+        words.pop("", None)
+        if not words or not words.keys() <= SPLITS:
+            continue
+        if len(found := known.setdefault(column, {}) | words) > 1:
+            raise BayeslawError(
+                f"{log.name}: column {column!r} says that losses of {', '.join(map(repr, meant.losses))} are of "
+                f"{' and of '.join(found.values())}, and a table of runs holds validation losses alone. Say [columns] domain = "
+                f'"{column}" in a mapping file and the domain to keep (--domain {[*found.values()][-1]}), or leave the rows of one '
+                "in the file."
+            )
+        known[column] = found
 
 
 def _same_domains(parts: list[pd.DataFrame]) -> list[pd.DataFrame]:
@@ -230,7 +281,7 @@ def _named(log: Log, meant: Meanings, marks: Marks, several: bool) -> tuple[pd.D
     for column, (ours, factor) in columns.items():
         cells = log.frame[column]
         if ours in TEXT:
-            made[ours] = cells.map(lambda v: None if v is None or not str(v).strip() else _word(v))
+            made[ours] = cells.map(lambda v: None if v is None or v != v or not str(v).strip() else _word(v))
             continue
         values, wrong, separated = numbers(cells, ours.split(":")[0], marks)
         made[ours] = values * factor
@@ -251,7 +302,10 @@ def _named(log: Log, meant: Meanings, marks: Marks, several: bool) -> tuple[pd.D
 
 
 def _word(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value).strip()
+    """A name; of a number all its digits, so that two runs stay two."""
+    if isinstance(value, float):
+        return f"{value:.0f}" if value.is_integer() else str(float(value))
+    return str(value).strip()
 
 
 def _said(log: Log, meant: Meanings) -> list[str]:
@@ -263,6 +317,9 @@ def _said(log: Log, meant: Meanings) -> list[str]:
     if other:
         shown = ", ".join(map(repr, other[:6])) + (", …" if len(other) > 6 else "")
         remarks.append(f"{log.name}: {counted(len(other), 'column')} not taken ({shown})")
+    if meant.other_losses:
+        shown = ", ".join(meant.other_losses[:6]) + (", …" if len(meant.other_losses) > 6 else "")
+        remarks.append(f"{log.name}: by their names no validation losses, and not taken: {shown} (--loss takes what you name)")
     if meant.by_logger:
         remarks.append(f"{log.name}: steps ({meant.step}) are the logger's own count, which need not be the trainer's")
     return remarks

@@ -40,15 +40,15 @@ def numbers(cells: pd.Series, ours: str, marks: Marks) -> tuple[pd.Series, list[
     Parameters
     ----------
     cells : Series
-        Texts, numbers and None as read; of floats nan is missing.
+        Texts, numbers and None as read; in a column of floats nan is missing.
     ours : str
-        What the column is.
+        What the column is: NaN is a loss that is not finite, and missing in anything else.
     marks : Marks
 
     Returns
     -------
     values : Series
-        nan where a cell is missing, infinite where it holds a number that is none (NaN, Infinity).
+        nan where a cell is missing, infinite where it is not finite.
     faults : list of Fault
         Cells that hold no number, or one that could be read in two ways.
     separated : int
@@ -61,7 +61,7 @@ def numbers(cells: pd.Series, ours: str, marks: Marks) -> tuple[pd.Series, list[
         return pd.Series(np.nan, index=cells.index), told, 0
     decimal, thousands = marks.pair
     grouped = re.compile(rf"^[+-]?[1-9]\d{{0,2}}(?:{re.escape(thousands)}\d{{3}})+(?:{re.escape(decimal)}\d+)?$")
-    texts = [_text(cell) for cell in cells]  # no Series: it would make nan of None
+    texts = [_text(cell, ours == "loss") for cell in cells]  # no Series: it would make nan of None
     parted = [isinstance(t, str) and bool(grouped.match(t)) for t in texts]
     certain = (
         marks.told or ours in COUNTS or _certain((str(t) for t, p in zip(texts, parted, strict=True) if p), thousands, decimal)
@@ -86,17 +86,22 @@ def numbers(cells: pd.Series, ours: str, marks: Marks) -> tuple[pd.Series, list[
     return pd.Series(values, index=cells.index), faults, sum(parted)
 
 
-def _text(cell: object) -> str | float | None:
-    """A cell without what surrounds it: a text, a number, or nothing."""
+def _text(cell: object, loss: bool) -> str | float | None:
+    """A cell without what surrounds it: a text, a number, or nothing; NaN is nothing but where losses are, and infinite there."""
     if cell is None or cell is pd.NA:
         return None
     if isinstance(cell, (bool, np.bool_)):
         return str(cell)
     if isinstance(cell, (int, float, np.number)):
-        return float(cell) if abs(float(cell)) < math.inf else math.inf
+        if cell != cell and not loss:
+            return None
+        try:
+            return float(cell) if abs(float(cell)) < math.inf else math.inf
+        except OverflowError:  # an integer of hundreds of digits
+            return math.inf
     text = str(cell).replace("\u00a0", " ").replace("\u202f", " ").strip()
     if text.lower() in NOT_FINITE:
-        return math.inf
+        return None if text.lower() == "nan" and not loss else math.inf
     return None if text.lower() in MISSING else text
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from bayeslaw.errors import BayeslawError, Fault, TableError, shortened
+from bayeslaw.imports_cells import Marks, numbers
 from bayeslaw.imports_logs import Log, counted
 from bayeslaw.imports_text import decoded
 from bayeslaw.runs import json_object
@@ -17,27 +18,28 @@ from bayeslaw.runs import json_object
 CHECKPOINT = re.compile(r"^checkpoint-\d+$")
 
 
-def read_json(path: Path, kind: str | None) -> Log:
-    """Read a file of JSON as the kind given, or as what it holds.
+def read_json(path: Path, kind: str | None, called: str | None = None) -> Log:
+    """Read a file of JSON as the kind given, or as what it holds; `called` is its name, where not the file's.
 
     Raises
     ------
     BayeslawError, TableError
         If it is neither, with every line that can't be read.
     """
-    text = decoded(path).strip()
+    name = called or path.name
+    text = decoded(path, name).strip()
     if not text:
-        raise BayeslawError(f"{path.name} is empty.")
+        raise BayeslawError(f"{name} is empty.")
     whole = _whole(text)
     state = isinstance(whole, dict) and isinstance(whole.get("log_history"), list)
     if kind == "trainer" and not state:
-        raise BayeslawError(f"{path.name} is no trainer_state.json: it has no list log_history.")
+        raise BayeslawError(f"{name} is no trainer_state.json: it has no list log_history.")
     if state and kind in (None, "trainer"):
         assert isinstance(whole, dict)
-        return _trainer(whole, path)
+        return _trainer(whole, path, called)
     if isinstance(whole, list):
-        return Log(path.name, "jsonl", _frame(whole, path), path.stem)
-    return Log(path.name, "jsonl", _frame(_lines(text, path), path), path.stem)
+        return Log(name, "jsonl", _frame(whole, name), path.stem)
+    return Log(name, "jsonl", _frame(_lines(text, name), name), path.stem)
 
 
 def _whole(text: str) -> Any:
@@ -48,7 +50,7 @@ def _whole(text: str) -> Any:
         return None
 
 
-def _lines(text: str, path: Path) -> list[Any]:
+def _lines(text: str, name: str) -> list[Any]:
     rows, faults = [], []
     lines = [line for line in text.split("\n") if line.strip()]
     for number, line in enumerate(lines, 1):
@@ -60,25 +62,39 @@ def _lines(text: str, path: Path) -> list[Any]:
                 Fault(number, "", shortened(line, 40), f"the line can't be read as JSON: {error}{cut}", "remove it or mend it")
             )
     if faults:
-        raise TableError(faults, path.name)
+        raise TableError(faults, name)
     return rows
 
 
-def _frame(rows: list[Any], path: Path) -> pd.DataFrame:
+def _frame(rows: list[Any], name: str) -> pd.DataFrame:
     """Objects as rows; an object within an object has its name before its own, eval/loss."""
     if faults := [
         Fault(i, "", shortened(row, 40), "this is no object such as {\"step\": 100, \"eval_loss\": 2.9}", "remove it")
         for i, row in enumerate(rows, 1)
         if not isinstance(row, dict)
     ]:  # fmt: skip
-        raise TableError(faults, path.name)
+        raise TableError(faults, name)
     flat = [_flat(row) for row in rows]
+    if faults := [
+        Fault(i, ascii(key), ascii(value), f"{key!a}: {value!a} holds half a character (a lone surrogate)", "mend it")
+        for i, row in enumerate(flat, 1)
+        for key, value in row.items()
+        if not _is_text(f"{key}{value}")
+    ]:
+        raise TableError(faults, name)
     columns = list(dict.fromkeys(key for row in flat for key in row))
     if not flat or not columns:
-        raise BayeslawError(f"{path.name} logs nothing.")
+        raise BayeslawError(f"{name} logs nothing.")
     made = pd.DataFrame({c: pd.Series([row.get(c) for row in flat], dtype=object) for c in columns})
     made.index = pd.RangeIndex(1, len(made) + 1, name="row")
     return made
+
+
+def _is_text(text: str) -> bool:
+    try:
+        return text.isascii() or bool(text.encode())
+    except UnicodeEncodeError:
+        return False
 
 
 def _flat(row: dict[str, Any], before: str = "") -> dict[str, Any]:
@@ -88,21 +104,27 @@ def _flat(row: dict[str, Any], before: str = "") -> dict[str, Any]:
     return made
 
 
-def _trainer(state: dict[str, Any], path: Path) -> Log:
+def _trainer(state: dict[str, Any], path: Path, called: str | None) -> Log:
     """The history of a Trainer: entries of training, with a learning rate, and of evaluation, with eval_loss."""
     folder = path.absolute().parent
-    run = folder.parent.name if CHECKPOINT.match(folder.name) else folder.name
-    name = f"{folder.name}/{path.name}"
+    run = place(path).name
+    name = called or f"{folder.name}/{path.name}"
     history = [row for row in state["log_history"] if not (isinstance(row, dict) and "train_runtime" in row)]
     remarks = []
     if left := len(state["log_history"]) - len(history):
         remarks.append(f"{name}: {counted(left, 'closing entry', 'closing entries')} (train_runtime) left out")
     if not history:
         raise BayeslawError(f"{name} has an empty log_history.")
-    return Log(name, "trainer", _frame(history, path), run, bare_loss=False, remarks=tuple(remarks))
+    return Log(name, "trainer", _frame(history, name), run, bare_loss=False, remarks=tuple(remarks))
+
+
+def place(path: Path) -> Path:
+    """The folder of the run that a trainer_state.json is of."""
+    folder = path.absolute().parent
+    return folder.parent if CHECKPOINT.match(folder.name) else folder
 
 
 def last_step(log: Log) -> float:
     """The last step of a history, by which those of one run are put in order."""
-    steps = pd.to_numeric(log.frame.get("step", pd.Series(dtype=float)), errors="coerce")
+    steps = numbers(log.frame.get("step", pd.Series(dtype=float)), "step", Marks(".", ","))[0]
     return float(steps.max()) if steps.notna().any() else -1.0

@@ -113,7 +113,9 @@ def mapping(given: Mapping[str, Any], name: str = "the mapping") -> Mapped:
     for mark in ("delimiter", "decimal", "thousands"):
         if mark in given and not (isinstance(given[mark], str) and len(given[mark]) == 1):
             raise BayeslawError(f"{name}: {mark} is one character, not {given[mark]!r}.")
-    if given.get("decimal", ".") == given.get("thousands", ""):
+    if (mark := given.get("delimiter", ",")) in ('"', "\r", "\n", " "):
+        raise BayeslawError(f"{name}: delimiter {mark!r} can't part cells: it is a sign such as ',', ';' or '\\t'.")
+    if "decimal" in given and given["decimal"] == given.get("thousands"):
         raise BayeslawError(f"{name}: decimal and thousands are both {given['thousands']!r}.")
     columns, losses = _columns(given, name)
     runs = {}

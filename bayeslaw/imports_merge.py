@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
@@ -28,10 +28,13 @@ class Entries:
         `run`; `step` or D where there is one of them; numbers, nan where missing and infinite where not finite; losses in columns
         `loss:` and the domain; `_name` and `_row`, the file and the entry's number there.
     remarks : tuple of str
+    batches : mapping
+        The first two values of runs that log several of `batch`, at whatever entries.
     """
 
     frame: pd.DataFrame
     remarks: tuple[str, ...] = ()
+    batches: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     @property
     def values(self) -> list[str]:
@@ -78,17 +81,19 @@ def merged(entries: Entries, resumed: str | None) -> Entries:
         With each value logged twice, if nothing was said of resumed runs; with each entry without a step.
     """
     frame, axis, remarks = entries.frame, entries.axis, list(entries.remarks)
-    frame, left = _with_values(frame, entries.values, axis)
-    if left:
+    batches = _batches(frame)
+    kept = _with_values(frame, entries.values, axis)
+    if left := len(frame) - len(kept):
         remarks.append(f"{counted(left, 'entry', 'entries')} without a loss or learning rate left out")
+    frame = _of_each_domain(kept, axis)
     if axis is None:
-        return Entries(_once(frame, remarks), tuple(remarks))
+        return Entries(_once(frame, remarks), tuple(remarks), batches)
     missing = np.flatnonzero(frame[axis].isna()).tolist()
     refuse(frame, (fault(frame, i, axis, "", f"{axis} is missing", "give it, or remove the row") for i in missing))
-    frame = _once(frame, remarks)
     keys = ["run", axis, *(["domain"] if "domain" in frame else [])]
     values = [c for c in entries.values if c != axis]
     if resumed is None:
+        frame = _finite_before_others(_once(frame, remarks), keys, remarks)
         refuse(frame, _conflicts(frame, keys, values))
         logged = frame.groupby(["_name", *(k for k in keys if k != axis)], sort=False, dropna=False)
         if turns := int((logged[axis].diff() < 0).sum()):
@@ -96,15 +101,48 @@ def merged(entries: Entries, resumed: str | None) -> Entries:
                 f"steps go back {counted(turns, 'time')} and nothing is logged twice with two values: rows were put in order"
             )
     else:
-        frame = _resumed(frame, keys, resumed, remarks)
-    return Entries(_together(frame, keys, values, resumed, remarks), tuple(remarks))
+        # an evaluation that is logged again alike may be the first of a resumed run, so nothing is left out before
+        frame = _once(_resumed(frame, keys, resumed, remarks), remarks)
+        frame = _finite_before_others(frame, keys, remarks)
+    return Entries(_together(frame, keys, values, resumed, remarks), tuple(remarks), batches)
 
 
-def _with_values(frame: pd.DataFrame, values: list[str], axis: str | None) -> tuple[pd.DataFrame, int]:
-    """Entries that log a loss or a learning rate; others say nothing of a curve."""
-    said = [c for c in values if c.startswith(LOSS) or c == "lr"]
-    some = frame[said].notna().any(axis=1)
-    return frame[some].reset_index(drop=True), int((~some).sum())
+def _batches(frame: pd.DataFrame) -> dict[str, tuple[float, float]]:
+    """The first two values of runs that log several of `batch`."""
+    if "batch" not in frame:
+        return {}
+    logged = {str(run): part.dropna().unique() for run, part in frame.groupby("run", sort=False)["batch"]}
+    return {run: (float(values[0]), float(values[1])) for run, values in logged.items() if len(values) > 1}
+
+
+def _with_values(frame: pd.DataFrame, values: list[str], axis: str | None) -> pd.DataFrame:
+    """Entries that log a loss or a learning rate, and those that say something else of a run's step at which it logs a loss.
+
+    Many programs log the tokens so far in an entry of their own. At other steps they say nothing of a curve.
+    """
+    losses = frame[[c for c in values if c.startswith(LOSS)]].notna().any(axis=1)
+    some = losses | frame["lr"].notna() if "lr" in frame else losses
+    if axis is not None:
+        at = pd.MultiIndex.from_frame(frame[["run", axis]])
+        beside = frame[[c for c in values if c != axis]].notna().any(axis=1)
+        some |= beside & frame[axis].notna() & at.isin(at[losses & frame[axis].notna()])
+    return frame[some].reset_index(drop=True)
+
+
+def _of_each_domain(frame: pd.DataFrame, axis: str | None) -> pd.DataFrame:
+    """What entries of no domain say of a step besides the learning rate, said of the losses of each domain there."""
+    said = [c for c in map(str, frame) if c.startswith(LOSS)]
+    if axis is None or "domain" not in frame:
+        return frame
+    losses = frame[said].notna().any(axis=1)
+    rates = frame["lr"].notna() if "lr" in frame else losses & False
+    domains = frame.loc[losses & frame["domain"].notna(), ["run", axis, "domain"]].drop_duplicates()
+    general = frame[~losses & frame["domain"].isna()].drop(columns=["domain", *(["lr"] if "lr" in frame else [])])
+    copies = general.reset_index(names="_at").merge(domains, on=["run", axis]).set_index("_at")
+    if not len(copies):
+        return frame
+    alone = frame[~frame.index.isin(copies.index) | rates]
+    return pd.concat([alone, copies]).sort_index(kind="stable").reset_index(drop=True)[list(frame)]
 
 
 def _once(frame: pd.DataFrame, remarks: list[str]) -> pd.DataFrame:
@@ -113,6 +151,20 @@ def _once(frame: pd.DataFrame, remarks: list[str]) -> pd.DataFrame:
     if again.any():
         remarks.append(f"{counted(int(again.sum()), 'entry', 'entries')} that repeat another in every value left out")
     return frame[~again].reset_index(drop=True)
+
+
+def _finite_before_others(frame: pd.DataFrame, keys: list[str], remarks: list[str]) -> pd.DataFrame:
+    """Entries without losses that are not finite where the same step logs a finite one: tables dumped as JSON have NaN in gaps."""
+    frame, count = frame.copy(), 0
+    for column in (c for c in map(str, frame) if c.startswith(LOSS)):
+        finite = pd.Series(np.isfinite(frame[column].to_numpy(np.float64)), index=frame.index)
+        beside = finite.groupby([frame[k] for k in keys], dropna=False).transform("any")
+        gaps = beside & ~finite & frame[column].notna()
+        frame.loc[gaps, column] = np.nan
+        count += int(gaps.sum())
+    if count:
+        remarks.append(f"{counted(count, 'loss', 'losses')} not finite left out where the same step logs a finite one")
+    return frame
 
 
 def _conflicts(frame: pd.DataFrame, keys: list[str], values: list[str]) -> Iterable[Fault]:
@@ -150,30 +202,38 @@ def _resumed(frame: pd.DataFrame, keys: list[str], resumed: str, remarks: list[s
     """Entries without what a resumed run left behind ('last'), or without what it logged again ('first').
 
     Where the steps of a loss or of the learning rate go back, the run was taken up at an earlier step: what it had logged from
-    there on belongs to a training that was given up. Each is looked at by itself, since they may come from different files.
+    there on belongs to a training that was given up. Each is looked at by itself, since they may come from different files. What
+    was logged again alike, such as in the histories of several checkpoints, is no value given up.
     """
     axis, frame = keys[1], frame.copy()
     said = [c for c in map(str, frame) if c.startswith(LOSS) or c == "lr"]
-    by = [k for k in keys if k != axis]
+    by, alike = [k for k in keys if k != axis], 0
     for column in said:
         for _, part in frame[frame[column].notna()].groupby(by, sort=False, dropna=False):
             steps, run = part[axis].to_numpy(np.float64), str(part["run"].iloc[0])
-            gone, turns = _given_up(steps, resumed, run)
-            if gone.any():
-                frame.loc[part.index[gone], column] = np.nan
+            gone, turns = _given_up(steps, part.duplicated([axis, column]).to_numpy(), resumed, run)
+            frame.loc[part.index[gone], column] = np.nan
+            held = pd.MultiIndex.from_frame(part.loc[~gone, [axis, column]])
+            differ = ~pd.MultiIndex.from_frame(part[[axis, column]]).isin(held)
+            alike += int((gone & ~differ).sum())
+            if (gone & differ).any():
                 what = "given up" if resumed == "last" else "logged again"
-                taken, values = ", ".join(f"{steps[t]:g}" for t in turns[:3]), counted(int(gone.sum()), "value")
+                taken, values = ", ".join(f"{steps[t]:g}" for t in turns[:3]), counted(int((gone & differ).sum()), "value")
                 name = f"{shortened(repr(run))} was resumed at {axis} {taken}"
                 remarks.append(f"run {name}: {values} of {_of(column)} {what} left out")
-    return frame[frame[said].notna().any(axis=1)].reset_index(drop=True)
+    if alike:
+        remarks.append(f"{counted(alike, 'value')} logged again alike by resumed runs or in several files read once")
+    return _with_values(frame, [c for c in map(str, frame) if c not in (*_WHERE, *keys)], axis)
 
 
-def _given_up(steps: NDArray[np.float64], resumed: str, run: str) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-    """Which of a run's values, in the order logged, don't hold, and where steps go back."""
+def _given_up(
+    steps: NDArray[np.float64], again: NDArray[np.bool_], resumed: str, run: str
+) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+    """Which of a run's values, in the order logged, don't hold, and where steps go back; `again` are those logged before alike."""
     turns = np.flatnonzero(np.diff(steps, prepend=steps[0]) < 0)
-    if turns.size > max(1, MOST_TURNS * steps.size):
+    if (back := int((~again[turns]).sum())) > max(1, MOST_TURNS * steps.size):
         raise BayeslawError(
-            f"run {shortened(repr(run))}: steps go back {turns.size} times in {steps.size} entries; that is no resumed run. "
+            f"run {shortened(repr(run))}: steps go back {back} times in {steps.size} entries; that is no resumed run. "
             "Put its rows in the order in which they were logged."
         )
     gone, order = np.zeros(steps.size, dtype=bool), np.arange(steps.size)

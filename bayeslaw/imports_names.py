@@ -41,6 +41,10 @@ _DOMAINS = (
 _BARE = re.compile(r"^(?P<domain>.+?)[/_.-]loss$")
 _NO_DOMAIN = re.compile(r"^(train(ing)?|z|aux|auxiliary|moe|kl|reward|policy|value|total|avg|mean|best|min|final|last)$")
 
+# Parts of a name that tell of no validation loss, but of training batches; a part of the objective, a spread, a mean of several.
+_TRAINING = {"train", "training"}
+_LAST = {"z", "aux", "balancing", "std", "stderr", "se", "step", "epoch"}
+
 
 def key(column: str) -> str:
     """A column's name as names are compared: lower case, without blanks around it."""
@@ -78,6 +82,8 @@ class Meanings:
         Column to our name and the factor that brings it to our unit.
     other : tuple of str
         Columns that mean nothing here.
+    other_losses : tuple of str
+        Those among them that would be losses of a domain but for a part of their names.
     """
 
     step: str | None = None
@@ -85,6 +91,7 @@ class Meanings:
     losses: Mapping[str, str | None] = field(default_factory=dict)
     covariates: Mapping[str, tuple[str, float]] = field(default_factory=dict)
     other: tuple[str, ...] = ()
+    other_losses: tuple[str, ...] = ()
 
 
 def domain_of(column: str) -> str | None:
@@ -93,10 +100,29 @@ def domain_of(column: str) -> str | None:
     if _PLAIN.match(name):
         return ""
     for pattern in _DOMAINS:
-        if (found := pattern.match(name)) and not _NO_DOMAIN.match(found["domain"]):
+        if (found := pattern.match(name)) and _is_domain(found["domain"]):
             start, end = found.span("domain")
             return column.strip()[start:end] if len(column.strip()) == len(name) else found["domain"]
     return None
+
+
+def _is_domain(name: str) -> bool:
+    return not _NO_DOMAIN.match(name) and not _parts_tell(name)
+
+
+def _parts_tell(name: str) -> bool:
+    parts = re.split(r"[/_.-]", name.lower())
+    return not _TRAINING.isdisjoint(parts) or parts[-1] in _LAST
+
+
+def is_other_loss(column: str, bare: bool = True) -> bool:
+    """Whether a column has the name of a domain's loss but for a part of it that tells of something else, val_loss_web_std.
+
+    `bare` says whether names that tell of no evaluation are of losses: router_z_loss.
+    """
+    matches = [pattern.match(key(column)) for pattern in (*_DOMAINS, *([_BARE] if bare else []))]
+    found = [m["domain"] for m in matches if m]
+    return domain_of(column) is None and any(not _NO_DOMAIN.match(d) and _parts_tell(d) for d in found)
 
 
 def covariate_of(column: str) -> tuple[str, float] | None:
@@ -174,6 +200,7 @@ def meanings(
         chosen,
         found,
         tuple(c for c in columns if c not in used),
+        () if losses else tuple(c for c in free if c not in used and is_other_loss(c, bare_loss and not any(map(_named, chosen)))),
     )
 
 
@@ -194,6 +221,10 @@ def _twice(found: dict[str, tuple[str, float]], given: Mapping[str, tuple[str, f
             )
 
 
+def _named(column: str) -> bool:
+    return domain_of(column) is not None
+
+
 def _losses(columns: list[str], name: str, bare_loss: bool) -> dict[str, str | None]:
     """The columns of validation losses and their domains."""
     named = {c: d for c in columns if (d := domain_of(c)) is not None}
@@ -206,7 +237,7 @@ def _losses(columns: list[str], name: str, bare_loss: bool) -> dict[str, str | N
         )
     if not named and bare_loss:
         plain = [c for c in columns if key(c) == "loss"]
-        bare = {c: m["domain"] for c in columns if (m := _BARE.match(key(c))) and not _NO_DOMAIN.match(m["domain"])}
+        bare = {c: m["domain"] for c in columns if (m := _BARE.match(key(c))) and _is_domain(m["domain"])}
         domains = {} if plain else dict(bare)
     if len(plain) > 1:
         raise BayeslawError(f"{name}: columns {plain[0]!r} and {plain[1]!r} both hold losses. Say which by --loss COLUMN.")

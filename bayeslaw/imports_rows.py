@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 import numpy as np
 import pandas as pd
@@ -12,6 +12,7 @@ from bayeslaw.imports_logs import counted
 from bayeslaw.imports_map import CONSTANTS, WORDS, Mapped
 from bayeslaw.imports_merge import LOSS, Entries, fault, refuse
 from bayeslaw.tablechecks import check_loss
+from bayeslaw.units import unit
 
 FIRST = ("run", "step", "domain", "loss", "loss_se", "lr", "N", "D", "r", "ptpp")
 
@@ -42,7 +43,9 @@ def rows(
     frame, remarks = _long(entries, domains, curves)
     frame = _finite(frame, drop, curves, remarks)
     frame = _with_constants(frame, told, remarks)
+    frame = _tokens(frame, entries.batches, remarks)
     if told.loss_unit is not None:
+        refuse(frame, _other_units(frame, told.loss_unit))
         frame = frame.assign(unit=told.loss_unit)
     _check(frame)
     if not frame["loss"].notna().any():
@@ -150,30 +153,80 @@ def _with_constants(frame: pd.DataFrame, told: Mapped, remarks: list[str]) -> pd
                 refuse(frame, [fault(frame, at, column, _shown(frame[column].iloc[at]), problem, "say it once")])
             values = frame[column].where(frame[column].notna(), values)
         frame = frame.assign(**{column: values})
-    return _tokens(frame, remarks)
+    return frame
+
+
+def _other_units(frame: pd.DataFrame, told: str) -> Iterable[Fault]:
+    """Losses that the log says are in another unit than was said."""
+    logged = frame["unit"].where(frame["loss"].notna()).dropna() if "unit" in frame else pd.Series(dtype=object)
+    other = [value for value in logged.unique() if not _is_unit(value, told)]
+    for at in np.flatnonzero(frame["unit"].isin(other).to_numpy()).tolist() if other else ():
+        value = str(frame["unit"].iloc[at])
+        problem = f"the log says that the loss is in {shortened(value)}, and {told} was said"
+        yield fault(frame, at, "unit", value, problem, "leave --unit (loss_unit) out; `bayeslaw convert` brings losses to another")
+
+
+def _is_unit(text: str, told: str) -> bool:
+    try:
+        return unit(text) == told
+    except BayeslawError:
+        return False
 
 
 def _shown(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _tokens(frame: pd.DataFrame, remarks: list[str]) -> pd.DataFrame:
+def _tokens(frame: pd.DataFrame, batches: Mapping[str, tuple[float, float]], remarks: list[str]) -> pd.DataFrame:
     """D as logged, else step x tokens per step."""
-    if "step" in frame and "batch" in frame:
+    logged = frame["D"] if "D" in frame else pd.Series(np.nan, index=frame.index)
+    made = pd.Series(np.nan, index=frame.index)
+    if {"step", "batch"} <= set(frame):
         made = frame["step"] * frame["batch"]
-        if "D" not in frame:
-            remarks.append("D = step x tokens_per_step")
-            return frame.assign(D=made)
-        off = (frame["D"] - made).abs() > 0.01 * made
-        if off.any():
-            at = int(np.flatnonzero(off.to_numpy())[0])
-            remarks.append(
-                f"D is as logged; step x tokens_per_step differs in {counted(int(off.sum()), 'row')}, such as "
-                f"{made.iloc[at]:g} where {frame['D'].iloc[at]:g} is logged"
+    by_step, off = logged.isna() & made.notna(), (logged - made).abs() > 0.01 * made
+    refuse(frame, _tokens_that_differ(frame, by_step, off, batches))
+    if off.any():
+        at = int(np.flatnonzero(off.to_numpy())[0])
+        remarks.append(
+            f"D is as logged; step x tokens_per_step differs in {counted(int(off.sum()), 'row')}, such as "
+            f"{made.iloc[at]:g} where {logged.iloc[at]:g} is logged"
+        )
+    rows, steps, none = int(logged.notna().sum()), int(by_step.sum()), int((logged.isna() & made.isna()).sum())
+    if rows + steps == 0:
+        if not {"atpp", "N"} <= set(frame):
+            why = ", and those logged are at no step with a loss" if "D" in frame else ""
+            mend = "laws in D need --set tokens_per_step=… (D = step x tokens per step), or a column of them"
+            remarks.append(f"no tokens{why}: {mend}")
+        return frame
+    if steps:
+        both = f" in {counted(steps, 'row')}, and as logged in {counted(rows, 'row')}" if rows else ""
+        remarks.append(f"D = step x tokens_per_step{both}")
+    if none:
+        remarks.append(f"no tokens in {counted(none, 'row')}, where others have them")
+    return frame.assign(D=logged.fillna(made)) if steps else frame
+
+
+def _tokens_that_differ(
+    frame: pd.DataFrame, by_step: pd.Series, off: pd.Series, batches: Mapping[str, tuple[float, float]]
+) -> Iterable[Fault]:
+    """Runs in which D can't be made from steps: the batch changes, or what is logged elsewhere is another D."""
+    mend = 'name a column of all tokens so far: [columns] D = "…" in a mapping file'
+    for run in frame.loc[by_step, "run"].unique():
+        of = frame["run"] == run
+        at = int(np.flatnonzero((of & by_step).to_numpy())[0])
+        name, step = shortened(repr(str(run))), f"{frame['step'].iloc[at]:g}"
+        if run in batches:
+            values = " and ".join(f"{v:g}" for v in batches[run])
+            problem = f"run {name} has batches of {values} tokens, and D at step {step} is step x tokens per step of one batch"
+            yield fault(frame, at, "batch", f"{frame['batch'].iloc[at]:g}", problem, mend)
+        elif (of & off).any():
+            other = int(np.flatnonzero((of & off).to_numpy())[0])
+            there = f"at step {frame['step'].iloc[other]:g}"
+            steps = f"{frame['step'].iloc[other] * frame['batch'].iloc[other]:g}"
+            problem = (
+                f"run {name} logs D {frame['D'].iloc[other]:g} {there}, where step x tokens per step is {steps}, and no D here"
             )
-    elif "D" not in frame and not {"atpp", "N"} <= set(frame):
-        remarks.append("no tokens: laws in D need --set tokens_per_step=… (D = step x tokens per step), or a column of them")
-    return frame
+            yield fault(frame, at, "D", "", problem, "log D at each step, or mend the tokens per step")
 
 
 def _check(frame: pd.DataFrame) -> None:
@@ -208,7 +261,7 @@ def _tokens_that_stand(frame: pd.DataFrame) -> Iterable[Fault]:
 def _limits(frame: pd.DataFrame) -> Iterable[tuple[str, pd.Series, str, str]]:
     whole = "steps are whole numbers from 0"
     if "step" in frame:
-        yield "step", (frame["step"] < 0) | (frame["step"] != frame["step"].round()), "step {value} is not one", whole
+        yield "step", (frame["step"] < 0) | (frame["step"] % 1 != 0), "step {value} is not one", whole
     for column in ("N", "U", "P", "ptpp", "batch"):
         if column in frame:
             yield (

@@ -172,7 +172,7 @@ def _value(data: bytes) -> tuple[str, float | None]:
     return tag, found
 
 
-def read_events(path: Path, run: str, wanted: set[str]) -> Log:
+def read_events(path: Path, run: str, losses: set[str], columns: set[str], called: str | None = None) -> Log:
     """Read an event file.
 
     Parameters
@@ -180,15 +180,17 @@ def read_events(path: Path, run: str, wanted: set[str]) -> Log:
     path : path
     run : str
         What its run is called.
-    wanted : set of str
-        Tags to take besides those whose names tell that they are losses or covariates.
+    losses, columns : set of str
+        Tags of losses and of covariates to take besides those whose names tell what they are.
+    called : str, optional
+        The file's name, with its folder unless given.
 
     Raises
     ------
     BayeslawError
         If it is damaged, or no event file.
     """
-    data, name = path.read_bytes(), f"{path.parent.name}/{path.name}"
+    data, name = path.read_bytes(), called or f"{path.parent.name}/{path.name}"
     rows, other, no_numbers = list[tuple[int, int, float, str, float]](), dict[str, int](), dict[str, int]()
     number = end = 0
     try:
@@ -196,7 +198,9 @@ def read_events(path: Path, run: str, wanted: set[str]) -> Log:
             for step, time, tag, value in scalars(record):
                 if value is None:
                     no_numbers[tag] = no_numbers.get(tag, 0) + 1
-                elif tag in wanted or domain_of(tag) is not None or covariate_of(tag) is not None or key(tag) == "loss":
+                elif tag in losses or domain_of(tag) is not None or key(tag) == "loss":
+                    rows.append((number, step, time, tag, value if np.isfinite(value) else np.inf))
+                elif tag in columns or covariate_of(tag) is not None:
                     rows.append((number, step, time, tag, value))
                 else:
                     other[tag] = other.get(tag, 0) + 1
@@ -217,7 +221,7 @@ def read_events(path: Path, run: str, wanted: set[str]) -> Log:
 
 
 def _events(rows: list[tuple[int, int, float, str, float]]) -> pd.DataFrame:
-    """One row an event, one column a tag; what is not finite is infinite, what an event lacks is nan."""
+    """One row an event, one column a tag; what an event lacks is nan."""
     records = np.array([row[0] for row in rows], dtype=np.int64)
     made = {
         "step": np.array([row[1] for row in rows], dtype=np.float64),
@@ -225,7 +229,6 @@ def _events(rows: list[tuple[int, int, float, str, float]]) -> pd.DataFrame:
     }
     tags = np.array([row[3] for row in rows], dtype=object)
     values = np.array([row[4] for row in rows], dtype=np.float64)
-    values[~np.isfinite(values)] = np.inf
     for tag in dict.fromkeys(tags):
         made[str(tag)] = np.where(tags == tag, values, np.nan)
     return pd.DataFrame(made, index=pd.Index(records, name="row"))

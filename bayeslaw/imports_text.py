@@ -6,6 +6,7 @@ import codecs
 import csv
 import io
 import re
+from collections.abc import Collection
 from pathlib import Path
 
 import numpy as np
@@ -13,34 +14,40 @@ import pandas as pd
 
 from bayeslaw.errors import BayeslawError, Fault, TableError, shortened
 from bayeslaw.imports_logs import Log, counted
-from bayeslaw.imports_names import LOGGER_STEPS, SPREADS, TIMES, covariate_of, domain_of, is_metric, key, step_column
+from bayeslaw.imports_names import LOGGER_STEPS, SPREADS, TIMES, covariate_of, domain_of, is_metric, is_other_loss, key, step_column
 
 DELIMITERS = (",", "\t", ";")
 HISTORY = {"_runtime", "_timestamp"}  # beside _step: columns of an export of one run's history
 RUNS_TABLE = {"name", "state"}  # columns of an export of the table of runs
 
 
-def read_text(path: Path, kind: str | None, delimiter: str | None = None) -> Log:
-    """Read a text table as the kind given, or as what its header shows it to be.
+def read_text(
+    path: Path, kind: str | None, delimiter: str | None = None, told: Collection[str] = (), called: str | None = None
+) -> Log:
+    """Read a text table as the kind given, or as what its header shows it to be; `called` is its name, where not the file's.
+
+    Where it is told what columns mean, it is a table; a chart is one only if a column of a run is among them.
 
     Raises
     ------
     BayeslawError
         If it can't be read or may be of several kinds.
     """
-    frame, remarks = table(path, delimiter)
-    found = kind or recognised(frame, path.name)
+    called = called or path.name
+    frame, remarks = table(path, called, delimiter)
+    as_table = told and not (is_chart([str(c) for c in frame]) and not any(_of_run(c) for c in told))
+    found = kind or ("table" if as_table else recognised(frame, called))
     match found:
         case "wandb":
-            made = _wandb(frame, path)
+            made = _wandb(frame, called, path.stem)
         case "wide":
-            made = _wide(frame, path)
+            made = _wide(frame, called)
         case _:
-            made = Log(path.name, "table", frame, path.stem)
+            made = Log(called, "table", frame, path.stem)
     return Log(made.name, made.kind, made.frame, made.run, made.step, made.losses, made.bare_loss, (*remarks, *made.remarks))
 
 
-def table(path: Path, delimiter: str | None = None) -> tuple[pd.DataFrame, list[str]]:
+def table(path: Path, called: str, delimiter: str | None = None) -> tuple[pd.DataFrame, list[str]]:
     """The cells of a text table, None where one is empty, and what was put right on the way.
 
     Raises
@@ -48,15 +55,15 @@ def table(path: Path, delimiter: str | None = None) -> tuple[pd.DataFrame, list[
     TableError, BayeslawError
         If it is no text, rows have more or fewer cells than the header, or two columns of one name differ.
     """
-    text = decoded(path)
+    text = decoded(path, called)
     head = text.splitlines()[0] if text.strip() else ""
     if not head.strip():
-        raise BayeslawError(f"{path.name} has no header in its first line, or is empty.")
+        raise BayeslawError(f"{called} has no header in its first line, or is empty.")
     mark = delimiter or max(DELIMITERS, key=head.count)
     try:
         lines = [line for line in csv.reader(io.StringIO(text), delimiter=mark, skipinitialspace=True, strict=True) if any(line)]
     except csv.Error as error:
-        raise BayeslawError(f"{path.name} can't be read as a table: {error}.") from None
+        raise BayeslawError(f"{called} can't be read as a table: {error}.") from None
     header = [cell.strip() for cell in lines[0]]
     rows = [line[: len(header)] if not any(line[len(header) :]) else line for line in lines[1:]]
     mend = "is the file cut off, or does a comma stand inside a number that isn't quoted?"
@@ -68,27 +75,27 @@ def table(path: Path, delimiter: str | None = None) -> tuple[pd.DataFrame, list[
         if len(row) != len(header)
     ]
     if faults:
-        raise TableError(faults, path.name)
+        raise TableError(faults, called)
     if not rows:
-        raise BayeslawError(f"{path.name} has a header and no rows.")
+        raise BayeslawError(f"{called} has a header and no rows.")
     cells = np.array(rows, dtype=object).reshape(len(rows), len(header))
     cells[cells == ""] = None
-    keep, remarks = _once(header, cells, path.name)
+    keep, remarks = _once(header, cells, called)
     frame = pd.DataFrame(cells[:, keep], columns=[header[i] for i in keep], dtype=object)
     frame.index = pd.RangeIndex(1, len(frame) + 1, name="row")
     return frame, remarks
 
 
-def decoded(path: Path) -> str:
+def decoded(path: Path, called: str) -> str:
     """A file's text, whatever mark of byte order it begins with."""
     raw = path.read_bytes()
     encoding = "utf-16" if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig"
     try:
         text = raw.decode(encoding)
     except UnicodeDecodeError as error:
-        raise BayeslawError(f"{path.name} is not UTF-8 text ({error.reason} at byte {error.start}): save it as UTF-8.") from None
+        raise BayeslawError(f"{called} is not UTF-8 text ({error.reason} at byte {error.start}): save it as UTF-8.") from None
     if "\0" in text:
-        raise BayeslawError(f"{path.name} holds NUL bytes and is no text: save it as UTF-8.")
+        raise BayeslawError(f"{called} holds NUL bytes and is no text: save it as UTF-8.")
     return text
 
 
@@ -121,7 +128,7 @@ def recognised(frame: pd.DataFrame, name: str) -> str:
     """
     columns, keys = [str(c) for c in frame], {key(str(c)) for c in frame}
     rest = [c for c in columns if c != step_column(columns) and not TIMES.match(key(c))]
-    if rest and all(_of_run(c) for c in rest):
+    if (rest and all(_of_run(c) for c in rest)) or is_chart(columns):
         return "wandb"
     if (keys & set(LOGGER_STEPS) and keys & HISTORY) or keys >= RUNS_TABLE:
         return "wandb"
@@ -129,7 +136,7 @@ def recognised(frame: pd.DataFrame, name: str) -> str:
     if losses or any((covariate_of(c) or ("",))[0] == "run" for c in columns):
         return "table"
     unknown = [c for c in rest if not is_metric(c)]
-    if step_column(columns) is None or not unknown:
+    if step_column(columns) is None or not unknown or any(is_other_loss(c) for c in rest):
         raise BayeslawError(
             f"{name}: no column is a validation loss by its name ({', '.join(map(repr, columns[:8]))}). Name it by --loss "
             "COLUMN or in a mapping file, or say what the file is by --from."
@@ -154,16 +161,26 @@ def _of_run(column: str) -> tuple[str, str] | None:
     return (found["run"], found["metric"]) if is_metric(metric) or "/" in metric or "_" in metric else None
 
 
-def _wandb(frame: pd.DataFrame, path: Path) -> Log:
+def is_chart(columns: list[str]) -> bool:
+    """Whether columns are losses of runs, 'big - eval/loss', whatever the x axis; beside a column of runs they are domains."""
+    metrics = [pair[1] for c in columns if (pair := _of_run(c))]
+    losses = any(domain_of(m) is not None or key(m) == "loss" for m in (SPREADS.sub("", metric) for metric in metrics))
+    return losses and not any((covariate_of(c) or ("",))[0] == "run" for c in columns)
+
+
+def _wandb(frame: pd.DataFrame, called: str, stem: str) -> Log:
     """An export of a chart (a column for each run and metric), of one run's history, or of the table of runs."""
     columns = [str(c) for c in frame]
     pairs = {c: pair for c in columns if (pair := _of_run(c))}
     if not pairs:
         if {key(c) for c in columns} >= RUNS_TABLE:
-            return _runs_table(frame, path)
-        return Log(path.name, "wandb", frame, path.stem)
-    step = _axis([c for c in columns if c not in pairs], path.name)
+            return _runs_table(frame, called)
+        return Log(called, "wandb", frame, stem)
+    step = _axis([c for c in columns if c not in pairs], called)
     remarks, parts, spreads = list[str](), list[pd.DataFrame](), {c: p for c, p in pairs.items() if SPREADS.search(p[1])}
+    if other := [c for c in columns if c not in pairs and c != step]:
+        shown = ", ".join(map(repr, other[:6])) + (", …" if len(other) > 6 else "")
+        remarks.append(f"{called}: {counted(len(other), 'column')} of no run (no 'RUN - METRIC') left out ({shown})")
     by_run: dict[str, dict[str, str]] = {}
     spelled: dict[str, str] = {}
     for column, (run, metric) in pairs.items():
@@ -173,12 +190,12 @@ def _wandb(frame: pd.DataFrame, path: Path) -> Log:
         if name in own.values():
             both = [column, *(c for c, m in own.items() if m == name)]
             raise BayeslawError(
-                f"{path.name}: columns {both[1]!r} and {both[0]!r} are of one run and differ by case alone: remove one."
+                f"{called}: columns {both[1]!r} and {both[0]!r} are of one run and differ by case alone: remove one."
             )
         own[column] = name
     if binned := [c for c in spreads if not _same_as_value(frame, c)]:
         remarks.append(
-            f"{path.name}: {binned[0]!r} and {len(binned) - 1} more differ from the values: these are means over steps or over a "
+            f"{called}: {binned[0]!r} and {len(binned) - 1} more differ from the values: these are means over steps or over a "
             "group of runs; export without grouping and smoothing"
         )
     for run, metrics in by_run.items():
@@ -186,8 +203,8 @@ def _wandb(frame: pd.DataFrame, path: Path) -> Log:
         some = part[list(metrics.values())].notna().any(axis=1)
         parts.append(part[some].assign(run=run))
     if not parts:
-        raise BayeslawError(f"{path.name} has columns of minima and maxima and none of values.")
-    return Log(path.name, "wandb", _stacked(parts), "", step, remarks=tuple(remarks))
+        raise BayeslawError(f"{called} has columns of minima and maxima and none of values.")
+    return Log(called, "wandb", _stacked(parts), "", step, remarks=tuple(remarks))
 
 
 def _stacked(parts: list[pd.DataFrame]) -> pd.DataFrame:
@@ -213,7 +230,7 @@ def _same_as_value(frame: pd.DataFrame, column: str) -> bool:
     return bool((frame[column].fillna("") == frame[value].fillna("")).all())
 
 
-def _runs_table(frame: pd.DataFrame, path: Path) -> Log:
+def _runs_table(frame: pd.DataFrame, called: str) -> Log:
     """The table of runs, a row each, with what they were configured with and their last losses."""
     state = next(c for c in frame if key(str(c)) == "state")
     name = next(c for c in frame if key(str(c)) == "name")
@@ -221,25 +238,23 @@ def _runs_table(frame: pd.DataFrame, path: Path) -> Log:
     remarks = []
     if unfinished.any():
         shown = ", ".join(f"{run} ({how})" for run, how in frame.loc[unfinished, [name, state]].head(3).itertuples(index=False))
-        remarks.append(
-            f"{path.name}: {counted(int(unfinished.sum()), 'run')} did not finish and their last losses are taken: {shown}"
-        )
+        remarks.append(f"{called}: {counted(int(unfinished.sum()), 'run')} did not finish and their last losses are taken: {shown}")
     made = frame.rename(columns={name: "run"}) if "run" not in frame else frame
-    return Log(path.name, "wandb", made, "", remarks=tuple(remarks))
+    return Log(called, "wandb", made, "", remarks=tuple(remarks))
 
 
-def _wide(frame: pd.DataFrame, path: Path) -> Log:
+def _wide(frame: pd.DataFrame, called: str) -> Log:
     """One column of losses for each run."""
     columns = [str(c) for c in frame]
-    step = _axis(columns, path.name)
+    step = _axis(columns, called)
     runs = [c for c in columns if c != step and not TIMES.match(key(c))]
     if not runs:
-        raise BayeslawError(f"{path.name} has no column beside {step!r}: a wide table has one for each run.")
+        raise BayeslawError(f"{called} has no column beside {step!r}: a wide table has one for each run.")
     parts = [frame[[step, run]].set_axis([step, "loss"], axis=1)[frame[run].notna()].assign(run=run) for run in runs]
     empty = [run for run, part in zip(runs, parts, strict=True) if not len(part)]
     remarks = [
-        f"{path.name}: columns {', '.join(map(repr, runs[:5]))}{', …' if len(runs) > 5 else ''} are {counted(len(runs), 'run')}"
+        f"{called}: columns {', '.join(map(repr, runs[:5]))}{', …' if len(runs) > 5 else ''} are {counted(len(runs), 'run')}"
     ]
     if empty:
-        remarks.append(f"{path.name}: {counted(len(empty), 'column')} without a loss left out ({', '.join(empty[:3])})")
-    return Log(path.name, "wide", _stacked(parts), "", step, {"loss": None}, remarks=tuple(remarks))
+        remarks.append(f"{called}: {counted(len(empty), 'column')} without a loss left out ({', '.join(empty[:3])})")
+    return Log(called, "wide", _stacked(parts), "", step, {"loss": None}, remarks=tuple(remarks))

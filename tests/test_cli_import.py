@@ -60,6 +60,9 @@ def test_what_is_refused_leaves_everything_as_it_was(command: Command, log: Path
     refused(command("import", "log.csv", "-o", "runs.csv", "--map", "none.toml"), "There is no mapping file none.toml")
     refused(command("import", "log.csv", "-o", "runs.csv", "--loss", "=web"), "not of the form COLUMN or COLUMN=DOMAIN")
     refused(command("import", "log.csv", "-o", "runs.csv", "--set", "N=many"), "N is a number such as 410e6, not 'many'")
+    for name in ("loss_unit=bits/byte", "kind=table", "nan=drop", "curves=1", "sources=x"):
+        done = command("import", "log.csv", "-o", "runs.csv", "--set", name)
+        refused(done, f"--set: {name.split('=')[0]!r} is not understood; there are N, D, U")
     refused(
         command("import", "log.csv", "-o", "runs.csv", "--loss", "eval/web_loss", "--loss", "eval/code_loss"), "need a domain each"
     )

@@ -87,6 +87,9 @@ def test_a_mapping_file(tmp_path: Path) -> None:
         ({"columns": {"loss": "a"}, "losses": {"web": "b"}}, "either as loss under"),
         ({"rename": {"a": ""}}, "gives no name"),
         ({"delimiter": "||"}, "delimiter is one character"),
+        ({"delimiter": '"'}, "delimiter '\"' can't part cells: it is a sign such as"),
+        ({"delimiter": "\n"}, r"delimiter '\\n' can't part cells"),
+        ({"delimiter": " "}, "delimiter ' ' can't part cells"),
     ],
 )
 def test_mapping_files_that_are_refused(given_: dict[str, Any], fragment: str) -> None:
@@ -98,6 +101,9 @@ def test_mapping_files_that_are_refused(given_: dict[str, Any], fragment: str) -
     ("text", "fragment", "rows"),
     [
         ("run,step,eval_loss\na,1,3.0\na,,2.9\n", "step is missing", [2]),
+        ("run,step,eval_loss\na,1,3.0\na,NaN,2.9\n", "step is missing", [2]),
+        ("run,step,eval_loss\na,1,3.0\na,inf,2.9\n", "step inf is not one", [2]),
+        ("run,step,eval_loss,lr\na,1,3.0,inf\n", "lr inf is negative or not finite", [1]),
         ("run,step,eval_loss\na,1,3.0\n,2,2.9\n", "run is missing", [2]),
         ("run,step,eval_loss\na,1,3.0\na,2.5,2.9\n", "step 2.5 is not one", [2]),
         ("run,step,eval_loss\na,1,x\n", "'x' is not a number", [1]),
@@ -169,6 +175,35 @@ def test_columns_of_losses(column: str, domain: str | None) -> None:
     assert domain_of(column) == domain
 
 
+@pytest.mark.parametrize(
+    ("columns", "losses", "other"),
+    [
+        (["train/ce_loss", "train/z_loss"], {}, ["train/ce_loss", "train/z_loss"]),
+        (["lm_loss", "router_z_loss", "load_balancing_loss"], {"lm_loss": "lm"}, ["router_z_loss", "load_balancing_loss"]),
+        (["train_loss", "val_loss_step", "val_loss_epoch"], {}, ["val_loss_step", "val_loss_epoch"]),
+        (["val_loss_web", "val_loss_web_std"], {"val_loss_web": "web"}, ["val_loss_web_std"]),
+        (["eval/web_loss", "router_z_loss", "train/web_loss"], {"eval/web_loss": "web"}, []),
+        (["eval/loss", "eval/web_se_loss", "eval/a-train_loss"], {"eval/loss": None}, ["eval/web_se_loss", "eval/a-train_loss"]),
+        (["val_loss/first-steps", "val_loss/trains"], {"val_loss/first-steps": "first-steps", "val_loss/trains": "trains"}, []),
+    ],
+)  # fmt: skip
+def test_columns_that_are_no_losses_of_a_domain(
+    tmp_path: Path, columns: list[str], losses: dict[str, str | None], other: list[str]
+) -> None:
+    made = meanings(["step", *columns], "x")
+    assert (dict(made.losses), list(made.other_losses)) == (losses, other)
+    path = written(tmp_path, f"run,step,{','.join(columns)}\na,1,{','.join('3' for _ in columns)}\n")
+    if other and losses:
+        assert said(import_runs(path), f"no validation losses, and not taken: {', '.join(other)} (--loss takes what you name)")
+    for column in other:
+        assert cells(import_runs(path, losses=[column]), "loss") == [[3.0]]
+
+
+def test_columns_that_are_no_losses_are_no_runs_either(tmp_path: Path) -> None:
+    with pytest.raises(BayeslawError, match=r"no column is a validation loss by its name .*'val_loss_epoch'"):
+        import_runs(written(tmp_path, "step,val_loss_step,val_loss_epoch\n1,3,3\n"))
+
+
 def test_columns_of_covariates() -> None:
     assert covariate_of("train/learning_rate") == ("lr", 1.0)
     assert covariate_of("config.params_b") == ("N", 1e9)
@@ -197,6 +232,14 @@ def test_cells_that_hold_nothing_or_no_finite_number() -> None:
     np.testing.assert_array_equal(made, [np.nan] * 3 + [np.inf] * 4)
 
 
+@pytest.mark.parametrize("ours", ["lr", "r", "D", "step"])
+def test_nan_in_anything_but_a_loss_is_missing(ours: str) -> None:
+    given_ = pd.Series(["nan", "NaN", float("nan"), np.float64("nan"), "inf", float("inf"), "1"], dtype=object)
+    made, faults, _ = numbers(given_, ours, Marks())
+    assert not faults
+    np.testing.assert_array_equal(made, [np.nan] * 4 + [np.inf] * 2 + [1])
+
+
 def test_losses_in_other_units(tmp_path: Path) -> None:
     path = written(tmp_path, "run,step,eval/loss,bytes_per_token\na,1,20.5,4.0\nb,1,30.25,3.5\n")
     made = import_runs(path, loss_unit="ppl")
@@ -208,3 +251,27 @@ def test_losses_in_other_units(tmp_path: Path) -> None:
         import_runs(path, loss_unit="ppx")
     with pytest.raises(TableError, match="is it a perplexity"):
         import_runs(path)
+
+
+def test_a_unit_that_the_log_contradicts(tmp_path: Path) -> None:
+    path = written(tmp_path, "run,step,eval/loss,unit\na,1,1.0,ppl\na,2,1.1,\nb,1,0.9,Perplexity\nb,2,1.0,bits/byte\n")
+    with pytest.raises(TableError, match="the log says that the loss is in bits/byte, and perplexity was said") as refused:
+        import_runs(path, loss_unit="ppl")
+    assert [(f.row, f.column) for f in refused.value.faults] == [(4, "unit")]
+    with pytest.raises(TableError, match="in ppl, and bits/byte was said") as refused:
+        import_runs(path, map={"loss_unit": "bits/byte"})
+    assert [f.row for f in refused.value.faults] == [1, 3]
+    agreeing = written(tmp_path, "run,step,eval/loss,unit\na,1,1.5,ppl\na,2,1.2,\n")
+    assert import_runs(agreeing, loss_unit="perplexity").runs.unit == "perplexity"
+
+
+def test_a_separator_of_thousands_alone(tmp_path: Path) -> None:
+    path = written(tmp_path, "run;step;eval_loss\na;1.000;3,125\n")
+    for marks in ({"thousands": "."}, {"decimal": ","}):
+        assert cells(import_runs(path, map=marks), "step", "loss") == [[1000, 3.125]]
+
+
+def test_one_column_or_domain_without_a_list(tmp_path: Path) -> None:
+    path = written(tmp_path, "run,step,xent,eval/web_loss,eval/code_loss\na,1,3.5,3.0,2.0\n")
+    assert cells(import_runs(path, losses="xent"), "loss") == [[3.5]]
+    assert cells(import_runs(path, domains="web"), "loss") == [[3.0]]
