@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from bayeslaw.errors import BayeslawError
 from bayeslaw.fits import Fit
 from tests.commands import Command, refused, snapshot
 from tests.dynamics import fits as both
@@ -23,7 +24,7 @@ SIDES = ("--source", "S.nc", "--target", "T.nc")
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder in which fits of these names can be loaded; their files hold nothing."""
     source, target = both()
-    made: dict[str, Fit] = {"S.nc": source, "T.nc": target, "W.nc": weighed(), "R.nc": setting()[0]}
+    made: dict[str, Fit] = {"S.nc": source, "S.csv": source, "T.nc": target, "W.nc": weighed(), "R.nc": setting()[0]}
 
     def load(path: Any) -> Fit:
         return made[Path(path).name]
@@ -105,4 +106,42 @@ def test_a_third_domain(command: Command, folder: Path) -> None:
 def test_what_can_not_be_asked_leaves_no_file(command: Command, folder: Path, arguments: tuple[str, ...], words: str) -> None:
     before = snapshot(folder)
     refused(command("dynamics", *arguments), words)
+    assert snapshot(folder) == before
+
+
+RATES = "logged:rates.csv"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("forecast", "S.nc", *PRETRAIN, "--adapt", RATES, "-o", "rates.csv"), "rates.csv is what you give"),
+        (("forecast", "S.nc", "--pretrain", RATES, "-o", "rates.csv"), "rates.csv is what you give"),
+        (("forecast", "S.csv", *PRETRAIN, *ADAPT, "-o", "S.csv"), "S.csv is what you give"),
+        (("best", *SIDES, *PRETRAIN, "--adapt", RATES, "--search", "r=0:0.5", "-o", "rates.csv"), "rates.csv is what you give"),
+        (
+            ("turning", "--source", "S.nc", *PRETRAIN, "--adapt", f"{RATES}+{RATES}", "-o", "rates.csv"),
+            "rates.csv is what you give",
+        ),
+        (("outside", "W.nc", *SIDES, "--pretrain", RATES, *ADAPT, "-o", "rates.csv"), "rates.csv is what you give"),
+        (("watch", "R.nc", "--curves", "curves.csv", "--run", "now", "--schedule", RATES, "-o", "rates.csv"), "is what you give"),
+        (("forecast", "S.nc", *PRETRAIN, *ADAPT, "--plot", "p.png", "-o", "older.csv"), "no picture"),
+        (("turning", "--source", "S.nc", *PRETRAIN, *ADAPT, "--plot", "p.png", "-o", "older.csv"), "no picture"),
+    ],
+)
+def test_what_was_given_and_older_tables_are_left(
+    command: Command, folder: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], words: str
+) -> None:
+    def no_picture(*_: object, **__: object) -> None:
+        raise BayeslawError("no picture can be drawn of it.")
+
+    for name in ("plot_transfer", "plot_turning"):
+        monkeypatch.setattr(f"bayeslaw.plots_training.{name}", no_picture)
+    pd.DataFrame({"step": [1, 2000], "lr": [2e-4, 2e-5]}).to_csv("rates.csv", index=False)
+    for name in ("older.csv", "S.csv"):
+        Path(name).write_text("an older result", encoding="utf-8")
+    before = snapshot(folder)
+    done = command("dynamics", *arguments)
+    refused(done, words)
+    assert "written" not in done.out
     assert snapshot(folder) == before
