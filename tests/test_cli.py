@@ -144,7 +144,7 @@ def test_a_sound_fit_is_said_to_have_passed(command: Command, folder: Path) -> N
 
 def test_sensitivity_is_shown_when_asked_for(command: Command, folder: Path, sound_fit: Fit) -> None:
     shown = command("show", "fit.nc", "--sensitivity").out
-    assert "sensitivity to a doubling of the weight of prior or likelihood, of note from 0.05 on" in shown
+    assert "sensitivity to a doubling of the weight of priors (law, noise) or likelihood, of note from 0.05 on" in shown
     table = sound_fit.sensitivity()
     assert plain(table) in shown
     assert shown.endswith("verdict: passed\n")
