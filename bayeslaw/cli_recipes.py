@@ -68,10 +68,15 @@ def forecast(
     from bayeslaw.stacking import load
 
     check_files("A table", output, plot, [fit, curves, *rates(pretrain, adapt)])
+    if adapt is None and (pretrain is None or curves is not None or from_ is not None or open_):
+        raise BayeslawError(
+            "Without --adapt it is the pre-training that is forecast: give its --pretrain SCHEDULE, without --curves, --from and "
+            "--open."
+        )
+    if adapt is None and plot is not None:
+        raise BayeslawError("A picture of transfer curves needs an adaptation (--adapt).")
     posterior = load(fit)
     if adapt is None:
-        if plot is not None:
-            raise BayeslawError("A picture of transfer curves needs an adaptation (--adapt).")
         recipe = made_recipe(None, pretrain, "constant:steps=1,peak=1e-9", None, open_, set_, memory)
         at = chosen_steps(steps, length(str(pretrain)))
         table = recipe.pretraining(at, wanted(posterior.measured))
@@ -239,16 +244,21 @@ def outside(
     force: Force = False,
 ) -> None:
     """Forecast the loss of a third domain along an adaptation, as a combination of two."""
+    from bayeslaw.forecasts import forecast as make_forecast
     from bayeslaw.mixtures import combined, spread
     from bayeslaw.refitting import one_fit
+    from bayeslaw.runs import Runs
     from bayeslaw.stacking import load
 
     check_files("A table", output, None, [fit, source, target, curves, *rates(pretrain, adapt)])
     recipe = made_recipe(curves, pretrain, adapt, from_, open_, set_, memory)
     table = recipe.rows(chosen_steps(steps, len(recipe.schedule)))
-    fits = one_fit(load(fit), "A combination"), load(source), load(target)
-    draws = combined(*fits, table, seed=seed, force=force)
-    show(spread(draws, table, ci, failed=not all(one.passed for one in fits)), output)
+    weights, both = one_fit(load(fit), "A combination"), (load(source), load(target))
+    draws = combined(weights, *both, table, seed=seed, force=force)
+    # Unforced, failed checks of a fit or of a forecast have ended it.
+    at = Runs(table, "the recipe")
+    failed = force and (not weights.passed or any(make_forecast(p, at, seed=seed, force=True).forced for p in both))
+    show(spread(draws, table, ci, failed=failed), output)
 
 
 def made_recipe(

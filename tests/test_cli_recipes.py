@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from bayeslaw.checks import Check
 from bayeslaw.errors import BayeslawError
 from bayeslaw.fits import Fit
 from tests.commands import Command, refused, snapshot
@@ -87,6 +88,10 @@ def test_a_third_domain(command: Command, folder: Path) -> None:
     [
         (("forecast", "S.nc", *ADAPT), "Say once where the adaptation begins"),
         (("forecast", "S.nc", *PRETRAIN, "--open", *ADAPT), "given are --pretrain, --open"),
+        (("forecast", "S.nc"), "Without --adapt it is the pre-training that is forecast: give its --pretrain SCHEDULE,"),
+        (("forecast", "S.nc", "--open"), "without --curves, --from and --open."),
+        (("forecast", "S.nc", "--curves", "curves.csv", "--from", "now"), "Without --adapt it is the pre-training"),
+        (("forecast", "S.nc", *PRETRAIN, "--curves", "curves.csv", "--from", "now"), "without --curves, --from and --open."),
         (("forecast", "S.nc", *ADAPT, "--from", "now"), "give them with --curves FILE"),
         (("forecast", "S.nc", *PRETRAIN, "--adapt", "cosin:steps=10,peak=1"), "There is no schedule 'cosin'"),
         (("forecast", "S.nc", *PRETRAIN, "--adapt", "cosine:steps=10,peak=3"), "peak is 3"),
@@ -107,6 +112,18 @@ def test_what_can_not_be_asked_leaves_no_file(command: Command, folder: Path, ar
     before = snapshot(folder)
     refused(command("dynamics", *arguments), words)
     assert snapshot(folder) == before
+
+
+def test_a_forced_forecast_of_a_third_domain_is_marked(command: Command, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fits passed their checks; a forecast of one of the two losses did not."""
+    asked = ("dynamics", "outside", "W.nc", *SIDES, *PRETRAIN, *ADAPT, "--steps", "1000,2000")
+    assert command(*asked, "--force", "-o", "sound.csv").status == 0
+    assert set(pd.read_csv("sound.csv")["checks"]) == {"passed"}
+    apart = Check("forecast R-hat", False, "chains disagree at a setting", True, pd.DataFrame())
+    monkeypatch.setattr("bayeslaw.forecasts.forecast_checks", lambda *_: [apart])
+    refused(command(*asked), "chains disagree at a setting")
+    assert command(*asked, "--force", "-o", "forced.csv").status == 0
+    assert set(pd.read_csv("forced.csv")["checks"]) == {"FAILED (forced)"}
 
 
 RATES = "logged:rates.csv"
