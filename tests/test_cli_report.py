@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
+from bayeslaw.fits import Fit
+from bayeslaw.stacking import Stack
 from tests.commands import Command, refused, snapshot
 from tests.pages import PICKS
 
@@ -31,6 +34,30 @@ def test_the_command_writes_page_numbers_and_files(command: Command, folder: Pat
     assert Path("tex/fit1-parameters.pdf").read_bytes().startswith(b"%PDF")
 
 
+def test_files_of_one_name_in_several_folders_are_told_apart(command: Command, folder: Path, sound_fit: Fit) -> None:
+    for number, name in enumerate(("c1", "c2"), 1):
+        Path(name).mkdir()
+        pd.DataFrame({"law": ["chinchilla"], "fit": ["posterior"], "crps": [0.1 * number]}).to_csv(
+            f"{name}/scores.csv", index=False
+        )
+        Stack.of({"chinchilla": sound_fit}, {"chinchilla": 1.0}).save(f"{name}/stack.nc")
+        sound_fit.save(f"{name}/fit.nc")
+    compared = ("c1/scores.csv", "c2/scores.csv", "runs/../c1/stack.nc", "c2/stack.nc")
+    Path("runs").mkdir()
+    options = [word for path in compared for word in ("--compare", path)]
+    done = command("report", "c1/fit.nc", "c2/fit.nc", *options, "-o", "r.html", "--json", "r.json")
+    assert (done.status, done.err) == (0, "")
+    facts = json.loads(Path("r.json").read_text(encoding="utf-8"))
+    said = [one["caption"] for one in facts["comparison"]["tables"]]
+    assert said[-4:] == [
+        "Weights in runs/../c1/stack.nc",
+        "Weights in c2/stack.nc",
+        "Scores in c1/scores.csv",
+        "Scores in c2/scores.csv",
+    ]
+    assert [one["file"] for one in facts["fits"]] == ["c1/fit.nc", "c2/fit.nc"]
+
+
 @pytest.mark.parametrize(
     ("args", "fragment"),
     [
@@ -41,6 +68,7 @@ def test_the_command_writes_page_numbers_and_files(command: Command, folder: Pat
         (("fit.nc", "-o", "r.html", "--json", "r.txt"), "ending in .json, not r.txt"),
         (("fit.nc", "-o", "r.html", "--ci", "90"), "write 0.9 for 90%"),
         (("fit.nc", "fit.nc", "-o", "r.html"), "A fit is given twice"),
+        (("fit.nc", "-o", "r.html", "--compare", "runs.csv", "--compare", "./runs.csv"), "runs.csv is given twice to compare by"),
         (("fit.nc", "-o", "r.html", "--forecast", "none.csv"), "none.csv"),
         (("fit.nc", "-o", "r.html", "--forecast", "older.csv"), "older.csv"),
         (("fit.nc", "-o", "r.html", "--measured", "none.csv"), "none.csv"),
