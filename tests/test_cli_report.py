@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
+from bayeslaw.cards import load_law
 from bayeslaw.fits import Fit
+from bayeslaw.reporting import report
 from bayeslaw.stacking import Stack
 from tests.commands import Command, refused, snapshot
 from tests.pages import PICKS
@@ -56,6 +60,41 @@ def test_files_of_one_name_in_several_folders_are_told_apart(command: Command, f
         "Scores in c2/scores.csv",
     ]
     assert [one["file"] for one in facts["fits"]] == ["c1/fit.nc", "c2/fit.nc"]
+
+
+def test_fits_of_a_stack_are_in_its_file_and_no_command_fits_one_of_them(command: Command, folder: Path, sound_fit: Fit) -> None:
+    part = replace(sound_fit, info={**sound_fit.info, "data": "one.csv without N > 5e8"})
+    Stack.of({"one": part, "other": sound_fit}, {"one": 0.6, "other": 0.4}).save("stack.nc")
+    assert command("report", "stack.nc", "-o", "r.html", "--json", "r.json").status == 0
+    facts = json.loads(Path("r.json").read_text(encoding="utf-8"))
+    assert [(one["label"], one["file"], one["stack"]) for one in facts["fits"]] == [
+        ("one", "stack.nc", "stack"),
+        ("other", "stack.nc", "stack"),
+    ]
+    assert [one["made"]["command"] for one in facts["fits"]] == [None, None]
+    html = Path("r.html").read_text(encoding="utf-8")
+    assert "bayeslaw fit" not in html
+    assert html.count("One of the fits of a stack (stack): refitted by <code>bayeslaw compare</code>.") == 2
+    assert "<dt>fits</dt><dd>one: stack.nc; other: stack.nc</dd>" in html
+
+
+def test_a_fit_that_was_given_without_a_file_has_none(sound_fit: Fit) -> None:
+    made = report({"mine": sound_fit})
+    assert made.facts["fits"][0]["file"] is None
+    assert "<dt>fits</dt><dd>mine</dd>" in made.html
+    assert "mine.nc" not in made.html + made.json
+    assert "-o chinchilla.nc " in made.facts["fits"][0]["made"]["command"]
+
+
+def test_a_card_of_ones_own_goes_by_its_file(command: Command, folder: Path, sound_fit: Fit) -> None:
+    card = Path("card.toml").read_text(encoding="utf-8").replace('"chinchilla"', '"my-law"', 1)
+    Path("my-law.toml").write_text(card, encoding="utf-8")
+    law = load_law("my-law.toml")
+    assert law.name == "my-law"
+    own = report({"a": replace(sound_fit, law=law, info={**sound_fit.info, "card": card, "data": "runs.csv"})}, files={"a": "a.nc"})
+    again = own.facts["fits"][0]["made"]["command"]
+    assert again.startswith("bayeslaw fit my-law.toml runs.csv -o a.nc ")
+    refused(command(*shlex.split(again)[1:], "--draws", "5"), "draws must be a whole number")
 
 
 @pytest.mark.parametrize(
