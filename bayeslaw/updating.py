@@ -41,10 +41,7 @@ MOST_POINTS = 500  # of a run that are held against the prediction
 KNOWN = 12  # kind of random numbers, beside those of noise and discrepancy: errors of losses that are known
 TOGETHER = "all new runs"
 CI = 0.9
-WRONG = (
-    "The law or the noise is wrong there: compare others (`bayeslaw compare`), or state a discrepancy for what you forecast "
-    "(--discrepancy 1%)."
-)
+WRONG = "The law or the noise is wrong there: compare others, or state a discrepancy, such as 1%, for what you forecast."
 
 
 @dataclass(frozen=True)

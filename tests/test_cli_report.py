@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from bayeslaw.cards import load_law
 from bayeslaw.fits import Fit
+from bayeslaw.report_page import MOST_ROWS
 from bayeslaw.reporting import report
+from bayeslaw.runs import Runs
 from bayeslaw.stacking import Stack
 from tests.commands import Command, refused, snapshot
 from tests.pages import PICKS
@@ -84,6 +88,16 @@ def test_a_fit_that_was_given_without_a_file_has_none(sound_fit: Fit) -> None:
     assert "<dt>fits</dt><dd>mine</dd>" in made.html
     assert "mine.nc" not in made.html + made.json
     assert "-o chinchilla.nc " in made.facts["fits"][0]["made"]["command"]
+
+
+def test_a_page_speaks_of_options_in_its_commands_only(small_fit: Fit) -> None:
+    """It is made in Python too, where there are none."""
+    at = Runs(pd.DataFrame({"N": 1e9, "D": np.geomspace(1e9, 1e14, MOST_ROWS + 1)}), "at.csv")
+    html = report({"short": small_fit}, at=at, force=True).html
+    assert "The first rows of the table" in html
+    text = re.sub(r"<(style|pre)>.*?</\1>", "", html, flags=re.DOTALL)
+    assert len(text) < len(html)
+    assert not re.findall(r".*--[a-z].*", text)
 
 
 def test_a_card_of_ones_own_goes_by_its_file(command: Command, folder: Path, sound_fit: Fit) -> None:
