@@ -128,7 +128,7 @@ def allocate(
     methods = " and ".join(dict.fromkeys(f["method"] for f in found))
     notes = [note for f in found for note in f["notes"]]
     if stage is None and (known := [name for part in parts for name in stage_names(part.law)]):
-        notes.append(f"for training from scratch ({known[0]} = 0); the other stage is --stage {known[0]}")
+        notes.append(f"for training from scratch ({known[0]} = 0); the other stage is {known[0]!r}")
     if not np.isfinite(whole["loss"]).all():
         raise BayeslawError(f"{_name(fit)} has no finite loss at the optimum of some draws; ask for other compute.")
     if (share := float(whole["corner"].mean())) > 0:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from bayeslaw.laws import Covariate
 
 R_HAT, ESS, BFMI, DIVERGENT = 1.01, 400, 0.3, 0.001
-OUT_THERE = "Runs can't tell how wrong the law may be there: state a discrepancy (--discrepancy 1%)"
+OUT_THERE = "Runs can't tell how wrong the law may be there: state a discrepancy, such as 1%"
 OVERLAP = 0.75
 BINNED = 0.25  # of the standard error of a bin's mean
 TAILS = (0.05, 0.95)  # ends of the 90% interval; ArviZ's own default is 11 and 89%

@@ -10,13 +10,15 @@ import typer
 
 from bayeslaw import cli_data, cli_dynamics, cli_import, cli_laws, cli_plan
 from bayeslaw.cli_anchors import anchors
-from bayeslaw.cli_input import pairs_of
+from bayeslaw.cli_input import check_files, pairs_of
 from bayeslaw.cli_laws import RunsPath, Where
-from bayeslaw.cli_output import put, put_checks, save_or_show, save_picture, show_table, with_json
+from bayeslaw.cli_output import figure_first, put, put_checks, save_or_show, show_table, with_json
 from bayeslaw.cli_report import report
 from bayeslaw.errors import BayeslawError
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from bayeslaw.fits import Fit
 
 app = typer.Typer(
@@ -172,20 +174,14 @@ def forecast(
     from bayeslaw.forecasts import forecast as make_forecast
     from bayeslaw.grids import grid
     from bayeslaw.intervals import check_probability
-    from bayeslaw.plots import PICTURES, forecast_axis, plot_forecast
+    from bayeslaw.plots import forecast_axis, plot_forecast
     from bayeslaw.runs import read_runs
     from bayeslaw.stacking import load
-    from bayeslaw.tables import check_target
 
     check_probability(ci)
     if discrepancy is not None:
         relative(discrepancy)
-    if output is not None:
-        check_target(output, "A forecast", ".csv")
-        if at is not None and output.resolve() == at.resolve():
-            raise BayeslawError(f"{output.name} is the table of settings: write the forecast to another file.")
-    if plot is not None:
-        check_target(plot, "A picture", *PICTURES)
+    check_files("A forecast", output, plot, [fit, at], of="the forecast")
     if (at is None) == (not set_):
         raise BayeslawError("Give the settings either by --at GRID.csv or by --set NAME=VALUES for each covariate.")
     loaded = load(fit)
@@ -196,14 +192,16 @@ def forecast(
         settings = read_runs(grid(loaded, pairs))
     made = make_forecast(loaded, settings, discrepancy=discrepancy, seed=seed, force=force)
     table = made.summary(ci)
-    save_or_show("forecast", table, output, f"{len(table)} settings", joined=True)
-    put_checks((*loaded.checks, *made.checks), not made.forced)
-    for one in (*loaded.checks, *made.checks):
-        if not one.passed and (one.required or one.name == "extrapolation"):
-            typer.echo(str(one))
-    if plot is not None:
-        unit = loaded.covariates[forecast_axis(made)].unit
-        save_picture(plot, lambda ax: plot_forecast(made, ax, ci_prob=ci, unit=unit))
+
+    def draw(ax: Axes) -> None:
+        plot_forecast(made, ax, ci_prob=ci, unit=loaded.covariates[forecast_axis(made)].unit)
+
+    with figure_first(plot, draw):
+        save_or_show("forecast", table, output, f"{len(table)} settings", joined=True)
+        put_checks((*loaded.checks, *made.checks), not made.forced)
+        for one in (*loaded.checks, *made.checks):
+            if not one.passed and (one.required or one.name == "extrapolation"):
+                typer.echo(str(one))
 
 
 @app.command()

@@ -45,7 +45,7 @@ def anchors(
     from bayeslaw.anchoring import anchors as make_anchors
     from bayeslaw.candidates import grid_of_runs
     from bayeslaw.cli_input import check_files, pairs_of
-    from bayeslaw.cli_output import put, save_picture, show_table
+    from bayeslaw.cli_output import figure_first, put, show_table
     from bayeslaw.foresight import by_nesting, by_refits
     from bayeslaw.plots_anchors import plot_anchors
     from bayeslaw.refitting import one_fit
@@ -53,10 +53,11 @@ def anchors(
     from bayeslaw.stacking import load
     from bayeslaw.tables import plain, write_text
 
-    check_files("A list of picks", output, plot, [targets, candidates], of="the picks")
     # After --candidates-grid a shell hands over NAME=VALUES one by one; those after the first arrive as arguments.
     grid = [*(candidates_grid or []), *(text for text in fits if candidates_grid and "=" in text and not Path(text).exists())]
-    loaded = [load(path) for path in fits if path not in grid]
+    paths = [Path(text) for text in fits if text not in grid]
+    check_files("A list of picks", output, plot, [*paths, targets, candidates], of="the picks")
+    loaded = [load(path) for path in paths]
     if (candidates is None) == (not grid):
         raise BayeslawError("Give the candidates either by --candidates CANDS.csv or by --candidates-grid NAME=VALUES.")
     if not loaded:
@@ -86,8 +87,7 @@ def anchors(
         if refits is not None:
             typer.echo(f"\nvariance left by {refits} refits to simulated losses, beside the predicted share")
             show_table("refits", by_refits(one, made, aim, outer=refits, executor=executor, seed=seed, force=force))
-    if output is not None:
-        write_text(output, made.picks.to_csv())
-        typer.echo(f"{len(made.picks)} picks written to {output}")
-    if plot is not None:
-        save_picture(plot, lambda ax: plot_anchors(made, ax))
+    with figure_first(plot, lambda ax: plot_anchors(made, ax)):
+        if output is not None:
+            write_text(output, made.picks.to_csv())
+            typer.echo(f"{len(made.picks)} picks written to {output}")

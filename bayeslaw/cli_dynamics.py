@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bayeslaw.cli_input import pairs_of
-from bayeslaw.cli_output import put
+from bayeslaw.cli_input import check_files, pairs_of
+from bayeslaw.cli_output import picture_first, put
 from bayeslaw.errors import BayeslawError, TableError
 
 if TYPE_CHECKING:
@@ -110,32 +110,28 @@ def areas_of(
     plot: Annotated[Path | None, typer.Option(help="Where to write a picture of rates and areas (.png, .pdf or .svg).")] = None,
 ) -> None:
     """Work out the areas under the learning rates of training curves: one row a loss, ready for `bayeslaw fit`."""
-    from bayeslaw.plots import PICTURES
-    from bayeslaw.tables import check_target, write_text
+    from bayeslaw.plots_dynamics import plot_schedules, save_stack
+    from bayeslaw.tables import write_text
 
-    check_target(output, "A table of runs", ".csv")
-    if output.resolve() == curves.resolve():
-        raise BayeslawError(f"{output.name} is the table of curves: write the areas to another file.")
-    if plot is not None:
-        check_target(plot, "A picture", *PICTURES)
+    check_files("A table of runs", output, plot, [curves], of="the areas")
     options = {"warmup": warmup, "losses": losses}
     made = read(curves, memory=memory, power=power, per=per, tokens_per_step=tokens_per_step, run=run, **options)
     table = made.runs(domain, nodes=nodes).where(where)
     if count := int((begun := table.frame["S1"] == 0).sum()):  # nan where a pre-training is unknown
         table = replace(table, frame=table.frame[~begun])
         typer.echo(f"{count} losses before the first step of a training are left out: no law of these areas describes them")
-    write_text(output, table.frame.to_csv(index=False))
     names = table.frame["run"].unique()
     domains = table.frame["domain"].nunique() if "domain" in table.frame else 1
     of = f" of {domains} domains" if domains > 1 else ""
     put("losses", len(table))
     put("runs", len(names))
-    typer.echo(f"{len(table)} losses{of} from {len(names)} runs written to {output}")
-    if plot is not None:
-        from bayeslaw.plots_dynamics import plot_schedules, save_stack
 
-        save_stack(plot, 3, lambda axes: plot_schedules(axes, {n: made.whole(n) for n in names}, memory=memory))
-        typer.echo(f"picture written to {plot}")
+    def save(path: Path) -> None:
+        save_stack(path, 3, lambda axes: plot_schedules(axes, {n: made.whole(n) for n in names}, memory=memory))
+
+    with picture_first(plot, save):
+        write_text(output, table.frame.to_csv(index=False))
+        typer.echo(f"{len(table)} losses{of} from {len(names)} runs written to {output}")
 
 
 def register(parent: typer.Typer) -> None:

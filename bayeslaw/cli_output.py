@@ -12,7 +12,7 @@ import inspect
 import io
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -67,12 +67,21 @@ def save_or_show(name: str, table: pd.DataFrame, output: Path | None, said: str,
     typer.echo(f"{said} written to {output}")
 
 
-def save_picture(path: Path, draw: Callable[[Axes], object]) -> None:
-    """Write a picture and say so."""
+@contextlib.contextmanager
+def picture_first(path: Path | None, save: Callable[[Path], object]) -> Iterator[None]:
+    """Write a picture, if one is wanted, before what is within, and say so after it: one that can't be drawn leaves no table."""
+    if path is not None:
+        save(path)
+    yield
+    if path is not None:
+        typer.echo(f"picture written to {path}")
+
+
+def figure_first(path: Path | None, draw: Callable[[Axes], object]) -> contextlib.AbstractContextManager[None]:
+    """`picture_first` of one pair of axes."""
     from bayeslaw.plots import save_figure
 
-    save_figure(path, draw)
-    typer.echo(f"picture written to {path}")
+    return picture_first(path, lambda target: save_figure(target, draw))
 
 
 def put_checks(checks: Iterable[Check], passed: bool) -> None:

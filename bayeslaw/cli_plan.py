@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from bayeslaw.cli_input import a_number, check_files, pairs_of
-from bayeslaw.cli_output import put, save_or_show, show_table
+from bayeslaw.cli_output import picture_first, put, save_or_show, show_table
 from bayeslaw.errors import BayeslawError
 
 Probability = Annotated[float, typer.Option("--ci", help="Probability of the equal-tailed intervals.")]
@@ -71,10 +71,12 @@ def plan(
     from bayeslaw.discrepancy import relative
     from bayeslaw.plans import LEVELS
     from bayeslaw.plans import plan as make_plan
+    from bayeslaw.plots_decisions import plot_plan, save_panels
     from bayeslaw.stacking import load
     from bayeslaw.tables import plain, with_intervals
 
-    check_files("A plan's frontier", output, plot)
+    named = [Path(text.partition("=")[2] or text) for text in source or []]
+    check_files("A plan's frontier", output, plot, [*named, target, candidates], of="the frontier")
     if (candidates is None) != (budget is None):
         raise BayeslawError("--candidates and --budget go together: which runs, and for how much.")
     settings = pairs_of("--set", set_ or [], "NAME=VALUE, such as N=8.1e9")
@@ -95,27 +97,25 @@ def plan(
         tokens=tokens, base_loss=_named(base_loss, "--base-loss"), source_levels=levels or None, target_levels=aim or None,
         levels=level or LEVELS, discrepancy=None if discrepancy is None else relative(discrepancy), seed=seed, force=force,
     )  # fmt: skip
-    for line in made.lines():
-        typer.echo(line)
-    typer.echo("")
-    save_or_show("frontier", made.frontier, output, "frontier")
-    if len(made.losses):
-        show_table("losses", made.losses, "\n" + plain(with_intervals(made.losses)))
-    put("best", made.best)
-    put("notes", list(made.notes))
-    for note in made.notes:
-        typer.echo(f"note: {note}")
+    bought = None
     if candidates is not None and budget is not None:
         bought = made.anchors(candidates, budget=budget, stages=stages, force=force)
-        typer.echo("\nruns that would make the promises surer")
-        show_table("picks", bought.picks)
-        typer.echo(f"\n{bought.text}")
-    if plot is not None:
-        from bayeslaw.plots_decisions import plot_plan, save_panels
-
-        panels = [lambda ax, of=of: plot_plan(made, ax, of=of) for of in made.landscapes]
-        save_panels(plot, panels)
-        typer.echo(f"picture written to {plot}")
+    panels = [lambda ax, of=of: plot_plan(made, ax, of=of) for of in made.landscapes]
+    with picture_first(plot, lambda path: save_panels(path, panels)):
+        for line in made.lines():
+            typer.echo(line)
+        typer.echo("")
+        save_or_show("frontier", made.frontier, output, "frontier")
+        if len(made.losses):
+            show_table("losses", made.losses, "\n" + plain(with_intervals(made.losses)))
+        put("best", made.best)
+        put("notes", list(made.notes))
+        for note in made.notes:
+            typer.echo(f"note: {note}")
+        if bought is not None:
+            typer.echo("\nruns that would make the promises surer")
+            show_table("picks", bought.picks)
+            typer.echo(f"\n{bought.text}")
 
 
 def _sources(given: list[str], sets: list[str] | None, read: Any) -> tuple[dict[str, Any], dict[str, dict[str, str]]]:
@@ -168,25 +168,21 @@ def allocate(
 ) -> None:
     """Parameters and tokens of least loss for compute, with loss and tokens per parameter."""
     from bayeslaw.allocation import allocate as make_allocation
+    from bayeslaw.plots_decisions import plot_frontier, save_panels
     from bayeslaw.stacking import load
     from bayeslaw.tables import plain, with_intervals
 
-    check_files("An allocation", output, plot)
+    check_files("An allocation", output, plot, [fit])
     settings = pairs_of("--set", set_ or [], "NAME=VALUE, such as r=0.25")
     made = make_allocation(load(fit), compute, stage, settings=settings, force=force)
-    table = made.summary(ci)
-    save_or_show("allocation", table, output, f"{len(table)} values of compute", joined=True)
-    powers = made.powers(ci)
-    typer.echo(f"\npower laws of compute, {made.method}")
-    show_table("powers", powers, plain(with_intervals(powers)))
-    put("notes", list(made.notes))
-    for note in made.notes:
-        typer.echo(f"note: {note}")
-    if plot is not None:
-        from bayeslaw.plots_decisions import plot_frontier, save_panels
-
-        save_panels(plot, [lambda ax: plot_frontier([made], ax, ci_prob=ci)])
-        typer.echo(f"picture written to {plot}")
+    table, powers = made.summary(ci), made.powers(ci)
+    with picture_first(plot, lambda path: save_panels(path, [lambda ax: plot_frontier([made], ax, ci_prob=ci)])):
+        save_or_show("allocation", table, output, f"{len(table)} values of compute", joined=True)
+        typer.echo(f"\npower laws of compute, {made.method}")
+        show_table("powers", powers, plain(with_intervals(powers)))
+        put("notes", list(made.notes))
+        for note in made.notes:
+            typer.echo(f"note: {note}")
 
 
 def transfer(
@@ -202,19 +198,15 @@ def transfer(
     force: Force = False,
 ) -> None:
     """Effectively transferred data, and FLOPs saved at equal loss, of continual pre-training against training from scratch."""
+    from bayeslaw.plots_decisions import plot_savings, save_panels
     from bayeslaw.stacking import load
     from bayeslaw.transfers import transfer as make_transfer
 
-    check_files("A transfer table", output, plot)
+    check_files("A transfer table", output, plot, [fit, continued])
     settings = pairs_of("--set", set_ or [], "NAME=VALUES, such as N=2e9 or D=1e8:4e10:30")
     other = load(continued) if continued is not None else None
     made = make_transfer(load(fit), settings, continued=other, stage=stage, force=force)
     table = made.summary(ci)
-    save_or_show("transfer", table, output, f"{len(table)} settings", joined=True)
-    if plot is not None:
-        from bayeslaw.plots_decisions import plot_savings, save_panels
-
-        save_panels(
-            plot, [lambda ax: plot_savings(made, ax, ci_prob=ci), lambda ax: plot_savings(made, ax, of="transferred", ci_prob=ci)]
-        )
-        typer.echo(f"picture written to {plot}")
+    panels = [lambda ax, of=of: plot_savings(made, ax, of=of, ci_prob=ci) for of in ("saved", "transferred")]
+    with picture_first(plot, lambda path: save_panels(path, panels)):
+        save_or_show("transfer", table, output, f"{len(table)} settings", joined=True)

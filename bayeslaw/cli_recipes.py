@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bayeslaw.cli_input import a_number, check_files, pairs_of
-from bayeslaw.cli_output import put, save_or_show, save_picture, show_table
+from bayeslaw.cli_output import figure_first, put, save_or_show, show_table
 from bayeslaw.errors import BayeslawError
 
 if TYPE_CHECKING:
@@ -67,11 +67,16 @@ def forecast(
     from bayeslaw.runs import Runs
     from bayeslaw.stacking import load
 
-    check_files("A table", output, plot, [curves])
+    check_files("A table", output, plot, [fit, curves, *rates(pretrain, adapt)])
+    if adapt is None and (pretrain is None or curves is not None or from_ is not None or open_):
+        raise BayeslawError(
+            "Without --adapt it is the pre-training that is forecast: give its --pretrain SCHEDULE, without --curves, --from and "
+            "--open."
+        )
+    if adapt is None and plot is not None:
+        raise BayeslawError("A picture of transfer curves needs an adaptation (--adapt).")
     posterior = load(fit)
     if adapt is None:
-        if plot is not None:
-            raise BayeslawError("A picture of transfer curves needs an adaptation (--adapt).")
         recipe = made_recipe(None, pretrain, "constant:steps=1,peak=1e-9", None, open_, set_, memory)
         at = chosen_steps(steps, length(str(pretrain)))
         table = recipe.pretraining(at, wanted(posterior.measured))
@@ -80,9 +85,9 @@ def forecast(
         at = chosen_steps(steps, len(recipe.schedule))
         table = recipe.rows(at)
     made = make_forecast(posterior, Runs(table, "the recipe"), seed=seed, force=force)
-    show(made.summary(ci), output)
-    if plot is not None:
-        save_picture(plot, lambda ax: plot_transfer(recipe, posterior, ax, ci_prob=ci))
+    found = made.summary(ci)
+    with figure_first(plot, lambda ax: plot_transfer(recipe, posterior, ax, ci_prob=ci)):
+        show(found, output)
 
 
 def best(
@@ -118,20 +123,18 @@ def best(
     from bayeslaw.plots_training import plot_optimum
     from bayeslaw.stacking import load
 
-    check_files("A table", output, plot, [source, target, curves])
+    check_files("A table", output, plot, [source, target, curves, *rates(pretrain, adapt)])
     ranges = {name: a_range(name, text) for name, text in pairs_of("--search", search, PAIRS).items()}
     recipe = made_recipe(curves, pretrain, adapt, from_, open_, set_, memory)
     given = weight or [0.5]
     if plot is not None and (len(given) < 2 or len(ranges) > 1):
         raise BayeslawError("A picture shows one choice over several weights: give one --search and --weight more than once.")
     found = curve(load(source), load(target), recipe, ranges, weights=given, tail=cvar, seed=seed, force=force)
-    tables = []
-    for one in found:
-        typer.echo(one.text + "\n")
-        tables.append(one.summary(ci).reset_index().assign(weight=one.objective.weight))
-    show(pd.concat(tables, ignore_index=True), output)
-    if plot is not None:
-        save_picture(plot, lambda ax: plot_optimum(found, next(iter(ranges)), ax, ci_prob=ci))
+    tables = [one.summary(ci).reset_index().assign(weight=one.objective.weight) for one in found]
+    with figure_first(plot, lambda ax: plot_optimum(found, next(iter(ranges)), ax, ci_prob=ci)):
+        for one in found:
+            typer.echo(one.text + "\n")
+        show(pd.concat(tables, ignore_index=True), output)
 
 
 def turning(
@@ -157,16 +160,16 @@ def turning(
     from bayeslaw.tables import plain
     from bayeslaw.turning_points import turning as make_turning
 
-    check_files("A table", output, plot, [source, target, curves])
+    check_files("A table", output, plot, [source, target, curves, *rates(pretrain, adapt)])
     recipe = made_recipe(curves, pretrain, adapt, from_, open_, set_, memory)
     other = None if target is None else load(target)
     made = make_turning(load(source), recipe, target=other, weight=weight, longest=longest, force=force)
-    typer.echo(made.text + "\n")
-    show_table("turning", made.summary(ci), plain(made.summary(ci)) + "\n")
-    if output is not None:
-        show(made.curve(ci), output)
-    if plot is not None:
-        save_picture(plot, lambda ax: plot_turning(made, ax, ci_prob=ci))
+    table = made.summary(ci)
+    with figure_first(plot, lambda ax: plot_turning(made, ax, ci_prob=ci)):
+        typer.echo(made.text + "\n")
+        show_table("turning", table, plain(table) + "\n")
+        if output is not None:
+            show(made.curve(ci), output)
 
 
 def watch(
@@ -192,16 +195,16 @@ def watch(
     from bayeslaw.stacking import load
     from bayeslaw.watching import watch as make_watch
 
-    check_files("A table", output, plot, [fit, curves])
+    check_files("A table", output, plot, [fit, curves, *rates(schedule)])
     whole = read_curves(curves, memory=memory, warmup=warmup)
     one = one_fit(load(fit), "A run under way")
     made = make_watch(one, whole, run, parse_schedule(schedule), domain=domain, target=target, seed=seed, force=force)
-    typer.echo(made.summary(ci))
-    put("table", made.table(ci))
-    if output is not None:
-        show(made.table(ci), output)
-    if plot is not None:
-        save_picture(plot, lambda ax: plot_watch(made, ax, logged=whole.logged(run, domain), ci_prob=ci))
+    said, table = made.summary(ci), made.table(ci)
+    with figure_first(plot, lambda ax: plot_watch(made, ax, logged=whole.logged(run, domain), ci_prob=ci)):
+        typer.echo(said)
+        put("table", table)
+        if output is not None:
+            show(table, output)
 
 
 def combine(
@@ -241,16 +244,21 @@ def outside(
     force: Force = False,
 ) -> None:
     """Forecast the loss of a third domain along an adaptation, as a combination of two."""
+    from bayeslaw.forecasts import forecast as make_forecast
     from bayeslaw.mixtures import combined, spread
     from bayeslaw.refitting import one_fit
+    from bayeslaw.runs import Runs
     from bayeslaw.stacking import load
 
-    check_files("A table", output, None, [fit, source, target, curves])
+    check_files("A table", output, None, [fit, source, target, curves, *rates(pretrain, adapt)])
     recipe = made_recipe(curves, pretrain, adapt, from_, open_, set_, memory)
     table = recipe.rows(chosen_steps(steps, len(recipe.schedule)))
-    fits = one_fit(load(fit), "A combination"), load(source), load(target)
-    draws = combined(*fits, table, seed=seed, force=force)
-    show(spread(draws, table, ci, failed=not all(one.passed for one in fits)), output)
+    weights, both = one_fit(load(fit), "A combination"), (load(source), load(target))
+    draws = combined(weights, *both, table, seed=seed, force=force)
+    # Unforced, failed checks of a fit or of a forecast have ended it.
+    at = Runs(table, "the recipe")
+    failed = force and (not weights.passed or any(make_forecast(p, at, seed=seed, force=True).forced for p in both))
+    show(spread(draws, table, ci, failed=failed), output)
 
 
 def made_recipe(
@@ -278,6 +286,13 @@ def made_recipe(
     whole = read_curves(curves, memory=memory)
     name, number = (run, step) if at and step.isdigit() else (str(from_), "")
     return Recipe(whole.at(name, int(number) if number else None), adapt, settings, memory=memory, power=whole.power)
+
+
+def rates(*texts: str | None) -> list[Path]:
+    """Files of logged rates that schedules name."""
+    from bayeslaw.schedules_text import logged_files
+
+    return [path for text in texts if text is not None for path in logged_files(text)]
 
 
 def length(text: str) -> int:

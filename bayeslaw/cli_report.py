@@ -56,6 +56,11 @@ def report(
         )
     if len({path.resolve() for path in fits}) < len(fits):
         raise BayeslawError("A fit is given twice; each is reported once.")
+    seen: set[Path] = set()
+    for path in compare or []:
+        if path.resolve() in seen:
+            raise BayeslawError(f"{path} is given twice to compare by; each is shown once.")
+        seen.add(path.resolve())
     loaded: list[Posterior] = [load(path) for path in fits]
     if latex is not None and not force and (failed := [p.name for p, one in zip(fits, loaded, strict=True) if not one.passed]):
         raise BayeslawError(
@@ -65,7 +70,7 @@ def report(
     labels = labels_of(fits, loaded)
     stacks, scores = _compared(compare or [])
     made = make_report(
-        dict(zip(labels, loaded, strict=True)), files=dict(zip(labels, [p.name for p in fits], strict=True)),
+        dict(zip(labels, loaded, strict=True)), files=dict(zip(labels, _names(fits), strict=True)),
         at=None if forecast is None else read_runs(forecast), measured=None if measured is None else read_runs(measured),
         stacks=stacks, scores=scores, picks=_csv(anchors, "picks"), frontier=_csv(plan, "a plan's frontier"), ci_prob=ci,
         discrepancy=discrepancy, seed=seed, force=force, command=shlex.join(["bayeslaw", *sys.argv[1:]]),
@@ -93,25 +98,31 @@ def _write(data: bytes, path: Path) -> None:
     path.write_bytes(data)
 
 
+def _names(paths: list[Path]) -> list[str]:
+    """What files are called: by their names, by their paths where a name is that of several."""
+    names = [path.name for path in paths]
+    return [name if names.count(name) == 1 else str(path) for name, path in zip(names, paths, strict=True)]
+
+
 def _compared(paths: list[Path]) -> tuple[dict[str, Stack], dict[str, pd.DataFrame]]:
     """What `bayeslaw compare` wrote: stacks, and tables of scores."""
     from bayeslaw.stacking import Stack, load
 
     stacks: dict[str, Stack] = {}
     scores: dict[str, pd.DataFrame] = {}
-    for path in paths:
+    for name, path in zip(_names(paths), paths, strict=True):
         if path.suffix.lower() == ".nc":
             found = load(path)
             if not isinstance(found, Stack):
                 raise BayeslawError(f"{path.name} is one fit and no comparison: give it as a fit.")
-            stacks[path.name] = found
+            stacks[name] = found
         else:
             frame: Any = _csv(path, "scores")
             if missing := [c for c in ("law", "fit", "crps") if c not in frame]:
                 raise BayeslawError(
                     f"{path.name} has no column {missing[0]}: write scores by `bayeslaw compare --csv > SCORES.csv`."
                 )
-            scores[path.name] = frame
+            scores[name] = frame
     return stacks, scores
 
 

@@ -216,7 +216,8 @@ def _cpt_replay(files: Mapping[str, Path]) -> tuple[Tables, list[str]]:
 def _lr_schedules(files: Mapping[str, Path]) -> tuple[Tables, list[str]]:
     parts = [pd.read_csv(path).assign(model="100M", schedule=Path(name).stem) for name, path in files.items()]
     made = pd.concat(parts)[["model", "schedule", "step", "lr", "loss"]]
-    return {"lr-schedules": made}, ["2,160 steps of warm-up come before the first logged one (--warmup 2160)"]
+    said = "2,160 steps of warm-up come before the first logged one: read the curves with a warm-up of 2160"
+    return {"lr-schedules": made}, [said]
 
 
 def _pool(files: Mapping[str, Path]) -> pd.DataFrame:

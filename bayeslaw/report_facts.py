@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bayeslaw.cards import parse_card
+from bayeslaw.cards import law_names, parse_card
 from bayeslaw.errors import BayeslawError, FitError
 from bayeslaw.fits import Fit
 from bayeslaw.forecasts import Forecast
@@ -59,12 +59,13 @@ def plain_value(value: object) -> object:
 # --- one fit ---------------------------------------------------------------------------------------------------------
 
 
-def fit_facts(fit: Fit, label: str, file: str, ci_prob: float, shown: bool) -> Facts:
-    """What there is to say of one fit; its intervals only where they are to be shown."""
+def fit_facts(fit: Fit, label: str, file: str | None, stack: str | None, ci_prob: float, shown: bool) -> Facts:
+    """What there is to say of one fit, of a stack or by itself; its intervals only where they are to be shown."""
     return {
-        "label": label, "file": file, "passed": fit.passed, "failures": fit.failures, "withheld": not shown, "law": _law(fit),
-        "noise": fit.noise.text, "data": _data(fit), "checks": _checks(fit), "parameters": _parameters(fit, ci_prob, shown),
-        "pairs": table("Parameters that the losses tell least apart", weak_pairs(fit)), "made": _made(fit, file),
+        "label": label, "file": file, "stack": stack, "passed": fit.passed, "failures": fit.failures, "withheld": not shown,
+        "law": _law(fit), "noise": fit.noise.text, "data": _data(fit), "checks": _checks(fit),
+        "parameters": _parameters(fit, ci_prob, shown), "made": _made(fit, file, stack),
+        "pairs": table("Parameters that the losses tell least apart", weak_pairs(fit)),
     }  # fmt: skip
 
 
@@ -132,11 +133,12 @@ def _parameters(fit: Fit, ci_prob: float, shown: bool) -> Facts:
     return table("Parameters of law and noise, posterior beside prior", frame, hidden)
 
 
-def _made(fit: Fit, file: str) -> Facts:
-    """Settings, versions, and the command that makes the fit again as far as its file knows."""
+def _made(fit: Fit, file: str | None, stack: str | None) -> Facts:
+    """Settings, versions, and the command that makes the fit again as far as its file knows; none makes one of a stack."""
     info, card = fit.info, parse_card(fit.info["card"])
     settings = dict(info["settings"])
-    words = ["bayeslaw", "fit", fit.law.name, str(info["data"]), "-o", file, "--noise", fit.noise.choice(fit.observed)]
+    law, noise = card.name if card.name in law_names() else f"{card.name}.toml", fit.noise.choice(fit.observed)
+    words = ["bayeslaw", "fit", law, str(info["data"]), "-o", file or f"{card.name}.nc", "--noise", noise]
     words += ["--noise-by", info["noise_by"]] if info["noise_by"] else []
     words += [w for name, column in info["by"].items() for w in ("--by", f"{name}={column}")]
     changed = [
@@ -147,7 +149,7 @@ def _made(fit: Fit, file: str) -> Facts:
     words += ["--bins", str(settings["bins"])] if settings["bins"] is not None else []
     words += ["--sampler", settings["sampler"]] if settings["sampler"] != "nutpie" else []
     return {
-        "command": shlex.join([*words, "--seed", str(info["seed"])]), "seed": info["seed"],
+        "command": shlex.join([*words, "--seed", str(info["seed"])]) if stack is None else None, "seed": info["seed"],
         "settings": {k: plain_value(v) for k, v in settings.items()}, "versions": dict(info["versions"]),
         "interrupted": bool(info["interrupted"]), "draws_sha256": info["draws_sha256"],
     }  # fmt: skip

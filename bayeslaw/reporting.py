@@ -101,8 +101,8 @@ def report(
     ----------
     fits : mapping of label to Fit or Stack
         Of a stack every fit is reported, and its forecasts are those of the stack.
-    files : mapping of label to str
-        The files they came from.
+    files : mapping of label to str, optional
+        The files they came from; what is not in it came from none.
     at : Runs, optional
         Settings to forecast.
     measured : Runs, optional
@@ -133,7 +133,8 @@ def report(
     whole_number("seed", seed, 0)
     sd = None if discrepancy is None else relative(discrepancy)
     options: dict[str, Any] = {"discrepancy": sd, "seed": seed, "force": force}
-    singles = _singles(fits)
+    found = _singles(fits)
+    singles = {label: fit for label, (_, fit) in found.items()}
     interval = f"{ci_prob * 100:g}% {INTERVAL}"
     pictures: dict[str, Picture] = {}
     facts: Facts = {
@@ -141,9 +142,10 @@ def report(
         "ci_prob": ci_prob, "interval": interval, "discrepancy": None if discrepancy is None else str(discrepancy),
         "forced": force, "fits": [],
     }  # fmt: skip
-    for number, (label, fit) in enumerate(singles.items(), 1):
+    for number, (label, (given, fit)) in enumerate(found.items(), 1):
         shown = fit.passed or force
-        one = fit_facts(fit, label, (files or {}).get(label, f"{label}.nc"), ci_prob, shown)
+        stack = None if isinstance(fits[given], Fit) else given
+        one = fit_facts(fit, label, (files or {}).get(given), stack, ci_prob, shown)
         one["methods"] = methods(one, interval, at is not None)
         own, note = fit_pictures(fit, label, number, ci_prob, force) if shown else ({}, "")
         facts["fits"].append(one | {"pictures": list(own), "note": note})
@@ -169,13 +171,13 @@ def report(
     return Report(facts, pictures)
 
 
-def _singles(fits: Mapping[str, Posterior]) -> dict[str, Fit]:
-    """The fits of single laws, those of stacks under their names there."""
-    found: dict[str, Fit] = {}
+def _singles(fits: Mapping[str, Posterior]) -> dict[str, tuple[str, Fit]]:
+    """The fits of single laws, those of stacks under their names there, each with the label that it or its stack was given by."""
+    found: dict[str, tuple[str, Fit]] = {}
     for label, posterior in fits.items():
         members = {label: posterior} if isinstance(posterior, Fit) else posterior.members
         for name, fit in members.items():
-            found[name if name not in found else f"{name} ({label})"] = fit
+            found[name if name not in found else f"{name} ({label})"] = (label, fit)
     return found
 
 

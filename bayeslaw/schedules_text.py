@@ -40,9 +40,19 @@ def parse_schedule(text: str) -> Schedule:
     BayeslawError
         If it can't be read; what is known is listed.
     """
-    parts = [part.strip() for part in re.split(r"\+(?=\s*\w+\s*:)", text)]
-    phases = [_part(part) for part in parts]
+    phases = [_part(part) for part in _parts(text)]
     return phases[0] if len(phases) == 1 else joined(*phases)
+
+
+def logged_files(text: str) -> list[Path]:
+    """The files that a schedule's text names."""
+    parts = [part.partition(":") for part in _parts(text)]
+    return [Path(rest.split(",")[0].strip()) for name, _, rest in parts if name.strip() == "logged" and rest.strip()]
+
+
+def _parts(text: str) -> list[str]:
+    """The texts of a schedule's phases."""
+    return [part.strip() for part in re.split(r"\+(?=\s*\w+\s*:)", text)]
 
 
 def _part(text: str) -> Schedule:

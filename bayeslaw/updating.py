@@ -40,10 +40,7 @@ ALARM = 0.01  # chance of a false alarm over all new runs together
 MOST_POINTS = 500  # of a run that are held against the prediction
 TOGETHER = "all new runs"
 CI = 0.9
-WRONG = (
-    "The law or the noise is wrong there: compare others (`bayeslaw compare`), or state a discrepancy for what you forecast "
-    "(--discrepancy 1%)."
-)
+WRONG = "The law or the noise is wrong there: compare others, or state a discrepancy, such as 1%, for what you forecast."
 
 
 @dataclass(frozen=True)

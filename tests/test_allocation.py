@@ -93,7 +93,7 @@ def test_the_form_is_seen_in_the_terms_not_in_the_name() -> None:
 
 def test_which_stage_is_meant_is_said(zheng: Fit) -> None:
     silent = allocate(zheng, 1e20)
-    assert any("for training from scratch (cpt = 0)" in note for note in silent.notes)
+    assert "for training from scratch (cpt = 0); the other stage is 'cpt'" in silent.notes
     np.testing.assert_array_equal(silent.N, allocate(zheng, 1e20, "scratch").N)
 
 

@@ -193,7 +193,7 @@ def test_an_unseen_stage_is_far_from_two_seen_ones() -> None:
     ]  # fmt: skip
     assert check.text == (
         "3 of 4 settings lie far outside the runs: ptpp up to 2.2 e-folds (the runs span 0.73 e-folds). "
-        "Runs can't tell how wrong the law may be there: state a discrepancy (--discrepancy 1%)"
+        "Runs can't tell how wrong the law may be there: state a discrepancy, such as 1%"
     )
 
 

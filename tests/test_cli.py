@@ -16,6 +16,7 @@ from matplotlib.axes import Axes
 import bayeslaw
 from bayeslaw import plots
 from bayeslaw.cards import law_names, load_law
+from bayeslaw.errors import BayeslawError
 from bayeslaw.fits import Fit, draws_digest
 from bayeslaw.laws import Law
 from bayeslaw.seals import contents_sha256
@@ -143,7 +144,7 @@ def test_a_sound_fit_is_said_to_have_passed(command: Command, folder: Path) -> N
 
 def test_sensitivity_is_shown_when_asked_for(command: Command, folder: Path, sound_fit: Fit) -> None:
     shown = command("show", "fit.nc", "--sensitivity").out
-    assert "sensitivity to a doubling of the weight of prior or likelihood, of note from 0.05 on" in shown
+    assert "sensitivity to a doubling of the weight of priors (law, noise) or likelihood, of note from 0.05 on" in shown
     table = sound_fit.sensitivity()
     assert plain(table) in shown
     assert shown.endswith("verdict: passed\n")
@@ -191,6 +192,19 @@ def test_forecast_writes_its_table_and_picture(command: Command, folder: Path, s
     settings = bayeslaw.grid(sound_fit.law, {"N": "1e8,1e9", "D": "1e8:1e11:4"})
     expected = bayeslaw.forecast(sound_fit, settings, seed=4).summary(0.8)
     pd.testing.assert_frame_equal(pd.read_csv("out.csv"), expected, rtol=1e-14)
+
+
+def test_a_forecast_that_can_not_be_drawn_leaves_older_tables(
+    command: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_picture(*_: object, **__: object) -> None:
+        raise BayeslawError("no picture can be drawn of it.")
+
+    monkeypatch.setattr(plots, "plot_forecast", no_picture)
+    before = snapshot(folder)
+    at = ("--set", "N=1e8", "--set", "D=1e8:1e11:4")
+    refused(command("forecast", "fit.nc", *at, "-o", "older.csv", "--plot", "fan.png"), "no picture")
+    assert snapshot(folder) == before
 
 
 def test_the_picture_is_of_the_same_forecast(command: Command, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

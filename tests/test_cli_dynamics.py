@@ -78,11 +78,23 @@ def test_the_command_areas_of_one_domain(command: Command, tmp_path: Path) -> No
     assert set(pd.read_csv(tmp_path / "runs.csv")["domain"]) == {"target"}
 
 
+def test_areas_that_can_not_be_drawn_are_not_written(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_picture(*_: object, **__: object) -> None:
+        raise BayeslawError("no picture can be drawn of it.")
+
+    monkeypatch.setattr("bayeslaw.plots_dynamics.plot_schedules", no_picture)
+    monkeypatch.chdir(tmp_path)
+    family().to_csv("curves.csv", index=False)
+    before = snapshot(tmp_path)
+    refused(command("dynamics", "areas", "curves.csv", "-o", "runs.csv", "--plot", "areas.png"), "no picture")
+    assert snapshot(tmp_path) == before
+
+
 @pytest.mark.parametrize(
     ("args", "words"),
     [
         (("bad.csv", "-o", "older.csv"), "lr 3 is above 1"),
-        (("curves.csv", "-o", "curves.csv"), "is the table of curves: write the areas to another file"),
+        (("curves.csv", "-o", "curves.csv"), "is what you give: write the areas to another file"),
         (("curves.csv", "-o", "older.txt"), "ending in .csv"),
         (("curves.csv", "-o", "older.csv", "--plot", "p.gif"), ".png or .pdf or .svg"),
         (("nowhere.csv", "-o", "older.csv"), "There is no file nowhere.csv"),

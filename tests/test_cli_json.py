@@ -44,6 +44,12 @@ def test_every_command_has_the_option(path: tuple[str, ...], command: Command) -
     assert "--json" in done.out
 
 
+def test_report_alone_writes_it_to_a_file(command: Command) -> None:
+    """As README.md and docs/commands_head.md say."""
+    flags = {path: "--json <path>" in " ".join(command(*path, "--help").out.lower().split()) for path in every_command(cli.app)}
+    assert [path for path, takes in flags.items() if takes] == [("report",)]
+
+
 def test_laws_are_listed(command: Command) -> None:
     made = answer(command, "laws")["results"]["laws"]
     assert [one["name"] for one in made] == law_names()

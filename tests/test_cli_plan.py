@@ -12,6 +12,7 @@ import pytest
 
 from bayeslaw import cli_plan
 from bayeslaw.cards import load_law
+from bayeslaw.errors import BayeslawError
 from bayeslaw.fits import Fit
 from tests.commands import Command, refused, snapshot
 from tests.posteriors import posterior, scattered, source_fit, target_fit
@@ -79,13 +80,7 @@ def test_an_infeasible_plan_is_an_answer(command: Command, fits: dict[str, Fit])
 
 
 def test_runs_that_would_make_the_promises_surer(command: Command, fits: dict[str, Fit]) -> None:
-    pool = [
-        {"run": f"{n:g}-{r:g}", "N": n, "r": r, "ptpp": 279.0, "D": a * n}
-        for n in (241e6, 1.4e9)
-        for r in (0.1, 0.5)
-        for a in (2, 20)
-    ]
-    pd.DataFrame(pool).assign(checkpoint_cost=0.0).to_csv("pool.csv", index=False)
+    pd.DataFrame(POOL).to_csv("pool.csv", index=False)
     done = command(*PLAN, "--candidates", "pool.csv", "--budget", "3e20")
     assert (done.status, done.err) == (0, "")
     assert "runs that would make the promises surer" in done.out
@@ -114,6 +109,52 @@ def test_bad_input_ends_with_2_and_writes_nothing(
 ) -> None:
     before = snapshot(Path.cwd())
     refused(command(*arguments), *fragments)
+    assert snapshot(Path.cwd()) == before
+
+
+POOL = [
+    {"run": f"{n:g}-{r:g}", "N": n, "r": r, "ptpp": 279.0, "D": a * n, "checkpoint_cost": 0.0}
+    for n in (241e6, 1.4e9)
+    for r in (0.1, 0.5)
+    for a in (2, 20)
+]
+BUY = ("anchors", "S.nc", "T.nc", "--targets", "targets.csv", "--candidates", "pool.csv", "--budget", "3e20")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fragment"),
+    [
+        ((*PLAN, "--candidates", "pool.csv", "--budget", "3e20", "-o", "pool.csv"), "pool.csv is what you give"),
+        ((*PLAN, "--candidates", "missing.csv", "--budget", "3e20", "-o", "older.csv"), "missing.csv"),
+        ((*PLAN, "--replay", "0.25", "--plot", "p.png", "-o", "older.csv"), "nothing to draw"),
+        (("plan", "--source", "S.csv", "--target", "T.nc", "--on", "latent", *QUESTION, "-o", "S.csv"), "S.csv is what you give"),
+        (("plan", "--source", "a=S.csv", "--target", "T.nc", "--on", "latent", *QUESTION, "-o", "S.csv"), "is what you give"),
+        (("plan", "--source", "S.nc", "--target", "S.csv", "--on", "latent", *QUESTION, "-o", "S.csv"), "is what you give"),
+        (("allocate", "J.nc", "--compute", "1e20", "--stage", "cpt", "--plot", "p.png", "-o", "older.csv"), "at least two values"),
+        (("allocate", "S.csv", "--compute", "1e20", "-o", "S.csv"), "S.csv is what you give"),
+        (("transfer", "J.nc", "S.csv", "--set", "N=5e8", "--set", "D=1e8", "-o", "S.csv"), "S.csv is what you give"),
+        (("transfer", "J.nc", "--set", "N=5e8", "--set", "D=1e8:1e10:6", "--plot", "p.png", "-o", "older.csv"), "no picture"),
+        ((*BUY, "--plot", "p.png", "-o", "older.csv"), "no picture"),
+        ((*BUY[:2], "S.csv", *BUY[3:], "-o", "S.csv"), "S.csv is what you give"),
+    ],
+)
+def test_what_ends_with_2_leaves_older_files_and_what_was_given(
+    command: Command, fits: dict[str, Fit], monkeypatch: pytest.MonkeyPatch, arguments: tuple[Any, ...], fragment: str
+) -> None:
+    def no_picture(*_: object, **__: object) -> None:
+        raise BayeslawError("no picture can be drawn of it.")
+
+    monkeypatch.setattr("bayeslaw.plots_decisions.plot_savings", no_picture)
+    monkeypatch.setattr("bayeslaw.plots_anchors.plot_anchors", no_picture)
+    pd.DataFrame(POOL).to_csv("pool.csv", index=False)
+    pd.DataFrame({"N": [8.1e9], "D": [1e11], "r": [0.25], "ptpp": [279.0]}).to_csv("targets.csv", index=False)
+    fits["S.csv"] = fits["S.nc"]
+    for name in ("older.csv", "S.csv"):
+        Path(name).write_text("an older result", encoding="utf-8")
+    before = snapshot(Path.cwd())
+    done = command(*arguments)
+    refused(done, fragment)
+    assert "written" not in done.out
     assert snapshot(Path.cwd()) == before
 
 

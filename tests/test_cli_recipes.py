@@ -8,6 +8,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from bayeslaw.checks import Check
+from bayeslaw.errors import BayeslawError
 from bayeslaw.fits import Fit
 from tests.commands import Command, refused, snapshot
 from tests.dynamics import fits as both
@@ -23,7 +25,7 @@ SIDES = ("--source", "S.nc", "--target", "T.nc")
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder in which fits of these names can be loaded; their files hold nothing."""
     source, target = both()
-    made: dict[str, Fit] = {"S.nc": source, "T.nc": target, "W.nc": weighed(), "R.nc": setting()[0]}
+    made: dict[str, Fit] = {"S.nc": source, "S.csv": source, "T.nc": target, "W.nc": weighed(), "R.nc": setting()[0]}
 
     def load(path: Any) -> Fit:
         return made[Path(path).name]
@@ -86,6 +88,10 @@ def test_a_third_domain(command: Command, folder: Path) -> None:
     [
         (("forecast", "S.nc", *ADAPT), "Say once where the adaptation begins"),
         (("forecast", "S.nc", *PRETRAIN, "--open", *ADAPT), "given are --pretrain, --open"),
+        (("forecast", "S.nc"), "Without --adapt it is the pre-training that is forecast: give its --pretrain SCHEDULE,"),
+        (("forecast", "S.nc", "--open"), "without --curves, --from and --open."),
+        (("forecast", "S.nc", "--curves", "curves.csv", "--from", "now"), "Without --adapt it is the pre-training"),
+        (("forecast", "S.nc", *PRETRAIN, "--curves", "curves.csv", "--from", "now"), "without --curves, --from and --open."),
         (("forecast", "S.nc", *ADAPT, "--from", "now"), "give them with --curves FILE"),
         (("forecast", "S.nc", *PRETRAIN, "--adapt", "cosin:steps=10,peak=1"), "There is no schedule 'cosin'"),
         (("forecast", "S.nc", *PRETRAIN, "--adapt", "cosine:steps=10,peak=3"), "peak is 3"),
@@ -105,4 +111,54 @@ def test_a_third_domain(command: Command, folder: Path) -> None:
 def test_what_can_not_be_asked_leaves_no_file(command: Command, folder: Path, arguments: tuple[str, ...], words: str) -> None:
     before = snapshot(folder)
     refused(command("dynamics", *arguments), words)
+    assert snapshot(folder) == before
+
+
+def test_a_forced_forecast_of_a_third_domain_is_marked(command: Command, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fits passed their checks; a forecast of one of the two losses did not."""
+    asked = ("dynamics", "outside", "W.nc", *SIDES, *PRETRAIN, *ADAPT, "--steps", "1000,2000")
+    assert command(*asked, "--force", "-o", "sound.csv").status == 0
+    assert set(pd.read_csv("sound.csv")["checks"]) == {"passed"}
+    apart = Check("forecast R-hat", False, "chains disagree at a setting", True, pd.DataFrame())
+    monkeypatch.setattr("bayeslaw.forecasts.forecast_checks", lambda *_: [apart])
+    refused(command(*asked), "chains disagree at a setting")
+    assert command(*asked, "--force", "-o", "forced.csv").status == 0
+    assert set(pd.read_csv("forced.csv")["checks"]) == {"FAILED (forced)"}
+
+
+RATES = "logged:rates.csv"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("forecast", "S.nc", *PRETRAIN, "--adapt", RATES, "-o", "rates.csv"), "rates.csv is what you give"),
+        (("forecast", "S.nc", "--pretrain", RATES, "-o", "rates.csv"), "rates.csv is what you give"),
+        (("forecast", "S.csv", *PRETRAIN, *ADAPT, "-o", "S.csv"), "S.csv is what you give"),
+        (("best", *SIDES, *PRETRAIN, "--adapt", RATES, "--search", "r=0:0.5", "-o", "rates.csv"), "rates.csv is what you give"),
+        (
+            ("turning", "--source", "S.nc", *PRETRAIN, "--adapt", f"{RATES}+{RATES}", "-o", "rates.csv"),
+            "rates.csv is what you give",
+        ),
+        (("outside", "W.nc", *SIDES, "--pretrain", RATES, *ADAPT, "-o", "rates.csv"), "rates.csv is what you give"),
+        (("watch", "R.nc", "--curves", "curves.csv", "--run", "now", "--schedule", RATES, "-o", "rates.csv"), "is what you give"),
+        (("forecast", "S.nc", *PRETRAIN, *ADAPT, "--plot", "p.png", "-o", "older.csv"), "no picture"),
+        (("turning", "--source", "S.nc", *PRETRAIN, *ADAPT, "--plot", "p.png", "-o", "older.csv"), "no picture"),
+    ],
+)
+def test_what_was_given_and_older_tables_are_left(
+    command: Command, folder: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], words: str
+) -> None:
+    def no_picture(*_: object, **__: object) -> None:
+        raise BayeslawError("no picture can be drawn of it.")
+
+    for name in ("plot_transfer", "plot_turning"):
+        monkeypatch.setattr(f"bayeslaw.plots_training.{name}", no_picture)
+    pd.DataFrame({"step": [1, 2000], "lr": [2e-4, 2e-5]}).to_csv("rates.csv", index=False)
+    for name in ("older.csv", "S.csv"):
+        Path(name).write_text("an older result", encoding="utf-8")
+    before = snapshot(folder)
+    done = command("dynamics", *arguments)
+    refused(done, words)
+    assert "written" not in done.out
     assert snapshot(folder) == before

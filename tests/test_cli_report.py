@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 
+from bayeslaw.cards import load_law
+from bayeslaw.fits import Fit
+from bayeslaw.report_page import MOST_ROWS
+from bayeslaw.reporting import report
+from bayeslaw.runs import Runs
+from bayeslaw.stacking import Stack
 from tests.commands import Command, refused, snapshot
 from tests.pages import PICKS
 
@@ -31,6 +42,75 @@ def test_the_command_writes_page_numbers_and_files(command: Command, folder: Pat
     assert Path("tex/fit1-parameters.pdf").read_bytes().startswith(b"%PDF")
 
 
+def test_files_of_one_name_in_several_folders_are_told_apart(command: Command, folder: Path, sound_fit: Fit) -> None:
+    for number, name in enumerate(("c1", "c2"), 1):
+        Path(name).mkdir()
+        pd.DataFrame({"law": ["chinchilla"], "fit": ["posterior"], "crps": [0.1 * number]}).to_csv(
+            f"{name}/scores.csv", index=False
+        )
+        Stack.of({"chinchilla": sound_fit}, {"chinchilla": 1.0}).save(f"{name}/stack.nc")
+        sound_fit.save(f"{name}/fit.nc")
+    compared = ("c1/scores.csv", "c2/scores.csv", "runs/../c1/stack.nc", "c2/stack.nc")
+    Path("runs").mkdir()
+    options = [word for path in compared for word in ("--compare", path)]
+    done = command("report", "c1/fit.nc", "c2/fit.nc", *options, "-o", "r.html", "--json", "r.json")
+    assert (done.status, done.err) == (0, "")
+    facts = json.loads(Path("r.json").read_text(encoding="utf-8"))
+    said = [one["caption"] for one in facts["comparison"]["tables"]]
+    assert said[-4:] == [
+        "Weights in runs/../c1/stack.nc",
+        "Weights in c2/stack.nc",
+        "Scores in c1/scores.csv",
+        "Scores in c2/scores.csv",
+    ]
+    assert [one["file"] for one in facts["fits"]] == ["c1/fit.nc", "c2/fit.nc"]
+
+
+def test_fits_of_a_stack_are_in_its_file_and_no_command_fits_one_of_them(command: Command, folder: Path, sound_fit: Fit) -> None:
+    part = replace(sound_fit, info={**sound_fit.info, "data": "one.csv without N > 5e8"})
+    Stack.of({"one": part, "other": sound_fit}, {"one": 0.6, "other": 0.4}).save("stack.nc")
+    assert command("report", "stack.nc", "-o", "r.html", "--json", "r.json").status == 0
+    facts = json.loads(Path("r.json").read_text(encoding="utf-8"))
+    assert [(one["label"], one["file"], one["stack"]) for one in facts["fits"]] == [
+        ("one", "stack.nc", "stack"),
+        ("other", "stack.nc", "stack"),
+    ]
+    assert [one["made"]["command"] for one in facts["fits"]] == [None, None]
+    html = Path("r.html").read_text(encoding="utf-8")
+    assert "bayeslaw fit" not in html
+    assert html.count("One of the fits of a stack (stack): refitted by <code>bayeslaw compare</code>.") == 2
+    assert "<dt>fits</dt><dd>one: stack.nc; other: stack.nc</dd>" in html
+
+
+def test_a_fit_that_was_given_without_a_file_has_none(sound_fit: Fit) -> None:
+    made = report({"mine": sound_fit})
+    assert made.facts["fits"][0]["file"] is None
+    assert "<dt>fits</dt><dd>mine</dd>" in made.html
+    assert "mine.nc" not in made.html + made.json
+    assert "-o chinchilla.nc " in made.facts["fits"][0]["made"]["command"]
+
+
+def test_a_page_speaks_of_options_in_its_commands_only(small_fit: Fit) -> None:
+    """It is made in Python too, where there are none."""
+    at = Runs(pd.DataFrame({"N": 1e9, "D": np.geomspace(1e9, 1e14, MOST_ROWS + 1)}), "at.csv")
+    html = report({"short": small_fit}, at=at, force=True).html
+    assert "The first rows of the table" in html
+    text = re.sub(r"<(style|pre)>.*?</\1>", "", html, flags=re.DOTALL)
+    assert len(text) < len(html)
+    assert not re.findall(r".*--[a-z].*", text)
+
+
+def test_a_card_of_ones_own_goes_by_its_file(command: Command, folder: Path, sound_fit: Fit) -> None:
+    card = Path("card.toml").read_text(encoding="utf-8").replace('"chinchilla"', '"my-law"', 1)
+    Path("my-law.toml").write_text(card, encoding="utf-8")
+    law = load_law("my-law.toml")
+    assert law.name == "my-law"
+    own = report({"a": replace(sound_fit, law=law, info={**sound_fit.info, "card": card, "data": "runs.csv"})}, files={"a": "a.nc"})
+    again = own.facts["fits"][0]["made"]["command"]
+    assert again.startswith("bayeslaw fit my-law.toml runs.csv -o a.nc ")
+    refused(command(*shlex.split(again)[1:], "--draws", "5"), "draws must be a whole number")
+
+
 @pytest.mark.parametrize(
     ("args", "fragment"),
     [
@@ -41,6 +121,7 @@ def test_the_command_writes_page_numbers_and_files(command: Command, folder: Pat
         (("fit.nc", "-o", "r.html", "--json", "r.txt"), "ending in .json, not r.txt"),
         (("fit.nc", "-o", "r.html", "--ci", "90"), "write 0.9 for 90%"),
         (("fit.nc", "fit.nc", "-o", "r.html"), "A fit is given twice"),
+        (("fit.nc", "-o", "r.html", "--compare", "runs.csv", "--compare", "./runs.csv"), "runs.csv is given twice to compare by"),
         (("fit.nc", "-o", "r.html", "--forecast", "none.csv"), "none.csv"),
         (("fit.nc", "-o", "r.html", "--forecast", "older.csv"), "older.csv"),
         (("fit.nc", "-o", "r.html", "--measured", "none.csv"), "none.csv"),

@@ -120,6 +120,7 @@ def test_replay_of_a_small_model(served: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_schedules_and_pools(served: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     publish(monkeypatch, served, "lr-schedules", {"loss_curve_repo/csv_100/cosine_24000.csv": b"step,lr,loss\n2176,3e-4,3.75\n"})
     made = datasets.fetch_dataset("lr-schedules")
+    assert made.notes == ("2,160 steps of warm-up come before the first logged one: read the curves with a warm-up of 2160",)
     assert pd.read_csv(made.paths[0]).to_dict("records") == [
         {"model": "100M", "schedule": "cosine_24000", "step": 2176, "lr": 3e-4, "loss": 3.75}
     ]

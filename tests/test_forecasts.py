@@ -359,7 +359,7 @@ def test_rows_say_whether_they_lie_outside_the_runs(ptpp_fit: Fit) -> None:
     assert (check.name, check.passed, check.required) == ("extrapolation", False, False)
     assert check.text == (
         "2 of 4 settings lie far outside the runs: N up to 3 e-folds (the runs span 4.6 e-folds); ptpp up to 2 e-folds (the runs "
-        "span 2.9 e-folds). Runs can't tell how wrong the law may be there: state a discrepancy (--discrepancy 1%)"
+        "span 2.9 e-folds). Runs can't tell how wrong the law may be there: state a discrepancy, such as 1%"
     )
     assert forecast(ptpp_fit, pd.DataFrame(rows[:2])).checks[-1].passed
     assert forecast(ptpp_fit, pd.DataFrame(rows[:1])).checks[-1].text.startswith("every setting lies within")

@@ -355,7 +355,10 @@ def test_fits_that_are_refused(
 def test_a_forecast_does_not_replace_its_settings(command: Command, folder: Path) -> None:
     shutil.copy("runs.csv", "at.csv")
     before = snapshot(folder)
-    refused(command("forecast", "fit.nc", "--at", "at.csv", "-o", "./at.csv"), "at.csv is the table of settings")
+    refused(
+        command("forecast", "fit.nc", "--at", "at.csv", "-o", "./at.csv"),
+        "at.csv is what you give: write the forecast to another file.",
+    )
     assert snapshot(folder) == before
 
 

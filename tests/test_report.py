@@ -179,7 +179,7 @@ def test_forced_reports_show_and_mark_them(small_fit: Fit, at: Runs) -> None:
     assert "eti90_lo" in one["parameters"]["shown"]
     assert {row[one["parameters"]["columns"].index("checks")] for row in one["parameters"]["rows"]} == {"FAILED"}
     assert {row[-1] for row in forced.facts["forecasts"][0]["table"]["rows"]} == {"FAILED (forced)"}
-    assert "intervals are shown by --force and not to be trusted" in forced.html
+    assert "intervals are forced and not to be trusted" in forced.html
     assert forced.latex["fit1-parameters.tex"].count(b"dagger") == len(one["parameters"]["rows"]) + 1
 
 

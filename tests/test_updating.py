@@ -117,7 +117,7 @@ def test_points_that_scatter_are_told_apart_from_a_level() -> None:
     assert found["p_curve"][0] < ALARM
     text = updating._verdict(found, "3 of 6 settings lie far outside the runs")
     assert "the losses of run 'u' have another shape or scatter" in text
-    assert text.endswith("(--discrepancy 1%). 3 of 6 settings lie far outside the runs.")
+    assert text.endswith("or state a discrepancy, such as 1%, for what you forecast. 3 of 6 settings lie far outside the runs.")
 
 
 def test_heavy_tails_are_no_surprise_under_heavy_tailed_noise() -> None:
