@@ -11,7 +11,8 @@ import pandas as pd
 from bayeslaw.checks import Reach, extrapolation
 from bayeslaw.errors import FitError
 from bayeslaw.fits import Fit
-from bayeslaw.forecasts import forecast, outside
+from bayeslaw.forecasts import forecast
+from bayeslaw.parts import outside
 from bayeslaw.point import PointFit
 from bayeslaw.questions import Question, logged
 from bayeslaw.sides import Side, members
