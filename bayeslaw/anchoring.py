@@ -370,8 +370,8 @@ def _doubts(members: Sequence[Posterior]) -> list[str]:
         fit.law.name: float(np.sqrt(np.max(fit.noise.variances(fit.draws)))) for member in members for fit, _ in member.shares
     }
     return [
-        f"{name} misses its own runs by {miss:.1%} of the loss, more than seeds explain: state --discrepancy {miss:.1%}, else runs "
-        "that the law can't describe may look telling"
+        f"{name} misses its own runs by {miss:.1%} of the loss, more than seeds explain: state a discrepancy of {miss:.1%}, else "
+        "runs that the law can't describe may look telling"
         for name, miss in missed.items()
         if miss > LUCK * ROUNDING
     ]

@@ -56,6 +56,8 @@ def anchors(
     # After --candidates-grid a shell hands over NAME=VALUES one by one; those after the first arrive as arguments.
     grid = [*(candidates_grid or []), *(text for text in fits if candidates_grid and "=" in text and not Path(text).exists())]
     paths = [Path(text) for text in fits if text not in grid]
+    if explain is not None and (output is not None or plot is not None):
+        raise BayeslawError("--explain tells of one candidate and writes nothing: leave out -o and --plot.")
     check_files("A list of picks", output, plot, [*paths, targets, candidates], of="the picks")
     loaded = [load(path) for path in paths]
     if (candidates is None) == (not grid):

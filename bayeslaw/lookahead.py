@@ -81,9 +81,8 @@ class Design:
             checkpoint=observed.checkpoint[observed.run],
             group=observed.group[observed.run],
             time=observed.time,
+            known=observed.se if observed.se.size else None,
         ).T
-        if observed.se.size:
-            noise += observed.se * np.random.default_rng(entropy).standard_normal(noise.shape)
         return cls(replace(runs, frame=frame), observed, latent, latent[outer] + noise, made.forced)
 
 

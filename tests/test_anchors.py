@@ -333,7 +333,7 @@ def test_fixed_runs_are_bought_first_and_logged_ones_left_out(fit: Fit) -> None:
 
 
 def test_a_law_that_misses_its_own_runs_is_told(fit: Fit) -> None:
-    text = "line misses its own runs by 2.0% of the loss, more than seeds explain: state --discrepancy 2.0%"
+    text = "line misses its own runs by 2.0% of the loss, more than seeds explain: state a discrepancy of 2.0%"
     assert any(note.startswith(text) for note in anchors(fit, pool(4), TARGETS, budget=20.0, cost="cost").notes)
     assert not anchors(fit, pool(4), TARGETS, budget=20.0, cost="cost", discrepancy="2%").notes
     calm = drawn({"a": 0.1, "b": 0.2, "c": 0.05}, sigma_point=0.005, sigma_run=0.01)

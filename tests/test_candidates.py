@@ -206,6 +206,7 @@ def test_the_command(command: Command, tmp_path: Path, monkeypatch: pytest.Monke
     refused(command(*words, "1e21", "-o", "targets.csv"), "targets.csv is what you give: write the picks to another file.")
     refused(command(*words[:4], "--budget", "1e21"), "Give the candidates either by --candidates CANDS.csv or by")
     refused(command(*words, "1e21", "--explain", "nothing"), "There is no candidate 'nothing'.")
+    refused(command(*words, "1e21", "--explain", run, "-o", "told.csv"), "tells of one candidate and writes nothing")
     refused(command(*words, "1e21", "--plot", "picks.gif"), "A picture is written to a file ending in")
     assert Path("picks.csv").read_bytes() == before
 
