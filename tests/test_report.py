@@ -23,6 +23,7 @@ from bayeslaw.reporting import Report, report
 from bayeslaw.runs import Runs
 from bayeslaw.scores import score
 from bayeslaw.tables import compact
+from tests.fixed import apart_fit
 from tests.pages import HOSTILE, PICKS, Page
 
 LEVELS = pd.DataFrame(
@@ -246,6 +247,18 @@ def test_fits_of_other_losses_are_not_compared(sound_fit: Fit, ptpp_fit: Fit) ->
     table, notes = left_out({"a": sound_fit, "b": ptpp_fit}, False)
     assert table.empty
     assert "different losses" in notes[0]
+
+
+def test_the_picture_of_a_forecast_has_losses_of_its_own_domain() -> None:
+    fit, x = apart_fit(), [-1.0, 0.0, 1.0]
+    at = pd.DataFrame({"x": x, "domain": "web", "lab": "a"})
+    seen = pd.DataFrame({"x": x * 2, "domain": ["web"] * 3 + ["code"] * 3, "lab": "a", "loss": [2.4, 2.7, 3.0, 1.5, 1.6, 1.8]})
+    seen["run"] = seen["domain"]
+    made = report({"line": fit}, at=Runs(at, "at.csv"), measured=Runs(seen, "seen.csv"))
+    (ax,) = made.pictures["forecast1"].figure.axes
+    points = [np.asarray(line.get_ydata()).tolist() for line in ax.lines if line.get_linestyle() == "None"]
+    assert points == [[2.4, 2.7, 3.0]]
+    assert "points: measured losses" in made.facts["figures"]["forecast1"]["caption"]
 
 
 def test_scores_on_measured_losses(made: Report, sound_fit: Fit, held: Runs) -> None:
