@@ -111,7 +111,7 @@ def apart_fit(*, size: int = 4000, labs: tuple[str, str] = ("a", "b_1"), passed:
         ]
     )
     values = {"a": 0.7, "a_spread": 0.3, "a_web": 1.0, "a_code": 0.5, "b": 0.1, "c": 0.0}
-    draws = {name: value + 0.01 * rng.standard_normal(size) for name, value in values.items()}
+    draws = {name: value + 0.001 * rng.standard_normal(size) for name, value in values.items()}
     fixed = {f"sigma_point[{labs[0]}]": 0.002, f"sigma_point[{labs[1]}]": 0.05}
     fixed |= {f"sigma_run[{lab}]": 0.001 for lab in labs}
     draws |= {name: np.full(size, value) for name, value in fixed.items()}

@@ -19,6 +19,7 @@ import pytest
 from bayeslaw.fits import Fit
 from bayeslaw.loo import leave_one_run_out
 from bayeslaw.report_facts import left_out
+from bayeslaw.report_pictures import data_fan
 from bayeslaw.reporting import Report, report
 from bayeslaw.runs import Runs
 from bayeslaw.scores import score
@@ -259,6 +260,19 @@ def test_the_picture_of_a_forecast_has_losses_of_its_own_domain() -> None:
     points = [np.asarray(line.get_ydata()).tolist() for line in ax.lines if line.get_linestyle() == "None"]
     assert points == [[2.4, 2.7, 3.0]]
     assert "points: measured losses" in made.facts["figures"]["forecast1"]["caption"]
+
+
+def test_a_fit_whose_noise_differs_by_group_is_shown_against_its_data() -> None:
+    fit = apart_fit()
+    fan = data_fan(fit)
+    assert not isinstance(fan, str), fan
+    made, rows = fan
+    assert set(made.settings["lab"]) == set(rows["lab"]) == {"a", "b_1"}
+    assert set(made.settings["domain"]) == set(rows["domain"]) == {"code"}
+    (ax,) = report({"line": fit}).pictures["fit1-data"].figure.axes
+    curves = {str(line.get_label()): len(np.asarray(line.get_xdata())) for line in ax.lines if line.get_linestyle() == "-"}
+    assert curves == {"domain = code, lab = a": 40, "domain = code, lab = b_1": 40}
+    assert [len(np.asarray(line.get_xdata())) for line in ax.lines if line.get_linestyle() == "None"] == [3, 3]
 
 
 def test_scores_on_measured_losses(made: Report, sound_fit: Fit, held: Runs) -> None:
