@@ -19,7 +19,6 @@ from scipy.stats import binom, gaussian_kde, rankdata
 from bayeslaw.errors import BayeslawError, nearest
 from bayeslaw.fits import Fit
 from bayeslaw.intervals import check_probability, quantiles
-from bayeslaw.noise import MEANING, kind
 from bayeslaw.plots import COLOURS, MARKERS, MOST_LINES
 from bayeslaw.tables import compact, significant
 
@@ -41,11 +40,6 @@ def symbol(fit: Fit, name: str, wrapped: bool = False) -> str:
     if not (wrapped and len(name + unit) > 20):
         return f"{name} ({unit})" if unit else name
     return "\n".join([name, *textwrap.wrap(f"({unit})", PANEL)])
-
-
-def meaning(fit: Fit, name: str) -> str:
-    """What a parameter of law or noise means, in words."""
-    return fit.law.parameters[name].meaning if name in fit.law.parameters else MEANING[kind(name)][0]
 
 
 def plot_parameters(fit: Fit, ax: Axes, *, ci_prob: float = 0.9, seed: int = 0) -> Axes:

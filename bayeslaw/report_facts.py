@@ -16,11 +16,12 @@ from bayeslaw.fits import Fit
 from bayeslaw.forecasts import Forecast
 from bayeslaw.intervals import interval_names, quantiles
 from bayeslaw.loo import leave_one_run_out
-from bayeslaw.noise import MEANING, kind, prior
-from bayeslaw.plots_fit import PRIOR_DRAWS, meaning, weak_pairs
+from bayeslaw.noise import prior
+from bayeslaw.plots_fit import PRIOR_DRAWS, weak_pairs
 from bayeslaw.runs import Runs
 from bayeslaw.scores import score
 from bayeslaw.stacking import Posterior, Stack, stacking
+from bayeslaw.tables import described
 
 Facts = dict[str, Any]
 
@@ -118,12 +119,12 @@ def _parameters(fit: Fit, ci_prob: float, shown: bool) -> Facts:
         if own is not None and own.around is not None:
             stated = f"around {own.around[0]}, spread {own.around[1]}"
         middle, *ends = quantiles(before[str(name)], ci_prob)
-        latex = own.latex if own else MEANING[kind(str(name))][1]
+        meaning, latex = described(fit, str(name))
         rows.append(
             {"parameter": name, "unit": own.unit if own else "", "median": row["median"], low: row[low], high: row[high],
              "prior": stated, "prior_median": middle, f"prior_{low}": ends[0], f"prior_{high}": ends[1],
              "prior_overlap": row["prior_overlap"], "r_hat": row["r_hat"], "ess_bulk": row["ess_bulk"], "ess_tail": row["ess_tail"],
-             "meaning": meaning(fit, str(name)), "latex": latex, "checks": row["checks"]}
+             "meaning": meaning, "latex": latex, "checks": row["checks"]}
         )  # fmt: skip
     frame = pd.DataFrame(rows)
     if not shown:

@@ -275,6 +275,14 @@ def test_a_fit_whose_noise_differs_by_group_is_shown_against_its_data() -> None:
     assert [len(np.asarray(line.get_xdata())) for line in ax.lines if line.get_linestyle() == "None"] == [3, 3]
 
 
+def test_noise_of_groups_has_symbols_and_meanings_of_its_own() -> None:
+    facts = report({"line": apart_fit()}).facts["fits"][0]["parameters"]
+    noise = [row for row in facts["rows"] if row[0].startswith("sigma_")]
+    symbols, meanings = ([row[facts["columns"].index(column)] for row in noise] for column in ("latex", "meaning"))
+    assert len(noise) == len(set(symbols)) == len(set(meanings)) == 4
+    assert (symbols[1], meanings[1]) == (r"\sigma_\mathrm{point}^{(\text{b\_1})}", "relative noise of one logged loss: lab b_1")
+
+
 def test_scores_on_measured_losses(made: Report, sound_fit: Fit, held: Runs) -> None:
     tables = made.facts["comparison"]["tables"]
     (table,) = [t for t in tables if t["caption"] == "Scores on the 12 losses of held.csv"]

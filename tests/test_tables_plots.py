@@ -98,6 +98,15 @@ def test_latex_of_meanings_with_special_characters(sound_fit: Fit) -> None:
     assert len(re.findall(r"(?<!\\)&", row)) == 3
 
 
+def test_latex_tells_groups_of_noise_apart() -> None:
+    rows = [line.split(" & ")[:2] for line in parameters_latex(apart_fit(labs=("a", "50% & b_1"))).splitlines() if "sigma" in line]
+    words = "relative noise of one logged loss"
+    assert rows[1:3] == [
+        [r"$\sigma_\mathrm{point}^{(\text{a})}$", f"{words}: lab a"],
+        [r"$\sigma_\mathrm{point}^{(\text{50\% \& b\_1})}$", rf"{words}: lab 50\% \& b\_1"],
+    ]
+
+
 # --- files ----------------------------------------------------------------------------------------------------------
 
 
