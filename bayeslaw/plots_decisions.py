@@ -14,7 +14,7 @@ from bayeslaw.choices import Plan
 from bayeslaw.costs import FLOPS
 from bayeslaw.errors import BayeslawError
 from bayeslaw.intervals import interval_names
-from bayeslaw.plots import COLOURS, MARKERS, PICTURES, _short
+from bayeslaw.plots import COLOURS, MARKERS, PICTURES, _short, loss_unit
 from bayeslaw.promises import tables
 from bayeslaw.tables import check_target, write_whole
 from bayeslaw.transfers import Transfer
@@ -99,7 +99,8 @@ def _landscape(plan: Plan, of: str, x: Any, r: Any) -> tuple[Any, str]:
     question = plan.question
     some = plan.draws[:: max(1, plan.draws.size // CONTOURS)]
     if of == "target-loss" and question.target is not None:
-        return np.exp(np.median(tables([question.target], some, x, r)[0], axis=1)), "target loss (nats/token), median"
+        label = f"target loss ({loss_unit(question.target.posterior)}), median"
+        return np.exp(np.median(tables([question.target], some, x, r)[0], axis=1)), label
     names = list(question.bases)
     side = next(s for s in question.sources if s.name == names[0])
     rise = tables([side], some, x, r)[0] - question.bases[names[0]].log[some][None, :, None]

@@ -20,7 +20,7 @@ from bayeslaw.errors import BayeslawError, nearest
 from bayeslaw.fits import Fit
 from bayeslaw.intervals import check_probability, quantiles
 from bayeslaw.plots import COLOURS, MARKERS, MOST_LINES
-from bayeslaw.tables import compact, significant
+from bayeslaw.tables import compact, parameter_unit, significant
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,7 +36,7 @@ DECADES = 3.0  # ratio of quantiles from which on a positive parameter has a log
 
 def symbol(fit: Fit, name: str, wrapped: bool = False) -> str:
     """A parameter as it is called in tables, with its unit where it has one; wrapped for an axis of a small panel."""
-    unit = fit.law.parameters[name].unit if name in fit.law.parameters else ""
+    unit = parameter_unit(fit, name)
     if not (wrapped and len(name + unit) > 20):
         return f"{name} ({unit})" if unit else name
     return "\n".join([name, *textwrap.wrap(f"({unit})", PANEL)])

@@ -13,6 +13,7 @@ from bayeslaw.errors import BayeslawError
 from bayeslaw.fits import Fit
 from bayeslaw.intervals import interval_names
 from bayeslaw.noise import MEANING, kind
+from bayeslaw.units import NATS
 
 GREEK = (
     "alpha", "beta", "gamma", "delta", "varepsilon", "zeta", "eta", "theta", "iota", "kappa", "lambda", "mu", "nu", "xi", "",
@@ -67,6 +68,12 @@ def described(fit: Fit, name: str) -> tuple[str, str]:
         return meaning, symbol
     group = name.partition("[")[2].removesuffix("]")
     return f"{meaning}: {fit.observed.group_column} {group}", rf"{symbol}^{{(\text{{{latex_text(group)}}})}}"
+
+
+def parameter_unit(fit: Fit, name: str) -> str:
+    """The unit of a parameter of law or noise: a card's is for losses in nats/token."""
+    own = fit.law.parameters.get(name)
+    return own.unit.replace(NATS, fit.observed.unit) if own else ""
 
 
 def parameters_latex(fit: Fit, ci_prob: float = 0.9) -> str:

@@ -28,6 +28,7 @@ from bayeslaw.recipes import Recipe, losses
 from bayeslaw.runs import Runs
 from bayeslaw.stacking import Posterior
 from bayeslaw.sweep import spans
+from bayeslaw.units import NATS
 
 Array = NDArray[np.float64]
 
@@ -60,6 +61,8 @@ class Turning:
         Which lengths end outside the runs that were fitted.
     failed : bool
         Whether checks of a fit or forecast failed.
+    unit : str
+        What the losses are in.
     """
 
     steps: NDArray[np.int64]
@@ -71,6 +74,7 @@ class Turning:
     weight: float
     outside: NDArray[np.bool_]
     failed: bool = False
+    unit: str = NATS
 
     @property
     def rises(self) -> float:
@@ -154,7 +158,7 @@ def turning(
     FitError
         If checks of a fit, or of its forecasts along the lengths, failed.
     BayeslawError
-        If the weight needs a target, or draws can't be paired.
+        If the weight needs a target, draws can't be paired, or losses of two units would be added.
     """
     check_weight(weight)
     if target is None and weight < 1:
@@ -162,6 +166,9 @@ def turning(
     sides: list[tuple[float, Posterior]] = [(weight, source)] if weight > 0 else []
     if target is not None and weight < 1:
         sides.append((1 - weight, target))
+    unit, *more = dict.fromkeys(fit.observed.unit for _, posterior in sides for fit, _ in posterior.shares)
+    if more:
+        raise BayeslawError(f"Losses in {', '.join([unit, *more])} can't be added: `bayeslaw convert` brings them to one unit.")
     pairable(*(p for _, p in sides), force=force)
     steps = lengths(recipe, longest)
     table = _ends(recipe, steps)
@@ -173,7 +180,7 @@ def turning(
     loss, base = (_weighted(sides, rows).T for rows in (table, recipe.rows([0])))
     limit = _weighted(sides, for_ever(table.tail(1), sides)).T
     critical = None if isinstance(recipe.start, Point) else _critical(recipe, sides, int(steps[-1]))
-    return Turning(steps, loss, base[:, 0], limit[:, 0], _returns(steps, base - loss), critical, weight, outside, failed)
+    return Turning(steps, loss, base[:, 0], limit[:, 0], _returns(steps, base - loss), critical, weight, outside, failed, unit)
 
 
 def lengths(recipe: Recipe, longest: int) -> NDArray[np.int64]:

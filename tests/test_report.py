@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.text import Text
 
 from bayeslaw.fits import Fit
 from bayeslaw.loo import leave_one_run_out
@@ -281,6 +282,30 @@ def test_noise_of_groups_has_symbols_and_meanings_of_its_own() -> None:
     symbols, meanings = ([row[facts["columns"].index(column)] for row in noise] for column in ("latex", "meaning"))
     assert len(noise) == len(set(symbols)) == len(set(meanings)) == 4
     assert (symbols[1], meanings[1]) == (r"\sigma_\mathrm{point}^{(\text{b\_1})}", "relative noise of one logged loss: lab b_1")
+
+
+def test_losses_in_another_unit_are_named_so_everywhere(sound_fit: Fit, at: Runs) -> None:
+    fit = replace(sound_fit, observed=replace(sound_fit.observed, unit="bits/byte"))
+    made = report({"bytes": fit}, at=at)
+    facts = made.facts["fits"][0]
+    units = {row[0]: row[1] for row in facts["data"]["ranges"]["rows"]}
+    assert units == {"N": "parameters", "D": "training tokens", "loss": "bits/byte"}
+    place = facts["parameters"]["columns"].index("unit")
+    assert [row[place] for row in facts["parameters"]["rows"]][:2] == ["bits/byte", "bits/byte x parameters^alpha"]
+    assert made.facts["forecasts"][0]["table"]["caption"] == "Forecasts by bytes, bits/byte"
+    assert "losses are in bits/byte." in made.html
+    everything = made.html + made.json + "".join(v.decode() for k, v in made.latex.items() if k.endswith(".tex"))
+    assert "nats" not in everything
+    seen = [t.get_text() for p in made.pictures.values() for t in p.figure.findobj(Text)]
+    assert [t for t in seen if "bits/byte" in t]
+    assert not [t for t in seen if "nats" in t]
+
+
+def test_fits_in_two_units_are_named_apart(sound_fit: Fit) -> None:
+    other = replace(sound_fit, observed=replace(sound_fit.observed, unit="bits/byte"))
+    html = report({"tokens": sound_fit, "bytes": other}).html
+    assert "losses are in the unit named with each fit." in html
+    assert html.index("40 of 8 runs, in nats/token") < html.index("40 of 8 runs, in bits/byte")
 
 
 def test_scores_on_measured_losses(made: Report, sound_fit: Fit, held: Runs) -> None:

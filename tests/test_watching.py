@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 
 from bayeslaw.cards import load_law
 from bayeslaw.curves import Curves, read_curves
 from bayeslaw.errors import BayeslawError, FitError
 from bayeslaw.fits import Fit
+from bayeslaw.plots_training import plot_watch
 from bayeslaw.schedules import Schedule, constant
 from bayeslaw.watching import Watch, watch
 from tests.dynamics import spread_draws
@@ -88,6 +92,18 @@ def test_chances_gains_and_words() -> None:
     text = made.summary()
     for words in ("step 2,000 of 4,000", "90% equal-tailed", "still to gain", "reached by step 4,000"):
         assert words in text
+
+
+def test_words_are_in_the_unit_of_the_losses() -> None:
+    fit, curves = setting()
+    bytes_ = replace(fit, observed=replace(fit.observed, unit="bits/byte"))
+    assert "nats/token; it falls" in watch(fit, curves, "now", WHOLE).summary()
+    made = watch(bytes_, curves, "now", WHOLE)
+    assert "bits/byte; it falls" in made.summary()
+    ax = plot_watch(made, Figure().subplots())
+    assert ax.get_ylabel() == "loss (bits/byte)"
+    with pytest.raises(BayeslawError, match="a loss in bits/byte, above 0"):
+        watch(bytes_, curves, "now", WHOLE, target=-1.0)
 
 
 def test_the_same_seed_gives_the_same_paths() -> None:
