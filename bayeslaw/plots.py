@@ -30,6 +30,16 @@ LABELLED = 0.12  # share of the width from which on hatched ground has room for 
 OUTSIDE = 1e-9  # distances from which on a setting is outside: logarithms of equal values differ by rounding
 
 
+def failure(failed: bool) -> str:
+    """What a title ends in where failed checks were passed over."""
+    return " — CHECKS FAILED" if failed else ""
+
+
+def told_failed(table: pd.DataFrame) -> bool:
+    """Whether the column `checks` of a table says so."""
+    return "checks" in table and bool(table["checks"].astype(str).str.startswith("FAILED").any())
+
+
 def forecast_axis(forecast: Forecast) -> str:
     """The covariate for the horizontal axis: D where it varies, else the one with most values."""
     counts = {str(c): forecast.settings[c].unique().size for c in forecast.outside}
@@ -121,7 +131,7 @@ def plot_forecast(
     ax.set_ylabel(f"loss ({forecast.unit})")
     title = f"{forecast.law}: latent median, {ci_prob * 100:g}% equal-tailed interval of the next run"
     title += f", discrepancy {forecast.discrepancy * 100:g}%" if forecast.discrepancy is not None else ""
-    ax.set_title(title + (" — CHECKS FAILED" if forecast.forced else ""), fontsize=9)
+    ax.set_title(title + failure(forecast.forced), fontsize=9)
     ax.legend(fontsize=7, frameon=False)
     return ax
 

@@ -19,7 +19,7 @@ from scipy.stats import binom, gaussian_kde, rankdata
 from bayeslaw.errors import BayeslawError, nearest
 from bayeslaw.fits import Fit
 from bayeslaw.intervals import check_probability, quantiles
-from bayeslaw.plots import COLOURS, MARKERS, MOST_LINES
+from bayeslaw.plots import COLOURS, MARKERS, MOST_LINES, failure
 from bayeslaw.tables import compact, parameter_unit, significant
 
 if TYPE_CHECKING:
@@ -79,7 +79,8 @@ def plot_parameters(fit: Fit, ax: Axes, *, ci_prob: float = 0.9, seed: int = 0) 
     ax.set_xlim(-EDGE - 0.2, EDGE + 0.2)
     ax.set_xlabel("position in the prior (sd of a standard normal)")
     percent = f"{ci_prob * 100:g}%"
-    ax.set_title(f"{fit.name}: median and {percent} equal-tailed interval;\nband: the prior's {percent}{_mark(fit)}", fontsize=9)
+    failed = failure(not fit.passed)
+    ax.set_title(f"{fit.name}: median and {percent} equal-tailed interval;\nband: the prior's {percent}{failed}", fontsize=9)
     return ax
 
 
@@ -88,10 +89,6 @@ def _position(prior: Array, value: float) -> float:
     ordered = np.sort(prior)
     share = float(np.interp(value, ordered, (np.arange(ordered.size) + 0.5) / ordered.size, left=0.0, right=1.0))
     return float(np.clip(ndtri(share), -EDGE, EDGE))
-
-
-def _mark(fit: Fit) -> str:
-    return "" if fit.passed else " — CHECKS FAILED"
 
 
 def weak_pairs(fit: Fit, most: int = 6) -> pd.DataFrame:
@@ -125,7 +122,7 @@ def plot_pair(fit: Fit, ax: Axes, one: str, other: str) -> Axes:
         label(symbol(fit, name, wrapped=True), fontsize=8)
     _few_ticks(ax)
     rank = float(np.corrcoef(rankdata(x), rankdata(y))[0, 1])
-    ax.set_title(f"rank correlation {rank:+.3f}{_mark(fit)}", fontsize=8)
+    ax.set_title(f"rank correlation {rank:+.3f}{failure(not fit.passed)}", fontsize=8)
     return ax
 
 

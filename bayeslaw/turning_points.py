@@ -107,9 +107,10 @@ class Turning:
     @property
     def text(self) -> str:
         what = "source loss" if self.weight == 1 else f"{self.weight:g} L_source + {1 - self.weight:g} L_target"
+        forced = f" — CHECKS {marked(True)}" if self.failed else ""
         lines = [
             f"{what}: rises above its base with probability {self.rises:.0%}; at most its base again within "
-            f"{self.steps[-1]:,} steps with {self.within:.0%}, ever with {self.ever:.0%}"
+            f"{self.steps[-1]:,} steps with {self.within:.0%}, ever with {self.ever:.0%}{forced}"
         ]
         if self.outside.any():
             inside = self.steps[~self.outside]

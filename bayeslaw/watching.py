@@ -110,7 +110,8 @@ class Watch:
         g = quantiles(gain, ci_prob)
         name = f"{ci_prob * 100:g}% equal-tailed"
         lines = [
-            f"{self.run}, step {self.step:,} of {self.steps[-1]:,}: loss at the end {middle:.4f} ({low:.4f} to {high:.4f}, {name})",
+            f"{self.run}, step {self.step:,} of {self.steps[-1]:,}: loss at the end {middle:.4f} ({low:.4f} to {high:.4f}, {name})"
+            + (f" — CHECKS {marked(True)}" if self.failed else ""),
             f"still to gain: {g[0]:.4f} ({g[1]:.4f} to {g[2]:.4f}) {self.unit}; it falls with probability {(gain > 0).mean():.0%}",
         ]
         if self.target is not None:

@@ -143,7 +143,10 @@ def test_what_allocation_and_transfer_refuse(call: Any, fragments: tuple[str, ..
 def test_failed_checks_are_refused_or_marked(small_fit: Fit) -> None:
     with pytest.raises(FitError, match="The fit's checks failed"):
         allocate(small_fit, 1e20)
-    assert (allocate(small_fit, 1e20, force=True).summary()["checks"] == "FAILED (forced)").all()
+    forced = allocate(small_fit, 1e20, force=True)
+    for table in (forced.summary(), forced.powers()):
+        assert (table["checks"] == "FAILED (forced)").all()
+    assert (allocate(given("chinchilla"), 1e20).powers()["checks"] == "passed").all()
 
 
 # --- transfer --------------------------------------------------------------------------------------------------------

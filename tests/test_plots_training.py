@@ -6,9 +6,10 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from bayeslaw.balancing import balance
 from bayeslaw.errors import BayeslawError
 from bayeslaw.plots_dynamics import plot_schedules
-from bayeslaw.plots_training import plot_surface, plot_transfer, plot_turning
+from bayeslaw.plots_training import plot_optimum, plot_surface, plot_transfer, plot_turning
 from bayeslaw.recipes import Recipe
 from bayeslaw.schedules import constant
 from bayeslaw.turning_points import turning
@@ -28,6 +29,17 @@ def test_losses_have_the_unit_of_the_fit(ax: Axes) -> None:
     assert plot_surface(RECIPE, fit, ax).get_ylabel() == "loss (bits/byte)"
     panels = plot_schedules(list(Figure().subplots(4)), {"one": constant(10, 1e-3)}, unit="bits/byte")
     assert panels[-1].get_ylabel() == "loss (bits/byte)"
+
+
+def test_pictures_of_failed_fits_are_marked(ax: Axes) -> None:
+    sound, failed = (dynamics_fit(SOURCE, size=1200, passed=passed) for passed in (True, False))
+    for draw in (plot_transfer, plot_surface):
+        assert draw(RECIPE, failed, ax).get_title().endswith(" — CHECKS FAILED")
+        assert "FAILED" not in draw(RECIPE, sound, ax).get_title()
+    target, ranges = dynamics_fit(TARGET, size=1200, seed=1), {"peak": (5e-5, 4e-4)}
+    for source, end in ((failed, " — CHECKS FAILED"), (sound, "target loss")):
+        found = [balance(source, target, RECIPE, ranges, weight=0.5, force=True)]
+        assert plot_optimum(found, "peak", Figure().subplots()).get_title().endswith(end)
 
 
 def test_turning_has_the_unit_of_its_fits(ax: Axes) -> None:

@@ -90,6 +90,7 @@ def test_chances_gains_and_words() -> None:
     table = made.table(0.8)
     assert {"step", "run_median", "run_eti80_lo", "gain_eti80_hi", "reached", "extrapolation"} <= set(table)
     text = made.summary()
+    assert "FAILED" not in text
     for words in ("step 2,000 of 4,000", "90% equal-tailed", "still to gain", "reached by step 4,000"):
         assert words in text
 
@@ -151,4 +152,6 @@ def test_what_can_not_be_watched_is_refused() -> None:
     bad, curves = setting(passed=False)
     with pytest.raises(FitError, match="checks failed"):
         watch(bad, curves, "now", WHOLE)
-    assert set(watch(bad, curves, "now", WHOLE, force=True).table()["checks"]) == {"FAILED (forced)"}
+    forced = watch(bad, curves, "now", WHOLE, force=True)
+    assert set(forced.table()["checks"]) == {"FAILED (forced)"}
+    assert forced.summary().splitlines()[0].endswith("90% equal-tailed) — CHECKS FAILED (forced)")
