@@ -143,10 +143,8 @@ def plot_frontier(allocations: Sequence[Allocation], ax: Axes, *, ci_prob: float
     ax.set_xlabel("compute C = 6ND (FLOPs)")
     ax.set_ylabel("parameters N")
     failed = failure(any(a.failed for a in allocations))
-    ax.set_title(
-        f"efficient frontier, {ci_prob * 100:g}% bands, on contours of the median loss ({first.stage or first.name}){failed}",
-        fontsize=9,
-    )
+    of = f"contours of the median loss ({first.stage or first.name})"
+    ax.set_title(f"efficient frontier, {ci_prob * 100:g}% equal-tailed bands, on {of}{failed}", fontsize=9)
     ax.legend(fontsize=7, loc="upper left")
     return ax
 

@@ -193,14 +193,17 @@ def plot_turning(turning: Turning, ax: Axes, *, ci_prob: float = 0.9) -> Axes:
     _band(ax, ends, np.tile(turning.limit, (2, 1)), COLOURS[2], "limit", "dotted", ci_prob)
     ax.set_xscale("log")
     if turning.outside.any():
-        beyond = turning.steps[turning.outside]
-        ax.axvspan(beyond[beyond > turning.steps[~turning.outside].max(initial=0)][0], ends[1], color="0.92", zorder=0)
+        low, high = turning.known or (ends[1], ends[1])
+        for start, end in ((ends[0], low), (high, ends[1])):
+            if start < end:
+                ax.axvspan(start, end, color="0.92", zorder=0)
         ax.plot([], [], color="0.88", lw=6, label="outside the runs fitted")
     ax.set_xlabel("length of the adaptation (steps)")
     what = "source loss" if turning.weight == 1 else f"{turning.weight:g} source + {1 - turning.weight:g} target loss"
     ax.set_ylabel(f"{what} ({turning.unit})")
-    failed = failure(turning.failed)
-    ax.set_title(f"base regained with probability {turning.within:.0%} within, {turning.ever:.0%} ever{failed}", fontsize=9)
+    chance = f"base regained with probability {turning.within:.0%} within, {turning.ever:.0%} ever"
+    bands = f"medians and {ci_prob * 100:g}% equal-tailed bands"
+    ax.set_title(f"{chance}\n{bands}{failure(turning.failed)}", fontsize=9)
     ax.legend(fontsize=7, framealpha=0.9, edgecolor="none")  # bands reach under it
     return ax
 

@@ -91,6 +91,24 @@ class Turning:
         """Probability that the base is ever regained, or never left."""
         return float((np.isfinite(self.length) | (self.limit <= self.base)).mean())
 
+    @property
+    def known(self) -> tuple[int, int] | None:
+        """The shortest and the longest length within the runs that were fitted; none where all lie outside."""
+        inside = self.steps[~self.outside]
+        return (int(inside[0]), int(inside[-1])) if inside.size else None
+
+    @property
+    def _told(self) -> str:
+        """Of which lengths the runs tell, where it is not all."""
+        if self.known is None:
+            return "none of these lengths: the law alone speaks"
+        low, high = self.known
+        if not self.outside[0]:
+            return f"up to {high:,} steps; beyond the law alone speaks"
+        if not self.outside[-1]:
+            return f"{low:,} steps and more; of fewer the law alone speaks"
+        return f"{low:,} to {high:,} steps; elsewhere the law alone speaks"
+
     def summary(self, ci_prob: float = 0.9) -> pd.DataFrame:
         """Median and equal-tailed interval of base, limit, turning length and critical point; inf where it is never reached."""
         shown = {"base_loss": self.base, "limit_loss": self.limit, "turning_steps": self.length}
@@ -113,9 +131,7 @@ class Turning:
             f"{self.steps[-1]:,} steps with {self.within:.0%}, ever with {self.ever:.0%}{forced}"
         ]
         if self.outside.any():
-            inside = self.steps[~self.outside]
-            known = f"{inside[-1]:,} steps" if inside.size else "no length"
-            lines.append(f"the runs that were fitted tell of up to {known}; beyond the law alone speaks")
+            lines.append(f"the runs that were fitted tell of {self._told}")
         if self.critical is not None:
             shown = np.quantile(self.critical, 0.5, method="nearest")
             known = (

@@ -17,4 +17,4 @@ def test_a_forced_choice_is_marked() -> None:
     assert plot_anchors(made, Figure().subplots()).get_title() == "What the next runs would tell"
     forced = replace(made)
     forced.__dict__["picks"] = made.picks.assign(checks="FAILED (forced)")
-    assert plot_anchors(forced, Figure().subplots()).get_title() == "What the next runs would tell — CHECKS FAILED"
+    assert plot_anchors(forced, Figure().subplots()).get_title() == "What the next runs would tell\nCHECKS FAILED"
