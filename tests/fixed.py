@@ -43,6 +43,25 @@ def line() -> Law:
     return parse_card(LINE)
 
 
+def apart_fit(*, size: int = 4000, labs: tuple[str, str] = ("a", "b_1"), passed: bool = True) -> Fit:
+    """`line` with a level a for each of two domains and noise for each of two labs: a run of 3 rows for each of the four."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(
+        [
+            {"x": x, "domain": domain, "lab": lab, "run": f"{domain}, {lab}", "loss": float(np.exp(level + 0.1 * x))}
+            for domain, level in (("web", 1.0), ("code", 0.5))
+            for lab in labs
+            for x in (-1.0, 0.0, 1.0)
+        ]
+    )
+    values = {"a": 0.7, "a_spread": 0.3, "a_web": 1.0, "a_code": 0.5, "b": 0.1, "c": 0.0}
+    draws = {name: value + 0.001 * rng.standard_normal(size) for name, value in values.items()}
+    fixed = {f"sigma_point[{labs[0]}]": 0.002, f"sigma_point[{labs[1]}]": 0.05}
+    fixed |= {f"sigma_run[{lab}]": 0.001 for lab in labs}
+    draws |= {name: np.full(size, value) for name, value in fixed.items()}
+    return fixed_fit(line(), table, draws, noise="normal", noise_by="lab", by={"a": "domain"}, passed=passed)
+
+
 def fixed_fit(
     law: Law,
     table: pd.DataFrame,
@@ -97,22 +116,3 @@ def line_fit(*, size: int = 4000, noise: str = "normal", point: float = 0.01, ru
     fixed = {"sigma_point": point, "sigma_run": run, "sigma_checkpoint": 0.02, "slack": 0.01, "dof": 5.0, "drift": 0.5}
     draws = dict(zip("abc", values.T, strict=True)) | {name: np.full(size, value) for name, value in fixed.items()}
     return fixed_fit(line(), table, draws, noise=noise, **options)
-
-
-def apart_fit(*, size: int = 4000, labs: tuple[str, str] = ("a", "b_1"), passed: bool = True) -> Fit:
-    """`line` with a level a for each of two domains and noise for each of two labs: a run of 3 rows for each of the four."""
-    rng = np.random.default_rng(0)
-    table = pd.DataFrame(
-        [
-            {"x": x, "domain": domain, "lab": lab, "run": f"{domain}, {lab}", "loss": float(np.exp(level + 0.1 * x))}
-            for domain, level in (("web", 1.0), ("code", 0.5))
-            for lab in labs
-            for x in (-1.0, 0.0, 1.0)
-        ]
-    )
-    values = {"a": 0.7, "a_spread": 0.3, "a_web": 1.0, "a_code": 0.5, "b": 0.1, "c": 0.0}
-    draws = {name: value + 0.001 * rng.standard_normal(size) for name, value in values.items()}
-    fixed = {f"sigma_point[{labs[0]}]": 0.002, f"sigma_point[{labs[1]}]": 0.05}
-    fixed |= {f"sigma_run[{lab}]": 0.001 for lab in labs}
-    draws |= {name: np.full(size, value) for name, value in fixed.items()}
-    return fixed_fit(line(), table, draws, noise="normal", noise_by="lab", by={"a": "domain"}, passed=passed)
