@@ -88,10 +88,10 @@ class Allocation:
         return table.assign(checks=marked(self.failed))
 
     def powers(self, ci_prob: float = 0.9) -> pd.DataFrame:
-        """Coefficients and exponents of the power laws N_opt = k C^a and D_opt = k C^b with intervals."""
+        """Coefficients and exponents of the power laws N_opt = k C^a and D_opt = k C^b: medians, intervals and `checks`."""
         names = ("median", *interval_names("eti", ci_prob))
         rows = {name: dict(zip(names, np.nanquantile(v, tails(ci_prob)), strict=True)) for name, v in self.exponents.items()}
-        return pd.DataFrame(rows).T.rename_axis("quantity")
+        return pd.DataFrame(rows).T.rename_axis("quantity").assign(checks=marked(self.failed))
 
 
 def allocate(

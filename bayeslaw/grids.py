@@ -25,7 +25,8 @@ def grid(law: Law | Posterior, settings: Mapping[str, str | float | Sequence[flo
     law : Law, Fit or Stack
     settings : mapping
         For each covariate a number, a sequence, or a text: '8.1e9', '0.1,0.25' or '1e9:2e11:20' (20 values from 1e9 to 2e11,
-        evenly in the logarithm for covariates that span decades). `atpp` may stand for D = atpp x N.
+        evenly in the logarithm for covariates that span decades). `atpp` may stand for D = atpp x N. Values of columns by which
+        parameters vary are texts; so are those of a column by which the noise of a fit differs, which may be left out.
 
     Raises
     ------
@@ -39,12 +40,15 @@ def grid(law: Law | Posterior, settings: Mapping[str, str | float | Sequence[flo
             "schedules (bayeslaw.nodes)."
         )
     wanted = (*law.measured, *law.levels)
+    # Losses of a law need no group; who forecasts a new run without one is told of the groups.
+    groups = [name for name in _groups(law) if name not in wanted]
     for name in settings:
-        if name not in (*wanted, "atpp"):
-            raise BayeslawError(f"{law.name} has no covariate {name!r}; it has {', '.join(wanted)}.")
+        if name not in (*wanted, *groups, "atpp"):
+            raise BayeslawError(f"{law.name} has no covariate {name!r}; it has {', '.join([*wanted, *groups])}.")
     if {"D", "atpp"} <= settings.keys() and "atpp" not in law.covariates:
         raise BayeslawError("Give either D or atpp: D is atpp x N.")
-    values = {name: _texts(value) if name in law.levels else _values(law, name, value) for name, value in settings.items()}
+    texts = (*law.levels, *groups)
+    values = {name: _texts(value) if name in texts else _values(law, name, value) for name, value in settings.items()}
     if (count := math.prod(map(len, values.values()))) > MOST_SETTINGS:
         raise BayeslawError(f"These are {count:,} settings; at most {MOST_SETTINGS:,} are forecast at once.")
     frame = pd.DataFrame(list(itertools.product(*values.values())), columns=list(values))
@@ -54,6 +58,12 @@ def grid(law: Law | Posterior, settings: Mapping[str, str | float | Sequence[flo
     if missing:
         raise BayeslawError(f"{law.name} needs {', '.join(wanted)}; give {', '.join(missing)} too.")
     return frame
+
+
+def _groups(law: Law | Posterior) -> list[str]:
+    """The columns by which the noise of fits differs."""
+    fits = [] if isinstance(law, Law) else [fit for fit, _ in law.shares]
+    return list(dict.fromkeys(fit.observed.group_column for fit in fits if fit.observed.group_names))
 
 
 def _texts(value: str | float | Sequence[Any]) -> list[Any]:

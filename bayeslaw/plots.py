@@ -13,6 +13,9 @@ import pandas as pd
 from bayeslaw.errors import BayeslawError
 from bayeslaw.forecasts import Forecast
 from bayeslaw.intervals import interval_names
+from bayeslaw.point import PointFit
+from bayeslaw.stacking import Posterior, Stack
+from bayeslaw.tablechecks import level
 from bayeslaw.tables import check_target, write_whole
 
 if TYPE_CHECKING:
@@ -27,10 +30,35 @@ LABELLED = 0.12  # share of the width from which on hatched ground has room for 
 OUTSIDE = 1e-9  # distances from which on a setting is outside: logarithms of equal values differ by rounding
 
 
+def failure(failed: bool) -> str:
+    """What a title ends in where failed checks were passed over: a line of its own, which no edge of a picture cuts off."""
+    return "\nCHECKS FAILED" if failed else ""
+
+
+def told_failed(table: pd.DataFrame) -> bool:
+    """Whether the column `checks` of a table says so."""
+    return "checks" in table and bool(table["checks"].astype(str).str.startswith("FAILED").any())
+
+
 def forecast_axis(forecast: Forecast) -> str:
     """The covariate for the horizontal axis: D where it varies, else the one with most values."""
     counts = {str(c): forecast.settings[c].unique().size for c in forecast.outside}
     return "D" if counts.get("D", 0) > 2 else max(counts, key=lambda c: counts[c])
+
+
+def text_names(forecast: Forecast) -> dict[str, Callable[[object], str]]:
+    """Columns by which parameters or noise of the fits differ, with what turns a value into the fits' text for it."""
+    fits = [part.fit for part in forecast.parts]
+    names: dict[str, Callable[[object], str]] = {column: level for fit in fits for column in fit.law.levels}
+    for fit in fits:
+        if fit.observed.group_names:
+            names.setdefault(fit.observed.group_column, str)
+    return {column: name for column, name in names.items() if column not in forecast.outside}
+
+
+def text_columns(forecast: Forecast, frame: pd.DataFrame) -> pd.DataFrame:
+    """Those columns of a table, as text."""
+    return pd.DataFrame({column: frame[column].map(name) for column, name in text_names(forecast).items()}, index=frame.index)
 
 
 def plot_forecast(
@@ -53,7 +81,8 @@ def plot_forecast(
     ax : matplotlib Axes
     ci_prob : float
     measured : DataFrame, optional
-        Logged losses to show as points, with the covariates of the settings and `loss`.
+        Logged losses to show as points, with the covariates of the settings, the columns that parameters or noise of the fit
+        differ by, and `loss`.
     x : str, optional
         Covariate on the horizontal axis.
     unit : str
@@ -67,16 +96,20 @@ def plot_forecast(
     if x not in forecast.outside:
         raise BayeslawError(f"{x!r} is no covariate of {forecast.law}; those are {', '.join(map(str, forecast.outside))}.")
     table = forecast.summary(ci_prob)
-    others = [c for c in forecast.outside if c != x and table[c].unique().size > 1]
-    groups: list[tuple[tuple[Any, ...], pd.DataFrame]] = [((), table)]
-    if others:
-        groups = [(tuple(np.atleast_1d(key)), group) for key, group in table.groupby(others, sort=True)]
-    if measured is not None and (missing := [c for c in (x, *others, "loss") if c not in measured]):
-        raise BayeslawError(f"The measured losses lack {', '.join(map(str, missing))}.")
+    texts = text_columns(forecast, table)
+    table = table.assign(**texts)
+    covariates = [c for c in forecast.outside if c != x and table[c].unique().size > 1]
+    others = [*covariates, *texts]
+    groups: list[tuple[Any, pd.DataFrame]] = list(table.groupby(others, sort=True)) if others else [((), table)]
+    if measured is not None:
+        if missing := [c for c in (x, *others, "loss") if c not in measured]:
+            raise BayeslawError(f"The measured losses lack {', '.join(map(str, missing))}.")
+        measured = measured.assign(**text_columns(forecast, measured))
     low, high = (f"{forecast.spread}_{end}" for end in interval_names("eti", ci_prob))
     for i, (key, group) in enumerate(groups[:MOST_LINES]):
         group = group.sort_values(x)
-        label = ", ".join(f"{c} = {_short(float(v))}" for c, v in zip(others, key, strict=True)) or forecast.law
+        setting = dict(zip(others, key, strict=True))
+        label = ", ".join(f"{c} = {_short(v)}" for c, v in setting.items()) or forecast.law
         colour = COLOURS[i]
         style: dict[str, Any] = {"ls": "--" if _elsewhere(group, x) else "-", "marker": MARKERS[i] if len(group) < 3 else None}
         ax.plot(group[x], group["latent_median"], color=colour, lw=1.5, label=label, **style)
@@ -84,12 +117,8 @@ def plot_forecast(
         if len(group) == 1:  # a band of one point has no width
             ax.vlines(group[x], group[low], group[high], color=colour, alpha=0.4, lw=3)
         if measured is not None:
-            same = (
-                np.all([np.isclose(measured[c], v) for c, v in zip(others, key, strict=True)], axis=0)
-                if others
-                else np.full(len(measured), True)
-            )
-            points = measured[same]
+            same = [measured[c] == v if c in texts else np.isclose(measured[c], v) for c, v in setting.items()]
+            points = measured[np.all(same, axis=0)] if same else measured
             ax.plot(points[x], points["loss"], ls="", marker=MARKERS[i], ms=4, mfc="white", mec=colour, mew=1.2)
     if len(groups) > MOST_LINES:
         ax.plot([], [], " ", label=f"… and {len(groups) - MOST_LINES} more settings not shown")
@@ -102,7 +131,7 @@ def plot_forecast(
     ax.set_ylabel(f"loss ({forecast.unit})")
     title = f"{forecast.law}: latent median, {ci_prob * 100:g}% equal-tailed interval of the next run"
     title += f", discrepancy {forecast.discrepancy * 100:g}%" if forecast.discrepancy is not None else ""
-    ax.set_title(title + (" — CHECKS FAILED" if forecast.forced else ""), fontsize=9)
+    ax.set_title(title + failure(forecast.forced), fontsize=9)
     ax.legend(fontsize=7, frameon=False)
     return ax
 
@@ -134,13 +163,20 @@ def _share_of_width(ax: Axes, start: float, end: float) -> float:
     return (right - left) / (high - low)
 
 
-def _short(value: float) -> str:
-    """A number for a legend: 13.8k, 8.1B, 0.25."""
+def _short(value: float | str) -> str:
+    """A number for a legend: 13.8k, 8.1B, 0.25; a text as it is."""
+    if isinstance(value, str):
+        return value
     value = float(f"{value:.3g}")
     for size, letter in ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= size:
             return f"{value / size:.3g}{letter}"
     return f"{value:.3g}"
+
+
+def loss_unit(posterior: Posterior | PointFit) -> str:
+    """What the losses of a fit, or of a stack's fits, are in."""
+    return (next(iter(posterior.members.values())) if isinstance(posterior, Stack) else posterior).observed.unit
 
 
 def save_figure(path: Path, draw: Callable[[Axes], object]) -> None:

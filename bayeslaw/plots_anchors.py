@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayeslaw.anchoring import Anchors
-from bayeslaw.plots import COLOURS
+from bayeslaw.plots import COLOURS, failure, told_failed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -54,6 +54,6 @@ def plot_anchors(made: Anchors, ax: Axes) -> Axes:
     ax.set_xlabel(f"spent ({made.candidates.unit})")
     unit = f" ({made.aim.unit})" if made.aim.unit else ""
     ax.set_ylabel(f"predicted width of the {made.ci_prob * 100:g}%\nequal-tailed interval, {made.aim.kind}{unit}", fontsize=8)
-    ax.set_title("What the next runs would tell", fontsize=9)
+    ax.set_title("What the next runs would tell" + failure(told_failed(picks)), fontsize=9)
     ax.legend(fontsize=7, frameon=False)
     return ax

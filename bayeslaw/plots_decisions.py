@@ -14,7 +14,7 @@ from bayeslaw.choices import Plan
 from bayeslaw.costs import FLOPS
 from bayeslaw.errors import BayeslawError
 from bayeslaw.intervals import interval_names
-from bayeslaw.plots import COLOURS, MARKERS, PICTURES, _short
+from bayeslaw.plots import COLOURS, MARKERS, PICTURES, _short, failure, loss_unit
 from bayeslaw.promises import tables
 from bayeslaw.tables import check_target, write_whole
 from bayeslaw.transfers import Transfer
@@ -76,9 +76,7 @@ def plot_plan(plan: Plan, ax: Axes, *, of: str = "", levels: Sequence[float] = L
     ax.set_xlabel("replay share (%)")
     ax.set_ylabel("adaptation tokens per parameter" if math.isfinite(question.n) else "adaptation tokens")
     what = {"": "", "forgetting": ", above median forgetting", "target-loss": ", above the median target loss"}[of]
-    ax.set_title(
-        f"probability of keeping every promise ({plan.on}){what}" + (" — CHECKS FAILED" if plan.forced else ""), fontsize=9
-    )
+    ax.set_title(f"probability of keeping every promise ({plan.on}){what}{failure(plan.forced)}", fontsize=9)
     if ax.get_legend_handles_labels()[0]:  # none where nothing is feasible
         # Few tokens, nearly all of them replayed: no promise about the target is kept there, and no contour runs through.
         ax.legend(fontsize=7, loc="lower right", framealpha=0.9)
@@ -99,7 +97,8 @@ def _landscape(plan: Plan, of: str, x: Any, r: Any) -> tuple[Any, str]:
     question = plan.question
     some = plan.draws[:: max(1, plan.draws.size // CONTOURS)]
     if of == "target-loss" and question.target is not None:
-        return np.exp(np.median(tables([question.target], some, x, r)[0], axis=1)), "target loss (nats/token), median"
+        label = f"target loss ({loss_unit(question.target.posterior)}), median"
+        return np.exp(np.median(tables([question.target], some, x, r)[0], axis=1)), label
     names = list(question.bases)
     side = next(s for s in question.sources if s.name == names[0])
     rise = tables([side], some, x, r)[0] - question.bases[names[0]].log[some][None, :, None]
@@ -143,11 +142,9 @@ def plot_frontier(allocations: Sequence[Allocation], ax: Axes, *, ci_prob: float
     ax.set_yscale("log")
     ax.set_xlabel("compute C = 6ND (FLOPs)")
     ax.set_ylabel("parameters N")
-    failed = " — CHECKS FAILED" if any(a.failed for a in allocations) else ""
-    ax.set_title(
-        f"efficient frontier, {ci_prob * 100:g}% bands, on contours of the median loss ({first.stage or first.name}){failed}",
-        fontsize=9,
-    )
+    failed = failure(any(a.failed for a in allocations))
+    of = f"contours of the median loss ({first.stage or first.name})"
+    ax.set_title(f"efficient frontier, {ci_prob * 100:g}% equal-tailed bands, on {of}{failed}", fontsize=9)
     ax.legend(fontsize=7, loc="upper left")
     return ax
 
@@ -170,9 +167,7 @@ def plot_savings(transfer: Transfer, ax: Axes, *, of: str = "saved", ci_prob: fl
     ax.set_xscale("log")
     ax.set_xlabel("tokens of continual pre-training")
     ax.set_ylabel("FLOPs saved at equal loss (%)" if of == "saved" else "effectively transferred data (tokens)")
-    ax.set_title(
-        f"median and {ci_prob * 100:g}% equal-tailed interval" + (" — CHECKS FAILED" if transfer.failed else ""), fontsize=9
-    )
+    ax.set_title(f"median and {ci_prob * 100:g}% equal-tailed interval{failure(transfer.failed)}", fontsize=9)
     ax.legend(fontsize=7, frameon=False)
     return ax
 

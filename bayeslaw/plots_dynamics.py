@@ -15,12 +15,13 @@ from bayeslaw.phases import Phase
 from bayeslaw.plots import COLOURS, MARKERS, MOST_LINES, PICTURES
 from bayeslaw.schedules import MEMORY, Areas, Schedule, State, areas
 from bayeslaw.tables import check_target, write_whole
+from bayeslaw.units import NATS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 STYLES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))  # one for each colour
-LABELS = ("learning rate", "forward area S1\n(rate × steps)", "annealing area S2\n(rate × steps)", "loss (nats/token)")
+LABELS = ("learning rate", "forward area S1\n(rate × steps)", "annealing area S2\n(rate × steps)", "loss")
 POINTS = 3_000  # of a line
 
 Phases = Schedule | Sequence[tuple[Phase, Schedule]]
@@ -35,6 +36,7 @@ def plot_schedules(
     measured: pd.DataFrame | None = None,
     spread: str = "run",
     ci_prob: float = 0.9,
+    unit: str = NATS,
 ) -> Sequence[Axes]:
     """Learning rates, areas S1 and S2, and losses under each other, a line for each schedule.
 
@@ -54,6 +56,8 @@ def plot_schedules(
     spread : str
         Which interval is the band.
     ci_prob : float
+    unit : str
+        What the losses are in.
     """
     panels = list(axes) if isinstance(axes, (Sequence, np.ndarray)) else [axes]
     if not schedules or not 1 <= len(panels) <= len(LABELS):
@@ -80,7 +84,7 @@ def plot_schedules(
     if len(schedules) > MOST_LINES:
         panels[0].plot([], [], " ", label=f"… and {len(schedules) - MOST_LINES} more not shown")
     for ax, label in zip(panels, LABELS, strict=False):
-        ax.set_ylabel(label)
+        ax.set_ylabel(f"{label} ({unit})" if label == LABELS[-1] else label)
     panels[-1].set_xlabel("step")
     panels[0].legend(fontsize=7, frameon=False)
     return panels

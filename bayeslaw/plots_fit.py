@@ -19,9 +19,8 @@ from scipy.stats import binom, gaussian_kde, rankdata
 from bayeslaw.errors import BayeslawError, nearest
 from bayeslaw.fits import Fit
 from bayeslaw.intervals import check_probability, quantiles
-from bayeslaw.noise import MEANING, kind
-from bayeslaw.plots import COLOURS, MARKERS, MOST_LINES
-from bayeslaw.tables import compact, significant
+from bayeslaw.plots import COLOURS, MARKERS, MOST_LINES, failure
+from bayeslaw.tables import compact, parameter_unit, significant
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,15 +36,10 @@ DECADES = 3.0  # ratio of quantiles from which on a positive parameter has a log
 
 def symbol(fit: Fit, name: str, wrapped: bool = False) -> str:
     """A parameter as it is called in tables, with its unit where it has one; wrapped for an axis of a small panel."""
-    unit = fit.law.parameters[name].unit if name in fit.law.parameters else ""
+    unit = parameter_unit(fit, name)
     if not (wrapped and len(name + unit) > 20):
         return f"{name} ({unit})" if unit else name
     return "\n".join([name, *textwrap.wrap(f"({unit})", PANEL)])
-
-
-def meaning(fit: Fit, name: str) -> str:
-    """What a parameter of law or noise means, in words."""
-    return fit.law.parameters[name].meaning if name in fit.law.parameters else MEANING[kind(name)][0]
 
 
 def plot_parameters(fit: Fit, ax: Axes, *, ci_prob: float = 0.9, seed: int = 0) -> Axes:
@@ -85,7 +79,8 @@ def plot_parameters(fit: Fit, ax: Axes, *, ci_prob: float = 0.9, seed: int = 0) 
     ax.set_xlim(-EDGE - 0.2, EDGE + 0.2)
     ax.set_xlabel("position in the prior (sd of a standard normal)")
     percent = f"{ci_prob * 100:g}%"
-    ax.set_title(f"{fit.name}: median and {percent} equal-tailed interval;\nband: the prior's {percent}{_mark(fit)}", fontsize=9)
+    failed = failure(not fit.passed)
+    ax.set_title(f"{fit.name}: median and {percent} equal-tailed interval;\nband: the prior's {percent}{failed}", fontsize=9)
     return ax
 
 
@@ -94,10 +89,6 @@ def _position(prior: Array, value: float) -> float:
     ordered = np.sort(prior)
     share = float(np.interp(value, ordered, (np.arange(ordered.size) + 0.5) / ordered.size, left=0.0, right=1.0))
     return float(np.clip(ndtri(share), -EDGE, EDGE))
-
-
-def _mark(fit: Fit) -> str:
-    return "" if fit.passed else " — CHECKS FAILED"
 
 
 def weak_pairs(fit: Fit, most: int = 6) -> pd.DataFrame:
@@ -131,7 +122,7 @@ def plot_pair(fit: Fit, ax: Axes, one: str, other: str) -> Axes:
         label(symbol(fit, name, wrapped=True), fontsize=8)
     _few_ticks(ax)
     rank = float(np.corrcoef(rankdata(x), rankdata(y))[0, 1])
-    ax.set_title(f"rank correlation {rank:+.3f}{_mark(fit)}", fontsize=8)
+    ax.set_title(f"rank correlation {rank:+.3f}{failure(not fit.passed)}", fontsize=8)
     return ax
 
 

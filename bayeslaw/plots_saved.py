@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from bayeslaw.errors import BayeslawError
-from bayeslaw.plots import COLOURS
+from bayeslaw.plots import COLOURS, failure, told_failed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,7 +33,7 @@ def plot_picks(picks: pd.DataFrame, ax: Axes) -> Axes:
     ax.set_ylim(bottom=0)
     ax.set_xlabel("spent (unit of the budget)")
     ax.set_ylabel(f"predicted {name.removesuffix('_width').replace('_eti', ' interval, equal-tailed, ')}%, width", fontsize=8)
-    ax.set_title("what the next runs would tell", fontsize=9)
+    ax.set_title("what the next runs would tell" + failure(told_failed(picks)), fontsize=9)
     ax.legend(fontsize=7, frameon=False)
     return ax
 
@@ -66,6 +66,6 @@ def plot_levels(frontier: pd.DataFrame, ax: Axes) -> Axes:
     ax.margins(x=0.12, y=0.15)
     ax.set_xlabel("confidence that all promises hold (%)")
     ax.set_ylabel("adaptation tokens")
-    ax.set_title("what each confidence costs", fontsize=9)
+    ax.set_title("what each confidence costs" + failure(told_failed(frontier)), fontsize=9)
     ax.legend(fontsize=7, frameon=False)
     return ax

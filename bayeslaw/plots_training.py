@@ -16,7 +16,7 @@ from bayeslaw.balancing import Balance
 from bayeslaw.errors import BayeslawError
 from bayeslaw.intervals import check_probability, quantiles
 from bayeslaw.phases import Point
-from bayeslaw.plots import COLOURS, MARKERS
+from bayeslaw.plots import COLOURS, MARKERS, failure, loss_unit
 from bayeslaw.recipes import Recipe, losses
 from bayeslaw.stacking import Posterior
 from bayeslaw.turning_points import Turning
@@ -88,8 +88,9 @@ def plot_transfer(
     if logged is not None:
         ax.plot(logged["step"], logged["loss"], ls="", marker=MARKERS[0], ms=3, color="black", label="logged")
     ax.set_xlabel("steps of the adaptation")
-    ax.set_ylabel("loss (nats/token)")
-    ax.set_title(f"{posterior.name}: median and {ci_prob * 100:g}% equal-tailed band", fontsize=9)
+    ax.set_ylabel(f"loss ({loss_unit(posterior)})")
+    failed = failure(not posterior.passed)
+    ax.set_title(f"{posterior.name}: median and {ci_prob * 100:g}% equal-tailed band{failed}", fontsize=9)
     ax.legend(fontsize=7, frameon=False)
     return ax
 
@@ -130,8 +131,9 @@ def plot_surface(
     middle = np.median(losses(posterior, path), axis=1)
     ax.plot(path["S1_cpt"], middle, color="black", lw=1.2, marker="o", markevery=20, ms=3, label="path of the recipe")
     ax.set_xlabel("forward area of the adaptation S1_cpt (learning rate x steps)")
-    ax.set_ylabel("loss (nats/token)")
-    ax.set_title(f"{posterior.name}: slices, median and {ci_prob * 100:g}% equal-tailed band", fontsize=9)
+    ax.set_ylabel(f"loss ({loss_unit(posterior)})")
+    failed = failure(not posterior.passed)
+    ax.set_title(f"{posterior.name}: slices, median and {ci_prob * 100:g}% equal-tailed band{failed}", fontsize=9)
     ax.legend(fontsize=7, frameon=False)
     return ax
 
@@ -177,6 +179,7 @@ def plot_optimum(balances: Sequence[Balance], name: str, ax: Axes, *, ci_prob: f
         ax.axhline(edge, color="0.6", lw=0.8, ls="dotted")
     ax.set_xlabel("weight of the source loss")
     ax.set_ylabel(LABELS[name])
+    ax.set_title(f"least weighted change of source and target loss{failure(any(b.failed for b in balances))}", fontsize=9)
     ax.legend(fontsize=7, frameon=False)
     return ax
 
@@ -190,14 +193,17 @@ def plot_turning(turning: Turning, ax: Axes, *, ci_prob: float = 0.9) -> Axes:
     _band(ax, ends, np.tile(turning.limit, (2, 1)), COLOURS[2], "limit", "dotted", ci_prob)
     ax.set_xscale("log")
     if turning.outside.any():
-        beyond = turning.steps[turning.outside]
-        ax.axvspan(beyond[beyond > turning.steps[~turning.outside].max(initial=0)][0], ends[1], color="0.92", zorder=0)
+        low, high = turning.known or (ends[1], ends[1])
+        for start, end in ((ends[0], low), (high, ends[1])):
+            if start < end:
+                ax.axvspan(start, end, color="0.92", zorder=0)
         ax.plot([], [], color="0.88", lw=6, label="outside the runs fitted")
     ax.set_xlabel("length of the adaptation (steps)")
     what = "source loss" if turning.weight == 1 else f"{turning.weight:g} source + {1 - turning.weight:g} target loss"
-    ax.set_ylabel(f"{what} (nats/token)")
-    failed = " — CHECKS FAILED" if turning.failed else ""
-    ax.set_title(f"base regained with probability {turning.within:.0%} within, {turning.ever:.0%} ever{failed}", fontsize=9)
+    ax.set_ylabel(f"{what} ({turning.unit})")
+    chance = f"base regained with probability {turning.within:.0%} within, {turning.ever:.0%} ever"
+    bands = f"medians and {ci_prob * 100:g}% equal-tailed bands"
+    ax.set_title(f"{chance}\n{bands}{failure(turning.failed)}", fontsize=9)
     ax.legend(fontsize=7, framealpha=0.9, edgecolor="none")  # bands reach under it
     return ax
 
@@ -215,7 +221,7 @@ def plot_watch(watch: Watch, ax: Axes, *, logged: pd.DataFrame | None = None, ci
         ax.axhline(watch.target, color=COLOURS[1], ls="dashed", label=said)
     ax.axvline(watch.step, color="0.6", lw=0.8)
     ax.set_xlabel("step")
-    ax.set_ylabel("loss (nats/token)")
-    ax.set_title(watch.run + (" — CHECKS FAILED" if watch.failed else ""), fontsize=9)
+    ax.set_ylabel(f"loss ({watch.unit})")
+    ax.set_title(watch.run + failure(watch.failed), fontsize=9)
     ax.legend(fontsize=7, frameon=False)
     return ax

@@ -16,11 +16,12 @@ from bayeslaw.fits import Fit
 from bayeslaw.forecasts import Forecast
 from bayeslaw.intervals import interval_names, quantiles
 from bayeslaw.loo import leave_one_run_out
-from bayeslaw.noise import MEANING, kind, prior
-from bayeslaw.plots_fit import PRIOR_DRAWS, meaning, weak_pairs
+from bayeslaw.noise import prior
+from bayeslaw.plots_fit import PRIOR_DRAWS, weak_pairs
 from bayeslaw.runs import Runs
 from bayeslaw.scores import score
 from bayeslaw.stacking import Posterior, Stack, stacking
+from bayeslaw.tables import described, parameter_unit
 
 Facts = dict[str, Any]
 
@@ -89,12 +90,12 @@ def _data(fit: Fit) -> Facts:
             {"covariate": name, "unit": covariate.unit, "smallest": least, "largest": most, "values": np.unique(values).size}
         )
     rows.append(
-        {"covariate": "loss", "unit": "nats/token", "smallest": float(np.exp(seen.log_loss.min())),
+        {"covariate": "loss", "unit": seen.unit, "smallest": float(np.exp(seen.log_loss.min())),
          "largest": float(np.exp(seen.log_loss.max())), "values": np.unique(seen.log_loss).size}
     )  # fmt: skip
     counts = {"rows": int(seen.log_loss.size), "runs": seen.runs, "base_rows": len(seen.base)}
     return {
-        "name": str(fit.info["data"]), **counts, "sha256": fit.info["data_sha256"],
+        "name": str(fit.info["data"]), **counts, "unit": seen.unit, "sha256": fit.info["data_sha256"],
         "conversions": [str(c) for c in fit.info["conversions"]],
         "levels": {column: list(values) for column, values in law.levels.items()},
         "ranges": table("Ranges of the losses and of what they depend on", pd.DataFrame(rows)),
@@ -119,12 +120,12 @@ def _parameters(fit: Fit, ci_prob: float, shown: bool) -> Facts:
         if own is not None and own.around is not None:
             stated = f"around {own.around[0]}, spread {own.around[1]}"
         middle, *ends = quantiles(before[str(name)], ci_prob)
-        latex = own.latex if own else MEANING[kind(str(name))][1]
+        meaning, latex = described(fit, str(name))
         rows.append(
-            {"parameter": name, "unit": own.unit if own else "", "median": row["median"], low: row[low], high: row[high],
+            {"parameter": name, "unit": parameter_unit(fit, str(name)), "median": row["median"], low: row[low], high: row[high],
              "prior": stated, "prior_median": middle, f"prior_{low}": ends[0], f"prior_{high}": ends[1],
              "prior_overlap": row["prior_overlap"], "r_hat": row["r_hat"], "ess_bulk": row["ess_bulk"], "ess_tail": row["ess_tail"],
-             "meaning": meaning(fit, str(name)), "latex": latex, "checks": row["checks"]}
+             "meaning": meaning, "latex": latex, "checks": row["checks"]}
         )  # fmt: skip
     frame = pd.DataFrame(rows)
     if not shown:
@@ -164,7 +165,7 @@ def forecast_facts(made: Forecast, label: str, ci_prob: float) -> Facts:
     hidden = [str(c) for c in frame if str(c).startswith("outside_")]
     hidden += ["checks"] if not made.forced else []
     checks = [str(c) for c in made.checks if not c.passed]
-    return {"label": label, "checks": checks, "table": table(f"Forecasts by {label}, nats/token", frame, hidden)}
+    return {"label": label, "checks": checks, "table": table(f"Forecasts by {label}, {made.unit}", frame, hidden)}
 
 
 def score_facts(posteriors: Mapping[str, Posterior], held: Runs, **options: Any) -> Facts:

@@ -137,7 +137,11 @@ def data_fan(fit: Fit, force: bool = False) -> tuple[Forecast, pd.DataFrame] | s
     counts = {name: rows[name].nunique() for name in axes}
     x = "D" if counts.get("D", 0) > 2 else max(counts, key=lambda name: counts[name])
     others = [name for name in axes if name != x]
-    groups = [group for _, group in rows.groupby(others, dropna=False)] if others else [rows]
+    texts = list(fit.law.levels)
+    if fit.observed.group_names and fit.observed.group_column not in (*axes, *texts):
+        texts.append(fit.observed.group_column)
+    columns = [*others, *texts]
+    groups = [group for _, group in rows.groupby(columns, dropna=False)] if columns else [rows]
     groups = [group for group in groups if group[x].nunique() >= 3 and group[others].notna().all(axis=None)]
     if not groups:
         return f"at no setting there are three losses along {x}."
@@ -145,7 +149,6 @@ def data_fan(fit: Fit, force: bool = False) -> tuple[Forecast, pd.DataFrame] | s
     values = pd.concat(chosen)[x]
     start, end = float(values[values > 0].min()), float(values.max())
     along = np.geomspace(start, REACH * end, POINTS) if axes[x].logarithmic else np.linspace(float(values.min()), end, POINTS)
-    columns = [*others, *fit.law.levels]
     settings = pd.concat([pd.DataFrame({x: along}).assign(**group[columns].iloc[0]) for group in chosen], ignore_index=True)
     try:
         return forecast(fit, settings, force=force), pd.concat(chosen)

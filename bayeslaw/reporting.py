@@ -17,7 +17,7 @@ from bayeslaw.errors import BayeslawError, FitError, whole_number
 from bayeslaw.fits import Fit
 from bayeslaw.forecasts import Forecast, forecast, from_shares
 from bayeslaw.intervals import check_probability
-from bayeslaw.plots import forecast_axis, plot_forecast
+from bayeslaw.plots import forecast_axis, plot_forecast, text_columns, text_names
 from bayeslaw.plots_fit import (
     plot_comparison,
     plot_coverage,
@@ -207,12 +207,15 @@ def _points(made: Forecast, x: str, measured: Runs | None) -> pd.DataFrame | Non
     """Held-out losses at the settings of a forecast, whatever their place along `x`."""
     if measured is None:
         return None
-    frame, others = measured.frame, [str(c) for c in made.outside if c != x]
-    if any(c not in frame for c in (x, *others, "loss")):
+    frame, others, names = measured.frame, [str(c) for c in made.outside if c != x], list(text_names(made))
+    if any(c not in frame for c in (x, *others, *names, "loss")):
         return None
-    settings = made.settings[others].drop_duplicates().to_numpy(dtype=np.float64)
-    same = np.isclose(frame[others].to_numpy(dtype=np.float64)[:, None], settings[None]).all(axis=2).any(axis=1)
-    return frame[same] if same.any() else None
+    settings = made.settings.assign(**text_columns(made, made.settings))[[*others, *names]].drop_duplicates()
+    wanted = settings[others].to_numpy(dtype=np.float64)
+    same = np.isclose(frame[others].to_numpy(dtype=np.float64)[:, None], wanted[None]).all(axis=2)
+    for name, texts in text_columns(made, frame).items():
+        same &= texts.to_numpy()[:, None] == settings[name].to_numpy()
+    return frame[same.any(axis=1)] if same.any() else None
 
 
 def _fan(made: Forecast, label: str, x: str, unit: str, points: pd.DataFrame | None, ci_prob: float) -> Picture:

@@ -12,7 +12,8 @@ import pandas as pd
 from bayeslaw.errors import BayeslawError
 from bayeslaw.fits import Fit
 from bayeslaw.intervals import interval_names
-from bayeslaw.noise import MEANING
+from bayeslaw.noise import MEANING, kind
+from bayeslaw.units import NATS
 
 GREEK = (
     "alpha", "beta", "gamma", "delta", "varepsilon", "zeta", "eta", "theta", "iota", "kappa", "lambda", "mu", "nu", "xi", "",
@@ -58,6 +59,23 @@ def with_intervals(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
+def described(fit: Fit, name: str) -> tuple[str, str]:
+    """What a parameter of law or noise means, and its LaTeX symbol; both name the group where each group has its own."""
+    if name in fit.law.parameters:
+        return fit.law.parameters[name].meaning, fit.law.parameters[name].latex
+    meaning, symbol = MEANING[kind(name)]
+    if name == kind(name):
+        return meaning, symbol
+    group = name.partition("[")[2].removesuffix("]")
+    return f"{meaning}: {fit.observed.group_column} {group}", rf"{symbol}^{{(\text{{{latex_text(group)}}})}}"
+
+
+def parameter_unit(fit: Fit, name: str) -> str:
+    """The unit of a parameter of law or noise: a card's is for losses in nats/token."""
+    own = fit.law.parameters.get(name)
+    return own.unit.replace(NATS, fit.observed.unit) if own else ""
+
+
 def parameters_latex(fit: Fit, ci_prob: float = 0.9) -> str:
     """Parameters with their interval as a LaTeX table, two significant figures of the interval's half width.
 
@@ -66,8 +84,7 @@ def parameters_latex(fit: Fit, ci_prob: float = 0.9) -> str:
     low, high = interval_names("eti", ci_prob)
     rows, mark = [], "" if fit.passed else r"^{\dagger}"
     for name, row in fit.summary(ci_prob).iterrows():
-        symbol = fit.law.parameters[str(name)].latex if name in fit.law.parameters else MEANING[str(name)][1]
-        meaning = fit.law.parameters[str(name)].meaning if name in fit.law.parameters else MEANING[str(name)][0]
+        meaning, symbol = described(fit, str(name))
         width = (row[high] - row[low]) / 2
         decimals = max(0, 1 - int(np.floor(np.log10(width)))) if width > 0 else 4
         median, lower, upper = (f"{row[c]:.{decimals}f}" for c in ("median", low, high))

@@ -28,6 +28,7 @@ from bayeslaw.recipes import Recipe, losses
 from bayeslaw.runs import Runs
 from bayeslaw.stacking import Posterior
 from bayeslaw.sweep import spans
+from bayeslaw.units import NATS
 
 Array = NDArray[np.float64]
 
@@ -60,6 +61,8 @@ class Turning:
         Which lengths end outside the runs that were fitted.
     failed : bool
         Whether checks of a fit or forecast failed.
+    unit : str
+        What the losses are in.
     """
 
     steps: NDArray[np.int64]
@@ -71,6 +74,7 @@ class Turning:
     weight: float
     outside: NDArray[np.bool_]
     failed: bool = False
+    unit: str = NATS
 
     @property
     def rises(self) -> float:
@@ -86,6 +90,24 @@ class Turning:
     def ever(self) -> float:
         """Probability that the base is ever regained, or never left."""
         return float((np.isfinite(self.length) | (self.limit <= self.base)).mean())
+
+    @property
+    def known(self) -> tuple[int, int] | None:
+        """The shortest and the longest length within the runs that were fitted; none where all lie outside."""
+        inside = self.steps[~self.outside]
+        return (int(inside[0]), int(inside[-1])) if inside.size else None
+
+    @property
+    def _told(self) -> str:
+        """Of which lengths the runs tell, where it is not all."""
+        if self.known is None:
+            return "none of these lengths: the law alone speaks"
+        low, high = self.known
+        if not self.outside[0]:
+            return f"up to {high:,} steps; beyond the law alone speaks"
+        if not self.outside[-1]:
+            return f"{low:,} steps and more; of fewer the law alone speaks"
+        return f"{low:,} to {high:,} steps; elsewhere the law alone speaks"
 
     def summary(self, ci_prob: float = 0.9) -> pd.DataFrame:
         """Median and equal-tailed interval of base, limit, turning length and critical point; inf where it is never reached."""
@@ -103,14 +125,13 @@ class Turning:
     @property
     def text(self) -> str:
         what = "source loss" if self.weight == 1 else f"{self.weight:g} L_source + {1 - self.weight:g} L_target"
+        forced = f" — CHECKS {marked(True)}" if self.failed else ""
         lines = [
             f"{what}: rises above its base with probability {self.rises:.0%}; at most its base again within "
-            f"{self.steps[-1]:,} steps with {self.within:.0%}, ever with {self.ever:.0%}"
+            f"{self.steps[-1]:,} steps with {self.within:.0%}, ever with {self.ever:.0%}{forced}"
         ]
         if self.outside.any():
-            inside = self.steps[~self.outside]
-            known = f"{inside[-1]:,} steps" if inside.size else "no length"
-            lines.append(f"the runs that were fitted tell of up to {known}; beyond the law alone speaks")
+            lines.append(f"the runs that were fitted tell of {self._told}")
         if self.critical is not None:
             shown = np.quantile(self.critical, 0.5, method="nearest")
             known = (
@@ -154,7 +175,7 @@ def turning(
     FitError
         If checks of a fit, or of its forecasts along the lengths, failed.
     BayeslawError
-        If the weight needs a target, or draws can't be paired.
+        If the weight needs a target, draws can't be paired, or losses of two units would be added.
     """
     check_weight(weight)
     if target is None and weight < 1:
@@ -162,6 +183,9 @@ def turning(
     sides: list[tuple[float, Posterior]] = [(weight, source)] if weight > 0 else []
     if target is not None and weight < 1:
         sides.append((1 - weight, target))
+    unit, *more = dict.fromkeys(fit.observed.unit for _, posterior in sides for fit, _ in posterior.shares)
+    if more:
+        raise BayeslawError(f"Losses in {', '.join([unit, *more])} can't be added: `bayeslaw convert` brings them to one unit.")
     pairable(*(p for _, p in sides), force=force)
     steps = lengths(recipe, longest)
     table = _ends(recipe, steps)
@@ -173,7 +197,7 @@ def turning(
     loss, base = (_weighted(sides, rows).T for rows in (table, recipe.rows([0])))
     limit = _weighted(sides, for_ever(table.tail(1), sides)).T
     critical = None if isinstance(recipe.start, Point) else _critical(recipe, sides, int(steps[-1]))
-    return Turning(steps, loss, base[:, 0], limit[:, 0], _returns(steps, base - loss), critical, weight, outside, failed)
+    return Turning(steps, loss, base[:, 0], limit[:, 0], _returns(steps, base - loss), critical, weight, outside, failed, unit)
 
 
 def lengths(recipe: Recipe, longest: int) -> NDArray[np.int64]:

@@ -25,6 +25,7 @@ from bayeslaw.phases import trace
 from bayeslaw.recipes import known
 from bayeslaw.runs import Runs
 from bayeslaw.schedules import Schedule
+from bayeslaw.units import NATS
 
 Array = NDArray[np.float64]
 
@@ -54,6 +55,8 @@ class Watch:
         Covariates at the steps, and `extrapolation`.
     remarks : tuple of str
     failed : bool
+    unit : str
+        What the losses are in.
     """
 
     run: str
@@ -65,6 +68,7 @@ class Watch:
     settings: pd.DataFrame
     remarks: tuple[str, ...]
     failed: bool = False
+    unit: str = NATS
 
     @property
     def reached(self) -> Array:
@@ -81,11 +85,11 @@ class Watch:
         return float(self.reached[i])
 
     def chance_of_gain(self, more: float, step: int | None = None) -> float:
-        """Probability that the loss will be lower by more than some nats/token at a step (the last) than now."""
+        """Probability that the loss will be lower by more than some amount, in `unit`, at a step (the last) than now."""
         return float((self.gain(step) > more).mean())
 
     def gain(self, step: int | None = None) -> Array:
-        """Draws (S,) of how much lower the loss will be at a step (the last) than now, nats/token."""
+        """Draws (S,) of how much lower the loss will be at a step (the last) than now, in `unit`."""
         at = self.steps[-1] if step is None else step
         if not self.steps[0] <= at <= self.steps[-1]:
             raise BayeslawError(f"Step {at:,} is not ahead: the forecast goes from {self.steps[0]:,} to {self.steps[-1]:,}.")
@@ -106,8 +110,9 @@ class Watch:
         g = quantiles(gain, ci_prob)
         name = f"{ci_prob * 100:g}% equal-tailed"
         lines = [
-            f"{self.run}, step {self.step:,} of {self.steps[-1]:,}: loss at the end {middle:.4f} ({low:.4f} to {high:.4f}, {name})",
-            f"still to gain: {g[0]:.4f} ({g[1]:.4f} to {g[2]:.4f}) nats/token; it falls with probability {(gain > 0).mean():.0%}",
+            f"{self.run}, step {self.step:,} of {self.steps[-1]:,}: loss at the end {middle:.4f} ({low:.4f} to {high:.4f}, {name})"
+            + (f" — CHECKS {marked(True)}" if self.failed else ""),
+            f"still to gain: {g[0]:.4f} ({g[1]:.4f} to {g[2]:.4f}) {self.unit}; it falls with probability {(gain > 0).mean():.0%}",
         ]
         if self.target is not None:
             lines.append(f"target {self.target:g} reached by step {self.steps[-1]:,} with probability {self.reached[-1]:.0%}")
@@ -141,7 +146,7 @@ def watch(
     domain : str, optional
         Whose losses the fit is of, if the curves have several.
     target : float, optional
-        Loss to be reached, nats/token.
+        Loss to be reached, in the unit of the fit.
     steps : sequence of int, optional
         Steps ahead to look at; 200 from the last logged one to the end unless given.
     seed : int
@@ -158,7 +163,7 @@ def watch(
     """
     whole_number("seed", seed, 0)
     if target is not None and not (np.isfinite(target) and target > 0):
-        raise BayeslawError(f"The target is a loss in nats/token, above 0; {target:g} is none.")
+        raise BayeslawError(f"The target is a loss in {fit.observed.unit}, above 0; {target:g} is none.")
     curve, start = curves.curve(run), curves.start(run)
     if run not in fit.observed.run_names:
         raise BayeslawError(f"{run!r} is not among the runs of the fit: fit the law to its curve so far, with or without others.")
@@ -186,7 +191,7 @@ def watch(
         remarks.append("ahead lies " + settings["extrapolation"].iloc[-1])
     group = fit.noise.groups_of(fit.observed)[fit.observed.run_names.index(run)]
     point = fit.noise.scales(fit.draws, "sigma_point")[group]
-    return Watch(run, last, at, latent * np.exp(luck), point, target, settings, tuple(remarks), ahead.forced)
+    return Watch(run, last, at, latent * np.exp(luck), point, target, settings, tuple(remarks), ahead.forced, ahead.unit)
 
 
 def _others(fit: Fit, curves: Curves, run: str, made: pd.DataFrame) -> dict[str, Any]:

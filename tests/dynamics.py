@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -50,7 +51,7 @@ def fits(size: int = 1200, scale: float = 1.0) -> tuple[Fit, Fit]:
     return dynamics_fit(SOURCE, size=size, scale=scale), dynamics_fit(TARGET, size=size, seed=1, scale=scale)
 
 
-def dynamics_fit(values: Mapping[str, float], *, size: int = 2000, seed: int = 0, scale: float = 1.0, passed: bool = True) -> Fit:
-    """A fit of eq. 4 with draws around some values."""
-    draws = spread_draws(values, size, seed, scale)
-    return fixed_fit(load_law("cpt-dynamics"), curves(), draws, noise="normal", passed=passed)
+def dynamics_fit(values: Mapping[str, float], *, size: int = 2000, seed: int = 0, scale: float = 1.0, **options: Any) -> Fit:
+    """A fit of eq. 4 with draws around some values; `unit` is that of its losses."""
+    draws, table = spread_draws(values, size, seed, scale), curves().assign(unit=options.pop("unit", "nats/token"))
+    return fixed_fit(load_law("cpt-dynamics"), table, draws, noise="normal", **options)

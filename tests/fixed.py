@@ -11,7 +11,7 @@ import xarray as xr
 
 from bayeslaw.cards import parse_card
 from bayeslaw.checks import Check
-from bayeslaw.fits import Fit, tree_of
+from bayeslaw.fits import Fit, data_digest, draws_digest, tree_of
 from bayeslaw.laws import Law
 from bayeslaw.noise import DRIFT, Noise
 from bayeslaw.observations import Observations, clock_column
@@ -41,6 +41,25 @@ prior = { dist = "Normal", mu = 0.0, sigma = 0.3 }
 def line() -> Law:
     """A law of which everything is known when its parameters are normal and those of its noise fixed."""
     return parse_card(LINE)
+
+
+def apart_fit(*, size: int = 4000, labs: tuple[str, str] = ("a", "b_1"), passed: bool = True) -> Fit:
+    """`line` with a level a for each of two domains and noise for each of two labs: a run of 3 rows for each of the four."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(
+        [
+            {"x": x, "domain": domain, "lab": lab, "run": f"{domain}, {lab}", "loss": float(np.exp(level + 0.1 * x))}
+            for domain, level in (("web", 1.0), ("code", 0.5))
+            for lab in labs
+            for x in (-1.0, 0.0, 1.0)
+        ]
+    )
+    values = {"a": 0.7, "a_spread": 0.3, "a_web": 1.0, "a_code": 0.5, "b": 0.1, "c": 0.0}
+    draws = {name: value + 0.001 * rng.standard_normal(size) for name, value in values.items()}
+    fixed = {f"sigma_point[{labs[0]}]": 0.002, f"sigma_point[{labs[1]}]": 0.05}
+    fixed |= {f"sigma_run[{lab}]": 0.001 for lab in labs}
+    draws |= {name: np.full(size, value) for name, value in fixed.items()}
+    return fixed_fit(line(), table, draws, noise="normal", noise_by="lab", by={"a": "domain"}, passed=passed)
 
 
 def fixed_fit(
@@ -74,8 +93,14 @@ def fixed_fit(
         "settings": settings,
         "seed": 3,
     }
-    checks = (Check("r_hat", passed, "largest R-hat 1.4", True, pd.DataFrame()),)
-    return Fit(tree_of(by_chain, stats, observed), law, chosen, observed, checks, info)
+    informed = pd.DataFrame({"prior_overlap": dict.fromkeys(by_chain, 0.1)})
+    checks = (
+        Check("r_hat", passed, "largest R-hat 1.4", True, pd.DataFrame()),
+        Check("informed", True, "the data inform every parameter", False, informed),
+    )
+    tree = tree_of(by_chain, stats, observed)
+    info |= {"data_sha256": data_digest(tree), "draws_sha256": draws_digest(tree), "versions": {}, "interrupted": False}
+    return Fit(tree, law, chosen, observed, checks, info)
 
 
 def line_fit(

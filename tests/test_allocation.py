@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -144,7 +145,10 @@ def test_what_allocation_and_transfer_refuse(call: Any, fragments: tuple[str, ..
 def test_failed_checks_are_refused_or_marked(small_fit: Fit) -> None:
     with pytest.raises(FitError, match="The fit's checks failed"):
         allocate(small_fit, 1e20)
-    assert (allocate(small_fit, 1e20, force=True).summary()["checks"] == "FAILED (forced)").all()
+    forced = allocate(small_fit, 1e20, force=True)
+    for table in (forced.summary(), forced.powers()):
+        assert (table["checks"] == "FAILED (forced)").all()
+    assert (allocate(given("chinchilla"), 1e20).powers()["checks"] == "passed").all()
 
 
 # --- transfer --------------------------------------------------------------------------------------------------------
@@ -218,11 +222,22 @@ def test_what_scratch_never_reaches_is_counted() -> None:
 # --- pictures --------------------------------------------------------------------------------------------------------
 
 
+def test_the_title_of_a_frontier_fits_its_picture(zheng: Fit) -> None:
+    figure = Figure(figsize=(6.4, 4.8), layout="constrained")  # as save_panels makes it
+    made = replace(allocate(zheng, "1e19:1e22:5", "scratch"), failed=True)
+    title = plot_frontier([made], figure.subplots()).title
+    figure.draw_without_rendering()
+    assert title.get_text().endswith("\nCHECKS FAILED")
+    assert title.get_window_extent().x0 > 0
+    assert title.get_window_extent().x1 < figure.bbox.x1
+
+
 def test_pictures_are_drawn_into_the_axes_given(zheng: Fit) -> None:
     figure = Figure()
     left, right = figure.subplots(1, 2)
     both = [allocate(zheng, "1e19:1e22:5", stage) for stage in ("scratch", "cpt")]
-    assert plot_frontier(both, left) is left
+    assert plot_frontier(both, left, ci_prob=0.8) is left
+    assert "80% equal-tailed bands" in left.get_title()
     legend = left.get_legend()
     assert legend is not None
     assert [t.get_text() for t in legend.get_texts()] == ["best N, scratch", "best N, cpt"]

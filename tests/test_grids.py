@@ -6,9 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from bayeslaw.candidates import grid_of_runs
 from bayeslaw.cards import load_law
 from bayeslaw.errors import BayeslawError
 from bayeslaw.grids import MOST_SETTINGS, grid
+from tests.fixed import apart_fit
 
 
 def test_grid_is_every_combination_of_lists_and_ranges() -> None:
@@ -34,6 +36,23 @@ def test_grid_takes_numbers_and_sequences() -> None:
 def test_adaptation_tokens_per_parameter_stand_for_D() -> None:
     table = grid(load_law("chinchilla"), {"N": "1e8,1e9", "atpp": "1:100:3"})
     np.testing.assert_allclose(table["D"], np.outer([1e8, 1e9], [1, 10, 100]).ravel())
+
+
+def test_groups_of_noise_are_settings_told_as_text() -> None:
+    fit = apart_fit()
+    table = grid(fit, {"x": "0,1", "domain": "web", "lab": "a,b_1"})
+    expected = pd.DataFrame({"x": [0.0, 0.0, 1.0, 1.0], "domain": "web", "lab": ["a", "b_1"] * 2})
+    pd.testing.assert_frame_equal(table, expected, check_dtype=False)
+    made = fit.forecast(table).summary()
+    width = made["run_eti90_hi"] - made["run_eti90_lo"]
+    assert width[made["lab"] == "b_1"].min() > 10 * width[made["lab"] == "a"].max()  # sd 5% and .2%
+    with pytest.raises(BayeslawError, match="line has no covariate 'labs'; it has x, domain, lab"):
+        grid(fit, {"x": 0.0, "domain": "web", "labs": "a"})
+
+
+def test_runs_of_a_grid_are_named_by_their_group() -> None:
+    made = grid_of_runs(apart_fit(), {"x": "0", "domain": "web", "lab": "a,b_1"})
+    assert made["run"].tolist() == ["x 0, domain web, lab a", "x 0, domain web, lab b_1"]
 
 
 NONSENSE = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -315,6 +316,18 @@ def test_the_picture_shows_plan_landscape_and_probabilities(made: Plan) -> None:
         assert "probability of keeping every promise (latent)" in ax.get_title()
     with pytest.raises(BayeslawError, match="no landscape 'loss'"):
         plot_plan(made, figure.subplots(), of="loss")
+
+
+def test_the_landscape_has_the_unit_of_the_losses(made: Plan) -> None:
+    target = made.question.target
+    assert target is not None
+    assert isinstance(target.posterior, Fit)
+    bytes_ = replace(target.posterior, observed=replace(target.posterior.observed, unit="bits/byte"))
+    other = replace(made, question=replace(made.question, target=replace(target, posterior=bytes_)))
+    for one, label in ((made, "target loss (nats/token), median"), (other, "target loss (bits/byte), median")):
+        figure = Figure()
+        plot_plan(one, figure.subplots(), of="target-loss")
+        assert figure.axes[1].get_ylabel() == label
 
 
 def test_the_probability_of_a_place_is_the_share_of_draws_that_keep_all(made: Plan) -> None:

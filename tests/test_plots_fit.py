@@ -190,6 +190,9 @@ def test_picks_and_levels_are_drawn_from_their_tables(ax: Axes) -> None:
     assert plot_levels(plan, other) is other
     assert texts(other) == ["replay 25%"]
     assert [line.get_label() for line in other.lines] == ["feasible", "infeasible"]
+    for draw, table in ((plot_picks, picks), (plot_levels, plan)):
+        assert "FAILED" not in draw(table.assign(checks="passed"), Figure().subplots()).get_title()
+        assert draw(table.assign(checks="FAILED (forced)"), Figure().subplots()).get_title().endswith("\nCHECKS FAILED")
     with pytest.raises(BayeslawError, match="lacks tokens, r"):
         plot_levels(plan[["confidence"]], other)
     with pytest.raises(BayeslawError, match="a column spent and one that ends in _width"):

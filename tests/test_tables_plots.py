@@ -24,6 +24,7 @@ from bayeslaw.grids import grid
 from bayeslaw.noise import MEANING
 from bayeslaw.plots import COLOURS, MOST_LINES, forecast_axis, plot_forecast, save_figure
 from bayeslaw.tables import check_target, parameters_latex, plain, significant, write_text, write_whole
+from tests.fixed import apart_fit
 
 # --- tables ---------------------------------------------------------------------------------------------------------
 
@@ -95,6 +96,15 @@ def test_latex_of_meanings_with_special_characters(sound_fit: Fit) -> None:
     assert row.split(" & ")[1].startswith(expected.split(" & ")[0])
     assert expected in row
     assert len(re.findall(r"(?<!\\)&", row)) == 3
+
+
+def test_latex_tells_groups_of_noise_apart() -> None:
+    rows = [line.split(" & ")[:2] for line in parameters_latex(apart_fit(labs=("a", "50% & b_1"))).splitlines() if "sigma" in line]
+    words = "relative noise of one logged loss"
+    assert rows[1:3] == [
+        [r"$\sigma_\mathrm{point}^{(\text{a})}$", f"{words}: lab a"],
+        [r"$\sigma_\mathrm{point}^{(\text{50\% \& b\_1})}$", rf"{words}: lab 50\% \& b\_1"],
+    ]
 
 
 # --- files ----------------------------------------------------------------------------------------------------------
@@ -228,6 +238,34 @@ def test_measured_losses_are_points_of_their_settings(fan: Forecast, ax: Axes) -
     points = [line for line in lines(ax) if line.get_linestyle() == "None"]
     assert [p.get_ydata().tolist() for p in points] == [[3.0], [2.5, 2.4]]  # none at 1e9; 3e8 is not forecast
     assert to_hex(points[1].get_markeredgecolor()) == COLOURS[2].lower()
+
+
+def test_fans_are_told_apart_by_columns_of_text(ax: Axes) -> None:
+    """Those by which parameters vary, and that of the noise's groups: a column of each has two values here."""
+    fit, x = apart_fit(), np.linspace(-1, 1, 5)
+    at = pd.DataFrame([{"x": v, "domain": d, "lab": lab} for v in x for d, lab in (("web", "b_1"), ("code", "a"), ("web", "a"))])
+    made = forecast(fit, at)
+    seen = pd.DataFrame({"domain": ["web", "code"] * 2, "lab": ["b_1", "a", "a", "b_1"], "loss": [1.0, 2, 3, 4]}).assign(x=0.5)
+    plot_forecast(made, ax, measured=seen, x="x")
+    assert labels(ax) == ["domain = code, lab = a", "domain = web, lab = a", "domain = web, lab = b_1"]
+    table = made.summary()
+    curves = [line for line in lines(ax) if line.get_linestyle() == "-"]
+    for line, (domain, lab) in zip(curves, (("code", "a"), ("web", "a"), ("web", "b_1")), strict=True):
+        own = table[(table["domain"] == domain) & (table["lab"] == lab)]
+        np.testing.assert_array_equal(line.get_xdata(), x)
+        np.testing.assert_array_equal(line.get_ydata(), own["latent_median"])
+    points = [line.get_ydata().tolist() for line in lines(ax) if line.get_linestyle() == "None"]
+    assert points == [[2.0], [3.0], [1.0]]
+    with pytest.raises(BayeslawError, match="The measured losses lack domain"):
+        plot_forecast(made, ax, measured=seen.drop(columns="domain"), x="x")
+
+
+def test_losses_of_another_domain_are_not_drawn(ax: Axes) -> None:
+    made = forecast(apart_fit(), pd.DataFrame({"x": [-1.0, 0.0, 1.0], "domain": "web", "lab": "a"}))
+    seen = pd.DataFrame({"x": 0.5, "domain": ["web", "code"], "lab": "a", "loss": [3.0, 2.0]})
+    plot_forecast(made, ax, measured=seen, x="x")
+    assert [line.get_ydata().tolist() for line in lines(ax) if line.get_linestyle() == "None"] == [[3.0]]
+    assert labels(ax) == ["domain = web, lab = a"]
 
 
 def test_another_covariate_can_lie_on_the_axis(fan: Forecast, ax: Axes) -> None:

@@ -92,6 +92,8 @@ def test_tables_and_refusals() -> None:
     assert "ever with" in made.text
     assert "critical point" in made.text
     forced = turning(dynamics_fit(SHIFT, size=1200, passed=False), RECIPE, force=True)
+    assert forced.text.splitlines()[0].endswith(" — CHECKS FAILED (forced)")
+    assert "FAILED" not in made.text
     assert (set(made.curve()["checks"]), set(forced.summary()["checks"])) == ({"passed"}, {"FAILED (forced)"})
     with pytest.raises(BayeslawError, match="give a fit of its losses"):
         turning(fit, RECIPE, weight=0.5)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 
 from bayeslaw.cards import load_law
 from bayeslaw.curves import Curves, read_curves
 from bayeslaw.errors import BayeslawError, FitError
 from bayeslaw.fits import Fit
+from bayeslaw.plots_training import plot_watch
 from bayeslaw.schedules import Schedule, constant
 from bayeslaw.watching import Watch, watch
 from tests.dynamics import spread_draws
@@ -86,8 +90,21 @@ def test_chances_gains_and_words() -> None:
     table = made.table(0.8)
     assert {"step", "run_median", "run_eti80_lo", "gain_eti80_hi", "reached", "extrapolation"} <= set(table)
     text = made.summary()
+    assert "FAILED" not in text
     for words in ("step 2,000 of 4,000", "90% equal-tailed", "still to gain", "reached by step 4,000"):
         assert words in text
+
+
+def test_words_are_in_the_unit_of_the_losses() -> None:
+    fit, curves = setting()
+    bytes_ = replace(fit, observed=replace(fit.observed, unit="bits/byte"))
+    assert "nats/token; it falls" in watch(fit, curves, "now", WHOLE).summary()
+    made = watch(bytes_, curves, "now", WHOLE)
+    assert "bits/byte; it falls" in made.summary()
+    ax = plot_watch(made, Figure().subplots())
+    assert ax.get_ylabel() == "loss (bits/byte)"
+    with pytest.raises(BayeslawError, match="a loss in bits/byte, above 0"):
+        watch(bytes_, curves, "now", WHOLE, target=-1.0)
 
 
 def test_the_same_seed_gives_the_same_paths() -> None:
@@ -135,4 +152,6 @@ def test_what_can_not_be_watched_is_refused() -> None:
     bad, curves = setting(passed=False)
     with pytest.raises(FitError, match="checks failed"):
         watch(bad, curves, "now", WHOLE)
-    assert set(watch(bad, curves, "now", WHOLE, force=True).table()["checks"]) == {"FAILED (forced)"}
+    forced = watch(bad, curves, "now", WHOLE, force=True)
+    assert set(forced.table()["checks"]) == {"FAILED (forced)"}
+    assert forced.summary().splitlines()[0].endswith("90% equal-tailed) — CHECKS FAILED (forced)")
