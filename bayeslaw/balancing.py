@@ -76,6 +76,11 @@ class Landscape:
     def both(self) -> tuple[Posterior, Posterior]:
         return self.source, self.target
 
+    @property
+    def unit(self) -> str:
+        """What both losses are in."""
+        return self.source.shares[0][0].observed.unit
+
     @cached_property
     def bases(self) -> tuple[Array, Array]:
         """Losses (1, S) of the recipe's checkpoint by all draws: of source and target."""
@@ -161,7 +166,7 @@ class Balance:
         return self.landscape.recipe.varied(**self.choice)
 
     def summary(self, ci_prob: float = 0.9) -> pd.DataFrame:
-        """The choices, changes of both losses (nats/token) and their weighted sum: value or median, equal-tailed interval.
+        """The choices, changes of both losses (in their unit) and their weighted sum: value or median, equal-tailed interval.
 
         The interval of a choice says where the best of it may lie, by each draw's own best recipe; that of a loss what the
         recipe chosen would bring. `checks` says 'passed' or 'FAILED (forced)'.
@@ -184,8 +189,9 @@ class Balance:
         chosen = ", ".join(f"{k} = {v:.4g}" for k, v in self.choice.items())
         other = ", ".join(f"{k} = {v:.4g}" for k, v in self.plug_in.items())
         rises = float((self.changes[0] > 0).mean())
+        forced = f" — CHECKS {marked(True)}" if self.failed else ""
         lines = [
-            f"best by the {self.objective.text}: {chosen} ({self.value:+.4f} nats/token)",
+            f"best by the {self.objective.text}: {chosen} ({self.value:+.4f} {self.landscape.unit}){forced}",
             f"without uncertainty: {other} ({self.plug_in_value:+.4f}); knowing the law would gain {self.regret:.2g} over the "
             f"choice, {self.plug_in_regret:.2g} over that",
             f"the source loss ends above its base with probability {rises:.0%}, the target loss below its base with "
@@ -267,10 +273,16 @@ def look(source: Posterior, target: Posterior, recipe: Recipe, space: Space, see
 
 
 def pairable(*posteriors: Posterior, force: bool = False) -> int:
-    """How many draws the posteriors have, which must be the same in all of them; failed checks are refused unless forced."""
+    """How many draws the posteriors have, which must be the same in all of them, as must be the unit of their losses.
+
+    Failed checks are refused unless forced.
+    """
     for fit in posteriors:
         if not fit.passed and not force:
             raise FitError(f"The checks of {fit.name} failed ({fit.failures}): nothing is said by it. Sample longer, or force it.")
+    unit, *more = dict.fromkeys(fit.observed.unit for posterior in posteriors for fit, _ in posterior.shares)
+    if more:
+        raise BayeslawError(f"Losses in {', '.join([unit, *more])} can't be added: `bayeslaw convert` brings them to one unit.")
     sizes = [sum(chosen.size for _, chosen in fit.shares) for fit in posteriors]
     check_pairing(
         posteriors, sizes,

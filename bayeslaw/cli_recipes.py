@@ -178,7 +178,7 @@ def watch(
     run: Annotated[str, typer.Option(help="The run under way.")],
     schedule: Annotated[str, typer.Option(help=f"Rates of its whole phase, those it has had and those planned. {SPEC}")],
     domain: Annotated[str | None, typer.Option(help="Whose losses the fit is of, if the curves have several.")] = None,
-    target: Annotated[float | None, typer.Option(help="Loss to be reached, nats/token.")] = None,
+    target: Annotated[float | None, typer.Option(help="Loss to be reached, in the unit of the fit.")] = None,
     warmup: Annotated[int, typer.Option(help="Steps of warm-up before the first logged step of new runs.")] = 0,
     memory: Memory = 0.999,
     output: Csv = None,

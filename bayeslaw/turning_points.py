@@ -183,9 +183,6 @@ def turning(
     sides: list[tuple[float, Posterior]] = [(weight, source)] if weight > 0 else []
     if target is not None and weight < 1:
         sides.append((1 - weight, target))
-    unit, *more = dict.fromkeys(fit.observed.unit for _, posterior in sides for fit, _ in posterior.shares)
-    if more:
-        raise BayeslawError(f"Losses in {', '.join([unit, *more])} can't be added: `bayeslaw convert` brings them to one unit.")
     pairable(*(p for _, p in sides), force=force)
     steps = lengths(recipe, longest)
     table = _ends(recipe, steps)
@@ -197,6 +194,7 @@ def turning(
     loss, base = (_weighted(sides, rows).T for rows in (table, recipe.rows([0])))
     limit = _weighted(sides, for_ever(table.tail(1), sides)).T
     critical = None if isinstance(recipe.start, Point) else _critical(recipe, sides, int(steps[-1]))
+    unit = source.shares[0][0].observed.unit
     return Turning(steps, loss, base[:, 0], limit[:, 0], _returns(steps, base - loss), critical, weight, outside, failed, unit)
 
 

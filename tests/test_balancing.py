@@ -126,6 +126,14 @@ def test_unpaired_draws_and_failed_checks_are_refused() -> None:
         balance(dynamics_fit(SOURCE, passed=False), dynamics_fit(TARGET), RECIPE, PEAKS, weight=0.5)
     forced = balance(dynamics_fit(SOURCE, passed=False), dynamics_fit(TARGET), RECIPE, PEAKS, weight=0.5, force=True)
     assert set(forced.summary()["checks"]) == {"FAILED (forced)"}
+    assert forced.text.splitlines()[0].endswith("nats/token) — CHECKS FAILED (forced)")
+
+
+def test_losses_of_two_units_are_not_added() -> None:
+    both = [dynamics_fit(values, unit="bits/byte") for values in (SOURCE, TARGET)]
+    assert balance(*both, RECIPE, PEAKS, weight=0.5).text.splitlines()[0].endswith("bits/byte)")
+    with pytest.raises(BayeslawError, match="Losses in bits/byte, nats/token can't be added"):
+        balance(both[0], dynamics_fit(TARGET), RECIPE, PEAKS, weight=0.5)
 
 
 def test_objectives_and_spaces() -> None:
