@@ -130,10 +130,10 @@ def test_unpaired_draws_and_failed_checks_are_refused() -> None:
 
 
 def test_losses_of_two_units_are_not_added() -> None:
-    both = [dynamics_fit(values, unit="bits/byte") for values in (SOURCE, TARGET)]
-    assert balance(*both, RECIPE, PEAKS, weight=0.5).text.splitlines()[0].endswith("bits/byte)")
+    source, target = (dynamics_fit(values, unit="bits/byte") for values in (SOURCE, TARGET))
+    assert balance(source, target, RECIPE, PEAKS, weight=0.5).text.splitlines()[0].endswith("bits/byte)")
     with pytest.raises(BayeslawError, match="Losses in bits/byte, nats/token can't be added"):
-        balance(both[0], dynamics_fit(TARGET), RECIPE, PEAKS, weight=0.5)
+        balance(source, dynamics_fit(TARGET), RECIPE, PEAKS, weight=0.5)
 
 
 def test_objectives_and_spaces() -> None:
