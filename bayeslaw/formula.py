@@ -222,6 +222,24 @@ _OTHER = {"lam": r"\lambda", "eps": r"\varepsilon", "ptpp": r"\mathrm{PTPP}", "a
 _SUM, _PRODUCT, _POWER, _ATOM = range(4)
 
 
+GREEK = (
+    "alpha", "beta", "gamma", "delta", "varepsilon", "zeta", "eta", "theta", "iota", "kappa", "lambda", "mu", "nu", "xi", "",
+    "pi", "rho", "", "sigma", "tau", "upsilon", "varphi", "chi", "psi", "omega",
+)  # fmt: skip
+"""LaTeX names of the small Greek letters in the order of their code points."""
+
+
+def latex_text(text: str) -> str:
+    """A text in LaTeX: its special characters as themselves, signs that LaTeX has no letter for as formulas."""
+    special = {
+        "\\": r"\textbackslash{}", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}", "<": r"\textless{}",
+        ">": r"\textgreater{}", "|": r"\textbar{}", '"': r"\textquotedbl{}", "≤": r"$\leq$", "≥": r"$\geq$", "×": r"$\times$",
+        "±": r"$\pm$", "−": "$-$", "…": r"\dots{}", "–": "--", "—": "---", "’": "'", "µ": r"$\mu$", "→": r"$\to$", "\n": " ",
+    }  # fmt: skip
+    special |= {chr(0x3B1 + i): rf"$\{name}$" for i, name in enumerate(GREEK) if name}
+    return "".join(special.get(c, "\\" + c if c in "&%$#_{}" else c if c < "\u0250" else rf"[U+{ord(c):04X}]") for c in text)
+
+
 def default_symbol(name: str) -> str:
     """LaTeX symbol of a name: greek letters by name, the part after an underscore as a subscript."""
     head, _, tail = name.partition("_")

@@ -11,15 +11,10 @@ import pandas as pd
 
 from bayeslaw.errors import BayeslawError
 from bayeslaw.fits import Fit
+from bayeslaw.formula import latex_text
 from bayeslaw.intervals import interval_names
 from bayeslaw.noise import MEANING, kind
 from bayeslaw.units import NATS
-
-GREEK = (
-    "alpha", "beta", "gamma", "delta", "varepsilon", "zeta", "eta", "theta", "iota", "kappa", "lambda", "mu", "nu", "xi", "",
-    "pi", "rho", "", "sigma", "tau", "upsilon", "varphi", "chi", "psi", "omega",
-)  # fmt: skip
-"""LaTeX names of the small Greek letters in the order of their code points."""
 
 
 def significant(value: float, digits: int = 4) -> str:
@@ -100,17 +95,6 @@ def parameters_latex(fit: Fit, ci_prob: float = 0.9) -> str:
         r"\end{tabular}",
     ]
     return "\n".join(lines)
-
-
-def latex_text(text: str) -> str:
-    """A text in LaTeX: its special characters as themselves, signs that LaTeX has no letter for as formulas."""
-    special = {
-        "\\": r"\textbackslash{}", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}", "<": r"\textless{}",
-        ">": r"\textgreater{}", "|": r"\textbar{}", '"': r"\textquotedbl{}", "≤": r"$\leq$", "≥": r"$\geq$", "×": r"$\times$",
-        "±": r"$\pm$", "−": "$-$", "…": r"\dots{}", "–": "--", "—": "---", "’": "'", "µ": r"$\mu$", "→": r"$\to$", "\n": " ",
-    }  # fmt: skip
-    special |= {chr(0x3B1 + i): rf"$\{name}$" for i, name in enumerate(GREEK) if name}
-    return "".join(special.get(c, "\\" + c if c in "&%$#_{}" else c if c < "\u0250" else rf"[U+{ord(c):04X}]") for c in text)
 
 
 def compact(value: float, digits: int = 4) -> str:

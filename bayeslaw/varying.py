@@ -19,7 +19,7 @@ from dataclasses import replace
 import pandas as pd
 
 from bayeslaw.errors import BayeslawError, CardError, nearest
-from bayeslaw.formula import Expression, default_symbol
+from bayeslaw.formula import Expression, default_symbol, latex_text
 from bayeslaw.laws import Covariate, Law, Parameter
 from bayeslaw.priors import Prior
 from bayeslaw.tablechecks import level
@@ -118,6 +118,11 @@ def _by_column(law: Law, column: str, values: tuple[str, ...], pooled: bool) -> 
     return replace(law, loss=_expression(tree), let=let, covariates=made, parameters=parameters, indicators=known)
 
 
+def _symbol(value: str) -> str:
+    """A value of a column in LaTeX: as a name where it is one, else as a text."""
+    return default_symbol(value) if value.replace("_", "").replace(".", "").isalnum() else rf"\text{{{latex_text(value)}}}"
+
+
 def _members(
     name: str, parameter: Parameter, column: str, renames: Mapping[str, Mapping[str, str]], pooled: bool
 ) -> dict[str, Parameter]:
@@ -133,7 +138,7 @@ def _members(
     for value, rename in renames.items():
         on = parameter.prior.on
         prior = replace(parameter.prior, on=_expression(_renamed(on.tree, rename)) if on else None)
-        meaning, latex = f"{parameter.meaning}: {column} {value}", rf"{parameter.latex}^{{({default_symbol(value)})}}"
+        meaning, latex = f"{parameter.meaning}: {column} {value}", rf"{parameter.latex}^{{({_symbol(value)})}}"
         around = (name, spread) if pooled else None
         made[rename[name]] = Parameter(rename[name], meaning, parameter.unit, latex, prior, around=around)
     return made

@@ -6,10 +6,11 @@ import re
 
 import pytest
 
+from bayeslaw.formula import latex_text
 from bayeslaw.laws import Law
 from bayeslaw.report_latex import tabular, uncertain
 from bayeslaw.report_page import header, mathml, shown
-from bayeslaw.tables import compact, latex_text
+from bayeslaw.tables import compact
 
 # --- formulas --------------------------------------------------------------------------------------------------------
 

@@ -50,6 +50,13 @@ def observed(law: Law, frame: pd.DataFrame | None = None) -> Observations:
     return Observations.of(law, oracles.runs(two_domains() if frame is None else frame))
 
 
+def test_values_are_texts_in_latex() -> None:
+    law = varied(with_by(load_law("chinchilla"), {"E": "domain"}), {"domain": ("web", "50% & a_b")})
+    assert [law.parameters[name].latex for name in law.parameters if name.startswith("E_")][1:] == [
+        r"E^{(\mathrm{web})}", r"E^{(\text{50\% \& a\_b})}",
+    ]  # fmt: skip
+
+
 def test_each_value_has_parameters_of_its_own(made: Law) -> None:
     names = ["E", "E_spread", "E_web", "E_code__py_", "A", "alpha", "alpha_spread", "alpha_web", "alpha_code__py_", "B", "beta"]
     assert list(made.parameters) == names
