@@ -213,7 +213,7 @@ def coverage_figure(records: Records) -> Any:
         ax.fill_between(grid, low - grid, high - grid, color="0.85", linewidth=0)
         ax.axhline(0, color="0.5", linewidth=0.6)
         ax.plot(grid, [covered(pit, level) / pit.size - level for level in grid], color="C0", linewidth=1)
-        ax.set_title(f"{name}, {pit.size} truths", fontsize=8)
+        ax.set_title(f"{name}\n{pit.size} truths", fontsize=8)
         ax.tick_params(labelsize=7)
     for ax in list(axes.flat)[len(records) :]:
         ax.set_axis_off()
