@@ -346,6 +346,9 @@ def anchors(
     if not (math.isfinite(budget) and budget > 0):
         raise BayeslawError(f"The budget must be a positive number, not {budget}.")
     sd = None if discrepancy is None else relative(discrepancy)
+    sizes = [sum(chosen.size for _, chosen in member.shares) for member in members]
+    shown = " and ".join(f"{size} draws of {member.name}" for size, member in zip(sizes, members, strict=True))
+    check_pairing(members, sizes, f"{shown} can't be paired.", " Choose with one stack, and a fit for the other loss.")
     aim = aim_of(members, targets, sd, ci_prob, seed, force)
     fitted = [(fit.law, fit.observed) for member in members for fit, _ in member.shares]
     pool = read_candidates(fitted, candidates, cost, checkpoint_cost, stages)
@@ -353,9 +356,8 @@ def anchors(
         from_shares(member.name, member.shares, pool.runs, sd, seed + i, failed=not member.passed)  # as in `aim_of`
         for i, member in enumerate(members)
     ]
-    sizes = {f"of {made.law}": made.size for made in at} | {"of the targets": len(aim.draws)}
-    shown = " and ".join(f"{size} draws {of}" for of, size in sizes.items())
-    check_pairing(members, sizes.values(), f"{shown} can't be paired.", " Choose with one stack, and a fit for the other loss.")
+    if at[0].size != len(aim.draws):
+        raise BayeslawError(f"{at[0].size} draws of {at[0].law} and {len(aim.draws)} draws of the targets can't be paired.")
     with threadpool_limits(1, "blas"):  # many small products, which threads only slow down
         ensemble, projected = build(at, pool, aim.draws, (seed, 1), parameters_of(members))
         market = Market(pool, ensemble, aim.weights, float(budget), replicates)

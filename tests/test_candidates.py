@@ -173,6 +173,8 @@ def test_failed_fits_few_draws_and_faulty_targets_are_refused(fit: Fit) -> None:
         anchors(few, pool(4), TARGETS, force=True, **options)
     with pytest.raises(BayeslawError, match="2000 draws of line and 100 draws of the targets can't be paired"):
         anchors(fit, pool(4), {"margin": np.zeros(100)}, **options)
+    with pytest.raises(BayeslawError, match="2000 draws of line and 200 draws of line can't be paired"):
+        anchors([fit, few], pool(4), TARGETS, force=True, **options)
     pair = [Stack({"one": fit, "two": fit}, {"one": 0.5, "two": 0.5}) for _ in range(2)]
     with pytest.raises(BayeslawError, match="Two stacks can't be paired draw by draw"):
         anchors(pair, pool(4), TARGETS, **options)
