@@ -59,7 +59,7 @@ bench: $(READY)
 	  echo "benchmarks/$$b.py"; $(PY) benchmarks/$$b.py > benchmarks/results/.$$b.tmp; mv benchmarks/results/.$$b.tmp benchmarks/results/$$b.md; \
 	done
 
-# Fits truths drawn from every card's own prior and writes benchmarks/results/calibration.md with its figures. 40 minutes on two
+# Fits truths drawn from every card's own prior and writes benchmarks/results/calibration.md with its figures. Long: hours on two
 # cores; stopped by Ctrl-C or otherwise, it goes on where it was.
 calibrate: $(READY)
 	$(PY) benchmarks/calibrate.py

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from bayeslaw import intervals
-from bayeslaw.checks import Check, marked
+from bayeslaw.checks import Check, marked, passed_over
 from bayeslaw.errors import BayeslawError, FitError, whole_number
 from bayeslaw.forecasts import forecast
 from bayeslaw.objectives import Objective, Space, unit
@@ -75,11 +75,6 @@ class Landscape:
     @property
     def both(self) -> tuple[Posterior, Posterior]:
         return self.source, self.target
-
-    @property
-    def unit(self) -> str:
-        """What both losses are in."""
-        return self.source.shares[0][0].observed.unit
 
     @cached_property
     def bases(self) -> tuple[Array, Array]:
@@ -189,9 +184,9 @@ class Balance:
         chosen = ", ".join(f"{k} = {v:.4g}" for k, v in self.choice.items())
         other = ", ".join(f"{k} = {v:.4g}" for k, v in self.plug_in.items())
         rises = float((self.changes[0] > 0).mean())
-        forced = f" — CHECKS {marked(True)}" if self.failed else ""
+        found = f"{chosen} ({self.value:+.4f} {self.landscape.source.unit})"
         lines = [
-            f"best by the {self.objective.text}: {chosen} ({self.value:+.4f} {self.landscape.unit}){forced}",
+            f"best by the {self.objective.text}: {found}{passed_over(self.failed)}",
             f"without uncertainty: {other} ({self.plug_in_value:+.4f}); knowing the law would gain {self.regret:.2g} over the "
             f"choice, {self.plug_in_regret:.2g} over that",
             f"the source loss ends above its base with probability {rises:.0%}, the target loss below its base with "
@@ -280,7 +275,7 @@ def pairable(*posteriors: Posterior, force: bool = False) -> int:
     for fit in posteriors:
         if not fit.passed and not force:
             raise FitError(f"The checks of {fit.name} failed ({fit.failures}): nothing is said by it. Sample longer, or force it.")
-    unit, *more = dict.fromkeys(fit.observed.unit for posterior in posteriors for fit, _ in posterior.shares)
+    unit, *more = dict.fromkeys(posterior.unit for posterior in posteriors)
     if more:
         raise BayeslawError(f"Losses in {', '.join([unit, *more])} can't be added: `bayeslaw convert` brings them to one unit.")
     sizes = [sum(chosen.size for _, chosen in fit.shares) for fit in posteriors]

@@ -14,7 +14,7 @@ from bayeslaw.costs import Stages, per_token
 from bayeslaw.errors import BayeslawError, Fault, TableError, nearest
 from bayeslaw.grids import grid
 from bayeslaw.laws import Law
-from bayeslaw.observations import Nesting, Observations, run_codes
+from bayeslaw.observations import Nesting, Observations, run_codes, word
 from bayeslaw.runs import Runs, read_runs
 from bayeslaw.stacking import Posterior
 from bayeslaw.tablechecks import base_rows, check, check_error
@@ -312,8 +312,4 @@ def grid_of_runs(law: Law | Posterior, settings: Mapping[str, str]) -> pd.DataFr
     """All combinations of values as candidates: one run for each, logged at every D or atpp; see `bayeslaw.grid`."""
     frame = grid(law, settings)
     apart = [name for name in settings if name not in ("D", "atpp")]
-    return frame.assign(run=[", ".join(f"{name} {_word(row[name])}" for name in apart) for _, row in frame.iterrows()])
-
-
-def _word(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return frame.assign(run=[", ".join(f"{name} {word(row[name])}" for name in apart) for _, row in frame.iterrows()])

@@ -61,6 +61,11 @@ def marked(failed: bool) -> str:
     return "FAILED (forced)" if failed else "passed"
 
 
+def passed_over(failed: bool) -> str:
+    """What a line in words ends in where failed checks were passed over."""
+    return f" — CHECKS {marked(True)}" if failed else ""
+
+
 def diagnostics[K: Hashable](draws: Mapping[K, NDArray[np.float64]]) -> pd.DataFrame:
     """R-hat and effective sample sizes of quantities with draws (chains, draws), one row each."""
     names = list(draws)

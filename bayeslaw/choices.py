@@ -13,6 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from bayeslaw.bases import Base
+from bayeslaw.checks import passed_over
 from bayeslaw.errors import BayeslawError
 from bayeslaw.questions import Question
 from bayeslaw.runs import Runs
@@ -136,7 +137,7 @@ class Plan:
         spread = "the laws' expected losses" if self.on == "latent" else "the losses that the next run logs"
         model = ", ".join(f"{k} = {v:g}" for k, v in self.question.settings.items())
         head = f"{model + ': ' if model else ''}{'; '.join(self.promises) or 'nothing else promised'}; on {spread}"
-        lines = [head + (" — CHECKS FAILED (forced)" if self.forced else "")]
+        lines = [head + passed_over(self.forced)]
         if self.best is not None:
             one = self.best
             kept = f"promised {one.confidence:g}, kept in {one.held_out:.3f} ± {one.error:.3f} of the held-out draws"

@@ -13,7 +13,7 @@ from bayeslaw.fits import Fit
 from bayeslaw.fitting import fit
 from bayeslaw.forecasts import forecast
 from bayeslaw.grids import grid
-from bayeslaw.plots import plot_forecast, save_figure
+from bayeslaw.plots import failure, plot_forecast, save_figure
 from bayeslaw.point import point_fit
 from bayeslaw.runs import Runs, read_runs
 from bayeslaw.scores import score
@@ -122,8 +122,7 @@ def _picture(made: Fit, runs: Runs, path: Path) -> None:
         plot_forecast(fan, ax, measured=there, x="D", unit="adaptation tokens")
         ax.set_title(
             f"{made.law.name} fitted to PTPP ≤ 31, forecast at PTPP {ptpp:g}, r = {r:g}\n"
-            "lines: latent median; bands: 90% equal-tailed interval of the next run; points: measured"
-            + (" — CHECKS FAILED" if fan.forced else ""),
+            "lines: latent median; bands: 90% equal-tailed interval of the next run; points: measured" + failure(fan.forced),
             fontsize=9,
         )
 

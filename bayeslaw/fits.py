@@ -143,6 +143,11 @@ class Fit:
         return found
 
     @property
+    def unit(self) -> str:
+        """What its losses are in: nats/token, unless it was fitted to losses in another unit."""
+        return self.observed.unit
+
+    @property
     def failures(self) -> str:
         """What the required checks that failed say; empty where all passed."""
         return "; ".join(c.text for c in self.checks if c.required and not c.passed)

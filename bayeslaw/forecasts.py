@@ -78,7 +78,7 @@ class Forecast:
     @property
     def unit(self) -> str:
         """What the losses are in: nats/token, unless the fit is to losses in another unit."""
-        return self.parts[0].fit.observed.unit
+        return self.parts[0].fit.unit
 
     @property
     def size(self) -> int:

@@ -115,7 +115,7 @@ def combined(
         raise FitError(
             f"The checks of {weights.name} failed ({weights.failures}): nothing is said by it. Sample longer, or force it."
         )
-    own, others = weights.observed.unit, {fit.observed.unit for one in (source, target) for fit, _ in one.shares}
+    own, others = weights.unit, {source.unit, target.unit}
     if others != {own}:
         raise BayeslawError(
             f"{weights.name} is fitted to losses in {own}, those that it combines are in {' and '.join(sorted(others))}: bring all "

@@ -333,7 +333,7 @@ class Nesting:
             of = ["N", "ptpp", *(["seed"] if "seed" in frame else [])]
             checkpoint = frame.groupby(of, sort=False, dropna=False).ngroup().to_numpy().astype(np.int64)
             some = frame[of].iloc[np.unique(checkpoint, return_index=True)[1]].to_numpy()
-            checkpoints = tuple(", ".join(f"{c} {_word(value)}" for c, value in zip(of, row, strict=True)) for row in some)
+            checkpoints = tuple(", ".join(f"{c} {word(value)}" for c, value in zip(of, row, strict=True)) for row in some)
         group, groups = np.zeros(run.size, np.int64), tuple[str, ...]()
         if noise_by is not None:
             if noise_by not in frame:
@@ -364,7 +364,8 @@ def _codes(
     return code.astype(np.int64), tuple(map(str, names))
 
 
-def _word(value: object) -> str:
+def word(value: object) -> str:
+    """A value as part of a name."""
     return value if isinstance(value, str) else f"{value:g}"
 
 

@@ -13,8 +13,6 @@ import pandas as pd
 from bayeslaw.errors import BayeslawError
 from bayeslaw.forecasts import Forecast
 from bayeslaw.intervals import interval_names
-from bayeslaw.point import PointFit
-from bayeslaw.stacking import Posterior, Stack
 from bayeslaw.tablechecks import level
 from bayeslaw.tables import check_target, write_whole
 
@@ -172,11 +170,6 @@ def _short(value: float | str) -> str:
         if abs(value) >= size:
             return f"{value / size:.3g}{letter}"
     return f"{value:.3g}"
-
-
-def loss_unit(posterior: Posterior | PointFit) -> str:
-    """What the losses of a fit, or of a stack's fits, are in."""
-    return (next(iter(posterior.members.values())) if isinstance(posterior, Stack) else posterior).observed.unit
 
 
 def save_figure(path: Path, draw: Callable[[Axes], object]) -> None:

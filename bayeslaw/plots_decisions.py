@@ -14,7 +14,7 @@ from bayeslaw.choices import Plan
 from bayeslaw.costs import FLOPS
 from bayeslaw.errors import BayeslawError
 from bayeslaw.intervals import interval_names
-from bayeslaw.plots import COLOURS, MARKERS, PICTURES, _short, failure, loss_unit
+from bayeslaw.plots import COLOURS, MARKERS, PICTURES, _short, failure
 from bayeslaw.promises import tables
 from bayeslaw.tables import check_target, write_whole
 from bayeslaw.transfers import Transfer
@@ -97,7 +97,7 @@ def _landscape(plan: Plan, of: str, x: Any, r: Any) -> tuple[Any, str]:
     question = plan.question
     some = plan.draws[:: max(1, plan.draws.size // CONTOURS)]
     if of == "target-loss" and question.target is not None:
-        label = f"target loss ({loss_unit(question.target.posterior)}), median"
+        label = f"target loss ({question.target.unit}), median"
         return np.exp(np.median(tables([question.target], some, x, r)[0], axis=1)), label
     names = list(question.bases)
     side = next(s for s in question.sources if s.name == names[0])

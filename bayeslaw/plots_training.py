@@ -16,7 +16,7 @@ from bayeslaw.balancing import Balance
 from bayeslaw.errors import BayeslawError
 from bayeslaw.intervals import check_probability, quantiles
 from bayeslaw.phases import Point
-from bayeslaw.plots import COLOURS, MARKERS, failure, loss_unit
+from bayeslaw.plots import COLOURS, MARKERS, failure
 from bayeslaw.recipes import Recipe, losses
 from bayeslaw.stacking import Posterior
 from bayeslaw.turning_points import Turning
@@ -88,7 +88,7 @@ def plot_transfer(
     if logged is not None:
         ax.plot(logged["step"], logged["loss"], ls="", marker=MARKERS[0], ms=3, color="black", label="logged")
     ax.set_xlabel("steps of the adaptation")
-    ax.set_ylabel(f"loss ({loss_unit(posterior)})")
+    ax.set_ylabel(f"loss ({posterior.unit})")
     failed = failure(not posterior.passed)
     ax.set_title(f"{posterior.name}: median and {ci_prob * 100:g}% equal-tailed band{failed}", fontsize=9)
     ax.legend(fontsize=7, frameon=False)
@@ -131,7 +131,7 @@ def plot_surface(
     middle = np.median(losses(posterior, path), axis=1)
     ax.plot(path["S1_cpt"], middle, color="black", lw=1.2, marker="o", markevery=20, ms=3, label="path of the recipe")
     ax.set_xlabel("forward area of the adaptation S1_cpt (learning rate x steps)")
-    ax.set_ylabel(f"loss ({loss_unit(posterior)})")
+    ax.set_ylabel(f"loss ({posterior.unit})")
     failed = failure(not posterior.passed)
     ax.set_title(f"{posterior.name}: slices, median and {ci_prob * 100:g}% equal-tailed band{failed}", fontsize=9)
     ax.legend(fontsize=7, frameon=False)

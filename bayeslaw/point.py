@@ -61,6 +61,11 @@ class PointFit:
     best: NDArray[np.float64]
 
     @property
+    def unit(self) -> str:
+        """What its losses are in."""
+        return self.observed.unit
+
+    @property
     def draws(self) -> dict[str, NDArray[np.float64]]:
         """The parameters as one draw, arrays (1,), as forecasts and scores take them."""
         return {name: np.array([value]) for name, value in self.parameters.items()}

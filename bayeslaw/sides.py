@@ -89,7 +89,7 @@ class Side:
     @property
     def unit(self) -> str:
         """What its losses are in."""
-        return members(self.posterior)[0][0].observed.unit
+        return self.posterior.unit
 
     def cube(self, draws: Index, x: Array, r: Array) -> Array:
         return self._logs(draws, np.exp(x), r[:, None], (r.size, x.size))

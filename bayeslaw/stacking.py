@@ -65,6 +65,11 @@ class Stack:
         return "stack of " + ", ".join(self.members)
 
     @property
+    def unit(self) -> str:
+        """What the losses are in, which all its laws were fitted to."""
+        return next(iter(self.members.values())).unit
+
+    @property
     def covariates(self) -> Mapping[str, Covariate]:
         """What the losses of its laws depend on."""
         found: dict[str, Covariate] = {}

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from bayeslaw import intervals
 from bayeslaw.balancing import pairable
-from bayeslaw.checks import marked
+from bayeslaw.checks import marked, passed_over
 from bayeslaw.errors import BayeslawError, whole_number
 from bayeslaw.forecasts import forecast
 from bayeslaw.objectives import check_weight
@@ -125,10 +125,9 @@ class Turning:
     @property
     def text(self) -> str:
         what = "source loss" if self.weight == 1 else f"{self.weight:g} L_source + {1 - self.weight:g} L_target"
-        forced = f" — CHECKS {marked(True)}" if self.failed else ""
         lines = [
             f"{what}: rises above its base with probability {self.rises:.0%}; at most its base again within "
-            f"{self.steps[-1]:,} steps with {self.within:.0%}, ever with {self.ever:.0%}{forced}"
+            f"{self.steps[-1]:,} steps with {self.within:.0%}, ever with {self.ever:.0%}{passed_over(self.failed)}"
         ]
         if self.outside.any():
             lines.append(f"the runs that were fitted tell of {self._told}")
@@ -194,8 +193,8 @@ def turning(
     loss, base = (_weighted(sides, rows).T for rows in (table, recipe.rows([0])))
     limit = _weighted(sides, for_ever(table.tail(1), sides)).T
     critical = None if isinstance(recipe.start, Point) else _critical(recipe, sides, int(steps[-1]))
-    unit = source.shares[0][0].observed.unit
-    return Turning(steps, loss, base[:, 0], limit[:, 0], _returns(steps, base - loss), critical, weight, outside, failed, unit)
+    back, unit = _returns(steps, base - loss), source.unit
+    return Turning(steps, loss, base[:, 0], limit[:, 0], back, critical, weight, outside, failed, unit)
 
 
 def lengths(recipe: Recipe, longest: int) -> NDArray[np.int64]:

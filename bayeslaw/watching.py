@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from bayeslaw.checks import marked
+from bayeslaw.checks import marked, passed_over
 from bayeslaw.curves import Curves
 from bayeslaw.errors import BayeslawError, whole_number
 from bayeslaw.fits import Fit
@@ -111,7 +111,7 @@ class Watch:
         name = f"{ci_prob * 100:g}% equal-tailed"
         lines = [
             f"{self.run}, step {self.step:,} of {self.steps[-1]:,}: loss at the end {middle:.4f} ({low:.4f} to {high:.4f}, {name})"
-            + (f" — CHECKS {marked(True)}" if self.failed else ""),
+            + passed_over(self.failed),
             f"still to gain: {g[0]:.4f} ({g[1]:.4f} to {g[2]:.4f}) {self.unit}; it falls with probability {(gain > 0).mean():.0%}",
         ]
         if self.target is not None:
@@ -163,7 +163,7 @@ def watch(
     """
     whole_number("seed", seed, 0)
     if target is not None and not (np.isfinite(target) and target > 0):
-        raise BayeslawError(f"The target is a loss in {fit.observed.unit}, above 0; {target:g} is none.")
+        raise BayeslawError(f"The target is a loss in {fit.unit}, above 0; {target:g} is none.")
     curve, start = curves.curve(run), curves.start(run)
     if run not in fit.observed.run_names:
         raise BayeslawError(f"{run!r} is not among the runs of the fit: fit the law to its curve so far, with or without others.")

@@ -17,6 +17,10 @@ def written(folder: Path, text: str, name: str = "log.csv", encoding: str = "utf
     return path
 
 
+def lines(folder: Path, *entries: dict[str, Any], name: str = "log.jsonl") -> Path:
+    return written(folder, "\n".join(map(json.dumps, entries)), name)
+
+
 def cells(made: Imported, *columns: str) -> list[list[Any]]:
     frame = made.runs.frame[list(columns)]
     return [[None if pd.isna(v) else v for v in row] for row in frame.to_numpy(dtype=object).tolist()]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from bayeslaw.cards import parse_card
 from bayeslaw.fits import Fit
-from tests.fixed import fixed_fit, line
+from tests.fixed import LINE, fixed_fit, line
 
 X = np.linspace(-1.0, 1.0, 6)
 TARGETS = pd.DataFrame({"x": [4.0, 6.0]})
@@ -21,6 +22,18 @@ def drawn(sizes: dict[str, float], seed: int = 0, **noise: float) -> Fit:
     )
     table["x"] += np.tile([0.0, 0.1], 6)
     return fixed_fit(line(), table, draws | {name: np.full(2000, sd) for name, sd in noise.items()}, noise="normal")
+
+
+def logarithmic(seed: int) -> Fit:
+    """A fit of a law that is linear in log x, well known within its runs."""
+    law = parse_card(LINE.replace("b*x + c*x*x", "b*log(x) + c*log(x)*log(x)").replace("[-10, 10]", "[1, 1e9]"))
+    rng = np.random.default_rng(seed)
+    draws = {name: rng.normal(mean, sd, 2000) for name, mean, sd in (("a", 1, 0.01), ("b", 0, 0.01), ("c", 0, 0.001))}
+    noise = {"sigma_point": np.full(2000, 0.002), "sigma_run": np.full(2000, 0.001)}
+    table = pd.DataFrame(
+        {"x": np.geomspace(1e3, 1e6, 8), "loss": np.exp(1 + rng.normal(0, 0.01, 8)), "run": np.repeat(list("pqrs"), 2)}
+    )
+    return fixed_fit(law, table, draws | noise, noise="normal")
 
 
 def pool(count: int, seed: int = 0, points: int = 3) -> pd.DataFrame:
