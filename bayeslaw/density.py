@@ -17,7 +17,7 @@ from bayeslaw import noise as noises
 from bayeslaw import tape as tapes
 from bayeslaw.compression import Compressed
 from bayeslaw.coordinates import Coordinates, Functions
-from bayeslaw.kernels import STRAIGHT, Map, described, logp_by_address, machines
+from bayeslaw.kernels import STRAIGHT, Map, described, logp_by_address, machines, room
 from bayeslaw.laws import Law
 from bayeslaw.noise import Noise
 from bayeslaw.observations import Observations
@@ -133,8 +133,8 @@ class Density:
     def function(self, way: Map = STRAIGHT, threads: int = 1) -> Function:
         """The log density and its gradient at coordinates, or at what a map makes into coordinates."""
         program, o = self.program, self.observed
-        noise = self.noise
-        flags = [noise.student, noise.run_effect, noise.checkpoint_effect, noise.skew or noise.drift, max(len(noise.groups), 1)]
+        noise, groups = self.noise, max(len(self.noise.groups), 1)
+        flags = [noise.student, noise.run_effect, noise.checkpoint_effect, noise.skew or noise.drift, groups, program.live]
         memory = np.tile(program.memory, (threads, 1))
         count = o.time if noise.drift else self.count  # see `kernels_noise.drift_density`
         rows = (o.log_loss, o.starts, count, self.scatter, o.se**2, noise.families_of(o), noise.groups_of(o))
@@ -142,7 +142,8 @@ class Density:
         run = machines("forward", "backward", "student" if noise.student else "drift" if noise.drift else "normal", "evaluate")
         state = (*work, program.inputs, self.outputs, np.array(flags, np.int64), *rows, run)
         busy = np.zeros(threads, dtype=np.int64)
-        return Function(self.size, (state, way, busy), described(state, way, busy))
+        scratch = np.empty(threads * room(self.size, way, groups))
+        return Function(self.size, (state, way, busy, scratch), described(state, way, busy, scratch))
 
     def draws(self, x: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
         """Parameters of law and noise, arrays (S,), from coordinates (S, size); run effects, if explicit, are (S, R)."""

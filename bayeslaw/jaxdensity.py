@@ -74,7 +74,7 @@ class Steps:
     @classmethod
     def of(cls, program: Program, outputs: NDArray[np.int64]) -> Steps:
         """Go through a program from its end, asking of every slot in which orders of the rows it is needed."""
-        lengths = dict(zip(program.offsets.tolist(), np.diff(program.offsets).tolist(), strict=False))
+        lengths = dict(zip(program.offsets.tolist(), program.lengths.tolist(), strict=True))
         needed: dict[int, set[int]] = {slot: set() for slot in lengths}
         orders: list[NDArray[np.int64]] = [np.zeros(0, np.int64)]
         known: dict[bytes, int] = {}

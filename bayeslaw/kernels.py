@@ -16,10 +16,9 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numba import carray, types  # type: ignore[attr-defined]
-from numba.core import cgutils
 from numba.extending import intrinsic
 
-from bayeslaw.kernels_build import ANY_ORDER, Reals, Wholes, calling, compiled, inner, jit
+from bayeslaw.kernels_build import ANY_ORDER, Reals, Wholes, calling, compiled, jit, place, reals, wholes
 from bayeslaw.kernels_maps import bent, bent_slopes, ridge, ridge_slopes, splines
 from bayeslaw.kernels_noise import drift_density, normal_density, student_density
 from bayeslaw.kernels_tape import backward, forward
@@ -98,15 +97,6 @@ def huber_sum(
     return total
 
 
-def _to_pointer(typing: Any, address: Any) -> Any:
-    """The pointer with a given address, inside compiled code."""
-
-    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.inttoptr(arguments[0], cgutils.voidptr_t)
-
-    return types.voidptr(address), code
-
-
 def _to_swap(typing: Any, address: Any, old: Any, new: Any) -> Any:
     """Whether the number at an address was `old` and is now `new`: in one step, whatever other threads do."""
 
@@ -117,61 +107,66 @@ def _to_swap(typing: Any, address: Any, old: Any, new: Any) -> Any:
     return types.boolean(types.intp, types.int64, types.int64), code
 
 
-_pointer: Any = intrinsic(_to_pointer)
 _swap: Any = intrinsic(_to_swap)
 
-ARRAYS = 22  # that a density needs; see `described`
+ARRAYS = 23  # that a density needs; see `described`
 
 
-def described(state: State, way: Map, busy: Wholes) -> Wholes:
+def room(dimension: int, way: Map, groups: int) -> int:
+    """How many floats a thread needs besides the tape's, for a map and for groups of noise."""
+    return 6 * dimension + 2 * (way[4].shape[2] if way[2].size else 0) + 4 * groups
+
+
+def described(state: State, way: Map, busy: Wholes, scratch: Reals) -> Wholes:
     """Addresses and sizes of the arrays of a density, by which compiled code outside Python finds them.
 
-    `memory` and `slope` of the state have a row for each thread that may call at a time, and `busy` a zero for each. All arrays
-    must be contiguous and outlive the description.
+    `memory` and `slope` of the state have a row for each thread that may call at a time, `busy` a zero for each, and `scratch` so
+    many times `room`. All arrays must be contiguous and outlive the description.
     """
-    whole = (*state, *way, busy)
+    whole = (*state, *way, busy, scratch)
     if len(whole) != ARRAYS or not all(a.flags.c_contiguous for a in whole):
         raise ValueError("the density's arrays must be contiguous and complete")
     return np.array([(a.ctypes.data, a.size) for a in whole], dtype=np.int64).ravel()
 
 
-@inner
-def reals(d: Wholes, row: int) -> Reals:
-    """The array of floats in a row of a description."""
-    return carray(_pointer(d[row, 0]), d[row, 1], np.float64)
-
-
-@inner
-def wholes(d: Wholes, row: int) -> Wholes:
-    """The array of whole numbers in a row of a description."""
-    return carray(_pointer(d[row, 0]), d[row, 1], np.int64)
-
-
 def evaluate(description: int, mine: int, x: Reals, gradient: Reals) -> float:
     """Log density at the coordinates x, worked out in the workspace of a thread; its gradient goes into `gradient`."""
-    d = carray(_pointer(description), (ARRAYS, 2), np.int64)
-    code, size = carray(_pointer(d[0, 0]), (d[0, 1] // 10, 10), np.int64), d[1, 1] // d[21, 1]
-    memory, slope = reals(d, 1)[mine * size : (mine + 1) * size], reals(d, 2)[mine * size : (mine + 1) * size]
-    inputs, outputs, flags, machines = wholes(d, 3), wholes(d, 4), wholes(d, 5), wholes(d, 13)
-    y, starts, squared, group = reals(d, 6), wholes(d, 7), reals(d, 10), wholes(d, 12)
+    d = carray(place(description), (ARRAYS, 2), np.int64)
+    code, size = carray(place(d[0, 0]), (d[0, 1] // 10, 10), np.int64), d[1, 1] // d[21, 1]
+    memory, slope = reals(d[1, 0] + 8 * mine * size, size), reals(d[2, 0] + 8 * mine * size, size)
+    inputs, outputs, flags, machines = (
+        wholes(d[3, 0], d[3, 1]),
+        wholes(d[4, 0], d[4, 1]),
+        wholes(d[5, 0], d[5, 1]),
+        wholes(d[13, 0], d[13, 1]),
+    )
+    y, count, scatter, squared = (
+        reals(d[6, 0], d[6, 1]),
+        reals(d[8, 0], d[8, 1]),
+        reals(d[9, 0], d[9, 1]),
+        reals(d[10, 0], d[10, 1]),
+    )
+    starts, family, group = wholes(d[7, 0], d[7, 1]), wholes(d[11, 0], d[11, 1]), wholes(d[12, 0], d[12, 1])
     # With drifting run effects `skew` and `slack` stand for having a length and for it; see `drift_density`.
     student, run_effect, checkpoint_effect, skew, groups = flags[0], flags[1], flags[2], flags[3], flags[4]
     k = inputs.size
     for i in range(k):
         memory[inputs[i]] = x[i]
     _call_forward(machines[0], (code, memory))
-    for i in range(size):
+    for i in range(flags[5]):
         slope[i] = 0.0
     for i in range(x.size):
         gradient[i] = 0.0
     first, at = outputs[1], 2 + groups * (1 + run_effect)
     slope[outputs[0]] = 1.0
     mu, d_mu = memory[first : first + y.size], slope[first : first + y.size]
-    sigma, tau, d_sigma, d_tau = np.zeros(groups), np.zeros(groups), np.zeros(groups), np.zeros(groups)
+    room = d[22, 0] + 8 * (d[22, 1] // d[21, 1] * (mine + 1) - 4 * groups)
+    sigma, tau = reals(room, groups), reals(room + 8 * groups, groups)
+    d_sigma, d_tau = reals(room + 16 * groups, groups), reals(room + 24 * groups, groups)
     for g in range(groups):
         sigma[g] = memory[outputs[2 + g]]
-        if run_effect:
-            tau[g] = memory[outputs[2 + groups + g]]
+        tau[g] = memory[outputs[2 + groups + g]] if run_effect else 0.0
+        d_sigma[g], d_tau[g] = 0.0, 0.0
     if student:
         effects, d_effects = x[k:], gradient[k:]
         part, d_dof = _call_student(
@@ -191,7 +186,7 @@ def evaluate(description: int, mine: int, x: Reals, gradient: Reals) -> float:
         part, d_omega, d_slack = _call_normal(
             machines[2],
             (
-                *(y, mu, starts, reals(d, 8), reals(d, 9), squared, wholes(d, 11), group),
+                *(y, mu, starts, count, scatter, squared, family, group),
                 *(sigma, tau, luck * luck, slack, d_mu, d_sigma, d_tau),
             ),
         )
@@ -213,25 +208,31 @@ def evaluate(description: int, mine: int, x: Reals, gradient: Reals) -> float:
     return float(memory[outputs[0]] + part)
 
 
-def _logp(dim: Any, z_: Any, gradient_: Any, value_: Any, description_: Any) -> int:
-    d = carray(_pointer(description_), (ARRAYS, 2), np.int64)
+def _logp(dim_: Any, z_: Any, gradient_: Any, value_: Any, description_: Any) -> int:
+    d = carray(place(description_), (ARRAYS, 2), np.int64)
     busy, threads = d[21, 0], d[21, 1]
     mine = 0
     while not _swap(busy + 8 * mine, 0, 1):
         mine = (mine + 1) % threads
-    scale, order, knots, pieces = reals(d, 15), wholes(d, 16), reals(d, 17), reals(d, 18)
-    bends, hinges = reals(d, 19), reals(d, 20)
-    z, gradient = carray(z_, dim, np.float64), carray(gradient_, dim, np.float64)
-    y, x, d_x, turn = np.empty(dim), np.empty(dim), np.empty(dim), 0.0
-    along, slope = np.empty(pieces.size), np.empty(pieces.size)
-    bent(bends, hinges, z, y)
+    centre, scale, order = reals(d[14, 0], d[14, 1]), reals(d[15, 0], d[15, 1]), wholes(d[16, 0], d[16, 1])
+    knots, pieces = reals(d[17, 0], d[17, 1]), reals(d[18, 0], d[18, 1])
+    bends, hinges = reals(d[19, 0], d[19, 1]), reals(d[20, 0], d[20, 1])
+    dim: Any = np.int64(dim_)
+    bent_ones = bends.size // 4
+    z, gradient = carray(z_, dim_, np.float64), carray(gradient_, dim_, np.float64)
+    room = d[22, 0] + 8 * (d[22, 1] // threads * mine)
+    y, x, d_x = reals(room, dim), reals(room + 8 * dim, dim), reals(room + 16 * dim, dim)
+    stretch, rise, widths = reals(room + 24 * dim, bent_ones), reals(room + 32 * dim, bent_ones), reals(room + 40 * dim, dim)
+    turn, number = 0.0, pieces.size // (4 * (knots.size - 1)) if order.size else dim - dim
+    along, slope = reals(room + 48 * dim, number), reals(room + 48 * dim + 8 * number, number)
+    bent(bends, hinges, z, stretch, rise, y)
     if order.size:
         turn = splines(knots, pieces, y[0], along, slope)
-    ridge(reals(d, 14), scale, order, along, y, x)
-    value = _call_evaluate(wholes(d, 13)[3], (description_, mine, x, d_x))
+    ridge(centre, scale, order, along, widths, y, x)
+    value = _call_evaluate(wholes(d[13, 0], d[13, 1])[3], (description_, mine, x, d_x))
+    value += ridge_slopes(scale, order, along, widths, slope, turn, y, d_x, gradient)
+    value += bent_slopes(hinges, z, stretch, rise, gradient)
     _swap(busy + 8 * mine, 1, 0)
-    value += ridge_slopes(scale, order, along, slope, turn, y, d_x, gradient)
-    value += bent_slopes(bends, hinges, z, gradient)
     carray(value_, 1, np.float64)[0] = value
     for i in range(dim):
         if not math.isfinite(gradient[i]):

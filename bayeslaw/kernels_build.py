@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import cfunc, njit, types
+from numba import carray, cfunc, njit, types  # type: ignore[attr-defined]
 from numba.core import cgutils
 from numba.extending import intrinsic
 from numpy.typing import NDArray
@@ -97,3 +97,31 @@ def calling(kind: Any) -> Any:
         return kind.return_type(types.int64, given), code
 
     return intrinsic(call)
+
+
+def _to_place(typing: Any, address: Any) -> Any:
+    """The pointer with a given address, inside compiled code."""
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.inttoptr(arguments[0], cgutils.voidptr_t)
+
+    return types.voidptr(address), code
+
+
+place: Any = intrinsic(_to_place)
+
+
+@inner
+def reals(address: int, size: int) -> Reals:
+    """So many floats from an address on; their owner has to outlive them.
+
+    A slice of an array would count references, which for some hundred numbers takes longer than arithmetic. Call it with no number
+    written out: Numba would compile it once more for that number alone.
+    """
+    return carray(place(address), size, np.float64)
+
+
+@inner
+def wholes(address: int, size: int) -> Wholes:
+    """As `reals`, whole numbers."""
+    return carray(place(address), size, np.int64)

@@ -40,16 +40,21 @@ def ridge(
     scale: Reals,
     order: Wholes,
     along: Reals,
+    widths: Reals,
     y: Reals,
     x: Reals,
 ) -> None:
-    """Write the coordinates of y into x, along the spine if there is one; `along` are values of the splines at y[0]."""
+    """Write the coordinates of y into x, along the spine if there is one; `along` are values of the splines at y[0].
+
+    The exponentials of the log diagonal are left in `widths`.
+    """
     n = y.size - 1
     if order.size:
         x[order[0]] = along[0]
         at = 1 + 2 * n
         for i in range(n):
-            total = along[1 + i] + math.exp(along[1 + n + i]) * y[1 + i]
+            widths[i] = math.exp(along[1 + n + i])
+            total = along[1 + i] + widths[i] * y[1 + i]
             for j in range(i):
                 total += along[at + j] * y[1 + j]
             at += i
@@ -68,6 +73,7 @@ def ridge_slopes(
     scale: Reals,
     order: Wholes,
     along: Reals,
+    widths: Reals,
     slope: Reals,
     turn: float,
     y: Reals,
@@ -80,7 +86,7 @@ def ridge_slopes(
         d_t, at = d_x[order[0]] * slope[0] + turn / slope[0], 1 + 2 * n
         logp = math.log(slope[0])
         for i in range(n):
-            g, diagonal = d_x[order[1 + i]], math.exp(along[1 + n + i])
+            g, diagonal = d_x[order[1 + i]], widths[i]
             logp += along[1 + n + i]
             gradient[1 + i] = g * diagonal
             d_t += slope[1 + n + i] + g * (slope[1 + i] + slope[1 + n + i] * diagonal * y[1 + i])
@@ -100,34 +106,39 @@ def ridge_slopes(
 
 
 @inner
-def bent(bends: Reals, hinges: Reals, z: Reals, y: Reals) -> None:
+def bent(bends: Reals, hinges: Reals, z: Reals, slope: Reals, rise: Reals, y: Reals) -> None:
     """Write y_i = m_i + s_i sinh((arcsinh(z_i) + e_i) / d_i) into y, for rows m, s, e, d of `bends`; y = z for the others.
 
-    Rows i, j, b of `hinges`, where i < j and i rises from row to row, add b (z_i - 2 tanh(z_i / 2)) to y_j.
+    Rows i, j, b of `hinges`, where i < j and i rises from row to row, add b (z_i - 2 tanh(z_i / 2)) to y_j. The slopes dy_i / dz_i
+    of the first are left in `slope`, the derivatives of their logarithms in `rise`.
     """
     for i in range(z.size):
         y[i] = z[i]
     for i in range(bends.size // 4):
         m, s, e, d = bends[4 * i], bends[4 * i + 1], bends[4 * i + 2], bends[4 * i + 3]
-        y[i] = m + s * math.sinh((math.asinh(z[i]) + e) / d)
+        root = math.sqrt(1 + z[i] * z[i])
+        up = 0.5 * math.exp((math.copysign(math.log(abs(z[i]) + root), z[i]) + e) / d)  # half of sinh's larger part
+        down = 0.25 / up
+        y[i] = m + s * (up - down)
+        slope[i] = s * (up + down) / (d * root)
+        rise[i] = (up - down) / ((up + down) * d * root) - z[i] / (root * root)
     for r in range(hinges.size // 3):
         at = z[int(hinges[3 * r])]
         y[int(hinges[3 * r + 1])] += hinges[3 * r + 2] * (at - 2 * math.tanh(0.5 * at))
 
 
 @inner
-def bent_slopes(bends: Reals, hinges: Reals, z: Reals, gradient: Reals) -> float:
-    """Log of the Jacobian of `bent`; the gradient by y becomes that of all by z."""
-    logp, r = 0.0, 0
-    for i in range(bends.size // 4):
-        s, e, d = bends[4 * i + 1], bends[4 * i + 2], bends[4 * i + 3]
-        root = math.sqrt(1 + z[i] * z[i])
-        a = (math.asinh(z[i]) + e) / d
-        slope = s * math.cosh(a) / (d * root)
-        logp += math.log(slope)
-        gradient[i] = gradient[i] * slope + math.tanh(a) / (d * root) - z[i] / (root * root)
-        turn = math.tanh(0.5 * z[i]) ** 2
+def bent_slopes(hinges: Reals, z: Reals, slope: Reals, rise: Reals, gradient: Reals) -> float:
+    """Log of the Jacobian of `bent`, from what it left; the gradient by y becomes that of all by z."""
+    logp, grown, r = 0.0, 1.0, 0
+    for i in range(slope.size):
+        grown *= slope[i]
+        if not 1e-100 < grown < 1e100:  # one logarithm for all, unless their product has no room in a number
+            logp += math.log(grown)
+            grown = 1.0
+        gradient[i] = gradient[i] * slope[i] + rise[i]
         while r < hinges.size // 3 and hinges[3 * r] == i:  # those of later elements are by y still
+            turn = math.tanh(0.5 * z[i]) ** 2
             gradient[i] += hinges[3 * r + 2] * turn * gradient[int(hinges[3 * r + 1])]
             r += 1
-    return logp
+    return logp + math.log(grown)

@@ -37,7 +37,8 @@ def normal_density(
     around the means of their rows; `squared` are known variances of rows of one point each, or empty. `family` tells with which run
     each checkpoint begins. Returns the log density and its derivatives by omega and slack; adds the others to the last arguments.
     """
-    logp, d_omega, d_slack = 0.0, 0.0, 0.0
+    logp, d_omega, d_slack, grown = 0.0, 0.0, 0.0, 1.0
+    own, inverse, level = -1, 0.0, 0.0
     widest = 1
     for c in range(family.size - 1):
         widest = max(widest, family[c + 1] - family[c])
@@ -48,7 +49,8 @@ def normal_density(
         whole_a, whole_b = 0.0, 0.0
         for j in range(first, family[c + 1]):
             variance, spread = v[group[j]], t[group[j]]
-            inverse = 1 / variance
+            if group[j] != own:
+                own, inverse, level = group[j], 1 / variance, math.log(variance) + math.log(2 * math.pi)
             k, weight, total, squares, logs = 0.0, 0.0, 0.0, scatter[j] * inverse, 0.0
             if plain:
                 for i in range(starts[j], starts[j + 1]):
@@ -56,7 +58,7 @@ def normal_density(
                     k += count[i]
                     total += count[i] * e
                     squares += count[i] * e * e * inverse
-                weight, total, logs = k * inverse, total * inverse, k * math.log(variance)
+                weight, total, logs = k * inverse, total * inverse, k * level
             else:
                 for i in range(starts[j], starts[j + 1]):
                     e, p = y[i] - mu[i], 1 / (variance + squared[i])
@@ -64,19 +66,23 @@ def normal_density(
                     weight += p
                     total += p * e
                     squares += p * e * e
-                    logs -= math.log(p)
+                    logs += math.log(2 * math.pi) - math.log(p)
             s = 1 + spread * weight
-            logp -= 0.5 * (logs + math.log(s) + squares - spread * total * total / s + k * math.log(2 * math.pi))
+            grown *= s  # a logarithm takes longer than all else of a short run: one is taken of many runs' product
+            if grown > 1e150:
+                logp -= 0.5 * math.log(grown)
+                grown = 1.0
+            logp -= 0.5 * (logs + squares - spread * total * total / s)
             whole_a += weight / s
             whole_b += total / s
             weights[j - first], totals[j - first] = weight, total
         z = 1 + omega * whole_a
-        logp += 0.5 * (omega * whole_b * whole_b / z - math.log(z))
+        grown *= z
+        logp += 0.5 * omega * whole_b * whole_b / z
         d_omega += 0.5 * (whole_b * whole_b / (z * z) - whole_a / z)
         pull_a, pull_b = -0.5 * omega * (1 / z + omega * whole_b * whole_b / (z * z)), omega * whole_b / z
         for j in range(first, family[c + 1]):
             variance, spread = v[group[j]], t[group[j]]
-            inverse = 1 / variance
             weight, total = weights[j - first], totals[j - first]
             s = 1 + spread * weight
             if slack > 0:
@@ -92,22 +98,23 @@ def normal_density(
             d_weight = pull_a / (s * s) - pull_b * ratio * spread / s - 0.5 * spread / s - 0.5 * (spread * ratio) ** 2
             d_total = pull_b / s + spread * ratio
             d_t[group[j]] -= (pull_a * weight / s + pull_b * ratio + 0.5) * weight / s - 0.5 * ratio * ratio
-            d_variance = 0.5 * scatter[j] * inverse * inverse
+            precision = 1 / variance
+            d_variance = 0.5 * scatter[j] * precision * precision
             if plain:
                 d_p, k = 0.0, 0.0
                 for i in range(starts[j], starts[j + 1]):
                     e = y[i] - mu[i]
                     k += count[i]
                     d_p += count[i] * (d_total - 0.5 * e) * e
-                    d_mu[i] += count[i] * (e - d_total) * inverse
-                d_variance -= (d_p + k * d_weight) * inverse * inverse + 0.5 * k * inverse
+                    d_mu[i] += count[i] * (e - d_total) * precision
+                d_variance -= (d_p + k * d_weight) * precision * precision + 0.5 * k * precision
             else:
                 for i in range(starts[j], starts[j + 1]):
                     e, p = y[i] - mu[i], 1 / (variance + squared[i])
                     d_mu[i] += (e - d_total) * p
                     d_variance -= (d_weight + (d_total - 0.5 * e) * e) * p * p + 0.5 * p
             d_v[group[j]] += d_variance
-    return logp, d_omega, d_slack
+    return logp - 0.5 * math.log(grown), d_omega, d_slack
 
 
 def drift_density(

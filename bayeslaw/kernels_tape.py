@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
-from bayeslaw.kernels_build import Reals, Wholes, inner
+import numpy as np
+
+from bayeslaw.kernels_build import Reals, Wholes, inner, reals
 from bayeslaw.kernels_math import exps, logs, product, total
 
 ADD, SUB, MUL, DIV, POW, NEG, EXP, EXPM1, LOG, LOG1P, SQRT, TANH, SIGMOID, SOFTPLUS, MIN, MAX, SELECT, SUM, GATHER = range(19)
 
-FEW = 48  # numbers for which vectorised loops are not worth a call
+FEW = 16  # numbers for which vectorised loops are not worth a call
 
 
 @inner
@@ -96,123 +99,138 @@ def rise(op: int, x: float, value: float) -> float:
 
 def forward(code: Wholes, memory: Reals) -> None:
     """Run every operation, leaving the results in `memory`."""
+    base: Any = np.int64(memory.ctypes.data)
     for line in range(code.shape[0]):
-        op, out, n = code[line, 0], code[line, 1], code[line, 2]
+        op, at, n = code[line, 0], code[line, 1], code[line, 2]
         a, sa, b, sb = code[line, 3], code[line, 4], code[line, 5], code[line, 6]
         c, sc = code[line, 7], code[line, 8]
+        if n == 1 and op <= DIV:
+            left, right = memory[a], memory[b]
+            memory[at] = left + right if op == ADD else left - right if op == SUB else left * right if op == MUL else left / right
+            continue
+        out, x, y = reals(base + 8 * at, n), reals(base + 8 * a, n if sa else 1), reals(base + 8 * b, n if sb else 1)
         if op <= DIV and n < FEW:
             for i in range(n):
-                x, y = memory[a + i * sa], memory[b + i * sb]
-                memory[out + i] = x + y if op == ADD else x - y if op == SUB else x * y if op == MUL else x / y
+                left, right = x[i * sa], y[i * sb]
+                out[i] = left + right if op == ADD else left - right if op == SUB else left * right if op == MUL else left / right
         elif op <= DIV:
-            left, right = memory[a : a + (n if sa else 1)], memory[b : b + (n if sb else 1)]
-            combine(op, left, right, memory[out : out + n])
+            combine(op, x, y, out)
         elif op == EXP and n >= FEW:
-            exps(memory[a : a + n], memory[out : out + n])
+            exps(x, out)
         elif op == EXP:
             for i in range(n):
-                memory[out + i] = math.exp(memory[a + i])
+                out[i] = math.exp(x[i])
         elif op == LOG and n >= FEW:
-            logs(memory[a : a + n], memory[out : out + n])
+            logs(x, out)
         elif op <= SELECT:  # an argument that an operation doesn't have is some number
             for i in range(n):
-                memory[out + i] = pointwise(op, memory[a + i * sa], memory[b + i * sb], memory[c + i * sc])
+                out[i] = pointwise(op, memory[a + i * sa], memory[b + i * sb], memory[c + i * sc])
         elif op == GATHER:
             for i in range(n):
-                memory[out + i] = memory[a + int(memory[b + i])]
+                out[i] = memory[a + int(y[i])]
         else:
             result = 0.0
             for i in range(n):
                 result += memory[a + i]
-            memory[out] = result
+            memory[at] = result
 
 
 @inner
-def pass_on(slope: Reals, at: int, stride: int, pull: Reals, sign: float) -> None:
-    """Add derivatives, times 1 or -1, to those of an argument: one for each, or all to one number."""
-    if stride == 1:
-        own = slope[at : at + pull.size]
+def pass_on(out: Reals, pull: Reals, sign: float, factor: Reals) -> None:
+    """Add derivatives times 1 or -1 and a factor to those of an argument: one for each, or all to one number.
+
+    The factor has one number for each derivative, one for all, or none: then it is 1.
+    """
+    times = sign * factor[0] if factor.size == 1 else sign
+    if out.size == pull.size and factor.size == pull.size:
         for i in range(pull.size):
-            own[i] += sign * pull[i]
-    else:
-        slope[at] += sign * total(pull)
-
-
-@inner
-def pass_on_times(slope: Reals, at: int, stride: int, pull: Reals, sign: float, factor: Reals) -> None:
-    """As `pass_on`, of derivatives times a factor: one for each, or one for all."""
-    if stride == 1:
-        own = slope[at : at + pull.size]
-        if factor.size == pull.size:
-            for i in range(pull.size):
-                own[i] += sign * pull[i] * factor[i]
-        else:
-            for i in range(pull.size):
-                own[i] += sign * pull[i] * factor[0]
+            out[i] += sign * pull[i] * factor[i]
+    elif out.size == pull.size:
+        for i in range(pull.size):
+            out[i] += times * pull[i]
     elif factor.size == pull.size:
-        slope[at] += sign * product(pull, factor)
+        out[0] += sign * product(pull, factor)
     else:
-        slope[at] += sign * factor[0] * total(pull)
+        out[0] += times * total(pull)
 
 
 def backward(code: Wholes, memory: Reals, slope: Reals) -> None:
     """Carry derivatives from results to arguments; `slope` comes in with those of the outputs and leaves complete."""
+    values: Any = np.int64(memory.ctypes.data)
+    slopes: Any = np.int64(slope.ctypes.data)
+    none = memory[:0]
     for line in range(code.shape[0] - 1, -1, -1):
-        op, out, n = code[line, 0], code[line, 1], code[line, 2]
+        op, at, n = code[line, 0], code[line, 1], code[line, 2]
         a, sa, b, sb = code[line, 3], code[line, 4], code[line, 5], code[line, 6]
-        c, sc = code[line, 7], code[line, 8]
+        c, sc, varies = code[line, 7], code[line, 8], code[line, 9]
+        if n == 1 and op <= DIV:
+            g = slope[at]
+            if op == MUL:
+                slope[a] += g * memory[b]
+                slope[b] += g * memory[a]
+            elif op == DIV:
+                g /= memory[b]
+                slope[a] += g
+                slope[b] -= g * memory[at]
+            else:
+                slope[a] += g
+                slope[b] += g if op == ADD else -g
+            continue
+        first, second = n if sa else 1, n if sb else 1
+        pull, out = reals(slopes + 8 * at, n), reals(values + 8 * at, n)
+        x, d_x = reals(values + 8 * a, first), reals(slopes + 8 * a, first)
+        y, d_y = reals(values + 8 * b, second), reals(slopes + 8 * b, second)
         if op <= DIV and n < FEW:
             for i in range(n):
-                g, left, right = slope[out + i], a + i * sa, b + i * sb
+                g, left, right = pull[i], i * sa, i * sb
                 if op == MUL:
-                    slope[left] += g * memory[right]
-                    slope[right] += g * memory[left]
+                    d_x[left] += g * y[right]
+                    d_y[right] += g * x[left]
                 elif op == DIV:
-                    g /= memory[right]
-                    slope[left] += g
-                    slope[right] -= g * memory[out + i]
+                    g /= y[right]
+                    d_x[left] += g
+                    d_y[right] -= g * out[i]
                 else:
-                    slope[left] += g
-                    slope[right] += g if op == ADD else -g
+                    d_x[left] += g
+                    d_y[right] += g if op == ADD else -g
         elif op <= DIV:
-            pull = slope[out : out + n]  # of no further use: for a quotient it becomes that of the numerator
-            below = memory[b : b + (n if sb else 1)]
-            if op == MUL:
-                pass_on_times(slope, a, sa, pull, 1.0, below)
-                pass_on_times(slope, b, sb, pull, 1.0, memory[a : a + (n if sa else 1)])
-            else:
-                if op == DIV:
-                    for i in range(n):
-                        pull[i] /= below[i * sb]
-                pass_on(slope, a, sa, pull, 1.0)
-                if op == DIV:
-                    pass_on_times(slope, b, sb, pull, -1.0, memory[out : out + n])
-                else:
-                    pass_on(slope, b, sb, pull, 1.0 if op == ADD else -1.0)
+            if op == DIV:  # `pull` is of no further use: it becomes that of the numerator
+                for i in range(n):
+                    pull[i] /= y[i if sb else 0]
+            for side in range(2):
+                if varies >> side & 1:
+                    factor = (x if side else y) if op == MUL else out if op == DIV and side else none
+                    pass_on(d_y if side else d_x, pull, -1.0 if side and op in (SUB, DIV) else 1.0, factor)
         elif op == EXP:
             for i in range(n):
-                slope[a + i] += slope[out + i] * memory[out + i]
+                d_x[i] += pull[i] * out[i]
         elif op == LOG:
             for i in range(n):
-                slope[a + i] += slope[out + i] / memory[a + i]
+                d_x[i] += pull[i] / x[i]
         elif op == POW:
             for i in range(n):
                 base, power = memory[a + i * sa], memory[b + i * sb]
-                slope[a + i * sa] += slope[out + i] * power * base ** (power - 1)
+                slope[a + i * sa] += pull[i] * power * base ** (power - 1)
                 if base > 0:
-                    slope[b + i * sb] += slope[out + i] * memory[out + i] * math.log(base)
+                    slope[b + i * sb] += pull[i] * out[i] * math.log(base)
         elif op <= SOFTPLUS:
             for i in range(n):
-                slope[a + i] += slope[out + i] * rise(op, memory[a + i], memory[out + i])
+                d_x[i] += pull[i] * rise(op, x[i], out[i])
         elif op <= SELECT:
             for i in range(n):
-                x = memory[a + i * sa]
-                first, second = (b + i * sb, c + i * sc) if op == SELECT else (a + i * sa, b + i * sb)
-                holds = x > 0.5 if op == SELECT else (x < memory[second]) == (op == MIN)
-                slope[first if holds else second] += slope[out + i]
+                value = memory[a + i * sa]
+                one, other = (b + i * sb, c + i * sc) if op == SELECT else (a + i * sa, b + i * sb)
+                holds = value > 0.5 if op == SELECT else (value < memory[other]) == (op == MIN)
+                slope[one if holds else other] += pull[i]
+        elif op == GATHER and sc:
+            begin = 0
+            for k in range(sc):
+                end = int(memory[c + 2 * k])
+                slope[a + int(memory[c + 2 * k + 1])] += total(reals(slopes + 8 * (at + begin), end - begin))
+                begin = end
         elif op == GATHER:
             for i in range(n):
-                slope[a + int(memory[b + i])] += slope[out + i]
+                slope[a + int(y[i])] += pull[i]
         else:
             for i in range(n):
-                slope[a + i] += slope[out]
+                slope[a + i] += slope[at]

@@ -23,6 +23,7 @@ from bayeslaw.formula import NUMPY
 
 SCALAR, PLAIN = 0, -1  # partitions of one number, and of an array that is no column of the rows
 FEW = 0.7  # share of the rows above which a partition is not worth gathering from
+STRETCH = 0.5  # most of a table of stretches, as a share of the values gathered, with which gathering by stretches is faster
 
 
 class Tape:
@@ -152,18 +153,35 @@ class Tape:
 
     def program(self) -> Program:
         """The tape as arrays, for the machines below."""
-        offsets = np.concatenate([[0], np.cumsum(self.lengths)]).astype(np.int64)
-        memory = np.zeros(int(offsets[-1]))
+        lengths = np.array(self.lengths, dtype=np.int64)
+        order = sorted(range(lengths.size), key=lambda slot: slot in self.constants)
+        offsets = np.empty_like(lengths)
+        offsets[order] = np.concatenate([[0], np.cumsum(lengths[order])[:-1]])
+        live = int(sum(n for slot, n in enumerate(self.lengths) if slot not in self.constants))
+        memory = np.zeros(int(lengths.sum()))
         for slot, value in self.constants.items():
-            memory[offsets[slot] : offsets[slot + 1]] = value
-        code = np.zeros((len(self.operations), 10), dtype=np.int64)
+            memory[offsets[slot] : offsets[slot] + lengths[slot]] = value
+        code, tables, end = np.zeros((len(self.operations), 10), dtype=np.int64), [memory], memory.size
         for line, (op, result, *arguments) in zip(code, self.operations, strict=True):
-            line[0], line[1], line[2] = op, offsets[result], self.lengths[result]
+            line[0], line[1], line[2] = op, offsets[result], lengths[result]
             for k, slot in enumerate(arguments):
-                line[3 + 2 * k], line[4 + 2 * k] = offsets[slot], self.lengths[slot] > 1
+                line[3 + 2 * k], line[4 + 2 * k] = offsets[slot], lengths[slot] > 1
+                line[9] += (slot not in self.constants) << k
             if op == ops.SUM:
-                line[2] = self.lengths[arguments[0]]
-        return Program(code, memory, offsets[self.inputs].astype(np.int64), offsets)
+                line[2] = lengths[arguments[0]]
+            if op == ops.GATHER:
+                table = _stretches(self.constants[arguments[1]])
+                worth = table.size <= STRETCH * lengths[result]
+                line[7], line[8] = end, table.size // 2 if worth else 0
+                tables.append(table[: 2 * line[8]])
+                end += 2 * line[8]
+        return Program(code, np.concatenate(tables), live, offsets[self.inputs], offsets, lengths)
+
+
+def _stretches(index: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Where each stretch of equal values ends, and the value, one after the other."""
+    ends = np.append(np.flatnonzero(np.diff(index)) + 1, index.size)
+    return np.column_stack([ends, index[ends - 1]]).ravel()
 
 
 @dataclass(frozen=True)
@@ -173,19 +191,24 @@ class Program:
     Attributes
     ----------
     code : int array (operations, 10)
-        Operation, offset and length of the result, then offset and stride of up to three arguments.
+        Operation, offset and length of the result, offset and stride of up to three arguments, and the sum of 1, 2 and 4 for
+        those that are no constants. A third argument of GATHER is a table of `_stretches`, its stride their number; 0 for none.
     memory : float array
-        All slots one after the other, constants filled in; each user works on a copy.
+        All slots one after the other, constants filled in, then tables; each user works on a copy.
+    live : int
+        How many floats of memory are no constants; they come first.
     inputs : int array
         Offsets of the inputs.
-    offsets : int array
-        Where each slot begins.
+    offsets, lengths : int arrays
+        Where each slot begins, and how many floats it has.
     """
 
     code: NDArray[np.int64]
     memory: NDArray[np.float64]
+    live: int
     inputs: NDArray[np.int64]
     offsets: NDArray[np.int64]
+    lengths: NDArray[np.int64]
 
 
 class Node:

@@ -124,7 +124,7 @@ class Whitening:
             z = np.linalg.solve(self.scale, (x - self.centre).T)
             return np.asarray(-0.5 * (z**2).sum(axis=0) - np.log(np.abs(np.diag(self.scale))).sum())
         low, high = np.full(len(x), self.knots[0] - 50.0), np.full(len(x), self.knots[-1] + 50.0)
-        for _ in range(60):
+        for _ in range(45):
             middle = 0.5 * (low + high)
             before = self._splines(middle, 1)[0][:, 0] < x[:, self.order[0]]
             low, high = np.where(before, middle, low), np.where(before, high, middle)

@@ -32,6 +32,8 @@ PAGES = sorted(
 )
 QUICKSTART, LOSSES = "docs/quickstart.md", "docs/howto/losses.md"
 LANGUAGES = {"sh", "python", "text", "csv", "toml"}
+NEAR = 0.02  # how near numbers come to those that a page shows: draws have other last digits on other machines
+FAR = {"docs/howto/replay-plan.md": 0.1}  # of a page that shows what is chosen by few draws in a tail
 NUMBER = re.compile(r"(?<![\w.])[-+]?\d[\d,]*\.?\d*(?:e[-+]?\d+)?")
 
 
@@ -89,10 +91,12 @@ class Reader:
                 self.printed += self.run(partial(command, done.stdout.split("\0")[:-1]))
 
     def text(self, block: Block) -> None:
-        """What is shown after a command was printed by it, line for line; digits may differ in the fourth place."""
-        told = iter(self.printed.splitlines())
+        """What is shown after a command was printed by it, line for line, with numbers as near as those of a page come."""
+        within, told = FAR.get(self.page, NEAR), iter(self.printed.splitlines())
         for line in filter(None, block.text.splitlines()) if self.printed else ():
-            assert any(alike(line, other) for other in told), f"{self.page}:{block.line}: {line!r} is not in\n{self.printed}"
+            assert any(alike(line, other, within) for other in told), (
+                f"{self.page}:{block.line}: {line!r} is not in\n{self.printed}"
+            )
 
     def csv(self, block: Block) -> None:
         assert len(read_runs(pd.read_csv(io.StringIO(block.text)))) == block.text.count("\n") - 1
@@ -123,12 +127,12 @@ def command(words: list[str]) -> None:
     assert not ended.value.code, f"{' '.join(words)} ended with {ended.value.code}"
 
 
-def alike(shown: str, printed: str) -> bool:
-    """Whether two lines say the same words and, to a hundredth, the same numbers; of spaces any number."""
+def alike(shown: str, printed: str, within: float) -> bool:
+    """Whether two lines say the same words and nearly the same numbers; of spaces any number."""
     if NUMBER.sub("#", " ".join(shown.split())) != NUMBER.sub("#", " ".join(printed.split())):
         return False
     mine, its = (np.array([float(n.replace(",", "")) for n in NUMBER.findall(line)]) for line in (shown, printed))
-    return bool(np.allclose(mine, its, rtol=0.02, atol=0.002))
+    return bool(np.allclose(mine, its, rtol=within, atol=0.1 * within))
 
 
 @pytest.fixture(scope="module")

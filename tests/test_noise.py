@@ -72,6 +72,24 @@ def test_normal_density_is_that_of_the_block_covariance(residual: Array, tau: fl
     np.testing.assert_allclose(d_mu, central(lambda m: oracle(m, rest), mu, 1e-4), rtol=1e-7)
 
 
+def test_normal_density_of_many_runs_of_two_groups_is_the_sum_of_theirs(rng: np.random.Generator) -> None:
+    """The product of many runs' determinants has no room in a number; runs of one checkpoint may be of unlike groups."""
+    runs, k = 600, 3
+    group, family = rng.integers(0, 2, runs), np.arange(0, runs + 1, 2)
+    e, v, t = 0.02 * rng.standard_normal((runs, k)), np.array([1e-6, 4e-6]), np.array([4e-4, 1e-4])
+    zero, starts = np.zeros(runs * k), np.arange(0, runs * k + 1, k)
+    rows = e.ravel(), zero, starts, np.ones(runs * k), np.zeros(runs), NONE
+    each = [stats.multivariate_normal(np.zeros(k), v[g] * np.eye(k) + t[g]).logpdf(row) for g, row in zip(group, e, strict=True)]
+    d_mu, d_v, d_t = np.zeros(runs * k), np.zeros(2), np.zeros(2)
+    logp, _, _ = normal_density(*rows, family, group, v, t, 0.0, 0.0, d_mu, d_v, d_t)
+    assert logp == pytest.approx(np.sum(each), rel=1e-12)
+
+    def at(x: Array) -> float:
+        return normal_density(*rows, family, group, x[:2], x[2:], 0.0, 0.0, zero.copy(), np.zeros(2), np.zeros(2))[0]
+
+    np.testing.assert_allclose([*d_v, *d_t], central(at, np.array([*v, *t]), 1e-9), rtol=1e-5)
+
+
 @pytest.mark.parametrize("se", [NONE, SE])
 @pytest.mark.parametrize("tau", [TAU, 0.0])
 def test_skewed_density_is_the_integral_over_each_runs_excess(residual: Array, tau: float, se: Array) -> None:

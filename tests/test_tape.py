@@ -37,7 +37,8 @@ def run(tape: Tape, result: Node, inputs: Array) -> tuple[Array, Array]:
     memory, slope = program.memory.copy(), np.zeros(program.memory.size)
     memory[program.inputs] = inputs
     forward(program.code, memory)
-    place = slice(program.offsets[result.slot], program.offsets[result.slot + 1])
+    first = program.offsets[result.slot]
+    place = slice(first, first + program.lengths[result.slot])
     slope[place] = 1.0
     backward(program.code, memory, slope)
     return memory[place].copy(), slope[program.inputs]
@@ -193,11 +194,11 @@ def test_a_program_can_be_run_by_two_users() -> None:
     np.testing.assert_array_equal(tape.program().memory, before)
 
 
-def columns() -> dict[str, Array]:
-    """Rows of a table: 4 sizes, 2 stages and 10 tokens per parameter in every combination, shuffled, and a column of their own."""
+def columns(shuffled: bool = True) -> dict[str, Array]:
+    """Rows of a table: 4 sizes, 2 stages and 10 tokens per parameter in every combination, and a column of their own."""
     rng = np.random.default_rng(0)
     n, p, k = np.meshgrid([1.0, 2.0, 3.0, 5.0], [15.0, 31.0], np.geomspace(0.5, 20, 10), indexing="ij")
-    order = rng.permutation(n.size)
+    order = rng.permutation(n.size) if shuffled else np.arange(n.size)
     table = {"N": n.ravel()[order], "ptpp": p.ravel()[order], "D": (n * k).ravel()[order]}
     return table | {"own": rng.uniform(1, 2, n.size), "one": np.full(n.size, 3.0)}
 
@@ -213,10 +214,11 @@ ON_ROWS: dict[str, Function] = {
 }
 
 
+@pytest.mark.parametrize("shuffled", [True, False])
 @pytest.mark.parametrize("name", ON_ROWS)
-def test_columns_of_rows(name: str) -> None:
+def test_columns_of_rows(name: str, shuffled: bool) -> None:
     """Kept as their different values, columns give every row the value and the derivatives that whole columns give."""
-    function, table = ON_ROWS[name], columns()
+    function, table = ON_ROWS[name], columns(shuffled)
     rows = table["N"].size
     tape = Tape()
     x = {k: tape.rows(v) for k, v in table.items()}
@@ -225,6 +227,24 @@ def test_columns_of_rows(name: str) -> None:
     np.testing.assert_allclose(values, np.broadcast_to(function(0.7, 1.3, table), rows), rtol=1e-13)
     slopes = central(lambda v: float(np.sum(np.broadcast_to(function(*v, table), rows))), np.array([0.7, 1.3]), 1e-3)
     np.testing.assert_allclose(gradient, slopes, rtol=1e-8)
+
+
+def test_rows_in_order_are_gathered_by_stretches() -> None:
+    for shuffled, stretches in ((True, 0), (False, 4)):
+        tape, table = Tape(), columns(shuffled)
+        tape.every_row(tape.input() * tape.rows(table["N"]), 80)
+        gathered = tape.program().code[-1]
+        assert (gathered[0], gathered[8]) == (kernels.GATHER, stretches)
+
+
+def test_what_is_no_constant_comes_first() -> None:
+    tape, table = Tape(), columns()
+    result = FUNCTIONS["exp"](tape.input() * tape.rows(table["N"]) + 2.0)
+    program = tape.program()
+    made = {slot for _, slot, *_ in tape.operations} | set(tape.inputs)
+    assert program.live == program.lengths[list(made)].sum()
+    assert all((program.offsets[slot] < program.live) == (slot in made) for slot in range(program.offsets.size))
+    assert program.offsets[result.slot] < program.live
 
 
 def test_what_rows_share_is_computed_once() -> None:
