@@ -19,7 +19,8 @@ from bayeslaw.fits import Fit
 from bayeslaw.point import PointFit
 from bayeslaw.sides import PLANNED, Side, members
 from bayeslaw.sweep import Array
-from bayeslaw.tablechecks import complete
+from bayeslaw.tablechecks import LOSS_SUPPORT, complete
+from bayeslaw.units import in_nats
 
 SAME = 1e-6  # relative difference under which a base checkpoint is of the planned model
 
@@ -48,8 +49,8 @@ def base_loss(side: Side, given: str | float | None, seed: int) -> Base:
     Parameters
     ----------
     given : text, float or None
-        A loss in nats, '2.873' or, with its standard error, '2.873+-0.01'; 'measured' or 'law'; None takes what is measured
-        of this very model and else a law that is finite at D = 0.
+        A loss in the unit of the source's fit, '2.873' or, with its standard error, '2.873+-0.01'; 'measured' or 'law'; None
+        takes what is measured of this very model and else a law that is finite at D = 0.
     seed : int
         Of the errors of measured and stated losses.
     """
@@ -58,9 +59,9 @@ def base_loss(side: Side, given: str | float | None, seed: int) -> Base:
     normal = rng.standard_normal(side.size)
     text = "" if given is None else str(given).strip()
     if text not in ("", "measured", "law"):
-        value, error = _stated(text)
+        value, error = _stated(text, side.unit)
         shown = f"{value:g}" + (f" ± {error:g}" if error else "")
-        return Base(math.log(value) + error / value * normal, "stated", f"base loss of {side.name} {shown} nats, as stated")
+        return Base(math.log(value) + error / value * normal, "stated", f"base loss of {side.name} {shown} {side.unit}, as stated")
     if text != "law":
         logs, variances = _measured(side)
         if logs.size:
@@ -69,13 +70,13 @@ def base_loss(side: Side, given: str | float | None, seed: int) -> Base:
                 point = np.maximum(point, logs.var(ddof=1))
             errors = np.sqrt(point / logs.size)
             mean = float(np.exp(logs.mean()))
-            shown = f"base loss of {side.name} {mean:.4g} ± {mean * float(np.median(errors)):.2g} nats, measured at D = 0 ({where})"
-            return Base(logs.mean() + errors * normal, "measured", shown)
+            shown = f"{mean:.4g} ± {mean * float(np.median(errors)):.2g} {side.unit}, measured at D = 0 ({where})"
+            return Base(logs.mean() + errors * normal, "measured", f"base loss of {side.name} {shown}")
         if text == "measured" or not side.finite_at_base:
             why = f", and {side.posterior_name} is infinite at D = 0" if not side.finite_at_base else ""
             raise BayeslawError(
                 f"The base loss of {side.name} is not known: no row with D = 0 is of this model ({where}){why}. "
-                f"State it: --base-loss 2.31, or with its standard error --base-loss 2.31+-0.01.{_others(side)}"
+                f"State it, with its standard error if that is known (--base-loss 2.31+-0.01).{_others(side)}"
             )
     if not side.finite_at_base:
         raise BayeslawError(
@@ -83,21 +84,22 @@ def base_loss(side: Side, given: str | float | None, seed: int) -> Base:
         )
     log = side.base(np.arange(side.size))
     middle = float(np.exp(np.median(log)))
-    shown = f"base loss of {side.name} {middle:.4g} nats, by {side.posterior_name} at D = 0, draw by draw ({where})"
+    shown = f"base loss of {side.name} {middle:.4g} {side.unit}, by {side.posterior_name} at D = 0, draw by draw ({where})"
     return Base(log, "law", shown)
 
 
-def _stated(text: str) -> tuple[float, float]:
+def _stated(text: str, unit: str) -> tuple[float, float]:
     value, _, error = text.replace("±", "+-").partition("+-")
     try:
         numbers = float(value), float(error or 0.0)
     except ValueError:
         raise BayeslawError(
-            f"A base loss is a loss in nats, 2.873 or 2.873+-0.01, or `measured` or `law`; {text!r} is none."
+            f"A base loss is a loss in {unit}, 2.873 or 2.873+-0.01, or `measured` or `law`; {text!r} is none."
         ) from None
-    if not (0 < numbers[0] <= 15 and 0 <= numbers[1] < 0.5 * numbers[0]):
+    most = LOSS_SUPPORT[1] / in_nats(unit)
+    if not (0 < numbers[0] <= most and 0 <= numbers[1] < 0.5 * numbers[0]):
         raise BayeslawError(
-            f"A base loss lies above 0 and at 15 nats/token at most, and its error is far smaller; {text!r} is not so."
+            f"A base loss lies above 0 and at {most:.3g} {unit} at most, and its error is far smaller; {text!r} is not so."
         )
     return numbers
 

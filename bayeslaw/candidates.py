@@ -212,7 +212,7 @@ def _costs(
     """Price of each run."""
     if cost == FLOPS and cost not in frame:
         if not {"N", "D"} <= set(frame):
-            raise BayeslawError(f"{name} has no columns N and D to count FLOPs (6 N D) by; name a column of costs with --cost.")
+            raise BayeslawError(f"{name} has no columns N and D to count FLOPs (6 N D) by; name a column of costs (--cost).")
         tokens = np.fmax(frame["D"], frame["D_end"]) if "D_end" in frame else frame["D"]
         values = np.maximum.reduceat((flops * frame["N"] * tokens).to_numpy(dtype=np.float64), first)
     else:
@@ -269,7 +269,7 @@ def _checkpoints(
     if checkpoint_cost is None or (checkpoint_cost == FLOPS and not {"N", "ptpp"} <= set(frame)):
         raise BayeslawError(
             f"{name}: the fit has no runs of checkpoint {missing[0]}, and there is no price for training it. Give a column "
-            "checkpoint_cost (0 where a checkpoint exists), or --checkpoint-cost 0 if all exist."
+            "checkpoint_cost (0 where a checkpoint exists), or a price of 0 if all exist (--checkpoint-cost 0)."
         )
     if checkpoint_cost == FLOPS:
         each = (6 * frame["N"] ** 2 * frame["ptpp"]).to_numpy(dtype=np.float64)

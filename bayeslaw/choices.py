@@ -42,7 +42,7 @@ class Choice:
     alone : dict of str to float
         Probability of keeping each promise, whatever becomes of the others.
     value : float
-        What was to be least, where that is a loss (nats) or forgetting (relative).
+        What was to be least, where that is a loss (in its fit's unit) or forgetting (relative).
     """
 
     tokens: float
@@ -141,16 +141,16 @@ class Plan:
         if self.best is not None:
             one = self.best
             kept = f"promised {one.confidence:g}, kept in {one.held_out:.3f} ± {one.error:.3f} of the held-out draws"
-            lines.append(f"plan: {_described(one, self.question.minimise)}; {kept}")
+            lines.append(f"plan: {_described(one, self.question)}; {kept}")
         else:
             lines.append(f"infeasible at confidence {self.confidence:g}")
             if self.attainable is not None:
                 one = self.attainable
-                lines.append(f"most that can be promised: {one.held_out:.3f} ± {one.error:.3f} at {_described(one, '')}")
+                lines.append(f"most that can be promised: {one.held_out:.3f} ± {one.error:.3f} at {_described(one)}")
         if self.deterministic is not None:
             one = self.deterministic
             kept = f"keeps the promises with probability {one.held_out:.3f} ± {one.error:.3f}"
-            lines.append(f"without uncertainty (by {self.deterministic_by}): {_described(one, self.question.minimise)}; {kept}")
+            lines.append(f"without uncertainty (by {self.deterministic_by}): {_described(one, self.question)}; {kept}")
         else:
             lines.append(f"without uncertainty (by {self.deterministic_by}): infeasible")
         return lines
@@ -187,16 +187,15 @@ class Plan:
         return np.asarray(self.question.search.counts(every, np.log(tokens), replay) / every.size)
 
 
-def _described(one: Choice, minimise: str) -> str:
+def _described(one: Choice, question: Question | None = None) -> str:
     """A choice in a line."""
     parts = [f"ATPP {one.atpp:.4g}"] if math.isfinite(one.atpp) else []
     parts += [f"{one.tokens:.4g} tokens", f"replay {one.replay:.1%}"]
     parts += [f"{one.flops:.3g} FLOPs"] if math.isfinite(one.flops) else []
     parts += [f"cost {one.cost:.4g}"] if math.isfinite(one.cost) else []
-    if math.isfinite(one.value):
-        parts.append(
-            f"target loss {one.value:.4g} nats" if minimise == "target-loss" else f"source loss {one.value:+.2%} of its base"
-        )
+    if question is not None and math.isfinite(one.value):
+        aimed = question.target if question.minimise == "target-loss" else None
+        parts.append(f"target loss {one.value:.4g} {aimed.unit}" if aimed else f"source loss {one.value:+.2%} of its base")
     return ", ".join(parts)
 
 

@@ -33,9 +33,9 @@ def plan(
     ] = None,
     confidence: Annotated[float, typer.Option(help="Probability with which all promises hold together.")] = 0.9,
     max_forgetting: Annotated[
-        list[str] | None, typer.Option(help="Largest rise of the source loss: 2% of its base, 0.05 nats, or NAME=2%.")
+        list[str] | None, typer.Option(help="Largest rise of the source loss: 2% of its base, 0.05 in its unit, or NAME=2%.")
     ] = None,
-    max_loss: Annotated[float | None, typer.Option(help="Largest target loss, nats/token.")] = None,
+    max_loss: Annotated[float | None, typer.Option(help="Largest target loss, in its fit's unit.")] = None,
     max_tokens: Annotated[float | None, typer.Option(help="Budget of tokens.")] = None,
     max_flops: Annotated[float | None, typer.Option(help="Budget of FLOPs, 6 N D.")] = None,
     max_cost: Annotated[float | None, typer.Option(help="Budget of money; needs --price.")] = None,

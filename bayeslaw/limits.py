@@ -13,6 +13,7 @@ import pandas as pd
 from bayeslaw.costs import FLOPS, Stages, per_token
 from bayeslaw.errors import BayeslawError, nearest
 from bayeslaw.sweep import Array
+from bayeslaw.units import NATS
 
 OBJECTIVES = ("tokens", "flops", "cost", "replay", "target-loss", "source-loss")
 SPREADS = ("latent", "run")
@@ -24,14 +25,15 @@ HALF = 0.5  # of the base loss, by which no one lets it rise: a percentage witho
 
 @dataclass(frozen=True)
 class Forgetting:
-    """By how much a source loss may rise: relative to its base, or in nats."""
+    """By how much a source loss may rise: relative to its base, or in its unit."""
 
     amount: float
     relative: bool
+    unit: str = NATS
 
     @classmethod
-    def of(cls, value: str | float) -> Forgetting:
-        """Read '2%' (of the base loss) or 0.05 (nats).
+    def of(cls, value: str | float, unit: str = NATS) -> Forgetting:
+        """Read '2%' (of the base loss) or 0.05 (in a unit).
 
         Raises
         ------
@@ -45,9 +47,9 @@ class Forgetting:
             amount = math.nan
         if not math.isfinite(amount):
             raise BayeslawError(
-                f"A limit of forgetting is a rise of the source loss, 2% of its base or 0.05 nats; {text!r} is not one."
+                f"A limit of forgetting is a rise of the source loss, 2% of its base or 0.05 {unit}; {text!r} is not one."
             )
-        made = cls(amount / 100 if text.endswith("%") else amount, text.endswith("%"))
+        made = cls(amount / 100 if text.endswith("%") else amount, text.endswith("%"), unit)
         if made.relative and made.amount <= -1:
             raise BayeslawError(f"max-forgetting {text} leaves no positive source loss: it lies above -100%.")
         return made
@@ -59,16 +61,18 @@ class Forgetting:
         known = float(np.exp(np.median(base)))
         if self.amount > HALF * known:
             raise BayeslawError(
-                f"max-forgetting {self.amount:g} nats is more than half of the base loss, {known:.4g} nats: is it a percentage? "
+                f"max-forgetting {self.amount:g} {self.unit} is more than half of the base loss, {known:.4g}: is it a percentage? "
                 f"Write {self.amount:g}%."
             )
         loss = np.exp(base) + self.amount
         if not (loss > 0).all():
-            raise BayeslawError(f"max-forgetting {self.amount:g} nats leaves no positive source loss: its base is {known:.4g}.")
+            raise BayeslawError(
+                f"max-forgetting {self.amount:g} {self.unit} leaves no positive source loss: its base is {known:.4g}."
+            )
         return np.asarray(np.log(loss))
 
     def __str__(self) -> str:
-        return f"{100 * self.amount:+g}%" if self.relative else f"{self.amount:+g} nats"
+        return f"{100 * self.amount:+g}%" if self.relative else f"{self.amount:+g} {self.unit}"
 
 
 @dataclass(frozen=True)

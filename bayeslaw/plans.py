@@ -92,9 +92,9 @@ def plan(
     confidence : float
         Probability with which all promises are to hold together.
     max_forgetting : text, float or mapping of source to these, optional
-        Largest rise of the source loss over its base: '2%' of it, or in nats.
+        Largest rise of the source loss over its base: '2%' of it, or in the unit of its fit.
     max_loss : float, optional
-        Largest target loss, nats/token.
+        Largest target loss, in the unit of its fit.
     max_tokens, max_flops, max_cost : float, optional
         Budgets.
     minimise : {'tokens', 'flops', 'cost', 'replay', 'target-loss', 'source-loss'}

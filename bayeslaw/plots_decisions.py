@@ -117,7 +117,7 @@ def _marks(plan: Plan, ax: Axes, unit: float) -> None:
 def plot_frontier(allocations: Sequence[Allocation], ax: Axes, *, ci_prob: float = 0.9, contours: int = 9) -> Axes:
     """Efficient frontiers, the best N over compute with bands, on iso-loss contours of the first (Zheng et al. 2024, fig. 5)."""
     if not allocations or allocations[0].compute.size < 2:
-        raise BayeslawError("A frontier is drawn over at least two values of compute: --compute 1e19:1e24:30.")
+        raise BayeslawError("A frontier is drawn over at least two values of compute (--compute 1e19:1e24:30).")
     first = allocations[0]
     sizes = np.array([np.quantile(a.N, [0.02, 0.98]) for a in allocations])
     n = np.geomspace(float(sizes.min()) / 4, float(sizes.max()) * 4, 60)

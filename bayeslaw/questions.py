@@ -92,7 +92,7 @@ class Question:
     def texts(self) -> tuple[str, ...]:
         """The promises in words."""
         said = [f"loss of {s} rises by at most {f} over its base" for s, f in self.forgettings.items()]
-        said += [f"target loss at most {self.loss:g} nats"] if math.isfinite(self.loss) else []
+        said += [f"target loss at most {self.loss:g} {self.target.unit}"] if self.target and math.isfinite(self.loss) else []
         return tuple(said)
 
 
@@ -137,7 +137,7 @@ def forgetting_limits(given: Any, sources: Mapping[str, Any]) -> dict[str, Forge
             raise BayeslawError(f"max-forgetting names {name!r}; the sources are {', '.join(sources)}.{nearest(name, sources)}")
     if not sources:
         raise BayeslawError("max-forgetting is about a source domain: give its fit (--source).")
-    return {name: Forgetting.of(value) for name, value in limits.items()}
+    return {name: Forgetting.of(value, sources[name].unit) for name, value in limits.items()}
 
 
 def check_question(
@@ -153,9 +153,9 @@ def check_question(
     if not limits and not math.isfinite(loss) and minimise not in ("target-loss", "source-loss"):
         raise BayeslawError("Nothing is promised: give max-forgetting, max-loss, or both.")
     if minimise == "cost" and not prices.given:
-        raise BayeslawError("To minimise cost give prices: --price flop=2e-18, new-token=1e-7 or replayed-token=0.")
+        raise BayeslawError("To minimise cost give prices, of flop, new-token or replayed-token (--price flop=2e-18).")
     if not math.isfinite(n) and (minimise == "flops" or prices.flop):
-        raise BayeslawError("FLOPs need the number of parameters: --set N=8.1e9.")
+        raise BayeslawError("FLOPs need the number of parameters: give N among the settings (--set N=8.1e9).")
 
 
 def budget(
@@ -164,9 +164,9 @@ def budget(
     """Log of the most tokens that the budgets allow, by replay share."""
     tokens, flops, cost = positive("max-tokens", max_tokens), positive("max-flops", max_flops), positive("max-cost", max_cost)
     if math.isfinite(flops) and not math.isfinite(n):
-        raise BayeslawError("FLOPs need the number of parameters: --set N=8.1e9.")
+        raise BayeslawError("FLOPs need the number of parameters: give N among the settings (--set N=8.1e9).")
     if math.isfinite(cost) and not prices.given:
-        raise BayeslawError("max-cost needs prices: --price flop=2e-18, new-token=1e-7 or replayed-token=0.")
+        raise BayeslawError("max-cost needs prices, of flop, new-token or replayed-token (--price flop=2e-18).")
     fixed = min(tokens, flops / (prices.compute * n) if math.isfinite(flops) else math.inf)
 
     def most(r: float) -> float:
@@ -198,7 +198,9 @@ def box_of(posteriors: Sequence[Any], n: float, replay: Any, atpp: Any, tokens: 
     if atpp is not None and tokens is not None:
         raise BayeslawError("Give limits of ATPP or of tokens, not both.")
     if atpp is not None and not math.isfinite(n):
-        raise BayeslawError("ATPP needs the number of parameters: --set N=8.1e9; or limit the tokens (--tokens 1e9:1e11).")
+        raise BayeslawError(
+            "ATPP needs the number of parameters: give N among the settings (--set N=8.1e9), or limit the tokens (--tokens 1e9:1e11)."
+        )
     if atpp is None and tokens is None:
         least, largest, per_parameter = logged(posteriors)
         unit = n if per_parameter else 1.0
@@ -293,8 +295,8 @@ def check_reachable(question: Question, draws: Index, confidence: float) -> None
     least = min(float(_endless(side, draws, float(r)).min()) for r in shares)
     if math.log(loss) < least:
         raise BayeslawError(
-            f"max-loss {loss:g} nats lies below what any draw of {side.posterior_name} allows with however many tokens: at least "
-            f"{math.exp(least):.4g}."
+            f"max-loss {loss:g} {side.unit} lies below what any draw of {side.posterior_name} allows with however many tokens: "
+            f"at least {math.exp(least):.4g}."
         )
     if question.minimise in ("target-loss", "source-loss"):
         return
@@ -310,8 +312,8 @@ def check_reachable(question: Question, draws: Index, confidence: float) -> None
     share = float((base <= math.log(loss)).mean())
     if share >= confidence:
         raise BayeslawError(
-            f"max-loss {loss:g} nats is already met at ATPP 0, with probability {share:.3f}: the base checkpoint's target loss is "
-            f"{math.exp(float(np.median(base))):.4g} nats {text}. No adaptation is needed for it."
+            f"max-loss {loss:g} {side.unit} is already met at ATPP 0, with probability {share:.3f}: the base checkpoint's target "
+            f"loss is {math.exp(float(np.median(base))):.4g} {text}. No adaptation is needed for it."
         )
 
 

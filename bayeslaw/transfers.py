@@ -137,7 +137,7 @@ def _table(fit: Posterior | PointFit, settings: Mapping[str, Any], others: Mappi
     """N and D, one row each."""
     posterior: Any = fit.law if isinstance(fit, PointFit) else fit
     if not ({"N"} <= settings.keys() and settings.keys() & {"D", "atpp"}):
-        raise BayeslawError("Give N and D of the continual pre-training: --set N=2e9 --set D=1e8:4e10:30.")
+        raise BayeslawError("Give N and D of the continual pre-training (--set N=2e9 --set D=1e8:4e10:30).")
     rest = {c: str(others.get(c, values[0])) for c, values in posterior.levels.items()}
     fill = {c: others.get(c, 0.5 * sum(v.support)) for c, v in posterior.measured.items() if c not in ("N", "D")}
     made = grid(posterior, {**settings, **fill, **rest})[["N", "D"]]

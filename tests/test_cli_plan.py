@@ -48,7 +48,7 @@ def test_a_plan_in_words_and_as_a_table(command: Command, fits: dict[str, Fit]) 
     assert "plan: ATPP " in done.out
     assert "promised 0.9, kept in 0." in done.out
     assert "without uncertainty (by median losses): ATPP" in done.out
-    assert "note: base loss of source 1.54772 nats, as stated" in done.out
+    assert "note: base loss of source 1.54772 nats/token, as stated" in done.out
     table = pd.read_csv("frontier.csv")
     assert table["confidence"].tolist() == [0.5, 0.8, 0.9, 0.95]
     assert (np.diff(table["tokens"]) > 0).all()

@@ -70,11 +70,11 @@ def says(call: Callable[[], object], *fragments: str, kind: type[Exception] = Ba
         ({"levels": (0.5, 0.999)}, ("0.999 is beyond",)),
         ({"max_forgetting": "-100%"}, ("max-forgetting -100% leaves no positive source loss",)),
         ({"max_forgetting": "-150%"}, ("-150%",)),
-        ({"max_forgetting": -2.0}, ("-2 nats leaves no positive source loss", "its base is 1.548")),
-        ({"max_forgetting": 2}, ("2 nats is more than half of the base loss, 1.548 nats: is it a percentage? Write 2%",)),
+        ({"max_forgetting": -2.0}, ("-2 nats/token leaves no positive source loss", "its base is 1.548")),
+        ({"max_forgetting": 2}, ("2 nats/token is more than half of the base loss, 1.548: is it a percentage? Write 2%",)),
         ({"max_forgetting": "two"}, ("'two' is not one",)),
         ({"max_forgetting": {"web": "2%"}}, ("names 'web'; the sources are source",)),
-        ({"max_loss": 0.5}, ("max-loss 0.5 nats lies below what any draw of ptpp-gate-floor allows", "however many tokens")),
+        ({"max_loss": 0.5}, ("max-loss 0.5 nats/token lies below what any draw of ptpp-gate-floor allows", "however many tokens")),
         ({"max_loss": -1.0}, ("max-loss must be positive and finite, not -1",)),
         ({"on": None}, ("Say what is promised", "'latent'", "'run'")),
         ({"on": "next"}, ("latent or run, not 'next'",)),
@@ -195,7 +195,7 @@ def test_a_target_loss_that_is_already_met(kept: Fit, adapted: Fit) -> None:
     question = QUESTION | {"max_loss": 4.5, "base_loss": None, "max_forgetting": "40%"}
     says(
         lambda: plan(kept, adapted, {"N": 1e9, "ptpp": 31.0}, **question),
-        "max-loss 4.5 nats is already met at ATPP 0",
+        "max-loss 4.5 nats/token is already met at ATPP 0",
         "by transfer-target at D = 0",
     )
 
@@ -212,7 +212,7 @@ def test_a_target_loss_that_the_measured_base_already_has(source: Fit) -> None:
         lambda: plan(source, seen, MODEL, **(QUESTION | {"max_loss": 1.8})),
         "already met at ATPP 0",
         "as measured at D = 0",
-        "1.75 nats",
+        "loss is 1.75 as measured",
     )
 
 

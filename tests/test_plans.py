@@ -330,6 +330,22 @@ def test_the_landscape_has_the_unit_of_the_losses(made: Plan) -> None:
         assert figure.axes[1].get_ylabel() == label
 
 
+def in_bytes(fit: Fit) -> Fit:
+    return replace(fit, observed=replace(fit.observed, unit="bits/byte"))
+
+
+def test_a_plan_speaks_in_the_unit_of_the_losses(source: Fit, target: Fit) -> None:
+    made = ask(in_bytes(source), in_bytes(target), max_forgetting=0.05, base_loss="1.56+-0.01")
+    least = ask(in_bytes(source), in_bytes(target), minimise="target-loss", max_tokens=1e11, max_loss=None, max_forgetting="5%")
+    told = [*made.lines(), *made.notes, *least.lines()]
+    assert not [line for line in told if "nats" in line]
+    for words in ("+0.05 bits/byte over its base", "target loss at most", "base loss of source 1.56 ± 0.01 bits/byte, as stated"):
+        assert [line for line in told if words in line], words
+    assert [line for line in least.lines() if line.startswith("plan: ") and " bits/byte; promised" in line]
+    with pytest.raises(BayeslawError, match=r"above 0 and at 21\.6 bits/byte at most"):
+        ask(in_bytes(source), in_bytes(target), base_loss=25.0)
+
+
 def test_the_probability_of_a_place_is_the_share_of_draws_that_keep_all(made: Plan) -> None:
     tokens, shares = np.array([5e10, 2e11]), np.array([0.3, 0.5, 0.7])
     every = np.arange(SIZE)
