@@ -199,7 +199,7 @@ def box_of(posteriors: Sequence[Any], n: float, replay: Any, atpp: Any, tokens: 
         raise BayeslawError("Give limits of ATPP or of tokens, not both.")
     if atpp is not None and not math.isfinite(n):
         raise BayeslawError(
-            "ATPP needs the number of parameters: give N among the settings (--set N=8.1e9), or limit the tokens (--tokens 1e9:1e11)."
+            "ATPP needs the number of parameters: give N among the settings (--set N=8.1e9), or limit tokens (--tokens 1e9:1e11)."
         )
     if atpp is None and tokens is None:
         least, largest, per_parameter = logged(posteriors)
