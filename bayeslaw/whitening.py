@@ -42,6 +42,8 @@ BEYOND = 50.0  # standard deviations that a spine's map is told beyond its ends;
 MOST = 60  # steps to each side
 FAR = 30.0  # least log ratio that counts in the divergence between a map and the density
 VANISHED = -1e6  # log density that stands for none
+CLOSE = 1e-6  # twice how far below its mode, in log density, a section's others may be
+SHRINKING = 0.2  # of the last such distance, below which a step needs no new curvature
 TURN = 0.5  # how far, in their own standard deviations, the others may leave the straight line in one step
 
 
@@ -123,20 +125,29 @@ class Whitening:
         if self.order.size == 0:
             z = np.linalg.solve(self.scale, (x - self.centre).T)
             return np.asarray(-0.5 * (z**2).sum(axis=0) - np.log(np.abs(np.diag(self.scale))).sum())
-        low, high = np.full(len(x), self.knots[0] - 50.0), np.full(len(x), self.knots[-1] + 50.0)
-        for _ in range(45):
-            middle = 0.5 * (low + high)
-            before = self._splines(middle, 1)[0][:, 0] < x[:, self.order[0]]
-            low, high = np.where(before, middle, low), np.where(before, high, middle)
-        value, slope = self._splines(low)
+        t = self._inverse(x[:, self.order[0]])
+        value, slope = self._splines(t)
         n = self.order.size - 1
-        total, z, at = -0.5 * low**2 - np.log(slope[:, 0]), np.empty((len(x), n)), 1 + 2 * n
+        total, z, at = -0.5 * t**2 - np.log(slope[:, 0]), np.empty((len(x), n)), 1 + 2 * n
         for i in range(n):
             rest = x[:, self.order[1 + i]] - value[:, 1 + i] - (value[:, at : at + i] * z[:, :i]).sum(axis=1)
             z[:, i] = rest * np.exp(-value[:, 1 + n + i])
             total -= 0.5 * z[:, i] ** 2 + value[:, 1 + n + i]
             at += i
         return np.asarray(total)
+
+    def _inverse(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Where the spine has the values x (S,): Newton's steps, and halves of what they would leave."""
+        values = self._splines(self.knots, 1)[0][:, 0]
+        ends = np.concatenate([[self.knots[0] - 2 * BEYOND], self.knots, [self.knots[-1] + 2 * BEYOND]])
+        after = np.searchsorted(values, x)
+        low, high, t = ends[after], ends[after + 1], np.interp(x, values, self.knots)
+        for _ in range(12):
+            value, slope = (a[:, 0] for a in self._splines(t, 1))
+            low, high = np.where(value < x, t, low), np.where(value < x, high, t)
+            t = t - (value - x) / slope
+            t = np.where((t >= low) & (t <= high), t, 0.5 * (low + high))
+        return np.asarray(t)
 
     def log_normal_of(self, z: NDArray[np.float64]) -> NDArray[np.float64]:
         """`log_normal` at the coordinates of z (S, k), from z itself."""
@@ -351,22 +362,29 @@ def _next(logp: Function, here: _Section, at: float, rest: NDArray[np.int64], sp
     if not math.isfinite(value):
         x[rest] = here.others
         value, gradient = logp(x)
-    for _ in range(25):
-        hessian = curvature(logp, x)
-        root = root_of_inverse(hessian[np.ix_(rest, rest)])
+    # The curvature of the last section serves as long as steps with it shrink at once: a new one costs as much as ten of them.
+    root, hessian, last = here.root, None, math.inf
+    for _ in range(50):
         direction = root @ (root.T @ gradient[rest])
         decrement = float(direction @ gradient[rest])
         if not math.isfinite(decrement):
             return None
-        if decrement < 1e-7:
+        if hessian is not None and decrement < CLOSE:
             return _Section(x, hessian, value, rest, spine)
+        if hessian is None and (decrement < 0.1 * CLOSE or decrement > SHRINKING * last):
+            hessian, last = curvature(logp, x), math.inf
+            root = root_of_inverse(hessian[np.ix_(rest, rest)])
+            continue
         for size in 0.4 ** np.arange(12):
             trial = x.copy()
             trial[rest] += size * direction
             trial_value, trial_gradient = logp(trial)
             if math.isfinite(trial_value) and trial_value > value + 0.1 * size * decrement:
                 x, value, gradient = trial, trial_value, trial_gradient
+                hessian, last = None, decrement if size == 1 else 0.0
                 break
         else:
-            return _Section(x, hessian, value, rest, spine)
+            if hessian is not None:
+                return _Section(x, hessian, value, rest, spine)
+            last = 0.0
     return None
