@@ -122,6 +122,10 @@ def forward(code: Wholes, memory: Reals) -> None:
                 out[i] = math.exp(x[i])
         elif op == LOG and n >= FEW:
             logs(x, out)
+        elif op == MAX and n >= FEW and not sb:
+            floor = y[0]
+            for i in range(n):
+                out[i] = floor if x[i] < floor else x[i]  # what is no number stays none
         elif op <= SELECT:  # an argument that an operation doesn't have is some number
             for i in range(n):
                 out[i] = pointwise(op, memory[a + i * sa], memory[b + i * sb], memory[c + i * sc])
@@ -193,10 +197,16 @@ def backward(code: Wholes, memory: Reals, slope: Reals) -> None:
                 else:
                     d_x[left] += g
                     d_y[right] += g if op == ADD else -g
+        elif op == DIV and sb:
+            for i in range(n):
+                pull[i] /= y[i]  # of no further use: it becomes that of the numerator
+                d_y[i] -= pull[i] * out[i]
+            if varies & 1:
+                pass_on(d_x, pull, 1.0, none)
         elif op <= DIV:
-            if op == DIV:  # `pull` is of no further use: it becomes that of the numerator
+            if op == DIV:
                 for i in range(n):
-                    pull[i] /= y[i if sb else 0]
+                    pull[i] /= y[0]
             for side in range(2):
                 if varies >> side & 1:
                     factor = (x if side else y) if op == MUL else out if op == DIV and side else none
@@ -216,6 +226,9 @@ def backward(code: Wholes, memory: Reals, slope: Reals) -> None:
         elif op <= SOFTPLUS:
             for i in range(n):
                 d_x[i] += pull[i] * rise(op, x[i], out[i])
+        elif op == MAX and not (varies & 2 or sb) and n >= FEW:
+            for i in range(n):
+                d_x[i] += 0.0 if x[i] < y[0] else pull[i]
         elif op <= SELECT:
             for i in range(n):
                 value = memory[a + i * sa]

@@ -84,6 +84,32 @@ def test_minimum_and_maximum(name: str, a: float, b: float) -> None:
     assert_right(lambda x, y: FUNCTIONS[name](x * ROWS, y), lambda x, y: NUMPY[name](x * ROWS, y), a, b)
 
 
+def test_a_floor_of_many_rows() -> None:
+    """Rows enough for a loop of their own; what is no number stays none."""
+    rows = np.linspace(-1.0, 2.0, 40)
+
+    def write(a: Any, b: Any) -> Any:
+        return FUNCTIONS["maximum"](a * rows, 0.5) * b + FUNCTIONS["maximum"](b * rows, a) / rows[5]
+
+    assert_right(write, lambda a, b: np.maximum(a * rows, 0.5) * b + np.maximum(b * rows, a) / rows[5], 0.7, 1.9)
+    tape = Tape()
+    x = tape.input()
+    values, _ = run(tape, FUNCTIONS["maximum"](x * rows - x * rows, 0.5), np.array([np.inf]))
+    assert np.isnan(values).all()
+
+
+@pytest.mark.parametrize("name", ARITHMETIC)
+def test_arithmetic_of_many_rows(name: str) -> None:
+    """As `test_arithmetic`, with rows enough for loops that are vectorised."""
+    rows, function = np.linspace(0.3, 2.5, 40), ARITHMETIC[name]
+    for write in (
+        lambda a, b: function(a * rows, b + rows),
+        lambda a, b: function(a, b + rows),
+        lambda a, b: function(a * rows, b),
+    ):
+        assert_right(write, write, 0.7, 1.9)
+
+
 def test_select_takes_one_side_and_its_slope() -> None:
     flag = np.array([1.0, 0.0, 0.0, 1.0])
     assert_right(lambda a, b: FUNCTIONS["select"](flag, a * ROWS, b), lambda a, b: np.where(flag > 0.5, a * ROWS, b), 0.7, 1.9)
