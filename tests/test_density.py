@@ -18,7 +18,7 @@ from bayeslaw.laws import Law
 from bayeslaw.noise import PRIORS, Noise
 from bayeslaw.observations import Observations
 from bayeslaw.priors import Prior
-from bayeslaw.whitening import FOLLOWED, _increasing, curvature, find_mode, root_of_inverse, whiten
+from bayeslaw.whitening import FOLLOWED, _increasing, _next, _Section, curvature, find_mode, root_of_inverse, whiten
 from tests import oracles
 from tests.test_statistical import TRUTHS, settings, simulate
 
@@ -175,6 +175,35 @@ def test_the_mode_is_flat_and_curved_as_the_map_says() -> None:
     assert np.all(np.diag(root) > 0)
     np.testing.assert_allclose(root @ root.T, np.linalg.inv(hessian), rtol=1e-6, atol=1e-12)
     assert np.abs(root.T @ logp(mode)[1]).max() < 0.02
+
+
+class Banana:
+    """x_1 is normal around x_0^2 with the standard deviation exp(-x_0) / 5, x_0 standard normal: mode and curvature move."""
+
+    size = 2
+
+    def many(self, x: oracles.Array) -> tuple[oracles.Array, oracles.Array]:
+        weight = 25 * np.exp(2 * x[:, 0])
+        off = x[:, 1] - x[:, 0] ** 2
+        value = -0.5 * x[:, 0] ** 2 - 0.5 * weight * off**2 + x[:, 0]
+        return value, np.stack([-x[:, 0] - weight * off**2 + 2 * x[:, 0] * weight * off + 1, -weight * off], axis=1)
+
+    def __call__(self, x: oracles.Array) -> tuple[float, oracles.Array]:
+        values, gradients = self.many(x[None])
+        return float(values[0]), gradients[0]
+
+
+@pytest.mark.parametrize("at", [0.1, 1.0, -2.0])
+def test_the_others_mode_and_curvature_are_found_along_the_spine(at: float) -> None:
+    """Whether those of the last section are still good, as near by, or not at all."""
+    banana, start = Banana(), np.array([0.0, 0.0])
+    here = _Section(start, curvature(banana, start), banana(start)[0], np.array([1]), 0)  # type: ignore[arg-type]
+    found = _next(banana, here, at, np.array([1]), 0)  # type: ignore[arg-type]
+    assert found is not None
+    width = np.exp(-at) / 5
+    assert found.others[0] == pytest.approx(at**2, abs=2e-3 * width)
+    assert found.root[0, 0] == pytest.approx(width, rel=1e-4)
+    assert found.level == pytest.approx(-0.5 * at**2 - np.log(5), abs=1e-4)
 
 
 def test_flat_directions_are_taken_as_wide_ones() -> None:
