@@ -42,13 +42,10 @@ def small_fit() -> Fit:
 
 
 def _sound(name: str, runs: int, *, draws: int, tune: int) -> Fit:
-    """The first of three fits that passes: one in forty doesn't, and which one differs from machine to machine."""
-    law, made = load_law(name), []
-    for seed in (1, 2, 3):
-        made.append(fit(law, oracles.table(law, runs=runs), draws=draws, tune=tune, chains=2, seed=seed, progress=False))
-        if made[-1].passed:
-            return made[-1]
-    raise AssertionError([one.failures for one in made])
+    law = load_law(name)
+    made = fit(law, oracles.table(law, runs=runs), draws=draws, tune=tune, chains=2, seed=1, progress=False)
+    assert made.passed, made.checks
+    return made
 
 
 @pytest.fixture(scope="session")
@@ -60,7 +57,7 @@ def sound_fit() -> Fit:
 @pytest.fixture(scope="session")
 def ptpp_fit() -> Fit:
     """A fit of ptpp-floor to 60 rows that passes its checks."""
-    return _sound("ptpp-floor", 12, draws=2000, tune=400)
+    return _sound("ptpp-floor", 12, draws=2000, tune=800)
 
 
 @pytest.fixture
