@@ -44,7 +44,7 @@ def fit(
     tune: int = 500,
     chains: int = 4,
     seed: int = 0,
-    target_accept: float = 0.99,
+    target_accept: float = 0.985,
     sampler: str = "nutpie",
     progress: bool = True,
     cores: int | None = None,
