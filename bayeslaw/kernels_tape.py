@@ -104,10 +104,6 @@ def forward(code: Wholes, memory: Reals) -> None:
         op, at, n = code[line, 0], code[line, 1], code[line, 2]
         a, sa, b, sb = code[line, 3], code[line, 4], code[line, 5], code[line, 6]
         c, sc = code[line, 7], code[line, 8]
-        if n == 1 and op <= DIV:
-            left, right = memory[a], memory[b]
-            memory[at] = left + right if op == ADD else left - right if op == SUB else left * right if op == MUL else left / right
-            continue
         out, x, y = reals(base + 8 * at, n), reals(base + 8 * a, n if sa else 1), reals(base + 8 * b, n if sb else 1)
         if op <= DIV and n < FEW:
             for i in range(n):
@@ -167,19 +163,6 @@ def backward(code: Wholes, memory: Reals, slope: Reals) -> None:
         op, at, n = code[line, 0], code[line, 1], code[line, 2]
         a, sa, b, sb = code[line, 3], code[line, 4], code[line, 5], code[line, 6]
         c, sc, varies = code[line, 7], code[line, 8], code[line, 9]
-        if n == 1 and op <= DIV:
-            g = slope[at]
-            if op == MUL:
-                slope[a] += g * memory[b]
-                slope[b] += g * memory[a]
-            elif op == DIV:
-                g /= memory[b]
-                slope[a] += g
-                slope[b] -= g * memory[at]
-            else:
-                slope[a] += g
-                slope[b] += g if op == ADD else -g
-            continue
         first, second = n if sa else 1, n if sb else 1
         pull, out = reals(slopes + 8 * at, n), reals(values + 8 * at, n)
         x, d_x = reals(values + 8 * a, first), reals(slopes + 8 * a, first)
