@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from bayeslaw import tape as tapes
 from bayeslaw.bending import bending, found_hinges, hinge, sinh_arcsinh, unbent
 from bayeslaw.cards import load_law, parse_card
 from bayeslaw.coordinates import Coordinates
-from bayeslaw.density import Density, log_prior
+from bayeslaw.density import Density, Function, log_prior
 from bayeslaw.errors import FitError
 from bayeslaw.laws import Law
 from bayeslaw.noise import PRIORS, Noise
@@ -196,9 +197,9 @@ class Banana:
 @pytest.mark.parametrize("at", [0.1, 1.0, -2.0])
 def test_the_others_mode_and_curvature_are_found_along_the_spine(at: float) -> None:
     """Whether those of the last section are still good, as near by, or not at all."""
-    banana, start = Banana(), np.array([0.0, 0.0])
-    here = _Section(start, curvature(banana, start), banana(start)[0], np.array([1]), 0)  # type: ignore[arg-type]
-    found = _next(banana, here, at, np.array([1]), 0)  # type: ignore[arg-type]
+    banana, start = cast("Function", Banana()), np.array([0.0, 0.0])
+    here = _Section(start, curvature(banana, start), banana(start)[0], np.array([1]), 0)
+    found = _next(banana, here, at, np.array([1]), 0)
     assert found is not None
     width = np.exp(-at) / 5
     assert found.others[0] == pytest.approx(at**2, abs=2e-3 * width)
