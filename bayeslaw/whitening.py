@@ -37,9 +37,8 @@ TRIALS = 400  # draws by which a map is judged
 GOOD = 1.0  # range of the log ratio (see _spread) below which no spine is looked for
 DROP = 9.0  # log density below the best at which the ridge ends
 STEP = 0.3  # first step along the spine, in its standard deviations at the mode
-FOLLOWED = 4.0  # standard deviations to which a ridge is followed unless something ends it
 BEYOND = 50.0  # standard deviations that a spine's map is told beyond its ends; nothing comes so far
-MOST = 60  # steps to each side
+MOST = 120  # steps to each side, those that were too long among them
 FAR = 30.0  # least log ratio that counts in the divergence between a map and the density
 VANISHED = -1e6  # log density that stands for none
 CLOSE = 1e-6  # twice how far below its mode, in log density, a section's others may be
@@ -247,10 +246,11 @@ def _along(logp: Function, mode: NDArray[np.float64], hessian: NDArray[np.float6
     rest = np.delete(np.arange(mode.size), spine)
     spread = float(np.linalg.norm(root_of_inverse(hessian)[spine]))
     middle = _Section(mode, hessian, logp(mode)[0], rest, spine)
-    sides = [_walk(logp, middle, sign * STEP * spread, rest, spine) for sign in (-1.0, 1.0)]
-    sections = [*reversed(sides[0]), middle, *sides[1]]
-    if min(len(side) for side in sides) < 2:
+    before = _walk(logp, middle, -STEP * spread, rest, spine)
+    after = _walk(logp, middle, STEP * spread, rest, spine) if before else None
+    if not before or not after:
         return None
+    sections = [*reversed(before), middle, *after]
     t = _normal_scores(np.array([s.at for s in sections]), np.array([s.level for s in sections]))
     if t is None:
         return None
@@ -265,12 +265,9 @@ def _along(logp: Function, mode: NDArray[np.float64], hessian: NDArray[np.float6
 def _held(whitening: Whitening) -> Whitening:
     """The map with widths as at its ends beyond them, while spine and modes go on straight.
 
-    Widths that went on straight as well made walls there, at which chains that came so far diverged. Where a ridge could not be
-    followed far enough, they do go on: what stopped it is a wall of the density's own, towards which widths shrink.
+    Widths that went on straight as well made walls there, at which chains that came so far diverged.
     """
     for end in (0, -1) if whitening.order.size else ():
-        if abs(whitening.knots[end]) < FOLLOWED:
-            continue
         n, (value, slope) = whitening.order.size - 1, whitening._splines(whitening.knots[[end]])
         slope[:, 1 + n :] = 0.0
         piece, far = np.zeros((4, 1, value.shape[1])), whitening.knots[end] + math.copysign(BEYOND, whitening.knots[end])
@@ -296,10 +293,14 @@ def _increasing(t: NDArray[np.float64], x: NDArray[np.float64]) -> CubicSpline |
 
 
 def _walk(logp: Function, start: _Section, step: float, rest: NDArray[np.int64], spine: int) -> list[_Section]:
-    """Sections along the spine from a start until the density has fallen by DROP; steps shrink where the ridge bends."""
+    """Sections along the spine from a start until the density has fallen by DROP; steps shrink where the ridge bends.
+
+    None of them where the ridge ends before, as at a fold, where the others' mode vanishes: a map along it would not reach what
+    lies beyond, and has walls there at which chains diverge or stay.
+    """
     sections, top = [start], start.level
     smallest = abs(step) / 1_000
-    for _ in range(3 * MOST):
+    for _ in range(MOST):
         here = sections[-1]
         ahead = _next(logp, here, here.at + step, rest, spine)
         if ahead is None or _turn(sections, ahead) > 1:
@@ -309,11 +310,11 @@ def _walk(logp: Function, start: _Section, step: float, rest: NDArray[np.int64],
             continue
         sections.append(ahead)
         top = max(top, ahead.level)
-        if ahead.level < top - DROP or len(sections) > MOST:
-            break
+        if ahead.level < top - DROP:
+            return sections[1:]
         if _turn(sections[:-1], ahead) < 0.4:
             step *= 1.4
-    return sections[1:]
+    return []
 
 
 def _turn(sections: list[_Section], ahead: _Section) -> float:

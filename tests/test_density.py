@@ -19,7 +19,7 @@ from bayeslaw.laws import Law
 from bayeslaw.noise import PRIORS, Noise
 from bayeslaw.observations import Observations
 from bayeslaw.priors import Prior
-from bayeslaw.whitening import FOLLOWED, _increasing, _next, _Section, curvature, find_mode, root_of_inverse, whiten
+from bayeslaw.whitening import _increasing, _next, _Section, _walk, curvature, find_mode, root_of_inverse, whiten
 from tests import oracles
 from tests.test_statistical import TRUTHS, settings, simulate
 
@@ -117,16 +117,12 @@ def test_a_bent_ridge_is_followed_by_a_true_density(refined: bool, rng: np.rando
         assert_true_gradient(bent, z)
 
 
-def test_widths_are_held_beyond_the_ends_of_a_ridge_that_could_be_followed() -> None:
+def test_widths_are_held_beyond_the_ends_of_a_ridge() -> None:
     """Else they make walls there at which chains diverge. The spine goes on rising, and a step on moves all others alike."""
     density = Density.of(load_law("ptpp-gate"), oracles.observations(load_law("ptpp-gate")), NOISES["normal"])
     whitening = whiten(density, shapes(density))
     assert whitening.spine is not None
-    held = 0
     for end, sign in ((whitening.knots[1], -1.0), (whitening.knots[-2], 1.0)):
-        if abs(end) < FOLLOWED:
-            continue
-        held += 1
         beyond, z = end + sign * np.arange(4.0), np.zeros((4, density.size))
         away = z + 0.7
         z[:, 0] = away[:, 0] = beyond
@@ -135,7 +131,6 @@ def test_widths_are_held_beyond_the_ends_of_a_ridge_that_could_be_followed() -> 
         np.testing.assert_allclose(np.diff(x, 2, axis=0), 0, atol=1e-9)
         others = np.delete(whitening.x(away) - x, whitening.spine, axis=1)
         np.testing.assert_allclose(others, others[:1].repeat(4, axis=0), rtol=1e-9, atol=1e-12)
-    assert held
 
 
 def test_hinges_are_found_by_gradients(rng: np.random.Generator) -> None:
@@ -205,6 +200,28 @@ def test_the_others_mode_and_curvature_are_found_along_the_spine(at: float) -> N
     assert found.others[0] == pytest.approx(at**2, abs=2e-3 * width)
     assert found.root[0, 0] == pytest.approx(width, rel=1e-4)
     assert found.level == pytest.approx(-0.5 * at**2 - np.log(5), abs=1e-4)
+
+
+def test_a_ridge_that_ends_at_a_fold_is_no_spine() -> None:
+    """The other's mode vanishes where x_0 passes 1, two thirds of its standard deviation out."""
+
+    class Fold:
+        size = 2
+
+        def many(self, x: oracles.Array) -> tuple[oracles.Array, oracles.Array]:
+            a, b = x.T
+            value = -0.5 * (a / 1.5) ** 2 + b * (1 - a) - b**3 / 3
+            return value, np.stack([-a / 2.25 - b, 1 - a - b**2], axis=1)
+
+        def __call__(self, x: oracles.Array) -> tuple[float, oracles.Array]:
+            values, gradients = self.many(x[None])
+            return float(values[0]), gradients[0]
+
+    fold = cast("Function", Fold())
+    start, rest = np.array([-1.0, np.sqrt(2.0)]), np.array([1])
+    section = _Section(start, curvature(fold, start), fold(start)[0], rest, 0)
+    assert _walk(fold, section, 0.3, rest, 0) == []
+    assert len(_walk(fold, section, -0.3, rest, 0)) > 5
 
 
 def test_flat_directions_are_taken_as_wide_ones() -> None:

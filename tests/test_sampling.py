@@ -100,7 +100,7 @@ def test_summary(small_fit: Fit) -> None:
 
 def test_what_is_kept_with_a_fit(small_fit: Fit) -> None:
     info = small_fit.info
-    settings = {"draws": 200, "tune": 200, "chains": 2, "target_accept": 0.99, "sampler": "nutpie", "bins": None}
+    settings = {"draws": 200, "tune": 200, "chains": 2, "target_accept": 0.985, "sampler": "nutpie", "bins": None}
     assert info["settings"] == settings
     assert (info["seed"], info["interrupted"], info["data"]) == (1, False, "the table")
     assert {"bayeslaw", "pymc", "nutpie", "numpy", "python"} <= set(info["versions"])
