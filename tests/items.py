@@ -14,8 +14,10 @@ from typing import Any
 from bayeslaw.errors import BayeslawError
 
 SLEEPING = """
-import os, sys, time
+import os, signal, sys, time
 from bayeslaw.executors import executor
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job is born deaf to Ctrl-C
 
 def sleep(x):
     os.write(1, b"%d\\n" % os.getpid())
