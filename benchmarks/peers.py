@@ -260,6 +260,8 @@ def report(problem: str) -> tuple[str, dict[str, dict[str, float]]]:
     """Two tables of a problem, what each peer costs and how bayeslaw compares; and the latter's ratios by peer."""
     law, observed = bayeslaw.load_law(PROBLEMS[problem]), observations(problem)
     runs = {name: run for name in PEERS if (run := stored(problem, name))}
+    if not runs:
+        return "Nothing was run.", {}
     names = [*law.parameters, *Noise.choose("auto", observed).parameters]
     real = [name for name in law.parameters if law.parameters[name].prior.support == "real"]
     found = {name: worst(run, names) for name, run in runs.items() if name != "huber"}
