@@ -247,8 +247,8 @@ def _along(logp: Function, mode: NDArray[np.float64], hessian: NDArray[np.float6
     spread = float(np.linalg.norm(root_of_inverse(hessian)[spine]))
     middle = _Section(mode, hessian, logp(mode)[0], rest, spine)
     before = _walk(logp, middle, -STEP * spread, rest, spine)
-    after = _walk(logp, middle, STEP * spread, rest, spine) if before else None
-    if not before or not after:
+    after = before and _walk(logp, middle, STEP * spread, rest, spine)
+    if not after:
         return None
     sections = [*reversed(before), middle, *after]
     t = _normal_scores(np.array([s.at for s in sections]), np.array([s.level for s in sections]))
