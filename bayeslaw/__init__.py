@@ -6,72 +6,72 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bayeslaw.allocation import Allocation, allocate
-    from bayeslaw.anchoring import Anchors, anchors
-    from bayeslaw.balancing import Balance, balance
-    from bayeslaw.cards import law_names, load_law
-    from bayeslaw.choices import Plan
-    from bayeslaw.comparison import Comparison, compare
-    from bayeslaw.costs import stage_flops
-    from bayeslaw.curves import Curves, read_curves
-    from bayeslaw.datasets import fetch_dataset
-    from bayeslaw.errors import BayeslawError, CardError, FitError, TableError
-    from bayeslaw.executors import executor
-    from bayeslaw.fits import Fit, load_fit
-    from bayeslaw.fitting import fit
-    from bayeslaw.forecasts import Forecast, forecast
-    from bayeslaw.grids import grid
-    from bayeslaw.imports import Imported, import_runs
-    from bayeslaw.laws import Law
-    from bayeslaw.loo import Loo, leave_one_run_out
-    from bayeslaw.many import Task, fit_many
-    from bayeslaw.mixtures import combine, combined
-    from bayeslaw.model import pymc_model
-    from bayeslaw.outcomes import Executor, Outcome, values_of
-    from bayeslaw.phases import OPEN, Point
-    from bayeslaw.plans import plan
-    from bayeslaw.plots import plot_forecast
-    from bayeslaw.plots_anchors import plot_anchors
-    from bayeslaw.plots_decisions import plot_frontier, plot_plan, plot_savings
-    from bayeslaw.plots_dynamics import plot_schedules
-    from bayeslaw.plots_fit import plot_comparison, plot_coverage, plot_pair, plot_parameters, plot_prior_posterior, plot_transforms
-    from bayeslaw.plots_training import plot_optimum, plot_surface, plot_transfer, plot_turning, plot_watch
-    from bayeslaw.point import PointFit, point_fit
-    from bayeslaw.priors import Prior
-    from bayeslaw.recipes import Recipe
-    from bayeslaw.reporting import Report, report
-    from bayeslaw.runs import Runs, read_runs
-    from bayeslaw.schedules import Schedule
-    from bayeslaw.schedules_text import parse_schedule
-    from bayeslaw.scores import score
-    from bayeslaw.stacking import Stack, load
-    from bayeslaw.tablechecks import check
-    from bayeslaw.transfers import Transfer, transfer
-    from bayeslaw.turning_points import Turning, turning
-    from bayeslaw.units import converted
-    from bayeslaw.updating import Update, update
-    from bayeslaw.watching import Watch, watch
+    from bayeslaw.core.errors import BayeslawError, CardError, FitError, TableError
+    from bayeslaw.core.executors import executor
+    from bayeslaw.core.flops import stage_flops
+    from bayeslaw.core.outcomes import Executor, Outcome, values_of
+    from bayeslaw.core.units import converted
+    from bayeslaw.data.curves import Curves, read_curves
+    from bayeslaw.data.datasets import fetch_dataset
+    from bayeslaw.data.logs.api import Imported, import_runs
+    from bayeslaw.data.schedule_text import parse_schedule
+    from bayeslaw.data.table import Runs, read_runs
+    from bayeslaw.data.validate import check
+    from bayeslaw.design.anchors import Anchors, anchors
+    from bayeslaw.design.update import Update, update
+    from bayeslaw.dynamics.mixtures import combine, combined
+    from bayeslaw.dynamics.monitor import Watch, watch
+    from bayeslaw.dynamics.optimise import Balance, balance
+    from bayeslaw.dynamics.recipe import Recipe
+    from bayeslaw.dynamics.turning_points import Turning, turning
+    from bayeslaw.evaluation.compare import Comparison, compare
+    from bayeslaw.evaluation.loo import Loo, leave_one_run_out
+    from bayeslaw.evaluation.scores import score
+    from bayeslaw.forecasting.forecast import Forecast, forecast
+    from bayeslaw.forecasting.grid import grid
+    from bayeslaw.forecasting.stack import Stack, load
+    from bayeslaw.inference.batch import Task, fit_many
+    from bayeslaw.inference.fit import fit
+    from bayeslaw.inference.model import pymc_model
+    from bayeslaw.inference.point import PointFit, point_fit
+    from bayeslaw.laws.card import law_names, load_law
+    from bayeslaw.laws.law import Law
+    from bayeslaw.laws.prior import Prior
+    from bayeslaw.planning.allocation import Allocation, allocate
+    from bayeslaw.planning.choices import Plan
+    from bayeslaw.planning.plan import plan
+    from bayeslaw.planning.transfer import Transfer, transfer
+    from bayeslaw.plots.decisions import plot_frontier, plot_plan, plot_savings
+    from bayeslaw.plots.design import plot_anchors
+    from bayeslaw.plots.fit import plot_comparison, plot_coverage, plot_pair, plot_parameters, plot_prior_posterior, plot_transforms
+    from bayeslaw.plots.forecast import plot_forecast
+    from bayeslaw.plots.schedules import plot_schedules
+    from bayeslaw.plots.training import plot_optimum, plot_surface, plot_transfer, plot_turning, plot_watch
+    from bayeslaw.posterior.fit import Fit, load_fit
+    from bayeslaw.reporting.report import Report, report
+    from bayeslaw.schedules.areas import OPEN, Point
+    from bayeslaw.schedules.schedule import Schedule
 
 _HOME = {
-    "Allocation": "allocation", "allocate": "allocation", "Anchors": "anchoring", "anchors": "anchoring",
-    "Balance": "balancing", "balance": "balancing", "law_names": "cards", "load_law": "cards", "Plan": "choices",
-    "Comparison": "comparison", "compare": "comparison", "stage_flops": "costs", "Curves": "curves",
-    "read_curves": "curves", "fetch_dataset": "datasets", "BayeslawError": "errors", "CardError": "errors",
-    "FitError": "errors", "TableError": "errors", "executor": "executors", "Fit": "fits", "load_fit": "fits",
-    "fit": "fitting", "Forecast": "forecasts", "forecast": "forecasts", "grid": "grids", "Imported": "imports",
-    "import_runs": "imports", "Law": "laws", "Loo": "loo", "leave_one_run_out": "loo", "Task": "many", "fit_many": "many",
-    "combine": "mixtures", "combined": "mixtures", "pymc_model": "model", "Executor": "outcomes", "Outcome": "outcomes",
-    "values_of": "outcomes", "OPEN": "phases", "Point": "phases", "plan": "plans", "plot_forecast": "plots",
-    "plot_anchors": "plots_anchors", "plot_frontier": "plots_decisions", "plot_plan": "plots_decisions",
-    "plot_savings": "plots_decisions", "plot_schedules": "plots_dynamics", "plot_comparison": "plots_fit",
-    "plot_coverage": "plots_fit", "plot_pair": "plots_fit", "plot_parameters": "plots_fit",
-    "plot_prior_posterior": "plots_fit", "plot_transforms": "plots_fit", "plot_optimum": "plots_training",
-    "plot_surface": "plots_training", "plot_transfer": "plots_training", "plot_turning": "plots_training",
-    "plot_watch": "plots_training", "PointFit": "point", "point_fit": "point", "Prior": "priors", "Recipe": "recipes",
-    "Report": "reporting", "report": "reporting", "Runs": "runs", "read_runs": "runs", "Schedule": "schedules",
-    "parse_schedule": "schedules_text", "score": "scores", "Stack": "stacking", "load": "stacking", "check": "tablechecks",
-    "Transfer": "transfers", "transfer": "transfers", "Turning": "turning_points", "turning": "turning_points",
-    "converted": "units", "Update": "updating", "update": "updating", "Watch": "watching", "watch": "watching",
+    "Allocation": "planning.allocation", "allocate": "planning.allocation", "Anchors": "design.anchors", "anchors": "design.anchors",
+    "Balance": "dynamics.optimise", "balance": "dynamics.optimise", "law_names": "laws.card", "load_law": "laws.card", "Plan": "planning.choices",
+    "Comparison": "evaluation.compare", "compare": "evaluation.compare", "stage_flops": "core.flops", "Curves": "data.curves",
+    "read_curves": "data.curves", "fetch_dataset": "data.datasets", "BayeslawError": "core.errors", "CardError": "core.errors",
+    "FitError": "core.errors", "TableError": "core.errors", "executor": "core.executors", "Fit": "posterior.fit", "load_fit": "posterior.fit",
+    "fit": "inference.fit", "Forecast": "forecasting.forecast", "forecast": "forecasting.forecast", "grid": "forecasting.grid", "Imported": "data.logs.api",
+    "import_runs": "data.logs.api", "Law": "laws.law", "Loo": "evaluation.loo", "leave_one_run_out": "evaluation.loo", "Task": "inference.batch", "fit_many": "inference.batch",
+    "combine": "dynamics.mixtures", "combined": "dynamics.mixtures", "pymc_model": "inference.model", "Executor": "core.outcomes", "Outcome": "core.outcomes",
+    "values_of": "core.outcomes", "OPEN": "schedules.areas", "Point": "schedules.areas", "plan": "planning.plan", "plot_forecast": "plots.forecast",
+    "plot_anchors": "plots.design", "plot_frontier": "plots.decisions", "plot_plan": "plots.decisions",
+    "plot_savings": "plots.decisions", "plot_schedules": "plots.schedules", "plot_comparison": "plots.fit",
+    "plot_coverage": "plots.fit", "plot_pair": "plots.fit", "plot_parameters": "plots.fit",
+    "plot_prior_posterior": "plots.fit", "plot_transforms": "plots.fit", "plot_optimum": "plots.training",
+    "plot_surface": "plots.training", "plot_transfer": "plots.training", "plot_turning": "plots.training",
+    "plot_watch": "plots.training", "PointFit": "inference.point", "point_fit": "inference.point", "Prior": "laws.prior", "Recipe": "dynamics.recipe",
+    "Report": "reporting.report", "report": "reporting.report", "Runs": "data.table", "read_runs": "data.table", "Schedule": "schedules.schedule",
+    "parse_schedule": "data.schedule_text", "score": "evaluation.scores", "Stack": "forecasting.stack", "load": "forecasting.stack", "check": "data.validate",
+    "Transfer": "planning.transfer", "transfer": "planning.transfer", "Turning": "dynamics.turning_points", "turning": "dynamics.turning_points",
+    "converted": "core.units", "Update": "design.update", "update": "design.update", "Watch": "dynamics.monitor", "watch": "dynamics.monitor",
 }  # fmt: skip
 __all__ = [
     "OPEN", "Allocation", "Anchors", "Balance", "BayeslawError", "CardError", "Comparison", "Curves", "Executor", "Fit",

@@ -34,15 +34,15 @@ from scipy.stats import spearmanr
 from truths import failing
 
 import bayeslaw
-from bayeslaw.anchoring import Anchors, anchors
-from bayeslaw.errors import BayeslawError
-from bayeslaw.fits import Fit
-from bayeslaw.laws import Law
-from bayeslaw.lookahead import nested
-from bayeslaw.observations import Observations, run_codes
-from bayeslaw.outcomes import values_of
-from bayeslaw.runs import Runs
-from bayeslaw.tablechecks import check
+from bayeslaw.core.errors import BayeslawError
+from bayeslaw.core.outcomes import values_of
+from bayeslaw.data.observations import Observations, run_codes
+from bayeslaw.data.table import Runs
+from bayeslaw.data.validate import check
+from bayeslaw.design.anchors import Anchors, anchors
+from bayeslaw.design.lookahead import nested
+from bayeslaw.laws.law import Law
+from bayeslaw.posterior.fit import Fit
 
 Array = NDArray[np.float64]
 

@@ -24,10 +24,10 @@ from numpy.typing import NDArray
 from sampling import TRUTHS, simulate
 
 import bayeslaw
-from bayeslaw.density import Density
-from bayeslaw.laws import Law
-from bayeslaw.noise import Noise
-from bayeslaw.observations import Observations
+from bayeslaw.data.observations import Observations
+from bayeslaw.engine.density import Density
+from bayeslaw.laws.law import Law
+from bayeslaw.noise.noise import Noise
 
 POINTS = 1_000_000
 FORM_3 = TRUTHS["ptpp-gate-floor"]

@@ -17,8 +17,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from bayeslaw.laws import Law
-from bayeslaw.point import PointFit
+from bayeslaw.inference.point import PointFit
+from bayeslaw.laws.law import Law
 
 Array = NDArray[np.float64]
 Criterion = Literal["D", "V"]

@@ -40,7 +40,9 @@ def of_table(table: pd.DataFrame) -> str:
 def two_curves() -> pd.DataFrame:
     """Simulated losses from scratch and after pre-training, which `cpt-joint` fits together."""
     rng = np.random.default_rng(7)
-    frame = pd.DataFrame([(n, d, c) for n in (1e7, 1e8, 1e9) for d in np.geomspace(1e8, 1e11, 8) for c in (0, 1)], columns=["N", "D", "cpt"])
+    frame = pd.DataFrame(
+        [(n, d, c) for n in (1e7, 1e8, 1e9) for d in np.geomspace(1e8, 1e11, 8) for c in (0, 1)], columns=["N", "D", "cpt"]
+    )
     data = np.where(frame["cpt"] == 1, 600 / (frame["D"] ** 0.2 * frame["N"] ** 0.08), 900 / frame["D"] ** 0.3)
     loss = (1.7 + 400 / frame["N"] ** 0.34 + data) * np.exp(0.004 * rng.standard_normal(len(frame)))
     return frame.assign(loss=loss, run=[f"{n:g}-{c}" for n, c in zip(frame["N"], frame["cpt"], strict=True)])
@@ -78,12 +80,16 @@ def digests() -> dict[str, str]:
     )  # fmt: skip
     found["plan"] = of_table(plan.frontier)
     sizes = [13824.0, 57600.0, 110592.0]
-    candidates = pd.DataFrame([(n, 31.0, r, k * n) for n in sizes for r in (0.1, 0.25) for k in (2.0, 5.0)], columns=["N", "ptpp", "r", "D"])
+    candidates = pd.DataFrame(
+        [(n, 31.0, r, k * n) for n in sizes for r in (0.1, 0.25) for k in (2.0, 5.0)], columns=["N", "ptpp", "r", "D"]
+    )
     candidates["run"] = [f"{n:g}-{r:g}" for n, r in zip(candidates["N"], candidates["r"], strict=True)]
     wanted = pd.DataFrame({"N": [110592.0], "ptpp": [279.0], "r": [0.25], "D": [2e6]})
     bought = bayeslaw.anchors(fits["transfer-target"], candidates, wanted, budget=2e13, seed=3, force=True)
     found["anchors"] = of_table(bought.picks)
-    compared = bayeslaw.compare(chinchilla, ["chinchilla", "kaplan"], loo=True, seed=4, options={"draws": 300, "tune": 300}, progress=False)
+    compared = bayeslaw.compare(
+        chinchilla, ["chinchilla", "kaplan"], loo=True, seed=4, options={"draws": 300, "tune": 300}, progress=False
+    )
     found["compare"] = of_table(compared.weights)
     return found
 

@@ -24,11 +24,11 @@ import pandas as pd
 from forecasts import banner, markdown_table
 
 import bayeslaw
-from bayeslaw import noise
-from bayeslaw.curves import Curves, read_curves
-from bayeslaw.fits import Fit
-from bayeslaw.phases import OPEN, trace
-from bayeslaw.priors import Prior
+from bayeslaw.data.curves import Curves, read_curves
+from bayeslaw.laws.prior import Prior
+from bayeslaw.noise import noise
+from bayeslaw.posterior.fit import Fit
+from bayeslaw.schedules.areas import OPEN, trace
 
 HERE = Path(__file__).parents[1]
 CURVES = HERE / "data" / "tinycpt" / "curves.csv"

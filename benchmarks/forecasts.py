@@ -27,9 +27,9 @@ import numpy as np
 import pandas as pd
 
 import bayeslaw
-from bayeslaw.fits import Fit
-from bayeslaw.point import PointFit, point_fit
-from bayeslaw.runs import Runs, read_runs
+from bayeslaw.data.table import Runs, read_runs
+from bayeslaw.inference.point import PointFit, point_fit
+from bayeslaw.posterior.fit import Fit
 
 DATA = Path(__file__).parent.parent / "data" / "tinycpt"
 PUBLISHED = ("d-cpt", "ptpp-gate", "ptpp-floor", "ptpp-gate-floor")

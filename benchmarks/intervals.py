@@ -29,11 +29,11 @@ from scipy.stats import t as student
 from truths import failing, fitted
 
 import bayeslaw
-from bayeslaw.laws import Law
-from bayeslaw.outcomes import values_of
-from bayeslaw.point import PointFit
-from bayeslaw.scores import score
-from bayeslaw.tablechecks import complete
+from bayeslaw.core.outcomes import values_of
+from bayeslaw.data.validate import complete
+from bayeslaw.evaluation.scores import score
+from bayeslaw.inference.point import PointFit
+from bayeslaw.laws.law import Law
 
 HERE = Path(__file__).parents[1]
 FOLDER = Path(os.environ.get("BAYESLAW_SHARED_DATA", HERE.parent / "shared" / "data"))

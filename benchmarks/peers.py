@@ -39,11 +39,11 @@ from processes import STORE, interpreter, process
 from sampling import table as form3_table
 
 import bayeslaw
-from bayeslaw.checks import diagnostics
-from bayeslaw.noise import Noise
-from bayeslaw.observations import Observations
-from bayeslaw.phases import Point, trace
-from bayeslaw.schedules import Schedule, constant, cosine, linear, wsd
+from bayeslaw.data.observations import Observations
+from bayeslaw.noise.noise import Noise
+from bayeslaw.posterior.diagnostics import diagnostics
+from bayeslaw.schedules.areas import Point, trace
+from bayeslaw.schedules.schedule import Schedule, constant, cosine, linear, wsd
 
 PROBLEMS = {"form3": "ptpp-gate-floor", "chinchilla": "chinchilla", "dynamics": "cpt-dynamics"}
 

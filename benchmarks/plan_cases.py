@@ -19,12 +19,12 @@ from intervals import FOLDER, pile
 from truths import fitted
 
 import bayeslaw
-from bayeslaw.choices import Plan
-from bayeslaw.fits import Fit
-from bayeslaw.plans import plan
-from bayeslaw.plots_decisions import plot_plan, save_panels
-from bayeslaw.point import PointFit
-from bayeslaw.tables import write_text
+from bayeslaw.core.tables import write_text
+from bayeslaw.inference.point import PointFit
+from bayeslaw.planning.choices import Plan
+from bayeslaw.planning.plan import plan
+from bayeslaw.plots.decisions import plot_plan, save_panels
+from bayeslaw.posterior.fit import Fit
 
 RESULTS = Path(__file__).parent / "results"
 LEVELS = (0.5, 0.8, 0.9, 0.95)

@@ -35,11 +35,11 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 import bayeslaw
-from bayeslaw.choices import Plan
-from bayeslaw.fits import Fit
-from bayeslaw.laws import Law
-from bayeslaw.plans import LEVELS, plan
-from bayeslaw.tables import write_text
+from bayeslaw.core.tables import write_text
+from bayeslaw.laws.law import Law
+from bayeslaw.planning.choices import Plan
+from bayeslaw.planning.plan import LEVELS, plan
+from bayeslaw.posterior.fit import Fit
 
 HERE = Path(__file__).parent
 STORE, RESULTS = HERE / ".plans", HERE / "results"

@@ -42,11 +42,11 @@ from forecasts import banner, markdown_table
 from truths import failing, fitted
 
 import bayeslaw
-from bayeslaw.anchoring import anchors
-from bayeslaw.discrepancy import spread_name
-from bayeslaw.fits import Fit
-from bayeslaw.outcomes import values_of
-from bayeslaw.runs import Runs
+from bayeslaw.core.outcomes import values_of
+from bayeslaw.data.table import Runs
+from bayeslaw.design.anchors import anchors
+from bayeslaw.forecasting.discrepancy import spread_name
+from bayeslaw.posterior.fit import Fit
 
 HERE = Path(__file__).parents[1]
 FOLDER = Path(os.environ.get("BAYESLAW_SHARED_DATA", HERE.parent / "shared" / "data"))

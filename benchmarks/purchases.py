@@ -21,7 +21,7 @@ from forecasts import banner, markdown_table
 from truths import failing
 
 import bayeslaw
-from bayeslaw.anchoring import anchors
+from bayeslaw.design.anchors import anchors
 
 LAW = "transfer-target"
 DATA = Path(__file__).parents[1] / "data" / "tinycpt" / "runs.csv"

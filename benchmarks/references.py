@@ -3,7 +3,7 @@
     python benchmarks/references.py                # runs what is not there yet and writes tests/references/*.json
     python benchmarks/references.py form3          # one of chinchilla, form3 and cpt-joint
 
-Nothing here comes from a card, from the tape or from `bayeslaw.coordinates`: `benchmarks/peers/reference_models.py` writes laws,
+Nothing here comes from a card, from the tape or from `bayeslaw.engine.coordinates`: `benchmarks/peers/reference_models.py` writes laws,
 priors and likelihood in JAX, in coordinates of its own. The sampler is NumPyro's NUTS with a dense metric at a target acceptance
 of .99. A run is made of blocks; each block has chains, starts and tuning of its own, so that blocks check each other
 and a stopped run goes on where it was (benchmarks/.references). It ends when, over all blocks, R-hat is at most 1.01, bulk and
@@ -34,9 +34,9 @@ from peers import chinchilla_table
 from sampling import TRUTHS, settings, simulate
 
 import bayeslaw
-from bayeslaw.checks import diagnostics
-from bayeslaw.observations import Observations
-from bayeslaw.tables import write_text
+from bayeslaw.core.tables import write_text
+from bayeslaw.data.observations import Observations
+from bayeslaw.posterior.diagnostics import diagnostics
 
 sys.path.insert(0, str(Path(__file__).parent / "peers"))
 

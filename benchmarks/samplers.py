@@ -4,7 +4,7 @@
 
 Maps, from nothing to all that bayeslaw does:
 - logs: the model's own variables, terms by their level at the reference point (`bayeslaw.pymc_model`, compiled by nutpie);
-- coordinates: those of `bayeslaw.coordinates`, otherwise as they are;
+- coordinates: those of `bayeslaw.engine.coordinates`, otherwise as they are;
 - affine: these whitened by mode and curvature;
 - spine: these whitened along the bent ridge;
 - refined: this bent besides, element by element, and elements hinged to each other, after a first run: what `bayeslaw.fit` samples.
@@ -34,12 +34,12 @@ from peers import observations, write_rows
 from processes import process
 
 import bayeslaw
-from bayeslaw.checks import diagnostics
-from bayeslaw.density import Density
-from bayeslaw.noise import Noise
-from bayeslaw.observations import Observations
-from bayeslaw.sampling import PILOT, PILOT_ACCEPT, Stretch, _model, _run
-from bayeslaw.whitening import Whitening, curvature, find_mode, root_of_inverse, whiten
+from bayeslaw.data.observations import Observations
+from bayeslaw.engine.density import Density
+from bayeslaw.engine.transport import Whitening, curvature, find_mode, root_of_inverse, whiten
+from bayeslaw.inference.sample import PILOT, PILOT_ACCEPT, Stretch, _model, _run
+from bayeslaw.noise.noise import Noise
+from bayeslaw.posterior.diagnostics import diagnostics
 
 LAW = "ptpp-gate-floor"
 TUNE = PILOT * 500 // 100  # of the first run of a fit

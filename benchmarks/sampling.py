@@ -14,9 +14,9 @@ import pandas as pd
 from forecasts import banner, markdown_table
 
 import bayeslaw
-from bayeslaw.density import Density
-from bayeslaw.noise import Noise
-from bayeslaw.observations import Observations
+from bayeslaw.data.observations import Observations
+from bayeslaw.engine.density import Density
+from bayeslaw.noise.noise import Noise
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # the twins are those of the tests
 from tests.test_statistical import TRUTHS, settings, simulate

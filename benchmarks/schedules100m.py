@@ -20,9 +20,9 @@ import pandas as pd
 from forecasts import banner, markdown_table
 
 import bayeslaw
-from bayeslaw import schedules
-from bayeslaw.nodes import nodes
-from bayeslaw.phases import trace
+from bayeslaw.schedules import schedule as schedules
+from bayeslaw.schedules.areas import trace
+from bayeslaw.schedules.changes import nodes
 
 SEEN = ("cosine_24000", "constant_24000", "wsdcon_9")
 WARMUP = 2_160

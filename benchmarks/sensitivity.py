@@ -15,11 +15,11 @@ import numpy as np
 from forecasts import DATA, OURS, banner, markdown_table, scored, seed_0, splits
 
 import bayeslaw
-from bayeslaw import noise
-from bayeslaw.cards import parse_card
-from bayeslaw.laws import Law
-from bayeslaw.priors import Prior
-from bayeslaw.runs import Runs
+from bayeslaw.data.table import Runs
+from bayeslaw.laws.card import parse_card
+from bayeslaw.laws.law import Law
+from bayeslaw.laws.prior import Prior
+from bayeslaw.noise import noise
 
 SIZES = [13_824.0, 24_576.0, 57_600.0, 110_592.0, 196_608.0]
 CASES = [("runs.csv", "stages"), ("runs.csv", "sizes"), ("runs-docs.csv", "stages")]

@@ -30,14 +30,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 import bayeslaw
-from bayeslaw import noise as noises
-from bayeslaw.errors import BayeslawError
-from bayeslaw.fits import Fit
-from bayeslaw.laws import Law
-from bayeslaw.noise import Noise
-from bayeslaw.observations import Observations, run_codes
-from bayeslaw.runs import Runs
-from bayeslaw.tablechecks import check, complete
+from bayeslaw.core.errors import BayeslawError
+from bayeslaw.data.observations import Observations, run_codes
+from bayeslaw.data.table import Runs
+from bayeslaw.data.validate import check, complete
+from bayeslaw.laws.law import Law
+from bayeslaw.noise import noise as noises
+from bayeslaw.noise.noise import Noise
+from bayeslaw.posterior.fit import Fit
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # trainings are those of the tests
 from tests.curves import curves as trainings

@@ -21,10 +21,12 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 import bayeslaw
-from bayeslaw import cli, nodes, schedules
-from bayeslaw.cards import card_folder, law_names, load_law
-from bayeslaw.laws import Law
-from bayeslaw.phases import trace
+from bayeslaw.cli import main as cli
+from bayeslaw.laws.card import card_folder, law_names, load_law
+from bayeslaw.laws.law import Law
+from bayeslaw.schedules import changes as nodes
+from bayeslaw.schedules import schedule as schedules
+from bayeslaw.schedules.areas import trace
 
 HERE = Path(__file__).resolve().parent
 MADE = HERE / "_made"
@@ -263,7 +265,7 @@ def command_paths(app: object, path: tuple[str, ...] = ()) -> Iterator[tuple[str
 
 
 def help_of(path: tuple[str, ...]) -> str:
-    code = f"import sys; sys.argv = ['bayeslaw', *{list(path)!r}, '--help']; from bayeslaw.cli import main; main()"
+    code = f"import sys; sys.argv = ['bayeslaw', *{list(path)!r}, '--help']; from bayeslaw.cli.main import main; main()"
     environment = {**os.environ, "COLUMNS": "100"}
     return subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True).stdout.rstrip()
 

@@ -14,7 +14,7 @@ import matplotlib.pyplot as plt
 import pandas as pd
 
 import bayeslaw
-from bayeslaw.demo import write_tables
+from bayeslaw.cli.demo import write_tables
 
 tables = write_tables(Path("tinycpt"))  # target.csv, source.csv, curves.csv
 runs = bayeslaw.read_runs(tables["target"])

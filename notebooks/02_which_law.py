@@ -11,7 +11,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 
 import bayeslaw
-from bayeslaw.demo import write_tables
+from bayeslaw.cli.demo import write_tables
 
 tables = write_tables(Path("tinycpt"))
 runs = bayeslaw.read_runs(tables["target"], "D > 50000")

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 import bayeslaw
-from bayeslaw.demo import write_tables
+from bayeslaw.cli.demo import write_tables
 
 tables = write_tables(Path("tinycpt"))
 target_runs, source_runs = (bayeslaw.read_runs(tables[name]) for name in ("target", "source"))

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 import bayeslaw
-from bayeslaw.demo import write_tables
+from bayeslaw.cli.demo import write_tables
 
 tables = write_tables(Path("tinycpt"))
 curves = bayeslaw.read_curves(tables["curves"])

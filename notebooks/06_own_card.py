@@ -14,7 +14,7 @@ import numpy as np
 from IPython.display import Math
 
 import bayeslaw
-from bayeslaw.demo import write_tables
+from bayeslaw.cli.demo import write_tables
 
 CARD = """
 name   = "my-law"

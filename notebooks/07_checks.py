@@ -12,8 +12,8 @@ import matplotlib.pyplot as plt
 import pandas as pd
 
 import bayeslaw
-from bayeslaw.demo import write_tables
-from bayeslaw.scores import transforms
+from bayeslaw.cli.demo import write_tables
+from bayeslaw.evaluation.scores import transforms
 
 tables = write_tables(Path("tinycpt"))
 runs = bayeslaw.read_runs(tables["target"])

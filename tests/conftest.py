@@ -11,11 +11,11 @@ import pytest
 import xarray as xr
 from hypothesis import settings
 
-from bayeslaw import cli
-from bayeslaw.cards import card_folder, law_names, load_law
-from bayeslaw.fits import Fit
-from bayeslaw.fitting import fit
-from bayeslaw.laws import Law
+from bayeslaw.cli import main as cli
+from bayeslaw.inference.fit import fit
+from bayeslaw.laws.card import card_folder, law_names, load_law
+from bayeslaw.laws.law import Law
+from bayeslaw.posterior.fit import Fit
 from tests import oracles
 from tests.commands import Command, Done
 

@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from bayeslaw import schedules
-from bayeslaw.nodes import nodes
-from bayeslaw.phases import trace
-from bayeslaw.schedules import Schedule
+from bayeslaw.schedules import schedule as schedules
+from bayeslaw.schedules.areas import trace
+from bayeslaw.schedules.changes import nodes
+from bayeslaw.schedules.schedule import Schedule
 
 REPLAY = (0.0, 0.2, 0.5, 0.8)
 

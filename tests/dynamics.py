@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bayeslaw.cards import load_law
-from bayeslaw.fits import Fit
-from bayeslaw.phases import trace
-from bayeslaw.schedules import constant, cosine, wsd
+from bayeslaw.laws.card import load_law
+from bayeslaw.posterior.fit import Fit
+from bayeslaw.schedules.areas import trace
+from bayeslaw.schedules.schedule import constant, cosine, wsd
 from tests.fixed import fixed_fit
 from tests.oracles import Array
 

@@ -9,14 +9,14 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from bayeslaw.cards import parse_card
-from bayeslaw.checks import Check
-from bayeslaw.fits import Fit, data_digest, draws_digest, tree_of
-from bayeslaw.laws import Law
-from bayeslaw.noise import DRIFT, Noise
-from bayeslaw.observations import Observations, clock_column
-from bayeslaw.runs import read_runs
-from bayeslaw.varying import levels_of, varied, with_by
+from bayeslaw.data.observations import Observations, clock_column
+from bayeslaw.data.table import read_runs
+from bayeslaw.laws.card import parse_card
+from bayeslaw.laws.law import Law
+from bayeslaw.laws.pooling import levels_of, varied, with_by
+from bayeslaw.noise.noise import DRIFT, Noise
+from bayeslaw.posterior.diagnostics import Check
+from bayeslaw.posterior.fit import Fit, data_digest, draws_digest, tree_of
 from tests.oracles import Array
 
 LINE = """

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from bayeslaw import datasets
+from bayeslaw.data import datasets
 
 ALL = datasets.datasets()
 

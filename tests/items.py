@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bayeslaw.errors import BayeslawError
+from bayeslaw.core.errors import BayeslawError
 
 SLEEPING = """
 import os, signal, sys, time
-from bayeslaw.executors import executor
+from bayeslaw.core.executors import executor
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job is born deaf to Ctrl-C
 
@@ -28,7 +28,7 @@ if __name__ == "__main__":
         run.map(sleep, range(4))
 """
 UNGUARDED = """
-from bayeslaw.executors import executor
+from bayeslaw.core.executors import executor
 executor("processes:1").map(abs, [1])
 """
 

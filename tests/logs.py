@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from bayeslaw.imports import Imported
+from bayeslaw.data.logs.api import Imported
 
 
 def written(folder: Path, text: str, name: str = "log.csv", encoding: str = "utf-8") -> Path:

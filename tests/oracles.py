@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from bayeslaw.laws import Law
-from bayeslaw.observations import Observations
-from bayeslaw.runs import Runs, read_runs
+from bayeslaw.data.observations import Observations
+from bayeslaw.data.table import Runs, read_runs
+from bayeslaw.laws.law import Law
 from tests.curves import curves
 
 Array = NDArray[np.float64]

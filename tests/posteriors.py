@@ -10,13 +10,13 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayeslaw.cards import load_law
-from bayeslaw.fits import Fit, data_digest, draws_digest, tree_of
-from bayeslaw.laws import Law
-from bayeslaw.noise import Noise
-from bayeslaw.observations import Observations
-from bayeslaw.runs import read_runs
-from bayeslaw.varying import levels_of, varied, with_by
+from bayeslaw.data.observations import Observations
+from bayeslaw.data.table import read_runs
+from bayeslaw.laws.card import load_law
+from bayeslaw.laws.law import Law
+from bayeslaw.laws.pooling import levels_of, varied, with_by
+from bayeslaw.noise.noise import Noise
+from bayeslaw.posterior.fit import Fit, data_digest, draws_digest, tree_of
 from tests import oracles
 
 SCATTER = 0.02

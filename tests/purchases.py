@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from bayeslaw.cards import parse_card
-from bayeslaw.fits import Fit
+from bayeslaw.laws.card import parse_card
+from bayeslaw.posterior.fit import Fit
 from tests.fixed import LINE, fixed_fit, line
 
 X = np.linspace(-1.0, 1.0, 6)

@@ -10,14 +10,14 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from bayeslaw.allocation import allocate, numeric, powers_of
-from bayeslaw.cards import load_law, parse_card
-from bayeslaw.errors import BayeslawError, FitError
-from bayeslaw.fits import Fit
-from bayeslaw.plots_decisions import plot_frontier, plot_savings
-from bayeslaw.stacking import Stack
-from bayeslaw.stages import stages
-from bayeslaw.transfers import transfer
+from bayeslaw.core.errors import BayeslawError, FitError
+from bayeslaw.forecasting.stack import Stack
+from bayeslaw.laws.card import load_law, parse_card
+from bayeslaw.planning.allocation import allocate, numeric, powers_of
+from bayeslaw.planning.stages import stages
+from bayeslaw.planning.transfer import transfer
+from bayeslaw.plots.decisions import plot_frontier, plot_savings
+from bayeslaw.posterior.fit import Fit
 from tests import oracles
 from tests.posteriors import posterior, scattered
 

@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayeslaw.anchoring import Anchors, anchors
-from bayeslaw.errors import BayeslawError
-from bayeslaw.fits import Fit
-from bayeslaw.selection import Market, choose
+from bayeslaw.core.errors import BayeslawError
+from bayeslaw.design.anchors import Anchors, anchors
+from bayeslaw.design.search import Market, choose
+from bayeslaw.posterior.fit import Fit
 from tests.oracles import Array
 from tests.purchases import TARGETS, drawn, logarithmic, pool
 

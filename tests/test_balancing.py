@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bayeslaw.balancing import balance, curve
-from bayeslaw.errors import BayeslawError, FitError
-from bayeslaw.objectives import Objective, Space, unit
-from bayeslaw.phases import OPEN
-from bayeslaw.recipes import Recipe, losses, with_option
+from bayeslaw.core.errors import BayeslawError, FitError
+from bayeslaw.dynamics.objectives import Objective, Space, unit
+from bayeslaw.dynamics.optimise import balance, curve
+from bayeslaw.dynamics.recipe import Recipe, losses, with_option
+from bayeslaw.schedules.areas import OPEN
 from tests.dynamics import SOURCE, TARGET, dynamics_fit, fits
 
 PRETRAIN = "wsd:steps=8000,peak=2e-4,warmup=200,final=0.5"

@@ -11,12 +11,12 @@ import pytest
 from scipy.stats import binom, kstest, norm
 
 import bayeslaw
-from bayeslaw.cards import parse_card
-from bayeslaw.checks import Check
-from bayeslaw.laws import Law
-from bayeslaw.noise import PRIORS
-from bayeslaw.runs import Runs
-from bayeslaw.tablechecks import check
+from bayeslaw.data.table import Runs
+from bayeslaw.data.validate import check
+from bayeslaw.laws.card import parse_card
+from bayeslaw.laws.law import Law
+from bayeslaw.noise.noise import PRIORS
+from bayeslaw.posterior.diagnostics import Check
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 import calibrate as harness

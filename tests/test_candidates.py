@@ -11,11 +11,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayeslaw.anchoring import anchors
-from bayeslaw.cards import parse_card
-from bayeslaw.errors import BayeslawError, FitError, TableError
-from bayeslaw.fits import Fit
-from bayeslaw.stacking import Stack
+from bayeslaw.core.errors import BayeslawError, FitError, TableError
+from bayeslaw.design.anchors import anchors
+from bayeslaw.forecasting.stack import Stack
+from bayeslaw.laws.card import parse_card
+from bayeslaw.posterior.fit import Fit
 from tests.commands import Command, refused
 from tests.fixed import LINE, fixed_fit, line, line_fit
 from tests.purchases import TARGETS, X, drawn, pool

@@ -10,9 +10,9 @@ import pandas as pd
 import pytest
 from matplotlib.mathtext import MathTextParser
 
-from bayeslaw.cards import card_folder, law_names, load_law
-from bayeslaw.laws import Law
-from bayeslaw.priors import Prior
+from bayeslaw.laws.card import card_folder, law_names, load_law
+from bayeslaw.laws.law import Law
+from bayeslaw.laws.prior import Prior
 from tests import oracles
 from tests.curves import curves
 

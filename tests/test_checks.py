@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 import xarray as xr
 
-from bayeslaw.checks import (
+from bayeslaw.laws.law import Covariate
+from bayeslaw.posterior.diagnostics import (
     Check,
     Reach,
     diagnostics,
@@ -20,7 +21,6 @@ from bayeslaw.checks import (
     spread_rows,
     table_of,
 )
-from bayeslaw.laws import Covariate
 from tests.oracles import Array
 
 

@@ -14,13 +14,13 @@ import pytest
 from matplotlib.axes import Axes
 
 import bayeslaw
-from bayeslaw import plots
-from bayeslaw.cards import law_names, load_law
-from bayeslaw.errors import BayeslawError
-from bayeslaw.fits import Fit, draws_digest
-from bayeslaw.laws import Law
-from bayeslaw.seals import contents_sha256
-from bayeslaw.tables import plain
+from bayeslaw.core.errors import BayeslawError
+from bayeslaw.core.tables import plain
+from bayeslaw.laws.card import law_names, load_law
+from bayeslaw.laws.law import Law
+from bayeslaw.plots import forecast as plots
+from bayeslaw.posterior.fit import Fit, draws_digest
+from bayeslaw.posterior.storage import contents_sha256
 from tests.commands import Command, Done, refused, snapshot
 
 SHORT = ("-q", "--draws", "200", "--tune", "100", "--chains", "2")
@@ -264,7 +264,7 @@ def test_an_older_output_is_replaced_whole(command: Command, folder: Path) -> No
 
 def test_interrupted_sampling_is_said(command: Command, folder: Path, monkeypatch: pytest.MonkeyPatch, small_fit: Fit) -> None:
     stopped = replace(small_fit, info={**small_fit.info, "interrupted": True})
-    monkeypatch.setattr("bayeslaw.fitting.fit", lambda *_, **__: stopped)
+    monkeypatch.setattr("bayeslaw.inference.fit.fit", lambda *_, **__: stopped)
     done = command("fit", "chinchilla", "runs.csv", "-o", "new.nc", *SHORT)
     assert done.out.startswith("Stopped by Ctrl-C: kept 200 draws of each of 2 chains.\n")
 

@@ -11,9 +11,9 @@ import pytest
 from matplotlib.figure import Figure
 
 from bayeslaw import plot_schedules, read_curves
-from bayeslaw.errors import BayeslawError
-from bayeslaw.runs import read_runs
-from bayeslaw.schedules import constant
+from bayeslaw.core.errors import BayeslawError
+from bayeslaw.data.table import read_runs
+from bayeslaw.schedules.schedule import constant
 from tests.commands import Command, refused, snapshot
 from tests.test_curves import AREAS, TINYCPT, family
 
@@ -82,7 +82,7 @@ def test_areas_that_can_not_be_drawn_are_not_written(command: Command, tmp_path:
     def no_picture(*_: object, **__: object) -> None:
         raise BayeslawError("no picture can be drawn of it.")
 
-    monkeypatch.setattr("bayeslaw.plots_dynamics.plot_schedules", no_picture)
+    monkeypatch.setattr("bayeslaw.plots.schedules.plot_schedules", no_picture)
     monkeypatch.chdir(tmp_path)
     family().to_csv("curves.csv", index=False)
     before = snapshot(tmp_path)

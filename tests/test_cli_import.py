@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bayeslaw import check, load_law, read_curves
-from bayeslaw.runs import read_runs
+from bayeslaw.data.table import read_runs
 from tests.commands import Command, refused, snapshot
 
 LOG = """run,Step,eval/web_loss,eval/code_loss,train/learning_rate

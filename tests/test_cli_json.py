@@ -12,10 +12,10 @@ import pandas as pd
 import pytest
 import typer
 
-from bayeslaw import cli
-from bayeslaw.cards import law_names, load_law
-from bayeslaw.cli_output import plain_value
-from bayeslaw.fits import Fit
+from bayeslaw.cli import main as cli
+from bayeslaw.cli.output import plain_value
+from bayeslaw.laws.card import law_names, load_law
+from bayeslaw.posterior.fit import Fit
 from tests.commands import Command, refused
 
 

@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayeslaw import cli_plan
-from bayeslaw.cards import load_law
-from bayeslaw.errors import BayeslawError
-from bayeslaw.fits import Fit
+from bayeslaw.cli import plan as cli_plan
+from bayeslaw.core.errors import BayeslawError
+from bayeslaw.laws.card import load_law
+from bayeslaw.posterior.fit import Fit
 from tests.commands import Command, refused, snapshot
 from tests.posteriors import posterior, scattered, source_fit, target_fit
 from tests.test_allocation import ZHENG
@@ -36,7 +36,7 @@ def fits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Fit]:
     def load(path: Any) -> Fit:
         return made[Path(path).name]
 
-    monkeypatch.setattr("bayeslaw.stacking.load", load)
+    monkeypatch.setattr("bayeslaw.forecasting.stack.load", load)
     monkeypatch.chdir(tmp_path)
     return made
 
@@ -144,8 +144,8 @@ def test_what_ends_with_2_leaves_older_files_and_what_was_given(
     def no_picture(*_: object, **__: object) -> None:
         raise BayeslawError("no picture can be drawn of it.")
 
-    monkeypatch.setattr("bayeslaw.plots_decisions.plot_savings", no_picture)
-    monkeypatch.setattr("bayeslaw.plots_anchors.plot_anchors", no_picture)
+    monkeypatch.setattr("bayeslaw.plots.decisions.plot_savings", no_picture)
+    monkeypatch.setattr("bayeslaw.plots.design.plot_anchors", no_picture)
     pd.DataFrame(POOL).to_csv("pool.csv", index=False)
     pd.DataFrame({"N": [8.1e9], "D": [1e11], "r": [0.25], "ptpp": [279.0]}).to_csv("targets.csv", index=False)
     fits["S.csv"] = fits["S.nc"]

@@ -8,9 +8,9 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from bayeslaw.checks import Check
-from bayeslaw.errors import BayeslawError
-from bayeslaw.fits import Fit
+from bayeslaw.core.errors import BayeslawError
+from bayeslaw.posterior.diagnostics import Check
+from bayeslaw.posterior.fit import Fit
 from tests.commands import Command, refused, snapshot
 from tests.dynamics import fits as both
 from tests.test_mixtures import three, weighed
@@ -30,7 +30,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     def load(path: Any) -> Fit:
         return made[Path(path).name]
 
-    monkeypatch.setattr("bayeslaw.stacking.load", load)
+    monkeypatch.setattr("bayeslaw.forecasting.stack.load", load)
     monkeypatch.chdir(tmp_path)
     table().to_csv("curves.csv", index=False)
     three().to_csv("three.csv", index=False)
@@ -120,7 +120,7 @@ def test_a_forced_forecast_of_a_third_domain_is_marked(command: Command, folder:
     assert command(*asked, "--force", "-o", "sound.csv").status == 0
     assert set(pd.read_csv("sound.csv")["checks"]) == {"passed"}
     apart = Check("forecast R-hat", False, "chains disagree at a setting", True, pd.DataFrame())
-    monkeypatch.setattr("bayeslaw.parts.forecast_checks", lambda *_: [apart])
+    monkeypatch.setattr("bayeslaw.forecasting.parts.forecast_checks", lambda *_: [apart])
     refused(command(*asked), "chains disagree at a setting")
     assert command(*asked, "--force", "-o", "forced.csv").status == 0
     assert set(pd.read_csv("forced.csv")["checks"]) == {"FAILED (forced)"}
@@ -153,7 +153,7 @@ def test_what_was_given_and_older_tables_are_left(
         raise BayeslawError("no picture can be drawn of it.")
 
     for name in ("plot_transfer", "plot_turning"):
-        monkeypatch.setattr(f"bayeslaw.plots_training.{name}", no_picture)
+        monkeypatch.setattr(f"bayeslaw.plots.training.{name}", no_picture)
     pd.DataFrame({"step": [1, 2000], "lr": [2e-4, 2e-5]}).to_csv("rates.csv", index=False)
     for name in ("older.csv", "S.csv"):
         Path(name).write_text("an older result", encoding="utf-8")

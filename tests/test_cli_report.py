@@ -12,12 +12,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayeslaw.cards import load_law
-from bayeslaw.fits import Fit
-from bayeslaw.report_page import MOST_ROWS
-from bayeslaw.reporting import report
-from bayeslaw.runs import Runs
-from bayeslaw.stacking import Stack
+from bayeslaw.data.table import Runs
+from bayeslaw.forecasting.stack import Stack
+from bayeslaw.laws.card import load_law
+from bayeslaw.posterior.fit import Fit
+from bayeslaw.reporting.html import MOST_ROWS
+from bayeslaw.reporting.report import report
 from tests.commands import Command, refused, snapshot
 from tests.pages import PICKS
 

@@ -13,17 +13,17 @@ import pandas as pd
 import pytest
 
 import bayeslaw
-from bayeslaw import comparison
-from bayeslaw.cards import load_law
-from bayeslaw.comparison import CHOSEN, NO_POINTS, Comparison, compare
-from bayeslaw.errors import BayeslawError, FitError, TableError
-from bayeslaw.executors import InProcess
-from bayeslaw.loo import Loo, held_out_density, leave_one_run_out, split_run
-from bayeslaw.outcomes import Outcome, answer, understood
-from bayeslaw.point import point_fit
-from bayeslaw.runs import read_runs
-from bayeslaw.scores import draw_scores, point_scores, score
-from bayeslaw.stacking import Stack, load, stacking
+from bayeslaw.core.errors import BayeslawError, FitError, TableError
+from bayeslaw.core.executors import InProcess
+from bayeslaw.core.outcomes import Outcome, answer, understood
+from bayeslaw.data.table import read_runs
+from bayeslaw.evaluation import compare as comparison
+from bayeslaw.evaluation.compare import CHOSEN, NO_POINTS, Comparison, compare
+from bayeslaw.evaluation.loo import Loo, held_out_density, leave_one_run_out, split_run
+from bayeslaw.evaluation.scores import draw_scores, point_scores, score
+from bayeslaw.forecasting.stack import Stack, load, stacking
+from bayeslaw.inference.point import point_fit
+from bayeslaw.laws.card import load_law
 from tests import oracles
 from tests.commands import Command, refused, snapshot
 from tests.fixed import fixed_fit, line_fit, measured
@@ -293,7 +293,7 @@ def test_what_cannot_be_scored_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_requests_that_cannot_be_met(monkeypatch: pytest.MonkeyPatch, given: dict[str, Any], text: str) -> None:
-    monkeypatch.setattr("bayeslaw.many.fit", lambda *_, **__: pytest.fail("something was fitted"))
+    monkeypatch.setattr("bayeslaw.inference.batch.fit", lambda *_, **__: pytest.fail("something was fitted"))
     table = TABLE.assign(one=1.0, some=np.where(np.arange(len(TABLE)) > 0, 1.0, np.nan))
     known = table if given.get("by") in ("one", "some") else TABLE
     with pytest.raises(BayeslawError) as caught:
@@ -302,7 +302,7 @@ def test_requests_that_cannot_be_met(monkeypatch: pytest.MonkeyPatch, given: dic
 
 
 def test_tables_that_one_of_the_laws_cannot_be_fitted_to(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bayeslaw.many.fit", lambda *_, **__: pytest.fail("something was fitted"))
+    monkeypatch.setattr("bayeslaw.inference.batch.fit", lambda *_, **__: pytest.fail("something was fitted"))
     with pytest.raises(TableError, match="column ptpp is missing: ptpp-floor needs"):
         compare(TABLE.drop(columns="ptpp"), LAWS, **QUICK)
     with pytest.raises(TableError, match=r"the table without ptpp > 15 has 1 fault .*\n.*ptpp has 1 value"):

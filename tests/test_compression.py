@@ -6,14 +6,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayeslaw.cards import load_law
-from bayeslaw.checks import bins_check
-from bayeslaw.compression import compress
-from bayeslaw.density import Density
-from bayeslaw.errors import BayeslawError
-from bayeslaw.fitting import fit
-from bayeslaw.laws import Law
-from bayeslaw.noise import Noise
+from bayeslaw.core.errors import BayeslawError
+from bayeslaw.engine.binning import compress
+from bayeslaw.engine.density import Density
+from bayeslaw.inference.fit import fit
+from bayeslaw.laws.card import load_law
+from bayeslaw.laws.law import Law
+from bayeslaw.noise.noise import Noise
+from bayeslaw.posterior.diagnostics import bins_check
 from tests import oracles
 
 

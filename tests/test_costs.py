@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayeslaw.costs import FLOPS, Stage, per_token, stage_flops, stages_of
-from bayeslaw.errors import BayeslawError
+from bayeslaw.core.errors import BayeslawError
+from bayeslaw.core.flops import FLOPS, Stage, per_token, stage_flops, stages_of
 
 # RedWhale (Vo et al. 2024, table 4): embeddings and head, odd layers, even layers, all by LoRA, of 10.8B parameters.
 REDWHALE = "3.9e9:0.0341,2.0e9:0.5,1.2e9:0.5,2.6e9:0.046"

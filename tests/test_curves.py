@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bayeslaw import Curves, read_curves
-from bayeslaw.errors import BayeslawError, TableError
-from bayeslaw.phases import OPEN
-from bayeslaw.schedules import constant, linear, logged, wsd
+from bayeslaw.core.errors import BayeslawError, TableError
+from bayeslaw.schedules.areas import OPEN
+from bayeslaw.schedules.schedule import constant, linear, logged, wsd
 
 TINYCPT = Path(__file__).parent.parent / "data" / "tinycpt" / "curves.csv"
 AREAS = ["S1_pt", "S2_pt", "S2w_pt", "S1_cpt", "S2_cpt", "S2w_cpt", "S1", "S2", "S2w"]

@@ -10,10 +10,20 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from bayeslaw.cards import load_law
-from bayeslaw.datachecks import ALARM, FEW, alike, alike_check, independence_check, kinship_check, lack_check, residuals, untold
-from bayeslaw.grids import grid
-from bayeslaw.laws import Law
+from bayeslaw.forecasting.grid import grid
+from bayeslaw.laws.card import load_law
+from bayeslaw.laws.law import Law
+from bayeslaw.posterior.identifiability import (
+    ALARM,
+    FEW,
+    alike,
+    alike_check,
+    independence_check,
+    kinship_check,
+    lack_check,
+    residuals,
+    untold,
+)
 from tests import oracles
 from tests.curves import curves
 from tests.oracles import Array

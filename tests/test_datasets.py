@@ -9,9 +9,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from bayeslaw import datasets
-from bayeslaw.errors import BayeslawError
-from bayeslaw.runs import read_runs
+from bayeslaw.core.errors import BayeslawError
+from bayeslaw.data import datasets
+from bayeslaw.data.table import read_runs
 from tests.commands import Command, refused, snapshot
 from tests.hosts import CHINCHILLA, publish, serving
 

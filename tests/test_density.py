@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bayeslaw import tape as tapes
-from bayeslaw.cards import load_law, parse_card
-from bayeslaw.coordinates import Coordinates
-from bayeslaw.density import Density, log_prior
-from bayeslaw.laws import Law
-from bayeslaw.noise import PRIORS, Noise
-from bayeslaw.observations import Observations
-from bayeslaw.priors import Prior
+from bayeslaw.data.observations import Observations
+from bayeslaw.engine import tape as tapes
+from bayeslaw.engine.coordinates import Coordinates
+from bayeslaw.engine.density import Density, log_prior
+from bayeslaw.laws.card import load_law, parse_card
+from bayeslaw.laws.law import Law
+from bayeslaw.laws.prior import Prior
+from bayeslaw.noise.noise import PRIORS, Noise
 from tests import oracles
 
 NOISES = {

@@ -11,14 +11,14 @@ import pytest
 from matplotlib.figure import Figure
 
 import bayeslaw
-from bayeslaw.cards import load_law, parse_card
-from bayeslaw.discrepancy import LENGTH, STATED, Discrepancy, directions, relative, spread_name
-from bayeslaw.errors import BayeslawError
-from bayeslaw.fits import Fit
-from bayeslaw.forecasts import forecast
-from bayeslaw.plots import plot_forecast
-from bayeslaw.point import point_fit
-from bayeslaw.scores import draw_scores, point_scores, score
+from bayeslaw.core.errors import BayeslawError
+from bayeslaw.evaluation.scores import draw_scores, point_scores, score
+from bayeslaw.forecasting.discrepancy import LENGTH, STATED, Discrepancy, directions, relative, spread_name
+from bayeslaw.forecasting.forecast import forecast
+from bayeslaw.inference.point import point_fit
+from bayeslaw.laws.card import load_law, parse_card
+from bayeslaw.plots.forecast import plot_forecast
+from bayeslaw.posterior.fit import Fit
 from tests import oracles
 from tests.commands import Command, refused
 from tests.oracles import Array

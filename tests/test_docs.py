@@ -19,10 +19,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayeslaw import cli
-from bayeslaw.cards import load_law
-from bayeslaw.runs import read_runs
-from bayeslaw.schedules import wsd
+from bayeslaw.cli import main as cli
+from bayeslaw.data.table import read_runs
+from bayeslaw.laws.card import load_law
+from bayeslaw.schedules.schedule import wsd
 from tests import events, oracles
 from tests.hosts import CHINCHILLA, publish, serving
 

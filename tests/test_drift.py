@@ -12,22 +12,22 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from bayeslaw import drift
-from bayeslaw.cards import load_law
-from bayeslaw.ensembles import Source
-from bayeslaw.errors import BayeslawError
-from bayeslaw.fits import Fit, restore
-from bayeslaw.fitting import fit
-from bayeslaw.forecasts import forecast
-from bayeslaw.kernels_build import jit
-from bayeslaw.kernels_noise import drift_density as plain_drift_density
-from bayeslaw.loo import held_out_density
-from bayeslaw.lookahead import nested as look_ahead
-from bayeslaw.noise import Noise
-from bayeslaw.observations import Observations, clock_column, planned
-from bayeslaw.refitting import again, joined, rows_of
-from bayeslaw.runs import Runs
-from bayeslaw.updating import surprise
+from bayeslaw.core.errors import BayeslawError
+from bayeslaw.data.observations import Observations, clock_column, planned
+from bayeslaw.data.table import Runs
+from bayeslaw.design.information import Source
+from bayeslaw.design.lookahead import nested as look_ahead
+from bayeslaw.design.update import surprise
+from bayeslaw.engine.build import jit
+from bayeslaw.engine.likelihoods import drift_density as plain_drift_density
+from bayeslaw.evaluation.loo import held_out_density
+from bayeslaw.forecasting.forecast import forecast
+from bayeslaw.inference.fit import fit
+from bayeslaw.inference.refit import again, joined, rows_of
+from bayeslaw.laws.card import load_law
+from bayeslaw.noise import ou as drift
+from bayeslaw.noise.noise import Noise
+from bayeslaw.posterior.fit import Fit, restore
 from tests import oracles
 from tests.commands import Command, refused
 from tests.fixed import line, line_fit

@@ -8,17 +8,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayeslaw import schedules
-from bayeslaw.cards import load_law, parse_card
-from bayeslaw.density import Density
-from bayeslaw.errors import BayeslawError, CardError, TableError
-from bayeslaw.fits import Fit, load_fit
-from bayeslaw.fitting import fit
-from bayeslaw.formula import Expression, FormulaError
-from bayeslaw.grids import grid
-from bayeslaw.laws import Law
-from bayeslaw.noise import Noise
-from bayeslaw.phases import trace
+from bayeslaw.core.errors import BayeslawError, CardError, TableError
+from bayeslaw.engine.density import Density
+from bayeslaw.forecasting.grid import grid
+from bayeslaw.inference.fit import fit
+from bayeslaw.laws.card import load_law, parse_card
+from bayeslaw.laws.formula import Expression, FormulaError
+from bayeslaw.laws.law import Law
+from bayeslaw.noise.noise import Noise
+from bayeslaw.posterior.fit import Fit, load_fit
+from bayeslaw.schedules import schedule as schedules
+from bayeslaw.schedules.areas import trace
 from tests import oracles
 from tests.curves import curves
 

@@ -17,15 +17,17 @@ import numpy as np
 import pytest
 from distributed import Client, LocalCluster
 
-from bayeslaw import executors, many, sampling
-from bayeslaw.cards import card_folder, load_law
-from bayeslaw.errors import BayeslawError, CardError
-from bayeslaw.executors import Dask, InProcess, Processes, executor, opened
-from bayeslaw.fits import Fit
-from bayeslaw.fitting import fit
-from bayeslaw.many import Task, fit_many
-from bayeslaw.outcomes import Executor, Outcome, values_of
-from bayeslaw.point import point_fit
+from bayeslaw.core import executors
+from bayeslaw.core.errors import BayeslawError, CardError
+from bayeslaw.core.executors import Dask, InProcess, Processes, executor, opened
+from bayeslaw.core.outcomes import Executor, Outcome, values_of
+from bayeslaw.inference import batch as many
+from bayeslaw.inference import sample as sampling
+from bayeslaw.inference.batch import Task, fit_many
+from bayeslaw.inference.fit import fit
+from bayeslaw.inference.point import point_fit
+from bayeslaw.laws.card import card_folder, load_law
+from bayeslaw.posterior.fit import Fit
 from tests import items, oracles
 
 QUICK: dict[str, Any] = {"draws": 100, "tune": 100, "chains": 2}

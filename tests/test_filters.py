@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayeslaw.errors import BayeslawError
-from bayeslaw.filters import where
+from bayeslaw.core.errors import BayeslawError
+from bayeslaw.data.query import where
 
 TABLE = pd.DataFrame(
     {"N": [1e6, 2e6, 3e6, 4e6], "ptpp": [15, 31, 31, 279], "domain": ["source", "target", None, "target"], "x": [-1.5, 0, None, 2]},

@@ -12,12 +12,12 @@ import pandas as pd
 import pytest
 import xarray as xr
 
-from bayeslaw.cards import load_law
-from bayeslaw.errors import BayeslawError, FitError
-from bayeslaw.fits import Fit, load_fit
-from bayeslaw.fitting import fit
-from bayeslaw.priors import Prior
-from bayeslaw.refitting import rows_of
+from bayeslaw.core.errors import BayeslawError, FitError
+from bayeslaw.inference.fit import fit
+from bayeslaw.inference.refit import rows_of
+from bayeslaw.laws.card import load_law
+from bayeslaw.laws.prior import Prior
+from bayeslaw.posterior.fit import Fit, load_fit
 from tests import oracles
 from tests.fixed import line
 

@@ -13,13 +13,13 @@ import pytest
 import xarray as xr
 
 import bayeslaw
-from bayeslaw import forecasts
-from bayeslaw.cards import load_law, parse_card
-from bayeslaw.checks import FORECAST_ROWS
-from bayeslaw.errors import BayeslawError, FitError, TableError
-from bayeslaw.fits import Fit
-from bayeslaw.forecasts import forecast
-from bayeslaw.noise import Noise
+from bayeslaw.core.errors import BayeslawError, FitError, TableError
+from bayeslaw.forecasting import forecast as forecasts
+from bayeslaw.forecasting.forecast import forecast
+from bayeslaw.laws.card import load_law, parse_card
+from bayeslaw.noise.noise import Noise
+from bayeslaw.posterior.diagnostics import FORECAST_ROWS
+from bayeslaw.posterior.fit import Fit
 from tests import oracles
 from tests.fixed import line_fit
 from tests.oracles import LAWS, Array

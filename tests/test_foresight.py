@@ -6,11 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayeslaw.anchoring import anchors
-from bayeslaw.errors import BayeslawError
-from bayeslaw.fits import Fit
-from bayeslaw.foresight import by_nesting, by_refits
-from bayeslaw.runs import read_runs
+from bayeslaw.core.errors import BayeslawError
+from bayeslaw.data.table import read_runs
+from bayeslaw.design.anchors import anchors
+from bayeslaw.design.preposterior import by_nesting, by_refits
+from bayeslaw.posterior.fit import Fit
 from tests.fixed import line_fit
 from tests.purchases import TARGETS, drawn, logarithmic, pool
 

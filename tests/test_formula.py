@@ -11,9 +11,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from bayeslaw.formula import MAX_DEPTH, Expression, FormulaError, default_symbol
-from bayeslaw.model import pytensor_functions
-from bayeslaw.tape import FUNCTIONS as TAPE
+from bayeslaw.engine.tape import FUNCTIONS as TAPE
+from bayeslaw.inference.model import pytensor_functions
+from bayeslaw.laws.formula import MAX_DEPTH, Expression, FormulaError, default_symbol
 
 ALLOWED = "is not allowed in a formula; use names, numbers, + - * / ** and exp,"
 CALLS = "can't be called in a formula; the functions are exp, expm1,"

@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayeslaw.candidates import grid_of_runs
-from bayeslaw.cards import load_law
-from bayeslaw.errors import BayeslawError
-from bayeslaw.grids import MOST_SETTINGS, grid
+from bayeslaw.core.errors import BayeslawError
+from bayeslaw.design.candidates import grid_of_runs
+from bayeslaw.forecasting.grid import MOST_SETTINGS, grid
+from bayeslaw.laws.card import load_law
 from tests.fixed import apart_fit
 
 

@@ -17,12 +17,12 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from bayeslaw.cards import card_folder, load_law
-from bayeslaw.errors import BayeslawError
-from bayeslaw.fits import Fit
-from bayeslaw.priors import Prior
-from bayeslaw.runs import read_runs
-from bayeslaw.tablechecks import check
+from bayeslaw.core.errors import BayeslawError
+from bayeslaw.data.table import read_runs
+from bayeslaw.data.validate import check
+from bayeslaw.laws.card import card_folder, load_law
+from bayeslaw.laws.prior import Prior
+from bayeslaw.posterior.fit import Fit
 from tests.commands import Command, refused, snapshot
 
 Content = str | bytes

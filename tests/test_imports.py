@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayeslaw.errors import BayeslawError, TableError
-from bayeslaw.imports import import_runs
-from bayeslaw.imports_tensorboard import masked_crc, records, scalars
+from bayeslaw.core.errors import BayeslawError, TableError
+from bayeslaw.data.logs.api import import_runs
+from bayeslaw.data.logs.tensorboard import masked_crc, records, scalars
 from tests import events
 from tests.logs import cells, lines, said, state, written
 
@@ -225,7 +225,7 @@ def test_resuming_anywhere(first: list[int], back: int, length: int, last: bool)
     frame = pd.DataFrame(
         {"step": [*first, *second], "loss": [*(2.0 + np.arange(len(first)) / 64), *(3.0 + np.arange(length) / 64)]}
     )
-    from bayeslaw.imports_merge import Entries, merged
+    from bayeslaw.data.logs.merge import Entries, merged
 
     whole = (
         frame.rename(columns={"loss": "loss:"})

@@ -9,8 +9,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from bayeslaw.errors import BayeslawError, TableError
-from bayeslaw.imports import import_runs
+from bayeslaw.core.errors import BayeslawError, TableError
+from bayeslaw.data.logs.api import import_runs
 from tests import events
 from tests.logs import cells, lines, said, state, written
 

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayeslaw.errors import BayeslawError, TableError
-from bayeslaw.imports import import_runs
-from bayeslaw.imports_cells import Marks, numbers
-from bayeslaw.imports_map import mapping
-from bayeslaw.imports_names import covariate_of, domain_of, meanings
-from bayeslaw.units import converted
+from bayeslaw.core.errors import BayeslawError, TableError
+from bayeslaw.core.units import converted
+from bayeslaw.data.logs.api import import_runs
+from bayeslaw.data.logs.cells import Marks, numbers
+from bayeslaw.data.logs.columns import covariate_of, domain_of, meanings
+from bayeslaw.data.logs.mapping import mapping
 from tests.logs import cells, said, written
 
 # --- wide tables and others ---------------------------------------------------------------------------------------------------

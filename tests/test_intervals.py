@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bayeslaw.errors import BayeslawError
-from bayeslaw.intervals import columns, quantiles, rows
+from bayeslaw.core.errors import BayeslawError
+from bayeslaw.core.intervals import columns, quantiles, rows
 
 
 def test_columns_name_kind_and_probability(rng: np.random.Generator) -> None:

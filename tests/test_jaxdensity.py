@@ -11,23 +11,23 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from bayeslaw import tape as tapes
-from bayeslaw.cards import load_law
-from bayeslaw.compression import compress
-from bayeslaw.density import Density
-from bayeslaw.fits import Fit
-from bayeslaw.fitting import fit
-from bayeslaw.laws import Law
-from bayeslaw.sampling import Stretch, _run_of
-from bayeslaw.tape import FUNCTIONS, Tape
-from bayeslaw.whitening import BEYOND, whiten
+from bayeslaw.engine import tape as tapes
+from bayeslaw.engine.binning import compress
+from bayeslaw.engine.density import Density
+from bayeslaw.engine.tape import FUNCTIONS, Tape
+from bayeslaw.engine.transport import BEYOND, whiten
+from bayeslaw.inference.fit import fit
+from bayeslaw.inference.sample import Stretch, _run_of
+from bayeslaw.laws.card import load_law
+from bayeslaw.laws.law import Law
+from bayeslaw.posterior.fit import Fit
 from tests import oracles, test_tape
 from tests.test_compression import repeated
 from tests.test_density import NOISES, rows_for
 
 jax = pytest.importorskip("jax", reason="the sampler numpyro is an extra: JAX is not installed")
 pytest.importorskip("numpyro.infer", reason="the sampler numpyro is an extra: NumPyro is not installed")
-jaxdensity = pytest.importorskip("bayeslaw.jaxdensity")
+jaxdensity = pytest.importorskip("bayeslaw.engine.jaxdensity")
 
 
 @pytest.fixture(autouse=True)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from numba.core import config
 
-from bayeslaw import kernels_build
-from bayeslaw.kernels_build import compiled, jit, version_of
+from bayeslaw.engine import build as kernels_build
+from bayeslaw.engine.build import compiled, jit, version_of
 
 
 def twice(x: float) -> float:

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bayeslaw.cards import RESERVED, load_law, parse_card
-from bayeslaw.errors import CardError
-from bayeslaw.laws import Law
-from bayeslaw.noise import PRIORS
+from bayeslaw.core.errors import CardError
+from bayeslaw.laws.card import RESERVED, load_law, parse_card
+from bayeslaw.laws.law import Law
+from bayeslaw.noise.noise import PRIORS
 
 CARD = """\
 name = "own"

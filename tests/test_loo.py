@@ -10,11 +10,11 @@ import pytest
 from scipy import stats
 from scipy.special import logsumexp
 
-from bayeslaw.cards import load_law
-from bayeslaw.fits import Fit
-from bayeslaw.loo import Loo, held_out_density, leave_one_run_out, split_run
-from bayeslaw.noise import Noise
-from bayeslaw.runs import read_runs
+from bayeslaw.data.table import read_runs
+from bayeslaw.evaluation.loo import Loo, held_out_density, leave_one_run_out, split_run
+from bayeslaw.laws.card import load_law
+from bayeslaw.noise.noise import Noise
+from bayeslaw.posterior.fit import Fit
 from tests import oracles
 from tests.oracles import Array
 

@@ -11,15 +11,15 @@ import pandas as pd
 import pytest
 from scipy.linalg import block_diag
 
-from bayeslaw import lookahead
-from bayeslaw.errors import BayeslawError, FitError, TableError
-from bayeslaw.fits import Fit
-from bayeslaw.lookahead import nested, refits
-from bayeslaw.many import Task
-from bayeslaw.observations import Observations
-from bayeslaw.outcomes import Outcome
-from bayeslaw.runs import Runs, read_runs
-from bayeslaw.stacking import Stack
+from bayeslaw.core.errors import BayeslawError, FitError, TableError
+from bayeslaw.core.outcomes import Outcome
+from bayeslaw.data.observations import Observations
+from bayeslaw.data.table import Runs, read_runs
+from bayeslaw.design import lookahead
+from bayeslaw.design.lookahead import nested, refits
+from bayeslaw.forecasting.stack import Stack
+from bayeslaw.inference.batch import Task
+from bayeslaw.posterior.fit import Fit
 from tests.fixed import line, line_fit
 from tests.oracles import Array
 

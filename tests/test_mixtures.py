@@ -8,14 +8,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayeslaw.cards import load_law
-from bayeslaw.errors import BayeslawError, FitError, TableError
-from bayeslaw.fits import Fit
-from bayeslaw.mixtures import combine, combined, spread
-from bayeslaw.observations import Observations
-from bayeslaw.recipes import Recipe, losses
-from bayeslaw.runs import read_runs
-from bayeslaw.stacking import Stack
+from bayeslaw.core.errors import BayeslawError, FitError, TableError
+from bayeslaw.data.observations import Observations
+from bayeslaw.data.table import read_runs
+from bayeslaw.dynamics.mixtures import combine, combined, spread
+from bayeslaw.dynamics.recipe import Recipe, losses
+from bayeslaw.forecasting.stack import Stack
+from bayeslaw.laws.card import load_law
+from bayeslaw.posterior.fit import Fit
 from tests.dynamics import SOURCE, TARGET, dynamics_fit, fits
 from tests.fixed import fixed_fit
 

@@ -9,14 +9,14 @@ import numpy as np
 import pymc as pm
 import pytest
 
-from bayeslaw import tape as tapes
-from bayeslaw.cards import law_names, load_law
-from bayeslaw.coordinates import average
-from bayeslaw.density import Density
-from bayeslaw.laws import Law
-from bayeslaw.model import pymc_model
-from bayeslaw.noise import Noise
-from bayeslaw.observations import Observations
+from bayeslaw.data.observations import Observations
+from bayeslaw.engine import tape as tapes
+from bayeslaw.engine.coordinates import average
+from bayeslaw.engine.density import Density
+from bayeslaw.inference.model import pymc_model
+from bayeslaw.laws.card import law_names, load_law
+from bayeslaw.laws.law import Law
+from bayeslaw.noise.noise import Noise
 from tests import oracles
 
 CASES = [(name, "normal") for name in law_names()]

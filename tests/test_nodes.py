@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 from numpy.typing import NDArray
 
-from bayeslaw import schedules
-from bayeslaw.errors import BayeslawError
-from bayeslaw.nodes import LEAST, NODES, nodes
-from bayeslaw.schedules import Schedule
+from bayeslaw.core.errors import BayeslawError
+from bayeslaw.schedules import schedule as schedules
+from bayeslaw.schedules.changes import LEAST, NODES, nodes
+from bayeslaw.schedules.schedule import Schedule
 from tests.oracles import Array
 
 FITTED = {"B": 438.0, "C": 2.13, "beta": 0.598, "gamma": 0.655}  # to losses of a 100M model

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from scipy import integrate, special, stats
 
-from bayeslaw import kernels_noise as kernels
-from bayeslaw.errors import BayeslawError
-from bayeslaw.kernels_build import jit
-from bayeslaw.kernels_math import digamma, log_mills
-from bayeslaw.noise import CHOICES, MEANING, PRIORS, Noise, prior
+from bayeslaw.core.errors import BayeslawError
+from bayeslaw.engine import likelihoods as kernels
+from bayeslaw.engine.build import jit
+from bayeslaw.engine.functions import digamma, log_mills
+from bayeslaw.noise.noise import CHOICES, MEANING, PRIORS, Noise, prior
 from tests.oracles import Array, central, nested, timed
 
 normal_density, student_density = jit(kernels.normal_density), jit(kernels.student_density)

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayeslaw.cards import load_law, parse_card
-from bayeslaw.errors import BayeslawError, TableError
-from bayeslaw.laws import Law
-from bayeslaw.observations import Nesting, Observations
-from bayeslaw.runs import read_runs
-from bayeslaw.tablechecks import check
+from bayeslaw.core.errors import BayeslawError, TableError
+from bayeslaw.data.observations import Nesting, Observations
+from bayeslaw.data.table import read_runs
+from bayeslaw.data.validate import check
+from bayeslaw.laws.card import load_law, parse_card
+from bayeslaw.laws.law import Law
 from tests import oracles
 
 WITHOUT_EPSILON = """

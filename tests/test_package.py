@@ -15,10 +15,10 @@ import pandas as pd
 import pytest
 
 import bayeslaw
-from bayeslaw import demo
-from bayeslaw.fits import load_fit
-from bayeslaw.fitting import fit
-from bayeslaw.point import point_fit
+from bayeslaw.cli import demo
+from bayeslaw.inference.fit import fit
+from bayeslaw.inference.point import point_fit
+from bayeslaw.posterior.fit import load_fit
 from tests import oracles
 from tests.commands import Command, refused
 
@@ -39,7 +39,9 @@ def test_a_star_import_brings_every_name() -> None:
 
 @pytest.mark.parametrize("name", ["fit", "forecast", "score"])
 def test_functions_are_not_hidden_by_modules(name: str) -> None:
-    module = import_module({"fit": "bayeslaw.fitting", "forecast": "bayeslaw.forecasts", "score": "bayeslaw.scores"}[name])
+    module = import_module(
+        {"fit": "bayeslaw.inference.fit", "forecast": "bayeslaw.forecasting.forecast", "score": "bayeslaw.evaluation.scores"}[name]
+    )
     assert getattr(bayeslaw, name) is getattr(module, name)
     assert callable(getattr(bayeslaw, name))
 

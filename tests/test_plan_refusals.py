@@ -11,15 +11,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayeslaw.bases import Base, base_loss
-from bayeslaw.cards import load_law, parse_card
-from bayeslaw.checks import Check
-from bayeslaw.choices import Plan
-from bayeslaw.errors import BayeslawError, FitError
-from bayeslaw.fits import Fit
-from bayeslaw.plans import plan
-from bayeslaw.sides import describe
-from bayeslaw.stacking import Stack
+from bayeslaw.core.errors import BayeslawError, FitError
+from bayeslaw.forecasting.stack import Stack
+from bayeslaw.laws.card import load_law, parse_card
+from bayeslaw.planning.base_loss import Base, base_loss
+from bayeslaw.planning.choices import Plan
+from bayeslaw.planning.domain_loss import describe
+from bayeslaw.planning.plan import plan
+from bayeslaw.posterior.diagnostics import Check
+from bayeslaw.posterior.fit import Fit
 from tests import oracles
 from tests.fixed import fixed_fit
 from tests.posteriors import SOURCE, TARGET, posterior, scattered, source_fit, target_fit

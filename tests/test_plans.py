@@ -11,12 +11,12 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from bayeslaw.cards import load_law
-from bayeslaw.choices import Plan, held_out, split
-from bayeslaw.errors import BayeslawError
-from bayeslaw.fits import Fit
-from bayeslaw.plans import plan
-from bayeslaw.plots_decisions import plot_plan
+from bayeslaw.core.errors import BayeslawError
+from bayeslaw.laws.card import load_law
+from bayeslaw.planning.choices import Plan, held_out, split
+from bayeslaw.planning.plan import plan
+from bayeslaw.plots.decisions import plot_plan
+from bayeslaw.posterior.fit import Fit
 from tests import oracles
 from tests.posteriors import SOURCE, TARGET, posterior, scattered, source_fit, target_fit
 

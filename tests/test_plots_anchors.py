@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from matplotlib.figure import Figure
 
-from bayeslaw.anchoring import anchors
-from bayeslaw.plots_anchors import plot_anchors
+from bayeslaw.design.anchors import anchors
+from bayeslaw.plots.design import plot_anchors
 from tests.purchases import TARGETS, drawn, pool
 
 

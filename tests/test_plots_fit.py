@@ -11,10 +11,8 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle, StepPatch
 from scipy.stats import binom, norm, spearmanr
 
-from bayeslaw.errors import BayeslawError
-from bayeslaw.fits import Fit
-from bayeslaw.plots import plot_forecast
-from bayeslaw.plots_fit import (
+from bayeslaw.core.errors import BayeslawError
+from bayeslaw.plots.fit import (
     EDGE,
     plot_comparison,
     plot_coverage,
@@ -24,7 +22,9 @@ from bayeslaw.plots_fit import (
     plot_transforms,
     weak_pairs,
 )
-from bayeslaw.plots_saved import plot_levels, plot_picks
+from bayeslaw.plots.forecast import plot_forecast
+from bayeslaw.plots.saved import plot_levels, plot_picks
+from bayeslaw.posterior.fit import Fit
 from tests.fixed import line_fit
 from tests.oracles import Array
 

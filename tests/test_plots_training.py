@@ -11,13 +11,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from bayeslaw.balancing import balance
-from bayeslaw.errors import BayeslawError
-from bayeslaw.plots_dynamics import plot_schedules
-from bayeslaw.plots_training import plot_optimum, plot_surface, plot_transfer, plot_turning
-from bayeslaw.recipes import Recipe
-from bayeslaw.schedules import constant
-from bayeslaw.turning_points import Turning, turning
+from bayeslaw.core.errors import BayeslawError
+from bayeslaw.dynamics.optimise import balance
+from bayeslaw.dynamics.recipe import Recipe
+from bayeslaw.dynamics.turning_points import Turning, turning
+from bayeslaw.plots.schedules import plot_schedules
+from bayeslaw.plots.training import plot_optimum, plot_surface, plot_transfer, plot_turning
+from bayeslaw.schedules.schedule import constant
 from tests.dynamics import SOURCE, TARGET, dynamics_fit
 
 RECIPE = Recipe("constant:steps=2000,peak=2e-4", "constant:steps=1000,peak=2e-4")

@@ -9,10 +9,10 @@ import pandas as pd
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from bayeslaw import point
-from bayeslaw.cards import load_law, parse_card
-from bayeslaw.errors import BayeslawError, FitError, TableError
-from bayeslaw.point import PointFit, point_fit
+from bayeslaw.core.errors import BayeslawError, FitError, TableError
+from bayeslaw.inference import point
+from bayeslaw.inference.point import PointFit, point_fit
+from bayeslaw.laws.card import load_law, parse_card
 from tests import oracles
 from tests.oracles import LAWS, Array
 

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import bayeslaw
-from bayeslaw.runs import Runs
+from bayeslaw.data.table import Runs
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 import designs

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bayeslaw.cards import load_law
-from bayeslaw.errors import BayeslawError, CardError
-from bayeslaw.priors import Prior
+from bayeslaw.core.errors import BayeslawError, CardError
+from bayeslaw.laws.card import load_law
+from bayeslaw.laws.prior import Prior
 
 GOOD = {
     "LogNormal(0.5, 0.3)": Prior("LogNormal", {"mu": 0.5, "sigma": 0.3}),

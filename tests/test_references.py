@@ -17,7 +17,7 @@ import pytest
 from scipy.stats import norm
 
 import bayeslaw
-from bayeslaw.checks import diagnostics
+from bayeslaw.posterior.diagnostics import diagnostics
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 from references import DIVERGENT, ESS, LAWS, QUANTILES, R_HAT, data_marks, twin

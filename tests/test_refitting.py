@@ -11,17 +11,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayeslaw.cards import load_law
-from bayeslaw.errors import BayeslawError, FitError, TableError
-from bayeslaw.fits import Fit, load_fit
-from bayeslaw.laws import Law
-from bayeslaw.noise import CHOICES, Noise
-from bayeslaw.observations import Observations
-from bayeslaw.priors import Prior
-from bayeslaw.refitting import again, beside, enough_draws, joined, one_fit, rows_of
-from bayeslaw.runs import read_runs
-from bayeslaw.units import NATS
-from bayeslaw.varying import levels_of, varied, with_by
+from bayeslaw.core.errors import BayeslawError, FitError, TableError
+from bayeslaw.core.units import NATS
+from bayeslaw.data.observations import Observations
+from bayeslaw.data.table import read_runs
+from bayeslaw.inference.refit import again, beside, enough_draws, joined, one_fit, rows_of
+from bayeslaw.laws.card import load_law
+from bayeslaw.laws.law import Law
+from bayeslaw.laws.pooling import levels_of, varied, with_by
+from bayeslaw.laws.prior import Prior
+from bayeslaw.noise.noise import CHOICES, Noise
+from bayeslaw.posterior.fit import Fit, load_fit
 from tests import oracles
 from tests.fixed import fixed_fit, line_fit
 

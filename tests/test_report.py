@@ -17,13 +17,13 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from bayeslaw.fits import Fit
-from bayeslaw.loo import leave_one_run_out
-from bayeslaw.report_facts import left_out
-from bayeslaw.reporting import Report, _transforms, report
-from bayeslaw.runs import Runs
-from bayeslaw.scores import score
-from bayeslaw.tables import compact
+from bayeslaw.core.tables import compact
+from bayeslaw.data.table import Runs
+from bayeslaw.evaluation.loo import leave_one_run_out
+from bayeslaw.evaluation.scores import score
+from bayeslaw.posterior.fit import Fit
+from bayeslaw.reporting.facts import left_out
+from bayeslaw.reporting.report import Report, _transforms, report
 from tests.fixed import line_fit, measured
 from tests.pages import HOSTILE, PICKS, Page
 

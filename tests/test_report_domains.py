@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 from matplotlib.text import Text
 
-from bayeslaw.fits import Fit
-from bayeslaw.report_pictures import data_fan
-from bayeslaw.reporting import report
-from bayeslaw.runs import Runs
+from bayeslaw.data.table import Runs
+from bayeslaw.posterior.fit import Fit
+from bayeslaw.reporting.figures import data_fan
+from bayeslaw.reporting.report import report
 from tests.fixed import apart_fit
 
 

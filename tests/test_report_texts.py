@@ -6,11 +6,11 @@ import re
 
 import pytest
 
-from bayeslaw.formula import latex_text
-from bayeslaw.laws import Law
-from bayeslaw.report_latex import tabular, uncertain
-from bayeslaw.report_page import header, mathml, shown
-from bayeslaw.tables import compact
+from bayeslaw.core.tables import compact
+from bayeslaw.laws.formula import latex_text
+from bayeslaw.laws.law import Law
+from bayeslaw.reporting.html import header, mathml, shown
+from bayeslaw.reporting.latex import tabular, uncertain
 
 # --- formulas --------------------------------------------------------------------------------------------------------
 

@@ -11,12 +11,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayeslaw.cards import card_folder, load_law
-from bayeslaw.errors import BayeslawError, Fault, TableError
-from bayeslaw.laws import Law
-from bayeslaw.observations import Observations
-from bayeslaw.runs import ALIASES, Runs, data_sha256, read_runs
-from bayeslaw.tablechecks import check, complete
+from bayeslaw.core.errors import BayeslawError, Fault, TableError
+from bayeslaw.data.observations import Observations
+from bayeslaw.data.table import ALIASES, Runs, data_sha256, read_runs
+from bayeslaw.data.validate import check, complete
+from bayeslaw.laws.card import card_folder, load_law
+from bayeslaw.laws.law import Law
 from tests import oracles
 
 HEAD = "(rows are counted from 1 below the header):"

@@ -18,15 +18,15 @@ import pytest
 import xarray as xr
 
 import bayeslaw
-from bayeslaw import sampling
-from bayeslaw.cards import load_law
-from bayeslaw.density import Density
-from bayeslaw.errors import BayeslawError, CardError, FitError, TableError
-from bayeslaw.fits import Fit
-from bayeslaw.fitting import fit
-from bayeslaw.intervals import check_probability, interval_names
-from bayeslaw.noise import Noise
-from bayeslaw.whitening import Whitening, whiten
+from bayeslaw.core.errors import BayeslawError, CardError, FitError, TableError
+from bayeslaw.core.intervals import check_probability, interval_names
+from bayeslaw.engine.density import Density
+from bayeslaw.engine.transport import Whitening, whiten
+from bayeslaw.inference import sample as sampling
+from bayeslaw.inference.fit import fit
+from bayeslaw.laws.card import load_law
+from bayeslaw.noise.noise import Noise
+from bayeslaw.posterior.fit import Fit
 from tests import oracles
 
 LAW = load_law("chinchilla")
@@ -287,7 +287,7 @@ def test_settings_that_cant_be(case: str) -> None:
 
 
 def test_a_sampler_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "bayeslaw.jaxdensity", raising=False)
+    monkeypatch.delitem(sys.modules, "bayeslaw.engine.jaxdensity", raising=False)
     monkeypatch.delattr(bayeslaw, "jaxdensity", raising=False)
     monkeypatch.setitem(sys.modules, "jax", None)
     with pytest.raises(BayeslawError, match=r"The sampler numpyro needs JAX and NumPyro: pip install 'bayeslaw\[numpyro\]' \("):

@@ -14,9 +14,21 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from bayeslaw import parse_schedule
-from bayeslaw.errors import BayeslawError, TableError
-from bayeslaw.phases import OPEN, Point, trace
-from bayeslaw.schedules import Schedule, State, areas, constant, cosine, inverse_sqrt, joined, linear, logged, multistep, wsd
+from bayeslaw.core.errors import BayeslawError, TableError
+from bayeslaw.schedules.areas import OPEN, Point, trace
+from bayeslaw.schedules.schedule import (
+    Schedule,
+    State,
+    areas,
+    constant,
+    cosine,
+    inverse_sqrt,
+    joined,
+    linear,
+    logged,
+    multistep,
+    wsd,
+)
 
 Array = NDArray[np.float64]
 rates = st.lists(st.floats(1e-6, 1e-2), min_size=2, max_size=30)

@@ -12,12 +12,12 @@ import pytest
 from scipy import stats
 
 import bayeslaw
-from bayeslaw.cards import load_law
-from bayeslaw.errors import BayeslawError, FitError, TableError
-from bayeslaw.fits import Fit
-from bayeslaw.forecasts import forecast
-from bayeslaw.point import PointFit, point_fit
-from bayeslaw.scores import COVERAGE, crps, draw_scores, huber, point_scores, score
+from bayeslaw.core.errors import BayeslawError, FitError, TableError
+from bayeslaw.evaluation.scores import COVERAGE, crps, draw_scores, huber, point_scores, score
+from bayeslaw.forecasting.forecast import forecast
+from bayeslaw.inference.point import PointFit, point_fit
+from bayeslaw.laws.card import load_law
+from bayeslaw.posterior.fit import Fit
 from tests import oracles
 from tests.fixed import line_fit, measured
 from tests.oracles import Array

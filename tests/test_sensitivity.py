@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bayeslaw.cards import load_law
-from bayeslaw.fits import Fit
-from bayeslaw.noise import Noise
-from bayeslaw.sensitivity import SENSITIVE, log_priors, power_scaling
+from bayeslaw.laws.card import load_law
+from bayeslaw.noise.noise import Noise
+from bayeslaw.posterior.fit import Fit
+from bayeslaw.posterior.sensitivity import SENSITIVE, log_priors, power_scaling
 from tests import oracles
 
 

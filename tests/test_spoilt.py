@@ -22,12 +22,12 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from bayeslaw.cards import card_folder, load_law, parse_card
-from bayeslaw.errors import BayeslawError
-from bayeslaw.fits import Fit, load_fit
-from bayeslaw.laws import Law
-from bayeslaw.runs import Runs, read_runs
-from bayeslaw.tablechecks import check
+from bayeslaw.core.errors import BayeslawError
+from bayeslaw.data.table import Runs, read_runs
+from bayeslaw.data.validate import check
+from bayeslaw.laws.card import card_folder, load_law, parse_card
+from bayeslaw.laws.law import Law
+from bayeslaw.posterior.fit import Fit, load_fit
 
 CARD = (card_folder() / "chinchilla.toml").read_text(encoding="utf-8")
 

@@ -13,13 +13,13 @@ import pandas as pd
 import pytest
 
 import bayeslaw
-from bayeslaw.cards import load_law
-from bayeslaw.errors import BayeslawError, FitError, TableError
-from bayeslaw.fits import Fit
-from bayeslaw.forecasts import forecast
-from bayeslaw.grids import grid
-from bayeslaw.scores import draw_scores, point_scores, score
-from bayeslaw.stacking import LEAST, Stack, load, stacking
+from bayeslaw.core.errors import BayeslawError, FitError, TableError
+from bayeslaw.evaluation.scores import draw_scores, point_scores, score
+from bayeslaw.forecasting.forecast import forecast
+from bayeslaw.forecasting.grid import grid
+from bayeslaw.forecasting.stack import LEAST, Stack, load, stacking
+from bayeslaw.laws.card import load_law
+from bayeslaw.posterior.fit import Fit
 from tests import oracles
 from tests.commands import Command, refused
 from tests.oracles import LAWS, Array

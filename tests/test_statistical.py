@@ -8,8 +8,8 @@ import pytest
 from scipy.stats import binom
 
 import bayeslaw
-from bayeslaw.laws import Law
-from bayeslaw.observations import Observations
+from bayeslaw.data.observations import Observations
+from bayeslaw.laws.law import Law
 from tests.curves import curves
 
 pytestmark = pytest.mark.statistical
@@ -207,8 +207,8 @@ def test_an_update_tells_runs_of_the_law_from_others() -> None:
 
 def test_observed_order_does_not_matter() -> None:
     """Shuffled rows give the same reference point and log density."""
-    from bayeslaw.density import Density
-    from bayeslaw.noise import Noise
+    from bayeslaw.engine.density import Density
+    from bayeslaw.noise.noise import Noise
 
     law = bayeslaw.load_law("ptpp-gate-floor")
     table = simulate(law, FORM_3, settings(law), seed=1)

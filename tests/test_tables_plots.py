@@ -17,13 +17,13 @@ from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
-from bayeslaw.errors import BayeslawError
-from bayeslaw.fits import Fit
-from bayeslaw.forecasts import Forecast, forecast
-from bayeslaw.grids import grid
-from bayeslaw.noise import MEANING
-from bayeslaw.plots import COLOURS, MOST_LINES, forecast_axis, plot_forecast, save_figure
-from bayeslaw.tables import check_target, parameters_latex, plain, significant, write_text, write_whole
+from bayeslaw.core.errors import BayeslawError
+from bayeslaw.core.tables import check_target, parameters_latex, plain, significant, write_text, write_whole
+from bayeslaw.forecasting.forecast import Forecast, forecast
+from bayeslaw.forecasting.grid import grid
+from bayeslaw.noise.noise import MEANING
+from bayeslaw.plots.forecast import COLOURS, MOST_LINES, forecast_axis, plot_forecast, save_figure
+from bayeslaw.posterior.fit import Fit
 from tests.fixed import apart_fit
 
 # --- tables ---------------------------------------------------------------------------------------------------------

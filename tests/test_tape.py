@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bayeslaw import kernels_tape as kernels
-from bayeslaw.formula import NUMPY
-from bayeslaw.kernels_build import jit
-from bayeslaw.tape import FUNCTIONS, Node, Tape
+from bayeslaw.engine import ops as kernels
+from bayeslaw.engine.build import jit
+from bayeslaw.engine.tape import FUNCTIONS, Node, Tape
+from bayeslaw.laws.formula import NUMPY
 from tests.oracles import Array, central
 
 Function = Callable[..., Any]

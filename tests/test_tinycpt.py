@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 from numpy.typing import NDArray
 
-from bayeslaw.cards import law_names, load_law
-from bayeslaw.runs import read_runs
-from bayeslaw.tablechecks import check
+from bayeslaw.data.table import read_runs
+from bayeslaw.data.validate import check
+from bayeslaw.laws.card import law_names, load_law
 
 FOLDER = Path(__file__).parent.parent / "data" / "tinycpt"
 CARDS = [n for n in law_names() if "ptpp" in load_law(n).covariates]

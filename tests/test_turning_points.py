@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq
 
-from bayeslaw.errors import BayeslawError
-from bayeslaw.phases import OPEN
-from bayeslaw.recipes import Recipe
-from bayeslaw.turning_points import turning
+from bayeslaw.core.errors import BayeslawError
+from bayeslaw.dynamics.recipe import Recipe
+from bayeslaw.dynamics.turning_points import turning
+from bayeslaw.schedules.areas import OPEN
 from tests.dynamics import SOURCE, TARGET, dynamics_fit
 
 RATE = 2e-4
@@ -78,7 +78,7 @@ def test_annealed_lengths_have_schedules_of_their_own() -> None:
     fit = dynamics_fit(SHIFT, size=1200)
     made = turning(fit, cosine, longest=20_000)
     at = int(np.flatnonzero(made.steps > 5000)[0])
-    from bayeslaw.recipes import losses
+    from bayeslaw.dynamics.recipe import losses
 
     np.testing.assert_allclose(made.loss[:, at], losses(fit, cosine.varied(steps=float(made.steps[at])).rows())[0])
 

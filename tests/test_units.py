@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bayeslaw import fit, load_fit, load_law, point_fit, score
-from bayeslaw.errors import BayeslawError, TableError
-from bayeslaw.refitting import joined, rows_of
-from bayeslaw.runs import Runs, read_runs
-from bayeslaw.tablechecks import check
-from bayeslaw.units import NATS, PERPLEXITY, UNITS, convert, converted, unit
+from bayeslaw.core.errors import BayeslawError, TableError
+from bayeslaw.core.units import NATS, PERPLEXITY, UNITS, convert, converted, unit
+from bayeslaw.data.table import Runs, read_runs
+from bayeslaw.data.validate import check
+from bayeslaw.inference.refit import joined, rows_of
 from tests import oracles
 from tests.commands import Command, refused
 

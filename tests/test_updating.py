@@ -14,12 +14,12 @@ from scipy import stats
 from scipy.linalg import block_diag
 
 import bayeslaw
-from bayeslaw import updating
-from bayeslaw.errors import BayeslawError, FitError, TableError
-from bayeslaw.fits import Fit, load_fit
-from bayeslaw.runs import Runs, read_runs
-from bayeslaw.stacking import Stack
-from bayeslaw.updating import ALARM, TOGETHER, surprise
+from bayeslaw.core.errors import BayeslawError, FitError, TableError
+from bayeslaw.data.table import Runs, read_runs
+from bayeslaw.design import update as updating
+from bayeslaw.design.update import ALARM, TOGETHER, surprise
+from bayeslaw.forecasting.stack import Stack
+from bayeslaw.posterior.fit import Fit, load_fit
 from tests import oracles
 from tests.commands import Command, refused, snapshot
 from tests.fixed import line_fit

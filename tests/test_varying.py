@@ -9,18 +9,18 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayeslaw.cards import load_law, parse_card
-from bayeslaw.density import Density
-from bayeslaw.errors import BayeslawError, CardError, TableError
-from bayeslaw.fits import load_fit
-from bayeslaw.fitting import fit
-from bayeslaw.grids import grid
-from bayeslaw.laws import Law
-from bayeslaw.noise import Noise
-from bayeslaw.observations import Observations
-from bayeslaw.point import point_fit
-from bayeslaw.tablechecks import check
-from bayeslaw.varying import levels_of, varied, with_by
+from bayeslaw.core.errors import BayeslawError, CardError, TableError
+from bayeslaw.data.observations import Observations
+from bayeslaw.data.validate import check
+from bayeslaw.engine.density import Density
+from bayeslaw.forecasting.grid import grid
+from bayeslaw.inference.fit import fit
+from bayeslaw.inference.point import point_fit
+from bayeslaw.laws.card import load_law, parse_card
+from bayeslaw.laws.law import Law
+from bayeslaw.laws.pooling import levels_of, varied, with_by
+from bayeslaw.noise.noise import Noise
+from bayeslaw.posterior.fit import load_fit
 from tests import oracles
 from tests.commands import Command, refused
 from tests.test_density import assert_true_gradient

@@ -9,13 +9,13 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from bayeslaw.cards import load_law
-from bayeslaw.curves import Curves, read_curves
-from bayeslaw.errors import BayeslawError, FitError
-from bayeslaw.fits import Fit
-from bayeslaw.plots_training import plot_watch
-from bayeslaw.schedules import Schedule, constant
-from bayeslaw.watching import Watch, watch
+from bayeslaw.core.errors import BayeslawError, FitError
+from bayeslaw.data.curves import Curves, read_curves
+from bayeslaw.dynamics.monitor import Watch, watch
+from bayeslaw.laws.card import load_law
+from bayeslaw.plots.training import plot_watch
+from bayeslaw.posterior.fit import Fit
+from bayeslaw.schedules.schedule import Schedule, constant
 from tests.dynamics import spread_draws
 from tests.fixed import fixed_fit
 

@@ -7,12 +7,23 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bayeslaw.bending import bending, found_hinges, hinge, sinh_arcsinh, unbent
-from bayeslaw.cards import load_law
-from bayeslaw.density import Density, Function
-from bayeslaw.errors import FitError
-from bayeslaw.laws import Law
-from bayeslaw.whitening import DROP, _along, _increasing, _next, _Section, _walk, curvature, find_mode, root_of_inverse, whiten
+from bayeslaw.core.errors import FitError
+from bayeslaw.engine.bending import bending, found_hinges, hinge, sinh_arcsinh, unbent
+from bayeslaw.engine.density import Density, Function
+from bayeslaw.engine.transport import (
+    DROP,
+    _along,
+    _increasing,
+    _next,
+    _Section,
+    _walk,
+    curvature,
+    find_mode,
+    root_of_inverse,
+    whiten,
+)
+from bayeslaw.laws.card import load_law
+from bayeslaw.laws.law import Law
 from tests import oracles
 from tests.test_density import NOISES, assert_true_gradient, shapes
 from tests.test_statistical import TRUTHS, settings, simulate

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from bayeslaw.errors import BayeslawError
+from bayeslaw.core.errors import BayeslawError
 
 
 def anchors(
@@ -42,16 +42,16 @@ def anchors(
     force: Annotated[bool, typer.Option("--force", help="Go on in spite of failed checks.")] = False,
 ) -> None:
     """Choose the runs that make the loss at the targets most certain for a budget."""
-    from bayeslaw.anchoring import anchors as make_anchors
-    from bayeslaw.candidates import grid_of_runs
-    from bayeslaw.cli_input import check_files, pairs_of
-    from bayeslaw.cli_output import figure_first, put, show_table
-    from bayeslaw.foresight import by_nesting, by_refits
-    from bayeslaw.plots_anchors import plot_anchors
-    from bayeslaw.refitting import one_fit
-    from bayeslaw.runs import read_runs
-    from bayeslaw.stacking import load
-    from bayeslaw.tables import plain, write_text
+    from bayeslaw.cli.input import check_files, pairs_of
+    from bayeslaw.cli.output import figure_first, put, show_table
+    from bayeslaw.core.tables import plain, write_text
+    from bayeslaw.data.table import read_runs
+    from bayeslaw.design.anchors import anchors as make_anchors
+    from bayeslaw.design.candidates import grid_of_runs
+    from bayeslaw.design.preposterior import by_nesting, by_refits
+    from bayeslaw.forecasting.stack import load
+    from bayeslaw.inference.refit import one_fit
+    from bayeslaw.plots.design import plot_anchors
 
     # After --candidates-grid a shell hands over NAME=VALUES one by one; those after the first arrive as arguments.
     grid = [*(candidates_grid or []), *(text for text in fits if candidates_grid and "=" in text and not Path(text).exists())]

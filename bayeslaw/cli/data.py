@@ -18,7 +18,7 @@ def data() -> None:
 @app.command("list")
 def list_() -> None:
     """List the public sets: what they are, whose, and under which licence."""
-    from bayeslaw.datasets import datasets
+    from bayeslaw.data.datasets import datasets
 
     for one in datasets().values():
         typer.echo(f"{one.name}\n  {one.title}\n  {one.citation}\n  licence: {one.licence}; {one.source}")
@@ -30,7 +30,7 @@ def fetch(
     output: Annotated[Path, typer.Option("-o", "--output", help="The folder to write its tables into.")] = Path(),
 ) -> None:
     """Download a public set, check it against its checksums, and write its tables."""
-    from bayeslaw.datasets import dataset, fetch_dataset
+    from bayeslaw.data.datasets import dataset, fetch_dataset
 
     one = dataset(name)
     made = fetch_dataset(name, output)

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from bayeslaw.cards import load_law
-from bayeslaw.errors import BayeslawError
-from bayeslaw.fits import Fit
-from bayeslaw.fitting import fit
-from bayeslaw.forecasts import forecast
-from bayeslaw.grids import grid
-from bayeslaw.plots import failure, plot_forecast, save_figure
-from bayeslaw.point import point_fit
-from bayeslaw.runs import Runs, read_runs
-from bayeslaw.scores import score
-from bayeslaw.tables import plain, write_text
+from bayeslaw.core.errors import BayeslawError
+from bayeslaw.core.tables import plain, write_text
+from bayeslaw.data.table import Runs, read_runs
+from bayeslaw.evaluation.scores import score
+from bayeslaw.forecasting.forecast import forecast
+from bayeslaw.forecasting.grid import grid
+from bayeslaw.inference.fit import fit
+from bayeslaw.inference.point import point_fit
+from bayeslaw.laws.card import load_law
+from bayeslaw.plots.forecast import failure, plot_forecast, save_figure
+from bayeslaw.posterior.fit import Fit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,8 +33,9 @@ COLUMNS = ["law", "fit", "checks", "mae_rel", "rmse_log", "slope", "cover_eti50"
 
 def table_path(name: str = "runs") -> Path:
     """The measured losses, `runs` or `curves`: inside the wheel, or in the checkout."""
-    inside = Path(__file__).parent / "data" / f"tinycpt-{name}.csv"
-    return inside if inside.is_file() else Path(__file__).parent.parent / "data" / "tinycpt" / f"{name}.csv"
+    package = Path(__file__).parents[1]
+    inside = package / "data" / f"tinycpt-{name}.csv"
+    return inside if inside.is_file() else package.parent / "data" / "tinycpt" / f"{name}.csv"
 
 
 def write_tables(output: Path) -> dict[str, Path]:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bayeslaw.cli_input import check_files, pairs_of
-from bayeslaw.cli_output import picture_first, put
-from bayeslaw.errors import BayeslawError, TableError
+from bayeslaw.cli.input import check_files, pairs_of
+from bayeslaw.cli.output import picture_first, put
+from bayeslaw.core.errors import BayeslawError, TableError
 
 if TYPE_CHECKING:
-    from bayeslaw.curves import Curves
+    from bayeslaw.data.curves import Curves
 
 app = typer.Typer(
     help="Losses at every step, under any learning-rate schedule, in pre-training and adaptation.",
@@ -47,7 +47,7 @@ def read(
     losses: list[str] | None = None,
 ) -> Curves:
     """Training curves from a file; what is taken for granted is said, and every fault is."""
-    from bayeslaw.curves import read_curves
+    from bayeslaw.data.curves import read_curves
 
     try:
         curves = read_curves(
@@ -110,8 +110,8 @@ def areas_of(
     plot: Annotated[Path | None, typer.Option(help="Where to write a picture of rates and areas (.png, .pdf or .svg).")] = None,
 ) -> None:
     """Work out the areas under the learning rates of training curves: one row a loss, ready for `bayeslaw fit`."""
-    from bayeslaw.plots_dynamics import plot_schedules, save_stack
-    from bayeslaw.tables import write_text
+    from bayeslaw.core.tables import write_text
+    from bayeslaw.plots.schedules import plot_schedules, save_stack
 
     check_files("A table of runs", output, plot, [curves], of="the areas")
     options = {"warmup": warmup, "losses": losses}
@@ -136,7 +136,7 @@ def areas_of(
 
 def register(parent: typer.Typer) -> None:
     """Add the commands to the command line."""
-    from bayeslaw import cli_recipes
+    from bayeslaw.cli import recipes as cli_recipes
 
     cli_recipes.register(app)
     parent.add_typer(app, name="dynamics")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from bayeslaw.errors import BayeslawError
+from bayeslaw.core.errors import BayeslawError
 
 
 def pairs_of(option: str, texts: list[str], form: str) -> dict[str, str]:
@@ -33,8 +33,8 @@ def check_files(
     what: str, output: Path | None, plot: Path | None, given: Iterable[Path | None] = (), of: str = "the table"
 ) -> None:
     """Refuse a table or picture that can't be written, and a table that is one of the files given, before any work is done."""
-    from bayeslaw.plots import PICTURES
-    from bayeslaw.tables import check_target
+    from bayeslaw.core.tables import check_target
+    from bayeslaw.plots.forecast import PICTURES
 
     if output is not None:
         check_target(output, what, ".csv")

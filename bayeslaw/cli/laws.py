@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bayeslaw.cli_output import put
-from bayeslaw.errors import BayeslawError
+from bayeslaw.cli.output import put
+from bayeslaw.core.errors import BayeslawError
 
 if TYPE_CHECKING:
-    from bayeslaw.laws import Law
+    from bayeslaw.laws.law import Law
 
 RunsPath = Annotated[Path, typer.Argument(help="Logged losses: .csv, .tsv, .parquet or .jsonl, one evaluation a row.")]
 Where = Annotated[str | None, typer.Option(help="Use only rows that meet a condition, e.g. \"ptpp <= 31 and domain == 'target'\".")]
@@ -26,7 +26,7 @@ def register(app: typer.Typer) -> None:
 
 def laws(name: Annotated[str | None, typer.Argument(help="Show one law: formula, parameters, priors, source.")] = None) -> None:
     """List the laws, one line each, or show one whole."""
-    from bayeslaw.cards import law_names, load_law
+    from bayeslaw.laws.card import law_names, load_law
 
     if name is None:
         width = max(map(len, law_names()))
@@ -63,11 +63,11 @@ def check(
     where: Where = None,
 ) -> None:
     """List every fault of a table, with row, column, value and likely mend."""
-    from bayeslaw.cards import load_law
-    from bayeslaw.runs import read_runs
-    from bayeslaw.tablechecks import base_rows, mixed_domains
-    from bayeslaw.tablechecks import check as check_runs
-    from bayeslaw.varying import levels_of, varied
+    from bayeslaw.data.table import read_runs
+    from bayeslaw.data.validate import base_rows, mixed_domains
+    from bayeslaw.data.validate import check as check_runs
+    from bayeslaw.laws.card import load_law
+    from bayeslaw.laws.pooling import levels_of, varied
 
     card, table = load_law(law), read_runs(runs, where, strict=False)
     card = varied(card, levels_of(card, table.frame))

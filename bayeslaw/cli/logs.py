@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from bayeslaw.cli_input import pairs_of
-from bayeslaw.errors import BayeslawError, TableError
+from bayeslaw.cli.input import pairs_of
+from bayeslaw.core.errors import BayeslawError, TableError
 
 Sources = Annotated[
     list[Path], typer.Argument(help="Exports and logs, or folders with event files or with trainer_state.json; files of one table.")
@@ -46,9 +46,9 @@ def import_(
     ] = False,
 ) -> None:
     """Read losses from Weights & Biases, TensorBoard, Hugging Face's Trainer, JSON lines or tables into one table of runs."""
-    from bayeslaw.imports import import_runs
-    from bayeslaw.imports_logs import counted
-    from bayeslaw.tables import check_target, write_text
+    from bayeslaw.core.tables import check_target, write_text
+    from bayeslaw.data.logs.api import import_runs
+    from bayeslaw.data.logs.log import counted
 
     check_target(output, "A table of runs", ".csv")
     for source in sources:
@@ -98,7 +98,7 @@ def _losses(texts: list[str] | None) -> dict[str, str | None] | None:
 
 
 def _constants(texts: list[str] | None) -> dict[str, Any]:
-    from bayeslaw.imports_map import constants
+    from bayeslaw.data.logs.mapping import constants
 
     return constants(pairs_of("--set", texts or [], "NAME=VALUE, such as tokens_per_step=524288"), "--set")
 
@@ -119,9 +119,9 @@ def convert(
     from_: Annotated[str | None, typer.Option("--from", help="What the losses are in, if the table has no column unit.")] = None,
 ) -> None:
     """Bring losses to another unit, so that those of several tokenizers can be compared."""
-    from bayeslaw.runs import read_runs
-    from bayeslaw.tables import check_target, write_text
-    from bayeslaw.units import converted, unit
+    from bayeslaw.core.tables import check_target, write_text
+    from bayeslaw.core.units import converted, unit
+    from bayeslaw.data.table import read_runs
 
     check_target(output, "A table of runs", ".csv")
     if output.resolve() == runs.resolve():

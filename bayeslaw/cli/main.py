@@ -8,18 +8,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bayeslaw import cli_data, cli_dynamics, cli_import, cli_laws, cli_plan
-from bayeslaw.cli_anchors import anchors
-from bayeslaw.cli_input import check_files, pairs_of
-from bayeslaw.cli_laws import RunsPath, Where
-from bayeslaw.cli_output import figure_first, put, put_checks, save_or_show, show_table, with_json
-from bayeslaw.cli_report import report
-from bayeslaw.errors import BayeslawError
+from bayeslaw.cli import data as cli_data
+from bayeslaw.cli import dynamics as cli_dynamics
+from bayeslaw.cli import laws as cli_laws
+from bayeslaw.cli import logs as cli_import
+from bayeslaw.cli import plan as cli_plan
+from bayeslaw.cli.anchors import anchors
+from bayeslaw.cli.input import check_files, pairs_of
+from bayeslaw.cli.laws import RunsPath, Where
+from bayeslaw.cli.output import figure_first, put, put_checks, save_or_show, show_table, with_json
+from bayeslaw.cli.report import report
+from bayeslaw.core.errors import BayeslawError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from bayeslaw.fits import Fit
+    from bayeslaw.posterior.fit import Fit
 
 app = typer.Typer(
     help="Scaling laws as Bayesian models: from a table of logged losses to a forecast with honest intervals.",
@@ -66,9 +70,9 @@ def fit(
     quiet: Quiet = False,
 ) -> None:
     """Fit a law to logged losses by NUTS and write the posterior to one NetCDF file."""
-    from bayeslaw.fitting import fit as make_fit
-    from bayeslaw.runs import read_runs
-    from bayeslaw.tables import check_target
+    from bayeslaw.core.tables import check_target
+    from bayeslaw.data.table import read_runs
+    from bayeslaw.inference.fit import fit as make_fit
 
     check_target(output, "A fit", ".nc")
     priors = pairs_of("--prior", prior or [], "NAME=LogNormal(0.5,0.2)")
@@ -83,7 +87,7 @@ def fit(
 
 def _tell(made: Fit, err: bool = False) -> None:
     """Say what was fitted, what each check found, and the verdict."""
-    from bayeslaw.units import NATS
+    from bayeslaw.core.units import NATS
 
     if made.info["interrupted"]:
         kept = made.tree["posterior"].sizes
@@ -115,10 +119,10 @@ def show(
     force: Annotated[bool, typer.Option("--force", help="Show intervals in spite of failed checks; every row is marked.")] = False,
 ) -> None:
     """Show parameters with credible intervals, the checks, and what the data did not inform."""
-    from bayeslaw.intervals import interval_names
-    from bayeslaw.sensitivity import SENSITIVE
-    from bayeslaw.stacking import Stack, load
-    from bayeslaw.tables import parameters_latex, plain
+    from bayeslaw.core.intervals import interval_names
+    from bayeslaw.core.tables import parameters_latex, plain
+    from bayeslaw.forecasting.stack import Stack, load
+    from bayeslaw.posterior.sensitivity import SENSITIVE
 
     loaded = load(fit)
     if isinstance(loaded, Stack) and (latex or sensitivity):
@@ -170,13 +174,13 @@ def forecast(
     force: Force = False,
 ) -> None:
     """Forecast the loss at settings, with latent, run and discrepancy intervals and the distance outside the data."""
-    from bayeslaw.discrepancy import relative
-    from bayeslaw.forecasts import forecast as make_forecast
-    from bayeslaw.grids import grid
-    from bayeslaw.intervals import check_probability
-    from bayeslaw.plots import forecast_axis, plot_forecast
-    from bayeslaw.runs import read_runs
-    from bayeslaw.stacking import load
+    from bayeslaw.core.intervals import check_probability
+    from bayeslaw.data.table import read_runs
+    from bayeslaw.forecasting.discrepancy import relative
+    from bayeslaw.forecasting.forecast import forecast as make_forecast
+    from bayeslaw.forecasting.grid import grid
+    from bayeslaw.forecasting.stack import load
+    from bayeslaw.plots.forecast import forecast_axis, plot_forecast
 
     check_probability(ci)
     if discrepancy is not None:
@@ -214,10 +218,10 @@ def score(
     force: Force = False,
 ) -> None:
     """Score a fit's forecasts on held-out rows: errors, calibration, coverage, width, CRPS, log score, PIT."""
-    from bayeslaw.runs import read_runs
-    from bayeslaw.scores import score as make_scores
-    from bayeslaw.stacking import load
-    from bayeslaw.tables import plain
+    from bayeslaw.core.tables import plain
+    from bayeslaw.data.table import read_runs
+    from bayeslaw.evaluation.scores import score as make_scores
+    from bayeslaw.forecasting.stack import load
 
     table = make_scores(load(fit), read_runs(runs, where), discrepancy=discrepancy, force=force)
     if csv:
@@ -248,9 +252,9 @@ def compare(
     quiet: Quiet = False,
 ) -> None:
     """Compare laws and noises on runs they were not fitted to: every score, and the weights of a stack that forecasts."""
-    from bayeslaw.comparison import compare as make_comparison
-    from bayeslaw.runs import read_runs
-    from bayeslaw.tables import check_target, plain
+    from bayeslaw.core.tables import check_target, plain
+    from bayeslaw.data.table import read_runs
+    from bayeslaw.evaluation.compare import compare as make_comparison
 
     if output is not None:
         check_target(output, "A stack", ".nc")
@@ -296,10 +300,10 @@ def update(
     quiet: Quiet = False,
 ) -> None:
     """Fit again with the runs that came back, and say whether they came as the fit had foretold."""
-    from bayeslaw.runs import read_runs
-    from bayeslaw.stacking import load
-    from bayeslaw.tables import check_target, plain, with_intervals
-    from bayeslaw.updating import update as make_update
+    from bayeslaw.core.tables import check_target, plain, with_intervals
+    from bayeslaw.data.table import read_runs
+    from bayeslaw.design.update import update as make_update
+    from bayeslaw.forecasting.stack import load
 
     check_target(output, "A fit", ".nc")
     if output.resolve() == fit.resolve():
@@ -329,7 +333,7 @@ def demo(
     quiet: Quiet = False,
 ) -> None:
     """Fit the PTPP-aware laws to measured losses and forecast a pre-training budget they have not seen."""
-    from bayeslaw.demo import run, write_tables
+    from bayeslaw.cli.demo import run, write_tables
 
     if tables:
         for path in write_tables(output).values():

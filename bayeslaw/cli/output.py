@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bayeslaw.errors import BayeslawError
+from bayeslaw.core.errors import BayeslawError
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-    from bayeslaw.checks import Check
+    from bayeslaw.posterior.diagnostics import Check
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object: every table in full precision, and the text.")]
 _results: ContextVar[dict[str, Any] | None] = ContextVar("results", default=None)
@@ -51,14 +51,14 @@ def show_table(name: str, table: pd.DataFrame, text: str | None = None) -> None:
     if _results.get() is not None:
         put(name, table)
         return
-    from bayeslaw.tables import plain
+    from bayeslaw.core.tables import plain
 
     typer.echo(plain(table) if text is None else text)
 
 
 def save_or_show(name: str, table: pd.DataFrame, output: Path | None, said: str, *, joined: bool = False) -> None:
     """Write a table and say so, or show it where there is no file for it, with its intervals `joined` into one column or not."""
-    from bayeslaw.tables import plain, with_intervals, write_text
+    from bayeslaw.core.tables import plain, with_intervals, write_text
 
     if output is None:
         show_table(name, table, plain(with_intervals(table)) if joined else None)
@@ -79,7 +79,7 @@ def picture_first(path: Path | None, save: Callable[[Path], object]) -> Iterator
 
 def figure_first(path: Path | None, draw: Callable[[Axes], object]) -> contextlib.AbstractContextManager[None]:
     """`picture_first` of one pair of axes."""
-    from bayeslaw.plots import save_figure
+    from bayeslaw.plots.forecast import save_figure
 
     return picture_first(path, lambda target: save_figure(target, draw))
 

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from bayeslaw.cli_input import a_number, check_files, pairs_of
-from bayeslaw.cli_output import picture_first, put, save_or_show, show_table
-from bayeslaw.errors import BayeslawError
+from bayeslaw.cli.input import a_number, check_files, pairs_of
+from bayeslaw.cli.output import picture_first, put, save_or_show, show_table
+from bayeslaw.core.errors import BayeslawError
 
 Probability = Annotated[float, typer.Option("--ci", help="Probability of the equal-tailed intervals.")]
 Force = Annotated[bool, typer.Option("--force", help="Go on in spite of failed checks; what comes out is marked.")]
@@ -68,12 +68,12 @@ def plan(
     force: Force = False,
 ) -> None:
     """Choose tokens and replay of an adaptation so that promises hold together with a stated probability."""
-    from bayeslaw.discrepancy import relative
-    from bayeslaw.plans import LEVELS
-    from bayeslaw.plans import plan as make_plan
-    from bayeslaw.plots_decisions import plot_plan, save_panels
-    from bayeslaw.stacking import load
-    from bayeslaw.tables import plain, with_intervals
+    from bayeslaw.core.tables import plain, with_intervals
+    from bayeslaw.forecasting.discrepancy import relative
+    from bayeslaw.forecasting.stack import load
+    from bayeslaw.planning.plan import LEVELS
+    from bayeslaw.planning.plan import plan as make_plan
+    from bayeslaw.plots.decisions import plot_plan, save_panels
 
     named = [Path(text.partition("=")[2] or text) for text in source or []]
     check_files("A plan's frontier", output, plot, [*named, target, candidates], of="the frontier")
@@ -167,10 +167,10 @@ def allocate(
     force: Force = False,
 ) -> None:
     """Parameters and tokens of least loss for compute, with loss and tokens per parameter."""
-    from bayeslaw.allocation import allocate as make_allocation
-    from bayeslaw.plots_decisions import plot_frontier, save_panels
-    from bayeslaw.stacking import load
-    from bayeslaw.tables import plain, with_intervals
+    from bayeslaw.core.tables import plain, with_intervals
+    from bayeslaw.forecasting.stack import load
+    from bayeslaw.planning.allocation import allocate as make_allocation
+    from bayeslaw.plots.decisions import plot_frontier, save_panels
 
     check_files("An allocation", output, plot, [fit])
     settings = pairs_of("--set", set_ or [], "NAME=VALUE, such as r=0.25")
@@ -198,9 +198,9 @@ def transfer(
     force: Force = False,
 ) -> None:
     """Effectively transferred data, and FLOPs saved at equal loss, of continual pre-training against training from scratch."""
-    from bayeslaw.plots_decisions import plot_savings, save_panels
-    from bayeslaw.stacking import load
-    from bayeslaw.transfers import transfer as make_transfer
+    from bayeslaw.forecasting.stack import load
+    from bayeslaw.planning.transfer import transfer as make_transfer
+    from bayeslaw.plots.decisions import plot_savings, save_panels
 
     check_files("A transfer table", output, plot, [fit, continued])
     settings = pairs_of("--set", set_ or [], "NAME=VALUES, such as N=2e9 or D=1e8:4e10:30")

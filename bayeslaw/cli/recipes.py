@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bayeslaw.cli_input import a_number, check_files, pairs_of
-from bayeslaw.cli_output import figure_first, put, save_or_show, show_table
-from bayeslaw.errors import BayeslawError
+from bayeslaw.cli.input import a_number, check_files, pairs_of
+from bayeslaw.cli.output import figure_first, put, save_or_show, show_table
+from bayeslaw.core.errors import BayeslawError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from bayeslaw.recipes import Recipe
+    from bayeslaw.dynamics.recipe import Recipe
 
 PAIRS = "NAME=VALUE"
 SPEC = (
@@ -61,11 +61,11 @@ def forecast(
     force: Force = False,
 ) -> None:
     """Forecast the loss along another schedule."""
-    from bayeslaw.forecasts import forecast as make_forecast
-    from bayeslaw.nodes import wanted
-    from bayeslaw.plots_training import plot_transfer
-    from bayeslaw.runs import Runs
-    from bayeslaw.stacking import load
+    from bayeslaw.data.table import Runs
+    from bayeslaw.forecasting.forecast import forecast as make_forecast
+    from bayeslaw.forecasting.stack import load
+    from bayeslaw.plots.training import plot_transfer
+    from bayeslaw.schedules.changes import wanted
 
     check_files("A table", output, plot, [fit, curves, *rates(pretrain, adapt)])
     if adapt is None and (pretrain is None or curves is not None or from_ is not None or open_):
@@ -119,9 +119,9 @@ def best(
     """Choose peak rate, steps, loss potential or replay for the least weighted change of two losses."""
     import pandas as pd
 
-    from bayeslaw.balancing import curve
-    from bayeslaw.plots_training import plot_optimum
-    from bayeslaw.stacking import load
+    from bayeslaw.dynamics.optimise import curve
+    from bayeslaw.forecasting.stack import load
+    from bayeslaw.plots.training import plot_optimum
 
     check_files("A table", output, plot, [source, target, curves, *rates(pretrain, adapt)])
     ranges = {name: a_range(name, text) for name, text in pairs_of("--search", search, PAIRS).items()}
@@ -155,10 +155,10 @@ def turning(
     force: Force = False,
 ) -> None:
     """How long until an adaptation has won back what it first loses, and whether it ever does."""
-    from bayeslaw.plots_training import plot_turning
-    from bayeslaw.stacking import load
-    from bayeslaw.tables import plain
-    from bayeslaw.turning_points import turning as make_turning
+    from bayeslaw.core.tables import plain
+    from bayeslaw.dynamics.turning_points import turning as make_turning
+    from bayeslaw.forecasting.stack import load
+    from bayeslaw.plots.training import plot_turning
 
     check_files("A table", output, plot, [source, target, curves, *rates(pretrain, adapt)])
     recipe = made_recipe(curves, pretrain, adapt, from_, open_, set_, memory)
@@ -188,12 +188,12 @@ def watch(
     force: Force = False,
 ) -> None:
     """Go or no-go: where a run under way will end, whether it reaches a target, what more steps would gain."""
-    from bayeslaw.curves import read_curves
-    from bayeslaw.plots_training import plot_watch
-    from bayeslaw.refitting import one_fit
-    from bayeslaw.schedules_text import parse_schedule
-    from bayeslaw.stacking import load
-    from bayeslaw.watching import watch as make_watch
+    from bayeslaw.data.curves import read_curves
+    from bayeslaw.data.schedule_text import parse_schedule
+    from bayeslaw.dynamics.monitor import watch as make_watch
+    from bayeslaw.forecasting.stack import load
+    from bayeslaw.inference.refit import one_fit
+    from bayeslaw.plots.training import plot_watch
 
     check_files("A table", output, plot, [fit, curves, *rates(schedule)])
     whole = read_curves(curves, memory=memory, warmup=warmup)
@@ -216,8 +216,8 @@ def combine(
     where: Annotated[str | None, typer.Option(help="Keep only rows that meet a condition.")] = None,
 ) -> None:
     """Put losses of a third domain beside those of the two that are to describe it."""
-    from bayeslaw.mixtures import combine as make_table
-    from bayeslaw.runs import read_runs
+    from bayeslaw.data.table import read_runs
+    from bayeslaw.dynamics.mixtures import combine as make_table
 
     check_files("A table", output, None, [table])
     made = make_table(read_runs(table, where), of, source, target)
@@ -244,11 +244,11 @@ def outside(
     force: Force = False,
 ) -> None:
     """Forecast the loss of a third domain along an adaptation, as a combination of two."""
-    from bayeslaw.forecasts import forecast as make_forecast
-    from bayeslaw.mixtures import combined, spread
-    from bayeslaw.refitting import one_fit
-    from bayeslaw.runs import Runs
-    from bayeslaw.stacking import load
+    from bayeslaw.data.table import Runs
+    from bayeslaw.dynamics.mixtures import combined, spread
+    from bayeslaw.forecasting.forecast import forecast as make_forecast
+    from bayeslaw.forecasting.stack import load
+    from bayeslaw.inference.refit import one_fit
 
     check_files("A table", output, None, [fit, source, target, curves, *rates(pretrain, adapt)])
     recipe = made_recipe(curves, pretrain, adapt, from_, open_, set_, memory)
@@ -265,9 +265,9 @@ def made_recipe(
     curves: Path | None, pretrain: str | None, adapt: str, from_: str | None, open_: bool, set_: list[str] | None, memory: float
 ) -> Recipe:
     """The recipe that the options of a command describe."""
-    from bayeslaw.curves import read_curves
-    from bayeslaw.phases import OPEN
-    from bayeslaw.recipes import Recipe
+    from bayeslaw.data.curves import read_curves
+    from bayeslaw.dynamics.recipe import Recipe
+    from bayeslaw.schedules.areas import OPEN
 
     given = [name for name, is_ in (("--pretrain", pretrain is not None), ("--from", from_ is not None), ("--open", open_)) if is_]
     if len(given) != 1:
@@ -290,13 +290,13 @@ def made_recipe(
 
 def rates(*texts: str | None) -> list[Path]:
     """Files of logged rates that schedules name."""
-    from bayeslaw.schedules_text import logged_files
+    from bayeslaw.data.schedule_text import logged_files
 
     return [path for text in texts if text is not None for path in logged_files(text)]
 
 
 def length(text: str) -> int:
-    from bayeslaw.schedules_text import parse_schedule
+    from bayeslaw.data.schedule_text import parse_schedule
 
     return len(parse_schedule(text))
 

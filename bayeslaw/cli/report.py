@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bayeslaw.errors import BayeslawError
+from bayeslaw.core.errors import BayeslawError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from bayeslaw.stacking import Posterior, Stack
+    from bayeslaw.forecasting.stack import Posterior, Stack
 
 
 def report(
@@ -36,12 +36,12 @@ def report(
     force: Annotated[bool, typer.Option("--force", help="Show intervals in spite of failed checks, marked.")] = False,
 ) -> None:
     """Write what fits say as one page: data, law, priors, checks, parameters, forecasts, comparison, and how they were made."""
-    from bayeslaw.intervals import check_probability
-    from bayeslaw.reporting import labels_of
-    from bayeslaw.reporting import report as make_report
-    from bayeslaw.runs import read_runs
-    from bayeslaw.stacking import load
-    from bayeslaw.tables import check_target, write_text, write_whole
+    from bayeslaw.core.intervals import check_probability
+    from bayeslaw.core.tables import check_target, write_text, write_whole
+    from bayeslaw.data.table import read_runs
+    from bayeslaw.forecasting.stack import load
+    from bayeslaw.reporting.report import labels_of
+    from bayeslaw.reporting.report import report as make_report
 
     check_probability(ci)
     given = [*fits, *(compare or []), *(path for path in (forecast, measured, anchors, plan) if path is not None)]
@@ -106,7 +106,7 @@ def _names(paths: list[Path]) -> list[str]:
 
 def _compared(paths: list[Path]) -> tuple[dict[str, Stack], dict[str, pd.DataFrame]]:
     """What `bayeslaw compare` wrote: stacks, and tables of scores."""
-    from bayeslaw.stacking import Stack, load
+    from bayeslaw.forecasting.stack import Stack, load
 
     stacks: dict[str, Stack] = {}
     scores: dict[str, pd.DataFrame] = {}

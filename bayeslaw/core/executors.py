@@ -24,8 +24,8 @@ from typing import Any
 
 import cloudpickle
 
-from bayeslaw.errors import BayeslawError
-from bayeslaw.outcomes import Executor, Outcome, answer, understood, words
+from bayeslaw.core.errors import BayeslawError
+from bayeslaw.core.outcomes import Executor, Outcome, answer, understood, words
 
 DEATHS = 2  # of worker processes at one item, before it is given up
 STARTS = 3  # of worker processes that fail one after the other, before no more are started

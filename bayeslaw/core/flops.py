@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bayeslaw.errors import BayeslawError
+from bayeslaw.core.errors import BayeslawError
 
 PASS = 2.0  # FLOPs per parameter and token of one pass: forward, backward through activations, gradients of weights
 FLOPS = 3 * PASS  # per parameter and token, where everything is trained

@@ -13,7 +13,7 @@ from typing import Any, Self
 import cloudpickle
 from threadpoolctl import threadpool_limits
 
-from bayeslaw.errors import BayeslawError
+from bayeslaw.core.errors import BayeslawError
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from bayeslaw.errors import BayeslawError
-from bayeslaw.fits import Fit
-from bayeslaw.formula import latex_text
-from bayeslaw.intervals import interval_names
-from bayeslaw.noise import MEANING, kind
-from bayeslaw.units import NATS
+from bayeslaw.core.errors import BayeslawError
+from bayeslaw.core.intervals import interval_names
+from bayeslaw.core.units import NATS
+from bayeslaw.laws.formula import latex_text
+from bayeslaw.noise.noise import MEANING, kind
+from bayeslaw.posterior.fit import Fit
 
 
 def significant(value: float, digits: int = 4) -> str:

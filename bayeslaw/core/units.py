@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from bayeslaw.errors import BayeslawError, Fault, TableError, nearest
+from bayeslaw.core.errors import BayeslawError, Fault, TableError, nearest
 
 NATS = "nats/token"
 PERPLEXITY = "perplexity"

@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from bayeslaw.errors import BayeslawError, Fault, TableError, nearest, shortened, whole_number
-from bayeslaw.phases import Phase
-from bayeslaw.schedules import HIGHEST, MOST_STEPS
-from bayeslaw.tablechecks import check_loss
+from bayeslaw.core.errors import BayeslawError, Fault, TableError, nearest, shortened, whole_number
+from bayeslaw.data.validate import check_loss
+from bayeslaw.schedules.areas import Phase
+from bayeslaw.schedules.schedule import HIGHEST, MOST_STEPS
 
 # Columns of numbers that curves have besides those of runs, with their other names, and columns of names.
 ALIASES: dict[str, dict[str, float]] = {

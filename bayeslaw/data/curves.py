@@ -13,12 +13,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from bayeslaw.curvechecks import ALIASES, MADE, TEXT, Curve, LossColumns, checked, loss_columns
-from bayeslaw.errors import BayeslawError, Fault, TableError, nearest, whole_number
-from bayeslaw.nodes import nodes as all_changes
-from bayeslaw.phases import OPEN, POWER, Phase, Point, trace
-from bayeslaw.runs import Runs, read_runs
-from bayeslaw.schedules import MEMORY, Schedule, joined, logged
+from bayeslaw.core.errors import BayeslawError, Fault, TableError, nearest, whole_number
+from bayeslaw.data.curvechecks import ALIASES, MADE, TEXT, Curve, LossColumns, checked, loss_columns
+from bayeslaw.data.table import Runs, read_runs
+from bayeslaw.schedules.areas import OPEN, POWER, Phase, Point, trace
+from bayeslaw.schedules.changes import nodes as all_changes
+from bayeslaw.schedules.schedule import MEMORY, Schedule, joined, logged
 
 WIDE_GAP = 0.1  # change of the rate between two logged steps, as share of the peak, from which on it is told
 

@@ -14,8 +14,8 @@ from urllib.parse import quote
 
 import pandas as pd
 
-from bayeslaw.errors import BayeslawError, nearest
-from bayeslaw.tables import write_text
+from bayeslaw.core.errors import BayeslawError, nearest
+from bayeslaw.core.tables import write_text
 
 HOST = "https://raw.githubusercontent.com"
 CACHE = "BAYESLAW_CACHE"  # names another folder for downloads than the system's

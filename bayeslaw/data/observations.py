@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from bayeslaw.errors import BayeslawError, Fault, TableError, nearest
-from bayeslaw.laws import Law
-from bayeslaw.runs import Runs
-from bayeslaw.tablechecks import base_rows, check, complete, mixed_domains
-from bayeslaw.units import NATS
+from bayeslaw.core.errors import BayeslawError, Fault, TableError, nearest
+from bayeslaw.core.units import NATS
+from bayeslaw.data.table import Runs
+from bayeslaw.data.validate import base_rows, check, complete, mixed_domains
+from bayeslaw.laws.law import Law
 
 
 @dataclass(frozen=True)

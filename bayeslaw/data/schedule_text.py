@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from bayeslaw.curvechecks import ALIASES, LossColumns, check_rates, refuse
-from bayeslaw.errors import BayeslawError, nearest
-from bayeslaw.runs import read_runs
-from bayeslaw.schedules import Schedule, constant, cosine, inverse_sqrt, joined, linear, logged, multistep, wsd
+from bayeslaw.core.errors import BayeslawError, nearest
+from bayeslaw.data.curvechecks import ALIASES, LossColumns, check_rates, refuse
+from bayeslaw.data.table import read_runs
+from bayeslaw.schedules.schedule import Schedule, constant, cosine, inverse_sqrt, joined, linear, logged, multistep, wsd
 
 SHAPES: dict[str, Callable[..., Schedule]] = {
     "constant": constant, "linear": linear, "cosine": cosine, "wsd": wsd, "multistep": multistep, "inverse_sqrt": inverse_sqrt,
@@ -30,7 +30,7 @@ def parse_schedule(text: str) -> Schedule:
     Parameters
     ----------
     text : str
-        ``NAME:KEY=VALUE,…`` with the arguments of `bayeslaw.schedules`' constant, linear, cosine, wsd, multistep (``at=0.8/0.9``)
+        ``NAME:KEY=VALUE,…`` with the arguments of `bayeslaw.schedules.schedule`' constant, linear, cosine, wsd, multistep (``at=0.8/0.9``)
         or inverse_sqrt; or ``logged:FILE.csv`` with columns step and lr (then ``,warmup=…`` for one before the first logged step,
         ``,run=…`` where the file has several). Parts joined by ``+`` follow each other. A re-warm-up is the warm-up of an
         adaptation: from ``start``, or from 0.

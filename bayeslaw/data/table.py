@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from bayeslaw.errors import BayeslawError, Fault, TableError, shortened
-from bayeslaw.filters import where
-from bayeslaw.units import unit_of
+from bayeslaw.core.errors import BayeslawError, Fault, TableError, shortened
+from bayeslaw.core.units import unit_of
+from bayeslaw.data.query import where
 
 # Other names under which the columns are logged, lower case, and what brings them to our units.
 ALIASES: dict[str, dict[str, float]] = {
@@ -68,7 +68,7 @@ class Runs:
 
     @property
     def unit(self) -> str:
-        """What the losses are in; see `bayeslaw.units`."""
+        """What the losses are in; see `bayeslaw.core.units`."""
         return unit_of(self.frame, self.name)
 
     def __len__(self) -> int:

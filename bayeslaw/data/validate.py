@@ -7,12 +7,12 @@ from collections.abc import Iterable
 import numpy as np
 import pandas as pd
 
-from bayeslaw.errors import Fault, nearest, shortened
-from bayeslaw.laws import Covariate, Law
+from bayeslaw.core.errors import Fault, nearest, shortened
+from bayeslaw.core.units import NATS, PERPLEXITY, in_nats, unit_of
 
 # Other names under which the columns are logged, lower case, and what brings them to our units.
-from bayeslaw.runs import Runs
-from bayeslaw.units import NATS, PERPLEXITY, in_nats, unit_of
+from bayeslaw.data.table import Runs
+from bayeslaw.laws.law import Covariate, Law
 
 LOSS_SUPPORT = (0.0, 15.0)
 

@@ -14,18 +14,18 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import threadpool_limits
 
-from bayeslaw.aims import Aim, aim_of, parameters_of
-from bayeslaw.candidates import FLOPS, Candidates, read_candidates
-from bayeslaw.checks import LUCK, marked, spread_order
-from bayeslaw.costs import Stages
-from bayeslaw.discrepancy import relative
-from bayeslaw.ensembles import build
-from bayeslaw.errors import BayeslawError, nearest, whole_number
-from bayeslaw.forecasts import from_shares
-from bayeslaw.intervals import check_probability
-from bayeslaw.runs import Runs
-from bayeslaw.selection import ROUNDING, Market, choose
-from bayeslaw.stacking import Posterior, check_pairing
+from bayeslaw.core.errors import BayeslawError, nearest, whole_number
+from bayeslaw.core.flops import Stages
+from bayeslaw.core.intervals import check_probability
+from bayeslaw.data.table import Runs
+from bayeslaw.design.candidates import FLOPS, Candidates, read_candidates
+from bayeslaw.design.information import build
+from bayeslaw.design.search import ROUNDING, Market, choose
+from bayeslaw.design.targets import Aim, aim_of, parameters_of
+from bayeslaw.forecasting.discrepancy import relative
+from bayeslaw.forecasting.forecast import from_shares
+from bayeslaw.forecasting.stack import Posterior, check_pairing
+from bayeslaw.posterior.diagnostics import LUCK, marked, spread_order
 
 Array = NDArray[np.float64]
 
@@ -301,8 +301,8 @@ def anchors(
     """Choose the runs that, bought for a budget, lower the variance at the targets most.
 
     A set of runs c leaves the targets' log losses T the weighted variance tr W T'(I + sum_c B_c R_c^-1 B_c')^-1 T, by posterior
-    draws of their curves B_c and noise R_c (V-optimality without a Jacobian; `bayeslaw.ensembles`). Runs are bought by gain over
-    price^kappa for several kappa, then exchanged (`bayeslaw.selection`).
+    draws of their curves B_c and noise R_c (V-optimality without a Jacobian; `bayeslaw.design.information`). Runs are bought by gain over
+    price^kappa for several kappa, then exchanged (`bayeslaw.design.search`).
 
     Parameters
     ----------

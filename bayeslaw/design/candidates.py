@@ -10,14 +10,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from bayeslaw.costs import Stages, per_token
-from bayeslaw.errors import BayeslawError, Fault, TableError, nearest
-from bayeslaw.grids import grid
-from bayeslaw.laws import Law
-from bayeslaw.observations import Nesting, Observations, run_codes, word
-from bayeslaw.runs import Runs, read_runs
-from bayeslaw.stacking import Posterior
-from bayeslaw.tablechecks import base_rows, check, check_error
+from bayeslaw.core.errors import BayeslawError, Fault, TableError, nearest
+from bayeslaw.core.flops import Stages, per_token
+from bayeslaw.data.observations import Nesting, Observations, run_codes, word
+from bayeslaw.data.table import Runs, read_runs
+from bayeslaw.data.validate import base_rows, check, check_error
+from bayeslaw.forecasting.grid import grid
+from bayeslaw.forecasting.stack import Posterior
+from bayeslaw.laws.law import Law
 
 FLOPS = "flops"
 SAME = ("N", "ptpp", "r")  # what one run has one value of
@@ -115,7 +115,7 @@ def read_candidates(
         runs of exist. Unless given, the column `checkpoint_cost` where there is one, else 'flops' where costs are FLOPs.
     stages : text or sequence of Stage, optional
         Stages of every run in which parts of the model are frozen: its 'flops' are counted by them instead of by 6 N D; see
-        `bayeslaw.costs`.
+        `bayeslaw.core.flops`.
 
     Raises
     ------

@@ -22,11 +22,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
-from bayeslaw.candidates import Candidates
-from bayeslaw.checks import spread_rows
-from bayeslaw.errors import BayeslawError, FitError
-from bayeslaw.forecasts import Forecast
-from bayeslaw.refitting import LEAST_DRAWS
+from bayeslaw.core.errors import BayeslawError, FitError
+from bayeslaw.design.candidates import Candidates
+from bayeslaw.forecasting.forecast import Forecast
+from bayeslaw.inference.refit import LEAST_DRAWS
+from bayeslaw.posterior.diagnostics import spread_rows
 
 Array = NDArray[np.float64]
 

@@ -18,15 +18,15 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from bayeslaw.checks import marked
-from bayeslaw.errors import BayeslawError, whole_number
-from bayeslaw.fits import Fit
-from bayeslaw.forecasts import forecast
-from bayeslaw.many import fit_many
-from bayeslaw.observations import Observations, planned
-from bayeslaw.outcomes import Executor, Outcome
-from bayeslaw.refitting import again, beside, enough_draws, one_fit, rows_of
-from bayeslaw.runs import Runs, read_runs
+from bayeslaw.core.errors import BayeslawError, whole_number
+from bayeslaw.core.outcomes import Executor, Outcome
+from bayeslaw.data.observations import Observations, planned
+from bayeslaw.data.table import Runs, read_runs
+from bayeslaw.forecasting.forecast import forecast
+from bayeslaw.inference.batch import fit_many
+from bayeslaw.inference.refit import again, beside, enough_draws, one_fit, rows_of
+from bayeslaw.posterior.diagnostics import marked
+from bayeslaw.posterior.fit import Fit
 
 Array = NDArray[np.float64]
 type Table = Runs | pd.DataFrame | str | Path

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from bayeslaw.anchoring import Anchors
-from bayeslaw.errors import BayeslawError
-from bayeslaw.fits import Fit
-from bayeslaw.lookahead import nested, refits
-from bayeslaw.outcomes import Executor
-from bayeslaw.runs import Runs
+from bayeslaw.core.errors import BayeslawError
+from bayeslaw.core.outcomes import Executor
+from bayeslaw.data.table import Runs
+from bayeslaw.design.anchors import Anchors
+from bayeslaw.design.lookahead import nested, refits
+from bayeslaw.posterior.fit import Fit
 
 
 def by_nesting(fit: Fit, made: Anchors, targets: Runs, *, outer: int = 200, seed: int = 0, force: bool = False) -> pd.DataFrame:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bayeslaw.candidates import Candidates
-from bayeslaw.ensembles import Ensemble
+from bayeslaw.design.candidates import Candidates
+from bayeslaw.design.information import Ensemble
 
 Array = NDArray[np.float64]
 

@@ -11,12 +11,12 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import logit
 
-from bayeslaw.discrepancy import spread_name
-from bayeslaw.errors import BayeslawError, FitError
-from bayeslaw.fits import Fit
-from bayeslaw.forecasts import forecast
-from bayeslaw.runs import Runs, read_runs
-from bayeslaw.stacking import Posterior
+from bayeslaw.core.errors import BayeslawError, FitError
+from bayeslaw.data.table import Runs, read_runs
+from bayeslaw.forecasting.discrepancy import spread_name
+from bayeslaw.forecasting.forecast import forecast
+from bayeslaw.forecasting.stack import Posterior
+from bayeslaw.posterior.fit import Fit
 
 Array = NDArray[np.float64]
 

@@ -22,17 +22,17 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
-from bayeslaw.checks import marked
-from bayeslaw.errors import BayeslawError, FitError
-from bayeslaw.fits import Fit
-from bayeslaw.fitting import fit as make_fit
-from bayeslaw.forecasts import Forecast, forecast
-from bayeslaw.intervals import interval_names, quantiles
-from bayeslaw.observations import run_codes
-from bayeslaw.refitting import again, enough_draws, joined, one_fit
-from bayeslaw.runs import Runs, read_runs
-from bayeslaw.stacking import Posterior
-from bayeslaw.tablechecks import base_rows
+from bayeslaw.core.errors import BayeslawError, FitError
+from bayeslaw.core.intervals import interval_names, quantiles
+from bayeslaw.data.observations import run_codes
+from bayeslaw.data.table import Runs, read_runs
+from bayeslaw.data.validate import base_rows
+from bayeslaw.forecasting.forecast import Forecast, forecast
+from bayeslaw.forecasting.stack import Posterior
+from bayeslaw.inference.fit import fit as make_fit
+from bayeslaw.inference.refit import again, enough_draws, joined, one_fit
+from bayeslaw.posterior.diagnostics import marked
+from bayeslaw.posterior.fit import Fit
 
 Array = NDArray[np.float64]
 

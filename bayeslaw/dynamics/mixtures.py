@@ -12,14 +12,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from bayeslaw import intervals
-from bayeslaw.checks import marked
-from bayeslaw.errors import BayeslawError, FitError, nearest
-from bayeslaw.fits import Fit
-from bayeslaw.forecasts import forecast
-from bayeslaw.runs import Runs
-from bayeslaw.stacking import Posterior, check_pairing
-from bayeslaw.units import unit_of
+from bayeslaw.core import intervals
+from bayeslaw.core.errors import BayeslawError, FitError, nearest
+from bayeslaw.core.units import unit_of
+from bayeslaw.data.table import Runs
+from bayeslaw.forecasting.forecast import forecast
+from bayeslaw.forecasting.stack import Posterior, check_pairing
+from bayeslaw.posterior.diagnostics import marked
+from bayeslaw.posterior.fit import Fit
 
 Array = NDArray[np.float64]
 

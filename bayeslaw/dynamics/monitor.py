@@ -15,17 +15,17 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from bayeslaw.checks import marked, passed_over
-from bayeslaw.curves import Curves
-from bayeslaw.errors import BayeslawError, whole_number
-from bayeslaw.fits import Fit
-from bayeslaw.forecasts import forecast
-from bayeslaw.intervals import columns, quantiles
-from bayeslaw.phases import trace
-from bayeslaw.recipes import known
-from bayeslaw.runs import Runs
-from bayeslaw.schedules import Schedule
-from bayeslaw.units import NATS
+from bayeslaw.core.errors import BayeslawError, whole_number
+from bayeslaw.core.intervals import columns, quantiles
+from bayeslaw.core.units import NATS
+from bayeslaw.data.curves import Curves
+from bayeslaw.data.table import Runs
+from bayeslaw.dynamics.recipe import known
+from bayeslaw.forecasting.forecast import forecast
+from bayeslaw.posterior.diagnostics import marked, passed_over
+from bayeslaw.posterior.fit import Fit
+from bayeslaw.schedules.areas import trace
+from bayeslaw.schedules.schedule import Schedule
 
 Array = NDArray[np.float64]
 

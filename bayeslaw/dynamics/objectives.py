@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import qmc
 
-from bayeslaw.errors import BayeslawError, nearest
-from bayeslaw.recipes import CHOICES
+from bayeslaw.core.errors import BayeslawError, nearest
+from bayeslaw.dynamics.recipe import CHOICES
 
 Array = NDArray[np.float64]
 

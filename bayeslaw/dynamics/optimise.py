@@ -17,14 +17,14 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from bayeslaw import intervals
-from bayeslaw.checks import Check, marked, passed_over
-from bayeslaw.errors import BayeslawError, FitError, whole_number
-from bayeslaw.forecasts import forecast
-from bayeslaw.objectives import Objective, Space, unit
-from bayeslaw.recipes import Recipe, losses
-from bayeslaw.runs import Runs
-from bayeslaw.stacking import Posterior, check_pairing
+from bayeslaw.core import intervals
+from bayeslaw.core.errors import BayeslawError, FitError, whole_number
+from bayeslaw.data.table import Runs
+from bayeslaw.dynamics.objectives import Objective, Space, unit
+from bayeslaw.dynamics.recipe import Recipe, losses
+from bayeslaw.forecasting.forecast import forecast
+from bayeslaw.forecasting.stack import Posterior, check_pairing
+from bayeslaw.posterior.diagnostics import Check, marked, passed_over
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]

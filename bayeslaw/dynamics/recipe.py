@@ -11,13 +11,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from bayeslaw.errors import BayeslawError, FitError, nearest
-from bayeslaw.nodes import nodes
-from bayeslaw.phases import POWER, Point, trace
-from bayeslaw.schedules import MEMORY, Schedule
-from bayeslaw.schedules_text import parse_schedule
-from bayeslaw.stacking import Posterior
-from bayeslaw.tablechecks import complete
+from bayeslaw.core.errors import BayeslawError, FitError, nearest
+from bayeslaw.data.schedule_text import parse_schedule
+from bayeslaw.data.validate import complete
+from bayeslaw.forecasting.stack import Posterior
+from bayeslaw.schedules.areas import POWER, Point, trace
+from bayeslaw.schedules.changes import nodes
+from bayeslaw.schedules.schedule import MEMORY, Schedule
 
 Array = NDArray[np.float64]
 

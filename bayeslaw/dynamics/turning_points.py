@@ -17,18 +17,18 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from bayeslaw import intervals
-from bayeslaw.balancing import pairable
-from bayeslaw.checks import marked, passed_over
-from bayeslaw.errors import BayeslawError, whole_number
-from bayeslaw.forecasts import forecast
-from bayeslaw.objectives import check_weight
-from bayeslaw.phases import Point
-from bayeslaw.recipes import Recipe, losses
-from bayeslaw.runs import Runs
-from bayeslaw.stacking import Posterior
-from bayeslaw.sweep import spans
-from bayeslaw.units import NATS
+from bayeslaw.core import intervals
+from bayeslaw.core.errors import BayeslawError, whole_number
+from bayeslaw.core.units import NATS
+from bayeslaw.data.table import Runs
+from bayeslaw.dynamics.objectives import check_weight
+from bayeslaw.dynamics.optimise import pairable
+from bayeslaw.dynamics.recipe import Recipe, losses
+from bayeslaw.forecasting.forecast import forecast
+from bayeslaw.forecasting.stack import Posterior
+from bayeslaw.planning.sweep import spans
+from bayeslaw.posterior.diagnostics import marked, passed_over
+from bayeslaw.schedules.areas import Point
 
 Array = NDArray[np.float64]
 

@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from bayeslaw.errors import BayeslawError
-from bayeslaw.laws import Law
-from bayeslaw.observations import Observations
+from bayeslaw.core.errors import BayeslawError
+from bayeslaw.data.observations import Observations
+from bayeslaw.laws.law import Law
 
 WIDEST = 0.5  # of a bin, in e-folds
 

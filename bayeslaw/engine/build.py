@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 
 Reals = NDArray[np.float64]
 Wholes = NDArray[np.int64]
+COMPILED = ("build", "compiled", "functions", "likelihoods", "maps", "ops")  # the files whose functions Numba compiles
 
 
 def version_of(folder: Path) -> str:
-    """Digest of the source of all kernels in a folder."""
-    return hashlib.sha256(b"".join(path.read_bytes() for path in sorted(folder.glob("kernels*.py")))).hexdigest()
+    """Digest of the source of all compiled files in a folder."""
+    return hashlib.sha256(b"".join((folder / f"{name}.py").read_bytes() for name in COMPILED)).hexdigest()
 
 
 VERSION = version_of(Path(__file__).parent)

@@ -18,10 +18,10 @@ from llvmlite import ir
 from numba import carray, types  # type: ignore[attr-defined]
 from numba.extending import intrinsic
 
-from bayeslaw.kernels_build import ANY_ORDER, Reals, Wholes, calling, compiled, jit, place, reals, wholes
-from bayeslaw.kernels_maps import bent, bent_slopes, ridge, ridge_slopes, splines
-from bayeslaw.kernels_noise import drift_density, normal_density, student_density
-from bayeslaw.kernels_tape import backward, forward
+from bayeslaw.engine.build import ANY_ORDER, Reals, Wholes, calling, compiled, jit, place, reals, wholes
+from bayeslaw.engine.likelihoods import drift_density, normal_density, student_density
+from bayeslaw.engine.maps import bent, bent_slopes, ridge, ridge_slopes, splines
+from bayeslaw.engine.ops import backward, forward
 
 State = tuple[Wholes, Reals, Reals, Wholes, Wholes, Wholes, Reals, Wholes, Reals, Reals, Reals, Wholes, Wholes, Wholes]
 """Of a density: code, memory, slope, inputs, outputs, flags, y, starts, count, scatter, squared errors, family, group and

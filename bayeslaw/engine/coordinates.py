@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bayeslaw import tape as tapes
-from bayeslaw.laws import Law
-from bayeslaw.observations import Observations
-from bayeslaw.priors import Prior
+from bayeslaw.data.observations import Observations
+from bayeslaw.engine import tape as tapes
+from bayeslaw.laws.law import Law
+from bayeslaw.laws.prior import Prior
 
 # Share of the smallest loss below which the floor's coordinate bends. Small, for where it bends the mean loss, which data know
 # to a few thousandths, is no longer a coordinate: with 0.05 fits took twice the gradients and diverged where floors near zero

@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bayeslaw import noise as noises
-from bayeslaw import tape as tapes
-from bayeslaw.compression import Compressed
-from bayeslaw.coordinates import Coordinates, Functions
-from bayeslaw.kernels import STRAIGHT, Map, described, logp_by_address, machines, room
-from bayeslaw.laws import Law
-from bayeslaw.noise import Noise
-from bayeslaw.observations import Observations
-from bayeslaw.priors import Prior
+from bayeslaw.data.observations import Observations
+from bayeslaw.engine import tape as tapes
+from bayeslaw.engine.binning import Compressed
+from bayeslaw.engine.compiled import STRAIGHT, Map, described, logp_by_address, machines, room
+from bayeslaw.engine.coordinates import Coordinates, Functions
+from bayeslaw.laws.law import Law
+from bayeslaw.laws.prior import Prior
+from bayeslaw.noise import noise as noises
+from bayeslaw.noise.noise import Noise
 
 
 def log_prior(prior: Prior, x: Any, functions: Functions) -> Any:

@@ -9,7 +9,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from bayeslaw.kernels_build import Reals, inner, jit, summing
+from bayeslaw.engine.build import Reals, inner, jit, summing
 
 
 def _to_bits(typing: Any, x: Any) -> Any:

@@ -27,12 +27,12 @@ from numpy.typing import NDArray
 from numpyro.infer.hmc import hmc
 from numpyro.infer.util import ParamInfo
 
-from bayeslaw import kernels_tape as ops
-from bayeslaw.density import Density
-from bayeslaw.kernels import Map
-from bayeslaw.noise import GROUPED, Noise, kind
-from bayeslaw.tape import Program
-from bayeslaw.whitening import Whitening
+from bayeslaw.engine import ops
+from bayeslaw.engine.compiled import Map
+from bayeslaw.engine.density import Density
+from bayeslaw.engine.tape import Program
+from bayeslaw.engine.transport import Whitening
+from bayeslaw.noise.noise import GROUPED, Noise, kind
 
 Array = Any  # of JAX, or a tracer of one
 Key = tuple[int, int]  # a slot's offset, and the number of the rows' order it is seen in (0 for its own)

@@ -9,8 +9,8 @@ import math
 
 import numpy as np
 
-from bayeslaw.kernels_build import Reals, Wholes
-from bayeslaw.kernels_math import digamma, exps, log_mills, logs, total
+from bayeslaw.engine.build import Reals, Wholes
+from bayeslaw.engine.functions import digamma, exps, log_mills, logs, total
 
 
 def normal_density(

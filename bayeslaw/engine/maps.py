@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from bayeslaw.kernels_build import Reals, Wholes, inner
+from bayeslaw.engine.build import Reals, Wholes, inner
 
 
 @inner

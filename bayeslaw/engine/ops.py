@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from bayeslaw.kernels_build import Reals, Wholes, inner, reals
-from bayeslaw.kernels_math import exps, logs, product, total
+from bayeslaw.engine.build import Reals, Wholes, inner, reals
+from bayeslaw.engine.functions import exps, logs, product, total
 
 ADD, SUB, MUL, DIV, POW, NEG, EXP, EXPM1, LOG, LOG1P, SQRT, TANH, SIGMOID, SOFTPLUS, MIN, MAX, SELECT, SUM, GATHER = range(19)
 

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bayeslaw import kernels_tape as ops
-from bayeslaw.formula import NUMPY
+from bayeslaw.engine import ops
+from bayeslaw.laws.formula import NUMPY
 
 SCALAR, PLAIN = 0, -1  # partitions of one number, and of an array that is no column of the rows
 FEW = 0.7  # share of the rows above which a partition is not worth gathering from

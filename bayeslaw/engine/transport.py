@@ -27,10 +27,10 @@ from scipy.interpolate import CubicHermiteSpline, CubicSpline, PchipInterpolator
 from scipy.optimize import minimize
 from scipy.stats import norm
 
-from bayeslaw.bending import bending, hinge
-from bayeslaw.density import Density, Function
-from bayeslaw.errors import FitError
-from bayeslaw.kernels import Map
+from bayeslaw.core.errors import FitError
+from bayeslaw.engine.bending import bending, hinge
+from bayeslaw.engine.compiled import Map
+from bayeslaw.engine.density import Density, Function
 
 LogDensity = Callable[[NDArray[np.float64]], tuple[float, NDArray[np.float64]]]
 TRIALS = 400  # draws by which a map is judged

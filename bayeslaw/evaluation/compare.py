@@ -12,23 +12,23 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from bayeslaw.cards import load_law
-from bayeslaw.errors import BayeslawError, FitError, nearest, whole_number
-from bayeslaw.executors import opened
-from bayeslaw.filters import where
-from bayeslaw.fits import Fit
-from bayeslaw.forecasts import from_shares
-from bayeslaw.laws import Law
-from bayeslaw.loo import Loo, held_out_density, leave_one_run_out, split_run
-from bayeslaw.many import Task, fit_many
-from bayeslaw.noise import CHOICES
-from bayeslaw.observations import Observations
-from bayeslaw.outcomes import Executor, Outcome, values_of
-from bayeslaw.point import PointFit, point_fit
-from bayeslaw.runs import Runs, read_runs
-from bayeslaw.scores import draw_scores, point_scores, score
-from bayeslaw.stacking import Stack, stacking
-from bayeslaw.tablechecks import base_rows
+from bayeslaw.core.errors import BayeslawError, FitError, nearest, whole_number
+from bayeslaw.core.executors import opened
+from bayeslaw.core.outcomes import Executor, Outcome, values_of
+from bayeslaw.data.observations import Observations
+from bayeslaw.data.query import where
+from bayeslaw.data.table import Runs, read_runs
+from bayeslaw.data.validate import base_rows
+from bayeslaw.evaluation.loo import Loo, held_out_density, leave_one_run_out, split_run
+from bayeslaw.evaluation.scores import draw_scores, point_scores, score
+from bayeslaw.forecasting.forecast import from_shares
+from bayeslaw.forecasting.stack import Stack, stacking
+from bayeslaw.inference.batch import Task, fit_many
+from bayeslaw.inference.point import PointFit, point_fit
+from bayeslaw.laws.card import load_law
+from bayeslaw.laws.law import Law
+from bayeslaw.noise.noise import CHOICES
+from bayeslaw.posterior.fit import Fit
 
 HEAD = ("held_out", "law", "noise", "fit", "checks", "spread", "rows")
 DIAGNOSTIC = (

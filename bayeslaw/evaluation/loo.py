@@ -16,9 +16,9 @@ import xarray as xr
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from bayeslaw.fits import Fit
-from bayeslaw.observations import Observations, run_codes
-from bayeslaw.runs import Runs
+from bayeslaw.data.observations import Observations, run_codes
+from bayeslaw.data.table import Runs
+from bayeslaw.posterior.fit import Fit
 
 
 @dataclass(frozen=True)

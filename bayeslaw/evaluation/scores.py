@@ -11,15 +11,15 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from bayeslaw.checks import marked
-from bayeslaw.errors import BayeslawError, FitError, TableError
-from bayeslaw.forecasts import forecast
-from bayeslaw.laws import Law
-from bayeslaw.point import PointFit
-from bayeslaw.runs import Runs, read_runs
-from bayeslaw.stacking import Posterior
-from bayeslaw.tablechecks import base_rows, check, complete
-from bayeslaw.units import agree
+from bayeslaw.core.errors import BayeslawError, FitError, TableError
+from bayeslaw.core.units import agree
+from bayeslaw.data.table import Runs, read_runs
+from bayeslaw.data.validate import base_rows, check, complete
+from bayeslaw.forecasting.forecast import forecast
+from bayeslaw.forecasting.stack import Posterior
+from bayeslaw.inference.point import PointFit
+from bayeslaw.laws.law import Law
+from bayeslaw.posterior.diagnostics import marked
 
 DELTA = 0.02  # of the Huber score, as Goffinet et al. define it
 CLIP = 1e-3  # smallest loss that the clipped relative error divides by, nats

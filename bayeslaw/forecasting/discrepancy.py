@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 from scipy.stats import qmc
 
-from bayeslaw.errors import BayeslawError
-from bayeslaw.laws import Law
+from bayeslaw.core.errors import BayeslawError
+from bayeslaw.laws.law import Law
 
 STATED = (0.005, 0.01)  # relative sd at which summaries show an interval unless one is stated
 LENGTH = 2.0  # e-folds of a covariate over which the error changes: it is much the same at twice the size, not at ten times

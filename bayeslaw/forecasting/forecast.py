@@ -2,7 +2,7 @@
 
 - `latent`: the law's expected loss, uncertain only through its parameters.
 - `run`: the loss that the next run would log: latent loss, times the luck of a new run, times point noise.
-- `discrepancy`: the same, times a smooth error of the law whose relative size the user states (`bayeslaw.discrepancy`).
+- `discrepancy`: the same, times a smooth error of the law whose relative size the user states (`bayeslaw.forecasting.discrepancy`).
 
 Where the table has losses with known errors (`loss_se`), a forecast is held against them with these errors in its point noise.
 """
@@ -22,16 +22,16 @@ import xarray as xr
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from bayeslaw.checks import Check, Reach, extrapolation, marked
-from bayeslaw.discrepancy import STATED, relative, spread_name
-from bayeslaw.errors import BayeslawError, Fault, FitError, TableError, whole_number
-from bayeslaw.fits import Fit
-from bayeslaw.intervals import interval_names, tails
-from bayeslaw.laws import Law
-from bayeslaw.parts import Part, outside
-from bayeslaw.runs import Runs, read_runs
-from bayeslaw.stacking import Posterior
-from bayeslaw.tablechecks import base_rows, check
+from bayeslaw.core.errors import BayeslawError, Fault, FitError, TableError, whole_number
+from bayeslaw.core.intervals import interval_names, tails
+from bayeslaw.data.table import Runs, read_runs
+from bayeslaw.data.validate import base_rows, check
+from bayeslaw.forecasting.discrepancy import STATED, relative, spread_name
+from bayeslaw.forecasting.parts import Part, outside
+from bayeslaw.forecasting.stack import Posterior
+from bayeslaw.laws.law import Law
+from bayeslaw.posterior.diagnostics import Check, Reach, extrapolation, marked
+from bayeslaw.posterior.fit import Fit
 
 SPREADS = ("latent", "run", "discrepancy")
 MOST_DRAWS = 250_000_000  # numbers that draws may take: 2 GB
@@ -230,7 +230,7 @@ def forecast(
         Settings, one row each, with the law's covariates; rows of one `run` share that run's luck.
     discrepancy : float or text, optional
         Relative standard deviation that you state for the law's error at settings like these, .01 or '1%'. Draws then have
-        the spread `discrepancy`, in which each draw errs by one smooth function of the settings (see `bayeslaw.discrepancy`).
+        the spread `discrepancy`, in which each draw errs by one smooth function of the settings (see `bayeslaw.forecasting.discrepancy`).
     seed : int
         Of the noise of new runs; the same seed gives the same draws.
     force : bool

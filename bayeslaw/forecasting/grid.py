@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bayeslaw.errors import BayeslawError
-from bayeslaw.laws import Law
-from bayeslaw.stacking import Posterior
+from bayeslaw.core.errors import BayeslawError
+from bayeslaw.forecasting.stack import Posterior
+from bayeslaw.laws.law import Law
 
 MOST_SETTINGS = 1_000_000  # of a grid
 

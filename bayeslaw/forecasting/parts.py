@@ -12,13 +12,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from bayeslaw.checks import Check, forecast_checks, spread_rows
-from bayeslaw.discrepancy import Discrepancy
-from bayeslaw.errors import FitError
-from bayeslaw.fits import Fit
-from bayeslaw.observations import Nesting
-from bayeslaw.runs import Runs
-from bayeslaw.tablechecks import complete
+from bayeslaw.core.errors import FitError
+from bayeslaw.data.observations import Nesting
+from bayeslaw.data.table import Runs
+from bayeslaw.data.validate import complete
+from bayeslaw.forecasting.discrepancy import Discrepancy
+from bayeslaw.posterior.diagnostics import Check, forecast_checks, spread_rows
+from bayeslaw.posterior.fit import Fit
 
 DISCREPANCY = 10  # kind of random numbers of the discrepancy, beside those of the noise
 

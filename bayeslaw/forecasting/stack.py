@@ -15,14 +15,14 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayeslaw.checks import Check
-from bayeslaw.errors import BayeslawError, FitError
-from bayeslaw.fits import Fit, read_tree, restore, write_tree
-from bayeslaw.laws import Covariate
-from bayeslaw.runs import Runs
+from bayeslaw.core.errors import BayeslawError, FitError
+from bayeslaw.data.table import Runs
+from bayeslaw.laws.law import Covariate
+from bayeslaw.posterior.diagnostics import Check
+from bayeslaw.posterior.fit import Fit, read_tree, restore, write_tree
 
 if TYPE_CHECKING:
-    from bayeslaw.forecasts import Forecast
+    from bayeslaw.forecasting.forecast import Forecast
 
 FORMAT = 1
 LEAST = 1e-3  # weight: less would be a few draws of some thousand, which no interval shows
@@ -145,7 +145,7 @@ class Stack:
         force: bool = False,
     ) -> Forecast:
         """Forecast the loss at settings; see `bayeslaw.forecast`."""
-        from bayeslaw.forecasts import forecast
+        from bayeslaw.forecasting.forecast import forecast
 
         return forecast(self, at, discrepancy=discrepancy, seed=seed, force=force)
 

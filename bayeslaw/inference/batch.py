@@ -11,14 +11,14 @@ from typing import Any, overload
 
 import pandas as pd
 
-from bayeslaw.cards import load_law
-from bayeslaw.errors import BayeslawError, StoppedError, nearest
-from bayeslaw.executors import opened
-from bayeslaw.fits import Fit
-from bayeslaw.fitting import fit
-from bayeslaw.laws import Law
-from bayeslaw.outcomes import Executor, Outcome
-from bayeslaw.runs import Runs, read_runs
+from bayeslaw.core.errors import BayeslawError, StoppedError, nearest
+from bayeslaw.core.executors import opened
+from bayeslaw.core.outcomes import Executor, Outcome
+from bayeslaw.data.table import Runs, read_runs
+from bayeslaw.inference.fit import fit
+from bayeslaw.laws.card import load_law
+from bayeslaw.laws.law import Law
+from bayeslaw.posterior.fit import Fit
 
 OPTIONS = tuple(k for k in inspect.signature(fit).parameters if k not in ("law", "runs", "progress", "cores"))
 

@@ -12,21 +12,21 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from bayeslaw.cards import load_law
-from bayeslaw.checks import bins_check, information_check, luck_check, sampler_checks, table_of
-from bayeslaw.compression import compress
-from bayeslaw.datachecks import independence_check, kinship_check, lack_check
-from bayeslaw.density import Density
-from bayeslaw.errors import BayeslawError, whole_number
-from bayeslaw.fits import FORMAT, PLAIN, Fit, data_digest, draws_digest, tree_of
-from bayeslaw.laws import Law
-from bayeslaw.noise import DRIFT, Noise
-from bayeslaw.observations import Observations, clock_column
-from bayeslaw.priors import Prior
-from bayeslaw.runs import Runs, read_runs
-from bayeslaw.sampling import SAMPLERS, sample
-from bayeslaw.seals import contents_sha256
-from bayeslaw.varying import levels_of, varied, with_by
+from bayeslaw.core.errors import BayeslawError, whole_number
+from bayeslaw.data.observations import Observations, clock_column
+from bayeslaw.data.table import Runs, read_runs
+from bayeslaw.engine.binning import compress
+from bayeslaw.engine.density import Density
+from bayeslaw.inference.sample import SAMPLERS, sample
+from bayeslaw.laws.card import load_law
+from bayeslaw.laws.law import Law
+from bayeslaw.laws.pooling import levels_of, varied, with_by
+from bayeslaw.laws.prior import Prior
+from bayeslaw.noise.noise import DRIFT, Noise
+from bayeslaw.posterior.diagnostics import bins_check, information_check, luck_check, sampler_checks, table_of
+from bayeslaw.posterior.fit import FORMAT, PLAIN, Fit, data_digest, draws_digest, tree_of
+from bayeslaw.posterior.identifiability import independence_check, kinship_check, lack_check
+from bayeslaw.posterior.storage import contents_sha256
 
 SHIFTED = 20  # draws at which the shift of binned settings is worked out
 PACKAGES = ("bayeslaw", "pymc", "arviz", "numpy", "xarray", "numba")

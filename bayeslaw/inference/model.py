@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayeslaw import noise as noises
-from bayeslaw.laws import Law
-from bayeslaw.noise import Noise
-from bayeslaw.observations import Observations, clock_column
-from bayeslaw.runs import Runs
-from bayeslaw.varying import levels_of, varied
+from bayeslaw.data.observations import Observations, clock_column
+from bayeslaw.data.table import Runs
+from bayeslaw.laws.law import Law
+from bayeslaw.laws.pooling import levels_of, varied
+from bayeslaw.noise import noise as noises
+from bayeslaw.noise.noise import Noise
 
 if TYPE_CHECKING:
     import pymc as pm

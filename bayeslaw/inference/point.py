@@ -18,18 +18,18 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from threadpoolctl import threadpool_limits
 
-from bayeslaw import tape as tapes
-from bayeslaw.cards import load_law
-from bayeslaw.coordinates import Coordinates
-from bayeslaw.errors import BayeslawError, FitError, whole_number
-from bayeslaw.executors import opened
-from bayeslaw.kernels import huber_sum, machines
-from bayeslaw.laws import Law
-from bayeslaw.observations import Observations
-from bayeslaw.outcomes import Executor, values_of
-from bayeslaw.priors import Prior
-from bayeslaw.runs import Runs, read_runs
-from bayeslaw.varying import levels_of, varied
+from bayeslaw.core.errors import BayeslawError, FitError, whole_number
+from bayeslaw.core.executors import opened
+from bayeslaw.core.outcomes import Executor, values_of
+from bayeslaw.data.observations import Observations
+from bayeslaw.data.table import Runs, read_runs
+from bayeslaw.engine import tape as tapes
+from bayeslaw.engine.compiled import huber_sum, machines
+from bayeslaw.engine.coordinates import Coordinates
+from bayeslaw.laws.card import load_law
+from bayeslaw.laws.law import Law
+from bayeslaw.laws.pooling import levels_of, varied
+from bayeslaw.laws.prior import Prior
 
 BATCH = 8  # resamples sent to a worker at a time: one takes some tens of milliseconds
 NO_LOSS = 1e12  # stands for an infinite objective in SciPy's line search

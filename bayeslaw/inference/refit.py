@@ -9,15 +9,15 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from bayeslaw.cards import parse_card
-from bayeslaw.errors import BayeslawError, Fault, FitError, TableError
-from bayeslaw.fits import Fit
-from bayeslaw.many import Task
-from bayeslaw.observations import STEP, Nesting, clock_of, run_codes
-from bayeslaw.priors import Prior
-from bayeslaw.runs import Runs
-from bayeslaw.tablechecks import base_rows, check, level, mixed_domains
-from bayeslaw.units import NATS, agree
+from bayeslaw.core.errors import BayeslawError, Fault, FitError, TableError
+from bayeslaw.core.units import NATS, agree
+from bayeslaw.data.observations import STEP, Nesting, clock_of, run_codes
+from bayeslaw.data.table import Runs
+from bayeslaw.data.validate import base_rows, check, level, mixed_domains
+from bayeslaw.inference.batch import Task
+from bayeslaw.laws.card import parse_card
+from bayeslaw.laws.prior import Prior
+from bayeslaw.posterior.fit import Fit
 
 SAME = 1e-9  # relative difference of equal numbers that were written as text in between
 

@@ -14,12 +14,12 @@ import xarray as xr
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from bayeslaw.checks import diagnostics
-from bayeslaw.density import Density
-from bayeslaw.errors import BayeslawError, StoppedError
-from bayeslaw.executors import available_cores
-from bayeslaw.kernels import callbacks
-from bayeslaw.whitening import Whitening, whiten
+from bayeslaw.core.errors import BayeslawError, StoppedError
+from bayeslaw.core.executors import available_cores
+from bayeslaw.engine.compiled import callbacks
+from bayeslaw.engine.density import Density
+from bayeslaw.engine.transport import Whitening, whiten
+from bayeslaw.posterior.diagnostics import diagnostics
 
 SAMPLERS = {"nutpie": ("nutpie",), "numpyro": ("jax", "jaxlib", "numpyro")}
 """Samplers and the packages whose versions their draws depend on."""
@@ -130,7 +130,7 @@ def _run_of(sampler: str) -> Callable[[Density, Whitening, Stretch, Report | Non
     if sampler == "nutpie":
         return _run
     try:
-        from bayeslaw import jaxdensity
+        from bayeslaw.engine import jaxdensity
     except ImportError as error:
         raise BayeslawError(f"The sampler numpyro needs JAX and NumPyro: pip install 'bayeslaw[numpyro]' ({error}).") from None
 

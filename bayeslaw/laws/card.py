@@ -10,10 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from bayeslaw.errors import BayeslawError, CardError, nearest, shortened
-from bayeslaw.formula import FUNCTIONS, Expression, FormulaError, column_of, default_symbol
-from bayeslaw.laws import Covariate, Law, LocatedError, Parameter, check_on
-from bayeslaw.priors import Prior
+from bayeslaw.core.errors import BayeslawError, CardError, nearest, shortened
+from bayeslaw.laws.formula import FUNCTIONS, Expression, FormulaError, column_of, default_symbol
+from bayeslaw.laws.law import Covariate, Law, LocatedError, Parameter, check_on
+from bayeslaw.laws.prior import Prior
 
 RESERVED = frozenset(
     {
@@ -45,8 +45,9 @@ _TOP = {"name", "title", "source", "loss", "let", "covariates", "parameters", "p
 
 def card_folder() -> Path:
     """The folder of the cards that come with bayeslaw: inside the wheel, or beside the package in a checkout."""
-    inside = Path(__file__).parent / "models"
-    return inside if inside.is_dir() else Path(__file__).parent.parent / "models"
+    package = Path(__file__).parents[1]
+    inside = package / "models"
+    return inside if inside.is_dir() else package.parent / "models"
 
 
 def law_names() -> list[str]:

@@ -19,7 +19,7 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from bayeslaw.errors import BayeslawError, nearest, shortened
+from bayeslaw.core.errors import BayeslawError, nearest, shortened
 
 MAX_LENGTH = 2_000
 MAX_DEPTH = 60

@@ -14,9 +14,9 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, logit
 
-from bayeslaw.errors import BayeslawError, CardError, nearest
-from bayeslaw.formula import NUMPY, Expression, default_symbol
-from bayeslaw.priors import Prior
+from bayeslaw.core.errors import BayeslawError, CardError, nearest
+from bayeslaw.laws.formula import NUMPY, Expression, default_symbol
+from bayeslaw.laws.prior import Prior
 
 PROBES = 16  # settings at which it is tried whether a term is proportional to a parameter
 

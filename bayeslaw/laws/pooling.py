@@ -18,11 +18,11 @@ from dataclasses import replace
 
 import pandas as pd
 
-from bayeslaw.errors import BayeslawError, CardError, nearest
-from bayeslaw.formula import Expression, default_symbol, latex_text
-from bayeslaw.laws import Covariate, Law, Parameter
-from bayeslaw.priors import Prior
-from bayeslaw.tablechecks import level
+from bayeslaw.core.errors import BayeslawError, CardError, nearest
+from bayeslaw.data.validate import level
+from bayeslaw.laws.formula import Expression, default_symbol, latex_text
+from bayeslaw.laws.law import Covariate, Law, Parameter
+from bayeslaw.laws.prior import Prior
 
 MOST = 40  # values of a column
 # Sd of the half-normal prior of a spread. Floors and exponents of text and code differ by a factor of 1.2 to 3.

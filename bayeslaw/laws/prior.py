@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bayeslaw.errors import BayeslawError, nearest, shortened
-from bayeslaw.formula import Expression
+from bayeslaw.core.errors import BayeslawError, nearest, shortened
+from bayeslaw.laws.formula import Expression
 
 if TYPE_CHECKING:
     from scipy.stats._distn_infrastructure import rv_frozen

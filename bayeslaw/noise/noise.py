@@ -27,11 +27,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bayeslaw import drift as drifts
-from bayeslaw import integrals
-from bayeslaw.errors import BayeslawError, nearest
-from bayeslaw.observations import Observations
-from bayeslaw.priors import Prior
+from bayeslaw.core.errors import BayeslawError, nearest
+from bayeslaw.data.observations import Observations
+from bayeslaw.laws.prior import Prior
+from bayeslaw.noise import marginal as integrals
+from bayeslaw.noise import ou as drifts
 
 Array = NDArray[np.float64]
 

@@ -21,15 +21,15 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from bayeslaw.checks import marked
-from bayeslaw.costs import FLOPS
-from bayeslaw.errors import BayeslawError
-from bayeslaw.fits import Fit
-from bayeslaw.intervals import columns, interval_names, tails
-from bayeslaw.point import PointFit
-from bayeslaw.stacking import Posterior
-from bayeslaw.stages import Stage, check_passed, stage_names, stages
-from bayeslaw.sweep import Array
+from bayeslaw.core.errors import BayeslawError
+from bayeslaw.core.flops import FLOPS
+from bayeslaw.core.intervals import columns, interval_names, tails
+from bayeslaw.forecasting.stack import Posterior
+from bayeslaw.inference.point import PointFit
+from bayeslaw.planning.stages import Stage, check_passed, stage_names, stages
+from bayeslaw.planning.sweep import Array
+from bayeslaw.posterior.diagnostics import marked
+from bayeslaw.posterior.fit import Fit
 
 GRID, STEPS = 80, 45  # of the numeric search: points of log N, steps of the golden section
 GOLDEN = (math.sqrt(5) - 1) / 2

@@ -14,13 +14,13 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from bayeslaw.errors import BayeslawError
-from bayeslaw.fits import Fit
-from bayeslaw.point import PointFit
-from bayeslaw.sides import PLANNED, Side, members
-from bayeslaw.sweep import Array
-from bayeslaw.tablechecks import LOSS_SUPPORT, complete
-from bayeslaw.units import in_nats
+from bayeslaw.core.errors import BayeslawError
+from bayeslaw.core.units import in_nats
+from bayeslaw.data.validate import LOSS_SUPPORT, complete
+from bayeslaw.inference.point import PointFit
+from bayeslaw.planning.domain_loss import PLANNED, Side, members
+from bayeslaw.planning.sweep import Array
+from bayeslaw.posterior.fit import Fit
 
 SAME = 1e-6  # relative difference under which a base checkpoint is of the planned model
 

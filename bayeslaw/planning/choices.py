@@ -12,15 +12,15 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from bayeslaw.bases import Base
-from bayeslaw.checks import passed_over
-from bayeslaw.errors import BayeslawError
-from bayeslaw.questions import Question
-from bayeslaw.runs import Runs
-from bayeslaw.sweep import Array, Index
+from bayeslaw.core.errors import BayeslawError
+from bayeslaw.data.table import Runs
+from bayeslaw.planning.base_loss import Base
+from bayeslaw.planning.problem import Question
+from bayeslaw.planning.sweep import Array, Index
+from bayeslaw.posterior.diagnostics import passed_over
 
 if TYPE_CHECKING:
-    from bayeslaw.anchoring import Anchors
+    from bayeslaw.design.anchors import Anchors
 
 BLOCK = 50  # neighbouring draws that are searched, or held out, together
 
@@ -171,7 +171,7 @@ class Plan:
         BayeslawError
             If there is no place at which margins could be worked out: no draw keeps every promise anywhere.
         """
-        from bayeslaw.anchoring import anchors
+        from bayeslaw.design.anchors import anchors
 
         if not self.margins:
             raise BayeslawError("No draw keeps every promise anywhere, so there are no margins that runs could tell. Promise less.")

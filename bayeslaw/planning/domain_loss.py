@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bayeslaw.discrepancy import Discrepancy, directions
-from bayeslaw.errors import BayeslawError, FitError, nearest
-from bayeslaw.fits import Fit
-from bayeslaw.laws import Law
-from bayeslaw.point import PointFit
-from bayeslaw.runs import Runs
-from bayeslaw.stacking import Posterior, check_pairing
-from bayeslaw.sweep import Array, Index
-from bayeslaw.tablechecks import check, complete
+from bayeslaw.core.errors import BayeslawError, FitError, nearest
+from bayeslaw.data.table import Runs
+from bayeslaw.data.validate import check, complete
+from bayeslaw.forecasting.discrepancy import Discrepancy, directions
+from bayeslaw.forecasting.stack import Posterior, check_pairing
+from bayeslaw.inference.point import PointFit
+from bayeslaw.laws.law import Law
+from bayeslaw.planning.sweep import Array, Index
+from bayeslaw.posterior.fit import Fit
 
 PLANNED = 70  # kind of random numbers: luck and noise of the planned run, errors of base losses
 CHOSEN = ("D", "r", "atpp")  # what a plan chooses

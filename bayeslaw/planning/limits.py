@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bayeslaw.costs import FLOPS, Stages, per_token
-from bayeslaw.errors import BayeslawError, nearest
-from bayeslaw.sweep import Array
-from bayeslaw.units import NATS
+from bayeslaw.core.errors import BayeslawError, nearest
+from bayeslaw.core.flops import FLOPS, Stages, per_token
+from bayeslaw.core.units import NATS
+from bayeslaw.planning.sweep import Array
 
 OBJECTIVES = ("tokens", "flops", "cost", "replay", "target-loss", "source-loss")
 SPREADS = ("latent", "run")

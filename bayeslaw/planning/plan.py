@@ -16,15 +16,15 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from bayeslaw.bases import bases_of
-from bayeslaw.checks import marked
-from bayeslaw.choices import Choice, Plan, held_out, split
-from bayeslaw.costs import Stages
-from bayeslaw.errors import BayeslawError, whole_number
-from bayeslaw.limits import OBJECTIVES, SPREADS, Prices, check_confidence, positive
-from bayeslaw.point import PointFit
-from bayeslaw.promises import Found, Middle, Search, point
-from bayeslaw.questions import (
+from bayeslaw.core.errors import BayeslawError, whole_number
+from bayeslaw.core.flops import Stages
+from bayeslaw.forecasting.stack import Posterior
+from bayeslaw.inference.point import PointFit
+from bayeslaw.planning.base_loss import bases_of
+from bayeslaw.planning.choices import Choice, Plan, held_out, split
+from bayeslaw.planning.domain_loss import check_settings, check_sides, with_next_run
+from bayeslaw.planning.limits import OBJECTIVES, SPREADS, Prices, check_confidence, positive
+from bayeslaw.planning.problem import (
     Question,
     box_of,
     budget,
@@ -39,10 +39,10 @@ from bayeslaw.questions import (
     sides_of,
     without,
 )
-from bayeslaw.remarks import FAILED, diagnosed, edges, infeasible
-from bayeslaw.sides import check_settings, check_sides, with_next_run
-from bayeslaw.stacking import Posterior
-from bayeslaw.sweep import Array, Index
+from bayeslaw.planning.remarks import FAILED, diagnosed, edges, infeasible
+from bayeslaw.planning.search import Found, Middle, Search, point
+from bayeslaw.planning.sweep import Array, Index
+from bayeslaw.posterior.diagnostics import marked
 
 LEVELS = (0.5, 0.8, 0.9, 0.95)
 COLUMNS = (
@@ -104,12 +104,12 @@ def plan(
         Money for a 'flop', a 'new-token' and a 'replayed-token'.
     stages : text or sequence of Stage, optional
         Stages of the adaptation in which parts of the model are frozen, '0.4:0.034,0.6:0.5' (share of the tokens, trainable share
-        of the parameters); FLOPs are counted by them instead of by 6 N D. See `bayeslaw.costs`.
+        of the parameters); FLOPs are counted by them instead of by 6 N D. See `bayeslaw.core.flops`.
     replay, atpp, tokens : range, optional
         Where to look: '0.1:0.6', (0.1, 0.6), [0.1, 0.25] for these alone, or one number. Unless stated: all replay shares, and
         tokens from a tenth of the fewest to ten times the most that were logged.
     base_loss : text, float or mapping of source to these, optional
-        '2.873+-0.01', 'measured' or 'law'; see `bayeslaw.sides.base_loss`.
+        '2.873+-0.01', 'measured' or 'law'; see `bayeslaw.planning.domain_loss.base_loss`.
     source_levels, target_levels : mapping, optional
         Values of columns by which parameters vary, for one fit of several domains; 'source' and 'target' of a column that has
         these are taken unless told.

@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from bayeslaw.bases import Base, base_loss
-from bayeslaw.errors import BayeslawError, FitError, nearest
-from bayeslaw.fits import Fit
-from bayeslaw.limits import LEAST_DRAWS, Forgetting, Prices, Range, check_shares, corners, positive
-from bayeslaw.point import PointFit
-from bayeslaw.promises import Box, Promise, Search
-from bayeslaw.sides import Side, describe, members
-from bayeslaw.stacking import Posterior
-from bayeslaw.sweep import Array, Index
+from bayeslaw.core.errors import BayeslawError, FitError, nearest
+from bayeslaw.forecasting.stack import Posterior
+from bayeslaw.inference.point import PointFit
+from bayeslaw.planning.base_loss import Base, base_loss
+from bayeslaw.planning.domain_loss import Side, describe, members
+from bayeslaw.planning.limits import LEAST_DRAWS, Forgetting, Prices, Range, check_shares, corners, positive
+from bayeslaw.planning.search import Box, Promise, Search
+from bayeslaw.planning.sweep import Array, Index
+from bayeslaw.posterior.fit import Fit
 
 BEYOND = 10.0  # factor by which the box goes beyond logged tokens where no limits are stated
 ENDLESS = math.log(1e60)  # log tokens that stand for no end

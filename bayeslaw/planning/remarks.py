@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bayeslaw.checks import Reach, extrapolation
-from bayeslaw.errors import FitError
-from bayeslaw.fits import Fit
-from bayeslaw.forecasts import forecast
-from bayeslaw.parts import outside
-from bayeslaw.point import PointFit
-from bayeslaw.questions import Question, logged
-from bayeslaw.sides import Side, members
-from bayeslaw.tablechecks import complete
+from bayeslaw.core.errors import FitError
+from bayeslaw.data.validate import complete
+from bayeslaw.forecasting.forecast import forecast
+from bayeslaw.forecasting.parts import outside
+from bayeslaw.inference.point import PointFit
+from bayeslaw.planning.domain_loss import Side, members
+from bayeslaw.planning.problem import Question, logged
+from bayeslaw.posterior.diagnostics import Reach, extrapolation
+from bayeslaw.posterior.fit import Fit
 
 FAILED = "FAILED its checks"
 EDGE = 1e-3  # of the box, within which a plan lies on its edge

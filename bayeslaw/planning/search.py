@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from bayeslaw.sweep import Array, Index, Spans, spans
+from bayeslaw.planning.sweep import Array, Index, Spans, spans
 
 REPLAYS, TOKENS = 33, 40  # points of the first grid: replay shares, log tokens
 ROUNDS = ((0.5, 12), (0.15, 12), (0.05, 12))  # of refinement: half-width of the window of log tokens, points in it

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bayeslaw.errors import BayeslawError, FitError, nearest
-from bayeslaw.laws import Law
-from bayeslaw.point import PointFit
-from bayeslaw.sides import Drawn, members
-from bayeslaw.stacking import Posterior
-from bayeslaw.sweep import Array
-from bayeslaw.tablechecks import complete
+from bayeslaw.core.errors import BayeslawError, FitError, nearest
+from bayeslaw.data.validate import complete
+from bayeslaw.forecasting.stack import Posterior
+from bayeslaw.inference.point import PointFit
+from bayeslaw.laws.law import Law
+from bayeslaw.planning.domain_loss import Drawn, members
+from bayeslaw.planning.sweep import Array
 
 SCRATCH = "scratch"
 

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayeslaw.allocation import Allocation
-from bayeslaw.choices import Plan
-from bayeslaw.costs import FLOPS
-from bayeslaw.errors import BayeslawError
-from bayeslaw.intervals import interval_names
-from bayeslaw.plots import COLOURS, MARKERS, PICTURES, _short, failure
-from bayeslaw.promises import tables
-from bayeslaw.tables import check_target, write_whole
-from bayeslaw.transfers import Transfer
+from bayeslaw.core.errors import BayeslawError
+from bayeslaw.core.flops import FLOPS
+from bayeslaw.core.intervals import interval_names
+from bayeslaw.core.tables import check_target, write_whole
+from bayeslaw.planning.allocation import Allocation
+from bayeslaw.planning.choices import Plan
+from bayeslaw.planning.search import tables
+from bayeslaw.planning.transfer import Transfer
+from bayeslaw.plots.forecast import COLOURS, MARKERS, PICTURES, _short, failure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

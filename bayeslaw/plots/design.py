@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayeslaw.anchoring import Anchors
-from bayeslaw.plots import COLOURS, failure, told_failed
+from bayeslaw.design.anchors import Anchors
+from bayeslaw.plots.forecast import COLOURS, failure, told_failed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

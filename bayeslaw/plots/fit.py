@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 from scipy.stats import binom, gaussian_kde, rankdata
 
-from bayeslaw.errors import BayeslawError, nearest
-from bayeslaw.fits import Fit
-from bayeslaw.intervals import check_probability, quantiles
-from bayeslaw.plots import COLOURS, MARKERS, MOST_LINES, failure
-from bayeslaw.tables import compact, parameter_unit, significant
+from bayeslaw.core.errors import BayeslawError, nearest
+from bayeslaw.core.intervals import check_probability, quantiles
+from bayeslaw.core.tables import compact, parameter_unit, significant
+from bayeslaw.plots.forecast import COLOURS, MARKERS, MOST_LINES, failure
+from bayeslaw.posterior.fit import Fit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -195,7 +195,7 @@ def plot_coverage(transforms: Mapping[str, Array], ax: Axes, *, runs: int | None
     Parameters
     ----------
     transforms : mapping of name to array (n,)
-        Probability integral transforms of scored losses under each fit; see `bayeslaw.scores.transforms`.
+        Probability integral transforms of scored losses under each fit; see `bayeslaw.evaluation.scores.transforms`.
     ax : matplotlib Axes
     runs : int, optional
         Number of runs the losses are from. The grey band is where 90% of the shares would be if intervals were right and each run

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from bayeslaw.errors import BayeslawError
-from bayeslaw.forecasts import Forecast
-from bayeslaw.intervals import interval_names
-from bayeslaw.tablechecks import level
-from bayeslaw.tables import check_target, write_whole
+from bayeslaw.core.errors import BayeslawError
+from bayeslaw.core.intervals import interval_names
+from bayeslaw.core.tables import check_target, write_whole
+from bayeslaw.data.validate import level
+from bayeslaw.forecasting.forecast import Forecast
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

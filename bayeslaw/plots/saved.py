@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from bayeslaw.errors import BayeslawError
-from bayeslaw.plots import COLOURS, failure, told_failed
+from bayeslaw.core.errors import BayeslawError
+from bayeslaw.plots.forecast import COLOURS, failure, told_failed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

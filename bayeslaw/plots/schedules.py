@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from bayeslaw.errors import BayeslawError
-from bayeslaw.intervals import interval_names
-from bayeslaw.phases import Phase
-from bayeslaw.plots import COLOURS, MARKERS, MOST_LINES, PICTURES
-from bayeslaw.schedules import MEMORY, Areas, Schedule, State, areas
-from bayeslaw.tables import check_target, write_whole
-from bayeslaw.units import NATS
+from bayeslaw.core.errors import BayeslawError
+from bayeslaw.core.intervals import interval_names
+from bayeslaw.core.tables import check_target, write_whole
+from bayeslaw.core.units import NATS
+from bayeslaw.plots.forecast import COLOURS, MARKERS, MOST_LINES, PICTURES
+from bayeslaw.schedules.areas import Phase
+from bayeslaw.schedules.schedule import MEMORY, Areas, Schedule, State, areas
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -12,15 +12,15 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from bayeslaw.balancing import Balance
-from bayeslaw.errors import BayeslawError
-from bayeslaw.intervals import check_probability, quantiles
-from bayeslaw.phases import Point
-from bayeslaw.plots import COLOURS, MARKERS, failure
-from bayeslaw.recipes import Recipe, losses
-from bayeslaw.stacking import Posterior
-from bayeslaw.turning_points import Turning
-from bayeslaw.watching import Watch
+from bayeslaw.core.errors import BayeslawError
+from bayeslaw.core.intervals import check_probability, quantiles
+from bayeslaw.dynamics.monitor import Watch
+from bayeslaw.dynamics.optimise import Balance
+from bayeslaw.dynamics.recipe import Recipe, losses
+from bayeslaw.dynamics.turning_points import Turning
+from bayeslaw.forecasting.stack import Posterior
+from bayeslaw.plots.forecast import COLOURS, MARKERS, failure
+from bayeslaw.schedules.areas import Point
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

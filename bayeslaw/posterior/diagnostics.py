@@ -13,7 +13,7 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayeslaw.laws import Covariate
+from bayeslaw.laws.law import Covariate
 
 R_HAT, ESS, BFMI, DIVERGENT = 1.01, 400, 0.3, 0.001
 OUT_THERE = "Runs can't tell how wrong the law may be there: state a discrepancy, such as 1%"

@@ -16,23 +16,23 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayeslaw import noise as noises
-from bayeslaw.cards import parse_card
-from bayeslaw.checks import Check, diagnostics
-from bayeslaw.errors import BayeslawError, FitError
-from bayeslaw.intervals import interval_names, quantiles
-from bayeslaw.laws import Covariate, Law
-from bayeslaw.noise import Noise
-from bayeslaw.observations import Observations
-from bayeslaw.priors import Prior
-from bayeslaw.runs import Runs, data_sha256
-from bayeslaw.seals import check_seal, check_size, contents_sha256, seal
-from bayeslaw.sensitivity import log_priors, power_scaling
-from bayeslaw.units import NATS
-from bayeslaw.varying import varied, with_by
+from bayeslaw.core.errors import BayeslawError, FitError
+from bayeslaw.core.intervals import interval_names, quantiles
+from bayeslaw.core.units import NATS
+from bayeslaw.data.observations import Observations
+from bayeslaw.data.table import Runs, data_sha256
+from bayeslaw.laws.card import parse_card
+from bayeslaw.laws.law import Covariate, Law
+from bayeslaw.laws.pooling import varied, with_by
+from bayeslaw.laws.prior import Prior
+from bayeslaw.noise import noise as noises
+from bayeslaw.noise.noise import Noise
+from bayeslaw.posterior.diagnostics import Check, diagnostics
+from bayeslaw.posterior.sensitivity import log_priors, power_scaling
+from bayeslaw.posterior.storage import check_seal, check_size, contents_sha256, seal
 
 if TYPE_CHECKING:
-    from bayeslaw.forecasts import Forecast
+    from bayeslaw.forecasting.forecast import Forecast
 
 FORMAT = 2
 PLAIN = frozenset(
@@ -153,7 +153,7 @@ class Fit:
         return "; ".join(c.text for c in self.checks if c.required and not c.passed)
 
     def sensitivity(self) -> pd.DataFrame:
-        """How much the posterior owes to its priors, by power-scaling; see `bayeslaw.sensitivity`.
+        """How much the posterior owes to its priors, by power-scaling; see `bayeslaw.posterior.sensitivity`.
 
         Returns
         -------
@@ -184,7 +184,7 @@ class Fit:
         force: bool = False,
     ) -> Forecast:
         """Forecast the loss at settings; see `bayeslaw.forecast`."""
-        from bayeslaw.forecasts import forecast
+        from bayeslaw.forecasting.forecast import forecast
 
         return forecast(self, at, discrepancy=discrepancy, seed=seed, force=force)
 

@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from bayeslaw.checks import Check
-from bayeslaw.laws import Covariate, Law
-from bayeslaw.observations import Observations
-from bayeslaw.priors import Support
+from bayeslaw.data.observations import Observations
+from bayeslaw.laws.law import Covariate, Law
+from bayeslaw.laws.prior import Support
+from bayeslaw.posterior.diagnostics import Check
 
 FEW = 3  # values of a covariate that may be too few for the terms it is in
 SLOPE_ROWS = 1000

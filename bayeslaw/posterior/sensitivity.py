@@ -16,9 +16,9 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayeslaw import noise as noises
-from bayeslaw.laws import Law
-from bayeslaw.noise import Noise
+from bayeslaw.laws.law import Law
+from bayeslaw.noise import noise as noises
+from bayeslaw.noise.noise import Noise
 
 SENSITIVE = 0.05  # of the paper: a marginal moves as a normal one does whose mean is moved by about .3 sd
 

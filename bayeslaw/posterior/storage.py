@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import xarray as xr
 
-from bayeslaw.errors import FitError
+from bayeslaw.core.errors import FitError
 
 MARK = b"bayeslaw"
 

@@ -10,18 +10,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bayeslaw.cards import law_names, parse_card
-from bayeslaw.errors import BayeslawError, FitError
-from bayeslaw.fits import Fit
-from bayeslaw.forecasts import Forecast
-from bayeslaw.intervals import interval_names, quantiles
-from bayeslaw.loo import leave_one_run_out
-from bayeslaw.noise import prior
-from bayeslaw.plots_fit import PRIOR_DRAWS, weak_pairs
-from bayeslaw.runs import Runs
-from bayeslaw.scores import score
-from bayeslaw.stacking import Posterior, Stack, stacking
-from bayeslaw.tables import described, parameter_unit
+from bayeslaw.core.errors import BayeslawError, FitError
+from bayeslaw.core.intervals import interval_names, quantiles
+from bayeslaw.core.tables import described, parameter_unit
+from bayeslaw.data.table import Runs
+from bayeslaw.evaluation.loo import leave_one_run_out
+from bayeslaw.evaluation.scores import score
+from bayeslaw.forecasting.forecast import Forecast
+from bayeslaw.forecasting.stack import Posterior, Stack, stacking
+from bayeslaw.laws.card import law_names, parse_card
+from bayeslaw.noise.noise import prior
+from bayeslaw.plots.fit import PRIOR_DRAWS, weak_pairs
+from bayeslaw.posterior.fit import Fit
 
 Facts = dict[str, Any]
 

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from bayeslaw.errors import BayeslawError
-from bayeslaw.fits import Fit
-from bayeslaw.forecasts import Forecast, forecast
-from bayeslaw.plots import forecast_axis, plot_forecast
-from bayeslaw.plots_fit import PRIOR_DRAWS, plot_pair, plot_parameters, plot_prior_posterior, weak_pairs
-from bayeslaw.refitting import rows_of
-from bayeslaw.report_facts import INTERVAL
+from bayeslaw.core.errors import BayeslawError
+from bayeslaw.forecasting.forecast import Forecast, forecast
+from bayeslaw.inference.refit import rows_of
+from bayeslaw.plots.fit import PRIOR_DRAWS, plot_pair, plot_parameters, plot_prior_posterior, weak_pairs
+from bayeslaw.plots.forecast import forecast_axis, plot_forecast
+from bayeslaw.posterior.fit import Fit
+from bayeslaw.reporting.facts import INTERVAL
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

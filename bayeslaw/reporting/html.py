@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 from xml.etree import ElementTree
 
-from bayeslaw.tables import compact
+from bayeslaw.core.tables import compact
 
 MOST_ROWS = 200  # of a table on the page; JSON has all
 MATHML = "http://www.w3.org/1998/Math/MathML"
@@ -35,7 +35,7 @@ def page(facts: Mapping[str, Any], pictures: Mapping[str, bytes]) -> str:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
-        loader=PackageLoader("bayeslaw"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=PackageLoader("bayeslaw.reporting"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters |= {"shown": shown, "cells": cells, "math": mathml}
     images = {name: "data:image/svg+xml;base64," + base64.b64encode(data).decode() for name, data in pictures.items()}

@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from bayeslaw.formula import latex_text
-from bayeslaw.report_page import MOST_ROWS, header, shown
+from bayeslaw.laws.formula import latex_text
+from bayeslaw.reporting.html import MOST_ROWS, header, shown
 
 LONG, WIDTH = 50, "7cm"  # characters of a text from which on its column has this width
 LARGE, SMALL = 1e5, 1e-3  # from which on a power of ten is taken out

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from bayeslaw.formula import latex_text
-from bayeslaw.tables import compact
+from bayeslaw.core.tables import compact
+from bayeslaw.laws.formula import latex_text
 
 MORE_RANGES = 4  # covariates that are named with their ranges; the others are in the table
 

@@ -12,19 +12,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from bayeslaw.discrepancy import relative
-from bayeslaw.errors import BayeslawError, FitError, whole_number
-from bayeslaw.fits import Fit
-from bayeslaw.forecasts import Forecast, forecast, from_shares
-from bayeslaw.intervals import check_probability
-from bayeslaw.plots import forecast_axis, plot_forecast, text_columns, text_names
-from bayeslaw.plots_fit import (
+from bayeslaw.core.errors import BayeslawError, FitError, whole_number
+from bayeslaw.core.intervals import check_probability
+from bayeslaw.data.table import Runs
+from bayeslaw.evaluation.scores import held_rows, transforms
+from bayeslaw.forecasting.discrepancy import relative
+from bayeslaw.forecasting.forecast import Forecast, forecast, from_shares
+from bayeslaw.forecasting.stack import Posterior, Stack
+from bayeslaw.plots.fit import (
     plot_comparison,
     plot_coverage,
     plot_transforms,
 )
-from bayeslaw.plots_saved import plot_levels, plot_picks, width_column
-from bayeslaw.report_facts import (
+from bayeslaw.plots.forecast import forecast_axis, plot_forecast, text_columns, text_names
+from bayeslaw.plots.saved import plot_levels, plot_picks, width_column
+from bayeslaw.posterior.fit import Fit
+from bayeslaw.reporting.facts import (
     INTERVAL,
     Facts,
     fit_facts,
@@ -35,11 +38,8 @@ from bayeslaw.report_facts import (
     stack_facts,
     table,
 )
-from bayeslaw.report_methods import methods
-from bayeslaw.report_pictures import Picture, fit_pictures
-from bayeslaw.runs import Runs
-from bayeslaw.scores import held_rows, transforms
-from bayeslaw.stacking import Posterior, Stack
+from bayeslaw.reporting.figures import Picture, fit_pictures
+from bayeslaw.reporting.methods import methods
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -67,14 +67,14 @@ class Report:
     @property
     def html(self) -> str:
         """The page: one file that asks for nothing else."""
-        from bayeslaw.report_page import page
+        from bayeslaw.reporting.html import page
 
         return page(json.loads(self.json), {name: one.bytes("svg") for name, one in self.pictures.items()})
 
     @property
     def latex(self) -> dict[str, bytes]:
         """Files for a paper by name: tables and methods as .tex, pictures as .pdf, and report.tex, which shows them all."""
-        from bayeslaw.report_latex import files
+        from bayeslaw.reporting.latex import files
 
         return files(json.loads(self.json)) | {f"{name}.pdf": one.bytes("pdf") for name, one in self.pictures.items()}
 

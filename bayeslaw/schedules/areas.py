@@ -14,8 +14,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from bayeslaw.errors import BayeslawError
-from bayeslaw.schedules import MEMORY, Schedule, State, areas
+from bayeslaw.core.errors import BayeslawError
+from bayeslaw.schedules.schedule import MEMORY, Schedule, State, areas
 
 Phase = Literal["pretrain", "adapt"]
 POWER = 0.1  # epsilon of the LR-weighted area; Wang et al. try 0.1 and 0.2

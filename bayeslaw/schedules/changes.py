@@ -18,8 +18,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from bayeslaw.errors import BayeslawError, whole_number
-from bayeslaw.schedules import Schedule
+from bayeslaw.core.errors import BayeslawError, whole_number
+from bayeslaw.schedules.schedule import Schedule
 
 Array = NDArray[np.float64]
 Numbers = NDArray[np.int64]

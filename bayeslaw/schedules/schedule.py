@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.signal import lfilter
 
-from bayeslaw.errors import BayeslawError, whole_number
+from bayeslaw.core.errors import BayeslawError, whole_number
 
 Array = NDArray[np.float64]
 

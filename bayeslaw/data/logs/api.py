@@ -11,18 +11,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bayeslaw.errors import BayeslawError, Fault, TableError, nearest, shortened
-from bayeslaw.imports_cells import Marks, numbers
-from bayeslaw.imports_json import last_step, place, read_json
-from bayeslaw.imports_logs import Log, counted
-from bayeslaw.imports_map import KINDS, Mapped, constants, mapping, read_mapping
-from bayeslaw.imports_merge import LOSS, RESUMED, Entries, fault, merged, refuse
-from bayeslaw.imports_names import TEXT, Meanings, key, meanings
-from bayeslaw.imports_rows import rows
-from bayeslaw.imports_tensorboard import is_event_file, read_events
-from bayeslaw.imports_text import read_text
-from bayeslaw.runs import Runs, read_runs
-from bayeslaw.units import unit
+from bayeslaw.core.errors import BayeslawError, Fault, TableError, nearest, shortened
+from bayeslaw.core.units import unit
+from bayeslaw.data.logs.assemble import rows
+from bayeslaw.data.logs.cells import Marks, numbers
+from bayeslaw.data.logs.columns import TEXT, Meanings, key, meanings
+from bayeslaw.data.logs.json_logs import last_step, place, read_json
+from bayeslaw.data.logs.log import Log, counted
+from bayeslaw.data.logs.mapping import KINDS, Mapped, constants, mapping, read_mapping
+from bayeslaw.data.logs.merge import LOSS, RESUMED, Entries, fault, merged, refuse
+from bayeslaw.data.logs.tensorboard import is_event_file, read_events
+from bayeslaw.data.logs.text import read_text
+from bayeslaw.data.table import Runs, read_runs
 
 NAN = ("drop",)
 SPLITS = {"train", "training", "val", "valid", "validation", "eval", "evaluation", "test", "dev"}  # what a loss may be of
@@ -79,7 +79,7 @@ def import_runs(
     curves : bool
         Keep rows that have a learning rate and no loss, for `read_curves`.
     loss_unit : str, optional
-        What the losses are in, nats/token unless told; see `bayeslaw.units`.
+        What the losses are in, nats/token unless told; see `bayeslaw.core.units`.
     **values
         What all runs have in common: N, ptpp, r, tokens_per_step (D is step x tokens_per_step) and others of
         `imports_map.CONSTANTS`.

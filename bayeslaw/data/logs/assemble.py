@@ -7,12 +7,12 @@ from collections.abc import Collection, Iterable, Mapping
 import numpy as np
 import pandas as pd
 
-from bayeslaw.errors import BayeslawError, Fault, nearest, shortened
-from bayeslaw.imports_logs import counted
-from bayeslaw.imports_map import CONSTANTS, WORDS, Mapped
-from bayeslaw.imports_merge import LOSS, Entries, fault, refuse
-from bayeslaw.tablechecks import check_loss
-from bayeslaw.units import unit
+from bayeslaw.core.errors import BayeslawError, Fault, nearest, shortened
+from bayeslaw.core.units import unit
+from bayeslaw.data.logs.log import counted
+from bayeslaw.data.logs.mapping import CONSTANTS, WORDS, Mapped
+from bayeslaw.data.logs.merge import LOSS, Entries, fault, refuse
+from bayeslaw.data.validate import check_loss
 
 FIRST = ("run", "step", "domain", "loss", "loss_se", "lr", "N", "D", "r", "ptpp")
 

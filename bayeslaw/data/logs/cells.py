@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from bayeslaw.errors import Fault, shortened
+from bayeslaw.core.errors import Fault, shortened
 
 COUNTS = ("step", "N", "D", "U", "P", "batch", "parent_step", "flops", "seed")  # whole numbers: "1,234" can only be 1234
 NOT_FINITE = {"nan", "inf", "+inf", "-inf", "infinity", "+infinity", "-infinity", "diverged"}

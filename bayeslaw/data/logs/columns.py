@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from bayeslaw import curvechecks, runs
-from bayeslaw.errors import BayeslawError
-from bayeslaw.units import RATIOS
+from bayeslaw.core.errors import BayeslawError
+from bayeslaw.core.units import RATIOS
+from bayeslaw.data import curvechecks
+from bayeslaw.data import table as runs
 
 # Columns that count steps, the trainer's own before those of the logger.
 STEPS = (

@@ -9,11 +9,11 @@ from typing import Any
 
 import pandas as pd
 
-from bayeslaw.errors import BayeslawError, Fault, TableError, shortened
-from bayeslaw.imports_cells import Marks, numbers
-from bayeslaw.imports_logs import Log, counted
-from bayeslaw.imports_text import decoded
-from bayeslaw.runs import json_object
+from bayeslaw.core.errors import BayeslawError, Fault, TableError, shortened
+from bayeslaw.data.logs.cells import Marks, numbers
+from bayeslaw.data.logs.log import Log, counted
+from bayeslaw.data.logs.text import decoded
+from bayeslaw.data.table import json_object
 
 CHECKPOINT = re.compile(r"^checkpoint-\d+$")
 

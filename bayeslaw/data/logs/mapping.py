@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bayeslaw.errors import BayeslawError, nearest
-from bayeslaw.units import unit
+from bayeslaw.core.errors import BayeslawError, nearest
+from bayeslaw.core.units import unit
 
 KINDS = ("wandb", "tensorboard", "trainer", "jsonl", "wide", "table")
 UNITS = {"1": 1.0, "k": 1e3, "M": 1e6, "B": 1e9, "T": 1e12, "%": 0.01}

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from bayeslaw.errors import BayeslawError, Fault, TableError, shortened
-from bayeslaw.imports_logs import counted
+from bayeslaw.core.errors import BayeslawError, Fault, TableError, shortened
+from bayeslaw.data.logs.log import counted
 
 RESUMED = ("last", "first")
 LOSS = "loss:"  # before the domain, in the name of a column of losses; '' is of no named domain

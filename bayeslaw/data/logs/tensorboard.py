@@ -15,9 +15,9 @@ import google_crc32c
 import numpy as np
 import pandas as pd
 
-from bayeslaw.errors import BayeslawError
-from bayeslaw.imports_logs import Log, counted
-from bayeslaw.imports_names import covariate_of, domain_of, key
+from bayeslaw.core.errors import BayeslawError
+from bayeslaw.data.logs.columns import covariate_of, domain_of, key
+from bayeslaw.data.logs.log import Log, counted
 
 _MASK = 0xA282EAD8
 _HEADER = 12

@@ -12,9 +12,19 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from bayeslaw.errors import BayeslawError, Fault, TableError, shortened
-from bayeslaw.imports_logs import Log, counted
-from bayeslaw.imports_names import LOGGER_STEPS, SPREADS, TIMES, covariate_of, domain_of, is_metric, is_other_loss, key, step_column
+from bayeslaw.core.errors import BayeslawError, Fault, TableError, shortened
+from bayeslaw.data.logs.columns import (
+    LOGGER_STEPS,
+    SPREADS,
+    TIMES,
+    covariate_of,
+    domain_of,
+    is_metric,
+    is_other_loss,
+    key,
+    step_column,
+)
+from bayeslaw.data.logs.log import Log, counted
 
 DELIMITERS = (",", "\t", ";")
 HISTORY = {"_runtime", "_timestamp"}  # beside _step: columns of an export of one run's history
