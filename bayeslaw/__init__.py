@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bayeslaw.core.errors import BayeslawError, CardError, FitError, TableError
-    from bayeslaw.core.executors import executor
+    from bayeslaw.core.executors import Executor, Outcome, executor, values_of
     from bayeslaw.core.flops import stage_flops
-    from bayeslaw.core.outcomes import Executor, Outcome, values_of
     from bayeslaw.core.units import converted
     from bayeslaw.data.curves import Curves, read_curves
     from bayeslaw.data.datasets import fetch_dataset
@@ -38,8 +37,7 @@ if TYPE_CHECKING:
     from bayeslaw.laws.law import Law
     from bayeslaw.laws.prior import Prior
     from bayeslaw.planning.allocation import Allocation, allocate
-    from bayeslaw.planning.choices import Plan
-    from bayeslaw.planning.plan import plan
+    from bayeslaw.planning.plan import Plan, plan
     from bayeslaw.planning.transfer import Transfer, transfer
     from bayeslaw.plots.decisions import plot_frontier, plot_plan, plot_savings
     from bayeslaw.plots.design import plot_anchors
@@ -54,14 +52,14 @@ if TYPE_CHECKING:
 
 _HOME = {
     "Allocation": "planning.allocation", "allocate": "planning.allocation", "Anchors": "design.anchors", "anchors": "design.anchors",
-    "Balance": "dynamics.optimise", "balance": "dynamics.optimise", "law_names": "laws.card", "load_law": "laws.card", "Plan": "planning.choices",
+    "Balance": "dynamics.optimise", "balance": "dynamics.optimise", "law_names": "laws.card", "load_law": "laws.card", "Plan": "planning.plan",
     "Comparison": "evaluation.compare", "compare": "evaluation.compare", "stage_flops": "core.flops", "Curves": "data.curves",
     "read_curves": "data.curves", "fetch_dataset": "data.datasets", "BayeslawError": "core.errors", "CardError": "core.errors",
     "FitError": "core.errors", "TableError": "core.errors", "executor": "core.executors", "Fit": "posterior.fit", "load_fit": "posterior.fit",
     "fit": "inference.fit", "Forecast": "forecasting.forecast", "forecast": "forecasting.forecast", "grid": "forecasting.grid", "Imported": "data.logs.api",
     "import_runs": "data.logs.api", "Law": "laws.law", "Loo": "evaluation.loo", "leave_one_run_out": "evaluation.loo", "Task": "inference.batch", "fit_many": "inference.batch",
-    "combine": "dynamics.mixtures", "combined": "dynamics.mixtures", "pymc_model": "inference.model", "Executor": "core.outcomes", "Outcome": "core.outcomes",
-    "values_of": "core.outcomes", "OPEN": "schedules.areas", "Point": "schedules.areas", "plan": "planning.plan", "plot_forecast": "plots.forecast",
+    "combine": "dynamics.mixtures", "combined": "dynamics.mixtures", "pymc_model": "inference.model", "Executor": "core.executors", "Outcome": "core.executors",
+    "values_of": "core.executors", "OPEN": "schedules.areas", "Point": "schedules.areas", "plan": "planning.plan", "plot_forecast": "plots.forecast",
     "plot_anchors": "plots.design", "plot_frontier": "plots.decisions", "plot_plan": "plots.decisions",
     "plot_savings": "plots.decisions", "plot_schedules": "plots.schedules", "plot_comparison": "plots.fit",
     "plot_coverage": "plots.fit", "plot_pair": "plots.fit", "plot_parameters": "plots.fit",

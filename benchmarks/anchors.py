@@ -35,12 +35,12 @@ from truths import failing
 
 import bayeslaw
 from bayeslaw.core.errors import BayeslawError
-from bayeslaw.core.outcomes import values_of
+from bayeslaw.core.executors import values_of
 from bayeslaw.data.observations import Observations, run_codes
 from bayeslaw.data.table import Runs
 from bayeslaw.data.validate import check
 from bayeslaw.design.anchors import Anchors, anchors
-from bayeslaw.design.lookahead import nested
+from bayeslaw.design.preposterior import nested
 from bayeslaw.laws.law import Law
 from bayeslaw.posterior.fit import Fit
 

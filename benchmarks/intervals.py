@@ -29,7 +29,7 @@ from scipy.stats import t as student
 from truths import failing, fitted
 
 import bayeslaw
-from bayeslaw.core.outcomes import values_of
+from bayeslaw.core.executors import values_of
 from bayeslaw.data.validate import complete
 from bayeslaw.evaluation.scores import score
 from bayeslaw.inference.point import PointFit

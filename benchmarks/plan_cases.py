@@ -21,8 +21,7 @@ from truths import fitted
 import bayeslaw
 from bayeslaw.core.tables import write_text
 from bayeslaw.inference.point import PointFit
-from bayeslaw.planning.choices import Plan
-from bayeslaw.planning.plan import plan
+from bayeslaw.planning.plan import Plan, plan
 from bayeslaw.plots.decisions import plot_plan, save_panels
 from bayeslaw.posterior.fit import Fit
 

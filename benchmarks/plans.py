@@ -37,8 +37,7 @@ from scipy.stats import binom
 import bayeslaw
 from bayeslaw.core.tables import write_text
 from bayeslaw.laws.law import Law
-from bayeslaw.planning.choices import Plan
-from bayeslaw.planning.plan import LEVELS, plan
+from bayeslaw.planning.plan import LEVELS, Plan, plan
 from bayeslaw.posterior.fit import Fit
 
 HERE = Path(__file__).parent

@@ -42,7 +42,7 @@ from forecasts import banner, markdown_table
 from truths import failing, fitted
 
 import bayeslaw
-from bayeslaw.core.outcomes import values_of
+from bayeslaw.core.executors import values_of
 from bayeslaw.data.table import Runs
 from bayeslaw.design.anchors import anchors
 from bayeslaw.forecasting.discrepancy import spread_name

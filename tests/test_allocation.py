@@ -14,7 +14,7 @@ from bayeslaw.core.errors import BayeslawError, FitError
 from bayeslaw.forecasting.stack import Stack
 from bayeslaw.laws.card import load_law, parse_card
 from bayeslaw.planning.allocation import allocate, numeric, powers_of
-from bayeslaw.planning.stages import stages
+from bayeslaw.planning.domain_loss import stages
 from bayeslaw.planning.transfer import transfer
 from bayeslaw.plots.decisions import plot_frontier, plot_savings
 from bayeslaw.posterior.fit import Fit

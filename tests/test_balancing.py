@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from bayeslaw.core.errors import BayeslawError, FitError
-from bayeslaw.dynamics.objectives import Objective, Space, unit
-from bayeslaw.dynamics.optimise import balance, curve
+from bayeslaw.dynamics.optimise import Objective, Space, balance, curve, unit
 from bayeslaw.dynamics.recipe import Recipe, losses, with_option
 from bayeslaw.schedules.areas import OPEN
 from tests.dynamics import SOURCE, TARGET, dynamics_fit, fits

@@ -14,8 +14,7 @@ import pytest
 
 import bayeslaw
 from bayeslaw.core.errors import BayeslawError, FitError, TableError
-from bayeslaw.core.executors import InProcess
-from bayeslaw.core.outcomes import Outcome, answer, understood
+from bayeslaw.core.executors import InProcess, Outcome, answer, understood
 from bayeslaw.data.table import read_runs
 from bayeslaw.evaluation import compare as comparison
 from bayeslaw.evaluation.compare import CHOSEN, NO_POINTS, Comparison, compare

@@ -16,7 +16,7 @@ from bayeslaw.core.errors import BayeslawError
 from bayeslaw.data.observations import Observations, clock_column, planned
 from bayeslaw.data.table import Runs
 from bayeslaw.design.information import Source
-from bayeslaw.design.lookahead import nested as look_ahead
+from bayeslaw.design.preposterior import nested as look_ahead
 from bayeslaw.design.update import surprise
 from bayeslaw.engine.build import jit
 from bayeslaw.engine.likelihoods import drift_density as plain_drift_density

@@ -19,8 +19,7 @@ from distributed import Client, LocalCluster
 
 from bayeslaw.core import executors
 from bayeslaw.core.errors import BayeslawError, CardError
-from bayeslaw.core.executors import Dask, InProcess, Processes, executor, opened
-from bayeslaw.core.outcomes import Executor, Outcome, values_of
+from bayeslaw.core.executors import Dask, Executor, InProcess, Outcome, Processes, executor, opened, values_of
 from bayeslaw.inference import batch as many
 from bayeslaw.inference import sample as sampling
 from bayeslaw.inference.batch import Task, fit_many

@@ -12,11 +12,11 @@ import pytest
 from scipy.linalg import block_diag
 
 from bayeslaw.core.errors import BayeslawError, FitError, TableError
-from bayeslaw.core.outcomes import Outcome
+from bayeslaw.core.executors import Outcome
 from bayeslaw.data.observations import Observations
 from bayeslaw.data.table import Runs, read_runs
-from bayeslaw.design import lookahead
-from bayeslaw.design.lookahead import nested, refits
+from bayeslaw.design import preposterior as lookahead
+from bayeslaw.design.preposterior import nested, refits
 from bayeslaw.forecasting.stack import Stack
 from bayeslaw.inference.batch import Task
 from bayeslaw.posterior.fit import Fit

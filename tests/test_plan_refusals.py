@@ -15,9 +15,8 @@ from bayeslaw.core.errors import BayeslawError, FitError
 from bayeslaw.forecasting.stack import Stack
 from bayeslaw.laws.card import load_law, parse_card
 from bayeslaw.planning.base_loss import Base, base_loss
-from bayeslaw.planning.choices import Plan
 from bayeslaw.planning.domain_loss import describe
-from bayeslaw.planning.plan import plan
+from bayeslaw.planning.plan import Plan, plan
 from bayeslaw.posterior.diagnostics import Check
 from bayeslaw.posterior.fit import Fit
 from tests import oracles

@@ -13,8 +13,7 @@ from matplotlib.figure import Figure
 
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.laws.card import load_law
-from bayeslaw.planning.choices import Plan, held_out, split
-from bayeslaw.planning.plan import plan
+from bayeslaw.planning.plan import Plan, held_out, plan, split
 from bayeslaw.plots.decisions import plot_plan
 from bayeslaw.posterior.fit import Fit
 from tests import oracles

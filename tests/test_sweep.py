@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayeslaw.planning.sweep import Spans, narrowed, spans
+from bayeslaw.planning.search import Spans, narrowed, spans
 
 
 def waves(size: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -42,8 +42,7 @@ def anchors(
     force: Annotated[bool, typer.Option("--force", help="Go on in spite of failed checks.")] = False,
 ) -> None:
     """Choose the runs that make the loss at the targets most certain for a budget."""
-    from bayeslaw.cli.input import check_files, pairs_of
-    from bayeslaw.cli.output import figure_first, put, show_table
+    from bayeslaw.cli.io import check_files, figure_first, pairs_of, put, show_table
     from bayeslaw.core.tables import plain, write_text
     from bayeslaw.data.table import read_runs
     from bayeslaw.design.anchors import anchors as make_anchors

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bayeslaw.cli.input import check_files, pairs_of
-from bayeslaw.cli.output import picture_first, put
+from bayeslaw.cli.io import check_files, pairs_of, picture_first, put
 from bayeslaw.core.errors import BayeslawError, TableError
 
 if TYPE_CHECKING:

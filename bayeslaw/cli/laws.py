@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bayeslaw.cli.output import put
+from bayeslaw.cli.io import put
 from bayeslaw.core.errors import BayeslawError
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from bayeslaw.cli.input import pairs_of
+from bayeslaw.cli.io import pairs_of
 from bayeslaw.core.errors import BayeslawError, TableError
 
 Sources = Annotated[

@@ -14,9 +14,8 @@ from bayeslaw.cli import laws as cli_laws
 from bayeslaw.cli import logs as cli_import
 from bayeslaw.cli import plan as cli_plan
 from bayeslaw.cli.anchors import anchors
-from bayeslaw.cli.input import check_files, pairs_of
+from bayeslaw.cli.io import check_files, figure_first, pairs_of, put, put_checks, save_or_show, show_table, with_json
 from bayeslaw.cli.laws import RunsPath, Where
-from bayeslaw.cli.output import figure_first, put, put_checks, save_or_show, show_table, with_json
 from bayeslaw.cli.report import report
 from bayeslaw.core.errors import BayeslawError
 

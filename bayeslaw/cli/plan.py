@@ -7,8 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from bayeslaw.cli.input import a_number, check_files, pairs_of
-from bayeslaw.cli.output import picture_first, put, save_or_show, show_table
+from bayeslaw.cli.io import a_number, check_files, pairs_of, picture_first, put, save_or_show, show_table
 from bayeslaw.core.errors import BayeslawError
 
 Probability = Annotated[float, typer.Option("--ci", help="Probability of the equal-tailed intervals.")]

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bayeslaw.cli.input import a_number, check_files, pairs_of
-from bayeslaw.cli.output import figure_first, put, save_or_show, show_table
+from bayeslaw.cli.io import a_number, check_files, figure_first, pairs_of, put, save_or_show, show_table
 from bayeslaw.core.errors import BayeslawError
 
 if TYPE_CHECKING:

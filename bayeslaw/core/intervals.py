@@ -7,11 +7,11 @@ from typing import Literal
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError
 
-Array = NDArray[np.float64]
 Method = Literal["linear", "nearest"]
 
 

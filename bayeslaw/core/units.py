@@ -10,8 +10,9 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, Fault, TableError, nearest
 
 NATS = "nats/token"
@@ -22,8 +23,6 @@ _SHORT = {
     "nats/char": "nats/character", "bits/char": "bits/character", "ppl": PERPLEXITY,
 }  # fmt: skip
 RATIOS = {"byte": "bytes_per_token", "character": "characters_per_token"}
-
-Array = NDArray[np.float64]
 
 
 def unit(text: str) -> str:

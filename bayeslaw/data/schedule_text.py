@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from bayeslaw.core.errors import BayeslawError, nearest
-from bayeslaw.data.curvechecks import ALIASES, LossColumns, check_rates, refuse
+from bayeslaw.data.curves import ALIASES, LossColumns, check_rates, refuse
 from bayeslaw.data.table import read_runs
 from bayeslaw.schedules.schedule import Schedule, constant, cosine, inverse_sqrt, joined, linear, logged, multistep, wsd
 

@@ -14,6 +14,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import threadpool_limits
 
+from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, nearest, whole_number
 from bayeslaw.core.flops import Stages
 from bayeslaw.core.intervals import check_probability
@@ -26,8 +27,6 @@ from bayeslaw.forecasting.discrepancy import relative
 from bayeslaw.forecasting.forecast import from_shares
 from bayeslaw.forecasting.stack import Posterior, check_pairing
 from bayeslaw.posterior.diagnostics import LUCK, marked, spread_order
-
-Array = NDArray[np.float64]
 
 RANDOM = 100  # random designs beside the chosen one
 WORTH = 0.10  # by how much a purchase must narrow the interval for each budget spent at its rate

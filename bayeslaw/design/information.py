@@ -22,13 +22,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
+from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, FitError
 from bayeslaw.design.candidates import Candidates
 from bayeslaw.forecasting.forecast import Forecast
 from bayeslaw.inference.refit import LEAST_DRAWS
 from bayeslaw.posterior.diagnostics import spread_rows
-
-Array = NDArray[np.float64]
 
 PROBES = 150  # rows among the candidates whose curves make the basis
 KEPT = 1e-3  # singular values kept, in units of the point noise

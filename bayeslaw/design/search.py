@@ -8,10 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from bayeslaw.core.arrays import Array
 from bayeslaw.design.candidates import Candidates
 from bayeslaw.design.information import Ensemble
-
-Array = NDArray[np.float64]
 
 EXPONENTS = (0.0, 0.5, 1.0)  # of the price by which a gain is divided
 BUNDLES = 8  # checkpoints that must be trained, looked at for several runs at once

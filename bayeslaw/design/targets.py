@@ -8,17 +8,16 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import logit
 
+from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, FitError
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.forecasting.discrepancy import spread_name
 from bayeslaw.forecasting.forecast import forecast
 from bayeslaw.forecasting.stack import Posterior
 from bayeslaw.posterior.fit import Fit
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
+from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, FitError
 from bayeslaw.core.intervals import interval_names, quantiles
 from bayeslaw.data.observations import run_codes
@@ -33,8 +34,6 @@ from bayeslaw.inference.fit import fit as make_fit
 from bayeslaw.inference.refit import again, enough_draws, joined, one_fit
 from bayeslaw.posterior.diagnostics import marked
 from bayeslaw.posterior.fit import Fit
-
-Array = NDArray[np.float64]
 
 ALARM = 0.01  # chance of a false alarm over all new runs together
 MOST_POINTS = 500  # of a run that are held against the prediction

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from bayeslaw.core import intervals
+from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, FitError, nearest
 from bayeslaw.core.units import unit_of
 from bayeslaw.data.table import Runs
@@ -20,8 +20,6 @@ from bayeslaw.forecasting.forecast import forecast
 from bayeslaw.forecasting.stack import Posterior, check_pairing
 from bayeslaw.posterior.diagnostics import marked
 from bayeslaw.posterior.fit import Fit
-
-Array = NDArray[np.float64]
 
 WITH = ("L_source", "L_target")
 KEYS = ("run", "step", "D", "r", "N", "ptpp", "phase", "parent", "checkpoint", "seed")

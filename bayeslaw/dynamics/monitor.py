@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, whole_number
 from bayeslaw.core.intervals import columns, quantiles
 from bayeslaw.core.units import NATS
@@ -26,8 +27,6 @@ from bayeslaw.posterior.diagnostics import marked, passed_over
 from bayeslaw.posterior.fit import Fit
 from bayeslaw.schedules.areas import trace
 from bayeslaw.schedules.schedule import Schedule
-
-Array = NDArray[np.float64]
 
 POINTS = 200  # steps ahead that are looked at
 WATCHED = 71  # kind of random numbers: the luck ahead

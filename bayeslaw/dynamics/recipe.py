@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, FitError, nearest
 from bayeslaw.data.schedule_text import parse_schedule
 from bayeslaw.data.validate import complete
@@ -18,8 +19,6 @@ from bayeslaw.forecasting.stack import Posterior
 from bayeslaw.schedules.areas import POWER, Point, trace
 from bayeslaw.schedules.changes import nodes
 from bayeslaw.schedules.schedule import MEMORY, Schedule
-
-Array = NDArray[np.float64]
 
 NOTHING = 1e-9  # forward area of a pre-training that never was, where laws take logarithms
 AREAS = ("S1", "S2", "S2w")

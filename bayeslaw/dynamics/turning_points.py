@@ -18,19 +18,17 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from bayeslaw.core import intervals
+from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, whole_number
 from bayeslaw.core.units import NATS
 from bayeslaw.data.table import Runs
-from bayeslaw.dynamics.objectives import check_weight
-from bayeslaw.dynamics.optimise import pairable
+from bayeslaw.dynamics.optimise import check_weight, pairable
 from bayeslaw.dynamics.recipe import Recipe, losses
 from bayeslaw.forecasting.forecast import forecast
 from bayeslaw.forecasting.stack import Posterior
-from bayeslaw.planning.sweep import spans
+from bayeslaw.planning.search import spans
 from bayeslaw.posterior.diagnostics import marked, passed_over
 from bayeslaw.schedules.areas import Point
-
-Array = NDArray[np.float64]
 
 LENGTHS = 81  # lengths looked at, evenly in their logarithm
 LONGEST = 1_000_000  # steps, unless told

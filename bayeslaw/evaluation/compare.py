@@ -13,8 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from bayeslaw.core.errors import BayeslawError, FitError, nearest, whole_number
-from bayeslaw.core.executors import opened
-from bayeslaw.core.outcomes import Executor, Outcome, values_of
+from bayeslaw.core.executors import Executor, Outcome, opened, values_of
 from bayeslaw.data.observations import Observations
 from bayeslaw.data.query import where
 from bayeslaw.data.table import Runs, read_runs

@@ -12,8 +12,7 @@ from typing import Any, overload
 import pandas as pd
 
 from bayeslaw.core.errors import BayeslawError, StoppedError, nearest
-from bayeslaw.core.executors import opened
-from bayeslaw.core.outcomes import Executor, Outcome
+from bayeslaw.core.executors import Executor, Outcome, opened
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.inference.fit import fit
 from bayeslaw.laws.card import load_law

@@ -19,8 +19,7 @@ from scipy.optimize import minimize
 from threadpoolctl import threadpool_limits
 
 from bayeslaw.core.errors import BayeslawError, FitError, whole_number
-from bayeslaw.core.executors import opened
-from bayeslaw.core.outcomes import Executor, values_of
+from bayeslaw.core.executors import Executor, opened, values_of
 from bayeslaw.data.observations import Observations
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.engine import tape as tapes

@@ -8,9 +8,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from bayeslaw.core.arrays import Array
 
 NODES = 48  # of the quadrature over a run's effect under Student-t noise
 

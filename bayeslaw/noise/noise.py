@@ -27,13 +27,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, nearest
 from bayeslaw.data.observations import Observations
 from bayeslaw.laws.prior import Prior
 from bayeslaw.noise import marginal as integrals
 from bayeslaw.noise import ou as drifts
-
-Array = NDArray[np.float64]
 
 PRIORS = {
     # Evaluation and optimisation noise of single points: 0.03% to 10% of the loss with 95% probability.

@@ -10,9 +10,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from bayeslaw.core.arrays import Array
 
 FINE = 2**18  # moments of a path in a typical run's length: the least memory that the prior expects is a thousand of them
 SOME = 64  # draws over which correlations are averaged

@@ -21,13 +21,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.flops import FLOPS
 from bayeslaw.core.intervals import columns, interval_names, tails
 from bayeslaw.forecasting.stack import Posterior
 from bayeslaw.inference.point import PointFit
-from bayeslaw.planning.stages import Stage, check_passed, stage_names, stages
-from bayeslaw.planning.sweep import Array
+from bayeslaw.planning.domain_loss import Stage, check_passed, stage_names, stages
 from bayeslaw.posterior.diagnostics import marked
 from bayeslaw.posterior.fit import Fit
 

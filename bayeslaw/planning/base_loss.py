@@ -14,12 +14,12 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
+from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.units import in_nats
 from bayeslaw.data.validate import LOSS_SUPPORT, complete
 from bayeslaw.inference.point import PointFit
 from bayeslaw.planning.domain_loss import PLANNED, Side, members
-from bayeslaw.planning.sweep import Array
 from bayeslaw.posterior.fit import Fit
 
 SAME = 1e-6  # relative difference under which a base checkpoint is of the planned model

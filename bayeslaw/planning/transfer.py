@@ -15,13 +15,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.intervals import columns
 from bayeslaw.forecasting.grid import grid
 from bayeslaw.forecasting.stack import Posterior, check_pairing
 from bayeslaw.inference.point import PointFit
-from bayeslaw.planning.stages import SCRATCH, Stage, check_passed, stage_names, stages
-from bayeslaw.planning.sweep import Array, Index, spans
+from bayeslaw.planning.domain_loss import SCRATCH, Stage, check_passed, stage_names, stages
+from bayeslaw.planning.search import spans
 from bayeslaw.posterior.diagnostics import marked
 
 LEAST, MOST, POINTS = 1.0, 1e30, 70  # tokens of training from scratch that are looked at

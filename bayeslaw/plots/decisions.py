@@ -14,7 +14,7 @@ from bayeslaw.core.flops import FLOPS
 from bayeslaw.core.intervals import interval_names
 from bayeslaw.core.tables import check_target, write_whole
 from bayeslaw.planning.allocation import Allocation
-from bayeslaw.planning.choices import Plan
+from bayeslaw.planning.plan import Plan
 from bayeslaw.planning.search import tables
 from bayeslaw.planning.transfer import Transfer
 from bayeslaw.plots.forecast import COLOURS, MARKERS, PICTURES, _short, failure

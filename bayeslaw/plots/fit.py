@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.special import ndtri
 from scipy.stats import binom, gaussian_kde, rankdata
 
+from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, nearest
 from bayeslaw.core.intervals import check_probability, quantiles
 from bayeslaw.core.tables import compact, parameter_unit, significant
@@ -25,7 +25,6 @@ from bayeslaw.posterior.fit import Fit
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Array = NDArray[np.float64]
 
 PRIOR_DRAWS = 20_000
 EDGE = 4.0  # sd of the prior beyond which positions are drawn at the edge: so far out there are no prior draws

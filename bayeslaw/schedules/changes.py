@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 from bayeslaw.core.errors import BayeslawError, whole_number
 from bayeslaw.schedules.schedule import Schedule
 
-Array = NDArray[np.float64]
 Numbers = NDArray[np.int64]
 
 NODES = 24

@@ -13,12 +13,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.signal import lfilter
 
+from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, whole_number
-
-Array = NDArray[np.float64]
 
 MEMORY = 0.999  # lambda of the papers
 HIGHEST = 1.0  # a larger rate is a mistake of unit

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.units import RATIOS
-from bayeslaw.data import curvechecks
+from bayeslaw.data import curves as curvechecks
 from bayeslaw.data import table as runs
 
 # Columns that count steps, the trainer's own before those of the logger.
