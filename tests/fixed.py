@@ -81,7 +81,7 @@ def fixed_fit(
     by_chain = {name: np.asarray(draws[name]).reshape(4, -1) for name in (*law.parameters, *chosen.parameters)}
     size = next(iter(by_chain.values())).shape[1]
     stats = xr.Dataset(coords={"chain": np.arange(4), "draw": np.arange(size)})
-    settings = {"draws": size, "tune": 100, "chains": 4, "target_accept": 0.975, "sampler": "nutpie", "bins": None}
+    settings = {"draws": size, "tune": 100, "chains": 4, "target_accept": 0.975, "bins": None}
     info: dict[str, Any] = {
         "card": card,
         "priors": {k: p.prior.table for k, p in law.parameters.items()},

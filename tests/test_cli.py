@@ -97,7 +97,6 @@ def test_fit_show_forecast_score(command: Command, folder: Path) -> None:
         "tune": 100,
         "chains": 2,
         "target_accept": 0.985,
-        "sampler": "nutpie",
         "bins": None,
     }
     assert made.info["settings"] == settings

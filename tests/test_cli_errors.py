@@ -101,7 +101,6 @@ REQUESTS = {
     "picture-nowhere": (f"forecast fit.nc{AT} -o older.csv --plot nowhere/a.png", "There is no folder nowhere to write a.png"),
     # options of a fit
     "noise": (FIT + "older.nc --noise gauss", "No noise 'gauss'; choose one of auto, normal, normal-drift, normal-checkpoint, "),
-    "sampler": (FIT + "older.nc --sampler stan", "No sampler 'stan'; choose one of nutpie, numpyro."),
     "prior-without-value": (FIT + "older.nc --prior E", "--prior 'E' is not of the form NAME=LogNormal(0.5,0.2)."),
     "prior-of-nothing": (FIT + "older.nc --prior Z=Normal(0,1)", "Z is not a parameter of chinchilla. Parameters are E, A, "),
     "prior-unknown": (FIT + "older.nc --prior E=Foo(1)", "Foo"),

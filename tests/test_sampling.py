@@ -17,7 +17,6 @@ import pandas as pd
 import pytest
 import xarray as xr
 
-import bayeslaw
 from bayeslaw.core.errors import BayeslawError, CardError, FitError, TableError
 from bayeslaw.core.intervals import check_probability, interval_names
 from bayeslaw.engine.density import Density
@@ -100,7 +99,7 @@ def test_summary(small_fit: Fit) -> None:
 
 def test_what_is_kept_with_a_fit(small_fit: Fit) -> None:
     info = small_fit.info
-    settings = {"draws": 200, "tune": 200, "chains": 2, "target_accept": 0.985, "sampler": "nutpie", "bins": None}
+    settings = {"draws": 200, "tune": 200, "chains": 2, "target_accept": 0.985, "bins": None}
     assert info["settings"] == settings
     assert (info["seed"], info["interrupted"], info["data"]) == (1, False, "the table")
     assert {"bayeslaw", "pymc", "nutpie", "numpy", "python"} <= set(info["versions"])
@@ -272,7 +271,6 @@ SETTINGS: dict[str, tuple[dict[str, Any], str]] = {
         {"noise": "gauss"},
         "No noise 'gauss'; choose one of auto, normal, normal-drift, normal-checkpoint, skew, student, normal-no-run, ",
     ),
-    "sampler": ({"sampler": "stan"}, "No sampler 'stan'; choose one of nutpie, numpyro."),
     "prior": ({"priors": {"E": "Normal(1"}}, "'Normal(1' is not a prior; write it like LogNormal(0.5, 0.3)."),
     "parameter": ({"priors": {"e": "Normal(1, 1)"}}, "e is not a parameter of chinchilla."),
 }
@@ -284,14 +282,6 @@ def test_settings_that_cant_be(case: str) -> None:
     with pytest.raises(BayeslawError) as caught:
         fit(LAW, TABLE, progress=False, **options)
     assert str(caught.value).startswith(text)
-
-
-def test_a_sampler_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "bayeslaw.engine.jaxdensity", raising=False)
-    monkeypatch.delattr(bayeslaw, "jaxdensity", raising=False)
-    monkeypatch.setitem(sys.modules, "jax", None)
-    with pytest.raises(BayeslawError, match=r"The sampler numpyro needs JAX and NumPyro: pip install 'bayeslaw\[numpyro\]' \("):
-        fit(LAW, TABLE, sampler="numpyro", progress=False)
 
 
 def test_faulty_laws_and_tables() -> None:

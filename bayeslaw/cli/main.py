@@ -65,7 +65,6 @@ def fit(
     chains: Annotated[int, typer.Option(help="Number of chains.")] = 4,
     seed: Annotated[int, typer.Option(help="The same seed gives the same draws.")] = 0,
     bins: Annotated[float | None, typer.Option(help="Width, in e-folds, of bins for the points of long curves.")] = None,
-    sampler: Annotated[str, typer.Option(help="nutpie, or numpyro for large tables on a GPU.")] = "nutpie",
     quiet: Quiet = False,
 ) -> None:
     """Fit a law to logged losses by NUTS and write the posterior to one NetCDF file."""
@@ -78,7 +77,7 @@ def fit(
     varying = pairs_of("--by", by or [], "PARAMETER=COLUMN, such as E=domain")
     table = read_runs(runs, where)
     settings: dict[str, Any] = {"priors": priors, "draws": draws, "tune": tune, "chains": chains, "seed": seed, "bins": bins}
-    made = make_fit(law, table, noise=noise, noise_by=noise_by, by=varying, sampler=sampler, progress=not quiet, **settings)
+    made = make_fit(law, table, noise=noise, noise_by=noise_by, by=varying, progress=not quiet, **settings)
     made.save(output)
     _tell(made)
     typer.echo(f"written to {output}")

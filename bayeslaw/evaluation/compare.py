@@ -170,7 +170,7 @@ def compare(
     seed : int
         Of fits, point fits and the noise of forecasts.
     options : mapping
-        Other arguments of `bayeslaw.fit` for every fit: draws, tune, chains, target_accept, sampler, bins.
+        Other arguments of `bayeslaw.fit` for every fit: draws, tune, chains, target_accept, bins.
     executor : str or Executor
         Where fits are made; see `bayeslaw.executor`.
     force : bool

@@ -31,7 +31,7 @@ class Task:
     law : Law, name or path of a card
     runs : Runs, DataFrame or path
     options : mapping
-        Other arguments of `fit`: noise, priors, draws, tune, chains, seed, target_accept, sampler, bins. Fits
+        Other arguments of `fit`: noise, priors, draws, tune, chains, seed, target_accept, bins. Fits
         share the seed 0 unless given.
     """
 

@@ -17,7 +17,7 @@ from bayeslaw.data.observations import Observations, clock_column
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.engine.binning import compress
 from bayeslaw.engine.density import Density
-from bayeslaw.inference.sample import SAMPLERS, sample
+from bayeslaw.inference.sample import sample
 from bayeslaw.laws.card import load_law
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.pooling import levels_of, varied, with_by
@@ -29,7 +29,7 @@ from bayeslaw.posterior.identifiability import independence_check, kinship_check
 from bayeslaw.posterior.storage import contents_sha256
 
 SHIFTED = 20  # draws at which the shift of binned settings is worked out
-PACKAGES = ("bayeslaw", "pymc", "arviz", "numpy", "xarray", "numba")
+PACKAGES = ("bayeslaw", "pymc", "arviz", "numpy", "xarray", "numba", "nutpie")
 
 
 def fit(
@@ -45,7 +45,6 @@ def fit(
     chains: int = 4,
     seed: int = 0,
     target_accept: float = 0.985,
-    sampler: str = "nutpie",
     progress: bool = True,
     cores: int | None = None,
     bins: float | None = None,
@@ -73,9 +72,6 @@ def fit(
         The same seed gives the same draws.
     target_accept : float
         Acceptance that the step size is tuned to.
-    sampler : {'nutpie', 'numpyro'}
-        Whose NUTS to use; the posterior is the same. 'numpyro' computes in JAX, on a GPU where JAX finds one, and is meant for
-        tables of 10^5 rows and more; it needs `pip install 'bayeslaw[numpyro]'`.
     progress : bool
         Show a progress bar on standard error.
     cores : int, optional
@@ -126,7 +122,6 @@ def fit(
         chains=chains,
         seed=seed,
         target_accept=target_accept,
-        sampler=sampler,
         progress=progress,
         cores=cores,
     )
@@ -162,13 +157,12 @@ def fit(
             "tune": tune,
             "chains": chains,
             "target_accept": target_accept,
-            "sampler": sampler,
             "bins": bins,
         },
         "seed": seed,
         "spine": result.spine,
         "interrupted": result.interrupted,
-        "versions": {p: version(p) for p in (*PACKAGES, *SAMPLERS[sampler])} | {"python": platform.python_version()},
+        "versions": {p: version(p) for p in PACKAGES} | {"python": platform.python_version()},
         "base": observed.base.to_dict(orient="list"),
         "checks": table_of(checks),
     }

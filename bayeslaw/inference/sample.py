@@ -14,15 +14,13 @@ import xarray as xr
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from bayeslaw.core.errors import BayeslawError, StoppedError
+from bayeslaw.core.errors import StoppedError
 from bayeslaw.core.executors import available_cores
 from bayeslaw.engine.compiled import callbacks
 from bayeslaw.engine.density import Density
 from bayeslaw.engine.transport import Whitening, whiten
 from bayeslaw.posterior.diagnostics import diagnostics
 
-SAMPLERS = {"nutpie": ("nutpie",), "numpyro": ("jax", "jaxlib", "numpyro")}
-"""Samplers and the packages whose versions their draws depend on."""
 PILOT = 30  # percent of the tuning draws that tune the first run; four times as many are its draws, which cost few gradients
 PILOT_ACCEPT = 0.9
 SLOW = 0.8  # effective draws of the first run, as a share of its draws, below which every second draw is kept
@@ -75,7 +73,6 @@ def sample(
     seed: int,
     target_accept: float,
     progress: bool,
-    sampler: str = "nutpie",
     cores: int | None = None,
 ) -> Sample:
     """Sample a density with NUTS, starting from its whitening map's own normal draws; `cores` changes no number.
@@ -85,21 +82,20 @@ def sample(
     it has gone from one side to the other, so that squares, and a parameter that is small in the middle of a ridge and large at
     both ends, such as a gate, are worth less than half of the draws even of a perfect normal.
     """
-    run = _run_of(sampler)
     with threadpool_limits(1, "blas"):  # its matrices are tiny
         whitening = whiten(density, range(len(density.law.shapes)))
     one, two = (int(s) for s in np.random.SeedSequence(seed).generate_state(2))
     pilot, cores = PILOT * tune // 100, min(chains, cores or available_cores())
     first = Stretch(4 * pilot, pilot, chains, cores, one, PILOT_ACCEPT)
     with _progress(progress) as task:
-        z, _, interrupted = run(density, whitening, first, task("learning", (first.draws + first.tune) * chains))
+        z, _, interrupted = _run(density, whitening, first, task("learning", (first.draws + first.tune) * chains))
         if interrupted:
             raise StoppedError(NOTHING)
         every = 2 if _slow(density, whitening, z) else 1
         with threadpool_limits(1, "blas"):
             whitening = whitening.refined(density, z.reshape(-1, density.size))
         second = Stretch(every * draws, tune - 2 * pilot, chains, cores, two, target_accept)
-        z, stats, interrupted = run(density, whitening, second, task("sampling", (second.draws + second.tune) * chains))
+        z, stats, interrupted = _run(density, whitening, second, task("sampling", (second.draws + second.tune) * chains))
     return _collect(*_every(every, z, stats), density, whitening, interrupted)
 
 
@@ -121,25 +117,6 @@ def _every(number: int, z: NDArray[np.float64], stats: xr.Dataset) -> tuple[NDAr
         last = {"n_steps": groups.sum(axis=-1), "diverging": groups.any(axis=-1)}.get(str(name), groups[..., -1])
         kept[name] = (("chain", "draw"), last)
     return z[:, number - 1 :: number], xr.Dataset(kept, coords={"chain": stats["chain"], "draw": np.arange(count)})
-
-
-def _run_of(sampler: str) -> Callable[[Density, Whitening, Stretch, Report | None], Drawn]:
-    """The function that makes one run with a sampler of `SAMPLERS`."""
-    if sampler not in SAMPLERS:
-        raise BayeslawError(f"No sampler {sampler!r}; choose one of {', '.join(SAMPLERS)}.")
-    if sampler == "nutpie":
-        return _run
-    try:
-        from bayeslaw.engine import jaxdensity
-    except ImportError as error:
-        raise BayeslawError(f"The sampler numpyro needs JAX and NumPyro: pip install 'bayeslaw[numpyro]' ({error}).") from None
-
-    def run(density: Density, whitening: Whitening, stretch: Stretch, report: Report | None) -> Drawn:
-        draws, tune, chains, _, seed, target_accept = stretch
-        trace, interrupted = jaxdensity.run(density, whitening, draws, tune, chains, seed, target_accept, report)
-        return *_whole(trace), interrupted
-
-    return run
 
 
 def _run(density: Density, whitening: Whitening, stretch: Stretch, report: Report | None) -> Drawn:

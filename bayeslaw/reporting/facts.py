@@ -148,7 +148,6 @@ def _made(fit: Fit, file: str | None, stack: str | None) -> Facts:
     words += [w for n in changed for w in ("--prior", f"{n}={fit.law.parameters[n].prior}")]
     words += [w for key in ("draws", "tune", "chains") for w in (f"--{key}", str(settings[key]))]
     words += ["--bins", str(settings["bins"])] if settings["bins"] is not None else []
-    words += ["--sampler", settings["sampler"]] if settings["sampler"] != "nutpie" else []
     return {
         "command": shlex.join([*words, "--seed", str(info["seed"])]) if stack is None else None, "seed": info["seed"],
         "settings": {k: plain_value(v) for k, v in settings.items()}, "versions": dict(info["versions"]),

@@ -46,9 +46,8 @@ def _sentences(facts: Mapping[str, Any], interval: str, forecasts: bool) -> tupl
     head = f"We fitted the law {law['name']} ({law['source']})"
     rows = f"to {data['rows']} losses of {data['runs']} runs ({', '.join(spans)}{base}), with {facts['noise']}."
     settings, versions = made["settings"], made["versions"]
-    sampler = settings["sampler"]
     sampled = (
-        f"The posterior was sampled by the No-U-Turn sampler of {sampler} {versions.get(sampler, '')} through bayeslaw "
+        f"The posterior was sampled by the No-U-Turn sampler of nutpie {versions.get('nutpie', '')} through bayeslaw "
         f"{versions.get('bayeslaw', '')} ({settings['chains']} chains of {settings['draws']} draws after {settings['tune']} "
         f"tuning draws each, seed {made['seed']})."
     )
