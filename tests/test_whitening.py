@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from bayeslaw.core.errors import FitError
-from bayeslaw.engine.bending import bending, found_hinges, hinge, sinh_arcsinh, unbent
 from bayeslaw.engine.density import Density, Function
 from bayeslaw.engine.transport import (
     DROP,
@@ -20,6 +17,7 @@ from bayeslaw.engine.transport import (
     curvature,
     find_mode,
     root_of_inverse,
+    sinh_arcsinh,
     whiten,
 )
 from bayeslaw.laws.card import load_law
@@ -47,7 +45,6 @@ def test_a_bent_ridge_is_followed_by_a_true_density(refined: bool, rng: np.rando
     assert density.names[whitening.spine] not in ("E", "A", "B", "C")
     if refined:
         whitening = whitening.refined(density, rng.gamma(2.0, 0.3, (200, density.size)) - 0.6, density.size - 1)
-        whitening = replace(whitening, hinges=np.array([[0, 2, 0.5], [0, 5, -0.8], [3, 5, 0.4]]))
     plain, bent = density.function(), whitening.function(density)
     for _ in range(3):
         z = rng.standard_normal(density.size)
@@ -70,25 +67,6 @@ def test_widths_are_held_beyond_the_ends_of_a_ridge() -> None:
         np.testing.assert_allclose(np.diff(x, 2, axis=0), 0, atol=1e-9)
         others = np.delete(whitening.x(away) - x, whitening.spine, axis=1)
         np.testing.assert_allclose(others, others[:1].repeat(4, axis=0), rtol=1e-9, atol=1e-12)
-
-
-def test_hinges_are_found_by_gradients(rng: np.random.Generator) -> None:
-    """Element 2 leaves its middle where element 0 is far out; the rest are standard normals."""
-    z = rng.standard_normal((1200, 4))
-    y = z.copy()
-    y[:, 2] -= 1.2 * hinge(z[:, 0])
-    slopes = -z  # by y: of element 2 that of the normal about its middle, and element 0 feels it too
-    slopes[:, 0] -= 1.2 * np.tanh(0.5 * z[:, 0]) ** 2 * z[:, 2]
-    rows = found_hinges(y, slopes)
-    np.testing.assert_allclose(rows, [[0, 2, -1.2]], atol=1e-6)
-    assert found_hinges(z, -z).shape == (0, 3)
-    assert found_hinges(z, 0.3 * rng.standard_normal(z.shape) - z).shape == (0, 3)
-    np.testing.assert_allclose(unbent(np.array([[0.3, 2.0, 0.0, 1.0]]), 0.3 + 2 * z[:, :1], -z[:, :1] / 2), (z[:, :1], -z[:, :1]))
-    bends, hinges = bending(y, slopes)
-    np.testing.assert_allclose(hinges, [[0, 2, -1.2]], atol=0.2)  # a part is taken for a long tail
-    m, s, e, d = bends[2]  # what is left of element 2 is a standard normal
-    assert (m, e) == (pytest.approx(0, abs=0.15), pytest.approx(0, abs=0.15))
-    assert (s, d) == (pytest.approx(1, abs=0.15), pytest.approx(1, abs=0.15))
 
 
 def test_the_straight_map_is_affine(rng: np.random.Generator) -> None:

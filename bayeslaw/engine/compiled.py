@@ -27,8 +27,8 @@ State = tuple[Wholes, Reals, Reals, Wholes, Wholes, Wholes, Reals, Wholes, Reals
 """Of a density: code, memory, slope, inputs, outputs, flags, y, starts, count, scatter, squared errors, family, group and
 addresses of its machines."""
 
-Map = tuple[Reals, Reals, Wholes, Reals, Reals, Reals, Reals]
-"""Centre, scale, order, knots, pieces, bends and hinges of a `whitening.Whitening`."""
+Map = tuple[Reals, Reals, Wholes, Reals, Reals, Reals]
+"""Centre, scale, order, knots, pieces and bends of a `whitening.Whitening`."""
 
 STRAIGHT: Map = (
     np.empty(0),
@@ -37,7 +37,6 @@ STRAIGHT: Map = (
     np.empty(0),
     np.empty((4, 0, 0)),
     np.empty((0, 4)),
-    np.empty((0, 3)),
 )
 """The map that leaves coordinates as they are."""
 
@@ -109,7 +108,7 @@ def _to_swap(typing: Any, address: Any, old: Any, new: Any) -> Any:
 
 _swap: Any = intrinsic(_to_swap)
 
-ARRAYS = 23  # that a density needs; see `described`
+ARRAYS = 22  # that a density needs; see `described`
 
 
 def room(dimension: int, way: Map, groups: int) -> int:
@@ -132,7 +131,7 @@ def described(state: State, way: Map, busy: Wholes, scratch: Reals) -> Wholes:
 def evaluate(description: int, mine: int, x: Reals, gradient: Reals) -> float:
     """Log density at the coordinates x, worked out in the workspace of a thread; its gradient goes into `gradient`."""
     d = carray(place(description), (ARRAYS, 2), np.int64)
-    code, size = carray(place(d[0, 0]), (d[0, 1] // 10, 10), np.int64), d[1, 1] // d[21, 1]
+    code, size = carray(place(d[0, 0]), (d[0, 1] // 10, 10), np.int64), d[1, 1] // d[20, 1]
     memory, slope = reals(d[1, 0] + 8 * mine * size, size), reals(d[2, 0] + 8 * mine * size, size)
     inputs, outputs, flags, machines = (
         wholes(d[3, 0], d[3, 1]),
@@ -160,7 +159,7 @@ def evaluate(description: int, mine: int, x: Reals, gradient: Reals) -> float:
     first, at = outputs[1], 2 + groups * (1 + run_effect)
     slope[outputs[0]] = 1.0
     mu, d_mu = memory[first : first + y.size], slope[first : first + y.size]
-    room = d[22, 0] + 8 * (d[22, 1] // d[21, 1] * (mine + 1) - 4 * groups)
+    room = d[21, 0] + 8 * (d[21, 1] // d[20, 1] * (mine + 1) - 4 * groups)
     sigma, tau = reals(room, groups), reals(room + 8 * groups, groups)
     d_sigma, d_tau = reals(room + 16 * groups, groups), reals(room + 24 * groups, groups)
     for g in range(groups):
@@ -210,28 +209,28 @@ def evaluate(description: int, mine: int, x: Reals, gradient: Reals) -> float:
 
 def _logp(dim_: Any, z_: Any, gradient_: Any, value_: Any, description_: Any) -> int:
     d = carray(place(description_), (ARRAYS, 2), np.int64)
-    busy, threads = d[21, 0], d[21, 1]
+    busy, threads = d[20, 0], d[20, 1]
     mine = 0
     while not _swap(busy + 8 * mine, 0, 1):
         mine = (mine + 1) % threads
     centre, scale, order = reals(d[14, 0], d[14, 1]), reals(d[15, 0], d[15, 1]), wholes(d[16, 0], d[16, 1])
     knots, pieces = reals(d[17, 0], d[17, 1]), reals(d[18, 0], d[18, 1])
-    bends, hinges = reals(d[19, 0], d[19, 1]), reals(d[20, 0], d[20, 1])
+    bends = reals(d[19, 0], d[19, 1])
     dim: Any = np.int64(dim_)
     bent_ones = bends.size // 4
     z, gradient = carray(z_, dim_, np.float64), carray(gradient_, dim_, np.float64)
-    room = d[22, 0] + 8 * (d[22, 1] // threads * mine)
+    room = d[21, 0] + 8 * (d[21, 1] // threads * mine)
     y, x, d_x = reals(room, dim), reals(room + 8 * dim, dim), reals(room + 16 * dim, dim)
     stretch, rise, widths = reals(room + 24 * dim, bent_ones), reals(room + 32 * dim, bent_ones), reals(room + 40 * dim, dim)
     turn, number = 0.0, pieces.size // (4 * (knots.size - 1)) if order.size else dim - dim
     along, slope = reals(room + 48 * dim, number), reals(room + 48 * dim + 8 * number, number)
-    bent(bends, hinges, z, stretch, rise, y)
+    bent(bends, z, stretch, rise, y)
     if order.size:
         turn = splines(knots, pieces, y[0], along, slope)
     ridge(centre, scale, order, along, widths, y, x)
     value = _call_evaluate(wholes(d[13, 0], d[13, 1])[3], (description_, mine, x, d_x))
     value += ridge_slopes(scale, order, along, widths, slope, turn, y, d_x, gradient)
-    value += bent_slopes(hinges, z, stretch, rise, gradient)
+    value += bent_slopes(stretch, rise, gradient)
     _swap(busy + 8 * mine, 1, 0)
     carray(value_, 1, np.float64)[0] = value
     for i in range(dim):

@@ -106,11 +106,10 @@ def ridge_slopes(
 
 
 @inner
-def bent(bends: Reals, hinges: Reals, z: Reals, slope: Reals, rise: Reals, y: Reals) -> None:
+def bent(bends: Reals, z: Reals, slope: Reals, rise: Reals, y: Reals) -> None:
     """Write y_i = m_i + s_i sinh((arcsinh(z_i) + e_i) / d_i) into y, for rows m, s, e, d of `bends`; y = z for the others.
 
-    Rows i, j, b of `hinges`, where i < j and i rises from row to row, add b (z_i - 2 tanh(z_i / 2)) to y_j. The slopes dy_i / dz_i
-    of the first are left in `slope`, the derivatives of their logarithms in `rise`.
+    The slopes dy_i / dz_i are left in `slope`, the derivatives of their logarithms in `rise`.
     """
     for i in range(z.size):
         y[i] = z[i]
@@ -122,23 +121,16 @@ def bent(bends: Reals, hinges: Reals, z: Reals, slope: Reals, rise: Reals, y: Re
         y[i] = m + s * (up - down)
         slope[i] = s * (up + down) / (d * root)
         rise[i] = (up - down) / ((up + down) * d * root) - z[i] / (root * root)
-    for r in range(hinges.size // 3):
-        at = z[int(hinges[3 * r])]
-        y[int(hinges[3 * r + 1])] += hinges[3 * r + 2] * (at - 2 * math.tanh(0.5 * at))
 
 
 @inner
-def bent_slopes(hinges: Reals, z: Reals, slope: Reals, rise: Reals, gradient: Reals) -> float:
+def bent_slopes(slope: Reals, rise: Reals, gradient: Reals) -> float:
     """Log of the Jacobian of `bent`, from what it left; the gradient by y becomes that of all by z."""
-    logp, grown, r = 0.0, 1.0, 0
+    logp, grown = 0.0, 1.0
     for i in range(slope.size):
         grown *= slope[i]
         if not 1e-100 < grown < 1e100:  # one logarithm for all, unless their product has no room in a number
             logp += math.log(grown)
             grown = 1.0
         gradient[i] = gradient[i] * slope[i] + rise[i]
-        while r < hinges.size // 3 and hinges[3 * r] == i:  # those of later elements are by y still
-            turn = math.tanh(0.5 * z[i]) ** 2
-            gradient[i] += hinges[3 * r + 2] * turn * gradient[int(hinges[3 * r + 1])]
-            r += 1
     return logp + math.log(grown)
