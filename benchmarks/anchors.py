@@ -248,7 +248,7 @@ def records_of(count: int) -> list[dict[str, Any]]:
     STORE.mkdir(exist_ok=True)
     path, numbers = STORE / "truths.jsonl", [i for i in range(count + len(LEFT_OUT)) if i not in LEFT_OUT][:count]
     have = {r["number"]: r for r in map(json.loads, path.read_text().splitlines())} if path.exists() else {}
-    with bayeslaw.executor("processes") as run:
+    with bayeslaw.core.executor("processes") as run:
         made = run.map(partial(kept, path), [i for i in numbers if i not in have], what="truth", progress=False)
     have |= {record["number"]: record for record in values_of(made)}
     return [have[i] for i in numbers]

@@ -128,7 +128,7 @@ def calibrate(
     folder : Path
         Where records are kept.
     where : str
-        An executor; see `bayeslaw.executor`.
+        An executor; see `bayeslaw.core.executor`.
     options : mapping
         Arguments of `bayeslaw.fit` other than its defaults.
     say : callable
@@ -144,7 +144,7 @@ def calibrate(
     missing = [Item(laws[k], i, options) for k, n in counts.items() for i in range(n) if i not in stores[k].records]
     say(f"{sum(counts.values()) - len(missing)} fits are there, {len(missing)} are to be made")
     lost = []
-    with bayeslaw.executor(where) as run, closing(run.stream(work, missing, what="fit")) as outcomes:
+    with bayeslaw.core.executor(where) as run, closing(run.stream(work, missing, what="fit")) as outcomes:
         for done, outcome in enumerate(outcomes, start=1):
             name = missing[outcome.index].law.name
             if outcome.value is None:

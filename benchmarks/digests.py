@@ -55,7 +55,7 @@ def digests() -> dict[str, str]:
     chinchilla = pd.read_csv(SHARED / "chinchilla.csv").query("excluded_by_epoch == 0")[["N", "D", "loss"]]
     curves = pd.read_csv(SHARED / "lr_schedules_100m.csv")
     curves = curves[curves["schedule"].isin(["cosine_24000", "constant_24000", "wsdcon_9"])].rename(columns={"schedule": "run"})
-    areas = bayeslaw.read_curves(curves[["run", "step", "lr", "loss"]], warmup=2160).frame
+    areas = bayeslaw.data.read_curves(curves[["run", "step", "lr", "loss"]], warmup=2160).frame
     seen = bayeslaw.read_runs(tiny).where(TARGET)
     of_source = bayeslaw.read_runs(tiny).where(SOURCE)
     tables: dict[str, tuple[Any, dict[str, Any]]] = {

@@ -174,7 +174,7 @@ def noises(case: Case) -> list[dict[str, str]]:
     table = []
     for noise in NOISES:
         fit = bayeslaw.fit(case.law, bayeslaw.read_runs(case.seen), noise=noise, progress=False, cores=1)
-        loo = bayeslaw.leave_one_run_out(fit)
+        loo = bayeslaw.evaluation.leave_one_run_out(fit)
         found, draws = score(fit, case.held, force=True).iloc[0], fit.draws
         table.append(
             {
@@ -223,7 +223,7 @@ def main() -> None:
     print("# Intervals on measured losses, and when the law is wrong\n\n" + banner("intervals") + "\n")
     print((__doc__ or "").split("\n\n", 3)[3])
     print("## Measured losses\n")
-    with bayeslaw.executor("processes") as place:
+    with bayeslaw.core.executor("processes") as place:
         tables = values_of(place.map(rows, list(cases()), what="case", progress=sys.stderr.isatty()))
         print(markdown_table([row for table in tables for row in table]) + "\n", flush=True)
         tables = values_of(
@@ -239,7 +239,7 @@ def main() -> None:
         wrong_laws(place)
 
 
-def wrong_laws(place: bayeslaw.Executor) -> None:
+def wrong_laws(place: bayeslaw.core.Executor) -> None:
     """Print what stated discrepancies do for laws that are wrong."""
     print(f"## A law that is wrong by {WRONG:.0%} at the target\n")
     print(f"{WRONG_TABLES} tables of Form 3 each, times a factor that is 1 at the middle of the fitted stages and leaves it as")

@@ -47,12 +47,12 @@ def simulated(law: bayeslaw.Law, truth: dict[str, float], seed: int) -> pd.DataF
     return frame.assign(loss=expected * np.exp(noise))
 
 
-def bootstrapped(law: bayeslaw.Law, count: int) -> list[bayeslaw.Task]:
+def bootstrapped(law: bayeslaw.Law, count: int) -> list[bayeslaw.inference.Task]:
     """Fits to tables simulated from draws of the posterior of one table."""
     draws = bayeslaw.fit(law, simulated(law, TRUTH | SIGMA, 0), progress=False).draws
     which = np.random.default_rng(0).choice(len(draws["E"]), count, replace=False)
     tables = [simulated(law, {k: float(v[i]) for k, v in draws.items()}, seed) for seed, i in enumerate(which, start=1)]
-    return [bayeslaw.Task(law, table, {"seed": seed}) for seed, table in enumerate(tables, start=1)]
+    return [bayeslaw.inference.Task(law, table, {"seed": seed}) for seed, table in enumerate(tables, start=1)]
 
 
 def kept(fit: bayeslaw.Fit) -> Made:
@@ -60,10 +60,10 @@ def kept(fit: bayeslaw.Fit) -> Made:
     return str(fit.info["draws_sha256"]), fit.passed, os.getpid(), time.process_time()
 
 
-def timed(name: str, tasks: list[bayeslaw.Task], where: str) -> tuple[dict[str, object], list[Made]]:
+def timed(name: str, tasks: list[bayeslaw.inference.Task], where: str) -> tuple[dict[str, object], list[Made]]:
     """One row of the table, and what was made; the time to start processes is in it, the time to start a cluster is not."""
     start = time.perf_counter()
-    made = bayeslaw.values_of(bayeslaw.fit_many(tasks, executor=where, then=kept))
+    made = bayeslaw.core.values_of(bayeslaw.fit_many(tasks, executor=where, then=kept))
     seconds = time.perf_counter() - start
     row = {"executor": name, "fits": len(made), "seconds": round(seconds), "fits_per_minute": round(60 * len(made) / seconds)}
     row |= {"processor_seconds_per_fit": round(processor_seconds(made), 2), "passed": sum(m[1] for m in made)}

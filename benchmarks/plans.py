@@ -287,7 +287,7 @@ def main() -> None:
     records = {r["number"]: r for r in map(json.loads, text[: text.rfind("\n") + 1].splitlines())}
     missing = [i for i in range(given.truths) if i not in records] if not given.stored else []
     lost = 0
-    with bayeslaw.executor(given.executor) as run, closing(run.stream(work, missing, what="truth")) as outcomes:
+    with bayeslaw.core.executor(given.executor) as run, closing(run.stream(work, missing, what="truth")) as outcomes:
         for done, outcome in enumerate(outcomes, start=1):
             if outcome.value is None:
                 lost += 1

@@ -233,7 +233,7 @@ def foretold(part: Part, bought: list[int], kind: str, seed: int) -> pd.DataFram
         return pd.DataFrame({"forecast": point.predict(covariates(part.law, part.targets))})
     fit = posterior(part, tuple(sorted(bought)), seed)
     sd = doubt(fit)
-    made = fit.forecast(part.targets.drop(columns=["loss", "cost"]), discrepancy=sd, force=True).summary()
+    made: pd.DataFrame = fit.forecast(part.targets.drop(columns=["loss", "cost"]), discrepancy=sd, force=True).summary()
     names = {"latent_median": "forecast", "run_eti90_lo": "low", "run_eti90_hi": "high"}
     names |= {f"{spread_name(sd)}_eti90_{end}": f"doubtful_{end}" for end in ("lo", "hi")}
     return made[list(names)].rename(columns=names).assign(checks=", ".join(failing(fit)))
@@ -308,7 +308,7 @@ def intervals(records: pd.DataFrame) -> list[dict[str, str]]:
 def main() -> None:
     print("# Buying runs from two real pools\n\n" + banner("pools") + "\n")
     print((__doc__ or "").split("\n\n", 2)[2])
-    with bayeslaw.executor("processes") as place:
+    with bayeslaw.core.executor("processes") as place:
         found = values_of(place.map(work, list(jobs()), what="purchase", progress=sys.stderr.isatty()))
     records = pd.DataFrame([record for rows in found for record in rows])
     for pool, parts in pools().items():

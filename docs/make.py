@@ -273,9 +273,9 @@ def help_of(path: tuple[str, ...]) -> str:
 def api() -> str:
     """Every name of the package, from its docstring; one that stands in no group is put under `Others`."""
     known = [name for names in API.values() for name in names]
-    if gone := set(known) - set(bayeslaw.__all__):
+    if gone := set(known) - set(dir(bayeslaw)):
         raise SystemExit(f"docs/make.py: bayeslaw has no {', '.join(sorted(gone))}; mend API there.")
-    rest = [name for name in bayeslaw.__all__ if name not in known]
+    rest = [name for name in dir(bayeslaw) if name not in known]
     lines = ["# API", "", "`import bayeslaw` brings these names; each is imported when first used.", ""]
     for group, names in {**API, **({OTHER: rest} if rest else {})}.items():
         lines += [f"## {group}", "", "```{eval-rst}"]

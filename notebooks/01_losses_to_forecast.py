@@ -32,12 +32,12 @@ runs.frame.iloc[[0, 1, 2, 13, 14]]
 
 # %%
 law = bayeslaw.load_law("transfer-target")
-print("faults as it is:", bayeslaw.check(runs, law))
+print("faults as it is:", bayeslaw.data.check(runs, law))
 
 spoilt = runs.frame.copy()
 spoilt.loc[2, "loss"] = -1.2
 spoilt.loc[13, "r"] = 25  # percent
-for fault in bayeslaw.check(bayeslaw.read_runs(spoilt), law):
+for fault in bayeslaw.data.check(bayeslaw.read_runs(spoilt), law):
     print("fault:", fault)
 
 # %% [markdown]
@@ -61,7 +61,7 @@ for check in fit.checks:
 
 # %%
 figure, ax = plt.subplots(figsize=(7.2, 4.4), layout="constrained")
-ax = bayeslaw.plot_parameters(fit, ax)
+ax = bayeslaw.plots.plot_parameters(fit, ax)
 
 # %% [markdown]
 # ## Forecast
@@ -85,7 +85,7 @@ shown.loc[[80, 100, 119], columns].round(3)
 # %%
 measured = runs.where("ptpp == 279 and r == 0.25 and D > 0").frame
 figure, ax = plt.subplots(figsize=(7.2, 4.4), layout="constrained")
-ax = bayeslaw.plot_forecast(forecast, ax, measured=measured, unit="adaptation tokens")
+ax = bayeslaw.plots.plot_forecast(forecast, ax, measured=measured, unit="adaptation tokens")
 
 # %% [markdown]
 # ## Was it right?

@@ -63,7 +63,7 @@ for one in out.scores[out.scores["fit"] == "posterior"].itertuples():
 
 # %%
 figure, ax = plt.subplots(figsize=(7.2, 2.4), layout="constrained")
-ax = bayeslaw.plot_comparison(out.weights, ax)
+ax = bayeslaw.plots.plot_comparison(out.weights, ax)
 
 # %% [markdown]
 # ## One stage at a time

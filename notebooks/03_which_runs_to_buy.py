@@ -54,7 +54,7 @@ choice.picks[columns].round(4).assign(**{c: choice.picks[c].map("{:.2g}".format)
 
 # %%
 figure, ax = plt.subplots(figsize=(7.2, 4.2), layout="constrained")
-ax = bayeslaw.plot_anchors(choice, ax)
+ax = bayeslaw.plots.plot_anchors(choice, ax)
 
 # %% [markdown]
 # ## They come back

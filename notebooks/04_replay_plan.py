@@ -60,7 +60,7 @@ plan.losses.round(3)
 free = bayeslaw.plan(source, target, model, on="run", max_forgetting="15%", max_loss=1.4, confidence=0.9)
 figure, axes = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
 for ax, of in zip(axes, free.landscapes, strict=True):
-    bayeslaw.plot_plan(free, ax, of=of)
+    bayeslaw.plots.plot_plan(free, ax, of=of)
 print(f"any share allowed: {free.best.tokens:.3g} tokens at r = {free.best.replay:.2f}" if free.best else "infeasible")
 
 # %% [markdown]

@@ -18,11 +18,11 @@ import bayeslaw
 from bayeslaw.cli.demo import write_tables
 
 tables = write_tables(Path("tinycpt"))
-curves = bayeslaw.read_curves(tables["curves"])
+curves = bayeslaw.data.read_curves(tables["curves"])
 print(f"{len(curves.frame)} losses of {len(curves.runs_names)} runs on {' and '.join(curves.domains)}")
 named = {name: curves.whole(name) for name in ("wsd-p31-wsd-r0", "wsd-p31-rewarmed-cosine-r0", "cosine-p31-constant-r0")}
 figure, axes = plt.subplots(3, 1, figsize=(7.2, 6.4), layout="constrained", sharex=True)
-axes = bayeslaw.plot_schedules(axes, named)
+axes = bayeslaw.plots.plot_schedules(axes, named)
 
 # %% [markdown]
 # A table of curves has `run`, `step`, `lr`, the losses, and for a run that goes on from another `parent` and `parent_step`. The
@@ -36,7 +36,7 @@ axes = bayeslaw.plot_schedules(axes, named)
 
 
 # %%
-def rows(some: bayeslaw.Curves, domain: str) -> pd.DataFrame:
+def rows(some: bayeslaw.data.Curves, domain: str) -> pd.DataFrame:
     """Losses of one domain without replay, the first steps of pre-training left out."""
     frame = some.runs(domain).frame
     pretraining = frame["phase"] == "pretrain"
@@ -66,11 +66,11 @@ table[["rows", "mae_rel", "cover_eti50", "cover_eti90", "width_eti90"]].astype(f
 # law splits an adaptation into what its pre-training would have become and what training on the new data alone would have given.
 
 # %%
-recipe = bayeslaw.Recipe("wsd:steps=5580,peak=4e-3,decay=0.15,final=0.1,warmup=100", "constant:steps=1800,peak=2e-3")
+recipe = bayeslaw.dynamics.Recipe("wsd:steps=5580,peak=4e-3,decay=0.15,final=0.1,warmup=100", "constant:steps=1800,peak=2e-3")
 logged = curves.frame[(curves.frame["run"] == "wsd-p31-constant-r0") & (curves.frame["domain"] == "target")]
 figure, axes = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
-left = bayeslaw.plot_transfer(recipe, fits["target"], axes[0], logged=logged)
-right = bayeslaw.plot_surface(recipe, fits["target"], axes[1])
+left = bayeslaw.plots.plot_transfer(recipe, fits["target"], axes[0], logged=logged)
+right = bayeslaw.plots.plot_surface(recipe, fits["target"], axes[1])
 # %% [markdown]
 # ## Which peak rate?
 #
@@ -79,13 +79,13 @@ right = bayeslaw.plot_surface(recipe, fits["target"], axes[1])
 
 # %%
 start = curves.at("pretrain-wsd")  # the checkpoint, as logged
-plan = bayeslaw.Recipe(start, "cosine:steps=1800,peak=2e-3,warmup=50")
+plan = bayeslaw.dynamics.Recipe(start, "cosine:steps=1800,peak=2e-3,warmup=50")
 ranges = {"peak": (4e-4, 4e-3)}
 weights = (0.3, 0.4, 0.5, 0.6, 0.7)
-best = [bayeslaw.balance(fits["source"], fits["target"], plan, ranges, weight=weight) for weight in weights]
+best = [bayeslaw.dynamics.balance(fits["source"], fits["target"], plan, ranges, weight=weight) for weight in weights]
 print(best[2].text)
 figure, ax = plt.subplots(figsize=(7.2, 4), layout="constrained")
-ax = bayeslaw.plot_optimum(best, "peak", ax)
+ax = bayeslaw.plots.plot_optimum(best, "peak", ax)
 
 # %% [markdown]
 # Where the choice lies on an edge (dotted), the answer is "as far as you allowed".
@@ -95,10 +95,10 @@ ax = bayeslaw.plot_optimum(best, "peak", ax)
 # `turning` follows the loss on the source over ever longer adaptations: does it win back what it first loses?
 
 # %%
-turned = bayeslaw.turning(fits["source"], recipe)
+turned = bayeslaw.dynamics.turning(fits["source"], recipe)
 print(turned.text)
 figure, ax = plt.subplots(figsize=(7.2, 4), layout="constrained")
-ax = bayeslaw.plot_turning(turned, ax)
+ax = bayeslaw.plots.plot_turning(turned, ax)
 
 # %% [markdown]
 # The grey part is the law's word alone: no run was that long.
@@ -111,11 +111,11 @@ ax = bayeslaw.plot_turning(turned, ax)
 # %%
 name, so_far = "wsd-p31-rewarmed-cosine-r0", 1200
 raw = pd.read_csv(tables["curves"])
-running = bayeslaw.read_curves(raw[(raw["run"] != name) | (raw["step"] <= so_far)])
+running = bayeslaw.data.read_curves(raw[(raw["run"] != name) | (raw["step"] <= so_far)])
 table = rows(running, "target")
 table = table[(table["schedule"] != "rewarmed-cosine") | (table["run"] == name)]
 fit = bayeslaw.fit("cpt-dynamics", table, noise="normal-drift", progress=False)
-ahead = bayeslaw.watch(fit, running, name, curves.schedule(name), domain="target", target=1.65)
+ahead = bayeslaw.dynamics.watch(fit, running, name, curves.schedule(name), domain="target", target=1.65)
 print(ahead.summary())
 
 # %%
@@ -125,7 +125,7 @@ end = float(truth["loss"].iloc[-1])
 inside = "inside" if low <= end <= high else "OUTSIDE"
 print(f"what it logged at the end: {end:.4f}, {inside} the 90% interval {low:.4f} to {high:.4f}")
 figure, ax = plt.subplots(figsize=(7.2, 4), layout="constrained")
-ax = bayeslaw.plot_watch(ahead, ax, logged=truth[truth["step"] <= so_far])
+ax = bayeslaw.plots.plot_watch(ahead, ax, logged=truth[truth["step"] <= so_far])
 after = truth[truth["step"] > so_far]
 ax.plot(after["step"], after["loss"], ls="", marker="o", ms=4, mfc="white", mec="black", label="logged later")
 ax.set_xlim(left=400)

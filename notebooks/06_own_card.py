@@ -78,7 +78,7 @@ for good, slip in (
     Path("slip.toml").write_text(CARD.replace(good, slip, 1), encoding="utf-8")
     try:
         bayeslaw.load_law("slip.toml")
-    except bayeslaw.CardError as error:
+    except bayeslaw.core.CardError as error:
         print(error, end="\n\n")
 
 # %% [markdown]
@@ -141,7 +141,7 @@ fit = bayeslaw.fit(law, runs.where("N < 100000"), progress=False)
 at = bayeslaw.grid(fit, {"N": [57600, 110592, 196608], "r": 0.25, "D": "2e4:4e6:40"})
 figure, ax = plt.subplots(figsize=(7.2, 4.4), layout="constrained")
 forecast = fit.forecast(at)
-ax = bayeslaw.plot_forecast(forecast, ax, measured=runs.where("r == 0.25").frame, unit="adaptation tokens")
+ax = bayeslaw.plots.plot_forecast(forecast, ax, measured=runs.where("r == 0.25").frame, unit="adaptation tokens")
 print("fit:", "passed" if fit.passed else fit.failures, "with notes" if not all(c.passed for c in fit.checks) else "without a note")
 print("forecast:", forecast.checks[-1])
 

@@ -39,7 +39,7 @@ report(short)
 at = bayeslaw.grid(short, {"N": 196608, "ptpp": 279, "r": 0.25, "D": [2e5, 2e6]})
 try:
     short.forecast(at)
-except bayeslaw.FitError as error:
+except bayeslaw.core.FitError as error:
     print("\nforecast refused:", error)
 
 # %% [markdown]
@@ -79,7 +79,7 @@ report(poor)
 figure, axes = plt.subplots(2, 3, figsize=(9, 4.6), layout="constrained")
 for row, one, title in zip(axes, (poor, fit), ("poor table", "all runs"), strict=True):
     for ax, name in zip(row, ("alpha", "c", "eta"), strict=True):
-        bayeslaw.plot_prior_posterior(one, ax, name)
+        bayeslaw.plots.plot_prior_posterior(one, ax, name)
         ax.set_title(title, fontsize=9)
 
 # %% [markdown]
@@ -128,8 +128,8 @@ report(blind)
 held = unseen.frame
 shares = {one.name: transforms(held["loss"].to_numpy(), one.forecast(held).measurable) for one in (fit, blind)}
 figure, axes = plt.subplots(1, 2, figsize=(9.6, 4.2), layout="constrained")
-left = bayeslaw.plot_coverage(shares, axes[0], runs=held["run"].nunique())
-right = bayeslaw.plot_transforms(shares, axes[1])
+left = bayeslaw.plots.plot_coverage(shares, axes[0], runs=held["run"].nunique())
+right = bayeslaw.plots.plot_transforms(shares, axes[1])
 
 # %% [markdown]
 # Left: intervals that hold what they say lie on the diagonal. Right: a law whose forecasts are right fills all bins alike; one

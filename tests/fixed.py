@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 
+import bayeslaw
 from bayeslaw.data.observations import Observations, clock_column
 from bayeslaw.data.table import read_runs
 from bayeslaw.laws.card import parse_card
@@ -137,3 +139,10 @@ def measured(fit: Fit, se: float, size: int, *, seed: int = 1) -> pd.DataFrame:
     luck = np.hypot(fit.draws["sigma_point"], fit.draws["sigma_run"])[draw] * rng.standard_normal(size)
     loss = np.exp(latent + luck) + se * rng.standard_normal(size)
     return pd.DataFrame({"x": x, "loss": loss, "loss_se": se, "run": [f"n{i}" for i in range(size)]})
+
+
+def loaded_fit(path: str | Path) -> Fit:
+    """The fit in a file, which is not one of a stack."""
+    fit = bayeslaw.load_fit(path)
+    assert isinstance(fit, Fit)
+    return fit

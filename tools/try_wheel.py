@@ -32,7 +32,7 @@ IN_SDIST = (
     "data/tinycpt/runs.csv",
     "models/chinchilla.toml",
     "pyproject.toml",
-    "tests/test_package.py",
+    "tests/integration/test_package.py",
 )
 
 

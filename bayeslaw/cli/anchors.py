@@ -48,7 +48,7 @@ def anchors(
     from bayeslaw.design.anchors import anchors as make_anchors
     from bayeslaw.design.candidates import grid_of_runs
     from bayeslaw.design.preposterior import by_nesting, by_refits
-    from bayeslaw.forecasting.stack import load
+    from bayeslaw.forecasting.stack import load_fit
     from bayeslaw.inference.refit import one_fit
     from bayeslaw.plots.design import plot_anchors
 
@@ -58,7 +58,7 @@ def anchors(
     if explain is not None and (output is not None or plot is not None):
         raise BayeslawError("--explain tells of one candidate and writes nothing: leave out -o and --plot.")
     check_files("A list of picks", output, plot, [*paths, targets, candidates], of="the picks")
-    loaded = [load(path) for path in paths]
+    loaded = [load_fit(path) for path in paths]
     if (candidates is None) == (not grid):
         raise BayeslawError("Give the candidates either by --candidates CANDS.csv or by --candidates-grid NAME=VALUES.")
     if not loaded:

@@ -119,10 +119,10 @@ def show(
     """Show parameters with credible intervals, the checks, and what the data did not inform."""
     from bayeslaw.core.intervals import interval_names
     from bayeslaw.core.tables import parameters_latex, plain
-    from bayeslaw.forecasting.stack import Stack, load
+    from bayeslaw.forecasting.stack import Stack, load_fit
     from bayeslaw.posterior.sensitivity import SENSITIVE
 
-    loaded = load(fit)
+    loaded = load_fit(fit)
     if isinstance(loaded, Stack) and (latex or sensitivity):
         raise BayeslawError(f"{fit.name} is a stack of fits; --latex and --sensitivity are for one.")
     table = loaded.summary(ci)
@@ -177,7 +177,7 @@ def forecast(
     from bayeslaw.forecasting.discrepancy import relative
     from bayeslaw.forecasting.forecast import forecast as make_forecast
     from bayeslaw.forecasting.grid import grid
-    from bayeslaw.forecasting.stack import load
+    from bayeslaw.forecasting.stack import load_fit
     from bayeslaw.plots.forecast import forecast_axis, plot_forecast
 
     check_probability(ci)
@@ -186,7 +186,7 @@ def forecast(
     check_files("A forecast", output, plot, [fit, at], of="the forecast")
     if (at is None) == (not set_):
         raise BayeslawError("Give the settings either by --at GRID.csv or by --set NAME=VALUES for each covariate.")
-    loaded = load(fit)
+    loaded = load_fit(fit)
     if at is not None:
         settings = read_runs(at)
     else:
@@ -219,9 +219,9 @@ def score(
     from bayeslaw.core.tables import plain
     from bayeslaw.data.table import read_runs
     from bayeslaw.evaluation.scores import score as make_scores
-    from bayeslaw.forecasting.stack import load
+    from bayeslaw.forecasting.stack import load_fit
 
-    table = make_scores(load(fit), read_runs(runs, where), discrepancy=discrepancy, force=force)
+    table = make_scores(load_fit(fit), read_runs(runs, where), discrepancy=discrepancy, force=force)
     if csv:
         typer.echo(table.to_csv(index=False), nl=False)
     else:
@@ -301,13 +301,13 @@ def update(
     from bayeslaw.core.tables import check_target, plain, with_intervals
     from bayeslaw.data.table import read_runs
     from bayeslaw.design.update import update as make_update
-    from bayeslaw.forecasting.stack import load
+    from bayeslaw.forecasting.stack import load_fit
 
     check_target(output, "A fit", ".nc")
     if output.resolve() == fit.resolve():
         raise BayeslawError(f"{output.name} is the fit to start from: write the new one to another file.")
     new, asked = read_runs(runs, where), None if targets is None else read_runs(targets)
-    made = make_update(load(fit), new, targets=asked, seed=seed, force=force, progress=not quiet)
+    made = make_update(load_fit(fit), new, targets=asked, seed=seed, force=force, progress=not quiet)
     made.fit.save(output)
     if csv:
         typer.echo(made.surprise.to_csv(index=False), nl=False)

@@ -69,7 +69,7 @@ def plan(
     """Choose tokens and replay of an adaptation so that promises hold together with a stated probability."""
     from bayeslaw.core.tables import plain, with_intervals
     from bayeslaw.forecasting.discrepancy import relative
-    from bayeslaw.forecasting.stack import load
+    from bayeslaw.forecasting.stack import load_fit
     from bayeslaw.planning.plan import LEVELS
     from bayeslaw.planning.plan import plan as make_plan
     from bayeslaw.plots.decisions import plot_plan, save_panels
@@ -85,7 +85,7 @@ def plan(
 
     def read(path: str | Path) -> Any:
         key = str(Path(path).resolve())
-        return files.setdefault(key, files.get(key) or load(path))
+        return files.setdefault(key, files.get(key) or load_fit(path))
 
     aim = _levels("--target-set", target_set)
     sources, levels = _sources(source or [], source_set, read)
@@ -167,13 +167,13 @@ def allocate(
 ) -> None:
     """Parameters and tokens of least loss for compute, with loss and tokens per parameter."""
     from bayeslaw.core.tables import plain, with_intervals
-    from bayeslaw.forecasting.stack import load
+    from bayeslaw.forecasting.stack import load_fit
     from bayeslaw.planning.allocation import allocate as make_allocation
     from bayeslaw.plots.decisions import plot_frontier, save_panels
 
     check_files("An allocation", output, plot, [fit])
     settings = pairs_of("--set", set_ or [], "NAME=VALUE, such as r=0.25")
-    made = make_allocation(load(fit), compute, stage, settings=settings, force=force)
+    made = make_allocation(load_fit(fit), compute, stage, settings=settings, force=force)
     table, powers = made.summary(ci), made.powers(ci)
     with picture_first(plot, lambda path: save_panels(path, [lambda ax: plot_frontier([made], ax, ci_prob=ci)])):
         save_or_show("allocation", table, output, f"{len(table)} values of compute", joined=True)
@@ -197,14 +197,14 @@ def transfer(
     force: Force = False,
 ) -> None:
     """Effectively transferred data, and FLOPs saved at equal loss, of continual pre-training against training from scratch."""
-    from bayeslaw.forecasting.stack import load
+    from bayeslaw.forecasting.stack import load_fit
     from bayeslaw.planning.transfer import transfer as make_transfer
     from bayeslaw.plots.decisions import plot_savings, save_panels
 
     check_files("A transfer table", output, plot, [fit, continued])
     settings = pairs_of("--set", set_ or [], "NAME=VALUES, such as N=2e9 or D=1e8:4e10:30")
-    other = load(continued) if continued is not None else None
-    made = make_transfer(load(fit), settings, continued=other, stage=stage, force=force)
+    other = load_fit(continued) if continued is not None else None
+    made = make_transfer(load_fit(fit), settings, continued=other, stage=stage, force=force)
     table = made.summary(ci)
     panels = [lambda ax, of=of: plot_savings(made, ax, of=of, ci_prob=ci) for of in ("saved", "transferred")]
     with picture_first(plot, lambda path: save_panels(path, panels)):

@@ -62,7 +62,7 @@ def forecast(
     """Forecast the loss along another schedule."""
     from bayeslaw.data.table import Runs
     from bayeslaw.forecasting.forecast import forecast as make_forecast
-    from bayeslaw.forecasting.stack import load
+    from bayeslaw.forecasting.stack import load_fit
     from bayeslaw.plots.training import plot_transfer
     from bayeslaw.schedules.changes import wanted
 
@@ -74,7 +74,7 @@ def forecast(
         )
     if adapt is None and plot is not None:
         raise BayeslawError("A picture of transfer curves needs an adaptation (--adapt).")
-    posterior = load(fit)
+    posterior = load_fit(fit)
     if adapt is None:
         recipe = made_recipe(None, pretrain, "constant:steps=1,peak=1e-9", None, open_, set_, memory)
         at = chosen_steps(steps, length(str(pretrain)))
@@ -119,7 +119,7 @@ def best(
     import pandas as pd
 
     from bayeslaw.dynamics.optimise import curve
-    from bayeslaw.forecasting.stack import load
+    from bayeslaw.forecasting.stack import load_fit
     from bayeslaw.plots.training import plot_optimum
 
     check_files("A table", output, plot, [source, target, curves, *rates(pretrain, adapt)])
@@ -128,7 +128,7 @@ def best(
     given = weight or [0.5]
     if plot is not None and (len(given) < 2 or len(ranges) > 1):
         raise BayeslawError("A picture shows one choice over several weights: give one --search and --weight more than once.")
-    found = curve(load(source), load(target), recipe, ranges, weights=given, tail=cvar, seed=seed, force=force)
+    found = curve(load_fit(source), load_fit(target), recipe, ranges, weights=given, tail=cvar, seed=seed, force=force)
     tables = [one.summary(ci).reset_index().assign(weight=one.objective.weight) for one in found]
     with figure_first(plot, lambda ax: plot_optimum(found, next(iter(ranges)), ax, ci_prob=ci)):
         for one in found:
@@ -156,13 +156,13 @@ def turning(
     """How long until an adaptation has won back what it first loses, and whether it ever does."""
     from bayeslaw.core.tables import plain
     from bayeslaw.dynamics.turning_points import turning as make_turning
-    from bayeslaw.forecasting.stack import load
+    from bayeslaw.forecasting.stack import load_fit
     from bayeslaw.plots.training import plot_turning
 
     check_files("A table", output, plot, [source, target, curves, *rates(pretrain, adapt)])
     recipe = made_recipe(curves, pretrain, adapt, from_, open_, set_, memory)
-    other = None if target is None else load(target)
-    made = make_turning(load(source), recipe, target=other, weight=weight, longest=longest, force=force)
+    other = None if target is None else load_fit(target)
+    made = make_turning(load_fit(source), recipe, target=other, weight=weight, longest=longest, force=force)
     table = made.summary(ci)
     with figure_first(plot, lambda ax: plot_turning(made, ax, ci_prob=ci)):
         typer.echo(made.text + "\n")
@@ -190,13 +190,13 @@ def watch(
     from bayeslaw.data.curves import read_curves
     from bayeslaw.data.schedule_text import parse_schedule
     from bayeslaw.dynamics.monitor import watch as make_watch
-    from bayeslaw.forecasting.stack import load
+    from bayeslaw.forecasting.stack import load_fit
     from bayeslaw.inference.refit import one_fit
     from bayeslaw.plots.training import plot_watch
 
     check_files("A table", output, plot, [fit, curves, *rates(schedule)])
     whole = read_curves(curves, memory=memory, warmup=warmup)
-    one = one_fit(load(fit), "A run under way")
+    one = one_fit(load_fit(fit), "A run under way")
     made = make_watch(one, whole, run, parse_schedule(schedule), domain=domain, target=target, seed=seed, force=force)
     said, table = made.summary(ci), made.table(ci)
     with figure_first(plot, lambda ax: plot_watch(made, ax, logged=whole.logged(run, domain), ci_prob=ci)):
@@ -246,13 +246,13 @@ def outside(
     from bayeslaw.data.table import Runs
     from bayeslaw.dynamics.mixtures import combined, spread
     from bayeslaw.forecasting.forecast import forecast as make_forecast
-    from bayeslaw.forecasting.stack import load
+    from bayeslaw.forecasting.stack import load_fit
     from bayeslaw.inference.refit import one_fit
 
     check_files("A table", output, None, [fit, source, target, curves, *rates(pretrain, adapt)])
     recipe = made_recipe(curves, pretrain, adapt, from_, open_, set_, memory)
     table = recipe.rows(chosen_steps(steps, len(recipe.schedule)))
-    weights, both = one_fit(load(fit), "A combination"), (load(source), load(target))
+    weights, both = one_fit(load_fit(fit), "A combination"), (load_fit(source), load_fit(target))
     draws = combined(weights, *both, table, seed=seed, force=force)
     # Unforced, failed checks of a fit or of a forecast have ended it.
     at = Runs(table, "the recipe")

@@ -39,7 +39,7 @@ def report(
     from bayeslaw.core.intervals import check_probability
     from bayeslaw.core.tables import check_target, write_text, write_whole
     from bayeslaw.data.table import read_runs
-    from bayeslaw.forecasting.stack import load
+    from bayeslaw.forecasting.stack import load_fit
     from bayeslaw.reporting.report import labels_of
     from bayeslaw.reporting.report import report as make_report
 
@@ -61,7 +61,7 @@ def report(
         if path.resolve() in seen:
             raise BayeslawError(f"{path} is given twice to compare by; each is shown once.")
         seen.add(path.resolve())
-    loaded: list[Posterior] = [load(path) for path in fits]
+    loaded: list[Posterior] = [load_fit(path) for path in fits]
     if latex is not None and not force and (failed := [p.name for p, one in zip(fits, loaded, strict=True) if not one.passed]):
         raise BayeslawError(
             f"The checks of {', '.join(failed)} failed: no tables for a paper. Sample longer, or --force them and have every "
@@ -106,13 +106,13 @@ def _names(paths: list[Path]) -> list[str]:
 
 def _compared(paths: list[Path]) -> tuple[dict[str, Stack], dict[str, pd.DataFrame]]:
     """What `bayeslaw compare` wrote: stacks, and tables of scores."""
-    from bayeslaw.forecasting.stack import Stack, load
+    from bayeslaw.forecasting.stack import Stack, load_fit
 
     stacks: dict[str, Stack] = {}
     scores: dict[str, pd.DataFrame] = {}
     for name, path in zip(_names(paths), paths, strict=True):
         if path.suffix.lower() == ".nc":
-            found = load(path)
+            found = load_fit(path)
             if not isinstance(found, Stack):
                 raise BayeslawError(f"{path.name} is one fit and no comparison: give it as a fit.")
             stacks[name] = found

@@ -172,7 +172,7 @@ def compare(
     options : mapping
         Other arguments of `bayeslaw.fit` for every fit: draws, tune, chains, target_accept, bins.
     executor : str or Executor
-        Where fits are made; see `bayeslaw.executor`.
+        Where fits are made; see `bayeslaw.core.executor`.
     force : bool
         Score and weigh fits whose checks failed too, and mark them.
     progress : bool

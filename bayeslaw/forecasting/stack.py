@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,13 +16,10 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayeslaw.core.errors import BayeslawError, FitError
-from bayeslaw.data.table import Runs
+from bayeslaw.core.methods import PublicFunction
 from bayeslaw.laws.law import Covariate
 from bayeslaw.posterior.diagnostics import Check
 from bayeslaw.posterior.fit import Fit, read_tree, restore, write_tree
-
-if TYPE_CHECKING:
-    from bayeslaw.forecasting.forecast import Forecast
 
 FORMAT = 1
 LEAST = 1e-3  # weight: less would be a few draws of some thousand, which no interval shows
@@ -42,6 +39,9 @@ class Stack:
 
     members: Mapping[str, Fit]
     weights: Mapping[str, float]
+
+    forecast, score, anchors = PublicFunction(), PublicFunction(), PublicFunction()
+    allocate, transfer, report = PublicFunction(), PublicFunction(), PublicFunction()
 
     def __repr__(self) -> str:
         return f"<Stack of {', '.join(f'{name} ({weight:.3g})' for name, weight in self.weights.items())}>"
@@ -136,19 +136,6 @@ class Stack:
         }
         return pd.DataFrame(rows).T.astype({"weight": float}).rename_axis("fit")
 
-    def forecast(
-        self,
-        at: pd.DataFrame | Runs | str | Path,
-        *,
-        discrepancy: float | str | None = None,
-        seed: int = 0,
-        force: bool = False,
-    ) -> Forecast:
-        """Forecast the loss at settings; see `bayeslaw.forecast`."""
-        from bayeslaw.forecasting.forecast import forecast
-
-        return forecast(self, at, discrepancy=discrepancy, seed=seed, force=force)
-
     def save(self, path: str | Path) -> None:
         """Write the stack as one NetCDF file, a group for each fit, under a temporary name first."""
         tree = xr.DataTree(children={f"fit{i}": fit.tree for i, fit in enumerate(self.members.values())})
@@ -228,7 +215,7 @@ def check_pairing(posteriors: Iterable[object], sizes: Iterable[int], unpaired: 
         raise BayeslawError(unpaired)
 
 
-def load(path: str | Path) -> Posterior:
+def load_fit(path: str | Path) -> Posterior:
     """Read a fit or a stack.
 
     Raises

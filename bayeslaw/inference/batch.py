@@ -71,7 +71,7 @@ def fit_many(
     ----------
     tasks : iterable of Task
     executor : str or Executor
-        'in-process', 'processes', 'processes:4' or the address of a Dask scheduler; see `bayeslaw.executor`.
+        'in-process', 'processes', 'processes:4' or the address of a Dask scheduler; see `bayeslaw.core.executor`.
     then : callable, optional
         Takes a fit where it was made; what it returns is kept instead of the fit, so that not all draws need travel.
     progress : bool

@@ -88,7 +88,7 @@ class PointFit:
         seed : int
             The same seed gives the same numbers by any executor; a larger size only adds to them.
         executor : str or Executor
-            Where resamples are refitted; see `bayeslaw.executor`.
+            Where resamples are refitted; see `bayeslaw.core.executor`.
 
         Returns
         -------

@@ -1,0 +1,1 @@
+"""Formulas, priors and laws, and the cards that describe them."""

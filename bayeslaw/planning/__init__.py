@@ -1,0 +1,5 @@
+"""Decisions about tokens and replay: plans that keep limits with a probability, compute allocation, and transfer."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 
 from bayeslaw.core.errors import BayeslawError, FitError
 from bayeslaw.core.intervals import interval_names, quantiles
+from bayeslaw.core.methods import PublicFunction
 from bayeslaw.core.units import NATS
 from bayeslaw.data.observations import Observations
-from bayeslaw.data.table import Runs, data_sha256
+from bayeslaw.data.table import data_sha256
 from bayeslaw.laws.card import parse_card
 from bayeslaw.laws.law import Covariate, Law
 from bayeslaw.laws.pooling import varied, with_by
@@ -30,9 +31,6 @@ from bayeslaw.noise.noise import Noise
 from bayeslaw.posterior.diagnostics import Check, diagnostics
 from bayeslaw.posterior.sensitivity import log_priors, power_scaling
 from bayeslaw.posterior.storage import check_seal, check_size, contents_sha256, seal
-
-if TYPE_CHECKING:
-    from bayeslaw.forecasting.forecast import Forecast
 
 FORMAT = 2
 PLAIN = frozenset(
@@ -62,6 +60,9 @@ class Fit:
     observed: Observations
     checks: tuple[Check, ...]
     info: Mapping[str, Any]
+
+    forecast, score, anchors, update = PublicFunction(), PublicFunction(), PublicFunction(), PublicFunction()
+    allocate, transfer, report = PublicFunction(), PublicFunction(), PublicFunction()
 
     def __repr__(self) -> str:
         size, verdict = self.tree["posterior"].sizes, "passed" if self.passed else "FAILED"
@@ -175,19 +176,6 @@ class Fit:
         likelihood: NDArray[np.float64] = self.log_likelihood("earlier").sum("run").values
         return power_scaling(by_chain | {label: loss}, of_law.reshape(shape), of_noise.reshape(shape), likelihood)
 
-    def forecast(
-        self,
-        at: pd.DataFrame | Runs | str | Path,
-        *,
-        discrepancy: float | str | None = None,
-        seed: int = 0,
-        force: bool = False,
-    ) -> Forecast:
-        """Forecast the loss at settings; see `bayeslaw.forecast`."""
-        from bayeslaw.forecasting.forecast import forecast
-
-        return forecast(self, at, discrepancy=discrepancy, seed=seed, force=force)
-
     @property
     def residual(self) -> NDArray[np.float64]:
         """Log loss minus the law's at the rows fitted, array (S, n)."""
@@ -267,17 +255,6 @@ def draws_digest(tree: xr.DataTree) -> str:
     return digest.hexdigest()
 
 
-def load_fit(path: str | Path) -> Fit:
-    """Read a fit written by `Fit.save`.
-
-    Raises
-    ------
-    FitError
-        If the file is missing, damaged, not a fit, or anything in it is not what was written.
-    """
-    return restore(read_tree(Path(path)), Path(path).name)
-
-
 def read_tree(path: Path) -> xr.DataTree:
     """Read a NetCDF file whole."""
     if not path.is_file():
@@ -300,7 +277,7 @@ def _unreadable(name: str, error: Exception) -> FitError:
 def restore(tree: xr.DataTree, name: str) -> Fit:
     """The fit that a tree read from the file `name` holds."""
     if "bayeslaw_stack" in tree.attrs:
-        raise FitError(f"{name} is a stack of fits, not one; read it with `bayeslaw.load`.")
+        raise FitError(f"{name} is a stack of fits, not one; read it with `bayeslaw.load_fit`.")
     try:
         info: dict[str, Any] = {str(k): v if k in PLAIN else json.loads(v) for k, v in tree.attrs.items()}
     except (ValueError, TypeError) as error:

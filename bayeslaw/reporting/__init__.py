@@ -1,0 +1,1 @@
+"""One page and LaTeX files that report fits, forecasts and decisions."""

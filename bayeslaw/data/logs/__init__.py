@@ -1,0 +1,1 @@
+"""Logs of training programs as one table of runs."""

@@ -1,0 +1,10 @@
+from .errors import BayeslawError as BayeslawError
+from .errors import CardError as CardError
+from .errors import Fault as Fault
+from .errors import FitError as FitError
+from .errors import TableError as TableError
+from .executors import Executor as Executor
+from .executors import Outcome as Outcome
+from .executors import executor as executor
+from .executors import values_of as values_of
+from .flops import stage_flops as stage_flops

@@ -1,0 +1,9 @@
+from .mixtures import combine as combine
+from .mixtures import combined as combined
+from .monitor import Watch as Watch
+from .monitor import watch as watch
+from .optimise import Balance as Balance
+from .optimise import balance as balance
+from .recipe import Recipe as Recipe
+from .turning_points import Turning as Turning
+from .turning_points import turning as turning

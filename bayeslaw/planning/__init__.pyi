@@ -1,0 +1,3 @@
+from .allocation import Allocation as Allocation
+from .plan import Plan as Plan
+from .transfer import Transfer as Transfer

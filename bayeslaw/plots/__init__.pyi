@@ -1,0 +1,17 @@
+from .decisions import plot_frontier as plot_frontier
+from .decisions import plot_plan as plot_plan
+from .decisions import plot_savings as plot_savings
+from .design import plot_anchors as plot_anchors
+from .fit import plot_comparison as plot_comparison
+from .fit import plot_coverage as plot_coverage
+from .fit import plot_pair as plot_pair
+from .fit import plot_parameters as plot_parameters
+from .fit import plot_prior_posterior as plot_prior_posterior
+from .fit import plot_transforms as plot_transforms
+from .forecast import plot_forecast as plot_forecast
+from .schedules import plot_schedules as plot_schedules
+from .training import plot_optimum as plot_optimum
+from .training import plot_surface as plot_surface
+from .training import plot_transfer as plot_transfer
+from .training import plot_turning as plot_turning
+from .training import plot_watch as plot_watch

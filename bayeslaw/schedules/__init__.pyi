@@ -1,0 +1,12 @@
+from .areas import OPEN as OPEN
+from .areas import Point as Point
+from .areas import trace as trace
+from .schedule import Schedule as Schedule
+from .schedule import constant as constant
+from .schedule import cosine as cosine
+from .schedule import inverse_sqrt as inverse_sqrt
+from .schedule import joined as joined
+from .schedule import linear as linear
+from .schedule import logged as logged
+from .schedule import multistep as multistep
+from .schedule import wsd as wsd

@@ -1,0 +1,298 @@
+"""Every code block of the README and of the documentation runs, and prints what the text says it prints."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bayeslaw.cli import main as cli
+from bayeslaw.data.table import read_runs
+from bayeslaw.laws.card import load_law
+from bayeslaw.schedules.schedule import wsd
+from tests import events, oracles
+from tests.hosts import CHINCHILLA, publish, serving
+
+HERE = Path(__file__).parents[2]
+PAGES = sorted(
+    str(p.relative_to(HERE)) for p in [*HERE.glob("*.md"), *(HERE / "docs").glob("*.md"), *(HERE / "docs/howto").glob("*.md")]
+)
+QUICKSTART, LOSSES = "docs/quickstart.md", "docs/howto/losses.md"
+LANGUAGES = {"sh", "python", "text", "csv", "toml"}
+NEAR = 0.02  # how near numbers come to those that a page shows: draws have other last digits on other machines
+FAR = {"docs/howto/replay-plan.md": 0.1}  # of a page that shows what is chosen by few draws in a tail
+NUMBER = re.compile(r"(?<![\w.])[-+]?\d[\d,]*\.?\d*(?:e[-+]?\d+)?")
+
+
+@dataclass(frozen=True)
+class Block:
+    language: str
+    text: str
+    line: int
+
+
+def blocks(page: str) -> list[Block]:
+    """The fenced blocks of a page, but for Sphinx's own (```{toctree})."""
+    found: list[Block] = []
+    opened: tuple[str, int] | None = None
+    lines: list[str] = []
+    for number, line in enumerate((HERE / page).read_text(encoding="utf-8").splitlines(), start=1):
+        if opened is None and line.startswith("```"):
+            opened, lines = (line.removeprefix("```").strip(), number), []
+        elif opened is not None and line == "```":
+            if not opened[0].startswith("{"):
+                found.append(Block(opened[0], "\n".join(lines) + "\n", opened[1]))
+            opened = None
+        else:
+            lines.append(line)
+    assert opened is None, f"{page}: the block of line {opened and opened[1]} has no end"
+    return found
+
+
+@dataclass
+class Reader:
+    """Someone who follows a page, block by block, in a folder."""
+
+    page: str
+    folder: Path
+    scope: dict[str, Any] = field(default_factory=dict)
+    printed: str = ""
+    did: int = 0
+
+    def follow(self) -> None:
+        for block in blocks(self.page):
+            with contextlib.chdir(self.folder):
+                (self.file if block.text.startswith("# file: ") else getattr(self, block.language))(block)
+            self.did += 1
+
+    def python(self, block: Block) -> None:
+        self.printed = self.run(lambda: exec(compile(block.text, f"{self.page}:{block.line}", "exec"), self.scope))
+
+    def sh(self, block: Block) -> None:
+        self.printed = ""
+        for line in block.text.replace("\\\n", " ").splitlines():
+            # A shell splits the line; bayeslaw itself then runs in this process, where warnings are errors.
+            split = 'printf "%s\\0" ' + line if line.startswith("bayeslaw ") else line
+            done = subprocess.run(["bash", "-euc", split], stdout=subprocess.PIPE, text=True, check=True)
+            if line.startswith("bayeslaw "):
+                self.printed += self.run(partial(command, done.stdout.split("\0")[:-1]))
+
+    def text(self, block: Block) -> None:
+        """What is shown after a command was printed by it, line for line, with numbers as near as those of a page come."""
+        within, told = FAR.get(self.page, NEAR), iter(self.printed.splitlines())
+        for line in filter(None, block.text.splitlines()) if self.printed else ():
+            assert any(alike(line, other, within) for other in told), (
+                f"{self.page}:{block.line}: {line!r} is not in\n{self.printed}"
+            )
+
+    def csv(self, block: Block) -> None:
+        assert len(read_runs(pd.read_csv(io.StringIO(block.text)))) == block.text.count("\n") - 1
+
+    def file(self, block: Block) -> None:
+        """A block whose first line names a file is that file; a card is a law."""
+        first, _, rest = block.text.partition("\n")
+        name = first.removeprefix("# file: ")
+        Path(name).write_text(rest, encoding="utf-8")
+        if "\nformula" in rest:
+            load_law(name)
+
+    def run(self, what: Any) -> str:
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            what()
+        return out.getvalue()
+
+
+def command(words: list[str]) -> None:
+    """Run the command line in this process."""
+    given, sys.argv = sys.argv, words
+    try:
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+    finally:
+        sys.argv = given
+    assert not ended.value.code, f"{' '.join(words)} ended with {ended.value.code}"
+
+
+def alike(shown: str, printed: str, within: float) -> bool:
+    """Whether two lines say the same words and nearly the same numbers; of spaces any number."""
+    if NUMBER.sub("#", " ".join(shown.split())) != NUMBER.sub("#", " ".join(printed.split())):
+        return False
+    mine, its = (np.array([float(n.replace(",", "")) for n in NUMBER.findall(line)]) for line in (shown, printed))
+    return bool(np.allclose(mine, its, rtol=within, atol=0.1 * within))
+
+
+@pytest.fixture(scope="module")
+def began(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of someone who has followed the quickstart."""
+    folder = tmp_path_factory.mktemp("quickstart")
+    Reader(QUICKSTART, folder).follow()
+    return folder
+
+
+def test_no_page_is_forgotten() -> None:
+    assert {QUICKSTART, LOSSES, "README.md", "CONTRIBUTING.md", "docs/index.md", "docs/howto/own-card.md"} <= set(PAGES)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_block_says_what_it_is(page: str) -> None:
+    assert [(b.line, b.language) for b in blocks(page) if b.language not in LANGUAGES] == []
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page: str) -> None:
+    text = (HERE / page).read_text(encoding="utf-8")
+    links = [link.partition("#")[0] for link in re.findall(r"\]\(([^)\s]+)\)", text)]
+    here = [link for link in links if link and "://" not in link and "_made" not in link]
+    assert [link for link in here if not ((HERE / page).parent / link).exists()] == []
+
+
+@pytest.mark.statistical
+def test_the_quickstart(began: Path) -> None:
+    assert {p.name for p in began.iterdir()} >= {"S.nc", "T.nc", "forecast.csv", "forecast.png"}
+
+
+def training_logs(folder: Path) -> None:
+    """Event files and checkpoints, as training programs leave them."""
+    for run, start in (("small", 3.5), ("large", 3.25)):
+        seen = [events.event(s, float(s), events.simple("eval/loss", start - s / 4096)) for s in (1000, 2000)]
+        events.write(folder / "logs" / run / "events.out.tfevents.1700000001.host", seen)
+    for last in (500, 1000):
+        history = [{"step": s, "epoch": s / 1000, "eval_loss": 3.5 - s / 4096} for s in range(250, last + 1, 250)]
+        path = folder / "trained" / f"checkpoint-{last}" / "trainer_state.json"
+        path.parent.mkdir(parents=True)
+        path.write_text(json.dumps({"global_step": last, "log_history": history}), encoding="utf-8")
+
+
+@pytest.mark.statistical
+def test_the_page_of_losses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    training_logs(tmp_path)
+    with serving(tmp_path, monkeypatch) as root:
+        publish(monkeypatch, root, "chinchilla", {"data/svg_extracted_data.csv": CHINCHILLA.encode()})
+        reader = Reader(LOSSES, tmp_path)
+        reader.follow()
+    assert reader.did == len(blocks(LOSSES))
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("page", [p for p in PAGES if p.startswith("docs/") and p not in (QUICKSTART, LOSSES) and blocks(p)])
+def test_a_page(page: str, began: Path, tmp_path: Path) -> None:
+    shutil.copytree(began, tmp_path, dirs_exist_ok=True)
+    reader = Reader(page, tmp_path)
+    reader.follow()
+    assert reader.did == len(blocks(page))
+
+
+# --- the README, whose models are of a size that people plan with -----------------------------------------------------
+
+GENTLE = {
+    "transfer-source": {"S": 0.03, "J": 0.005},
+    "transfer-target": {"c": 0.2},
+}  # little forgetting, and replay that costs little: the README's promises can be kept
+
+
+@pytest.fixture(scope="module")
+def logged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder with the tables that the README speaks of: losses simulated from the laws, curves of two runs."""
+    folder = tmp_path_factory.mktemp("readme")
+    for domain, name in (("target", "runs.csv"), ("source", "source.csv")):
+        adaptations(f"transfer-{domain}", (15.0, 31.0, 279.0)).to_csv(folder / name, index=False)
+    table = adaptations("transfer-target", (124.0,))
+    table[table["N"] == 241e6].to_csv(folder / "new.csv", index=False)
+    asked = pd.DataFrame({"N": 8.1e9, "ptpp": 279, "r": [0.1, 0.25], "D": 5e10})
+    asked.to_csv(folder / "at.csv", index=False)
+    pool = table[(table["D"] > 0) & (table["N"] < 1e9)].drop(columns=["loss", "checkpoint"])
+    pool.assign(ptpp=279, run="new " + pool["run"]).to_csv(folder / "candidates.csv", index=False)
+    for law in ("cpt-joint", "chinchilla"):
+        oracles.table(load_law(law), runs=12).to_csv(folder / f"{law}.csv", index=False)
+    log = pd.DataFrame({"run_name": "run-a", "_step": [1000, 2000, 3000], "eval/loss": [3.25, 3.0, 2.875]})
+    log.to_csv(folder / "export.csv", index=False)
+    curves(1).to_csv(folder / "curves.csv", index=False)
+    curves(80, after=2160).to_csv(folder / "sparse.csv", index=False)
+    with contextlib.chdir(folder):
+        command(["bayeslaw", "fit", "transfer-target", "runs.csv", "-o", "T.nc", "-q"])
+        command(["bayeslaw", "fit", "transfer-source", "source.csv", "-o", "S.nc", "-q"])
+        for law in ("cpt-joint", "chinchilla"):
+            command(["bayeslaw", "fit", law, f"{law}.csv", "-o", f"{law}.nc", "--draws", "2000", "-q"])
+    yield folder
+    assert not [p.name for p in HERE.iterdir() if p.suffix == ".nc"], "a block wrote into the checkout"
+
+
+def adaptations(name: str, stages: tuple[float, ...]) -> pd.DataFrame:
+    """Adaptations of four sizes at some stages of pre-training, simulated from a law."""
+    law, rng, rows = load_law(name), np.random.default_rng(len(stages)), []
+    for size in (120e6, 241e6, 517e6, 1.3e9):
+        for ptpp in stages:
+            checkpoint = f"{size:g}-{ptpp:g}"
+            rows.append((checkpoint, checkpoint, size, 0.0, np.nan, ptpp))
+            for r in (0.1, 0.25, 0.5):
+                rows += [(f"{checkpoint}-{r}", checkpoint, size, k * size, r, ptpp) for k in (1, 2, 4, 8, 16)]
+    table = pd.DataFrame(rows, columns=["run", "checkpoint", "N", "D", "r", "ptpp"])
+    filled = {c: table[c].fillna(0.0).to_numpy() for c in law.covariates}
+    truth = {k: np.array([GENTLE[name].get(k, v)]) for k, v in oracles.typical(law).items()}
+    loss = law.predict(truth, filled)[0]
+    return table.assign(loss=loss * np.exp(0.003 * rng.standard_normal(len(table))))
+
+
+def curves(every: int, after: int = 0) -> pd.DataFrame:
+    """A pre-training and an adaptation of it, logged every so many steps; only the first, and not its warm-up, if `after` that."""
+    parts = []
+    for run, phase, parent, schedule in (
+        ("pretrain-7", "pretrain", None, wsd(6000, 3e-4, warmup=2160)),
+        ("adapt-7", "adapt", "pretrain-7", wsd(3000, 1e-4, warmup=100)),
+    ):
+        step = np.arange(every, len(schedule) + 1, every)
+        step = step[step >= after]
+        table = pd.DataFrame({"run": run, "phase": phase, "parent": parent, "step": step, "lr": schedule.rates[step - 1]})
+        seen = step % 400 == 0
+        losses = {
+            f"{d}_loss": np.where(seen, at - fall * step, np.nan) for d, at, fall in (("source", 2.5, 5e-5), ("target", 3.0, 1e-4))
+        }
+        parts.append(table.assign(**losses))
+    return parts[0] if after else pd.concat(parts, ignore_index=True)
+
+
+@pytest.mark.statistical
+def test_the_readme(logged: Path) -> None:
+    reader = Reader("README.md", logged)
+    reader.follow()
+    assert reader.did == len(blocks("README.md"))
+
+
+# --- the site ---------------------------------------------------------------------------------------------------------
+
+
+def test_architecture_names_every_module() -> None:
+    """A first-time reader finds each module in the table, and nothing in it that is not there."""
+    text = (HERE / "docs/architecture.md").read_text(encoding="utf-8")
+    table = text[text.index("| module |") : text.index("Nothing past")]
+    named = set(re.findall(r"`(\w+)`", "\n".join(line.split("|")[1] for line in table.splitlines() if "|" in line)))
+    modules = {p.stem for p in (HERE / "bayeslaw").glob("*.py")} - {"__init__"}
+    assert modules - named == set()
+    assert named - modules == set()
+
+
+def test_the_gallery_knows_no_law_by_name() -> None:
+    text = (HERE / "docs/make.py").read_text(encoding="utf-8")
+    assert [p.stem for p in (HERE / "models").glob("*.toml") if f'"{p.stem}"' in text] == []
+
+
+def test_numbers_name_what_prints_them() -> None:
+    """Every file of results that a text names is there, and says in its first lines which command made it."""
+    named = {name for page in PAGES for name in re.findall(r"\b(\w+\.md)\b", (HERE / page).read_text(encoding="utf-8"))}
+    results = HERE / "benchmarks" / "results"
+    for name in sorted(named & {p.name for p in results.glob("*.md")}):
+        assert "python benchmarks/" in (results / name).read_text(encoding="utf-8")[:400], name

@@ -1,0 +1,300 @@
+"""The command line: every command, the words of its errors, and nothing written where there is one."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.axes import Axes
+
+import bayeslaw
+from bayeslaw.core.errors import BayeslawError
+from bayeslaw.core.tables import plain
+from bayeslaw.laws.card import law_names, load_law
+from bayeslaw.laws.law import Law
+from bayeslaw.plots import forecast as plots
+from bayeslaw.posterior.fit import Fit, draws_digest
+from bayeslaw.posterior.storage import contents_sha256
+from tests.commands import Command, Done, refused, snapshot
+from tests.fixed import loaded_fit
+
+SHORT = ("-q", "--draws", "200", "--tune", "100", "--chains", "2")
+SCRIPT = Path(sys.executable).with_name("bayeslaw")
+
+
+# --- what the commands do -------------------------------------------------------------------------------------------
+
+
+def test_laws_are_listed_one_a_line(command: Command) -> None:
+    done = command("laws")
+    assert (done.status, done.err) == (0, "")
+    assert [line.split()[0] for line in done.out.splitlines()] == law_names()
+    assert all(load_law(n).title in line for n, line in zip(law_names(), done.out.splitlines(), strict=True))
+
+
+def test_a_law_is_shown_whole(command: Command, law: Law) -> None:
+    done = command("laws", law.name)
+    assert done.status == 0
+    for text in (law.title, f"source: {law.source}", f"loss = {law.loss.text}", f"note: {law.note}"):
+        assert text in done.out
+    for name, expression in law.let.items():
+        assert f"{name} = {expression.text}" in done.out
+    for name, covariate in law.covariates.items():
+        of = " (not in the loss)" if covariate.context else ""
+        if covariate.series:
+            columns = law.series[covariate.series]
+            name, of = covariate.series, f" (columns {columns[0]} to {columns[-1]})"
+        assert f"  {name:<10} {covariate.unit}, {covariate.support[0]:g} to {covariate.support[1]:g}{of}\n" in done.out
+    for name, parameter in law.parameters.items():
+        assert f"  {name:<10} {parameter.meaning}" in done.out
+        assert f"prior {parameter.prior}\n" in done.out
+    for title, numbers in law.published.items():
+        assert f"published: {title}\n" in done.out
+        assert all(f"{k} {v:g}" in done.out for k, v in numbers.items())
+
+
+def test_a_card_of_ones_own_is_shown(command: Command, folder: Path) -> None:
+    assert command("laws", "card.toml").out == command("laws", "chinchilla").out
+
+
+def test_check_of_a_sound_table(command: Command, folder: Path) -> None:
+    table = pd.read_csv("runs.csv").rename(columns={"loss": "val_loss"}).assign(N=lambda t: t["N"] / 1e9)
+    base = table.head(2).assign(D=0)
+    pd.concat([table, base]).rename(columns={"N": "params_b"}).to_csv("named.csv", index=False)
+    done = command("check", "named.csv", "--law", "chinchilla")
+    assert (done.status, done.err) == (0, "")
+    assert "read: N = params_b x 1e+09\nread: loss = val_loss\n" in done.out
+    assert "named.csv: 42 rows are sound for chinchilla; 2 base-checkpoint rows (D = 0) are kept out of the fit.\n" in done.out
+
+
+def test_check_names_every_fault_of_a_table(command: Command, folder: Path) -> None:
+    table = pd.read_csv("ptpp.csv")
+    table.loc[3, "loss"], table.loc[7, "r"], table.loc[9, "N"] = -1.0, 34.0, 8.1
+    table.to_csv("faulty.csv", index=False)
+    done = command("check", "faulty.csv", "--law", "ptpp-floor")
+    refused(done, "faulty.csv has 3 faults for ptpp-floor.")
+    assert done.out.splitlines() == [
+        "loss -1 is not positive: losses are in nats/token (row 4, column loss)",
+        "r 34 is outside [0, 1]: is it a percentage? Divide by 100 (row 8, column r)",
+        "N 8.1 is outside [10000, 1e+13]: is it in billions? Give the number of parameters (row 10, column N)",
+    ]
+    assert command("check", "faulty.csv", "--law", "ptpp-floor", "--where", "loss > 0 and r <= 1 and N > 1e4").status == 0
+
+
+def test_fit_show_forecast_score(command: Command, folder: Path) -> None:
+    done = command("fit", "chinchilla", "runs.csv", "-o", "new.nc", "--seed", "5", *SHORT)
+    assert (done.status, done.err) == (0, "")
+    assert "chinchilla fitted to 40 rows of 8 runs; normal point noise with a run effect.\n" in done.out
+    assert done.out.endswith("verdict: FAILED: its intervals are not to be trusted\nwritten to new.nc\n")
+    made = loaded_fit("new.nc")
+    settings = {
+        "draws": 200,
+        "tune": 100,
+        "chains": 2,
+        "target_accept": 0.985,
+        "bins": None,
+    }
+    assert made.info["settings"] == settings
+    again = bayeslaw.fit("chinchilla", pd.read_csv("runs.csv"), seed=5, draws=200, tune=100, chains=2, progress=False)
+    pd.testing.assert_frame_equal(made.summary(), again.summary())
+
+    shown = command("show", "new.nc")
+    assert all(name in shown.out for name in made.summary().index)
+    assert all(str(check) in shown.out for check in made.checks)
+    assert "fitted to runs.csv, 40 rows of 8 runs; normal point noise with a run effect" in shown.out
+    assert shown.out.endswith("verdict: FAILED: its intervals are not to be trusted and not shown without --force\n")  # few draws
+    assert "eti90" not in shown.out
+    for form in ("--csv", "--latex"):
+        refused(command("show", "new.nc", form), "The fit's checks failed (", "or --force them and have every row marked")
+    read = pd.read_csv(io.StringIO(command("show", "new.nc", "--csv", "--ci", "0.5", "--force").out), index_col="parameter")
+    pd.testing.assert_frame_equal(read, made.summary(0.5), rtol=1e-14)
+    assert (read["checks"] == "FAILED").all()
+    forced = command("show", "new.nc", "--force").out
+    assert forced.endswith("verdict: FAILED: its intervals are not to be trusted\n")
+    assert "eti90_lo" in forced
+    assert forced.split("\n\n")[1].count("FAILED") == len(read)
+    latex = command("show", "new.nc", "--latex", "--force").out
+    assert latex.count(r"]^{\dagger}$") == len(read)
+    assert r"$^{\dagger}$ Checks of this fit FAILED: not to be trusted." in latex
+
+    at = ("--set", "N=1e8,1e9", "--set", "D=1e8:1e11:4")
+    refused(command("forecast", "new.nc", *at), "checks failed (", "Sample longer")
+    printed = command("forecast", "new.nc", *at, "--force")
+    assert printed.out.count("FAILED (forced)") == 8
+    refused(command("score", "new.nc", "runs.csv"), "checks failed (")
+    scored = pd.read_csv(io.StringIO(command("score", "new.nc", "runs.csv", "--force", "--csv").out))
+    pd.testing.assert_frame_equal(scored, bayeslaw.score(made, pd.read_csv("runs.csv"), force=True), rtol=1e-14)
+    assert scored["checks"].tolist() == ["FAILED (forced)"]
+
+
+def test_a_sound_fit_is_said_to_have_passed(command: Command, folder: Path) -> None:
+    shown = command("show", "fit.nc").out
+    assert shown.endswith("verdict: passed\n")
+    assert "eti90_lo" in shown
+    assert "sensitivity" not in shown
+    assert "FAILED" not in command("show", "fit.nc", "--csv").out + command("show", "fit.nc", "--latex").out
+    assert "dagger" not in command("show", "fit.nc", "--latex").out
+
+
+def test_sensitivity_is_shown_when_asked_for(command: Command, folder: Path, sound_fit: Fit) -> None:
+    shown = command("show", "fit.nc", "--sensitivity").out
+    assert "sensitivity to a doubling of the weight of priors (law, noise) or likelihood, of note from 0.05 on" in shown
+    table = sound_fit.sensitivity()
+    assert plain(table) in shown
+    assert shown.endswith("verdict: passed\n")
+
+
+def test_what_lies_far_outside_is_said_with_the_forecast(command: Command, folder: Path) -> None:
+    done = command("forecast", "fit.nc", "--set", "N=1e9", "--set", "D=1e10,1e14")
+    assert (done.status, done.err) == (0, "")
+    assert done.out.splitlines()[-1].startswith(
+        "note: 1 of 2 settings lie far outside the runs: D up to 8.7 e-folds (the runs span "
+    )
+    assert done.out.count("FAR outside: D by 8.7 e-folds") == 1
+    assert done.out.splitlines()[1].split()[-2:] == ["inside", "passed"]
+    inside = command("forecast", "fit.nc", "--set", "N=1e9", "--set", "D=1e10", "-o", "out.csv")
+    assert inside.out == "1 settings written to out.csv\n"
+
+
+def test_a_forecast_that_mixes_badly_is_refused_though_its_fit_passed(command: Command, folder: Path) -> None:
+    """A fit file whose chains disagree about E, with checks that say they don't."""
+    fit = loaded_fit("fit.nc")
+    posterior = fit.tree["posterior"].to_dataset()
+    apart = posterior["E"] * np.array([1.05, 1.0])[:, None]
+    fit.tree["posterior"] = posterior.assign(E=apart)
+    fit.tree.attrs["draws_sha256"] = draws_digest(fit.tree)
+    fit.tree.attrs["contents_sha256"] = contents_sha256(fit.tree)
+    fit.save("apart.nc")
+    at = ("--set", "N=1e9", "--set", "D=1e10,1e11")
+    refused(command("forecast", "apart.nc", *at), "The checks of this forecast failed (largest R-hat of the latent loss: ")
+    done = command("forecast", "apart.nc", *at, "--force")
+    assert done.out.count("FAILED (forced)") == 2
+    assert "\nFAILED: smallest bulk effective sample size of the latent loss: " in done.out
+
+
+@pytest.mark.parametrize("ending", ["png", "pdf", "svg"])
+def test_forecast_writes_its_table_and_picture(command: Command, folder: Path, sound_fit: Fit, ending: str) -> None:
+    done = command(
+        "forecast", "fit.nc", "--set", "N=1e8,1e9", "--set", "D=1e8:1e11:4", "--ci", "0.8", "--seed", "4", "-o", "out.csv",
+        "--plot", f"fan.{ending}",
+    )  # fmt: skip
+    assert (done.status, done.err) == (0, "")
+    assert done.out == f"8 settings written to out.csv\npicture written to fan.{ending}\n"
+    assert Path(f"fan.{ending}").stat().st_size > 5000
+    head = {"png": b"\x89PNG", "pdf": b"%PDF", "svg": b"<?xml"}[ending]
+    assert Path(f"fan.{ending}").read_bytes().startswith(head)
+    settings = bayeslaw.grid(sound_fit.law, {"N": "1e8,1e9", "D": "1e8:1e11:4"})
+    expected = bayeslaw.forecast(sound_fit, settings, seed=4).summary(0.8)
+    pd.testing.assert_frame_equal(pd.read_csv("out.csv"), expected, rtol=1e-14)
+
+
+def test_a_forecast_that_can_not_be_drawn_leaves_older_tables(
+    command: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_picture(*_: object, **__: object) -> None:
+        raise BayeslawError("no picture can be drawn of it.")
+
+    monkeypatch.setattr(plots, "plot_forecast", no_picture)
+    before = snapshot(folder)
+    at = ("--set", "N=1e8", "--set", "D=1e8:1e11:4")
+    refused(command("forecast", "fit.nc", *at, "-o", "older.csv", "--plot", "fan.png"), "no picture")
+    assert snapshot(folder) == before
+
+
+def test_the_picture_is_of_the_same_forecast(command: Command, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[Axes] = []
+    plot = plots.plot_forecast
+    monkeypatch.setattr(plots, "plot_forecast", lambda *args, **options: drawn.append(plot(*args, **options)))
+    at = ("--set", "N=1e8", "--set", "D=1e8:1e11:4")
+    assert command("forecast", "fit.nc", *at, "--ci", "0.8", "--plot", "fan.png").status == 0
+    (ax,) = drawn
+    assert ax.get_title() == "chinchilla: latent median, 80% equal-tailed interval of the next run"
+    assert ax.get_xlabel() == "D (training tokens)"
+
+
+def test_forecast_at_a_table_of_settings(command: Command, folder: Path) -> None:
+    pd.DataFrame({"n_billions": [0.1, 1.0], "atpp": [10, 20]}).to_csv("at.csv", index=False)
+    assert command("forecast", "fit.nc", "--at", "at.csv", "-o", "out.csv").status == 0
+    table = pd.read_csv("out.csv")
+    assert table["N"].tolist() == [1e8, 1e9]
+    assert table["D"].tolist() == [1e9, 2e10]
+    assert table["checks"].tolist() == ["passed"] * 2
+    printed = command("forecast", "fit.nc", "--set", "N=1e9", "--set", "atpp=20").out
+    assert f"{table['latent_median'][1]:.3f}" in printed
+
+
+def test_a_prior_moves_the_posterior(command: Command, folder: Path) -> None:
+    done = command("fit", "chinchilla", "runs.csv", "-o", "new.nc", "--prior", "E = LogNormal(0.5, 0.001)", *SHORT)
+    assert done.status == 0, done.err
+    made = loaded_fit("new.nc")
+    assert made.summary().loc["E", "median"] == pytest.approx(np.exp(0.5), rel=0.003)  # three sd of the prior
+    assert str(made.law.parameters["E"].prior) == "LogNormal(0.5, 0.001)"
+
+
+def test_rows_are_chosen_by_where(command: Command, folder: Path) -> None:
+    few = int((pd.read_csv("runs.csv")["D"] > 3e8).sum())
+    done = command("fit", "chinchilla", "runs.csv", "-o", "new.nc", "--where", "D > 3e8", "--noise", "student-no-run", *SHORT)
+    assert f"fitted to {few} rows of 8 runs; Student-t point noise without a run effect" in done.out
+    done = command("score", "fit.nc", "runs.csv", "--where", "D > 3e8", "--csv")
+    assert pd.read_csv(io.StringIO(done.out))["rows"].tolist() == [few]
+
+
+def test_the_same_seed_gives_the_same_numbers(command: Command, folder: Path) -> None:
+    shown = []
+    for name, seed in (("a", 3), ("b", 3), ("c", 4)):
+        command("fit", "chinchilla", "runs.csv", "-o", f"{name}.nc", "--seed", seed, *SHORT)
+        shown.append(command("show", f"{name}.nc", "--csv", "--force").out)
+    assert shown[0] == shown[1] != shown[2]
+    at = ("--set", "N=1e9", "--set", "D=1e10")
+    forecasts = [command("forecast", "fit.nc", *at, "--seed", seed).out for seed in (1, 1, 2)]
+    assert forecasts[0] == forecasts[1] != forecasts[2]
+
+
+def test_an_older_output_is_replaced_whole(command: Command, folder: Path) -> None:
+    assert command("fit", "chinchilla", "runs.csv", "-o", "older.nc", *SHORT).status == 0
+    assert loaded_fit("older.nc").law.name == "chinchilla"
+    assert not list(folder.glob(".*"))
+
+
+def test_interrupted_sampling_is_said(command: Command, folder: Path, monkeypatch: pytest.MonkeyPatch, small_fit: Fit) -> None:
+    stopped = replace(small_fit, info={**small_fit.info, "interrupted": True})
+    monkeypatch.setattr("bayeslaw.inference.fit.fit", lambda *_, **__: stopped)
+    done = command("fit", "chinchilla", "runs.csv", "-o", "new.nc", *SHORT)
+    assert done.out.startswith("Stopped by Ctrl-C: kept 200 draws of each of 2 chains.\n")
+
+
+# --- the console script ---------------------------------------------------------------------------------------------
+
+
+def script(*args: str) -> Done:
+    ended = subprocess.run([SCRIPT, *args], capture_output=True, text=True, check=False)
+    return Done(ended.returncode, ended.stdout, ended.stderr)
+
+
+def test_the_console_script_shows_a_fit_of_another_process(command: Command, folder: Path) -> None:
+    assert script("show", "fit.nc", "--csv") == command("show", "fit.nc", "--csv")
+
+
+def test_the_console_script_ends_with_status_2_and_words(folder: Path) -> None:
+    before = snapshot(folder)
+    refused(script("fit", "chinchila", "runs.csv", "-o", "older.nc"), "No law 'chinchila'", "Did you mean 'chinchilla'?")
+    assert snapshot(folder) == before
+
+
+def test_a_fit_of_one_process_forecasts_the_same_bits_in_another(folder: Path, sound_fit: Fit) -> None:
+    code = (
+        "import bayeslaw; f = loaded_fit('fit.nc'); at = bayeslaw.grid(f.law, {'N': '1e7:1e11:5', 'D': '1e8:1e12:5'});"
+        "d = bayeslaw.forecast(f, at, seed=9).draws;"
+        "[open(v + '.bin', 'wb').write(d[v].values.tobytes()) for v in ('latent', 'run')]"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+    at = bayeslaw.grid(sound_fit.law, {"N": "1e7:1e11:5", "D": "1e8:1e12:5"})
+    draws = bayeslaw.forecast(sound_fit, at, seed=9).draws
+    for spread in ("latent", "run"):
+        assert Path(f"{spread}.bin").read_bytes() == draws[spread].values.tobytes()

@@ -1,0 +1,96 @@
+"""The measured losses in data/tinycpt: complete, sound for every card with PTPP, and sane."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.typing import NDArray
+
+from bayeslaw.data.table import read_runs
+from bayeslaw.data.validate import check
+from bayeslaw.laws.card import law_names, load_law
+
+FOLDER = Path(__file__).parents[2] / "data" / "tinycpt"
+CARDS = [n for n in law_names() if "ptpp" in load_law(n).covariates]
+STAGES = [15, 31, 62, 124, 279]
+SIZES = [13_824, 24_576, 57_600, 110_592, 196_608]
+
+
+@pytest.fixture(scope="module")
+def headers() -> pd.DataFrame:
+    return pd.read_csv(FOLDER / "runs.csv")
+
+
+@pytest.mark.parametrize("name", CARDS)
+@pytest.mark.parametrize("table", ["runs.csv", "runs-docs.csv"])
+@pytest.mark.parametrize("domain", ["source", "target"])
+def test_sound_for_every_card(name: str, table: str, domain: str) -> None:
+    assert check(read_runs(FOLDER / table, f"domain == '{domain}'"), load_law(name)) == []
+
+
+def test_the_grid_is_complete(headers: pd.DataFrame) -> None:
+    adapted = headers[(headers["D"] > 0) & (headers["domain"] == "target")]
+    rows = adapted.groupby(["N", "seed", "ptpp", "r"]).size()
+    assert (rows == 12).all()
+    for size in SIZES:
+        for seed in (0, 1, 2) if size in SIZES[:2] else (0,):
+            for ptpp in STAGES:
+                for r in (0.05, 0.1, 0.25, 0.5):
+                    assert (size, seed, ptpp, r) in rows.index
+    assert {(24_576, 0, ptpp, r) for ptpp in STAGES for r in (0.0, 1.0)} <= set(rows.index)
+
+
+def test_every_run_is_whole(headers: pd.DataFrame) -> None:
+    docs = pd.read_csv(FOLDER / "runs-docs.csv")
+    assert list(docs.columns) == list(headers.columns)
+    for table in (headers, docs):
+        assert table[["loss", "lr", "flops", "D"]].notna().all().all()
+        assert table["loss"].between(0.5, 6).all()
+        assert not table.duplicated(["run", "domain", "D"]).any()
+        assert (table.groupby(["run", "step"])["domain"].nunique() == 2).all()
+        assert set(table["checkpoint"]) == set(table.loc[table["D"] == 0, "run"])
+        assert (table.loc[table["D"] > 0, "D"] / table.loc[table["D"] > 0, "N"]).between(0.4, 20.5).all()
+
+
+def test_curves_go_on_from_their_parents() -> None:
+    """At the step that is named: tokens per parameter, and both losses, are those of the parent there."""
+    table = pd.read_csv(FOLDER / "curves.csv")
+    assert table["run"].nunique() == 18
+    assert len(table[["run", "parent", "parent_step"]].drop_duplicates()) == 18
+    adapted = table[table["phase"] == "adapt"]
+    assert table.loc[table["phase"] == "pretrain", ["parent", "parent_step"]].isna().all().all()
+    assert (table["D"] == 320 * table["step"]).all()
+    first = adapted[adapted["step"] == 0]
+    assert len(first) == 15
+    assert (first["parent"] == "pretrain-" + first["run"].str.split("-").str[0]).all()
+    assert (first["parent_step"] * 320 == first["ptpp"] * first["N"]).all()
+    assert set(first["parent_step"]) == {1440, 2880, 5580}
+    there = first.merge(table, left_on=["parent", "parent_step"], right_on=["run", "step"], suffixes=("", "_parent"))
+    assert len(there) == 15
+    for domain in ("source", "target"):
+        assert (there[f"{domain}_loss"] == there[f"{domain}_loss_parent"]).all()
+
+
+def test_losses_are_sane(headers: pd.DataFrame) -> None:
+    """Target loss falls with D, N and PTPP; source loss rises with new data and the less the more is replayed."""
+    one = headers[(headers["seed"] == 0) & headers["r"].isin([0.05, 0.1, 0.25, 0.5])].copy()
+    one["atpp"] = (one["D"] / one["N"]).round(1)
+
+    def losses(domain: str, atpp: float, along: str) -> NDArray[np.float64]:
+        rows = one[(one["atpp"] == atpp) & (one["domain"] == domain)]
+        table = rows.pivot_table(index=[c for c in ("N", "ptpp", "r") if c != along], columns=along, values="loss")
+        return table.to_numpy()
+
+    assert (losses("target", 20, "r") < losses("target", 0.5, "r")).all()
+    assert (np.diff(losses("target", 20, "N"), axis=1) < 0).all()
+    assert (np.diff(losses("target", 20, "ptpp"), axis=1) < 0).all()
+    assert (np.diff(losses("source", 20, "r"), axis=1) < 0).all()
+    assert (losses("source", 20, "r")[:, 0] > losses("source", 0.5, "r")[:, 0]).all()
+    # Replay of a half brings the source back after short pre-training (PTPP 15, 31) and not after long.
+    half = one["r"] == 0.5
+    first, last = (one[half & (one["atpp"] == a) & (one["domain"] == "source")].set_index(["N", "ptpp"])["loss"] for a in (0.5, 20))
+    stages = last.index.get_level_values("ptpp")
+    assert ((last < first) == (stages <= 31)).all()

@@ -1,0 +1,248 @@
+"""The calibration harness, benchmarks/calibrate.py: designs, truths, ranks, tests, the store; and a small calibration."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import binom, kstest, norm
+
+import bayeslaw
+from bayeslaw.data.table import Runs
+from bayeslaw.data.validate import check
+from bayeslaw.laws.card import parse_card
+from bayeslaw.laws.law import Law
+from bayeslaw.noise.noise import PRIORS
+from bayeslaw.posterior.diagnostics import Check
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+import calibrate as harness
+import truths
+import uniformity
+
+
+def test_designs_suit_every_law_and_targets_are_unseen(law: Law) -> None:
+    frame, targets = truths.settings(law)
+    assert check(Runs(frame.assign(loss=1.0)), law) == []
+    assert check(Runs(targets), law, to_fit=False) == []
+    if "run" in frame and "D" not in law.covariates:  # whole curves
+        assert frame["run"].value_counts().min() >= 8
+        assert not set(frame["run"]) & set(targets["run"])
+        assert targets["run"].is_unique
+        return
+    assert targets["N"][0] > frame["N"].max()
+    assert targets["D"][0] > frame["D"].max()
+    assert targets["N"][1] in set(frame["N"])
+    if "ptpp" in law.covariates:
+        assert targets["ptpp"][0] == targets["ptpp"][1] == 279
+        assert set(frame["ptpp"]) == {15, 31}
+    if "run" in frame:
+        assert frame["run"].value_counts().min() == (1 if law.covariates["D"].support[0] == 0 else 8)
+        assert not set(frame["run"]) & set(targets["run"])
+        assert targets["run"].is_unique
+
+
+def test_a_covariate_without_a_design_is_refused() -> None:
+    card = bayeslaw.load_law("chinchilla").card.replace(
+        "\n[parameters.E]", '\nlr = { unit = "1", support = [0, 1] }\n[parameters.E]'
+    )
+    law = parse_card(card.replace("B/D**beta", "B*(1 + lr)/D**beta"), "card")
+    with pytest.raises(bayeslaw.BayeslawError, match="no design for the covariate lr"):
+        truths.settings(law)
+
+
+def test_truths_are_drawn_from_the_very_prior(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before any table is refused: refusal leaves ranks exact, but not the prior as it was."""
+    monkeypatch.setattr(truths, "check", lambda runs, law: [])
+    law = bayeslaw.load_law("chinchilla")
+    drawn = [truths.truth(law, i) for i in range(150)]
+    assert set(drawn[0].values) == {*law.parameters, "sigma_point", "dof"}
+    at = law.reference(drawn[0].runs.frame)
+    levels = {"A": lambda v: v["A"] / at["N"] ** v["alpha"], "dof": lambda v: v["dof"] - 2}
+    for name in drawn[0].values:
+        prior = law.parameters[name].prior if name in law.parameters else PRIORS[name]
+        if prior.on is None or name in levels:
+            values = [levels.get(name, lambda v, name=name: v[name])(t.values) for t in drawn]
+            assert kstest(values, prior.scipy.cdf).pvalue > 1e-3, name
+
+
+def test_a_truth_belongs_to_its_number_and_its_noise_to_its_losses() -> None:
+    law = bayeslaw.load_law("transfer-target")
+    one, same, other = truths.truth(law, 3), truths.truth(law, 3), truths.truth(law, 4)
+    assert one.values == same.values != other.values
+    assert one.runs.frame.equals(same.runs.frame)
+    frame = one.runs.frame
+    expected = law.predict({k: np.array([one.values[k]]) for k in law.parameters}, {c: frame[c] for c in law.covariates})[0]
+    residual = np.log(frame["loss"] / expected)
+    assert 0.8 < residual.groupby(frame["run"]).std().pow(2).mean() ** 0.5 / one.values["sigma_point"] < 1.2
+
+
+def test_refused_tables_are_counted_and_drawn_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether a table is refused is asked of the table, never of the parameters."""
+    law, asked = bayeslaw.load_law("chinchilla"), []
+    first = truths.truth(law, 0)
+
+    def refuse_two(runs: Runs, law: Law) -> list[str]:
+        asked.append(runs)
+        return ["too high"] if len(asked) <= 2 else []
+
+    monkeypatch.setattr(truths, "check", refuse_two)
+    third = truths.truth(law, 0)
+    assert asked[0].frame.equals(first.runs.frame)
+    assert (first.refused, third.refused) == (0, 2)
+    assert third.values["E"] != first.values["E"]
+    monkeypatch.undo()
+    with pytest.raises(bayeslaw.BayeslawError, match="its priors are not sane"):
+        truths.truth(law.with_priors({"E": bayeslaw.Prior.parse("LogNormal(4, 0.1)")}), 0)
+
+
+def test_rank_counts_evenly_spaced_draws() -> None:
+    draws = np.arange(4000.0).reshape(4, 1000)
+    assert truths.rank(draws, -1.0) == 0
+    assert truths.rank(draws, 5000.0) == truths.RANKED
+    assert truths.rank(draws, 2000.0) == 50
+    assert truths.rank(draws[:, :203], 1e9) == truths.RANKED
+
+
+class Made:
+    """As much of a fit as the rule of the second attempt looks at."""
+
+    def __init__(self, good: bool, options: dict[str, Any]) -> None:
+        self.options = options
+        self.checks = [Check("r_hat", good, "", True, None), Check("informed", False, "", False, None)]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("good", [True, False])
+def test_a_fit_that_fails_its_checks_is_made_again_longer(monkeypatch: pytest.MonkeyPatch, good: bool) -> None:
+    made: list[Made] = []
+
+    def fit(law: Law, runs: Runs, **options: Any) -> Made:
+        made.append(Made(good and not options["seed"] >= 1_000_000, options))
+        return made[-1]
+
+    monkeypatch.setattr(bayeslaw, "fit", fit)
+    law = bayeslaw.load_law("chinchilla")
+    found, failed = truths.fitted(law, Runs(truths.settings(law)[0]), {"draws": 200}, 7)
+    assert found is made[-1]  # type: ignore[comparison-overlap]
+    if good:
+        assert (len(made), failed) == (1, [])
+        return
+    assert failed == ["r_hat"] == truths.failing(made[-1])  # type: ignore[arg-type]  # the second counts though it fails too
+    first, second = (m.options for m in made)
+    assert (first["draws"], first["tune"], second["draws"], second["tune"]) == (200, 500, 800, 1000)
+    assert second["target_accept"] == 0.99 > first.get("target_accept", 0)
+
+
+def toy(width: float, shift: float, count: int = 200) -> list[dict[str, Any]]:
+    """Records of a conjugate normal model whose posterior is too wide by a factor and shifted by so many sds."""
+    rng = np.random.default_rng(2)
+    truth = rng.standard_normal(count)
+    middle = (truth + rng.standard_normal(count)) / 2
+    sd = np.sqrt(0.5)
+    draws = (middle + shift * sd)[:, None] + width * sd * rng.standard_normal((count, truths.RANKED))
+    ranks = (draws < truth[:, None]).sum(axis=1)
+    pit = norm.cdf((truth - middle - shift * sd) / (width * sd))
+    keys = {"refused": 0, "failed_first": [], "failed": [], "seconds": 1.0}
+    return [keys | {"number": i, "ranks": {"x": int(ranks[i])}, "pit": [pit[i]] * 3, "width": [width] * 3} for i in range(count)]
+
+
+def test_right_posteriors_pass_and_wrong_ones_do_not() -> None:
+    right = uniformity.summary("toy", toy(1.0, 0.0))
+    assert right["uniform"]
+    assert right["within"]
+    for wrong in (toy(0.6, 0.0), toy(1.7, 0.0), toy(1.0, 0.5)):
+        found = uniformity.summary("toy", wrong)
+        assert found["p"] < 1e-3
+        assert not found["uniform"]
+    assert not uniformity.summary("toy", toy(0.6, 0.0))["within"]
+    assert not uniformity.summary("toy", toy(1.7, 0.0))["within"]
+
+
+def test_the_test_of_uniformity_keeps_its_size() -> None:
+    rng = np.random.default_rng(0)
+    p = [uniformity.uniformity(v) for v in rng.uniform(size=(2000, 100))]
+    for level in (0.01, 0.002):
+        assert np.mean(np.array(p) < level) <= binom.ppf(0.999, len(p), level) / len(p)
+
+
+def test_holm_against_a_worked_example() -> None:
+    assert uniformity.holm({"a": 0.01, "b": 0.04, "c": 0.03, "d": 0.005}) == pytest.approx(
+        {"d": 0.02, "a": 0.03, "c": 0.06, "b": 0.06}
+    )
+
+
+def test_nothing_is_left_out_of_the_report() -> None:
+    records = toy(1.0, 0.0, 100)
+    for r in records[:30]:
+        del r["pit"], r["width"]
+        r["no_forecast"] = "not finite"
+    records[40] |= {"failed_first": ["divergences", "r_hat"], "failed": ["divergences"]}
+    records.append({"number": 100, "refused": 3, "error": "no mode", "seconds": 0.1})
+    row = uniformity.summary("toy", records)
+    assert (row["fits"], row["no_fit"], row["no_forecast"], row["refused"]) == (100, 1, 30, 3)
+    assert (row["refits"], row["still"]) == (1, 1)
+    assert row["hits"][0.95] <= 70
+    assert not row["within"]
+    text = harness.report({"toy": records, "none": [records[-1]]})
+    assert "Not calibrated: none (1 truths without a fit)." in text
+    assert "divergences 1, r_hat 1" in text
+    assert "| NO |" in text
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """`work` replaced by one that only counts, and is lost at truth 2 the first time."""
+    made: list[int] = []
+
+    def work(item: truths.Item) -> dict[str, Any]:
+        made.append(item.number)
+        if item.number == 2 and made.count(2) == 1:
+            raise MemoryError
+        return {"number": item.number, "made": len(made)}
+
+    monkeypatch.setattr(harness, "work", work)
+    return made
+
+
+def test_a_stopped_calibration_goes_on(tmp_path: Path, counted: list[int]) -> None:
+    def records(count: int, **options: Any) -> list[dict[str, Any]]:
+        return harness.calibrate({"chinchilla": count}, folder=tmp_path, where="in-process", options=options)["chinchilla"]
+
+    with pytest.raises(bayeslaw.BayeslawError, match="1 fits were lost"):
+        records(4)
+    assert counted == [0, 1, 2, 3]
+    assert [r["number"] for r in records(4)] == [0, 1, 2, 3]
+    assert counted == [0, 1, 2, 3, 2]
+    (path,) = tmp_path.glob("chinchilla-*.jsonl")
+    path.write_text(path.read_text()[:-5])  # killed while writing
+    assert [r["number"] for r in records(5)] == [0, 1, 2, 3, 4]
+    assert counted[5:] == [2, 4]
+    assert all(line.startswith("{") and line.endswith("}") for line in path.read_text().splitlines())
+
+
+def test_records_of_other_settings_are_not_mixed_in(tmp_path: Path, counted: list[int]) -> None:
+    law = bayeslaw.load_law("chinchilla")
+    for options in ({}, {"draws": 500}):
+        harness.calibrate({"chinchilla": 2}, folder=tmp_path, where="in-process", options=options)
+    assert counted == [0, 1, 0, 1]
+    other = law.with_priors({"E": bayeslaw.Prior.parse("LogNormal(0.5, 0.3)")})
+    assert len({harness.digest(law, {}), harness.digest(law, {"draws": 500}), harness.digest(other, {})}) == 3
+
+
+@pytest.mark.statistical
+def test_twenty_truths_of_chinchilla_are_ranked_and_covered_as_promised(tmp_path: Path) -> None:
+    options = {"draws": 300, "tune": 300}
+    found = harness.calibrate({"chinchilla": 20}, folder=tmp_path, where="processes:2", options=options)["chinchilla"]
+    row = uniformity.summary("chinchilla", found)
+    assert (row["fits"], row["no_fit"], row["no_forecast"]) == (20, 0, 0)
+    assert row["still"] <= 2
+    assert row["p"] > 1e-3
+    for target in range(3):
+        pit = uniformity.pits(found, target)
+        assert kstest(pit, "uniform").pvalue > 1e-3
+        for level in uniformity.LEVELS:
+            low, high = binom.interval(0.999, 20, level)
+            assert low <= uniformity.covered(pit, level) <= high

@@ -1,0 +1,196 @@
+"""The map from normal draws to a density's coordinates: a true density, along a ridge that can be followed, bent as draws are."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bayeslaw.core.errors import FitError
+from bayeslaw.engine.density import Density, Function
+from bayeslaw.engine.transport import (
+    DROP,
+    _along,
+    _increasing,
+    _next,
+    _Section,
+    _walk,
+    curvature,
+    find_mode,
+    root_of_inverse,
+    sinh_arcsinh,
+    whiten,
+)
+from bayeslaw.laws.card import load_law
+from bayeslaw.laws.law import Law
+from tests import oracles
+from tests.statistical.test_statistical import TRUTHS, settings, simulate
+from tests.unit.engine.test_density import NOISES, assert_true_gradient, shapes
+
+
+def test_gradient_through_the_whitening(law: Law, rng: np.random.Generator) -> None:
+    density = Density.of(law, oracles.observations(law), NOISES["normal"])
+    whitening = whiten(density, shapes(density))
+    function = whitening.function(density)
+    for _ in range(3):
+        # A short step: the gradient of the log determinant jumps a little at the knots of a spine.
+        assert_true_gradient(function, rng.standard_normal(density.size), 1e-5)
+
+
+@pytest.mark.parametrize("refined", [False, True])
+def test_a_bent_ridge_is_followed_by_a_true_density(refined: bool, rng: np.random.Generator) -> None:
+    """With a spine, refined or not, the whitened log density is that of x plus the log determinant of the map."""
+    density = Density.of(load_law("ptpp-gate"), oracles.observations(load_law("ptpp-gate")), NOISES["normal"])
+    whitening = whiten(density, shapes(density))
+    assert whitening.spine is not None
+    assert density.names[whitening.spine] not in ("E", "A", "B", "C")
+    if refined:
+        whitening = whitening.refined(density, rng.gamma(2.0, 0.3, (200, density.size)) - 0.6, density.size - 1)
+    plain, bent = density.function(), whitening.function(density)
+    for _ in range(3):
+        z = rng.standard_normal(density.size)
+        determinant = np.linalg.slogdet(oracles.jacobian(lambda v: whitening.x(v[None])[0], z, 1e-4))[1]
+        assert bent(z)[0] == pytest.approx(plain(whitening.x(z[None])[0])[0] + determinant, abs=1e-6)
+        assert_true_gradient(bent, z)
+
+
+def test_widths_are_held_beyond_the_ends_of_a_ridge() -> None:
+    """Else they make walls there at which chains diverge. The spine goes on rising, and a step on moves all others alike."""
+    density = Density.of(load_law("ptpp-gate"), oracles.observations(load_law("ptpp-gate")), NOISES["normal"])
+    whitening = whiten(density, shapes(density))
+    assert whitening.spine is not None
+    for end, sign in ((whitening.knots[1], -1.0), (whitening.knots[-2], 1.0)):
+        beyond, z = end + sign * np.arange(4.0), np.zeros((4, density.size))
+        away = z + 0.7
+        z[:, 0] = away[:, 0] = beyond
+        x = whitening.x(z)
+        assert np.all(np.diff(sign * x[:, whitening.spine]) > 0)
+        np.testing.assert_allclose(np.diff(x, 2, axis=0), 0, atol=1e-9)
+        others = np.delete(whitening.x(away) - x, whitening.spine, axis=1)
+        np.testing.assert_allclose(others, others[:1].repeat(4, axis=0), rtol=1e-9, atol=1e-12)
+
+
+def test_the_straight_map_is_affine(rng: np.random.Generator) -> None:
+    density = Density.of(load_law("chinchilla"), oracles.observations(load_law("chinchilla")), NOISES["normal"])
+    whitening = whiten(density, [])
+    assert whitening.spine is None
+    z = rng.standard_normal((4, density.size))
+    np.testing.assert_allclose(whitening.x(z), whitening.centre + z @ whitening.scale.T, rtol=1e-12)
+    assert whitening.function(density)(z[0])[0] == pytest.approx(density.function()(whitening.x(z)[0])[0], abs=1e-9)
+
+
+def test_the_mode_is_flat_and_curved_as_the_map_says() -> None:
+    density = Density.of(load_law("chinchilla"), oracles.observations(load_law("chinchilla")), NOISES["normal"])
+    logp = density.function()
+    mode = find_mode(logp, density.start())
+    hessian = curvature(logp, mode)
+    root = root_of_inverse(hessian)
+    assert np.allclose(root, np.tril(root))
+    assert np.all(np.diag(root) > 0)
+    np.testing.assert_allclose(root @ root.T, np.linalg.inv(hessian), rtol=1e-6, atol=1e-12)
+    assert np.abs(root.T @ logp(mode)[1]).max() < 0.02
+
+
+WRITTEN = (2, (), np.empty(0, np.int64))  # the size of a log density that is written down, with nothing compiled behind it
+
+
+class Banana(Function):
+    """x_1 is normal around x_0^2 with the standard deviation exp(-x_0) / 5, x_0 standard normal: mode and curvature move."""
+
+    def many(self, x: oracles.Array) -> tuple[oracles.Array, oracles.Array]:
+        weight = 25 * np.exp(2 * x[:, 0])
+        off = x[:, 1] - x[:, 0] ** 2
+        value = -0.5 * x[:, 0] ** 2 - 0.5 * weight * off**2 + x[:, 0]
+        return value, np.stack([-x[:, 0] - weight * off**2 + 2 * x[:, 0] * weight * off + 1, -weight * off], axis=1)
+
+
+class Fold(Function):
+    """The mode of x_1, sqrt(1 - x_0), vanishes where x_0 passes 1, two thirds of a standard deviation from its middle."""
+
+    def many(self, x: oracles.Array) -> tuple[oracles.Array, oracles.Array]:
+        a, b = x.T
+        value = -0.5 * (a / 1.5) ** 2 + b * (1 - a) - b**3 / 3
+        return value, np.stack([-a / 2.25 - b, 1 - a - b**2], axis=1)
+
+
+@pytest.mark.parametrize("at", [0.1, 1.0, -2.0])
+def test_the_others_mode_and_curvature_are_found_along_the_spine(at: float) -> None:
+    """Whether those of the last section are still good, as near by, or not at all."""
+    banana, start = Banana(*WRITTEN), np.array([0.0, 0.0])
+    here = _Section(start, curvature(banana, start), banana(start)[0], np.array([1]), 0)
+    found = _next(banana, here, at, np.array([1]), 0)
+    assert found is not None
+    width = np.exp(-at) / 5
+    assert found.others[0] == pytest.approx(at**2, abs=2e-3 * width)
+    assert found.root[0, 0] == pytest.approx(width, rel=1e-4)
+    assert found.level == pytest.approx(-0.5 * at**2 - np.log(5), abs=1e-4)
+
+
+def test_a_ridge_that_ends_at_a_fold_is_no_spine() -> None:
+    fold, start, rest = Fold(*WRITTEN), np.array([-1.0, np.sqrt(2.0)]), np.array([1])
+    middle = _Section(start, curvature(fold, start), fold(start)[0], rest, 0)
+    assert _walk(fold, middle, 0.3, rest, 0) == []
+    away = _walk(fold, middle, -0.3, rest, 0)
+    assert max(section.level for section in [middle, *away]) - away[-1].level > DROP
+    assert _along(fold, start, curvature(fold, start), 0) is None
+
+
+def test_flat_directions_are_taken_as_wide_ones() -> None:
+    root = root_of_inverse(np.diag([4.0, 0.0, -1e-9]))
+    np.testing.assert_allclose(np.abs(root @ root.T), np.diag([0.25, 10.0, 10.0]), atol=1e-12)
+
+
+def test_a_density_without_value_is_refused() -> None:
+    def nowhere(x: oracles.Array) -> tuple[float, oracles.Array]:
+        return float("nan"), np.full(x.size, np.nan)
+
+    with pytest.raises(FitError, match="The log density is not finite where the fit begins"):
+        find_mode(nowhere, np.zeros(3))
+
+
+@pytest.mark.parametrize("bent", [False, True])
+def test_the_maps_own_density_is_known_without_inverting_it(bent: bool, rng: np.random.Generator) -> None:
+    density = Density.of(load_law("ptpp-gate"), oracles.observations(load_law("ptpp-gate")), NOISES["normal"])
+    whitening = whiten(density, shapes(density) if bent else [])
+    assert (whitening.spine is not None) == bent
+    z = rng.standard_normal((40, density.size))
+    np.testing.assert_allclose(whitening.log_normal_of(z), whitening.log_normal(whitening.x(z)), atol=1e-6)
+
+
+def test_a_spine_goes_on_rising_beyond_its_knots() -> None:
+    """A flat end would send all of a tail to one place, and no inversion could tell its points apart."""
+    t, x = np.array([-2.0, -1.0, 0.0, 1.0, 2.0]), np.array([0.0, 0.9, 1.0, 1.1, 5.0])
+    curve = _increasing(t, x)
+    np.testing.assert_allclose(curve(t), x)
+    fine = np.linspace(-2, 2, 400)
+    assert (np.diff(curve(fine)) > 0).all()
+    assert curve(t[[0, -1]], 1) == pytest.approx(np.maximum(curve(t[[0, -1]], 1), [0.45, 1.95]))
+
+
+def test_a_spine_has_no_kink_where_it_needs_none() -> None:
+    """At a kink of the spine's slope the density's gradient would jump, and the sampler take half its steps."""
+    t = np.array([-3.0, -1.5, -0.5, 0.4, 1.7, 3.0])
+    curve = _increasing(t, np.exp(0.4 * t))
+    before, after = (curve(t[1:-1] + step, 2) for step in (-1e-9, 1e-9))
+    np.testing.assert_allclose(before, after, atol=1e-6)
+    assert (curve(np.linspace(-3, 3, 200), 1) > 0).all()
+
+
+@pytest.mark.parametrize("seed", [20, 22])
+def test_the_gates_ridge_is_followed_where_it_turns(seed: int) -> None:
+    """Two stages leave (lam, zeta) on a hyperbola that only zeta's spine follows whole; others miss the turn at zeta = 0."""
+    law = load_law("ptpp-gate")
+    table = simulate(law, TRUTHS["ptpp-gate"], settings(law), seed=seed)
+    density = Density.of(law, oracles.observed(law, table), NOISES["normal"])
+    whitening = whiten(density, shapes(density))
+    assert whitening.spine is not None
+    assert density.names[whitening.spine] == "zeta"
+    assert whitening.x(np.array([[-3.0, *np.zeros(density.size - 1)]]))[0, density.names.index("zeta")] < 0.15
+
+
+@pytest.mark.parametrize(("skew", "tail"), [(0.0, 1.0), (-0.6, 0.8), (0.4, 1.2)])
+def test_skewed_draws_are_made_normal(skew: float, tail: float, rng: np.random.Generator) -> None:
+    """The likeliest transformation of many draws is the one they were made with, and of few a mild one."""
+    z = rng.standard_normal(40_000)
+    y = 0.3 + 2.0 * np.sinh((np.arcsinh(z) + skew) / tail)
+    np.testing.assert_allclose(sinh_arcsinh(y), (0.3, 2.0, skew, tail), atol=0.06)
+    assert abs(sinh_arcsinh(y[:10])[2]) <= 0.5

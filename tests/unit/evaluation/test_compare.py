@@ -1,0 +1,369 @@
+"""Laws compared: what is fitted to what, scores and weights against those of single fits, refusals, the command line."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Generator, Sequence
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+import numpy as np
+import pandas as pd
+import pytest
+
+import bayeslaw
+from bayeslaw.core.errors import BayeslawError, FitError, TableError
+from bayeslaw.core.executors import InProcess, Outcome, answer, understood
+from bayeslaw.data.table import read_runs
+from bayeslaw.evaluation import compare as comparison
+from bayeslaw.evaluation.compare import CHOSEN, NO_POINTS, Comparison, compare
+from bayeslaw.evaluation.loo import Loo, held_out_density, leave_one_run_out, split_run
+from bayeslaw.evaluation.scores import draw_scores, point_scores, score
+from bayeslaw.forecasting.stack import Stack, load_fit, stacking
+from bayeslaw.inference.point import point_fit
+from bayeslaw.laws.card import load_law
+from tests import oracles
+from tests.commands import Command, refused, snapshot
+from tests.fixed import fixed_fit, line_fit, measured
+
+TABLE = oracles.table(load_law("ptpp-floor"), runs=12)
+RUNS = read_runs(TABLE)
+LAWS = ("ptpp-floor", "chinchilla")
+SHORT: dict[str, Any] = {"draws": 150, "tune": 100, "chains": 2}
+QUICK: dict[str, Any] = {"options": SHORT, "starts": 3, "force": True, "progress": False}
+HEAD = ["held_out", "law", "noise", "fit", "checks", "spread", "rows"]
+
+
+class Travelling(InProcess):
+    """Everything goes to a worker and back as it would by another process."""
+
+    def stream[I, T](self, function: Callable[[I], T], items: Sequence[I], *, what: str = "item") -> Generator[Outcome[T]]:
+        for index, item in enumerate(items):
+            yield understood(index, what, answer(cloudpickle.dumps((function, item))))
+
+
+@pytest.fixture(scope="module")
+def held_out() -> Comparison:
+    return compare(RUNS, LAWS, holdout="ptpp > 31", bootstrap=8, seed=3, **QUICK)
+
+
+@pytest.fixture(scope="module")
+def left_out() -> Comparison:
+    return compare(RUNS, LAWS, loo=True, seed=3, **QUICK)
+
+
+# --- rows held out --------------------------------------------------------------------------------------------------
+
+
+def test_held_out_rows_are_scored_as_by_single_fits(held_out: Comparison) -> None:
+    scores = held_out.scores
+    assert list(scores)[: len(HEAD)] == HEAD
+    assert scores[["law", "fit", "rows"]].values.tolist() == [
+        ["ptpp-floor", "posterior", 20], ["chinchilla", "posterior", 20], ["ptpp-floor", "point", 20], ["chinchilla", "point", 20],
+        ["stack", "stack", 20],
+    ]  # fmt: skip
+    assert (scores["held_out"] == "ptpp > 31").all()
+    seen, held = RUNS.where("ptpp <= 31"), RUNS.where("ptpp > 31")
+    fit = bayeslaw.fit("chinchilla", seen, seed=3, progress=False, **SHORT)
+    point = point_fit("chinchilla", seen, starts=3, seed=3)
+    alone = {
+        "posterior": score(fit, held, seed=3, force=True),
+        "point": score(point, held, bootstrap=point.bootstrap(8, seed=3)),
+    }
+    for kind, row in alone.items():
+        columns = [c for c in row if c not in ("fit", "base_rows_left_out")]
+        mine = scores[(scores["fit"] == kind) & (scores["law"] == "chinchilla")]
+        pd.testing.assert_frame_equal(mine[columns].reset_index(drop=True), row[columns], check_dtype=False)
+    assert (scores["spread"] == ["run", "run", "bootstrap", "bootstrap", "run"]).all()
+    assert scores.notna().all(axis=None)
+
+
+def test_weights_are_by_the_density_of_held_out_runs(held_out: Comparison) -> None:
+    seen, held = RUNS.where("ptpp <= 31"), RUNS.where("ptpp > 31")
+    expected = {}
+    for law in LAWS:
+        fit = bayeslaw.fit(law, seen, seed=3, progress=False, **SHORT)
+        expected[law] = held_out_density(fit, seen, held)
+    for law in LAWS:
+        np.testing.assert_allclose(held_out.runs[law].to_numpy(), expected[law].to_numpy(), rtol=1e-9)
+    assert held_out.runs.index.get_level_values("run").tolist() == list(held.frame["run"].unique())
+    found = stacking(pd.DataFrame(expected))
+    pd.testing.assert_frame_equal(held_out.weights[list(found)], found, check_names=False)
+    assert held_out.weights.index[0] == "ptpp-floor"
+    assert held_out.weights["runs"].tolist() == [4, 4]
+    assert CHOSEN in held_out.notes
+
+
+def test_the_stack_is_of_the_fits_to_what_was_not_held_out(held_out: Comparison) -> None:
+    stack = held_out.stack
+    assert list(stack.members) == ["ptpp-floor"]  # the law that made the losses takes all
+    assert set(stack.members["ptpp-floor"].observed.covariates["ptpp"]) == {15.0, 31.0}
+    row = held_out.scores[held_out.scores["fit"] == "stack"].reset_index(drop=True)
+    alone = score(stack, RUNS.where("ptpp > 31"), seed=3, force=True)
+    columns = [c for c in alone if c not in ("law", "fit", "base_rows_left_out")]
+    pd.testing.assert_frame_equal(row[columns], alone[columns], check_dtype=False)
+
+
+def test_numbers_do_not_depend_on_where_fits_are_made(held_out: Comparison) -> None:
+    elsewhere = compare(TABLE, LAWS, holdout="ptpp > 31", bootstrap=8, seed=3, executor=Travelling(), **QUICK)
+    pd.testing.assert_frame_equal(elsewhere.scores, held_out.scores)
+    pd.testing.assert_frame_equal(elsewhere.weights, held_out.weights)
+
+
+def test_each_value_of_a_column_is_held_out_in_turn() -> None:
+    made = compare(RUNS, ["ptpp-floor", "chinchilla"], by="ptpp", **QUICK)
+    assert made.scores["held_out"].unique().tolist() == ["ptpp = 15", "ptpp = 31", "ptpp = 279"]
+    assert made.scores.groupby("held_out")["fit"].agg(list).tolist() == [["posterior"] * 2 + ["point"] * 2 + ["stack"]] * 3
+    assert made.weights["runs"].tolist() == [12, 12]
+    assert sorted(made.runs.index.get_level_values("run")) == sorted(TABLE["run"].unique())
+    assert any(note.startswith("Leaving out one ptpp after the other is a diagnostic") for note in made.notes)
+    for fit in made.stack.members.values():
+        assert fit.observed.log_loss.size == len(TABLE)
+    seen, held = RUNS.where("ptpp != 279"), RUNS.where("ptpp == 279")
+    alone = score(bayeslaw.fit("chinchilla", seen, progress=False, **SHORT), held, force=True)
+    mine = made.scores[(made.scores["held_out"] == "ptpp = 279") & (made.scores["law"] == "chinchilla")].iloc[0]
+    assert mine["crps"] == pytest.approx(alone["crps"].iloc[0], rel=1e-12)
+
+
+# --- runs left out one by one ---------------------------------------------------------------------------------------
+
+
+def test_runs_are_left_out_by_weights_or_by_a_refit(left_out: Comparison) -> None:
+    whole = bayeslaw.fit("chinchilla", RUNS, seed=3, progress=False, **SHORT)
+    loo = leave_one_run_out(whole)
+    refits = loo.unreliable
+    assert 0 < len(refits) < 12
+    assert left_out.weights.loc["chinchilla", "refits"] == len(refits)
+    assert left_out.weights.loc["chinchilla", "k_max"] == pytest.approx(loo.table["pareto_k"].max())
+    for run in loo.table.index:
+        if run not in refits:
+            assert left_out.runs["chinchilla"][run] == pytest.approx(loo.table["elpd"][run])
+    others, own = split_run(RUNS, refits[0])
+    refit = bayeslaw.fit("chinchilla", others, seed=3, progress=False, **SHORT)
+    expected = held_out_density(refit, others, own)
+    assert left_out.runs["chinchilla"][refits[0]] == pytest.approx(expected.iloc[0])
+    assert left_out.weights.loc["chinchilla", "elpd"] == pytest.approx(left_out.runs["chinchilla"].sum())
+    assert left_out.weights.index.tolist() == ["ptpp-floor", "chinchilla"]
+
+
+def test_left_out_runs_are_scored_without_them(left_out: Comparison) -> None:
+    """By resampled draws or the refit's, each run apart."""
+    whole = bayeslaw.fit("chinchilla", RUNS, seed=3, progress=False, **SHORT)
+    loo, losses, draws = leave_one_run_out(whole), [], []
+    for run in loo.table.index:
+        others, own = split_run(RUNS, run)
+        fit, chosen = whole, loo.chosen(run)
+        if run in loo.unreliable:
+            fit = bayeslaw.fit("chinchilla", others, seed=3, progress=False, **SHORT)
+            chosen = np.arange(300)
+        values = {name: v[chosen][:, None] for name, v in fit.draws.items()}
+        latent = oracles.chinchilla(values, {c: own.frame[c].to_numpy() for c in ("N", "D")})
+        losses.append(own.frame["loss"].to_numpy())
+        noise = fit.noise.sample({k: v[chosen] for k, v in fit.draws.items()}, np.zeros(5, int), np.arange(5), (3, 3))
+        draws.append(latent * np.exp(noise.T))
+    loss, all_draws = np.concatenate(losses), np.concatenate(draws, axis=1)
+    expected = point_scores(loss, np.median(all_draws, axis=0)) | draw_scores(loss, all_draws)
+    mine = left_out.scores[left_out.scores["law"] == "chinchilla"].iloc[0]
+    assert mine["rows"] == 60
+    assert mine[list(expected)].to_dict() == pytest.approx(expected, rel=1e-6)
+    assert left_out.scores["fit"].tolist() == ["posterior", "posterior"]
+    assert NO_POINTS in left_out.notes
+
+
+def test_left_out_runs_are_scored_with_the_known_errors_of_their_losses() -> None:
+    """As their densities are."""
+    fit = line_fit(point=1e-3, run=1e-3)
+    table = measured(fit, 0.1, 100)
+    seen = fixed_fit(fit.law, table, fit.draws, noise="normal")
+    work = comparison._Work(read_runs(table), (), {}, 3, False, InProcess(), False)
+    even = Loo(pd.DataFrame(index=pd.Index(table["run"])), 0.7, 1.0, np.zeros((100, 4000)))
+    scored = comparison._loo_scores(work, seen, even, {}).iloc[0]
+    assert scored["rows"] == 100
+    assert abs(scored["cover_eti90"] - 0.9) < 5 * np.sqrt(0.09 / 100)
+    assert scored["log_score"] < -1
+
+
+def test_it_is_what_is_done_unless_rows_are_held_out(left_out: Comparison) -> None:
+    made = compare(RUNS, LAWS[:1], seed=3, **QUICK)
+    pd.testing.assert_series_equal(made.runs["ptpp-floor"].sort_index(), left_out.runs["ptpp-floor"].sort_index())
+    assert made.weights["weight"].tolist() == [1.0]
+
+
+def test_noises_are_compared_too() -> None:
+    """A row for each law and noise; tails that are there are found."""
+    table = TABLE.drop(columns="run").head(30)
+    table["loss"] *= np.exp(0.004 * np.random.default_rng(1).standard_t(2.1, len(table)))
+    made = compare(table, ["chinchilla"], noise=["normal", "student-no-run"], loo=True, **QUICK)
+    assert sorted(made.weights.index) == ["chinchilla normal", "chinchilla student-no-run"]
+    assert set(made.weights["noise"]) == {"normal", "student-no-run"}
+    assert made.scores["noise"].tolist() == ["normal", "student-no-run"]
+    assert made.weights["runs"].tolist() == [30, 30]
+    assert {fit.noise.student for fit in made.stack.members.values()} <= {True, False}
+
+
+def test_a_run_that_cannot_be_left_out_by_a_refit_is_told(monkeypatch: pytest.MonkeyPatch, left_out: Comparison) -> None:
+    outcomes = comparison._Work.outcomes
+
+    def failing(work: Any, asked: Sequence[Any]) -> list[Outcome[Any]]:
+        made = outcomes(work, asked)
+        return [Outcome(0, None, "fit 1: no."), *made[1:]] if len(asked[0][1]) < len(TABLE) else made
+
+    monkeypatch.setattr(comparison._Work, "outcomes", failing)
+    made = compare(RUNS, ["chinchilla"], seed=3, **QUICK)
+    note = next(note for note in made.notes if "can't be refitted" in note)
+    assert note.startswith("chinchilla can't be refitted without run ")
+    assert note.endswith("whose density is unsure. fit 1: no.")
+    assert made.weights["refits"]["chinchilla"] == left_out.weights["refits"]["chinchilla"] - 1
+
+
+# --- checks, rows, refusals -----------------------------------------------------------------------------------------
+
+
+def test_failed_fits_are_shown_without_scores_and_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of two laws passes: the stack is of it alone; forced, both are marked and weighed."""
+    monkeypatch.setattr(bayeslaw.Fit, "passed", property(lambda fit: fit.law.name == "chinchilla"))
+    settings = {**QUICK, "force": False}
+    made = compare(RUNS, LAWS, holdout="ptpp > 31", **settings)
+    failed = made.scores[(made.scores["law"] == "ptpp-floor") & (made.scores["fit"] == "posterior")].iloc[0]
+    assert failed["checks"] == "FAILED (not scored)"
+    assert failed[["rows", "crps", "rmse_log", "cover_eti90"]].isna().all()
+    assert made.weights.loc["ptpp-floor", "checks"] == "FAILED (not scored)"
+    assert np.isnan(made.weights.loc["ptpp-floor", ["elpd", "weight"]].astype(float)).all()
+    assert made.weights.loc["chinchilla", "weight"] == 1
+    assert list(made.stack.members) == ["chinchilla"]
+    assert list(made.runs) == ["chinchilla"]
+    forced = compare(RUNS, LAWS, holdout="ptpp > 31", **QUICK)
+    assert forced.weights["checks"].to_dict() == {"ptpp-floor": "FAILED (forced)", "chinchilla": "passed"}
+    assert forced.scores["checks"].tolist()[:2] == ["FAILED (forced)", "passed"]
+    assert forced.scores["checks"].tolist()[-1] == "FAILED (forced)"  # a stack with a failed fit
+    with pytest.raises(FitError, match=r"None of ptpp-floor can be weighed: their checks failed\. Sample longer, or force it"):
+        compare(RUNS, ["ptpp-floor"], loo=True, **settings)
+
+
+def test_all_laws_are_compared_on_the_rows_that_each_describes() -> None:
+    """Base checkpoints, which a transfer law describes and chinchilla doesn't, are left out for both, and that is said."""
+    law = load_law("transfer-target")
+    table = oracles.table(law, runs=12)
+    base = table.iloc[[0, 5]].assign(D=0.0, r=np.nan, loss=4.0, run=["x", "y"])
+    runs = read_runs(pd.concat([table, base]))
+    common, notes = comparison._common_rows(runs, [law, load_law("chinchilla")])
+    assert len(common) == len(table)
+    assert notes == ["2 base-checkpoint rows (D = 0) are left out for every law, since chinchilla can't describe them."]
+    assert comparison._common_rows(runs, [law]) == (runs, [])
+
+
+def test_what_cannot_be_scored_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A point fit without a loss at a held-out row keeps its row, without scores."""
+
+    def broken(fit: Any, *args: Any, **options: Any) -> pd.DataFrame:
+        if not isinstance(fit, (bayeslaw.Fit, Stack)):
+            raise FitError("The point fit has no loss there.")
+        return score(fit, *args, **options)
+
+    monkeypatch.setattr(comparison, "score", broken)
+    made = compare(RUNS, ["chinchilla"], holdout="ptpp > 31", **QUICK)
+    assert "chinchilla (point), ptpp > 31: not scored. The point fit has no loss there." in made.notes
+    row = made.scores[made.scores["fit"] == "point"].iloc[0]
+    assert row[["rows", "crps", "rmse_log"]].isna().all()
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"laws": []}, "Give at least one law to compare."),
+        ({"laws": ["chinchilla", "chinchilla"]}, "The law chinchilla is given twice; each is compared once."),
+        ({"laws": ["chinchila"]}, "No law 'chinchila'"),
+        ({"noise": ["normal", "normal"]}, "The noise normal is given twice"),
+        ({"noise": []}, "Give at least one noise"),
+        ({"holdout": "ptpp > 31", "by": "ptpp"}, "Give one of holdout, by and loo"),
+        ({"by": "ptpp", "loo": True}, "Give one of holdout, by and loo"),
+        ({"holdout": "ptpp > 0"}, "'ptpp > 0' holds out every row of the table; some must be left to fit."),
+        ({"holdout": "ptpp > 1e9"}, "No row meets 'ptpp > 1e9'"),
+        ({"holdout": "stage > 3"}, "No column 'stage'"),
+        ({"by": "Ptpp"}, "No column 'Ptpp' to hold out by; there are N, D, r, ptpp, run, loss. Did you mean 'ptpp'?"),
+        ({"by": "one"}, "Column one has one value (1.0); to hold out each in turn takes two."),
+        ({"by": "some"}, "Column some is empty at row 1: what is held out with it?"),
+        ({"bootstrap": -1}, "bootstrap must be a whole number of at least 0, not -1."),
+        ({"starts": 0}, "starts must be a whole number of at least 1, not 0."),
+        ({"seed": 1.5}, "seed must be a whole number"),
+        ({"options": {"drawz": 5}}, "A task has no option 'drawz'"),
+        ({"executor": "nowhere"}, "'nowhere' is no executor"),
+    ],
+)
+def test_requests_that_cannot_be_met(monkeypatch: pytest.MonkeyPatch, given: dict[str, Any], text: str) -> None:
+    monkeypatch.setattr("bayeslaw.inference.batch.fit", lambda *_, **__: pytest.fail("something was fitted"))
+    table = TABLE.assign(one=1.0, some=np.where(np.arange(len(TABLE)) > 0, 1.0, np.nan))
+    known = table if given.get("by") in ("one", "some") else TABLE
+    with pytest.raises(BayeslawError) as caught:
+        compare(known, **{"laws": ["chinchilla"], **QUICK, **given})
+    assert str(caught.value).startswith(text)
+
+
+def test_tables_that_one_of_the_laws_cannot_be_fitted_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bayeslaw.inference.batch.fit", lambda *_, **__: pytest.fail("something was fitted"))
+    with pytest.raises(TableError, match="column ptpp is missing: ptpp-floor needs"):
+        compare(TABLE.drop(columns="ptpp"), LAWS, **QUICK)
+    with pytest.raises(TableError, match=r"the table without ptpp > 15 has 1 fault .*\n.*ptpp has 1 value"):
+        compare(TABLE, LAWS, holdout="ptpp > 15", **QUICK)
+
+
+def test_a_fit_that_cannot_be_made_is_named() -> None:
+    options = {"draws": 150, "tune": 100, "chains": 2, "bins": 0.1}
+    with pytest.raises(FitError, match=r"Not every fit could be made. chinchilla student to the table: fit 2: .*normal noise only"):
+        compare(TABLE, ["chinchilla"], noise=["normal", "student"], **{**QUICK, "options": options})
+
+
+# --- the command line -----------------------------------------------------------------------------------------------
+
+FAST = ("-q", "--draws", "150", "--tune", "100", "--chains", "2", "--starts", "3", "--force")
+
+
+def test_compare_prints_scores_weights_and_notes_and_writes_the_stack(command: Command, folder: Path, held_out: Comparison) -> None:
+    TABLE.to_csv("stages.csv", index=False)
+    line = ("compare", "stages.csv", "--law", "ptpp-floor", "--law", "chinchilla", "--holdout", "ptpp > 31", *FAST)
+    done = command(*line, "--bootstrap", "8", "--seed", "3", "-o", "stack.nc")
+    assert (done.status, done.err) == (0, "")
+    assert "held out: ptpp > 31\n" in done.out
+    assert "ptpp-floor auto posterior" in done.out
+    assert f"{float(held_out.weights['elpd']['chinchilla']):.2f}" in done.out
+    assert f"note: {CHOSEN}\n" in done.out
+    assert done.out.endswith("stack of ptpp-floor written to stack.nc\n")
+    stack = load_fit("stack.nc")
+    assert isinstance(stack, Stack)
+    assert stack.weights == held_out.stack.weights
+    at = ("--set", "N=1e8", "--set", "D=1e10", "--set", "r=0.1", "--set", "ptpp=279", "--force")
+    assert command("forecast", "stack.nc", *at).status == 0
+    csv = command(*line, "--bootstrap", "8", "--seed", "3", "--csv")
+    pd.testing.assert_frame_equal(
+        pd.read_csv(io.StringIO(csv.out), keep_default_na=False, na_values=[]), held_out.scores, rtol=1e-9, check_dtype=False
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ("--law chinchilla --loo --by N", "Give one of holdout, by and loo"),
+        ("--law chinchilla --by stage", "No column 'stage' to hold out by"),
+        ("--law chinchila", "Did you mean 'chinchilla'?"),
+        ("--law chinchilla --law chinchilla", "The law chinchilla is given twice"),
+        ("--law chinchilla --noise gauss", "No noise 'gauss'"),
+        ("--law ptpp-floor", "column ptpp is missing"),
+        ("--law chinchilla --executor nowhere", "'nowhere' is no executor"),
+        ("--law chinchilla -o older.csv", "A stack is written to a file ending in .nc, not older.csv."),
+        ("--law chinchilla --where N>1e15", "No row meets 'N>1e15'"),
+        ("--law chinchilla --draws 5", "draws must be a whole number of at least 10, not 5."),
+    ],
+)
+def test_commands_that_cannot_be_met(command: Command, folder: Path, options: str, text: str) -> None:
+    before = snapshot(folder)
+    done = command("compare", "runs.csv", *options.split(), "-q")
+    refused(done, text)
+    assert done.out == ""
+    assert snapshot(folder) == before
+
+
+def test_a_comparison_without_a_law(command: Command, folder: Path) -> None:
+    done = command("compare", "runs.csv")
+    assert done.status == 2
+    assert "Missing option '--law'" in done.err

@@ -1,0 +1,316 @@
+"""A fit's rows as a table again, and what may join them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bayeslaw.core.errors import BayeslawError, FitError, TableError
+from bayeslaw.core.units import NATS
+from bayeslaw.data.observations import Observations
+from bayeslaw.data.table import read_runs
+from bayeslaw.inference.refit import again, beside, enough_draws, joined, one_fit, rows_of
+from bayeslaw.laws.card import load_law
+from bayeslaw.laws.law import Law
+from bayeslaw.laws.pooling import levels_of, varied, with_by
+from bayeslaw.laws.prior import Prior
+from bayeslaw.noise.noise import CHOICES, Noise
+from bayeslaw.posterior.fit import Fit
+from tests import oracles
+from tests.fixed import fixed_fit, line_fit, loaded_fit
+
+CHINCHILLA = load_law("chinchilla")
+
+
+def any_draws(law: Law, size: int = 400) -> dict[str, Any]:
+    """Draws of whatever a fit may ask for, all the same."""
+
+    class Same(dict[str, Any]):
+        def __missing__(self, name: str) -> Any:
+            return np.full(size, 0.5)
+
+    return Same({name: np.full(size, value) for name, value in oracles.typical(law).items()})
+
+
+def fitted(table: pd.DataFrame, law: Law = CHINCHILLA, **options: Any) -> Fit:
+    return fixed_fit(law, table, any_draws(law), **options)
+
+
+def old_table(**columns: Any) -> pd.DataFrame:
+    """Six runs of five rows, shuffled."""
+    table = oracles.table(CHINCHILLA).assign(**columns)
+    return table.sample(frac=1.0, random_state=4)
+
+
+def same(a: Observations, b: Observations, *, but: tuple[str, ...] = ("base",)) -> None:
+    for field in fields(Observations):
+        if field.name in but:
+            continue
+        left, right = getattr(a, field.name), getattr(b, field.name)
+        if field.name in ("covariates", "at"):
+            assert left.keys() == right.keys()
+            left, right = np.array(list(left.values())), np.array(list(right.values()))
+        if isinstance(left, np.ndarray) and left.dtype.kind == "f":
+            np.testing.assert_allclose(left, right, rtol=1e-12, atol=1e-15, err_msg=field.name)
+        else:
+            np.testing.assert_array_equal(left, right, err_msg=field.name)
+
+
+LETTERS = np.repeat(list("aabbcc"), 5)
+BASE = pd.DataFrame({"N": [1e7, 1e8], "D": 0.0, "loss": [4.0, 3.5], "run": ["run 0", None], "note": "before"})
+TABLES: dict[str, tuple[pd.DataFrame, dict[str, Any]]] = {
+    "runs": (old_table(), {}),
+    "rows-alone": (old_table().drop(columns="run"), {}),
+    "some-rows-alone": (old_table().assign(run=lambda t: t["run"].where(t["N"] > 1e8)), {}),
+    "checkpoints": (old_table(checkpoint=LETTERS), {"noise": "normal-checkpoint"}),
+    "groups": (old_table(set=LETTERS), {"noise_by": "set"}),
+    "groups-by-number": (old_table(stage=np.repeat([1.5, 2e7 + 1, 3.0], 10)), {"noise_by": "stage"}),
+    "groups-by-size": (old_table(), {"noise_by": "N"}),
+    "levels": (old_table(domain=LETTERS), {"by": {"E": "domain"}}),
+    "levels-by-number": (old_table(stage=np.repeat([15.0, 31.0, 279.0], 10)), {"by": {"E": "stage"}}),
+    "levels-and-groups": (old_table(stage=np.repeat([15.0, 31.0, 279.0], 10)), {"by": {"E": "stage"}, "noise_by": "stage"}),
+    "errors": (old_table(loss_se=np.linspace(0, 0.02, 30)), {}),
+    "base": (pd.concat([BASE, old_table()]), {}),
+    "base-alone": (pd.concat([BASE.drop(columns="run"), old_table().drop(columns="run")]), {}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("stored", [False, True], ids=["in-memory", "from-file"])
+def test_the_rows_of_a_fit_give_its_observations(name: str, stored: bool) -> None:
+    table, options = TABLES[name]
+    fit = fitted(table, **options)
+    if stored:  # where base checkpoints are lists in JSON
+        fit = replace(fit, observed=replace(fit.observed, base=pd.DataFrame(fit.observed.base.to_dict(orient="list"))))
+    rows = rows_of(fit)
+    law = with_by(CHINCHILLA, options.get("by", {}))
+    law = varied(law, levels_of(law, rows.frame))
+    assert law.levels == fit.law.levels
+    same(Observations.of(law, rows, options.get("noise_by")), fit.observed)
+    assert rows.frame.index.is_unique
+    pd.testing.assert_frame_equal(
+        rows.frame[rows.frame["D"] == 0].dropna(axis=1, how="all").reset_index(drop=True),
+        fit.observed.base.dropna(axis=1, how="all").reset_index(drop=True),
+        check_like=True,
+        check_dtype=False,
+    )
+
+
+def test_checkpoints_made_up_from_sizes_and_stages_are_kept() -> None:
+    law = load_law("ptpp-floor")
+    table = oracles.table(law, runs=24)
+    for one in (table, table.assign(seed=np.arange(120) // 60)):
+        fit = fitted(one, law, noise="normal-checkpoint")
+        same(Observations.of(law, rows_of(fit)), fit.observed)
+
+
+def test_the_same_fit_is_asked_for_again() -> None:
+    prior = Prior.parse("LogNormal(0.5, 0.2)")
+    law = CHINCHILLA.with_priors({"E": prior})
+    fit = fixed_fit(law, old_table(domain=LETTERS), any_draws(law), by={"alpha": "domain"}, noise="skew", noise_by="domain")
+    task = again(fit, rows_of(fit))
+    assert isinstance(task.law, Law)
+    assert {k: str(p.prior) for k, p in task.law.parameters.items()} == {k: str(p.prior) for k, p in law.parameters.items()}
+    assert task.options == fit.info["settings"] | {"noise": "skew", "noise_by": "domain", "by": {"alpha": "domain"}, "seed": 3}
+    assert again(fit, rows_of(fit), 8).options["seed"] == 8
+    remade = varied(with_by(task.law, task.options["by"]), fit.law.levels)
+    assert remade.sha256 == fit.law.sha256
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+@pytest.mark.parametrize("shared", [False, True], ids=["rows", "runs"])
+def test_a_noise_knows_its_choice(choice: str, shared: bool) -> None:
+    observed = oracles.nested([0, 0, 1, 1, 2] if shared else np.arange(5), [0, 0, 1] if shared else [0, 0, 1, 2, 3])
+    observed = oracles.timed(observed)
+    noise = Noise.choose(choice, observed)
+    assert Noise.choose(noise.choice(observed), observed) == noise
+    if choice != "auto" and (shared or not choice.endswith("no-run")):
+        assert noise.choice(observed) == choice
+
+
+def test_points_that_were_alone_get_a_run_effect_with_runs_that_join() -> None:
+    fit = fitted(old_table().drop(columns="run"))
+    assert not fit.noise.run_effect
+    table = joined(fit, read_runs(oracles.table(CHINCHILLA, seed=5).assign(D=lambda t: 2 * t["D"])))
+    observed = Observations.of(CHINCHILLA, table)
+    assert Noise.choose(fit.noise.choice(fit.observed), observed) == Noise(student=True, run_effect=True)
+
+
+# --- what joins -----------------------------------------------------------------------------------------------------
+
+
+def test_rows_of_a_known_run_join_it() -> None:
+    fit = fitted(old_table(checkpoint=LETTERS), noise="normal-checkpoint")
+    more = pd.DataFrame(
+        {
+            "N": 1e7,
+            "D": [3e10, 5e10, 3e10],
+            "loss": [2.1, 2.0, 2.2],
+            "run": ["run 0", "run 0", "new"],
+            "checkpoint": [None, None, "b"],
+        }
+    )
+    observed = Observations.of(CHINCHILLA, joined(fit, read_runs(more)))
+    names = np.array(observed.run_names)
+    assert np.bincount(observed.run)[names == "run 0"] == 7
+    assert np.bincount(observed.run)[names == "new"] == 1
+    of = dict(zip(names, np.array(observed.checkpoint_names)[observed.checkpoint], strict=True))
+    assert (of["run 0"], of["new"]) == ("a", "b")
+    assert (observed.rows > 30).sum() == 3
+
+
+def test_rows_without_a_run_stay_alone_round_after_round(tmp_path: Path, small_fit: Fit) -> None:
+    """Row 1 of the new table is not row 1 of the old one."""
+    fit = fitted(old_table().drop(columns="run"))
+    more = pd.DataFrame({"N": 1e7, "D": [3e10, 5e10], "loss": [2.1, 2.0]})
+    table = joined(fit, read_runs(more))
+    observed = Observations.of(CHINCHILLA, table)
+    assert observed.runs == 32
+    second = joined(fitted(table.frame), read_runs(more.assign(D=[6e10, 7e10])))
+    assert Observations.of(CHINCHILLA, second).runs == 34
+    small_fit.save(tmp_path / "fit.nc")
+    loaded = joined(loaded_fit(tmp_path / "fit.nc"), read_runs(more))
+    assert Observations.of(CHINCHILLA, loaded).runs == 10
+
+
+def test_empty_checkpoints_of_new_runs_are_their_own() -> None:
+    """The fit calls an unnamed checkpoint 'run 0', and so would the new table."""
+    fit = fitted(oracles.table(CHINCHILLA).assign(checkpoint=np.array([None] * 5 + ["k"] * 25)), noise="normal-checkpoint")
+    assert fit.observed.checkpoint_names == ("run 0", "k")
+    more = pd.DataFrame({"N": 1e7, "D": 3e10, "loss": 2.1, "run": ["u", "v", "w"], "checkpoint": [None, None, "k"]})
+    observed = Observations.of(CHINCHILLA, joined(fit, read_runs(more)))
+    sizes = dict(zip(observed.checkpoint_names, np.bincount(observed.checkpoint), strict=True))
+    assert sizes == {"run 0": 1, "k": 6, "of run u": 1, "of run v": 1}
+
+
+def test_known_errors_join_those_that_are_nil() -> None:
+    more = pd.DataFrame({"N": 1e7, "D": [3e10], "loss": [2.0], "run": "run 0", "loss_se": 0.01})
+    observed = Observations.of(CHINCHILLA, joined(fitted(old_table()), read_runs(more)))
+    assert np.sort(observed.se)[-2:] == pytest.approx([0, 0.005])
+    with pytest.raises(BayeslawError, match="the table has no column loss_se, and the fit knows the errors of its losses"):
+        joined(fitted(old_table(loss_se=0.01)), read_runs(more.drop(columns="loss_se")))
+
+
+@pytest.mark.parametrize(("old", "new"), [(None, NATS), (NATS, None), ("bits/byte", "bits/byte")])
+def test_rows_of_one_unit_join_whether_the_column_names_it_or_not(old: str | None, new: str | None) -> None:
+    fit = fitted(old_table(**({"unit": old} if old else {})))
+    table = read_runs(pd.DataFrame(GOOD | ({"unit": new} if new else {})))
+    assert joined(fit, table).unit == (old or NATS)
+
+
+def test_simulated_losses_are_in_the_unit_of_the_fit() -> None:
+    fit = fitted(old_table(unit="bits/byte"))
+    simulated = read_runs(pd.DataFrame(GOOD))
+    simulated.frame.index += 1000
+    assert beside(rows_of(fit), simulated).unit == "bits/byte"
+
+
+def test_base_checkpoints_join_those_kept_aside() -> None:
+    fit = fitted(pd.concat([BASE, old_table()]))
+    more = pd.DataFrame({"N": 1e9, "D": [0.0, 3e10], "loss": [3.0, 2.0], "run": "new"})
+    observed = Observations.of(CHINCHILLA, joined(fit, read_runs(more)))
+    assert observed.base["loss"].tolist() == [4.0, 3.5, 3.0]
+    assert observed.log_loss.size == 31
+
+
+GOOD = {"N": 1e7, "D": [3e10, 4e10], "loss": 2.0, "run": "new"}
+FIRST = oracles.table(CHINCHILLA).iloc[7]
+REFUSED: dict[str, tuple[Callable[[pd.DataFrame], pd.DataFrame], str]] = {
+    "no-loss": (lambda t: t.drop(columns="loss"), "column loss is missing: give the losses that came back"),
+    "no-covariate": (lambda t: t.drop(columns="D"), "column D is missing"),
+    "loss": (lambda t: t.assign(loss=[2.0, -1]), "loss -1 is not positive: losses are in nats/token (row 2, column loss)"),
+    "unit": (lambda t: t.assign(N=[1e7, 0.01]), "N 0.01 is outside [10000, 1e+13]: is it in billions?"),
+    "unit-row": (lambda t: t.assign(N=[1e7, 0.01]), "(row 2, column N)"),
+    "other-size": (lambda t: t.assign(run=["new", "run 0"], N=[1e7, 1e9]), "run 'run 0' has N 1e+07 in the fit and 1e+09 here"),
+    "other-size-row": (lambda t: t.assign(run=["new", "run 0"], N=[1e7, 1e9]), "an id of its own (row 2, column N)"),
+    "two-sizes": (lambda t: t.assign(N=[1e7, 1e9]), "run 'new' has rows of 2 model sizes (N = 1e+07, 1e+09)"),
+    "twice": (lambda t: t.assign(run="run 1", N=FIRST["N"], D=[3e10, FIRST["D"] * (1 + 1e-12)]),
+              "the fit has run 'run 1' with N = 1e+08, D = 1.1e+09 already"),
+    "twice-row": (lambda t: t.assign(run="run 1", N=FIRST["N"], D=[3e10, FIRST["D"]]), "an id of its own (row 2, column run)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_rows_that_cannot_join(name: str) -> None:
+    spoil, text = REFUSED[name]
+    assert len(joined(fitted(old_table()), read_runs(pd.DataFrame(GOOD)))) == 32
+    with pytest.raises(TableError) as caught:
+        joined(fitted(old_table()), read_runs(spoil(pd.DataFrame(GOOD))))
+    assert text in str(caught.value)
+    assert len(caught.value.faults) == 1
+
+
+def test_a_row_without_a_run_is_refused_with_the_same_loss() -> None:
+    table = old_table().drop(columns="run")
+    fit = fitted(table)
+    again_made = table.iloc[[3, 4]].assign(loss=lambda t: t["loss"] * [1.0, 1.001])
+    with pytest.raises(TableError, match=r"the fit has a row without a run with .* already") as caught:
+        joined(fit, read_runs(again_made))
+    assert [fault.row for fault in caught.value.faults] == [1]
+
+
+def test_a_base_checkpoint_is_known_whatever_its_replay() -> None:
+    """Logs leave r empty at D = 0, and the fit has filled it in."""
+    law = load_law("transfer-target")
+    table = oracles.table(law, runs=12)
+    base = table.iloc[:1].assign(D=0.0, r=np.nan, run="base")
+    fit = fitted(pd.concat([base, table]), law)
+    with pytest.raises(TableError, match="the fit has run 'base' with N = 1e\\+07, D = 0, ptpp = 15 already"):
+        joined(fit, read_runs(base))
+    assert len(joined(fit, read_runs(base.assign(run="another")))) == 62
+
+
+def test_a_run_of_another_checkpoint_group_or_level_is_refused() -> None:
+    fit = fitted(old_table(checkpoint=LETTERS, set=LETTERS), noise="normal-checkpoint", noise_by="set")
+    more = pd.DataFrame({"N": 1e7, "D": [3e10, 4e10], "loss": 2.0, "run": ["new", "run 0"], "checkpoint": "b", "set": ["b", "a"]})
+    with pytest.raises(TableError, match=r"run 'run 0' has checkpoint 'a' in the fit and 'b' here: .* \(row 2, column checkpoint"):
+        joined(fit, read_runs(more))
+    with pytest.raises(TableError, match="run 'run 0' has set 'a' in the fit and 'c' here"):
+        joined(fit, read_runs(more.assign(checkpoint="a", set=["b", "c"])))
+    with pytest.raises(BayeslawError, match="Row 1: set 'z' is not among the fit's: "):
+        joined(fit, read_runs(more.assign(set="z")))
+    with pytest.raises(
+        BayeslawError, match="the fit tells checkpoints by checkpoint and the table by run: give the new rows the col"
+    ):
+        joined(fit, read_runs(more.drop(columns="checkpoint")))
+    varying = fitted(old_table(domain=LETTERS), by={"E": "domain"})
+    with pytest.raises(TableError, match="domain 'z' is not among b, c, a"):
+        joined(varying, read_runs(more.assign(domain="z")))
+
+
+def test_checkpoints_of_a_common_luck_are_told_alike() -> None:
+    law = load_law("ptpp-floor")
+    table = oracles.table(law, runs=12)
+    more = read_runs(table.assign(D=lambda t: 3 * t["D"]))
+    seeded = fitted(table.assign(seed=0), law, noise="normal-checkpoint")
+    with pytest.raises(
+        BayeslawError, match="tells checkpoints by N, ptpp, seed and the table by N, ptpp: give the new rows the columns"
+    ):
+        joined(seeded, more)
+    unnamed = fitted(table, law, noise="normal-checkpoint")
+    assert Observations.of(law, joined(unnamed, more)).checkpoint_names == unnamed.observed.checkpoint_names
+    with pytest.raises(BayeslawError, match="tells checkpoints by N, ptpp and the table by checkpoint"):
+        joined(unnamed, replace(more, frame=more.frame.assign(checkpoint="k")))
+
+
+def test_losses_of_another_domain_are_refused() -> None:
+    fit = fitted(pd.concat([BASE.assign(domain="target"), old_table(domain="target")]))
+    more = pd.DataFrame(GOOD | {"domain": "source"})
+    with pytest.raises(BayeslawError, match="with the fit's rows, its losses are of 2 domains \\(target, source\\)") as refused:
+        joined(fit, read_runs(more))
+    assert "(bayeslaw fit --by E=domain)" in str(refused.value)  # `update` itself has no --by
+
+
+def test_what_is_no_fit_or_has_too_few_draws() -> None:
+    with pytest.raises(FitError, match="An update takes the fit of one law, not a law"):
+        one_fit(CHINCHILLA, "An update")
+    fit = line_fit(size=396)
+    with pytest.raises(FitError, match="An update needs at least 400 posterior draws and the fit has 396"):
+        enough_draws(fit, "An update")
+    enough_draws(line_fit(size=400), "An update")
