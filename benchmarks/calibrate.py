@@ -43,7 +43,7 @@ from uniformity import (
 
 import bayeslaw
 from bayeslaw.core.errors import whole_number
-from bayeslaw.core.tables import write_text
+from bayeslaw.core.files import write_text
 
 HERE = Path(__file__).parent
 STORE, RESULTS = HERE / ".calibration", HERE / "results"

@@ -19,7 +19,7 @@ from intervals import FOLDER, pile
 from truths import fitted
 
 import bayeslaw
-from bayeslaw.core.tables import write_text
+from bayeslaw.core.files import write_text
 from bayeslaw.inference.point import PointFit
 from bayeslaw.planning.plan import Plan, plan
 from bayeslaw.plots.decisions import plot_plan, save_panels

@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 import bayeslaw
-from bayeslaw.core.tables import write_text
+from bayeslaw.core.files import write_text
 from bayeslaw.laws.law import Law
 from bayeslaw.planning.plan import LEVELS, Plan, plan
 from bayeslaw.posterior.fit import Fit

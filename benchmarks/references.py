@@ -34,7 +34,7 @@ from peers import chinchilla_table
 from sampling import TRUTHS, settings, simulate
 
 import bayeslaw
-from bayeslaw.core.tables import write_text
+from bayeslaw.core.files import write_text
 from bayeslaw.data.observations import Observations
 from bayeslaw.posterior.diagnostics import diagnostics
 

@@ -43,7 +43,8 @@ def anchors(
 ) -> None:
     """Choose the runs that make the loss at the targets most certain for a budget."""
     from bayeslaw.cli.io import check_files, figure_first, pairs_of, put, show_table
-    from bayeslaw.core.tables import plain, write_text
+    from bayeslaw.core.files import write_text
+    from bayeslaw.core.text import plain
     from bayeslaw.data.table import read_runs
     from bayeslaw.design.anchors import anchors as make_anchors
     from bayeslaw.design.candidates import grid_of_runs

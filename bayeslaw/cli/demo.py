@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from bayeslaw.core.errors import BayeslawError
-from bayeslaw.core.tables import plain, write_text
+from bayeslaw.core.files import write_text
+from bayeslaw.core.text import plain
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.evaluation.scores import score
 from bayeslaw.forecasting.forecast import forecast

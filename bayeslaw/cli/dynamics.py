@@ -109,7 +109,7 @@ def areas_of(
     plot: Annotated[Path | None, typer.Option(help="Where to write a picture of rates and areas (.png, .pdf or .svg).")] = None,
 ) -> None:
     """Work out the areas under the learning rates of training curves: one row a loss, ready for `bayeslaw fit`."""
-    from bayeslaw.core.tables import write_text
+    from bayeslaw.core.files import write_text
     from bayeslaw.plots.schedules import plot_schedules, save_stack
 
     check_files("A table of runs", output, plot, [curves], of="the areas")

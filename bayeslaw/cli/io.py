@@ -56,7 +56,7 @@ def check_files(
     what: str, output: Path | None, plot: Path | None, given: Iterable[Path | None] = (), of: str = "the table"
 ) -> None:
     """Refuse a table or picture that can't be written, and a table that is one of the files given, before any work is done."""
-    from bayeslaw.core.tables import check_target
+    from bayeslaw.core.files import check_target
     from bayeslaw.plots.forecast import PICTURES
 
     if output is not None:
@@ -90,14 +90,15 @@ def show_table(name: str, table: pd.DataFrame, text: str | None = None) -> None:
     if _results.get() is not None:
         put(name, table)
         return
-    from bayeslaw.core.tables import plain
+    from bayeslaw.core.text import plain
 
     typer.echo(plain(table) if text is None else text)
 
 
 def save_or_show(name: str, table: pd.DataFrame, output: Path | None, said: str, *, joined: bool = False) -> None:
     """Write a table and say so, or show it where there is no file for it, with its intervals `joined` into one column or not."""
-    from bayeslaw.core.tables import plain, with_intervals, write_text
+    from bayeslaw.core.files import write_text
+    from bayeslaw.core.text import plain, with_intervals
 
     if output is None:
         show_table(name, table, plain(with_intervals(table)) if joined else None)

@@ -46,7 +46,7 @@ def import_(
     ] = False,
 ) -> None:
     """Read losses from Weights & Biases, TensorBoard, Hugging Face's Trainer, JSON lines or tables into one table of runs."""
-    from bayeslaw.core.tables import check_target, write_text
+    from bayeslaw.core.files import check_target, write_text
     from bayeslaw.data.logs.api import import_runs
     from bayeslaw.data.logs.log import counted
 
@@ -119,7 +119,7 @@ def convert(
     from_: Annotated[str | None, typer.Option("--from", help="What the losses are in, if the table has no column unit.")] = None,
 ) -> None:
     """Bring losses to another unit, so that those of several tokenizers can be compared."""
-    from bayeslaw.core.tables import check_target, write_text
+    from bayeslaw.core.files import check_target, write_text
     from bayeslaw.core.units import converted, unit
     from bayeslaw.data.table import read_runs
 

@@ -68,7 +68,7 @@ def fit(
     quiet: Quiet = False,
 ) -> None:
     """Fit a law to logged losses by NUTS and write the posterior to one NetCDF file."""
-    from bayeslaw.core.tables import check_target
+    from bayeslaw.core.files import check_target
     from bayeslaw.data.table import read_runs
     from bayeslaw.inference.fit import fit as make_fit
 
@@ -118,9 +118,10 @@ def show(
 ) -> None:
     """Show parameters with credible intervals, the checks, and what the data did not inform."""
     from bayeslaw.core.intervals import interval_names
-    from bayeslaw.core.tables import parameters_latex, plain
+    from bayeslaw.core.text import plain
     from bayeslaw.forecasting.stack import Stack, load_fit
     from bayeslaw.posterior.sensitivity import SENSITIVE
+    from bayeslaw.reporting.latex import parameters_latex
 
     loaded = load_fit(fit)
     if isinstance(loaded, Stack) and (latex or sensitivity):
@@ -216,7 +217,7 @@ def score(
     force: Force = False,
 ) -> None:
     """Score a fit's forecasts on held-out rows: errors, calibration, coverage, width, CRPS, log score, PIT."""
-    from bayeslaw.core.tables import plain
+    from bayeslaw.core.text import plain
     from bayeslaw.data.table import read_runs
     from bayeslaw.evaluation.scores import score as make_scores
     from bayeslaw.forecasting.stack import load_fit
@@ -250,7 +251,8 @@ def compare(
     quiet: Quiet = False,
 ) -> None:
     """Compare laws and noises on runs they were not fitted to: every score, and the weights of a stack that forecasts."""
-    from bayeslaw.core.tables import check_target, plain
+    from bayeslaw.core.files import check_target
+    from bayeslaw.core.text import plain
     from bayeslaw.data.table import read_runs
     from bayeslaw.evaluation.compare import compare as make_comparison
 
@@ -298,7 +300,8 @@ def update(
     quiet: Quiet = False,
 ) -> None:
     """Fit again with the runs that came back, and say whether they came as the fit had foretold."""
-    from bayeslaw.core.tables import check_target, plain, with_intervals
+    from bayeslaw.core.files import check_target
+    from bayeslaw.core.text import plain, with_intervals
     from bayeslaw.data.table import read_runs
     from bayeslaw.design.update import update as make_update
     from bayeslaw.forecasting.stack import load_fit

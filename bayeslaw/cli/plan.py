@@ -67,7 +67,7 @@ def plan(
     force: Force = False,
 ) -> None:
     """Choose tokens and replay of an adaptation so that promises hold together with a stated probability."""
-    from bayeslaw.core.tables import plain, with_intervals
+    from bayeslaw.core.text import plain, with_intervals
     from bayeslaw.forecasting.discrepancy import relative
     from bayeslaw.forecasting.stack import load_fit
     from bayeslaw.planning.plan import LEVELS
@@ -166,7 +166,7 @@ def allocate(
     force: Force = False,
 ) -> None:
     """Parameters and tokens of least loss for compute, with loss and tokens per parameter."""
-    from bayeslaw.core.tables import plain, with_intervals
+    from bayeslaw.core.text import plain, with_intervals
     from bayeslaw.forecasting.stack import load_fit
     from bayeslaw.planning.allocation import allocate as make_allocation
     from bayeslaw.plots.decisions import plot_frontier, save_panels

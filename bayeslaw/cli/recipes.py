@@ -154,7 +154,7 @@ def turning(
     force: Force = False,
 ) -> None:
     """How long until an adaptation has won back what it first loses, and whether it ever does."""
-    from bayeslaw.core.tables import plain
+    from bayeslaw.core.text import plain
     from bayeslaw.dynamics.turning_points import turning as make_turning
     from bayeslaw.forecasting.stack import load_fit
     from bayeslaw.plots.training import plot_turning

@@ -36,8 +36,8 @@ def report(
     force: Annotated[bool, typer.Option("--force", help="Show intervals in spite of failed checks, marked.")] = False,
 ) -> None:
     """Write what fits say as one page: data, law, priors, checks, parameters, forecasts, comparison, and how they were made."""
+    from bayeslaw.core.files import check_target, write_text, write_whole
     from bayeslaw.core.intervals import check_probability
-    from bayeslaw.core.tables import check_target, write_text, write_whole
     from bayeslaw.data.table import read_runs
     from bayeslaw.forecasting.stack import load_fit
     from bayeslaw.reporting.report import labels_of

@@ -15,7 +15,7 @@ from urllib.parse import quote
 import pandas as pd
 
 from bayeslaw.core.errors import BayeslawError, nearest
-from bayeslaw.core.tables import write_text
+from bayeslaw.core.files import write_text
 
 HOST = "https://raw.githubusercontent.com"
 CACHE = "BAYESLAW_CACHE"  # names another folder for downloads than the system's

@@ -30,7 +30,7 @@ def parse_schedule(text: str) -> Schedule:
     Parameters
     ----------
     text : str
-        ``NAME:KEY=VALUE,…`` with the arguments of `bayeslaw.schedules.schedule`' constant, linear, cosine, wsd, multistep (``at=0.8/0.9``)
+        ``NAME:KEY=VALUE,…`` with the arguments of `bayeslaw.schedules`' constant, linear, cosine, wsd, multistep (``at=0.8/0.9``)
         or inverse_sqrt; or ``logged:FILE.csv`` with columns step and lr (then ``,warmup=…`` for one before the first logged step,
         ``,run=…`` where the file has several). Parts joined by ``+`` follow each other. A re-warm-up is the warm-up of an
         adaptation: from ``start``, or from 0.

@@ -13,6 +13,7 @@ from bayeslaw.core.units import NATS, PERPLEXITY, in_nats, unit_of
 # Other names under which the columns are logged, lower case, and what brings them to our units.
 from bayeslaw.data.table import Runs
 from bayeslaw.laws.law import Covariate, Law
+from bayeslaw.laws.pooling import level
 
 LOSS_SUPPORT = (0.0, 15.0)
 
@@ -76,11 +77,6 @@ def _check_level(frame: pd.DataFrame, column: str, known: tuple[str, ...]) -> It
         value = "" if pd.isna(values[row]) else str(values[row])
         problem = f"{column} {value!r} is not among {', '.join(known)}" if value else f"{column} is missing"
         yield Fault(int(row), column, value, problem, "the law has parameters for those only")
-
-
-def level(value: object) -> str:
-    """How a value of a column is called by which parameters vary."""
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def base_rows(frame: pd.DataFrame, law: Law) -> pd.Series:

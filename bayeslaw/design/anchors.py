@@ -300,7 +300,7 @@ def anchors(
     """Choose the runs that, bought for a budget, lower the variance at the targets most.
 
     A set of runs c leaves the targets' log losses T the weighted variance tr W T'(I + sum_c B_c R_c^-1 B_c')^-1 T, by posterior
-    draws of their curves B_c and noise R_c (V-optimality without a Jacobian; `bayeslaw.design.information`). Runs are bought by gain over
+    draws of their curves B_c and noise R_c (V-optimality without a Jacobian; `design.information`). Runs are bought by gain over
     price^kappa for several kappa, then exchanged (`bayeslaw.design.search`).
 
     Parameters

@@ -4,7 +4,7 @@ Losses at settings nobody has run, with named spreads.
 
 - `latent`: the law's expected loss, uncertain only through its parameters.
 - `run`: the loss that the next run would log: latent loss, times the luck of a new run, times point noise.
-- `discrepancy`: the same, times a smooth error of the law whose relative size the user states (`bayeslaw.forecasting.discrepancy`).
+- `discrepancy`: the same, times a smooth error of the law whose relative size the user states (`forecasting.discrepancy`).
 
 Where the table has losses with known errors (`loss_se`), a forecast is held against them with these errors in its point noise.
 """
@@ -355,7 +355,7 @@ def forecast(
         Settings, one row each, with the law's covariates; rows of one `run` share that run's luck.
     discrepancy : float or text, optional
         Relative standard deviation that you state for the law's error at settings like these, .01 or '1%'. Draws then have
-        the spread `discrepancy`, in which each draw errs by one smooth function of the settings (see `bayeslaw.forecasting.discrepancy`).
+        the spread `discrepancy`, in which each draw errs by one smooth function of the settings (see `forecasting.discrepancy`).
     seed : int
         Of the noise of new runs; the same seed gives the same draws.
     force : bool

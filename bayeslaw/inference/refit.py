@@ -13,9 +13,10 @@ from bayeslaw.core.errors import BayeslawError, Fault, FitError, TableError
 from bayeslaw.core.units import NATS, agree
 from bayeslaw.data.observations import STEP, Nesting, clock_of, run_codes
 from bayeslaw.data.table import Runs
-from bayeslaw.data.validate import base_rows, check, level, mixed_domains
+from bayeslaw.data.validate import base_rows, check, mixed_domains
 from bayeslaw.inference.batch import Task
 from bayeslaw.laws.card import parse_card
+from bayeslaw.laws.pooling import level
 from bayeslaw.laws.prior import Prior
 from bayeslaw.posterior.fit import Fit
 

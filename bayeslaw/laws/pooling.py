@@ -19,7 +19,6 @@ from dataclasses import replace
 import pandas as pd
 
 from bayeslaw.core.errors import BayeslawError, CardError, nearest
-from bayeslaw.data.validate import level
 from bayeslaw.laws.formula import Expression, default_symbol, latex_text
 from bayeslaw.laws.law import Covariate, Law, Parameter
 from bayeslaw.laws.prior import Prior
@@ -180,3 +179,8 @@ def _added(tree: ast.expr | None, sign: int, term: ast.expr) -> ast.expr:
 
 def _expression(tree: ast.expr) -> Expression:
     return Expression(ast.unparse(tree), tree)
+
+
+def level(value: object) -> str:
+    """How a value of a column is called by which parameters vary."""
+    return f"{value:g}" if isinstance(value, float) else str(value)

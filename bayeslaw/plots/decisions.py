@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayeslaw.core.errors import BayeslawError
+from bayeslaw.core.files import check_target, write_whole
 from bayeslaw.core.flops import FLOPS
 from bayeslaw.core.intervals import interval_names
-from bayeslaw.core.tables import check_target, write_whole
 from bayeslaw.planning.allocation import Allocation
 from bayeslaw.planning.plan import Plan
 from bayeslaw.planning.search import tables

@@ -18,9 +18,10 @@ from scipy.stats import binom, gaussian_kde, rankdata
 from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, nearest
 from bayeslaw.core.intervals import check_probability, quantiles
-from bayeslaw.core.tables import compact, parameter_unit, significant
+from bayeslaw.core.text import compact, significant
 from bayeslaw.plots.forecast import COLOURS, MARKERS, MOST_LINES, failure
 from bayeslaw.posterior.fit import Fit
+from bayeslaw.posterior.parameters import parameter_unit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -88,25 +89,6 @@ def _position(prior: Array, value: float) -> float:
     ordered = np.sort(prior)
     share = float(np.interp(value, ordered, (np.arange(ordered.size) + 0.5) / ordered.size, left=0.0, right=1.0))
     return float(np.clip(ndtri(share), -EDGE, EDGE))
-
-
-def weak_pairs(fit: Fit, most: int = 6) -> pd.DataFrame:
-    """The parameters that the losses tell least apart: the pairs with the strongest rank correlation in the posterior.
-
-    Returns
-    -------
-    DataFrame
-        one, other, rank_correlation (Spearman); strongest first, at most `most` rows.
-    """
-    draws = {name: values for name, values in fit.draws.items() if np.ptp(values) > 0}
-    names = list(draws)
-    if len(names) < 2:
-        return pd.DataFrame({"one": [], "other": [], "rank_correlation": []})
-    found = np.corrcoef(np.stack([rankdata(draws[name]) for name in names]))
-    rows = [(names[i], names[j], float(found[i, j])) for i in range(len(names)) for j in range(i)]
-    table = pd.DataFrame([(b, a, c) for a, b, c in rows], columns=["one", "other", "rank_correlation"])
-    order = table["rank_correlation"].abs().sort_values(ascending=False, kind="stable").index
-    return table.loc[order[:most]].reset_index(drop=True)
 
 
 def plot_pair(fit: Fit, ax: Axes, one: str, other: str) -> Axes:

@@ -11,10 +11,10 @@ import numpy as np
 import pandas as pd
 
 from bayeslaw.core.errors import BayeslawError
+from bayeslaw.core.files import check_target, write_whole
 from bayeslaw.core.intervals import interval_names
-from bayeslaw.core.tables import check_target, write_whole
-from bayeslaw.data.validate import level
 from bayeslaw.forecasting.forecast import Forecast
+from bayeslaw.laws.pooling import level
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from bayeslaw.core.errors import BayeslawError
+from bayeslaw.core.files import check_target, write_whole
 from bayeslaw.core.intervals import interval_names
-from bayeslaw.core.tables import check_target, write_whole
 from bayeslaw.core.units import NATS
 from bayeslaw.plots.forecast import COLOURS, MARKERS, MOST_LINES, PICTURES
 from bayeslaw.schedules.areas import Phase

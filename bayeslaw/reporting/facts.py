@@ -12,7 +12,6 @@ import pandas as pd
 
 from bayeslaw.core.errors import BayeslawError, FitError
 from bayeslaw.core.intervals import interval_names, quantiles
-from bayeslaw.core.tables import described, parameter_unit
 from bayeslaw.data.table import Runs
 from bayeslaw.evaluation.loo import leave_one_run_out
 from bayeslaw.evaluation.scores import score
@@ -20,8 +19,9 @@ from bayeslaw.forecasting.forecast import Forecast
 from bayeslaw.forecasting.stack import Posterior, Stack, stacking
 from bayeslaw.laws.card import law_names, parse_card
 from bayeslaw.noise.noise import prior
-from bayeslaw.plots.fit import PRIOR_DRAWS, weak_pairs
+from bayeslaw.plots.fit import PRIOR_DRAWS
 from bayeslaw.posterior.fit import Fit
+from bayeslaw.posterior.parameters import described, parameter_unit, weak_pairs
 
 Facts = dict[str, Any]
 

@@ -14,9 +14,10 @@ import pandas as pd
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.forecasting.forecast import Forecast, forecast
 from bayeslaw.inference.refit import rows_of
-from bayeslaw.plots.fit import PRIOR_DRAWS, plot_pair, plot_parameters, plot_prior_posterior, weak_pairs
+from bayeslaw.plots.fit import PRIOR_DRAWS, plot_pair, plot_parameters, plot_prior_posterior
 from bayeslaw.plots.forecast import forecast_axis, plot_forecast
 from bayeslaw.posterior.fit import Fit
+from bayeslaw.posterior.parameters import weak_pairs
 from bayeslaw.reporting.facts import INTERVAL
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 from xml.etree import ElementTree
 
-from bayeslaw.core.tables import compact
+from bayeslaw.core.text import compact
 
 MOST_ROWS = 200  # of a table on the page; JSON has all
 MATHML = "http://www.w3.org/1998/Math/MathML"

@@ -6,7 +6,12 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
+from bayeslaw.core.intervals import interval_names
 from bayeslaw.laws.formula import latex_text
+from bayeslaw.posterior.fit import Fit
+from bayeslaw.posterior.parameters import described
 from bayeslaw.reporting.html import MOST_ROWS, header, shown
 
 LONG, WIDTH = 50, "7cm"  # characters of a text from which on its column has this width
@@ -126,3 +131,29 @@ def _document(facts: Mapping[str, Any], shows: list[tuple[str, str]]) -> str:
     for name, one in facts["figures"].items():
         lines.append(rf"\par\bigskip \includegraphics[width=.9\linewidth]{{{name}.pdf}}\\ {latex_text(one['caption'])}" + "\n")
     return "\n".join([*lines, r"\end{document}"]) + "\n"
+
+
+def parameters_latex(fit: Fit, ci_prob: float = 0.9) -> str:
+    """Parameters with their interval as a LaTeX table, two significant figures of the interval's half width.
+
+    Where checks of the fit failed every interval has a mark, which the last line explains.
+    """
+    low, high = interval_names("eti", ci_prob)
+    rows, mark = [], "" if fit.passed else r"^{\dagger}"
+    for name, row in fit.summary(ci_prob).iterrows():
+        meaning, symbol = described(fit, str(name))
+        width = (row[high] - row[low]) / 2
+        decimals = max(0, 1 - int(np.floor(np.log10(width)))) if width > 0 else 4
+        median, lower, upper = (f"{row[c]:.{decimals}f}" for c in ("median", low, high))
+        rows.append(rf"${symbol}$ & {latex_text(meaning)} & ${median}$ & $[{lower}, {upper}]{mark}$ \\")
+    lines = [
+        r"\begin{tabular}{llrr}",
+        r"\hline",
+        rf" & & median & {ci_prob * 100:g}\% equal-tailed interval \\",
+        r"\hline",
+        *rows,
+        r"\hline",
+        *([] if fit.passed else [r"\multicolumn{4}{l}{$^{\dagger}$ Checks of this fit FAILED: not to be trusted.} \\"]),
+        r"\end{tabular}",
+    ]
+    return "\n".join(lines)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from bayeslaw.core.tables import compact
+from bayeslaw.core.text import compact
 from bayeslaw.laws.formula import latex_text
 
 MORE_RANGES = 4  # covariates that are named with their ranges; the others are in the table

@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 
 import bayeslaw
 from bayeslaw.core.errors import BayeslawError
-from bayeslaw.core.tables import plain
+from bayeslaw.core.text import plain
 from bayeslaw.laws.card import law_names, load_law
 from bayeslaw.laws.law import Law
 from bayeslaw.plots import forecast as plots

@@ -18,12 +18,14 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from bayeslaw.core.errors import BayeslawError
-from bayeslaw.core.tables import check_target, parameters_latex, plain, significant, write_text, write_whole
+from bayeslaw.core.files import check_target, write_text, write_whole
+from bayeslaw.core.text import plain, significant
 from bayeslaw.forecasting.forecast import Forecast, forecast
 from bayeslaw.forecasting.grid import grid
 from bayeslaw.noise.noise import MEANING
 from bayeslaw.plots.forecast import COLOURS, MOST_LINES, forecast_axis, plot_forecast, save_figure
 from bayeslaw.posterior.fit import Fit
+from bayeslaw.reporting.latex import parameters_latex
 from tests.fixed import apart_fit
 
 # --- tables ---------------------------------------------------------------------------------------------------------

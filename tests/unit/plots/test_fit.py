@@ -20,11 +20,11 @@ from bayeslaw.plots.fit import (
     plot_parameters,
     plot_prior_posterior,
     plot_transforms,
-    weak_pairs,
 )
 from bayeslaw.plots.forecast import plot_forecast
 from bayeslaw.plots.saved import plot_levels, plot_picks
 from bayeslaw.posterior.fit import Fit
+from bayeslaw.posterior.parameters import weak_pairs
 from tests.fixed import line_fit
 from tests.oracles import Array
 

@@ -17,7 +17,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from bayeslaw.core.tables import compact
+from bayeslaw.core.text import compact
 from bayeslaw.data.table import Runs
 from bayeslaw.evaluation.loo import leave_one_run_out
 from bayeslaw.evaluation.scores import score

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from bayeslaw.core.tables import compact
+from bayeslaw.core.text import compact
 from bayeslaw.laws.formula import latex_text
 from bayeslaw.laws.law import Law
 from bayeslaw.reporting.html import header, mathml, shown

@@ -1,0 +1,38 @@
+"""Files written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from bayeslaw.core.errors import BayeslawError
+
+
+def check_target(path: Path, what: str, *endings: str) -> None:
+    """Refuse a path that `what` can't be written to, before any work is done for it."""
+    if path.suffix.lower() not in endings:
+        raise BayeslawError(f"{what} is written to a file ending in {' or '.join(endings)}, not {path.name}.")
+    if not path.parent.is_dir():
+        raise BayeslawError(f"There is no folder {path.parent} to write {path.name} into.")
+    if path.is_dir():
+        raise BayeslawError(f"{path} is a folder, not a file to write {what.lower()} to.")
+
+
+def write_whole(path: Path, write: Callable[[Path], object]) -> None:
+    """Let `write` write to a temporary name beside `path`, then rename: an older file stays whole until then."""
+    if not path.parent.is_dir():
+        raise BayeslawError(f"There is no folder {path.parent} to write {path.name} into.")
+    temporary = path.with_name(f".{path.stem}.{os.getpid()}.tmp{path.suffix}")
+    try:
+        write(temporary)
+        temporary.replace(path)
+    except OSError as error:
+        raise BayeslawError(f"{path} can't be written: {error}.") from None
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file whole or not at all."""
+    write_whole(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))

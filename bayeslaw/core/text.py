@@ -1,0 +1,52 @@
+"""Numbers and tables as text for a terminal."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+
+def significant(value: float, digits: int = 4) -> str:
+    """A number to a few significant figures, without an exponent where that is readable."""
+    if not np.isfinite(value):
+        return "-" if np.isnan(value) else str(value)
+    if value != 0 and not 1e-4 <= abs(value) < 1e7:
+        return f"{value:.{digits - 1}e}"
+    if value == int(value) and abs(value) < 1e7:
+        return str(int(value))
+    exponent = int(f"{value:.{digits - 1}e}".partition("e")[2])  # after rounding: 0.99996 is 1.000
+    return f"{value:.{max(digits - 1 - exponent, 0)}f}"
+
+
+def compact(value: float, digits: int = 4) -> str:
+    """A number as `significant` writes it, but very large and very small ones as 8.1e9 and 0.25 as it is."""
+    mantissa, sign, exponent = significant(value, digits).partition("e")
+    if sign:
+        return f"{mantissa.rstrip('0').rstrip('.')}e{int(exponent)}"
+    short = mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa
+    return short if float(short) == value else mantissa
+
+
+def plain(table: pd.DataFrame) -> str:
+    """A table for a terminal, numbers to four significant figures."""
+
+    def shown_as(value: object) -> str:
+        if isinstance(value, (bool, np.bool_)):
+            return "yes" if value else "no"
+        return significant(float(value)) if isinstance(value, (int, float, np.number)) else str(value)
+
+    shown = table.map(shown_as)
+    return shown.to_string(index=not isinstance(table.index, pd.RangeIndex))
+
+
+def with_intervals(table: pd.DataFrame) -> pd.DataFrame:
+    """The table with the two ends of each interval in one column: run_eti90 [2.41, 2.53]. For a terminal's width."""
+    columns = {}
+    for name, values in table.items():
+        if str(name).endswith("_lo"):
+            high = table[str(name).removesuffix("_lo") + "_hi"]
+            both = [f"[{significant(a)}, {significant(b)}]" for a, b in zip(values, high, strict=True)]
+            columns[str(name).removesuffix("_lo")] = pd.Series(both, index=table.index)
+        elif not str(name).endswith("_hi"):
+            columns[str(name)] = values
+    return pd.DataFrame(columns)

@@ -1,0 +1,48 @@
+"""The parameters of a fit: meaning, symbol and unit of each, and the pairs that are correlated most."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from scipy.stats import rankdata
+
+from bayeslaw.core.units import NATS
+from bayeslaw.laws.formula import latex_text
+from bayeslaw.noise.noise import MEANING, kind
+from bayeslaw.posterior.fit import Fit
+
+
+def described(fit: Fit, name: str) -> tuple[str, str]:
+    """What a parameter of law or noise means, and its LaTeX symbol; both name the group where each group has its own."""
+    if name in fit.law.parameters:
+        return fit.law.parameters[name].meaning, fit.law.parameters[name].latex
+    meaning, symbol = MEANING[kind(name)]
+    if name == kind(name):
+        return meaning, symbol
+    group = name.partition("[")[2].removesuffix("]")
+    return f"{meaning}: {fit.observed.group_column} {group}", rf"{symbol}^{{(\text{{{latex_text(group)}}})}}"
+
+
+def parameter_unit(fit: Fit, name: str) -> str:
+    """The unit of a parameter of law or noise: a card's is for losses in nats/token."""
+    own = fit.law.parameters.get(name)
+    return own.unit.replace(NATS, fit.observed.unit) if own else ""
+
+
+def weak_pairs(fit: Fit, most: int = 6) -> pd.DataFrame:
+    """The parameters that the losses tell least apart: the pairs with the strongest rank correlation in the posterior.
+
+    Returns
+    -------
+    DataFrame
+        one, other, rank_correlation (Spearman); strongest first, at most `most` rows.
+    """
+    draws = {name: values for name, values in fit.draws.items() if np.ptp(values) > 0}
+    names = list(draws)
+    if len(names) < 2:
+        return pd.DataFrame({"one": [], "other": [], "rank_correlation": []})
+    found = np.corrcoef(np.stack([rankdata(draws[name]) for name in names]))
+    rows = [(names[i], names[j], float(found[i, j])) for i in range(len(names)) for j in range(i)]
+    table = pd.DataFrame([(b, a, c) for a, b, c in rows], columns=["one", "other", "rank_correlation"])
+    order = table["rank_correlation"].abs().sort_values(ascending=False, kind="stable").index
+    return table.loc[order[:most]].reset_index(drop=True)
