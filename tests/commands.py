@@ -15,6 +15,7 @@ class Done:
     status: int
     out: str
     err: str
+    codes: frozenset[str] = frozenset()  # of the error that ended it, and of its faults
 
 
 Command = Callable[..., Done]
@@ -27,6 +28,12 @@ def refused(done: Done, *fragments: str) -> None:
     assert "Traceback" not in done.err
     for fragment in fragments:
         assert fragment in done.err, done.err
+
+
+def rejected(done: Done, code: str, *named: object) -> None:
+    """Exit status 2 by an error of this code that names these values on standard error, and no traceback."""
+    refused(done, *map(str, named))
+    assert code in done.codes, done
 
 
 def snapshot(folder: Path) -> dict[str, str]:

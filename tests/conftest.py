@@ -18,6 +18,7 @@ from bayeslaw.laws.law import Law
 from bayeslaw.posterior.fit import Fit
 from tests import oracles
 from tests.commands import Command, Done
+from tests.errors import codes_of
 
 settings.register_profile("same every time", derandomize=True, deadline=None, database=None)
 settings.load_profile("same every time")
@@ -70,7 +71,7 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
         with pytest.raises(SystemExit) as ended:
             cli.main()
         out, err = capsys.readouterr()
-        return Done(int(ended.value.code or 0), out, err)
+        return Done(int(ended.value.code or 0), out, err, frozenset(codes_of(ended.value.__context__)))
 
     return run
 

@@ -62,7 +62,7 @@ def check(
     law: Annotated[str, typer.Option(help="The law to check the table for.")],
     where: Where = None,
 ) -> None:
-    """List every fault of a table, with row, column, value and likely mend."""
+    """List every fault of a table, with row, column, value and likely suggestion."""
     from bayeslaw.data.table import read_runs
     from bayeslaw.data.validate import base_rows, mixed_domains
     from bayeslaw.data.validate import check as check_runs

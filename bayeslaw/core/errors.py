@@ -1,4 +1,4 @@
-"""Errors meant to be read by the person who can mend them."""
+"""Errors that say what was given, what was expected and what to do."""
 
 from __future__ import annotations
 
@@ -9,7 +9,17 @@ from numbers import Integral
 
 
 class BayeslawError(ValueError):
-    """Something given to bayeslaw can't be used; the text says what, what was expected and what to do."""
+    """Something given to bayeslaw can't be used; the message says what, what was expected and what to do.
+
+    Attributes
+    ----------
+    code : str
+        What went wrong, for programs: words joined by hyphens, such as 'unknown-parameter'. Messages may be reworded, codes stay.
+    """
+
+    def __init__(self, message: str, *, code: str = "") -> None:
+        super().__init__(message)
+        self.code = code
 
 
 class CardError(BayeslawError):
@@ -35,23 +45,26 @@ class Fault:
     column : str
     value : str
         As it was given.
-    problem, mend : str
+    problem, suggestion : str
         What is wrong and what probably puts it right (may be empty).
+    code : str
+        What is wrong, for programs; see `BayeslawError`.
     """
 
     row: int | None
     column: str
     value: str
     problem: str
-    mend: str = ""
+    suggestion: str = ""
+    code: str = ""
 
     def __str__(self) -> str:
         where = f"column {self.column}" if self.row is None else f"row {self.row}, column {self.column}"
         if self.problem.endswith("?"):
-            mend = f" {self.mend[:1].upper()}{self.mend[1:]}" if self.mend else ""
+            suggestion = f" {self.suggestion[:1].upper()}{self.suggestion[1:]}" if self.suggestion else ""
         else:
-            mend = f": {self.mend}" if self.mend else ""
-        return f"{self.problem}{mend} ({where})"
+            suggestion = f": {self.suggestion}" if self.suggestion else ""
+        return f"{self.problem}{suggestion} ({where})"
 
 
 class TableError(BayeslawError):
@@ -66,7 +79,7 @@ class TableError(BayeslawError):
         lines += [f"  {fault}" for fault in self.faults[: self.SHOWN]]
         if count > self.SHOWN:
             lines.append(f"  … and {count - self.SHOWN} more; `bayeslaw check` lists them all")
-        super().__init__("\n".join(lines))
+        super().__init__("\n".join(lines), code="faulty-table")
 
 
 def shortened(text: object, most: int = 60) -> str:
@@ -78,7 +91,7 @@ def shortened(text: object, most: int = 60) -> str:
 def whole_number(name: str, value: object, least: int) -> None:
     """Refuse what is not a whole number of at least `least`."""
     if not isinstance(value, Integral) or value < least:
-        raise BayeslawError(f"{name} must be a whole number of at least {least}, not {value}.")
+        raise BayeslawError(f"{name} must be a whole number of at least {least}, not {value}.", code="not-a-whole-number")
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

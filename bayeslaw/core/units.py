@@ -126,7 +126,7 @@ def unit_of(frame: pd.DataFrame, name: str = "the table") -> str:
 
 
 def _other_units(texts: pd.Series, of: str) -> Iterable[Fault]:
-    mend = "bring all to one by `bayeslaw convert`, from a table for each unit"
+    suggestion = "bring all to one by `bayeslaw convert`, from a table for each unit"
     told = set[str]()
     for row, text in texts.items():
         shown = str(text).strip() if isinstance(text, str) else ""
@@ -134,7 +134,7 @@ def _other_units(texts: pd.Series, of: str) -> Iterable[Fault]:
             continue
         told.add(shown)
         problem = f"its losses are in {shown}, those before in {of}" if shown else f"unit is missing, and other losses are in {of}"
-        yield Fault(int(str(row)), "unit", shown, problem, mend)
+        yield Fault(int(str(row)), "unit", shown, problem, suggestion)
 
 
 def agree(of: str, frame: pd.DataFrame, name: str) -> None:

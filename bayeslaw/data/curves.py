@@ -149,8 +149,8 @@ def check_rates(frame: pd.DataFrame, columns: LossColumns, name: str) -> tuple[p
     """
     given = [str(c) for c in frame]
     if missing := [c for c in ("step", "lr") if c not in frame]:
-        mend = f"every row needs run, step and lr; there are {', '.join(given)}"
-        raise TableError([Fault(None, c, "", f"column {c} is missing", f"{mend}.{nearest(c, given)}") for c in missing], name)
+        suggestion = f"every row needs run, step and lr; there are {', '.join(given)}"
+        raise TableError([Fault(None, c, "", f"column {c} is missing", f"{suggestion}.{nearest(c, given)}") for c in missing], name)
     if words := [c for c in ("step", "lr", "parent_step", "batch") if c in frame and frame[c].dtype.kind not in "fiu"]:
         raise TableError([Fault(None, c, "", f"column {c} holds no numbers", "they are needed there") for c in words], name)
     sound = frame[frame["run"].notna() & frame["step"].notna() & (frame["step"] >= 0)]
@@ -168,10 +168,10 @@ def refuse(faults: Iterable[Fault], unread: Iterable[Fault], name: str) -> None:
         raise TableError(sorted(whole, key=lambda f: (f.row is not None, f.row or 0)), name)
 
 
-def _rows(frame: pd.DataFrame, column: str, bad: pd.Series, problem: str, mend: str) -> Iterable[Fault]:
+def _rows(frame: pd.DataFrame, column: str, bad: pd.Series, problem: str, suggestion: str) -> Iterable[Fault]:
     for row, number in zip(frame.index[bad], frame.loc[bad, column].to_numpy(np.float64), strict=True):
         value = "" if np.isnan(number) else f"{number:g}"
-        yield Fault(int(row), column, value, problem.format(value=value), mend)
+        yield Fault(int(row), column, value, problem.format(value=value), suggestion)
 
 
 def _cells(frame: pd.DataFrame) -> Iterable[Fault]:
@@ -187,8 +187,8 @@ def _cells(frame: pd.DataFrame) -> Iterable[Fault]:
     if "batch" in frame:
         yield from _rows(frame, "batch", frame["batch"] <= 0, "batch {value} is not positive", "give the tokens of a step")
     yield from _rows(frame, "lr", lr < 0, "lr {value} is negative", "give the learning rate of the step")
-    mend = "give it as it is, such as 3e-4"
-    yield from _rows(frame, "lr", lr > HIGHEST, "lr {value} is above 1: is it in units of 1e-4, or in percent?", mend)
+    suggestion = "give it as it is, such as 3e-4"
+    yield from _rows(frame, "lr", lr > HIGHEST, "lr {value} is above 1: is it in units of 1e-4, or in percent?", suggestion)
 
 
 def _losses(frame: pd.DataFrame, columns: LossColumns) -> Iterable[Fault]:
@@ -217,21 +217,21 @@ def _order(frame: pd.DataFrame, columns: LossColumns) -> Iterable[Fault]:
     if columns.domains is None and "domain" in frame:
         keys.append(frame["domain"].fillna(""))
     before = frame.groupby(keys, sort=False)["step"].shift()
-    mend = "keep one row a step; of a resumed run keep one try, or give the resumed part a name, parent and parent_step"
+    suggestion = "keep one row a step; of a resumed run keep one try, or give the resumed part a name, parent and parent_step"
     bad = frame["step"] <= before
     rows = frame[bad].assign(before=before[bad])
     for row, name, step, last in zip(rows.index, rows["run"], rows["step"], rows["before"], strict=True):
         how = "comes twice" if step == last else f"follows step {last:g}"
         problem = f"step {step:g} of run {shortened(repr(name))} {how}: was the run resumed?"
-        yield Fault(int(row), "step", f"{step:g}", problem, mend)
+        yield Fault(int(row), "step", f"{step:g}", problem, suggestion)
 
 
 def _rates(frame: pd.DataFrame, twice: set[int | None]) -> Iterable[Fault]:
     """Steps of a run without a rate, or with two."""
     group = frame.groupby(["run", "step"], sort=False)["lr"]
     low, high = group.transform("min"), group.transform("max")
-    mend = "give the learning rate of every logged step (it may be empty at step 0 only)"
-    yield from _rows(frame, "lr", low.isna() & (frame["step"] > 0), "lr is missing", mend)
+    suggestion = "give the learning rate of every logged step (it may be empty at step 0 only)"
+    yield from _rows(frame, "lr", low.isna() & (frame["step"] > 0), "lr is missing", suggestion)
     two = (high - low > SAME * high.abs()) & (frame["lr"] != group.transform("first")) & ~frame.index.isin(list(twice))
     yield from _rows(frame, "lr", two, "lr {value} is not that of other rows of the same run and step", "keep one")
 
@@ -249,8 +249,8 @@ def _runs(frame: pd.DataFrame, sound: pd.DataFrame) -> tuple[dict[str, Curve], d
             faults += wrong
         phase: Any = told["phase"] or ("pretrain" if told["parent"] is None else "adapt")
         if phase not in PHASES:
-            mend = f"phases are {' and '.join(PHASES)}.{nearest(str(phase), PHASES)}"
-            faults.append(Fault(at, "phase", str(phase), f"there is no phase {shortened(repr(phase))}", mend))
+            suggestion = f"phases are {' and '.join(PHASES)}.{nearest(str(phase), PHASES)}"
+            faults.append(Fault(at, "phase", str(phase), f"there is no phase {shortened(repr(phase))}", suggestion))
         own = by_run.get(name)
         if own is None or own["step"].iloc[-1] < 1:
             faults.append(Fault(at, "lr", "", f"run {shortened(repr(name))} has no learning rate of a step after 0", "log it"))
@@ -271,12 +271,12 @@ def _one_value(rows: pd.DataFrame, column: str, run: str) -> tuple[Any, list[Fau
     if len(values) < 2:
         return (values[0] if values else None), []
     shown = ", ".join(f"{v:g}" if isinstance(v, float) else str(v) for v in values[:3])
-    mend = "keep one"
+    suggestion = "keep one"
     if column in ("phase", "batch"):
-        mend = "give the part after the change a run of its own, with its parent"
+        suggestion = "give the part after the change a run of its own, with its parent"
     second = int(rows.index[rows[column] == values[1]][0])
     problem = f"run {shortened(repr(run))} has {len(values)} values of {column} ({shown})"
-    return values[0], [Fault(second, column, str(values[1]), problem, mend)]
+    return values[0], [Fault(second, column, str(values[1]), problem, suggestion)]
 
 
 def _family(frame: pd.DataFrame, curves: Mapping[str, Curve], after: Mapping[str, float]) -> tuple[dict[str, Curve], list[Fault]]:
@@ -288,8 +288,8 @@ def _family(frame: pd.DataFrame, curves: Mapping[str, Curve], after: Mapping[str
         found[name] = curve
         if curve.parent is None:
             if name in after:
-                mend = "name the run that it goes on from in column parent"
-                faults.append(Fault(rows[name], "parent_step", f"{after[name]:g}", "parent_step without a parent", mend))
+                suggestion = "name the run that it goes on from in column parent"
+                faults.append(Fault(rows[name], "parent_step", f"{after[name]:g}", "parent_step without a parent", suggestion))
             continue
         parent = curve.parent if curve.parent in rows else curve.parent.removesuffix(".0")  # how pandas reads 7 beside nothing
         found[name] = replace(curve, parent=parent)
@@ -310,7 +310,7 @@ def _joined(curve: Curve, parent: Curve, after: float | None, row: int) -> tuple
         faults.append(Fault(row, "parent", parent.run, problem, "give it phase adapt, or another parent"))
     step = parent.last if after is None else after
     first = int(parent.logged_steps[0])
-    problem, mend = "", f"give a step of {parent.run}, {max(first, 1)} to {parent.last}"
+    problem, suggestion = "", f"give a step of {parent.run}, {max(first, 1)} to {parent.last}"
     if step != round(step):
         problem = f"parent_step {step:g} of run {name} is not a whole number"
     elif step > parent.last:
@@ -320,7 +320,7 @@ def _joined(curve: Curve, parent: Curve, after: float | None, row: int) -> tuple
     elif step < first:
         problem = f"run {name} goes on from step {step:g} of {other}, whose first logged rate is of step {first}"
     if problem:
-        faults.append(Fault(row, "parent_step", f"{step:g}", problem, mend))
+        faults.append(Fault(row, "parent_step", f"{step:g}", problem, suggestion))
     return replace(curve, parent_step=int(step)), faults
 
 
@@ -573,8 +573,8 @@ def _with_runs(table: Runs, run: str) -> tuple[pd.DataFrame, list[str]]:
     """The table with its column `run`, and what was renamed."""
     frame, said = table.frame, [f"read: {c}" for c in table.conversions]
     if taken := [c for c in MADE if c in frame]:
-        mend = "give the curves without it, or rename it"
-        raise TableError([Fault(None, c, "", f"column {c} is worked out from lr", mend) for c in taken], table.name)
+        suggestion = "give the curves without it, or rename it"
+        raise TableError([Fault(None, c, "", f"column {c} is worked out from lr", suggestion) for c in taken], table.name)
     if run != "run":
         if run not in frame:
             raise BayeslawError(f"{table.name} has no column {run!r} to name its runs.{nearest(run, map(str, frame))}")

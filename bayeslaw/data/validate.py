@@ -39,8 +39,8 @@ def check(runs: Runs, law: Law, *, to_fit: bool = True) -> list[Fault]:
     wanted = ", ".join(["loss"] * to_fit + [*law.axes, *law.series, *law.levels])
     for c in columns:
         if c not in frame and not any(c in of for of in whole.values()):
-            mend = f"{law.name} needs {wanted}; there are {', '.join(given)}.{nearest(c, given)}"
-            faults.append(Fault(None, c, "", f"column {c} is missing", mend))
+            suggestion = f"{law.name} needs {wanted}; there are {', '.join(given)}.{nearest(c, given)}"
+            faults.append(Fault(None, c, "", f"column {c} is missing", suggestion))
     for name in columns:
         if name in frame and name not in law.levels and frame[name].dtype.kind not in "fiu":
             faults.append(Fault(None, name, "", f"column {name} holds no numbers", f"{law.name} needs them there"))
@@ -123,18 +123,18 @@ def complete(frame: pd.DataFrame, law: Law) -> pd.DataFrame:
     return frame
 
 
-def _rows(frame: pd.DataFrame, column: str, bad: pd.Series, problem: str, mend: str) -> Iterable[Fault]:
+def _rows(frame: pd.DataFrame, column: str, bad: pd.Series, problem: str, suggestion: str) -> Iterable[Fault]:
     for row, number in zip(frame.index[bad], frame.loc[bad, column].to_numpy(dtype=np.float64), strict=True):
         value = f"{number:g}"
-        yield Fault(int(row), column, value, problem.format(value=value), mend)
+        yield Fault(int(row), column, value, problem.format(value=value), suggestion)
 
 
 def check_loss(frame: pd.DataFrame) -> list[Fault]:
     """Losses, and their known errors, that can't be those of a language model in nats/token, or in the table's unit."""
     loss, of = frame["loss"], unit_of(frame)
     if of == PERPLEXITY:
-        mend = f"bring them to losses by `bayeslaw convert --to {NATS}`"
-        return [Fault(None, "unit", of, "losses are perplexities, and laws describe their logarithm", mend)]
+        suggestion = f"bring them to losses by `bayeslaw convert --to {NATS}`"
+        return [Fault(None, "unit", of, "losses are perplexities, and laws describe their logarithm", suggestion)]
     faults = [*_rows(frame, "loss", loss.isna(), "loss is missing or not a number", "remove the row")]
     faults += _rows(frame, "loss", np.isinf(loss), "loss {value} is infinite: the run diverged", "remove the row")
     faults += _rows(frame, "loss", loss <= 0, "loss {value} is not positive", f"losses are in {of}")
@@ -176,14 +176,14 @@ def _check_covariate(frame: pd.DataFrame, covariate: Covariate) -> list[Fault]:
     faults = list(_rows(frame, name, values.isna(), f"{name} is missing", "fill it in or remove the row"))
     outside = f"{name} {{value}} is outside [{low:g}, {high:g}]"
     guesses = {"N": (": is it in billions?", "give the number of parameters"), "r": (": is it a percentage?", "divide by 100")}
-    question, mend = guesses.get(name, ("", f"unit: {covariate.unit}"))
+    question, suggestion = guesses.get(name, ("", f"unit: {covariate.unit}"))
     if name == "D":
-        question, mend = ": is it in billions?", "give the number of tokens"
+        question, suggestion = ": is it in billions?", "give the number of tokens"
     below, above = values < low, values > high
     if name == "r":
-        faults += _rows(frame, name, above, outside + question, mend)
+        faults += _rows(frame, name, above, outside + question, suggestion)
         return faults + list(_rows(frame, name, below, outside, "a share lies between 0 and 1"))
     positive = below & (values > 0)
-    faults += _rows(frame, name, positive, outside + question, mend)
-    faults += _rows(frame, name, below & (values <= 0), outside, f"{name} must be positive" if low > 0 else mend)
-    return faults + list(_rows(frame, name, above, outside, mend))
+    faults += _rows(frame, name, positive, outside + question, suggestion)
+    faults += _rows(frame, name, below & (values <= 0), outside, f"{name} must be positive" if low > 0 else suggestion)
+    return faults + list(_rows(frame, name, above, outside, suggestion))

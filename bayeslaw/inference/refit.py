@@ -231,6 +231,6 @@ def _twice(fit: Fit, old: pd.DataFrame, new: pd.DataFrame) -> list[Fault]:
         if np.isclose(there, here, rtol=SAME, atol=0, equal_nan=True).all(axis=1).any():
             whose = f"run {run!r}" if named else "a row without a run"
             at = ", ".join(f"{c} = {value:g}" for c, value in zip(columns, here.tolist(), strict=True))
-            mend = "remove the row, or give a run made again an id of its own"
-            faults.append(Fault(int(row), "run", str(run) if named else "", f"the fit has {whose} with {at} already", mend))
+            suggestion = "remove the row, or give a run made again an id of its own"
+            faults.append(Fault(int(row), "run", str(run) if named else "", f"the fit has {whose} with {at} already", suggestion))
     return faults

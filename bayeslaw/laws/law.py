@@ -24,8 +24,8 @@ PROBES = 16  # settings at which it is tried whether a term is proportional to a
 class LocatedError(BayeslawError):
     """A fault of a card, with the section and key where it lies."""
 
-    def __init__(self, message: str, section: str = "", key: str = "") -> None:
-        super().__init__(message)
+    def __init__(self, message: str, section: str = "", key: str = "", *, code: str = "") -> None:
+        super().__init__(message, code=code)
         self.section, self.key = section, key
 
 

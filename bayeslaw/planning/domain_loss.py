@@ -170,7 +170,9 @@ def describe(
                 raise FitError(f"The draws of {parameter} in {law.name} ({name}) are not all finite: no plan can be made of them.")
         frame = corners.assign(**used)
         if faults := check(Runs(frame, "the plan"), law, to_fit=False):
-            said = dict.fromkeys(f"{f.problem}{': ' + f.mend if f.mend and not f.problem.endswith('?') else ''}" for f in faults)
+            said = dict.fromkeys(
+                f"{f.problem}{': ' + f.suggestion if f.suggestion and not f.problem.endswith('?') else ''}" for f in faults
+            )
             raise BayeslawError(f"{law.name} ({name}) can't be planned with: {'; '.join(said)}.")
         row = complete(frame.head(1), law)
         constants = {k: float(row[k].iloc[0]) for k in law.covariates if k not in ("D", "r")}

@@ -127,13 +127,13 @@ def independence_check(law: Law, observed: Observations, draws: Mapping[str, NDA
     draws : mapping of parameter to array (chains, draws)
     """
     group, others = observed.run, [name for name in law.covariates if name != "D"]
-    sharing, mend = "of one run", "fit noise with a run effect"
+    sharing, suggestion = "of one run", "fit noise with a run effect"
     unnamed = observed.run_names == tuple(f"row {row}" for row in observed.rows)
     if unnamed and others:
         columns = np.stack([observed.covariates[name] for name in others])
         group = np.unique(columns, axis=1, return_inverse=True)[1].ravel()
-        sharing, mend = f"at one {', '.join(others)}", "name the runs in a column `run`, for noise with a run effect"
-    return alike_check(residuals(law, observed, draws), group, len(law.parameters), sharing, mend)
+        sharing, suggestion = f"at one {', '.join(others)}", "name the runs in a column `run`, for noise with a run effect"
+    return alike_check(residuals(law, observed, draws), group, len(law.parameters), sharing, suggestion)
 
 
 def kinship_check(law: Law, observed: Observations, draws: Mapping[str, NDArray[np.float64]]) -> Check | None:
@@ -219,7 +219,7 @@ def alike_check(
     group: NDArray[np.int64],
     fitted: int,
     sharing: str,
-    mend: str,
+    suggestion: str,
     name: str = "independence",
     of: tuple[str, str] = ("points", "a run"),
 ) -> Check | None:
@@ -233,7 +233,7 @@ def alike_check(
         Codes of the rows' groups.
     fitted : int
         Number of the law's parameters.
-    sharing, mend : str
+    sharing, suggestion : str
         What rows of a group share, such as 'of one run', and what to do where they are alike.
     name : str
         Of the check.
@@ -250,7 +250,7 @@ def alike_check(
     else:
         text += (
             f", and this noise takes them as independent: intervals may be {widening:.1f} times too narrow. "
-            f"Either they share the luck of {of[1]} ({mend}) or the law misses something between them"
+            f"Either they share the luck of {of[1]} ({suggestion}) or the law misses something between them"
         )
     numbers = pd.DataFrame({"correlation": [correlation], "p": [p], "widening": [widening]})
     return Check(name, passed, text, False, numbers)

@@ -334,13 +334,13 @@ def _runs_named(frame: pd.DataFrame, told: Mapped) -> pd.DataFrame:
         if old not in known:
             raise BayeslawError(f"The mapping renames run {old!r}, and there is none.{nearest(old, known)}")
     frame = frame.assign(run=frame["run"].map(lambda r: told.rename.get(r, r)))
-    for column, mend in (("run", 'say [rename] "{0}" = "{1}" in a mapping file'), ("domain", "write {0} as {1}")):
+    for column, suggestion in (("run", 'say [rename] "{0}" = "{1}" in a mapping file'), ("domain", "write {0} as {1}")):
         names: dict[str, str] = {}
         for name in frame[column].dropna().unique() if column in frame else ():
             like = re.sub(r"\s+", " ", name.strip().lower())
             if (other := names.setdefault(like, name)) != name:
                 at = int(np.flatnonzero((frame[column] == name).to_numpy())[0])
                 problem = f"{column}s {other!r} and {name!r} differ by case or blanks alone"
-                mended = f"if they are one, {mend.format(name, other)}; else give one another name"
-                refuse(frame, [fault(frame, at, column, name, problem, mended)])
+                suggested = f"if they are one, {suggestion.format(name, other)}; else give one another name"
+                refuse(frame, [fault(frame, at, column, name, problem, suggested)])
     return frame

@@ -195,8 +195,8 @@ def _tokens(frame: pd.DataFrame, batches: Mapping[str, tuple[float, float]], rem
     if rows + steps == 0:
         if not {"atpp", "N"} <= set(frame):
             why = ", and those logged are at no step with a loss" if "D" in frame else ""
-            mend = "laws in D need --set tokens_per_step=… (D = step x tokens per step), or a column of them"
-            remarks.append(f"no tokens{why}: {mend}")
+            suggestion = "laws in D need --set tokens_per_step=… (D = step x tokens per step), or a column of them"
+            remarks.append(f"no tokens{why}: {suggestion}")
         return frame
     if steps:
         both = f" in {counted(steps, 'row')}, and as logged in {counted(rows, 'row')}" if rows else ""
@@ -210,7 +210,7 @@ def _tokens_that_differ(
     frame: pd.DataFrame, by_step: pd.Series, off: pd.Series, batches: Mapping[str, tuple[float, float]]
 ) -> Iterable[Fault]:
     """Runs in which D can't be made from steps: the batch changes, or what is logged elsewhere is another D."""
-    mend = 'name a column of all tokens so far: [columns] D = "…" in a mapping file'
+    suggestion = 'name a column of all tokens so far: [columns] D = "…" in a mapping file'
     for run in frame.loc[by_step, "run"].unique():
         of = frame["run"] == run
         at = int(np.flatnonzero((of & by_step).to_numpy())[0])
@@ -218,7 +218,7 @@ def _tokens_that_differ(
         if run in batches:
             values = " and ".join(f"{v:g}" for v in batches[run])
             problem = f"run {name} has batches of {values} tokens, and D at step {step} is step x tokens per step of one batch"
-            yield fault(frame, at, "batch", f"{frame['batch'].iloc[at]:g}", problem, mend)
+            yield fault(frame, at, "batch", f"{frame['batch'].iloc[at]:g}", problem, suggestion)
         elif (of & off).any():
             other = int(np.flatnonzero((of & off).to_numpy())[0])
             there = f"at step {frame['step'].iloc[other]:g}"
@@ -233,11 +233,11 @@ def _check(frame: pd.DataFrame) -> None:
     """Refuse what can't be, whatever the law."""
     frame = frame.reset_index(drop=True)
     losses = frame.loc[frame["loss"].notna(), [c for c in ("loss", "loss_se", "unit") if c in frame]]
-    faults = [fault(frame, f.row, f.column, f.value, f.problem, f.mend) for f in check_loss(losses) if f.row is not None]
-    for column, wrong, problem, mend in _limits(frame):
+    faults = [fault(frame, f.row, f.column, f.value, f.problem, f.suggestion) for f in check_loss(losses) if f.row is not None]
+    for column, wrong, problem, suggestion in _limits(frame):
         for at in np.flatnonzero(wrong.to_numpy()).tolist():
             value = f"{frame[column].iloc[at]:g}"
-            faults.append(fault(frame, at, column, value, problem.format(value=value), mend))
+            faults.append(fault(frame, at, column, value, problem.format(value=value), suggestion))
     faults += _tokens_that_stand(frame)
     refuse(frame, sorted(faults, key=lambda f: f.row or 0))
 
@@ -254,8 +254,8 @@ def _tokens_that_stand(frame: pd.DataFrame) -> Iterable[Fault]:
             value = f"{tokens[i]:g}"
             before = f"{tokens[i - 1]:g} before, at step {steps[i - 1]:g}"
             problem = f"run {shortened(repr(str(run)))} has D {value} at step {steps[i]:g} and {before}"
-            mend = 'D counts all tokens so far; are these the tokens of a step? Say [columns] batch = "…" in a mapping file'
-            yield fault(frame, int(part.index[i]), "D", value, problem, mend)
+            suggestion = 'D counts all tokens so far; are these the tokens of a step? Say [columns] batch = "…" in a mapping file'
+            yield fault(frame, int(part.index[i]), "D", value, problem, suggestion)
 
 
 def _limits(frame: pd.DataFrame) -> Iterable[tuple[str, pd.Series, str, str]]:

@@ -123,11 +123,11 @@ def _value(text: str, decimal: str, thousands: str, grouped: re.Pattern[str]) ->
 
 
 def _no_number(row: int, ours: str, text: str) -> Fault:
-    mend = "mend the cell, or leave it empty"
+    suggestion = "mend the cell, or leave it empty"
     if re.match(r"^[+-]?\d+,\d+(e[+-]?\d+)?$", text, re.IGNORECASE):
-        mend = 'is it a decimal comma? Say decimal = "," in a mapping file'
+        suggestion = 'is it a decimal comma? Say decimal = "," in a mapping file'
     elif re.match(r"^[\d.]+ ?[kMBT]$", text):
-        mend = "write it out, such as 410e6, or name the column and its unit in a mapping file"
+        suggestion = "write it out, such as 410e6, or name the column and its unit in a mapping file"
     elif text.endswith("%"):
-        mend = "write it as a share, such as 0.25"
-    return Fault(row, ours, text, f"{ours} {shortened(repr(text))} is not a number", mend)
+        suggestion = "write it as a share, such as 0.25"
+    return Fault(row, ours, text, f"{ours} {shortened(repr(text))} is not a number", suggestion)

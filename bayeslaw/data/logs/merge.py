@@ -52,10 +52,10 @@ def several(frame: pd.DataFrame) -> bool:
     return len(frame["_name"].cat.categories) > 1
 
 
-def fault(frame: pd.DataFrame, at: int, column: str, value: str, problem: str, mend: str) -> Fault:
+def fault(frame: pd.DataFrame, at: int, column: str, value: str, problem: str, suggestion: str) -> Fault:
     """A fault of an entry, with its file where there are several."""
     where = f"{frame['_name'].iloc[at]}: " if several(frame) else ""
-    return Fault(int(frame["_row"].iloc[at]), column, value, where + problem, mend)
+    return Fault(int(frame["_row"].iloc[at]), column, value, where + problem, suggestion)
 
 
 def refuse(frame: pd.DataFrame, faults: Iterable[Fault]) -> None:
@@ -182,8 +182,8 @@ def _conflicts(frame: pd.DataFrame, keys: list[str], values: list[str]) -> Itera
             earlier = f"row {frame['_row'].iloc[was]}" + (f" of {frame['_name'].iloc[was]}" if several(frame) else "")
             what = f"{_of(column)} {_shown(known[i])} at {keys[1]} {frame[keys[1]].iloc[i]:g}"
             problem = f"run {run} logs {what} and {_shown(known[was])} in {earlier}"
-            mend = "was it resumed? Say --resumed last (the later log holds) or first; two runs of one name need two names"
-            yield fault(frame, i, name, _shown(known[i]), problem, mend)
+            suggestion = "was it resumed? Say --resumed last (the later log holds) or first; two runs of one name need two names"
+            yield fault(frame, i, name, _shown(known[i]), problem, suggestion)
 
 
 def _of(column: str) -> str:

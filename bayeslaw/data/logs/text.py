@@ -76,10 +76,14 @@ def table(path: Path, called: str, delimiter: str | None = None) -> tuple[pd.Dat
         raise BayeslawError(f"{called} can't be read as a table: {error}.") from None
     header = [cell.strip() for cell in lines[0]]
     rows = [line[: len(header)] if not any(line[len(header) :]) else line for line in lines[1:]]
-    mend = "is the file cut off, or does a comma stand inside a number that isn't quoted?"
+    suggestion = "is the file cut off, or does a comma stand inside a number that isn't quoted?"
     faults = [
         Fault(
-            i, header[0], "", f"the row has {len(row)} cells and the header {len(header)} ({shortened(mark.join(row), 30)})", mend
+            i,
+            header[0],
+            "",
+            f"the row has {len(row)} cells and the header {len(header)} ({shortened(mark.join(row), 30)})",
+            suggestion,
         )
         for i, row in enumerate(rows, 1)
         if len(row) != len(header)
