@@ -22,7 +22,8 @@ import bayeslaw
 from bayeslaw.core.files import write_text
 from bayeslaw.inference.point import PointFit
 from bayeslaw.planning.plan import Plan, plan
-from bayeslaw.plots.decisions import plot_plan, save_panels
+from bayeslaw.plots.decisions import plot_plan
+from bayeslaw.plots.style import save_panels
 from bayeslaw.posterior.fit import Fit
 
 RESULTS = Path(__file__).parent / "results"

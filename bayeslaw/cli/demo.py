@@ -17,7 +17,8 @@ from bayeslaw.forecasting.grid import grid
 from bayeslaw.inference.fit import fit
 from bayeslaw.inference.point import point_fit
 from bayeslaw.laws.card import load_law
-from bayeslaw.plots.forecast import failure, plot_forecast, save_figure
+from bayeslaw.plots.forecast import plot_forecast
+from bayeslaw.plots.style import failure, save_figure
 from bayeslaw.posterior.fit import Fit
 
 if TYPE_CHECKING:

@@ -110,7 +110,8 @@ def areas_of(
 ) -> None:
     """Work out the areas under the learning rates of training curves: one row a loss, ready for `bayeslaw fit`."""
     from bayeslaw.core.files import write_text
-    from bayeslaw.plots.schedules import plot_schedules, save_stack
+    from bayeslaw.plots.schedules import plot_schedules
+    from bayeslaw.plots.style import save_stack
 
     check_files("A table of runs", output, plot, [curves], of="the areas")
     options = {"warmup": warmup, "losses": losses}

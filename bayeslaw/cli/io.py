@@ -57,7 +57,7 @@ def check_files(
 ) -> None:
     """Refuse a table or picture that can't be written, and a table that is one of the files given, before any work is done."""
     from bayeslaw.core.files import check_target
-    from bayeslaw.plots.forecast import PICTURES
+    from bayeslaw.plots.style import PICTURES
 
     if output is not None:
         check_target(output, what, ".csv")
@@ -119,7 +119,7 @@ def picture_first(path: Path | None, save: Callable[[Path], object]) -> Iterator
 
 def figure_first(path: Path | None, draw: Callable[[Axes], object]) -> contextlib.AbstractContextManager[None]:
     """`picture_first` of one pair of axes."""
-    from bayeslaw.plots.forecast import save_figure
+    from bayeslaw.plots.style import save_figure
 
     return picture_first(path, lambda target: save_figure(target, draw))
 

@@ -72,7 +72,8 @@ def plan(
     from bayeslaw.forecasting.stack import load_fit
     from bayeslaw.planning.plan import LEVELS
     from bayeslaw.planning.plan import plan as make_plan
-    from bayeslaw.plots.decisions import plot_plan, save_panels
+    from bayeslaw.plots.decisions import plot_plan
+    from bayeslaw.plots.style import save_panels
 
     named = [Path(text.partition("=")[2] or text) for text in source or []]
     check_files("A plan's frontier", output, plot, [*named, target, candidates], of="the frontier")
@@ -169,7 +170,8 @@ def allocate(
     from bayeslaw.core.text import plain, with_intervals
     from bayeslaw.forecasting.stack import load_fit
     from bayeslaw.planning.allocation import allocate as make_allocation
-    from bayeslaw.plots.decisions import plot_frontier, save_panels
+    from bayeslaw.plots.decisions import plot_frontier
+    from bayeslaw.plots.style import save_panels
 
     check_files("An allocation", output, plot, [fit])
     settings = pairs_of("--set", set_ or [], "NAME=VALUE, such as r=0.25")
@@ -199,7 +201,8 @@ def transfer(
     """Effectively transferred data, and FLOPs saved at equal loss, of continual pre-training against training from scratch."""
     from bayeslaw.forecasting.stack import load_fit
     from bayeslaw.planning.transfer import transfer as make_transfer
-    from bayeslaw.plots.decisions import plot_savings, save_panels
+    from bayeslaw.plots.decisions import plot_savings
+    from bayeslaw.plots.style import save_panels
 
     check_files("A transfer table", output, plot, [fit, continued])
     settings = pairs_of("--set", set_ or [], "NAME=VALUES, such as N=2e9 or D=1e8:4e10:30")

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
 from bayeslaw.core.errors import BayeslawError
-from bayeslaw.core.files import check_target, write_whole
 from bayeslaw.core.flops import FLOPS
 from bayeslaw.core.intervals import interval_names
 from bayeslaw.planning.allocation import Allocation
 from bayeslaw.planning.plan import Plan
 from bayeslaw.planning.search import tables
 from bayeslaw.planning.transfer import Transfer
-from bayeslaw.plots.forecast import COLOURS, MARKERS, PICTURES, _short, failure
+from bayeslaw.plots.style import COLORMAP, COLOURS, MARKERS, failure, has_failed, short_number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 LEVELS = (0.5, 0.8, 0.9, 0.95)
 GRID = (61, 81)  # replay shares, log tokens
 CONTOURS = 400  # draws whose median makes a landscape
-SHADES = "cividis"  # told apart by all eyes, and in grey
 
 
 def plot_plan(plan: Plan, ax: Axes, *, of: str = "", levels: Sequence[float] = LEVELS) -> Axes:
@@ -58,7 +56,7 @@ def plot_plan(plan: Plan, ax: Axes, *, of: str = "", levels: Sequence[float] = L
         table, label = _landscape(plan, of, x, r)
         bottom, top = np.quantile(table, [0.03, 0.97])  # the barrier at r = 0 would take all colours
         steps = MaxNLocator(14).tick_values(bottom, top if top > bottom else bottom + 1e-6)
-        shade = ax.contourf(100 * r, across, table.T, levels=steps, cmap=SHADES, alpha=0.85, extend="both")
+        shade = ax.contourf(100 * r, across, table.T, levels=steps, cmap=COLORMAP, alpha=0.85, extend="both")
         bar = ax.figure.colorbar(shade, ax=ax, pad=0.02)
         bar.set_label(label, fontsize=8)
         bar.ax.tick_params(labelsize=7)
@@ -129,7 +127,7 @@ def plot_frontier(allocations: Sequence[Allocation], ax: Axes, *, ci_prob: float
     middle = np.median(loss, axis=0).reshape(d.shape)
     low, high = (float(v) for v in np.quantile(middle, [0.02, 0.9]))
     levels = np.unique(np.round(np.geomspace(low, high, contours), 3))
-    lines = ax.contour(flops, n, middle, levels=levels, cmap=SHADES, linewidths=0.9)
+    lines = ax.contour(flops, n, middle, levels=levels, cmap=COLORMAP, linewidths=0.9)
     ax.clabel(lines, fmt="%.3g", fontsize=6)
     for i, one in enumerate(allocations):
         table = one.summary(ci_prob)
@@ -161,7 +159,7 @@ def plot_savings(transfer: Transfer, ax: Axes, *, of: str = "saved", ci_prob: fl
             break
         one = table[table["N"] == n].sort_values("D")
         style: dict[str, Any] = {"color": COLOURS[i], "marker": MARKERS[i], "ms": 3, "lw": 1.5}
-        ax.plot(one["D"], scale * one[f"{of}_median"], label=f"N = {_short(float(n))}", **style)
+        ax.plot(one["D"], scale * one[f"{of}_median"], label=f"N = {short_number(float(n))}", **style)
         ax.fill_between(one["D"], scale * one[low], scale * one[high], color=COLOURS[i], alpha=0.18, lw=0)
     ax.axhline(0, color="0.5", lw=0.8)
     ax.set_xscale("log")
@@ -172,12 +170,34 @@ def plot_savings(transfer: Transfer, ax: Axes, *, of: str = "saved", ci_prob: fl
     return ax
 
 
-def save_panels(path: Path, draw: Sequence[Callable[[Axes], object]]) -> None:
-    """Draw panels beside each other into a figure of its own and write it as .png, .pdf or .svg."""
-    check_target(path, "A picture", *PICTURES)
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(6.4 * len(draw), 4.8), layout="constrained")
-    for ax, one in zip(figure.subplots(1, len(draw), squeeze=False)[0], draw, strict=True):
-        one(ax)
-    write_whole(path, lambda temporary: figure.savefig(temporary, dpi=150))
+def plot_confidence(frontier: pd.DataFrame, ax: Axes) -> Axes:
+    """Tokens that a plan needs for each confidence, with the replay share beside; confidences that can't be reached are crosses."""
+    if missing := [c for c in ("confidence", "tokens", "r") if c not in frontier]:
+        raise BayeslawError(f"A plan's frontier lacks {', '.join(missing)}; write it by `bayeslaw plan -o`.")
+    can = np.isfinite(frontier["tokens"].to_numpy(dtype=np.float64))
+    if "plan" in frontier:
+        can &= (frontier["plan"] == "feasible").to_numpy()
+    some = frontier[can].sort_values("confidence")
+    ax.plot(100 * some["confidence"], some["tokens"], color=COLOURS[0], marker="o", lw=1.6, ms=5, label="feasible")
+    for _, row in some.iterrows():
+        place: dict[str, Any] = {"xytext": (4, -10), "textcoords": "offset points", "fontsize": 7}
+        ax.annotate(f"replay {float(row['r']):.0%}", (100 * float(row["confidence"]), float(row["tokens"])), **place)
+    lost = 100 * frontier["confidence"][~can]
+    if len(lost):
+        ax.plot(
+            lost,
+            np.full(len(lost), 0.03),
+            ls="",
+            marker="x",
+            color=COLOURS[1],
+            transform=ax.get_xaxis_transform(),
+            label="infeasible",
+        )
+    if len(some) and some["tokens"].max() > 5 * some["tokens"].min():
+        ax.set_yscale("log")
+    ax.margins(x=0.12, y=0.15)
+    ax.set_xlabel("confidence that all promises hold (%)")
+    ax.set_ylabel("adaptation tokens")
+    ax.set_title("what each confidence costs" + failure(has_failed(frontier)), fontsize=9)
+    ax.legend(fontsize=7, frameon=False)
+    return ax

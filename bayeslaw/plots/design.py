@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
+from bayeslaw.core.errors import BayeslawError
 from bayeslaw.design.anchors import Anchors
-from bayeslaw.plots.forecast import COLOURS, failure, told_failed
+from bayeslaw.plots.style import COLOURS, failure, has_failed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -54,6 +56,30 @@ def plot_anchors(made: Anchors, ax: Axes) -> Axes:
     ax.set_xlabel(f"spent ({made.candidates.unit})")
     unit = f" ({made.aim.unit})" if made.aim.unit else ""
     ax.set_ylabel(f"predicted width of the {made.ci_prob * 100:g}%\nequal-tailed interval, {made.aim.kind}{unit}", fontsize=8)
-    ax.set_title("What the next runs would tell" + failure(told_failed(picks)), fontsize=9)
+    ax.set_title("What the next runs would tell" + failure(has_failed(picks)), fontsize=9)
+    ax.legend(fontsize=7, frameon=False)
+    return ax
+
+
+def width_column(picks: pd.DataFrame) -> str:
+    """The column of a list of picks with the predicted widths of an interval, such as latent_eti90_width."""
+    found = [str(c) for c in picks if str(c).endswith("_width")]
+    if len(found) != 1 or "spent" not in picks:
+        raise BayeslawError("A list of picks has a column spent and one that ends in _width; write it by `bayeslaw anchors -o`.")
+    return found[0]
+
+
+def plot_picks(picks: pd.DataFrame, ax: Axes) -> Axes:
+    """Predicted width of the interval after each purchase, against what is spent; hollow marks are not worth it."""
+    name = width_column(picks)
+    ax.step(picks["spent"], picks[name], where="post", color=COLOURS[0], lw=1.6)
+    worth = picks["worth"].astype(bool) if "worth" in picks else pd.Series(True, index=picks.index)
+    for some, face, label in ((worth, COLOURS[0], "worth its price"), (~worth, "white", "not worth its price")):
+        if some.any():
+            ax.plot(picks["spent"][some], picks[name][some], ls="", marker="o", ms=6, mfc=face, mec=COLOURS[0], label=label)
+    ax.set_ylim(bottom=0)
+    ax.set_xlabel("spent (unit of the budget)")
+    ax.set_ylabel(f"predicted {name.removesuffix('_width').replace('_eti', ' interval, equal-tailed, ')}%, width", fontsize=8)
+    ax.set_title("what the next runs would tell" + failure(has_failed(picks)), fontsize=9)
     ax.legend(fontsize=7, frameon=False)
     return ax

@@ -19,7 +19,7 @@ from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, nearest
 from bayeslaw.core.intervals import check_probability, quantiles
 from bayeslaw.core.text import compact, significant
-from bayeslaw.plots.forecast import COLOURS, MARKERS, MOST_LINES, failure
+from bayeslaw.plots.style import COLOURS, DASHES, MARKERS, MOST_LINES, failure, note_hidden
 from bayeslaw.posterior.fit import Fit
 from bayeslaw.posterior.parameters import parameter_unit
 
@@ -193,7 +193,7 @@ def plot_coverage(transforms: Mapping[str, Array], ax: Axes, *, runs: int | None
         ax.plot(
             100 * nominal, 100 * share, color=COLOURS[i], lw=1.6, marker=MARKERS[i], ms=4, markevery=(5 + 2 * i, 20), label=name
         )
-    _more(ax, len(transforms))
+    note_hidden(ax, len(transforms))
     ax.set_xlim(0, 100)
     ax.set_ylim(0, 100)
     ax.set_xlabel("probability of the equal-tailed interval (%)")
@@ -207,13 +207,12 @@ def plot_transforms(transforms: Mapping[str, Array], ax: Axes, *, bins: int = 10
     """Where in its forecast each loss fell, as steps of shares; level where forecasts are right, a hump where they are too wide."""
     _some(transforms)
     edges = np.linspace(0, 1, bins + 1)
-    styles = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
     ax.axhline(100 / bins, color="0.4", lw=0.9, ls=":")
     for i, (name, pit) in enumerate(list(transforms.items())[:MOST_LINES]):
         share = np.histogram(pit, edges)[0] / pit.size
-        style: dict[str, Any] = {"color": COLOURS[i], "ls": styles[i], "lw": 1.6, "label": name}
+        style: dict[str, Any] = {"color": COLOURS[i], "ls": DASHES[i], "lw": 1.6, "label": name}
         ax.stairs(100 * share, 100 * edges, baseline=None, **style)
-    _more(ax, len(transforms))
+    note_hidden(ax, len(transforms))
     ax.set_xlim(0, 100)
     ax.set_ylim(bottom=0)
     ax.set_xlabel("share of the forecast below the loss (%)")
@@ -226,11 +225,6 @@ def plot_transforms(transforms: Mapping[str, Array], ax: Axes, *, bins: int = 10
 def _some(transforms: Mapping[str, Array]) -> None:
     if not transforms or any(pit.size == 0 for pit in transforms.values()):
         raise BayeslawError("There are no scored losses to draw the calibration of.")
-
-
-def _more(ax: Axes, number: int) -> None:
-    if number > MOST_LINES:
-        ax.plot([], [], " ", label=f"… and {number - MOST_LINES} more not shown")
 
 
 def plot_comparison(weights: pd.DataFrame, ax: Axes) -> Axes:

@@ -4,38 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from bayeslaw.core.errors import BayeslawError
-from bayeslaw.core.files import check_target, write_whole
 from bayeslaw.core.intervals import interval_names
 from bayeslaw.forecasting.forecast import Forecast
 from bayeslaw.laws.pooling import level
+from bayeslaw.plots.style import COLOURS, MARKERS, MOST_LINES, failure, note_hidden, short_number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Okabe and Ito's colours, told apart by colour-blind readers; lines also differ by marker.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-MARKERS = "osD^vPX"
-MOST_LINES = len(COLOURS)
-PICTURES = (".png", ".pdf", ".svg")
 LABELLED = 0.12  # share of the width from which on hatched ground has room for its label
 OUTSIDE = 1e-9  # distances from which on a setting is outside: logarithms of equal values differ by rounding
-
-
-def failure(failed: bool) -> str:
-    """What a title ends in where failed checks were passed over: a line of its own, which no edge of a picture cuts off."""
-    return "\nCHECKS FAILED" if failed else ""
-
-
-def told_failed(table: pd.DataFrame) -> bool:
-    """Whether the column `checks` of a table says so."""
-    return "checks" in table and bool(table["checks"].astype(str).str.startswith("FAILED").any())
 
 
 def forecast_axis(forecast: Forecast) -> str:
@@ -107,7 +91,7 @@ def plot_forecast(
     for i, (key, group) in enumerate(groups[:MOST_LINES]):
         group = group.sort_values(x)
         setting = dict(zip(others, key, strict=True))
-        label = ", ".join(f"{c} = {_short(v)}" for c, v in setting.items()) or forecast.law
+        label = ", ".join(f"{c} = {short_number(v)}" for c, v in setting.items()) or forecast.law
         colour = COLOURS[i]
         style: dict[str, Any] = {"ls": "--" if _elsewhere(group, x) else "-", "marker": MARKERS[i] if len(group) < 3 else None}
         ax.plot(group[x], group["latent_median"], color=colour, lw=1.5, label=label, **style)
@@ -118,8 +102,7 @@ def plot_forecast(
             same = [measured[c] == v if c in texts else np.isclose(measured[c], v) for c, v in setting.items()]
             points = measured[np.all(same, axis=0)] if same else measured
             ax.plot(points[x], points["loss"], ls="", marker=MARKERS[i], ms=4, mfc="white", mec=colour, mew=1.2)
-    if len(groups) > MOST_LINES:
-        ax.plot([], [], " ", label=f"… and {len(groups) - MOST_LINES} more settings not shown")
+    note_hidden(ax, len(groups), "settings ")
     if table[x].min() > 0 and table[x].max() > 20 * table[x].min():
         ax.set_xscale("log")
     _shade_outside(forecast, ax, x)
@@ -159,24 +142,3 @@ def _share_of_width(ax: Axes, start: float, end: float) -> float:
     left, right = (float(ax.transScale.transform((value, 1.0))[0]) for value in (start, end))
     low, high = (float(ax.transScale.transform((value, 1.0))[0]) for value in ax.get_xlim())
     return (right - left) / (high - low)
-
-
-def _short(value: float | str) -> str:
-    """A number for a legend: 13.8k, 8.1B, 0.25; a text as it is."""
-    if isinstance(value, str):
-        return value
-    value = float(f"{value:.3g}")
-    for size, letter in ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k")):
-        if abs(value) >= size:
-            return f"{value / size:.3g}{letter}"
-    return f"{value:.3g}"
-
-
-def save_figure(path: Path, draw: Callable[[Axes], object]) -> None:
-    """Draw into a figure of its own and write it as .png, .pdf or .svg."""
-    check_target(path, "A picture", *PICTURES)
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(7.2, 4.8), layout="constrained")
-    draw(figure.subplots())
-    write_whole(path, lambda temporary: figure.savefig(temporary, dpi=150))

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from bayeslaw.core.errors import BayeslawError
-from bayeslaw.core.files import check_target, write_whole
 from bayeslaw.core.intervals import interval_names
 from bayeslaw.core.units import NATS
-from bayeslaw.plots.forecast import COLOURS, MARKERS, MOST_LINES, PICTURES
+from bayeslaw.plots.style import COLOURS, DASHES, MARKERS, MOST_LINES, note_hidden
 from bayeslaw.schedules.areas import Phase
 from bayeslaw.schedules.schedule import MEMORY, Areas, Schedule, State, areas
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-STYLES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))  # one for each colour
 LABELS = ("learning rate", "forward area S1\n(rate × steps)", "annealing area S2\n(rate × steps)", "loss")
 POINTS = 3_000  # of a line
 
@@ -76,13 +73,12 @@ def plot_schedules(
         ]
         shown = np.unique(np.linspace(0, lines[0].size - 1, POINTS).astype(np.int64))
         for ax, line in zip(panels, lines, strict=False):
-            ax.plot(shown + 1, line[shown], color=COLOURS[i], ls=STYLES[i], lw=1.4, label=name)
+            ax.plot(shown + 1, line[shown], color=COLOURS[i], ls=DASHES[i], lw=1.4, label=name)
             for boundary in _boundaries(whole):
                 ax.axvline(boundary, color=COLOURS[i], lw=0.6, alpha=0.6)
         if len(panels) == len(LABELS):
             _losses(panels[-1], name, i, predicted, measured, (spread, ci_prob))
-    if len(schedules) > MOST_LINES:
-        panels[0].plot([], [], " ", label=f"… and {len(schedules) - MOST_LINES} more not shown")
+    note_hidden(panels[0], len(schedules))
     for ax, label in zip(panels, LABELS, strict=False):
         ax.set_ylabel(f"{label} ({unit})" if label == LABELS[-1] else label)
     panels[-1].set_xlabel("step")
@@ -103,19 +99,9 @@ def _losses(
     if predicted is not None:
         rows = predicted[predicted["run"] == name].sort_values("step")
         low, high = (f"{band[0]}_{end}" for end in interval_names("eti", band[1]))
-        ax.plot(rows["step"], rows["latent_median"], color=COLOURS[i], ls=STYLES[i], lw=1.4)
+        ax.plot(rows["step"], rows["latent_median"], color=COLOURS[i], ls=DASHES[i], lw=1.4)
         ax.fill_between(rows["step"], rows[low], rows[high], color=COLOURS[i], alpha=0.18, lw=0)
         ax.set_title(f"latent median, {band[1] * 100:g}% equal-tailed interval ({band[0]})", fontsize=8)
     if measured is not None:
         points = measured[measured["run"] == name]
         ax.plot(points["step"], points["loss"], ls="", marker=MARKERS[i], ms=3, mfc="white", mec=COLOURS[i], mew=0.8)
-
-
-def save_stack(path: Path, panels: int, draw: Callable[[Sequence[Axes]], object]) -> None:
-    """Draw panels that share their horizontal axis under each other into a figure of its own, and write it."""
-    check_target(path, "A picture", *PICTURES)
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(7.2, 1.2 + 2.0 * panels), layout="constrained")
-    draw(list(figure.subplots(panels, 1, sharex=True, squeeze=False)[:, 0]))
-    write_whole(path, lambda temporary: figure.savefig(temporary, dpi=150))

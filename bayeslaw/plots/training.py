@@ -19,15 +19,13 @@ from bayeslaw.dynamics.optimise import Balance
 from bayeslaw.dynamics.recipe import Recipe, losses
 from bayeslaw.dynamics.turning_points import Turning
 from bayeslaw.forecasting.stack import Posterior
-from bayeslaw.plots.forecast import COLOURS, MARKERS, failure
+from bayeslaw.plots.style import COLOURS, DASHES, MARKERS, failure
 from bayeslaw.schedules.areas import Point
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 POINTS = 160
-SHADES = "cividis"  # told apart by all eyes, and in grey
-STYLES = ("solid", "dashed", "dashdot", "dotted")
 LABELS = {
     "peak": "highest learning rate of the adaptation",
     "steps": "steps of the adaptation",
@@ -125,7 +123,7 @@ def plot_surface(
             losses(posterior, at),
             COLOURS[i % len(COLOURS)],
             f"S2_cpt = {share * end:.3g}",
-            STYLES[i % 4],
+            DASHES[i % len(COLOURS)],
             ci_prob,
         )
     middle = np.median(losses(posterior, path), axis=1)

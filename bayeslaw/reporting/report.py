@@ -19,13 +19,14 @@ from bayeslaw.evaluation.scores import held_rows, transforms
 from bayeslaw.forecasting.discrepancy import relative
 from bayeslaw.forecasting.forecast import Forecast, forecast, from_shares
 from bayeslaw.forecasting.stack import Posterior, Stack
+from bayeslaw.plots.decisions import plot_confidence
+from bayeslaw.plots.design import plot_picks, width_column
 from bayeslaw.plots.fit import (
     plot_comparison,
     plot_coverage,
     plot_transforms,
 )
 from bayeslaw.plots.forecast import forecast_axis, plot_forecast, text_columns, text_names
-from bayeslaw.plots.saved import plot_levels, plot_picks, width_column
 from bayeslaw.posterior.fit import Fit
 from bayeslaw.reporting.facts import (
     INTERVAL,
@@ -165,7 +166,7 @@ def report(
         facts["plan"] = {"table": table("What each confidence costs", frontier), "pictures": ["plan"]}
         said = "Adaptation tokens, with the replay share, that the promises need at each confidence."
         pictures["plan"] = Picture(
-            said, said + " The table above has the numbers.", (6.4, 3.8), lambda f: plot_levels(frontier, f.subplots())
+            said, said + " The table above has the numbers.", (6.4, 3.8), lambda f: plot_confidence(frontier, f.subplots())
         )
     facts["figures"] = {name: {"caption": one.caption, "alt": one.alt} for name, one in pictures.items()}
     return Report(facts, pictures)

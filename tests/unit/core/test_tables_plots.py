@@ -23,7 +23,8 @@ from bayeslaw.core.text import plain, significant
 from bayeslaw.forecasting.forecast import Forecast, forecast
 from bayeslaw.forecasting.grid import grid
 from bayeslaw.noise.noise import MEANING
-from bayeslaw.plots.forecast import COLOURS, MOST_LINES, forecast_axis, plot_forecast, save_figure
+from bayeslaw.plots.forecast import forecast_axis, plot_forecast
+from bayeslaw.plots.style import COLOURS, MOST_LINES, save_figure
 from bayeslaw.posterior.fit import Fit
 from bayeslaw.reporting.latex import parameters_latex
 from tests.fixed import apart_fit

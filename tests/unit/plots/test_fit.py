@@ -12,6 +12,8 @@ from matplotlib.patches import Rectangle, StepPatch
 from scipy.stats import binom, norm, spearmanr
 
 from bayeslaw.core.errors import BayeslawError
+from bayeslaw.plots.decisions import plot_confidence
+from bayeslaw.plots.design import plot_picks
 from bayeslaw.plots.fit import (
     EDGE,
     plot_comparison,
@@ -22,7 +24,6 @@ from bayeslaw.plots.fit import (
     plot_transforms,
 )
 from bayeslaw.plots.forecast import plot_forecast
-from bayeslaw.plots.saved import plot_levels, plot_picks
 from bayeslaw.posterior.fit import Fit
 from bayeslaw.posterior.parameters import weak_pairs
 from tests.fixed import line_fit
@@ -187,13 +188,13 @@ def test_picks_and_levels_are_drawn_from_their_tables(ax: Axes) -> None:
     plan = pd.DataFrame(
         {"confidence": [0.5, 0.9], "plan": ["feasible", "infeasible"], "tokens": [1e9, np.nan], "r": [0.25, np.nan]}
     )
-    assert plot_levels(plan, other) is other
+    assert plot_confidence(plan, other) is other
     assert texts(other) == ["replay 25%"]
     assert [line.get_label() for line in other.lines] == ["feasible", "infeasible"]
-    for draw, table in ((plot_picks, picks), (plot_levels, plan)):
+    for draw, table in ((plot_picks, picks), (plot_confidence, plan)):
         assert "FAILED" not in draw(table.assign(checks="passed"), Figure().subplots()).get_title()
         assert draw(table.assign(checks="FAILED (forced)"), Figure().subplots()).get_title().endswith("\nCHECKS FAILED")
     with pytest.raises(BayeslawError, match="lacks tokens, r"):
-        plot_levels(plan[["confidence"]], other)
+        plot_confidence(plan[["confidence"]], other)
     with pytest.raises(BayeslawError, match="a column spent and one that ends in _width"):
         plot_picks(picks[["spent"]], ax)
