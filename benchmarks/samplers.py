@@ -36,8 +36,8 @@ from processes import process
 import bayeslaw
 from bayeslaw.data.observations import Observations
 from bayeslaw.engine.density import Density
-from bayeslaw.engine.transport import Whitening, curvature, find_mode, root_of_inverse, whiten
-from bayeslaw.inference.sample import PILOT, PILOT_ACCEPT, Stretch, _model, _run
+from bayeslaw.engine.transport import RidgeMap, curvature, find_mode, find_ridge_map, root_of_inverse
+from bayeslaw.inference.sample import PILOT, PILOT_ACCEPT, SamplerRun, _model, _run
 from bayeslaw.noise.noise import Noise
 from bayeslaw.posterior.diagnostics import diagnostics
 
@@ -48,17 +48,17 @@ ACCEPT: float = inspect.signature(bayeslaw.fit).parameters["target_accept"].defa
 FLOW: dict[str, Any] = SETTINGS | {"tune": 200, "draws": 50}
 
 
-def affine(centre: NDArray[np.float64], scale: NDArray[np.float64]) -> Whitening:
+def affine(centre: NDArray[np.float64], scale: NDArray[np.float64]) -> RidgeMap:
     none = np.empty(0)
-    return Whitening(centre, scale, none.astype(np.int64), none, np.empty((4, 0, 0)))
+    return RidgeMap(centre, scale, none.astype(np.int64), none, np.empty((4, 0, 0)))
 
 
-def maps(density: Density) -> dict[str, Whitening]:
+def maps(density: Density) -> dict[str, RidgeMap]:
     """The maps from the sampler's variables to the coordinates of a density."""
     logp = density.function()
     mode = find_mode(logp, density.start())
-    spine = whiten(density, range(len(density.law.shapes)))
-    z, _, _ = _run(density, spine, Stretch(4 * TUNE, TUNE, chains=4, cores=2, seed=0, target_accept=PILOT_ACCEPT), None)
+    spine = find_ridge_map(density, range(len(density.law.shapes)))
+    z, _, _ = _run(density, spine, SamplerRun(4 * TUNE, TUNE, chains=4, cores=2, seed=0, target_accept=PILOT_ACCEPT), None)
     return {
         "coordinates": affine(density.start(), np.eye(density.size)),
         "affine": affine(mode, root_of_inverse(curvature(logp, mode))),
@@ -100,14 +100,14 @@ def nutpie_rows(title: str, model: Any, read: Any) -> Iterator[dict[str, str]]:
 def mapped_rows(observed: Observations) -> Iterator[dict[str, str]]:
     """bayeslaw's density under its own maps."""
     density = Density.of(bayeslaw.load_law(LAW), observed, Noise.choose("auto", observed))
-    for title, whitening in maps(density).items():
+    for title, ridge_map in maps(density).items():
 
-        def read(tree: Any, whitening: Whitening = whitening) -> dict[str, Any]:
+        def read(tree: Any, ridge_map: RidgeMap = ridge_map) -> dict[str, Any]:
             z = np.ascontiguousarray(tree["posterior"]["z"].values)
-            flat = density.draws(whitening.x(z.reshape(-1, density.size)))
+            flat = density.draws(ridge_map.x(z.reshape(-1, density.size)))
             return {name: values.reshape(z.shape[:2]) for name, values in flat.items()}
 
-        yield from nutpie_rows(title, _model(density, whitening, 2), read)
+        yield from nutpie_rows(title, _model(density, ridge_map, 2), read)
 
 
 def flow_row() -> dict[str, str]:

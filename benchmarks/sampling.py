@@ -62,7 +62,7 @@ def row(law: bayeslaw.Law, frame: pd.DataFrame, seed: int, **named: Any) -> dict
     seconds = time.perf_counter() - start
     stats, summary = fit.tree["sample_stats"], fit.summary()
     return named | {
-        "spine": fit.info["spine"],
+        "ridge": fit.info["ridge"],
         "fit, s": round(seconds, 1),
         "gradients a draw": round(float(stats["n_steps"].mean()), 1),
         "divergent": int(stats["diverging"].sum()),

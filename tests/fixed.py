@@ -13,13 +13,14 @@ import xarray as xr
 import bayeslaw
 from bayeslaw.data.observations import Observations, clock_column
 from bayeslaw.data.table import read_runs
-from bayeslaw.laws.card import parse_card
+from bayeslaw.laws.card import load_law, parse_card
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.pooling import levels_of, varied, with_by
 from bayeslaw.noise.noise import DRIFT, Noise
 from bayeslaw.posterior.diagnostics import Check
 from bayeslaw.posterior.fit import Fit, data_digest, draws_digest, tree_of
-from tests.oracles import Array
+from tests.oracles import Array, typical
+from tests.oracles import table as oracle_table
 
 LINE = """
 name   = "line"
@@ -126,9 +127,17 @@ def line_fit(
     table["step"] = np.tile([0.0, 100.0, 400.0], 4)
     root = np.array([[0.02, 0.0, 0.0], [0.01, 0.02, 0.0], [-0.01, 0.01, 0.01]])
     values = np.array([1.0, 0.1, 0.02]) + rng.standard_normal((size, 3)) @ root.T
-    fixed = {"sigma_point": point, "sigma_run": run, "sigma_checkpoint": 0.02, "slack": 0.01, "dof": 5.0, "drift": 0.5}
+    fixed = {"sigma_point": point, "sigma_run": run, "sigma_checkpoint": 0.02, "run_excess": 0.01, "dof": 5.0, "drift": 0.5}
     draws = dict(zip("abc", values.T, strict=True)) | {name: np.full(size, value) for name, value in fixed.items()}
     return fixed_fit(line(), table, draws, noise=noise, **options)
+
+
+def typical_fit(name: str, *, runs: int = 8, size: int = 1200, passed: bool = True) -> Fit:
+    """A fit of a law of the package to `runs` runs, with draws within some 1% of its typical values."""
+    law, rng = load_law(name), np.random.default_rng(0)
+    values = {**typical(law), "sigma_point": 0.005, "sigma_run": 0.004}
+    draws = {key: value * np.exp(0.01 * rng.standard_normal(size)) for key, value in values.items()}
+    return fixed_fit(law, oracle_table(law, runs=runs), draws, noise="normal", passed=passed)
 
 
 def measured(fit: Fit, se: float, size: int, *, seed: int = 1) -> pd.DataFrame:

@@ -50,7 +50,7 @@ def anchors(
     from bayeslaw.design.candidates import grid_of_runs
     from bayeslaw.design.preposterior import by_nesting, by_refits
     from bayeslaw.forecasting.stack import load_fit
-    from bayeslaw.inference.refit import one_fit
+    from bayeslaw.inference.refit import require_single_fit
     from bayeslaw.plots.design import plot_anchors
 
     # After --candidates-grid a shell hands over NAME=VALUES one by one; those after the first arrive as arguments.
@@ -82,7 +82,7 @@ def anchors(
     put("curve", made.curve)
     typer.echo(made.text)
     if nested is not None or refits is not None:
-        one = one_fit(loaded[0] if len(loaded) == 1 else loaded, "A look ahead")
+        one = require_single_fit(loaded[0] if len(loaded) == 1 else loaded, "A look ahead")
         if nested is not None:
             typer.echo("\nshares of the targets' variance that are left, predicted and by nested Monte Carlo")
             show_table("nested", by_nesting(one, made, aim, outer=nested, seed=seed, force=force))

@@ -191,12 +191,12 @@ def watch(
     from bayeslaw.data.schedule_text import parse_schedule
     from bayeslaw.dynamics.monitor import watch as make_watch
     from bayeslaw.forecasting.stack import load_fit
-    from bayeslaw.inference.refit import one_fit
+    from bayeslaw.inference.refit import require_single_fit
     from bayeslaw.plots.training import plot_watch
 
     check_files("A table", output, plot, [fit, curves, *rates(schedule)])
     whole = read_curves(curves, memory=memory, warmup=warmup)
-    one = one_fit(load_fit(fit), "A run under way")
+    one = require_single_fit(load_fit(fit), "A run under way")
     made = make_watch(one, whole, run, parse_schedule(schedule), domain=domain, target=target, seed=seed, force=force)
     said, table = made.summary(ci), made.table(ci)
     with figure_first(plot, lambda ax: plot_watch(made, ax, logged=whole.logged(run, domain), ci_prob=ci)):
@@ -247,12 +247,12 @@ def outside(
     from bayeslaw.dynamics.mixtures import combined, spread
     from bayeslaw.forecasting.forecast import forecast as make_forecast
     from bayeslaw.forecasting.stack import load_fit
-    from bayeslaw.inference.refit import one_fit
+    from bayeslaw.inference.refit import require_single_fit
 
     check_files("A table", output, None, [fit, source, target, curves, *rates(pretrain, adapt)])
     recipe = made_recipe(curves, pretrain, adapt, from_, open_, set_, memory)
     table = recipe.rows(chosen_steps(steps, len(recipe.schedule)))
-    weights, both = one_fit(load_fit(fit), "A combination"), (load_fit(source), load_fit(target))
+    weights, both = require_single_fit(load_fit(fit), "A combination"), (load_fit(source), load_fit(target))
     draws = combined(weights, *both, table, seed=seed, force=force)
     # Unforced, failed checks of a fit or of a forecast have ended it.
     at = Runs(table, "the recipe")

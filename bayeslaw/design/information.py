@@ -223,7 +223,7 @@ class Source:
             rng = np.random.default_rng((*self.entropy, number))
             observed = part.fit.observed
             residual = observed.log_loss - np.log(part.fit.law.predict(part.values, observed.covariates))
-            parts.append(part.fit.noise.checkpoint_luck(residual, observed, part.values, names, rng))
+            parts.append(part.fit.noise.sample_checkpoint_effects(residual, observed, part.values, names, rng))
         return np.concatenate(parts, axis=1)
 
     def draws(self, rows: NDArray[np.int64]) -> Array:
@@ -250,7 +250,7 @@ class Source:
         for part in self.forecast.parts:
             variance = part.fit.noise.variances(part.values)[1][part.group[rows[:, 0]]] * part.size / self.forecast.size
             time = part.time[rows] if part.time.size else np.zeros(rows.shape)
-            luck += variance[:, None, None] * part.fit.noise.alike(part.values, time)
+            luck += variance[:, None, None] * part.fit.noise.effect_correlation(part.values, time)
         return luck
 
 

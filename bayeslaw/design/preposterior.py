@@ -1,19 +1,14 @@
-"""Checks of what a design is said to bring, by the posterior itself: its losses are simulated, and what they leave is looked at.
+"""What a design is expected to teach, before it is run: its losses are simulated, and the posterior is conditioned on them.
 
-- `nested`: the posterior given simulated losses is the posterior's draws, weighted by the exact likelihood of these losses.
-- `refits`: it is a new fit, by NUTS, to the fit's rows and the simulated ones.
-
-Both give the variance of log loss at targets that is to be expected once the design has been run, with its Monte Carlo error.
-Runs of a design are new runs: they have luck of their own, and so do their checkpoints, whatever they are called.
-
-Whether a choice of runs will tell what it promises: its predictions beside looks ahead by the posterior itself.
+`nested` weights posterior draws by the exact likelihood of simulated losses; `validate` compares the predictions of `anchors` with it.
+Runs of a design are new runs: they have run effects of their own, and their checkpoints have checkpoint effects of their own, even
+where a name is one of the fit's.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -22,35 +17,33 @@ from numpy.typing import NDArray
 
 from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, whole_number
-from bayeslaw.core.executors import Executor, Outcome
 from bayeslaw.data.observations import Observations, planned
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.design.anchors import Anchors
-from bayeslaw.forecasting.forecast import forecast
-from bayeslaw.inference.batch import fit_many
-from bayeslaw.inference.refit import again, beside, enough_draws, one_fit, rows_of
+from bayeslaw.forecasting.forecast import Forecast, forecast
+from bayeslaw.inference.refit import require_draws, require_single_fit
 from bayeslaw.posterior.diagnostics import marked
 from bayeslaw.posterior.fit import Fit
 
 type Table = Runs | pd.DataFrame | str | Path
 
-SIMULATED = 13  # kind of random numbers, beside those of forecasts and updates
-# With as many effective draws in the middle of the simulations, expected variances of linear-Gaussian cases whose answer is
-# known came out 1% too small; with 10, 12% (3 to 10 parameters, 2,000 draws). Pareto smoothing made both no better.
+SIMULATED = 13  # key of these random numbers, which forecasts and updates do not use
+# In linear-Gaussian cases with known answers (3 to 10 parameters, 2,000 draws) expected variances were 1% too small with a median of
+# 50 effective draws and 12% with 10. Pareto smoothing improved neither.
 EFFECTIVE = 50
 
 
 @dataclass(frozen=True)
 class Design:
-    """A design under a fit, and its losses as some of the fit's draws make them.
+    """The settings of a design, and its losses as simulated from posterior draws of a fit.
 
     Attributes
     ----------
     runs : Runs
-        The settings, rows in the order of `observed`.
+        The settings (n rows), in the order of `observed`.
     observed : Observations
     latent : array (S, n)
-        Log losses of all draws, without noise.
+        Log losses of all posterior draws, without noise.
     log_loss : array (O, n)
         Simulated log losses.
     forced : bool
@@ -64,29 +57,49 @@ class Design:
     forced: bool
 
     @classmethod
-    def of(cls, fit: Fit, runs: Runs, outer: NDArray[np.int64], seed: int, force: bool) -> Design:
-        """Simulated by the draws `outer` (O,); equal designs are given equal noise."""
-        part = (made := forecast(fit, runs, force=force)).parts[0]
+    def of(cls, fit: Fit, runs: Runs, draws: NDArray[np.int64], *, seed: int = 0, force: bool = False) -> Design:
+        """Simulate the losses of a design; equal designs get equal noise.
+
+        Parameters
+        ----------
+        fit : Fit
+        runs : Runs
+            Settings, one evaluation a row; `loss_se` (nats/token) is the known error of a loss.
+        draws : int array (O,)
+            Which posterior draws make the losses.
+        seed : int
+            Of the noise.
+        force : bool
+            Go on although checks failed.
+
+        Raises
+        ------
+        BayeslawError
+            If a known error is missing or negative, and as `bayeslaw.forecast`.
+        """
+        forecasts = forecast(fit, runs, force=force)
+        part = forecasts.parts[0]
         observed, order = planned(fit.law, runs, fit.observed)
-        latent = np.log(part.latent(order, made.rows, part.values)).T
+        latent = np.log(part.latent(order, forecasts.rows, part.values)).T
         frame = runs.frame.iloc[order]
         if "loss_se" in frame:
             error = frame["loss_se"].to_numpy(dtype=np.float64)
             if not (np.isfinite(error) & (error >= 0)).all():
-                raise BayeslawError(f"{runs.name}: loss_se must be given for every row, 0 or more, 0 where it is nil.")
+                raise BayeslawError(
+                    f"{runs.name}: loss_se must be given for every row, 0 or more, 0 where it is nil.", code="bad-loss-se"
+                )
             observed = replace(observed, se=error / np.exp(np.median(latent, axis=0)))
-        chosen, entropy = {name: values[outer] for name, values in part.values.items()}, (*part.entropy, SIMULATED, seed)
         noise = fit.noise.sample(
-            chosen,
+            {name: values[draws] for name, values in part.values.items()},
             observed.run,
             order,
-            entropy,
+            (*part.entropy, SIMULATED, seed),
             checkpoint=observed.checkpoint[observed.run],
             group=observed.group[observed.run],
             time=observed.time,
             known=observed.se if observed.se.size else None,
         ).T
-        return cls(replace(runs, frame=frame), observed, latent, latent[outer] + noise, made.forced)
+        return cls(replace(runs, frame=frame), observed, latent, latent[draws] + noise, forecasts.forced)
 
 
 def nested(
@@ -101,75 +114,98 @@ def nested(
 ) -> pd.DataFrame:
     """Expected posterior variance at targets once a design has been run, by importance-weighted nested Monte Carlo.
 
-    Losses of the design are simulated from some draws of the posterior. Given these losses all other draws are weighted by their
-    exact likelihood, in which run effects are integrated out; the weighted variance of log loss at the targets, averaged over the
-    simulations, is E[Var(target | losses)]. The draw that made the losses is left out of its own weighting: the others are draws
-    that know nothing of it, as the posterior is of a truth, while it would often be the nearest of all and pull the
-    variance down (by 18% at 6 effective draws, against 1% without it, in linear-Gaussian cases).
+    Losses of the design are simulated from some posterior draws. Given these losses, all other draws are weighted by their exact
+    likelihood, in which run effects are integrated out. The weighted variance of log loss at the targets, averaged over the
+    simulations, is E[Var(target | losses)]. The draw that made the losses gets no weight: it would often be the nearest of all and
+    pull the variance down (by 18% at 6 effective draws, against 1% without it, in linear-Gaussian cases).
 
     Parameters
     ----------
     fit : Fit
     design : table, or mapping of name to table
-        Settings, one evaluation a row; rows of a `run` share its luck, and known errors are in `loss_se` (nats/token). Several
-        designs are worked out with the same truths and the same noise, so that they can be compared.
+        Settings, one evaluation a row. Rows of a `run` share its run effect; known errors are in `loss_se` (nats/token). Several
+        designs are evaluated with the same draws and the same noise, so that they can be compared.
     targets : table
-        Settings at which the loss is to be known.
+        Settings at which the loss is wanted (q rows).
     weights : sequence of float (q,), optional
-        What the targets' variances are multiplied by before they are added up; 1/q each unless given.
+        Weights of the targets' variances in their sum; 1/q each unless given.
     outer : int
-        Number of simulations, at most as many as there are draws.
+        Number of simulations, at most the number of draws.
     seed : int
+        Of the choice of draws and of the noise.
     force : bool
-        Go on in spite of failed checks; every row is marked.
+        Go on although checks failed, and mark every row.
 
     Returns
     -------
     DataFrame
         One row per design: design, runs, rows, prior_variance, expected_variance, expected_variance_mcse (Monte Carlo standard
-        error), ratio of the two, effective_median and effective_worst (numbers of effective draws), `says`, which is 'too few
-        effective draws …' where the numbers are not to be trusted, and checks.
+        error), ratio of the two variances, effective_median and effective_worst (effective draws over the simulations), note (says
+        where effective draws are too few for the numbers to be trusted; else empty), and checks.
 
     Raises
     ------
     FitError
         For a stack, failed checks, fewer than 400 draws, draws or losses that are not finite.
     TableError, BayeslawError
-        If a design or the targets can't be used, a design's group of noise is unknown, or outer, weights or seed can't be used.
+        If a design or the targets have a fault, a design's noise group is unknown, or outer, weights or seed are out of range.
+
+    Examples
+    --------
+    >>> fit = bayeslaw.load_fit("fit.nc")
+    >>> design = pd.DataFrame({"N": 1e10, "D": [1e10, 4e10], "run": "new"})
+    >>> table = bayeslaw.design.nested(fit, design, pd.DataFrame({"N": [1e10], "D": [2e11]}), outer=50)
+    >>> bool(table["expected_variance"][0] < table["prior_variance"][0])
+    True
     """
-    chosen, target, weight, forced = _asked(fit, targets, weights, outer, seed, force, "A look ahead")
-    designs = design if isinstance(design, Mapping) else {"design": design}
+    require_draws(require_single_fit(fit, "A look-ahead"), "A look-ahead")
+    whole_number("seed", seed, 0)
+    whole_number("outer", outer, 2)
+    size = next(iter(fit.draws.values())).size
+    if outer > size:
+        raise BayeslawError(
+            f"outer is the number of draws to simulate from; there are {size}, not {outer}.", code="too-many-simulations"
+        )
+    at_targets = forecast(fit, _read(targets, "targets"), force=force)
+    target, weight = log_losses(at_targets), _weights(weights, at_targets.rows.size)
+    draws = np.random.default_rng((seed, SIMULATED)).choice(size, outer, replace=False)
+    prior = float(target.var(axis=0, ddof=1) @ weight)
     rows = []
-    for name, table in designs.items():
-        one = Design.of(fit, _read(table, name), chosen, seed, force)
-        variances, effective = _weighted(fit, one, chosen, target)
-        expected, middle = variances @ weight, float(np.median(effective))
-        prior = float(target.var(axis=0, ddof=1) @ weight)
-        few = f"too few effective draws ({middle:.0f} in the middle, {EFFECTIVE} wanted): refit instead, or draw more"
+    for name, table in (design if isinstance(design, Mapping) else {"design": design}).items():
+        simulated = Design.of(fit, _read(table, name), draws, seed=seed, force=force)
+        variances, effective = _weighted(fit, simulated, draws, target)
+        expected, median = variances @ weight, float(np.median(effective))
+        few = f"too few effective draws (median {median:.0f}, {EFFECTIVE} needed): fit with more draws, or plan fewer or noisier runs"
         rows.append(
             {
                 "design": name,
-                "runs": one.observed.runs,
-                "rows": one.observed.run.size,
+                "runs": simulated.observed.runs,
+                "rows": simulated.observed.run.size,
                 "prior_variance": prior,
                 "expected_variance": expected.mean(),
                 "expected_variance_mcse": expected.std(ddof=1) / np.sqrt(expected.size),
                 "ratio": expected.mean() / prior,
-                "effective_median": middle,
+                "effective_median": median,
                 "effective_worst": effective.min(),
-                "says": few if middle < EFFECTIVE else "",
-                "checks": marked(forced or one.forced),
+                "note": few if median < EFFECTIVE else "",
+                "checks": marked(at_targets.forced or simulated.forced),
             }
         )
     return pd.DataFrame(rows)
 
 
-def _weighted(fit: Fit, design: Design, chosen: NDArray[np.int64], target: Array) -> tuple[Array, Array]:
+def log_losses(targets: Forecast) -> Array:
+    """Posterior draws (S, q) of the log loss at a forecast's settings, without noise or discrepancy."""
+    part = targets.parts[0]
+    return np.log(part.latent(slice(None), targets.rows, part.values)).T
+
+
+def _weighted(fit: Fit, design: Design, draws: NDArray[np.int64], target: Array) -> tuple[Array, Array]:
     """Variances (O, q) of the targets given each simulation, and numbers of effective draws (O,)."""
-    draws, centred = fit.draws, target - target.mean(axis=0)
-    variances, effective = np.empty((chosen.size, target.shape[1])), np.empty(chosen.size)
-    for i, (truth, losses) in enumerate(zip(chosen.tolist(), design.log_loss, strict=True)):
-        log = fit.noise.log_likelihood(losses - design.latent, design.observed, draws, given="earlier").sum(axis=1)
+    centred = target - target.mean(axis=0)
+    variances, effective = np.empty((draws.size, target.shape[1])), np.empty(draws.size)
+    for i, (truth, losses) in enumerate(zip(draws.tolist(), design.log_loss, strict=True)):
+        log = fit.noise.log_likelihood(losses - design.latent, design.observed, fit.draws, given="earlier").sum(axis=1)
         log[truth] = -np.inf
         weight = np.exp(log - log.max())
         weight /= weight.sum()
@@ -178,146 +214,11 @@ def _weighted(fit: Fit, design: Design, chosen: NDArray[np.int64], target: Array
     return variances, effective
 
 
-@dataclass(frozen=True)
-class Refits:
-    """Variances at targets that refits with a design's simulated losses left.
-
-    Attributes
-    ----------
-    table : DataFrame
-        One row per refit: draw (the truth's number among the posterior's draws), variance (the weighted sum over targets),
-        `variance_<row>` for each row of the targets, and checks: 'passed', 'FAILED: …' or 'not made: …'.
-    prior : array (q,)
-        Variances before.
-    weights : array (q,)
-    """
-
-    table: pd.DataFrame
-    prior: Array
-    weights: Array
-
-    @property
-    def summary(self) -> pd.DataFrame:
-        """One row per target and one, `all targets`, for their weighted sum.
-
-        prior_variance; realised_variance (the mean over all refits that were made, whether their checks passed or not) with its
-        standard error realised_variance_se; their ratio; realised_variance_passed (over those whose checks passed); and
-        refits, failed, not_made, the numbers of those asked for, of those whose checks failed and those that could not be made.
-        """
-        table, checks = self.table, self.table["checks"]
-        passed, missing = checks == "passed", checks.str.startswith("not made")
-        prior = np.append(self.prior, self.prior @ self.weights)
-        columns = [*(c for c in table if str(c).startswith("variance_")), "variance"]
-        made, count = table.loc[~missing, columns], int((~missing).sum())
-        found = {
-            "prior_variance": prior,
-            "realised_variance": made.mean().to_numpy(),
-            "realised_variance_se": made.std(ddof=1).to_numpy() / np.sqrt(max(count, 1)),
-            "ratio": made.mean().to_numpy() / prior,
-            "realised_variance_passed": table.loc[passed, columns].mean().to_numpy(),
-        }
-        names = [f"row {str(c).removeprefix('variance_')}" for c in columns[:-1]]
-        numbers = {"refits": len(table), "failed": int((~passed & ~missing).sum()), "not_made": int(missing.sum())}
-        return pd.DataFrame({"target": [*names, "all targets"], **found}).assign(**numbers)
-
-
-def refits(
-    fit: Fit,
-    design: Table,
-    targets: Table,
-    *,
-    weights: Sequence[float] | None = None,
-    outer: int = 20,
-    executor: str | Executor = "in-process",
-    seed: int = 0,
-    progress: bool = True,
-    force: bool = False,
-) -> Refits:
-    """Variance at targets that refits leave to the fit's rows and a design's losses, simulated by draws of the posterior.
-
-    Each refit is made as `bayeslaw update` makes it. Nothing of it is an approximation but its own Monte Carlo error, and it works
-    where `nested` has too few effective draws.
-
-    Parameters
-    ----------
-    fit, design, targets, weights, seed, force
-        As for `nested`; one design.
-    outer : int
-        Number of refits.
-    executor : str or Executor
-        As for `bayeslaw.fit_many`.
-    progress : bool
-
-    Returns
-    -------
-    Refits
-        A refit whose checks fail, of the fit or of the targets' forecast, is counted and its variance kept; one that can't be made
-        is counted too.
-
-    Raises
-    ------
-    FitError, TableError, BayeslawError
-        As `nested`.
-    """
-    chosen, target, weight, _ = _asked(fit, targets, weights, outer, seed, force, "A refit")
-    made, asked = Design.of(fit, _read(design, "design"), chosen, seed, force), _read(targets, "targets")
-    tasks = [again(fit, _with(fit, made, log_loss), seed) for log_loss in made.log_loss]
-    outcomes = fit_many(tasks, executor=executor, then=partial(_realised, targets=asked), progress=progress)
-    columns = [f"variance_{row}" for row in asked.frame.index]
-    rows = [_row(outcome, draw, columns, weight) for outcome, draw in zip(outcomes, chosen.tolist(), strict=True)]
-    return Refits(pd.DataFrame(rows), target.var(axis=0, ddof=1), weight)
-
-
-def _row(outcome: Outcome[tuple[Array, str]], draw: int, columns: list[str], weight: Array) -> dict[str, object]:
-    variances, checks = outcome.value or (np.full(weight.size, np.nan), f"not made: {outcome.error}")
-    return {"draw": draw, "variance": variances @ weight} | dict(zip(columns, variances, strict=True)) | {"checks": checks}
-
-
-def _with(fit: Fit, design: Design, log_loss: Array) -> Runs:
-    """The fit's rows and simulated ones, of runs and checkpoints of their own."""
-    old, seen, loss = rows_of(fit), design.observed, np.exp(log_loss)
-    first = int(old.frame.index.max()) + 1
-    checkpoint = np.array(seen.checkpoint_names, dtype=object)[seen.checkpoint[seen.run]]
-    known = seen.se * loss if seen.se.size else 0.0
-    frame = design.runs.frame.assign(
-        loss=loss,
-        run=[f"{seen.run_names[code]} (simulated)" for code in seen.run],
-        checkpoint=[f"{name} (simulated)" for name in checkpoint],
-    )
-    if seen.se.size or fit.observed.se.size:
-        frame["loss_se"] = known
-    if seen.clock_column:
-        frame[seen.clock_column] = seen.clock
-    frame.index = pd.RangeIndex(first, first + len(frame), name="row")
-    return beside(old, replace(design.runs, frame=frame, name="simulated losses"))
-
-
-def _realised(made: Fit, targets: Runs) -> tuple[Array, str]:
-    """Variances (q,) of log loss at targets under a refit, and what its checks say."""
-    found = forecast(made, targets, force=True)
-    part = found.parts[0]
-    variances = np.log(part.latent(slice(None), found.rows, part.values)).var(axis=1, ddof=1)
-    failed = "; ".join(check.text for check in (*made.checks, *found.checks) if check.required and not check.passed)
-    return variances, f"FAILED: {failed}" if failed else "passed"
-
-
-def _asked(
-    fit: Fit, targets: Table, weights: Sequence[float] | None, outer: int, seed: int, force: bool, what: str
-) -> tuple[NDArray[np.int64], Array, Array, bool]:
-    """Draws to simulate from (O,), log losses (S, q) at the targets, weights (q,), and whether checks failed; or a refusal."""
-    enough_draws(one_fit(fit, what), what)
-    whole_number("seed", seed, 0)
-    whole_number("outer", outer, 2)
-    size = next(iter(fit.draws.values())).size
-    if outer > size:
-        raise BayeslawError(f"outer is the number of draws to simulate from; there are {size}, not {outer}.")
-    made = forecast(fit, _read(targets, "targets"), force=force)
-    part = made.parts[0]
-    target = np.log(part.latent(slice(None), made.rows, part.values)).T
-    weight = np.full(target.shape[1], 1 / target.shape[1]) if weights is None else np.asarray(weights, dtype=np.float64)
-    if weight.shape != (target.shape[1],) or not (np.isfinite(weight) & (weight >= 0)).all() or not weight.any():
-        raise BayeslawError(f"weights must be {target.shape[1]} numbers, one for each target, 0 or more and not all 0.")
-    return np.random.default_rng((seed, SIMULATED)).choice(size, outer, replace=False), target, weight, made.forced
+def _weights(weights: Sequence[float] | None, count: int) -> Array:
+    weight = np.full(count, 1 / count) if weights is None else np.asarray(weights, dtype=np.float64)
+    if weight.shape != (count,) or not (np.isfinite(weight) & (weight >= 0)).all() or not weight.any():
+        raise BayeslawError(f"weights must be {count} numbers, one for each target, 0 or more and not all 0.", code="bad-weights")
+    return weight
 
 
 def _read(table: Table, name: str) -> Runs:
@@ -326,66 +227,44 @@ def _read(table: Table, name: str) -> Runs:
     return replace(read_runs(table), name=name) if isinstance(table, pd.DataFrame) else read_runs(table)
 
 
-def by_nesting(fit: Fit, made: Anchors, targets: Runs, *, outer: int = 200, seed: int = 0, force: bool = False) -> pd.DataFrame:
-    """Shares of the targets' variance that purchases leave: as predicted, and by importance-weighted nested Monte Carlo.
+def validate(fit: Fit, choice: Anchors, targets: Runs, *, outer: int = 200, seed: int = 0, force: bool = False) -> pd.DataFrame:
+    """Compare the variance that chosen runs are predicted to leave with the look-ahead of `nested`.
 
     Parameters
     ----------
     fit : Fit
         The one that the runs were chosen for.
-    made : Anchors
+    choice : Anchors
     targets : Runs
         Settings; those of the choice.
     outer : int
-        Draws that simulate the runs' losses.
+        Number of simulations.
+    seed : int
+    force : bool
+        Go on although checks failed.
 
     Returns
     -------
     DataFrame
-        One row for each purchase, after it: run, predicted and nested share, nested_mcse (Monte Carlo error), effective_median
-        (effective draws, the median over simulations) and `says` where these are too few to be trusted.
+        One row for each purchase in order: run; predicted and nested, the shares of the targets' variance that are left after it;
+        nested_mcse (Monte Carlo standard error); effective_median (effective draws, median over simulations); and note, which says
+        where these are too few.
+
+    Raises
+    ------
+    BayeslawError
+        If the choice is not for the law's losses at settings without a discrepancy, and as `nested`.
     """
-    _check(made)
-    shares = (1 - made.picks["gain"].cumsum()).to_list()
-    design = {str(i + 1): made.rows(made.bought[: i + 1]) for i in range(len(made.bought))}
-    weights = list(made.aim.weights)
-    found = nested(fit, design, targets, weights=weights, outer=outer, seed=seed, force=force)
+    if choice.targets.kind != "latent":
+        raise BayeslawError(
+            "A look-ahead simulates the law's losses at settings, without a discrepancy; this choice has other targets.",
+            code="other-targets",
+        )
+    shares = (1 - choice.picks["gain"].cumsum()).to_list()
+    designs = {str(i + 1): choice.rows(choice.bought[: i + 1]) for i in range(len(choice.bought))}
+    table = nested(fit, designs, targets, weights=list(choice.targets.weights), outer=outer, seed=seed, force=force)
     return pd.DataFrame({
-        "run": [made.candidates.names[run] for run in made.bought], "predicted": shares,
-        "nested": found["ratio"].to_numpy(), "nested_mcse": (found["expected_variance_mcse"] / found["prior_variance"]).to_numpy(),
-        "effective_median": found["effective_median"].to_numpy(), "says": found["says"].to_numpy(),
+        "run": [choice.candidates.names[run] for run in choice.bought], "predicted": shares,
+        "nested": table["ratio"].to_numpy(), "nested_mcse": (table["expected_variance_mcse"] / table["prior_variance"]).to_numpy(),
+        "effective_median": table["effective_median"].to_numpy(), "note": table["note"].to_numpy(),
     }, index=pd.RangeIndex(1, len(shares) + 1, name="order"))  # fmt: skip
-
-
-def by_refits(
-    fit: Fit,
-    made: Anchors,
-    targets: Runs,
-    *,
-    outer: int = 20,
-    executor: str | Executor = "in-process",
-    seed: int = 0,
-    progress: bool = True,
-    force: bool = False,
-) -> pd.DataFrame:
-    """The share of each target's variance that all purchases leave: as predicted, and by refits with simulated losses.
-
-    Returns
-    -------
-    DataFrame
-        One row for each target and one, `all targets`: what `lookahead.Refits.summary` says, and the predicted share.
-    """
-    _check(made)
-    weights = list(made.aim.weights)
-    found = refits(
-        fit, made.rows(), targets, weights=weights, outer=outer, executor=executor, seed=seed, progress=progress, force=force
-    )
-    ensemble = made.market.ensemble
-    now, then = (ensemble.variances(p) for p in (np.eye(ensemble.rank), ensemble.covariance(made.bought)))
-    return found.summary.assign(predicted=[*(then / now), float(then @ made.aim.weights / (now @ made.aim.weights))])
-
-
-def _check(made: Anchors) -> None:
-    """Refuse a choice whose predictions are of something that a look ahead does not simulate."""
-    if made.aim.kind != "latent":
-        raise BayeslawError("A look ahead is of the law's losses at settings, without a discrepancy; this choice aims at others.")

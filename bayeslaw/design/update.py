@@ -31,7 +31,7 @@ from bayeslaw.data.validate import base_rows
 from bayeslaw.forecasting.forecast import Forecast, forecast
 from bayeslaw.forecasting.stack import Posterior
 from bayeslaw.inference.fit import fit as make_fit
-from bayeslaw.inference.refit import again, enough_draws, joined, one_fit
+from bayeslaw.inference.refit import join_runs, refit_task, require_draws, require_single_fit
 from bayeslaw.posterior.diagnostics import marked
 from bayeslaw.posterior.fit import Fit
 
@@ -104,9 +104,9 @@ def update(
     TableError, BayeslawError
         With the faults of the new rows, counted as in their table.
     """
-    fit = one_fit(fit, "An update")
+    fit = require_single_fit(fit, "An update")
     new = new_runs if isinstance(new_runs, Runs) else read_runs(new_runs)
-    task = again(fit, joined(fit, new), seed)
+    task = refit_task(fit, join_runs(fit, new), seed)
     asked = None if targets is None else targets if isinstance(targets, Runs) else read_runs(targets)
     before = None if asked is None else forecast(fit, asked, force=force)
     found = surprise(fit, new, force=force)
@@ -174,7 +174,7 @@ def surprise(fit: Fit, new: Runs, *, seed: int = 0, force: bool = False) -> pd.D
     FitError, TableError, BayeslawError
         As `bayeslaw.forecast`; or if every row is a base checkpoint or there are fewer than 400 draws.
     """
-    enough_draws(fit, "To tell a surprise")
+    require_draws(fit, "To tell a surprise")
     new = _compared(fit, new)
     frame = new.frame[new.frame["compared"]]
     made = forecast(fit, replace(new, frame=frame), seed=seed, force=force)
@@ -200,13 +200,13 @@ def _simulated(made: Forecast, frame: pd.DataFrame, code: NDArray[np.int64]) -> 
     noise, values = part.fit.noise, part.values
     measured = np.log(frame["loss"].to_numpy(dtype=np.float64))
     scales = {name: (noise.scales(values, name) ** 2).mean(axis=1)[part.group] for name in ("sigma_point", "sigma_run")}
-    checkpoint, slack = (float((values[n] ** 2).mean()) if n in values else 0.0 for n in ("sigma_checkpoint", "slack"))
+    checkpoint, slack = (float((values[n] ** 2).mean()) if n in values else 0.0 for n in ("sigma_checkpoint", "run_excess"))
     point, luck = scales["sigma_point"] + made.known**2, scales["sigma_run"] + slack
     units, kin = [], []
     for own in (np.flatnonzero(code == run) for run in range(size)):
-        latent = np.log(part.latent(own, made.rows, values))
+        latent = np.log(part.latent(own))
         simulated = latent + part.noise(own)
-        kin.append(luck[own[0]] * noise.alike(values, part.time[own] if part.time.size else np.zeros(own.size)))
+        kin.append(luck[own[0]] * noise.effect_correlation(values, part.time[own] if part.time.size else np.zeros(own.size)))
         units.append(_Errors.of(simulated, measured[own], latent, point[own], kin[-1] + checkpoint))
     if size == 1:
         return units

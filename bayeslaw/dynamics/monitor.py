@@ -181,7 +181,7 @@ def watch(
     ahead = forecast(fit, Runs(table, run), seed=seed, force=force)
     latent = ahead.expected(slice(None)).T
     rng = np.random.default_rng((int(fit.info["seed"]), seed, WATCHED))
-    luck = fit.noise.continued(fit.residual, fit.observed, fit.draws, run, at.astype(np.float64), rng)
+    luck = fit.noise.sample_later_effects(fit.residual, fit.observed, fit.draws, run, at.astype(np.float64), rng)
     off = float(np.median(luck[:, 0]))
     if abs(off) > HISTORY:
         remarks.append(f"the run lies {off:+.1%} off the law now: more than luck, the law may not hold for it")

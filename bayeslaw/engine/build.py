@@ -28,7 +28,7 @@ def version_of(folder: Path) -> str:
 VERSION = version_of(Path(__file__).parent)
 
 
-def together[**P, R](function: Callable[P, R]) -> Callable[P, R]:
+def versioned[**P, R](function: Callable[P, R]) -> Callable[P, R]:
     """The same function for Numba's cache, which knows it to be stale when the file of any kernel has changed.
 
     Numba looks at a function's own file alone, and would keep the old code of what it calls in another. What a function closes
@@ -41,7 +41,7 @@ def together[**P, R](function: Callable[P, R]) -> Callable[P, R]:
 
 def jit[**P, R](function: Callable[P, R]) -> Callable[P, R]:
     """Compile a kernel once per machine, free of Python's lock while it runs; division by zero gives inf or nan."""
-    made: Callable[P, R] = njit(nogil=True, cache=True, error_model="numpy")(together(function))
+    made: Callable[P, R] = njit(nogil=True, cache=True, error_model="numpy")(versioned(function))
     return made
 
 
@@ -51,17 +51,17 @@ _INNER: Any = {"nogil": True, "cache": True, "error_model": "numpy", "no_cpython
 
 def inner[**P, R](function: Callable[P, R]) -> Callable[P, R]:
     """As `jit`, for what only kernels call: what Python would need to call it takes as long to compile as a small function."""
-    made: Callable[P, R] = njit(**_INNER)(together(function))
+    made: Callable[P, R] = njit(**_INNER)(versioned(function))
     return made
 
 
 def summing[**P, R](function: Callable[P, R]) -> Callable[P, R]:
     """As `inner`, for sums whose order is of no matter: several numbers are then added at a time."""
-    made: Callable[P, R] = njit(**_INNER, fastmath=ANY_ORDER)(together(function))
+    made: Callable[P, R] = njit(**_INNER, fastmath=ANY_ORDER)(versioned(function))
     return made
 
 
-def roomy[**P, R](function: Callable[P, R]) -> Callable[P, R]:
+def with_deep_stack[**P, R](function: Callable[P, R]) -> Callable[P, R]:
     """Run a function with a megabyte of Python's own stack free below it.
 
     Python takes that stack from the system in pieces of 16 KiB, and a call at the end of a piece maps and unmaps the next one
@@ -76,10 +76,10 @@ def roomy[**P, R](function: Callable[P, R]) -> Callable[P, R]:
     return call
 
 
-@roomy
+@with_deep_stack
 def compiled(kind: Any, function: Callable[..., Any], **options: Any) -> Any:
     """A function compiled for callers that have its address, once per machine."""
-    return cfunc(kind, cache=True, error_model="numpy", **options)(together(function))
+    return cfunc(kind, cache=True, error_model="numpy", **options)(versioned(function))
 
 
 def calling(kind: Any) -> Any:

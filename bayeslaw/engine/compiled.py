@@ -28,7 +28,7 @@ State = tuple[Wholes, Reals, Reals, Wholes, Wholes, Wholes, Reals, Wholes, Reals
 addresses of its machines."""
 
 Map = tuple[Reals, Reals, Wholes, Reals, Reals, Reals]
-"""Centre, scale, order, knots, pieces and bends of a `whitening.Whitening`."""
+"""Centre, scale, order, knots, pieces and bends of a `whitening.RidgeMap`."""
 
 STRAIGHT: Map = (
     np.empty(0),
@@ -63,7 +63,7 @@ _call_normal, _call_student, _call_evaluate = calling(_NORMAL), calling(_STUDENT
 
 @jit
 def huber_sum(
-    machines: Wholes,
+    functions: Wholes,
     code: Wholes,
     memory: Reals,
     slope: Reals,
@@ -78,7 +78,7 @@ def huber_sum(
     """Weighted sum of Huber losses of log L - y at the coordinates x; its gradient goes into `gradient`."""
     for i in range(inputs.size):
         memory[inputs[i]] = x[i]
-    _call_forward(machines[0], (code, memory))
+    _call_forward(functions[0], (code, memory))
     for i in range(slope.size):
         slope[i] = 0.0
     total = 0.0
@@ -90,7 +90,7 @@ def huber_sum(
         else:
             total += weights[i] * delta * (abs(e) - 0.5 * delta)
             slope[first + i] += weights[i] * delta * np.sign(e)
-    _call_backward(machines[1], (code, memory, slope))
+    _call_backward(functions[1], (code, memory, slope))
     for i in range(inputs.size):
         gradient[i] = slope[inputs[i]]
     return total
@@ -111,18 +111,18 @@ _swap: Any = intrinsic(_to_swap)
 ARRAYS = 22  # that a density needs; see `described`
 
 
-def room(dimension: int, way: Map, groups: int) -> int:
+def workspace_size(dimension: int, arrays: Map, groups: int) -> int:
     """How many floats a thread needs besides the tape's, for a map and for groups of noise."""
-    return 6 * dimension + 2 * (way[4].shape[2] if way[2].size else 0) + 4 * groups
+    return 6 * dimension + 2 * (arrays[4].shape[2] if arrays[2].size else 0) + 4 * groups
 
 
-def described(state: State, way: Map, busy: Wholes, scratch: Reals) -> Wholes:
+def describe(state: State, arrays: Map, busy: Wholes, scratch: Reals) -> Wholes:
     """Addresses and sizes of the arrays of a density, by which compiled code outside Python finds them.
 
     `memory` and `slope` of the state have a row for each thread that may call at a time, `busy` a zero for each, and `scratch` so
-    many times `room`. All arrays must be contiguous and outlive the description.
+    many times `workspace`. All arrays must be contiguous and outlive the description.
     """
-    whole = (*state, *way, busy, scratch)
+    whole = (*state, *arrays, busy, scratch)
     if len(whole) != ARRAYS or not all(a.flags.c_contiguous for a in whole):
         raise ValueError("the density's arrays must be contiguous and complete")
     return np.array([(a.ctypes.data, a.size) for a in whole], dtype=np.int64).ravel()
@@ -133,7 +133,7 @@ def evaluate(description: int, mine: int, x: Reals, gradient: Reals) -> float:
     d = carray(place(description), (ARRAYS, 2), np.int64)
     code, size = carray(place(d[0, 0]), (d[0, 1] // 10, 10), np.int64), d[1, 1] // d[20, 1]
     memory, slope = reals(d[1, 0] + 8 * mine * size, size), reals(d[2, 0] + 8 * mine * size, size)
-    inputs, outputs, flags, machines = (
+    inputs, outputs, flags, functions = (
         wholes(d[3, 0], d[3, 1]),
         wholes(d[4, 0], d[4, 1]),
         wholes(d[5, 0], d[5, 1]),
@@ -151,7 +151,7 @@ def evaluate(description: int, mine: int, x: Reals, gradient: Reals) -> float:
     k = inputs.size
     for i in range(k):
         memory[inputs[i]] = x[i]
-    _call_forward(machines[0], (code, memory))
+    _call_forward(functions[0], (code, memory))
     for i in range(flags[5]):
         slope[i] = 0.0
     for i in range(x.size):
@@ -159,9 +159,9 @@ def evaluate(description: int, mine: int, x: Reals, gradient: Reals) -> float:
     first, at = outputs[1], 2 + groups * (1 + run_effect)
     slope[outputs[0]] = 1.0
     mu, d_mu = memory[first : first + y.size], slope[first : first + y.size]
-    room = d[21, 0] + 8 * (d[21, 1] // d[20, 1] * (mine + 1) - 4 * groups)
-    sigma, tau = reals(room, groups), reals(room + 8 * groups, groups)
-    d_sigma, d_tau = reals(room + 16 * groups, groups), reals(room + 24 * groups, groups)
+    workspace = d[21, 0] + 8 * (d[21, 1] // d[20, 1] * (mine + 1) - 4 * groups)
+    sigma, tau = reals(workspace, groups), reals(workspace + 8 * groups, groups)
+    d_sigma, d_tau = reals(workspace + 16 * groups, groups), reals(workspace + 24 * groups, groups)
     for g in range(groups):
         sigma[g] = memory[outputs[2 + g]]
         tau[g] = memory[outputs[2 + groups + g]] if run_effect else 0.0
@@ -169,7 +169,7 @@ def evaluate(description: int, mine: int, x: Reals, gradient: Reals) -> float:
     if student:
         effects, d_effects = x[k:], gradient[k:]
         part, d_dof = _call_student(
-            machines[2],
+            functions[2],
             (y, mu, starts, squared, group, sigma, memory[outputs[at]], tau, effects, d_mu, d_effects, d_sigma, d_tau),
         )
         slope[outputs[at]] += d_dof
@@ -183,7 +183,7 @@ def evaluate(description: int, mine: int, x: Reals, gradient: Reals) -> float:
             sigma[g] *= sigma[g]
             tau[g] *= tau[g]
         part, d_omega, d_slack = _call_normal(
-            machines[2],
+            functions[2],
             (
                 *(y, mu, starts, count, scatter, squared, family, group),
                 *(sigma, tau, luck * luck, slack, d_mu, d_sigma, d_tau),
@@ -201,7 +201,7 @@ def evaluate(description: int, mine: int, x: Reals, gradient: Reals) -> float:
         slope[outputs[2 + g]] += d_sigma[g]
         if run_effect:
             slope[outputs[2 + groups + g]] += d_tau[g]
-    _call_backward(machines[1], (code, memory, slope))
+    _call_backward(functions[1], (code, memory, slope))
     for i in range(k):
         gradient[i] = slope[inputs[i]]
     return float(memory[outputs[0]] + part)
@@ -219,11 +219,15 @@ def _logp(dim_: Any, z_: Any, gradient_: Any, value_: Any, description_: Any) ->
     dim: Any = np.int64(dim_)
     bent_ones = bends.size // 4
     z, gradient = carray(z_, dim_, np.float64), carray(gradient_, dim_, np.float64)
-    room = d[21, 0] + 8 * (d[21, 1] // threads * mine)
-    y, x, d_x = reals(room, dim), reals(room + 8 * dim, dim), reals(room + 16 * dim, dim)
-    stretch, rise, widths = reals(room + 24 * dim, bent_ones), reals(room + 32 * dim, bent_ones), reals(room + 40 * dim, dim)
+    workspace = d[21, 0] + 8 * (d[21, 1] // threads * mine)
+    y, x, d_x = reals(workspace, dim), reals(workspace + 8 * dim, dim), reals(workspace + 16 * dim, dim)
+    stretch, rise, widths = (
+        reals(workspace + 24 * dim, bent_ones),
+        reals(workspace + 32 * dim, bent_ones),
+        reals(workspace + 40 * dim, dim),
+    )
     turn, number = 0.0, pieces.size // (4 * (knots.size - 1)) if order.size else dim - dim
-    along, slope = reals(room + 48 * dim, number), reals(room + 48 * dim + 8 * number, number)
+    along, slope = reals(workspace + 48 * dim, number), reals(workspace + 48 * dim + 8 * number, number)
     bent(bends, z, stretch, rise, y)
     if order.size:
         turn = splines(knots, pieces, y[0], along, slope)
@@ -247,7 +251,7 @@ def _copy(dim: Any, size: Any, z_: Any, out_: Any, description_: Any) -> int:
 
 
 @cache
-def machine(name: str) -> Any:
+def compiled_function(name: str) -> Any:
     """What runs a tape, 'forward' or 'backward', the likelihood with 'normal', 'drift' or 'student' noise, or `evaluate`."""
     match name:
         case "forward":
@@ -266,9 +270,9 @@ def machine(name: str) -> Any:
             raise ValueError(f"there is no machine {name!r}")
 
 
-def machines(*names: str) -> Wholes:
+def addresses(*names: str) -> Wholes:
     """Addresses of machines; what is not asked for is not compiled."""
-    return np.array([machine(name).address for name in names], dtype=np.int64)
+    return np.array([compiled_function(name).address for name in names], dtype=np.int64)
 
 
 @cache

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from bayeslaw.data.observations import Observations
 from bayeslaw.engine import tape as tapes
 from bayeslaw.engine.binning import Compressed
-from bayeslaw.engine.compiled import STRAIGHT, Map, described, logp_by_address, machines, room
+from bayeslaw.engine.compiled import STRAIGHT, Map, addresses, describe, logp_by_address, workspace_size
 from bayeslaw.engine.coordinates import Coordinates, Functions
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.prior import Prior
@@ -130,7 +130,7 @@ class Density:
     def size(self) -> int:
         return len(self.names) + (self.observed.runs if self.noise.explicit_effects else 0)
 
-    def function(self, way: Map = STRAIGHT, threads: int = 1) -> Function:
+    def function(self, arrays: Map = STRAIGHT, threads: int = 1) -> Function:
         """The log density and its gradient at coordinates, or at what a map makes into coordinates."""
         program, o = self.program, self.observed
         noise, groups = self.noise, max(len(self.noise.groups), 1)
@@ -139,11 +139,11 @@ class Density:
         count = o.time if noise.drift else self.count  # see `kernels_noise.drift_density`
         rows = (o.log_loss, o.starts, count, self.scatter, o.se**2, noise.families_of(o), noise.groups_of(o))
         work = (program.code, memory, np.zeros_like(memory))
-        run = machines("forward", "backward", "student" if noise.student else "drift" if noise.drift else "normal", "evaluate")
+        run = addresses("forward", "backward", "student" if noise.student else "drift" if noise.drift else "normal", "evaluate")
         state = (*work, program.inputs, self.outputs, np.array(flags, np.int64), *rows, run)
         busy = np.zeros(threads, dtype=np.int64)
-        scratch = np.empty(threads * room(self.size, way, groups))
-        return Function(self.size, (state, way, busy, scratch), described(state, way, busy, scratch))
+        scratch = np.empty(threads * workspace_size(self.size, arrays, groups))
+        return Function(self.size, (state, arrays, busy, scratch), describe(state, arrays, busy, scratch))
 
     def draws(self, x: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
         """Parameters of law and noise, arrays (S,), from coordinates (S, size); run effects, if explicit, are (S, R)."""

@@ -53,7 +53,7 @@ NORMAL = 20.0  # draws that the prior of no skewness and normal tails is worth
 
 
 @dataclass(frozen=True)
-class Whitening:
+class RidgeMap:
     """The map from z to the coordinates x.
 
     Attributes
@@ -76,23 +76,23 @@ class Whitening:
     order: NDArray[np.int64]
     knots: NDArray[np.float64]
     pieces: NDArray[np.float64]
-    bends: NDArray[np.float64] = field(default_factory=lambda: np.empty((0, 4)))
+    tails: NDArray[np.float64] = field(default_factory=lambda: np.empty((0, 4)))
 
     @property
-    def way(self) -> Map:
+    def arrays(self) -> Map:
         """The arrays as kernels take them, contiguous."""
         a = np.ascontiguousarray
-        return a(self.centre), a(self.scale), a(self.order), a(self.knots), a(self.pieces), a(self.bends)
+        return a(self.centre), a(self.scale), a(self.order), a(self.knots), a(self.pieces), a(self.tails)
 
     @property
-    def spine(self) -> int | None:
+    def ridge(self) -> int | None:
         return int(self.order[0]) if self.order.size else None
 
     def x(self, z: NDArray[np.float64]) -> NDArray[np.float64]:
         """Coordinates of draws z, arrays (S, k)."""
         y = z.copy()
-        if self.bends.size:
-            m, s, e, d = self.bends.T
+        if self.tails.size:
+            m, s, e, d = self.tails.T
             y[:, : m.size] = m + s * np.sinh((np.arcsinh(z[:, : m.size]) + e) / d)
         if self.order.size == 0:
             return self.centre + y @ np.tril(self.scale).T
@@ -113,10 +113,10 @@ class Whitening:
         slope = (3 * c[0] * h + 2 * c[1]) * h + c[2]
         return ((c[0] * h + c[1]) * h + c[2]) * h + c[3] + slope * (t - inside)[:, None], slope
 
-    def refined(self, density: Density, z: NDArray[np.float64], count: int | None = None) -> Whitening:
+    def refined(self, density: Density, z: NDArray[np.float64], count: int | None = None) -> RidgeMap:
         """The map, not yet bent, with the elements of the density's names, or the first `count`, bent as draws z (S, k) are."""
         count = len(density.names) if count is None else count
-        return replace(self, bends=np.array([sinh_arcsinh(column) for column in z[:, :count].T]).reshape(-1, 4))
+        return replace(self, tails=np.array([sinh_arcsinh(column) for column in z[:, :count].T]).reshape(-1, 4))
 
     def log_normal(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
         """Log density of the map's own normal, before any bend, at coordinates x (S, k), array (S,), without the constant."""
@@ -156,7 +156,7 @@ class Whitening:
 
     def function(self, density: Density) -> Function:
         """The density of z and its gradient."""
-        return density.function(self.way)
+        return density.function(self.arrays)
 
 
 def find_mode(logp: LogDensity, start: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -191,13 +191,13 @@ def root_of_inverse(hessian: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(factor * np.sign(np.diag(factor)))
 
 
-def whiten(density: Density, candidates: Sequence[int]) -> Whitening:
+def find_ridge_map(density: Density, candidates: Sequence[int]) -> RidgeMap:
     """Mode, curvature and, where it helps, a spine among the candidate coordinates."""
     logp = density.function()
     mode = find_mode(logp, density.start())
     hessian = curvature(logp, mode)
     none = np.empty(0)
-    plain = Whitening(mode, root_of_inverse(hessian), none.astype(np.int64), none, np.empty((4, 0, 0)))
+    plain = RidgeMap(mode, root_of_inverse(hessian), none.astype(np.int64), none, np.empty((4, 0, 0)))
     draws = np.random.default_rng(0).standard_normal((TRIALS, density.size))
     if _spread(logp, plain, draws) < GOOD:
         return plain
@@ -210,14 +210,14 @@ def _bounded(log_density: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.maximum(np.nan_to_num(log_density, nan=VANISHED, posinf=VANISHED), VANISHED)
 
 
-def _spread(logp: Function, whitening: Whitening, z: NDArray[np.float64]) -> float:
+def _spread(logp: Function, ridge_map: RidgeMap, z: NDArray[np.float64]) -> float:
     """5% to 95% range of the log ratio of density and map over the map's own draws z (S, k); none for a perfect map."""
-    ratio = _bounded(logp.many(whitening.x(z))[0]) - whitening.log_normal_of(z)
+    ratio = _bounded(logp.many(ridge_map.x(z))[0]) - ridge_map.log_normal_of(z)
     low, high = np.quantile(ratio, [0.05, 0.95])
     return float(high - low)
 
 
-def _best(logp: Function, maps: list[Whitening], z: NDArray[np.float64]) -> Whitening:
+def _best(logp: Function, maps: list[RidgeMap], z: NDArray[np.float64]) -> RidgeMap:
     """The map with the least divergence both ways between its normal and the density.
 
     From the map to the density the divergence is a mean over the map's draws; from the density to the map, which is what
@@ -240,7 +240,7 @@ def _best(logp: Function, maps: list[Whitening], z: NDArray[np.float64]) -> Whit
     return maps[int(np.argmax(outward + inward))]
 
 
-def _along(logp: Function, mode: NDArray[np.float64], hessian: NDArray[np.float64], spine: int) -> Whitening | None:
+def _along(logp: Function, mode: NDArray[np.float64], hessian: NDArray[np.float64], spine: int) -> RidgeMap | None:
     """The map along one coordinate, or None where its ridge can't be followed."""
     rest = np.delete(np.arange(mode.size), spine)
     spread = float(np.linalg.norm(root_of_inverse(hessian)[spine]))
@@ -258,23 +258,23 @@ def _along(logp: Function, mode: NDArray[np.float64], hessian: NDArray[np.float6
     pieces = CubicSpline(t, table, bc_type="natural").c
     pieces[:, :, 0] = _increasing(t, table[:, 0]).c
     order = np.concatenate([[spine], rest]).astype(np.int64)
-    return Whitening(mode, root_of_inverse(hessian), order, t, np.ascontiguousarray(pieces))
+    return RidgeMap(mode, root_of_inverse(hessian), order, t, np.ascontiguousarray(pieces))
 
 
-def _held(whitening: Whitening) -> Whitening:
+def _held(ridge_map: RidgeMap) -> RidgeMap:
     """The map with widths as at its ends beyond them, while spine and modes go on straight.
 
     Widths that went on straight as well made walls there, at which chains that came so far diverged.
     """
-    for end in (0, -1) if whitening.order.size else ():
-        n, (value, slope) = whitening.order.size - 1, whitening._splines(whitening.knots[[end]])
+    for end in (0, -1) if ridge_map.order.size else ():
+        n, (value, slope) = ridge_map.order.size - 1, ridge_map._splines(ridge_map.knots[[end]])
         slope[:, 1 + n :] = 0.0
-        piece, far = np.zeros((4, 1, value.shape[1])), whitening.knots[end] + math.copysign(BEYOND, whitening.knots[end])
+        piece, far = np.zeros((4, 1, value.shape[1])), ridge_map.knots[end] + math.copysign(BEYOND, ridge_map.knots[end])
         piece[2], piece[3] = slope, value if end else value - BEYOND * slope
-        joined = (whitening.pieces, piece) if end else (piece, whitening.pieces)
-        knots = np.insert(whitening.knots, whitening.knots.size if end else 0, far)
-        whitening = replace(whitening, knots=knots, pieces=np.ascontiguousarray(np.concatenate(joined, axis=1)))
-    return whitening
+        joined = (ridge_map.pieces, piece) if end else (piece, ridge_map.pieces)
+        knots = np.insert(ridge_map.knots, ridge_map.knots.size if end else 0, far)
+        ridge_map = replace(ridge_map, knots=knots, pieces=np.ascontiguousarray(np.concatenate(joined, axis=1)))
+    return ridge_map
 
 
 def _increasing(t: NDArray[np.float64], x: NDArray[np.float64]) -> CubicSpline | CubicHermiteSpline:

@@ -160,7 +160,7 @@ def fit(
             "bins": bins,
         },
         "seed": seed,
-        "spine": result.spine,
+        "ridge": result.ridge,
         "interrupted": result.interrupted,
         "versions": {p: version(p) for p in PACKAGES} | {"python": platform.python_version()},
         "base": observed.base.to_dict(orient="list"),

@@ -103,7 +103,7 @@ def pymc_model(law: Law, runs: Runs | Observations, noise: str = "auto", noise_b
             variance = point[observed.run] ** 2 + (observed.se**2 if observed.se.size else 0.0)
             pm.MvNormal("log_loss", mean, cov=drift + pt.diag(variance), observed=observed.log_loss, dims="row")
         else:
-            luck = [scales.get(name, pt.constant(0.0)) for name in ("sigma_checkpoint", "slack")]
+            luck = [scales.get(name, pt.constant(0.0)) for name in ("sigma_checkpoint", "run_excess")]
             _normal_with_effects(mean, point, run, luck[0], luck[1], observed, chosen)
     return model
 

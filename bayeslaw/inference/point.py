@@ -23,7 +23,7 @@ from bayeslaw.core.executors import Executor, opened, values_of
 from bayeslaw.data.observations import Observations
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.engine import tape as tapes
-from bayeslaw.engine.compiled import huber_sum, machines
+from bayeslaw.engine.compiled import addresses, huber_sum
 from bayeslaw.engine.coordinates import Coordinates
 from bayeslaw.laws.card import load_law
 from bayeslaw.laws.law import Law
@@ -206,7 +206,7 @@ class _Problem:
     def objective(
         self, delta: float, weights: NDArray[np.float64]
     ) -> Callable[[NDArray[np.float64]], tuple[float, NDArray[np.float64]]]:
-        memory, slope, run = self.program.memory.copy(), np.zeros_like(self.program.memory), machines("forward", "backward")
+        memory, slope, run = self.program.memory.copy(), np.zeros_like(self.program.memory), addresses("forward", "backward")
 
         def loss(x: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
             gradient = np.empty_like(x)

@@ -26,7 +26,7 @@ VARY = "fit all of them anew with parameters that vary by it (bayeslaw fit --by 
 LEAST_DRAWS = 400  # from which tail probabilities and covariances are worked out
 
 
-def one_fit(fit: object, what: str) -> Fit:
+def require_single_fit(fit: object, what: str) -> Fit:
     """Refuse what is not a single fit, such as a stack."""
     if not isinstance(fit, Fit):
         raise FitError(
@@ -36,7 +36,7 @@ def one_fit(fit: object, what: str) -> Fit:
     return fit
 
 
-def enough_draws(fit: Fit, what: str) -> None:
+def require_draws(fit: Fit, what: str) -> None:
     """Refuse draws that are too few, or not all finite, for what is worked out from them."""
     draws = fit.draws
     if (size := next(iter(draws.values())).size) < LEAST_DRAWS:
@@ -46,7 +46,7 @@ def enough_draws(fit: Fit, what: str) -> None:
             raise FitError(f"{what} needs finite draws, and {bad} of {size} draws of {name} are not.")
 
 
-def again(fit: Fit, runs: Runs, seed: int | None = None) -> Task:
+def refit_task(fit: Fit, runs: Runs, seed: int | None = None) -> Task:
     """The same fit to another table: law, priors, noise, what varies and the sampler's settings are the fit's.
 
     Parameters
@@ -101,7 +101,7 @@ def _labels(fit: Fit, column: str) -> NDArray[Any]:
     return np.array(levels, dtype=object)[code]
 
 
-def joined(fit: Fit, new: Runs) -> Runs:
+def join_runs(fit: Fit, new: Runs) -> Runs:
     """The rows of a fit and new ones in one table.
 
     Rows of a run that the fit knows join that run. Where the fit knows no errors of its losses and the new rows have some, its own
@@ -160,10 +160,10 @@ def _side_by_side(fit: Fit, old: Runs, new: Runs) -> Runs:
     run = pd.Series(np.array(names, dtype=object)[code], index=frame.index)
     checkpoint = run[~base].map(of).astype(object).fillna(checkpoint)  # a run that goes on has the checkpoint that it had
     frame = frame.assign(run=run, checkpoint=checkpoint.reindex(frame.index))  # base checkpoints have no place in the fit
-    return beside(old, replace(new, frame=frame))
+    return stack_runs(old, replace(new, frame=frame))
 
 
-def beside(old: Runs, new: Runs) -> Runs:
+def stack_runs(old: Runs, new: Runs) -> Runs:
     """Rows of a fit and others in its unit, with numbers and with runs and checkpoints of their own, in one table."""
     frame = pd.concat([old.frame, new.frame])
     if "unit" in frame:  # one of the two may do without the column, and has losses in the same unit

@@ -18,7 +18,7 @@ from bayeslaw.core.errors import StoppedError
 from bayeslaw.core.executors import available_cores
 from bayeslaw.engine.compiled import callbacks
 from bayeslaw.engine.density import Density
-from bayeslaw.engine.transport import Whitening, whiten
+from bayeslaw.engine.transport import RidgeMap, find_ridge_map
 from bayeslaw.posterior.diagnostics import diagnostics
 
 PILOT = 30  # percent of the tuning draws that tune the first run; four times as many are its draws, which cost few gradients
@@ -41,7 +41,7 @@ class Sample:
         Parameters of law and noise; explicit run effects are (chains, draws, runs).
     stats : Dataset
         Sampler statistics over chain and draw.
-    spine : str or None
+    ridge : str or None
         Coordinate along which a bent ridge was straightened.
     interrupted : bool
         Whether Ctrl-C ended sampling early.
@@ -49,11 +49,11 @@ class Sample:
 
     draws: dict[str, NDArray[np.float64]]
     stats: xr.Dataset
-    spine: str | None
+    ridge: str | None
     interrupted: bool
 
 
-class Stretch(NamedTuple):
+class SamplerRun(NamedTuple):
     """One run of all chains; `cores` changes no number."""
 
     draws: int
@@ -75,7 +75,7 @@ def sample(
     progress: bool,
     cores: int | None = None,
 ) -> Sample:
-    """Sample a density with NUTS, starting from its whitening map's own normal draws; `cores` changes no number.
+    """Sample a density with NUTS, starting from its ridge_map map's own normal draws; `cores` changes no number.
 
     A first run at a low acceptance refines the map by its draws; 40% of the tuning is left for the run that is kept. Where the
     first run's draws of a parameter of the law are worth few, twice as many are made and every second is kept: NUTS turns where
@@ -83,26 +83,26 @@ def sample(
     both ends, such as a gate, are worth less than half of the draws even of a perfect normal.
     """
     with threadpool_limits(1, "blas"):  # its matrices are tiny
-        whitening = whiten(density, range(len(density.law.shapes)))
+        ridge_map = find_ridge_map(density, range(len(density.law.shapes)))
     one, two = (int(s) for s in np.random.SeedSequence(seed).generate_state(2))
     pilot, cores = PILOT * tune // 100, min(chains, cores or available_cores())
-    first = Stretch(4 * pilot, pilot, chains, cores, one, PILOT_ACCEPT)
+    first = SamplerRun(4 * pilot, pilot, chains, cores, one, PILOT_ACCEPT)
     with _progress(progress) as task:
-        z, _, interrupted = _run(density, whitening, first, task("learning", (first.draws + first.tune) * chains))
+        z, _, interrupted = _run(density, ridge_map, first, task("learning", (first.draws + first.tune) * chains))
         if interrupted:
             raise StoppedError(NOTHING)
-        every = 2 if _slow(density, whitening, z) else 1
+        every = 2 if _slow(density, ridge_map, z) else 1
         with threadpool_limits(1, "blas"):
-            whitening = whitening.refined(density, z.reshape(-1, density.size))
-        second = Stretch(every * draws, tune - 2 * pilot, chains, cores, two, target_accept)
-        z, stats, interrupted = _run(density, whitening, second, task("sampling", (second.draws + second.tune) * chains))
-    return _collect(*_every(every, z, stats), density, whitening, interrupted)
+            ridge_map = ridge_map.refined(density, z.reshape(-1, density.size))
+        second = SamplerRun(every * draws, tune - 2 * pilot, chains, cores, two, target_accept)
+        z, stats, interrupted = _run(density, ridge_map, second, task("sampling", (second.draws + second.tune) * chains))
+    return _collect(*_every(every, z, stats), density, ridge_map, interrupted)
 
 
-def _slow(density: Density, whitening: Whitening, z: NDArray[np.float64]) -> bool:
+def _slow(density: Density, ridge_map: RidgeMap, z: NDArray[np.float64]) -> bool:
     """Whether draws z (chains, draws, k) of a parameter of the law are worth less than the share SLOW of their number."""
     chains, count, k = z.shape
-    flat = density.draws(whitening.x(np.ascontiguousarray(z.reshape(-1, k))))
+    flat = density.draws(ridge_map.x(np.ascontiguousarray(z.reshape(-1, k))))
     worth = diagnostics({name: flat[name].reshape(chains, count) for name in density.law.parameters})["ess_bulk"]
     return not bool(worth.min() >= SLOW * chains * count)
 
@@ -119,13 +119,13 @@ def _every(number: int, z: NDArray[np.float64], stats: xr.Dataset) -> tuple[NDAr
     return z[:, number - 1 :: number], xr.Dataset(kept, coords={"chain": stats["chain"], "draw": np.arange(count)})
 
 
-def _run(density: Density, whitening: Whitening, stretch: Stretch, report: Report | None) -> Drawn:
+def _run(density: Density, ridge_map: RidgeMap, settings: SamplerRun, report: Report | None) -> Drawn:
     """One run with nutpie."""
     import nutpie
 
     sampler = nutpie.sample(
-        _model(density, whitening, stretch.cores),
-        **stretch._asdict(),
+        _model(density, ridge_map, settings.cores),
+        **settings._asdict(),
         save_warmup=False,
         progress_bar=False,
         progress_callback=report,
@@ -148,11 +148,11 @@ def _wait(sampler: Any) -> Any:
             continue
 
 
-def _model(density: Density, whitening: Whitening, threads: int) -> Any:
+def _model(density: Density, ridge_map: RidgeMap, threads: int) -> Any:
     """The whitened density as nutpie takes a compiled model, for so many chains at a time: C functions and addresses of arrays."""
     from nutpie.compile_pymc import CompiledPyMCModel
 
-    k, function = density.size, density.function(whitening.way, threads)
+    k, function = density.size, density.function(ridge_map.arrays, threads)
     logp, store = callbacks()
 
     def start(chain_seed: int) -> NDArray[np.float64]:
@@ -196,20 +196,20 @@ def _whole(trace: Any) -> tuple[NDArray[np.float64], xr.Dataset]:
     return z[kept, :cut], xr.Dataset(stats, coords={"chain": np.arange(kept.sum()), "draw": np.arange(cut)})
 
 
-def _collect(z: NDArray[np.float64], stats: xr.Dataset, density: Density, whitening: Whitening, interrupted: bool) -> Sample:
+def _collect(z: NDArray[np.float64], stats: xr.Dataset, density: Density, ridge_map: RidgeMap, interrupted: bool) -> Sample:
     """Turn draws of z into parameters."""
     chains, count, k = z.shape
-    flat = density.draws(whitening.x(np.ascontiguousarray(z.reshape(-1, k))))
+    flat = density.draws(ridge_map.x(np.ascontiguousarray(z.reshape(-1, k))))
     return Sample(
         {name: values.reshape(chains, count, *values.shape[1:]) for name, values in flat.items()},
         stats,
-        None if whitening.spine is None else density.names[whitening.spine],
+        None if ridge_map.ridge is None else density.names[ridge_map.ridge],
         interrupted,
     )
 
 
 def _progress(wanted: bool) -> AbstractContextManager[Callable[[str, int], Report | None]]:
-    """A progress bar on standard error: a function that begins a stretch of so many draws and returns nutpie's callback for it."""
+    """A progress bar on standard error: a function that begins a settings of so many draws and returns nutpie's callback for it."""
     if not wanted:
         return nullcontext(lambda description, total: None)
     from rich.console import Console

@@ -30,7 +30,7 @@ RESERVED = frozenset(
         "sigma_point",
         "sigma_run",
         "sigma_checkpoint",
-        "slack",
+        "run_excess",
         "drift",
         "dof",
         "checkpoint",

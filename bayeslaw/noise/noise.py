@@ -43,7 +43,7 @@ PRIORS = {
     # Luck of a pre-training, shared by all runs branched from it: as that of a run, for the same reasons.
     "sigma_checkpoint": Prior("HalfNormal", {"sigma": 0.003}),
     # What a run loses on average by not being tuned as well as the best: up to 2% with 95% probability.
-    "slack": Prior("HalfNormal", {"sigma": 0.01}),
+    "run_excess": Prior("HalfNormal", {"sigma": 0.01}),
     # Degrees of freedom above 2, from heavy tails to nearly normal (after Juarez and Steel 2010). At 2 and below the variance
     # is infinite: a forecast's interval would be set by the tail alone.
     "dof": Prior("Gamma", {"alpha": 2.0, "beta": 0.1}),
@@ -54,7 +54,7 @@ MEANING = {
     "sigma_point": ("relative noise of one logged loss", r"\sigma_\mathrm{point}"),
     "sigma_run": ("relative noise shared by the points of a run", r"\sigma_\mathrm{run}"),
     "sigma_checkpoint": ("relative noise shared by the runs of a checkpoint", r"\sigma_\mathrm{ckpt}"),
-    "slack": ("mean relative excess of a run that is not tuned best", r"s_\mathrm{run}"),
+    "run_excess": ("mean relative excess of a run that is not tuned best", r"s_\mathrm{run}"),
     "dof": ("degrees of freedom of the point noise", r"\nu_\mathrm{noise}"),
     "drift": ("share of a typical run over which its luck is forgotten", r"\ell_\mathrm{run}"),
 }
@@ -141,7 +141,12 @@ class Noise:
     @property
     def parameters(self) -> tuple[str, ...]:
         """Names of its parameters in the order of `PRIORS`; those of `GROUPED` for each group."""
-        has = {"sigma_run": self.run_effect, "sigma_checkpoint": self.checkpoint_effect, "slack": self.skew, "dof": self.student}
+        has = {
+            "sigma_run": self.run_effect,
+            "sigma_checkpoint": self.checkpoint_effect,
+            "run_excess": self.skew,
+            "dof": self.student,
+        }
         has["drift"] = self.drift
         return tuple(n for name in PRIORS if has.get(name, True) for n in self._named(name))
 
@@ -230,7 +235,7 @@ class Noise:
             if self.checkpoint_effect:
                 noise[i] += luck(2, int(checkpoint[i]), draws["sigma_checkpoint"])
             if self.skew:
-                noise[i] += luck(3, int(run[i]), draws["slack"], skewed=True)
+                noise[i] += luck(3, int(run[i]), draws["run_excess"], skewed=True)
         if self.drift:
             paths = drifts.Paths(draws["drift"])
             for code in np.unique(run).tolist():
@@ -252,17 +257,17 @@ class Noise:
             point = point * (dof + 3) / (dof + 1)
         run = self.scales(draws, "sigma_run") ** 2
         if self.skew:
-            run = run + np.asarray(draws["slack"]) ** 2
+            run = run + np.asarray(draws["run_excess"]) ** 2
         return point.mean(axis=1), run.mean(axis=1)
 
-    def alike(self, draws: Mapping[str, Any], time: Array) -> Array:
+    def effect_correlation(self, draws: Mapping[str, Any], time: Array) -> Array:
         """Correlations (…, k, k) of a run's luck between rows with clocks (…, k), a mean over draws; ones without drift."""
         if not self.drift:
             return np.ones((*np.shape(time), np.shape(time)[-1]))
         weight = (self.scales(draws, "sigma_run") ** 2).mean(axis=0)
         return drifts.correlation(time, np.asarray(draws["drift"]), weight)
 
-    def continued(
+    def sample_later_effects(
         self,
         residual: Array,
         observed: Observations,
@@ -321,7 +326,7 @@ class Noise:
             return drifts.filtered(of_run, point, known, observed.time[rows], luck, np.asarray(draws["drift"]))
         return drifts.filtered(of_run, point, known, np.zeros(of_run.shape[1]), luck, np.full(len(of_run), np.inf))
 
-    def checkpoint_luck(
+    def sample_checkpoint_effects(
         self, residual: Array, observed: Observations, draws: Mapping[str, Any], names: Sequence[str], rng: np.random.Generator
     ) -> Array:
         """Draws of the luck of checkpoints, array (C, S): of those that have runs what these say, of others the prior.
@@ -375,7 +380,7 @@ class Noise:
             other_a, other_b = a @ kin, b @ kin
             logp += integrals.shared(other_a + a, other_b + b, omega) - integrals.shared(other_a, other_b, omega)
         if self.skew:
-            logp += integrals.upward(a, b, np.asarray(draws["slack"])[:, None])
+            logp += integrals.upward(a, b, np.asarray(draws["run_excess"])[:, None])
         return logp
 
     def _spread(self, observed: Observations, draws: Mapping[str, Any]) -> tuple[Array, Array, Array]:

@@ -16,7 +16,7 @@ from bayeslaw.core.errors import BayeslawError, TableError
 from bayeslaw.core.units import NATS, PERPLEXITY, UNITS, convert, converted, unit
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.validate import check
-from bayeslaw.inference.refit import joined, rows_of
+from bayeslaw.inference.refit import join_runs, rows_of
 from tests import oracles
 from tests.commands import Command, refused
 from tests.fixed import loaded_fit
@@ -170,4 +170,4 @@ def test_a_fit_and_its_forecasts_are_in_the_unit_of_the_runs(tmp_path: Path) -> 
     forecast = loaded.forecast(at, force=True)
     assert forecast.unit == forecast.draws.attrs["units"] == "bits/byte"
     with pytest.raises(BayeslawError, match="losses in nats/token, and the fit is to losses in bits/byte"):
-        joined(loaded, Runs(oracles.table(law), "new"))
+        join_runs(loaded, Runs(oracles.table(law), "new"))

@@ -57,7 +57,7 @@ def test_the_luck_of_a_checkpoint_is_what_its_runs_say() -> None:
     fit = line_fit(noise="normal-checkpoint")
     seen, draws, noise = fit.observed, fit.draws, fit.noise
     residual = seen.log_loss - np.log(fit.law.predict(draws, seen.covariates))
-    luck = noise.checkpoint_luck(residual, seen, draws, ("k0", "unseen"), np.random.default_rng(0))
+    luck = noise.sample_checkpoint_effects(residual, seen, draws, ("k0", "unseen"), np.random.default_rng(0))
     rows = seen.checkpoint[seen.run] == seen.checkpoint_names.index("k0")
     of = seen.run[rows]
     covariance = 0.01**2 * np.eye(of.size) + 0.01**2 * (of[:, None] == of)  # point noise and the luck of runs

@@ -16,9 +16,9 @@ from bayeslaw.engine.transport import (
     _walk,
     curvature,
     find_mode,
+    find_ridge_map,
     root_of_inverse,
     sinh_arcsinh,
-    whiten,
 )
 from bayeslaw.laws.card import load_law
 from bayeslaw.laws.law import Law
@@ -29,8 +29,8 @@ from tests.unit.engine.test_density import NOISES, assert_true_gradient, shapes
 
 def test_gradient_through_the_whitening(law: Law, rng: np.random.Generator) -> None:
     density = Density.of(law, oracles.observations(law), NOISES["normal"])
-    whitening = whiten(density, shapes(density))
-    function = whitening.function(density)
+    ridge_map = find_ridge_map(density, shapes(density))
+    function = ridge_map.function(density)
     for _ in range(3):
         # A short step: the gradient of the log determinant jumps a little at the knots of a spine.
         assert_true_gradient(function, rng.standard_normal(density.size), 1e-5)
@@ -40,42 +40,42 @@ def test_gradient_through_the_whitening(law: Law, rng: np.random.Generator) -> N
 def test_a_bent_ridge_is_followed_by_a_true_density(refined: bool, rng: np.random.Generator) -> None:
     """With a spine, refined or not, the whitened log density is that of x plus the log determinant of the map."""
     density = Density.of(load_law("ptpp-gate"), oracles.observations(load_law("ptpp-gate")), NOISES["normal"])
-    whitening = whiten(density, shapes(density))
-    assert whitening.spine is not None
-    assert density.names[whitening.spine] not in ("E", "A", "B", "C")
+    ridge_map = find_ridge_map(density, shapes(density))
+    assert ridge_map.ridge is not None
+    assert density.names[ridge_map.ridge] not in ("E", "A", "B", "C")
     if refined:
-        whitening = whitening.refined(density, rng.gamma(2.0, 0.3, (200, density.size)) - 0.6, density.size - 1)
-    plain, bent = density.function(), whitening.function(density)
+        ridge_map = ridge_map.refined(density, rng.gamma(2.0, 0.3, (200, density.size)) - 0.6, density.size - 1)
+    plain, bent = density.function(), ridge_map.function(density)
     for _ in range(3):
         z = rng.standard_normal(density.size)
-        determinant = np.linalg.slogdet(oracles.jacobian(lambda v: whitening.x(v[None])[0], z, 1e-4))[1]
-        assert bent(z)[0] == pytest.approx(plain(whitening.x(z[None])[0])[0] + determinant, abs=1e-6)
+        determinant = np.linalg.slogdet(oracles.jacobian(lambda v: ridge_map.x(v[None])[0], z, 1e-4))[1]
+        assert bent(z)[0] == pytest.approx(plain(ridge_map.x(z[None])[0])[0] + determinant, abs=1e-6)
         assert_true_gradient(bent, z)
 
 
 def test_widths_are_held_beyond_the_ends_of_a_ridge() -> None:
     """Else they make walls there at which chains diverge. The spine goes on rising, and a step on moves all others alike."""
     density = Density.of(load_law("ptpp-gate"), oracles.observations(load_law("ptpp-gate")), NOISES["normal"])
-    whitening = whiten(density, shapes(density))
-    assert whitening.spine is not None
-    for end, sign in ((whitening.knots[1], -1.0), (whitening.knots[-2], 1.0)):
+    ridge_map = find_ridge_map(density, shapes(density))
+    assert ridge_map.ridge is not None
+    for end, sign in ((ridge_map.knots[1], -1.0), (ridge_map.knots[-2], 1.0)):
         beyond, z = end + sign * np.arange(4.0), np.zeros((4, density.size))
         away = z + 0.7
         z[:, 0] = away[:, 0] = beyond
-        x = whitening.x(z)
-        assert np.all(np.diff(sign * x[:, whitening.spine]) > 0)
+        x = ridge_map.x(z)
+        assert np.all(np.diff(sign * x[:, ridge_map.ridge]) > 0)
         np.testing.assert_allclose(np.diff(x, 2, axis=0), 0, atol=1e-9)
-        others = np.delete(whitening.x(away) - x, whitening.spine, axis=1)
+        others = np.delete(ridge_map.x(away) - x, ridge_map.ridge, axis=1)
         np.testing.assert_allclose(others, others[:1].repeat(4, axis=0), rtol=1e-9, atol=1e-12)
 
 
 def test_the_straight_map_is_affine(rng: np.random.Generator) -> None:
     density = Density.of(load_law("chinchilla"), oracles.observations(load_law("chinchilla")), NOISES["normal"])
-    whitening = whiten(density, [])
-    assert whitening.spine is None
+    ridge_map = find_ridge_map(density, [])
+    assert ridge_map.ridge is None
     z = rng.standard_normal((4, density.size))
-    np.testing.assert_allclose(whitening.x(z), whitening.centre + z @ whitening.scale.T, rtol=1e-12)
-    assert whitening.function(density)(z[0])[0] == pytest.approx(density.function()(whitening.x(z)[0])[0], abs=1e-9)
+    np.testing.assert_allclose(ridge_map.x(z), ridge_map.centre + z @ ridge_map.scale.T, rtol=1e-12)
+    assert ridge_map.function(density)(z[0])[0] == pytest.approx(density.function()(ridge_map.x(z)[0])[0], abs=1e-9)
 
 
 def test_the_mode_is_flat_and_curved_as_the_map_says() -> None:
@@ -150,10 +150,10 @@ def test_a_density_without_value_is_refused() -> None:
 @pytest.mark.parametrize("bent", [False, True])
 def test_the_maps_own_density_is_known_without_inverting_it(bent: bool, rng: np.random.Generator) -> None:
     density = Density.of(load_law("ptpp-gate"), oracles.observations(load_law("ptpp-gate")), NOISES["normal"])
-    whitening = whiten(density, shapes(density) if bent else [])
-    assert (whitening.spine is not None) == bent
+    ridge_map = find_ridge_map(density, shapes(density) if bent else [])
+    assert (ridge_map.ridge is not None) == bent
     z = rng.standard_normal((40, density.size))
-    np.testing.assert_allclose(whitening.log_normal_of(z), whitening.log_normal(whitening.x(z)), atol=1e-6)
+    np.testing.assert_allclose(ridge_map.log_normal_of(z), ridge_map.log_normal(ridge_map.x(z)), atol=1e-6)
 
 
 def test_a_spine_goes_on_rising_beyond_its_knots() -> None:
@@ -181,10 +181,10 @@ def test_the_gates_ridge_is_followed_where_it_turns(seed: int) -> None:
     law = load_law("ptpp-gate")
     table = simulate(law, TRUTHS["ptpp-gate"], settings(law), seed=seed)
     density = Density.of(law, oracles.observed(law, table), NOISES["normal"])
-    whitening = whiten(density, shapes(density))
-    assert whitening.spine is not None
-    assert density.names[whitening.spine] == "zeta"
-    assert whitening.x(np.array([[-3.0, *np.zeros(density.size - 1)]]))[0, density.names.index("zeta")] < 0.15
+    ridge_map = find_ridge_map(density, shapes(density))
+    assert ridge_map.ridge is not None
+    assert density.names[ridge_map.ridge] == "zeta"
+    assert ridge_map.x(np.array([[-3.0, *np.zeros(density.size - 1)]]))[0, density.names.index("zeta")] < 0.15
 
 
 @pytest.mark.parametrize(("skew", "tail"), [(0.0, 1.0), (-0.6, 0.8), (0.4, 1.2)])

@@ -102,7 +102,7 @@ def test_replicated_losses_have_the_models_spread(noise: str) -> None:
     law = load_law("chinchilla")
     observed = oracles.timed(replace(oracles.kindred(law, runs=3, checkpoints=4, known=False), group_names=()))
     model = pymc_model(law, observed, noise)
-    rest = {"student": {"dof": 50.0}, "normal-checkpoint": {"sigma_checkpoint": 0.015}, "skew": {"slack": 0.015}}
+    rest = {"student": {"dof": 50.0}, "normal-checkpoint": {"sigma_checkpoint": 0.015}, "skew": {"run_excess": 0.015}}
     rest |= {"normal-drift": {"drift": 0.5}}
     fixed = {"sigma_point": 0.01, "sigma_run": 0.02} | rest.get(noise, {})
     with pm.do(model, fixed | {n.removesuffix("_log__"): 0.5 for n in ("alpha", "beta", "E", "A_level", "B_level")}) as done:

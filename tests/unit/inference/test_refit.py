@@ -15,7 +15,7 @@ from bayeslaw.core.errors import BayeslawError, FitError, TableError
 from bayeslaw.core.units import NATS
 from bayeslaw.data.observations import Observations
 from bayeslaw.data.table import read_runs
-from bayeslaw.inference.refit import again, beside, enough_draws, joined, one_fit, rows_of
+from bayeslaw.inference.refit import join_runs, refit_task, require_draws, require_single_fit, rows_of, stack_runs
 from bayeslaw.laws.card import load_law
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.pooling import levels_of, varied, with_by
@@ -114,11 +114,11 @@ def test_the_same_fit_is_asked_for_again() -> None:
     prior = Prior.parse("LogNormal(0.5, 0.2)")
     law = CHINCHILLA.with_priors({"E": prior})
     fit = fixed_fit(law, old_table(domain=LETTERS), any_draws(law), by={"alpha": "domain"}, noise="skew", noise_by="domain")
-    task = again(fit, rows_of(fit))
+    task = refit_task(fit, rows_of(fit))
     assert isinstance(task.law, Law)
     assert {k: str(p.prior) for k, p in task.law.parameters.items()} == {k: str(p.prior) for k, p in law.parameters.items()}
     assert task.options == fit.info["settings"] | {"noise": "skew", "noise_by": "domain", "by": {"alpha": "domain"}, "seed": 3}
-    assert again(fit, rows_of(fit), 8).options["seed"] == 8
+    assert refit_task(fit, rows_of(fit), 8).options["seed"] == 8
     remade = varied(with_by(task.law, task.options["by"]), fit.law.levels)
     assert remade.sha256 == fit.law.sha256
 
@@ -137,7 +137,7 @@ def test_a_noise_knows_its_choice(choice: str, shared: bool) -> None:
 def test_points_that_were_alone_get_a_run_effect_with_runs_that_join() -> None:
     fit = fitted(old_table().drop(columns="run"))
     assert not fit.noise.run_effect
-    table = joined(fit, read_runs(oracles.table(CHINCHILLA, seed=5).assign(D=lambda t: 2 * t["D"])))
+    table = join_runs(fit, read_runs(oracles.table(CHINCHILLA, seed=5).assign(D=lambda t: 2 * t["D"])))
     observed = Observations.of(CHINCHILLA, table)
     assert Noise.choose(fit.noise.choice(fit.observed), observed) == Noise(student=True, run_effect=True)
 
@@ -156,7 +156,7 @@ def test_rows_of_a_known_run_join_it() -> None:
             "checkpoint": [None, None, "b"],
         }
     )
-    observed = Observations.of(CHINCHILLA, joined(fit, read_runs(more)))
+    observed = Observations.of(CHINCHILLA, join_runs(fit, read_runs(more)))
     names = np.array(observed.run_names)
     assert np.bincount(observed.run)[names == "run 0"] == 7
     assert np.bincount(observed.run)[names == "new"] == 1
@@ -169,13 +169,13 @@ def test_rows_without_a_run_stay_alone_round_after_round(tmp_path: Path, small_f
     """Row 1 of the new table is not row 1 of the old one."""
     fit = fitted(old_table().drop(columns="run"))
     more = pd.DataFrame({"N": 1e7, "D": [3e10, 5e10], "loss": [2.1, 2.0]})
-    table = joined(fit, read_runs(more))
+    table = join_runs(fit, read_runs(more))
     observed = Observations.of(CHINCHILLA, table)
     assert observed.runs == 32
-    second = joined(fitted(table.frame), read_runs(more.assign(D=[6e10, 7e10])))
+    second = join_runs(fitted(table.frame), read_runs(more.assign(D=[6e10, 7e10])))
     assert Observations.of(CHINCHILLA, second).runs == 34
     small_fit.save(tmp_path / "fit.nc")
-    loaded = joined(loaded_fit(tmp_path / "fit.nc"), read_runs(more))
+    loaded = join_runs(loaded_fit(tmp_path / "fit.nc"), read_runs(more))
     assert Observations.of(CHINCHILLA, loaded).runs == 10
 
 
@@ -184,37 +184,37 @@ def test_empty_checkpoints_of_new_runs_are_their_own() -> None:
     fit = fitted(oracles.table(CHINCHILLA).assign(checkpoint=np.array([None] * 5 + ["k"] * 25)), noise="normal-checkpoint")
     assert fit.observed.checkpoint_names == ("run 0", "k")
     more = pd.DataFrame({"N": 1e7, "D": 3e10, "loss": 2.1, "run": ["u", "v", "w"], "checkpoint": [None, None, "k"]})
-    observed = Observations.of(CHINCHILLA, joined(fit, read_runs(more)))
+    observed = Observations.of(CHINCHILLA, join_runs(fit, read_runs(more)))
     sizes = dict(zip(observed.checkpoint_names, np.bincount(observed.checkpoint), strict=True))
     assert sizes == {"run 0": 1, "k": 6, "of run u": 1, "of run v": 1}
 
 
 def test_known_errors_join_those_that_are_nil() -> None:
     more = pd.DataFrame({"N": 1e7, "D": [3e10], "loss": [2.0], "run": "run 0", "loss_se": 0.01})
-    observed = Observations.of(CHINCHILLA, joined(fitted(old_table()), read_runs(more)))
+    observed = Observations.of(CHINCHILLA, join_runs(fitted(old_table()), read_runs(more)))
     assert np.sort(observed.se)[-2:] == pytest.approx([0, 0.005])
     with pytest.raises(BayeslawError, match="the table has no column loss_se, and the fit knows the errors of its losses"):
-        joined(fitted(old_table(loss_se=0.01)), read_runs(more.drop(columns="loss_se")))
+        join_runs(fitted(old_table(loss_se=0.01)), read_runs(more.drop(columns="loss_se")))
 
 
 @pytest.mark.parametrize(("old", "new"), [(None, NATS), (NATS, None), ("bits/byte", "bits/byte")])
 def test_rows_of_one_unit_join_whether_the_column_names_it_or_not(old: str | None, new: str | None) -> None:
     fit = fitted(old_table(**({"unit": old} if old else {})))
     table = read_runs(pd.DataFrame(GOOD | ({"unit": new} if new else {})))
-    assert joined(fit, table).unit == (old or NATS)
+    assert join_runs(fit, table).unit == (old or NATS)
 
 
 def test_simulated_losses_are_in_the_unit_of_the_fit() -> None:
     fit = fitted(old_table(unit="bits/byte"))
     simulated = read_runs(pd.DataFrame(GOOD))
     simulated.frame.index += 1000
-    assert beside(rows_of(fit), simulated).unit == "bits/byte"
+    assert stack_runs(rows_of(fit), simulated).unit == "bits/byte"
 
 
 def test_base_checkpoints_join_those_kept_aside() -> None:
     fit = fitted(pd.concat([BASE, old_table()]))
     more = pd.DataFrame({"N": 1e9, "D": [0.0, 3e10], "loss": [3.0, 2.0], "run": "new"})
-    observed = Observations.of(CHINCHILLA, joined(fit, read_runs(more)))
+    observed = Observations.of(CHINCHILLA, join_runs(fit, read_runs(more)))
     assert observed.base["loss"].tolist() == [4.0, 3.5, 3.0]
     assert observed.log_loss.size == 31
 
@@ -239,9 +239,9 @@ REFUSED: dict[str, tuple[Callable[[pd.DataFrame], pd.DataFrame], str]] = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_rows_that_cannot_join(name: str) -> None:
     spoil, text = REFUSED[name]
-    assert len(joined(fitted(old_table()), read_runs(pd.DataFrame(GOOD)))) == 32
+    assert len(join_runs(fitted(old_table()), read_runs(pd.DataFrame(GOOD)))) == 32
     with pytest.raises(TableError) as caught:
-        joined(fitted(old_table()), read_runs(spoil(pd.DataFrame(GOOD))))
+        join_runs(fitted(old_table()), read_runs(spoil(pd.DataFrame(GOOD))))
     assert text in str(caught.value)
     assert len(caught.value.faults) == 1
 
@@ -251,7 +251,7 @@ def test_a_row_without_a_run_is_refused_with_the_same_loss() -> None:
     fit = fitted(table)
     again_made = table.iloc[[3, 4]].assign(loss=lambda t: t["loss"] * [1.0, 1.001])
     with pytest.raises(TableError, match=r"the fit has a row without a run with .* already") as caught:
-        joined(fit, read_runs(again_made))
+        join_runs(fit, read_runs(again_made))
     assert [fault.row for fault in caught.value.faults] == [1]
 
 
@@ -262,26 +262,26 @@ def test_a_base_checkpoint_is_known_whatever_its_replay() -> None:
     base = table.iloc[:1].assign(D=0.0, r=np.nan, run="base")
     fit = fitted(pd.concat([base, table]), law)
     with pytest.raises(TableError, match="the fit has run 'base' with N = 1e\\+07, D = 0, ptpp = 15 already"):
-        joined(fit, read_runs(base))
-    assert len(joined(fit, read_runs(base.assign(run="another")))) == 62
+        join_runs(fit, read_runs(base))
+    assert len(join_runs(fit, read_runs(base.assign(run="another")))) == 62
 
 
 def test_a_run_of_another_checkpoint_group_or_level_is_refused() -> None:
     fit = fitted(old_table(checkpoint=LETTERS, set=LETTERS), noise="normal-checkpoint", noise_by="set")
     more = pd.DataFrame({"N": 1e7, "D": [3e10, 4e10], "loss": 2.0, "run": ["new", "run 0"], "checkpoint": "b", "set": ["b", "a"]})
     with pytest.raises(TableError, match=r"run 'run 0' has checkpoint 'a' in the fit and 'b' here: .* \(row 2, column checkpoint"):
-        joined(fit, read_runs(more))
+        join_runs(fit, read_runs(more))
     with pytest.raises(TableError, match="run 'run 0' has set 'a' in the fit and 'c' here"):
-        joined(fit, read_runs(more.assign(checkpoint="a", set=["b", "c"])))
+        join_runs(fit, read_runs(more.assign(checkpoint="a", set=["b", "c"])))
     with pytest.raises(BayeslawError, match="Row 1: set 'z' is not among the fit's: "):
-        joined(fit, read_runs(more.assign(set="z")))
+        join_runs(fit, read_runs(more.assign(set="z")))
     with pytest.raises(
         BayeslawError, match="the fit tells checkpoints by checkpoint and the table by run: give the new rows the col"
     ):
-        joined(fit, read_runs(more.drop(columns="checkpoint")))
+        join_runs(fit, read_runs(more.drop(columns="checkpoint")))
     varying = fitted(old_table(domain=LETTERS), by={"E": "domain"})
     with pytest.raises(TableError, match="domain 'z' is not among b, c, a"):
-        joined(varying, read_runs(more.assign(domain="z")))
+        join_runs(varying, read_runs(more.assign(domain="z")))
 
 
 def test_checkpoints_of_a_common_luck_are_told_alike() -> None:
@@ -292,25 +292,25 @@ def test_checkpoints_of_a_common_luck_are_told_alike() -> None:
     with pytest.raises(
         BayeslawError, match="tells checkpoints by N, ptpp, seed and the table by N, ptpp: give the new rows the columns"
     ):
-        joined(seeded, more)
+        join_runs(seeded, more)
     unnamed = fitted(table, law, noise="normal-checkpoint")
-    assert Observations.of(law, joined(unnamed, more)).checkpoint_names == unnamed.observed.checkpoint_names
+    assert Observations.of(law, join_runs(unnamed, more)).checkpoint_names == unnamed.observed.checkpoint_names
     with pytest.raises(BayeslawError, match="tells checkpoints by N, ptpp and the table by checkpoint"):
-        joined(unnamed, replace(more, frame=more.frame.assign(checkpoint="k")))
+        join_runs(unnamed, replace(more, frame=more.frame.assign(checkpoint="k")))
 
 
 def test_losses_of_another_domain_are_refused() -> None:
     fit = fitted(pd.concat([BASE.assign(domain="target"), old_table(domain="target")]))
     more = pd.DataFrame(GOOD | {"domain": "source"})
     with pytest.raises(BayeslawError, match="with the fit's rows, its losses are of 2 domains \\(target, source\\)") as refused:
-        joined(fit, read_runs(more))
+        join_runs(fit, read_runs(more))
     assert "(bayeslaw fit --by E=domain)" in str(refused.value)  # `update` itself has no --by
 
 
 def test_what_is_no_fit_or_has_too_few_draws() -> None:
     with pytest.raises(FitError, match="An update takes the fit of one law, not a law"):
-        one_fit(CHINCHILLA, "An update")
+        require_single_fit(CHINCHILLA, "An update")
     fit = line_fit(size=396)
     with pytest.raises(FitError, match="An update needs at least 400 posterior draws and the fit has 396"):
-        enough_draws(fit, "An update")
-    enough_draws(line_fit(size=400), "An update")
+        require_draws(fit, "An update")
+    require_draws(line_fit(size=400), "An update")

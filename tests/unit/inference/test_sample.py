@@ -20,7 +20,7 @@ import xarray as xr
 from bayeslaw.core.errors import BayeslawError, CardError, FitError, TableError
 from bayeslaw.core.intervals import check_probability, interval_names
 from bayeslaw.engine.density import Density
-from bayeslaw.engine.transport import Whitening, whiten
+from bayeslaw.engine.transport import RidgeMap, find_ridge_map
 from bayeslaw.inference import sample as sampling
 from bayeslaw.inference.fit import fit
 from bayeslaw.laws.card import load_law
@@ -63,8 +63,8 @@ def test_chains_run_the_density_that_python_knows(name: str, noise: str) -> None
     observed = oracles.observations(law)
     density = Density.of(law, observed, Noise.choose(noise, observed))
     skewed = 0.1 * np.random.default_rng(1).standard_normal((50, density.size)) ** 3
-    whitening = whiten(density, range(len(law.shapes))).refined(density, skewed, 4)
-    model, expected = sampling._model(density, whitening, 1), whitening.function(density)
+    ridge_map = find_ridge_map(density, range(len(law.shapes))).refined(density, skewed, 4)
+    model, expected = sampling._model(density, ridge_map, 1), ridge_map.function(density)
     call, k, rng = model.compiled_logp_func.ctypes, density.size, np.random.default_rng(0)
 
     def pointer(array: oracles.Array) -> Any:
@@ -145,7 +145,7 @@ def test_ctrl_c_keeps_the_draws_made_so_far(chains: int, monkeypatch: pytest.Mon
     for values in made.by_chain.values():
         assert np.isfinite(values).all()
         assert np.all(np.abs(np.diff(values, axis=1)).max(axis=1) > 0)
-        # no chain ends in a stretch of one repeated value
+        # no chain ends in a settings of one repeated value
         assert np.all(np.abs(np.diff(values[:, -5:], axis=1)).max(axis=1) > 0)
 
 
@@ -179,9 +179,9 @@ def test_ctrl_c_before_the_first_draw(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="module")
-def parts() -> tuple[Density, Whitening]:
+def parts() -> tuple[Density, RidgeMap]:
     density = Density.of(LAW, oracles.observations(LAW), Noise(student=False, run_effect=True))
-    return density, whiten(density, [])
+    return density, find_ridge_map(density, [])
 
 
 @pytest.mark.parametrize(
@@ -195,9 +195,9 @@ def parts() -> tuple[Density, Whitening]:
     ],
 )
 def test_of_chains_cut_short_the_most_draws_of_equal_length_are_kept(
-    lengths: tuple[int, ...], chains: list[int], draws: int, parts: tuple[Density, Whitening], rng: np.random.Generator
+    lengths: tuple[int, ...], chains: list[int], draws: int, parts: tuple[Density, RidgeMap], rng: np.random.Generator
 ) -> None:
-    density, whitening = parts
+    density, ridge_map = parts
     z = rng.standard_normal((4, 100, density.size))
     steps = np.tile(np.arange(4)[:, None], (1, 100))
     for chain, length in enumerate(lengths):
@@ -210,8 +210,8 @@ def test_of_chains_cut_short_the_most_draws_of_equal_length_are_kept(
     kept, stats = sampling._whole(trace)
     assert stats["n_steps"].values.tolist() == [[c] * draws for c in chains]
     np.testing.assert_array_equal(kept, z[chains, :draws])
-    sample = sampling._collect(kept, stats, density, whitening, True)
-    expected = density.draws(whitening.x(np.ascontiguousarray(kept.reshape(-1, density.size))))
+    sample = sampling._collect(kept, stats, density, ridge_map, True)
+    expected = density.draws(ridge_map.x(np.ascontiguousarray(kept.reshape(-1, density.size))))
     for name, values in expected.items():
         np.testing.assert_array_equal(sample.draws[name], values.reshape(len(chains), draws))
     assert sample.interrupted
@@ -246,15 +246,15 @@ def test_of_every_second_draw_nothing_between_is_hidden() -> None:
     assert untouched is stats
 
 
-def test_draws_that_creep_are_slow(parts: tuple[Density, Whitening], rng: np.random.Generator) -> None:
+def test_draws_that_creep_are_slow(parts: tuple[Density, RidgeMap], rng: np.random.Generator) -> None:
     """Only parameters of the law count: the noise's mix badly before the map is refined, whatever the law."""
-    density, whitening = parts
+    density, ridge_map = parts
     z = rng.standard_normal((4, 300, density.size))
-    assert not sampling._slow(density, whitening, z)
+    assert not sampling._slow(density, ridge_map, z)
     creeping = z.copy()
     for i in range(1, 300):
         creeping[:, i] = 0.8 * creeping[:, i - 1] + 0.6 * z[:, i]
-    assert sampling._slow(density, whitening, creeping)
+    assert sampling._slow(density, ridge_map, creeping)
 
 
 # --- settings -------------------------------------------------------------------------------------------------------

@@ -153,7 +153,7 @@ def test_derivatives_are_added_to_what_is_there(residual: Array) -> None:
 
 
 def noise_draws(size: int) -> dict[str, Array]:
-    values = {"sigma_point": SIGMA, "sigma_run": TAU, "sigma_checkpoint": LUCK, "slack": SLACK, "dof": DOF}
+    values = {"sigma_point": SIGMA, "sigma_run": TAU, "sigma_checkpoint": LUCK, "run_excess": SLACK, "dof": DOF}
     return {name: np.full(size, value) for name, value in values.items()}
 
 

@@ -23,7 +23,7 @@ from bayeslaw.engine.likelihoods import drift_density as plain_drift_density
 from bayeslaw.evaluation.loo import held_out_density
 from bayeslaw.forecasting.forecast import forecast
 from bayeslaw.inference.fit import fit
-from bayeslaw.inference.refit import again, joined, rows_of
+from bayeslaw.inference.refit import join_runs, refit_task, rows_of
 from bayeslaw.laws.card import load_law
 from bayeslaw.noise import ou as drift
 from bayeslaw.noise.noise import Noise
@@ -118,7 +118,7 @@ def test_a_run_goes_on_as_the_conditional_normal_says(drifts: bool, rng: np.rand
     repeated = np.broadcast_to(residual, (size, RUN.size))
     luck = noise.luck(repeated, seen, draws, "run 3")
     assert (luck[0][0], luck[1][0]) == pytest.approx((mean[0], expected[0, 0]), rel=1e-9)
-    made = noise.continued(repeated, seen, draws, "run 3", later, rng)
+    made = noise.sample_later_effects(repeated, seen, draws, "run 3", later, rng)
     assert made.shape == (size, 3)
     error = 5 * 0.015 / math.sqrt(size)
     np.testing.assert_allclose(made.mean(axis=0), mean[1:], atol=error)
@@ -129,11 +129,11 @@ def test_what_cannot_be_continued(rng: np.random.Generator) -> None:
     seen, draws = rows(), drawn(rows())[0]
     noise, residual = replace(DRIFT, groups=NAMES), np.zeros((2, RUN.size))
     with pytest.raises(BayeslawError, match=r"Run 'run 3' was last logged at step = 100; ask for later values\."):
-        noise.continued(residual, seen, draws, "run 3", np.array([99.0]), rng)
+        noise.sample_later_effects(residual, seen, draws, "run 3", np.array([99.0]), rng)
     with pytest.raises(BayeslawError, match=r"The fit has no run 'run 9'\."):
-        noise.continued(residual, seen, draws, "run 9", np.array([200.0]), rng)
+        noise.sample_later_effects(residual, seen, draws, "run 9", np.array([200.0]), rng)
     with pytest.raises(BayeslawError, match="with normal noise only; this is Student-t"):
-        Noise(True, True).continued(residual, seen, draws, "run 3", np.array([200.0]), rng)
+        Noise(True, True).sample_later_effects(residual, seen, draws, "run 3", np.array([200.0]), rng)
 
 
 # --- draws ------------------------------------------------------------------------------------------------------------
@@ -172,10 +172,10 @@ def test_drawn_noise_is_that_of_the_covariance() -> None:
 
 def test_correlations_are_means_over_draws() -> None:
     draws = {"sigma_run": np.array([0.01, 0.02]), "sigma_point": np.ones(2), "drift": np.array([0.1, 1.0])}
-    found = DRIFT.alike(draws, np.array([[0.0, 0.5], [1.0, 3.0]]))
+    found = DRIFT.effect_correlation(draws, np.array([[0.0, 0.5], [1.0, 3.0]]))
     expected = [(math.exp(-d / 0.1) + 4 * math.exp(-d)) / 5 for d in (0.5, 2.0)]
     np.testing.assert_allclose(found, [[[1.0, e], [e, 1.0]] for e in expected])
-    np.testing.assert_array_equal(replace(DRIFT, drift=False).alike(draws, np.zeros((3, 2))), np.ones((3, 2, 2)))
+    np.testing.assert_array_equal(replace(DRIFT, drift=False).effect_correlation(draws, np.zeros((3, 2))), np.ones((3, 2, 2)))
 
 
 # --- the clock --------------------------------------------------------------------------------------------------------
@@ -284,7 +284,7 @@ def test_the_command_line_takes_it(tmp_path: Path, command: Command) -> None:
 
 
 def test_a_fit_made_again_has_the_same_rows(drifting_fit: Fit) -> None:
-    task = again(drifting_fit, rows_of(drifting_fit))
+    task = refit_task(drifting_fit, rows_of(drifting_fit))
     assert isinstance(task.runs, Runs)
     assert task.options["noise"] == "normal-drift"
     seen = Observations.of(drifting_fit.law, task.runs, clock=clock_column(task.runs.frame))
@@ -294,21 +294,21 @@ def test_a_fit_made_again_has_the_same_rows(drifting_fit: Fit) -> None:
 
 def test_new_rows_join_along_the_clock(drifting_fit: Fit) -> None:
     new = pd.DataFrame({"x": [2.0, 0.0], "loss": [3.2, 2.7], "run": ["r1", "fresh"], "checkpoint": "k0", "step": [200.0, 0.0]})
-    both = joined(drifting_fit, oracles.runs(new))
+    both = join_runs(drifting_fit, oracles.runs(new))
     seen = Observations.of(drifting_fit.law, both, clock="step")
     np.testing.assert_array_equal(seen.clock[seen.run == seen.run_names.index("r1")], [0.0, 100.0, 200.0, 400.0])
     found = surprise(drifting_fit, oracles.runs(new), force=True)
     assert np.isfinite(found[["p_level", "p_curve"]].to_numpy()).all()
     with pytest.raises(BayeslawError, match="drifts along step: rows that share a run need that column"):
-        joined(drifting_fit, oracles.runs(new.drop(columns="step")))
+        join_runs(drifting_fit, oracles.runs(new.drop(columns="step")))
     with pytest.raises(BayeslawError, match="drifts along step, which is empty at row 2"):
-        joined(drifting_fit, oracles.runs(new.assign(step=[200.0, np.nan])))
+        join_runs(drifting_fit, oracles.runs(new.assign(step=[200.0, np.nan])))
 
 
 def test_a_fit_that_goes_by_tokens_is_made_again_by_tokens(drifting_fit: Fit) -> None:
     by_tokens = replace(drifting_fit, observed=replace(drifting_fit.observed, clock_column="D"))
     new = pd.DataFrame({"x": [2.0], "loss": [3.2], "run": ["r1"], "checkpoint": ["k0"], "D": [800.0], "step": [2.0]})
-    runs = again(by_tokens, joined(by_tokens, oracles.runs(new))).runs
+    runs = refit_task(by_tokens, join_runs(by_tokens, oracles.runs(new))).runs
     assert isinstance(runs, Runs)
     frame = runs.frame
     assert clock_column(frame) == "D"
