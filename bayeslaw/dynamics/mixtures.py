@@ -19,6 +19,7 @@ from bayeslaw.data.table import Runs
 from bayeslaw.forecasting.forecast import forecast
 from bayeslaw.forecasting.stack import Posterior, check_pairing
 from bayeslaw.posterior.diagnostics import marked
+from bayeslaw.posterior.draws import LawDraws
 from bayeslaw.posterior.fit import Fit
 
 WITH = ("L_source", "L_target")
@@ -131,8 +132,7 @@ def combined(
     size = min(sizes[0], known)
     chosen = np.random.default_rng(seed).permutation(known)[:size]
     even = np.linspace(0, sizes[0] - 1, size).round().astype(np.int64)
-    draws = {k: weights.draws[k][chosen][:, None] for k in weights.law.parameters}
-    return np.asarray(weights.law.evaluate({**draws, "L_source": both[0][even], "L_target": both[1][even]}))
+    return LawDraws(weights.law, weights.draws).loss({"L_source": both[0][even], "L_target": both[1][even]}, chosen, axes=1)
 
 
 def spread(

@@ -12,10 +12,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from bayeslaw.core.arrays import Array
-from bayeslaw.core.errors import BayeslawError, FitError, nearest
+from bayeslaw.core.errors import BayeslawError, nearest
 from bayeslaw.data.schedule_text import parse_schedule
 from bayeslaw.data.validate import complete
 from bayeslaw.forecasting.stack import Posterior
+from bayeslaw.posterior.draws import LawDraws, check_losses
 from bayeslaw.schedules.areas import POWER, Point, trace
 from bayeslaw.schedules.changes import nodes
 from bayeslaw.schedules.schedule import MEMORY, Schedule
@@ -167,15 +168,10 @@ def losses(posterior: Posterior, table: pd.DataFrame, draws: NDArray[np.int64] |
     if len(parts) == 1 and draws is not None:
         fit, chosen, at = parts[0]
         parts, draws = [(fit, chosen[draws], at)], None
-    made = [fit.law.predict({k: fit.draws[k][chosen] for k in fit.law.parameters}, at) for fit, chosen, at in parts]
+    made = [LawDraws(fit.law, fit.draws).loss(at, chosen, axes=1) for fit, chosen, at in parts]
     loss = np.concatenate(made).T if draws is None else np.concatenate(made)[draws].T
-    if not (good := (np.isfinite(loss) & (loss > 0)).all(axis=1)).all():
-        raise FitError(f"{posterior.name} has no finite positive loss for some draws at {_shown(table[~good].iloc[0])}.")
+    check_losses(loss, posterior.name, {str(c): table[c].to_numpy()[:, None] for c in table.select_dtypes("float")})
     return loss
-
-
-def _shown(row: pd.Series) -> str:
-    return ", ".join(f"{name} = {value:.4g}" for name, value in row.items() if isinstance(value, float))
 
 
 @lru_cache(maxsize=64)

@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from bayeslaw.core.errors import BayeslawError, FitError, TableError
+from bayeslaw.core.errors import BayeslawError, TableError
 from bayeslaw.core.units import agree
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.validate import base_rows, check, complete
@@ -20,6 +20,7 @@ from bayeslaw.forecasting.stack import Posterior
 from bayeslaw.inference.point import PointFit
 from bayeslaw.laws.law import Law
 from bayeslaw.posterior.diagnostics import marked
+from bayeslaw.posterior.draws import check_losses
 
 DELTA = 0.02  # of the Huber score, as Goffinet et al. define it
 CLIP = 1e-3  # smallest loss that the clipped relative error divides by, nats
@@ -174,7 +175,6 @@ def _point_score(
     draws = fit.draws if bootstrap is None else bootstrap
     predicted, spread = fit.predict(settings), fit.law.predict(draws, settings)
     for values, what in ((predicted[None], "The point fit"), (spread, "A bootstrap resample")):
-        if bad := held.frame.index[~(np.isfinite(values) & (values > 0)).all(axis=0)].tolist():
-            raise FitError(f"{what} of {fit.law.name} has no finite positive loss at row {bad[0]} of {held.name}.")
+        check_losses(values, f"{what} of {fit.law.name}", {f"row of {held.name}": held.frame.index})
     head: dict[str, object] = {"spread": "" if bootstrap is None else "bootstrap"}
     return head | counts | point_scores(loss, predicted) | ({} if bootstrap is None else draw_scores(loss, spread))

@@ -34,13 +34,14 @@ from bayeslaw.forecasting.discrepancy import STATED, Discrepancy, relative, spre
 from bayeslaw.forecasting.stack import Posterior
 from bayeslaw.laws.law import Law
 from bayeslaw.posterior.diagnostics import Check, Reach, extrapolation, forecast_checks, marked, spread_rows
+from bayeslaw.posterior.draws import LawDraws, check_losses
 from bayeslaw.posterior.fit import Fit
 
 DISCREPANCY = 10  # kind of random numbers of the discrepancy, beside those of the noise
 
 
 @dataclass(frozen=True)
-class Part:
+class MemberDraws:
     """The draws of a forecast that come from one fit.
 
     Attributes
@@ -50,6 +51,8 @@ class Part:
         Those of the fit's draws that are taken.
     covariates : mapping of covariate to array (n,)
         The settings as the law takes them.
+    rows : array (n,)
+        The rows' numbers in the table of settings.
     run, checkpoint, group : int arrays (n,)
         Which rows share a run or a checkpoint and its luck, and which of the fit's groups they belong to.
     entropy : tuple of int
@@ -63,6 +66,7 @@ class Part:
     fit: Fit
     values: Mapping[str, NDArray[np.float64]]
     covariates: Mapping[str, NDArray[np.float64]]
+    rows: NDArray[Any]
     run: NDArray[np.int64]
     checkpoint: NDArray[np.int64]
     group: NDArray[np.int64]
@@ -71,13 +75,13 @@ class Part:
     known: NDArray[np.float64] | None = None
 
     @classmethod
-    def of(cls, fit: Fit, chosen: NDArray[np.int64], runs: Runs, entropy: tuple[int, ...]) -> Part:
+    def of(cls, fit: Fit, chosen: NDArray[np.int64], runs: Runs, entropy: tuple[int, ...]) -> MemberDraws:
         """The chosen draws of a fit at the settings of a table."""
         frame = complete(runs.frame, fit.law)
         covariates = {c: frame[c].to_numpy(dtype=np.float64) for c in fit.law.covariates}
         values, nested = {name: draws[chosen] for name, draws in fit.draws.items()}, Nesting.of(runs.frame, fit.law)
         group, time = fit.observed.groups_of(runs.frame), fit.observed.time_of(runs.frame)
-        return cls(fit, values, covariates, nested.run, nested.checkpoint, group, entropy, time)
+        return cls(fit, values, covariates, runs.frame.index.to_numpy(), nested.run, nested.checkpoint, group, entropy, time)
 
     @property
     def size(self) -> int:
@@ -87,10 +91,10 @@ class Part:
     def discrepancy(self) -> Discrepancy:
         return Discrepancy(self.fit.law, self.size, (*self.entropy, DISCREPANCY))
 
-    def losses(self, block: slice, rows: NDArray[Any], sds: Sequence[float]) -> NDArray[np.float64]:
+    def losses(self, block: slice, sds: Sequence[float]) -> NDArray[np.float64]:
         """Losses (spread, rows, draws) of a block of settings: latent, run, and run with a discrepancy of each stated sd."""
-        latent = self.latent(block, rows, self.values)
-        noisy = latent * np.exp(self.noise(np.arange(rows.size)[block]))
+        latent = self.latent(block)
+        noisy = latent * np.exp(self.noise(np.arange(self.rows.size)[block]))
         error = self.discrepancy.at({name: column[block] for name, column in self.covariates.items()}) if sds else 0.0
         return np.stack([latent, noisy, *(noisy * np.exp(sd * error) for sd in sds)])
 
@@ -101,30 +105,25 @@ class Part:
         sample = self.fit.noise.sample
         return sample(self.values, run, rows, self.entropy, checkpoint=checkpoint, group=group, time=time, known=known)
 
-    def expected(self, block: slice | NDArray[np.int64], rows: NDArray[Any], sd: float = 0.0) -> NDArray[np.float64]:
+    def expected(self, block: slice | NDArray[np.int64], sd: float = 0.0) -> NDArray[np.float64]:
         """The law's losses (rows, draws) at some settings, with a discrepancy where one is stated."""
-        latent = self.latent(block, rows, self.values)
+        latent = self.latent(block)
         if not sd:
             return latent
         error = self.discrepancy.at({name: column[block] for name, column in self.covariates.items()})
         return latent * np.exp(sd * error)
 
     def latent(
-        self, block: slice | NDArray[np.int64], rows: NDArray[Any], values: Mapping[str, NDArray[np.float64]]
+        self, block: slice | NDArray[np.int64], values: Mapping[str, NDArray[np.float64]] | None = None
     ) -> NDArray[np.float64]:
-        """The law's losses (rows, draws) at some settings."""
+        """The law's losses (rows, draws) at some settings, by these draws or, if `values` are given, by others."""
         law = self.fit.law
-        scope: dict[str, Any] = {name: values[name][None, :] for name in law.parameters}
-        scope |= {name: column[block, None] for name, column in self.covariates.items()}
-        with np.errstate(all="ignore"):
-            loss = np.asarray(law.evaluate(scope))
-        latent = np.broadcast_to(loss, (rows[block].size, next(iter(values.values())).size))
-        good = (np.isfinite(latent) & (latent > 0)).all(axis=1)
-        if not good.all():
-            raise FitError(f"{law.name} has no finite positive loss for some draws at row {rows[block][~good][0]} of the settings.")
-        return latent
+        draws = LawDraws(law, self.values if values is None else values)
+        loss = draws.loss({name: column[block, None] for name, column in self.covariates.items()})
+        check_losses(loss, law.name, {"row": self.rows[block, None]})
+        return loss
 
-    def checks(self, rows: NDArray[Any]) -> list[Check]:
+    def checks(self) -> list[Check]:
         """Checks of the latent loss by all of the fit's draws, at some settings if there are many."""
         columns = []
         for name, covariate in self.fit.law.axes.items():
@@ -136,9 +135,9 @@ class Part:
             columns.append(values)
         some, by_chain = spread_rows(columns), self.fit.by_chain
         chains = next(iter(by_chain.values())).shape
-        latent = self.latent(some, rows, {name: values.ravel() for name, values in by_chain.items()})
+        latent = self.latent(some, {name: values.ravel() for name, values in by_chain.items()})
         by_draw = np.moveaxis(latent.reshape(some.size, *chains), 0, -1)
-        return forecast_checks(by_draw, rows[some].tolist(), rows.size)
+        return forecast_checks(by_draw, self.rows[some].tolist(), self.rows.size)
 
 
 def outside(fit: Fit, covariates: Mapping[str, NDArray[np.float64]]) -> pd.DataFrame:
@@ -174,7 +173,7 @@ class Forecast:
         Name of the law, or of the stack of laws.
     failed : bool
         Whether checks of a fit failed.
-    parts : tuple of Part
+    parts : tuple of MemberDraws
         One for each fit that gives draws.
     settings : DataFrame
         The settings asked for.
@@ -190,7 +189,7 @@ class Forecast:
 
     law: str
     failed: bool
-    parts: tuple[Part, ...]
+    parts: tuple[MemberDraws, ...]
     settings: pd.DataFrame
     outside: pd.DataFrame
     rows: NDArray[Any]
@@ -217,7 +216,7 @@ class Forecast:
         Of more than `checks.FORECAST_ROWS` settings the draws are looked at in as many: the extremes of each covariate and
         others spread between them.
         """
-        found = [(part.fit.law.name, check) for part in self.parts for check in part.checks(self.rows)]
+        found = [(part.fit.law.name, check) for part in self.parts for check in part.checks()]
         named = [c if len(self.parts) == 1 else replace(c, text=f"{name}: {c.text}") for name, c in found]
         return (*named, self._extrapolation[1])
 
@@ -269,7 +268,7 @@ class Forecast:
 
     def expected(self, block: slice | NDArray[np.int64]) -> NDArray[np.float64]:
         """Draws (rows, S) of the law's loss in a block of settings, with the discrepancy where one was stated; no new noise."""
-        losses = [part.expected(block, self.rows, self.discrepancy or 0.0) for part in self.parts]
+        losses = [part.expected(block, self.discrepancy or 0.0) for part in self.parts]
         return np.concatenate(losses, axis=-1)
 
     @cached_property
@@ -330,7 +329,7 @@ class Forecast:
 
         def block(at: int) -> None:
             rows = slice(at, at + BLOCK)
-            use(rows, np.concatenate([part.losses(rows, self.rows, sds) for part in self.parts], axis=-1))
+            use(rows, np.concatenate([part.losses(rows, sds) for part in self.parts], axis=-1))
 
         with threadpool_limits(1, "blas"), ThreadPoolExecutor() as pool:
             for one in [pool.submit(block, at) for at in range(0, self.rows.size, BLOCK)]:
@@ -402,7 +401,8 @@ def from_shares(
         raise TableError(faults, runs.name)
     parts, distances = [], dict[str, NDArray[np.float64]]()
     for number, (member, chosen) in enumerate(shares):
-        part = Part.of(member, chosen, runs, (int(member.info["seed"]), seed, *((PARTS + number,) if len(shares) > 1 else ())))
+        entropy = (int(member.info["seed"]), seed, *((PARTS + number,) if len(shares) > 1 else ()))
+        part = MemberDraws.of(member, chosen, runs, entropy)
         parts.append(part)
         for covariate, distance in outside(member, part.covariates).items():
             distances[str(covariate)] = np.maximum(distance.to_numpy(), distances.get(str(covariate), 0.0))

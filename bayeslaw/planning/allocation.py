@@ -27,8 +27,9 @@ from bayeslaw.core.flops import FLOPS
 from bayeslaw.core.intervals import columns, interval_names, tails
 from bayeslaw.forecasting.stack import Posterior
 from bayeslaw.inference.point import PointFit
-from bayeslaw.planning.domain_loss import Stage, check_passed, stage_names, stages
+from bayeslaw.planning.domain_loss import check_passed, stage_names, stages
 from bayeslaw.posterior.diagnostics import marked
+from bayeslaw.posterior.draws import LawDraws
 from bayeslaw.posterior.fit import Fit
 
 GRID, STEPS = 80, 45  # of the numeric search: points of log N, steps of the golden section
@@ -59,7 +60,7 @@ class Allocation:
     notes : tuple of str
     name, stage : str
         Of the law and the stage.
-    stages : tuple of Stage
+    stages : tuple of LawDraws
         The laws as functions of N and D, for contours.
     failed : bool
         Whether it was made in spite of failed checks.
@@ -75,7 +76,7 @@ class Allocation:
     notes: tuple[str, ...]
     name: str
     stage: str
-    stages: tuple[Stage, ...]
+    stages: tuple[LawDraws, ...]
     failed: bool = False
 
     def summary(self, ci_prob: float = 0.9) -> pd.DataFrame:
@@ -167,10 +168,10 @@ def read_compute(given: str | float | Sequence[float]) -> Array:
     return values
 
 
-def powers_of(stage: Stage) -> dict[str, Array] | None:
+def powers_of(stage: LawDraws) -> dict[str, Array] | None:
     """E, A, alpha, B, beta, gamma of each draw, arrays (S,), where the law is E + A/N^alpha + B/(D^beta N^gamma); else None."""
     n, d = np.exp(PROBES).T[:, None, :]
-    scope, found = stage.scope(n, d), dict[str, Array]()
+    scope, found = stage.scope({"N": n, "D": d}, axes=1), dict[str, Array]()
     floor = np.zeros(stage.size)
     for sign, term in stage.law.loss.terms:
         with np.errstate(all="ignore"):
@@ -197,7 +198,7 @@ def powers_of(stage: Stage) -> dict[str, Array] | None:
     return found | {"E": floor} if whole else None
 
 
-def _bounds(stage: Stage, k: Array) -> tuple[Array, Array]:
+def _bounds(stage: LawDraws, k: Array) -> tuple[Array, Array]:
     """Smallest and largest log N (n,) that the supports of N and D allow at N D = k."""
     (low_n, high_n), (low_d, high_d) = (stage.law.covariates[c].support for c in ("N", "D"))
     low = np.maximum(math.log(low_n), np.log(k) - math.log(high_d))
@@ -208,12 +209,12 @@ def _bounds(stage: Stage, k: Array) -> tuple[Array, Array]:
     return low, high
 
 
-def _optimum(stage: Stage, compute: Array) -> dict[str, Any]:
+def _optimum(stage: LawDraws, compute: Array) -> dict[str, Any]:
     terms = powers_of(stage)
     return numeric(stage, compute) if terms is None else closed(stage, compute, terms)
 
 
-def closed(stage: Stage, compute: Array, terms: Mapping[str, Array]) -> dict[str, Any]:
+def closed(stage: LawDraws, compute: Array, terms: Mapping[str, Array]) -> dict[str, Any]:
     """The closed form."""
     k = compute / FLOPS
     low, high = _bounds(stage, k)
@@ -243,7 +244,7 @@ def closed(stage: Stage, compute: Array, terms: Mapping[str, Array]) -> dict[str
     return {
         "N": n,
         "D": k / n,
-        "loss": stage.loss(n, k / n),
+        "loss": stage.loss({"N": n, "D": k / n}, axes=1),
         "corner": corner,
         "exponents": exponents,
         "method": "closed form",
@@ -251,7 +252,7 @@ def closed(stage: Stage, compute: Array, terms: Mapping[str, Array]) -> dict[str
     }
 
 
-def numeric(stage: Stage, compute: Array) -> dict[str, Any]:
+def numeric(stage: LawDraws, compute: Array) -> dict[str, Any]:
     """Least loss along log N at each compute: a grid, then golden sections around its lowest point, of all draws at once."""
     k = compute / FLOPS
     low, high = _bounds(stage, k)
@@ -260,7 +261,7 @@ def numeric(stage: Stage, compute: Array) -> dict[str, Any]:
     for i in range(k.size):
 
         def loss(x: Array, i: int = i) -> Array:
-            found = stage.loss(np.exp(x), k[i] / np.exp(x))
+            found = stage.loss({"N": np.exp(x), "D": k[i] / np.exp(x)}, axes=1)
             return np.where(np.isfinite(found), found, np.inf)
 
         grid = np.linspace(low[i], high[i], GRID)
@@ -283,7 +284,7 @@ def numeric(stage: Stage, compute: Array) -> dict[str, Any]:
         corner[:, i] = np.minimum(middle - low[i], high[i] - middle) < 1e-6
         log_n[:, i] = middle
     n = np.exp(log_n)
-    found = {"N": n, "D": k / n, "loss": stage.loss(n, k / n), "corner": corner}
+    found = {"N": n, "D": k / n, "loss": stage.loss({"N": n, "D": k / n}, axes=1), "corner": corner}
     return found | {"exponents": _slopes(compute, log_n), "method": "numeric", "notes": []}
 
 

@@ -21,43 +21,11 @@ from bayeslaw.forecasting.discrepancy import Discrepancy, directions
 from bayeslaw.forecasting.stack import Posterior, check_pairing
 from bayeslaw.inference.point import PointFit
 from bayeslaw.laws.law import Law
+from bayeslaw.posterior.draws import LawDraws, check_losses
 from bayeslaw.posterior.fit import Fit
 
 PLANNED = 70  # kind of random numbers: luck and noise of the planned run, errors of base losses
 CHOSEN = ("D", "r", "atpp")  # what a plan chooses
-
-
-@dataclass(frozen=True)
-class Drawn:
-    """Draws of one law at given covariates.
-
-    Attributes
-    ----------
-    law : Law
-    draws : mapping of parameter to array (S,)
-    constants : mapping of covariate to float
-    """
-
-    law: Law
-    draws: Mapping[str, Array]
-    constants: Mapping[str, float]
-
-    @property
-    def size(self) -> int:
-        return next(iter(self.draws.values())).size
-
-
-class Part(Drawn):
-    """Draws of one law as a function of D and r."""
-
-    def loss(self, draws: Index, tokens: Any, r: Any, axes: int) -> Array:
-        """Losses of draws, which have `axes` axes of tokens and replay behind their own."""
-        own = (slice(None), *[None] * axes)
-        scope: dict[str, Any] = {k: self.draws[k][draws][own] for k in self.law.parameters}
-        scope |= self.constants
-        scope |= {k: v for k, v in {"D": tokens, "r": np.asarray(r, dtype=np.float64)}.items() if k in self.law.covariates}
-        with np.errstate(all="ignore"):
-            return np.asarray(self.law.evaluate(scope), dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -71,7 +39,7 @@ class Side:
     posterior : Fit, Stack or PointFit
     settings : mapping
         Covariates other than D and r, and the values of columns by which parameters vary.
-    parts : tuple of Part
+    parts : tuple of LawDraws
     shift : array (S,)
         Added to log losses: luck and noise of the next run, a stated discrepancy; zeros where the promise is on the law's loss.
     shift_base : array (S,)
@@ -81,7 +49,7 @@ class Side:
     name: str
     posterior: Posterior | PointFit
     settings: Mapping[str, Any]
-    parts: tuple[Part, ...]
+    parts: tuple[LawDraws, ...]
     shift: Array
     shift_base: Array
 
@@ -109,19 +77,15 @@ class Side:
         """Log losses (s, *behind): of every draw at all tokens and replay shares, or of each at its own."""
         axes, shape = len(behind), (draws.size, *behind)
         if len(self.parts) == 1:
-            loss = np.broadcast_to(self.parts[0].loss(draws, tokens, r, axes), shape)
+            loss = np.broadcast_to(self.parts[0].loss({"D": tokens, "r": r}, draws, axes), shape)
         else:
             loss, ends = np.empty(shape), np.cumsum([p.size for p in self.parts])
             for part, end in zip(self.parts, ends, strict=True):
                 here = np.flatnonzero((draws < end) & (draws >= end - part.size))
                 some, shares = (v if axes or not np.ndim(v) else v[here] for v in (tokens, r))
-                loss[here] = part.loss(draws[here] - (end - part.size), some, shares, axes)
-        if not (good := np.isfinite(loss) & (loss > 0)).all():
-            at, share = (np.broadcast_to(v, shape)[~good][0] for v in (tokens, r))
-            raise FitError(
-                f"{self.posterior_name} has no finite positive loss of {self.name} for {1 - good.mean():.1%} of the draws looked "
-                f"at, for example at D = {at:.4g}, r = {share:g}. Keep the plan away from there (limits of ATPP and replay)."
-            )
+                loss[here] = part.loss({"D": some, "r": shares}, draws[here] - (end - part.size), axes)
+        advice = "Keep the plan away from there (limits of ATPP and replay)."
+        check_losses(loss, f"{self.posterior_name} ({self.name})", {"D": tokens, "r": r}, advice)
         return np.log(loss) + self.shift[draws][(slice(None), *[None] * axes)]
 
     @property
@@ -176,7 +140,7 @@ def describe(
             raise BayeslawError(f"{law.name} ({name}) can't be planned with: {'; '.join(said)}.")
         row = complete(frame.head(1), law)
         constants = {k: float(row[k].iloc[0]) for k in law.covariates if k not in ("D", "r")}
-        parts.append(Part(law, draws, constants))
+        parts.append(LawDraws(law, draws, constants))
     size = sum(p.size for p in parts)
     return Side(name, posterior, used, tuple(parts), np.zeros(size), np.zeros(size))
 
@@ -204,7 +168,7 @@ def with_next_run(sides: Sequence[Side], seed: int, discrepancy: float | None, *
 def _shift(
     fit: Fit | PointFit,
     draws: Mapping[str, Array],
-    part: Part,
+    part: LawDraws,
     settings: Mapping[str, Any],
     entropy: tuple[int, ...],
     number: int,
@@ -284,21 +248,6 @@ def check_settings(settings: Mapping[str, Any], posteriors: Sequence[Posterior |
 SCRATCH = "scratch"
 
 
-class Stage(Drawn):
-    """Draws of one law as a function of N and D."""
-
-    def scope(self, n: Any, d: Any, rows: Any = slice(None)) -> dict[str, Any]:
-        """Parameters as columns (S, 1), covariates as given."""
-        scope: dict[str, Any] = {k: self.draws[k][rows, None] for k in self.law.parameters}
-        return self.law.with_let(scope | dict(self.constants) | {"N": n, "D": d})
-
-    def loss(self, n: Any, d: Any, rows: Any = slice(None)) -> Array:
-        """Losses (S, k) at N and D, arrays that fit (S, k)."""
-        with np.errstate(all="ignore"):
-            loss = np.asarray(self.law.loss.evaluate(self.scope(n, d, rows)), dtype=np.float64)
-        return np.broadcast_to(loss, np.broadcast_shapes(loss.shape, np.shape(n), np.shape(d)))
-
-
 def stage_names(law: Law) -> list[str]:
     """Covariates that tell two stages apart: 0 or 1."""
     return [n for n, c in law.measured.items() if c.support == (0.0, 1.0) and c.at_least == 2 and n != "r"]
@@ -306,7 +255,7 @@ def stage_names(law: Law) -> list[str]:
 
 def stages(
     posterior: Posterior | PointFit, settings: Mapping[str, Any], stage: str | None = None, *, free: tuple[str, ...] = ("N", "D")
-) -> list[Stage]:
+) -> list[LawDraws]:
     """The laws of a posterior at settings.
 
     Parameters
@@ -358,7 +307,7 @@ def stages(
             if not np.isfinite(draws[parameter]).all():
                 raise FitError(f"The draws of {parameter} in {law.name} are not all finite.")
         row = complete(pd.DataFrame([given | {"N": 1e9, "D": 1e9}]), law)
-        made.append(Stage(law, draws, {k: float(row[k].iloc[0]) for k in law.covariates if k not in free}))
+        made.append(LawDraws(law, draws, {k: float(row[k].iloc[0]) for k in law.covariates if k not in free}))
     return made
 
 

@@ -21,9 +21,10 @@ from bayeslaw.core.intervals import columns
 from bayeslaw.forecasting.grid import grid
 from bayeslaw.forecasting.stack import Posterior, check_pairing
 from bayeslaw.inference.point import PointFit
-from bayeslaw.planning.domain_loss import SCRATCH, Stage, check_passed, stage_names, stages
+from bayeslaw.planning.domain_loss import SCRATCH, check_passed, stage_names, stages
 from bayeslaw.planning.search import spans
 from bayeslaw.posterior.diagnostics import marked
+from bayeslaw.posterior.draws import LawDraws
 
 LEAST, MOST, POINTS = 1.0, 1e30, 70  # tokens of training from scratch that are looked at
 
@@ -119,7 +120,7 @@ def transfer(
     )
     loss, scratch = np.empty((2, size, len(at)))
     for i, (n, d) in enumerate(zip(at["N"], at["D"], strict=True)):
-        loss[:, i] = np.concatenate([s.loss(np.array([[n]]), np.array([[d]]))[:, 0] for s in after])
+        loss[:, i] = np.concatenate([s.loss({"N": np.array([n]), "D": np.array([d])}) for s in after])
         ends = np.cumsum([0, *(s.size for s in before)])
         scratch[:, i] = np.concatenate([_tokens(s, n, loss[a:b, i]) for s, a, b in zip(before, ends[:-1], ends[1:], strict=True)])
     if not np.isfinite(loss).all():
@@ -147,15 +148,14 @@ def _table(fit: Posterior | PointFit, settings: Mapping[str, Any], others: Mappi
     return made
 
 
-def _tokens(stage: Stage, n: float, loss: Array) -> Array:
+def _tokens(stage: LawDraws, n: float, loss: Array) -> Array:
     """The fewest tokens from scratch with which each draw's loss is at most `loss` (S,); inf where there are none."""
-    x = np.linspace(math.log(LEAST), math.log(MOST), POINTS)
-    size = np.array([[n]])
+    x, size = np.linspace(math.log(LEAST), math.log(MOST), POINTS), np.array([n])
 
     def margin(draws: Index, places: Array) -> Array:
-        values: Array = loss[draws] - stage.loss(size, np.exp(places)[:, None], draws)[:, 0]
+        values: Array = loss[draws] - stage.loss({"N": size, "D": np.exp(places)}, draws)
         return values
 
-    margins = loss[:, None] - stage.loss(size, np.exp(x)[None, :])
+    margins = loss[:, None] - stage.loss({"N": size, "D": np.exp(x)}, axes=1)
     found = spans(x, np.where(np.isfinite(margins), margins, -np.inf), margin).low.min(axis=0)
     return np.exp(found)

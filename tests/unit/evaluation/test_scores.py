@@ -19,6 +19,7 @@ from bayeslaw.inference.point import PointFit, point_fit
 from bayeslaw.laws.card import load_law
 from bayeslaw.posterior.fit import Fit
 from tests import oracles
+from tests.errors import fails
 from tests.fixed import line_fit, measured
 from tests.oracles import Array
 
@@ -226,7 +227,7 @@ def test_a_point_fit_is_scored_by_its_prediction(pointed: PointFit, held: pd.Dat
 
 def test_a_point_fit_without_a_loss_there_is_refused(pointed: PointFit, held: pd.DataFrame) -> None:
     broken = replace(pointed, parameters={**pointed.parameters, "E": -50.0})
-    with pytest.raises(FitError, match="The point fit of chinchilla has no finite positive loss at row 1 of the table"):
+    with fails("no-finite-loss", "The point fit of chinchilla", "row of the table = 1", kind=FitError):
         score(broken, held)
 
 

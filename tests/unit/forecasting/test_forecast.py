@@ -21,6 +21,7 @@ from bayeslaw.noise.noise import Noise
 from bayeslaw.posterior.diagnostics import FORECAST_ROWS
 from bayeslaw.posterior.fit import Fit
 from tests import oracles
+from tests.errors import fails
 from tests.fixed import line_fit
 from tests.oracles import LAWS, Array
 
@@ -271,7 +272,7 @@ def test_a_setting_where_the_law_is_infinite_is_refused(sound_fit: Fit) -> None:
     """A card whose support lets D = 0 in, though its formula is infinite there."""
     card = sound_fit.law.card.replace("support = [1e2, 1e15]", "support = [0, 1e15]")
     fit = replace(sound_fit, law=parse_card(card))
-    with pytest.raises(FitError, match="chinchilla has no finite positive loss for some draws at row 2 of the settings"):
+    with fails("no-finite-loss", "chinchilla", "row = 2", kind=FitError):
         forecast(fit, AT.assign(D=[1e9, 0, 1e9])).summary()
 
 

@@ -182,7 +182,7 @@ def test_a_barrier_without_eps_is_refused_at_no_replay(target: Fit) -> None:
     bare = posterior(parse_card(card, "bare"), scattered(SOURCE, SIZE, 1, 0.006))
     says(
         lambda: plan(bare, target, MODEL, **QUESTION),
-        "no finite positive loss of source",
+        "(source) has no finite positive loss",
         "r = 0.",
         "limits of ATPP and replay",
         kind=FitError,
