@@ -4,7 +4,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint ci setup clean tinycpt bench calibrate references plans designs schedules docs wheel notebooks
+.PHONY: demo quick test lint ci setup clean tinycpt bench calibrate references plans designs schedules docs wheel notebooks
 
 setup: $(READY)
 
@@ -30,6 +30,10 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY)
 	$(VENV)/bin/bayeslaw demo
 
+# The unit tests: under a minute, no sampling.
+quick: $(READY)
+	$(PY) -m pytest -q -n 2 --dist worksteal tests/unit
+
 test: $(READY)
 	$(PY) -m pytest -q -n 2 --dist worksteal
 
@@ -38,16 +42,16 @@ lint: $(READY)
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 
-# The site of documentation, into docs/_build/html; every warning is an error.
+# The documentation site, into docs/_build/html; every warning is an error.
 docs: $(READY)
 	$(PY) docs/make.py
 	$(PY) -m sphinx -q -W --keep-going -d docs/_build/doctrees docs docs/_build/html
 
-# Wheel and sdist into dist, the wheel installed in an empty environment and used there.
+# Builds wheel and sdist into dist, then installs the wheel in an empty environment and uses it there.
 wheel: $(READY)
 	$(PY) tools/try_wheel.py
 
-# The notebooks, executed, from their scripts; a minute each at most. `make test` runs them too.
+# Executes the notebooks from their scripts, a minute each at most. `make test` runs them too.
 notebooks: $(READY)
 	$(PY) notebooks/make.py
 
@@ -60,17 +64,17 @@ bench: $(READY)
 	done
 
 # Fits truths drawn from every card's own prior and writes benchmarks/results/calibration.md with its figures. Long: hours on two
-# cores; stopped by Ctrl-C or otherwise, it goes on where it was.
+# cores; after Ctrl-C it resumes where it stopped.
 calibrate: $(READY)
 	$(PY) benchmarks/calibrate.py
 
-# Runs bought on truths drawn from a prior, on tinycpt and from two public pools: an hour on two cores. The first goes on where it was.
+# Buys runs on truths drawn from a prior, on tinycpt and from two public pools: an hour on two cores. The first resumes where it stopped.
 designs: $(READY)
 	@set -e; for b in anchors purchases pools; do \
 	  echo "benchmarks/$$b.py"; $(PY) benchmarks/$$b.py > benchmarks/results/.$$b.tmp; mv benchmarks/results/.$$b.tmp benchmarks/results/$$b.md; \
 	done
 
-# Plans on truths drawn from priors (half an hour on two cores; goes on where it was), and on three cases.
+# Plans on truths drawn from priors (half an hour on two cores; resumes where it stopped), and on three cases.
 plans: $(READY)
 	$(PY) benchmarks/plans.py
 	$(PY) benchmarks/plan_cases.py
@@ -79,11 +83,12 @@ plans: $(READY)
 schedules: $(READY)
 	@for b in schedules100m dynamics; do $(PY) benchmarks/$$b.py > benchmarks/results/.$$b.tmp && mv benchmarks/results/.$$b.tmp benchmarks/results/$$b.md || exit 1; done
 
-# Makes the long runs of independently written models that tests/references keeps. Ten minutes of one core; goes on where it was.
+# Samples independently written models for long, for tests/references. Ten minutes of one core; resumes where it stopped.
 references: $(READY)
+	$(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt --group references
 	$(PY) benchmarks/references.py
 
-# Grows the tables of data/tinycpt by training what is not there yet; needs JAX.
+# Trains the models that the tables of data/tinycpt do not have yet; needs JAX.
 tinycpt: $(READY)
 	$(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[tinycpt]"
 	$(PY) data/tinycpt/make.py

@@ -28,9 +28,17 @@ from tests.hosts import CHINCHILLA, publish, serving
 
 HERE = Path(__file__).parents[2]
 PAGES = sorted(
-    str(p.relative_to(HERE)) for p in [*HERE.glob("*.md"), *(HERE / "docs").glob("*.md"), *(HERE / "docs/howto").glob("*.md")]
+    str(p.relative_to(HERE))
+    for p in [*HERE.glob("*.md"), *(HERE / "docs").glob("*.md"), *(HERE / "docs").glob("*/*.md")]
+    if "_made" not in str(p)
 )
 QUICKSTART, LOSSES = "docs/quickstart.md", "docs/howto/losses.md"
+PLANNING = (
+    "README.md",
+    "docs/howto/compute.md",
+    "docs/howto/many-fits.md",
+    "docs/howto/report.md",
+)  # pages about models of usual sizes
 LANGUAGES = {"sh", "python", "text", "csv", "toml"}
 NEAR = 0.02  # how near numbers come to those that a page shows: draws have other last digits on other machines
 FAR = {"docs/howto/replay-plan.md": 0.1}  # of a page that shows what is chosen by few draws in a tail
@@ -188,7 +196,9 @@ def test_the_page_of_losses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("page", [p for p in PAGES if p.startswith("docs/") and p not in (QUICKSTART, LOSSES) and blocks(p)])
+@pytest.mark.parametrize(
+    "page", [p for p in PAGES if p.startswith("docs/") and p not in (QUICKSTART, LOSSES, *PLANNING) and blocks(p)]
+)
 def test_a_page(page: str, began: Path, tmp_path: Path) -> None:
     shutil.copytree(began, tmp_path, dirs_exist_ok=True)
     reader = Reader(page, tmp_path)
@@ -196,7 +206,7 @@ def test_a_page(page: str, began: Path, tmp_path: Path) -> None:
     assert reader.did == len(blocks(page))
 
 
-# --- the README, whose models are of a size that people plan with -----------------------------------------------------
+# --- the README and pages about models of a size that people plan with -----------------------------------------------------
 
 GENTLE = {
     "transfer-source": {"S": 0.03, "J": 0.005},
@@ -266,23 +276,25 @@ def curves(every: int, after: int = 0) -> pd.DataFrame:
 
 
 @pytest.mark.statistical
-def test_the_readme(logged: Path) -> None:
-    reader = Reader("README.md", logged)
+@pytest.mark.parametrize("page", PLANNING)
+def test_a_page_about_models_of_usual_sizes(page: str, logged: Path) -> None:
+    reader = Reader(page, logged)
     reader.follow()
-    assert reader.did == len(blocks("README.md"))
+    assert reader.did == len(blocks(page))
 
 
 # --- the site ---------------------------------------------------------------------------------------------------------
 
 
-def test_architecture_names_every_module() -> None:
-    """A first-time reader finds each module in the table, and nothing in it that is not there."""
+def test_architecture_has_a_row_for_every_package_and_names_files_that_exist() -> None:
     text = (HERE / "docs/architecture.md").read_text(encoding="utf-8")
-    table = text[text.index("| module |") : text.index("Nothing past")]
-    named = set(re.findall(r"`(\w+)`", "\n".join(line.split("|")[1] for line in table.splitlines() if "|" in line)))
-    modules = {p.stem for p in (HERE / "bayeslaw").glob("*.py")} - {"__init__"}
-    assert modules - named == set()
-    assert named - modules == set()
+    packages = {path.parent.name for path in (HERE / "bayeslaw").glob("*/__init__.py")}
+    table = text[text.index("| package |") : text.index("A law is one TOML card")]
+    assert set(re.findall(r"^\| `(\w+)` \|", table, flags=re.MULTILINE)) == packages
+    assert {path.stem for path in (HERE / "docs/decisions").glob("*.md")} == packages | {"README", "tests"}
+    named = re.findall(r"`((?:bayeslaw|tests)/[\w/.]+)`", text)
+    assert len(named) > 20
+    assert [name for name in named if not (HERE / name).exists()] == []
 
 
 def test_the_gallery_knows_no_law_by_name() -> None:

@@ -1,0 +1,79 @@
+"""Every public name has an example in its docstring, and the examples run."""
+
+from __future__ import annotations
+
+import doctest
+import shutil
+from importlib import import_module
+from inspect import isclass, isfunction, ismodule
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import bayeslaw
+from bayeslaw.cli.demo import table_path
+from tests import oracles
+
+PACKAGES = ("", ".core", ".data", ".schedules", ".inference", ".evaluation", ".design", ".planning", ".dynamics", ".plots")
+
+
+def public() -> dict[str, object]:
+    """Functions and classes by the name under which they are public."""
+    found: dict[str, object] = {}
+    for package in PACKAGES:
+        module = import_module(f"bayeslaw{package}")
+        for name in dir(module):
+            value = getattr(module, name)
+            if not name.startswith("_") and not ismodule(value) and (isclass(value) or isfunction(value)):
+                found.setdefault(name, value)
+    return found
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder in which examples run: tables, training curves, and fits of simulated losses."""
+    folder = tmp_path_factory.mktemp("examples")
+    oracles.table(bayeslaw.load_law("chinchilla"), runs=12).to_csv(folder / "runs.csv", index=False)
+    table = oracles.table(bayeslaw.load_law("ptpp-floor"), runs=12)
+    table.to_csv(folder / "ptpp.csv", index=False)
+    shutil.copy(table_path("curves"), folder / "curves.csv")
+    bayeslaw.fit("chinchilla", folder / "runs.csv", progress=False).save(folder / "fit.nc")
+    for name, factor in (("source", 0.9), ("target", 1.0)):
+        fit = bayeslaw.fit("ptpp-floor", table.assign(loss=factor * table["loss"]), progress=False)
+        assert fit.passed
+        fit.save(folder / f"{name}.nc")
+    return folder
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("name", sorted(public()))
+def test_an_example_runs(name: str, written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(written, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    text = public()[name].__doc__ or ""
+    examples = doctest.DocTestParser().get_doctest(text, {"bayeslaw": bayeslaw, "np": np, "pd": pd}, name, None, 0)
+    assert examples.examples, f"{name} has no example"
+    runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)
+    printed: list[str] = []
+    runner.run(examples, out=printed.append)
+    assert runner.summarize(verbose=False).failed == 0, "".join(printed)
+
+
+def parameters(value: object) -> int:
+    """How many arguments a function takes."""
+    code = value.__code__  # type: ignore[attr-defined]
+    return int(code.co_argcount + code.co_kwonlyargcount)
+
+
+@pytest.mark.parametrize(
+    "path", sorted(p for p in Path(bayeslaw.__file__).parent.glob("*/**/*.py") if p.name != "__init__.py"), ids=str
+)
+def test_functions_of_three_arguments_explain_them(path: Path) -> None:
+    module = import_module(".".join(("bayeslaw", *path.relative_to(Path(bayeslaw.__file__).parent).with_suffix("").parts)))
+    functions = {
+        n: v for n, v in vars(module).items() if isfunction(v) and v.__module__ == module.__name__ and not n.startswith("_")
+    }
+    unexplained = [n for n, v in functions.items() if parameters(v) >= 3 and "Parameters\n" not in (v.__doc__ or "")]
+    assert unexplained == []
