@@ -50,11 +50,11 @@ def main() -> None:
 
 
 def look(wheel: Path, sdist: Path) -> None:
-    """What must lie in wheel and sdist does."""
+    """Check that wheel and sdist contain what they must."""
     with zipfile.ZipFile(wheel) as packed:
         inside = set(packed.namelist())
     cards = {f"bayeslaw/models/{card.name}" for card in (HERE / "models").glob("*.toml")}
-    modules = {f"bayeslaw/{module.name}" for module in (HERE / "bayeslaw").glob("*.py")}
+    modules = {str(module.relative_to(HERE)) for module in (HERE / "bayeslaw").rglob("*.py*") if module.suffix in (".py", ".pyi")}
     demand(not (missing := (cards | modules | set(IN_WHEEL)) - inside), f"{wheel.name} lacks {', '.join(sorted(missing))}")
     with tarfile.open(sdist) as packed_source:
         names = {name.partition("/")[2] for name in packed_source.getnames()}
@@ -64,7 +64,7 @@ def look(wheel: Path, sdist: Path) -> None:
 
 
 def use(wheel: Path, folder: Path) -> None:
-    """The wheel in an environment of its own: imports, help, a fit and a forecast, the demonstration."""
+    """Use the wheel in an environment of its own: imports, help, a fit and a forecast, the demonstration."""
     python = folder / "env" / "bin" / "python"
     script = python.with_name("bayeslaw")
     run(sys.executable, "-m", "venv", folder / "env")
