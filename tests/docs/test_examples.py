@@ -67,13 +67,13 @@ def parameters(value: object) -> int:
     return int(code.co_argcount + code.co_kwonlyargcount)
 
 
-@pytest.mark.parametrize(
-    "path", sorted(p for p in Path(bayeslaw.__file__).parent.glob("*/**/*.py") if p.name != "__init__.py"), ids=str
-)
-def test_functions_of_three_arguments_explain_them(path: Path) -> None:
-    module = import_module(".".join(("bayeslaw", *path.relative_to(Path(bayeslaw.__file__).parent).with_suffix("").parts)))
-    functions = {
-        n: v for n, v in vars(module).items() if isfunction(v) and v.__module__ == module.__name__ and not n.startswith("_")
-    }
-    unexplained = [n for n, v in functions.items() if parameters(v) >= 3 and "Parameters\n" not in (v.__doc__ or "")]
+ROOT = Path(bayeslaw.__file__).parent
+MODULES = sorted(".".join(p.relative_to(ROOT).with_suffix("").parts) for p in ROOT.glob("*/**/*.py") if p.name != "__init__.py")
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_functions_of_three_arguments_explain_them(name: str) -> None:
+    module = import_module(f"bayeslaw.{name}")
+    own = {n: v for n, v in vars(module).items() if isfunction(v) and v.__module__ == module.__name__ and not n.startswith("_")}
+    unexplained = [n for n, v in own.items() if parameters(v) >= 3 and "Parameters\n" not in (v.__doc__ or "")]
     assert unexplained == []
