@@ -1,4 +1,4 @@
-"""Pictures of decisions: feasible region and plan, efficient frontiers, savings. They take axes, return them, and save nothing."""
+"""Pictures of decisions: the feasible region of a plan, the cost of confidence, efficient frontiers, savings."""
 
 from __future__ import annotations
 
@@ -23,29 +23,46 @@ if TYPE_CHECKING:
 
 LEVELS = (0.5, 0.8, 0.9, 0.95)
 GRID = (61, 81)  # replay shares, log tokens
-CONTOURS = 400  # draws whose median makes a landscape
+THINNED = 400  # draws whose median is drawn as a landscape
 
 
 def plot_plan(plan: Plan, ax: Axes, *, of: str = "", levels: Sequence[float] = LEVELS) -> Axes:
-    """Probability contours of keeping every promise over replay and tokens, above a landscape of the median loss or forgetting.
+    """Draw the probability that all constraints hold over replay share and tokens, as contours (Goffinet et al. 2025, fig. 2).
 
-    As Goffinet et al. 2025, fig. 2, with the probability instead of one line. The star is the plan (or where most can be
-    promised), the diamond the plan that knows no uncertainty.
+    The star marks the plan, or the most probable point where no plan is feasible. The diamond marks the deterministic plan.
 
     Parameters
     ----------
     plan : Plan
     ax : matplotlib Axes
     of : {'', 'forgetting', 'target-loss'}
-        What lies beneath; nothing for ''.
+        Quantity whose median is coloured under the contours; '' leaves it out.
     levels : sequence of float
         Probabilities of the contours.
+
+    Returns
+    -------
+    Axes
+        `ax`.
+
+    Raises
+    ------
+    BayeslawError
+        If the plan doesn't have the quantity ('unknown-landscape'), or its tokens or replay are fixed ('nothing-to-draw').
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> source, target = bayeslaw.load_fit("source.nc"), bayeslaw.load_fit("target.nc")
+    >>> plan = bayeslaw.plan(source, target, {"N": 1e9, "ptpp": 31}, max_forgetting=0.1, tokens=(1e8, 1e10))
+    >>> bayeslaw.plots.plot_plan(plan, Figure().subplots()).get_xlabel()
+    'replay share (%)'
     """
     question, box = plan.question, plan.question.search.box
     if of and of not in plan.landscapes:
-        raise BayeslawError(f"This plan has no landscape {of!r}; it has {', '.join(plan.landscapes)}.")
+        raise BayeslawError(f"This plan can't show {of!r}; it has {', '.join(plan.landscapes)}.", code="unknown-landscape")
     if box.low >= box.high or box.replay[0] >= box.replay[1]:
-        raise BayeslawError("There is nothing to draw: tokens or replay of the plan are fixed.")
+        raise BayeslawError("The plan's tokens or replay are fixed: plan over a range of both to draw it.", code="nothing-to-draw")
     low, high = _window(plan)
     x, r = np.linspace(low, high, GRID[1]), np.linspace(*box.replay, GRID[0])
     unit = question.n if math.isfinite(question.n) else 1.0
@@ -54,7 +71,7 @@ def plot_plan(plan: Plan, ax: Axes, *, of: str = "", levels: Sequence[float] = L
         from matplotlib.ticker import MaxNLocator
 
         table, label = _landscape(plan, of, x, r)
-        bottom, top = np.quantile(table, [0.03, 0.97])  # the barrier at r = 0 would take all colours
+        bottom, top = np.quantile(table, [0.03, 0.97])  # the barrier at r = 0 would use up all colours
         steps = MaxNLocator(14).tick_values(bottom, top if top > bottom else bottom + 1e-6)
         shade = ax.contourf(100 * r, across, table.T, levels=steps, cmap=COLORMAP, alpha=0.85, extend="both")
         bar = ax.figure.colorbar(shade, ax=ax, pad=0.02)
@@ -73,16 +90,16 @@ def plot_plan(plan: Plan, ax: Axes, *, of: str = "", levels: Sequence[float] = L
     ax.set_yscale("log")
     ax.set_xlabel("replay share (%)")
     ax.set_ylabel("adaptation tokens per parameter" if math.isfinite(question.n) else "adaptation tokens")
-    what = {"": "", "forgetting": ", above median forgetting", "target-loss": ", above the median target loss"}[of]
-    ax.set_title(f"probability of keeping every promise ({plan.on}){what}{failure(plan.forced)}", fontsize=9)
+    colours = {"": "", "forgetting": ", colours: median forgetting", "target-loss": ", colours: median target loss"}[of]
+    ax.set_title(f"probability that all constraints hold ({plan.on}){colours}{failure(plan.forced)}", fontsize=9)
     if ax.get_legend_handles_labels()[0]:  # none where nothing is feasible
-        # Few tokens, nearly all of them replayed: no promise about the target is kept there, and no contour runs through.
+        # With few tokens, nearly all of them replayed, no constraint on the target holds: no contour runs through this corner.
         ax.legend(fontsize=7, loc="lower right", framealpha=0.9)
     return ax
 
 
 def _window(plan: Plan) -> tuple[float, float]:
-    """Log tokens to draw: around the plans, within the box."""
+    """Return the range of log tokens to draw: around the plans, within the ranges of the search."""
     box = plan.question.search.box
     places = [math.log(c.tokens) for c in (plan.shown, plan.deterministic) if c is not None]
     if not places:
@@ -91,9 +108,9 @@ def _window(plan: Plan) -> tuple[float, float]:
 
 
 def _landscape(plan: Plan, of: str, x: Any, r: Any) -> tuple[Any, str]:
-    """Medians (R, n) of target loss or forgetting in percent, and what to call them."""
+    """Return medians (R, n) of the target loss, or of forgetting in percent, and their label."""
     question = plan.question
-    some = plan.draws[:: max(1, plan.draws.size // CONTOURS)]
+    some = plan.draws[:: max(1, plan.draws.size // THINNED)]
     if of == "target-loss" and question.target is not None:
         label = f"target loss ({question.target.unit}), median"
         return np.exp(np.median(tables([question.target], some, x, r)[0], axis=1)), label
@@ -104,34 +121,61 @@ def _landscape(plan: Plan, of: str, x: Any, r: Any) -> tuple[Any, str]:
 
 
 def _marks(plan: Plan, ax: Axes, unit: float) -> None:
-    if (one := plan.shown) is not None:
-        said = f"plan at {plan.confidence:.0%}" if plan.best is not None else f"most that can be promised: {one.held_out:.0%}"
-        ax.plot(100 * one.replay, one.tokens / unit, marker="*", ms=16, color=COLOURS[1], mec="white", ls="", label=said, zorder=5)
-    if (one := plan.deterministic) is not None:
-        said = f"without uncertainty: keeps {one.held_out:.0%}"
-        ax.plot(100 * one.replay, one.tokens / unit, marker="D", ms=7, color=COLOURS[3], mec="white", ls="", label=said, zorder=5)
+    """Mark the plan and the deterministic plan, with the probabilities of both."""
+    style: dict[str, Any] = {"mec": "white", "ls": "", "zorder": 5}
+    if (best := plan.shown) is not None:
+        label = f"plan at {plan.confidence:.0%}" if plan.best is not None else f"most probable point: {best.held_out:.0%}"
+        ax.plot(100 * best.replay, best.tokens / unit, marker="*", ms=16, color=COLOURS[1], label=label, **style)
+    if (fixed := plan.deterministic) is not None:
+        label = f"deterministic plan: {fixed.held_out:.0%}"
+        ax.plot(100 * fixed.replay, fixed.tokens / unit, marker="D", ms=7, color=COLOURS[3], label=label, **style)
 
 
 def plot_frontier(allocations: Sequence[Allocation], ax: Axes, *, ci_prob: float = 0.9, contours: int = 9) -> Axes:
-    """Efficient frontiers, the best N over compute with bands, on iso-loss contours of the first (Zheng et al. 2024, fig. 5)."""
+    """Draw efficient frontiers, the best N over compute with bands, on loss contours of the first (Zheng et al. 2024, fig. 5).
+
+    Parameters
+    ----------
+    allocations : sequence of Allocation
+        See `bayeslaw.allocate`; each over at least two values of compute.
+    ax : matplotlib Axes
+    ci_prob : float
+        Probability of the equal-tailed bands.
+    contours : int
+        Number of loss contours.
+
+    Returns
+    -------
+    Axes
+        `ax`.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> allocation = bayeslaw.allocate(bayeslaw.load_fit("fit.nc"), np.geomspace(1e19, 1e22, 4))
+    >>> bayeslaw.plots.plot_frontier([allocation], Figure().subplots()).get_ylabel()
+    'parameters N'
+    """
     if not allocations or allocations[0].compute.size < 2:
-        raise BayeslawError("A frontier is drawn over at least two values of compute (--compute 1e19:1e24:30).")
+        raise BayeslawError(
+            "A frontier is drawn over at least two values of compute: give a range, such as --compute 1e19:1e24:30.",
+            code="too-few-values",
+        )
     first = allocations[0]
     sizes = np.array([np.quantile(a.N, [0.02, 0.98]) for a in allocations])
     n = np.geomspace(float(sizes.min()) / 4, float(sizes.max()) * 4, 60)
     flops = np.geomspace(first.compute.min(), first.compute.max(), 60)
     d = flops[None, :] / (FLOPS * n[:, None])
-    loss = np.concatenate(
-        [s.loss(n.repeat(60)[None, :], d.ravel()[None, :], slice(None, None, max(1, s.size // CONTOURS))) for s in first.stages]
-    )
+    places = {"N": n.repeat(60), "D": d.ravel()}
+    loss = np.concatenate([s.loss(places, slice(None, None, max(1, s.size // THINNED)), axes=1) for s in first.stages])
     middle = np.median(loss, axis=0).reshape(d.shape)
     low, high = (float(v) for v in np.quantile(middle, [0.02, 0.9]))
     levels = np.unique(np.round(np.geomspace(low, high, contours), 3))
     lines = ax.contour(flops, n, middle, levels=levels, cmap=COLORMAP, linewidths=0.9)
     ax.clabel(lines, fmt="%.3g", fontsize=6)
-    for i, one in enumerate(allocations):
-        table = one.summary(ci_prob)
-        label = one.stage or one.name
+    for i, allocation in enumerate(allocations):
+        table = allocation.summary(ci_prob)
+        label = allocation.stage or allocation.name
         ends = interval_names("N_eti", ci_prob)
         style: dict[str, Any] = {"color": COLOURS[i], "lw": 2, "marker": MARKERS[i], "ms": 3, "markevery": 4}
         ax.plot(table["compute"], table["N_median"], label=f"best N, {label}", **style)
@@ -141,26 +185,42 @@ def plot_frontier(allocations: Sequence[Allocation], ax: Axes, *, ci_prob: float
     ax.set_xlabel("compute C = 6ND (FLOPs)")
     ax.set_ylabel("parameters N")
     failed = failure(any(a.failed for a in allocations))
-    of = f"contours of the median loss ({first.stage or first.name})"
-    ax.set_title(f"efficient frontier, {ci_prob * 100:g}% equal-tailed bands, on {of}{failed}", fontsize=9)
+    title = f"efficient frontier with {ci_prob * 100:g}% equal-tailed bands; contours: median loss ({first.stage or first.name})"
+    ax.set_title(title + failed, fontsize=9)
     ax.legend(fontsize=7, loc="upper left")
     return ax
 
 
 def plot_savings(transfer: Transfer, ax: Axes, *, of: str = "saved", ci_prob: float = 0.9) -> Axes:
-    """FLOPs saved, or transferred data, over tokens of continual pre-training, with bands (Zheng et al. 2024, fig. 2)."""
+    """Draw FLOPs saved, or transferred data, over tokens of continual pre-training, with bands (Zheng et al. 2024, fig. 2).
+
+    Parameters
+    ----------
+    transfer : Transfer
+        See `bayeslaw.transfer`.
+    ax : matplotlib Axes
+    of : {'saved', 'transferred'}
+        FLOPs saved at equal loss in percent, or effectively transferred data in tokens.
+    ci_prob : float
+        Probability of the equal-tailed bands.
+
+    Returns
+    -------
+    Axes
+        `ax`.
+    """
     if of not in ("saved", "transferred"):
-        raise BayeslawError(f"A picture of savings shows 'saved' or 'transferred', not {of!r}.")
+        raise BayeslawError(f"A picture of savings shows 'saved' or 'transferred', not {of!r}.", code="unknown-option")
     table, (low, high) = transfer.summary(ci_prob), interval_names(f"{of}_eti", ci_prob)
     scale = 100.0 if of == "saved" else 1.0
     for i, n in enumerate(sorted(table["N"].unique())):
         if i >= len(COLOURS):
             ax.plot([], [], " ", label="… and more sizes not shown")
             break
-        one = table[table["N"] == n].sort_values("D")
+        rows = table[table["N"] == n].sort_values("D")
         style: dict[str, Any] = {"color": COLOURS[i], "marker": MARKERS[i], "ms": 3, "lw": 1.5}
-        ax.plot(one["D"], scale * one[f"{of}_median"], label=f"N = {short_number(float(n))}", **style)
-        ax.fill_between(one["D"], scale * one[low], scale * one[high], color=COLOURS[i], alpha=0.18, lw=0)
+        ax.plot(rows["D"], scale * rows[f"{of}_median"], label=f"N = {short_number(float(n))}", **style)
+        ax.fill_between(rows["D"], scale * rows[low], scale * rows[high], color=COLOURS[i], alpha=0.18, lw=0)
     ax.axhline(0, color="0.5", lw=0.8)
     ax.set_xscale("log")
     ax.set_xlabel("tokens of continual pre-training")
@@ -171,33 +231,31 @@ def plot_savings(transfer: Transfer, ax: Axes, *, of: str = "saved", ci_prob: fl
 
 
 def plot_confidence(frontier: pd.DataFrame, ax: Axes) -> Axes:
-    """Tokens that a plan needs for each confidence, with the replay share beside; confidences that can't be reached are crosses."""
+    """Draw the tokens that a plan needs at each confidence, labelled with the replay share; crosses mark infeasible confidences.
+
+    `frontier` is a table that `bayeslaw plan -o` wrote.
+    """
     if missing := [c for c in ("confidence", "tokens", "r") if c not in frontier]:
-        raise BayeslawError(f"A plan's frontier lacks {', '.join(missing)}; write it by `bayeslaw plan -o`.")
-    can = np.isfinite(frontier["tokens"].to_numpy(dtype=np.float64))
+        raise BayeslawError(
+            f"The table of a plan has no column {', '.join(missing)}: write it with `bayeslaw plan -o`.", code="missing-columns"
+        )
+    feasible = np.isfinite(frontier["tokens"].to_numpy(dtype=np.float64))
     if "plan" in frontier:
-        can &= (frontier["plan"] == "feasible").to_numpy()
-    some = frontier[can].sort_values("confidence")
-    ax.plot(100 * some["confidence"], some["tokens"], color=COLOURS[0], marker="o", lw=1.6, ms=5, label="feasible")
-    for _, row in some.iterrows():
+        feasible &= (frontier["plan"] == "feasible").to_numpy()
+    plans = frontier[feasible].sort_values("confidence")
+    ax.plot(100 * plans["confidence"], plans["tokens"], color=COLOURS[0], marker="o", lw=1.6, ms=5, label="feasible")
+    for _, row in plans.iterrows():
         place: dict[str, Any] = {"xytext": (4, -10), "textcoords": "offset points", "fontsize": 7}
         ax.annotate(f"replay {float(row['r']):.0%}", (100 * float(row["confidence"]), float(row["tokens"])), **place)
-    lost = 100 * frontier["confidence"][~can]
-    if len(lost):
-        ax.plot(
-            lost,
-            np.full(len(lost), 0.03),
-            ls="",
-            marker="x",
-            color=COLOURS[1],
-            transform=ax.get_xaxis_transform(),
-            label="infeasible",
-        )
-    if len(some) and some["tokens"].max() > 5 * some["tokens"].min():
+    infeasible = 100 * frontier["confidence"][~feasible]
+    if len(infeasible):
+        cross: dict[str, Any] = {"ls": "", "marker": "x", "color": COLOURS[1], "transform": ax.get_xaxis_transform()}
+        ax.plot(infeasible, np.full(len(infeasible), 0.03), label="infeasible", **cross)
+    if len(plans) and plans["tokens"].max() > 5 * plans["tokens"].min():
         ax.set_yscale("log")
     ax.margins(x=0.12, y=0.15)
-    ax.set_xlabel("confidence that all promises hold (%)")
+    ax.set_xlabel("confidence that all constraints hold (%)")
     ax.set_ylabel("adaptation tokens")
-    ax.set_title("what each confidence costs" + failure(has_failed(frontier)), fontsize=9)
+    ax.set_title("tokens needed for each confidence" + failure(has_failed(frontier)), fontsize=9)
     ax.legend(fontsize=7, frameon=False)
     return ax

@@ -1,4 +1,4 @@
-"""Picture of a choice of runs: what is known against what it costs."""
+"""Pictures of chosen runs: the predicted width of an interval against the budget spent."""
 
 from __future__ import annotations
 
@@ -15,20 +15,31 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-def plot_anchors(made: Anchors, ax: Axes) -> Axes:
-    """Predicted width of the interval against money: chosen runs, runs of the smallest size, and a band of random designs.
+def plot_anchors(anchors: Anchors, ax: Axes) -> Axes:
+    """Draw the predicted interval width against the budget spent, for the chosen runs, runs of the smallest size and random runs.
 
     Parameters
     ----------
-    made : Anchors
+    anchors : Anchors
+        See `bayeslaw.anchors`.
     ax : matplotlib Axes
 
     Returns
     -------
     Axes
+        `ax`.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> fit = bayeslaw.load_fit("fit.nc")
+    >>> candidates = pd.DataFrame({"N": [1e8, 3e8, 1e9], "D": 1e10, "run": ["a", "b", "c"]})
+    >>> choice = bayeslaw.anchors(fit, candidates, pd.DataFrame({"N": [1e10], "D": [1e11]}), budget=1e20)
+    >>> bayeslaw.plots.plot_anchors(choice, Figure().subplots()).get_xlabel()
+    'spent (FLOPs)'
     """
-    curve, name = made.curve, made.width_name
-    spent = np.linspace(0, made.market.budget, 200)
+    curve, name = anchors.curve, anchors.width_name
+    spent = np.linspace(0, anchors.market.budget, 200)
     random = []
     for _, path in curve[curve["design"] == "random"].groupby("number"):
         at = np.searchsorted(path["spent"].to_numpy(), spent * (1 + 1e-9), side="right") - 1
@@ -42,35 +53,42 @@ def plot_anchors(made: Anchors, ax: Axes) -> Axes:
         ("chosen", COLOURS[0], "-", "chosen"),
     ):
         path = curve[curve["design"] == design]
-        x, y = [*path["spent"], made.market.budget], [*path[name], path[name].iloc[-1]]
+        x, y = [*path["spent"], anchors.market.budget], [*path[name], path[name].iloc[-1]]
         ax.step(x, y, where="post", color=colour, ls=style, lw=1.6, label=label)
-    picks = made.picks
+    picks = anchors.picks
     ax.plot(picks["spent"], picks[name], ls="", marker="o", ms=4, color=COLOURS[0])
-    if made.stop is not None:
-        end = float(picks["spent"].iloc[made.stop - 1]) if made.stop else 0.0
+    if anchors.stop is not None:
+        end = float(picks["spent"].iloc[anchors.stop - 1]) if anchors.stop else 0.0
         ax.axvline(end, color=COLOURS[2], lw=1)
         place: dict[str, Any] = {"xytext": (3, -4), "textcoords": "offset points", "va": "top", "fontsize": 7}
-        ax.annotate("not worth it\nfrom here", (end, ax.get_ylim()[1]), **place)
-    ax.set_xlim(0, made.market.budget)
+        ax.annotate("not worth the price\nbeyond this line", (end, ax.get_ylim()[1]), **place)
+    ax.set_xlim(0, anchors.market.budget)
     ax.set_ylim(bottom=0)
-    ax.set_xlabel(f"spent ({made.candidates.unit})")
-    unit = f" ({made.aim.unit})" if made.aim.unit else ""
-    ax.set_ylabel(f"predicted width of the {made.ci_prob * 100:g}%\nequal-tailed interval, {made.aim.kind}{unit}", fontsize=8)
-    ax.set_title("What the next runs would tell" + failure(has_failed(picks)), fontsize=9)
+    ax.set_xlabel(f"spent ({anchors.candidates.unit})")
+    unit = f" ({anchors.aim.unit})" if anchors.aim.unit else ""
+    ax.set_ylabel(f"predicted width of the {anchors.ci_prob * 100:g}%\nequal-tailed interval, {anchors.aim.kind}{unit}", fontsize=8)
+    ax.set_title("predicted gain from the next runs" + failure(has_failed(picks)), fontsize=9)
     ax.legend(fontsize=7, frameon=False)
     return ax
 
 
 def width_column(picks: pd.DataFrame) -> str:
-    """The column of a list of picks with the predicted widths of an interval, such as latent_eti90_width."""
-    found = [str(c) for c in picks if str(c).endswith("_width")]
-    if len(found) != 1 or "spent" not in picks:
-        raise BayeslawError("A list of picks has a column spent and one that ends in _width; write it by `bayeslaw anchors -o`.")
-    return found[0]
+    """Return the name of the column of predicted interval widths in a table of chosen runs, such as latent_eti90_width."""
+    widths = [str(c) for c in picks if str(c).endswith("_width")]
+    if len(widths) != 1 or "spent" not in picks:
+        raise BayeslawError(
+            "A table of chosen runs has a column `spent` and one column that ends in _width, and this one does not: "
+            "write it with `bayeslaw anchors -o`.",
+            code="missing-columns",
+        )
+    return widths[0]
 
 
 def plot_picks(picks: pd.DataFrame, ax: Axes) -> Axes:
-    """Predicted width of the interval after each purchase, against what is spent; hollow marks are not worth it."""
+    """Draw the predicted interval width after each chosen run against the budget spent; hollow marks are not worth their price.
+
+    `picks` is a table that `bayeslaw anchors -o` wrote.
+    """
     name = width_column(picks)
     ax.step(picks["spent"], picks[name], where="post", color=COLOURS[0], lw=1.6)
     worth = picks["worth"].astype(bool) if "worth" in picks else pd.Series(True, index=picks.index)
@@ -80,6 +98,6 @@ def plot_picks(picks: pd.DataFrame, ax: Axes) -> Axes:
     ax.set_ylim(bottom=0)
     ax.set_xlabel("spent (unit of the budget)")
     ax.set_ylabel(f"predicted {name.removesuffix('_width').replace('_eti', ' interval, equal-tailed, ')}%, width", fontsize=8)
-    ax.set_title("what the next runs would tell" + failure(has_failed(picks)), fontsize=9)
+    ax.set_title("predicted gain from the next runs" + failure(has_failed(picks)), fontsize=9)
     ax.legend(fontsize=7, frameon=False)
     return ax

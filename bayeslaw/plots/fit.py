@@ -1,7 +1,4 @@
-"""Pictures of fits: parameters in their priors, pairs that hang together, calibration, laws beside each other.
-
-They take an axes, return it, and save nothing.
-"""
+"""Pictures of fits: parameters within their priors, correlated pairs, calibration, and the comparison of laws."""
 
 from __future__ import annotations
 
@@ -28,14 +25,14 @@ if TYPE_CHECKING:
 
 
 PRIOR_DRAWS = 20_000
-EDGE = 4.0  # sd of the prior beyond which positions are drawn at the edge: so far out there are no prior draws
+EDGE = 4.0  # positions beyond so many sd of the prior are drawn at the edge: no prior draws lie there
 SHOWN = 1_500  # draws of a scatter
-PANEL = 26  # characters that the label of a small panel has room for
-DECADES = 3.0  # ratio of quantiles from which on a positive parameter has a logarithmic axis
+PANEL = 26  # characters that fit into the label of a small panel
+WIDE = 3.0  # least ratio of quantiles at which a positive parameter has a logarithmic axis
 
 
 def symbol(fit: Fit, name: str, wrapped: bool = False) -> str:
-    """A parameter as it is called in tables, with its unit where it has one; wrapped for an axis of a small panel."""
+    """Return the name and unit of a parameter for an axis label, broken into lines if `wrapped` and too long for a small panel."""
     unit = parameter_unit(fit, name)
     if not (wrapped and len(name + unit) > 20):
         return f"{name} ({unit})" if unit else name
@@ -43,10 +40,11 @@ def symbol(fit: Fit, name: str, wrapped: bool = False) -> str:
 
 
 def plot_parameters(fit: Fit, ax: Axes, *, ci_prob: float = 0.9, seed: int = 0) -> Axes:
-    """Forest: where in its prior each parameter lies, median and interval, with the numbers beside.
+    """Draw a forest plot: the median and interval of each parameter at their positions in its prior, with the numbers beside.
 
-    Parameters have different units, so that the axis is the prior: a value stands at the standard normal's quantile of the prior's
-    distribution function there. The shaded band is the prior's own interval; a posterior that fills it was not informed.
+    Parameters have different units, so a value x is drawn at Phi^-1(F(x)), where F is the distribution function of the prior and
+    Phi that of the standard normal. The shaded band is the interval of the prior. A posterior that fills it was not informed by
+    the losses.
 
     Parameters
     ----------
@@ -55,7 +53,19 @@ def plot_parameters(fit: Fit, ax: Axes, *, ci_prob: float = 0.9, seed: int = 0) 
     ci_prob : float
         Probability of the equal-tailed intervals.
     seed : int
-        Of the prior draws.
+        Seed of the prior draws.
+
+    Returns
+    -------
+    Axes
+        `ax`.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> ax = bayeslaw.plots.plot_parameters(bayeslaw.load_fit("fit.nc"), Figure().subplots())
+    >>> ax.get_yticklabels()[0].get_text()
+    'E (nats/token)'
     """
     check_probability(ci_prob)
     prior, draws = fit.prior_draws(PRIOR_DRAWS, seed), fit.draws
@@ -72,32 +82,59 @@ def plot_parameters(fit: Fit, ax: Axes, *, ci_prob: float = 0.9, seed: int = 0) 
         beyond = [(x, "<" if x < 0 else ">") for x in (at[0], at[2]) if abs(x) >= EDGE]
         for x, arrow in beyond:
             ax.plot(x, row, marker=arrow, ms=5, color=colour)
-        said = f"{significant(middle, 3)} [{significant(low, 3)}, {significant(high, 3)}]"
-        ax.text(1.01, row, said, transform=ax.get_yaxis_transform(), fontsize=7, va="center")
+        numbers = f"{significant(middle, 3)} [{significant(low, 3)}, {significant(high, 3)}]"
+        ax.text(1.01, row, numbers, transform=ax.get_yaxis_transform(), fontsize=7, va="center")
     ax.set_yticks(range(len(names)), [symbol(fit, name) for name in names], fontsize=8)
     ax.set_ylim(len(names) - 0.5, -0.5)
     ax.set_xlim(-EDGE - 0.2, EDGE + 0.2)
-    ax.set_xlabel("position in the prior (sd of a standard normal)")
+    ax.set_xlabel("position in the prior (standard deviations)")
     percent = f"{ci_prob * 100:g}%"
     failed = failure(not fit.passed)
-    ax.set_title(f"{fit.name}: median and {percent} equal-tailed interval;\nband: the prior's {percent}{failed}", fontsize=9)
+    ax.set_title(
+        f"{fit.name}: median and {percent} equal-tailed interval;\nband: {percent} interval of the prior{failed}", fontsize=9
+    )
     return ax
 
 
 def _position(prior: Array, value: float) -> float:
-    """Where a value stands among prior draws: the standard normal's quantile of its rank, within `EDGE`."""
+    """Return the standard normal quantile of a value's rank among prior draws, at most `EDGE` from 0."""
     ordered = np.sort(prior)
     share = float(np.interp(value, ordered, (np.arange(ordered.size) + 0.5) / ordered.size, left=0.0, right=1.0))
     return float(np.clip(ndtri(share), -EDGE, EDGE))
 
 
-def plot_pair(fit: Fit, ax: Axes, one: str, other: str) -> Axes:
-    """Posterior draws of two parameters against each other, positive ones that vary much on a logarithmic axis."""
-    x, y = (_draws_of(fit, name) for name in (one, other))
-    some = slice(None, None, max(1, x.size // SHOWN))
-    ax.plot(x[some], y[some], ls="", marker=".", ms=2.5, mew=0, alpha=0.5, color=COLOURS[0], rasterized=True)
+def plot_pair(fit: Fit, ax: Axes, first: str, second: str) -> Axes:
+    """Draw posterior draws of two parameters against each other; a positive parameter that varies widely has a logarithmic axis.
+
+    Parameters
+    ----------
+    fit : Fit
+    ax : matplotlib Axes
+    first, second : str
+        Parameters of the law or of the noise, on the horizontal and on the vertical axis.
+
+    Returns
+    -------
+    Axes
+        `ax`.
+
+    Raises
+    ------
+    BayeslawError
+        If the fit has no such parameter ('unknown-parameter').
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> ax = bayeslaw.plots.plot_pair(bayeslaw.load_fit("fit.nc"), Figure().subplots(), "A", "alpha")
+    >>> ax.get_title().startswith("rank correlation")
+    True
+    """
+    x, y = (_draws_of(fit, name) for name in (first, second))
+    thinned = slice(None, None, max(1, x.size // SHOWN))
+    ax.plot(x[thinned], y[thinned], ls="", marker=".", ms=2.5, mew=0, alpha=0.5, color=COLOURS[0], rasterized=True)
     ax.plot(np.median(x), np.median(y), ls="", marker="D", ms=5, color=COLOURS[1], mec="white")
-    for values, scale, label, name in ((x, ax.set_xscale, ax.set_xlabel, one), (y, ax.set_yscale, ax.set_ylabel, other)):
+    for values, scale, label, name in ((x, ax.set_xscale, ax.set_xlabel, first), (y, ax.set_yscale, ax.set_ylabel, second)):
         if _wide(values):
             scale("log")
         label(symbol(fit, name, wrapped=True), fontsize=8)
@@ -110,14 +147,14 @@ def plot_pair(fit: Fit, ax: Axes, one: str, other: str) -> Axes:
 def _draws_of(fit: Fit, name: str) -> Array:
     draws = fit.draws
     if name not in draws:
-        raise BayeslawError(f"{name!r} is no parameter of {fit.name}.{nearest(name, draws)}")
+        raise BayeslawError(f"{name!r} is not a parameter of {fit.name}.{nearest(name, draws)}", code="unknown-parameter")
     return draws[name]
 
 
 def _wide(*samples: Array) -> bool:
-    """Whether draws are positive and go over so much that a logarithmic axis shows them better."""
+    """Return whether draws are positive and span so wide a range that they need a logarithmic axis."""
     lows, highs = zip(*(np.quantile(v, [0.02, 0.98]) for v in samples), strict=True)
-    return bool(min(v.min() for v in samples) > 0 and max(highs) > DECADES * min(lows))
+    return bool(min(v.min() for v in samples) > 0 and max(highs) > WIDE * min(lows))
 
 
 def _few_ticks(ax: Axes) -> None:
@@ -139,16 +176,42 @@ def _few_ticks(ax: Axes) -> None:
 
 
 def plot_prior_posterior(fit: Fit, ax: Axes, name: str, *, prior: Mapping[str, Array] | None = None, seed: int = 0) -> Axes:
-    """Density of a parameter before (dashed) and after (filled) the losses were seen, each scaled to its peak.
+    """Draw the prior density (dashed) and the posterior density (filled) of a parameter, each scaled to its peak.
 
-    `prior` are draws of `Fit.prior_draws`, made with `seed` where they are not given.
+    Parameters
+    ----------
+    fit : Fit
+    ax : matplotlib Axes
+    name : str
+        A parameter of the law or of the noise.
+    prior : mapping of name to array (n,), optional
+        Prior draws, as `Fit.prior_draws` returns them; new ones by default.
+    seed : int
+        Seed of new prior draws.
+
+    Returns
+    -------
+    Axes
+        `ax`.
+
+    Raises
+    ------
+    BayeslawError
+        If the fit has no such parameter ('unknown-parameter'), or the parameter has no prior of its own ('no-prior').
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> ax = bayeslaw.plots.plot_prior_posterior(bayeslaw.load_fit("fit.nc"), Figure().subplots(), "alpha")
+    >>> ax.get_xlabel()
+    'alpha'
     """
-    after = _draws_of(fit, name)
-    before = (prior or fit.prior_draws(PRIOR_DRAWS, seed)).get(name)
-    if before is None:
-        raise BayeslawError(f"{name} of {fit.name} has no prior of its own.")
-    logarithmic = _wide(before, after)
-    x, y = (np.log(v) if logarithmic else v for v in (before, after))
+    posterior_draws = _draws_of(fit, name)
+    prior_draws = (prior or fit.prior_draws(PRIOR_DRAWS, seed)).get(name)
+    if prior_draws is None:
+        raise BayeslawError(f"{name} of {fit.name} has no prior of its own: choose another parameter.", code="no-prior")
+    logarithmic = _wide(prior_draws, posterior_draws)
+    x, y = (np.log(v) if logarithmic else v for v in (prior_draws, posterior_draws))
     low, high = np.quantile(x, [0.01, 0.99])
     low, high = min(low, float(np.quantile(y, 0.001))), max(high, float(np.quantile(y, 0.999)))
     grid = np.linspace(low, high, 120)
@@ -171,7 +234,9 @@ def plot_prior_posterior(fit: Fit, ax: Axes, name: str, *, prior: Mapping[str, A
 
 
 def plot_coverage(transforms: Mapping[str, Array], ax: Axes, *, runs: int | None = None) -> Axes:
-    """How often equal-tailed intervals of each probability hold their loss, against that probability; the diagonal is right.
+    """Draw the share of losses inside their equal-tailed intervals against the probability of the intervals.
+
+    Calibrated forecasts follow the diagonal. The grey band holds 90% of the shares of calibrated forecasts.
 
     Parameters
     ----------
@@ -179,10 +244,22 @@ def plot_coverage(transforms: Mapping[str, Array], ax: Axes, *, runs: int | None
         Probability integral transforms of scored losses under each fit; see `bayeslaw.evaluation.scores.transforms`.
     ax : matplotlib Axes
     runs : int, optional
-        Number of runs the losses are from. The grey band is where 90% of the shares would be if intervals were right and each run
-        counted once, since points of a run share its luck; without it each loss counts.
+        Number of runs that the losses are from. The grey band then counts each run once, because the points of a run share its
+        run effect; otherwise it counts each loss.
+
+    Returns
+    -------
+    Axes
+        `ax`.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> transforms = {"a fit": np.random.default_rng(0).uniform(size=50)}
+    >>> bayeslaw.plots.plot_coverage(transforms, Figure().subplots(), runs=10).get_title()
+    'coverage of forecasts'
     """
-    _some(transforms)
+    _check_scored(transforms)
     nominal = np.linspace(0, 1, 101)
     size = runs or next(iter(transforms.values())).size
     low, high = binom.ppf([[0.05], [0.95]], size, nominal[None]) / size
@@ -204,8 +281,29 @@ def plot_coverage(transforms: Mapping[str, Array], ax: Axes, *, runs: int | None
 
 
 def plot_transforms(transforms: Mapping[str, Array], ax: Axes, *, bins: int = 10) -> Axes:
-    """Where in its forecast each loss fell, as steps of shares; level where forecasts are right, a hump where they are too wide."""
-    _some(transforms)
+    """Draw a histogram of probability integral transforms: level for calibrated forecasts, with a hump for too wide ones.
+
+    Parameters
+    ----------
+    transforms : mapping of name to array (n,)
+        Probability integral transforms of scored losses under each fit; see `bayeslaw.evaluation.scores.transforms`.
+    ax : matplotlib Axes
+    bins : int
+        Number of bins.
+
+    Returns
+    -------
+    Axes
+        `ax`.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> transforms = {"a fit": np.random.default_rng(0).uniform(size=50)}
+    >>> bayeslaw.plots.plot_transforms(transforms, Figure().subplots()).get_ylabel()
+    'losses (%)'
+    """
+    _check_scored(transforms)
     edges = np.linspace(0, 1, bins + 1)
     ax.axhline(100 / bins, color="0.4", lw=0.9, ls=":")
     for i, (name, pit) in enumerate(list(transforms.items())[:MOST_LINES]):
@@ -222,23 +320,35 @@ def plot_transforms(transforms: Mapping[str, Array], ax: Axes, *, bins: int = 10
     return ax
 
 
-def _some(transforms: Mapping[str, Array]) -> None:
+def _check_scored(transforms: Mapping[str, Array]) -> None:
     if not transforms or any(pit.size == 0 for pit in transforms.values()):
-        raise BayeslawError("There are no scored losses to draw the calibration of.")
+        raise BayeslawError("There are no scored losses: give transforms of at least one loss for each fit.", code="no-losses")
 
 
 def plot_comparison(weights: pd.DataFrame, ax: Axes) -> Axes:
-    """Laws beside each other: by how much each foretells left-out runs worse than the best, with standard errors and weights.
+    """Draw by how much each law predicts left-out runs worse than the best law, with standard errors and weights.
 
     Parameters
     ----------
     weights : DataFrame
-        Of a comparison: elpd_diff, dse and weight by name; see `bayeslaw.compare`.
+        Columns elpd_diff, dse and weight, with laws as rows: the `weights` of `bayeslaw.compare`.
     ax : matplotlib Axes
+
+    Returns
+    -------
+    Axes
+        `ax`.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> weights = pd.DataFrame({"elpd_diff": [0, -6.5], "dse": [0, 2.0], "weight": [0.7, 0.3]}, index=["a law", "another"])
+    >>> [label.get_text() for label in bayeslaw.plots.plot_comparison(weights, Figure().subplots()).get_yticklabels()]
+    ['a law', 'another']
     """
     table = weights.dropna(subset=["elpd_diff"])
     if table.empty:
-        raise BayeslawError("There is no law with a density to compare.")
+        raise BayeslawError("No law of the comparison has a predictive density: there is nothing to draw.", code="nothing-to-draw")
     behind = -np.abs(table["elpd_diff"].to_numpy(dtype=np.float64))
     error, rows = table["dse"].fillna(0.0).to_numpy(dtype=np.float64), np.arange(len(table))
     ax.axvline(0, color="0.6", lw=0.8)
@@ -249,6 +359,8 @@ def plot_comparison(weights: pd.DataFrame, ax: Axes) -> Axes:
     ax.set_ylim(len(table) - 0.5, -0.5)
     if math.isclose(ax.get_xlim()[0], 0, abs_tol=1e-12):
         ax.set_xlim(left=-1.0)
-    ax.set_xlabel("log predictive density of left-out runs, less the best law's (nats; bars: one standard error)", fontsize=8)
-    ax.set_title("laws on runs they were not fitted to; right is better", fontsize=9)
+    ax.set_xlabel(
+        "log predictive density of left-out runs, minus that of the best law (nats; bars: one standard error)", fontsize=8
+    )
+    ax.set_title("laws compared on runs they were not fitted to; further right is better", fontsize=9)
     return ax

@@ -1,4 +1,4 @@
-"""Pictures: thin functions over the tables of the other modules. They take an axes, return it, and save nothing."""
+"""The picture of a forecast: medians and bands over one covariate."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from bayeslaw.plots.style import COLOURS, MARKERS, MOST_LINES, failure, note_hid
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-LABELLED = 0.12  # share of the width from which on hatched ground has room for its label
-OUTSIDE = 1e-9  # distances from which on a setting is outside: logarithms of equal values differ by rounding
+LABELLED = 0.12  # least share of the width at which hatched ground is labelled
+OUTSIDE = 1e-9  # least distance of a setting that is outside: logarithms of equal values differ by rounding
 
 
 def forecast_axis(forecast: Forecast) -> str:
-    """The covariate for the horizontal axis: D where it varies, else the one with most values."""
+    """Return the covariate for the horizontal axis: D where it varies, otherwise the one with the most values."""
     counts = {str(c): forecast.settings[c].unique().size for c in forecast.outside}
     return "D" if counts.get("D", 0) > 2 else max(counts, key=lambda c: counts[c])
 
 
 def text_names(forecast: Forecast) -> dict[str, Callable[[object], str]]:
-    """Columns by which parameters or noise of the fits differ, with what turns a value into the fits' text for it."""
+    """Return the text columns by which parameters or noise of the fits differ, with functions from values to the fits' names."""
     fits = [part.fit for part in forecast.parts]
     names: dict[str, Callable[[object], str]] = {column: level for fit in fits for column in fit.law.levels}
     for fit in fits:
@@ -39,7 +39,7 @@ def text_names(forecast: Forecast) -> dict[str, Callable[[object], str]]:
 
 
 def text_columns(forecast: Forecast, frame: pd.DataFrame) -> pd.DataFrame:
-    """Those columns of a table, as text."""
+    """Return the columns of `text_names` that are in a table, as text."""
     return pd.DataFrame({column: frame[column].map(name) for column, name in text_names(forecast).items()}, index=frame.index)
 
 
@@ -52,31 +52,47 @@ def plot_forecast(
     x: str | None = None,
     unit: str = "",
 ) -> Axes:
-    """Fans of the forecast over one covariate: line latent median, band the next run's interval, a colour for each other setting.
+    """Draw the median latent loss over one covariate and the interval of the next run, in one colour for each other setting.
 
-    The interval is that of `run`, or of the stated discrepancy. Where the covariate leaves the runs the ground is hatched; a fan
-    that lies outside them in another covariate has a dashed line.
+    The interval is that of `run`, or of the stated discrepancy. The ground is hatched where the covariate leaves the range of the
+    runs. A line is dashed where its settings lie outside the runs in another covariate.
 
     Parameters
     ----------
     forecast : Forecast
     ax : matplotlib Axes
     ci_prob : float
+        Probability of the equal-tailed interval.
     measured : DataFrame, optional
-        Logged losses to show as points, with the covariates of the settings, the columns that parameters or noise of the fit
-        differ by, and `loss`.
+        Measured losses, drawn as points: columns `loss`, the covariates of the settings, and the text columns by which parameters
+        or noise of the fit differ.
     x : str, optional
-        Covariate on the horizontal axis.
+        Covariate on the horizontal axis; see `forecast_axis` for the default.
     unit : str
-        Its unit, for the axis label.
+        Unit of that covariate, for the axis label.
 
     Returns
     -------
     Axes
+        `ax`.
+
+    Raises
+    ------
+    BayeslawError
+        If `x` is not a covariate of the law ('unknown-covariate') or `measured` lacks columns ('missing-columns').
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> fit = bayeslaw.load_fit("fit.nc")
+    >>> forecast = fit.forecast(bayeslaw.grid(fit, {"N": [1e8, 1e9], "D": "1e8:1e11:20"}))
+    >>> bayeslaw.plots.plot_forecast(forecast, Figure().subplots(), unit="tokens").get_xlabel()
+    'D (tokens)'
     """
     x = x or forecast_axis(forecast)
     if x not in forecast.outside:
-        raise BayeslawError(f"{x!r} is no covariate of {forecast.law}; those are {', '.join(map(str, forecast.outside))}.")
+        known = ", ".join(map(str, forecast.outside))
+        raise BayeslawError(f"{x!r} is not a covariate of {forecast.law}, which has {known}.", code="unknown-covariate")
     table = forecast.summary(ci_prob)
     texts = text_columns(forecast, table)
     table = table.assign(**texts)
@@ -85,23 +101,18 @@ def plot_forecast(
     groups: list[tuple[Any, pd.DataFrame]] = list(table.groupby(others, sort=True)) if others else [((), table)]
     if measured is not None:
         if missing := [c for c in (x, *others, "loss") if c not in measured]:
-            raise BayeslawError(f"The measured losses lack {', '.join(map(str, missing))}.")
+            lacking = ", ".join(map(str, missing))
+            raise BayeslawError(f"The measured losses have no column {lacking}: add it to the table.", code="missing-columns")
         measured = measured.assign(**text_columns(forecast, measured))
     low, high = (f"{forecast.spread}_{end}" for end in interval_names("eti", ci_prob))
     for i, (key, group) in enumerate(groups[:MOST_LINES]):
-        group = group.sort_values(x)
         setting = dict(zip(others, key, strict=True))
         label = ", ".join(f"{c} = {short_number(v)}" for c, v in setting.items()) or forecast.law
-        colour = COLOURS[i]
-        style: dict[str, Any] = {"ls": "--" if _elsewhere(group, x) else "-", "marker": MARKERS[i] if len(group) < 3 else None}
-        ax.plot(group[x], group["latent_median"], color=colour, lw=1.5, label=label, **style)
-        ax.fill_between(group[x], group[low], group[high], color=colour, alpha=0.18, lw=0)
-        if len(group) == 1:  # a band of one point has no width
-            ax.vlines(group[x], group[low], group[high], color=colour, alpha=0.4, lw=3)
+        _draw_setting(ax, i, group.sort_values(x), x, (low, high), label)
         if measured is not None:
             same = [measured[c] == v if c in texts else np.isclose(measured[c], v) for c, v in setting.items()]
             points = measured[np.all(same, axis=0)] if same else measured
-            ax.plot(points[x], points["loss"], ls="", marker=MARKERS[i], ms=4, mfc="white", mec=colour, mew=1.2)
+            ax.plot(points[x], points["loss"], ls="", marker=MARKERS[i], ms=4, mfc="white", mec=COLOURS[i], mew=1.2)
     note_hidden(ax, len(groups), "settings ")
     if table[x].min() > 0 and table[x].max() > 20 * table[x].min():
         ax.set_xscale("log")
@@ -117,14 +128,24 @@ def plot_forecast(
     return ax
 
 
+def _draw_setting(ax: Axes, i: int, rows: pd.DataFrame, x: str, interval: tuple[str, str], label: str) -> None:
+    """Draw the i-th line with its band, from the columns of an interval's ends."""
+    low, high = (rows[name] for name in interval)
+    style: dict[str, Any] = {"ls": "--" if _elsewhere(rows, x) else "-", "marker": MARKERS[i] if len(rows) < 3 else None}
+    ax.plot(rows[x], rows["latent_median"], color=COLOURS[i], lw=1.5, label=label, **style)
+    ax.fill_between(rows[x], low, high, color=COLOURS[i], alpha=0.18, lw=0)
+    if len(rows) == 1:  # a band of one point has no width
+        ax.vlines(rows[x], low, high, color=COLOURS[i], alpha=0.4, lw=3)
+
+
 def _elsewhere(group: pd.DataFrame, x: str) -> bool:
-    """Whether all of a fan lies outside the runs in a covariate other than the one on the axis."""
+    """Return whether all settings of a line lie outside the runs in a covariate other than `x`."""
     others = [str(c) for c in group if str(c).startswith("outside_") and c != f"outside_{x}"]
     return bool(len(others) and (group[others] > OUTSIDE).any(axis=1).all())
 
 
 def _shade_outside(forecast: Forecast, ax: Axes, x: str) -> None:
-    """Hatch the ground where a covariate leaves the runs of a law of the forecast."""
+    """Hatch the ground where a covariate leaves the range of the runs of any law of the forecast."""
     given = forecast.settings[x].to_numpy(dtype=np.float64)
     beyond = forecast.outside[x].to_numpy(dtype=np.float64) > OUTSIDE
     seen = [part.fit.observed.covariates[x] for part in forecast.parts if x in part.fit.observed.covariates]
@@ -138,7 +159,7 @@ def _shade_outside(forecast: Forecast, ax: Axes, x: str) -> None:
 
 
 def _share_of_width(ax: Axes, start: float, end: float) -> float:
-    """How much of an axes' width lies between two values on its horizontal axis."""
+    """Return the share of the width of an axes that lies between two values on its horizontal axis."""
     left, right = (float(ax.transScale.transform((value, 1.0))[0]) for value in (start, end))
     low, high = (float(ax.transScale.transform((value, 1.0))[0]) for value in ax.get_xlim())
     return (right - left) / (high - low)

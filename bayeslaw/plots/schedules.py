@@ -1,4 +1,4 @@
-"""Pictures of schedules: rates, their areas and losses under each other. They take axes, return them, and save nothing."""
+"""Pictures of schedules: learning rates, their areas, and losses, in panels below each other."""
 
 from __future__ import annotations
 
@@ -35,32 +35,56 @@ def plot_schedules(
     ci_prob: float = 0.9,
     unit: str = NATS,
 ) -> Sequence[Axes]:
-    """Learning rates, areas S1 and S2, and losses under each other, a line for each schedule.
+    """Draw learning rates, areas S1 and S2, and losses in panels below each other, with one line for each schedule.
 
     Parameters
     ----------
     axes : Axes or sequence of up to four
-        Rates, S1, S2, losses, in this order and as many as are given; they should share x.
+        Panels for rates, S1, S2 and losses, in this order; they should share their horizontal axis.
     schedules : mapping
-        By name: a schedule, or phases one after another as `Curves.whole` gives them. Where a phase changes there is a thin line.
+        By name: a schedule, or consecutive phases as `Curves.whole` returns them. A thin vertical line marks a change of phase.
     memory : float
-        lambda of S2.
+        lambda, the decay of momentum in S2.
     predicted : DataFrame, optional
-        Columns `run` (a name of `schedules`), `step` (counted over all phases) and, as in a forecast's summary, `latent_median`
-        and the interval of `spread`.
+        Columns `run` (a name of `schedules`), `step` (counted over all phases), and `latent_median` and the interval of `spread`
+        as in the summary of a forecast.
     measured : DataFrame, optional
-        Columns `run`, `step` (over all phases) and `loss`: points.
+        Columns `run`, `step` (counted over all phases) and `loss`, drawn as points.
     spread : str
-        Which interval is the band.
+        Kind of the interval that is drawn as a band.
     ci_prob : float
+        Probability of the equal-tailed interval.
     unit : str
-        What the losses are in.
+        Unit of the losses.
+
+    Returns
+    -------
+    sequence of Axes
+        The panels.
+
+    Raises
+    ------
+    BayeslawError
+        If there are too few or too many panels ('wrong-number-of-axes') or no schedules ('nothing-to-draw').
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> from bayeslaw.schedules.schedule import cosine
+    >>> panels = bayeslaw.plots.plot_schedules(Figure().subplots(3), {"cosine": cosine(1000, 2e-4, warmup=100)})
+    >>> panels[0].get_ylabel()
+    'learning rate'
     """
     panels = list(axes) if isinstance(axes, (Sequence, np.ndarray)) else [axes]
-    if not schedules or not 1 <= len(panels) <= len(LABELS):
-        raise BayeslawError(f"A picture of schedules has 1 to {len(LABELS)} axes and at least one schedule.")
-    if (predicted is not None or measured is not None) and len(panels) < len(LABELS):
-        raise BayeslawError(f"Losses are drawn on the last of {len(LABELS)} axes; there are {len(panels)}.")
+    if not schedules:
+        raise BayeslawError("Give at least one schedule to draw.", code="nothing-to-draw")
+    least = len(LABELS) if predicted is not None or measured is not None else 1
+    if not least <= len(panels) <= len(LABELS):
+        raise BayeslawError(
+            f"A picture of schedules has 1 to {len(LABELS)} axes, and all {len(LABELS)} where losses are given; "
+            f"{len(panels)} were given.",
+            code="wrong-number-of-axes",
+        )
     for i, (name, phases) in enumerate(list(schedules.items())[:MOST_LINES]):
         whole: Sequence[tuple[Phase, Schedule]] = [("pretrain", phases)] if isinstance(phases, Schedule) else phases
         parts, before = list[Areas](), None if whole[0][0] == "pretrain" else State(0.0)
@@ -87,15 +111,15 @@ def plot_schedules(
 
 
 def _boundaries(whole: Sequence[tuple[Phase, Schedule]]) -> list[int]:
-    """Steps after which the phase is another."""
+    """Return the steps after which the phase changes."""
     ends = np.cumsum([len(schedule) for _, schedule in whole])
-    return [int(end) for end, (one, _), (other, _) in zip(ends, whole, whole[1:], strict=False) if one != other]
+    return [int(end) for end, (phase, _), (after, _) in zip(ends, whole, whole[1:], strict=False) if phase != after]
 
 
 def _losses(
     ax: Axes, name: str, i: int, predicted: pd.DataFrame | None, measured: pd.DataFrame | None, band: tuple[str, float]
 ) -> None:
-    """Predicted losses of a schedule with their band, and measured ones as points."""
+    """Draw the predicted losses of a schedule with their band, and its measured losses as points."""
     if predicted is not None:
         rows = predicted[predicted["run"] == name].sort_values("step")
         low, high = (f"{band[0]}_{end}" for end in interval_names("eti", band[1]))

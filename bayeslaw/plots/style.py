@@ -55,23 +55,32 @@ def save_figure(path: Path, draw: Callable[[Axes], object]) -> None:
     _save(path, (7.2, 4.8), lambda figure: draw(figure.subplots()))
 
 
-def save_panels(path: Path, draw: Sequence[Callable[[Axes], object]]) -> None:
+def save_panels(path: Path, panels: Sequence[Callable[[Axes], object]]) -> None:
     """Draw panels side by side into a new figure and write it as .png, .pdf or .svg."""
 
     def side_by_side(figure: Figure) -> None:
-        for ax, panel in zip(figure.subplots(1, len(draw), squeeze=False)[0], draw, strict=True):
-            panel(ax)
+        for ax, draw in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
+            draw(ax)
 
-    _save(path, (6.4 * len(draw), 4.8), side_by_side)
+    _save(path, (6.4 * len(panels), 4.8), side_by_side)
 
 
 def save_stack(path: Path, panels: int, draw: Callable[[Sequence[Axes]], object]) -> None:
-    """Draw panels that share their horizontal axis below each other into a new figure and write it as .png, .pdf or .svg."""
+    """Draw panels below each other, with a common horizontal axis, into a new figure and write it as .png, .pdf or .svg.
+
+    Parameters
+    ----------
+    path : Path
+    panels : int
+        Number of panels.
+    draw : callable
+        Takes the axes of the panels, from the top down.
+    """
     _save(path, (7.2, 1.2 + 2.0 * panels), lambda figure: draw(list(figure.subplots(panels, 1, sharex=True, squeeze=False)[:, 0])))
 
 
 def _save(path: Path, size: tuple[float, float], draw: Callable[[Figure], object]) -> None:
-    """Write a figure of so many inches; matplotlib's global figures and windows are not touched."""
+    """Write a new figure of `size` inches. pyplot is not used, so that no window opens and no global figure changes."""
     check_target(path, "A picture", *PICTURES)
     from matplotlib.figure import Figure
 

@@ -312,7 +312,7 @@ def test_the_picture_shows_plan_landscape_and_probabilities(made: Plan) -> None:
         assert star.get_marker() == "*"
         place = np.asarray(star.get_xydata()).ravel()
         np.testing.assert_allclose(place, [100 * made.best.replay, made.best.atpp])
-        assert "probability of keeping every promise (latent)" in ax.get_title()
+        assert "probability that all constraints hold (latent)" in ax.get_title()
     with pytest.raises(BayeslawError, match="no landscape 'loss'"):
         plot_plan(made, figure.subplots(), of="loss")
 

@@ -1,0 +1,178 @@
+"""The picture of a forecast against the forecast's table."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.collections import PolyCollection
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Rectangle
+
+from bayeslaw.forecasting.forecast import Forecast, forecast
+from bayeslaw.forecasting.grid import grid
+from bayeslaw.plots.forecast import forecast_axis, plot_forecast
+from bayeslaw.plots.style import COLOURS, MOST_LINES
+from bayeslaw.posterior.fit import Fit
+from tests.errors import fails
+from tests.fixed import apart_fit, line_fit, typical_fit
+
+
+@pytest.fixture
+def ax() -> Axes:
+    return Figure().subplots()
+
+
+@pytest.fixture(scope="module")
+def fitted() -> Fit:
+    return typical_fit("chinchilla")
+
+
+@pytest.fixture(scope="module")
+def fan(fitted: Fit) -> Forecast:
+    """Twelve values of D at each of three N."""
+    return forecast(fitted, grid(fitted.law, {"N": "1e8,1e9,8.1e9", "D": "1e8:1e11:12"}))
+
+
+def lines(ax: Axes) -> list[Line2D]:
+    return [line for line in ax.get_lines() if np.size(line.get_xdata())]
+
+
+def up(line: Line2D) -> list[float]:
+    return np.asarray(line.get_ydata()).tolist()
+
+
+def points(ax: Axes) -> list[Line2D]:
+    """The lines that mark measured losses."""
+    return [line for line in lines(ax) if line.get_linestyle() == "None"]
+
+
+def labels(ax: Axes) -> list[str]:
+    legend = ax.get_legend()
+    assert legend is not None
+    return [text.get_text() for text in legend.get_texts()]
+
+
+def texts(ax: Axes) -> list[str]:
+    return [text.get_text() for text in ax.texts]
+
+
+def hatched(ax: Axes) -> list[Rectangle]:
+    return [p for p in ax.patches if isinstance(p, Rectangle)]
+
+
+@pytest.mark.parametrize("prob", [0.9, 0.5])
+def test_each_setting_has_a_line_and_a_band(fan: Forecast, ax: Axes, prob: float) -> None:
+    assert plot_forecast(fan, ax, ci_prob=prob) is ax
+    table, name = fan.summary(prob), f"run_eti{prob * 100:g}"
+    bands = [c for c in ax.collections if isinstance(c, PolyCollection)]
+    assert len(lines(ax)) == len(bands) == 3
+    for i, (n, group) in enumerate(table.groupby("N")):
+        line, band = lines(ax)[i], bands[i]
+        np.testing.assert_array_equal(line.get_xdata(), group["D"])
+        np.testing.assert_array_equal(line.get_ydata(), group["latent_median"])
+        corners = np.asarray(band.get_paths()[0].vertices)
+        assert {(x, y) for x, y in corners.tolist()} == {
+            (d, v) for end in ("lo", "hi") for d, v in zip(group["D"], group[f"{name}_{end}"], strict=True)
+        }
+        assert to_hex(line.get_color()) == to_hex(np.asarray(band.get_facecolor())[0].tolist()) == COLOURS[i].lower()
+        assert line.get_label() == {1e8: "N = 100M", 1e9: "N = 1B", 8.1e9: "N = 8.1B"}[float(str(n))]
+
+
+def test_the_axes_are_labelled(fan: Forecast, ax: Axes) -> None:
+    plot_forecast(fan, ax, unit="training tokens", ci_prob=0.95)
+    assert ax.get_xlabel() == "D (training tokens)"
+    assert ax.get_ylabel() == "loss (nats/token)"
+    assert ax.get_title() == "chinchilla: latent median, 95% equal-tailed interval of the next run"
+    assert ax.get_xscale() == "log"
+    assert labels(ax) == ["N = 100M", "N = 1B", "N = 8.1B"]
+
+
+def test_an_interval_of_nearly_all_is_not_called_100_percent(fan: Forecast, ax: Axes) -> None:
+    assert "99.9% equal-tailed" in plot_forecast(fan, ax, ci_prob=0.999).get_title()
+
+
+def test_a_forced_forecast_is_marked(ax: Axes) -> None:
+    failed = typical_fit("chinchilla", passed=False)
+    forced = forecast(failed, grid(failed.law, {"N": 1e9, "D": "1e8:1e10:5"}), force=True)
+    assert plot_forecast(forced, ax).get_title().endswith("\nCHECKS FAILED")
+    assert labels(ax) == ["chinchilla"]  # a single line has the law's name
+
+
+def test_measured_losses_are_points_of_their_settings(fan: Forecast, ax: Axes) -> None:
+    measured = pd.DataFrame({"N": [1e8, 8.1e9, 8.1e9, 3e8], "D": [1e9, 1e9, 1e10, 1e9], "loss": [3.0, 2.5, 2.4, 2.9]})
+    plot_forecast(fan, ax, measured=measured)
+    assert [up(p) for p in points(ax)] == [[3.0], [2.5, 2.4]]  # none at 1e9; 3e8 is not forecast
+    assert to_hex(points(ax)[1].get_markeredgecolor()) == COLOURS[2].lower()
+
+
+def test_domains_and_noise_groups_have_lines_of_their_own(ax: Axes) -> None:
+    fit, x = apart_fit(), np.linspace(-1, 1, 5)
+    at = pd.DataFrame([{"x": v, "domain": d, "lab": lab} for v in x for d, lab in (("web", "b_1"), ("code", "a"), ("web", "a"))])
+    predicted = forecast(fit, at)
+    seen = pd.DataFrame({"domain": ["web", "code"] * 2, "lab": ["b_1", "a", "a", "b_1"], "loss": [1.0, 2, 3, 4]}).assign(x=0.5)
+    plot_forecast(predicted, ax, measured=seen, x="x")
+    assert labels(ax) == ["domain = code, lab = a", "domain = web, lab = a", "domain = web, lab = b_1"]
+    table = predicted.summary()
+    curves = [line for line in lines(ax) if line.get_linestyle() == "-"]
+    for line, (domain, lab) in zip(curves, (("code", "a"), ("web", "a"), ("web", "b_1")), strict=True):
+        own = table[(table["domain"] == domain) & (table["lab"] == lab)]
+        np.testing.assert_array_equal(line.get_xdata(), x)
+        np.testing.assert_array_equal(line.get_ydata(), own["latent_median"])
+    assert [up(p) for p in points(ax)] == [[2.0], [3.0], [1.0]]  # the loss of code in b_1 is not forecast
+    with fails("missing-columns", "domain"):
+        plot_forecast(predicted, ax, measured=seen.drop(columns="domain"), x="x")
+
+
+def test_another_covariate_can_lie_on_the_axis(fan: Forecast, ax: Axes) -> None:
+    plot_forecast(fan, ax, x="N")
+    assert ax.get_xlabel() == "N"
+    assert len(lines(ax)) == MOST_LINES
+    assert labels(ax)[-1] == "… and 5 more settings not shown"
+
+
+def test_D_is_on_the_axis_where_it_varies(fan: Forecast, ax: Axes) -> None:
+    assert forecast_axis(fan) == "D"
+    fit = typical_fit("ptpp-floor", runs=12)
+    shares = forecast(fit, grid(fit.law, {"N": 1e9, "D": 1e9, "r": "0.1:0.6:6", "ptpp": "15,31"}))
+    assert forecast_axis(shares) == "r"
+    assert plot_forecast(shares, ax).get_xscale() == "linear"
+    assert labels(ax) == ["ptpp = 15", "ptpp = 31"]
+
+
+def test_a_single_setting_shows_its_interval(fitted: Fit, ax: Axes) -> None:
+    predicted = forecast(fitted, grid(fitted.law, {"N": 1e9, "D": 1e10}))
+    plot_forecast(predicted, ax)
+    row = predicted.summary().iloc[0]
+    bars = [c for c in ax.collections if not isinstance(c, PolyCollection)]
+    assert np.asarray(bars[0].get_paths()[0].vertices)[:, 1].tolist() == [row["run_eti90_lo"], row["run_eti90_hi"]]
+    assert lines(ax)[0].get_marker() == "o"
+
+
+def test_unknown_axes_and_incomplete_losses_are_refused(fan: Forecast, ax: Axes) -> None:
+    with fails("unknown-covariate", "'r'", "chinchilla", "N, D"):
+        plot_forecast(fan, ax, x="r")
+    with fails("missing-columns", "N, loss"):
+        plot_forecast(fan, ax, measured=pd.DataFrame({"D": [1e9]}))
+
+
+@pytest.mark.parametrize(("end", "width", "words"), [(3.0, 2.0, ["outside the runs"]), (1.1, 0.1, []), (1.0, 0.0, [])])
+def test_the_ground_outside_the_runs_is_hatched_and_labelled_where_it_is_wide(
+    ax: Axes, end: float, width: float, words: list[str]
+) -> None:
+    plot_forecast(line_fit().forecast(pd.DataFrame({"x": np.linspace(-1, end, 9)})), ax, x="x")
+    spans = [(span.get_x(), span.get_width(), span.get_hatch()) for span in hatched(ax)]
+    assert spans == ([(1.0, pytest.approx(width), "//")] if width else [])
+    assert texts(ax) == words
+
+
+def test_a_line_outside_the_runs_in_another_covariate_is_dashed(fitted: Fit, ax: Axes) -> None:
+    seen = fitted.observed.covariates
+    inside, outside = float(np.median(seen["N"])), 100 * float(seen["N"].max())
+    at = pd.DataFrame([{"N": n, "D": d} for n in (inside, outside) for d in np.geomspace(seen["D"].min(), seen["D"].max(), 5)])
+    plot_forecast(fitted.forecast(at), ax)
+    assert [line.get_linestyle() for line in ax.lines] == ["-", "--"]
+    assert texts(ax) == ["dashed: outside the runs in another covariate"]

@@ -1,0 +1,75 @@
+"""Figures in files, numbers in legends, and the mark of failed checks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import pandas as pd
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from bayeslaw.plots.style import has_failed, note_hidden, save_figure, save_panels, save_stack, short_number
+from tests.errors import fails
+
+
+def draw_line(ax: Axes) -> None:
+    ax.plot([1, 2], [3, 4])
+
+
+@pytest.mark.parametrize("name", ["a.gif", "a.csv", "a"])
+def test_a_figure_is_not_drawn_for_a_file_of_another_kind(tmp_path: Path, name: str) -> None:
+    drawn: list[Axes] = []
+    with fails("wrong-ending", ".png or .pdf or .svg", name):
+        save_figure(tmp_path / name, drawn.append)
+    assert not drawn
+    assert not list(tmp_path.iterdir())
+
+
+def test_figures_are_written_without_pyplot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("pyplot was used")
+
+    before, backend = plt.get_fignums(), plt.get_backend()
+    for name in ("figure", "subplots", "gcf", "gca", "show", "switch_backend", "savefig"):
+        monkeypatch.setattr(plt, name, refuse)
+    save_figure(tmp_path / "one.PNG", draw_line)
+    save_panels(tmp_path / "two.pdf", [draw_line, draw_line])
+    save_stack(tmp_path / "three.svg", 3, lambda axes: [draw_line(ax) for ax in axes])
+    assert (tmp_path / "one.PNG").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "two.pdf").read_bytes().startswith(b"%PDF")
+    assert "<svg" in (tmp_path / "three.svg").read_text(encoding="utf-8")
+    assert plt.get_fignums() == before
+    assert plt.get_backend() == backend
+
+
+def test_a_drawing_that_fails_leaves_the_older_picture(tmp_path: Path) -> None:
+    path = tmp_path / "fan.png"
+    path.write_bytes(b"older")
+
+    def draw(ax: Axes) -> None:
+        raise RuntimeError("midway")
+
+    with pytest.raises(RuntimeError, match="midway"):
+        save_figure(path, draw)
+    assert path.read_bytes() == b"older"
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_legends_have_short_numbers() -> None:
+    numbers = [13_800, 999.9e6, 1.5e12, 0.25, "web"]
+    assert [short_number(n) for n in numbers] == ["13.8k", "1B", "1.5T", "0.25", "web"]
+
+
+def test_a_legend_says_how_many_lines_are_not_drawn() -> None:
+    ax = Figure().subplots()
+    note_hidden(ax, 7)
+    assert not ax.lines
+    note_hidden(ax, 9, "settings ")
+    assert ax.lines[0].get_label() == "… and 2 more settings not shown"
+
+
+def test_failed_checks_are_read_from_a_table() -> None:
+    table = pd.DataFrame({"checks": ["passed", "FAILED (forced)"]})
+    assert [has_failed(table), has_failed(table[:1]), has_failed(table[[]])] == [True, False, False]
