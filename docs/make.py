@@ -1,6 +1,6 @@
 """Make the pages of the site that follow from the code: gallery of laws, notebooks, commands, API.
 
-Written into docs/_made, which git does not keep. The gallery knows covariates, not laws: a card added to models/ has a page.
+The pages are written to docs/_made, which git ignores. The gallery knows covariates, not laws: a card added to models/ gets a page.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib import import_module
+from inspect import ismodule
 from pathlib import Path
 from typing import Any
 
-import latex2mathml.converter
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
@@ -23,6 +24,7 @@ from matplotlib.figure import Figure
 import bayeslaw
 from bayeslaw.cli import main as cli
 from bayeslaw.laws.card import card_folder, law_names, load_law
+from bayeslaw.laws.formula import Expression
 from bayeslaw.laws.law import Law
 from bayeslaw.schedules import changes as nodes
 from bayeslaw.schedules import schedule as schedules
@@ -32,7 +34,7 @@ HERE = Path(__file__).resolve().parent
 MADE = HERE / "_made"
 NOTEBOOKS = HERE.parent / "notebooks"
 DRAWS = 2000
-# What the axis of a law's picture is, the first of these that it has, and where the other covariates stand.
+# The axis of a law's picture is the first of these that it has; the other covariates have fixed values.
 ALONG = {"D": (1e8, 1e12), "P": (1, 64), "L_target": (1.5, 4.0)}
 STAND = {"N": 1e9, "D": 1e10, "r": 0.25, "ptpp": 31.0, "cpt": 1.0, "U": 3e10, "P": 1.0, "L_source": 2.5, "L_target": 2.5}
 PRETRAIN, ADAPT = schedules.wsd(10_000, 3e-4, warmup=200), schedules.cosine(5_000, 1.5e-4, warmup=100)
@@ -41,17 +43,7 @@ GROUPS = {
     "Continual pre-training": "Losses of adaptations, with replay or the length of the pre-training.",
     "Training curves": "Losses at every step, under any learning-rate schedule.",
 }
-API = {
-    "Runs and curves": ["read_runs", "Runs", "check", "read_curves", "Curves", "parse_schedule", "Schedule", "grid"],
-    "Laws": ["law_names", "load_law", "Law", "Prior", "pymc_model"],
-    "Fits": ["fit", "Fit", "load_fit", "load", "fit_many", "Task", "point_fit", "PointFit", "update", "Update"],
-    "Forecasts and scores": ["forecast", "Forecast", "score", "compare", "Comparison", "Stack", "leave_one_run_out", "Loo"],
-    "Decisions": ["anchors", "Anchors", "plan", "Plan", "allocate", "Allocation", "transfer", "Transfer"],
-    "Pictures": ["plot_forecast", "plot_anchors", "plot_plan", "plot_frontier", "plot_savings", "plot_schedules"],
-    "Where work runs": ["executor", "Executor", "Outcome", "values_of"],
-    "Errors": ["BayeslawError", "CardError", "TableError", "FitError"],
-}
-OTHER = "Others"
+PACKAGES = ("", ".data", ".schedules", ".inference", ".evaluation", ".design", ".planning", ".dynamics", ".plots", ".core")
 
 
 def main() -> None:
@@ -91,9 +83,9 @@ def group_of(law: Law) -> str:
 
 
 def page(law: Law) -> str:
-    """A law: formula, covariates, parameters, what its priors say of losses, published numbers, its card."""
+    """The page of a law: formula, covariates, parameters, losses that its priors allow, published numbers, its card."""
     lines = [f"# {law.name}", "", f"{law.title}.", "", f"Source: {law.source}.", ""]
-    lines += ["## Formula", "", formula(law), "", "As the card has it:", "", "```", f"loss = {law.loss.text}"]
+    lines += ["## Formula", "", law._repr_html_(), "", "As the card has it:", "", "```", f"loss = {law.loss.text}"]
     lines += [f"{name} = {expression.text}" for name, expression in law.let.items()]
     lines += ["```", ""]
     if law.note:
@@ -108,11 +100,11 @@ def page(law: Law) -> str:
             lines.append(f"| {shown} | {unit} | {c.support[0]:g} | {c.support[1]:g} |")
     lines += ["", "## Parameters", "", "| | name | meaning | unit | prior |", "|---|---|---|---|---|"]
     for p in law.parameters.values():
-        lines.append(f"| {maths(p.latex)} | `{p.name}` | {p.meaning} | {p.unit} | `{p.prior}` |")
+        lines.append(f"| {Expression.parse(p.name).mathml()} | `{p.name}` | {p.meaning} | {p.unit} | `{p.prior}` |")
     lines += ["", "`on` in a prior: it is stated for the value of that term at the geometric middle of the runs.", ""]
-    said = f"Losses that the priors of {law.name} allow: median, 50% and 90% equal-tailed intervals, and 20 draws"
-    lines += ["## What the priors allow", "", f"![{said}]({law.name}.png)", ""]
-    lines += [f"{said}, before any loss is seen. {where(law)}", ""]
+    caption = f"Losses that the priors of {law.name} allow: median, 50% and 90% equal-tailed intervals, and 20 draws"
+    lines += ["## What the priors allow", "", f"![{caption}]({law.name}.png)", ""]
+    lines += [f"{caption}, before any loss is seen. {where(law)}", ""]
     if law.published:
         lines += ["## Published numbers", ""]
         for title, numbers in law.published.items():
@@ -121,20 +113,8 @@ def page(law: Law) -> str:
     return "\n".join(lines)
 
 
-def formula(law: Law) -> str:
-    """The formula in MathML, a line for each let-expression: a browser shows it without a script."""
-    texts = ["L = " + law.loss.latex(law.symbols)]
-    texts += [f"{law.symbols[name]} = {expression.latex(law.symbols)}" for name, expression in law.let.items()]
-    return "\n".join(f'<div class="formula">{maths(text, block=True)}</div>' for text in texts)
-
-
-def maths(text: str, *, block: bool = False) -> str:
-    made: str = latex2mathml.converter.convert(text, display="block" if block else "inline")
-    return made
-
-
 def settings(law: Law) -> tuple[str, pd.DataFrame, str]:
-    """Settings along the axis of a law's picture, the axis, and where the others stand."""
+    """The axis of a law's picture, settings along it, and the values of the other covariates as text."""
     if "lr_peak" in law.covariates:
         step = np.unique(np.linspace(100, len(PRETRAIN), 80).astype(np.int64))
         table, end = trace(PRETRAIN, step)
@@ -161,12 +141,12 @@ def listed(values: dict[str, float]) -> str:
 
 
 def where(law: Law) -> str:
-    """Where the covariates stand that are not on the picture's axis, in words."""
+    """The values of the covariates that are not on the picture's axis, as text."""
     return f"Here {settings(law)[2]}" if settings(law)[2] else ""
 
 
 def prior_picture(law: Law, path: Path) -> None:
-    """Losses along one covariate under draws of the prior, for runs that are those of the picture."""
+    """Draw the losses along one covariate under draws of the prior."""
     axis, table, _ = settings(law)
     rng = np.random.default_rng(0)
     losses = law.predict(law.sample_prior(DRAWS, law.reference(table), rng), {k: table[k].to_numpy() for k in law.covariates})
@@ -176,8 +156,8 @@ def prior_picture(law: Law, path: Path) -> None:
     for outer, shade in ((90, 0.15), (50, 0.3)):
         low, high = np.nanpercentile(losses, [50 - outer / 2, 50 + outer / 2], axis=0)
         ax.fill_between(x, low, high, color="#0072B2", alpha=shade, lw=0, label=f"{outer}% equal-tailed interval")
-    for one in losses[:20]:
-        ax.plot(x, one, color="#0072B2", lw=0.4)
+    for draw in losses[:20]:
+        ax.plot(x, draw, color="#0072B2", lw=0.4)
     ax.plot(x, np.nanmedian(losses, axis=0), color="black", lw=1.5, label="median")
     if axis in ("D", "P"):
         ax.set_xscale("log")
@@ -193,11 +173,11 @@ def prior_picture(law: Law, path: Path) -> None:
 
 
 def notebooks() -> None:
-    """A page for each notebook, with what is kept of its outputs, and the page that lists them."""
+    """Write a page for each notebook, with its stored outputs, and the page that lists them."""
     lines = [
         "# Notebooks",
         "",
-        "Run by `make test` and kept with their outputs in `notebooks/`, in the order in which questions come up.",
+        "Run by `make test` and kept with their outputs in `notebooks/`, in the order in which questions arise.",
         "",
     ]
     names = []
@@ -234,10 +214,7 @@ def notebook_page(cells: list[dict[str, Any]], name: str) -> str:
 
 
 def printed(text: str, data: dict[str, str]) -> str:
-    """What a cell printed or showed, as Markdown: text, or the best of several forms but for pictures."""
-    if "text/latex" in data:
-        latex = data["text/latex"].strip("$").removeprefix(r"\displaystyle")
-        return f'<div class="formula">{maths(latex, block=True)}</div>'
+    """The output of a cell as Markdown: an HTML table where there is one, else text."""
     if "text/html" in data:
         table = re.sub(r"<style.*?</style>", "", data["text/html"], flags=re.DOTALL)
         table = table.replace('<table border="1" class="dataframe">', '<table class="docutils dataframe">')
@@ -249,7 +226,7 @@ def printed(text: str, data: dict[str, str]) -> str:
 
 
 def commands() -> str:
-    """`--help` of every command, as it is printed."""
+    """The page of commands: the `--help` text of each."""
     text = [(HERE / "commands_head.md").read_text(encoding="utf-8").rstrip(), ""]
     for path in ((), *command_paths(cli.app)):
         text += [f"## {' '.join(('bayeslaw', *path))}", "", "```text", help_of(path), "```", ""]
@@ -258,8 +235,8 @@ def commands() -> str:
 
 def command_paths(app: object, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
     """Every command that runs, as the words behind `bayeslaw`."""
-    for one in app.registered_commands:  # type: ignore[attr-defined]
-        yield (*path, one.name or one.callback.__name__.replace("_", "-"))
+    for command in app.registered_commands:  # type: ignore[attr-defined]
+        yield (*path, command.name or command.callback.__name__.replace("_", "-"))
     for group in app.registered_groups:  # type: ignore[attr-defined]
         yield from command_paths(group.typer_instance, (*path, group.name))
 
@@ -271,20 +248,20 @@ def help_of(path: tuple[str, ...]) -> str:
 
 
 def api() -> str:
-    """Every name of the package, from its docstring; one that stands in no group is put under `Others`."""
-    known = [name for names in API.values() for name in names]
-    if gone := set(known) - set(dir(bayeslaw)):
-        raise SystemExit(f"docs/make.py: bayeslaw has no {', '.join(sorted(gone))}; mend API there.")
-    rest = [name for name in dir(bayeslaw) if name not in known]
-    lines = ["# API", "", "`import bayeslaw` brings these names; each is imported when first used.", ""]
-    for group, names in {**API, **({OTHER: rest} if rest else {})}.items():
-        lines += [f"## {group}", "", "```{eval-rst}"]
+    """Every public name from its docstring, by package; a name at the top is not listed again."""
+    lines, top = ["# API", "", "Each name is imported when it is first used.", ""], set(dir(bayeslaw))
+    for package in PACKAGES:
+        module = import_module(f"bayeslaw{package}")
+        names = [name for name in dir(module) if not name.startswith("_") and (package == "" or name not in top)]
+        lines += [f"## bayeslaw{package}", "", (module.__doc__ or "").partition("\n")[0], "", "```{eval-rst}"]
         for name in names:
-            value = getattr(bayeslaw, name)
+            value = getattr(module, name)
+            if ismodule(value):
+                continue
             kind = "function" if callable(value) else "data"
             if isinstance(value, type):
                 kind = "exception" if issubclass(value, Exception) else "class"
-            lines += [f".. auto{kind}:: bayeslaw.{name}", *(["   :members:"] if kind == "class" else []), ""]
+            lines += [f".. auto{kind}:: bayeslaw{package}.{name}", *(["   :members:"] if kind == "class" else []), ""]
         lines += ["```", ""]
     return "\n".join(lines)
 
