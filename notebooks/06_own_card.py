@@ -11,7 +11,6 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
-from IPython.display import Math
 
 import bayeslaw
 from bayeslaw.cli.demo import write_tables
@@ -61,7 +60,7 @@ prior   = { dist = "LogNormal", mu = -1.0, sigma = 0.5 }
 """
 Path("my-law.toml").write_text(CARD, encoding="utf-8")
 law = bayeslaw.load_law("my-law.toml")
-Math(law.latex())
+law
 
 # %% [markdown]
 # Most scales mean nothing by themselves: `A` depends on the unit of `N`. So state the prior of a *term*: `on = "A/N**alpha"` is

@@ -12,9 +12,10 @@ import itertools
 import operator
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from html import escape
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -120,7 +121,23 @@ class Expression:
 
     def latex(self, symbols: Mapping[str, str] | None = None) -> str:
         """LaTeX, with `symbols` for names whose symbol `default_symbol` would get wrong."""
-        return _latex(self.tree, symbols or {})[0]
+        named = symbols or {}
+        return _written(self.tree, _LATEX, lambda name: named.get(name, default_symbol(name)))[0]
+
+    def mathml(self, name: str = "", series: Collection[str] = ()) -> str:
+        """Return the expression as a `<math>` element, with symbols made from the names as `default_symbol` makes them.
+
+        Parameters
+        ----------
+        name : str
+            What the expression defines: it is written on the left of an equals sign, and the formula is displayed as a block.
+        series : collection of str
+            Names that are written with the index k, because `total` sums over their nodes.
+        """
+        formula = _written(self.tree, _MATHML, lambda n: _mathml_symbol(n, series))[0]
+        if not name:
+            return f"<math>{formula}</math>"
+        return f'<math display="block">{_mathml_symbol(name, series)}<mo>=</mo>{formula}</math>'
 
 
 def _check(node: ast.AST, text: str, depth: int) -> None:
@@ -212,25 +229,43 @@ def _total(argument: ast.expr, values: Mapping[str, Any], functions: Mapping[str
     return functools.reduce(operator.add, (_evaluate(argument, {**values, **node}, functions) for node in nodes))
 
 
-# --- LaTeX ----------------------------------------------------------------------------------------------------------
-
-_GREEK = {
-    "alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa", "lambda", "mu", "nu", "xi", "pi",
-    "rho", "sigma", "tau", "upsilon", "phi", "chi", "psi", "omega",
-}  # fmt: skip
-_OTHER = {"lam": r"\lambda", "eps": r"\varepsilon", "ptpp": r"\mathrm{PTPP}", "atpp": r"\mathrm{ATPP}"}
-_SUM, _PRODUCT, _POWER, _ATOM = range(4)
-
+# --- LaTeX and MathML -------------------------------------------------------------------------------------------------
 
 GREEK = (
     "alpha", "beta", "gamma", "delta", "varepsilon", "zeta", "eta", "theta", "iota", "kappa", "lambda", "mu", "nu", "xi", "",
     "pi", "rho", "", "sigma", "tau", "upsilon", "varphi", "chi", "psi", "omega",
 )  # fmt: skip
 """LaTeX names of the small Greek letters in the order of their code points."""
+_LETTERS = {form: chr(0x3B1 + i) for i, name in enumerate(GREEK) if name for form in (name, name.removeprefix("var"))}
+_HEADS = {"lam": "lambda", "eps": "varepsilon", "ptpp": "PTPP", "atpp": "ATPP"}  # how the first part of a name is written
+_SUM, _PRODUCT, _POWER, _ATOM = range(4)  # how tightly an expression binds
+
+_LATEX = {
+    "group": r"\left({}\right)", "u-": "-{}", "+": "{} + {}", "-": "{} - {}", "*": r"{} \, {}", "/": r"\frac{{{}}}{{{}}}",
+    "**": "{}^{{{}}}", "exp": "e^{{{}}}", "sqrt": r"\sqrt{{{}}}", "total": r"\sum_k {}", "10**": "10^{{{}}}",
+    "e": r"{} \cdot 10^{{{}}}", "number": "{}", "call": r"{}\left({}\right)", ",": ", ", "function": r"\mathrm{{{}}}",
+    "minimum": r"\min", "maximum": r"\max", "log": r"\log", "tanh": r"\tanh", "sigmoid": r"\sigma",
+    "select": r"\begin{{cases}} {1} & {0} = 1 \\ {2} & \text{{otherwise}} \end{{cases}}",
+}  # fmt: skip
+"""How each operation and function is written in LaTeX."""
+
+_MATHML = {
+    "group": "<mrow><mo>(</mo>{}<mo>)</mo></mrow>", "u-": "<mo>−</mo>{}", "+": "{}<mo>+</mo>{}", "-": "{}<mo>−</mo>{}",
+    "*": '{}<mo rspace="0.17em">\u2062</mo>{}',  # the invisible times
+    "/": "<mfrac><mrow>{}</mrow><mrow>{}</mrow></mfrac>", "**": "<msup><mrow>{}</mrow><mrow>{}</mrow></msup>",
+    "exp": "<msup><mi>e</mi><mrow>{}</mrow></msup>", "sqrt": "<msqrt>{}</msqrt>",
+    "total": "<munder><mo>∑</mo><mi>k</mi></munder>{}", "10**": "<msup><mn>10</mn><mn>{}</mn></msup>",
+    "e": "<mn>{}</mn><mo>⋅</mo><msup><mn>10</mn><mn>{}</mn></msup>", "number": "<mn>{}</mn>",
+    "call": "{}<mrow><mo>(</mo>{}<mo>)</mo></mrow>", ",": "<mo>,</mo>", "function": "<mi>{}</mi>",
+    "minimum": "<mi>min</mi>", "maximum": "<mi>max</mi>", "sigmoid": "<mi>σ</mi>",
+    "select": '<mrow><mo>{{</mo><mtable columnalign="left"><mtr><mtd>{1}</mtd><mtd>{0}<mo>=</mo><mn>1</mn></mtd></mtr>'
+    "<mtr><mtd>{2}</mtd><mtd><mtext>otherwise</mtext></mtd></mtr></mtable></mrow>",
+}  # fmt: skip
+"""The same in MathML."""
 
 
 def latex_text(text: str) -> str:
-    """A text in LaTeX: its special characters as themselves, signs that LaTeX has no letter for as formulas."""
+    """Escape a text for LaTeX; characters that LaTeX has no letter for become formulas or [U+code point]."""
     special = {
         "\\": r"\textbackslash{}", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}", "<": r"\textless{}",
         ">": r"\textgreater{}", "|": r"\textbar{}", '"': r"\textquotedbl{}", "≤": r"$\leq$", "≥": r"$\geq$", "×": r"$\times$",
@@ -240,63 +275,71 @@ def latex_text(text: str) -> str:
     return "".join(special.get(c, "\\" + c if c in "&%$#_{}" else c if c < "\u0250" else rf"[U+{ord(c):04X}]") for c in text)
 
 
-def default_symbol(name: str) -> str:
-    """LaTeX symbol of a name: greek letters by name, the part after an underscore as a subscript."""
+def _head_and_subscript(name: str) -> tuple[str, str]:
+    """Split beta_eff into beta and eff, and L0 into L and 0."""
     head, _, tail = name.partition("_")
-    head = _OTHER.get(head, "\\" + head if head in _GREEK else head if len(head) == 1 else rf"\mathrm{{{head}}}")
+    if numbered := re.fullmatch(r"([a-zA-Z]+)(\d+)", head):
+        head, tail = numbered[1], f"{numbered[2]} {tail}".strip()
+    return _HEADS.get(head, head), tail.replace("_", " ")
+
+
+def default_symbol(name: str) -> str:
+    """Return the LaTeX symbol of a name: Greek letters by name, what follows an underscore and digits as a subscript."""
+    head, tail = _head_and_subscript(name)
+    head = f"\\{head}" if head in _LETTERS else head if len(head) == 1 else rf"\mathrm{{{head}}}"
     if not tail:
         return head
-    return f"{head}_{{{tail if len(tail) == 1 else rf'\mathrm{{{tail.replace("_", " ")}}}'}}}"
+    return f"{head}_{{{tail if len(tail) == 1 else rf'\mathrm{{{tail}}}'}}}"
 
 
-def _number(value: float) -> str:
-    text = f"{value:g}"
-    found = re.fullmatch(r"(-?[\d.]+)e([+-])0*(\d+)", text)
-    if not found:
-        return text
-    mantissa, sign, exponent = found.groups()
-    power = f"10^{{{'-' * (sign == '-')}{exponent}}}"
-    return power if mantissa == "1" else rf"{mantissa} \cdot {power}"
+def _mathml_symbol(name: str, series: Collection[str]) -> str:
+    """Return the MathML symbol of a name, by the rules of `default_symbol`; a series has the index k."""
+    head, tail = _head_and_subscript(name)
+    symbol = f"<mi>{escape(_LETTERS.get(head, head))}</mi>"
+    index = f"<mi>{escape(tail)}</mi>" * bool(tail) + "<mi>k</mi>" * (name in series)
+    return f"<msub>{symbol}<mrow>{index}</mrow></msub>" if index else symbol
 
 
-def _latex(node: ast.AST, symbols: Mapping[str, str]) -> tuple[str, int]:
-    """LaTeX of a node and how tightly it binds."""
+def _written(node: ast.AST, forms: Mapping[str, str], symbol: Callable[[str], str]) -> tuple[str, int]:
+    """Return a node as text, and how tightly it binds."""
 
     def wrapped(child: ast.AST, least: int) -> str:
-        text, binding = _latex(child, symbols)
-        return text if binding >= least else rf"\left({text}\right)"
+        text, binding = _written(child, forms, symbol)
+        return text if binding >= least else forms["group"].format(text)
 
     match node:
         case ast.Constant(value=value) if isinstance(value, (int, float)):
-            text = _number(float(value))
-            return text, _PRODUCT if "^" in text else _ATOM
+            mantissa, _, exponent = f"{value:g}".partition("e")
+            if not exponent:
+                return forms["number"].format(mantissa), _ATOM
+            power = int(exponent)
+            return forms["10**"].format(power) if mantissa == "1" else forms["e"].format(mantissa, power), _PRODUCT
         case ast.Name(id=name):
-            return symbols.get(name, default_symbol(name)), _ATOM
+            return symbol(name), _ATOM
         case ast.UnaryOp(op=op, operand=operand):
-            return ("-" if isinstance(op, ast.USub) else "") + wrapped(operand, _PRODUCT), _SUM
-        case ast.Call(func=ast.Name(id="exp"), args=[arg]):
-            return f"e^{{{wrapped(arg, _SUM)}}}", _POWER
-        case ast.Call(func=ast.Name(id="sqrt"), args=[arg]):
-            return rf"\sqrt{{{wrapped(arg, _SUM)}}}", _ATOM
+            text = wrapped(operand, _PRODUCT)
+            return forms["u-"].format(text) if isinstance(op, ast.USub) else text, _SUM
         case ast.Call(func=ast.Name(id="total"), args=[argument]):
-            return rf"\sum_k {wrapped(argument, _PRODUCT)}", _PRODUCT
-        case ast.Call(func=ast.Name(id="select"), args=[condition, one, other]):
-            rows = rf"{wrapped(one, _SUM)} & {wrapped(condition, _SUM)} = 1 \\ {wrapped(other, _SUM)} & \text{{otherwise}}"
-            return rf"\begin{{cases}} {rows} \end{{cases}}", _PRODUCT
+            return forms["total"].format(wrapped(argument, _PRODUCT)), _PRODUCT
+        case ast.Call(func=ast.Name(id=("exp" | "sqrt" | "select") as name), args=args):
+            binding = {"exp": _POWER, "sqrt": _ATOM, "select": _PRODUCT}[name]
+            return forms[name].format(*(wrapped(a, _SUM) for a in args)), binding
         case ast.Call(func=ast.Name(id=name), args=args):
-            known = {"minimum": r"\min", "maximum": r"\max", "log": r"\log", "tanh": r"\tanh", "sigmoid": r"\sigma"}
-            head = known.get(name, rf"\mathrm{{{name}}}")
-            return rf"{head}\left({', '.join(wrapped(a, _SUM) for a in args)}\right)", _ATOM
-        case ast.BinOp(left=left, op=ast.Add(), right=right):
-            return f"{wrapped(left, _SUM)} + {wrapped(right, _SUM)}", _SUM
-        case ast.BinOp(left=left, op=ast.Sub(), right=right):
-            return f"{wrapped(left, _SUM)} - {wrapped(right, _PRODUCT)}", _SUM
+            head = forms.get(name, forms["function"].format(name))
+            return forms["call"].format(head, forms[","].join(wrapped(a, _SUM) for a in args)), _ATOM
         case ast.BinOp(left=ast.UnaryOp(op=ast.USub(), operand=left), op=(ast.Mult() | ast.Div()) as op, right=right):
-            return _latex(ast.UnaryOp(ast.USub(), ast.BinOp(left, op, right)), symbols)  # (-a)*b is written -ab
-        case ast.BinOp(left=left, op=ast.Mult(), right=right):
-            return rf"{wrapped(left, _PRODUCT)} \, {wrapped(right, _PRODUCT)}", _PRODUCT
-        case ast.BinOp(left=left, op=ast.Div(), right=right):
-            return rf"\frac{{{wrapped(left, _SUM)}}}{{{wrapped(right, _SUM)}}}", _POWER
-        case ast.BinOp(left=left, op=ast.Pow(), right=right):
-            return f"{wrapped(left, _ATOM)}^{{{wrapped(right, _SUM)}}}", _POWER
-    raise FormulaError(f"{ast.dump(node)} was not checked.")
+            return _written(ast.UnaryOp(ast.USub(), ast.BinOp(left, op, right)), forms, symbol)  # (-a)*b is written -ab
+        case ast.BinOp(left=left, op=op, right=right):
+            sign, binding, least_left, least_right = _OPERATORS[type(op)]
+            return forms[sign].format(wrapped(left, least_left), wrapped(right, least_right)), binding
+    raise FormulaError(f"{ast.dump(node)} was not checked.", code="unchecked-formula")
+
+
+_OPERATORS: dict[type[ast.operator], tuple[str, int, int, int]] = {
+    ast.Add: ("+", _SUM, _SUM, _SUM),
+    ast.Sub: ("-", _SUM, _SUM, _PRODUCT),
+    ast.Mult: ("*", _PRODUCT, _PRODUCT, _PRODUCT),
+    ast.Div: ("/", _POWER, _SUM, _SUM),
+    ast.Pow: ("**", _POWER, _ATOM, _SUM),
+}
+"""The sign of each operator, how tightly it binds, and how tightly its operands must bind to need no parentheses."""

@@ -326,6 +326,15 @@ class Law:
         parts = [f"{self.symbols[n]} = {e.latex(self.symbols)}" for n, e in self.let.items()]
         return text + (r" \quad\text{where}\quad " + r",\quad ".join(parts) if parts else "")
 
+    @property
+    def mathml(self) -> list[str]:
+        """The formula and then each let-expression as `<math>` elements."""
+        return [e.mathml(name, self.series) for name, e in {"L": self.loss, **self.let}.items()]
+
+    def _repr_html_(self) -> str:
+        """Show the formula in a notebook."""
+        return "\n".join(f'<div class="formula">{element}</div>' for element in self.mathml)
+
 
 def check_on(law: Law) -> None:
     """Each `on` must name things of the card, be proportional to its parameter, and not need a parameter that itself has one."""

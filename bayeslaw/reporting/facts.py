@@ -75,7 +75,7 @@ def _law(fit: Fit) -> Facts:
     parts = [{"name": n, "text": e.text, "latex": f"{law.symbols[n]} = {e.latex(law.symbols)}"} for n, e in law.let.items()]
     return {
         "name": law.name, "title": law.title, "source": law.source, "note": law.note, "text": law.loss.text,
-        "latex": "L = " + law.loss.latex(law.symbols), "let": parts, "sha256": law.sha256,
+        "latex": "L = " + law.loss.latex(law.symbols), "mathml": law.mathml, "let": parts, "sha256": law.sha256,
         "published": {title: {k: plain_value(v) for k, v in numbers.items()} for title, numbers in law.published.items()},
     }  # fmt: skip
 

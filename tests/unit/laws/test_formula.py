@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from bayeslaw.engine.tape import FUNCTIONS as TAPE
 from bayeslaw.inference.model import pytensor_functions
 from bayeslaw.laws.formula import MAX_DEPTH, Expression, FormulaError, default_symbol
+from bayeslaw.laws.law import Law
 
 ALLOWED = "is not allowed in a formula; use names, numbers, + - * / ** and exp,"
 CALLS = "can't be called in a formula; the functions are exp, expm1,"
@@ -150,6 +152,7 @@ def test_evaluates_as_python_does(text: str, numbers: list[float]) -> None:
     assert float(expression.evaluate(values)) == expected
     assert float(expression.evaluate(values, TAPE)) == expected
     assert expression.latex()
+    ElementTree.fromstring(expression.mathml())
 
 
 @given(st.text(max_size=40))
@@ -214,9 +217,45 @@ def test_latex_with_symbols_of_ones_own() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "mathml"),
+    [
+        ("E", "<mi>E</mi>"),
+        ("beta_eff", "<msub><mi>β</mi><mrow><mi>eff</mi></mrow></msub>"),
+        ("L0 - 1e-9", "<msub><mi>L</mi><mrow><mi>0</mi></mrow></msub><mo>−</mo><msup><mn>10</mn><mn>-9</mn></msup>"),
+        ("(a + b)/c", "<mfrac><mrow><mi>a</mi><mo>+</mo><mi>b</mi></mrow><mrow><mi>c</mi></mrow></mfrac>"),
+        ("log1p(x)", "<mi>log1p</mi><mrow><mo>(</mo><mi>x</mi><mo>)</mo></mrow>"),
+    ],
+)
+def test_mathml(text: str, mathml: str) -> None:
+    assert Expression.parse(text).mathml() == f"<math>{mathml}</math>"
+
+
+def test_every_law_is_written_in_known_mathml_elements(law: Law) -> None:
+    for element in law.mathml:
+        tags = {node.tag for node in ElementTree.fromstring(element).iter()}
+        assert tags <= {
+            "math",
+            "mrow",
+            "mi",
+            "mo",
+            "mn",
+            "mtext",
+            "mfrac",
+            "msqrt",
+            "msup",
+            "msub",
+            "munder",
+            "mtable",
+            "mtr",
+            "mtd",
+        }
+    assert len(law.mathml) == 1 + len(law.let)
+
+
+@pytest.mark.parametrize(
     ("name", "symbol"),
     [("N", "N"), ("alpha", r"\alpha"), ("lam", r"\lambda"), ("ptpp", r"\mathrm{PTPP}"), ("share", r"\mathrm{share}"),
-     ("beta_eff", r"\beta_{\mathrm{eff}}"), ("x_1", "x_{1}"), ("beta_of_D", r"\beta_{\mathrm{of D}}")],
+     ("beta_eff", r"\beta_{\mathrm{eff}}"), ("x_1", "x_{1}"), ("L0", "L_{0}"), ("beta_of_D", r"\beta_{\mathrm{of D}}")],
 )  # fmt: skip
 def test_symbols(name: str, symbol: str) -> None:
     assert default_symbol(name) == symbol

@@ -1,38 +1,13 @@
-"""What a report is written with: formulas, numbers with their uncertainty, headers, cells, LaTeX of any text."""
+"""What a report is written with: numbers with their uncertainty, headers, cells, LaTeX of any text."""
 
 from __future__ import annotations
-
-import re
 
 import pytest
 
 from bayeslaw.core.text import compact
 from bayeslaw.laws.formula import latex_text
-from bayeslaw.laws.law import Law
-from bayeslaw.reporting.html import header, mathml, shown
+from bayeslaw.reporting.html import header, shown
 from bayeslaw.reporting.latex import tabular, uncertain
-
-# --- formulas --------------------------------------------------------------------------------------------------------
-
-
-def test_every_law_is_a_formula(law: Law) -> None:
-    made = str(mathml(law.latex().partition(r" \quad\text{where}")[0], "L = " + law.loss.text, True))
-    assert made.startswith("<math ")
-    assert "upright" not in made
-    assert re.search(r"<m[ion][^>]*>\w+</m[ion]>", made)
-
-
-@pytest.mark.parametrize(
-    "latex",
-    [r"\href{javascript:alert(1)}{x}", r"\text{<b onclick='x'>}", r"\unknown{x}", "a^b^c", r"\frac{", r"\text{<script>x</script>}"],
-)
-def test_latex_that_says_more_than_a_formula_is_shown_as_text(latex: str) -> None:
-    assert str(mathml(latex, "a < b")) == "<code>a &lt; b</code>"
-
-
-def test_words_of_a_formula_are_whole() -> None:
-    assert "<mi>gate</mi>" in str(mathml(r"\mathrm{gate} + 1", "gate + 1"))
-
 
 # --- texts and tables ------------------------------------------------------------------------------------------------
 
