@@ -95,10 +95,10 @@ ax = bayeslaw.plots.plot_optimum(best, "peak", ax)
 # `turning` follows the loss on the source over ever longer adaptations: does it win back what it first loses?
 
 # %%
-turned = bayeslaw.dynamics.turning(fits["source"], recipe)
+turned = bayeslaw.dynamics.turning_point(fits["source"], recipe)
 print(turned.text)
 figure, ax = plt.subplots(figsize=(7.2, 4), layout="constrained")
-ax = bayeslaw.plots.plot_turning(turned, ax)
+ax = bayeslaw.plots.plot_turning_point(turned, ax)
 
 # %% [markdown]
 # The grey part is the law's word alone: no run was that long.

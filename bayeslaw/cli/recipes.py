@@ -118,7 +118,7 @@ def best(
     """Choose peak rate, steps, loss potential or replay for the least weighted change of two losses."""
     import pandas as pd
 
-    from bayeslaw.dynamics.optimise import curve
+    from bayeslaw.dynamics.optimise import balance_curve
     from bayeslaw.forecasting.stack import load_fit
     from bayeslaw.plots.training import plot_optimum
 
@@ -128,7 +128,7 @@ def best(
     given = weight or [0.5]
     if plot is not None and (len(given) < 2 or len(ranges) > 1):
         raise BayeslawError("A picture shows one choice over several weights: give one --search and --weight more than once.")
-    found = curve(load_fit(source), load_fit(target), recipe, ranges, weights=given, tail=cvar, seed=seed, force=force)
+    found = balance_curve(load_fit(source), load_fit(target), recipe, ranges, weights=given, tail=cvar, seed=seed, force=force)
     tables = [one.summary(ci).reset_index().assign(weight=one.objective.weight) for one in found]
     with figure_first(plot, lambda ax: plot_optimum(found, next(iter(ranges)), ax, ci_prob=ci)):
         for one in found:
@@ -155,16 +155,16 @@ def turning(
 ) -> None:
     """How long until an adaptation has won back what it first loses, and whether it ever does."""
     from bayeslaw.core.text import plain
-    from bayeslaw.dynamics.turning_points import turning as make_turning
+    from bayeslaw.dynamics.turning_points import turning_point as make_turning
     from bayeslaw.forecasting.stack import load_fit
-    from bayeslaw.plots.training import plot_turning
+    from bayeslaw.plots.training import plot_turning_point
 
     check_files("A table", output, plot, [source, target, curves, *rates(pretrain, adapt)])
     recipe = made_recipe(curves, pretrain, adapt, from_, open_, set_, memory)
     other = None if target is None else load_fit(target)
     made = make_turning(load_fit(source), recipe, target=other, weight=weight, longest=longest, force=force)
     table = made.summary(ci)
-    with figure_first(plot, lambda ax: plot_turning(made, ax, ci_prob=ci)):
+    with figure_first(plot, lambda ax: plot_turning_point(made, ax, ci_prob=ci)):
         typer.echo(made.text + "\n")
         show_table("turning", table, plain(table) + "\n")
         if output is not None:
@@ -244,7 +244,7 @@ def outside(
 ) -> None:
     """Forecast the loss of a third domain along an adaptation, as a combination of two."""
     from bayeslaw.data.table import Runs
-    from bayeslaw.dynamics.mixtures import combined, spread
+    from bayeslaw.dynamics.mixtures import combination_draws, combination_table
     from bayeslaw.forecasting.forecast import forecast as make_forecast
     from bayeslaw.forecasting.stack import load_fit
     from bayeslaw.inference.refit import require_single_fit
@@ -253,11 +253,11 @@ def outside(
     recipe = made_recipe(curves, pretrain, adapt, from_, open_, set_, memory)
     table = recipe.rows(chosen_steps(steps, len(recipe.schedule)))
     weights, both = require_single_fit(load_fit(fit), "A combination"), (load_fit(source), load_fit(target))
-    draws = combined(weights, *both, table, seed=seed, force=force)
+    draws = combination_draws(weights, *both, table, seed=seed, force=force)
     # Unforced, failed checks of a fit or of a forecast have ended it.
     at = Runs(table, "the recipe")
     failed = force and (not weights.passed or any(make_forecast(p, at, seed=seed, force=True).forced for p in both))
-    show(spread(draws, table, ci, failed=failed), output)
+    show(combination_table(draws, table, ci, failed=failed), output)
 
 
 def made_recipe(

@@ -1,9 +1,9 @@
 from .mixtures import combine as combine
-from .mixtures import combined as combined
+from .mixtures import combination_draws as combination_draws
 from .monitor import Watch as Watch
 from .monitor import watch as watch
 from .optimise import Balance as Balance
 from .optimise import balance as balance
 from .recipe import Recipe as Recipe
-from .turning_points import Turning as Turning
-from .turning_points import turning as turning
+from .turning_points import TurningPoint as TurningPoint
+from .turning_points import turning_point as turning_point

@@ -80,7 +80,7 @@ def combine(runs: Runs | pd.DataFrame, of: str, source: str, target: str) -> Run
     return Runs(table.assign(domain=of, **told), made.name, (*made.conversions, *said))
 
 
-def combined(
+def combination_draws(
     weights: Fit, source: Posterior, target: Posterior, at: pd.DataFrame | Runs, *, seed: int = 0, force: bool = False
 ) -> Array:
     """Draws (S, n) of the third domain's expected loss at settings of the other two.
@@ -135,7 +135,7 @@ def combined(
     return LawDraws(weights.law, weights.draws).loss({"L_source": both[0][even], "L_target": both[1][even]}, chosen, axes=1)
 
 
-def spread(
+def combination_table(
     draws: Array, at: pd.DataFrame, ci_prob: float = 0.9, columns: Sequence[str] = ("step",), *, failed: bool = False
 ) -> pd.DataFrame:
     """Median and equal-tailed interval of draws (S, n), beside columns of their settings; `failed` marks what was forced."""

@@ -52,7 +52,7 @@ class Watch:
     target : float or None
     settings : DataFrame
         Covariates at the steps, and `extrapolation`.
-    remarks : tuple of str
+    notes : tuple of str
     failed : bool
     unit : str
         What the losses are in.
@@ -65,7 +65,7 @@ class Watch:
     point: Array
     target: float | None
     settings: pd.DataFrame
-    remarks: tuple[str, ...]
+    notes: tuple[str, ...]
     failed: bool = False
     unit: str = NATS
 
@@ -83,7 +83,7 @@ class Watch:
             raise BayeslawError(f"Step {step:,} is not ahead: the forecast goes from {self.steps[0]:,} to {self.steps[-1]:,}.")
         return float(self.reached[i])
 
-    def chance_of_gain(self, more: float, step: int | None = None) -> float:
+    def probability_of_gain(self, more: float, step: int | None = None) -> float:
         """Probability that the loss will be lower by more than some amount, in `unit`, at a step (the last) than now."""
         return float((self.gain(step) > more).mean())
 
@@ -115,7 +115,7 @@ class Watch:
         ]
         if self.target is not None:
             lines.append(f"target {self.target:g} reached by step {self.steps[-1]:,} with probability {self.reached[-1]:.0%}")
-        return "\n".join([*lines, *self.remarks])
+        return "\n".join([*lines, *self.notes])
 
 
 def watch(
@@ -170,7 +170,7 @@ def watch(
     last, done = int(logged["step"].max()), curves.schedule(run)
     if len(schedule) <= last:
         raise BayeslawError(f"The schedule ends at step {len(schedule):,}, and {run} is at step {last:,}: nothing lies ahead.")
-    remarks = _same(schedule, done, last)
+    notes = _same(schedule, done, last)
     at = (
         np.unique(np.linspace(last, len(schedule), POINTS).round().astype(np.int64))
         if steps is None
@@ -184,13 +184,13 @@ def watch(
     luck = fit.noise.sample_later_effects(fit.residual, fit.observed, fit.draws, run, at.astype(np.float64), rng)
     off = float(np.median(luck[:, 0]))
     if abs(off) > HISTORY:
-        remarks.append(f"the run lies {off:+.1%} off the law now: more than luck, the law may not hold for it")
+        notes.append(f"the run lies {off:+.1%} off the law now: more than luck, the law may not hold for it")
     settings = table.assign(extrapolation=ahead.summary()["extrapolation"].to_numpy())
     if not (settings["extrapolation"] == "inside").all():
-        remarks.append("ahead lies " + settings["extrapolation"].iloc[-1])
+        notes.append("ahead lies " + settings["extrapolation"].iloc[-1])
     group = fit.noise.groups_of(fit.observed)[fit.observed.run_names.index(run)]
     point = fit.noise.scales(fit.draws, "sigma_point")[group]
-    return Watch(run, last, at, latent * np.exp(luck), point, target, settings, tuple(remarks), ahead.forced, ahead.unit)
+    return Watch(run, last, at, latent * np.exp(luck), point, target, settings, tuple(notes), ahead.forced, ahead.unit)
 
 
 def _others(fit: Fit, curves: Curves, run: str, made: pd.DataFrame) -> dict[str, Any]:

@@ -242,7 +242,7 @@ class Balance:
         Mean over draws of what the choice, and the plug-in, lose to each draw's own best recipe.
     checks : tuple of Check
         Of the forecasts at the choice.
-    remarks : tuple of str
+    notes : tuple of str
     """
 
     landscape: Landscape
@@ -256,7 +256,7 @@ class Balance:
     regret: float
     plug_in_regret: float
     checks: tuple[Check, ...]
-    remarks: tuple[str, ...]
+    notes: tuple[str, ...]
 
     @property
     def failed(self) -> bool:
@@ -300,7 +300,7 @@ class Balance:
             f"the source loss ends above its base with probability {rises:.0%}, the target loss below its base with "
             f"{float((self.changes[1] < 0).mean()):.0%}",
         ]
-        return "\n".join([*lines, *self.remarks])
+        return "\n".join([*lines, *self.notes])
 
 
 def balance(
@@ -340,10 +340,10 @@ def balance(
     BayeslawError
         If a range or weight can't be used, or draws can't be paired.
     """
-    return curve(source, target, recipe, ranges, weights=[weight], tail=tail, seed=seed, force=force)[0]
+    return balance_curve(source, target, recipe, ranges, weights=[weight], tail=tail, seed=seed, force=force)[0]
 
 
-def curve(
+def balance_curve(
     source: Posterior,
     target: Posterior,
     recipe: Recipe,
@@ -420,10 +420,10 @@ def _choose(made: Landscape, objective: Objective, seed: int, *, force: bool) ->
     own = grid.argmin(axis=0)
     least = np.minimum(grid.min(axis=0), combined[:, made.draws].min(axis=0))
     regret, other = (float((combined[i, made.draws] - least).mean()) for i in (0, 1))
-    found, remarks = _judged(made, pair[0], seed, force=force)
+    found, notes = _judged(made, pair[0], seed, force=force)
     return Balance(
         made, objective, choice, plug_in, (source[0], target[0]), float(objective(combined[0])), float(objective(combined[1])),
-        made.at[own], regret, other, found, (*_edges(made.space, choice), *remarks),
+        made.at[own], regret, other, found, (*_edges(made.space, choice), *notes),
     )  # fmt: skip
 
 

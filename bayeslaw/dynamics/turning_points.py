@@ -37,7 +37,7 @@ MOST = 3_000_000  # steps of the longest of them, if the recipe's own is not lon
 
 
 @dataclass(frozen=True)
-class Turning:
+class TurningPoint:
     """How a weighted loss goes with the length of the adaptation, draw by draw.
 
     Attributes
@@ -142,7 +142,7 @@ class Turning:
         return "\n".join(lines)
 
 
-def turning(
+def turning_point(
     source: Posterior,
     recipe: Recipe,
     *,
@@ -150,7 +150,7 @@ def turning(
     weight: float = 1.0,
     longest: int = LONGEST,
     force: bool = False,
-) -> Turning:
+) -> TurningPoint:
     """Follow a weighted loss over the length of the adaptation.
 
     Parameters
@@ -192,7 +192,7 @@ def turning(
     limit = _weighted(sides, for_ever(table.tail(1), sides)).T
     critical = None if isinstance(recipe.start, Point) else _critical(recipe, sides, int(steps[-1]))
     back, unit = _returns(steps, base - loss), source.unit
-    return Turning(steps, loss, base[:, 0], limit[:, 0], back, critical, weight, outside, failed, unit)
+    return TurningPoint(steps, loss, base[:, 0], limit[:, 0], back, critical, weight, outside, failed, unit)
 
 
 def lengths(recipe: Recipe, longest: int) -> NDArray[np.int64]:

@@ -13,5 +13,5 @@ from .schedules import plot_schedules as plot_schedules
 from .training import plot_optimum as plot_optimum
 from .training import plot_surface as plot_surface
 from .training import plot_transfer as plot_transfer
-from .training import plot_turning as plot_turning
+from .training import plot_turning_point as plot_turning_point
 from .training import plot_watch as plot_watch

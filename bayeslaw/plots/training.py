@@ -17,7 +17,7 @@ from bayeslaw.core.intervals import check_probability, quantiles
 from bayeslaw.dynamics.monitor import Watch
 from bayeslaw.dynamics.optimise import Balance
 from bayeslaw.dynamics.recipe import Recipe, losses
-from bayeslaw.dynamics.turning_points import Turning
+from bayeslaw.dynamics.turning_points import TurningPoint
 from bayeslaw.forecasting.stack import Posterior
 from bayeslaw.plots.style import COLOURS, DASHES, MARKERS, failure
 from bayeslaw.schedules.areas import Point
@@ -182,7 +182,7 @@ def plot_optimum(balances: Sequence[Balance], name: str, ax: Axes, *, ci_prob: f
     return ax
 
 
-def plot_turning(turning: Turning, ax: Axes, *, ci_prob: float = 0.9) -> Axes:
+def plot_turning_point(turning: TurningPoint, ax: Axes, *, ci_prob: float = 0.9) -> Axes:
     """The loss over the length of the adaptation, with its base and limit (Wang et al. 2025, fig. 7c)."""
     check_probability(ci_prob)
     _band(ax, turning.steps, turning.loss.T, COLOURS[0], "loss at the end", "solid", ci_prob)

@@ -152,7 +152,7 @@ def test_what_was_given_and_older_tables_are_left(
     def no_picture(*_: object, **__: object) -> None:
         raise BayeslawError("no picture can be drawn of it.")
 
-    for name in ("plot_transfer", "plot_turning"):
+    for name in ("plot_transfer", "plot_turning_point"):
         monkeypatch.setattr(f"bayeslaw.plots.training.{name}", no_picture)
     pd.DataFrame({"step": [1, 2000], "lr": [2e-4, 2e-5]}).to_csv("rates.csv", index=False)
     for name in ("older.csv", "S.csv"):

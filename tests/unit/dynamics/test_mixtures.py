@@ -11,7 +11,7 @@ import pytest
 from bayeslaw.core.errors import BayeslawError, FitError, TableError
 from bayeslaw.data.observations import Observations
 from bayeslaw.data.table import read_runs
-from bayeslaw.dynamics.mixtures import combine, combined, spread
+from bayeslaw.dynamics.mixtures import combination_draws, combination_table, combine
 from bayeslaw.dynamics.recipe import Recipe, losses
 from bayeslaw.forecasting.stack import Stack
 from bayeslaw.laws.card import load_law
@@ -69,14 +69,14 @@ def test_losses_in_two_units_are_not_combined() -> None:
     table = combine(three().assign(unit="bits/byte"), "forum", "web", "code").frame
     bits = replace(weighed(), observed=Observations.of(load_law("combination"), read_runs(table)))
     with pytest.raises(BayeslawError, match="in bits/byte, those that it combines are in nats/token"):
-        combined(bits, source, target, RECIPE.rows([1000]))
+        combination_draws(bits, source, target, RECIPE.rows([1000]))
 
 
 def test_fewer_draws_of_the_weights_take_draws_of_all_laws_and_chains() -> None:
     """A stack has its laws' draws one law after the other: the first of them would be of one law alone."""
     far, target = dynamics_fit(SOURCE | {"L0": 3.5}, size=1200, seed=5), fits()[1]
     stack, rows = Stack({"a": fits()[0], "b": far}, {"a": 0.6, "b": 0.4}), RECIPE.rows([1000])
-    whole, few = (combined(weighed(size), stack, target, rows, seed=1)[:, 0] for size in (1200, 600))
+    whole, few = (combination_draws(weighed(size), stack, target, rows, seed=1)[:, 0] for size in (1200, 600))
     assert few.size == 600
     between = 0.5 * (np.quantile(whole, 0.05) + np.quantile(whole, 0.95))
     assert (whole > between).mean() == pytest.approx(0.4, abs=0.01)
@@ -88,26 +88,26 @@ def test_draws_that_can_not_be_paired_are_refused() -> None:
     rows = RECIPE.rows([1000])
     one, two = (Stack({"a": fit}, {"a": 1.0}) for fit in (source, target))
     with pytest.raises(BayeslawError, match="Two stacks can't be paired"):
-        combined(weighed(), one, two, rows)
+        combination_draws(weighed(), one, two, rows)
     with pytest.raises(BayeslawError, match="unpaired: 1,200 and 2,000"):
-        combined(weighed(), source, dynamics_fit(TARGET), rows)
+        combination_draws(weighed(), source, dynamics_fit(TARGET), rows)
 
 
 def test_the_third_loss_is_the_combination_draw_by_draw() -> None:
     source, target = fits()
     rows = RECIPE.rows([500, 1000, 2000])
-    made = combined(weighed(), source, target, rows, seed=1)
+    made = combination_draws(weighed(), source, target, rows, seed=1)
     assert made.shape == (1200, 3)
     middle = 0.7 * losses(source, rows).mean(axis=1) + 0.3 * losses(target, rows).mean(axis=1)
     np.testing.assert_allclose(made.mean(axis=0), middle, rtol=2e-3)
-    table = spread(made, rows, 0.8)
+    table = combination_table(made, rows, 0.8)
     assert list(table) == ["step", "latent_median", "latent_eti80_lo", "latent_eti80_hi", "checks"]
-    assert set(spread(made, rows, failed=True)["checks"]) == {"FAILED (forced)"}
+    assert set(combination_table(made, rows, failed=True)["checks"]) == {"FAILED (forced)"}
     bad = weighed(passed=False)
     with pytest.raises(FitError, match="The checks of combination failed"):
-        combined(bad, source, target, rows)
-    np.testing.assert_array_equal(combined(bad, source, target, rows, seed=1, force=True), made)
-    np.testing.assert_array_equal(made, combined(weighed(), source, target, rows, seed=1))
+        combination_draws(bad, source, target, rows)
+    np.testing.assert_array_equal(combination_draws(bad, source, target, rows, seed=1, force=True), made)
+    np.testing.assert_array_equal(made, combination_draws(weighed(), source, target, rows, seed=1))
 
 
 @pytest.mark.parametrize(
@@ -133,4 +133,4 @@ def test_tables_that_can_not_be_combined_are_refused(change: dict[str, object], 
 def test_only_weights_are_weights() -> None:
     source, target = fits()
     with pytest.raises(BayeslawError, match="is no combination of two losses"):
-        combined(source, source, target, RECIPE.rows())
+        combination_draws(source, source, target, RECIPE.rows())

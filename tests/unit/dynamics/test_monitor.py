@@ -85,8 +85,8 @@ def test_chances_gains_and_words() -> None:
     assert chance[-1] == exact
     gain = made.gain()
     np.testing.assert_allclose(np.median(gain), law_at(2000) * np.exp(OFF) - end, atol=0.003)
-    assert made.chance_of_gain(0.0) == (gain > 0).mean()
-    assert made.chance_of_gain(1.0) == 0.0
+    assert made.probability_of_gain(0.0) == (gain > 0).mean()
+    assert made.probability_of_gain(1.0) == 0.0
     table = made.table(0.8)
     assert {"step", "run_median", "run_eti80_lo", "gain_eti80_hi", "reached", "extrapolation"} <= set(table)
     text = made.summary()
@@ -115,14 +115,14 @@ def test_the_same_seed_gives_the_same_paths() -> None:
 def test_rates_that_were_not_logged_and_runs_off_the_law_are_said() -> None:
     fit, curves = setting()
     other = Schedule(WHOLE.rates * 1.5, "higher")
-    said = " ".join(watch(fit, curves, "now", other).remarks)
+    said = " ".join(watch(fit, curves, "now", other).notes)
     assert "areas are those of the schedule given" in said
     assert "lr_peak" in said
     frame = table()
     frame.loc[frame["run"] == "now", "loss"] *= 1.1
     far = read_curves(frame, warmup=100)
     off = fixed_fit(load_law("annealing"), far.frame, fit.draws, noise="normal-drift")
-    assert "off the law now" in " ".join(watch(off, far, "now", WHOLE).remarks)
+    assert "off the law now" in " ".join(watch(off, far, "now", WHOLE).notes)
 
 
 def test_what_can_not_be_watched_is_refused() -> None:

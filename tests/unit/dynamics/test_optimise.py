@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bayeslaw.core.errors import BayeslawError, FitError
-from bayeslaw.dynamics.optimise import Objective, Space, balance, curve, unit
+from bayeslaw.dynamics.optimise import Objective, Space, balance, balance_curve, unit
 from bayeslaw.dynamics.recipe import Recipe, losses, with_option
 from bayeslaw.schedules.areas import OPEN
 from tests.dynamics import SOURCE, TARGET, dynamics_fit, fits
@@ -45,7 +45,7 @@ def test_the_best_peak_is_that_of_brute_force(tail: float | None) -> None:
     values = brute(RECIPE, [{"peak": float(p)} for p in peaks], 0.5)
     worst = -np.sort(-values, axis=1)[:, : 120 if tail else None].mean(axis=1)
     assert 1e-5 < made.choice["peak"] < 1e-3
-    assert not any("end of its range" in r for r in made.remarks)
+    assert not any("end of its range" in r for r in made.notes)
     assert made.value <= worst.min() + 2e-6  # 1,000 of the 1,200 draws search: their optimum is nearly that of all
     own = np.exp(np.interp(made.own[:, 0], [0, 1], np.log([1e-5, 1e-3])))
     exact = peaks[values.argmin(axis=0)][made.landscape.draws]
@@ -62,12 +62,12 @@ def test_regret_is_of_the_choice_and_less_than_that_of_one_draw() -> None:
 
 def test_more_weight_on_the_source_lowers_the_peak_and_the_potential() -> None:
     """Wang et al. 2025, section 5.1."""
-    found = curve(*fits(), RECIPE, PEAKS, weights=[0.2, 0.4, 0.6, 0.9])
+    found = balance_curve(*fits(), RECIPE, PEAKS, weights=[0.2, 0.4, 0.6, 0.9])
     peaks = [one.choice["peak"] for one in found]
     assert peaks == sorted(peaks, reverse=True)
     assert peaks[0] > peaks[-1]
     both = {"potential": (0.0, 1.0), "peak": (1e-5, 1e-3)}
-    ends = curve(*fits(), RECIPE, both, weights=[0.1, 0.95])
+    ends = balance_curve(*fits(), RECIPE, both, weights=[0.1, 0.95])
     assert set(ends[0].choice) == {"potential", "peak"}
     assert ends[0].choice["peak"] > ends[1].choice["peak"]
 
@@ -94,7 +94,7 @@ def test_the_same_seed_gives_the_same_recipe_and_tables_name_their_intervals() -
 
 def test_rates_never_logged_are_said() -> None:
     made = balance(*fits(), RECIPE, {"peak": (2e-3, 2e-2)}, weight=0.0)
-    assert any("outside: " in said and "lr_peak by" in said for said in made.remarks), made.remarks
+    assert any("outside: " in said and "lr_peak by" in said for said in made.notes), made.notes
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from scipy.optimize import brentq
 
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.dynamics.recipe import Recipe
-from bayeslaw.dynamics.turning_points import turning
+from bayeslaw.dynamics.turning_points import turning_point
 from bayeslaw.schedules.areas import OPEN
 from tests.dynamics import SOURCE, TARGET, dynamics_fit
 
@@ -19,7 +19,7 @@ SHIFT = SOURCE | {"B": 0.5, "A": 0.5}
 
 def test_turning_lengths_are_roots_of_the_formula() -> None:
     fit = dynamics_fit(SHIFT, size=1200)
-    made = turning(fit, RECIPE, longest=3_000_000)
+    made = turning_point(fit, RECIPE, longest=3_000_000)
     d = fit.draws
 
     def rise(i: int, steps: float) -> float:
@@ -39,7 +39,7 @@ def test_turning_lengths_are_roots_of_the_formula() -> None:
 
 def test_the_limit_and_who_ever_regains() -> None:
     fit = dynamics_fit(SHIFT, size=1200)
-    made = turning(fit, RECIPE, longest=4000)
+    made = turning_point(fit, RECIPE, longest=4000)
     d, far = fit.draws, 1e6  # where S1_cpt ends
     limit = d["L0"] + d["A"] * far ** -d["alpha"] + d["B"] * (1 - (1 + d["E"] * far) ** -d["beta"])
     np.testing.assert_allclose(made.limit, limit, rtol=1e-5)
@@ -47,14 +47,14 @@ def test_the_limit_and_who_ever_regains() -> None:
     np.testing.assert_allclose(made.base, base, rtol=1e-9)
     assert made.ever == pytest.approx((made.limit <= base).mean(), abs=1e-9)
     assert 0 < made.within < made.ever <= 1
-    long = turning(fit, Recipe(f"constant:steps=400000,peak={RATE}", f"constant:steps=1000,peak={RATE}"))
+    long = turning_point(fit, Recipe(f"constant:steps=400000,peak={RATE}", f"constant:steps=1000,peak={RATE}"))
     assert long.ever < 0.05
     assert np.isinf(np.median(long.length))
 
 
 def test_critical_points_are_where_the_base_is_the_limit() -> None:
     fit = dynamics_fit(SHIFT, size=1200)
-    made = turning(fit, RECIPE)
+    made = turning_point(fit, RECIPE)
     exact = (fit.draws["A"] / fit.draws["B"]) ** (1 / fit.draws["alpha"]) / RATE
     assert made.critical is not None
     inside = (exact > 10) & (exact < 150_000)
@@ -64,19 +64,19 @@ def test_critical_points_are_where_the_base_is_the_limit() -> None:
 
 
 def test_a_loss_that_never_rises_turns_at_once() -> None:
-    made = turning(dynamics_fit(SOURCE, size=1200), RECIPE, target=dynamics_fit(TARGET, size=1200), weight=0.0)
+    made = turning_point(dynamics_fit(SOURCE, size=1200), RECIPE, target=dynamics_fit(TARGET, size=1200), weight=0.0)
     assert (made.length == 0).all()
     assert made.within == made.ever == 1.0
     assert made.rises == 0.0
-    between = turning(dynamics_fit(SHIFT, size=1200), RECIPE, target=dynamics_fit(TARGET, size=1200), weight=0.5)
-    alone = turning(dynamics_fit(SHIFT, size=1200), RECIPE)
+    between = turning_point(dynamics_fit(SHIFT, size=1200), RECIPE, target=dynamics_fit(TARGET, size=1200), weight=0.5)
+    alone = turning_point(dynamics_fit(SHIFT, size=1200), RECIPE)
     assert between.within >= alone.within
 
 
 def test_annealed_lengths_have_schedules_of_their_own() -> None:
     cosine = Recipe(RECIPE.start, f"cosine:steps=1000,peak={RATE},final=0")
     fit = dynamics_fit(SHIFT, size=1200)
-    made = turning(fit, cosine, longest=20_000)
+    made = turning_point(fit, cosine, longest=20_000)
     at = int(np.flatnonzero(made.steps > 5000)[0])
     from bayeslaw.dynamics.recipe import losses
 
@@ -85,19 +85,19 @@ def test_annealed_lengths_have_schedules_of_their_own() -> None:
 
 def test_tables_and_refusals() -> None:
     fit = dynamics_fit(SHIFT, size=1200)
-    made = turning(fit, RECIPE)
+    made = turning_point(fit, RECIPE)
     assert list(made.summary(0.8)) == ["median", "eti80_lo", "eti80_hi", "checks"]
     assert list(made.summary().index) == ["base_loss", "limit_loss", "turning_steps", "critical_steps"]
     assert {"steps", "outside", "latent_median", "latent_eti90_lo", "latent_eti90_hi", "regained", "checks"} == set(made.curve())
     assert "ever with" in made.text
     assert "critical point" in made.text
-    forced = turning(dynamics_fit(SHIFT, size=1200, passed=False), RECIPE, force=True)
+    forced = turning_point(dynamics_fit(SHIFT, size=1200, passed=False), RECIPE, force=True)
     assert forced.text.splitlines()[0].endswith(" — CHECKS FAILED (forced)")
     assert "FAILED" not in made.text
     assert (set(made.curve()["checks"]), set(forced.summary()["checks"])) == ({"passed"}, {"FAILED (forced)"})
     with pytest.raises(BayeslawError, match="give a fit of its losses"):
-        turning(fit, RECIPE, weight=0.5)
+        turning_point(fit, RECIPE, weight=0.5)
     with pytest.raises(BayeslawError, match="Warm-up and first steps"):
-        turning(fit, Recipe(RECIPE.start, "constant:steps=1000,peak=1e-4,warmup=500"), longest=300)
+        turning_point(fit, Recipe(RECIPE.start, "constant:steps=1000,peak=1e-4,warmup=500"), longest=300)
     with pytest.raises(BayeslawError, match=r"needs? .*S1_pt|S1_pt is missing"):
-        turning(fit, Recipe(OPEN, "constant:steps=100,peak=1e-4"))
+        turning_point(fit, Recipe(OPEN, "constant:steps=100,peak=1e-4"))

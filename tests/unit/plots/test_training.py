@@ -14,9 +14,9 @@ from matplotlib.patches import Rectangle
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.dynamics.optimise import balance
 from bayeslaw.dynamics.recipe import Recipe
-from bayeslaw.dynamics.turning_points import Turning, turning
+from bayeslaw.dynamics.turning_points import TurningPoint, turning_point
 from bayeslaw.plots.schedules import plot_schedules
-from bayeslaw.plots.training import plot_optimum, plot_surface, plot_transfer, plot_turning
+from bayeslaw.plots.training import plot_optimum, plot_surface, plot_transfer, plot_turning_point
 from bayeslaw.schedules.schedule import constant
 from tests.dynamics import SOURCE, TARGET, dynamics_fit
 
@@ -29,8 +29,8 @@ def ax() -> Axes:
 
 
 @pytest.fixture(scope="module")
-def turned() -> Turning:
-    return turning(dynamics_fit(SOURCE, size=1200), RECIPE, longest=20_000)
+def turned() -> TurningPoint:
+    return turning_point(dynamics_fit(SOURCE, size=1200), RECIPE, longest=20_000)
 
 
 def test_losses_have_the_unit_of_the_fit(ax: Axes) -> None:
@@ -64,13 +64,13 @@ def test_pictures_of_failed_fits_are_marked(ax: Axes) -> None:
     ],
 )  # fmt: skip
 def test_the_lengths_outside_the_runs_are_shaded_and_told(
-    turned: Turning, ax: Axes, outside: str, spans: list[tuple[str, str]], words: str
+    turned: TurningPoint, ax: Axes, outside: str, spans: list[tuple[str, str]], words: str
 ) -> None:
     mask = np.asarray(pd.DataFrame({"steps": turned.steps}).eval(outside))
     inside = turned.steps[~mask] if not mask.all() else turned.steps
     at = {"first": turned.steps[0], "last": turned.steps[-1], "low": inside[0], "high": inside[-1]}
     made = replace(turned, outside=mask)
-    plot_turning(made, ax)
+    plot_turning_point(made, ax)
     found = [(p.get_x(), p.get_x() + p.get_width()) for p in ax.patches if isinstance(p, Rectangle)]
     assert found == [(at[start], at[end]) for start, end in spans]
     legend = ax.get_legend()
@@ -80,14 +80,14 @@ def test_the_lengths_outside_the_runs_are_shaded_and_told(
     assert ("law alone" in made.text) == bool(words)
 
 
-def test_turning_names_its_bands(turned: Turning, ax: Axes) -> None:
-    assert plot_turning(turned, ax, ci_prob=0.8).get_title().splitlines()[-1] == "medians and 80% equal-tailed bands"
+def test_turning_names_its_bands(turned: TurningPoint, ax: Axes) -> None:
+    assert plot_turning_point(turned, ax, ci_prob=0.8).get_title().splitlines()[-1] == "medians and 80% equal-tailed bands"
 
 
 def test_turning_has_the_unit_of_its_fits(ax: Axes) -> None:
     source = dynamics_fit(SOURCE, size=1200, unit="bits/byte")
-    made = turning(source, RECIPE)
+    made = turning_point(source, RECIPE)
     assert made.unit == "bits/byte"
-    assert plot_turning(made, ax).get_ylabel() == "source loss (bits/byte)"
+    assert plot_turning_point(made, ax).get_ylabel() == "source loss (bits/byte)"
     with pytest.raises(BayeslawError, match="Losses in bits/byte, nats/token can't be added: `bayeslaw convert`"):
-        turning(source, RECIPE, target=dynamics_fit(TARGET, size=1200), weight=0.5)
+        turning_point(source, RECIPE, target=dynamics_fit(TARGET, size=1200), weight=0.5)
