@@ -11,7 +11,6 @@ import pytest
 import xarray as xr
 from hypothesis import settings
 
-from bayeslaw.cli import main as cli
 from bayeslaw.inference.fit import fit
 from bayeslaw.laws.card import card_folder, law_names, load_law
 from bayeslaw.laws.law import Law
@@ -64,6 +63,7 @@ def ptpp_fit() -> Fit:
 @pytest.fixture
 def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
     """Run the command line in this process, as the console script does."""
+    from bayeslaw.cli import main as cli  # slow to import
 
     def run(*args: object) -> Done:
         monkeypatch.setattr(sys, "argv", ["bayeslaw", *map(str, args)])

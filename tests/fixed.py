@@ -18,7 +18,8 @@ from bayeslaw.laws.law import Law
 from bayeslaw.laws.pooling import levels_of, varied, with_by
 from bayeslaw.noise.noise import DRIFT, Noise
 from bayeslaw.posterior.diagnostics import Check
-from bayeslaw.posterior.fit import Fit, data_digest, draws_digest, tree_of
+from bayeslaw.posterior.fit import Fit, tree_of
+from bayeslaw.posterior.storage import data_digest, draws_digest
 from tests.oracles import Array, typical
 from tests.oracles import table as oracle_table
 

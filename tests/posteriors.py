@@ -16,7 +16,8 @@ from bayeslaw.laws.card import load_law
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.pooling import levels_of, varied, with_by
 from bayeslaw.noise.noise import Noise
-from bayeslaw.posterior.fit import Fit, data_digest, draws_digest, tree_of
+from bayeslaw.posterior.fit import Fit, tree_of
+from bayeslaw.posterior.storage import data_digest, draws_digest
 from tests import oracles
 
 SCATTER = 0.02

@@ -19,7 +19,8 @@ from bayeslaw.core.errors import BayeslawError, FitError
 from bayeslaw.core.methods import PublicFunction
 from bayeslaw.laws.law import Covariate
 from bayeslaw.posterior.diagnostics import Check
-from bayeslaw.posterior.fit import Fit, read_tree, restore, write_tree
+from bayeslaw.posterior.fit import Fit
+from bayeslaw.posterior.storage import read_tree, restore, write_tree
 
 FORMAT = 1
 LEAST = 1e-3  # weight: less would be a few draws of some thousand, which no interval shows

@@ -24,9 +24,9 @@ from bayeslaw.laws.pooling import levels_of, varied, with_by
 from bayeslaw.laws.prior import Prior
 from bayeslaw.noise.noise import DRIFT, Noise
 from bayeslaw.posterior.diagnostics import bins_check, information_check, luck_check, sampler_checks, table_of
-from bayeslaw.posterior.fit import FORMAT, PLAIN, Fit, data_digest, draws_digest, tree_of
+from bayeslaw.posterior.fit import Fit, tree_of
 from bayeslaw.posterior.identifiability import independence_check, kinship_check, lack_check
-from bayeslaw.posterior.storage import contents_sha256
+from bayeslaw.posterior.storage import FORMAT, PLAIN, contents_digest, data_digest, draws_digest
 
 SHIFTED = 20  # draws at which the shift of binned settings is worked out
 PACKAGES = ("bayeslaw", "pymc", "arviz", "numpy", "xarray", "numba", "nutpie")
@@ -169,5 +169,5 @@ def fit(
     tree = tree_of(result.draws, result.stats, observed)
     info |= {"data_sha256": data_digest(tree), "draws_sha256": draws_digest(tree)}
     tree.attrs = {k: v if k in PLAIN else json.dumps(v, default=str) for k, v in info.items()}
-    tree.attrs["contents_sha256"] = info["contents_sha256"] = contents_sha256(tree)
+    tree.attrs["contents_sha256"] = info["contents_sha256"] = contents_digest(tree)
     return Fit(tree, law, chosen, observed, tuple(checks), info)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,26 +13,14 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayeslaw.core.errors import BayeslawError, FitError
 from bayeslaw.core.intervals import interval_names, quantiles
 from bayeslaw.core.methods import PublicFunction
-from bayeslaw.core.units import NATS
 from bayeslaw.data.observations import Observations
-from bayeslaw.data.table import data_sha256
-from bayeslaw.laws.card import parse_card
 from bayeslaw.laws.law import Covariate, Law
-from bayeslaw.laws.pooling import varied, with_by
-from bayeslaw.laws.prior import Prior
 from bayeslaw.noise import noise as noises
 from bayeslaw.noise.noise import Noise
 from bayeslaw.posterior.diagnostics import Check, diagnostics
 from bayeslaw.posterior.sensitivity import log_priors, power_scaling
-from bayeslaw.posterior.storage import check_seal, check_size, contents_sha256, seal
-
-FORMAT = 2
-PLAIN = frozenset(
-    {"card", "law_sha256", "data_sha256", "draws_sha256", "contents_sha256", "data"}
-)  # attributes stored as they are, the others as JSON
 
 
 @dataclass(frozen=True)
@@ -108,7 +93,7 @@ class Fit:
     @cached_property
     def by_chain(self) -> dict[str, NDArray[np.float64]]:
         """Posterior draws of the parameters of law and noise, arrays (chains, draws)."""
-        return {name: _values(self.tree, "posterior", name) for name in (*self.law.parameters, *self.noise.parameters)}
+        return {name: values_of(self.tree, "posterior", name) for name in (*self.law.parameters, *self.noise.parameters)}
 
     def summary(self, ci_prob: float = 0.9) -> pd.DataFrame:
         """Parameters with equal-tailed credible intervals.
@@ -195,25 +180,12 @@ class Fit:
 
     def save(self, path: str | Path) -> None:
         """Write the fit as one NetCDF file, under a temporary name first: a killed write leaves an older file whole."""
+        from bayeslaw.posterior.storage import write_tree  # which imports this module
+
         write_tree(self.tree, Path(path))
 
 
-def write_tree(tree: xr.DataTree, path: Path) -> None:
-    """Write a NetCDF file under a temporary name, then rename it."""
-    if not path.parent.is_dir():
-        raise BayeslawError(f"There is no folder {path.parent} to write {path.name} into.")
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        tree.to_netcdf(temporary, engine="h5netcdf")
-        seal(temporary)
-        temporary.replace(path)
-    except (OSError, ValueError) as error:
-        raise BayeslawError(f"{path} can't be written: {error}.") from None
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _values(tree: xr.DataTree, group: str, name: str) -> NDArray[Any]:
+def values_of(tree: xr.DataTree, group: str, name: str) -> NDArray[Any]:
     return np.asarray(tree[group].to_dataset()[name].values)
 
 
@@ -237,103 +209,3 @@ def tree_of(draws: Mapping[str, NDArray[np.float64]], stats: xr.Dataset, observe
         "constant_data": xr.Dataset(constants | belongs, coords=rows | runs),
     }
     return xr.DataTree.from_dict(groups)
-
-
-def data_digest(tree: xr.DataTree) -> str:
-    """Digest of the observed losses and their covariates."""
-    data = tree["constant_data"].to_dataset()
-    names = sorted(str(n) for n in data.data_vars if data[n].dims == ("row",))
-    columns = {n: _values(tree, "constant_data", n) for n in names}
-    frame = pd.DataFrame(columns | {"log_loss": _values(tree, "observed_data", "log_loss")})
-    return data_sha256(frame, [*names, "log_loss"])
-
-
-def draws_digest(tree: xr.DataTree) -> str:
-    digest = hashlib.sha256()
-    for name in sorted(str(n) for n in tree["posterior"].data_vars):
-        digest.update(name.encode() + np.ascontiguousarray(_values(tree, "posterior", name), dtype=np.float64).tobytes())
-    return digest.hexdigest()
-
-
-def read_tree(path: Path) -> xr.DataTree:
-    """Read a NetCDF file whole."""
-    if not path.is_file():
-        raise FitError(f"There is no file {path}.")
-    try:
-        check_seal(path)
-        check_size(path)
-        with xr.open_datatree(path, engine="h5netcdf") as stored:
-            return stored.load()
-    except FitError:
-        raise
-    except Exception as error:  # h5py raises many kinds on damaged files
-        raise _unreadable(path.name, error) from None
-
-
-def _unreadable(name: str, error: Exception) -> FitError:
-    return FitError(f"{name} can't be read as a fit: it is damaged or no NetCDF file ({type(error).__name__}).")
-
-
-def restore(tree: xr.DataTree, name: str) -> Fit:
-    """The fit that a tree read from the file `name` holds."""
-    if "bayeslaw_stack" in tree.attrs:
-        raise FitError(f"{name} is a stack of fits, not one; read it with `bayeslaw.load_fit`.")
-    try:
-        info: dict[str, Any] = {str(k): v if k in PLAIN else json.loads(v) for k, v in tree.attrs.items()}
-    except (ValueError, TypeError) as error:
-        raise _unreadable(name, error) from None
-    if info.get("bayeslaw_format") != FORMAT:
-        found = info.get("bayeslaw_format", "none")
-        raise FitError(
-            f"{name} is not a bayeslaw fit of format {FORMAT} (found {found}); write one with `bayeslaw fit … -o FIT.nc`."
-        )
-    try:
-        return _restore(tree, info, name)
-    except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
-        if isinstance(error, BayeslawError):
-            raise FitError(f"{name} can't be used: {error}") from None
-        raise FitError(f"{name} is damaged: {type(error).__name__} {error}.") from None
-
-
-def _restore(tree: xr.DataTree, info: dict[str, Any], name: str) -> Fit:
-    law = with_by(parse_card(info["card"], f"the card in {name}"), info["by"])
-    law = varied(law, info["levels"])
-    law = law.with_priors({k: Prior.from_card(table) for k, table in info["priors"].items()})
-    found = {"law": law.sha256, "data": data_digest(tree), "draws": draws_digest(tree)}
-    for what, digest in found.items():
-        if digest != (expected := info[f"{what}_sha256"]):
-            raise FitError(f"its {what} changed since it was written (SHA-256 {digest[:12]}… instead of {expected[:12]}…).")
-    if contents_sha256(tree) != info["contents_sha256"]:
-        raise FitError("its settings, checks or statistics changed since it was written.")
-    noise = Noise(**info["noise"] | {"groups": tuple(info["noise"]["groups"])})
-    run_names = tuple(map(str, _values(tree, "constant_data", "run")))
-    checkpoint, checkpoints = pd.factorize(_values(tree, "constant_data", "checkpoint"))
-    # By name: runs are stored in the order of their checkpoints, groups are numbered in that of the table.
-    group = pd.Index(noise.groups or ("",)).get_indexer(pd.Index(_values(tree, "constant_data", "group").astype(str)))
-    if (group < 0).any():
-        raise FitError("the groups of its runs are not those of its noise.")
-    base, clock = pd.DataFrame(info["base"]), info.get("clock", {"column": "", "span": 1.0})  # older fits have none
-    observed = Observations(
-        covariates={c: _values(tree, "constant_data", c) for c in law.covariates},
-        log_loss=_values(tree, "observed_data", "log_loss"),
-        run=_values(tree, "constant_data", "run_code").astype(np.int64),
-        run_names=run_names,
-        at={k: float(v) for k, v in info["at"].items()},
-        rows=_values(tree, "constant_data", "row").astype(np.int64),
-        base=base,
-        se=_values(tree, "constant_data", "loss_se") if "loss_se" in tree["constant_data"] else np.empty(0),
-        checkpoint=checkpoint.astype(np.int64),
-        checkpoint_names=tuple(map(str, checkpoints)),
-        group=group.astype(np.int64),
-        group_names=noise.groups,
-        group_column=info["noise_by"] or "",
-        clock=_values(tree, "constant_data", "clock") if clock["column"] else np.empty(0),
-        clock_column=clock["column"],
-        span=float(clock["span"]),
-        unit=info.get("unit", NATS),  # older fits have none
-    )
-    for parameter in (*law.parameters, *noise.parameters):
-        if not np.isfinite(_values(tree, "posterior", parameter)).all():
-            raise FitError(f"the draws of {parameter} are not all finite.")
-    checks = tuple(Check(c["name"], c["passed"], c["text"], c["required"], pd.DataFrame(c["table"])) for c in info["checks"])
-    return Fit(tree, law, noise, observed, checks, info)

@@ -1,48 +1,215 @@
-"""Whether a file of draws is what was written: told before HDF5 reads it, and of everything in it afterwards."""
+"""The NetCDF file of a fit: written in one step, and compared with its checksums when it is read.
+
+The file is the fit's `DataTree`, which ArviZ opens too; the card, settings and checks are its attributes. A checksum of all bytes
+follows the end of the HDF5 data and is compared before HDF5 reads the file, since damaged files can keep HDF5 busy for ever.
+Digests of card, data, draws and everything else are attributes; they are compared after reading and find later changes.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import json
+import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import xarray as xr
+from numpy.typing import NDArray
 
-from bayeslaw.core.errors import FitError
+from bayeslaw.core.errors import BayeslawError, FitError
+from bayeslaw.core.units import NATS
+from bayeslaw.data.observations import Observations
+from bayeslaw.data.table import data_sha256
+from bayeslaw.laws.card import parse_card
+from bayeslaw.laws.law import Law
+from bayeslaw.laws.pooling import varied, with_by
+from bayeslaw.laws.prior import Prior
+from bayeslaw.noise.noise import Noise
+from bayeslaw.posterior.diagnostics import Check
+from bayeslaw.posterior.fit import Fit, values_of
 
-MARK = b"bayeslaw"
+FORMAT = 2
+MARK = b"bayeslaw"  # precedes the checksum after the HDF5 data
+# Attributes that are stored as they are; the others are stored as JSON.
+PLAIN = frozenset({"card", "law_sha256", "data_sha256", "draws_sha256", "contents_sha256", "data"})
 
 
-def seal(path: Path) -> None:
-    """Append a mark and a digest of all bytes before it, which HDF5 doesn't look at."""
+def write_tree(tree: xr.DataTree, path: Path) -> None:
+    """Write a NetCDF file under a temporary name and rename it, so that a killed write leaves an older file intact."""
+    if not path.parent.is_dir():
+        raise BayeslawError(f"There is no folder {path.parent} to write {path.name} into.", code="missing-folder")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        tree.to_netcdf(temporary, engine="h5netcdf")
+        _append_checksum(temporary)
+        temporary.replace(path)
+    except (OSError, ValueError) as error:
+        raise BayeslawError(f"{path} can't be written: {error}.", code="unwritable-file") from None
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def read_tree(path: Path) -> xr.DataTree:
+    """Read a NetCDF file into memory, after comparing its checksum and size."""
+    if not path.is_file():
+        raise FitError(f"There is no file {path}.", code="missing-file")
+    try:
+        _check_bytes(path)
+        _check_size(path)
+        with xr.open_datatree(path, engine="h5netcdf") as stored:
+            return stored.load()
+    except FitError:
+        raise
+    except Exception as error:  # h5py raises many kinds of errors on damaged files
+        raise _unreadable(path.name, type(error).__name__) from None
+
+
+def restore(tree: xr.DataTree, name: str) -> Fit:
+    """Return the fit in a tree that was read from the file `name`.
+
+    Raises
+    ------
+    FitError
+        If the tree holds no fit of this format, or is not what was written.
+    """
+    if "bayeslaw_stack" in tree.attrs:
+        raise FitError(f"{name} is a stack of fits; read it with `bayeslaw.load_fit`.", code="stack-of-fits")
+    try:
+        info: dict[str, Any] = {str(k): v if k in PLAIN else json.loads(v) for k, v in tree.attrs.items()}
+    except (ValueError, TypeError) as error:
+        raise _unreadable(name, type(error).__name__) from None
+    if (stored := info.get("bayeslaw_format", "none")) != FORMAT:
+        raise FitError(
+            f"{name} is not a bayeslaw fit of format {FORMAT} (found {stored}); write one with `bayeslaw fit … -o FIT.nc`.",
+            code="other-format",
+        )
+    try:
+        return _restore(tree, info, name)
+    except BayeslawError as error:
+        raise FitError(f"{name} can't be used: {error}", code=error.code) from None
+    except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
+        raise FitError(f"{name} is damaged: {type(error).__name__} {error}.", code="damaged-file") from None
+
+
+def _restore(tree: xr.DataTree, info: dict[str, Any], name: str) -> Fit:
+    law = with_by(parse_card(info["card"], f"the card in {name}"), info["by"])
+    law = varied(law, info["levels"])
+    law = law.with_priors({k: Prior.from_card(table) for k, table in info["priors"].items()})
+    for content, digest in {"law": law.sha256, "data": data_digest(tree), "draws": draws_digest(tree)}.items():
+        if digest != (expected := info[f"{content}_sha256"]):
+            raise FitError(
+                f"its {content} changed since it was written (SHA-256 {digest[:12]}… instead of {expected[:12]}…).",
+                code=f"changed-{content}",
+            )
+    if contents_digest(tree) != info["contents_sha256"]:
+        raise FitError("its settings, checks or statistics changed since it was written.", code="changed-settings")
+    noise = Noise(**info["noise"] | {"groups": tuple(info["noise"]["groups"])})
+    for parameter in (*law.parameters, *noise.parameters):
+        if not np.isfinite(values_of(tree, "posterior", parameter)).all():
+            raise FitError(f"the draws of {parameter} are not all finite.", code="infinite-draws")
+    checks = tuple(Check(c["name"], c["passed"], c["text"], c["required"], pd.DataFrame(c["table"])) for c in info["checks"])
+    return Fit(tree, law, noise, _observations(tree, info, law, noise), checks, info)
+
+
+def _observations(tree: xr.DataTree, info: dict[str, Any], law: Law, noise: Noise) -> Observations:
+    """Return the observations stored in a fit's tree."""
+
+    def constant(name: str) -> NDArray[Any]:
+        return values_of(tree, "constant_data", name)
+
+    checkpoint, checkpoints = pd.factorize(constant("checkpoint"))
+    # Groups are matched by name: runs are stored in the order of their checkpoints, groups are numbered in that of the table.
+    group = pd.Index(noise.groups or ("",)).get_indexer(pd.Index(constant("group").astype(str)))
+    if (group < 0).any():
+        raise FitError("the groups of its runs are not those of its noise.", code="unknown-group")
+    clock = info.get("clock", {"column": "", "span": 1.0})  # older files have no clock and no unit
+    return Observations(
+        covariates={c: constant(c) for c in law.covariates},
+        log_loss=values_of(tree, "observed_data", "log_loss"),
+        run=constant("run_code").astype(np.int64),
+        run_names=tuple(map(str, constant("run"))),
+        at={k: float(v) for k, v in info["at"].items()},
+        rows=constant("row").astype(np.int64),
+        base=pd.DataFrame(info["base"]),
+        se=constant("loss_se") if "loss_se" in tree["constant_data"] else np.empty(0),
+        checkpoint=checkpoint.astype(np.int64),
+        checkpoint_names=tuple(map(str, checkpoints)),
+        group=group.astype(np.int64),
+        group_names=noise.groups,
+        group_column=info["noise_by"] or "",
+        clock=constant("clock") if clock["column"] else np.empty(0),
+        clock_column=clock["column"],
+        span=float(clock["span"]),
+        unit=info.get("unit", NATS),
+    )
+
+
+def data_digest(tree: xr.DataTree) -> str:
+    """SHA-256 of the observed losses and their covariates."""
+    data = tree["constant_data"].to_dataset()
+    names = sorted(str(n) for n in data.data_vars if data[n].dims == ("row",))
+    columns = {n: values_of(tree, "constant_data", n) for n in names}
+    frame = pd.DataFrame(columns | {"log_loss": values_of(tree, "observed_data", "log_loss")})
+    return data_sha256(frame, [*names, "log_loss"])
+
+
+def draws_digest(tree: xr.DataTree) -> str:
+    """SHA-256 of the posterior draws."""
+    digest = hashlib.sha256()
+    for name in sorted(str(n) for n in tree["posterior"].data_vars):
+        digest.update(name.encode() + np.ascontiguousarray(values_of(tree, "posterior", name), dtype=np.float64).tobytes())
+    return digest.hexdigest()
+
+
+def contents_digest(tree: xr.DataTree) -> str:
+    """SHA-256 of all that a file holds: draws, statistics, settings, checks, names of runs."""
+    digest = hashlib.sha256()
+    for name in sorted(str(k) for k in tree.attrs if k != "contents_sha256"):
+        digest.update(f"{name}={tree.attrs[name]}\n".encode())
+    for group in sorted(map(str, tree.children)):
+        variables = tree[group].to_dataset()
+        for name in sorted(map(str, variables.variables)):
+            values = np.asarray(variables[name].values)
+            digest.update(f"{group}/{name} {variables[name].dims} {values.shape}\n".encode())
+            if values.dtype.kind in "fiub":
+                digest.update(np.ascontiguousarray(values, dtype=np.float64).tobytes())
+            else:
+                digest.update("\x00".join(map(str, values.ravel())).encode())
+    return digest.hexdigest()
+
+
+def _append_checksum(path: Path) -> None:
+    """Append a mark and the SHA-256 of all bytes before it, which HDF5 ignores."""
     with path.open("r+b") as file:
         digest = hashlib.file_digest(file, "sha256").digest()
         file.write(MARK + digest)
 
 
-def check_seal(path: Path) -> None:
-    """Refuse a file whose bytes are not those that were sealed, since damaged ones can keep HDF5 busy for ever.
+def _check_bytes(path: Path) -> None:
+    """Refuse a file whose bytes differ from its checksum.
 
-    A file that ends where HDF5 says it does has no seal: another program has saved it. It passes, and `contents_sha256` looks
-    into it.
+    A file that ends where HDF5 says it does was saved by another program and has no checksum. It is accepted here;
+    `contents_digest` finds what changed.
     """
     content = path.read_bytes()
     end = _hdf5_end(content)
     if end is None or len(content) <= end:
         return
     if content[end:] != MARK + hashlib.sha256(content[:end]).digest():
-        raise FitError(f"{path.name} can't be read as a fit: it is damaged or no NetCDF file (its bytes are not those written).")
+        raise _unreadable(path.name, "its bytes are not those written")
 
 
 def _hdf5_end(content: bytes) -> int | None:
-    """Where an HDF5 file ends, by its superblock; None where it has none that is known."""
+    """Return where an HDF5 file ends by its superblock, or None where it has no known superblock."""
     if len(content) < 48 or not content.startswith(b"\x89HDF\r\n\x1a\n"):
         return None
     where = {0: 40, 1: 44, 2: 28, 3: 28}.get(content[8])
     return None if where is None else int.from_bytes(content[where : where + 8], "little")
 
 
-def check_size(path: Path) -> None:
+def _check_size(path: Path) -> None:
     """Refuse a file whose arrays are far larger than itself: compressed or never written, they would fill the memory."""
     import h5py
 
@@ -55,21 +222,11 @@ def check_size(path: Path) -> None:
     with h5py.File(path, "r") as file:
         file.visititems(count)
     if size > 2 * path.stat().st_size + 10_000_000:
-        raise FitError(f"{path.name} is no fit: its arrays would take {size / 1e9:.3g} GB, many times the file's own size.")
+        raise FitError(
+            f"{path.name} is no fit: its arrays would take {size / 1e9:.3g} GB, many times the file's own size.",
+            code="oversized-arrays",
+        )
 
 
-def contents_sha256(tree: xr.DataTree) -> str:
-    """Digest of all that a file holds, what is said of the draws included: statistics, settings, checks, names of runs."""
-    digest = hashlib.sha256()
-    for name in sorted(str(k) for k in tree.attrs if k != "contents_sha256"):
-        digest.update(f"{name}={tree.attrs[name]}\n".encode())
-    for group in sorted(map(str, tree.children)):
-        part = tree[group].to_dataset()
-        for name in sorted(map(str, part.variables)):
-            values = np.asarray(part[name].values)
-            digest.update(f"{group}/{name} {part[name].dims} {values.shape}\n".encode())
-            if values.dtype.kind in "fiub":
-                digest.update(np.ascontiguousarray(values, dtype=np.float64).tobytes())
-            else:
-                digest.update("\x00".join(map(str, values.ravel())).encode())
-    return digest.hexdigest()
+def _unreadable(name: str, reason: str) -> FitError:
+    return FitError(f"{name} can't be read as a fit: it is damaged or no NetCDF file ({reason}).", code="unreadable-file")

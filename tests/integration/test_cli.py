@@ -19,8 +19,8 @@ from bayeslaw.core.text import plain
 from bayeslaw.laws.card import law_names, load_law
 from bayeslaw.laws.law import Law
 from bayeslaw.plots import forecast as plots
-from bayeslaw.posterior.fit import Fit, draws_digest
-from bayeslaw.posterior.storage import contents_sha256
+from bayeslaw.posterior.fit import Fit
+from bayeslaw.posterior.storage import contents_digest, draws_digest
 from tests.commands import Command, Done, refused, snapshot
 from tests.fixed import loaded_fit
 
@@ -169,7 +169,7 @@ def test_a_forecast_that_mixes_badly_is_refused_though_its_fit_passed(command: C
     apart = posterior["E"] * np.array([1.05, 1.0])[:, None]
     fit.tree["posterior"] = posterior.assign(E=apart)
     fit.tree.attrs["draws_sha256"] = draws_digest(fit.tree)
-    fit.tree.attrs["contents_sha256"] = contents_sha256(fit.tree)
+    fit.tree.attrs["contents_sha256"] = contents_digest(fit.tree)
     fit.save("apart.nc")
     at = ("--set", "N=1e9", "--set", "D=1e10,1e11")
     refused(command("forecast", "apart.nc", *at), "The checks of this forecast failed (largest R-hat of the latent loss: ")
