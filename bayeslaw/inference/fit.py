@@ -1,4 +1,4 @@
-"""A law fitted to logged losses: check the table, sample, check the draws."""
+"""Fit a law to logged losses: check the table, sample, check the draws."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,18 +18,18 @@ from bayeslaw.data.observations import Observations, clock_column
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.engine.binning import compress
 from bayeslaw.engine.density import Density
-from bayeslaw.inference.sample import sample
+from bayeslaw.inference.sample import Sample, sample
 from bayeslaw.laws.card import load_law
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.pooling import levels_of, varied, with_by
 from bayeslaw.laws.prior import Prior
 from bayeslaw.noise.noise import DRIFT, Noise
-from bayeslaw.posterior.diagnostics import bins_check, information_check, luck_check, sampler_checks, table_of
+from bayeslaw.posterior.diagnostics import Check, bins_check, information_check, luck_check, sampler_checks, table_of
 from bayeslaw.posterior.fit import Fit, tree_of
 from bayeslaw.posterior.identifiability import independence_check, kinship_check, lack_check
 from bayeslaw.posterior.storage import FORMAT, PLAIN, contents_digest, data_digest, draws_digest
 
-SHIFTED = 20  # draws at which the shift of binned settings is worked out
+SHIFTED = 20  # draws at which the shift of binned settings is computed
 PACKAGES = ("bayeslaw", "pymc", "arviz", "numpy", "xarray", "numba", "nutpie")
 
 
@@ -57,13 +58,14 @@ def fit(
     runs : Runs, DataFrame or path
         One evaluation a row; see `read_runs`.
     noise : {'auto', 'normal', 'normal-drift', 'normal-checkpoint', 'skew', 'student', 'normal-no-run', 'student-no-run'}
-        'auto': normal noise with a run effect where rows share runs, Student-t noise where they don't. 'normal-drift', for whole
-        curves: a run's effect changes along its `step` (or D where there is no such column). 'normal-checkpoint': runs of
-        one checkpoint share its luck besides; 'skew': runs err upward besides. Known errors of losses (`loss_se`) are added.
+        'auto' is normal noise with a run effect where rows share runs, and Student-t noise where they don't. 'normal-drift', for
+        whole curves, has a run effect that changes along the run's `step` (or D where there is no such column).
+        'normal-checkpoint' adds an effect shared by the runs of one checkpoint, 'skew' a one-sided run effect. Known standard
+        errors of losses (`loss_se`) are added.
     noise_by : str, optional
         Column whose values are groups of runs with noise of their own.
     by : mapping of parameter to column
-        Parameters that vary by a column besides those of the card, partially pooled: {'E': 'domain'}.
+        Parameters that vary by a column, partially pooled, besides those of the card: {'E': 'domain'}.
     priors : mapping of parameter to Prior or text such as 'LogNormal(0.5, 0.2)'
         Priors on parameters themselves, in place of the card's.
     draws, tune, chains : int
@@ -71,25 +73,31 @@ def fit(
     seed : int
         The same seed gives the same draws.
     target_accept : float
-        Acceptance that the step size is tuned to.
+        Acceptance rate that the step size is tuned to.
     progress : bool
         Show a progress bar on standard error.
     cores : int, optional
-        How many chains run at a time; as many as there are cores unless given. Draws do not depend on it.
+        Number of chains that run at a time; all available cores unless given. Draws do not depend on it.
     bins : float, optional
         With normal noise, put neighbouring points of a run into bins of this width, in e-folds of every covariate that spans
-        decades: for whole curves of 10^5 points and more. The check `bins` says by how much that moves expected losses.
+        decades: for whole curves of 10^5 points and more. The check `bins` reports how far that moves expected losses.
         Points of a run at equal settings are always put together, which changes nothing.
 
     Returns
     -------
     Fit
-        Ctrl-C ends sampling early and keeps the draws made so far; `info['interrupted']` says so.
+        Ctrl-C ends sampling early and keeps the draws made so far; `info['interrupted']` is then true.
 
     Raises
     ------
     BayeslawError
         TableError with every fault of the table, CardError, or FitError where the density is not finite.
+
+    Examples
+    --------
+    >>> fit = bayeslaw.fit("chinchilla", "runs.csv", seed=1)  # doctest: +SKIP
+    >>> bayeslaw.load_fit("fit.nc").summary().index[:5].tolist()
+    ['E', 'A', 'alpha', 'B', 'beta']
     """
     law = law if isinstance(law, Law) else load_law(law)
     if priors:
@@ -97,47 +105,27 @@ def fit(
     runs = runs if isinstance(runs, Runs) else read_runs(runs)
     law = with_by(law, by or {})
     law = varied(law, levels_of(law, runs.frame))
-    for name, value, least in (("draws", draws, 10), ("tune", tune, 50), ("chains", chains, 1), ("seed", seed, 0)):
-        whole_number(name, value, least)
-    if cores is not None:
-        whole_number("cores", cores, 1)
-    if seed >= 2**63:
-        raise BayeslawError(f"seed must be smaller than 2**63, not {seed}.")
-    if not 0.5 <= target_accept < 1:
-        raise BayeslawError(f"target_accept must be at least 0.5 and less than 1, not {target_accept}.")
+    settings: dict[str, Any] = {"draws": draws, "tune": tune, "chains": chains, "target_accept": target_accept}
+    _check_settings(**settings, seed=seed, cores=cores)
     observed = Observations.of(law, runs, noise_by, clock_column(runs.frame) if noise == DRIFT else "")
     chosen = Noise.choose(noise, observed)
-    if chosen.student and bins is not None:
-        raise BayeslawError(f"Points are put into bins with normal noise only; this fit has {chosen.text}.")
-    if chosen.drift and bins is not None:
+    if bins is not None and chosen.student:
         raise BayeslawError(
-            "Noise normal-drift can't be put into bins: how neighbouring points err tells how long a run's luck is remembered. "
-            "Leave bins out, or keep every tenth point of very long curves."
+            f"Only points with normal noise can be put into bins; this fit has {chosen.text}.", code="bins-not-normal"
         )
-    fewer = None if chosen.student or chosen.drift else compress(law, observed, bins)
-    result = sample(
-        Density.of(law, observed, chosen, fewer),
-        draws=draws,
-        tune=tune,
-        chains=chains,
-        seed=seed,
-        target_accept=target_accept,
-        progress=progress,
-        cores=cores,
-    )
-    scalar = {k: v for k, v in result.draws.items() if v.ndim == 2}
-    prior = law.sample_prior(4000, observed.at, np.random.default_rng([seed, 1]))
-    checks = [*sampler_checks(scalar, result.stats), information_check(prior, {k: scalar[k] for k in prior})]
-    checks.append(lack_check(law, observed, {k: float(np.median(scalar[k])) for k in law.parameters}))
-    if chosen.run_effect:
-        checks.append(luck_check(chosen.scales(scalar, "sigma_run")))
-    elif (alone := independence_check(law, observed, scalar)) is not None:
-        checks.append(alone)
-    if chosen.run_effect and not chosen.checkpoint_effect and (kin := kinship_check(law, observed, scalar)) is not None:
-        checks.append(kin)
-    if fewer is not None and bins is not None:
-        some = {name: scalar[name].ravel()[:: max(1, scalar[name].size // SHIFTED)] for name in law.parameters}
-        checks.append(bins_check(fewer.count, bins, fewer.shift(law, some, observed), chosen.scales(scalar, "sigma_point")))
+    if bins is not None and chosen.drift:
+        raise BayeslawError(
+            "Points with noise normal-drift can't be put into bins: neighbouring points tell the correlation length of the run effect. "
+            "Leave bins out, or keep every tenth point of very long curves.",
+            code="bins-with-ou-effect",
+        )
+    compressed = None if chosen.student or chosen.drift else compress(law, observed, bins)
+    result = sample(Density.of(law, observed, chosen, compressed), **settings, seed=seed, progress=progress, cores=cores)
+    checks = _checks(law, observed, chosen, result, seed)
+    if compressed is not None and bins is not None:
+        draws_of = {name: v.ravel()[:: max(1, v.size // SHIFTED)] for name, v in result.draws.items() if name in law.parameters}
+        shift, sigma = compressed.shift(law, draws_of, observed), chosen.scales(result.draws, "sigma_point")
+        checks.append(bins_check(compressed.count, bins, shift, sigma))
     info = {
         "bayeslaw_format": FORMAT,
         "card": law.card,
@@ -152,13 +140,7 @@ def fit(
         "unit": observed.unit,
         "at": observed.at,
         "clock": {"column": observed.clock_column, "span": observed.span},
-        "settings": {
-            "draws": draws,
-            "tune": tune,
-            "chains": chains,
-            "target_accept": target_accept,
-            "bins": bins,
-        },
+        "settings": settings | {"bins": bins},
         "seed": seed,
         "ridge": result.ridge,
         "interrupted": result.interrupted,
@@ -171,3 +153,30 @@ def fit(
     tree.attrs = {k: v if k in PLAIN else json.dumps(v, default=str) for k, v in info.items()}
     tree.attrs["contents_sha256"] = info["contents_sha256"] = contents_digest(tree)
     return Fit(tree, law, chosen, observed, tuple(checks), info)
+
+
+def _check_settings(*, draws: int, tune: int, chains: int, seed: int, target_accept: float, cores: int | None) -> None:
+    """Refuse settings of the sampler that are out of range."""
+    for name, value, least in (("draws", draws, 10), ("tune", tune, 50), ("chains", chains, 1), ("seed", seed, 0)):
+        whole_number(name, value, least)
+    if cores is not None:
+        whole_number("cores", cores, 1)
+    if seed >= 2**63:
+        raise BayeslawError(f"seed must be smaller than 2**63, not {seed}.", code="bad-seed")
+    if not 0.5 <= target_accept < 1:
+        raise BayeslawError(f"target_accept must be at least 0.5 and less than 1, not {target_accept}.", code="bad-target-accept")
+
+
+def _checks(law: Law, observed: Observations, noise: Noise, result: Sample, seed: int) -> list[Check]:
+    """Checks of the draws, of what they tell about the parameters, and of the residuals."""
+    scalar = {k: v for k, v in result.draws.items() if v.ndim == 2}
+    prior = law.sample_prior(4000, observed.at, np.random.default_rng([seed, 1]))
+    checks = [*sampler_checks(scalar, result.stats), information_check(prior, {k: scalar[k] for k in prior})]
+    checks.append(lack_check(law, observed, {k: float(np.median(scalar[k])) for k in law.parameters}))
+    if noise.run_effect:
+        checks.append(luck_check(noise.scales(scalar, "sigma_run")))
+    elif (independence := independence_check(law, observed, scalar)) is not None:
+        checks.append(independence)
+    if noise.run_effect and not noise.checkpoint_effect and (related := kinship_check(law, observed, scalar)) is not None:
+        checks.append(related)
+    return checks

@@ -1,6 +1,6 @@
-"""Log densities of runs with their luck integrated out, draw by draw: what `noise.Noise` says of each run.
+"""Log densities of runs with their effects integrated out, draw by draw, for `noise.Noise`.
 
-Arrays of rows are (S, n) and those of runs (S, R); `member` (n, R) is 1 where a row is of a run and 0 elsewhere.
+Arrays of rows are (S, n) and those of runs (S, R); `member` (n, R) is 1 where a row belongs to a run and 0 elsewhere.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ NODES = 48  # of the quadrature over a run's effect under Student-t noise
 
 
 def parabolas(residual: Array, member: Array, variance: Array, tau: Array) -> tuple[Array, Array, Array]:
-    """Log density of each run's points under a shift w of all of them, logp + b w - a w^2 / 2: logp, a and b (S, R).
+    """The log density of each run's points under a common shift w is logp + b w - a w^2 / 2; returns logp, a and b (S, R).
 
     Parameters
     ----------
@@ -23,7 +23,7 @@ def parabolas(residual: Array, member: Array, variance: Array, tau: Array) -> tu
         Log loss minus the law's, and the variances of the rows' own noise.
     member : array (n, R)
     tau : array (S, R)
-        Scale of each run's luck.
+        Scale of each run's effect.
     """
     t = tau**2
     weight, total = (1 / variance) @ member, (residual / variance) @ member
@@ -32,24 +32,31 @@ def parabolas(residual: Array, member: Array, variance: Array, tau: Array) -> tu
     return -0.5 * (logs + np.log(s) - t * total**2 / s), weight / s, total / s
 
 
-def shared(a: Array, b: Array, omega: Array) -> Array:
+def normal_shift(a: Array, b: Array, omega: Array) -> Array:
     """Log of the mean of exp(b w - a w^2 / 2) over w ~ Normal(0, sqrt(omega))."""
     z = 1 + omega * a
     return 0.5 * (omega * b**2 / z - np.log(z))
 
 
-def upward(a: Array, b: Array, slack: Array) -> Array:
-    """Log of the mean of exp(b w - a w^2 / 2) over exponential w of mean `slack`."""
+def exponential_shift(a: Array, b: Array, scale: Array) -> Array:
+    """Log of the mean of exp(b w - a w^2 / 2) over exponential w of mean `scale`."""
     from scipy.special import log_ndtr
 
-    x = (b - 1 / slack) / np.sqrt(a)
-    return 0.5 * np.log(2 * math.pi / a) - np.log(slack) + 0.5 * x**2 + np.asarray(log_ndtr(x))
+    x = (b - 1 / scale) / np.sqrt(a)
+    return 0.5 * np.log(2 * math.pi / a) - np.log(scale) + 0.5 * x**2 + np.asarray(log_ndtr(x))
 
 
 def student(residual: Array, member: Array, variance: Array, dof: Array, tau: Array | None) -> Array:
-    """Log density of each run's points, whose noise is Student-t; arguments as for `parabolas`, dof (S,), no tau for no luck.
+    """Log density (S, R) of each run's points under Student-t noise.
 
-    The integral over a run's effect is a sum over nodes, around where normal noise would have it.
+    The integral over a run's effect is a sum over quadrature nodes around its posterior mean under normal noise.
+
+    Parameters
+    ----------
+    residual, member, variance, tau
+        As for `parabolas`; tau is None where there are no run effects.
+    dof : array (S,)
+        Degrees of freedom.
     """
     from scipy.stats import norm, t
 

@@ -1,20 +1,20 @@
-"""Noise of log loss: point noise, known errors, and luck shared by the points of a run and by the runs of a checkpoint.
+"""The noise of log loss: point noise, known errors, and effects shared by the points of a run or by the runs of a checkpoint.
 
     log loss_i = log L(x_i) + w_checkpoint + u_run + s_run + e_i
 
-    u ~ Normal(0, sigma_run),   w ~ Normal(0, sigma_checkpoint),   s ~ Exponential with mean slack, or none,
+    u ~ Normal(0, sigma_run),   w ~ Normal(0, sigma_checkpoint),   s ~ Exponential with mean run_excess, or none,
     e_i ~ Normal or Student-t(dof), of scale sqrt(sigma_point^2 + se_i^2),   se_i = loss_se_i / loss_i where it is known
 
-Along a whole curve a run's luck does not stay the same: with drift u_run is a stationary Ornstein-Uhlenbeck process along the run's
-clock (`drift`), of sd sigma_run at any moment; as its correlation length grows it becomes the ordinary run effect.
+Along a whole curve the run effect changes. With noise normal-drift, u_run is a stationary Ornstein-Uhlenbeck (OU) process along the
+run's clock (`ou`), with standard deviation sigma_run at any moment; as its correlation length grows it becomes the ordinary effect.
 
 With normal point noise all effects are integrated out in closed form. The points of run j, given a shift w of all of them, have
 
     log p_j(w) = log p_j(0) + b_j w - a_j w^2 / 2,   a = W / (1 + sigma_run^2 W),   b = S / (1 + sigma_run^2 W),
 
-W and S being sums over its points of precisions and of precisions times residuals; the runs of a checkpoint add up their a and b,
-and the integral over w, normal or exponential, is that of a parabola's exponential. With Student-t noise run effects are
-parameters, in units of sigma_run. Drifting effects are integrated out by a Kalman filter.
+where W and S are sums over its points of precisions and of precisions times residuals. The runs of a checkpoint add up their a and
+b, and the integral over w, normal or exponential, is that of the exponential of a parabola. With Student-t noise the run effects
+are parameters, in units of sigma_run. OU run effects are integrated out by a Kalman filter.
 """
 
 from __future__ import annotations
@@ -31,23 +31,22 @@ from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, nearest
 from bayeslaw.data.observations import Observations
 from bayeslaw.laws.prior import Prior
-from bayeslaw.noise import marginal as integrals
-from bayeslaw.noise import ou as drifts
+from bayeslaw.noise import marginal, ou
 
 PRIORS = {
     # Evaluation and optimisation noise of single points: 0.03% to 10% of the loss with 95% probability.
     "sigma_point": Prior("LogNormal", {"mu": math.log(0.005), "sigma": 1.5}),
-    # Luck of a run (seed, data order): measured 0.3 to 0.5% at the smallest models of tinycpt; up to 0.6% here with 95%
-    # probability. The tail is light on purpose: a wrong law must not pass what it misses between runs off as luck.
+    # Seed and data order: the smallest models of tinycpt show 0.3 to 0.5%; the prior allows 0.6% with 95% probability. Its tail is
+    # light on purpose: a wrong law must not pass its misfit between runs off as run effects.
     "sigma_run": Prior("HalfNormal", {"sigma": 0.003}),
-    # Luck of a pre-training, shared by all runs branched from it: as that of a run, for the same reasons.
+    # The effect of a pre-training on all runs branched from it: the prior of a run effect, for the same reasons.
     "sigma_checkpoint": Prior("HalfNormal", {"sigma": 0.003}),
-    # What a run loses on average by not being tuned as well as the best: up to 2% with 95% probability.
+    # The average loss by which a run is worse for not being tuned as well as the best: up to 2% with 95% probability.
     "run_excess": Prior("HalfNormal", {"sigma": 0.01}),
     # Degrees of freedom above 2, from heavy tails to nearly normal (after Juarez and Steel 2010). At 2 and below the variance
-    # is infinite: a forecast's interval would be set by the tail alone.
+    # is infinite, and the tail alone would determine the interval of a forecast.
     "dof": Prior("Gamma", {"alpha": 2.0, "beta": 0.1}),
-    # How far along a run its luck is remembered, in typical runs' lengths: from 0.5% to nearly twice a run with 95% probability.
+    # The OU correlation length, in typical runs' lengths: from 0.5% to nearly twice a run with 95% probability.
     "drift": Prior("LogNormal", {"mu": math.log(0.1), "sigma": 1.5}),
 }
 MEANING = {
@@ -56,10 +55,10 @@ MEANING = {
     "sigma_checkpoint": ("relative noise shared by the runs of a checkpoint", r"\sigma_\mathrm{ckpt}"),
     "run_excess": ("mean relative excess of a run that is not tuned best", r"s_\mathrm{run}"),
     "dof": ("degrees of freedom of the point noise", r"\nu_\mathrm{noise}"),
-    "drift": ("share of a typical run over which its luck is forgotten", r"\ell_\mathrm{run}"),
+    "drift": ("correlation length of the run effect, as a share of a typical run", r"\ell_\mathrm{run}"),
 }
 LEAST = {"dof": 2.0}
-"""Where a noise parameter begins, if not at 0: its prior and its logarithmic coordinate are on what lies above."""
+"""Lower bounds other than 0. The prior and the logarithmic coordinate of such a parameter are on its distance from the bound."""
 GROUPED = ("sigma_point", "sigma_run")
 """Parameters of which every group has its own where noise differs by a column."""
 DRIFT = "normal-drift"
@@ -67,33 +66,33 @@ CHOICES = ("auto", "normal", DRIFT, "normal-checkpoint", "skew", "student", "nor
 
 
 def kind(name: str) -> str:
-    """What a parameter of the noise is, whichever group it is of: `sigma_run[pile]` is a `sigma_run`."""
+    """The name of a noise parameter without its group: `sigma_run` for `sigma_run[pile]`."""
     return name.partition("[")[0]
 
 
 def prior(name: str) -> Prior:
-    """Prior of a parameter of the noise."""
+    """The prior of a noise parameter."""
     return PRIORS[kind(name)]
 
 
 @dataclass(frozen=True)
 class Noise:
-    """Which noise a fit assumes.
+    """The noise that a fit assumes.
 
     Attributes
     ----------
     student : bool
-        Student-t point noise instead of normal.
+        Point noise is Student-t instead of normal.
     run_effect : bool
         Points of one run share an effect.
     checkpoint_effect : bool
         Runs of one checkpoint share an effect.
     skew : bool
-        Runs err upward besides: by an exponential excess each, as undertuned ones do.
+        Each run also has a one-sided (exponential) effect, as undertuned runs do.
     groups : tuple of str
         Groups of runs with noise of their own; empty where there is one noise for all.
     drift : bool
-        The effect that points of a run share changes along it.
+        The run effect is an OU process along the run.
     """
 
     student: bool
@@ -107,48 +106,51 @@ class Noise:
     def choose(cls, choice: str, observed: Observations) -> Noise:
         """Resolve one of `CHOICES` for the runs of a table.
 
-        'auto' is normal noise with a run effect where rows share runs and Student-t noise where they don't; 'normal', 'skew' and
+        'auto' is normal noise with a run effect where rows share runs, and Student-t noise where they don't. 'normal', 'skew' and
         'student' have a run effect where rows share runs, the `-no-run` choices never. 'normal-checkpoint' adds an effect shared
-        by the runs of a checkpoint, 'normal-drift' lets a run's effect change along it. Groups are those of the observations.
+        by the runs of a checkpoint, and 'normal-drift' an OU run effect. Groups are those of the observations.
         """
         if choice not in CHOICES:
-            raise BayeslawError(f"No noise {choice!r}; choose one of {', '.join(CHOICES)}.")
+            raise BayeslawError(f"No noise {choice!r}; choose one of {', '.join(CHOICES)}.", code="unknown-noise")
         shared = observed.runs < observed.log_loss.size
         if choice == "normal-checkpoint" and not observed.branched:
             raise BayeslawError(
-                "No two of these runs share a checkpoint, so noise normal-checkpoint has nothing to go by. Name each run's "
-                "checkpoint in a column `checkpoint`, or choose noise normal."
+                "Noise normal-checkpoint needs runs that share a checkpoint, and no two of these do. Name each run's "
+                "checkpoint in a column `checkpoint`, or choose noise normal.",
+                code="no-shared-checkpoint",
             )
         if choice == DRIFT and not observed.clock.size:
-            raise BayeslawError("Noise normal-drift takes observations with a clock: Observations.of(…, clock='step').")
+            raise BayeslawError(
+                "Noise normal-drift needs observations with a clock: Observations.of(…, clock='step').", code="no-clock"
+            )
         student = choice.startswith("student") or (choice == "auto" and not shared)
         run_effect = (shared and not choice.endswith("no-run")) or choice == DRIFT
         return cls(student, run_effect, choice == "normal-checkpoint", choice == "skew", observed.group_names, choice == DRIFT)
 
     def choice(self, observed: Observations) -> str:
-        """The one of `CHOICES` that `choose` made this noise from for the runs of a table, 'auto' apart.
+        """The one of `CHOICES`, other than 'auto', from which `choose` makes this noise for the runs of a table.
 
-        Where no rows of it share runs, that is the choice with a run effect, which longer runs that join them will need.
+        Where no rows share runs, it is the choice with a run effect, which longer runs that join the table will need.
         """
         if self.drift:
             return DRIFT
         name = "normal-checkpoint" if self.checkpoint_effect else "skew" if self.skew else "student" if self.student else "normal"
         return f"{name}-no-run" if observed.runs < observed.log_loss.size and not self.run_effect else name
 
-    def _named(self, name: str) -> tuple[str, ...]:
+    def _names(self, name: str) -> tuple[str, ...]:
         return tuple(f"{name}[{group}]" for group in self.groups) if self.groups and name in GROUPED else (name,)
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """Names of its parameters in the order of `PRIORS`; those of `GROUPED` for each group."""
+        """Names of its parameters in the order of `PRIORS`; those of `GROUPED` once for each group."""
         has = {
             "sigma_run": self.run_effect,
             "sigma_checkpoint": self.checkpoint_effect,
             "run_excess": self.skew,
             "dof": self.student,
+            "drift": self.drift,
         }
-        has["drift"] = self.drift
-        return tuple(n for name in PRIORS if has.get(name, True) for n in self._named(name))
+        return tuple(n for name in PRIORS if has.get(name, True) for n in self._names(name))
 
     @property
     def explicit_effects(self) -> bool:
@@ -157,10 +159,11 @@ class Noise:
 
     @property
     def text(self) -> str:
+        """The noise in words, for messages and reports."""
         text = f"{'Student-t' if self.student else 'normal'} point noise {'with' if self.run_effect else 'without'} a run effect"
-        text += " that drifts along the run" if self.drift else ""
+        text += " that changes along the run" if self.drift else ""
         text += ", one shared by the runs of a checkpoint" if self.checkpoint_effect else ""
-        text += ", runs erring upward besides" if self.skew else ""
+        text += ", and a one-sided run effect" if self.skew else ""
         return text + (f", for each of {len(self.groups)} groups ({', '.join(self.groups)})" if self.groups else "")
 
     def groups_of(self, observed: Observations) -> NDArray[np.int64]:
@@ -168,12 +171,12 @@ class Noise:
         return observed.group if self.groups else np.zeros(observed.runs, dtype=np.int64)
 
     def families_of(self, observed: Observations) -> NDArray[np.int64]:
-        """With which run each checkpoint of a common luck begins, and the number of runs; without one each run is its own."""
+        """The first run of each checkpoint and, last, the number of runs; every run is its own where there is no such effect."""
         return observed.families if self.checkpoint_effect else np.arange(observed.runs + 1, dtype=np.int64)
 
     def scales(self, draws: Mapping[str, Any], name: str) -> Array:
         """Draws of a parameter for every group, array (G, …); zeros where this noise has no such parameter."""
-        names = self._named(name)
+        names = self._names(name)
         if names[0] not in self.parameters:
             return np.zeros((len(names), *np.shape(draws[self.parameters[0]])))
         return np.stack([np.asarray(draws[n], dtype=np.float64) for n in names])
@@ -190,10 +193,9 @@ class Noise:
         time: Array | None = None,
         known: Array | None = None,
     ) -> Array:
-        """Noise of new runs.
+        """Draw the noise of new runs.
 
-        Every row, run and checkpoint has random numbers of its own: the noise of a row does not depend on which others are asked
-        for.
+        Every row, run and checkpoint has random numbers of its own, so the noise of a row does not depend on the other rows.
 
         Parameters
         ----------
@@ -204,11 +206,11 @@ class Noise:
         entropy : tuple of int
             Seeds.
         checkpoint, group : int arrays (n,), optional
-            Codes of the rows' checkpoints (every run one of its own unless given) and groups (the first).
+            Codes of the rows' checkpoints (each run has its own unless given) and groups (the first unless given).
         time : array (n,), optional
-            The rows' clock (`Observations.time_of`), where the noise drifts; all at one moment unless given.
+            The rows' clock (`Observations.time_of`), for an OU run effect; all rows are at one moment unless given.
         known : array (n,), optional
-            Known standard errors of the rows' log losses; nil unless given.
+            Known standard errors of the rows' log losses; 0 unless given.
 
         Returns
         -------
@@ -219,10 +221,10 @@ class Noise:
         size, noise, drawn = sigma.shape[1], np.empty((row.size, sigma.shape[1])), dict[tuple[int, int], Array]()
         checkpoint = run if checkpoint is None else checkpoint
 
-        def luck(level: int, code: int, scale: Array, skewed: bool = False) -> Array:
+        def effect(level: int, code: int, scale: Array, one_sided: bool = False) -> Array:
             if (level, code) not in drawn:
                 rng = np.random.default_rng((*entropy, level, code))
-                drawn[level, code] = scale * (rng.standard_exponential(size) if skewed else rng.standard_normal(size))
+                drawn[level, code] = scale * (rng.standard_exponential(size) if one_sided else rng.standard_normal(size))
             return drawn[level, code]
 
         for i, r in enumerate(row.tolist()):
@@ -231,13 +233,13 @@ class Noise:
             scale = sigma[g] if known is None else np.hypot(sigma[g], known[i])
             noise[i] = scale * (rng.standard_t(draws["dof"]) if self.student else rng.standard_normal(size))
             if self.run_effect and not self.drift:
-                noise[i] += luck(1, int(run[i]), tau[g])
+                noise[i] += effect(1, int(run[i]), tau[g])
             if self.checkpoint_effect:
-                noise[i] += luck(2, int(checkpoint[i]), draws["sigma_checkpoint"])
+                noise[i] += effect(2, int(checkpoint[i]), draws["sigma_checkpoint"])
             if self.skew:
-                noise[i] += luck(3, int(run[i]), draws["run_excess"], skewed=True)
+                noise[i] += effect(3, int(run[i]), draws["run_excess"], one_sided=True)
         if self.drift:
-            paths = drifts.Paths(draws["drift"])
+            paths = ou.Paths(draws["drift"])
             for code in np.unique(run).tolist():
                 own = np.flatnonzero(run == code)
                 moments = np.zeros(own.size) if time is None else time[own]
@@ -246,10 +248,10 @@ class Noise:
         return noise
 
     def variances(self, draws: Mapping[str, Any]) -> tuple[Array, Array]:
-        """What new losses tell, as variances of point noise and of a run's luck for every group: means over the draws, arrays (G,).
+        """Variances of point noise and of run effects for every group, means over the draws: arrays (G,).
 
-        For Student-t noise the inverse of what a point informs of its location, sigma^2 (dof + 3)/(dof + 1), which is less than
-        its variance: a likelihood discounts the outliers.
+        For Student-t noise the first is the inverse of a point's Fisher information on its location, sigma^2 (dof + 3)/(dof + 1).
+        It is less than the variance, since a likelihood discounts outliers.
         """
         point = self.scales(draws, "sigma_point") ** 2
         if self.student:
@@ -261,11 +263,11 @@ class Noise:
         return point.mean(axis=1), run.mean(axis=1)
 
     def effect_correlation(self, draws: Mapping[str, Any], time: Array) -> Array:
-        """Correlations (…, k, k) of a run's luck between rows with clocks (…, k), a mean over draws; ones without drift."""
+        """Correlations (…, k, k) of a run's effect at clocks (…, k), mean over draws; ones unless it is an OU run effect."""
         if not self.drift:
             return np.ones((*np.shape(time), np.shape(time)[-1]))
         weight = (self.scales(draws, "sigma_run") ** 2).mean(axis=0)
-        return drifts.correlation(time, np.asarray(draws["drift"]), weight)
+        return ou.correlation(time, np.asarray(draws["drift"]), weight)
 
     def sample_later_effects(
         self,
@@ -276,7 +278,7 @@ class Noise:
         clock: Array,
         rng: np.random.Generator,
     ) -> Array:
-        """Draws (S, m) of the luck of a run that goes on, at later clocks, given what it has logged; without point noise.
+        """Draw the effect of a fitted run at later clocks, given its logged losses; without point noise.
 
         Parameters
         ----------
@@ -288,8 +290,12 @@ class Noise:
         run : str
             Name of the run.
         clock : array (m,)
-            In the unit of the observations' clock, not before the run's last row; of no matter where the noise does not drift.
+            In the unit of the observations' clock, not before the run's last row; used by an OU run effect only.
         rng : Generator
+
+        Returns
+        -------
+        array (S, m)
 
         Raises
         ------
@@ -297,60 +303,71 @@ class Noise:
             If there is no such run, a clock lies before its last row, or the noise is not 'normal', 'normal-no-run' or
             'normal-drift'.
         """
-        mean, left = self.luck(residual, observed, draws, run)
-        steps, luck, length = np.zeros(np.size(clock)), left, np.full(mean.size, np.inf)
+        mean, left = self.last_run_effect(residual, observed, draws, run)
+        steps, variance, length = np.zeros(np.size(clock)), left, np.full(mean.size, np.inf)
         if self.drift:
             code = observed.run_names.index(run)
             last = float(observed.clock[observed.starts[code + 1] - 1])
             steps, length = (np.asarray(clock, dtype=np.float64) - last) / observed.span, np.asarray(draws["drift"])
-            luck = self.scales(draws, "sigma_run")[self.groups_of(observed)[code]] ** 2
+            variance = self.scales(draws, "sigma_run")[self.groups_of(observed)[code]] ** 2
             if not (np.isfinite(steps) & (steps >= 0)).all():
-                raise BayeslawError(f"Run {run!r} was last logged at {observed.clock_column} = {last:g}; ask for later values.")
-        return drifts.later(mean, left, luck, steps, length, rng)
+                raise BayeslawError(
+                    f"Run {run!r} was last logged at {observed.clock_column} = {last:g}; ask for later values.",
+                    code="clock-before-last-row",
+                )
+        return ou.sample_later(mean, left, variance, steps, length, rng)
 
-    def luck(self, residual: Array, observed: Observations, draws: Mapping[str, Any], run: str) -> tuple[Array, Array]:
-        """Mean and variance, arrays (S,), of a run's luck at its last row, given all its rows; arguments as for `continued`."""
+    def last_run_effect(self, residual: Array, observed: Observations, draws: Mapping[str, Any], run: str) -> tuple[Array, Array]:
+        """Mean and variance, arrays (S,), of a run's effect at its last row, given all its rows.
+
+        Parameters
+        ----------
+        residual, observed, draws, run
+            As for `sample_later_effects`.
+        """
         if self.student or self.checkpoint_effect or self.skew:
-            raise BayeslawError(f"What a run's luck will be can be told with normal noise only; this is {self.text}.")
+            raise BayeslawError(
+                f"The effect of a run can be continued with normal noise only; this fit has {self.text}.", code="noise-not-normal"
+            )
         if run not in observed.run_names:
-            raise BayeslawError(f"The fit has no run {run!r}.{nearest(run, observed.run_names)}")
-        return self._filtered(residual, observed, draws, observed.run_names.index(run))[1:]
+            raise BayeslawError(f"The fit has no run {run!r}.{nearest(run, observed.run_names)}", code="unknown-run")
+        return self._filter(residual, observed, draws, observed.run_names.index(run))[1:]
 
-    def _filtered(self, residual: Array, observed: Observations, draws: Mapping[str, Any], run: int) -> tuple[Array, Array, Array]:
-        """Log density of a run's points, and mean and variance of its luck at the last, arrays (S,)."""
+    def _filter(self, residual: Array, observed: Observations, draws: Mapping[str, Any], run: int) -> tuple[Array, Array, Array]:
+        """Log density of a run's points, and mean and variance of its effect at the last, arrays (S,)."""
         rows = slice(observed.starts[run], observed.starts[run + 1])
-        point, luck = (self.scales(draws, name)[self.groups_of(observed)[run]] ** 2 for name in GROUPED)
+        point, variance = (self.scales(draws, name)[self.groups_of(observed)[run]] ** 2 for name in GROUPED)
         of_run = residual[:, rows]
         known = observed.se[rows] ** 2 if observed.se.size else np.zeros(of_run.shape[1])
         if self.drift:
-            return drifts.filtered(of_run, point, known, observed.time[rows], luck, np.asarray(draws["drift"]))
-        return drifts.filtered(of_run, point, known, np.zeros(of_run.shape[1]), luck, np.full(len(of_run), np.inf))
+            return ou.kalman_filter(of_run, point, known, observed.time[rows], variance, np.asarray(draws["drift"]))
+        return ou.kalman_filter(of_run, point, known, np.zeros(of_run.shape[1]), variance, np.full(len(of_run), np.inf))
 
     def sample_checkpoint_effects(
         self, residual: Array, observed: Observations, draws: Mapping[str, Any], names: Sequence[str], rng: np.random.Generator
     ) -> Array:
-        """Draws of the luck of checkpoints, array (C, S): of those that have runs what these say, of others the prior.
+        """Draw the effects of checkpoints, array (C, S), given their runs; from the prior for checkpoints without runs.
 
         Parameters
         ----------
         residual, observed, draws, rng
-            As for `continued`.
+            As for `sample_later_effects`.
         names : sequence of str
             The checkpoints (C).
         """
-        _, a, b = integrals.parabolas(residual, *self._spread(observed, draws))
+        _, a, b = marginal.parabolas(residual, *self._spread(observed, draws))
         omega = np.asarray(draws["sigma_checkpoint"]) ** 2 if self.checkpoint_effect else np.zeros(len(residual))
-        luck = np.empty((len(names), omega.size))
+        effects = np.empty((len(names), omega.size))
         for i, name in enumerate(names):
             runs = [r for r, code in enumerate(observed.checkpoint) if observed.checkpoint_names[code] == name]
             shrunk = 1 + omega * a[:, runs].sum(axis=1)
-            luck[i] = omega * b[:, runs].sum(axis=1) / shrunk + np.sqrt(omega / shrunk) * rng.standard_normal(omega.size)
-        return luck
+            effects[i] = omega * b[:, runs].sum(axis=1) / shrunk + np.sqrt(omega / shrunk) * rng.standard_normal(omega.size)
+        return effects
 
     def log_likelihood(
         self, residual: Array, observed: Observations, draws: Mapping[str, Any], *, given: Literal["others", "earlier"] = "others"
     ) -> Array:
-        """Log density of each run, given the parameters and, where runs share a checkpoint's luck, other runs.
+        """Log density of each run, given the parameters and, where runs share a checkpoint's effect, other runs.
 
         Parameters
         ----------
@@ -360,8 +377,8 @@ class Noise:
         draws : mapping
             Noise parameters, arrays (S,).
         given : {'others', 'earlier'}
-            Given all the other runs of its checkpoint, as leaving one run out by importance weights needs; or given those that
-            stand before it, so that the columns add up to the log likelihood.
+            Condition on all other runs of the checkpoint, as leaving one run out by importance weights needs, or on those that
+            come before it, so that the columns add up to the log likelihood.
 
         Returns
         -------
@@ -369,22 +386,22 @@ class Noise:
         """
         if self.student:
             member, variance, tau = self._spread(observed, draws)
-            return integrals.student(residual, member, variance, np.asarray(draws["dof"]), tau if self.run_effect else None)
+            return marginal.student(residual, member, variance, np.asarray(draws["dof"]), tau if self.run_effect else None)
         if self.drift:
-            return np.stack([self._filtered(residual, observed, draws, j)[0] for j in range(observed.runs)], axis=1)
-        logp, a, b = integrals.parabolas(residual, *self._spread(observed, draws))
+            return np.stack([self._filter(residual, observed, draws, j)[0] for j in range(observed.runs)], axis=1)
+        logp, a, b = marginal.parabolas(residual, *self._spread(observed, draws))
         if self.checkpoint_effect:
-            kin = (observed.checkpoint[:, None] == observed.checkpoint[None, :]) & ~np.eye(observed.runs, dtype=bool)
-            kin = kin if given == "others" else np.triu(kin)
+            related = (observed.checkpoint[:, None] == observed.checkpoint[None, :]) & ~np.eye(observed.runs, dtype=bool)
+            related = related if given == "others" else np.triu(related)
             omega = np.asarray(draws["sigma_checkpoint"])[:, None] ** 2
-            other_a, other_b = a @ kin, b @ kin
-            logp += integrals.shared(other_a + a, other_b + b, omega) - integrals.shared(other_a, other_b, omega)
+            other_a, other_b = a @ related, b @ related
+            logp += marginal.normal_shift(other_a + a, other_b + b, omega) - marginal.normal_shift(other_a, other_b, omega)
         if self.skew:
-            logp += integrals.upward(a, b, np.asarray(draws["run_excess"])[:, None])
+            logp += marginal.exponential_shift(a, b, np.asarray(draws["run_excess"])[:, None])
         return logp
 
     def _spread(self, observed: Observations, draws: Mapping[str, Any]) -> tuple[Array, Array, Array]:
-        """Which run each row is of (n, R), the rows' variances (S, n), and the scale of each run's luck (S, R)."""
+        """Membership of rows in runs (n, R), the rows' variances (S, n), and the scale of each run's effect (S, R)."""
         member = np.zeros((observed.run.size, observed.runs))
         member[np.arange(observed.run.size), observed.run] = 1.0
         point, run = (self.scales(draws, name)[self.groups_of(observed)].T for name in GROUPED)

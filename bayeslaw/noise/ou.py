@@ -1,8 +1,8 @@
-"""Luck that changes along a run: a stationary Ornstein-Uhlenbeck process, filtered, drawn and continued.
+"""Run effects that change along a run: a stationary Ornstein-Uhlenbeck (OU) process, filtered, drawn and continued.
 
     u(t) ~ Normal(0, sigma_run),   corr(u(t), u(t')) = exp(-|t - t'| / length)
 
-It is Markov: what earlier points of a run say of its later luck is all in mean and variance of the luck at the last of them.
+The process is Markov: the mean and variance of the effect at the last of some points hold all that they tell about later effects.
 """
 
 from __future__ import annotations
@@ -13,34 +13,31 @@ import numpy as np
 
 from bayeslaw.core.arrays import Array
 
-FINE = 2**18  # moments of a path in a typical run's length: the least memory that the prior expects is a thousand of them
-SOME = 64  # draws over which correlations are averaged
+FINE = 2**18  # moments of a path in a typical run's length: a thousand of them in the shortest length that the prior expects
+AVERAGED = 64  # draws over which correlations are averaged
 
 
-def filtered(residual: Array, point: Array, known: Array, time: Array, luck: Array, length: Array) -> tuple[Array, Array, Array]:
-    """The points of one run, one after the other, by a Kalman filter.
+def kalman_filter(
+    residual: Array, point: Array, known: Array, time: Array, effect: Array, length: Array
+) -> tuple[Array, Array, Array]:
+    """Log density of all points of a run, and mean and variance of its effect at the last of them: arrays (S,).
 
     Parameters
     ----------
     residual : array (S, k)
         Log loss minus the law's, in the order of the clock.
-    point, luck : arrays (S,)
-        Variances of points and of the run's luck.
+    point, effect : arrays (S,)
+        Variances of points and of the run's effect.
     known : array (k,)
         Known variances of points.
     time : array (k,)
         Their clock, in the unit of `length`.
     length : array (S,)
-        Infinite for luck that stays.
-
-    Returns
-    -------
-    arrays (S,)
-        Log density of all points; mean and variance of the luck at the last of them, given all.
+        Correlation length; infinite for an effect that stays the same.
     """
-    mean, left, logp = np.zeros_like(luck), luck, np.zeros_like(luck)
+    mean, left, logp = np.zeros_like(effect), effect, np.zeros_like(effect)
     for i, step in enumerate(np.diff(time, prepend=time[:1]).tolist()):
-        mean, left = stepped(mean, left, luck, step, length)
+        mean, left = propagate(mean, left, effect, step, length)
         own = point + known[i]
         whole, error = left + own, residual[:, i] - mean
         gain = left / whole
@@ -49,57 +46,57 @@ def filtered(residual: Array, point: Array, known: Array, time: Array, luck: Arr
     return logp, mean, left
 
 
-def stepped(mean: Array, left: Array, luck: Array, step: float, length: Array) -> tuple[Array, Array]:
-    """Mean and variance of the luck a step later than they are known."""
+def propagate(mean: Array, left: Array, effect: Array, step: float, length: Array) -> tuple[Array, Array]:
+    """Mean and variance of the effect a step later; `left` is its variance now and `effect` its stationary variance."""
     kept, gained = np.exp(-step / length), -np.expm1(-2 * step / length)
-    return kept * mean, kept**2 * left + gained * luck
+    return kept * mean, kept**2 * left + gained * effect
 
 
-def later(mean: Array, left: Array, luck: Array, steps: Array, length: Array, rng: np.random.Generator) -> Array:
-    """Draws of the luck, (S, m), after steps (m,) from where its mean and variance (S,) are known; paths, whatever their order."""
-    made, before, moment = np.empty((mean.size, steps.size)), 0.0, mean + np.sqrt(left) * rng.standard_normal(mean.size)
+def sample_later(mean: Array, left: Array, effect: Array, steps: Array, length: Array, rng: np.random.Generator) -> Array:
+    """Draw paths of the effect, array (S, m), at steps (m,) in any order after the moment of its mean and variance `left` (S,)."""
+    paths, before, moment = np.empty((mean.size, steps.size)), 0.0, mean + np.sqrt(left) * rng.standard_normal(mean.size)
     for i in np.argsort(steps, kind="stable").tolist():
-        middle, variance = stepped(moment, np.zeros_like(moment), luck, float(steps[i]) - before, length)
+        middle, variance = propagate(moment, np.zeros_like(moment), effect, float(steps[i]) - before, length)
         moment = middle + np.sqrt(variance) * rng.standard_normal(mean.size)
-        made[:, i], before = moment, float(steps[i])
-    return made
+        paths[:, i], before = moment, float(steps[i])
+    return paths
 
 
 class Paths:
-    """Draws of runs' luck, of variance 1, along a clock that begins at 0.
+    """Draws of run effects of variance 1 along a clock that begins at 0.
 
-    Every moment of a grid has random numbers of its own and is drawn given coarser ones (Levy's construction): 0, the unit and its
-    doubles one after the other, and then middles of what lies between. The luck at a moment therefore does not depend on which
-    others are asked for, and is exact but for moments being rounded to the grid.
+    Every moment of a grid has random numbers of its own and is drawn given coarser moments (Levy's construction): first 0, the unit
+    and its doubles, then midpoints. The effect at a moment therefore does not depend on the other moments asked for. It is exact
+    but for the rounding of moments to the grid.
     """
 
     def __init__(self, length: Array) -> None:
         self.length = length
-        self._kept: dict[int, Array] = {}
+        self._decays: dict[int, Array] = {}
 
     def at(self, time: Array, entropy: tuple[int, ...]) -> Array:
-        """Of the run that the seeds stand for, at moments (k,) in the unit of `length` (S,): array (k, S)."""
-        made, known = np.empty((time.size, self.length.size)), dict[int, Array]()
+        """Effects (k, S) of the run that the seeds stand for, at moments (k,) in the unit of `length` (S,)."""
+        values, known = np.empty((time.size, self.length.size)), dict[int, Array]()
         for i in np.argsort(time, kind="stable").tolist():
             moment = round(float(time[i]) * FINE)
-            known = self._way(moment, known, entropy)
-            made[i] = known[moment]
-        return made
+            known = self._bisect(moment, known, entropy)
+            values[i] = known[moment]
+        return values
 
-    def _way(self, to: int, known: dict[int, Array], entropy: tuple[int, ...]) -> dict[int, Array]:
-        """The moments on the way to one, and the luck there; later moments need no others of those known."""
-        way: dict[int, Array] = {}
+    def _bisect(self, to: int, known: dict[int, Array], entropy: tuple[int, ...]) -> dict[int, Array]:
+        """The effects at a moment and at the coarser moments that lead to it; later moments need no others of the known ones."""
+        values: dict[int, Array] = {}
 
         def put(moment: int, left: int | None = None, right: int | None = None) -> None:
             if moment in known:
-                way[moment] = known[moment]
+                values[moment] = known[moment]
                 return
-            way[moment] = np.random.default_rng((*entropy, moment)).standard_normal(self.length.size)
+            values[moment] = np.random.default_rng((*entropy, moment)).standard_normal(self.length.size)
             if left is not None:
-                rho = self._rho(moment - left)
+                rho = self._decay(moment - left)
                 whole = 1.0 if right is None else 1 + rho**2
-                sides = way[left] if right is None else way[left] + way[right]
-                way[moment] = rho / whole * sides + np.sqrt((1 - rho) * (1 + rho) / whole) * way[moment]
+                ends = values[left] if right is None else values[left] + values[right]
+                values[moment] = rho / whole * ends + np.sqrt((1 - rho) * (1 + rho) / whole) * values[moment]
 
         put(0)
         put(FINE, 0)
@@ -107,23 +104,23 @@ class Paths:
         while right < to:
             left, right = right, 2 * right
             put(right, left)
-        while to not in way:
+        while to not in values:
             middle = (left + right) // 2
             put(middle, left, right)
             left, right = (left, middle) if to <= middle else (middle, right)
-        return way
+        return values
 
-    def _rho(self, step: int) -> Array:
-        if step not in self._kept:
-            self._kept[step] = np.exp(-step / FINE / self.length)
-        return self._kept[step]
+    def _decay(self, step: int) -> Array:
+        if step not in self._decays:
+            self._decays[step] = np.exp(-step / FINE / self.length)
+        return self._decays[step]
 
 
 def correlation(time: Array, length: Array, weight: Array) -> Array:
-    """Correlations (…, k, k) between a run's luck at moments (…, k): averages over some draws (S,), with weights."""
-    some = np.arange(0, length.size, max(1, length.size // SOME))
+    """Correlations (…, k, k) of a run's effect between moments (…, k): weighted averages over some of the draws (S,)."""
+    averaged = np.arange(0, length.size, max(1, length.size // AVERAGED))
     distance = np.abs(time[..., :, None] - time[..., None, :])
     total: Array = np.zeros_like(distance)
-    for i in some.tolist():
+    for i in averaged.tolist():
         total += weight[i] * np.exp(-distance / length[i])
-    return total / weight[some].sum()
+    return total / weight[averaged].sum()

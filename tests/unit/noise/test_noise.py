@@ -9,21 +9,21 @@ import numpy as np
 import pytest
 from scipy import integrate, special, stats
 
-from bayeslaw.core.errors import BayeslawError
-from bayeslaw.engine import likelihoods as kernels
+from bayeslaw.engine import likelihoods
 from bayeslaw.engine.build import jit
 from bayeslaw.engine.functions import digamma, log_mills
 from bayeslaw.noise.noise import CHOICES, MEANING, PRIORS, Noise, prior
+from tests.errors import fails
 from tests.oracles import Array, central, nested, timed
 
-normal_density, student_density = jit(kernels.normal_density), jit(kernels.student_density)
+normal_density, student_density = jit(likelihoods.normal_density), jit(likelihoods.student_density)
 RUN = np.array([0, 0, 0, 1, 2, 2, 3, 3, 3])
 STARTS = np.array([0, 3, 4, 6, 9])
 CHECKPOINT, FAMILY, ALONE = np.array([0, 0, 1, 1]), np.array([0, 2, 4]), np.arange(5)
 GROUP, NAMES = np.array([0, 0, 1, 1]), ("pile", "code")
 SINGLE = np.ones(9), np.zeros(4)  # every row one point
-SAME, KIN = RUN[:, None] == RUN[None, :], CHECKPOINT[RUN][:, None] == CHECKPOINT[RUN][None, :]
-SIGMA, TAU, LUCK, SLACK, DOF = 0.02, 0.05, 0.03, 0.04, 3.5
+SAME, RELATED = RUN[:, None] == RUN[None, :], CHECKPOINT[RUN][:, None] == CHECKPOINT[RUN][None, :]
+SIGMA, TAU, OMEGA, EXCESS, DOF = 0.02, 0.05, 0.03, 0.04, 3.5
 SE = 0.01 * np.array([0.0, 1.0, 2.0, 0.5, 1.5, 0.2, 1.0, 3.0, 0.7])
 NONE = np.empty(0)
 
@@ -34,46 +34,46 @@ def residual(rng: np.random.Generator) -> Array:
 
 
 @pytest.mark.parametrize("x", [1e-3, 0.1, 0.5, 1.0, 2.7, 6.0, 40.0, 1e4])
-def test_digamma(x: float) -> None:
+def test_digamma_is_scipys(x: float) -> None:
     assert digamma(x) == pytest.approx(float(special.digamma(x)), rel=1e-10, abs=1e-10)
 
 
 @pytest.mark.parametrize("x", [-400.0, -50.0, -8.0, -5.01, -4.99, -1.0, 0.0, 3.0, 20.0])
-def test_log_mills(x: float) -> None:
+def test_log_mills_is_scipys(x: float) -> None:
     assert log_mills(x) == pytest.approx(float(0.5 * x**2 + special.log_ndtr(x)), rel=1e-9, abs=1e-9)
 
 
 def covariance(v: Array, t: Array, omega: float, se: Array) -> Array:
     """Of all rows, by groups' variances of points and runs."""
     group, known = GROUP[RUN], se**2 if se.size else np.zeros(RUN.size)
-    same: Array = np.diag(v[group] + known) + t[group][:, None] * SAME + omega * KIN
+    same: Array = np.diag(v[group] + known) + t[group][:, None] * SAME + omega * RELATED
     return same
 
 
 @pytest.mark.parametrize("se", [NONE, SE])
-@pytest.mark.parametrize("luck", [LUCK, 0.0])
+@pytest.mark.parametrize("omega", [OMEGA, 0.0])
 @pytest.mark.parametrize("tau", [TAU, 0.0])
-def test_normal_density_is_that_of_the_block_covariance(residual: Array, tau: float, luck: float, se: Array) -> None:
+def test_normal_density_is_that_of_the_block_covariance(residual: Array, tau: float, omega: float, se: Array) -> None:
     y, mu = residual + 1, np.linspace(0.99, 1.01, RUN.size)
     v, t = np.array([1.0, 1.5]) * SIGMA**2, np.array([1.0, 0.7]) * tau**2
 
     def oracle(mean: Array, rest: Array) -> float:
         return float(stats.multivariate_normal(mean, covariance(rest[:2], rest[2:4], rest[4], se)).logpdf(y))
 
-    d_mu, d_v, d_t, rest = np.zeros(RUN.size), np.zeros(2), np.zeros(2), np.array([*v, *t, luck**2])
-    family = FAMILY if luck else ALONE
-    arguments: Any = y, mu, STARTS, *SINGLE, se**2, family, GROUP, v, t, luck**2, 0.0, d_mu, d_v, d_t
+    d_mu, d_v, d_t, rest = np.zeros(RUN.size), np.zeros(2), np.zeros(2), np.array([*v, *t, omega**2])
+    family = FAMILY if omega else ALONE
+    arguments: Any = y, mu, STARTS, *SINGLE, se**2, family, GROUP, v, t, omega**2, 0.0, d_mu, d_v, d_t
     logp, d_omega, _ = normal_density(*arguments)
     assert logp == pytest.approx(oracle(mu, rest), rel=1e-12)
     slopes = central(lambda x: oracle(mu, x), rest, 1e-3 * SIGMA**2)
     np.testing.assert_allclose([*d_v, *d_t], slopes[:4], rtol=1e-5)
-    if luck:
+    if omega:
         assert d_omega == pytest.approx(slopes[4], rel=1e-5)
     np.testing.assert_allclose(d_mu, central(lambda m: oracle(m, rest), mu, 1e-4), rtol=1e-7)
 
 
 def test_normal_density_of_many_runs_of_two_groups_is_the_sum_of_theirs(rng: np.random.Generator) -> None:
-    """The product of many runs' determinants has no room in a number; runs of one checkpoint may be of unlike groups."""
+    """The product of many runs' determinants overflows; runs of one checkpoint may be of unlike groups."""
     runs, k = 600, 3
     group, family = rng.integers(0, 2, runs), np.arange(0, runs + 1, 2)
     e, v, t = 0.02 * rng.standard_normal((runs, k)), np.array([1e-6, 4e-6]), np.array([4e-4, 1e-4])
@@ -92,18 +92,18 @@ def test_normal_density_of_many_runs_of_two_groups_is_the_sum_of_theirs(rng: np.
 
 @pytest.mark.parametrize("se", [NONE, SE])
 @pytest.mark.parametrize("tau", [TAU, 0.0])
-def test_skewed_density_is_the_integral_over_each_runs_excess(residual: Array, tau: float, se: Array) -> None:
+def test_density_with_one_sided_run_effects_is_the_integral_over_them(residual: Array, tau: float, se: Array) -> None:
     y, mu = residual + 1, np.linspace(0.99, 1.01, RUN.size)
     v, t = np.array([1.0, 1.5]) * SIGMA**2, np.array([1.0, 0.7]) * tau**2
 
-    def oracle(slack: float) -> float:
+    def oracle(excess: float) -> float:
         total = 0.0
         for j in range(4):
             rows = np.flatnonzero(j == RUN)
             block = stats.multivariate_normal(np.zeros(rows.size), covariance(v, t, 0.0, se)[np.ix_(rows, rows)])
             error = (y - mu)[rows]
             part = integrate.quad(
-                lambda s, e=error, b=block: b.pdf(e - s) * math.exp(-s / slack) / slack, 0, 1, epsabs=0, limit=200
+                lambda s, e=error, b=block: b.pdf(e - s) * math.exp(-s / excess) / excess, 0, 1, epsabs=0, limit=200
             )
             total += math.log(part[0])
         return total
@@ -113,11 +113,11 @@ def test_skewed_density_is_the_integral_over_each_runs_excess(residual: Array, t
         arguments: Any = y, x[:9], STARTS, *SINGLE, se**2, ALONE, GROUP, x[9:11], x[11:13], 0.0, x[13], *buffers
         return float(normal_density(*arguments)[0])
 
-    assert ours(np.array([*mu, *v, *t, SLACK])) == pytest.approx(oracle(SLACK), rel=1e-7)
+    assert ours(np.array([*mu, *v, *t, EXCESS])) == pytest.approx(oracle(EXCESS), rel=1e-7)
     d_mu, d_v, d_t = np.zeros(RUN.size), np.zeros(2), np.zeros(2)
-    d_slack = normal_density(y, mu, STARTS, *SINGLE, se**2, ALONE, GROUP, v, t, 0.0, SLACK, d_mu, d_v, d_t)[2]
-    slopes = central(ours, np.array([*mu, *v, *t, SLACK]), 1e-6)
-    np.testing.assert_allclose([*d_mu, *d_v, *d_t, d_slack], slopes, rtol=1e-5)
+    d_excess = normal_density(y, mu, STARTS, *SINGLE, se**2, ALONE, GROUP, v, t, 0.0, EXCESS, d_mu, d_v, d_t)[2]
+    slopes = central(ours, np.array([*mu, *v, *t, EXCESS]), 1e-6)
+    np.testing.assert_allclose([*d_mu, *d_v, *d_t, d_excess], slopes, rtol=1e-5)
 
 
 @pytest.mark.parametrize("se", [NONE, SE])
@@ -144,16 +144,16 @@ def test_student_density_is_scipys(residual: Array, explicit: bool, se: Array, r
         np.testing.assert_allclose(d_effects, expected, rtol=1e-7, atol=1e-9)
 
 
-def test_derivatives_are_added_to_what_is_there(residual: Array) -> None:
+def test_derivatives_are_added_to_the_buffers(residual: Array) -> None:
     one, two = np.zeros(RUN.size), np.ones(RUN.size)
     for d_mu in (one, two):
-        rest: Any = np.array([SIGMA**2, SIGMA**2]), np.array([TAU**2, TAU**2]), LUCK**2, 0.0, d_mu, np.zeros(2), np.zeros(2)
+        rest: Any = np.array([SIGMA**2, SIGMA**2]), np.array([TAU**2, TAU**2]), OMEGA**2, 0.0, d_mu, np.zeros(2), np.zeros(2)
         normal_density(residual, np.zeros(RUN.size), STARTS, *SINGLE, NONE, FAMILY, GROUP, *rest)
     np.testing.assert_allclose(two, one + 1)
 
 
 def noise_draws(size: int) -> dict[str, Array]:
-    values = {"sigma_point": SIGMA, "sigma_run": TAU, "sigma_checkpoint": LUCK, "run_excess": SLACK, "dof": DOF}
+    values = {"sigma_point": SIGMA, "sigma_run": TAU, "sigma_checkpoint": OMEGA, "run_excess": EXCESS, "dof": DOF}
     return {name: np.full(size, value) for name, value in values.items()}
 
 
@@ -180,10 +180,10 @@ def test_log_likelihood_of_runs_is_that_given_the_others(
         assert earlier[s].sum() == pytest.approx(joint, rel=1e-9)
 
 
-def test_log_likelihood_of_skewed_runs_is_the_kernels(residual: Array) -> None:
+def test_log_likelihood_of_runs_with_one_sided_effects_is_the_compiled_density(residual: Array) -> None:
     values = Noise(False, True, skew=True).log_likelihood(residual[None], nested(RUN, se=SE), noise_draws(1))
     zeros = np.zeros(RUN.size), np.zeros(1), np.zeros(1)
-    rest: Any = np.array([SIGMA**2]), np.array([TAU**2]), 0.0, SLACK, *zeros
+    rest: Any = np.array([SIGMA**2]), np.array([TAU**2]), 0.0, EXCESS, *zeros
     kernel = normal_density(residual, zeros[0], STARTS, *SINGLE, SE**2, ALONE, np.zeros(4, np.int64), *rest)
     assert values.sum() == pytest.approx(kernel[0], rel=1e-10)
 
@@ -214,11 +214,11 @@ def test_drawn_noise_has_its_moments(student: bool, run_effect: bool, extra: str
     assert drawn.shape == (RUN.size, size)
     point = SIGMA**2 * (dof / (dof - 2) if student else 1.0)
     expected = point * np.eye(RUN.size) + (TAU**2 if run_effect else 0.0) * SAME
-    expected = expected + (LUCK**2 * KIN if extra == "checkpoint_effect" else SLACK**2 * SAME if extra == "skew" else 0.0)
+    expected = expected + (OMEGA**2 * RELATED if extra == "checkpoint_effect" else EXCESS**2 * SAME if extra == "skew" else 0.0)
     # standard error of a covariance: about the largest variance times sqrt(2 / size); 5 of them, and more for the exponential
     tolerance = (5 if extra != "skew" else 10) * expected.max() * math.sqrt(2 / size)
     np.testing.assert_allclose(np.cov(drawn), expected, atol=tolerance)
-    mean = SLACK if extra == "skew" else 0.0
+    mean = EXCESS if extra == "skew" else 0.0
     np.testing.assert_allclose(drawn.mean(axis=1), mean, atol=5 * math.sqrt(expected.max() / size))
 
 
@@ -264,23 +264,22 @@ CHOSEN = {
 
 
 @pytest.mark.parametrize("choice", CHOICES)
-def test_choices(choice: str) -> None:
+def test_each_choice_is_resolved_for_the_runs(choice: str) -> None:
     with_runs, without = CHOSEN[choice]
     assert Noise.choose(choice, timed(nested(RUN, CHECKPOINT))) == with_runs
     if without is None:
-        with pytest.raises(BayeslawError, match="No two of these runs share a checkpoint"):
+        with fails("no-shared-checkpoint"):
             Noise.choose(choice, nested(np.arange(5)))
     else:
         assert Noise.choose(choice, timed(nested(np.arange(5)))) == without
 
 
-def test_unknown_noise() -> None:
-    with pytest.raises(BayeslawError) as caught:
+def test_an_unknown_noise_is_refused() -> None:
+    with fails("unknown-noise", "gauss", *CHOICES):
         Noise.choose("gauss", nested(RUN))
-    assert str(caught.value) == f"No noise 'gauss'; choose one of {', '.join(CHOICES)}."
 
 
-def test_parameters_and_words() -> None:
+def test_parameters_and_the_text_of_a_noise() -> None:
     assert Noise(False, True).parameters == ("sigma_point", "sigma_run")
     assert Noise(True, True).parameters == ("sigma_point", "sigma_run", "dof")
     assert Noise(True, False).parameters == ("sigma_point", "dof")
@@ -297,7 +296,7 @@ def test_parameters_and_words() -> None:
     )
 
 
-def test_priors_of_the_noise_cover_what_is_measured() -> None:
+def test_priors_of_the_noise_cover_measured_values() -> None:
     """Points wobble by 0.1% to 2%; seeds move whole runs of tinycpt's smallest models by 0.3% to 0.5%, larger ones by less."""
     low, high = PRIORS["sigma_point"].scipy.ppf([0.025, 0.975])
     assert low < 0.0015

@@ -278,7 +278,7 @@ def test_new_rows_join_along_the_clock(ou_fit: Fit) -> None:
     assert np.isfinite(result[["p_level", "p_curve"]].to_numpy()).all()
     with pytest.raises(BayeslawError, match="step"):
         join_runs(ou_fit, oracles.runs(new.drop(columns="step")))
-    with pytest.raises(BayeslawError, match="step.* row 2"):
+    with pytest.raises(BayeslawError, match=r"step.* row 2"):
         join_runs(ou_fit, oracles.runs(new.assign(step=[200.0, np.nan])))
 
 
