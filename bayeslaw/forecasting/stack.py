@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import math
-import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
+from scipy.optimize import Bounds, LinearConstraint, minimize
 
 from bayeslaw.core.errors import BayeslawError, FitError
 from bayeslaw.core.methods import PublicFunction
@@ -145,53 +143,61 @@ class Stack:
 
 
 def stacking(densities: pd.DataFrame) -> pd.DataFrame:
-    """Weights that maximise the summed log density of the left-out runs under the mixture (Yao et al. 2018, eq. 4).
+    """Return the weights that maximise the summed log density of left-out runs under the mixture (Yao et al. 2018, eq. 4).
 
     Parameters
     ----------
     densities : DataFrame
-        Log predictive density of each left-out run (rows) under each fit (columns).
+        Log predictive density of each left-out run (rows) under each fit (columns), all finite.
 
     Returns
     -------
     DataFrame
-        One row per fit, best first: elpd, se, elpd_diff, dse, weight; weights below `LEAST` are 0.
+        One row per fit, best first: elpd with its standard error se, elpd_diff to the best fit with its standard error dse, and
+        weight. These are the columns of `arviz_stats.compare`. Weights below `LEAST` are 0.
 
     Raises
     ------
     FitError
-        If the search for the weights did not end at the largest density.
+        If the optimiser did not reach the largest density.
     """
-    import arviz_stats as az
-    from arviz_stats.utils import ELPDDataLOO
-
     count = len(densities)
-    best = densities.max(axis=1)  # densities of whole runs overflow; neither differences nor weights know of it
-    shifted = densities.sub(best, axis=0)
+    shifted = densities.sub(densities.max(axis=1), axis=0)  # densities of whole runs overflow; weights do not change by a shift
+    order = shifted.sum().sort_values(ascending=False).index
+    relative = np.ascontiguousarray(shifted[order])
+    likelihood = np.exp(relative)
 
-    def data(values: pd.Series) -> Any:
-        elpd, se = float(values.sum()), math.sqrt(count * values.var(ddof=0))
-        pointwise = xr.DataArray(values.to_numpy(), dims="run")
-        k = xr.zeros_like(pointwise)
-        return ELPDDataLOO(
-            elpd=elpd, se=se, p=0.0, n_samples=1, n_data_points=count, scale="log", warning=False, good_k=0.7, elpd_i=pointwise,
-            pareto_k=k,
+    def negative_log_score(weights: NDArray[np.float64]) -> float:
+        return -float(np.log(likelihood @ weights).sum())
+
+    def gradient(weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        slopes: NDArray[np.float64] = -(likelihood / (likelihood @ weights)[:, None]).sum(axis=0)
+        return slopes
+
+    size = len(order)
+    with np.errstate(all="ignore"):
+        optimum = minimize(
+            negative_log_score, np.full(size, 1 / size), jac=gradient, method="SLSQP",
+            bounds=Bounds(np.zeros(size), np.ones(size)), constraints=LinearConstraint(np.ones(size), 1.0, 1.0),
         )  # fmt: skip
-
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore", UserWarning)
-        found = az.compare({str(name): data(shifted[name]) for name in densities}, round_to="none")
-    weights = found["weight"].astype(np.float64).clip(lower=0.0)
-    likelihood = np.exp(shifted[list(weights.index)].to_numpy())
-    gain = (likelihood / (likelihood @ weights.to_numpy())[:, None]).mean(axis=0).max() - 1
+        weights = np.maximum(optimum.x, 0.0)
+        gain = -gradient(weights).min() / count - 1
     if not gain <= NOT_OPTIMAL:
         raise FitError(
-            f"No stacking weights were found for {', '.join(map(str, densities.columns))}: the search stopped before its end."
+            f"No stacking weights were found for {', '.join(map(str, densities.columns))}: the search stopped before its end.",
+            code="no-weights",
         )
-    weights = weights.where(weights >= LEAST, 0.0) / weights[weights >= LEAST].sum()
-    elpd = pd.DataFrame({"elpd": densities.sum(), "se": np.sqrt(count * densities.var(ddof=0))})
-    table: pd.DataFrame = elpd.join(found[["elpd_diff", "dse"]].astype(np.float64)).assign(weight=weights).loc[found.index]
-    return table
+    weights[weights < LEAST] = 0.0
+    difference = np.ascontiguousarray((relative - relative[:, :1]).T)
+    return pd.DataFrame(
+        {
+            "elpd": densities[order].sum(),
+            "se": np.sqrt(count * densities[order].var(ddof=0)),
+            "elpd_diff": difference.sum(axis=1),
+            "dse": np.sqrt(count * difference.var(axis=1)),
+            "weight": weights / weights.sum(),
+        }
+    )
 
 
 type Posterior = Fit | Stack
