@@ -1,4 +1,4 @@
-"""Many independent fits through an executor."""
+"""Fit many tables or laws at once through an executor."""
 
 from __future__ import annotations
 
@@ -24,15 +24,21 @@ OPTIONS = tuple(k for k in inspect.signature(fit).parameters if k not in ("law",
 
 @dataclass(frozen=True)
 class Task:
-    """One fit to be made.
+    """One fit of a batch.
 
     Attributes
     ----------
     law : Law, name or path of a card
     runs : Runs, DataFrame or path
     options : mapping
-        Other arguments of `fit`: noise, priors, draws, tune, chains, seed, target_accept, bins. Fits
-        share the seed 0 unless given.
+        Other arguments of `fit`: noise, priors, draws, tune, chains, seed, target_accept, bins. Every fit has seed 0 unless
+        given.
+
+    Examples
+    --------
+    >>> task = bayeslaw.inference.Task("chinchilla", "runs.csv", {"seed": 1})
+    >>> task.options["seed"]
+    1
     """
 
     law: Law | str | Path
@@ -42,10 +48,12 @@ class Task:
     def __post_init__(self) -> None:
         for name in self.options:
             if name not in OPTIONS:
-                raise BayeslawError(f"A task has no option {name!r}; it has {', '.join(OPTIONS)}.{nearest(name, OPTIONS)}")
+                raise BayeslawError(
+                    f"A task has no option {name!r}; it has {', '.join(OPTIONS)}.{nearest(name, OPTIONS)}", code="unknown-option"
+                )
 
     def _loaded(self) -> Task:
-        """With law and runs in place of their files, which other machines may not have."""
+        """The task with its files read, since other machines may not have them."""
         law = self.law if isinstance(self.law, Law) else load_law(self.law)
         return replace(self, law=law, runs=read_runs(self.runs) if isinstance(self.runs, (str, Path)) else self.runs)
 
@@ -65,28 +73,33 @@ def fit_many(
     then: Callable[[Fit], Any] | None = None,
     progress: bool = True,
 ) -> list[Outcome[Any]]:
-    """Make many fits; each has the numbers that `fit` gives it, wherever it is made.
+    """Make many fits; each equals that of `fit`, on any executor.
 
     Parameters
     ----------
     tasks : iterable of Task
     executor : str or Executor
-        'in-process', 'processes', 'processes:4' or the address of a Dask scheduler; see `bayeslaw.core.executor`.
+        'in-process', 'processes', 'processes:4' or the address of a Dask scheduler; see `bayeslaw.core.executors`.
     then : callable, optional
-        Takes a fit where it was made; what it returns is kept instead of the fit, so that not all draws need travel.
+        Function of a fit, called where the fit was made. Its result is returned instead of the fit, so that draws need not travel.
     progress : bool
         Show a progress bar over all fits on standard error.
 
     Returns
     -------
     list of Outcome
-        In the order of the tasks. A fit that can't be made is an outcome with an error and costs none of the others; whether
-        checks passed is for the caller to look at.
+        In the order of the tasks. A fit that fails is an outcome with an error and does not affect the others. The caller looks
+        at whether checks passed.
 
     Raises
     ------
     BayeslawError
         If a law or a file of runs can't be read or there is no such executor; nothing has been fitted then.
+
+    Examples
+    --------
+    >>> tasks = [bayeslaw.inference.Task(law, "runs.csv") for law in ("chinchilla", "kaplan")]
+    >>> fits = [outcome.value for outcome in bayeslaw.fit_many(tasks, executor="processes:2")]  # doctest: +SKIP
     """
     loaded = [task._loaded() for task in tasks]
     with opened(executor) as run:
@@ -95,9 +108,9 @@ def fit_many(
 
 def _fitted(task: Task, then: Callable[[Fit], Any] | None, cores: int | None) -> Any:
     try:
-        made = fit(task.law, task.runs, **task.options, progress=False, cores=cores)
+        fitted = fit(task.law, task.runs, **task.options, progress=False, cores=cores)
     except StoppedError:
         raise KeyboardInterrupt from None
-    if made.info["interrupted"]:  # Ctrl-C ends them all, it does not shorten one
+    if fitted.info["interrupted"]:  # Ctrl-C ends all fits and does not shorten one
         raise KeyboardInterrupt
-    return then(made) if then else made
+    return then(fitted) if then else fitted

@@ -24,9 +24,9 @@ from bayeslaw.laws.law import Law
 from bayeslaw.laws.pooling import levels_of, varied, with_by
 from bayeslaw.laws.prior import Prior
 from bayeslaw.noise.noise import DRIFT, Noise
-from bayeslaw.posterior.diagnostics import Check, bins_check, information_check, luck_check, sampler_checks, table_of
+from bayeslaw.posterior.diagnostics import Check, bins_check, information_check, run_effect_check, sampler_checks, table_of
 from bayeslaw.posterior.fit import Fit, tree_of
-from bayeslaw.posterior.identifiability import independence_check, kinship_check, lack_check
+from bayeslaw.posterior.identifiability import checkpoint_correlation_check, independence_check, lack_check
 from bayeslaw.posterior.storage import FORMAT, PLAIN, contents_digest, data_digest, draws_digest
 
 SHIFTED = 20  # draws at which the shift of binned settings is computed
@@ -115,7 +115,7 @@ def fit(
         )
     if bins is not None and chosen.drift:
         raise BayeslawError(
-            "Points with noise normal-drift can't be put into bins: neighbouring points tell the correlation length of the run effect. "
+            "Points with noise normal-drift can't be put into bins, since neighbouring points tell how long a run effect lasts. "
             "Leave bins out, or keep every tenth point of very long curves.",
             code="bins-with-ou-effect",
         )
@@ -174,9 +174,13 @@ def _checks(law: Law, observed: Observations, noise: Noise, result: Sample, seed
     checks = [*sampler_checks(scalar, result.stats), information_check(prior, {k: scalar[k] for k in prior})]
     checks.append(lack_check(law, observed, {k: float(np.median(scalar[k])) for k in law.parameters}))
     if noise.run_effect:
-        checks.append(luck_check(noise.scales(scalar, "sigma_run")))
+        checks.append(run_effect_check(noise.scales(scalar, "sigma_run")))
     elif (independence := independence_check(law, observed, scalar)) is not None:
         checks.append(independence)
-    if noise.run_effect and not noise.checkpoint_effect and (related := kinship_check(law, observed, scalar)) is not None:
+    if (
+        noise.run_effect
+        and not noise.checkpoint_effect
+        and (related := checkpoint_correlation_check(law, observed, scalar)) is not None
+    ):
         checks.append(related)
     return checks

@@ -1,7 +1,7 @@
-"""The generative model of a law as an ordinary `pm.Model`, to read, draw, change or sample by hand.
+"""The generative model of a law as an ordinary `pm.Model`, to read, draw from, change or sample by hand.
 
-`bayeslaw.fit` samples the same log density in coordinates of its own (`density`, `whitening`); a test shows the two equal
-up to a constant.
+`bayeslaw.fit` samples the same log density in coordinates of its own (`bayeslaw.engine`); a test shows that the two are equal up
+to a constant.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ def pymc_model(law: Law, runs: Runs | Observations, noise: str = "auto", noise_b
     Parameters
     ----------
     law : Law
-        Parameters that vary by a column get a typical value, a spread and a value for each of the column's; `varying.varied` has
-        been called already where observations are given.
+        Parameters that vary by a column get a typical value, a spread and a value for each value of the column. With
+        observations, the law is the one that `pooling.varied` returns.
     runs : Runs or Observations
     noise : str
         One of `noise.CHOICES`. 'normal-drift' has a covariance of all rows, n x n: for some thousand rows at most.
     noise_by : str, optional
-        Column whose values are groups of runs with noise of their own; not for observations, which know it.
+        Column whose values are groups of runs with noise of their own; observations have it already.
 
     Returns
     -------
@@ -49,6 +49,12 @@ def pymc_model(law: Law, runs: Runs | Observations, noise: str = "auto", noise_b
         Free variables are the law's parameters (``A_level`` where the prior is on the term's value at the runs' reference
         point, with ``A`` a deterministic) and those of the noise (``dof_above_2`` with
         ``dof``); ``log_loss`` is observed, rows sorted by run.
+
+    Examples
+    --------
+    >>> model = bayeslaw.pymc_model(bayeslaw.load_law("chinchilla"), bayeslaw.read_runs("runs.csv"))
+    >>> [variable.name for variable in model.free_RVs][:3]
+    ['E', 'A_level', 'alpha']
     """
     import pymc as pm
     import pytensor.tensor as pt
@@ -99,12 +105,12 @@ def pymc_model(law: Law, runs: Runs | Observations, noise: str = "auto", noise_b
         elif chosen.drift:
             same = observed.run[:, None] == observed.run[None, :]
             steps = np.abs(observed.time[:, None] - observed.time[None, :])
-            drift = run[observed.run][:, None] ** 2 * same * pt.exp(-np.where(same, steps, 0.0) / scales["drift"])
+            effects = run[observed.run][:, None] ** 2 * same * pt.exp(-np.where(same, steps, 0.0) / scales["drift"])
             variance = point[observed.run] ** 2 + (observed.se**2 if observed.se.size else 0.0)
-            pm.MvNormal("log_loss", mean, cov=drift + pt.diag(variance), observed=observed.log_loss, dims="row")
+            pm.MvNormal("log_loss", mean, cov=effects + pt.diag(variance), observed=observed.log_loss, dims="row")
         else:
-            luck = [scales.get(name, pt.constant(0.0)) for name in ("sigma_checkpoint", "run_excess")]
-            _normal_with_effects(mean, point, run, luck[0], luck[1], observed, chosen)
+            checkpoint, excess = (scales.get(name, pt.constant(0.0)) for name in ("sigma_checkpoint", "run_excess"))
+            _normal_with_effects(mean, point, run, checkpoint, excess, observed, chosen)
     return model
 
 
@@ -124,8 +130,10 @@ def _around(name: str, support: str, typical: Any, spread: Any) -> Any:
             return pm.Normal(name, typical, spread)
 
 
-def _normal_with_effects(mean: Any, point: Any, run: Any, luck: Any, slack: Any, observed: Observations, noise: Noise) -> None:
-    """Normal noise with effects integrated out, see `noise`, as one observed variable that can also be drawn from."""
+def _normal_with_effects(
+    mean: Any, point: Any, run: Any, checkpoint: Any, excess: Any, observed: Observations, noise: Noise
+) -> None:
+    """Add normal noise with effects integrated out (see `noise`) as one observed variable that can also be drawn from."""
     import pymc as pm
     import pytensor.tensor as pt
 
@@ -133,7 +141,7 @@ def _normal_with_effects(mean: Any, point: Any, run: Any, luck: Any, slack: Any,
     family = observed.checkpoint if noise.checkpoint_effect else np.arange(size)
     families, known = int(family.max()) + 1, observed.se**2 if observed.se.size else np.zeros(code.size)
 
-    def logp(value: Any, mean: Any, point: Any, run: Any, luck: Any, slack: Any) -> Any:
+    def logp(value: Any, mean: Any, point: Any, run: Any, checkpoint: Any, excess: Any) -> Any:
         def totals(values: Any, code: Any, size: int) -> Any:
             return pt.inc_subtensor(pt.zeros(size)[code], values)
 
@@ -144,19 +152,19 @@ def _normal_with_effects(mean: Any, point: Any, run: Any, luck: Any, slack: Any,
         parts = pt.log(variance) + error**2 / variance + np.log(2 * np.pi)
         result = -0.5 * (pt.sum(parts) + pt.sum(pt.log(s) - run**2 * total**2 / s))
         if noise.skew:
-            x = (b - 1 / slack) / pt.sqrt(a)
+            x = (b - 1 / excess) / pt.sqrt(a)
             phi = pm.logcdf(pm.Normal.dist(0, 1), x)
-            return result + pt.sum(0.5 * pt.log(2 * np.pi / a) - pt.log(slack) + 0.5 * x**2 + phi)
-        z = 1 + luck**2 * totals(a, family, families)
-        return result + 0.5 * pt.sum(luck**2 * totals(b, family, families) ** 2 / z - pt.log(z))
+            return result + pt.sum(0.5 * pt.log(2 * np.pi / a) - pt.log(excess) + 0.5 * x**2 + phi)
+        z = 1 + checkpoint**2 * totals(a, family, families)
+        return result + 0.5 * pt.sum(checkpoint**2 * totals(b, family, families) ** 2 / z - pt.log(z))
 
-    def dist(mean: Any, point: Any, run: Any, luck: Any, slack: Any, _: Any) -> Any:
+    def dist(mean: Any, point: Any, run: Any, checkpoint: Any, excess: Any, _: Any) -> Any:
         shape = mean.shape[:-1]
-        shared = pm.Normal.dist(0, 1, shape=(*shape, families)) * luck[..., None]
-        upward = pm.Exponential.dist(lam=1, shape=(*shape, size)) * slack[..., None]
-        shift = pm.Normal.dist(0, 1, shape=(*shape, size)) * run + shared[..., family] + upward
+        shared = pm.Normal.dist(0, 1, shape=(*shape, families)) * checkpoint[..., None]
+        one_sided = pm.Exponential.dist(lam=1, shape=(*shape, size)) * excess[..., None]
+        shift = pm.Normal.dist(0, 1, shape=(*shape, size)) * run + shared[..., family] + one_sided
         sigma = pt.sqrt(point[..., code] ** 2 + known)
         return mean + shift[..., code] + pm.Normal.dist(0, 1, shape=mean.shape) * sigma
 
-    arguments, signature = (mean, point, run, luck, slack), "(n),(m),(m),(),()->(n)"
+    arguments, signature = (mean, point, run, checkpoint, excess), "(n),(m),(m),(),()->(n)"
     pm.CustomDist("log_loss", *arguments, logp=logp, dist=dist, signature=signature, observed=observed.log_loss, dims="row")

@@ -1,8 +1,8 @@
-"""Point fits as papers make them: Huber loss on log residuals, many starts, positive parameters; and their bootstrap.
+"""Point fits as in the papers: Huber loss on log residuals, many starts, positive parameters; and their bootstrap.
 
     minimise  sum_i Huber_delta(log L(x_i) - log loss_i)        (Hoffmann et al. 2022, Goffinet et al. 2025)
 
-Every parameter whose prior lies on positive numbers is kept positive; priors otherwise play no part but as places to start.
+Every parameter with a prior on positive numbers is kept positive. Beyond that, priors only serve to draw the starts.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from bayeslaw.laws.law import Law
 from bayeslaw.laws.pooling import levels_of, varied
 from bayeslaw.laws.prior import Prior
 
-BATCH = 8  # resamples sent to a worker at a time: one takes some tens of milliseconds
+BATCH = 8  # resamples sent to a worker at a time, since one takes some tens of milliseconds
 NO_LOSS = 1e12  # stands for an infinite objective in SciPy's line search
 
 
@@ -49,6 +49,12 @@ class PointFit:
     starts : DataFrame
         Objective reached from each start, best first.
     observed : Observations
+
+    Examples
+    --------
+    >>> point = bayeslaw.point_fit("chinchilla", "runs.csv", starts=2)
+    >>> sorted(point.parameters), point.draws["E"].shape
+    (['A', 'B', 'E', 'alpha', 'beta'], (1,))
     """
 
     law: Law
@@ -61,7 +67,7 @@ class PointFit:
 
     @property
     def unit(self) -> str:
-        """What its losses are in."""
+        """Unit of its losses."""
         return self.observed.unit
 
     @property
@@ -77,18 +83,20 @@ class PointFit:
     def bootstrap(
         self, size: int = 200, *, by: str = "run", seed: int = 0, executor: str | Executor = "in-process", progress: bool = False
     ) -> dict[str, NDArray[np.float64]]:
-        """Parameters refitted to resampled data.
+        """Refit the parameters to resampled data.
 
         Parameters
         ----------
         size : int
             Number of resamples.
         by : {'run', 'row'}
-            Resample whole runs, which keeps what their points share, or single rows.
+            Resample whole runs, which keeps the effects that their points share, or single rows.
         seed : int
-            The same seed gives the same numbers by any executor; a larger size only adds to them.
+            The same seed gives the same numbers on any executor; a larger size only adds to them.
         executor : str or Executor
-            Where resamples are refitted; see `bayeslaw.core.executor`.
+            Where resamples are refitted; see `bayeslaw.core.executors`.
+        progress : bool
+            Show a progress bar on standard error.
 
         Returns
         -------
@@ -100,14 +108,14 @@ class PointFit:
             If an argument or the executor can't be used, or a resample could not be refitted.
         """
         if by not in ("run", "row"):
-            raise BayeslawError(f"bootstrap resamples by 'run' or 'row', not {by!r}.")
+            raise BayeslawError(f"bootstrap resamples by 'run' or 'row', not {by!r}.", code="unknown-resampling")
         whole_number("size", size, 1)
         whole_number("seed", seed, 0)
         work = _Resampling(self.law, self.observed, self.delta, self.best, by, seed)
         with opened(executor) as run:
             batches = [range(i, min(i + BATCH, size)) for i in range(0, size, BATCH)]
-            found = values_of(run.map(work, batches, what="batch of resample", progress=progress))
-        return _Problem.of(self.law, self.observed).parameters(np.concatenate(found))
+            refits = values_of(run.map(work, batches, what="batch of resample", progress=progress))
+        return _Problem.of(self.law, self.observed).parameters(np.concatenate(refits))
 
 
 def point_fit(
@@ -130,11 +138,21 @@ def point_fit(
         Where the Huber loss turns linear, in log loss; the card's `huber_delta` unless given.
     starts : int
         Number of starts, drawn around the priors.
+    seed : int
+        The same seed gives the same starts.
+    progress : bool
+        Show a progress bar on standard error.
+
+    Examples
+    --------
+    >>> point = bayeslaw.point_fit("chinchilla", "runs.csv", starts=2)
+    >>> point.predict({"N": np.array([1e9]), "D": np.array([1e10, 1e11])}).shape
+    (2,)
     """
     law = law if isinstance(law, Law) else load_law(law)
     delta = law.huber_delta if delta is None else delta
     if not (delta > 0 and math.isfinite(delta)):
-        raise BayeslawError(f"delta must be positive and finite, not {delta:g}.")
+        raise BayeslawError(f"delta must be positive and finite, not {delta:g}.", code="bad-delta")
     whole_number("starts", starts, 1)
     whole_number("seed", seed, 0)
     runs = runs if isinstance(runs, Runs) else read_runs(runs)
@@ -148,7 +166,10 @@ def point_fit(
         ends.sort(key=lambda end: end[0])
         value, best = _descend(loss, ends[0][1])
     if not value < NO_LOSS:
-        raise FitError("No start of the point fit reached a finite loss; are the losses and the covariates on the law's scale?")
+        raise FitError(
+            "No start of the point fit reached a finite loss; are the losses and the covariates on the law's scale?",
+            code="no-finite-loss",
+        )
     parameters = {name: float(v[0]) for name, v in problem.parameters(best[None, :]).items()}
     return PointFit(law, parameters, value, delta, pd.DataFrame({"objective": [e[0] for e in ends]}), observed, best)
 
@@ -169,20 +190,20 @@ class _Resampling:
         problem, code = _Problem.of(self.law, self.observed), self.observed.run
         group = code if self.by == "run" else np.arange(code.size)
         count = int(group.max()) + 1
-        found = np.empty((len(numbers), self.best.size))
+        refits = np.empty((len(numbers), self.best.size))
         with threadpool_limits(1, "blas"):
             for i, number in enumerate(numbers):
                 rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(number,)))
                 times = np.bincount(rng.integers(count, size=count), minlength=count)
                 loss = problem.objective(self.delta, times[group].astype(np.float64))
                 starts = [self.best, *(self.best + 0.3 * rng.standard_normal((2, self.best.size)))]
-                found[i] = min((_descend(loss, s) for s in starts), key=lambda end: end[0])[1]
-        return found
+                refits[i] = min((_descend(loss, s) for s in starts), key=lambda end: end[0])[1]
+        return refits
 
 
 @dataclass(frozen=True)
 class _Problem:
-    """The law on a tape, in the coordinates of `density` with every bounded parameter only kept positive."""
+    """The law on a tape, in the coordinates of `engine.density`, where bounded parameters are only kept positive."""
 
     coordinates: Coordinates
     names: tuple[str, ...]
@@ -192,7 +213,7 @@ class _Problem:
 
     @classmethod
     def of(cls, law: Law, observed: Observations) -> _Problem:
-        # The papers ask for positive parameters and no more: shares such as a gate's lambda may pass 1 here.
+        # The papers only require positive parameters: shares such as a gate's lambda may pass 1 here.
         unbounded = {
             k: Prior("LogNormal", {"mu": -1.0, "sigma": 1.0}) for k, p in law.parameters.items() if p.prior.support == "unit"
         }
@@ -226,8 +247,8 @@ class _Problem:
             if name in law.floors:
                 x[i] = loss.mean() + 0.3 * loss.std() * rng.standard_normal()
             elif name in self.coordinates.scaled:
-                share, any_of = loss.std() / len(law.amplitudes) + 1e-3, rng.standard_normal()
-                x[i] = share * any_of if prior.support == "real" else np.log(share) + any_of
+                share, normal = loss.std() / len(law.amplitudes) + 1e-3, rng.standard_normal()
+                x[i] = share * normal if prior.support == "real" else np.log(share) + normal
             else:
                 draw = float(prior.sample(1, rng)[0])
                 x[i] = np.log(draw) if prior.support == "positive" else draw
@@ -240,10 +261,10 @@ class _Problem:
 def _descend(
     loss: Callable[[NDArray[np.float64]], tuple[float, NDArray[np.float64]]], start: NDArray[np.float64]
 ) -> tuple[float, NDArray[np.float64]]:
-    """L-BFGS-B, begun again where it stops until that no longer helps: the Huber loss has kinks that stall it.
+    """Minimise by L-BFGS-B, restarted where it stops until that no longer helps: kinks of the Huber loss stall it.
 
-    To be called with BLAS limited to one thread: L-BFGS-B solves tiny systems, and threads that wait for each other on a busy
-    machine made it 40 times slower.
+    Callers limit BLAS to one thread. L-BFGS-B solves tiny systems, and threads that waited for each other on a busy computer made
+    it 40 times slower.
     """
     value, x = math.inf, start
     for _ in range(20):
@@ -263,7 +284,7 @@ def _descend(
 
 
 def _finite(loss: Callable[[NDArray[np.float64]], tuple[float, NDArray[np.float64]]]) -> Callable[..., Any]:
-    """SciPy's line search needs numbers: infinite losses become very large ones."""
+    """Replace infinite losses by very large numbers, as SciPy's line search needs."""
 
     def bounded(x: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         value, gradient = loss(x)

@@ -1,4 +1,4 @@
-"""A fit made again: its rows as a table, joined by others, with the settings it was made with."""
+"""Refit a law with the settings of a fit: the fit's rows as a table, and new rows joined to them."""
 
 from __future__ import annotations
 
@@ -21,53 +21,56 @@ from bayeslaw.laws.prior import Prior
 from bayeslaw.posterior.fit import Fit
 
 SAME = 1e-9  # relative difference of equal numbers that were written as text in between
-
-VARY = "fit all of them anew with parameters that vary by it (bayeslaw fit --by E=domain)"
-LEAST_DRAWS = 400  # from which tail probabilities and covariances are worked out
+VARY = "refit all of them with parameters that vary by it (bayeslaw fit --by E=domain)"
+LEAST_DRAWS = 400  # for tail probabilities and covariances
 
 
 def require_single_fit(fit: object, what: str) -> Fit:
-    """Refuse what is not a single fit, such as a stack."""
+    """Return a single fit; refuse anything else, such as a stack. `what` is the subject of the error message."""
     if not isinstance(fit, Fit):
         raise FitError(
             f"{what} takes the fit of one law, not a {type(fit).__name__.lower()}: give a fit written by `bayeslaw fit`, and "
-            "weigh the laws again by `bayeslaw compare` with all runs."
+            "weigh the laws again by `bayeslaw compare` with all runs.",
+            code="not-a-single-fit",
         )
     return fit
 
 
 def require_draws(fit: Fit, what: str) -> None:
-    """Refuse draws that are too few, or not all finite, for what is worked out from them."""
+    """Refuse a fit with fewer than `LEAST_DRAWS` draws or with draws that are not finite."""
     draws = fit.draws
     if (size := next(iter(draws.values())).size) < LEAST_DRAWS:
-        raise FitError(f"{what} needs at least {LEAST_DRAWS} posterior draws and the fit has {size}: fit with more --draws.")
+        raise FitError(
+            f"{what} needs at least {LEAST_DRAWS} posterior draws and the fit has {size}: fit with more --draws.",
+            code="too-few-draws",
+        )
     for name, values in draws.items():
         if bad := int((~np.isfinite(values)).sum()):
-            raise FitError(f"{what} needs finite draws, and {bad} of {size} draws of {name} are not.")
+            raise FitError(f"{what} needs finite draws, and {bad} of {size} draws of {name} are not.", code="non-finite-draws")
 
 
 def refit_task(fit: Fit, runs: Runs, seed: int | None = None) -> Task:
-    """The same fit to another table: law, priors, noise, what varies and the sampler's settings are the fit's.
+    """The task of fitting another table with the law, priors, noise, pooling and sampler settings of a fit.
 
     Parameters
     ----------
     fit : Fit
     runs : Runs
     seed : int, optional
-        The fit's unless given.
+        The fit's seed unless given.
     """
     law = parse_card(fit.info["card"])
     law = law.with_priors({name: Prior.from_card(fit.info["priors"][name]) for name in law.parameters})
-    if fit.observed.clock_column == "D":  # whatever new rows have besides
+    if fit.observed.clock_column == "D":  # even where new rows have a column `step`
         runs = replace(runs, frame=runs.frame.drop(columns=STEP, errors="ignore"))
-    same = {"noise": fit.noise.choice(fit.observed), "noise_by": fit.info["noise_by"], "by": dict(fit.info["by"])}
-    return Task(law, runs, same | dict(fit.info["settings"]) | {"seed": int(fit.info["seed"]) if seed is None else seed})
+    options = {"noise": fit.noise.choice(fit.observed), "noise_by": fit.info["noise_by"], "by": dict(fit.info["by"])}
+    return Task(law, runs, options | dict(fit.info["settings"]) | {"seed": int(fit.info["seed"]) if seed is None else seed})
 
 
 def rows_of(fit: Fit) -> Runs:
-    """The rows that a fit was made from, as a table that gives the same observations; base checkpoints after the others.
+    """The rows of a fit as a table that gives the same observations, base checkpoints last.
 
-    Every row has its run and its checkpoint by name, as the fit took them; columns that it has no use for are gone.
+    Every row names its run and its checkpoint as the fit took them. Columns that the fit did not use are absent.
     """
     seen = fit.observed
     columns: dict[str, Any] = {name: seen.covariates[name] for name in fit.law.measured}
@@ -91,9 +94,9 @@ def rows_of(fit: Fit) -> Runs:
 
 
 def _labels(fit: Fit, column: str) -> NDArray[Any]:
-    """The values of a column by which parameters vary."""
+    """Values of a column by which parameters vary."""
     seen, levels = fit.observed, fit.law.levels[column]
-    if column == seen.group_column:  # whose groups are called '15.0' where the levels are called '15'
+    if column == seen.group_column:  # its groups may be called '15.0' where the levels are called '15'
         names = [name if name in levels else float(name) for name in seen.group_names]
         return np.array(names, dtype=object)[seen.group[seen.run]]
     of = {value: name for name, (c, value) in fit.law.indicators.items() if c == column}
@@ -102,31 +105,32 @@ def _labels(fit: Fit, column: str) -> NDArray[Any]:
 
 
 def join_runs(fit: Fit, new: Runs) -> Runs:
-    """The rows of a fit and new ones in one table.
+    """The rows of a fit and new rows in one table.
 
-    Rows of a run that the fit knows join that run. Where the fit knows no errors of its losses and the new rows have some, its own
-    count as 0.
+    New rows of a run of the fit join that run. Where only the new rows have standard errors of their losses, those of the fit are 0.
 
     Raises
     ------
     TableError, BayeslawError
-        With the rows of the new table that can't join: faults of theirs, rows that are in the fit already, and runs that
-        are called like one of the fit's but have another N, checkpoint or group of noise.
+        With the rows of the new table that can't join: faulty rows, rows that are in the fit already, and runs with the name of
+        one of the fit's but another N, checkpoint or noise group.
     """
     agree(fit.observed.unit, new.frame, new.name)
     if "loss_se" not in new.frame and fit.observed.se.size:
         raise BayeslawError(
-            f"{new.name} has no column loss_se, and the fit knows the errors of its losses: give the new rows', 0 where nil."
+            f"{new.name} has no column loss_se, and the fit has standard errors of its losses: give those of the new rows, or 0.",
+            code="no-loss-errors",
         )
-    told = [_told_by(fit), _told_by_columns(fit, new.frame)]
-    if fit.noise.checkpoint_effect and told[0] != told[1]:
+    ours, theirs = _checkpoint_key(fit), _checkpoint_key_of_table(fit, new.frame)
+    if fit.noise.checkpoint_effect and ours != theirs:
         raise BayeslawError(
-            f"Runs of one checkpoint share its luck; the fit tells checkpoints by {told[0]} and {new.name} by {told[1]}: "
-            f"give the new rows the column{'s' * (told[0] != 'checkpoint')} {told[0]} as the fit has them."
+            f"Runs of one checkpoint share an effect. The fit identifies checkpoints by {ours} and {new.name} by {theirs}: "
+            f"give the new rows the column{'s' * (ours != 'checkpoint')} {ours} as the fit has them.",
+            code="other-checkpoint-columns",
         )
     old, faults = rows_of(fit), check(new, fit.law, to_fit=False)
     if "loss" not in new.frame:
-        faults.append(Fault(None, "loss", "", "column loss is missing", "give the losses that came back"))
+        faults.append(Fault(None, "loss", "", "column loss is missing", "give the losses of the new runs", "missing-column"))
     if faults:
         raise TableError(faults, new.name)
     logged = new.frame[~base_rows(new.frame, fit.law)]
@@ -134,19 +138,19 @@ def join_runs(fit: Fit, new: Runs) -> Runs:
     fit.observed.groups_of(logged)
     if fit.observed.clock_column:
         clock_of(logged, fit.observed.clock_column)
-    both = _side_by_side(fit, old, new)
+    both = _merged(fit, old, new)
     shift = int(old.frame.index.max())
     if faults := [replace(f, row=f.row - shift) for f in check(both, fit.law) if f.row is not None and f.row > shift]:
         raise TableError(faults, new.name)
-    if faults := [*_clashes(fit, old.frame, new.frame), *_twice(fit, old.frame, new.frame)]:
+    if faults := [*_clashes(fit, old.frame, new.frame), *_repeated(fit, old.frame, new.frame)]:
         raise TableError(sorted(faults, key=lambda f: f.row or 0), new.name)
     if mixed := mixed_domains(both.frame, fit.law, VARY):
-        raise BayeslawError(f"{new.name}: with the fit's rows, {mixed}.")
+        raise BayeslawError(f"{new.name}: with the fit's rows, {mixed}.", code="mixed-domains")
     return both
 
 
-def _side_by_side(fit: Fit, old: Runs, new: Runs) -> Runs:
-    """Both tables, rows of the new one numbered from the last of the old one on."""
+def _merged(fit: Fit, old: Runs, new: Runs) -> Runs:
+    """Both tables in one; rows of the new one are numbered on from the last of the old one."""
     frame = new.frame.set_axis(pd.Index(new.frame.index + int(old.frame.index.max()), name="row"))
     base = base_rows(frame, fit.law)
     code, names = run_codes(frame)
@@ -164,9 +168,9 @@ def _side_by_side(fit: Fit, old: Runs, new: Runs) -> Runs:
 
 
 def stack_runs(old: Runs, new: Runs) -> Runs:
-    """Rows of a fit and others in its unit, with numbers and with runs and checkpoints of their own, in one table."""
+    """Rows of a fit and new rows of its unit, with row numbers, runs and checkpoints of their own, in one table."""
     frame = pd.concat([old.frame, new.frame])
-    if "unit" in frame:  # one of the two may do without the column, and has losses in the same unit
+    if "unit" in frame:  # one of the two may lack the column; its losses are in the same unit
         frame["unit"] = old.unit
     if "loss_se" in new.frame and "loss_se" not in old.frame:
         frame["loss_se"] = frame["loss_se"].mask(frame.index.isin(old.frame.index), 0.0)
@@ -174,27 +178,27 @@ def stack_runs(old: Runs, new: Runs) -> Runs:
 
 
 def _clashes(fit: Fit, old: pd.DataFrame, new: pd.DataFrame) -> list[Fault]:
-    """New rows whose run is called like one of the fit's and can't be it."""
+    """Faults of new rows whose run has the name of one of the fit's but another N, checkpoint or noise group."""
     faults, first = [], old.groupby("run", sort=False).first()
     group = fit.info["noise_by"]
-    same = [
+    shared = [
         c
-        for c in ("N", *(["checkpoint"] if _told_by(fit) == "checkpoint" else []), *([group] if group else []))
+        for c in ("N", *(["checkpoint"] if _checkpoint_key(fit) == "checkpoint" else []), *([group] if group else []))
         if c in first and c in new
     ]
-    for column in same if "run" in new else []:
+    for column in shared if "run" in new else []:
         known = new["run"].map(first[column])
         for row in new.index[known.notna() & new[column].notna()]:
             here, there = new.at[row, column], known[row]
             if here != there and str(here) != str(there):
                 shown = [f"{v:g}" if isinstance(v, (int, float)) else repr(v) for v in (there, here)]
                 problem = f"run {new.at[row, 'run']!r} has {column} {shown[0]} in the fit and {shown[1]} here"
-                faults.append(Fault(int(row), column, str(here), problem, "give a run that differs an id of its own"))
+                faults.append(Fault(int(row), column, str(here), problem, "give a different run an id of its own", "other-run"))
     return faults
 
 
-def _told_by(fit: Fit) -> str:
-    """By which columns a fit tells checkpoints; 'run' where each run has its own."""
+def _checkpoint_key(fit: Fit) -> str:
+    """The columns that identify a fit's checkpoints; 'run' where each run has its own."""
     seen = fit.observed
     names = np.array(seen.checkpoint_names)[seen.checkpoint]
     if {"N", "ptpp"} <= set(fit.law.covariates):
@@ -204,7 +208,8 @@ def _told_by(fit: Fit) -> str:
     return "run" if seen.checkpoint_names == seen.run_names else "checkpoint"
 
 
-def _told_by_columns(fit: Fit, frame: pd.DataFrame) -> str:
+def _checkpoint_key_of_table(fit: Fit, frame: pd.DataFrame) -> str:
+    """The columns that identify checkpoints in a new table."""
     if "checkpoint" in frame:
         return "checkpoint"
     if {"N", "ptpp"} <= set(fit.law.covariates):
@@ -212,8 +217,8 @@ def _told_by_columns(fit: Fit, frame: pd.DataFrame) -> str:
     return "run"
 
 
-def _twice(fit: Fit, old: pd.DataFrame, new: pd.DataFrame) -> list[Fault]:
-    """New rows that the fit has: the same setting of the same run, or without a run the same setting and loss."""
+def _repeated(fit: Fit, old: pd.DataFrame, new: pd.DataFrame) -> list[Fault]:
+    """Faults of new rows that the fit has: the same setting of the same run, or without a run the same setting and loss."""
     settings = [c for c in dict.fromkeys((*fit.law.measured, *filter(None, [fit.observed.clock_column]))) if c in new]
     alone = old["run"] == [f"row {i}" for i in old.index]
     of_run = dict(list(old.groupby("run", sort=False)))
@@ -231,6 +236,9 @@ def _twice(fit: Fit, old: pd.DataFrame, new: pd.DataFrame) -> list[Fault]:
         if np.isclose(there, here, rtol=SAME, atol=0, equal_nan=True).all(axis=1).any():
             whose = f"run {run!r}" if named else "a row without a run"
             at = ", ".join(f"{c} = {value:g}" for c, value in zip(columns, here.tolist(), strict=True))
-            suggestion = "remove the row, or give a run made again an id of its own"
-            faults.append(Fault(int(row), "run", str(run) if named else "", f"the fit has {whose} with {at} already", suggestion))
+            problem, suggestion = (
+                f"the fit has {whose} with {at} already",
+                "remove the row, or give a repeated run an id of its own",
+            )
+            faults.append(Fault(int(row), "run", str(run) if named else "", problem, suggestion, "repeated-row"))
     return faults

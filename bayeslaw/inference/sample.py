@@ -1,4 +1,4 @@
-"""Draws from the posterior by NUTS in whitened coordinates."""
+"""Draw from the posterior by NUTS in the coordinates of a ridge map."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from bayeslaw.engine.density import Density
 from bayeslaw.engine.transport import RidgeMap, find_ridge_map
 from bayeslaw.posterior.diagnostics import diagnostics
 
-PILOT = 30  # percent of the tuning draws that tune the first run; four times as many are its draws, which cost few gradients
+PILOT = 30  # percent of the tuning draws that tune the first run, which makes four times as many draws at few gradients each
 PILOT_ACCEPT = 0.9
-SLOW = 0.8  # effective draws of the first run, as a share of its draws, below which every second draw is kept
-NOTHING = "Sampling was stopped before the first draws after tuning: nothing to keep."
+SLOW = 0.8  # effective share of the first run's draws below which every second draw is kept
+NOTHING = "Sampling was stopped before the first draws after tuning, so there is nothing to keep."
 Report = Callable[[Any], None]
 Drawn = tuple[NDArray[np.float64], xr.Dataset, bool]
 """Draws of z (chains, draws, k), statistics, and whether Ctrl-C ended the run."""
@@ -33,7 +33,7 @@ STATS = {"diverging": bool, "n_steps": np.int64, "energy": np.float64, "step_siz
 
 @dataclass(frozen=True)
 class Sample:
-    """Draws and how they were made.
+    """Posterior draws, and how they were sampled.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class Sample:
     stats : Dataset
         Sampler statistics over chain and draw.
     ridge : str or None
-        Coordinate along which a bent ridge was straightened.
+        Coordinate along which a curved ridge was straightened.
     interrupted : bool
         Whether Ctrl-C ended sampling early.
     """
@@ -54,7 +54,7 @@ class Sample:
 
 
 class SamplerRun(NamedTuple):
-    """One run of all chains; `cores` changes no number."""
+    """Settings of one run of all chains; results do not depend on `cores`."""
 
     draws: int
     tune: int
@@ -75,18 +75,29 @@ def sample(
     progress: bool,
     cores: int | None = None,
 ) -> Sample:
-    """Sample a density with NUTS, starting from its ridge_map map's own normal draws; `cores` changes no number.
+    """Sample a density with NUTS, starting from normal draws of its ridge map.
 
-    A first run at a low acceptance refines the map by its draws; 40% of the tuning is left for the run that is kept. Where the
-    first run's draws of a parameter of the law are worth few, twice as many are made and every second is kept: NUTS turns where
-    it has gone from one side to the other, so that squares, and a parameter that is small in the middle of a ridge and large at
-    both ends, such as a gate, are worth less than half of the draws even of a perfect normal.
+    The draws of a first run at a low acceptance rate refine the map; 40% of the tuning is left for the run that is kept. Where
+    the effective sample size of a parameter of the law is small in the first run, the second makes twice as many draws and keeps
+    every second. NUTS turns where it has gone from one side to the other. Squares, and a parameter that is small in the middle of a
+    ridge and large at both ends, such as a gate, therefore have an effective size below half the draws even for a perfect normal.
+
+    Parameters
+    ----------
+    density : Density
+    draws, tune, chains, seed, target_accept, progress, cores
+        As for `bayeslaw.fit`.
+
+    Raises
+    ------
+    StoppedError
+        If Ctrl-C stops it before the first draws after tuning.
     """
     with threadpool_limits(1, "blas"):  # its matrices are tiny
         ridge_map = find_ridge_map(density, range(len(density.law.shapes)))
-    one, two = (int(s) for s in np.random.SeedSequence(seed).generate_state(2))
+    pilot_seed, main_seed = (int(s) for s in np.random.SeedSequence(seed).generate_state(2))
     pilot, cores = PILOT * tune // 100, min(chains, cores or available_cores())
-    first = SamplerRun(4 * pilot, pilot, chains, cores, one, PILOT_ACCEPT)
+    first = SamplerRun(4 * pilot, pilot, chains, cores, pilot_seed, PILOT_ACCEPT)
     with _progress(progress) as task:
         z, _, interrupted = _run(density, ridge_map, first, task("learning", (first.draws + first.tune) * chains))
         if interrupted:
@@ -94,21 +105,21 @@ def sample(
         every = 2 if _slow(density, ridge_map, z) else 1
         with threadpool_limits(1, "blas"):
             ridge_map = ridge_map.refined(density, z.reshape(-1, density.size))
-        second = SamplerRun(every * draws, tune - 2 * pilot, chains, cores, two, target_accept)
+        second = SamplerRun(every * draws, tune - 2 * pilot, chains, cores, main_seed, target_accept)
         z, stats, interrupted = _run(density, ridge_map, second, task("sampling", (second.draws + second.tune) * chains))
     return _collect(*_every(every, z, stats), density, ridge_map, interrupted)
 
 
 def _slow(density: Density, ridge_map: RidgeMap, z: NDArray[np.float64]) -> bool:
-    """Whether draws z (chains, draws, k) of a parameter of the law are worth less than the share SLOW of their number."""
+    """Whether the bulk ESS of a parameter of the law is below the share SLOW of the draws z (chains, draws, k)."""
     chains, count, k = z.shape
     flat = density.draws(ridge_map.x(np.ascontiguousarray(z.reshape(-1, k))))
-    worth = diagnostics({name: flat[name].reshape(chains, count) for name in density.law.parameters})["ess_bulk"]
-    return not bool(worth.min() >= SLOW * chains * count)
+    ess = diagnostics({name: flat[name].reshape(chains, count) for name in density.law.parameters})["ess_bulk"]
+    return not bool(ess.min() >= SLOW * chains * count)
 
 
 def _every(number: int, z: NDArray[np.float64], stats: xr.Dataset) -> tuple[NDArray[np.float64], xr.Dataset]:
-    """Every so many-th draw; gradients of those between are added to it, and it counts as divergent if one of them was."""
+    """Keep every `number`-th draw; it adds the gradients of the draws between and is divergent if any of them is."""
     if number == 1:
         return z, stats
     chains, count, kept = z.shape[0], z.shape[1] // number, {}
@@ -120,7 +131,7 @@ def _every(number: int, z: NDArray[np.float64], stats: xr.Dataset) -> tuple[NDAr
 
 
 def _run(density: Density, ridge_map: RidgeMap, settings: SamplerRun, report: Report | None) -> Drawn:
-    """One run with nutpie."""
+    """Sample one run with nutpie."""
     import nutpie
 
     sampler = nutpie.sample(
@@ -140,7 +151,7 @@ def _run(density: Density, ridge_map: RidgeMap, settings: SamplerRun, report: Re
 
 
 def _wait(sampler: Any) -> Any:
-    """Wait for the chains, a little at a time so that Python sees to Ctrl-C in between, and return their trace."""
+    """Wait for the chains, a little at a time so that Python handles Ctrl-C in between, and return their trace."""
     while True:
         try:
             return sampler.wait(timeout=0.1)
@@ -149,7 +160,7 @@ def _wait(sampler: Any) -> Any:
 
 
 def _model(density: Density, ridge_map: RidgeMap, threads: int) -> Any:
-    """The whitened density as nutpie takes a compiled model, for so many chains at a time: C functions and addresses of arrays."""
+    """The mapped density as a compiled model for nutpie, for `threads` chains at a time: C functions and addresses of arrays."""
     from nutpie.compile_pymc import CompiledPyMCModel
 
     k, function = density.size, density.function(ridge_map.arrays, threads)
@@ -177,7 +188,7 @@ def _model(density: Density, ridge_map: RidgeMap, threads: int) -> Any:
 
 
 def _whole(trace: Any) -> tuple[NDArray[np.float64], xr.Dataset]:
-    """Draws of z and statistics; of chains cut short by Ctrl-C, the most draws of equal length."""
+    """Draws of z and statistics. If Ctrl-C cut chains short, keep the equal length and chains that give the most draws."""
     if "posterior" not in trace or "z" not in trace["posterior"] or trace["posterior"]["z"].size == 0:
         raise StoppedError(NOTHING)
     z = np.asarray(trace["posterior"]["z"].values)
@@ -197,7 +208,7 @@ def _whole(trace: Any) -> tuple[NDArray[np.float64], xr.Dataset]:
 
 
 def _collect(z: NDArray[np.float64], stats: xr.Dataset, density: Density, ridge_map: RidgeMap, interrupted: bool) -> Sample:
-    """Turn draws of z into parameters."""
+    """Turn draws of z into draws of the parameters."""
     chains, count, k = z.shape
     flat = density.draws(ridge_map.x(np.ascontiguousarray(z.reshape(-1, k))))
     return Sample(
@@ -209,7 +220,7 @@ def _collect(z: NDArray[np.float64], stats: xr.Dataset, density: Density, ridge_
 
 
 def _progress(wanted: bool) -> AbstractContextManager[Callable[[str, int], Report | None]]:
-    """A progress bar on standard error: a function that begins a settings of so many draws and returns nutpie's callback for it."""
+    """A progress bar on standard error: a function that begins a run of `total` draws and returns nutpie's callback for it."""
     if not wanted:
         return nullcontext(lambda description, total: None)
     from rich.console import Console
