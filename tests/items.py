@@ -1,4 +1,4 @@
-"""What items do in the tests of executors; apart from the tests, so that workers import little."""
+"""Functions that the tests of executors run on items; in a module of their own, so that workers import little."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from bayeslaw.core.errors import BayeslawError
+from bayeslaw.core.executors import Outcome
 
 SLEEPING = """
 import os, signal, sys, time
 from bayeslaw.core.executors import executor
 
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job is born deaf to Ctrl-C
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores Ctrl-C
 
 def sleep(x):
     os.write(1, b"%d\\n" % os.getpid())
@@ -29,7 +30,7 @@ if __name__ == "__main__":
 """
 UNGUARDED = """
 from bayeslaw.core.executors import executor
-executor("processes:1").map(abs, [1])
+print(executor("processes:1").map(abs, [-1])[0].value)
 """
 
 
@@ -38,7 +39,7 @@ def square(x: float) -> float:
 
 
 def fault(x: int) -> int:
-    """Fails in words at 2 and by mistake at 3."""
+    """Raise an error of ours at 2 and another at 3."""
     if x == 2:
         raise BayeslawError("two is too many.")
     return {0: 10, 1: 11, 4: 14}[x]
@@ -53,9 +54,23 @@ def slow_pid(_: int) -> int:
     return os.getpid()
 
 
+def values_or_errors(outcomes: list[Outcome[Any]]) -> list[Any]:
+    return [o.error or o.value for o in outcomes]
+
+
+def digest(fit: Any) -> str:
+    return str(fit.info["draws_sha256"])
+
+
+def fit_digest(task: Any) -> str:
+    from bayeslaw.inference.fit import fit
+
+    return digest(fit(task.law, task.runs, **task.options, progress=False, cores=1))
+
+
 @dataclass(frozen=True)
 class Deadly:
-    """Squares, noting each try in a folder; its worker is killed in the first `deaths` tries of `at`."""
+    """Squares, noting each try in a folder; kills its worker in the first `deaths` tries of the item `at`."""
 
     folder: Path
     at: int

@@ -1,16 +1,14 @@
-"""Many items, one outcome each: what every executor gives, and what is done with an item wherever it runs.
-
-Where many fits run: in this process, in processes of this machine, or on a Dask cluster. Nothing else knows which.
+"""Run a function on many items: in this process, in processes of this machine, or on a Dask cluster.
 
     with executor("processes:2") as run:
         outcomes = run.map(function, items)
 
-An item's value depends on nothing but the item, so results are the same wherever and by however many workers they are made.
+Each item has its own `Outcome`, and an item that fails costs none of the others. An item's value depends on nothing but the item,
+so results are identical on every executor and with any number of workers.
 """
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import pickle
 import signal
@@ -22,8 +20,6 @@ from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
-from multiprocessing.connection import Connection, wait
-from multiprocessing.process import BaseProcess
 from queue import Empty, SimpleQueue
 from typing import Any, Self
 
@@ -32,21 +28,33 @@ from threadpoolctl import threadpool_limits
 
 from bayeslaw.core.errors import BayeslawError
 
+MOST_DEATHS = 2  # of worker processes at one item, before we give the item up
+IDLE = 300.0  # seconds after which an idle worker process ends, so that none outlives a parent that was killed
+PATIENCE = 30.0  # seconds to wait for a Dask scheduler to answer, at first and when it is lost
+LONELY = 300.0  # seconds to wait for Dask workers where there are none: some clusters start them on demand
+DIED = "its {} died each time it was tried; was there memory enough?"
+
 
 @dataclass(frozen=True)
 class Outcome[T]:
-    """What became of one item.
+    """The value or the error of one item.
 
     Attributes
     ----------
     index : int
-        Its place among the items.
+        The position of the item, from 0.
     value : T or None
         What the function returned.
     error : str
         Why there is no value, naming the item; empty where there is one.
     traceback : str
-        Where the function failed, for those who look after it.
+        Where the function failed.
+
+    Examples
+    --------
+    >>> outcome = bayeslaw.core.executor().map(float, ["2.5"])[0]
+    >>> outcome.index, outcome.value, outcome.error
+    (0, 2.5, '')
     """
 
     index: int
@@ -56,22 +64,36 @@ class Outcome[T]:
 
     @classmethod
     def failed(cls, index: int, what: str, error: str, traceback: str = "") -> Outcome[T]:
-        """The outcome of an item without a value; `what` is what an item is called: 'fit 3: …'."""
+        """Return the outcome of an item without a value.
+
+        Parameters
+        ----------
+        index : int
+        what : str
+            What an item is called, such as 'fit': the error begins with 'fit 3: '.
+        error, traceback : str
+        """
         return cls(index, None, f"{what} {index + 1}: {error}", traceback)
 
 
 def values_of[T](outcomes: Iterable[Outcome[T]]) -> list[T]:
-    """The values of outcomes, in their order.
+    """Return the values of outcomes, in their order.
 
     Raises
     ------
     BayeslawError
         If any item failed; the text names the first, the notes hold all tracebacks.
+
+    Examples
+    --------
+    >>> bayeslaw.core.values_of(bayeslaw.core.executor().map(abs, [-1, 2]))
+    [1, 2]
     """
     outcomes = list(outcomes)
     failed = [o for o in outcomes if o.error]
     if failed:
-        error = BayeslawError(failed[0].error + (f" ({len(failed)} of {len(outcomes)} failed.)" if len(failed) > 1 else ""))
+        count = f" ({len(failed)} of {len(outcomes)} failed.)" if len(failed) > 1 else ""
+        error = BayeslawError(failed[0].error + count, code="items-failed")
         for outcome in failed:
             error.add_note(outcome.traceback or outcome.error)
         raise error
@@ -85,37 +107,49 @@ class Executor(ABC):
     ----------
     cores : int or None
         How many cores an item may use; None for all there are.
+
+    Examples
+    --------
+    >>> with bayeslaw.core.executor("in-process") as run:
+    ...     [outcome.value for outcome in run.map(len, ["a", "bc"])]
+    [1, 2]
     """
 
     cores: int | None = 1
 
     @abstractmethod
     def stream[I, T](self, function: Callable[[I], T], items: Sequence[I], *, what: str = "item") -> Generator[Outcome[T]]:
-        """Give outcomes as they come, in any order, to be kept or written one by one; one stream at a time."""
+        """Yield outcomes as they come, in any order; an executor runs one stream at a time.
+
+        Parameters
+        ----------
+        function, items, what
+            As in `map`.
+        """
 
     def map[I, T](
         self, function: Callable[[I], T], items: Iterable[I], *, what: str = "item", progress: bool = False
     ) -> list[Outcome[T]]:
-        """Outcomes in the order of the items; an item that fails costs none of the others.
+        """Return the outcomes in the order of the items; an item that fails costs none of the others.
 
         Parameters
         ----------
         function : callable
-            Takes one item. Function, items and values travel by cloudpickle where they have to travel.
+            Takes one item. Functions, items and values travel to other processes by cloudpickle.
         items : iterable
         what : str
-            What progress and errors call an item.
+            What an item is called by progress bar and errors.
         progress : bool
             Show a progress bar over all items on standard error.
 
         Returns
         -------
         list of Outcome
-            Ctrl-C gives up what is not done and raises KeyboardInterrupt.
+            Ctrl-C gives up the items that are not done and raises KeyboardInterrupt.
         """
         items = list(items)
         with closing(self.stream(function, items, what=what)) as outcomes:
-            return sorted(_shown(outcomes, len(items), what) if progress else outcomes, key=lambda o: o.index)
+            return sorted(_with_progress(outcomes, len(items), what) if progress else outcomes, key=lambda o: o.index)
 
     def close(self) -> None:  # noqa: B027  # in-process there are none
         """End the workers."""
@@ -127,33 +161,43 @@ class Executor(ABC):
         self.close()
 
 
-def words(error: BaseException) -> tuple[str, str]:
-    """An error as text with its traceback: exceptions of other packages don't all survive a journey."""
+def _describe(error: BaseException) -> tuple[str, str]:
+    """Return an error as text with its traceback: exceptions of other packages don't all survive pickling."""
     text = str(error) if isinstance(error, BayeslawError) else f"{type(error).__name__}: {error}"
     return text, "".join(tracebacks.format_exception(error))
 
 
-def answer(payload: bytes) -> bytes:
-    """What a worker answers to a function and its item: (value, error, traceback)."""
+def run_payload(payload: bytes) -> bytes:
+    """Run a pickled (function, item) in a worker and return the pickled (value, error, traceback)."""
     try:
         function, item = pickle.loads(payload)  # noqa: S301  # from the process that this one works for
         with threadpool_limits(1):  # there are as many workers as cores
             return bytes(cloudpickle.dumps((function(item), "", "")))
     except (Exception, SystemExit) as error:
-        return pickle.dumps((None, *words(error)))
+        return pickle.dumps((None, *_describe(error)))
 
 
-def understood(index: int, what: str, answered: bytes) -> Outcome[Any]:
-    """The outcome that a worker's answer tells of."""
+def outcome_of(index: int, what: str, answer: bytes) -> Outcome[Any]:
+    """Return the outcome that is in a worker's answer.
+
+    Parameters
+    ----------
+    index : int
+        The position of the item.
+    what : str
+        What an item is called.
+    answer : bytes
+        As `run_payload` returns it.
+    """
     try:
-        value, error, traceback = pickle.loads(answered)  # noqa: S301  # from our own worker
+        value, error, traceback = pickle.loads(answer)  # noqa: S301  # from our own worker
     except Exception as fault:
-        return Outcome.failed(index, what, *words(fault))
+        return Outcome.failed(index, what, *_describe(fault))
     return Outcome.failed(index, what, error, traceback) if error else Outcome(index, value)
 
 
-def _shown[T](outcomes: Iterable[Outcome[T]], total: int, what: str) -> Iterator[Outcome[T]]:
-    """The same outcomes under a progress bar over all of them."""
+def _with_progress[T](outcomes: Iterable[Outcome[T]], total: int, what: str) -> Iterator[Outcome[T]]:
+    """Yield the same outcomes under a progress bar."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -166,30 +210,24 @@ def _shown[T](outcomes: Iterable[Outcome[T]], total: int, what: str) -> Iterator
             yield outcome
 
 
-DEATHS = 2  # of worker processes at one item, before it is given up
-STARTS = 3  # of worker processes that fail one after the other, before no more are started
-UNBORN = (
-    f"{STARTS} worker processes ended while they were starting. In a script, many fits must be called under "
-    "`if __name__ == '__main__':`, because each worker reads the script."
-)
-PATIENCE = 30.0  # seconds to wait for a Dask scheduler to answer, at first and when it is lost
-LONELY = 300.0  # seconds to wait for Dask workers where there are none: some clusters start them on demand
-NOBODY = "has had no workers for some minutes; start them with `dask worker {}`."
-
-
 def executor(where: str | Executor = "in-process") -> Executor:
-    """The executor that a text names.
+    """Return the executor that a text names.
 
     Parameters
     ----------
     where : str
         'in-process'; 'processes' for one worker a core or 'processes:4' for four; the address of a Dask scheduler,
-        'tcp://10.0.0.1:8786', with or without 'dask:' before it. An executor is given back as it is.
+        'tcp://10.0.0.1:8786', with or without 'dask:' before it. An executor is returned as it is.
 
     Raises
     ------
     BayeslawError
         If the text names none, Dask is not installed, or no scheduler answers at the address.
+
+    Examples
+    --------
+    >>> bayeslaw.core.executor("processes:2").cores is None
+    False
     """
     if isinstance(where, Executor):
         return where
@@ -205,29 +243,30 @@ def executor(where: str | Executor = "in-process") -> Executor:
     if rest.startswith("//") and len(rest) > 2 and kind not in ("http", "https"):
         return Dask(f"{kind}:{rest}")
     raise BayeslawError(
-        f"{str(where)!r} is no executor; write in-process, processes, processes:4 "
-        "or the address of a Dask scheduler such as tcp://10.0.0.1:8786."
+        f"{str(where)!r} is not an executor; write in-process, processes, processes:4 "
+        "or the address of a Dask scheduler such as tcp://10.0.0.1:8786.",
+        code="unknown-executor",
     )
 
 
 @contextmanager
 def opened(where: str | Executor) -> Iterator[Executor]:
-    """An executor for the time of a `with` statement; one that was given is left open to its owner."""
-    found = executor(where)
+    """Open an executor for a `with` statement; an executor that was given stays open for its owner."""
+    run = executor(where)
     try:
-        yield found
+        yield run
     finally:
-        if found is not where:
-            found.close()
+        if run is not where:
+            run.close()
 
 
 def available_cores() -> int:
-    """How many cores this process may use."""
+    """Return how many cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class InProcess(Executor):
-    """One item after the other, each with all cores."""
+    """Runs one item after the other, each with all cores."""
 
     cores = None
 
@@ -236,134 +275,76 @@ class InProcess(Executor):
             try:
                 outcome = Outcome(index, function(item))
             except (Exception, SystemExit) as error:
-                outcome = Outcome.failed(index, what, *words(error))
+                outcome = Outcome.failed(index, what, *_describe(error))
             yield outcome
 
 
-# --- processes of this machine ---------------------------------------------------------------------------------------
-
-
-def _serve(connection: Connection) -> None:
-    """A worker process: answers until its parent is gone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends its workers
-    try:
-        connection.send_bytes(b"ready")
-        while True:
-            connection.send_bytes(answer(connection.recv_bytes()))
-    except (EOFError, OSError):
-        return
-
-
-@dataclass(eq=False)
-class _Worker:
-    """A process, its pipe, and the item it works on."""
-
-    process: BaseProcess
-    connection: Any
-    ready: bool = False
-    item: int | None = None
-
-    @classmethod
-    def start(cls) -> _Worker:
-        context = multiprocessing.get_context("spawn")  # a fork of a process with threads can stand still for ever
-        ours, theirs = context.Pipe()
-        process = context.Process(target=_serve, args=(theirs,), daemon=True)
-        process.start()
-        theirs.close()  # or the end of the process would not end the pipe
-        return cls(process, ours)
-
-
 class Processes(Executor):
-    """Worker processes of this machine, started when needed and kept until closed.
+    """A loky pool of worker processes of this machine, started when needed and kept until closed.
 
-    Each has a pipe of its own: when one dies, it is known at which item, and the others work on. The pool of
-    `concurrent.futures` ends all its workers with the first that is lost.
+    A loky pool ends with the first worker that dies. Items that were being worked on are then tried again, each alone in a new
+    pool, so that an item that kills its worker costs only itself.
     """
 
     def __init__(self, count: int) -> None:
         self.count, self.cores = count, max(1, available_cores() // count)
-        self._workers: list[_Worker] = []
-        self._streaming, self._stillborn = False, 0
+        self._pool: Any = None
+        self._streaming = False
 
     def stream[I, T](self, function: Callable[[I], T], items: Sequence[I], *, what: str = "item") -> Generator[Outcome[T]]:
+        from loky import FIRST_COMPLETED, BrokenProcessPool, wait
+
         if self._streaming:
-            raise BayeslawError("This executor is still at work on other items; open another one.")
-        waiting, deaths, left = deque(range(len(items))), Counter[int](), len(items)
-        self._streaming, self._stillborn = True, 0
+            raise BayeslawError("This executor is still at work on other items; open another one.", code="executor-busy")
+        waiting, again, deaths = deque(range(len(items))), deque[int](), Counter[int]()
+        running: dict[Any, int] = {}
+        self._streaming = True
         try:
-            while left:
-                while len(self._workers) < min(self.count, left) and self._stillborn < STARTS:
-                    self._workers.append(_Worker.start())
-                if not self._workers:
-                    if left == len(items):
-                        raise BayeslawError(UNBORN)
-                    yield from (Outcome.failed(i, what, UNBORN) for i in waiting)
-                    return
-                for worker in [w for w in self._workers if w.ready and w.item is None][: len(waiting)]:
-                    if unsent := self._give(worker, function, items, waiting, what):
-                        left -= 1
-                        yield unsent
-                for item, answered in self._answers():
-                    deaths[item] += answered is None
-                    if answered is None and deaths[item] < DEATHS:
-                        waiting.appendleft(item)
-                        continue
-                    left -= 1
-                    lost = f"its worker process died each of the {DEATHS} times it was tried; was there memory enough?"
-                    yield Outcome.failed(item, what, lost) if answered is None else understood(item, what, answered)
+            while waiting or again or running:
+                most = 1 if again or any(deaths[item] for item in running.values()) else self.count
+                while (queue := again or waiting) and len(running) < most:
+                    item = queue.popleft()
+                    try:
+                        running[self._submit(cloudpickle.dumps((function, items[item])))] = item
+                    except Exception as error:
+                        yield Outcome.failed(item, what, *_describe(error))
+                for future in wait(running, return_when=FIRST_COMPLETED).done:
+                    item = running.pop(future)
+                    try:
+                        outcome = outcome_of(item, what, future.result())
+                    except BrokenProcessPool:
+                        self.close()
+                        deaths[item] += 1
+                        if deaths[item] < MOST_DEATHS:
+                            again.append(item)
+                            continue
+                        outcome = Outcome.failed(item, what, DIED.format("worker process"))
+                    yield outcome
         finally:
             self._streaming = False
-            for worker in [w for w in self._workers if w.item is not None]:
-                self._dismiss(worker)
+            if running:
+                self.close()
 
-    def _give(
-        self, worker: _Worker, function: object, items: Sequence[object], waiting: deque[int], what: str
-    ) -> Outcome[Any] | None:
-        """Send a worker the next item; what can't be sent has failed."""
-        item = waiting.popleft()
-        try:
-            payload = cloudpickle.dumps((function, items[item]))
-        except Exception as error:
-            return Outcome.failed(item, what, *words(error))
-        try:
-            worker.connection.send_bytes(payload)
-            worker.item = item
-        except OSError:  # it died while it had nothing to do
-            self._dismiss(worker)
-            waiting.appendleft(item)
-        return None
+    def _submit(self, payload: bytes) -> Any:
+        from loky import BrokenProcessPool, ProcessPoolExecutor
 
-    def _answers(self) -> Iterator[tuple[int, bytes | None]]:
-        """Wait for workers; give items with their answers, None for those whose workers died."""
-        heard = {w.connection: w for w in self._workers if w.item is not None or not w.ready}
-        for connection in wait(list(heard)) if heard else []:
-            worker, answered = heard[connection], None
-            item = worker.item
+        while True:
+            if self._pool is None:  # Ctrl-C is for this process, which then ends its workers
+                ignore = {"initializer": signal.signal, "initargs": (signal.SIGINT, signal.SIG_IGN)}
+                self._pool = ProcessPoolExecutor(self.count, timeout=IDLE, **ignore)
             try:
-                answered = worker.connection.recv_bytes()
-                worker.ready, worker.item, self._stillborn = True, None, 0
-            except (EOFError, OSError):
-                self._dismiss(worker)
-                self._stillborn += not worker.ready
-            if item is not None:
-                yield item, answered
-
-    def _dismiss(self, worker: _Worker) -> None:
-        self._workers.remove(worker)
-        worker.process.kill()
-        worker.process.join()
-        worker.connection.close()
+                return self._pool.submit(run_payload, payload)
+            except BrokenProcessPool:  # a worker died while it had nothing to do
+                self.close()
 
     def close(self) -> None:
-        for worker in list(self._workers):
-            self._dismiss(worker)
-
-
-# --- Dask ------------------------------------------------------------------------------------------------------------
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.shutdown(kill_workers=True)
 
 
 class Dask(Executor):
-    """Workers of a Dask cluster, which must have the same version of bayeslaw; a lost one's item goes to another.
+    """Workers of a Dask cluster, which must have the same version of bayeslaw; a lost worker's item goes to another.
 
     There are never more items out than the workers have threads: the scheduler blames a death on everything that waits at
     the worker, and gives up what it blames for several ('allowed-failures' in its configuration).
@@ -373,41 +354,44 @@ class Dask(Executor):
         try:
             from distributed import Client
         except ImportError:
-            raise BayeslawError(f'For the executor {address} install Dask: pip install "bayeslaw[dask]".') from None
+            raise BayeslawError(f'For the executor {address} install Dask: pip install "bayeslaw[dask]".', code="no-dask") from None
         try:
             self._client = Client(address, timeout=PATIENCE, set_as_default=False)
         except (OSError, ValueError) as error:
-            raise BayeslawError(f"No Dask scheduler answers at {address}: {error}") from None
+            raise BayeslawError(f"No Dask scheduler answers at {address}: {error}", code="no-scheduler") from None
         self.address = address
 
     def stream[I, T](self, function: Callable[[I], T], items: Sequence[I], *, what: str = "item") -> Generator[Outcome[T]]:
-        waiting, out, done = deque(range(len(items))), dict[Any, int](), SimpleQueue[Any]()
-        alone: float | None = None
+        waiting, running, done = deque(range(len(items))), dict[Any, int](), SimpleQueue[Any]()
+        alone: float | None = None  # since when there have been no workers
         try:
-            while waiting or out:
+            while waiting or running:
                 threads = self._threads()
                 alone = None if threads else alone or time.monotonic()
                 lost = self._client.status == "closed"
                 if lost or (alone and time.monotonic() - alone > LONELY):
-                    nobody = f"The Dask scheduler at {self.address} " + ("is gone." if lost else NOBODY.format(self.address))
-                    yield from (Outcome.failed(i, what, nobody) for i in sorted([*out.values(), *waiting]))
+                    state = (
+                        "is gone." if lost else f"has had no workers for some minutes; start them: `dask worker {self.address}`."
+                    )
+                    error = f"The Dask scheduler at {self.address} {state}"
+                    yield from (Outcome.failed(i, what, error) for i in sorted([*running.values(), *waiting]))
                     return
-                while waiting and len(out) < max(threads, self._client.status == "running"):
+                while waiting and len(running) < max(threads, self._client.status == "running"):
                     item = waiting.popleft()
                     try:
                         payload = cloudpickle.dumps((function, items[item]))
                     except Exception as error:
-                        yield Outcome.failed(item, what, *words(error))
+                        yield Outcome.failed(item, what, *_describe(error))
                         continue
-                    future = self._client.submit(answer, payload, key=f"bayeslaw-{uuid.uuid4()}")
-                    out[future] = item
+                    future = self._client.submit(run_payload, payload, key=f"bayeslaw-{uuid.uuid4()}")
+                    running[future] = item
                     future.add_done_callback(done.put)
                 with suppress(Empty):
                     future = done.get(timeout=1)
-                    yield self._outcome(future, out.pop(future), what)
+                    yield self._outcome(future, running.pop(future), what)
         finally:
             with suppress(Exception):  # the scheduler may be gone
-                self._client.cancel(list(out))
+                self._client.cancel(list(running))
 
     def _threads(self) -> int:
         try:
@@ -419,11 +403,11 @@ class Dask(Executor):
         from distributed import KilledWorker
 
         try:
-            return understood(item, what, future.result())
+            return outcome_of(item, what, future.result())
         except KilledWorker:
-            return Outcome.failed(item, what, "its Dask worker died each time it was tried; was there memory enough?")
+            return Outcome.failed(item, what, DIED.format("Dask worker"))
         except Exception as error:  # a worker without bayeslaw, or a scheduler that is gone
-            return Outcome.failed(item, what, *words(error))
+            return Outcome.failed(item, what, *_describe(error))
 
     def close(self) -> None:
         self._client.close()

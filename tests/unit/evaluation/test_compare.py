@@ -14,7 +14,7 @@ import pytest
 
 import bayeslaw
 from bayeslaw.core.errors import BayeslawError, FitError, TableError
-from bayeslaw.core.executors import InProcess, Outcome, answer, understood
+from bayeslaw.core.executors import InProcess, Outcome, outcome_of, run_payload
 from bayeslaw.data.table import read_runs
 from bayeslaw.evaluation import compare as comparison
 from bayeslaw.evaluation.compare import CHOSEN, NO_POINTS, Comparison, compare
@@ -40,7 +40,7 @@ class Travelling(InProcess):
 
     def stream[I, T](self, function: Callable[[I], T], items: Sequence[I], *, what: str = "item") -> Generator[Outcome[T]]:
         for index, item in enumerate(items):
-            yield understood(index, what, answer(cloudpickle.dumps((function, item))))
+            yield outcome_of(index, what, run_payload(cloudpickle.dumps((function, item))))
 
 
 @pytest.fixture(scope="module")
