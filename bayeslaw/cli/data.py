@@ -1,4 +1,4 @@
-"""Commands of public losses: `bayeslaw data …`. `cli` registers them."""
+"""Commands on public losses: data list, data fetch and the demonstration."""
 
 from __future__ import annotations
 
@@ -7,40 +7,48 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(help="Public losses, downloaded from where they are published.", no_args_is_help=True, rich_markup_mode=None)
+from bayeslaw.cli import options
+from bayeslaw.cli.answer import Answer
 
 
-@app.callback()
-def data() -> None:
-    """Public losses, downloaded from where they are published."""
-
-
-@app.command("list")
-def list_() -> None:
-    """List the public sets: what they are, whose, and under which licence."""
+def list_() -> Answer:
+    """List the public data sets with their contents, authors and licences."""
     from bayeslaw.data.datasets import datasets
 
-    for one in datasets().values():
-        typer.echo(f"{one.name}\n  {one.title}\n  {one.citation}\n  licence: {one.licence}; {one.source}")
+    answer = Answer()
+    for dataset in datasets().values():
+        answer.say(dataset.name, f"  {dataset.title}", f"  {dataset.citation}", f"  licence: {dataset.licence}; {dataset.source}")
+    return answer
 
 
-@app.command()
 def fetch(
-    name: Annotated[str, typer.Argument(help="A public set, see `bayeslaw data list`.")],
+    name: Annotated[str, typer.Argument(help="A public data set; see `bayeslaw data list`.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="The folder to write its tables into.")] = Path(),
-) -> None:
-    """Download a public set, check it against its checksums, and write its tables."""
+) -> Answer:
+    """Download a public data set, check it against its checksums, and write its tables."""
     from bayeslaw.data.datasets import dataset, fetch_dataset
 
-    one = dataset(name)
-    made = fetch_dataset(name, output)
-    typer.echo(f"{one.title}\ncite: {one.citation}\nlicence: {one.licence}\nsource: {one.source}")
-    for note in made.notes:
-        typer.echo(f"note: {note}")
-    for path, rows in zip(made.paths, made.rows, strict=True):
-        typer.echo(f"{rows:,} rows written to {path}")
+    answer, described = Answer(), dataset(name)
+    fetched = fetch_dataset(name, output)
+    answer.say(described.title, f"cite: {described.citation}", f"licence: {described.licence}", f"source: {described.source}")
+    answer.say(*(f"note: {note}" for note in fetched.notes))
+    answer.say(*(f"{rows:,} rows written to {path}" for path, rows in zip(fetched.paths, fetched.rows, strict=True)))
+    return answer
 
 
-def register(parent: typer.Typer) -> None:
-    """Add the commands to the command line."""
-    parent.add_typer(app, name="data")
+def demo(
+    output: Annotated[Path, typer.Option("-o", "--output", help="The folder for the picture and the tables.")] = Path(
+        "demo-output"
+    ),
+    quick: Annotated[bool, typer.Option("--quick", help="Fit only the first law.")] = False,
+    tables: Annotated[bool, typer.Option("--tables", help="Only write the measured losses, to try other commands on.")] = False,
+    quiet: options.Quiet = False,
+) -> Answer:
+    """Fit the PTPP-aware laws to measured losses and forecast a pre-training budget they have not seen."""
+    from bayeslaw.cli.demo import run, write_tables
+
+    if not tables:
+        return run(output, quick=quick, progress=not quiet)
+    answer = Answer()
+    answer.say(*(f"written to {path}" for path in write_tables(output).values()))
+    return answer

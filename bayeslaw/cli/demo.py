@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pandas as pd
+import typer
 
+from bayeslaw.cli.answer import Answer
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.files import write_text
 from bayeslaw.core.text import plain
@@ -69,38 +71,49 @@ def folder(output: Path) -> None:
         raise BayeslawError(f"The folder {output} can't be made: {error}.") from None
 
 
-def run(output: Path, *, quick: bool = False, progress: bool = True) -> pd.DataFrame:
-    """Fit, forecast and score on the target domain; print the table, write table, picture and fits into a folder.
+def run(output: Path, *, quick: bool = False, progress: bool = True) -> Answer:
+    """Fit, forecast and score on the target domain, and write table, picture and fits into a folder.
 
-    `quick` does so for the first law alone.
+    Parameters
+    ----------
+    output : Path
+        The folder.
+    quick : bool
+        Fit only the first law.
+    progress : bool
+        Show progress on standard error.
     """
     folder(output)
     whole = read_runs(table_path(), "domain == 'target' and seed == 0 and (D == 0 or (r > 0 and r < 1))")
     settled = Runs(whole.frame[whole.frame["D"] >= SETTLED * whole.frame["N"]], "tinycpt")
-    unseen = settled.where(UNSEEN)
-    say = f"fitted at PTPP {_list(settled.where(SEEN), 'ptpp')}, {len(unseen)} losses at PTPP {_list(unseen, 'ptpp')} forecast"
-    print(f"tinycpt, target domain, from {SETTLED:g} adaptation tokens per parameter on: {say}.\n")
+    unseen, answer = settled.where(UNSEEN), Answer()
+    answer.say(
+        f"tinycpt, target domain, from {SETTLED:g} adaptation tokens per parameter on: fitted at PTPP "
+        f"{_list(settled.where(SEEN), 'ptpp')}, {len(unseen)} losses at PTPP {_list(unseen, 'ptpp')} forecast.",
+        "",
+    )
     scores, fits = [], {}
     for name in LAWS[:1] if quick else LAWS:
         seen = (whole if load_law(name).covariates["D"].support[0] == 0 else settled).where(SEEN)
-        print(f"fitting {name} to {len(seen)} rows …", flush=True)
-        made = fit(name, seen, progress=progress)
-        made.save(output / f"{name}.nc")
-        fits[name] = made
-        for one in made.checks:
-            if not one.passed:
-                print(f"  {one}")
-        scores.append(score(made, unseen, force=True))
+        if progress:
+            typer.echo(f"fitting {name} to {len(seen)} rows …", err=True)
+        fits[name] = fit(name, seen, progress=progress)
+        fits[name].save(output / f"{name}.nc")
+        answer.say(f"{name} fitted to {len(seen)} rows", *(f"  {check}" for check in fits[name].checks if not check.passed))
+        scores.append(score(fits[name], unseen, force=True))
         scores.append(score(point_fit(name, seen, starts=STARTS, progress=progress), unseen))
     table = pd.concat(scores, ignore_index=True)
     write_text(output / "scores.csv", table.to_csv(index=False))
-    print("\nforecasts of unseen PTPP against the measured losses (errors relative, width and CRPS in nats):\n")
-    print(plain(table[COLUMNS]))
+    answer.say("", "forecasts of unseen PTPP against the measured losses (errors relative, width and CRPS in nats):", "")
+    answer.show("scores", table, plain(table[COLUMNS]))
     best = table[table["fit"] == "posterior"].sort_values("crps")["law"].iloc[0]
     _picture(fits[best], settled, output / "forecast.png")
-    print(f"\nBest by CRPS: {best}. Picture: {output / 'forecast.png'}; table: {output / 'scores.csv'}; fits beside them.")
-    print(f"Look closer with: bayeslaw show {output / (best + '.nc')}")
-    return table
+    answer.say(
+        "",
+        f"Best by CRPS: {best}. Picture: {output / 'forecast.png'}; table: {output / 'scores.csv'}; fits beside them.",
+        f"Look closer with: bayeslaw show {output / (best + '.nc')}",
+    )
+    return answer
 
 
 def _list(runs: Runs, column: str) -> str:

@@ -1,95 +1,86 @@
-"""Commands about laws and tables before any fit: laws, check. `cli` registers them."""
+"""Commands on laws and tables before any fit: laws, check."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bayeslaw.cli.io import put
+from bayeslaw.cli import options
+from bayeslaw.cli.answer import Answer
 from bayeslaw.core.errors import BayeslawError
 
 if TYPE_CHECKING:
     from bayeslaw.laws.law import Law
 
-RunsPath = Annotated[Path, typer.Argument(help="Logged losses: .csv, .tsv, .parquet or .jsonl, one evaluation a row.")]
-Where = Annotated[str | None, typer.Option(help="Use only rows that meet a condition, e.g. \"ptpp <= 31 and domain == 'target'\".")]
 
-
-def register(app: typer.Typer) -> None:
-    """Add the commands to the command line."""
-    app.command()(laws)
-    app.command()(check)
-
-
-def laws(name: Annotated[str | None, typer.Argument(help="Show one law: formula, parameters, priors, source.")] = None) -> None:
-    """List the laws, one line each, or show one whole."""
+def laws(
+    name: Annotated[str | None, typer.Argument(help="Show this law: its formula, parameters, priors and source.")] = None,
+) -> Answer:
+    """List the laws, one in each line, or show one law in full."""
     from bayeslaw.laws.card import law_names, load_law
 
+    answer = Answer()
     if name is None:
         width = max(map(len, law_names()))
         titles = {known: load_law(known).title for known in law_names()}
-        put("laws", [{"name": known, "title": title} for known, title in titles.items()])
-        for known, title in titles.items():
-            typer.echo(f"{known:<{width}}  {title}")
-        return
+        answer.results["laws"] = [{"name": known, "title": title} for known, title in titles.items()]
+        answer.say(*(f"{known:<{width}}  {title}" for known, title in titles.items()))
+        return answer
     law = load_law(name)
-    put("law", described(law))
-    typer.echo(f"{law.name}: {law.title}\nsource: {law.source}\n\nloss = {law.loss.text}")
-    for key, expression in law.let.items():
-        typer.echo(f"  {key} = {expression.text}")
-    typer.echo("\ncovariates")
+    answer.results["law"] = described(law)
+    answer.say(f"{law.name}: {law.title}", f"source: {law.source}", "", f"loss = {law.loss.text}")
+    answer.say(*(f"  {key} = {expression.text}" for key, expression in law.let.items()))
+    answer.say("", "covariates")
     for covariate in law.covariates.values():
         low, high = covariate.support
         columns = law.series.get(covariate.series, ())
         if covariate.name not in columns[1:]:
             of = f" (columns {columns[0]} to {columns[-1]})" if columns else " (not in the loss)" if covariate.context else ""
-            typer.echo(f"  {covariate.series or covariate.name:<10} {covariate.unit}, {low:g} to {high:g}{of}")
-    typer.echo("\nparameters")
+            answer.say(f"  {covariate.series or covariate.name:<10} {covariate.unit}, {low:g} to {high:g}{of}")
+    answer.say("", "parameters")
     for parameter in law.parameters.values():
         unit = f" ({parameter.unit})" if parameter.unit else ""
-        typer.echo(f"  {parameter.name:<10} {parameter.meaning}{unit}\n  {'':<10} prior {parameter.prior}")
+        answer.say(f"  {parameter.name:<10} {parameter.meaning}{unit}", f"  {'':<10} prior {parameter.prior}")
     for title, numbers in law.published.items():
-        typer.echo(f"\npublished: {title}\n  " + ", ".join(f"{k} {v:g}" for k, v in numbers.items()))
+        answer.say("", f"published: {title}", "  " + ", ".join(f"{k} {v:g}" for k, v in numbers.items()))
     if law.note:
-        typer.echo(f"\nnote: {law.note}")
+        answer.say("", f"note: {law.note}")
+    return answer
 
 
 def check(
-    runs: RunsPath,
-    law: Annotated[str, typer.Option(help="The law to check the table for.")],
-    where: Where = None,
-) -> None:
-    """List every fault of a table, with row, column, value and likely suggestion."""
+    runs: options.RunsPath, law: Annotated[str, typer.Option(help="The law to check the table for.")], where: options.Where = None
+) -> Answer:
+    """List every fault of a table, with row, column, value and a suggestion."""
     from bayeslaw.data.table import read_runs
     from bayeslaw.data.validate import base_rows, mixed_domains
     from bayeslaw.data.validate import check as check_runs
     from bayeslaw.laws.card import load_law
     from bayeslaw.laws.pooling import levels_of, varied
 
-    card, table = load_law(law), read_runs(runs, where, strict=False)
+    card, table, answer = load_law(law), read_runs(runs, where, strict=False), Answer()
     card = varied(card, levels_of(card, table.frame))
-    for conversion in table.conversions:
-        typer.echo(f"read: {conversion}")
+    answer.say(*(f"read: {conversion}" for conversion in table.conversions))
     faults = check_runs(table, card)
-    put("faults", [asdict(fault) for fault in faults])
-    for fault in faults:
-        typer.echo(str(fault))
+    answer.results["faults"] = [asdict(fault) for fault in faults]
+    answer.say(*map(str, faults))
     if faults:
-        raise BayeslawError(f"{runs.name} has {len(faults)} fault{'s' * (len(faults) != 1)} for {card.name}.")
+        count = f"{len(faults)} fault{'s' * (len(faults) != 1)}"
+        answer.error = BayeslawError(f"{runs.name} has {count} for {card.name}.", code="faulty-table")
+        return answer
     base = int(base_rows(table.frame, card).sum())
     aside = f"; {base} base-checkpoint rows (D = 0) are kept out of the fit" if base else ""
-    put("rows", len(table))
-    put("base_rows", base)
-    typer.echo(f"{runs.name}: {len(table)} rows are sound for {card.name}{aside}.")
+    answer.results |= {"rows": len(table), "base_rows": base}
+    answer.say(f"{runs.name}: {len(table)} rows are sound for {card.name}{aside}.")
     if mixed := mixed_domains(table.frame, card):
-        typer.echo(f"To fit it: {mixed}.")
+        answer.say(f"To fit it: {mixed}.")
+    return answer
 
 
 def described(law: Law) -> dict[str, Any]:
-    """A law as JSON has it: formula, covariates, parameters with meaning, unit and prior, the source's numbers."""
+    """Return a law as JSON has it: formula, covariates, parameters with meaning, unit and prior, and the published values."""
     return {
         "name": law.name,
         "title": law.title,

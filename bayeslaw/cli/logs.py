@@ -1,4 +1,4 @@
-"""The commands `import` and `convert`. `cli` registers them."""
+"""The commands import and convert."""
 
 from __future__ import annotations
 
@@ -7,139 +7,123 @@ from typing import Annotated, Any
 
 import typer
 
-from bayeslaw.cli.io import pairs_of
+from bayeslaw.cli import options
+from bayeslaw.cli.answer import Answer, every_fault
 from bayeslaw.core.errors import BayeslawError, TableError
-
-Sources = Annotated[
-    list[Path], typer.Argument(help="Exports and logs, or folders with event files or with trainer_state.json; files of one table.")
-]
-Constants = Annotated[
-    list[str] | None,
-    typer.Option("--set", help="What all runs have in common: N=410e6, ptpp=20, tokens_per_step=524288; repeat for each."),
-]
 
 
 def import_(
-    sources: Sources,
-    output: Annotated[Path, typer.Option("-o", "--output", help="Where to write the table of runs (.csv).")],
+    sources: Annotated[
+        list[Path],
+        typer.Argument(help="Exports and logs, or folders with event files or trainer_state.json; together they make one table."),
+    ],
+    output: options.NewTable,
     kind: Annotated[
-        str | None, typer.Option("--from", help="wandb, tensorboard, trainer, jsonl, wide or table; found out unless given.")
+        str | None,
+        typer.Option("--from", help="wandb, tensorboard, trainer, jsonl, wide or table; recognised if it is not given."),
     ] = None,
     map_: Annotated[
         Path | None,
-        typer.Option("--map", help="What names can't tell: columns, units, values of each run (.toml); see docs/howto/losses.md."),
+        typer.Option(
+            "--map", help="A file (.toml) that gives columns, units and the values of each run; see docs/howto/losses.md."
+        ),
     ] = None,
     loss: Annotated[
-        list[str] | None, typer.Option(help="A column of validation losses, or COLUMN=DOMAIN; repeat for each. Found by name else.")
+        list[str] | None,
+        typer.Option(help="A column of validation losses, as COLUMN or COLUMN=DOMAIN; found by name by default. Repeat for each."),
     ] = None,
-    domain: Annotated[list[str] | None, typer.Option(help="Keep the losses of this domain; repeat for several.")] = None,
-    set_: Constants = None,
+    domain: Annotated[list[str] | None, typer.Option(help="Keep only the losses of this domain. Repeat for several.")] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="A value that all runs share: N=410e6, ptpp=20, tokens_per_step=524288. Repeat for each."),
+    ] = None,
     resumed: Annotated[
-        str | None, typer.Option(help="Where a run logs a step twice, with different losses: the last log holds, or the first.")
+        str | None, typer.Option(help="Which log to keep where a run logs a step twice with different losses: last or first.")
     ] = None,
-    nan: Annotated[str | None, typer.Option(help="drop leaves out evaluations that logged NaN; they are refused else.")] = None,
+    nan: Annotated[
+        str | None, typer.Option(help="drop leaves out evaluations that logged NaN; they are an error by default.")
+    ] = None,
     unit: Annotated[
-        str | None, typer.Option(help="What the losses are in, such as bits/byte or perplexity; nats/token else.")
+        str | None, typer.Option(help="The unit of the losses, such as bits/byte or perplexity; nats/token by default.")
     ] = None,
     curves: Annotated[
         bool, typer.Option("--curves", help="Keep rows with a learning rate and no loss, for `bayeslaw dynamics areas`.")
     ] = False,
-) -> None:
+) -> Answer:
     """Read losses from Weights & Biases, TensorBoard, Hugging Face's Trainer, JSON lines or tables into one table of runs."""
-    from bayeslaw.core.files import check_target, write_text
+    from bayeslaw.core.files import write_text
     from bayeslaw.data.logs.api import import_runs
     from bayeslaw.data.logs.log import counted
+    from bayeslaw.data.logs.mapping import constants
 
-    check_target(output, "A table of runs", ".csv")
-    for source in sources:
-        if source.exists() and source.resolve() == output.resolve():
-            raise BayeslawError(f"{output.name} is what you import: write the table of runs to another file.")
-    options: dict[str, Any] = {
-        "losses": _losses(loss),
-        "domains": domain,
-        "resumed": resumed,
-        "nan": nan,
-        "curves": curves,
-        "loss_unit": unit,
-    }
+    options.check_outputs("A table of runs", output, inputs=sources)
+    shared = constants(options.pairs_of("--set", set_, "NAME=VALUE, such as tokens_per_step=524288"), "--set")
+    chosen: dict[str, Any] = {"losses": _losses(loss), "domains": domain, "resumed": resumed, "nan": nan}
     try:
-        made = import_runs(sources, kind=kind, map=map_, **options, **_constants(set_))
+        imported = import_runs(sources, kind=kind, map=map_, curves=curves, loss_unit=unit, **chosen, **shared)
     except TableError as error:
-        if len(error.faults) <= error.SHOWN:
-            raise
-        for fault in error.faults:
-            typer.echo(str(fault))
-        raise BayeslawError(f"There are {len(error.faults)} faults (rows are counted from 1 below the header).") from None
-    frame = made.runs.frame
+        return every_fault(error)
+    frame, answer = imported.runs.frame, Answer()
     write_text(output, frame.to_csv(index=False))
-    for remark in made.remarks:
-        typer.echo(f"note: {remark}")
+    answer.say(*(f"note: {note}" for note in imported.remarks))
     domains = f" of {frame['domain'].nunique()} domains" if "domain" in frame and frame["domain"].nunique() > 1 else ""
     rates = int(frame["loss"].isna().sum())
     more = f" and {counted(rates, 'learning rate')}" if rates else ""
     losses, runs = counted(len(frame) - rates, "loss", "losses"), counted(frame["run"].nunique(), "run")
-    typer.echo(f"{losses}{domains}{more} from {runs} written to {output}")
+    answer.say(f"{losses}{domains}{more} from {runs} written to {output}")
+    return answer
 
 
 def _losses(texts: list[str] | None) -> dict[str, str | None] | None:
-    """Columns of losses and their domains."""
+    """Return the domain of each column of losses."""
     if not texts:
         return None
-    made: dict[str, str | None] = {}
+    domains: dict[str, str | None] = {}
     for text in texts:
-        column, mark, name = text.rpartition("=")
-        column, name = (column.strip(), name.strip()) if mark else (text.strip(), "")
-        if not column or (mark and not name):
-            raise BayeslawError(f"--loss {text!r} is not of the form COLUMN or COLUMN=DOMAIN.")
-        if column in made:
-            raise BayeslawError(f"--loss gives {column!r} twice.")
-        made[column] = name or None
-    return made
-
-
-def _constants(texts: list[str] | None) -> dict[str, Any]:
-    from bayeslaw.data.logs.mapping import constants
-
-    return constants(pairs_of("--set", texts or [], "NAME=VALUE, such as tokens_per_step=524288"), "--set")
+        column, sign, name = text.rpartition("=")
+        column, name = (column.strip(), name.strip()) if sign else (text.strip(), "")
+        if not column or (sign and not name):
+            raise BayeslawError(f"--loss {text!r} is not of the form COLUMN or COLUMN=DOMAIN.", code="not-a-pair")
+        if column in domains:
+            raise BayeslawError(f"--loss gives {column!r} twice.", code="given-twice")
+        domains[column] = name or None
+    return domains
 
 
 def convert(
-    runs: Annotated[Path, typer.Argument(help="A table of runs; a column unit names what its losses are in, nats/token else.")],
-    to: Annotated[
-        str, typer.Option(help="nats/token, bits/token, nats/byte, bits/byte, nats/character, bits/character, perplexity.")
+    runs: Annotated[
+        Path, typer.Argument(help="A table of runs; its column unit names the unit of the losses, nats/token by default.")
     ],
-    output: Annotated[Path, typer.Option("-o", "--output", help="Where to write the table (.csv).")],
+    to: Annotated[
+        str, typer.Option(help="nats/token, bits/token, nats/byte, bits/byte, nats/character, bits/character or perplexity.")
+    ],
+    output: options.NewTable,
     bytes_per_token: Annotated[
-        str | None, typer.Option(help="Bytes of the validation text over its tokens: a number, or a column.")
+        str | None, typer.Option(help="Bytes of the validation text for each of its tokens: a number, or a column.")
     ] = None,
-    characters_per_token: Annotated[str | None, typer.Option(help="Characters over tokens: a number, or a column.")] = None,
+    characters_per_token: Annotated[str | None, typer.Option(help="Characters for each token: a number, or a column.")] = None,
     reference: Annotated[
-        float | None, typer.Option(help="Bytes per token of the one tokenizer in whose tokens losses per token are wanted.")
+        float | None, typer.Option(help="Bytes per token of the tokenizer in whose tokens losses per token are wanted.")
     ] = None,
-    from_: Annotated[str | None, typer.Option("--from", help="What the losses are in, if the table has no column unit.")] = None,
-) -> None:
-    """Bring losses to another unit, so that those of several tokenizers can be compared."""
-    from bayeslaw.core.files import check_target, write_text
+    from_: Annotated[str | None, typer.Option("--from", help="The unit of the losses, if the table has no column unit.")] = None,
+) -> Answer:
+    """Convert losses to another unit, so that those of several tokenizers can be compared."""
+    from bayeslaw.core.files import write_text
     from bayeslaw.core.units import converted, unit
     from bayeslaw.data.table import read_runs
 
-    check_target(output, "A table of runs", ".csv")
-    if output.resolve() == runs.resolve():
-        raise BayeslawError(f"{output.name} is what you convert: write the table to another file.")
-    table = read_runs(runs)
+    options.check_outputs("A table of runs", output, inputs=[runs])
+    table, answer = read_runs(runs), Answer()
     frame = table.frame
     if from_ is not None:
         if "unit" in frame and table.unit != unit(from_):
-            raise BayeslawError(f"{runs.name} says that its losses are in {table.unit}, and --from {from_}.")
+            raise BayeslawError(
+                f"{runs.name} has losses in {table.unit}, which contradicts --from {from_}: leave out --from.", code="two-units"
+            )
         frame = frame.assign(unit=unit(from_))
-    made = converted(
+    new = converted(
         frame, to, bytes_per_token=bytes_per_token, characters_per_token=characters_per_token, reference=reference, name=runs.name
     )
-    write_text(output, made.to_csv(index=False))
-    typer.echo(f"{len(made):,} losses from {table.unit if from_ is None else unit(from_)} to {unit(to)} written to {output}")
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands to the command line."""
-    app.command("import")(import_)
-    app.command()(convert)
+    write_text(output, new.to_csv(index=False))
+    answer.say(f"{len(new):,} losses from {table.unit if from_ is None else unit(from_)} to {unit(to)} written to {output}")
+    return answer

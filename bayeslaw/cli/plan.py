@@ -1,4 +1,4 @@
-"""Commands of decisions: plan, allocate, transfer. `cli` registers them."""
+"""Commands of decisions: plan, allocate, transfer."""
 
 from __future__ import annotations
 
@@ -7,68 +7,69 @@ from typing import Annotated, Any
 
 import typer
 
-from bayeslaw.cli.io import a_number, check_files, pairs_of, picture_first, put, save_or_show, show_table
+from bayeslaw.cli import options
+from bayeslaw.cli.answer import Answer
 from bayeslaw.core.errors import BayeslawError
-
-Probability = Annotated[float, typer.Option("--ci", help="Probability of the equal-tailed intervals.")]
-Force = Annotated[bool, typer.Option("--force", help="Go on in spite of failed checks; what comes out is marked.")]
-Set = Annotated[list[str] | None, typer.Option("--set", help="A covariate of the laws, such as N=8.1e9; repeat for each.")]
-Csv = Annotated[Path | None, typer.Option("-o", "--output", help="Where to write the table (.csv); else it is printed.")]
-Picture = Annotated[Path | None, typer.Option("--plot", help="Where to write a picture (.png, .pdf or .svg).")]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands to the command line."""
-    for command in (plan, allocate, transfer):
-        app.command()(command)
 
 
 def plan(
-    source: Annotated[list[str] | None, typer.Option(help="A fit of source losses, S.nc or NAME=S.nc; repeat for several.")] = None,
-    target: Annotated[Path | None, typer.Option(help="A fit of target losses; may be the same file, of both domains.")] = None,
-    set_: Set = None,
+    source: Annotated[
+        list[str] | None, typer.Option(help="A fit of source losses, as S.nc or NAME=S.nc. Repeat for several sources.")
+    ] = None,
+    target: Annotated[
+        Path | None, typer.Option(help="A fit of target losses; it may be the source's file, if that has both domains.")
+    ] = None,
+    set_: options.Set = None,
     on: Annotated[
-        str | None, typer.Option(help="What is promised: latent (the laws' losses) or run (those the next run logs).")
+        str | None, typer.Option(help="The losses that are constrained: latent (the law's) or run (those the next run logs).")
     ] = None,
-    confidence: Annotated[float, typer.Option(help="Probability with which all promises hold together.")] = 0.9,
+    confidence: Annotated[float, typer.Option(help="Probability with which all constraints hold together.")] = 0.9,
     max_forgetting: Annotated[
-        list[str] | None, typer.Option(help="Largest rise of the source loss: 2% of its base, 0.05 in its unit, or NAME=2%.")
+        list[str] | None,
+        typer.Option(help="Largest rise of the source loss: 2% of its base loss, 0.05 in its unit, or NAME=2%."),
     ] = None,
-    max_loss: Annotated[float | None, typer.Option(help="Largest target loss, in its fit's unit.")] = None,
+    max_loss: Annotated[float | None, typer.Option(help="Largest target loss, in the unit of its fit.")] = None,
     max_tokens: Annotated[float | None, typer.Option(help="Budget of tokens.")] = None,
     max_flops: Annotated[float | None, typer.Option(help="Budget of FLOPs, 6 N D.")] = None,
     max_cost: Annotated[float | None, typer.Option(help="Budget of money; needs --price.")] = None,
-    minimise: Annotated[str, typer.Option(help="tokens, flops, cost, replay, target-loss or source-loss.")] = "tokens",
+    minimise: Annotated[
+        str, typer.Option(help="What is minimised: tokens, flops, cost, replay, target-loss or source-loss.")
+    ] = "tokens",
     price: Annotated[
-        list[str] | None, typer.Option(help="Money: flop=2e-18, new-token=1e-7, replayed-token=0; repeat for each.")
+        list[str] | None, typer.Option(help="A price: flop=2e-18, new-token=1e-7 or replayed-token=0. Repeat for each.")
     ] = None,
-    stages: Annotated[
-        str | None, typer.Option(help="Stages with frozen parts, TOKENS:TRAINABLE,…: 0.4:0.034,0.6:0.5; counts FLOPs by them.")
-    ] = None,
-    replay: Annotated[str | None, typer.Option(help="Replay shares to look at: 0.1:0.6, 0.1,0.25,0.5 or 0.25.")] = None,
-    atpp: Annotated[str | None, typer.Option(help="Adaptation tokens per parameter to look at: 1:20, 5,10,20 or 8.")] = None,
-    tokens: Annotated[str | None, typer.Option(help="Adaptation tokens to look at, in place of --atpp.")] = None,
+    stages: options.Stages = None,
+    replay: Annotated[str | None, typer.Option(help="Replay shares to consider: 0.1:0.6, 0.1,0.25,0.5 or 0.25.")] = None,
+    atpp: Annotated[str | None, typer.Option(help="Adaptation tokens per parameter to consider: 1:20, 5,10,20 or 8.")] = None,
+    tokens: Annotated[str | None, typer.Option(help="Adaptation tokens to consider, in place of --atpp.")] = None,
     base_loss: Annotated[
-        list[str] | None, typer.Option(help="The source's loss before adaptation: measured, law, 2.87, 2.87+-0.01 or NAME=….")
+        list[str] | None,
+        typer.Option(help="The source's loss before the adaptation: measured, law, 2.87, 2.87+-0.01 or NAME=…."),
     ] = None,
     source_set: Annotated[
-        list[str] | None, typer.Option(help="Which domain of a fit of several is the source: domain=web, or domain=web,code.")
+        list[str] | None,
+        typer.Option(help="The domain that is the source, if a fit has several: domain=web, or domain=web,code for both."),
     ] = None,
-    target_set: Annotated[list[str] | None, typer.Option(help="Which domain of a fit of several is the target.")] = None,
-    level: Annotated[list[float] | None, typer.Option(help="A confidence of the frontier; repeat.")] = None,
+    target_set: Annotated[
+        list[str] | None, typer.Option(help="The domain that is the target, if a fit has several: domain=code.")
+    ] = None,
+    level: Annotated[
+        list[float] | None, typer.Option(help="A confidence for which the frontier has a row. Repeat for each.")
+    ] = None,
     candidates: Annotated[
-        Path | None, typer.Option(help="Runs that could be bought: which of them would make the promises surer? See `anchors`.")
+        Path | None, typer.Option(help="A table of runs that could be bought to learn more; see `bayeslaw anchors`.")
     ] = None,
-    budget: Annotated[float | None, typer.Option(help="For these, in the unit of their costs (FLOPs unless told).")] = None,
-    discrepancy: Annotated[str | None, typer.Option(help="Relative sd, such as 1%, that you state for the laws' errors.")] = None,
-    output: Csv = None,
-    plot: Picture = None,
-    seed: Annotated[int, typer.Option(help="Of the noise of the next run and of errors of base losses.")] = 0,
-    force: Force = False,
-) -> None:
-    """Choose tokens and replay of an adaptation so that promises hold together with a stated probability."""
-    from bayeslaw.core.text import plain, with_intervals
-    from bayeslaw.forecasting.discrepancy import relative
+    budget: Annotated[
+        float | None, typer.Option(help="What these runs may cost, in the unit of their costs (FLOPs by default).")
+    ] = None,
+    discrepancy: options.Discrepancy = None,
+    output: options.TableFile = None,
+    plot: options.Picture = None,
+    seed: options.Seed = 0,
+    force: options.Force = False,
+) -> Answer:
+    """Choose tokens and replay of an adaptation so that constraints hold together with a stated probability."""
+    from bayeslaw.forecasting.discrepancy import read_discrepancy
     from bayeslaw.forecasting.stack import load_fit
     from bayeslaw.planning.plan import LEVELS
     from bayeslaw.planning.plan import plan as make_plan
@@ -76,139 +77,140 @@ def plan(
     from bayeslaw.plots.style import save_panels
 
     named = [Path(text.partition("=")[2] or text) for text in source or []]
-    check_files("A plan's frontier", output, plot, [*named, target, candidates], of="the frontier")
+    options.check_outputs("A plan's frontier", output, plot, [*named, target, candidates])
     if (candidates is None) != (budget is None):
-        raise BayeslawError("--candidates and --budget go together: which runs, and for how much.")
-    settings = pairs_of("--set", set_ or [], "NAME=VALUE, such as N=8.1e9")
-    priced = pairs_of("--price", price or [], "NAME=MONEY, such as flop=2e-18")
-    prices = {name: a_number("--price ", value) for name, value in priced.items()}
+        raise BayeslawError(
+            "--candidates and --budget go together: which runs, and for how much.", code="candidates-without-budget"
+        )
+    settings = options.pairs_of("--set", set_, "NAME=VALUE, such as N=8.1e9")
+    priced = options.pairs_of("--price", price, "NAME=MONEY, such as flop=2e-18")
+    prices = {name: options.number_of("--price ", value) for name, value in priced.items()}
     files: dict[str, Any] = {}
 
     def read(path: str | Path) -> Any:
         key = str(Path(path).resolve())
         return files.setdefault(key, files.get(key) or load_fit(path))
 
-    aim = _levels("--target-set", target_set)
+    target_levels = _levels("--target-set", target_set)
     sources, levels = _sources(source or [], source_set, read)
-    made = make_plan(
+    planned = make_plan(
         sources or None, read(target) if target is not None else None, settings, on=on, confidence=confidence,  # type: ignore[arg-type]
-        max_forgetting=_named(max_forgetting, "--max-forgetting"), max_loss=max_loss, max_tokens=max_tokens, max_flops=max_flops,
-        max_cost=max_cost, minimise=minimise, prices=prices, stages=stages, replay=replay, atpp=atpp,
-        tokens=tokens, base_loss=_named(base_loss, "--base-loss"), source_levels=levels or None, target_levels=aim or None,
-        levels=level or LEVELS, discrepancy=None if discrepancy is None else relative(discrepancy), seed=seed, force=force,
+        max_forgetting=_by_source("--max-forgetting", max_forgetting), max_loss=max_loss, max_tokens=max_tokens,
+        max_flops=max_flops, max_cost=max_cost, minimise=minimise, prices=prices, stages=stages, replay=replay, atpp=atpp,
+        tokens=tokens, base_loss=_by_source("--base-loss", base_loss), source_levels=levels or None,
+        target_levels=target_levels or None, levels=level or LEVELS,
+        discrepancy=None if discrepancy is None else read_discrepancy(discrepancy), seed=seed, force=force,
     )  # fmt: skip
     bought = None
     if candidates is not None and budget is not None:
-        bought = made.anchors(candidates, budget=budget, stages=stages, force=force)
-    panels = [lambda ax, of=of: plot_plan(made, ax, of=of) for of in made.landscapes]
-    with picture_first(plot, lambda path: save_panels(path, panels)):
-        for line in made.lines():
-            typer.echo(line)
-        typer.echo("")
-        save_or_show("frontier", made.frontier, output, "frontier")
-        if len(made.losses):
-            show_table("losses", made.losses, "\n" + plain(with_intervals(made.losses)))
-        put("best", made.best)
-        put("notes", list(made.notes))
-        for note in made.notes:
-            typer.echo(f"note: {note}")
-        if bought is not None:
-            typer.echo("\nruns that would make the promises surer")
-            show_table("picks", bought.picks)
-            typer.echo(f"\n{bought.text}")
+        bought = planned.anchors(candidates, budget=budget, stages=stages, force=force)
+    answer = Answer()
+    panels = [lambda ax, of=of: plot_plan(planned, ax, of=of) for of in planned.landscapes]
+    answer.save_picture(plot, save_panels, panels)
+    answer.say(*planned.lines(), "")
+    answer.save_table("frontier", planned.frontier, output, "frontier")
+    if len(planned.losses):
+        answer.say("")
+        answer.show("losses", planned.losses, joined=True)
+    answer.results["best"] = planned.best
+    answer.note(planned.notes)
+    if bought is not None:
+        answer.say("", "runs that would make the constraints surer")
+        answer.show("picks", bought.picks)
+        answer.say("", bought.text)
+    return answer
 
 
 def _sources(given: list[str], sets: list[str] | None, read: Any) -> tuple[dict[str, Any], dict[str, dict[str, str]]]:
-    """Source fits by name; a fit of which several domains are sources stands under each of them."""
+    """Return source fits by name, and the domain of each; a fit of several source domains stands under each of them."""
     chosen = _levels("--source-set", sets)
     several = {k: v.split(",") for k, v in chosen.items() if "," in v}
     if len(several) > 1 or (several and len(given) > 1):
-        raise BayeslawError("--source-set names several domains of one column and one fit only.")
+        raise BayeslawError("--source-set names several domains of one column and one fit only.", code="too-many-domains")
     sources: dict[str, Any] = {}
     for text in given:
         name, sign, path = text.partition("=")
         if not sign:
             name, path = ("source" if len(given) == 1 else Path(text).stem), text
         if name in sources:
-            raise BayeslawError(f"--source gives {name} twice; name them apart: web=S1.nc, code=S2.nc.")
+            raise BayeslawError(
+                f"--source gives {name} twice; give the fits different names: web=S1.nc, code=S2.nc.", code="given-twice"
+            )
         sources[name] = read(path)
     if several:
         column, values = next(iter(several.items()))
         only = next(iter(sources.values()), None)
         if only is None:
-            raise BayeslawError("--source-set goes with --source.")
+            raise BayeslawError("--source-set needs a fit given by --source.", code="no-source")
         return dict.fromkeys(values, only), {value: chosen | {column: value} for value in values}
     return sources, (dict.fromkeys(sources, chosen) if chosen else {})
 
 
-def _levels(option: str, given: list[str] | None) -> dict[str, str]:
+def _levels(option: str, texts: list[str] | None) -> dict[str, str]:
+    return options.pairs_of(option, texts, "COLUMN=VALUE, such as domain=web")
 
-    return pairs_of(option, given or [], "COLUMN=VALUE, such as domain=web")
 
-
-def _named(given: list[str] | None, option: str) -> Any:
-    """A value for all sources, or NAME=VALUE for each."""
-
-    if not given:
+def _by_source(option: str, texts: list[str] | None) -> Any:
+    """Return one value for all sources, or a value by the name of each source."""
+    if not texts:
         return None
-    if len(given) == 1 and "=" not in given[0]:
-        return given[0]
-    return pairs_of(option, given, "NAME=VALUE")
+    if len(texts) == 1 and "=" not in texts[0]:
+        return texts[0]
+    return options.pairs_of(option, texts, "NAME=VALUE")
 
 
 def allocate(
     fit: Annotated[Path, typer.Argument(help="A fit or a stack of a law of N and D.")],
     compute: Annotated[str, typer.Option(help="FLOPs, C = 6 N D: 1e21, or 1e19:1e24:30 for 30 values.")],
-    stage: Annotated[str | None, typer.Option(help="Of a law that serves two: its 0/1 covariate, or scratch.")] = None,
-    set_: Set = None,
-    ci: Probability = 0.9,
-    output: Csv = None,
-    plot: Picture = None,
-    force: Force = False,
-) -> None:
-    """Parameters and tokens of least loss for compute, with loss and tokens per parameter."""
-    from bayeslaw.core.text import plain, with_intervals
+    stage: Annotated[str | None, typer.Option(help="The stage, if the law describes two: its 0/1 covariate, or scratch.")] = None,
+    set_: options.Set = None,
+    ci: options.Ci = 0.9,
+    output: options.TableFile = None,
+    plot: options.Picture = None,
+    force: options.Force = False,
+) -> Answer:
+    """Find the parameters and tokens of least loss for compute, with their loss and tokens per parameter."""
     from bayeslaw.forecasting.stack import load_fit
-    from bayeslaw.planning.allocation import allocate as make_allocation
+    from bayeslaw.planning.allocation import allocate as allocate_compute
     from bayeslaw.plots.decisions import plot_frontier
     from bayeslaw.plots.style import save_panels
 
-    check_files("An allocation", output, plot, [fit])
-    settings = pairs_of("--set", set_ or [], "NAME=VALUE, such as r=0.25")
-    made = make_allocation(load_fit(fit), compute, stage, settings=settings, force=force)
-    table, powers = made.summary(ci), made.powers(ci)
-    with picture_first(plot, lambda path: save_panels(path, [lambda ax: plot_frontier([made], ax, ci_prob=ci)])):
-        save_or_show("allocation", table, output, f"{len(table)} values of compute", joined=True)
-        typer.echo(f"\npower laws of compute, {made.method}")
-        show_table("powers", powers, plain(with_intervals(powers)))
-        put("notes", list(made.notes))
-        for note in made.notes:
-            typer.echo(f"note: {note}")
+    options.check_outputs("An allocation", output, plot, [fit])
+    settings = options.pairs_of("--set", set_, "NAME=VALUE, such as r=0.25")
+    allocation, answer = allocate_compute(load_fit(fit), compute, stage, settings=settings, force=force), Answer()
+    table, powers = allocation.summary(ci), allocation.powers(ci)
+    answer.save_picture(plot, save_panels, [lambda ax: plot_frontier([allocation], ax, ci_prob=ci)])
+    answer.save_table("allocation", table, output, f"{len(table)} values of compute", joined=True)
+    answer.say("", f"power laws of compute, {allocation.method}")
+    answer.show("powers", powers, joined=True)
+    answer.note(allocation.notes)
+    return answer
 
 
 def transfer(
     fit: Annotated[
-        Path, typer.Argument(help="A fit of a law that serves scratch and continual pre-training, or of scratch alone.")
+        Path, typer.Argument(help="A fit of a law of training from scratch, or of both scratch and continual pre-training.")
     ],
-    continued: Annotated[Path | None, typer.Argument(help="The fit of continual pre-training, where it is another.")] = None,
-    set_: Set = None,
-    stage: Annotated[str | None, typer.Option(help="The 0/1 covariate of continual pre-training, where there are several.")] = None,
-    ci: Probability = 0.9,
-    output: Csv = None,
-    plot: Picture = None,
-    force: Force = False,
-) -> None:
-    """Effectively transferred data, and FLOPs saved at equal loss, of continual pre-training against training from scratch."""
+    continued: Annotated[Path | None, typer.Argument(help="The fit of continual pre-training, if the first fit lacks it.")] = None,
+    set_: options.Ranges = None,
+    stage: Annotated[str | None, typer.Option(help="The 0/1 covariate of continual pre-training, if the law has several.")] = None,
+    ci: options.Ci = 0.9,
+    output: options.TableFile = None,
+    plot: options.Picture = None,
+    force: options.Force = False,
+) -> Answer:
+    """Compare continual pre-training with training from scratch: effectively transferred data, and FLOPs saved at equal loss."""
     from bayeslaw.forecasting.stack import load_fit
-    from bayeslaw.planning.transfer import transfer as make_transfer
+    from bayeslaw.planning.transfer import transfer as compare_stages
     from bayeslaw.plots.decisions import plot_savings
     from bayeslaw.plots.style import save_panels
 
-    check_files("A transfer table", output, plot, [fit, continued])
-    settings = pairs_of("--set", set_ or [], "NAME=VALUES, such as N=2e9 or D=1e8:4e10:30")
+    options.check_outputs("A transfer table", output, plot, [fit, continued])
+    settings = options.pairs_of("--set", set_, "NAME=VALUES, such as N=2e9 or D=1e8:4e10:30")
     other = load_fit(continued) if continued is not None else None
-    made = make_transfer(load_fit(fit), settings, continued=other, stage=stage, force=force)
-    table = made.summary(ci)
-    panels = [lambda ax, of=of: plot_savings(made, ax, of=of, ci_prob=ci) for of in ("saved", "transferred")]
-    with picture_first(plot, lambda path: save_panels(path, panels)):
-        save_or_show("transfer", table, output, f"{len(table)} settings", joined=True)
+    saved, answer = compare_stages(load_fit(fit), settings, continued=other, stage=stage, force=force), Answer()
+    table = saved.summary(ci)
+    panels = [lambda ax, of=of: plot_savings(saved, ax, of=of, ci_prob=ci) for of in ("saved", "transferred")]
+    answer.save_picture(plot, save_panels, panels)
+    answer.save_table("transfer", table, output, f"{len(table)} settings", joined=True)
+    return answer

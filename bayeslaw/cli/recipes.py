@@ -1,4 +1,4 @@
-"""Commands of `bayeslaw dynamics` that ask a fit: forecast, best, turning, watch, combine, outside."""
+"""Commands of `bayeslaw dynamics` that ask fits: forecast, best, turning, watch, combine, outside."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bayeslaw.cli.io import a_number, check_files, figure_first, pairs_of, put, save_or_show, show_table
+from bayeslaw.cli import options
+from bayeslaw.cli.answer import Answer
 from bayeslaw.core.errors import BayeslawError
 
 if TYPE_CHECKING:
@@ -16,254 +17,250 @@ if TYPE_CHECKING:
     from bayeslaw.dynamics.recipe import Recipe
 
 PAIRS = "NAME=VALUE"
-SPEC = (
-    "constant, linear, cosine, wsd, multistep, inverse_sqrt: cosine:steps=10000,peak=2e-4,final=0.1,warmup=100; or logged:FILE.csv"
-)
-Adapt = Annotated[str, typer.Option(help=f"Schedule of the adaptation. {SPEC}")]
-Pretrain = Annotated[str | None, typer.Option(help="Schedule of the pre-training before it.")]
-CurvesFile = Annotated[Path | None, typer.Option(help="Logged curves, of which --from names where the adaptation begins.")]
-From = Annotated[str | None, typer.Option("--from", help="RUN or RUN@STEP of the curves.")]
-Open = Annotated[bool, typer.Option("--open", help="The pre-training is unknown: an open model.")]
-Set = Annotated[list[str] | None, typer.Option("--set", help="Another covariate of the laws, such as r=0.25; repeat for each.")]
-Memory = Annotated[float, typer.Option(help="lambda of the annealing area, as in `dynamics areas`.")]
-Ci = Annotated[float, typer.Option("--ci", help="Probability of the equal-tailed intervals.")]
-Csv = Annotated[Path | None, typer.Option("-o", "--output", help="Where to write the table (.csv); else it is printed.")]
-Picture = Annotated[Path | None, typer.Option("--plot", help="Where to write a picture (.png, .pdf or .svg).")]
-Force = Annotated[bool, typer.Option("--force", help="Go on in spite of failed checks; what comes out is marked.")]
-Seed = Annotated[int, typer.Option(help="The same seed gives the same numbers.")]
-Source = Annotated[Path, typer.Option(help="A fit of the source domain's losses.")]
-Target = Annotated[Path | None, typer.Option(help="A fit of the target domain's losses.")]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands to `bayeslaw dynamics`."""
-    for command in (forecast, best, turning, watch, combine, outside):
-        app.command()(command)
 
 
 def forecast(
-    fit: Annotated[Path, typer.Argument(help="A fit or stack of laws of the dynamics.")],
+    fit: Annotated[Path, typer.Argument(help="A fit or stack of laws of training dynamics.")],
     adapt: Annotated[
-        str | None, typer.Option(help=f"Schedule of the adaptation; without it of the pre-training alone. {SPEC}")
+        str | None, typer.Option(help=f"Schedule of the adaptation; without it the pre-training is forecast. {options.SCHEDULES}.")
     ] = None,
-    pretrain: Pretrain = None,
-    curves: CurvesFile = None,
-    from_: From = None,
-    open_: Open = False,
-    steps: Annotated[str | None, typer.Option(help="Steps to forecast, 100,1000,10000; else the last and 20 on the way.")] = None,
-    set_: Set = None,
-    memory: Memory = 0.999,
-    output: Csv = None,
-    plot: Picture = None,
-    ci: Ci = 0.9,
-    seed: Seed = 0,
-    force: Force = False,
-) -> None:
+    pretrain: options.Pretrain = None,
+    curves: options.CurvesFile = None,
+    from_: options.From = None,
+    open_: options.Open = False,
+    steps: options.Steps = None,
+    set_: options.Set = None,
+    memory: options.Memory = 0.999,
+    output: options.TableFile = None,
+    plot: options.Picture = None,
+    ci: options.Ci = 0.9,
+    seed: options.Seed = 0,
+    force: options.Force = False,
+) -> Answer:
     """Forecast the loss along another schedule."""
+    from bayeslaw.data.schedule_text import parse_schedule
     from bayeslaw.data.table import Runs
-    from bayeslaw.forecasting.forecast import forecast as make_forecast
+    from bayeslaw.forecasting.forecast import forecast as forecast_loss
     from bayeslaw.forecasting.stack import load_fit
+    from bayeslaw.plots.style import save_figure
     from bayeslaw.plots.training import plot_transfer
     from bayeslaw.schedules.changes import wanted
 
-    check_files("A table", output, plot, [fit, curves, *rates(pretrain, adapt)])
+    options.check_outputs("A table", output, plot, [fit, curves, *_rates(pretrain, adapt)])
     if adapt is None and (pretrain is None or curves is not None or from_ is not None or open_):
         raise BayeslawError(
-            "Without --adapt it is the pre-training that is forecast: give its --pretrain SCHEDULE, without --curves, --from and "
-            "--open."
+            "Without --adapt the pre-training is forecast: give its schedule by --pretrain SCHEDULE, without --curves, --from and "
+            "--open.",
+            code="pre-training-not-clear",
         )
     if adapt is None and plot is not None:
-        raise BayeslawError("A picture of transfer curves needs an adaptation (--adapt).")
-    posterior = load_fit(fit)
+        raise BayeslawError("A picture of transfer curves needs an adaptation (--adapt).", code="no-adaptation")
+    posterior, answer = load_fit(fit), Answer()
     if adapt is None:
-        recipe = made_recipe(None, pretrain, "constant:steps=1,peak=1e-9", None, open_, set_, memory)
-        at = chosen_steps(steps, length(str(pretrain)))
-        table = recipe.pretraining(at, wanted(posterior.measured))
+        recipe = _recipe(None, pretrain, "constant:steps=1,peak=1e-9", None, open_, set_, memory)
+        table = recipe.pretraining(_chosen_steps(steps, len(parse_schedule(str(pretrain)))), wanted(posterior.measured))
     else:
-        recipe = made_recipe(curves, pretrain, adapt, from_, open_, set_, memory)
-        at = chosen_steps(steps, len(recipe.schedule))
-        table = recipe.rows(at)
-    made = make_forecast(posterior, Runs(table, "the recipe"), seed=seed, force=force)
-    found = made.summary(ci)
-    with figure_first(plot, lambda ax: plot_transfer(recipe, posterior, ax, ci_prob=ci)):
-        show(found, output)
+        recipe = _recipe(curves, pretrain, adapt, from_, open_, set_, memory)
+        table = recipe.rows(_chosen_steps(steps, len(recipe.schedule)))
+    summary = forecast_loss(posterior, Runs(table, "the recipe"), seed=seed, force=force).summary(ci)
+    answer.save_picture(plot, save_figure, lambda ax: plot_transfer(recipe, posterior, ax, ci_prob=ci))
+    _add_table(answer, summary, output)
+    return answer
 
 
 def best(
-    source: Source,
-    target: Annotated[Path, typer.Option(help="A fit of the target domain's losses.")],
-    adapt: Adapt,
+    source: options.Source,
+    target: options.Target,
+    adapt: options.Adapt,
     search: Annotated[
         list[str],
-        typer.Option(help="What is chosen, and its range: peak=1e-4:2e-3, steps=…, potential=0:1, r=0:0.5; repeat for each."),
+        typer.Option(
+            help="A quantity to choose, and its range: peak=1e-4:2e-3, steps=…, potential=0:1 or r=0:0.5. Repeat for each."
+        ),
     ],
     weight: Annotated[
-        list[float] | None, typer.Option(help="Weight of the source loss, the target has the rest; repeat for a curve.")
+        list[float] | None,
+        typer.Option(help="Weight of the source loss; the target loss has the rest. Repeat to see how the choice changes."),
     ] = None,
     cvar: Annotated[
-        float | None, typer.Option(help="Minimise the mean over this share of worst draws instead of the mean.")
+        float | None, typer.Option(help="Minimise the mean over this share of the worst draws instead of the mean of all.")
     ] = None,
-    pretrain: Pretrain = None,
-    curves: CurvesFile = None,
-    from_: From = None,
-    open_: Open = False,
-    set_: Set = None,
-    memory: Memory = 0.999,
-    output: Csv = None,
-    plot: Picture = None,
-    ci: Ci = 0.9,
-    seed: Seed = 0,
-    force: Force = False,
-) -> None:
+    pretrain: options.Pretrain = None,
+    curves: options.CurvesFile = None,
+    from_: options.From = None,
+    open_: options.Open = False,
+    set_: options.Set = None,
+    memory: options.Memory = 0.999,
+    output: options.TableFile = None,
+    plot: options.Picture = None,
+    ci: options.Ci = 0.9,
+    seed: options.Seed = 0,
+    force: options.Force = False,
+) -> Answer:
     """Choose peak rate, steps, loss potential or replay for the least weighted change of two losses."""
     import pandas as pd
 
     from bayeslaw.dynamics.optimise import balance_curve
     from bayeslaw.forecasting.stack import load_fit
+    from bayeslaw.plots.style import save_figure
     from bayeslaw.plots.training import plot_optimum
 
-    check_files("A table", output, plot, [source, target, curves, *rates(pretrain, adapt)])
-    ranges = {name: a_range(name, text) for name, text in pairs_of("--search", search, PAIRS).items()}
-    recipe = made_recipe(curves, pretrain, adapt, from_, open_, set_, memory)
-    given = weight or [0.5]
-    if plot is not None and (len(given) < 2 or len(ranges) > 1):
-        raise BayeslawError("A picture shows one choice over several weights: give one --search and --weight more than once.")
-    found = balance_curve(load_fit(source), load_fit(target), recipe, ranges, weights=given, tail=cvar, seed=seed, force=force)
-    tables = [one.summary(ci).reset_index().assign(weight=one.objective.weight) for one in found]
-    with figure_first(plot, lambda ax: plot_optimum(found, next(iter(ranges)), ax, ci_prob=ci)):
-        for one in found:
-            typer.echo(one.text + "\n")
-        show(pd.concat(tables, ignore_index=True), output)
+    options.check_outputs("A table", output, plot, [source, target, curves, *_rates(pretrain, adapt)])
+    ranges = {name: _range(name, text) for name, text in options.pairs_of("--search", search, PAIRS).items()}
+    recipe = _recipe(curves, pretrain, adapt, from_, open_, set_, memory)
+    weights = weight or [0.5]
+    if plot is not None and (len(weights) < 2 or len(ranges) > 1):
+        raise BayeslawError(
+            "A picture shows one quantity over several weights: give one --search, and --weight more than once.",
+            code="nothing-to-draw",
+        )
+    optima = balance_curve(load_fit(source), load_fit(target), recipe, ranges, weights=weights, tail=cvar, seed=seed, force=force)
+    tables = [optimum.summary(ci).reset_index().assign(weight=optimum.objective.weight) for optimum in optima]
+    answer = Answer()
+    answer.save_picture(plot, save_figure, lambda ax: plot_optimum(optima, next(iter(ranges)), ax, ci_prob=ci))
+    for optimum in optima:
+        answer.say(optimum.text, "")
+    _add_table(answer, pd.concat(tables, ignore_index=True), output)
+    return answer
 
 
 def turning(
-    source: Source,
-    adapt: Adapt,
-    target: Target = None,
-    weight: Annotated[float, typer.Option(help="Weight of the source loss; the target has the rest.")] = 1.0,
-    longest: Annotated[int, typer.Option(help="Longest adaptation looked at, steps.")] = 1_000_000,
-    pretrain: Pretrain = None,
-    curves: CurvesFile = None,
-    from_: From = None,
-    open_: Open = False,
-    set_: Set = None,
-    memory: Memory = 0.999,
-    output: Csv = None,
-    plot: Picture = None,
-    ci: Ci = 0.9,
-    force: Force = False,
-) -> None:
-    """How long until an adaptation has won back what it first loses, and whether it ever does."""
-    from bayeslaw.core.text import plain
-    from bayeslaw.dynamics.turning_points import turning_point as make_turning
+    source: options.Source,
+    adapt: options.Adapt,
+    target: Annotated[Path | None, typer.Option(help="A fit of the target domain's losses.")] = None,
+    weight: Annotated[float, typer.Option(help="Weight of the source loss; the target loss has the rest.")] = 1.0,
+    longest: Annotated[int, typer.Option(help="The longest adaptation that is considered, in steps.")] = 1_000_000,
+    pretrain: options.Pretrain = None,
+    curves: options.CurvesFile = None,
+    from_: options.From = None,
+    open_: options.Open = False,
+    set_: options.Set = None,
+    memory: options.Memory = 0.999,
+    output: options.TableFile = None,
+    plot: options.Picture = None,
+    ci: options.Ci = 0.9,
+    force: options.Force = False,
+) -> Answer:
+    """Show when an adaptation has regained the loss that it first gives up, and whether it ever does."""
+    from bayeslaw.dynamics.turning_points import turning_point as find_turning
     from bayeslaw.forecasting.stack import load_fit
+    from bayeslaw.plots.style import save_figure
     from bayeslaw.plots.training import plot_turning_point
 
-    check_files("A table", output, plot, [source, target, curves, *rates(pretrain, adapt)])
-    recipe = made_recipe(curves, pretrain, adapt, from_, open_, set_, memory)
+    options.check_outputs("A table", output, plot, [source, target, curves, *_rates(pretrain, adapt)])
+    recipe = _recipe(curves, pretrain, adapt, from_, open_, set_, memory)
     other = None if target is None else load_fit(target)
-    made = make_turning(load_fit(source), recipe, target=other, weight=weight, longest=longest, force=force)
-    table = made.summary(ci)
-    with figure_first(plot, lambda ax: plot_turning_point(made, ax, ci_prob=ci)):
-        typer.echo(made.text + "\n")
-        show_table("turning", table, plain(table) + "\n")
-        if output is not None:
-            show(made.curve(ci), output)
+    points, answer = find_turning(load_fit(source), recipe, target=other, weight=weight, longest=longest, force=force), Answer()
+    answer.save_picture(plot, save_figure, lambda ax: plot_turning_point(points, ax, ci_prob=ci))
+    answer.say(points.text, "")
+    answer.show("turning", points.summary(ci))
+    answer.say("")
+    if output is not None:
+        _add_table(answer, points.curve(ci), output)
+    return answer
 
 
 def watch(
-    fit: Annotated[Path, typer.Argument(help="A fit to curves of which the run's, so far, is one (noise normal-drift).")],
+    fit: Annotated[Path, typer.Argument(help="A fit with noise normal-drift to curves that include the run so far.")],
     curves: Annotated[Path, typer.Option(help="The curves that were fitted.")],
-    run: Annotated[str, typer.Option(help="The run under way.")],
-    schedule: Annotated[str, typer.Option(help=f"Rates of its whole phase, those it has had and those planned. {SPEC}")],
-    domain: Annotated[str | None, typer.Option(help="Whose losses the fit is of, if the curves have several.")] = None,
-    target: Annotated[float | None, typer.Option(help="Loss to be reached, in the unit of the fit.")] = None,
+    run: Annotated[str, typer.Option(help="The run that is in progress.")],
+    schedule: Annotated[str, typer.Option(help=f"Learning rates of its whole phase, past and planned: {options.SCHEDULES}.")],
+    domain: Annotated[str | None, typer.Option(help="The domain of the fit's losses, if the curves have several.")] = None,
+    target: Annotated[float | None, typer.Option(help="The loss to be reached, in the unit of the fit.")] = None,
     warmup: Annotated[int, typer.Option(help="Steps of warm-up before the first logged step of new runs.")] = 0,
-    memory: Memory = 0.999,
-    output: Csv = None,
-    plot: Picture = None,
-    ci: Ci = 0.9,
-    seed: Seed = 0,
-    force: Force = False,
-) -> None:
-    """Go or no-go: where a run under way will end, whether it reaches a target, what more steps would gain."""
+    memory: options.Memory = 0.999,
+    output: options.TableFile = None,
+    plot: options.Picture = None,
+    ci: options.Ci = 0.9,
+    seed: options.Seed = 0,
+    force: options.Force = False,
+) -> Answer:
+    """Forecast the end of a run in progress, whether it reaches a target, and what more steps would gain."""
     from bayeslaw.data.curves import read_curves
     from bayeslaw.data.schedule_text import parse_schedule
-    from bayeslaw.dynamics.monitor import watch as make_watch
+    from bayeslaw.dynamics.monitor import watch as watch_run
     from bayeslaw.forecasting.stack import load_fit
     from bayeslaw.inference.refit import require_single_fit
+    from bayeslaw.plots.style import save_figure
     from bayeslaw.plots.training import plot_watch
 
-    check_files("A table", output, plot, [fit, curves, *rates(schedule)])
-    whole = read_curves(curves, memory=memory, warmup=warmup)
-    one = require_single_fit(load_fit(fit), "A run under way")
-    made = make_watch(one, whole, run, parse_schedule(schedule), domain=domain, target=target, seed=seed, force=force)
-    said, table = made.summary(ci), made.table(ci)
-    with figure_first(plot, lambda ax: plot_watch(made, ax, logged=whole.logged(run, domain), ci_prob=ci)):
-        typer.echo(said)
-        put("table", table)
-        if output is not None:
-            show(table, output)
+    options.check_outputs("A table", output, plot, [fit, curves, *_rates(schedule)])
+    whole, answer = read_curves(curves, memory=memory, warmup=warmup), Answer()
+    single = require_single_fit(load_fit(fit), "A run under way")
+    watched = watch_run(single, whole, run, parse_schedule(schedule), domain=domain, target=target, seed=seed, force=force)
+    text, table = watched.summary(ci), watched.table(ci)
+    logged = whole.logged(run, domain)
+    answer.save_picture(plot, save_figure, lambda ax: plot_watch(watched, ax, logged=logged, ci_prob=ci))
+    answer.say(text)
+    answer.results["table"] = table
+    if output is not None:
+        _add_table(answer, table, output)
+    return answer
 
 
 def combine(
     table: Annotated[Path, typer.Argument(help="Losses with a column domain.")],
-    of: Annotated[str, typer.Option(help="The domain to be described.")],
+    of: Annotated[str, typer.Option(help="The domain whose loss is to be described.")],
     source: Annotated[str, typer.Option(help="The pre-training's domain.")],
     target: Annotated[str, typer.Option(help="The adaptation's domain.")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="Where to write the table (.csv) for `bayeslaw fit combination`.")],
-    where: Annotated[str | None, typer.Option(help="Keep only rows that meet a condition.")] = None,
-) -> None:
-    """Put losses of a third domain beside those of the two that are to describe it."""
+    output: options.NewTable,
+    where: options.Where = None,
+) -> Answer:
+    """Put the losses of a third domain beside those of the two that are to describe it, for `bayeslaw fit combination`."""
     from bayeslaw.data.table import read_runs
-    from bayeslaw.dynamics.mixtures import combine as make_table
+    from bayeslaw.dynamics.mixtures import combine as combine_losses
 
-    check_files("A table", output, None, [table])
-    made = make_table(read_runs(table, where), of, source, target)
-    for said in made.conversions:
-        typer.echo(said)
-    show(made.frame, output)
+    options.check_outputs("A table", output, inputs=[table])
+    combined, answer = combine_losses(read_runs(table, where), of, source, target), Answer()
+    answer.say(*map(str, combined.conversions))
+    _add_table(answer, combined.frame, output)
+    return answer
 
 
 def outside(
     fit: Annotated[Path, typer.Argument(help="A fit of the law `combination` to the third domain's losses.")],
-    source: Source,
-    target: Annotated[Path, typer.Option(help="A fit of the target domain's losses.")],
-    adapt: Adapt,
-    pretrain: Pretrain = None,
-    curves: CurvesFile = None,
-    from_: From = None,
-    open_: Open = False,
-    steps: Annotated[str | None, typer.Option(help="Steps to forecast, 100,1000,10000; else the last and 20 on the way.")] = None,
-    set_: Set = None,
-    memory: Memory = 0.999,
-    output: Csv = None,
-    ci: Ci = 0.9,
-    seed: Seed = 0,
-    force: Force = False,
-) -> None:
-    """Forecast the loss of a third domain along an adaptation, as a combination of two."""
+    source: options.Source,
+    target: options.Target,
+    adapt: options.Adapt,
+    pretrain: options.Pretrain = None,
+    curves: options.CurvesFile = None,
+    from_: options.From = None,
+    open_: options.Open = False,
+    steps: options.Steps = None,
+    set_: options.Set = None,
+    memory: options.Memory = 0.999,
+    output: options.TableFile = None,
+    ci: options.Ci = 0.9,
+    seed: options.Seed = 0,
+    force: options.Force = False,
+) -> Answer:
+    """Forecast the loss of a third domain along an adaptation, as a combination of the losses of two."""
     from bayeslaw.data.table import Runs
     from bayeslaw.dynamics.mixtures import combination_draws, combination_table
-    from bayeslaw.forecasting.forecast import forecast as make_forecast
+    from bayeslaw.forecasting.forecast import forecast as forecast_loss
     from bayeslaw.forecasting.stack import load_fit
     from bayeslaw.inference.refit import require_single_fit
 
-    check_files("A table", output, None, [fit, source, target, curves, *rates(pretrain, adapt)])
-    recipe = made_recipe(curves, pretrain, adapt, from_, open_, set_, memory)
-    table = recipe.rows(chosen_steps(steps, len(recipe.schedule)))
+    options.check_outputs("A table", output, inputs=[fit, source, target, curves, *_rates(pretrain, adapt)])
+    recipe, answer = _recipe(curves, pretrain, adapt, from_, open_, set_, memory), Answer()
+    table = recipe.rows(_chosen_steps(steps, len(recipe.schedule)))
     weights, both = require_single_fit(load_fit(fit), "A combination"), (load_fit(source), load_fit(target))
     draws = combination_draws(weights, *both, table, seed=seed, force=force)
-    # Unforced, failed checks of a fit or of a forecast have ended it.
+    # Without --force, failed checks of a fit or of a forecast have already raised an error.
     at = Runs(table, "the recipe")
-    failed = force and (not weights.passed or any(make_forecast(p, at, seed=seed, force=True).forced for p in both))
-    show(combination_table(draws, table, ci, failed=failed), output)
+    failed = force and (not weights.passed or any(forecast_loss(p, at, seed=seed, force=True).forced for p in both))
+    _add_table(answer, combination_table(draws, table, ci, failed=failed), output)
+    return answer
 
 
-def made_recipe(
+def _add_table(answer: Answer, table: pd.DataFrame, output: Path | None) -> None:
+    answer.save_table("table", table, output, f"{len(table)} rows")
+
+
+def _recipe(
     curves: Path | None, pretrain: str | None, adapt: str, from_: str | None, open_: bool, set_: list[str] | None, memory: float
 ) -> Recipe:
-    """The recipe that the options of a command describe."""
+    """Return the recipe that the options of a command describe."""
     from bayeslaw.data.curves import read_curves
     from bayeslaw.dynamics.recipe import Recipe
     from bayeslaw.schedules.areas import OPEN
@@ -271,37 +268,32 @@ def made_recipe(
     given = [name for name, is_ in (("--pretrain", pretrain is not None), ("--from", from_ is not None), ("--open", open_)) if is_]
     if len(given) != 1:
         raise BayeslawError(
-            f"Say once where the adaptation begins: --pretrain SCHEDULE, --curves FILE --from RUN[@STEP], or --open; given are "
-            f"{', '.join(given) or 'none'}."
+            "Exactly one of --pretrain SCHEDULE, --curves FILE --from RUN[@STEP] and --open must say where the adaptation begins; "
+            f"given are {', '.join(given) or 'none'}.",
+            code="pre-training-not-clear",
         )
-    settings = {name: a_number(f"{name}=", text) for name, text in pairs_of("--set", set_ or [], PAIRS).items()}
+    settings = {name: options.number_of(f"{name}=", text) for name, text in options.pairs_of("--set", set_, PAIRS).items()}
     if pretrain is not None:
         return Recipe(pretrain, adapt, settings, memory=memory)
     if open_:
         return Recipe(OPEN, adapt, settings, memory=memory)
     if curves is None:
-        raise BayeslawError("--from names a run of logged curves: give them with --curves FILE.")
+        raise BayeslawError("--from names a run of logged curves: give them by --curves FILE.", code="no-curves")
     run, at, step = str(from_).rpartition("@")
     whole = read_curves(curves, memory=memory)
     name, number = (run, step) if at and step.isdigit() else (str(from_), "")
     return Recipe(whole.at(name, int(number) if number else None), adapt, settings, memory=memory, power=whole.power)
 
 
-def rates(*texts: str | None) -> list[Path]:
-    """Files of logged rates that schedules name."""
+def _rates(*texts: str | None) -> list[Path]:
+    """Return the files of logged learning rates that schedules name."""
     from bayeslaw.data.schedule_text import logged_files
 
     return [path for text in texts if text is not None for path in logged_files(text)]
 
 
-def length(text: str) -> int:
-    from bayeslaw.data.schedule_text import parse_schedule
-
-    return len(parse_schedule(text))
-
-
-def chosen_steps(text: str | None, last: int) -> Any:
-    """Steps as people write them, 100,1000; 20 on the way and the last unless told."""
+def _chosen_steps(text: str | None, last: int) -> Any:
+    """Return the steps of a text such as 100,1000; by default 20 evenly spaced steps, the last among them."""
     import numpy as np
 
     if text is None:
@@ -309,17 +301,14 @@ def chosen_steps(text: str | None, last: int) -> Any:
     try:
         steps = [int(part) for part in text.split(",")]
     except ValueError:
-        raise BayeslawError(f"--steps {text!r}: give whole numbers, such as 100,1000,10000.") from None
+        raise BayeslawError(f"--steps {text!r}: give whole numbers, such as 100,1000,10000.", code="not-a-number") from None
     return np.unique(np.array(steps, dtype=np.int64))
 
 
-def a_range(name: str, text: str) -> tuple[float, float]:
+def _range(name: str, text: str) -> tuple[float, float]:
     low, colon, high = text.partition(":")
     if not colon:
-        raise BayeslawError(f"{name}={text!r} is not a range; give its ends, such as {name}=1e-4:1e-3, or --set {name}={text}.")
-    return a_number(f"{name}=", low), a_number(f"{name}=", high)
-
-
-def show(table: pd.DataFrame, output: Path | None) -> None:
-    """Print a table, or write it."""
-    save_or_show("table", table, output, f"{len(table)} rows")
+        raise BayeslawError(
+            f"{name}={text!r} is not a range; give its ends, such as {name}=1e-4:1e-3, or --set {name}={text}.", code="not-a-range"
+        )
+    return options.number_of(f"{name}=", low), options.number_of(f"{name}=", high)

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from bayeslaw.cli.answer import Answer
+from bayeslaw.cli.fits import FAILED
 from bayeslaw.core.errors import BayeslawError
 
 if TYPE_CHECKING:
@@ -34,8 +36,8 @@ def report(
     discrepancy: Annotated[str | None, typer.Option(help="Relative sd, such as 1%, that you state for the laws' errors.")] = None,
     seed: Annotated[int, typer.Option(help="Of the noise of new runs.")] = 0,
     force: Annotated[bool, typer.Option("--force", help="Show intervals in spite of failed checks, marked.")] = False,
-) -> None:
-    """Write what fits say as one page: data, law, priors, checks, parameters, forecasts, comparison, and how they were made."""
+) -> Answer:
+    """Report fits on one page: data, law, priors, checks, parameters, forecasts, comparison, and how they were made."""
     from bayeslaw.core.files import check_target, write_text, write_whole
     from bayeslaw.core.intervals import check_probability
     from bayeslaw.data.table import read_runs
@@ -75,7 +77,7 @@ def report(
         stacks=stacks, scores=scores, picks=_csv(anchors, "picks"), frontier=_csv(plan, "a plan's frontier"), ci_prob=ci,
         discrepancy=discrepancy, seed=seed, force=force, command=shlex.join(["bayeslaw", *sys.argv[1:]]),
     )  # fmt: skip
-    page, numbers = made.html, made.json
+    page, numbers, answer = made.html, made.json, Answer()
     parts = made.latex if latex is not None else {}
     if latex is not None:
         try:
@@ -84,14 +86,15 @@ def report(
             raise BayeslawError(f"The folder {latex} can't be made: {error}.") from None
         for name, data in parts.items():
             write_whole(latex / name, partial(_write, data))
-        typer.echo(f"{len(parts)} files written to {latex}")
+        answer.say(f"{len(parts)} files written to {latex}")
     if json_ is not None:
         write_text(json_, numbers)
-        typer.echo(f"numbers written to {json_}")
+        answer.say(f"numbers written to {json_}")
     write_text(output, page)
     for label, one in zip(labels, loaded, strict=True):
-        typer.echo(f"{label}: {'passed' if one.passed else 'FAILED: its intervals are not to be trusted'}")
-    typer.echo(f"report written to {output}")
+        answer.say(f"{label}: {'passed' if one.passed else FAILED}")
+    answer.say(f"report written to {output}")
+    return answer
 
 
 def _write(data: bytes, path: Path) -> None:

@@ -95,7 +95,7 @@ def test_areas_that_can_not_be_drawn_are_not_written(command: Command, tmp_path:
     ("args", "words"),
     [
         (("bad.csv", "-o", "older.csv"), "lr 3 is above 1"),
-        (("curves.csv", "-o", "curves.csv"), "is what you give: write the areas to another file"),
+        (("curves.csv", "-o", "curves.csv"), "is an input of this command"),
         (("curves.csv", "-o", "older.txt"), "ending in .csv"),
         (("curves.csv", "-o", "older.csv", "--plot", "p.gif"), ".png or .pdf or .svg"),
         (("nowhere.csv", "-o", "older.csv"), "There is no file nowhere.csv"),

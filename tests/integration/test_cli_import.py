@@ -54,7 +54,7 @@ def test_what_is_refused_leaves_everything_as_it_was(command: Command, log: Path
     refused(
         command("import", "log.csv", "-o", "runs.csv"), "log.csv has 1 fault", "(row 5, column loss)", "--nan drop leaves it out"
     )
-    refused(command("import", "log.csv", "-o", "log.csv"), "log.csv is what you import")
+    refused(command("import", "log.csv", "-o", "log.csv"), "log.csv is an input of this command")
     refused(command("import", "log.csv", "-o", "runs.txt"), "ending in .csv")
     refused(command("import", "none.csv", "-o", "runs.csv"), "There is no file or folder none.csv")
     refused(command("import", "log.csv", "-o", "runs.csv", "--from", "excel"), "from is 'excel'")

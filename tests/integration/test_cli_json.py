@@ -13,7 +13,7 @@ import pytest
 import typer
 
 from bayeslaw.cli import main as cli
-from bayeslaw.cli.io import plain_value
+from bayeslaw.cli.answer import plain_value
 from bayeslaw.laws.card import law_names, load_law
 from bayeslaw.posterior.fit import Fit
 from tests.commands import Command, refused

@@ -124,18 +124,18 @@ BUY = ("anchors", "S.nc", "T.nc", "--targets", "targets.csv", "--candidates", "p
 @pytest.mark.parametrize(
     ("arguments", "fragment"),
     [
-        ((*PLAN, "--candidates", "pool.csv", "--budget", "3e20", "-o", "pool.csv"), "pool.csv is what you give"),
+        ((*PLAN, "--candidates", "pool.csv", "--budget", "3e20", "-o", "pool.csv"), "pool.csv is an input of this command"),
         ((*PLAN, "--candidates", "missing.csv", "--budget", "3e20", "-o", "older.csv"), "missing.csv"),
         ((*PLAN, "--replay", "0.25", "--plot", "p.png", "-o", "older.csv"), "nothing to draw"),
-        (("plan", "--source", "S.csv", "--target", "T.nc", "--on", "latent", *QUESTION, "-o", "S.csv"), "S.csv is what you give"),
-        (("plan", "--source", "a=S.csv", "--target", "T.nc", "--on", "latent", *QUESTION, "-o", "S.csv"), "is what you give"),
-        (("plan", "--source", "S.nc", "--target", "S.csv", "--on", "latent", *QUESTION, "-o", "S.csv"), "is what you give"),
+        (("plan", "--source", "S.csv", "--target", "T.nc", "--on", "latent", *QUESTION, "-o", "S.csv"), "S.csv is an input of this command"),
+        (("plan", "--source", "a=S.csv", "--target", "T.nc", "--on", "latent", *QUESTION, "-o", "S.csv"), "is an input of this command"),
+        (("plan", "--source", "S.nc", "--target", "S.csv", "--on", "latent", *QUESTION, "-o", "S.csv"), "is an input of this command"),
         (("allocate", "J.nc", "--compute", "1e20", "--stage", "cpt", "--plot", "p.png", "-o", "older.csv"), "at least two values"),
-        (("allocate", "S.csv", "--compute", "1e20", "-o", "S.csv"), "S.csv is what you give"),
-        (("transfer", "J.nc", "S.csv", "--set", "N=5e8", "--set", "D=1e8", "-o", "S.csv"), "S.csv is what you give"),
+        (("allocate", "S.csv", "--compute", "1e20", "-o", "S.csv"), "S.csv is an input of this command"),
+        (("transfer", "J.nc", "S.csv", "--set", "N=5e8", "--set", "D=1e8", "-o", "S.csv"), "S.csv is an input of this command"),
         (("transfer", "J.nc", "--set", "N=5e8", "--set", "D=1e8:1e10:6", "--plot", "p.png", "-o", "older.csv"), "no picture"),
         ((*BUY, "--plot", "p.png", "-o", "older.csv"), "no picture"),
-        ((*BUY[:2], "S.csv", *BUY[3:], "-o", "S.csv"), "S.csv is what you give"),
+        ((*BUY[:2], "S.csv", *BUY[3:], "-o", "S.csv"), "S.csv is an input of this command"),
     ],
 )
 def test_what_ends_with_2_leaves_older_files_and_what_was_given(

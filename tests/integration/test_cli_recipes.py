@@ -105,7 +105,7 @@ def test_a_third_domain(command: Command, folder: Path) -> None:
         (("best", *SIDES, *PRETRAIN, *ADAPT, "--search", "peak=1e-4:1e-3", "--plot", "b.png"), "one choice over several weights"),
         (("turning", "--source", "S.nc", *PRETRAIN, *ADAPT, "--weight", "0.5"), "give a fit of its losses"),
         (("combine", "three.csv", "--of", "forum", "--source", "web", "--target", "cod", "-o", "c.csv"), "Did you mean 'code'"),
-        (("combine", "three.csv", "--of", "forum", "--source", "web", "--target", "code", "-o", "three.csv"), "is what you give"),
+        (("combine", "three.csv", "--of", "forum", "--source", "web", "--target", "code", "-o", "three.csv"), "is an input of this command"),
     ],
 )
 def test_what_can_not_be_asked_leaves_no_file(command: Command, folder: Path, arguments: tuple[str, ...], words: str) -> None:
@@ -132,16 +132,16 @@ RATES = "logged:rates.csv"
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("forecast", "S.nc", *PRETRAIN, "--adapt", RATES, "-o", "rates.csv"), "rates.csv is what you give"),
-        (("forecast", "S.nc", "--pretrain", RATES, "-o", "rates.csv"), "rates.csv is what you give"),
-        (("forecast", "S.csv", *PRETRAIN, *ADAPT, "-o", "S.csv"), "S.csv is what you give"),
-        (("best", *SIDES, *PRETRAIN, "--adapt", RATES, "--search", "r=0:0.5", "-o", "rates.csv"), "rates.csv is what you give"),
+        (("forecast", "S.nc", *PRETRAIN, "--adapt", RATES, "-o", "rates.csv"), "rates.csv is an input of this command"),
+        (("forecast", "S.nc", "--pretrain", RATES, "-o", "rates.csv"), "rates.csv is an input of this command"),
+        (("forecast", "S.csv", *PRETRAIN, *ADAPT, "-o", "S.csv"), "S.csv is an input of this command"),
+        (("best", *SIDES, *PRETRAIN, "--adapt", RATES, "--search", "r=0:0.5", "-o", "rates.csv"), "rates.csv is an input of this command"),
         (
             ("turning", "--source", "S.nc", *PRETRAIN, "--adapt", f"{RATES}+{RATES}", "-o", "rates.csv"),
-            "rates.csv is what you give",
+            "rates.csv is an input of this command",
         ),
-        (("outside", "W.nc", *SIDES, "--pretrain", RATES, *ADAPT, "-o", "rates.csv"), "rates.csv is what you give"),
-        (("watch", "R.nc", "--curves", "curves.csv", "--run", "now", "--schedule", RATES, "-o", "rates.csv"), "is what you give"),
+        (("outside", "W.nc", *SIDES, "--pretrain", RATES, *ADAPT, "-o", "rates.csv"), "rates.csv is an input of this command"),
+        (("watch", "R.nc", "--curves", "curves.csv", "--run", "now", "--schedule", RATES, "-o", "rates.csv"), "is an input of this command"),
         (("forecast", "S.nc", *PRETRAIN, *ADAPT, "--plot", "p.png", "-o", "older.csv"), "no picture"),
         (("turning", "--source", "S.nc", *PRETRAIN, *ADAPT, "--plot", "p.png", "-o", "older.csv"), "no picture"),
     ],

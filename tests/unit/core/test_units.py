@@ -154,7 +154,7 @@ def test_the_command_convert(command: Command, tmp_path: Path, monkeypatch: pyte
         command("convert", "bits.csv", "--to", "nats/token", "--from", "bits/token", "-o", "x.csv"), "says that its losses are in"
     )
     refused(command("convert", "runs.csv", "--to", "bits/byte", "-o", "x.csv"), "give bytes_per_token")
-    refused(command("convert", "runs.csv", "--to", "bits/byte", "-o", "runs.csv"), "runs.csv is what you convert")
+    refused(command("convert", "runs.csv", "--to", "bits/byte", "-o", "runs.csv"), "runs.csv is an input of this command")
     assert not Path("x.csv").exists()
 
 

@@ -357,7 +357,7 @@ def test_a_forecast_does_not_replace_its_settings(command: Command, folder: Path
     before = snapshot(folder)
     refused(
         command("forecast", "fit.nc", "--at", "at.csv", "-o", "./at.csv"),
-        "at.csv is what you give: write the forecast to another file.",
+        "at.csv is an input of this command",
     )
     assert snapshot(folder) == before
 

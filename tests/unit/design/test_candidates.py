@@ -163,7 +163,7 @@ def test_failed_fits_few_draws_and_faulty_targets_are_refused(fit: Fit) -> None:
         with pytest.raises(FitError, match="checks failed"):
             anchors(failed, pool(4), targets, **options)
         made = anchors(failed, pool(4), targets, force=True, **options)
-        assert set(made.picks["checks"]) == set(made.targets["checks"]) == {made.explain("c0")["checks"]} == {"FAILED (forced)"}
+        assert set(made.picks["checks"]) == set(made.target_widths["checks"]) == {made.explain("c0")["checks"]} == {"FAILED (forced)"}
         assert "checks FAILED (forced): the widths are not to be trusted" in made.text
         assert set(anchors(fit, pool(4), targets, **options).picks["checks"]) == {"passed"}
     rng = np.random.default_rng(0)
@@ -205,7 +205,7 @@ def test_the_command(command: Command, tmp_path: Path, monkeypatch: pytest.Monke
     assert "gain_after_the_other_picks" in told.out
     before = Path("picks.csv").read_bytes()
     refused(command(*words, "1e10", "-o", "picks.csv"), "buys nothing: the cheapest run, N 1e+08, costs 1.2e+18.")
-    refused(command(*words, "1e21", "-o", "targets.csv"), "targets.csv is what you give: write the picks to another file.")
+    refused(command(*words, "1e21", "-o", "targets.csv"), "targets.csv is an input of this command")
     refused(command(*words[:4], "--budget", "1e21"), "Give the candidates either by --candidates CANDS.csv or by")
     refused(command(*words, "1e21", "--explain", "nothing"), "There is no candidate 'nothing'.")
     refused(command(*words, "1e21", "--explain", run, "-o", "told.csv"), "tells of one candidate and writes nothing")

@@ -17,7 +17,7 @@ import bayeslaw
 from bayeslaw.core.errors import BayeslawError, FitError, TableError
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.design import update as updating
-from bayeslaw.design.update import ALARM, TOGETHER, surprise
+from bayeslaw.design.update import ALARM, TOGETHER, compare_with_predictions
 from bayeslaw.forecasting.stack import Stack
 from bayeslaw.posterior.fit import Fit
 from tests import oracles
@@ -66,7 +66,7 @@ def test_chances_are_those_of_normal_errors(name: str, size: float) -> None:
     errors = size * np.array([0.02, 0.03, -0.01, 0.05, -0.04, -0.03])
     new = new_runs(fit, errors, **columns)
     point = 1e-4 + (0.1 / new.frame["loss"].to_numpy()) ** 2 if name == "known" else point
-    covariance, table = predictive(fit, shared, point), surprise(fit, new).set_index("run")
+    covariance, table = predictive(fit, shared, point), compare_with_predictions(fit, new).set_index("run")
     assert table.index.tolist() == ["u", "v", TOGETHER]
     means = np.stack([RUN == 0, RUN == 1]) / np.array([[4], [2]])
     for run, rows in (("u", RUN == 0), ("v", RUN == 1)):
@@ -96,7 +96,7 @@ def test_many_runs_raise_no_more_alarms() -> None:
     for draw in rng.integers(0, 1000, 60):
         noise = 0.01 * rng.standard_normal(6) + 0.01 * rng.standard_normal(2)[RUN]
         losses = latent(fit)[draw] - latent(fit).mean(axis=0) + noise
-        smallest.append(surprise(fit, new_runs(fit, losses))["p_adjusted"].min())
+        smallest.append(compare_with_predictions(fit, new_runs(fit, losses))["p_adjusted"].min())
     assert stats.kstest(smallest, "uniform").pvalue > 0.01
 
 
@@ -104,7 +104,7 @@ def test_an_error_that_all_runs_share_is_told_by_all_together() -> None:
     """Ten runs, each 1.7 sd of its own luck too high: none is far out by itself."""
     fit = line_fit(size=2000, run=0.05)
     table = pd.DataFrame({"x": 0.0, "run": [f"n{i}" for i in range(10)], "loss": np.exp(fit.draws["a"].mean() + 1.7 * 0.054)})
-    found = surprise(fit, read_runs(table)).set_index("run")
+    found = compare_with_predictions(fit, read_runs(table)).set_index("run")
     assert (found["p_level"].drop(TOGETHER) > 0.05).all()
     assert found["p_adjusted"][TOGETHER] < ALARM
     assert "OUTSIDE what was predicted: all new runs lie " in updating._verdict(found.reset_index(), "")
@@ -112,7 +112,7 @@ def test_an_error_that_all_runs_share_is_told_by_all_together() -> None:
 
 def test_points_that_scatter_are_told_apart_from_a_level() -> None:
     fit = line_fit(size=2000)
-    found = surprise(fit, new_runs(fit, 0.06 * np.array([1.0, -1, 1, -1, 0, 0])))
+    found = compare_with_predictions(fit, new_runs(fit, 0.06 * np.array([1.0, -1, 1, -1, 0, 0])))
     assert found["p_level"][0] > 0.5
     assert found["p_curve"][0] < ALARM
     text = updating._verdict(found, "3 of 6 settings lie far outside the runs")
@@ -124,7 +124,7 @@ def test_heavy_tails_are_no_surprise_under_heavy_tailed_noise() -> None:
     """One point at 7 times the noise's scale, with 5 degrees of freedom and with normal noise."""
     errors = np.array([0.0, 0.07, 0, 0, 0, 0])
     chance = {
-        noise: surprise(fit, new_runs(fit, errors))["p_curve"][0]
+        noise: compare_with_predictions(fit, new_runs(fit, errors))["p_curve"][0]
         for noise in ("normal", "student")
         if (fit := line_fit(noise=noise))
     }
@@ -136,7 +136,7 @@ def test_known_errors_widen_heavy_tailed_noise_as_a_larger_scale_does() -> None:
     fit, wider = (line_fit(noise="student", point=point) for point in (0.01, 0.05))
     new = new_runs(fit, 0.03 * np.array([1.0, 2, 0, -1, 1, -2]))
     known = replace(new, frame=new.frame.assign(loss_se=new.frame["loss"] * np.sqrt(0.05**2 - 0.01**2)))
-    pd.testing.assert_frame_equal(surprise(fit, known), surprise(wider, new), rtol=1e-9)
+    pd.testing.assert_frame_equal(compare_with_predictions(fit, known), compare_with_predictions(wider, new), rtol=1e-9)
 
 
 def test_long_curves_are_compared_at_some_points_and_say_so() -> None:
@@ -145,7 +145,7 @@ def test_long_curves_are_compared_at_some_points_and_say_so() -> None:
     loss = np.exp(
         curvature(x).T @ [fit.draws[name].mean() for name in "abc"] + 0.01 * np.random.default_rng(0).standard_normal(1200)
     )
-    found = surprise(fit, read_runs(pd.DataFrame({"x": x, "loss": loss, "run": "long"})))
+    found = compare_with_predictions(fit, read_runs(pd.DataFrame({"x": x, "loss": loss, "run": "long"})))
     assert found[["run", "rows", "compared"]].to_numpy().tolist() == [["long", 1200, 500]]
     assert found["p_curve"][0] > 0.01
 
@@ -153,7 +153,7 @@ def test_long_curves_are_compared_at_some_points_and_say_so() -> None:
 def test_a_run_that_goes_on_and_rows_alone() -> None:
     fit = line_fit(size=2000)
     table = pd.DataFrame({"x": [3.0, 4, 5], "loss": [4.0, 5, 6], "run": ["r0", None, None]})
-    found = surprise(fit, read_runs(table))
+    found = compare_with_predictions(fit, read_runs(table))
     assert found["run"].tolist() == ["r0", "row 2", "row 3", TOGETHER]
     assert found["continues"].tolist() == [True, False, False, False]
 
@@ -182,7 +182,7 @@ def test_an_update_asks_for_the_same_fit_and_shows_what_it_brought(answered: dic
     new = new_runs(fit, np.zeros(6), checkpoint="new")
     targets = pd.DataFrame({"x": [0.0, 1.0]})
     made = bayeslaw.update(fit, new, targets=targets, seed=9, cores=1, progress=False)
-    assert made.within
+    assert made.as_predicted
     assert "within what was predicted" in made.text
     assert len(answered["runs"]) == 18
     assert {k: answered[k] for k in ("noise", "seed", "cores", "progress", "draws")} == {
@@ -200,7 +200,7 @@ def test_an_update_asks_for_the_same_fit_and_shows_what_it_brought(answered: dic
 def test_losses_off_the_prediction_are_outside(answered: dict[str, Any]) -> None:
     fit = line_fit()
     made = bayeslaw.update(fit, new_runs(fit, np.full(6, 0.3)), progress=False)
-    assert not made.within
+    assert not made.as_predicted
     assert "OUTSIDE what was predicted: " in made.text
     assert "% above it, " in made.text
     assert "settings lie far outside the runs: x up to 1" not in made.text  # half a span is not far
@@ -231,15 +231,15 @@ def test_what_an_update_refuses_before_it_fits(answered: dict[str, Any]) -> None
     with pytest.raises(TableError, match="x is missing"):
         bayeslaw.update(fit, new, targets=pd.DataFrame({"x": [np.nan]}))
     assert answered == {}
-    assert (bayeslaw.update(line_fit(passed=False), new, force=True, progress=False).surprise["checks"] == "FAILED (forced)").all()
+    assert (bayeslaw.update(line_fit(passed=False), new, force=True, progress=False).predictions["checks"] == "FAILED (forced)").all()
 
 
 def test_base_checkpoints_foretell_nothing(sound_fit: Fit) -> None:
     table = pd.DataFrame({"N": 1e9, "D": [0.0, 3e10], "loss": [5.0, 1.9], "run": "new"})
-    found = surprise(sound_fit, read_runs(table))
+    found = compare_with_predictions(sound_fit, read_runs(table))
     assert found[["rows", "compared"]].to_numpy().tolist() == [[1, 1]]
     with pytest.raises(BayeslawError, match="every row is a base checkpoint"):
-        surprise(sound_fit, read_runs(table.head(1)))
+        compare_with_predictions(sound_fit, read_runs(table.head(1)))
 
 
 # --- the command ----------------------------------------------------------------------------------------------------
@@ -272,7 +272,7 @@ def test_the_command_updates_round_after_round(command: Command, folder: Path) -
     )
     assert done.status == 0
     third = read_runs("third.csv", "N < 5e7")
-    pd.testing.assert_frame_equal(pd.read_csv(io.StringIO(done.out)), surprise(second, third, force=True), rtol=1e-12)
+    pd.testing.assert_frame_equal(pd.read_csv(io.StringIO(done.out)), compare_with_predictions(second, third, force=True), rtol=1e-12)
     assert "OUTSIDE what was predicted: run 'run 0' lies " in done.err
     assert "written to third.nc" in done.err
     assert loaded_fit("third.nc").observed.log_loss.size == 55
@@ -287,7 +287,7 @@ def test_what_the_command_refuses(command: Command, folder: Path) -> None:
     Stack.of({"chinchilla": sound}, {"chinchilla": 1.0}).save("stack.nc")
     before = snapshot(folder)
     refused(
-        command("update", "fit.nc", "later.csv", "-o", "fit.nc"), "fit.nc is the fit to start from: write the new one to another"
+        command("update", "fit.nc", "later.csv", "-o", "fit.nc"), "fit.nc is an input of this command"
     )
     refused(command("update", "fit.nc", "later.csv", "-o", "later.csv"), "A fit is written to a file ending in .nc, not later.csv.")
     refused(command("update", "fit.nc", "faulty.csv", "-o", "older.nc"), "loss -1 is not positive", "(row 1, column loss)")

@@ -1,0 +1,180 @@
+"""The answer of a command, and the one place that prints it: as text, as one JSON object or as comma-separated values.
+
+A command returns an `Answer` and prints nothing itself. Progress bars and progress lines go to standard error while it works.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from bayeslaw.core.errors import BayeslawError, TableError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from bayeslaw.posterior.diagnostics import Check
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object: every table in full precision, and the text.")]
+
+
+@dataclass
+class Answer:
+    """The texts, tables and values that a command returns, in the order in which a terminal shows them.
+
+    Attributes
+    ----------
+    parts : list of (str, bool)
+        Texts for a terminal, each with whether it is a table: JSON has the other texts under `text`.
+    results : dict
+        Tables and values by name, for JSON.
+    last : list of str
+        Lines that come after all others.
+    csv : str
+        If not empty, this alone goes to standard output, and all texts go to standard error.
+    error : BayeslawError or None
+        The error that ends the command after the answer is printed.
+    """
+
+    parts: list[tuple[str, bool]] = field(default_factory=list)
+    results: dict[str, Any] = field(default_factory=dict)
+    last: list[str] = field(default_factory=list)
+    csv: str = ""
+    error: BayeslawError | None = None
+
+    def say(self, *lines: str) -> None:
+        """Add lines of text."""
+        self.parts += [(line, False) for line in lines]
+
+    def note(self, notes: Iterable[str]) -> None:
+        """Add notes to the text and to the results."""
+        self.results["notes"] = list(notes)
+        self.say(*(f"note: {note}" for note in self.results["notes"]))
+
+    def show(self, name: str, table: pd.DataFrame, text: str = "", *, joined: bool = False) -> None:
+        """Add a table.
+
+        Parameters
+        ----------
+        name : str
+            Its key under `results`.
+        table : DataFrame
+        text : str
+            What a terminal shows; the table to four significant figures by default.
+        joined : bool
+            Show the two ends of each interval in one column.
+        """
+        from bayeslaw.core.text import plain, with_intervals
+
+        self.results[name] = table
+        self.parts.append((text or plain(with_intervals(table) if joined else table), True))
+
+    def save_table(self, name: str, table: pd.DataFrame, path: Path | None, content: str, *, joined: bool = False) -> None:
+        """Write a table to a file and add a line that says so, or show the table if there is no path."""
+        from bayeslaw.core.files import write_text
+
+        if path is None:
+            self.show(name, table, joined=joined)
+            return
+        write_text(path, table.to_csv(index=False))
+        self.say(f"{content} written to {path}")
+
+    def save_picture(self, path: Path | None, save: Callable[..., object], *content: object) -> None:
+        """Write a picture if there is a path. Do it before any table is written: a picture that fails then leaves no table."""
+        if path is not None:
+            save(path, *content)
+            self.last.append(f"picture written to {path}")
+
+    def judge(self, checks: Iterable[Check], passed: bool) -> None:
+        """Add the verdict and every check behind it to the results."""
+        rows = [{"name": check.name, "passed": check.passed, "required": check.required, "text": check.text} for check in checks]
+        self.results |= {"checks": rows, "verdict": "passed" if passed else "FAILED"}
+
+    def print(self) -> None:
+        """Print the answer as text, or as comma-separated values with the text on standard error."""
+        if self.csv:
+            typer.echo(self.csv, nl=False)
+        for text in (*(text for text, _ in self.parts), *self.last):
+            typer.echo(text, err=bool(self.csv))
+
+    def print_json(self) -> None:
+        """Print the answer as one JSON object."""
+        from bayeslaw import __version__
+
+        texts = [*(text for text, is_table in self.parts if not is_table), *self.last]
+        lines = [line.rstrip() for text in texts for line in text.splitlines() if line.strip()]
+        error = {"error": str(self.error), "code": self.error.code} if self.error else {}
+        content = {"bayeslaw": __version__, **error, "text": lines, "results": plain_value(self.results)}
+        typer.echo(json.dumps(content, ensure_ascii=False, allow_nan=False))
+
+
+def every_fault(error: TableError) -> Answer:
+    """Return an answer that lists all faults of a table, or raise the error if its message has them all."""
+    if len(error.faults) <= error.SHOWN:
+        raise error
+    summary = str(error).splitlines()[0].rstrip(":") + "."
+    return Answer(
+        [(str(fault), False) for fault in error.faults],
+        {"faults": [asdict(fault) for fault in error.faults]},
+        error=BayeslawError(summary, code=error.code),
+    )
+
+
+def answering(command: Callable[..., Answer]) -> Callable[..., None]:
+    """Return a function for typer that runs a command, has the option `--json`, and prints the answer.
+
+    The command `report` has an option `--json` of its own and keeps it.
+    """
+    signature = inspect.signature(command, eval_str=True)
+    parameters = list(signature.parameters.values())
+    if "json_" not in signature.parameters:
+        parameters.append(inspect.Parameter("as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Json))
+
+    @functools.wraps(command)
+    def run(*, as_json: bool = False, **given: Any) -> None:
+        if as_json and (given.get("csv") or given.get("latex")):
+            raise BayeslawError("--json can't be combined with --csv or --latex: choose one of them.", code="two-output-formats")
+        try:
+            answer = command(**given)
+        except BayeslawError as error:
+            answer = Answer(error=error)
+        if as_json:
+            answer.print_json()
+        else:
+            answer.print()
+        if answer.error is not None:
+            raise answer.error
+
+    run.__signature__ = signature.replace(parameters=parameters, return_annotation=None)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return run
+
+
+def plain_value(value: object) -> Any:
+    """Return a result as JSON has it: NaN becomes null, infinite numbers become the texts Infinity and -Infinity."""
+    import numpy as np
+    import pandas as pd
+
+    if isinstance(value, pd.DataFrame):
+        names = ["name" if name is None else str(name) for name in value.index.names]
+        rows = value if isinstance(value.index, pd.RangeIndex) else value.reset_index(names=names)
+        return [{str(k): plain_value(v) for k, v in row.items()} for row in rows.to_dict("records")]
+    if is_dataclass(value) and not isinstance(value, type):
+        return plain_value({part.name: getattr(value, part.name) for part in fields(value)})
+    if isinstance(value, Mapping):
+        return {str(k): plain_value(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain_value(v) for v in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)

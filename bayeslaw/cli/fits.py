@@ -1,0 +1,165 @@
+"""Commands that make and show fits: fit, show, update."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from bayeslaw.cli import options
+from bayeslaw.cli.answer import Answer
+from bayeslaw.core.errors import BayeslawError
+
+if TYPE_CHECKING:
+    from bayeslaw.posterior.fit import Fit
+
+FAILED = "FAILED: its intervals are not to be trusted"
+
+
+def fit(
+    law: Annotated[str, typer.Argument(help="A law that comes with bayeslaw (see `bayeslaw laws`), or the path of a card.")],
+    runs: options.RunsPath,
+    output: options.NewFit,
+    where: options.Where = None,
+    prior: Annotated[
+        list[str] | None, typer.Option(help='Another prior of a parameter, such as "E=LogNormal(0.5,0.2)". Repeat for each.')
+    ] = None,
+    noise: Annotated[
+        str,
+        typer.Option(help="auto, normal, normal-drift, normal-checkpoint, skew, student, normal-no-run or student-no-run."),
+    ] = "auto",
+    noise_by: Annotated[str | None, typer.Option(help="The column that groups runs with the same noise parameters.")] = None,
+    by: Annotated[
+        list[str] | None,
+        typer.Option(help="A parameter that is partially pooled over a column, such as E=domain. Repeat for each."),
+    ] = None,
+    draws: options.Draws = 1000,
+    tune: options.Tune = 500,
+    chains: options.Chains = 4,
+    seed: options.Seed = 0,
+    bins: Annotated[float | None, typer.Option(help="Width, in e-folds of D, of the bins that long curves are put into.")] = None,
+    quiet: options.Quiet = False,
+) -> Answer:
+    """Fit a law to logged losses by NUTS and write the posterior to one NetCDF file."""
+    from bayeslaw.data.table import read_runs
+    from bayeslaw.inference.fit import fit as fit_law
+
+    options.check_outputs("A fit", output, ending=".nc")
+    priors = options.pairs_of("--prior", prior, "NAME=LogNormal(0.5,0.2)")
+    pooled = options.pairs_of("--by", by, "PARAMETER=COLUMN, such as E=domain")
+    table = read_runs(runs, where)
+    settings: dict[str, Any] = {"priors": priors, "draws": draws, "tune": tune, "chains": chains, "seed": seed, "bins": bins}
+    fitted = fit_law(law, table, noise=noise, noise_by=noise_by, by=pooled, progress=not quiet, **settings)
+    fitted.save(output)
+    answer = Answer()
+    _add_fit(answer, fitted)
+    answer.say(f"written to {output}")
+    return answer
+
+
+def _add_fit(answer: Answer, fit: Fit) -> None:
+    """Add to an answer what was fitted, the result of each check, and the verdict."""
+    from bayeslaw.core.units import NATS
+
+    rows, runs, base = int(fit.observed.log_loss.size), int(fit.observed.runs), len(fit.observed.base)
+    if fit.info["interrupted"]:
+        kept = fit.tree["posterior"].sizes
+        answer.say(f"Stopped by Ctrl-C: kept {kept['draw']} draws of each of {kept['chain']} chains.")
+    aside = f", {base} base-checkpoint rows (D = 0) kept out" if base else ""
+    answer.say(f"{fit.law.name} fitted to {rows} rows of {runs} runs{aside}; {fit.noise.text}.")
+    if fit.observed.unit != NATS:
+        answer.say(f"  losses and forecasts are in {fit.observed.unit}; the cards' priors are stated for {NATS}")
+    answer.results |= {"law": fit.law.name, "rows": rows, "runs": runs}
+    answer.judge(fit.checks, fit.passed)
+    answer.say(*(f"  {check}" for check in fit.checks), f"verdict: {'passed' if fit.passed else FAILED}")
+
+
+def show(
+    fit: options.FitPath,
+    ci: options.Ci = 0.9,
+    latex: Annotated[bool, typer.Option("--latex", help="Print a LaTeX table.")] = False,
+    csv: options.Csv = False,
+    sensitivity: Annotated[
+        bool, typer.Option("--sensitivity", help="Show how strongly the posterior depends on the priors.")
+    ] = False,
+    force: options.Force = False,
+) -> Answer:
+    """Show parameters with credible intervals, the checks, and which parameters the data did not inform."""
+    from bayeslaw.core.intervals import interval_names
+    from bayeslaw.forecasting.stack import Stack, load_fit
+    from bayeslaw.posterior.sensitivity import SENSITIVE
+    from bayeslaw.reporting.latex import parameters_latex
+
+    loaded, answer = load_fit(fit), Answer()
+    if isinstance(loaded, Stack) and (latex or sensitivity):
+        raise BayeslawError(f"{fit.name} is a stack of fits; --latex and --sensitivity need a single fit.", code="stack-given")
+    table = loaded.summary(ci)
+    withheld = not loaded.passed and not force
+    if (csv or latex) and withheld:
+        raise BayeslawError(
+            f"The fit's checks failed ({loaded.failures}): its intervals can't be trusted. "
+            "Sample longer, or --force them and have every row marked.",
+            code="checks-failed",
+        )
+    if csv:
+        return Answer(csv=table.to_csv())
+    if isinstance(loaded, Stack):
+        answer.say(loaded.name, "")
+        answer.show("fits", loaded.table)
+        answer.say("")
+    elif latex:
+        answer.say(parameters_latex(loaded, ci))
+        return answer
+    else:
+        size = f"{loaded.observed.log_loss.size} rows of {loaded.observed.runs} runs"
+        answer.say(f"{loaded.name}: {loaded.law.title}", f"fitted to {loaded.info['data']}, {size}; {loaded.noise.text}", "")
+    answer.show("parameters", table.drop(columns=list(interval_names("eti", ci))) if withheld else table)
+    answer.judge(loaded.checks, loaded.passed)
+    answer.say("", *map(str, loaded.checks))
+    if sensitivity and not isinstance(loaded, Stack):
+        of = f"sensitivity to a doubling of the weight of priors (law, noise) or likelihood, of note from {SENSITIVE} on"
+        answer.say("", of, "")
+        answer.show("sensitivity", loaded.sensitivity())
+        answer.say("")
+    failed = FAILED + (" and not shown without --force" if withheld else "")
+    answer.say(f"verdict: {'passed' if loaded.passed else failed}")
+    return answer
+
+
+def update(
+    fit: Annotated[Path, typer.Argument(help="A fit written by `bayeslaw fit` or `bayeslaw update`.")],
+    runs: Annotated[Path, typer.Argument(help="Losses of the new runs, in a table like that of the fit.")],
+    output: options.NewFit,
+    where: options.Where = None,
+    targets: Annotated[
+        Path | None, typer.Option(help="A table of settings; their intervals are shown before and after the update.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="The seed of the draws; the fit's own seed by default.")] = None,
+    csv: options.Csv = False,
+    force: options.Force = False,
+    quiet: options.Quiet = False,
+) -> Answer:
+    """Fit again with the losses of new runs, and say whether the fit had predicted them."""
+    from bayeslaw.core.text import plain, with_intervals
+    from bayeslaw.data.table import read_runs
+    from bayeslaw.design.update import update as update_fit
+    from bayeslaw.forecasting.stack import load_fit
+
+    options.check_outputs("A fit", output, inputs=[fit], ending=".nc")
+    new, settings = read_runs(runs, where), None if targets is None else read_runs(targets)
+    updated = update_fit(load_fit(fit), new, targets=settings, seed=seed, force=force, progress=not quiet)
+    updated.fit.save(output)
+    answer, predictions = Answer(), updated.predictions
+    if csv:
+        answer.csv = predictions.to_csv(index=False)
+    else:
+        short = predictions.drop(columns=["compared", "continues", "predicted_median", "inside_eti90"])
+        answer.show("predictions", predictions, plain(with_intervals(short)) + "\n")
+    answer.say(updated.text, "")
+    if updated.widths is not None:
+        answer.show("widths", updated.widths, joined=True)
+        answer.say("")
+    _add_fit(answer, updated.fit)
+    answer.say(f"written to {output}")
+    return answer

@@ -1,0 +1,137 @@
+"""Commands that forecast losses and measure how well laws forecast: forecast, score, compare."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bayeslaw.cli import options
+from bayeslaw.cli.answer import Answer
+from bayeslaw.core.errors import BayeslawError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def forecast(
+    fit: options.FitPath,
+    at: Annotated[Path | None, typer.Option(help="A table of settings to forecast.")] = None,
+    set_: options.Ranges = None,
+    output: options.TableFile = None,
+    plot: options.Picture = None,
+    ci: options.Ci = 0.9,
+    discrepancy: options.Discrepancy = None,
+    seed: options.Seed = 0,
+    force: options.Force = False,
+) -> Answer:
+    """Forecast the loss at settings, with latent, run and discrepancy intervals and the distance outside the data."""
+    from bayeslaw.core.intervals import check_probability
+    from bayeslaw.data.table import read_runs
+    from bayeslaw.forecasting.discrepancy import read_discrepancy
+    from bayeslaw.forecasting.forecast import forecast as forecast_loss
+    from bayeslaw.forecasting.grid import grid
+    from bayeslaw.forecasting.stack import load_fit
+    from bayeslaw.plots.forecast import forecast_axis, plot_forecast
+    from bayeslaw.plots.style import save_figure
+
+    check_probability(ci)
+    if discrepancy is not None:
+        read_discrepancy(discrepancy)
+    options.check_outputs("A forecast", output, plot, [fit, at])
+    if (at is None) == (not set_):
+        raise BayeslawError(
+            "Give the settings either by --at GRID.csv or by --set NAME=VALUES for each covariate.", code="settings-not-clear"
+        )
+    loaded, answer = load_fit(fit), Answer()
+    if at is not None:
+        settings = read_runs(at)
+    else:
+        settings = read_runs(grid(loaded, options.pairs_of("--set", set_, "NAME=VALUES, such as N=8.1e9 or D=1e9:2e11:20")))
+    result = forecast_loss(loaded, settings, discrepancy=discrepancy, seed=seed, force=force)
+    table, checks = result.summary(ci), (*loaded.checks, *result.checks)
+
+    def draw(ax: Axes) -> None:
+        plot_forecast(result, ax, ci_prob=ci, unit=loaded.covariates[forecast_axis(result)].unit)
+
+    answer.save_picture(plot, save_figure, draw)
+    answer.save_table("forecast", table, output, f"{len(table)} settings", joined=True)
+    answer.judge(checks, not result.forced)
+    answer.say(*(str(check) for check in checks if not check.passed and (check.required or check.name == "extrapolation")))
+    return answer
+
+
+def score(
+    fit: options.FitPath,
+    runs: options.RunsPath,
+    where: options.Where = None,
+    csv: options.Csv = False,
+    discrepancy: options.Discrepancy = None,
+    force: options.Force = False,
+) -> Answer:
+    """Score a fit's forecasts on held-out rows: errors, calibration, coverage, width, CRPS, log score, PIT."""
+    from bayeslaw.core.text import plain
+    from bayeslaw.data.table import read_runs
+    from bayeslaw.evaluation.scores import score as score_fit
+    from bayeslaw.forecasting.stack import load_fit
+
+    table = score_fit(load_fit(fit), read_runs(runs, where), discrepancy=discrepancy, force=force)
+    answer = Answer()
+    if csv:
+        answer.csv = table.to_csv(index=False)
+    else:
+        answer.show("scores", table, plain(table.T.set_axis(["value"], axis=1)))
+    return answer
+
+
+def compare(
+    runs: options.RunsPath,
+    law: Annotated[list[str], typer.Option(help="A law to compare. Repeat for each.")],
+    holdout: Annotated[str | None, typer.Option(help='Hold out the rows that meet this condition, such as "ptpp > 31".')] = None,
+    by: Annotated[str | None, typer.Option(help="Hold out the rows of each value of this column in turn.")] = None,
+    loo: Annotated[bool, typer.Option("--loo", help="Leave out one run after the other, which is the default.")] = False,
+    where: options.Where = None,
+    noise: Annotated[
+        list[str] | None, typer.Option(help="A noise to fit every law with, as for `bayeslaw fit`. Repeat for each.")
+    ] = None,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Write the stack of the fits to this file (.nc).")] = None,
+    executor: options.Executor = "in-process",
+    bootstrap: Annotated[int, typer.Option(help="Number of resamples of whole runs, for the intervals of point fits.")] = 0,
+    draws: options.Draws = 1000,
+    tune: options.Tune = 500,
+    chains: options.Chains = 4,
+    starts: Annotated[int, typer.Option(help="Number of starting points of each point fit.")] = 100,
+    seed: options.Seed = 0,
+    csv: options.Csv = False,
+    force: options.Force = False,
+    quiet: options.Quiet = False,
+) -> Answer:
+    """Compare laws and noises on runs they were not fitted to: every score, and the weights of a stack that forecasts."""
+    from bayeslaw.core.text import plain
+    from bayeslaw.data.table import read_runs
+    from bayeslaw.evaluation.compare import compare as compare_laws
+
+    options.check_outputs("A stack", output, ending=".nc")
+    comparison = compare_laws(
+        read_runs(runs, where), law, noise=noise or ["auto"], holdout=holdout, by=by, loo=loo, bootstrap=bootstrap, starts=starts,
+        seed=seed, options={"draws": draws, "tune": tune, "chains": chains}, executor=executor, force=force, progress=not quiet,
+    )  # fmt: skip
+    answer = Answer()
+    if csv:
+        answer.csv = comparison.scores.to_csv(index=False)
+    else:
+        texts = []
+        for part, scores in comparison.scores.groupby("held_out", sort=False):
+            names = [" ".join(filter(None, row)) for row in zip(scores["law"], scores["noise"], scores["fit"], strict=True)]
+            turned = scores.drop(columns=["held_out", "law", "noise", "fit"]).T.set_axis(names, axis=1)
+            texts.append(f"held out: {part}\n{plain(turned)}\n")
+        answer.show("scores", comparison.scores, "\n".join(texts))
+        answer.say("log predictive density of left-out runs, and stacking weights")
+        answer.show("weights", comparison.weights.reset_index(drop=True))
+        answer.say("")
+        answer.note(comparison.notes)
+    if output is not None:
+        comparison.stack.save(output)
+        answer.say(f"{comparison.stack.name} written to {output}")
+    return answer

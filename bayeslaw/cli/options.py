@@ -1,0 +1,117 @@
+"""Arguments and options that several commands have, each declared once, and functions that read their texts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated
+
+from typer import Argument, Option
+
+from bayeslaw.core.errors import BayeslawError
+
+# --- files ----------------------------------------------------------------------------------------------------------
+
+FitPath = Annotated[Path, Argument(help="A fit written by `bayeslaw fit` or a stack written by `bayeslaw compare`.")]
+RunsPath = Annotated[Path, Argument(help="A table of losses (.csv, .tsv, .parquet or .jsonl) with one evaluation in each row.")]
+Where = Annotated[
+    str | None, Option(help="Use only the rows that meet this condition, such as \"ptpp <= 31 and domain == 'target'\".")
+]
+TableFile = Annotated[Path | None, Option("-o", "--output", help="Write the table to this file (.csv) instead of printing it.")]
+NewTable = Annotated[Path, Option("-o", "--output", help="The file to write the table to (.csv).")]
+NewFit = Annotated[Path, Option("-o", "--output", help="The file to write the fit to (.nc).")]
+Picture = Annotated[Path | None, Option("--plot", help="Write a picture to this file (.png, .pdf or .svg).")]
+Csv = Annotated[bool, Option("--csv", help="Print comma-separated values in full precision.")]
+
+# --- fits and forecasts ---------------------------------------------------------------------------------------------
+
+Draws = Annotated[int, Option(help="Number of draws that each chain keeps.")]
+Tune = Annotated[int, Option(help="Number of tuning draws of each chain.")]
+Chains = Annotated[int, Option(help="Number of chains.")]
+Seed = Annotated[int, Option(help="The seed of the random numbers: the same seed gives the same results.")]
+Executor = Annotated[
+    str, Option(help="Where the work runs: in-process, processes, processes:4 or the address of a Dask scheduler.")
+]
+Ci = Annotated[float, Option("--ci", help="Probability of the equal-tailed intervals.")]
+Discrepancy = Annotated[
+    str | None, Option(help="Relative standard deviation, such as 1% or 0.01, that you state for the law's error outside the runs.")
+]
+Force = Annotated[bool, Option("--force", help="Continue although checks failed; the results are marked.")]
+Quiet = Annotated[bool, Option("--quiet", "-q", help="Show no progress.")]
+
+# --- settings and decisions -----------------------------------------------------------------------------------------
+
+Ranges = Annotated[
+    list[str] | None,
+    Option("--set", help="Values of a covariate: N=8.1e9, r=0.1,0.25 or D=1e9:2e11:20. Repeat for each covariate."),
+]
+Set = Annotated[list[str] | None, Option("--set", help="The value of a covariate of the laws, such as N=8.1e9. Repeat for each.")]
+Stages = Annotated[
+    str | None,
+    Option(help="Stages with frozen parameters as TOKENS:TRAINABLE shares, such as 0.4:0.034,0.6:0.5; FLOPs count them."),
+]
+
+# --- training dynamics ----------------------------------------------------------------------------------------------
+
+SCHEDULES = (
+    "constant, linear, cosine, wsd, multistep or inverse_sqrt, such as cosine:steps=10000,peak=2e-4,final=0.1,warmup=100; "
+    "or logged:FILE.csv"
+)
+Memory = Annotated[float, Option(help="lambda of the annealing area S2.")]
+Adapt = Annotated[str, Option(help=f"Schedule of the adaptation: {SCHEDULES}.")]
+Pretrain = Annotated[str | None, Option(help="Schedule of the pre-training before the adaptation.")]
+CurvesFile = Annotated[Path | None, Option(help="Logged curves; --from names the run of them where the adaptation begins.")]
+From = Annotated[str | None, Option("--from", help="The run of the curves where the adaptation begins: RUN or RUN@STEP.")]
+Open = Annotated[bool, Option("--open", help="The pre-training is unknown, as that of an open model.")]
+Steps = Annotated[str | None, Option(help="Steps to forecast, such as 100,1000,10000; by default 20 evenly spaced steps.")]
+Source = Annotated[Path, Option(help="A fit of the source domain's losses.")]
+Target = Annotated[Path, Option(help="A fit of the target domain's losses.")]
+
+
+def pairs_of(option: str, texts: list[str] | None, form: str) -> dict[str, str]:
+    """Return the names and values of an option that is given as NAME=VALUE, once for each name."""
+    pairs: dict[str, str] = {}
+    for text in texts or []:
+        name, value = (part.strip() for part in text.partition("=")[::2])
+        if not name or not value:
+            raise BayeslawError(f"{option} {text!r} is not of the form {form}.", code="not-a-pair")
+        if name in pairs:
+            raise BayeslawError(f"{option} gives {name} twice: {pairs[name]!r} and {value!r}.", code="given-twice")
+        pairs[name] = value
+    return pairs
+
+
+def number_of(before: str, text: str) -> float:
+    """Return a number; `before` is what stands before it in the command."""
+    try:
+        return float(text)
+    except ValueError:
+        raise BayeslawError(f"{before}{text!r} is not a number.", code="not-a-number") from None
+
+
+def check_outputs(
+    content: str, output: Path | None, plot: Path | None = None, inputs: Iterable[Path | None] = (), ending: str = ".csv"
+) -> None:
+    """Refuse output files that can't be written or that are inputs of the command, before any work is done.
+
+    Parameters
+    ----------
+    content : str
+        What is written to `output`, such as 'A forecast'.
+    output, plot : Path or None
+        The file with the result, and that with the picture.
+    inputs : iterable of Path or None
+        The files that the command reads.
+    ending : str
+        The ending that `output` must have.
+    """
+    from bayeslaw.core.files import check_target
+    from bayeslaw.plots.style import PICTURES
+
+    if output is not None:
+        check_target(output, content, ending)
+        if output.resolve() in [path.resolve() for path in inputs if path is not None]:
+            what = content[0].lower() + content[1:]
+            raise BayeslawError(f"{output.name} is an input of this command: write {what} to another file.", code="output-is-input")
+    if plot is not None:
+        check_target(plot, "A picture", *PICTURES)
