@@ -213,7 +213,7 @@ def wrong(item: tuple[tuple[float, ...], int]) -> dict[str, Any]:
     for sd in (None, 0.005, 0.01, 0.02):
         made = fit.forecast(target, discrepancy=sd, force=True)
         for prob in (0.5, 0.9):
-            low, high = np.quantile(made.measurable[:, 0], [0.5 - prob / 2, 0.5 + prob / 2])
+            low, high = np.quantile(made.predictive[:, 0], [0.5 - prob / 2, 0.5 + prob / 2])
             found[f"{sd or 0:.1%} {prob:.0%}"] = low <= loss <= high
         found[f"{sd or 0:.1%} width"] = (high - low) / loss
     return found | {"flagged": not made.checks[-1].passed, "passed": fit.passed}

@@ -60,8 +60,9 @@ fit.summary()[["median", "eti90_lo", "eti90_hi", "r_hat", "ess_bulk", "ess_tail"
 # %% [markdown]
 # What remains are notes.
 #
-# - `run_luck`: whole runs lie off the law by more than seeds explain. The law misses something.
-# - `kinship`: runs of one checkpoint err together. Here both have one cause: single sizes lie off any smooth law of N.
+# - `run_effect`: whole runs lie off the law by more than seeds explain. The law misses something.
+# - `intra_class_correlation`: runs of one checkpoint err together.
+# Both have one cause here: single sizes lie off any smooth law of N.
 #
 # ## Can the runs tell what I ask?
 #
@@ -98,7 +99,7 @@ pd.concat({name: table.iloc[[-1]] for name, table in found.items()}, names=["fit
 # pull to different sides. With the poor table that is true of the forecast; with all runs the law's priors hardly matter to it.
 #
 # *Prior of the noise*: that of a run's luck is narrow on purpose, for a law shall not pass what it misses off as luck. Here it is
-# pulled to its edge (last row of the first picture in [notebook 1](01_losses_to_forecast.ipynb)), the finding of `run_luck` again.
+# pulled to its edge (last row of the first picture in [notebook 1](01_losses_to_forecast.ipynb)), as `run_effect` found.
 #
 # ## Do points of a run go together?
 #
@@ -126,7 +127,7 @@ report(blind)
 
 # %%
 held = unseen.frame
-shares = {one.name: transforms(held["loss"].to_numpy(), one.forecast(held).measurable) for one in (fit, blind)}
+shares = {one.name: transforms(held["loss"].to_numpy(), one.forecast(held).predictive) for one in (fit, blind)}
 figure, axes = plt.subplots(1, 2, figsize=(9.6, 4.2), layout="constrained")
 left = bayeslaw.plots.plot_coverage(shares, axes[0], runs=held["run"].nunique())
 right = bayeslaw.plots.plot_transforms(shares, axes[1])

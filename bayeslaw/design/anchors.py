@@ -1,4 +1,4 @@
-"""Anchors: which runs, bought for a budget, make what one wants to know most certain."""
+"""Anchors: the runs that, bought for a budget, lower the variance at the targets most."""
 
 from __future__ import annotations
 
@@ -22,46 +22,52 @@ from bayeslaw.data.table import Runs
 from bayeslaw.design.candidates import FLOPS, Candidates, read_candidates
 from bayeslaw.design.information import build
 from bayeslaw.design.search import ROUNDING, Market, choose
-from bayeslaw.design.targets import Aim, aim_of, parameters_of
-from bayeslaw.forecasting.discrepancy import relative
-from bayeslaw.forecasting.forecast import from_shares
+from bayeslaw.design.targets import Targets, parameters_of, targets_of
+from bayeslaw.forecasting.discrepancy import read_discrepancy
+from bayeslaw.forecasting.forecast import forecast_selections
 from bayeslaw.forecasting.stack import Posterior, check_pairing
-from bayeslaw.posterior.diagnostics import LUCK, marked, spread_order
+from bayeslaw.posterior.diagnostics import SEED_SPREAD, checks_label, spread_order
 
-RANDOM = 100  # random designs beside the chosen one
-WORTH = 0.10  # by how much a purchase must narrow the interval for each budget spent at its rate
-TELLING = 0.02  # narrowing of a parameter's sd from which on a purchase is said to inform it
+RANDOM = 100  # random designs for comparison with the chosen one
+WORTH = 0.10  # the whole budget, spent at the rate of worthwhile purchases, narrows the interval by at least this share
+INFORMED = 0.02  # smallest narrowing of a parameter's sd that `informs` lists
 
 
 @dataclass(frozen=True)
 class Anchors:
-    """Runs to buy, in order, and what they promise.
+    """Runs to buy, in order, and the interval widths that are predicted after each.
 
     Attributes
     ----------
     market : Market
-        Candidates, prices and what each would tell.
+        Candidates, prices, budget and the information of each run.
     bought : tuple of int
         Codes of the chosen runs in order of purchase.
     rounds : tuple of int
         The round in which each is bought.
-    aim : Aim
+    targets : Targets
     ci_prob : float
         Probability of the intervals whose widths are predicted.
     seed : int
-    informed : mapping of parameter to array (p,)
-        Draws of the parameters, where positive their logarithms and where shares their logits, in the ensemble's basis,
-        in units of their sd.
+    parameters : mapping of name to array (p,)
+        Draws of the parameters (logs of positives, logits of shares) in the ensemble's basis, in units of their sd.
     notes : tuple of str
+
+    Examples
+    --------
+    >>> candidates = pd.DataFrame({"run": ["a", "b"], "N": [1e8, 1e9], "D": [2e9, 2e10]})
+    >>> choice = bayeslaw.anchors(bayeslaw.load_fit("fit.nc"), candidates, pd.DataFrame({"N": [1e11], "D": [2e12]}), budget=1e21)
+    >>> list(choice.picks)[:3]
+    ['round', 'run', 'N']
     """
 
     market: Market
     bought: tuple[int, ...]
     rounds: tuple[int, ...]
-    aim: Aim
+    targets: Targets
     ci_prob: float
     seed: int
-    informed: Mapping[str, Array]
+    parameters: Mapping[str, Array]
     notes: tuple[str, ...]
 
     @property
@@ -71,21 +77,21 @@ class Anchors:
     @property
     def width_name(self) -> str:
         """Column of the predicted widths: latent_eti90_width."""
-        return f"{self.aim.kind}_eti{self.ci_prob * 100:g}_width"
+        return f"{self.targets.kind}_eti{self.ci_prob * 100:g}_width"
 
     @property
     def spent(self) -> float:
-        """What all picks cost together."""
+        """Cost of all picks together, their checkpoints once."""
         return self.market.bill(self.bought)
 
     def _widths(self, covariance: Array) -> Array:
         """Predicted widths of the targets' intervals (q,)."""
         ensemble = self.market.ensemble
-        return self.aim.widths * np.sqrt(ensemble.variances(covariance) / ensemble.variances(np.eye(ensemble.rank)))
+        return self.targets.widths * np.sqrt(ensemble.variances(covariance) / ensemble.variances(np.eye(ensemble.rank)))
 
     def width(self, bought: Sequence[int]) -> float:
-        """Predicted width of the targets' intervals, weighted mean, once some runs are bought."""
-        return float(self._widths(self.market.ensemble.covariance(bought)) @ self.aim.weights)
+        """Weighted mean of the targets' interval widths as predicted once some runs are bought."""
+        return float(self._widths(self.market.ensemble.covariance(bought)) @ self.targets.weights)
 
     @cached_property
     def picks(self) -> pd.DataFrame:
@@ -95,11 +101,11 @@ class Anchors:
         -------
         DataFrame
             round, run, the run's settings (D as `D_last`, and `points`, the number of evaluations), cost, checkpoint_cost (where
-            it is paid with this run), spent so far, gain (share of the targets' variance that it takes away), the predicted
-            width of the interval after it, `informs` (parameters that it tells, with how much their sd narrows), and `worth`:
-            false from where on no number of further purchases narrows the interval enough for their price together, which is
-            by `WORTH` or more if the whole budget were spent at that rate. So a run that pays for a checkpoint is judged with
-            those that need it. `checks` says 'passed' or 'FAILED (forced)'.
+            it is paid with this run), spent so far, gain (share of the targets' variance that the run removes), the predicted
+            width of the interval after it, `informs` (the parameters whose sd it narrows most), `worth`, and `checks` ('passed' or
+            'FAILED (forced)'). `worth` is false from the purchase on after which no number of further runs is worth their joint
+            price: at their rate the whole budget would narrow the interval by less than `WORTH`. So a run that pays for a
+            checkpoint is judged together with the runs that need it.
         """
         at, path, states = self.candidates, self._path("chosen", 0, self.bought), self._states(self.bought)
         before, rows = next(states), []
@@ -112,7 +118,8 @@ class Anchors:
             row |= {"gain": was["variance"] - now["variance"], self.width_name: now[self.width_name]}
             rows.append(row | {"informs": self._informs(before, after), "worth": i < self._worthwhile})
             before = after
-        return pd.DataFrame(rows, index=pd.RangeIndex(1, len(rows) + 1, name="order")).assign(checks=marked(self.aim.forced))
+        table = pd.DataFrame(rows, index=pd.RangeIndex(1, len(rows) + 1, name="order"))
+        return table.assign(checks=checks_label(self.targets.forced))
 
     def _states(self, picks: Sequence[int]) -> Iterator[Array]:
         """Covariances (p, p) in the ensemble's basis: before any purchase, and after each."""
@@ -134,44 +141,44 @@ class Anchors:
         return setting | {"points": len(rows)}
 
     def _informs(self, before: Array, after: Array) -> str:
-        """The parameters that a purchase tells most, with how much their sd narrows."""
-        found = {}
-        for name, vector in self.informed.items():
-            lost = 1 - vector @ vector  # variance that no candidate bears on
-            found[name] = 1 - math.sqrt((vector @ after @ vector + lost) / (vector @ before @ vector + lost))
-        best = sorted(found, key=lambda name: -found[name])[:3]
-        return ", ".join(f"{name} -{found[name]:.0%}" for name in best if found[name] >= TELLING)
+        """The parameters whose sd a purchase narrows most, each with the relative change of its sd."""
+        narrowing = {}
+        for name, vector in self.parameters.items():
+            outside = 1 - vector @ vector  # variance outside the basis, which no candidate lowers
+            narrowing[name] = 1 - math.sqrt((vector @ after @ vector + outside) / (vector @ before @ vector + outside))
+        best = sorted(narrowing, key=lambda name: -narrowing[name])[:3]
+        return ", ".join(f"{name} -{narrowing[name]:.0%}" for name in best if narrowing[name] >= INFORMED)
 
     @cached_property
     def _worthwhile(self) -> int:
-        """After how many purchases the interval has narrowed most for what is spent; see `picks`."""
+        """The number of purchases after which the interval has narrowed most for its price; see `picks`."""
         path, fixed = self._path("chosen", 0, self.bought), int(self.candidates.fixed.sum())
         net = -np.log(path[self.width_name]) + math.log1p(-WORTH) * path["spent"] / self.market.budget
         return fixed + int(np.argmax(net.to_numpy()[fixed:]))
 
     @property
     def stop(self) -> int | None:
-        """After how many purchases what follows is not worth its price, see `picks`; none where all is."""
+        """The number of purchases after which further ones are not worth their price, see `picks`; None if all are."""
         return self._worthwhile if self._worthwhile < len(self.bought) else None
 
     @cached_property
-    def targets(self) -> pd.DataFrame:
-        """The targets: weight, and the width of their intervals now and predicted after all purchases."""
-        end = self._widths(self.market.ensemble.covariance(self.bought))
+    def target_widths(self) -> pd.DataFrame:
+        """The targets: name, weight, and the width of the interval now and as predicted after all purchases."""
+        at, end = self.targets, self._widths(self.market.ensemble.covariance(self.bought))
         now = self.width_name.replace("_width", "_width_now")
-        table = pd.DataFrame({"target": self.aim.names, "weight": self.aim.weights, now: self.aim.widths, self.width_name: end})
-        return table.assign(checks=marked(self.aim.forced))
+        table = pd.DataFrame({"target": at.names, "weight": at.weights, now: at.widths, self.width_name: end})
+        return table.assign(checks=checks_label(at.forced))
 
     @cached_property
     def curve(self) -> pd.DataFrame:
-        """Predicted width against money: of the chosen runs, of runs of the smallest size, and of random ones.
+        """Predicted width against money spent: chosen runs, runs of the smallest size, and random runs.
 
         Returns
         -------
         DataFrame
-            design ('chosen', 'smallest size', 'random'), number (of the random design), spent, variance (of the targets, as a
-            share of what it is now) and the predicted width, after each purchase; a first row of each with nothing spent.
-            'smallest size' is the design of Goffinet et al. 2025: runs of the smallest size only, spread over their settings.
+            One row before the first and after each purchase of a design: design ('chosen', 'smallest size', 'random'), number (of
+            the random design), spent, variance (of the targets, as a share of the present one) and the predicted width. 'smallest
+            size' is the design of Goffinet et al. 2025: runs of the smallest size only, spread over their settings.
         """
         fixed = list(self.bought[: int(self.candidates.fixed.sum())])
         designs = [("chosen", 0, list(self.bought)), ("smallest size", 0, self._smallest(fixed))]
@@ -180,51 +187,50 @@ class Anchors:
 
     @property
     def text(self) -> str:
-        """What the choice comes to, in words, a line each."""
+        """A summary of the choice in words, one statement a line."""
         name, curve = self.width_name, self.curve
         ends = {d: path.groupby("number")[name].last().to_numpy() for d, path in curve.groupby("design")}
-        low, middle, high = np.quantile(ends["random"], [0.05, 0.5, 0.95])
-        unit = f" {self.aim.unit}" if self.aim.unit else ""
+        low, median, high = np.quantile(ends["random"], [0.05, 0.5, 0.95])
+        unit = f" {self.targets.unit}" if self.targets.unit else ""
         lines = [
             f"{len(self.bought)} runs for {self.spent:.4g} of {self.market.budget:.4g} {self.candidates.unit}",
             f"{name}: {self.width([]):.4g}{unit} now, {self.width(self.bought):.4g} predicted after the last of them",
             f"for the same budget: {ends['smallest size'][0]:.4g} with runs of the smallest size only; "
-            f"{middle:.4g} with random runs ({low:.4g} to {high:.4g} in 90% of {RANDOM} designs)",
+            f"{median:.4g} with random runs ({low:.4g} to {high:.4g} in 90% of {RANDOM} designs)",
         ]
         if self.stop is not None:
-            after = f"after purchase {self.stop}" if self.stop else "from the first on"
-            lines.append(
-                f"{after} what follows is not worth its price: at its rate the whole budget would narrow the interval by less than "
-                f"{WORTH:.0%}"
-            )
-        lines += ["checks FAILED (forced): the widths are not to be trusted"] if self.aim.forced else []
+            runs = f"runs after purchase {self.stop}" if self.stop else "these runs"
+            rate = f"at their rate the whole budget would narrow the interval by less than {WORTH:.0%}"
+            lines.append(f"{runs} are not worth their price: {rate}")
+        lines += ["checks FAILED (forced): do not trust the widths"] if self.targets.forced else []
         lines += [f"note: {note}" for note in self.notes]
         if self.rounds and self.rounds[-1] > 1:
             first = sum(number == 1 for number in self.rounds)
-            lines.append(f"buy the first {first}, then `bayeslaw update` and choose again: what comes back changes what is best")
+            lines.append(f"buy the first {first}, then run `bayeslaw update` and choose again: their losses change the best choice")
         return "\n".join(lines)
 
     def _path(self, design: str, number: int, picks: Sequence[int]) -> pd.DataFrame:
-        """Spent, share of the variance and width along purchases; a row before the first."""
+        """The rows of `curve` for one design."""
         states = list(self._states(picks))
         values = np.array([self.market.value(state) for state in states])
+        widths = [float(self._widths(state) @ self.targets.weights) for state in states]
         return pd.DataFrame({
             "design": design, "number": number, "spent": [self.market.bill(picks[:i]) for i in range(len(states))],
-            "variance": values / values[0], self.width_name: [float(self._widths(state) @ self.aim.weights) for state in states],
+            "variance": values / values[0], self.width_name: widths,
         })  # fmt: skip
 
     def _smallest(self, fixed: list[int]) -> list[int]:
-        """Runs of the smallest size in an order that spreads over their settings, as long as the budget lasts."""
+        """Runs of the smallest size that the budget pays for, in an order that spreads over their settings."""
         at = self.candidates
         first = at.rows.iloc[at.starts[:-1]]
-        sizes = first["N"].to_numpy(dtype=np.float64) if "N" in first else at.whole
+        sizes = first["N"].to_numpy(dtype=np.float64) if "N" in first else at.total_price
         small = np.flatnonzero(sizes == sizes.min())
         ranks = first.iloc[small][[c for c in at.columns if c != "N" and first[c].dtype.kind == "f"]].rank().fillna(0)
         spread = spread_order([ranks[c].to_numpy(dtype=np.float64) for c in ranks] or [np.zeros(small.size)], small.size)
         return self._afforded(small[[*spread, *np.setdiff1d(np.arange(small.size), spread)]], fixed)
 
     def random_designs(self, count: int) -> list[list[int]]:
-        """Candidates in random orders, each bought where the rest of the budget allows it."""
+        """Designs (lists of run codes) of candidates in random order, each bought if the rest of the budget pays for it."""
         rng, fixed = np.random.default_rng([self.seed, 0]), np.flatnonzero(self.candidates.fixed).tolist()
         return [self._afforded(rng.permutation(self.candidates.size), fixed) for _ in range(count)]
 
@@ -243,7 +249,7 @@ class Anchors:
         return picks
 
     def rows(self, bought: Sequence[int] | None = None) -> pd.DataFrame:
-        """The evaluations of runs, by default of those chosen, as a table of settings; replicates have ids of their own."""
+        """Table of settings, one evaluation a row, of some runs (the chosen ones by default); replicates have ids of their own."""
         frames, times = [], dict[int, int]()
         for run in self.bought if bought is None else bought:
             times[run] = times.get(run, 0) + 1
@@ -254,30 +260,35 @@ class Anchors:
         return pd.concat(frames, ignore_index=True)
 
     def explain(self, run: str) -> pd.Series:
-        """What is to be said of one candidate.
+        """Describe one candidate.
 
         Returns
         -------
         Series
             Its settings, cost, checkpoint_cost (of a checkpoint that must be trained), gain if bought alone (share of the targets'
             variance), the predicted width then, its rank among all candidates by gain for its price, whether it is chosen, its
-            gain once the other picks are bought, and the parameters that it informs alone.
+            gain once the other picks are bought, and the parameters that it informs if bought alone.
+
+        Raises
+        ------
+        BayeslawError
+            If no candidate has this name.
         """
         at, ensemble, market = self.candidates, self.market.ensemble, self.market
         if run not in at.names:
-            raise BayeslawError(f"There is no candidate {run!r}.{nearest(run, at.names)}")
+            raise BayeslawError(f"There is no candidate {run!r}.{nearest(run, at.names)}", code="unknown-candidate")
         code = at.names.index(run)
         nothing, whole = np.eye(ensemble.rank), market.value(np.eye(ensemble.rank))
         others = [other for other in self.bought if other != code]
-        rate = ensemble.gains(nothing, market.weights) / at.whole
+        rate = ensemble.gains(nothing, market.weights) / at.total_price
         later = ensemble.gains(ensemble.covariance(others), market.weights, np.array([code]))[code]
         return pd.Series({
             "run": run, **self._setting(code), "cost": at.cost[code], "checkpoint_cost": float(at.price[at.checkpoint[code]]),
-            "gain": float(rate[code] * at.whole[code] / whole), self.width_name: self.width([code]),
+            "gain": float(rate[code] * at.total_price[code] / whole), self.width_name: self.width([code]),
             "rank": f"{int((rate > rate[code]).sum()) + 1} of {at.size} by gain for its price",
             "chosen": code in self.bought, "gain_after_the_other_picks": float(later / whole),
-            "informs": self._informs(nothing, ensemble.after(nothing, code)) or "nothing by 2% or more",
-            "checks": marked(self.aim.forced),
+            "informs": self._informs(nothing, ensemble.after(nothing, code)) or f"nothing by {INFORMED:.0%} or more",
+            "checks": checks_label(self.targets.forced),
         })  # fmt: skip
 
 
@@ -306,27 +317,29 @@ def anchors(
     Parameters
     ----------
     fits : Fit or Stack, or several
-        With several, every run logs one loss for each, such as source and target domain, and their draws are paired.
+        With several fits, every run logs one loss for each, such as source and target domain, and their draws are paired.
     candidates : Runs, DataFrame or path
-        Runs that could be bought; see `candidates.read_candidates`, also for `cost`, `checkpoint_cost` and `stages`.
+        Runs that could be bought; see `bayeslaw.design.read_candidates`.
     targets : Runs, DataFrame or path, or mapping of name to array (S,)
         Settings whose loss is wanted, with an optional column `weight`; or draws of quantities, one for each of the fit's
-        draws, such as the margins of a plan's constraints. Several count by their variances, so give them in like units.
+        draws, such as the margins of a plan's constraints. Their variances are added, so give quantities in comparable units.
     budget : float
         In the unit of the costs.
+    cost, checkpoint_cost, stages
+        Prices of runs and checkpoints; see `bayeslaw.design.read_candidates`.
     rounds : int
-        Rounds in which the budget is spent, in equal parts, the runs of most gain for their price first; what comes back from one
-        changes what is best in the next.
+        Rounds in which the budget is spent, in equal parts, the runs of most gain for their price first. The losses of one round
+        change the best choice for the next.
     replicates : int
         How often each candidate may be bought.
     discrepancy : float or text, optional
-        Relative sd that you state for the law's error: runs near the target then tell what runs elsewhere can't.
+        Stated relative sd of the law's error, such as '1%': runs near the targets then inform them beyond the law's parameters.
     ci_prob : float
         Probability of the intervals whose widths are predicted.
     seed : int
-        Of the random designs shown beside, and of draws of checkpoints' luck.
+        Of the random designs, checkpoint effects and discrepancies.
     force : bool
-        Go on in spite of failed checks.
+        Go on although checks failed.
 
     Returns
     -------
@@ -337,59 +350,74 @@ def anchors(
     TableError, FitError, BayeslawError
         If checks of the fit or of the forecasts at the targets failed, the candidates have a fault, there are too few draws, or the
         budget buys nothing.
+
+    Examples
+    --------
+    >>> candidates = pd.DataFrame({"run": ["a", "b"], "N": [1e8, 1e9], "D": [2e9, 2e10]})
+    >>> choice = bayeslaw.anchors(bayeslaw.load_fit("fit.nc"), candidates, pd.DataFrame({"N": [1e11], "D": [2e12]}), budget=1e21)
+    >>> sorted(choice.picks["run"])
+    ['a', 'b']
     """
     members = list(fits) if isinstance(fits, Sequence) else [fits]
     check_probability(ci_prob)
     for name, value, least in (("rounds", rounds, 1), ("replicates", replicates, 1), ("seed", seed, 0)):
         whole_number(name, value, least)
     if not (math.isfinite(budget) and budget > 0):
-        raise BayeslawError(f"The budget must be a positive number, not {budget}.")
-    sd = None if discrepancy is None else relative(discrepancy)
-    sizes = [sum(chosen.size for _, chosen in member.shares) for member in members]
+        raise BayeslawError(f"The budget must be a positive number, not {budget}.", code="bad-budget")
+    sd = None if discrepancy is None else read_discrepancy(discrepancy)
+    sizes = [sum(chosen.size for _, chosen in member.selections) for member in members]
     shown = " and ".join(f"{size} draws of {member.name}" for size, member in zip(sizes, members, strict=True))
     check_pairing(members, sizes, f"{shown} can't be paired.", " Choose with one stack, and a fit for the other loss.")
-    aim = aim_of(members, targets, sd, ci_prob, seed, force)
-    fitted = [(fit.law, fit.observed) for member in members for fit, _ in member.shares]
+    goal = targets_of(members, targets, sd, ci_prob, seed, force)
+    fitted = [(fit.law, fit.observed) for member in members for fit, _ in member.selections]
     pool = read_candidates(fitted, candidates, cost, checkpoint_cost, stages)
-    at = [
-        from_shares(member.name, member.shares, pool.runs, sd, seed + i, failed=not member.passed)  # as in `aim_of`
+    forecasts = [
+        forecast_selections(
+            member.name, member.selections, pool.runs, sd, seed + i, failed=not member.passed
+        )  # seeds as in `targets_of`
         for i, member in enumerate(members)
     ]
-    if at[0].size != len(aim.draws):
-        raise BayeslawError(f"{at[0].size} draws of {at[0].law} and {len(aim.draws)} draws of the targets can't be paired.")
-    with threadpool_limits(1, "blas"):  # many small products, which threads only slow down
-        ensemble, projected = build(at, pool, aim.draws, (seed, 1), parameters_of(members))
-        market = Market(pool, ensemble, aim.weights, float(budget), replicates)
+    if (size := forecasts[0].size) != len(goal.draws):
+        raise BayeslawError(
+            f"{size} draws of {forecasts[0].law} and {len(goal.draws)} draws of the targets can't be paired.", code="unpaired-draws"
+        )
+    with threadpool_limits(1, "blas"):  # threads only slow down many small products
+        ensemble, projected = build(forecasts, pool, goal.draws, (seed, 1), parameters_of(members))
+        market = Market(pool, ensemble, goal.weights, float(budget), replicates)
         bought, when = _in_rounds(market, rounds)
-    notes = (*pool.notes, *(_doubts(members) if sd is None else ()))
-    return Anchors(market, tuple(bought), tuple(when), aim, ci_prob, seed, projected, notes)
+    notes = (*pool.notes, *(_misfits(members) if sd is None else ()))
+    return Anchors(market, tuple(bought), tuple(when), goal, ci_prob, seed, projected, notes)
 
 
-def _doubts(members: Sequence[Posterior]) -> list[str]:
-    """Laws that miss their own runs by more than seeds explain; to a choice that believes them such runs look telling."""
-    missed = {
-        fit.law.name: float(np.sqrt(np.max(fit.noise.variances(fit.draws)))) for member in members for fit, _ in member.shares
+def _misfits(members: Sequence[Posterior]) -> list[str]:
+    """Notes on laws that miss their own runs by more than seeds explain: a choice that trusts them overrates such runs."""
+    misses = {
+        fit.law.name: float(np.sqrt(np.max(fit.noise.variances(fit.draws)))) for member in members for fit, _ in member.selections
     }
     return [
         f"{name} misses its own runs by {miss:.1%} of the loss, more than seeds explain: state a discrepancy of {miss:.1%}, else "
-        "runs that the law can't describe may look telling"
-        for name, miss in missed.items()
-        if miss > LUCK * ROUNDING
+        "runs that the law can't describe may look informative"
+        for name, miss in misses.items()
+        if miss > SEED_SPREAD * ROUNDING
     ]
 
 
 def _in_rounds(market: Market, rounds: int) -> tuple[list[int], list[int]]:
-    """Picks for the whole budget and the rounds they are bought in: those of most gain for their price first."""
+    """Picks for the whole budget and the rounds in which they are bought, runs of most gain for their price first."""
     at, fixed = market.candidates, np.flatnonzero(market.candidates.fixed).tolist()
     if (bill := market.bill(fixed)) > market.budget * ROUNDING:
-        raise BayeslawError(f"The {len(fixed)} fixed runs cost {bill:.4g}, more than the budget of {market.budget:.4g}.")
-    if not fixed and at.whole.min() > market.budget:
-        cheapest = int(np.argmin(at.whole))
+        raise BayeslawError(
+            f"The {len(fixed)} fixed runs cost {bill:.4g}, more than the budget of {market.budget:.4g}.", code="budget-too-small"
+        )
+    if not fixed and at.total_price.min() > market.budget:
+        cheapest = int(np.argmin(at.total_price))
         with_checkpoint = ", its checkpoint included" if at.price[at.checkpoint[cheapest]] else ""
         raise BayeslawError(
             f"The budget of {market.budget:.4g} buys nothing: the cheapest run, {at.names[cheapest]}, costs "
-            f"{at.whole[cheapest]:.4g}{with_checkpoint}."
+            f"{at.total_price[cheapest]:.4g}{with_checkpoint}.",
+            code="budget-too-small",
         )
+
     picks = choose(market, fixed)
     spent = np.array([market.bill(picks[: i + 1]) for i in range(len(picks))])
     when = np.maximum.accumulate(np.clip(np.ceil(spent / (market.budget * ROUNDING) * rounds), 1, rounds))

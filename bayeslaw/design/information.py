@@ -1,14 +1,14 @@
-"""What a run that nobody has made would tell: posterior draws of its losses beside draws of what one wants to know.
+"""The information of a run that has not been made: covariances of posterior draws of its losses and of the targets.
 
-A draw's log losses X_c at the rows of candidate c and its targets T, centred and divided by sqrt(S - 1), are covariances: X_cᵀX_c,
-X_cᵀT. With normal noise of covariance R_c the losses of c leave of the covariance P of anything a share that no parameters,
-derivatives or shape of the posterior enter (the best linear unbiased estimate from an ensemble):
+Draws of log losses X_c at the rows of candidate c and of the targets T, centred and divided by sqrt(S - 1), give the covariances
+X_cᵀX_c and X_cᵀT. With normal noise of covariance R_c the losses of c lower the covariance P (the best linear unbiased estimate
+from an ensemble, which needs no parameters, derivatives or shape of the posterior):
 
     P_after = (P^-1 + B R_c^-1 Bᵀ)^-1,   gain(c) = tr W (TᵀPT - TᵀP_after T) = tr W Gᵀ (BᵀPB + R_c)^-1 G,   G = BᵀPT,
 
-B being X_c, and P the identity, in an orthonormal basis of the curves. The basis is that of the targets and of some hundred probe
-rows: losses of all settings are smooth functions of a few parameters, so that a few dozen directions span them. What a row has
-outside the basis is counted as noise of that row.
+where B is X_c in an orthonormal basis of the draws, and P is the identity before any run. The basis spans the targets and some
+hundred probe rows: losses at all settings are smooth functions of a few parameters, so a few dozen directions are enough. Variance
+of a row outside the basis counts as noise of that row.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from bayeslaw.forecasting.forecast import Forecast
 from bayeslaw.inference.refit import LEAST_DRAWS
 from bayeslaw.posterior.diagnostics import spread_rows
 
-PROBES = 150  # rows among the candidates whose curves make the basis
-KEPT = 1e-3  # singular values kept, in units of the point noise
-AT_ONCE = 1024  # runs whose gains are worked out at once
-BLOCK = 64  # rows whose draws are made at once
+PROBES = 150  # rows among the candidates whose draws span the basis
+KEPT = 1e-3  # smallest singular value kept, in units of the point noise
+AT_ONCE = 1024  # runs in one batch of gains
+BLOCK = 64  # rows in one batch of draws
 
 
 @dataclass(frozen=True)
@@ -42,18 +42,18 @@ class Ensemble:
     Attributes
     ----------
     curves : tuple of arrays (R_k, k, p)
-        R_c^(-1/2) Bᵀ of the runs with k rows each, for each k that there is.
+        R_c^(-1/2) Bᵀ of the runs with k rows each, one array for each k.
     members : tuple of int arrays (R_k,)
-        Which runs these are.
+        Codes of the runs in each array.
     targets : array (p, q)
-    lost : array (q,)
-        Variance of each target that lies outside the basis.
+    outside : array (q,)
+        Variance of each target outside the basis.
     """
 
     curves: tuple[Array, ...]
     members: tuple[NDArray[np.int64], ...]
     targets: Array
-    lost: Array
+    outside: Array
 
     @property
     def size(self) -> int:
@@ -62,11 +62,12 @@ class Ensemble:
 
     @property
     def rank(self) -> int:
+        """Number p of directions in the basis."""
         return len(self.targets)
 
     @cached_property
     def _place(self) -> NDArray[np.int64]:
-        """In which group, and where in it, each run is, int array (R, 2)."""
+        """The array that each run is in, and its index there, int array (R, 2)."""
         place = np.empty((self.size, 2), dtype=np.int64)
         for group, member in enumerate(self.members):
             place[member, 0], place[member, 1] = group, np.arange(member.size)
@@ -79,7 +80,7 @@ class Ensemble:
         return curve
 
     def covariance(self, bought: Sequence[int]) -> Array:
-        """P, array (p, p), when runs have been bought; one may be bought several times."""
+        """P (p, p) once runs have been bought; one may be bought several times."""
         information = np.eye(self.rank)
         for run in bought:
             information += self.curve(run).T @ self.curve(run)
@@ -88,7 +89,7 @@ class Ensemble:
         return covariance
 
     def after(self, covariance: Array, run: int) -> Array:
-        """P once a run has been bought too."""
+        """P (p, p) once one more run has been bought."""
         curve = self.curve(run)
         half = curve @ covariance
         root = np.linalg.cholesky(half @ curve.T + np.eye(len(curve)))
@@ -98,11 +99,25 @@ class Ensemble:
 
     def variances(self, covariance: Array) -> Array:
         """Variances of the targets, array (q,)."""
-        variances: Array = (self.targets * (covariance @ self.targets)).sum(axis=0) + self.lost
+        variances: Array = (self.targets * (covariance @ self.targets)).sum(axis=0) + self.outside
         return variances
 
     def gains(self, covariance: Array, weights: Array, only: NDArray[np.int64] | None = None) -> Array:
-        """By how much each run would lower the weighted sum of the targets' variances, array (R,); nan where not asked for."""
+        """By how much each run would lower the weighted sum of the targets' variances.
+
+        Parameters
+        ----------
+        covariance : array (p, p)
+            P once other runs have been bought.
+        weights : array (q,)
+        only : int array, optional
+            Codes of the runs to evaluate.
+
+        Returns
+        -------
+        array (R,)
+            nan for runs that are not evaluated.
+        """
         gains = np.full(self.size, np.nan)
         wanted = covariance @ (self.targets * np.sqrt(weights))
         for group, member in enumerate(self.members):
@@ -119,63 +134,71 @@ def build(
     candidates: Candidates,
     targets: Array,
     entropy: tuple[int, ...],
-    others: Mapping[str, Array],
+    parameters: Mapping[str, Array],
 ) -> tuple[Ensemble, dict[str, Array]]:
-    """The ensemble of candidates and targets under one or several fits, each of which sees a loss of every row.
+    """Build the ensemble of candidates and targets under one or several fits, each of which describes one loss of every row.
 
     Parameters
     ----------
     forecasts : sequence of Forecast
         One for each fit, at the candidates' rows; their draws are paired.
+    candidates : Candidates
     targets : array (S, q)
+        Draws of the targets.
     entropy : tuple of int
-        Seeds of the checkpoints' luck.
-    others : mapping of name to array (S,)
-        Draws of anything else that purchases may tell.
+        Seeds of the checkpoint effects.
+    parameters : mapping of name to array (S,)
+        Draws of parameters that runs may inform.
 
     Returns
     -------
-    Ensemble, and the others' draws in units of their sd as its basis has them, arrays (p,)
+    Ensemble
+    dict of name to array (p,)
+        The parameters' draws in its basis, in units of their sd.
+
+    Raises
+    ------
+    BayeslawError, FitError
+        If there are fewer than 400 draws, or draws of the targets are not finite.
     """
     draws = targets.shape[0]
     if draws < LEAST_DRAWS:
-        raise BayeslawError(f"Choosing runs takes at least {LEAST_DRAWS} draws; the fit has {draws}. Fit with more draws.")
+        raise BayeslawError(
+            f"Choosing runs takes at least {LEAST_DRAWS} draws; the fit has {draws}. Fit with more draws.", code="too-few-draws"
+        )
     if not np.isfinite(targets).all():
-        raise FitError("Some draws of the targets are not finite: they can't be aimed at.")
+        raise FitError("Some draws of the targets are not finite; give targets with finite draws.", code="not-finite")
     wanted = _centred(targets)
-    sources = [Source(made, candidates, (*entropy, i)) for i, made in enumerate(forecasts)]
+    sources = [Source(each, candidates, (*entropy, i)) for i, each in enumerate(forecasts)]
     floor = KEPT * float(np.sqrt(min(source.point.min() for source in sources)))
     probes = _probes(forecasts[0], candidates)
     basis = _basis(wanted, np.hstack([source.draws(probes) for source in sources]), floor)
-    kept = np.stack([_project(source, basis, candidates.run.size) for source in sources])  # (fits, rows, p + 1)
+    coordinates = np.stack([_project(source, basis, candidates.run.size) for source in sources])  # (fits, rows, p + 1)
     projected = basis.T @ wanted
-    lost = np.maximum((wanted**2).sum(axis=0) - (projected**2).sum(axis=0), 0.0)
+    outside = np.maximum((wanted**2).sum(axis=0) - (projected**2).sum(axis=0), 0.0)
     starts, curves, members = candidates.starts, [], []
     lengths = np.diff(starts)
     for length in np.unique(lengths):
         member = np.flatnonzero(lengths == length)
         rows = starts[member][:, None] + np.arange(length)
-        curves.append(
-            np.concatenate(
-                [_whitened(k[rows], s.point[rows], s.luck_of_runs(rows)) for k, s in zip(kept, sources, strict=True)], axis=1
-            )
-        )
+        each = [_whitened(c[rows], s.point[rows], s.run_covariances(rows)) for c, s in zip(coordinates, sources, strict=True)]
+        curves.append(np.concatenate(each, axis=1))
         members.append(member)
-    seen = {name: _centred(values[:, None])[:, 0] for name, values in others.items()}
-    told = {name: basis.T @ (values / np.linalg.norm(values)) for name, values in seen.items() if values.any()}
-    return Ensemble(tuple(curves), tuple(members), projected, lost), told
+    centred = {name: _centred(values[:, None])[:, 0] for name, values in parameters.items()}
+    scaled = {name: basis.T @ (values / np.linalg.norm(values)) for name, values in centred.items() if values.any()}
+    return Ensemble(tuple(curves), tuple(members), projected, outside), scaled
 
 
 def _centred(draws: Array) -> Array:
-    """Draws (S, n) whose products are covariances."""
+    """Draws (S, n), centred and scaled so that their products are covariances."""
     centred: Array = (draws - draws.mean(axis=0)) / np.sqrt(len(draws) - 1)
     return centred
 
 
 def _basis(wanted: Array, curves: Array, floor: float) -> Array:
-    """Orthonormal directions (S, p) of targets (S, q) and curves (S, n), but for those of curves under a floor in all of them.
+    """Orthonormal directions (S, p) of targets (S, q) and curves (S, n), without those whose singular value is below the floor.
 
-    Targets are in any unit, so that they count as large as the largest curve.
+    Targets may be in any unit, so each is scaled to the size of the largest curve.
     """
     sizes = np.linalg.norm(wanted, axis=0)
     scaled = wanted[:, sizes > 0] / sizes[sizes > 0] * np.linalg.norm(curves, axis=0).max()
@@ -183,26 +206,26 @@ def _basis(wanted: Array, curves: Array, floor: float) -> Array:
     return np.ascontiguousarray(left[:, singular > max(floor, 1e-12 * singular[0])])
 
 
-def _whitened(kept: Array, point: Array, luck: Array) -> Array:
-    """Curves (R, k, p) divided by their noise, of variances (R, k) and of runs' luck, with covariances (R, k, k).
+def _whitened(coordinates: Array, point: Array, run: Array) -> Array:
+    """Curves (R, k, p) divided by their noise: point variances (R, k) and covariances of run effects (R, k, k).
 
-    The last column of `kept` lies outside the basis and counts as point noise.
+    The last column of the coordinates (R, k, p + 1) is the variance outside the basis and counts as point noise.
     """
-    curves, outside = kept[..., :-1], kept[..., -1]
-    noise = np.eye(point.shape[1]) * (point + outside)[:, None, :] + luck
+    curves, outside = coordinates[..., :-1], coordinates[..., -1]
+    noise = np.eye(point.shape[1]) * (point + outside)[:, None, :] + run
     whitened: Array = np.linalg.solve(np.linalg.cholesky(noise), curves)
     return whitened
 
 
 def _probes(forecast: Forecast, candidates: Candidates) -> NDArray[np.int64]:
-    """Rows whose curves make the basis: spread over the candidates' settings, and one of each checkpoint that has luck."""
+    """Rows whose draws span the basis: spread over the candidates' settings, and one of each checkpoint if it has an effect."""
     columns = []
-    for part in forecast.parts:
+    for part in forecast.members:
         for name, covariate in (n for n in part.fit.law.covariates.items() if not n[1].series):
             values = part.covariates[name]
             columns.append(np.log(np.maximum(values, 1e-300 if values.min() > 0 else 1.0)) if covariate.logarithmic else values)
     spread = spread_rows(columns, PROBES)
-    if not any(part.fit.noise.checkpoint_effect for part in forecast.parts):
+    if not any(part.fit.noise.checkpoint_effect for part in forecast.members):
         return spread
     return np.union1d(spread, candidates.starts[np.unique(candidates.checkpoint, return_index=True)[1]])
 
@@ -214,12 +237,12 @@ class Source:
         self.forecast, self.candidates, self.entropy = forecast, candidates, entropy
 
     @cached_property
-    def luck(self) -> Array | None:
-        """Draws of the luck of each checkpoint, array (C, S): of those in the fit what their runs say; none where there is none."""
-        if not any(part.fit.noise.checkpoint_effect for part in self.forecast.parts):
+    def checkpoint_effects(self) -> Array | None:
+        """Draws (C, S) of the effect of each checkpoint, given its runs if it is in the fit; None without such effects."""
+        if not any(part.fit.noise.checkpoint_effect for part in self.forecast.members):
             return None
         parts, names = [], self.candidates.checkpoints or self.candidates.names  # else each run has one of its own
-        for number, part in enumerate(self.forecast.parts):
+        for number, part in enumerate(self.forecast.members):
             rng = np.random.default_rng((*self.entropy, number))
             observed = part.fit.observed
             residual = observed.log_loss - np.log(part.fit.law.predict(part.values, observed.covariates))
@@ -229,42 +252,42 @@ class Source:
     def draws(self, rows: NDArray[np.int64]) -> Array:
         """Centred draws (S, n) of rows."""
         logs = np.log(self.forecast.expected(rows))
-        if self.luck is not None:
-            logs = logs + self.luck[self.candidates.checkpoint[self.candidates.run[rows]]]
+        if self.checkpoint_effects is not None:
+            logs = logs + self.checkpoint_effects[self.candidates.checkpoint[self.candidates.run[rows]]]
         return _centred(logs.T)
 
     @cached_property
     def point(self) -> Array:
         """Variances of point noise (n,), means over the draws."""
         point = np.zeros(self.candidates.run.size)
-        for part in self.forecast.parts:
+        for part in self.forecast.members:
             point += part.fit.noise.variances(part.values)[0][part.group] * part.size / self.forecast.size
         if "loss_se" in self.candidates.rows:
             loss = np.median(self.forecast.expected(slice(None)), axis=1)
             point += (self.candidates.rows["loss_se"].to_numpy(dtype=np.float64) / loss) ** 2
         return point
 
-    def luck_of_runs(self, rows: NDArray[np.int64]) -> Array:
-        """Covariances (R, k, k) that the luck of runs gives their rows (R, k), means over the draws."""
-        luck = np.zeros((*rows.shape, rows.shape[1]))
-        for part in self.forecast.parts:
+    def run_covariances(self, rows: NDArray[np.int64]) -> Array:
+        """Covariances (R, k, k) of the run effects at the rows (R, k) of runs, means over the draws."""
+        covariances = np.zeros((*rows.shape, rows.shape[1]))
+        for part in self.forecast.members:
             variance = part.fit.noise.variances(part.values)[1][part.group[rows[:, 0]]] * part.size / self.forecast.size
             time = part.time[rows] if part.time.size else np.zeros(rows.shape)
-            luck += variance[:, None, None] * part.fit.noise.effect_correlation(part.values, time)
-        return luck
+            covariances += variance[:, None, None] * part.fit.noise.effect_correlation(part.values, time)
+        return covariances
 
 
 def _project(source: Source, basis: Array, rows: int) -> Array:
-    """Coordinates of the draws of every row and, last, their variance outside the basis, array (n, p + 1)."""
-    made = np.empty((rows, basis.shape[1] + 1))
+    """Coordinates of every row's draws and, in the last column, their variance outside the basis, array (n, p + 1)."""
+    coordinates = np.empty((rows, basis.shape[1] + 1))
 
     def block(at: int) -> None:
         some = np.arange(at, min(at + BLOCK, rows))
         draws = source.draws(some)
-        made[some, :-1] = draws.T @ basis
-        made[some, -1] = np.maximum((draws**2).sum(axis=0) - (made[some, :-1] ** 2).sum(axis=1), 0.0)
+        coordinates[some, :-1] = draws.T @ basis
+        coordinates[some, -1] = np.maximum((draws**2).sum(axis=0) - (coordinates[some, :-1] ** 2).sum(axis=1), 0.0)
 
     with ThreadPoolExecutor() as pool:
-        for one in [pool.submit(block, at) for at in range(0, rows, BLOCK)]:
-            one.result()
-    return made
+        for future in [pool.submit(block, at) for at in range(0, rows, BLOCK)]:
+            future.result()
+    return coordinates

@@ -1,8 +1,7 @@
 """What a design is expected to teach, before it is run: its losses are simulated, and the posterior is conditioned on them.
 
-`nested` weights posterior draws by the exact likelihood of simulated losses; `validate` compares the predictions of `anchors` with it.
-Runs of a design are new runs: they have run effects of their own, and their checkpoints have checkpoint effects of their own, even
-where a name is one of the fit's.
+`nested` weights posterior draws by the exact likelihood of simulated losses; `validate` compares what `anchors` predicts with it.
+Runs of a design are new runs: they and their checkpoints have effects of their own, even where a name is one of the fit's.
 """
 
 from __future__ import annotations
@@ -22,14 +21,14 @@ from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.design.anchors import Anchors
 from bayeslaw.forecasting.forecast import Forecast, forecast
 from bayeslaw.inference.refit import require_draws, require_single_fit
-from bayeslaw.posterior.diagnostics import marked
+from bayeslaw.posterior.diagnostics import checks_label
 from bayeslaw.posterior.fit import Fit
 
 type Table = Runs | pd.DataFrame | str | Path
 
 SIMULATED = 13  # key of these random numbers, which forecasts and updates do not use
-# In linear-Gaussian cases with known answers (3 to 10 parameters, 2,000 draws) expected variances were 1% too small with a median of
-# 50 effective draws and 12% with 10. Pareto smoothing improved neither.
+# In linear-Gaussian cases with known answers (3 to 10 parameters, 2,000 draws) expected variances were 1% too small with a median
+# of 50 effective draws and 12% with 10. Pareto smoothing improved neither.
 EFFECTIVE = 50
 
 
@@ -78,9 +77,9 @@ class Design:
             If a known error is missing or negative, and as `bayeslaw.forecast`.
         """
         forecasts = forecast(fit, runs, force=force)
-        part = forecasts.parts[0]
+        part = forecasts.members[0]
         observed, order = planned(fit.law, runs, fit.observed)
-        latent = np.log(part.latent(order, forecasts.rows, part.values)).T
+        latent = np.log(part.latent(order)).T
         frame = runs.frame.iloc[order]
         if "loss_se" in frame:
             error = frame["loss_se"].to_numpy(dtype=np.float64)
@@ -175,7 +174,9 @@ def nested(
         simulated = Design.of(fit, _read(table, name), draws, seed=seed, force=force)
         variances, effective = _weighted(fit, simulated, draws, target)
         expected, median = variances @ weight, float(np.median(effective))
-        few = f"too few effective draws (median {median:.0f}, {EFFECTIVE} needed): fit with more draws, or plan fewer or noisier runs"
+        few = (
+            f"too few effective draws (median {median:.0f}, {EFFECTIVE} needed): fit with more draws, or plan fewer or noisier runs"
+        )
         rows.append(
             {
                 "design": name,
@@ -188,7 +189,7 @@ def nested(
                 "effective_median": median,
                 "effective_worst": effective.min(),
                 "note": few if median < EFFECTIVE else "",
-                "checks": marked(at_targets.forced or simulated.forced),
+                "checks": checks_label(at_targets.forced or simulated.forced),
             }
         )
     return pd.DataFrame(rows)
@@ -196,8 +197,8 @@ def nested(
 
 def log_losses(targets: Forecast) -> Array:
     """Posterior draws (S, q) of the log loss at a forecast's settings, without noise or discrepancy."""
-    part = targets.parts[0]
-    return np.log(part.latent(slice(None), targets.rows, part.values)).T
+    part = targets.members[0]
+    return np.log(part.latent(slice(None))).T
 
 
 def _weighted(fit: Fit, design: Design, draws: NDArray[np.int64], target: Array) -> tuple[Array, Array]:

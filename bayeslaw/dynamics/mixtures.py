@@ -18,7 +18,7 @@ from bayeslaw.core.units import unit_of
 from bayeslaw.data.table import Runs
 from bayeslaw.forecasting.forecast import forecast
 from bayeslaw.forecasting.stack import Posterior, check_pairing
-from bayeslaw.posterior.diagnostics import marked
+from bayeslaw.posterior.diagnostics import checks_label
 from bayeslaw.posterior.draws import LawDraws
 from bayeslaw.posterior.fit import Fit
 
@@ -121,7 +121,7 @@ def combination_draws(
             "to one unit by `bayeslaw convert` and fit them again."
         )
     runs = at if isinstance(at, Runs) else Runs(at, "the settings")
-    sizes = [sum(chosen.size for _, chosen in one.shares) for one in (source, target)]
+    sizes = [sum(chosen.size for _, chosen in one.selections) for one in (source, target)]
     check_pairing(
         (source, target), sizes,
         f"The draws of the two losses are unpaired: {sizes[0]:,} and {sizes[1]:,}. Fit both with the same number of draws.",
@@ -140,4 +140,4 @@ def combination_table(
 ) -> pd.DataFrame:
     """Median and equal-tailed interval of draws (S, n), beside columns of their settings; `failed` marks what was forced."""
     table = at[[c for c in columns if c in at]].reset_index(drop=True)
-    return table.assign(**intervals.columns(draws, ci_prob, "latent"), checks=marked(failed))
+    return table.assign(**intervals.columns(draws, ci_prob, "latent"), checks=checks_label(failed))

@@ -21,9 +21,9 @@ from bayeslaw.core.intervals import columns, quantiles
 from bayeslaw.core.units import NATS
 from bayeslaw.data.curves import Curves
 from bayeslaw.data.table import Runs
-from bayeslaw.dynamics.recipe import known
+from bayeslaw.dynamics.recipe import drop_unknown
 from bayeslaw.forecasting.forecast import forecast
-from bayeslaw.posterior.diagnostics import marked, passed_over
+from bayeslaw.posterior.diagnostics import checks_label, failure_suffix
 from bayeslaw.posterior.fit import Fit
 from bayeslaw.schedules.areas import trace
 from bayeslaw.schedules.schedule import Schedule
@@ -100,7 +100,7 @@ class Watch:
         made = pd.DataFrame({"step": self.steps, **loss, **gain})
         if self.target is not None:
             made["reached"] = self.reached
-        return made.assign(extrapolation=self.settings["extrapolation"].to_numpy(), checks=marked(self.failed))
+        return made.assign(extrapolation=self.settings["extrapolation"].to_numpy(), checks=checks_label(self.failed))
 
     def summary(self, ci_prob: float = 0.9) -> str:
         """What there is to decide by, in words."""
@@ -110,7 +110,7 @@ class Watch:
         name = f"{ci_prob * 100:g}% equal-tailed"
         lines = [
             f"{self.run}, step {self.step:,} of {self.steps[-1]:,}: loss at the end {middle:.4f} ({low:.4f} to {high:.4f}, {name})"
-            + passed_over(self.failed),
+            + failure_suffix(self.failed),
             f"still to gain: {g[0]:.4f} ({g[1]:.4f} to {g[2]:.4f}) {self.unit}; it falls with probability {(gain > 0).mean():.0%}",
         ]
         if self.target is not None:
@@ -177,7 +177,7 @@ def watch(
         else _ahead(steps, last, schedule)
     )
     made, _ = trace(schedule, at, start, phase=curve.phase, memory=curves.memory, power=curves.power, weight=curve.weight)
-    table = known(made).assign(run=run, **_others(fit, curves, run, made))
+    table = drop_unknown(made).assign(run=run, **_others(fit, curves, run, made))
     ahead = forecast(fit, Runs(table, run), seed=seed, force=force)
     latent = ahead.expected(slice(None)).T
     rng = np.random.default_rng((int(fit.info["seed"]), seed, WATCHED))

@@ -1,4 +1,4 @@
-"""How a model would be trained: a pre-training, an adaptation, and what of them may be chosen."""
+"""Training recipes: a pre-training, an adaptation after it, and the choices that can be optimised."""
 
 from __future__ import annotations
 
@@ -21,28 +21,34 @@ from bayeslaw.schedules.areas import POWER, Point, trace
 from bayeslaw.schedules.changes import nodes
 from bayeslaw.schedules.schedule import MEMORY, Schedule
 
-NOTHING = 1e-9  # forward area of a pre-training that never was, where laws take logarithms
+NO_AREA = 1e-9  # forward area of an absent pre-training: not 0, because laws take its logarithm
 AREAS = ("S1", "S2", "S2w")
 CHOICES = ("peak", "steps", "potential", "r")
-"""What may be chosen: highest rate and steps of the adaptation, last rate of pre-training over its highest (Wang et al., 3.3), and
-replay share."""
+"""Highest rate and steps of the adaptation, loss potential (last rate of the pre-training over its highest, Wang et al. 2025,
+section 3.3), and replay share."""
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """A pre-training that is done or planned, and the adaptation after it.
+    """A pre-training, finished or planned, and the adaptation after it.
 
     Attributes
     ----------
     start : Point or str
-        Where the adaptation begins: a point of a logged run (`Curves.at`), or the schedule of a pre-training as text, such as
-        'wsd:steps=40000,peak=2e-4,final=0'.
+        Where the adaptation begins: a point of a logged run (`Curves.at`), or the schedule of a planned pre-training as text, such
+        as 'wsd:steps=40000,peak=2e-4,final=0'.
     adapt : str
-        The adaptation's schedule as text, such as 'cosine:steps=10000,peak=2e-4,warmup=100'.
+        The schedule of the adaptation as text, such as 'cosine:steps=10000,peak=2e-4,warmup=100'.
     settings : mapping
         Other covariates of the laws, such as N and r.
     memory, power, weight : float
-        As in `schedules.areas`; they must be those of the curves that were fitted. `weight` is of the adaptation's steps.
+        As in `schedules.areas`, with the values of the fitted curves. `weight` applies to the steps of the adaptation.
+
+    Examples
+    --------
+    >>> recipe = bayeslaw.dynamics.Recipe("wsd:steps=40000,peak=2e-4,final=0", "cosine:steps=10000,peak=2e-4,warmup=100")
+    >>> recipe.rows([0, 5000, 10000])["S1_cpt"].round(2).tolist()
+    [0.0, 1.5, 2.0]
     """
 
     start: Point | str
@@ -54,127 +60,159 @@ class Recipe:
 
     @cached_property
     def point(self) -> Point:
-        """Where the adaptation begins."""
+        """The point at which the adaptation begins."""
         if isinstance(self.start, Point):
             return self.start
-        return _after(self.start, self.memory, self.power)
+        return _end_of(self.start, self.memory, self.power)
 
     @cached_property
     def schedule(self) -> Schedule:
-        """The adaptation's rates."""
+        """The learning rates of the adaptation."""
         return parse_schedule(self.adapt)
 
     def varied(self, **choices: float) -> Recipe:
-        """The same recipe with other choices, each one of `CHOICES`.
+        """Return the same recipe with other values of `CHOICES`.
 
         Raises
         ------
         BayeslawError
-            If a choice is unknown, or the potential of a pre-training that is done is to be chosen.
+            If a choice is unknown ('unknown-choice'), or it is the potential of a finished pre-training ('pretraining-done').
         """
-        made = self
+        recipe = self
         for name, value in choices.items():
             if name not in CHOICES:
-                raise BayeslawError(f"{name!r} can't be chosen; {', '.join(CHOICES)} can.{nearest(name, CHOICES)}")
+                raise BayeslawError(
+                    f"{name!r} can't be chosen; {', '.join(CHOICES)} can.{nearest(name, CHOICES)}", code="unknown-choice"
+                )
             match name:
                 case "r":
-                    made = replace(made, settings={**made.settings, "r": float(value)})
+                    recipe = replace(recipe, settings={**recipe.settings, "r": float(value)})
                 case "potential":
-                    if isinstance(made.start, Point):
-                        raise BayeslawError(
-                            "The potential of a pre-training that is done can't be chosen: give the pre-training as a schedule, "
-                            "such as wsd:steps=40000,peak=2e-4,final=0."
-                        )
-                    made = replace(made, start=with_option(made.start, "final", value))
+                    recipe = replace(recipe, start=with_option(recipe._planned("loss potential"), "final", value))
                 case "steps":
-                    made = replace(made, adapt=with_option(made.adapt, "steps", round(value)))
+                    recipe = replace(recipe, adapt=with_option(recipe.adapt, "steps", round(value)))
                 case "peak":
-                    made = replace(made, adapt=with_option(made.adapt, "peak", value))
-        return made
+                    recipe = replace(recipe, adapt=with_option(recipe.adapt, "peak", value))
+        return recipe
 
     def with_pretraining(self, steps: int) -> Recipe:
-        """The same recipe after a pre-training of another length."""
+        """Return the same recipe after a pre-training of another length."""
+        return replace(self, start=with_option(self._planned("length"), "steps", steps))
+
+    def _planned(self, needed: str) -> str:
+        """Return the schedule of a planned pre-training; refuse a finished one, for which `needed` is not known or fixed."""
         if isinstance(self.start, Point):
-            raise BayeslawError("The length of a pre-training that is done can't be chosen: give the pre-training as a schedule.")
-        return replace(self, start=with_option(self.start, "steps", steps))
+            raise BayeslawError(
+                f"The {needed} of a finished pre-training is fixed: give the pre-training as a schedule, such as "
+                "wsd:steps=40000,peak=2e-4,final=0.",
+                code="pretraining-done",
+            )
+        return self.start
 
     def rows(self, steps: Sequence[int] | NDArray[np.int64] | None = None) -> pd.DataFrame:
-        """Settings after some steps of the adaptation, 0 being before its first; only its last step unless told."""
+        """Return the settings after some steps of the adaptation, by default after its last; 0 is before its first step."""
         at = np.asarray([len(self.schedule)] if steps is None else steps, dtype=np.int64)
         table, _ = trace(self.schedule, at, self.point, phase="adapt", memory=self.memory, power=self.power, weight=self.weight)
-        return known(table.assign(run="planned", **self.settings))
+        return drop_unknown(table.assign(run="planned", **self.settings))
 
     def pretraining(self, steps: Sequence[int] | NDArray[np.int64], number: int = 0) -> pd.DataFrame:
-        """Settings after some steps of the pre-training, with so many nodes of the changes of its rate."""
-        if isinstance(self.start, Point):
-            raise BayeslawError("This pre-training is done; its rows are those of its curve.")
+        """Return the settings after some steps of the pre-training, with `number` nodes of the changes of its rate."""
         at = np.asarray(steps, dtype=np.int64)
-        schedule = parse_schedule(self.start)
+        schedule = parse_schedule(self._planned("schedule"))
         table, _ = trace(schedule, at, memory=self.memory, power=self.power)
         if number:
             table = table.join(nodes(schedule, at, number=number))
-        return known(table.assign(run="planned pre-training", **self.settings))
+        return drop_unknown(table.assign(run="planned pre-training", **self.settings))
 
     def without_shift(self, steps: Sequence[int] | NDArray[np.int64]) -> pd.DataFrame:
-        """The hidden pre-training curve: the adaptation's rates, on the data of pre-training (Wang et al. 2025, section 2.2)."""
+        """Return the hidden pre-training curve: the adaptation's rates on the pre-training data (Wang et al. 2025, section 2.2)."""
         point = self.point
         if point.pretrain is None:
-            raise BayeslawError("The pre-training of an open model is unknown, and so is how it would have gone on.")
+            raise BayeslawError(
+                "The pre-training of an open model is unknown, so its curve can't be continued: give a recipe with a pre-training.",
+                code="unknown-pretraining",
+            )
         if point.adapt is not None:
-            raise BayeslawError("The hidden pre-training curve goes on from a pre-training, not from an adaptation.")
+            raise BayeslawError(
+                "The hidden pre-training curve continues a pre-training, and this recipe starts from an adaptation.",
+                code="starts-from-adaptation",
+            )
         at = np.asarray(steps, dtype=np.int64)
         table, _ = trace(self.schedule, at, point, memory=self.memory, power=self.power, weight=self.weight)
-        return known(table.assign(run="hidden, pre-training data", **self.settings))
+        return drop_unknown(table.assign(run="hidden, pre-training data", **self.settings))
 
     def from_scratch(self, steps: Sequence[int] | NDArray[np.int64]) -> pd.DataFrame:
-        """The other hidden curve: both phases' rates, all of it on the data of the adaptation."""
-        if isinstance(self.start, Point):
-            raise BayeslawError("The curve of a model trained on the adaptation's data alone needs the pre-training's schedule.")
-        first = parse_schedule(self.start)
+        """Return the other hidden curve: the rates of both phases, all on the data of the adaptation."""
+        first = parse_schedule(self._planned("schedule"))
         at = np.asarray(steps, dtype=np.int64)
         whole = Schedule(np.concatenate([first.rates, self.schedule.rates]), "from scratch")
         table, _ = trace(whole, at + len(first), memory=self.memory, power=self.power)
-        names = {f"{area}_{one}": f"{area}_{other}" for area in AREAS for one, other in (("pt", "cpt"), ("cpt", "pt"))}
-        swapped = table.rename(columns=names).assign(step=at, S1_pt=NOTHING, run="hidden, adaptation data", **self.settings)
-        return known(swapped)
+        names = {f"{area}_{phase}": f"{area}_{other}" for area in AREAS for phase, other in (("pt", "cpt"), ("cpt", "pt"))}
+        swapped = table.rename(columns=names).assign(step=at, S1_pt=NO_AREA, run="hidden, adaptation data", **self.settings)
+        return drop_unknown(swapped)
 
 
 def with_option(text: str, name: str, value: float) -> str:
-    """A schedule's text with another value of an option; of several joined phases only the end of the last can be changed."""
+    """Return the text of a schedule with another value of an option.
+
+    Of several joined phases only `final` can be changed, which is then that of the last phase.
+
+    Parameters
+    ----------
+    text : str
+        A schedule, such as 'cosine:steps=10000,peak=2e-4'.
+    name : str
+        The option, such as peak.
+    value : float
+    """
     before, plus, last = text.rpartition("+")
     if plus and name != "final":
-        raise BayeslawError(f"{text!r} has several phases: their {name} can't be chosen together. Give one phase.")
-    found, count = re.subn(rf"(?<=[:,]){name}=[^,]+", f"{name}={value!r}", last)
+        raise BayeslawError(
+            f"{text!r} has several phases, whose {name} can't be chosen together: give a single phase.", code="several-phases"
+        )
+    changed, count = re.subn(rf"(?<=[:,]){name}=[^,]+", f"{name}={value!r}", last)
     if not count:
-        found = f"{last}{',' if ':' in last else ':'}{name}={value!r}"
-    return before + plus + found
+        changed = f"{last}{',' if ':' in last else ':'}{name}={value!r}"
+    return before + plus + changed
 
 
-def known(table: pd.DataFrame) -> pd.DataFrame:
-    """Rows without columns that nothing is known of: areas of an unknown pre-training."""
+def drop_unknown(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table without the columns that have no value at all, such as the areas of an unknown pre-training."""
     return table.drop(columns=[c for c in table if table[c].dtype.kind == "f" and table[c].isna().all()])
 
 
 def losses(posterior: Posterior, table: pd.DataFrame, draws: NDArray[np.int64] | None = None) -> Array:
-    """Draws (n, S) of a posterior's loss at settings, or some of its draws: for searches, whose result is checked afterwards."""
+    """Return draws (n, S) of the expected loss at settings, without the checks that a forecast makes.
+
+    Parameters
+    ----------
+    posterior : Fit or Stack
+    table : DataFrame
+        Settings, one row each, as `Recipe.rows` returns them.
+    draws : int array (S,), optional
+        Numbers of the draws, by default all.
+    """
     parts = []
-    for fit, chosen in posterior.shares:
+    for fit, chosen in posterior.selections:
         law, frame = fit.law, complete(table, fit.law)
         if missing := [c for c in law.covariates if c not in frame]:
-            unknown = " (of an unknown pre-training)" if {"S1_pt", "S2_pt"} & set(missing) else ""
-            raise BayeslawError(f"{law.name} needs {', '.join(missing)}{unknown}: the recipe does not tell it.")
+            unknown = " of an unknown pre-training" if {"S1_pt", "S2_pt"} & set(missing) else ""
+            raise BayeslawError(
+                f"{law.name} needs {', '.join(missing)}{unknown}, which the recipe does not have: add it to its settings.",
+                code="missing-covariate",
+            )
         at = {c: frame[c].to_numpy(dtype=np.float64) for c in law.covariates}
         parts.append((fit, chosen, at))
     if len(parts) == 1 and draws is not None:
         fit, chosen, at = parts[0]
         parts, draws = [(fit, chosen[draws], at)], None
-    made = [LawDraws(fit.law, fit.draws).loss(at, chosen, axes=1) for fit, chosen, at in parts]
-    loss = np.concatenate(made).T if draws is None else np.concatenate(made)[draws].T
+    by_law = np.concatenate([LawDraws(fit.law, fit.draws).loss(at, chosen, axes=1) for fit, chosen, at in parts])
+    loss = by_law.T if draws is None else by_law[draws].T
     check_losses(loss, posterior.name, {str(c): table[c].to_numpy()[:, None] for c in table.select_dtypes("float")})
     return loss
 
 
 @lru_cache(maxsize=64)
-def _after(text: str, memory: float, power: float) -> Point:
-    """Where a pre-training with a schedule leaves a model."""
+def _end_of(text: str, memory: float, power: float) -> Point:
+    """Return the point at the end of a pre-training with a schedule."""
     return trace(parse_schedule(text), np.zeros(0, dtype=np.int64), memory=memory, power=power)[1]

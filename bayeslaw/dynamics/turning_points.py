@@ -1,10 +1,12 @@
-"""When does an adaptation win back what it first loses: turning length and critical point (Wang et al. 2025, section 4.4).
+"""When an adaptation regains the loss that it first raises: turning length and critical point (Wang et al. 2025, section 4.4).
 
-The weighted loss w L_source + (1 - w) L_target of a recipe is followed over its length T, each length with a schedule of its own.
+The weighted loss w L_source + (1 - w) L_target of a recipe is computed for several lengths T of the adaptation, each with its own
+schedule.
 
-- Turning length: the fewest steps T, after the loss has risen, at which it is back at its base.
-- Limit: what the loss tends to as adaptation goes on for ever. If that lies above the base, the base is never regained.
-- Critical point: the length of pre-training whose base loss is just that limit. A longer pre-training is never regained.
+- Turning length: the smallest T, after the loss has risen, at which it is back at its base (the loss before the adaptation).
+- Limit: the loss that an endless adaptation tends to. If the limit lies above the base, the base is never regained.
+- Critical point: the length of the pre-training whose base loss equals the limit. The base loss of a longer pre-training is never
+  regained.
 """
 
 from __future__ import annotations
@@ -22,45 +24,53 @@ from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, whole_number
 from bayeslaw.core.units import NATS
 from bayeslaw.data.table import Runs
-from bayeslaw.dynamics.optimise import check_weight, pairable
+from bayeslaw.dynamics.optimise import check_combinable, check_weight
 from bayeslaw.dynamics.recipe import Recipe, losses
 from bayeslaw.forecasting.forecast import forecast
 from bayeslaw.forecasting.stack import Posterior
-from bayeslaw.planning.search import spans
-from bayeslaw.posterior.diagnostics import marked, passed_over
+from bayeslaw.planning.search import intervals_of
+from bayeslaw.posterior.diagnostics import checks_label, failure_suffix
 from bayeslaw.schedules.areas import Point
 
-LENGTHS = 81  # lengths looked at, evenly in their logarithm
-LONGEST = 1_000_000  # steps, unless told
-CRITICAL = 41  # lengths of pre-training looked at
+LENGTHS = 81  # evaluated lengths of the adaptation, evenly spaced in their logarithm
+LONGEST = 1_000_000  # steps of the longest adaptation, by default
+CRITICAL = 41  # evaluated lengths of the pre-training
 MOST = 3_000_000  # steps of the longest of them, if the recipe's own is not longer
 
 
 @dataclass(frozen=True)
 class TurningPoint:
-    """How a weighted loss goes with the length of the adaptation, draw by draw.
+    """A weighted loss over the length of the adaptation, for each draw.
 
     Attributes
     ----------
     steps : int array (n,)
-        Lengths looked at.
+        Evaluated lengths of the adaptation.
     loss : array (S, n)
-        Weighted loss at the end of each.
+        Weighted loss at the end of each length.
     base, limit : arrays (S,)
-        Before the adaptation, and what it tends to.
+        Weighted loss before the adaptation, and the limit that it tends to.
     length : array (S,)
-        Turning length in steps: 0 where the loss never rises, inf where it is not back within `steps`.
+        Turning length in steps: 0 where the loss never rises, inf where the base is not regained within `steps`.
     critical : array (S,) or None
-        Steps of pre-training at the critical point: inf where any pre-training can be regained, 0 where none can; None where
-        the pre-training is done and its length can't be varied.
+        Steps of pre-training at the critical point: inf where the base is regained after any pre-training, 0 where it never is;
+        None for a finished pre-training, whose length is fixed.
     weight : float
-        Of the source.
+        Weight of the source.
     outside : bool array (n,)
-        Which lengths end outside the runs that were fitted.
+        Whether each length ends outside the range of the fitted runs.
     failed : bool
-        Whether checks of a fit or forecast failed.
+        Whether checks of a fit or forecast failed and were forced.
     unit : str
-        What the losses are in.
+        Unit of the losses.
+
+    Examples
+    --------
+    >>> source = bayeslaw.load_fit("dynamics_source.nc")
+    >>> recipe = bayeslaw.dynamics.Recipe("constant:steps=2000,peak=2e-4", "constant:steps=1000,peak=2e-4")
+    >>> turning_point = bayeslaw.dynamics.turning_point(source, recipe, longest=20_000)
+    >>> list(turning_point.summary().index)
+    ['base_loss', 'limit_loss', 'turning_steps', 'critical_steps']
     """
 
     steps: NDArray[np.int64]
@@ -76,69 +86,55 @@ class TurningPoint:
 
     @property
     def rises(self) -> float:
-        """Probability that the loss rises above its base at some length."""
+        """Probability that the loss rises above its base at some of the lengths."""
         return float((self.length > 0).mean())
 
     @property
     def within(self) -> float:
-        """Probability that the base is regained within the lengths looked at, or never left."""
+        """Probability that the base is regained within the evaluated lengths, or that the loss never rises."""
         return float(np.isfinite(self.length).mean())
 
     @property
     def ever(self) -> float:
-        """Probability that the base is ever regained, or never left."""
+        """Probability that the base is regained at any length, or that the loss never rises."""
         return float((np.isfinite(self.length) | (self.limit <= self.base)).mean())
 
     @property
-    def known(self) -> tuple[int, int] | None:
-        """The shortest and the longest length within the runs that were fitted; none where all lie outside."""
+    def fitted(self) -> tuple[int, int] | None:
+        """The shortest and the longest length within the range of the fitted runs, or None if all lengths lie outside."""
         inside = self.steps[~self.outside]
         return (int(inside[0]), int(inside[-1])) if inside.size else None
 
-    @property
-    def _told(self) -> str:
-        """Of which lengths the runs tell, where it is not all."""
-        if self.known is None:
-            return "none of these lengths: the law alone speaks"
-        low, high = self.known
-        if not self.outside[0]:
-            return f"up to {high:,} steps; beyond the law alone speaks"
-        if not self.outside[-1]:
-            return f"{low:,} steps and more; of fewer the law alone speaks"
-        return f"{low:,} to {high:,} steps; elsewhere the law alone speaks"
-
     def summary(self, ci_prob: float = 0.9) -> pd.DataFrame:
-        """Median and equal-tailed interval of base, limit, turning length and critical point; inf where it is never reached."""
+        """Return the median and equal-tailed interval of base, limit, turning length and critical point; inf means never."""
         shown = {"base_loss": self.base, "limit_loss": self.limit, "turning_steps": self.length}
         if self.critical is not None:
             shown["critical_steps"] = self.critical
-        return intervals.rows(shown, ci_prob, method="nearest").assign(checks=marked(self.failed))
+        return intervals.rows(shown, ci_prob, method="nearest").assign(checks=checks_label(self.failed))
 
     def curve(self, ci_prob: float = 0.9) -> pd.DataFrame:
-        """The weighted loss over the length: median and equal-tailed interval, and the probability that it is at most the base."""
+        """Return the median and interval of the weighted loss at each length, and the probability that the base is regained."""
         loss = intervals.columns(self.loss, ci_prob, "latent")
         back = (self.loss <= self.base[:, None]).mean(axis=0)
-        return pd.DataFrame({"steps": self.steps, "outside": self.outside, **loss, "regained": back, "checks": marked(self.failed)})
+        return pd.DataFrame(
+            {"steps": self.steps, "outside": self.outside, **loss, "regained": back, "checks": checks_label(self.failed)}
+        )
 
     @property
     def text(self) -> str:
-        what = "source loss" if self.weight == 1 else f"{self.weight:g} L_source + {1 - self.weight:g} L_target"
+        """Probabilities, the lengths covered by the fitted runs, and the critical point, in words."""
+        name = "the source loss" if self.weight == 1 else f"{self.weight:g} L_source + {1 - self.weight:g} L_target"
         lines = [
-            f"{what}: rises above its base with probability {self.rises:.0%}; at most its base again within "
-            f"{self.steps[-1]:,} steps with {self.within:.0%}, ever with {self.ever:.0%}{passed_over(self.failed)}"
+            f"{name} rises above its base with probability {self.rises:.0%}; it is back at its base within {self.steps[-1]:,} "
+            f"steps with probability {self.within:.0%}, at any length with probability {self.ever:.0%}{failure_suffix(self.failed)}"
         ]
         if self.outside.any():
-            lines.append(f"the runs that were fitted tell of {self._told}")
+            covered = "none of these lengths" if self.fitted is None else f"{self.fitted[0]:,} to {self.fitted[1]:,} steps"
+            lines.append(f"the fitted runs cover {covered}; losses at other lengths are extrapolated")
         if self.critical is not None:
-            shown = np.quantile(self.critical, 0.5, method="nearest")
-            known = (
-                f"{shown:,.0f} steps"
-                if 0 < shown < np.inf
-                else "nowhere: none can be regained"
-                if not shown
-                else "beyond all lengths"
-            )
-            lines.append(f"critical point of the pre-training (median): {known}")
+            median = float(np.quantile(self.critical, 0.5, method="nearest"))
+            words = {0.0: "none, the base is never regained", math.inf: "beyond all evaluated lengths"}
+            lines.append(f"critical point of the pre-training (median): {words.get(median, f'{median:,.0f} steps')}")
         return "\n".join(lines)
 
 
@@ -151,94 +147,117 @@ def turning_point(
     longest: int = LONGEST,
     force: bool = False,
 ) -> TurningPoint:
-    """Follow a weighted loss over the length of the adaptation.
+    """Compute the weighted loss over the length of the adaptation, and the length at which it regains its base.
 
     Parameters
     ----------
     source : Fit or Stack
+        Fit of the losses on the pre-training domain.
     recipe : Recipe
-        Its adaptation's `steps` are varied; warm-up and all else stay.
+        The steps of its adaptation are varied; its warm-up and everything else stay.
     target : Fit or Stack, optional
-        Where `weight` is below 1.
+        Fit of the losses on the domain of the adaptation; needed if `weight` is below 1.
     weight : float
-        Of the source; the target has the rest.
+        Weight of the source loss, in [0, 1]; the target has the rest.
     longest : int
-        Longest adaptation looked at, steps.
+        Longest adaptation in steps.
     force : bool
         Go on in spite of failed checks.
+
+    Returns
+    -------
+    TurningPoint
 
     Raises
     ------
     FitError
-        If checks of a fit, or of its forecasts along the lengths, failed.
+        If checks of a fit, or of its forecasts at the lengths, failed ('failed-checks').
     BayeslawError
-        If the weight needs a target, draws can't be paired, or losses of two units would be added.
+        If the target is missing ('no-target'), or draws or losses of the two fits can't be combined.
+
+    Examples
+    --------
+    >>> source = bayeslaw.load_fit("dynamics_source.nc")
+    >>> recipe = bayeslaw.dynamics.Recipe("constant:steps=2000,peak=2e-4", "constant:steps=1000,peak=2e-4")
+    >>> turning_point = bayeslaw.dynamics.turning_point(source, recipe, longest=20_000)
+    >>> 0 <= turning_point.within <= turning_point.ever <= 1
+    True
     """
     check_weight(weight)
     if target is None and weight < 1:
-        raise BayeslawError(f"A weight of {weight:g} leaves {1 - weight:g} to the target: give a fit of its losses.")
-    sides: list[tuple[float, Posterior]] = [(weight, source)] if weight > 0 else []
+        raise BayeslawError(f"The target loss has weight {1 - weight:g}: give a fit of the target losses.", code="no-target")
+    terms: list[tuple[float, Posterior]] = [(weight, source)] if weight > 0 else []
     if target is not None and weight < 1:
-        sides.append((1 - weight, target))
-    pairable(*(p for _, p in sides), force=force)
-    steps = lengths(recipe, longest)
+        terms.append((1 - weight, target))
+    check_combinable(*(p for _, p in terms), force=force)
+    steps = _lengths(recipe, longest)
     table = _ends(recipe, steps)
     failed, outside = False, np.zeros(steps.size, dtype=bool)
-    for _, posterior in sides:
-        made = forecast(posterior, Runs(table, "the recipe"), force=force)
-        failed = failed or made.forced
-        outside |= (made.outside.to_numpy() > 1e-9).any(axis=1)
-    loss, base = (_weighted(sides, rows).T for rows in (table, recipe.rows([0])))
-    limit = _weighted(sides, for_ever(table.tail(1), sides)).T
-    critical = None if isinstance(recipe.start, Point) else _critical(recipe, sides, int(steps[-1]))
-    back, unit = _returns(steps, base - loss), source.unit
-    return TurningPoint(steps, loss, base[:, 0], limit[:, 0], back, critical, weight, outside, failed, unit)
+    for _, posterior in terms:
+        prediction = forecast(posterior, Runs(table, "the recipe"), force=force)
+        failed = failed or prediction.forced
+        outside |= (prediction.outside.to_numpy() > 1e-9).any(axis=1)
+    loss, base = (_weighted(terms, rows).T for rows in (table, recipe.rows([0])))
+    limit = _weighted(terms, _limit_setting(table.tail(1), terms)).T
+    critical = None if isinstance(recipe.start, Point) else _critical(recipe, terms, int(steps[-1]))
+    length = _turning_lengths(steps, base - loss)
+    return TurningPoint(steps, loss, base[:, 0], limit[:, 0], length, critical, weight, outside, failed, source.unit)
 
 
-def lengths(recipe: Recipe, longest: int) -> NDArray[np.int64]:
-    """Lengths of the adaptation to look at, evenly in their logarithm, beyond its warm-up."""
+def _lengths(recipe: Recipe, longest: int) -> NDArray[np.int64]:
+    """Return lengths of the adaptation beyond its warm-up, evenly spaced in their logarithm."""
     whole_number("longest", longest, 10)
-    least = shortest(recipe.adapt)
+    least = _shortest(recipe.adapt)
     if least >= longest:
-        raise BayeslawError(f"Warm-up and first steps take {least:,}; the longest adaptation looked at is {longest:,}.")
+        raise BayeslawError(
+            f"The shortest adaptation with this warm-up has {least:,} steps, and the longest was set to {longest:,}: set a longer "
+            "one.",
+            code="longest-too-short",
+        )
     return np.unique(np.geomspace(least, longest, LENGTHS).round().astype(np.int64))
 
 
-def option(text: str, name: str) -> float:
-    """The largest number that a schedule's text gives to an option; 0 where it gives none."""
-    return max((float(found) for found in re.findall(rf"(?<=[:,]){name}=([0-9.eE+-]+)", text)), default=0.0)
+def _option(text: str, name: str) -> float:
+    """Return the largest value of an option in the text of a schedule, or 0 where it is absent."""
+    return max((float(value) for value in re.findall(rf"(?<=[:,]){name}=([0-9.eE+-]+)", text)), default=0.0)
 
 
-def shortest(text: str) -> int:
-    """Steps that a schedule's warm-up and decay leave room for, and some more."""
-    decay = option(text, "decay") or (0.2 if "wsd" in text else 0.0)
-    return math.ceil(option(text, "warmup") / max(1 - decay, 1e-3)) + 10
+def _shortest(text: str) -> int:
+    """Return the fewest steps that contain the warm-up and the decay of a schedule, and 10 more."""
+    decay = _option(text, "decay") or (0.2 if "wsd" in text else 0.0)
+    return math.ceil(_option(text, "warmup") / max(1 - decay, 1e-3)) + 10
 
 
 def _ends(recipe: Recipe, steps: NDArray[np.int64]) -> pd.DataFrame:
-    """Settings at the ends of adaptations of several lengths."""
+    """Return the settings at the ends of adaptations of several lengths."""
     if recipe.adapt.startswith("constant") and "+" not in recipe.adapt:
         return recipe.varied(steps=float(steps[-1])).rows(steps)
     rows = [recipe.varied(steps=float(n)).rows() for n in steps.tolist()]
     return pd.concat(rows, ignore_index=True).assign(run=[f"{n} steps" for n in steps.tolist()])
 
 
-def _weighted(sides: list[tuple[float, Posterior]], table: pd.DataFrame) -> Array:
-    """Weighted losses (n, S)."""
-    return np.sum([w * losses(posterior, table) for w, posterior in sides], axis=0)
+def _weighted(terms: list[tuple[float, Posterior]], table: pd.DataFrame) -> Array:
+    """Return weighted losses (n, S)."""
+    return np.sum([w * losses(posterior, table) for w, posterior in terms], axis=0)
 
 
-def for_ever(row: pd.DataFrame, sides: list[tuple[float, Posterior]]) -> pd.DataFrame:
-    """The setting that an adaptation tends to: forward area without end, the annealing as in the longest."""
-    support = [p.measured["S1_cpt"].support[1] for _, p in sides if "S1_cpt" in p.measured]
+def _limit_setting(row: pd.DataFrame, terms: list[tuple[float, Posterior]]) -> pd.DataFrame:
+    """Return the setting that an endless adaptation tends to: the largest forward area, the annealing of the longest adaptation."""
+    support = [p.measured["S1_cpt"].support[1] for _, p in terms if "S1_cpt" in p.measured]
     if not support:
-        raise BayeslawError("No law here has a forward area of the adaptation, S1_cpt: its loss has no limit in the steps.")
+        raise BayeslawError(
+            "No law here has the forward area of the adaptation, S1_cpt, so the loss has no limit: fit a cpt-dynamics law.",
+            code="no-adaptation-area",
+        )
     far = min(support)
     return row.assign(S1_cpt=far, **({"S1": far} if "S1" in row else {}))
 
 
-def _returns(steps: NDArray[np.int64], margin: Array) -> Array:
-    """Where a margin (S, n), having been negative, is so no more; 0 where it never is, inf where it stays so."""
+def _turning_lengths(steps: NDArray[np.int64], margin: Array) -> Array:
+    """Return the lengths (S,) at which a margin (S, n) is no longer negative: 0 where it never is negative, inf where it stays so.
+
+    Between two lengths the margin is interpolated linearly in log steps.
+    """
     below = margin < 0
     first = np.where(below.any(axis=1), below.argmax(axis=1), steps.size)
     after = ~below & (np.arange(steps.size)[None, :] > first[:, None])
@@ -246,28 +265,28 @@ def _returns(steps: NDArray[np.int64], margin: Array) -> Array:
     length = np.where(first == steps.size, 0.0, np.inf)
     rows = np.flatnonzero(back < steps.size)
     at = back[rows]
-    one, other = margin[rows, at - 1], margin[rows, at]
+    before, behind = margin[rows, at - 1], margin[rows, at]
     x = np.log(steps.astype(np.float64))
-    length[rows] = np.exp(x[at - 1] + (x[at] - x[at - 1]) * one / (one - other))
+    length[rows] = np.exp(x[at - 1] + (x[at] - x[at - 1]) * before / (before - behind))
     return length
 
 
-def _critical(recipe: Recipe, sides: list[tuple[float, Posterior]], longest: int) -> Array:
-    """The longest pre-training (S,) from which the base can be regained, of those up to a hundred times the recipe's."""
+def _critical(recipe: Recipe, terms: list[tuple[float, Posterior]], longest: int) -> Array:
+    """Return the longest pre-training (S,) whose base is regained, of those up to a hundred times as long as the recipe's."""
     assert isinstance(recipe.start, str)
-    least = shortest(recipe.start)
-    given = max(option(recipe.start, "steps"), least + 1)
+    least = _shortest(recipe.start)
+    given = max(_option(recipe.start, "steps"), least + 1)
     counts = np.unique(
         np.geomspace(max(least, given / 1000), max(min(100 * given, MOST), given), CRITICAL).round().astype(np.int64)
     )
     bases, limits = [], []
     for n in counts.tolist():
-        one = recipe.with_pretraining(n)
-        bases.append(one.rows([0]))
-        limits.append(for_ever(one.varied(steps=float(min(longest, 100_000))).rows(), sides))
+        longer = recipe.with_pretraining(n)
+        bases.append(longer.rows([0]))
+        limits.append(_limit_setting(longer.varied(steps=float(min(longest, 100_000))).rows(), terms))
     table = [pd.concat(rows, ignore_index=True) for rows in (bases, limits)]
-    margin = (_weighted(sides, table[0]) - _weighted(sides, table[1])).T
-    found = spans(np.log(counts.astype(np.float64)), margin)
+    margin = (_weighted(terms, table[0]) - _weighted(terms, table[1])).T
+    found = intervals_of(np.log(counts.astype(np.float64)), margin)
     end = np.where(np.isfinite(found.low), found.high, -np.inf).max(axis=0)
     length = np.where(np.isfinite(end), np.exp(end), 0.0)
     return np.where(end >= np.log(counts[-1]), np.inf, length)

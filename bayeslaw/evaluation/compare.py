@@ -20,7 +20,7 @@ from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.validate import base_rows
 from bayeslaw.evaluation.loo import Loo, held_out_density, leave_one_run_out, split_run
 from bayeslaw.evaluation.scores import draw_scores, point_scores, score
-from bayeslaw.forecasting.forecast import from_shares
+from bayeslaw.forecasting.forecast import forecast_selections
 from bayeslaw.forecasting.stack import Stack, stacking
 from bayeslaw.inference.batch import Task, fit_many
 from bayeslaw.inference.point import PointFit, point_fit
@@ -356,10 +356,10 @@ def _loo_scores(work: _Work, fit: Fit, loo: Loo, refits: Mapping[str, Fit]) -> p
     losses, draws = [], []
     for run in map(str, loo.table.index):
         _, left = split_run(work.table, run)
-        shares = refits[run].shares if run in refits else ((fit, loo.chosen(run)),)
-        made = from_shares(fit.name, shares, left, seed=work.seed)
+        shares = refits[run].selections if run in refits else ((fit, loo.chosen(run)),)
+        made = forecast_selections(fit.name, shares, left, seed=work.seed)
         losses.append(left.frame["loss"].to_numpy(dtype=np.float64))
-        draws.append(made.measurable)
+        draws.append(made.predictive)
     loss, whole = np.concatenate(losses), np.concatenate(draws, axis=1)
     head = {"spread": "run", "rows": loss.size}
     return pd.DataFrame([head | point_scores(loss, np.median(whole, axis=0)) | draw_scores(loss, whole)])

@@ -19,7 +19,7 @@ from bayeslaw.forecasting.forecast import forecast
 from bayeslaw.forecasting.stack import Posterior
 from bayeslaw.inference.point import PointFit
 from bayeslaw.laws.law import Law
-from bayeslaw.posterior.diagnostics import marked
+from bayeslaw.posterior.diagnostics import checks_label
 from bayeslaw.posterior.draws import check_losses
 
 DELTA = 0.02  # of the Huber score, as Goffinet et al. define it
@@ -135,9 +135,9 @@ def score(
         then `point_scores` and, where there are draws, `draw_scores`.
     """
     runs = runs if isinstance(runs, Runs) else read_runs(runs)
-    for observed in (fit.observed,) if isinstance(fit, PointFit) else (member.observed for member, _ in fit.shares):
+    for observed in (fit.observed,) if isinstance(fit, PointFit) else (member.observed for member, _ in fit.selections):
         agree(observed.unit, runs.frame, runs.name)
-    held = held_rows((fit.law,) if isinstance(fit, PointFit) else tuple(member.law for member, _ in fit.shares), runs)
+    held = held_rows((fit.law,) if isinstance(fit, PointFit) else tuple(member.law for member, _ in fit.selections), runs)
     loss = held.frame["loss"].to_numpy(dtype=np.float64)
     counts: dict[str, object] = {"rows": len(held), "base_rows_left_out": len(runs) - len(held)}
     if isinstance(fit, PointFit):
@@ -147,9 +147,9 @@ def score(
     if bootstrap is not None:
         raise BayeslawError("A bootstrap is of a point fit; a posterior has draws of its own.")
     made = forecast(fit, held, discrepancy=discrepancy, seed=seed, force=force)
-    draws = made.measurable
+    draws = made.predictive
     head = {"law": made.law, "fit": "posterior", "spread": made.spread}
-    counts["checks"] = marked(made.forced)
+    counts["checks"] = checks_label(made.forced)
     return pd.DataFrame([head | counts | point_scores(loss, np.median(draws, axis=0)) | draw_scores(loss, draws)])
 
 

@@ -29,7 +29,7 @@ MOST = 0.5
 WAVES = 256
 
 
-def relative(value: str | float) -> float:
+def read_discrepancy(value: str | float) -> float:
     """Read a relative standard deviation: 0.01, '0.01' or '1%'.
 
     Raises

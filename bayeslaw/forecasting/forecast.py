@@ -30,10 +30,10 @@ from bayeslaw.core.intervals import interval_names, tails
 from bayeslaw.data.observations import Nesting
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.validate import base_rows, check, complete
-from bayeslaw.forecasting.discrepancy import STATED, Discrepancy, relative, spread_name
+from bayeslaw.forecasting.discrepancy import STATED, Discrepancy, read_discrepancy, spread_name
 from bayeslaw.forecasting.stack import Posterior
 from bayeslaw.laws.law import Law
-from bayeslaw.posterior.diagnostics import Check, Reach, extrapolation, forecast_checks, marked, spread_rows
+from bayeslaw.posterior.diagnostics import Check, Reach, checks_label, extrapolation, forecast_checks, spread_rows
 from bayeslaw.posterior.draws import LawDraws, check_losses
 from bayeslaw.posterior.fit import Fit
 
@@ -173,7 +173,7 @@ class Forecast:
         Name of the law, or of the stack of laws.
     failed : bool
         Whether checks of a fit failed.
-    parts : tuple of MemberDraws
+    members : tuple of MemberDraws
         One for each fit that gives draws.
     settings : DataFrame
         The settings asked for.
@@ -189,7 +189,7 @@ class Forecast:
 
     law: str
     failed: bool
-    parts: tuple[MemberDraws, ...]
+    members: tuple[MemberDraws, ...]
     settings: pd.DataFrame
     outside: pd.DataFrame
     rows: NDArray[Any]
@@ -202,12 +202,12 @@ class Forecast:
     @property
     def unit(self) -> str:
         """What the losses are in: nats/token, unless the fit is to losses in another unit."""
-        return self.parts[0].fit.unit
+        return self.members[0].fit.unit
 
     @property
     def size(self) -> int:
         """Number of draws."""
-        return sum(part.size for part in self.parts)
+        return sum(part.size for part in self.members)
 
     @cached_property
     def checks(self) -> tuple[Check, ...]:
@@ -216,14 +216,14 @@ class Forecast:
         Of more than `checks.FORECAST_ROWS` settings the draws are looked at in as many: the extremes of each covariate and
         others spread between them.
         """
-        found = [(part.fit.law.name, check) for part in self.parts for check in part.checks()]
-        named = [c if len(self.parts) == 1 else replace(c, text=f"{name}: {c.text}") for name, c in found]
+        found = [(part.fit.law.name, check) for part in self.members for check in part.checks()]
+        named = [c if len(self.members) == 1 else replace(c, text=f"{name}: {c.text}") for name, c in found]
         return (*named, self._extrapolation[1])
 
     @cached_property
     def _extrapolation(self) -> tuple[list[str], Check]:
         reach: dict[str, Reach] = {}
-        for part in reversed(self.parts):
+        for part in reversed(self.members):
             axes, seen = part.fit.law.axes, part.fit.observed.covariates
             reach |= {name: Reach.of(covariate, seen[name]) for name, covariate in axes.items()}
         return extrapolation(self.outside, {name: reach[name] for name in map(str, self.outside)}, self.discrepancy is not None)
@@ -268,7 +268,7 @@ class Forecast:
 
     def expected(self, block: slice | NDArray[np.int64]) -> NDArray[np.float64]:
         """Draws (rows, S) of the law's loss in a block of settings, with the discrepancy where one was stated; no new noise."""
-        losses = [part.expected(block, self.discrepancy or 0.0) for part in self.parts]
+        losses = [part.expected(block, self.discrepancy or 0.0) for part in self.members]
         return np.concatenate(losses, axis=-1)
 
     @cached_property
@@ -276,17 +276,17 @@ class Forecast:
         """Known errors (n,) of the log losses in the table, `loss_se` over the loss, 0 where it tells none; or a TableError."""
         if self.measured is None:
             return np.zeros(self.rows.size)
-        found = check(self.measured, self.parts[0].fit.law)
+        found = check(self.measured, self.members[0].fit.law)
         if faults := [fault for fault in found if fault.column in ("loss", "loss_se", "unit")]:
             raise TableError(faults, self.measured.name)
         loss, error = (self.measured.frame[c].to_numpy(dtype=np.float64) for c in ("loss", "loss_se"))
         return np.asarray(error / loss)
 
     @cached_property
-    def measurable(self) -> NDArray[np.float64]:
+    def predictive(self) -> NDArray[np.float64]:
         """Draws (S, n) of the spread to be held against the losses in the table, with the errors known of these."""
-        counted = tuple(replace(part, known=self.known) for part in self.parts)
-        draws = (replace(self, parts=counted) if self.known.any() else self).draws
+        counted = tuple(replace(part, known=self.known) for part in self.members)
+        draws = (replace(self, members=counted) if self.known.any() else self).draws
         values: NDArray[np.float64] = draws["run" if self.discrepancy is None else "discrepancy"].values
         return values
 
@@ -322,14 +322,14 @@ class Forecast:
             table[f"{spread}_{ends[0]}"], table[f"{spread}_{ends[1]}"] = low, high
         for covariate in self.outside:
             table[f"outside_{covariate}"] = self.outside[covariate].to_numpy()
-        return table.assign(extrapolation=self._extrapolation[0], checks=marked(self.forced))
+        return table.assign(extrapolation=self._extrapolation[0], checks=checks_label(self.forced))
 
     def _blocks(self, use: Callable[[slice, NDArray[np.float64]], None], sds: Sequence[float]) -> None:
         """Hand the draws of every block of rows, (spread, rows, draws), to a function; blocks are worked out by several threads."""
 
         def block(at: int) -> None:
             rows = slice(at, at + BLOCK)
-            use(rows, np.concatenate([part.losses(rows, sds) for part in self.parts], axis=-1))
+            use(rows, np.concatenate([part.losses(rows, sds) for part in self.members], axis=-1))
 
         with threadpool_limits(1, "blas"), ThreadPoolExecutor() as pool:
             for one in [pool.submit(block, at) for at in range(0, self.rows.size, BLOCK)]:
@@ -371,14 +371,14 @@ def forecast(
         If the discrepancy or the seed can't be used.
     """
     whole_number("seed", seed, 0)
-    sd = None if discrepancy is None else relative(discrepancy)
+    sd = None if discrepancy is None else read_discrepancy(discrepancy)
     if not fit.passed and not force:
         raise FitError(
             f"The fit's checks failed ({fit.failures}): its intervals can't be trusted. "
             "Sample longer, or force it and have every row marked."
         )
     runs = at if isinstance(at, Runs) else read_runs(at)
-    made = from_shares(fit.name, fit.shares, runs, sd, seed, failed=not fit.passed)
+    made = forecast_selections(fit.name, fit.selections, runs, sd, seed, failed=not fit.passed)
     if not force and (failed := "; ".join(c.text for c in made.checks if c.required and not c.passed)):
         raise FitError(
             f"The checks of this forecast failed ({failed}): its intervals can't be trusted. "
@@ -387,7 +387,7 @@ def forecast(
     return made
 
 
-def from_shares(
+def forecast_selections(
     name: str,
     shares: Sequence[tuple[Fit, NDArray[np.int64]]],
     runs: Runs,

@@ -62,7 +62,7 @@ def grid(law: Law | Posterior, settings: Mapping[str, str | float | Sequence[flo
 
 def _groups(law: Law | Posterior) -> list[str]:
     """The columns by which the noise of fits differs."""
-    fits = [] if isinstance(law, Law) else [fit for fit, _ in law.shares]
+    fits = [] if isinstance(law, Law) else [fit for fit, _ in law.selections]
     return list(dict.fromkeys(fit.observed.group_column for fit in fits if fit.observed.group_names))
 
 

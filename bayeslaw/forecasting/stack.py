@@ -105,12 +105,12 @@ class Stack:
         return all(fit.passed for fit in self.members.values())
 
     @property
-    def shares(self) -> tuple[tuple[Fit, NDArray[np.int64]], ...]:
+    def selections(self) -> tuple[tuple[Fit, NDArray[np.int64]], ...]:
         """Which draws of which fits make a forecast: evenly spaced ones, in number as the weights are.
 
         As many in all as the fit with fewest has, rounded so that each count is within one of its share.
         """
-        sizes = {name: fit.shares[0][1].size for name, fit in self.members.items()}
+        sizes = {name: fit.selections[0][1].size for name, fit in self.members.items()}
         ends = np.round(np.cumsum(list(self.weights.values())) * min(sizes.values())).astype(np.int64)
         counts = np.diff(ends, prepend=0)
         even = [((np.arange(n) + 0.5) * size / n).astype(np.int64) for n, size in zip(counts, sizes.values(), strict=True) if n]

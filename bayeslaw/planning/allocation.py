@@ -1,13 +1,13 @@
-"""How to spend compute: parameters and tokens of least loss at C = 6 N D, for every posterior draw.
+"""How to spend compute: the parameters and tokens of least loss at C = 6 N D, for every posterior draw.
 
 Where a draw's law is E + A/N^alpha + B/(D^beta N^gamma) (Chinchilla with gamma = 0; Zheng et al. 2024, eqs. 2 and 5, with K = C/6):
 
     N_opt = G K^a,  D_opt = K^b / G,  G = (alpha A / ((beta - gamma) B))^(1/(alpha + beta - gamma)),
     a = beta / (alpha + beta - gamma),  b = (alpha - gamma) / (alpha + beta - gamma).
 
-Whether it is, is seen in the values of the formula's additive terms: each must be a product of powers of N and D. Any other law is
-minimised numerically, along log N. With beta <= gamma the loss falls with N at every compute: the optimum is a corner, the largest
-model allowed; so it is where a numeric search ends at a limit of N or D.
+Values of the formula's additive terms show whether it is: each must be a product of powers of N and D. Any other law is minimised
+numerically, along log N. With beta <= gamma the loss falls with N at every compute, and the optimum is a corner: the largest model
+allowed. A numeric search that ends at a limit of N or D is in a corner too.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from bayeslaw.core.arrays import Array
-from bayeslaw.core.errors import BayeslawError
+from bayeslaw.core.errors import BayeslawError, nearest
 from bayeslaw.core.flops import FLOPS
 from bayeslaw.core.intervals import columns, interval_names, tails
 from bayeslaw.forecasting.stack import Posterior
 from bayeslaw.inference.point import PointFit
-from bayeslaw.planning.domain_loss import check_passed, stage_names, stages
-from bayeslaw.posterior.diagnostics import marked
+from bayeslaw.laws.law import Law
+from bayeslaw.planning.domain_loss import at_settings, check_passed, members, setting
+from bayeslaw.posterior.diagnostics import checks_label
 from bayeslaw.posterior.draws import LawDraws
 from bayeslaw.posterior.fit import Fit
 
@@ -36,9 +37,11 @@ GRID, STEPS = 80, 45  # of the numeric search: points of log N, steps of the gol
 GOLDEN = (math.sqrt(5) - 1) / 2
 PROBES = np.array(
     [[20.0, 22.0], [21.0, 22.0], [20.0, 23.5], [23.0, 25.0], [18.5, 26.0]]
-)  # log N, log D at which terms are looked at
-SAME = 1e-8  # relative error at which a term is a product of powers
+)  # log N, log D at which terms are compared
+SAME = 1e-8  # relative error within which a term is a product of powers
 MOST = 2_000  # values of compute
+FAR = 0.1  # e-folds outside the runs from which a note is written
+SCRATCH = "scratch"
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,11 @@ class Allocation:
         The laws as functions of N and D, for contours.
     failed : bool
         Whether it was made in spite of failed checks.
+
+    Examples
+    --------
+    >>> bayeslaw.allocate(bayeslaw.load_fit("fit.nc"), "1e19:1e21:3").powers().index.tolist()
+    ['N_coefficient', 'N_exponent', 'D_coefficient', 'D_exponent']
     """
 
     compute: Array
@@ -85,14 +93,13 @@ class Allocation:
         shown = {"N": self.N, "D": self.D, "tokens_per_parameter": self.D / self.N, "loss": self.loss}
         for name, draws in shown.items():
             table = table.assign(**columns(draws, ci_prob, name))
-        table = table.assign(corner=self.corner.mean(axis=0))
-        return table.assign(checks=marked(self.failed))
+        return table.assign(corner=self.corner.mean(axis=0), checks=checks_label(self.failed))
 
     def powers(self, ci_prob: float = 0.9) -> pd.DataFrame:
         """Coefficients and exponents of the power laws N_opt = k C^a and D_opt = k C^b: medians, intervals and `checks`."""
         names = ("median", *interval_names("eti", ci_prob))
         rows = {name: dict(zip(names, np.nanquantile(v, tails(ci_prob)), strict=True)) for name, v in self.exponents.items()}
-        return pd.DataFrame(rows).T.rename_axis("quantity").assign(checks=marked(self.failed))
+        return pd.DataFrame(rows).T.rename_axis("quantity").assign(checks=checks_label(self.failed))
 
 
 def allocate(
@@ -103,7 +110,7 @@ def allocate(
     settings: Mapping[str, Any] | None = None,
     force: bool = False,
 ) -> Allocation:
-    """Parameters and tokens of least loss at C = 6 N D.
+    """Find the parameters and tokens of least loss at C = 6 N D.
 
     Parameters
     ----------
@@ -111,7 +118,7 @@ def allocate(
     compute : number, sequence or text
         FLOPs; '1e19:1e24:30' for 30 values evenly in the logarithm.
     stage : str, optional
-        Of a law that serves two: the 0/1 covariate that is 1, or 'scratch'.
+        Of a law that serves two stages: the 0/1 covariate that is 1, or 'scratch'.
     settings : mapping, optional
         Covariates other than N and D.
     force : bool
@@ -119,59 +126,119 @@ def allocate(
 
     Raises
     ------
-    BayeslawError, FitError
+    BayeslawError
+        If compute, stage or settings can't be used, or leave no N and D in the supports of the law.
+    FitError
+        If checks of the fit failed, unless forced.
+
+    Examples
+    --------
+    >>> allocation = bayeslaw.allocate(bayeslaw.load_fit("fit.nc"), "1e19:1e21:3")
+    >>> allocation.method, allocation.N.shape[1]
+    ('closed form', 3)
     """
     check_passed(fit, force)
-    flops, parts = read_compute(compute), stages(fit, settings or {}, stage)
-    found = [_optimum(part, flops) for part in parts]
-    whole = {k: np.concatenate([f[k] for f in found]) for k in ("N", "D", "loss", "corner")}
-    exponents = {k: np.concatenate([f["exponents"][k] for f in found]) for k in found[0]["exponents"]}
-    methods = " and ".join(dict.fromkeys(f["method"] for f in found))
-    notes = [note for f in found for note in f["notes"]]
-    if stage is None and (known := [name for part in parts for name in stage_names(part.law)]):
+    flops, laws = read_compute(compute), stages(fit, settings or {}, stage)
+    optima = [_optimum(law, flops) for law in laws]
+    n, d, loss, corner = (np.concatenate([o[k] for o in optima]) for k in ("N", "D", "loss", "corner"))
+    exponents = {k: np.concatenate([o["exponents"][k] for o in optima]) for k in optima[0]["exponents"]}
+    methods = " and ".join(dict.fromkeys(o["method"] for o in optima))
+    notes = [note for o in optima for note in o["notes"]]
+    if stage is None and (known := [name for law in laws for name in stage_names(law.law)]):
         notes.append(f"for training from scratch ({known[0]} = 0); the other stage is {known[0]!r}")
-    if not np.isfinite(whole["loss"]).all():
-        raise BayeslawError(f"{_name(fit)} has no finite loss at the optimum of some draws; ask for other compute.")
-    if (share := float(whole["corner"].mean())) > 0:
-        notes.append(
-            f"in {share:.1%} of draws and computes the optimum is a corner, at a limit of N or D: there is no best split inside"
+    name = fit.law.name if isinstance(fit, PointFit) else fit.name
+    if not np.isfinite(loss).all():
+        raise BayeslawError(
+            f"{name} has no finite loss at the optimum of some draws; ask for other compute.", code="no-finite-loss"
         )
-    notes += _beyond(fit, whole["N"], whole["D"])
-    failed = isinstance(fit, PointFit) is False and not getattr(fit, "passed", True)
+    if (share := float(corner.mean())) > 0:
+        notes.append(f"in {share:.1%} of draws and computes the optimum is a corner, at a limit of N or D")
+    notes += _outside_runs(fit, n, d)
+    failed = not isinstance(fit, PointFit) and not fit.passed
     return Allocation(
-        flops, whole["N"], whole["D"], whole["loss"], whole["corner"], exponents, methods, tuple(dict.fromkeys(notes)), _name(fit),
-        stage or "", tuple(parts), failed,
-    )  # fmt: skip
-
-
-def _name(fit: Posterior | PointFit) -> str:
-    return fit.law.name if isinstance(fit, PointFit) else fit.name
+        flops, n, d, loss, corner, exponents, methods, tuple(dict.fromkeys(notes)), name, stage or "", tuple(laws), failed
+    )
 
 
 def read_compute(given: str | float | Sequence[float]) -> Array:
-    """FLOPs from a number, a list or a range."""
+    """FLOPs (n,) from a number, a list or a range."""
     try:
         if isinstance(given, str) and ":" in given:
             low, high, count = given.split(":")
             if not 1 <= int(count) <= MOST:
-                raise BayeslawError(f"compute {given!r} asks for {count} values; give 1 to {MOST:,}.")
+                raise BayeslawError(f"compute {given!r} asks for {count} values; give 1 to {MOST:,}.", code="too-many-values")
             values = np.geomspace(float(low), float(high), int(count))
         else:
             parts = given.split(",") if isinstance(given, str) else np.atleast_1d(np.asarray(given, dtype=float))
             values = np.array([float(part) for part in parts])
-        if not values.size or not (np.isfinite(values) & (values > 0)).all():
-            raise ValueError
     except (ValueError, TypeError) as error:
         if isinstance(error, BayeslawError):
             raise
-        raise BayeslawError(f"compute {given!r} is not FLOPs above 0, a list of them, or a range such as 1e19:1e24:30.") from None
+        values = np.empty(0)
+    if not values.size or not (np.isfinite(values) & (values > 0)).all():
+        raise BayeslawError(
+            f"compute {given!r} is not FLOPs above 0, a list of them, or a range such as 1e19:1e24:30.", code="unreadable-compute"
+        )
     return values
+
+
+def stage_names(law: Law) -> list[str]:
+    """Covariates that tell two stages apart: 0 or 1."""
+    return [n for n, c in law.measured.items() if c.support == (0.0, 1.0) and c.at_least == 2 and n != "r"]
+
+
+def stages(posterior: Posterior | PointFit, settings: Mapping[str, Any], stage: str | None = None) -> list[LawDraws]:
+    """The laws of a posterior at settings, as functions of N and D.
+
+    Parameters
+    ----------
+    posterior : Fit, Stack or PointFit
+    settings : mapping
+        Covariates other than N and D, and values of columns by which parameters are pooled.
+    stage : str, optional
+        The name of a 0/1 covariate, which is then 1; 'scratch' or None for 0.
+
+    Raises
+    ------
+    BayeslawError
+        If a covariate is missing or unknown, a value lies outside its support, or there is no such stage.
+    """
+    free = ("N", "D")
+    laws = []
+    for fit, draws in members(posterior):
+        law = fit.law
+        if missing := [c for c in free if c not in law.covariates]:
+            raise BayeslawError(f"{law.name} has no {missing[0]}, so there is no split of compute.", code="law-without-covariate")
+        known = {c for c in law.measured if c not in free} | set(law.levels)
+        given: dict[str, Any] = dict.fromkeys(stage_names(law), 0.0)
+        if stage not in (None, SCRATCH):
+            if stage not in given:
+                names = [*given, SCRATCH] if given else []
+                shown = f"its stages are {', '.join(names)}" if names else "it has one only"
+                raise BayeslawError(
+                    f"{law.name} has no stage {stage!r}; {shown}.{nearest(str(stage), names)}", code="unknown-stage"
+                )
+            given[str(stage)] = 1.0
+        for name, value in settings.items():
+            if name not in known:
+                raise BayeslawError(
+                    f"{law.name} takes no {name!r} here; it takes {', '.join(sorted(known)) or 'nothing'}.{nearest(name, known)}",
+                    code="unknown-setting",
+                )
+            given[name] = value if name in law.levels else setting(name, value)
+        laws.append(at_settings(law.name, law, draws, pd.DataFrame([given | {"N": 1e9, "D": 1e9}]), free))
+    return laws
+
+
+def _optimum(stage: LawDraws, compute: Array) -> dict[str, Any]:
+    terms = powers_of(stage)
+    return numeric(stage, compute) if terms is None else closed(stage, compute, terms)
 
 
 def powers_of(stage: LawDraws) -> dict[str, Array] | None:
     """E, A, alpha, B, beta, gamma of each draw, arrays (S,), where the law is E + A/N^alpha + B/(D^beta N^gamma); else None."""
     n, d = np.exp(PROBES).T[:, None, :]
-    scope, found = stage.scope({"N": n, "D": d}, axes=1), dict[str, Array]()
+    scope, powers = stage.scope({"N": n, "D": d}, axes=1), dict[str, Array]()
     floor = np.zeros(stage.size)
     for sign, term in stage.law.loss.terms:
         with np.errstate(all="ignore"):
@@ -186,16 +253,17 @@ def powers_of(stage: LawDraws) -> dict[str, Array] | None:
         log = np.log(value)
         steps = PROBES - PROBES[0]
         p, q = (log[:, 1] - log[:, 0]) / steps[1, 0], (log[:, 2] - log[:, 0]) / steps[2, 1]
-        fitted = log[:, :1] + p[:, None] * steps[:, 0] + q[:, None] * steps[:, 1]
-        if not np.allclose(np.expm1(log - fitted), 0.0, atol=SAME):
+        product = log[:, :1] + p[:, None] * steps[:, 0] + q[:, None] * steps[:, 1]
+        if not np.allclose(np.expm1(log - product), 0.0, atol=SAME):
             return None
         scale = np.exp(log[:, 0] - p * PROBES[0, 0] - q * PROBES[0, 1])
-        names = ("A", "alpha", None) if np.allclose(q, 0.0, atol=1e-10) else ("B", "gamma", "beta")
-        if names[0] in found:
+        in_d = not np.allclose(q, 0.0, atol=1e-10)
+        term_powers = {"B": scale, "gamma": -p, "beta": -q} if in_d else {"A": scale, "alpha": -p}
+        if powers.keys() & term_powers.keys():
             return None
-        found |= {names[0]: scale, names[1]: -p} | ({names[2]: -q} if names[2] else {})
-    whole = {"A", "B"} <= found.keys() and (found["alpha"] > 0).all() and (found["beta"] > 0).all()
-    return found | {"E": floor} if whole else None
+        powers |= term_powers
+    whole = {"A", "B"} <= powers.keys() and (powers["alpha"] > 0).all() and (powers["beta"] > 0).all()
+    return powers | {"E": floor} if whole else None
 
 
 def _bounds(stage: LawDraws, k: Array) -> tuple[Array, Array]:
@@ -204,18 +272,23 @@ def _bounds(stage: LawDraws, k: Array) -> tuple[Array, Array]:
     low = np.maximum(math.log(low_n), np.log(k) - math.log(high_d))
     high = np.minimum(math.log(high_n), np.log(k) - math.log(max(low_d, 1.0)))
     if (low >= high).any():
-        at = FLOPS * float(k[low >= high][0])
-        raise BayeslawError(f"{at:.3g} FLOPs leave no N and D in the supports of {stage.law.name}.")
+        flops = FLOPS * float(k[low >= high][0])
+        raise BayeslawError(
+            f"{flops:.3g} FLOPs leave no N and D in the supports of {stage.law.name}.", code="compute-out-of-support"
+        )
     return low, high
 
 
-def _optimum(stage: LawDraws, compute: Array) -> dict[str, Any]:
-    terms = powers_of(stage)
-    return numeric(stage, compute) if terms is None else closed(stage, compute, terms)
-
-
 def closed(stage: LawDraws, compute: Array, terms: Mapping[str, Array]) -> dict[str, Any]:
-    """The closed form."""
+    """The optimum by the closed form.
+
+    Parameters
+    ----------
+    stage : LawDraws
+    compute : array (n,)
+    terms : mapping of str to array (S,)
+        Of `powers_of`.
+    """
     k = compute / FLOPS
     low, high = _bounds(stage, k)
     alpha, beta, gamma = terms["alpha"], terms["beta"], terms["gamma"]
@@ -227,7 +300,6 @@ def closed(stage: LawDraws, compute: Array, terms: Mapping[str, Array]) -> dict[
     log_n = np.where(inside[:, None], log_g[:, None] + a[:, None] * np.log(k), high)
     corner = ~inside[:, None] | (log_n <= low) | (log_n >= high)
     log_n = np.clip(log_n, low, high)
-    n = np.exp(log_n)
     notes = []
     if not inside.all():
         notes.append(
@@ -241,15 +313,7 @@ def closed(stage: LawDraws, compute: Array, terms: Mapping[str, Array]) -> dict[
     exponents = {
         "N_coefficient": np.exp(log_g) * FLOPS**-a, "N_exponent": a, "D_coefficient": np.exp(-log_g) * FLOPS**-b, "D_exponent": b,
     }  # fmt: skip
-    return {
-        "N": n,
-        "D": k / n,
-        "loss": stage.loss({"N": n, "D": k / n}, axes=1),
-        "corner": corner,
-        "exponents": exponents,
-        "method": "closed form",
-        "notes": notes,
-    }
+    return _at(stage, k, log_n) | {"corner": corner, "exponents": exponents, "method": "closed form", "notes": notes}
 
 
 def numeric(stage: LawDraws, compute: Array) -> dict[str, Any]:
@@ -259,33 +323,37 @@ def numeric(stage: LawDraws, compute: Array) -> dict[str, Any]:
     log_n = np.empty((stage.size, k.size))
     corner = np.zeros_like(log_n, dtype=bool)
     for i in range(k.size):
+        log_n[:, i] = _least(stage, float(k[i]), np.linspace(low[i], high[i], GRID))
+        corner[:, i] = np.minimum(log_n[:, i] - low[i], high[i] - log_n[:, i]) < 1e-6
+    return _at(stage, k, log_n) | {"corner": corner, "exponents": _slopes(compute, log_n), "method": "numeric", "notes": []}
 
-        def loss(x: Array, i: int = i) -> Array:
-            found = stage.loss({"N": np.exp(x), "D": k[i] / np.exp(x)}, axes=1)
-            return np.where(np.isfinite(found), found, np.inf)
 
-        grid = np.linspace(low[i], high[i], GRID)
-        best = loss(grid[None, :]).argmin(axis=1)
-        a, b = grid[np.maximum(best - 1, 0)][:, None], grid[np.minimum(best + 1, GRID - 1)][:, None]
-        c, d = b - GOLDEN * (b - a), a + GOLDEN * (b - a)
-        at_c, at_d = loss(c), loss(d)
-        for _ in range(STEPS):
-            left = at_c < at_d
-            a, b = np.where(left, a, c), np.where(left, d, b)
-            new = np.where(left, b - GOLDEN * (b - a), a + GOLDEN * (b - a))
-            value = loss(new)
-            c, d, at_c, at_d = (
-                np.where(left, new, d),
-                np.where(left, c, new),
-                np.where(left, value, at_d),
-                np.where(left, at_c, value),
-            )
-        middle = (a + b)[:, 0] / 2
-        corner[:, i] = np.minimum(middle - low[i], high[i] - middle) < 1e-6
-        log_n[:, i] = middle
+def _at(stage: LawDraws, k: Array, log_n: Array) -> dict[str, Array]:
+    """N, D and loss, arrays (S, n), at N D = k."""
     n = np.exp(log_n)
-    found = {"N": n, "D": k / n, "loss": stage.loss({"N": n, "D": k / n}, axes=1), "corner": corner}
-    return found | {"exponents": _slopes(compute, log_n), "method": "numeric", "notes": []}
+    return {"N": n, "D": k / n, "loss": stage.loss({"N": n, "D": k / n}, axes=1)}
+
+
+def _least(stage: LawDraws, k: float, grid: Array) -> Array:
+    """Log N (S,) of least loss at N D = k, from a grid of log N and golden sections."""
+
+    def loss(x: Array) -> Array:
+        values = stage.loss({"N": np.exp(x), "D": k / np.exp(x)}, axes=1)
+        return np.where(np.isfinite(values), values, np.inf)
+
+    best = loss(grid[None, :]).argmin(axis=1)
+    a, b = grid[np.maximum(best - 1, 0)][:, None], grid[np.minimum(best + 1, GRID - 1)][:, None]
+    c, d = b - GOLDEN * (b - a), a + GOLDEN * (b - a)
+    at_c, at_d = loss(c), loss(d)
+    for _ in range(STEPS):
+        left = at_c < at_d
+        a, b = np.where(left, a, c), np.where(left, d, b)
+        new = np.where(left, b - GOLDEN * (b - a), a + GOLDEN * (b - a))
+        value = loss(new)
+        c, d = np.where(left, new, d), np.where(left, c, new)
+        at_c, at_d = np.where(left, value, at_d), np.where(left, at_c, value)
+    middle: Array = (a + b)[:, 0] / 2
+    return middle
 
 
 def _slopes(compute: Array, log_n: Array) -> dict[str, Array]:
@@ -299,15 +367,16 @@ def _slopes(compute: Array, log_n: Array) -> dict[str, Array]:
     return {"N_coefficient": np.exp(log_k), "N_exponent": a, "D_coefficient": np.exp(-math.log(FLOPS) - log_k), "D_exponent": 1 - a}
 
 
-def _beyond(fit: Posterior | PointFit, n: Array, d: Array) -> list[str]:
-    """Say where the optimum leaves the runs."""
+def _outside_runs(fit: Posterior | PointFit, n: Array, d: Array) -> list[str]:
+    """Notes of where the optimum leaves the runs."""
     if not isinstance(fit, (Fit, PointFit)):
         return []
-    said = []
+    notes = []
     for name, values in (("N", np.median(n, axis=0)), ("D", np.median(d, axis=0))):
-        seen = fit.observed.covariates[name]
-        seen = seen[seen > 0]
-        far = max(math.log(values.max() / seen.max()), math.log(seen.min() / values.min()))
-        if far > 0.1:
-            said.append(f"the best {name} lies up to {far:.1f} e-folds outside the runs ({seen.min():.3g} to {seen.max():.3g})")
-    return said
+        logged = fit.observed.covariates[name]
+        logged = logged[logged > 0]
+        low, high = float(logged.min()), float(logged.max())
+        distance = max(math.log(values.max() / high), math.log(low / values.min()))
+        if distance > FAR:
+            notes.append(f"the best {name} lies up to {distance:.1f} e-folds outside the runs ({low:.3g} to {high:.3g})")
+    return notes

@@ -1,22 +1,19 @@
-"""The answer to a plan's question: tokens and replay at every level, and how often they keep their promises.
-
-What is to be said of a plan: where it lies, what limits it, and whether its losses can be trusted there.
-
-Plans that keep their promise: tokens and replay of an adaptation, chosen so that promises hold with a stated probability.
+"""Plans: tokens and a replay share of an adaptation that satisfy constraints with a stated probability.
 
     least tokens such that  P(source loss <= base + delta  and  target loss <= tau) >= confidence   (Goffinet et al. 2025, 4)
 
-over posterior draws, jointly; or the other ways round: best target loss or least forgetting under a budget, least replay at given
-tokens. Half of the draws is searched, the other half says how often the plan keeps its promises.
+The probability is over posterior draws, jointly for all constraints. FLOPs, money, replay, the target loss or forgetting can be
+minimised in place of tokens. One half of the draws is searched; the other half, which the search has not seen, estimates the
+probability with which the plan satisfies its constraints.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -27,332 +24,43 @@ from bayeslaw.core.errors import BayeslawError, FitError, whole_number
 from bayeslaw.core.flops import Stages
 from bayeslaw.data.table import Runs
 from bayeslaw.data.validate import complete
+from bayeslaw.design.anchors import Anchors, anchors
 from bayeslaw.forecasting.forecast import forecast, outside
 from bayeslaw.forecasting.stack import Posterior
 from bayeslaw.inference.point import PointFit
-from bayeslaw.planning.base_loss import Base, bases_of
-from bayeslaw.planning.domain_loss import Side, check_settings, check_sides, members, with_next_run
+from bayeslaw.planning.base_loss import BaseLoss, base_losses
+from bayeslaw.planning.domain_loss import DomainLoss, check_paired, members, with_next_run
 from bayeslaw.planning.problem import (
-    OBJECTIVES,
-    SPREADS,
+    PlanProblem,
     Prices,
-    Question,
     box_of,
-    budget,
+    by_name,
     check_confidence,
+    check_objective,
     check_posteriors,
-    check_question,
     check_reachable,
+    check_settings,
+    domain_losses,
     forgetting_limits,
-    identical,
-    logged,
-    named,
+    identified,
+    log_budget,
+    logged_tokens,
     positive,
-    price_of,
-    promises_of,
-    sides_of,
-    without,
 )
-from bayeslaw.planning.search import Found, Middle, Search, point
-from bayeslaw.posterior.diagnostics import Reach, extrapolation, marked, passed_over
+from bayeslaw.planning.search import MedianOverDraws, Optimum, Quantity, Search, values_at
+from bayeslaw.posterior.diagnostics import Reach, extrapolation, checks_label, failure_suffix
 from bayeslaw.posterior.fit import Fit
 
-if TYPE_CHECKING:
-    from bayeslaw.design.anchors import Anchors
-
-BLOCK = 50  # neighbouring draws that are searched, or held out, together
-
-
-@dataclass(frozen=True)
-class Choice:
-    """Tokens and replay, and how often they keep the promises.
-
-    Attributes
-    ----------
-    tokens, replay, atpp, flops, cost : float
-        nan where there is no N or no price.
-    confidence : float
-        Promised; nan where none was.
-    searched : float
-        Share of the searched draws that keep every promise.
-    held_out, error : float
-        Probability of keeping every promise by the held-out draws, and its Monte Carlo error.
-    alone : dict of str to float
-        Probability of keeping each promise, whatever becomes of the others.
-    value : float
-        What was to be least, where that is a loss (in its fit's unit) or forgetting (relative).
-    """
-
-    tokens: float
-    replay: float
-    atpp: float
-    flops: float
-    cost: float
-    confidence: float
-    searched: float
-    held_out: float
-    error: float
-    alone: Mapping[str, float]
-    value: float = math.nan
-
-    @property
-    def binding(self) -> str:
-        """The promise that is broken most often."""
-        return min(self.alone, key=lambda name: self.alone[name]) if self.alone else ""
-
-
-@dataclass(frozen=True)
-class Plan:
-    """The answer to a plan's question.
-
-    Attributes
-    ----------
-    best : Choice or None
-        At the confidence asked for; None where no tokens and replay reach it.
-    attainable : Choice or None
-        Where most draws keep every promise, where the confidence asked for is not reached.
-    frontier : DataFrame
-        One row per level: confidence, plan ('feasible' or 'infeasible'), tokens, atpp, r, flops, cost, value, searched, held_out,
-        held_out_se, binding, and `checks`, 'passed' or 'FAILED (forced)'.
-    deterministic : Choice or None
-        The plan that knows no uncertainty, and how often it keeps the promises.
-    deterministic_by : str
-        What that goes by: 'median losses' or 'point fits'.
-    losses : DataFrame
-        Losses and forgetting at `best` (else at `attainable`): median, eti90_lo, eti90_hi, checks.
-    margins : dict of str to array (S,)
-        There, in each draw, by how much (relative) each loss stays under its limit by the laws alone: without the noise of the
-        next run and without a stated discrepancy. What `anchors` aims at: which runs would make the promises surer.
-    promises : tuple of str
-    notes : tuple of str
-        What was found and what to beware of.
-    base : dict of str to Base
-    several : float
-        Share of the draws in which promises hold on more than one interval of tokens at the replay of the plan.
-    question : Question
-        What was asked, read and checked.
-    draws, held : int arrays
-        Which draws were searched and held out.
-    confidence : float
-    on : {'latent', 'run'}
-    forced : bool
-        Whether it was made in spite of failed checks.
-    """
-
-    best: Choice | None
-    attainable: Choice | None
-    frontier: pd.DataFrame
-    deterministic: Choice | None
-    deterministic_by: str
-    losses: pd.DataFrame
-    margins: Mapping[str, Array]
-    promises: tuple[str, ...]
-    notes: tuple[str, ...]
-    base: Mapping[str, Base]
-    several: float
-    question: Question
-    draws: Index
-    held: Index
-    confidence: float
-    on: str
-    forced: bool = False
-
-    def __repr__(self) -> str:
-        return f"<Plan for {'; '.join(self.lines()[:2])}>"
-
-    @property
-    def shown(self) -> Choice | None:
-        """The plan, or where most draws keep every promise."""
-        return self.best or self.attainable
-
-    @property
-    def landscapes(self) -> tuple[str, ...]:
-        """What its pictures can show under the probability: 'forgetting', 'target-loss'."""
-        return (*(["forgetting"] if self.question.bases else []), *(["target-loss"] if self.question.target is not None else []))
-
-    def lines(self) -> list[str]:
-        """The answer in words."""
-        spread = "the laws' expected losses" if self.on == "latent" else "the losses that the next run logs"
-        model = ", ".join(f"{k} = {v:g}" for k, v in self.question.settings.items())
-        head = f"{model + ': ' if model else ''}{'; '.join(self.promises) or 'nothing else promised'}; on {spread}"
-        lines = [head + passed_over(self.forced)]
-        if self.best is not None:
-            one = self.best
-            kept = f"promised {one.confidence:g}, kept in {one.held_out:.3f} ± {one.error:.3f} of the held-out draws"
-            lines.append(f"plan: {_described(one, self.question)}; {kept}")
-        else:
-            lines.append(f"infeasible at confidence {self.confidence:g}")
-            if self.attainable is not None:
-                one = self.attainable
-                lines.append(f"most that can be promised: {one.held_out:.3f} ± {one.error:.3f} at {_described(one)}")
-        if self.deterministic is not None:
-            one = self.deterministic
-            kept = f"keeps the promises with probability {one.held_out:.3f} ± {one.error:.3f}"
-            lines.append(f"without uncertainty (by {self.deterministic_by}): {_described(one, self.question)}; {kept}")
-        else:
-            lines.append(f"without uncertainty (by {self.deterministic_by}): infeasible")
-        return lines
-
-    def anchors(self, candidates: Runs | pd.DataFrame | str | Path, *, budget: float, **options: Any) -> Anchors:
-        """The runs to buy that lower the variance of the promises' margins most; see `bayeslaw.anchors`.
-
-        Parameters
-        ----------
-        candidates : Runs, DataFrame or path
-            Runs that could be bought; each logs a loss of every domain.
-        budget : float
-        **options
-            Other arguments of `bayeslaw.anchors`.
-
-        Raises
-        ------
-        BayeslawError
-            If there is no place at which margins could be worked out: no draw keeps every promise anywhere.
-        """
-        from bayeslaw.design.anchors import anchors
-
-        if not self.margins:
-            raise BayeslawError("No draw keeps every promise anywhere, so there are no margins that runs could tell. Promise less.")
-        posteriors: list[Any] = []
-        for side in self.question.sides:
-            if not any(side.posterior is p for p in posteriors):
-                posteriors.append(side.posterior)
-        return anchors(posteriors, candidates, dict(self.margins), budget=budget, **options)
-
-    def probability(self, tokens: Array, replay: Array) -> Array:
-        """Probability of keeping every promise, array (replay, tokens), by all draws."""
-        every = np.sort(np.concatenate([self.draws, self.held]))
-        return np.asarray(self.question.search.counts(every, np.log(tokens), replay) / every.size)
-
-
-def _described(one: Choice, question: Question | None = None) -> str:
-    """A choice in a line."""
-    parts = [f"ATPP {one.atpp:.4g}"] if math.isfinite(one.atpp) else []
-    parts += [f"{one.tokens:.4g} tokens", f"replay {one.replay:.1%}"]
-    parts += [f"{one.flops:.3g} FLOPs"] if math.isfinite(one.flops) else []
-    parts += [f"cost {one.cost:.4g}"] if math.isfinite(one.cost) else []
-    if question is not None and math.isfinite(one.value):
-        aimed = question.target if question.minimise == "target-loss" else None
-        parts.append(f"target loss {one.value:.4g} {aimed.unit}" if aimed else f"source loss {one.value:+.2%} of its base")
-    return ", ".join(parts)
-
-
-def split(size: int) -> tuple[Index, Index]:
-    """Draws to be searched and to be held out: blocks of neighbours in turn, so that both have draws of every chain."""
-    draws = np.arange(size)
-    first = (draws // BLOCK) % 2 == 0
-    return draws[first], draws[~first]
-
-
-def held_out(kept: NDArray[np.bool_]) -> tuple[float, float]:
-    """A probability from held-out draws, and its Monte Carlo error: by the spread of blocks or, if larger, of independent draws."""
-    share = float(kept.mean())
-    smooth = (kept.sum() + 1) / (kept.size + 2)
-    error = math.sqrt(smooth * (1 - smooth) / kept.size)
-    blocks = [block.mean() for block in np.array_split(kept, max(2, kept.size // BLOCK))]
-    return share, max(error, float(np.std(blocks, ddof=1)) / math.sqrt(len(blocks)))
-
-
-FAILED = "FAILED its checks"
-EDGE = 1e-3  # of the box, within which a plan lies on its edge
-
-
-def infeasible(question: Question, most: Any, confidence: float) -> list[str]:
-    """Why no plan keeps the promises with the confidence asked for."""
-    if most is None:
-        return ["no draw keeps every promise anywhere in the box"]
-    alone = ", ".join(f"{name} {share:.0%}" for name, share in most.alone.items())
-    box, top = question.search.box, math.log(most.tokens) + EDGE
-    said = (
-        f"no plan in the box keeps every promise with probability {confidence:g}: at most {most.searched:.3f} of the searched "
-        f"draws do, at {_place(question, most)}; {most.held_out:.3f} ± {most.error:.3f} of the held-out ones"
-    )
-    limit = (
-        f"; the {'budget' if box.most(most.replay) < box.high else 'upper limit of tokens'} binds"
-        if top >= min(box.high, box.most(most.replay))
-        else ""
-    )
-    return [said, f"binding: {most.binding} (probability of keeping each promise there, alone: {alone}){limit}"]
-
-
-def _place(question: Question, choice: Any) -> str:
-    tokens = f"ATPP {choice.atpp:.3g}" if math.isfinite(choice.atpp) else f"D = {choice.tokens:.3g}"
-    return f"{tokens}, r = {choice.replay:.3g}"
-
-
-def edges(question: Question, choice: Any) -> list[str]:
-    """Warn of a plan on the edge of where was looked, or beyond the tokens and replay shares that were logged."""
-    box, x, notes = question.search.box, math.log(choice.tokens), []
-    top = min(box.high, box.most(choice.replay))
-    width = EDGE * (box.high - box.low)
-    if box.high > box.low:
-        if x >= top - max(width, 1e-9):
-            notes.append(
-                "the plan uses the whole budget"
-                if top < box.high
-                else f"the plan lies on the upper edge of the box ({choice.tokens:.3g} tokens): look farther"
-            )
-        elif x <= box.low + width:
-            notes.append(f"the plan lies on the lower edge of the box ({choice.tokens:.3g} tokens): look lower")
-    low, high = box.replay
-    if high > low and min(choice.replay - low, high - choice.replay) <= EDGE * (high - low):
-        notes.append(f"the plan lies on the edge of the replay shares looked at (r = {choice.replay:.3g} of {low:g} to {high:g})")
-    _, most, per_parameter = logged([s.posterior for s in question.sides])
-    unit, name = (question.n, "ATPP") if per_parameter else (1.0, "D")
-    if choice.tokens / unit > most * (1 + 1e-9):
-        notes.append(f"the plan's {name} {choice.tokens / unit:.3g} lies beyond the {most:.3g} that were logged")
-    return notes
-
-
-def _at(side: Side, choice: Any) -> pd.DataFrame:
-    return pd.DataFrame([dict(side.settings) | {"D": choice.tokens, "r": choice.replay}])
-
-
-def diagnosed(question: Question, choice: Any, force: bool) -> list[str]:
-    """Check the draws of every loss at the plan, and say how far outside the runs it lies.
-
-    Raises
-    ------
-    FitError
-        If R-hat or effective sample sizes of a loss there fail, unless forced.
-    """
-    notes = []
-    for side in question.sides:
-        if isinstance(side.posterior, PointFit):
-            continue
-        made = forecast(side.posterior, _at(side, choice), force=True)
-        failed = "; ".join(c.text for c in made.checks if c.required and not c.passed)
-        if failed and not force:
-            raise FitError(
-                f"The checks of the loss of {side.name} at the plan ({_place(question, choice)}) failed: {failed}. "
-                "Sample longer, or force it and have the plan marked."
-            )
-        notes += [f"loss of {side.name} {FAILED} at the plan: {failed}"] if failed else []
-        notes += [f"{side.name}: {text}" for text in _outside(side, choice)]
-    return notes
-
-
-def _outside(side: Side, choice: Any) -> list[str]:
-    """How far outside the runs of each fit the plan lies, besides in D, of which the plan's tokens are spoken already."""
-    said = []
-    for fit, _ in members(side.posterior):
-        if not isinstance(fit, Fit):
-            continue
-        frame = complete(_at(side, choice), fit.law)
-        distance = outside(fit, {k: frame[k].to_numpy(dtype=np.float64) for k in fit.law.covariates})
-        reach = {k: Reach.of(c, fit.observed.covariates[k]) for k, c in fit.law.axes.items()}
-        text, check = extrapolation(distance, reach)
-        said += (
-            [f"the plan lies {text[0]} the runs" if text[0] == "inside" else f"the plan lies {text[0]}"] if not check.passed else []
-        )
-    return list(dict.fromkeys(said))
-
-
+SPREADS = ("latent", "run")
 LEVELS = (0.5, 0.8, 0.9, 0.95)
 COLUMNS = (
-    "confidence", "plan", "tokens", "atpp", "r", "flops", "cost", "value", "searched", "held_out", "held_out_se", "binding",
+    "confidence", "plan", "tokens", "atpp", "r", "flops", "cost", "value", "searched", "held_out", "held_out_se", "active",
 )  # fmt: skip
+BLOCK = 50  # neighbouring draws that are searched, or held out, together
+EDGE = 1e-3  # of the box, within which a plan lies on its edge
+ONE_DRAW = np.zeros(1, dtype=np.int64)
 Spread = Literal["latent", "run"]
+type PointFits = tuple[PointFit | Mapping[str, PointFit] | None, PointFit | None]
 
 
 def plan(
@@ -377,12 +85,12 @@ def plan(
     source_levels: Mapping[str, str] | Mapping[str, Mapping[str, str]] | None = None,
     target_levels: Mapping[str, str] | None = None,
     levels: Sequence[float] = LEVELS,
-    points: tuple[PointFit | Mapping[str, PointFit] | None, PointFit | None] | None = None,
+    points: PointFits | None = None,
     discrepancy: float | None = None,
     seed: int = 0,
     force: bool = False,
 ) -> Plan:
-    """Choose tokens and replay of an adaptation so that promises hold together with a probability.
+    """Choose tokens and replay of an adaptation so that constraints hold together with a stated probability.
 
     Parameters
     ----------
@@ -392,9 +100,9 @@ def plan(
     settings : mapping
         The model: N and whatever else the laws need (ptpp).
     on : {'latent', 'run'}
-        Whether promises are on the laws' expected losses or on the losses that the next run will log; it has to be said.
+        Whether the constraints are on the laws' expected losses or on the losses that the next run will log; required.
     confidence : float
-        Probability with which all promises are to hold together.
+        Probability with which all constraints are to hold together.
     max_forgetting : text, float or mapping of source to these, optional
         Largest rise of the source loss over its base: '2%' of it, or in the unit of its fit.
     max_loss : float, optional
@@ -402,21 +110,20 @@ def plan(
     max_tokens, max_flops, max_cost : float, optional
         Budgets.
     minimise : {'tokens', 'flops', 'cost', 'replay', 'target-loss', 'source-loss'}
-        What is to be least. A loss is least in the sense that the loss promised with the confidence is; 'replay' is for tokens that
-        are fixed.
+        For a loss, the value that the loss stays under with the confidence is minimised; 'replay' needs fixed tokens.
     prices : mapping, optional
         Money for a 'flop', a 'new-token' and a 'replayed-token'.
     stages : text or sequence of Stage, optional
         Stages of the adaptation in which parts of the model are frozen, '0.4:0.034,0.6:0.5' (share of the tokens, trainable share
         of the parameters); FLOPs are counted by them instead of by 6 N D. See `bayeslaw.core.flops`.
     replay, atpp, tokens : range, optional
-        Where to look: '0.1:0.6', (0.1, 0.6), [0.1, 0.25] for these alone, or one number. Unless stated: all replay shares, and
+        What is searched: '0.1:0.6', (0.1, 0.6), [0.1, 0.25] for these alone, or one number. Unless given: all replay shares, and
         tokens from a tenth of the fewest to ten times the most that were logged.
     base_loss : text, float or mapping of source to these, optional
-        '2.873+-0.01', 'measured' or 'law'; see `bayeslaw.planning.domain_loss.base_loss`.
+        '2.873+-0.01', 'measured' or 'law'; see `bayeslaw.planning.base_loss.base_loss`.
     source_levels, target_levels : mapping, optional
-        Values of columns by which parameters vary, for one fit of several domains; 'source' and 'target' of a column that has
-        these are taken unless told.
+        Values of columns by which parameters are pooled, for one fit of several domains; by default 'source' and 'target' of a
+        column that has these.
     levels : sequence of float
         Confidences of the frontier.
     points : pair of PointFit, optional
@@ -435,191 +142,469 @@ def plan(
     Raises
     ------
     BayeslawError
-        If something asked for can't be used; the text names it and its value.
+        If an argument can't be used; the message names it and its value.
     FitError
         If checks of a fit, or of its losses at the plan, failed; or losses are not finite somewhere in the box.
+
+    Examples
+    --------
+    >>> source, target = bayeslaw.load_fit("source.nc"), bayeslaw.load_fit("target.nc")
+    >>> model = {"N": 1e9, "ptpp": 31}
+    >>> plan = bayeslaw.plan(source, target, model, on="latent", minimise="target-loss", max_tokens=1e10)
+    >>> set(plan.frontier["plan"])
+    {'feasible'}
     """
-    if on is None:
-        raise BayeslawError(
-            "Say what is promised: the laws' expected losses (on 'latent') or the losses that the next run logs (on 'run')."
-        )
     if on not in SPREADS:
-        raise BayeslawError(f"Promises are on {' or '.join(SPREADS)}, not {on!r}.")
-    if minimise not in OBJECTIVES:
-        raise BayeslawError(f"{minimise!r} can't be minimised; choose one of {', '.join(OBJECTIVES)}.")
+        raise BayeslawError(
+            "Say what the constraints are on: the laws' expected losses (on 'latent') or the losses that the next run logs (on 'run')"
+            f"{f', not {on!r}' if on is not None else ''}.",
+            code="unknown-spread",
+        )
     whole_number("seed", seed, 0)
-    fits = named(source)
-    posteriors = identical([*fits.values(), *([target] if target is not None else [])])
-    if not posteriors:
-        raise BayeslawError("A plan needs a fit of the target's losses, of the source's, or of both.")
+    fits = by_name(source)
+    posteriors = identified([*fits.values(), *([target] if target is not None else [])])
     check_posteriors(posteriors, force)
     model, price = check_settings(settings, posteriors), Prices.of(prices or {}, stages)
     n, loss, limits = model.get("N", math.nan), positive("max-loss", max_loss), forgetting_limits(max_forgetting, fits)
-    check_question(minimise, fits, target, limits, loss, price, n)
-    box = box_of(posteriors, n, replay, atpp, tokens, budget(n, price, max_tokens, max_flops, max_cost))
-    if minimise == "replay" and (box.x is None or box.x.size != 1):
-        raise BayeslawError("The least replay is looked for at given tokens: fix them (--tokens 1e10 or --atpp 8).")
+    check_objective(minimise, bool(fits), target is not None, bool(limits), math.isfinite(loss), price, n)
+    budget = log_budget(n, price, max_tokens, max_flops, max_cost)
+    box = box_of(posteriors, n, replay=replay, atpp=atpp, tokens=tokens, budget=budget)
+    if minimise == "replay" and (box.listed_x is None or box.listed_x.size != 1):
+        raise BayeslawError("To minimise replay, fix the tokens (--tokens 1e10 or --atpp 8).", code="tokens-not-fixed")
     sources = dict(zip(fits, posteriors, strict=False))
-    sides = sides_of(sources, posteriors[-1] if target is not None else None, model, box, source_levels, target_levels)
-    check_sides(sides)
-    sides = with_next_run(sides, seed, discrepancy, run=on == "run")
-    draws, held = split(sides[0].size)
+    losses = domain_losses(sources, posteriors[-1] if target is not None else None, model, box, source_levels, target_levels)
+    check_paired(losses)
+    losses = with_next_run(losses, seed, discrepancy, run=on == "run")
+    solver = _Solver.of(losses[0].size)
     for level in (confidence, *levels):
-        check_confidence(level, draws.size)
-    own, aim = tuple(sides[: len(fits)]), sides[-1] if target is not None else None
-    bases = bases_of([s for s in own if s.name in limits or minimise == "source-loss"], base_loss, seed)
-    search = Search(promises_of(own, aim, limits, bases, loss), box, price_of(minimise, price, n))
-    question = Question(own, aim, bases, limits, loss, search, minimise, n, price, model)
-    check_reachable(question, draws, confidence)
-    return _Answering(question, draws, held, on, points, force).plan(confidence, levels)
+        check_confidence(level, solver.draws.size)
+    own, aimed = tuple(losses[: len(fits)]), losses[-1] if target is not None else None
+    bases = base_losses([s for s in own if s.name in limits or minimise == "source-loss"], base_loss, seed)
+    problem = PlanProblem(own, aimed, bases, limits, loss, box, minimise, price, model)
+    check_reachable(problem, solver.draws, confidence)
+    return solver.plan(problem, confidence, {*levels, confidence}, on=on, points=points, force=force)
 
 
 @dataclass(frozen=True)
-class _Answering:
-    """A question, and which draws are searched and held out for it."""
+class Plan:
+    """The tokens and replay that a plan chose, and the probability with which they satisfy the constraints.
 
-    question: Question
+    Attributes
+    ----------
+    best : PlanPoint or None
+        At the confidence asked for; None where no tokens and replay reach it.
+    attainable : PlanPoint or None
+        Where most draws satisfy every constraint, if the confidence asked for is not reached.
+    frontier : DataFrame
+        One row per confidence: confidence, plan ('feasible' or 'infeasible'), tokens, atpp, r, flops, cost, value, searched,
+        held_out, held_out_se, active, and `checks`, 'passed' or 'FAILED (forced)'.
+    deterministic : PlanPoint or None
+        The deterministic (plug-in) plan, and how often it satisfies the constraints.
+    deterministic_by : str
+        What that goes by: 'median losses' or 'point fits'.
+    losses : DataFrame
+        Losses and forgetting at `best` (else at `attainable`): median, eti90_lo, eti90_hi, checks.
+    margins : dict of str to array (S,)
+        By how much (relative) each loss there stays under its limit in each draw, by the laws alone: without the noise of the
+        next run and without a stated discrepancy. `anchors` chooses runs that lower the variance of these.
+    notes : tuple of str
+        Base losses, the active constraint and warnings.
+    problem : PlanProblem
+        The problem as it was read and checked.
+    draws, held_out : int arrays
+        Which draws were searched and held out.
+    confidence : float
+    on : {'latent', 'run'}
+    forced : bool
+        Whether it was made in spite of failed checks.
+
+    Examples
+    --------
+    >>> model, target = {"N": 1e9, "ptpp": 31}, bayeslaw.load_fit("target.nc")
+    >>> plan = bayeslaw.plan(None, target, model, on="latent", minimise="target-loss", max_tokens=1e10)
+    >>> plan.best.tokens < 1.001e10
+    True
+    """
+
+    best: PlanPoint | None
+    attainable: PlanPoint | None
+    frontier: pd.DataFrame
+    deterministic: PlanPoint | None
+    deterministic_by: str
+    losses: pd.DataFrame
+    margins: Mapping[str, Array]
+    notes: tuple[str, ...]
+    problem: PlanProblem
     draws: Index
-    held: Index
+    held_out: Index
+    confidence: float
     on: str
-    points: tuple[Any, Any] | None
-    force: bool
+    forced: bool = False
 
-    def plan(self, confidence: float, levels: Sequence[float]) -> Plan:
-        """Search at every level, re-score, and say what is to be said."""
-        question, asked = self.question, sorted({*levels, confidence})
-        needed = [math.ceil(level * self.draws.size - 1e-9) for level in asked]
-        found = self.search(question, self.draws, needed)
-        chosen = {level: self.choice(one, level) for level, one in zip(asked, found, strict=True)}
-        best, attainable = chosen[confidence], None
-        notes = [base.text for base in question.bases.values()]
-        if best is None:
-            attainable = self.choice(question.search.surest(self.draws), math.nan)
-            notes += infeasible(question, attainable, confidence)
-        certain, by = self.deterministic()
-        shown = best or attainable
-        several = 0.0
-        if shown is not None:
-            notes += edges(question, shown) + diagnosed(question, shown, self.force)
-            x = question.search.box.tokens()
-            if question.search.promises and x.size > 1 and question.search.box.x is None:
-                several = float(question.search.joint(self.draws, x, shown.replay).several.mean())
-            if several:
-                where = f"on several intervals of tokens at r = {shown.replay:.3g}"
-                notes.append(f"in {several:.1%} of the draws promises hold {where}; all of them count")
-        passed = all(getattr(s.posterior, "passed", True) for s in question.sides) and not any(FAILED in note for note in notes)
-        return Plan(
-            best=best, attainable=attainable, frontier=self.frontier(chosen).assign(checks=marked(not passed)),
-            deterministic=certain, deterministic_by=by, losses=self.losses(shown).assign(checks=marked(not passed)),
-            margins=self.margins(shown), promises=question.texts, notes=tuple(notes),
-            base=question.bases, several=several, question=question, draws=self.draws, held=self.held, confidence=confidence,
-            on=self.on, forced=not passed,
-        )  # fmt: skip
+    def __repr__(self) -> str:
+        return f"<Plan for {'; '.join(self.lines()[:2])}>"
 
-    @staticmethod
-    def search(question: Question, draws: Index, needed: Sequence[int]) -> list[Found | None]:
-        """What is least at each number of draws needed."""
-        if question.minimise == "replay":
-            return question.search.least_replay(draws, needed)
-        if question.value is not None:
-            return question.search.lowest(draws, needed, question.value)
-        return question.search.fewest(draws, needed)
+    @property
+    def constraints(self) -> tuple[str, ...]:
+        """The constraints in words."""
+        return self.problem.texts
 
-    def choice(self, found: Found | None, confidence: float) -> Choice | None:
-        """A plan that was found, re-scored on the held-out draws."""
-        if found is None:
-            return None
-        question, r, tokens = self.question, found.r, math.exp(found.x)
-        names, kept = [p.name for p in question.search.promises], question.search.kept(self.held, found.x, r)
-        value = math.nan
-        if question.value is not None and math.isfinite(confidence):
-            names.append(question.minimise)
-            kept = np.vstack([kept, point(question.value, self.held, found.x, r) <= found.value])
-            value = math.exp(found.value) if question.minimise == "target-loss" else math.expm1(found.value)
-        share, error = held_out(kept.all(axis=0))
-        price = question.prices.token(r, question.n)
-        return Choice(
-            tokens=tokens, replay=r, atpp=tokens / question.n, flops=question.prices.compute * question.n * tokens,
-            cost=tokens * price if price else math.nan, confidence=confidence, searched=found.count / self.draws.size,
-            held_out=share, error=error,
-            alone={name: float(k.mean()) for name, k in zip(names, kept, strict=True)}, value=value,
-        )  # fmt: skip
+    @property
+    def base_losses(self) -> Mapping[str, BaseLoss]:
+        """The base loss of each source with a limit of forgetting."""
+        return self.problem.base_losses
 
-    def deterministic(self) -> tuple[Choice | None, str]:
-        """The plan without uncertainty: by point fits where they are given, else by the median over draws of every loss."""
-        question = self.question
-        if self.points is not None:
-            plain, by = self.by_points(), "point fits"
+    @property
+    def shown(self) -> PlanPoint | None:
+        """The plan or, where there is none, the place where most draws satisfy every constraint."""
+        return self.best or self.attainable
+
+    @property
+    def landscapes(self) -> tuple[str, ...]:
+        """What pictures can show beneath the probability: 'forgetting', 'target-loss'."""
+        return (*(["forgetting"] if self.base_losses else []), *(["target-loss"] if self.problem.target is not None else []))
+
+    def lines(self) -> list[str]:
+        """The plan in words."""
+        spread = "the laws' expected losses" if self.on == "latent" else "the losses that the next run logs"
+        model = ", ".join(f"{k} = {v:g}" for k, v in self.problem.settings.items())
+        head = f"{model + ': ' if model else ''}{'; '.join(self.constraints) or 'no other constraint'}; on {spread}"
+        lines = [head + failure_suffix(self.forced)]
+        if self.best is not None:
+            lines.append(
+                f"plan: {self.best.text(self.problem)}; confidence {self.best.confidence:g}, "
+                f"constraints hold in {self.best.held_out:.3f} ± {self.best.held_out_se:.3f} of the held-out draws"
+            )
         else:
-            middle = tuple(Middle(p, self.draws) for p in question.search.promises)
-            plain, by = replace(question, search=replace(question.search, promises=middle)), "median losses"
-        one = np.zeros(1, dtype=np.int64)
-        if plain.value is not None and self.points is None:
-            found = plain.search.lowest(one, [1], Middle(plain.value, self.draws))[0]
+            lines.append(f"infeasible at confidence {self.confidence:g}")
+        if self.attainable is not None:
+            highest = f"{self.attainable.held_out:.3f} ± {self.attainable.held_out_se:.3f}"
+            lines.append(f"highest attainable confidence: {highest} at {self.attainable.text()}")
+        plug_in = f"deterministic (plug-in) plan, by {self.deterministic_by}"
+        if self.deterministic is not None:
+            probability = f"{self.deterministic.held_out:.3f} ± {self.deterministic.held_out_se:.3f}"
+            lines.append(f"{plug_in}: {self.deterministic.text(self.problem)}; constraints hold with probability {probability}")
         else:
-            found = self.search(plain, one, [1])[0]
-        return self.choice(found, math.nan), by
+            lines.append(f"{plug_in}: infeasible")
+        return lines
 
-    def by_points(self) -> Question:
-        """The question asked of point fits."""
-        question = self.question
-        sources, target = self.points or (None, None)
-        given = named(sources)
-        if set(given) != {s.name for s in question.sources} or (target is None) != (question.target is None):
-            raise BayeslawError("Point fits are given for the same domains as posteriors: (source, target).")
-        box = question.search.box
-        levels = {s.name: {k: v for k, v in s.settings.items() if isinstance(v, str)} for s in question.sides}
-        sides = sides_of(given, target, question.settings, box, {k: levels[k] for k in given} or None, levels.get("target"))
-        medians = {name: f"{float(np.exp(np.median(base.log))):.12g}" for name, base in question.bases.items()}
-        stated = {name: "law" if question.bases[name].kind == "law" else value for name, value in medians.items()}
-        return without(question, sides, bases_of([s for s in sides if s.name in stated], stated, 0))
+    def anchors(self, candidates: Runs | pd.DataFrame | str | Path, *, budget: float, **options: Any) -> Anchors:
+        """The runs to buy that lower the variance of the constraints' margins most; see `bayeslaw.anchors`.
 
-    def frontier(self, chosen: Mapping[float, Choice | None]) -> pd.DataFrame:
-        """One row per level."""
-        rows = []
-        for level, one in chosen.items():
-            row: dict[str, Any] = {"confidence": level, "plan": "feasible" if one else "infeasible"}
-            if one is not None:
-                row |= {"tokens": one.tokens, "atpp": one.atpp, "r": one.replay, "flops": one.flops, "cost": one.cost}
-                row |= {"value": one.value, "searched": one.searched, "held_out": one.held_out, "held_out_se": one.error}
-                row |= {"binding": one.binding}
-            rows.append(row)
-        table = pd.DataFrame(rows).reindex(columns=list(COLUMNS))
-        return table.drop(columns=[c for c in ("atpp", "flops", "cost", "value") if table[c].isna().all()])
+        Parameters
+        ----------
+        candidates : Runs, DataFrame or path
+            Runs that could be bought; each logs a loss of every domain.
+        budget : float
+        **options
+            Other arguments of `bayeslaw.anchors`.
 
-    def losses(self, shown: Choice | None) -> pd.DataFrame:
-        """Losses and forgetting at the plan, by all draws."""
-        if shown is None:
-            return pd.DataFrame()
-        question, every, x = self.question, np.arange(self.question.size), math.log(shown.tokens)
-        draws = {}
-        if question.target is not None:
-            draws[f"target loss ({question.target.unit})"] = np.exp(point(question.target, every, x, shown.replay))
-        for side in question.sources:
-            log = point(side, every, x, shown.replay)
-            draws[f"loss of {side.name} ({side.unit})"] = np.exp(log)
-            if side.name in question.bases:
-                draws[f"forgetting of {side.name} (relative)"] = np.expm1(log - question.bases[side.name].log)
-        if question.minimise == "replay" and question.search.box.r is None:
-            draws["replay that suffices, draw by draw"] = question.search.along_replay(every).low.min(axis=0)
-        quantiles = {name: np.quantile(v, [0.5, 0.05, 0.95], method="nearest") for name, v in draws.items()}
-        return pd.DataFrame(quantiles, index=["median", "eti90_lo", "eti90_hi"]).T.rename_axis("quantity")
-
-    def margins(self, shown: Choice | None) -> dict[str, Array]:
-        """By how much (relative) each loss stays under its limit at the plan, draws in their order.
-
-        By the laws alone: without the noise of the next run and of the base checkpoint, of which no other run tells, and without a
-        stated discrepancy. Errors of a measured or stated base loss stay in.
+        Raises
+        ------
+        BayeslawError
+            If there are no margins, since no draw satisfies every constraint anywhere.
         """
-        if shown is None:
-            return {}
-        question, every, x = self.question, np.arange(self.question.size), math.log(shown.tokens)
-        bases = {
-            s.name: replace(base, log=base.log - s.shift_base) if base.kind == "law" else base
-            for s in question.sources
-            if (base := question.bases.get(s.name)) is not None
-        }
-        own = [replace(s, shift=np.zeros(s.size), shift_base=np.zeros(s.size)) for s in question.sides]
-        target = own[-1] if question.target is not None else None
-        alone = promises_of(own[: len(question.sources)], target, question.forgettings, bases, question.loss)
-        return {promise.name: point(promise, every, x, shown.replay) for promise in alone}
+        if not self.margins:
+            raise BayeslawError(
+                "No draw satisfies every constraint anywhere, so there are no margins that runs could inform. Loosen the limits.",
+                code="no-margins",
+            )
+        posteriors = list({id(loss.posterior): loss.posterior for loss in self.problem.losses}.values())
+        return anchors(posteriors, candidates, dict(self.margins), budget=budget, **options)
+
+    def probability(self, tokens: Array, replay: Array) -> Array:
+        """Probability of satisfying every constraint, array (replay, tokens), by all draws."""
+        draws = np.arange(self.problem.size)
+        return np.asarray(self.problem.search.counts(draws, np.log(tokens), replay) / draws.size)
+
+
+@dataclass(frozen=True)
+class PlanPoint:
+    """Tokens and replay, and the probability with which they satisfy the constraints.
+
+    Attributes
+    ----------
+    tokens, replay, atpp, flops, cost : float
+        nan where there is no N or no price.
+    confidence : float
+        That it was searched for; nan where none was.
+    searched : float
+        Share of the searched draws that satisfy every constraint.
+    held_out, held_out_se : float
+        Probability of satisfying every constraint by the held-out draws, and its Monte Carlo error.
+    by_constraint : dict of str to float
+        Probability of satisfying each constraint by itself.
+    value : float
+        The minimised loss (in its fit's unit) or forgetting (relative); nan where neither is minimised.
+    """
+
+    tokens: float
+    replay: float
+    atpp: float
+    flops: float
+    cost: float
+    confidence: float
+    searched: float
+    held_out: float
+    held_out_se: float
+    by_constraint: Mapping[str, float]
+    value: float = math.nan
+
+    @property
+    def active(self) -> str:
+        """The active constraint: the one that fewest draws satisfy."""
+        return min(self.by_constraint, key=lambda name: self.by_constraint[name]) if self.by_constraint else ""
+
+    @property
+    def place(self) -> str:
+        """Tokens and replay in short."""
+        tokens = f"ATPP {self.atpp:.3g}" if math.isfinite(self.atpp) else f"D = {self.tokens:.3g}"
+        return f"{tokens}, r = {self.replay:.3g}"
+
+    def text(self, problem: PlanProblem | None = None) -> str:
+        """Tokens, replay and their cost in words; with the problem, the minimised loss too."""
+        parts = [f"ATPP {self.atpp:.4g}"] if math.isfinite(self.atpp) else []
+        parts += [f"{self.tokens:.4g} tokens", f"replay {self.replay:.1%}"]
+        parts += [f"{self.flops:.3g} FLOPs"] if math.isfinite(self.flops) else []
+        parts += [f"cost {self.cost:.4g}"] if math.isfinite(self.cost) else []
+        if problem is not None and math.isfinite(self.value):
+            target = problem.target if problem.minimise == "target-loss" else None
+            parts.append(f"target loss {self.value:.4g} {target.unit}" if target else f"source loss {self.value:+.2%} of its base")
+        return ", ".join(parts)
+
+
+@dataclass(frozen=True)
+class _Solver:
+    """Searches one half of the draws, and scores what it finds by the other half."""
+
+    draws: Index
+    held_out: Index
+
+    @classmethod
+    def of(cls, size: int) -> _Solver:
+        """Searched and held-out draws in alternate blocks of neighbours, so that both have draws of every chain."""
+        draws = np.arange(size)
+        searched = (draws // BLOCK) % 2 == 0
+        return cls(draws[searched], draws[~searched])
+
+    def plan(
+        self, problem: PlanProblem, confidence: float, levels: Iterable[float], *, on: str, points: PointFits | None, force: bool
+    ) -> Plan:
+        """The plan at the confidence, the frontier, and the deterministic plan beside it."""
+        levels = sorted(levels)
+        needed = [math.ceil(level * self.draws.size - 1e-9) for level in levels]
+        optima = _optima(problem, problem.search, self.draws, needed, problem.objective)
+        frontier = {level: self.scored(problem, optimum, level) for level, optimum in zip(levels, optima, strict=True)}
+        best, attainable = frontier[confidence], None
+        notes = [base.text for base in problem.base_losses.values()]
+        if best is None:
+            attainable = self.scored(problem, problem.search.most_probable(self.draws), math.nan)
+            notes += _infeasible_notes(problem, attainable, confidence)
+        failed = not all(loss.posterior.passed for loss in problem.losses if not isinstance(loss.posterior, PointFit))
+        if (shown := best or attainable) is not None:
+            notes += _edge_notes(problem, shown)
+            for loss in problem.losses:
+                failures, warnings = _checked_loss(loss, shown, force)
+                notes, failed = [*notes, *failures, *warnings], failed or bool(failures)
+            notes += self.interval_notes(problem, shown)
+        return Plan(
+            best=best, attainable=attainable, frontier=_frontier(frontier).assign(checks=checks_label(failed)),
+            deterministic=self.deterministic(problem, points),
+            deterministic_by="median losses" if points is None else "point fits",
+            losses=_losses(problem, shown).assign(checks=checks_label(failed)), margins=_margins(problem, shown), notes=tuple(notes),
+            problem=problem, draws=self.draws, held_out=self.held_out, confidence=confidence, on=on, forced=failed,
+        )  # fmt: skip
+
+    def scored(self, problem: PlanProblem, optimum: Optimum | None, confidence: float) -> PlanPoint | None:
+        """The place at which a search ended, with probabilities by the held-out draws."""
+        if optimum is None:
+            return None
+        r, tokens, value = optimum.r, math.exp(optimum.x), math.nan
+        names = [constraint.name for constraint in problem.constraints]
+        satisfied = problem.search.satisfied(self.held_out, optimum.x, r)
+        if problem.objective is not None and math.isfinite(confidence):
+            names.append(problem.minimise)
+            satisfied = np.vstack([satisfied, values_at(problem.objective, self.held_out, optimum.x, r) <= optimum.value])
+            value = math.exp(optimum.value) if problem.minimise == "target-loss" else math.expm1(optimum.value)
+        share, error = share_with_error(satisfied.all(axis=0))
+        price = problem.prices.token(r, problem.n)
+        return PlanPoint(
+            tokens=tokens, replay=r, atpp=tokens / problem.n, flops=problem.prices.compute * problem.n * tokens,
+            cost=tokens * price if price else math.nan, confidence=confidence, searched=optimum.count / self.draws.size,
+            held_out=share, held_out_se=error,
+            by_constraint={name: float(holds.mean()) for name, holds in zip(names, satisfied, strict=True)}, value=value,
+        )  # fmt: skip
+
+    def deterministic(self, problem: PlanProblem, points: PointFits | None) -> PlanPoint | None:
+        """The plan by point fits where they are given, else by the median over draws of every loss."""
+        if points is None:
+            medians = tuple(MedianOverDraws(constraint, self.draws) for constraint in problem.constraints)
+            search = Search(medians, problem.box, problem.log_price)
+            objective = MedianOverDraws(problem.objective, self.draws) if problem.objective is not None else None
+        else:
+            plug_in = _by_point_fits(problem, *points)
+            search, objective = plug_in.search, plug_in.objective
+        return self.scored(problem, _optima(problem, search, ONE_DRAW, [1], objective)[0], math.nan)
+
+    def interval_notes(self, problem: PlanProblem, shown: PlanPoint) -> list[str]:
+        """Warn where some draws satisfy the constraints on more than one interval of tokens."""
+        x = problem.box.log_tokens()
+        if not problem.constraints or x.size == 1 or problem.box.listed_x is not None:
+            return []
+        share = float(problem.search.intervals(self.draws, x, np.array([shown.replay]))[0].several.mean())
+        where = f"on several intervals of tokens at r = {shown.replay:.3g}"
+        return [f"in {share:.1%} of the draws the constraints hold {where}; all of them count"] if share else []
+
+
+def share_with_error(satisfied: NDArray[np.bool_]) -> tuple[float, float]:
+    """The share of draws (S,) that are true and its Monte Carlo error: that of blocks or, if larger, of independent draws."""
+    share = float(satisfied.mean())
+    smooth = (satisfied.sum() + 1) / (satisfied.size + 2)
+    error = math.sqrt(smooth * (1 - smooth) / satisfied.size)
+    blocks = [block.mean() for block in np.array_split(satisfied, max(2, satisfied.size // BLOCK))]
+    return share, max(error, float(np.std(blocks, ddof=1)) / math.sqrt(len(blocks)))
+
+
+def _optima(
+    problem: PlanProblem, search: Search, draws: Index, needed: Sequence[int], objective: Quantity | None
+) -> list[Optimum | None]:
+    """For each number of draws needed, what the problem minimises."""
+    if problem.minimise == "replay":
+        return search.least_replay(draws, needed)
+    if objective is not None:
+        return search.lowest(draws, needed, objective)
+    return search.cheapest(draws, needed)
+
+
+def _by_point_fits(problem: PlanProblem, sources: PointFit | Mapping[str, PointFit] | None, target: PointFit | None) -> PlanProblem:
+    """The same problem with losses by point fits."""
+    fits = by_name(sources)
+    names = [s.name for s in problem.sources]
+    if set(fits) != set(names) or (target is None) != (problem.target is None):
+        raise BayeslawError(
+            "Give point fits of the same domains as posteriors, as a pair (source, target).", code="point-fits-of-other-domains"
+        )
+    levels = {s.name: {k: v for k, v in s.settings.items() if isinstance(v, str)} for s in problem.losses}
+    losses = domain_losses(
+        {name: fits[name] for name in names}, target, problem.settings, problem.box, levels, levels.get("target")
+    )
+    stated = {
+        name: "law" if base.kind == "law" else f"{float(np.exp(np.median(base.log))):.12g}"
+        for name, base in problem.base_losses.items()
+    }
+    return problem.with_losses(losses, base_losses([s for s in losses if s.name in stated], stated, 0))
+
+
+def _frontier(points: Mapping[float, PlanPoint | None]) -> pd.DataFrame:
+    """One row per confidence."""
+    rows = []
+    for level, point in points.items():
+        values = vars(point) | {"r": point.replay, "active": point.active} if point is not None else {}
+        rows.append(values | {"confidence": level, "plan": "feasible" if point is not None else "infeasible"})
+    table = pd.DataFrame(rows).reindex(columns=list(COLUMNS))
+    return table.drop(columns=[c for c in ("atpp", "flops", "cost", "value") if table[c].isna().all()])
+
+
+def _losses(problem: PlanProblem, shown: PlanPoint | None) -> pd.DataFrame:
+    """Losses and forgetting at the plan, by all draws."""
+    if shown is None:
+        return pd.DataFrame()
+    every, x = np.arange(problem.size), math.log(shown.tokens)
+    draws = {}
+    if problem.target is not None:
+        draws[f"target loss ({problem.target.unit})"] = np.exp(values_at(problem.target, every, x, shown.replay))
+    for source in problem.sources:
+        log = values_at(source, every, x, shown.replay)
+        draws[f"loss of {source.name} ({source.unit})"] = np.exp(log)
+        if source.name in problem.base_losses:
+            draws[f"forgetting of {source.name} (relative)"] = np.expm1(log - problem.base_losses[source.name].log)
+    if problem.minimise == "replay" and problem.box.listed_r is None:
+        draws["replay that suffices, draw by draw"] = problem.search.along_replay(every).low.min(axis=0)
+    quantiles = {name: np.quantile(v, [0.5, 0.05, 0.95], method="nearest") for name, v in draws.items()}
+    return pd.DataFrame(quantiles, index=["median", "eti90_lo", "eti90_hi"]).T.rename_axis("quantity")
+
+
+def _margins(problem: PlanProblem, shown: PlanPoint | None) -> dict[str, Array]:
+    """By how much (relative) each loss stays under its limit at the plan, (S,), by the laws alone.
+
+    The noise of the next run and of its base checkpoint, about which no other run informs, and a stated discrepancy are left out.
+    Errors of a measured or stated base loss stay in.
+    """
+    if shown is None:
+        return {}
+    bases = dict(problem.base_losses)
+    for source in problem.sources:
+        if (base := bases.get(source.name)) is not None and base.kind == "law":
+            bases[source.name] = replace(base, log=base.log - source.shift_base)
+    zero = np.zeros(problem.size)
+    by_law = problem.with_losses([replace(loss, shift=zero, shift_base=zero) for loss in problem.losses], bases)
+    every, x = np.arange(problem.size), math.log(shown.tokens)
+    return {constraint.name: values_at(constraint, every, x, shown.replay) for constraint in by_law.constraints}
+
+
+def _infeasible_notes(problem: PlanProblem, most: PlanPoint | None, confidence: float) -> list[str]:
+    """Why no plan satisfies the constraints with the confidence asked for."""
+    if most is None:
+        return ["no draw satisfies every constraint anywhere in the box"]
+    box, x = problem.box, math.log(most.tokens) + EDGE
+    limit = ""
+    if x >= min(box.high, box.budget(most.replay)):
+        limit = f"; it lies at the {'budget' if box.budget(most.replay) < box.high else 'upper limit of tokens'}"
+    each = ", ".join(f"{name} {share:.0%}" for name, share in most.by_constraint.items())
+    return [
+        f"no plan in the box satisfies every constraint with probability {confidence:g}: at most {most.searched:.3f} of the searched "
+        f"draws do, at {most.place}; {most.held_out:.3f} ± {most.held_out_se:.3f} of the held-out ones",
+        f"active constraint: {most.active} (probability of satisfying each constraint there: {each}){limit}",
+    ]
+
+
+def _edge_notes(problem: PlanProblem, shown: PlanPoint) -> list[str]:
+    """Warnings of a plan on the edge of the box, or beyond the logged tokens."""
+    box, x, notes = problem.box, math.log(shown.tokens), []
+    top = min(box.high, box.budget(shown.replay))
+    width = EDGE * (box.high - box.low)
+    if box.high > box.low:
+        if x >= top - max(width, 1e-9) and top < box.high:
+            notes.append("the plan uses the whole budget")
+        elif x >= top - max(width, 1e-9):
+            notes.append(f"the plan lies on the upper edge of the box ({shown.tokens:.3g} tokens): allow more")
+        elif x <= box.low + width:
+            notes.append(f"the plan lies on the lower edge of the box ({shown.tokens:.3g} tokens): allow fewer")
+    low, high = box.replay
+    if high > low and min(shown.replay - low, high - shown.replay) <= EDGE * (high - low):
+        notes.append(f"the plan lies on the edge of the replay shares allowed (r = {shown.replay:.3g} of {low:g} to {high:g})")
+    _, most, per_parameter = logged_tokens([loss.posterior for loss in problem.losses])
+    unit, name = (problem.n, "ATPP") if per_parameter else (1.0, "D")
+    if shown.tokens / unit > most * (1 + 1e-9):
+        notes.append(f"the plan's {name} {shown.tokens / unit:.3g} lies beyond the {most:.3g} that were logged")
+    return notes
+
+
+def _checked_loss(loss: DomainLoss, shown: PlanPoint, force: bool) -> tuple[list[str], list[str]]:
+    """Failures of the checks of a loss at the plan, and warnings of covariates (other than D) far outside its runs.
+
+    Raises
+    ------
+    FitError
+        If R-hat or effective sample sizes of the loss there fail, unless forced.
+    """
+    if isinstance(loss.posterior, PointFit):
+        return [], []
+    frame = pd.DataFrame([dict(loss.settings) | {"D": shown.tokens, "r": shown.replay}])
+    checks = forecast(loss.posterior, frame, force=True).checks
+    failed = "; ".join(check.text for check in checks if check.required and not check.passed)
+    if failed and not force:
+        raise FitError(
+            f"The checks of the loss of {loss.name} at the plan ({shown.place}) failed: {failed}. "
+            "Sample longer, or force the plan and have it marked.",
+            code="failed-checks",
+        )
+    warnings = []
+    for fit in (fit for fit, _ in members(loss.posterior) if isinstance(fit, Fit)):
+        whole = complete(frame, fit.law)
+        distance = outside(fit, {k: whole[k].to_numpy(dtype=np.float64) for k in fit.law.covariates})
+        reach = {k: Reach.of(c, fit.observed.covariates[k]) for k, c in fit.law.axes.items()}
+        (where,), check = extrapolation(distance, reach)
+        warnings += [f"{loss.name}: the plan lies {where}"] if not check.passed else []
+    failures = [f"loss of {loss.name} FAILED its checks at the plan: {failed}"] if failed else []
+    return failures, list(dict.fromkeys(warnings))

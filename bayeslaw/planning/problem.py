@@ -1,6 +1,7 @@
-"""What a person says of a plan: limits, prices, probabilities, read and refused by name and value.
+"""The problem that a plan solves: whose losses, under which limits, at which tokens and replay shares, and what is minimised.
 
-A plan's question, read and checked: whose losses, which promises, where to look, what is to be least.
+`PlanProblem` holds the problem. The functions below it read its parts from what a user gives, and refuse what can't be used by
+name and value.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,29 +21,136 @@ from bayeslaw.core.flops import FLOPS, Stages, per_token
 from bayeslaw.core.units import NATS
 from bayeslaw.forecasting.stack import Posterior
 from bayeslaw.inference.point import PointFit
-from bayeslaw.planning.base_loss import Base, base_loss
-from bayeslaw.planning.domain_loss import Side, describe, members
-from bayeslaw.planning.search import Box, Promise, Search
+from bayeslaw.planning.base_loss import BaseLoss, base_loss
+from bayeslaw.planning.domain_loss import DomainLoss, check_passed, domain_loss, members, setting
+from bayeslaw.planning.search import Box, Constraint, Search, behind, values_at
 from bayeslaw.posterior.fit import Fit
 
 OBJECTIVES = ("tokens", "flops", "cost", "replay", "target-loss", "source-loss")
-SPREADS = ("latent", "run")
-LEAST_DRAWS = 2_000
-RESOLVED = 10  # draws that must be left to break the promise, among those searched
+CHOSEN = ("D", "r", "atpp")  # by a plan
 PRICES = ("flop", "new-token", "replayed-token")
-HALF = 0.5  # of the base loss, by which no one lets it rise: a percentage without its sign
+EXAMPLE_PRICE = f"of {', '.join(PRICES)} (--price flop=2e-18)"
+LEAST_DRAWS = 2_000
+RESOLVED = 10  # of the searched draws that a confidence must leave to violate a constraint
+HALF = 0.5  # of the base loss: a larger rise in its unit is taken for a percentage without its sign
+BEYOND = 10.0  # factor by which the box exceeds the logged tokens where no limits are stated
+ENDLESS = math.log(1e60)  # log tokens that stand for no end
 
 
 @dataclass(frozen=True)
-class Forgetting:
-    """By how much a source loss may rise: relative to its base, or in its unit."""
+class PlanProblem:
+    """What a plan minimises, and under which constraints.
+
+    Attributes
+    ----------
+    sources : tuple of DomainLoss
+    target : DomainLoss or None
+    base_losses : mapping of source to BaseLoss
+    forgetting : mapping of source to ForgettingLimit
+    max_loss : float
+        Largest target loss; inf where there is no limit.
+    box : Box
+    minimise : str
+        One of `OBJECTIVES`.
+    prices : Prices
+    settings : mapping
+        The model: N and whatever else the laws need.
+    """
+
+    sources: tuple[DomainLoss, ...]
+    target: DomainLoss | None
+    base_losses: Mapping[str, BaseLoss]
+    forgetting: Mapping[str, ForgettingLimit]
+    max_loss: float
+    box: Box
+    minimise: str
+    prices: Prices
+    settings: Mapping[str, float]
+
+    @property
+    def losses(self) -> tuple[DomainLoss, ...]:
+        """The losses of all domains, sources first."""
+        return (*self.sources, *([self.target] if self.target else []))
+
+    @property
+    def size(self) -> int:
+        """Number of draws."""
+        return self.losses[0].size
+
+    @property
+    def n(self) -> float:
+        """Parameters of the model; nan where none are given."""
+        return self.settings.get("N", math.nan)
+
+    @cached_property
+    def constraints(self) -> tuple[Constraint, ...]:
+        """The losses with their limits in each draw."""
+        limited = [s for s in self.sources if s.name in self.forgetting]
+        rows = [
+            Constraint(f"forgetting of {s.name}", s, self.forgetting[s.name].log_limit(self.base_losses[s.name].log))
+            for s in limited
+        ]
+        if self.target is not None and math.isfinite(self.max_loss):
+            rows.append(Constraint("target loss", self.target, np.full(self.target.size, math.log(self.max_loss))))
+        return tuple(rows)
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The constraints in words."""
+        texts = [f"loss of {name} rises by at most {limit} over its base" for name, limit in self.forgetting.items()]
+        if self.target is not None and math.isfinite(self.max_loss):
+            texts.append(f"target loss at most {self.max_loss:g} {self.target.unit}")
+        return tuple(texts)
+
+    @property
+    def objective(self) -> DomainLoss | LargestRise | None:
+        """The loss that is minimised; None where tokens, FLOPs, cost or replay are."""
+        if self.minimise == "target-loss":
+            return self.target
+        if self.minimise == "source-loss":
+            return LargestRise(self.sources, tuple(self.base_losses[s.name].log for s in self.sources))
+        return None
+
+    @property
+    def search(self) -> Search:
+        return Search(self.constraints, self.box, self.log_price)
+
+    def log_price(self, r: float) -> float:
+        """Log of the cost of a token at a replay share; 0 where another thing than the cost is minimised."""
+        if self.minimise != "cost":
+            return 0.0
+        price = self.prices.token(r, self.n)
+        return math.log(price) if price > 0 else -math.inf
+
+    def with_losses(self, losses: Sequence[DomainLoss], base_losses: Mapping[str, BaseLoss]) -> PlanProblem:
+        """The same problem with other losses of the same domains, in the same order."""
+        count = len(self.sources)
+        target = losses[count] if self.target is not None else None
+        return replace(self, sources=tuple(losses[:count]), target=target, base_losses=base_losses)
+
+
+@dataclass(frozen=True)
+class LargestRise:
+    """The largest relative rise of the source losses over their base losses, as a logarithm."""
+
+    sources: tuple[DomainLoss, ...]
+    bases: tuple[Array, ...]
+
+    def values(self, draws: Index, x: Array, r: float | Array, axes: int) -> Array:
+        pairs = zip(self.sources, self.bases, strict=True)
+        return np.asarray(np.max([s.values(draws, x, r, axes) - behind(base[draws], axes) for s, base in pairs], axis=0))
+
+
+@dataclass(frozen=True)
+class ForgettingLimit:
+    """The largest rise of a source loss: relative to its base loss, or in its unit."""
 
     amount: float
     relative: bool
     unit: str = NATS
 
     @classmethod
-    def of(cls, value: str | float, unit: str = NATS) -> Forgetting:
+    def of(cls, value: str | float, unit: str = NATS) -> ForgettingLimit:
         """Read '2%' (of the base loss) or 0.05 (in a unit).
 
         Raises
@@ -56,27 +165,32 @@ class Forgetting:
             amount = math.nan
         if not math.isfinite(amount):
             raise BayeslawError(
-                f"A limit of forgetting is a rise of the source loss, 2% of its base or 0.05 {unit}; {text!r} is not one."
+                f"max-forgetting is a rise of the source loss, such as 2% of its base loss or 0.05 {unit}, not {text!r}.",
+                code="unreadable-forgetting",
             )
-        made = cls(amount / 100 if text.endswith("%") else amount, text.endswith("%"), unit)
-        if made.relative and made.amount <= -1:
-            raise BayeslawError(f"max-forgetting {text} leaves no positive source loss: it lies above -100%.")
-        return made
+        relative = text.endswith("%")
+        if relative and amount <= -100:
+            raise BayeslawError(
+                f"max-forgetting {text} leaves no positive source loss: it must lie above -100%.", code="impossible-forgetting"
+            )
+        return cls(amount / 100 if relative else amount, relative, unit)
 
-    def limit(self, base: Array) -> Array:
-        """Log of the largest source loss that keeps it, from the log of the base loss."""
+    def log_limit(self, base: Array) -> Array:
+        """Log of the largest source loss (S,), from the log of the base loss (S,)."""
         if self.relative:
             return base + math.log1p(self.amount)
-        known = float(np.exp(np.median(base)))
-        if self.amount > HALF * known:
+        median = float(np.exp(np.median(base)))
+        if self.amount > HALF * median:
             raise BayeslawError(
-                f"max-forgetting {self.amount:g} {self.unit} is more than half of the base loss, {known:.4g}: is it a percentage? "
-                f"Write {self.amount:g}%."
+                f"max-forgetting {self.amount:g} {self.unit} is more than half of the base loss, {median:.4g}: is it a percentage? "
+                f"Write {self.amount:g}%.",
+                code="forgetting-not-percent",
             )
         loss = np.exp(base) + self.amount
         if not (loss > 0).all():
             raise BayeslawError(
-                f"max-forgetting {self.amount:g} {self.unit} leaves no positive source loss: its base is {known:.4g}."
+                f"max-forgetting {self.amount:g} {self.unit} leaves no positive source loss: its base loss is {median:.4g}.",
+                code="impossible-forgetting",
             )
         return np.asarray(np.log(loss))
 
@@ -86,7 +200,7 @@ class Forgetting:
 
 @dataclass(frozen=True)
 class Prices:
-    """Money for a FLOP, for a token of new data and for a replayed one; FLOPs per parameter and token."""
+    """Money for a FLOP, a new token and a replayed token; and the FLOPs per parameter and token."""
 
     flop: float = 0.0
     new: float = 0.0
@@ -95,16 +209,15 @@ class Prices:
 
     @classmethod
     def of(cls, given: Mapping[str, Any], stages: Stages | None = None) -> Prices:
-        """Read {'flop': 2e-18, 'new-token': 1e-7, 'replayed-token': 0}, and stages as `costs.stages_of` does."""
+        """Read {'flop': 2e-18, 'new-token': 1e-7, 'replayed-token': 0}, and stages as `bayeslaw.core.flops` does."""
         for name, value in given.items():
             if name not in PRICES:
-                raise BayeslawError(f"There is no price {name!r}; there are {', '.join(PRICES)}.{nearest(name, PRICES)}")
-            try:
-                good = 0 <= float(value) < math.inf
-            except (TypeError, ValueError):
-                good = False
-            if not good:
-                raise BayeslawError(f"The price {name} is a number of 0 or more, not {value!r}.")
+                raise BayeslawError(
+                    f"There is no price {name!r}; there are {', '.join(PRICES)}.{nearest(name, PRICES)}", code="unknown-price"
+                )
+            number = as_number(value)
+            if not 0 <= number < math.inf:
+                raise BayeslawError(f"The price {name} must be a number of 0 or more, not {value!r}.", code="unusable-price")
         flop, new, replayed = (float(given.get(name, 0.0)) for name in PRICES)
         return cls(flop, new, replayed, per_token(stages))
 
@@ -129,7 +242,7 @@ class Range:
 
     @classmethod
     def of(cls, name: str, given: str | float | Sequence[float]) -> Range:
-        """Read '1:20' (between), '5,10,20' (one of these), or 8 (this one); a pair (1, 20) in a tuple is between too."""
+        """Read '1:20' or a tuple (1, 20), all between; '5,10,20' or another sequence, these alone; 8, this one."""
         try:
             if isinstance(given, str) and ":" in given:
                 low, high = (float(part) for part in given.split(":"))
@@ -143,362 +256,370 @@ class Range:
             if not (math.isfinite(low) and math.isfinite(high) and low <= high):
                 raise ValueError
         except (ValueError, TypeError, IndexError):
-            raise BayeslawError(f"{name} {given!r} is not a range such as 1:20, a list such as 5,10,20 or one number.") from None
+            raise BayeslawError(
+                f"{name} {given!r} is not a range such as 1:20, a list such as 5,10,20 or one number.", code="unreadable-range"
+            ) from None
         return cls(low, high, values)
 
+    @classmethod
+    def of_replay(cls, given: str | float | Sequence[float] | None) -> Range:
+        """The replay shares, which must lie in [0, 1]; all of them unless given."""
+        shares = cls(0.0, 1.0) if given is None else cls.of("replay", given)
+        for value in (shares.low, shares.high):
+            if not 0 <= value <= 1:
+                hint = f": is it a percentage? Write {value / 100:g} for {value:g}%" if 1 < value <= 100 else ""
+                raise BayeslawError(f"A replay share must lie between 0 and 1, not at {value:g}{hint}.", code="replay-not-a-share")
+        return shares
+
     @property
-    def grid(self) -> Array | None:
-        """The listed values."""
+    def listed(self) -> Array | None:
+        """The only values allowed, where not all between the ends are."""
         return np.array(self.values) if self.values else None
 
 
-def check_shares(given: Range) -> Range:
-    """Refuse replay shares outside [0, 1]."""
-    for value in (given.low, given.high):
-        if not 0 <= value <= 1:
-            hint = f": is it a percentage? Write {value / 100:g} for {value:g}%" if 1 < value <= 100 else ""
-            raise BayeslawError(f"A replay share lies between 0 and 1, {value:g} does not{hint}.")
-    return given
+def as_number(value: object) -> float:
+    """A value as a number; nan where it is none."""
+    try:
+        return float(value)  # type: ignore[arg-type]  # anything may be given: what float refuses is no number
+    except (TypeError, ValueError):
+        return math.nan
+
+
+def positive(name: str, value: float | None) -> float:
+    """A limit as a positive number; inf where there is none."""
+    if value is None:
+        return math.inf
+    number = as_number(value)
+    if not 0 < number < math.inf:
+        raise BayeslawError(f"{name} must be positive and finite, not {value}.", code="limit-not-positive")
+    return number
+
+
+def by_name[P](source: P | Mapping[str, P] | None) -> dict[str, P]:
+    """The sources by name; one that has none is called 'source'."""
+    if source is None:
+        return {}
+    return dict(source) if isinstance(source, Mapping) else {"source": source}
+
+
+def identified(posteriors: Sequence[Posterior]) -> list[Posterior]:
+    """The posteriors, with one object for all copies of a fit that was read twice.
+
+    Raises
+    ------
+    BayeslawError
+        If there is none.
+    """
+    if not posteriors:
+        raise BayeslawError("A plan needs a fit of the target's losses, of the source's, or of both.", code="no-posterior")
+    known: dict[str, Posterior] = {}
+    keys = [p.info["draws_sha256"] + p.info["law_sha256"] if isinstance(p, Fit) else str(id(p)) for p in posteriors]
+    return [known.setdefault(key, posterior) for key, posterior in zip(keys, posteriors, strict=True)]
+
+
+def check_posteriors(posteriors: Sequence[Posterior], force: bool) -> None:
+    """Refuse point fits, fits whose checks failed (unless forced), and too few draws."""
+    for posterior in posteriors:
+        if isinstance(posterior, PointFit):
+            raise BayeslawError(
+                "A plan needs posteriors; give point fits as `points`, for the deterministic plan beside it.",
+                code="not-a-posterior",
+            )
+        check_passed(posterior, force)
+        if without := [fit.law.name for fit, _ in members(posterior) if "D" not in fit.law.covariates]:
+            raise BayeslawError(f"{without[0]} has no tokens D, so there is nothing to plan with it.", code="law-without-tokens")
+        if (size := sum(draws.size for _, draws in posterior.selections)) < LEAST_DRAWS:
+            raise BayeslawError(
+                f"A plan needs at least {LEAST_DRAWS:,} draws; {posterior.name} has {size:,}. Fit with more draws.",
+                code="too-few-draws",
+            )
+
+
+def check_settings(settings: Mapping[str, Any], posteriors: Sequence[Posterior]) -> dict[str, float]:
+    """Settings of the plan as numbers.
+
+    Raises
+    ------
+    BayeslawError
+        If a name is unknown or chosen by the plan itself, or a value is no finite number.
+    """
+    known = {name for p in posteriors for fit, _ in members(p) for name in (*fit.law.measured, *fit.law.levels)}
+    model = dict[str, float]()
+    for name, value in settings.items():
+        if name in CHOSEN:
+            raise BayeslawError(
+                f"{name} is chosen by the plan; limit it instead (--atpp 1:20, --replay 0.1:0.6 or --replay 0.25).",
+                code="setting-chosen-by-plan",
+            )
+        if name not in known | {"N"}:
+            raise BayeslawError(
+                f"No law here has a covariate {name!r}; they have {', '.join(sorted(known))}.{nearest(name, known)}",
+                code="unknown-setting",
+            )
+        model[name] = setting(name, value)
+        if name in ("N", "ptpp") and model[name] <= 0:
+            raise BayeslawError(f"{name} must be positive, not {value}.", code="setting-not-positive")
+    return model
+
+
+def forgetting_limits(given: Any, sources: Mapping[str, Posterior]) -> dict[str, ForgettingLimit]:
+    """Limits of forgetting by source, from one for all or one for each."""
+    if given is None:
+        return {}
+    limits = dict(given) if isinstance(given, Mapping) else dict.fromkeys(sources, given)
+    for name in limits:
+        if name not in sources:
+            raise BayeslawError(
+                f"max-forgetting names {name!r}; the sources are {', '.join(sources)}.{nearest(name, sources)}",
+                code="unknown-source",
+            )
+    if not sources:
+        raise BayeslawError("max-forgetting is about a source domain: give its fit (--source).", code="missing-fit")
+    return {name: ForgettingLimit.of(value, sources[name].unit) for name, value in limits.items()}
+
+
+def check_objective(minimise: str, sources: bool, target: bool, forgetting: bool, limited: bool, prices: Prices, n: float) -> None:
+    """Refuse an objective or a limit whose fit, price or number of parameters is missing.
+
+    Parameters
+    ----------
+    minimise : str
+    sources, target : bool
+        Whether there are source fits and a target fit.
+    forgetting, limited : bool
+        Whether forgetting and the target loss are limited.
+    prices : Prices
+    n : float
+        Parameters of the model; nan where none are given.
+    """
+    if minimise not in OBJECTIVES:
+        raise BayeslawError(f"{minimise!r} can't be minimised; choose one of {', '.join(OBJECTIVES)}.", code="unknown-objective")
+    obstacles = [
+        (limited and not target, "max-loss is about the target domain: give its fit (--target).", "missing-fit"),
+        (minimise == "target-loss" and not target, "To minimise target-loss, give the target's fit (--target).", "missing-fit"),
+        (minimise == "source-loss" and not sources, "To minimise source-loss, give the source's fit (--source).", "missing-fit"),
+        (
+            not forgetting and not limited and minimise not in ("target-loss", "source-loss"),
+            "There is no constraint: give max-forgetting, max-loss, or both.",
+            "no-constraint",
+        ),
+        (minimise == "cost" and not prices.given, f"To minimise cost, give prices {EXAMPLE_PRICE}.", "missing-price"),
+    ]
+    for met, message, code in obstacles:
+        if met:
+            raise BayeslawError(message, code=code)
+    if minimise == "flops" or prices.flop:
+        check_parameters(n, "FLOPs")
+
+
+def check_parameters(n: float, quantity: str) -> None:
+    """Refuse a quantity that needs the model's number of parameters where N is not given."""
+    if not math.isfinite(n):
+        raise BayeslawError(
+            f"{quantity} can't be had without the number of parameters: give N among the settings (--set N=8.1e9).",
+            code="missing-parameter-count",
+        )
+
+
+def log_budget(
+    n: float, prices: Prices, max_tokens: float | None, max_flops: float | None, max_cost: float | None
+) -> Callable[[float], float]:
+    """Log of the most tokens that the budgets allow, as a function of the replay share.
+
+    Parameters
+    ----------
+    n : float
+        Parameters of the model; nan where none are given.
+    prices : Prices
+    max_tokens, max_flops, max_cost : float, optional
+        The budgets.
+    """
+    tokens, flops, cost = positive("max-tokens", max_tokens), positive("max-flops", max_flops), positive("max-cost", max_cost)
+    if math.isfinite(flops):
+        check_parameters(n, "FLOPs")
+    if math.isfinite(cost) and not prices.given:
+        raise BayeslawError(f"To limit cost, give prices {EXAMPLE_PRICE}.", code="missing-price")
+    fixed = min(tokens, flops / (prices.compute * n) if math.isfinite(flops) else math.inf)
+
+    def budget(r: float) -> float:
+        price = prices.token(r, n)
+        return math.log(min(fixed, cost / price if price and math.isfinite(cost) else math.inf))
+
+    return budget
+
+
+def logged_tokens(posteriors: Sequence[Posterior | PointFit]) -> tuple[float, float, bool]:
+    """Fewest and most tokens above 0 in the fits' runs; per parameter, and True, where all laws have N."""
+    tokens, sizes = list[Array](), list[Array]()
+    for fit in (fit for p in posteriors for fit, _ in members(p)):
+        columns = fit.observed.covariates
+        above = columns["D"] > 0
+        tokens.append(columns["D"][above])
+        if "N" in columns:
+            sizes.append(columns["N"][above])
+    per_parameter = len(sizes) == len(tokens)
+    values = [d / n for d, n in zip(tokens, sizes, strict=True)] if per_parameter else tokens
+    return min(float(v.min()) for v in values), max(float(v.max()) for v in values), per_parameter
+
+
+def box_of(
+    posteriors: Sequence[Posterior],
+    n: float,
+    *,
+    replay: str | float | Sequence[float] | None,
+    atpp: str | float | Sequence[float] | None,
+    tokens: str | float | Sequence[float] | None,
+    budget: Callable[[float], float],
+) -> Box:
+    """The tokens and replay shares that the plan may have.
+
+    Parameters
+    ----------
+    posteriors : sequence of Fit or Stack
+    n : float
+        Parameters of the model; nan where none are given.
+    replay, atpp, tokens : range, optional
+        As in `plan`.
+    budget : callable
+        Of `log_budget`.
+    """
+    if atpp is not None and tokens is not None:
+        raise BayeslawError("Give limits of ATPP or of tokens, not both.", code="atpp-and-tokens")
+    if atpp is not None:
+        check_parameters(n, "ATPP")
+        wanted, unit = Range.of("ATPP", atpp), n
+    elif tokens is not None:
+        wanted, unit = Range.of("tokens", tokens), 1.0
+    else:
+        least, most, per_parameter = logged_tokens(posteriors)
+        wanted, unit = Range(least / BEYOND, most * BEYOND), n if per_parameter else 1.0
+    if wanted.low <= 0:
+        raise BayeslawError(
+            f"A plan's tokens must be more than 0, not {wanted.low:g}; D = 0 is the base checkpoint.", code="no-tokens"
+        )
+    shares = Range.of_replay(replay)
+    laws = [fit.law for p in posteriors for fit, _ in members(p)]
+    supports = [law.covariates["D"].support for law in laws] if not wanted.values else []
+    low, high = max([wanted.low * unit, *(s[0] for s in supports)]), min([wanted.high * unit, *(s[1] for s in supports)])
+    if not any("r" in law.covariates for law in laws):
+        shares = Range(0.0, 0.0)
+    most_allowed = max(budget(r) for r in shares.values or (shares.low, shares.high))
+    if most_allowed < math.log(low):
+        raise BayeslawError(
+            f"The budget allows {math.exp(most_allowed):.3g} tokens, fewer than the least considered, {low:.3g}; lower that limit "
+            "(--atpp, --tokens).",
+            code="budget-too-small",
+        )
+    x = np.log(np.array(wanted.values) * unit) if wanted.values else None
+    return Box(math.log(low), math.log(high), (shares.low, shares.high), x, shares.listed, budget)
+
+
+def domain_losses(
+    sources: Mapping[str, Posterior | PointFit],
+    target: Posterior | PointFit | None,
+    settings: Mapping[str, float],
+    box: Box,
+    source_levels: Mapping[str, Any] | None,
+    target_levels: Mapping[str, str] | None,
+) -> list[DomainLoss]:
+    """The losses of all domains by the laws alone, sources first.
+
+    Parameters
+    ----------
+    sources : mapping of name to posterior
+    target : posterior, optional
+    settings : mapping
+    box : Box
+        Settings are checked at its corners.
+    source_levels, target_levels : mapping, optional
+        As in `plan`.
+    """
+    corners = pd.DataFrame([{"D": d, "r": r} for d in (math.exp(box.low), math.exp(box.high)) for r in box.replay])
+    levels = dict(source_levels or {})
+    by_source = any(isinstance(value, Mapping) for value in levels.values())
+    losses = [
+        domain_loss(name, p, settings, _levels(p, levels.get(name) if by_source else levels, name, "source"), corners)
+        for name, p in sources.items()
+    ]
+    if target is not None:
+        losses.append(domain_loss("target", target, settings, _levels(target, target_levels, "target", "target"), corners))
+    return losses
+
+
+def _levels(posterior: Posterior | PointFit, given: Mapping[str, str] | None, name: str, role: str) -> dict[str, str]:
+    """Values of the columns by which parameters are pooled: as given, or the one that is called as the domain is."""
+    pooled: Any = posterior.law if isinstance(posterior, PointFit) else posterior
+    chosen = dict(given or {})
+    for column, values in pooled.levels.items():
+        for own in (name, role):
+            if column not in chosen and own in values:
+                chosen[column] = own
+        if column not in chosen:
+            raise BayeslawError(
+                f"{pooled.name} has parameters for each {column} ({', '.join(values)}); say which of them is the {role} "
+                f"(--{role}-set {column}={values[0]}).",
+                code="missing-level",
+            )
+    return {k: str(v) for k, v in chosen.items()}
 
 
 def check_confidence(confidence: float, draws: int) -> None:
     """Refuse a confidence outside (0, 1) or beyond what so many searched draws resolve."""
     if not 0 < confidence < 1:
         hint = f": write {confidence / 100:g} for {confidence:g}%" if 1 < confidence < 100 else ""
-        raise BayeslawError(f"A confidence lies between 0 and 1, {confidence:g} does not{hint}.")
+        raise BayeslawError(
+            f"A confidence must lie between 0 and 1, not at {confidence:g}{hint}.", code="confidence-not-a-probability"
+        )
     if confidence > 1 - RESOLVED / draws:
         raise BayeslawError(
-            f"A confidence of {confidence:g} is beyond what {draws:,} searched draws resolve: at most {1 - RESOLVED / draws:g}. "
-            "Fit with more draws."
+            f"A confidence of {confidence:g} is beyond what {draws:,} searched draws resolve, at most {1 - RESOLVED / draws:g}. "
+            "Fit with more draws.",
+            code="confidence-not-resolved",
         )
 
 
-def positive(name: str, value: float | None) -> float:
-    """A limit as a positive number, infinite where there is none."""
-    if value is None:
-        return math.inf
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = math.nan
-    if not (number > 0 and math.isfinite(number)):
-        raise BayeslawError(f"{name} must be positive and finite, not {value}.")
-    return number
+def check_reachable(problem: PlanProblem, draws: Index, confidence: float) -> None:
+    """Refuse a largest target loss below every draw's asymptote, or one that the base checkpoint already has.
 
-
-def corners(tokens: tuple[float, float], replay: tuple[float, float]) -> pd.DataFrame:
-    """The corners of a box of tokens and replay shares."""
-    return pd.DataFrame([{"D": d, "r": r} for d in tokens for r in replay])
-
-
-BEYOND = 10.0  # factor by which the box goes beyond logged tokens where no limits are stated
-ENDLESS = math.log(1e60)  # log tokens that stand for no end
-
-
-@dataclass(frozen=True)
-class Rise:
-    """The largest relative rise of source losses over their bases, as a logarithm."""
-
-    sources: tuple[Side, ...]
-    bases: tuple[Array, ...]
-
-    def cube(self, draws: Index, x: Array, r: Array) -> Array:
-        pairs = zip(self.sources, self.bases, strict=True)
-        return np.asarray(np.max([s.cube(draws, x, r) - b[draws, None, None] for s, b in pairs], axis=0))
-
-    def at(self, draws: Index, x: Array, r: float | Array) -> Array:
-        pairs = zip(self.sources, self.bases, strict=True)
-        return np.asarray(np.max([s.at(draws, x, r) - b[draws] for s, b in pairs], axis=0))
-
-
-@dataclass(frozen=True)
-class Question:
-    """What is asked for.
-
-    Attributes
+    Parameters
     ----------
-    sources : tuple of Side
-    target : Side or None
-    bases : mapping of source to Base
-    forgettings : mapping of source to Forgetting
-    loss : float
-        Largest target loss; inf where there is no limit.
-    search : Search
-    minimise : str
-    n : float
-        Parameters of the model; nan where no law needs them and none are given.
-    prices : Prices
-    settings : mapping
+    problem : PlanProblem
+    draws : int array
+        Which draws are searched.
+    confidence : float
     """
-
-    sources: tuple[Side, ...]
-    target: Side | None
-    bases: Mapping[str, Base]
-    forgettings: Mapping[str, Forgetting]
-    loss: float
-    search: Search
-    minimise: str
-    n: float
-    prices: Prices
-    settings: Mapping[str, float]
-
-    @property
-    def sides(self) -> tuple[Side, ...]:
-        return (*self.sources, *([self.target] if self.target else []))
-
-    @property
-    def size(self) -> int:
-        """Number of draws."""
-        return self.sides[0].size
-
-    @property
-    def value(self) -> Side | Rise | None:
-        """What is to be least, where that is a loss."""
-        if self.minimise == "target-loss":
-            return self.target
-        if self.minimise == "source-loss":
-            return Rise(self.sources, tuple(self.bases[s.name].log for s in self.sources))
-        return None
-
-    @property
-    def texts(self) -> tuple[str, ...]:
-        """The promises in words."""
-        said = [f"loss of {s} rises by at most {f} over its base" for s, f in self.forgettings.items()]
-        said += [f"target loss at most {self.loss:g} {self.target.unit}"] if self.target and math.isfinite(self.loss) else []
-        return tuple(said)
-
-
-def named(source: Posterior | Mapping[str, Posterior] | None) -> dict[str, Any]:
-    """The sources by name."""
-    if source is None:
-        return {}
-    return dict(source) if isinstance(source, Mapping) else {"source": source}
-
-
-def identical(posteriors: Sequence[Any]) -> list[Any]:
-    """The posteriors, one fit read twice taken for one."""
-    known: dict[str, Any] = {}
-    made = []
-    for one in posteriors:
-        key = one.info["draws_sha256"] + one.info["law_sha256"] if isinstance(one, Fit) else str(id(one))
-        made.append(known.setdefault(key, one))
-    return made
-
-
-def check_posteriors(posteriors: Sequence[Any], force: bool) -> None:
-    """Refuse fits whose checks failed, and too few draws."""
-    for one in posteriors:
-        if isinstance(one, PointFit):
-            raise BayeslawError("A plan needs posteriors; point fits go into `points`, for the deterministic plan beside it.")
-        if not one.passed and not force:
-            raise FitError(
-                f"The checks of {one.name} failed ({one.failures}): a plan made of its draws can't be trusted. "
-                "Sample longer, or force it and have the plan marked."
-            )
-        if (size := sum(chosen.size for _, chosen in one.shares)) < LEAST_DRAWS:
-            raise BayeslawError(f"A plan takes at least {LEAST_DRAWS:,} draws; {one.name} has {size:,}. Fit with more draws.")
-
-
-def forgetting_limits(given: Any, sources: Mapping[str, Any]) -> dict[str, Forgetting]:
-    """Limits of forgetting by source."""
-    if given is None:
-        return {}
-    limits = dict(given) if isinstance(given, Mapping) else dict.fromkeys(sources, given)
-    for name in limits:
-        if name not in sources:
-            raise BayeslawError(f"max-forgetting names {name!r}; the sources are {', '.join(sources)}.{nearest(name, sources)}")
-    if not sources:
-        raise BayeslawError("max-forgetting is about a source domain: give its fit (--source).")
-    return {name: Forgetting.of(value, sources[name].unit) for name, value in limits.items()}
-
-
-def check_question(
-    minimise: str, sources: Mapping[str, Any], target: Any, limits: Mapping[str, Forgetting], loss: float, prices: Prices, n: float
-) -> None:
-    """Refuse questions that name what is not there."""
-    if math.isfinite(loss) and target is None:
-        raise BayeslawError("max-loss is about the target domain: give its fit (--target).")
-    if minimise == "target-loss" and target is None:
-        raise BayeslawError("To minimise target-loss give the target's fit.")
-    if minimise == "source-loss" and not sources:
-        raise BayeslawError("To minimise source-loss give the source's fit.")
-    if not limits and not math.isfinite(loss) and minimise not in ("target-loss", "source-loss"):
-        raise BayeslawError("Nothing is promised: give max-forgetting, max-loss, or both.")
-    if minimise == "cost" and not prices.given:
-        raise BayeslawError("To minimise cost give prices, of flop, new-token or replayed-token (--price flop=2e-18).")
-    if not math.isfinite(n) and (minimise == "flops" or prices.flop):
-        raise BayeslawError("FLOPs need the number of parameters: give N among the settings (--set N=8.1e9).")
-
-
-def budget(
-    n: float, prices: Prices, max_tokens: float | None, max_flops: float | None, max_cost: float | None
-) -> Callable[[float], float]:
-    """Log of the most tokens that the budgets allow, by replay share."""
-    tokens, flops, cost = positive("max-tokens", max_tokens), positive("max-flops", max_flops), positive("max-cost", max_cost)
-    if math.isfinite(flops) and not math.isfinite(n):
-        raise BayeslawError("FLOPs need the number of parameters: give N among the settings (--set N=8.1e9).")
-    if math.isfinite(cost) and not prices.given:
-        raise BayeslawError("max-cost needs prices, of flop, new-token or replayed-token (--price flop=2e-18).")
-    fixed = min(tokens, flops / (prices.compute * n) if math.isfinite(flops) else math.inf)
-
-    def most(r: float) -> float:
-        token = prices.token(r, n)
-        return math.log(min(fixed, cost / token if token and math.isfinite(cost) else math.inf))
-
-    return most
-
-
-def logged(posteriors: Sequence[Any]) -> tuple[float, float, bool]:
-    """Fewest and most tokens, above 0, that a fit saw: per parameter where all laws know N (the last is True), else tokens."""
-    seen, sizes = list[Array](), list[Array]()
-    for fit in (fit for p in posteriors for fit, _ in members(p)):
-        columns = fit.observed.covariates
-        if "D" not in columns:
-            raise BayeslawError(f"{fit.law.name} knows no tokens D: there is nothing to plan with it.")
-        positive_rows = columns["D"] > 0
-        seen.append(columns["D"][positive_rows])
-        if "N" in columns:
-            sizes.append(columns["N"][positive_rows])
-    if len(sizes) == len(seen):
-        ratios = [d / s for d, s in zip(seen, sizes, strict=True)]
-        return min(float(v.min()) for v in ratios), max(float(v.max()) for v in ratios), True
-    return min(float(v.min()) for v in seen), max(float(v.max()) for v in seen), False
-
-
-def box_of(posteriors: Sequence[Any], n: float, replay: Any, atpp: Any, tokens: Any, most: Callable[[float], float]) -> Box:
-    """Where to look."""
-    if atpp is not None and tokens is not None:
-        raise BayeslawError("Give limits of ATPP or of tokens, not both.")
-    if atpp is not None and not math.isfinite(n):
-        raise BayeslawError(
-            "ATPP needs the number of parameters: give N among the settings (--set N=8.1e9), or limit tokens (--tokens 1e9:1e11)."
-        )
-    if atpp is None and tokens is None:
-        least, largest, per_parameter = logged(posteriors)
-        unit = n if per_parameter else 1.0
-        wanted = Range(least / BEYOND, largest * BEYOND)
-    else:
-        name, given = ("ATPP", atpp) if atpp is not None else ("tokens", tokens)
-        wanted, unit = Range.of(name, given), n if atpp is not None else 1.0
-    if wanted.low <= 0:
-        raise BayeslawError(f"A plan's tokens are more than 0, {wanted.low:g} are not; D = 0 is the base checkpoint.")
-    shares = check_shares(Range.of("replay", replay)) if replay is not None else Range(0.0, 1.0)
-    laws = [fit.law for p in posteriors for fit, _ in members(p)]
-    low = max([wanted.low * unit, *([law.covariates["D"].support[0] for law in laws] if not wanted.values else [])])
-    high = min([wanted.high * unit, *([law.covariates["D"].support[1] for law in laws] if not wanted.values else [])])
-    if not any("r" in law.covariates for law in laws):
-        shares = Range(0.0, 0.0)
-    tops = [most(r) for r in ((shares.low, shares.high) if not shares.values else shares.values)]
-    if max(tops) < math.log(low):
-        raise BayeslawError(
-            f"The budget allows {math.exp(max(tops)):.3g} tokens, fewer than the {low:.3g} where looking begins; limit them lower."
-        )
-    x = np.log(np.array(wanted.values) * unit) if wanted.values else None
-    return Box(math.log(low), math.log(high), (shares.low, shares.high), x, shares.grid, most)
-
-
-def sides_of(
-    sources: Mapping[str, Any], target: Any, model: Mapping[str, float], box: Box, source_levels: Any, target_levels: Any
-) -> list[Side]:
-    """The losses of all domains, sources first."""
-    at = corners((math.exp(box.low), math.exp(box.high)), box.replay)
-    made = []
-    for name, posterior in sources.items():
-        own = (
-            (source_levels or {}).get(name)
-            if source_levels and isinstance(next(iter(source_levels.values())), Mapping)
-            else source_levels
-        )
-        made.append(describe(name, posterior, model, _levels(posterior, own, name, "source"), at))
-    if target is not None:
-        made.append(describe("target", target, model, _levels(target, target_levels, "target", "target"), at))
-    return made
-
-
-def _levels(posterior: Posterior | PointFit, given: Mapping[str, str] | None, name: str, role: str) -> dict[str, str]:
-    """Values of the columns by which parameters vary: as told, or the one that is called as the domain is."""
-    whose: Any = posterior.law if isinstance(posterior, PointFit) else posterior
-    known, chosen = whose.levels, dict(given or {})
-    for column, values in known.items():
-        for own in (name, role):
-            if column not in chosen and own in values:
-                chosen[column] = own
-        if column not in chosen:
-            raise BayeslawError(
-                f"{whose.name} has parameters for each {column} ({', '.join(values)}); say which is the {role} "
-                f"(--{role}-set {column}={values[0]})."
-            )
-        if str(chosen[column]) not in values:
-            raise BayeslawError(
-                f"{column} {chosen[column]!r} is not among those of {whose.name}: {', '.join(values)}."
-                f"{nearest(str(chosen[column]), values)}"
-            )
-    return {k: str(v) for k, v in chosen.items()}
-
-
-def price_of(minimise: str, prices: Prices, n: float) -> Callable[[float], float]:
-    """Log of what a token costs in what is to be least, by replay share; of no effect for tokens and FLOPs."""
-    if minimise != "cost":
-        return lambda r: 0.0
-
-    def price(r: float) -> float:
-        token = prices.token(r, n)
-        return math.log(token) if token > 0 else -math.inf
-
-    return price
-
-
-def promises_of(
-    sources: Sequence[Side], target: Side | None, limits: Mapping[str, Forgetting], bases: Mapping[str, Base], loss: float
-) -> tuple[Promise, ...]:
-    """The promises: each a loss and its limit in each draw."""
-    made = [Promise(f"forgetting of {s.name}", s, limits[s.name].limit(bases[s.name].log)) for s in sources if s.name in limits]
-    if target is not None and math.isfinite(loss):
-        made.append(Promise("target loss", target, np.full(target.size, math.log(loss))))
-    return tuple(made)
-
-
-def check_reachable(question: Question, draws: Index, confidence: float) -> None:
-    """Refuse a target loss under every draw's asymptote, or one that the base checkpoint already has."""
-    side, loss, box = question.target, question.loss, question.search.box
-    if side is None or not math.isfinite(loss):
+    target, limit, box = problem.target, problem.max_loss, problem.box
+    if target is None or not math.isfinite(limit):
         return
     shares = np.unique([*box.replays[:: max(1, box.replays.size // 8)], *box.replay])
-    least = min(float(_endless(side, draws, float(r)).min()) for r in shares)
-    if math.log(loss) < least:
+    least = min(float(_asymptote(target, draws, float(r)).min()) for r in shares)
+    if math.log(limit) < least:
         raise BayeslawError(
-            f"max-loss {loss:g} {side.unit} lies below what any draw of {side.posterior_name} allows with however many tokens: "
-            f"at least {math.exp(least):.4g}."
+            f"max-loss {limit:g} {target.unit} lies below the loss that any draw of {target.posterior_name} reaches with however many "
+            f"tokens, {math.exp(least):.4g}.",
+            code="unreachable-loss",
         )
-    if question.minimise in ("target-loss", "source-loss"):
+    if problem.minimise in ("target-loss", "source-loss"):
         return
-    base, text = None, ""
-    if side.finite_at_base:
-        base, text = side.base(draws), f"by {side.posterior_name} at D = 0"
+    if target.finite_at_base:
+        base, origin = target.at_base(draws), f"by {target.posterior_name} at D = 0"
     else:
         try:
-            measured = base_loss(side, "measured", 0)
-        except BayeslawError:
+            base, origin = base_loss(target, "measured", 0).log, "as measured at D = 0"
+        except BayeslawError:  # no base checkpoint of this model was measured
             return
-        base, text = measured.log, "as measured at D = 0"
-    share = float((base <= math.log(loss)).mean())
+    share = float((base <= math.log(limit)).mean())
     if share >= confidence:
         raise BayeslawError(
-            f"max-loss {loss:g} {side.unit} is already met at ATPP 0, with probability {share:.3f}: the base checkpoint's target "
-            f"loss is {math.exp(float(np.median(base))):.4g} {text}. No adaptation is needed for it."
+            f"max-loss {limit:g} {target.unit} is already met at ATPP 0, with probability {share:.3f}: the base checkpoint's target "
+            f"loss is {math.exp(float(np.median(base))):.4g} {origin}. It needs no adaptation.",
+            code="loss-already-met",
         )
 
 
-def _endless(side: Side, draws: Index, r: float) -> Array:
+def _asymptote(loss: DomainLoss, draws: Index, r: float) -> Array:
+    """Log loss (s,) without end of tokens; -inf where the law has no limit."""
     try:
-        return side.cube(draws, np.array([ENDLESS]), np.array([r]))[:, 0, 0]
-    except FitError:  # the law has no limit there
+        return values_at(loss, draws, ENDLESS, r)
+    except FitError:
         return np.array([-math.inf])
-
-
-def without(question: Question, sides: Sequence[Side], bases: Mapping[str, Base]) -> Question:
-    """The same question about other posteriors, such as point fits."""
-    sources = tuple(s for s in sides if s.name in {o.name for o in question.sources})
-    target = next((s for s in sides if question.target is not None and s.name == question.target.name), None)
-    promised = promises_of(sources, target, question.forgettings, bases, question.loss)
-    return replace(question, sources=sources, target=target, bases=bases, search=replace(question.search, promises=promised))

@@ -1,4 +1,4 @@
-"""What a pre-trained start is worth: tokens and FLOPs that training from scratch would need more for the same loss.
+"""The worth of a pre-trained start: tokens and FLOPs that training from scratch would need for the same loss.
 
     effectively transferred data = D_scratch - D_cpt,   saved = (C_scratch - C_cpt) / C_scratch     at equal loss and N
 
@@ -19,14 +19,15 @@ from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.intervals import columns
 from bayeslaw.forecasting.grid import grid
-from bayeslaw.forecasting.stack import Posterior, check_pairing
+from bayeslaw.forecasting.stack import Posterior, Stack, check_pairing
 from bayeslaw.inference.point import PointFit
-from bayeslaw.planning.domain_loss import SCRATCH, check_passed, stage_names, stages
-from bayeslaw.planning.search import spans
-from bayeslaw.posterior.diagnostics import marked
+from bayeslaw.planning.allocation import SCRATCH, stage_names, stages
+from bayeslaw.planning.domain_loss import check_passed
+from bayeslaw.planning.search import intervals_of
+from bayeslaw.posterior.diagnostics import checks_label
 from bayeslaw.posterior.draws import LawDraws
 
-LEAST, MOST, POINTS = 1.0, 1e30, 70  # tokens of training from scratch that are looked at
+LEAST, MOST, POINTS = 1.0, 1e30, 70  # tokens of training from scratch that are searched
 
 
 @dataclass(frozen=True)
@@ -38,8 +39,16 @@ class Transfer:
     settings : DataFrame
         N and D of the continual pre-training, one row each.
     loss, scratch : arrays (S, n)
-        Its loss; tokens from scratch for the same loss, inf where training from scratch never gets there.
+        Its loss; and the tokens from scratch for the same loss, inf where training from scratch never reaches it.
     failed : bool
+        Whether it was made in spite of failed checks.
+
+    Examples
+    --------
+    >>> fit = bayeslaw.load_fit("fit.nc")
+    >>> result = bayeslaw.transfer(fit, {"N": 1e9, "D": 1e10}, continued=fit)
+    >>> bool(np.allclose(result.saved, 0.0, atol=1e-6))
+    True
     """
 
     settings: pd.DataFrame
@@ -65,7 +74,7 @@ class Transfer:
         shown = {"loss": self.loss, "scratch_D": self.scratch, "transferred": self.transferred, "saved": self.saved}
         for name, draws in shown.items():
             table = table.assign(**columns(draws, ci_prob, name, method="nearest"))
-        return table.assign(never=np.isinf(self.scratch).mean(axis=0), checks=marked(self.failed))
+        return table.assign(never=np.isinf(self.scratch).mean(axis=0), checks=checks_label(self.failed))
 
 
 def transfer(
@@ -76,7 +85,7 @@ def transfer(
     stage: str | None = None,
     force: bool = False,
 ) -> Transfer:
-    """Effectively transferred data and FLOPs saved at equal loss.
+    """Compute effectively transferred data and FLOPs saved at equal loss.
 
     Parameters
     ----------
@@ -87,7 +96,7 @@ def transfer(
     continued : Fit, Stack or PointFit, optional
         The fit of continual pre-training, where it is another; draws of the two go together by their numbers.
     stage : str, optional
-        The 0/1 covariate that tells continual pre-training; needed only where there are several.
+        The 0/1 covariate of continual pre-training; needed only where there are several.
     force : bool
         In spite of failed checks; rows are marked.
 
@@ -95,67 +104,79 @@ def transfer(
     ------
     BayeslawError
         If the fit serves one stage only and there is no other, draws are unpaired, or a setting can't be used.
+    FitError
+        If checks of a fit failed, unless forced.
+
+    Examples
+    --------
+    >>> fit = bayeslaw.load_fit("fit.nc")
+    >>> bayeslaw.transfer(fit, {"N": 1e9, "D": "1e9:1e11:3"}, continued=fit).scratch.shape[1]
+    3
     """
-    for one in (fit, *([continued] if continued is not None else [])):
-        check_passed(one, force)
+    fits = [fit, *([continued] if continued is not None else [])]
+    for posterior in fits:
+        check_passed(posterior, force)
     others = {k: v for k, v in settings.items() if k not in ("N", "D", "atpp")}
-    at = _table(fit, {k: v for k, v in settings.items() if k in ("N", "D", "atpp")}, others, stage)
+    table = _table(fit, {k: v for k, v in settings.items() if k not in others}, others)
     if continued is None:
-        names = stage_names(fit.law) if hasattr(fit, "law") else []
-        if not names or (stage is not None and stage not in names) or (stage is None and len(names) > 1):
-            what = f"stages {', '.join(names)}" if names else "one stage"
+        names = stage_names(fit.law) if not isinstance(fit, Stack) else []
+        if (stage or "") not in ["", *names] or not names or (stage is None and len(names) > 1):
+            shown = f"stages {', '.join(names)}" if names else "one stage"
             raise BayeslawError(
-                f"The law of this fit knows {what}: give a fit of a law that serves both training from scratch and continual "
-                "pre-training, the fit of the other stage beside it, or the stage's name (--stage)."
+                f"The law of this fit has {shown}: give a fit of a law that serves both training from scratch and continual "
+                "pre-training, the fit of the other stage beside it, or the stage's name (--stage).",
+                code="one-stage-only",
             )
         before, after = stages(fit, others, SCRATCH), stages(fit, others, stage or names[0])
     else:
         before, after = stages(fit, _known(fit, others), SCRATCH), stages(continued, _known(continued, others), stage)
-    size, other = (sum(s.size for s in laws) for laws in (before, after))
+    size, other = (sum(law.size for law in laws) for laws in (before, after))
     check_pairing(
-        (fit, continued),
+        fits,
         (size, other),
         f"The draws of the two fits are unpaired: {size:,} and {other:,}. Fit both with the same number of draws.",
         " Compare a stack with a fit.",
     )
-    loss, scratch = np.empty((2, size, len(at)))
-    for i, (n, d) in enumerate(zip(at["N"], at["D"], strict=True)):
-        loss[:, i] = np.concatenate([s.loss({"N": np.array([n]), "D": np.array([d])}) for s in after])
-        ends = np.cumsum([0, *(s.size for s in before)])
-        scratch[:, i] = np.concatenate([_tokens(s, n, loss[a:b, i]) for s, a, b in zip(before, ends[:-1], ends[1:], strict=True)])
+    loss, scratch = np.empty((2, size, len(table)))
+    ends = np.cumsum([0, *(law.size for law in before)])
+    for i, (n, d) in enumerate(zip(table["N"], table["D"], strict=True)):
+        loss[:, i] = np.concatenate([law.loss({"N": np.array([n]), "D": np.array([d])}) for law in after])
+        for law, start, end in zip(before, ends[:-1], ends[1:], strict=True):
+            scratch[start:end, i] = _tokens_from_scratch(law, n, loss[start:end, i])
     if not np.isfinite(loss).all():
-        raise BayeslawError("The loss of continual pre-training is not finite for some draws at these settings.")
-    failed = any(not isinstance(f, PointFit) and not f.passed for f in (fit, continued) if f is not None)
-    return Transfer(at, loss, scratch, failed)
+        raise BayeslawError(
+            "The loss of continual pre-training is not finite for some draws at these settings; give others.", code="no-finite-loss"
+        )
+    failed = any(not isinstance(f, PointFit) and not f.passed for f in fits)
+    return Transfer(table, loss, scratch, failed)
 
 
 def _known(fit: Posterior | PointFit, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of the settings that the laws of a fit know, of two fits that may need different ones."""
-    posterior: Any = fit.law if isinstance(fit, PointFit) else fit
-    return {k: v for k, v in settings.items() if k in posterior.measured or k in posterior.levels}
+    """Those of the settings that the laws of a fit have, of two fits that may need different ones."""
+    covariates: Any = fit.law if isinstance(fit, PointFit) else fit
+    return {k: v for k, v in settings.items() if k in covariates.measured or k in covariates.levels}
 
 
-def _table(fit: Posterior | PointFit, settings: Mapping[str, Any], others: Mapping[str, Any], stage: str | None) -> pd.DataFrame:
+def _table(fit: Posterior | PointFit, sizes: Mapping[str, Any], others: Mapping[str, Any]) -> pd.DataFrame:
     """N and D, one row each."""
     posterior: Any = fit.law if isinstance(fit, PointFit) else fit
-    if not ({"N"} <= settings.keys() and settings.keys() & {"D", "atpp"}):
-        raise BayeslawError("Give N and D of the continual pre-training (--set N=2e9 --set D=1e8:4e10:30).")
+    if "N" not in sizes or len(sizes) < 2:
+        raise BayeslawError("Give N and D of the continual pre-training (--set N=2e9 --set D=1e8:4e10:30).", code="missing-setting")
     rest = {c: str(others.get(c, values[0])) for c, values in posterior.levels.items()}
     fill = {c: others.get(c, 0.5 * sum(v.support)) for c, v in posterior.measured.items() if c not in ("N", "D")}
-    made = grid(posterior, {**settings, **fill, **rest})[["N", "D"]]
-    if not ((made["N"] > 0) & (made["D"] > 0)).all():
-        raise BayeslawError("N and D must be positive.")
-    return made
+    table = grid(posterior, {**sizes, **fill, **rest})[["N", "D"]]
+    if not ((table["N"] > 0) & (table["D"] > 0)).all():
+        raise BayeslawError("N and D must be positive.", code="setting-not-positive")
+    return table
 
 
-def _tokens(stage: LawDraws, n: float, loss: Array) -> Array:
+def _tokens_from_scratch(law: LawDraws, n: float, loss: Array) -> Array:
     """The fewest tokens from scratch with which each draw's loss is at most `loss` (S,); inf where there are none."""
     x, size = np.linspace(math.log(LEAST), math.log(MOST), POINTS), np.array([n])
 
     def margin(draws: Index, places: Array) -> Array:
-        values: Array = loss[draws] - stage.loss({"N": size, "D": np.exp(places)}, draws)
+        values: Array = loss[draws] - law.loss({"N": size, "D": np.exp(places)}, draws)
         return values
 
-    margins = loss[:, None] - stage.loss({"N": size, "D": np.exp(x)}, axes=1)
-    found = spans(x, np.where(np.isfinite(margins), margins, -np.inf), margin).low.min(axis=0)
-    return np.exp(found)
+    margins = loss[:, None] - law.loss({"N": size, "D": np.exp(x)}, axes=1)
+    return np.exp(intervals_of(x, np.where(np.isfinite(margins), margins, -np.inf), margin).low.min(axis=0))

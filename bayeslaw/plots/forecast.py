@@ -30,7 +30,7 @@ def forecast_axis(forecast: Forecast) -> str:
 
 def text_names(forecast: Forecast) -> dict[str, Callable[[object], str]]:
     """Return the text columns by which parameters or noise of the fits differ, with functions from values to the fits' names."""
-    fits = [part.fit for part in forecast.parts]
+    fits = [part.fit for part in forecast.members]
     names: dict[str, Callable[[object], str]] = {column: level for fit in fits for column in fit.law.levels}
     for fit in fits:
         if fit.observed.group_names:
@@ -148,7 +148,7 @@ def _shade_outside(forecast: Forecast, ax: Axes, x: str) -> None:
     """Hatch the ground where a covariate leaves the range of the runs of any law of the forecast."""
     given = forecast.settings[x].to_numpy(dtype=np.float64)
     beyond = forecast.outside[x].to_numpy(dtype=np.float64) > OUTSIDE
-    seen = [part.fit.observed.covariates[x] for part in forecast.parts if x in part.fit.observed.covariates]
+    seen = [part.fit.observed.covariates[x] for part in forecast.members if x in part.fit.observed.covariates]
     low, high = max(float(v.min()) for v in seen), min(float(v.max()) for v in seen)
     for start, end, side in ((float(given.min()), low, given < low), (high, float(given.max()), given > high)):
         if (beyond & side).any():

@@ -29,7 +29,7 @@ NEAR = (
     0.1,
     0.05,
 )  # never far, whatever the span: e-folds, or the share of its support where a covariate is not logarithmic nor signed
-LUCK = 0.01  # twice the largest spread of whole runs between seeds measured on tinycpt (.3 to .5%)
+SEED_SPREAD = 0.01  # twice the largest spread of whole runs between seeds measured on tinycpt (.3 to .5%)
 
 
 @dataclass(frozen=True)
@@ -56,14 +56,14 @@ class Check:
         return f"{'passed' if self.passed else 'FAILED' if self.required else 'note'}: {self.text}"
 
 
-def marked(failed: bool) -> str:
+def checks_label(failed: bool) -> str:
     """What the column `checks` of a table says: 'passed', or 'FAILED (forced)' where failed checks were passed over."""
     return "FAILED (forced)" if failed else "passed"
 
 
-def passed_over(failed: bool) -> str:
+def failure_suffix(failed: bool) -> str:
     """What a line in words ends in where failed checks were passed over."""
-    return f" — CHECKS {marked(True)}" if failed else ""
+    return f" — CHECKS {checks_label(True)}" if failed else ""
 
 
 def diagnostics[K: Hashable](draws: Mapping[K, NDArray[np.float64]]) -> pd.DataFrame:
@@ -133,13 +133,13 @@ def information_check(prior: Mapping[str, NDArray[np.float64]], posterior: Mappi
     return Check("informed", not idle, text, False, table)
 
 
-def luck_check(sigma_run: NDArray[np.float64]) -> Check:
+def run_effect_check(sigma_run: NDArray[np.float64]) -> Check:
     """Whether the runs (of the worst group) differ by more than luck can explain: then the law misses something between them."""
     median = float(max(np.median(group) for group in sigma_run))
-    text = f"runs lie {median:.1%} around the law beyond point noise; seeds explain at most {LUCK:.0%}"
-    if median > LUCK:
+    text = f"runs lie {median:.1%} around the law beyond point noise; seeds explain at most {SEED_SPREAD:.0%}"
+    if median > SEED_SPREAD:
         text += ": the law misses something between runs, and its intervals are not to be relied on outside them"
-    return Check("run_luck", median <= LUCK, text, False, pd.DataFrame({"sigma_run": [median]}))
+    return Check("run_effect", median <= SEED_SPREAD, text, False, pd.DataFrame({"sigma_run": [median]}))
 
 
 def bins_check(count: NDArray[np.float64], width: float, shift: float, sigma_point: NDArray[np.float64]) -> Check:

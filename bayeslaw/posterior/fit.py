@@ -80,7 +80,7 @@ class Fit:
         return self.law.levels
 
     @property
-    def shares(self) -> tuple[tuple[Fit, NDArray[np.int64]], ...]:
+    def selections(self) -> tuple[tuple[Fit, NDArray[np.int64]], ...]:
         """Which draws of which fits make a forecast: all of this one."""
         posterior = self.tree["posterior"].sizes
         return ((self, np.arange(posterior["chain"] * posterior["draw"])),)

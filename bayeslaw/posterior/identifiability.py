@@ -25,7 +25,7 @@ WIDTH = 1.1  # widths that are wrong by less are not worth a warning
 # --- what the runs can't tell ---------------------------------------------------------------------------------------
 
 
-def untold(law: Law, values: Mapping[str, float], covariates: Mapping[str, NDArray[np.float64]]) -> frozenset[str]:
+def unidentifiable(law: Law, values: Mapping[str, float], covariates: Mapping[str, NDArray[np.float64]]) -> frozenset[str]:
     """Parameters that can change together, near the given values, without changing the loss at any setting.
 
     They are those with a part in the null space of the losses' derivatives. Two of three parameters that only act together
@@ -88,11 +88,11 @@ def lack_check(law: Law, observed: Observations, values: Mapping[str, float]) ->
     if len(settings) > SLOPE_ROWS:  # some at random, and one for each value of what has few
         ends = [settings.drop_duplicates(name) for name in few]
         settings = pd.concat([settings.sample(SLOPE_ROWS, random_state=0), *ends]).drop_duplicates()
-    lost = untold(law, values, _columns(law, settings)) if few else frozenset()
+    lost = unidentifiable(law, values, _columns(law, settings)) if few else frozenset()
     found, table, left = [], {}, lost
     for name in few:
         more = [settings.assign(**{name: v}) for v in _more(law.covariates[name], observed.covariates[name])]
-        named = lost - untold(law, values, _columns(law, pd.concat([settings, *more]))) if lost else lost
+        named = lost - unidentifiable(law, values, _columns(law, pd.concat([settings, *more]))) if lost else lost
         left -= named
         parameters = ", ".join(p for p in law.parameters if p in named)
         table[name] = {"values": count[name], "parameters": parameters}
@@ -133,10 +133,10 @@ def independence_check(law: Law, observed: Observations, draws: Mapping[str, NDA
         columns = np.stack([observed.covariates[name] for name in others])
         group = np.unique(columns, axis=1, return_inverse=True)[1].ravel()
         sharing, suggestion = f"at one {', '.join(others)}", "name the runs in a column `run`, for noise with a run effect"
-    return alike_check(residuals(law, observed, draws), group, len(law.parameters), sharing, suggestion)
+    return correlation_check(residuals(law, observed, draws), group, len(law.parameters), sharing, suggestion)
 
 
-def kinship_check(law: Law, observed: Observations, draws: Mapping[str, NDArray[np.float64]]) -> Check | None:
+def checkpoint_correlation_check(law: Law, observed: Observations, draws: Mapping[str, NDArray[np.float64]]) -> Check | None:
     """Whether mean residuals of runs that share a checkpoint are alike, under noise that gives each run a luck of its own.
 
     None where no runs share a checkpoint, or too few to tell.
@@ -148,13 +148,13 @@ def kinship_check(law: Law, observed: Observations, draws: Mapping[str, NDArray[
     if not observed.branched:
         return None
     means = np.bincount(observed.run, residuals(law, observed, draws)) / np.bincount(observed.run)
-    return alike_check(
+    return correlation_check(
         means,
         observed.checkpoint,
         len(law.parameters),
         "of one checkpoint",
         "noise normal-checkpoint",
-        "kinship",
+        "intra_class_correlation",
         ("runs", "a checkpoint"),
     )
 
@@ -169,7 +169,7 @@ def residuals(law: Law, observed: Observations, draws: Mapping[str, NDArray[np.f
     return observed.log_loss - total / count
 
 
-def alike(residual: NDArray[np.float64], group: NDArray[np.int64], fitted: int) -> tuple[float, float, float]:
+def intra_class_correlation(residual: NDArray[np.float64], group: NDArray[np.int64], fitted: int) -> tuple[float, float, float]:
     """Whether residuals of a group are alike: one-way analysis of variance of their normal scores.
 
     Ranks are turned into normal scores first (van der Waerden), so heavy tails don't matter. The statistic is F = between /
@@ -214,7 +214,7 @@ def alike(residual: NDArray[np.float64], group: NDArray[np.int64], fitted: int) 
     return correlation, p, math.sqrt(max(1 + (typical - 1) * correlation, 0.0))
 
 
-def alike_check(
+def correlation_check(
     residual: NDArray[np.float64],
     group: NDArray[np.int64],
     fitted: int,
@@ -240,7 +240,7 @@ def alike_check(
     of : (str, str)
         What the residuals are of, and whose luck they may share.
     """
-    correlation, p, widening = alike(residual, group, fitted)
+    correlation, p, widening = intra_class_correlation(residual, group, fitted)
     if math.isnan(correlation):
         return None
     passed = p >= ALARM or widening < WIDTH

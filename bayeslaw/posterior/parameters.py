@@ -12,7 +12,7 @@ from bayeslaw.noise.noise import MEANING, kind
 from bayeslaw.posterior.fit import Fit
 
 
-def described(fit: Fit, name: str) -> tuple[str, str]:
+def describe_parameter(fit: Fit, name: str) -> tuple[str, str]:
     """What a parameter of law or noise means, and its LaTeX symbol; both name the group where each group has its own."""
     if name in fit.law.parameters:
         return fit.law.parameters[name].meaning, fit.law.parameters[name].latex
@@ -29,7 +29,7 @@ def parameter_unit(fit: Fit, name: str) -> str:
     return own.unit.replace(NATS, fit.observed.unit) if own else ""
 
 
-def weak_pairs(fit: Fit, most: int = 6) -> pd.DataFrame:
+def correlated_pairs(fit: Fit, most: int = 6) -> pd.DataFrame:
     """The parameters that the losses tell least apart: the pairs with the strongest rank correlation in the posterior.
 
     Returns

@@ -21,7 +21,7 @@ from bayeslaw.laws.card import law_names, parse_card
 from bayeslaw.noise.noise import prior
 from bayeslaw.plots.fit import PRIOR_DRAWS
 from bayeslaw.posterior.fit import Fit
-from bayeslaw.posterior.parameters import described, parameter_unit, weak_pairs
+from bayeslaw.posterior.parameters import correlated_pairs, describe_parameter, parameter_unit
 
 Facts = dict[str, Any]
 
@@ -66,7 +66,7 @@ def fit_facts(fit: Fit, label: str, file: str | None, stack: str | None, ci_prob
         "label": label, "file": file, "stack": stack, "passed": fit.passed, "failures": fit.failures, "withheld": not shown,
         "law": _law(fit), "noise": fit.noise.text, "data": _data(fit), "checks": _checks(fit),
         "parameters": _parameters(fit, ci_prob, shown), "made": _made(fit, file, stack),
-        "pairs": table("Parameters that the losses tell least apart", weak_pairs(fit)),
+        "pairs": table("Parameters that the losses tell least apart", correlated_pairs(fit)),
     }  # fmt: skip
 
 
@@ -120,7 +120,7 @@ def _parameters(fit: Fit, ci_prob: float, shown: bool) -> Facts:
         if own is not None and own.around is not None:
             stated = f"around {own.around[0]}, spread {own.around[1]}"
         middle, *ends = quantiles(before[str(name)], ci_prob)
-        meaning, latex = described(fit, str(name))
+        meaning, latex = describe_parameter(fit, str(name))
         rows.append(
             {"parameter": name, "unit": parameter_unit(fit, str(name)), "median": row["median"], low: row[low], high: row[high],
              "prior": stated, "prior_median": middle, f"prior_{low}": ends[0], f"prior_{high}": ends[1],

@@ -17,7 +17,7 @@ from bayeslaw.inference.refit import rows_of
 from bayeslaw.plots.fit import PRIOR_DRAWS, plot_pair, plot_parameters, plot_prior_posterior
 from bayeslaw.plots.forecast import forecast_axis, plot_forecast
 from bayeslaw.posterior.fit import Fit
-from bayeslaw.posterior.parameters import weak_pairs
+from bayeslaw.posterior.parameters import correlated_pairs
 from bayeslaw.reporting.facts import INTERVAL
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def fit_pictures(fit: Fit, label: str, number: int, ci_prob: float, force: bool)
         f"Small panels, one for each parameter of {label}: prior density as a dashed line, posterior density filled.",
         (7.2, 0.3 + 1.65 * rows_), densities,
     )  # fmt: skip
-    pairs = weak_pairs(fit, PAIRS)
+    pairs = correlated_pairs(fit, PAIRS)
 
     def scatters(figure: Figure) -> None:
         axes = figure.subplots(-(-len(pairs) // 3), 3, squeeze=False).ravel()

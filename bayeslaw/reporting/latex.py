@@ -11,7 +11,7 @@ import numpy as np
 from bayeslaw.core.intervals import interval_names
 from bayeslaw.laws.formula import latex_text
 from bayeslaw.posterior.fit import Fit
-from bayeslaw.posterior.parameters import described
+from bayeslaw.posterior.parameters import describe_parameter
 from bayeslaw.reporting.html import MOST_ROWS, header, shown
 
 LONG, WIDTH = 50, "7cm"  # characters of a text from which on its column has this width
@@ -141,7 +141,7 @@ def parameters_latex(fit: Fit, ci_prob: float = 0.9) -> str:
     low, high = interval_names("eti", ci_prob)
     rows, mark = [], "" if fit.passed else r"^{\dagger}"
     for name, row in fit.summary(ci_prob).iterrows():
-        meaning, symbol = described(fit, str(name))
+        meaning, symbol = describe_parameter(fit, str(name))
         width = (row[high] - row[low]) / 2
         decimals = max(0, 1 - int(np.floor(np.log10(width)))) if width > 0 else 4
         median, lower, upper = (f"{row[c]:.{decimals}f}" for c in ("median", low, high))

@@ -16,8 +16,8 @@ from bayeslaw.core.errors import BayeslawError, FitError, whole_number
 from bayeslaw.core.intervals import check_probability
 from bayeslaw.data.table import Runs
 from bayeslaw.evaluation.scores import held_rows, transforms
-from bayeslaw.forecasting.discrepancy import relative
-from bayeslaw.forecasting.forecast import Forecast, forecast, from_shares
+from bayeslaw.forecasting.discrepancy import read_discrepancy
+from bayeslaw.forecasting.forecast import Forecast, forecast, forecast_selections
 from bayeslaw.forecasting.stack import Posterior, Stack
 from bayeslaw.plots.decisions import plot_confidence
 from bayeslaw.plots.design import plot_picks, width_column
@@ -132,7 +132,7 @@ def report(
     if not fits:
         raise BayeslawError("Give at least one fit to report on.")
     whole_number("seed", seed, 0)
-    sd = None if discrepancy is None else relative(discrepancy)
+    sd = None if discrepancy is None else read_discrepancy(discrepancy)
     options: dict[str, Any] = {"discrepancy": sd, "seed": seed, "force": force}
     found = _singles(fits)
     singles = {label: fit for label, (_, fit) in found.items()}
@@ -281,13 +281,13 @@ def _transforms(
     for label, posterior in fits.items():
         if label not in scored:
             continue
-        held = held_rows([fit.law for fit, _ in posterior.shares], measured)
+        held = held_rows([fit.law for fit, _ in posterior.selections], measured)
         try:
-            made = from_shares(posterior.name, posterior.shares, held, options["discrepancy"], int(options["seed"]))
+            made = forecast_selections(posterior.name, posterior.selections, held, options["discrepancy"], int(options["seed"]))
         except FitError:  # named among the scores
             continue
         found[label if posterior.passed else f"{label} (FAILED)"] = transforms(
-            held.frame["loss"].to_numpy(dtype="float64"), made.measurable
+            held.frame["loss"].to_numpy(dtype="float64"), made.predictive
         )
         runs = held.frame["run"].nunique() if "run" in held.frame else len(held)
     return (found, runs) if found else None

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 import bayeslaw
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.evaluation.scores import draw_scores, point_scores, score
-from bayeslaw.forecasting.discrepancy import LENGTH, STATED, Discrepancy, directions, relative, spread_name
+from bayeslaw.forecasting.discrepancy import LENGTH, STATED, Discrepancy, directions, read_discrepancy, spread_name
 from bayeslaw.forecasting.forecast import forecast
 from bayeslaw.inference.point import point_fit
 from bayeslaw.laws.card import load_law, parse_card
@@ -175,13 +175,13 @@ def test_a_stated_spread_is_scored(sound_fit: Fit) -> None:
 
 @pytest.mark.parametrize(("value", "sd"), [(0.01, 0.01), ("0.01", 0.01), ("1%", 0.01), (" .5 % ", 0.005), (0, 0.0), ("0%", 0.0)])
 def test_a_size_is_a_share_or_a_percentage(value: str | float, sd: float) -> None:
-    assert relative(value) == pytest.approx(sd, rel=1e-15)
+    assert read_discrepancy(value) == pytest.approx(sd, rel=1e-15)
 
 
 @pytest.mark.parametrize("value", [1, "1", "60%", -0.01, "-1%", "nan", "inf", float("nan"), "", "%", "1%%", "one", "0.01x"])
 def test_sizes_that_are_none(sound_fit: Fit, value: str | float) -> None:
     text = f"between 0 and 0.5, such as 0.01 or 1%; {str(value).strip()!r} is not."
-    for use in (lambda: relative(value), lambda: forecast(sound_fit, AT, discrepancy=value)):
+    for use in (lambda: read_discrepancy(value), lambda: forecast(sound_fit, AT, discrepancy=value)):
         with pytest.raises(BayeslawError) as caught:
             use()
         assert str(caught.value).endswith(text)

@@ -192,12 +192,12 @@ def test_known_errors_count_where_losses_are_measured_and_nowhere_else() -> None
     np.testing.assert_array_equal(made.known, table["loss_se"] / table["loss"])
     xr.testing.assert_identical(made.draws, without.draws)
     pd.testing.assert_frame_equal(made.summary(), without.summary())
-    np.testing.assert_array_equal(made.measurable[:, 0], without.measurable[:, 0])
+    np.testing.assert_array_equal(made.predictive[:, 0], without.predictive[:, 0])
     for row, known in enumerate(made.known):
         wider = forecast(line_fit(point=float(np.hypot(0.01, known))), line_table(), discrepancy=0.01)
-        np.testing.assert_allclose(made.measurable[:, row], wider.measurable[:, row], rtol=1e-12)
+        np.testing.assert_allclose(made.predictive[:, row], wider.predictive[:, row], rtol=1e-12)
     for nil in (forecast(fit, line_table(loss_se=0.0)), forecast(fit, table.drop(columns="loss"))):
-        np.testing.assert_array_equal(nil.measurable, forecast(fit, line_table()).measurable)
+        np.testing.assert_array_equal(nil.predictive, forecast(fit, line_table()).predictive)
 
 
 @pytest.mark.parametrize("error", [-0.1, np.nan, 2.0])
@@ -205,7 +205,7 @@ def test_a_known_error_that_cannot_be_is_refused_where_it_counts(error: float) -
     made = forecast(line_fit(), line_table(loss_se=[0.0, error, 0.1]))
     assert len(made.summary()) == 3
     with pytest.raises(TableError, match="loss_se"):
-        _ = made.measurable
+        _ = made.predictive
 
 
 # --- settings -------------------------------------------------------------------------------------------------------

@@ -85,7 +85,7 @@ def test_what_is_shown_at_a_prompt_is_a_line(stack: Stack, sound_fit: Fit) -> No
 
 
 def test_draws_come_in_proportion_to_the_weights(stack: Stack) -> None:
-    (ptpp, many), (chinchilla, few) = stack.shares  # heaviest first
+    (ptpp, many), (chinchilla, few) = stack.selections  # heaviest first
     assert (ptpp.name, chinchilla.name) == ("ptpp-floor", "chinchilla")
     assert (many.size, few.size) == (2100, 900)  # of 3,000, as many as the smaller fit has
     for chosen, size in ((many, 4000), (few, 3000)):
@@ -101,7 +101,7 @@ def test_latent_draws_are_those_of_the_laws(stack: Stack) -> None:
     latent = made.draws["latent"].values
     assert latent.shape == (3000, 3)
     expected = []
-    for fit, chosen in stack.shares:
+    for fit, chosen in stack.selections:
         values = {name: draws[chosen][:, None] for name, draws in fit.draws.items()}
         expected.append(LAWS[fit.name](values, {str(c): AT[c].to_numpy() for c in AT}))
     np.testing.assert_allclose(latent, np.concatenate(expected), rtol=1e-11)

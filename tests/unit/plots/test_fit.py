@@ -25,7 +25,7 @@ from bayeslaw.plots.fit import (
 )
 from bayeslaw.plots.forecast import plot_forecast
 from bayeslaw.posterior.fit import Fit
-from bayeslaw.posterior.parameters import weak_pairs
+from bayeslaw.posterior.parameters import correlated_pairs
 from tests.fixed import line_fit
 from tests.oracles import Array
 
@@ -76,7 +76,7 @@ def test_failed_checks_are_marked(ax: Axes) -> None:
 
 
 def test_weak_pairs_are_the_strongest_rank_correlations(fitted: Fit) -> None:
-    table, draws = weak_pairs(fitted, most=2), fitted.draws
+    table, draws = correlated_pairs(fitted, most=2), fitted.draws
     whole = {(x, y): spearmanr(draws[x], draws[y]).statistic for x, y in (("a", "b"), ("a", "c"), ("b", "c"))}
     best = sorted(whole, key=lambda pair: -abs(whole[pair]))[:2]
     assert [(row.one, row.other) for row in table.itertuples()] == best  # fixed noise parameters have no correlation

@@ -15,8 +15,8 @@ from bayeslaw.posterior.diagnostics import (
     extrapolation,
     forecast_checks,
     information_check,
-    luck_check,
     overlap,
+    run_effect_check,
     sampler_checks,
     spread_rows,
     table_of,
@@ -121,8 +121,8 @@ def test_parameters_that_keep_their_priors_are_named(rng: np.random.Generator) -
 
 
 def test_runs_apart_from_the_law_are_noted() -> None:
-    assert luck_check(np.full((2, 10), 0.004)).passed
-    check = luck_check(np.full((2, 10), 0.2))
+    assert run_effect_check(np.full((2, 10), 0.004)).passed
+    check = run_effect_check(np.full((2, 10), 0.2))
     assert (check.passed, check.required) == (False, False)
     assert check.text.startswith("runs lie 20.0% around the law beyond point noise")
 

@@ -16,13 +16,13 @@ from bayeslaw.laws.law import Law
 from bayeslaw.posterior.identifiability import (
     ALARM,
     FEW,
-    alike,
-    alike_check,
+    checkpoint_correlation_check,
+    correlation_check,
     independence_check,
-    kinship_check,
+    intra_class_correlation,
     lack_check,
     residuals,
-    untold,
+    unidentifiable,
 )
 from tests import oracles
 from tests.curves import curves
@@ -117,7 +117,7 @@ def test_directions_that_no_loss_tells() -> None:
         power = grid["N"] ** -at["alpha"]
         by_hand = np.stack([np.ones_like(power), power, -at["A"] * np.log(grid["N"]) * power], axis=1)
         rank = int(np.linalg.matrix_rank(by_hand / np.linalg.norm(by_hand, axis=0), tol=1e-8))
-        assert (untold(law, at, grid) == {"E", "A", "alpha"}) == (rank < 3)
+        assert (unidentifiable(law, at, grid) == {"E", "A", "alpha"}) == (rank < 3)
 
 
 # --- points in common luck ------------------------------------------------------------------------------------------
@@ -140,7 +140,7 @@ def simulated(rng: np.random.Generator, luck: float, heavy: bool = False) -> tup
 @pytest.mark.parametrize("heavy", [False, True], ids=["normal", "t3"])
 def test_false_alarms_are_as_many_as_stated_or_fewer(heavy: bool, rng: np.random.Generator) -> None:
     """2,000 tables of independent points: alarms at most at their stated rate, by a 99.9% binomial bound."""
-    p = np.array([alike(*simulated(rng, 0.0, heavy), 5)[1] for _ in range(2000)])
+    p = np.array([intra_class_correlation(*simulated(rng, 0.0, heavy), 5)[1] for _ in range(2000)])
     for rate in (ALARM, 0.05):
         assert (p < rate).sum() <= stats.binom.ppf(0.999, p.size, rate)
     assert (p < 0.2).mean() > 0.05  # and it is a test: chance reaches it
@@ -148,7 +148,7 @@ def test_false_alarms_are_as_many_as_stated_or_fewer(heavy: bool, rng: np.random
 
 @pytest.mark.parametrize("heavy", [False, True], ids=["normal", "t3"])
 def test_luck_as_large_as_point_noise_is_found(heavy: bool, rng: np.random.Generator) -> None:
-    checks = [alike_check(*simulated(rng, 1.0, heavy), 5, "of one run", "") for _ in range(200)]
+    checks = [correlation_check(*simulated(rng, 1.0, heavy), 5, "of one run", "") for _ in range(200)]
     assert np.mean([check is not None and not check.passed for check in checks]) > 0.95
 
 
@@ -158,14 +158,14 @@ def test_the_statistic_is_that_of_scipy_on_normal_scores(rng: np.random.Generato
     residual = rng.standard_normal(60) + 0.4 * group
     scores = stats.norm.ppf((stats.rankdata(residual) - 0.375) / 60.25)
     expected = stats.f_oneway(*(scores[group == g] for g in range(5)))
-    _, p, _ = alike(residual, group, 0)
+    _, p, _ = intra_class_correlation(residual, group, 0)
     assert p == pytest.approx(expected.pvalue, rel=1e-9)
 
 
 def test_correlation_and_widening_of_known_size(rng: np.random.Generator) -> None:
     """Luck as large as point noise: points of a run correlate by 1/2, the variance of ten's mean is 5.5 times as large."""
     run: Codes = np.repeat(np.arange(4000), 10)
-    correlation, p, widening = alike(rng.standard_normal(4000)[run] + rng.standard_normal(run.size), run, 0)
+    correlation, p, widening = intra_class_correlation(rng.standard_normal(4000)[run] + rng.standard_normal(run.size), run, 0)
     assert correlation == pytest.approx(0.5, abs=0.02)
     assert widening == pytest.approx(np.sqrt(5.5), abs=0.05)
     assert p < 1e-100
@@ -173,19 +173,19 @@ def test_correlation_and_widening_of_known_size(rng: np.random.Generator) -> Non
 
 def test_what_is_said_of_residuals(rng: np.random.Generator) -> None:
     residual, run = simulated(rng, 3.0)
-    check = alike_check(residual, run, 5, "of one run", "fit noise with a run effect")
+    check = correlation_check(residual, run, 5, "of one run", "fit noise with a run effect")
     assert check is not None
     assert (check.name, check.passed, check.required) == ("independence", False, False)
     assert str(check).startswith("note: residuals of points of one run correlate by 0.")
     assert "times too narrow. Either they share the luck of a run (fit noise with a run effect) or the law misses" in str(check)
     residual, run = simulated(np.random.default_rng(1), 0.0)
-    fine = alike_check(residual, run, 5, "of one run", "")
+    fine = correlation_check(residual, run, 5, "of one run", "")
     assert fine is not None
     assert fine.passed
     assert str(fine).endswith(", as independent ones may")
     many: Codes = np.repeat(np.arange(20_000), 2)  # certain, and of no consequence
     residual = 0.3 * rng.standard_normal(20_000)[many] + rng.standard_normal(many.size)
-    slight = alike_check(residual, many, 5, "of one run", "")
+    slight = correlation_check(residual, many, 5, "of one run", "")
     assert slight is not None
     assert slight.passed
     assert str(slight).endswith(", too little to matter")
@@ -194,7 +194,7 @@ def test_what_is_said_of_residuals(rng: np.random.Generator) -> None:
 @pytest.mark.parametrize("group", [np.zeros(20, dtype=int), np.arange(20), np.arange(20) // 2 % 8])
 def test_nothing_is_said_where_nothing_can_be_compared(group: Codes, rng: np.random.Generator) -> None:
     """One group, groups of one, and no more values than groups and parameters."""
-    assert alike_check(rng.standard_normal(20), group.astype(np.int64), 12, "", "") is None
+    assert correlation_check(rng.standard_normal(20), group.astype(np.int64), 12, "", "") is None
 
 
 def test_residuals_are_log_losses_less_the_laws_posterior_mean(rng: np.random.Generator) -> None:
@@ -240,12 +240,12 @@ def test_runs_of_one_checkpoint_that_lie_off_together_are_noticed(rng: np.random
     found = {}
     for name, sd in luck.items():
         together = table.assign(loss=table["loss"] * np.exp(sd * rng.standard_normal(8)[table["checkpoint"]]))
-        found[name] = kinship_check(law, oracles.observed(law, together), draws)
+        found[name] = checkpoint_correlation_check(law, oracles.observed(law, together), draws)
     own, shared = found["own"], found["shared"]
     assert own is not None
     assert shared is not None
-    assert (own.name, own.passed, own.required) == ("kinship", True, False)
+    assert (own.name, own.passed, own.required) == ("intra_class_correlation", True, False)
     assert not shared.passed
     assert "residuals of runs of one checkpoint correlate by" in shared.text
     assert "share the luck of a checkpoint (noise normal-checkpoint)" in shared.text
-    assert kinship_check(law, oracles.observed(law, table.drop(columns="checkpoint")), draws) is None
+    assert checkpoint_correlation_check(law, oracles.observed(law, table.drop(columns="checkpoint")), draws) is None
