@@ -195,7 +195,7 @@ def test_whole_fits_come_back_from_workers(two: Executor, tmp_path: Path, expect
 
 def test_tasks_with_faults_are_refused_before_any_fit() -> None:
     with pytest.raises(CardError, match="chinchila"):
-        fit_many([Task("chinchilla", "runs.csv"), Task("chinchila", "runs.csv")])
+        fit_many([Task("chinchilla", oracles.table(load_law("chinchilla"))), Task("chinchila", "runs.csv")])
 
 
 @pytest.mark.filterwarnings("ignore:Found chain dimension to be longer than draw dimension")  # of nutpie's trace
