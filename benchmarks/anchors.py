@@ -218,7 +218,7 @@ def speed(fit: Fit) -> list[dict[str, Any]]:
         row = {
             "candidates": f"{count:,}",
             "rows": f"{len(frame):,}",
-            "draws": f"{len(made.aim.draws):,}",
+            "draws": f"{len(made.targets.draws):,}",
             "picks": len(made.bought),
         }
         row |= {"seconds": f"{time.perf_counter() - begun:.1f}", "spent / budget": f"{made.spent / (5 * B0):.4f}"}

@@ -1,4 +1,4 @@
-"""Runs that could be bought: curves at one price each, branched from checkpoints that may have to be trained first."""
+"""Candidates: runs that could be bought, each a curve at one price; their checkpoints may have to be trained first."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from bayeslaw.forecasting.stack import Posterior
 from bayeslaw.laws.law import Law
 
 FLOPS = "flops"
-SAME = ("N", "ptpp", "r")  # what one run has one value of
+SAME = ("N", "ptpp", "r")  # covariates that are constant within a run
 TRUE, FALSE = {"true", "yes", "1", "1.0"}, {"false", "no", "0", "0.0", "", "nan", "none"}
 
 
@@ -31,26 +31,27 @@ class Candidates:
     Attributes
     ----------
     runs : Runs
-        What each would log: settings, one evaluation a row, rows of a run together.
+        Their settings, one evaluation a row, rows of a run together.
     run : int array (n,)
         Codes of the rows' runs, ascending.
     names : tuple of str
-        Of the runs (R).
+        Names of the R runs.
     cost : array (R,)
-        Price of each run by itself, in FLOPs or whatever the cost column counts.
+        Price of each run without its checkpoint, in FLOPs or the unit of the cost column.
     checkpoint : int array (R,)
         Codes of the checkpoints that the runs branch from.
     price : array (C,)
-        Of training each checkpoint, paid once however many runs branch from it; 0 where it exists.
+        Price of training each checkpoint, paid once however many runs branch from it; 0 if it exists.
     checkpoints : tuple of str
+        Names of the C checkpoints.
     fixed : bool array (R,)
         Runs that are bought in any case.
     columns : tuple of str
         The columns that losses depend on.
     unit : str
-        What costs are counted in.
+        Unit of the costs.
     notes : tuple of str
-        What was left out or worked out, in words.
+        Candidates that were left out and assumptions about checkpoints, in words.
     """
 
     runs: Runs
@@ -71,7 +72,7 @@ class Candidates:
 
     @property
     def rows(self) -> pd.DataFrame:
-        """What the runs would log, one evaluation a row."""
+        """The settings of all runs, one evaluation a row."""
         return self.runs.frame
 
     @property
@@ -80,10 +81,10 @@ class Candidates:
         return np.searchsorted(self.run, np.arange(self.size + 1)).astype(np.int64)
 
     @property
-    def whole(self) -> NDArray[np.float64]:
-        """Price of each run if it were the only one of its checkpoint, array (R,)."""
-        whole: NDArray[np.float64] = self.cost + self.price[self.checkpoint]
-        return whole
+    def total_price(self) -> NDArray[np.float64]:
+        """Price of each run with its checkpoint, array (R,)."""
+        price: NDArray[np.float64] = self.cost + self.price[self.checkpoint]
+        return price
 
     def of(self, run: int) -> pd.DataFrame:
         """The rows of one run."""
@@ -98,30 +99,37 @@ def read_candidates(
     checkpoint_cost: str | None = None,
     stages: Stages | None = None,
 ) -> Candidates:
-    """Read a table of candidate runs.
+    """Read and check a table of candidate runs.
 
     Parameters
     ----------
     fitted : sequence of (Law, Observations)
-        The laws that the runs are to inform and what they are fitted to.
+        The laws that the runs shall inform, and the observations that they are fitted to.
     source : Runs, DataFrame or path
-        One evaluation a row, with the laws' covariates and optionally: `run`, which evaluations are bought together (every row
-        is a run by itself without it); `checkpoint`; `fixed`, runs bought in any case; `D_end`, tokens after which a run ends if
-        that is later than its last evaluation; the column of costs; `checkpoint_cost`.
+        One evaluation a row, with the laws' covariates and optionally: `run`, the name of the run that an evaluation is bought with
+        (without it every row is a run); `checkpoint`; `fixed`, runs bought in any case; `D_end`, the tokens at the end of a run if
+        it goes on after its last evaluation; the column of costs; `checkpoint_cost`.
     cost : str
-        Column with each run's price; 'flops' is 6 N D of the run's end where the table has no such column.
+        Column with each run's price; 'flops' is 6 N D at the run's end if the table has no such column.
     checkpoint_cost : str, optional
-        Column with the price of training each checkpoint; or 'flops', 6 N^2 ptpp; or '0', all exist. Checkpoints that the fit has
-        runs of exist. Unless given, the column `checkpoint_cost` where there is one, else 'flops' where costs are FLOPs.
+        Column with the price of training each checkpoint; or 'flops', 6 N^2 ptpp; or '0' if all exist. Checkpoints with runs in the
+        fit exist. The default is the column `checkpoint_cost` if there is one, else 'flops' if costs are FLOPs.
     stages : text or sequence of Stage, optional
-        Stages of every run in which parts of the model are frozen: its 'flops' are counted by them instead of by 6 N D; see
+        Stages of every run in which parts of the model are frozen; FLOPs are then counted by them instead of by 6 N D. See
         `bayeslaw.core.flops`.
 
     Raises
     ------
     TableError, BayeslawError
         With row, column and value: a price that is missing or not positive, one run with two settings or two prices, a run logged
-        twice at one setting or ending before its first evaluation, a checkpoint that must be trained and has no price.
+        twice at one setting or ending before its last evaluation, a checkpoint that must be trained and has no price.
+
+    Examples
+    --------
+    >>> fit = bayeslaw.load_fit("fit.nc")
+    >>> table = pd.DataFrame({"run": ["a", "b"], "N": [1e8, 1e9], "D": [2e9, 2e10]})
+    >>> bayeslaw.design.read_candidates([(fit.law, fit.observed)], table).cost.tolist()
+    [1.2e+18, 1.2e+20]
     """
     runs = source if isinstance(source, Runs) else read_runs(source)
     faults = list(dict.fromkeys(fault for law, _ in fitted for fault in check(runs, law, to_fit=False)))
@@ -138,21 +146,24 @@ def read_candidates(
     if faults := list(_faults(frame, run, first, run_names, law)):
         raise TableError(faults, runs.name)
     if stages is not None and (cost != FLOPS or cost in frame):
-        raise BayeslawError(f"Stages count FLOPs, and {runs.name} is to be paid by its column {cost!r}: give one of both.")
+        raise BayeslawError(
+            f"Stages count FLOPs, but the prices of {runs.name} are in its column {cost!r}: give stages or prices, not both.",
+            code="stages-and-prices",
+        )
     nested = Nesting.of(frame, law)
     prices = _costs(frame, run, first, cost, per_token(stages), runs.name)
     known = {*frame.columns} & {"checkpoint"} or ("ptpp" in law.covariates and "N" in frame)
     checkpoint, names = (nested.checkpoint[first], nested.checkpoint_names) if known else (np.arange(first.size), ())
-    price, told = _checkpoints(frame.iloc[first], checkpoint, names, [o for _, o in fitted], cost, checkpoint_cost, runs.name)
+    price, assumed = _checkpoints(frame.iloc[first], checkpoint, names, [o for _, o in fitted], cost, checkpoint_cost, runs.name)
     columns = tuple(dict.fromkeys(name for law, _ in fitted for name in (*law.measured, *law.levels)))
     return Candidates(
         replace(runs, frame=frame), run, run_names, prices, checkpoint, price, names, _fixed(frame, run, first, runs.name),
-        columns, "FLOPs" if cost == FLOPS else cost, (*notes, *told),
+        columns, "FLOPs" if cost == FLOPS else cost, (*notes, *assumed),
     )  # fmt: skip
 
 
 def _unlogged(runs: Runs, fitted: Iterable[Observations]) -> tuple[Runs, list[str]]:
-    """The candidates that the fit has no run of the same name of."""
+    """The candidates without those named like a run of the fit, and a note on them."""
     logged = {name for observed in fitted for name in observed.run_names}
     if "run" not in runs.frame:
         return runs, []
@@ -161,18 +172,21 @@ def _unlogged(runs: Runs, fitted: Iterable[Observations]) -> tuple[Runs, list[st
         return runs, []
     names = list(runs.frame.loc[seen, "run"].unique())
     if seen.all():
-        raise BayeslawError(f"{runs.name}: every candidate is a run of the fit already; a replicate needs a name of its own.")
+        raise BayeslawError(
+            f"{runs.name}: every candidate is a run of the fit already; a replicate needs a name of its own.", code="no-new-runs"
+        )
     shown = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
-    note = f"{len(names)} candidate{'s' * (len(names) != 1)} left out, for the fit has runs of these names ({shown})"
+    note = f"{len(names)} candidate{'s' * (len(names) != 1)} left out because the fit has runs of these names ({shown})"
     return replace(runs, frame=runs.frame[~seen]), [note]
 
 
 def _faults(
     frame: pd.DataFrame, run: NDArray[np.int64], first: NDArray[np.int64], names: tuple[str, ...], law: Law
 ) -> Iterable[Fault]:
-    """One run under two settings, logged twice at one, or ending before it is logged."""
+    """Faults of runs: rows at D = 0, two settings in one run, a setting logged twice, an evaluation after the run's end."""
     for row in frame.index[base_rows(frame, law)]:
-        yield Fault(int(row), "D", "0", f"D = 0 is the base checkpoint, where {law.name} is infinite", "log the run at D > 0")
+        problem = f"D = 0 is the base checkpoint, where {law.name} is infinite"
+        yield Fault(int(row), "D", "0", problem, "log the run at D > 0", "base-checkpoint")
     for column in SAME:
         if column not in frame or column not in law.covariates:
             continue
@@ -183,26 +197,26 @@ def _faults(
         for i in np.flatnonzero(other)[:1]:
             was, row = values[first][run[i]], frame.index[first[run[i]]]
             problem = f"run {names[run[i]]!r} has {column} {values[i]:g} here and {was:g} at row {row}"
-            yield Fault(int(frame.index[i]), "run", names[run[i]], problem, "give each run an id of its own")
+            yield Fault(int(frame.index[i]), "run", names[run[i]], problem, "give each run an id of its own", "two-settings")
     numbers = frame.index.to_numpy()
     settings = frame[[*law.measured, *law.levels]].assign(code=run)
     for i in np.flatnonzero(settings.duplicated().to_numpy()):
         problem = f"run {names[run[i]]!r} is logged twice at one setting"
-        yield Fault(int(numbers[i]), "run", names[run[i]], problem, "keep one row; a replicate is a run with an id of its own")
+        suggestion = "keep one row; a replicate is a run with an id of its own"
+        yield Fault(int(numbers[i]), "run", names[run[i]], problem, suggestion, "logged-twice")
     if "D_end" in frame and "D" in frame:
-        late = frame["D_end"].to_numpy(dtype=np.float64) < frame["D"].to_numpy(dtype=np.float64)
-        for i in np.flatnonzero(late):
-            problem = (
-                f"run {names[run[i]]!r} ends at {frame['D_end'].iloc[i]:g} tokens, before its evaluation at {frame['D'].iloc[i]:g}"
-            )
-            yield Fault(int(numbers[i]), "D_end", f"{frame['D_end'].iloc[i]:g}", problem, "let it run longer or log it earlier")
+        ends, tokens = frame["D_end"].to_numpy(dtype=np.float64), frame["D"].to_numpy(dtype=np.float64)
+        for i in np.flatnonzero(ends < tokens):
+            problem = f"run {names[run[i]]!r} ends at {ends[i]:g} tokens, before its evaluation at {tokens[i]:g}"
+            suggestion = "let it run longer or log it earlier"
+            yield Fault(int(numbers[i]), "D_end", f"{ends[i]:g}", problem, suggestion, "ends-too-early")
 
 
 def _column(frame: pd.DataFrame, column: str, what: str) -> NDArray[np.float64]:
     if column not in frame:
-        raise BayeslawError(f"There is no column {column!r} for {what}.{nearest(column, map(str, frame))}")
+        raise BayeslawError(f"There is no column {column!r} for {what}.{nearest(column, map(str, frame))}", code="missing-column")
     if frame[column].dtype.kind not in "fiu":
-        raise BayeslawError(f"Column {column!r}, for {what}, holds no numbers.")
+        raise BayeslawError(f"Column {column!r}, for {what}, holds no numbers.", code="not-numbers")
     return frame[column].to_numpy(dtype=np.float64)
 
 
@@ -212,34 +226,28 @@ def _costs(
     """Price of each run."""
     if cost == FLOPS and cost not in frame:
         if not {"N", "D"} <= set(frame):
-            raise BayeslawError(f"{name} has no columns N and D to count FLOPs (6 N D) by; name a column of costs (--cost).")
+            raise BayeslawError(
+                f"{name} has no columns N and D to count FLOPs (6 N D) by; name a column of costs (--cost).", code="missing-column"
+            )
         tokens = np.fmax(frame["D"], frame["D_end"]) if "D_end" in frame else frame["D"]
         values = np.maximum.reduceat((flops * frame["N"] * tokens).to_numpy(dtype=np.float64), first)
     else:
         column = _column(frame, cost, "costs")
-        # FLOPs of a log are counted up row by row; any other price is the whole run's and the same in all its rows.
+        # FLOPs in a log grow from row to row; any other price is that of the whole run, the same in all its rows.
         values = np.maximum.reduceat(np.nan_to_num(column, nan=-np.inf), first) if cost == FLOPS else column[first]
-        differs = (
-            np.zeros(run.size, bool) if cost == FLOPS else (column != values[run]) & ~(np.isnan(column) & np.isnan(values[run]))
+        price = values[run]
+        differs = np.flatnonzero((column != price) & ~(np.isnan(column) & np.isnan(price)))
+        if cost != FLOPS and differs.size:
+            row, given, other = int(frame.index[differs[0]]), f"{column[differs[0]]:g}", f"{price[differs[0]]:g}"
+            problem = f"a run has one price, here {given} and {other}"
+            raise TableError([Fault(row, cost, given, problem, "give all rows of a run its price", "two-prices")], name)
+    bad = np.flatnonzero(~(np.isfinite(values) & (values > 0)))
+    shown = [(int(frame.index[first[i]]), f"{values[i]:g}") for i in bad]
+    if shown:
+        problem = "is missing or not positive"
+        raise TableError(
+            [Fault(row, cost, value, f"cost {value} {problem}", "give each run's price", "bad-cost") for row, value in shown], name
         )
-        if (bad := np.flatnonzero(differs)).size:
-            row, was = frame.index[bad[0]], f"{values[run[bad[0]]]:g}"
-            raise TableError(
-                [Fault(int(row), cost, f"{column[bad[0]]:g}", f"a run has one price, here {column[bad[0]]:g} and {was}")], name
-            )
-    wrong = ~(np.isfinite(values) & (values > 0))
-    faults = [
-        Fault(
-            int(frame.index[first[i]]),
-            cost,
-            f"{values[i]:g}",
-            f"cost {values[i]:g} is missing or not positive",
-            "give each run's price",
-        )
-        for i in np.flatnonzero(wrong)
-    ]
-    if faults:
-        raise TableError(faults, name)
     return values
 
 
@@ -252,10 +260,10 @@ def _checkpoints(
     checkpoint_cost: str | None,
     name: str,
 ) -> tuple[NDArray[np.float64], list[str]]:
-    """Price of training each checkpoint (a row of `frame` for each run), and what was assumed."""
+    """Price of training each checkpoint, and notes on assumptions; `frame` has one row per run."""
     count = int(checkpoint.max()) + 1
     if not names or checkpoint_cost == "0":
-        return np.zeros(count), (["all checkpoints are taken to exist"] if names else [])
+        return np.zeros(count), (["all checkpoints are assumed to exist"] if names else [])
     exists = np.array(
         [_known(frame.iloc[checkpoint.tolist().index(c)], names[c], fitted, "checkpoint" in frame) for c in range(count)]
     )
@@ -269,7 +277,8 @@ def _checkpoints(
     if checkpoint_cost is None or (checkpoint_cost == FLOPS and not {"N", "ptpp"} <= set(frame)):
         raise BayeslawError(
             f"{name}: the fit has no runs of checkpoint {missing[0]}, and there is no price for training it. Give a column "
-            "checkpoint_cost (0 where a checkpoint exists), or a price of 0 if all exist (--checkpoint-cost 0)."
+            "checkpoint_cost (0 where a checkpoint exists), or a price of 0 if all exist (--checkpoint-cost 0).",
+            code="no-checkpoint-price",
         )
     if checkpoint_cost == FLOPS:
         each = (6 * frame["N"] ** 2 * frame["ptpp"]).to_numpy(dtype=np.float64)
@@ -281,7 +290,8 @@ def _checkpoints(
             continue
         if not (np.isfinite(value) and value >= 0):
             problem = f"checkpoint {names[code]} must be trained first and its price {value:g} is missing or negative"
-            raise TableError([Fault(int(row), checkpoint_cost, f"{value:g}", problem, "give its price, 0 if it exists")], name)
+            suggestion = "give its price, 0 if it exists"
+            raise TableError([Fault(int(row), checkpoint_cost, f"{value:g}", problem, suggestion, "bad-checkpoint-price")], name)
         price[code] = max(price[code], value)
     trained = [names[c] for c in np.flatnonzero(price > 0)]
     shown = "; ".join(trained[:3]) + ("; …" if len(trained) > 3 else "")
@@ -290,26 +300,33 @@ def _checkpoints(
 
 
 def _known(row: pd.Series, name: str, fitted: Sequence[Observations], named: bool) -> bool:
-    """Whether a fit has runs of a checkpoint: by its name where candidates name theirs, else by N and ptpp."""
-    if named:  # an empty cell is a checkpoint of its own, whatever it is called here
+    """Whether a fit has runs of a checkpoint: by its name if candidates name theirs, else by N and ptpp."""
+    if named:  # an empty cell is a checkpoint of its own, which has an automatic name here
         return pd.notna(row["checkpoint"]) and any(name in observed.checkpoint_names for observed in fitted)
     pairs = [(o.covariates["N"], o.covariates["ptpp"]) for o in fitted if {"N", "ptpp"} <= o.covariates.keys()]
     return any(bool((np.isclose(n, row["N"]) & np.isclose(p, row["ptpp"])).any()) for n, p in pairs)
 
 
 def _fixed(frame: pd.DataFrame, run: NDArray[np.int64], first: NDArray[np.int64], name: str) -> NDArray[np.bool_]:
-    """Which runs are bought in any case: those with true, yes or 1 in the column `fixed`."""
+    """Whether each run is bought in any case: its column `fixed` says true, yes or 1."""
     if "fixed" not in frame:
         return np.zeros(first.size, dtype=bool)
     texts = frame["fixed"].astype(str).str.strip().str.lower()
     if (bad := np.flatnonzero(~texts.isin(TRUE | FALSE))).size:
-        value = str(frame["fixed"].iloc[bad[0]])
-        raise TableError([Fault(int(frame.index[bad[0]]), "fixed", value, f"fixed {value!r} is neither true nor false")], name)
+        row, value = int(frame.index[bad[0]]), str(frame["fixed"].iloc[bad[0]])
+        problem = f"fixed {value!r} is neither true nor false"
+        raise TableError([Fault(row, "fixed", value, problem, "write true or false", "not-true-or-false")], name)
     return np.asarray(np.bincount(run, texts.isin(TRUE).to_numpy(dtype=np.float64)) > 0)
 
 
 def grid_of_runs(law: Law | Posterior, settings: Mapping[str, str]) -> pd.DataFrame:
-    """All combinations of values as candidates: one run for each, logged at every D or atpp; see `bayeslaw.grid`."""
+    """Return all combinations of values as candidates: one run for each, logged at every D or atpp; see `bayeslaw.grid`.
+
+    Examples
+    --------
+    >>> bayeslaw.design.grid_of_runs(bayeslaw.load_law("chinchilla"), {"N": "1e8,1e9", "D": "1e9,1e10"})["run"].unique().tolist()
+    ['N 1e+08', 'N 1e+09']
+    """
     frame = grid(law, settings)
-    apart = [name for name in settings if name not in ("D", "atpp")]
-    return frame.assign(run=[", ".join(f"{name} {word(row[name])}" for name in apart) for _, row in frame.iterrows()])
+    columns = [name for name in settings if name not in ("D", "atpp")]
+    return frame.assign(run=[", ".join(f"{name} {word(row[name])}" for name in columns) for _, row in frame.iterrows()])

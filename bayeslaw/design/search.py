@@ -1,4 +1,8 @@
-"""Which runs to buy under a budget: greedy, with swaps, and checkpoints paid for once."""
+"""The search for the best runs under a budget: a greedy choice improved by exchanges; checkpoints are paid for once.
+
+`choose` starts from several greedy choices, which divide gains by different powers of the price, improves them by exchanges and
+orders the picks. A small pool is searched completely.
+"""
 
 from __future__ import annotations
 
@@ -12,30 +16,30 @@ from bayeslaw.core.arrays import Array
 from bayeslaw.design.candidates import Candidates
 from bayeslaw.design.information import Ensemble
 
-EXPONENTS = (0.0, 0.5, 1.0)  # of the price by which a gain is divided
-BUNDLES = 8  # checkpoints that must be trained, looked at for several runs at once
-BUNDLE = 4  # runs looked at together for one checkpoint's sake
-PASSES = 4  # over all picks, each taken out and bought better
-FEW = 12  # picks up to which every greedy choice is improved, not only the best of them
-FEWEST = 15  # candidates up to which all designs are looked at
-SHORTLIST = 100  # runs that swaps look at
-LOOKED_AT = 128  # runs whose gains are brought up to date at once
-ROUNDING = 1 + 1e-9  # of a bill that is to equal the budget
+EXPONENTS = (0.0, 0.5, 1.0)  # powers of the price by which a gain is divided
+BUNDLES = 8  # checkpoints that must be trained and are considered for several runs at once
+BUNDLE = 4  # most runs in a bundle of one checkpoint
+PASSES = 4  # passes of exchanges over all picks
+FEW = 12  # with at most this many picks every greedy choice is improved, else only the best
+FEWEST = 15  # with at most this many candidates all designs are searched
+SHORTLIST = 100  # runs that exchanges consider
+LOOKED_AT = 128  # runs whose gains are updated at once
+ROUNDING = 1 + 1e-9  # relative tolerance of a bill that equals the budget
 
 
 @dataclass(frozen=True)
 class Market:
-    """What runs cost and tell.
+    """Candidates with the information of each, and the budget that they are bought from.
 
     Attributes
     ----------
     candidates : Candidates
     ensemble : Ensemble
     weights : array (q,)
-        Of the targets' variances.
+        Weights of the targets' variances.
     budget : float
     replicates : int
-        How often each run may be bought; every purchase has luck of its own.
+        How often each run may be bought; every purchase has a run effect of its own.
     """
 
     candidates: Candidates
@@ -45,13 +49,13 @@ class Market:
     replicates: int = 1
 
     def bill(self, picks: Sequence[int]) -> float:
-        """What runs cost together: each of them, and their checkpoints once."""
+        """The price of runs together, each checkpoint paid once."""
         at = self.candidates
         trained = np.unique(at.checkpoint[list(picks)])
         return float(at.cost[list(picks)].sum() + at.price[trained].sum())
 
     def prices(self, picks: Sequence[int]) -> Array:
-        """What each run would add to the bill; inf where it can't be bought again or leaves the budget."""
+        """The amount that each run would add to the bill, array (R,); inf if it exceeds the budget or can't be bought again."""
         at = self.candidates
         price = at.price.copy()
         price[at.checkpoint[list(picks)]] = 0.0
@@ -66,31 +70,37 @@ class Market:
 
 
 def choose(market: Market, start: Sequence[int] = ()) -> list[int]:
-    """Runs to buy on top of some that are bought in any case, in order of purchase: those first.
+    """Choose runs to buy in addition to given ones.
+
+    Parameters
+    ----------
+    market : Market
+    start : sequence of int
+        Codes of runs that are bought in any case.
 
     Returns
     -------
     list of int
-        Codes of runs; one that is bought twice stands there twice.
+        Codes of runs in order of purchase, those of `start` first; a run that is bought twice is listed twice.
     """
     kept = list(start)
-    starts = [fill(market, kept, exponent) for exponent in EXPONENTS]
-    starts += [fill(market, [*kept, run], 1.0) for run in _first_of_checkpoints(market, kept)]
+    starts = [_fill(market, kept, exponent) for exponent in EXPONENTS]
+    starts += [_fill(market, [*kept, run], 1.0) for run in _first_of_checkpoints(market, kept)]
     starts = [list(picks) for picks in dict.fromkeys(map(tuple, starts))]
     values = [market.value(market.ensemble.covariance(picks)) for picks in starts]
-    if max(map(len, starts)) - len(kept) <= FEW:  # each may be improved into something else
-        improved = [improve(market, picks, len(kept), value) for picks, value in zip(starts, values, strict=True)]
+    if max(map(len, starts)) - len(kept) <= FEW:  # exchanges may improve each of them to another design
+        improved = [_improve(market, picks, len(kept), value) for picks, value in zip(starts, values, strict=True)]
     else:
         at = int(np.argmin(values))
-        improved = [improve(market, starts[at], len(kept), values[at])]
+        improved = [_improve(market, starts[at], len(kept), values[at])]
     best = min(improved, key=lambda picks: market.value(market.ensemble.covariance(picks)))
     if market.candidates.size <= FEWEST and market.replicates == 1:
         best = _search(market, kept, best)
-    return in_order(market, best, len(kept))
+    return _in_order(market, best, len(kept))
 
 
 def _first_of_checkpoints(market: Market, kept: Sequence[int]) -> list[int]:
-    """For each checkpoint that must be trained, of those worth most, the run that tells most of those the budget allows."""
+    """The affordable run of most gain of each checkpoint that must be trained, for the checkpoints whose best run gains most."""
     at = market.candidates
     gains = market.ensemble.gains(market.ensemble.covariance(kept), market.weights)
     gains[~np.isfinite(market.prices(kept))] = -np.inf
@@ -100,7 +110,7 @@ def _first_of_checkpoints(market: Market, kept: Sequence[int]) -> list[int]:
 
 
 def _search(market: Market, kept: list[int], best: list[int]) -> list[int]:
-    """The best of all designs: every run bought or not, leaving out branches that all the rest together can't make better."""
+    """The best of all designs, by branch and bound: a branch ends where all remaining runs together can't beat the best design."""
     ensemble, least = market.ensemble, market.value(market.ensemble.covariance(best))
     order = [run for run in np.argsort(-ensemble.gains(ensemble.covariance(kept), market.weights)).tolist() if run not in kept]
     last = np.cumsum([ensemble.curve(run).T @ ensemble.curve(run) for run in order[::-1]], axis=0)[::-1] if order else np.empty(0)
@@ -121,8 +131,8 @@ def _search(market: Market, kept: list[int], best: list[int]) -> list[int]:
     return best
 
 
-def fill(market: Market, picks: Sequence[int], exponent: float, only: NDArray[np.int64] | None = None) -> list[int]:
-    """Add runs, that of most gain over price^exponent first, as long as the budget lasts."""
+def _fill(market: Market, picks: Sequence[int], exponent: float, only: NDArray[np.int64] | None = None) -> list[int]:
+    """Add runs to the picks in order of gain / price^exponent until the budget is spent."""
     picks, covariance = list(picks), market.ensemble.covariance(picks)
     gains = market.ensemble.gains(covariance, market.weights, only)
     while True:
@@ -140,10 +150,10 @@ def fill(market: Market, picks: Sequence[int], exponent: float, only: NDArray[np
 
 
 def _best(market: Market, covariance: Array, gains: Array, scale: Array) -> int | None:
-    """The run of most gain over a scale, inf for runs that can't be bought; none where no gain is left.
+    """The run of most gain / scale, where the scale is inf for runs that can't be bought; None if no run has a gain.
 
-    What a run tells falls as others are bought, but for rare exceptions: a gain from earlier on is an upper limit, and only runs
-    whose limit beats the best need be looked at again. `gains` holds these limits and is brought up to date on the way.
+    With rare exceptions the gain of a run falls as others are bought, so an earlier gain is an upper limit, and only runs whose
+    limit beats the best need be evaluated again. `gains` holds these limits and is updated in place.
     """
     worth = np.nan_to_num(gains / scale, nan=-np.inf)
     order = np.argsort(-worth)
@@ -163,8 +173,8 @@ def _best(market: Market, covariance: Array, gains: Array, scale: Array) -> int 
 def _bundles(
     market: Market, picks: Sequence[int], covariance: Array, gains: Array, prices: Array, exponent: float
 ) -> list[tuple[list[int], float]]:
-    """Several runs of one checkpoint that has yet to be trained, together worth its price, and their gain over price^exponent."""
-    at, found = market.candidates, []
+    """Bundles of runs of one checkpoint that must be trained, each with its gain / price^exponent."""
+    at, bundles = market.candidates, []
     unpaid = np.setdiff1d(np.flatnonzero(at.price > 0), at.checkpoint[list(picks)])
     if not unpaid.size:
         return []
@@ -186,12 +196,13 @@ def _bundles(
             state, gain, bundle = market.ensemble.after(state, run), gain + float(each[place]), [*bundle, run]
             if len(bundle) > 1:
                 price = market.bill([*picks, *bundle]) - market.bill(picks)
-                found.append((list(bundle), gain / price**exponent))
-    return found
+                bundles.append((list(bundle), gain / price**exponent))
+    return bundles
 
 
-def improve(market: Market, picks: list[int], kept: int, least: float) -> list[int]:
-    """Take picks out, one by one or a checkpoint's together, and buy better for what they cost, until nothing is better."""
+def _improve(market: Market, picks: list[int], kept: int, least: float) -> list[int]:
+    """Exchange picks after the first `kept`, one by one or all of a checkpoint, for better ones until no exchange helps."""
+
     at = market.candidates
     for _ in range(PASSES):
         before = least
@@ -205,7 +216,7 @@ def improve(market: Market, picks: list[int], kept: int, least: float) -> list[i
                 if run in rest[kept:]:
                     del rest[kept + rest[kept:].index(run)]
             for exponent in (0.0, 1.0):
-                tried = fill(market, rest, exponent, only)
+                tried = _fill(market, rest, exponent, only)
                 value = market.value(market.ensemble.covariance(tried))
                 if value < least * (1 - 1e-9):
                     picks, least = tried, value
@@ -215,15 +226,16 @@ def improve(market: Market, picks: list[int], kept: int, least: float) -> list[i
 
 
 def _shortlist(market: Market, picks: Sequence[int]) -> NDArray[np.int64]:
-    """The runs that are worth looking at in swaps: those of most gain, by itself and for its price, and the picks."""
+    """The runs that exchanges consider: the picks, and the runs of most gain for several powers of the price."""
     gains = market.ensemble.gains(market.ensemble.covariance(picks), market.weights)
     at = market.candidates
     ranks = [np.argsort(-gains / at.cost**exponent)[:SHORTLIST] for exponent in EXPONENTS]
     return np.unique(np.concatenate([*ranks, np.array(picks, dtype=np.int64)]))
 
 
-def in_order(market: Market, picks: Sequence[int], kept: int) -> list[int]:
-    """The same runs in order of purchase: at each step that of most gain for its price."""
+def _in_order(market: Market, picks: Sequence[int], kept: int) -> list[int]:
+    """Sort picks by gain for their price given those before; the first `kept` picks stay where they are."""
+
     ordered, rest = list(picks[:kept]), list(picks[kept:])
     covariance = market.ensemble.covariance(ordered)
     at = market.candidates

@@ -194,7 +194,7 @@ def test_an_update_tells_runs_of_the_law_from_others() -> None:
         losses = simulate(law, truth, new, seed=8)
         losses["loss"] *= off
         made = bayeslaw.update(fit, losses, targets=targets, progress=False)
-        assert made.within is within, made.text
+        assert made.as_predicted is within, made.text
         assert made.fit.passed
         assert made.fit.observed.log_loss.size == len(frame) + len(new)
         assert made.widths is not None

@@ -67,7 +67,7 @@ def test_picks_say_what_is_left_after_each(fit: Fit) -> None:
     for i in range(1, len(picks) + 1):
         now, was = (left(fit, [runs[name] for name in picks["run"][:k]], at) for k in (i, i - 1))
         assert picks["gain"].iloc[i - 1] == pytest.approx((was - now).sum() / before.sum(), rel=1e-6)
-        width = (made.aim.widths * np.sqrt(now / before)).mean()
+        width = (made.targets.widths * np.sqrt(now / before)).mean()
         assert picks["latent_eti90_width"].iloc[i - 1] == pytest.approx(width, rel=1e-6)
     prices = candidates.drop_duplicates("run").set_index("run")["cost"]
     np.testing.assert_allclose(picks["spent"], prices[picks["run"]].cumsum())
@@ -101,7 +101,7 @@ def test_two_fits_learn_from_the_losses_that_one_run_logs_for_each(fit: Fit) -> 
     expected = np.concatenate([left(one, bought, at) for one in (fit, other)])
     # draws of the two are paired, and 2,000 draws of independent posteriors are not exactly uncorrelated
     np.testing.assert_allclose(made.market.ensemble.variances(made.market.ensemble.covariance(made.bought)), expected, rtol=0.05)
-    assert len(made.targets) == 4
+    assert len(made.target_widths) == 4
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -16,7 +16,7 @@ from bayeslaw.core.executors import Outcome
 from bayeslaw.data.observations import Observations
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.design import preposterior as lookahead
-from bayeslaw.design.preposterior import nested, refits
+from bayeslaw.design.preposterior import nested
 from bayeslaw.forecasting.stack import Stack
 from bayeslaw.inference.batch import Task
 from bayeslaw.posterior.fit import Fit
@@ -68,7 +68,7 @@ def test_the_linear_normal_case_is_exact(name: str) -> None:
     for shuffled in (design, design.sample(frac=1.0, random_state=1)):
         row = nested(fit, shuffled, TARGETS, weights=weights, outer=300).iloc[0]
         assert row["prior_variance"] == pytest.approx(before @ weights, rel=1e-6)
-        assert row["says"] == ""
+        assert row["note"] == ""
         assert row["expected_variance_mcse"] < 0.05 * row["expected_variance"]
         error = 4 * row["expected_variance_mcse"] + 0.015 * row["expected_variance"]
         assert row["expected_variance"] == pytest.approx(after @ weights, abs=error)
@@ -142,7 +142,7 @@ def test_a_draw_has_no_part_in_weighing_its_own_losses() -> None:
     posterior["a"][0, 0] = 2.0
     tree["posterior"] = posterior
     far = replace(fit, tree=tree)
-    design = lookahead.Design.of(far, read_runs(DESIGN.head(1)), np.array([0]), 0, True)
+    design = lookahead.Design.of(far, read_runs(DESIGN.head(1)), np.array([0]))
     values = far.draws["a"]
     variances, effective = lookahead._weighted(far, design, np.array([0]), values[:, None])
     weight = np.exp(-0.5 * (design.log_loss[0, 0] - design.latent[1:, 0]) ** 2 / 8e-4)
@@ -156,7 +156,7 @@ def test_it_says_when_draws_are_too_few_for_the_design() -> None:
     row = nested(fit, DESIGN, TARGETS, outer=20).iloc[0]
     assert row["effective_median"] < 10
     assert (
-        row["says"]
+        row["note"]
         == f"too few effective draws ({row['effective_median']:.0f} in the middle, 50 wanted): refit instead, or draw more"
     )
 
@@ -170,7 +170,7 @@ def test_the_same_seed_gives_the_same_numbers() -> None:
 
 def test_what_a_look_ahead_refuses() -> None:
     fit = line_fit(size=1000)
-    for call in (nested, refits):
+    for call in (nested,):
         with pytest.raises(FitError, match="needs at least 400 posterior draws and the fit has 396: fit with more --draws"):
             call(line_fit(size=396), DESIGN, TARGETS)
         with pytest.raises(FitError, match="takes the fit of one law, not a stack"):
@@ -195,58 +195,3 @@ def test_what_a_look_ahead_refuses() -> None:
                 call(replace(fit, tree=tree), DESIGN, TARGETS)
     forced = nested(line_fit(passed=False), DESIGN, TARGETS, outer=10, force=True)
     assert forced["checks"].tolist() == ["FAILED (forced)"]
-
-
-# --- refits ---------------------------------------------------------------------------------------------------------
-
-
-def test_refits_are_of_the_fits_rows_and_simulated_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of four refits one fails its checks and one is not made; both are counted."""
-    fit = line_fit(noise="normal-checkpoint", point=0.005, run=0.02)
-    design = DESIGN.assign(run=["r0", "r0", "r0", "v", "v"], checkpoint="k0")
-    asked: list[Task] = []
-
-    def answer(tasks: Iterable[Task], *, executor: str, then: Any, progress: bool) -> list[Outcome[Any]]:
-        assert (executor, progress) == ("processes:2", False)
-        asked.extend(tasks)
-        made = [then(line_fit(passed=i != 1)) for i in range(3)]
-        return [*(Outcome(i, value) for i, value in enumerate(made)), Outcome.failed(3, "fit", "the density is not finite")]
-
-    monkeypatch.setattr(lookahead, "fit_many", answer)
-    found = refits(fit, design, TARGETS, weights=[1, 0, 0], outer=4, executor="processes:2", progress=False)
-    variance = np.var(np.stack([fit.draws[n] for n in "abc"], axis=1) @ curvature(TARGETS["x"]), axis=0, ddof=1)
-    np.testing.assert_allclose(found.table.loc[:2, ["variance_1", "variance_2", "variance_3"]], [variance] * 3, rtol=1e-9)
-    np.testing.assert_allclose(found.table.loc[:2, "variance"], variance[0], rtol=1e-9)
-    checks = found.table["checks"].tolist()
-    assert checks == ["passed", "FAILED: largest R-hat 1.4", "passed", "not made: fit 4: the density is not finite"]
-    assert found.summary["target"].tolist() == ["row 1", "row 2", "row 3", "all targets"]
-    assert found.summary[["refits", "failed", "not_made"]].to_numpy()[3].tolist() == [4, 1, 1]
-    np.testing.assert_allclose(found.summary["ratio"], 1.0, rtol=1e-9)
-    np.testing.assert_allclose(found.summary["realised_variance_se"], 0.0, atol=1e-12)
-
-    residuals = []
-    for task, draw in zip(asked, found.table["draw"], strict=True):
-        assert isinstance(task.runs, Runs)
-        assert task.options["noise"] == "normal-checkpoint"
-        observed = Observations.of(line(), task.runs)
-        assert observed.log_loss.size == 17
-        assert set(observed.run_names) == {"r0", "r1", "r2", "r3", "r0 (simulated)", "v (simulated)"}
-        assert observed.checkpoint_names == ("k0", "k1", "k0 (simulated)")
-        simulated = task.runs.frame.iloc[12:]
-        np.testing.assert_array_equal(simulated["x"], DESIGN["x"])
-        latent = np.array([fit.draws[name][draw] for name in "abc"]) @ curvature(simulated["x"])
-        residuals.append(np.log(simulated["loss"].to_numpy()) - latent)
-    errors = np.array(residuals)
-    assert 0.005 < errors.std() < 0.1
-    assert np.concatenate([errors[:, :3] - errors[:, :3].mean(axis=1, keepdims=True), np.diff(errors[:, 3:])], axis=1).std() < 0.02
-
-
-def test_a_real_refit_agrees_with_weights(sound_fit: Fit) -> None:
-    design = pd.DataFrame({"N": 1e10, "D": np.geomspace(1e9, 1e11, 4), "run": "one"})
-    targets = pd.DataFrame({"N": [1e10], "D": [2e11]})
-    found = refits(sound_fit, design, targets, outer=2, progress=False).summary.iloc[-1]
-    weighed = nested(sound_fit, design, targets, outer=100).iloc[0]
-    assert found["prior_variance"] == pytest.approx(weighed["prior_variance"])
-    assert weighed["ratio"] < 0.6
-    assert found["realised_variance"] == pytest.approx(weighed["expected_variance"], rel=0.35)
-    assert (found["refits"], found["not_made"]) == (2, 0)

@@ -9,7 +9,7 @@ import pytest
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.data.table import read_runs
 from bayeslaw.design.anchors import anchors
-from bayeslaw.design.preposterior import by_nesting, by_refits
+from bayeslaw.design.preposterior import validate
 from bayeslaw.posterior.fit import Fit
 from tests.fixed import line_fit
 from tests.purchases import TARGETS, drawn, logarithmic, pool
@@ -20,7 +20,7 @@ from tests.purchases import TARGETS, drawn, logarithmic, pool
 def test_predictions_agree_with_nested_monte_carlo() -> None:
     fit = drawn({"a": 0.1, "b": 0.2, "c": 0.05}, sigma_point=0.2, sigma_run=0.1)  # so much noise that many draws keep weight
     made = anchors(fit, pool(12), TARGETS, budget=4.0, cost="cost")
-    told = by_nesting(fit, made, read_runs(TARGETS), outer=100)
+    told = validate(fit, made, read_runs(TARGETS), outer=100)
     assert told["run"].tolist() == made.picks["run"].tolist()
     np.testing.assert_allclose(told["predicted"], 1 - made.picks["gain"].cumsum(), rtol=1e-6)
     trusted = told[told["says"] == ""]
@@ -28,7 +28,7 @@ def test_predictions_agree_with_nested_monte_carlo() -> None:
     off = (trusted["nested"] - trusted["predicted"]).abs()
     assert (off <= 4 * trusted["nested_mcse"] + 0.03 * trusted["predicted"]).all()
     aimed = anchors(fit, pool(12), {"margin": fit.draws["a"]}, budget=4.0, cost="cost")
-    for look in (by_nesting, by_refits):
+    for look in (validate):
         with pytest.raises(BayeslawError, match="this choice aims at others"):
             look(fit, aimed, read_runs(TARGETS))
 
@@ -38,7 +38,7 @@ def test_two_laws_do_not_err_alike() -> None:
     one, other = logarithmic(0), logarithmic(1)
     target = pd.DataFrame({"x": [3e8]})
     frame = pd.DataFrame({"run": ["a"], "x": [1e8], "cost": [1.0]})
-    both = anchors([one, other], frame, target, budget=1.0, cost="cost", discrepancy="2%").aim.draws
+    both = anchors([one, other], frame, target, budget=1.0, cost="cost", discrepancy="2%").targets.draws
     assert abs(np.asarray(np.corrcoef(both.T))[0, 1]) < 4 / np.sqrt(len(both))
 
 

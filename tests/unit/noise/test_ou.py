@@ -16,9 +16,9 @@ from bayeslaw.data.observations import Observations, clock_column, planned
 from bayeslaw.data.table import Runs
 from bayeslaw.design.information import Source
 from bayeslaw.design.preposterior import nested as look_ahead
-from bayeslaw.design.update import surprise
+from bayeslaw.design.update import compare_with_predictions
 from bayeslaw.engine.build import jit
-from bayeslaw.engine.likelihoods import drift_density as plain_drift_density
+from bayeslaw.engine.likelihoods import ou_density as plain_ou_density
 from bayeslaw.evaluation.loo import held_out_density
 from bayeslaw.forecasting.forecast import forecast
 from bayeslaw.inference.fit import fit
@@ -31,7 +31,7 @@ from tests.errors import fails
 from tests.fixed import line, line_fit
 from tests.oracles import Array, central, drifting, nested, timed
 
-drift_density = jit(plain_drift_density)
+ou_density = jit(plain_ou_density)
 RUN, GROUP, NAMES = np.array([0, 0, 0, 1, 2, 2, 3, 3, 3]), np.array([0, 0, 1, 1]), ("pile", "code")
 SE = 0.01 * np.array([0.0, 1.0, 2.0, 0.5, 1.5, 0.2, 1.0, 3.0, 0.7])
 NONE = np.empty(0)
@@ -55,7 +55,7 @@ def test_density_is_that_of_the_dense_covariance(se: Array, rng: np.random.Gener
     d_mu, d_v, d_t = np.zeros(RUN.size), np.zeros(2), np.zeros(2)
     arguments: Any = y, x[:9], seen.starts, seen.time, NONE, se**2, NONE.astype(np.int64), GROUP, x[9:11], x[11:13], 0.0, x[13]
     arguments += d_mu, d_v, d_t
-    logp, _, d_length = drift_density(*arguments)
+    logp, _, d_length = ou_density(*arguments)
     assert logp == pytest.approx(oracle(x), rel=1e-12)
     np.testing.assert_allclose([*d_mu, *d_v, *d_t, d_length], central(oracle, x, 1e-6), rtol=1e-6)
 
@@ -69,7 +69,7 @@ def test_a_long_correlation_length_is_a_run_effect_and_a_short_one_point_noise(r
         mu, d_mu, d_v, d_t = np.zeros(RUN.size), np.zeros(RUN.size), np.zeros(2), np.zeros(2)
         arguments: Any = y, mu, seen.starts, alone / 9, NONE, NONE, NONE.astype(np.int64), GROUP, v, t, 0.0, length
         arguments += d_mu, d_v, d_t
-        logp = drift_density(*arguments)[0]
+        logp = ou_density(*arguments)[0]
         assert logp == pytest.approx(float(stats.multivariate_normal(np.zeros(9), covariance).logpdf(y)), rel=1e-9)
 
 
@@ -274,7 +274,7 @@ def test_new_rows_join_along_the_clock(ou_fit: Fit) -> None:
     both = join_runs(ou_fit, oracles.runs(new))
     seen = Observations.of(ou_fit.law, both, clock="step")
     np.testing.assert_array_equal(seen.clock[seen.run == seen.run_names.index("r1")], [0.0, 100.0, 200.0, 400.0])
-    result = surprise(ou_fit, oracles.runs(new), force=True)
+    result = compare_with_predictions(ou_fit, oracles.runs(new), force=True)
     assert np.isfinite(result[["p_level", "p_curve"]].to_numpy()).all()
     with pytest.raises(BayeslawError, match="step"):
         join_runs(ou_fit, oracles.runs(new.drop(columns="step")))
@@ -319,4 +319,4 @@ def test_candidates_know_the_correlation_of_an_ou_effect(ou_fit: Fit) -> None:
     drawn = forecast(ou_fit, AT, force=True)
     source = Source(drawn, None, ())  # type: ignore[arg-type]
     decay = np.exp(-np.abs(np.subtract.outer(AT["step"].to_numpy(), AT["step"].to_numpy())) / 200.0)
-    np.testing.assert_allclose(source.luck_of_runs(np.array([[0, 1, 2]])), [1e-4 * decay], rtol=1e-12)
+    np.testing.assert_allclose(source.run_covariances(np.array([[0, 1, 2]])), [1e-4 * decay], rtol=1e-12)

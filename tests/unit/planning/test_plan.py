@@ -245,7 +245,7 @@ def test_runs_that_would_make_the_promises_surer(source: Fit, target: Fit, made:
         [{"run": f"{n:g}-{r:g}", "N": n, "r": r, "ptpp": 279.0, "D": a * n} for n in sizes for r in shares for a in (2.0, 20.0)]
     )
     bought = made.anchors(pool, budget=3e20, checkpoint_cost="0")
-    assert bought.aim.names == tuple(names)
+    assert bought.targets.names == tuple(names)
     assert len(bought.picks) >= 1
     assert (bought.picks["gain"] > 0).all()
 
