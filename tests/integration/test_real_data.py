@@ -101,12 +101,12 @@ def test_least_replay_that_keeps_the_pile_loss_from_three_ratios() -> None:
     last = table[table["D"] == 1e10].sort_values("r")
     crossing = float(np.interp(-base, -last["loss"], last["r"]))
     seen, held = table[table["r"] != 0.25], table[table["r"] == 0.25]
-    fit = bayeslaw.fit("replay-source", seen, progress=False)
+    fit = bayeslaw.fit("replay-source", seen, tune=1500, progress=False)  # at 500 it has 0 to 6 divergences, by the seed; 4 may be
     assert fit.passed, [str(c) for c in fit.checks]
     forecast = fit.forecast(held.drop(columns="loss")).summary().set_index("D").loc[1e10]
     assert forecast["run_eti90_lo"] < float(held.loc[held["D"] == 1e10, "loss"].iloc[0]) < forecast["run_eti90_hi"]
     plan = bayeslaw.plan(fit, None, {}, on="run", max_forgetting=0.0, tokens=1e10, minimise="replay")
-    assert plan.base["source"].kind == "measured"
+    assert plan.base_losses["source"].kind == "measured"
     assert plan.best is not None
     row = plan.losses.loc["replay that suffices, draw by draw"]
     assert row["eti90_lo"] < crossing < row["eti90_hi"]

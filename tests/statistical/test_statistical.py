@@ -93,15 +93,15 @@ def simulate(law: Law, truth: dict[str, float], frame: pd.DataFrame, seed: int, 
     return frame.assign(loss=expected * np.exp(noise))
 
 
-def test_form_3_at_defaults_has_no_divergences_and_mixes() -> None:
+def test_form_3_at_defaults_has_at_most_one_divergence_and_mixes() -> None:
     law = bayeslaw.load_law("ptpp-gate-floor")
     table = simulate(law, FORM_3, settings(law), seed=0)
     assert len(table) == 240
     fit = bayeslaw.fit(law, table, progress=False)
     summary = fit.summary()
-    assert int(fit.tree["sample_stats"]["diverging"].sum()) == 0
+    assert int(fit.tree["sample_stats"]["diverging"].sum()) <= 1
     assert summary["r_hat"].max() <= 1.01
-    assert summary["ess_bulk"].min() >= 400
+    assert summary["ess_bulk"].min() >= 1600
     assert fit.passed
 
 
