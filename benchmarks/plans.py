@@ -149,7 +149,7 @@ def planned(made: dict[str, Fit], limit: float, base: float, on: Any, points: An
     begun, used = time.perf_counter(), time.process_time()
     one: Plan = plan(made["source"], made["target"], MODEL, confidence=LEVELS[-1], **question)
     spent = {"seconds": round(time.perf_counter() - begun, 3), "cpu": round(time.process_time() - used, 3)}
-    record: dict[str, Any] = spent | {"draws": one.question.size, "levels": {}}
+    record: dict[str, Any] = spent | {"draws": one.problem.size, "levels": {}}
     for row in one.frontier.to_dict("records"):
         if row["plan"] == "feasible":
             choice = _Place(row["tokens"], row["r"])
@@ -181,10 +181,10 @@ def brute(one: Plan) -> dict[str, float] | None:
     if row["plan"] != "feasible":
         return None
     x, step = np.log(row["tokens"]), 0.002
-    low, high = one.question.search.box.replay
+    low, high = one.problem.box.replay
     shares = np.unique(np.clip(np.append(row["r"] + np.linspace(-0.02, 0.02, 9), np.linspace(low, high, 21)), low, high))
     grid = x + step * np.arange(-250, 6)
-    counts = one.question.search.counts(one.draws, grid, shares)
+    counts = one.problem.search.counts(one.draws, grid, shares)
     enough = (counts >= np.ceil(0.9 * one.draws.size - 1e-9)).any(axis=0)
     return {"difference": float(x - grid[enough.argmax()]), "step": step}
 

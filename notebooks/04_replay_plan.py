@@ -47,7 +47,7 @@ for note in plan.notes:
 # What other confidences would cost, and which promise stands in the way:
 
 # %%
-plan.frontier[["confidence", "plan", "tokens", "atpp", "r", "held_out", "held_out_se", "binding"]].round(3)
+plan.frontier[["confidence", "plan", "tokens", "atpp", "r", "held_out", "held_out_se", "active"]].round(3)
 
 # %%
 plan.losses.round(3)

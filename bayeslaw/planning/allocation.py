@@ -35,9 +35,7 @@ from bayeslaw.posterior.fit import Fit
 
 GRID, STEPS = 80, 45  # of the numeric search: points of log N, steps of the golden section
 GOLDEN = (math.sqrt(5) - 1) / 2
-PROBES = np.array(
-    [[20.0, 22.0], [21.0, 22.0], [20.0, 23.5], [23.0, 25.0], [18.5, 26.0]]
-)  # log N, log D at which terms are compared
+PROBES = np.array([[20.0, 22.0], [21.0, 22.0], [20.0, 23.5], [23.0, 25.0], [18.5, 26.0]])  # log N and log D of the terms' values
 SAME = 1e-8  # relative error within which a term is a product of powers
 MOST = 2_000  # values of compute
 FAR = 0.1  # e-folds outside the runs from which a note is written
@@ -148,9 +146,7 @@ def allocate(
         notes.append(f"for training from scratch ({known[0]} = 0); the other stage is {known[0]!r}")
     name = fit.law.name if isinstance(fit, PointFit) else fit.name
     if not np.isfinite(loss).all():
-        raise BayeslawError(
-            f"{name} has no finite loss at the optimum of some draws; ask for other compute.", code="no-finite-loss"
-        )
+        raise BayeslawError(f"{name} has no finite loss at the optimum of some draws; ask for other values.", code="no-finite-loss")
     if (share := float(corner.mean())) > 0:
         notes.append(f"in {share:.1%} of draws and computes the optimum is a corner, at a limit of N or D")
     notes += _outside_runs(fit, n, d)

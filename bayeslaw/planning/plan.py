@@ -48,7 +48,7 @@ from bayeslaw.planning.problem import (
     positive,
 )
 from bayeslaw.planning.search import MedianOverDraws, Optimum, Quantity, Search, values_at
-from bayeslaw.posterior.diagnostics import Reach, extrapolation, checks_label, failure_suffix
+from bayeslaw.posterior.diagnostics import Reach, checks_label, extrapolation, failure_suffix
 from bayeslaw.posterior.fit import Fit
 
 SPREADS = ("latent", "run")
@@ -156,8 +156,8 @@ def plan(
     """
     if on not in SPREADS:
         raise BayeslawError(
-            "Say what the constraints are on: the laws' expected losses (on 'latent') or the losses that the next run logs (on 'run')"
-            f"{f', not {on!r}' if on is not None else ''}.",
+            "Say what the constraints are on: the laws' expected losses (on 'latent') or the losses that the next run logs (on "
+            f"'run'){f', not {on!r}' if on is not None else ''}.",
             code="unknown-spread",
         )
     whole_number("seed", seed, 0)
@@ -309,8 +309,8 @@ class Plan:
                 "No draw satisfies every constraint anywhere, so there are no margins that runs could inform. Loosen the limits.",
                 code="no-margins",
             )
-        posteriors = list({id(loss.posterior): loss.posterior for loss in self.problem.losses}.values())
-        return anchors(posteriors, candidates, dict(self.margins), budget=budget, **options)
+        posteriors = {id(p): p for loss in self.problem.losses if not isinstance(p := loss.posterior, PointFit)}
+        return anchors(list(posteriors.values()), candidates, dict(self.margins), budget=budget, **options)
 
     def probability(self, tokens: Array, replay: Array) -> Array:
         """Probability of satisfying every constraint, array (replay, tokens), by all draws."""
@@ -407,12 +407,13 @@ class _Solver:
                 failures, warnings = _checked_loss(loss, shown, force)
                 notes, failed = [*notes, *failures, *warnings], failed or bool(failures)
             notes += self.interval_notes(problem, shown)
+        losses, checks = _losses(problem, shown), checks_label(failed)
         return Plan(
-            best=best, attainable=attainable, frontier=_frontier(frontier).assign(checks=checks_label(failed)),
+            best=best, attainable=attainable, frontier=_frontier(frontier).assign(checks=checks),
             deterministic=self.deterministic(problem, points),
             deterministic_by="median losses" if points is None else "point fits",
-            losses=_losses(problem, shown).assign(checks=checks_label(failed)), margins=_margins(problem, shown), notes=tuple(notes),
-            problem=problem, draws=self.draws, held_out=self.held_out, confidence=confidence, on=on, forced=failed,
+            losses=losses.assign(checks=checks), margins=_margins(problem, shown), notes=tuple(notes), problem=problem,
+            draws=self.draws, held_out=self.held_out, confidence=confidence, on=on, forced=failed,
         )  # fmt: skip
 
     def scored(self, problem: PlanProblem, optimum: Optimum | None, confidence: float) -> PlanPoint | None:
@@ -440,7 +441,8 @@ class _Solver:
         if points is None:
             medians = tuple(MedianOverDraws(constraint, self.draws) for constraint in problem.constraints)
             search = Search(medians, problem.box, problem.log_price)
-            objective = MedianOverDraws(problem.objective, self.draws) if problem.objective is not None else None
+            loss = problem.objective
+            objective: Quantity | None = None if loss is None else MedianOverDraws(loss, self.draws)
         else:
             plug_in = _by_point_fits(problem, *points)
             search, objective = plug_in.search, plug_in.objective
@@ -552,8 +554,8 @@ def _infeasible_notes(problem: PlanProblem, most: PlanPoint | None, confidence: 
         limit = f"; it lies at the {'budget' if box.budget(most.replay) < box.high else 'upper limit of tokens'}"
     each = ", ".join(f"{name} {share:.0%}" for name, share in most.by_constraint.items())
     return [
-        f"no plan in the box satisfies every constraint with probability {confidence:g}: at most {most.searched:.3f} of the searched "
-        f"draws do, at {most.place}; {most.held_out:.3f} ± {most.held_out_se:.3f} of the held-out ones",
+        f"no plan in the box satisfies every constraint with probability {confidence:g}: at most {most.searched:.3f} of the "
+        f"searched draws do, at {most.place}; {most.held_out:.3f} ± {most.held_out_se:.3f} of the held-out ones",
         f"active constraint: {most.active} (probability of satisfying each constraint there: {each}){limit}",
     ]
 

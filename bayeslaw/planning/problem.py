@@ -19,7 +19,7 @@ from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError, FitError, nearest
 from bayeslaw.core.flops import FLOPS, Stages, per_token
 from bayeslaw.core.units import NATS
-from bayeslaw.forecasting.stack import Posterior
+from bayeslaw.forecasting.stack import Posterior, Stack
 from bayeslaw.inference.point import PointFit
 from bayeslaw.planning.base_loss import BaseLoss, base_loss
 from bayeslaw.planning.domain_loss import DomainLoss, check_passed, domain_loss, members, setting
@@ -85,11 +85,11 @@ class PlanProblem:
     @cached_property
     def constraints(self) -> tuple[Constraint, ...]:
         """The losses with their limits in each draw."""
-        limited = [s for s in self.sources if s.name in self.forgetting]
-        rows = [
-            Constraint(f"forgetting of {s.name}", s, self.forgetting[s.name].log_limit(self.base_losses[s.name].log))
-            for s in limited
-        ]
+        rows = []
+        for source in self.sources:
+            if source.name in self.forgetting:
+                limit = self.forgetting[source.name].log_limit(self.base_losses[source.name].log)
+                rows.append(Constraint(f"forgetting of {source.name}", source, limit))
         if self.target is not None and math.isfinite(self.max_loss):
             rows.append(Constraint("target loss", self.target, np.full(self.target.size, math.log(self.max_loss))))
         return tuple(rows)
@@ -295,7 +295,7 @@ def positive(name: str, value: float | None) -> float:
     return number
 
 
-def by_name[P](source: P | Mapping[str, P] | None) -> dict[str, P]:
+def by_name[P: Fit | Stack | PointFit](source: P | Mapping[str, P] | None) -> dict[str, P]:
     """The sources by name; one that has none is called 'source'."""
     if source is None:
         return {}
@@ -567,9 +567,7 @@ def check_confidence(confidence: float, draws: int) -> None:
     """Refuse a confidence outside (0, 1) or beyond what so many searched draws resolve."""
     if not 0 < confidence < 1:
         hint = f": write {confidence / 100:g} for {confidence:g}%" if 1 < confidence < 100 else ""
-        raise BayeslawError(
-            f"A confidence must lie between 0 and 1, not at {confidence:g}{hint}.", code="confidence-not-a-probability"
-        )
+        raise BayeslawError(f"A confidence must lie between 0 and 1, not at {confidence:g}{hint}.", code="no-probability")
     if confidence > 1 - RESOLVED / draws:
         raise BayeslawError(
             f"A confidence of {confidence:g} is beyond what {draws:,} searched draws resolve, at most {1 - RESOLVED / draws:g}. "
@@ -595,7 +593,7 @@ def check_reachable(problem: PlanProblem, draws: Index, confidence: float) -> No
     least = min(float(_asymptote(target, draws, float(r)).min()) for r in shares)
     if math.log(limit) < least:
         raise BayeslawError(
-            f"max-loss {limit:g} {target.unit} lies below the loss that any draw of {target.posterior_name} reaches with however many "
+            f"max-loss {limit:g} {target.unit} lies below what any draw of {target.posterior_name} reaches with however many "
             f"tokens, {math.exp(least):.4g}.",
             code="unreachable-loss",
         )
@@ -611,8 +609,8 @@ def check_reachable(problem: PlanProblem, draws: Index, confidence: float) -> No
     share = float((base <= math.log(limit)).mean())
     if share >= confidence:
         raise BayeslawError(
-            f"max-loss {limit:g} {target.unit} is already met at ATPP 0, with probability {share:.3f}: the base checkpoint's target "
-            f"loss is {math.exp(float(np.median(base))):.4g} {origin}. It needs no adaptation.",
+            f"max-loss {limit:g} {target.unit} is already met at ATPP 0, with probability {share:.3f}: the base checkpoint's "
+            f"target loss is {math.exp(float(np.median(base))):.4g} {origin}. It needs no adaptation.",
             code="loss-already-met",
         )
 

@@ -1,22 +1,22 @@
-"""The exact sweep: in each draw, along the tokens, where promises hold; and the fewest tokens at which enough draws hold together.
+"""The search for tokens and a replay share at which enough draws satisfy every constraint together.
 
-Positions x are logarithms of tokens. In each draw a promise holds on a union of intervals of x, found from the signs of its margin
-on a grid and narrowed to the root. With all intervals of all draws at hand the smallest x with
+A constraint is a loss with an upper limit. Its margin is the log limit less the log loss, and a draw satisfies it where the margin
+is not negative. Along x, the log of the tokens, each draw satisfies all constraints on a union of intervals. Signs of the margins
+on a grid bracket the ends of these intervals, and a root finder narrows them. The smallest x with
 
-    #{draws : all promises hold at x} >= ceil(confidence S)
+    #{draws : all constraints hold at x} >= ceil(confidence S)
 
-is the start of one of them: sort starts l and ends h, count i starts up to l_i less the ends before it. No derivative of a
-probability is needed, which a sample does not have.
-
-Promises about losses, and the search for tokens and replay at which enough draws keep all of them together.
+is then the start of one of the intervals: after sorting the starts l and the ends h, the number of draws that hold at l_i is the
+number of starts up to l_i less the number of ends before it. No derivative of a probability is needed, which a sample does not
+have. The replay share is searched on a grid that is refined around its best point.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,17 +24,376 @@ from threadpoolctl import threadpool_limits
 
 from bayeslaw.core.arrays import Array, Index
 
-TIGHT = 1e-9  # of log tokens, to which the ends of intervals are found
+REPLAYS, TOKENS = 33, 40  # points of the first grid: replay shares, log tokens
+ROUNDS = ((0.5, 12), (0.15, 12), (0.05, 12))  # of refinement: half-width of the window of log tokens, points in it
+LOSS_POINTS, LOSS_ROUNDS = 9, 4  # points of a window and rounds of refinement where a loss is minimised
+TIE = 0.01  # of the log of the price: replay shares within it of the cheapest are all refined
+TIGHT = 1e-9  # of log tokens, to which the ends of intervals are narrowed
+ROUNDING = 1e-12  # of log tokens, by which a plan may exceed a budget
+CACHED = 150_000  # values computed at once, so that they stay in a core's cache
+
+
+class Quantity(Protocol):
+    """A quantity that depends on the draw, the log tokens and the replay share."""
+
+    def values(self, draws: Index, x: Array, r: float | Array, axes: int) -> Array:
+        """Values of draws (s,) at log tokens x and replay shares r.
+
+        With `axes=0` each draw has its own place: x is (s,), r is (s,) or a number, and values are (s,). With `axes=2` all draws
+        share a grid: x is (n,), r is (R, 1), and values are (s, R, n).
+        """
 
 
 @dataclass(frozen=True)
-class Spans:
-    """For each of some draws, the closed intervals on which a condition holds.
+class Constraint:
+    """A loss with an upper limit; as a quantity, its margin: log limit less log loss.
+
+    Attributes
+    ----------
+    name : str
+    loss : Quantity
+        Log loss.
+    limit : array (S,)
+        Log of the largest loss allowed in each draw.
+    """
+
+    name: str
+    loss: Quantity
+    limit: Array
+
+    def values(self, draws: Index, x: Array, r: float | Array, axes: int) -> Array:
+        margin: Array = behind(self.limit[draws], axes) - self.loss.values(draws, x, r, axes)
+        return margin
+
+
+@dataclass(frozen=True)
+class MedianOverDraws:
+    """The median of a quantity over draws, as a quantity of a single draw: the deterministic plan goes by it."""
+
+    quantity: Quantity
+    draws: Index
+
+    def values(self, draws: Index, x: Array, r: float | Array, axes: int) -> Array:
+        if axes == 0:
+            places = zip(x, np.broadcast_to(r, x.shape), strict=True)
+            return np.array([np.median(values_at(self.quantity, self.draws, float(a), float(b))) for a, b in places])
+        values = values_on_grid([self.quantity], self.draws, x, np.ravel(r))[0]  # (R, S, n)
+        return np.median(np.ascontiguousarray(values.transpose(0, 2, 1)), axis=2)[None]
+
+
+def behind(values: Array, axes: int) -> Array:
+    """Values of draws (s,) with so many axes of length 1 behind."""
+    return values[(slice(None), *[None] * axes)]
+
+
+def values_at(quantity: Quantity, draws: Index, x: float, r: float) -> Array:
+    """Values (s,) of draws (s,) at one log of tokens and one replay share."""
+    return quantity.values(draws, np.array([x]), np.array([[r]]), 2)[:, 0, 0]
+
+
+def values_on_grid(quantities: Sequence[Quantity], draws: Index, x: Array, r: Array) -> list[Array]:
+    """Values (R, s, n) of each quantity, computed by several threads in blocks of draws.
+
+    Parameters
+    ----------
+    quantities : sequence of Quantity
+    draws : int array (s,)
+    x : array (n,)
+        Log tokens.
+    r : array (R,)
+        Replay shares.
+    """
+    if any(isinstance(q, MedianOverDraws) for q in quantities):
+        return [q.values(draws, x, r[:, None], 2).transpose(1, 0, 2) for q in quantities]
+    tables = [np.empty((r.size, draws.size, x.size)) for _ in quantities]
+    size = max(1, CACHED // (r.size * x.size))
+
+    def fill(start: int) -> None:
+        block = slice(start, start + size)
+        for quantity, table in zip(quantities, tables, strict=True):
+            table[:, block] = quantity.values(draws[block], x, r[:, None], 2).transpose(1, 0, 2)
+
+    _in_threads(fill, range(0, draws.size, size))
+    return tables
+
+
+def _in_threads[T](work: Callable[[int], T], items: range) -> list[T]:
+    if len(items) == 1:
+        return [work(items[0])]
+    with threadpool_limits(1, "blas"), ThreadPoolExecutor() as pool:
+        return list(pool.map(work, items))
+
+
+@dataclass(frozen=True)
+class Box:
+    """The tokens and replay shares that a plan may have.
+
+    Attributes
+    ----------
+    low, high : float
+        Log tokens.
+    replay : (float, float)
+        Smallest and largest replay share.
+    listed_x, listed_r : array or None
+        The only log tokens and replay shares allowed, where not all between the ends are.
+    budget : callable
+        Log of the most tokens that the budgets allow at a replay share.
+    """
+
+    low: float
+    high: float
+    replay: tuple[float, float]
+    listed_x: Array | None
+    listed_r: Array | None
+    budget: Callable[[float], float]
+
+    def log_tokens(self, around: float | None = None, half: float = 0.0, points: int = TOKENS) -> Array:
+        """Log tokens of a grid, all over the box or within half a width around a place."""
+        if self.listed_x is not None:
+            return self.listed_x
+        low = self.low if around is None else max(self.low, around - half)
+        high = self.high if around is None else min(self.high, around + half)
+        return np.linspace(low, high, points) if low < high else np.array([low])
+
+    @property
+    def replays(self) -> Array:
+        """Replay shares of the first grid, denser at the ends, where replay matters most."""
+        low, high = self.replay
+        if self.listed_r is not None:
+            return self.listed_r
+        if low == high:
+            return np.array([low])
+        return low + (high - low) * 0.5 * (1 - np.cos(np.linspace(0, np.pi, REPLAYS)))
+
+    @property
+    def step(self) -> float:
+        """Widest distance between replay shares of the first grid; 0 where replay is fixed or listed."""
+        return 0.0 if self.listed_r is not None or self.replay[0] == self.replay[1] else float(np.diff(self.replays).max())
+
+    def near(self, r: float, step: float) -> Array:
+        """Five replay shares within two thirds of a step around one; that one alone where the step is 0."""
+        if not step:
+            return np.array([r])
+        return np.unique(np.clip(r + step * np.array([-2, -1, 0, 1, 2]) / 3, *self.replay))
+
+
+@dataclass(frozen=True)
+class Optimum:
+    """Where a search ended: log tokens, replay share, the minimised value, and how many searched draws satisfy every constraint."""
+
+    x: float
+    r: float
+    value: float
+    count: int
+
+
+@dataclass(frozen=True)
+class Search:
+    """The searches of a plan: for the cheapest tokens, the least replay, the lowest loss, or the highest probability.
+
+    Attributes
+    ----------
+    margins : tuple of Quantity
+        A draw satisfies a constraint where its margin is not negative.
+    box : Box
+    log_price : callable
+        Log of the price of a token at a replay share, in the unit of the objective.
+    """
+
+    margins: tuple[Quantity, ...]
+    box: Box
+    log_price: Callable[[float], float]
+
+    def cheapest(self, draws: Index, needed: Sequence[int]) -> list[Optimum | None]:
+        """For each number of draws needed, the cheapest tokens at which as many satisfy every constraint; None where none are."""
+        if self.box.listed_x is not None:
+            return self._cheapest_listed(draws, needed)
+        replays, x = self.box.replays, self.box.log_tokens()
+        least = np.array([intervals.least(needed) for intervals in self.intervals(draws, x, replays)])
+        price = least + self._log_prices(replays)[:, None]
+        optima: list[Optimum | None] = []
+        for level, k in enumerate(needed):
+            best = int(price[:, level].argmin())
+            if not np.isfinite(price[best, level]):
+                optima.append(None)
+                continue
+            near = [i for i in range(replays.size) if self.box.step == 0 and price[i, level] <= price[best, level] + TIE] or [best]
+            shares = [self._refined_replay(draws, k, float(least[i, level]), float(replays[i])) for i in near]
+            exact = [optimum for optimum in (self._exact(draws, k, r) for r in shares) if optimum is not None]
+            optima.append(min(exact, key=lambda o: o.value) if exact else None)
+        return optima
+
+    def _refined_replay(self, draws: Index, k: int, x: float, r: float) -> float:
+        """Follow the cheapest plan by smaller and smaller steps of the replay share."""
+        step = self.box.step
+        for half, points in ROUNDS if step else ():
+            near = self.box.near(r, step)
+            window = self.box.log_tokens(x, half, points)
+            least = np.array([intervals.least([k])[0] for intervals in self.intervals(draws, window, near)])
+            price = least + self._log_prices(near)
+            best = int(price.argmin())
+            if np.isfinite(price[best]):
+                x, r = float(least[best]), float(near[best])
+            step /= 3
+        return r
+
+    def _exact(self, draws: Index, k: int, r: float) -> Optimum | None:
+        """The cheapest plan at one replay share, with ends of intervals at the roots."""
+        intervals = self.intervals(draws, self.box.log_tokens(), np.array([r]), exact=True)[0]
+        x = float(intervals.least([k])[0])
+        return Optimum(x, r, x + self.log_price(r), intervals.holding(x)) if np.isfinite(x) else None
+
+    def _cheapest_listed(self, draws: Index, needed: Sequence[int]) -> list[Optimum | None]:
+        replays, x = self.box.replays, self.box.log_tokens()
+        counts = self.counts(draws, x, replays)
+        price = x[None, :] + self._log_prices(replays)[:, None]
+        optima: list[Optimum | None] = []
+        for k in needed:
+            allowed = np.where(counts >= k, price, np.inf)
+            i, j = np.unravel_index(int(allowed.argmin()), allowed.shape)
+            found = np.isfinite(allowed[i, j])
+            optima.append(Optimum(float(x[j]), float(replays[i]), float(price[i, j]), int(counts[i, j])) if found else None)
+        return optima
+
+    def least_replay(self, draws: Index, needed: Sequence[int]) -> list[Optimum | None]:
+        """For each number of draws needed, the least replay share with which as many satisfy every constraint, at fixed tokens."""
+        assert self.box.listed_x is not None
+        x = float(self.box.listed_x[0])
+        if self.box.listed_r is None:
+            shares = self.along_replay(draws).least(needed)
+        else:
+            counts = self.counts(draws, self.box.listed_x, self.box.listed_r)[:, 0]
+            shares = np.array([min(self.box.listed_r[counts >= k], default=np.inf) for k in needed])
+        optima: list[Optimum | None] = []
+        for r in map(float, shares):
+            count = int(self.counts(draws, self.box.listed_x, np.array([r]))[0, 0]) if np.isfinite(r) else 0
+            optima.append(Optimum(x, r, r, count) if np.isfinite(r) else None)
+        return optima
+
+    def along_replay(self, draws: Index) -> Intervals:
+        """Intervals of the replay share on which each draw satisfies every constraint within the budgets, at fixed tokens."""
+        assert self.box.listed_x is not None
+        x, r = self.box.listed_x[:1], self.box.replays
+        whole = Intervals(np.full((1, draws.size), r[0]), np.full((1, draws.size), r[-1]))
+        for margin, values in zip(self.margins, values_on_grid(self.margins, draws, x, r), strict=True):
+
+            def at(d: Index, shares: Array, margin: Quantity = margin) -> Array:
+                return margin.values(draws[d], np.full(d.size, x[0]), shares, 0)
+
+            whole = whole & intervals_of(r, values[:, :, 0].T, at)
+
+        def budget(_: Index, shares: Array) -> Array:
+            return np.minimum(self._budget_left(x, shares)[:, 0], 1.0)  # finite without a budget too, as a root finder needs
+
+        return whole & intervals_of(r, budget(np.zeros(1, np.int64), r)[None], budget)
+
+    def lowest(self, draws: Index, needed: Sequence[int], value: Quantity) -> list[Optimum | None]:
+        """For each number of draws needed, the plan with the lowest value that as many stay under, satisfying every constraint."""
+        replays, x = self.box.replays, self._with_budgets(self.box.log_tokens())
+        grid = self._levels(draws, x, replays, needed, value)
+        optima: list[Optimum | None] = []
+        for level, k in enumerate(needed):
+            i, j = np.unravel_index(int(grid[level].argmin()), grid[level].shape)
+            best, at, r = float(grid[level, i, j]), float(x[j]), float(replays[i])
+            if not np.isfinite(best):
+                optima.append(None)
+                continue
+            half, step = float(np.diff(x).max(initial=0.0)), self.box.step
+            for _ in range(LOSS_ROUNDS if self.box.listed_x is None else 0):
+                near = self.box.near(r, step)
+                window = self._with_budgets(self.box.log_tokens(at, half, LOSS_POINTS))
+                levels = self._levels(draws, window, near, [k], value)[0]
+                i, j = np.unravel_index(int(levels.argmin()), levels.shape)
+                if levels[i, j] <= best:
+                    best, at, r = float(levels[i, j]), float(window[j]), float(near[i])
+                half, step = half / 3, step / 3
+            satisfied = self.satisfied(draws, at, r).all(axis=0) & (values_at(value, draws, at, r) <= best)
+            optima.append(Optimum(at, r, best, int(satisfied.sum())))
+        return optima
+
+    def _levels(self, draws: Index, x: Array, r: Array, needed: Sequence[int], value: Quantity) -> Array:
+        """The value (needed, R, n) that so many draws stay under while they satisfy every constraint; inf where fewer do."""
+        values, *margins = values_on_grid([value, *self.margins], draws, x, r)
+        for margin in margins:
+            values[margin < 0] = np.inf
+        order = [k - 1 for k in needed]
+        levels = np.partition(np.ascontiguousarray(values.transpose(0, 2, 1)), order, axis=2)[:, :, order].transpose(2, 0, 1)
+        return np.where(self._budget_left(x, r) < 0, np.inf, levels)
+
+    def most_probable(self, draws: Index) -> Optimum | None:
+        """Where most draws satisfy every constraint; None where no draw does anywhere."""
+
+        def best(x: Array, r: Array, exact: bool = False) -> tuple[float, int, float]:
+            if self.box.listed_x is not None:
+                counts = self.counts(draws, x, r)
+                i, j = np.unravel_index(int(counts.argmax()), counts.shape)
+                return float(x[j]), int(counts[i, j]), float(r[i])
+            tops = [intervals.most() for intervals in self.intervals(draws, x, r, exact)]
+            most = int(np.argmax([count for _, count in tops]))
+            return *tops[most], float(r[most])
+
+        x, count, r = best(self.box.log_tokens(), self.box.replays)
+        if not count:
+            return None
+        step = self.box.step
+        for half, points in ROUNDS if step else ():
+            window = self.box.log_tokens(x, half, points)
+            x, count, r = best(window, self.box.near(r, step))
+            step /= 3
+        x, count, r = best(self.box.log_tokens(), np.array([r]), exact=True)
+        return Optimum(x, r, x + self.log_price(r), count)
+
+    def intervals(self, draws: Index, x: Array, r: Array, exact: bool = False) -> list[Intervals]:
+        """At each replay share, the intervals of log tokens on which each draw satisfies every constraint within the budget.
+
+        Ends lie between points of the grid x; they are narrowed to the roots if `exact`, else interpolated.
+        """
+        tables = values_on_grid(self.margins, draws, x, r)
+
+        def at_share(i: int) -> Intervals:
+            share, size = float(r[i]), (1, draws.size)
+            top = min(float(x[-1]), self.box.budget(share))
+            whole = Intervals(np.full(size, x[0] if top >= x[0] else np.inf), np.full(size, top if top >= x[0] else -np.inf))
+            for margin, table in zip(self.margins, tables, strict=True):
+                at = (lambda d, places, m=margin: m.values(draws[d], places, share, 0)) if exact else None
+                whole = whole & intervals_of(x, table[i], at)
+            return whole
+
+        return _in_threads(at_share, range(r.size))
+
+    def counts(self, draws: Index, x: Array, r: Array) -> Index:
+        """How many draws satisfy every constraint at each place, (R, n); 0 beyond the budget."""
+        good = np.ones((r.size, draws.size, x.size), dtype=bool)
+        for margin in values_on_grid(self.margins, draws, x, r):
+            good &= margin >= 0
+        return np.where(self._budget_left(x, r) >= 0, good.sum(axis=1), 0)
+
+    def satisfied(self, draws: Index, x: float, r: float) -> NDArray[np.bool_]:
+        """Whether each constraint holds in each draw, (constraints, s)."""
+        return np.array([values_at(m, draws, x, r) >= 0 for m in self.margins]).reshape(len(self.margins), draws.size)
+
+    def _log_prices(self, r: Array) -> Array:
+        return np.array([self.log_price(float(share)) for share in r])
+
+    def _budget_left(self, x: Array, r: Array) -> Array:
+        """Log of the most tokens that the budget allows less log tokens, (R, n); not negative where a plan may lie."""
+        tops = np.array([self.box.budget(float(share)) for share in r])
+        return tops[:, None] - x[None, :] + ROUNDING
+
+    def _with_budgets(self, x: Array) -> Array:
+        """Log tokens and, in their range, the most that the budgets allow at the ends of the replay shares."""
+        tops = [self.box.budget(float(r)) for r in (self.box.replays[0], self.box.replays[-1])]
+        return x if self.box.listed_x is not None else np.union1d(x, [t for t in tops if x[0] <= t <= x[-1]])
+
+
+@dataclass(frozen=True)
+class Intervals:
+    """For each draw, the closed intervals on which a condition holds.
 
     Attributes
     ----------
     low, high : arrays (M, S)
-        Starts and ends; an interval that a draw does not have starts at inf and ends at -inf.
+        Starts and ends; where a draw has fewer than M intervals, the rest start at inf and end at -inf.
     """
 
     low: Array
@@ -45,7 +404,7 @@ class Spans:
         """Which draws have more than one interval, (S,)."""
         return (self.low <= self.high).sum(axis=0) > 1
 
-    def __and__(self, other: Spans) -> Spans:
+    def __and__(self, other: Intervals) -> Intervals:
         """Where both conditions hold."""
         size = self.low.shape[1]
         low = np.maximum(self.low[:, None], other.low[None]).reshape(-1, size)
@@ -54,10 +413,10 @@ class Spans:
         used = some.any(axis=1)
         if not used.any():
             used[0] = True
-        return Spans(np.where(some, low, np.inf)[used], np.where(some, high, -np.inf)[used])
+        return Intervals(np.where(some, low, np.inf)[used], np.where(some, high, -np.inf)[used])
 
     def counts(self) -> tuple[Array, Index]:
-        """The starts of intervals, ascending, and how many draws hold at each: between them the number only falls."""
+        """Starts of intervals, ascending, and how many draws hold at each; between two starts the number only falls."""
         some = self.low <= self.high
         low, high = np.sort(self.low[some]), np.sort(self.high[some])
         return low, np.arange(1, low.size + 1) - np.searchsorted(high, low, side="left")
@@ -65,11 +424,10 @@ class Spans:
     def least(self, needed: Sequence[int]) -> Array:
         """Smallest x at which at least so many draws hold, for each number needed; inf where there is none."""
         low, count = self.counts()
-        reached = np.maximum.accumulate(count) if count.size else count
-        first = np.searchsorted(reached, np.asarray(needed), side="left")
-        return (
-            np.where(first < low.size, low[np.minimum(first, low.size - 1)], np.inf) if low.size else np.full(len(needed), np.inf)
-        )
+        if not low.size:
+            return np.full(len(needed), np.inf)
+        first = np.searchsorted(np.maximum.accumulate(count), np.asarray(needed), side="left")
+        return np.where(first < low.size, low[np.minimum(first, low.size - 1)], np.inf)
 
     def most(self) -> tuple[float, int]:
         """The smallest x at which most draws hold, and how many; nan and 0 where none does anywhere."""
@@ -81,7 +439,7 @@ class Spans:
         return int(((self.low <= x) & (x <= self.high)).any(axis=0).sum())
 
 
-def spans(x: Array, margins: Array, at: Callable[[Index, Array], Array] | None = None) -> Spans:
+def intervals_of(x: Array, margins: Array, at: Callable[[Index, Array], Array] | None = None) -> Intervals:
     """The intervals on which margins are not negative.
 
     Parameters
@@ -89,17 +447,16 @@ def spans(x: Array, margins: Array, at: Callable[[Index, Array], Array] | None =
     x : array (n,)
         Ascending positions.
     margins : array (S, n)
-        At these positions in each draw.
+        Margins of each draw at these positions.
     at : callable, optional
-        Margin (k,) of draws (k,) at positions (k,): ends are narrowed to `TIGHT` and kept on the side where the condition holds.
-        Without it ends are interpolated.
+        Margins (k,) of draws (k,) at positions (k,). With it, ends are narrowed to `TIGHT` and lie where the margin is not
+        negative; without it, they are interpolated.
     """
     good = margins >= 0
     start, end = good.copy(), good.copy()
     start[:, 1:] &= ~good[:, :-1]
     end[:, :-1] &= ~good[:, 1:]
-    (draw, j), (same, k) = np.nonzero(start), np.nonzero(end)  # both in the order of draws: the i-th start and end belong together
-    assert np.array_equal(draw, same)
+    (draw, j), (_, k) = np.nonzero(start), np.nonzero(end)  # both in the order of draws: the i-th start and end belong together
     low, high = x[j], x[k]
     inner, outer = j > 0, k < x.size - 1
     low[inner] = _crossing(x, margins, at, draw[inner], j[inner], j[inner] - 1)
@@ -109,7 +466,7 @@ def spans(x: Array, margins: Array, at: Callable[[Index, Array], Array] | None =
     lows, highs = np.full((2, max(int(count.max(initial=0)), 1), len(margins)), np.inf)
     lows[rank, draw], highs[...] = low, -np.inf
     highs[rank, draw] = high
-    return Spans(lows, highs)
+    return Intervals(lows, highs)
 
 
 def _crossing(
@@ -130,369 +487,18 @@ def narrowed(margin: Callable[[Index, Array], Array], inside: Array, outside: Ar
     Parameters
     ----------
     margin : callable
-        Margins of the elements with some numbers at positions.
+        Margins (m,) of the brackets with numbers (m,) at positions (m,).
     inside, outside : arrays (k,)
-        Positions where it is at least 0, and negative.
+        Ends of brackets: the margin is at least 0 at `inside` and negative at `outside`.
     """
     from scipy.optimize import elementwise
 
-    found = elementwise.find_root(
+    root = elementwise.find_root(
         lambda places, which: margin(which.astype(np.int64), places),
         (inside, outside),
         args=(np.arange(inside.size, dtype=np.float64),),
         tolerances={"xatol": TIGHT, "xrtol": 0.0, "fatol": 0.0, "frtol": 0.0},
     )
-    ends, values = found.bracket, found.f_bracket
-    where: Array = np.where(found.f_x == 0, found.x, np.where(values[0] >= 0, ends[0], ends[1]))
+    ends, values = root.bracket, root.f_bracket
+    where: Array = np.where(root.f_x == 0, root.x, np.where(values[0] >= 0, ends[0], ends[1]))
     return where
-
-
-REPLAYS, TOKENS = 33, 40  # points of the first grid: replay shares, log tokens
-ROUNDS = ((0.5, 12), (0.15, 12), (0.05, 12))  # of refinement: half-width of the window of log tokens, points in it
-FINE, FINER = 9, 4  # points a side, and rounds, of the refinement of a loss that is to be least
-BLOCK = 150_000  # values worked out at once: they stay in a core's cache, and what only some axes enter is worked out once
-ROUNDING = 1e-12  # of log tokens: what lies so little beyond a budget is on its edge
-TIE = 0.01  # of the log of what is to be least, within which listed replay shares are all looked at closely
-
-
-class Quantity(Protocol):
-    """Something that depends on draw, log tokens and replay share."""
-
-    def cube(self, draws: Index, x: Array, r: Array) -> Array:
-        """Values (s, R, n) of draws (s,) at replay shares (R,) and log tokens (n,)."""
-
-    def at(self, draws: Index, x: Array, r: float | Array) -> Array:
-        """Values (k,) of draws (k,) at log tokens (k,)."""
-
-
-def point(quantity: Quantity, draws: Index, x: float, r: float) -> Array:
-    """Values (s,) at one place."""
-    return quantity.cube(draws, np.array([x]), np.array([r]))[:, 0, 0]
-
-
-@dataclass(frozen=True)
-class Promise:
-    """A loss that is to stay at or under a limit: its margin is limit less log loss.
-
-    Attributes
-    ----------
-    name : str
-    loss : Side
-        Log loss.
-    limit : array (S,)
-        Log of the largest loss that keeps the promise, in each draw.
-    """
-
-    name: str
-    loss: Any
-    limit: Array
-
-    def cube(self, draws: Index, x: Array, r: Array) -> Array:
-        margin: Array = self.limit[draws, None, None] - self.loss.cube(draws, x, r)
-        return margin
-
-    def at(self, draws: Index, x: Array, r: float | Array) -> Array:
-        margin: Array = self.limit[draws] - self.loss.at(draws, x, r)
-        return margin
-
-
-@dataclass(frozen=True)
-class Middle:
-    """The median over draws of a quantity, as if it were one draw: what a plan without uncertainty goes by."""
-
-    of: Quantity
-    draws: Index
-
-    def cube(self, draws: Index, x: Array, r: Array) -> Array:
-        whole = tables([self.of], self.draws, x, r)[0]  # (R, S, n)
-        return np.median(np.ascontiguousarray(whole.transpose(0, 2, 1)), axis=2)[None]
-
-    def at(self, draws: Index, x: Array, r: float | Array) -> Array:
-        shares = np.broadcast_to(r, x.shape)
-        return np.array([np.median(point(self.of, self.draws, float(a), float(b))) for a, b in zip(x, shares, strict=True)])
-
-
-@dataclass(frozen=True)
-class Box:
-    """Where a plan may lie.
-
-    Attributes
-    ----------
-    low, high : float
-        Log tokens.
-    replay : (float, float)
-        Smallest and largest replay share.
-    x, r : array or None
-        The only log tokens and replay shares allowed, where not all between the ends are.
-    most : callable
-        Replay share to the largest log tokens that the budgets allow.
-    """
-
-    low: float
-    high: float
-    replay: tuple[float, float]
-    x: Array | None = None
-    r: Array | None = None
-    most: Callable[[float], float] = field(default=lambda r: np.inf)
-
-    def tokens(self, around: float | None = None, half: float = 0.0, points: int = TOKENS) -> Array:
-        """Log tokens to look at: all over the box, or in a window."""
-        if self.x is not None:
-            return self.x
-        low = self.low if around is None else max(self.low, around - half)
-        high = self.high if around is None else min(self.high, around + half)
-        return np.linspace(low, high, points) if low < high else np.array([low])
-
-    @property
-    def replays(self) -> Array:
-        """Replay shares of the first grid, denser at the ends, where replay matters most."""
-        low, high = self.replay
-        if self.r is not None:
-            return self.r
-        if low == high:
-            return np.array([low])
-        return low + (high - low) * 0.5 * (1 - np.cos(np.linspace(0, np.pi, REPLAYS)))
-
-    @property
-    def step(self) -> float:
-        """Widest distance between replay shares of the first grid; 0 where there is nothing between them."""
-        return 0.0 if self.r is not None or self.replay[0] == self.replay[1] else float(np.diff(self.replays).max())
-
-    def near(self, r: float, step: float) -> Array:
-        """Replay shares around one."""
-        if not step:
-            return np.array([r])
-        return np.unique(np.clip(r + step * np.array([-2, -1, 0, 1, 2]) / 3, *self.replay))
-
-
-@dataclass(frozen=True)
-class Found:
-    """A plan: log tokens, replay share, what was to be least, and how many of the searched draws keep every promise there."""
-
-    x: float
-    r: float
-    value: float
-    count: int
-
-
-@dataclass(frozen=True)
-class Search:
-    """What is promised, where to look, and what a token costs at each replay share.
-
-    Attributes
-    ----------
-    promises : tuple of Promise or Middle
-    box : Box
-    price : callable
-        Replay share to the log of the price of a token, in whatever is to be least.
-    """
-
-    promises: tuple[Any, ...]
-    box: Box
-    price: Callable[[float], float] = field(default=lambda r: 0.0)
-
-    def prices(self, r: Array) -> Array:
-        return np.array([self.price(float(one)) for one in r])
-
-    def left(self, x: Array, r: Array) -> Array:
-        """What budgets leave, (R, n): log of the most tokens less log tokens, not negative where a plan may lie."""
-        tops = np.array([self.box.most(float(one)) for one in r])
-        return tops[:, None] - x[None, :] + ROUNDING
-
-    def joint(self, draws: Index, x: Array, r: float, exact: bool = False) -> Spans:
-        """Where along the tokens every promise holds in each draw, at one replay share."""
-        return self.joints(draws, x, np.array([r]), exact)[0]
-
-    def joints(self, draws: Index, x: Array, r: Array, exact: bool = False) -> list[Spans]:
-        """Where along the tokens every promise holds in each draw, at each of some replay shares."""
-        margins = tables(self.promises, draws, x, r)
-
-        def one(i: int) -> Spans:
-            share, size = float(r[i]), (1, draws.size)
-            top = min(float(x[-1]), self.box.most(share))
-            whole = Spans(np.full(size, x[0] if top >= x[0] else np.inf), np.full(size, top if top >= x[0] else -np.inf))
-            for promise, margin in zip(self.promises, margins, strict=True):
-                at = (lambda d, places, p=promise: p.at(draws[d], places, share)) if exact else None
-                whole = whole & spans(x, margin[i], at)
-            return whole
-
-        return each(one, range(r.size))
-
-    def counts(self, draws: Index, x: Array, r: Array) -> Index:
-        """How many draws keep every promise, (R, n); none beyond the budget."""
-        good = np.ones((r.size, draws.size, x.size), dtype=bool)
-        for margin in tables(self.promises, draws, x, r):
-            good &= margin >= 0
-        return np.where(self.left(x, r) >= 0, good.sum(axis=1), 0)
-
-    def kept(self, draws: Index, x: float, r: float) -> NDArray[np.bool_]:
-        """Whether each promise holds in each draw, (promises, s)."""
-        return np.array([point(p, draws, x, r) >= 0 for p in self.promises]).reshape(len(self.promises), draws.size)
-
-    def fewest(self, draws: Index, needed: Sequence[int]) -> list[Found | None]:
-        """The cheapest plan that so many draws keep, for each number needed; None where there is none."""
-        if self.box.x is not None:
-            return self._listed(draws, needed)
-        replays, x = self.box.replays, self.box.tokens()
-        tops = np.array([joint.least(needed) for joint in self.joints(draws, x, replays)])
-        cost = tops + self.prices(replays)[:, None]
-        found: list[Found | None] = []
-        for level, k in enumerate(needed):
-            best = int(cost[:, level].argmin())
-            if not np.isfinite(cost[best, level]):
-                found.append(None)
-                continue
-            near = [i for i in range(replays.size) if self.box.step == 0 and cost[i, level] <= cost[best, level] + TIE] or [best]
-            shares = [self._closer(draws, k, float(tops[i, level]), float(replays[i])) for i in near]
-            ends = [end for end in (self._exact(draws, k, r) for r in shares) if end is not None]
-            found.append(min(ends, key=lambda f: f.value) if ends else None)
-        return found
-
-    def _closer(self, draws: Index, k: int, x: float, r: float) -> float:
-        """Follow the cheapest plan by smaller and smaller steps of the replay share."""
-        step = self.box.step
-        for half, points in ROUNDS if step else ():
-            near = self.box.near(r, step)
-            tops = np.array([joint.least([k])[0] for joint in self.joints(draws, self.box.tokens(x, half, points), near)])
-            cost = tops + self.prices(near)
-            best = int(cost.argmin())
-            if np.isfinite(cost[best]):
-                x, r = float(tops[best]), float(near[best])
-            step /= 3
-        return r
-
-    def _exact(self, draws: Index, k: int, r: float) -> Found | None:
-        joint = self.joint(draws, self.box.tokens(), r, exact=True)
-        x = float(joint.least([k])[0])
-        return Found(x, r, x + self.price(r), joint.holding(x)) if np.isfinite(x) else None
-
-    def _listed(self, draws: Index, needed: Sequence[int]) -> list[Found | None]:
-        """The cheapest of the listed tokens."""
-        replays, x = self.box.replays, self.box.tokens()
-        counts = self.counts(draws, x, replays)
-        cost = x[None, :] + self.prices(replays)[:, None]
-        found: list[Found | None] = []
-        for k in needed:
-            some = np.where(counts >= k, cost, np.inf)
-            i, j = np.unravel_index(int(some.argmin()), some.shape)
-            good = np.isfinite(some[i, j])
-            found.append(Found(float(x[j]), float(replays[i]), float(cost[i, j]), int(counts[i, j])) if good else None)
-        return found
-
-    def along_replay(self, draws: Index) -> Spans:
-        """Where along the replay share budgets allow the one number of tokens of the box and each draw keeps every promise."""
-        assert self.box.x is not None
-        x, r = self.box.x[:1], self.box.replays
-        whole = Spans(np.full((1, draws.size), r[0]), np.full((1, draws.size), r[-1]))
-        for promise, margins in zip(self.promises, tables(self.promises, draws, x, r), strict=True):
-
-            def at(d: Index, s: Array, promise: Promise = promise) -> Array:
-                return promise.at(draws[d], np.full(d.size, x[0]), s)
-
-            whole = whole & spans(r, margins[:, :, 0].T, at)
-
-        def left(_: Index, shares: Array) -> Array:
-            return np.minimum(self.left(x, shares)[:, 0], 1.0)  # finite where nothing limits, as roots need
-
-        return whole & spans(r, left(np.zeros(1, np.int64), r)[None], left)
-
-    def least_replay(self, draws: Index, needed: Sequence[int]) -> list[Found | None]:
-        """The least replay share that so many draws keep every promise with, for each number needed."""
-        assert self.box.x is not None
-        x = float(self.box.x[0])
-        if self.box.r is None:
-            shares = self.along_replay(draws).least(needed)
-        else:
-            counts = self.counts(draws, self.box.x, self.box.r)[:, 0]
-            shares = np.array([min(self.box.r[counts >= k], default=np.inf) for k in needed])
-        places = [float(r) for r in shares]
-        return [
-            Found(x, r, r, int(self.counts(draws, self.box.x, np.array([r]))[0, 0])) if np.isfinite(r) else None for r in places
-        ]
-
-    def surest(self, draws: Index) -> Found | None:
-        """Where most draws keep every promise; None where no draw keeps them anywhere."""
-        listed = self.box.x is not None
-
-        def best(x: Array, r: Array, exact: bool = False) -> tuple[float, int, float]:
-            if listed:
-                counts = self.counts(draws, x, r)
-                i, j = np.unravel_index(int(counts.argmax()), counts.shape)
-                return float(x[j]), int(counts[i, j]), float(r[i])
-            tops = [joint.most() for joint in self.joints(draws, x, r, exact)]
-            most = int(np.argmax([count for _, count in tops]))
-            return *tops[most], float(r[most])
-
-        x, count, r = best(self.box.tokens(), self.box.replays)
-        if not count:
-            return None
-        step = self.box.step
-        for half, points in ROUNDS if step else ():
-            window = self.box.tokens(x, half, points)
-            x, count, r = best(window, self.box.near(r, step))
-            step /= 3
-        x, count, r = best(self.box.tokens(), np.array([r]), exact=True)
-        return Found(x, r, x + self.price(r), count)
-
-    def lowest(self, draws: Index, needed: Sequence[int], value: Quantity) -> list[Found | None]:
-        """The plan at which the value that so many draws stay under, while they keep every promise, is least."""
-        replays, x = self.box.replays, self._within(self.box.tokens())
-        whole = self._levels(draws, x, replays, needed, value)
-        found: list[Found | None] = []
-        for level, k in enumerate(needed):
-            i, j = np.unravel_index(int(whole[level].argmin()), whole[level].shape)
-            best, at, r = float(whole[level, i, j]), float(x[j]), float(replays[i])
-            if not np.isfinite(best):
-                found.append(None)
-                continue
-            half, step = float(np.diff(x).max(initial=0.0)), self.box.step
-            for _ in range(FINER if self.box.x is None else 0):
-                near = self.box.near(r, step)
-                window = self._within(self.box.tokens(at, half, FINE))
-                table = self._levels(draws, window, near, [k], value)[0]
-                i, j = np.unravel_index(int(table.argmin()), table.shape)
-                if table[i, j] <= best:
-                    best, at, r = float(table[i, j]), float(window[j]), float(near[i])
-                half, step = half / 3, step / 3
-            kept = self.kept(draws, at, r).all(axis=0) & (point(value, draws, at, r) <= best)
-            found.append(Found(at, r, best, int(kept.sum())))
-        return found
-
-    def _within(self, x: Array) -> Array:
-        """Log tokens, and in their range the most that budgets allow at the ends of the replay shares."""
-        tops = [self.box.most(float(r)) for r in (self.box.replays[0], self.box.replays[-1])]
-        return x if self.box.x is not None else np.union1d(x, [t for t in tops if x[0] <= t <= x[-1]])
-
-    def _levels(self, draws: Index, x: Array, r: Array, needed: Sequence[int], value: Quantity) -> Array:
-        """The value that so many draws stay under while they keep every promise, (needed, R, n); inf where fewer keep them."""
-        values, *margins = tables([value, *self.promises], draws, x, r)
-        for margin in margins:
-            values[margin < 0] = np.inf
-        order = [k - 1 for k in needed]
-        levels = np.partition(np.ascontiguousarray(values.transpose(0, 2, 1)), order, axis=2)[:, :, order].transpose(2, 0, 1)
-        return np.where(self.left(x, r) < 0, np.inf, levels)
-
-
-def tables(quantities: Sequence[Quantity], draws: Index, x: Array, r: Array) -> list[Array]:
-    """Values of quantities, (R, s, n) each, worked out by several threads, some draws at a time."""
-    if any(isinstance(q, Middle) for q in quantities):
-        return [q.cube(draws, x, r).transpose(1, 0, 2) for q in quantities]
-    whole = [np.empty((r.size, draws.size, x.size)) for _ in quantities]
-
-    size = max(1, BLOCK // (r.size * x.size))
-
-    def block(start: int) -> None:
-        some = slice(start, start + size)
-        for quantity, table in zip(quantities, whole, strict=True):
-            table[:, some] = quantity.cube(draws[some], x, r).transpose(1, 0, 2)
-
-    each(block, range(0, draws.size, size))
-    return whole
-
-
-def each[I, T](work: Callable[[I], T], items: Sequence[I] | range) -> list[T]:
-    """Results for all items, worked out by several threads."""
-    if len(items) == 1:
-        return [work(item) for item in items]  # type: ignore[arg-type]  # a range is of numbers, as I then is
-    with threadpool_limits(1, "blas"), ThreadPoolExecutor() as pool:
-        return list(pool.map(work, items))

@@ -14,7 +14,7 @@ from bayeslaw.core.flops import FLOPS
 from bayeslaw.core.intervals import interval_names
 from bayeslaw.planning.allocation import Allocation
 from bayeslaw.planning.plan import Plan
-from bayeslaw.planning.search import tables
+from bayeslaw.planning.search import values_on_grid
 from bayeslaw.planning.transfer import Transfer
 from bayeslaw.plots.style import COLORMAP, COLOURS, MARKERS, failure, has_failed, short_number
 
@@ -40,11 +40,6 @@ def plot_plan(plan: Plan, ax: Axes, *, of: str = "", levels: Sequence[float] = L
     levels : sequence of float
         Probabilities of the contours.
 
-    Returns
-    -------
-    Axes
-        `ax`.
-
     Raises
     ------
     BayeslawError
@@ -58,14 +53,14 @@ def plot_plan(plan: Plan, ax: Axes, *, of: str = "", levels: Sequence[float] = L
     >>> bayeslaw.plots.plot_plan(plan, Figure().subplots()).get_xlabel()
     'replay share (%)'
     """
-    question, box = plan.question, plan.question.search.box
+    problem, box = plan.problem, plan.problem.box
     if of and of not in plan.landscapes:
         raise BayeslawError(f"This plan can't show {of!r}; it has {', '.join(plan.landscapes)}.", code="unknown-landscape")
     if box.low >= box.high or box.replay[0] >= box.replay[1]:
         raise BayeslawError("The plan's tokens or replay are fixed: plan over a range of both to draw it.", code="nothing-to-draw")
     low, high = _window(plan)
     x, r = np.linspace(low, high, GRID[1]), np.linspace(*box.replay, GRID[0])
-    unit = question.n if math.isfinite(question.n) else 1.0
+    unit = problem.n if math.isfinite(problem.n) else 1.0
     across = np.exp(x) / unit
     if of:
         from matplotlib.ticker import MaxNLocator
@@ -89,7 +84,7 @@ def plot_plan(plan: Plan, ax: Axes, *, of: str = "", levels: Sequence[float] = L
     _marks(plan, ax, unit)
     ax.set_yscale("log")
     ax.set_xlabel("replay share (%)")
-    ax.set_ylabel("adaptation tokens per parameter" if math.isfinite(question.n) else "adaptation tokens")
+    ax.set_ylabel("adaptation tokens per parameter" if math.isfinite(problem.n) else "adaptation tokens")
     colours = {"": "", "forgetting": ", colours: median forgetting", "target-loss": ", colours: median target loss"}[of]
     ax.set_title(f"probability that all constraints hold ({plan.on}){colours}{failure(plan.forced)}", fontsize=9)
     if ax.get_legend_handles_labels()[0]:  # none where nothing is feasible
@@ -100,7 +95,7 @@ def plot_plan(plan: Plan, ax: Axes, *, of: str = "", levels: Sequence[float] = L
 
 def _window(plan: Plan) -> tuple[float, float]:
     """Return the range of log tokens to draw: around the plans, within the ranges of the search."""
-    box = plan.question.search.box
+    box = plan.problem.box
     places = [math.log(c.tokens) for c in (plan.shown, plan.deterministic) if c is not None]
     if not places:
         return box.low, box.high
@@ -109,14 +104,14 @@ def _window(plan: Plan) -> tuple[float, float]:
 
 def _landscape(plan: Plan, of: str, x: Any, r: Any) -> tuple[Any, str]:
     """Return medians (R, n) of the target loss, or of forgetting in percent, and their label."""
-    question = plan.question
+    problem = plan.problem
     some = plan.draws[:: max(1, plan.draws.size // THINNED)]
-    if of == "target-loss" and question.target is not None:
-        label = f"target loss ({question.target.unit}), median"
-        return np.exp(np.median(tables([question.target], some, x, r)[0], axis=1)), label
-    names = list(question.bases)
-    side = next(s for s in question.sources if s.name == names[0])
-    rise = tables([side], some, x, r)[0] - question.bases[names[0]].log[some][None, :, None]
+    if of == "target-loss" and problem.target is not None:
+        label = f"target loss ({problem.target.unit}), median"
+        return np.exp(np.median(values_on_grid([problem.target], some, x, r)[0], axis=1)), label
+    names = list(problem.base_losses)
+    side = next(s for s in problem.sources if s.name == names[0])
+    rise = values_on_grid([side], some, x, r)[0] - problem.base_losses[names[0]].log[some][None, :, None]
     return 100 * np.expm1(np.median(rise, axis=1)), f"forgetting of {names[0]} (% of base loss), median"
 
 
@@ -140,14 +135,8 @@ def plot_frontier(allocations: Sequence[Allocation], ax: Axes, *, ci_prob: float
         See `bayeslaw.allocate`; each over at least two values of compute.
     ax : matplotlib Axes
     ci_prob : float
-        Probability of the equal-tailed bands.
     contours : int
         Number of loss contours.
-
-    Returns
-    -------
-    Axes
-        `ax`.
 
     Examples
     --------
@@ -202,12 +191,6 @@ def plot_savings(transfer: Transfer, ax: Axes, *, of: str = "saved", ci_prob: fl
     of : {'saved', 'transferred'}
         FLOPs saved at equal loss in percent, or effectively transferred data in tokens.
     ci_prob : float
-        Probability of the equal-tailed bands.
-
-    Returns
-    -------
-    Axes
-        `ax`.
     """
     if of not in ("saved", "transferred"):
         raise BayeslawError(f"A picture of savings shows 'saved' or 'transferred', not {of!r}.", code="unknown-option")
