@@ -15,7 +15,7 @@ from bayeslaw.data.observations import Observations, clock_column
 from bayeslaw.data.table import read_runs
 from bayeslaw.laws.card import load_law, parse_card
 from bayeslaw.laws.law import Law
-from bayeslaw.laws.pooling import levels_of, varied, with_by
+from bayeslaw.laws.pooling import levels_of, with_by, with_levels
 from bayeslaw.noise.noise import DRIFT, Noise
 from bayeslaw.posterior.diagnostics import Check
 from bayeslaw.posterior.fit import Fit, tree_of
@@ -79,7 +79,7 @@ def fixed_fit(
     """A fit of a table whose posterior draws (S,) are given."""
     runs, card = read_runs(table), law.card
     law = with_by(law, by or {})
-    law = varied(law, levels_of(law, runs.frame))
+    law = with_levels(law, levels_of(law, runs.frame))
     observed = Observations.of(law, runs, noise_by, clock_column(runs.frame) if noise == DRIFT else "")
     chosen = Noise.choose(noise, observed)
     by_chain = {name: np.asarray(draws[name]).reshape(4, -1) for name in (*law.parameters, *chosen.parameters)}

@@ -14,7 +14,7 @@ from bayeslaw.data.observations import Observations
 from bayeslaw.data.table import read_runs
 from bayeslaw.laws.card import load_law
 from bayeslaw.laws.law import Law
-from bayeslaw.laws.pooling import levels_of, varied, with_by
+from bayeslaw.laws.pooling import levels_of, with_by, with_levels
 from bayeslaw.noise.noise import Noise
 from bayeslaw.posterior.fit import Fit, tree_of
 from bayeslaw.posterior.storage import data_digest, draws_digest
@@ -59,7 +59,7 @@ def posterior(
     frame = oracles.table(law) if frame is None else frame
     runs = read_runs(frame)
     law = with_by(law, by or {})
-    law = varied(law, levels_of(law, runs.frame))
+    law = with_levels(law, levels_of(law, runs.frame))
     observed = Observations.of(law, runs)
     noise = Noise(student=False, run_effect=True)
     size = np.size(next(iter(draws.values())))

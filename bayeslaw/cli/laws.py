@@ -58,10 +58,10 @@ def check(
     from bayeslaw.data.validate import base_rows, mixed_domains
     from bayeslaw.data.validate import check as check_runs
     from bayeslaw.laws.card import load_law
-    from bayeslaw.laws.pooling import levels_of, varied
+    from bayeslaw.laws.pooling import levels_of, with_levels
 
     card, table, answer = load_law(law), read_runs(runs, where, strict=False), Answer()
-    card = varied(card, levels_of(card, table.frame))
+    card = with_levels(card, levels_of(card, table.frame))
     answer.say(*(f"read: {conversion}" for conversion in table.conversions))
     faults = check_runs(table, card)
     answer.results["faults"] = [asdict(fault) for fault in faults]

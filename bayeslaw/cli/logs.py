@@ -65,7 +65,7 @@ def import_(
         return every_fault(error)
     frame, answer = imported.runs.frame, Answer()
     write_text(output, frame.to_csv(index=False))
-    answer.say(*(f"note: {note}" for note in imported.remarks))
+    answer.say(*(f"note: {note}" for note in imported.notes))
     domains = f" of {frame['domain'].nunique()} domains" if "domain" in frame and frame["domain"].nunique() > 1 else ""
     rates = int(frame["loss"].isna().sum())
     more = f" and {counted(rates, 'learning rate')}" if rates else ""
@@ -109,7 +109,7 @@ def convert(
 ) -> Answer:
     """Convert losses to another unit, so that those of several tokenizers can be compared."""
     from bayeslaw.core.files import write_text
-    from bayeslaw.core.units import converted, unit
+    from bayeslaw.core.units import convert_table, unit
     from bayeslaw.data.table import read_runs
 
     options.check_outputs("A table of runs", output, inputs=[runs])
@@ -121,7 +121,7 @@ def convert(
                 f"{runs.name} has losses in {table.unit}, which contradicts --from {from_}: leave out --from.", code="two-units"
             )
         frame = frame.assign(unit=unit(from_))
-    new = converted(
+    new = convert_table(
         frame, to, bytes_per_token=bytes_per_token, characters_per_token=characters_per_token, reference=reference, name=runs.name
     )
     write_text(output, new.to_csv(index=False))

@@ -44,7 +44,7 @@ def forecast(
     from bayeslaw.forecasting.stack import load_fit
     from bayeslaw.plots.style import save_figure
     from bayeslaw.plots.training import plot_transfer
-    from bayeslaw.schedules.changes import wanted
+    from bayeslaw.schedules.changes import number_of_nodes
 
     options.check_outputs("A table", output, plot, [fit, curves, *_rates(pretrain, adapt)])
     if adapt is None and (pretrain is None or curves is not None or from_ is not None or open_):
@@ -58,7 +58,7 @@ def forecast(
     posterior, answer = load_fit(fit), Answer()
     if adapt is None:
         recipe = _recipe(None, pretrain, "constant:steps=1,peak=1e-9", None, open_, set_, memory)
-        table = recipe.pretraining(_chosen_steps(steps, len(parse_schedule(str(pretrain)))), wanted(posterior.measured))
+        table = recipe.pretraining(_chosen_steps(steps, len(parse_schedule(str(pretrain)))), number_of_nodes(posterior.measured))
     else:
         recipe = _recipe(curves, pretrain, adapt, from_, open_, set_, memory)
         table = recipe.rows(_chosen_steps(steps, len(recipe.schedule)))

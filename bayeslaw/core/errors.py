@@ -9,12 +9,20 @@ from numbers import Integral
 
 
 class BayeslawError(ValueError):
-    """Something given to bayeslaw can't be used; the message says what, what was expected and what to do.
+    """An input can't be used; the message says what was given, what was expected and what to do.
 
     Attributes
     ----------
     code : str
-        What went wrong, for programs: words joined by hyphens, such as 'unknown-parameter'. Messages may be reworded, codes stay.
+        Names the cause for programs: words joined by hyphens. Messages may be reworded, codes stay.
+
+    Examples
+    --------
+    >>> try:
+    ...     bayeslaw.core.stage_flops(0, 1e9)
+    ... except bayeslaw.BayeslawError as error:
+    ...     print(error.code)
+    not-positive
     """
 
     def __init__(self, message: str, *, code: str = "") -> None:
@@ -23,20 +31,35 @@ class BayeslawError(ValueError):
 
 
 class CardError(BayeslawError):
-    """A law card can't be used."""
+    """A law card can't be used.
+
+    Examples
+    --------
+    >>> try:
+    ...     bayeslaw.load_law("chinchila")
+    ... except bayeslaw.core.CardError as error:
+    ...     print(error.code)
+    unknown-law
+    """
 
 
 class FitError(BayeslawError):
-    """A fit can't be made, read or used."""
+    """A fit can't be made, read or used.
+
+    Examples
+    --------
+    >>> issubclass(bayeslaw.core.FitError, bayeslaw.BayeslawError)
+    True
+    """
 
 
 class StoppedError(FitError):
-    """Ctrl-C ended a fit before it had anything to keep."""
+    """Ctrl-C ended a fit before it had any draws to keep."""
 
 
 @dataclass(frozen=True)
 class Fault:
-    """One thing wrong in a table.
+    """One fault of a table.
 
     Attributes
     ----------
@@ -44,11 +67,16 @@ class Fault:
         Data row, counted from 1 below the header; None for a fault of the whole column or table.
     column : str
     value : str
-        As it was given.
+        The value as it was given.
     problem, suggestion : str
-        What is wrong and what probably puts it right (may be empty).
+        What is wrong, and what probably puts it right (may be empty).
     code : str
-        What is wrong, for programs; see `BayeslawError`.
+        Names the problem for programs; see `BayeslawError`.
+
+    Examples
+    --------
+    >>> print(bayeslaw.core.Fault(3, "loss", "-1", "loss -1 is not positive", "remove the row"))
+    loss -1 is not positive: remove the row (row 3, column loss)
     """
 
     row: int | None
@@ -68,7 +96,16 @@ class Fault:
 
 
 class TableError(BayeslawError):
-    """A table of runs can't be used; `faults` lists every reason."""
+    """A table of runs can't be used; `faults` lists every reason.
+
+    Examples
+    --------
+    >>> try:
+    ...     bayeslaw.read_runs(pd.DataFrame({"N": [1e9, 1e9], "D": [1e10, -1.0], "loss": [2.5, 2.4]}))
+    ... except bayeslaw.TableError as error:
+    ...     [fault.row for fault in error.faults]
+    [2]
+    """
 
     SHOWN = 20
 
@@ -83,13 +120,21 @@ class TableError(BayeslawError):
 
 
 def shortened(text: object, most: int = 60) -> str:
-    """A text as it may stand in an error: what is longer than a line loses its middle."""
+    """Return a text for an error message: a text of more than `most` characters loses its middle."""
     shown = str(text)
     return shown if len(shown) <= most else f"{shown[: most - 12]} … {shown[-8:]}"
 
 
 def whole_number(name: str, value: object, least: int) -> None:
-    """Refuse what is not a whole number of at least `least`."""
+    """Refuse a value that is not a whole number of at least `least`.
+
+    Parameters
+    ----------
+    name : str
+        What the error calls the value.
+    value : object
+    least : int
+    """
     if not isinstance(value, Integral) or value < least:
         raise BayeslawError(f"{name} must be a whole number of at least {least}, not {value}.", code="not-a-whole-number")
 

@@ -1,4 +1,4 @@
-"""Files written whole or not at all."""
+"""Write files whole or not at all."""
 
 from __future__ import annotations
 
@@ -10,25 +10,34 @@ from bayeslaw.core.errors import BayeslawError
 
 
 def check_target(path: Path, what: str, *endings: str) -> None:
-    """Refuse a path that `what` can't be written to, before any work is done for it."""
+    """Refuse a path that can't be written to, before any work is done.
+
+    Parameters
+    ----------
+    path : Path
+    what : str
+        What is to be written, such as 'A report'.
+    *endings : str
+        Endings that the path may have, such as '.html'.
+    """
     if path.suffix.lower() not in endings:
-        raise BayeslawError(f"{what} is written to a file ending in {' or '.join(endings)}, not {path.name}.")
+        raise BayeslawError(f"{what} is written to a file ending in {' or '.join(endings)}, not {path.name}.", code="wrong-ending")
     if not path.parent.is_dir():
-        raise BayeslawError(f"There is no folder {path.parent} to write {path.name} into.")
+        raise BayeslawError(f"There is no folder {path.parent} to write {path.name} into.", code="no-folder")
     if path.is_dir():
-        raise BayeslawError(f"{path} is a folder, not a file to write {what.lower()} to.")
+        raise BayeslawError(f"{path} is a folder, not a file to write {what.lower()} to.", code="is-a-folder")
 
 
 def write_whole(path: Path, write: Callable[[Path], object]) -> None:
     """Let `write` write to a temporary name beside `path`, then rename: an older file stays whole until then."""
     if not path.parent.is_dir():
-        raise BayeslawError(f"There is no folder {path.parent} to write {path.name} into.")
+        raise BayeslawError(f"There is no folder {path.parent} to write {path.name} into.", code="no-folder")
     temporary = path.with_name(f".{path.stem}.{os.getpid()}.tmp{path.suffix}")
     try:
         write(temporary)
         temporary.replace(path)
     except OSError as error:
-        raise BayeslawError(f"{path} can't be written: {error}.") from None
+        raise BayeslawError(f"{path} can't be written: {error}.", code="not-writable") from None
     finally:
         temporary.unlink(missing_ok=True)
 

@@ -1,4 +1,4 @@
-"""What training costs: FLOPs of a token, and of stages in which parts of the model are frozen."""
+"""FLOPs of training, also in stages in which parts of the model are frozen."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Stage:
     Attributes
     ----------
     tokens : float
-        Tokens, or share of all: only proportions count in `per_token`.
+        Tokens, or their share of all stages: only proportions count in `per_token`.
     trainable : float
         Share of the parameters that is trained.
     backward : float
@@ -33,11 +33,13 @@ class Stage:
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.tokens) and self.tokens > 0):
-            raise BayeslawError(f"A stage has a positive number of tokens, or share of them, not {self.tokens:g}.")
+            raise BayeslawError(
+                f"A stage has a positive number of tokens, or share of them, not {self.tokens:g}.", code="not-positive"
+            )
         for name, share in (("trainable", self.trainable), ("backward", self.backward)):
             if not 0 <= share <= 1:
                 hint = f": is it a percentage? Write {share / 100:g}" if 1 < share <= 100 else ""
-                raise BayeslawError(f"A stage's {name} share lies between 0 and 1, {share:g} does not{hint}.")
+                raise BayeslawError(f"A stage's {name} share lies between 0 and 1, {share:g} does not{hint}.", code="not-a-share")
 
     @property
     def flops(self) -> float:
@@ -49,7 +51,7 @@ Stages = str | Sequence[Stage]
 
 
 def stage_flops(N: float, D: float, trainable: float = 1.0, backward: float = 1.0) -> float:
-    """FLOPs of training a model of N parameters on D tokens with parts of it frozen.
+    """Return the FLOPs of training a model of N parameters on D tokens with parts of it frozen.
 
     2 N D forward, 2 N D x backward for gradients of activations, 2 N D x trainable for gradients of weights: 6 N D where nothing
     is frozen. Attention's own FLOPs, the optimiser's and recomputed activations are not counted.
@@ -64,46 +66,46 @@ def stage_flops(N: float, D: float, trainable: float = 1.0, backward: float = 1.
     ------
     BayeslawError
         If N or D is not positive or a share lies outside [0, 1].
+
+    Examples
+    --------
+    >>> bool(np.isclose(bayeslaw.core.stage_flops(1e9, 1e10, trainable=0.5), 5e19))
+    True
     """
     if not (math.isfinite(N) and N > 0):
-        raise BayeslawError(f"N must be positive and finite, not {N:g}.")
+        raise BayeslawError(f"N must be positive and finite, not {N:g}.", code="not-positive")
     return N * D * Stage(D, trainable, backward).flops
 
 
 def stages_of(given: Stages) -> tuple[Stage, ...]:
-    """Read '0.4:0.034,0.33:0.5,0.27:0.046': of each stage its tokens (or share of them), trainable and, if given, backward share.
+    """Read stages written as '0.4:0.034,0.33:0.5': tokens (or their share), trainable share and, if given, backward share.
 
     Raises
     ------
     BayeslawError
-        If it can't be read, or a share can't be.
+        If the text can't be read, or a share lies outside [0, 1].
     """
     if not isinstance(given, str):
-        made = tuple(given)
+        stages = tuple(given)
     else:
         try:
-            made = tuple(Stage(*(float(part) for part in _parts(text))) for text in given.split(","))
-        except (ValueError, TypeError) as error:
-            if isinstance(error, BayeslawError):
-                raise
+            numbers = [[float(number) for number in stage.split(":")] for stage in given.split(",")]
+        except ValueError:
+            numbers = [[]]
+        if any(not 2 <= len(stage) <= 3 for stage in numbers):
             raise BayeslawError(
-                f"Stages {given!r} are not of the form TOKENS:TRAINABLE, such as 3.9e9:0.034,3.2e9:0.5,2.6e9:0.046."
-            ) from None
-    if not made:
-        raise BayeslawError("An adaptation has at least one stage.")
-    return made
-
-
-def _parts(text: str) -> list[str]:
-    parts = text.split(":")
-    if not 2 <= len(parts) <= 3:
-        raise ValueError
-    return parts
+                f"Stages {given!r} are not of the form TOKENS:TRAINABLE, such as 3.9e9:0.034,3.2e9:0.5,2.6e9:0.046.",
+                code="unreadable-stages",
+            )
+        stages = tuple(Stage(*stage) for stage in numbers)
+    if not stages:
+        raise BayeslawError("An adaptation has at least one stage.", code="no-stages")
+    return stages
 
 
 def per_token(stages: Stages | None) -> float:
-    """FLOPs per parameter and token, over all stages; 6 without any."""
+    """Return the mean FLOPs per parameter and token over all stages; 6 for None, where everything is trained."""
     if stages is None:
         return FLOPS
-    made = stages_of(stages)
-    return sum(stage.tokens * stage.flops for stage in made) / sum(stage.tokens for stage in made)
+    of_each = stages_of(stages)
+    return sum(stage.tokens * stage.flops for stage in of_each) / sum(stage.tokens for stage in of_each)

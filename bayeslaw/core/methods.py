@@ -1,4 +1,4 @@
-"""Public functions as methods of the object that they take first."""
+"""Public functions that are also methods of the object that they take first."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 class PublicFunction:
     """Makes `fit.forecast(at)` mean `bayeslaw.forecast(fit, at)`, whose help and signature it shows.
 
-    The function is looked up among the package's public names when it is called: the packages that hold it import the object's own,
-    not the other way round.
+    The function is looked up among the package's public names when it is called, because the package that holds it imports the
+    object's.
     """
 
     def __set_name__(self, owner: type, name: str) -> None:

@@ -7,7 +7,7 @@ import pandas as pd
 
 
 def significant(value: float, digits: int = 4) -> str:
-    """A number to a few significant figures, without an exponent where that is readable."""
+    """Return a number to a few significant figures, without an exponent where that is readable."""
     if not np.isfinite(value):
         return "-" if np.isnan(value) else str(value)
     if value != 0 and not 1e-4 <= abs(value) < 1e7:
@@ -19,7 +19,7 @@ def significant(value: float, digits: int = 4) -> str:
 
 
 def compact(value: float, digits: int = 4) -> str:
-    """A number as `significant` writes it, but very large and very small ones as 8.1e9 and 0.25 as it is."""
+    """Return a number as `significant` writes it, without zeros that carry no information: 8.1e9, 0.25."""
     mantissa, sign, exponent = significant(value, digits).partition("e")
     if sign:
         return f"{mantissa.rstrip('0').rstrip('.')}e{int(exponent)}"
@@ -28,7 +28,7 @@ def compact(value: float, digits: int = 4) -> str:
 
 
 def plain(table: pd.DataFrame) -> str:
-    """A table for a terminal, numbers to four significant figures."""
+    """Return a table as text, with numbers to four significant figures."""
 
     def shown_as(value: object) -> str:
         if isinstance(value, (bool, np.bool_)):
@@ -40,7 +40,7 @@ def plain(table: pd.DataFrame) -> str:
 
 
 def with_intervals(table: pd.DataFrame) -> pd.DataFrame:
-    """The table with the two ends of each interval in one column: run_eti90 [2.41, 2.53]. For a terminal's width."""
+    """Return the table with the two ends of each interval in one column, to save width: run_eti90 [2.41, 2.53]."""
     columns = {}
     for name, values in table.items():
         if str(name).endswith("_lo"):

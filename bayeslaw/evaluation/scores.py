@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from bayeslaw.core.errors import BayeslawError, TableError
-from bayeslaw.core.units import agree
+from bayeslaw.core.units import check_unit
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.validate import base_rows, check, complete
 from bayeslaw.forecasting.forecast import forecast
@@ -136,7 +136,7 @@ def score(
     """
     runs = runs if isinstance(runs, Runs) else read_runs(runs)
     for observed in (fit.observed,) if isinstance(fit, PointFit) else (member.observed for member, _ in fit.selections):
-        agree(observed.unit, runs.frame, runs.name)
+        check_unit(observed.unit, runs.frame, runs.name)
     held = held_rows((fit.law,) if isinstance(fit, PointFit) else tuple(member.law for member, _ in fit.selections), runs)
     loss = held.frame["loss"].to_numpy(dtype=np.float64)
     counts: dict[str, object] = {"rows": len(held), "base_rows_left_out": len(runs) - len(held)}

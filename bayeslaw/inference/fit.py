@@ -21,7 +21,7 @@ from bayeslaw.engine.density import Density
 from bayeslaw.inference.sample import Sample, sample
 from bayeslaw.laws.card import load_law
 from bayeslaw.laws.law import Law
-from bayeslaw.laws.pooling import levels_of, varied, with_by
+from bayeslaw.laws.pooling import levels_of, with_by, with_levels
 from bayeslaw.laws.prior import Prior
 from bayeslaw.noise.noise import DRIFT, Noise
 from bayeslaw.posterior.diagnostics import Check, bins_check, information_check, run_effect_check, sampler_checks, table_of
@@ -104,7 +104,7 @@ def fit(
         law = law.with_priors({k: p if isinstance(p, Prior) else Prior.parse(p) for k, p in priors.items()})
     runs = runs if isinstance(runs, Runs) else read_runs(runs)
     law = with_by(law, by or {})
-    law = varied(law, levels_of(law, runs.frame))
+    law = with_levels(law, levels_of(law, runs.frame))
     settings: dict[str, Any] = {"draws": draws, "tune": tune, "chains": chains, "target_accept": target_accept}
     _check_settings(**settings, seed=seed, cores=cores)
     observed = Observations.of(law, runs, noise_by, clock_column(runs.frame) if noise == DRIFT else "")

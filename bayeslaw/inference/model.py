@@ -13,7 +13,7 @@ import numpy as np
 from bayeslaw.data.observations import Observations, clock_column
 from bayeslaw.data.table import Runs
 from bayeslaw.laws.law import Law
-from bayeslaw.laws.pooling import levels_of, varied
+from bayeslaw.laws.pooling import levels_of, with_levels
 from bayeslaw.noise import noise as noises
 from bayeslaw.noise.noise import Noise
 
@@ -36,7 +36,7 @@ def pymc_model(law: Law, runs: Runs | Observations, noise: str = "auto", noise_b
     ----------
     law : Law
         Parameters that vary by a column get a typical value, a spread and a value for each value of the column. With
-        observations, the law is the one that `pooling.varied` returns.
+        observations, the law is the one that `pooling.with_levels` returns.
     runs : Runs or Observations
     noise : str
         One of `noise.CHOICES`. 'normal-drift' has a covariance of all rows, n x n: for some thousand rows at most.
@@ -60,7 +60,7 @@ def pymc_model(law: Law, runs: Runs | Observations, noise: str = "auto", noise_b
     import pytensor.tensor as pt
 
     if isinstance(runs, Runs):
-        law = varied(law, levels_of(law, runs.frame))
+        law = with_levels(law, levels_of(law, runs.frame))
     if isinstance(runs, Observations):
         observed = runs
     else:

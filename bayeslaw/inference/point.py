@@ -27,7 +27,7 @@ from bayeslaw.engine.compiled import addresses, huber_sum
 from bayeslaw.engine.coordinates import Coordinates
 from bayeslaw.laws.card import load_law
 from bayeslaw.laws.law import Law
-from bayeslaw.laws.pooling import levels_of, varied
+from bayeslaw.laws.pooling import levels_of, with_levels
 from bayeslaw.laws.prior import Prior
 
 BATCH = 8  # resamples sent to a worker at a time, since one takes some tens of milliseconds
@@ -156,7 +156,7 @@ def point_fit(
     whole_number("starts", starts, 1)
     whole_number("seed", seed, 0)
     runs = runs if isinstance(runs, Runs) else read_runs(runs)
-    law = varied(law, levels_of(law, runs.frame), pooled=False)
+    law = with_levels(law, levels_of(law, runs.frame), pooled=False)
     observed = Observations.of(law, runs)
     problem = _Problem.of(law, observed)
     loss = problem.objective(delta, np.ones(observed.log_loss.size))

@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from bayeslaw.core.errors import BayeslawError, Fault, FitError, TableError
-from bayeslaw.core.units import NATS, agree
+from bayeslaw.core.units import NATS, check_unit
 from bayeslaw.data.observations import STEP, Nesting, clock_of, run_codes
 from bayeslaw.data.table import Runs
 from bayeslaw.data.validate import base_rows, check, mixed_domains
@@ -107,7 +107,7 @@ def _labels(fit: Fit, column: str) -> NDArray[Any]:
 def join_runs(fit: Fit, new: Runs) -> Runs:
     """The rows of a fit and new rows in one table.
 
-    New rows of a run of the fit join that run. Where only the new rows have standard errors of their losses, those of the fit are 0.
+    New rows of a run of the fit join that run. Where only the new rows have standard errors of losses, those of the fit are 0.
 
     Raises
     ------
@@ -115,7 +115,7 @@ def join_runs(fit: Fit, new: Runs) -> Runs:
         With the rows of the new table that can't join: faulty rows, rows that are in the fit already, and runs with the name of
         one of the fit's but another N, checkpoint or noise group.
     """
-    agree(fit.observed.unit, new.frame, new.name)
+    check_unit(fit.observed.unit, new.frame, new.name)
     if "loss_se" not in new.frame and fit.observed.se.size:
         raise BayeslawError(
             f"{new.name} has no column loss_se, and the fit has standard errors of its losses: give those of the new rows, or 0.",

@@ -62,7 +62,7 @@ def levels_of(law: Law, frame: pd.DataFrame) -> dict[str, tuple[str, ...]]:
     return levels
 
 
-def varied(law: Law, levels: Mapping[str, Sequence[str]], *, pooled: bool = True) -> Law:
+def with_levels(law: Law, levels: Mapping[str, Sequence[str]], *, pooled: bool = True) -> Law:
     """The law with a value of each varying parameter for every value of its column, and none that varies.
 
     Parameters

@@ -24,7 +24,7 @@ from bayeslaw.data.observations import Observations
 from bayeslaw.data.table import data_sha256
 from bayeslaw.laws.card import parse_card
 from bayeslaw.laws.law import Law
-from bayeslaw.laws.pooling import varied, with_by
+from bayeslaw.laws.pooling import with_by, with_levels
 from bayeslaw.laws.prior import Prior
 from bayeslaw.noise.noise import Noise
 from bayeslaw.posterior.diagnostics import Check
@@ -95,7 +95,7 @@ def restore(tree: xr.DataTree, name: str) -> Fit:
 
 def _restore(tree: xr.DataTree, info: dict[str, Any], name: str) -> Fit:
     law = with_by(parse_card(info["card"], f"the card in {name}"), info["by"])
-    law = varied(law, info["levels"])
+    law = with_levels(law, info["levels"])
     law = law.with_priors({k: Prior.from_card(table) for k, table in info["priors"].items()})
     for content, digest in {"law": law.sha256, "data": data_digest(tree), "draws": draws_digest(tree)}.items():
         if digest != (expected := info[f"{content}_sha256"]):

@@ -27,7 +27,7 @@ NODES = 24
 LEAST = 1e-4  # of the peak: a rate of 0 has no power, and what follows a change to it has long been felt anyway
 
 
-def wanted(names: Iterable[str]) -> int:
+def number_of_nodes(names: Iterable[str]) -> int:
     """How many nodes covariates of these names ask for; 0 where none is a node's."""
     return sum(name.startswith("fall_") for name in names)
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from bayeslaw import fit, load_law, point_fit, score
 from bayeslaw.core.errors import BayeslawError, TableError
-from bayeslaw.core.units import NATS, PERPLEXITY, UNITS, convert, converted, unit
+from bayeslaw.core.units import NATS, PERPLEXITY, UNITS, convert, convert_table, unit
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.validate import check
 from bayeslaw.inference.refit import join_runs, rows_of
@@ -46,17 +46,17 @@ def test_two_tokenizers_of_one_text_agree_per_byte() -> None:
     bytes_, tokens = 1e6, np.array([3e5, 0.57 * 3e5])
     bits = np.array([9e5, 9e5])
     frame = pd.DataFrame({"loss": bits * np.log(2) / tokens, "bytes_per_token": bytes_ / tokens, "run": ["base", "own"]})
-    made = converted(frame, "bpb")
+    made = convert_table(frame, "bpb")
     np.testing.assert_allclose(made["loss"], 0.9)
     assert made["unit"].unique().tolist() == ["bits/byte"]
-    same = converted(frame, NATS, reference=bytes_ / tokens[0])
+    same = convert_table(frame, NATS, reference=bytes_ / tokens[0])
     np.testing.assert_allclose(same["loss"], frame["loss"].iloc[0])
     assert same["bytes_per_token"].tolist() == [bytes_ / tokens[0]] * 2
-    np.testing.assert_allclose(converted(same, "bits/byte")["loss"], 0.9)
+    np.testing.assert_allclose(convert_table(same, "bits/byte")["loss"], 0.9)
     characters = 8e5
-    whole = converted(frame.assign(characters_per_token=characters / tokens), NATS, reference=bytes_ / tokens[0])
-    np.testing.assert_allclose(converted(whole, "bits/character")["loss"], 9e5 / characters)
-    by_name = converted(frame, NATS, reference=bytes_ / tokens[0], characters_per_token=1.0)
+    whole = convert_table(frame.assign(characters_per_token=characters / tokens), NATS, reference=bytes_ / tokens[0])
+    np.testing.assert_allclose(convert_table(whole, "bits/character")["loss"], 9e5 / characters)
+    by_name = convert_table(frame, NATS, reference=bytes_ / tokens[0], characters_per_token=1.0)
     np.testing.assert_allclose(by_name["characters_per_token"], tokens / tokens[0])
 
 
@@ -66,31 +66,31 @@ def test_errors_follow_their_losses(frm: str, to: str) -> None:
     ratios: dict[str, Any] = {"bytes_per_token": 4.0, "characters_per_token": 3.0}
     loss = convert([2.0, 3.0], frm, **ratios)
     se, unit_ = np.array([1e-6, 2e-6]), frm
-    low, high = (converted(pd.DataFrame({"loss": loss + k * se, "unit": unit_}), to, **ratios)["loss"] for k in (-1, 1))
-    made = converted(pd.DataFrame({"loss": loss, "loss_se": se, "unit": unit_}), to, **ratios)
+    low, high = (convert_table(pd.DataFrame({"loss": loss + k * se, "unit": unit_}), to, **ratios)["loss"] for k in (-1, 1))
+    made = convert_table(pd.DataFrame({"loss": loss, "loss_se": se, "unit": unit_}), to, **ratios)
     np.testing.assert_allclose(made["loss_se"], (high - low) / 2, rtol=1e-4)
 
 
 def test_what_cannot_be_converted() -> None:
     frame = pd.DataFrame({"loss": [2.0, 3.0], "tok": [4.0, 0.0], "run": ["a", "b"]}, index=[1, 2])
     with pytest.raises(BayeslawError, match="give bytes_per_token, those of the validation text"):
-        converted(frame, "bits/byte")
+        convert_table(frame, "bits/byte")
     with pytest.raises(TableError, match=r"tok 0 is not positive") as refused_:
-        converted(frame, "bits/byte", bytes_per_token="tok")
+        convert_table(frame, "bits/byte", bytes_per_token="tok")
     assert [f.row for f in refused_.value.faults] == [2]
     with pytest.raises(BayeslawError, match=r"'tk' is neither. Did you mean 'tok'"):
-        converted(frame, "bits/byte", bytes_per_token="tk")
+        convert_table(frame, "bits/byte", bytes_per_token="tk")
     with pytest.raises(BayeslawError, match="column 'run' holds no numbers"):
-        converted(frame, "bits/byte", bytes_per_token="run")
+        convert_table(frame, "bits/byte", bytes_per_token="run")
     with pytest.raises(BayeslawError, match="no column loss"):
-        converted(frame.drop(columns="loss"), "bits/byte")
+        convert_table(frame.drop(columns="loss"), "bits/byte")
     with pytest.raises(BayeslawError, match=r"There is no unit 'bits/byt'.*Did you mean 'bits/byte'"):
         unit("bits/byt")
     with pytest.raises(BayeslawError, match="perplexity is 1 or more"):
         convert(0.5, NATS, frm=PERPLEXITY)
     for reference, to in ((4.0, "bits/byte"), (-1.0, NATS)):
         with pytest.raises(BayeslawError, match="A reference is the bytes per token"):
-            converted(frame, to, reference=reference)
+            convert_table(frame, to, reference=reference)
 
 
 def test_a_table_keeps_its_unit_and_mixed_ones_are_refused() -> None:
@@ -120,7 +120,7 @@ def test_faults_are_told_in_the_units_of_the_table() -> None:
 def test_a_fit_keeps_the_unit_and_refuses_losses_in_another() -> None:
     law = load_law("chinchilla")
     table = oracles.table(law)
-    whole = converted(table, "bits/byte", bytes_per_token=4.0)
+    whole = convert_table(table, "bits/byte", bytes_per_token=4.0)
     point = point_fit(law, whole, starts=3)
     assert point.observed.unit == "bits/byte"
     with pytest.raises(BayeslawError, match="losses in nats/token, and the fit is to losses in bits/byte"):
@@ -133,7 +133,7 @@ def test_conversion_commutes_with_a_fit() -> None:
     law = load_law("chinchilla")
     table = oracles.table(law)
     nats = point_fit(law, table, starts=20)
-    bits = point_fit(law, converted(table, "bits/byte", bytes_per_token=4.0), starts=20)
+    bits = point_fit(law, convert_table(table, "bits/byte", bytes_per_token=4.0), starts=20)
     assert bits.parameters["alpha"] == pytest.approx(nats.parameters["alpha"], rel=1e-3)
     assert bits.parameters["E"] == pytest.approx(float(convert(nats.parameters["E"], "bits/byte", bytes_per_token=4.0)), rel=1e-3)
 
@@ -160,7 +160,7 @@ def test_the_command_convert(command: Command, tmp_path: Path, monkeypatch: pyte
 
 def test_a_fit_and_its_forecasts_are_in_the_unit_of_the_runs(tmp_path: Path) -> None:
     law = load_law("chinchilla")
-    whole = converted(oracles.table(law), "bits/byte", bytes_per_token=4.0)
+    whole = convert_table(oracles.table(law), "bits/byte", bytes_per_token=4.0)
     made = fit(law, whole, draws=100, tune=100, chains=2, seed=1, progress=False)
     made.save(tmp_path / "fit.nc")
     loaded = loaded_fit(tmp_path / "fit.nc")

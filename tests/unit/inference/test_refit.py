@@ -18,7 +18,7 @@ from bayeslaw.data.table import read_runs
 from bayeslaw.inference.refit import join_runs, refit_task, require_draws, require_single_fit, rows_of, stack_runs
 from bayeslaw.laws.card import load_law
 from bayeslaw.laws.law import Law
-from bayeslaw.laws.pooling import levels_of, varied, with_by
+from bayeslaw.laws.pooling import levels_of, with_by, with_levels
 from bayeslaw.laws.prior import Prior
 from bayeslaw.noise.noise import CHOICES, Noise
 from bayeslaw.posterior.fit import Fit
@@ -90,7 +90,7 @@ def test_the_rows_of_a_fit_give_its_observations(name: str, stored: bool) -> Non
         fit = replace(fit, observed=replace(fit.observed, base=pd.DataFrame(fit.observed.base.to_dict(orient="list"))))
     rows = rows_of(fit)
     law = with_by(CHINCHILLA, options.get("by", {}))
-    law = varied(law, levels_of(law, rows.frame))
+    law = with_levels(law, levels_of(law, rows.frame))
     assert law.levels == fit.law.levels
     same(Observations.of(law, rows, options.get("noise_by")), fit.observed)
     assert rows.frame.index.is_unique
@@ -119,7 +119,7 @@ def test_the_same_fit_is_asked_for_again() -> None:
     assert {k: str(p.prior) for k, p in task.law.parameters.items()} == {k: str(p.prior) for k, p in law.parameters.items()}
     assert task.options == fit.info["settings"] | {"noise": "skew", "noise_by": "domain", "by": {"alpha": "domain"}, "seed": 3}
     assert refit_task(fit, rows_of(fit), 8).options["seed"] == 8
-    remade = varied(with_by(task.law, task.options["by"]), fit.law.levels)
+    remade = with_levels(with_by(task.law, task.options["by"]), fit.law.levels)
     assert remade.sha256 == fit.law.sha256
 
 

@@ -18,7 +18,7 @@ from bayeslaw.inference.fit import fit
 from bayeslaw.inference.point import point_fit
 from bayeslaw.laws.card import load_law, parse_card
 from bayeslaw.laws.law import Law
-from bayeslaw.laws.pooling import levels_of, varied, with_by
+from bayeslaw.laws.pooling import levels_of, with_by, with_levels
 from bayeslaw.noise.noise import Noise
 from tests import oracles
 from tests.commands import Command, refused
@@ -43,7 +43,7 @@ def two_domains(seed: int = 0, noise: float = 0.003) -> pd.DataFrame:
 
 @pytest.fixture
 def made() -> Law:
-    return varied(with_by(load_law("chinchilla"), BY), LEVELS)
+    return with_levels(with_by(load_law("chinchilla"), BY), LEVELS)
 
 
 def observed(law: Law, frame: pd.DataFrame | None = None) -> Observations:
@@ -51,7 +51,7 @@ def observed(law: Law, frame: pd.DataFrame | None = None) -> Observations:
 
 
 def test_values_are_texts_in_latex() -> None:
-    law = varied(with_by(load_law("chinchilla"), {"E": "domain"}), {"domain": ("web", "50% & a_b")})
+    law = with_levels(with_by(load_law("chinchilla"), {"E": "domain"}), {"domain": ("web", "50% & a_b")})
     assert [law.parameters[name].latex for name in law.parameters if name.startswith("E_")][1:] == [
         r"E^{(\mathrm{web})}", r"E^{(\text{50\% \& a\_b})}",
     ]  # fmt: skip
@@ -79,7 +79,7 @@ def test_the_loss_of_a_row_is_that_of_its_value(made: Law) -> None:
 
 def test_lets_are_copied_with_what_they_use() -> None:
     card = load_law("ptpp-gate-floor").card
-    law = varied(with_by(parse_card(card), {"beta": "domain"}), {"domain": ("a", "b")})
+    law = with_levels(with_by(parse_card(card), {"beta": "domain"}), {"domain": ("a", "b")})
     assert {"beta_eff_a", "beta_eff_b", "eps"} <= set(law.let)
     assert "beta_b" in law.let["beta_eff_b"].names
     assert law.floors == {"E": None}
@@ -87,7 +87,7 @@ def test_lets_are_copied_with_what_they_use() -> None:
 
 def test_two_columns() -> None:
     levels = {"domain": ("a", "b"), "set": ("x", "y", "z")}
-    law = varied(with_by(load_law("chinchilla"), {"E": "domain", "A": "set"}), levels)
+    law = with_levels(with_by(load_law("chinchilla"), {"E": "domain", "A": "set"}), levels)
     assert set(law.floors) == {"E_a", "E_b"}
     assert set(law.amplitudes) == {"A_x", "A_y", "A_z", "B"}
     assert law.parameters["A_y"].prior.on is not None
@@ -109,14 +109,14 @@ def test_prior_draws_vary_around_the_typical_value(made: Law) -> None:
 
 def test_a_value_without_a_spread_of_its_own(made: Law) -> None:
     """Unpooled, each value has the parameter's prior and there is nothing typical."""
-    law = varied(with_by(load_law("chinchilla"), BY), LEVELS, pooled=False)
+    law = with_levels(with_by(load_law("chinchilla"), BY), LEVELS, pooled=False)
     assert list(law.parameters) == ["E_web", "E_code__py_", "A", "alpha_web", "alpha_code__py_", "B", "beta"]
     assert all(p.around is None for p in law.parameters.values())
 
 
 @pytest.mark.parametrize("by", [BY, {"A": "domain"}, {"A": "domain", "alpha": "domain"}])
 def test_density_is_the_models_up_to_a_constant(by: dict[str, str], rng: np.random.Generator) -> None:
-    law = varied(with_by(load_law("chinchilla"), by), LEVELS)
+    law = with_levels(with_by(load_law("chinchilla"), by), LEVELS)
     rows = observed(law)
     logp = assert_models_density(law, rows, "normal", rng)
     start = Density.of(law, rows, Noise.choose("normal", rows)).start()
@@ -147,7 +147,7 @@ prior = { dist = "Normal", mu = 0, sigma = 1 }
 
 
 def test_shares_and_real_parameters_vary_too(rng: np.random.Generator) -> None:
-    law = varied(with_by(parse_card(SMALL), {"lam": "set", "zeta": "set"}), {"set": ("p", "q")})
+    law = with_levels(with_by(parse_card(SMALL), {"lam": "set", "zeta": "set"}), {"set": ("p", "q")})
     assert law.parameters["lam_p"].prior.support == "unit"
     r = np.linspace(0.1, 0.9, 12)
     frame = pd.DataFrame({"r": r, "set": ["p", "q"] * 6, "run": list("aabbccddeeff"), "loss": 2 + r}).drop(columns="run")
@@ -201,7 +201,7 @@ def test_a_card_says_what_varies() -> None:
     card = load_law("chinchilla").card.replace('meaning = "irreducible loss"', 'meaning = "irreducible loss"\nby = "domain"')
     law = parse_card(card)
     assert law.parameters["E"].by == "domain"
-    assert not check(oracles.runs(two_domains()), varied(law, levels_of(law, two_domains())))
+    assert not check(oracles.runs(two_domains()), with_levels(law, levels_of(law, two_domains())))
     with pytest.raises(CardError, match="`by` of E must name a column, not 3"):
         parse_card(card.replace('by = "domain"', "by = 3"))
 

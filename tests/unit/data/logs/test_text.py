@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from bayeslaw.data.logs.columns import covariate_of, domain_of, meanings
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bayeslaw.core.errors import BayeslawError, TableError
-from bayeslaw.core.units import converted
+from bayeslaw.core.units import convert_table
 from bayeslaw.data.logs.api import import_runs
 from bayeslaw.data.logs.cells import Marks, numbers
-from bayeslaw.data.logs.columns import covariate_of, domain_of, meanings
 from bayeslaw.data.logs.mapping import mapping
 from tests.logs import cells, said, written
 
@@ -245,7 +245,7 @@ def test_losses_in_other_units(tmp_path: Path) -> None:
     made = import_runs(path, loss_unit="ppl")
     assert made.runs.unit == "perplexity"
     assert made.runs.frame["bytes_per_token"].tolist() == [4.0, 3.5]
-    assert converted(made.runs.frame, "nats/token")["loss"].tolist() == pytest.approx(np.log([20.5, 30.25]))
+    assert convert_table(made.runs.frame, "nats/token")["loss"].tolist() == pytest.approx(np.log([20.5, 30.25]))
     assert import_runs(path, map={"loss_unit": "perplexity"}).runs.unit == "perplexity"
     with pytest.raises(BayeslawError, match="There is no unit 'ppx'"):
         import_runs(path, loss_unit="ppx")
