@@ -1,1 +1,1 @@
-"""What a fit is: draws, checks, sensitivity to priors, and the file that keeps it."""
+"""The fit: draws, checks, sensitivity to priors, and its file."""

@@ -1,4 +1,4 @@
-"""Checks of a fit's draws and of a forecast that end in a verdict."""
+"""Checks of the draws of a fit and of a forecast, each with a verdict, numbers and a sentence."""
 
 from __future__ import annotations
 
@@ -11,30 +11,28 @@ import arviz_stats as az
 import numpy as np
 import pandas as pd
 import xarray as xr
-from numpy.typing import NDArray
 
+from bayeslaw.core.arrays import Array, Index
 from bayeslaw.laws.law import Covariate
 
 R_HAT, ESS, BFMI, DIVERGENT = 1.01, 400, 0.3, 0.001
-OUT_THERE = "Runs can't tell how wrong the law may be there: state a discrepancy, such as 1%"
-OVERLAP = 0.75
-BINNED = 0.25  # of the standard error of a bin's mean
+STATE_IT = "Runs can't show how wrong the law may be there: state a discrepancy, such as 1%"
+OVERLAP = 0.75  # of prior and posterior, above which the data inform a parameter too little
+BINNED = 0.25  # largest shift of a bin's mean, relative to its standard error
 TAILS = (0.05, 0.95)  # ends of the 90% interval; ArviZ's own default is 11 and 89%
 FORECAST_ROWS = 64  # settings of a forecast at which draws are checked, 4 ms each
-# Outside the data an error of a law grows like a polynomial in the covariate. One of second order that is 1 at most over a
-# span (Chebyshev's, on which no slope or level of the law is left to blame) is 7 half a span outside it, 17 a whole span
-# outside: misfits of .15 to .3%, the luck of a run, which nobody notices inside, are 1 to 2% there.
-FAR = 0.5
-NEAR = (
-    0.1,
-    0.05,
-)  # never far, whatever the span: e-folds, or the share of its support where a covariate is not logarithmic nor signed
-SEED_SPREAD = 0.01  # twice the largest spread of whole runs between seeds measured on tinycpt (.3 to .5%)
+# Outside the data an error of a law grows like a polynomial in the covariate. A polynomial of second order whose largest value
+# over a span is 1 (Chebyshev's, which no slope or level of the law can remove) is 7 half a span outside it and 17 a whole span
+# outside. Errors of .15 to .3%, as small as a run effect and unnoticed inside, are 1 to 2% there.
+FAR = 0.5  # spans outside the runs from which on a setting is far
+# Distances that never count as far: in e-folds, or as a share of the support of a covariate that is neither logarithmic nor signed.
+NEAR = (0.1, 0.05)
+SEED_SPREAD = 0.01  # largest sigma_run explained by seeds: twice the largest measured on tinycpt (.3 to .5%)
 
 
 @dataclass(frozen=True)
 class Check:
-    """One check: whether it passed, the numbers behind it, and a sentence that says so.
+    """One check: its verdict, the numbers behind it, and a sentence that states both.
 
     Attributes
     ----------
@@ -42,8 +40,9 @@ class Check:
     passed : bool
     text : str
     required : bool
-        Whether a failure refuses headline intervals; the others inform.
+        Whether intervals are refused if it fails; other checks only inform.
     table : DataFrame
+        The numbers that were checked.
     """
 
     name: str
@@ -57,20 +56,20 @@ class Check:
 
 
 def checks_label(failed: bool) -> str:
-    """What the column `checks` of a table says: 'passed', or 'FAILED (forced)' where failed checks were passed over."""
+    """Return the text of a table's column `checks`: 'passed', or 'FAILED (forced)' where failed checks were overridden."""
     return "FAILED (forced)" if failed else "passed"
 
 
 def failure_suffix(failed: bool) -> str:
-    """What a line in words ends in where failed checks were passed over."""
+    """Return the end of a summary line: empty, or a warning where failed checks were overridden."""
     return f" — CHECKS {checks_label(True)}" if failed else ""
 
 
-def diagnostics[K: Hashable](draws: Mapping[K, NDArray[np.float64]]) -> pd.DataFrame:
-    """R-hat and effective sample sizes of quantities with draws (chains, draws), one row each."""
+def diagnostics[K: Hashable](draws: Mapping[K, Array]) -> pd.DataFrame:
+    """Return R-hat and effective sample sizes of quantities with draws (chains, draws), one row each."""
     names = list(draws)
     data = xr.DataArray(np.stack([draws[name] for name in names], axis=-1), dims=("chain", "draw", "quantity"))
-    with np.errstate(all="ignore"):  # draws that never moved have none
+    with np.errstate(all="ignore"):  # draws that never moved have no R-hat
         columns = {
             "r_hat": az.rhat(data, method="rank"),
             "ess_bulk": az.ess(data, method="bulk"),
@@ -80,7 +79,7 @@ def diagnostics[K: Hashable](draws: Mapping[K, NDArray[np.float64]]) -> pd.DataF
 
 
 def _mixing_checks(table: pd.DataFrame, chains: int, draws: int, prefix: str, of: str) -> list[Check]:
-    """R-hat and effective sample sizes of `diagnostics`, judged by their worst row; `of` names what they are of."""
+    """Check R-hat and effective sample sizes of `diagnostics` by their worst row; `of` names the quantity in texts."""
     name = (lambda row: f"row {row}") if prefix else str
     worst = table["r_hat"].fillna(np.inf).idxmax()
     passed = chains > 1 and bool((table["r_hat"] <= R_HAT).all())
@@ -91,7 +90,7 @@ def _mixing_checks(table: pd.DataFrame, chains: int, draws: int, prefix: str, of
     )
     checks = [Check(f"{prefix}r_hat", passed, text, True, table[["r_hat"]])]
     for column, kind in (("ess_bulk", "bulk"), ("ess_tail", "tail")):
-        sizes = table[column].fillna(0.0)  # of draws that never moved
+        sizes = table[column].fillna(0.0)  # draws that never moved have no size
         worst, least = sizes.idxmin(), sizes.min()
         text = (
             f"smallest {kind} effective sample size {of}{least:.0f} of {chains * draws} draws ({name(worst)}), "
@@ -101,8 +100,8 @@ def _mixing_checks(table: pd.DataFrame, chains: int, draws: int, prefix: str, of
     return checks
 
 
-def sampler_checks(draws: Mapping[str, NDArray[np.float64]], stats: xr.Dataset) -> list[Check]:
-    """R-hat, effective sample sizes, divergences and energy of the draws."""
+def sampler_checks(draws: Mapping[str, Array], stats: xr.Dataset) -> list[Check]:
+    """Check R-hat, effective sample sizes, divergences and energy of draws (chains, draws) with the sampler's statistics."""
     chains, count = next(iter(draws.values())).shape
     checks = _mixing_checks(diagnostics(draws), chains, count, "", "")
     diverging = int(stats["diverging"].sum())
@@ -118,32 +117,47 @@ def sampler_checks(draws: Mapping[str, NDArray[np.float64]], stats: xr.Dataset) 
     return checks
 
 
-def overlap(prior: NDArray[np.float64], posterior: NDArray[np.float64]) -> float:
-    """Common area of two marginals from their draws, 1 where they are the same, by shares in 30 bins of equal pooled mass."""
+def overlap(prior: Array, posterior: Array) -> float:
+    """Return the common area of two marginals, 1 where they are equal, from draws in 30 bins of equal pooled mass."""
     edges = np.quantile(np.concatenate([prior, posterior]), np.linspace(0, 1, 31)[1:-1])
     shares = [np.bincount(np.searchsorted(edges, v), minlength=30) / v.size for v in (prior, posterior)]
     return float(np.minimum(*shares).sum())
 
 
-def information_check(prior: Mapping[str, NDArray[np.float64]], posterior: Mapping[str, NDArray[np.float64]]) -> Check:
-    """Which parameters the data hardly moved from their priors."""
+def information_check(prior: Mapping[str, Array], posterior: Mapping[str, Array]) -> Check:
+    """Check that the data moved every parameter from its prior."""
     table = pd.DataFrame({"prior_overlap": {name: overlap(prior[name], posterior[name].ravel()) for name in prior}})
-    idle = [str(n) for n in table.index[table["prior_overlap"] > OVERLAP]]
-    text = f"{', '.join(idle)}: not informed by these data" if idle else "the data inform every parameter"
-    return Check("informed", not idle, text, False, table)
+    uninformed = [str(n) for n in table.index[table["prior_overlap"] > OVERLAP]]
+    text = f"{', '.join(uninformed)}: not informed by these data" if uninformed else "the data inform every parameter"
+    return Check("informed", not uninformed, text, False, table)
 
 
-def run_effect_check(sigma_run: NDArray[np.float64]) -> Check:
-    """Whether the runs (of the worst group) differ by more than luck can explain: then the law misses something between them."""
+def run_effect_check(sigma_run: Array) -> Check:
+    """Check that run effects, of the group with the largest, are no larger than seeds explain.
+
+    Larger ones show an error of the law between runs. `sigma_run` holds draws (groups, S).
+    """
     median = float(max(np.median(group) for group in sigma_run))
     text = f"runs lie {median:.1%} around the law beyond point noise; seeds explain at most {SEED_SPREAD:.0%}"
     if median > SEED_SPREAD:
-        text += ": the law misses something between runs, and its intervals are not to be relied on outside them"
+        text += ": the law has an error between runs, and its intervals are unreliable outside them"
     return Check("run_effect", median <= SEED_SPREAD, text, False, pd.DataFrame({"sigma_run": [median]}))
 
 
-def bins_check(count: NDArray[np.float64], width: float, shift: float, sigma_point: NDArray[np.float64]) -> Check:
-    """Whether putting points into bins moves expected log losses by little beside the error of a bin's mean."""
+def bins_check(count: Array, width: float, shift: float, sigma_point: Array) -> Check:
+    """Check that binning moves expected log losses by much less than the standard error of a bin's mean.
+
+    Parameters
+    ----------
+    count : array (bins,)
+        Points in each bin.
+    width : float
+        Of a bin, in e-folds.
+    shift : float
+        Largest change of an expected log loss.
+    sigma_point : array (groups, S)
+        Draws of the point noise.
+    """
     error = min(float(np.median(group)) for group in sigma_point) / math.sqrt(float(count.max()))
     text = (
         f"{int(count.sum()):,} points in {count.size:,} bins of {width:g} e-folds: expected losses move by at most {shift:.1e} "
@@ -152,8 +166,8 @@ def bins_check(count: NDArray[np.float64], width: float, shift: float, sigma_poi
     return Check("bins", shift <= BINNED * error, text, True, pd.DataFrame({"shift": [shift], "error": [error]}))
 
 
-def spread_rows(columns: Sequence[NDArray[np.float64]], most: int = FORECAST_ROWS) -> NDArray[np.int64]:
-    """Choose rows that bracket a table: the extremes of each column, then always the row farthest from those chosen.
+def spread_rows(columns: Sequence[Array], most: int = FORECAST_ROWS) -> Index:
+    """Choose rows that bracket a table: the extremes of each column, then repeatedly the row farthest from those chosen.
 
     Parameters
     ----------
@@ -170,8 +184,8 @@ def spread_rows(columns: Sequence[NDArray[np.float64]], most: int = FORECAST_ROW
     return np.arange(n) if n <= most else np.sort(spread_order(columns, most))
 
 
-def spread_order(columns: Sequence[NDArray[np.float64]], most: int) -> NDArray[np.int64]:
-    """The rows of `spread_rows` in the order in which they are chosen; rows equal to a chosen one never are."""
+def spread_order(columns: Sequence[Array], most: int) -> Index:
+    """Return the rows of `spread_rows` in the order in which they are chosen; no two of them are equal."""
     points = np.stack([(c - c.min()) / (np.ptp(c) or 1.0) for c in columns])
     chosen: list[int] = []
     nearest = np.full(columns[0].size, np.inf)
@@ -189,33 +203,33 @@ def spread_order(columns: Sequence[NDArray[np.float64]], most: int) -> NDArray[n
     return np.array(chosen, dtype=np.int64)
 
 
-def forecast_checks(latent: NDArray[np.float64], rows: Sequence[Hashable], settings: int) -> list[Check]:
-    """R-hat and effective sample sizes of the latent loss itself, which can mix worse than every parameter.
+def forecast_checks(latent: Array, rows: Sequence[Hashable], settings: int) -> list[Check]:
+    """Check R-hat and effective sample sizes of the latent loss, which can mix worse than every parameter.
 
     Parameters
     ----------
     latent : array (chains, draws, m)
     rows : sequence (m,)
-        Names of the settings looked at.
+        Names of the settings.
     settings : int
-        How many there are in all.
+        Number of settings of the whole forecast.
     """
     table = diagnostics({row: latent[..., i] for i, row in enumerate(rows)})
-    some = "" if len(rows) == settings else f" at {len(rows)} of {settings:,} settings, extremes and others spread between them"
+    some = "" if len(rows) == settings else f" at {len(rows)} of {settings:,} settings that bracket all"
     chains, draws, _ = latent.shape
     return _mixing_checks(table, chains, draws, "forecast_", f"of the latent loss{some}: ")
 
 
 @dataclass(frozen=True)
 class Reach:
-    """How far the runs go in one covariate.
+    """The range of the runs in one covariate.
 
     Attributes
     ----------
     span : float
         Distance between the smallest and the largest value: in e-folds where it is logarithmic, else in its unit.
     near : float
-        A distance that is never far, in the same unit.
+        Distance that never counts as far, in the same unit.
     logarithmic : bool
     """
 
@@ -224,8 +238,8 @@ class Reach:
     logarithmic: bool
 
     @classmethod
-    def of(cls, covariate: Covariate, seen: NDArray[np.float64]) -> Reach:
-        """The reach of runs with these values of a covariate; D = 0 apart."""
+    def of(cls, covariate: Covariate, seen: Array) -> Reach:
+        """Return the range of runs with these values of a covariate, D = 0 left out."""
         low, high = covariate.support
         if covariate.logarithmic:
             seen = np.log(seen[seen > 0])
@@ -234,7 +248,7 @@ class Reach:
 
     @property
     def far(self) -> float:
-        """Distance outside the runs from which on a setting is far."""
+        """Smallest distance outside the runs that counts as far."""
         return max(FAR * self.span, self.near)
 
     def __call__(self, distance: float) -> str:
@@ -242,7 +256,7 @@ class Reach:
 
 
 def extrapolation(outside: pd.DataFrame, reach: Mapping[str, Reach], stated: bool = False) -> tuple[list[str], Check]:
-    """Say of each setting whether it lies outside the runs, in which covariates and how far.
+    """Describe for each setting in which covariates it lies outside the runs, and how far.
 
     Parameters
     ----------
@@ -257,37 +271,41 @@ def extrapolation(outside: pd.DataFrame, reach: Mapping[str, Reach], stated: boo
     list of str
         For each row 'inside', 'outside: N by 0.3 e-folds' or 'FAR outside: ptpp by 2.2 e-folds'.
     Check
-        Passed where no row is far; not required, since to forecast outside the runs is what laws are for.
+        Passed where no row is far; not required, since laws are fitted to forecast outside the runs.
     """
-    parts: list[list[str]] = [[] for _ in range(len(outside))]
+    distances: list[list[str]] = [[] for _ in range(len(outside))]
     far = np.zeros(len(outside), dtype=bool)
-    found, table = [], {}
-    for name, one in reach.items():
+    farthest, table = [], {}
+    for name, covered in reach.items():
         distance = outside[name].to_numpy(dtype=np.float64)
         off = np.flatnonzero(distance > 1e-9)  # logarithms of equal values differ by rounding
-        for i, text in zip(off.tolist(), map(one, distance[off].tolist()), strict=True):
-            parts[i].append(f"{name} by {text}")
-        beyond = distance > max(one.far, 1e-9)
+        for i, text in zip(off.tolist(), map(covered, distance[off].tolist()), strict=True):
+            distances[i].append(f"{name} by {text}")
+        beyond = distance > max(covered.far, 1e-9)
         far |= beyond
         largest = float(distance.max(initial=0.0))
-        table[name] = {"span": one.span, "far": one.far, "outside": largest, "rows_far": float(beyond.sum())}
+        table[name] = {"span": covered.span, "far": covered.far, "outside": largest, "rows_far": float(beyond.sum())}
         if beyond.any():
-            span = f"the runs span {one(one.span)}" if one.span > 0 else "the runs have one value: priors alone say how it matters"
-            found.append(f"{name} up to {one(largest)} ({span})")
-    said = [f"{'FAR ' * bool(f)}outside: {', '.join(p)}" if p else "inside" for f, p in zip(far, parts, strict=True)]
-    if found:
-        text = f"{int(far.sum()):,} of {far.size:,} settings lie far outside the runs: {'; '.join(found)}. " + (
-            "How wrong the law may be there is as you stated" if stated else OUT_THERE
+            span = (
+                f"the runs span {covered(covered.span)}"
+                if covered.span > 0
+                else "the runs have one value: its effect is the priors'"
+            )
+            farthest.append(f"{name} up to {covered(largest)} ({span})")
+    texts = [f"{'FAR ' * bool(f)}outside: {', '.join(d)}" if d else "inside" for f, d in zip(far, distances, strict=True)]
+    if farthest:
+        text = f"{int(far.sum()):,} of {far.size:,} settings lie far outside the runs: {'; '.join(farthest)}. " + (
+            "The stated discrepancy is the law's error there" if stated else STATE_IT
         )
-    elif any(parts):
+    elif any(distances):
         text = f"no setting lies farther outside the runs than {FAR:g} times their span"
     else:
         text = "every setting lies within the range of the runs in each covariate"
-    return said, Check("extrapolation", not found, text, False, pd.DataFrame(table).T)
+    return texts, Check("extrapolation", not farthest, text, False, pd.DataFrame(table).T)
 
 
-def table_of(checks: list[Check] | tuple[Check, ...]) -> list[dict[str, Any]]:
-    """Checks as plain records, to be stored with a fit."""
+def table_of(checks: Sequence[Check]) -> list[dict[str, Any]]:
+    """Return checks as plain records, to be stored with a fit."""
     return [
         {"name": c.name, "passed": c.passed, "required": c.required, "text": c.text, "table": c.table.to_dict()} for c in checks
     ]

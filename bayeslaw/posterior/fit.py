@@ -1,4 +1,4 @@
-"""The result of a fit, and the file that keeps it."""
+"""The result of a fit: posterior draws, the law and data they belong to, and checks."""
 
 from __future__ import annotations
 
@@ -25,18 +25,28 @@ from bayeslaw.posterior.sensitivity import log_priors, power_scaling
 
 @dataclass(frozen=True)
 class Fit:
-    """A posterior, what it was made from, and whether its checks passed.
+    """A posterior with its law, noise, data and checks.
+
+    `bayeslaw.fit` makes it, `bayeslaw.load_fit` reads it from a file.
 
     Attributes
     ----------
     tree : DataTree
-        Groups posterior, sample_stats, observed_data and constant_data; usable with ArviZ as it is.
+        Groups posterior, sample_stats, observed_data and constant_data, as ArviZ takes them.
     law : Law
     noise : Noise
     observed : Observations
     checks : tuple of Check
     info : dict
         Seed, settings, versions, digests of card and data.
+
+    Examples
+    --------
+    >>> fit = bayeslaw.load_fit("fit.nc")
+    >>> fit.passed, fit.law.name
+    (True, 'chinchilla')
+    >>> fit.summary()["median"].round(1).index.tolist()[:3]
+    ['E', 'A', 'alpha']
     """
 
     tree: xr.DataTree
@@ -61,12 +71,12 @@ class Fit:
 
     @property
     def name(self) -> str:
-        """What forecasts and scores call it: the law's name."""
+        """Name in forecasts and scores: the law's."""
         return self.law.name
 
     @property
     def covariates(self) -> Mapping[str, Covariate]:
-        """What the loss depends on."""
+        """Quantities that the loss depends on; see `Law.covariates`."""
         return self.law.covariates
 
     @property
@@ -81,13 +91,13 @@ class Fit:
 
     @property
     def selections(self) -> tuple[tuple[Fit, NDArray[np.int64]], ...]:
-        """Which draws of which fits make a forecast: all of this one."""
+        """Pairs of a fit and the indices of the draws that make a forecast: all draws of this fit."""
         posterior = self.tree["posterior"].sizes
         return ((self, np.arange(posterior["chain"] * posterior["draw"])),)
 
     @property
     def draws(self) -> dict[str, NDArray[np.float64]]:
-        """Posterior draws of the parameters of law and noise, chains joined, arrays (S,)."""
+        """Posterior draws of the parameters of law and noise with chains joined, arrays (S,)."""
         return {name: values.reshape(-1) for name, values in self.by_chain.items()}
 
     @cached_property
@@ -96,63 +106,58 @@ class Fit:
         return {name: values_of(self.tree, "posterior", name) for name in (*self.law.parameters, *self.noise.parameters)}
 
     def summary(self, ci_prob: float = 0.9) -> pd.DataFrame:
-        """Parameters with equal-tailed credible intervals.
+        """Return a table of the parameters with equal-tailed credible intervals of probability `ci_prob`.
 
         Returns
         -------
         DataFrame
             One row per parameter: median, mean, sd, eti<prob>_lo, eti<prob>_hi, r_hat, ess_bulk, ess_tail, prior_overlap, and
-            `checks`, which says 'passed' or 'FAILED' of the whole fit.
+            `checks`, which is 'passed' or 'FAILED' for the whole fit.
         """
         by_chain = self.by_chain
         low, high = interval_names("eti", ci_prob)
         rows = {}
         for name, values in by_chain.items():
             _, lower, upper = quantiles(values, ci_prob)
-            rows[name] = {
-                "median": np.median(values),
-                "mean": values.mean(),
-                "sd": values.std(ddof=1),
-                low: lower,
-                high: upper,
-            }
+            moments = {"median": np.median(values), "mean": values.mean(), "sd": values.std(ddof=1)}
+            rows[name] = moments | {low: lower, high: upper}
         overlaps = next(c for c in self.checks if c.name == "informed").table["prior_overlap"]
         table = pd.DataFrame(rows).T.join(diagnostics(by_chain)).join(overlaps).rename_axis("parameter")
         return table.assign(checks="passed" if self.passed else "FAILED")
 
     def prior_draws(self, size: int, seed: int = 0) -> dict[str, NDArray[np.float64]]:
-        """Draws (S,) of the parameters of law and noise before any loss was seen; priors with `on` at the runs' reference point."""
+        """Return prior draws (size,) of the parameters of law and noise; priors with `on` are at the runs' reference point."""
         rng = np.random.default_rng([seed, 2])
-        found = self.law.sample_prior(size, self.observed.at, rng)
+        draws = self.law.sample_prior(size, self.observed.at, rng)
         for name in self.noise.parameters:
-            found[name] = noises.LEAST.get(name, 0.0) + noises.prior(name).sample(size, rng)
-        return found
+            draws[name] = noises.LEAST.get(name, 0.0) + noises.prior(name).sample(size, rng)
+        return draws
 
     @property
     def unit(self) -> str:
-        """What its losses are in: nats/token, unless it was fitted to losses in another unit."""
+        """Unit of the losses: nats/token, unless it was fitted to losses in another unit."""
         return self.observed.unit
 
     @property
     def failures(self) -> str:
-        """What the required checks that failed say; empty where all passed."""
+        """Texts of the required checks that failed; empty where all passed."""
         return "; ".join(c.text for c in self.checks if c.required and not c.passed)
 
     def sensitivity(self) -> pd.DataFrame:
-        """How much the posterior owes to its priors, by power-scaling; see `bayeslaw.posterior.sensitivity`.
+        """Return the sensitivity of the posterior to its priors, by power-scaling; see `bayeslaw.posterior.sensitivity`.
 
         Returns
         -------
         DataFrame
             One row for each parameter and one for the law's loss at the far end of the runs (covariates that span decades at their
-            largest, the others at a middle value): prior_sensitivity, noise_prior_sensitivity, likelihood_sensitivity and `says`,
-            'possible prior-data conflict', 'weak likelihood', 'prior of the noise' or nothing.
+            largest, the others at a median value): prior_sensitivity, noise_prior_sensitivity, likelihood_sensitivity and `says`,
+            'possible prior-data conflict', 'weak likelihood', 'prior of the noise' or ''.
         """
         seen, covariates = self.observed.covariates, self.law.covariates
         end = {k: float(v.max() if covariates[k].logarithmic else np.sort(v)[v.size // 2]) for k, v in seen.items()}
-        if self.law.series:  # nodes go together: those of the row that is farthest in the first of the others
-            far = int(seen[next(iter(self.law.axes))].argmax())
-            end |= {column: float(seen[column][far]) for columns in self.law.series.values() for column in columns}
+        if self.law.series:  # the nodes of a series are those of one row, which is farthest in the first axis
+            farthest = int(seen[next(iter(self.law.axes))].argmax())
+            end |= {column: float(seen[column][farthest]) for columns in self.law.series.values() for column in columns}
         by_chain, draws = self.by_chain, self.draws
         shape = next(iter(by_chain.values())).shape
         label = f"loss at {', '.join(f'{k} = {end[k]:.3g}' for k in (*self.law.axes, *self.law.indicators))}"
@@ -163,15 +168,15 @@ class Fit:
 
     @property
     def residual(self) -> NDArray[np.float64]:
-        """Log loss minus the law's at the rows fitted, array (S, n)."""
+        """Log loss minus the law's at the fitted rows, array (S, n)."""
         expected: NDArray[np.float64] = np.log(self.law.predict(self.draws, self.observed.covariates))
         return self.observed.log_loss - expected
 
     def log_likelihood(self, given: Literal["others", "earlier"] = "others") -> xr.DataArray:
-        """Log density of each run given each draw, dimensions (chain, draw, run).
+        """Return the log density of each run given each draw, dimensions (chain, draw, run).
 
-        Where runs share the luck of a checkpoint, it is that of a run given the other runs too, as leaving one run out needs; or
-        given the earlier ones, so that runs add up to the log likelihood.
+        Runs that share a checkpoint effect are not independent. Their densities are conditional on all other runs, as leaving one
+        run out needs, or on the earlier runs, so that the sum over runs is the log likelihood.
         """
         posterior = self.tree["posterior"]
         values = self.noise.log_likelihood(self.residual, self.observed, self.draws, given=given)
@@ -179,17 +184,27 @@ class Fit:
         return xr.DataArray(values.reshape(shape), dims=("chain", "draw", "run"), coords={"run": list(self.observed.run_names)})
 
     def save(self, path: str | Path) -> None:
-        """Write the fit as one NetCDF file, under a temporary name first: a killed write leaves an older file whole."""
+        """Write the fit as one NetCDF file; a killed write leaves an older file intact."""
         from bayeslaw.posterior.storage import write_tree  # which imports this module
 
         write_tree(self.tree, Path(path))
 
 
 def values_of(tree: xr.DataTree, group: str, name: str) -> NDArray[Any]:
+    """Return the values of a variable in a group of a tree."""
     return np.asarray(tree[group].to_dataset()[name].values)
 
 
 def tree_of(draws: Mapping[str, NDArray[np.float64]], stats: xr.Dataset, observed: Observations) -> xr.DataTree:
+    """Return the tree of a fit.
+
+    Parameters
+    ----------
+    draws : mapping of parameter to array (chains, draws) or (chains, draws, runs)
+    stats : Dataset
+        Statistics of the sampler, with coordinates chain and draw.
+    observed : Observations
+    """
     dims = {2: ("chain", "draw"), 3: ("chain", "draw", "run")}
     coords = {"chain": stats["chain"], "draw": stats["draw"]}
     rows, runs = {"row": observed.rows}, {"run": np.array(observed.run_names, dtype=np.str_)}

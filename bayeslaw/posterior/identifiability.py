@@ -1,4 +1,4 @@
-"""Checks of what a fit was made from: what its runs can't tell about the law, and points that are not as independent as assumed."""
+"""Checks of a fit's data: parameters that the runs can't identify, and residuals that are correlated within runs or checkpoints."""
 
 from __future__ import annotations
 
@@ -7,32 +7,33 @@ from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from bayeslaw.core.arrays import Array, Index
 from bayeslaw.data.observations import Observations
 from bayeslaw.laws.law import Covariate, Law
 from bayeslaw.laws.prior import Support
 from bayeslaw.posterior.diagnostics import Check
 
-FEW = 3  # values of a covariate that may be too few for the terms it is in
-SLOPE_ROWS = 1000
-NULL = 1e-9  # singular value, of the largest, of a direction that no loss tells; found: below 4e-13, or above 3e-6
-ALARM = 0.01  # share of independent tables that are called correlated
+FEW = 3  # number of values of a covariate that may be too few for the terms it is in
+SLOPE_ROWS = 1000  # settings at which derivatives are taken
+NULL = 1e-9  # singular value of a null direction relative to the largest; measured ones lie below 4e-13 or above 3e-6
+ALARM = 0.01  # share of independent tables that are reported as correlated
 AVERAGED = 50  # draws over which the law's log loss is averaged for residuals
-WIDTH = 1.1  # widths that are wrong by less are not worth a warning
+WIDTH = 1.1  # intervals that are too narrow by a smaller factor are not worth a warning
 
 
-# --- what the runs can't tell ---------------------------------------------------------------------------------------
+# --- parameters that the runs can't identify ------------------------------------------------------------------------
 
 
-def unidentifiable(law: Law, values: Mapping[str, float], covariates: Mapping[str, NDArray[np.float64]]) -> frozenset[str]:
-    """Parameters that can change together, near the given values, without changing the loss at any setting.
+def unidentifiable(law: Law, values: Mapping[str, float], covariates: Mapping[str, Array]) -> frozenset[str]:
+    """Return the parameters that can change together, near the given values, without changing the loss at any setting.
 
-    They are those with a part in the null space of the losses' derivatives. Two of three parameters that only act together
-    are enough to be told apart from the rest: all three are named.
+    They are the parameters with a component in the null space of the losses' derivatives. If three parameters act only through
+    two combinations of them, all three are returned.
 
     Parameters
     ----------
+    law : Law
     values : mapping of parameter to float
     covariates : mapping of covariate to array (n,)
     """
@@ -51,18 +52,18 @@ def unidentifiable(law: Law, values: Mapping[str, float], covariates: Mapping[st
     size = np.linalg.norm(matrix, axis=0)
     matrix = matrix / np.where(size > 0, size, 1.0)
     _, singular, directions = np.linalg.svd(matrix, full_matrices=matrix.shape[0] < matrix.shape[1])
-    told = int((singular > NULL * singular.max()).sum())
-    part = np.sqrt((directions[told:] ** 2).sum(axis=0))
-    return frozenset(name for name, p in zip(names, part, strict=True) if p > 0.01)
+    rank = int((singular > NULL * singular.max()).sum())
+    components = np.sqrt((directions[rank:] ** 2).sum(axis=0))
+    return frozenset(name for name, size in zip(names, components, strict=True) if size > 0.01)
 
 
 def _scale(support: Support, value: float) -> float:
-    """How far a parameter may be moved at all: to the end of its support."""
+    """Return the scale of a parameter's step: the distance to the end of its support."""
     return {"positive": abs(value), "unit": min(value, 1 - value), "real": max(abs(value), 1e-3)}[support] or 1e-3
 
 
-def _more(covariate: Covariate, seen: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Values of a covariate that runs might have had besides."""
+def _further_values(covariate: Covariate, seen: Array) -> Array:
+    """Return values of a covariate that runs might have had too."""
     low, high = covariate.support
     if not covariate.logarithmic:
         return low + (high - low) * np.array([0.1, 0.3, 0.5, 0.7, 0.9])
@@ -72,59 +73,70 @@ def _more(covariate: Covariate, seen: NDArray[np.float64]) -> NDArray[np.float64
 
 
 def lack_check(law: Law, observed: Observations, values: Mapping[str, float]) -> Check:
-    """Which covariates have so few values in the runs that parameters of the law can't be told, and which parameters.
+    """Check that every covariate has enough values in the runs to identify the law's parameters.
 
-    A parameter is named if it can be traded for others without changing the loss at any setting of the runs, but could not if
-    the runs had more values of that one covariate. Covariates with one value are always named.
+    A parameter is named for a covariate if it can change together with others without changing the loss at any setting of the
+    runs, but could not if the runs had more values of that one covariate. Covariates with one value are always named.
 
     Parameters
     ----------
+    law : Law
+    observed : Observations
     values : mapping of parameter to float
         Where derivatives are taken, such as posterior medians.
     """
     settings = pd.DataFrame(dict(observed.covariates)).drop_duplicates()
     count = {name: int(settings[name].nunique()) for name in law.axes}
     few = [name for name in law.axes if count[name] <= FEW]
-    if len(settings) > SLOPE_ROWS:  # some at random, and one for each value of what has few
+    if len(settings) > SLOPE_ROWS:  # some at random, and one for each value of the covariates with few values
         ends = [settings.drop_duplicates(name) for name in few]
         settings = pd.concat([settings.sample(SLOPE_ROWS, random_state=0), *ends]).drop_duplicates()
     lost = unidentifiable(law, values, _columns(law, settings)) if few else frozenset()
-    found, table, left = [], {}, lost
+    problems, table, left = [], {}, lost
     for name in few:
-        more = [settings.assign(**{name: v}) for v in _more(law.covariates[name], observed.covariates[name])]
+        more = [settings.assign(**{name: v}) for v in _further_values(law.covariates[name], observed.covariates[name])]
         named = lost - unidentifiable(law, values, _columns(law, pd.concat([settings, *more]))) if lost else lost
         left -= named
         parameters = ", ".join(p for p in law.parameters if p in named)
         table[name] = {"values": count[name], "parameters": parameters}
         shown = ", ".join(f"{v:g}" for v in np.unique(observed.covariates[name]))
         if count[name] == 1:
-            what = f"{parameters} can't be learnt" if parameters else "the runs can't show how it matters"
-            found.append(f"{name} has one value ({shown}): {what}, and forecasts at another rest on priors alone")
+            effect = f"{parameters} can't be learnt" if parameters else "the runs can't show how it matters"
+            problems.append(f"{name} has one value ({shown}): {effect}, and forecasts at other values rest on priors alone")
         elif parameters:
-            what = f"{parameters} can't be told apart, and forecasts at others lean on priors"
-            found.append(f"{name} has {count[name]} values ({shown}): {what}")
-    if found and left:
-        found.append(f"{', '.join(p for p in law.parameters if p in left)} can't be told either")
-    text = "; ".join(found) or f"the runs have enough different values of {', '.join(law.axes)} to tell all parameters apart"
+            problems.append(
+                f"{name} has {count[name]} values ({shown}): {parameters} are not identifiable, and forecasts at other values "
+                "depend on priors"
+            )
+    if problems and left:
+        problems.append(f"{', '.join(p for p in law.parameters if p in left)} are not identifiable either")
+    text = "; ".join(problems) or f"the runs have enough values of {', '.join(law.axes)} to identify all parameters"
     frame = pd.DataFrame(table, index=["values", "parameters"]).T if table else pd.DataFrame({"values": [], "parameters": []})
-    return Check("values", not found, text, False, frame)
+    return Check("values", not problems, text, False, frame)
 
 
-def _columns(law: Law, settings: pd.DataFrame) -> dict[str, NDArray[np.float64]]:
+def _columns(law: Law, settings: pd.DataFrame) -> dict[str, Array]:
     return {name: settings[name].to_numpy(dtype=np.float64) for name in law.covariates}
 
 
-# --- points in common luck ------------------------------------------------------------------------------------------
+# --- correlated residuals -------------------------------------------------------------------------------------------
 
 
-def independence_check(law: Law, observed: Observations, draws: Mapping[str, NDArray[np.float64]]) -> Check | None:
-    """Whether residuals of a fit without a run effect are alike within runs; None where there is nothing to compare.
+def independence_check(law: Law, observed: Observations, draws: Mapping[str, Array]) -> Check | None:
+    """Check whether residuals of a fit without a run effect are correlated within runs.
 
-    In a table without runs, those rows may be of one run that share all covariates but D.
+    In a table that names no runs, rows count as one run if they share all covariates but D.
 
     Parameters
     ----------
+    law : Law
+    observed : Observations
     draws : mapping of parameter to array (chains, draws)
+
+    Returns
+    -------
+    Check or None
+        None where no two rows share a run.
     """
     group, others = observed.run, [name for name in law.covariates if name != "D"]
     sharing, suggestion = "of one run", "fit noise with a run effect"
@@ -136,31 +148,38 @@ def independence_check(law: Law, observed: Observations, draws: Mapping[str, NDA
     return correlation_check(residuals(law, observed, draws), group, len(law.parameters), sharing, suggestion)
 
 
-def checkpoint_correlation_check(law: Law, observed: Observations, draws: Mapping[str, NDArray[np.float64]]) -> Check | None:
-    """Whether mean residuals of runs that share a checkpoint are alike, under noise that gives each run a luck of its own.
-
-    None where no runs share a checkpoint, or too few to tell.
+def checkpoint_correlation_check(law: Law, observed: Observations, draws: Mapping[str, Array]) -> Check | None:
+    """Check whether mean residuals of runs that share a checkpoint are correlated, under noise with independent run effects.
 
     Parameters
     ----------
+    law : Law
+    observed : Observations
     draws : mapping of parameter to array (chains, draws)
+
+    Returns
+    -------
+    Check or None
+        None where no runs share a checkpoint, or too few for a test.
     """
     if not observed.branched:
         return None
     means = np.bincount(observed.run, residuals(law, observed, draws)) / np.bincount(observed.run)
     return correlation_check(
-        means,
-        observed.checkpoint,
-        len(law.parameters),
-        "of one checkpoint",
-        "noise normal-checkpoint",
-        "intra_class_correlation",
-        ("runs", "a checkpoint"),
-    )
+        means, observed.checkpoint, len(law.parameters), "of one checkpoint", "noise normal-checkpoint",
+        "intra_class_correlation", ("runs", "checkpoint"),
+    )  # fmt: skip
 
 
-def residuals(law: Law, observed: Observations, draws: Mapping[str, NDArray[np.float64]]) -> NDArray[np.float64]:
-    """Log losses less the posterior mean of the law's, (n,): of some draws, one at a time, for large tables."""
+def residuals(law: Law, observed: Observations, draws: Mapping[str, Array]) -> Array:
+    """Return log losses less the posterior mean of the law's (n,), by some draws, one at a time to save memory.
+
+    Parameters
+    ----------
+    law : Law
+    observed : Observations
+    draws : mapping of parameter to array (chains, draws)
+    """
     some = {name: draws[name].ravel()[:: max(1, draws[name].size // AVERAGED)] for name in law.parameters}
     count = next(iter(some.values())).size
     total = np.zeros_like(observed.log_loss)
@@ -169,13 +188,13 @@ def residuals(law: Law, observed: Observations, draws: Mapping[str, NDArray[np.f
     return observed.log_loss - total / count
 
 
-def intra_class_correlation(residual: NDArray[np.float64], group: NDArray[np.int64], fitted: int) -> tuple[float, float, float]:
-    """Whether residuals of a group are alike: one-way analysis of variance of their normal scores.
+def intra_class_correlation(residual: Array, group: Index, fitted: int) -> tuple[float, float, float]:
+    """Estimate the correlation of residuals within groups: a one-way analysis of variance of their normal scores.
 
     Ranks are turned into normal scores first (van der Waerden), so heavy tails don't matter. The statistic is F = between /
-    within mean square, against Fisher's distribution with G - 1 and n - G - p degrees of freedom. What the p fitted parameters
-    take is counted as taken within groups, wherever it was: among independent residuals F is as large or smaller, so false
-    alarms are as many as stated or fewer.
+    within mean square, against Fisher's distribution with G - 1 and n - G - p degrees of freedom. All degrees of freedom of
+    the p fitted parameters are counted as taken within groups. Among independent residuals F is then as large or smaller, so
+    the rate of false alarms is at most the stated one.
 
     Parameters
     ----------
@@ -190,10 +209,10 @@ def intra_class_correlation(residual: NDArray[np.float64], group: NDArray[np.int
     correlation : float
         Intra-class correlation, between -1 and 1; not a number where there is one group or too few values in them.
     p : float
-        Chance of as large an F among independent residuals.
+        Probability of an F at least as large among independent residuals.
     widening : float
-        By how much the standard error of what a group has in common exceeds the one claimed when its values are taken as
-        independent: sqrt(1 + (k - 1) correlation) with k the size of the group of a typical value.
+        Factor by which the standard error of a group's mean exceeds that of independent values:
+        sqrt(1 + (k - 1) correlation) with k the size of the group of a typical value.
     """
     from scipy.special import ndtri
     from scipy.stats import f, rankdata
@@ -215,15 +234,15 @@ def intra_class_correlation(residual: NDArray[np.float64], group: NDArray[np.int
 
 
 def correlation_check(
-    residual: NDArray[np.float64],
-    group: NDArray[np.int64],
+    residual: Array,
+    group: Index,
     fitted: int,
     sharing: str,
     suggestion: str,
     name: str = "independence",
-    of: tuple[str, str] = ("points", "a run"),
+    nouns: tuple[str, str] = ("points", "run"),
 ) -> Check | None:
-    """Whether residuals that a fit took as independent are alike within groups; None where there is nothing to compare.
+    """Check whether residuals that the noise takes as independent are correlated within groups.
 
     Parameters
     ----------
@@ -234,23 +253,28 @@ def correlation_check(
     fitted : int
         Number of the law's parameters.
     sharing, suggestion : str
-        What rows of a group share, such as 'of one run', and what to do where they are alike.
+        What rows of a group share, such as 'of one run', and what to do where they are correlated.
     name : str
-        Of the check.
-    of : (str, str)
-        What the residuals are of, and whose luck they may share.
+        Name of the check.
+    nouns : (str, str)
+        What has the residuals, and what has the effect that they may share.
+
+    Returns
+    -------
+    Check or None
+        None where there are too few groups or rows for a test.
     """
     correlation, p, widening = intra_class_correlation(residual, group, fitted)
     if math.isnan(correlation):
         return None
     passed = p >= ALARM or widening < WIDTH
-    text = f"residuals of {of[0]} {sharing} correlate by {correlation:.2f} (p = {p:.1g})"
+    text = f"residuals of {nouns[0]} {sharing} correlate by {correlation:.2f} (p = {p:.1g})"
     if passed:
-        text += ", as independent ones may" if p >= ALARM else ", too little to matter"
+        text += ", as those of independent points may" if p >= ALARM else ", too little to matter"
     else:
         text += (
             f", and this noise takes them as independent: intervals may be {widening:.1f} times too narrow. "
-            f"Either they share the luck of {of[1]} ({suggestion}) or the law misses something between them"
+            f"Either they share a {nouns[1]} effect ({suggestion}) or the law has an error between them"
         )
     numbers = pd.DataFrame({"correlation": [correlation], "p": [p], "widening": [widening]})
     return Check(name, passed, text, False, numbers)

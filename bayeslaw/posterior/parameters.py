@@ -1,4 +1,4 @@
-"""The parameters of a fit: meaning, symbol and unit of each, and the pairs that are correlated most."""
+"""Meaning, symbol and unit of a fit's parameters, and the pairs with the strongest correlation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bayeslaw.posterior.fit import Fit
 
 
 def describe_parameter(fit: Fit, name: str) -> tuple[str, str]:
-    """What a parameter of law or noise means, and its LaTeX symbol; both name the group where each group has its own."""
+    """Return the meaning and LaTeX symbol of a parameter of law or noise, with its group where each group has its own."""
     if name in fit.law.parameters:
         return fit.law.parameters[name].meaning, fit.law.parameters[name].latex
     meaning, symbol = MEANING[kind(name)]
@@ -24,13 +24,13 @@ def describe_parameter(fit: Fit, name: str) -> tuple[str, str]:
 
 
 def parameter_unit(fit: Fit, name: str) -> str:
-    """The unit of a parameter of law or noise: a card's is for losses in nats/token."""
+    """Return the unit of a parameter of law or noise; units in cards are for losses in nats/token."""
     own = fit.law.parameters.get(name)
     return own.unit.replace(NATS, fit.observed.unit) if own else ""
 
 
 def correlated_pairs(fit: Fit, most: int = 6) -> pd.DataFrame:
-    """The parameters that the losses tell least apart: the pairs with the strongest rank correlation in the posterior.
+    """Return the pairs of parameters with the strongest rank correlation in the posterior.
 
     Returns
     -------
@@ -41,8 +41,8 @@ def correlated_pairs(fit: Fit, most: int = 6) -> pd.DataFrame:
     names = list(draws)
     if len(names) < 2:
         return pd.DataFrame({"one": [], "other": [], "rank_correlation": []})
-    found = np.corrcoef(np.stack([rankdata(draws[name]) for name in names]))
-    rows = [(names[i], names[j], float(found[i, j])) for i in range(len(names)) for j in range(i)]
+    correlation = np.corrcoef(np.stack([rankdata(draws[name]) for name in names]))
+    rows = [(names[i], names[j], float(correlation[i, j])) for i in range(len(names)) for j in range(i)]
     table = pd.DataFrame([(b, a, c) for a, b, c in rows], columns=["one", "other", "rank_correlation"])
     order = table["rank_correlation"].abs().sort_values(ascending=False, kind="stable").index
     return table.loc[order[:most]].reset_index(drop=True)

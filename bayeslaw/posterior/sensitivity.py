@@ -1,9 +1,10 @@
-"""How much a posterior owes to its priors: power-scaling (Kallioinen et al. 2024, Statistics and Computing 34, 57).
+"""Sensitivity of a posterior to its priors by power-scaling (Kallioinen et al. 2024, Statistics and Computing 34, 57).
 
-The law's priors, those of the noise, then the likelihood are raised to a power near one, by weights on the draws instead of another
-fit; the sensitivity is the distance that a marginal moves (cumulative Jensen-Shannon), per doubling of the power.
+The law's priors, the noise's priors and the likelihood are each raised to a power near one by weights on the draws, without a new
+fit. The sensitivity is the distance that a marginal moves (cumulative Jensen-Shannon) per doubling of the power.
 
-Law and noise go apart: the prior of a run's luck is narrow on purpose, and together with it hardly a quantity was without a remark.
+Priors of law and noise are scaled separately: the prior of run effects is narrow on purpose, and scaled together with it nearly every
+quantity would get a warning.
 """
 
 from __future__ import annotations
@@ -20,19 +21,21 @@ from bayeslaw.laws.law import Law
 from bayeslaw.noise import noise as noises
 from bayeslaw.noise.noise import Noise
 
-SENSITIVE = 0.05  # of the paper: a marginal moves as a normal one does whose mean is moved by about .3 sd
+SENSITIVE = 0.05  # the paper's threshold: a marginal moves as much as a normal one whose mean is moved by about .3 sd
 
 
 def log_priors(
     law: Law, noise: Noise, draws: Mapping[str, NDArray[np.float64]], at: Mapping[str, float]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Log density of the priors of the law, and of those of the noise, at draws, arrays (S,), each prior on what it is stated on.
+    """Return log densities (S,) of the priors of the law, and of those of the noise, at draws.
 
-    Effects of runs and values that vary around a typical one are left out: their distribution is part of the model that the data
-    speak about, not of what was believed.
+    Run effects and pooled values are left out: the data inform their distribution, so it is part of the model, not a prior.
 
     Parameters
     ----------
+    law : Law
+    noise : Noise
+    draws : mapping of parameter to array (S,)
     at : mapping of covariate to float
         The runs' reference point, where priors with `on` are stated.
     """
@@ -54,7 +57,7 @@ def power_scaling(
     noise_prior: NDArray[np.float64],
     likelihood: NDArray[np.float64],
 ) -> pd.DataFrame:
-    """Sensitivity of quantities to the priors of the law, those of the noise, and the likelihood.
+    """Return the sensitivity of quantities to the priors of the law, those of the noise, and the likelihood.
 
     Parameters
     ----------
@@ -66,8 +69,8 @@ def power_scaling(
     -------
     DataFrame
         One row for each quantity: prior_sensitivity, noise_prior_sensitivity, likelihood_sensitivity and `says`:
-        'possible prior-data conflict' where the law's priors and the likelihood reach `SENSITIVE`, 'weak likelihood' where of these
-        only the priors do, 'prior of the noise' where of the priors only that does, else nothing.
+        'possible prior-data conflict' where both the law's priors and the likelihood reach `SENSITIVE`, 'weak likelihood' where only
+        the law's priors do, 'prior of the noise' where only the noise's priors do, else ''.
     """
     dims = ("chain", "draw")
     names = list(quantities)
