@@ -1,4 +1,4 @@
-"""Logs as programs write them, and what was read of them."""
+"""Writing logs as training programs do, and looking at what an import read from them."""
 
 from __future__ import annotations
 
@@ -12,25 +12,30 @@ from bayeslaw.data.logs.api import Imported
 
 
 def written(folder: Path, text: str, name: str = "log.csv", encoding: str = "utf-8") -> Path:
+    """Write a file and return its path."""
     path = folder / name
     path.write_text(text, encoding=encoding)
     return path
 
 
 def lines(folder: Path, *entries: dict[str, Any], name: str = "log.jsonl") -> Path:
+    """Write JSON lines and return their path."""
     return written(folder, "\n".join(map(json.dumps, entries)), name)
 
 
-def cells(made: Imported, *columns: str) -> list[list[Any]]:
-    frame = made.runs.frame[list(columns)]
+def cells(imported: Imported, *columns: str) -> list[list[Any]]:
+    """Return some columns of the imported table by row, None where a cell is empty."""
+    frame = imported.runs.frame[list(columns)]
     return [[None if pd.isna(v) else v for v in row] for row in frame.to_numpy(dtype=object).tolist()]
 
 
-def said(made: Imported, fragment: str) -> bool:
-    return any(fragment in remark for remark in made.remarks)
+def noted(imported: Imported, *values: object) -> bool:
+    """Whether one note of an import names all these values."""
+    return any(all(str(value) in note for value in values) for note in imported.notes)
 
 
 def state(folder: Path, steps: range, shift: float = 0.0) -> Path:
+    """Write a trainer_state.json with losses of two domains at some steps."""
     history: list[dict[str, Any]] = []
     for s in steps:
         history += [

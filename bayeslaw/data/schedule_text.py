@@ -1,4 +1,4 @@
-"""Schedules as people write them: ``wsd:steps=24000,peak=3e-4,decay=0.2,final=0.1,warmup=2160``."""
+"""Schedules written as text, such as ``wsd:steps=24000,peak=3e-4,decay=0.2,final=0.1,warmup=2160``."""
 
 from __future__ import annotations
 
@@ -11,16 +11,15 @@ from typing import Any
 import numpy as np
 
 from bayeslaw.core.errors import BayeslawError, nearest
-from bayeslaw.data.curves import ALIASES, LossColumns, check_rates, refuse
-from bayeslaw.data.table import read_runs
-from bayeslaw.schedules.schedule import Schedule, constant, cosine, inverse_sqrt, joined, linear, logged, multistep, wsd
+from bayeslaw.data.curves import logged_rates
+from bayeslaw.data.table import read_table
+from bayeslaw.schedules.schedule import MOST_STEPS, Schedule, constant, cosine, inverse_sqrt, joined, linear, logged, multistep, wsd
 
 SHAPES: dict[str, Callable[..., Schedule]] = {
     "constant": constant, "linear": linear, "cosine": cosine, "wsd": wsd, "multistep": multistep, "inverse_sqrt": inverse_sqrt,
 }  # fmt: skip
 EXAMPLES = "wsd:steps=24000,peak=3e-4,decay=0.2,final=0.1,warmup=2160 or logged:curve.csv"
 WHOLE, TEXTS, LISTS = ("steps", "warmup"), ("shape",), ("at",)
-MOST_STEPS = 100_000_000
 LOGGED = ("warmup", "run")
 
 
@@ -31,27 +30,33 @@ def parse_schedule(text: str) -> Schedule:
     ----------
     text : str
         ``NAME:KEY=VALUE,…`` with the arguments of `bayeslaw.schedules`' constant, linear, cosine, wsd, multistep (``at=0.8/0.9``)
-        or inverse_sqrt; or ``logged:FILE.csv`` with columns step and lr (then ``,warmup=…`` for one before the first logged step,
-        ``,run=…`` where the file has several). Parts joined by ``+`` follow each other. A re-warm-up is the warm-up of an
-        adaptation: from ``start``, or from 0.
+        or inverse_sqrt; or ``logged:FILE.csv`` with columns step and lr (then ``,warmup=…`` for a warm-up before the first logged
+        step, and ``,run=…`` where the file has several runs). Parts joined by ``+`` follow each other. A re-warm-up is the warm-up
+        of an adaptation: from ``start``, or from 0.
 
     Raises
     ------
     BayeslawError
-        If it can't be read; what is known is listed.
+        If it can't be read; the message lists the known names and arguments.
+
+    Examples
+    --------
+    >>> schedule = bayeslaw.data.parse_schedule("constant:steps=10,peak=1e-3,warmup=2 + linear:steps=5,peak=1e-3")
+    >>> len(schedule)
+    15
     """
     phases = [_part(part) for part in _parts(text)]
     return phases[0] if len(phases) == 1 else joined(*phases)
 
 
 def logged_files(text: str) -> list[Path]:
-    """The files that a schedule's text names."""
+    """Return the files that a schedule's text names."""
     parts = [part.partition(":") for part in _parts(text)]
     return [Path(rest.split(",")[0].strip()) for name, _, rest in parts if name.strip() == "logged" and rest.strip()]
 
 
 def _parts(text: str) -> list[str]:
-    """The texts of a schedule's phases."""
+    """Return the texts of a schedule's phases."""
     return [part.strip() for part in re.split(r"\+(?=\s*\w+\s*:)", text)]
 
 
@@ -59,31 +64,36 @@ def _part(text: str) -> Schedule:
     name, sign, rest = (piece.strip() for piece in text.partition(":"))
     known = (*SHAPES, "logged")
     if name not in known:
-        raise BayeslawError(f"There is no schedule {name!r}; there are {', '.join(known)}.{nearest(name, known)}")
+        raise BayeslawError(
+            f"There is no schedule {name!r}; there are {', '.join(known)}.{nearest(name, known)}", code="unknown-schedule"
+        )
     if not sign or not rest:
-        raise BayeslawError(f"Schedule {text!r} says nothing of its steps; write {EXAMPLES}.")
+        raise BayeslawError(f"Schedule {text!r} has no arguments; write {EXAMPLES}.", code="schedule-without-arguments")
     if name == "logged":
         path, *others = rest.split(",")
         return _logged(Path(path.strip()), _pairs(name, others, LOGGED))
     shape = SHAPES[name]
     arguments = inspect.signature(shape).parameters
     given = {key: _value(name, key, value) for key, value in _pairs(name, rest.split(","), tuple(arguments)).items()}
-    if missing := [key for key, one in arguments.items() if one.default is one.empty and key not in given]:
-        raise BayeslawError(f"Schedule {name} needs {' and '.join(missing)}: it takes {', '.join(arguments)}.")
+    if missing := [key for key, a in arguments.items() if a.default is a.empty and key not in given]:
+        message = f"Schedule {name} needs {' and '.join(missing)}: it takes {', '.join(arguments)}."
+        raise BayeslawError(message, code="missing-argument")
     return shape(**given)
 
 
 def _pairs(name: str, texts: list[str], known: tuple[str, ...]) -> dict[str, str]:
-    """KEY=VALUE texts of a schedule, each key known and given once."""
+    """Read the KEY=VALUE texts of a schedule; each key must be known and given once."""
     pairs: dict[str, str] = {}
     for text in texts:
         key, sign, value = (piece.strip() for piece in text.partition("="))
         if not (key and sign and value):
-            raise BayeslawError(f"{text.strip()!r} of schedule {name} is not of the form KEY=VALUE; write {EXAMPLES}.")
+            message = f"{text.strip()!r} of schedule {name} is not of the form KEY=VALUE; write {EXAMPLES}."
+            raise BayeslawError(message, code="not-key-value")
         if key not in known:
-            raise BayeslawError(f"Schedule {name} takes no {key!r}; it takes {', '.join(known)}.{nearest(key, known)}")
+            message = f"Schedule {name} takes no {key!r}; it takes {', '.join(known)}.{nearest(key, known)}"
+            raise BayeslawError(message, code="unknown-argument")
         if key in pairs:
-            raise BayeslawError(f"Schedule {name} gives {key} twice: {pairs[key]} and {value}.")
+            raise BayeslawError(f"Schedule {name} gives {key} twice: {pairs[key]} and {value}.", code="argument-twice")
         pairs[key] = value
     return pairs
 
@@ -97,7 +107,8 @@ def _value(name: str, key: str, text: str) -> Any:
     if key not in WHOLE:
         return number
     if number != round(number) or not 0 <= number <= MOST_STEPS:
-        raise BayeslawError(f"{key}={text} of schedule {name}: give a whole number of at most {MOST_STEPS:,}.")
+        message = f"{key}={text} of schedule {name} must be a whole number of at most {MOST_STEPS:,}."
+        raise BayeslawError(message, code="not-a-whole-number")
     return int(number)
 
 
@@ -108,23 +119,22 @@ def _number(name: str, key: str, text: str) -> float:
         number = np.nan
     if not np.isfinite(number):
         form = "numbers such as 0.8/0.9" if key in LISTS else "a number"
-        raise BayeslawError(f"{key}={text} of schedule {name} is not {form}.")
+        raise BayeslawError(f"{key}={text} of schedule {name} is not {form}.", code="not-a-number")
     return number
 
 
 def _logged(path: Path, given: dict[str, str]) -> Schedule:
-    """The rates of a file with columns step and lr."""
-    table = read_runs(path, strict=False, aliases=ALIASES)
+    """Read the rates of a file with columns step and lr."""
+    table = read_table(path, "curves")
     frame = table.frame if "run" in table.frame else table.frame.assign(run="run")
     runs = [str(name) for name in frame["run"].dropna().unique()]
     if "run" in given:
         if given["run"] not in runs:
-            raise BayeslawError(f"{table.name} has no run {given['run']!r}.{nearest(given['run'], runs)}")
+            raise BayeslawError(f"{table.name} has no run {given['run']!r}.{nearest(given['run'], runs)}", code="unknown-run")
         frame = frame[frame["run"] == given["run"]]
     elif len(runs) > 1:
-        raise BayeslawError(f"{table.name} has {len(runs)} runs: choose one, such as logged:{path},run={runs[0]}.")
-    sound, faults = check_rates(frame, LossColumns(()), table.name)
-    refuse(faults, [f for f in table.unread if f.column in ("step", "lr") and f.row in frame.index], table.name)
-    rated = sound[sound["lr"].notna()]
+        message = f"{table.name} has {len(runs)} runs: choose one, such as logged:{path},run={runs[0]}."
+        raise BayeslawError(message, code="several-runs")
+    rated = logged_rates(frame, table.unread, table.name)
     warmup = _value("logged", "warmup", given["warmup"]) if "warmup" in given else 0
     return logged(rated["step"], rated["lr"], warmup=warmup, name=given.get("run", path.stem))

@@ -1,4 +1,4 @@
-"""Tables of logged losses: read once, named and scaled on the way in, and checked whole."""
+"""Tables of logged losses: read from files or from memory, under our names of columns and in our units."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 import json
 import numbers
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
@@ -16,27 +16,11 @@ import pandas as pd
 
 from bayeslaw.core.errors import BayeslawError, Fault, TableError, shortened
 from bayeslaw.core.units import unit_of
+from bayeslaw.data.columns import TEXT, Kind, numeric, resolve
 from bayeslaw.data.query import where
 
-# Other names under which the columns are logged, lower case, and what brings them to our units.
-ALIASES: dict[str, dict[str, float]] = {
-    "loss": {"val_loss": 1, "valid_loss": 1, "validation_loss": 1, "eval_loss": 1, "eval/loss": 1, "val/loss": 1, "test_loss": 1},
-    "N": {
-        "n": 1, "params": 1, "n_params": 1, "num_params": 1, "parameters": 1, "num_parameters": 1, "model_size": 1,
-        "params_m": 1e6, "n_millions": 1e6, "params_b": 1e9, "n_billions": 1e9,
-    },
-    "D": {
-        "d": 1, "tokens": 1, "n_tokens": 1, "num_tokens": 1, "train_tokens": 1, "adaptation_tokens": 1,
-        "tokens_m": 1e6, "tokens_b": 1e9, "d_billions": 1e9,
-    },
-    "U": {"u": 1, "unique_tokens": 1, "n_unique_tokens": 1, "unique_tokens_m": 1e6, "unique_tokens_b": 1e9},
-    "P": {"p": 1, "parallel_size": 1, "parallel_streams": 1, "n_streams": 1, "num_streams": 1},
-    "r": {"replay": 1, "replay_share": 1, "replay_ratio": 1, "replay_pct": 0.01, "replay_percent": 0.01},
-    "ptpp": {"pretrain_tpp": 1, "pretraining_tokens_per_parameter": 1},
-    "atpp": {"adaptation_tokens_per_parameter": 1},
-    "run": {"run_id": 1, "run_name": 1},
-    "domain": {"val_set": 1, "val_domain": 1, "eval_domain": 1},
-}  # fmt: skip
+ENDINGS = (".csv", ".tsv", ".parquet", ".jsonl", ".json")
+EMPTY = {"nan", "na", "null", "none"}  # cells that stand for no value
 
 
 @dataclass(frozen=True)
@@ -46,15 +30,23 @@ class Runs:
     Attributes
     ----------
     frame : DataFrame
-        Column `loss` (nats/token, or what the column `unit` names) and covariates such as N, D (tokens), r (share), ptpp;
-        optionally `run`, `domain`, `loss_se`, `flops`, `step` and anything else. The index is the row's number in the file, from
-        1 below the header.
+        Column `loss` (nats/token, or the unit in the column `unit`) and covariates such as N, D (tokens), r (share) and ptpp;
+        optionally `run`, `domain`, `loss_se`, `flops`, `step` and any others. The index is the row's number in the file, counted
+        from 1 below the header.
     name : str
-        Where it came from.
+        The file's name, for messages.
     conversions : tuple of str
-        What was renamed or scaled on the way in.
+        Columns that were renamed or scaled on reading.
     unread : tuple of Fault
-        Cells that hold no number where one is wanted; they are missing values in `frame`.
+        Cells that should hold a number and do not; `frame` has missing values there.
+
+    Examples
+    --------
+    >>> runs = bayeslaw.read_runs("runs.csv")
+    >>> runs.unit
+    'nats/token'
+    >>> len(runs.where("N > 0")) == len(runs)
+    True
     """
 
     frame: pd.DataFrame
@@ -63,46 +55,70 @@ class Runs:
     unread: tuple[Fault, ...] = ()
 
     def where(self, condition: str | None) -> Runs:
-        """The rows that meet a condition such as ``ptpp <= 31 and domain == 'target'``."""
+        """Return the rows that meet a condition such as ``ptpp <= 31 and domain == 'target'``."""
         return self if not condition else replace(self, frame=where(self.frame, condition))
 
     @property
     def unit(self) -> str:
-        """What the losses are in; see `bayeslaw.core.units`."""
+        """The unit of the losses; see `bayeslaw.core.units`."""
         return unit_of(self.frame, self.name)
 
     def __len__(self) -> int:
         return len(self.frame)
 
 
-def read_runs(
-    source: str | Path | pd.DataFrame,
-    condition: str | None = None,
-    *,
-    strict: bool = True,
-    aliases: Mapping[str, Mapping[str, float]] | None = None,
-    text: Collection[str] = (),
-) -> Runs:
+def read_runs(source: str | Path | pd.DataFrame, condition: str | None = None, *, strict: bool = True) -> Runs:
     """Read a table of logged losses.
 
     Parameters
     ----------
     source : path or DataFrame
         A file ending in .csv, .tsv, .parquet, .jsonl or .json (objects, one a line or all in one list), or a table in memory.
+        `bayeslaw.data.columns` lists the names of columns that are understood.
     condition : str, optional
         Keep only rows that meet it, as in `Runs.where`.
     strict : bool
-        Refuse cells that hold no number; False leaves them to `check`, which lists them with all other faults.
-    aliases : mapping, optional
-        Columns of numbers that a table of another kind has besides, with their other names and scales, as in `ALIASES`.
-    text : collection of str
-        Columns of names that it has besides.
+        Refuse numeric columns with cells that hold no number; False leaves these to `check`, which lists them with all other
+        faults.
+
+    Returns
+    -------
+    Runs
 
     Raises
     ------
     TableError, BayeslawError
-        If the file can't be read, two columns mean the same, a cell of a numeric column holds no number, or losses are in several
-        units.
+        If the file can't be read, two columns have the same meaning, a cell of a numeric column holds no number, or losses are in
+        several units.
+
+    Examples
+    --------
+    >>> runs = bayeslaw.read_runs("runs.csv")
+    >>> sorted(runs.frame)
+    ['D', 'N', 'loss', 'run']
+    >>> bayeslaw.read_runs(pd.DataFrame({"params_b": [7.0], "val_loss": [2.1]})).conversions
+    ('N = params_b x 1e+09', 'loss = val_loss')
+    """
+    return read_table(source, "runs", strict=strict).where(condition)
+
+
+def read_table(source: str | Path | pd.DataFrame, kind: Kind, *, strict: bool = False, names: Collection[str] = ()) -> Runs:
+    """Read a table whose columns are those of runs or of training curves.
+
+    Parameters
+    ----------
+    source : path or DataFrame
+    kind : {'runs', 'curves'}
+        Which columns are understood; see `bayeslaw.data.columns`.
+    strict : bool
+        As in `read_runs`.
+    names : collection of str
+        Further columns that hold names instead of numbers.
+
+    Raises
+    ------
+    TableError, BayeslawError
+        As `read_runs`.
     """
     if isinstance(source, pd.DataFrame):
         frame, name = source.copy(), "the table"
@@ -112,91 +128,88 @@ def read_runs(
         frame = frame.reset_index(level=named)
     frame.index = pd.RangeIndex(1, len(frame) + 1, name="row")
     if not len(frame):
-        raise BayeslawError(f"{name} has no rows.")
-    known = ALIASES | {ours: dict(names) for ours, names in (aliases or {}).items()}
-    frame, conversions = _named(frame, name, known)
-    frame, unread = _numeric(frame, set(known), _TEXT | set(text))
+        raise BayeslawError(f"{name} has no rows.", code="no-rows")
+    frame, conversions = _renamed(frame, name, kind)
+    frame, unread = _converted(frame, numeric(kind), {*TEXT[kind], *names})
     if unread and strict:
         raise TableError(unread, name)
     unit_of(frame, name)
-    runs = Runs(frame, name, tuple(conversions), tuple(unread))
-    if "D" not in runs.frame and {"atpp", "N"} <= set(runs.frame):
-        frame = runs.frame.assign(D=runs.frame["atpp"] * runs.frame["N"])
-        runs = replace(runs, frame=frame, conversions=(*runs.conversions, "D = atpp x N"))
-    return runs.where(condition)
+    if "D" not in frame and {"atpp", "N"} <= set(frame):
+        frame = frame.assign(D=frame["atpp"] * frame["N"])
+        conversions.append("D = atpp x N")
+    return Runs(frame, name, tuple(conversions), tuple(unread))
 
 
 def _read(path: Path) -> pd.DataFrame:
-    readers = {".csv": ",", ".tsv": "\t", ".parquet": None, ".jsonl": None, ".json": None}
-    if path.suffix.lower() not in readers:
-        raise BayeslawError(f"{path.name}: a table of runs ends in {', '.join(readers)}; {path.suffix or 'no ending'} is not one.")
+    suffix = path.suffix.lower()
+    if suffix not in ENDINGS:
+        raise BayeslawError(
+            f"{path.name}: a table of runs ends in {', '.join(ENDINGS)}, not in {path.suffix or 'no ending'}.",
+            code="unknown-ending",
+        )
     if not path.is_file():
-        raise BayeslawError(f"There is no file {path}.")
+        raise BayeslawError(f"There is no file {path}.", code="no-such-file")
     try:
-        match path.suffix.lower():
+        match suffix:
             case ".parquet":
                 return pd.read_parquet(path)
             case ".jsonl" | ".json":
                 return _records(path)
-            case suffix:
-                if b"\0" in path.read_bytes():  # UTF-16, which may pass for UTF-8
-                    raise ValueError("it holds NUL bytes: save it as UTF-8 text")
-                frame = pd.read_csv(
-                    path, sep=readers[suffix], dtype=object, keep_default_na=False, na_values=[""], skipinitialspace=True
-                )
-                if not isinstance(frame.index, pd.RangeIndex):
-                    raise ValueError("its rows have more cells than its header has names (commas inside numbers?)")
-                return frame
+            case _:
+                return _text_table(path, "," if suffix == ".csv" else "\t")
     except (ValueError, OSError, ImportError, RecursionError) as error:
-        raise BayeslawError(f"{path.name} can't be read as a {path.suffix} table: {str(error).strip()}.") from None
+        raise BayeslawError(
+            f"{path.name} can't be read as a {path.suffix} table: {str(error).strip()}.", code="unreadable-table"
+        ) from None
+
+
+def _text_table(path: Path, separator: str) -> pd.DataFrame:
+    if b"\0" in path.read_bytes():  # UTF-16, which may pass for UTF-8
+        raise ValueError("it holds NUL bytes: save it as UTF-8 text")
+    frame = pd.read_csv(path, sep=separator, dtype=object, keep_default_na=False, na_values=[""], skipinitialspace=True)
+    if not isinstance(frame.index, pd.RangeIndex):
+        raise ValueError("its rows have more cells than its header has names (commas inside numbers?)")
+    return frame
 
 
 def _records(path: Path) -> pd.DataFrame:
-    """JSON objects, one a line or all in one list."""
+    """Read JSON objects, one a line or all in one list."""
     text = path.read_text(encoding="utf-8-sig").strip()
     lines = [text] if text.startswith("[") else [line for line in text.split("\n") if line.strip()]
-    read = [json.loads(line, object_pairs_hook=json_object) for line in lines]
-    rows = read[0] if text.startswith("[") else read
+    values = [json.loads(line, object_pairs_hook=json_object) for line in lines]
+    rows = values[0] if text.startswith("[") else values
     if not all(isinstance(row, dict) for row in rows):
         raise ValueError('each line must be an object such as {"N": 1e9, "loss": 2.5}')
     return pd.DataFrame(rows)
 
 
 def json_object(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """A JSON object; of two values under one key Python would silently keep the last."""
-    made = dict(pairs)
-    if len(made) < len(pairs):
+    """Return a JSON object; of two values under one key Python would silently keep the last, and we refuse them."""
+    values = dict(pairs)
+    if len(values) < len(pairs):
         keys = [key for key, _ in pairs]
         raise ValueError(f"an object gives {next(k for k in keys if keys.count(k) > 1)!r} twice")
-    return made
+    return values
 
 
-def _named(frame: pd.DataFrame, name: str, known: Mapping[str, Mapping[str, float]]) -> tuple[pd.DataFrame, list[str]]:
-    """Give columns our names and remember their scale; two columns of one meaning are refused."""
-    meanings: dict[str, tuple[str, float]] = {}
-    for ours, aliases in known.items():
-        meanings |= {alias: (ours, factor) for alias, factor in aliases.items()} | {ours.lower(): (ours, 1.0)}
-    targets: dict[str, str] = {}
-    renamed, conversions, factors = [], [], dict[str, float]()
+def _renamed(frame: pd.DataFrame, name: str, kind: Kind) -> tuple[pd.DataFrame, list[str]]:
+    """Give columns our names and units, and list the conversions; two columns of one meaning are refused."""
+    sources: dict[str, str] = {}
+    factors: dict[str, float] = {}
+    conversions = []
     frame = frame.set_axis([str(c) for c in frame.columns], axis=1)
     for column in frame.columns:
-        key = re.sub(r"\s+", "_", column.strip().lower())
-        if re.sub(r"\.\d+$", "", column) in targets.values():  # how pandas reads a second column of one name
-            key = re.sub(r"\.\d+$", "", key)
-        ours, factor = meanings.get(key, (column.strip(), 1.0))
-        if ours.lower() in meanings and column.strip() in known:
-            ours, factor = column.strip(), 1.0
-        if ours in targets:
-            raise TableError(
-                [Fault(None, column, "", f"columns {targets[ours]!r} and {column!r} both mean {ours}", "keep one")], name
-            )
-        targets[ours] = column
-        renamed.append(ours)
+        plain = re.sub(r"\.\d+$", "", column)  # pandas reads a second column N as N.1
+        ours, factor = resolve(plain if plain in sources.values() else column, kind) or (column.strip(), 1.0)
+        if ours in sources:
+            problem = f"columns {sources[ours]!r} and {column!r} both mean {ours}"
+            raise TableError([Fault(None, column, "", problem, "keep one", code="two-columns-of-one-meaning")], name)
+        sources[ours] = column
         if ours != column or factor != 1:
             conversions.append(f"{ours} = {column}" + (f" x {factor:g}" if factor != 1 else ""))
         if factor != 1:
             factors[ours] = factor
-    frame = frame.set_axis(renamed, axis=1)
+    frame = frame.set_axis(list(sources), axis=1)
     for ours, factor in factors.items():
         values = _numbers(frame[ours])
         frame[ours] = values.mul(factor).astype(object).where(values.notna(), frame[ours])
@@ -204,7 +217,7 @@ def _named(frame: pd.DataFrame, name: str, known: Mapping[str, Mapping[str, floa
 
 
 def _numbers(cells: pd.Series) -> pd.Series:
-    """Cells as floats, nan where a cell holds no number; whole numbers too large for a float are infinite."""
+    """Return cells as floats, nan where a cell holds no number; whole numbers too large for a float are infinite."""
     if cells.dtype.kind in "fiu":
         return cells.astype(np.float64)
 
@@ -221,11 +234,7 @@ def _numbers(cells: pd.Series) -> pd.Series:
     return pd.Series([number(cell) for cell in cells], index=cells.index, dtype=np.float64)
 
 
-_TEXT = {"run", "domain", "checkpoint", "unit"}
-_NOTHING = {"nan", "na", "null", "none"}
-
-
-def _numeric(frame: pd.DataFrame, known: set[str], text: set[str]) -> tuple[pd.DataFrame, list[Fault]]:
+def _converted(frame: pd.DataFrame, known: set[str], text: set[str]) -> tuple[pd.DataFrame, list[Fault]]:
     """Turn columns of numbers into numbers; a stray text in a column of numbers is a fault, other columns stay text."""
     faults, known = [], known - text
     for column in frame:
@@ -236,41 +245,36 @@ def _numeric(frame: pd.DataFrame, known: set[str], text: set[str]) -> tuple[pd.D
         values = _numbers(frame[column])
         if column in known and frame[column].dtype.kind not in "fiu":  # True is a number to Python, but no loss
             values = values.mask(np.array([isinstance(cell, (bool, np.bool_)) for cell in frame[column]], dtype=bool))
-        bad = values.isna() & frame[column].notna() & ~frame[column].astype(str).str.strip().str.lower().isin(_NOTHING)
+        bad = values.isna() & frame[column].notna() & ~frame[column].astype(str).str.strip().str.lower().isin(EMPTY)
         if not bad.any():
             frame[column] = values
         elif column in known or bad.sum() < 0.5 * frame[column].notna().sum():
             for row in frame.index[bad]:
                 value = str(frame.at[row, column])
                 problem = f"{column} {shortened(repr(value))} is not a number"
-                faults.append(Fault(int(row), str(column), value, problem, "remove the row or mend the cell"))
+                faults.append(Fault(int(row), str(column), value, problem, "correct the cell or remove the row", "not-a-number"))
             frame[column] = values
     return frame, faults
 
 
 def _labels(cells: pd.Series) -> tuple[pd.Series, list[Fault]]:
-    """Names of runs, domains or checkpoints without the blanks around them; what stands for nothing in logs names nothing."""
+    """Return names of runs, domains or checkpoints without the blanks around them, None for cells that stand for no value."""
     column, (codes, texts) = str(cells.name), pd.factorize(cells.astype(str))
     names = [str(text).strip() for text in texts]
-    labels = np.array([*(None if name.lower() in _NOTHING | {""} else name for name in names), None], dtype=object)[codes]
+    labels = np.array([*(None if name.lower() in EMPTY | {""} else name for name in names), None], dtype=object)[codes]
     labels[cells.isna()] = None
     torn = {name for name in names if "\n" in name or "\r" in name}
-    faults = [
-        Fault(
-            int(row),
-            column,
-            str(label),
-            f"{column} {shortened(repr(label))} goes over several lines",
-            "rows may have been swallowed by a quote that isn't closed",
-        )
-        for row, label in zip(cells.index, labels, strict=True)
-        if label in torn
-    ]
+    suggestion = "rows may have been swallowed by a quote that isn't closed"
+    faults = []
+    for row, label in zip(cells.index, labels, strict=True):
+        if label in torn:
+            problem = f"{column} {shortened(repr(label))} goes over several lines"
+            faults.append(Fault(int(row), column, str(label), problem, suggestion, "name-over-several-lines"))
     return pd.Series(labels, index=cells.index, dtype=object), faults
 
 
 def data_sha256(frame: pd.DataFrame, columns: Sequence[str]) -> str:
-    """Digest of the named columns' values and order."""
+    """Return the SHA-256 of the named columns' values and order."""
     digest = hashlib.sha256()
     for column in columns:
         digest.update(column.encode())

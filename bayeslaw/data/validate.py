@@ -1,4 +1,4 @@
-"""What is wrong with a table for a law: every fault at once; and what the law makes of the rest."""
+"""Checks of a table for a law: every fault at once, and the table completed with what the law can tell."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ import pandas as pd
 
 from bayeslaw.core.errors import Fault, nearest, shortened
 from bayeslaw.core.units import NATS, PERPLEXITY, in_nats, unit_of
-
-# Other names under which the columns are logged, lower case, and what brings them to our units.
 from bayeslaw.data.table import Runs
 from bayeslaw.laws.law import Covariate, Law
 from bayeslaw.laws.pooling import level
@@ -19,36 +17,36 @@ LOSS_SUPPORT = (0.0, 15.0)
 
 
 def check(runs: Runs, law: Law, *, to_fit: bool = True) -> list[Fault]:
-    """List every fault of a table for a law: missing columns, impossible values, what the law can't be fitted to.
+    """List every fault of a table for a law: missing columns, impossible values, and too little variation for a fit.
 
     Parameters
     ----------
+    runs : Runs
+    law : Law
     to_fit : bool
         Also require a loss and enough different values of each covariate; False for a table of settings to forecast.
 
     Returns
     -------
     list of Fault
-        Empty where the table is sound.
+        Empty where the table is sound. Faults of columns come first, then those of cells by row.
+
+    Examples
+    --------
+    >>> runs, law = bayeslaw.read_runs("runs.csv"), bayeslaw.load_law("chinchilla")
+    >>> bayeslaw.data.check(runs, law)
+    []
+    >>> [fault.code for fault in bayeslaw.data.check(runs, bayeslaw.load_law("ptpp-floor"))]
+    ['missing-column', 'missing-column']
     """
     frame = complete(runs.frame, law)
-    columns = [*(["loss"] if to_fit else []), *law.measured, *law.levels]
-    given = [str(c) for c in frame if c not in law.indicators]
-    whole = {s: columns for s, columns in law.series.items() if not {*columns} & {*frame}}
-    faults = [Fault(None, s, "", f"columns {c[0]} to {c[-1]} are missing", "bayeslaw.nodes makes them") for s, c in whole.items()]
-    wanted = ", ".join(["loss"] * to_fit + [*law.axes, *law.series, *law.levels])
-    for c in columns:
-        if c not in frame and not any(c in of for of in whole.values()):
-            suggestion = f"{law.name} needs {wanted}; there are {', '.join(given)}.{nearest(c, given)}"
-            faults.append(Fault(None, c, "", f"column {c} is missing", suggestion))
-    for name in columns:
-        if name in frame and name not in law.levels and frame[name].dtype.kind not in "fiu":
-            faults.append(Fault(None, name, "", f"column {name} holds no numbers", f"{law.name} needs them there"))
-            frame = frame.drop(columns=name)
+    faults = _check_columns(frame, law, to_fit)
+    frame = frame.drop(columns=[f.column for f in faults if f.code == "column-without-numbers"])
     base = base_rows(frame, law)
     only_base = bool(base.all())
     if to_fit and only_base:
-        faults.append(Fault(None, "D", "0", "every row is a base checkpoint (D = 0)", "add rows logged during adaptation"))
+        problem, suggestion = "every row is a base checkpoint (D = 0)", "add rows logged during adaptation"
+        faults.append(Fault(None, "D", "0", problem, suggestion, "only-base-checkpoints"))
     if to_fit and "loss" in frame:
         faults += check_loss(frame)
     for column, known in law.levels.items():
@@ -63,7 +61,8 @@ def check(runs: Runs, law: Law, *, to_fit: bool = True) -> list[Fault]:
                 problem = (
                     f"{name} has {len(values)} value(s) ({shown}) and {law.name} needs at least {covariate.at_least} different ones"
                 )
-                faults.append(Fault(None, name, shown, problem, "log runs at another, or fit a law without it"))
+                suggestion = "log runs at another value, or fit a law without it"
+                faults.append(Fault(None, name, shown, problem, suggestion, "too-few-values"))
     if to_fit and "N" in law.covariates and not any(f.column == "N" for f in faults):
         faults += _check_sizes(frame)
     unread = {(f.row, f.column): f for f in runs.unread if f.row in runs.frame.index}
@@ -71,25 +70,135 @@ def check(runs: Runs, law: Law, *, to_fit: bool = True) -> list[Fault]:
     return sorted(faults, key=lambda f: (f.row is not None, f.row or 0))
 
 
+def _check_columns(frame: pd.DataFrame, law: Law, to_fit: bool) -> list[Fault]:
+    """Find columns that are missing, or hold no numbers."""
+    columns = [*(["loss"] if to_fit else []), *law.measured, *law.levels]
+    given = [str(c) for c in frame if c not in law.indicators]
+    whole = {s: members for s, members in law.series.items() if not {*members} & {*frame}}
+    faults = []
+    for series, members in whole.items():
+        problem, suggestion = f"columns {members[0]} to {members[-1]} are missing", "bayeslaw.schedules.changes.nodes computes them"
+        faults.append(Fault(None, series, "", problem, suggestion, "missing-column"))
+    wanted = ", ".join(["loss"] * to_fit + [*law.axes, *law.series, *law.levels])
+    for c in columns:
+        if c not in frame and not any(c in members for members in whole.values()):
+            suggestion = f"{law.name} needs {wanted}; there are {', '.join(given)}.{nearest(c, given)}"
+            faults.append(Fault(None, c, "", f"column {c} is missing", suggestion, "missing-column"))
+        elif c in frame and c not in law.levels and frame[c].dtype.kind not in "fiu":
+            problem, suggestion = f"column {c} holds no numbers", f"{law.name} needs them there"
+            faults.append(Fault(None, c, "", problem, suggestion, "column-without-numbers"))
+    return faults
+
+
 def _check_level(frame: pd.DataFrame, column: str, known: tuple[str, ...]) -> Iterable[Fault]:
     values = frame[column].map(level, na_action="ignore")
     for row in frame.index[~values.isin(known)]:
         value = "" if pd.isna(values[row]) else str(values[row])
         problem = f"{column} {value!r} is not among {', '.join(known)}" if value else f"{column} is missing"
-        yield Fault(int(row), column, value, problem, "the law has parameters for those only")
+        code = "unknown-level" if value else "missing-value"
+        yield Fault(int(row), column, value, problem, "the law has parameters for those only", code)
+
+
+def _check_covariate(frame: pd.DataFrame, covariate: Covariate) -> list[Fault]:
+    name, values = covariate.name, frame[covariate.name]
+    low, high = covariate.support
+    faults = list(cell_faults(frame, name, values.isna(), f"{name} is missing", "fill it in or remove the row", "missing-value"))
+    outside, code = f"{name} {{value}} is outside [{low:g}, {high:g}]", "out-of-support"
+    question, suggestion = {
+        "N": (": is it in billions?", "give the number of parameters"),
+        "D": (": is it in billions?", "give the number of tokens"),
+        "r": (": is it a percentage?", "divide by 100"),
+    }.get(name, ("", f"unit: {covariate.unit}"))
+    below, above = values < low, values > high
+    if name == "r":
+        faults += cell_faults(frame, name, above, outside + question, suggestion, code)
+        return faults + list(cell_faults(frame, name, below, outside, "a share lies between 0 and 1", code))
+    faults += cell_faults(frame, name, below & (values > 0), outside + question, suggestion, code)
+    positive = f"{name} must be positive" if low > 0 else suggestion
+    faults += cell_faults(frame, name, below & (values <= 0), outside, positive, code)
+    return faults + list(cell_faults(frame, name, above, outside, suggestion, code))
+
+
+def _check_sizes(frame: pd.DataFrame) -> Iterable[Fault]:
+    """Find runs of several model sizes: their rows would share one run effect."""
+    if "run" not in frame or "N" not in frame:
+        return
+    for run, sizes in frame.groupby("run", sort=False)["N"]:
+        if len(different := sizes.dropna().unique()) > 1:
+            shown = ", ".join(f"{n:g}" for n in different[:3]) + (", …" if len(different) > 3 else "")
+            problem = f"run {shortened(repr(run))} has rows of {len(different)} model sizes (N = {shown})"
+            yield Fault(int(sizes.index[0]), "run", str(run), problem, "give each run its own name", "run-of-several-sizes")
+
+
+def cell_faults(frame: pd.DataFrame, column: str, bad: pd.Series, problem: str, suggestion: str, code: str) -> Iterable[Fault]:
+    """Yield one fault for each row of a column of numbers where `bad` holds.
+
+    Parameters
+    ----------
+    frame : DataFrame
+    column : str
+    bad : Series of bool
+        On the frame's index.
+    problem : str
+        `{value}` in it stands for the cell's value.
+    suggestion, code : str
+        As in `bayeslaw.core.errors.Fault`.
+    """
+    for row, number in zip(frame.index[bad], frame.loc[bad, column].to_numpy(dtype=np.float64), strict=True):
+        value = "" if np.isnan(number) else f"{number:g}"
+        yield Fault(int(row), column, value, problem.format(value=value), suggestion, code)
+
+
+def check_loss(frame: pd.DataFrame) -> list[Fault]:
+    """List losses, and their known standard errors, that a language model can't have, judged in the table's unit."""
+    loss, of = frame["loss"], unit_of(frame)
+    if of == PERPLEXITY:
+        problem = "losses are perplexities, and laws describe their logarithm"
+        suggestion = f"convert them by `bayeslaw convert --to {NATS}`"
+        return [Fault(None, "unit", of, problem, suggestion, "perplexities")]
+    faults = [*cell_faults(frame, "loss", loss.isna(), "loss is missing or not a number", "remove the row", "missing-loss")]
+    diverged = "loss {value} is infinite: the run diverged"
+    faults += cell_faults(frame, "loss", np.isinf(loss), diverged, "remove the row", "infinite-loss")
+    faults += cell_faults(frame, "loss", loss <= 0, "loss {value} is not positive", f"losses are in {of}", "loss-not-positive")
+    if "loss_se" in frame:
+        faults += check_error(frame)
+    most = LOSS_SUPPORT[1] / in_nats(of)
+    problem = f"loss {{value}} is above {most:.3g} {of}: is it a perplexity?"
+    high = (loss > most) & np.isfinite(loss)
+    return faults + list(cell_faults(frame, "loss", high, problem, "take its logarithm", "loss-too-large"))
+
+
+def check_error(frame: pd.DataFrame) -> list[Fault]:
+    """List impossible standard errors of losses; a table of planned runs may have them without losses."""
+    error, column = frame["loss_se"], "loss_se"
+    if error.dtype.kind not in "fiu":
+        problem, suggestion = "column loss_se holds no numbers", "give standard errors in nats/token"
+        return [Fault(None, column, "", problem, suggestion, "column-without-numbers")]
+    missing, negative = "loss_se is missing or not finite", "loss_se {value} is negative"
+    faults = list(cell_faults(frame, column, ~np.isfinite(error), missing, "write 0 where there is no error", "missing-value"))
+    faults += cell_faults(frame, column, error < 0, negative, "give a standard error in nats/token", "negative-error")
+    if "loss" not in frame:
+        return faults
+    large, problem = np.isfinite(error) & (error > 0.5 * frame["loss"]), "loss_se {value} is more than half of the loss"
+    return faults + list(cell_faults(frame, column, large, problem, "is it in nats/token?", "error-too-large"))
 
 
 def base_rows(frame: pd.DataFrame, law: Law) -> pd.Series:
-    """Which rows are base checkpoints (D = 0) that the law, infinite there, can't describe."""
+    """Mark the rows of base checkpoints (D = 0) that the law, infinite there, can't describe."""
     if "D" in frame and "D" in law.covariates and law.covariates["D"].support[0] > 0:
         return frame["D"] == 0
     return pd.Series(False, index=frame.index)
 
 
 def mixed_domains(frame: pd.DataFrame, law: Law, vary: str = "let parameters vary by it (--by E=domain)") -> str:
-    """What is wrong with a table whose losses come from several validation domains, none of them a covariate; or nothing.
+    """Say why a table with losses of several validation domains can't be used with a law of one, or return ''.
 
-    `vary` says how parameters can be made to vary by the domain where the table is given.
+    Parameters
+    ----------
+    frame : DataFrame
+    law : Law
+    vary : str
+        How parameters can be made to vary by the domain where the table is given.
     """
     if "domain" not in frame or "domain" in {*law.covariates, *law.levels, *(p.by for p in law.parameters.values())}:
         return ""
@@ -104,11 +213,11 @@ def mixed_domains(frame: pd.DataFrame, law: Law, vary: str = "let parameters var
 
 
 def complete(frame: pd.DataFrame, law: Law) -> pd.DataFrame:
-    """The table with the law's indicators, and empty cells before the adaptation filled where the law does not look at them.
+    """Add the law's indicators, and fill cells that are empty before the adaptation and do not matter there.
 
     Nothing has been replayed at D = 0, or before the learning rate of the adaptation has an area, so logs leave r empty there. The
-    cells get the median of the other rows, a value of no consequence: only columns that the law's loss does not depend on at
-    its `onset` are touched.
+    cells get the median of the other rows, which has no effect: only columns that the law's loss does not depend on at its `onset`
+    are filled.
     """
     given = {c: frame[c].map(level, na_action="ignore") for c in law.levels if c in frame}
     marks = {name: (given[c] == value).astype(np.float64) for name, (c, value) in law.indicators.items() if c in given}
@@ -121,69 +230,3 @@ def complete(frame: pd.DataFrame, law: Law) -> pd.DataFrame:
             low, high = law.covariates[name].support
             frame = frame.assign(**{name: frame[name].mask(empty, others if np.isfinite(others) else min(max(low, 0.5), high))})
     return frame
-
-
-def _rows(frame: pd.DataFrame, column: str, bad: pd.Series, problem: str, suggestion: str) -> Iterable[Fault]:
-    for row, number in zip(frame.index[bad], frame.loc[bad, column].to_numpy(dtype=np.float64), strict=True):
-        value = f"{number:g}"
-        yield Fault(int(row), column, value, problem.format(value=value), suggestion)
-
-
-def check_loss(frame: pd.DataFrame) -> list[Fault]:
-    """Losses, and their known errors, that can't be those of a language model in nats/token, or in the table's unit."""
-    loss, of = frame["loss"], unit_of(frame)
-    if of == PERPLEXITY:
-        suggestion = f"bring them to losses by `bayeslaw convert --to {NATS}`"
-        return [Fault(None, "unit", of, "losses are perplexities, and laws describe their logarithm", suggestion)]
-    faults = [*_rows(frame, "loss", loss.isna(), "loss is missing or not a number", "remove the row")]
-    faults += _rows(frame, "loss", np.isinf(loss), "loss {value} is infinite: the run diverged", "remove the row")
-    faults += _rows(frame, "loss", loss <= 0, "loss {value} is not positive", f"losses are in {of}")
-    if "loss_se" in frame:
-        faults += check_error(frame)
-    most = LOSS_SUPPORT[1] / in_nats(of)
-    high = (loss > most) & np.isfinite(loss)
-    problem = f"loss {{value}} is above {most:.3g} {of}: is it a perplexity?"
-    return faults + list(_rows(frame, "loss", high, problem, "take its logarithm"))
-
-
-def check_error(frame: pd.DataFrame) -> list[Fault]:
-    """Known errors that can't be, of losses or, in a table without them, of what is yet to be logged."""
-    if frame["loss_se"].dtype.kind not in "fiu":
-        return [Fault(None, "loss_se", "", "column loss_se holds no numbers", "give standard errors in nats/token")]
-    error = frame["loss_se"]
-    faults = list(_rows(frame, "loss_se", ~np.isfinite(error), "loss_se is missing or not finite", "0 where it is nil"))
-    faults += _rows(frame, "loss_se", error < 0, "loss_se {value} is negative", "give a standard error in nats/token")
-    if "loss" not in frame:
-        return faults
-    large = np.isfinite(error) & (error > 0.5 * frame["loss"])
-    return faults + list(_rows(frame, "loss_se", large, "loss_se {value} is more than half of the loss", "is it in nats/token?"))
-
-
-def _check_sizes(frame: pd.DataFrame) -> Iterable[Fault]:
-    """A run has one model size: rows of several under one name would be given one luck."""
-    if "run" not in frame or "N" not in frame:
-        return
-    for run, sizes in frame.groupby("run", sort=False)["N"]:
-        if len(found := sizes.dropna().unique()) > 1:
-            shown = ", ".join(f"{n:g}" for n in found[:3]) + (", …" if len(found) > 3 else "")
-            problem = f"run {shortened(repr(run))} has rows of {len(found)} model sizes (N = {shown})"
-            yield Fault(int(sizes.index[0]), "run", str(run), problem, "give each run a name of its own")
-
-
-def _check_covariate(frame: pd.DataFrame, covariate: Covariate) -> list[Fault]:
-    name, values = covariate.name, frame[covariate.name]
-    low, high = covariate.support
-    faults = list(_rows(frame, name, values.isna(), f"{name} is missing", "fill it in or remove the row"))
-    outside = f"{name} {{value}} is outside [{low:g}, {high:g}]"
-    guesses = {"N": (": is it in billions?", "give the number of parameters"), "r": (": is it a percentage?", "divide by 100")}
-    question, suggestion = guesses.get(name, ("", f"unit: {covariate.unit}"))
-    if name == "D":
-        question, suggestion = ": is it in billions?", "give the number of tokens"
-    below, above = values < low, values > high
-    if name == "r":
-        faults += _rows(frame, name, above, outside + question, suggestion)
-        return faults + list(_rows(frame, name, below, outside, "a share lies between 0 and 1"))
-    positive = below & (values > 0)
-    faults += _rows(frame, name, positive, outside + question, suggestion)
-    faults += _rows(frame, name, below & (values <= 0), outside, f"{name} must be positive" if low > 0 else suggestion)
-    return faults + list(_rows(frame, name, above, outside, suggestion))

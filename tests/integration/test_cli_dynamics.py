@@ -25,7 +25,7 @@ def test_a_picture_of_schedules_areas_and_losses() -> None:
     predicted = pd.DataFrame({"run": "adapt", "step": [60, 90], "latent_median": [3.0, 2.5]})
     predicted = predicted.assign(run_eti90_lo=[2.9, 2.4], run_eti90_hi=[3.1, 2.6])
     measured = pd.DataFrame({"run": "adapt", "step": [75], "loss": [2.7]})
-    whole: dict[str, Any] = {"adapt": made.whole("adapt"), "open": made.whole("open"), "own": made.schedule("early")}
+    whole: dict[str, Any] = {"adapt": made.phases("adapt"), "open": made.phases("open"), "own": made.schedule("early")}
     plot_schedules(axes, whole, predicted=predicted, measured=measured)
     end = made.at("adapt")
     assert end.pretrain is not None

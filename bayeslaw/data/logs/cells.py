@@ -1,4 +1,4 @@
-"""Cells of logs as numbers: separators of thousands, decimal commas, what is missing and what is not finite."""
+"""Cells of logs as numbers: separators of thousands, decimal commas, missing cells and values that are not finite."""
 
 from __future__ import annotations
 
@@ -19,30 +19,32 @@ MISSING = {"", "na", "n/a", "null", "none", "-", "undefined"}
 
 @dataclass(frozen=True)
 class Marks:
-    """What stands between the digits of a text table: a decimal sign and a separator of thousands; None where not told."""
+    """The marks between the digits of a text table: a decimal sign and a separator of thousands; None where unknown."""
 
     decimal: str | None = None
     thousands: str | None = None
 
     @property
-    def told(self) -> bool:
+    def known(self) -> bool:
+        """Whether the user gave one of them."""
         return self.decimal is not None or self.thousands is not None
 
     @property
     def pair(self) -> tuple[str, str]:
+        """Both marks, the usual ones where unknown."""
         decimal = self.decimal or ("," if self.thousands == "." else ".")
         return decimal, self.thousands or ("." if decimal == "," else ",")
 
 
 def numbers(cells: pd.Series, ours: str, marks: Marks) -> tuple[pd.Series, list[Fault], int]:
-    """Cells as numbers.
+    """Return cells as numbers.
 
     Parameters
     ----------
     cells : Series
         Texts, numbers and None as read; in a column of floats nan is missing.
     ours : str
-        What the column is: NaN is a loss that is not finite, and missing in anything else.
+        Our name of the column: NaN is a loss that is not finite, and a missing value in any other column.
     marks : Marks
 
     Returns
@@ -52,19 +54,19 @@ def numbers(cells: pd.Series, ours: str, marks: Marks) -> tuple[pd.Series, list[
     faults : list of Fault
         Cells that hold no number, or one that could be read in two ways.
     separated : int
-        Cells out of which separators of thousands were taken.
+        Cells with separators of thousands.
     """
     if cells.dtype.kind in "fiu":
         return cells.astype(np.float64).replace(-np.inf, np.inf), [], 0
     if cells.dtype.kind == "b":
-        told = [_no_number(int(row), ours, str(cell)) for row, cell in zip(cells.index, cells, strict=True)]
-        return pd.Series(np.nan, index=cells.index), told, 0
+        booleans = [_no_number(int(row), ours, str(cell)) for row, cell in zip(cells.index, cells, strict=True)]
+        return pd.Series(np.nan, index=cells.index), booleans, 0
     decimal, thousands = marks.pair
-    grouped = re.compile(rf"^[+-]?[1-9]\d{{0,2}}(?:{re.escape(thousands)}\d{{3}})+(?:{re.escape(decimal)}\d+)?$")
-    texts = [_text(cell, ours == "loss") for cell in cells]  # no Series: it would make nan of None
-    parted = [isinstance(t, str) and bool(grouped.match(t)) for t in texts]
+    pattern = re.compile(rf"^[+-]?[1-9]\d{{0,2}}(?:{re.escape(thousands)}\d{{3}})+(?:{re.escape(decimal)}\d+)?$")
+    texts = [_text(cell, ours == "loss") for cell in cells]  # a Series would make nan of None
+    grouped = [isinstance(t, str) and bool(pattern.match(t)) for t in texts]
     certain = (
-        marks.told or ours in COUNTS or _certain((str(t) for t, p in zip(texts, parted, strict=True) if p), thousands, decimal)
+        marks.known or ours in COUNTS or _certain((str(t) for t, g in zip(texts, grouped, strict=True) if g), thousands, decimal)
     )
     values, faults = np.full(len(cells), np.nan), list[Fault]()
     for i, (row, text) in enumerate(zip(cells.index, texts, strict=True)):
@@ -73,21 +75,20 @@ def numbers(cells: pd.Series, ours: str, marks: Marks) -> tuple[pd.Series, list[
         if not isinstance(text, str):
             values[i] = text if math.isfinite(text) else np.inf
             continue
-        value = _value(text, decimal, thousands, grouped)
+        value = _value(text, decimal, thousands, grouped[i])
         if value is None:
             faults.append(_no_number(int(row), ours, text))
-        elif parted[i] and not certain:
+        elif grouped[i] and not certain:
             problem = f"{ours} {text!r} may be {float(text.replace(thousands, '.')):g} or {value:g}"
-            faults.append(
-                Fault(int(row), ours, text, problem, f'say decimal = "{thousands}" or thousands = "{thousands}" in a mapping file')
-            )
+            suggestion = f'write decimal = "{thousands}" or thousands = "{thousands}" in a mapping file'
+            faults.append(Fault(int(row), ours, text, problem, suggestion, "ambiguous-number"))
         else:
             values[i] = value
-    return pd.Series(values, index=cells.index), faults, sum(parted)
+    return pd.Series(values, index=cells.index), faults, sum(grouped)
 
 
 def _text(cell: object, loss: bool) -> str | float | None:
-    """A cell without what surrounds it: a text, a number, or nothing; NaN is nothing but where losses are, and infinite there."""
+    """Return a cell as a text without blanks around it, a number, or None; NaN is infinite in a loss and None elsewhere."""
     if cell is None or cell is pd.NA:
         return None
     if isinstance(cell, (bool, np.bool_)):
@@ -110,8 +111,8 @@ def _certain(texts: Iterable[str], thousands: str, decimal: str) -> bool:
     return any(text.count(thousands) > 1 or decimal in text for text in texts)
 
 
-def _value(text: str, decimal: str, thousands: str, grouped: re.Pattern[str]) -> float | None:
-    plain = text.replace(thousands, "") if grouped.match(text) else text
+def _value(text: str, decimal: str, thousands: str, grouped: bool) -> float | None:
+    plain = text.replace(thousands, "") if grouped else text
     other = "," if decimal == "." else "."
     if other in plain or "_" in plain:
         return None
@@ -123,11 +124,11 @@ def _value(text: str, decimal: str, thousands: str, grouped: re.Pattern[str]) ->
 
 
 def _no_number(row: int, ours: str, text: str) -> Fault:
-    suggestion = "mend the cell, or leave it empty"
+    suggestion = "correct the cell, or leave it empty"
     if re.match(r"^[+-]?\d+,\d+(e[+-]?\d+)?$", text, re.IGNORECASE):
-        suggestion = 'is it a decimal comma? Say decimal = "," in a mapping file'
+        suggestion = 'is it a decimal comma? Write decimal = "," in a mapping file'
     elif re.match(r"^[\d.]+ ?[kMBT]$", text):
         suggestion = "write it out, such as 410e6, or name the column and its unit in a mapping file"
     elif text.endswith("%"):
         suggestion = "write it as a share, such as 0.25"
-    return Fault(row, ours, text, f"{ours} {shortened(repr(text))} is not a number", suggestion)
+    return Fault(row, ours, text, f"{ours} {shortened(repr(text))} is not a number", suggestion, "not-a-number")

@@ -19,7 +19,15 @@ CHECKPOINT = re.compile(r"^checkpoint-\d+$")
 
 
 def read_json(path: Path, kind: str | None, called: str | None = None) -> Log:
-    """Read a file of JSON as the kind given, or as what it holds; `called` is its name, where not the file's.
+    """Read a file of JSON.
+
+    Parameters
+    ----------
+    path : path
+    kind : {'trainer', 'jsonl'}, optional
+        What it is; by default its contents decide.
+    called : str, optional
+        Its name in messages, by default the file's.
 
     Raises
     ------
@@ -29,21 +37,19 @@ def read_json(path: Path, kind: str | None, called: str | None = None) -> Log:
     name = called or path.name
     text = decoded(path, name).strip()
     if not text:
-        raise BayeslawError(f"{name} is empty.")
+        raise BayeslawError(f"{name} is empty.", code="empty-file")
     whole = _whole(text)
-    state = isinstance(whole, dict) and isinstance(whole.get("log_history"), list)
-    if kind == "trainer" and not state:
-        raise BayeslawError(f"{name} is no trainer_state.json: it has no list log_history.")
-    if state and kind in (None, "trainer"):
-        assert isinstance(whole, dict)
-        return _trainer(whole, path, called)
-    if isinstance(whole, list):
-        return Log(name, "jsonl", _frame(whole, name), path.stem)
-    return Log(name, "jsonl", _frame(_lines(text, name), name), path.stem)
+    if isinstance(whole, dict) and isinstance(whole.get("log_history"), list):
+        if kind in (None, "trainer"):
+            return _trainer(whole, path, called)
+    elif kind == "trainer":
+        raise BayeslawError(f"{name} is no trainer_state.json: it has no list log_history.", code="not-a-trainer-state")
+    rows = whole if isinstance(whole, list) else _lines(text, name)
+    return Log(name, "jsonl", _frame(rows, name), path.stem)
 
 
 def _whole(text: str) -> Any:
-    """The one value that the text is, None where it is several lines of them."""
+    """Return the one value in the text, None where it is several lines of values."""
     try:
         return json.loads(text, object_pairs_hook=json_object)
     except (ValueError, RecursionError):
@@ -58,36 +64,33 @@ def _lines(text: str, name: str) -> list[Any]:
             rows.append(json.loads(line, object_pairs_hook=json_object))
         except (ValueError, RecursionError) as error:
             cut = " (the last line: was the run stopped while it wrote?)" if number == len(lines) else ""
-            faults.append(
-                Fault(number, "", shortened(line, 40), f"the line can't be read as JSON: {error}{cut}", "remove it or mend it")
-            )
+            problem = f"the line can't be read as JSON: {error}{cut}"
+            faults.append(Fault(number, "", shortened(line, 40), problem, "correct or remove it", "unreadable-line"))
     if faults:
         raise TableError(faults, name)
     return rows
 
 
 def _frame(rows: list[Any], name: str) -> pd.DataFrame:
-    """Objects as rows; an object within an object has its name before its own, eval/loss."""
-    if faults := [
-        Fault(i, "", shortened(row, 40), "this is no object such as {\"step\": 100, \"eval_loss\": 2.9}", "remove it")
-        for i, row in enumerate(rows, 1)
-        if not isinstance(row, dict)
-    ]:  # fmt: skip
+    """Return objects as rows; keys of an object within an object follow its name, as in eval/loss."""
+    problem = 'this is not an object such as {"step": 100, "eval_loss": 2.9}'
+    wrong = [(i, row) for i, row in enumerate(rows, 1) if not isinstance(row, dict)]
+    if faults := [Fault(i, "", shortened(row, 40), problem, "remove it", "not-an-object") for i, row in wrong]:
         raise TableError(faults, name)
     flat = [_flat(row) for row in rows]
-    if faults := [
-        Fault(i, ascii(key), ascii(value), f"{key!a}: {value!a} holds half a character (a lone surrogate)", "mend it")
-        for i, row in enumerate(flat, 1)
-        for key, value in row.items()
-        if not _is_text(f"{key}{value}")
-    ]:
+    for i, row in enumerate(flat, 1):
+        for key, value in row.items():
+            if not _is_text(f"{key}{value}"):
+                problem = f"{key!a}: {value!a} holds half a character (a lone surrogate)"
+                faults.append(Fault(i, ascii(key), ascii(value), problem, "correct it", "half-a-character"))
+    if faults:
         raise TableError(faults, name)
     columns = list(dict.fromkeys(key for row in flat for key in row))
     if not flat or not columns:
-        raise BayeslawError(f"{name} logs nothing.")
-    made = pd.DataFrame({c: pd.Series([row.get(c) for row in flat], dtype=object) for c in columns})
-    made.index = pd.RangeIndex(1, len(made) + 1, name="row")
-    return made
+        raise BayeslawError(f"{name} logs nothing.", code="no-rows")
+    frame = pd.DataFrame({c: pd.Series([row.get(c) for row in flat], dtype=object) for c in columns})
+    frame.index = pd.RangeIndex(1, len(frame) + 1, name="row")
+    return frame
 
 
 def _is_text(text: str) -> bool:
@@ -98,33 +101,31 @@ def _is_text(text: str) -> bool:
 
 
 def _flat(row: dict[str, Any], before: str = "") -> dict[str, Any]:
-    made: dict[str, Any] = {}
+    flat: dict[str, Any] = {}
     for key, value in row.items():
-        made |= _flat(value, f"{before}{key}/") if isinstance(value, dict) else {f"{before}{key}": value}
-    return made
+        flat |= _flat(value, f"{before}{key}/") if isinstance(value, dict) else {f"{before}{key}": value}
+    return flat
 
 
 def _trainer(state: dict[str, Any], path: Path, called: str | None) -> Log:
-    """The history of a Trainer: entries of training, with a learning rate, and of evaluation, with eval_loss."""
-    folder = path.absolute().parent
-    run = place(path).name
-    name = called or f"{folder.name}/{path.name}"
+    """Read the history of a Trainer: entries of training, with a learning rate, and of evaluation, with eval_loss."""
+    name = called or f"{path.absolute().parent.name}/{path.name}"
     history = [row for row in state["log_history"] if not (isinstance(row, dict) and "train_runtime" in row)]
-    remarks = []
+    notes = []
     if left := len(state["log_history"]) - len(history):
-        remarks.append(f"{name}: {counted(left, 'closing entry', 'closing entries')} (train_runtime) left out")
+        notes.append(f"{name}: {counted(left, 'closing entry', 'closing entries')} (train_runtime) left out")
     if not history:
-        raise BayeslawError(f"{name} has an empty log_history.")
-    return Log(name, "trainer", _frame(history, name), run, bare_loss=False, remarks=tuple(remarks))
+        raise BayeslawError(f"{name} has an empty log_history.", code="no-rows")
+    return Log(name, "trainer", _frame(history, name), run_folder(path).name, bare_loss=False, notes=tuple(notes))
 
 
-def place(path: Path) -> Path:
-    """The folder of the run that a trainer_state.json is of."""
+def run_folder(path: Path) -> Path:
+    """Return the folder of the run to which a trainer_state.json belongs."""
     folder = path.absolute().parent
     return folder.parent if CHECKPOINT.match(folder.name) else folder
 
 
 def last_step(log: Log) -> float:
-    """The last step of a history, by which those of one run are put in order."""
+    """Return the last step of a history, by which the histories of one run are ordered."""
     steps = numbers(log.frame.get("step", pd.Series(dtype=float)), "step", Marks(".", ","))[0]
     return float(steps.max()) if steps.notna().any() else -1.0

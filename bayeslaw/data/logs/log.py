@@ -1,36 +1,58 @@
-"""Logs as they stand in files: rows as read, under the names they have there."""
+"""A log as it stands in a file, and what its columns mean: steps, losses with their domains, and covariates."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pandas as pd
 
+from bayeslaw.core.errors import BayeslawError
+from bayeslaw.data.columns import LOGS, key, resolve
+
+STEPS = ("step", *LOGS["step"])  # the trainer's own count
+LOGGER_STEPS = ("_step",)  # the logger's count
+TIMES = re.compile(r"^(relative_time.*|wall_time|_?runtime|_?timestamp|time|created)$")
+SPREADS = re.compile(r"__(min|max|std|stddev|stderr)$", re.IGNORECASE)
+
+_SPLIT = r"(?:eval(?:uation)?|val(?:id(?:ation)?)?|test|dev)"
+_PLAIN = re.compile(rf"^{_SPLIT}[/_.-]?(?:loss|nll|cross_entropy|ce_loss|lm_loss)$")
+_DOMAINS = (
+    re.compile(rf"^{_SPLIT}[/_.-](?P<domain>.+?)[/_.-](?:ce_|lm_)?loss$"),  # eval/pile_loss, eval_pile_loss, val/pile/loss
+    re.compile(rf"^{_SPLIT}[/_.-]?loss[/_.-](?P<domain>.+)$"),  # val_loss/pile, eval/loss/pile
+    re.compile(rf"^(?P<domain>.+?)[/_.-]{_SPLIT}[/_.-]?loss$"),  # pile/eval_loss, pile_val_loss
+)
+_BARE = re.compile(r"^(?P<domain>.+?)[/_.-]loss$")
+_NO_DOMAIN = re.compile(r"^(train(ing)?|z|aux|auxiliary|moe|kl|reward|policy|value|total|avg|mean|best|min|final|last)$")
+# Parts of a name that show that it is no validation loss: one of training batches; a part of the objective, a spread, a mean.
+_TRAINING = {"train", "training"}
+_LAST = {"z", "aux", "balancing", "std", "stderr", "se", "step", "epoch"}
+
 
 @dataclass(frozen=True)
 class Log:
-    """What one file logs.
+    """The entries of one file.
 
     Attributes
     ----------
     name : str
-        Of the file.
+        The file's name.
     kind : str
-        One of `imports_map.KINDS`.
+        One of `bayeslaw.data.logs.mapping.KINDS`.
     frame : DataFrame
         Cells as read, one row an entry, in the order in which they were logged; None is an empty cell, and so is nan in a column of
         floats. The index is the entry's number in the file, from 1.
     run : str
         Name of its run if no column names any.
     step : str or None
-        The column of steps where the kind of file tells.
+        The column of steps where the kind of file fixes it.
     losses : mapping or None
-        Columns of losses and their domains where the kind of file tells.
+        Columns of losses and their domains where the kind of file fixes them.
     bare_loss : bool
         Whether a column `loss` is a validation loss.
-    remarks : tuple of str
-        What was left out or put together when it was read.
+    notes : tuple of str
+        What was left out or combined when it was read.
     """
 
     name: str
@@ -40,9 +62,180 @@ class Log:
     step: str | None = None
     losses: Mapping[str, str | None] | None = None
     bare_loss: bool = True
-    remarks: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = field(default=())
 
 
 def counted(number: int, what: str, plural: str | None = None) -> str:
-    """'1 row', '3 rows'."""
+    """Return a number with its noun, such as '1 row' or '3 rows'."""
     return f"{number:,} {what if number == 1 else plural or what + 's'}"
+
+
+def listed(names: Sequence[str], most: int = 6) -> str:
+    """Return names separated by commas, with … after the first `most`."""
+    return ", ".join(names[:most]) + (", …" if len(names) > most else "")
+
+
+@dataclass(frozen=True)
+class Meanings:
+    """What the columns of one log mean.
+
+    Attributes
+    ----------
+    step : str or None
+        The column that counts steps.
+    by_logger : bool
+        Whether steps are the logger's own count, which need not be the trainer's.
+    losses : mapping
+        Column of losses to its domain; None where it names none.
+    covariates : mapping
+        Column to our name and the factor to our unit.
+    other : tuple of str
+        Columns that are not used.
+    other_losses : tuple of str
+        Those among them that would be losses of a domain but for a part of their names.
+    """
+
+    step: str | None = None
+    by_logger: bool = False
+    losses: Mapping[str, str | None] = field(default_factory=dict)
+    covariates: Mapping[str, tuple[str, float]] = field(default_factory=dict)
+    other: tuple[str, ...] = ()
+    other_losses: tuple[str, ...] = ()
+
+
+def meanings(
+    columns: Iterable[str],
+    name: str,
+    *,
+    step: str | None = None,
+    given: Mapping[str, tuple[str, float]] | None = None,
+    losses: Mapping[str, str | None] | None = None,
+    bare_loss: bool = True,
+) -> Meanings:
+    """Find what each column of a log means.
+
+    Parameters
+    ----------
+    columns : iterable of str
+    name : str
+        The log's name, for errors.
+    step : str, optional
+        The column that counts steps, where the kind of log fixes it.
+    given : mapping, optional
+        Column to our name and factor, from the user; it overrides the names of columns.
+    losses : mapping, optional
+        Column to domain, from the user: no other column is a loss then.
+    bare_loss : bool
+        Whether a column `loss` is a validation loss; False for logs where it is the loss of training batches.
+
+    Raises
+    ------
+    BayeslawError
+        If two columns have the same meaning, or several columns could be the loss.
+    """
+    columns, given = list(columns), given or {}
+    covariates: dict[str, tuple[str, float]] = {}
+    for column in columns:
+        if meaning := given.get(column) or (None if is_step(column) else resolve(column, "logs")):
+            covariates[column] = meaning
+    step = next((c for c, (ours, _) in given.items() if ours == "step" and c in columns), None) or step or step_column(columns)
+    covariates.pop(step or "", None)
+    _remove_duplicates(covariates, given, name)
+    taken = {*covariates, step}
+    free = [c for c in columns if c not in taken and not SPREADS.search(c)]
+    chosen = dict(losses) if losses else _losses(free, name, bare_loss)
+    used, bare = {*taken, *chosen}, bare_loss and all(domain_of(c) is None for c in chosen)
+    return Meanings(
+        step,
+        step is not None and step not in given and key(step) in LOGGER_STEPS,
+        chosen,
+        covariates,
+        tuple(c for c in columns if c not in used),
+        () if losses else tuple(c for c in free if c not in used and is_other_loss(c, bare)),
+    )
+
+
+def _remove_duplicates(covariates: dict[str, tuple[str, float]], given: Mapping[str, tuple[str, float]], name: str) -> None:
+    """Of two columns of one meaning keep the one that the user named; refuse them if there is none."""
+    by_meaning: dict[str, str] = {}
+    for column, (ours, _) in list(covariates.items()):
+        other = by_meaning.setdefault(ours, column)
+        if other == column:
+            continue
+        if (other in given) == (column in given):
+            choice = f'[columns] {ours} = "{other}"'
+            message = f"{name}: columns {other!r} and {column!r} both mean {ours}. Choose one in a mapping file: {choice}."
+            raise BayeslawError(message, code="two-columns-of-one-meaning")
+        covariates.pop(column if other in given else other)
+        by_meaning[ours] = other if other in given else column
+
+
+def _losses(columns: list[str], name: str, bare_loss: bool) -> dict[str, str | None]:
+    """Return the columns of validation losses and their domains."""
+    named = {c: d for c in columns if (d := domain_of(c)) is not None}
+    domains = {c: d for c, d in named.items() if d}
+    plain = [c for c, d in named.items() if not d]
+    if domains and plain:
+        raise BayeslawError(
+            f"{name} has losses of no named domain ({plain[0]}) and of named ones ({', '.join(domains)}): "
+            f"choose by --loss {plain[0]!r}, or by --loss COLUMN for each that you want.",
+            code="ambiguous-losses",
+        )
+    if not named and bare_loss:
+        plain = [c for c in columns if key(c) == "loss"]
+        bare = {c: m["domain"] for c in columns if (m := _BARE.match(key(c))) and _is_domain(m["domain"])}
+        domains = {} if plain else dict(bare)
+    pairs = [plain, *([c for c, other in domains.items() if other.lower() == d.lower()] for d in domains.values())]
+    for pair in pairs:
+        if len(pair) > 1:
+            of = f" of {domains[pair[0]]}" if domains else ""
+            message = f"{name}: columns {pair[0]!r} and {pair[1]!r} both hold losses{of}. Choose by --loss COLUMN."
+            raise BayeslawError(message, code="ambiguous-losses")
+    return dict.fromkeys(plain) or dict(domains)
+
+
+def domain_of(column: str) -> str | None:
+    """Return the domain of a column of evaluation losses: '' if it names none, None if the column holds no such losses."""
+    name = key(column)
+    if _PLAIN.match(name):
+        return ""
+    for pattern in _DOMAINS:
+        if (match := pattern.match(name)) and _is_domain(match["domain"]):
+            start, end = match.span("domain")
+            return column.strip()[start:end] if len(column.strip()) == len(name) else match["domain"]
+    return None
+
+
+def is_other_loss(column: str, bare: bool = True) -> bool:
+    """Whether a column has the name of a domain's loss but for a part that shows that it is none, such as val_loss_web_std.
+
+    With `bare`, names without a split, such as router_z_loss, are also considered.
+    """
+    matches = [pattern.match(key(column)) for pattern in (*_DOMAINS, *([_BARE] if bare else []))]
+    domains = [m["domain"] for m in matches if m]
+    return domain_of(column) is None and any(not _NO_DOMAIN.match(d) and _has_other_part(d) for d in domains)
+
+
+def _is_domain(name: str) -> bool:
+    return not _NO_DOMAIN.match(name) and not _has_other_part(name)
+
+
+def _has_other_part(name: str) -> bool:
+    parts = re.split(r"[/_.-]", name.lower())
+    return not _TRAINING.isdisjoint(parts) or parts[-1] in _LAST
+
+
+def is_step(column: str) -> bool:
+    """Whether a column counts steps, by its name."""
+    return key(column) in (*STEPS, *LOGGER_STEPS)
+
+
+def is_metric(column: str) -> bool:
+    """Whether a column is a loss, a step or a covariate, by its name."""
+    return is_step(column) or domain_of(column) is not None or resolve(column, "logs") is not None or key(column) == "loss"
+
+
+def step_column(columns: Iterable[str]) -> str | None:
+    """Return the column that counts steps; of several, the trainer's own comes before the logger's."""
+    by_key = {key(c): c for c in reversed(list(columns))}
+    return next((by_key[name] for name in (*STEPS, *LOGGER_STEPS) if name in by_key), None)

@@ -1,4 +1,4 @@
-"""Mapping files: what a person says of logs whose columns can't be told by name (TOML)."""
+"""Mapping files (TOML): the meanings of columns, and values of runs, that the names in a log do not show."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bayeslaw.core.units import unit
 
 KINDS = ("wandb", "tensorboard", "trainer", "jsonl", "wide", "table")
 UNITS = {"1": 1.0, "k": 1e3, "M": 1e6, "B": 1e9, "T": 1e12, "%": 0.01}
-# What columns may be made of, and what may be said once for a run or for all.
+# What columns may be made of, and what may be given once for a run or for all.
 COLUMNS = (
     "run", "domain", "step", "lr", "N", "D", "U", "P", "r", "ptpp", "atpp", "batch", "loss_se", "flops", "checkpoint",
     "phase", "parent", "parent_step", "seed", "bytes_per_token", "characters_per_token",
@@ -28,8 +28,8 @@ _TOP = ("from", "columns", "losses", "constants", "runs", "rename", "delimiter",
 
 
 @dataclass(frozen=True)
-class Mapped:
-    """What a mapping file says.
+class LogMap:
+    """The contents of a mapping file.
 
     Attributes
     ----------
@@ -38,17 +38,17 @@ class Mapped:
     columns : mapping
         Column of the log to our name and factor.
     losses : mapping
-        Column of losses to its domain, None where there is one of no name.
+        Column of losses to its domain, None where there is one without a name.
     constants : mapping
         Values of every run.
     runs : mapping
         Values of one run, by its name.
     rename : mapping
-        Run's name in the log to the one that it gets.
+        A run's name in the log to its new name.
     delimiter, decimal, thousands : str or None
-        Of text tables; found out unless given.
+        Of text tables; inferred if None.
     loss_unit : str or None
-        Unit of the losses, nats/token unless given.
+        Unit of the losses, nats/token if None.
     """
 
     kind: str | None = None
@@ -63,118 +63,126 @@ class Mapped:
     loss_unit: str | None = None
 
 
-def read_mapping(path: str | Path) -> Mapped:
+def read_mapping(path: str | Path) -> LogMap:
     """Read a mapping file.
 
     ::
 
-        from = "table"                      # what the log is, if it can't be told
+        from = "table"                      # the kind of log, where it is ambiguous
         delimiter = ";"
         decimal = ","
         thousands = "."
         loss_unit = "nats/token"
-        [columns]                           # ours = theirs
+        [columns]                           # our name = the log's
         run = "Name"
         N = { column = "Params", unit = "M" }
-        [losses]                            # domain = theirs; or loss = "…" under [columns]
+        [losses]                            # domain = column; or loss = "…" under [columns]
         pile = "xent (pile)"
         [constants]                         # of every run
         ptpp = 20
         tokens_per_step = 524288
         [runs."run-a"]                      # of one run
         N = 410e6
-        [rename]                            # theirs = ours
+        [rename]                            # the log's name = the new one
         "Run-A" = "run-a"
 
     Raises
     ------
     BayeslawError
-        If it can't be read or says something that is not understood.
+        If it can't be read or has an unknown entry.
     """
     path = Path(path)
     if not path.is_file():
-        raise BayeslawError(f"There is no mapping file {path}.")
+        raise BayeslawError(f"There is no mapping file {path}.", code="no-such-file")
     try:
         given = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
-        raise BayeslawError(f"{path.name} can't be read as TOML: {error}.") from None
+        raise BayeslawError(f"{path.name} can't be read as TOML: {error}.", code="unreadable-mapping") from None
     return mapping(given, path.name)
 
 
-def mapping(given: Mapping[str, Any], name: str = "the mapping") -> Mapped:
-    """Check what a mapping says; see `read_mapping`."""
-    _known(name, given, _TOP)
+def mapping(given: Mapping[str, Any], name: str = "the mapping") -> LogMap:
+    """Check the contents of a mapping; see `read_mapping`."""
+    _check_names(name, given, _TOP)
     for part in ("columns", "losses", "constants", "runs", "rename"):
         if not isinstance(given.get(part, {}), Mapping):
-            raise BayeslawError(f"{name}: [{part}] is a table of NAME = VALUE.")
+            raise BayeslawError(f"{name}: [{part}] must be a table of NAME = VALUE.", code="not-a-table")
     kind = given.get("from")
     if kind is not None and kind not in KINDS:
-        raise BayeslawError(f"{name}: from is {kind!r}; it is one of {', '.join(KINDS)}.{nearest(str(kind), KINDS)}")
-    for mark in ("delimiter", "decimal", "thousands"):
-        if mark in given and not (isinstance(given[mark], str) and len(given[mark]) == 1):
-            raise BayeslawError(f"{name}: {mark} is one character, not {given[mark]!r}.")
-    if (mark := given.get("delimiter", ",")) in ('"', "\r", "\n", " "):
-        raise BayeslawError(f"{name}: delimiter {mark!r} can't part cells: it is a sign such as ',', ';' or '\\t'.")
-    if "decimal" in given and given["decimal"] == given.get("thousands"):
-        raise BayeslawError(f"{name}: decimal and thousands are both {given['thousands']!r}.")
+        message = f"{name}: from is {kind!r}; it must be one of {', '.join(KINDS)}.{nearest(str(kind), KINDS)}"
+        raise BayeslawError(message, code="unknown-kind")
+    _check_marks(given, name)
     columns, losses = _columns(given, name)
     runs = {}
     for run, values in given.get("runs", {}).items():
         if not isinstance(values, Mapping):
-            raise BayeslawError(f'{name}: [runs."{run}"] is a table of NAME = VALUE.')
+            raise BayeslawError(f'{name}: [runs."{run}"] must be a table of NAME = VALUE.', code="not-a-table")
         runs[run] = constants(values, f'{name}, [runs."{run}"]')
     for old, new in given.get("rename", {}).items():
         if not isinstance(new, str) or not new.strip():
-            raise BayeslawError(f"{name}: [rename] {old!r} gives no name: {new!r}.")
-    of = unit(given["loss_unit"]) if "loss_unit" in given else None
-    return Mapped(
-        kind, columns, losses, constants(given.get("constants", {}), f"{name}, [constants]"), runs, dict(given.get("rename", {})),
-        given.get("delimiter"), given.get("decimal"), given.get("thousands"), of,
-    )  # fmt: skip
+            raise BayeslawError(f"{name}: [rename] {old!r} must be a name, not {new!r}.", code="not-a-name")
+    loss_unit = unit(given["loss_unit"]) if "loss_unit" in given else None
+    every = constants(given.get("constants", {}), f"{name}, [constants]")
+    marks = {mark: given.get(mark) for mark in ("delimiter", "decimal", "thousands")}
+    return LogMap(kind, columns, losses, every, runs, dict(given.get("rename", {})), **marks, loss_unit=loss_unit)
 
 
 def constants(given: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Values that are said once: numbers, or texts of names."""
-    _known(name, given, CONSTANTS)
-    made: dict[str, Any] = {}
+    """Check values of runs: numbers, or texts for the columns in `WORDS`."""
+    _check_names(name, given, CONSTANTS)
+    values: dict[str, Any] = {}
     for ours, value in given.items():
         if ours in WORDS:
-            made[ours] = str(value)
+            values[ours] = str(value)
             continue
         try:
             number = math.nan if isinstance(value, bool) else float(value)
         except (TypeError, ValueError):
             number = math.nan
         if not math.isfinite(number):
-            raise BayeslawError(f"{name}: {ours} is a number such as 410e6, not {value!r}.")
-        made[ours] = number
-    return made
+            raise BayeslawError(f"{name}: {ours} must be a number such as 410e6, not {value!r}.", code="not-a-number")
+        values[ours] = number
+    return values
+
+
+def _check_names(where: str, given: Mapping[str, Any], known: tuple[str, ...]) -> None:
+    for name in given:
+        if name not in known:
+            message = f"{where}: there is no {name!r}; known are {', '.join(known)}.{nearest(name, known)}"
+            raise BayeslawError(message, code="unknown-name")
+
+
+def _check_marks(given: Mapping[str, Any], name: str) -> None:
+    for mark in ("delimiter", "decimal", "thousands"):
+        if mark in given and not (isinstance(given[mark], str) and len(given[mark]) == 1):
+            raise BayeslawError(f"{name}: {mark} must be one character, not {given[mark]!r}.", code="not-one-character")
+    if (mark := given.get("delimiter", ",")) in ('"', "\r", "\n", " "):
+        message = f"{name}: delimiter {mark!r} can't separate cells: give a sign such as ',', ';' or '\\t'."
+        raise BayeslawError(message, code="unusable-delimiter")
+    if "decimal" in given and given["decimal"] == given.get("thousands"):
+        raise BayeslawError(f"{name}: decimal and thousands are both {given['thousands']!r}.", code="equal-marks")
 
 
 def _columns(given: Mapping[str, Any], name: str) -> tuple[dict[str, tuple[str, float]], dict[str, str | None]]:
+    """Return the columns of covariates and those of losses."""
     columns: dict[str, tuple[str, float]] = {}
     losses: dict[str, str | None] = {}
-    where = f"{name}, [columns]"
-    _known(where, given.get("columns", {}), (*COLUMNS, "loss"))
-    for ours, value in given.get("columns", {}).items():
-        column, factor = _column(value, f"{where} {ours}")
+    _check_names(f"{name}, [columns]", given.get("columns", {}), (*COLUMNS, "loss"))
+    entries = [("columns", ours, value) for ours, value in given.get("columns", {}).items()]
+    entries += [("losses", domain, value) for domain, value in given.get("losses", {}).items()]
+    for part, ours, value in entries:
+        column, factor = _column(value, f"{name}, [{part}] {ours}")
         if column in columns or column in losses:
-            raise BayeslawError(f"{where}: column {column!r} is given two meanings.")
-        if ours == "loss":
-            losses[column] = None
-            if factor != 1:
-                raise BayeslawError(f"{where}: a loss has no unit there; say loss_unit.")
-        else:
+            raise BayeslawError(f"{name}, [{part}]: column {column!r} is given two meanings.", code="two-meanings")
+        if part == "columns" and ours != "loss":
             columns[column] = (ours, factor)
-    for domain, value in given.get("losses", {}).items():
-        column, factor = _column(value, f"{name}, [losses] {domain}")
+            continue
+        losses[column] = None if part == "columns" else str(ours)
         if factor != 1:
-            raise BayeslawError(f"{name}, [losses]: a loss has no unit there; say loss_unit.")
-        if column in columns or column in losses:
-            raise BayeslawError(f"{name}, [losses]: column {column!r} is given two meanings.")
-        losses[column] = str(domain)
+            raise BayeslawError(f"{name}, [{part}]: a loss has no unit there; give loss_unit.", code="unit-of-a-loss")
     if None in losses.values() and len(losses) > 1:
-        raise BayeslawError(f"{name}: give the losses either as loss under [columns] or, one for each domain, under [losses].")
+        message = f"{name}: give the losses either as loss under [columns] or, one for each domain, under [losses]."
+        raise BayeslawError(message, code="ambiguous-losses")
     return columns, losses
 
 
@@ -185,11 +193,7 @@ def _column(value: Any, where: str) -> tuple[str, float]:
         unit = str(value.get("unit", "1"))
         if unit in UNITS:
             return value["column"], UNITS[unit]
-        raise BayeslawError(f"{where}: unit {unit!r} is not among {', '.join(UNITS)}.{nearest(unit, UNITS)}")
-    raise BayeslawError(f'{where} is "COLUMN" or {{ column = "COLUMN", unit = "M" }}, not {value!r}.')
-
-
-def _known(where: str, given: Mapping[str, Any], names: tuple[str, ...]) -> None:
-    for one in given:
-        if one not in names:
-            raise BayeslawError(f"{where}: {one!r} is not understood; there are {', '.join(names)}.{nearest(one, names)}")
+        message = f"{where}: unit {unit!r} is not among {', '.join(UNITS)}.{nearest(unit, UNITS)}"
+        raise BayeslawError(message, code="unknown-unit")
+    message = f'{where} must be "COLUMN" or {{ column = "COLUMN", unit = "M" }}, not {value!r}.'
+    raise BayeslawError(message, code="not-a-column")

@@ -1,4 +1,4 @@
-"""Entries of logs put together: one row for each run, step and domain, whatever was logged twice."""
+"""Entries of logs merged into one row for each run, step and domain, with resumed runs and repeated entries resolved."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from bayeslaw.core.errors import BayeslawError, Fault, TableError, shortened
 from bayeslaw.data.logs.log import counted
 
 RESUMED = ("last", "first")
-LOSS = "loss:"  # before the domain, in the name of a column of losses; '' is of no named domain
-MOST_TURNS = 1 / 3  # share of a run's entries at which steps may go back before its order means nothing
+LOSS = "loss:"  # before the domain, in the name of a column of losses; nothing follows if the losses have no named domain
+MOST_TURNS = 1 / 3  # if steps go back at a larger share of a run's entries, their order carries no information
 _WHERE = ("_row", "_name")
 
 
@@ -25,26 +25,66 @@ class Entries:
     Attributes
     ----------
     frame : DataFrame
-        `run`; `step` or D where there is one of them; numbers, nan where missing and infinite where not finite; losses in columns
-        `loss:` and the domain; `_name` and `_row`, the file and the entry's number there.
-    remarks : tuple of str
+        `run`; `step` or D where a log has them; numbers, nan where missing and infinite where not finite; losses in columns `loss:`
+        and the domain; `_name` and `_row`, the file and the entry's number there.
+    notes : tuple of str
     batches : mapping
-        The first two values of runs that log several of `batch`, at whatever entries.
+        The first two values of runs that log several of `batch`, at any entries.
     """
 
     frame: pd.DataFrame
-    remarks: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     batches: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     @property
     def values(self) -> list[str]:
-        """Columns that hold something of a step."""
+        """Columns that hold values logged at a step."""
         return [c for c in map(str, self.frame) if c not in (*_WHERE, "run", "step", "domain")]
 
     @property
     def axis(self) -> str | None:
-        """What puts a run's entries in order."""
+        """The column by which a run's entries are ordered."""
         return next((c for c in ("step", "D") if c in self.frame), None)
+
+
+def merged(entries: Entries, resumed: str | None) -> Entries:
+    """Return one row for each run, step and domain.
+
+    Parameters
+    ----------
+    entries : Entries
+    resumed : {None, 'last', 'first'}
+        Which value counts where a run's steps were logged twice with different values: the later log's, from the step at which the
+        run was resumed; the earlier log's; or neither, so that such runs are refused.
+
+    Raises
+    ------
+    TableError
+        With each value logged twice, unless `resumed` is given; with each entry without a step.
+    """
+    frame, axis, notes = entries.frame, entries.axis, list(entries.notes)
+    batches = _batches(frame)
+    kept = _with_values(frame, entries.values, axis)
+    if left := len(frame) - len(kept):
+        notes.append(f"{counted(left, 'entry', 'entries')} without a loss or learning rate left out")
+    frame = _of_each_domain(kept, axis)
+    if axis is None:
+        return Entries(_without_repeats(frame, notes), tuple(notes), batches)
+    missing = np.flatnonzero(frame[axis].isna()).tolist()
+    refuse(frame, (fault(frame, i, axis, "", f"{axis} is missing", "give it, or remove the row", "missing-step") for i in missing))
+    keys = ["run", axis, *(["domain"] if "domain" in frame else [])]
+    values = [c for c in entries.values if c != axis]
+    if resumed is None:
+        frame = _finite_before_others(_without_repeats(frame, notes), keys, notes)
+        refuse(frame, _conflicts(frame, keys, values))
+        logged = frame.groupby(["_name", *(k for k in keys if k != axis)], sort=False, dropna=False)
+        if turns := int((logged[axis].diff() < 0).sum()):
+            notes.append(f"steps go back {counted(turns, 'time')} and no step has two values: rows were sorted by step")
+    else:
+        # an evaluation logged again with the same value may be the first of a resumed run, so repeats are left out afterwards
+        frame = _without_repeats(_resumed(frame, keys, resumed, notes), notes)
+        frame = _finite_before_others(frame, keys, notes)
+    return Entries(_one_row_each(frame, keys, values, resumed, notes), tuple(notes), batches)
 
 
 def several(frame: pd.DataFrame) -> bool:
@@ -52,63 +92,30 @@ def several(frame: pd.DataFrame) -> bool:
     return len(frame["_name"].cat.categories) > 1
 
 
-def fault(frame: pd.DataFrame, at: int, column: str, value: str, problem: str, suggestion: str) -> Fault:
-    """A fault of an entry, with its file where there are several."""
+def fault(frame: pd.DataFrame, at: int, column: str, value: str, problem: str, suggestion: str, code: str) -> Fault:
+    """Return a fault of an entry, with its file where there are several.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Entries, with `_name` and `_row`.
+    at : int
+        The entry's position.
+    column, value, problem, suggestion, code : str
+        As in `bayeslaw.core.errors.Fault`.
+    """
     where = f"{frame['_name'].iloc[at]}: " if several(frame) else ""
-    return Fault(int(frame["_row"].iloc[at]), column, value, where + problem, suggestion)
+    return Fault(int(frame["_row"].iloc[at]), column, value, where + problem, suggestion, code)
 
 
 def refuse(frame: pd.DataFrame, faults: Iterable[Fault]) -> None:
     """Raise the faults of entries, if there are any."""
-    names = frame["_name"].unique()
-    if found := list(faults):
-        raise TableError(found, str(names[0]) if len(names) == 1 else f"{len(names)} logs")
-
-
-def merged(entries: Entries, resumed: str | None) -> Entries:
-    """One row for each run, step and domain.
-
-    Parameters
-    ----------
-    entries : Entries
-    resumed : {None, 'last', 'first'}
-        What holds where a run's steps were logged twice with different values: the later log, from the step at which it takes up;
-        the earlier one; or neither, which refuses.
-
-    Raises
-    ------
-    TableError
-        With each value logged twice, if nothing was said of resumed runs; with each entry without a step.
-    """
-    frame, axis, remarks = entries.frame, entries.axis, list(entries.remarks)
-    batches = _batches(frame)
-    kept = _with_values(frame, entries.values, axis)
-    if left := len(frame) - len(kept):
-        remarks.append(f"{counted(left, 'entry', 'entries')} without a loss or learning rate left out")
-    frame = _of_each_domain(kept, axis)
-    if axis is None:
-        return Entries(_once(frame, remarks), tuple(remarks), batches)
-    missing = np.flatnonzero(frame[axis].isna()).tolist()
-    refuse(frame, (fault(frame, i, axis, "", f"{axis} is missing", "give it, or remove the row") for i in missing))
-    keys = ["run", axis, *(["domain"] if "domain" in frame else [])]
-    values = [c for c in entries.values if c != axis]
-    if resumed is None:
-        frame = _finite_before_others(_once(frame, remarks), keys, remarks)
-        refuse(frame, _conflicts(frame, keys, values))
-        logged = frame.groupby(["_name", *(k for k in keys if k != axis)], sort=False, dropna=False)
-        if turns := int((logged[axis].diff() < 0).sum()):
-            remarks.append(
-                f"steps go back {counted(turns, 'time')} and nothing is logged twice with two values: rows were put in order"
-            )
-    else:
-        # an evaluation that is logged again alike may be the first of a resumed run, so nothing is left out before
-        frame = _once(_resumed(frame, keys, resumed, remarks), remarks)
-        frame = _finite_before_others(frame, keys, remarks)
-    return Entries(_together(frame, keys, values, resumed, remarks), tuple(remarks), batches)
+    if every := list(faults):
+        names = frame["_name"].unique()
+        raise TableError(every, str(names[0]) if len(names) == 1 else f"{len(names)} logs")
 
 
 def _batches(frame: pd.DataFrame) -> dict[str, tuple[float, float]]:
-    """The first two values of runs that log several of `batch`."""
     if "batch" not in frame:
         return {}
     logged = {str(run): part.dropna().unique() for run, part in frame.groupby("run", sort=False)["batch"]}
@@ -116,9 +123,9 @@ def _batches(frame: pd.DataFrame) -> dict[str, tuple[float, float]]:
 
 
 def _with_values(frame: pd.DataFrame, values: list[str], axis: str | None) -> pd.DataFrame:
-    """Entries that log a loss or a learning rate, and those that say something else of a run's step at which it logs a loss.
+    """Keep entries with a loss or a learning rate, and those with another value at a step at which the run logs a loss.
 
-    Many programs log the tokens so far in an entry of their own. At other steps they say nothing of a curve.
+    Many programs log the tokens so far in an entry of their own. At steps without a loss these entries add nothing to a curve.
     """
     losses = frame[[c for c in values if c.startswith(LOSS)]].notna().any(axis=1)
     some = losses | frame["lr"].notna() if "lr" in frame else losses
@@ -130,31 +137,30 @@ def _with_values(frame: pd.DataFrame, values: list[str], axis: str | None) -> pd
 
 
 def _of_each_domain(frame: pd.DataFrame, axis: str | None) -> pd.DataFrame:
-    """What entries of no domain say of a step besides the learning rate, said of the losses of each domain there."""
-    said = [c for c in map(str, frame) if c.startswith(LOSS)]
+    """Copy entries of no domain, but for their learning rate, to each domain that has a loss at their step."""
     if axis is None or "domain" not in frame:
         return frame
-    losses = frame[said].notna().any(axis=1)
+    losses = frame[[c for c in map(str, frame) if c.startswith(LOSS)]].notna().any(axis=1)
     rates = frame["lr"].notna() if "lr" in frame else losses & False
     domains = frame.loc[losses & frame["domain"].notna(), ["run", axis, "domain"]].drop_duplicates()
     general = frame[~losses & frame["domain"].isna()].drop(columns=["domain", *(["lr"] if "lr" in frame else [])])
     copies = general.reset_index(names="_at").merge(domains, on=["run", axis]).set_index("_at")
     if not len(copies):
         return frame
-    alone = frame[~frame.index.isin(copies.index) | rates]
-    return pd.concat([alone, copies]).sort_index(kind="stable").reset_index(drop=True)[list(frame)]
+    others = frame[~frame.index.isin(copies.index) | rates]
+    return pd.concat([others, copies]).sort_index(kind="stable").reset_index(drop=True)[list(frame)]
 
 
-def _once(frame: pd.DataFrame, remarks: list[str]) -> pd.DataFrame:
-    """Entries without those that repeat another in every value, such as the histories of several checkpoints."""
+def _without_repeats(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
+    """Leave out entries that repeat another in every value, such as in the histories of several checkpoints."""
     again = frame.duplicated(subset=[c for c in frame if c not in _WHERE])
     if again.any():
-        remarks.append(f"{counted(int(again.sum()), 'entry', 'entries')} that repeat another in every value left out")
+        notes.append(f"{counted(int(again.sum()), 'entry', 'entries')} that repeat another in every value left out")
     return frame[~again].reset_index(drop=True)
 
 
-def _finite_before_others(frame: pd.DataFrame, keys: list[str], remarks: list[str]) -> pd.DataFrame:
-    """Entries without losses that are not finite where the same step logs a finite one: tables dumped as JSON have NaN in gaps."""
+def _finite_before_others(frame: pd.DataFrame, keys: list[str], notes: list[str]) -> pd.DataFrame:
+    """Leave out losses that are not finite where the same step logs a finite one: tables dumped as JSON have NaN in gaps."""
     frame, count = frame.copy(), 0
     for column in (c for c in map(str, frame) if c.startswith(LOSS)):
         finite = pd.Series(np.isfinite(frame[column].to_numpy(np.float64)), index=frame.index)
@@ -163,12 +169,12 @@ def _finite_before_others(frame: pd.DataFrame, keys: list[str], remarks: list[st
         frame.loc[gaps, column] = np.nan
         count += int(gaps.sum())
     if count:
-        remarks.append(f"{counted(count, 'loss', 'losses')} not finite left out where the same step logs a finite one")
+        notes.append(f"{counted(count, 'loss', 'losses')} not finite left out where the same step logs a finite one")
     return frame
 
 
 def _conflicts(frame: pd.DataFrame, keys: list[str], values: list[str]) -> Iterable[Fault]:
-    """Values that a run logs for a step after another value for it."""
+    """Find values that a run logs for a step after another value for it."""
     for column in values:
         cells, at = frame[column], pd.Series(np.arange(len(frame)), index=frame.index, dtype=np.float64)
         first = frame.assign(_at=at.where(cells.notna())).groupby(keys, sort=False, dropna=False)["_at"].transform("first")
@@ -180,16 +186,16 @@ def _conflicts(frame: pd.DataFrame, keys: list[str], values: list[str]) -> Itera
                 continue
             name, run = column.removeprefix(LOSS) or "loss", shortened(repr(str(frame["run"].iloc[i])))
             earlier = f"row {frame['_row'].iloc[was]}" + (f" of {frame['_name'].iloc[was]}" if several(frame) else "")
-            what = f"{_of(column)} {_shown(known[i])} at {keys[1]} {frame[keys[1]].iloc[i]:g}"
+            what = f"{_quantity(column)} {_shown(known[i])} at {keys[1]} {frame[keys[1]].iloc[i]:g}"
             problem = f"run {run} logs {what} and {_shown(known[was])} in {earlier}"
-            suggestion = "was it resumed? Say --resumed last (the later log holds) or first; two runs of one name need two names"
-            yield fault(frame, i, name, _shown(known[i]), problem, suggestion)
+            suggestion = (
+                "was it resumed? Choose --resumed last (the later log counts) or first; two runs of one name need two names"
+            )
+            yield fault(frame, i, name, _shown(known[i]), problem, suggestion, "two-values-of-one-step")
 
 
-def _of(column: str) -> str:
-    return (
-        f"loss of {column.removeprefix(LOSS)}" if len(column) > len(LOSS) and column.startswith(LOSS) else column.removesuffix(":")
-    )
+def _quantity(column: str) -> str:
+    return f"loss of {column.removeprefix(LOSS)}" if column.startswith(LOSS) and column != LOSS else column.removesuffix(":")
 
 
 def _shown(value: object) -> str:
@@ -198,43 +204,43 @@ def _shown(value: object) -> str:
     return f"{float(value):g}" if np.isfinite(float(value)) else "that is not finite"
 
 
-def _resumed(frame: pd.DataFrame, keys: list[str], resumed: str, remarks: list[str]) -> pd.DataFrame:
-    """Entries without what a resumed run left behind ('last'), or without what it logged again ('first').
+def _resumed(frame: pd.DataFrame, keys: list[str], resumed: str, notes: list[str]) -> pd.DataFrame:
+    """Leave out the values that a resumed run abandoned ('last'), or those that it logged again ('first').
 
-    Where the steps of a loss or of the learning rate go back, the run was taken up at an earlier step: what it had logged from
-    there on belongs to a training that was given up. Each is looked at by itself, since they may come from different files. What
-    was logged again alike, such as in the histories of several checkpoints, is no value given up.
+    Where the steps of a loss or of the learning rate go back, the run was resumed at an earlier step: what it had logged from there
+    on belongs to an abandoned training. Each quantity is treated by itself, since they may come from different files. Values that
+    were logged again unchanged, such as in the histories of several checkpoints, are not abandoned.
     """
     axis, frame = keys[1], frame.copy()
-    said = [c for c in map(str, frame) if c.startswith(LOSS) or c == "lr"]
-    by, alike = [k for k in keys if k != axis], 0
-    for column in said:
+    by, unchanged = [k for k in keys if k != axis], 0
+    for column in [c for c in map(str, frame) if c.startswith(LOSS) or c == "lr"]:
         for _, part in frame[frame[column].notna()].groupby(by, sort=False, dropna=False):
             steps, run = part[axis].to_numpy(np.float64), str(part["run"].iloc[0])
-            gone, turns = _given_up(steps, part.duplicated([axis, column]).to_numpy(), resumed, run)
+            gone, turns = _superseded(steps, part.duplicated([axis, column]).to_numpy(), resumed, run)
             frame.loc[part.index[gone], column] = np.nan
             held = pd.MultiIndex.from_frame(part.loc[~gone, [axis, column]])
             differ = ~pd.MultiIndex.from_frame(part[[axis, column]]).isin(held)
-            alike += int((gone & ~differ).sum())
+            unchanged += int((gone & ~differ).sum())
             if (gone & differ).any():
-                what = "given up" if resumed == "last" else "logged again"
-                taken, values = ", ".join(f"{steps[t]:g}" for t in turns[:3]), counted(int((gone & differ).sum()), "value")
-                name = f"{shortened(repr(run))} was resumed at {axis} {taken}"
-                remarks.append(f"run {name}: {values} of {_of(column)} {what} left out")
-    if alike:
-        remarks.append(f"{counted(alike, 'value')} logged again alike by resumed runs or in several files read once")
+                what = "that it abandoned" if resumed == "last" else "that it logged again"
+                at, values = ", ".join(f"{steps[t]:g}" for t in turns[:3]), counted(int((gone & differ).sum()), "value")
+                name = f"{shortened(repr(run))} was resumed at {axis} {at}"
+                notes.append(f"run {name}: {values} of {_quantity(column)} {what} left out")
+    if unchanged:
+        notes.append(f"{counted(unchanged, 'value')} logged again unchanged by resumed runs or in several files read once")
     return _with_values(frame, [c for c in map(str, frame) if c not in (*_WHERE, *keys)], axis)
 
 
-def _given_up(
+def _superseded(
     steps: NDArray[np.float64], again: NDArray[np.bool_], resumed: str, run: str
 ) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-    """Which of a run's values, in the order logged, don't hold, and where steps go back; `again` are those logged before alike."""
+    """Mark the values, in the order logged, that do not count, and return where steps go back; `again` marks unchanged repeats."""
     turns = np.flatnonzero(np.diff(steps, prepend=steps[0]) < 0)
     if (back := int((~again[turns]).sum())) > max(1, MOST_TURNS * steps.size):
         raise BayeslawError(
-            f"run {shortened(repr(run))}: steps go back {back} times in {steps.size} entries; that is no resumed run. "
-            "Put its rows in the order in which they were logged."
+            f"run {shortened(repr(run))}: steps go back {back} times in {steps.size} entries, which is no resumed run. "
+            "Put its rows into the order in which they were logged.",
+            code="steps-in-no-order",
         )
     gone, order = np.zeros(steps.size, dtype=bool), np.arange(steps.size)
     for turn in turns:
@@ -245,22 +251,21 @@ def _given_up(
     return gone, turns
 
 
-def _together(frame: pd.DataFrame, keys: list[str], values: list[str], resumed: str | None, remarks: list[str]) -> pd.DataFrame:
-    """Entries of one step in one row; of two values the one that `resumed` says."""
+def _one_row_each(frame: pd.DataFrame, keys: list[str], values: list[str], resumed: str | None, notes: list[str]) -> pd.DataFrame:
+    """Return entries of one step in one row; `resumed` chooses between two values."""
     order = {run: i for i, run in enumerate(frame["run"].unique())}
     losses = frame[[c for c in values if c.startswith(LOSS)]].notna().any(axis=1)
-    told = {f"{c}_loss": frame[c].where(losses) for c in _WHERE}  # a row is known by the entry that has its loss
-    groups = frame.assign(**told).groupby(keys, sort=False, dropna=False)
-    columns = [*values, *_WHERE, *told]
+    sources = {f"{c}_loss": frame[c].where(losses) for c in _WHERE}  # faults name the entry that has the row's loss
+    groups = frame.assign(**sources).groupby(keys, sort=False, dropna=False)
+    columns = [*values, *_WHERE, *sources]
     picked = groups[columns].first() if resumed == "first" else groups[columns].last()
-    picked = picked.assign(**{c: picked[f"{c}_loss"].fillna(picked[c]) for c in _WHERE}).drop(columns=list(told))
+    picked = picked.assign(**{c: picked[f"{c}_loss"].fillna(picked[c]) for c in _WHERE}).drop(columns=list(sources))
     counts = groups[values].nunique()
     if twice := int((counts > 1).to_numpy().sum()):
-        remarks.append(
-            f"{counted(twice, 'value')} logged twice at one step: the {'earlier' if resumed == 'first' else 'later'} one is taken"
-        )
-    made = picked.reset_index()
-    if (fewer := len(frame) - len(made)) > 0:
-        remarks.append(f"{counted(fewer, 'entry', 'entries')} put together with others of the same run and step")
-    made["_run"] = made["run"].map(order)
-    return made.sort_values(["_run", keys[1]], kind="stable").drop(columns="_run").reset_index(drop=True)
+        which = "earlier" if resumed == "first" else "later"
+        notes.append(f"{counted(twice, 'value')} logged twice at one step: the {which} one is used")
+    rows = picked.reset_index()
+    if (fewer := len(frame) - len(rows)) > 0:
+        notes.append(f"{counted(fewer, 'entry', 'entries')} combined with others of the same run and step")
+    rows["_run"] = rows["run"].map(order)
+    return rows.sort_values(["_run", keys[1]], kind="stable").drop(columns="_run").reset_index(drop=True)

@@ -1,8 +1,8 @@
 """Event files of TensorBoard: records with checksums, each an event in the wire format of protocol buffers.
 
-A record is its length (8 bytes, little-endian), the masked CRC-32C of these, the event, and the masked CRC-32C of that. Of an event
-the fields wall_time (1), step (2) and summary (5) are read; of a summary's values tag (1), simple_value (2) and tensor (8); of a
-tensor dtype (1), shape (2), tensor_content (4), float_val (5), double_val (6), int_val (7) and int64_val (10).
+A record is its length (8 bytes, little-endian), the masked CRC-32C of these bytes, the event, and the masked CRC-32C of the event.
+We read the fields wall_time (1), step (2) and summary (5) of an event; tag (1), simple_value (2) and tensor (8) of a summary's
+values; and dtype (1), shape (2), tensor_content (4), float_val (5), double_val (6), int_val (7) and int64_val (10) of a tensor.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import numpy as np
 import pandas as pd
 
 from bayeslaw.core.errors import BayeslawError
-from bayeslaw.data.logs.columns import covariate_of, domain_of, key
-from bayeslaw.data.logs.log import Log, counted
+from bayeslaw.data.columns import key, resolve
+from bayeslaw.data.logs.log import Log, counted, domain_of, listed
 
 _MASK = 0xA282EAD8
 _HEADER = 12
@@ -25,40 +25,40 @@ Value = int | float | bytes
 
 
 def masked_crc(data: bytes) -> int:
-    """CRC-32C, rotated by 15 bits and shifted by a constant, as records have it."""
+    """Return the CRC-32C, rotated by 15 bits and shifted by a constant, as records store it."""
     crc = int(google_crc32c.value(data))
     return ((crc >> 15 | crc << 17) + _MASK) & 0xFFFFFFFF
 
 
 def is_event_file(path: Path) -> bool:
-    """Whether a file begins with a record's length and its checksum."""
+    """Whether a file begins with a record's length and that length's checksum."""
     with path.open("rb") as file:
         head = file.read(_HEADER)
     return len(head) == _HEADER and masked_crc(head[:8]) == struct.unpack("<I", head[8:])[0]
 
 
 def records(data: bytes, name: str) -> Iterator[tuple[bytes, int]]:
-    """The records of an event file, and where each ends.
+    """Yield the records of an event file, and the byte at which each ends.
 
     Raises
     ------
     BayeslawError
-        If a checksum is wrong; a last record that is cut off ends the file.
+        If a checksum is wrong. A last record that is cut off is left out.
     """
     at, number = 0, 0
     while at + _HEADER <= len(data):
         number += 1
         if masked_crc(data[at : at + 8]) != struct.unpack_from("<I", data, at + 8)[0]:
-            raise BayeslawError(
-                f"{name}: the checksum of the length of record {number} (byte {at:,}) is wrong: the file is damaged."
-            )
+            message = f"{name}: the checksum of the length of record {number} (byte {at:,}) is wrong: the file is damaged."
+            raise BayeslawError(message, code="wrong-checksum")
         (length,) = struct.unpack_from("<Q", data, at)
         start, end = at + _HEADER, at + _HEADER + length
         if end + 4 > len(data):
             return
         record = data[start:end]
         if masked_crc(record) != struct.unpack_from("<I", data, end)[0]:
-            raise BayeslawError(f"{name}: the checksum of record {number} (byte {at:,}) is wrong: the file is damaged.")
+            message = f"{name}: the checksum of record {number} (byte {at:,}) is wrong: the file is damaged."
+            raise BayeslawError(message, code="wrong-checksum")
         at = end + 4
         yield record, at
 
@@ -73,11 +73,11 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
             return value, at
         shift += 7
         if shift > 63:
-            raise ValueError("a number goes on for more than 10 bytes")
+            raise ValueError("a number takes more than 10 bytes")
 
 
 def fields(data: bytes) -> Iterator[tuple[int, int, Value]]:
-    """Number, wire type and value of each field of a message: varints as integers, the others as bytes."""
+    """Yield the number, wire type and value of each field of a message: varints as integers, the others as bytes."""
     at = 0
     while at < len(data):
         tag, at = _varint(data, at)
@@ -98,12 +98,12 @@ def fields(data: bytes) -> Iterator[tuple[int, int, Value]]:
         at += length
 
 
-# dtype of a tensor: NumPy's type in tensor_content, the field of its values, and their type there.
-_DTYPES = {1: ("<f4", 5, "<f4"), 2: ("<f8", 6, "<f8"), 3: ("<i4", 7, ""), 9: ("<i8", 10, "")}
+# By the dtype of a tensor: NumPy's type in tensor_content, and the field of single values.
+_DTYPES = {1: ("<f4", 5), 2: ("<f8", 6), 3: ("<i4", 7), 9: ("<i8", 10)}
 
 
 def _tensor(data: bytes) -> float | None:
-    """The one number of a tensor; None if it holds several, or no numbers."""
+    """Return the one number of a tensor; None if it holds several, or no numbers."""
     dtype, content, listed, sizes = 0, b"", {5: list[float](), 6: list[float](), 7: list[float](), 10: list[float]()}, list[int]()
     for number, wire, value in fields(data):
         if number == 1 and isinstance(value, int):
@@ -127,15 +127,15 @@ def _tensor(data: bytes) -> float | None:
 
 
 def _numbers(number: int, wire: int, value: Value) -> list[float]:
-    """Values of a repeated field, packed or one by one."""
+    """Return the values of a repeated field, packed or one by one."""
     if isinstance(value, bytes):
         if number in (5, 6):
             return [float(v) for v in np.frombuffer(value, dtype="<f4" if number == 5 else "<f8")]
-        found, at = list[float](), 0
+        integers, at = list[float](), 0
         while at < len(value):
-            one, at = _varint(value, at)
-            found.append(float(_signed(one)))
-        return found
+            integer, at = _varint(value, at)
+            integers.append(float(_signed(integer)))
+        return integers
     return [float(_signed(int(value)))]
 
 
@@ -144,7 +144,7 @@ def _signed(value: int) -> int:
 
 
 def scalars(record: bytes) -> Iterator[tuple[int, float, str, float | None]]:
-    """Step, time, tag and number of each value of an event; None where it is no single number."""
+    """Yield step, time, tag and number of each value of an event; the number is None where there is not exactly one."""
     step, time, summaries = 0, 0.0, list[bytes]()
     for number, wire, value in fields(record):
         if number == 1 and wire == 1 and isinstance(value, bytes):
@@ -156,20 +156,19 @@ def scalars(record: bytes) -> Iterator[tuple[int, float, str, float | None]]:
     for summary in summaries:
         for number, _, value in fields(summary):
             if number == 1 and isinstance(value, bytes):
-                tag, found = _value(value)
-                yield step, time, tag, found
+                yield step, time, *_value(value)
 
 
 def _value(data: bytes) -> tuple[str, float | None]:
-    tag, found = "", None
+    tag, scalar = "", None
     for number, wire, value in fields(data):
         if number == 1 and isinstance(value, bytes):
             tag = value.decode("utf-8", errors="replace")
         elif number == 2 and wire == 5 and isinstance(value, bytes):
-            (found,) = struct.unpack("<f", value)
+            (scalar,) = struct.unpack("<f", value)
         elif number == 8 and isinstance(value, bytes):
-            found = _tensor(value)
-    return tag, found
+            scalar = _tensor(value)
+    return tag, scalar
 
 
 def read_events(path: Path, run: str, losses: set[str], columns: set[str], called: str | None = None) -> Log:
@@ -179,56 +178,55 @@ def read_events(path: Path, run: str, losses: set[str], columns: set[str], calle
     ----------
     path : path
     run : str
-        What its run is called.
+        The name of its run.
     losses, columns : set of str
-        Tags of losses and of covariates to take besides those whose names tell what they are.
+        Tags of losses and of covariates to read besides those known by their names.
     called : str, optional
-        The file's name, with its folder unless given.
+        Its name in messages, by default the file's with its folder.
 
     Raises
     ------
     BayeslawError
-        If it is damaged, or no event file.
+        If it is damaged, or not an event file.
     """
     data, name = path.read_bytes(), called or f"{path.parent.name}/{path.name}"
-    rows, other, no_numbers = list[tuple[int, int, float, str, float]](), dict[str, int](), dict[str, int]()
+    rows, other, no_scalars = list[tuple[int, int, float, str, float]](), dict[str, int](), dict[str, int]()
     number = end = 0
     try:
         for number, (record, end) in enumerate(records(data, name), 1):  # noqa: B007
             for step, time, tag, value in scalars(record):
                 if value is None:
-                    no_numbers[tag] = no_numbers.get(tag, 0) + 1
+                    no_scalars[tag] = no_scalars.get(tag, 0) + 1
                 elif tag in losses or domain_of(tag) is not None or key(tag) == "loss":
                     rows.append((number, step, time, tag, value if np.isfinite(value) else np.inf))
-                elif tag in columns or covariate_of(tag) is not None:
+                elif tag in columns or resolve(tag, "logs") is not None:
                     rows.append((number, step, time, tag, value))
                 else:
                     other[tag] = other.get(tag, 0) + 1
     except (ValueError, IndexError, struct.error) as error:
         if isinstance(error, BayeslawError):
             raise
-        raise BayeslawError(f"{name}: record {number + 1} is no event: {error}.") from None
+        raise BayeslawError(f"{name}: record {number + 1} is not an event: {error}.", code="not-an-event") from None
     if number == 0:
-        raise BayeslawError(f"{name} is no event file of TensorBoard, or is empty.")
-    remarks = []
+        raise BayeslawError(f"{name} is not an event file of TensorBoard, or it is empty.", code="no-rows")
+    notes = []
     if cut := len(data) - end:
-        remarks.append(f"{name}: the last {counted(cut, 'byte')} are a record cut off and are left out")
-    for tags, what in ((other, "other scalars"), (no_numbers, "values that are no scalars")):
+        notes.append(f"{name}: the last {counted(cut, 'byte')} are an incomplete record and are left out")
+    for tags, what in ((other, "other scalars"), (no_scalars, "values that are not scalars")):
         if tags:
-            shown = ", ".join(list(tags)[:4]) + (", …" if len(tags) > 4 else "")
-            remarks.append(f"{name}: {sum(tags.values()):,} {what} not taken ({shown})")
-    return Log(name, "tensorboard", _events(rows), run, "step", remarks=tuple(remarks))
+            notes.append(f"{name}: {sum(tags.values()):,} {what} are not used ({listed(list(tags), 4)})")
+    return Log(name, "tensorboard", _events(rows), run, "step", notes=tuple(notes))
 
 
 def _events(rows: list[tuple[int, int, float, str, float]]) -> pd.DataFrame:
-    """One row an event, one column a tag; what an event lacks is nan."""
+    """Return one row for each event and one column for each tag, nan where an event lacks it."""
     records = np.array([row[0] for row in rows], dtype=np.int64)
-    made = {
+    columns = {
         "step": np.array([row[1] for row in rows], dtype=np.float64),
         "_time": np.array([row[2] for row in rows], dtype=np.float64),
     }
     tags = np.array([row[3] for row in rows], dtype=object)
     values = np.array([row[4] for row in rows], dtype=np.float64)
     for tag in dict.fromkeys(tags):
-        made[str(tag)] = np.where(tags == tag, values, np.nan)
-    return pd.DataFrame(made, index=pd.Index(records, name="row"))
+        columns[str(tag)] = np.where(tags == tag, values, np.nan)
+    return pd.DataFrame(columns, index=pd.Index(records, name="row"))

@@ -15,7 +15,7 @@ from bayeslaw.core.errors import BayeslawError, TableError
 from bayeslaw.data.logs.api import import_runs
 from bayeslaw.data.logs.tensorboard import masked_crc, records, scalars
 from tests import events
-from tests.logs import cells, lines, said, state, written
+from tests.logs import cells, lines, noted, state, written
 
 # --- Weights & Biases ----------------------------------------------------------------------------------------------------
 
@@ -32,8 +32,8 @@ def test_a_chart_with_byte_order_mark_thousands_and_mixed_case(tmp_path: Path) -
         ["big-1", 500, 3.41, 5e8, 1e8], ["big-1", 1000, 3.30, 1e9, 1e8], ["small", 500, 3.62, 5e8, 1e8],
         ["small", 1500, 3.45, 1.5e9, 1e8],
     ]  # fmt: skip
-    assert said(made, "separators of thousands taken out of 2 cells of 'Step'")
-    assert said(made, "steps (Step) are the logger's own count")
+    assert noted(made, "separators of thousands taken out of 2 cells of 'Step'")
+    assert noted(made, "steps (Step) are the logger's own count")
 
 
 def test_a_chart_in_utf_16_with_semicolons_and_decimal_commas(tmp_path: Path) -> None:
@@ -57,21 +57,21 @@ def test_two_charts_of_one_run_are_joined_by_step(tmp_path: Path) -> None:
     assert cells(made, "run", "step", "domain", "loss", "lr") == [
         ["a", 100, "web", 3.0, 3e-4], ["a", 200, "web", 2.9, 1e-4], ["a", 100, "code", 2.0, 3e-4],
     ]  # fmt: skip
-    assert said(made, "1 evaluation of code missing where others are there")
-    assert said(made, "1 step without an evaluation left out (--curves keeps those with a learning rate)")
-    assert said(made, "1 column not taken") is False  # _step is the logger's
+    assert noted(made, "1 evaluation of code missing where others are there")
+    assert noted(made, "1 step without an evaluation left out (--curves keeps those with a learning rate)")
+    assert noted(made, "1 column not taken") is False  # _step is the logger's
     kept = import_runs([losses, rates], curves=True)
     assert cells(kept, "step", "domain", "loss", "lr")[-1] == [150, None, None, 2e-4]
     only = import_runs([losses, rates], domains=["web"])
     assert cells(only, "domain", "loss") == [["web", 3.0], ["web", 2.9]]
-    assert said(only, "1 loss of other domains left out")
+    assert noted(only, "1 loss of other domains left out")
     with pytest.raises(BayeslawError, match=r"no losses of domain 'wbe'; there are web, code. Did you mean 'web'\?"):
         import_runs([losses, rates], domains=["wbe"])
 
 
 def test_minima_that_differ_are_told(tmp_path: Path) -> None:
     made = import_runs(written(tmp_path, '"Step","Group: a - eval/loss","Group: a - eval/loss__MIN"\n1,3.0,2.9\n2,2.9,2.9\n'))
-    assert said(made, "these are means over steps or over a group of runs")
+    assert noted(made, "these are means over steps or over a group of runs")
 
 
 def test_a_chart_over_time_is_refused(tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def test_a_column_of_no_run_in_a_chart(tmp_path: Path) -> None:
         ["large", 100, 3.1],
         ["large", 200, 2.9],
     ]
-    assert said(made, "1 column of no run (no 'RUN - METRIC') left out ('lr')")
+    assert noted(made, "1 column of no run (no 'RUN - METRIC') left out ('lr')")
     # with a column of runs, or named by a person, such columns are of domains
     whole = import_runs(written(tmp_path, 'run,Step,"web - eval/loss"\na,100,3.4\n', "domains.csv"))
     assert cells(whole, "run", "loss") == [["a", 3.4]]
@@ -110,7 +110,7 @@ def test_two_runs_of_one_name_in_a_chart(tmp_path: Path) -> None:
     with pytest.raises(BayeslawError, match=r"two columns 'a - eval/loss' that differ, first in row 2 \(2.9 and 2.8\)"):
         import_runs(written(tmp_path, head + "1,3.0,3.0\n2,2.9,2.8\n"))
     made = import_runs(written(tmp_path, head + "1,3.0,3.0\n2,2.9,2.9\n"))
-    assert said(made, "is there twice with the same cells and is read once")
+    assert noted(made, "is there twice with the same cells and is read once")
 
 
 HISTORY = """,_step,_runtime,_timestamp,train/global_step,train/loss,train/learning_rate,eval/loss
@@ -131,9 +131,9 @@ def test_a_history_with_a_failed_evaluation(tmp_path: Path) -> None:
     assert [f.row for f in refused.value.faults] == [4]
     made = import_runs(path, nan="drop")
     assert cells(made, "run", "step", "loss", "lr") == [["run-7", 100, 3.4, 3e-4], ["run-7", 300, 3.2, 1e-4]]
-    assert said(made, "1 loss not finite and left out: 1 with finite ones after them (evaluations that failed), 0 at the end")
-    assert said(made, "column 1, without a name, is left out")
-    assert not said(made, "logger's own count")
+    assert noted(made, "1 loss not finite and left out: 1 with finite ones after them (evaluations that failed), 0 at the end")
+    assert noted(made, "column 1, without a name, is left out")
+    assert not noted(made, "logger's own count")
     kept = import_runs(path, nan="drop", curves=True)
     assert cells(kept, "step", "loss", "lr") == [[100, 3.4, 3e-4], [200, None, 2e-4], [300, 3.2, 1e-4]]
 
@@ -152,7 +152,7 @@ def test_the_table_of_runs(tmp_path: Path) -> None:
 """
     made = import_runs(written(tmp_path, text))
     assert cells(made, "run", "N", "D", "ptpp", "loss") == [["a", 4.1e7, 8.2e8, 20, 3.1], ["b", 4.1e7, 4.1e8, 20, 3.4]]
-    assert said(made, "1 run did not finish and their last losses are taken: b (crashed)")
+    assert noted(made, "1 run did not finish and their last losses are taken: b (crashed)")
 
 
 # --- resumed runs ----------------------------------------------------------------------------------------------------------
@@ -169,7 +169,7 @@ def test_a_resumed_run_is_refused_by_row_or_one_log_of_it_holds(tmp_path: Path) 
     assert [f.row for f in refused.value.faults] == [4]
     last = import_runs(path, resumed="last")
     assert cells(last, "run", "step", "loss") == [["a", 100, 3.0], ["a", 200, 2.91], ["a", 300, 2.7], ["b", 100, 3.1]]
-    assert said(last, "run 'a' was resumed at step 200: 2 values of loss given up left out")
+    assert noted(last, "run 'a' was resumed at step 200: 2 values of loss given up left out")
     first = import_runs(path, resumed="first")
     assert cells(first, "step", "loss")[:4] == [[100, 3.0], [200, 2.9], [250, 2.85], [300, 2.7]]
     with pytest.raises(BayeslawError, match=r"resumed is 'lats'; it is last or first. Did you mean 'last'"):
@@ -180,11 +180,11 @@ def test_a_resumed_run_that_begins_with_the_evaluation_it_took_up_at(tmp_path: P
     text = "run,step,eval_loss\na,500,3.5\na,1000,3.2\na,1500,3.1\na,2000,3.0\na,1000,3.2\na,2000,3.05\na,3000,2.9\n"
     made = import_runs(written(tmp_path, text), resumed="last")
     assert cells(made, "step", "loss") == [[500, 3.5], [1000, 3.2], [2000, 3.05], [3000, 2.9]]
-    assert said(made, "run 'a' was resumed at step 1000: 2 values of loss given up left out")
-    assert said(made, "1 value logged again alike")
+    assert noted(made, "run 'a' was resumed at step 1000: 2 values of loss given up left out")
+    assert noted(made, "1 value logged again alike")
     first = import_runs(written(tmp_path, text), resumed="first")
     assert cells(first, "step", "loss") == [[500, 3.5], [1000, 3.2], [1500, 3.1], [2000, 3.0], [3000, 2.9]]
-    assert said(first, "run 'a' was resumed at step 1000: 1 value of loss logged again left out")
+    assert noted(first, "run 'a' was resumed at step 1000: 1 value of loss logged again left out")
 
 
 def test_histories_of_checkpoints_are_not_taken_for_resumed(tmp_path: Path) -> None:
@@ -193,7 +193,7 @@ def test_histories_of_checkpoints_are_not_taken_for_resumed(tmp_path: Path) -> N
     for resumed in ("last", "first"):
         made = import_runs(tmp_path / "run", resumed=resumed, domains="web")
         assert cells(made, "step", "loss") == [[s, 3 - s / 64] for s in (10, 20, 30, 40)]
-        assert not said(made, "was resumed")
+        assert not noted(made, "was resumed")
         # most checkpoints without an evaluation after those of the last one
         few = lines(tmp_path, *([{"step": s, "eval_loss": 3.0} for s in (1, 2)] * 6))
         assert cells(import_runs(few, resumed=resumed), "step") == [[1], [2]]
@@ -203,7 +203,7 @@ def test_rows_in_no_order_are_sorted_and_not_taken_for_resumed(tmp_path: Path) -
     path = written(tmp_path, "run,step,eval_loss\na,300,2.7\na,200,2.8\na,100,2.9\n")
     made = import_runs(path)
     assert cells(made, "step", "loss") == [[100, 2.9], [200, 2.8], [300, 2.7]]
-    assert said(made, "steps go back 2 times and nothing is logged twice with two values")
+    assert noted(made, "steps go back 2 times and nothing is logged twice with two values")
     with pytest.raises(BayeslawError, match="steps go back 2 times in 3 entries; that is no resumed run"):
         import_runs(path, resumed="last")
 
@@ -277,7 +277,7 @@ def test_a_folder_of_runs(tmp_path: Path) -> None:
     assert cells(made, "run", "step", "loss", "lr", "N") == [
         ["big", 100, 3.5, 0.25, 1e9], ["big", 200, 3.25, 0.125, 1e9], ["small", 100, 3.5, 0.25, 1e8],
     ]  # fmt: skip
-    assert said(made, "1 other scalars not taken (train/grad_norm)")
+    assert noted(made, "1 other scalars not taken (train/grad_norm)")
 
 
 def test_a_resumed_run_in_two_event_files(tmp_path: Path) -> None:
@@ -297,7 +297,7 @@ def test_an_event_file_that_ends_early_or_is_damaged(tmp_path: Path) -> None:
     cut = events.write(tmp_path / "cut.tfevents", both, cut=5)
     made = import_runs(cut)
     assert cells(made, "step") == [[100]]
-    assert said(made, "are a record cut off and are left out")
+    assert noted(made, "are a record cut off and are left out")
     data = bytearray(events.write(tmp_path / "bad.tfevents", both).read_bytes())
     data[60] ^= 1
     (tmp_path / "bad.tfevents").write_bytes(data)
@@ -313,7 +313,7 @@ def test_events_of_a_run_that_diverged(tmp_path: Path) -> None:
     with pytest.raises(TableError, match="the run diverged") as refused:
         import_runs(path)
     assert len(refused.value.faults) == 2
-    assert said(import_runs(path, nan="drop"), "2 losses not finite and left out: 0 with finite ones after them")
+    assert noted(import_runs(path, nan="drop"), "2 losses not finite and left out: 0 with finite ones after them")
 
 
 # --- Hugging Face ----------------------------------------------------------------------------------------------------------
@@ -326,7 +326,7 @@ def test_checkpoints_of_one_run_are_one_history(tmp_path: Path) -> None:
     made = import_runs(tmp_path / "run-a", tokens_per_step=1000, domains=["web"])
     assert cells(made, "run", "step", "loss", "D") == [["run-a", s, 3 - s / 64, 1000 * s] for s in (9, 10, 20, 30)]
     assert made.runs.frame["lr"].tolist() == pytest.approx([1e-4 / s for s in (9, 10, 20, 30)])
-    assert said(made, "6 entries that repeat another in every value left out")
+    assert noted(made, "6 entries that repeat another in every value left out")
 
 
 def test_checkpoints_that_contradict_one_another(tmp_path: Path) -> None:

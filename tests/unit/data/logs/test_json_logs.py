@@ -12,7 +12,7 @@ import pytest
 from bayeslaw.core.errors import BayeslawError, TableError
 from bayeslaw.data.logs.api import import_runs
 from tests import events
-from tests.logs import cells, lines, said, state, written
+from tests.logs import cells, lines, noted, state, written
 
 # --- Weights & Biases ----------------------------------------------------------------------------------------------------
 
@@ -40,8 +40,8 @@ def test_json_lines_with_nothing_null_and_nan(tmp_path: Path) -> None:
     assert [f.row for f in refused.value.faults] == [4]
     made = import_runs(path, nan="drop")
     assert cells(made, "run", "step", "loss", "lr", "D") == [["A", 100, 3.0, 3e-4, 1e6]]
-    assert said(made, "1 entry without a loss or learning rate left out")
-    assert said(made, "1 step without an evaluation left out")
+    assert noted(made, "1 entry without a loss or learning rate left out")
+    assert noted(made, "1 step without an evaluation left out")
 
 
 def test_json_lines_that_are_cut_off(tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_a_table_dumped_as_json_with_nan_in_its_gaps(tmp_path: Path) -> None:
     for resumed in (None, "last", "first"):
         made = import_runs(path, resumed=resumed)
         assert cells(made, "step", "loss", "lr") == [[100, 3.0, 1e-4], [200, 3.0, 1e-4]]
-        assert said(made, "2 losses not finite left out where the same step logs a finite one")
+        assert noted(made, "2 losses not finite left out where the same step logs a finite one")
     other = [{"run": run, "step": 1, "eval_loss": 3.0} for run in ("a", float("nan"))]
     with pytest.raises(TableError, match="run is missing"):
         import_runs(lines(tmp_path, *other))
@@ -132,8 +132,8 @@ def apart(step: int, loss: float, **more: Any) -> list[dict[str, Any]]:
 def test_tokens_of_an_entry_without_a_loss(tmp_path: Path) -> None:
     made = import_runs(lines(tmp_path, *apart(100, 3.4), {"step": 150, "tokens_seen": 1.5e8}, *apart(200, 3.2)))
     assert cells(made, "step", "loss", "D") == [[100, 3.4, 1e8], [200, 3.2, 2e8]]
-    assert said(made, "1 entry without a loss or learning rate left out")
-    assert said(made, "2 entries put together with others of the same run and step")
+    assert noted(made, "1 entry without a loss or learning rate left out")
+    assert noted(made, "2 entries put together with others of the same run and step")
     of_domains = lines(
         tmp_path,
         *apart(100, 3.4, val_domain="web"), {"step": 100, "eval_loss": 2.0, "val_domain": "code"}, {"step": 100, "lr": 1e-4},
@@ -161,15 +161,15 @@ def test_tokens_as_logged_else_from_steps_row_by_row(tmp_path: Path) -> None:
     path = lines(tmp_path, *log, {"run": "b", "step": 100, "eval_loss": 3.1})
     made = import_runs(path, tokens_per_step=1e6)
     assert cells(made, "run", "D") == [["a", 1e8], ["a", 2e8], ["a", 3e8], ["b", 1e8]]
-    assert said(made, "D = step x tokens_per_step in 2 rows, and as logged in 2 rows")
-    assert said(import_runs(path), "no tokens in 2 rows, where others have them")
+    assert noted(made, "D = step x tokens_per_step in 2 rows, and as logged in 2 rows")
+    assert noted(import_runs(path), "no tokens in 2 rows, where others have them")
     with pytest.raises(
         TableError, match=r"run 'a' logs D 1e\+08 at step 100, where step x tokens per step is 2e\+08, and no D here"
     ):
         import_runs(path, tokens_per_step=2e6)
     never = lines(tmp_path, {"step": 90, "tokens_seen": 9e7}, {"step": 100, "eval_loss": 3.0}, name="never.jsonl")
     assert cells(import_runs(never, tokens_per_step=1e6), "D") == [[1e8]]
-    assert said(import_runs(never), "no tokens, and those logged are at no step with a loss")
+    assert noted(import_runs(never), "no tokens, and those logged are at no step with a loss")
 
 
 def test_a_batch_that_changes_makes_no_tokens_of_steps(tmp_path: Path) -> None:
@@ -211,7 +211,7 @@ def test_files_of_one_name_in_several_folders_are_several_runs(tmp_path: Path) -
         lines(tmp_path / "x" / folder / "logs", {"step": 100, "val_loss": loss})
     made = import_runs([tmp_path / "x" / f / "log.csv" for f in ("small", "large")])
     assert cells(made, "run", "loss") == [["small/log", 3.5], ["large/log", 3.1]]
-    assert said(made, "large/log.csv: no column names runs; it is taken for one, 'large/log'")
+    assert noted(made, "large/log.csv: no column names runs; it is taken for one, 'large/log'")
     # as many folders as tell them apart
     deep = [tmp_path / "x" / f / "logs" / "log.jsonl" for f in ("small", "large")]
     assert cells(import_runs(deep), "run") == [["small/logs/log"], ["large/logs/log"]]

@@ -8,16 +8,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from bayeslaw.data.logs.columns import covariate_of, domain_of, meanings
+from bayeslaw.data.logs.log import domain_of, meanings
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bayeslaw.core.errors import BayeslawError, TableError
 from bayeslaw.core.units import convert_table
 from bayeslaw.data.logs.api import import_runs
+from bayeslaw.data.columns import resolve
 from bayeslaw.data.logs.cells import Marks, numbers
 from bayeslaw.data.logs.mapping import mapping
-from tests.logs import cells, said, written
+from tests.logs import cells, noted, written
 
 # --- wide tables and others ---------------------------------------------------------------------------------------------------
 
@@ -25,7 +26,7 @@ from tests.logs import cells, said, written
 def test_one_column_for_each_run(tmp_path: Path) -> None:
     made = import_runs(written(tmp_path, "Iteration,Run A,run b,gone\n100,3.0,,\n200,2.9,3.1,\n"))
     assert cells(made, "run", "step", "loss") == [["Run A", 100, 3.0], ["Run A", 200, 2.9], ["run b", 200, 3.1]]
-    assert said(made, "1 column without a loss left out (gone)")
+    assert noted(made, "1 column without a loss left out (gone)")
 
 
 def test_what_may_be_runs_or_domains_is_refused(tmp_path: Path) -> None:
@@ -69,8 +70,8 @@ def test_a_mapping_file(tmp_path: Path) -> None:
     assert cells(made, "run", "N", "r", "D", "domain", "loss", "ptpp") == [
         ["x", 4.1e8, 0.25, 1.5e9, "web", 2.75, 20], ["y", 7e7, 0, 3e9, "web", 3.5, 20],
     ]  # fmt: skip
-    assert said(made, "1 column not taken ('note')")
-    assert said(made, "N = Size x 1e+06")
+    assert noted(made, "1 column not taken ('note')")
+    assert noted(made, "N = Size x 1e+06")
 
 
 @pytest.mark.parametrize(
@@ -144,7 +145,7 @@ def test_tables_that_are_refused(tmp_path: Path, text: str, fragment: str) -> No
 def test_a_table_of_last_losses_without_runs_or_steps(tmp_path: Path) -> None:
     made = import_runs(written(tmp_path, "N,D,loss\n1e8,1e9,3.0\n1e8,2e9,2.9\n"))
     assert cells(made, "run", "D") == [["log:1", 1e9], ["log:2", 2e9]]
-    assert said(made, "every row is taken for a run")
+    assert noted(made, "every row is taken for a run")
 
 
 def test_values_said_twice(tmp_path: Path) -> None:
@@ -194,7 +195,7 @@ def test_columns_that_are_no_losses_of_a_domain(
     assert (dict(made.losses), list(made.other_losses)) == (losses, other)
     path = written(tmp_path, f"run,step,{','.join(columns)}\na,1,{','.join('3' for _ in columns)}\n")
     if other and losses:
-        assert said(import_runs(path), f"no validation losses, and not taken: {', '.join(other)} (--loss takes what you name)")
+        assert noted(import_runs(path), f"no validation losses, and not taken: {', '.join(other)} (--loss takes what you name)")
     for column in other:
         assert cells(import_runs(path, losses=[column]), "loss") == [[3.0]]
 
@@ -205,10 +206,10 @@ def test_columns_that_are_no_losses_are_no_runs_either(tmp_path: Path) -> None:
 
 
 def test_columns_of_covariates() -> None:
-    assert covariate_of("train/learning_rate") == ("lr", 1.0)
-    assert covariate_of("config.params_b") == ("N", 1e9)
-    assert [covariate_of(c) for c in ("epoch", "ETA", "batch", "checkpoint", "phase", "n", "p")] == [None] * 7
-    assert [covariate_of(c) for c in ("N", "config.D", "r", "tokens_per_step")] == [
+    assert resolve("train/learning_rate", "logs") == ("lr", 1.0)
+    assert resolve("config.params_b", "logs") == ("N", 1e9)
+    assert [resolve(c, "logs") for c in ("epoch", "ETA", "batch", "checkpoint", "phase", "n", "p")] == [None] * 7
+    assert [resolve(c, "logs") for c in ("N", "config.D", "r", "tokens_per_step")] == [
         ("N", 1.0), ("D", 1.0), ("r", 1.0), ("batch", 1.0),
     ]  # fmt: skip
     made = meanings(["_step", "train/global_step", "eval/loss"], "x")

@@ -1,0 +1,100 @@
+"""Columns of tables and logs: our names, the other names under which they are logged, and the factors to our units.
+
+To add an alias, write it in lower case, with its factor, into `RUNS`, `CURVES` or `LOGS`. Tables of runs know the names of the
+first, tables of training curves those of the first two, and logs of training programs those of all three.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+from bayeslaw.core.units import RATIOS
+
+Kind = Literal["runs", "curves", "logs"]
+
+RUNS: dict[str, dict[str, float]] = {
+    "loss": {"val_loss": 1, "valid_loss": 1, "validation_loss": 1, "eval_loss": 1, "eval/loss": 1, "val/loss": 1, "test_loss": 1},
+    "N": {
+        "params": 1, "n_params": 1, "num_params": 1, "parameters": 1, "num_parameters": 1, "model_size": 1,
+        "params_m": 1e6, "n_millions": 1e6, "params_b": 1e9, "n_billions": 1e9,
+    },
+    "D": {
+        "tokens": 1, "n_tokens": 1, "num_tokens": 1, "train_tokens": 1, "adaptation_tokens": 1,
+        "tokens_m": 1e6, "tokens_b": 1e9, "d_billions": 1e9,
+    },
+    "U": {"unique_tokens": 1, "n_unique_tokens": 1, "unique_tokens_m": 1e6, "unique_tokens_b": 1e9},
+    "P": {"parallel_size": 1, "parallel_streams": 1, "n_streams": 1, "num_streams": 1},
+    "r": {"replay": 1, "replay_share": 1, "replay_ratio": 1, "replay_pct": 0.01, "replay_percent": 0.01},
+    "ptpp": {"pretrain_tpp": 1, "pretraining_tokens_per_parameter": 1},
+    "atpp": {"adaptation_tokens_per_parameter": 1},
+    "run": {"run_id": 1, "run_name": 1},
+    "domain": {"val_set": 1, "val_domain": 1, "eval_domain": 1},
+}  # fmt: skip
+CURVES: dict[str, dict[str, float]] = {
+    "step": {"steps": 1, "global_step": 1, "train/global_step": 1, "iteration": 1, "iter": 1},
+    "lr": {"learning_rate": 1, "train/learning_rate": 1, "train/lr": 1, "eta": 1},
+    "batch": {"tokens_per_step": 1, "batch_tokens": 1, "batch_size_tokens": 1},
+    "parent_step": {"branch_step": 1, "from_step": 1},
+}
+LOGS: dict[str, dict[str, float]] = {
+    "step": {  # in order of preference, where a log has several
+        "steps": 1, "global_step": 1, "train/global_step": 1, "trainer/global_step": 1, "train/step": 1, "iteration": 1,
+        "iterations": 1, "iter": 1, "update": 1, "num_updates": 1,
+    },
+    "D": {
+        "train/tokens": 1, "tokens_seen": 1, "train/tokens_seen": 1, "total_tokens": 1, "consumed_tokens": 1,
+        "num_input_tokens_seen": 1, "train/num_input_tokens_seen": 1, "throughput/total_tokens": 1,
+    },
+    "N": {"model/num_parameters": 1, "total_params": 1, "num_params_m": 1e6},
+    "run": {"name": 1},
+    "lr": {"optim/lr": 1, "optimizer/lr": 1, "lr-adamw": 1, "lr-adamw/pg1": 1, "lr/group0": 1},
+}  # fmt: skip
+
+# Columns that hold names instead of numbers.
+TEXT: dict[Kind, tuple[str, ...]] = {"runs": ("run", "domain", "checkpoint", "unit")}
+TEXT["curves"] = TEXT["logs"] = (*TEXT["runs"], "phase", "parent")
+# Names that mean something else in many logs: the time left, a batch's number, the file written last, train or eval.
+AMBIGUOUS = ("eta", "batch", "checkpoint", "phase")
+_PREFIX = re.compile(r"^(config|hparams|hyperparameters)[./]")
+
+
+def resolve(column: str, kind: Kind = "runs") -> tuple[str, float] | None:
+    """Return our name for a column, and the factor that brings its numbers to our unit; None for a column that we do not know.
+
+    Case and blanks do not matter. Logs are read more carefully, since most of their columns mean nothing to a law: letters such as
+    N are taken only as they are written, `AMBIGUOUS` names never, and losses and steps are left to `bayeslaw.data.logs.log`,
+    because a log may have several. A prefix such as `config.` is ignored there.
+    """
+    known, name = _KNOWN[kind], key(column)
+    if kind != "logs":
+        return known.get(name)
+    bare = _PREFIX.sub("", name)
+    meaning = known.get(name) or known.get(bare)
+    if meaning is None or bare in AMBIGUOUS or (len(bare) == 1 and column.strip()[-1] != meaning[0]):
+        return None
+    return meaning
+
+
+def key(column: str) -> str:
+    """Return a column's name as names are compared: lower case, `_` for blanks, none around it."""
+    return re.sub(r"\s+", "_", column.strip().lower())
+
+
+def numeric(kind: Kind) -> set[str]:
+    """Return our names of the columns that must hold numbers in a table of this kind."""
+    return {ours for ours, _ in _KNOWN[kind].values()} - set(TEXT[kind])
+
+
+def _known(kind: Kind) -> dict[str, tuple[str, float]]:
+    known: dict[str, tuple[str, float]] = {}
+    for table in {"runs": (RUNS,), "curves": (RUNS, CURVES), "logs": (RUNS, CURVES, LOGS)}[kind]:
+        for ours, aliases in table.items():
+            known |= {name: (ours, float(factor)) for name, factor in ({ours.lower(): 1.0} | aliases).items()}
+    if kind != "logs":
+        return known
+    own = {name: (name, 1.0) for name in (*TEXT["logs"], "loss_se", "flops", "seed", *RATIOS.values())}
+    return {name: meaning for name, meaning in known.items() if meaning[0] not in ("loss", "step")} | own
+
+
+_KNOWN: dict[Kind, dict[str, tuple[str, float]]] = {"runs": _known("runs"), "curves": _known("curves"), "logs": _known("logs")}
