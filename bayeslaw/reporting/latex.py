@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from bayeslaw.core.intervals import interval_names
 from bayeslaw.laws.formula import latex_text
@@ -14,13 +16,13 @@ from bayeslaw.posterior.fit import Fit
 from bayeslaw.posterior.parameters import describe_parameter
 from bayeslaw.reporting.html import MOST_ROWS, header, shown
 
-LONG, WIDTH = 50, "7cm"  # characters of a text from which on its column has this width
-LARGE, SMALL = 1e5, 1e-3  # from which on a power of ten is taken out
-FAILED = r"\multicolumn{%d}{l}{$^{\dagger}$ Checks FAILED: not to be trusted.} \\"
+LONG, WIDTH = 50, "7cm"  # a column whose texts have more characters than LONG has this width
+LARGE, SMALL = 1e5, 1e-3  # values outside this range are written with a power of ten
+FAILED = r"$^{\dagger}$ Checks of this fit FAILED: not to be trusted."
 
 
 def uncertain(value: float, low: float, high: float) -> str:
-    """A value with what its interval reaches up and down, to two significant figures of the smaller, as a LaTeX formula."""
+    """Return a value with the distances to the ends of its interval, to two significant figures of the smaller, as a formula."""
     power = math.floor(math.log10(abs(value))) if value and not SMALL <= abs(value) < LARGE else 0
     value, low, high = (v / 10.0**power for v in (value, low, high))
     up, down = high - value, value - low
@@ -32,7 +34,7 @@ def uncertain(value: float, low: float, high: float) -> str:
 
 
 def cell(value: object) -> str:
-    """A cell in LaTeX: numbers to four significant figures, texts with special characters as themselves."""
+    """Return a cell in LaTeX: numbers to four significant figures, texts with their special characters escaped."""
     text = shown(value)
     if value is None or isinstance(value, (bool, str)):
         return latex_text(text)
@@ -41,119 +43,110 @@ def cell(value: object) -> str:
 
 
 def tabular(table: Mapping[str, Any], hidden: tuple[str, ...] = (), symbols: bool = False) -> str:
-    """A table in LaTeX: a median and the interval of the same kind beside it are one column, value ± to two significant figures.
+    """Return a table in LaTeX, with a median and its interval in one column, to two significant figures of the interval.
 
     Parameters
     ----------
+    table : mapping
+        A table of `facts.table`.
     hidden : tuple of str
         Columns to leave out besides those that the page leaves out.
     symbols : bool
         Whether the column `latex` has the symbol for the first column.
     """
-    place = {name: i for i, name in enumerate(table["columns"])}
-    names = [n for n in table["shown"] if n not in hidden]
-    pairs = {n: n[:-2] + "hi" for n in names if n.endswith("_lo") and n[:-2] + "hi" in place}
-    # run_eti90_lo belongs to run_median, eti90_lo to median; an interval without a median stands by itself.
-    middles = {low: low[: low.rindex("eti")] + "median" for low in pairs if "eti" in low}
-    middles = {low: name for low, name in middles.items() if name in place}
-    columns = [n for n in names if n not in pairs.values() and n not in middles.values()]
-    failed = "checks" in place and any(str(row[place["checks"]]).startswith("FAILED") for row in table["rows"])
+    frame = pd.DataFrame(table["rows"], columns=table["columns"], dtype=object)
+    names = [name for name in table["shown"] if name not in hidden]
+    highs = {name: f"{name[:-2]}hi" for name in names if name.endswith("_lo") and f"{name[:-2]}hi" in frame}
+    # run_eti90_lo belongs to run_median, eti90_lo to median; an interval without a median has a column of its own.
+    medians = {low: re.sub(r"eti[\d.]+_lo$", "median", low) for low in highs}
+    medians = {low: name for low, name in medians.items() if name != low and name in frame}
+    failed = "checks" in frame and any(str(text).startswith("FAILED") for text in frame["checks"])
     mark = r"$^{\dagger}$" if failed else ""
 
-    def text(row: list[Any], name: str) -> str:
-        if name in pairs:
-            low, high = row[place[name]], row[place[pairs[name]]]
-            middle = row[place[middles[name]]] if name in middles else None
-            if low is not None and high is not None and middle is not None:
-                return uncertain(middle, low, high) + mark
-            return f"[{cell(low)}, {cell(high)}]{mark}"
-        if symbols and name == columns[0]:
-            return f"${row[place['latex']]}$"
-        return cell(row[place[name]])
+    def interval(low: float | None, high: float | None, median: float | None = None) -> str:
+        if low is not None and high is not None and median is not None:
+            return uncertain(median, low, high) + mark
+        return f"[{cell(low)}, {cell(high)}]{mark}"
 
-    heads = [latex_text((f"{header(middles[n])}, " if n in middles else "") + header(n)) for n in columns]
-    align = []
-    for name in columns:
-        values = [row[place[name]] for row in table["rows"]]
+    heads, columns, align = [], [], ""
+    for name in names:
+        if name in highs.values() or name in medians.values():
+            continue
+        values = list(frame[name][:MOST_ROWS])
+        if name in highs:
+            ends = [values, frame[highs[name]], *([frame[medians[name]]] if name in medians else [])]
+            columns.append([interval(*row) for row in zip(*ends, strict=False)])
+        else:
+            columns.append([f"${v}$" for v in frame["latex"]] if symbols and name == names[0] else [cell(v) for v in values])
+        heads.append(latex_text((f"{header(medians[name])}, " if name in medians else "") + header(name)))
         long = any(isinstance(v, str) and len(v) > LONG for v in values)
-        align.append(f"p{{{WIDTH}}}" if long else "r" if any(isinstance(v, (int, float)) for v in values) else "l")
-    lines = [
-        rf"\begin{{tabular}}{{{''.join(align)}}}",
-        r"\hline",
-        " & ".join(heads) + r" \\",
-        r"\hline",
-    ]
-    lines += [" & ".join(text(row, n) for n in columns) + r" \\" for row in table["rows"][:MOST_ROWS]]
-    if (left := len(table["rows"]) - MOST_ROWS) > 0:
-        lines.append(rf"\multicolumn{{{len(columns)}}}{{l}}{{{left} more rows in the JSON file}} \\")
-    lines += [r"\hline", *([FAILED % len(columns)] if failed else []), r"\end{tabular}"]
-    return "\n".join(lines) + "\n"
+        align += f"p{{{WIDTH}}}" if long else "r" if any(isinstance(v, (int, float)) for v in values) else "l"
+    notes = [f"{len(frame) - MOST_ROWS} more rows are in the JSON file."] if len(frame) > MOST_ROWS else []
+    return _tabular(heads, columns, align, [*notes, *([FAILED] if failed else [])])
 
 
-def files(facts: Mapping[str, Any]) -> dict[str, bytes]:
-    """Tables and texts by file name, and report.tex, which shows them and the pictures."""
-    made: dict[str, str] = {}
-    shows: list[tuple[str, str]] = []
-
-    def add(name: str, caption: str, text: str) -> None:
-        made[f"{name}.tex"] = text
-        shows.append((name, caption))
-
-    for number, fit in enumerate(facts["fits"], 1):
-        of = f" of {fit['label']}"
-        add(f"fit{number}-data", fit["data"]["ranges"]["caption"] + of, tabular(fit["data"]["ranges"]))
-        add(f"fit{number}-checks", fit["checks"]["caption"] + of, tabular(fit["checks"]))
-        hidden = ("checks", *(c for c in fit["parameters"]["columns"] if c.startswith("prior_")))
-        said = f"{fit['parameters']['caption']}{of}: medians and {facts['interval']}s"
-        add(f"fit{number}-parameters", said, tabular(fit["parameters"], hidden, symbols=True))
-    for number, one in enumerate(facts["forecasts"], 1):
-        if one["table"]:
-            add(f"forecast{number}-table", one["table"]["caption"], tabular(one["table"], ("checks",)))
-    for number, one in enumerate(facts["comparison"]["tables"], 1):
-        add(f"comparison{number}-table", one["caption"], tabular(one))
-    for name in ("anchors", "plan"):
-        if facts[name]:
-            add(f"{name}-table", facts[name]["table"]["caption"], tabular(facts[name]["table"]))
-    made["methods.tex"] = "\n\n".join(fit["methods"]["latex"] for fit in facts["fits"]) + "\n"
-    made["report.tex"] = _document(facts, shows)
-    return {name: text.encode() for name, text in made.items()}
-
-
-def _document(facts: Mapping[str, Any], shows: list[tuple[str, str]]) -> str:
-    """A document that inputs every table and picture, to be compiled as it is or taken apart."""
-    lines = [
-        r"\documentclass{article}", r"\usepackage[utf8]{inputenc}", r"\usepackage[T1]{fontenc}",
-        r"\usepackage{amsmath,amssymb,textcomp,graphicx}", r"\usepackage[margin=2cm]{geometry}", r"\setlength{\parindent}{0pt}",
-        r"\newcommand{\fitted}[1]{\resizebox{\ifdim\width>\linewidth \linewidth\else\width\fi}{!}{#1}}",
-        r"\begin{document}", rf"\section*{{{latex_text(facts['title'])}}}", r"\input{methods.tex}",
-    ]  # fmt: skip
-    lines += [rf"\par\bigskip \textbf{{{latex_text(said)}}}\\[1ex] \fitted{{\input{{{name}.tex}}}}" + "\n" for name, said in shows]
-    for name, one in facts["figures"].items():
-        lines.append(rf"\par\bigskip \includegraphics[width=.9\linewidth]{{{name}.pdf}}\\ {latex_text(one['caption'])}" + "\n")
-    return "\n".join([*lines, r"\end{document}"]) + "\n"
+def _tabular(heads: list[str], columns: list[list[str]], align: str, notes: list[str]) -> str:
+    """Return columns of LaTeX cells as a tabular environment, with notes below the last rule."""
+    frame = pd.DataFrame(dict(enumerate(columns))).set_axis(heads, axis=1)
+    text = frame.style.hide(axis="index").to_latex(column_format=align, hrules=True)
+    last = "".join(rf"\multicolumn{{{len(heads)}}}{{l}}{{{note}}} \\" + "\n" for note in notes)
+    return text.replace(r"\end{tabular}", last + r"\end{tabular}")
 
 
 def parameters_latex(fit: Fit, ci_prob: float = 0.9) -> str:
-    """Parameters with their interval as a LaTeX table, two significant figures of the interval's half width.
+    """Return parameters with their intervals as a LaTeX table, to two significant figures of the interval's half width.
 
-    Where checks of the fit failed every interval has a mark, which the last line explains.
+    If checks of the fit failed, every interval has a mark, which a note explains. The table needs the package booktabs.
     """
     low, high = interval_names("eti", ci_prob)
-    rows, mark = [], "" if fit.passed else r"^{\dagger}"
+    columns, mark = [list[str]() for _ in range(4)], "" if fit.passed else r"^{\dagger}"
     for name, row in fit.summary(ci_prob).iterrows():
         meaning, symbol = describe_parameter(fit, str(name))
         width = (row[high] - row[low]) / 2
         decimals = max(0, 1 - int(np.floor(np.log10(width)))) if width > 0 else 4
         median, lower, upper = (f"{row[c]:.{decimals}f}" for c in ("median", low, high))
-        rows.append(rf"${symbol}$ & {latex_text(meaning)} & ${median}$ & $[{lower}, {upper}]{mark}$ \\")
+        cells = (f"${symbol}$", latex_text(meaning), f"${median}$", f"$[{lower}, {upper}]{mark}$")
+        for column, text in zip(columns, cells, strict=True):
+            column.append(text)
+    heads = ["parameter", "meaning", "median", rf"{ci_prob * 100:g}\% equal-tailed interval"]
+    return _tabular(heads, columns, "llrr", [] if fit.passed else [FAILED]).rstrip()
+
+
+def files(facts: Mapping[str, Any]) -> dict[str, bytes]:
+    """Return tables and texts by file name, and report.tex, which shows them and the pictures."""
+    tables: dict[str, tuple[str, str]] = {}  # caption and text by name
+    for number, fit in enumerate(facts["fits"], 1):
+        of, parameters = f" of {fit['label']}", fit["parameters"]
+        hidden = ("checks", *(c for c in parameters["columns"] if c.startswith("prior_")))
+        caption = f"{parameters['caption']}{of}: medians and {facts['interval']}s"
+        tables[f"fit{number}-data"] = (fit["data"]["ranges"]["caption"] + of, tabular(fit["data"]["ranges"]))
+        tables[f"fit{number}-checks"] = (fit["checks"]["caption"] + of, tabular(fit["checks"]))
+        tables[f"fit{number}-parameters"] = (caption, tabular(parameters, hidden, symbols=True))
+    for number, forecast in enumerate(facts["forecasts"], 1):
+        if forecast["table"]:
+            tables[f"forecast{number}-table"] = (forecast["table"]["caption"], tabular(forecast["table"], ("checks",)))
+    for number, table in enumerate(facts["comparison"]["tables"], 1):
+        tables[f"comparison{number}-table"] = (table["caption"], tabular(table))
+    for name in ("anchors", "plan"):
+        if facts[name]:
+            tables[f"{name}-table"] = (facts[name]["table"]["caption"], tabular(facts[name]["table"]))
+    texts = {f"{name}.tex": text for name, (_, text) in tables.items()}
+    texts["methods.tex"] = "\n\n".join(fit["methods"]["latex"] for fit in facts["fits"]) + "\n"
+    texts["report.tex"] = _document(facts, {name: caption for name, (caption, _) in tables.items()})
+    return {name: text.encode() for name, text in texts.items()}
+
+
+def _document(facts: Mapping[str, Any], captions: Mapping[str, str]) -> str:
+    """Return a document with every table and picture, to be compiled as it is or taken apart."""
     lines = [
-        r"\begin{tabular}{llrr}",
-        r"\hline",
-        rf" & & median & {ci_prob * 100:g}\% equal-tailed interval \\",
-        r"\hline",
-        *rows,
-        r"\hline",
-        *([] if fit.passed else [r"\multicolumn{4}{l}{$^{\dagger}$ Checks of this fit FAILED: not to be trusted.} \\"]),
-        r"\end{tabular}",
-    ]
-    return "\n".join(lines)
+        r"\documentclass{article}", r"\usepackage[utf8]{inputenc}", r"\usepackage[T1]{fontenc}",
+        r"\usepackage{amsmath,amssymb,booktabs,textcomp,graphicx}", r"\usepackage[margin=2cm]{geometry}",
+        r"\setlength{\parindent}{0pt}",
+        r"\newcommand{\fitted}[1]{\resizebox{\ifdim\width>\linewidth \linewidth\else\width\fi}{!}{#1}}",
+        r"\begin{document}", rf"\section*{{{latex_text(facts['title'])}}}", r"\input{methods.tex}",
+    ]  # fmt: skip
+    for name, caption in captions.items():
+        lines.append(rf"\par\bigskip \textbf{{{latex_text(caption)}}}\\[1ex] \fitted{{\input{{{name}.tex}}}}" + "\n")
+    for name, figure in facts["figures"].items():
+        lines.append(rf"\par\bigskip \includegraphics[width=.9\linewidth]{{{name}.pdf}}\\ {latex_text(figure['caption'])}" + "\n")
+    return "\n".join([*lines, r"\end{document}"]) + "\n"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,10 +13,6 @@ import pytest
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.files import check_target, write_text, write_whole
 from bayeslaw.core.text import plain, significant
-from bayeslaw.noise.noise import MEANING
-from bayeslaw.posterior.fit import Fit
-from bayeslaw.reporting.latex import parameters_latex
-from tests.fixed import apart_fit
 
 # --- tables ---------------------------------------------------------------------------------------------------------
 
@@ -55,49 +50,6 @@ def test_plain_tables() -> None:
     assert lines[0].split() == ["N", "median", "checks"]
     named = plain(table.set_index(pd.Index(["one", "two"], name="row")))
     assert named.splitlines()[2].startswith("one")
-
-
-@pytest.mark.parametrize("prob", [0.9, 0.5])
-def test_latex_has_every_parameter_with_its_interval(sound_fit: Fit, prob: float) -> None:
-    lines = parameters_latex(sound_fit, prob).splitlines()
-    summary = sound_fit.summary(prob)
-    assert lines[0] == r"\begin{tabular}{llrr}"
-    assert lines[-1] == r"\end{tabular}"
-    assert lines[2] == rf" & & median & {prob * 100:g}\% equal-tailed interval \\"
-    rows = lines[4:-2]
-    assert len(rows) == len(summary)
-    low, high = f"eti{prob * 100:g}_lo", f"eti{prob * 100:g}_hi"
-    for (name, numbers), row in zip(summary.iterrows(), rows, strict=True):
-        symbol, meaning, median, interval = row.removesuffix(r" \\").split(" & ")
-        parameter = sound_fit.law.parameters.get(str(name))
-        assert (symbol, meaning) == (
-            (f"${parameter.latex}$", parameter.meaning) if parameter else (f"${MEANING[str(name)][1]}$", MEANING[str(name)][0])
-        )
-        width = float(numbers[high] - numbers[low]) / 2
-        found = [float(v) for v in re.findall(r"-?[\d.]+", median + interval)]
-        assert found == pytest.approx([numbers["median"], numbers[low], numbers[high]], abs=max(0.05 * width, 0.51))
-        if width < 1:  # two figures of the half width
-            assert found == pytest.approx([numbers["median"], numbers[low], numbers[high]], abs=0.051 * width)
-            assert len(median.strip("$").partition(".")[2]) == 1 - math.floor(math.log10(width))
-
-
-def test_latex_of_meanings_with_special_characters(sound_fit: Fit) -> None:
-    parameter = replace(sound_fit.law.parameters["E"], meaning=r"50% of $ & #1 in {x}^2 ~ a_b \ c")
-    law = replace(sound_fit.law, parameters={**sound_fit.law.parameters, "E": parameter})
-    row = next(line for line in parameters_latex(replace(sound_fit, law=law)).splitlines() if line.startswith("$E$"))
-    expected = r"50\% of \$ \& \#1 in \{x\}\textasciicircum{}2 \textasciitilde{} a\_b \textbackslash{} c"
-    assert row.split(" & ")[1].startswith(expected.split(" & ")[0])
-    assert expected in row
-    assert len(re.findall(r"(?<!\\)&", row)) == 3
-
-
-def test_latex_tells_groups_of_noise_apart() -> None:
-    rows = [line.split(" & ")[:2] for line in parameters_latex(apart_fit(labs=("a", "50% & b_1"))).splitlines() if "sigma" in line]
-    words = "relative noise of one logged loss"
-    assert rows[1:3] == [
-        [r"$\sigma_\mathrm{point}^{(\text{a})}$", f"{words}: lab a"],
-        [r"$\sigma_\mathrm{point}^{(\text{50\% \& b\_1})}$", rf"{words}: lab 50\% \& b\_1"],
-    ]
 
 
 # --- files ----------------------------------------------------------------------------------------------------------
