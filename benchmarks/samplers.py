@@ -37,7 +37,7 @@ import bayeslaw
 from bayeslaw.data.observations import Observations
 from bayeslaw.engine.density import Density
 from bayeslaw.engine.transport import RidgeMap, curvature, find_mode, find_ridge_map, root_of_inverse
-from bayeslaw.inference.sample import PILOT, PILOT_ACCEPT, SamplerRun, _model, _run
+from bayeslaw.inference.sample import PILOT, PILOT_ACCEPT, SamplerRun, nutpie_model, run_chains
 from bayeslaw.noise.noise import Noise
 from bayeslaw.posterior.diagnostics import diagnostics
 
@@ -58,7 +58,7 @@ def maps(density: Density) -> dict[str, RidgeMap]:
     logp = density.function()
     mode = find_mode(logp, density.start())
     spine = find_ridge_map(density, range(len(density.law.shapes)))
-    z, _, _ = _run(density, spine, SamplerRun(4 * TUNE, TUNE, chains=4, cores=2, seed=0, target_accept=PILOT_ACCEPT), None)
+    z, _, _ = run_chains(density, spine, SamplerRun(4 * TUNE, TUNE, chains=4, cores=2, seed=0, target_accept=PILOT_ACCEPT), None)
     return {
         "coordinates": affine(density.start(), np.eye(density.size)),
         "affine": affine(mode, root_of_inverse(curvature(logp, mode))),
@@ -107,7 +107,7 @@ def mapped_rows(observed: Observations) -> Iterator[dict[str, str]]:
             flat = density.draws(ridge_map.x(z.reshape(-1, density.size)))
             return {name: values.reshape(z.shape[:2]) for name, values in flat.items()}
 
-        yield from nutpie_rows(title, _model(density, ridge_map, 2), read)
+        yield from nutpie_rows(title, nutpie_model(density, ridge_map, 2), read)
 
 
 def flow_row() -> dict[str, str]:

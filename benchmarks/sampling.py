@@ -19,7 +19,7 @@ from bayeslaw.engine.density import Density
 from bayeslaw.noise.noise import Noise
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # the twins are those of the tests
-from tests.statistical.test_statistical import TRUTHS, settings, simulate
+from tests.twins import TRUTHS, settings, simulate
 
 __all__ = ["TRUTHS", "settings", "simulate", "table"]
 
@@ -83,7 +83,7 @@ def main() -> None:
     print(markdown_table(rows) + "\n")
     clean, good = sum(r["divergent"] == 0 for r in rows), sum(r["worst bulk ESS"] >= 1_600 for r in rows)
     print(f"No divergence on {clean} of 20 tables; worst bulk ESS at least 1,600 on {good} of 20.\n")
-    print("## The twin of every card\n\nTruths and settings of tests/statistical/test_statistical.py.\n")
+    print("## The twin of every card\n\nTruths and settings of tests/twins.py.\n")
     twins = []
     for name, truth in TRUTHS.items():
         card = bayeslaw.load_law(name)

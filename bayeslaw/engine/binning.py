@@ -1,11 +1,11 @@
-"""Fewer rows for the likelihood: rows of a run at the same settings, or nearly the same, are kept as count, mean and scatter.
+"""Fewer rows for the likelihood: rows of a run at (nearly) the same settings become a count, a mean and a scatter.
 
-With normal noise these are all that k log losses of one run at one setting tell,
+With normal noise these are sufficient statistics of k log losses of one run at one setting,
 
     sum_i (y_i - mu)^2 = k (mean - mu)^2 + sum_i (y_i - mean)^2,
 
-so the posterior is the same. Neighbouring points of a curve may be put into bins besides; then mu is taken at the bin's mean
-setting, and `Compressed.shift` says by how much that moves it.
+so the posterior is the same. Neighbouring points of a curve may also be put into bins; mu is then taken at the bin's mean setting,
+and `Compressed.shift` is the resulting error.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from bayeslaw.core.errors import BayeslawError
 from bayeslaw.data.observations import Observations
 from bayeslaw.laws.law import Law
 
-WIDEST = 0.5  # of a bin, in e-folds
+WIDEST = 0.5  # largest width of a bin, in e-folds
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,8 @@ class Compressed:
         """The largest difference between the mean of the points' expected log losses and the one at their row's setting."""
         largest = 0.0
         for i in range(next(iter(draws.values())).size):
-            one = {name: values[i : i + 1] for name, values in draws.items()}
-            points, rows = (np.log(law.predict(one, o.covariates)[0]) for o in (whole, self.observed))
+            draw = {name: values[i : i + 1] for name, values in draws.items()}
+            points, rows = (np.log(law.predict(draw, o.covariates)[0]) for o in (whole, self.observed))
             largest = max(largest, float(np.abs(np.bincount(self.row, points) / self.count - rows).max()))
         return largest
 
@@ -59,19 +59,24 @@ def compress(law: Law, observed: Observations, width: float | None = None) -> Co
 
     Parameters
     ----------
+    law : Law
+    observed : Observations
     width : float, optional
-        Put points into bins of this width besides, in e-folds of every covariate that spans decades.
+        Also put points into bins of this width, in e-folds of every covariate that spans decades.
 
     Returns
     -------
     Compressed
-        Points that have known errors of their own stay as they are.
+        Points with known standard errors stay as they are.
     """
     if width is not None and not 0 < width <= WIDEST:
-        raise BayeslawError(f"The width of a bin lies between 0 and {WIDEST:g} e-folds, {width:g} does not.")
+        raise BayeslawError(f"The width of a bin lies between 0 and {WIDEST:g} e-folds, {width:g} does not.", code="bad-bin-width")
     if observed.se.size:
         if width is not None:
-            raise BayeslawError("Points with known errors of their own (column loss_se) can't be put into bins.")
+            raise BayeslawError(
+                "Points with known standard errors (column loss_se) can't be put into bins: leave bins out.",
+                code="bins-with-errors",
+            )
         return Compressed(observed, np.ones(observed.log_loss.size), np.zeros(observed.runs), np.arange(observed.log_loss.size))
     code = observed.run
     for name, values in observed.covariates.items():

@@ -1,4 +1,4 @@
-"""How kernels are compiled: once per machine, again when any of their files changes, and called by each other."""
+"""How functions are compiled: once per computer and again when any of their files changes."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ VERSION = version_of(Path(__file__).parent)
 
 
 def versioned[**P, R](function: Callable[P, R]) -> Callable[P, R]:
-    """The same function for Numba's cache, which knows it to be stale when the file of any kernel has changed.
+    """The same function with the version of all compiled files in its closure, which makes Numba's cache depend on it.
 
-    Numba looks at a function's own file alone, and would keep the old code of what it calls in another. What a function closes
-    over it looks at too: here the version of all kernels, which the function itself does not use.
+    Numba checks a function's own file only, and would keep old code of functions that it calls in other files. It also checks the
+    values that a function closes over.
     """
     assert isinstance(function, FunctionType)
     code = function.__code__.replace(co_freevars=("version",))
@@ -40,9 +40,9 @@ def versioned[**P, R](function: Callable[P, R]) -> Callable[P, R]:
 
 
 def jit[**P, R](function: Callable[P, R]) -> Callable[P, R]:
-    """Compile a kernel once per machine, free of Python's lock while it runs; division by zero gives inf or nan."""
-    made: Callable[P, R] = njit(nogil=True, cache=True, error_model="numpy")(versioned(function))
-    return made
+    """Compile a function once per computer; it releases Python's lock, and division by zero gives inf or nan."""
+    compiled_function: Callable[P, R] = njit(nogil=True, cache=True, error_model="numpy")(versioned(function))
+    return compiled_function
 
 
 ANY_ORDER = {"reassoc", "contract", "nsz"}
@@ -50,23 +50,23 @@ _INNER: Any = {"nogil": True, "cache": True, "error_model": "numpy", "no_cpython
 
 
 def inner[**P, R](function: Callable[P, R]) -> Callable[P, R]:
-    """As `jit`, for what only kernels call: what Python would need to call it takes as long to compile as a small function."""
-    made: Callable[P, R] = njit(**_INNER)(versioned(function))
-    return made
+    """As `jit`, for functions that only compiled code calls: a wrapper for Python takes as long to compile as a small function."""
+    compiled_function: Callable[P, R] = njit(**_INNER)(versioned(function))
+    return compiled_function
 
 
 def summing[**P, R](function: Callable[P, R]) -> Callable[P, R]:
-    """As `inner`, for sums whose order is of no matter: several numbers are then added at a time."""
-    made: Callable[P, R] = njit(**_INNER, fastmath=ANY_ORDER)(versioned(function))
-    return made
+    """As `inner`, for sums that may be taken in any order, which lets the compiler vectorise them."""
+    compiled_function: Callable[P, R] = njit(**_INNER, fastmath=ANY_ORDER)(versioned(function))
+    return compiled_function
 
 
 def with_deep_stack[**P, R](function: Callable[P, R]) -> Callable[P, R]:
     """Run a function with a megabyte of Python's own stack free below it.
 
-    Python takes that stack from the system in pieces of 16 KiB, and a call at the end of a piece maps and unmaps the next one
-    each time: a compiler that recurses there paid 600,000 such maps, a fifth of its time. A piece is at least twice as large as
-    the frame that asks for it, so that a frame said to be large leaves as much again for all that it calls.
+    Python takes that stack from the system in chunks of 16 KiB, and a call at the end of a chunk maps and unmaps the next one
+    each time: a compiler that recurses there paid 600,000 such maps, a fifth of its time. A chunk is at least twice as large as
+    the frame that asks for it, so a frame that claims to be large leaves as much again for its calls.
     """
 
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -78,29 +78,29 @@ def with_deep_stack[**P, R](function: Callable[P, R]) -> Callable[P, R]:
 
 @with_deep_stack
 def compiled(kind: Any, function: Callable[..., Any], **options: Any) -> Any:
-    """A function compiled for callers that have its address, once per machine."""
+    """Compile a function for callers by address, once per computer."""
     return cfunc(kind, cache=True, error_model="numpy", **options)(versioned(function))
 
 
 def calling(kind: Any) -> Any:
-    """What calls a function of a signature by its address: then it's compiled once, not again as part of every caller."""
+    """A call by address of any function of a signature, which is then compiled once and not as part of every caller."""
 
     def call(typing: Any, address: Any, given: Any) -> Any:
         if tuple(given) != kind.args:
             raise TypeError(f"a function that takes {kind.args} was given {tuple(given)}")
 
         def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            value, parts = context.get_value_type, [context.get_value_type(a) for a in kind.args]
-            place = builder.inttoptr(arguments[0], ir.FunctionType(value(kind.return_type), parts).as_pointer())
+            value, arguments_of = context.get_value_type, [context.get_value_type(a) for a in kind.args]
+            pointer = builder.inttoptr(arguments[0], ir.FunctionType(value(kind.return_type), arguments_of).as_pointer())
             unpacked: Any = cgutils.unpack_tuple
-            return builder.call(place, unpacked(builder, arguments[1]))
+            return builder.call(pointer, unpacked(builder, arguments[1]))
 
         return kind.return_type(types.int64, given), code
 
     return intrinsic(call)
 
 
-def _to_place(typing: Any, address: Any) -> Any:
+def _to_pointer(typing: Any, address: Any) -> Any:
     """The pointer with a given address, inside compiled code."""
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -109,20 +109,20 @@ def _to_place(typing: Any, address: Any) -> Any:
     return types.voidptr(address), code
 
 
-place: Any = intrinsic(_to_place)
+pointer: Any = intrinsic(_to_pointer)
 
 
 @inner
 def reals(address: int, size: int) -> Reals:
-    """So many floats from an address on; their owner has to outlive them.
+    """An array of `size` floats from an address on; their owner must outlive it.
 
-    A slice of an array would count references, which for some hundred numbers takes longer than arithmetic. Call it with no number
-    written out: Numba would compile it once more for that number alone.
+    A slice of an array would count references, which for some hundred numbers takes longer than arithmetic. Do not call it with a
+    literal number: Numba would compile it again for that number.
     """
-    return carray(place(address), size, np.float64)
+    return carray(pointer(address), size, np.float64)
 
 
 @inner
 def wholes(address: int, size: int) -> Wholes:
-    """As `reals`, whole numbers."""
-    return carray(place(address), size, np.int64)
+    """As `reals`, for integers."""
+    return carray(pointer(address), size, np.int64)

@@ -1,8 +1,8 @@
-"""The compiled density: what sampling, point fits and tests call of the kernels.
+"""The compiled log density, for sampling and point fits.
 
-`forward`, `backward`, the densities of noise and `evaluate` are plain functions: `machine` compiles each by itself, and they
-call each other by address. Where Numba links what is called into the caller it is optimised twice, and optimised otherwise: draws
-then depended in their last digits on whether the machine had compiled before.
+`forward`, `backward`, the densities of noise and `evaluate` are plain functions: `compiled_function` compiles each by itself, and
+they call each other by address. If Numba links a function into its caller, the optimiser treats it differently: draws then differed
+in their last digits between the process that compiled and later ones.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from llvmlite import ir
 from numba import carray, types  # type: ignore[attr-defined]
 from numba.extending import intrinsic
 
-from bayeslaw.engine.build import ANY_ORDER, Reals, Wholes, calling, compiled, jit, place, reals, wholes
-from bayeslaw.engine.likelihoods import drift_density, normal_density, student_density
-from bayeslaw.engine.maps import bent, bent_slopes, ridge, ridge_slopes, splines
+from bayeslaw.engine.build import ANY_ORDER, Reals, Wholes, calling, compiled, jit, pointer, reals, wholes
+from bayeslaw.engine.likelihoods import normal_density, ou_density, student_density
+from bayeslaw.engine.maps import ridge, ridge_slopes, splines, stretch_tails, tail_slopes
 from bayeslaw.engine.ops import backward, forward
 
 State = tuple[Wholes, Reals, Reals, Wholes, Wholes, Wholes, Reals, Wholes, Reals, Reals, Reals, Wholes, Wholes, Wholes]
 """Of a density: code, memory, slope, inputs, outputs, flags, y, starts, count, scatter, squared errors, family, group and
-addresses of its machines."""
+addresses of its compiled functions."""
 
 Map = tuple[Reals, Reals, Wholes, Reals, Reals, Reals]
-"""Centre, scale, order, knots, pieces and bends of a `whitening.RidgeMap`."""
+"""Centre, scale, order, knots, pieces and tails of a `transport.RidgeMap`."""
 
-STRAIGHT: Map = (
+IDENTITY: Map = (
     np.empty(0),
     np.empty((0, 0)),
     np.empty(0, np.int64),
@@ -38,7 +38,7 @@ STRAIGHT: Map = (
     np.empty((4, 0, 0)),
     np.empty((0, 4)),
 )
-"""The map that leaves coordinates as they are."""
+"""The identity map."""
 
 
 def _array(kind: Any, dimensions: int = 1) -> Any:
@@ -75,7 +75,7 @@ def huber_sum(
     x: Reals,
     gradient: Reals,
 ) -> float:
-    """Weighted sum of Huber losses of log L - y at the coordinates x; its gradient goes into `gradient`."""
+    """Weighted sum of Huber losses of log L - y at the coordinates x; writes its gradient into `gradient`."""
     for i in range(inputs.size):
         memory[inputs[i]] = x[i]
     _call_forward(functions[0], (code, memory))
@@ -97,30 +97,30 @@ def huber_sum(
 
 
 def _to_swap(typing: Any, address: Any, old: Any, new: Any) -> Any:
-    """Whether the number at an address was `old` and is now `new`: in one step, whatever other threads do."""
+    """Atomically replace `old` by `new` at an address; returns whether the number there was `old`."""
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        place = builder.inttoptr(arguments[0], ir.IntType(64).as_pointer())
-        return builder.extract_value(builder.cmpxchg(place, arguments[1], arguments[2], "acq_rel", "monotonic"), 1)
+        number = builder.inttoptr(arguments[0], ir.IntType(64).as_pointer())
+        return builder.extract_value(builder.cmpxchg(number, arguments[1], arguments[2], "acq_rel", "monotonic"), 1)
 
     return types.boolean(types.intp, types.int64, types.int64), code
 
 
 _swap: Any = intrinsic(_to_swap)
 
-ARRAYS = 22  # that a density needs; see `described`
+ARRAYS = 22  # number of arrays of a density; see `describe`
 
 
 def workspace_size(dimension: int, arrays: Map, groups: int) -> int:
-    """How many floats a thread needs besides the tape's, for a map and for groups of noise."""
+    """Number of floats that a thread needs besides the tape's, for a map and for groups of noise."""
     return 6 * dimension + 2 * (arrays[4].shape[2] if arrays[2].size else 0) + 4 * groups
 
 
 def describe(state: State, arrays: Map, busy: Wholes, scratch: Reals) -> Wholes:
-    """Addresses and sizes of the arrays of a density, by which compiled code outside Python finds them.
+    """Addresses and sizes of the arrays of a density, for compiled code outside Python.
 
-    `memory` and `slope` of the state have a row for each thread that may call at a time, `busy` a zero for each, and `scratch` so
-    many times `workspace`. All arrays must be contiguous and outlive the description.
+    `memory` and `slope` of the state have a row for each concurrent thread, `busy` has a zero and `scratch` `workspace_size` floats
+    for each. All arrays must be contiguous and outlive the description.
     """
     whole = (*state, *arrays, busy, scratch)
     if len(whole) != ARRAYS or not all(a.flags.c_contiguous for a in whole):
@@ -129,9 +129,9 @@ def describe(state: State, arrays: Map, busy: Wholes, scratch: Reals) -> Wholes:
 
 
 def evaluate(description: int, mine: int, x: Reals, gradient: Reals) -> float:
-    """Log density at the coordinates x, worked out in the workspace of a thread; its gradient goes into `gradient`."""
-    d = carray(place(description), (ARRAYS, 2), np.int64)
-    code, size = carray(place(d[0, 0]), (d[0, 1] // 10, 10), np.int64), d[1, 1] // d[20, 1]
+    """Log density at the coordinates x, computed in the workspace of a thread; writes its gradient into `gradient`."""
+    d = carray(pointer(description), (ARRAYS, 2), np.int64)
+    code, size = carray(pointer(d[0, 0]), (d[0, 1] // 10, 10), np.int64), d[1, 1] // d[20, 1]
     memory, slope = reals(d[1, 0] + 8 * mine * size, size), reals(d[2, 0] + 8 * mine * size, size)
     inputs, outputs, flags, functions = (
         wholes(d[3, 0], d[3, 1]),
@@ -146,7 +146,7 @@ def evaluate(description: int, mine: int, x: Reals, gradient: Reals) -> float:
         reals(d[10, 0], d[10, 1]),
     )
     starts, family, group = wholes(d[7, 0], d[7, 1]), wholes(d[11, 0], d[11, 1]), wholes(d[12, 0], d[12, 1])
-    # With drifting run effects `skew` and `slack` stand for having a length and for it; see `drift_density`.
+    # With an OU run effect, `skew` and `excess` are whether there is a correlation length, and the length; see `ou_density`.
     student, run_effect, checkpoint_effect, skew, groups = flags[0], flags[1], flags[2], flags[3], flags[4]
     k = inputs.size
     for i in range(k):
@@ -177,16 +177,16 @@ def evaluate(description: int, mine: int, x: Reals, gradient: Reals) -> float:
             part -= 0.5 * effects[j] * effects[j]
             d_effects[j] -= effects[j]
     else:
-        luck = memory[outputs[at]] if checkpoint_effect else 0.0
-        slack = memory[outputs[at + checkpoint_effect]] if skew else 0.0
+        spread = memory[outputs[at]] if checkpoint_effect else 0.0
+        excess = memory[outputs[at + checkpoint_effect]] if skew else 0.0
         for g in range(groups):
             sigma[g] *= sigma[g]
             tau[g] *= tau[g]
-        part, d_omega, d_slack = _call_normal(
+        part, d_omega, d_excess = _call_normal(
             functions[2],
             (
                 *(y, mu, starts, count, scatter, squared, family, group),
-                *(sigma, tau, luck * luck, slack, d_mu, d_sigma, d_tau),
+                *(sigma, tau, spread * spread, excess, d_mu, d_sigma, d_tau),
             ),
         )
         for g in range(groups):
@@ -194,9 +194,9 @@ def evaluate(description: int, mine: int, x: Reals, gradient: Reals) -> float:
             if run_effect:
                 d_tau[g] *= 2 * memory[outputs[2 + groups + g]]
         if checkpoint_effect:
-            slope[outputs[at]] += 2 * luck * d_omega
+            slope[outputs[at]] += 2 * spread * d_omega
         if skew:
-            slope[outputs[at + checkpoint_effect]] += d_slack
+            slope[outputs[at + checkpoint_effect]] += d_excess
     for g in range(groups):
         slope[outputs[2 + g]] += d_sigma[g]
         if run_effect:
@@ -208,33 +208,33 @@ def evaluate(description: int, mine: int, x: Reals, gradient: Reals) -> float:
 
 
 def _logp(dim_: Any, z_: Any, gradient_: Any, value_: Any, description_: Any) -> int:
-    d = carray(place(description_), (ARRAYS, 2), np.int64)
+    d = carray(pointer(description_), (ARRAYS, 2), np.int64)
     busy, threads = d[20, 0], d[20, 1]
     mine = 0
     while not _swap(busy + 8 * mine, 0, 1):
         mine = (mine + 1) % threads
     centre, scale, order = reals(d[14, 0], d[14, 1]), reals(d[15, 0], d[15, 1]), wholes(d[16, 0], d[16, 1])
     knots, pieces = reals(d[17, 0], d[17, 1]), reals(d[18, 0], d[18, 1])
-    bends = reals(d[19, 0], d[19, 1])
+    tails = reals(d[19, 0], d[19, 1])
     dim: Any = np.int64(dim_)
-    bent_ones = bends.size // 4
+    tailed = tails.size // 4
     z, gradient = carray(z_, dim_, np.float64), carray(gradient_, dim_, np.float64)
     workspace = d[21, 0] + 8 * (d[21, 1] // threads * mine)
     y, x, d_x = reals(workspace, dim), reals(workspace + 8 * dim, dim), reals(workspace + 16 * dim, dim)
     stretch, rise, widths = (
-        reals(workspace + 24 * dim, bent_ones),
-        reals(workspace + 32 * dim, bent_ones),
+        reals(workspace + 24 * dim, tailed),
+        reals(workspace + 32 * dim, tailed),
         reals(workspace + 40 * dim, dim),
     )
     turn, number = 0.0, pieces.size // (4 * (knots.size - 1)) if order.size else dim - dim
     along, slope = reals(workspace + 48 * dim, number), reals(workspace + 48 * dim + 8 * number, number)
-    bent(bends, z, stretch, rise, y)
+    stretch_tails(tails, z, stretch, rise, y)
     if order.size:
         turn = splines(knots, pieces, y[0], along, slope)
     ridge(centre, scale, order, along, widths, y, x)
     value = _call_evaluate(wholes(d[13, 0], d[13, 1])[3], (description_, mine, x, d_x))
     value += ridge_slopes(scale, order, along, widths, slope, turn, y, d_x, gradient)
-    value += bent_slopes(stretch, rise, gradient)
+    value += tail_slopes(stretch, rise, gradient)
     _swap(busy + 8 * mine, 1, 0)
     carray(value_, 1, np.float64)[0] = value
     for i in range(dim):
@@ -252,32 +252,27 @@ def _copy(dim: Any, size: Any, z_: Any, out_: Any, description_: Any) -> int:
 
 @cache
 def compiled_function(name: str) -> Any:
-    """What runs a tape, 'forward' or 'backward', the likelihood with 'normal', 'drift' or 'student' noise, or `evaluate`."""
-    match name:
-        case "forward":
-            return compiled(_FORWARD, forward)
-        case "backward":
-            return compiled(_BACKWARD, backward)
-        case "normal":
-            return compiled(_NORMAL, normal_density, fastmath=ANY_ORDER)
-        case "drift":
-            return compiled(_NORMAL, drift_density, fastmath=ANY_ORDER)
-        case "student":
-            return compiled(_STUDENT, student_density)
-        case "evaluate":
-            return compiled(_EVALUATE, evaluate)
-        case _:
-            raise ValueError(f"there is no machine {name!r}")
+    """A function that runs a tape, a likelihood by its noise, or `evaluate`; compiled when it is first asked for."""
+    functions: dict[str, tuple[Callable[..., Any], Any, dict[str, Any]]] = {
+        "forward": (forward, _FORWARD, {}),
+        "backward": (backward, _BACKWARD, {}),
+        "normal": (normal_density, _NORMAL, {"fastmath": ANY_ORDER}),
+        "ou": (ou_density, _NORMAL, {"fastmath": ANY_ORDER}),
+        "student": (student_density, _STUDENT, {}),
+        "evaluate": (evaluate, _EVALUATE, {}),
+    }
+    function, signature, options = functions[name]
+    return compiled(signature, function, **options)
 
 
 def addresses(*names: str) -> Wholes:
-    """Addresses of machines; what is not asked for is not compiled."""
+    """Addresses of compiled functions; others are not compiled."""
     return np.array([compiled_function(name).address for name in names], dtype=np.int64)
 
 
 @cache
 def callbacks() -> tuple[Any, Any]:
-    """The log density and the storing of a draw as C functions, so that chains need neither Python nor its lock."""
+    """The log density and the storing of a draw as C functions, so that chains run without Python and its lock."""
     pointer_to: Any = types.CPointer
     double, pointer = pointer_to(types.double), types.uintp
     logp = compiled(types.int64(types.uint64, double, double, double, pointer), _logp)
@@ -286,6 +281,6 @@ def callbacks() -> tuple[Any, Any]:
 
 @cache
 def logp_by_address() -> Callable[[int, int, int, int, int], int]:
-    """The log density for Python: dimension, addresses of z, gradient and value, and of a description; returns 0 where finite."""
+    """The log density for Python: takes the dimension and addresses of z, gradient, value and description; returns 0 if finite."""
     integer, address = ctypes.c_int64, ctypes.c_void_p
     return ctypes.CFUNCTYPE(integer, ctypes.c_uint64, address, address, address, address)(callbacks()[0].address)

@@ -1,12 +1,12 @@
-"""Coordinates in which the posterior of a scaling law is easy to explore, derived from the formula of any card.
+"""Coordinates in which the posterior of a scaling law is easy to sample, derived from the formula of any card.
 
 The posterior is a thin curved ridge in (E, A, alpha, …): a larger A with a larger alpha, or a larger E with a smaller A,
 gives the same losses where the runs are. Two changes of variable straighten most of it:
 
 - the floor E is replaced by the mean loss over a few settings spread over the runs (its other terms added to it);
-- the scale of each term is replaced by the term's spread over those settings, which is what losses tell about it.
+- the scale of each term is replaced by the term's spread over those settings, which the losses determine.
 
-Both are shears, so their Jacobian is one but for the bend that keeps E positive.
+Both are shears, so their Jacobian is one but for a softplus that keeps E positive.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from bayeslaw.engine import tape as tapes
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.prior import Prior
 
-# Share of the smallest loss below which the floor's coordinate bends. Small, for where it bends the mean loss, which data know
-# to a few thousandths, is no longer a coordinate: with 0.05 fits took twice the gradients and diverged where floors near zero
-# are likely.
-BEND = 0.01
-ROWS = 12  # of the runs that stand for a law of series
+# Scale of the softplus that keeps the floor positive, as a share of the smallest loss. It is small because the mean loss, which the
+# data determine to a few thousandths, is no longer a coordinate where the softplus curves: with 0.05 fits took twice the gradients
+# and diverged where floors near zero are likely.
+SOFTPLUS = 0.01
+ROWS = 12  # rows of the runs that represent a law of series
 
 Functions = Mapping[str, Callable[..., Any]]
 
 
 def constrain(prior: Prior, x: Any, functions: Functions) -> Any:
-    """From the whole line to the prior's support."""
+    """Map the real line to the prior's support."""
     match prior.support:
         case "positive":
             return functions["exp"](x)
@@ -45,10 +45,10 @@ def constrain(prior: Prior, x: Any, functions: Functions) -> Any:
 
 
 def star(law: Law, observed: Observations) -> dict[str, NDArray[np.float64]]:
-    """Settings spread over the runs: the reference point, and from it each covariate moved to its ends in the runs.
+    """Settings spread over the runs: the reference point, and points with one covariate moved to its minimum or maximum.
 
-    Nodes of a series go together, so a law of series has rows of the runs themselves in place of these. Where parameters vary by
-    columns, the same once for every combination of those columns' values.
+    A law of series has rows of the runs instead, since nodes of a series belong together. Where parameters vary by columns, the
+    settings repeat for every combination of those columns' values.
     """
     if law.series:
         rows = np.unique(np.linspace(0, observed.log_loss.size - 1, ROWS).round().astype(np.int64))
@@ -70,14 +70,14 @@ Mean = Callable[[Any, NDArray[np.float64]], Any]
 
 
 def average(value: Any, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Weighted mean over the last axis (of any size that spreads to that of the weights), which is kept with size 1."""
+    """Weighted mean over the last axis (which broadcasts to the weights), kept with size 1."""
     spread: NDArray[np.float64] = np.asarray(value) + np.zeros((1, weights.size))
     return (spread @ weights)[:, None]
 
 
 @dataclass(frozen=True)
 class Coordinates:
-    """The change from sampling coordinates to the model's variables, for nodes of a tape and for NumPy draws alike.
+    """The change from sampling coordinates to the model's variables, for nodes of a tape and for NumPy draws.
 
     Attributes
     ----------
@@ -90,10 +90,10 @@ class Coordinates:
     by_spread : frozenset of str
         Amplitudes whose term varies over the settings.
     by_mean : frozenset of str
-        Amplitudes whose term has one value there. Those of a term that is 0 throughout, such as annealing in runs without any,
-        are in neither and stay as they are.
-    bend : float
-        Where the floor comes nearer to zero than about this (nats), its coordinate bends to keep it positive.
+        Amplitudes whose term has one value there. An amplitude whose term is 0 there, such as annealing in runs without any, is
+        in neither set and is a coordinate itself.
+    softplus_scale : float
+        Scale (nats) of the softplus that keeps the floor positive; the coordinate is linear well above it.
     """
 
     law: Law
@@ -103,11 +103,11 @@ class Coordinates:
     weights: Mapping[str, NDArray[np.float64]]
     by_spread: frozenset[str]
     by_mean: frozenset[str]
-    bend: float
+    softplus_scale: float
 
     @property
     def scaled(self) -> frozenset[str]:
-        """Amplitudes that are coordinates by what losses tell of their term."""
+        """Amplitudes replaced by the spread or mean of their term."""
         return self.by_spread | self.by_mean
 
     @classmethod
@@ -119,15 +119,15 @@ class Coordinates:
         scope = {k: v[:, None] for k, v in typical.items()} | settings
         varying, constant = set(), set()
         for name, term in law.amplitudes.items():
-            unit = scope | {name: np.ones((1, 1))}  # a real amplitude may be drawn as anything, 0 nearly among it
+            unit = scope | {name: np.ones((1, 1))}  # the draw of a real amplitude may be close to 0
             values = np.broadcast_to(term.evaluate(law.with_let(unit)), (1, size))
             if np.std(values) > 1e-9 * np.abs(np.mean(values)):
                 varying.add(name)
             elif np.any(values != 0):
                 constant.add(name)
         weights = {name: w / w.sum() for name, w in weights.items()}
-        bend = BEND * float(np.exp(observed.log_loss.min()))
-        return cls(law, observed.at, settings, size, weights, frozenset(varying), frozenset(constant), bend)
+        softplus_scale = SOFTPLUS * float(np.exp(observed.log_loss.min()))
+        return cls(law, observed.at, settings, size, weights, frozenset(varying), frozenset(constant), softplus_scale)
 
     def variables(self, x: Mapping[str, Any], functions: Functions, mean: Mean) -> tuple[dict[str, Any], Any]:
         """The model's unconstrained variables from the coordinates, and the log Jacobian.
@@ -140,7 +140,7 @@ class Coordinates:
         values = {k: constrain(law.parameters[k].prior, v, functions) for k, v in variables.items()}
         ones = values | dict.fromkeys((*law.amplitudes, *law.floors), 1.0)
         units = law.term_units(ones, self.at, functions)
-        # A scale inside a term, such as h in 1 + D/h, may have a prior on h/D: from here on it is needed itself.
+        # A scale inside a term, such as h in 1 + D/h, may have a prior on h/D: terms need the scale itself.
         ones |= {k: values[k] / unit for k, unit in units.items() if k in values}
         scope = law.with_let({**ones, **self.settings}, functions)
         terms = []
@@ -153,7 +153,7 @@ class Coordinates:
             centre = mean(share, everywhere)
             off = share - centre if name in self.by_spread else centre
             height = functions["sqrt"](mean(off * off, everywhere))
-            if law.parameters[name].prior.support == "real":  # of either sign: its spread itself, for 0 has no logarithm
+            if law.parameters[name].prior.support == "real":  # the spread itself, since 0 has no logarithm
                 variables[name] = x[name] / height
                 jacobian = jacobian - functions["log"](height)
             else:
@@ -164,8 +164,8 @@ class Coordinates:
             for value, share in terms:
                 total = total + value * mean(share, weights)
             if law.parameters[floor].prior.support == "positive":
-                gap = (x[floor] - total) / self.bend
-                above = functions["log"](self.bend * functions["softplus"](gap))
+                gap = (x[floor] - total) / self.softplus_scale
+                above = functions["log"](self.softplus_scale * functions["softplus"](gap))
                 variables[floor] = above
                 jacobian = jacobian - functions["softplus"](-gap) - above
             else:
@@ -173,7 +173,7 @@ class Coordinates:
         return variables, jacobian
 
     def on_tape(self, tape: tapes.Tape, x: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any], Any]:
-        """Write the change on a tape: the law's parameters, the model's variables and the log Jacobian as nodes."""
+        """Write the change on a tape; returns the law's parameters, the model's variables and the log Jacobian as nodes."""
         settings = {k: tape.constant(v) for k, v in self.settings.items()}
 
         def mean(value: Any, weights: NDArray[np.float64]) -> Any:

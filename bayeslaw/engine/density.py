@@ -1,7 +1,7 @@
 """The model's log density and its gradient, in the coordinates of `coordinates`.
 
-It is that of `model.pymc_model` with the Jacobian of the change of variables, up to a constant; run effects of normal noise
-are integrated out in closed form.
+It equals that of `inference.model.pymc_model` with the Jacobian of the change of variables, up to a constant; run effects of normal
+noise are integrated out in closed form.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from bayeslaw.data.observations import Observations
 from bayeslaw.engine import tape as tapes
 from bayeslaw.engine.binning import Compressed
-from bayeslaw.engine.compiled import STRAIGHT, Map, addresses, describe, logp_by_address, workspace_size
+from bayeslaw.engine.compiled import IDENTITY, Map, addresses, describe, logp_by_address, workspace_size
 from bayeslaw.engine.coordinates import Coordinates, Functions
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.prior import Prior
@@ -48,21 +48,21 @@ def log_around(x: Any, typical: Any, log_spread: Any, functions: Functions) -> A
     return -0.5 * z * z - log_spread
 
 
-BEGINNING = {"dof": 20.0, "drift": 0.1}  # of parameters of the noise that are no sizes of errors
-SMALLER = 40  # times that the terms of a beginning may be made smaller
+START = {"dof": 20.0, "drift": 0.1}  # for noise parameters that are not scales of errors
+SMALLER = 40  # times that the terms of a starting point may be made smaller
 
 
 @dataclass(frozen=True)
 class Function:
-    """A log density with gradient: compiled, and called from Python or, by its description, from a sampler without Python.
+    """A compiled log density with gradient, called from Python or, by its description, from a sampler without Python.
 
     Attributes
     ----------
     size : int
     arrays : tuple
-        What the description points to.
+        The arrays that the description points to.
     description : int array
-        See `kernels.described`.
+        See `compiled.describe`.
     """
 
     size: int
@@ -74,7 +74,7 @@ class Function:
         return float(values[0]), gradients[0]
 
     def many(self, z: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Values (S,) and gradients (S, size) at points z (S, size); Python's part of a small density's time is then small."""
+        """Values (S,) and gradients (S, size) at points z (S, size), with little overhead of Python."""
         z, k = np.ascontiguousarray(z, dtype=np.float64), self.size
         if z.ndim != 2 or z.shape[1] != k:
             raise ValueError(f"the density takes points of {k} coordinates, not an array {z.shape}")
@@ -101,8 +101,8 @@ class Density:
 
     @classmethod
     def of(cls, law: Law, observed: Observations, noise: Noise, compressed: Compressed | None = None) -> Density:
-        """Write the tape of a law on its runs, or with normal noise on fewer rows that stand for them."""
-        coordinates = Coordinates.of(law, observed)  # of all points, so that they are the same for fewer rows
+        """Write the tape of a law on its runs or, with normal noise, on the fewer rows of `binning.compress`."""
+        coordinates = Coordinates.of(law, observed)  # of all points, so that compression does not change them
         count, scatter = np.ones(observed.log_loss.size), np.zeros(observed.runs)
         if compressed is not None:
             observed, count, scatter = compressed.observed, compressed.count, compressed.scatter
@@ -130,16 +130,16 @@ class Density:
     def size(self) -> int:
         return len(self.names) + (self.observed.runs if self.noise.explicit_effects else 0)
 
-    def function(self, arrays: Map = STRAIGHT, threads: int = 1) -> Function:
-        """The log density and its gradient at coordinates, or at what a map makes into coordinates."""
+    def function(self, arrays: Map = IDENTITY, threads: int = 1) -> Function:
+        """The log density and its gradient as a function of the coordinates, or of the arguments of a map to them."""
         program, o = self.program, self.observed
         noise, groups = self.noise, max(len(self.noise.groups), 1)
         flags = [noise.student, noise.run_effect, noise.checkpoint_effect, noise.skew or noise.drift, groups, program.live]
         memory = np.tile(program.memory, (threads, 1))
-        count = o.time if noise.drift else self.count  # see `kernels_noise.drift_density`
+        count = o.time if noise.drift else self.count  # see `likelihoods.ou_density`
         rows = (o.log_loss, o.starts, count, self.scatter, o.se**2, noise.families_of(o), noise.groups_of(o))
         work = (program.code, memory, np.zeros_like(memory))
-        run = addresses("forward", "backward", "student" if noise.student else "drift" if noise.drift else "normal", "evaluate")
+        run = addresses("forward", "backward", "student" if noise.student else "ou" if noise.drift else "normal", "evaluate")
         state = (*work, program.inputs, self.outputs, np.array(flags, np.int64), *rows, run)
         busy = np.zeros(threads, dtype=np.int64)
         scratch = np.empty(threads * workspace_size(self.size, arrays, groups))
@@ -157,7 +157,7 @@ class Density:
         return draws
 
     def start(self) -> NDArray[np.float64]:
-        """Coordinates of a sensible beginning: prior medians, the losses' mean as floor, and noise of 1%."""
+        """Coordinates of a starting point: prior medians, the losses' mean as floor, and noise of 1%."""
         x = np.zeros(self.size)
         spread = float(np.std(np.exp(self.observed.log_loss))) + 1e-3
         terms = [n for n in self.coordinates.scaled if self.law.parameters[n].prior.support == "positive"]
@@ -169,7 +169,7 @@ class Density:
             elif name in self.coordinates.scaled:
                 x[i] = 0.0  # of either sign
             elif name in self.noise.parameters:
-                x[i] = np.log(BEGINNING.get(name, 0.01))
+                x[i] = np.log(START.get(name, 0.01))
             else:
                 prior = self.law.parameters[name].prior
                 median = float(prior.scipy.median())

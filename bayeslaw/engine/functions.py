@@ -1,4 +1,4 @@
-"""Functions that kernels share: exponentials and logarithms of many numbers at a time, sums, digamma, Mills' ratio."""
+"""Functions of compiled code: exponentials and logarithms of arrays, sums, digamma, Mills' ratio."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bayeslaw.engine.build import Reals, inner, jit, summing
 
 
 def _to_bits(typing: Any, x: Any) -> Any:
-    """The bits of a float as a whole number."""
+    """The bits of a float as an integer."""
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.bitcast(arguments[0], ir.IntType(64))
@@ -22,7 +22,7 @@ def _to_bits(typing: Any, x: Any) -> Any:
 
 
 def _to_float(typing: Any, bits: Any) -> Any:
-    """The float of which a whole number has the bits."""
+    """The float with the bits of an integer."""
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.bitcast(arguments[0], ir.DoubleType())
@@ -34,7 +34,7 @@ _bits: Any = intrinsic(_to_bits)
 _float: Any = intrinsic(_to_float)
 
 
-ROUND = 1.5 * 2.0**52  # adding it rounds to a whole number, which then stands in the lowest bits
+ROUND = 1.5 * 2.0**52  # adding it rounds to an integer, which is then in the lowest bits
 LN2_HIGH, LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
 SERIES = tuple(1 / math.factorial(k) for k in range(14))
 ODD = tuple(1 / (2 * k + 1) for k in range(12))
@@ -42,7 +42,7 @@ ODD = tuple(1 / (2 * k + 1) for k in range(12))
 
 @inner
 def exps(x: Reals, out: Reals) -> None:
-    """Exponentials to one unit in the last place, several at a time: the loop has no call, so it is vectorised."""
+    """Exponentials to one unit in the last place; the loop has no call, so the compiler vectorises it."""
     beyond = 0
     for i in range(x.size):
         v = x[i]
@@ -63,12 +63,12 @@ def exps(x: Reals, out: Reals) -> None:
 
 @inner
 def logs(x: Reals, out: Reals) -> None:
-    """Logarithms to two units in the last place, several at a time; -inf for what is not positive."""
+    """Logarithms to two units in the last place; -inf for numbers that are not positive."""
     beyond = 0
     for i in range(x.size):
         v = x[i]
-        # x = 2**e f with f between sqrt(1/2) and sqrt(2); e is left as the lowest bits of a large number
-        offset = _bits(v) - (0x3FE6A09E667F3BCD - (1 << 62))  # positive, so that its bits may be moved as they are
+        # x = 2**e f with f between sqrt(1/2) and sqrt(2); e is in the lowest bits of a large number
+        offset = _bits(v) - (0x3FE6A09E667F3BCD - (1 << 62))  # positive, so that shifting its bits is division
         f = _float((offset & 0xFFFFFFFFFFFFF) + 0x3FE6A09E667F3BCD)
         e = _float((offset >> 52) + (0x4338000000000000 - (1 << 10))) - ROUND
         s = (f - 1.0) / (f + 1.0)
@@ -113,7 +113,7 @@ def digamma(x: float) -> float:
 
 @jit
 def log_mills(x: float) -> float:
-    """x^2/2 + log Phi(x), without what overflows: by a continued fraction of Mills' ratio where Phi is small."""
+    """x^2/2 + log Phi(x) without overflow: by a continued fraction of Mills' ratio where Phi is small."""
     if x > -5.0:
         return 0.5 * x * x + math.log(0.5 * math.erfc(-x * math.sqrt(0.5)))
     fraction = -x

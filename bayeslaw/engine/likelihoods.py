@@ -1,6 +1,6 @@
 """Log densities of rows under each noise, with their gradients; see `noise`.
 
-These and what runs a tape are plain functions: `kernels.machine` compiles each by itself, for callers that have its address.
+These are plain functions: `compiled.compiled_function` compiles each by itself, for callers by address.
 """
 
 from __future__ import annotations
@@ -25,19 +25,20 @@ def normal_density(
     v: Reals,
     t: Reals,
     omega: float,
-    slack: float,
+    excess: float,
     d_mu: Reals,
     d_v: Reals,
     d_t: Reals,
 ) -> tuple[float, float, float]:
     """Log density of rows sorted by checkpoint and run, all effects integrated out; see `noise`.
 
-    v and t are variances of points and run effects for every group, omega that of checkpoint effects, slack the mean excess of a
-    run; t, omega and slack may be 0 for none. A row is the mean of `count` points; `scatter` is each run's sum of squares of points
-    around the means of their rows; `squared` are known variances of rows of one point each, or empty. `family` tells with which run
-    each checkpoint begins. Returns the log density and its derivatives by omega and slack; adds the others to the last arguments.
+    v and t are variances of points and run effects for every group, omega is that of checkpoint effects, and excess is the mean of
+    one-sided run effects; t, omega and excess may be 0. A row is the mean of `count` points; `scatter` is each run's sum of squares
+    of points around the means of their rows; `squared` are known variances of rows of one point each, or empty. `family` holds the
+    first run of each checkpoint. Returns the log density and its derivatives by omega and excess; adds the other derivatives to the
+    last arguments.
     """
-    logp, d_omega, d_slack, grown = 0.0, 0.0, 0.0, 1.0
+    logp, d_omega, d_excess, grown = 0.0, 0.0, 0.0, 1.0
     own, inverse, level = -1, 0.0, 0.0
     widest = 1
     for c in range(family.size - 1):
@@ -68,7 +69,7 @@ def normal_density(
                     squares += p * e * e
                     logs += math.log(2 * math.pi) - math.log(p)
             s = 1 + spread * weight
-            grown *= s  # a logarithm takes longer than all else of a short run: one is taken of many runs' product
+            grown *= s  # a logarithm takes longer than the rest of a short run: it is taken of the product of many runs
             if grown > 1e150:
                 logp -= 0.5 * math.log(grown)
                 grown = 1.0
@@ -85,14 +86,14 @@ def normal_density(
             variance, spread = v[group[j]], t[group[j]]
             weight, total = weights[j - first], totals[j - first]
             s = 1 + spread * weight
-            if slack > 0:
+            if excess > 0:
                 a = weight / s
                 root = math.sqrt(a)
-                x = (total / s - 1 / slack) / root
+                x = (total / s - 1 / excess) / root
                 h = log_mills(x)
                 rise = x + math.exp(-h) / math.sqrt(2 * math.pi)
-                logp += 0.5 * math.log(2 * math.pi / a) - math.log(slack) + h
-                d_slack += rise / (root * slack * slack) - 1 / slack
+                logp += 0.5 * math.log(2 * math.pi / a) - math.log(excess) + h
+                d_excess += rise / (root * excess * excess) - 1 / excess
                 pull_a, pull_b = -0.5 * (1 + rise * x) / a, rise / root
             ratio = total / s
             d_weight = pull_a / (s * s) - pull_b * ratio * spread / s - 0.5 * spread / s - 0.5 * (spread * ratio) ** 2
@@ -114,10 +115,10 @@ def normal_density(
                     d_mu[i] += (e - d_total) * p
                     d_variance -= (d_weight + (d_total - 0.5 * e) * e) * p * p + 0.5 * p
             d_v[group[j]] += d_variance
-    return logp - 0.5 * math.log(grown), d_omega, d_slack
+    return logp - 0.5 * math.log(grown), d_omega, d_excess
 
 
-def drift_density(
+def ou_density(
     y: Reals,
     mu: Reals,
     starts: Wholes,
@@ -134,12 +135,12 @@ def drift_density(
     d_v: Reals,
     d_t: Reals,
 ) -> tuple[float, float, float]:
-    """Log density of rows sorted by run and clock whose run effects drift, by a Kalman filter; see `noise`.
+    """Log density of rows sorted by run and clock with OU run effects, by a Kalman filter; see `noise`.
 
-    It is called as `normal_density` is, so that `evaluate` needs no way of its own to it: `clock` stands where counts do and
-    `length`, in the clock's unit, where the mean excess does; scatter, family and omega are of no use. v and t are variances of
-    points and of run effects for every group, `squared` known variances of the rows, or empty. Returns the log density, 0, and the
-    derivative by length; adds the others to the last arguments.
+    It has the signature of `normal_density`, so that `evaluate` calls both alike: `clock` stands for counts and the correlation
+    `length`, in the clock's unit, for the mean excess; scatter, family and omega are not used. v and t are variances of points and
+    of run effects for every group, `squared` known variances of the rows, or empty. Returns the log density, 0, and the derivative
+    by length; adds the other derivatives to the last arguments.
 
     With m and P the mean and variance of the effect u given the rows before, S = P + v and K = P / S, a row adds K (e - m) to the
     mean and leaves the variance K v; to the next row u decays by rho = exp(-step / length) and gains the variance (1 - rho^2) t.
@@ -151,7 +152,7 @@ def drift_density(
     inverse[0] = 0.0
     exps(inverse, rho)
     for j in range(starts.size - 1):
-        rho[starts[j]] = 0.0  # a run begins with what is true of any moment: mean 0 and variance t
+        rho[starts[j]] = 0.0  # a run begins with the stationary distribution: mean 0 and variance t
     known = squared.size > 0
     squares = 0.0
     for j in range(starts.size - 1):
@@ -211,8 +212,8 @@ def student_density(
 ) -> tuple[float, float]:
     """Log density of rows sorted by run with Student-t point noise and run effects tau * effects (none if there are no effects).
 
-    sigma and tau are those of every group; `squared` are known variances of the rows, or empty. Returns the log density, without
-    the effects' own prior, and its derivative by dof; adds the others to the last arguments.
+    sigma and tau hold a value for every group; `squared` are known variances of the rows, or empty. Returns the log density without
+    the prior of the effects, and its derivative by dof; adds the other derivatives to the last arguments.
     """
     front = math.lgamma((dof + 1) / 2) - math.lgamma(dof / 2) - 0.5 * math.log(dof * math.pi)
     d_front = 0.5 * (digamma((dof + 1) / 2) - digamma(dof / 2) - 1 / dof)

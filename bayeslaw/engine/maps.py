@@ -1,4 +1,4 @@
-"""From coordinates that are nearly normal to those of a density, with the Jacobian; see `whitening`."""
+"""Compiled maps from nearly normal coordinates to those of a density, with their Jacobians; see `transport`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def splines(
     value: Reals,
     slope: Reals,
 ) -> float:
-    """Write values and slopes of all splines at t; return the second derivative of the first. Straight lines beyond the knots."""
+    """Write values and slopes of all splines at t, linear beyond the knots; return the second derivative of the first."""
     inside = min(max(t, knots[0]), knots[knots.size - 1])
     j, above = 0, knots.size - 1  # searchsorted takes a second to compile
     while above - j > 1:
@@ -44,9 +44,9 @@ def ridge(
     y: Reals,
     x: Reals,
 ) -> None:
-    """Write the coordinates of y into x, along the spine if there is one; `along` are values of the splines at y[0].
+    """Write the coordinates of y into x, along the ridge path if there is one; `along` holds the splines' values at y[0].
 
-    The exponentials of the log diagonal are left in `widths`.
+    The exponentials of the log diagonal are written into `widths`.
     """
     n = y.size - 1
     if order.size:
@@ -80,7 +80,7 @@ def ridge_slopes(
     d_x: Reals,
     gradient: Reals,
 ) -> float:
-    """Log of the Jacobian of `ridge`, a constant left out; the gradient of all by y, given that of the density by x."""
+    """Return the log Jacobian of `ridge` up to a constant, and write the gradient of all by y, given that of the density by x."""
     n, logp = y.size - 1, 0.0
     if order.size:
         d_t, at = d_x[order[0]] * slope[0] + turn / slope[0], 1 + 2 * n
@@ -106,15 +106,15 @@ def ridge_slopes(
 
 
 @inner
-def bent(bends: Reals, z: Reals, slope: Reals, rise: Reals, y: Reals) -> None:
-    """Write y_i = m_i + s_i sinh((arcsinh(z_i) + e_i) / d_i) into y, for rows m, s, e, d of `bends`; y = z for the others.
+def stretch_tails(tails: Reals, z: Reals, slope: Reals, rise: Reals, y: Reals) -> None:
+    """Write y_i = m_i + s_i sinh((arcsinh(z_i) + e_i) / d_i) into y, for rows m, s, e, d of `tails`; y = z for the others.
 
-    The slopes dy_i / dz_i are left in `slope`, the derivatives of their logarithms in `rise`.
+    The slopes dy_i / dz_i are written into `slope`, the derivatives of their logarithms into `rise`.
     """
     for i in range(z.size):
         y[i] = z[i]
-    for i in range(bends.size // 4):
-        m, s, e, d = bends[4 * i], bends[4 * i + 1], bends[4 * i + 2], bends[4 * i + 3]
+    for i in range(tails.size // 4):
+        m, s, e, d = tails[4 * i], tails[4 * i + 1], tails[4 * i + 2], tails[4 * i + 3]
         root = math.sqrt(1 + z[i] * z[i])
         up = 0.5 * math.exp((math.copysign(math.log(abs(z[i]) + root), z[i]) + e) / d)  # half of sinh's larger part
         down = 0.25 / up
@@ -124,12 +124,12 @@ def bent(bends: Reals, z: Reals, slope: Reals, rise: Reals, y: Reals) -> None:
 
 
 @inner
-def bent_slopes(slope: Reals, rise: Reals, gradient: Reals) -> float:
-    """Log of the Jacobian of `bent`, from what it left; the gradient by y becomes that of all by z."""
+def tail_slopes(slope: Reals, rise: Reals, gradient: Reals) -> float:
+    """Return the log Jacobian of `stretch_tails` from the slopes it wrote; the gradient by y becomes that of all by z."""
     logp, grown = 0.0, 1.0
     for i in range(slope.size):
         grown *= slope[i]
-        if not 1e-100 < grown < 1e100:  # one logarithm for all, unless their product has no room in a number
+        if not 1e-100 < grown < 1e100:  # one logarithm for all, unless their product would overflow
             logp += math.log(grown)
             grown = 1.0
         gradient[i] = gradient[i] * slope[i] + rise[i]

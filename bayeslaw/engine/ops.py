@@ -1,4 +1,4 @@
-"""The two machines that run a tape, forwards and backwards; see `tape`."""
+"""Run the operations of a tape forwards (values) and backwards (derivatives); see `tape`."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from bayeslaw.engine.functions import exps, logs, product, total
 
 ADD, SUB, MUL, DIV, POW, NEG, EXP, EXPM1, LOG, LOG1P, SQRT, TANH, SIGMOID, SOFTPLUS, MIN, MAX, SELECT, SUM, GATHER = range(19)
 
-FEW = 16  # numbers for which vectorised loops are not worth a call
+FEW = 16  # values below which vectorised loops are not worth a call
 
 
 @inner
 def combine(op: int, x: Reals, y: Reals, out: Reals) -> None:
-    """Sum, difference, product or quotient of arrays of which one may be a single number: loops that are vectorised."""
+    """Sum, difference, product or quotient of arrays, of which one may be a single number, in vectorised loops."""
     n, first, second = out.size, x[0], y[0]
     if op <= SUB:
         sign = 1.0 if op == ADD else -1.0
@@ -35,9 +35,9 @@ def combine(op: int, x: Reals, y: Reals, out: Reals) -> None:
             for i in range(n):
                 out[i] = x[i] * y[i]
         else:
-            many, one = (x, second) if x.size == n else (y, first)
+            many, single = (x, second) if x.size == n else (y, first)
             for i in range(n):
-                out[i] = many[i] * one
+                out[i] = many[i] * single
     elif x.size == n and y.size == n:
         for i in range(n):
             out[i] = x[i] / y[i]
@@ -81,7 +81,7 @@ def pointwise(op: int, x: float, y: float, z: float) -> float:
 
 @inner
 def rise(op: int, x: float, value: float) -> float:
-    """Derivative of a function of one number at x, where it has a value; logarithm and exponential have loops of their own."""
+    """Derivative at x of a function of one number that has this value; logarithm and exponential have loops of their own."""
     if op == NEG:
         return -1.0
     if op == EXPM1:
@@ -98,7 +98,7 @@ def rise(op: int, x: float, value: float) -> float:
 
 
 def forward(code: Wholes, memory: Reals) -> None:
-    """Run every operation, leaving the results in `memory`."""
+    """Run every operation; the results are written into `memory`."""
     base: Any = np.int64(memory.ctypes.data)
     for line in range(code.shape[0]):
         op, at, n = code[line, 0], code[line, 1], code[line, 2]
@@ -121,8 +121,8 @@ def forward(code: Wholes, memory: Reals) -> None:
         elif op == MAX and n >= FEW and not sb:
             floor = y[0]
             for i in range(n):
-                out[i] = floor if x[i] < floor else x[i]  # what is no number stays none
-        elif op <= SELECT:  # an argument that an operation doesn't have is some number
+                out[i] = floor if x[i] < floor else x[i]  # nan stays nan
+        elif op <= SELECT:  # missing arguments of an operation are arbitrary numbers
             for i in range(n):
                 out[i] = pointwise(op, memory[a + i * sa], memory[b + i * sb], memory[c + i * sc])
         elif op == GATHER:
@@ -137,9 +137,9 @@ def forward(code: Wholes, memory: Reals) -> None:
 
 @inner
 def pass_on(out: Reals, pull: Reals, sign: float, factor: Reals) -> None:
-    """Add derivatives times 1 or -1 and a factor to those of an argument: one for each, or all to one number.
+    """Add derivatives times `sign` and a factor to those of an argument, elementwise or all to a single number.
 
-    The factor has one number for each derivative, one for all, or none: then it is 1.
+    The factor has a number for each derivative, a single number, or none (then it is 1).
     """
     times = sign * factor[0] if factor.size == 1 else sign
     if out.size == pull.size and factor.size == pull.size:
@@ -155,7 +155,7 @@ def pass_on(out: Reals, pull: Reals, sign: float, factor: Reals) -> None:
 
 
 def backward(code: Wholes, memory: Reals, slope: Reals) -> None:
-    """Carry derivatives from results to arguments; `slope` comes in with those of the outputs and leaves complete."""
+    """Propagate derivatives from results to arguments; `slope` holds those of the outputs first and all of them at the end."""
     values: Any = np.int64(memory.ctypes.data)
     slopes: Any = np.int64(slope.ctypes.data)
     none = memory[:0]
@@ -182,7 +182,7 @@ def backward(code: Wholes, memory: Reals, slope: Reals) -> None:
                     d_y[right] += g if op == ADD else -g
         elif op == DIV and sb:
             for i in range(n):
-                pull[i] /= y[i]  # of no further use: it becomes that of the numerator
+                pull[i] /= y[i]  # no longer needed: it becomes the derivative of the numerator
                 d_y[i] -= pull[i] * out[i]
             if varies & 1:
                 pass_on(d_x, pull, 1.0, none)
@@ -215,9 +215,9 @@ def backward(code: Wholes, memory: Reals, slope: Reals) -> None:
         elif op <= SELECT:
             for i in range(n):
                 value = memory[a + i * sa]
-                one, other = (b + i * sb, c + i * sc) if op == SELECT else (a + i * sa, b + i * sb)
+                first_at, other = (b + i * sb, c + i * sc) if op == SELECT else (a + i * sa, b + i * sb)
                 holds = value > 0.5 if op == SELECT else (value < memory[other]) == (op == MIN)
-                slope[one if holds else other] += pull[i]
+                slope[first_at if holds else other] += pull[i]
         elif op == GATHER and sc:
             begin = 0
             for k in range(sc):

@@ -1,12 +1,11 @@
-"""Value and gradient of a formula without compiling it: a tape, and two small machines that run it forwards and backwards.
+"""A tape of operations: the value and gradient of a formula without compiling it.
 
-A law is data, so nothing about it is compiled. Arithmetic on `Node` objects writes a list of operations; `forward` and
-`backward` are compiled once by Numba, kept on disk, and serve every law, every prior and every number of rows. Each
-operation runs over all its values before the next begins, so the cost of looking it up is shared by them.
+A law is data, so nothing about it is compiled. Arithmetic on `Node` objects writes a list of operations. `ops.forward` and
+`ops.backward` run it; Numba compiles them once, keeps them on disk, and they serve every law, prior and number of rows. Each
+operation runs over all its values before the next begins, which shares the cost of looking it up.
 
-Rows repeat their covariates: a table of 240 losses may hold 4 sizes, 2 stages and 3 replay shares. What depends on some of
-the covariates only is computed once for each combination of those (a partition of the rows) and gathered where it meets the
-others.
+Rows repeat their covariates: a table of 240 losses may hold 4 sizes, 2 stages and 3 replay shares. A value that depends on some
+covariates only is computed once for each combination of those (a partition of the rows) and gathered where it meets the others.
 """
 
 from __future__ import annotations
@@ -21,16 +20,16 @@ from numpy.typing import ArrayLike, NDArray
 from bayeslaw.engine import ops
 from bayeslaw.laws.formula import NUMPY
 
-SCALAR, PLAIN = 0, -1  # partitions of one number, and of an array that is no column of the rows
+SCALAR, PLAIN = 0, -1  # partitions of a single number, and of an array that is not a column of the rows
 FEW = 0.7  # share of the rows above which a partition is not worth gathering from
-STRETCH = 0.5  # most of a table of stretches, as a share of the values gathered, with which gathering by stretches is faster
+INTERVALS = 0.5  # largest table of intervals, as a share of the values gathered, with which gathering by intervals is faster
 
 
 class Tape:
-    """Operations written down in the order in which they are to be done.
+    """A list of operations in the order in which they run.
 
-    Slots hold one number, one for each part of a partition of the rows, or a plain array; a slot is an input, a constant or the
-    result of an operation. Equal operations share a slot, and operations on constants are done at once.
+    A slot holds a single number, one number for each part of a partition of the rows, or a plain array; it is an input, a constant
+    or the result of an operation. Equal operations share a slot, and operations on constants run at once.
     """
 
     def __init__(self) -> None:
@@ -67,7 +66,7 @@ class Tape:
         return Node(self, self._known[key])
 
     def rows(self, column: NDArray[np.float64]) -> Node:
-        """A column of the rows, kept as its different values."""
+        """A column of the rows, stored as its distinct values."""
         values, part = np.unique(column, return_inverse=True)
         if values.size == 1:
             return self.constant(values)
@@ -81,7 +80,7 @@ class Tape:
         return Node(self, self._gathered(node.slot, self._partition(np.arange(number)), scalars=True))
 
     def _partition(self, part: NDArray[np.int64]) -> int:
-        """Number of a partition of the rows, given the part of each; one of nearly as many parts as rows is that of single rows."""
+        """Number of a partition, given the part of each row; with nearly as many parts as rows it becomes that of single rows."""
         size = int(part.max()) + 1
         if size > FEW * part.size:
             size, part = part.size, np.arange(part.size)
@@ -93,7 +92,7 @@ class Tape:
         return self._known[key]
 
     def _joined(self, partitions: set[int]) -> int:
-        """The coarsest partition that is finer than all of these."""
+        """The coarsest partition that is finer than all of the given ones."""
         if len(partitions) == 1:
             return next(iter(partitions))
         key = ("joined", frozenset(partitions))
@@ -106,7 +105,7 @@ class Tape:
         return self._known[key]
 
     def _gathered(self, slot: int, partition: int, *, scalars: bool = False) -> int:
-        """The slot's values for each part of a finer partition; operations need no scalar gathered."""
+        """The slot's values for each part of a finer partition; operations take scalars as they are."""
         own = self.partition[slot]
         if own == partition or (own == SCALAR and not scalars):
             return slot
@@ -125,7 +124,7 @@ class Tape:
         return value if isinstance(value, Node) else self.constant(value)
 
     def apply(self, op: int, *arguments: Node | ArrayLike) -> Node:
-        """Write down one operation, or do it at once where all arguments are constants."""
+        """Append one operation, or run it at once where all arguments are constants."""
         slots = [self.node(a).slot for a in arguments]
         partitions = {self.partition[s] for s in slots} - {SCALAR}
         if PLAIN in partitions:
@@ -139,7 +138,7 @@ class Tape:
             slots = [self._gathered(s, partition) for s in slots]
         if op == ops.SUM:
             if partition not in (PLAIN, SCALAR):
-                raise ValueError("a column of the rows is summed by way of every_row")
+                raise ValueError("a column of the rows can be summed after every_row only")
             partition, length = SCALAR, 1
         if all(s in self.constants for s in slots):
             with np.errstate(all="ignore"):
@@ -152,7 +151,7 @@ class Tape:
         return Node(self, self._known[key])
 
     def program(self) -> Program:
-        """The tape as arrays, for the machines below."""
+        """The tape as arrays for `ops.forward` and `ops.backward`."""
         lengths = np.array(self.lengths, dtype=np.int64)
         order = sorted(range(lengths.size), key=lambda slot: slot in self.constants)
         offsets = np.empty_like(lengths)
@@ -170,16 +169,16 @@ class Tape:
             if op == ops.SUM:
                 line[2] = lengths[arguments[0]]
             if op == ops.GATHER:
-                table = _stretches(self.constants[arguments[1]])
-                worth = table.size <= STRETCH * lengths[result]
+                table = _intervals(self.constants[arguments[1]])
+                worth = table.size <= INTERVALS * lengths[result]
                 line[7], line[8] = end, table.size // 2 if worth else 0
                 tables.append(table[: 2 * line[8]])
                 end += 2 * line[8]
         return Program(code, np.concatenate(tables), live, offsets[self.inputs], offsets, lengths)
 
 
-def _stretches(index: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Where each stretch of equal values ends, and the value, one after the other."""
+def _intervals(index: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The end of each interval of equal values, and the value, alternating."""
     ends = np.append(np.flatnonzero(np.diff(index)) + 1, index.size)
     return np.column_stack([ends, index[ends - 1]]).ravel()
 
@@ -192,15 +191,15 @@ class Program:
     ----------
     code : int array (operations, 10)
         Operation, offset and length of the result, offset and stride of up to three arguments, and the sum of 1, 2 and 4 for
-        those that are no constants. A third argument of GATHER is a table of `_stretches`, its stride their number; 0 for none.
+        those that are not constant. The third argument of GATHER is a table of `_intervals`, its stride their number; 0 for none.
     memory : float array
-        All slots one after the other, constants filled in, then tables; each user works on a copy.
+        All slots in turn, with constants filled in, then tables; each user works on a copy.
     live : int
-        How many floats of memory are no constants; they come first.
+        Number of floats of memory that are not constant; they come first.
     inputs : int array
         Offsets of the inputs.
     offsets, lengths : int arrays
-        Where each slot begins, and how many floats it has.
+        Start and length of each slot.
     """
 
     code: NDArray[np.int64]
@@ -211,8 +210,16 @@ class Program:
     lengths: NDArray[np.int64]
 
 
+Operator = Callable[["Node", Any], "Node"]
+
+
+def _operators(op: int) -> tuple[Operator, Operator]:
+    """An arithmetic operator with the node on its left, and with the node on its right."""
+    return lambda node, other: node.tape.apply(op, node, other), lambda node, other: node.tape.apply(op, other, node)
+
+
 class Node:
-    """A slot of a tape that knows arithmetic, so that `Expression.evaluate` writes the tape by itself."""
+    """A slot of a tape with arithmetic operators, so that `Expression.evaluate` writes the tape."""
 
     __slots__ = ("slot", "tape")
     __array_ufunc__ = None  # NumPy arrays leave the arithmetic to this class
@@ -224,29 +231,10 @@ class Node:
     def constant(self) -> NDArray[np.float64] | None:
         return self.tape.constants.get(self.slot)
 
-    def __add__(self, other: Node | ArrayLike) -> Node:
-        return self.tape.apply(ops.ADD, self, other)
-
-    def __radd__(self, other: ArrayLike) -> Node:
-        return self.tape.apply(ops.ADD, other, self)
-
-    def __sub__(self, other: Node | ArrayLike) -> Node:
-        return self.tape.apply(ops.SUB, self, other)
-
-    def __rsub__(self, other: ArrayLike) -> Node:
-        return self.tape.apply(ops.SUB, other, self)
-
-    def __mul__(self, other: Node | ArrayLike) -> Node:
-        return self.tape.apply(ops.MUL, self, other)
-
-    def __rmul__(self, other: ArrayLike) -> Node:
-        return self.tape.apply(ops.MUL, other, self)
-
-    def __truediv__(self, other: Node | ArrayLike) -> Node:
-        return self.tape.apply(ops.DIV, self, other)
-
-    def __rtruediv__(self, other: ArrayLike) -> Node:
-        return self.tape.apply(ops.DIV, other, self)
+    __add__, __radd__ = _operators(ops.ADD)
+    __sub__, __rsub__ = _operators(ops.SUB)
+    __mul__, __rmul__ = _operators(ops.MUL)
+    __truediv__, __rtruediv__ = _operators(ops.DIV)
 
     def __neg__(self) -> Node:
         return self.tape.apply(ops.NEG, self)

@@ -1,21 +1,21 @@
-"""From independent standard normals to the coordinates of a density: by its curvature, along its ridge if it is bent.
+"""Ridge transport: maps from independent standard normals to the coordinates of a density.
 
-The plain map is affine: mode plus a square root of the inverse curvature. A weakly informed part of a law, such as the
-gate of a PTPP law, leaves a ridge that bends by more than its width. Then one coordinate is taken as the spine: for each of
-its values the mode and curvature of all others are found, and the map follows them,
+The plain map is affine: the mode plus a square root of the inverse curvature. A weakly informed part of a law, such as the
+gate of a PTPP law, leaves a ridge that curves by more than its width. The map then follows a ridge path along one coordinate: for
+each value of it the mode c and a root L of the inverse curvature of all others are found,
 
-    x_spine = s(z_0),    x_others = c(z_0) + L(z_0) z_rest,
+    x_ridge = s(z_0),    x_others = c(z_0) + L(z_0) z_rest,
 
 with cubic splines for c, the lower triangular L and the increasing s, chosen so that z_0 is nearly standard normal (by
-Laplace's approximation of the spine's marginal density). The Jacobian is s' det L. Which coordinate serves as spine, if
-any, is judged by the divergence between the map's normal and the density, both ways.
+Laplace's approximation of the ridge coordinate's marginal density). The Jacobian is s' det L. The divergence between the map's
+normal and the density, in both directions, determines the ridge coordinate, if any.
 
-A noise that may be absent, or an exponent that may be large, has a long tail on one side. Draws of a short first run show it, and
-each element is then transformed by a sinh-arcsinh function of its own (Jones and Pewsey 2009),
+A noise scale that may be 0, or an exponent that may be large, has a long tail on one side, which the draws of a short first run
+show. Each element is then transformed by a sinh-arcsinh function of its own (Jones and Pewsey 2009),
 
     y_i = m_i + s_i sinh((arcsinh(z_i) + e_i) / d_i).
 
-Any such map leaves the posterior unchanged; a good one only makes it quick to sample.
+Any such map leaves the posterior unchanged; a good one makes it quick to sample.
 """
 
 from __future__ import annotations
@@ -37,19 +37,17 @@ from bayeslaw.engine.density import Density, Function
 
 LogDensity = Callable[[NDArray[np.float64]], tuple[float, NDArray[np.float64]]]
 TRIALS = 400  # draws by which a map is judged
-GOOD = 1.0  # range of the log ratio (see _spread) below which no spine is looked for
-DROP = 9.0  # log density below the best at which the ridge ends
-STEP = 0.3  # first step along the spine, in its standard deviations at the mode
-BEYOND = 50.0  # standard deviations that a spine's map is told beyond its ends; nothing comes so far
-MOST = 120  # steps to each side, those that were too long among them
+GOOD = 1.0  # range of the log ratio (see _spread) below which no ridge path is sought
+DROP = 9.0  # log density below the maximum at which a ridge path ends
+STEP = 0.3  # first step along the ridge path, in standard deviations of its coordinate at the mode
+BEYOND = 50.0  # standard deviations for which the map goes on beyond the ends of the path, farther than any chain comes
+MOST = 120  # steps in each direction, including rejected ones
 FAR = 30.0  # least log ratio that counts in the divergence between a map and the density
-VANISHED = -1e6  # log density that stands for none
-CLOSE = 1e-6  # twice how far below its mode, in log density, a section's others may be
-SHRINKING = 0.2  # of the last such distance, below which a step needs no new curvature
+VANISHED = -1e6  # log density that stands for zero density
+CLOSE = 1e-6  # twice the log density by which a section's others may lie below their mode
+SHRINKING = 0.2  # share of the last such distance below which a step needs no new curvature
 TURN = 0.5  # how far, in their own standard deviations, the others may leave the straight line in one step
-
-
-NORMAL = 20.0  # draws that the prior of no skewness and normal tails is worth
+NORMAL = 20.0  # weight, in draws, of the prior of no skewness and normal tails
 
 
 @dataclass(frozen=True)
@@ -60,15 +58,15 @@ class RidgeMap:
     ----------
     centre : array (k,)
     scale : array (k, k)
-        Of the affine map; not used where there is a spine.
+        Of the affine map; not used where there is a ridge path.
     order : int array (k,)
-        With a spine: which coordinate each element of z (after the spine's) belongs to, the spine first; empty without.
+        The coordinate that each element of z belongs to, the ridge coordinate first; empty where there is no ridge path.
     knots : array (m,)
-        Values of z_0 between which the splines run, the outermost far beyond the ends of the ridge; see `_held`.
+        Values of z_0 at the knots of the splines, the outermost far beyond the ends of the path; see `_extended`.
     pieces : array (4, m - 1, p)
         Cubic coefficients, highest power first, of s, c, log diagonal of L and the rest of L, in that order.
-    bends : array (b, 4)
-        Location, scale, skewness and tail of the sinh-arcsinh transformations of the first b elements of z; none unless refined.
+    tails : array (b, 4)
+        Location, scale, skewness and tail of the sinh-arcsinh transforms of the first b elements of z; none unless refined.
     """
 
     centre: NDArray[np.float64]
@@ -80,12 +78,13 @@ class RidgeMap:
 
     @property
     def arrays(self) -> Map:
-        """The arrays as kernels take them, contiguous."""
+        """The arrays for compiled code, contiguous."""
         a = np.ascontiguousarray
         return a(self.centre), a(self.scale), a(self.order), a(self.knots), a(self.pieces), a(self.tails)
 
     @property
     def ridge(self) -> int | None:
+        """The ridge coordinate, if there is a ridge path."""
         return int(self.order[0]) if self.order.size else None
 
     def x(self, z: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -106,7 +105,7 @@ class RidgeMap:
         return x
 
     def _splines(self, t: NDArray[np.float64], first: int | None = None) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Values and slopes of all splines, or the first few, at t: arrays (S, p). Straight beyond the knots, as in kernels."""
+        """Values and slopes of all or the first splines at t, arrays (S, p); linear beyond the knots, as in `maps.splines`."""
         inside = np.clip(t, self.knots[0], self.knots[-1])
         j = np.clip(np.searchsorted(self.knots, inside) - 1, 0, self.knots.size - 2)
         h, c = (inside - self.knots[j])[:, None], self.pieces[:, j, :first]
@@ -114,12 +113,12 @@ class RidgeMap:
         return ((c[0] * h + c[1]) * h + c[2]) * h + c[3] + slope * (t - inside)[:, None], slope
 
     def refined(self, density: Density, z: NDArray[np.float64], count: int | None = None) -> RidgeMap:
-        """The map, not yet bent, with the elements of the density's names, or the first `count`, bent as draws z (S, k) are."""
+        """The map with tail transforms of the density's named elements, or the first `count`, fitted to draws z (S, k)."""
         count = len(density.names) if count is None else count
         return replace(self, tails=np.array([sinh_arcsinh(column) for column in z[:, :count].T]).reshape(-1, 4))
 
     def log_normal(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Log density of the map's own normal, before any bend, at coordinates x (S, k), array (S,), without the constant."""
+        """Log density, up to a constant, of the map's normal without tail transforms at coordinates x (S, k): array (S,)."""
         if self.order.size == 0:
             z = np.linalg.solve(self.scale, (x - self.centre).T)
             return np.asarray(-0.5 * (z**2).sum(axis=0) - np.log(np.abs(np.diag(self.scale))).sum())
@@ -135,7 +134,7 @@ class RidgeMap:
         return np.asarray(total)
 
     def _inverse(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Where the spine has the values x (S,): Newton's steps, and halves of what they would leave."""
+        """Arguments at which the ridge coordinate has the values x (S,), by Newton's method safeguarded by bisection."""
         values = self._splines(self.knots, 1)[0][:, 0]
         ends = np.concatenate([[self.knots[0] - 2 * BEYOND], self.knots, [self.knots[-1] + 2 * BEYOND]])
         after = np.searchsorted(values, x)
@@ -171,12 +170,15 @@ def find_mode(logp: LogDensity, start: NDArray[np.float64]) -> NDArray[np.float6
         down, start, jac=True, method="L-BFGS-B", options={"maxiter": 5_000, "maxfun": 20_000, "maxcor": 30, "ftol": 1e-13}
     )
     if not math.isfinite(result.fun) or result.fun >= 1e12:
-        raise FitError("The log density is not finite where the fit begins; are the losses and the covariates on the law's scale?")
+        raise FitError(
+            "The log density is not finite where the fit begins; are the losses and the covariates on the law's scale?",
+            code="not-finite-at-start",
+        )
     return np.asarray(result.x)
 
 
 def curvature(logp: Function, x: NDArray[np.float64], step: float = 1e-4) -> NDArray[np.float64]:
-    """Negative Hessian of a log density by central differences of its gradient."""
+    """Negative Hessian of a log density, by central differences of its gradient."""
     move = step * np.eye(x.size)
     slopes = logp.many(np.concatenate([x - move, x + move]))[1]
     hessian = (slopes[: x.size] - slopes[x.size :]) / (2 * step)
@@ -184,7 +186,7 @@ def curvature(logp: Function, x: NDArray[np.float64], step: float = 1e-4) -> NDA
 
 
 def root_of_inverse(hessian: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Lower Cholesky factor of the inverse of a curvature whose flat or negative directions are taken as wide ones."""
+    """Lower Cholesky factor of the inverse of a curvature; flat and negative directions count as wide ones."""
     values, vectors = np.linalg.eigh(hessian)
     root = vectors / np.sqrt(np.maximum(np.abs(values), 0.1))
     factor = np.linalg.qr(root.T, mode="r").T
@@ -192,7 +194,7 @@ def root_of_inverse(hessian: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def find_ridge_map(density: Density, candidates: Sequence[int]) -> RidgeMap:
-    """Mode, curvature and, where it helps, a spine among the candidate coordinates."""
+    """The map by mode and curvature or, where that is better, along one of the candidate coordinates."""
     logp = density.function()
     mode = find_mode(logp, density.start())
     hessian = curvature(logp, mode)
@@ -201,34 +203,34 @@ def find_ridge_map(density: Density, candidates: Sequence[int]) -> RidgeMap:
     draws = np.random.default_rng(0).standard_normal((TRIALS, density.size))
     if _spread(logp, plain, draws) < GOOD:
         return plain
-    curved = (_along(logp, mode, hessian, spine) for spine in candidates)
-    return _held(_best(logp, [plain, *(one for one in curved if one is not None)], draws))
+    curved = (map_along(logp, mode, hessian, ridge) for ridge in candidates)
+    return _extended(_best(logp, [plain, *(m for m in curved if m is not None)], draws))
 
 
 def _bounded(log_density: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Log densities with nan and all that is beyond reach at a very small value."""
+    """Log densities with nan and very small values replaced by `VANISHED`."""
     return np.maximum(np.nan_to_num(log_density, nan=VANISHED, posinf=VANISHED), VANISHED)
 
 
 def _spread(logp: Function, ridge_map: RidgeMap, z: NDArray[np.float64]) -> float:
-    """5% to 95% range of the log ratio of density and map over the map's own draws z (S, k); none for a perfect map."""
+    """5% to 95% range of the log ratio of density and map over the map's own draws z (S, k); 0 for a perfect map."""
     ratio = _bounded(logp.many(ridge_map.x(z))[0]) - ridge_map.log_normal_of(z)
     low, high = np.quantile(ratio, [0.05, 0.95])
     return float(high - low)
 
 
 def _best(logp: Function, maps: list[RidgeMap], z: NDArray[np.float64]) -> RidgeMap:
-    """The map with the least divergence both ways between its normal and the density.
+    """The map with the least divergence in both directions between its normal and the density.
 
-    From the map to the density the divergence is a mean over the map's draws; from the density to the map, which is what
-    sees that a map leaves out a part of the ridge, over the draws of all maps weighted to the density.
+    From the map to the density the divergence is a mean over the map's draws. From the density to the map it is a mean over the
+    draws of all maps weighted to the density, which penalises a map that leaves out a part of the ridge.
     """
-    points = np.concatenate([one.x(z) for one in maps])
+    points = np.concatenate([m.x(z) for m in maps])
     values = _bounded(logp.many(points)[0])
-    normals = _bounded(np.array([one.log_normal(points) for one in maps]))
+    normals = _bounded(np.array([m.log_normal(points) for m in maps]))
     own = np.arange(points.shape[0]).reshape(len(maps), -1)
-    for one, row, i in zip(maps, normals, own, strict=True):
-        row[i] = one.log_normal_of(z)  # known without inverting the map
+    for m, row, i in zip(maps, normals, own, strict=True):
+        row[i] = m.log_normal_of(z)  # known without inverting the map
     mixture = np.logaddexp.reduce(normals, axis=0) - math.log(len(maps))
     weights = np.exp(values - mixture - (values - mixture).max())
     weights = np.minimum(weights, weights.mean() * math.sqrt(weights.size))
@@ -240,13 +242,13 @@ def _best(logp: Function, maps: list[RidgeMap], z: NDArray[np.float64]) -> Ridge
     return maps[int(np.argmax(outward + inward))]
 
 
-def _along(logp: Function, mode: NDArray[np.float64], hessian: NDArray[np.float64], spine: int) -> RidgeMap | None:
-    """The map along one coordinate, or None where its ridge can't be followed."""
-    rest = np.delete(np.arange(mode.size), spine)
-    spread = float(np.linalg.norm(root_of_inverse(hessian)[spine]))
-    middle = _Section(mode, hessian, logp(mode)[0], rest, spine)
-    before = _walk(logp, middle, -STEP * spread, rest, spine)
-    after = before and _walk(logp, middle, STEP * spread, rest, spine)
+def map_along(logp: Function, mode: NDArray[np.float64], hessian: NDArray[np.float64], ridge: int) -> RidgeMap | None:
+    """The map along one coordinate, or None where its ridge path is rejected."""
+    rest = np.delete(np.arange(mode.size), ridge)
+    spread = float(np.linalg.norm(root_of_inverse(hessian)[ridge]))
+    middle = Section(mode, hessian, logp(mode)[0], rest, ridge)
+    before = walk(logp, middle, -STEP * spread, rest, ridge)
+    after = before and walk(logp, middle, STEP * spread, rest, ridge)
     if not after:
         return None
     sections = [*reversed(before), middle, *after]
@@ -256,15 +258,15 @@ def _along(logp: Function, mode: NDArray[np.float64], hessian: NDArray[np.float6
     below = np.tril_indices(rest.size, -1)
     table = np.array([np.concatenate([[s.at], s.others, np.log(np.diag(s.root)), s.root[below]]) for s in sections])
     pieces = CubicSpline(t, table, bc_type="natural").c
-    pieces[:, :, 0] = _increasing(t, table[:, 0]).c
-    order = np.concatenate([[spine], rest]).astype(np.int64)
+    pieces[:, :, 0] = increasing(t, table[:, 0]).c
+    order = np.concatenate([[ridge], rest]).astype(np.int64)
     return RidgeMap(mode, root_of_inverse(hessian), order, t, np.ascontiguousarray(pieces))
 
 
-def _held(ridge_map: RidgeMap) -> RidgeMap:
-    """The map with widths as at its ends beyond them, while spine and modes go on straight.
+def _extended(ridge_map: RidgeMap) -> RidgeMap:
+    """The map with constant widths beyond the ends of its path, while the ridge coordinate and the modes go on linearly.
 
-    Widths that went on straight as well made walls there, at which chains that came so far diverged.
+    Widths that go on linearly make walls there, at which chains diverge.
     """
     for end in (0, -1) if ridge_map.order.size else ():
         n, (value, slope) = ridge_map.order.size - 1, ridge_map._splines(ridge_map.knots[[end]])
@@ -277,11 +279,11 @@ def _held(ridge_map: RidgeMap) -> RidgeMap:
     return ridge_map
 
 
-def _increasing(t: NDArray[np.float64], x: NDArray[np.float64]) -> CubicSpline | CubicHermiteSpline:
-    """A rising cubic through the points that goes on straight beyond them, well above zero.
+def increasing(t: NDArray[np.float64], x: NDArray[np.float64]) -> CubicSpline | CubicHermiteSpline:
+    """An increasing cubic through the points whose slope at the ends, where it goes on linearly, is well above 0.
 
-    A natural spline where it rises everywhere: at a kink of its slope the density's gradient jumps, and the sampler's steps,
-    which must not miss the jump, were half as long. Else a monotone one, whose slope has a kink at every point.
+    It is a natural spline where that increases everywhere, and else a monotone one, whose slope has a kink at every point. At a
+    kink the density's gradient jumps, which halved the sampler's step size.
     """
     smooth, secants = CubicSpline(t, x, bc_type="natural"), np.diff(x) / np.diff(t)
     if np.all(smooth(np.linspace(t[:-1], t[1:], 20), 1) > 0.5 * secants):
@@ -291,17 +293,17 @@ def _increasing(t: NDArray[np.float64], x: NDArray[np.float64]) -> CubicSpline |
     return CubicHermiteSpline(t, x, slopes)
 
 
-def _walk(logp: Function, start: _Section, step: float, rest: NDArray[np.int64], spine: int) -> list[_Section]:
-    """Sections along the spine from a start until the density has fallen by DROP; steps shrink where the ridge bends.
+def walk(logp: Function, start: Section, step: float, rest: NDArray[np.int64], ridge: int) -> list[Section]:
+    """Sections of a ridge path from a start until the density has dropped by DROP; steps shrink where the path curves.
 
-    None of them where the ridge ends before, as at a fold, where the others' mode vanishes: a map along it would not reach what
-    lies beyond, and has walls there at which chains diverge or stay.
+    We reject a path whose conditional mode vanishes earlier, as at a fold, by returning no section: a map along it would not reach
+    the region beyond, and would have walls there at which chains diverge or stay.
     """
     sections, top = [start], start.level
     smallest = abs(step) / 1_000
     for _ in range(MOST):
         here = sections[-1]
-        ahead = _next(logp, here, here.at + step, rest, spine)
+        ahead = next_section(logp, here, here.at + step, rest, ridge)
         if ahead is None or _turn(sections, ahead) > 1:
             step *= 0.5
             if abs(step) < smallest:
@@ -316,8 +318,8 @@ def _walk(logp: Function, start: _Section, step: float, rest: NDArray[np.int64],
     return []
 
 
-def _turn(sections: list[_Section], ahead: _Section) -> float:
-    """How sharply the ridge changes in the step to `ahead`, as a share of what is allowed."""
+def _turn(sections: list[Section], ahead: Section) -> float:
+    """Change of the ridge in the step to `ahead`, as a share of the largest allowed one."""
     here = sections[-1]
     off = np.linalg.solve(here.root, ahead.others - here.straight(ahead.at))
     growth = np.abs(np.log(np.diag(ahead.root) / np.diag(here.root)))
@@ -337,32 +339,32 @@ def _normal_scores(at: NDArray[np.float64], level: NDArray[np.float64]) -> NDArr
     return scores if np.all(np.diff(scores) > 1e-3) else None
 
 
-class _Section:
-    """Mode and curvature of the other coordinates at one value of the spine."""
+class Section:
+    """Mode and curvature of the other coordinates at one value of the ridge coordinate."""
 
     def __init__(
-        self, x: NDArray[np.float64], hessian: NDArray[np.float64], value: float, rest: NDArray[np.int64], spine: int
+        self, x: NDArray[np.float64], hessian: NDArray[np.float64], value: float, rest: NDArray[np.int64], ridge: int
     ) -> None:
-        self.at = float(x[spine])
+        self.at = float(x[ridge])
         self.others: NDArray[np.float64] = x[rest]
         self.root = root_of_inverse(hessian[np.ix_(rest, rest)])
-        self.tangent: NDArray[np.float64] = -self.root @ (self.root.T @ hessian[rest, spine])
+        self.tangent: NDArray[np.float64] = -self.root @ (self.root.T @ hessian[rest, ridge])
         self.level = value + float(np.log(np.diag(self.root)).sum())
 
     def straight(self, at: float) -> NDArray[np.float64]:
-        """Where the others' mode would be at another value of the spine if the ridge were straight."""
+        """The others' mode at another value of the ridge coordinate if the ridge were straight."""
         return self.others + (at - self.at) * self.tangent
 
 
-def _next(logp: Function, here: _Section, at: float, rest: NDArray[np.int64], spine: int) -> _Section | None:
-    """Move the spine coordinate to `at` and find the others' mode there by Newton steps from the tangent."""
+def next_section(logp: Function, here: Section, at: float, rest: NDArray[np.int64], ridge: int) -> Section | None:
+    """Move the ridge coordinate to `at` and find the others' mode there by Newton steps from the tangent."""
     x = np.empty(rest.size + 1)
-    x[spine], x[rest] = at, here.straight(at)
+    x[ridge], x[rest] = at, here.straight(at)
     value, gradient = logp(x)
     if not math.isfinite(value):
         x[rest] = here.others
         value, gradient = logp(x)
-    # The curvature of the last section serves as long as steps with it shrink at once: a new one costs as much as ten of them.
+    # The curvature of the last section is used while its steps shrink fast: a new curvature costs as much as ten of them.
     root, hessian, last = here.root, None, math.inf
     for _ in range(50):
         direction = root @ (root.T @ gradient[rest])
@@ -370,7 +372,7 @@ def _next(logp: Function, here: _Section, at: float, rest: NDArray[np.int64], sp
         if not math.isfinite(decrement):
             return None
         if hessian is not None and decrement < CLOSE:
-            return _Section(x, hessian, value, rest, spine)
+            return Section(x, hessian, value, rest, ridge)
         if hessian is None and (decrement < 0.1 * CLOSE or decrement > SHRINKING * last):
             hessian, last = curvature(logp, x), math.inf
             root = root_of_inverse(hessian[np.ix_(rest, rest)])
@@ -385,7 +387,7 @@ def _next(logp: Function, here: _Section, at: float, rest: NDArray[np.int64], sp
                 break
         else:
             if hessian is not None:
-                return _Section(x, hessian, value, rest, spine)
+                return Section(x, hessian, value, rest, ridge)
             last = 0.0
     return None
 
@@ -393,7 +395,7 @@ def _next(logp: Function, here: _Section, at: float, rest: NDArray[np.int64], sp
 def sinh_arcsinh(y: NDArray[np.float64]) -> tuple[float, float, float, float]:
     """m, s, e and d for which the transformed standard normal, m + s sinh((arcsinh(z) + e) / d), is likeliest given draws y.
 
-    Skewness e and log tail weight log d have normal priors worth NORMAL draws, so that few draws bend little.
+    Skewness e and log tail weight log d have normal priors worth NORMAL draws, so that few draws transform little.
     """
     low, middle, high = np.quantile(y, [0.16, 0.5, 0.84])
 
@@ -411,5 +413,5 @@ def sinh_arcsinh(y: NDArray[np.float64]) -> tuple[float, float, float, float]:
         return value + belief * (p[2] ** 2 + p[3] ** 2), np.array(slope) + 2 * belief * np.array([0, 0, p[2], p[3]])
 
     start = np.array([middle, math.log(max((high - low) / 2, 1e-3)), 0.0, 0.0])
-    found = minimize(cost, start, jac=True, method="BFGS").x
-    return float(found[0]), math.exp(found[1]), float(found[2]), math.exp(found[3])
+    m, log_s, e, log_d = minimize(cost, start, jac=True, method="BFGS").x
+    return float(m), math.exp(log_s), float(e), math.exp(log_d)

@@ -115,7 +115,7 @@ class PointFit:
         with opened(executor) as run:
             batches = [range(i, min(i + BATCH, size)) for i in range(0, size, BATCH)]
             refits = values_of(run.map(work, batches, what="batch of resample", progress=progress))
-        return _Problem.of(self.law, self.observed).parameters(np.concatenate(refits))
+        return Problem.of(self.law, self.observed).parameters(np.concatenate(refits))
 
 
 def point_fit(
@@ -158,13 +158,13 @@ def point_fit(
     runs = runs if isinstance(runs, Runs) else read_runs(runs)
     law = with_levels(law, levels_of(law, runs.frame), pooled=False)
     observed = Observations.of(law, runs)
-    problem = _Problem.of(law, observed)
+    problem = Problem.of(law, observed)
     loss = problem.objective(delta, np.ones(observed.log_loss.size))
     rng = np.random.default_rng(seed)
     with threadpool_limits(1, "blas"):
-        ends = [_descend(loss, problem.start(rng)) for _ in _tracked(range(starts), "point fit", progress)]
+        ends = [descend(loss, problem.start(rng)) for _ in _tracked(range(starts), "point fit", progress)]
         ends.sort(key=lambda end: end[0])
-        value, best = _descend(loss, ends[0][1])
+        value, best = descend(loss, ends[0][1])
     if not value < NO_LOSS:
         raise FitError(
             "No start of the point fit reached a finite loss; are the losses and the covariates on the law's scale?",
@@ -187,7 +187,7 @@ class _Resampling:
 
     def __call__(self, numbers: range) -> NDArray[np.float64]:
         """Coordinates of the refits, array (numbers, parameters)."""
-        problem, code = _Problem.of(self.law, self.observed), self.observed.run
+        problem, code = Problem.of(self.law, self.observed), self.observed.run
         group = code if self.by == "run" else np.arange(code.size)
         count = int(group.max()) + 1
         refits = np.empty((len(numbers), self.best.size))
@@ -197,12 +197,12 @@ class _Resampling:
                 times = np.bincount(rng.integers(count, size=count), minlength=count)
                 loss = problem.objective(self.delta, times[group].astype(np.float64))
                 starts = [self.best, *(self.best + 0.3 * rng.standard_normal((2, self.best.size)))]
-                refits[i] = min((_descend(loss, s) for s in starts), key=lambda end: end[0])[1]
+                refits[i] = min((descend(loss, s) for s in starts), key=lambda end: end[0])[1]
         return refits
 
 
 @dataclass(frozen=True)
-class _Problem:
+class Problem:
     """The law on a tape, in the coordinates of `engine.density`, where bounded parameters are only kept positive."""
 
     coordinates: Coordinates
@@ -212,7 +212,7 @@ class _Problem:
     observed: Observations
 
     @classmethod
-    def of(cls, law: Law, observed: Observations) -> _Problem:
+    def of(cls, law: Law, observed: Observations) -> Problem:
         # The papers only require positive parameters: shares such as a gate's lambda may pass 1 here.
         unbounded = {
             k: Prior("LogNormal", {"mu": -1.0, "sigma": 1.0}) for k, p in law.parameters.items() if p.prior.support == "unit"
@@ -258,7 +258,7 @@ class _Problem:
         return self.coordinates.draws({name: x[:, i : i + 1] for i, name in enumerate(self.names)})
 
 
-def _descend(
+def descend(
     loss: Callable[[NDArray[np.float64]], tuple[float, NDArray[np.float64]]], start: NDArray[np.float64]
 ) -> tuple[float, NDArray[np.float64]]:
     """Minimise by L-BFGS-B, restarted where it stops until that no longer helps: kinks of the Huber loss stall it.

@@ -99,18 +99,18 @@ def sample(
     pilot, cores = PILOT * tune // 100, min(chains, cores or available_cores())
     first = SamplerRun(4 * pilot, pilot, chains, cores, pilot_seed, PILOT_ACCEPT)
     with _progress(progress) as task:
-        z, _, interrupted = _run(density, ridge_map, first, task("learning", (first.draws + first.tune) * chains))
+        z, _, interrupted = run_chains(density, ridge_map, first, task("learning", (first.draws + first.tune) * chains))
         if interrupted:
             raise StoppedError(NOTHING)
-        every = 2 if _slow(density, ridge_map, z) else 1
+        every = 2 if is_slow(density, ridge_map, z) else 1
         with threadpool_limits(1, "blas"):
             ridge_map = ridge_map.refined(density, z.reshape(-1, density.size))
         second = SamplerRun(every * draws, tune - 2 * pilot, chains, cores, main_seed, target_accept)
-        z, stats, interrupted = _run(density, ridge_map, second, task("sampling", (second.draws + second.tune) * chains))
-    return _collect(*_every(every, z, stats), density, ridge_map, interrupted)
+        z, stats, interrupted = run_chains(density, ridge_map, second, task("sampling", (second.draws + second.tune) * chains))
+    return to_sample(*thin(every, z, stats), density, ridge_map, interrupted)
 
 
-def _slow(density: Density, ridge_map: RidgeMap, z: NDArray[np.float64]) -> bool:
+def is_slow(density: Density, ridge_map: RidgeMap, z: NDArray[np.float64]) -> bool:
     """Whether the bulk ESS of a parameter of the law is below the share SLOW of the draws z (chains, draws, k)."""
     chains, count, k = z.shape
     flat = density.draws(ridge_map.x(np.ascontiguousarray(z.reshape(-1, k))))
@@ -118,7 +118,7 @@ def _slow(density: Density, ridge_map: RidgeMap, z: NDArray[np.float64]) -> bool
     return not bool(ess.min() >= SLOW * chains * count)
 
 
-def _every(number: int, z: NDArray[np.float64], stats: xr.Dataset) -> tuple[NDArray[np.float64], xr.Dataset]:
+def thin(number: int, z: NDArray[np.float64], stats: xr.Dataset) -> tuple[NDArray[np.float64], xr.Dataset]:
     """Keep every `number`-th draw; it adds the gradients of the draws between and is divergent if any of them is."""
     if number == 1:
         return z, stats
@@ -130,12 +130,12 @@ def _every(number: int, z: NDArray[np.float64], stats: xr.Dataset) -> tuple[NDAr
     return z[:, number - 1 :: number], xr.Dataset(kept, coords={"chain": stats["chain"], "draw": np.arange(count)})
 
 
-def _run(density: Density, ridge_map: RidgeMap, settings: SamplerRun, report: Report | None) -> Drawn:
+def run_chains(density: Density, ridge_map: RidgeMap, settings: SamplerRun, report: Report | None) -> Drawn:
     """Sample one run with nutpie."""
     import nutpie
 
     sampler = nutpie.sample(
-        _model(density, ridge_map, settings.cores),
+        nutpie_model(density, ridge_map, settings.cores),
         **settings._asdict(),
         save_warmup=False,
         progress_bar=False,
@@ -143,14 +143,14 @@ def _run(density: Density, ridge_map: RidgeMap, settings: SamplerRun, report: Re
         blocking=False,
     )
     try:
-        return *_whole(_wait(sampler)), False
+        return *complete_draws(wait_for_chains(sampler)), False
     except KeyboardInterrupt:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # of ArviZ, where chains have fewer draws than there are chains
-            return *_whole(sampler.abort()), True
+            return *complete_draws(sampler.abort()), True
 
 
-def _wait(sampler: Any) -> Any:
+def wait_for_chains(sampler: Any) -> Any:
     """Wait for the chains, a little at a time so that Python handles Ctrl-C in between, and return their trace."""
     while True:
         try:
@@ -159,7 +159,7 @@ def _wait(sampler: Any) -> Any:
             continue
 
 
-def _model(density: Density, ridge_map: RidgeMap, threads: int) -> Any:
+def nutpie_model(density: Density, ridge_map: RidgeMap, threads: int) -> Any:
     """The mapped density as a compiled model for nutpie, for `threads` chains at a time: C functions and addresses of arrays."""
     from nutpie.compile_pymc import CompiledPyMCModel
 
@@ -187,7 +187,7 @@ def _model(density: Density, ridge_map: RidgeMap, threads: int) -> Any:
     )
 
 
-def _whole(trace: Any) -> tuple[NDArray[np.float64], xr.Dataset]:
+def complete_draws(trace: Any) -> tuple[NDArray[np.float64], xr.Dataset]:
     """Draws of z and statistics. If Ctrl-C cut chains short, keep the equal length and chains that give the most draws."""
     if "posterior" not in trace or "z" not in trace["posterior"] or trace["posterior"]["z"].size == 0:
         raise StoppedError(NOTHING)
@@ -207,7 +207,7 @@ def _whole(trace: Any) -> tuple[NDArray[np.float64], xr.Dataset]:
     return z[kept, :cut], xr.Dataset(stats, coords={"chain": np.arange(kept.sum()), "draw": np.arange(cut)})
 
 
-def _collect(z: NDArray[np.float64], stats: xr.Dataset, density: Density, ridge_map: RidgeMap, interrupted: bool) -> Sample:
+def to_sample(z: NDArray[np.float64], stats: xr.Dataset, density: Density, ridge_map: RidgeMap, interrupted: bool) -> Sample:
     """Turn draws of z into draws of the parameters."""
     chains, count, k = z.shape
     flat = density.draws(ridge_map.x(np.ascontiguousarray(z.reshape(-1, k))))

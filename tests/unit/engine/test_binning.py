@@ -1,4 +1,4 @@
-"""Fewer rows: repeated settings leave the density as it is, bins move it by what they say."""
+"""Repeated settings in one row leave the density unchanged; bins move it by the reported shift."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayeslaw.core.errors import BayeslawError
 from bayeslaw.engine.binning import compress
 from bayeslaw.engine.density import Density
 from bayeslaw.inference.fit import fit
@@ -15,10 +14,11 @@ from bayeslaw.laws.law import Law
 from bayeslaw.noise.noise import Noise
 from bayeslaw.posterior.diagnostics import bins_check
 from tests import oracles
+from tests.errors import fails
 
 
 def repeated(law: Law, rng: np.random.Generator, times: int = 3) -> pd.DataFrame:
-    """Every row of a table several times over, with losses of their own, in no order."""
+    """Every row of a table several times, with losses of their own, shuffled."""
     table = pd.concat([oracles.table(law)] * times, ignore_index=True).sample(frac=1, random_state=1)
     return table.assign(loss=table["loss"] * np.exp(0.003 * rng.standard_normal(len(table))))
 
@@ -31,7 +31,7 @@ def curve(points: int = 400) -> pd.DataFrame:
 
 
 @pytest.mark.parametrize("run_effect", [True, False])
-def test_repeated_settings_leave_the_density_as_it_is(law: Law, run_effect: bool, rng: np.random.Generator) -> None:
+def test_repeated_settings_leave_the_density_unchanged(law: Law, run_effect: bool, rng: np.random.Generator) -> None:
     observed = oracles.observed(law, repeated(law, rng))
     noise = Noise(student=False, run_effect=run_effect)
     compressed = compress(law, observed)
@@ -40,13 +40,13 @@ def test_repeated_settings_leave_the_density_as_it_is(law: Law, run_effect: bool
     whole, fewer = Density.of(law, observed, noise), Density.of(law, observed, noise, compressed)
     x = whole.start()
     for _ in range(3):
-        (one, slope), (two, other) = whole.function()(x), fewer.function()(x)
-        assert one == pytest.approx(two, rel=1e-11)
+        (value, slope), (expected, other) = whole.function()(x), fewer.function()(x)
+        assert value == pytest.approx(expected, rel=1e-11)
         np.testing.assert_allclose(slope, other, rtol=1e-8, atol=1e-8 * np.abs(slope).max())
         x = whole.start() + 0.1 * rng.standard_normal(x.size)
 
 
-def test_rows_that_repeat_nothing_stay() -> None:
+def test_rows_at_distinct_settings_stay() -> None:
     law = load_law("chinchilla")
     observed = oracles.observations(law)
     compressed = compress(law, observed)
@@ -58,20 +58,20 @@ def test_rows_that_repeat_nothing_stay() -> None:
 def test_bins_hold_points_of_one_run_and_one_width() -> None:
     law = load_law("chinchilla")
     observed = oracles.observed(law, curve())
-    made = compress(law, observed, 0.1)
-    assert made.count.size == 2 * 31
-    assert made.count.sum() == 800
+    bins = compress(law, observed, 0.1)
+    assert bins.count.size == 2 * 31
+    assert bins.count.sum() == 800
     D, run = observed.covariates["D"], observed.run
-    for i in range(made.count.size):
-        mine = made.row == i
-        assert mine.sum() == made.count[i]
-        assert set(run[mine]) == {made.observed.run[i]}
+    for i in range(bins.count.size):
+        mine = bins.row == i
+        assert mine.sum() == bins.count[i]
+        assert set(run[mine]) == {bins.observed.run[i]}
         assert np.ptp(np.log(D[mine])) <= 0.1
-        assert made.observed.log_loss[i] == pytest.approx(observed.log_loss[mine].mean(), rel=1e-12)
-        assert made.observed.covariates["D"][i] == pytest.approx(np.exp(np.log(D[mine]).mean()), rel=1e-12)
+        assert bins.observed.log_loss[i] == pytest.approx(observed.log_loss[mine].mean(), rel=1e-12)
+        assert bins.observed.covariates["D"][i] == pytest.approx(np.exp(np.log(D[mine]).mean()), rel=1e-12)
     for j in range(2):
-        around = observed.log_loss - made.observed.log_loss[made.row]
-        assert made.scatter[j] == pytest.approx((around[run == j] ** 2).sum(), rel=1e-9)
+        around = observed.log_loss - bins.observed.log_loss[bins.row]
+        assert bins.scatter[j] == pytest.approx((around[run == j] ** 2).sum(), rel=1e-9)
 
 
 def test_the_shift_is_that_of_expected_losses() -> None:
@@ -93,26 +93,23 @@ def test_base_checkpoints_have_a_bin_of_their_own() -> None:
     table = oracles.table(law)
     base = table.iloc[[0]].assign(D=0.0)
     observed = oracles.observed(law, pd.concat([table, base, base.assign(loss=base["loss"] * 1.01)]))
-    made = compress(law, observed, 0.5)
-    at_base = made.observed.covariates["D"] == 0
-    assert made.count[at_base].tolist() == [2]
+    bins = compress(law, observed, 0.5)
+    at_base = bins.observed.covariates["D"] == 0
+    assert bins.count[at_base].tolist() == [2]
 
 
-def test_a_check_says_whether_bins_are_narrow_enough() -> None:
+def test_a_check_tells_whether_bins_are_narrow_enough() -> None:
     count, sigma = np.array([100.0, 64.0]), np.full((4, 100), 0.003)
     assert bins_check(count, 0.01, 2e-5, sigma).passed
     wide = bins_check(count, 0.4, 2e-4, sigma)
     assert not wide.passed
     assert wide.required
-    assert wide.text == (
-        "164 points in 2 bins of 0.4 e-folds: expected losses move by at most 2.0e-04 relative, "
-        "at most 25% of a bin's own error 3.0e-04 wanted"
-    )
+    assert all(value in wide.text for value in ("164 points", "2 bins", "0.4", "2.0e-04", "25%", "3.0e-04"))
 
 
-def test_bins_that_cant_be() -> None:
+def test_unusable_bins_are_refused() -> None:
     for width in (0.0, -1.0, 0.6, float("nan")):
-        with pytest.raises(BayeslawError, match=r"The width of a bin lies between 0 and 0\.5 e-folds"):
+        with fails("bad-bin-width", f"{width:g}"):
             fit("chinchilla", curve(20), bins=width, progress=False)
-    with pytest.raises(BayeslawError, match="normal noise only; this fit has Student-t point noise"):
+    with fails("bins-not-normal", "Student-t"):
         fit("chinchilla", curve(20), bins=0.1, noise="student", progress=False)

@@ -1,4 +1,4 @@
-"""How kernels are compiled: kept on disk, and compiled again when the source of any of them has changed."""
+"""Compiled functions are kept on disk, and compiled again when the source of any of them has changed."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from numba.core import config
 
-from bayeslaw.engine import build as kernels_build
-from bayeslaw.engine.build import jit, version_of
+from bayeslaw.engine import build
 
 
 def twice(x: float) -> float:
@@ -19,27 +18,27 @@ def twice(x: float) -> float:
 def misses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> int:
     """How often `twice` had to be compiled, where compiled functions are kept in a folder."""
     monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path))
-    made = jit(twice)
-    assert made(1.5) == 3.0
-    return int(sum(made.stats.cache_misses.values()))  # type: ignore[attr-defined]
+    compiled = build.jit(twice)
+    assert compiled(1.5) == 3.0
+    return int(sum(compiled.stats.cache_misses.values()))  # type: ignore[attr-defined]
 
 
-def test_a_kernel_is_compiled_again_when_another_file_of_kernels_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_function_is_compiled_again_when_another_compiled_file_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert misses(tmp_path, monkeypatch) == 1
     assert misses(tmp_path, monkeypatch) == 0
-    monkeypatch.setattr(kernels_build, "VERSION", "of other sources")
+    monkeypatch.setattr(build, "VERSION", "of other sources")
     assert misses(tmp_path, monkeypatch) == 1
     assert misses(tmp_path, monkeypatch) == 0
 
 
-def test_the_version_is_of_every_file_with_compiled_code(tmp_path: Path) -> None:
-    folder = Path(kernels_build.__file__).parent
+def test_the_version_covers_every_file_with_compiled_code(tmp_path: Path) -> None:
+    folder = Path(build.__file__).parent
     marks = ("from numba", "from bayeslaw.engine.build import")
     compiled_code = [f for f in folder.glob("*.py") if any(mark in f.read_text(encoding="utf-8") for mark in marks)]
-    assert {f.name for f in compiled_code} == {f"{name}.py" for name in kernels_build.COMPILED}
+    assert {f.name for f in compiled_code} == {f"{name}.py" for name in build.COMPILED}
     for file in compiled_code:
         shutil.copytree(folder, tmp_path / file.stem)
-        assert version_of(tmp_path / file.stem) == kernels_build.VERSION
+        assert build.version_of(tmp_path / file.stem) == build.VERSION
         with (tmp_path / file.stem / file.name).open("a", encoding="utf-8") as changed:
             changed.write("# changed")
-        assert version_of(tmp_path / file.stem) != kernels_build.VERSION
+        assert build.version_of(tmp_path / file.stem) != build.VERSION

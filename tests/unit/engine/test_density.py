@@ -1,4 +1,4 @@
-"""The log density: finite where the fit begins, with a true gradient, and whitened without changing it."""
+"""The log density: finite where the fit begins, with a true gradient."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NOISES = {
 
 
 def rows_for(law: Law, noise: str) -> Observations:
-    """Rows with what a noise is about."""
+    """Rows that have the columns a noise needs."""
     plain = noise in ("normal", "normal-drift", "normal-no-run", "student", "student-no-run")
     rows = oracles.observations(law) if plain else oracles.kindred(law, known=noise != "normal-groups")
     return oracles.timed(rows) if "drift" in noise else rows
@@ -43,7 +43,7 @@ def density(law: Law, request: pytest.FixtureRequest) -> Density:
 
 
 def shapes(density: Density) -> range:
-    """The coordinates that may serve as spine."""
+    """The candidates for the ridge coordinate."""
     return range(len(density.law.shapes))
 
 
@@ -54,25 +54,25 @@ def assert_true_gradient(function: oracles.LogDensity, x: oracles.Array, step: f
     np.testing.assert_allclose(gradient, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
 
 
-def test_gradient_where_the_fit_begins(density: Density, rng: np.random.Generator) -> None:
+def test_the_gradient_is_true_where_the_fit_begins(density: Density, rng: np.random.Generator) -> None:
     start = density.start()
     assert start.size == density.size == len(density.names) + (density.observed.runs if density.noise.explicit_effects else 0)
     assert_true_gradient(density.function(), start)
     assert_true_gradient(density.function(), start + 0.1 * rng.standard_normal(start.size))
 
 
-def test_many_points_at_once_are_points_one_by_one(density: Density, rng: np.random.Generator) -> None:
+def test_many_points_at_once_have_the_values_of_single_points(density: Density, rng: np.random.Generator) -> None:
     function, points = density.function(), density.start() + 0.1 * rng.standard_normal((5, density.size))
     values, gradients = function.many(np.asfortranarray(points))
     for point, value, gradient in zip(points, values, gradients, strict=True):
-        one, slope = function(point)
-        assert one == value
+        single, slope = function(point)
+        assert single == value
         np.testing.assert_array_equal(slope, gradient)
     with pytest.raises(ValueError, match=f"points of {density.size} coordinates"):
         function.many(points[:, :-1])
 
 
-def test_a_fit_begins_among_losses_of_which_a_few_are_far_above_the_others() -> None:
+def test_a_fit_begins_at_a_finite_density_where_a_few_losses_are_far_above_the_others() -> None:
     """Terms as wide as the losses spread would leave the floor below zero."""
     law = load_law("ptpp-floor")
     table = oracles.table(law)
@@ -115,13 +115,15 @@ def test_coordinates_are_undone_by_the_parameters(law: Law, rng: np.random.Gener
     scope = law.with_let(values)
     terms = {n: np.broadcast_to(t.evaluate(scope), losses.shape) for n, t in law.amplitudes.items()}
     if law.floors:
-        # What is in proportion to no parameter, such as A/N_eff**alpha of repeated epochs, is no part of that mean.
+        # A term in proportion to no parameter, such as A/N_eff**alpha of repeated epochs, is not part of that mean.
         total = np.sum(list(terms.values()), axis=0)
         if len(terms) == len(law.loss.terms) - 1:
             np.testing.assert_allclose(draws[next(iter(law.floors))][:, None] + total, losses, rtol=1e-10)
         floor = next(iter(law.floors))
         gap = x[:, density.names.index(floor)] - total.mean(axis=1)
-        np.testing.assert_allclose(draws[floor], coordinates.bend * np.logaddexp(0, gap / coordinates.bend), rtol=1e-9)
+        np.testing.assert_allclose(
+            draws[floor], coordinates.softplus_scale * np.logaddexp(0, gap / coordinates.softplus_scale), rtol=1e-9
+        )
     for name in sorted(coordinates.by_spread):
         spread, own = terms[name].std(axis=1), x[:, density.names.index(name)]
         real = law.parameters[name].prior.support == "real"
@@ -138,7 +140,7 @@ def test_run_effects_are_in_units_of_their_spread(rng: np.random.Generator) -> N
     np.testing.assert_allclose(draws["run_effect"], draws["sigma_run"][:, None] * x[:, len(density.names) :], rtol=1e-12)
 
 
-def test_a_law_of_another_shape() -> None:
+def test_a_law_of_an_unusual_shape_has_a_true_gradient() -> None:
     """A floor that may be negative, a term in [let], one that is subtracted and constant over the runs, one of either sign."""
     card = """
 name = "own"

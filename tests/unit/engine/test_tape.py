@@ -1,4 +1,4 @@
-"""The tape: every operation's value and derivatives, and what is written down."""
+"""The tape: the value and derivatives of every operation, and the operations that it records."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bayeslaw.engine import ops as kernels
+from bayeslaw.engine import ops
 from bayeslaw.engine.build import jit
 from bayeslaw.engine.tape import FUNCTIONS, Node, Tape
 from bayeslaw.laws.formula import NUMPY
 from tests.oracles import Array, central
 
 Function = Callable[..., Any]
-forward, backward = jit(kernels.forward), jit(kernels.backward)
+forward, backward = jit(ops.forward), jit(ops.backward)
 ROWS = np.array([0.3, 0.8, 1.7, 2.5])
 
 ARITHMETIC: dict[str, Function] = {
@@ -55,7 +55,7 @@ def assert_right(write: Callable[..., Any], expected: Callable[..., Any], *input
 
 
 @pytest.mark.parametrize("name", ARITHMETIC)
-def test_arithmetic(name: str) -> None:
+def test_arithmetic_has_its_values_and_derivatives(name: str) -> None:
     function = ARITHMETIC[name]
     assert_right(function, function, 0.7, 1.9)
     assert_right(lambda a, b: function(a * ROWS, b + ROWS), lambda a, b: function(a * ROWS, b + ROWS), 0.7, 1.9)
@@ -65,7 +65,7 @@ def test_arithmetic(name: str) -> None:
 
 @pytest.mark.parametrize("name", [n for n in FUNCTIONS if n not in ("select", "minimum", "maximum")])
 @pytest.mark.parametrize("x", [-2.3, -0.4, 0.2, 1.1, 3.0])
-def test_functions_of_one_argument(name: str, x: float) -> None:
+def test_functions_of_one_argument_have_their_values_and_derivatives(name: str, x: float) -> None:
     if name in ("log", "sqrt", "log1p"):
         x = abs(x)
     oracle = {"softplus": lambda v: np.log1p(np.exp(v)), "sigmoid": lambda v: 1 / (1 + np.exp(-v))}.get(
@@ -79,13 +79,13 @@ def test_functions_of_one_argument(name: str, x: float) -> None:
 
 @pytest.mark.parametrize("name", ["minimum", "maximum"])
 @pytest.mark.parametrize(("a", "b"), [(0.5, 1.2), (1.2, 0.5)])
-def test_minimum_and_maximum(name: str, a: float, b: float) -> None:
+def test_minimum_and_maximum_have_their_values_and_derivatives(name: str, a: float, b: float) -> None:
     assert_right(FUNCTIONS[name], NUMPY[name], a, b)
     assert_right(lambda x, y: FUNCTIONS[name](x * ROWS, y), lambda x, y: NUMPY[name](x * ROWS, y), a, b)
 
 
-def test_a_floor_of_many_rows() -> None:
-    """Rows enough for a loop of their own; what is no number stays none."""
+def test_the_maximum_of_many_rows_and_a_constant() -> None:
+    """There are enough rows for a loop of their own; nan stays nan."""
     rows = np.linspace(-1.0, 2.0, 40)
 
     def write(a: Any, b: Any) -> Any:
@@ -99,8 +99,8 @@ def test_a_floor_of_many_rows() -> None:
 
 
 @pytest.mark.parametrize("name", ARITHMETIC)
-def test_arithmetic_of_many_rows(name: str) -> None:
-    """As `test_arithmetic`, with rows enough for loops that are vectorised."""
+def test_arithmetic_of_many_rows_is_that_of_few(name: str) -> None:
+    """There are enough rows for vectorised loops."""
     rows, function = np.linspace(0.3, 2.5, 40), ARITHMETIC[name]
     for write in (
         lambda a, b: function(a * rows, b + rows),
@@ -117,7 +117,7 @@ def test_select_takes_one_side_and_its_slope() -> None:
     assert_right(lambda c, a, b: FUNCTIONS["select"](c, a, b * ROWS), lambda c, a, b: b * ROWS + 0 * c + 0 * a, 0.1, 0.7, 1.9)
 
 
-def test_sum_over_rows() -> None:
+def test_a_sum_over_rows_has_its_value_and_derivatives() -> None:
     assert_right(lambda a, b: (a * ROWS**b).sum(), lambda a, b: np.sum(a * ROWS**b), 0.7, 1.9)
     assert_right(lambda a: a.sum() * 2.0, lambda a: a * 2.0, 0.7)
 
@@ -125,7 +125,7 @@ def test_sum_over_rows() -> None:
 def test_power_of_a_positive_constant_is_an_exponential() -> None:
     tape = Tape()
     _ = tape.constant(ROWS) ** tape.input()
-    assert [op for op, *_ in tape.operations] == [kernels.MUL, kernels.EXP]
+    assert [op for op, *_ in tape.operations] == [ops.MUL, ops.EXP]
 
 
 def test_power_of_a_constant_that_is_not_positive() -> None:
@@ -242,8 +242,8 @@ ON_ROWS: dict[str, Function] = {
 
 @pytest.mark.parametrize("shuffled", [True, False])
 @pytest.mark.parametrize("name", ON_ROWS)
-def test_columns_of_rows(name: str, shuffled: bool) -> None:
-    """Kept as their different values, columns give every row the value and the derivatives that whole columns give."""
+def test_columns_give_rows_their_values_and_derivatives(name: str, shuffled: bool) -> None:
+    """Columns are stored as their distinct values, and the result is that of whole columns."""
     function, table = ON_ROWS[name], columns(shuffled)
     rows = table["N"].size
     tape = Tape()
@@ -255,15 +255,15 @@ def test_columns_of_rows(name: str, shuffled: bool) -> None:
     np.testing.assert_allclose(gradient, slopes, rtol=1e-8)
 
 
-def test_rows_in_order_are_gathered_by_stretches() -> None:
-    for shuffled, stretches in ((True, 0), (False, 4)):
+def test_rows_in_order_are_gathered_by_intervals() -> None:
+    for shuffled, intervals in ((True, 0), (False, 4)):
         tape, table = Tape(), columns(shuffled)
         tape.every_row(tape.input() * tape.rows(table["N"]), 80)
         gathered = tape.program().code[-1]
-        assert (gathered[0], gathered[8]) == (kernels.GATHER, stretches)
+        assert (gathered[0], gathered[8]) == (ops.GATHER, intervals)
 
 
-def test_what_is_no_constant_comes_first() -> None:
+def test_slots_that_are_not_constant_come_first() -> None:
     tape, table = Tape(), columns()
     result = FUNCTIONS["exp"](tape.input() * tape.rows(table["N"]) + 2.0)
     program = tape.program()
@@ -273,7 +273,7 @@ def test_what_is_no_constant_comes_first() -> None:
     assert program.offsets[result.slot] < program.live
 
 
-def test_what_rows_share_is_computed_once() -> None:
+def test_values_that_rows_share_are_computed_once() -> None:
     tape, table = Tape(), columns()
     x = {k: tape.rows(v) for k, v in table.items()}
     a = tape.input()
@@ -287,7 +287,7 @@ def test_what_rows_share_is_computed_once() -> None:
     assert values(x["N"] ** a + x["D"] ** a) == 40
     assert values(x["N"] + x["D"] * x["ptpp"] * a) == 80
     assert values(tape.every_row(x["N"] ** a, 80)) == 80
-    with pytest.raises(ValueError, match="by way of every_row"):
+    with pytest.raises(ValueError, match="every_row"):
         (x["N"] * a).sum()
     with pytest.raises(ValueError, match="can't be combined"):
         x["N"] * tape.constant(np.ones(4))

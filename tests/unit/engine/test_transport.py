@@ -1,4 +1,4 @@
-"""The map from normal draws to a density's coordinates: a true density, along a ridge that can be followed, bent as draws are."""
+"""The map from normal draws to a density's coordinates: a true density, along a ridge path, with tails as draws have them."""
 
 from __future__ import annotations
 
@@ -9,52 +9,53 @@ from bayeslaw.core.errors import FitError
 from bayeslaw.engine.density import Density, Function
 from bayeslaw.engine.transport import (
     DROP,
-    _along,
-    _increasing,
-    _next,
-    _Section,
-    _walk,
+    Section,
     curvature,
     find_mode,
     find_ridge_map,
+    increasing,
+    map_along,
+    next_section,
     root_of_inverse,
     sinh_arcsinh,
+    walk,
 )
 from bayeslaw.laws.card import load_law
 from bayeslaw.laws.law import Law
 from tests import oracles
-from tests.statistical.test_statistical import TRUTHS, settings, simulate
+from tests.errors import fails
+from tests.twins import TRUTHS, settings, simulate
 from tests.unit.engine.test_density import NOISES, assert_true_gradient, shapes
 
 
-def test_gradient_through_the_whitening(law: Law, rng: np.random.Generator) -> None:
+def test_the_gradient_is_true_through_the_map(law: Law, rng: np.random.Generator) -> None:
     density = Density.of(law, oracles.observations(law), NOISES["normal"])
     ridge_map = find_ridge_map(density, shapes(density))
     function = ridge_map.function(density)
     for _ in range(3):
-        # A short step: the gradient of the log determinant jumps a little at the knots of a spine.
+        # A short step: the gradient of the log determinant jumps a little at the knots of a ridge path.
         assert_true_gradient(function, rng.standard_normal(density.size), 1e-5)
 
 
 @pytest.mark.parametrize("refined", [False, True])
-def test_a_bent_ridge_is_followed_by_a_true_density(refined: bool, rng: np.random.Generator) -> None:
-    """With a spine, refined or not, the whitened log density is that of x plus the log determinant of the map."""
+def test_the_density_along_a_ridge_path_has_the_jacobian_of_the_map(refined: bool, rng: np.random.Generator) -> None:
+    """Refined or not, the mapped log density is that of x plus the log determinant of the map."""
     density = Density.of(load_law("ptpp-gate"), oracles.observations(load_law("ptpp-gate")), NOISES["normal"])
     ridge_map = find_ridge_map(density, shapes(density))
     assert ridge_map.ridge is not None
     assert density.names[ridge_map.ridge] not in ("E", "A", "B", "C")
     if refined:
         ridge_map = ridge_map.refined(density, rng.gamma(2.0, 0.3, (200, density.size)) - 0.6, density.size - 1)
-    plain, bent = density.function(), ridge_map.function(density)
+    plain, mapped = density.function(), ridge_map.function(density)
     for _ in range(3):
         z = rng.standard_normal(density.size)
         determinant = np.linalg.slogdet(oracles.jacobian(lambda v: ridge_map.x(v[None])[0], z, 1e-4))[1]
-        assert bent(z)[0] == pytest.approx(plain(ridge_map.x(z[None])[0])[0] + determinant, abs=1e-6)
-        assert_true_gradient(bent, z)
+        assert mapped(z)[0] == pytest.approx(plain(ridge_map.x(z[None])[0])[0] + determinant, abs=1e-6)
+        assert_true_gradient(mapped, z)
 
 
-def test_widths_are_held_beyond_the_ends_of_a_ridge() -> None:
-    """Else they make walls there at which chains diverge. The spine goes on rising, and a step on moves all others alike."""
+def test_widths_are_constant_beyond_the_ends_of_a_ridge_path() -> None:
+    """Else they make walls there at which chains diverge. The ridge coordinate goes on rising, and all others move equally."""
     density = Density.of(load_law("ptpp-gate"), oracles.observations(load_law("ptpp-gate")), NOISES["normal"])
     ridge_map = find_ridge_map(density, shapes(density))
     assert ridge_map.ridge is not None
@@ -69,7 +70,7 @@ def test_widths_are_held_beyond_the_ends_of_a_ridge() -> None:
         np.testing.assert_allclose(others, others[:1].repeat(4, axis=0), rtol=1e-9, atol=1e-12)
 
 
-def test_the_straight_map_is_affine(rng: np.random.Generator) -> None:
+def test_the_map_without_a_ridge_path_is_affine(rng: np.random.Generator) -> None:
     density = Density.of(load_law("chinchilla"), oracles.observations(load_law("chinchilla")), NOISES["normal"])
     ridge_map = find_ridge_map(density, [])
     assert ridge_map.ridge is None
@@ -78,7 +79,7 @@ def test_the_straight_map_is_affine(rng: np.random.Generator) -> None:
     assert ridge_map.function(density)(z[0])[0] == pytest.approx(density.function()(ridge_map.x(z)[0])[0], abs=1e-9)
 
 
-def test_the_mode_is_flat_and_curved_as_the_map_says() -> None:
+def test_the_map_has_the_curvature_of_the_mode() -> None:
     density = Density.of(load_law("chinchilla"), oracles.observations(load_law("chinchilla")), NOISES["normal"])
     logp = density.function()
     mode = find_mode(logp, density.start())
@@ -90,7 +91,7 @@ def test_the_mode_is_flat_and_curved_as_the_map_says() -> None:
     assert np.abs(root.T @ logp(mode)[1]).max() < 0.02
 
 
-WRITTEN = (2, (), np.empty(0, np.int64))  # the size of a log density that is written down, with nothing compiled behind it
+FORMULA = (2, (), np.empty(0, np.int64))  # a log density of two coordinates given by a formula, without compiled code
 
 
 class Banana(Function):
@@ -113,28 +114,28 @@ class Fold(Function):
 
 
 @pytest.mark.parametrize("at", [0.1, 1.0, -2.0])
-def test_the_others_mode_and_curvature_are_found_along_the_spine(at: float) -> None:
-    """Whether those of the last section are still good, as near by, or not at all."""
-    banana, start = Banana(*WRITTEN), np.array([0.0, 0.0])
-    here = _Section(start, curvature(banana, start), banana(start)[0], np.array([1]), 0)
-    found = _next(banana, here, at, np.array([1]), 0)
-    assert found is not None
+def test_the_others_mode_and_curvature_are_found_along_the_ridge(at: float) -> None:
+    """From sections that are near, at some distance, and far."""
+    banana, start = Banana(*FORMULA), np.array([0.0, 0.0])
+    here = Section(start, curvature(banana, start), banana(start)[0], np.array([1]), 0)
+    section = next_section(banana, here, at, np.array([1]), 0)
+    assert section is not None
     width = np.exp(-at) / 5
-    assert found.others[0] == pytest.approx(at**2, abs=2e-3 * width)
-    assert found.root[0, 0] == pytest.approx(width, rel=1e-4)
-    assert found.level == pytest.approx(-0.5 * at**2 - np.log(5), abs=1e-4)
+    assert section.others[0] == pytest.approx(at**2, abs=2e-3 * width)
+    assert section.root[0, 0] == pytest.approx(width, rel=1e-4)
+    assert section.level == pytest.approx(-0.5 * at**2 - np.log(5), abs=1e-4)
 
 
-def test_a_ridge_that_ends_at_a_fold_is_no_spine() -> None:
-    fold, start, rest = Fold(*WRITTEN), np.array([-1.0, np.sqrt(2.0)]), np.array([1])
-    middle = _Section(start, curvature(fold, start), fold(start)[0], rest, 0)
-    assert _walk(fold, middle, 0.3, rest, 0) == []
-    away = _walk(fold, middle, -0.3, rest, 0)
+def test_a_ridge_path_that_ends_at_a_fold_is_rejected() -> None:
+    fold, start, rest = Fold(*FORMULA), np.array([-1.0, np.sqrt(2.0)]), np.array([1])
+    middle = Section(start, curvature(fold, start), fold(start)[0], rest, 0)
+    assert walk(fold, middle, 0.3, rest, 0) == []
+    away = walk(fold, middle, -0.3, rest, 0)
     assert max(section.level for section in [middle, *away]) - away[-1].level > DROP
-    assert _along(fold, start, curvature(fold, start), 0) is None
+    assert map_along(fold, start, curvature(fold, start), 0) is None
 
 
-def test_flat_directions_are_taken_as_wide_ones() -> None:
+def test_flat_directions_count_as_wide_ones() -> None:
     root = root_of_inverse(np.diag([4.0, 0.0, -1e-9]))
     np.testing.assert_allclose(np.abs(root @ root.T), np.diag([0.25, 10.0, 10.0]), atol=1e-12)
 
@@ -143,33 +144,33 @@ def test_a_density_without_value_is_refused() -> None:
     def nowhere(x: oracles.Array) -> tuple[float, oracles.Array]:
         return float("nan"), np.full(x.size, np.nan)
 
-    with pytest.raises(FitError, match="The log density is not finite where the fit begins"):
+    with fails("not-finite-at-start", kind=FitError):
         find_mode(nowhere, np.zeros(3))
 
 
-@pytest.mark.parametrize("bent", [False, True])
-def test_the_maps_own_density_is_known_without_inverting_it(bent: bool, rng: np.random.Generator) -> None:
+@pytest.mark.parametrize("curved", [False, True])
+def test_the_maps_own_density_is_known_without_inverting_it(curved: bool, rng: np.random.Generator) -> None:
     density = Density.of(load_law("ptpp-gate"), oracles.observations(load_law("ptpp-gate")), NOISES["normal"])
-    ridge_map = find_ridge_map(density, shapes(density) if bent else [])
-    assert (ridge_map.ridge is not None) == bent
+    ridge_map = find_ridge_map(density, shapes(density) if curved else [])
+    assert (ridge_map.ridge is not None) == curved
     z = rng.standard_normal((40, density.size))
     np.testing.assert_allclose(ridge_map.log_normal_of(z), ridge_map.log_normal(ridge_map.x(z)), atol=1e-6)
 
 
-def test_a_spine_goes_on_rising_beyond_its_knots() -> None:
+def test_a_ridge_coordinate_goes_on_rising_beyond_its_knots() -> None:
     """A flat end would send all of a tail to one place, and no inversion could tell its points apart."""
     t, x = np.array([-2.0, -1.0, 0.0, 1.0, 2.0]), np.array([0.0, 0.9, 1.0, 1.1, 5.0])
-    curve = _increasing(t, x)
+    curve = increasing(t, x)
     np.testing.assert_allclose(curve(t), x)
     fine = np.linspace(-2, 2, 400)
     assert (np.diff(curve(fine)) > 0).all()
     assert curve(t[[0, -1]], 1) == pytest.approx(np.maximum(curve(t[[0, -1]], 1), [0.45, 1.95]))
 
 
-def test_a_spine_has_no_kink_where_it_needs_none() -> None:
-    """At a kink of the spine's slope the density's gradient would jump, and the sampler take half its steps."""
+def test_a_ridge_coordinate_has_no_needless_kink() -> None:
+    """At a kink of its slope the density's gradient would jump, which would halve the sampler's step size."""
     t = np.array([-3.0, -1.5, -0.5, 0.4, 1.7, 3.0])
-    curve = _increasing(t, np.exp(0.4 * t))
+    curve = increasing(t, np.exp(0.4 * t))
     before, after = (curve(t[1:-1] + step, 2) for step in (-1e-9, 1e-9))
     np.testing.assert_allclose(before, after, atol=1e-6)
     assert (curve(np.linspace(-3, 3, 200), 1) > 0).all()
@@ -177,7 +178,7 @@ def test_a_spine_has_no_kink_where_it_needs_none() -> None:
 
 @pytest.mark.parametrize("seed", [20, 22])
 def test_the_gates_ridge_is_followed_where_it_turns(seed: int) -> None:
-    """Two stages leave (lam, zeta) on a hyperbola that only zeta's spine follows whole; others miss the turn at zeta = 0."""
+    """Two stages leave (lam, zeta) on a hyperbola that only the path along zeta follows whole; others miss the turn at zeta = 0."""
     law = load_law("ptpp-gate")
     table = simulate(law, TRUTHS["ptpp-gate"], settings(law), seed=seed)
     density = Density.of(law, oracles.observed(law, table), NOISES["normal"])

@@ -138,7 +138,7 @@ def test_the_bootstrap_spreads_as_the_estimates_of_new_tables_do() -> None:
 def test_runs_are_resampled_whole(pointed: PointFit, monkeypatch: pytest.MonkeyPatch) -> None:
     """The weights of rows that a refit is given: equal within runs, or by row; as many rows as there are."""
     seen: list[Array] = []
-    problem = point._Problem
+    problem = point.Problem
     original = problem.objective
 
     def watched(self: object, delta: float, weights: Array) -> object:
@@ -221,13 +221,13 @@ def test_blas_has_one_thread_while_descending(monkeypatch: pytest.MonkeyPatch) -
         return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
 
     seen: list[set[int]] = []
-    descend = point._descend
+    descend = point.descend
 
     def watched(loss: Any, start: Array) -> tuple[float, Array]:
         seen.append(threads())
         return descend(loss, start)
 
-    monkeypatch.setattr(point, "_descend", watched)
+    monkeypatch.setattr(point, "descend", watched)
     with threadpool_limits(2, "blas"):
         before = threads()
         point_fit("chinchilla", noisy(), starts=2).bootstrap(2)

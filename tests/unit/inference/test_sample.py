@@ -64,7 +64,7 @@ def test_chains_run_the_density_that_python_knows(name: str, noise: str) -> None
     density = Density.of(law, observed, Noise.choose(noise, observed))
     skewed = 0.1 * np.random.default_rng(1).standard_normal((50, density.size)) ** 3
     ridge_map = find_ridge_map(density, range(len(law.shapes))).refined(density, skewed, 4)
-    model, expected = sampling._model(density, ridge_map, 1), ridge_map.function(density)
+    model, expected = sampling.nutpie_model(density, ridge_map, 1), ridge_map.function(density)
     call, k, rng = model.compiled_logp_func.ctypes, density.size, np.random.default_rng(0)
 
     def pointer(array: oracles.Array) -> Any:
@@ -113,7 +113,7 @@ def test_what_is_kept_with_a_fit(small_fit: Fit) -> None:
 
 def second(interrupted: Any) -> Any:
     """A `wait` that lets the first run, which refines the map, end, and is `interrupted` in the second."""
-    waits = iter([sampling._wait, interrupted])
+    waits = iter([sampling.wait_for_chains, interrupted])
     return lambda sampler: next(waits)(sampler)
 
 
@@ -135,7 +135,7 @@ def wait_for(draws: int, seconds: float = 60.0) -> Any:
 @pytest.mark.filterwarnings("ignore:Found chain dimension to be longer than draw dimension")  # of `inspect` above
 @pytest.mark.parametrize("chains", [1, 2, 4])
 def test_ctrl_c_keeps_the_draws_made_so_far(chains: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sampling, "_wait", second(wait_for(50)))
+    monkeypatch.setattr(sampling, "wait_for_chains", second(wait_for(50)))
     made = fit(LAW, TABLE, draws=1_000_000, tune=100, chains=chains, progress=False)
     assert made.info["interrupted"] is True
     sizes = made.tree["posterior"].sizes
@@ -145,12 +145,12 @@ def test_ctrl_c_keeps_the_draws_made_so_far(chains: int, monkeypatch: pytest.Mon
     for values in made.by_chain.values():
         assert np.isfinite(values).all()
         assert np.all(np.abs(np.diff(values, axis=1)).max(axis=1) > 0)
-        # no chain ends in a settings of one repeated value
+        # no chain ends in one repeated value
         assert np.all(np.abs(np.diff(values[:, -5:], axis=1)).max(axis=1) > 0)
 
 
 def test_a_signal_while_sampling(monkeypatch: pytest.MonkeyPatch) -> None:
-    wait = sampling._wait
+    wait = sampling.wait_for_chains
 
     # A process started in the background by a shell ignores Ctrl-C, and Python then has no handler for it.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -159,7 +159,7 @@ def test_a_signal_while_sampling(monkeypatch: pytest.MonkeyPatch) -> None:
         threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT)).start()
         return wait(sampler)
 
-    monkeypatch.setattr(sampling, "_wait", second(interrupted))
+    monkeypatch.setattr(sampling, "wait_for_chains", second(interrupted))
     try:
         made = fit(LAW, TABLE, draws=10_000_000, tune=50, chains=2, progress=True)
     finally:
@@ -172,7 +172,7 @@ def test_ctrl_c_before_the_first_draw(monkeypatch: pytest.MonkeyPatch) -> None:
     def wait(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(sampling, "_wait", wait)
+    monkeypatch.setattr(sampling, "wait_for_chains", wait)
     with pytest.raises(FitError) as caught:
         fit(LAW, TABLE, draws=1000, tune=1_000_000, chains=2, progress=False)
     assert str(caught.value) == "Sampling was stopped before the first draws after tuning: nothing to keep."
@@ -207,10 +207,10 @@ def test_of_chains_cut_short_the_most_draws_of_equal_length_are_kept(
         "posterior": xr.Dataset({"z": ((*dims, "k"), z)}),
         "sample_stats": xr.Dataset({"n_steps": (dims, steps), "diverging": (dims, steps > 9)}),
     }
-    kept, stats = sampling._whole(trace)
+    kept, stats = sampling.complete_draws(trace)
     assert stats["n_steps"].values.tolist() == [[c] * draws for c in chains]
     np.testing.assert_array_equal(kept, z[chains, :draws])
-    sample = sampling._collect(kept, stats, density, ridge_map, True)
+    sample = sampling.to_sample(kept, stats, density, ridge_map, True)
     expected = density.draws(ridge_map.x(np.ascontiguousarray(kept.reshape(-1, density.size))))
     for name, values in expected.items():
         np.testing.assert_array_equal(sample.draws[name], values.reshape(len(chains), draws))
@@ -223,7 +223,7 @@ def test_too_few_draws_are_nothing_to_keep(lengths: tuple[int, ...]) -> None:
     for chain, length in enumerate(lengths):
         z[chain, length:] = np.nan
     with pytest.raises(FitError, match="nothing to keep"):
-        sampling._whole({"posterior": xr.Dataset({"z": (("chain", "draw", "k"), z)})})
+        sampling.complete_draws({"posterior": xr.Dataset({"z": (("chain", "draw", "k"), z)})})
 
 
 def test_of_every_second_draw_nothing_between_is_hidden() -> None:
@@ -235,13 +235,13 @@ def test_of_every_second_draw_nothing_between_is_hidden() -> None:
     dims = ("chain", "draw")
     stats = xr.Dataset({"n_steps": (dims, steps), "diverging": (dims, flags), "energy": (dims, 0.5 * steps)})
     stats = stats.assign_coords(chain=np.arange(2), draw=np.arange(7))
-    kept, after = sampling._every(2, z, stats)
+    kept, after = sampling.thin(2, z, stats)
     np.testing.assert_array_equal(kept, z[:, [1, 3, 5]])
     assert after["n_steps"].values.tolist() == [[3, 7, 11], [30, 70, 110]]
     assert after["diverging"].values.tolist() == [[False, True, False], [False, False, True]]
     assert after["energy"].values.tolist() == [[1.0, 2.0, 3.0], [10.0, 20.0, 30.0]]
     assert dict(after.sizes) == {"chain": 2, "draw": 3}
-    same, untouched = sampling._every(1, z, stats)
+    same, untouched = sampling.thin(1, z, stats)
     assert same is z
     assert untouched is stats
 
@@ -250,11 +250,11 @@ def test_draws_that_creep_are_slow(parts: tuple[Density, RidgeMap], rng: np.rand
     """Only parameters of the law count: the noise's mix badly before the map is refined, whatever the law."""
     density, ridge_map = parts
     z = rng.standard_normal((4, 300, density.size))
-    assert not sampling._slow(density, ridge_map, z)
+    assert not sampling.is_slow(density, ridge_map, z)
     creeping = z.copy()
     for i in range(1, 300):
         creeping[:, i] = 0.8 * creeping[:, i - 1] + 0.6 * z[:, i]
-    assert sampling._slow(density, ridge_map, creeping)
+    assert sampling.is_slow(density, ridge_map, creeping)
 
 
 # --- settings -------------------------------------------------------------------------------------------------------
