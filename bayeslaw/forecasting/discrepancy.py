@@ -1,9 +1,9 @@
-"""What a law may miss where nobody has run: a smooth relative error, whose size the user states.
+"""The discrepancy of a law: a smooth relative error whose size the user states.
 
     log loss = law's + noise of a run + d(x),   d ~ GP(0, sd^2 exp(-|x - x'|^2 / 2)),   x = log covariates / LENGTH
 
-The size is stated and not estimated, because a law that fits its runs says nothing about how far it errs outside them. The
-process has mean zero and the same size everywhere, inside the runs too.
+The size is stated and not estimated, because runs that fit a law do not show its error outside them. The process has mean zero
+and the same size everywhere, inside the runs too.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from scipy.stats import qmc
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.laws.law import Law
 
-STATED = (0.005, 0.01)  # relative sd at which summaries show an interval unless one is stated
-LENGTH = 2.0  # e-folds of a covariate over which the error changes: it is much the same at twice the size, not at ten times
-MOST = 0.5
-# Waves that a draw of the process is made of. Each row's sd is exact with any number; with this many correlations are right to
-# .02 up to three lengths, .07 beyond, in two covariates.
+STATED = (0.005, 0.01)  # relative sds whose intervals summaries show unless one is stated
+LENGTH = 2.0  # length scale in e-folds of a covariate: the error is similar at twice the size, but not at ten times
+MOST = 0.5  # largest relative sd
+# Number of waves in a draw of the process. Each row's sd is exact with any number; in two covariates, correlations have errors of
+# .02 up to three lengths and .07 beyond.
 WAVES = 256
 
 
 def read_discrepancy(value: str | float) -> float:
-    """Read a relative standard deviation: 0.01, '0.01' or '1%'.
+    """Return a relative standard deviation given as 0.01, '0.01' or '1%'.
 
     Raises
     ------
@@ -44,28 +44,29 @@ def read_discrepancy(value: str | float) -> float:
         sd = float("nan")
     if not 0 <= sd <= MOST:
         raise BayeslawError(
-            f"A discrepancy is a relative standard deviation between 0 and {MOST:g}, such as 0.01 or 1%; {text!r} is not."
+            f"A discrepancy is a relative standard deviation between 0 and {MOST:g}, such as 0.01 or 1%; {text!r} is not.",
+            code="not-a-discrepancy",
         )
     return sd
 
 
 def spread_name(sd: float) -> str:
-    """How the spread with a stated discrepancy is called: 'discrepancy0.5%'."""
+    """Return the name of the spread with a stated discrepancy, such as 'discrepancy0.5%'."""
     return f"discrepancy{100 * sd:g}%"
 
 
 def directions(law: Law) -> tuple[str, ...]:
-    """The covariates in whose logarithms the error varies: all that span decades, but not D where the law has ptpp.
+    """Return the covariates in whose logarithms the error varies: all that span decades, except D where the law has ptpp.
 
-    There D are the tokens of an adaptation: what the law misses at a size and a stage is shared by the curve. Where a law has
-    no ptpp, D is the budget that its forecasts leave the runs by.
+    In laws with ptpp, D is the number of tokens of an adaptation, and the points of its curve share the law's error at a size and
+    a stage. In laws without, D is the budget, in which forecasts leave the range of the runs.
     """
-    apart = {"D"} if "ptpp" in law.covariates else set()
-    return tuple(name for name, c in law.axes.items() if c.logarithmic and name not in apart)
+    shared = {"D"} if "ptpp" in law.covariates else set()
+    return tuple(name for name, c in law.axes.items() if c.logarithmic and name not in shared)
 
 
 class Discrepancy:
-    """Draws of the process with sd 1, each one smooth function of the settings, whichever settings are asked for.
+    """Draws of the process with sd 1; each draw is a smooth function of the settings.
 
     A draw is a sum of waves with normal amplitudes; the waves are those of the squared exponential kernel (Rahimi and Recht
     2007), the same for all draws, so that memory does not grow with the number of settings.
@@ -96,7 +97,7 @@ class Discrepancy:
         return normal / math.sqrt(WAVES)
 
     def at(self, covariates: Mapping[str, Any]) -> NDArray[np.float64]:
-        """Values at settings.
+        """Return values of the draws at settings.
 
         Parameters
         ----------
@@ -105,14 +106,14 @@ class Discrepancy:
         Returns
         -------
         array (n, S)
-            To be multiplied by the stated sd; additions to log loss.
+            Times the stated sd, they are added to the log loss.
         """
         rows = np.size(next(iter(covariates.values())))
         x = np.empty((rows, len(directions(self.law))))
         for i, name in enumerate(directions(self.law)):
-            least = self.law.covariates[name].support[0] or 1.0  # D = 0 lies where the first token does
+            least = self.law.covariates[name].support[0] or 1.0  # D = 0 counts as one token
             x[:, i] = np.log(np.maximum(covariates[name], least)) / LENGTH
-        places, which = np.unique(x, axis=0, return_inverse=True) if x.size else (x[:1], np.zeros(rows, dtype=np.int64))
+        places, inverse = np.unique(x, axis=0, return_inverse=True) if x.size else (x[:1], np.zeros(rows, dtype=np.int64))
         phase = places @ self._waves.T
         values: NDArray[np.float64] = np.hstack([np.cos(phase), np.sin(phase)]) @ self._amplitudes
-        return values[which.reshape(-1)]
+        return values[inverse.reshape(-1)]

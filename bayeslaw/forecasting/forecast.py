@@ -1,12 +1,10 @@
-"""What one fit brings to a forecast: some of its draws at the settings, their noise, and how far outside its runs these lie.
-
-Losses at settings nobody has run, with named spreads.
+"""Forecasts of the loss at new settings, with three spreads.
 
 - `latent`: the law's expected loss, uncertain only through its parameters.
-- `run`: the loss that the next run would log: latent loss, times the luck of a new run, times point noise.
-- `discrepancy`: the same, times a smooth error of the law whose relative size the user states (`forecasting.discrepancy`).
+- `run`: the loss that the next run would log: the latent loss times a new run effect times point noise.
+- `discrepancy`: the same times a smooth error of the law whose relative size the user states (`forecasting.discrepancy`).
 
-Where the table has losses with known errors (`loss_se`), a forecast is held against them with these errors in its point noise.
+Known errors of losses in the table (`loss_se`) are added to the point noise when forecasts are compared with these losses.
 """
 
 from __future__ import annotations
@@ -25,6 +23,7 @@ import xarray as xr
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError, Fault, FitError, TableError, whole_number
 from bayeslaw.core.intervals import interval_names, tails
 from bayeslaw.data.observations import Nesting
@@ -37,46 +36,50 @@ from bayeslaw.posterior.diagnostics import Check, Reach, checks_label, extrapola
 from bayeslaw.posterior.draws import LawDraws, check_losses
 from bayeslaw.posterior.fit import Fit
 
-DISCREPANCY = 10  # kind of random numbers of the discrepancy, beside those of the noise
+# Seeds that keep the random numbers of the discrepancy, and of a stack's fits, apart from those of the noise.
+DISCREPANCY, MEMBER = 10, 11
+SPREADS = ("latent", "run", "discrepancy")
+MOST_DRAWS = 250_000_000  # most numbers that draws may hold: 2 GB
+BLOCK = 64  # rows computed at once: fewer repeat the work on the discrepancy's waves, more leave a core's cache
 
 
 @dataclass(frozen=True)
 class MemberDraws:
-    """The draws of a forecast that come from one fit.
+    """The draws of one fit at the settings of a forecast, with their noise.
 
     Attributes
     ----------
     fit : Fit
     values : mapping of parameter to array (S,)
-        Those of the fit's draws that are taken.
+        The selected draws.
     covariates : mapping of covariate to array (n,)
         The settings as the law takes them.
     rows : array (n,)
         The rows' numbers in the table of settings.
     run, checkpoint, group : int arrays (n,)
-        Which rows share a run or a checkpoint and its luck, and which of the fit's groups they belong to.
+        Codes of the runs and checkpoints whose effects rows share, and of the fit's groups.
     entropy : tuple of int
         Seeds of the noise of new runs and of the discrepancy.
     time : array (n,)
-        How far along its run each row is, in typical runs' lengths; empty unless the fit's noise drifts.
+        Position of each row along its run, in lengths of a typical run; empty unless the fit's noise has an OU run effect.
     known : array (n,), optional
-        Known errors of log losses, which the noise counts in.
+        Known errors of log losses, which are added to the noise.
     """
 
     fit: Fit
-    values: Mapping[str, NDArray[np.float64]]
-    covariates: Mapping[str, NDArray[np.float64]]
+    values: Mapping[str, Array]
+    covariates: Mapping[str, Array]
     rows: NDArray[Any]
-    run: NDArray[np.int64]
-    checkpoint: NDArray[np.int64]
-    group: NDArray[np.int64]
+    run: Index
+    checkpoint: Index
+    group: Index
     entropy: tuple[int, ...]
-    time: NDArray[np.float64]
-    known: NDArray[np.float64] | None = None
+    time: Array
+    known: Array | None = None
 
     @classmethod
-    def of(cls, fit: Fit, chosen: NDArray[np.int64], runs: Runs, entropy: tuple[int, ...]) -> MemberDraws:
-        """The chosen draws of a fit at the settings of a table."""
+    def of(cls, fit: Fit, chosen: Index, runs: Runs, entropy: tuple[int, ...]) -> MemberDraws:
+        """Return the draws with indices `chosen` of a fit at the settings of a table."""
         frame = complete(runs.frame, fit.law)
         covariates = {c: frame[c].to_numpy(dtype=np.float64) for c in fit.law.covariates}
         values, nested = {name: draws[chosen] for name, draws in fit.draws.items()}, Nesting.of(runs.frame, fit.law)
@@ -85,38 +88,38 @@ class MemberDraws:
 
     @property
     def size(self) -> int:
+        """Number of draws S."""
         return next(iter(self.values.values())).size
 
     @cached_property
     def discrepancy(self) -> Discrepancy:
+        """Draws of the discrepancy, with standard deviation 1."""
         return Discrepancy(self.fit.law, self.size, (*self.entropy, DISCREPANCY))
 
-    def losses(self, block: slice, sds: Sequence[float]) -> NDArray[np.float64]:
-        """Losses (spread, rows, draws) of a block of settings: latent, run, and run with a discrepancy of each stated sd."""
+    def losses(self, block: slice, sds: Sequence[float]) -> Array:
+        """Return losses (spread, rows, draws) of a block of settings: latent, run, and run with a discrepancy of each sd."""
         latent = self.latent(block)
         noisy = latent * np.exp(self.noise(np.arange(self.rows.size)[block]))
         error = self.discrepancy.at({name: column[block] for name, column in self.covariates.items()}) if sds else 0.0
         return np.stack([latent, noisy, *(noisy * np.exp(sd * error) for sd in sds)])
 
-    def noise(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Noise (rows, draws) of new runs at some settings, by their numbers: what is added to log loss."""
+    def noise(self, rows: Index) -> Array:
+        """Return the noise (rows, draws) that new runs add to the log loss at the settings with these numbers."""
         run, checkpoint, group = self.run[rows], self.checkpoint[rows], self.group[rows]
         time, known = self.time[rows] if self.time.size else None, None if self.known is None else self.known[rows]
         sample = self.fit.noise.sample
         return sample(self.values, run, rows, self.entropy, checkpoint=checkpoint, group=group, time=time, known=known)
 
-    def expected(self, block: slice | NDArray[np.int64], sd: float = 0.0) -> NDArray[np.float64]:
-        """The law's losses (rows, draws) at some settings, with a discrepancy where one is stated."""
+    def expected(self, block: slice | Index, sd: float = 0.0) -> Array:
+        """Return the law's losses (rows, draws) at some settings, with a discrepancy of this sd."""
         latent = self.latent(block)
         if not sd:
             return latent
         error = self.discrepancy.at({name: column[block] for name, column in self.covariates.items()})
         return latent * np.exp(sd * error)
 
-    def latent(
-        self, block: slice | NDArray[np.int64], values: Mapping[str, NDArray[np.float64]] | None = None
-    ) -> NDArray[np.float64]:
-        """The law's losses (rows, draws) at some settings, by these draws or, if `values` are given, by others."""
+    def latent(self, block: slice | Index, values: Mapping[str, Array] | None = None) -> Array:
+        """Return the law's losses (rows, draws) at some settings, by these draws or, if `values` are given, by others."""
         law = self.fit.law
         draws = LawDraws(law, self.values if values is None else values)
         loss = draws.loss({name: column[block, None] for name, column in self.covariates.items()})
@@ -124,7 +127,7 @@ class MemberDraws:
         return loss
 
     def checks(self) -> list[Check]:
-        """Checks of the latent loss by all of the fit's draws, at some settings if there are many."""
+        """Return checks of the latent loss by all draws of the fit, at some settings if there are many."""
         columns = []
         for name, covariate in self.fit.law.axes.items():
             values = self.covariates[name]
@@ -140,32 +143,26 @@ class MemberDraws:
         return forecast_checks(by_draw, self.rows[some].tolist(), self.rows.size)
 
 
-def outside(fit: Fit, covariates: Mapping[str, NDArray[np.float64]]) -> pd.DataFrame:
-    """How far settings lie outside the runs of a fit, per covariate: 0 within."""
+def outside(fit: Fit, covariates: Mapping[str, Array]) -> pd.DataFrame:
+    """Return how far settings lie outside the runs of a fit, a column for each covariate; 0 within."""
     table = {}
     for name in fit.law.axes:
         values, seen = covariates[name], fit.observed.covariates[name]
         low = float(seen.min())
         if fit.law.covariates[name].logarithmic:
-            # Runs that begin at D = 0 leave nothing outside below their first logged D.
+            # Where runs begin at D = 0, no setting lies below them.
             low = -math.inf if low <= 0 else math.log(low)
             values = np.log(np.maximum(values, 1e-300))
-            if fit.law.covariates[name].context:  # a phase that hasn't begun has had no learning rate
+            if fit.law.covariates[name].context:  # in a phase that has not begun, learning-rate areas are 0
                 values = np.where(np.isneginf(low) | (covariates[name] > 0), values, low)
             seen = np.log(seen[seen > 0])
         table[name] = np.maximum(np.maximum(values - seen.max(), low - values), 0.0)
     return pd.DataFrame(table)
 
 
-SPREADS = ("latent", "run", "discrepancy")
-MOST_DRAWS = 250_000_000  # numbers that draws may take: 2 GB
-PARTS = 11  # kind of random numbers of several fits' parts, beside those of the noise and the discrepancy
-BLOCK = 64  # rows worked out at once: fewer pay for each product with the waves of the discrepancy, more leave a core's cache
-
-
 @dataclass(frozen=True)
 class Forecast:
-    """Posterior forecasts of the loss at settings, worked out a block of rows at a time when asked for.
+    """Posterior forecasts of the loss at settings, computed a block of rows at a time on demand.
 
     Attributes
     ----------
@@ -174,17 +171,22 @@ class Forecast:
     failed : bool
         Whether checks of a fit failed.
     members : tuple of MemberDraws
-        One for each fit that gives draws.
+        One for each fit that contributes draws.
     settings : DataFrame
-        The settings asked for.
     outside : DataFrame
         For each covariate, how far the setting lies outside the runs: in e-folds where it spans decades, else in its unit.
     rows : array (n,)
-        The rows' numbers in the table they came from.
+        Numbers of the rows in the table of settings.
     discrepancy : float or None
         Stated relative standard deviation of the law's error.
     measured : Runs or None
         The table, where it has losses with known errors (`loss_se`).
+
+    Examples
+    --------
+    >>> forecast = bayeslaw.load_fit("fit.nc").forecast(pd.DataFrame({"N": [1e9], "D": [2e10]}))
+    >>> dict(forecast.draws.sizes)["row"], forecast.forced
+    (1, False)
     """
 
     law: str
@@ -201,62 +203,63 @@ class Forecast:
 
     @property
     def unit(self) -> str:
-        """What the losses are in: nats/token, unless the fit is to losses in another unit."""
+        """Unit of the losses: nats/token, unless the fit is to losses in another unit."""
         return self.members[0].fit.unit
 
     @property
     def size(self) -> int:
         """Number of draws."""
-        return sum(part.size for part in self.members)
+        return sum(member.size for member in self.members)
 
     @cached_property
     def checks(self) -> tuple[Check, ...]:
         """R-hat and effective sample sizes of the latent loss under each law, and how far outside the runs the settings lie.
 
-        Of more than `checks.FORECAST_ROWS` settings the draws are looked at in as many: the extremes of each covariate and
-        others spread between them.
+        With more than `diagnostics.FORECAST_ROWS` settings, that many are checked: the extremes of each covariate, and others
+        spread between them.
         """
-        found = [(part.fit.law.name, check) for part in self.members for check in part.checks()]
-        named = [c if len(self.members) == 1 else replace(c, text=f"{name}: {c.text}") for name, c in found]
+        checks = [(member.fit.law.name, check) for member in self.members for check in member.checks()]
+        named = [c if len(self.members) == 1 else replace(c, text=f"{name}: {c.text}") for name, c in checks]
         return (*named, self._extrapolation[1])
 
     @cached_property
     def _extrapolation(self) -> tuple[list[str], Check]:
         reach: dict[str, Reach] = {}
-        for part in reversed(self.members):
-            axes, seen = part.fit.law.axes, part.fit.observed.covariates
+        for member in reversed(self.members):
+            axes, seen = member.fit.law.axes, member.fit.observed.covariates
             reach |= {name: Reach.of(covariate, seen[name]) for name, covariate in axes.items()}
         return extrapolation(self.outside, {name: reach[name] for name in map(str, self.outside)}, self.discrepancy is not None)
 
     @property
     def forced(self) -> bool:
-        """Whether it was made in spite of failed checks, of a fit or of the forecast itself."""
+        """Whether it overrides failed checks, of a fit or of the forecast itself."""
         return self.failed or not all(c.passed for c in self.checks if c.required)
 
     @property
     def spread(self) -> str:
-        """The spread to be held against measured losses: 'run', or 'discrepancy1%' where 1% was stated."""
+        """The spread to compare with measured losses: 'run', or 'discrepancy1%' where 1% was stated."""
         return "run" if self.discrepancy is None else spread_name(self.discrepancy)
 
     @cached_property
     def draws(self) -> xr.Dataset:
-        """Draws of the loss: variables `latent`, `run` and `discrepancy` where it was stated; (sample, row), in nats/token.
+        """Draws of the loss (sample, row) in `unit`: variables `latent`, `run`, and `discrepancy` where it was stated.
 
         Raises
         ------
         BayeslawError
-            If they would take more than `MOST_DRAWS` numbers; `summary` has no such limit.
+            If these are more than `MOST_DRAWS` numbers; `summary` has no such limit.
         """
         sds = () if self.discrepancy is None else (self.discrepancy,)
         spreads = SPREADS[: 2 + len(sds)]
         if len(spreads) * self.size * self.rows.size > MOST_DRAWS:
             raise BayeslawError(
                 f"{self.size:,} draws at {self.rows.size:,} settings are more than memory should hold at once (at most "
-                f"{MOST_DRAWS // len(spreads) // self.size:,} settings). Ask for the summary, or forecast the settings in parts."
+                f"{MOST_DRAWS // len(spreads) // self.size:,} settings). Ask for the summary, or forecast the settings in parts.",
+                code="too-many-draws",
             )
         whole = np.empty((len(spreads), self.rows.size, self.size))
 
-        def keep(block: slice, losses: NDArray[np.float64]) -> None:
+        def keep(block: slice, losses: Array) -> None:
             whole[:, block] = losses
 
         self._blocks(keep, sds)
@@ -266,32 +269,32 @@ class Forecast:
             attributes["discrepancy"] = self.discrepancy
         return xr.Dataset(data, coords={"row": self.rows}, attrs=attributes)
 
-    def expected(self, block: slice | NDArray[np.int64]) -> NDArray[np.float64]:
-        """Draws (rows, S) of the law's loss in a block of settings, with the discrepancy where one was stated; no new noise."""
-        losses = [part.expected(block, self.discrepancy or 0.0) for part in self.members]
+    def expected(self, block: slice | Index) -> Array:
+        """Return draws (rows, S) of the law's loss in a block of settings, with a stated discrepancy but without noise."""
+        losses = [member.expected(block, self.discrepancy or 0.0) for member in self.members]
         return np.concatenate(losses, axis=-1)
 
     @cached_property
-    def known(self) -> NDArray[np.float64]:
-        """Known errors (n,) of the log losses in the table, `loss_se` over the loss, 0 where it tells none; or a TableError."""
+    def known(self) -> Array:
+        """Known errors (n,) of the log losses in the table: `loss_se` over the loss, 0 where there is none."""
         if self.measured is None:
             return np.zeros(self.rows.size)
-        found = check(self.measured, self.members[0].fit.law)
-        if faults := [fault for fault in found if fault.column in ("loss", "loss_se", "unit")]:
+        faults = check(self.measured, self.members[0].fit.law)
+        if faults := [fault for fault in faults if fault.column in ("loss", "loss_se", "unit")]:
             raise TableError(faults, self.measured.name)
         loss, error = (self.measured.frame[c].to_numpy(dtype=np.float64) for c in ("loss", "loss_se"))
         return np.asarray(error / loss)
 
     @cached_property
-    def predictive(self) -> NDArray[np.float64]:
-        """Draws (S, n) of the spread to be held against the losses in the table, with the errors known of these."""
-        counted = tuple(replace(part, known=self.known) for part in self.members)
+    def predictive(self) -> Array:
+        """Draws (S, n) of the spread to compare with the losses in the table, with the known errors of these."""
+        counted = tuple(replace(member, known=self.known) for member in self.members)
         draws = (replace(self, members=counted) if self.known.any() else self).draws
-        values: NDArray[np.float64] = draws["run" if self.discrepancy is None else "discrepancy"].values
+        values: Array = draws["run" if self.discrepancy is None else "discrepancy"].values
         return values
 
     def summary(self, ci_prob: float = 0.9) -> pd.DataFrame:
-        """One row per setting, from bounded memory however many there are.
+        """Return a table with one row per setting; memory use does not grow with the number of settings.
 
         Parameters
         ----------
@@ -303,14 +306,14 @@ class Forecast:
         DataFrame
             The settings; latent_median and run_median with `<spread>_eti<prob>_lo` and `_hi` in nats/token; the interval of
             the next run with the stated discrepancy, `discrepancy<sd>%_eti<prob>_lo` and `_hi`, or with .5% and 1% where
-            none was stated (`run` is the one with 0); `outside_<covariate>`; `extrapolation`, which says 'inside', 'outside: …' or
-            'FAR outside: …' with covariates and distances; and `checks`, which says 'passed' or 'FAILED (forced)'.
+            none was stated (`run` is the one with 0); `outside_<covariate>`; `extrapolation`, which is 'inside', 'outside: …' or
+            'FAR outside: …' with covariates and distances; and `checks`, which is 'passed' or 'FAILED (forced)'.
         """
         middle_and_ends = tails(ci_prob)
         sds = STATED if self.discrepancy is None else (self.discrepancy,)
         quantiles = np.empty((2 + len(sds), 3, self.rows.size))
 
-        def keep(block: slice, losses: NDArray[np.float64]) -> None:
+        def keep(block: slice, losses: Array) -> None:
             quantiles[:, :, block] = np.moveaxis(np.quantile(losses, middle_and_ends, axis=-1), 0, 1)
 
         self._blocks(keep, sds)
@@ -324,16 +327,16 @@ class Forecast:
             table[f"outside_{covariate}"] = self.outside[covariate].to_numpy()
         return table.assign(extrapolation=self._extrapolation[0], checks=checks_label(self.forced))
 
-    def _blocks(self, use: Callable[[slice, NDArray[np.float64]], None], sds: Sequence[float]) -> None:
-        """Hand the draws of every block of rows, (spread, rows, draws), to a function; blocks are worked out by several threads."""
+    def _blocks(self, use: Callable[[slice, Array], None], sds: Sequence[float]) -> None:
+        """Call a function with the draws (spread, rows, draws) of every block of rows; several threads compute blocks."""
 
         def block(at: int) -> None:
             rows = slice(at, at + BLOCK)
-            use(rows, np.concatenate([part.losses(rows, sds) for part in self.members], axis=-1))
+            use(rows, np.concatenate([member.losses(rows, sds) for member in self.members], axis=-1))
 
         with threadpool_limits(1, "blas"), ThreadPoolExecutor() as pool:
-            for one in [pool.submit(block, at) for at in range(0, self.rows.size, BLOCK)]:
-                one.result()
+            for result in [pool.submit(block, at) for at in range(0, self.rows.size, BLOCK)]:
+                result.result()
 
 
 def forecast(
@@ -351,70 +354,94 @@ def forecast(
     fit : Fit or Stack
         The draws of a stack come from each of its laws in proportion to the law's weight.
     at : DataFrame, Runs or path
-        Settings, one row each, with the law's covariates; rows of one `run` share that run's luck.
+        Settings, one row each, with the law's covariates; rows of one `run` share its run effect.
     discrepancy : float or text, optional
-        Relative standard deviation that you state for the law's error at settings like these, .01 or '1%'. Draws then have
-        the spread `discrepancy`, in which each draw errs by one smooth function of the settings (see `forecasting.discrepancy`).
+        Relative standard deviation that you state for the law's error at settings like these, .01 or '1%'. Draws then have the
+        spread `discrepancy`, in which each draw has an error that is a smooth function of the settings.
     seed : int
-        Of the noise of new runs; the same seed gives the same draws.
+        Seed of the noise of new runs; the same seed gives the same draws.
     force : bool
-        Forecast in spite of failed checks, and mark every row.
+        Forecast although checks failed, and mark every row.
 
     Raises
     ------
     FitError
-        If a required check of the fit or of the forecast itself failed, or if the loss is not finite at a setting, which may
-        show only when draws or summary are asked for.
+        If a required check of the fit or of the forecast itself failed, or if the loss is not finite at a setting; the latter
+        may be raised only by `draws` or `summary`.
     TableError
         If a setting lacks a covariate or lies outside its support.
     BayeslawError
         If the discrepancy or the seed can't be used.
+
+    Examples
+    --------
+    >>> fit = bayeslaw.load_fit("fit.nc")
+    >>> table = bayeslaw.forecast(fit, bayeslaw.grid(fit, {"N": 1e9, "D": "1e9,1e10"})).summary()
+    >>> table["extrapolation"].size, bool((table["run_eti90_lo"] < table["latent_median"]).all())
+    (2, True)
     """
     whole_number("seed", seed, 0)
     sd = None if discrepancy is None else read_discrepancy(discrepancy)
     if not fit.passed and not force:
-        raise FitError(
-            f"The fit's checks failed ({fit.failures}): its intervals can't be trusted. "
-            "Sample longer, or force it and have every row marked."
-        )
+        raise _distrusted("The fit's checks", fit.failures)
     runs = at if isinstance(at, Runs) else read_runs(at)
-    made = forecast_selections(fit.name, fit.selections, runs, sd, seed, failed=not fit.passed)
-    if not force and (failed := "; ".join(c.text for c in made.checks if c.required and not c.passed)):
-        raise FitError(
-            f"The checks of this forecast failed ({failed}): its intervals can't be trusted. "
-            "Sample longer, or force it and have every row marked."
-        )
-    return made
+    result = forecast_selections(fit.name, fit.selections, runs, sd, seed, failed=not fit.passed)
+    if not force and (failed := "; ".join(c.text for c in result.checks if c.required and not c.passed)):
+        raise _distrusted("The checks of this forecast", failed)
+    return result
+
+
+def _distrusted(checks: str, failures: str) -> FitError:
+    return FitError(
+        f"{checks} failed ({failures}): its intervals can't be trusted. Sample longer, or force it and have every row marked.",
+        code="failed-checks",
+    )
 
 
 def forecast_selections(
     name: str,
-    shares: Sequence[tuple[Fit, NDArray[np.int64]]],
+    selections: Sequence[tuple[Fit, Index]],
     runs: Runs,
     sd: float | None = None,
     seed: int = 0,
     *,
     failed: bool = False,
 ) -> Forecast:
-    """The forecast that the chosen draws of some fits make, whatever their checks say."""
-    if faults := list(dict.fromkeys(fault for member, _ in shares for fault in _faults(runs, member.law))):
+    """Return the forecast by selected draws of some fits, whether or not their checks passed.
+
+    Parameters
+    ----------
+    name : str
+        Of the law or the stack.
+    selections : sequence of (Fit, int array)
+        Fits, and the indices of the draws to take from each.
+    runs : Runs
+        Settings.
+    sd : float, optional
+        Stated discrepancy.
+    seed : int
+    failed : bool
+        Whether checks of a fit failed.
+    """
+    if faults := list(dict.fromkeys(fault for member, _ in selections for fault in _faults(runs, member.law))):
         raise TableError(faults, runs.name)
-    parts, distances = [], dict[str, NDArray[np.float64]]()
-    for number, (member, chosen) in enumerate(shares):
-        entropy = (int(member.info["seed"]), seed, *((PARTS + number,) if len(shares) > 1 else ()))
-        part = MemberDraws.of(member, chosen, runs, entropy)
-        parts.append(part)
-        for covariate, distance in outside(member, part.covariates).items():
+    members, distances = [], dict[str, Array]()
+    for number, (fit, chosen) in enumerate(selections):
+        entropy = (int(fit.info["seed"]), seed, *((MEMBER + number,) if len(selections) > 1 else ()))
+        members.append(MemberDraws.of(fit, chosen, runs, entropy))
+        for covariate, distance in outside(fit, members[-1].covariates).items():
             distances[str(covariate)] = np.maximum(distance.to_numpy(), distances.get(str(covariate), 0.0))
     settings = runs.frame[[c for c in runs.frame if c not in ("loss", "loss_se")]].reset_index(drop=True)
     rows = runs.frame.index.to_numpy()
     measured = runs if {"loss", "loss_se"} <= {*runs.frame} else None
-    return Forecast(name, failed, tuple(parts), settings, pd.DataFrame(distances), rows, sd, measured)
+    return Forecast(name, failed, tuple(members), settings, pd.DataFrame(distances), rows, sd, measured)
 
 
 def _faults(runs: Runs, law: Law) -> list[Fault]:
-    """What is wrong with settings for a law."""
+    """Return the faults of settings for a law."""
     return check(runs, law, to_fit=False) + [
-        Fault(int(row), "D", "0", f"D = 0 is the base checkpoint, where {law.name} is infinite", "ask for D > 0")
+        Fault(
+            int(row), "D", "0", f"D = 0 is the base checkpoint, where {law.name} is infinite", "ask for D > 0", "infinite-at-base"
+        )
         for row in runs.frame.index[base_rows(runs.frame, law)]
     ]

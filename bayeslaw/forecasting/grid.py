@@ -1,4 +1,4 @@
-"""Settings as combinations of values."""
+"""Grids of settings: all combinations of values of covariates."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST_SETTINGS = 1_000_000  # of a grid
 
 
 def grid(law: Law | Posterior, settings: Mapping[str, str | float | Sequence[float]]) -> pd.DataFrame:
-    """All combinations of values of the law's covariates.
+    """Return all combinations of values of the law's covariates, one row each.
 
     Parameters
     ----------
@@ -31,37 +31,47 @@ def grid(law: Law | Posterior, settings: Mapping[str, str | float | Sequence[flo
     Raises
     ------
     BayeslawError
-        If a covariate is missing, unknown or given twice over, a value is not a finite number, or there are more than
+        If a covariate is missing, unknown or given twice, a value is not a finite number, or there are more than
         `MOST_SETTINGS` combinations.
+
+    Examples
+    --------
+    >>> bayeslaw.grid(bayeslaw.load_law("chinchilla"), {"N": "1e8,1e9", "D": "1e9:1e11:3"}).shape
+    (6, 2)
     """
     if any(c.series for c in law.measured.values()):
         raise BayeslawError(
-            f"{law.name} sums over all changes of the learning rate: a grid of numbers can't give them. Make its settings from "
-            "schedules (bayeslaw.nodes)."
+            f"{law.name} sums over all changes of the learning rate, which a grid can't hold. Make its settings from schedules "
+            "(bayeslaw.schedules.nodes).",
+            code="series-in-grid",
         )
     wanted = (*law.measured, *law.levels)
-    # Losses of a law need no group; who forecasts a new run without one is told of the groups.
+    # Expected losses do not depend on the group; a forecast of a new run without one is refused with the names of the groups.
     groups = [name for name in _groups(law) if name not in wanted]
     for name in settings:
         if name not in (*wanted, *groups, "atpp"):
-            raise BayeslawError(f"{law.name} has no covariate {name!r}; it has {', '.join([*wanted, *groups])}.")
+            raise BayeslawError(
+                f"{law.name} has no covariate {name!r}; it has {', '.join([*wanted, *groups])}.", code="unknown-covariate"
+            )
     if {"D", "atpp"} <= settings.keys() and "atpp" not in law.covariates:
-        raise BayeslawError("Give either D or atpp: D is atpp x N.")
+        raise BayeslawError("Give either D or atpp: D is atpp x N.", code="d-and-atpp")
     texts = (*law.levels, *groups)
     values = {name: _texts(value) if name in texts else _values(law, name, value) for name, value in settings.items()}
     if (count := math.prod(map(len, values.values()))) > MOST_SETTINGS:
-        raise BayeslawError(f"These are {count:,} settings; at most {MOST_SETTINGS:,} are forecast at once.")
+        raise BayeslawError(
+            f"These are {count:,} settings; at most {MOST_SETTINGS:,} are forecast at once.", code="too-many-settings"
+        )
     frame = pd.DataFrame(list(itertools.product(*values.values())), columns=list(values))
     if "atpp" in frame and "D" not in frame and "N" in frame:
         frame["D"] = frame["atpp"] * frame["N"]
     missing = [name for name in wanted if name not in frame]
     if missing:
-        raise BayeslawError(f"{law.name} needs {', '.join(wanted)}; give {', '.join(missing)} too.")
+        raise BayeslawError(f"{law.name} needs {', '.join(wanted)}; give {', '.join(missing)} too.", code="missing-covariate")
     return frame
 
 
 def _groups(law: Law | Posterior) -> list[str]:
-    """The columns by which the noise of fits differs."""
+    """Return the columns by which the noise of fits differs."""
     fits = [] if isinstance(law, Law) else [fit for fit, _ in law.selections]
     return list(dict.fromkeys(fit.observed.group_column for fit in fits if fit.observed.group_names))
 
@@ -81,7 +91,9 @@ def _values(law: Law | Posterior, name: str, value: str | float | Sequence[float
     except (ValueError, TypeError) as error:
         if isinstance(error, BayeslawError):
             raise
-        raise BayeslawError(f"{name}={value!r} is not a number, a list such as 0.1,0.25 or a range such as 1e9:2e11:20.") from None
+        raise BayeslawError(
+            f"{name}={value!r} is not a number, a list such as 0.1,0.25 or a range such as 1e9:2e11:20.", code="not-a-number"
+        ) from None
     return values
 
 
@@ -91,9 +103,9 @@ def _range(law: Law | Posterior, name: str, text: str) -> list[float]:
     if not (math.isfinite(low) and math.isfinite(high)):
         raise ValueError
     if not 1 <= number <= MOST_SETTINGS:
-        raise BayeslawError(f"{name}={text!r} asks for {number} values; give 1 to {MOST_SETTINGS:,}.")
+        raise BayeslawError(f"{name}={text!r} asks for {number} values; give 1 to {MOST_SETTINGS:,}.", code="too-many-values")
     if name != "atpp" and not law.covariates[name].logarithmic:
         return [float(v) for v in np.linspace(low, high, number)]
     if min(low, high) <= 0:
-        raise BayeslawError(f"{name}={text!r}: a range of {name} begins above 0.")
+        raise BayeslawError(f"{name}={text!r}: a range of {name} begins above 0.", code="range-from-zero")
     return [float(v) for v in np.geomspace(low, high, number)]

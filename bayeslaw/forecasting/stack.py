@@ -1,4 +1,4 @@
-"""Several fits weighted: a posterior to forecast with like any other, in which not knowing the law widens the interval."""
+"""Stacks: weighted fits of several laws, whose forecasts include the uncertainty about the law."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import xarray as xr
-from numpy.typing import NDArray
 from scipy.optimize import Bounds, LinearConstraint, minimize
 
+from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError, FitError
 from bayeslaw.core.methods import PublicFunction
 from bayeslaw.laws.law import Covariate
@@ -21,19 +21,28 @@ from bayeslaw.posterior.fit import Fit
 from bayeslaw.posterior.storage import read_tree, restore, write_tree
 
 FORMAT = 1
-LEAST = 1e-3  # weight: less would be a few draws of some thousand, which no interval shows
-NOT_OPTIMAL = 0.01  # gain in mean log score per unit of weight moved that the weights may leave
+LEAST = 1e-3  # smallest weight: a smaller one would be a few draws of some thousand, which changes no interval
+NOT_OPTIMAL = 0.01  # largest gain in mean log score per unit of moved weight at which the optimiser counts as converged
 
 
 @dataclass(frozen=True)
 class Stack:
     """Fits of several laws to the same losses, with weights that add up to 1.
 
+    `bayeslaw.compare` makes it; it forecasts, is scored, planned with and saved like a fit.
+
     Attributes
     ----------
     members : dict of str to Fit
-        The fits under the names that the comparison gave them.
+        The fits by the names that the comparison gave them.
     weights : dict of str to float
+
+    Examples
+    --------
+    >>> fit = bayeslaw.load_fit("fit.nc")
+    >>> stack = bayeslaw.Stack({"first": fit, "second": fit}, {"first": 0.75, "second": 0.25})
+    >>> stack.name, len(stack.forecast(pd.DataFrame({"N": [1e9], "D": [2e10]})).members)
+    ('stack of first, second', 2)
     """
 
     members: Mapping[str, Fit]
@@ -48,41 +57,36 @@ class Stack:
     def __post_init__(self) -> None:
         weights = np.array(list(self.weights.values()))
         if not self.members or list(self.members) != list(self.weights):
-            raise BayeslawError("A stack needs a weight for each of its fits, and at least one fit.")
+            raise BayeslawError("A stack needs a weight for each of its fits, and at least one fit.", code="missing-weights")
         if not (np.isfinite(weights).all() and (weights > 0).all() and abs(weights.sum() - 1) < 1e-9):
-            raise BayeslawError(f"The weights of a stack are positive and add up to 1; these are {', '.join(map(str, weights))}.")
+            shown = ", ".join(map(str, weights))
+            raise BayeslawError(f"The weights of a stack are positive and add up to 1; these are {shown}.", code="wrong-weights")
 
     @classmethod
     def of(cls, members: Mapping[str, Fit], weights: Mapping[str, float]) -> Stack:
-        """The stack of the fits that have a weight, heaviest first."""
+        """Return the stack of the fits with positive weights, in descending order of weight."""
         kept = {name: w for name, w in sorted(weights.items(), key=lambda item: -item[1]) if w > 0}
         return cls({name: members[name] for name in kept}, kept)
 
     @property
     def name(self) -> str:
-        """What forecasts and scores call it."""
+        """Name in forecasts and scores."""
         return "stack of " + ", ".join(self.members)
 
     @property
     def unit(self) -> str:
-        """What the losses are in, which all its laws were fitted to."""
+        """Unit of the losses that all its laws were fitted to."""
         return next(iter(self.members.values())).unit
 
     @property
     def covariates(self) -> Mapping[str, Covariate]:
-        """What the losses of its laws depend on."""
-        found: dict[str, Covariate] = {}
-        for fit in self.members.values():
-            found |= {name: c for name, c in fit.covariates.items() if name not in found}
-        return found
+        """Quantities that the losses of its laws depend on; of one name, the first law's."""
+        return _first_of_each_name(fit.covariates for fit in self.members.values())
 
     @property
     def measured(self) -> Mapping[str, Covariate]:
-        """The covariates that are quantities."""
-        found: dict[str, Covariate] = {}
-        for fit in self.members.values():
-            found |= {name: c for name, c in fit.measured.items() if name not in found}
-        return found
+        """The covariates that are quantities; see `Law.measured`."""
+        return _first_of_each_name(fit.measured for fit in self.members.values())
 
     @property
     def levels(self) -> Mapping[str, tuple[str, ...]]:
@@ -91,12 +95,12 @@ class Stack:
 
     @property
     def failures(self) -> str:
-        """The texts of the required checks that failed."""
+        """Texts of the required checks that failed; empty where all passed."""
         return "; ".join(c.text for c in self.checks if c.required and not c.passed)
 
     @property
     def checks(self) -> tuple[Check, ...]:
-        """The checks of every fit."""
+        """Checks of every fit."""
         return tuple(replace(c, text=f"{name}: {c.text}") for name, fit in self.members.items() for c in fit.checks)
 
     @property
@@ -105,10 +109,10 @@ class Stack:
         return all(fit.passed for fit in self.members.values())
 
     @property
-    def selections(self) -> tuple[tuple[Fit, NDArray[np.int64]], ...]:
-        """Which draws of which fits make a forecast: evenly spaced ones, in number as the weights are.
+    def selections(self) -> tuple[tuple[Fit, Index], ...]:
+        """Pairs of a fit and the indices of the draws that make a forecast: evenly spaced ones, as many as the weights say.
 
-        As many in all as the fit with fewest has, rounded so that each count is within one of its share.
+        There are as many in all as the fit with fewest draws has, and each count is within one of its share.
         """
         sizes = {name: fit.selections[0][1].size for name, fit in self.members.items()}
         ends = np.round(np.cumsum(list(self.weights.values())) * min(sizes.values())).astype(np.int64)
@@ -118,28 +122,30 @@ class Stack:
         return tuple(zip(fits, even, strict=True))
 
     def summary(self, ci_prob: float = 0.9) -> pd.DataFrame:
-        """Parameters of every fit with equal-tailed credible intervals, rows (law, parameter); see `Fit.summary`."""
+        """Return the parameters of every fit with equal-tailed credible intervals, rows (law, parameter); see `Fit.summary`."""
         return pd.concat({name: fit.summary(ci_prob) for name, fit in self.members.items()}, names=["law"])
 
     @property
     def table(self) -> pd.DataFrame:
-        """One row per fit: law, noise, weight, and whether its checks passed."""
+        """Table with one row per fit: law, noise, weight, and whether its checks passed."""
         rows = {
-            name: {
-                "law": fit.law.name,
-                "noise": fit.noise.text,
-                "weight": self.weights[name],
-                "checks": "passed" if fit.passed else "FAILED",
-            }
+            name: (fit.law.name, fit.noise.text, self.weights[name], "passed" if fit.passed else "FAILED")
             for name, fit in self.members.items()
         }
-        return pd.DataFrame(rows).T.astype({"weight": float}).rename_axis("fit")
+        return pd.DataFrame.from_dict(rows, orient="index", columns=["law", "noise", "weight", "checks"]).rename_axis("fit")
 
     def save(self, path: str | Path) -> None:
-        """Write the stack as one NetCDF file, a group for each fit, under a temporary name first."""
+        """Write the stack as one NetCDF file with a group for each fit; a killed write leaves an older file intact."""
         tree = xr.DataTree(children={f"fit{i}": fit.tree for i, fit in enumerate(self.members.values())})
         tree.attrs = {"bayeslaw_stack": FORMAT, "weights": json.dumps(dict(self.weights))}
         write_tree(tree, Path(path))
+
+
+def _first_of_each_name(groups: Iterable[Mapping[str, Covariate]]) -> dict[str, Covariate]:
+    found: dict[str, Covariate] = {}
+    for group in groups:
+        found |= {name: c for name, c in group.items() if name not in found}
+    return found
 
 
 def stacking(densities: pd.DataFrame) -> pd.DataFrame:
@@ -167,11 +173,11 @@ def stacking(densities: pd.DataFrame) -> pd.DataFrame:
     relative = np.ascontiguousarray(shifted[order])
     likelihood = np.exp(relative)
 
-    def negative_log_score(weights: NDArray[np.float64]) -> float:
+    def negative_log_score(weights: Array) -> float:
         return -float(np.log(likelihood @ weights).sum())
 
-    def gradient(weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        slopes: NDArray[np.float64] = -(likelihood / (likelihood @ weights)[:, None]).sum(axis=0)
+    def gradient(weights: Array) -> Array:
+        slopes: Array = -(likelihood / (likelihood @ weights)[:, None]).sum(axis=0)
         return slopes
 
     size = len(order)
@@ -201,41 +207,50 @@ def stacking(densities: pd.DataFrame) -> pd.DataFrame:
 
 
 type Posterior = Fit | Stack
-"""What can be forecast with."""
+"""What forecasts, plans and scores are made with."""
 
 
 def check_pairing(posteriors: Iterable[object], sizes: Iterable[int], unpaired: str, instead: str = "") -> None:
-    """Refuse draws that can't be taken together by their numbers; losses of one posterior are of the same draw.
+    """Refuse posteriors whose draws can't be paired by their numbers.
 
     Parameters
     ----------
     posteriors : Fits, Stacks and PointFits
-    sizes : numbers of their draws
+    sizes : iterable of int
+        Numbers of their draws.
     unpaired : str
-        What to say where there are more of one than of another.
+        Message where these differ.
     instead : str
-        What to do with two stacks.
+        End of the message about two stacks: what to do instead.
     """
     if len({id(p) for p in posteriors if isinstance(p, Stack)}) > 1:
-        raise BayeslawError(f"Two stacks can't be paired draw by draw: the laws of one would go with those of the other.{instead}")
+        raise BayeslawError(
+            f"Two stacks can't be paired draw by draw: draws of one law would be paired with those of another.{instead}",
+            code="two-stacks",
+        )
     if len(set(sizes)) > 1:
-        raise BayeslawError(unpaired)
+        raise BayeslawError(unpaired, code="unpaired-draws")
 
 
 def load_fit(path: str | Path) -> Posterior:
-    """Read a fit or a stack.
+    """Read a fit or a stack from the file that its method `save` wrote.
 
     Raises
     ------
     FitError
-        If the file is missing, damaged, neither, or its cards or data are not those it was made with.
+        If the file is missing or damaged, holds neither, or was changed after it was written.
+
+    Examples
+    --------
+    >>> bayeslaw.load_fit("fit.nc").name
+    'chinchilla'
     """
     path = Path(path)
     tree = read_tree(path)
     if "bayeslaw_stack" not in tree.attrs:
         return restore(tree, path.name)
-    if (found := tree.attrs["bayeslaw_stack"]) != FORMAT:
-        raise FitError(f"{path.name} is not a bayeslaw stack of format {FORMAT} (found {found}).")
+    if (stored := tree.attrs["bayeslaw_stack"]) != FORMAT:
+        raise FitError(f"{path.name} is not a bayeslaw stack of format {FORMAT} (found {stored}).", code="other-format")
     try:
         weights = {str(name): float(w) for name, w in json.loads(tree.attrs["weights"]).items()}
         groups = [tree.children[f"fit{i}"].copy() for i in range(len(weights))]
@@ -244,4 +259,4 @@ def load_fit(path: str | Path) -> Posterior:
     except FitError:
         raise
     except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise FitError(f"{path.name} is damaged: {error}") from None
+        raise FitError(f"{path.name} is damaged: {error}", code="damaged-file") from None

@@ -3,8 +3,8 @@
 The law's priors, the noise's priors and the likelihood are each raised to a power near one by weights on the draws, without a new
 fit. The sensitivity is the distance that a marginal moves (cumulative Jensen-Shannon) per doubling of the power.
 
-Priors of law and noise are scaled separately: the prior of run effects is narrow on purpose, and scaled together with it nearly every
-quantity would get a warning.
+Priors of law and noise are scaled separately: the prior of run effects is narrow on purpose, and scaled together with it nearly
+every quantity would get a warning.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ def power_scaling(
     -------
     DataFrame
         One row for each quantity: prior_sensitivity, noise_prior_sensitivity, likelihood_sensitivity and `says`:
-        'possible prior-data conflict' where both the law's priors and the likelihood reach `SENSITIVE`, 'weak likelihood' where only
-        the law's priors do, 'prior of the noise' where only the noise's priors do, else ''.
+        'possible prior-data conflict' where both the law's priors and the likelihood reach `SENSITIVE`, 'weak likelihood' where
+        only the law's priors do, 'prior of the noise' where only the noise's priors do, else ''.
     """
     dims = ("chain", "draw")
     names = list(quantities)
