@@ -1,4 +1,4 @@
-"""Cards: a law as one TOML file, read and checked; every fault is named with its line."""
+"""Read and check cards, laws as TOML files; errors name the line of the fault."""
 
 from __future__ import annotations
 
@@ -17,91 +17,83 @@ from bayeslaw.laws.prior import Prior
 
 RESERVED = frozenset(
     {
-        "loss",
-        "log_loss",
-        "run",
-        "run_code",
-        "run_effect",
-        "step",
-        "domain",
-        "chain",
-        "draw",
-        "row",
-        "sigma_point",
-        "sigma_run",
-        "sigma_checkpoint",
-        "run_excess",
-        "drift",
-        "dof",
-        "checkpoint",
-        "group",
-        "loss_se",
-        *FUNCTIONS,
+        "loss", "log_loss", "loss_se", "run", "run_code", "run_effect", "step", "domain", "chain", "draw", "row", "group",
+        "checkpoint", "sigma_point", "sigma_run", "sigma_checkpoint", "slack", "drift", "dof", *FUNCTIONS,
     }
-)
+)  # fmt: skip
+"""Names that a card can't use: those of functions, of parameters of the noise, and of columns of tables and stored draws."""
 MOST_NODES = 100
 _TOP = {"name", "title", "source", "loss", "let", "covariates", "parameters", "published", "note", "huber_delta"}
 
 
 def card_folder() -> Path:
-    """The folder of the cards that come with bayeslaw: inside the wheel, or beside the package in a checkout."""
+    """Return the folder of the cards that come with bayeslaw: inside the wheel, or beside the package in a checkout."""
     package = Path(__file__).parents[1]
     inside = package / "models"
     return inside if inside.is_dir() else package.parent / "models"
 
 
 def law_names() -> list[str]:
-    """Names of the laws that come with bayeslaw."""
+    """Return the names of the laws that come with bayeslaw.
+
+    Examples
+    --------
+    >>> "chinchilla" in bayeslaw.law_names()
+    True
+    """
     return sorted(p.stem for p in card_folder().glob("*.toml"))
 
 
 def load_law(name: str | Path) -> Law:
-    """Load a law that comes with bayeslaw by its name, or any card by its path.
+    """Load a law that comes with bayeslaw by its name, or your own card by its path.
 
     Raises
     ------
     CardError
         If there is no such law or its card is faulty; the text gives the line and the nearest known name.
+
+    Examples
+    --------
+    >>> bayeslaw.load_law("chinchilla")
+    <Law chinchilla: loss = E + A/N**alpha + B/D**beta>
     """
     path = Path(name)
     if path.suffix != ".toml" and not path.is_file():
         if str(name) not in law_names():
-            known = ", ".join(law_names())
-            raise CardError(
-                f"No law {str(name)!r}. Known are {known}; a card of your own goes by its path.{nearest(str(name), law_names())}"
-            )
+            known = f"{', '.join(law_names())}; give the path of your own card.{nearest(str(name), law_names())}"
+            raise CardError(f"There is no law {str(name)!r}. Known are {known}", code="unknown-law")
         path = card_folder() / f"{name}.toml"
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise CardError(f"The card {path} can't be read: {error}.") from None
+        raise CardError(f"The card {path} can't be read: {error}.", code="unreadable-card") from None
     return parse_card(text, str(path))
 
 
 def parse_card(text: str, origin: str = "card") -> Law:
-    """Build a law from the text of a card; `origin` names it in errors."""
+    """Build a law from the text of a card; `origin` is what errors call it."""
     try:
         card = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise CardError(f"{origin} is not a TOML file: {error}.") from None
+        raise CardError(f"{origin} is not a TOML file: {error}.", code="not-toml") from None
     except ValueError:  # of int(), whose text speaks of Python's settings
-        raise CardError(f"{origin}: a number in it is too large.") from None
+        raise CardError(f"{origin}: a number in it is too large.", code="huge-number") from None
     except RecursionError:
-        raise CardError(f"{origin} is not a TOML file: it is nested too deeply.") from None
+        raise CardError(f"{origin} is not a TOML file: it is nested too deeply.", code="nested-too-deeply") from None
     try:
         _check_sizes(card)
         return _build(card, text)
     except LocatedError as error:
         line = _line(text, error.section, error.key)
-        raise CardError(f"{origin}, line {line}: {error}" if line else f"{origin}: {error}") from None
+        raise CardError(f"{origin}, line {line}: {error}" if line else f"{origin}: {error}", code=error.code) from None
     except OverflowError:
-        raise CardError(f"{origin}: a number in it is too large.") from None
+        raise CardError(f"{origin}: a number in it is too large.", code="huge-number") from None
     except RecursionError:
-        raise CardError(f"{origin}: its [let] or its tables are nested too deeply.") from None
+        raise CardError(f"{origin}: its [let] or its tables are nested too deeply.", code="nested-too-deeply") from None
 
 
 def _check_sizes(card: Mapping[str, Any]) -> None:
-    """Refuse whole numbers of so many digits that Python won't write them, not even into an error."""
+    """Refuse whole numbers of so many digits that Python can't write them into an error."""
     waiting: list[Any] = [card]
     while waiting:
         value = waiting.pop()
@@ -112,50 +104,52 @@ def _check_sizes(card: Mapping[str, Any]) -> None:
 
 
 def _line(text: str, section: str, key: str) -> int | None:
-    """Line (from 1) of a key in a section of a TOML text, or of the section itself; None where it isn't written there."""
-    current, found = "", None
+    """Return the line (from 1) of a key in a section of a TOML text, else that of the section, or None where neither is written."""
+    current, first = "", None
     for number, line in enumerate(text.splitlines(), start=1):
         if header := re.match(r"\s*\[([^\[\]]+)\]\s*(#.*)?$", line):
             current = header.group(1).replace('"', "").strip()
             if current in (section, f"{section}.{key}"):
-                found = found or number
+                first = first or number
         elif current == section and re.match(rf'\s*"?{re.escape(key)}"?\s*=', line) and key:
             return number
-    return found
+    return first
 
 
 def _text(card: Mapping[str, Any], key: str, section: str = "") -> str:
     value = card.get(key)
     if not isinstance(value, str) or not value.strip():
-        raise LocatedError(f"`{key}` must be a non-empty text, not {shortened(repr(value))}.", section, key)
-    return _line_of(value, section, key)
+        raise LocatedError(f"`{key}` must be a non-empty text, not {shortened(repr(value))}.", section, key, code="not-a-text")
+    return _on_one_line(value, section, key)
 
 
 def _optional_text(card: Mapping[str, Any], key: str, section: str = "", default: str = "") -> str:
     value = card.get(key, default)
     if not isinstance(value, str):
-        raise LocatedError(f"`{key}` must be a text, not {shortened(repr(value))}.", section, key)
-    return _line_of(value, section, key)
+        raise LocatedError(f"`{key}` must be a text, not {shortened(repr(value))}.", section, key, code="not-a-text")
+    return _on_one_line(value, section, key)
 
 
-def _line_of(text: str, section: str, key: str) -> str:
-    """A text on one line; what a terminal would obey rather than show is refused."""
+def _on_one_line(text: str, section: str, key: str) -> str:
+    """Return a text on one line; control characters, which a terminal would obey rather than show, are refused."""
     line = " ".join(text.split())
     if not line.isprintable():
-        raise LocatedError(f"`{key}` holds characters that can't be shown: {shortened(repr(line))}.", section, key)
+        text = shortened(repr(line))
+        raise LocatedError(f"`{key}` holds characters that can't be shown: {text}.", section, key, code="control-characters")
     return line
 
 
 def _build(card: Mapping[str, Any], text: str) -> Law:
     for key in card:
         if key not in _TOP:
-            raise LocatedError(f"a card has no {key!r}; it has {', '.join(sorted(_TOP))}.{nearest(key, _TOP)}", "", key)
+            known = f"{', '.join(sorted(_TOP))}.{nearest(key, _TOP)}"
+            raise LocatedError(f"a card has no {key!r}; it has {known}", "", key, code="unknown-key")
     for section in ("let", "covariates", "parameters", "published"):
         if not isinstance(card.get(section, {}), dict):
-            raise LocatedError(f"`{section}` must be a table.", "", section)
-    for section, what in (("covariates", "N"), ("parameters", "E")):
+            raise LocatedError(f"`{section}` must be a table.", "", section, code="not-a-table")
+    for section, example in (("covariates", "N"), ("parameters", "E")):
         if not card.get(section):
-            raise LocatedError(f"a law needs at least one of [{section}], such as {what}.", "", section)
+            raise LocatedError(f"a law needs at least one of [{section}], such as {example}.", "", section, code="empty-section")
     given = {k: _covariate(k, v) for k, v in card.get("covariates", {}).items()}
     series = {k: _number_of_nodes(k, v["nodes"]) for k, v in card["covariates"].items() if "nodes" in v}
     parameters = {k: _parameter(k, v) for k, v in card.get("parameters", {}).items()}
@@ -163,13 +157,13 @@ def _build(card: Mapping[str, Any], text: str) -> Law:
     loss = _expression(_text(card, "loss"), "", "loss")
     _check_names(loss, let, given, parameters)
     _check_totals(loss, let, series)
-    made = [of for k, one in given.items() for of in (_nodes(one, series[k]) if k in series else [one])]
-    covariates = {c.name: c for c in made}
-    if twice := [c.name for c in made if c.series and (c.name in {*given, *let, *parameters})]:
-        raise LocatedError(f"{twice[0]!r} is a column of a series: use another name.", "", twice[0])
+    columns = [column for k, c in given.items() for column in (_nodes(c, series[k]) if k in series else [c])]
+    covariates = {c.name: c for c in columns}
+    if twice := [c.name for c in columns if c.series and (c.name in {*given, *let, *parameters})]:
+        raise LocatedError(f"{twice[0]!r} is a column of a series: use another name.", "", twice[0], code="name-used-twice")
     delta = card.get("huber_delta", 1e-3)
     if type(delta) not in (int, float) or not 0 < delta < math.inf:
-        raise LocatedError(f"`huber_delta` must be a positive number, not {delta!r}.", "", "huber_delta")
+        raise LocatedError(f"`huber_delta` must be a positive number, not {delta!r}.", "", "huber_delta", code="not-positive")
     law = Law(
         name=_text(card, "name"),
         title=_text(card, "title"),
@@ -191,79 +185,82 @@ def _expression(text: Any, section: str, key: str) -> Expression:
     try:
         return Expression.parse(text)
     except FormulaError as error:
-        raise LocatedError(str(error), section, key) from None
+        raise LocatedError(str(error), section, key, code=error.code) from None
 
 
 def _covariate(name: str, table: Any) -> Covariate:
+    def fault(message: str, code: str) -> LocatedError:
+        return LocatedError(message, "covariates", name, code=code)
+
     if not isinstance(table, dict):
-        raise LocatedError(f"covariate {name} must be a table with unit and support.", "covariates", name)
-    if unknown := set(table) - {"unit", "support", "at_least", "context", "log", "nodes"}:
-        known = "unit, support, at_least, context, log, nodes"
-        raise LocatedError(f"covariate {name} has no {', '.join(sorted(unknown))}; it has {known}.", "covariates", name)
+        raise fault(f"covariate {name} must be a table with unit and support.", "not-a-table")
+    known = ("unit", "support", "at_least", "context", "log", "nodes")
+    if unknown := sorted(set(table) - {*known}):
+        raise fault(f"covariate {name} has no {', '.join(unknown)}; it has {', '.join(known)}.", "unknown-key")
     support = table.get("support", [])
     numbers = isinstance(support, list) and len(support) == 2 and all(type(v) in (int, float) for v in support)
     if not numbers or not -math.inf < support[0] < support[1] < math.inf:
-        raise LocatedError(
-            f"the support of {name} must be [smallest, largest], not {shortened(repr(support))}.", "covariates", name
-        )
+        raise fault(f"the support of {name} must be [smallest, largest], not {shortened(repr(support))}.", "invalid-support")
     at_least = table.get("at_least", 1)
     if type(at_least) is not int or at_least < 1:
-        raise LocatedError(f"at_least of {name} must be a whole number from 1, not {at_least!r}.", "covariates", name)
+        raise fault(f"at_least of {name} must be a whole number from 1, not {at_least!r}.", "not-a-whole-number")
     unit = table.get("unit")
     if not isinstance(unit, str):
-        raise LocatedError(f"the unit of {name} must be a text, not {unit!r}.", "covariates", name)
+        raise fault(f"the unit of {name} must be a text, not {unit!r}.", "not-a-text")
     flags = {flag: table.get(flag, False) for flag in ("context", "log")}
     for flag, value in flags.items():
         if not isinstance(value, bool):
-            raise LocatedError(f"{flag} of {name} must be true or false, not {value!r}.", "covariates", name)
+            raise fault(f"{flag} of {name} must be true or false, not {value!r}.", "not-a-boolean")
     if flags["log"] and support[0] < 0:
-        raise LocatedError(f"{name} may be negative: distances in it can't be counted in e-folds.", "covariates", name)
+        raise fault(f"{name} may be negative: distances in it can't be counted in e-folds.", "negative-logarithm")
     return Covariate(name, unit, (float(support[0]), float(support[1])), at_least, **flags)
 
 
 def _number_of_nodes(name: str, number: Any) -> int:
     if type(number) is not int or not 2 <= number <= MOST_NODES:
-        raise LocatedError(f"nodes of {name} must be a whole number from 2 to {MOST_NODES}, not {number!r}.", "covariates", name)
+        message = f"nodes of {name} must be a whole number from 2 to {MOST_NODES}, not {number!r}."
+        raise LocatedError(message, "covariates", name, code="not-a-whole-number")
     return number
 
 
 def _nodes(covariate: Covariate, number: int) -> list[Covariate]:
-    """The columns of a series."""
+    """Return the columns of a series."""
     return [replace(covariate, name=column_of(covariate.name, k), series=covariate.name) for k in range(1, number + 1)]
 
 
 def _check_totals(loss: Expression, let: Mapping[str, Expression], series: Mapping[str, int]) -> None:
-    """Series stand within total(...) and nowhere else; those that are summed together have equally many nodes."""
+    """Check that series stand within total(...) only, that each total has one, and that all have equally many nodes."""
     for section, key, expression in [("", "loss", loss), *(("let", k, e) for k, e in let.items())]:
-        if loose := sorted(expression.outside_totals & series.keys()):
-            raise LocatedError(f"{loose[0]!r} is a series of nodes: it can only stand within total(...).", section, key)
+        if outside := sorted(expression.outside_totals & series.keys()):
+            message = f"{outside[0]!r} is a series of nodes: it can only stand within total(...)."
+            raise LocatedError(message, section, key, code="series-outside-total")
+        if empty := [argument.text for argument in expression.totals if not argument.names & series.keys()]:
+            message = f"total({empty[0]}) names no series: give one of its covariates `nodes`."
+            raise LocatedError(message, section, key, code="total-without-series")
     if len(set(series.values())) > 1:
         shown = ", ".join(f"{name} {number}" for name, number in series.items())
-        raise LocatedError(f"series must have equally many nodes ({shown}).", "covariates", next(iter(series)))
-    for section, key, expression in [("", "loss", loss), *(("let", k, e) for k, e in let.items())]:
-        for within in expression.totals:
-            if not within.names & series.keys():
-                raise LocatedError(f"total({within.text}) names no series: give one of its covariates `nodes`.", section, key)
+        message = f"series must have equally many nodes ({shown})."
+        raise LocatedError(message, "covariates", next(iter(series)), code="unequal-series")
 
 
 def _parameter(name: str, table: Any) -> Parameter:
     section = f"parameters.{name}"
     if not isinstance(table, dict):
-        raise LocatedError(f"parameter {name} must be a table with meaning and prior.", "parameters", name)
-    if unknown := set(table) - {"meaning", "unit", "latex", "prior", "by"}:
-        raise LocatedError(
-            f"parameter {name} has no {', '.join(sorted(unknown))}; it has meaning, unit, latex, prior, by.", section, min(unknown)
-        )
+        message = f"parameter {name} must be a table with meaning and prior."
+        raise LocatedError(message, "parameters", name, code="not-a-table")
+    known = ("meaning", "unit", "latex", "prior", "by")
+    if unknown := sorted(set(table) - {*known}):
+        message = f"parameter {name} has no {', '.join(unknown)}; it has {', '.join(known)}."
+        raise LocatedError(message, section, unknown[0], code="unknown-key")
     if not isinstance(by := table.get("by", ""), str) or ("by" in table and not by.strip()):
-        raise LocatedError(f"`by` of {name} must name a column, not {by!r}.", section, "by")
+        raise LocatedError(f"`by` of {name} must name a column, not {by!r}.", section, "by", code="not-a-text")
     if not isinstance(table.get("prior"), dict):
-        raise LocatedError(
-            f'parameter {name} has no prior; give one such as {{ dist = "LogNormal", mu = 0, sigma = 1 }}.', "parameters", name
-        )
+        message = f'parameter {name} has no prior; give one such as {{ dist = "LogNormal", mu = 0, sigma = 1 }}.'
+        raise LocatedError(message, "parameters", name, code="missing-prior")
     try:
         prior = Prior.from_card(table["prior"])
     except BayeslawError as error:
-        raise LocatedError(f"the prior of {name}: {error}", section, "prior") from None
+        raise LocatedError(f"the prior of {name}: {error}", section, "prior", code=error.code) from None
     latex = _optional_text(table, "latex", section, default_symbol(name))
     return Parameter(name, _text(table, "meaning", section), _optional_text(table, "unit", section), latex, prior, by)
 
@@ -271,42 +268,40 @@ def _parameter(name: str, table: Any) -> Parameter:
 def _published(tables: Mapping[str, Any]) -> dict[str, dict[str, float]]:
     for name, table in tables.items():
         if not isinstance(table, dict) or not all(type(v) in (int, float) for v in table.values()):
-            raise LocatedError(f"[published.{name!r}] must be a table of numbers.", f"published.{name}", "")
+            raise LocatedError(f"[published.{name!r}] must be a table of numbers.", f"published.{name}", "", code="not-numbers")
     return {name: {k: float(v) for k, v in table.items()} for name, table in tables.items()}
 
 
 def _check_names(
     loss: Expression, let: Mapping[str, Expression], covariates: Mapping[str, Covariate], parameters: Mapping[str, Parameter]
 ) -> None:
+    """Check that every name is allowed, is given once, is known where it is used, and is used."""
     groups: Sequence[tuple[str, Mapping[str, Any]]] = (("let", let), ("covariates", covariates), ("parameters", parameters))
     seen: dict[str, str] = {}
-    for section, group in groups:
-        for name in group:
-            if not name.isidentifier() or name.startswith("_") or name in RESERVED:
-                raise LocatedError(
-                    f"{name!r} can't be a name: use letters, digits and _, and none of {', '.join(sorted(RESERVED))}.",
-                    section,
-                    name,
-                )
-            if name in seen:
-                raise LocatedError(f"{name!r} stands both under [{seen[name]}] and under [{section}].", section, name)
-            seen[name] = section
+    for section, name in [(section, name) for section, group in groups for name in group]:
+        if not name.isidentifier() or name.startswith("_") or name in RESERVED:
+            message = f"{name!r} can't be a name: use letters, digits and _, and none of {', '.join(sorted(RESERVED))}."
+            raise LocatedError(message, section, name, code="invalid-name")
+        if name in seen:
+            message = f"{name!r} stands both under [{seen[name]}] and under [{section}]."
+            raise LocatedError(message, section, name, code="name-used-twice")
+        seen[name] = section
     for name in (n for n, p in parameters.items() if p.prior.on):
         if (level := f"{name}_level") in seen:
-            raise LocatedError(f"{level!r} is what the value of {name}'s `on` is called: use another name.", seen[level], level)
+            message = f"{level!r} is what the value of {name}'s `on` is called: use another name."
+            raise LocatedError(message, seen[level], level, code="name-used-twice")
     for section, key, expression in [("", "loss", loss), *(("let", k, e) for k, e in let.items())]:
-        for name in sorted(expression.names):
-            if name not in seen:
-                known = ", ".join(seen) or "none"
-                raise LocatedError(f"unknown name {name!r} in {key!r}; known are {known}.{nearest(name, seen)}", section, key)
+        if unknown := sorted(expression.names - seen.keys()):
+            known = f"{', '.join(seen) or 'none'}.{nearest(unknown[0], seen)}"
+            raise LocatedError(f"unknown name {unknown[0]!r} in {key!r}; known are {known}", section, key, code="unknown-name")
     used = loss.names.union(*(e.names for e in let.values()))
-    for section, group in groups:
-        for name in group:
-            context = section == "covariates" and covariates[name].context
-            if name not in used and not context:
-                raise LocatedError(f"{name!r} is not used by the formula.", section, name)
-            if name in used and context:
-                raise LocatedError(f"{name!r} is context, and the formula uses it: leave `context` out.", section, name)
+    for name, section in seen.items():
+        context = section == "covariates" and covariates[name].context
+        if name not in used and not context:
+            raise LocatedError(f"{name!r} is not used by the formula.", section, name, code="unused-name")
+        if name in used and context:
+            message = f"{name!r} is context, and the formula uses it: leave `context` out."
+            raise LocatedError(message, section, name, code="context-in-formula")
 
 
 def _ordered(let: Mapping[str, Expression]) -> dict[str, Expression]:
@@ -315,7 +310,8 @@ def _ordered(let: Mapping[str, Expression]) -> dict[str, Expression]:
 
     def visit(name: str, path: tuple[str, ...]) -> None:
         if name in path:
-            raise LocatedError(f"[let] goes in a circle: {' -> '.join((*path[path.index(name) :], name))}.", "let", name)
+            cycle = " -> ".join((*path[path.index(name) :], name))
+            raise LocatedError(f"[let] expressions depend on each other: {cycle}.", "let", name, code="cycle")
         for used in sorted(let[name].names & let.keys()):
             visit(used, (*path, name))
         done[name] = let[name]

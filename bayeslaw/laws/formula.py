@@ -1,7 +1,7 @@
-"""Formulas as data: one text gives NumPy, PyTensor and LaTeX, and can't run code.
+"""Formulas as data: one text gives values in NumPy or PyTensor, LaTeX and MathML, and can't run code.
 
-A formula is parsed by Python's own parser, and every node of the result is checked against a short list: numbers, names,
-arithmetic, comparisons where asked for, and the functions in `FUNCTIONS`. Nothing is ever handed to `eval`.
+A formula is parsed by Python's own parser, and only numbers, names, arithmetic and the functions in `FUNCTIONS` are allowed in its
+syntax tree. It is never passed to `eval`.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ FUNCTIONS: dict[str, int] = {
     "exp": 1, "expm1": 1, "log": 1, "log1p": 1, "sqrt": 1, "tanh": 1, "sigmoid": 1, "minimum": 2, "maximum": 2, "select": 3,
     "total": 1,
 }  # fmt: skip
-"""Functions a formula may call and the number of their arguments; select(c, a, b) is a where c > 1/2, else b, and total(a) the sum
-of a over the nodes of the series in it: of the columns fall_1, fall_2, ... where a names fall."""
+"""Functions that a formula may call, and the number of their arguments. select(c, a, b) is a where c > 1/2, else b; total(a) is the
+sum of a over the nodes of the series in it: over the columns fall_1, fall_2, ... where a names fall."""
 
 NUMPY: dict[str, Callable[..., Any]] = {
     "exp": np.exp, "expm1": np.expm1, "log": np.log, "log1p": np.log1p, "sqrt": np.sqrt, "tanh": np.tanh,
@@ -76,29 +76,30 @@ class Expression:
             If the text is not arithmetic over names, numbers and the listed functions.
         """
         if not isinstance(text, str) or not text.strip():
-            raise FormulaError(f"A formula is a non-empty text, not {shortened(repr(text))}.")
+            raise FormulaError(f"A formula is a non-empty text, not {shortened(repr(text))}.", code="not-a-text")
         if len(text) > MAX_LENGTH:
-            raise FormulaError(f"A formula of {len(text)} characters is longer than the {MAX_LENGTH} allowed.")
+            raise FormulaError(f"A formula of {len(text)} characters is longer than the {MAX_LENGTH} allowed.", code="too-long")
         try:
             tree = ast.parse(text.strip(), mode="eval").body
             _check(tree, text, 0)
         except FormulaError:
             raise
         except (SyntaxError, UnicodeError) as error:
-            raise FormulaError(f"{text!r} is not a formula: {error.msg if isinstance(error, SyntaxError) else error}.") from None
+            problem = error.msg if isinstance(error, SyntaxError) else error
+            raise FormulaError(f"{text!r} is not a formula: {problem}.", code="not-a-formula") from None
         except (RecursionError, MemoryError):
-            raise FormulaError(f"{text!r} is not a formula: it is nested too deeply.") from None
+            raise FormulaError(f"{text!r} is not a formula: it is nested too deeply.", code="nested-too-deeply") from None
         return cls(text.strip(), tree)
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """Names of the parameters, covariates and let-expressions it uses."""
+        """Names of the parameters, covariates and let-expressions that it uses."""
         called = {id(n.func) for n in ast.walk(self.tree) if isinstance(n, ast.Call)}
         return frozenset(n.id for n in ast.walk(self.tree) if isinstance(n, ast.Name) and id(n) not in called)
 
     @cached_property
     def totals(self) -> tuple[Expression, ...]:
-        """What stands within each total(...)."""
+        """The argument of each total(...)."""
         return tuple(Expression(ast.unparse(call.args[0]), call.args[0]) for call in ast.walk(self.tree) if _is_total(call))
 
     @cached_property
@@ -112,15 +113,12 @@ class Expression:
         return tuple((sign, Expression(ast.unparse(node), node)) for sign, node in _terms(self.tree, 1))
 
     def evaluate(self, values: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]] = NUMPY) -> Any:
-        """Value of the expression, for anything that knows arithmetic (floats, arrays, PyTensor variables).
-
-        Impossible operations give inf or nan, as in NumPy, without a warning.
-        """
+        """Return the value for floats, arrays or PyTensor variables; impossible operations give inf or nan without a warning."""
         with np.errstate(all="ignore"):
             return _evaluate(self.tree, values, functions)
 
     def latex(self, symbols: Mapping[str, str] | None = None) -> str:
-        """LaTeX, with `symbols` for names whose symbol `default_symbol` would get wrong."""
+        """Return the expression in LaTeX; names have the symbol in `symbols`, or else `default_symbol`."""
         named = symbols or {}
         return _written(self.tree, _LATEX, lambda name: named.get(name, default_symbol(name)))[0]
 
@@ -142,16 +140,17 @@ class Expression:
 
 def _check(node: ast.AST, text: str, depth: int) -> None:
     if depth > MAX_DEPTH:
-        raise FormulaError(f"{text!r} is nested more than {MAX_DEPTH} deep.")
+        raise FormulaError(f"{text!r} is nested more than {MAX_DEPTH} deep.", code="nested-too-deeply")
     if isinstance(node, ast.Call):
         name = node.func.id if isinstance(node.func, ast.Name) else ast.unparse(node.func)
         if not isinstance(node.func, ast.Name) or name not in FUNCTIONS:
-            hint = nearest(name, FUNCTIONS)
-            raise FormulaError(f"{name!r} can't be called in a formula; the functions are {', '.join(FUNCTIONS)}.{hint}")
+            known = f"{', '.join(FUNCTIONS)}.{nearest(name, FUNCTIONS)}"
+            raise FormulaError(f"{name!r} can't be called in a formula; the functions are {known}", code="unknown-function")
         if node.keywords or len(node.args) != FUNCTIONS[name]:
-            raise FormulaError(f"{name} takes {FUNCTIONS[name]} argument(s): {ast.unparse(node)!r} does not give that.")
+            message = f"{name} takes {FUNCTIONS[name]} argument(s): {ast.unparse(node)!r} has others."
+            raise FormulaError(message, code="wrong-arguments")
         if name == "total" and any(_is_total(inner) for inner in ast.walk(node.args[0])):
-            raise FormulaError(f"{ast.unparse(node)!r} has a total within a total.")
+            raise FormulaError(f"{ast.unparse(node)!r} has a total within a total.", code="nested-total")
         children: list[ast.AST] = list(node.args)
     elif isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
         children = [node.left, node.right]
@@ -159,14 +158,13 @@ def _check(node: ast.AST, text: str, depth: int) -> None:
         children = [node.operand]
     elif isinstance(node, ast.Name):
         if node.id.startswith("_"):
-            raise FormulaError(f"{node.id!r} in {text!r}: a name can't begin with an underscore.")
+            raise FormulaError(f"{node.id!r} in {text!r}: a name can't begin with an underscore.", code="underscore")
         children = []
     elif isinstance(node, ast.Constant) and _is_finite(node.value):
         children = []
     else:
-        raise FormulaError(
-            f"{ast.unparse(node)!r} is not allowed in a formula; use names, numbers, + - * / ** and {', '.join(FUNCTIONS)}."
-        )
+        known = f"names, numbers, + - * / ** and {', '.join(FUNCTIONS)}"
+        raise FormulaError(f"{ast.unparse(node)!r} is not allowed in a formula; use {known}.", code="not-allowed")
     for child in children:
         _check(child, text, depth + 1)
 
@@ -211,20 +209,20 @@ def _evaluate(node: ast.AST, values: Mapping[str, Any], functions: Mapping[str, 
             return _total(argument, values, functions)
         case ast.Call(func=ast.Name(id=name), args=args):
             return functions[name](*(_evaluate(a, values, functions) for a in args))
-    raise FormulaError(f"{ast.dump(node)} was not checked.")
+    raise FormulaError(f"{ast.dump(node)} was not checked.", code="unchecked-formula")
 
 
 def column_of(series: str, node: int) -> str:
-    """The column of a node (from 1) of a series."""
+    """Return the column of a node (from 1) of a series."""
     return f"{series}_{node}"
 
 
 def _total(argument: ast.expr, values: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]]) -> Any:
-    """Sum of an expression over the nodes of the series that it names: those names that have columns and no value."""
+    """Return the sum of an expression over the nodes of its series: of the names that have columns and no value."""
     series = sorted(n for n in Expression("", argument).names if n not in values and column_of(n, 1) in values)
     number = next(k for k in itertools.count() if not series or any(column_of(n, k + 1) not in values for n in series))
     if not number:
-        raise FormulaError(f"{ast.unparse(argument)!r} has no series to be summed over.")
+        raise FormulaError(f"{ast.unparse(argument)!r} has no series to be summed over.", code="total-without-series")
     nodes = [{n: values[column_of(n, k)] for n in series} for k in range(1, number + 1)]
     return functools.reduce(operator.add, (_evaluate(argument, {**values, **node}, functions) for node in nodes))
 
@@ -238,7 +236,7 @@ GREEK = (
 """LaTeX names of the small Greek letters in the order of their code points."""
 _LETTERS = {form: chr(0x3B1 + i) for i, name in enumerate(GREEK) if name for form in (name, name.removeprefix("var"))}
 _HEADS = {"lam": "lambda", "eps": "varepsilon", "ptpp": "PTPP", "atpp": "ATPP"}  # how the first part of a name is written
-_SUM, _PRODUCT, _POWER, _ATOM = range(4)  # how tightly an expression binds
+_SUM, _PRODUCT, _POWER, _ATOM = range(4)  # precedence
 
 _LATEX = {
     "group": r"\left({}\right)", "u-": "-{}", "+": "{} + {}", "-": "{} - {}", "*": r"{} \, {}", "/": r"\frac{{{}}}{{{}}}",
@@ -301,11 +299,11 @@ def _mathml_symbol(name: str, series: Collection[str]) -> str:
 
 
 def _written(node: ast.AST, forms: Mapping[str, str], symbol: Callable[[str], str]) -> tuple[str, int]:
-    """Return a node as text, and how tightly it binds."""
+    """Return a node as text, and its precedence."""
 
     def wrapped(child: ast.AST, least: int) -> str:
-        text, binding = _written(child, forms, symbol)
-        return text if binding >= least else forms["group"].format(text)
+        text, precedence = _written(child, forms, symbol)
+        return text if precedence >= least else forms["group"].format(text)
 
     match node:
         case ast.Constant(value=value) if isinstance(value, (int, float)):
@@ -322,16 +320,16 @@ def _written(node: ast.AST, forms: Mapping[str, str], symbol: Callable[[str], st
         case ast.Call(func=ast.Name(id="total"), args=[argument]):
             return forms["total"].format(wrapped(argument, _PRODUCT)), _PRODUCT
         case ast.Call(func=ast.Name(id=("exp" | "sqrt" | "select") as name), args=args):
-            binding = {"exp": _POWER, "sqrt": _ATOM, "select": _PRODUCT}[name]
-            return forms[name].format(*(wrapped(a, _SUM) for a in args)), binding
+            precedence = {"exp": _POWER, "sqrt": _ATOM, "select": _PRODUCT}[name]
+            return forms[name].format(*(wrapped(a, _SUM) for a in args)), precedence
         case ast.Call(func=ast.Name(id=name), args=args):
             head = forms.get(name, forms["function"].format(name))
             return forms["call"].format(head, forms[","].join(wrapped(a, _SUM) for a in args)), _ATOM
         case ast.BinOp(left=ast.UnaryOp(op=ast.USub(), operand=left), op=(ast.Mult() | ast.Div()) as op, right=right):
             return _written(ast.UnaryOp(ast.USub(), ast.BinOp(left, op, right)), forms, symbol)  # (-a)*b is written -ab
         case ast.BinOp(left=left, op=op, right=right):
-            sign, binding, least_left, least_right = _OPERATORS[type(op)]
-            return forms[sign].format(wrapped(left, least_left), wrapped(right, least_right)), binding
+            sign, precedence, least_left, least_right = _OPERATORS[type(op)]
+            return forms[sign].format(wrapped(left, least_left), wrapped(right, least_right)), precedence
     raise FormulaError(f"{ast.dump(node)} was not checked.", code="unchecked-formula")
 
 
@@ -342,4 +340,4 @@ _OPERATORS: dict[type[ast.operator], tuple[str, int, int, int]] = {
     ast.Div: ("/", _POWER, _SUM, _SUM),
     ast.Pow: ("**", _POWER, _ATOM, _SUM),
 }
-"""The sign of each operator, how tightly it binds, and how tightly its operands must bind to need no parentheses."""
+"""The sign of each operator, its precedence, and the least precedence of operands that need no parentheses."""

@@ -1,4 +1,4 @@
-"""Laws: what the loss is, in which covariates, with which parameters and priors."""
+"""Laws: a formula of the loss, its covariates, and its parameters with priors."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from bayeslaw.core.errors import BayeslawError, CardError, nearest
 from bayeslaw.laws.formula import NUMPY, Expression, default_symbol
 from bayeslaw.laws.prior import Prior
 
-PROBES = 16  # settings at which it is tried whether a term is proportional to a parameter
+PROBES = 16  # settings at which we test whether a term is proportional to a parameter
 
 
 class LocatedError(BayeslawError):
-    """A fault of a card, with the section and key where it lies."""
+    """A fault of a card, with its section and key."""
 
     def __init__(self, message: str, section: str = "", key: str = "", *, code: str = "") -> None:
         super().__init__(message, code=code)
@@ -37,16 +37,15 @@ class Covariate:
     ----------
     unit : str
     support : (float, float)
-        Smallest and largest value that is not surely a mistake; both ends belong to it.
+        Smallest and largest possible value; values outside are mistakes.
     at_least : int
         How many different values the runs must have for the law to be fitted.
     context : bool
-        Whether the loss does not depend on it: it is kept for priors to be stated by and for forecasts outside its range.
+        Whether the loss does not depend on it. Priors may be stated by it, and forecasts outside its range are labelled.
     log : bool
-        Whether distances in it are counted in e-folds whatever its support says.
+        Count distances in e-folds, whatever the support is.
     series : str
-        The series that it is a node of, such as fall for the column fall_3; formulas name the series, within total(...). A node
-        means nothing by itself: distances outside the runs are of the other covariates.
+        The series of which it is a node, such as fall for the column fall_3; formulas name the series, within total(...).
     """
 
     name: str
@@ -59,22 +58,22 @@ class Covariate:
 
     @property
     def logarithmic(self) -> bool:
-        """Whether distances in it are counted in e-folds: it is said to be, or spans more than three decades."""
+        """Whether distances in it are counted in e-folds: `log` says so, or its support spans more than three decades."""
         low, high = self.support
         return self.log or (low >= 0 and high > 1e3 * max(low, 1.0))
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """A quantity to be inferred: what it means, how it is written, what is believed of it beforehand.
+    """A quantity to be inferred, with its meaning, unit, LaTeX symbol and prior.
 
     Attributes
     ----------
     by : str
-        Column by which it varies; see `varying`. Empty where it is the same in all rows.
+        The column by which it differs; see `pooling`. Empty where it is the same in all rows.
     around : (str, str) or None
-        The typical value and the spread that it is normal around, by the logarithm of a positive and the logit of a share; its
-        own prior then is that of the typical value.
+        Names of the typical value and the spread of its normal distribution, which is that of the logarithm of a positive
+        parameter and of the logit of a share; `prior` is then the prior of the typical value.
     """
 
     name: str
@@ -95,15 +94,21 @@ class Law:
     loss : Expression
         Expected loss in nats/token.
     let : dict of str to Expression
-        Named parts of the formula, in an order in which each uses only earlier ones.
+        Named expressions that the formula uses, in an order in which each uses only earlier ones.
     published : dict of str to dict of str to float
         Numbers of the source, for comparison only.
     huber_delta : float
-        Where the Huber loss of the source's own point fit turns from square to linear, in log loss.
+        The residual in log loss at which the Huber loss of point fits turns from quadratic to linear, as in the source.
     card : str
         The card's text.
     indicators : mapping of covariate to (str, str)
-        Covariates that are 1 where a column has a certain value and 0 elsewhere, by which parameters vary: column and value.
+        Covariates that are 1 where a column has a certain value and 0 elsewhere, with that column and value.
+
+    Examples
+    --------
+    >>> law = bayeslaw.load_law("chinchilla")
+    >>> list(law.parameters), list(law.covariates)
+    (['E', 'A', 'alpha', 'B', 'beta'], ['N', 'D'])
     """
 
     name: str
@@ -124,46 +129,46 @@ class Law:
 
     @property
     def sha256(self) -> str:
-        """Digest of the card's text, of the priors in use and of what varies by what."""
+        """Digest of the card's text, of the priors in use and of the indicators."""
         priors = "\n".join(f"{name}~{p.prior}" for name, p in self.parameters.items())
-        varying = "".join(f"\n{name}={column}:{value}" for name, (column, value) in self.indicators.items())
-        return hashlib.sha256((self.card + priors + varying).encode()).hexdigest()
+        indicators = "".join(f"\n{name}={column}:{value}" for name, (column, value) in self.indicators.items())
+        return hashlib.sha256((self.card + priors + indicators).encode()).hexdigest()
 
     @property
     def measured(self) -> dict[str, Covariate]:
-        """The covariates that are quantities: all but the indicators."""
+        """All covariates but the indicators."""
         return {name: c for name, c in self.covariates.items() if name not in self.indicators}
 
     @property
     def axes(self) -> dict[str, Covariate]:
-        """The quantities that mean something one by one: all but the nodes of series."""
+        """All measured covariates but the nodes of series, which mean nothing one by one."""
         return {name: c for name, c in self.measured.items() if not c.series}
 
     @property
     def series(self) -> dict[str, tuple[str, ...]]:
         """The columns of each series, node by node."""
-        found = dict.fromkeys(c.series for c in self.measured.values() if c.series)
-        return {s: tuple(name for name, c in self.measured.items() if c.series == s) for s in found}
+        names = dict.fromkeys(c.series for c in self.measured.values() if c.series)
+        return {s: tuple(name for name, c in self.measured.items() if c.series == s) for s in names}
 
     @property
     def levels(self) -> dict[str, tuple[str, ...]]:
-        """Values of each column by which parameters vary."""
+        """The values of each column by which parameters differ."""
         columns = dict.fromkeys(column for column, _ in self.indicators.values())
         return {c: tuple(v for column, v in self.indicators.values() if column == c) for c in columns}
 
     def evaluate(self, values: Mapping[str, Any], functions: Mapping[str, Any] = NUMPY) -> Any:
-        """Expected loss from parameters and covariates in one mapping, in NumPy or any other array library."""
+        """Return the expected loss from parameters and covariates in one mapping, in NumPy or any other array library."""
         return self.loss.evaluate(self.with_let(values, functions), functions)
 
     def with_let(self, values: Mapping[str, Any], functions: Mapping[str, Any] = NUMPY) -> dict[str, Any]:
-        """The same mapping with the let-expressions added."""
+        """Return the mapping with the values of the let-expressions added."""
         scope = dict(values)
         for name, expression in self.let.items():
             scope[name] = expression.evaluate(scope, functions)
         return scope
 
     def predict(self, draws: Mapping[str, ArrayLike], covariates: Mapping[str, ArrayLike]) -> NDArray[np.float64]:
-        """Expected loss for every draw and setting.
+        """Return the expected loss for every draw and setting.
 
         Parameters
         ----------
@@ -183,7 +188,7 @@ class Law:
         return np.broadcast_to(np.asarray(loss, dtype=np.float64), shape)
 
     def reference(self, table: pd.DataFrame) -> dict[str, float]:
-        """Reference point of a table: geometric mean of what spans decades, mean of the rest; rows with D = 0 left out."""
+        """Return the reference point of a table: means of the covariates, geometric ones (of positive values) for logarithmic."""
         point = {}
         for name, covariate in self.covariates.items():
             values = table[name].to_numpy(dtype=np.float64)
@@ -197,7 +202,17 @@ class Law:
     def term_units(
         self, values: Mapping[str, Any], at: Mapping[str, float], functions: Mapping[str, Any] = NUMPY
     ) -> dict[str, Any]:
-        """For each prior with `on`: that expression at the point `at`, per unit of its parameter."""
+        """Return, for each prior with `on`, the value of that expression where its parameter is 1.
+
+        Parameters
+        ----------
+        values : mapping
+            The other parameters.
+        at : mapping of covariate to float
+            The reference point.
+        functions : mapping
+            Of the array library, as for `Expression.evaluate`.
+        """
         units = {}
         for name, parameter in self.parameters.items():
             if parameter.prior.on is not None:
@@ -206,14 +221,22 @@ class Law:
         return units
 
     def sample_prior(self, size: int, at: Mapping[str, float], rng: np.random.Generator) -> dict[str, NDArray[np.float64]]:
-        """Prior draws of every parameter, arrays (size,), for runs whose reference point is `at`."""
+        """Return prior draws of every parameter, arrays (size,).
+
+        Parameters
+        ----------
+        size : int
+        at : mapping of covariate to float
+            The reference point of the runs.
+        rng : Generator
+        """
         draws = self._variables(size, rng)
         ones = {k: (np.ones(size) if self.parameters[k].prior.on else v) for k, v in draws.items()}
         units = self.term_units(ones, at)
         return {name: values / units[name] if name in units else values for name, values in draws.items()}
 
     def _variables(self, size: int, rng: np.random.Generator) -> dict[str, NDArray[np.float64]]:
-        """Prior draws of what the priors are on: parameters, or the values of their terms at the reference point."""
+        """Return prior draws of the parameters, or of their terms at the reference point where priors have `on`."""
         draws: dict[str, NDArray[np.float64]] = {}
         for name, p in self.parameters.items():
             if p.around is None:
@@ -230,13 +253,11 @@ class Law:
         return draws
 
     def with_priors(self, priors: Mapping[str, Prior]) -> Law:
-        """The same law with other priors."""
+        """Return the same law with other priors."""
         for name in priors:
             if name not in self.parameters:
-                known = ", ".join(self.parameters)
-                raise CardError(
-                    f"{name} is not a parameter of {self.name}. Parameters are {known}.{nearest(name, self.parameters)}"
-                )
+                known = f"{', '.join(self.parameters)}.{nearest(name, self.parameters)}"
+                raise CardError(f"{name} is not a parameter of {self.name}. Parameters are {known}", code="unknown-parameter")
         changed = {k: replace(p, prior=priors.get(k, p.prior)) for k, p in self.parameters.items()}
         law = replace(self, parameters=changed)
         check_on(law)
@@ -244,26 +265,26 @@ class Law:
 
     @cached_property
     def amplitudes(self) -> dict[str, Expression]:
-        """Parameters that an additive term is proportional to, with that term: A -> A/N**alpha. Not a bare E, nor shares."""
-        rng, found = np.random.default_rng(0), dict[str, Expression]()
+        """Parameters to which an additive term is proportional, with that term: A -> A/N**alpha. Floors and shares are none."""
+        rng, terms = np.random.default_rng(0), dict[str, Expression]()
         values: dict[str, Any] = {k: np.exp(rng.uniform(-1, 0, PROBES)) for k in self.parameters}
         for name, c in self.covariates.items():
             low, high = c.support
             values[name] = low + np.exp(rng.uniform(-2, 0, PROBES)) * min(high - low, 10.0)
-            if c.logarithmic:  # a term may be proportional in one regime only, such as many epochs: look in all of them
+            if c.logarithmic:  # a term may be proportional in one regime only, such as many epochs: test the whole support
                 values[name] *= np.exp(rng.uniform(0, np.log(high / values[name])))
         scales = [n for n, p in self.parameters.items() if p.prior.support != "unit"]
         for sign, term in self.loss.terms:
             for name in sorted(scales, key=lambda n: self.parameters[n].prior.on is None):
-                if term.text != name and name not in self.floors and name not in found and self._proportional(term, name, values):
-                    found[name] = term if sign > 0 else Expression(f"-({term.text})", ast.UnaryOp(ast.USub(), term.tree))
+                if term.text != name and name not in self.floors and name not in terms and self._proportional(term, name, values):
+                    terms[name] = term if sign > 0 else Expression(f"-({term.text})", ast.UnaryOp(ast.USub(), term.tree))
                     break
-        return found
+        return terms
 
     def _proportional(self, term: Expression, name: str, values: Mapping[str, Any]) -> bool:
         with np.errstate(all="ignore"):
-            one, three = (term.evaluate(self.with_let({**values, name: np.full(PROBES, v)})) for v in (1.0, 3.0))
-        return bool(np.all(np.isfinite(one)) and np.all(one != 0) and np.allclose(three, 3 * one, rtol=1e-9))
+            at_1, at_3 = (term.evaluate(self.with_let({**values, name: np.full(PROBES, v)})) for v in (1.0, 3.0))
+        return bool(np.all(np.isfinite(at_1)) and np.all(at_1 != 0) and np.allclose(at_3, 3 * at_1, rtol=1e-9))
 
     @property
     def shapes(self) -> tuple[str, ...]:
@@ -272,14 +293,13 @@ class Law:
 
     @cached_property
     def onset(self) -> tuple[str, ...]:
-        """Covariates that are all 0 where an adaptation has not begun: D, or the areas of its learning rate; often none."""
-        areas = tuple(name for name in self.measured if name.endswith("_cpt"))
-        known = areas or tuple({"D"} & self.measured.keys())
-        return known if all(self.covariates[name].support[0] <= 0 for name in known) else ()
+        """Covariates that are all 0 before an adaptation begins: D, or the areas of its learning rate; often none."""
+        names = tuple(name for name in self.measured if name.endswith("_cpt")) or tuple({"D"} & self.measured.keys())
+        return names if all(self.covariates[name].support[0] <= 0 for name in names) else ()
 
     @cached_property
     def idle_at_base(self) -> frozenset[str]:
-        """Covariates that the loss does not depend on at the `onset`, such as the replay share of an adaptation not yet begun."""
+        """Covariates on which the loss does not depend at the `onset`, such as the replay share of the adaptation."""
         if not self.onset:
             return frozenset()
         rng, idle = np.random.default_rng(0), set()
@@ -288,43 +308,38 @@ class Law:
             others = {k: c.support[0] + np.exp(rng.uniform(-2, 0, 4)) for k, c in self.covariates.items()}
             low, high = self.covariates[name].support
             values = low + (min(high, low + 1) - low) * np.array([0.05, 0.3, 0.6, 0.95])
+            scope = {k: np.full(4, v[0]) for k, v in others.items()} | dict.fromkeys(self.onset, np.zeros(4)) | {name: values}
             with np.errstate(all="ignore"):
-                scope = (
-                    draws
-                    | {k: np.full(4, v[0]) for k, v in others.items()}
-                    | dict.fromkeys(self.onset, np.zeros(4))
-                    | {name: values}
-                )
-                loss = np.broadcast_to(self.evaluate(scope), 4)
+                loss = np.broadcast_to(self.evaluate(draws | scope), 4)
             if np.all(np.isfinite(loss)) and np.ptp(loss) <= 1e-12 * abs(loss[0]):
                 idle.add(name)
         return frozenset(idle)
 
     @cached_property
     def floors(self) -> dict[str, str | None]:
-        """The parameter that is an additive term by itself (E), or those that are one in the rows of an indicator: to that."""
-        found: dict[str, str | None] = {}
+        """The parameter that is an additive term by itself (E: None), or those that are one times an indicator (to that)."""
+        floors: dict[str, str | None] = {}
         for sign, term in self.loss.terms:
-            if sign > 0 and term.text in self.parameters and not found:
-                found[term.text] = None
+            if sign > 0 and term.text in self.parameters and not floors:
+                floors[term.text] = None
             elif sign > 0 and isinstance(term.tree, ast.BinOp) and isinstance(term.tree.op, ast.Mult):
-                left, right = (ast.unparse(part) for part in (term.tree.left, term.tree.right))
-                if left in self.indicators and right in self.parameters and None not in found.values():
-                    found[right] = left
-        return found
+                left, right = ast.unparse(term.tree.left), ast.unparse(term.tree.right)
+                if left in self.indicators and right in self.parameters and None not in floors.values():
+                    floors[right] = left
+        return floors
 
     @cached_property
     def symbols(self) -> dict[str, str]:
-        """LaTeX symbol of every name."""
-        names = [*self.covariates, *self.let]
-        of_nodes = {n: rf"{default_symbol(n)}_{{k}}" for n in self.series}
-        return {n: default_symbol(n) for n in names} | of_nodes | {n: p.latex for n, p in self.parameters.items()}
+        """The LaTeX symbol of every name."""
+        symbols = {n: default_symbol(n) for n in (*self.covariates, *self.let)}
+        symbols |= {n: rf"{default_symbol(n)}_{{k}}" for n in self.series}
+        return symbols | {n: p.latex for n, p in self.parameters.items()}
 
     def latex(self) -> str:
-        """The formula in LaTeX, let-expressions after 'where'."""
+        """Return the formula in LaTeX, with the let-expressions after 'where'."""
         text = "L = " + self.loss.latex(self.symbols)
-        parts = [f"{self.symbols[n]} = {e.latex(self.symbols)}" for n, e in self.let.items()]
-        return text + (r" \quad\text{where}\quad " + r",\quad ".join(parts) if parts else "")
+        lets = [f"{self.symbols[n]} = {e.latex(self.symbols)}" for n, e in self.let.items()]
+        return text + (r" \quad\text{where}\quad " + r",\quad ".join(lets) if lets else "")
 
     @property
     def mathml(self) -> list[str]:
@@ -337,7 +352,7 @@ class Law:
 
 
 def check_on(law: Law) -> None:
-    """Each `on` must name things of the card, be proportional to its parameter, and not need a parameter that itself has one."""
+    """Check each prior's `on`: known names, proportional to its parameter, and no other parameter whose prior has an `on`."""
     known = {*law.covariates, *law.parameters, *law.let}
     relative = {n for n, p in law.parameters.items() if p.prior.on}
     for name in relative:
@@ -345,14 +360,15 @@ def check_on(law: Law) -> None:
         assert on is not None
         section = f"parameters.{name}"
         if unknown := sorted(on.names - known):
-            raise LocatedError(f"unknown name {unknown[0]!r} in `on` of {name}.{nearest(unknown[0], known)}", section, "prior")
+            message = f"unknown name {unknown[0]!r} in `on` of {name}.{nearest(unknown[0], known)}"
+            raise LocatedError(message, section, "prior", code="unknown-name")
         if others := sorted((on.names & relative) - {name}):
-            raise LocatedError(
-                f"`on` of {name} uses {others[0]}, whose own prior has an `on`; only one of them can.", section, "prior"
-            )
+            message = f"`on` of {name} uses {others[0]}, whose own prior has an `on`; only one of them can."
+            raise LocatedError(message, section, "prior", code="on-uses-on")
         at = {k: float(np.sqrt(max(c.support[0], 1e-3) * c.support[1])) for k, c in law.covariates.items()}
         rng = np.random.default_rng(0)
         draws = {k: np.ones(1) if k in relative else v for k, v in law._variables(1, rng).items()}
-        one, three = (on.evaluate(law.with_let({**draws, **at, name: np.array([v])})) for v in (1.0, 3.0))
-        if not np.allclose(three, 3 * one, rtol=1e-9) or not np.all(one > 0):
-            raise LocatedError(f"`on` of {name} must be positive and proportional to {name}; {on.text!r} is not.", section, "prior")
+        at_1, at_3 = (on.evaluate(law.with_let({**draws, **at, name: np.array([v])})) for v in (1.0, 3.0))
+        if not np.allclose(at_3, 3 * at_1, rtol=1e-9) or not np.all(at_1 > 0):
+            message = f"`on` of {name} must be positive and proportional to {name}; {on.text!r} is not."
+            raise LocatedError(message, section, "prior", code="on-not-proportional")

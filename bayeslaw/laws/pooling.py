@@ -1,11 +1,12 @@
-"""Parameters that vary by a column, such as the floor E by domain, partially pooled.
+"""Parameters that differ by a column, such as the floor E by domain, with partial pooling.
 
-A law some of whose parameters have `by` is turned into one without: each gets a value for every value of the column,
+A law some of whose parameters have `by` is turned into an ordinary law: each such parameter gets a value for every level of the
+column,
 
     E_web, E_code ~ around E:  log E_web ~ Normal(log E, E_spread),   E_spread ~ HalfNormal,
 
-(the logit for shares, the value itself for real parameters), and each term of the formula that they are in is written once for
-every value of the column, times a covariate that is 1 in its rows and 0 elsewhere. All that follows sees an ordinary law.
+(the logit for shares, the value itself for real parameters), and each term of the formula that depends on them is written once for
+every level, times an indicator that is 1 in its rows and 0 elsewhere.
 """
 
 from __future__ import annotations
@@ -23,21 +24,22 @@ from bayeslaw.laws.formula import Expression, default_symbol, latex_text
 from bayeslaw.laws.law import Covariate, Law, Parameter
 from bayeslaw.laws.prior import Prior
 
-MOST = 40  # values of a column
+MOST = 40  # levels of a column
 # Sd of the half-normal prior of a spread. Floors and exponents of text and code differ by a factor of 1.2 to 3.
 SPREAD = 0.5
 
 
 def with_by(law: Law, by: Mapping[str, str]) -> Law:
-    """The same law with other parameters that vary: parameter to column."""
+    """Return the same law with other columns by which parameters differ: parameter to column."""
     for name in by:
         if name not in law.parameters:
-            raise CardError(f"{name} is not a parameter of {law.name}.{nearest(name, law.parameters)}")
+            known = nearest(name, law.parameters)
+            raise CardError(f"{name} is not a parameter of {law.name}.{known}", code="unknown-parameter")
     return replace(law, parameters={k: replace(p, by=by.get(k, p.by)) for k, p in law.parameters.items()})
 
 
 def levels_of(law: Law, frame: pd.DataFrame) -> dict[str, tuple[str, ...]]:
-    """The values, in order of appearance, of each column by which parameters of the law vary.
+    """Return the levels, in order of appearance, of each column by which parameters of the law differ.
 
     Raises
     ------
@@ -49,27 +51,30 @@ def levels_of(law: Law, frame: pd.DataFrame) -> dict[str, tuple[str, ...]]:
         names = ", ".join(name for name, p in law.parameters.items() if p.by == column)
         if column not in frame:
             known = nearest(column, map(str, frame))
-            raise BayeslawError(f"{names} of {law.name} varies by {column!r}, and the table has no such column.{known}")
+            message = f"{names} of {law.name} differs by {column!r}, and the table has no such column.{known}"
+            raise BayeslawError(message, code="missing-column")
         if frame[column].isna().any():
             row = frame.index[frame[column].isna()][0]
-            raise BayeslawError(f"{names} of {law.name} varies by {column}, which is empty at row {row}.")
+            raise BayeslawError(f"{names} of {law.name} differs by {column}, which is empty at row {row}.", code="empty-cell")
         values = tuple(dict.fromkeys(map(level, frame[column])))
         if not 2 <= len(values) <= MOST:
             shown = ", ".join(values[:3])
             count = f"{len(values)} value{'s' * (len(values) != 1)} ({shown})"
-            raise BayeslawError(f"{names} of {law.name} varies by {column}, which has {count}, not 2 to {MOST}.")
+            message = f"{names} of {law.name} differs by {column}, which has {count}, not 2 to {MOST}."
+            raise BayeslawError(message, code="number-of-levels")
         levels[column] = values
     return levels
 
 
 def with_levels(law: Law, levels: Mapping[str, Sequence[str]], *, pooled: bool = True) -> Law:
-    """The law with a value of each varying parameter for every value of its column, and none that varies.
+    """Return the law with a value of each parameter that has `by` for every level of its column.
 
     Parameters
     ----------
-    levels : mapping of column to values
+    law : Law
+    levels : mapping of column to levels
     pooled : bool
-        Around a typical value, by a spread to be inferred; else each by itself, with the parameter's prior.
+        The values are distributed around a typical value with a spread to be inferred; else each has the parameter's prior.
     """
     for column, values in levels.items():
         law = _by_column(law, column, tuple(values), pooled)
@@ -77,17 +82,17 @@ def with_levels(law: Law, levels: Mapping[str, Sequence[str]], *, pooled: bool =
 
 
 def _by_column(law: Law, column: str, values: tuple[str, ...], pooled: bool) -> Law:
-    varying = [name for name, p in law.parameters.items() if p.by == column]
+    differing = [name for name, p in law.parameters.items() if p.by == column]
     suffixes = _suffixes(values)
     lets: set[str] = set()
     for name, expression in law.let.items():  # in an order in which each uses only earlier ones
-        if expression.names & {*varying, *lets}:
+        if expression.names & {*differing, *lets}:
             lets.add(name)
-    renames = {v: {n: f"{n}_{suffix}" for n in (*varying, *lets)} for v, suffix in zip(values, suffixes, strict=True)}
+    renames = {v: {n: f"{n}_{suffix}" for n in (*differing, *lets)} for v, suffix in zip(values, suffixes, strict=True)}
     indicators = {v: f"{column}_{suffix}" for v, suffix in zip(values, suffixes, strict=True)}
     parameters: dict[str, Parameter] = {}
     for name, parameter in law.parameters.items():
-        if name in varying:
+        if name in differing:
             parameters |= _members(name, parameter, column, renames, pooled)
         elif pooled or parameter.prior.on is None:
             parameters[name] = parameter
@@ -96,10 +101,10 @@ def _by_column(law: Law, column: str, values: tuple[str, ...], pooled: bool) -> 
             parameters[name] = replace(parameter, prior=replace(parameter.prior, on=first))
     tree: ast.expr | None = None
     for sign, term in law.loss.terms:
-        apart = bool(term.names & {*varying, *lets})
-        copies = [_times(indicators[v], _renamed(term.tree, renames[v])) for v in values] if apart else [term.tree]
-        for one in copies:
-            tree = _added(tree, sign, one)
+        by_level = bool(term.names & {*differing, *lets})
+        copies = [_times(indicators[v], _renamed(term.tree, renames[v])) for v in values] if by_level else [term.tree]
+        for copied in copies:
+            tree = _added(tree, sign, copied)
     assert tree is not None
     needed = {n for p in parameters.values() if p.prior.on for n in p.prior.on.names}
     for name in reversed(list(law.let)):
@@ -110,48 +115,46 @@ def _by_column(law: Law, column: str, values: tuple[str, ...], pooled: bool) -> 
             let[name] = expression
         if name in lets:
             let |= {renames[v][name]: _expression(_renamed(expression.tree, renames[v])) for v in values}
-    covariates = {i: Covariate(i, f"1 where {column} is {v}", (0.0, 1.0)) for v, i in indicators.items()}
-    made = dict(law.covariates) | covariates
-    _refuse_twice(law, [*made, *parameters, *let])
+    covariates = dict(law.covariates)
+    covariates |= {i: Covariate(i, f"1 where {column} is {v}", (0.0, 1.0)) for v, i in indicators.items()}
+    names = [*covariates, *parameters, *let]
+    if twice := sorted({n for n in names if names.count(n) > 1}):
+        message = f"{law.name} already has a {twice[0]!r}, which a value by {column} needs; rename it in the card."
+        raise CardError(message, code="name-used-twice")
     known = dict(law.indicators) | {i: (column, v) for v, i in indicators.items()}
-    return replace(law, loss=_expression(tree), let=let, covariates=made, parameters=parameters, indicators=known)
+    return replace(law, loss=_expression(tree), let=let, covariates=covariates, parameters=parameters, indicators=known)
 
 
 def _symbol(value: str) -> str:
-    """A value of a column in LaTeX: as a name where it is one, else as a text."""
+    """Return the LaTeX of a level: as a symbol where it is a name, else as a text."""
     return default_symbol(value) if value.replace("_", "").replace(".", "").isalnum() else rf"\text{{{latex_text(value)}}}"
 
 
 def _members(
     name: str, parameter: Parameter, column: str, renames: Mapping[str, Mapping[str, str]], pooled: bool
 ) -> dict[str, Parameter]:
-    """The typical value, the spread around it, and the value for each value of the column."""
+    """Return the typical value, the spread around it, and the value for each level."""
     spread = f"{name}_spread"
-    made = {}
+    members = {}
     if pooled:
         of = {"positive": f"log {name}", "unit": f"logit {name}", "real": name}[parameter.prior.support]
-        made[name] = replace(parameter, meaning=f"{parameter.meaning}: typical of {column}", by="")
+        members[name] = replace(parameter, meaning=f"{parameter.meaning}: typical of {column}", by="")
         latex = rf"\sigma_{{{parameter.latex}}}"
         meaning = f"spread of {of} between values of {column}"
-        made[spread] = Parameter(spread, meaning, "", latex, Prior("HalfNormal", {"sigma": SPREAD}))
+        members[spread] = Parameter(spread, meaning, "", latex, Prior("HalfNormal", {"sigma": SPREAD}))
     for value, rename in renames.items():
         on = parameter.prior.on
         prior = replace(parameter.prior, on=_expression(_renamed(on.tree, rename)) if on else None)
         meaning, latex = f"{parameter.meaning}: {column} {value}", rf"{parameter.latex}^{{({_symbol(value)})}}"
         around = (name, spread) if pooled else None
-        made[rename[name]] = Parameter(rename[name], meaning, parameter.unit, latex, prior, around=around)
-    return made
+        members[rename[name]] = Parameter(rename[name], meaning, parameter.unit, latex, prior, around=around)
+    return members
 
 
 def _suffixes(values: Sequence[str]) -> list[str]:
-    """What makes names of the values: letters, digits and _, all different."""
+    """Return the levels as suffixes of names: letters, digits and _, all different."""
     plain = [re.sub(r"\W", "_", v, flags=re.ASCII) for v in values]
     return [p if plain.count(p) == 1 else f"{p}_{i + 1}" for i, p in enumerate(plain)]
-
-
-def _refuse_twice(law: Law, names: list[str]) -> None:
-    if twice := sorted({n for n in names if names.count(n) > 1}):
-        raise CardError(f"{law.name} already has a {twice[0]!r}, which a varying parameter needs; rename it in the card.")
 
 
 class _Renaming(ast.NodeTransformer):
@@ -163,8 +166,8 @@ class _Renaming(ast.NodeTransformer):
 
 
 def _renamed(tree: ast.expr, names: Mapping[str, str]) -> ast.expr:
-    made: ast.expr = _Renaming(names).visit(copy.deepcopy(tree))
-    return made
+    renamed: ast.expr = _Renaming(names).visit(copy.deepcopy(tree))
+    return renamed
 
 
 def _times(name: str, tree: ast.expr) -> ast.expr:
@@ -182,5 +185,5 @@ def _expression(tree: ast.expr) -> Expression:
 
 
 def level(value: object) -> str:
-    """How a value of a column is called by which parameters vary."""
+    """Return the text of a value of a column by which parameters differ."""
     return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,4 +1,4 @@
-"""Priors as a card or a command line states them: a distribution's name and its numbers."""
+"""Priors as cards and the command line state them: the name of a distribution and its numbers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _ARGUMENTS: dict[str, tuple[Support, tuple[str, ...]]] = {
 }
 _ANY_SIGN = {"mu"}
 _SHAPES = {("Gamma", "alpha"), ("StudentT", "nu"), ("Beta", "alpha"), ("Beta", "beta")}
-# Beyond these draws are 0 or infinite in floating point: no belief, and nothing a sampler can start from.
+# Beyond these numbers draws are 0 or infinite in floating point, and a sampler can't start from them.
 _LARGEST, _LEAST_SHAPE, _LARGEST_LOG = 1e100, 0.05, 700.0
 
 
@@ -51,8 +51,14 @@ class Prior:
         One of LogNormal, HalfNormal, Gamma, Normal, StudentT, Beta.
     args : mapping of str to float
     on : Expression, optional
-        What the distribution is on, where that is not the parameter itself: an expression proportional to the parameter,
-        taken at the runs' reference point, such as ``A/N**alpha``: the loss that the term contributes there, in nats.
+        States the prior of an expression in place of the parameter: it is proportional to the parameter and evaluated at the
+        reference point of the runs. ``A/N**alpha`` is the loss in nats that the term contributes there.
+
+    Examples
+    --------
+    >>> prior = bayeslaw.Prior("LogNormal", {"mu": 0.5, "sigma": 0.3})
+    >>> prior == bayeslaw.Prior.parse("LogNormal(0.5, 0.3)")
+    True
     """
 
     dist: str
@@ -61,31 +67,32 @@ class Prior:
 
     def __post_init__(self) -> None:
         if self.dist not in _ARGUMENTS:
-            known = ", ".join(_ARGUMENTS)
-            raise BayeslawError(f"No prior distribution {self.dist!r}; known are {known}.{nearest(self.dist, _ARGUMENTS)}")
+            known = f"{', '.join(_ARGUMENTS)}.{nearest(self.dist, _ARGUMENTS)}"
+            raise BayeslawError(f"There is no prior distribution {self.dist!r}; known are {known}", code="unknown-distribution")
         expected = _ARGUMENTS[self.dist][1]
         if set(self.args) != set(expected):
             given = ", ".join(self.args) or "nothing"
-            raise BayeslawError(f"{self.dist} takes {', '.join(expected)}, not {given}.")
+            raise BayeslawError(f"{self.dist} takes {', '.join(expected)}, not {given}.", code="wrong-prior-arguments")
         for name, value in self.args.items():
             number = isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
             if not number or (name not in _ANY_SIGN and value <= 0):
                 wanted = "a finite number" if name in _ANY_SIGN else "a positive number"
-                raise BayeslawError(f"{name} = {_shown(value)} of {self.dist} is not {wanted}.")
+                raise BayeslawError(f"{name} = {_shown(value)} of {self.dist} is not {wanted}.", code="invalid-prior-number")
             least = _LEAST_SHAPE if (self.dist, name) in _SHAPES else 0 if name in _ANY_SIGN else 1 / _LARGEST
             if not least <= abs(value) <= _LARGEST:
                 wanted = f"±{_LARGEST:g}" if name in _ANY_SIGN else f"{least:g} to {_LARGEST:g}"
-                raise BayeslawError(f"{name} = {value:g} of {self.dist} is outside {wanted}.")
+                raise BayeslawError(f"{name} = {value:g} of {self.dist} is outside {wanted}.", code="prior-out-of-range")
         if self.dist == "LogNormal" and abs(self.args["mu"]) + 10 * self.args["sigma"] > _LARGEST_LOG:
             mu, sigma = self.args["mu"], self.args["sigma"]
             raise BayeslawError(
                 f"LogNormal({mu:g}, {sigma:g}) leaves the range of numbers: mu and sigma are those of the logarithm, "
-                f"so its median is exp({mu:g})."
+                f"so its median is exp({mu:g}).",
+                code="prior-out-of-range",
             )
 
     @property
     def support(self) -> Support:
-        """Where the parameter lies: 'real', 'positive' or 'unit' (0 to 1)."""
+        """The values that it allows: 'real', 'positive' or 'unit' (0 to 1)."""
         return _ARGUMENTS[self.dist][0]
 
     @property
@@ -109,7 +116,7 @@ class Prior:
                 return stats.beta(a["alpha"], a["beta"])
 
     def pymc(self, name: str) -> Any:
-        """The same distribution as a random variable of the PyMC model in context."""
+        """Return the same distribution as a random variable of the PyMC model in context."""
         import pymc as pm
 
         return getattr(pm, self.dist)(name, **self.args)
@@ -131,7 +138,8 @@ class Prior:
     def from_card(cls, table: Mapping[str, Any]) -> Prior:
         """Read the inline table of a card: dist, the numbers, and optionally `on`."""
         if "dist" not in table:
-            raise BayeslawError('a prior needs `dist`, for example { dist = "LogNormal", mu = 0.5, sigma = 0.3 }.')
+            example = '{ dist = "LogNormal", mu = 0.5, sigma = 0.3 }'
+            raise BayeslawError(f"a prior needs `dist`, for example {example}.", code="no-distribution")
         on = Expression.parse(table["on"]) if "on" in table else None
         return cls(str(table["dist"]), {k: v for k, v in table.items() if k not in ("dist", "on")}, on)
 
@@ -139,9 +147,9 @@ class Prior:
     def parse(cls, text: str) -> Prior:
         """Read ``LogNormal(0.5, 0.3)`` or ``LogNormal(mu=0.5, sigma=0.3)``.
 
-        The prior is then on the parameter itself, whatever the card's was on.
+        The prior is that of the parameter itself, even if the card states one with `on`.
         """
-        problem = BayeslawError(f"{shortened(repr(text))} is not a prior; write it like LogNormal(0.5, 0.3).")
+        problem = BayeslawError(f"{shortened(repr(text))} is not a prior; write it like LogNormal(0.5, 0.3).", code="not-a-prior")
         try:
             call = ast.parse(text.strip(), mode="eval").body
         except (SyntaxError, RecursionError, MemoryError, ValueError):
@@ -155,14 +163,15 @@ class Prior:
         except (ValueError, TypeError, SyntaxError, OverflowError, RecursionError, MemoryError):
             raise problem from None
         if call.func.id in _ARGUMENTS and len(call.args) > len(names):
-            raise BayeslawError(f"{call.func.id} takes {len(names)} numbers ({', '.join(names)}): {text!r} has {len(call.args)}.")
+            expected = f"{len(names)} numbers ({', '.join(names)})"
+            raise BayeslawError(f"{call.func.id} takes {expected}: {text!r} has {len(call.args)}.", code="wrong-prior-arguments")
         if twice := sorted(args.keys() & named.keys()):
-            raise BayeslawError(f"{text!r} gives {', '.join(twice)} twice.")
+            raise BayeslawError(f"{text!r} gives {', '.join(twice)} twice.", code="wrong-prior-arguments")
         return cls(call.func.id, args | named)
 
 
 def _literal(node: ast.expr) -> float:
-    """A number as written; True and '1' are none."""
+    """Return a number as it is written; True and '1' are refused."""
     value = ast.literal_eval(node)
     if type(value) not in (int, float):
         raise ValueError
