@@ -1,4 +1,4 @@
-"""Public losses: downloaded from their repositories at one commit, checked, and brought into the form of tables of runs."""
+"""Public losses, downloaded from their repositories at one commit, checked, and converted to tables of runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from bayeslaw.core.errors import BayeslawError, nearest
 from bayeslaw.core.files import write_text
 
 HOST = "https://raw.githubusercontent.com"
-CACHE = "BAYESLAW_CACHE"  # names another folder for downloads than the system's
+CACHE = "BAYESLAW_CACHE"  # the environment variable that names a folder for downloads
 WORST = 5  # highest losses, which the published refit leaves out
 
 Tables = dict[str, pd.DataFrame]
@@ -26,13 +26,13 @@ Tables = dict[str, pd.DataFrame]
 
 @dataclass(frozen=True)
 class Dataset:
-    """Where a public set of losses is.
+    """A public set of losses and its source.
 
     Attributes
     ----------
     name, title, citation, licence : str
     repository, commit : str
-        Of the files.
+        Where the files are.
     files : mapping
         Path in the repository to SHA-256.
     """
@@ -47,25 +47,25 @@ class Dataset:
 
     @property
     def source(self) -> str:
+        """The address of the repository at the commit."""
         return f"https://github.com/{self.repository}/tree/{self.commit}"
 
     def url(self, path: str) -> str:
-        """Where a file is downloaded from."""
+        """Return the address of a file."""
         return f"{HOST}/{self.repository}/{self.commit}/{quote(path)}"
 
 
 @dataclass(frozen=True)
 class Fetched:
-    """What was downloaded.
+    """Tables written from a public set.
 
     Attributes
     ----------
     paths : tuple of Path
-        Tables written.
     rows : tuple of int
-        Of each.
+        The number of rows of each.
     notes : tuple of str
-        What was worked out or left out.
+        What was computed or left out.
     """
 
     paths: tuple[Path, ...]
@@ -75,13 +75,13 @@ class Fetched:
 
 @cache
 def datasets() -> Mapping[str, Dataset]:
-    """The public sets, by name."""
+    """Return the public sets, by name."""
     given = tomllib.loads((Path(__file__).parent / "datasets.toml").read_text(encoding="utf-8"))
     return {name: Dataset(name, **values) for name, values in given.items()}
 
 
 def dataset(name: str) -> Dataset:
-    """One public set.
+    """Return one public set.
 
     Raises
     ------
@@ -90,58 +90,60 @@ def dataset(name: str) -> Dataset:
     """
     known = datasets()
     if name not in known:
-        raise BayeslawError(f"There is no public set {name!r}; there are {', '.join(known)}.{nearest(name, known)}")
+        message = f"There is no public set {name!r}; there are {', '.join(known)}.{nearest(name, known)}"
+        raise BayeslawError(message, code="unknown-dataset")
     return known[name]
 
 
 def fetch_dataset(name: str, folder: str | Path = ".") -> Fetched:
     """Download a public set and write its tables, NAME.csv.
 
-    Files that have been downloaded before are taken from the system's cache, or the folder that the environment variable
-    `BAYESLAW_CACHE` names.
+    Files that were downloaded before are taken from the system's cache, or from the folder named by the environment variable
+    `BAYESLAW_CACHE`.
 
     Raises
     ------
     BayeslawError
-        If there is no such set or folder, a file can't be downloaded, or is not the one that it was.
+        If there is no such set or folder, or a file can't be downloaded or has another checksum.
+
+    Examples
+    --------
+    >>> fetched = bayeslaw.fetch_dataset("chinchilla")  # doctest: +SKIP
+    >>> runs = bayeslaw.read_runs(fetched.paths[0])  # doctest: +SKIP
     """
-    one, folder = dataset(name), Path(folder)
+    source, folder = dataset(name), Path(folder)
     if not folder.is_dir():
-        raise BayeslawError(f"There is no folder {folder} to write {name}.csv into.")
-    made, notes = _FORMS[name]({path: _download(one, path) for path in one.files})
+        raise BayeslawError(f"There is no folder {folder} to write {name}.csv into.", code="no-such-folder")
+    tables, notes = _FORMS[name]({path: _download(source, path) for path in source.files})
     paths = []
-    for stem, frame in made.items():
+    for stem, frame in tables.items():
         paths.append(folder / f"{stem}.csv")
         write_text(paths[-1], frame.to_csv(index=False))
-    return Fetched(tuple(paths), tuple(len(frame) for frame in made.values()), tuple(notes))
+    return Fetched(tuple(paths), tuple(len(frame) for frame in tables.values()), tuple(notes))
 
 
-def _download(one: Dataset, path: str) -> Path:
-    """A file of a set, in the cache, with the checksum that it is to have."""
+def _download(source: Dataset, path: str) -> Path:
+    """Return a file of a set, in the cache, after checking its SHA-256."""
     import pooch
     import requests
 
     pooch.get_logger().setLevel("ERROR")
-    cache_folder = Path(os.environ.get(CACHE) or pooch.os_cache("bayeslaw")) / one.name / one.commit
+    cache_folder = Path(os.environ.get(CACHE) or pooch.os_cache("bayeslaw")) / source.name / source.commit
     try:
-        found = pooch.retrieve(one.url(path), f"sha256:{one.files[path]}", path.replace("/", "__"), cache_folder)
+        return Path(pooch.retrieve(source.url(path), f"sha256:{source.files[path]}", path.replace("/", "__"), cache_folder))
     except requests.HTTPError as error:
         if error.response is not None:
             error.response.close()  # pooch streams it and leaves it open
-        raise BayeslawError(f"{one.name}: {one.url(path)} can't be downloaded: {error}.") from None
+        message, code = f"{source.url(path)} can't be downloaded: {error}.", "download-failed"
     except requests.RequestException as error:
-        raise BayeslawError(
-            f"{one.name} can't be downloaded: there is no way to {HOST.removeprefix('https://')} ({type(error).__name__}). Are you "
-            f"offline? The files are at {one.source}."
-        ) from None
-    except ValueError:  # how pooch says that the checksum is another
-        raise BayeslawError(
-            f"{one.name}: {path} as downloaded has another SHA-256 than the one known ({one.files[path]}): it was changed or "
-            "damaged, and is not used."
-        ) from None
+        host = f"{HOST.removeprefix('https://')} can't be reached ({type(error).__name__})"
+        message, code = f"{host}. Are you offline? The files are at {source.source}.", "unreachable-host"
+    except ValueError:  # how pooch reports another checksum
+        message = f"{path} as downloaded has another SHA-256 than {source.files[path]}: it was changed or damaged, and is not used."
+        code = "wrong-checksum"
     except OSError as error:
-        raise BayeslawError(f"{one.name}: {path} can't be kept in {cache_folder}: {error}.") from None
-    return Path(found)
+        message, code = f"{path} can't be kept in {cache_folder}: {error}.", "unwritable-cache"
+    raise BayeslawError(f"{source.name}: {message}", code=code)
 
 
 # --- the forms in which the sets are published ----------------------------------------------------------------------------
@@ -149,10 +151,10 @@ def _download(one: Dataset, path: str) -> Path:
 
 def _chinchilla(files: Mapping[str, Path]) -> tuple[Tables, list[str]]:
     raw = pd.read_csv(files["data/svg_extracted_data.csv"])
-    made = pd.DataFrame({"N": raw["Model Size"], "C": raw["Training FLOP"], "loss": raw["loss"]})
-    made.insert(1, "D", made["C"] / (6 * made["N"]))
-    made["excluded_by_epoch"] = made["loss"].rank(ascending=False) <= WORST
-    return {"chinchilla": made}, [
+    table = pd.DataFrame({"N": raw["Model Size"], "C": raw["Training FLOP"], "loss": raw["loss"]})
+    table.insert(1, "D", table["C"] / (6 * table["N"]))
+    table["excluded_by_epoch"] = table["loss"].rank(ascending=False) <= WORST
+    return {"chinchilla": table}, [
         "D = C/(6 N); losses and sizes were read off a figure, not logged",
         f"excluded_by_epoch: the {WORST} highest losses, which the published refit leaves out",
     ]
@@ -178,12 +180,12 @@ def _overtraining(files: Mapping[str, Path]) -> tuple[Tables, list[str]]:
         }  # fmt: skip
         for result in model["results"]:
             rows.append(run | {"val_set": _validation(result["val_data"][0])} | {o: result[t] for o, t in _RESULTS.items()})
-    made = pd.DataFrame(rows).sort_values(["train_set", "N", "chinchilla_mult", "val_set"], kind="stable")
-    return {"overtraining": made}, ["models trained on C4 and RedPajama; those on RefinedWeb are left out"]
+    table = pd.DataFrame(rows).sort_values(["train_set", "N", "chinchilla_mult", "val_set"], kind="stable")
+    return {"overtraining": table}, ["models trained on C4 and RedPajama; those on RefinedWeb are left out"]
 
 
 def _validation(path: str) -> str:
-    """What a validation set is called, by where it lay."""
+    """Return the name of a validation set, from its path."""
     folder = Path(path).parent.name
     return Path(path).stem if folder == "de-en" else folder
 
@@ -195,7 +197,7 @@ def _cpt_replay(files: Mapping[str, Path]) -> tuple[Tables, list[str]]:
     base = raw["checkpoint"].str.endswith("pythia_70m_step20000")
     kept = base | shares["number"].isin(["0", "1", "2", "3"])
     file = raw["validation"].str.split("/").str[-1].str.removesuffix(".bin")
-    made = pd.DataFrame(
+    table = pd.DataFrame(
         {
             "replay_pile": shares["pile"].astype(float),
             "target_python": shares["python"].astype(float),
@@ -205,9 +207,9 @@ def _cpt_replay(files: Mapping[str, Path]) -> tuple[Tables, list[str]]:
         }
     )[kept]
     weights = json.loads(files["pipeline/valid_weight.json"].read_text(encoding="utf-8"))
-    table = pd.DataFrame({"val_domain": list(weights), "weight": list(weights.values())})
-    made = made.sort_values(["replay_pile", "step", "val_domain"], na_position="first", kind="stable")
-    return {"cpt-replay": made, "cpt-replay-weights": table}, [
+    table = table.sort_values(["replay_pile", "step", "val_domain"], na_position="first", kind="stable")
+    of_domains = pd.DataFrame({"val_domain": list(weights), "weight": list(weights.values())})
+    return {"cpt-replay": table, "cpt-replay-weights": of_domains}, [
         "step 0 is the base checkpoint, without replay; cpt-replay-weights.csv turns the 22 Pile domains into one Pile loss",
         f"{int((~kept).sum())} losses of the share that the authors predicted to be best are left out",
     ]
@@ -215,25 +217,26 @@ def _cpt_replay(files: Mapping[str, Path]) -> tuple[Tables, list[str]]:
 
 def _lr_schedules(files: Mapping[str, Path]) -> tuple[Tables, list[str]]:
     parts = [pd.read_csv(path).assign(model="100M", schedule=Path(name).stem) for name, path in files.items()]
-    made = pd.concat(parts)[["model", "schedule", "step", "lr", "loss"]]
-    said = "2,160 steps of warm-up come before the first logged one: read the curves with a warm-up of 2160"
-    return {"lr-schedules": made}, [said]
+    table = pd.concat(parts)[["model", "schedule", "step", "lr", "loss"]]
+    note = "2,160 steps of warm-up come before the first logged one: read the curves with a warm-up of 2160"
+    return {"lr-schedules": table}, [note]
 
 
-def _pool(files: Mapping[str, Path]) -> pd.DataFrame:
+def _both_splits(files: Mapping[str, Path]) -> pd.DataFrame:
     try:
         parts = [pd.read_parquet(path).assign(split=Path(name).name.split("-")[0]) for name, path in files.items()]
     except ImportError:
-        raise BayeslawError("This set is published as Parquet: pip install 'bayeslaw[parquet]' to read it.") from None
+        message = "This set is published as Parquet: pip install 'bayeslaw[parquet]' to read it."
+        raise BayeslawError(message, code="missing-package") from None
     return pd.concat(parts)
 
 
 def _data_constrained(files: Mapping[str, Path]) -> tuple[Tables, list[str]]:
-    return {"data-constrained": _pool(files)}, ["a run's cost is 6 x params x tokens"]
+    return {"data-constrained": _both_splits(files)}, ["a run's cost is 6 x params x tokens"]
 
 
 def _parallel(files: Mapping[str, Path]) -> tuple[Tables, list[str]]:
-    return {"parallel-scaling": _pool(files)}, ["a run's cost is num_params, all have the same tokens"]
+    return {"parallel-scaling": _both_splits(files)}, ["a run's cost is num_params, all have the same tokens"]
 
 
 _FORMS: dict[str, Callable[[Mapping[str, Path]], tuple[Tables, list[str]]]] = {

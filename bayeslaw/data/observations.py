@@ -1,8 +1,9 @@
-"""What a law is fitted to: covariates and log losses as arrays, sorted by run."""
+"""The data of a fit: covariates and log losses as arrays, with rows sorted by run."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,7 +18,7 @@ from bayeslaw.laws.law import Law
 
 @dataclass(frozen=True)
 class Observations:
-    """Rows of a table under a law.
+    """Rows of a table as arrays, for one law.
 
     Attributes
     ----------
@@ -28,30 +29,30 @@ class Observations:
         Run codes 0 … R-1, ascending; rows without a run are runs of their own.
     run_names : tuple of str
     at : dict of str to float
-        Reference point of the rows (`Law.reference`): priors with `on` are stated there.
+        Reference point of the rows (`Law.reference`), where priors with `on` apply.
     rows : int array (n,)
         Row numbers in the table.
     base : DataFrame
         Rows with D = 0 that the law can't describe: measured losses of base checkpoints, kept out of the fit.
     se : array (n,)
-        Known standard errors of the log losses (`loss_se` over the loss); empty where the table tells none.
+        Known standard errors of the log losses (`loss_se` over the loss); empty where the table gives none.
     checkpoint : int array (R,)
-        Codes of the checkpoints that the runs are branched from, ascending; each run its own where none are known.
+        Codes of the checkpoints from which the runs branch, ascending; each run has its own where none are known.
     checkpoint_names : tuple of str
     group : int array (R,)
-        Codes of the groups of runs that differ in noise; all 0 where they don't.
+        Codes of the groups of runs that differ in noise; all 0 where there is one noise for all.
     group_names : tuple of str
         Empty where there is one noise for all.
     group_column : str
-        The column that tells the groups.
+        The column that names the groups.
     clock : array (n,)
-        How far along its run each row was logged, ascending within a run; empty where the noise does not ask for it.
+        The step (or D) at which each row was logged, ascending within a run; empty unless the noise has an OU run effect.
     clock_column : str
-        The column that tells it.
+        The column of the clock.
     span : float
-        A typical run's length on that clock: the median of the runs' from first to last row.
+        The median length of the runs on that clock, from first to last row.
     unit : str
-        What the losses are in.
+        The unit of the losses.
     """
 
     covariates: dict[str, NDArray[np.float64]]
@@ -74,16 +75,17 @@ class Observations:
 
     @property
     def time(self) -> NDArray[np.float64]:
-        """The clock in units of a typical run's length."""
+        """The clock in units of `span`."""
         return self.clock / self.span
 
     @property
     def runs(self) -> int:
+        """The number of runs."""
         return len(self.run_names)
 
     @property
     def starts(self) -> NDArray[np.int64]:
-        """Where each run begins, and the number of rows."""
+        """The first row of each run, and the number of rows, (R + 1,)."""
         return np.searchsorted(self.run, np.arange(self.runs + 1)).astype(np.int64)
 
     @property
@@ -93,32 +95,34 @@ class Observations:
 
     @property
     def families(self) -> NDArray[np.int64]:
-        """With which run each checkpoint begins, and the number of runs."""
+        """The first run of each checkpoint, and the number of runs."""
         return np.searchsorted(self.checkpoint, np.arange(len(self.checkpoint_names) + 1)).astype(np.int64)
 
     def groups_of(self, frame: pd.DataFrame) -> NDArray[np.int64]:
-        """Which of the groups that differ in noise the rows of a table of settings belong to, int array (n,).
+        """Return the codes of the groups of noise to which the rows of a table of settings belong, int array (n,).
 
         Raises
         ------
         BayeslawError
-            If the table lacks their column, or a row is of none of them.
+            If the table lacks their column, or a row is in none of the groups.
         """
         column, names = self.group_column, self.group_names
         if not names:
             return np.zeros(len(frame), np.int64)
         if column not in frame:
-            raise BayeslawError(f"The fit's noise differs by {column}; the settings need that column, with {', '.join(names)}.")
+            message = f"The fit's noise differs by {column}; the settings need that column, with {', '.join(names)}."
+            raise BayeslawError(message, code="missing-column")
         codes = pd.Index(names).get_indexer(pd.Index(frame[column].astype(str)))
         if (bad := np.flatnonzero(codes < 0)).size:
             value = frame[column].iloc[bad[0]]
-            raise BayeslawError(f"Row {frame.index[bad[0]]}: {column} {value!r} is not among the fit's: {', '.join(names)}.")
+            message = f"Row {frame.index[bad[0]]}: {column} {value!r} is not among the fit's: {', '.join(names)}."
+            raise BayeslawError(message, code="unknown-group")
         return codes.astype(np.int64)
 
     def time_of(self, frame: pd.DataFrame) -> NDArray[np.float64]:
-        """The clock of a table of settings, in units of a typical run's length; empty where the noise does not ask for it.
+        """Return the clock of a table of settings in units of `span`; empty unless the noise has an OU run effect.
 
-        Rows that share no run need no clock: their noise is the same at any moment.
+        Rows that share no run need no clock: their noise has the same distribution at any step.
 
         Raises
         ------
@@ -134,18 +138,21 @@ class Observations:
 
     @property
     def loss(self) -> NDArray[np.float64]:
+        """The losses, (n,)."""
         return np.exp(self.log_loss)
 
     @classmethod
     def of(cls, law: Law, runs: Runs, noise_by: str | None = None, clock: str = "") -> Observations:
-        """Check a table against a law and take what the law needs.
+        """Check a table and return its rows as arrays.
 
         Parameters
         ----------
+        law : Law
+        runs : Runs
         noise_by : str, optional
             Column whose values are groups of runs with noise of their own.
         clock : str, optional
-            Column that tells how far along its run each row was logged, for noise that drifts; see `clock_column`.
+            Column of the clock, for noise with an OU run effect; see `clock_column`.
 
         Raises
         ------
@@ -155,31 +162,25 @@ class Observations:
         if faults := check(runs, law):
             raise TableError(faults, runs.name)
         if mixed := mixed_domains(runs.frame, law):
-            raise BayeslawError(f"{runs.name}: {mixed}.")
+            raise BayeslawError(f"{runs.name}: {mixed}.", code="mixed-domains")
         base = base_rows(runs.frame, law)
         frame = complete(runs.frame[~base], law)
         if len(frame) < 3:
-            raise BayeslawError(f"{runs.name} has {len(frame)} rows for {law.name}; a fit needs at least 3.")
+            raise BayeslawError(f"{runs.name} has {len(frame)} rows for {law.name}; a fit needs at least 3.", code="too-few-rows")
         nested = Nesting.of(frame, law, noise_by)
-        order, run, first = nested.order
+        order, run, _ = nested.order
         time, span = np.empty(0), 1.0
         if clock:
-            order, time = _in_time(clock_of(frame, clock), order, run)
+            order, time = _by_clock(clock_of(frame, clock), order, run)
             span = typical_span(time, run, clock)
         frame = frame.iloc[order]
         loss = frame["loss"].to_numpy(dtype=np.float64)
         observed = cls(
-            covariates={c: frame[c].to_numpy(dtype=np.float64) for c in law.covariates},
+            **_arrays(frame, law, nested),
             log_loss=np.log(loss),
-            run=run,
-            run_names=tuple(nested.run_names[i] for i in nested.run[first]),
             at=law.reference(frame),
-            rows=frame.index.to_numpy(dtype=np.int64),
             base=runs.frame[base],
             se=frame["loss_se"].to_numpy(dtype=np.float64) / loss if "loss_se" in frame else np.empty(0),
-            checkpoint=nested.checkpoint[first],
-            checkpoint_names=nested.checkpoint_names,
-            group=nested.group[first],
             group_names=nested.group_names,
             group_column=noise_by or "",
             clock=time,
@@ -192,43 +193,52 @@ class Observations:
 
 
 def planned(law: Law, runs: Runs, like: Observations) -> tuple[Observations, NDArray[np.int64]]:
-    """Settings of runs that nobody has made as rows under a law, and which row of the table each is, int array (n,).
+    """Return settings of planned runs as rows under a law, and the row of the table that each is, int array (n,).
 
-    Log losses are not numbers; groups of noise are those of `like`. Known errors are left out.
+    Parameters
+    ----------
+    law : Law
+    runs : Runs
+        The settings. Known standard errors are left out.
+    like : Observations
+        Those of the fit, with the groups of noise, the clock and the reference point.
+
+    Returns
+    -------
+    Observations
+        Log losses are nan.
+    int array (n,)
     """
     frame = complete(runs.frame, law)
-    nested, group = Nesting.of(frame, law, like.group_column or None), like.groups_of(frame)
-    order, run, first = nested.order
+    nested = replace(Nesting.of(frame, law, like.group_column or None), group=like.groups_of(frame))
+    order, run, _ = nested.order
     time = np.empty(0)
     if like.clock_column:
-        order, time = _in_time(like.time_of(frame) * like.span, order, run)
-    observed = Observations(
-        covariates={c: frame[c].to_numpy(dtype=np.float64)[order] for c in law.covariates},
-        log_loss=np.full(len(frame), np.nan),
-        run=run,
-        run_names=tuple(nested.run_names[i] for i in nested.run[first]),
-        at=like.at,
-        rows=frame.index.to_numpy(dtype=np.int64)[order],
-        base=frame.iloc[:0],
-        se=np.empty(0),
-        checkpoint=nested.checkpoint[first],
-        checkpoint_names=nested.checkpoint_names,
-        group=group[first],
-        group_names=like.group_names,
-        group_column=like.group_column,
-        clock=time,
-        clock_column=like.clock_column,
-        span=like.span,
-        unit=like.unit,
-    )
-    return observed, order
+        order, time = _by_clock(like.time_of(frame) * like.span, order, run)
+    arrays = _arrays(frame.iloc[order], law, nested)
+    empty = np.full(len(frame), np.nan)
+    return replace(like, **arrays, log_loss=empty, base=frame.iloc[:0], se=np.empty(0), clock=time), order
+
+
+def _arrays(frame: pd.DataFrame, law: Law, nested: Nesting) -> dict[str, Any]:
+    """Return what a sorted table and its nesting say of an `Observations`."""
+    _, run, first = nested.order
+    return {
+        "covariates": {c: frame[c].to_numpy(dtype=np.float64) for c in law.covariates},
+        "rows": frame.index.to_numpy(dtype=np.int64),
+        "run": run,
+        "run_names": tuple(nested.run_names[i] for i in nested.run[first]),
+        "checkpoint": nested.checkpoint[first],
+        "checkpoint_names": nested.checkpoint_names,
+        "group": nested.group[first],
+    }
 
 
 STEP = "step"
 
 
 def clock_column(frame: pd.DataFrame) -> str:
-    """The column that tells how far along its run each row was logged: `step` where it holds numbers, else D.
+    """Return the column of the clock along which a run is logged: `step` where it holds numbers, else D.
 
     Raises
     ------
@@ -239,13 +249,14 @@ def clock_column(frame: pd.DataFrame) -> str:
         if column in frame and frame[column].dtype.kind in "fiu" and frame[column].notna().any():
             return column
     raise BayeslawError(
-        "Noise that drifts goes along a run: the table needs a column `step` (or D) that tells how far along its run each row was "
-        f"logged.{nearest(STEP, map(str, frame))}"
+        "Noise with an OU run effect is correlated along a run: the table needs a column `step` (or D) that says when each row was "
+        f"logged.{nearest(STEP, map(str, frame))}",
+        code="missing-clock",
     )
 
 
 def clock_of(frame: pd.DataFrame, column: str) -> NDArray[np.float64]:
-    """How far along its run each row was logged, array (n,).
+    """Return the step (or D) at which each row was logged, array (n,).
 
     Raises
     ------
@@ -253,43 +264,43 @@ def clock_of(frame: pd.DataFrame, column: str) -> NDArray[np.float64]:
         If the column is missing, or a row has no finite value of 0 or more.
     """
     if column not in frame or frame[column].dtype.kind not in "fiu":
-        raise BayeslawError(
-            f"The noise drifts along {column}: rows that share a run need that column, in numbers that tell how far along the run "
-            "they are."
-        )
+        message = f"The noise is correlated along {column}: rows that share a run need that column, in numbers."
+        raise BayeslawError(message, code="missing-clock")
     clock = frame[column].to_numpy(dtype=np.float64)
     if (bad := np.flatnonzero(~(np.isfinite(clock) & (clock >= 0)))).size:
         value, code, names = clock[bad[0]], *run_codes(frame)
-        what = "empty" if np.isnan(value) else f"{value:g}, which can't be"
+        what = "empty" if np.isnan(value) else f"{value:g}"
         whole = np.isnan(clock[code == code[bad[0]]]).all() and (code == code[bad[0]]).sum() > 1
         where = f"in all rows of run {names[code[bad[0]]]!r}" if whole else f"at row {frame.index[bad[0]]}"
-        raise BayeslawError(f"The noise drifts along {column}, which is {what} {where}: give how far along the run it was logged.")
+        message = f"The noise is correlated along {column}, which is {what} {where}: give finite values from 0."
+        raise BayeslawError(message, code="bad-clock")
     return clock
 
 
 def typical_span(clock: NDArray[np.float64], run: NDArray[np.int64], column: str) -> float:
-    """Median length of the runs on a clock that ascends within them, of those logged at two moments or more."""
+    """Return the median length of the runs logged at two or more values of a clock that ascends within runs."""
     starts = np.searchsorted(run, np.arange(int(run.max()) + 2))
     lengths = clock[starts[1:] - 1] - clock[starts[:-1]]
     if not (lengths > 0).any():
         raise BayeslawError(
-            f"No run has rows at two values of {column}, so noise normal-drift has nothing to go by. Name the runs in a column "
-            "`run`, or choose noise normal."
+            f"No run has rows at two values of {column}, so noise normal-drift can't be estimated. Name the runs in a column "
+            "`run`, or choose noise normal.",
+            code="no-repeated-runs",
         )
     return float(np.median(lengths[lengths > 0]))
 
 
-def _in_time(
+def _by_clock(
     clock: NDArray[np.float64], order: NDArray[np.int64], run: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Rows that are in the order of runs, each run's in the order of a clock; and their clock."""
+    """Sort the rows of each run, in an order by runs, by a clock; return the order and the sorted clock."""
     order = order[np.lexsort((clock[order], run))]
     return order, clock[order]
 
 
 @dataclass(frozen=True)
 class Nesting:
-    """To which run, checkpoint and group the rows of a table belong, by codes in order of appearance.
+    """The run, checkpoint and group of each row of a table, by codes in order of appearance.
 
     Attributes
     ----------
@@ -306,7 +317,7 @@ class Nesting:
 
     @property
     def order(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Rows sorted by checkpoint and run: which they are (n,), codes of their runs, ascending (n,), a row of each run (R,)."""
+        """Rows sorted by checkpoint and run (n,), the ascending codes of their runs (n,), and the first row of each run (R,)."""
         first = np.unique(self.run, return_index=True)[1]
         by_run = np.lexsort((np.arange(first.size), self.checkpoint[first]))
         rank = np.argsort(by_run)
@@ -315,10 +326,17 @@ class Nesting:
 
     @classmethod
     def of(cls, frame: pd.DataFrame, law: Law, noise_by: str | None = None) -> Nesting:
-        """Read them off the columns.
+        """Find them from the columns of a table.
 
         A row without a run is a run of its own. The checkpoint is that of the column `checkpoint`; without one, runs of a law of
-        `ptpp` with the same N, ptpp and (where there is one) seed share it; else every run has its own.
+        `ptpp` with the same N, ptpp and (where there is one) seed share it; otherwise every run has its own.
+
+        Parameters
+        ----------
+        frame : DataFrame
+        law : Law
+        noise_by : str, optional
+            The column of the groups.
 
         Raises
         ------
@@ -337,10 +355,11 @@ class Nesting:
         group, groups = np.zeros(run.size, np.int64), tuple[str, ...]()
         if noise_by is not None:
             if noise_by not in frame:
-                raise BayeslawError(f"There is no column {noise_by!r} for noise to differ by.{nearest(noise_by, map(str, frame))}")
+                message = f"There is no column {noise_by!r} for noise to differ by.{nearest(noise_by, map(str, frame))}"
+                raise BayeslawError(message, code="missing-column")
             if frame[noise_by].isna().any():
                 row = frame.index[frame[noise_by].isna()][0]
-                raise BayeslawError(f"Noise differs by {noise_by}, which is empty at row {row}.")
+                raise BayeslawError(f"Noise differs by {noise_by}, which is empty at row {row}.", code="missing-group")
             group, groups = _codes(frame, noise_by)
         for what, code in (("checkpoints", checkpoint), (f"values of {noise_by}", group)):
             _check_nested(frame, run, names, code, what)
@@ -348,14 +367,14 @@ class Nesting:
 
 
 def run_codes(frame: pd.DataFrame) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    """Run codes in order of appearance and the runs' names; a row without a run is a run of its own."""
+    """Return run codes in order of appearance and the runs' names; a row without a run is a run of its own."""
     return _codes(frame, "run")
 
 
 def _codes(
     frame: pd.DataFrame, column: str, else_by: str = "row", other: NDArray[np.int64] | None = None
 ) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    """Codes of a column in order of appearance, and its values; an empty cell stands for itself, by row or by another code."""
+    """Return codes of a column in order of appearance, and its values; each empty cell, or code in `other`, is its own value."""
     own = [f"{else_by} {i}" for i in (frame.index if other is None else other)]
     labels = pd.Series(own, index=frame.index, dtype=object)
     if column in frame:
@@ -365,18 +384,19 @@ def _codes(
 
 
 def word(value: object) -> str:
-    """A value as part of a name."""
+    """Return a value as part of a name."""
     return value if isinstance(value, str) else f"{value:g}"
 
 
 def _check_nested(frame: pd.DataFrame, run: NDArray[np.int64], names: tuple[str, ...], code: NDArray[np.int64], what: str) -> None:
-    """A run has one checkpoint and one group."""
+    """Refuse runs of two checkpoints or groups."""
     first = np.unique(run, return_index=True)[1]
     if (bad := np.flatnonzero(code != code[first][run])).size:
         rows = frame.index[[first[run[bad[0]]], bad[0]]]
         raise BayeslawError(
-            f"Run {names[run[bad[0]]]!r} has rows of two {what} (rows {rows[0]} and {rows[1]}); a run has one. Give runs that "
-            "differ ids that differ."
+            f"Run {names[run[bad[0]]]!r} has rows of two {what} (rows {rows[0]} and {rows[1]}); a run has one. Give different "
+            "runs different names.",
+            code="run-of-two",
         )
 
 
@@ -385,15 +405,9 @@ def _check_finite(law: Law, observed: Observations, name: str) -> None:
     draws = law.sample_prior(64, observed.at, np.random.default_rng(0))
     bad = ~np.isfinite(law.predict(draws, observed.covariates)).any(axis=0)
     if bad.any():
-        settings = [", ".join(f"{k} = {v[i]:g}" for k, v in observed.covariates.items()) for i in np.flatnonzero(bad)]
-        faults = [
-            Fault(
-                int(row),
-                "loss",
-                "",
-                f"{law.name} has no finite value at {setting}",
-                "remove the row or use a law that is finite there",
-            )
-            for row, setting in zip(observed.rows[bad], settings, strict=True)
-        ]
+        faults = []
+        for i in np.flatnonzero(bad):
+            setting = ", ".join(f"{k} = {v[i]:g}" for k, v in observed.covariates.items())
+            problem, suggestion = f"{law.name} has no finite value at {setting}", "remove the row or use a law that is finite there"
+            faults.append(Fault(int(observed.rows[i]), "loss", "", problem, suggestion, "no-finite-value"))
         raise TableError(faults, name)

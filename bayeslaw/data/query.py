@@ -1,4 +1,4 @@
-"""Row filters such as ``ptpp <= 31 and domain == 'target'``: parsed and checked, never evaluated as code."""
+"""Conditions on rows, such as ``ptpp <= 31 and domain == 'target'``; they are parsed and checked, never evaluated as code."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _HELP = "write column names, numbers, 'texts', == != < <= > >= in, and or not, f
 
 
 def where(frame: pd.DataFrame, text: str) -> pd.DataFrame:
-    """Rows of a table for which a condition holds.
+    """Return the rows of a table for which a condition holds.
 
     Raises
     ------
     BayeslawError
-        If the condition is not one, names no column of the table, or holds for no row.
+        If the text is not a condition, names a column that the table lacks, or holds for no row.
     """
     try:
         tree = ast.parse(text.strip(), mode="eval").body
@@ -34,9 +34,10 @@ def where(frame: pd.DataFrame, text: str) -> pd.DataFrame:
     except BayeslawError:
         raise
     except (SyntaxError, RecursionError, MemoryError, ValueError):
-        raise BayeslawError(f"{text!r} is not a condition; {_HELP}.") from None
+        raise BayeslawError(f"{text!r} is not a condition; {_HELP}.", code="not-a-condition") from None
     if not mask.any():
-        raise BayeslawError(f"No row meets {text!r}; the table has {len(frame)} rows. {_columns(tree, frame)}".strip())
+        message = f"No row meets {text!r}; the table has {len(frame)} rows. {_columns(tree, frame)}"
+        raise BayeslawError(message.strip(), code="no-row-meets")
     return frame[mask]
 
 
@@ -48,28 +49,29 @@ def _mask(node: ast.AST, frame: pd.DataFrame, text: str) -> NDArray[np.bool_]:
             return combined
         case ast.UnaryOp(op=ast.Not(), operand=part):
             return ~_mask(part, frame, text)
-        case ast.Compare(left=left, ops=ops, comparators=rights):
-            masks, values = [], [_value(v, frame, text) for v in (left, *rights)]
-            for one, comparison, other in zip(values, ops, values[1:], strict=False):
-                masks.append(_compare(one, comparison, other, text, len(frame)))
+        case ast.Compare(left=first, ops=ops, comparators=rights):
+            masks, values = [], [_value(v, frame, text) for v in (first, *rights)]
+            for left, comparison, right in zip(values, ops, values[1:], strict=False):
+                masks.append(_compare(left, comparison, right, text, len(frame)))
             every: NDArray[np.bool_] = np.logical_and.reduce(masks)
             return every
-    raise BayeslawError(f"{ast.unparse(node)!r} in {text!r} is not a comparison; {_HELP}.")
+    raise BayeslawError(f"{ast.unparse(node)!r} in {text!r} is not a comparison; {_HELP}.", code="not-a-comparison")
 
 
-def _compare(one: Any, op: ast.cmpop, other: Any, text: str, rows: int) -> NDArray[np.bool_]:
+def _compare(left: Any, op: ast.cmpop, right: Any, text: str, rows: int) -> NDArray[np.bool_]:
     try:
         if isinstance(op, (ast.In, ast.NotIn)):
-            options = other if isinstance(other, list) else [other]
-            if isinstance(one, list) or any(isinstance(option, (list, pd.Series)) for option in options):
+            options = right if isinstance(right, list) else [right]
+            if isinstance(left, list) or any(isinstance(option, (list, pd.Series)) for option in options):
                 raise TypeError
-            found = (one if isinstance(one, pd.Series) else pd.Series([one])).isin(options).to_numpy(dtype=bool)
-            return np.broadcast_to(found if isinstance(op, ast.In) else ~found, rows)
-        if isinstance(one, list) or isinstance(other, list):
+            member = (left if isinstance(left, pd.Series) else pd.Series([left])).isin(options).to_numpy(dtype=bool)
+            return np.broadcast_to(member if isinstance(op, ast.In) else ~member, rows)
+        if isinstance(left, list) or isinstance(right, list):
             raise TypeError
-        return np.broadcast_to(np.asarray(_COMPARE[type(op)](one, other), dtype=bool), rows)
+        return np.broadcast_to(np.asarray(_COMPARE[type(op)](left, right), dtype=bool), rows)
     except (TypeError, KeyError, ValueError, OverflowError):
-        raise BayeslawError(f"{text!r} compares things that can't be compared; {_HELP}.") from None
+        message = f"{text!r} compares values that can't be compared; {_HELP}."
+        raise BayeslawError(message, code="not-comparable") from None
 
 
 def _value(node: ast.AST, frame: pd.DataFrame, text: str) -> Any:
@@ -83,13 +85,14 @@ def _value(node: ast.AST, frame: pd.DataFrame, text: str) -> Any:
         case ast.Name(id=name):
             if name not in frame:
                 known = [str(c) for c in frame]
-                raise BayeslawError(f"No column {name!r} for {text!r}; there are {', '.join(known)}.{nearest(name, known)}")
+                message = f"No column {name!r} for {text!r}; there are {', '.join(known)}.{nearest(name, known)}"
+                raise BayeslawError(message, code="unknown-column")
             return frame[name]
-    raise BayeslawError(f"{ast.unparse(node)!r} is not allowed in {text!r}; {_HELP}.")
+    raise BayeslawError(f"{ast.unparse(node)!r} is not allowed in {text!r}; {_HELP}.", code="not-allowed")
 
 
 def _columns(tree: ast.AST, frame: pd.DataFrame) -> str:
-    """What the named columns hold, for someone whose condition held for no row."""
+    """Describe the values of the named columns, for a condition that holds for no row."""
     parts = []
     for name in dict.fromkeys(n.id for n in ast.walk(tree) if isinstance(n, ast.Name)):
         values = frame[name].dropna().unique()

@@ -1,4 +1,4 @@
-"""Checks of a table for a law: every fault at once, and the table completed with what the law can tell."""
+"""Checks of a table for a law: every fault at once, and the completion of cells that do not matter to it."""
 
 from __future__ import annotations
 
