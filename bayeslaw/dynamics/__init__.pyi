@@ -1,5 +1,5 @@
-from .mixtures import combine as combine
 from .mixtures import combination_draws as combination_draws
+from .mixtures import combine as combine
 from .monitor import Watch as Watch
 from .monitor import watch as watch
 from .optimise import Balance as Balance

@@ -1,143 +1,172 @@
-"""A third domain: its loss as a combination of the two that a law of the dynamics describes (Wang et al. 2025, eq. 6).
+"""A third domain: its loss as a combination of the losses of the two domains of a recipe (Wang et al. 2025, eq. 6).
 
-The weights are fitted to losses measured at the same steps of the same runs (card `combination`); draws of them then go with draws
-of the two losses wherever these are forecast.
+The weights of the combination are fitted to losses that were measured at the same steps of the same runs (card `combination`).
+Draws of the weights are then combined with draws of the two losses wherever these are forecast.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import pandas as pd
 
-from bayeslaw.core import intervals
 from bayeslaw.core.arrays import Array
-from bayeslaw.core.errors import BayeslawError, FitError, nearest
+from bayeslaw.core.errors import BayeslawError, nearest
+from bayeslaw.core.intervals import columns
 from bayeslaw.core.units import unit_of
 from bayeslaw.data.table import Runs
+from bayeslaw.dynamics.optimise import check_combinable
 from bayeslaw.forecasting.forecast import forecast
-from bayeslaw.forecasting.stack import Posterior, check_pairing
+from bayeslaw.forecasting.stack import Posterior
+from bayeslaw.planning.domain_loss import check_passed
 from bayeslaw.posterior.diagnostics import checks_label
 from bayeslaw.posterior.draws import LawDraws
 from bayeslaw.posterior.fit import Fit
 
-WITH = ("L_source", "L_target")
+COVARIATES = ("L_source", "L_target")
 KEYS = ("run", "step", "D", "r", "N", "ptpp", "phase", "parent", "checkpoint", "seed")
 
 
 def combine(runs: Runs | pd.DataFrame, of: str, source: str, target: str) -> Runs:
-    """Losses of one domain beside those of two others at the same steps of the same runs, as the law `combination` takes them.
+    """Return the losses of a third domain with those of source and target as covariates, as the law `combination` takes them.
 
-    Their unit and the known errors of the domain described, columns `unit` and `loss_se`, stay with them. Errors of the other two,
-    which become covariates, are left out; the conversions say so.
+    Losses are matched by run and step. The unit and the known errors `loss_se` of the third domain are kept. Those of the other two
+    domains are dropped, which `conversions` reports.
 
     Parameters
     ----------
     runs : Runs or DataFrame
         Losses with a column `domain`.
     of, source, target : str
-        The domain to be described, and the two that describe it.
+        The domain to be described, and the two domains that describe it.
 
     Raises
     ------
     BayeslawError
-        If a domain is missing, has two losses at one step of a run, or no step has all three.
+        If a domain is missing ('unknown-domain'), has two losses at a step of a run ('duplicate-loss'), or no step of a run has
+        losses of all three ('no-shared-steps').
     TableError
-        If losses of the three are in several units.
+        If losses of the three domains are in several units.
+
+    Examples
+    --------
+    >>> losses = pd.DataFrame({"run": "a", "step": [100] * 3, "domain": ["web", "code", "forum"], "loss": [3.0, 2.0, 2.7]})
+    >>> bayeslaw.dynamics.combine(losses, "forum", "web", "code").frame[["loss", "L_source", "L_target"]].values.tolist()
+    [[2.7, 3.0, 2.0]]
     """
-    made = runs if isinstance(runs, Runs) else Runs(runs, "the table")
-    frame = made.frame
+    runs = runs if isinstance(runs, Runs) else Runs(runs, "the table")
+    frame, names, domains = runs.frame, runs.name, (of, source, target)
     if "domain" not in frame:
-        raise BayeslawError(f"{made.name} has no column domain: it does not say which losses are of which domain.")
+        raise BayeslawError(f"{names} has no column domain: add the domain of each loss.", code="missing-columns")
     known = [str(d) for d in frame["domain"].dropna().unique()]
-    for name in (of, source, target):
-        if name not in known:
-            raise BayeslawError(f"{made.name} has no domain {name!r}; it has {', '.join(known[:8])}.{nearest(name, known)}")
-    if len({of, source, target}) < 3:
-        raise BayeslawError(f"Give three domains: {of!r} can't be described by itself.")
+    for domain in domains:
+        if domain not in known:
+            raise BayeslawError(
+                f"{names} has no domain {domain!r}; it has {', '.join(known[:8])}.{nearest(domain, known)}", code="unknown-domain"
+            )
+    if len(set(domains)) < 3:
+        raise BayeslawError(f"Give three different domains, not {', '.join(domains)}.", code="same-domain")
     keys = [c for c in KEYS if c in frame]
     if not keys:
-        raise BayeslawError(f"{made.name} has neither run nor step: losses of one model can't be told to belong together.")
-    told = {"unit": unit_of(frame[frame["domain"].isin([of, source, target])], made.name)} if "unit" in frame else {}
-    parts = {}
-    for name in (of, source, target):
-        part = frame[frame["domain"] == name]
-        if (twice := part.duplicated(keys)).any():
-            row = part.index[twice][0]
-            shown = ", ".join(f"{c} = {part.at[row, c]!s}" for c in keys)
-            raise BayeslawError(f"{made.name}, row {row}: {name} has a second loss at {shown}.")
-        parts[name] = part.set_index(keys)[[c for c in ("loss", "loss_se") if c in frame]]
-    two = [parts[name]["loss"].rename(column) for name, column in zip((source, target), WITH, strict=True)]
-    table = pd.concat([parts[of], *two], axis=1, join="inner").reset_index()
+        raise BayeslawError(
+            f"{names} has neither run nor step: add them to match losses of the same model.", code="missing-columns"
+        )
+    unit = {"unit": unit_of(frame[frame["domain"].isin(domains)], names)} if "unit" in frame else {}
+    by_domain = {}
+    for domain in domains:
+        rows = frame[frame["domain"] == domain]
+        if (duplicated := rows.duplicated(keys)).any():
+            row = rows.index[duplicated][0]
+            place = ", ".join(f"{c} = {rows.at[row, c]!s}" for c in keys)
+            raise BayeslawError(
+                f"{names}, row {row}: {domain} has a second loss at {place}. Keep one of the two.", code="duplicate-loss"
+            )
+        by_domain[domain] = rows.set_index(keys)[[c for c in ("loss", "loss_se") if c in frame]]
+    covariates = [by_domain[domain]["loss"].rename(name) for domain, name in zip((source, target), COVARIATES, strict=True)]
+    table = pd.concat([by_domain[of], *covariates], axis=1, join="inner").reset_index()
     if not len(table):
-        raise BayeslawError(f"{made.name}: no step of a run has losses of {of}, {source} and {target}.")
+        raise BayeslawError(
+            f"{names}: no step of a run has losses of {', '.join(domains)}. Evaluate all three at the same steps.",
+            code="no-shared-steps",
+        )
     table.index = pd.RangeIndex(1, len(table) + 1, name="row")
-    lost = sum(len(p) for p in parts.values()) - 3 * len(table)
-    said = [f"{lost} losses have no partner at their step and are left out"] if lost else []
-    if "loss_se" in frame and any((parts[name]["loss_se"] > 0).any() for name in (source, target)):
-        said.append(f"losses of {source} and {target} are taken as exact: their loss_se is left out")
-    return Runs(table.assign(domain=of, **told), made.name, (*made.conversions, *said))
+    unmatched = sum(map(len, by_domain.values())) - 3 * len(table)
+    notes = [f"{unmatched} losses have no partner at their step and are left out"] if unmatched else []
+    if "loss_se" in frame and any((by_domain[domain]["loss_se"] > 0).any() for domain in (source, target)):
+        notes.append(f"losses of {source} and {target} are taken as exact: their loss_se is left out")
+    return Runs(table.assign(domain=of, **unit), names, (*runs.conversions, *notes))
 
 
 def combination_draws(
     weights: Fit, source: Posterior, target: Posterior, at: pd.DataFrame | Runs, *, seed: int = 0, force: bool = False
 ) -> Array:
-    """Draws (S, n) of the third domain's expected loss at settings of the other two.
+    """Return draws (S, n) of the expected loss of a third domain at settings of the other two.
 
-    Draws of the two losses are taken together by their numbers. Where the weights have fewer, they go with evenly spaced ones,
-    which are of all laws of a stack and of all chains.
+    Draws of the two losses are paired by number. If there are fewer draws of the weights, they are paired with evenly spaced draws
+    of the losses, which come from all chains and from all laws of a stack.
 
     Parameters
     ----------
     weights : Fit
-        Of the law `combination`.
+        Fit of the law `combination`.
     source, target : Fit or Stack
-        Fits of the two domains' losses, with as many draws each; one stack at most.
+        Fits of the losses of the two domains, with as many draws each; at most one is a stack.
     at : DataFrame or Runs
-        Settings as both laws take them.
+        Settings for the laws of both domains.
     seed : int
-        By which draws of the weights are paired with those of the losses.
+        Seed of the pairing of the weights with the losses.
+    force : bool
+        Go on in spite of failed checks.
 
     Raises
     ------
     FitError
-        If checks of a fit or forecast failed.
+        If checks of a fit or forecast failed ('failed-checks').
     BayeslawError
-        If `weights` is a fit of another law, losses are in several units, or draws of the two can't be paired.
+        If `weights` is a fit of another law ('not-a-combination'), losses are in several units ('several-units'), or draws can't be
+        paired ('unpaired-draws').
+
+    Examples
+    --------
+    >>> source, target = bayeslaw.load_fit("dynamics_source.nc"), bayeslaw.load_fit("dynamics_target.nc")
+    >>> recipe = bayeslaw.dynamics.Recipe("wsd:steps=8000,peak=2e-4,warmup=200", "cosine:steps=2000,peak=2e-4")
+    >>> weights = bayeslaw.load_fit("combination.nc")
+    >>> bayeslaw.dynamics.combination_draws(weights, source, target, recipe.rows([500, 1000, 2000])).shape
+    (1200, 3)
     """
-    if set(weights.law.measured) != set(WITH):
+    if set(weights.law.measured) != set(COVARIATES):
         raise BayeslawError(
-            f"{weights.law.name} is no combination of two losses: its covariates are {', '.join(weights.law.measured)}."
+            f"{weights.law.name} does not combine two losses: it has the covariates {', '.join(weights.law.measured)}. Give a fit "
+            "of the law combination.",
+            code="not-a-combination",
         )
-    if not (weights.passed or force):
-        raise FitError(
-            f"The checks of {weights.name} failed ({weights.failures}): nothing is said by it. Sample longer, or force it."
-        )
-    own, others = weights.unit, {source.unit, target.unit}
-    if others != {own}:
+    check_passed(weights, force)
+    draws = check_combinable(source, target, force=force)
+    if source.unit != weights.unit:
         raise BayeslawError(
-            f"{weights.name} is fitted to losses in {own}, those that it combines are in {' and '.join(sorted(others))}: bring all "
-            "to one unit by `bayeslaw convert` and fit them again."
+            f"{weights.name} is fitted to losses in {weights.unit}, those of source and target to losses in {source.unit}: convert "
+            "them to one unit with `bayeslaw convert` and fit again.",
+            code="several-units",
         )
     runs = at if isinstance(at, Runs) else Runs(at, "the settings")
-    sizes = [sum(chosen.size for _, chosen in one.selections) for one in (source, target)]
-    check_pairing(
-        (source, target), sizes,
-        f"The draws of the two losses are unpaired: {sizes[0]:,} and {sizes[1]:,}. Fit both with the same number of draws.",
-        " Combine a stack and a fit.",
-    )  # fmt: skip
-    both = [forecast(p, runs, seed=seed, force=force).expected(slice(None)).T for p in (source, target)]
+    source_loss, target_loss = (forecast(p, runs, seed=seed, force=force).expected(slice(None)).T for p in (source, target))
     known = next(iter(weights.draws.values())).size
-    size = min(sizes[0], known)
+    size = min(draws, known)
     chosen = np.random.default_rng(seed).permutation(known)[:size]
-    even = np.linspace(0, sizes[0] - 1, size).round().astype(np.int64)
-    return LawDraws(weights.law, weights.draws).loss({"L_source": both[0][even], "L_target": both[1][even]}, chosen, axes=1)
+    even = np.linspace(0, draws - 1, size).round().astype(np.int64)
+    return LawDraws(weights.law, weights.draws).loss({"L_source": source_loss[even], "L_target": target_loss[even]}, chosen, axes=1)
 
 
-def combination_table(
-    draws: Array, at: pd.DataFrame, ci_prob: float = 0.9, columns: Sequence[str] = ("step",), *, failed: bool = False
-) -> pd.DataFrame:
-    """Median and equal-tailed interval of draws (S, n), beside columns of their settings; `failed` marks what was forced."""
-    table = at[[c for c in columns if c in at]].reset_index(drop=True)
-    return table.assign(**intervals.columns(draws, ci_prob, "latent"), checks=checks_label(failed))
+def combination_table(draws: Array, at: pd.DataFrame, ci_prob: float = 0.9, *, failed: bool = False) -> pd.DataFrame:
+    """Return the step, the median and the equal-tailed interval of draws of the third domain's loss.
+
+    Parameters
+    ----------
+    draws : array (S, n)
+        See `combination_draws`.
+    at : DataFrame
+        Their settings, with a column step.
+    ci_prob : float
+    failed : bool
+        Whether failed checks were forced, which the column `checks` then says.
+    """
+    return at[["step"]].reset_index(drop=True).assign(**columns(draws, ci_prob, "latent"), checks=checks_label(failed))

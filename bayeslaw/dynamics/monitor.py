@@ -1,13 +1,12 @@
-"""A run that is under way: where its curve will end, whether it reaches a target in time, and what more tokens would gain.
+"""Forecasts of a running training run: its loss at the end, whether it reaches a target, and what more tokens would gain.
 
-The run's own luck is known from its curve so far and is carried on: at its last logged step the loss lies where it lies, and the
-farther ahead, the more the luck forgets (noise `normal-drift`). What is forecast is the run's loss; a single evaluation scatters
-about it by sigma_point besides.
+The run effect is known from the curve so far and is carried on: at the last logged step the forecast starts from the run's own
+deviation from the law, and further ahead it forgets that deviation (noise `normal-drift`). The forecast is of the loss of the run;
+single evaluations scatter about it by sigma_point.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,34 +27,44 @@ from bayeslaw.posterior.fit import Fit
 from bayeslaw.schedules.areas import trace
 from bayeslaw.schedules.schedule import Schedule
 
-POINTS = 200  # steps ahead that are looked at
-WATCHED = 71  # kind of random numbers: the luck ahead
-SAME = 0.02  # of the peak: how far a schedule's rates may lie from those logged before it is said
-HISTORY = 0.02  # relative: how far the last loss may lie from the law's before it is said
+POINTS = 200  # steps ahead that are forecast
+STREAM = 71  # of random numbers: the run effect ahead
+SAME_RATE = 0.02  # share of the peak: larger differences between a schedule's rates and those logged are noted
+SAME_LOSS = 0.02  # larger relative differences between the last loss and the law are noted
 
 
 @dataclass(frozen=True)
 class Watch:
-    """A run's loss ahead, draw by draw.
+    """The forecast of a running run, for each draw.
 
     Attributes
     ----------
     run : str
     step : int
-        The last one logged.
+        The last logged step.
     steps : int array (n,)
-        Steps ahead, from the last logged one to the end of the schedule.
+        Steps from the last logged one to the end of the schedule.
     loss : array (S, n)
-        The run's loss, its own luck carried on.
+        The run's loss, with its own run effect.
     point : array (S,)
-        Relative scatter of single evaluations.
+        Relative standard deviation of single evaluations.
     target : float or None
+        Loss to be reached.
     settings : DataFrame
         Covariates at the steps, and `extrapolation`.
     notes : tuple of str
     failed : bool
+        Whether checks of the fit or forecast failed and were forced.
     unit : str
-        What the losses are in.
+        Unit of the losses.
+
+    Examples
+    --------
+    >>> curves = bayeslaw.data.read_curves("running.csv", warmup=100)
+    >>> schedule = bayeslaw.data.parse_schedule("constant:steps=4000,peak=2e-4,warmup=100")
+    >>> watch = bayeslaw.dynamics.watch(bayeslaw.load_fit("annealing.nc"), curves, "now", schedule, target=3.8)
+    >>> watch.reached.shape == watch.steps.shape
+    True
     """
 
     run: str
@@ -73,45 +82,30 @@ class Watch:
     def reached(self) -> Array:
         """Probability (n,) that the run's loss has been at the target or below by each step."""
         if self.target is None:
-            raise BayeslawError("No target was given: there is nothing to be reached.")
+            raise BayeslawError("No target was given: call `watch` with a target loss.", code="no-target")
         return np.asarray((np.minimum.accumulate(self.loss, axis=1) <= self.target).mean(axis=0))
 
-    def by(self, step: int) -> float:
-        """Probability that the target has been reached by a step."""
-        i = int(np.searchsorted(self.steps, step, side="right")) - 1
-        if i < 0 or step > self.steps[-1]:
-            raise BayeslawError(f"Step {step:,} is not ahead: the forecast goes from {self.steps[0]:,} to {self.steps[-1]:,}.")
-        return float(self.reached[i])
-
-    def probability_of_gain(self, more: float, step: int | None = None) -> float:
-        """Probability that the loss will be lower by more than some amount, in `unit`, at a step (the last) than now."""
-        return float((self.gain(step) > more).mean())
-
-    def gain(self, step: int | None = None) -> Array:
-        """Draws (S,) of how much lower the loss will be at a step (the last) than now, in `unit`."""
-        at = self.steps[-1] if step is None else step
-        if not self.steps[0] <= at <= self.steps[-1]:
-            raise BayeslawError(f"Step {at:,} is not ahead: the forecast goes from {self.steps[0]:,} to {self.steps[-1]:,}.")
-        return np.asarray(self.loss[:, 0] - self.loss[:, int(np.abs(self.steps - at).argmin())])
+    @property
+    def gain(self) -> Array:
+        """Draws (S,) of how much lower the loss will be at the last step than now, in `unit`."""
+        return self.loss[:, 0] - self.loss[:, -1]
 
     def table(self, ci_prob: float = 0.9) -> pd.DataFrame:
-        """Steps ahead: median and equal-tailed interval of the run's loss, of its gain, and the probability of the target."""
+        """Return, for each step ahead, the median and interval of the run's loss and of its gain, and the probability `reached`."""
         loss, gain = columns(self.loss, ci_prob, "run"), columns(self.loss[:, :1] - self.loss, ci_prob, "gain")
-        made = pd.DataFrame({"step": self.steps, **loss, **gain})
+        table = pd.DataFrame({"step": self.steps, **loss, **gain})
         if self.target is not None:
-            made["reached"] = self.reached
-        return made.assign(extrapolation=self.settings["extrapolation"].to_numpy(), checks=checks_label(self.failed))
+            table["reached"] = self.reached
+        return table.assign(extrapolation=self.settings["extrapolation"].to_numpy(), checks=checks_label(self.failed))
 
     def summary(self, ci_prob: float = 0.9) -> str:
-        """What there is to decide by, in words."""
-        middle, low, high = quantiles(self.loss[:, -1], ci_prob)
-        gain = self.gain()
-        g = quantiles(gain, ci_prob)
-        name = f"{ci_prob * 100:g}% equal-tailed"
+        """Return the loss at the end, the gain, the probability of the target, and the notes, in words."""
+        (end, low, high), gain = quantiles(self.loss[:, -1], ci_prob), quantiles(self.gain, ci_prob)
         lines = [
-            f"{self.run}, step {self.step:,} of {self.steps[-1]:,}: loss at the end {middle:.4f} ({low:.4f} to {high:.4f}, {name})"
-            + failure_suffix(self.failed),
-            f"still to gain: {g[0]:.4f} ({g[1]:.4f} to {g[2]:.4f}) {self.unit}; it falls with probability {(gain > 0).mean():.0%}",
+            f"{self.run}, step {self.step:,} of {self.steps[-1]:,}: loss at the end {end:.4f} ({low:.4f} to {high:.4f}, "
+            f"{ci_prob * 100:g}% equal-tailed){failure_suffix(self.failed)}",
+            f"still to gain: {gain[0]:.4f} ({gain[1]:.4f} to {gain[2]:.4f}) {self.unit}; the loss falls with probability "
+            f"{(self.gain > 0).mean():.0%}",
         ]
         if self.target is not None:
             lines.append(f"target {self.target:g} reached by step {self.steps[-1]:,} with probability {self.reached[-1]:.0%}")
@@ -126,7 +120,6 @@ def watch(
     *,
     domain: str | None = None,
     target: float | None = None,
-    steps: Sequence[int] | None = None,
     seed: int = 0,
     force: bool = False,
 ) -> Watch:
@@ -135,86 +128,89 @@ def watch(
     Parameters
     ----------
     fit : Fit
-        Of a law of the dynamics, to curves of which this run is one, with noise that has a run effect.
+        Fit of a law of training dynamics to curves that include this run, with noise that has a run effect.
     curves : Curves
-        The curves that were fitted.
+        The fitted curves.
     run : str
-        The run under way.
+        The running run.
     schedule : Schedule
-        The rates of its whole phase: those it has had, and those planned.
+        The learning rates of its whole phase, those so far and those planned.
     domain : str, optional
-        Whose losses the fit is of, if the curves have several.
+        The domain of the fitted losses, if the curves have several.
     target : float, optional
         Loss to be reached, in the unit of the fit.
-    steps : sequence of int, optional
-        Steps ahead to look at; 200 from the last logged one to the end unless given.
     seed : int
-        Of the luck ahead.
+        Seed of the run effect ahead.
     force : bool
         Go on in spite of failed checks.
+
+    Returns
+    -------
+    Watch
 
     Raises
     ------
     BayeslawError
-        If the run is not among those fitted, or the schedule ends before its last logged step or has had other rates so far.
+        If the run was not fitted ('unknown-run'), or nothing of the schedule lies ahead ('nothing-ahead').
     FitError
-        If checks of the fit or of the forecast failed.
+        If checks of the fit or of the forecast failed ('failed-checks').
+
+    Examples
+    --------
+    >>> curves = bayeslaw.data.read_curves("running.csv", warmup=100)
+    >>> schedule = bayeslaw.data.parse_schedule("constant:steps=4000,peak=2e-4,warmup=100")
+    >>> watch = bayeslaw.dynamics.watch(bayeslaw.load_fit("annealing.nc"), curves, "now", schedule)
+    >>> watch.steps[[0, -1]].tolist()
+    [2000, 4000]
     """
     whole_number("seed", seed, 0)
     if target is not None and not (np.isfinite(target) and target > 0):
-        raise BayeslawError(f"The target is a loss in {fit.unit}, above 0; {target:g} is none.")
+        raise BayeslawError(f"The target is a loss in {fit.unit} above 0, not {target:g}.", code="bad-target")
     curve, start = curves.curve(run), curves.start(run)
     if run not in fit.observed.run_names:
-        raise BayeslawError(f"{run!r} is not among the runs of the fit: fit the law to its curve so far, with or without others.")
-    logged = curves.logged(run, domain)
-    last, done = int(logged["step"].max()), curves.schedule(run)
+        raise BayeslawError(
+            f"{run!r} is not among the runs of the fit: fit the law to its curve so far, with or without other runs.",
+            code="unknown-run",
+        )
+    last = int(curves.logged(run, domain)["step"].max())
     if len(schedule) <= last:
-        raise BayeslawError(f"The schedule ends at step {len(schedule):,}, and {run} is at step {last:,}: nothing lies ahead.")
-    notes = _same(schedule, done, last)
-    at = (
-        np.unique(np.linspace(last, len(schedule), POINTS).round().astype(np.int64))
-        if steps is None
-        else _ahead(steps, last, schedule)
-    )
-    made, _ = trace(schedule, at, start, phase=curve.phase, memory=curves.memory, power=curves.power, weight=curve.weight)
-    table = drop_unknown(made).assign(run=run, **_others(fit, curves, run, made))
-    ahead = forecast(fit, Runs(table, run), seed=seed, force=force)
-    latent = ahead.expected(slice(None)).T
-    rng = np.random.default_rng((int(fit.info["seed"]), seed, WATCHED))
-    luck = fit.noise.sample_later_effects(fit.residual, fit.observed, fit.draws, run, at.astype(np.float64), rng)
-    off = float(np.median(luck[:, 0]))
-    if abs(off) > HISTORY:
-        notes.append(f"the run lies {off:+.1%} off the law now: more than luck, the law may not hold for it")
-    settings = table.assign(extrapolation=ahead.summary()["extrapolation"].to_numpy())
-    if not (settings["extrapolation"] == "inside").all():
-        notes.append("ahead lies " + settings["extrapolation"].iloc[-1])
+        raise BayeslawError(
+            f"The schedule ends at step {len(schedule):,}, but {run} is at step {last:,}: give the schedule to its end.",
+            code="nothing-ahead",
+        )
+    steps = np.unique(np.linspace(last, len(schedule), POINTS).round().astype(np.int64))
+    areas, _ = trace(schedule, steps, start, phase=curve.phase, memory=curves.memory, power=curves.power, weight=curve.weight)
+    settings = drop_unknown(areas).assign(run=run, **_other_columns(fit, curves, run, areas))
+    prediction = forecast(fit, Runs(settings, run), seed=seed, force=force)
+    rng = np.random.default_rng((int(fit.info["seed"]), seed, STREAM))
+    effect = fit.noise.sample_later_effects(fit.residual, fit.observed, fit.draws, run, steps.astype(np.float64), rng)
+    loss = prediction.expected(slice(None)).T * np.exp(effect)
+    settings = settings.assign(extrapolation=prediction.summary()["extrapolation"].to_numpy())
+    notes = _notes(schedule, curves.schedule(run), last, float(np.median(effect[:, 0])), settings)
     group = fit.noise.groups_of(fit.observed)[fit.observed.run_names.index(run)]
     point = fit.noise.scales(fit.draws, "sigma_point")[group]
-    return Watch(run, last, at, latent * np.exp(luck), point, target, settings, tuple(notes), ahead.forced, ahead.unit)
+    return Watch(run, last, steps, loss, point, target, settings, tuple(notes), prediction.forced, prediction.unit)
 
 
-def _others(fit: Fit, curves: Curves, run: str, made: pd.DataFrame) -> dict[str, Any]:
-    """What else the law or its noise goes by, such as N and r, as the run last had it."""
+def _other_columns(fit: Fit, curves: Curves, run: str, areas: pd.DataFrame) -> dict[str, Any]:
+    """Return the other columns that the law or its noise needs, such as N and r, from the run's last row."""
     last = curves.frame[curves.frame["run"] == run].iloc[-1]
     wanted = (*fit.law.measured, *fit.law.levels, fit.observed.group_column)
-    return {c: last[c] for c in wanted if c in last.index and c not in made}
+    return {c: last[c] for c in wanted if c in last.index and c not in areas}
 
 
-def _same(schedule: Schedule, done: Schedule, last: int) -> list[str]:
-    """What is to be said of a schedule whose rates so far are not those logged."""
-    count = min(last, len(done))
-    off = np.abs(schedule.rates[:count] - done.rates[:count]) / done.peak
-    if not count or off.max() < SAME:
-        return []
-    i = int(off.argmax())
-    return [
-        f"the schedule's rate at step {i + 1:,} is {schedule.rates[i]:.3g}, the one logged {done.rates[i]:.3g}: areas are those of "
-        "the schedule given"
-    ]
-
-
-def _ahead(steps: Sequence[int], last: int, schedule: Schedule) -> NDArray[np.int64]:
-    at = np.unique(np.concatenate([[last], np.asarray(steps, dtype=np.int64)]))
-    if at[0] < last or at[-1] > len(schedule):
-        raise BayeslawError(f"Steps ahead lie between {last:,} and the schedule's last, {len(schedule):,}.")
-    return at
+def _notes(schedule: Schedule, logged: Schedule, last: int, deviation: float, settings: pd.DataFrame) -> list[str]:
+    """Return notes on rates that differ from those logged, a run that deviates from the law, and extrapolation."""
+    notes, count = list[str](), min(last, len(logged))
+    difference = np.abs(schedule.rates[:count] - logged.rates[:count]) / logged.peak
+    if count and difference.max() >= SAME_RATE:
+        i = int(difference.argmax())
+        notes.append(
+            f"the schedule's rate at step {i + 1:,} is {schedule.rates[i]:.3g}, the logged one {logged.rates[i]:.3g}: areas are "
+            "computed from the schedule"
+        )
+    if abs(deviation) > SAME_LOSS:
+        notes.append(f"the run now deviates by {deviation:+.1%} from the law, more than a run effect: the law may not hold for it")
+    if not (settings["extrapolation"] == "inside").all():
+        notes.append("the end of the schedule lies " + settings["extrapolation"].iloc[-1])
+    return notes

@@ -286,7 +286,7 @@ def _critical(recipe: Recipe, terms: list[tuple[float, Posterior]], longest: int
         limits.append(_limit_setting(longer.varied(steps=float(min(longest, 100_000))).rows(), terms))
     table = [pd.concat(rows, ignore_index=True) for rows in (bases, limits)]
     margin = (_weighted(terms, table[0]) - _weighted(terms, table[1])).T
-    found = intervals_of(np.log(counts.astype(np.float64)), margin)
-    end = np.where(np.isfinite(found.low), found.high, -np.inf).max(axis=0)
+    regained = intervals_of(np.log(counts.astype(np.float64)), margin)
+    end = np.where(np.isfinite(regained.low), regained.high, -np.inf).max(axis=0)
     length = np.where(np.isfinite(end), np.exp(end), 0.0)
     return np.where(end >= np.log(counts[-1]), np.inf, length)

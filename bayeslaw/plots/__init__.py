@@ -1,4 +1,7 @@
-"""One picture a function: matplotlib axes in, the same axes out."""
+"""Pictures, one a function. Each draws on matplotlib axes and returns the same axes; none saves a file or opens a window.
+
+`ci_prob` is the probability of the equal-tailed intervals and bands.
+"""
 
 import lazy_loader
 

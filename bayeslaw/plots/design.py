@@ -24,11 +24,6 @@ def plot_anchors(anchors: Anchors, ax: Axes) -> Axes:
         See `bayeslaw.anchors`.
     ax : matplotlib Axes
 
-    Returns
-    -------
-    Axes
-        `ax`.
-
     Examples
     --------
     >>> from matplotlib.figure import Figure
@@ -65,8 +60,10 @@ def plot_anchors(anchors: Anchors, ax: Axes) -> Axes:
     ax.set_xlim(0, anchors.market.budget)
     ax.set_ylim(bottom=0)
     ax.set_xlabel(f"spent ({anchors.candidates.unit})")
-    unit = f" ({anchors.aim.unit})" if anchors.aim.unit else ""
-    ax.set_ylabel(f"predicted width of the {anchors.ci_prob * 100:g}%\nequal-tailed interval, {anchors.aim.kind}{unit}", fontsize=8)
+    unit = f" ({anchors.targets.unit})" if anchors.targets.unit else ""
+    ax.set_ylabel(
+        f"predicted width of the {anchors.ci_prob * 100:g}%\nequal-tailed interval, {anchors.targets.kind}{unit}", fontsize=8
+    )
     ax.set_title("predicted gain from the next runs" + failure(has_failed(picks)), fontsize=9)
     ax.legend(fontsize=7, frameon=False)
     return ax

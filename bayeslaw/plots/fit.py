@@ -51,14 +51,7 @@ def plot_parameters(fit: Fit, ax: Axes, *, ci_prob: float = 0.9, seed: int = 0) 
     fit : Fit
     ax : matplotlib Axes
     ci_prob : float
-        Probability of the equal-tailed intervals.
     seed : int
-        Seed of the prior draws.
-
-    Returns
-    -------
-    Axes
-        `ax`.
 
     Examples
     --------
@@ -112,11 +105,6 @@ def plot_pair(fit: Fit, ax: Axes, first: str, second: str) -> Axes:
     ax : matplotlib Axes
     first, second : str
         Parameters of the law or of the noise, on the horizontal and on the vertical axis.
-
-    Returns
-    -------
-    Axes
-        `ax`.
 
     Raises
     ------
@@ -189,11 +177,6 @@ def plot_prior_posterior(fit: Fit, ax: Axes, name: str, *, prior: Mapping[str, A
     seed : int
         Seed of new prior draws.
 
-    Returns
-    -------
-    Axes
-        `ax`.
-
     Raises
     ------
     BayeslawError
@@ -247,11 +230,6 @@ def plot_coverage(transforms: Mapping[str, Array], ax: Axes, *, runs: int | None
         Number of runs that the losses are from. The grey band then counts each run once, because the points of a run share its
         run effect; otherwise it counts each loss.
 
-    Returns
-    -------
-    Axes
-        `ax`.
-
     Examples
     --------
     >>> from matplotlib.figure import Figure
@@ -291,11 +269,6 @@ def plot_transforms(transforms: Mapping[str, Array], ax: Axes, *, bins: int = 10
     bins : int
         Number of bins.
 
-    Returns
-    -------
-    Axes
-        `ax`.
-
     Examples
     --------
     >>> from matplotlib.figure import Figure
@@ -333,11 +306,6 @@ def plot_comparison(weights: pd.DataFrame, ax: Axes) -> Axes:
     weights : DataFrame
         Columns elpd_diff, dse and weight, with laws as rows: the `weights` of `bayeslaw.compare`.
     ax : matplotlib Axes
-
-    Returns
-    -------
-    Axes
-        `ax`.
 
     Examples
     --------

@@ -62,7 +62,6 @@ def plot_forecast(
     forecast : Forecast
     ax : matplotlib Axes
     ci_prob : float
-        Probability of the equal-tailed interval.
     measured : DataFrame, optional
         Measured losses, drawn as points: columns `loss`, the covariates of the settings, and the text columns by which parameters
         or noise of the fit differ.
@@ -70,11 +69,6 @@ def plot_forecast(
         Covariate on the horizontal axis; see `forecast_axis` for the default.
     unit : str
         Unit of that covariate, for the axis label.
-
-    Returns
-    -------
-    Axes
-        `ax`.
 
     Raises
     ------

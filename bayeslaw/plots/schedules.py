@@ -53,14 +53,8 @@ def plot_schedules(
     spread : str
         Kind of the interval that is drawn as a band.
     ci_prob : float
-        Probability of the equal-tailed interval.
     unit : str
         Unit of the losses.
-
-    Returns
-    -------
-    sequence of Axes
-        The panels.
 
     Raises
     ------

@@ -1,7 +1,4 @@
-"""Pictures of the dynamics: transfer curves, slices of the loss surface, best recipes, turning points, runs under way.
-
-They take axes, return them, and save nothing.
-"""
+"""Pictures of training dynamics: transfer curves, slices of the loss surface, best recipes, turning points, running runs."""
 
 from __future__ import annotations
 
@@ -34,192 +31,234 @@ LABELS = {
 }
 
 
-def _band(ax: Axes, x: object, draws: ArrayLike, colour: str, label: str, style: str = "solid", ci_prob: float = 0.9) -> None:
-    """A median with its equal-tailed interval; draws (n, S)."""
+def _band(ax: Axes, x: ArrayLike, draws: ArrayLike, i: int, label: str, ci_prob: float) -> None:
+    """Draw a median with its equal-tailed interval in the i-th colour and dashes; draws (n, S)."""
     middle, low, high = quantiles(draws, ci_prob, axis=-1)
-    ax.plot(np.asarray(x), middle, color=colour, lw=1.8, ls=style, label=label)
-    ax.fill_between(np.asarray(x), low, high, color=colour, alpha=0.2, lw=0)
+    ax.plot(np.asarray(x), middle, color=COLOURS[i], lw=1.8, ls=DASHES[i], label=label)
+    ax.fill_between(np.asarray(x), low, high, color=COLOURS[i], alpha=0.2, lw=0)
+
+
+def _logged(ax: Axes, logged: pd.DataFrame | None) -> None:
+    """Draw measured losses, columns step and loss, as points."""
+    if logged is not None:
+        ax.plot(logged["step"], logged["loss"], ls="", marker=MARKERS[0], ms=3, color="black", label="logged")
+
+
+def _finish(ax: Axes, x: str, y: str, title: str) -> Axes:
+    ax.set_xlabel(x)
+    ax.set_ylabel(y)
+    ax.set_title(title, fontsize=9)
+    ax.legend(fontsize=7, framealpha=0.9, edgecolor="none")  # bands reach under it
+    return ax
 
 
 def _steps(recipe: Recipe) -> NDArray[np.int64]:
+    """Return evenly spaced steps of the adaptation, 0 being before its first."""
     return np.unique(np.linspace(0, len(recipe.schedule), POINTS).round().astype(np.int64))
 
 
 def plot_transfer(
     recipe: Recipe, posterior: Posterior, ax: Axes, *, logged: pd.DataFrame | None = None, ci_prob: float = 0.9
 ) -> Axes:
-    """The loss of an adaptation between the two hidden pre-training curves (Wang et al. 2025, fig. 1), each with its band.
+    """Draw the loss of an adaptation between the two hidden pre-training curves, with bands (Wang et al. 2025, fig. 1).
 
     Parameters
     ----------
     recipe : Recipe
     posterior : Fit or Stack
+        Fit of the losses of one domain.
     ax : matplotlib Axes
     logged : DataFrame, optional
-        Measured losses to draw beside: columns step and loss.
+        Measured losses, drawn as points: columns step and loss.
     ci_prob : float
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> recipe = bayeslaw.dynamics.Recipe("wsd:steps=8000,peak=2e-4,warmup=200", "cosine:steps=2000,peak=2e-4")
+    >>> ax = bayeslaw.plots.plot_transfer(recipe, bayeslaw.load_fit("dynamics_source.nc"), Figure().subplots())
+    >>> ax.get_ylabel()
+    'loss (nats/token)'
     """
     check_probability(ci_prob)
     steps = _steps(recipe)
     after = steps[1:] if recipe.point.pretrain is not None else steps
     if recipe.point.pretrain is not None and recipe.point.adapt is None:
-        _band(
-            ax,
-            after,
-            losses(posterior, recipe.without_shift(after)),
-            COLOURS[0],
-            "hidden: pre-training data goes on",
-            "dashed",
-            ci_prob,
-        )
+        _band(ax, after, losses(posterior, recipe.without_shift(after)), 0, "hidden: pre-training data continued", ci_prob)
     if not isinstance(recipe.start, Point):
-        _band(
-            ax,
-            after,
-            losses(posterior, recipe.from_scratch(after)),
-            COLOURS[1],
-            "hidden: adaptation data from scratch",
-            "dashdot",
-            ci_prob,
-        )
-    _band(ax, steps, losses(posterior, recipe.rows(steps)), COLOURS[2], "adaptation", "solid", ci_prob)
-    if logged is not None:
-        ax.plot(logged["step"], logged["loss"], ls="", marker=MARKERS[0], ms=3, color="black", label="logged")
-    ax.set_xlabel("steps of the adaptation")
-    ax.set_ylabel(f"loss ({posterior.unit})")
-    failed = failure(not posterior.passed)
-    ax.set_title(f"{posterior.name}: median and {ci_prob * 100:g}% equal-tailed band{failed}", fontsize=9)
-    ax.legend(fontsize=7, frameon=False)
-    return ax
+        _band(ax, after, losses(posterior, recipe.from_scratch(after)), 1, "hidden: adaptation data from scratch", ci_prob)
+    _band(ax, steps, losses(posterior, recipe.rows(steps)), 2, "adaptation", ci_prob)
+    _logged(ax, logged)
+    title = f"{posterior.name}: median and {ci_prob * 100:g}% equal-tailed band{failure(not posterior.passed)}"
+    return _finish(ax, "steps of the adaptation", f"loss ({posterior.unit})", title)
 
 
 def plot_surface(
     recipe: Recipe, posterior: Posterior, ax: Axes, *, slices: Sequence[float] = (0.0, 0.5, 1.0), ci_prob: float = 0.9
 ) -> Axes:
-    """Slices of the loss surface: loss over the adaptation's forward area at several annealing areas (Wang et al. 2025, fig. 4).
+    """Draw slices of the loss surface: the loss over forward area at several annealing areas (Wang et al. 2025, fig. 4).
 
     Parameters
     ----------
     recipe : Recipe
+        Its own path across the slices is drawn in black.
     posterior : Fit or Stack
+        Fit of a law with the areas of an adaptation.
     ax : matplotlib Axes
     slices : sequence of float
-        Annealing areas, as shares of the recipe's own at its end; the path of the recipe lies across them.
+        Annealing areas, as shares of the annealing area at the end of the recipe.
     ci_prob : float
+
+    Raises
+    ------
+    BayeslawError
+        If the law has no areas of an adaptation ('no-adaptation-area').
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> recipe = bayeslaw.dynamics.Recipe("wsd:steps=8000,peak=2e-4,warmup=200", "cosine:steps=2000,peak=2e-4")
+    >>> ax = bayeslaw.plots.plot_surface(recipe, bayeslaw.load_fit("dynamics_source.nc"), Figure().subplots())
+    >>> len(ax.lines)
+    4
     """
     check_probability(ci_prob)
-    steps = _steps(recipe)
-    path = recipe.rows(steps)
+    path = recipe.rows(_steps(recipe))
     if not {"S1_cpt", "S2_cpt"} <= set(posterior.measured):
-        raise BayeslawError(f"{posterior.name} has no areas of an adaptation (S1_cpt, S2_cpt): there is no surface to slice.")
+        raise BayeslawError(
+            f"{posterior.name} has no areas of an adaptation (S1_cpt, S2_cpt), so there is no surface: fit a cpt-dynamics law.",
+            code="no-adaptation-area",
+        )
     end = float(path["S2_cpt"].iloc[-1])
     for i, share in enumerate(slices):
         at = path.assign(S2_cpt=share * end)
         if "S2_pt" in at:
             at = at.assign(S2=at["S2_pt"] + at["S2_cpt"])
-        _band(
-            ax,
-            path["S1_cpt"],
-            losses(posterior, at),
-            COLOURS[i % len(COLOURS)],
-            f"S2_cpt = {share * end:.3g}",
-            DASHES[i % len(COLOURS)],
-            ci_prob,
-        )
-    middle = np.median(losses(posterior, path), axis=1)
-    ax.plot(path["S1_cpt"], middle, color="black", lw=1.2, marker="o", markevery=20, ms=3, label="path of the recipe")
-    ax.set_xlabel("forward area of the adaptation S1_cpt (learning rate x steps)")
-    ax.set_ylabel(f"loss ({posterior.unit})")
-    failed = failure(not posterior.passed)
-    ax.set_title(f"{posterior.name}: slices, median and {ci_prob * 100:g}% equal-tailed band{failed}", fontsize=9)
-    ax.legend(fontsize=7, frameon=False)
-    return ax
+        _band(ax, path["S1_cpt"], losses(posterior, at), i % len(COLOURS), f"S2_cpt = {share * end:.3g}", ci_prob)
+    median = np.median(losses(posterior, path), axis=1)
+    ax.plot(path["S1_cpt"], median, color="black", lw=1.2, marker="o", markevery=20, ms=3, label="path of the recipe")
+    title = f"{posterior.name}: slices, median and {ci_prob * 100:g}% equal-tailed band{failure(not posterior.passed)}"
+    return _finish(ax, "forward area of the adaptation S1_cpt (learning rate × steps)", f"loss ({posterior.unit})", title)
 
 
 def plot_optimum(balances: Sequence[Balance], name: str, ax: Axes, *, ci_prob: float = 0.9) -> Axes:
-    """The best value of a choice over the weight of the source (Wang et al. 2025, fig. 8): chosen, plug-in, where each draw has it.
+    """Draw the best value of a choice over the weight of the source, and its distribution over draws (Wang et al. 2025, fig. 8).
 
     Parameters
     ----------
     balances : sequence of Balance
-        As `balance.curve` gives them.
+        Best recipes for several weights; see `bayeslaw.dynamics.balance`.
     name : str
         The choice: peak, steps, potential or r.
     ax : matplotlib Axes
     ci_prob : float
+        Probability of the equal-tailed band of each draw's own best value.
+
+    Raises
+    ------
+    BayeslawError
+        If the recipes were not chosen by `name` ('unknown-choice').
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> source, target = bayeslaw.load_fit("dynamics_source.nc"), bayeslaw.load_fit("dynamics_target.nc")
+    >>> recipe = bayeslaw.dynamics.Recipe("wsd:steps=8000,peak=2e-4,warmup=200", "cosine:steps=2000,peak=2e-4")
+    >>> best = [bayeslaw.dynamics.balance(source, target, recipe, {"peak": (1e-5, 1e-3)}, weight=w) for w in (0.2, 0.8)]
+    >>> bayeslaw.plots.plot_optimum(best, "peak", Figure().subplots()).get_ylabel()
+    'highest learning rate of the adaptation'
     """
     check_probability(ci_prob)
     if not balances or name not in balances[0].choice:
-        known = ", ".join(balances[0].choice) if balances else "none"
-        raise BayeslawError(f"{name!r} was not chosen; {known} was.")
+        known = ", ".join(balances[0].choice) if balances else "nothing"
+        raise BayeslawError(f"These recipes were not chosen by {name!r}; they were chosen by {known}.", code="unknown-choice")
     order = sorted(balances, key=lambda b: b.objective.weight)
-    weights = np.array([b.objective.weight for b in order])
-    k = list(order[0].choice).index(name)
-    own = np.array([[b.landscape.space.choices(one)[name] for one in b.own] for b in order])
+    weights, space = np.array([b.objective.weight for b in order]), order[0].landscape.space
+    own = np.array([[b.landscape.space.choices(point)[name] for point in b.own] for b in order])
     _, low, high = quantiles(own, ci_prob, axis=1)
-    ax.fill_between(
-        weights, low, high, color=COLOURS[0], alpha=0.2, lw=0, label=f"best of single draws, {ci_prob * 100:g}% equal-tailed"
-    )
-    ax.plot(weights, [b.choice[name] for b in order], color=COLOURS[0], marker=MARKERS[0], ms=4, label="chosen")
-    ax.plot(
-        weights,
-        [b.plug_in[name] for b in order],
-        color=COLOURS[1],
-        ls="dashed",
-        marker=MARKERS[1],
-        ms=4,
-        label="without uncertainty",
-    )
+    label = f"best of single draws, {ci_prob * 100:g}% equal-tailed"
+    ax.fill_between(weights, low, high, color=COLOURS[0], alpha=0.2, lw=0, label=label)
+    lines = {"best": [b.choice[name] for b in order], "plug-in, without uncertainty": [b.plug_in[name] for b in order]}
+    for i, (label, values) in enumerate(lines.items()):
+        ax.plot(weights, values, color=COLOURS[i], ls=DASHES[i], marker=MARKERS[i], ms=4, label=label)
     if name in ("peak", "steps"):
         ax.set_yscale("log")
-    bottom, top = list(order[0].landscape.space.ranges.values())[k]
-    for edge in (bottom, top):
+    for edge in space.ranges[name]:
         ax.axhline(edge, color="0.6", lw=0.8, ls="dotted")
-    ax.set_xlabel("weight of the source loss")
-    ax.set_ylabel(LABELS[name])
-    ax.set_title(f"least weighted change of source and target loss{failure(any(b.failed for b in balances))}", fontsize=9)
-    ax.legend(fontsize=7, frameon=False)
-    return ax
+    title = f"least weighted change of source and target loss{failure(any(b.failed for b in balances))}"
+    return _finish(ax, "weight of the source loss", LABELS[name], title)
 
 
-def plot_turning_point(turning: TurningPoint, ax: Axes, *, ci_prob: float = 0.9) -> Axes:
-    """The loss over the length of the adaptation, with its base and limit (Wang et al. 2025, fig. 7c)."""
+def plot_turning_point(turning_point: TurningPoint, ax: Axes, *, ci_prob: float = 0.9) -> Axes:
+    """Draw the loss over the length of the adaptation, with its base and limit (Wang et al. 2025, fig. 7c).
+
+    Lengths outside the range of the fitted runs are shaded.
+
+    Parameters
+    ----------
+    turning_point : TurningPoint
+        See `bayeslaw.dynamics.turning_point`.
+    ax : matplotlib Axes
+    ci_prob : float
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> source = bayeslaw.load_fit("dynamics_source.nc")
+    >>> recipe = bayeslaw.dynamics.Recipe("constant:steps=2000,peak=2e-4", "constant:steps=1000,peak=2e-4")
+    >>> turning_point = bayeslaw.dynamics.turning_point(source, recipe, longest=20_000)
+    >>> bayeslaw.plots.plot_turning_point(turning_point, Figure().subplots()).get_ylabel()
+    'source loss (nats/token)'
+    """
     check_probability(ci_prob)
-    _band(ax, turning.steps, turning.loss.T, COLOURS[0], "loss at the end", "solid", ci_prob)
-    ends = turning.steps[[0, -1]]
-    _band(ax, ends, np.tile(turning.base, (2, 1)), COLOURS[1], "base, before the adaptation", "dashed", ci_prob)
-    _band(ax, ends, np.tile(turning.limit, (2, 1)), COLOURS[2], "limit", "dotted", ci_prob)
+    steps, weight = turning_point.steps, turning_point.weight
+    _band(ax, steps, turning_point.loss.T, 0, "loss at the end", ci_prob)
+    ends = steps[[0, -1]]
+    _band(ax, ends, np.tile(turning_point.base, (2, 1)), 1, "base, before the adaptation", ci_prob)
+    _band(ax, ends, np.tile(turning_point.limit, (2, 1)), 2, "limit", ci_prob)
     ax.set_xscale("log")
-    if turning.outside.any():
-        low, high = turning.known or (ends[1], ends[1])
+    if turning_point.outside.any():
+        low, high = turning_point.fitted or (ends[1], ends[1])
         for start, end in ((ends[0], low), (high, ends[1])):
             if start < end:
                 ax.axvspan(start, end, color="0.92", zorder=0)
-        ax.plot([], [], color="0.88", lw=6, label="outside the runs fitted")
-    ax.set_xlabel("length of the adaptation (steps)")
-    what = "source loss" if turning.weight == 1 else f"{turning.weight:g} source + {1 - turning.weight:g} target loss"
-    ax.set_ylabel(f"{what} ({turning.unit})")
-    chance = f"base regained with probability {turning.within:.0%} within, {turning.ever:.0%} ever"
-    bands = f"medians and {ci_prob * 100:g}% equal-tailed bands"
-    ax.set_title(f"{chance}\n{bands}{failure(turning.failed)}", fontsize=9)
-    ax.legend(fontsize=7, framealpha=0.9, edgecolor="none")  # bands reach under it
-    return ax
+        ax.plot([], [], color="0.88", lw=6, label="outside the fitted runs")
+    loss = "source loss" if weight == 1 else f"{weight:g} source + {1 - weight:g} target loss"
+    title = (
+        f"base regained with probability {turning_point.within:.0%} by {steps[-1]:,} steps, {turning_point.ever:.0%} at any length"
+    )
+    title += f"\nmedians and {ci_prob * 100:g}% equal-tailed bands{failure(turning_point.failed)}"
+    return _finish(ax, "length of the adaptation (steps)", f"{loss} ({turning_point.unit})", title)
 
 
 def plot_watch(watch: Watch, ax: Axes, *, logged: pd.DataFrame | None = None, ci_prob: float = 0.9) -> Axes:
-    """A run under way: what it has logged, and its loss ahead with a band and a few paths."""
+    """Draw the logged losses of a running run and the forecast of its remaining steps, with a band and a few paths.
+
+    Parameters
+    ----------
+    watch : Watch
+        See `bayeslaw.dynamics.watch`.
+    ax : matplotlib Axes
+    logged : DataFrame, optional
+        Measured losses, drawn as points: columns step and loss.
+    ci_prob : float
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> curves = bayeslaw.data.read_curves("running.csv", warmup=100)
+    >>> schedule = bayeslaw.data.parse_schedule("constant:steps=4000,peak=2e-4,warmup=100")
+    >>> watch = bayeslaw.dynamics.watch(bayeslaw.load_fit("annealing.nc"), curves, "now", schedule)
+    >>> bayeslaw.plots.plot_watch(watch, Figure().subplots(), logged=curves.logged("now")).get_title()
+    'now'
+    """
     check_probability(ci_prob)
-    if logged is not None:
-        ax.plot(logged["step"], logged["loss"], ls="", marker=MARKERS[0], ms=3, color="black", label="logged")
-    _band(ax, watch.steps, watch.loss.T, COLOURS[0], f"ahead, {ci_prob * 100:g}% equal-tailed", "solid", ci_prob)
-    for i in range(0, len(watch.loss), max(len(watch.loss) // 5, 1)):
-        ax.plot(watch.steps, watch.loss[i], color=COLOURS[0], lw=0.5, alpha=0.6)
+    _logged(ax, logged)
+    _band(ax, watch.steps, watch.loss.T, 0, f"forecast, {ci_prob * 100:g}% equal-tailed", ci_prob)
+    for path in watch.loss[:: max(len(watch.loss) // 5, 1)]:
+        ax.plot(watch.steps, path, color=COLOURS[0], lw=0.5, alpha=0.6)
     if watch.target is not None:
-        said = f"target, reached by the end with probability {watch.reached[-1]:.0%}"
-        ax.axhline(watch.target, color=COLOURS[1], ls="dashed", label=said)
+        label = f"target, reached by the end with probability {watch.reached[-1]:.0%}"
+        ax.axhline(watch.target, color=COLOURS[1], ls="dashed", label=label)
     ax.axvline(watch.step, color="0.6", lw=0.8)
-    ax.set_xlabel("step")
-    ax.set_ylabel(f"loss ({watch.unit})")
-    ax.set_title(watch.run + failure(watch.failed), fontsize=9)
-    ax.legend(fontsize=7, frameon=False)
-    return ax
+    return _finish(ax, "step", f"loss ({watch.unit})", watch.run + failure(watch.failed))

@@ -1,4 +1,4 @@
-"""Pictures of fits against what their numbers are."""
+"""Pictures of fits against their draws."""
 
 from __future__ import annotations
 
@@ -11,9 +11,6 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle, StepPatch
 from scipy.stats import binom, norm, spearmanr
 
-from bayeslaw.core.errors import BayeslawError
-from bayeslaw.plots.decisions import plot_confidence
-from bayeslaw.plots.design import plot_picks
 from bayeslaw.plots.fit import (
     EDGE,
     plot_comparison,
@@ -23,9 +20,9 @@ from bayeslaw.plots.fit import (
     plot_prior_posterior,
     plot_transforms,
 )
-from bayeslaw.plots.forecast import plot_forecast
 from bayeslaw.posterior.fit import Fit
 from bayeslaw.posterior.parameters import correlated_pairs
+from tests.errors import fails
 from tests.fixed import line_fit
 from tests.oracles import Array
 
@@ -52,7 +49,7 @@ def texts(ax: Axes) -> list[str]:
     return [text.get_text() for text in ax.texts]
 
 
-def test_parameters_stand_where_their_prior_puts_them(fitted: Fit, ax: Axes) -> None:
+def test_parameters_are_drawn_at_their_positions_in_the_prior(fitted: Fit, ax: Axes) -> None:
     assert plot_parameters(fitted, ax, ci_prob=0.8) is ax
     low, middle, high = np.quantile(fitted.draws["b"], [0.1, 0.5, 0.9])
     line = next(line for line in ax.lines if up(line).tolist() == [1, 1])
@@ -62,10 +59,10 @@ def test_parameters_stand_where_their_prior_puts_them(fitted: Fit, ax: Axes) -> 
     assert [t.get_text() for t in ax.get_yticklabels()] == ["a", "b", "c", "sigma_point", "sigma_run"]
     band = next(p for p in ax.patches if isinstance(p, Rectangle))
     assert (band.get_x(), band.get_width()) == pytest.approx((norm.ppf(0.1), 2 * norm.ppf(0.9)))
-    assert ax.get_title() == "line: median and 80% equal-tailed interval;\nband: the prior's 80%"
+    assert ax.get_title() == "line: median and 80% equal-tailed interval;\nband: 80% interval of the prior"
 
 
-def test_parameters_far_out_in_their_prior_stand_at_the_edge_with_an_arrow(ax: Axes) -> None:
+def test_parameters_far_out_in_their_prior_have_an_arrow_at_the_edge(ax: Axes) -> None:
     plot_parameters(line_fit(point=9.0), ax)
     arrows = [line for line in ax.lines if line.get_marker() == ">"]
     assert [(across(a)[0], up(a)[0]) for a in arrows] == [(EDGE, 3), (EDGE, 3)]
@@ -94,11 +91,11 @@ def test_a_pair_shows_its_draws_and_medians(fitted: Fit, ax: Axes) -> None:
 
 
 def test_unknown_parameters_are_refused(fitted: Fit, ax: Axes) -> None:
-    with pytest.raises(BayeslawError, match=r"'sigma' is no parameter of line\. Did you mean 'sigma_"):
+    with fails("unknown-parameter", "'sigma'", "line", "'sigma_"):
         plot_pair(fitted, ax, "a", "sigma")
 
 
-def test_prior_and_posterior_densities_peak_where_they_should(fitted: Fit, ax: Axes) -> None:
+def test_prior_and_posterior_densities_peak_at_their_modes(fitted: Fit, ax: Axes) -> None:
     assert plot_prior_posterior(fitted, ax, "a") is ax
     prior, posterior = ax.lines
     for line, centre, width in ((prior, 1.0, 0.3), (posterior, 1.0, 0.02)):
@@ -110,7 +107,7 @@ def test_prior_and_posterior_densities_peak_where_they_should(fitted: Fit, ax: A
     assert prior.get_linestyle() == "--"
 
 
-def test_positive_parameters_that_go_over_decades_have_logarithmic_axes(fitted: Fit, ax: Axes) -> None:
+def test_positive_parameters_that_span_decades_have_logarithmic_axes(fitted: Fit, ax: Axes) -> None:
     assert plot_prior_posterior(fitted, ax, "sigma_point").get_xscale() == "log"
 
 
@@ -125,7 +122,7 @@ def test_coverage_is_the_share_of_losses_in_central_intervals(rng: np.random.Gen
     assert corners[np.isclose(corners[:, 0], 50)][:, 1] == pytest.approx([100 * binom.ppf(p, 20, 0.5) / 20 for p in (0.05, 0.95)])
 
 
-def test_transforms_are_steps_of_shares(ax: Axes) -> None:
+def test_transforms_are_drawn_as_a_histogram(ax: Axes) -> None:
     assert plot_transforms({"one": np.array([0.05, 0.15, 0.16, 0.99])}, ax) is ax
     steps = next(p for p in ax.patches if isinstance(p, StepPatch))
     assert steps.get_data()[0].tolist() == [25, 50, 0, 0, 0, 0, 0, 0, 0, 25]
@@ -134,67 +131,16 @@ def test_transforms_are_steps_of_shares(ax: Axes) -> None:
 @pytest.mark.parametrize("draw", [plot_coverage, plot_transforms])
 def test_calibration_of_nothing_is_refused(draw: object, ax: Axes) -> None:
     for nothing in ({}, {"one": np.empty(0)}):
-        with pytest.raises(BayeslawError, match="no scored losses"):
+        with fails("no-losses"):
             draw(nothing, ax)  # type: ignore[operator]
 
 
-def test_laws_stand_behind_the_best(ax: Axes) -> None:
+def test_laws_are_drawn_by_their_distance_to_the_best(ax: Axes) -> None:
     table = pd.DataFrame(
         {"elpd_diff": [0.0, -6.5, np.nan], "dse": [0.0, 2.0, np.nan], "weight": [0.7, 0.3, np.nan]}, index=["a", "b", "c"]
     )
     assert plot_comparison(table, ax) is ax
     assert np.asarray(ax.containers[0].lines[0].get_xdata()).tolist() == [0.0, -6.5]  # type: ignore[attr-defined]
     assert texts(ax) == ["weight 0.70", "weight 0.30"]
-    with pytest.raises(BayeslawError, match="no law with a density"):
+    with fails("nothing-to-draw"):
         plot_comparison(table.loc[["c"]], ax)
-
-
-def test_the_ground_outside_the_runs_is_hatched(fitted: Fit, ax: Axes) -> None:
-    plot_forecast(fitted.forecast(pd.DataFrame({"x": np.linspace(-1, 3, 9)})), ax, x="x")
-    (span,) = [p for p in ax.patches if isinstance(p, Rectangle)]
-    assert (span.get_x(), span.get_width(), span.get_hatch()) == (1.0, 2.0, "//")
-    assert texts(ax) == ["outside the runs"]
-
-
-def test_a_sliver_outside_the_runs_is_hatched_without_a_label(fitted: Fit, ax: Axes) -> None:
-    plot_forecast(fitted.forecast(pd.DataFrame({"x": np.linspace(-1, 1.1, 9)})), ax, x="x")
-    (span,) = [p for p in ax.patches if isinstance(p, Rectangle)]
-    assert (span.get_x(), span.get_width()) == pytest.approx((1.0, 0.1))
-    assert not texts(ax)
-
-
-def test_within_the_runs_nothing_is_hatched(fitted: Fit, ax: Axes) -> None:
-    plot_forecast(fitted.forecast(pd.DataFrame({"x": np.linspace(-1, 1, 9)})), ax, x="x")
-    assert not ax.patches
-    assert not texts(ax)
-
-
-def test_fans_outside_in_another_covariate_are_dashed(sound_fit: Fit, ax: Axes) -> None:
-    seen = sound_fit.observed.covariates
-    inside, outside = float(np.median(seen["N"])), 100 * float(seen["N"].max())
-    at = pd.DataFrame([{"N": n, "D": d} for n in (inside, outside) for d in np.geomspace(seen["D"].min(), seen["D"].max(), 5)])
-    plot_forecast(sound_fit.forecast(at), ax)
-    assert [line.get_linestyle() for line in ax.lines] == ["-", "--"]
-    assert texts(ax) == ["dashed: outside the runs in another covariate"]
-
-
-def test_picks_and_levels_are_drawn_from_their_tables(ax: Axes) -> None:
-    picks = pd.DataFrame({"spent": [1.0, 3.0], "latent_eti90_width": [0.3, 0.2], "worth": [True, False]})
-    assert plot_picks(picks, ax) is ax
-    marks = [line for line in ax.lines if line.get_marker() == "o"]
-    assert [across(m).tolist() for m in marks] == [[1.0], [3.0]]
-    assert ax.get_ylabel() == "predicted latent interval, equal-tailed, 90%, width"
-    other = Figure().subplots()
-    plan = pd.DataFrame(
-        {"confidence": [0.5, 0.9], "plan": ["feasible", "infeasible"], "tokens": [1e9, np.nan], "r": [0.25, np.nan]}
-    )
-    assert plot_confidence(plan, other) is other
-    assert texts(other) == ["replay 25%"]
-    assert [line.get_label() for line in other.lines] == ["feasible", "infeasible"]
-    for draw, table in ((plot_picks, picks), (plot_confidence, plan)):
-        assert "FAILED" not in draw(table.assign(checks="passed"), Figure().subplots()).get_title()
-        assert draw(table.assign(checks="FAILED (forced)"), Figure().subplots()).get_title().endswith("\nCHECKS FAILED")
-    with pytest.raises(BayeslawError, match="lacks tokens, r"):
-        plot_confidence(plan[["confidence"]], other)
-    with pytest.raises(BayeslawError, match="a column spent and one that ends in _width"):
-        plot_picks(picks[["spent"]], ax)

@@ -10,8 +10,8 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from bayeslaw.core.errors import BayeslawError
 from bayeslaw.plots.style import has_failed, note_hidden, save_figure, save_panels, save_stack, short_number
-from tests.errors import fails
 
 
 def draw_line(ax: Axes) -> None:
@@ -21,8 +21,9 @@ def draw_line(ax: Axes) -> None:
 @pytest.mark.parametrize("name", ["a.gif", "a.csv", "a"])
 def test_a_figure_is_not_drawn_for_a_file_of_another_kind(tmp_path: Path, name: str) -> None:
     drawn: list[Axes] = []
-    with fails("wrong-ending", ".png or .pdf or .svg", name):
+    with pytest.raises(BayeslawError) as caught:
         save_figure(tmp_path / name, drawn.append)
+    assert ".png or .pdf or .svg" in str(caught.value)
     assert not drawn
     assert not list(tmp_path.iterdir())
 
@@ -36,7 +37,7 @@ def test_figures_are_written_without_pyplot(tmp_path: Path, monkeypatch: pytest.
         monkeypatch.setattr(plt, name, refuse)
     save_figure(tmp_path / "one.PNG", draw_line)
     save_panels(tmp_path / "two.pdf", [draw_line, draw_line])
-    save_stack(tmp_path / "three.svg", 3, lambda axes: [draw_line(ax) for ax in axes])
+    save_stack(tmp_path / "three.svg", 3, lambda axes: draw_line(axes[2]))
     assert (tmp_path / "one.PNG").read_bytes().startswith(b"\x89PNG")
     assert (tmp_path / "two.pdf").read_bytes().startswith(b"%PDF")
     assert "<svg" in (tmp_path / "three.svg").read_text(encoding="utf-8")
@@ -58,7 +59,7 @@ def test_a_drawing_that_fails_leaves_the_older_picture(tmp_path: Path) -> None:
 
 
 def test_legends_have_short_numbers() -> None:
-    numbers = [13_800, 999.9e6, 1.5e12, 0.25, "web"]
+    numbers: list[float | str] = [13_800, 999.9e6, 1.5e12, 0.25, "web"]
     assert [short_number(n) for n in numbers] == ["13.8k", "1B", "1.5T", "0.25", "web"]
 
 
