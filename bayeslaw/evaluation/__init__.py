@@ -1,4 +1,4 @@
-"""How good forecasts are: scores on measured losses, left-out runs, and laws beside each other."""
+"""Evaluation of forecasts: scores on held-out losses, leaving runs out, and the comparison of laws."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""Laws and noises compared on runs they have not seen, and stacked by how well they foretold them."""
+"""Comparison of laws and noises on held-out runs, and the stack with the best predictions of them."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, FitError, nearest, whole_number
 from bayeslaw.core.executors import Executor, Outcome, opened, values_of
 from bayeslaw.data.observations import Observations
@@ -31,16 +32,16 @@ from bayeslaw.posterior.fit import Fit
 
 HEAD = ("held_out", "law", "noise", "fit", "checks", "spread", "rows")
 DIAGNOSTIC = (
-    "Leaving out one {by} after the other is a diagnostic: it says how the laws err between the values there are, not how far they "
-    "will err at one that nobody has run. It repairs no interval."
+    "Leaving out one {by} after the other is a diagnostic: it shows the errors of the laws between the values of the table, not at "
+    "values outside them. It corrects no interval."
 )
-CHOSEN = "The stack's weights were chosen on the rows that it is scored on here: its scores are too good."
+SCORED_TWICE = "The stack's weights were fitted to the rows that it is scored on here: its scores are too good."
 NO_POINTS = "Point fits are scored where rows are held out (holdout, by), not where runs are left out by importance weights."
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Laws and noises beside each other.
+    """The result of `bayeslaw.compare`.
 
     Attributes
     ----------
@@ -54,9 +55,17 @@ class Comparison:
     runs : DataFrame
         Log predictive density of every left-out run (rows) under every law and noise (columns).
     notes : tuple of str
-        What a reader of the tables must know.
+        Remarks that the tables need.
     stack : Stack
-        The fits weighted: it forecasts, is scored and is written like one fit.
+        The weighted fits.
+
+    Examples
+    --------
+    >>> fit = bayeslaw.load_fit("fit.nc")
+    >>> loo = bayeslaw.evaluation.leave_one_run_out(fit).table
+    >>> stack = bayeslaw.Stack({"chinchilla": fit}, {"chinchilla": 1.0})
+    >>> bayeslaw.evaluation.Comparison(fit.score("runs.csv"), stack.table, loo, (), stack).stack.weights
+    {'chinchilla': 1.0}
     """
 
     scores: pd.DataFrame
@@ -68,7 +77,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class _Candidate:
-    """A law with a noise, under a name that tells it from the others."""
+    """A law with a noise, under a unique name."""
 
     name: str
     law: Law
@@ -86,7 +95,7 @@ class _Fold:
 
 @dataclass(frozen=True)
 class _Work:
-    """What is compared, how, and what has been found so far."""
+    """The problem of a comparison, with the scores and notes collected so far."""
 
     table: Runs
     candidates: tuple[_Candidate, ...]
@@ -102,32 +111,32 @@ class _Work:
     def laws(self) -> list[Law]:
         return list({c.law.name: c.law for c in self.candidates}.values())
 
-    def outcomes(self, asked: Sequence[tuple[_Candidate, Runs]]) -> list[Outcome[Fit]]:
-        tasks = [Task(c.law, rows, {**self.options, "seed": self.seed, "noise": c.noise}) for c, rows in asked]
+    def outcomes(self, pairs: Sequence[tuple[_Candidate, Runs]]) -> list[Outcome[Fit]]:
+        tasks = [Task(c.law, rows, {**self.options, "seed": self.seed, "noise": c.noise}) for c, rows in pairs]
         return fit_many(tasks, executor=self.place, progress=self.progress)
 
     def fits(self, tables: Sequence[Runs]) -> list[dict[str, Fit]]:
-        """The fits to each table, by candidate."""
-        asked = [(c, rows) for rows in tables for c in self.candidates]
-        made = self.outcomes(asked)
-        if failed := [f"{c.name} to {rows.name}: {o.error}" for (c, rows), o in zip(asked, made, strict=True) if o.error]:
-            raise FitError("Not every fit could be made. " + " ".join(failed))
-        found = iter(values_of(made))
-        return [{c.name: next(found) for c in self.candidates} for _ in tables]
+        """Return the fits to each table, by the candidates' names."""
+        pairs = [(c, rows) for rows in tables for c in self.candidates]
+        outcomes = self.outcomes(pairs)
+        if failed := [f"{c.name} to {rows.name}: {o.error}" for (c, rows), o in zip(pairs, outcomes, strict=True) if o.error]:
+            raise FitError("Not every fit could be made. " + " ".join(failed), code="failed-fits")
+        fits = iter(values_of(outcomes))
+        return [{c.name: next(fits) for c in self.candidates} for _ in tables]
 
     def usable(self, *fits: Fit) -> bool:
         return self.force or all(fit.passed for fit in fits)
 
     def add(self, held_out: str, law: str, noise: str, fit: str, checks: str, make: Callable[[], pd.DataFrame] | None) -> None:
-        """Add a row of scores; what can't be scored keeps its row, and a note says why."""
-        scored = pd.DataFrame([{}])
+        """Add a row of scores; it stays empty where scoring fails, with the reason in a note."""
+        scores = pd.DataFrame([{}])
         if make is not None:
             try:
-                scored = make()
+                scores = make()
             except FitError as error:
                 self.notes.append(f"{law} ({fit}), {held_out}: not scored. {error}")
         head = {"held_out": held_out, "law": law, "noise": noise, "fit": fit, "checks": checks}
-        self.scores.append(scored.assign(**head).drop(columns="base_rows_left_out", errors="ignore"))
+        self.scores.append(scores.assign(**head).drop(columns="base_rows_left_out", errors="ignore"))
 
 
 def compare(
@@ -148,33 +157,34 @@ def compare(
 ) -> Comparison:
     """Compare laws and noises on runs that they were not fitted to, and stack them.
 
-    Every law is fitted to the same rows: base checkpoints (D = 0) that one of them can't describe are left out for all.
+    Every law is fitted to the same rows: base checkpoints (D = 0) that one of them can't describe are left out for all. Without
+    `holdout` and `by`, runs are left out one after the other.
 
     Parameters
     ----------
     runs : Runs, DataFrame or path
     laws : iterable of Law, name or path of a card
     noise : iterable of str
-        Every law is fitted with each.
+        Names of noises; every law is fitted with each.
     holdout : str, optional
         Rows that meet this condition are held out; the stack is of the fits to the others.
     by : str, optional
         The rows of each value of this column are held out in turn; the stack is of fits to all rows.
     loo : bool
-        Leave one run out after the other, by importance weights, and by a refit where those can't be relied on; the stack is of
-        the fits to all rows. Also what is done where neither `holdout` nor `by` is given.
+        Leave one run out after the other, by importance weights, or by a refit where the weights are unreliable; the stack is of
+        the fits to all rows.
     bootstrap : int
         Resamples of whole runs for the intervals of the point fits; 0 for none.
     starts : int
-        Of each point fit. Point fits are scored with `holdout` and `by`.
+        Starts of each point fit. Point fits are scored with `holdout` and `by`.
     seed : int
-        Of fits, point fits and the noise of forecasts.
+        Seed of fits, point fits and the noise of forecasts.
     options : mapping
         Other arguments of `bayeslaw.fit` for every fit: draws, tune, chains, target_accept, bins.
     executor : str or Executor
         Where fits are made; see `bayeslaw.core.executor`.
     force : bool
-        Score and weigh fits whose checks failed too, and mark them.
+        Score and weigh also fits whose checks failed, and mark them.
     progress : bool
         Show progress bars on standard error.
 
@@ -186,8 +196,14 @@ def compare(
     Raises
     ------
     BayeslawError
-        If a law, a condition or the table can't be used (nothing has been fitted then), a fit can't be made, or every fit
-        failed its checks and nothing is forced.
+        If a law, a condition or the table can't be used (before anything is fitted), a fit can't be made, or every fit failed
+        its checks and `force` is False.
+
+    Examples
+    --------
+    >>> bayeslaw.compare("runs.csv", ["chinchilla"], holdout="N > 1e8", by="run")
+    Traceback (most recent call last):
+    bayeslaw.core.errors.BayeslawError: Give one of holdout, by and loo: ...
     """
     for name, value, least in (("bootstrap", bootstrap, 0), ("starts", starts, 1), ("seed", seed, 0)):
         whole_number(name, value, least)
@@ -204,14 +220,14 @@ def compare(
         return _held_out(work, folds, by, partial(_pointed, starts=starts, bootstrap=bootstrap, seed=seed))
 
 
-# --- what is compared ------------------------------------------------------------------------------------------------
+# --- candidates and folds --------------------------------------------------------------------------------------------
 
 
 def _common_rows(runs: Runs, laws: Sequence[Law]) -> tuple[Runs, list[str]]:
-    """The rows that every law describes, and what there is to say of the others."""
+    """Return the rows that every law describes, and a note about the others."""
     base = {law.name: base_rows(runs.frame, law).to_numpy() for law in laws}
     without = np.any([*base.values()], axis=0) if base else np.zeros(len(runs), dtype=bool)
-    if not without.any() or without.all():  # all: the laws' own words say so
+    if not without.any() or without.all():  # where all are base rows, fitting refuses the table
         return runs, []
     cannot = ", ".join(name for name, rows in base.items() if rows.any())
     note = f"{without.sum()} base-checkpoint rows (D = 0) are left out for every law, since {cannot} can't describe them."
@@ -221,38 +237,43 @@ def _common_rows(runs: Runs, laws: Sequence[Law]) -> tuple[Runs, list[str]]:
 def _candidates(laws: Sequence[Law], noises: Sequence[str]) -> tuple[_Candidate, ...]:
     for what, names in (("law", [law.name for law in laws]), ("noise", noises)):
         if not names:
-            raise BayeslawError(f"Give at least one {what} to compare.")
+            raise BayeslawError(f"Give at least one {what} to compare.", code=f"no-{what}")
         if twice := sorted({n for n in names if names.count(n) > 1}):
-            raise BayeslawError(f"The {what} {twice[0]} is given twice; each is compared once.")
+            raise BayeslawError(f"The {what} {twice[0]} is given twice; each is compared once.", code="given-twice")
     if unknown := [n for n in noises if n not in CHOICES]:
-        raise BayeslawError(f"No noise {unknown[0]!r}; choose one of {', '.join(CHOICES)}.")
+        raise BayeslawError(f"No noise {unknown[0]!r}; choose one of {', '.join(CHOICES)}.", code="unknown-noise")
     return tuple(_Candidate(f"{law.name} {n}" if len(noises) > 1 else law.name, law, n) for law in laws for n in noises)
 
 
 def _folds(table: Runs, holdout: str | None, by: str | None, loo: bool) -> list[_Fold]:
-    """What is held out in turn; nothing where runs are left out singly."""
+    """Return the folds to hold out; none where runs are left out one by one."""
     if (holdout is not None) + (by is not None) + loo > 1:
-        raise BayeslawError("Give one of holdout, by and loo: rows are held out once, by a column, or run by run.")
+        raise BayeslawError(
+            "Give one of holdout, by and loo: rows are held out once, by a column, or run by run.", code="several-holdouts"
+        )
     if holdout is not None:
         return [_fold(table, holdout, table.frame.index.isin(where(table.frame, holdout).index))]
     if by is None:
         return []
     if by not in table.frame:
         known = [str(c) for c in table.frame]
-        raise BayeslawError(f"No column {by!r} to hold out by; there are {', '.join(known)}.{nearest(by, known)}")
+        raise BayeslawError(
+            f"No column {by!r} to hold out by; there are {', '.join(known)}.{nearest(by, known)}", code="unknown-column"
+        )
     column = table.frame[by]
     if column.isna().any():
-        raise BayeslawError(f"Column {by} is empty at row {table.frame.index[column.isna()][0]}: what is held out with it?")
+        row = table.frame.index[column.isna()][0]
+        raise BayeslawError(f"Column {by} is empty at row {row}: give every row a value to hold out by.", code="empty-cell")
     values = sorted(column.unique())
     if len(values) < 2:
-        raise BayeslawError(f"Column {by} has one value ({values[0]}); to hold out each in turn takes two.")
+        raise BayeslawError(f"Column {by} has one value ({values[0]}); to hold out each in turn takes two.", code="one-value")
     named = [f"{by} = {v:g}" if isinstance(v, float) else f"{by} = {v}" for v in values]
     return [_fold(table, name, (column == v).to_numpy()) for name, v in zip(named, values, strict=True)]
 
 
 def _fold(table: Runs, name: str, held: NDArray[np.bool_]) -> _Fold:
     if held.all():
-        raise BayeslawError(f"{name!r} holds out every row of {table.name}; some must be left to fit.")
+        raise BayeslawError(f"{name!r} holds out every row of {table.name}; some must be left to fit.", code="nothing-to-fit")
     seen = replace(table, frame=table.frame[~held], name=f"{table.name} without {name}")
     return _Fold(name, seen, replace(table, frame=table.frame[held]))
 
@@ -264,14 +285,14 @@ def _held_out(
     work: _Work,
     folds: Sequence[_Fold],
     by: str | None,
-    pointed: Callable[[tuple[Law, Runs]], tuple[PointFit, dict[str, NDArray[np.float64]] | None]],
+    pointed: Callable[[tuple[Law, Runs]], tuple[PointFit, dict[str, Array] | None]],
 ) -> Comparison:
-    """Compare by rows held out once, or by each value of a column in turn."""
-    parts = work.fits([*(fold.seen for fold in folds), *([work.table] if by else [])])
-    whole = parts.pop() if by else parts[0]
-    asked = [(law, fold.seen) for fold in folds for law in work.laws]
-    points = iter(values_of(work.place.map(pointed, asked, what="point fit", progress=work.progress)))
-    for fold, fits in zip(folds, parts, strict=True):
+    """Compare on rows held out once, or on each value of a column in turn."""
+    by_fold = work.fits([*(fold.seen for fold in folds), *([work.table] if by else [])])
+    whole = by_fold.pop() if by else by_fold[0]
+    pairs = [(law, fold.seen) for fold in folds for law in work.laws]
+    points = iter(values_of(work.place.map(pointed, pairs, what="point fit", progress=work.progress)))
+    for fold, fits in zip(folds, by_fold, strict=True):
         for c in work.candidates:
             fit = fits[c.name]
             make = partial(score, fit, fold.held, seed=work.seed, force=True) if work.usable(fit) else None
@@ -279,39 +300,37 @@ def _held_out(
         for law in work.laws:
             point, resampled = next(points)
             work.add(fold.name, law.name, "", "point", "", partial(score, point, fold.held, bootstrap=resampled))
-    usable = [c.name for c in work.candidates if work.usable(whole[c.name], *(fits[c.name] for fits in parts))]
+    usable = [c.name for c in work.candidates if work.usable(whole[c.name], *(fits[c.name] for fits in by_fold))]
     densities = {
         name: pd.concat(
-            {fold.name: held_out_density(fits[name], fold.seen, fold.held) for fold, fits in zip(folds, parts, strict=True)},
+            {fold.name: held_out_density(fits[name], fold.seen, fold.held) for fold, fits in zip(folds, by_fold, strict=True)},
             names=["held_out"],
         )
         for name in usable
     }
-    passed = {c.name: whole[c.name].passed and all(fits[c.name].passed for fits in parts) for c in work.candidates}
+    passed = {c.name: whole[c.name].passed and all(fits[c.name].passed for fits in by_fold) for c in work.candidates}
     weights, table = _weighed(work, densities, passed)
-    for fold, fits in zip(folds, parts, strict=True):
+    for fold, fits in zip(folds, by_fold, strict=True):
         stack = Stack.of(fits, weights)
         make = partial(score, stack, fold.held, seed=work.seed, force=True)
         work.add(fold.name, "stack", "", "stack", _mark(stack.passed, work.force), make)
-    work.notes.append(CHOSEN)
+    work.notes.append(SCORED_TWICE)
     if by:
         work.notes.append(DIAGNOSTIC.format(by=by))
     return _comparison(work, table, densities, Stack.of(whole, weights))
 
 
-def _pointed(
-    asked: tuple[Law, Runs], *, starts: int, bootstrap: int, seed: int
-) -> tuple[PointFit, dict[str, NDArray[np.float64]] | None]:
-    """A point fit and, where wanted, its bootstrap by run."""
-    made = point_fit(*asked, starts=starts, seed=seed)
-    return made, made.bootstrap(bootstrap, seed=seed) if bootstrap else None
+def _pointed(pair: tuple[Law, Runs], *, starts: int, bootstrap: int, seed: int) -> tuple[PointFit, dict[str, Array] | None]:
+    """Return a point fit and, if `bootstrap` is not 0, its bootstrap by run."""
+    fit = point_fit(*pair, starts=starts, seed=seed)
+    return fit, fit.bootstrap(bootstrap, seed=seed) if bootstrap else None
 
 
 # --- runs left out one by one ----------------------------------------------------------------------------------------
 
 
 def _left_out_singly(work: _Work) -> Comparison:
-    """Compare by leaving out one run after the other."""
+    """Compare by leaving one run out after the other."""
     (fits,) = work.fits([work.table])
     loos = {name: leave_one_run_out(fit) for name, fit in fits.items() if work.usable(fit)}
     refits = _refits(work, loos)
@@ -323,43 +342,40 @@ def _left_out_singly(work: _Work) -> Comparison:
         own = {run: refit for (name, run), refit in refits.items() if name == c.name}
         make = partial(_loo_scores, work, fit, loo, own) if loo else None
         work.add("each run", c.law.name, c.noise, "posterior", _mark(fit.passed, work.force), make)
-    weights, table = _weighed(
-        work, {name: loo.table["elpd"] for name, loo in loos.items()}, {name: fit.passed for name, fit in fits.items()}
-    )
+    densities = {name: loo.table["elpd"] for name, loo in loos.items()}
+    weights, table = _weighed(work, dict(densities), {name: fit.passed for name, fit in fits.items()})
     more = {
         name: {"p_loo": loo.p, "k_max": float(loo.table["pareto_k"].max()), "refits": int(loo.table["refitted"].sum())}
         for name, loo in loos.items()
     }
     work.notes.append(NO_POINTS)
-    densities = {name: loo.table["elpd"] for name, loo in loos.items()}
     return _comparison(work, table.join(pd.DataFrame(more).T), densities, Stack.of(fits, weights))
 
 
 def _refits(work: _Work, loos: Mapping[str, Loo]) -> dict[tuple[str, str], Fit]:
-    """Fits without the runs that importance weights can't leave out."""
-    asked = [(c, run) for c in work.candidates if c.name in loos for run in loos[c.name].unreliable]
-    made = work.outcomes([(c, split_run(work.table, run)[0]) for c, run in asked]) if asked else []
-    found = {(c.name, run): o.value for (c, run), o in zip(asked, made, strict=True) if o.value is not None}
-    for (c, run), outcome in zip(asked, made, strict=True):
+    """Return the fits without the runs for which importance weights are unreliable."""
+    pairs = [(c, run) for c in work.candidates if c.name in loos for run in loos[c.name].unreliable]
+    outcomes = work.outcomes([(c, split_run(work.table, run)[0]) for c, run in pairs]) if pairs else []
+    refits = {(c.name, run): o.value for (c, run), o in zip(pairs, outcomes, strict=True) if o.value is not None}
+    for (c, run), outcome in zip(pairs, outcomes, strict=True):
         if outcome.error:
             k = float(loos[c.name].table["pareto_k"][run])
             work.notes.append(
-                f"{c.name} can't be refitted without {run} (Pareto k {k:.2f}), whose density is unsure. {outcome.error}"
+                f"{c.name} can't be refitted without {run} (Pareto k {k:.2f}), so its density is unreliable. {outcome.error}"
             )
-    if failed := sum(not fit.passed for fit in found.values()):
-        work.notes.append(f"{failed} of {len(found)} refits without a run failed their checks.")
-    return found
+    if failed := sum(not fit.passed for fit in refits.values()):
+        work.notes.append(f"{failed} of {len(refits)} refits without a run failed their checks.")
+    return refits
 
 
 def _loo_scores(work: _Work, fit: Fit, loo: Loo, refits: Mapping[str, Fit]) -> pd.DataFrame:
-    """Scores of the forecasts of every run without it."""
+    """Return the scores of forecasts of every run by the posterior without it."""
     losses, draws = [], []
     for run in map(str, loo.table.index):
         _, left = split_run(work.table, run)
-        shares = refits[run].selections if run in refits else ((fit, loo.chosen(run)),)
-        made = forecast_selections(fit.name, shares, left, seed=work.seed)
+        selections = refits[run].selections if run in refits else ((fit, loo.resampled(run)),)
         losses.append(left.frame["loss"].to_numpy(dtype=np.float64))
-        draws.append(made.predictive)
+        draws.append(forecast_selections(fit.name, selections, left, seed=work.seed).predictive)
     loss, whole = np.concatenate(losses), np.concatenate(draws, axis=1)
     head = {"spread": "run", "rows": loss.size}
     return pd.DataFrame([head | point_scores(loss, np.median(whole, axis=0)) | draw_scores(loss, whole)])
@@ -369,17 +385,19 @@ def _loo_scores(work: _Work, fit: Fit, loo: Loo, refits: Mapping[str, Fit]) -> p
 
 
 def _weighed(work: _Work, densities: dict[str, pd.Series], passed: Mapping[str, bool]) -> tuple[dict[str, float], pd.DataFrame]:
-    """Weights, and the table of them; who has no finite density or failed its checks has none."""
+    """Return weights and their table; fits without finite densities and failed fits get no weight."""
     for name in [str(name) for name, values in densities.items() if not np.isfinite(values).all()]:
         work.notes.append(f"{name} has no weight: its losses are not finite for some draws at some left-out runs.")
         del densities[name]
     if not densities:
-        raise FitError(f"None of {', '.join(passed)} can be weighed: their checks failed. Sample longer, or force it.")
-    found = stacking(pd.DataFrame(densities))
+        raise FitError(
+            f"None of {', '.join(passed)} can be weighed: their checks failed. Sample longer, or force it.", code="failed-checks"
+        )
+    weighed = stacking(pd.DataFrame(densities))
     rows = {c.name: {"law": c.law.name, "noise": c.noise, "checks": _mark(passed[c.name], work.force)} for c in work.candidates}
-    order = [*found.index, *(name for name in rows if name not in found.index)]
-    table = pd.DataFrame(rows).T.assign(runs=len(next(iter(densities.values())))).join(found).loc[order]
-    return {str(name): float(w) for name, w in found["weight"].items()}, table.rename_axis("name")
+    order = [*weighed.index, *(name for name in rows if name not in weighed.index)]
+    table = pd.DataFrame(rows).T.assign(runs=len(next(iter(densities.values())))).join(weighed).loc[order]
+    return {str(name): float(w) for name, w in weighed["weight"].items()}, table.rename_axis("name")
 
 
 def _mark(passed: bool, forced: bool) -> str:

@@ -1,7 +1,7 @@
-"""Leaving runs out: what a fit says of runs it has not seen, and what it would have said of each run without it.
+"""Log predictive densities of left-out runs: of held-out ones, and of each fitted run without it.
 
-The unit is the run, not the point: points of a run share its luck, so that a law which follows the luck of single runs would look
-good point by point.
+Whole runs are left out, not points: points of a run share its run effect, so a law that follows run effects would look good point
+by point.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 import xarray as xr
-from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from bayeslaw.core.arrays import Array, Index
 from bayeslaw.data.observations import Observations, run_codes
 from bayeslaw.data.table import Runs
 from bayeslaw.posterior.fit import Fit
@@ -23,24 +23,30 @@ from bayeslaw.posterior.fit import Fit
 
 @dataclass(frozen=True)
 class Loo:
-    """Log predictive densities of the runs of a fit, each left out in turn by importance weights.
+    """Log predictive densities of the runs of a fit, each left out by importance weights.
 
     Attributes
     ----------
     table : DataFrame
         One row per run: rows, elpd (log density of its log losses given all other runs), pareto_k, refitted.
     good_k : float
-        Largest Pareto k at which the weights can be relied on: .7, less where there are few draws.
+        Largest Pareto k at which the weights are reliable: .7, or less where there are few draws.
     p : float
         Effective number of parameters.
     log_weights : array (R, S)
-        Smoothed importance weights of the draws for each run.
+        Logarithms of the smoothed importance weights of the draws for each run.
+
+    Examples
+    --------
+    >>> loo = bayeslaw.evaluation.leave_one_run_out(bayeslaw.load_fit("fit.nc"))
+    >>> bool(loo.se > 0), loo.log_weights.shape[0] == len(loo.table)
+    (True, True)
     """
 
     table: pd.DataFrame
     good_k: float
     p: float
-    log_weights: NDArray[np.float64]
+    log_weights: Array
 
     @property
     def elpd(self) -> float:
@@ -54,17 +60,17 @@ class Loo:
 
     @property
     def unreliable(self) -> list[str]:
-        """Runs that weights can't leave out and that were not left out by a refit."""
+        """Runs with unreliable weights that no refit has left out."""
         return [str(run) for run in self.table.index[(self.table["pareto_k"] > self.good_k) & ~self.table["refitted"]]]
 
     def refitted(self, run: str, elpd: float) -> Loo:
-        """With the density that a refit without the run gives it."""
+        """Return a copy with the density `elpd` that a refit without the run gives it."""
         table = self.table.copy()
         table.loc[run, "elpd"], table.loc[run, "refitted"] = elpd, True
         return replace(self, table=table)
 
-    def chosen(self, run: str) -> NDArray[np.int64]:
-        """As many draws as there are, resampled by their weights: a posterior without the run."""
+    def resampled(self, run: str) -> Index:
+        """Return indices (S,) of draws resampled by their weights: draws of the posterior without the run."""
         weights = np.exp(self.log_weights[self.table.index.get_loc(run)])
         ends = np.cumsum(weights / weights.sum())
         return np.minimum(np.searchsorted(ends, (np.arange(ends.size) + 0.5) / ends.size), ends.size - 1).astype(np.int64)
@@ -77,6 +83,12 @@ def leave_one_run_out(fit: Fit) -> Loo:
     -------
     Loo
         Runs in `unreliable` need a refit without them, which `bayeslaw.compare` makes.
+
+    Examples
+    --------
+    >>> loo = bayeslaw.evaluation.leave_one_run_out(bayeslaw.load_fit("fit.nc"))
+    >>> list(loo.table)
+    ['rows', 'elpd', 'pareto_k', 'refitted']
     """
     import arviz_stats as az
 
@@ -85,36 +97,36 @@ def leave_one_run_out(fit: Fit) -> Loo:
         {"posterior": fit.tree["posterior"].to_dataset(), "log_likelihood": xr.Dataset({"log_loss": likelihood})}
     )
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # of large k, which the table holds
-        found = az.loo(tree, pointwise=True)
+        warnings.simplefilter("ignore", UserWarning)  # about large k, which are in the table
+        result = az.loo(tree, pointwise=True)
     table = pd.DataFrame(
         {
             "rows": np.bincount(fit.observed.run),
-            "elpd": np.asarray(found.elpd_i.values, dtype=np.float64),
-            "pareto_k": np.asarray(found.pareto_k.values, dtype=np.float64),
+            "elpd": np.asarray(result.elpd_i.values, dtype=np.float64),
+            "pareto_k": np.asarray(result.pareto_k.values, dtype=np.float64),
             "refitted": False,
         },
         index=pd.Index(fit.observed.run_names, name="run"),
     )
-    log_weights = found.log_weights.transpose("run", "chain", "draw").values.reshape(len(table), -1)
-    return Loo(table, float(found.good_k), float(found.p), log_weights)
+    log_weights = result.log_weights.transpose("run", "chain", "draw").values.reshape(len(table), -1)
+    return Loo(table, float(result.good_k), float(result.p), log_weights)
 
 
 def split_run(runs: Runs, run: str) -> tuple[Runs, Runs]:
-    """The other runs, and one run."""
+    """Return the other runs, and the run with this name."""
     code, names = run_codes(runs.frame)
     own = code == names.index(run)
     return replace(runs, frame=runs.frame[~own]), replace(runs, frame=runs.frame[own])
 
 
 def held_out_density(fit: Fit, fitted: Runs, held: Runs) -> pd.Series:
-    """Log predictive density of each run that a fit has not seen: of its log losses together, over the posterior's draws.
+    """Return the log predictive density of each held-out run: the joint density of its log losses, averaged over draws.
 
     Parameters
     ----------
     fit : Fit
     fitted, held : Runs
-        Rows that it was fitted to and others. Held-out points of a fitted run count as a run of their own, as in forecasts.
+        Rows that it was fitted to, and held-out ones. Held-out points of a fitted run count as a separate run, as in forecasts.
 
     Returns
     -------
@@ -125,15 +137,15 @@ def held_out_density(fit: Fit, fitted: Runs, held: Runs) -> pd.Series:
     if "run" in frame:
         frame = frame.assign(run=[f"{run} (held out)" if run in seen else run for run in frame["run"]])
     code, names = run_codes(frame)
-    # Where runs share the luck of a checkpoint, a run's density is given all other runs: no other held-out run may be there.
+    # With checkpoint effects, a run's density is conditional on all other runs, so other held-out runs must not be among them.
     batches = [frame[code == i] for i in range(len(names))] if fit.noise.checkpoint_effect else [frame]
-    found: dict[str, float] = {}
+    densities: dict[str, float] = {}
     for batch in batches:
         both = replace(fitted, frame=pd.concat([fitted.frame, batch]))
         together = Observations.of(fit.law, both, fit.observed.group_column or None, fit.observed.clock_column)
-        # Draws of `drift` are shares of the fit's typical run, whatever the held-out ones are like.
+        # Draws of `drift` are in lengths of the fit's typical run, whatever the length of held-out ones.
         likelihood = replace(fit, observed=replace(together, span=fit.observed.span)).log_likelihood()
         values = likelihood.values.reshape(-1, likelihood.sizes["run"])
         density = dict(zip(map(str, likelihood["run"].values), logsumexp(values, axis=0) - math.log(len(values)), strict=True))
-        found |= {name: float(density[name]) for name in dict.fromkeys(run_codes(batch)[1])}
-    return pd.Series(found, name=fit.name).rename_axis("run")
+        densities |= {name: float(density[name]) for name in dict.fromkeys(run_codes(batch)[1])}
+    return pd.Series(densities, name=fit.name).rename_axis("run")

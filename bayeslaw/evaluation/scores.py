@@ -1,4 +1,4 @@
-"""Scores of forecasts on held-out losses: those of Goffinet et al. 2025, and those that need a distribution."""
+"""Scores of forecasts on held-out losses: those of Goffinet et al. 2025, and scores of predictive distributions."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, TableError
 from bayeslaw.core.units import check_unit
 from bayeslaw.data.table import Runs, read_runs
@@ -27,14 +27,14 @@ CLIP = 1e-3  # smallest loss that the clipped relative error divides by, nats
 COVERAGE = (0.5, 0.8, 0.9, 0.95)
 
 
-def huber(residual: NDArray[np.float64], delta: float = DELTA) -> NDArray[np.float64]:
+def huber(residual: Array, delta: float = DELTA) -> Array:
     """Huber loss of residuals: r^2/2 up to delta, then delta (|r| - delta/2)."""
     size = np.abs(residual)
     return np.where(size <= delta, 0.5 * residual**2, delta * (size - 0.5 * delta))
 
 
-def point_scores(loss: NDArray[np.float64], predicted: NDArray[np.float64]) -> dict[str, float]:
-    """Scores of predicted losses, arrays (n,), by the definitions of Goffinet et al. 2025, appendix A.
+def point_scores(loss: Array, predicted: Array) -> dict[str, float]:
+    """Return scores of predicted losses, arrays (n,), as Goffinet et al. 2025 define them (appendix A).
 
     Returns
     -------
@@ -56,16 +56,16 @@ def point_scores(loss: NDArray[np.float64], predicted: NDArray[np.float64]) -> d
     }
 
 
-def draw_scores(loss: NDArray[np.float64], draws: NDArray[np.float64]) -> dict[str, float]:
-    """Scores of predictive draws (S, n) against losses (n,).
+def draw_scores(loss: Array, draws: Array) -> dict[str, float]:
+    """Return scores of predictive draws (S, n) of losses (n,).
 
     Returns
     -------
     dict
         cover_eti50 … cover_eti95: share of losses in the equal-tailed interval; width_eti90: mean width in nats;
-        crps: mean continuous ranked probability score in nats; log_score: mean negative log density, of log loss, by a kernel
+        crps: mean continuous ranked probability score in nats; log_score: mean negative log density of the log loss, by a kernel
         estimate; pit_ks_p: p-value of a Kolmogorov-Smirnov test that the probability integral transforms are uniform, which
-        takes points as independent.
+        assumes independent points.
     """
     from scipy.stats import kstest
 
@@ -82,26 +82,27 @@ def draw_scores(loss: NDArray[np.float64], draws: NDArray[np.float64]) -> dict[s
     return scores
 
 
-def crps(loss: NDArray[np.float64], draws: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Continuous ranked probability score (n,) of draws (S, n): E|X - loss| - E|X - X'| / 2 (Gneiting and Raftery 2007).
+def crps(loss: Array, draws: Array) -> Array:
+    """Return the continuous ranked probability score (n,) of draws (S, n): E|X - loss| - E|X - X'| / 2.
 
-    Sorted draws give all pairs at once. scoringrules has the same score, and takes three seconds to import.
+    See Gneiting and Raftery 2007. Sorted draws give the second expectation in O(S log S). The package scoringrules has the same
+    score but takes three seconds to import.
     """
     size = len(draws)
     rank = (2 * np.arange(size) - size + 1.0) / size**2
     return np.asarray(np.abs(draws - loss).mean(axis=0) - rank @ np.sort(draws, axis=0))
 
 
-def _log_density(at: NDArray[np.float64], draws: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Log of the kernel estimate (n,) of the density of draws (S, n), by Scott's rule as SciPy's, without its matrices."""
+def _log_density(at: Array, draws: Array) -> Array:
+    """Return the log kernel density (n,) of draws (S, n) at values (n,), with the bandwidth of Scott's rule."""
     size = len(draws)
     width = draws.std(axis=0, ddof=1) * size**-0.2
-    found = logsumexp(-0.5 * ((at - draws) / width) ** 2, axis=0)
-    return np.asarray(found - np.log(size * width) - 0.5 * math.log(2 * math.pi))
+    total = logsumexp(-0.5 * ((at - draws) / width) ** 2, axis=0)
+    return np.asarray(total - np.log(size * width) - 0.5 * math.log(2 * math.pi))
 
 
-def transforms(loss: NDArray[np.float64], draws: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Probability integral transforms (n,) of losses (n,): the share of the predictive draws (S, n) below each."""
+def transforms(loss: Array, draws: Array) -> Array:
+    """Return the probability integral transforms (n,) of losses (n,): the share of the predictive draws (S, n) below each."""
     return np.asarray((draws < loss).mean(axis=0))
 
 
@@ -110,29 +111,46 @@ def score(
     runs: Runs | pd.DataFrame | str,
     *,
     discrepancy: float | str | None = None,
-    bootstrap: Mapping[str, NDArray[np.float64]] | None = None,
+    bootstrap: Mapping[str, Array] | None = None,
     seed: int = 0,
     force: bool = False,
 ) -> pd.DataFrame:
-    """Score a fit on measured losses it has not seen.
+    """Score a fit on measured losses that it was not fitted to.
 
     Parameters
     ----------
     fit : Fit, Stack or PointFit
-        A posterior is scored by its `run` spread (the median where one number is wanted), a point fit by its prediction.
+        A posterior is scored by its `run` spread (by the median where one number is needed), a point fit by its prediction.
     runs : Runs, DataFrame or path
         Held-out rows; base checkpoints (D = 0) that the law can't describe are left out and counted. Known errors of the losses
-        (`loss_se`) are part of the noise that a posterior foretells, as they are of the densities by which laws are weighed.
+        (`loss_se`) are added to the predicted noise.
     discrepancy : float or text, optional
         Score the spread with a discrepancy of this relative standard deviation, .01 or '1%', in place of `run`.
     bootstrap : mapping of parameter to array (S,), optional
-        Of a point fit, from `PointFit.bootstrap`: its predictions are scored as draws besides. They know no noise.
+        Resamples of a point fit, from `PointFit.bootstrap`: their predictions are scored as draws too. They have no noise.
+    seed : int
+        Seed of the noise of new runs.
+    force : bool
+        Score a posterior although its checks failed.
 
     Returns
     -------
     DataFrame
-        One row: law, fit, spread, rows, base_rows_left_out, `checks`, which says 'passed' or 'FAILED (forced)' of a posterior,
+        One row: law, fit, spread, rows, base_rows_left_out, `checks`, which is 'passed' or 'FAILED (forced)' for a posterior,
         then `point_scores` and, where there are draws, `draw_scores`.
+
+    Raises
+    ------
+    TableError
+        If the table has faults.
+    FitError
+        If checks of the fit or of the forecast failed, or a loss is not finite.
+
+    Examples
+    --------
+    >>> table = bayeslaw.score(bayeslaw.load_fit("fit.nc"), "runs.csv")
+    >>> bool(table["cover_eti90"].between(0, 1).all()), table["spread"].item()
+    (True, 'run')
     """
     runs = runs if isinstance(runs, Runs) else read_runs(runs)
     for observed in (fit.observed,) if isinstance(fit, PointFit) else (member.observed for member, _ in fit.selections):
@@ -142,20 +160,22 @@ def score(
     counts: dict[str, object] = {"rows": len(held), "base_rows_left_out": len(runs) - len(held)}
     if isinstance(fit, PointFit):
         if discrepancy is not None:
-            raise BayeslawError("A point fit has no spread to add a discrepancy to.")
+            raise BayeslawError("A point fit has no spread to add a discrepancy to.", code="point-fit")
         return pd.DataFrame([{"law": fit.law.name, "fit": "point"} | _point_score(fit, held, loss, counts, bootstrap)])
     if bootstrap is not None:
-        raise BayeslawError("A bootstrap is of a point fit; a posterior has draws of its own.")
-    made = forecast(fit, held, discrepancy=discrepancy, seed=seed, force=force)
-    draws = made.predictive
-    head = {"law": made.law, "fit": "posterior", "spread": made.spread}
-    counts["checks"] = checks_label(made.forced)
+        raise BayeslawError(
+            "Only point fits are scored with a bootstrap: a posterior has draws of its own.", code="not-a-point-fit"
+        )
+    predicted = forecast(fit, held, discrepancy=discrepancy, seed=seed, force=force)
+    draws = predicted.predictive
+    head = {"law": predicted.law, "fit": "posterior", "spread": predicted.spread}
+    counts["checks"] = checks_label(predicted.forced)
     return pd.DataFrame([head | counts | point_scores(loss, np.median(draws, axis=0)) | draw_scores(loss, draws)])
 
 
 def held_rows(laws: Sequence[Law], runs: Runs) -> Runs:
-    """The rows that can be scored: of a table without faults, all but base checkpoints that one of the laws can't describe."""
-    # One value of a covariate is too few to fit some laws, but enough to score them.
+    """Return the rows that can be scored: all but base checkpoints that one of the laws can't describe."""
+    # One value of a covariate is too few to fit some laws but enough to score them.
     lenient = [replace(law, covariates={k: replace(c, at_least=1) for k, c in law.covariates.items()}) for law in laws]
     if faults := list(dict.fromkeys(fault for law in lenient for fault in check(runs, law))):
         raise TableError(faults, runs.name)
@@ -166,9 +186,9 @@ def held_rows(laws: Sequence[Law], runs: Runs) -> Runs:
 def _point_score(
     fit: PointFit,
     held: Runs,
-    loss: NDArray[np.float64],
+    loss: Array,
     counts: dict[str, object],
-    bootstrap: Mapping[str, NDArray[np.float64]] | None,
+    bootstrap: Mapping[str, Array] | None,
 ) -> dict[str, object]:
     frame = complete(held.frame, fit.law)
     settings = {c: frame[c].to_numpy(dtype=np.float64) for c in fit.law.covariates}

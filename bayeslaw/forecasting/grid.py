@@ -42,7 +42,7 @@ def grid(law: Law | Posterior, settings: Mapping[str, str | float | Sequence[flo
     if any(c.series for c in law.measured.values()):
         raise BayeslawError(
             f"{law.name} sums over all changes of the learning rate, which a grid can't hold. Make its settings from schedules "
-            "(bayeslaw.schedules.nodes).",
+            "(bayeslaw.schedules.changes.nodes).",
             code="series-in-grid",
         )
     wanted = (*law.measured, *law.levels)
