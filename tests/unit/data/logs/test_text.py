@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from bayeslaw.data.logs.log import domain_of, meanings
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bayeslaw.core.errors import BayeslawError, TableError
 from bayeslaw.core.units import convert_table
-from bayeslaw.data.logs.api import import_runs
 from bayeslaw.data.columns import resolve
+from bayeslaw.data.logs.api import import_runs
 from bayeslaw.data.logs.cells import Marks, numbers
+from bayeslaw.data.logs.log import domain_of, meanings
 from bayeslaw.data.logs.mapping import mapping
 from tests.logs import cells, noted, written
 
