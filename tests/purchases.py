@@ -1,4 +1,4 @@
-"""Fits of a line and runs that could be bought, for tests of choices."""
+"""Fits of a line, and candidate runs, for tests of choices."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def drawn(sizes: dict[str, float], seed: int = 0, **noise: float) -> Fit:
 
 
 def logarithmic(seed: int) -> Fit:
-    """A fit of a law that is linear in log x, well known within its runs."""
+    """A fit of a law that is linear in log x, with small errors within its runs."""
     law = parse_card(LINE.replace("b*x + c*x*x", "b*log(x) + c*log(x)*log(x)").replace("[-10, 10]", "[1, 1e9]"))
     rng = np.random.default_rng(seed)
     draws = {name: rng.normal(mean, sd, 2000) for name, mean, sd in (("a", 1, 0.01), ("b", 0, 0.01), ("c", 0, 0.001))}
@@ -37,7 +37,7 @@ def logarithmic(seed: int) -> Fit:
 
 
 def pool(count: int, seed: int = 0, points: int = 3) -> pd.DataFrame:
-    """Candidates of several points each, somewhere within reach."""
+    """Candidates of several points each, at random settings."""
     rng = np.random.default_rng(seed)
     frame = pd.DataFrame({"run": np.repeat([f"c{i}" for i in range(count)], points)})
     frame["x"] = rng.uniform(-3, 3, len(frame))

@@ -167,7 +167,7 @@ def build(
             f"Choosing runs takes at least {LEAST_DRAWS} draws; the fit has {draws}. Fit with more draws.", code="too-few-draws"
         )
     if not np.isfinite(targets).all():
-        raise FitError("Some draws of the targets are not finite; give targets with finite draws.", code="not-finite")
+        raise FitError("Some draws of the targets are not finite; give targets with finite draws.", code="non-finite-draws")
     wanted = _centred(targets)
     sources = [Source(each, candidates, (*entropy, i)) for i, each in enumerate(forecasts)]
     floor = KEPT * float(np.sqrt(min(source.point.min() for source in sources)))

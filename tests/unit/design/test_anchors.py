@@ -1,4 +1,4 @@
-"""Runs to buy: gains against exact linear-normal answers, designs that a naive one gets wrong, and every refusal."""
+"""Chosen runs: gains against exact linear-normal answers, choices that a naive search gets wrong, and their description."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayeslaw.core.errors import BayeslawError
 from bayeslaw.design.anchors import Anchors, anchors
 from bayeslaw.design.search import Market, choose
 from bayeslaw.posterior.fit import Fit
+from tests.errors import fails
+from tests.fixed import line_fit
 from tests.oracles import Array
 from tests.purchases import TARGETS, drawn, logarithmic, pool
 
@@ -26,8 +27,8 @@ def shapes(x: Array) -> Array:
     return np.stack([np.ones_like(x), x, x * x])
 
 
-def left(fit: Fit, runs: list[pd.DataFrame], targets: Array) -> Array:
-    """Variances of log losses at targets that are left once runs are made: the exact answer for a normal posterior."""
+def variances_left(fit: Fit, runs: list[pd.DataFrame], targets: Array) -> Array:
+    """Exact variances of log losses at targets once runs are made, for a normal posterior."""
     centred = np.stack([fit.draws[n] - fit.draws[n].mean() for n in "abc"])
     information = np.linalg.inv(centred @ centred.T / (centred.shape[1] - 1))
     for run in runs:
@@ -39,19 +40,19 @@ def left(fit: Fit, runs: list[pd.DataFrame], targets: Array) -> Array:
     return variances
 
 
-# --- what a run tells --------------------------------------------------------------------------------------------------
+# --- gains and budgets ---------------------------------------------------------------------------------------------------
 
 
-def test_gains_and_what_is_left_are_exact_for_a_linear_law_with_normal_noise(fit: Fit) -> None:
+def test_gains_and_remaining_variances_are_exact_for_a_linear_law_with_normal_noise(fit: Fit) -> None:
     candidates = pool(12)
     made = anchors(fit, candidates, TARGETS, budget=20.0, cost="cost")
     ensemble, runs = made.market.ensemble, [group for _, group in candidates.groupby("run", sort=False)]
     at = TARGETS["x"].to_numpy()
-    before = left(fit, [], at)
+    before = variances_left(fit, [], at)
     for code, run in enumerate(runs):
-        expected = float((before - left(fit, [run], at)).mean())
+        expected = float((before - variances_left(fit, [run], at)).mean())
         assert ensemble.gains(np.eye(ensemble.rank), made.market.weights)[code] == pytest.approx(expected, rel=1e-8)
-    bought = left(fit, [runs[code] for code in made.bought], at)
+    bought = variances_left(fit, [runs[code] for code in made.bought], at)
     np.testing.assert_allclose(ensemble.variances(ensemble.covariance(made.bought)), bought, rtol=1e-8)
     step = np.eye(ensemble.rank)
     for code in made.bought:
@@ -59,13 +60,13 @@ def test_gains_and_what_is_left_are_exact_for_a_linear_law_with_normal_noise(fit
     np.testing.assert_allclose(ensemble.variances(step), bought, rtol=1e-8)
 
 
-def test_picks_say_what_is_left_after_each(fit: Fit) -> None:
+def test_picks_list_gain_width_and_money_spent_after_each(fit: Fit) -> None:
     candidates = pool(12)
     made = anchors(fit, candidates, TARGETS, budget=20.0, cost="cost")
     runs, at = dict(list(candidates.groupby("run"))), TARGETS["x"].to_numpy()
-    before, picks = left(fit, [], at), made.picks
+    before, picks = variances_left(fit, [], at), made.picks
     for i in range(1, len(picks) + 1):
-        now, was = (left(fit, [runs[name] for name in picks["run"][:k]], at) for k in (i, i - 1))
+        now, was = (variances_left(fit, [runs[name] for name in picks["run"][:k]], at) for k in (i, i - 1))
         assert picks["gain"].iloc[i - 1] == pytest.approx((was - now).sum() / before.sum(), rel=1e-6)
         width = (made.targets.widths * np.sqrt(now / before)).mean()
         assert picks["latent_eti90_width"].iloc[i - 1] == pytest.approx(width, rel=1e-6)
@@ -74,15 +75,15 @@ def test_picks_say_what_is_left_after_each(fit: Fit) -> None:
     assert picks["spent"].iloc[-1] <= 20.0
 
 
-def test_weights_of_targets_count(fit: Fit) -> None:
+def test_variances_of_targets_are_weighted(fit: Fit) -> None:
     candidates, at = pool(12), TARGETS["x"].to_numpy()
     made = anchors(fit, candidates, TARGETS.assign(weight=[3.0, 1.0]), budget=20.0, cost="cost")
     value = made.market.value(np.eye(made.market.ensemble.rank))
-    assert value == pytest.approx(float(left(fit, [], at) @ [0.75, 0.25]), rel=1e-8)
+    assert value == pytest.approx(float(variances_left(fit, [], at) @ [0.75, 0.25]), rel=1e-8)
 
 
-def test_draws_of_anything_can_be_targets(fit: Fit) -> None:
-    """The margin of a promise, such as loss minus a limit: log losses of the same draws give the same picks."""
+def test_draws_of_any_quantity_can_be_targets(fit: Fit) -> None:
+    """The margin of a constraint, such as loss minus a limit: log losses of the same draws give the same picks."""
     candidates = pool(12)
     logs = fit.draws["a"] + 4 * fit.draws["b"] + 16 * fit.draws["c"]
     made = anchors(fit, candidates, {"margin": logs - 3.0}, budget=20.0, cost="cost")
@@ -98,7 +99,7 @@ def test_two_fits_learn_from_the_losses_that_one_run_logs_for_each(fit: Fit) -> 
     made = anchors([fit, other], candidates, TARGETS, budget=10.0, cost="cost")
     runs = [group for _, group in candidates.groupby("run", sort=False)]
     bought = [runs[code] for code in made.bought]
-    expected = np.concatenate([left(one, bought, at) for one in (fit, other)])
+    expected = np.concatenate([variances_left(one, bought, at) for one in (fit, other)])
     # draws of the two are paired, and 2,000 draws of independent posteriors are not exactly uncorrelated
     np.testing.assert_allclose(made.market.ensemble.variances(made.market.ensemble.covariance(made.bought)), expected, rtol=0.05)
     assert len(made.target_widths) == 4
@@ -143,11 +144,11 @@ def test_the_unit_of_a_target_does_not_matter(fit: Fit, unit: float) -> None:
     np.testing.assert_allclose(other.picks["gain"], one.picks["gain"], rtol=1e-6)
 
 
-# --- what a naive design gets wrong --------------------------------------------------------------------------------------
+# --- choices that a naive search gets wrong --------------------------------------------------------------------------------------
 
 
 def test_a_checkpoint_paid_for_is_shared() -> None:
-    """Twelve runs alike, each from a checkpoint of its own or from one: a fixed price is paid once, so the picks share it."""
+    """Twelve equal runs, each from a checkpoint of its own or from a common one, which is paid once: the picks share it."""
     fit = drawn({"a": 0.1, "b": 0.2, "c": 0.05}, sigma_point=0.02, sigma_run=0.01)
     frame = pd.concat([
         pd.DataFrame({"run": f"{place}{i}", "x": [1.0 + 0.1 * i + (0.4 if place == "shared" else 0.5), 2.0 + 0.05 * i], "cost": 1.0,
@@ -159,30 +160,30 @@ def test_a_checkpoint_paid_for_is_shared() -> None:
     assert len(made.picks) == 6
     assert made.picks["checkpoint_cost"].tolist() == [5.0] + [0.0] * 5
     assert made.spent == pytest.approx(11.0)
-    # Prices that leave the checkpoint out would have chosen among all of them, by gain alone.
+    # Without prices of checkpoints the choice is among all of them, by gain alone.
     naive = anchors(fit, frame, TARGETS, budget=11.0, cost="cost", checkpoint_cost="0")
     assert not all(name.startswith("shared") for name in naive.picks["run"])
 
 
-def alike(x: float, sigma_run: float) -> Anchors:
-    """Eight runs alike of one checkpoint that costs ten times as much as all of them."""
+def equal_runs(x: float, sigma_run: float) -> Anchors:
+    """Eight equal runs of one checkpoint that costs ten times as much as all of them."""
     fit = drawn({"a": 0.1, "b": 0.2, "c": 0.05}, sigma_point=0.02, sigma_run=sigma_run)
     frame = pd.DataFrame({"run": list("abcdefgh"), "x": x, "cost": 1.0, "checkpoint": "one", "checkpoint_cost": 80.0})
     return anchors(fit, frame, TARGETS.head(1), budget=88.0, cost="cost")
 
 
-def test_the_run_that_happens_to_pay_for_a_checkpoint_is_judged_with_those_that_need_it() -> None:
+def test_the_run_that_pays_for_a_checkpoint_is_judged_with_those_that_need_it() -> None:
     """By its own bill the first alone would not be worth its price."""
-    made = alike(4.0, 3.0)
+    made = equal_runs(4.0, 3.0)
     assert 88 / 81 * np.log(made.width([]) / made.width(made.bought[:1])) < -np.log(0.9)
     assert made.picks["worth"].all()
     assert made.stop is None
 
 
 @pytest.mark.parametrize("x", [-1.0, 1.0, 2.0])
-def test_purchases_are_worth_it_up_to_where_no_number_of_further_ones_is(x: float) -> None:
-    """By trying all ends: from the last worthwhile one on, the rate of any number of further purchases is too low."""
-    made = alike(x, 0.05)
+def test_purchases_are_worth_their_price_until_no_number_of_further_ones_is(x: float) -> None:
+    """All ends are tried: after the last worthwhile purchase the rate of any number of further ones is too low."""
+    made = equal_runs(x, 0.05)
     widths = [np.log(made.width(made.bought[:i])) for i in range(9)]
     spent = [0.0, *made.picks["spent"]]
     enough = np.array(
@@ -194,8 +195,8 @@ def test_purchases_are_worth_it_up_to_where_no_number_of_further_ones_is(x: floa
     assert made.picks["worth"].tolist() == [i < last for i in range(8)]
 
 
-def test_a_dear_checkpoint_is_bought_when_several_runs_together_are_worth_it() -> None:
-    """One run does not pay for the checkpoint near the target, four do; a greedy purchase run by run never buys it."""
+def test_an_expensive_checkpoint_is_bought_if_several_runs_together_are_worth_it() -> None:
+    """One run is not worth the checkpoint near the target, four are; a greedy choice run by run never buys it."""
     fit = drawn({"a": 0.1, "b": 0.2, "c": 0.05}, sigma_point=0.05, sigma_run=0.001)
     near = [
         pd.DataFrame({"run": f"near{i}", "x": [3.8 + 0.1 * i], "cost": 0.5, "checkpoint": "new", "checkpoint_cost": 6.0})
@@ -210,29 +211,29 @@ def test_a_dear_checkpoint_is_bought_when_several_runs_together_are_worth_it() -
     assert len(made.picks) == 8
 
 
-def test_with_strong_luck_picks_spread_over_runs_instead_of_points() -> None:
-    """Long curves of many points against short runs of two: with luck of runs the many points tell little more than two."""
+def test_with_large_run_effects_many_runs_are_better_than_many_points() -> None:
+    """Long curves of many points against short runs of two points, which inform almost as much if run effects are large."""
     long = [pd.DataFrame({"run": f"long{i}", "x": np.linspace(2, 3, 12), "cost": 6.0}) for i in range(3)]
     short = [pd.DataFrame({"run": f"short{i}", "x": [2.0, 3.0], "cost": 1.0}) for i in range(12)]
     frame = pd.concat(long + short, ignore_index=True)
-    calm, lucky = (
+    small, large = (
         anchors(
             drawn({"a": 0.1, "b": 0.02, "c": 0.001}, sigma_point=point, sigma_run=run), frame, TARGETS, budget=12.0, cost="cost"
         )
         for point, run in ((0.03, 1e-4), (0.03, 0.1))
     )
-    rows = {name: len(made.rows()) / len(made.bought) for name, made in (("calm", calm), ("lucky", lucky))}
-    assert (len(lucky.bought), rows["lucky"]) == (12, 2.0)
-    # Without the effect of runs all points count alike, and 12 points for 6 are as good as 2 for 1.
-    alone = lucky.market.ensemble.gains(np.eye(lucky.market.ensemble.rank), lucky.market.weights)
-    price = lucky.candidates.cost
+    rows = {name: len(made.rows()) / len(made.bought) for name, made in (("small", small), ("large", large))}
+    assert (len(large.bought), rows["large"]) == (12, 2.0)
+    # Without run effects all points count the same, and 12 points for 6 are as good as 2 for 1.
+    alone = large.market.ensemble.gains(np.eye(large.market.ensemble.rank), large.market.weights)
+    price = large.candidates.cost
     assert (alone / price)[:3].max() < 0.5 * (alone / price)[3:].max()
-    alone = calm.market.ensemble.gains(np.eye(calm.market.ensemble.rank), calm.market.weights)
+    alone = small.market.ensemble.gains(np.eye(small.market.ensemble.rank), small.market.weights)
     assert (alone)[:3].max() > 1.02 * alone[3:].max()
 
 
-def test_a_discrepancy_sends_runs_to_the_target() -> None:
-    """A law that may be wrong out there is not told by runs elsewhere, however well they tell its parameters."""
+def test_with_a_discrepancy_runs_are_bought_near_the_target() -> None:
+    """Runs elsewhere inform the parameters, but not the error of the law at the target."""
     fit = logarithmic(0)
     frame = pd.DataFrame({"run": [f"c{i}" for i in range(20)], "x": np.geomspace(1e3, 1e8, 20), "cost": np.geomspace(1, 8, 20)})
     target = pd.DataFrame({"x": [3e8]})
@@ -241,11 +242,20 @@ def test_a_discrepancy_sends_runs_to_the_target() -> None:
     assert doubtful.width_name == "discrepancy2%_eti90_width"
     assert doubtful.picks["x"].max() == nearest[1] == frame["x"].max()
     assert doubtful.picks["gain"].sum() < sure.picks["gain"].sum()
-    with pytest.raises(BayeslawError, match=r"between 0 and 0\.5"):
+    with fails("not-a-discrepancy", "200%"):
         anchors(fit, frame, target, budget=20.0, cost="cost", discrepancy="200%")
 
 
-# --- what is told of it ---------------------------------------------------------------------------------------------------
+def test_discrepancies_of_two_laws_are_independent() -> None:
+    """Also where both fits had the same seed."""
+    one, other = logarithmic(0), logarithmic(1)
+    target = pd.DataFrame({"x": [3e8]})
+    frame = pd.DataFrame({"run": ["a"], "x": [1e8], "cost": [1.0]})
+    both = anchors([one, other], frame, target, budget=1.0, cost="cost", discrepancy="2%").targets.draws
+    assert abs(np.asarray(np.corrcoef(both.T))[0, 1]) < 4 / np.sqrt(len(both))
+
+
+# --- description of a choice ---------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -269,25 +279,25 @@ def test_the_same_seed_gives_the_same_numbers(fit: Fit, made: Anchors) -> None:
     pd.testing.assert_frame_equal(made.picks, again.picks)
 
 
-def test_words_of_a_choice(made: Anchors) -> None:
-    assert f"{len(made.bought)} runs for" in made.text
-    assert "latent_eti90_width" in made.text
-    assert "random runs" in made.text
+def test_the_text_summarises_a_choice(made: Anchors) -> None:
+    lines = made.text.splitlines()
+    assert lines[0].startswith(f"{len(made.bought)} runs for ")
+    assert lines[1].startswith("latent_eti90_width: ")
     assert made.rounds[-1] == 2
-    assert "bayeslaw update" in made.text
+    assert "bayeslaw update" in lines[-1]
 
 
-def test_the_stop_is_where_nothing_later_is_worth_its_price(fit: Fit) -> None:
-    dear = pool(8, 6).assign(run=lambda t: "dear " + t["run"], cost=lambda t: 30 * t["cost"])
-    made = anchors(fit, pd.concat([pool(10, 5), dear], ignore_index=True), TARGETS, budget=500.0, cost="cost")
+def test_the_stop_is_after_the_last_purchase_worth_its_price(fit: Fit) -> None:
+    costly = pool(8, 6).assign(run=lambda t: "costly " + t["run"], cost=lambda t: 30 * t["cost"])
+    made = anchors(fit, pd.concat([pool(10, 5), costly], ignore_index=True), TARGETS, budget=500.0, cost="cost")
     worth = made.picks["worth"].tolist()
     assert made.stop is not None
     assert not any(worth[made.stop :])
     assert worth[made.stop - 1]
-    assert f"after purchase {made.stop} what follows is not worth its price" in made.text
+    assert f"runs after purchase {made.stop} are not worth their price" in made.text
 
 
-def test_a_pick_is_said_to_inform_what_it_informs() -> None:
+def test_informs_lists_the_parameters_whose_sd_narrows() -> None:
     fit = drawn({"a": 0.1, "b": 0.3, "c": 1e-6}, sigma_point=0.01, sigma_run=0.001)
     frame = pd.DataFrame({"run": ["slope", "slope", "level"], "x": [-3.0, 3.0, 0.0], "cost": 1.0})
     made = anchors(fit, frame, pd.DataFrame({"x": [5.0]}), budget=1.0, cost="cost")
@@ -295,16 +305,16 @@ def test_a_pick_is_said_to_inform_what_it_informs() -> None:
     assert made.explain("level")["informs"].startswith("a -9")
 
 
-def test_explaining_one_candidate(made: Anchors) -> None:
+def test_one_candidate_can_be_explained(made: Anchors) -> None:
     first = made.picks["run"].iloc[0]
-    told = made.explain(first)
-    assert told["chosen"]
-    assert told["rank"].endswith("of 12 by gain for its price")
-    with pytest.raises(BayeslawError, match="no candidate 'c99'"):
+    explained = made.explain(first)
+    assert explained["chosen"]
+    assert explained["rank"].endswith("of 12 by gain for its price")
+    with fails("unknown-candidate", "'c99'"):
         made.explain("c99")
 
 
-def test_fixed_runs_are_bought_first_and_logged_ones_left_out(fit: Fit) -> None:
+def test_fixed_runs_are_bought_first_and_runs_of_the_fit_are_left_out(fit: Fit) -> None:
     frame = pool(12)
     frame["fixed"] = frame["run"] == "c7"
     made = anchors(fit, frame, TARGETS, budget=20.0, cost="cost")
@@ -312,25 +322,26 @@ def test_fixed_runs_are_bought_first_and_logged_ones_left_out(fit: Fit) -> None:
     logged = pd.concat([frame, pd.DataFrame({"run": ["p"], "x": [0.0], "cost": [1.0], "fixed": [False]})], ignore_index=True)
     again = anchors(fit, logged, TARGETS, budget=20.0, cost="cost")
     assert "p" not in again.candidates.names
-    assert again.notes[0] == "1 candidate left out, for the fit has runs of these names (p)"
+    assert again.notes[0].startswith("1 candidate left out")
     assert again.picks["run"].tolist() == made.picks["run"].tolist()
 
 
-def test_a_law_that_misses_its_own_runs_is_told(fit: Fit) -> None:
-    text = "line misses its own runs by 2.0% of the loss, more than seeds explain: state a discrepancy of 2.0%"
-    assert any(note.startswith(text) for note in anchors(fit, pool(4), TARGETS, budget=20.0, cost="cost").notes)
+def test_a_law_that_misses_its_own_runs_is_noted(fit: Fit) -> None:
+    assert any(
+        note.startswith("line misses its own runs by 2.0%")
+        for note in anchors(fit, pool(4), TARGETS, budget=20.0, cost="cost").notes
+    )
     assert not anchors(fit, pool(4), TARGETS, budget=20.0, cost="cost", discrepancy="2%").notes
     calm = drawn({"a": 0.1, "b": 0.2, "c": 0.05}, sigma_point=0.005, sigma_run=0.01)
     assert not anchors(calm, pool(4), TARGETS, budget=20.0, cost="cost").notes
 
 
-def test_replicates_are_runs_with_ids_of_their_own(fit: Fit) -> None:
+def test_replicates_have_ids_of_their_own(fit: Fit) -> None:
     made = anchors(fit, pool(2), TARGETS, budget=1000.0, cost="cost", replicates=3)
     assert sorted(made.rows()["run"].unique()) == ["c0", "c0#2", "c0#3", "c1", "c1#2", "c1#3"]
 
 
-def test_swaps_mend_a_greedy_choice(fit: Fit) -> None:
-    """Whatever was chosen, no single pick can be exchanged for a better one that the budget allows."""
+def test_no_exchange_of_a_single_pick_is_better(fit: Fit) -> None:
     made = anchors(fit, pool(20, 8, points=2), TARGETS, budget=9.0, cost="cost")
     market, least = made.market, made.market.value(made.market.ensemble.covariance(made.bought))
     for out in range(len(made.bought)):
@@ -340,3 +351,46 @@ def test_swaps_mend_a_greedy_choice(fit: Fit) -> None:
                 assert market.value(market.ensemble.covariance([*rest, other])) >= least * (1 - 1e-9)
     assert isinstance(market, Market)
     assert choose(replace(market, budget=0.0)) == []
+
+
+# --- checkpoint effects ---------------------------------------------------------------------------------------------------
+
+
+def test_effects_of_a_known_checkpoint_are_conditional_on_its_runs() -> None:
+    fit = line_fit(noise="normal-checkpoint")
+    seen, draws, noise = fit.observed, fit.draws, fit.noise
+    residual = seen.log_loss - np.log(fit.law.predict(draws, seen.covariates))
+    effects = noise.sample_checkpoint_effects(residual, seen, draws, ("k0", "unseen"), np.random.default_rng(0))
+    rows = seen.checkpoint[seen.run] == seen.checkpoint_names.index("k0")
+    of = seen.run[rows]
+    covariance = 0.01**2 * np.eye(of.size) + 0.01**2 * (of[:, None] == of)  # point noise and run effects
+    gain = 0.02**2 * np.linalg.solve(covariance + 0.02**2, np.ones(of.size))
+    mean, variance = residual[:, rows] @ gain, 0.02**2 * (1 - gain.sum())
+    z = (effects[0] - mean) / np.sqrt(variance)
+    assert abs(z.mean()) < 4 / np.sqrt(z.size)
+    assert abs(z.var() - 1) < 4 * np.sqrt(2 / z.size)
+    assert shared[1].std() == pytest.approx(0.02, rel=0.05)
+
+
+def test_runs_of_one_checkpoint_share_its_effect() -> None:
+    """Two runs of one new checkpoint inform less than one run of each of two, because they err together."""
+    fit = line_fit(noise="normal-checkpoint", point=0.002, run=0.002)
+    rows = [("one", "new"), ("two", "new"), ("three", "other")]
+    frame = pd.DataFrame([{"run": run, "checkpoint": at, "x": 3.0, "cost": 1.0} for run, at in rows])
+    made = anchors(fit, frame, pd.DataFrame({"x": [3.0]}), budget=2.0, cost="cost", checkpoint_cost="0")
+    assert len(set(made.candidates.checkpoint[list(made.bought)])) == 2
+    ensemble = made.market.ensemble
+    together, apart = (float(ensemble.variances(ensemble.covariance(picks))[0]) for picks in ([0, 1], [0, 2]))
+    variance = float(ensemble.variances(np.eye(ensemble.rank))[0])
+    shared, own = 0.02**2, 0.002**2 + 0.002**2
+    assert together == pytest.approx(1 / (1 / variance + 1 / (shared + own / 2)), rel=0.1)
+    assert apart == pytest.approx(1 / (1 / variance + 2 / (shared + own)), rel=0.1)
+
+
+def test_variances_of_noise_are_those_of_a_normal_with_the_same_information() -> None:
+    point, run = line_fit().noise.variances(line_fit().draws)
+    assert (point[0], run[0]) == (pytest.approx(1e-4), pytest.approx(1e-4))
+    student = line_fit(noise="student")
+    assert student.noise.variances(student.draws)[0][0] == pytest.approx(1e-4 * 8 / 6)
+    skew = line_fit(noise="skew")
+    assert skew.noise.variances(skew.draws)[1][0] == pytest.approx(2e-4)
