@@ -78,19 +78,23 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
 
 @pytest.fixture(scope="session")
 def files(tmp_path_factory: pytest.TempPathFactory, sound_fit: Fit, small_fit: Fit) -> Path:
-    """Tables, fits that passed and failed their checks, a card, damaged and foreign files; not to be changed."""
-    made = tmp_path_factory.mktemp("files")
-    oracles.table(load_law("chinchilla"), runs=8).to_csv(made / "runs.csv", index=False)
-    oracles.table(load_law("ptpp-floor"), runs=8).to_csv(made / "ptpp.csv", index=False)
-    sound_fit.save(made / "fit.nc")
-    small_fit.save(made / "failed.nc")
-    (made / "damaged.nc").write_bytes((made / "fit.nc").read_bytes()[:20_000])
-    (made / "text.nc").write_text("not a fit", encoding="utf-8")
-    xr.Dataset({"x": ("t", [1.0, 2.0])}).to_netcdf(made / "foreign.nc", engine="h5netcdf")
-    shutil.copy(card_folder() / "chinchilla.toml", made / "card.toml")
+    """Tables, fits that passed and failed their checks, a card, corrupted and foreign files; not to be changed."""
+    return write_files(tmp_path_factory.mktemp("files"), sound_fit, small_fit)
+
+
+def write_files(folder: Path, sound_fit: Fit, small_fit: Fit) -> Path:
+    """Write the files of the fixture `files` into a folder."""
+    oracles.table(load_law("chinchilla"), runs=8).to_csv(folder / "runs.csv", index=False)
+    oracles.table(load_law("ptpp-floor"), runs=8).to_csv(folder / "ptpp.csv", index=False)
+    sound_fit.save(folder / "fit.nc")
+    small_fit.save(folder / "failed.nc")
+    (folder / "damaged.nc").write_bytes((folder / "fit.nc").read_bytes()[:20_000])
+    (folder / "text.nc").write_text("not a fit", encoding="utf-8")
+    xr.Dataset({"x": ("t", [1.0, 2.0])}).to_netcdf(folder / "foreign.nc", engine="h5netcdf")
+    shutil.copy(card_folder() / "chinchilla.toml", folder / "card.toml")
     for older in ("older.nc", "older.csv", "older.png"):
-        (made / older).write_bytes(b"an older result")
-    return made
+        (folder / older).write_bytes(b"an older result")
+    return folder
 
 
 @pytest.fixture
