@@ -1,4 +1,4 @@
-"""Fits with draws that are given, not sampled: for tests of what is decided from draws."""
+"""Fits with draws that are given, not sampled, for tests of decisions."""
 
 from __future__ import annotations
 
@@ -27,6 +27,13 @@ TARGET = {
     "E": 1.2, "A": 60.0, "alpha": 0.3, "B": 150.0, "beta": 0.3, "nu": 0.35, "C": 0.01, "gamma": 0.2, "F": 0.4, "eta": 0.4,
     "lam": 0.3, "zeta": 0.5,
 }  # fmt: skip
+ZHENG = dict(load_law("cpt-joint").published["Zheng et al. 2024, table 2"])
+# The plan of Goffinet et al. 2025: at 8.9 tokens per parameter and 34% replay the source loss is 2% over its base loss BASE, and
+# the target loss is LIMIT.
+MODEL = {"N": 8.1e9, "ptpp": 279.0}
+PLACE = {k: np.array([v]) for k, v in (MODEL | {"D": 8.9 * 8.1e9, "r": 0.34}).items()}
+BASE = float(oracles.ptpp_floor(SOURCE, PLACE)[0]) / 1.02
+LIMIT = float(oracles.ptpp_gate_floor(TARGET, PLACE)[0])
 
 
 def scattered(values: Mapping[str, float], size: int, seed: int, scatter: float = SCATTER) -> dict[str, NDArray[np.float64]]:

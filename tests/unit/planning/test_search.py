@@ -1,4 +1,4 @@
-"""The sweep against brute force, on margins with any number of intervals."""
+"""The sweep along the tokens against brute force, on margins with any number of intervals."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayeslaw.planning.search import Spans, narrowed, spans
+from bayeslaw.planning.search import Intervals, intervals_of, narrowed
 
 
 def waves(size: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -20,14 +20,14 @@ def margin(wave: tuple[np.ndarray, ...], draws: np.ndarray, x: np.ndarray) -> np
     return np.asarray(np.sin(speed * x + phase) - level)
 
 
-@given(st.integers(1, 60), st.integers(0, 10_000))
+@given(st.integers(1, 30), st.integers(0, 10_000))
 def test_intervals_and_the_least_x_are_those_of_brute_force(size: int, seed: int) -> None:
-    wave, grid, fine = waves(size, seed), np.linspace(0, 8, 161), np.linspace(0, 8, 8001)
+    wave, grid, fine = waves(size, seed), np.linspace(0, 8, 161), np.linspace(0, 8, 4001)
     every = np.arange(size)
-    found = spans(grid, margin(wave, every[:, None], grid[None]), lambda d, x: margin(wave, d, x))
+    intervals = intervals_of(grid, margin(wave, every[:, None], grid[None]), lambda d, x: margin(wave, d, x))
     good = margin(wave, every[:, None], fine[None]) >= 0
-    inside = ((found.low[:, :, None] <= fine) & (fine <= found.high[:, :, None])).any(axis=0)
-    # a wave can dip between two points of the grid; but for those draws all agrees up to the ends' own error
+    inside = ((intervals.low[:, :, None] <= fine) & (fine <= intervals.high[:, :, None])).any(axis=0)
+    # A wave can dip between two points of the grid. All other draws agree up to the error of the ends.
     flips = (np.diff(good, axis=1) != 0).sum(axis=1)
     seen = (np.diff(margin(wave, every[:, None], grid[None]) >= 0, axis=1) != 0).sum(axis=1)
     whole = flips == seen
@@ -35,42 +35,42 @@ def test_intervals_and_the_least_x_are_those_of_brute_force(size: int, seed: int
     if whole.all():
         counts = good.sum(axis=0)
         for k in range(1, size + 1):
-            x = float(found.least([k])[0])
+            x = float(intervals.least([k])[0])
             if np.isfinite(x):
-                assert found.holding(x) >= k
+                assert intervals.holding(x) >= k
                 reached = fine[counts >= k]
                 assert not reached.size or x <= reached[0] + 1e-6
             else:
                 assert counts.max() <= k
 
 
-def test_ends_are_kept_on_the_side_that_holds() -> None:
+def test_ends_lie_where_the_condition_holds() -> None:
     wave, grid = waves(200, 3), np.linspace(0, 8, 81)
     every = np.arange(200)
-    found = spans(grid, margin(wave, every[:, None], grid[None]), lambda d, x: margin(wave, d, x))
-    some = found.low <= found.high
+    intervals = intervals_of(grid, margin(wave, every[:, None], grid[None]), lambda d, x: margin(wave, d, x))
+    some = intervals.low <= intervals.high
     draws = np.broadcast_to(every, some.shape)[some]
-    assert (margin(wave, draws, found.low[some]) >= 0).all()
-    assert (margin(wave, draws, found.high[some]) >= 0).all()
-    inner = found.low[some] > 0
-    assert (margin(wave, draws[inner], found.low[some][inner] - 1e-7) < 0).all()
+    assert (margin(wave, draws, intervals.low[some]) >= 0).all()
+    assert (margin(wave, draws, intervals.high[some]) >= 0).all()
+    inner = intervals.low[some] > 0
+    assert (margin(wave, draws[inner], intervals.low[some][inner] - 1e-7) < 0).all()
 
 
-def test_both_conditions_hold_where_each_does() -> None:
-    one = Spans(np.array([[0.0, 1.0], [5.0, np.inf]]), np.array([[2.0, 3.0], [7.0, -np.inf]]))
-    other = Spans(np.array([[1.0, 4.0]]), np.array([[6.0, 9.0]]))
-    both = one & other
+def test_intersections_hold_where_both_conditions_do() -> None:
+    first = Intervals(np.array([[0.0, 1.0], [5.0, np.inf]]), np.array([[2.0, 3.0], [7.0, -np.inf]]))
+    second = Intervals(np.array([[1.0, 4.0]]), np.array([[6.0, 9.0]]))
+    both = first & second
     some = both.low[:, 0] <= both.high[:, 0]
     assert sorted(zip(both.low[some, 0], both.high[some, 0], strict=True)) == [(1.0, 2.0), (5.0, 6.0)]
     assert (both.low[:, 1] > both.high[:, 1]).all()
     assert both.several.tolist() == [True, False]
 
 
-def test_the_most_that_hold_together() -> None:
-    found = Spans(np.array([[0.0, 1.0, 2.0, np.inf]]), np.array([[1.0, 3.0, 4.0, -np.inf]]))
-    assert found.most() == (1.0, 2)
-    assert found.least([1, 2, 3]).tolist() == [0.0, 1.0, np.inf]
-    empty = Spans(np.array([[np.inf]]), np.array([[-np.inf]]))
+def test_the_place_where_most_draws_hold_together() -> None:
+    intervals = Intervals(np.array([[0.0, 1.0, 2.0, np.inf]]), np.array([[1.0, 3.0, 4.0, -np.inf]]))
+    assert intervals.most() == (1.0, 2)
+    assert intervals.least([1, 2, 3]).tolist() == [0.0, 1.0, np.inf]
+    empty = Intervals(np.array([[np.inf]]), np.array([[-np.inf]]))
     assert empty.most()[1] == 0
     assert empty.least([1]).tolist() == [np.inf]
 

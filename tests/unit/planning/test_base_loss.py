@@ -1,0 +1,109 @@
+"""Base losses: measured, by the law, and stated."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bayeslaw.laws.card import load_law
+from bayeslaw.planning.base_loss import BaseLoss, base_loss
+from bayeslaw.planning.domain_loss import domain_loss
+from bayeslaw.posterior.fit import Fit
+from tests import oracles
+from tests.fixed import fixed_fit
+from tests.posteriors import BASE, MODEL, SOURCE, posterior, scattered
+
+SIZE = 2000
+SMALL = {"N": 1e9, "ptpp": 31.0}  # a model for the laws of transfer
+
+
+def with_base_rows(*losses: float, **columns: Any) -> Fit:
+    """A fit of `ptpp-floor` whose table has rows with D = 0; the noise of a logged loss is .003."""
+    base = pd.DataFrame({"run": [f"base {i}" for i in range(len(losses))], "D": 0.0, "loss": losses} | MODEL | columns)
+    table = pd.concat([oracles.table(load_law("ptpp-floor")), base])
+    if "loss_se" in table:
+        table["loss_se"] = table["loss_se"].fillna(0.001)
+    return posterior("ptpp-floor", scattered(SOURCE, SIZE, 1, 0.006), frame=table, seed=1)
+
+
+def base_of(fit: Fit, given: str = "measured", levels: dict[str, str] | None = None) -> BaseLoss:
+    model = SMALL if fit.law.name.startswith("transfer") else MODEL
+    corners = pd.DataFrame([{"D": 1e9, "r": 0.3}, {"D": 1e11, "r": 0.3}])
+    return base_loss(domain_loss("source", fit, model, levels or {}, corners), given, 0)
+
+
+def sd(base: BaseLoss) -> float:
+    """Standard deviation of a base loss's error."""
+    return float(base.log.std())
+
+
+def test_a_measured_base_loss_has_the_error_of_one_logged_loss() -> None:
+    base = base_of(with_base_rows(BASE))
+    assert base.kind == "measured"
+    assert np.exp(base.log).mean() == pytest.approx(BASE, rel=1e-3)
+    assert sd(base) == pytest.approx(0.003, rel=0.1)
+
+
+def test_the_spread_of_several_base_checkpoints_is_their_error() -> None:
+    assert sd(base_of(with_base_rows(BASE * 1.01, BASE * 0.99))) == pytest.approx(0.01, rel=0.1)
+
+
+def test_a_stated_base_loss_has_the_stated_error() -> None:
+    stated = base_of(with_base_rows(BASE), f"{BASE}+-0.01")
+    assert stated.kind == "stated"
+    assert sd(stated) == pytest.approx(0.01 / BASE, rel=0.1)
+
+
+def test_a_law_that_is_finite_at_no_tokens_gives_the_base_loss() -> None:
+    law = load_law("transfer-source")
+    fit = posterior(law, scattered(oracles.typical(law), SIZE, 4, 0.004), seed=4)
+    base = base_of(fit, "law")
+    assert base.kind == "law"
+    np.testing.assert_allclose(np.exp(base.log), oracles.transfer_source(fit.draws, SMALL | {"D": 0.0, "r": 0.5}), rtol=1e-9)
+
+
+def test_known_errors_of_a_base_loss_are_added_to_the_noise() -> None:
+    """As they are in the fit of a law: an error of 0 is no noise of 0."""
+    assert sd(base_of(with_base_rows(BASE, loss_se=0.02))) == pytest.approx(math.hypot(0.003, 0.02 / BASE), rel=0.05)
+    assert sd(base_of(with_base_rows(BASE, loss_se=0.0))) == pytest.approx(0.003, rel=0.05)
+    mixed = base_of(with_base_rows(BASE, BASE * 1.0001, loss_se=[0.0, 0.02]))
+    assert sd(mixed) == pytest.approx(math.sqrt((0.003**2 + (0.02 / BASE) ** 2 / 2) / 2), rel=0.05)
+
+
+def test_copies_of_one_evaluation_count_once() -> None:
+    """Every run of a branch logs its checkpoint's loss; other seeds that reach the same loss are other evaluations."""
+    copies = base_of(with_base_rows(*[BASE] * 9))
+    np.testing.assert_array_equal(copies.log, base_of(with_base_rows(BASE)).log)
+    assert sd(base_of(with_base_rows(*[BASE] * 9, checkpoint="k"))) == pytest.approx(0.003, rel=0.05)
+    assert sd(base_of(with_base_rows(*[BASE] * 9, seed=range(9)))) == pytest.approx(0.001, rel=0.05)
+    assert sd(base_of(with_base_rows(*[BASE] * 4, BASE * 1.0001))) == pytest.approx(0.003 / math.sqrt(2), rel=0.05)
+
+
+def test_copies_in_a_fit_that_has_its_base_rows_count_once() -> None:
+    law = load_law("transfer-source")
+    base = pd.DataFrame({"run": [f"base {i}" for i in range(9)], "D": 0.0, "r": 0.5, "loss": 2.5} | SMALL)
+    fit = posterior(law, scattered(oracles.typical(law), SIZE, 4, 0.004), frame=pd.concat([oracles.table(law), base]))
+    assert sd(base_of(fit)) == pytest.approx(0.003, rel=0.05)
+
+
+def test_the_noise_of_a_base_loss_is_that_of_its_group() -> None:
+    """Where the noise differs by a column; if that column is empty, the largest noise."""
+    law = load_law("ptpp-floor")
+    base = pd.DataFrame({"run": ["bt", "bs"], "D": 0.0, "loss": [2.5, 2.3]} | MODEL)
+    logged = oracles.table(law)
+    domains = [logged.assign(domain=d, run=d + logged["run"].astype(str)) for d in ("target", "source")]
+    values = {k: np.full(SIZE, v) for k, v in oracles.typical(law).items()}
+    values |= {"E_target": values["E"], "E_source": values["E"], "E_spread": np.full(SIZE, 0.1)}
+    values |= {f"sigma_point[{d}]": np.full(SIZE, s) for d, s in (("target", 0.02), ("source", 0.001))}
+    values |= {f"sigma_run[{d}]": np.full(SIZE, 0.002) for d in ("target", "source")}
+    table = pd.concat([*domains, base.assign(domain=["target", "source"])], ignore_index=True)
+    both = fixed_fit(law, table, values, noise="normal", noise_by="domain", by={"E": "domain"})
+    assert sd(base_of(both, levels={"domain": "source"})) == pytest.approx(0.001, rel=0.05)
+    assert sd(base_of(both, levels={"domain": "target"})) == pytest.approx(0.02, rel=0.05)
+    labs = pd.concat([*(d.assign(lab=d["domain"]).drop(columns="domain") for d in domains), base[1:].assign(lab=None)])
+    common = {k: v for k, v in values.items() if not k.startswith("E_")}
+    assert sd(base_of(fixed_fit(law, labs, common, noise="normal", noise_by="lab"))) == pytest.approx(0.02, rel=0.05)
