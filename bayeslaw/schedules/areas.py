@@ -1,8 +1,8 @@
-"""Training in two phases, pre-training and adaptation, as rows of the covariates that laws of the dynamics have.
+"""Covariates of laws of training dynamics for a training in two phases, pre-training and adaptation.
 
-What went before the boundary and what came after count apart: S1_pt and S2_pt stand still during adaptation, S1_cpt and S2_cpt are
-0 before it. The momentum of the annealing is carried over the boundary, so that the change of the rate there, from the last one of
-pre-training to the first of adaptation, counts in S2_cpt like any other.
+Each phase has its own areas: S1_pt and S2_pt stay constant during adaptation, S1_cpt and S2_cpt are 0 before it. The momentum of
+the annealing is carried over the boundary, so that the change of the rate there, from the last one of pre-training to the first
+of adaptation, counts in S2_cpt like any other.
 """
 
 from __future__ import annotations
@@ -23,18 +23,23 @@ POWER = 0.1  # epsilon of the LR-weighted area; Wang et al. try 0.1 and 0.2
 
 @dataclass(frozen=True)
 class Point:
-    """Where a training stands between two steps.
+    """The state of a training between two steps.
 
     Attributes
     ----------
     pretrain : State or None
-        Areas of pre-training; None for an open model of which they aren't known.
+        Areas of pre-training; None for an open model whose pre-training is unknown.
     adapt : State or None
         Areas of adaptation; None before it has begun.
     weighted : (float, float)
         LR-weighted annealing areas of the two phases.
     peak : float
         Highest rate of the phase so far.
+
+    Examples
+    --------
+    >>> bayeslaw.schedules.Point(None) == bayeslaw.schedules.OPEN
+    True
     """
 
     pretrain: State | None
@@ -44,7 +49,7 @@ class Point:
 
     @property
     def last(self) -> State:
-        """The state that a next step goes on from; an open model is taken to have ended at a rate of 0 (Wang et al., section 6)."""
+        """The state from which the next step continues; for an open model we assume a last rate of 0 (Wang et al., section 6)."""
         return self.adapt or self.pretrain or State(0.0)
 
 
@@ -61,7 +66,7 @@ def trace(
     power: float = POWER,
     weight: float = 1.0,
 ) -> tuple[pd.DataFrame, Point]:
-    """Covariates of a training after some steps of a phase, and where its last step leaves it.
+    """Return the covariates of a training after some steps of a phase, and its state after the last step of the phase.
 
     Parameters
     ----------
@@ -70,10 +75,10 @@ def trace(
     at : int array (n,)
         Steps of the phase, from 0 (before its first) to its last.
     start : Point, optional
-        Where the training stood before; nothing for a new one, `OPEN` for the adaptation of a model whose pre-training is unknown.
+        The state before; none for a new training, `OPEN` for the adaptation of a model whose pre-training is unknown.
     phase : {'pretrain', 'adapt'}
     memory, power, weight : float
-        As in `schedules.areas`.
+        As in `schedule.areas`; power is that of the weighted areas.
 
     Returns
     -------
@@ -81,22 +86,29 @@ def trace(
         Columns step, lr (nan at step 0 of a new training), lr_peak, S1_pt, S2_pt, S2w_pt, S1_cpt, S2_cpt, S2w_cpt and their
         sums S1, S2, S2w; those of an unknown pre-training are nan.
     Point
+
+    Examples
+    --------
+    >>> table, end = bayeslaw.schedules.trace(bayeslaw.schedules.cosine(100, 1e-3), np.array([50, 100]))
+    >>> table.shape
+    (2, 12)
     """
     if at.size and (at.min() < 0 or at.max() > len(schedule)):
         wrong = at.min() if at.min() < 0 else at.max()
-        raise BayeslawError(f"{schedule.name} has steps 0 to {len(schedule)}; step {wrong} is asked for.")
+        raise BayeslawError(f"{schedule.name} has steps 0 to {len(schedule)}; there is no step {wrong}.", code="no-such-step")
     if phase == "adapt" and start is None:
-        raise BayeslawError("An adaptation begins somewhere: give where its pre-training stands, or OPEN where that is unknown.")
+        message = "An adaptation needs the state after its pre-training, or OPEN where that is unknown."
+        raise BayeslawError(message, code="missing-pretraining")
     if phase == "pretrain" and start is not None and (start.adapt is not None or start.pretrain is None):
-        raise BayeslawError("A pre-training can't go on after an adaptation.")
+        raise BayeslawError("A pre-training can't continue after an adaptation.", code="pretraining-after-adaptation")
     here = start or Point(None)
     new = phase == "adapt" and here.adapt is None
     before = replace(here.last, S1=0.0, S2=0.0) if new else (None if start is None else here.last)
     plain = areas(schedule, before, memory=memory, weight=weight)
     w0 = 0.0 if new else here.weighted[phase == "adapt"]
-    felt = areas(schedule, None if before is None else replace(before, S2=w0), memory=memory, power=power, weight=weight)
+    lr_weighted = areas(schedule, None if before is None else replace(before, S2=w0), memory=memory, power=power, weight=weight)
     first = (before.S1, before.S2) if before else (0.0, 0.0)
-    own = [np.append(f, values)[at] for f, values in zip((*first, w0), (plain.S1, plain.S2, felt.S2), strict=True)]
+    own = [np.append(f, values)[at] for f, values in zip((*first, w0), (plain.S1, plain.S2, lr_weighted.S2), strict=True)]
     highest = np.maximum.accumulate(np.append(0.0 if new else here.peak, schedule.rates))
     rates = np.append(here.last.rate if start is not None else np.nan, schedule.rates)
     if phase == "adapt":
@@ -108,6 +120,6 @@ def trace(
     table = pd.DataFrame({"step": at, "lr": rates[at], "lr_peak": highest[at]})
     for name, pt_area, cpt_area in zip(("S1", "S2", "S2w"), *pairs, strict=True):
         table[f"{name}_pt"], table[f"{name}_cpt"], table[name] = pt_area, cpt_area, pt_area + cpt_area
-    weighted = (here.weighted[0], float(felt.S2[-1])) if phase == "adapt" else (float(felt.S2[-1]), 0.0)
+    weighted = (here.weighted[0], float(lr_weighted.S2[-1])) if phase == "adapt" else (float(lr_weighted.S2[-1]), 0.0)
     pretrain, adapt = (here.pretrain, plain.end) if phase == "adapt" else (plain.end, None)
     return table, Point(pretrain, adapt, weighted, float(highest[-1]))

@@ -1,13 +1,13 @@
-"""All changes of the learning rate up to a step, put together into a few nodes, for laws that sum over them.
+"""Summarise all changes of the learning rate up to a step by a few nodes, for laws that sum over the changes.
 
 The Multi-Power Law (Luo et al. 2025, arXiv 2503.12811) has
 
     sum_{k<=t} (eta_{k-1} - eta_k) g(eta_k, S_k(t)),     g = 1 - (1 + C eta_k^-gamma S_k(t))^-beta,     S_k(t) = sum_{i=k}^t eta_i,
 
 for every step t, with parameters inside the sum. g rises with the number of steps since a change and then levels off, so changes
-are put together in bins that grow geometrically back from t, by their number: the latest stand alone. A node is a bin's whole fall,
-with means of rate and S over it that serve powers and logarithms of them: g is nearly one of these in all but the latest bins.
-The first warm-up and later rises have bins of their own.
+are collected in bins whose number of changes grows geometrically back from t; the latest changes have a bin each. A node has the
+total fall of its bin, and means of rate and S for which powers and logarithms are nearly exact: g is nearly a power or a logarithm
+in all but the latest bins. The first warm-up and later rises have their own bins.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from bayeslaw.schedules.schedule import Schedule
 Numbers = NDArray[np.int64]
 
 NODES = 24
-LEAST = 1e-4  # of the peak: a rate of 0 has no power, and what follows a change to it has long been felt anyway
+LEAST = 1e-4  # of the peak: lower rates are written as this, since 0 has no negative power
 
 
 def number_of_nodes(names: Iterable[str]) -> int:
-    """How many nodes covariates of these names ask for; 0 where none is a node's."""
+    """Return the number of nodes among the covariates of these names."""
     return sum(name.startswith("fall_") for name in names)
 
 
 def nodes(
     schedule: Schedule, at: Numbers, before: Schedule | None = None, *, number: int = NODES, warmup: bool = True
 ) -> pd.DataFrame:
-    """The changes of the rate up to some steps as nodes: columns fall_1 … fall_K, rate_1 … rate_K, since_1 … since_K.
+    """Return the nodes of the changes up to some steps: columns fall_1 … fall_K, rate_1 … rate_K, since_1 … since_K.
 
     Parameters
     ----------
@@ -44,18 +44,18 @@ def nodes(
     at : int array (n,)
         Steps of the phase, from 0 (before its first) to its last.
     before : Schedule, optional
-        Everything that went before.
+        Rates of all earlier phases.
     number : int
         K, the number of nodes.
     warmup : bool
-        Count the rise from 0 to the first highest rate, as Luo et al. do: their L0 is lower by about B times the peak for it.
-        Without, it is no change, as in `schedules.areas`.
+        Count the rise from 0 to the first highest rate, as Luo et al. do, whose L0 is therefore lower by about B times the peak.
+        It is no change if False, as in `schedule.areas`.
 
     Returns
     -------
     DataFrame
-        One row for each step. Where there are no more changes than nodes every change has one, and the sum is exact; nodes left
-        over have a fall of 0. Rates below 1e-4 of the peak are written as that, since g has a negative power of them.
+        One row for each step. If there are no more changes than nodes, each change has a node, the sum is exact, and the other
+        nodes have a fall of 0. Rates below 1e-4 of the peak are written as that, since g has a negative power of them.
 
     Notes
     -----
@@ -66,7 +66,7 @@ def nodes(
     whole_number("number", number, 4)
     if at.size and (at.min() < 0 or at.max() > len(schedule)):
         wrong = at.min() if at.min() < 0 else at.max()
-        raise BayeslawError(f"{schedule.name} has steps 0 to {len(schedule)}; step {wrong} is asked for.")
+        raise BayeslawError(f"{schedule.name} has steps 0 to {len(schedule)}; there is no step {wrong}.", code="no-such-step")
     rates = schedule.rates if before is None else np.concatenate([before.rates, schedule.rates])
     steps = at + (0 if before is None else len(before))
     falls, area = -np.diff(rates, prepend=0.0), np.append(0.0, np.cumsum(rates))
@@ -74,20 +74,20 @@ def nodes(
     if not warmup:
         falls[:risen] = 0.0
     lowest = LEAST * float(rates.max())
-    felt = np.sqrt(np.maximum(rates, lowest))
+    roots = np.sqrt(np.maximum(rates, lowest))
     first, later = np.arange(rates.size) < risen, np.arange(rates.size) >= risen
     groups = [np.flatnonzero(change & phase) for change, phase in ((falls != 0, first), (falls < 0, later), (falls > 0, later))]
     counts = np.stack([np.searchsorted(group, steps) for group in groups])  # step t has the index t - 1
     shares = np.zeros_like(counts)
-    for i, part in enumerate((number // 4, number // 4, number)):  # the falls have what the others leave
-        rest = counts[i + 1 :].sum(axis=0)
-        shares[i] = np.minimum(
-            counts[i], np.maximum(part, number - shares.sum(axis=0) - rest).clip(max=number - shares.sum(axis=0))
-        )
-    sums = np.zeros((5, steps.size, number))  # of falls and their sizes; of root of rate, area before and its square, times sizes
+    for i, most in enumerate((number // 4, number // 4, number)):  # falls have the nodes that warm-up and rises leave
+        left = number - shares.sum(axis=0)
+        shares[i] = np.minimum(counts[i], np.maximum(most, left - counts[i + 1 :].sum(axis=0)).clip(max=left))
+    sums = np.zeros(
+        (5, steps.size, number)
+    )  # falls and their sizes; root of rate, area before and its square, each times the sizes
     for group, count, share, begun in zip(groups, counts, shares, np.cumsum(shares, axis=0) - shares, strict=True):
         size = np.abs(falls[group])
-        moments = [falls[group], size, *(size * v for v in (felt[group], area[group], area[group] ** 2))]
+        moments = [falls[group], size, *(size * v for v in (roots[group], area[group], area[group] ** 2))]
         ends = count[:, None] - _back(count, share, number)
         for k in range(int(share.max(initial=0))):
             row = np.flatnonzero(k < share)
@@ -106,7 +106,7 @@ def nodes(
 
 
 def _back(count: Numbers, bins: Numbers, number: int) -> Numbers:
-    """Ends of bins as numbers of changes back from the last, (n, number + 1): single ones first, then growing geometrically."""
+    """Return ends of bins as numbers of changes back from the last, array (n, number + 1): single changes, then growing bins."""
     ends = np.zeros((count.size, number + 1), dtype=np.int64)
     for k in range(number):
         last = ends[:, k]

@@ -2,14 +2,14 @@
 
     S1(t) = sum_{i<=t} eta_i,     S2(t) = sum_{i<=t} m_i,     m_i = memory m_{i-1} + (eta_{i-1} - eta_i)
 
-S1 is how far training has come, S2 how much of it was annealing. The double sum of the papers, over all earlier changes of the rate
-weighted by memory^(i-k), is the first-order filter m; it needs one pass and goes on from one phase into the next.
+S1 measures how far training has come, and S2 its annealing. The double sum of the papers, over all earlier changes of the rate
+weighted by memory^(i-k), equals the first-order filter m, which needs one pass and continues from one phase into the next.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,8 +20,8 @@ from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, whole_number
 
 MEMORY = 0.999  # lambda of the papers
-HIGHEST = 1.0  # a larger rate is a mistake of unit
-MOST_STEPS = 100_000_000  # more are tokens, or seconds since 1970
+HIGHEST = 1.0  # a larger rate must be in another unit
+MOST_STEPS = 100_000_000  # larger numbers are tokens, or seconds since 1970
 DECAYS = ("linear", "cosine", "sqrt", "exponential")
 
 
@@ -34,6 +34,12 @@ class Schedule:
     rates : array (T,)
         Rates of steps 1 to T.
     name : str
+
+    Examples
+    --------
+    >>> schedule = bayeslaw.schedules.Schedule(np.array([1e-3, 5e-4]))
+    >>> len(schedule), schedule.peak
+    (2, 0.001)
     """
 
     rates: Array
@@ -41,18 +47,20 @@ class Schedule:
 
     def __post_init__(self) -> None:
         if self.rates.ndim != 1 or not self.rates.size:
-            raise BayeslawError(f"{self.name} has no steps.")
+            raise BayeslawError(f"{self.name} has no steps.", code="no-steps")
         if (bad := np.flatnonzero(~np.isfinite(self.rates))).size:
-            raise BayeslawError(f"{self.name}: the learning rate of step {bad[0] + 1} is missing or not finite.")
+            raise BayeslawError(f"{self.name}: the learning rate of step {bad[0] + 1} is missing or not finite.", code="no-rate")
         if (bad := np.flatnonzero(self.rates < 0)).size:
-            raise BayeslawError(f"{self.name}: the learning rate of step {bad[0] + 1} is {self.rates[bad[0]]:g}, below 0.")
+            message = f"{self.name}: the learning rate of step {bad[0] + 1} is {self.rates[bad[0]]:g}, below 0."
+            raise BayeslawError(message, code="negative-rate")
         if (bad := np.flatnonzero(self.rates > HIGHEST)).size:
             raise BayeslawError(
                 f"{self.name}: the learning rate of step {bad[0] + 1} is {self.rates[bad[0]]:g}. Rates lie far below 1: is it in "
-                "units of 1e-4, or in percent?"
+                "units of 1e-4, or in percent?",
+                code="high-rate",
             )
         if not self.rates.max() > 0:
-            raise BayeslawError(f"{self.name}: the learning rate is 0 throughout.")
+            raise BayeslawError(f"{self.name}: the learning rate is 0 throughout.", code="zero-rate")
 
     def __len__(self) -> int:
         return int(self.rates.size)
@@ -65,7 +73,7 @@ class Schedule:
 
 @dataclass(frozen=True)
 class State:
-    """Where training stands after some steps: last rate, areas S1 and S2, momentum m of the annealing."""
+    """The state of training after some steps: last rate, areas S1 and S2, momentum m of the annealing."""
 
     rate: float
     S1: float = 0.0
@@ -84,7 +92,7 @@ class Areas:
 
     @property
     def end(self) -> State:
-        """Where the phase leaves off."""
+        """The state at the end of the phase."""
         return State(self.rate, float(self.S1[-1]), float(self.S2[-1]), float(self.momentum[-1]))
 
 
@@ -96,28 +104,28 @@ def areas(
     power: float = 0.0,
     weight: float = 1.0,
 ) -> Areas:
-    """Forward and annealing area after each step of a phase, in one pass.
+    """Return the forward and annealing area after each step of a phase.
 
     Parameters
     ----------
     schedule : Schedule or array (T,)
         Rates of the steps.
     before : State, optional
-        Where the earlier phases left off. Without it this is the first phase, whose warm-up is no annealing: rises before the
-        first fall count nothing, as in Tissue et al. Give State(rate=0) to count them.
+        The state at the end of the earlier phases. Without it this is the first phase, whose warm-up is no annealing: rises before
+        the first fall are not counted, as in Tissue et al. Give State(rate=0) to count them.
     memory : float
-        lambda: how much of a change of the rate is still felt one step later.
+        lambda, the share of a change's momentum that is left one step later.
     power : float
         epsilon of the LR-weighted area, S2 = sum m_i eta_i^epsilon (Wang et al. 2025, eq. 9); 0 for eq. 1.
     weight : float
-        What a step counts, for a phase whose batches are larger: tokens of its steps over those of the reference.
+        The weight of a step, for a phase with larger batches: tokens of its steps over those of the reference.
     """
     if not 0 <= memory < 1:
-        raise BayeslawError(f"memory is {memory:g}; it must lie in [0, 1).")
+        raise BayeslawError(f"memory is {memory:g}; it must lie in [0, 1).", code="out-of-range")
     if not (math.isfinite(power) and power >= 0):
-        raise BayeslawError(f"power is {power:g}; it must be 0 or more.")
+        raise BayeslawError(f"power is {power:g}; it must be 0 or more.", code="out-of-range")
     if not (math.isfinite(weight) and weight > 0):
-        raise BayeslawError(f"weight is {weight:g}; it must be positive.")
+        raise BayeslawError(f"weight is {weight:g}; it must be positive.", code="out-of-range")
     rates = schedule.rates if isinstance(schedule, Schedule) else Schedule(np.asarray(schedule, dtype=np.float64)).rates
     start = before if before is not None else State(float(rates[0]))
     falls = -np.diff(rates, prepend=start.rate)
@@ -125,63 +133,100 @@ def areas(
         down = np.flatnonzero(falls > 0)
         falls[: down[0] if down.size else falls.size] = 0.0
     momentum, _ = lfilter([1.0], [1.0, -memory], falls, zi=[memory * start.momentum])
-    felt = momentum * rates**power if power else momentum
-    return Areas(start.S1 + weight * np.cumsum(rates), start.S2 + weight * np.cumsum(felt), momentum, float(rates[-1]))
+    annealing = momentum * rates**power if power else momentum
+    return Areas(start.S1 + weight * np.cumsum(rates), start.S2 + weight * np.cumsum(annealing), momentum, float(rates[-1]))
 
 
-def _warmed(shape: Array, peak: float, warmup: int, start: float) -> Array:
-    """Rates `peak` times a shape (T - warmup,) after a linear warm-up from `start`, whose last step has the peak."""
-    rise = start + (peak - start) * np.arange(1, warmup + 1) / max(warmup, 1)
-    return np.concatenate([rise, peak * shape])
-
-
-def _along(steps: int, peak: float, warmup: int, start: float, final: float = 0.0) -> Array:
-    """How far each step after the warm-up has come on its way to the last, in (0, 1]; the arguments checked."""
+def _shaped(
+    name: str, shape: Callable[[Array], Array], steps: int, peak: float, warmup: int, start: float, final: float = 0.0
+) -> Schedule:
+    """Return a linear warm-up from `start` to `peak`, then `peak` times the shape of the share of later steps done, in (0, 1]."""
     whole_number("steps", steps, 1)
     whole_number("warmup", warmup, 0)
     if warmup >= steps:
-        raise BayeslawError(f"A warm-up of {warmup} steps does not fit into {steps}.")
+        raise BayeslawError(f"A warm-up of {warmup} steps does not fit into {steps}.", code="long-warmup")
     if not 0 < peak <= HIGHEST:
-        raise BayeslawError(f"peak is {peak:g}; a highest learning rate lies in (0, {HIGHEST:g}], such as 3e-4.")
+        message = f"peak is {peak:g}; a highest learning rate lies in (0, {HIGHEST:g}], such as 3e-4."
+        raise BayeslawError(message, code="out-of-range")
     if not 0 <= start <= peak:
-        raise BayeslawError(f"start is {start:g}; a warm-up begins between 0 and the peak of {peak:g}.")
+        message = f"start is {start:g}; a warm-up begins between 0 and the peak of {peak:g}."
+        raise BayeslawError(message, code="out-of-range")
     if not 0 <= final <= 1:
-        raise BayeslawError(f"final is {final:g}; it is a share of the peak, in [0, 1].")
-    return np.arange(1, steps - warmup + 1) / (steps - warmup)
+        raise BayeslawError(f"final is {final:g}; it is a share of the peak, in [0, 1].", code="out-of-range")
+    rise = start + (peak - start) * np.arange(1, warmup + 1) / max(warmup, 1)
+    return Schedule(np.concatenate([rise, peak * shape(np.arange(1, steps - warmup + 1) / (steps - warmup))]), name)
 
 
 def constant(steps: int, peak: float, *, warmup: int = 0, start: float = 0.0) -> Schedule:
-    """A constant rate after a linear warm-up from `start`."""
-    along = _along(steps, peak, warmup, start)
-    return Schedule(_warmed(np.ones_like(along), peak, warmup, start), "constant")
+    """Return a constant rate after a linear warm-up.
+
+    Parameters
+    ----------
+    steps : int
+        The number of all steps.
+    peak : float
+        The highest rate.
+    warmup : int
+        The number of steps of the warm-up, whose last step has the highest rate.
+    start : float
+        The rate at which the warm-up starts.
+
+    Examples
+    --------
+    >>> bayeslaw.schedules.constant(4, 1e-3, warmup=2).rates
+    array([0.0005, 0.001 , 0.001 , 0.001 ])
+    """
+    return _shaped("constant", np.ones_like, steps, peak, warmup, start)
 
 
-def _decayed(along: Array, final: float, how: str) -> Array:
-    """From 1 to `final` as `along` goes from 0 to 1."""
+def _decayed(share: Array, final: float, how: str) -> Array:
+    """Return a fall from 1 to `final` as the share goes from 0 to 1."""
     match how:
         case "linear":
-            return 1 - (1 - final) * along
+            return 1 - (1 - final) * share
         case "cosine":
-            return final + (1 - final) * (1 + np.cos(np.pi * along)) / 2
+            return final + (1 - final) * (1 + np.cos(np.pi * share)) / 2
         case "sqrt":
-            return 1 - (1 - final) * np.sqrt(along)
+            return 1 - (1 - final) * np.sqrt(share)
         case "exponential":
             if not final > 0:
-                raise BayeslawError("An exponential decay can't end at 0; give final=0.1 or so.")
-            return np.asarray(final**along, dtype=np.float64)
-    raise BayeslawError(f"There is no decay {how!r}; choose {', '.join(DECAYS)}.")
+                raise BayeslawError("An exponential decay can't end at 0; give final=0.1 or so.", code="out-of-range")
+            return np.asarray(final**share, dtype=np.float64)
+    raise BayeslawError(f"There is no decay {how!r}; choose {', '.join(DECAYS)}.", code="unknown-decay")
 
 
 def linear(steps: int, peak: float, *, final: float = 0.0, warmup: int = 0, start: float = 0.0) -> Schedule:
-    """A straight fall to `final` times the peak."""
-    along = _along(steps, peak, warmup, start, final)
-    return Schedule(_warmed(_decayed(along, final, "linear"), peak, warmup, start), "linear")
+    """Return a linear decay to `final` times the peak.
+
+    Parameters
+    ----------
+    steps, peak, warmup, start
+        As in `constant`.
+    final : float
+        The last rate as a share of the peak.
+
+    Examples
+    --------
+    >>> bayeslaw.schedules.linear(4, 1e-3).rates
+    array([0.00075, 0.0005 , 0.00025, 0.     ])
+    """
+    return _shaped("linear", lambda share: _decayed(share, final, "linear"), steps, peak, warmup, start, final)
 
 
 def cosine(steps: int, peak: float, *, final: float = 0.1, warmup: int = 0, start: float = 0.0) -> Schedule:
-    """Half a cosine down to `final` times the peak (Loshchilov and Hutter 2016)."""
-    along = _along(steps, peak, warmup, start, final)
-    return Schedule(_warmed(_decayed(along, final, "cosine"), peak, warmup, start), "cosine")
+    """Return half a cosine down to `final` times the peak (Loshchilov and Hutter 2016).
+
+    Parameters
+    ----------
+    steps, peak, final, warmup, start
+        As in `linear`.
+
+    Examples
+    --------
+    >>> len(bayeslaw.schedules.cosine(1000, 1e-3, warmup=100))
+    1000
+    """
+    return _shaped("cosine", lambda share: _decayed(share, final, "cosine"), steps, peak, warmup, start, final)
 
 
 def wsd(
@@ -194,13 +239,32 @@ def wsd(
     warmup: int = 0,
     start: float = 0.0,
 ) -> Schedule:
-    """Warm-up, a stable rate, and a decay to `final` times the peak over the last share `decay` of all steps (Hu et al. 2024)."""
-    along = _along(steps, peak, warmup, start, final)
-    if not 0 < decay <= (steps - warmup) / steps:
-        raise BayeslawError(f"decay is {decay:g}; it is the share of all steps over which the rate falls, after the warm-up.")
-    length = max(round(decay * steps), 1)
-    falling = np.clip((np.arange(1, along.size + 1) - (along.size - length)) / length, 0.0, 1.0)
-    return Schedule(_warmed(_decayed(falling, final, shape), peak, warmup, start), "wsd")
+    """Return a warm-up, a stable rate and a decay (WSD, Hu et al. 2024).
+
+    Parameters
+    ----------
+    steps, peak, final, warmup, start
+        As in `linear`.
+    decay : float
+        The share of all steps over which the rate decays.
+    shape : {'linear', 'cosine', 'sqrt', 'exponential'}
+        The shape of the decay.
+
+    Examples
+    --------
+    >>> bayeslaw.schedules.wsd(5, 1.0, decay=0.4, final=0.2).rates
+    array([1. , 1. , 1. , 0.6, 0.2])
+    """
+
+    def stable_and_decay(share: Array) -> Array:
+        if not 0 < decay <= (steps - warmup) / steps:
+            message = f"decay is {decay:g}; it is the share of all steps over which the rate falls, after the warm-up."
+            raise BayeslawError(message, code="out-of-range")
+        length = max(round(decay * steps), 1)
+        falling = np.clip((np.arange(1, share.size + 1) - (share.size - length)) / length, 0.0, 1.0)
+        return _decayed(falling, final, shape)
+
+    return _shaped("wsd", stable_and_decay, steps, peak, warmup, start, final)
 
 
 def multistep(
@@ -212,65 +276,112 @@ def multistep(
     warmup: int = 0,
     start: float = 0.0,
 ) -> Schedule:
-    """A rate that is multiplied by `factor` at each of some shares of all steps."""
-    along = _along(steps, peak, warmup, start)
-    if any(not 0 < share < 1 for share in at) or list(at) != sorted(at):
-        raise BayeslawError(f"at is {list(at)}; give rising shares of all steps between 0 and 1, such as 0.8, 0.9.")
-    if not 0 < factor <= 1:
-        raise BayeslawError(f"factor is {factor:g}; it must lie in (0, 1].")
-    passed = np.searchsorted(np.asarray(at) * steps, np.arange(warmup + 1, warmup + along.size + 1), side="left")
-    return Schedule(_warmed(factor ** passed.astype(np.float64), peak, warmup, start), "multistep")
+    """Return a rate that is multiplied by a factor at some steps.
+
+    Parameters
+    ----------
+    steps, peak, warmup, start
+        As in `constant`.
+    at : sequence of float
+        When the rate falls, as increasing shares of all steps.
+    factor : float
+
+    Examples
+    --------
+    >>> bayeslaw.schedules.multistep(4, 1.0, at=(0.5,), factor=0.5).rates
+    array([1. , 1. , 0.5, 0.5])
+    """
+
+    def falls(share: Array) -> Array:
+        if any(not 0 < place < 1 for place in at) or list(at) != sorted(at):
+            message = f"at is {list(at)}; give increasing shares of all steps between 0 and 1, such as 0.8, 0.9."
+            raise BayeslawError(message, code="out-of-range")
+        if not 0 < factor <= 1:
+            raise BayeslawError(f"factor is {factor:g}; it must lie in (0, 1].", code="out-of-range")
+        passed = np.searchsorted(np.asarray(at) * steps, np.arange(warmup + 1, warmup + share.size + 1), side="left")
+        return np.asarray(factor ** passed.astype(np.float64))
+
+    return _shaped("multistep", falls, steps, peak, warmup, start)
 
 
 def inverse_sqrt(steps: int, peak: float, *, warmup: int, start: float = 0.0) -> Schedule:
-    """A fall with the root of the step, from the peak at the end of the warm-up."""
-    along = _along(steps, peak, warmup, start)
-    if warmup < 1:
-        raise BayeslawError("inverse_sqrt falls with the root of steps over warm-up steps: give a warmup of 1 or more.")
-    return Schedule(_warmed(np.sqrt(warmup / (warmup + np.arange(1.0, along.size + 1))), peak, warmup, start), "inverse_sqrt")
+    """Return a rate that falls with the square root of the step, from the peak at the end of the warm-up.
+
+    Parameters
+    ----------
+    steps, peak, warmup, start
+        As in `constant`; there must be a warm-up.
+
+    Examples
+    --------
+    >>> float(bayeslaw.schedules.inverse_sqrt(16, 1.0, warmup=4).rates[-1])
+    0.5
+    """
+
+    def root(share: Array) -> Array:
+        if warmup < 1:
+            message = "inverse_sqrt falls with the root of steps over warm-up steps: give a warmup of 1 or more."
+            raise BayeslawError(message, code="no-warmup")
+        return np.asarray(np.sqrt(warmup / (warmup + np.arange(1.0, share.size + 1))))
+
+    return _shaped("inverse_sqrt", root, steps, peak, warmup, start)
 
 
 def joined(*phases: Schedule) -> Schedule:
-    """Phases one after another on the same data, as one schedule."""
+    """Return phases on the same data as one schedule, one after the other.
+
+    Examples
+    --------
+    >>> bayeslaw.schedules.joined(bayeslaw.schedules.constant(2, 0.5), bayeslaw.schedules.linear(2, 0.4)).rates
+    array([0.5, 0.5, 0.2, 0. ])
+    """
     if not phases:
-        raise BayeslawError("Give at least one schedule to join.")
+        raise BayeslawError("Give at least one schedule to join.", code="no-schedule")
     return Schedule(np.concatenate([phase.rates for phase in phases]), " + ".join(phase.name for phase in phases))
 
 
 def logged(step: ArrayLike, lr: ArrayLike, *, warmup: int = 0, name: str = "logged") -> Schedule:
-    """The rate of every step from those logged at some: straight lines between them.
+    """Return the rate of every step by linear interpolation between logged ones.
 
     Parameters
     ----------
-    step : whole numbers, increasing
+    step : array of whole numbers, increasing
     lr : array
         The rate at these steps.
     warmup : int
-        Steps of a linear warm-up from 0 that came before the first logged step, if that is later; the steps between have the
-        first logged rate.
+        Steps of a linear warm-up from 0 before the first logged step; the steps between have the first logged rate.
+    name : str
 
     Raises
     ------
     BayeslawError
         If steps don't increase, a rate is missing, negative or above 1, or the warm-up reaches past the first logged step.
+
+    Examples
+    --------
+    >>> bayeslaw.schedules.logged([2, 4], [0.2, 0.4]).rates
+    array([0.2, 0.2, 0.3, 0.4])
     """
     steps, rates = np.asarray(step, dtype=np.float64), np.asarray(lr, dtype=np.float64)
     if steps.ndim != 1 or not steps.size or steps.shape != rates.shape:
-        raise BayeslawError(f"{name}: there are {steps.size} steps and {rates.size} rates.")
+        raise BayeslawError(f"{name}: there are {steps.size} steps and {rates.size} rates.", code="unequal-lengths")
     if not np.isfinite(steps).all() or (steps != np.round(steps)).any() or steps[0] < 0:
-        raise BayeslawError(f"{name}: steps must be whole numbers from 0.")
+        raise BayeslawError(f"{name}: steps must be whole numbers from 0.", code="not-a-whole-number")
     if steps[-1] > MOST_STEPS:
-        raise BayeslawError(f"{name}: step {steps[-1]:g} is more than a training has; are these tokens, or times?")
+        message = f"{name}: step {steps[-1]:g} is more than a training has; are these tokens, or times?"
+        raise BayeslawError(message, code="too-many-steps")
     if (bad := np.flatnonzero(np.diff(steps) <= 0)).size:
         i = int(bad[0])
-        raise BayeslawError(f"{name}: steps must increase, and {steps[i + 1]:g} follows {steps[i]:g}. Was the run resumed?")
-    Schedule(rates, name)  # what is wrong with a logged rate is said of it, not of one between
+        message = f"{name}: steps must increase, and {steps[i + 1]:g} follows {steps[i]:g}. Was the run resumed?"
+        raise BayeslawError(message, code="decreasing-steps")
+    Schedule(rates, name)  # so that errors name a logged rate, not one between
     whole_number("warmup", warmup, 0)
     if warmup > max(steps[0], 0):
-        raise BayeslawError(f"{name}: a warm-up of {warmup} steps reaches past the first logged step, {steps[0]:g}.")
+        message = f"{name}: a warm-up of {warmup} steps reaches past the first logged step, {steps[0]:g}."
+        raise BayeslawError(message, code="long-warmup")
     every = np.arange(1, int(steps[-1]) + 1, dtype=np.float64)
     if not every.size:
-        raise BayeslawError(f"{name}: it ends at step 0.")
+        raise BayeslawError(f"{name}: it ends at step 0.", code="no-steps")
     between = np.interp(every, steps, rates)
     if warmup:
         between[:warmup] = rates[0] * every[:warmup] / warmup
