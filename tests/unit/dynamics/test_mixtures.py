@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from bayeslaw.core.errors import BayeslawError, FitError, TableError
+from bayeslaw.core.errors import FitError, TableError
 from bayeslaw.data.observations import Observations
 from bayeslaw.data.table import read_runs
 from bayeslaw.dynamics.mixtures import combination_draws, combination_table, combine
@@ -17,6 +18,7 @@ from bayeslaw.forecasting.stack import Stack
 from bayeslaw.laws.card import load_law
 from bayeslaw.posterior.fit import Fit
 from tests.dynamics import SOURCE, TARGET, dynamics_fit, fits
+from tests.errors import fails
 from tests.fixed import fixed_fit
 
 RECIPE = Recipe("wsd:steps=8000,peak=2e-4,warmup=200,final=0.5", "cosine:steps=2000,peak=2e-4,warmup=100")
@@ -37,22 +39,22 @@ def weighed(size: int = 1200, passed: bool = True) -> Fit:
     return fixed_fit(load_law("combination"), table, draws | noise, noise="normal", passed=passed)
 
 
-def test_losses_of_one_step_stand_beside_each_other() -> None:
-    made = combine(three(), "forum", "web", "code")
-    assert len(made) == 10
-    np.testing.assert_allclose(made.frame["loss"], 0.7 * made.frame["L_source"] + 0.3 * made.frame["L_target"])
-    assert not made.conversions
+def test_losses_are_matched_by_run_and_step() -> None:
+    combined = combine(three(), "forum", "web", "code")
+    assert len(combined) == 10
+    np.testing.assert_allclose(combined.frame["loss"], 0.7 * combined.frame["L_source"] + 0.3 * combined.frame["L_target"])
+    assert not combined.conversions
     some = three().reset_index(drop=True).drop(index=[0, 1])
     assert combine(some, "forum", "web", "code").conversions == ("4 losses have no partner at their step and are left out",)
 
 
 def test_the_unit_and_the_known_errors_stay_with_the_losses() -> None:
-    """The errors of the two that describe are covariates' and have no place in a fit, which is said."""
+    """The known errors of the two other domains are left out, which the conversions report."""
     table = three().assign(unit="bits/byte", loss_se=lambda d: d["domain"].map({"web": 0.1, "code": 0.2, "forum": 0.3}))
-    made = combine(table, "forum", "web", "code")
-    assert made.unit == "bits/byte"
-    assert made.frame["loss_se"].tolist() == [0.3] * 10
-    assert made.conversions == ("losses of web and code are taken as exact: their loss_se is left out",)
+    combined = combine(table, "forum", "web", "code")
+    assert combined.unit == "bits/byte"
+    assert combined.frame["loss_se"].tolist() == [0.3] * 10
+    assert combined.conversions == ("losses of web and code are taken as exact: their loss_se is left out",)
     assert "unit" not in combine(three(), "forum", "web", "code").frame
     exact = combine(table.assign(loss_se=lambda d: d["loss_se"].where(d["domain"] == "forum", 0.0)), "forum", "web", "code")
     assert not exact.conversions
@@ -60,20 +62,12 @@ def test_the_unit_and_the_known_errors_stay_with_the_losses() -> None:
     assert combine(other, "forum", "web", "code").unit == "bits/byte"
     for domain in ("forum", "web"):
         mixed = table.assign(unit=table["unit"].mask(table["domain"] == domain, "nats/token"))
-        with pytest.raises(TableError, match="bayeslaw convert"):
+        with pytest.raises(TableError, match="column unit"):
             combine(mixed, "forum", "web", "code")
 
 
-def test_losses_in_two_units_are_not_combined() -> None:
-    source, target = fits()
-    table = combine(three().assign(unit="bits/byte"), "forum", "web", "code").frame
-    bits = replace(weighed(), observed=Observations.of(load_law("combination"), read_runs(table)))
-    with pytest.raises(BayeslawError, match="in bits/byte, those that it combines are in nats/token"):
-        combination_draws(bits, source, target, RECIPE.rows([1000]))
-
-
-def test_fewer_draws_of_the_weights_take_draws_of_all_laws_and_chains() -> None:
-    """A stack has its laws' draws one law after the other: the first of them would be of one law alone."""
+def test_fewer_draws_of_the_weights_are_paired_with_draws_of_all_laws() -> None:
+    """The draws of a stack are ordered by law, so the first of them would all come from one law."""
     far, target = dynamics_fit(SOURCE | {"L0": 3.5}, size=1200, seed=5), fits()[1]
     stack, rows = Stack({"a": fits()[0], "b": far}, {"a": 0.6, "b": 0.4}), RECIPE.rows([1000])
     whole, few = (combination_draws(weighed(size), stack, target, rows, seed=1)[:, 0] for size in (1200, 600))
@@ -83,54 +77,47 @@ def test_fewer_draws_of_the_weights_take_draws_of_all_laws_and_chains() -> None:
     assert (few > between).mean() == pytest.approx(0.4, abs=0.01)
 
 
-def test_draws_that_can_not_be_paired_are_refused() -> None:
-    source, target = fits()
-    rows = RECIPE.rows([1000])
-    one, two = (Stack({"a": fit}, {"a": 1.0}) for fit in (source, target))
-    with pytest.raises(BayeslawError, match="Two stacks can't be paired"):
-        combination_draws(weighed(), one, two, rows)
-    with pytest.raises(BayeslawError, match="unpaired: 1,200 and 2,000"):
-        combination_draws(weighed(), source, dynamics_fit(TARGET), rows)
-
-
 def test_the_third_loss_is_the_combination_draw_by_draw() -> None:
     source, target = fits()
     rows = RECIPE.rows([500, 1000, 2000])
-    made = combination_draws(weighed(), source, target, rows, seed=1)
-    assert made.shape == (1200, 3)
+    draws = combination_draws(weighed(), source, target, rows, seed=1)
+    assert draws.shape == (1200, 3)
     middle = 0.7 * losses(source, rows).mean(axis=1) + 0.3 * losses(target, rows).mean(axis=1)
-    np.testing.assert_allclose(made.mean(axis=0), middle, rtol=2e-3)
-    table = combination_table(made, rows, 0.8)
+    np.testing.assert_allclose(draws.mean(axis=0), middle, rtol=2e-3)
+    table = combination_table(draws, rows, 0.8)
     assert list(table) == ["step", "latent_median", "latent_eti80_lo", "latent_eti80_hi", "checks"]
-    assert set(combination_table(made, rows, failed=True)["checks"]) == {"FAILED (forced)"}
-    bad = weighed(passed=False)
-    with pytest.raises(FitError, match="The checks of combination failed"):
-        combination_draws(bad, source, target, rows)
-    np.testing.assert_array_equal(combination_draws(bad, source, target, rows, seed=1, force=True), made)
-    np.testing.assert_array_equal(made, combination_draws(weighed(), source, target, rows, seed=1))
+    assert set(combination_table(draws, rows, failed=True)["checks"]) == {"FAILED (forced)"}
+    forced = combination_draws(weighed(passed=False), source, target, rows, seed=1, force=True)
+    np.testing.assert_array_equal(forced, draws)
+    np.testing.assert_array_equal(draws, combination_draws(weighed(), source, target, rows, seed=1))
 
 
 @pytest.mark.parametrize(
-    ("change", "text"),
+    ("change", "code", "value"),
     [
-        ({"of": "forums"}, "no domain 'forums'.*Did you mean 'forum'"),
-        ({"source": "forum"}, "three domains"),
-        ({"frame": three().drop(columns="domain")}, "no column domain"),
-        (
-            {"frame": pd.concat([three(), three().query("domain == 'web'")], ignore_index=True)},
-            "second loss at run = a, step = 100",
-        ),
-        ({"frame": three().drop(columns=["run", "step"])}, "neither run nor step"),
-        ({"frame": three().assign(run=lambda d: d["domain"])}, "no step of a run has losses"),
+        ({"of": "forums"}, "unknown-domain", "'forum'"),
+        ({"source": "forum"}, "same-domain", "forum, forum, code"),
+        ({"runs": three().drop(columns="domain")}, "missing-columns", "domain"),
+        ({"runs": pd.concat([three(), three().query("domain == 'web'")], ignore_index=True)}, "duplicate-loss", "step = 100"),
+        ({"runs": three().drop(columns=["run", "step"])}, "missing-columns", "run"),
+        ({"runs": three().assign(run=lambda d: d["domain"])}, "no-shared-steps", "forum, web, code"),
     ],
 )
-def test_tables_that_can_not_be_combined_are_refused(change: dict[str, object], text: str) -> None:
-    asked = {"frame": three(), "of": "forum", "source": "web", "target": "code"} | change
-    with pytest.raises(BayeslawError, match=text):
-        combine(asked["frame"], asked["of"], asked["source"], asked["target"])  # type: ignore[arg-type]
+def test_tables_that_can_not_be_combined_are_refused(change: dict[str, Any], code: str, value: str) -> None:
+    with fails(code, value):
+        combine(**dict[str, Any](runs=three(), of="forum", source="web", target="code") | change)
 
 
-def test_only_weights_are_weights() -> None:
+def test_fits_that_can_not_be_combined_are_refused() -> None:
     source, target = fits()
-    with pytest.raises(BayeslawError, match="is no combination of two losses"):
-        combination_draws(source, source, target, RECIPE.rows())
+    rows = RECIPE.rows([1000])
+    table = combine(three().assign(unit="bits/byte"), "forum", "web", "code").frame
+    bits = replace(weighed(), observed=Observations.of(load_law("combination"), read_runs(table)))
+    with fails("several-units", "bits/byte", "nats/token"):
+        combination_draws(bits, source, target, rows)
+    with fails("not-a-combination", source.law.name):
+        combination_draws(source, source, target, rows)
+    with fails("unpaired-draws", "1,200", "2,000"):
+        combination_draws(weighed(), source, dynamics_fit(TARGET), rows)
+    with fails("failed-checks", kind=FitError):
+        combination_draws(weighed(passed=False), source, target, rows)

@@ -17,7 +17,10 @@ def test_tokens_are_drawn_for_each_confidence() -> None:
     ax = Figure().subplots()
     assert plot_confidence(plans, ax) is ax
     assert [text.get_text() for text in ax.texts] == ["replay 25%"]
-    assert {line.get_label(): list(line.get_xdata()) for line in ax.lines} == {"feasible": [50.0], "infeasible": [90.0]}
+    assert {line.get_label(): np.asarray(line.get_xdata()).tolist() for line in ax.lines} == {
+        "feasible": [50.0],
+        "infeasible": [90.0],
+    }
     assert "FAILED" not in ax.get_title()
     assert plot_confidence(plans.assign(checks="FAILED (forced)"), ax).get_title().endswith("\nCHECKS FAILED")
     with fails("missing-columns", "tokens, r"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
@@ -26,8 +27,8 @@ def test_runs_that_are_not_worth_their_price_have_hollow_marks() -> None:
     picks = pd.DataFrame({"spent": [1.0, 3.0], "latent_eti90_width": [0.3, 0.2], "worth": [True, False]})
     ax = Figure().subplots()
     assert plot_picks(picks, ax) is ax
-    marks = {line.get_markerfacecolor(): line.get_xdata() for line in ax.lines if line.get_marker() == "o"}
-    assert [list(x) for x in marks.values()] == [[1.0], [3.0]]
+    marks = {line.get_markerfacecolor(): np.asarray(line.get_xdata()).tolist() for line in ax.lines if line.get_marker() == "o"}
+    assert list(marks.values()) == [[1.0], [3.0]]
     assert list(marks)[1] == "white"
     assert ax.get_ylabel() == "predicted latent interval, equal-tailed, 90%, width"
     assert plot_picks(picks.assign(checks="FAILED (forced)"), ax).get_title().endswith("\nCHECKS FAILED")
