@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 from numpy.typing import NDArray
 
-from bayeslaw.core.errors import BayeslawError
 from bayeslaw.schedules import schedule as schedules
 from bayeslaw.schedules.changes import LEAST, NODES, nodes
 from bayeslaw.schedules.schedule import Schedule
+from tests.errors import fails
 from tests.oracles import Array
 
 FITTED = {"B": 438.0, "C": 2.13, "beta": 0.598, "gamma": 0.655}  # to losses of a 100M model
@@ -48,7 +48,7 @@ SCHEDULES = {
 
 
 @pytest.mark.parametrize("name", SCHEDULES)
-def test_sums_are_exact_to_what_the_docstring_says(name: str) -> None:
+def test_sums_are_as_exact_as_the_docstring_says(name: str) -> None:
     schedule = SCHEDULES[name]
     steps = np.append(2_050, np.linspace(2_500, len(schedule), 12).round().astype(np.int64))
     error = np.abs(by_nodes(nodes(schedule, steps)) - exactly(schedule.rates, steps))
@@ -56,7 +56,7 @@ def test_sums_are_exact_to_what_the_docstring_says(name: str) -> None:
     assert error[0] <= 2.1e-4
 
 
-def test_a_rate_that_is_raised_again() -> None:
+def test_sums_are_exact_after_a_rate_is_raised_again() -> None:
     first, second = SCHEDULES["cosine"], schedules.cosine(12_000, 2e-4, warmup=500)
     steps = np.unique(np.linspace(1, len(second), 12).round().astype(np.int64))
     rates = np.concatenate([first.rates, second.rates])
@@ -73,15 +73,14 @@ def test_few_changes_have_a_node_each() -> None:
 
 
 @pytest.mark.parametrize("number", [4, 10, 24])
-def test_no_change_is_lost(number: int) -> None:
-    """Falls add up to the rate now, whatever the bins."""
+def test_falls_add_up_to_the_last_rate(number: int) -> None:
     first, second = SCHEDULES["wsd"], schedules.cosine(5_000, 2e-4, warmup=500)
     steps = np.array([0, 1, 7, 499, 500, 501, 3_000, 5_000])
     falls = nodes(second, steps, first, number=number).filter(like="fall_").sum(axis=1)
     np.testing.assert_allclose(falls, -np.append(first.rates[-1], second.rates)[steps], rtol=1e-9)
 
 
-def test_a_rate_of_nought_leaves_numbers() -> None:
+def test_a_rate_of_zero_gives_finite_nodes() -> None:
     schedule = Schedule(np.array([0.0, 1e-3, 1e-3, 0.0, 0.0, 5e-4]))
     table = nodes(schedule, np.arange(7))
     assert np.isfinite(table.to_numpy()).all()
@@ -89,8 +88,8 @@ def test_a_rate_of_nought_leaves_numbers() -> None:
     assert np.isfinite(by_nodes(table)).all()
 
 
-def test_refusals() -> None:
-    with pytest.raises(BayeslawError, match="step 24001 is asked for"):
+def test_steps_and_numbers_of_nodes_outside_their_range_are_refused() -> None:
+    with fails("no-such-step", 24001):
         nodes(SCHEDULES["cosine"], np.array([24_001]))
-    with pytest.raises(BayeslawError, match="number"):
+    with fails("not-a-whole-number", "number"):
         nodes(SCHEDULES["cosine"], np.array([1]), number=2)
