@@ -9,6 +9,7 @@ from bayeslaw.core.errors import FitError
 from bayeslaw.engine.density import Density, Function
 from bayeslaw.engine.transport import (
     DROP,
+    RidgeMap,
     Section,
     curvature,
     find_mode,
@@ -21,15 +22,37 @@ from bayeslaw.engine.transport import (
     walk,
 )
 from bayeslaw.laws.card import load_law
-from bayeslaw.laws.law import Law
 from tests import oracles
 from tests.errors import fails
 from tests.twins import TRUTHS, settings, simulate
 from tests.unit.engine.test_density import NOISES, assert_true_gradient, shapes
 
 
-def test_the_gradient_is_true_through_the_map(law: Law, rng: np.random.Generator) -> None:
-    density = Density.of(law, oracles.observations(law), NOISES["normal"])
+def density_of(name: str) -> Density:
+    return Density.of(load_law(name), oracles.observations(load_law(name)), NOISES["normal"])
+
+
+@pytest.fixture(scope="module")
+def gate() -> tuple[Density, RidgeMap]:
+    """A density whose map follows a ridge path."""
+    density = density_of("ptpp-gate")
+    ridge_map = find_ridge_map(density, shapes(density))
+    assert ridge_map.ridge is not None
+    return density, ridge_map
+
+
+@pytest.fixture(scope="module")
+def affine() -> tuple[Density, RidgeMap]:
+    """A density and a map without a ridge path."""
+    density = density_of("chinchilla")
+    ridge_map = find_ridge_map(density, [])
+    assert ridge_map.ridge is None
+    return density, ridge_map
+
+
+@pytest.mark.parametrize("name", ["chinchilla", "cpt-dynamics"])
+def test_the_gradient_is_true_through_the_map(name: str, rng: np.random.Generator) -> None:
+    density = density_of(name)
     ridge_map = find_ridge_map(density, shapes(density))
     function = ridge_map.function(density)
     for _ in range(3):
@@ -38,12 +61,12 @@ def test_the_gradient_is_true_through_the_map(law: Law, rng: np.random.Generator
 
 
 @pytest.mark.parametrize("refined", [False, True])
-def test_the_density_along_a_ridge_path_has_the_jacobian_of_the_map(refined: bool, rng: np.random.Generator) -> None:
+def test_the_density_along_a_ridge_path_has_the_jacobian_of_the_map(
+    refined: bool, gate: tuple[Density, RidgeMap], rng: np.random.Generator
+) -> None:
     """Refined or not, the mapped log density is that of x plus the log determinant of the map."""
-    density = Density.of(load_law("ptpp-gate"), oracles.observations(load_law("ptpp-gate")), NOISES["normal"])
-    ridge_map = find_ridge_map(density, shapes(density))
-    assert ridge_map.ridge is not None
-    assert density.names[ridge_map.ridge] not in ("E", "A", "B", "C")
+    density, ridge_map = gate
+    assert density.names[ridge_map.ridge or 0] not in ("E", "A", "B", "C")
     if refined:
         ridge_map = ridge_map.refined(density, rng.gamma(2.0, 0.3, (200, density.size)) - 0.6, density.size - 1)
     plain, mapped = density.function(), ridge_map.function(density)
@@ -54,10 +77,9 @@ def test_the_density_along_a_ridge_path_has_the_jacobian_of_the_map(refined: boo
         assert_true_gradient(mapped, z)
 
 
-def test_widths_are_constant_beyond_the_ends_of_a_ridge_path() -> None:
+def test_widths_are_constant_beyond_the_ends_of_a_ridge_path(gate: tuple[Density, RidgeMap]) -> None:
     """Else they make walls there at which chains diverge. The ridge coordinate goes on rising, and all others move equally."""
-    density = Density.of(load_law("ptpp-gate"), oracles.observations(load_law("ptpp-gate")), NOISES["normal"])
-    ridge_map = find_ridge_map(density, shapes(density))
+    density, ridge_map = gate
     assert ridge_map.ridge is not None
     for end, sign in ((ridge_map.knots[1], -1.0), (ridge_map.knots[-2], 1.0)):
         beyond, z = end + sign * np.arange(4.0), np.zeros((4, density.size))
@@ -70,17 +92,15 @@ def test_widths_are_constant_beyond_the_ends_of_a_ridge_path() -> None:
         np.testing.assert_allclose(others, others[:1].repeat(4, axis=0), rtol=1e-9, atol=1e-12)
 
 
-def test_the_map_without_a_ridge_path_is_affine(rng: np.random.Generator) -> None:
-    density = Density.of(load_law("chinchilla"), oracles.observations(load_law("chinchilla")), NOISES["normal"])
-    ridge_map = find_ridge_map(density, [])
-    assert ridge_map.ridge is None
+def test_the_map_without_a_ridge_path_is_affine(affine: tuple[Density, RidgeMap], rng: np.random.Generator) -> None:
+    density, ridge_map = affine
     z = rng.standard_normal((4, density.size))
     np.testing.assert_allclose(ridge_map.x(z), ridge_map.centre + z @ ridge_map.scale.T, rtol=1e-12)
     assert ridge_map.function(density)(z[0])[0] == pytest.approx(density.function()(ridge_map.x(z)[0])[0], abs=1e-9)
 
 
 def test_the_map_has_the_curvature_of_the_mode() -> None:
-    density = Density.of(load_law("chinchilla"), oracles.observations(load_law("chinchilla")), NOISES["normal"])
+    density = density_of("chinchilla")
     logp = density.function()
     mode = find_mode(logp, density.start())
     hessian = curvature(logp, mode)
@@ -148,11 +168,11 @@ def test_a_density_without_value_is_refused() -> None:
         find_mode(nowhere, np.zeros(3))
 
 
-@pytest.mark.parametrize("curved", [False, True])
-def test_the_maps_own_density_is_known_without_inverting_it(curved: bool, rng: np.random.Generator) -> None:
-    density = Density.of(load_law("ptpp-gate"), oracles.observations(load_law("ptpp-gate")), NOISES["normal"])
-    ridge_map = find_ridge_map(density, shapes(density) if curved else [])
-    assert (ridge_map.ridge is not None) == curved
+@pytest.mark.parametrize("name", ["affine", "gate"])
+def test_the_maps_own_density_is_known_without_inverting_it(
+    name: str, request: pytest.FixtureRequest, rng: np.random.Generator
+) -> None:
+    density, ridge_map = request.getfixturevalue(name)
     z = rng.standard_normal((40, density.size))
     np.testing.assert_allclose(ridge_map.log_normal_of(z), ridge_map.log_normal(ridge_map.x(z)), atol=1e-6)
 
@@ -176,11 +196,10 @@ def test_a_ridge_coordinate_has_no_needless_kink() -> None:
     assert (curve(np.linspace(-3, 3, 200), 1) > 0).all()
 
 
-@pytest.mark.parametrize("seed", [20, 22])
-def test_the_gates_ridge_is_followed_where_it_turns(seed: int) -> None:
+def test_the_gates_ridge_is_followed_where_it_turns() -> None:
     """Two stages leave (lam, zeta) on a hyperbola that only the path along zeta follows whole; others miss the turn at zeta = 0."""
     law = load_law("ptpp-gate")
-    table = simulate(law, TRUTHS["ptpp-gate"], settings(law), seed=seed)
+    table = simulate(law, TRUTHS["ptpp-gate"], settings(law), seed=20)
     density = Density.of(law, oracles.observed(law, table), NOISES["normal"])
     ridge_map = find_ridge_map(density, shapes(density))
     assert ridge_map.ridge is not None

@@ -1,0 +1,173 @@
+"""Sampling: the same seed gives the same draws, and Ctrl-C keeps the draws made so far."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bayeslaw.core.errors import StoppedError
+from bayeslaw.inference import sample as sampling
+from bayeslaw.inference.fit import fit
+from bayeslaw.laws.card import load_law
+from bayeslaw.posterior.fit import Fit
+from tests import oracles
+from tests.commands import Command, rejected
+from tests.fixed import loaded_fit
+
+LAW = load_law("chinchilla")
+TABLE = oracles.table(LAW, runs=8)
+
+
+def test_the_same_seed_gives_the_same_draws(small_fit: Fit) -> None:
+    again = fit(LAW, TABLE, draws=200, tune=200, chains=2, seed=1, progress=False)
+    other = fit("chinchilla", TABLE, draws=200, tune=200, chains=2, seed=2, progress=False)
+    for name, values in small_fit.draws.items():
+        assert values.tobytes() == again.draws[name].tobytes()
+        assert values.tobytes() != other.draws[name].tobytes()
+    assert again.info["data_sha256"] == small_fit.info["data_sha256"] == other.info["data_sha256"]
+
+
+def test_draws_are_the_same_in_the_process_that_compiles_and_in_later_ones(tmp_path: Path) -> None:
+    """A function that is compiled into its caller is optimised differently, and draws differ in their last digits."""
+    TABLE.to_csv(tmp_path / "runs.csv", index=False)
+    script = (
+        "import hashlib, bayeslaw\n"
+        "fit = bayeslaw.fit('chinchilla', 'runs.csv', draws=50, tune=60, chains=2, seed=1, progress=False)\n"
+        "print(hashlib.sha256(b''.join(fit.draws[name].tobytes() for name in fit.draws)).hexdigest())\n"
+    )
+    options: dict[str, Any] = {"cwd": tmp_path, "env": os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}}
+    compiled, loaded = (subprocess.run([sys.executable, "-c", script], **options, capture_output=True) for _ in range(2))
+    assert compiled.returncode == 0, compiled.stderr
+    assert list((tmp_path / "cache").rglob("*.nbc"))
+    assert compiled.stdout == loaded.stdout
+
+
+def test_the_truth_is_near(small_fit: Fit) -> None:
+    """400 draws are enough to see that the law was fitted; intervals are tested in tests/statistical."""
+    truth = oracles.typical(LAW) | {"sigma_point": 0.005, "sigma_run": 0.004}
+    for name, values in small_fit.draws.items():
+        assert abs(np.log(values).mean() - np.log(truth[name])) < 5 * np.log(values).std()
+
+
+def test_the_summary_has_a_row_a_parameter(small_fit: Fit) -> None:
+    table: pd.DataFrame = small_fit.summary(0.8)
+    assert list(table.index) == ["E", "A", "alpha", "B", "beta", "sigma_point", "sigma_run"]
+    assert list(table.columns) == [
+        "median", "mean", "sd", "eti80_lo", "eti80_hi", "r_hat", "ess_bulk", "ess_tail", "prior_overlap", "checks",
+    ]  # fmt: skip
+    values = small_fit.draws["alpha"]
+    row = [table[column]["alpha"] for column in ("eti80_lo", "median", "eti80_hi")]
+    assert row == pytest.approx(np.quantile(values, [0.1, 0.5, 0.9]), rel=1e-12)
+    assert table["prior_overlap"].isna().tolist() == [False] * 5 + [True] * 2
+
+
+def test_a_fit_stores_its_settings_and_versions(small_fit: Fit) -> None:
+    info = small_fit.info
+    settings = {"draws": 200, "tune": 200, "chains": 2, "target_accept": 0.985, "bins": None}
+    assert info["settings"] == settings
+    assert (info["seed"], info["interrupted"], info["data"]) == (1, False, "the table")
+    assert {"bayeslaw", "pymc", "nutpie", "numpy", "python"} <= set(info["versions"])
+    assert small_fit.tree["posterior"].sizes == {"chain": 2, "draw": 200}
+    assert not small_fit.passed  # 400 draws are too few
+    assert {c.name for c in small_fit.checks if not c.passed} & {"ess_bulk", "ess_tail"}
+
+
+# --- Ctrl-C ---------------------------------------------------------------------------------------------------------
+
+
+def second(interrupted: Any) -> Any:
+    """A function that waits for the first run, which refines the map, and is `interrupted` in the second."""
+    waits = iter([sampling.wait_for_chains, interrupted])
+    return lambda sampler: next(waits)(sampler)
+
+
+def wait_for(draws: int, seconds: float = 60.0) -> Any:
+    """A function in which Ctrl-C is pressed once a chain has some draws after tuning."""
+
+    def wait(sampler: Any) -> None:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            time.sleep(0.02)
+            seen = sampler.inspect()
+            if "posterior" in seen and seen["posterior"].sizes.get("draw", 0) >= draws:
+                break
+        raise KeyboardInterrupt
+
+    return wait
+
+
+@pytest.mark.filterwarnings("ignore:Found chain dimension to be longer than draw dimension")  # of `inspect` above
+@pytest.mark.parametrize("chains", [1, 2, 4])
+def test_ctrl_c_keeps_the_draws_made_so_far(chains: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sampling, "wait_for_chains", second(wait_for(50)))
+    interrupted = fit(LAW, TABLE, draws=1_000_000, tune=100, chains=chains, progress=False)
+    assert interrupted.info["interrupted"] is True
+    sizes = interrupted.tree["posterior"].sizes
+    assert 1 <= sizes["chain"] <= chains
+    assert 10 <= sizes["draw"] < 1_000_000
+    assert interrupted.tree["sample_stats"].sizes == sizes
+    for values in interrupted.by_chain.values():
+        assert np.isfinite(values).all()
+        assert np.all(np.abs(np.diff(values, axis=1)).max(axis=1) > 0)
+        # no chain ends in one repeated value
+        assert np.all(np.abs(np.diff(values[:, -5:], axis=1)).max(axis=1) > 0)
+
+
+def test_a_signal_while_sampling_keeps_the_draws_made_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
+    wait = sampling.wait_for_chains
+
+    # A process started in the background by a shell ignores Ctrl-C, and Python then has no handler for it.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def interrupted(sampler: Any) -> Any:
+        threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT)).start()
+        return wait(sampler)
+
+    monkeypatch.setattr(sampling, "wait_for_chains", second(interrupted))
+    try:
+        result = fit(LAW, TABLE, draws=10_000_000, tune=50, chains=2, progress=True)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert result.info["interrupted"] is True
+    assert 10 <= result.tree["posterior"].sizes["draw"] < 10_000_000
+
+
+def test_ctrl_c_before_the_first_draw_keeps_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def wait(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sampling, "wait_for_chains", wait)
+    with pytest.raises(StoppedError, match="nothing to keep"):
+        fit(LAW, TABLE, draws=1000, tune=1_000_000, chains=2, progress=False)
+
+
+# --- noise along a curve --------------------------------------------------------------------------------------------
+
+
+def test_an_ou_run_effect_is_sampled_stored_and_read(tmp_path: Path, command: Command) -> None:
+    """A table with `step`, or else the tokens D, is a clock; a table with neither is refused."""
+    table, path = oracles.table(load_law("chinchilla"), runs=3), tmp_path / "fit.nc"
+    table.to_csv(tmp_path / "runs.csv", index=False)
+    options = ("--noise", "normal-drift", "--draws", 50, "--tune", 50, "--chains", 2)
+    done = command("fit", "chinchilla", tmp_path / "runs.csv", "-o", path, *options)
+    assert done.status == 0
+    assert "a run effect that changes along the run" in done.out
+    fit = loaded_fit(path)
+    assert {"sigma_point", "sigma_run", "drift"} <= set(fit.draws)
+    assert fit.noise.drift
+    assert fit.observed.clock_column == "D"
+    assert fit.observed.time.max() > 0
+    assert np.isfinite(fit.log_likelihood().values).all()
+    oracles.table(load_law("parallel-scaling")).to_csv(tmp_path / "timeless.csv", index=False)
+    done = command("fit", "parallel-scaling", tmp_path / "timeless.csv", "-o", path, "--noise", "normal-drift")
+    rejected(done, "missing-clock", "step")
