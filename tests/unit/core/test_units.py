@@ -1,8 +1,7 @@
-"""Units of losses: round trips, published numbers, tables that mix them, and fits that keep theirs."""
+"""Units of losses: round trips, numbers worked out by hand, and tables that mix units."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,18 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayeslaw import fit, load_law, point_fit, score
-from bayeslaw.core.errors import BayeslawError, TableError
+from bayeslaw import load_law
 from bayeslaw.core.units import NATS, PERPLEXITY, UNITS, convert, convert_table, unit
-from bayeslaw.data.table import Runs, read_runs
+from bayeslaw.data.table import read_runs
 from bayeslaw.data.validate import check
-from bayeslaw.inference.refit import join_runs, rows_of
 from tests import oracles
-from tests.commands import Command, refused
-from tests.fixed import loaded_fit
+from tests.errors import fails, faults
 
 
-def test_numbers_worked_out_by_hand() -> None:
+def test_conversions_worked_out_by_hand() -> None:
     """A text of 8 characters, 10 bytes and 4 tokens whose tokens have probability 1/2 each: 4 bits altogether."""
     ratios: dict[str, Any] = {"bytes_per_token": 2.5, "characters_per_token": 2.0}
     loss = np.log(2)
@@ -34,7 +30,7 @@ def test_numbers_worked_out_by_hand() -> None:
 
 
 @given(st.sampled_from(UNITS), st.sampled_from(UNITS), st.floats(0.01, 12), st.floats(0.5, 8), st.floats(0.5, 8))
-def test_there_and_back(frm: str, to: str, loss: float, by: float, ch: float) -> None:
+def test_a_conversion_and_its_inverse_give_the_loss_back(frm: str, to: str, loss: float, by: float, ch: float) -> None:
     ratios: dict[str, Any] = {"bytes_per_token": by, "characters_per_token": ch}
     given_ = convert(loss, frm, **ratios)
     np.testing.assert_allclose(convert(convert(given_, to, frm=frm, **ratios), frm, frm=to, **ratios), given_, rtol=1e-10)
@@ -62,7 +58,7 @@ def test_two_tokenizers_of_one_text_agree_per_byte() -> None:
 
 @pytest.mark.parametrize("to", UNITS)
 @pytest.mark.parametrize("frm", UNITS)
-def test_errors_follow_their_losses(frm: str, to: str) -> None:
+def test_standard_errors_are_converted_with_their_losses(frm: str, to: str) -> None:
     ratios: dict[str, Any] = {"bytes_per_token": 4.0, "characters_per_token": 3.0}
     loss = convert([2.0, 3.0], frm, **ratios)
     se, unit_ = np.array([1e-6, 2e-6]), frm
@@ -71,42 +67,40 @@ def test_errors_follow_their_losses(frm: str, to: str) -> None:
     np.testing.assert_allclose(made["loss_se"], (high - low) / 2, rtol=1e-4)
 
 
-def test_what_cannot_be_converted() -> None:
+def test_losses_that_cannot_be_converted_are_refused() -> None:
     frame = pd.DataFrame({"loss": [2.0, 3.0], "tok": [4.0, 0.0], "run": ["a", "b"]}, index=[1, 2])
-    with pytest.raises(BayeslawError, match="give bytes_per_token, those of the validation text"):
+    with fails("missing-ratio", "bytes_per_token"):
         convert_table(frame, "bits/byte")
-    with pytest.raises(TableError, match=r"tok 0 is not positive") as refused_:
+    with faults(("not-positive", 2, "tok")):
         convert_table(frame, "bits/byte", bytes_per_token="tok")
-    assert [f.row for f in refused_.value.faults] == [2]
-    with pytest.raises(BayeslawError, match=r"'tk' is neither. Did you mean 'tok'"):
+    with fails("unknown-column", "'tk'", "'tok'"):
         convert_table(frame, "bits/byte", bytes_per_token="tk")
-    with pytest.raises(BayeslawError, match="column 'run' holds no numbers"):
+    with fails("not-numbers", "'run'"):
         convert_table(frame, "bits/byte", bytes_per_token="run")
-    with pytest.raises(BayeslawError, match="no column loss"):
+    with fails("no-loss"):
         convert_table(frame.drop(columns="loss"), "bits/byte")
-    with pytest.raises(BayeslawError, match=r"There is no unit 'bits/byt'.*Did you mean 'bits/byte'"):
+    with fails("unknown-unit", "'bits/byt'", "'bits/byte'"):
         unit("bits/byt")
-    with pytest.raises(BayeslawError, match="perplexity is 1 or more"):
+    with fails("perplexity-below-1"):
         convert(0.5, NATS, frm=PERPLEXITY)
     for reference, to in ((4.0, "bits/byte"), (-1.0, NATS)):
-        with pytest.raises(BayeslawError, match="A reference is the bytes per token"):
+        with fails("wrong-reference", f"{reference:g}", to):
             convert_table(frame, to, reference=reference)
 
 
-def test_a_table_keeps_its_unit_and_mixed_ones_are_refused() -> None:
+def test_a_table_keeps_its_unit_and_mixed_units_are_refused() -> None:
     frame = pd.DataFrame({"N": [1e8] * 3, "loss": [2.0] * 3})
     assert read_runs(frame).unit == NATS
     assert read_runs(frame.assign(unit="BPB")).unit == "bits/byte"
-    with pytest.raises(TableError, match="its losses are in nats/token, those before in bits/byte") as refused_:
+    with faults(("mixed-units", 2, "unit")):
         read_runs(frame.assign(unit=["bits/byte", "nats/token", "nats/token"]))
-    assert [f.row for f in refused_.value.faults] == [2]
-    with pytest.raises(TableError, match="unit is missing, and other losses are in bits/byte"):
+    with faults(("missing-unit", 2, "unit")):
         read_runs(frame.assign(unit=pd.Series(["bits/byte", None, None], dtype=object)))
-    with pytest.raises(BayeslawError, match="There is no unit 'parsecs'"):
+    with fails("unknown-unit", "'parsecs'"):
         read_runs(frame.assign(unit="parsecs"))
 
 
-def test_faults_are_told_in_the_units_of_the_table() -> None:
+def test_faults_are_in_the_unit_of_the_table() -> None:
     law = load_law("chinchilla")
     table = oracles.table(law)
     high = table.assign(unit="bits/token", loss=np.r_[20.0, 30.0, table["loss"].to_numpy()[2:]])
@@ -115,59 +109,3 @@ def test_faults_are_told_in_the_units_of_the_table() -> None:
     ]
     (fault,) = check(read_runs(table.assign(unit=PERPLEXITY, loss=np.exp(table["loss"]))), law)
     assert "laws describe their logarithm" in fault.problem
-
-
-def test_a_fit_keeps_the_unit_and_refuses_losses_in_another() -> None:
-    law = load_law("chinchilla")
-    table = oracles.table(law)
-    whole = convert_table(table, "bits/byte", bytes_per_token=4.0)
-    point = point_fit(law, whole, starts=3)
-    assert point.observed.unit == "bits/byte"
-    with pytest.raises(BayeslawError, match="losses in nats/token, and the fit is to losses in bits/byte"):
-        score(point, read_runs(table))
-    assert score(point, read_runs(whole))["rows"].tolist() == [len(table)]
-
-
-def test_conversion_commutes_with_a_fit() -> None:
-    """A law without a scale of its own has the same relative errors in any unit."""
-    law = load_law("chinchilla")
-    table = oracles.table(law)
-    nats = point_fit(law, table, starts=20)
-    bits = point_fit(law, convert_table(table, "bits/byte", bytes_per_token=4.0), starts=20)
-    assert bits.parameters["alpha"] == pytest.approx(nats.parameters["alpha"], rel=1e-3)
-    assert bits.parameters["E"] == pytest.approx(float(convert(nats.parameters["E"], "bits/byte", bytes_per_token=4.0)), rel=1e-3)
-
-
-def test_the_command_convert(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    pd.DataFrame({"N": [1e8, 2e8], "loss": [2.0, 3.0], "ratio": [4.0, 4.5]}).to_csv("runs.csv", index=False)
-    done = command("convert", "runs.csv", "--to", "bits/byte", "--bytes-per-token", "ratio", "-o", "bits.csv")
-    assert (done.status, done.err) == (0, "")
-    assert "2 losses from nats/token to bits/byte written to bits.csv" in done.out
-    made = read_runs("bits.csv")
-    assert made.unit == "bits/byte"
-    np.testing.assert_allclose(made.frame["loss"], [2 / 4 / np.log(2), 3 / 4.5 / np.log(2)])
-    assert command("convert", "bits.csv", "--to", "nats/token", "-o", "back.csv").status == 0
-    np.testing.assert_allclose(read_runs("back.csv").frame["loss"], [2, 3])
-    assert command("convert", "runs.csv", "--from", "perplexity", "--to", "nats/token", "-o", "logs.csv").status == 0
-    refused(
-        command("convert", "bits.csv", "--to", "nats/token", "--from", "bits/token", "-o", "x.csv"), "says that its losses are in"
-    )
-    refused(command("convert", "runs.csv", "--to", "bits/byte", "-o", "x.csv"), "give bytes_per_token")
-    refused(command("convert", "runs.csv", "--to", "bits/byte", "-o", "runs.csv"), "runs.csv is an input of this command")
-    assert not Path("x.csv").exists()
-
-
-def test_a_fit_and_its_forecasts_are_in_the_unit_of_the_runs(tmp_path: Path) -> None:
-    law = load_law("chinchilla")
-    whole = convert_table(oracles.table(law), "bits/byte", bytes_per_token=4.0)
-    made = fit(law, whole, draws=100, tune=100, chains=2, seed=1, progress=False)
-    made.save(tmp_path / "fit.nc")
-    loaded = loaded_fit(tmp_path / "fit.nc")
-    assert (made.observed.unit, loaded.observed.unit) == ("bits/byte", "bits/byte")
-    assert rows_of(loaded).unit == "bits/byte"
-    at = read_runs(whole.iloc[:2].drop(columns=["loss", "unit"]))
-    forecast = loaded.forecast(at, force=True)
-    assert forecast.unit == forecast.draws.attrs["units"] == "bits/byte"
-    with pytest.raises(BayeslawError, match="losses in nats/token, and the fit is to losses in bits/byte"):
-        join_runs(loaded, Runs(oracles.table(law), "new"))
