@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -22,9 +24,9 @@ from bayeslaw.laws.card import load_law, parse_card
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.pooling import levels_of, with_by, with_levels
 from bayeslaw.noise.noise import DRIFT, Noise
-from bayeslaw.posterior.diagnostics import Check
+from bayeslaw.posterior.diagnostics import Check, table_of
 from bayeslaw.posterior.fit import Fit, tree_of
-from bayeslaw.posterior.storage import data_digest, draws_digest
+from bayeslaw.posterior.storage import FORMAT, PLAIN, contents_digest, data_digest, draws_digest
 from tests.oracles import OWN, TYPICAL, Array, jacobian, typical
 from tests.oracles import table as oracle_table
 
@@ -109,6 +111,18 @@ def fixed_fit(
     )
     tree = tree_of(by_chain, stats, observed)
     info |= {"data_sha256": data_digest(tree), "draws_sha256": draws_digest(tree), "versions": {}, "interrupted": False}
+    info |= {  # a file of the fit needs these too
+        "bayeslaw_format": FORMAT,
+        "law_sha256": law.sha256,
+        "noise": asdict(chosen) | {"groups": list(chosen.groups)},
+        "unit": observed.unit,
+        "at": observed.at,
+        "clock": {"column": observed.clock_column, "span": observed.span},
+        "base": observed.base.to_dict(orient="list"),
+        "checks": table_of(checks),
+    }
+    tree.attrs = {k: v if k in PLAIN else json.dumps(v, default=str) for k, v in info.items()}
+    tree.attrs["contents_sha256"] = info["contents_sha256"] = contents_digest(tree)
     return Fit(tree, law, chosen, observed, checks, info)
 
 
