@@ -48,7 +48,7 @@ class Recipe:
     --------
     >>> recipe = bayeslaw.dynamics.Recipe("wsd:steps=40000,peak=2e-4,final=0", "cosine:steps=10000,peak=2e-4,warmup=100")
     >>> recipe.rows([0, 5000, 10000])["S1_cpt"].round(2).tolist()
-    [0.0, 1.5, 2.0]
+    [0.0, 0.83, 1.1]
     """
 
     start: Point | str

@@ -49,7 +49,7 @@ def plot_plan(plan: Plan, ax: Axes, *, of: str = "", levels: Sequence[float] = L
     --------
     >>> from matplotlib.figure import Figure
     >>> source, target = bayeslaw.load_fit("source.nc"), bayeslaw.load_fit("target.nc")
-    >>> plan = bayeslaw.plan(source, target, {"N": 1e9, "ptpp": 31}, max_forgetting=0.1, tokens=(1e8, 1e10))
+    >>> plan = bayeslaw.plan(source, target, {"N": 1e9, "ptpp": 31}, on="latent", max_forgetting=0.1, tokens=(1e8, 1e10))
     >>> bayeslaw.plots.plot_plan(plan, Figure().subplots()).get_xlabel()
     'replay share (%)'
     """
@@ -191,6 +191,14 @@ def plot_savings(transfer: Transfer, ax: Axes, *, of: str = "saved", ci_prob: fl
     of : {'saved', 'transferred'}
         FLOPs saved at equal loss in percent, or effectively transferred data in tokens.
     ci_prob : float
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> fit = bayeslaw.load_fit("fit.nc")
+    >>> transfer = bayeslaw.transfer(fit, {"N": 1e9, "D": "1e9:1e10:5"}, continued=fit)
+    >>> bayeslaw.plots.plot_savings(transfer, Figure().subplots()).get_ylabel()
+    'FLOPs saved at equal loss (%)'
     """
     if of not in ("saved", "transferred"):
         raise BayeslawError(f"A picture of savings shows 'saved' or 'transferred', not {of!r}.", code="unknown-option")

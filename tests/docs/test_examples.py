@@ -14,7 +14,10 @@ import pytest
 
 import bayeslaw
 from bayeslaw.cli.demo import table_path
-from tests import oracles
+from tests import dynamics, oracles
+from tests.unit.dynamics.test_mixtures import weighed
+from tests.unit.dynamics.test_monitor import setting
+from tests.unit.dynamics.test_monitor import table as table_of_runs
 
 PACKAGES = ("", ".core", ".data", ".schedules", ".inference", ".evaluation", ".design", ".planning", ".dynamics", ".plots")
 
@@ -44,6 +47,11 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
         fit = bayeslaw.fit("ptpp-floor", table.assign(loss=factor * table["loss"]), progress=False)
         assert fit.passed
         fit.save(folder / f"{name}.nc")
+    for name, fit in zip(("source", "target"), dynamics.fits(), strict=True):
+        fit.save(folder / f"dynamics_{name}.nc")
+    weighed().save(folder / "combination.nc")
+    setting()[0].save(folder / "annealing.nc")
+    table_of_runs().to_csv(folder / "running.csv", index=False)
     return folder
 
 
