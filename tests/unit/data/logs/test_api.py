@@ -1,4 +1,4 @@
-"""Losses from logs: a made-up export of each kind, with what goes wrong in real ones, comes in right or is refused by row."""
+"""Imports of logs: an export of each kind, with the defects of real ones, is read correctly or refused by row."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayeslaw.core.errors import BayeslawError, TableError
 from bayeslaw.data.logs.api import import_runs
+from bayeslaw.data.logs.merge import Entries, merged
 from bayeslaw.data.logs.tensorboard import masked_crc, records, scalars
 from tests import events
+from tests.errors import fails, faults
 from tests.logs import cells, lines, noted, state, written
 
 # --- Weights & Biases ----------------------------------------------------------------------------------------------------
@@ -32,16 +33,15 @@ def test_a_chart_with_byte_order_mark_thousands_and_mixed_case(tmp_path: Path) -
         ["big-1", 500, 3.41, 5e8, 1e8], ["big-1", 1000, 3.30, 1e9, 1e8], ["small", 500, 3.62, 5e8, 1e8],
         ["small", 1500, 3.45, 1.5e9, 1e8],
     ]  # fmt: skip
-    assert noted(made, "separators of thousands taken out of 2 cells of 'Step'")
-    assert noted(made, "steps (Step) are the logger's own count")
+    assert noted(made, "thousands", "2 cells", "'Step'")
+    assert noted(made, "logger", "(Step)")
 
 
 def test_a_chart_in_utf_16_with_semicolons_and_decimal_commas(tmp_path: Path) -> None:
     text = "Step;a - eval/loss\n1.000;3,25\n2.000;3,125\n"
     path = written(tmp_path, text, encoding="utf-16")
-    with pytest.raises(TableError, match="decimal comma") as refused:
+    with faults(("not-a-number", 1, "eval/loss"), ("ambiguous-number", 2, "eval/loss")):
         import_runs(path)
-    assert [f.row for f in refused.value.faults if f.column == "a - eval/loss" or f.column == "eval/loss"] == [1, 2]
     made = import_runs(path, map={"decimal": ",", "thousands": "."})
     assert cells(made, "step", "loss") == [[1000, 3.25], [2000, 3.125]]
 
@@ -57,38 +57,38 @@ def test_two_charts_of_one_run_are_joined_by_step(tmp_path: Path) -> None:
     assert cells(made, "run", "step", "domain", "loss", "lr") == [
         ["a", 100, "web", 3.0, 3e-4], ["a", 200, "web", 2.9, 1e-4], ["a", 100, "code", 2.0, 3e-4],
     ]  # fmt: skip
-    assert noted(made, "1 evaluation of code missing where others are there")
-    assert noted(made, "1 step without an evaluation left out (--curves keeps those with a learning rate)")
-    assert noted(made, "1 column not taken") is False  # _step is the logger's
+    assert noted(made, "1 evaluation of code")
+    assert noted(made, "1 step without", "--curves")
+    assert not noted(made, "1 column", "_step")  # the logger's steps
     kept = import_runs([losses, rates], curves=True)
     assert cells(kept, "step", "domain", "loss", "lr")[-1] == [150, None, None, 2e-4]
     only = import_runs([losses, rates], domains=["web"])
     assert cells(only, "domain", "loss") == [["web", 3.0], ["web", 2.9]]
-    assert noted(only, "1 loss of other domains left out")
-    with pytest.raises(BayeslawError, match=r"no losses of domain 'wbe'; there are web, code. Did you mean 'web'\?"):
+    assert noted(only, "1 loss of other domains")
+    with fails("unknown-domain", "'wbe'", "web, code"):
         import_runs([losses, rates], domains=["wbe"])
 
 
-def test_minima_that_differ_are_told(tmp_path: Path) -> None:
+def test_minima_that_differ_from_the_values_are_noted(tmp_path: Path) -> None:
     made = import_runs(written(tmp_path, '"Step","Group: a - eval/loss","Group: a - eval/loss__MIN"\n1,3.0,2.9\n2,2.9,2.9\n'))
-    assert noted(made, "these are means over steps or over a group of runs")
+    assert noted(made, "'Group: a - eval/loss__MIN'", "means")
 
 
 def test_a_chart_over_time_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BayeslawError, match=r"its rows go by Relative Time .* Export it with Step on the x axis"):
+    with fails("no-steps", "Relative Time", "Step on the x axis"):
         import_runs(written(tmp_path, '"Relative Time (Process)","a - eval/loss"\n1.5,3.0\n'))
 
 
 @pytest.mark.parametrize("axis", ["train/tokens_seen", "epoch"])
-def test_a_chart_over_something_else_is_no_table_of_domains(tmp_path: Path, axis: str) -> None:
+def test_a_chart_over_another_axis_is_no_table_of_domains(tmp_path: Path, axis: str) -> None:
     path = written(tmp_path, f'{axis},"small - eval/loss","small - eval/loss__MIN","large - eval/loss"\n1,3.4,3.4,3.1\n')
-    told: list[dict[str, dict[str, str]] | None] = [None, {"columns": {"D": axis}}]
-    for map_ in told:
-        with pytest.raises(BayeslawError, match=rf"no column counts steps \('{axis}'\). Export it with Step on the x axis"):
+    maps: list[dict[str, dict[str, str]] | None] = [None, {"columns": {"D": axis}}]
+    for map_ in maps:
+        with fails("no-steps", axis):
             import_runs(path, map=map_)
 
 
-def test_a_column_of_no_run_in_a_chart(tmp_path: Path) -> None:
+def test_a_column_of_no_run_in_a_chart_is_left_out(tmp_path: Path) -> None:
     path = written(tmp_path, 'Step,lr,"small - eval/loss","large - eval/loss"\n100,1e-4,3.4,3.1\n200,1e-4,3.2,2.9\n')
     made = import_runs(path)
     assert cells(made, "run", "step", "loss") == [
@@ -97,7 +97,7 @@ def test_a_column_of_no_run_in_a_chart(tmp_path: Path) -> None:
         ["large", 100, 3.1],
         ["large", 200, 2.9],
     ]
-    assert noted(made, "1 column of no run (no 'RUN - METRIC') left out ('lr')")
+    assert noted(made, "1 column", "RUN - METRIC", "('lr')")
     # with a column of runs, or named by a person, such columns are of domains
     whole = import_runs(written(tmp_path, 'run,Step,"web - eval/loss"\na,100,3.4\n', "domains.csv"))
     assert cells(whole, "run", "loss") == [["a", 3.4]]
@@ -105,12 +105,12 @@ def test_a_column_of_no_run_in_a_chart(tmp_path: Path) -> None:
     assert cells(named, "run", "domain", "loss", "lr")[0] == ["log", "web", 3.4, 1e-4]
 
 
-def test_two_runs_of_one_name_in_a_chart(tmp_path: Path) -> None:
+def test_two_different_columns_of_one_name_are_refused(tmp_path: Path) -> None:
     head = '"Step","a - eval/loss","a - eval/loss"\n'
-    with pytest.raises(BayeslawError, match=r"two columns 'a - eval/loss' that differ, first in row 2 \(2.9 and 2.8\)"):
+    with fails("two-columns-of-one-name", "'a - eval/loss'", "row 2", "2.9 and 2.8"):
         import_runs(written(tmp_path, head + "1,3.0,3.0\n2,2.9,2.8\n"))
     made = import_runs(written(tmp_path, head + "1,3.0,3.0\n2,2.9,2.9\n"))
-    assert noted(made, "is there twice with the same cells and is read once")
+    assert noted(made, "'a - eval/loss'", "once")
 
 
 HISTORY = """,_step,_runtime,_timestamp,train/global_step,train/loss,train/learning_rate,eval/loss
@@ -124,16 +124,15 @@ HISTORY = """,_step,_runtime,_timestamp,train/global_step,train/loss,train/learn
 
 def test_a_history_with_a_failed_evaluation(tmp_path: Path) -> None:
     path = written(tmp_path, HISTORY, "run-7.csv")
-    with pytest.raises(
-        TableError, match=r"run 'run-7' logs a loss at step 200 that is not finite: finite losses follow"
-    ) as refused:
+    with faults(("failed-evaluation", 4, "loss")) as listed:
         import_runs(path)
-    assert [f.row for f in refused.value.faults] == [4]
+    problem = "run 'run-7' logs a loss at step 200 that is not finite: a finite loss follows"
+    assert str(listed[0]) == f"{problem}: --nan drop leaves it out (row 4, column loss)"
     made = import_runs(path, nan="drop")
     assert cells(made, "run", "step", "loss", "lr") == [["run-7", 100, 3.4, 3e-4], ["run-7", 300, 3.2, 1e-4]]
-    assert noted(made, "1 loss not finite and left out: 1 with finite ones after them (evaluations that failed), 0 at the end")
-    assert noted(made, "column 1, without a name, is left out")
-    assert not noted(made, "logger's own count")
+    assert noted(made, "1 loss", "1 with finite ones", "0 at the end")
+    assert noted(made, "column 1")
+    assert not noted(made, "the logger's")
     kept = import_runs(path, nan="drop", curves=True)
     assert cells(kept, "step", "loss", "lr") == [[100, 3.4, 3e-4], [200, None, 2e-4], [300, 3.2, 1e-4]]
 
@@ -141,18 +140,18 @@ def test_a_history_with_a_failed_evaluation(tmp_path: Path) -> None:
 def test_steps_of_logger_and_trainer_are_not_mixed(tmp_path: Path) -> None:
     one = written(tmp_path, '"Step","a - eval/loss"\n1,3.0\n', "one.csv")
     two = written(tmp_path, '"train/global_step","a - train/learning_rate"\n100,1e-4\n', "two.csv")
-    with pytest.raises(BayeslawError, match="one counts steps by the logger"):
+    with fails("two-counts-of-steps", "one.csv", "two.csv"):
         import_runs([one, two])
 
 
-def test_the_table_of_runs(tmp_path: Path) -> None:
+def test_the_table_of_runs_is_read(tmp_path: Path) -> None:
     text = """"Name","State","Runtime","n_params","eval/loss","tokens","config.ptpp"
 "a","finished","10","41,000,000","3.1","8.2e8","20"
 "b","crashed","5","41,000,000","3.4","4.1e8","20"
 """
     made = import_runs(written(tmp_path, text))
     assert cells(made, "run", "N", "D", "ptpp", "loss") == [["a", 4.1e7, 8.2e8, 20, 3.1], ["b", 4.1e7, 4.1e8, 20, 3.4]]
-    assert noted(made, "1 run did not finish and their last losses are taken: b (crashed)")
+    assert noted(made, "1 run", "b (crashed)")
 
 
 # --- resumed runs ----------------------------------------------------------------------------------------------------------
@@ -162,32 +161,32 @@ RESUMED = (
 )
 
 
-def test_a_resumed_run_is_refused_by_row_or_one_log_of_it_holds(tmp_path: Path) -> None:
+def test_a_resumed_run_is_refused_or_one_of_its_logs_counts(tmp_path: Path) -> None:
     path = written(tmp_path, RESUMED)
-    with pytest.raises(TableError, match=r"logs loss 2.91 at step 200 and 2.9 in row 2: was it resumed") as refused:
+    with faults(("two-values-of-one-step", 4, "loss")) as listed:
         import_runs(path)
-    assert [f.row for f in refused.value.faults] == [4]
+    assert "loss 2.91 at step 200 and 2.9 in row 2" in listed[0].problem
     last = import_runs(path, resumed="last")
     assert cells(last, "run", "step", "loss") == [["a", 100, 3.0], ["a", 200, 2.91], ["a", 300, 2.7], ["b", 100, 3.1]]
-    assert noted(last, "run 'a' was resumed at step 200: 2 values of loss given up left out")
+    assert noted(last, "run 'a'", "step 200", "2 values of loss")
     first = import_runs(path, resumed="first")
     assert cells(first, "step", "loss")[:4] == [[100, 3.0], [200, 2.9], [250, 2.85], [300, 2.7]]
-    with pytest.raises(BayeslawError, match=r"resumed is 'lats'; it is last or first. Did you mean 'last'"):
+    with fails("unknown-option", "'lats'", "last or first"):
         import_runs(path, resumed="lats")
 
 
-def test_a_resumed_run_that_begins_with_the_evaluation_it_took_up_at(tmp_path: Path) -> None:
+def test_a_resumed_run_may_begin_with_a_repeated_evaluation(tmp_path: Path) -> None:
     text = "run,step,eval_loss\na,500,3.5\na,1000,3.2\na,1500,3.1\na,2000,3.0\na,1000,3.2\na,2000,3.05\na,3000,2.9\n"
     made = import_runs(written(tmp_path, text), resumed="last")
     assert cells(made, "step", "loss") == [[500, 3.5], [1000, 3.2], [2000, 3.05], [3000, 2.9]]
-    assert noted(made, "run 'a' was resumed at step 1000: 2 values of loss given up left out")
-    assert noted(made, "1 value logged again alike")
+    assert noted(made, "run 'a'", "step 1000", "2 values of loss")
+    assert noted(made, "1 value logged again unchanged")
     first = import_runs(written(tmp_path, text), resumed="first")
     assert cells(first, "step", "loss") == [[500, 3.5], [1000, 3.2], [1500, 3.1], [2000, 3.0], [3000, 2.9]]
-    assert noted(first, "run 'a' was resumed at step 1000: 1 value of loss logged again left out")
+    assert noted(first, "run 'a'", "step 1000", "1 value of loss")
 
 
-def test_histories_of_checkpoints_are_not_taken_for_resumed(tmp_path: Path) -> None:
+def test_histories_of_checkpoints_are_no_resumed_runs(tmp_path: Path) -> None:
     for step in (10, 20, 30, 40):
         state(tmp_path / "run" / f"checkpoint-{step}", range(10, step + 1, 10))
     for resumed in ("last", "first"):
@@ -199,12 +198,12 @@ def test_histories_of_checkpoints_are_not_taken_for_resumed(tmp_path: Path) -> N
         assert cells(import_runs(few, resumed=resumed), "step") == [[1], [2]]
 
 
-def test_rows_in_no_order_are_sorted_and_not_taken_for_resumed(tmp_path: Path) -> None:
+def test_rows_in_reverse_order_are_sorted_and_no_resumed_run(tmp_path: Path) -> None:
     path = written(tmp_path, "run,step,eval_loss\na,300,2.7\na,200,2.8\na,100,2.9\n")
     made = import_runs(path)
     assert cells(made, "step", "loss") == [[100, 2.9], [200, 2.8], [300, 2.7]]
-    assert noted(made, "steps go back 2 times and nothing is logged twice with two values")
-    with pytest.raises(BayeslawError, match="steps go back 2 times in 3 entries; that is no resumed run"):
+    assert noted(made, "2 times")
+    with fails("steps-in-no-order", "2 times", "3 entries"):
         import_runs(path, resumed="last")
 
 
@@ -218,15 +217,13 @@ def test_domains_below_one_another_are_no_resumed_run(tmp_path: Path) -> None:
     st.lists(st.integers(1, 30), min_size=1, max_size=6, unique=True).map(sorted),
     st.integers(0, 5), st.integers(1, 6), st.booleans(),
 )  # fmt: skip
-def test_resuming_anywhere(first: list[int], back: int, length: int, last: bool) -> None:
+def test_a_run_may_be_resumed_at_any_step(first: list[int], back: int, length: int, last: bool) -> None:
     """Two logs of a run: with 'last' the second and what lies before it; with 'first' the first and what lies after it."""
     start = first[min(back, len(first) - 1)]
     second = list(range(start, start + length))
     frame = pd.DataFrame(
         {"step": [*first, *second], "loss": [*(2.0 + np.arange(len(first)) / 64), *(3.0 + np.arange(length) / 64)]}
     )
-    from bayeslaw.data.logs.merge import Entries, merged
-
     whole = (
         frame.rename(columns={"loss": "loss:"})
         .assign(run="a", _name="log", _row=range(1, len(frame) + 1))
@@ -245,7 +242,7 @@ def test_resuming_anywhere(first: list[int], back: int, length: int, last: bool)
 # --- TensorBoard -----------------------------------------------------------------------------------------------------------
 
 
-def test_the_checksum_is_the_published_one() -> None:
+def test_the_checksum_equals_the_published_one() -> None:
     assert events.crc32c(b"123456789") == 0xE3069283
     for data in (b"", b"a", bytes(range(256))):
         assert masked_crc(data) == struct.unpack("<I", events.masked(data))[0]
@@ -257,15 +254,15 @@ def test_the_checksum_is_the_published_one() -> None:
     st.text(max_size=20),
     st.sampled_from(["simple", "float_val", "unpacked", "double_content"]),
 )
-def test_events_come_back(step: int, value: float, tag: str, form: str) -> None:
-    one = events.simple(tag, value) if form == "simple" else events.tensor(tag, value, form)
-    ((data, end),) = records(events.record(events.event(step, 12.5, one)), "x")
+def test_events_are_read_as_they_were_written(step: int, value: float, tag: str, form: str) -> None:
+    scalar = events.simple(tag, value) if form == "simple" else events.tensor(tag, value, form)
+    ((data, end),) = records(events.record(events.event(step, 12.5, scalar)), "x")
     ((at, time, name, found),) = scalars(data)
     assert (at, time, name, end) == (step, 12.5, tag, len(data) + 16)
     assert found == value or (np.isnan(value) and found is not None and np.isnan(found))
 
 
-def test_a_folder_of_runs(tmp_path: Path) -> None:
+def test_a_folder_of_event_files_holds_several_runs(tmp_path: Path) -> None:
     both = [
         events.event(100, 1.0, events.simple("eval/loss", 3.5), events.simple("train/learning_rate", 0.25)),
         events.event(200, 2.0, events.tensor("eval/loss", 3.25), events.simple("train/grad_norm", 1.0)),
@@ -277,43 +274,40 @@ def test_a_folder_of_runs(tmp_path: Path) -> None:
     assert cells(made, "run", "step", "loss", "lr", "N") == [
         ["big", 100, 3.5, 0.25, 1e9], ["big", 200, 3.25, 0.125, 1e9], ["small", 100, 3.5, 0.25, 1e8],
     ]  # fmt: skip
-    assert noted(made, "1 other scalars not taken (train/grad_norm)")
+    assert noted(made, "train/grad_norm")
 
 
 def test_a_resumed_run_in_two_event_files(tmp_path: Path) -> None:
     first = [events.event(s, float(s), events.simple("eval/loss", 4 - s / 1024)) for s in (100, 200, 300)]
     second = [events.event(s, 1000.0 + s, events.simple("eval/loss", 3 - s / 1024)) for s in (200, 300, 400)]
-    # in the folder the later file comes first
+    # the later file comes first in the folder
     events.write(tmp_path / "run" / "b.tfevents", first)
     events.write(tmp_path / "run" / "a.tfevents", second)
-    with pytest.raises(TableError, match="was it resumed"):
+    with fails("two-values-of-one-step"):
         import_runs(tmp_path / "run")
     made = import_runs(tmp_path / "run", resumed="last")
     assert cells(made, "run", "step", "loss") == [["run", s, (4 if s == 100 else 3) - s / 1024] for s in (100, 200, 300, 400)]
 
 
-def test_an_event_file_that_ends_early_or_is_damaged(tmp_path: Path) -> None:
+def test_an_event_file_that_ends_early_is_read_and_a_damaged_one_refused(tmp_path: Path) -> None:
     both = [events.event(s, 1.0, events.simple("eval/loss", 3.5)) for s in (100, 200)]
     cut = events.write(tmp_path / "cut.tfevents", both, cut=5)
     made = import_runs(cut)
     assert cells(made, "step") == [[100]]
-    assert noted(made, "are a record cut off and are left out")
+    assert noted(made, "incomplete record")
     data = bytearray(events.write(tmp_path / "bad.tfevents", both).read_bytes())
     data[60] ^= 1
     (tmp_path / "bad.tfevents").write_bytes(data)
-    with pytest.raises(
-        BayeslawError, match=r"checksum of record 2 \(byte 40\) is wrong: the file is damaged|checksum of .* is wrong"
-    ):
+    with fails("wrong-checksum", "bad.tfevents"):
         import_runs(tmp_path / "bad.tfevents")
 
 
 def test_events_of_a_run_that_diverged(tmp_path: Path) -> None:
     log = [events.event(s, 1.0, events.simple("val_loss", v)) for s, v in ((1, 3.5), (2, float("inf")), (3, float("nan")))]
     path = events.write(tmp_path / "x.tfevents", log)
-    with pytest.raises(TableError, match="the run diverged") as refused:
+    with faults(("diverged", 3, "loss"), ("diverged", 4, "loss")):
         import_runs(path)
-    assert len(refused.value.faults) == 2
-    assert noted(import_runs(path, nan="drop"), "2 losses not finite and left out: 0 with finite ones after them")
+    assert noted(import_runs(path, nan="drop"), "2 losses", "0 with finite ones")
 
 
 # --- Hugging Face ----------------------------------------------------------------------------------------------------------
@@ -326,20 +320,20 @@ def test_checkpoints_of_one_run_are_one_history(tmp_path: Path) -> None:
     made = import_runs(tmp_path / "run-a", tokens_per_step=1000, domains=["web"])
     assert cells(made, "run", "step", "loss", "D") == [["run-a", s, 3 - s / 64, 1000 * s] for s in (9, 10, 20, 30)]
     assert made.runs.frame["lr"].tolist() == pytest.approx([1e-4 / s for s in (9, 10, 20, 30)])
-    assert noted(made, "6 entries that repeat another in every value left out")
+    assert noted(made, "6 entries")
 
 
-def test_checkpoints_that_contradict_one_another(tmp_path: Path) -> None:
+def test_checkpoints_that_contradict_each_other_are_refused(tmp_path: Path) -> None:
     state(tmp_path / "run" / "checkpoint-30", range(10, 31, 10))
     state(tmp_path / "run" / "checkpoint-40", range(20, 41, 10), shift=0.5)
-    with pytest.raises(TableError, match=r"checkpoint-40/trainer_state.json: run 'run' logs loss of web"):
+    with fails("two-values-of-one-step", "checkpoint-40/trainer_state.json", "'run'", "loss of web"):
         import_runs(tmp_path / "run")
     made = import_runs(tmp_path / "run", resumed="last", domains=["code"])
     assert cells(made, "step", "loss") == [[s, 2 - s / 64 + (0.5 if s > 10 else 0)] for s in (10, 20, 30, 40)]
 
 
-def test_losses_of_training_batches_are_not_taken(tmp_path: Path) -> None:
+def test_losses_of_training_batches_are_read_only_if_named(tmp_path: Path) -> None:
     path = written(tmp_path, '{"log_history": [{"loss": 3.5, "step": 10, "learning_rate": 1e-4}]}', "trainer_state.json")
-    with pytest.raises(BayeslawError, match="losses of training batches are not taken unless you do"):
+    with fails("no-loss"):
         import_runs(path)
     assert cells(import_runs(path, losses=["loss"]), "loss") == [[3.5]]
