@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+import bayeslaw
 from bayeslaw.cli import options
 from bayeslaw.cli.answer import Answer
 from bayeslaw.core.errors import BayeslawError
@@ -47,14 +48,8 @@ def anchors(
     """Choose the runs that make the loss at the targets most certain for a budget."""
     from bayeslaw.core.files import write_text
     from bayeslaw.core.text import plain
-    from bayeslaw.data.table import read_runs
-    from bayeslaw.design.anchors import anchors as choose_anchors
-    from bayeslaw.design.candidates import grid_of_runs
     from bayeslaw.design.preposterior import validate
-    from bayeslaw.forecasting.stack import load_fit
     from bayeslaw.inference.refit import require_single_fit
-    from bayeslaw.plots.design import plot_anchors
-    from bayeslaw.plots.style import save_figure
 
     # After --candidates-grid a shell hands over NAME=VALUES one by one; those after the first arrive as arguments.
     grid = [*(candidates_grid or []), *(text for text in fits if candidates_grid and "=" in text and not Path(text).exists())]
@@ -64,7 +59,7 @@ def anchors(
             "--explain shows one candidate and writes nothing: leave out --output and --plot.", code="explain-writes-nothing"
         )
     options.check_outputs("A list of picks", output, plot, [*paths, targets, candidates])
-    loaded = [load_fit(path) for path in paths]
+    loaded = [bayeslaw.load_fit(path) for path in paths]
     if (candidates is None) == (not grid):
         raise BayeslawError(
             "Give the candidates either by --candidates CANDS.csv or by --candidates-grid NAME=VALUES.", code="candidates-not-clear"
@@ -72,14 +67,14 @@ def anchors(
     if not loaded:
         raise BayeslawError("Give a fit written by `bayeslaw fit`.", code="no-fit")
     if candidates is not None:
-        pool = read_runs(candidates)
+        pool = bayeslaw.read_runs(candidates)
     else:
         texts = options.pairs_of(
             "--candidates-grid", [part for text in grid for part in text.split()], "NAME=VALUES, such as r=.1,.25"
         )
-        pool = read_runs(grid_of_runs(loaded[0], texts))
-    settings, answer = read_runs(targets), Answer()
-    chosen = choose_anchors(
+        pool = bayeslaw.read_runs(bayeslaw.design.grid_of_runs(loaded[0], texts))
+    settings, answer = bayeslaw.read_runs(targets), Answer()
+    chosen = bayeslaw.anchors(
         loaded, pool, settings, budget=budget, cost=cost, checkpoint_cost=checkpoint_cost, stages=stages, rounds=rounds,
         replicates=replicates, discrepancy=discrepancy, ci_prob=ci, seed=seed, force=force,
     )  # fmt: skip
@@ -94,7 +89,7 @@ def anchors(
         fit = require_single_fit(loaded[0] if len(loaded) == 1 else loaded, "A check by nested Monte Carlo")
         answer.say("", "shares of the targets' variance that are left, predicted and by nested Monte Carlo")
         answer.show("nested", validate(fit, chosen, settings, outer=nested, seed=seed, force=force))
-    answer.save_picture(plot, save_figure, lambda ax: plot_anchors(chosen, ax))
+    answer.save_picture(plot, lambda ax: bayeslaw.plots.plot_anchors(chosen, ax))
     if output is not None:
         write_text(output, chosen.picks.to_csv())
         answer.say(f"{len(chosen.picks)} picks written to {output}")

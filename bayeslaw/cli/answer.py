@@ -20,6 +20,7 @@ from bayeslaw.core.errors import BayeslawError, TableError
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
     from bayeslaw.posterior.diagnostics import Check
 
@@ -87,10 +88,12 @@ class Answer:
         write_text(path, table.to_csv(index=False))
         self.say(f"{content} written to {path}")
 
-    def save_picture(self, path: Path | None, save: Callable[..., object], *content: object) -> None:
-        """Write a picture if there is a path. Do it before any table is written: a picture that fails then leaves no table."""
+    def save_picture(self, path: Path | None, *panels: Callable[[Axes], object]) -> None:
+        """Write a picture if there is a path. Call it before any table is written: a picture that fails then leaves no table."""
+        from bayeslaw.plots.style import save_figure, save_panels
+
         if path is not None:
-            save(path, *content)
+            save_figure(path, panels[0]) if len(panels) == 1 else save_panels(path, panels)
             self.last.append(f"picture written to {path}")
 
     def judge(self, checks: Iterable[Check], passed: bool) -> None:

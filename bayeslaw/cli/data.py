@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+import bayeslaw
 from bayeslaw.cli import options
 from bayeslaw.cli.answer import Answer
 
@@ -26,10 +27,10 @@ def fetch(
     output: Annotated[Path, typer.Option("-o", "--output", help="The folder to write its tables into.")] = Path(),
 ) -> Answer:
     """Download a public data set, check it against its checksums, and write its tables."""
-    from bayeslaw.data.datasets import dataset, fetch_dataset
+    from bayeslaw.data.datasets import dataset
 
     answer, described = Answer(), dataset(name)
-    fetched = fetch_dataset(name, output)
+    fetched = bayeslaw.fetch_dataset(name, output)
     answer.say(described.title, f"cite: {described.citation}", f"licence: {described.licence}", f"source: {described.source}")
     answer.say(*(f"note: {note}" for note in fetched.notes))
     answer.say(*(f"{rows:,} rows written to {path}" for path, rows in zip(fetched.paths, fetched.rows, strict=True)))

@@ -9,7 +9,7 @@ import pandas as pd
 import typer
 
 from bayeslaw.cli.answer import Answer
-from bayeslaw.core.errors import BayeslawError
+from bayeslaw.cli.options import make_folder
 from bayeslaw.core.files import write_text
 from bayeslaw.core.text import plain
 from bayeslaw.data.table import Runs, read_runs
@@ -50,7 +50,7 @@ def write_tables(output: Path) -> dict[str, Path]:
     dict of str to Path
         The files, `target.csv`, `source.csv` and `curves.csv`, by their name without ending.
     """
-    folder(output)
+    make_folder(output)
     frame = pd.read_csv(table_path())
     frame = frame[(frame["seed"] == 0) & ((frame["D"] == 0) | ((frame["r"] > 0) & (frame["r"] < 1)))]
     made = {}
@@ -61,14 +61,6 @@ def write_tables(output: Path) -> dict[str, Path]:
     made["curves"] = output / "curves.csv"
     write_text(made["curves"], table_path("curves").read_text(encoding="utf-8"))
     return made
-
-
-def folder(output: Path) -> None:
-    """Make a folder, or say why not."""
-    try:
-        output.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise BayeslawError(f"The folder {output} can't be made: {error}.") from None
 
 
 def run(output: Path, *, quick: bool = False, progress: bool = True) -> Answer:
@@ -83,7 +75,7 @@ def run(output: Path, *, quick: bool = False, progress: bool = True) -> Answer:
     progress : bool
         Show progress on standard error.
     """
-    folder(output)
+    make_folder(output)
     whole = read_runs(table_path(), "domain == 'target' and seed == 0 and (D == 0 or (r > 0 and r < 1))")
     settled = Runs(whole.frame[whole.frame["D"] >= SETTLED * whole.frame["N"]], "tinycpt")
     unseen, answer = settled.where(UNSEEN), Answer()

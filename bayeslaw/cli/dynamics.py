@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+import bayeslaw
 from bayeslaw.cli import options
 from bayeslaw.cli.answer import Answer, every_fault
 from bayeslaw.core.errors import BayeslawError, TableError
@@ -37,13 +38,11 @@ def areas(
 ) -> Answer:
     """Compute the areas under the learning rates of training curves: one row for each loss, ready for `bayeslaw fit`."""
     from bayeslaw.core.files import write_text
-    from bayeslaw.data.curves import read_curves
-    from bayeslaw.plots.schedules import plot_schedules
     from bayeslaw.plots.style import save_stack
 
     options.check_outputs("A table of runs", output, plot, [curves])
     try:
-        read = read_curves(
+        read = bayeslaw.data.read_curves(
             curves, memory=memory, power=power, warmup=_warmups(warmup), per=per, tokens_per_step=tokens_per_step, run=run,
             losses=losses,
         )  # fmt: skip
@@ -59,8 +58,9 @@ def areas(
     domains = table.frame["domain"].nunique() if "domain" in table.frame else 1
     of = f" of {domains} domains" if domains > 1 else ""
     answer.results |= {"losses": len(table), "runs": len(names)}
-    schedules = {name: read.phases(name) for name in names} if plot is not None else {}
-    answer.save_picture(plot, save_stack, 3, lambda axes: plot_schedules(axes, schedules, memory=memory))
+    if plot is not None:
+        save_stack(plot, 3, lambda axes: bayeslaw.plots.plot_schedules(axes, {n: read.phases(n) for n in names}, memory=memory))
+        answer.last.append(f"picture written to {plot}")
     write_text(output, table.frame.to_csv(index=False))
     answer.say(f"{len(table)} losses{of} from {len(names)} runs written to {output}")
     return answer

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import bayeslaw
 from bayeslaw.cli import options
 from bayeslaw.cli.answer import Answer
 from bayeslaw.core.errors import BayeslawError
@@ -42,15 +43,13 @@ def fit(
     quiet: options.Quiet = False,
 ) -> Answer:
     """Fit a law to logged losses by NUTS and write the posterior to one NetCDF file."""
-    from bayeslaw.data.table import read_runs
-    from bayeslaw.inference.fit import fit as fit_law
 
     options.check_outputs("A fit", output, ending=".nc")
     priors = options.pairs_of("--prior", prior, "NAME=LogNormal(0.5,0.2)")
     pooled = options.pairs_of("--by", by, "PARAMETER=COLUMN, such as E=domain")
-    table = read_runs(runs, where)
+    table = bayeslaw.read_runs(runs, where)
     settings: dict[str, Any] = {"priors": priors, "draws": draws, "tune": tune, "chains": chains, "seed": seed, "bins": bins}
-    fitted = fit_law(law, table, noise=noise, noise_by=noise_by, by=pooled, progress=not quiet, **settings)
+    fitted = bayeslaw.fit(law, table, noise=noise, noise_by=noise_by, by=pooled, progress=not quiet, **settings)
     fitted.save(output)
     answer = Answer()
     _add_fit(answer, fitted)
@@ -87,12 +86,11 @@ def show(
 ) -> Answer:
     """Show parameters with credible intervals, the checks, and which parameters the data did not inform."""
     from bayeslaw.core.intervals import interval_names
-    from bayeslaw.forecasting.stack import Stack, load_fit
     from bayeslaw.posterior.sensitivity import SENSITIVE
     from bayeslaw.reporting.latex import parameters_latex
 
-    loaded, answer = load_fit(fit), Answer()
-    if isinstance(loaded, Stack) and (latex or sensitivity):
+    loaded, answer = bayeslaw.load_fit(fit), Answer()
+    if isinstance(loaded, bayeslaw.Stack) and (latex or sensitivity):
         raise BayeslawError(f"{fit.name} is a stack of fits; --latex and --sensitivity need a single fit.", code="stack-given")
     table = loaded.summary(ci)
     withheld = not loaded.passed and not force
@@ -104,7 +102,7 @@ def show(
         )
     if csv:
         return Answer(csv=table.to_csv())
-    if isinstance(loaded, Stack):
+    if isinstance(loaded, bayeslaw.Stack):
         answer.say(loaded.name, "")
         answer.show("fits", loaded.table)
         answer.say("")
@@ -117,7 +115,7 @@ def show(
     answer.show("parameters", table.drop(columns=list(interval_names("eti", ci))) if withheld else table)
     answer.judge(loaded.checks, loaded.passed)
     answer.say("", *map(str, loaded.checks))
-    if sensitivity and not isinstance(loaded, Stack):
+    if sensitivity and not isinstance(loaded, bayeslaw.Stack):
         of = f"sensitivity to a doubling of the weight of priors (law, noise) or likelihood, of note from {SENSITIVE} on"
         answer.say("", of, "")
         answer.show("sensitivity", loaded.sensitivity())
@@ -142,13 +140,10 @@ def update(
 ) -> Answer:
     """Fit again with the losses of new runs, and say whether the fit had predicted them."""
     from bayeslaw.core.text import plain, with_intervals
-    from bayeslaw.data.table import read_runs
-    from bayeslaw.design.update import update as update_fit
-    from bayeslaw.forecasting.stack import load_fit
 
     options.check_outputs("A fit", output, inputs=[fit], ending=".nc")
-    new, settings = read_runs(runs, where), None if targets is None else read_runs(targets)
-    updated = update_fit(load_fit(fit), new, targets=settings, seed=seed, force=force, progress=not quiet)
+    new, settings = bayeslaw.read_runs(runs, where), None if targets is None else bayeslaw.read_runs(targets)
+    updated = bayeslaw.update(bayeslaw.load_fit(fit), new, targets=settings, seed=seed, force=force, progress=not quiet)
     updated.fit.save(output)
     answer, predictions = Answer(), updated.predictions
     if csv:

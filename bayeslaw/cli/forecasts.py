@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import bayeslaw
 from bayeslaw.cli import options
 from bayeslaw.cli.answer import Answer
 from bayeslaw.core.errors import BayeslawError
@@ -27,35 +28,23 @@ def forecast(
     force: options.Force = False,
 ) -> Answer:
     """Forecast the loss at settings, with latent, run and discrepancy intervals and the distance outside the data."""
-    from bayeslaw.core.intervals import check_probability
-    from bayeslaw.data.table import read_runs
-    from bayeslaw.forecasting.discrepancy import read_discrepancy
-    from bayeslaw.forecasting.forecast import forecast as forecast_loss
-    from bayeslaw.forecasting.grid import grid
-    from bayeslaw.forecasting.stack import load_fit
-    from bayeslaw.plots.forecast import forecast_axis, plot_forecast
-    from bayeslaw.plots.style import save_figure
+    from bayeslaw.plots.forecast import forecast_axis
 
-    check_probability(ci)
-    if discrepancy is not None:
-        read_discrepancy(discrepancy)
     options.check_outputs("A forecast", output, plot, [fit, at])
     if (at is None) == (not set_):
         raise BayeslawError(
             "Give the settings either by --at GRID.csv or by --set NAME=VALUES for each covariate.", code="settings-not-clear"
         )
-    loaded, answer = load_fit(fit), Answer()
-    if at is not None:
-        settings = read_runs(at)
-    else:
-        settings = read_runs(grid(loaded, options.pairs_of("--set", set_, "NAME=VALUES, such as N=8.1e9 or D=1e9:2e11:20")))
-    result = forecast_loss(loaded, settings, discrepancy=discrepancy, seed=seed, force=force)
+    loaded, answer = bayeslaw.load_fit(fit), Answer()
+    values = options.pairs_of("--set", set_, "NAME=VALUES, such as N=8.1e9 or D=1e9:2e11:20")
+    settings = bayeslaw.grid(loaded, values) if at is None else at
+    result = bayeslaw.forecast(loaded, bayeslaw.read_runs(settings), discrepancy=discrepancy, seed=seed, force=force)
     table, checks = result.summary(ci), (*loaded.checks, *result.checks)
 
     def draw(ax: Axes) -> None:
-        plot_forecast(result, ax, ci_prob=ci, unit=loaded.covariates[forecast_axis(result)].unit)
+        bayeslaw.plots.plot_forecast(result, ax, ci_prob=ci, unit=loaded.covariates[forecast_axis(result)].unit)
 
-    answer.save_picture(plot, save_figure, draw)
+    answer.save_picture(plot, draw)
     answer.save_table("forecast", table, output, f"{len(table)} settings", joined=True)
     answer.judge(checks, not result.forced)
     answer.say(*(str(check) for check in checks if not check.passed and (check.required or check.name == "extrapolation")))
@@ -72,11 +61,8 @@ def score(
 ) -> Answer:
     """Score a fit's forecasts on held-out rows: errors, calibration, coverage, width, CRPS, log score, PIT."""
     from bayeslaw.core.text import plain
-    from bayeslaw.data.table import read_runs
-    from bayeslaw.evaluation.scores import score as score_fit
-    from bayeslaw.forecasting.stack import load_fit
 
-    table = score_fit(load_fit(fit), read_runs(runs, where), discrepancy=discrepancy, force=force)
+    table = bayeslaw.score(bayeslaw.load_fit(fit), bayeslaw.read_runs(runs, where), discrepancy=discrepancy, force=force)
     answer = Answer()
     if csv:
         answer.csv = table.to_csv(index=False)
@@ -109,13 +95,12 @@ def compare(
 ) -> Answer:
     """Compare laws and noises on runs they were not fitted to: every score, and the weights of a stack that forecasts."""
     from bayeslaw.core.text import plain
-    from bayeslaw.data.table import read_runs
-    from bayeslaw.evaluation.compare import compare as compare_laws
 
     options.check_outputs("A stack", output, ending=".nc")
-    comparison = compare_laws(
-        read_runs(runs, where), law, noise=noise or ["auto"], holdout=holdout, by=by, loo=loo, bootstrap=bootstrap, starts=starts,
-        seed=seed, options={"draws": draws, "tune": tune, "chains": chains}, executor=executor, force=force, progress=not quiet,
+    comparison = bayeslaw.compare(
+        bayeslaw.read_runs(runs, where), law, noise=noise or ["auto"], holdout=holdout, by=by, loo=loo, bootstrap=bootstrap,
+        starts=starts, seed=seed, executor=executor, force=force, progress=not quiet,
+        options={"draws": draws, "tune": tune, "chains": chains},
     )  # fmt: skip
     answer = Answer()
     if csv:

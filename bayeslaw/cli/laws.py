@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import bayeslaw
 from bayeslaw.cli import options
 from bayeslaw.cli.answer import Answer
 from bayeslaw.core.errors import BayeslawError
@@ -19,16 +20,15 @@ def laws(
     name: Annotated[str | None, typer.Argument(help="Show this law: its formula, parameters, priors and source.")] = None,
 ) -> Answer:
     """List the laws, one in each line, or show one law in full."""
-    from bayeslaw.laws.card import law_names, load_law
 
     answer = Answer()
     if name is None:
-        width = max(map(len, law_names()))
-        titles = {known: load_law(known).title for known in law_names()}
+        width = max(map(len, bayeslaw.law_names()))
+        titles = {known: bayeslaw.load_law(known).title for known in bayeslaw.law_names()}
         answer.results["laws"] = [{"name": known, "title": title} for known, title in titles.items()]
         answer.say(*(f"{known:<{width}}  {title}" for known, title in titles.items()))
         return answer
-    law = load_law(name)
+    law = bayeslaw.load_law(name)
     answer.results["law"] = described(law)
     answer.say(f"{law.name}: {law.title}", f"source: {law.source}", "", f"loss = {law.loss.text}")
     answer.say(*(f"  {key} = {expression.text}" for key, expression in law.let.items()))
@@ -54,16 +54,13 @@ def check(
     runs: options.RunsPath, law: Annotated[str, typer.Option(help="The law to check the table for.")], where: options.Where = None
 ) -> Answer:
     """List every fault of a table, with row, column, value and a suggestion."""
-    from bayeslaw.data.table import read_runs
     from bayeslaw.data.validate import base_rows, mixed_domains
-    from bayeslaw.data.validate import check as check_runs
-    from bayeslaw.laws.card import load_law
     from bayeslaw.laws.pooling import levels_of, with_levels
 
-    card, table, answer = load_law(law), read_runs(runs, where, strict=False), Answer()
+    card, table, answer = bayeslaw.load_law(law), bayeslaw.read_runs(runs, where, strict=False), Answer()
     card = with_levels(card, levels_of(card, table.frame))
     answer.say(*(f"read: {conversion}" for conversion in table.conversions))
-    faults = check_runs(table, card)
+    faults = bayeslaw.data.check(table, card)
     answer.results["faults"] = [asdict(fault) for fault in faults]
     answer.say(*map(str, faults))
     if faults:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+import bayeslaw
 from bayeslaw.cli import options
 from bayeslaw.cli.answer import Answer, every_fault
 from bayeslaw.core.errors import BayeslawError, TableError
@@ -52,7 +53,6 @@ def import_(
 ) -> Answer:
     """Read losses from Weights & Biases, TensorBoard, Hugging Face's Trainer, JSON lines or tables into one table of runs."""
     from bayeslaw.core.files import write_text
-    from bayeslaw.data.logs.api import import_runs
     from bayeslaw.data.logs.log import counted
     from bayeslaw.data.logs.mapping import constants
 
@@ -60,7 +60,7 @@ def import_(
     shared = constants(options.pairs_of("--set", set_, "NAME=VALUE, such as tokens_per_step=524288"), "--set")
     chosen: dict[str, Any] = {"losses": _losses(loss), "domains": domain, "resumed": resumed, "nan": nan}
     try:
-        imported = import_runs(sources, kind=kind, map=map_, curves=curves, loss_unit=unit, **chosen, **shared)
+        imported = bayeslaw.import_runs(sources, kind=kind, map=map_, curves=curves, loss_unit=unit, **chosen, **shared)
     except TableError as error:
         return every_fault(error)
     frame, answer = imported.runs.frame, Answer()
@@ -110,10 +110,9 @@ def convert(
     """Convert losses to another unit, so that those of several tokenizers can be compared."""
     from bayeslaw.core.files import write_text
     from bayeslaw.core.units import convert_table, unit
-    from bayeslaw.data.table import read_runs
 
     options.check_outputs("A table of runs", output, inputs=[runs])
-    table, answer = read_runs(runs), Answer()
+    table, answer = bayeslaw.read_runs(runs), Answer()
     frame = table.frame
     if from_ is not None:
         if "unit" in frame and table.unit != unit(from_):

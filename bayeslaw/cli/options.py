@@ -115,3 +115,11 @@ def check_outputs(
             raise BayeslawError(f"{output.name} is an input of this command: write {what} to another file.", code="output-is-input")
     if plot is not None:
         check_target(plot, "A picture", *PICTURES)
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder unless it exists, or raise an error that says why it can't be made."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BayeslawError(f"The folder {path} can't be made: {error}.", code="no-folder") from None

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+import bayeslaw
 from bayeslaw.cli import options
 from bayeslaw.cli.answer import Answer
 from bayeslaw.core.errors import BayeslawError
@@ -70,11 +71,7 @@ def plan(
 ) -> Answer:
     """Choose tokens and replay of an adaptation so that constraints hold together with a stated probability."""
     from bayeslaw.forecasting.discrepancy import read_discrepancy
-    from bayeslaw.forecasting.stack import load_fit
     from bayeslaw.planning.plan import LEVELS
-    from bayeslaw.planning.plan import plan as make_plan
-    from bayeslaw.plots.decisions import plot_plan
-    from bayeslaw.plots.style import save_panels
 
     named = [Path(text.partition("=")[2] or text) for text in source or []]
     options.check_outputs("A plan's frontier", output, plot, [*named, target, candidates])
@@ -89,11 +86,11 @@ def plan(
 
     def read(path: str | Path) -> Any:
         key = str(Path(path).resolve())
-        return files.setdefault(key, files.get(key) or load_fit(path))
+        return files.setdefault(key, files.get(key) or bayeslaw.load_fit(path))
 
     target_levels = _levels("--target-set", target_set)
     sources, levels = _sources(source or [], source_set, read)
-    planned = make_plan(
+    planned = bayeslaw.plan(
         sources or None, read(target) if target is not None else None, settings, on=on, confidence=confidence,  # type: ignore[arg-type]
         max_forgetting=_by_source("--max-forgetting", max_forgetting), max_loss=max_loss, max_tokens=max_tokens,
         max_flops=max_flops, max_cost=max_cost, minimise=minimise, prices=prices, stages=stages, replay=replay, atpp=atpp,
@@ -105,8 +102,8 @@ def plan(
     if candidates is not None and budget is not None:
         bought = planned.anchors(candidates, budget=budget, stages=stages, force=force)
     answer = Answer()
-    panels = [lambda ax, of=of: plot_plan(planned, ax, of=of) for of in planned.landscapes]
-    answer.save_picture(plot, save_panels, panels)
+    panels = [lambda ax, of=of: bayeslaw.plots.plot_plan(planned, ax, of=of) for of in planned.landscapes]
+    answer.save_picture(plot, *panels)
     answer.say(*planned.lines(), "")
     answer.save_table("frontier", planned.frontier, output, "frontier")
     if len(planned.losses):
@@ -170,16 +167,12 @@ def allocate(
     force: options.Force = False,
 ) -> Answer:
     """Find the parameters and tokens of least loss for compute, with their loss and tokens per parameter."""
-    from bayeslaw.forecasting.stack import load_fit
-    from bayeslaw.planning.allocation import allocate as allocate_compute
-    from bayeslaw.plots.decisions import plot_frontier
-    from bayeslaw.plots.style import save_panels
 
     options.check_outputs("An allocation", output, plot, [fit])
     settings = options.pairs_of("--set", set_, "NAME=VALUE, such as r=0.25")
-    allocation, answer = allocate_compute(load_fit(fit), compute, stage, settings=settings, force=force), Answer()
+    allocation, answer = bayeslaw.allocate(bayeslaw.load_fit(fit), compute, stage, settings=settings, force=force), Answer()
     table, powers = allocation.summary(ci), allocation.powers(ci)
-    answer.save_picture(plot, save_panels, [lambda ax: plot_frontier([allocation], ax, ci_prob=ci)])
+    answer.save_picture(plot, lambda ax: bayeslaw.plots.plot_frontier([allocation], ax, ci_prob=ci))
     answer.save_table("allocation", table, output, f"{len(table)} values of compute", joined=True)
     answer.say("", f"power laws of compute, {allocation.method}")
     answer.show("powers", powers, joined=True)
@@ -200,17 +193,13 @@ def transfer(
     force: options.Force = False,
 ) -> Answer:
     """Compare continual pre-training with training from scratch: effectively transferred data, and FLOPs saved at equal loss."""
-    from bayeslaw.forecasting.stack import load_fit
-    from bayeslaw.planning.transfer import transfer as compare_stages
-    from bayeslaw.plots.decisions import plot_savings
-    from bayeslaw.plots.style import save_panels
 
     options.check_outputs("A transfer table", output, plot, [fit, continued])
     settings = options.pairs_of("--set", set_, "NAME=VALUES, such as N=2e9 or D=1e8:4e10:30")
-    other = load_fit(continued) if continued is not None else None
-    saved, answer = compare_stages(load_fit(fit), settings, continued=other, stage=stage, force=force), Answer()
+    other = bayeslaw.load_fit(continued) if continued is not None else None
+    saved, answer = bayeslaw.transfer(bayeslaw.load_fit(fit), settings, continued=other, stage=stage, force=force), Answer()
     table = saved.summary(ci)
-    panels = [lambda ax, of=of: plot_savings(saved, ax, of=of, ci_prob=ci) for of in ("saved", "transferred")]
-    answer.save_picture(plot, save_panels, panels)
+    panels = [lambda ax, of=of: bayeslaw.plots.plot_savings(saved, ax, of=of, ci_prob=ci) for of in ("saved", "transferred")]
+    answer.save_picture(plot, *panels)
     answer.save_table("transfer", table, output, f"{len(table)} settings", joined=True)
     return answer

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import bayeslaw
 from bayeslaw.cli import options
 from bayeslaw.cli.answer import Answer
 from bayeslaw.core.errors import BayeslawError
@@ -38,12 +39,6 @@ def forecast(
     force: options.Force = False,
 ) -> Answer:
     """Forecast the loss along another schedule."""
-    from bayeslaw.data.schedule_text import parse_schedule
-    from bayeslaw.data.table import Runs
-    from bayeslaw.forecasting.forecast import forecast as forecast_loss
-    from bayeslaw.forecasting.stack import load_fit
-    from bayeslaw.plots.style import save_figure
-    from bayeslaw.plots.training import plot_transfer
     from bayeslaw.schedules.changes import number_of_nodes
 
     options.check_outputs("A table", output, plot, [fit, curves, *_rates(pretrain, adapt)])
@@ -55,15 +50,17 @@ def forecast(
         )
     if adapt is None and plot is not None:
         raise BayeslawError("A picture of transfer curves needs an adaptation (--adapt).", code="no-adaptation")
-    posterior, answer = load_fit(fit), Answer()
+    posterior, answer = bayeslaw.load_fit(fit), Answer()
     if adapt is None:
         recipe = _recipe(None, pretrain, "constant:steps=1,peak=1e-9", None, open_, set_, memory)
-        table = recipe.pretraining(_chosen_steps(steps, len(parse_schedule(str(pretrain)))), number_of_nodes(posterior.measured))
+        table = recipe.pretraining(
+            _chosen_steps(steps, len(bayeslaw.data.parse_schedule(str(pretrain)))), number_of_nodes(posterior.measured)
+        )
     else:
         recipe = _recipe(curves, pretrain, adapt, from_, open_, set_, memory)
         table = recipe.rows(_chosen_steps(steps, len(recipe.schedule)))
-    summary = forecast_loss(posterior, Runs(table, "the recipe"), seed=seed, force=force).summary(ci)
-    answer.save_picture(plot, save_figure, lambda ax: plot_transfer(recipe, posterior, ax, ci_prob=ci))
+    summary = bayeslaw.forecast(posterior, bayeslaw.Runs(table, "the recipe"), seed=seed, force=force).summary(ci)
+    answer.save_picture(plot, lambda ax: bayeslaw.plots.plot_transfer(recipe, posterior, ax, ci_prob=ci))
     _add_table(answer, summary, output)
     return answer
 
@@ -101,9 +98,6 @@ def best(
     import pandas as pd
 
     from bayeslaw.dynamics.optimise import balance_curve
-    from bayeslaw.forecasting.stack import load_fit
-    from bayeslaw.plots.style import save_figure
-    from bayeslaw.plots.training import plot_optimum
 
     options.check_outputs("A table", output, plot, [source, target, curves, *_rates(pretrain, adapt)])
     ranges = {name: _range(name, text) for name, text in options.pairs_of("--search", search, PAIRS).items()}
@@ -114,10 +108,12 @@ def best(
             "A picture shows one quantity over several weights: give one --search, and --weight more than once.",
             code="nothing-to-draw",
         )
-    optima = balance_curve(load_fit(source), load_fit(target), recipe, ranges, weights=weights, tail=cvar, seed=seed, force=force)
+    optima = balance_curve(
+        bayeslaw.load_fit(source), bayeslaw.load_fit(target), recipe, ranges, weights=weights, tail=cvar, seed=seed, force=force
+    )
     tables = [optimum.summary(ci).reset_index().assign(weight=optimum.objective.weight) for optimum in optima]
     answer = Answer()
-    answer.save_picture(plot, save_figure, lambda ax: plot_optimum(optima, next(iter(ranges)), ax, ci_prob=ci))
+    answer.save_picture(plot, lambda ax: bayeslaw.plots.plot_optimum(optima, next(iter(ranges)), ax, ci_prob=ci))
     for optimum in optima:
         answer.say(optimum.text, "")
     _add_table(answer, pd.concat(tables, ignore_index=True), output)
@@ -142,16 +138,17 @@ def turning(
     force: options.Force = False,
 ) -> Answer:
     """Show when an adaptation has regained the loss that it first gives up, and whether it ever does."""
-    from bayeslaw.dynamics.turning_points import turning_point as find_turning
-    from bayeslaw.forecasting.stack import load_fit
-    from bayeslaw.plots.style import save_figure
-    from bayeslaw.plots.training import plot_turning_point
 
     options.check_outputs("A table", output, plot, [source, target, curves, *_rates(pretrain, adapt)])
     recipe = _recipe(curves, pretrain, adapt, from_, open_, set_, memory)
-    other = None if target is None else load_fit(target)
-    points, answer = find_turning(load_fit(source), recipe, target=other, weight=weight, longest=longest, force=force), Answer()
-    answer.save_picture(plot, save_figure, lambda ax: plot_turning_point(points, ax, ci_prob=ci))
+    other = None if target is None else bayeslaw.load_fit(target)
+    points, answer = (
+        bayeslaw.dynamics.turning_point(
+            bayeslaw.load_fit(source), recipe, target=other, weight=weight, longest=longest, force=force
+        ),
+        Answer(),
+    )
+    answer.save_picture(plot, lambda ax: bayeslaw.plots.plot_turning_point(points, ax, ci_prob=ci))
     answer.say(points.text, "")
     answer.show("turning", points.summary(ci))
     answer.say("")
@@ -176,21 +173,17 @@ def watch(
     force: options.Force = False,
 ) -> Answer:
     """Forecast the end of a run in progress, whether it reaches a target, and what more steps would gain."""
-    from bayeslaw.data.curves import read_curves
-    from bayeslaw.data.schedule_text import parse_schedule
-    from bayeslaw.dynamics.monitor import watch as watch_run
-    from bayeslaw.forecasting.stack import load_fit
     from bayeslaw.inference.refit import require_single_fit
-    from bayeslaw.plots.style import save_figure
-    from bayeslaw.plots.training import plot_watch
 
     options.check_outputs("A table", output, plot, [fit, curves, *_rates(schedule)])
-    whole, answer = read_curves(curves, memory=memory, warmup=warmup), Answer()
-    single = require_single_fit(load_fit(fit), "A run under way")
-    watched = watch_run(single, whole, run, parse_schedule(schedule), domain=domain, target=target, seed=seed, force=force)
+    whole, answer = bayeslaw.data.read_curves(curves, memory=memory, warmup=warmup), Answer()
+    single = require_single_fit(bayeslaw.load_fit(fit), "A run under way")
+    watched = bayeslaw.dynamics.watch(
+        single, whole, run, bayeslaw.data.parse_schedule(schedule), domain=domain, target=target, seed=seed, force=force
+    )
     text, table = watched.summary(ci), watched.table(ci)
     logged = whole.logged(run, domain)
-    answer.save_picture(plot, save_figure, lambda ax: plot_watch(watched, ax, logged=logged, ci_prob=ci))
+    answer.save_picture(plot, lambda ax: bayeslaw.plots.plot_watch(watched, ax, logged=logged, ci_prob=ci))
     answer.say(text)
     answer.results["table"] = table
     if output is not None:
@@ -207,11 +200,9 @@ def combine(
     where: options.Where = None,
 ) -> Answer:
     """Put the losses of a third domain beside those of the two that are to describe it, for `bayeslaw fit combination`."""
-    from bayeslaw.data.table import read_runs
-    from bayeslaw.dynamics.mixtures import combine as combine_losses
 
     options.check_outputs("A table", output, inputs=[table])
-    combined, answer = combine_losses(read_runs(table, where), of, source, target), Answer()
+    combined, answer = bayeslaw.dynamics.combine(bayeslaw.read_runs(table, where), of, source, target), Answer()
     answer.say(*map(str, combined.conversions))
     _add_table(answer, combined.frame, output)
     return answer
@@ -235,20 +226,20 @@ def outside(
     force: options.Force = False,
 ) -> Answer:
     """Forecast the loss of a third domain along an adaptation, as a combination of the losses of two."""
-    from bayeslaw.data.table import Runs
-    from bayeslaw.dynamics.mixtures import combination_draws, combination_table
-    from bayeslaw.forecasting.forecast import forecast as forecast_loss
-    from bayeslaw.forecasting.stack import load_fit
+    from bayeslaw.dynamics.mixtures import combination_table
     from bayeslaw.inference.refit import require_single_fit
 
     options.check_outputs("A table", output, inputs=[fit, source, target, curves, *_rates(pretrain, adapt)])
     recipe, answer = _recipe(curves, pretrain, adapt, from_, open_, set_, memory), Answer()
     table = recipe.rows(_chosen_steps(steps, len(recipe.schedule)))
-    weights, both = require_single_fit(load_fit(fit), "A combination"), (load_fit(source), load_fit(target))
-    draws = combination_draws(weights, *both, table, seed=seed, force=force)
+    weights, both = (
+        require_single_fit(bayeslaw.load_fit(fit), "A combination"),
+        (bayeslaw.load_fit(source), bayeslaw.load_fit(target)),
+    )
+    draws = bayeslaw.dynamics.combination_draws(weights, *both, table, seed=seed, force=force)
     # Without --force, failed checks of a fit or of a forecast have already raised an error.
-    at = Runs(table, "the recipe")
-    failed = force and (not weights.passed or any(forecast_loss(p, at, seed=seed, force=True).forced for p in both))
+    at = bayeslaw.Runs(table, "the recipe")
+    failed = force and (not weights.passed or any(bayeslaw.forecast(p, at, seed=seed, force=True).forced for p in both))
     _add_table(answer, combination_table(draws, table, ci, failed=failed), output)
     return answer
 
@@ -261,9 +252,7 @@ def _recipe(
     curves: Path | None, pretrain: str | None, adapt: str, from_: str | None, open_: bool, set_: list[str] | None, memory: float
 ) -> Recipe:
     """Return the recipe that the options of a command describe."""
-    from bayeslaw.data.curves import read_curves
     from bayeslaw.dynamics.recipe import Recipe
-    from bayeslaw.schedules.areas import OPEN
 
     given = [name for name, is_ in (("--pretrain", pretrain is not None), ("--from", from_ is not None), ("--open", open_)) if is_]
     if len(given) != 1:
@@ -276,11 +265,11 @@ def _recipe(
     if pretrain is not None:
         return Recipe(pretrain, adapt, settings, memory=memory)
     if open_:
-        return Recipe(OPEN, adapt, settings, memory=memory)
+        return Recipe(bayeslaw.schedules.OPEN, adapt, settings, memory=memory)
     if curves is None:
         raise BayeslawError("--from names a run of logged curves: give them by --curves FILE.", code="no-curves")
     run, at, step = str(from_).rpartition("@")
-    whole = read_curves(curves, memory=memory)
+    whole = bayeslaw.data.read_curves(curves, memory=memory)
     name, number = (run, step) if at and step.isdigit() else (str(from_), "")
     return Recipe(whole.at(name, int(number) if number else None), adapt, settings, memory=memory, power=whole.power)
 

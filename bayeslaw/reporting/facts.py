@@ -1,4 +1,4 @@
-"""What a report says, as plain values: every number on its page, in its tables and in its texts is in here, and goes into JSON."""
+"""The contents of a report as plain values: every number of its page, tables and texts, in the form in which JSON has it."""
 
 from __future__ import annotations
 
@@ -33,13 +33,20 @@ STACK_NOTE = (
 
 
 def table(caption: str, frame: pd.DataFrame, hidden: Sequence[str] = ()) -> Facts:
-    """A table as plain values.
+    """Return a table as plain values.
+
+    Parameters
+    ----------
+    caption : str
+    frame : DataFrame
+    hidden : sequence of str
+        Columns that JSON has and a page leaves out.
 
     Returns
     -------
     dict
-        caption; columns, all their names; shown, the names of those that a page shows; rows, lists in the order of columns, in
-        which what is not a number is None.
+        caption; columns, the names of all; shown, the names of those on a page; rows, lists in the order of columns, with None
+        for missing and infinite numbers.
     """
     columns = [str(c) for c in frame]
     rows = [[plain_value(v) for v in row] for row in frame.itertuples(index=False, name=None)]
@@ -47,7 +54,7 @@ def table(caption: str, frame: pd.DataFrame, hidden: Sequence[str] = ()) -> Fact
 
 
 def plain_value(value: object) -> object:
-    """A cell as JSON knows it."""
+    """Return a cell in a type that JSON has."""
     if isinstance(value, (bool, np.bool_)):
         return bool(value)
     if isinstance(value, (int, np.integer)):
@@ -61,21 +68,36 @@ def plain_value(value: object) -> object:
 
 
 def fit_facts(fit: Fit, label: str, file: str | None, stack: str | None, ci_prob: float, shown: bool) -> Facts:
-    """What there is to say of one fit, of a stack or by itself; its intervals only where they are to be shown."""
+    """Return the contents of the section of one fit.
+
+    Parameters
+    ----------
+    fit : Fit
+    label : str
+        Its name in the report.
+    file : str or None
+        The file it came from.
+    stack : str or None
+        The stack that it is a member of.
+    ci_prob : float
+        Probability of its intervals.
+    shown : bool
+        Whether intervals are shown or withheld.
+    """
     return {
         "label": label, "file": file, "stack": stack, "passed": fit.passed, "failures": fit.failures, "withheld": not shown,
         "law": _law(fit), "noise": fit.noise.text, "data": _data(fit), "checks": _checks(fit),
         "parameters": _parameters(fit, ci_prob, shown), "made": _made(fit, file, stack),
-        "pairs": table("Parameters that the losses tell least apart", correlated_pairs(fit)),
+        "pairs": table("Parameters with the strongest posterior correlation", correlated_pairs(fit)),
     }  # fmt: skip
 
 
 def _law(fit: Fit) -> Facts:
     law = fit.law
-    parts = [{"name": n, "text": e.text, "latex": f"{law.symbols[n]} = {e.latex(law.symbols)}"} for n, e in law.let.items()]
+    definitions = [{"name": n, "text": e.text, "latex": f"{law.symbols[n]} = {e.latex(law.symbols)}"} for n, e in law.let.items()]
     return {
         "name": law.name, "title": law.title, "source": law.source, "note": law.note, "text": law.loss.text,
-        "latex": "L = " + law.loss.latex(law.symbols), "mathml": law.mathml, "let": parts, "sha256": law.sha256,
+        "latex": "L = " + law.loss.latex(law.symbols), "mathml": law.mathml, "let": definitions, "sha256": law.sha256,
         "published": {title: {k: plain_value(v) for k, v in numbers.items()} for title, numbers in law.published.items()},
     }  # fmt: skip
 
@@ -98,14 +120,14 @@ def _data(fit: Fit) -> Facts:
         "name": str(fit.info["data"]), **counts, "unit": seen.unit, "sha256": fit.info["data_sha256"],
         "conversions": [str(c) for c in fit.info["conversions"]],
         "levels": {column: list(values) for column, values in law.levels.items()},
-        "ranges": table("Ranges of the losses and of what they depend on", pd.DataFrame(rows)),
+        "ranges": table("Ranges of the losses and of the covariates", pd.DataFrame(rows)),
     }  # fmt: skip
 
 
 def _checks(fit: Fit) -> Facts:
-    said = ["passed" if c.passed else "FAILED" if c.required else "note" for c in fit.checks]
-    rows = [{"check": c.name, "verdict": v, "finding": c.text} for c, v in zip(fit.checks, said, strict=True)]
-    # What failed is read first; the order is the fit's own otherwise.
+    verdicts = ["passed" if c.passed else "FAILED" if c.required else "note" for c in fit.checks]
+    rows = [{"check": c.name, "verdict": v, "finding": c.text} for c, v in zip(fit.checks, verdicts, strict=True)]
+    # Failed checks come first; the other checks keep the order of the fit.
     frame = pd.DataFrame(rows).sort_values("verdict", key=lambda v: v.map({"FAILED": 0, "note": 1, "passed": 2}), kind="stable")
     return table("Checks of the fit", frame)
 
@@ -135,7 +157,7 @@ def _parameters(fit: Fit, ci_prob: float, shown: bool) -> Facts:
 
 
 def _made(fit: Fit, file: str | None, stack: str | None) -> Facts:
-    """Settings, versions, and the command that makes the fit again as far as its file knows; none makes one of a stack."""
+    """Return settings, versions, and the command that makes the fit again; no command makes a member of a stack."""
     info, card = fit.info, parse_card(fit.info["card"])
     settings = dict(info["settings"])
     law, noise = card.name if card.name in law_names() else f"{card.name}.toml", fit.noise.choice(fit.observed)
@@ -158,17 +180,17 @@ def _made(fit: Fit, file: str | None, stack: str | None) -> Facts:
 # --- forecasts and scores --------------------------------------------------------------------------------------------
 
 
-def forecast_facts(made: Forecast, label: str, ci_prob: float) -> Facts:
-    """Forecasts at settings; those outside the runs say so in words."""
-    frame = made.summary(ci_prob)
+def forecast_facts(forecast: Forecast, label: str, ci_prob: float) -> Facts:
+    """Return forecasts at settings, with a column that says in words how far they are outside the runs."""
+    frame = forecast.summary(ci_prob)
     hidden = [str(c) for c in frame if str(c).startswith("outside_")]
-    hidden += ["checks"] if not made.forced else []
-    checks = [str(c) for c in made.checks if not c.passed]
-    return {"label": label, "checks": checks, "table": table(f"Forecasts by {label}, {made.unit}", frame, hidden)}
+    hidden += ["checks"] if not forecast.forced else []
+    checks = [str(c) for c in forecast.checks if not c.passed]
+    return {"label": label, "checks": checks, "table": table(f"Forecasts by {label}, {forecast.unit}", frame, hidden)}
 
 
 def score_facts(posteriors: Mapping[str, Posterior], held: Runs, **options: Any) -> Facts:
-    """Scores of every posterior on measured losses; one whose checks failed is named and not scored unless forced."""
+    """Return the scores of every posterior on measured losses; fits with failed checks are named and not scored unless forced."""
     rows, notes = [], []
     for label, posterior in posteriors.items():
         try:
@@ -176,12 +198,12 @@ def score_facts(posteriors: Mapping[str, Posterior], held: Runs, **options: Any)
         except FitError as error:
             notes.append(f"{label}: not scored. {error}")
     frame = pd.concat(rows, ignore_index=True) if rows else pd.DataFrame()
-    said = f"Scores on the {len(held)} losses of {held.name}"
-    return {"notes": notes, "table": scores_table(said, frame) if rows else None}
+    caption = f"Scores on the {len(held)} losses of {held.name}"
+    return {"notes": notes, "table": scores_table(caption, frame) if rows else None}
 
 
 def scores_table(caption: str, scores: pd.DataFrame) -> Facts:
-    """Scores with a row for each and a column for each fit, since there are more scores than fits."""
+    """Return scores with one row for each score and one column for each fit, since there are more scores than fits."""
     head = [c for c in ("held_out", "law", "noise", "fit") if c in scores and scores[c].fillna("").unique().size > 1] or ["law"]
     names = [" ".join(str(v) for v in row if isinstance(v, str)) for row in scores[head].itertuples(index=False)]
     unique = [n if names.count(n) == 1 else f"{n} ({i})" for i, n in enumerate(names, 1)]
@@ -193,7 +215,7 @@ def scores_table(caption: str, scores: pd.DataFrame) -> Facts:
 
 
 def same_losses(fits: Mapping[str, Fit]) -> bool:
-    """Whether fits were made to the same losses of the same runs."""
+    """Return whether all fits are of the same losses of the same runs."""
 
     def key(fit: Fit) -> list[tuple[str, float]]:
         names = [fit.observed.run_names[i] for i in fit.observed.run]
@@ -201,33 +223,33 @@ def same_losses(fits: Mapping[str, Fit]) -> bool:
 
     first, *others = [key(fit) for fit in fits.values()]
     return all(
-        len(first) == len(one)
-        and all(a[0] == b[0] and math.isclose(a[1], b[1], abs_tol=1e-9) for a, b in zip(first, one, strict=True))
-        for one in others
+        len(first) == len(other)
+        and all(a[0] == b[0] and math.isclose(a[1], b[1], abs_tol=1e-9) for a, b in zip(first, other, strict=True))
+        for other in others
     )
 
 
 def left_out(fits: Mapping[str, Fit], force: bool) -> tuple[pd.DataFrame, list[str]]:
-    """Fits of the same losses compared by leaving out one run after the other, by importance weights, without refits.
+    """Compare fits of the same losses by leaving out one run after the other, with importance weights instead of refits.
 
     Returns
     -------
     DataFrame
         By label: runs, elpd, se, elpd_diff, dse, weight, p_loo, k_max, runs_unsure and checks; empty where nothing can be compared.
     list of str
-        Why, and what to beware of.
+        Reasons why fits are not compared, and cautions.
     """
     if len(fits) < 2:
         return pd.DataFrame(), []
     if not same_losses(fits):
-        return pd.DataFrame(), ["The fits are of different losses, so that the densities of left-out runs can't be compared."]
+        return pd.DataFrame(), ["The fits are of different losses, so the densities of left-out runs can't be compared."]
     usable = {label: fit for label, fit in fits.items() if fit.passed or force}
     notes = [f"{label} is not compared: its checks failed." for label in fits if label not in usable]
     if len(usable) < 2:
         return pd.DataFrame(), [*notes, "Fewer than two fits passed their checks: there is nothing to compare."]
     loos = {label: leave_one_run_out(fit) for label, fit in usable.items()}
     try:
-        found = stacking(pd.DataFrame({label: loo.table["elpd"] for label, loo in loos.items()}))
+        weights = stacking(pd.DataFrame({label: loo.table["elpd"] for label, loo in loos.items()}))
     except BayeslawError as error:
         return pd.DataFrame(), [*notes, str(error)]
     more = {
@@ -238,13 +260,13 @@ def left_out(fits: Mapping[str, Fit], force: bool) -> tuple[pd.DataFrame, list[s
         if loo.unreliable:
             notes.append(
                 f"{label}: {len(loo.unreliable)} of {len(loo.table)} runs can't be left out by weights (Pareto k above "
-                f"{loo.good_k:.2f}); its density is unsure. `bayeslaw compare --loo` fits again without them."
+                f"{loo.good_k:.2f}); its density is uncertain. `bayeslaw compare --loo` fits again without them."
             )
     runs = len(next(iter(loos.values())).table)
     marks = pd.Series({label: "passed" if fit.passed else "FAILED (forced)" for label, fit in usable.items()}, name="checks")
-    return found.join(pd.DataFrame(more).T).join(marks).assign(runs=runs).rename_axis("fit"), [*notes, STACK_NOTE]
+    return weights.join(pd.DataFrame(more).T).join(marks).assign(runs=runs).rename_axis("fit"), [*notes, STACK_NOTE]
 
 
 def stack_facts(stack: Stack) -> Facts:
-    """The weights of a stack that `bayeslaw compare` wrote."""
+    """Return the weights of a stack that `bayeslaw compare` wrote."""
     return table(f"Weights of the {stack.name}", stack.table.reset_index())

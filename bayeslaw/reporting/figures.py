@@ -1,4 +1,4 @@
-"""The pictures of a report: what draws them, what stands below them, and what they show in words."""
+"""The pictures of a report, with their captions and descriptions."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from bayeslaw.reporting.facts import INTERVAL
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-FANS = 5  # curves of runs that the picture of a fit against its data shows
-REACH = 4.0  # how far past the last logged value it goes, as a factor
-POINTS = 40
-DENSITIES = 16  # parameters whose prior and posterior densities are drawn
-PAIRS = 6
+FANS = 5  # number of curves in the picture of a fit against its data
+REACH = 4.0  # these curves end at this multiple of the largest logged value
+POINTS = 40  # number of settings along each curve
+DENSITIES = 16  # number of parameters whose prior and posterior densities are drawn
+PAIRS = 6  # number of pairs of parameters that are drawn
 
 
 @dataclass(frozen=True)
@@ -37,9 +37,9 @@ class Picture:
     Attributes
     ----------
     caption, alt : str
-        What stands below it, and what it shows in words for who can't see it.
+        The text below it, and a description for readers who can't see it.
     size : (float, float)
-        Inches.
+        Width and height, inches.
     draw : callable
         Draws into a figure.
     """
@@ -51,7 +51,7 @@ class Picture:
 
     @cached_property
     def figure(self) -> Figure:
-        """The figure, laid out once for all kinds of files: else every file would pay for it twice."""
+        """The figure; it is drawn and laid out once for all kinds of files."""
         from matplotlib.figure import Figure
 
         figure = Figure(figsize=self.size, dpi=300, layout="constrained")
@@ -61,7 +61,7 @@ class Picture:
         return figure
 
     def bytes(self, kind: str) -> bytes:
-        """The picture as an 'svg' or 'pdf' file, the same bytes every time."""
+        """Return the picture as an 'svg' or 'pdf' file, the same bytes every time."""
         from matplotlib import rc_context
 
         out = io.BytesIO()
@@ -72,29 +72,42 @@ class Picture:
 
 
 def fit_pictures(fit: Fit, label: str, number: int, ci_prob: float, force: bool) -> tuple[dict[str, Picture], str]:
-    """Pictures of a fit by name, and why one of it against its data is missing."""
+    """Return the pictures of a fit by name, and why the picture against its data is missing.
+
+    Parameters
+    ----------
+    fit : Fit
+    label : str
+        Its name in the report.
+    number : int
+        Its place in the report, from 1.
+    ci_prob : float
+        Probability of the intervals.
+    force : bool
+        Forecast although checks failed.
+    """
     count = len(fit.draws)
     percent = f"{ci_prob * 100:g}%"
     mark = "" if fit.passed else " Checks of this fit FAILED."
-    found, note, fan = {}, "", data_fan(fit, force)
+    pictures, note, fan = {}, "", data_fan(fit, force)
     if isinstance(fan, str):
         note = f"There is no picture of {label} against its data: {fan}"
     else:
-        made, rows = fan
-        x = forecast_axis(made)
+        curves, rows = fan
+        x = forecast_axis(curves)
         options: dict[str, Any] = {"ci_prob": ci_prob, "measured": rows, "x": x, "unit": fit.covariates[x].unit}
-        found[f"fit{number}-data"] = Picture(
+        pictures[f"fit{number}-data"] = Picture(
             f"{label} against its own data: latent median, {percent} {INTERVAL} of the next run, logged losses as points.{mark}",
             f"Loss against {x} under {label}, a curve with its interval for each of some runs, beside the losses that they logged.",
-            (7.2, 4.6), lambda f: plot_forecast(made, f.subplots(), **options),
+            (7.2, 4.6), lambda f: plot_forecast(curves, f.subplots(), **options),
         )  # fmt: skip
-    found[f"fit{number}-parameters"] = Picture(
-        f"Parameters of {label} within their priors: median and {percent} {INTERVAL}; grey: the prior's own.{mark}",
-        f"A row for each parameter of {label} with its posterior interval, placed by the prior. The table has the numbers.",
+    pictures[f"fit{number}-parameters"] = Picture(
+        f"Parameters of {label} within their priors: median and {percent} {INTERVAL}; grey: that of the prior.{mark}",
+        f"One row for each parameter of {label}, with its posterior interval on the scale of the prior. The table has the numbers.",
         (7.2, 1.1 + 0.27 * count), lambda f: plot_parameters(fit, f.subplots(), ci_prob=ci_prob),
     )  # fmt: skip
     names = list(fit.draws)[:DENSITIES]
-    rows_, rest = -(-len(names) // 4), "" if count <= DENSITIES else f" The first {DENSITIES} of {count} parameters."
+    rows_, rest = -(-len(names) // 4), "" if count <= DENSITIES else f" These are the first {DENSITIES} of {count} parameters."
 
     prior = fit.prior_draws(PRIOR_DRAWS)
 
@@ -105,7 +118,7 @@ def fit_pictures(fit: Fit, label: str, number: int, ci_prob: float, force: bool)
         for ax in axes[len(names) :]:
             ax.set_axis_off()
 
-    found[f"fit{number}-priors"] = Picture(
+    pictures[f"fit{number}-priors"] = Picture(
         f"Densities of the parameters of {label}, each scaled to its peak: prior dashed, posterior filled.{rest}{mark}",
         f"Small panels, one for each parameter of {label}: prior density as a dashed line, posterior density filled.",
         (7.2, 0.3 + 1.65 * rows_), densities,
@@ -120,16 +133,16 @@ def fit_pictures(fit: Fit, label: str, number: int, ci_prob: float, force: bool)
             ax.set_axis_off()
 
     if len(pairs):
-        found[f"fit{number}-pairs"] = Picture(
-            f"Posterior draws of the parameters of {label} that the losses tell least apart; diamonds: medians.{mark}",
+        pictures[f"fit{number}-pairs"] = Picture(
+            f"Posterior draws of the most strongly correlated parameters of {label}; diamonds: medians.{mark}",
             f"Scatter plots of the pairs of parameters of {label} with the strongest rank correlation, as in the table.",
             (7.2, 0.3 + 2.3 * -(-len(pairs) // 3)), scatters,
         )  # fmt: skip
-    return found, note
+    return pictures, note
 
 
 def data_fan(fit: Fit, force: bool = False) -> tuple[Forecast, pd.DataFrame] | str:
-    """Forecasts along some of a fit's own runs and a little beyond, with their losses; or why curves can't show its data."""
+    """Return forecasts along some of a fit's own runs and beyond, with the logged losses, or why curves can't show them."""
     rows, axes = rows_of(fit).frame, fit.law.axes
     if fit.law.series or not axes:
         return "its losses depend on whole schedules."

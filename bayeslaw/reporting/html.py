@@ -1,4 +1,4 @@
-"""The page of a report: one HTML file from plain values and pictures, which asks the network for nothing and runs nothing."""
+"""The page of a report: one HTML file that loads nothing from the network and runs no scripts."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Any
 
 from bayeslaw.core.text import compact
 
-MOST_ROWS = 200  # of a table on the page; JSON has all
+MOST_ROWS = 200  # largest number of rows that a table has on the page; JSON has all rows
 _INTERVAL = re.compile(r"^(?P<head>.*?)_?(?P<kind>eti|hdi)(?P<prob>[\d.]+)_lo$")
 _KINDS = {"eti": "equal-tailed interval", "hdi": "highest-density interval"}
 
 
 def page(facts: Mapping[str, Any], pictures: Mapping[str, bytes]) -> str:
-    """The page.
+    """Return the page.
 
     Parameters
     ----------
     facts : mapping
-        `Report.facts`, as JSON knows them.
+        The contents, `Report.facts`.
     pictures : mapping of name to bytes
         SVG files.
     """
@@ -35,7 +35,7 @@ def page(facts: Mapping[str, Any], pictures: Mapping[str, bytes]) -> str:
 
 
 def shown(value: object) -> str:
-    """A value as the page writes it: numbers to four significant figures, '-' for what is no number."""
+    """Return a value as the page shows it: numbers to four significant figures, '-' for missing numbers."""
     if value is None:
         return "-"
     if isinstance(value, bool):
@@ -44,14 +44,14 @@ def shown(value: object) -> str:
 
 
 def header(column: str) -> str:
-    """A column's name in words: run_eti90_lo is the run's 90% equal-tailed interval."""
+    """Return the name of a column in words: 'run 90% equal-tailed interval' for run_eti90_lo."""
     if found := _INTERVAL.match(column):
         return f"{found['head'].replace('_', ' ')} {found['prob']}% {_KINDS[found['kind']]}".strip()
     return column.replace("_", " ")
 
 
 def cells(table: Mapping[str, Any]) -> dict[str, Any]:
-    """The shown part of a table: heads, and rows of (text, whether it is a number), the two ends of an interval in one cell."""
+    """Return the heads of a table and its rows of (text, whether it is a number), with both ends of an interval in one cell."""
     place = {name: i for i, name in enumerate(table["columns"])}
     names = [n for n in table["shown"] if not (n.endswith("_hi") and f"{n[:-2]}lo" in place)]
     rows = []

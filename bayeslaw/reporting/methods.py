@@ -1,4 +1,4 @@
-"""One paragraph on each fit for a paper's methods section, with its numbers filled in: as plain text and as LaTeX."""
+"""A paragraph on each fit for the methods section of a paper, with its numbers filled in, as plain text and as LaTeX."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from typing import Any
 from bayeslaw.core.text import compact
 from bayeslaw.laws.formula import latex_text
 
-MORE_RANGES = 4  # covariates that are named with their ranges; the others are in the table
+MOST_RANGES = 4  # number of covariates whose ranges are in the text; the table has all
 
 
 def methods(facts: Mapping[str, Any], interval: str, forecasts: bool) -> dict[str, str]:
-    """The paragraph of one fit.
+    """Return the paragraph of one fit.
 
     Parameters
     ----------
     facts : mapping
-        As `report_facts.fit_facts` gives them.
+        The result of `facts.fit_facts`.
     interval : str
-        What intervals are called, such as '90% equal-tailed credible interval'.
+        The name of the intervals, such as '90% equal-tailed credible interval'.
     forecasts : bool
-        Whether forecasts are reported beside.
+        Whether the report has forecasts.
 
     Returns
     -------
-    dict
-        text and latex.
+    dict of str to str
+        The paragraph under the keys text and latex.
     """
     law = facts["law"]
     formula = f"$L = {law['latex'].removeprefix('L = ')}$" + "".join(f", ${part['latex']}$" for part in law["let"])
@@ -38,10 +38,10 @@ def methods(facts: Mapping[str, Any], interval: str, forecasts: bool) -> dict[st
 
 
 def _sentences(facts: Mapping[str, Any], interval: str, forecasts: bool) -> tuple[tuple[str, str], str]:
-    """What stands before and after the formula, and what follows."""
+    """Return the two parts of the first sentence, before and after the formula, and the sentences that follow."""
     law, made, data = facts["law"], facts["made"], facts["data"]
     ranges = [dict(zip(data["ranges"]["columns"], row, strict=True)) for row in data["ranges"]["rows"]]
-    spans = [f"{r['covariate']} from {compact(r['smallest'])} to {compact(r['largest'])}" for r in ranges[:MORE_RANGES]]
+    spans = [f"{r['covariate']} from {compact(r['smallest'])} to {compact(r['largest'])}" for r in ranges[:MOST_RANGES]]
     base = f"; {data['base_rows']} losses of base checkpoints were kept out" if data["base_rows"] else ""
     head = f"We fitted the law {law['name']} ({law['source']})"
     rows = f"to {data['rows']} losses of {data['runs']} runs ({', '.join(spans)}{base}), with {facts['noise']}."
@@ -56,28 +56,28 @@ def _sentences(facts: Mapping[str, Any], interval: str, forecasts: bool) -> tupl
 
 
 def _diagnosed(facts: Mapping[str, Any]) -> str:
-    """What the diagnostics came to, and the verdict."""
+    """Return sentences on the diagnostics and the verdict."""
     table = facts["parameters"]
     columns = {name: [row[i] for row in table["rows"]] for i, name in enumerate(table["columns"])}
     worst = [v for v in columns["r_hat"] if v is not None]
     sizes = [[v for v in columns[c] if v is not None] for c in ("ess_bulk", "ess_tail")]
-    said = []
+    sentences = []
     if worst and all(sizes):
-        said.append(
+        sentences.append(
             f"The largest R-hat was {max(worst):.3f}, the smallest effective sample sizes {min(sizes[0]):.0f} in bulk and "
             f"{min(sizes[1]):.0f} in the tails."
         )
     if facts["passed"]:
-        said.append("All required checks passed.")
+        sentences.append("All required checks passed.")
     else:
-        said.append(f"Checks FAILED ({facts['failures']}): intervals of this fit are not to be trusted.")
-    return " ".join(said)
+        sentences.append(f"Checks FAILED ({facts['failures']}): intervals of this fit are not to be trusted.")
+    return " ".join(sentences)
 
 
 def _reported(facts: Mapping[str, Any], interval: str, forecasts: bool) -> str:
-    said = [] if facts["withheld"] else [f"Values are posterior medians with {interval}s."]
+    sentences = [] if facts["withheld"] else [f"Values are posterior medians with {interval}s."]
     if forecasts and not facts["withheld"]:
-        said.append(
-            "Forecast intervals named latent are of the law's expected loss, those named run of the loss that a new run would log."
+        sentences.append(
+            "Forecast intervals named latent are for the law's expected loss, those named run for the loss of a new run."
         )
-    return " ".join(said)
+    return " ".join(sentences)

@@ -1,4 +1,4 @@
-"""A report on fits: what it says as plain values, its pictures, and from these the page, the JSON and the LaTeX files."""
+"""A report on fits: its contents as plain values, its pictures, and the page, JSON and LaTeX files made from these."""
 
 from __future__ import annotations
 
@@ -21,11 +21,7 @@ from bayeslaw.forecasting.forecast import Forecast, forecast, forecast_selection
 from bayeslaw.forecasting.stack import Posterior, Stack
 from bayeslaw.plots.decisions import plot_confidence
 from bayeslaw.plots.design import plot_picks, width_column
-from bayeslaw.plots.fit import (
-    plot_comparison,
-    plot_coverage,
-    plot_transforms,
-)
+from bayeslaw.plots.fit import plot_comparison, plot_coverage, plot_transforms
 from bayeslaw.plots.forecast import forecast_axis, plot_forecast, text_columns, text_names
 from bayeslaw.posterior.fit import Fit
 from bayeslaw.reporting.facts import (
@@ -45,15 +41,17 @@ from bayeslaw.reporting.methods import methods
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+ABOVE = " The table above has the numbers."
+
 
 @dataclass(frozen=True)
 class Report:
-    """What a report says and shows.
+    """The contents and pictures of a report.
 
     Attributes
     ----------
     facts : dict
-        Plain values, as JSON knows them: the page and the LaTeX files have no number that is not in here.
+        Plain values of types that JSON has: the page and the LaTeX files have no number that is not in here.
     pictures : mapping of name to Picture
     """
 
@@ -67,7 +65,7 @@ class Report:
 
     @property
     def html(self) -> str:
-        """The page: one file that asks for nothing else."""
+        """The page: one file that loads no other."""
         from bayeslaw.reporting.html import page
 
         return page(json.loads(self.json), {name: one.bytes("svg") for name, one in self.pictures.items()})
@@ -96,46 +94,54 @@ def report(
     force: bool = False,
     command: str = "",
 ) -> Report:
-    """Gather a report on fits; nothing is fitted again.
+    """Report fits, forecasts and decisions without fitting again.
 
     Parameters
     ----------
     fits : mapping of label to Fit or Stack
-        Of a stack every fit is reported, and its forecasts are those of the stack.
+        Every member of a stack is reported; forecasts are those of the stack.
     files : mapping of label to str, optional
-        The files they came from; what is not in it came from none.
+        The file that each fit came from, if it came from one.
     at : Runs, optional
         Settings to forecast.
     measured : Runs, optional
-        Losses that the fits have not seen: forecasts of them are scored.
+        Losses that the fits have not seen; forecasts of them are scored.
     stacks, scores : mapping of name to Stack, to DataFrame
-        What `bayeslaw compare` wrote.
+        Results of `bayeslaw compare`.
     picks, frontier : DataFrame, optional
-        What `bayeslaw anchors -o` and `bayeslaw plan -o` wrote.
+        Tables that `bayeslaw anchors -o` and `bayeslaw plan -o` write.
     ci_prob : float
         Probability of the equal-tailed intervals.
     discrepancy : float or text, optional
-        Relative sd that you state for the laws' errors, for forecasts and scores.
+        Relative standard deviation that you state for the laws' errors, in forecasts and scores.
     seed : int
-        Of the noise of new runs.
+        Seed of the noise of new runs.
     force : bool
         Show intervals and forecasts of fits whose checks failed, marked, instead of withholding them.
     command : str
-        What is said to have made the report.
+        The command that makes the report, for its last section.
 
     Raises
     ------
     BayeslawError
-        If something given can't be used. A fit whose checks failed is reported, without intervals unless forced.
+        If an argument can't be used. A fit whose checks failed is reported without intervals, unless forced.
+
+    Examples
+    --------
+    >>> report = bayeslaw.report({"chinchilla": bayeslaw.load_fit("fit.nc")})
+    >>> report.facts["fits"][0]["law"]["name"]
+    'chinchilla'
+    >>> sorted(report.pictures)[:2]
+    ['fit1-data', 'fit1-pairs']
     """
     check_probability(ci_prob)
     if not fits:
-        raise BayeslawError("Give at least one fit to report on.")
+        raise BayeslawError("Give at least one fit to report on.", code="no-fit")
     whole_number("seed", seed, 0)
     sd = None if discrepancy is None else read_discrepancy(discrepancy)
     options: dict[str, Any] = {"discrepancy": sd, "seed": seed, "force": force}
-    found = _singles(fits)
-    singles = {label: fit for label, (_, fit) in found.items()}
+    members = _members(fits)
+    singles = {label: fit for label, (_, fit) in members.items()}
     interval = f"{ci_prob * 100:g}% {INTERVAL}"
     pictures: dict[str, Picture] = {}
     facts: Facts = {
@@ -143,13 +149,13 @@ def report(
         "ci_prob": ci_prob, "interval": interval, "discrepancy": None if discrepancy is None else str(discrepancy),
         "forced": force, "fits": [],
     }  # fmt: skip
-    for number, (label, (given, fit)) in enumerate(found.items(), 1):
+    for number, (label, (given, fit)) in enumerate(members.items(), 1):
         shown = fit.passed or force
         stack = None if isinstance(fits[given], Fit) else given
-        one = fit_facts(fit, label, (files or {}).get(given), stack, ci_prob, shown)
-        one["methods"] = methods(one, interval, at is not None)
+        section = fit_facts(fit, label, (files or {}).get(given), stack, ci_prob, shown)
+        section["methods"] = methods(section, interval, at is not None)
         own, note = fit_pictures(fit, label, number, ci_prob, force) if shown else ({}, "")
-        facts["fits"].append(one | {"pictures": list(own), "note": note})
+        facts["fits"].append(section | {"pictures": list(own), "note": note})
         pictures |= own
     facts["forecasts"], drawn = _forecasts(fits, at, measured, ci_prob, options)
     pictures |= drawn
@@ -158,28 +164,24 @@ def report(
     facts["anchors"], facts["plan"] = None, None
     if picks is not None:
         facts["anchors"] = {"table": table("Runs to buy, in order", picks), "pictures": ["anchors"], "width": width_column(picks)}
-        said = "Predicted width of the interval at the targets after each purchase, against what is spent by then."
-        pictures["anchors"] = Picture(
-            said, said + " The table above has the numbers.", (6.4, 3.8), lambda f: plot_picks(picks, f.subplots())
-        )
+        caption = "Predicted width of the interval at the targets after each purchase, against the cost so far."
+        pictures["anchors"] = Picture(caption, caption + ABOVE, (6.4, 3.8), lambda f: plot_picks(picks, f.subplots()))
     if frontier is not None:
-        facts["plan"] = {"table": table("What each confidence costs", frontier), "pictures": ["plan"]}
-        said = "Adaptation tokens, with the replay share, that the promises need at each confidence."
-        pictures["plan"] = Picture(
-            said, said + " The table above has the numbers.", (6.4, 3.8), lambda f: plot_confidence(frontier, f.subplots())
-        )
-    facts["figures"] = {name: {"caption": one.caption, "alt": one.alt} for name, one in pictures.items()}
+        facts["plan"] = {"table": table("Tokens and replay for each confidence", frontier), "pictures": ["plan"]}
+        caption = "Adaptation tokens, with the replay share, that the constraints need at each confidence."
+        pictures["plan"] = Picture(caption, caption + ABOVE, (6.4, 3.8), lambda f: plot_confidence(frontier, f.subplots()))
+    facts["figures"] = {name: {"caption": picture.caption, "alt": picture.alt} for name, picture in pictures.items()}
     return Report(facts, pictures)
 
 
-def _singles(fits: Mapping[str, Posterior]) -> dict[str, tuple[str, Fit]]:
-    """The fits of single laws, those of stacks under their names there, each with the label that it or its stack was given by."""
-    found: dict[str, tuple[str, Fit]] = {}
+def _members(fits: Mapping[str, Posterior]) -> dict[str, tuple[str, Fit]]:
+    """Return the single fits and the members of stacks by label, each with the label under which it or its stack was given."""
+    labelled: dict[str, tuple[str, Fit]] = {}
     for label, posterior in fits.items():
         members = {label: posterior} if isinstance(posterior, Fit) else posterior.members
         for name, fit in members.items():
-            found[name if name not in found else f"{name} ({label})"] = (label, fit)
-    return found
+            labelled[name if name not in labelled else f"{name} ({label})"] = (label, fit)
+    return labelled
 
 
 # --- forecasts -------------------------------------------------------------------------------------------------------
@@ -192,39 +194,39 @@ def _forecasts(
     for number, (label, posterior) in enumerate(fits.items() if at is not None else (), 1):
         assert at is not None
         try:
-            made = forecast(posterior, at, **options)
-            one = forecast_facts(made, label, ci_prob)
+            result = forecast(posterior, at, **options)
+            section = forecast_facts(result, label, ci_prob)
         except FitError as error:
             facts.append({"label": label, "withheld": str(error), "checks": [], "table": None, "pictures": []})
             continue
-        name, x = f"forecast{number}", forecast_axis(made)
-        if made.settings[x].unique().size > 1:
-            pictures[name] = _fan(made, label, x, posterior.covariates[x].unit, _points(made, x, measured), ci_prob)
-        facts.append(one | {"withheld": "", "pictures": [name] if name in pictures else []})
+        name, x = f"forecast{number}", forecast_axis(result)
+        if result.settings[x].unique().size > 1:
+            pictures[name] = _fan(result, label, x, posterior.covariates[x].unit, _points(result, x, measured), ci_prob)
+        facts.append(section | {"withheld": "", "pictures": [name] if name in pictures else []})
     return facts, pictures
 
 
-def _points(made: Forecast, x: str, measured: Runs | None) -> pd.DataFrame | None:
-    """Held-out losses at the settings of a forecast, whatever their place along `x`."""
+def _points(result: Forecast, x: str, measured: Runs | None) -> pd.DataFrame | None:
+    """Return the measured losses that have the settings of a forecast, except for `x`."""
     if measured is None:
         return None
-    frame, others, names = measured.frame, [str(c) for c in made.outside if c != x], list(text_names(made))
+    frame, others, names = measured.frame, [str(c) for c in result.outside if c != x], list(text_names(result))
     if any(c not in frame for c in (x, *others, *names, "loss")):
         return None
-    settings = made.settings.assign(**text_columns(made, made.settings))[[*others, *names]].drop_duplicates()
+    settings = result.settings.assign(**text_columns(result, result.settings))[[*others, *names]].drop_duplicates()
     wanted = settings[others].to_numpy(dtype=np.float64)
     same = np.isclose(frame[others].to_numpy(dtype=np.float64)[:, None], wanted[None]).all(axis=2)
-    for name, texts in text_columns(made, frame).items():
+    for name, texts in text_columns(result, frame).items():
         same &= texts.to_numpy()[:, None] == settings[name].to_numpy()
     return frame[same.any(axis=1)] if same.any() else None
 
 
-def _fan(made: Forecast, label: str, x: str, unit: str, points: pd.DataFrame | None, ci_prob: float) -> Picture:
-    said = f"Forecasts by {label}: latent median and {ci_prob * 100:g}% {INTERVAL} ({made.spread})"
+def _fan(result: Forecast, label: str, x: str, unit: str, points: pd.DataFrame | None, ci_prob: float) -> Picture:
+    caption = f"Forecasts by {label}: latent median and {ci_prob * 100:g}% {INTERVAL} ({result.spread})"
     return Picture(
-        f"{said}; hatched: outside the runs{'; points: measured losses' if points is not None else ''}.",
-        f"Loss against {x} at the settings asked for, with intervals. The table of forecasts has the numbers.",
-        (7.2, 4.6), lambda f: plot_forecast(made, f.subplots(), ci_prob=ci_prob, measured=points, x=x, unit=unit),
+        f"{caption}; hatched: outside the runs{'; points: measured losses' if points is not None else ''}.",
+        f"Loss against {x} at the given settings, with intervals. The table of forecasts has the numbers.",
+        (7.2, 4.6), lambda f: plot_forecast(result, f.subplots(), ci_prob=ci_prob, measured=points, x=x, unit=unit),
     )  # fmt: skip
 
 
@@ -239,27 +241,23 @@ def _comparison(
     scores: Mapping[str, pd.DataFrame],
     options: Mapping[str, Any],
 ) -> tuple[Facts, dict[str, Picture]]:
-    """Left-out runs of the fits given, their scores on measured losses, and what `bayeslaw compare` wrote."""
+    """Return the comparison by left-out runs, scores on measured losses, and the given results of `bayeslaw compare`."""
     pictures: dict[str, Picture] = {}
     weights, notes = left_out(singles, bool(options["force"]))
     tables: list[Facts] = []
     if len(weights):
         tables.append(table("Fits by leaving out one run after the other", weights.reset_index()))
-        said = "By how much each fit foretells left-out runs worse than the best, with one standard error, and stacking weights."
-        pictures["comparison"] = Picture(
-            said,
-            said + " The table above has the numbers.",
-            (7.2, 1.2 + 0.4 * len(weights)),
-            lambda f: plot_comparison(weights, f.subplots()),
-        )
+        caption = "How much worse than the best each fit predicts left-out runs, with one standard error, and stacking weights."
+        size = (7.2, 1.2 + 0.4 * len(weights))
+        pictures["comparison"] = Picture(caption, caption + ABOVE, size, lambda f: plot_comparison(weights, f.subplots()))
     if measured is not None:
-        one = score_facts(fits, measured, **options)
-        notes += one["notes"]
-        tables += [one["table"]] if one["table"] else []
-        if one["table"] and (found := _transforms(fits, measured, one["table"]["columns"], options)):
-            pits, runs = found
-            said = (
-                "Calibration on the measured losses: coverage of equal-tailed intervals, and where in its forecast each loss fell."
+        scored = score_facts(fits, measured, **options)
+        notes += scored["notes"]
+        tables += [scored["table"]] if scored["table"] else []
+        if scored["table"] and (transformed := measured_transforms(fits, measured, scored["table"]["columns"], options)):
+            pits, runs = transformed
+            caption = (
+                "Calibration on the measured losses: coverage of equal-tailed intervals, and the rank of each loss in its forecast."
             )
 
             def draw(figure: Figure) -> None:
@@ -267,34 +265,45 @@ def _comparison(
                 plot_coverage(pits, left, runs=runs)
                 plot_transforms(pits, right)
 
-            pictures["calibration"] = Picture(said, said + " The scores above have coverages as numbers.", (7.2, 3.7), draw)
+            pictures["calibration"] = Picture(caption, caption + " The scores above have the coverages.", (7.2, 3.7), draw)
     tables += [stack_facts(stack) | {"caption": f"Weights in {name}"} for name, stack in stacks.items()]
     tables += [scores_table(f"Scores in {name}", frame) for name, frame in scores.items()]
     return {"tables": tables, "notes": notes, "pictures": list(pictures)}, pictures
 
 
-def _transforms(
+def measured_transforms(
     fits: Mapping[str, Posterior], measured: Runs, scored: Sequence[str], options: Mapping[str, Any]
 ) -> tuple[dict[str, Any], int] | None:
-    """Probability integral transforms of the measured losses under every fit that forecasts, and the number of runs."""
-    found, runs = {}, 0
+    """Return the probability integral transforms of the measured losses under every scored fit, and the number of runs.
+
+    Parameters
+    ----------
+    fits : mapping of label to Fit or Stack
+    measured : Runs
+        The losses.
+    scored : sequence of str
+        Labels of the fits that have scores.
+    options : mapping
+        discrepancy and seed of the forecasts.
+    """
+    by_label, runs = {}, 0
     for label, posterior in fits.items():
         if label not in scored:
             continue
         held = held_rows([fit.law for fit, _ in posterior.selections], measured)
         try:
-            made = forecast_selections(posterior.name, posterior.selections, held, options["discrepancy"], int(options["seed"]))
-        except FitError:  # named among the scores
+            result = forecast_selections(posterior.name, posterior.selections, held, options["discrepancy"], int(options["seed"]))
+        except FitError:  # the notes of the scores name it
             continue
-        found[label if posterior.passed else f"{label} (FAILED)"] = transforms(
-            held.frame["loss"].to_numpy(dtype="float64"), made.predictive
+        by_label[label if posterior.passed else f"{label} (FAILED)"] = transforms(
+            held.frame["loss"].to_numpy(dtype="float64"), result.predictive
         )
         runs = held.frame["run"].nunique() if "run" in held.frame else len(held)
-    return (found, runs) if found else None
+    return (by_label, runs) if by_label else None
 
 
 def labels_of(paths: Sequence[Path], posteriors: Sequence[Posterior]) -> list[str]:
-    """What to call fits: their laws' names where these differ, else with the files' names."""
+    """Return labels of fits: the names of their laws, with the names of the files where laws are the same."""
     names = [posterior.name if isinstance(posterior, Fit) else "stack" for posterior in posteriors]
     named = [n if names.count(n) == 1 else f"{n} ({p.stem})" for n, p in zip(names, paths, strict=True)]
     return [n if named.count(n) == 1 else f"{n} {i}" for i, n in enumerate(named, 1)]

@@ -14,11 +14,11 @@ import pytest
 from matplotlib.axes import Axes
 
 import bayeslaw
+from bayeslaw import plots
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.text import plain
 from bayeslaw.laws.card import law_names, load_law
 from bayeslaw.laws.law import Law
-from bayeslaw.plots import forecast as plots
 from bayeslaw.posterior.fit import Fit
 from bayeslaw.posterior.storage import contents_digest, draws_digest
 from tests.commands import Command, Done, refused, snapshot
@@ -264,7 +264,7 @@ def test_an_older_output_is_replaced_whole(command: Command, folder: Path) -> No
 
 def test_interrupted_sampling_is_said(command: Command, folder: Path, monkeypatch: pytest.MonkeyPatch, small_fit: Fit) -> None:
     stopped = replace(small_fit, info={**small_fit.info, "interrupted": True})
-    monkeypatch.setattr("bayeslaw.inference.fit.fit", lambda *_, **__: stopped)
+    monkeypatch.setattr("bayeslaw.fit", lambda *_, **__: stopped)
     done = command("fit", "chinchilla", "runs.csv", "-o", "new.nc", *SHORT)
     assert done.out.startswith("Stopped by Ctrl-C: kept 200 draws of each of 2 chains.\n")
 

@@ -83,7 +83,7 @@ def test_areas_that_can_not_be_drawn_are_not_written(command: Command, tmp_path:
     def no_picture(*_: object, **__: object) -> None:
         raise BayeslawError("no picture can be drawn of it.")
 
-    monkeypatch.setattr("bayeslaw.plots.schedules.plot_schedules", no_picture)
+    monkeypatch.setattr("bayeslaw.plots.plot_schedules", no_picture)
     monkeypatch.chdir(tmp_path)
     family().to_csv("curves.csv", index=False)
     before = snapshot(tmp_path)

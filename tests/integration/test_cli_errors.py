@@ -187,6 +187,6 @@ def test_errors_that_are_bugs_are_not_hidden(command: Command, folder: Path, mon
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("bayeslaw.forecasting.stack.load_fit", broken)
+    monkeypatch.setattr("bayeslaw.load_fit", broken)
     with pytest.raises(ZeroDivisionError):
         command("show", "fit.nc")

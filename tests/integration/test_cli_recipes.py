@@ -30,7 +30,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     def load_fit(path: Any) -> Fit:
         return made[Path(path).name]
 
-    monkeypatch.setattr("bayeslaw.forecasting.stack.load_fit", load_fit)
+    monkeypatch.setattr("bayeslaw.load_fit", load_fit)
     monkeypatch.chdir(tmp_path)
     table().to_csv("curves.csv", index=False)
     three().to_csv("three.csv", index=False)
@@ -153,7 +153,7 @@ def test_what_was_given_and_older_tables_are_left(
         raise BayeslawError("no picture can be drawn of it.")
 
     for name in ("plot_transfer", "plot_turning_point"):
-        monkeypatch.setattr(f"bayeslaw.plots.training.{name}", no_picture)
+        monkeypatch.setattr(f"bayeslaw.plots.{name}", no_picture)
     pd.DataFrame({"step": [1, 2000], "lr": [2e-4, 2e-5]}).to_csv("rates.csv", index=False)
     for name in ("older.csv", "S.csv"):
         Path(name).write_text("an older result", encoding="utf-8")

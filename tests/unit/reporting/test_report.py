@@ -23,7 +23,7 @@ from bayeslaw.evaluation.loo import leave_one_run_out
 from bayeslaw.evaluation.scores import score
 from bayeslaw.posterior.fit import Fit
 from bayeslaw.reporting.facts import left_out
-from bayeslaw.reporting.report import Report, _transforms, report
+from bayeslaw.reporting.report import Report, measured_transforms, report
 from tests.fixed import line_fit, measured
 from tests.pages import HOSTILE, PICKS, Page
 
@@ -262,7 +262,8 @@ def test_scores_on_measured_losses(made: Report, sound_fit: Fit, held: Runs) -> 
 def test_calibration_counts_the_known_errors_of_losses() -> None:
     fit = line_fit(point=1e-3, run=1e-3)
     table, options = measured(fit, 0.1, 200), {"discrepancy": None, "seed": 0}
-    found = [_transforms({"line": fit}, Runs(t, "held.csv"), ["line"], options) for t in (table, table.drop(columns="loss_se"))]
+    tables = (table, table.drop(columns="loss_se"))
+    found = [measured_transforms({"line": fit}, Runs(t, "held.csv"), ["line"], options) for t in tables]
     p = [stats.kstest(one[0]["line"], "uniform").pvalue for one in found if one]
     assert p[0] > 0.01
     assert p[1] < 1e-6
