@@ -212,7 +212,7 @@ def without_sampling() -> Iterator[None]:
         yield
 
 
-def stand_in_fit(law: str, table: pd.DataFrame, **options: Any) -> Fit:
+def stand_in_fit(law: Law | str, table: pd.DataFrame, **options: Any) -> Fit:
     """A fit of a table with draws of `stand_in`."""
     with without_sampling():
         return bayeslaw.fit(law, table, **{"chains": 2, "seed": 1, "progress": False, **options})

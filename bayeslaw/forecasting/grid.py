@@ -103,7 +103,7 @@ def _range(law: Law | Posterior, name: str, text: str) -> list[float]:
     if not (math.isfinite(low) and math.isfinite(high)):
         raise ValueError
     if not 1 <= number <= MOST_SETTINGS:
-        raise BayeslawError(f"{name}={text!r} asks for {number} values; give 1 to {MOST_SETTINGS:,}.", code="too-many-values")
+        raise BayeslawError(f"{name}={text!r} asks for {number} values; give 1 to {MOST_SETTINGS:,}.", code="wrong-count")
     if name != "atpp" and not law.covariates[name].logarithmic:
         return [float(v) for v in np.linspace(low, high, number)]
     if min(low, high) <= 0:

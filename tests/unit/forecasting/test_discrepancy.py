@@ -1,8 +1,7 @@
-"""The stated discrepancy: its size and correlation against the kernel, what shares it, and where it shows."""
+"""The stated discrepancy: its size and correlation against the kernel, and its place in forecasts and scores."""
 
 from __future__ import annotations
 
-import io
 from dataclasses import replace
 
 import numpy as np
@@ -10,8 +9,6 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-import bayeslaw
-from bayeslaw.core.errors import BayeslawError
 from bayeslaw.evaluation.scores import draw_scores, point_scores, score
 from bayeslaw.forecasting.discrepancy import LENGTH, STATED, Discrepancy, directions, read_discrepancy, spread_name
 from bayeslaw.forecasting.forecast import forecast
@@ -20,7 +17,6 @@ from bayeslaw.laws.card import load_law, parse_card
 from bayeslaw.plots.forecast import plot_forecast
 from bayeslaw.posterior.fit import Fit
 from tests import oracles
-from tests.commands import Command, refused
 from tests.oracles import Array
 
 AT = pd.DataFrame({"N": [1e7, 1e9, 1e11], "D": [1e8, 2e10, 1e12]})
@@ -28,7 +24,7 @@ SIZE = 20_000
 
 
 def log_error(fit: Fit, at: pd.DataFrame, sd: float = 0.01) -> Array:
-    """Log of what a discrepancy multiplies the next run's loss by, draws (S, n)."""
+    """Log of the factor by which a discrepancy changes the next run's loss, draws (S, n)."""
     draws = forecast(fit, at, discrepancy=sd).draws
     ratio: Array = np.log(draws["discrepancy"].values / draws["run"].values)
     return ratio
@@ -48,7 +44,7 @@ def test_it_is_normal_with_the_stated_size_everywhere() -> None:
 
 
 def test_correlations_are_the_kernels() -> None:
-    """Squared exponential in e-folds, to what the waves miss and five standard errors."""
+    """Squared exponential in e-folds, up to the error of finitely many waves and five standard errors."""
     steps = np.array([0.0, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0])  # lengths
     for angle in (0.0, 0.7, np.pi / 2):
         n, d = (1e8 * np.exp(LENGTH * steps * f(angle)) for f in (np.cos, np.sin))
@@ -74,7 +70,7 @@ def test_it_varies_with_size_and_budget() -> None:
     assert directions(load_law("d-cpt")) == ("N", "D")
 
 
-def test_a_law_without_scales_errs_by_one_number() -> None:
+def test_a_law_without_scales_has_a_constant_discrepancy() -> None:
     card = load_law("cpt-joint").card
     law = parse_card(card)
     flat = replace(law, covariates={"cpt": law.covariates["cpt"]})
@@ -83,7 +79,7 @@ def test_a_law_without_scales_errs_by_one_number() -> None:
     assert abs(values[0].var() - 1) < 5 * np.sqrt(2 / SIZE)
 
 
-def test_base_checkpoints_lie_where_the_first_token_does() -> None:
+def test_base_checkpoints_count_as_one_token() -> None:
     law = load_law("transfer-target")
     without = replace(law, covariates={k: c for k, c in law.covariates.items() if k != "ptpp"})
     values = Discrepancy(without, 10, (5,)).at({"N": np.full(2, 1e8), "D": np.array([0.0, 1.0]), "r": np.zeros(2)})
@@ -103,7 +99,7 @@ def test_rows_at_one_size_and_stage_share_it(ptpp_fit: Fit) -> None:
     assert abs((error[:, 3] * error[:, 0]).mean() / 0.01**2 - expected) < allowed
 
 
-def test_its_size_is_what_was_stated(sound_fit: Fit) -> None:
+def test_its_size_is_the_stated_one(sound_fit: Fit) -> None:
     one, two = log_error(sound_fit, AT), log_error(sound_fit, AT, 0.02)
     np.testing.assert_allclose(two, 2 * one, atol=1e-12)
     assert (np.abs(one.var(axis=0) / 0.01**2 - 1) < 5 * np.sqrt(2 / len(one))).all()
@@ -123,7 +119,7 @@ def test_the_other_spreads_stay_as_they_are(sound_fit: Fit) -> None:
     assert not np.isclose(ratio, another).any()
 
 
-def test_a_row_has_the_same_discrepancy_whatever_is_asked_beside_it(sound_fit: Fit) -> None:
+def test_the_discrepancy_of_a_row_does_not_depend_on_other_rows(sound_fit: Fit) -> None:
     rng = np.random.default_rng(0)
     many = pd.DataFrame({"N": 10 ** rng.uniform(6, 12, 70), "D": 10 ** rng.uniform(8, 13, 70)})
     whole, few = (forecast(sound_fit, at, discrepancy=0.01).draws["discrepancy"].values for at in (many, many.head(20)))
@@ -166,11 +162,11 @@ def test_a_stated_spread_is_scored(sound_fit: Fit) -> None:
     expected = point_scores(loss, np.median(draws, axis=0)) | draw_scores(loss, draws)
     assert table[list(expected)].iloc[0].to_dict() == expected
     assert table["width_eti90"].iloc[0] > 2 * plain["width_eti90"].iloc[0]
-    with pytest.raises(BayeslawError, match="A point fit has no spread to add a discrepancy to"):
+    with fails("point-fit"):
         score(point_fit("chinchilla", held, starts=2), held, discrepancy=0.01)
 
 
-# --- what can be stated ---------------------------------------------------------------------------------------------
+# --- sizes ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("value", "sd"), [(0.01, 0.01), ("0.01", 0.01), ("1%", 0.01), (" .5 % ", 0.005), (0, 0.0), ("0%", 0.0)])
@@ -179,30 +175,7 @@ def test_a_size_is_a_share_or_a_percentage(value: str | float, sd: float) -> Non
 
 
 @pytest.mark.parametrize("value", [1, "1", "60%", -0.01, "-1%", "nan", "inf", float("nan"), "", "%", "1%%", "one", "0.01x"])
-def test_sizes_that_are_none(sound_fit: Fit, value: str | float) -> None:
-    text = f"between 0 and 0.5, such as 0.01 or 1%; {str(value).strip()!r} is not."
+def test_impossible_sizes_are_refused(sound_fit: Fit, value: str | float) -> None:
     for use in (lambda: read_discrepancy(value), lambda: forecast(sound_fit, AT, discrepancy=value)):
-        with pytest.raises(BayeslawError) as caught:
+        with fails("not-a-discrepancy", repr(str(value).strip())):
             use()
-        assert str(caught.value).endswith(text)
-
-
-@pytest.mark.usefixtures("folder")
-def test_on_the_command_line(command: Command, sound_fit: Fit) -> None:
-    at = ("--set", "N=1e8,1e9", "--set", "D=1e10")
-    settings = bayeslaw.grid(sound_fit.law, {"N": "1e8,1e9", "D": "1e10"})
-    for size in ("2%", "0.02"):
-        assert command("forecast", "fit.nc", *at, "--discrepancy", size, "-o", "out.csv").status == 0
-        expected = bayeslaw.forecast(sound_fit, settings, discrepancy=0.02).summary()
-        pd.testing.assert_frame_equal(pd.read_csv("out.csv"), expected, rtol=1e-14)
-    printed = command("forecast", "fit.nc", *at).out.splitlines()
-    assert printed[0].split() == [
-        "N", "D", "latent_median", "latent_eti90", "run_median", "run_eti90", "discrepancy0.5%_eti90", "discrepancy1%_eti90",
-        "outside_N", "outside_D", "extrapolation", "checks",
-    ]  # fmt: skip
-    row = bayeslaw.forecast(sound_fit, settings).summary().iloc[0]
-    assert f"[{row['discrepancy1%_eti90_lo']:.3f}, {row['discrepancy1%_eti90_hi']:.3f}]" in printed[1]
-    scored = pd.read_csv(io.StringIO(command("score", "fit.nc", "runs.csv", "--discrepancy", "1%", "--csv").out))
-    pd.testing.assert_frame_equal(scored, score(sound_fit, pd.read_csv("runs.csv"), discrepancy=0.01), rtol=1e-14)
-    for line in (("forecast", "fit.nc", *at), ("score", "fit.nc", "runs.csv")):
-        refused(command(*line, "--discrepancy", "1"), "such as 0.01 or 1%; '1' is not.")

@@ -1,4 +1,4 @@
-"""Forecasts: latent losses against an oracle, run spread against its variance, distances, refusals."""
+"""Forecasts: latent losses against an oracle, the run spread against its variance, distances, refusals."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from bayeslaw.noise.noise import Noise
 from bayeslaw.posterior.diagnostics import FORECAST_ROWS
 from bayeslaw.posterior.fit import Fit
 from tests import oracles
-from tests.errors import fails
-from tests.fixed import line_fit
+from tests.errors import fails, faults
+from tests.fixed import line_fit, stand_in_fit
 from tests.oracles import LAWS, Array
 
 AT = pd.DataFrame({"N": [1e7, 1e9, 1e11], "D": [1e8, 2e10, 1e12]})
@@ -46,8 +46,8 @@ def test_latent_draws_are_the_laws_loss_at_each_draw(sound_fit: Fit, ptpp_fit: F
         np.testing.assert_allclose(latent.values, expected, rtol=1e-11)
 
 
-def log_luck(fit: Fit, at: pd.DataFrame) -> Array:
-    """Log of next run's over latent loss, draws (S, n)."""
+def log_noise(fit: Fit, at: pd.DataFrame) -> Array:
+    """Log of the next run's loss over the latent loss, draws (S, n)."""
     draws = forecast(fit, at, seed=11).draws
     ratio: Array = np.log(draws["run"].values / draws["latent"].values)
     return ratio
@@ -60,27 +60,27 @@ def variance_is(values: Array, expected: float) -> bool:
 
 def test_run_spread_has_the_variance_of_point_and_run_noise(sound_fit: Fit) -> None:
     point, run = (sound_fit.draws[name][:, None] for name in ("sigma_point", "sigma_run"))
-    luck = log_luck(sound_fit, pd.concat([AT.iloc[[1]]] * 40))
-    assert variance_is(luck / np.sqrt(point**2 + run**2), 1.0)
-    assert abs((luck / np.sqrt(point**2 + run**2)).mean()) < 5 / np.sqrt(luck.size)
+    noise = log_noise(sound_fit, pd.concat([AT.iloc[[1]]] * 40))
+    assert variance_is(noise / np.sqrt(point**2 + run**2), 1.0)
+    assert abs((noise / np.sqrt(point**2 + run**2)).mean()) < 5 / np.sqrt(noise.size)
     # and over all draws together, whose scales differ, their mean variance
     v = point**2 + run**2
-    tolerance = 5 * np.sqrt(2 * (v**2).mean() / v.mean() ** 2 / luck.size)
-    assert luck.var() == pytest.approx(float(v.mean()), rel=float(tolerance))
+    tolerance = 5 * np.sqrt(2 * (v**2).mean() / v.mean() ** 2 / noise.size)
+    assert noise.var() == pytest.approx(float(v.mean()), rel=float(tolerance))
 
 
-def test_rows_of_one_run_share_its_luck(sound_fit: Fit) -> None:
+def test_rows_of_one_run_share_its_effect(sound_fit: Fit) -> None:
     """Their difference holds point noise only; rows of different runs differ by run noise too."""
     point, run = sound_fit.draws["sigma_point"], sound_fit.draws["sigma_run"]
-    luck = log_luck(sound_fit, pd.concat([AT.iloc[[1]]] * 3).assign(run=["a", "b", "a"]))
-    assert variance_is((luck[:, 0] - luck[:, 2]) / (np.sqrt(2) * point), 1.0)
-    assert variance_is((luck[:, 0] - luck[:, 1]) / np.sqrt(2 * (point**2 + run**2)), 1.0)
-    assert variance_is((luck[:, 0] + luck[:, 2]) / np.sqrt(2 * point**2 + 4 * run**2), 1.0)
+    noise = log_noise(sound_fit, pd.concat([AT.iloc[[1]]] * 3).assign(run=["a", "b", "a"]))
+    assert variance_is((noise[:, 0] - noise[:, 2]) / (np.sqrt(2) * point), 1.0)
+    assert variance_is((noise[:, 0] - noise[:, 1]) / np.sqrt(2 * (point**2 + run**2)), 1.0)
+    assert variance_is((noise[:, 0] + noise[:, 2]) / np.sqrt(2 * point**2 + 4 * run**2), 1.0)
 
 
 def test_without_a_run_effect_only_point_noise_is_added(sound_fit: Fit) -> None:
-    luck = log_luck(replace(sound_fit, noise=Noise(student=False, run_effect=False)), pd.concat([AT] * 10).assign(run="a"))
-    assert variance_is(luck / sound_fit.draws["sigma_point"][:, None], 1.0)
+    noise = log_noise(replace(sound_fit, noise=Noise(student=False, run_effect=False)), pd.concat([AT] * 10).assign(run="a"))
+    assert variance_is(noise / sound_fit.draws["sigma_point"][:, None], 1.0)
 
 
 def test_student_noise_is_added_as_such(sound_fit: Fit) -> None:
@@ -91,7 +91,7 @@ def test_student_noise_is_added_as_such(sound_fit: Fit) -> None:
     posterior = tree["posterior"].to_dataset()
     tree["posterior"] = posterior.assign(dof=posterior["E"] * 0 + 3.0)
     fit = replace(sound_fit, tree=tree, noise=Noise(student=True, run_effect=False))
-    standard = log_luck(fit, pd.concat([AT] * 10)) / fit.draws["sigma_point"][:, None]
+    standard = log_noise(fit, pd.concat([AT] * 10)) / fit.draws["sigma_point"][:, None]
     for share in (0.01, 0.25, 0.75, 0.99):
         error = (standard < t.ppf(share, 3)).mean() - share
         assert abs(error) < 5 * np.sqrt(share * (1 - share) / standard.size)
@@ -108,7 +108,7 @@ def test_the_same_seed_gives_the_same_draws(sound_fit: Fit) -> None:
 
 @pytest.mark.parametrize("seed", [-1, 1.5])
 def test_bad_seeds(sound_fit: Fit, seed: int) -> None:
-    with pytest.raises(BayeslawError, match=f"seed must be a whole number of at least 0, not {seed}"):
+    with fails("not-a-whole-number", "seed", seed):
         forecast(sound_fit, AT, seed=seed)
 
 
@@ -142,9 +142,8 @@ def test_the_default_is_90_percent(sound_fit: Fit) -> None:
 
 @pytest.mark.parametrize("prob", [0.0, 1.0, -0.1, 90.0, float("nan")])
 def test_probabilities_outside_0_to_1_are_refused(sound_fit: Fit, prob: float) -> None:
-    with pytest.raises(BayeslawError, match=f"lies between 0 and 1, {prob:g} does not") as caught:
+    with pytest.raises(BayeslawError, match=f"{prob:g}"):
         forecast(sound_fit, AT).summary(prob)
-    assert str(caught.value).endswith(": write 0.9 for 90%." if prob == 90 else "does not.")
 
 
 def test_distances_outside_the_data(ptpp_fit: Fit) -> None:
@@ -171,13 +170,13 @@ def test_base_checkpoints_among_the_runs_leave_nothing_outside_below() -> None:
     law = load_law("transfer-source")
     table = oracles.table(law)
     base = table.iloc[[0]].assign(D=0.0, r=np.nan, run="base")
-    made = bayeslaw.fit(law, pd.concat([table, base]), draws=100, tune=100, chains=2, progress=False)
+    made = stand_in_fit(law, pd.concat([table, base]), draws=100)
     at = pd.DataFrame({"N": 1e8, "D": [0.0, 0.0, 1.0, 2 * table["D"].max()], "r": [np.nan, 0.5, 0.5, 0.5], "ptpp": 31.0})
     there = made.forecast(at, force=True)
     np.testing.assert_allclose(there.outside["D"], [0, 0, 0, np.log(2)])
     latent = there.draws["latent"].values
     np.testing.assert_allclose(latent[:, 0], latent[:, 1], rtol=1e-12)
-    with pytest.raises(TableError, match="r is missing"):
+    with fails("missing-value", "r", kind=TableError):
         made.forecast(at.assign(D=1e9), force=True)
 
 
@@ -185,8 +184,8 @@ def line_table(**columns: Any) -> pd.DataFrame:
     return pd.DataFrame({"x": [0.0, 0.5, 1.0], "loss": [2.7, 2.8, 3.0], "run": ["u", "u", "v"]} | columns)
 
 
-def test_known_errors_count_where_losses_are_measured_and_nowhere_else() -> None:
-    """The next run has no use for the error of a loss that is there; who holds that loss against the forecast has."""
+def test_known_errors_are_added_only_for_comparison_with_measured_losses() -> None:
+    """The error of a measured loss is no part of the next run's noise, but of a comparison with that loss."""
     fit, table = line_fit(), line_table(loss_se=[0.0, 0.1, 0.2])
     made, without = forecast(fit, table, discrepancy=0.01), forecast(fit, line_table(), discrepancy=0.01)
     np.testing.assert_array_equal(made.known, table["loss_se"] / table["loss"])
@@ -201,7 +200,7 @@ def test_known_errors_count_where_losses_are_measured_and_nowhere_else() -> None
 
 
 @pytest.mark.parametrize("error", [-0.1, np.nan, 2.0])
-def test_a_known_error_that_cannot_be_is_refused_where_it_counts(error: float) -> None:
+def test_an_impossible_known_error_is_refused_where_it_is_used(error: float) -> None:
     made = forecast(line_fit(), line_table(loss_se=[0.0, error, 0.1]))
     assert len(made.summary()) == 3
     with pytest.raises(TableError, match="loss_se"):
@@ -211,8 +210,8 @@ def test_a_known_error_that_cannot_be_is_refused_where_it_counts(error: float) -
 # --- settings -------------------------------------------------------------------------------------------------------
 
 
-def test_a_row_forecasts_the_same_whatever_is_asked_beside_it(sound_fit: Fit) -> None:
-    """Rows are worked out in blocks; neither their size nor the number of rows changes a number."""
+def test_a_forecast_of_a_row_does_not_depend_on_other_rows(sound_fit: Fit) -> None:
+    """Rows are computed in blocks; neither their size nor the number of rows changes a number."""
     many = pd.concat([AT] * 30, ignore_index=True).assign(run=np.repeat(range(10), 9))
     whole, few = forecast(sound_fit, many), forecast(sound_fit, many.head(20))
     np.testing.assert_array_equal(whole.draws["run"].values[:, :20], few.draws["run"].values)
@@ -220,14 +219,10 @@ def test_a_row_forecasts_the_same_whatever_is_asked_beside_it(sound_fit: Fit) ->
         pd.testing.assert_frame_equal(whole.summary(), forecast(sound_fit, many).summary())
 
 
-def test_more_draws_than_memory_holds_are_refused_but_summed_up(sound_fit: Fit) -> None:
+def test_more_draws_than_memory_holds_are_refused_but_summarised(sound_fit: Fit) -> None:
     many = forecast(sound_fit, pd.concat([AT] * 2))
-    with patch.object(forecasts, "MOST_DRAWS", 30_000), pytest.raises(BayeslawError) as caught:
+    with patch.object(forecasts, "MOST_DRAWS", 30_000), fails("too-many-draws", "3,000 draws", "at most 5 settings"):
         _ = many.draws
-    assert str(caught.value) == (
-        "3,000 draws at 6 settings are more than memory should hold at once (at most 5 settings). "
-        "Ask for the summary, or forecast the settings in parts."
-    )
     assert len(many.summary()) == 6
 
 
@@ -235,8 +230,8 @@ def test_settings_come_as_a_table_runs_or_a_file(sound_fit: Fit, tmp_path: Path)
     path = tmp_path / "at.csv"
     AT.assign(params_b=AT["N"] / 1e9, loss=2.0, domain="web").drop(columns="N").to_csv(path, index=False)
     made = [forecast(sound_fit, at) for at in (AT, bayeslaw.read_runs(AT), path, str(path))]
-    for one in made[1:]:
-        np.testing.assert_allclose(one.draws["run"], made[0].draws["run"], rtol=1e-12)
+    for other in made[1:]:
+        np.testing.assert_allclose(other.draws["run"], made[0].draws["run"], rtol=1e-12)
     assert list(made[2].settings) == ["D", "N", "domain"]  # a loss is not a setting
 
 
@@ -248,17 +243,9 @@ def test_rows_keep_their_numbers_in_the_table(sound_fit: Fit) -> None:
 
 def test_every_faulty_setting_is_named(sound_fit: Fit, ptpp_fit: Fit) -> None:
     at = pd.DataFrame({"N": [1e9, 8.1, 1e9, 1e9], "D": [0.0, 1e9, np.nan, 1e16]})
-    with pytest.raises(TableError) as caught:
+    with faults(("infinite-at-base", 1, "D"), ("outside-support", 2, "N"), ("missing-value", 3, "D"), ("outside-support", 4, "D")):
         forecast(sound_fit, at)
-    assert sorted(map(str, caught.value.faults)) == [
-        "D 1e+16 is outside [100, 1e+15]: give the number of tokens (row 4, column D)",
-        "D = 0 is the base checkpoint, where chinchilla is infinite: ask for D > 0 (row 1, column D)",
-        "D is missing: fill it in or remove the row (row 3, column D)",
-        "N 8.1 is outside [10000, 1e+13]: is it in billions? Give the number of parameters (row 2, column N)",
-    ]
-    with pytest.raises(TableError, match=r"r 34 is outside \[0, 1\]: is it a percentage\? Divide by 100 \(row 1, column r\)"):
-        forecast(ptpp_fit, AT.assign(r=34, ptpp=15))
-    with pytest.raises(TableError, match="column ptpp is missing: ptpp-floor needs N, D, r, ptpp; there are N, D, r"):
+    with faults(("missing-column", None, "ptpp")):
         forecast(ptpp_fit, AT.assign(r=0.3))
     with pytest.raises(BayeslawError, match="has no rows"):
         forecast(sound_fit, AT.head(0))
@@ -278,10 +265,9 @@ def test_a_setting_where_the_law_is_infinite_is_refused(sound_fit: Fit) -> None:
 
 def test_failed_checks_are_refused_unless_forced_and_then_marked(small_fit: Fit) -> None:
     assert not small_fit.passed
-    with pytest.raises(FitError) as caught:
+    failed = "; ".join(c.text for c in small_fit.checks if c.required and not c.passed)
+    with fails("failed-checks", failed, kind=FitError):
         forecast(small_fit, AT)
-    failed = [c.text for c in small_fit.checks if c.required and not c.passed]
-    assert str(caught.value).startswith(f"The fit's checks failed ({'; '.join(failed)}): its intervals can't be trusted.")
     made = forecast(small_fit, AT, force=True)
     assert made.forced
     assert made.summary()["checks"].tolist() == ["FAILED (forced)"] * 3
@@ -320,16 +306,14 @@ def test_a_forecast_is_checked_at_its_own_latent_loss(sound_fit: Fit) -> None:
         assert check.table.index.tolist() == [1, 2, 3]  # rows of the table
 
 
-def test_a_forecast_of_chains_apart_is_refused_though_the_fit_passed(sound_fit: Fit) -> None:
-    """Every setting's latent loss rests on E; chains that disagree about it can't pass here, whatever the fit's checks say."""
+def test_a_forecast_of_chains_that_differ_is_refused_though_the_fit_passed(sound_fit: Fit) -> None:
+    """Every setting's latent loss depends on E, so chains that disagree about E fail here, whether or not the fit passed."""
     moved = sound_fit.by_chain["E"].copy()
     moved[0] *= 1.05
     fit = with_draws(sound_fit, E=moved)
     assert fit.passed
-    with pytest.raises(FitError) as caught:
+    with fails("failed-checks", "R-hat of the latent loss", "bulk effective sample size of the latent loss", kind=FitError):
         forecast(fit, AT)
-    assert str(caught.value).startswith("The checks of this forecast failed (largest R-hat of the latent loss: ")
-    assert "smallest bulk effective sample size of the latent loss: " in str(caught.value)
     made = forecast(fit, AT, force=True)
     assert made.forced
     assert made.summary()["checks"].tolist() == ["FAILED (forced)"] * 3
@@ -344,7 +328,6 @@ def test_a_setting_far_off_among_thousands_is_among_those_checked(sound_fit: Fit
     table = made.checks[0].table
     assert len(table) == FORECAST_ROWS
     assert {2346, int(many["D"].argmin()) + 1, int(many["D"].argmax()) + 1} <= set(table.index)
-    assert f"at {FORECAST_ROWS} of 5,000 settings, extremes and others spread between them: " in made.checks[0].text
 
 
 def test_rows_say_whether_they_lie_outside_the_runs(ptpp_fit: Fit) -> None:
@@ -358,9 +341,5 @@ def test_rows_say_whether_they_lie_outside_the_runs(ptpp_fit: Fit) -> None:
     ]  # fmt: skip
     check = made.checks[-1]
     assert (check.name, check.passed, check.required) == ("extrapolation", False, False)
-    assert check.text == (
-        "2 of 4 settings lie far outside the runs: N up to 3 e-folds (the runs span 4.6 e-folds); ptpp up to 2 e-folds (the runs "
-        "span 2.9 e-folds). Runs can't tell how wrong the law may be there: state a discrepancy, such as 1%"
-    )
+    assert check.table["rows_far"].to_dict() == {"N": 1, "D": 0, "r": 0, "ptpp": 1}
     assert forecast(ptpp_fit, pd.DataFrame(rows[:2])).checks[-1].passed
-    assert forecast(ptpp_fit, pd.DataFrame(rows[:1])).checks[-1].text.startswith("every setting lies within")

@@ -1,4 +1,4 @@
-"""Power-scaling: the log prior against SciPy by hand, and sensitivities of posteriors whose answer is known."""
+"""Power-scaling: log priors against SciPy, and sensitivities of posteriors with known answers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bayeslaw.posterior.sensitivity import SENSITIVE, log_priors, power_scaling
 from tests import oracles
 
 
-def test_log_prior_is_of_what_each_prior_is_stated_on(rng: np.random.Generator) -> None:
+def test_log_priors_are_of_the_expressions_that_priors_are_on(rng: np.random.Generator) -> None:
     law, noise = load_law("chinchilla"), Noise(student=True, run_effect=True)
     at = oracles.observations(law).at
     x = {k: v * np.exp(0.1 * rng.standard_normal(5)) for k, v in oracles.typical(law).items()}
@@ -30,7 +30,7 @@ def test_log_prior_is_of_what_each_prior_is_stated_on(rng: np.random.Generator) 
 
 
 def test_sensitivities_of_a_normal_mean(rng: np.random.Generator) -> None:
-    """Normal data with known variance: how far a doubling of prior or likelihood moves the mean is known."""
+    """Normal data with known variance, where the effect of doubling the prior or the likelihood is known."""
     likelihood_sd, found = 1.0, {}
     for name, prior_mean, prior_sd in (("vague", 0.0, 100.0), ("conflict", 4.0, 1.0), ("all prior", 0.0, 0.02)):
         precision = prior_sd**-2 + likelihood_sd**-2
@@ -57,7 +57,7 @@ def test_the_threshold_is_a_shift_of_three_tenths_of_an_sd(rng: np.random.Genera
 
 
 def test_sensitivity_of_a_fit(sound_fit: Fit) -> None:
-    """The log densities it is worked out from are those of the fit; a loss at the far end of its runs comes last."""
+    """It uses the log densities of the fit; the loss at the far end of its runs comes last."""
     table = sound_fit.sensitivity()
     assert list(table) == ["prior_sensitivity", "noise_prior_sensitivity", "likelihood_sensitivity", "says"]
     seen = sound_fit.observed.covariates

@@ -1,0 +1,140 @@
+"""The commands forecast, score, show and compare with a stack or a discrepancy."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import bayeslaw
+from bayeslaw.evaluation.compare import SCORED_TWICE, Comparison, compare
+from bayeslaw.evaluation.scores import score
+from bayeslaw.forecasting.forecast import forecast
+from bayeslaw.forecasting.grid import grid
+from bayeslaw.forecasting.stack import Stack, load_fit
+from bayeslaw.laws.card import load_law
+from bayeslaw.posterior.fit import Fit
+from tests import oracles
+from tests.commands import Command, refused, rejected, snapshot
+from tests.fixed import without_sampling
+
+TABLE = oracles.table(load_law("ptpp-floor"), runs=12)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def unsampled() -> Iterator[None]:
+    """No fit of this file is sampled."""
+    with without_sampling():
+        yield
+
+
+@pytest.fixture(scope="module")
+def stack(sound_fit: Fit, ptpp_fit: Fit) -> Stack:
+    return Stack.of({"first": sound_fit, "second": ptpp_fit}, {"first": 0.3, "second": 0.7})
+
+
+@pytest.fixture(scope="module")
+def held_out() -> Comparison:
+    options = {"draws": 150, "tune": 100, "chains": 2}
+    laws = ("ptpp-floor", "chinchilla")
+    return compare(TABLE, laws, holdout="ptpp > 31", bootstrap=8, seed=3, options=options, starts=3, force=True, progress=False)
+
+
+@pytest.mark.usefixtures("folder")
+def test_forecast_and_score_take_a_discrepancy(command: Command, sound_fit: Fit) -> None:
+    at = ("--set", "N=1e8,1e9", "--set", "D=1e10")
+    settings = bayeslaw.grid(sound_fit.law, {"N": "1e8,1e9", "D": "1e10"})
+    for size in ("2%", "0.02"):
+        assert command("forecast", "fit.nc", *at, "--discrepancy", size, "-o", "out.csv").status == 0
+        expected = bayeslaw.forecast(sound_fit, settings, discrepancy=0.02).summary()
+        pd.testing.assert_frame_equal(pd.read_csv("out.csv"), expected, rtol=1e-14)
+    printed = command("forecast", "fit.nc", *at).out.splitlines()
+    assert printed[0].split() == [
+        "N", "D", "latent_median", "latent_eti90", "run_median", "run_eti90", "discrepancy0.5%_eti90", "discrepancy1%_eti90",
+        "outside_N", "outside_D", "extrapolation", "checks",
+    ]  # fmt: skip
+    row = bayeslaw.forecast(sound_fit, settings).summary().iloc[0]
+    assert f"[{row['discrepancy1%_eti90_lo']:.3f}, {row['discrepancy1%_eti90_hi']:.3f}]" in printed[1]
+    scored = pd.read_csv(io.StringIO(command("score", "fit.nc", "runs.csv", "--discrepancy", "1%", "--csv").out))
+    pd.testing.assert_frame_equal(scored, score(sound_fit, pd.read_csv("runs.csv"), discrepancy=0.01), rtol=1e-14)
+    for line in (("forecast", "fit.nc", *at), ("score", "fit.nc", "runs.csv")):
+        rejected(command(*line, "--discrepancy", "1"), "not-a-discrepancy", "'1'")
+
+
+def test_commands_take_a_stack(command: Command, folder: Path, stack: Stack) -> None:
+    stack.save("stack.nc")
+    at = ("--set", "N=1e8,1e9", "--set", "D=1e9:1e11:3", "--set", "r=0.1", "--set", "ptpp=31")
+    done = command("forecast", "stack.nc", *at, "--seed", "4", "-o", "out.csv", "--plot", "fan.png")
+    assert (done.status, done.err) == (0, "")
+    settings = grid(stack, {"N": "1e8,1e9", "D": "1e9:1e11:3", "r": "0.1", "ptpp": "31"})
+    pd.testing.assert_frame_equal(pd.read_csv("out.csv"), forecast(stack, settings, seed=4).summary(), rtol=1e-14)
+    shown = command("show", "stack.nc").out
+    assert shown.startswith("stack of second, first\n")
+    assert "0.7000" in shown
+    assert shown.endswith("verdict: passed\n")
+    read = pd.read_csv(io.StringIO(command("show", "stack.nc", "--csv").out), index_col=["law", "parameter"])
+    pd.testing.assert_frame_equal(read, stack.summary(), rtol=1e-14)
+    scored = pd.read_csv(io.StringIO(command("score", "stack.nc", "ptpp.csv", "--csv").out))
+    pd.testing.assert_frame_equal(scored, score(stack, pd.read_csv("ptpp.csv")), rtol=1e-14)
+
+
+def test_commands_that_a_stack_cannot_do(command: Command, folder: Path, stack: Stack, small_fit: Fit) -> None:
+    stack.save("stack.nc")
+    refused(command("show", "stack.nc", "--latex"), "stack.nc is a stack of fits")
+    rejected(command("forecast", "stack.nc", "--set", "N=1e9", "--set", "D=1e9"), "missing-covariate", "r, ptpp")
+    replace(stack, members={**stack.members, "first": small_fit}).save("stack.nc")
+    at = ("--set", "N=1e8", "--set", "D=1e9", "--set", "r=0.1", "--set", "ptpp=31")
+    rejected(command("forecast", "stack.nc", *at), "failed-checks", "(first: ")
+    assert "FAILED (forced)" in command("forecast", "stack.nc", *at, "--force").out
+
+
+FAST = ("-q", "--draws", "150", "--tune", "100", "--chains", "2", "--starts", "3", "--force")
+
+
+def test_compare_prints_scores_weights_and_notes_and_writes_the_stack(command: Command, folder: Path, held_out: Comparison) -> None:
+    TABLE.to_csv("stages.csv", index=False)
+    line = ("compare", "stages.csv", "--law", "ptpp-floor", "--law", "chinchilla", "--holdout", "ptpp > 31", *FAST)
+    done = command(*line, "--bootstrap", "8", "--seed", "3", "-o", "stack.nc")
+    assert (done.status, done.err) == (0, "")
+    assert "held out: ptpp > 31\n" in done.out
+    assert "ptpp-floor auto posterior" in done.out
+    assert f"{float(held_out.weights['elpd']['chinchilla']):.2f}" in done.out
+    assert f"note: {SCORED_TWICE}\n" in done.out
+    assert done.out.endswith("stack of ptpp-floor written to stack.nc\n")
+    stack = load_fit("stack.nc")
+    assert isinstance(stack, Stack)
+    assert stack.weights == held_out.stack.weights
+    at = ("--set", "N=1e8", "--set", "D=1e10", "--set", "r=0.1", "--set", "ptpp=279", "--force")
+    assert command("forecast", "stack.nc", *at).status == 0
+    csv = command(*line, "--bootstrap", "8", "--seed", "3", "--csv")
+    pd.testing.assert_frame_equal(
+        pd.read_csv(io.StringIO(csv.out), keep_default_na=False, na_values=[]), held_out.scores, rtol=1e-9, check_dtype=False
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "named"),
+    [
+        ("--law chinchilla --loo --by N", "several-holdouts", "holdout"),
+        ("--law chinchilla --by stage", "unknown-column", "stage"),
+        ("--law chinchilla --law chinchilla", "given-twice", "chinchilla"),
+        ("--law chinchilla --noise gauss", "unknown-noise", "gauss"),
+        ("--law ptpp-floor", "faulty-table", "ptpp"),
+    ],
+)
+def test_comparisons_that_are_refused(command: Command, folder: Path, options: str, code: str, named: str) -> None:
+    before = snapshot(folder)
+    done = command("compare", "runs.csv", *options.split(), "-q")
+    rejected(done, code, named)
+    assert done.out == ""
+    assert snapshot(folder) == before
+
+
+def test_a_comparison_without_a_law(command: Command, folder: Path) -> None:
+    done = command("compare", "runs.csv")
+    assert done.status == 2
+    assert "Missing option '--law'" in done.err
