@@ -21,7 +21,7 @@ from tests.errors import fails
 from tests.posteriors import BASE, LIMIT, MODEL, SOURCE, TARGET, posterior, scattered, source_fit, target_fit
 
 SIZE = 2000
-FIXED = {"replay": 0.5, "levels": (0.9,)}  # a small problem
+FIXED: dict[str, Any] = {"replay": 0.5, "levels": (0.9,)}  # a small problem
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,7 @@ def fixed(source: Fit, target: Fit) -> Plan:
 
 def satisfied(result: Plan, draws: np.ndarray, tokens: np.ndarray, r: float) -> np.ndarray:
     """Whether both constraints hold by the oracle's laws, (s, n)."""
-    source, target = (loss.posterior.draws for loss in result.problem.losses)
+    source, target = (loss.member_draws[0].draws for loss in result.problem.losses)
     x = MODEL | {"D": tokens[None, :], "r": r}
     kept = oracles.ptpp_floor({k: source[k][draws, None] for k in SOURCE}, x) <= 1.02 * BASE
     return np.asarray(kept & (oracles.ptpp_gate_floor({k: target[k][draws, None] for k in TARGET}, x) <= LIMIT))
@@ -316,7 +316,7 @@ def test_one_fit_of_both_domains_keeps_its_draws_together() -> None:
 
 def test_several_sources_have_a_constraint_each(source: Fit, target: Fit, fixed: Plan) -> None:
     worse = posterior("ptpp-floor", scattered(SOURCE | {"C": 0.12}, SIZE, 8, 0.006), seed=8)
-    limits = {"max_forgetting": {"web": "2%", "code": "3%"}, "base_loss": {"web": BASE, "code": BASE * 1.01}}
+    limits: dict[str, Any] = {"max_forgetting": {"web": "2%", "code": "3%"}, "base_loss": {"web": BASE, "code": BASE * 1.01}}
     result = solve({"web": source, "code": worse}, target, **limits, **FIXED)
     assert result.best is not None
     assert fixed.best is not None
