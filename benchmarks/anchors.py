@@ -1,15 +1,15 @@
-"""Which runs to buy: chosen designs beside random ones and the paper's, bought and refitted.
+"""Which runs to buy: chosen designs compared with random ones and the paper's; every design is bought and the law refitted.
 
-    python benchmarks/anchors.py               # makes what is not there yet, prints the tables of benchmarks/results/anchors.md
+    python benchmarks/anchors.py               # makes missing records, prints the tables of benchmarks/results/anchors.md
     python benchmarks/anchors.py --truths 2    # a trial
 
 Truths of Form 3 (ptpp-gate-floor) are drawn from its prior at the reference point of the pilot runs (the paper's 4 sizes x PTPP
-{15, 31} x 3 replay shares x 8 points); noise is .15% a run and .26% a point. Wanted: the loss at 8.1e9 parameters and PTPP 279. B0
-is the price of the paper's design, whole curves of the smallest size at PTPP 279 for six replay shares; at 5 x B0 it has five seeds
-of each. Checkpoints exist, as in the paper. Every design is bought (its losses simulated under the truth) and the law refitted by
-`bayeslaw.fit`, once more and longer where a check fails. Candidates are runs of the four sizes at PTPP
-62, 124 and 279, six replay shares, ending at 1, 5 or 20 tokens per parameter. Records are kept as they come (benchmarks/.anchors);
-a stopped run goes on where it was.
+{15, 31} x 3 replay shares x 8 points); noise is .15% per run and .26% per point. The target is the loss at 8.1e9 parameters and
+PTPP 279. B0 is the price of the paper's design: whole curves of the smallest size at PTPP 279 for six replay shares; at 5 x B0 it
+has five seeds of each. Checkpoints exist, as in the paper. Every design is bought (its losses are simulated under the truth) and
+the law is refitted by `bayeslaw.fit`, once more and longer if a check fails. Candidates are runs of the four sizes at PTPP 62, 124
+and 279 with six replay shares, ending at 1, 5 or 20 tokens per parameter. Each record is stored as soon as it is made
+(benchmarks/.anchors), so a stopped run can be continued.
 """
 
 from __future__ import annotations
@@ -51,9 +51,8 @@ STORE = Path(__file__).parent / ".anchors"
 SIZES = (241e6, 517e6, 1.4e9, 8.1e9)  # of Goffinet et al. 2025
 SHARES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5)
 BUDGETS = (1, 5)
-# Truths whose posteriors NUTS does not manage: in a trial with other candidates 8, 10 and 8 of their 11 fits failed the checks
-# (the pilot of truth 10 too, which `anchors` refuses), and they take a quarter of an hour each.
-# All other numbers are taken in order.
+# NUTS does not converge on the posteriors of these truths: in a trial with other candidates 8, 10 and 8 of their 11 fits failed
+# the checks (also the pilot of truth 10, which `anchors` refuses), and each takes a quarter of an hour. All others are used.
 LEFT_OUT = (3, 10, 16)
 RANDOM = 3  # random designs refitted for each truth and budget
 NOISE = {"run": 0.0015, "point": 0.0026}
@@ -61,7 +60,7 @@ RESAMPLES = 20_000
 
 
 def curves(sizes: Sequence[float], stages: Sequence[float], shares: Sequence[float], ends: Sequence[float]) -> pd.DataFrame:
-    """Runs of eight evaluations each, from .5 tokens per parameter (.25 if that is a quarter) to the end of the run."""
+    """Runs of eight evaluations each, from 0.5 tokens per parameter (or a quarter of the end) to the end."""
     rows = [
         {"run": f"{n:g}-p{p:g}-r{r:g}-a{end:g}", "N": n, "ptpp": p, "r": r, "D": a * n}
         for n in sizes for p in stages for r in shares for end in ends for a in np.geomspace(min(0.5, end / 4), end, 8)
@@ -77,7 +76,7 @@ B0 = float((6 * PAPER["N"] * PAPER["D"]).groupby(PAPER["run"]).max().sum())
 
 
 class World:
-    """A truth: it logs whatever run it is asked for, with luck of its own for every run."""
+    """A truth that logs any run, each with a run effect of its own."""
 
     def __init__(self, law: Law, number: int) -> None:
         self.law, self.number = law, number
@@ -89,14 +88,14 @@ class World:
             if not check(Runs(self.pilot), law):
                 self.refused = refused
                 return
-        raise BayeslawError("no sane truth in 200")
+        raise BayeslawError("none of 200 truths gave acceptable pilot losses")
 
     def latent(self, frame: pd.DataFrame) -> Array:
         loss: Array = self.law.predict(self.values, {c: frame[c].to_numpy(dtype=np.float64) for c in self.law.covariates})[0]
         return loss
 
     def log(self, frame: pd.DataFrame, what: str) -> pd.DataFrame:
-        """The table with losses."""
+        """Return the table with simulated losses."""
         rng = np.random.default_rng([zlib.crc32(what.encode()), self.number])
         run, names = run_codes(frame)
         added = NOISE["run"] * rng.standard_normal(len(names))[run] + NOISE["point"] * rng.standard_normal(len(frame))
@@ -104,7 +103,7 @@ class World:
 
 
 def fitted(law: Law, table: pd.DataFrame, seed: int) -> Fit:
-    """A fit at the defaults; where a check fails another one counts: twice the draws and tuning, acceptance .99."""
+    """A fit at the defaults; if a check fails, a second one with twice the draws and tuning and acceptance .99 replaces it."""
     runs = bayeslaw.read_runs(table)
     fit = bayeslaw.fit(law, runs, seed=seed, progress=False, cores=1)
     if fit.passed:
@@ -113,7 +112,7 @@ def fitted(law: Law, table: pd.DataFrame, seed: int) -> Fit:
 
 
 def known(fit: Fit, truth: Array) -> dict[str, Any]:
-    """What a fit knows of the targets: variance of log loss, width, error and coverage, means over the targets."""
+    """Variance of log loss, interval width, error and coverage at the targets under a fit, means over the targets."""
     draws = fit.forecast(TARGETS, force=True).expected(slice(None))
     low, middle, high = np.quantile(draws, [0.05, 0.5, 0.95], axis=1)
     return {
@@ -124,7 +123,7 @@ def known(fit: Fit, truth: Array) -> dict[str, Any]:
 
 
 def designs(fit: Fit, times: int, seed: int) -> tuple[Anchors, dict[str, pd.DataFrame]]:
-    """What is bought for a budget: the chosen runs, the paper's, and random ones; replicates have seeds of their own."""
+    """The designs bought for a budget: the chosen runs, the paper's, and random ones; replicates have seeds of their own."""
     made = anchors(fit, POOL, TARGETS, budget=times * B0, checkpoint_cost="0", replicates=times, seed=seed, force=True)
     paper = pd.concat([PAPER.assign(run=PAPER["run"] + f"#{i}") for i in range(times)], ignore_index=True)
     bought = {"chosen": made.rows(), "paper": paper}
@@ -133,7 +132,7 @@ def designs(fit: Fit, times: int, seed: int) -> tuple[Anchors, dict[str, pd.Data
 
 
 def work(number: int) -> dict[str, Any]:
-    """All designs on one truth: a record of plain numbers."""
+    """Buy and fit all designs under one truth, and return a record of plain numbers."""
     law, begun = bayeslaw.load_law(LAW), time.perf_counter()
     world = World(law, number)
     truth = world.latent(TARGETS)
@@ -160,7 +159,7 @@ def spent(frame: pd.DataFrame) -> float:
 
 
 def ratios(records: Sequence[dict[str, Any]], times: int) -> list[dict[str, Any]]:
-    """Variance of the chosen design over that of others, geometric mean over the truths, with bootstrap limits."""
+    """Variance under the chosen design over that under others: geometric mean over the truths with bootstrap limits."""
     rng, rows = np.random.default_rng(0), []
     found = [r[str(times)] for r in records]
     chosen = np.log([f["chosen"]["variance"] for f in found])
@@ -186,7 +185,7 @@ def ratios(records: Sequence[dict[str, Any]], times: int) -> list[dict[str, Any]
     return rows
 
 
-def told(records: Sequence[dict[str, Any]], times: int) -> list[dict[str, Any]]:
+def accuracy(records: Sequence[dict[str, Any]], times: int) -> list[dict[str, Any]]:
     """Width, error and coverage of each design."""
     rows = []
     for name, keys in {"chosen": ["chosen"], "paper": ["paper"], "random": [f"random {i}" for i in range(RANDOM)]}.items():
@@ -203,7 +202,7 @@ def told(records: Sequence[dict[str, Any]], times: int) -> list[dict[str, Any]]:
 
 
 def speed(fit: Fit) -> list[dict[str, Any]]:
-    """Seconds and memory of a choice among 1,000 and 10,000 candidates with 4,000 draws."""
+    """Seconds and memory for a choice among 1,000 and 10,000 candidates with 4,000 draws."""
     rows = []
     for count in (1_000, 10_000):
         rng = np.random.default_rng(0)
@@ -227,7 +226,7 @@ def speed(fit: Fit) -> list[dict[str, Any]]:
 
 
 def agreement(number: int, count: int = 60) -> dict[str, Any]:
-    """Gains of single runs, as predicted and by nested Monte Carlo over the posterior of one truth's pilot."""
+    """Gains of single runs as predicted, compared with nested Monte Carlo over the posterior of one truth's pilot runs."""
     fit = bayeslaw.fit(LAW, bayeslaw.read_runs(World(bayeslaw.load_law(LAW), number).pilot), seed=number, progress=False)
     made = anchors(fit, POOL, TARGETS, budget=B0, checkpoint_cost="0", force=True)
     some = np.random.default_rng(number).choice(made.candidates.size, count, replace=False)
@@ -244,18 +243,18 @@ def agreement(number: int, count: int = 60) -> dict[str, Any]:
 
 
 def records_of(count: int) -> list[dict[str, Any]]:
-    """Records of the first truths, made where they are missing."""
+    """Records of the first truths; missing ones are made."""
     STORE.mkdir(exist_ok=True)
     path, numbers = STORE / "truths.jsonl", [i for i in range(count + len(LEFT_OUT)) if i not in LEFT_OUT][:count]
     have = {r["number"]: r for r in map(json.loads, path.read_text().splitlines())} if path.exists() else {}
     with bayeslaw.core.executor("processes") as run:
-        made = run.map(partial(kept, path), [i for i in numbers if i not in have], what="truth", progress=False)
+        made = run.map(partial(stored, path), [i for i in numbers if i not in have], what="truth", progress=False)
     have |= {record["number"]: record for record in values_of(made)}
     return [have[i] for i in numbers]
 
 
-def kept(path: Path, number: int) -> dict[str, Any]:
-    """The record of a truth, kept as soon as it is there."""
+def stored(path: Path, number: int) -> dict[str, Any]:
+    """Make the record of a truth and store it at once."""
     record = work(number)
     with path.open("a") as file:
         file.write(json.dumps(record) + "\n")
@@ -272,11 +271,11 @@ def main() -> None:
     print(
         f"{len(records)} truths in the order of their numbers, {left_out}; B0 = {B0:.3g} FLOPs; {POOL['run'].nunique()} candidates;"
     )
-    print("what is done: the head of the script.\n")
+    print("The head of the script describes the experiment.\n")
     print("## Posterior variance at the targets after refits\n\nGeometric means over truths.\n")
     print(markdown_table([row for times in BUDGETS for row in ratios(records, times)]) + "\n")
     print("## Widths, errors, coverage\n")
-    print(markdown_table([row for times in BUDGETS for row in told(records, times)]) + "\n")
+    print(markdown_table([row for times in BUDGETS for row in accuracy(records, times)]) + "\n")
     print("## Gains of single runs beside nested Monte Carlo\n")
     print(markdown_table([agreement(number) for number in range(3)]) + "\n")
     fit = bayeslaw.fit(LAW, World(bayeslaw.load_law(LAW), 0).pilot, progress=False)

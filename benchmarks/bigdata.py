@@ -1,10 +1,10 @@
-"""A million logged points of Form 3: what one gradient costs beside the bare formula, and a fit of binned curves.
+"""A million logged points of Form 3: the cost of a gradient compared with the bare formula, and a fit of binned curves.
 
     python benchmarks/bigdata.py         # prints the report kept in benchmarks/results/bigdata.md
 
-Points: 100 runs of 10,000 points each (curves), and 1,000 runs whose points all have settings of their own (scattered). One
-gradient is the log density with all its derivatives. The bare formula is the expected log losses alone, without derivatives: in
-NumPy, whole arrays at a time, and fused, one compiled loop over the rows with C's own functions; all on one core.
+Points: 100 runs of 10,000 points each (curves), and 1,000 runs whose points all have different settings (scattered). A gradient
+is the log density with all its derivatives. The bare formula computes expected log losses without derivatives: in NumPy on whole
+arrays, and fused, one compiled loop over the rows with C's functions; all on one core.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def curves(law: Law) -> pd.DataFrame:
 
 
 def scattered(law: Law) -> pd.DataFrame:
-    """Settings drawn evenly over the logarithms (r: evenly)."""
+    """Settings drawn uniformly in logarithms (r: uniformly)."""
     rng = np.random.default_rng(1)
     frame = pd.DataFrame({"N": np.exp(rng.uniform(19, 23, POINTS)), "D": np.exp(rng.uniform(20, 26, POINTS))})
     frame = frame.assign(r=rng.uniform(0.05, 0.5, POINTS), ptpp=np.exp(rng.uniform(2.7, 5, POINTS)))
@@ -55,7 +55,7 @@ def scattered(law: Law) -> pd.DataFrame:
 
 
 def observations(law: Law, frame: pd.DataFrame) -> Observations:
-    """The rows as a law takes them; where a run's N and PTPP differ from row to row, which no table may hold, they do so here."""
+    """The rows as a law uses them. Here N and PTPP of a run may differ from row to row, which tables may not."""
     stable = frame.assign(**{c: frame.groupby("run")[c].transform("first") for c in ("N", "ptpp")})
     observed = Observations.of(law, bayeslaw.read_runs(stable))
     rows = frame.iloc[observed.rows - 1]
@@ -64,7 +64,7 @@ def observations(law: Law, frame: pd.DataFrame) -> Observations:
 
 @njit
 def fused(N: Any, D: Any, r: Any, ptpp: Any, p: Any, out: Any) -> None:
-    """Form 3 row by row."""
+    """Form 3, row by row in one loop."""
     E, A, alpha, B, beta, nu, C, gamma, F, eta, lam, zeta = p
     for i in range(N.size):
         share, power = min(max(r[i], 1e-9), 1 - 1e-9), ptpp[i] ** zeta
@@ -74,7 +74,7 @@ def fused(N: Any, D: Any, r: Any, ptpp: Any, p: Any, out: Any) -> None:
 
 
 def best(call: Callable[[], Any]) -> float:
-    """Least seconds of nine calls, after one."""
+    """Least seconds of nine calls after a first one."""
     call()
     seconds = []
     for _ in range(9):
@@ -85,7 +85,7 @@ def best(call: Callable[[], Any]) -> float:
 
 
 def peak() -> float:
-    """MiB this process has used at most."""
+    """Peak memory of this process in MiB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
@@ -108,7 +108,7 @@ def row(kind: str, law: Law, observed: Observations) -> dict[str, str]:
 
 
 def binned(law: Law, frame: pd.DataFrame) -> str:
-    """A fit of the curves in bins."""
+    """Fit the curves in bins and describe the fit."""
     start = time.perf_counter()
     runs = bayeslaw.read_runs(frame)
     read = time.perf_counter() - start

@@ -1,15 +1,15 @@
-"""Simulation-based calibration of every card: are posteriors right, and do forecasts at an unseen stage cover?
+"""Simulation-based calibration of every card: uniformity of ranks, and coverage of forecasts at an unseen stage.
 
-    python benchmarks/calibrate.py             # fits what is not there yet, writes benchmarks/results/calibration.md and figures
+    python benchmarks/calibrate.py             # makes missing fits, writes benchmarks/results/calibration.md and figures
     python benchmarks/calibrate.py --fits 5 --others 5 --results /tmp/trial chinchilla d-cpt     # these laws only
-    python benchmarks/calibrate.py --stored    # makes no fits, writes the report of what is there
+    python benchmarks/calibrate.py --stored    # makes no fits, writes the report of stored ones
 
-Truths, runs, fits and ranks: benchmarks/truths.py; tests: benchmarks/uniformity.py. Every record is kept as it comes
-(benchmarks/.calibration), under a digest of the package's code, the card, the design and the settings: a stopped run goes on
-where it was, and records of other code are not mixed in. Ctrl-C stops it.
+Truths, runs, fits and ranks are in benchmarks/truths.py, tests in benchmarks/uniformity.py. Each record is stored as soon as it is
+made (benchmarks/.calibration) under a digest of the package's code, the card, the design and the settings, so a stopped run can be
+continued and records of other code are not mixed in. Ctrl-C stops it.
 
-simuk (0.3) takes a PyMC or Bambi model or a NumPyro kernel and samples it itself, by `pymc.sample` or `MCMC`. What is to be shown
-here is that `bayeslaw.fit` is right, whose draws come from elsewhere; so ranks are counted here, and ArviZ tests and draws them.
+simuk (0.3) samples a PyMC or Bambi model or a NumPyro kernel itself, by `pymc.sample` or `MCMC`. This script tests the draws of
+`bayeslaw.fit`, so it computes the ranks itself; ArviZ tests and plots them.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from bayeslaw.core.files import write_text
 HERE = Path(__file__).parent
 STORE, RESULTS = HERE / ".calibration", HERE / "results"
 REQUIRED = ("chinchilla", "cpt-joint", "ptpp-gate-floor", "transfer-target")
-SHOWN = {"cli", "demo", "plots", "tables", "point", "scores"}  # modules that no fit and no forecast depends on
+LATER = {"cli", "design", "dynamics", "evaluation", "planning", "plots", "reporting"}  # packages that no forecast depends on
 ARVIZ: dict[str, Any] = {
     "backend": "matplotlib",
     "visuals": {"xlabel": False},
@@ -60,37 +60,38 @@ TITLE = """# Calibration: truths drawn from each card's own prior, fitted at the
 
 {banner}
 
-What a law is fitted to, where it is asked for a forecast, and why tables are refused: the head of `benchmarks/truths.py`.
-Nothing is left out of ranks and coverage; a fit without a forecast counts as one that does not cover.
+The head of `benchmarks/truths.py` describes the runs, the targets, and why tables are refused. No fit is left out of ranks and
+coverage; a fit without a forecast counts as one that does not cover.
 
 ## Fits and their checks
 
-A fit of which a required check fails is made once more with four times the draws, twice the tuning and a target acceptance of
-.99, as a user would; the second counts, whatever its checks say. The rule was set before any rank was seen. `no fit`: the law could
-not be fitted at all."""
+If a required check fails, the fit is made once more with four times the draws, twice the tuning and a target acceptance of .99, as
+a user would do; the second fit counts, whether or not its checks pass. The rule was set before any rank was seen. `no fit`: the law
+could not be fitted at all."""
 RANKS = """## Ranks
 
-Ranks of the truth among 100 draws, spaced evenly within the four chains. The test is ArviZ's `pot_c` on ranks spread over their own
-step; p is that of the least uniform parameter of law and noise, adjusted by Holm for the number of parameters of the card.
+Ranks of the truth among 100 draws, spaced evenly within the four chains. The test is ArviZ's `pot_c` on ranks jittered within their
+step; p belongs to the least uniform parameter of law and noise, with Holm's adjustment for the number of parameters of the card.
 Pictures: `calibration-ranks-<law>.png`."""
 COVERAGE = """## Coverage at an unseen stage
 
-A single new run at the largest size and, where the law knows stages, at PTPP 279, neither of them seen, by the spread `run`: share
-of truths in the equal-tailed {levels}% intervals, in brackets the {band:g}% binomial band, in percent. Width is that of the 90%
-interval over its median. Picture: `calibration-coverage.png`."""
+Forecast of one new run (spread `run`) at the largest size and, if the law has stages, at PTPP 279, both unseen: share of truths in
+the equal-tailed {levels}% intervals in percent, with the {band:g}% binomial band in brackets. The width is that of the 90% interval
+over its median. Picture: `calibration-coverage.png`."""
 
 
 def digest(law: bayeslaw.Law, options: Mapping[str, Any]) -> str:
-    """What a record depends on: code, card, priors, design, settings."""
+    """Digest of everything that a record depends on: code, card, priors, design, settings."""
     whole = hashlib.sha256(law.sha256.encode() + json.dumps(dict(options), sort_keys=True).encode())
     package = Path(bayeslaw.__file__).parent
-    for path in [*sorted(p for p in package.glob("*.py") if p.stem not in SHOWN), HERE / "truths.py"]:
+    paths = sorted(path for path in package.rglob("*.py") if path.relative_to(package).parts[0] not in LATER)
+    for path in [*paths, HERE / "truths.py"]:
         whole.update(path.name.encode() + path.read_bytes())
     return whole.hexdigest()[:16]
 
 
 class Store:
-    """Records of one law, a line each; a line that a killed process left unfinished is dropped, and its fit made again."""
+    """Records of one law, one per line. A line that a killed process left unfinished is dropped, and its fit is made again."""
 
     def __init__(self, folder: Path, law: bayeslaw.Law, options: Mapping[str, Any]) -> None:
         self.path = folder / f"{law.name}-{digest(law, options)}.jsonl"
@@ -107,7 +108,7 @@ class Store:
         self.records[record["number"]] = record
 
     def first(self, count: int) -> list[dict[str, Any]]:
-        """Records of the truths 0 to count - 1, in their order."""
+        """Records of the truths 0 to count - 1 in order."""
         return [self.records[i] for i in range(count) if i in self.records]
 
 
@@ -119,30 +120,30 @@ def calibrate(
     options: Mapping[str, Any] = OPTIONS,
     say: Callable[[str], object] = lambda text: None,
 ) -> Records:
-    """Records of the first truths of laws, made where they are missing.
+    """Make the missing records of the first truths of laws.
 
     Parameters
     ----------
     counts : mapping of law to int
-        How many truths.
+        Number of truths of each law.
     folder : Path
-        Where records are kept.
+        Folder of the records.
     where : str
         An executor; see `bayeslaw.core.executor`.
     options : mapping
-        Arguments of `bayeslaw.fit` other than its defaults.
+        Arguments of `bayeslaw.fit` that differ from its defaults.
     say : callable
-        Told of what goes on.
+        Called with progress messages.
 
     Raises
     ------
     BayeslawError
-        If a fit was lost for a reason outside bayeslaw (memory, a killed worker); all others have been made and kept.
+        If a fit was lost for a reason outside bayeslaw (memory, a killed worker); all others have been made and stored.
     """
     laws = {name: bayeslaw.load_law(name) for name in counts}
     stores = {name: Store(folder, law, options) for name, law in laws.items()}
     missing = [Item(laws[k], i, options) for k, n in counts.items() for i in range(n) if i not in stores[k].records]
-    say(f"{sum(counts.values()) - len(missing)} fits are there, {len(missing)} are to be made")
+    say(f"{sum(counts.values()) - len(missing)} fits are there, {len(missing)} will be made")
     lost = []
     with bayeslaw.core.executor(where) as run, closing(run.stream(work, missing, what="fit")) as outcomes:
         for done, outcome in enumerate(outcomes, start=1):
@@ -160,12 +161,12 @@ def calibrate(
 
 
 def usable(found: Iterable[Mapping[str, Any]]) -> bool:
-    """Whether there is any fit among records."""
+    """Whether any of the records has a fit."""
     return any("ranks" in r for r in found)
 
 
 def report(records: Records) -> str:
-    """The tables in Markdown; laws without a single fit are named."""
+    """The tables in Markdown; laws without a fit are listed."""
     without = [f"{name} ({len(found)} truths without a fit)" for name, found in records.items() if not usable(found)]
     records = {name: found for name, found in records.items() if usable(found)}
     if not records:
@@ -180,14 +181,14 @@ def report(records: Records) -> str:
         markdown_table(ranks_table(rows)),
         COVERAGE.format(levels=levels, band=100 * BAND),
         markdown_table(coverage_table(rows)),
-        "The same stage at a seen size, and a new run within the runs, of the same truths:",
+        "The same stage at a seen size, and a new run within the fitted ones, for the same truths:",
         markdown_table(others_table(records)),
     ]
     return "\n\n".join(parts)
 
 
 def figures(records: Records, folder: Path) -> None:
-    """Coverage of all laws in one figure, ranks of the required ones in one each."""
+    """Coverage of all laws in one figure, and the ranks of each required law in one figure."""
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -198,7 +199,7 @@ def figures(records: Records, folder: Path) -> None:
 
 
 def coverage_figure(records: Records) -> Any:
-    """Observed against nominal coverage less nominal, with the band, one small panel a law."""
+    """Observed coverage minus nominal coverage against nominal coverage with the binomial band, one panel per law."""
     import matplotlib.pyplot as plt
 
     columns = min(4, len(records))
@@ -218,12 +219,12 @@ def coverage_figure(records: Records) -> Any:
     for ax in list(axes.flat)[len(records) :]:
         ax.set_axis_off()
     figure.supxlabel("probability of the interval", fontsize=8)
-    figure.supylabel("coverage less probability", fontsize=8)
+    figure.supylabel("coverage minus probability", fontsize=8)
     return figure
 
 
 def ranks_figure(name: str, found: Iterable[Mapping[str, Any]]) -> Any:
-    """ArviZ's picture of the ranks' distribution function less that of a uniform one, a panel a parameter."""
+    """ArviZ's picture of the ranks' distribution function minus the uniform one, one panel per parameter."""
     import arviz_plots
     import xarray as xr
 
@@ -231,12 +232,12 @@ def ranks_figure(name: str, found: Iterable[Mapping[str, Any]]) -> Any:
     tree = xr.DataTree.from_dict({"prior_sbc": xr.Dataset(values)})
     plot = arviz_plots.plot_ecdf_pit(tree, sample_dims=["sample"], method="pot_c", **ARVIZ)
     figure = plot.viz["figure"].item()
-    figure.suptitle(f"{name}: distribution of ranks less the uniform one")
+    figure.suptitle(f"{name}: distribution of ranks minus the uniform one")
     return figure
 
 
 def save(figure: Any, path: Path) -> None:
-    """Write a figure whole or not at all."""
+    """Write a figure under a temporary name first."""
     import matplotlib.pyplot as plt
 
     temporary = path.with_name(f".{path.stem}.{os.getpid()}.png")
@@ -250,7 +251,7 @@ def main() -> None:
     parser.add_argument("laws", nargs="*", default=bayeslaw.law_names(), metavar="law")
     parser.add_argument("--fits", type=int, default=150, help=f"of {', '.join(REQUIRED)}")
     parser.add_argument("--others", type=int, default=50, help="of each other law")
-    parser.add_argument("--stored", action="store_true", help="make no fits, report what is there")
+    parser.add_argument("--stored", action="store_true", help="make no fits, report the stored ones")
     parser.add_argument("--executor", default="processes")
     parser.add_argument("--results", type=Path, default=RESULTS)
     given = parser.parse_args()
@@ -274,4 +275,4 @@ if __name__ == "__main__":
     except bayeslaw.BayeslawError as error:
         raise SystemExit(str(error)) from None
     except KeyboardInterrupt:
-        raise SystemExit("Stopped; what has been made is kept, and the same command goes on from there.") from None
+        raise SystemExit("Stopped. Finished fits are stored, and the same command continues from there.") from None

@@ -1,10 +1,10 @@
-"""Ways to choose the next runs to buy from a pool: at random, and by a law linearised at a point fit.
+"""Alternative ways to choose runs from a pool: at random, and by a law linearised at a point fit.
 
-A linearised design knows of the parameters what their priors say, by the covariance of their logarithms, and what the bought runs
-add to it: the law's derivatives at a point fit, over the variance of its residuals. D-optimal runs shrink the volume of that
-covariance most, V-optimal ones the summed variance of the log losses asked for (Atkinson, Donev and Tobias 2007; with priors,
-Chaloner and Verdinelli 1995). Both are chosen one by one by gain over price^kappa, for kappa 0, 1/2 and 1, and the list of the
-three that is best when the budget is spent is bought.
+A linearised design describes the parameters by the covariance of their logarithms: that of the priors plus the information of the
+bought runs, which is the law's derivatives at a point fit over the variance of its residuals. D-optimal runs shrink the volume of
+that covariance most, V-optimal ones the summed variance of the log losses at the targets (Atkinson, Donev and Tobias 2007; with
+priors, Chaloner and Verdinelli 1995). Both are chosen one by one by gain over price^kappa for kappa 0, 1/2 and 1; of the three
+lists, the one that is best when the budget is spent is bought.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ STEP = 1e-5  # of numerical derivatives, in logarithms of parameters
 
 
 def shuffled(candidates: pd.DataFrame, budget: float, rng: np.random.Generator) -> list[int]:
-    """Positions of runs in random order; a run that the rest of the budget does not pay for is passed over."""
+    """Positions of runs in random order; runs that the rest of the budget does not pay for are skipped."""
     prices, picks = candidates["cost"].to_numpy(dtype=np.float64), []
     for i in rng.permutation(len(candidates)):
         if prices[i] <= budget:
@@ -39,17 +39,17 @@ def shuffled(candidates: pd.DataFrame, budget: float, rng: np.random.Generator) 
 
 @dataclass(frozen=True)
 class Linear:
-    """A law as a linear model of log losses, in the logarithms of its positive parameters.
+    """A law as a linear model of log losses in the logarithms of its positive parameters.
 
     Attributes
     ----------
     law : Law
     at : array (p,)
-        Where the derivatives are taken.
+        Point at which derivatives are taken.
     covariance : array (p, p)
-        What priors and bought runs leave open.
+        Covariance of the parameters given priors and bought runs.
     variance : float
-        Of a log loss about the law.
+        Variance of a log loss about the law.
     """
 
     law: Law
@@ -59,7 +59,7 @@ class Linear:
 
     @classmethod
     def of(cls, point: PointFit, seed: int) -> Linear:
-        """The law at a point fit, whose parameters are kept within 99.8% of their priors: some stop at 0 or go off to infinity."""
+        """The law at a point fit; parameters are limited to 99.8% of their priors because some stop at 0 or go to infinity."""
         law = point.law
         drawn = law.sample_prior(4000, point.observed.at, np.random.default_rng(seed))
         prior = np.stack([_scaled(law, name, values) for name, values in drawn.items()])
@@ -79,7 +79,7 @@ class Linear:
     def _greedy(
         self, candidates: pd.DataFrame, targets: pd.DataFrame, budget: float, criterion: Criterion, kappa: float
     ) -> tuple[float, list[int]]:
-        """How good a list is when bought, and the list."""
+        """The value of a greedy list once bought, and the list."""
         law = self.law
         rows, asked = (derivatives(law, self.at, covariates(law, frame)) for frame in (candidates, targets))
         prices = candidates["cost"].to_numpy(dtype=np.float64)
@@ -104,7 +104,7 @@ def covariates(law: Law, frame: pd.DataFrame) -> dict[str, Array]:
 
 
 def derivatives(law: Law, at: Array, settings: Mapping[str, Array]) -> Array:
-    """Slopes of the log loss of every row, array (n, p), at the scaled parameters `at`."""
+    """Derivatives of the log loss of every row, array (n, p), at the scaled parameters `at`."""
     steps = STEP * np.eye(at.size)
 
     def log_loss(rows: Array) -> Array:

@@ -1,10 +1,10 @@
-"""Digests of what five fits and the decisions made from them say, to show that a change of the code changed no number.
+"""Digests of five fits and of decisions made from them, which show whether a change of the code changed a number.
 
-    python benchmarks/digests.py [FILE.json]      # prints one line a quantity; a minute
-    python benchmarks/digests.py FILE.json --check  # compares with the digests in FILE.json and fails where one differs
+    python benchmarks/digests.py [FILE.json]        # prints one line per quantity; takes a minute
+    python benchmarks/digests.py FILE.json --check  # compares with the digests in FILE.json and fails if one differs
 
-Digests are of the bytes of the numbers, so that they are comparable on one machine and one set of versions only. Public losses are
-read from the folder named by BAYESLAW_SHARED_DATA (by default ../shared/data).
+A digest is that of the bytes of the numbers, so digests are comparable only on one machine with one set of versions. Public losses
+are read from the folder named by BAYESLAW_SHARED_DATA (by default ../shared/data).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def of_array(values: Any) -> str:
 
 
 def of_table(table: pd.DataFrame) -> str:
-    """The digest of a table's numbers, to the last bit; columns of text are left out, since wording may change."""
+    """The digest of a table's numbers, to the last bit; text columns are left out because wording may change."""
     return of_array(table.select_dtypes("number").to_numpy(dtype=np.float64))
 
 
@@ -49,7 +49,7 @@ def two_curves() -> pd.DataFrame:
 
 
 def digests() -> dict[str, str]:
-    """All digests by the name of their quantity."""
+    """All digests by name of the quantity."""
     found: dict[str, str] = {}
     tiny = ROOT / "data/tinycpt/runs.csv"
     chinchilla = pd.read_csv(SHARED / "chinchilla.csv").query("excluded_by_epoch == 0")[["N", "D", "loss"]]

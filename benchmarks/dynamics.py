@@ -1,14 +1,14 @@
-"""Curves of tinycpt: fit some schedules, forecast the others; find the pre-training of a model that is kept unknown.
+"""Curves of tinycpt: fits of some schedules forecast the others; estimation of an unknown pre-training.
 
     python benchmarks/dynamics.py        # prints the tables kept in benchmarks/results/dynamics.md
 
-Every adaptation schedule is held out in turn (all adaptations under it), and every pre-training with all that branches from it; the
+Every adaptation schedule is held out in turn (all adaptations under it), and every pre-training with all adaptations from it. The
 law of eq. 4 of Wang et al. 2025 and its variants of eqs. 9 and 10 are fitted to the rest, source and target apart, with noise
-`normal-drift`. Pre-training counts from step 400 on (four times its warm-up). Scored on every held-out loss: error of the posterior
-mean, R2, and how many losses lie in the 90% interval of the next run, raw and with a stated discrepancy of 1% and 2%.
+`normal-drift`. Pre-training is used from step 400 on (four times its warm-up). Scores on every held-out loss: error of the
+posterior mean, R2, and the share of losses in the 90% interval of the next run, without and with a stated discrepancy of 1% and 2%.
 
-The unknown pre-training: adaptations from one checkpoint alone, S1_pt hidden, fitted by `cpt-dynamics-open` (its last rate is taken
-to be 0 there, as Wang et al. take it); does the 90% interval of S1_pt hold the true one?
+Unknown pre-training: `cpt-dynamics-open` is fitted to adaptations from one checkpoint without their S1_pt (its last rate is taken
+to be 0, as Wang et al. do). The table shows whether the 90% interval of S1_pt contains the true one.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ BEGIN = 400  # steps of pre-training left out
 
 
 def rows(curves: Curves, domain: str) -> pd.DataFrame:
-    """Losses of one domain without replay, the first steps of pre-training left out."""
+    """Losses of one domain without replay and without the first steps of pre-training."""
     frame = curves.runs(domain).frame
     frame = frame[(frame["phase"] == "pretrain") | (frame["r"] == 0)]
     return frame[(frame["S1"] > 0) & ~((frame["phase"] == "pretrain") & (frame["step"] < BEGIN))]
 
 
 def splits(frame: pd.DataFrame) -> Iterator[tuple[str, pd.Series]]:
-    """What is held out, and which rows are."""
+    """Names of the held-out parts with their rows."""
     for name in SCHEDULES:
         yield f"adaptations under {name}", (frame["phase"] == "adapt") & (frame["schedule"] == name)
     for name in PRETRAININGS:
@@ -88,7 +88,7 @@ def held_out(curves: Curves, law: str, domains: Iterable[str] = DOMAINS) -> list
 
 
 def wider(curves: Curves) -> list[dict[str, Any]]:
-    """Means over the splits of the source's losses, by the prior sd of a run's luck."""
+    """Means over the splits of the scores on the source's losses, by prior sd of the run effect."""
     made = list[dict[str, Any]]()
     for sd in (0.003, 0.01, 0.03):
         with patch.dict(noise.PRIORS, {"sigma_run": Prior("HalfNormal", {"sigma": sd})}):
@@ -99,7 +99,7 @@ def wider(curves: Curves) -> list[dict[str, Any]]:
 
 
 def unknown(curves: Curves) -> list[dict[str, Any]]:
-    """Forward areas of pre-trainings that the fit is not told."""
+    """Forward areas of pre-trainings as estimated by fits without them."""
     made = list[dict[str, Any]]()
     for name in PRETRAININGS:
         for domain in DOMAINS:
@@ -119,7 +119,7 @@ def unknown(curves: Curves) -> list[dict[str, Any]]:
 
 
 def as_open(curves: Curves, frame: pd.DataFrame) -> pd.DataFrame:
-    """The rows as those of a model whose pre-training nobody knows."""
+    """The rows without their pre-training, as those of a model with an unknown one."""
     parts = []
     for run, group in frame.groupby("run", sort=False):
         steps = group["step"].to_numpy(dtype=np.int64)
@@ -139,7 +139,7 @@ def main() -> None:
         print(markdown_table(held_out(curves, law)) + "\n")
     print("## An unknown pre-training\n")
     print(markdown_table(unknown(curves)) + "\n")
-    print(f"## A wider prior of a run's luck\n\n{LAWS[0]}, losses on the source, means over the seven splits.\n")
+    print(f"## A wider prior of the run effect\n\n{LAWS[0]}, losses on the source, means over the seven splits.\n")
     print(markdown_table(wider(curves)))
 
 

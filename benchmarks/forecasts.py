@@ -1,15 +1,14 @@
-"""The experiment of Goffinet et al. 2025 on measured losses: fit at PTPP 15 and 31, forecast 62, 124 and 279.
+"""The experiment of Goffinet et al. 2025 on measured losses: fits at PTPP 15 and 31 forecast 62, 124 and 279.
 
     python benchmarks/forecasts.py           # prints the report kept in benchmarks/results/forecasts.md
 
-Every law is fitted by point (least Huber loss) and by posterior, on all rows it can describe and, where it is one of the
-published forms, on settled rows alone (ATPP >= 2), which is the better for it. Held out are the later stages at all sizes, and
-then the later stages of the two largest sizes with those sizes never seen. The oracle is D-CPT fitted to the held-out rows of
-each stage themselves.
+Every law is fitted by point (least Huber loss) and by posterior, on all rows that it describes and, if it is one of the published
+forms, on settled rows alone (ATPP >= 2), which suits it better. The later stages are held out at all sizes, and in a second
+experiment also the two largest sizes. The oracle is D-CPT fitted to the held-out rows of each stage themselves.
 
-Columns: mean relative error of settled rows (the median of the `run` spread, where there is a posterior); share of them in the
-equal-tailed 50% and 90% intervals; mean width of the latter in nats; error of the settled rows at PTPP 279; the same of early rows
-(0 < ATPP < 2); error of base checkpoints (D = 0), which only some laws have a value for.
+Columns: mean relative error of settled rows (of the median of the `run` spread for a posterior); share of them in the equal-tailed
+50% and 90% intervals; mean width of the latter in nats; error of the settled rows at PTPP 279; error of early rows (0 < ATPP < 2);
+error of base checkpoints (D = 0), for which only some laws have a value.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ class Split(NamedTuple):
 
 
 def splits(sizes: list[float]) -> dict[str, Split]:
-    """Unseen stages at all sizes, and unseen stages at the two largest sizes with those held out too."""
+    """Unseen stages at all sizes, and unseen stages at the two largest sizes, which are held out too."""
     two = sizes[-2]
     return {
         "stages": Split("unseen stages", "ptpp <= 31", "ptpp > 31"),
@@ -73,7 +72,7 @@ def regimes(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 
 def scored(fit: Fit | PointFit, held: pd.DataFrame) -> dict[str, float]:
-    """Error and, for a posterior, coverage and width, for each regime; nan where the law has no value."""
+    """Error and, for a posterior, coverage and width in each regime; nan if the law has no value there."""
     found: dict[str, float] = {}
     for name, frame in regimes(held).items():
         if not len(frame) or (name == "base" and fit.law.covariates["D"].support[0] > 0):
@@ -86,7 +85,7 @@ def scored(fit: Fit | PointFit, held: pd.DataFrame) -> dict[str, float]:
 
 
 def seed_0(table: str, domain: str) -> Runs:
-    """One domain of a table: the runs of seed 0 at replay shares of .05 to .5, and their base checkpoints."""
+    """The runs of one domain with seed 0 and replay shares of .05 to .5, and their base checkpoints."""
     return read_runs(DATA / table, f"domain == '{domain}' and seed == 0 and (D == 0 or (r > 0 and r < 1))")
 
 

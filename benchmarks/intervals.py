@@ -1,14 +1,13 @@
-"""Do 90% intervals hold on measured losses, and when the law is wrong? Posterior, bootstrap and linearised intervals side by side.
+"""Coverage of 90% intervals on measured losses and under a wrong law: posterior, bootstrap and linearised intervals compared.
 
     python benchmarks/intervals.py        # prints the tables kept in benchmarks/results/intervals.md
 
 Public losses are read from the folder named by BAYESLAW_SHARED_DATA (by default ../shared/data); tinycpt comes with the package.
 
-Posterior: the `run` spread of `bayeslaw.fit` at its defaults, fitted again with four times the draws where checks fail, and the
-same with a stated discrepancy of .5% and of 1%. Bootstrap: the parameters of 200 Huber point fits to resampled runs, as papers
-give them, and
-the same with the noise of the point fit's residuals added. Linearised: the point fit's prediction interval by the delta method,
-from the Jacobian at the fit and the residuals' variance, as curve-fitting routines give it.
+Posterior: the `run` spread of `bayeslaw.fit` at its defaults (fitted again with four times the draws if checks fail), and the same
+with a stated discrepancy of .5% and of 1%. Bootstrap: parameters of 200 Huber point fits to resampled runs, as published in papers,
+and the same with the noise of the point fit's residuals added. Linearised: the point fit's prediction interval by the delta method,
+from the Jacobian at the fit and the variance of the residuals, as curve-fitting routines give it.
 """
 
 from __future__ import annotations
@@ -41,12 +40,12 @@ BOOTSTRAPS, WRONG_TABLES = 200, 60
 NOISES = ("normal-no-run", "normal", "normal-checkpoint", "skew", "student")
 STATED = (None, 0.005, 0.01)  # discrepancies
 STAGES = ((15.0, 31.0), (15.0, 31.0, 62.0, 124.0))
-WRONG, TARGET = 0.02, 279.0  # how wrong the law is, relatively, and at which PTPP
+WRONG, TARGET = 0.02, 279.0  # relative error of the law, and the PTPP of this error
 
 
 @dataclass(frozen=True)
 class Case:
-    """What a law is fitted to and what it then forecasts."""
+    """The rows that a law is fitted to and those that it then forecasts."""
 
     name: str
     law: str
@@ -94,7 +93,7 @@ def python() -> pd.DataFrame:
 
 
 def _replay(table: pd.DataFrame, title: str) -> pd.DataFrame:
-    """Steps stand for tokens: the laws don't change with the unit of D."""
+    """Steps are used as tokens: the laws do not change with the unit of D."""
     run = ["base" if np.isnan(r) else f"replay {r:g}" for r in table["replay_pile"]]
     made = pd.DataFrame({"run": run, "r": table["replay_pile"].to_numpy(), "D": table["step"] * 1e6, "loss": table["loss"]})
     made = made.reset_index(drop=True)
@@ -103,7 +102,7 @@ def _replay(table: pd.DataFrame, title: str) -> pd.DataFrame:
 
 
 def linearised(point: PointFit, held: pd.DataFrame) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Ends (n,) of the 90% prediction interval by the delta method, parameters by their logarithms where positive."""
+    """Ends (n,) of the 90% prediction interval by the delta method, in logarithms of positive parameters."""
     law, names = point.law, list(point.law.parameters)
     logs = np.array([law.parameters[n].prior.support == "positive" for n in names])
     best = np.array([point.parameters[n] for n in names])
@@ -131,7 +130,7 @@ def covers(low: NDArray[np.float64], high: NDArray[np.float64], loss: NDArray[np
 
 
 def rows(case: Case) -> list[dict[str, str]]:
-    """The rows of a case, one for each kind of interval."""
+    """The rows of a case, one per kind of interval."""
     law = bayeslaw.load_law(case.law)
     held, loss = bayeslaw.read_runs(case.held), case.held["loss"].to_numpy(dtype=np.float64)
     fit, _ = fitted(law, bayeslaw.read_runs(case.seen), {}, 0)
@@ -170,7 +169,7 @@ def rows(case: Case) -> list[dict[str, str]]:
 
 
 def noises(case: Case) -> list[dict[str, str]]:
-    """What each noise makes of a case: left-out runs among those fitted, and the held-out rows."""
+    """Each noise on one case: log density of left-out runs among the fitted ones, and forecasts of the held-out rows."""
     table = []
     for noise in NOISES:
         fit = bayeslaw.fit(case.law, bayeslaw.read_runs(case.seen), noise=noise, progress=False, cores=1)
@@ -193,7 +192,7 @@ def noises(case: Case) -> list[dict[str, str]]:
 
 
 def wrong(item: tuple[tuple[float, ...], int]) -> dict[str, Any]:
-    """A table of Form 3 whose truth leaves the law with the distance from the fitted stages: by 2% at PTPP 279."""
+    """A table of Form 3 whose truth departs from the law with the distance from the fitted stages, by 2% at PTPP 279."""
     stages, seed = item
     law: Law = bayeslaw.load_law("ptpp-gate-floor")
     frame = simulate(law, TRUTHS[law.name], settings(law, stages), seed)
@@ -240,11 +239,13 @@ def main() -> None:
 
 
 def wrong_laws(place: bayeslaw.core.Executor) -> None:
-    """Print what stated discrepancies do for laws that are wrong."""
+    """Print the effect of stated discrepancies for wrong laws."""
     print(f"## A law that is wrong by {WRONG:.0%} at the target\n")
     print(f"{WRONG_TABLES} tables of Form 3 each, times a factor that is 1 at the middle of the fitted stages and leaves it as")
     print(f"the square of the distance in log PTPP, up or down in turn, by {WRONG:.0%} at PTPP 279: one new run there at 8.1e9")
-    print("parameters. Two stages leave the law so open that its own interval covers; four make it sure of itself.\n")
+    print(
+        "parameters. With two stages the law is so uncertain that its own interval covers; with four its interval is too narrow.\n"
+    )
     table = []
     for stages in STAGES:
         items = [(stages, seed) for seed in range(WRONG_TABLES)]

@@ -1,9 +1,9 @@
-"""200 chinchilla fits, by one process, by two, and by a Dask cluster of two workers: the same numbers, and how fast.
+"""Throughput of 200 chinchilla fits in one process, in two, and on a Dask cluster of two workers, with identical results.
 
 python benchmarks/many.py        # prints the table kept in benchmarks/results/many.md
 
-A law is fitted to a simulated table, 200 truths are drawn from that posterior, a table is simulated from each, and each is
-fitted with default settings: a parametric bootstrap, the work that calibration and look-ahead consist of.
+A law is fitted to a simulated table, 200 truths are drawn from that posterior, a table is simulated from each, and each is fitted
+at the defaults: a parametric bootstrap, as in calibration.
 """
 
 from __future__ import annotations
@@ -56,12 +56,12 @@ def bootstrapped(law: bayeslaw.Law, count: int) -> list[bayeslaw.inference.Task]
 
 
 def kept(fit: bayeslaw.Fit) -> Made:
-    """What tells two fits apart to the bit, whether the checks passed, and when in its process's time it was done."""
+    """The digest of a fit's draws, whether its checks passed, its process, and the processor time of that process at its end."""
     return str(fit.info["draws_sha256"]), fit.passed, os.getpid(), time.process_time()
 
 
 def timed(name: str, tasks: list[bayeslaw.inference.Task], where: str) -> tuple[dict[str, object], list[Made]]:
-    """One row of the table, and what was made; the time to start processes is in it, the time to start a cluster is not."""
+    """One row of the table, and the fits; the time includes the start of processes but not that of a cluster."""
     start = time.perf_counter()
     made = bayeslaw.core.values_of(bayeslaw.fit_many(tasks, executor=where, then=kept))
     seconds = time.perf_counter() - start
@@ -71,20 +71,20 @@ def timed(name: str, tasks: list[bayeslaw.inference.Task], where: str) -> tuple[
 
 
 def processor_seconds(made: list[Made]) -> float:
-    """Seconds of one core for a fit, start of the process and its first fit left out: what a busy machine does not change."""
+    """Processor seconds per fit without the start of the process and its first fit; they hardly depend on other load."""
     by_process = pd.DataFrame(made, columns=["draws", "passed", "process", "at"]).groupby("process")["at"]
     return float((by_process.max() - by_process.min()).sum() / (by_process.size() - 1).sum())
 
 
 def identical(made: Iterable[list[Made]]) -> bool:
-    """Whether all lists begin alike, as far as the shortest goes."""
+    """Whether all lists agree up to the length of the shortest."""
     return all(len({draws for draws, *_ in same}) == 1 for same in zip(*made, strict=False))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Time many fits through each executor.")
     parser.add_argument("--fits", type=int, default=200)
-    parser.add_argument("--in-process", type=int, default=30, help="how many of them in one process")
+    parser.add_argument("--in-process", type=int, default=30, help="number of them in one process")
     options = parser.parse_args()
     tasks = bootstrapped(bayeslaw.load_law("chinchilla"), options.fits)
     done = [
@@ -98,7 +98,7 @@ def main() -> None:
     where = f"{os.cpu_count()} cores, Python {platform.python_version()}, {versions}"
     print(f"`python benchmarks/many.py`, {date.today()}, {where}\n\n```")
     print(pd.DataFrame([row for row, _ in done]).to_string(index=False))
-    print(f"\nthe same draws to the bit: {'yes' if identical(made for _, made in done) else 'NO'}\n```")
+    print(f"\nidentical draws to the bit: {'yes' if identical(made for _, made in done) else 'NO'}\n```")
 
 
 if __name__ == "__main__":

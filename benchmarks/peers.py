@@ -1,20 +1,21 @@
-"""bayeslaw beside what one would otherwise write by hand: whole processes, the same rows, priors and likelihood.
+"""bayeslaw compared with hand-written models: whole processes, the same rows, priors and likelihood.
 
     python benchmarks/peers.py               # runs every peer and prints the report kept in benchmarks/results/peers.md
-    python benchmarks/peers.py pymc stan     # runs these and prints the report with what is stored of the others
-    python benchmarks/peers.py dynamics      # runs every peer of this problem, and so on
-    python benchmarks/peers.py stored        # prints it from what is stored
+    python benchmarks/peers.py pymc stan     # runs these and prints the report with the stored results of the others
+    python benchmarks/peers.py dynamics      # runs every peer on this problem, and so on
+    python benchmarks/peers.py stored        # prints the report from stored results
 
 Environments are made on first use in benchmarks/.peers, where results are stored too; PyStan needs a python3.11.
 
 Every peer draws 4 chains of 1,000 + 1,000 at its sampler's defaults on two cores; bayeslaw as `bayeslaw.fit` does (500 + 1,000).
-The direct ones of the law of the dynamics would take hours for that: they have two chains and as many draws as take some minutes
-(column `draws`), so their tuning is short and their ESS/s is of what they made. `build` is the commit of bayeslaw.
-Cold: a whole process with every compile cache empty; where what is compiled does not depend on the number of draws, a short one,
-its sampling replaced by that of the warm one. Warm: a whole process after it. `compile` is what the warm process still traces,
-loads or builds. `sampling` is without imports and compilation; bayeslaw's is a second `fit` in one process, with whitening and
-checks. ESS is of the worst parameter of law and noise, the smaller of bulk and tail where it is divided by time. Others' load:
-processes that wanted a core when the peer began, nought on a quiet machine; with it, times compare only where it is alike.
+The direct models of the dynamics law would take hours for that: they have two chains and as many draws as take some minutes
+(column `draws`), so their tuning is short and their ESS/s is that of these draws. `build` is the commit of bayeslaw.
+Cold: a whole process with empty compile caches; if compilation does not depend on the number of draws, a short process whose
+sampling time is replaced by that of the warm one. Warm: a whole process after it. `compile` is the time for tracing, loading or
+building in the warm process. `sampling` excludes imports and compilation; bayeslaw's is a second `fit` in one process, with
+whitening and checks. ESS is that of the worst parameter of law and noise, and the smaller of bulk and tail where it is divided by
+time. Others' load: the number of processes waiting for a core when the peer began, 0 on a quiet machine; compare times only where
+it is similar.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ PROBLEMS = {"form3": "ptpp-gate-floor", "chinchilla": "chinchilla", "dynamics": 
 
 
 class Peer(NamedTuple):
-    """A script of benchmarks/peers, the environment it runs in (none: this one), its options, what is less in its cold run."""
+    """A script of benchmarks/peers with its environment (none: this one), its options, and the options of its cold run."""
 
     title: str
     script: str
@@ -64,7 +65,7 @@ PEERS = {
     "pymc": Peer("PyMC direct, PyMC's NUTS", "pymc_direct", "pymc", {"sampler": "pymc"}, FEW),
     "pymc-nutpie": Peer("PyMC direct, nutpie", "pymc_direct", "pymc", short=FEW),
     "pymc-expert": Peer("PyMC expert, nutpie", "pymc_expert", "pymc", short=FEW),
-    # What JAX compiles for NumPyro depends on the numbers of draws: its cold run is a whole one.
+    # JAX compiles for a given number of draws, so the cold run of NumPyro is a whole one.
     "numpyro": Peer("NumPyro direct", "numpyro_direct", "numpyro"),
     "numpyro-expert": Peer("NumPyro expert", "numpyro_expert", "numpyro"),
     "numpyro-dense": Peer("NumPyro expert, dense metric", "numpyro_expert", "numpyro", {"dense": True}),
@@ -73,10 +74,10 @@ PEERS = {
     "huber": Peer("Huber, 500 starts, 1,000 bootstraps", "huber", "numpyro", short=ONE),
 }
 DIRECT, EXPERT = ("pymc", "pymc-nutpie", "stan"), ("pymc-expert", "numpyro-expert", "numpyro-dense", "stan-expert")
-SHORTER: Mapping[str, Mapping[str, Mapping[str, Any]]] = {  # problems that only some peers are run on, and what these draw
+SHORTER: Mapping[str, Mapping[str, Mapping[str, Any]]] = {  # problems that only some peers run on, and their numbers of draws
     "dynamics": {"bayeslaw": {}} | {name: {"chains": 2, "tune": 250, "draws": 250} for name in DIRECT}
 }
-TARGETS = (  # bayeslaw's worst ESS/s over the best of some peers: problem, which, of what, at least
+TARGETS = (  # targets for bayeslaw's worst ESS/s over the best of some peers: problem, peers, process, least ratio
     ("form3", "PyMC and Stan direct", DIRECT, "sampling", 300),
     ("form3", "experts", EXPERT, "sampling", 10),
     ("form3", "PyMC and Stan direct", DIRECT, "whole, warm", 50),
@@ -87,13 +88,13 @@ TARGETS = (  # bayeslaw's worst ESS/s over the best of some peers: problem, whic
     ("chinchilla", "PyMC and Stan direct", DIRECT, "whole, warm", 5),
     ("dynamics", "PyMC and Stan direct", DIRECT, "sampling", 5),
 )
-# Between what Wang et al. 2025 publish for the source; the shift goes half its way in 60 steps at the peak and slowly then.
+# Between the values of Wang et al. 2025 for the source; the shift is half complete after 60 steps at the peak rate.
 DYNAMICS = {"L0": 3.0, "A": 0.5, "alpha": 0.5, "C1": 0.28, "C2": 0.26, "B": 0.26, "E": 100.0, "beta": 0.3}
 CURVES, POINTS = 15, 5_000
 
 
 def chinchilla_table(law: bayeslaw.Law, seed: int) -> pd.DataFrame:
-    """240 rows, each a run: 12 N x 20 D/N around Chinchilla's own, parameters of Besiroglu et al. 2024, 0.3% noise a point."""
+    """240 rows, each a run: 12 N x 20 D/N around Chinchilla's, parameters of Besiroglu et al. 2024, 0.3% noise per point."""
     source = law.published["Besiroglu et al. 2024, bootstrap median and 95% interval"]
     grid = [{"N": n, "D": a * n} for n in np.geomspace(44e6, 16e9, 12) for a in np.geomspace(2, 200, 20)]
     frame = pd.DataFrame(grid)
@@ -103,7 +104,7 @@ def chinchilla_table(law: bayeslaw.Law, seed: int) -> pd.DataFrame:
 
 
 def dynamics_table(law: bayeslaw.Law, seed: int) -> pd.DataFrame:
-    """5,000 points of 3 pre-trainings and 4 adaptations of each, equally many of each; 0.1% noise a run and 0.2% a point."""
+    """5,000 points of 3 pre-trainings and 4 adaptations of each, in equal numbers; 0.1% noise per run and 0.2% per point."""
     steps, later, peak = 40_000, 10_000, 2e-4
     before = [shape(steps, peak, warmup=500) for shape in (constant, cosine, wsd)]
     after = [constant(later, 1e-4), cosine(later, 3e-4, warmup=200), linear(later, 2e-4), wsd(later, 1.5e-4, warmup=100)]
@@ -137,7 +138,7 @@ def observations(problem: str) -> Observations:
 
 
 def write_rows(problem: str, folder: Path) -> Path:
-    """The rows as every peer reads them."""
+    """Write the rows as every peer reads them."""
     o = observations(problem)
     path = folder / f"{problem}.npz"
     at = {f"at_{name}": np.float64(value) for name, value in o.at.items()}
@@ -147,7 +148,7 @@ def write_rows(problem: str, folder: Path) -> Path:
 
 
 def of_peers(problem: str) -> Mapping[str, Mapping[str, Any]]:
-    """The peers that run on a problem, each with what it draws if that is not what all draw."""
+    """The peers of a problem, each with its number of draws if that is not the usual one."""
     return SHORTER.get(problem, {name: {} for name in PEERS})
 
 
@@ -158,7 +159,7 @@ def build() -> str:
 
 
 def measure(name: str, problem: str) -> None:
-    """Run a peer cold and warm and store what is found."""
+    """Run a peer cold and warm and store the results."""
     peer, out, load = PEERS[name], STORE / "results" / f"{problem}-{name}", os.getloadavg()[0]
     interpreter(peer.environment)
     with tempfile.TemporaryDirectory() as temporary:
@@ -181,7 +182,7 @@ def measure(name: str, problem: str) -> None:
 
 
 def stored(problem: str, name: str) -> dict[str, Any] | None:
-    """What `measure` stored of a peer, with its draws (chains, draws); None where it has not run."""
+    """The stored results of a peer with its draws (chains, draws); None if it has not run."""
     path = STORE / "results" / f"{problem}-{name}.json"
     if not path.exists():
         return None
@@ -196,7 +197,7 @@ def worst(run: dict[str, Any], names: list[str]) -> dict[str, float]:
 
 
 def log_density_spread(law: bayeslaw.Law, observed: Observations, draws: dict[str, Any]) -> float:
-    """Range of a peer's log density less `bayeslaw.pymc_model`'s over 40 of its draws: rounding, if the models are the same."""
+    """Range of the difference of a peer's log density and `bayeslaw.pymc_model`'s over 40 draws: rounding, if the models agree."""
     model = bayeslaw.pymc_model(law, observed)
     logp = model.compile_logp()
     size = draws["log_density"].size
@@ -217,7 +218,7 @@ def log_density_spread(law: bayeslaw.Law, observed: Observations, draws: dict[st
 
 
 def furthest(run: dict[str, Any], ours: dict[str, Any], names: list[str], real: list[str]) -> tuple[str, float]:
-    """The parameter whose posterior mean (of its log, where positive) is furthest from bayeslaw's, in Monte Carlo errors."""
+    """The parameter whose posterior mean (of its log if positive) differs most from bayeslaw's, in Monte Carlo errors."""
     off = {}
     for name in names:
         pair = [of["draws"][name] if name in real else np.log(of["draws"][name]) for of in (run, ours)]
@@ -228,13 +229,13 @@ def furthest(run: dict[str, Any], ours: dict[str, Any], names: list[str], real: 
 
 
 def speeds(run: dict[str, Any], found: dict[str, float]) -> dict[str, float]:
-    """The worst ESS for each second of sampling, of the warm process and of the cold one."""
+    """The worst ESS per second of sampling, of the warm process and of the cold one."""
     seconds = {"sampling": run["warm"]["sampling_seconds"], "whole, warm": run["warm"]["wall"], "whole, cold": run["cold"]["wall"]}
     return {name: min(found["bulk"], found["tail"]) / value for name, value in seconds.items()}
 
 
 def cost(run: dict[str, Any], found: dict[str, float] | None) -> dict[str, str]:
-    """What a peer costs and, where it has a posterior, what came of it."""
+    """The cost of a peer and, if it has a posterior, its diagnostics."""
     cold, warm = run["cold"], run["warm"]
     row = {"wall cold, s": f"{cold['wall']:.1f}", "wall warm, s": f"{warm['wall']:.1f}"}
     row |= {f"{k}, s": f"{warm[f'{k}_seconds']:.1f}" for k in ("import", "compile", "sampling")}
@@ -257,7 +258,7 @@ def cost(run: dict[str, Any], found: dict[str, float] | None) -> dict[str, str]:
 
 
 def report(problem: str) -> tuple[str, dict[str, dict[str, float]]]:
-    """Two tables of a problem, what each peer costs and how bayeslaw compares; and the latter's ratios by peer."""
+    """Two tables of a problem (the cost of each peer, and bayeslaw's comparison with each), and the latter's ratios by peer."""
     law, observed = bayeslaw.load_law(PROBLEMS[problem]), observations(problem)
     runs = {name: run for name in PEERS if (run := stored(problem, name))}
     if not runs:
@@ -283,14 +284,14 @@ def report(problem: str) -> tuple[str, dict[str, dict[str, float]]]:
 
 
 def builds(problem: str) -> str:
-    """When the peers of a problem were measured, and beside which bayeslaw."""
+    """The build of bayeslaw and the dates of the results of a problem."""
     runs = {name: run for name in of_peers(problem) if (run := stored(problem, name))}
     days = ", ".join(sorted({run["date"] for run in runs.values()}))
     return f"Measured {days}; bayeslaw of build {runs.get('bayeslaw', {}).get('build', 'not kept')}."
 
 
 def verdicts(ratios: dict[str, dict[str, dict[str, float]]]) -> str:
-    """Each target and what was measured, against the best of the peers that it is about."""
+    """Each target with the measured ratio to the best of its peers."""
     rows = []
     for problem, which, peers, of, least in TARGETS:
         if known := [ratios[problem][name][of] for name in peers if name in ratios[problem]]:
@@ -311,7 +312,7 @@ def main() -> None:
             if name in of_peers(problem):
                 measure(name, problem)
     about = (__doc__ or "").split("\n\n", 3)[3]
-    print(f"# bayeslaw beside other ways\n\n{banner('peers')}\n\n{about}")
+    print(f"# bayeslaw compared with hand-written models\n\n{banner('peers')}\n\n{about}")
     ratios = {}
     for problem, law in PROBLEMS.items():
         text, ratios[problem] = report(problem)

@@ -1,8 +1,8 @@
-"""Plans on three cases: a twin of the published plan, replay runs with public losses, and tinycpt at a stage nobody fitted.
+"""Plans in three cases: a twin of the published plan, replay runs with public losses, and tinycpt at an unseen stage.
 
     python benchmarks/plan_cases.py        # writes benchmarks/results/plan_cases.md and its picture; minutes
 
-Public losses are read from the folder named by BAYESLAW_SHARED_DATA (by default ../shared/data), that case is left out without it.
+Public losses are read from the folder named by BAYESLAW_SHARED_DATA (by default ../shared/data); without it that case is left out.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def percent(value: float, digits: int = 1) -> str:
 
 
 def paper_runs() -> pd.DataFrame:
-    """PTPP 15 and 31 at four sizes, and 20 anchors at 241M and PTPP 279, as the source logged them."""
+    """PTPP 15 and 31 at four sizes, and 20 anchors at 241M and PTPP 279, as logged by the source."""
     seen = [(n, p, r, a) for n in SIZES for p in (15.0, 31.0) for r in (0.1, 0.25, 0.5) for a in np.geomspace(0.5, 20, 8)]
     anchors = [(SIZES[0], 279.0, r, a) for r in (0.1, 0.18, 0.25, 0.5) for a in (1.0, 2.5, 5.0, 10.0, 20.0)]
     frame = pd.DataFrame([*seen, *anchors], columns=["N", "ptpp", "r", "atpp"])
@@ -60,7 +60,7 @@ def paper_runs() -> pd.DataFrame:
 
 
 def twin() -> str:
-    """The published plan given back by point fits, and what a promise costs."""
+    """The published plan reproduced by point fits, and the cost of keeping its constraints with high probability."""
     frame, rng = paper_runs(), np.random.default_rng(279)
     run = pd.factorize(frame["run"])[0]
     tables, points, truths = {}, {}, {}
@@ -71,7 +71,7 @@ def twin() -> str:
         noise = NOISE["point"] * rng.standard_normal(len(frame)) + NOISE["run"] * rng.standard_normal(run.max() + 1)[run]
         tables[name] = frame.assign(loss=loss * np.exp(noise))
         points[name] = bayeslaw.point_fit(law, tables[name], starts=40)
-    # A law and its Huber fit don't change when all losses are multiplied: the scale puts the point fit's target loss at 1.8.
+    # Scaling all losses leaves a law and its Huber fit unchanged; the scale puts the point fit's target loss at 1.8.
     scale = 1.8 / float(points["target"].predict(PLACE)[0])
     tables["target"] = tables["target"].assign(loss=scale * tables["target"]["loss"])
     points["target"] = bayeslaw.point_fit(points["target"].law, tables["target"], starts=40)
@@ -88,7 +88,7 @@ def twin() -> str:
         if on == "latent":
             parts.append(
                 f"Point fits give ATPP {one.atpp:.2f} and replay {percent(one.replay)} (published: 8.9 and 34%); base loss "
-                f"{base:.4f} nats, target losses times {scale:.4f}. By the posterior it keeps both promises with probability "
+                f"{base:.4f} nats, target losses times {scale:.4f}. By the posterior both constraints hold with probability "
                 f"{one.held_out:.2f}."
             )
             picture = RESULTS / "plan_cases-twin.png"
@@ -101,7 +101,7 @@ def twin() -> str:
 
 
 def both(laws: dict[str, str], tables: dict[str, Any]) -> dict[str, Fit]:
-    """Fits of both domains, made again with more draws of both where a check of one fails, so that their draws stay paired."""
+    """Fits of both domains; if a check of one fails, both are made again with more draws, so that their draws stay paired."""
     options: dict[str, Any] = {"progress": False}
     made = {k: bayeslaw.fit(laws[k], table, seed=i, **options) for i, (k, table) in enumerate(tables.items())}
     if all(fit.passed for fit in made.values()):
@@ -114,7 +114,7 @@ def twin_row(row: dict[str, Any], on: str, reference: float, truths: dict[str, A
     made = {"promised": f"{row['confidence']:.0%} ({on})"}
     if row["plan"] != "feasible":
         return made | dict.fromkeys(
-            ("ATPP", "replay", "tokens over the point fits' plan", "held-out probability", "kept by the truth"), "infeasible"
+            ("ATPP", "replay", "tokens over the point fits' plan", "held-out probability", "satisfied by the truth"), "infeasible"
         )
     at = {"N": [8.1e9], "D": [row["tokens"]], "r": [row["r"]], "ptpp": [279.0]}
     source, target = (float(bayeslaw.load_law(TWIN[k][0]).predict(truths[k], at)[0, 0]) for k in ("source", "target"))
@@ -124,12 +124,12 @@ def twin_row(row: dict[str, Any], on: str, reference: float, truths: dict[str, A
         "replay": percent(row["r"]),
         "tokens over the point fits' plan": f"{row['tokens'] / reference:.2f}",
         "held-out probability": f"{row['held_out']:.3f} ± {row['held_out_se']:.3f}",
-        "kept by the truth": "yes" if kept else "no",
+        "satisfied by the truth": "yes" if kept else "no",
     }
 
 
 def replay() -> str:
-    """Public replay runs: the least replay that keeps the Pile loss at or under base after 10,000 steps, from three ratios each."""
+    """Public replay runs: the least replay that keeps the Pile loss at or below its base after 10,000 steps."""
     table, rows = pile(), []
     base = float(table.loc[table["D"] == 0, "loss"].iloc[0])
     last = table[table["D"] == 1e10].sort_values("r")
@@ -171,7 +171,7 @@ def replay_row(made: Plan, on: str) -> dict[str, str]:
 
 
 def tinycpt() -> str:
-    """Plans for the largest size at PTPP 279 from runs at 15 and 31, judged on measured losses."""
+    """Plans for the largest size at PTPP 279 from runs at 15 and 31, judged by measured losses."""
     rows: list[dict[str, str]] = []
     fits = both(TRANSFER, {d: seed_0("runs.csv", d).where("ptpp <= 31") for d in TRANSFER})
     measured = {d: seed_0("runs.csv", d).where("ptpp == 279 and N == 196608").frame for d in ("source", "target")}
@@ -189,7 +189,7 @@ def tinycpt() -> str:
     passed = ", ".join(f"{k} {'passed' if f.passed else 'FAILED'}" for k, f in fits.items())
     return (
         f"Nine questions: source loss at most 12, 15 or 18% over its base ({base:.4f} nats), target loss at most 1.5, 1.4 or 1.3; "
-        "all about one measured model, so that what keeps or breaks one promise mostly does so to others; "
+        "all about one measured model, so plans that satisfy one constraint mostly satisfy the others; "
         "replay .05 to .5 and .5 to 20 tokens per parameter, where losses were measured, interpolated in log tokens and replay. "
         "Anchors are chosen for the margins of one question (15%, 1.4 nats, confidence .9) among all measured runs at PTPP 62, 124 "
         "and 279 of the four smaller sizes; B0 is the price of the four runs of the smallest size at PTPP 279; checkpoints exist. "
@@ -198,7 +198,7 @@ def tinycpt() -> str:
 
 
 def bought(fits: dict[str, Fit], base: float, times: int) -> tuple[dict[str, Fit], str]:
-    """Both fits with the runs that make the promises surest, and which these are."""
+    """Both fits refitted with the runs that lower the variance of the margins most, and a note on these runs."""
     made = plan(
         fits["source"], fits["target"], {"N": 196608, "ptpp": 279}, on="run", max_forgetting="15%", max_loss=1.4, base_loss=base,
         replay=(0.05, 0.5), atpp=(0.5, 20.0), force=True,
@@ -221,7 +221,7 @@ def bought(fits: dict[str, Fit], base: float, times: int) -> tuple[dict[str, Fit
 def judged(
     fits: dict[str, Fit], measured: dict[str, pd.DataFrame], base: float, given: Any, title: str, sd: float | None
 ) -> list[dict[str, str]]:
-    """One row for each level: how many of the feasible plans keep their promises, and what they cost."""
+    """One row per level: the number of feasible plans that satisfy their constraints, and their cost."""
     found: dict[Any, list[Any]] = {level: [] for level in (*LEVELS[:3], "deterministic")}
     for rise in (0.12, 0.15, 0.18):
         for limit in (1.5, 1.4, 1.3):

@@ -1,19 +1,19 @@
-"""Do plans keep their promise? Truths drawn from the fits' own prior, simulated, fitted by NUTS, planned, and judged on the truth.
+"""How often plans satisfy their constraints: truths drawn from the fits' prior are simulated, fitted by NUTS, planned and judged.
 
-    python benchmarks/plans.py                    # fits and plans what is not there yet, writes benchmarks/results/plans.md
+    python benchmarks/plans.py                    # makes missing fits and plans, writes benchmarks/results/plans.md
     python benchmarks/plans.py --truths 20        # fewer
-    python benchmarks/plans.py --stored           # makes nothing, writes the report of what is there
+    python benchmarks/plans.py --stored           # makes no fits, writes the report of stored ones
 
-Source and target are both Form 3 (ptpp-gate-floor), each with priors of its own around values that give losses like those of
-Goffinet et al. 2025 (`ENSEMBLE`); a truth is drawn from exactly these priors, runs are simulated (PTPP 15 and 31, four sizes up
-to 8.1e9, r .1, .25, .5, eight points of a run, relative noise .15% of runs and .26% of points) and both domains are fitted with the
-same priors. The question is the paper's: N = 8.1e9 at PTPP 279, forgetting at most 2%, a limit for the target loss, fewest tokens.
-Its numbers may depend on the runs, not on the truth: limit and base loss are set so that medians of the posterior meet both
-promises at the paper's plan, 8.9 tokens per parameter and 34% replay. The base loss has a standard error of .2%, and the truth's is
-drawn with it. A plan's promise is kept where the truth's own losses keep both.
+Source and target are both Form 3 (ptpp-gate-floor), each with its own priors around values that give losses like those of Goffinet
+et al. 2025 (`ENSEMBLE`). A truth is drawn from exactly these priors, runs are simulated (PTPP 15 and 31, four sizes up to 8.1e9, r
+.1, .25, .5, eight points per run, relative noise of .15% per run and .26% per point), and both domains are fitted with the same
+priors. The plan is the paper's: N = 8.1e9 at PTPP 279, forgetting at most 2%, a limit for the target loss, fewest tokens. Its
+numbers may depend on the runs but not on the truth: limit and base loss are set so that posterior medians meet both constraints at
+the paper's plan, 8.9 tokens per parameter and 34% replay. The base loss has a standard error of .2%, and the truth's is drawn with
+it. A plan is counted as kept if the truth's own losses satisfy both constraints.
 
-Every record is kept as it comes (benchmarks/.plans) under a digest of the package's code and of the ensemble. Ctrl-C stops it; the
-same command goes on from there.
+Each record is stored as soon as it is made (benchmarks/.plans) under a digest of the package's code and of the ensemble. Ctrl-C
+stops the script; the same command continues from there.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ NOISE = {"run": 0.0015, "point": 0.0026}
 BASE_SE = 0.002  # relative
 BAND = 0.99
 POINTS = 20  # truths for which point fits are made too
-# Priors that say what both domains are like: level and spread by factors, exponents to 15%, the gate loosely.
+# Priors of both domains: levels within factors, exponents within 15%, the gate loosely.
 ENSEMBLE: dict[str, dict[str, str]] = {
     "source": {
         "E": "LogNormal(0.26, 0.1)", "A": "LogNormal(4.1, 0.1)", "alpha": "LogNormal(-1.2, 0.02)", "B": "LogNormal(1.1, 0.3)",
@@ -73,7 +73,7 @@ def ensemble(domain: str) -> Law:
 
 
 def design() -> pd.DataFrame:
-    """What is logged of every truth."""
+    """The settings logged for every truth."""
     rows = [
         {"run": f"{n:g}-{p:g}-{r:g}", "N": n, "D": a * n, "r": r, "ptpp": p}
         for n in SIZES
@@ -85,7 +85,7 @@ def design() -> pd.DataFrame:
 
 
 def simulated(law: Law, truth: dict[str, NDArray[np.float64]], rng: np.random.Generator) -> pd.DataFrame:
-    """Runs that a truth would have logged."""
+    """Runs simulated from a truth."""
     frame = design()
     loss = law.predict(truth, {c: frame[c].to_numpy(dtype=np.float64) for c in law.covariates})[0]
     run = pd.factorize(frame["run"])[0]
@@ -100,7 +100,7 @@ def loss_at(law: Law, draws: Any, tokens: float, r: float) -> NDArray[np.float64
 
 
 def fits(number: int, tables: dict[str, pd.DataFrame]) -> tuple[dict[str, Fit], bool]:
-    """Both domains fitted; both again with twice the draws where a check fails, so that their draws stay paired."""
+    """Both domains fitted; if a check fails, both are fitted again with twice the draws, so that their draws stay paired."""
     options: dict[str, Any] = {"progress": False, "cores": 1}
     made = {k: bayeslaw.fit(ensemble(k), t, seed=2 * number + i, **options) for i, (k, t) in enumerate(tables.items())}
     if all(f.passed for f in made.values()):
@@ -111,7 +111,7 @@ def fits(number: int, tables: dict[str, pd.DataFrame]) -> tuple[dict[str, Fit], 
 
 
 def work(number: int) -> dict[str, Any]:
-    """One truth: drawn, simulated, fitted, planned at every level on both spreads, and judged."""
+    """Draw, simulate and fit one truth, plan at every level on both spreads, and judge the plans."""
     rng = np.random.default_rng([77, number])
     laws = {k: ensemble(k) for k in ENSEMBLE}
     reference = laws["source"].reference(design())
@@ -142,7 +142,7 @@ def work(number: int) -> dict[str, Any]:
 
 
 def planned(made: dict[str, Fit], limit: float, base: float, on: Any, points: Any, kept: Any) -> dict[str, Any]:
-    """Plans at every level and without uncertainty, as plain numbers."""
+    """Plans at every level and the deterministic plans, as plain numbers."""
     question: dict[str, Any] = {
         "on": on, "max_forgetting": "2%", "max_loss": limit, "base_loss": f"{base!r}+-{BASE_SE * base!r}", "force": True,
     }  # fmt: skip
@@ -176,7 +176,7 @@ def _plain(choice: Any, kept: Any, on: str) -> dict[str, Any] | None:
 
 
 def brute(one: Plan) -> dict[str, float] | None:
-    """Log tokens of the sweep less those of the first point of a dense grid where enough draws hold, and the grid's step."""
+    """Log tokens of the plan minus those of the first point of a dense grid where enough draws hold, and the step of the grid."""
     row = one.frontier[one.frontier["confidence"] == 0.9].iloc[0]
     if row["plan"] != "feasible":
         return None
@@ -197,13 +197,13 @@ def band(count: int, level: float) -> tuple[int, int]:
 
 def report(records: list[dict[str, Any]]) -> str:
     """The tables in Markdown."""
-    parts = ["# Plans: do they keep their promise?", banner("plans"), (__doc__ or "").split("\n\n", 2)[2].rsplit("\n\n", 1)[0]]
+    parts = ["# Plans: how often their constraints hold", banner("plans"), (__doc__ or "").split("\n\n", 2)[2].rsplit("\n\n", 1)[0]]
     again = sum(r["latent"]["draws"] > 4000 for r in records)
     parts.append(
         f"{len(records)} truths, all fitted with the package's own NUTS (two fits each); {again} fitted again with more draws "
-        f"where a check failed, {sum(not r['passed'] for r in records)} of which failed again and count all the same."
+        f"where a check failed, {sum(not r['passed'] for r in records)} of which failed again; they are counted too."
     )
-    for on, title in (("latent", "Promises on the laws' losses"), ("run", "Promises on the losses the next run logs")):
+    for on, title in (("latent", "Constraints on the latent losses"), ("run", "Constraints on the losses that the next run logs")):
         parts += [f"## {title}", markdown_table(rows_of(records, on))]
     short = {k: [r[on][k] for r in records for on in ("latent", "run") if r[on]["draws"] == 4000] for k in ("cpu", "seconds")}
     parts.append("## The sweep")
@@ -226,7 +226,7 @@ def _rising(levels: dict[str, Any]) -> bool:
 
 
 def rows_of(records: list[dict[str, Any]], on: str) -> list[dict[str, str]]:
-    """One row for each level, then the plans without uncertainty."""
+    """One row per level, then the deterministic plans."""
     rows = []
     reference = {r["number"]: r[on]["median"]["tokens"] for r in records if r[on]["median"]}
     for level in LEVELS:
@@ -241,7 +241,7 @@ def rows_of(records: list[dict[str, Any]], on: str) -> list[dict[str, str]]:
                 "kept": f"{kept} ({kept / max(count, 1):.1%})",
                 f"{BAND:.0%} band": f"{low} to {high}", "within": "yes" if low <= kept <= high else "NO",
                 "held-out probability, mean": f"{np.mean(held):.3f}", "lowest": f"{min(held):.3f}",
-                "at least promise - .01": f"{sum(h >= level - 0.01 for h in held)} of {count}",
+                "at least its level - .01": f"{sum(h >= level - 0.01 for h in held)} of {count}",
                 "tokens over those of median losses, median": f"{np.median(ratio):.2f}",
             }
         )  # fmt: skip
@@ -256,7 +256,7 @@ def rows_of(records: list[dict[str, Any]], on: str) -> list[dict[str, str]]:
                 {
                     "promised": title, "feasible": f"{len(found)} of {tried}", "kept": f"{kept} ({kept / len(found):.1%})",
                     f"{BAND:.0%} band": "", "within": "", "held-out probability, mean": f"{np.mean(held):.3f}",
-                    "lowest": f"{min(held):.3f}", "at least promise - .01": "",
+                    "lowest": f"{min(held):.3f}", "at least its level - .01": "",
                     "tokens over those of median losses, median": f"{np.median(ratio):.2f}",
                 }
             )  # fmt: skip
@@ -264,20 +264,20 @@ def rows_of(records: list[dict[str, Any]], on: str) -> list[dict[str, str]]:
 
 
 def digest() -> str:
-    """What a record depends on: the code that fits and plans, and this file."""
+    """Digest of everything that a record depends on: the code that fits and plans, and this file."""
     whole = hashlib.sha256()
-    shown = {"cli", "cli_plan", "demo", "plots", "plots_decisions", "tables", "scores", "allocation", "transfers", "stages"}
-    for path in [*sorted(p for p in Path(bayeslaw.__file__).parent.glob("*.py") if p.stem not in shown)]:
+    package, later = Path(bayeslaw.__file__).parent, {"cli", "design", "dynamics", "evaluation", "plots", "reporting"}
+    for path in sorted(path for path in package.rglob("*.py") if path.relative_to(package).parts[0] not in later):
         whole.update(path.name.encode() + path.read_bytes())
     whole.update(json.dumps([ENSEMBLE, NOISE, BASE_SE, PAPER, SIZES, STAGES, REPLAYS]).encode())
     return whole.hexdigest()[:16]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Plans judged on truths drawn from the fits' own prior.")
+    parser = argparse.ArgumentParser(description="Judge plans by truths drawn from the fits' prior.")
     parser.add_argument("--truths", type=int, default=140)
-    parser.add_argument("--stored", action="store_true", help="make nothing, report what is there")
-    parser.add_argument("--store", type=Path, help="records to go on from, in place of those of this code")
+    parser.add_argument("--stored", action="store_true", help="make no fits, report the stored ones")
+    parser.add_argument("--store", type=Path, help="records to continue from, instead of those of this code")
     parser.add_argument("--executor", default="processes")
     parser.add_argument("--results", type=Path, default=RESULTS)
     given = parser.parse_args()

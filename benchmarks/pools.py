@@ -1,27 +1,27 @@
-"""Which runs to buy from two real pools of runs, so that the costly target region is foretold.
+"""Which runs to buy from two pools of public runs, so that the expensive target region is predicted.
 
     python benchmarks/pools.py        # prints the tables kept in benchmarks/results/pools.md
 
 The pools are those of Li et al. 2026 (Spend Less, Fit Better; PlanarG/active-sl at e0a58ff), read from the folder named by
 BAYESLAW_SHARED_DATA (by default ../shared/data): candidates with prices, and target rows that no design may buy.
 
-Protocol. A budget is 1, 5 or 10% of what all candidates cost together; a pool's validation sets are separate purchases with
-separate budgets, as in the source. Every design begins with the same first runs, which the budget pays for: the cheapest, 2.5 for
-each parameter of the law as long as they cost at most 2% of the pool (the source's rule), and in any case the 3 that a fit takes.
-It then spends in two rounds to each budget, half of what is left and the rest; after each, the losses bought are looked up and
-the law is fitted again. A purchase for 5% is one for 1% gone on with. Random orders know no rounds.
+Protocol. A budget is 1, 5 or 10% of the price of all candidates together. A pool's validation sets are separate purchases with
+separate budgets, as in the source. Every design begins with the same first runs, paid from the budget: the cheapest, 2.5 for each
+parameter of the law as long as they cost at most 2% of the pool (the source's rule), and at least the 3 that a fit needs. It then
+spends each budget in two rounds, half of the rest and then all; after each round the losses are looked up and the law is fitted
+again. A purchase for 5% continues one for 1%. Random orders have no rounds.
 
-Picks: `posterior` by `bayeslaw.anchors` from the posterior of `bayeslaw.fit`; the same with a stated discrepancy, `law in doubt`,
-as large as the fit's residuals (seeds explain .5% of a loss at most; the rest is what the law misses of the bought runs); D-optimal
-and V-optimal by the law linearised at a point fit (benchmarks/designs.py); random orders, passing over what the budget does not pay
-for; the same without first runs. Fits to what was bought: the posterior (median of the latent loss), or the least Huber loss from
-40 starts. The card of repeated epochs says that its law never rises with D, and that overfitted runs had better be left out:
-`falling` fits, in every round and at the end, leave out bought runs whose loss is above that of a shorter bought run of the same N
-and U.
+Picks: `posterior`, by `bayeslaw.anchors` from the posterior of `bayeslaw.fit`; `law in doubt`, the same with a stated discrepancy
+as large as the fit's residuals (seeds explain at most .5% of a loss; the rest is the law's misfit of the bought runs); D-optimal
+and V-optimal designs of the law linearised at a point fit (benchmarks/designs.py); random orders, which skip runs that the budget
+does not pay for; and the same without first runs. Fits to the bought runs: the posterior (median of the latent loss), or the least
+Huber loss from 40 starts. The card of repeated epochs says that its law never rises with D and that overfitted runs should be left
+out: `falling` fits, in every round and at the end, leave out bought runs whose loss is above that of a shorter bought run of the
+same N and U.
 
 R2 is the source's: 1 - sum (loss - forecast)^2 / sum (loss - mean loss)^2 over the target rows of all validation sets together,
-kept within -1 and 1, and -1 where there is nothing to fit. `R2 within` takes the mean of each validation set instead of the common
-one: two validation sets that differ by .8 nats make an R2 of .99 easy.
+clipped to [-1, 1], and -1 if there is nothing to fit. `R2 within` takes the mean of each validation set instead of the common one:
+two validation sets that differ by .8 nats make an R2 of .99 easy.
 """
 
 from __future__ import annotations
@@ -51,7 +51,11 @@ from bayeslaw.posterior.fit import Fit
 HERE = Path(__file__).parents[1]
 FOLDER = Path(os.environ.get("BAYESLAW_SHARED_DATA", HERE.parent / "shared" / "data"))
 SHARES = (0.01, 0.05, 0.1)
-FIRST, FIRST_SHARE, LEAST = 2.5, 0.02, 3  # first runs for each parameter, what they may cost of the pool, and how few a fit takes
+FIRST, FIRST_SHARE, LEAST = (
+    2.5,
+    0.02,
+    3,
+)  # first runs per parameter, their largest share of the pool's price, and the least number for a fit
 STARTS = 40
 ROUNDS = 2  # to each budget
 SEEDS, ORDERS, ORDERS_SAMPLED = 3, 50, 9  # of designs; random orders, and how many of them get a posterior
@@ -82,7 +86,7 @@ PUBLISHED: dict[str, dict[str, tuple[float, ...]]] = {
 class Part:
     """One validation set of a pool: runs that can be bought, one row each with its price, and the target rows.
 
-    `falling` leaves bought runs out of fits whose loss is above that of a shorter bought run, all else equal.
+    With `falling`, fits leave out bought runs whose loss is above that of a shorter bought run with the same other settings.
     """
 
     law: bayeslaw.Law
@@ -92,7 +96,7 @@ class Part:
 
     @property
     def price(self) -> float:
-        """Of all candidates together."""
+        """Price of all candidates together."""
         return float(self.candidates["cost"].sum())
 
     def first(self) -> list[int]:
@@ -130,7 +134,7 @@ def pools(falling: bool = False) -> dict[str, list[Part]]:
 
 
 def purchases(part: Part, choose: Choose, *, first: bool = True, rounds: int = ROUNDS) -> dict[float, list[int]]:
-    """What is bought by each budget: positions of candidates, in order; nothing where the first runs alone cost more."""
+    """Positions of the candidates bought for each budget, in order; none if the first runs alone cost more."""
     prices, bought = part.candidates["cost"].to_numpy(dtype=np.float64), part.first() if first else []
     found = {}
     for share in SHARES:
@@ -148,7 +152,7 @@ def purchases(part: Part, choose: Choose, *, first: bool = True, rounds: int = R
 
 
 def chooser(part: Part, picks: Picks, seed: int) -> Choose:
-    """The design of a name."""
+    """The function that chooses runs for a kind of design."""
     settings = part.targets[list(part.law.covariates)]
 
     def by_posterior(bought: list[int], candidates: pd.DataFrame, budget: float) -> list[int]:
@@ -169,7 +173,7 @@ def chooser(part: Part, picks: Picks, seed: int) -> Choose:
 
 
 class Job(NamedTuple):
-    """The designs of one seed, and every third random order: they begin with the same fit."""
+    """The designs of one seed and every third random order, which begin with the same fit."""
 
     pool: str
     falling: bool
@@ -184,7 +188,7 @@ def jobs() -> Iterator[Job]:
 
 
 def designs_of(job: Job) -> Iterator[tuple[Picks, int, tuple[str, ...]]]:
-    """Picks, their number among those of their kind, and how what they bought is fitted."""
+    """Kind of design, its number among those of its kind, and the kinds of fit to its runs."""
     both = ("posterior", "point")
     for picks in ("posterior", "posterior, law in doubt", "V-optimal", "D-optimal"):
         yield picks, job.seed, both
@@ -208,24 +212,24 @@ def work(job: Job) -> list[dict[str, Any]]:
         for (share, bought), kind in product(found.items(), fits):
             head = {"pool": job.pool, "rows": FITTED[job.falling], "picks": picks, "seed": number, "fit": kind, "share": share}
             head |= {"part": code, "runs": len(bought), "spent": part.candidates["cost"].iloc[bought].sum() / part.price}
-            made = foretold(part, bought, kind, job.seed).assign(loss=part.targets["loss"])
+            made = predicted(part, bought, kind, job.seed).assign(loss=part.targets["loss"])
             records += [head | {str(k): v for k, v in row.items()} for row in made.to_dict("records")]
     return records
 
 
 @lru_cache(maxsize=64)
 def posterior(part: Part, bought: tuple[int, ...], seed: int) -> Fit:
-    """The fit to bought runs, made again with more draws where its checks fail."""
+    """The fit to bought runs, made again with more draws if its checks fail."""
     return fitted(part.law, part.fitted_to(bought), {}, seed)[0]
 
 
 def doubt(fit: Fit) -> float:
-    """The discrepancy stated of a law: the residuals' sd."""
+    """The stated discrepancy of a law: the sd of the residuals."""
     return float(np.median(fit.draws["sigma_point"]))
 
 
-def foretold(part: Part, bought: list[int], kind: str, seed: int) -> pd.DataFrame:
-    """Forecasts of the target rows; of a posterior also the ends of the 90% interval of `run` and which checks failed."""
+def predicted(part: Part, bought: list[int], kind: str, seed: int) -> pd.DataFrame:
+    """Predictions of the target rows; of a posterior also the ends of the 90% interval of `run` and the failed checks."""
     if len(bought) < LEAST:
         return pd.DataFrame({"forecast": np.full(len(part.targets), np.nan)})
     if kind == "point":

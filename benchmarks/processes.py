@@ -1,4 +1,4 @@
-"""Whole processes in environments of their own: made on first use, timed and weighed from outside."""
+"""Whole processes in environments of their own, made on first use; their time and memory are measured from outside."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def caches(folder: Path) -> dict[str, str]:
 
 
 def memory(session: int) -> float:
-    """MiB in use by the processes of a session, what they share counted once; 0 where the system does not tell."""
+    """Memory in MiB of the processes of a session, shared pages counted once; 0 if the system does not report it."""
     total = 0.0
     for process in Path("/proc").glob("[0-9]*"):
         try:
@@ -57,13 +57,13 @@ def memory(session: int) -> float:
 
 
 def processor_seconds() -> float:
-    """What ended children and theirs have taken of all cores; other than wall time it hardly depends on what else runs."""
+    """Processor seconds of ended children and their children; unlike wall time they hardly depend on other load."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
 def process(script: str, environment: str, options: dict[str, Any], cache: Path) -> dict[str, Any]:
-    """Run a script of benchmarks/peers: what it reports as JSON, its wall and processor seconds and peak memory (MiB)."""
+    """Run a script of benchmarks/peers; return its JSON report, its wall and processor seconds and peak memory (MiB)."""
     python = interpreter(environment)
     variables = os.environ | caches(cache) | {"PYTHONPATH": str(HERE.parent), "PEER_STARTED": str(time.time())}
     start, peak, before = time.perf_counter(), 0.0, processor_seconds()

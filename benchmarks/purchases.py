@@ -2,11 +2,12 @@
 
     python benchmarks/purchases.py    # prints the table kept in benchmarks/results/purchases.md
 
-transfer-target is fitted to PTPP {15, 31} of data/tinycpt/runs.csv, target domain. Wanted: the loss of the largest size at PTPP
-279, settled rows (2 tokens per parameter on). The candidates are all other measured runs at PTPP 62, 124 and 279 (any seed), priced
-by the FLOPs of the adaptation; checkpoints exist. The paper's design is the smallest size at PTPP 279, one run for each replay
-share: its price is B0. At 5 x B0 it takes the other seeds of these and then the smallest size at the other stages. Random designs
-are candidates in random order, as long as the budget lasts. What is bought is looked up; every design is fitted and scored.
+transfer-target is fitted to PTPP {15, 31} of data/tinycpt/runs.csv, target domain. The target is the loss of the largest size at
+PTPP 279, settled rows (from 2 tokens per parameter on). The candidates are all other measured runs at PTPP 62, 124 and 279 (any
+seed), priced by the FLOPs of the adaptation; checkpoints exist. The paper's design is the smallest size at PTPP 279, one run per
+replay share, and its price is B0. At 5 x B0 it has the other seeds of these runs and then the smallest size at the other stages.
+Random designs are candidates in random order within the budget. Measured losses of bought runs are looked up; every design is
+fitted and scored.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ SETTLED = 2.0  # tokens per parameter
 
 
 def tables() -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
-    """Fitted, candidates, and wanted rows with their losses."""
+    """Fitted rows, candidates, and target rows with their losses."""
     rows = bayeslaw.read_runs(DATA, "domain == 'target'").frame
     largest, late = rows["N"] == rows["N"].max(), rows["ptpp"] > 31
     wanted = rows[largest & (rows["ptpp"] == 279) & (rows["D"] >= SETTLED * rows["N"])]
@@ -51,7 +52,7 @@ def papers(pool: pd.DataFrame) -> list[str]:
 
 
 def designs() -> tuple[float, dict[tuple[int, str], list[str]], dict[int, tuple[float, float]]]:
-    """B0, the runs of every design, and the widths before and predicted after the chosen one."""
+    """B0, the runs of every design, and the interval widths before and as predicted after the chosen one."""
     seen, pool, wanted = tables()
     fit = bayeslaw.fit(LAW, bayeslaw.read_runs(seen), progress=False)
     cost = {str(run): price(group) for run, group in pool.groupby("run")}
@@ -75,7 +76,7 @@ def designs() -> tuple[float, dict[tuple[int, str], list[str]], dict[int, tuple[
 
 
 def work(runs: list[str]) -> dict[str, Any]:
-    """One design bought and scored."""
+    """Buy, fit and score one design."""
     seen, pool, wanted = tables()
     bought = pool[pool["run"].isin(runs)]
     fit = bayeslaw.fit(LAW, bayeslaw.read_runs(pd.concat([seen, bought], ignore_index=True)), progress=False, cores=1)
@@ -92,7 +93,7 @@ def work(runs: list[str]) -> dict[str, Any]:
 
 
 def row(name: str, found: list[dict[str, Any]], budget: float) -> dict[str, str]:
-    """A line of the table: medians over designs, and in brackets the middle 90% where there are many."""
+    """One line of the table: medians over designs, with the middle 90% in brackets if there are many."""
 
     def shown(key: str, form: str, scale: float = 1.0) -> str:
         values = np.array([f[key] for f in found]) / scale
@@ -114,7 +115,7 @@ def main() -> None:
     with ProcessPoolExecutor(2) as pool:
         scored = dict(zip(bought, pool.map(work, bought.values()), strict=True))
     print(f"# Runs bought on tinycpt, measured losses\n\n{banner('purchases')}\n")
-    print(f"B0 = {budget:.3g} FLOPs. What is done: the head of the script. Random designs: median (middle 90%) of {RANDOM}.\n")
+    print(f"B0 = {budget:.3g} FLOPs; see the head of the script. Random designs: median (middle 90%) of {RANDOM}.\n")
     print(markdown_table([row("nothing bought", [scored[0, "nothing"]], budget)]) + "\n")
     for times in BUDGETS:
         rows = [row(name, [scored[times, name]], budget) for name in ("chosen", "paper's")]

@@ -1,15 +1,15 @@
-"""Reference posteriors: long runs of models written a second time by hand, kept as summaries for the tests.
+"""Reference posteriors: long runs of independently written models, stored as summaries for the tests.
 
-    python benchmarks/references.py                # runs what is not there yet and writes tests/references/*.json
+    python benchmarks/references.py                # makes missing runs and writes tests/references/*.json
     python benchmarks/references.py form3          # one of chinchilla, form3 and cpt-joint
 
-Nothing here comes from a card, from the tape or from `bayeslaw.engine.coordinates`: `benchmarks/peers/reference_models.py` writes laws,
-priors and likelihood in JAX, in coordinates of its own. The sampler is NumPyro's NUTS with a dense metric at a target acceptance
-of .99. A run is made of blocks; each block has chains, starts and tuning of its own, so that blocks check each other
-and a stopped run goes on where it was (benchmarks/.references). It ends when, over all blocks, R-hat is at most 1.01, bulk and
-tail ESS are at least 10,000 for every parameter, and at most one draw of 10,000 diverges.
+Nothing here uses a card, the tape or `bayeslaw.engine.coordinates`: `benchmarks/peers/reference_models.py` writes laws, priors and
+likelihood in JAX with its own coordinates. The sampler is NumPyro's NUTS with a dense metric at a target acceptance of .99. A run
+consists of blocks with their own chains, starts and tuning, so that blocks check each other and a stopped run can be continued
+(benchmarks/.references). It ends when, over all blocks, R-hat is at most 1.01, bulk and tail ESS are at least 10,000 for every
+parameter, and at most one draw of 10,000 diverges.
 
-Summaries are of logs, of the logit of lam, and of gamma and zeta themselves where they may be negative.
+Summaries are of logs, of the logit of lam, and of gamma and zeta themselves, which may be negative.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ Draws = dict[str, NDArray[np.float64]]
 
 
 def twin(name: str) -> tuple[bayeslaw.Law, pd.DataFrame]:
-    """The law of a problem and its simulated table, the same everywhere: 240 rows."""
+    """The law of a problem and its simulated table of 240 rows, the same on every machine."""
     law = bayeslaw.load_law(LAWS[name])
     return law, chinchilla_table(law, 0) if name == "chinchilla" else simulate(law, TRUTHS[law.name], settings(law), 0)
 
 
 def problem(name: str) -> tuple[dict[str, Any], dict[str, float]]:
-    """Rows, sorted by run, and reference point of a data set."""
+    """Rows, sorted by run, and the reference point of a data set."""
     law, frame = twin(name)
     o = Observations.of(law, bayeslaw.read_runs(frame))
     return {**o.covariates, "log_loss": o.log_loss, "run": o.run}, o.at
@@ -93,7 +93,7 @@ def block(name: str, number: int) -> Draws:
 
 
 def stored(name: str) -> list[Draws]:
-    """Blocks made so far with these settings."""
+    """Blocks stored so far with these settings."""
     found = []
     for path in sorted(STORE.glob(f"{name}-{settings_key()}-*.npz")):
         with np.load(path) as arrays:
@@ -102,7 +102,7 @@ def stored(name: str) -> list[Draws]:
 
 
 def settings_key() -> str:
-    """Digest of the models and the settings: blocks of others are not mixed in."""
+    """Digest of the models and the settings, so that blocks of others are not mixed in."""
     text = json.dumps(SETTINGS) + (HERE / "peers" / "reference_models.py").read_text()
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
@@ -118,13 +118,13 @@ def extend(name: str) -> None:
 
 
 def joined(blocks: list[Draws]) -> tuple[Draws, int]:
-    """Parameters of all blocks, arrays (chains of all, draws), and how many draws diverged."""
+    """Parameters of all blocks, arrays (all chains, draws), and the number of divergences."""
     keys = [k for k in blocks[0] if k not in ("diverging", "num_steps", "seconds")]
     return {k: np.concatenate([b[k] for b in blocks]) for k in keys}, sum(int(b["diverging"].sum()) for b in blocks)
 
 
 def faults(draws: Draws, divergent: int) -> list[str]:
-    """What still keeps a run from being a reference."""
+    """Criteria of a reference that a run does not meet yet."""
     table, size = diagnostics(draws), next(iter(draws.values())).size
     found = [] if table["r_hat"].max() <= R_HAT else [f"R-hat {table['r_hat'].max():.4f}"]
     for kind in ("ess_bulk", "ess_tail"):
@@ -152,14 +152,14 @@ def summary(draws: Draws) -> dict[str, Any]:
 
 
 def data_marks(name: str) -> dict[str, float]:
-    """What tells whether another machine makes the same table."""
+    """Sums by which another machine can check that it makes the same table."""
     log_loss = problem(name)[0]["log_loss"]
     marks = {"mean_log_loss": log_loss.mean(), "sd_log_loss": log_loss.std()}
     return {"rows": log_loss.size} | {k: round(float(v), 10) for k, v in marks.items()}
 
 
 def write(name: str, blocks: list[Draws]) -> None:
-    """Write the summary of a finished run, one line a parameter, under a temporary name first."""
+    """Write the summary of a finished run, one line per parameter, under a temporary name first."""
     draws, divergent = joined(blocks)
     packages = ("numpyro", "jax", "arviz", "numpy")
     head = {
@@ -195,7 +195,7 @@ def main() -> None:
         seconds = sum(float(b["seconds"]) for b in blocks)
         steps = np.mean([b["num_steps"].mean() for b in blocks])
         write(name, blocks)
-        print(f"{name}: written after {len(blocks)} blocks, {seconds:.0f} s, {steps:.0f} gradients a draw", flush=True)
+        print(f"{name}: written after {len(blocks)} blocks, {seconds:.0f} s, {steps:.0f} gradients per draw", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,19 +1,18 @@
-"""Form 3 by nutpie under several metrics and maps, on one density: which of them the speed comes from.
+"""Form 3 sampled by nutpie under several metrics and maps of one density, to show which of them brings the speed.
 
     python benchmarks/samplers.py       # prints the report kept in benchmarks/results/samplers.md
 
-Maps, from nothing to all that bayeslaw does:
+Maps, from none to the one of `bayeslaw.fit`:
 - logs: the model's own variables, terms by their level at the reference point (`bayeslaw.pymc_model`, compiled by nutpie);
-- coordinates: those of `bayeslaw.engine.coordinates`, otherwise as they are;
+- coordinates: those of `bayeslaw.engine.coordinates`;
 - affine: these whitened by mode and curvature;
-- spine: these whitened along the bent ridge;
-- refined: this bent besides, element by element, and elements hinged to each other, after a first run: what `bayeslaw.fit` samples.
+- ridge: these whitened along the curved ridge;
+- refined: the ridge map with each coordinate curved further after a first run, as `bayeslaw.fit` samples.
 
-Metrics of nutpie: diagonal (its default), low rank, and a normalizing flow learnt while tuning, which needs a model in JAX: the
-expert's of `benchmarks/peers/pymc_expert.py`, the same density in logs. 4 chains of 1,000 + 1,000 draws on two cores, the flow
-200 + 50, for it takes minutes.
-Seconds are those of sampling, without compilation and without finding the map. ESS is the worst parameter's. A fit keeps every
-second draw of such a law (`sampling.SLOW`), so that its gradients a draw are twice those here.
+Metrics of nutpie: diagonal (its default), low rank, and a normalizing flow learnt during tuning, which needs a model in JAX: that
+of `benchmarks/peers/pymc_expert.py`, the same density in logs. 4 chains of 1,000 + 1,000 draws on two cores; the flow has 200 + 50
+because it takes minutes. Seconds are those of sampling, without compilation and without finding the map. ESS is the worst
+parameter's. A fit keeps every second draw of such a law (`sampling.SLOW`), so it takes twice the gradients per draw listed here.
 """
 
 from __future__ import annotations
@@ -57,13 +56,13 @@ def maps(density: Density) -> dict[str, RidgeMap]:
     """The maps from the sampler's variables to the coordinates of a density."""
     logp = density.function()
     mode = find_mode(logp, density.start())
-    spine = find_ridge_map(density, range(len(density.law.shapes)))
-    z, _, _ = run_chains(density, spine, SamplerRun(4 * TUNE, TUNE, chains=4, cores=2, seed=0, target_accept=PILOT_ACCEPT), None)
+    ridge = find_ridge_map(density, range(len(density.law.shapes)))
+    z, _, _ = run_chains(density, ridge, SamplerRun(4 * TUNE, TUNE, chains=4, cores=2, seed=0, target_accept=PILOT_ACCEPT), None)
     return {
         "coordinates": affine(density.start(), np.eye(density.size)),
         "affine": affine(mode, root_of_inverse(curvature(logp, mode))),
-        "spine": spine,
-        "refined": spine.refined(density, z.reshape(-1, density.size)),
+        "ridge": ridge,
+        "refined": ridge.refined(density, z.reshape(-1, density.size)),
     }
 
 
@@ -75,7 +74,7 @@ def row(title: str, draws: dict[str, Any], seconds: float, steps: int, divergent
     return {
         "map, metric, target_accept": title,
         "sampling, s": f"{seconds:.1f}",
-        "gradients a draw": f"{steps / draws['E'].size:.0f}",
+        "gradients per draw": f"{steps / draws['E'].size:.0f}",
         "bulk ESS": f"{bulk:.0f}",
         "tail ESS": f"{tail:.0f}",
         "ESS/s": f"{min(bulk, tail) / seconds:.3g}",
@@ -85,7 +84,7 @@ def row(title: str, draws: dict[str, Any], seconds: float, steps: int, divergent
 
 
 def nutpie_rows(title: str, model: Any, read: Any) -> Iterator[dict[str, str]]:
-    """One model under both metrics and two acceptance targets; `read` takes a trace to draws (chains, draws)."""
+    """One model under both metrics and two acceptance targets; `read` converts a trace to draws (chains, draws)."""
     for metric in ("diag", "low_rank"):
         for target in (0.8, ACCEPT):
             start = time.perf_counter()
@@ -115,14 +114,14 @@ def flow_row() -> dict[str, str]:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         files = {"data": str(write_rows("form3", folder)), "out": str(folder / "flow.npz")}
-        told = process("pymc_flow", "pymc", FLOW | files | {"problem": "form3"}, folder)
+        report = process("pymc_flow", "pymc", FLOW | files | {"problem": "form3"}, folder)
         with np.load(folder / "flow.npz") as arrays:
             draws = {name: arrays[name] for name in arrays.files}
-    return row("logs, flow, 0.8", draws, told["sampling_seconds"], told["gradients"], told["divergences"])
+    return row("logs, flow, 0.8", draws, report["sampling_seconds"], report["gradients"], report["divergences"])
 
 
 def rows() -> Iterator[dict[str, str]]:
-    """All lines of the report, as they are found."""
+    """The lines of the report, one after the other."""
     observed = observations("form3")
     model = nutpie.compile_pymc_model(bayeslaw.pymc_model(bayeslaw.load_law(LAW), observed))
     yield from nutpie_rows("logs", model, lambda tree: {k: v.values for k, v in tree["posterior"].data_vars.items() if v.ndim == 2})
@@ -133,8 +132,8 @@ def rows() -> Iterator[dict[str, str]]:
 def main() -> None:
     about = (__doc__ or "").split("\n\n", 2)[2]
     print(f"# Form 3, 240 rows, under nutpie's metrics\n\n{banner('samplers')}\n\n{about}")
-    for i, found in enumerate(rows()):
-        print("\n".join(markdown_table([found]).splitlines()[2 if i else 0 :]), flush=True)
+    for i, line in enumerate(rows()):
+        print("\n".join(markdown_table([line]).splitlines()[2 if i else 0 :]), flush=True)
 
 
 if __name__ == "__main__":

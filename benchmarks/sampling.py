@@ -1,4 +1,4 @@
-"""What sampling costs: 20 tables of Form 3, the twin of every card, one gradient, and the compilation that the tape avoids.
+"""The cost of sampling: 20 tables of Form 3, the twin of every card, one gradient, and the compilation that the tape avoids.
 
 python benchmarks/sampling.py        # prints the table kept in benchmarks/results/sampling.md
 """
@@ -25,7 +25,7 @@ __all__ = ["TRUTHS", "settings", "simulate", "table"]
 
 
 def table(law: bayeslaw.Law, seed: int) -> pd.DataFrame:
-    """240 rows of Form 3: 4 N x PTPP {15, 31} x 3 r x 10 D, 0.15% noise a run and 0.26% a point."""
+    """240 rows of Form 3: 4 N x PTPP {15, 31} x 3 r x 10 D, 0.15% noise per run and 0.26% per point."""
     return simulate(law, TRUTHS["ptpp-gate-floor"], settings(law), seed)
 
 
@@ -45,7 +45,7 @@ def gradient_time(law: bayeslaw.Law, runs: bayeslaw.Runs) -> float:
 
 
 def compile_time(law: bayeslaw.Law, runs: bayeslaw.Runs) -> float:
-    """Seconds nutpie takes to compile the readable PyMC model of the same fit."""
+    """Seconds in which nutpie compiles the PyMC model of the same fit."""
     import nutpie
 
     model = bayeslaw.pymc_model(law, runs)
@@ -55,7 +55,7 @@ def compile_time(law: bayeslaw.Law, runs: bayeslaw.Runs) -> float:
 
 
 def row(law: bayeslaw.Law, frame: pd.DataFrame, seed: int, **named: Any) -> dict[str, Any]:
-    """One fit at the defaults, on a table."""
+    """A fit of one table at the defaults."""
     runs = bayeslaw.read_runs(frame)
     start = time.perf_counter()
     fit = bayeslaw.fit(law, runs, progress=False, seed=seed)
@@ -64,7 +64,7 @@ def row(law: bayeslaw.Law, frame: pd.DataFrame, seed: int, **named: Any) -> dict
     return named | {
         "ridge": fit.info["ridge"],
         "fit, s": round(seconds, 1),
-        "gradients a draw": round(float(stats["n_steps"].mean()), 1),
+        "gradients per draw": round(float(stats["n_steps"].mean()), 1),
         "divergent": int(stats["diverging"].sum()),
         "worst bulk ESS": round(float(summary["ess_bulk"].min())),
         "worst tail ESS": round(float(summary["ess_tail"].min())),
@@ -74,9 +74,9 @@ def row(law: bayeslaw.Law, frame: pd.DataFrame, seed: int, **named: Any) -> dict
 
 
 def main() -> None:
-    print("# What sampling costs\n\n" + banner("sampling") + "\n")
+    print("# The cost of sampling\n\n" + banner("sampling") + "\n")
     print("4 chains of 500 + 1,000 draws, the defaults; ESS of the 4,000 draws kept. Where a law mixes slowly these are every")
-    print("second of 8,000, and gradients a draw are those of both.\n")
+    print("second of 8,000, and gradients per draw count both.\n")
     print("## Form 3, 240 rows, 20 simulated tables\n")
     law = bayeslaw.load_law("ptpp-gate-floor")
     rows = [row(law, table(law, seed), seed, table=seed) for seed in range(20)]

@@ -1,11 +1,10 @@
-"""Losses of a 100M model under learning-rate schedules that a law has not seen (public curves of Luo et al. 2025).
+"""Losses of a 100M model under unseen learning-rate schedules (public curves of Luo et al. 2025).
 
     BAYESLAW_SHARED_DATA=… python benchmarks/schedules100m.py      # prints the report kept in benchmarks/results/schedules100m.md
 
 Each law is fitted to three curves of 24,000 and 16,000 steps (cosine_24000, constant_24000, wsdcon_9) and forecasts the six others,
-of up to 72,000 steps. What is used of a schedule is the logged column of rates: straight lines between, and the 2,160 steps of
-linear warm-up before the first row. Errors are of the posterior mean of the law's loss, in nats; intervals are those of the next
-run (`run`).
+of up to 72,000 steps. A schedule is the logged column of rates, interpolated linearly, with 2,160 steps of linear warm-up before
+the first row. Errors are those of the posterior mean of the law's loss, in nats; intervals are those of the next run (`run`).
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ def table() -> pd.DataFrame:
 
 
 def scored(name: str, noise: str, rows: pd.DataFrame) -> tuple[dict[str, Any], pd.DataFrame]:
-    """Scores of one law and noise on the unseen schedules: together, and of each."""
+    """Scores of one law and noise on the unseen schedules, all together and each."""
     law = bayeslaw.load_law(name)
     settings = rows[[*law.measured, "step", "run"]]
     seen = rows["run"].isin(SEEN)
@@ -74,7 +73,7 @@ def scored(name: str, noise: str, rows: pd.DataFrame) -> tuple[dict[str, Any], p
         "with .5%": f"{of['stated'].mean():.0%}",
         "with .5%, mean of curves": f"{runs['stated'].mean().mean():.0%}",
         "fit, s": round(seconds, 1),
-        "gradients a draw": round(float(fit.tree["sample_stats"]["n_steps"].mean()), 1),
+        "gradients per draw": round(float(fit.tree["sample_stats"]["n_steps"].mean()), 1),
         "checks": "passed" if fit.passed else fit.failures,
     }
     by_run = runs.agg(
@@ -92,7 +91,7 @@ def main() -> None:
     print("points, a third of which are those of cosine_72000. `with .5%` is the interval with a stated discrepancy.\n")
     made = [scored(name, noise, rows) for name in LAWS for noise in NOISES]
     print(
-        markdown_table([whole for whole, _ in made]) + "\n\n## Curve by curve\n\n`error` is the mean of forecast less measured.\n"
+        markdown_table([whole for whole, _ in made]) + "\n\n## Curve by curve\n\n`error` is the mean of forecast minus measured.\n"
     )
     parts = pd.concat([part for _, part in made])
     print(markdown_table([{str(k): v for k, v in row.items()} for row in parts.to_dict("records")]))

@@ -1,4 +1,4 @@
-"""What the forecasts of the transfer laws lean on, and which neighbours of them were tried.
+"""Sensitivity of the transfer laws' forecasts to priors, and neighbouring laws that were tried.
 
     python benchmarks/sensitivity.py         # prints the tables kept in benchmarks/results/sensitivity.md
 
@@ -24,7 +24,7 @@ from bayeslaw.noise import noise
 SIZES = [13_824.0, 24_576.0, 57_600.0, 110_592.0, 196_608.0]
 CASES = [("runs.csv", "stages"), ("runs.csv", "sizes"), ("runs-docs.csv", "stages")]
 
-# One law for both domains: the gap G has a sign, and replay counts as pre-training by a share s.
+# One law for both domains: the gap G may be negative, and replay counts as pre-training with weight s.
 ONE_LAW = (
     "E + A/N**alpha + F/(N**delta*(ptpp + s*r*D/N)**eta*(1 + new/tau)**kappa)"
     " - G*(1 - r)**c*(1 - (1 + new/h)**(-q)) + J*minimum(D, 1)"
@@ -32,13 +32,13 @@ ONE_LAW = (
 
 
 def with_parameters(card: str, name: str, extra: dict[str, str]) -> Law:
-    """A card's text under another name, with further parameters."""
+    """A card's text under another name with additional parameters."""
     sections = [f'[parameters.{k}]\nmeaning = "{k}"\nunit = ""\nprior = {{ {prior} }}\n' for k, prior in extra.items()]
     return parse_card(card.replace('name   = "transfer-', f'name   = "{name}-') + "\n" + "\n".join(sections), name)
 
 
 def free_replay() -> Law:
-    """transfer-source with the weight of replayed tokens left free: s = 1 is the card."""
+    """transfer-source with a free weight of replayed tokens; s = 1 is the card."""
     card = bayeslaw.load_law("transfer-source").card.replace("ptpp + r*D/N", "ptpp + s*r*D/N")
     return with_parameters(card, "free-replay", {"s": 'dist = "Beta", alpha = 1, beta = 1'})
 
@@ -73,7 +73,7 @@ def over_cases(law_of: Any, domains: tuple[str, ...] = ("target", "source"), sho
 
 
 def all_stages() -> str:
-    """Fitted to all stages at r .05 to .5: eta, and forecasts at the replay shares left out."""
+    """Fits to all stages at r .05 to .5: eta, and forecasts at the held-out replay shares."""
     rows = []
     for domain, law in OURS.items():
         runs = seed_0("runs.csv", domain)
@@ -88,15 +88,15 @@ def all_stages() -> str:
 
 
 def main() -> None:
-    print("# What the forecasts lean on\n\n" + banner("sensitivity") + "\n")
+    print("# Sensitivity of the forecasts\n\n" + banner("sensitivity") + "\n")
     wide = {"eta": Prior.parse("LogNormal(-1.1, 0.35)")}
-    print("## The prior of eta: sd .35 in place of .2\n")
+    print("## The prior of eta: sd .35 instead of .2\n")
     print(over_cases(lambda domain: bayeslaw.load_law(OURS[domain]).with_priors(wide), show=("eta",)) + "\n", flush=True)
     for sd in (0.005, 0.01):
-        print(f"## The prior of a run's luck: HalfNormal({sd}) in place of HalfNormal(0.003)\n")
+        print(f"## The prior of the run effect: HalfNormal({sd}) instead of HalfNormal(0.003)\n")
         with patch.dict(noise.PRIORS, {"sigma_run": Prior("HalfNormal", {"sigma": sd})}):
             print(over_cases(OURS.get, show=("sigma_run",)) + "\n", flush=True)
-    print("## The weight of a replayed token left free (s = 1: as a pre-training token)\n")
+    print("## A free weight of replayed tokens (s = 1: that of a pre-training token)\n")
     print(over_cases(lambda _: free_replay(), ("source",), ("s",)) + "\n", flush=True)
     print(f"## One law for both domains\n\nloss = {ONE_LAW}, new = (1 - r)*D\n")
     print(over_cases(lambda _: one_law(), show=("s",)) + "\n", flush=True)

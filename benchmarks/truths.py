@@ -1,18 +1,17 @@
-"""One truth from a law's own prior, the runs it would have logged, the fit of these, and where the truth lies in what the fit says.
+"""A truth from a law's prior, its simulated runs, the fit to them, and the rank of the truth in the fit.
 
 Laws of the learning dynamics get eight trainings in two phases and the ends of three others; a law of two domains' losses gets such
 losses along four runs. For the rest:
 
-What a law is fitted to follows from its covariates. A law of adaptation (r, ptpp or cpt among them) gets curves, eight points of
-one run at one setting, and base checkpoints where it is finite at D = 0; any other gets the last losses of single runs, 9 sizes x
-9 tokens per parameter. The first target is a new run at the largest size and, where a law knows stages, at PTPP 279, neither of
-them seen.
+The runs follow from a law's covariates. A law of adaptation (r, ptpp or cpt among them) gets curves, eight points of one run at one
+setting, and base checkpoints if it is finite at D = 0; any other law gets the last losses of single runs, 9 sizes x 9 tokens per
+parameter. The first target is a new run at the largest size and, if the law has stages, at PTPP 279, both unseen.
 
-The truth is drawn from exactly the prior of the fit: `Law.sample_prior` at the reference point of the runs and the priors of the
-noise. Now and then such a truth makes a loss that a table may not hold (none, or above 15 nats). Such a table is refused and a
-new truth drawn. That keeps calibration exact because it looks at the losses alone: given losses that are accepted,
-the truth is distributed as the posterior, whatever is done with others. Truths are never chosen by their parameters. (What is
-accepted is no longer spread as the prior, only the pairs of truth and table are right; the report counts what was refused.)
+The truth is drawn from exactly the prior of the fit: `Law.sample_prior` at the reference point of the runs, and the priors of the
+noise. Sometimes such a truth makes a loss that tables refuse (none, or above 15 nats). Such a table is refused and a new truth is
+drawn. Calibration stays exact because the refusal depends on the losses alone: given accepted losses, the truth is distributed as
+the posterior. Truths are never selected by their parameters. (Accepted truths alone no longer have the distribution of the prior,
+only the pairs of truth and table have the right joint distribution; the report counts refused tables.)
 """
 
 from __future__ import annotations
@@ -49,12 +48,12 @@ ADAPTATION = {"r", "ptpp", "cpt"}
 LEVELS: dict[str, tuple[float, ...]] = {"r": (0.1, 0.25, 0.5), "ptpp": (15.0, 31.0), "cpt": (0.0, 1.0), "P": (1.0, 2.0, 4.0)}
 UNSEEN = {"r": 0.25, "ptpp": 279.0, "cpt": 1.0, "P": 8.0}
 SEEN = {"r": 0.25, "ptpp": 31.0, "cpt": 1.0, "P": 2.0}
-EPOCHS = (1.0, 4.0, 16.0)  # of the unique tokens, where a law knows them
+EPOCHS = (1.0, 4.0, 16.0)  # of the unique tokens, for laws that have them
 
 
 @dataclass(frozen=True)
 class Item:
-    """One truth to be drawn and fitted: the law, its number, and how it is fitted; `noise` as in `bayeslaw.fit`."""
+    """A truth to be drawn and fitted: the law, its number, and the options of the fit; `noise` as in `bayeslaw.fit`."""
 
     law: Law
     number: int
@@ -63,7 +62,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Truth:
-    """Parameters of law and noise, the runs logged under them, targets with their losses, and how many tables were refused."""
+    """Parameters of law and noise, runs simulated under them, targets with their losses, and the number of refused tables."""
 
     values: dict[str, float]
     runs: Runs
@@ -72,9 +71,9 @@ class Truth:
 
 
 def settings(law: Law) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """What a law is fitted to and what it then forecasts: rows without losses.
+    """Rows without losses: those that a law is fitted to, and those that it then forecasts.
 
-    The first target is the one that coverage is counted at; the second is at a seen size, the third within the runs.
+    Coverage is counted at the first target; the second is at a seen size, the third within the runs.
     """
     if "lr_peak" in law.covariates:
         trained = trainings(11, 12, changes=bool(law.series))[[*law.covariates, "run"]]
@@ -110,7 +109,7 @@ def settings(law: Law) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def _losses_of_two() -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Losses of two domains along adaptations: one rises and the other falls, in each run by another strength."""
+    """Losses of two domains along adaptations: one rises and the other falls, by a different amount in each run."""
     along, parts = np.linspace(0, 1, 8), []
     for i, strength in enumerate((0.3, 0.6, 0.9, 1.2)):
         parts.append(
@@ -122,14 +121,14 @@ def _losses_of_two() -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def _tokens(levels: Mapping[str, float], d: float) -> dict[str, float]:
-    """Levels of covariates, those of unique tokens given as epochs turned into tokens."""
+    """Levels of covariates; epochs are converted to unique tokens."""
     return {name: value if name in LEVELS else d / value for name, value in levels.items()}
 
 
 def noise_of_runs(
     observed: Observations, run: NDArray[np.int64], rng: np.random.Generator
 ) -> tuple[dict[str, float], NDArray[np.float64]]:
-    """A truth of the noise that a fit of these observations assumes, and what it adds to the log losses of rows."""
+    """A truth of the noise that a fit of these observations assumes, and the noise of the log losses."""
     chosen = Noise.choose(NOISE, observed)
     values = {k: noises.LEAST.get(k, 0.0) + float(noises.prior(k).sample(1, rng)[0]) for k in chosen.parameters}
     draws = {k: np.array([v]) for k, v in values.items()}
@@ -137,7 +136,7 @@ def noise_of_runs(
 
 
 def truth(law: Law, number: int) -> Truth:
-    """The truth of a number: the same whenever and wherever it is drawn."""
+    """The truth of a number, the same whenever and wherever it is drawn."""
     rng = np.random.default_rng([zlib.crc32(law.name.encode()), number])
     frame, targets = settings(law)
     rows = pd.concat([frame, targets], ignore_index=True)
@@ -152,14 +151,16 @@ def truth(law: Law, number: int) -> Truth:
         if not check(runs, law):
             values = {k: float(v[0]) for k, v in draws.items()} | noise
             return Truth(values, runs, targets.assign(loss=loss[len(frame) :]), refused)
-    raise BayeslawError(f"{law.name}: {MOST_REFUSED} tables in a row had losses that no table may hold; its priors are not sane.")
+    raise BayeslawError(
+        f"{law.name}: {MOST_REFUSED} tables in a row had losses that tables refuse; check the priors.", code="no-acceptable-truth"
+    )
 
 
 def fitted(law: Law, runs: Runs, options: Mapping[str, Any], seed: int) -> tuple[Fit, list[str]]:
-    """A fit that ends as a user's would, and the checks that the first attempt failed.
+    """A fit as a user would make it, and the checks that the first attempt failed.
 
-    Where a required check fails, the law is fitted once more with four times the draws, twice the tuning and a target acceptance
-    of .99. That second fit counts, whether or not its checks pass.
+    If a required check fails, the law is fitted once more with four times the draws, twice the tuning and a target acceptance of
+    .99. That second fit counts, whether or not its checks pass.
     """
     chosen = {"draws": 1000, "tune": 500} | dict(options)
     fit = bayeslaw.fit(law, runs, noise=NOISE, seed=seed, progress=False, cores=1, **chosen)
@@ -175,21 +176,21 @@ def failing(fit: Fit) -> list[str]:
 
 
 def rank(draws: NDArray[np.float64], value: float) -> int:
-    """How many of `RANKED` draws, evenly spaced within the chains (chains, draws), lie below a value: 0 to `RANKED`."""
+    """Number of `RANKED` draws, evenly spaced within the chains (chains, draws), that lie below a value: 0 to `RANKED`."""
     chains, length = draws.shape
     step = chains * length // RANKED
     return int((draws[:, step - 1 :: step][:, : RANKED // chains] < value).sum())
 
 
 def work(item: Item) -> dict[str, Any]:
-    """Draw a truth, fit its runs, and say where the truth lies: a record of plain numbers.
+    """Draw a truth, fit its runs and rank the truth: a record of plain numbers.
 
     Returns
     -------
     dict
-        `ranks` by parameter among `RANKED` draws; `pit` of each target under the spread `run`; `width` of its 90% interval over its
-        median; checks `failed_first` and `failed` in the end; `refused` tables; `seconds` of this process; or `error`, why there
-        is no fit, or `no_forecast`, why there is no forecast.
+        `ranks` by parameter among `RANKED` draws; `pit` of each target under the spread `run`; `width` of its 90% interval over
+        its median; checks `failed_first` and `failed` in the end; `refused` tables; `seconds` of this process; or `error`, the reason
+        why there is no fit, or `no_forecast`, the reason why there is no forecast.
     """
     begun = time.process_time()
     record: dict[str, Any] = {"number": item.number}

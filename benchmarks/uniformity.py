@@ -1,4 +1,4 @@
-"""What records of `truths.work` say: are ranks uniform, do intervals cover, and how many fits failed their checks."""
+"""Statistics of the records of `truths.work`: uniformity of ranks, coverage of intervals, and numbers of failed checks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Record = Mapping[str, Any]
 
 
 def positions(records: Sequence[Record]) -> dict[str, NDArray[np.float64]]:
-    """For each parameter the ranks as numbers between 0 and 1, uniform where ranks are: each is spread over its own step."""
+    """For each parameter the ranks as numbers between 0 and 1, jittered within their step: uniform if the ranks are."""
     ranked = [r for r in records if "ranks" in r]
     found = {}
     for i, name in enumerate(ranked[0]["ranks"] if ranked else ()):
@@ -30,8 +30,7 @@ def positions(records: Sequence[Record]) -> dict[str, NDArray[np.float64]]:
 def uniformity(values: NDArray[np.float64]) -> float:
     """p of ArviZ's test of uniformity (`pot_c`: pointwise order statistics, put together by Cauchy's combination).
 
-    It is made for small p: those above .1 are only roughly right, those below .01 have the size they say (measured for 40 and
-    100 ranks, and tested).
+    The test is made for small p: those above .1 are only approximate, those below .01 are accurate (measured for 40 and 100 ranks).
     """
     import arviz_stats.base as base
 
@@ -40,7 +39,7 @@ def uniformity(values: NDArray[np.float64]) -> float:
 
 
 def holm(p: Mapping[str, float]) -> dict[str, float]:
-    """p adjusted for their number, step-down: at most a share of all families has one below it by chance."""
+    """p values with Holm's step-down adjustment, which controls the family-wise error rate."""
     adjusted, largest = {}, 0.0
     for i, name in enumerate(sorted(p, key=lambda k: p[k])):
         largest = max(largest, min(1.0, (len(p) - i) * p[name]))
@@ -49,18 +48,18 @@ def holm(p: Mapping[str, float]) -> dict[str, float]:
 
 
 def covered(pit: NDArray[np.float64], level: float) -> int:
-    """How many truths lie in the equal-tailed interval of a probability."""
+    """Number of truths in the equal-tailed interval of a probability."""
     return int((np.abs(pit - 0.5) <= level / 2).sum())
 
 
 def band(count: int, level: float) -> tuple[int, int]:
-    """How many of `count` independent intervals cover with a probability of `BAND`."""
+    """Binomial band, of probability `BAND`, of the number of `count` independent intervals that cover."""
     low, high = binom.interval(BAND, count, level)
     return int(low), int(high)
 
 
 def pits(records: Sequence[Record], target: int) -> NDArray[np.float64]:
-    """PIT of one target; where a fit gave no forecast it is 0, which no interval covers."""
+    """PIT of one target; 0, which no interval covers, if a fit gave no forecast."""
     return np.array([r["pit"][target] if "pit" in r else 0.0 for r in records if "ranks" in r])
 
 
@@ -95,7 +94,7 @@ def _named(counts: Counter[str]) -> str:
 
 
 def checks_table(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Fits and what became of them."""
+    """Numbers of fits, refits and failed checks."""
     return [
         {
             "law": r["law"],
@@ -128,7 +127,7 @@ def ranks_table(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def coverage_table(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Coverage of the first target, in percent, with the band that it should lie in."""
+    """Coverage of the first target in percent, with its binomial band."""
     table = []
     for r in rows:
         row: dict[str, Any] = {"law": r["law"], "truths": r["fits"]}
@@ -141,7 +140,7 @@ def coverage_table(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def others_table(records: Mapping[str, Sequence[Record]]) -> list[dict[str, Any]]:
-    """Coverage of the second and third target: they share truths with the first, so no band is given."""
+    """Coverage of the second and third target; they share truths with the first, so no band is given."""
     table = []
     for name, found in records.items():
         row: dict[str, Any] = {"law": name}

@@ -71,7 +71,7 @@ def test_first_runs_beyond_a_budget_leave_nothing_to_fit() -> None:
     dear = harness.Part(dear.law, dear.candidates.assign(cost=1.0), dear.targets)  # three of thirty are 10%
     found = harness.purchases(dear, lambda *_: pytest.fail("there is no money left"))
     assert found == {0.01: [], 0.05: [], 0.1: [0, 1, 2]}
-    nothing = harness.foretold(dear, [], "posterior", 0)
+    nothing = harness.predicted(dear, [], "posterior", 0)
     assert nothing["forecast"].isna().all()
     assert harness.r2(nothing.assign(loss=[2.0, 3.0], part=0)) == -1
 

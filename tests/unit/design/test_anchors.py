@@ -369,7 +369,7 @@ def test_effects_of_a_known_checkpoint_are_conditional_on_its_runs() -> None:
     z = (effects[0] - mean) / np.sqrt(variance)
     assert abs(z.mean()) < 4 / np.sqrt(z.size)
     assert abs(z.var() - 1) < 4 * np.sqrt(2 / z.size)
-    assert shared[1].std() == pytest.approx(0.02, rel=0.05)
+    assert effects[1].std() == pytest.approx(0.02, rel=0.05)
 
 
 def test_runs_of_one_checkpoint_share_its_effect() -> None:
