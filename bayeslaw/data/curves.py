@@ -448,24 +448,10 @@ def _checked(
     return _with_warmups(family, warmup, name)
 
 
-def logged_rates(frame: pd.DataFrame, unread: Iterable[Fault], name: str) -> pd.DataFrame:
-    """Return the rows of a table with `run`, `step` and `lr` that have a learning rate.
-
-    Parameters
-    ----------
-    frame : DataFrame
-    unread : iterable of Fault
-        Cells that hold no number.
-    name : str
-        The table's name, for messages.
-
-    Raises
-    ------
-    TableError
-        With every fault of runs, steps and rates.
-    """
-    sound, faults = _check_rates(frame, name)
-    _refuse(faults, [f for f in unread if f.column in ("step", "lr") and f.row in frame.index], name)
+def logged_rates(table: Runs) -> pd.DataFrame:
+    """Return the rows of a table with `run`, `step` and `lr` that have a learning rate, or refuse it with its faults."""
+    sound, faults = _check_rates(table.frame, table.name)
+    _refuse(faults, [f for f in table.unread if f.column in ("step", "lr") and f.row in table.frame.index], table.name)
     return sound[sound["lr"].notna()]
 
 

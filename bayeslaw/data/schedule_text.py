@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -135,6 +136,6 @@ def _logged(path: Path, given: dict[str, str]) -> Schedule:
     elif len(runs) > 1:
         message = f"{table.name} has {len(runs)} runs: choose one, such as logged:{path},run={runs[0]}."
         raise BayeslawError(message, code="several-runs")
-    rated = logged_rates(frame, table.unread, table.name)
+    rated = logged_rates(replace(table, frame=frame))
     warmup = _value("logged", "warmup", given["warmup"]) if "warmup" in given else 0
     return logged(rated["step"], rated["lr"], warmup=warmup, name=given.get("run", path.stem))

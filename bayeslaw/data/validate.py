@@ -135,14 +135,9 @@ def cell_faults(frame: pd.DataFrame, column: str, bad: pd.Series, problem: str, 
 
     Parameters
     ----------
-    frame : DataFrame
-    column : str
-    bad : Series of bool
-        On the frame's index.
-    problem : str
-        `{value}` in it stands for the cell's value.
-    suggestion, code : str
-        As in `bayeslaw.core.errors.Fault`.
+    frame, column, bad : DataFrame, str and Series of bool
+    problem, suggestion, code : str
+        As in `bayeslaw.core.errors.Fault`; `{value}` in the problem stands for the cell's value.
     """
     for row, number in zip(frame.index[bad], frame.loc[bad, column].to_numpy(dtype=np.float64), strict=True):
         value = "" if np.isnan(number) else f"{number:g}"

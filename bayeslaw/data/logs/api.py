@@ -15,7 +15,7 @@ from bayeslaw.core.errors import BayeslawError, Fault, TableError, nearest, shor
 from bayeslaw.core.units import unit
 from bayeslaw.data.columns import TEXT, key
 from bayeslaw.data.logs.assemble import rows
-from bayeslaw.data.logs.cells import Marks, numbers
+from bayeslaw.data.logs.cells import numbers
 from bayeslaw.data.logs.json_logs import last_step, read_json, run_folder
 from bayeslaw.data.logs.log import Log, Meanings, counted, listed, meanings
 from bayeslaw.data.logs.mapping import KINDS, LogMap, constants, mapping, read_mapping
@@ -143,11 +143,10 @@ def _read_all(sources: Sequence[str | Path], kind: str | None, given: LogMap) ->
     resolved = [path.resolve() for path in paths]
     if twice := [path for i, path in enumerate(paths) if resolved[i] in resolved[:i]]:
         raise BayeslawError(f"{twice[0]} is given twice.", code="file-twice")
-    names = _distinct([path.name for path in paths], paths)
-    logs = [
-        _read(path, known, run, given, name if name != path.name else None)
-        for (path, known, run), name in zip(files, names, strict=True)
-    ]
+    in_folders = [path.name == "trainer_state.json" or "tfevents" in path.name for path in paths]  # their names say little
+    names = [f"{p.absolute().parent.name}/{p.name}" if folder else p.name for p, folder in zip(paths, in_folders, strict=True)]
+    names = _distinct(names, paths)
+    logs = [_read(path, name, known, run, given) for (path, known, run), name in zip(files, names, strict=True)]
     runs = _distinct([log.run for log in logs], [_run_path(path, log) for path, log in zip(paths, logs, strict=True)])
     return [replace(log, run=run) for log, run in zip(logs, runs, strict=True)]
 
@@ -169,15 +168,15 @@ def _inside(folder: Path, kind: str | None) -> list[tuple[Path, str | None, str]
     raise BayeslawError(f"{folder} has no {missing}; name its files.", code="no-logs")
 
 
-def _read(path: Path, kind: str | None, run: str, given: LogMap, called: str | None) -> Log:
+def _read(path: Path, name: str, kind: str | None, run: str, given: LogMap) -> Log:
     try:
         if kind == "tensorboard" or (kind is None and ("tfevents" in path.name or is_event_file(path))):
-            return read_events(path, run or path.absolute().parent.name, {*given.losses}, {*given.columns}, called)
+            return read_events(path, name, run or path.absolute().parent.name, {*given.losses}, {*given.columns})
         with path.open("rb") as file:
             head = file.read(64).removeprefix(b"\xef\xbb\xbf").lstrip()
         if kind in ("trainer", "jsonl") or (kind is None and head[:1] in (b"{", b"[")):
-            return read_json(path, kind, called)
-        return read_text(path, kind, given.delimiter, {*given.columns, *given.losses}, called)
+            return read_json(path, name, kind)
+        return read_text(path, name, kind, given.delimiter, {*given.columns, *given.losses})
     except OSError as error:
         raise BayeslawError(f"{path} can't be read: {error}.", code="unreadable-file") from None
 
@@ -226,7 +225,7 @@ def _entries(logs: list[Log], given: LogMap) -> Entries:
             known = list(dict.fromkeys(str(c) for log in logs for c in log.frame))
             raise BayeslawError(f"No log has a column {column!r}.{nearest(column, known)}", code="missing-column")
     for log in logs:
-        marks = Marks(given.decimal, given.thousands) if log.kind in ("wandb", "wide", "table") else Marks(".", ",")
+        marks = (given.decimal, given.thousands) if log.kind in ("wandb", "wide", "table") else (".", ",")
         meaning = _meanings(log, given)
         _check_one_split(log, meaning, splits)
         part, read, wrong = _renamed(log, meaning, marks, len(logs) > 1)
@@ -277,7 +276,9 @@ def _check_one_split(log: Log, meaning: Meanings, known: dict[str, dict[str, str
         known[column] = splits
 
 
-def _renamed(log: Log, meaning: Meanings, marks: Marks, several: bool) -> tuple[pd.DataFrame, list[str], list[Fault]]:
+def _renamed(
+    log: Log, meaning: Meanings, marks: tuple[str | None, str | None], several: bool
+) -> tuple[pd.DataFrame, list[str], list[Fault]]:
     """Return a log's entries under our names, in numbers, with notes and faults."""
     notes, faults = list[str](), list[Fault]()
     frame = pd.DataFrame({"_name": log.name, "_row": log.frame.index.to_numpy()}, index=log.frame.index)
@@ -289,7 +290,7 @@ def _renamed(log: Log, meaning: Meanings, marks: Marks, several: bool) -> tuple[
         if ours in TEXT["logs"]:
             frame[ours] = cells.map(lambda v: None if v is None or v != v or not str(v).strip() else _word(v))
             continue
-        values, wrong, separated = numbers(cells, ours.split(":")[0], marks)
+        values, wrong, separated = numbers(cells, ours.split(":")[0], *marks)
         frame[ours] = values * factor
         faults += [replace(f, column=column, problem=(f"{log.name}: " if several else "") + f.problem) for f in wrong]
         if separated:

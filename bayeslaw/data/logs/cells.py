@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -17,26 +16,9 @@ NOT_FINITE = {"nan", "inf", "+inf", "-inf", "infinity", "+infinity", "-infinity"
 MISSING = {"", "na", "n/a", "null", "none", "-", "undefined"}
 
 
-@dataclass(frozen=True)
-class Marks:
-    """The marks between the digits of a text table: a decimal sign and a separator of thousands; None where unknown."""
-
-    decimal: str | None = None
-    thousands: str | None = None
-
-    @property
-    def known(self) -> bool:
-        """Whether the user gave one of them."""
-        return self.decimal is not None or self.thousands is not None
-
-    @property
-    def pair(self) -> tuple[str, str]:
-        """Both marks, the usual ones where unknown."""
-        decimal = self.decimal or ("," if self.thousands == "." else ".")
-        return decimal, self.thousands or ("." if decimal == "," else ",")
-
-
-def numbers(cells: pd.Series, ours: str, marks: Marks) -> tuple[pd.Series, list[Fault], int]:
+def numbers(
+    cells: pd.Series, ours: str, decimal: str | None = None, thousands: str | None = None
+) -> tuple[pd.Series, list[Fault], int]:
     """Return cells as numbers.
 
     Parameters
@@ -45,7 +27,8 @@ def numbers(cells: pd.Series, ours: str, marks: Marks) -> tuple[pd.Series, list[
         Texts, numbers and None as read; in a column of floats nan is missing.
     ours : str
         Our name of the column: NaN is a loss that is not finite, and a missing value in any other column.
-    marks : Marks
+    decimal, thousands : str, optional
+        The decimal sign and the separator of thousands; by default the usual ones, and then a cell must be unambiguous.
 
     Returns
     -------
@@ -61,13 +44,13 @@ def numbers(cells: pd.Series, ours: str, marks: Marks) -> tuple[pd.Series, list[
     if cells.dtype.kind == "b":
         booleans = [_no_number(int(row), ours, str(cell)) for row, cell in zip(cells.index, cells, strict=True)]
         return pd.Series(np.nan, index=cells.index), booleans, 0
-    decimal, thousands = marks.pair
+    known = decimal is not None or thousands is not None
+    decimal = decimal or ("," if thousands == "." else ".")
+    thousands = thousands or ("." if decimal == "," else ",")
     pattern = re.compile(rf"^[+-]?[1-9]\d{{0,2}}(?:{re.escape(thousands)}\d{{3}})+(?:{re.escape(decimal)}\d+)?$")
     texts = [_text(cell, ours == "loss") for cell in cells]  # a Series would make nan of None
     grouped = [isinstance(t, str) and bool(pattern.match(t)) for t in texts]
-    certain = (
-        marks.known or ours in COUNTS or _certain((str(t) for t, g in zip(texts, grouped, strict=True) if g), thousands, decimal)
-    )
+    certain = known or ours in COUNTS or _certain((str(t) for t, g in zip(texts, grouped, strict=True) if g), thousands, decimal)
     values, faults = np.full(len(cells), np.nan), list[Fault]()
     for i, (row, text) in enumerate(zip(cells.index, texts, strict=True)):
         if text is None:

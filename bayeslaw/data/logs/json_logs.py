@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from bayeslaw.core.errors import BayeslawError, Fault, TableError, shortened
-from bayeslaw.data.logs.cells import Marks, numbers
+from bayeslaw.data.logs.cells import numbers
 from bayeslaw.data.logs.log import Log, counted
 from bayeslaw.data.logs.text import decoded
 from bayeslaw.data.table import json_object
@@ -18,30 +18,29 @@ from bayeslaw.data.table import json_object
 CHECKPOINT = re.compile(r"^checkpoint-\d+$")
 
 
-def read_json(path: Path, kind: str | None, called: str | None = None) -> Log:
+def read_json(path: Path, name: str, kind: str | None) -> Log:
     """Read a file of JSON.
 
     Parameters
     ----------
     path : path
+    name : str
+        The file's name in messages.
     kind : {'trainer', 'jsonl'}, optional
         What it is; by default its contents decide.
-    called : str, optional
-        Its name in messages, by default the file's.
 
     Raises
     ------
     BayeslawError, TableError
         If it is neither, with every line that can't be read.
     """
-    name = called or path.name
     text = decoded(path, name).strip()
     if not text:
         raise BayeslawError(f"{name} is empty.", code="empty-file")
     whole = _whole(text)
     if isinstance(whole, dict) and isinstance(whole.get("log_history"), list):
         if kind in (None, "trainer"):
-            return _trainer(whole, path, called)
+            return _trainer(whole, path, name)
     elif kind == "trainer":
         raise BayeslawError(f"{name} is no trainer_state.json: it has no list log_history.", code="not-a-trainer-state")
     rows = whole if isinstance(whole, list) else _lines(text, name)
@@ -107,9 +106,8 @@ def _flat(row: dict[str, Any], before: str = "") -> dict[str, Any]:
     return flat
 
 
-def _trainer(state: dict[str, Any], path: Path, called: str | None) -> Log:
+def _trainer(state: dict[str, Any], path: Path, name: str) -> Log:
     """Read the history of a Trainer: entries of training, with a learning rate, and of evaluation, with eval_loss."""
-    name = called or f"{path.absolute().parent.name}/{path.name}"
     history = [row for row in state["log_history"] if not (isinstance(row, dict) and "train_runtime" in row)]
     notes = []
     if left := len(state["log_history"]) - len(history):
@@ -127,5 +125,5 @@ def run_folder(path: Path) -> Path:
 
 def last_step(log: Log) -> float:
     """Return the last step of a history, by which the histories of one run are ordered."""
-    steps = numbers(log.frame.get("step", pd.Series(dtype=float)), "step", Marks(".", ","))[0]
+    steps = numbers(log.frame.get("step", pd.Series(dtype=float)), "step", ".", ",")[0]
     return float(steps.max()) if steps.notna().any() else -1.0

@@ -97,10 +97,8 @@ def fault(frame: pd.DataFrame, at: int, column: str, value: str, problem: str, s
 
     Parameters
     ----------
-    frame : DataFrame
-        Entries, with `_name` and `_row`.
-    at : int
-        The entry's position.
+    frame, at : DataFrame and int
+        Entries with `_name` and `_row`, and the position of the faulty one.
     column, value, problem, suggestion, code : str
         As in `bayeslaw.core.errors.Fault`.
     """

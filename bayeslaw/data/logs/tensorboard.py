@@ -21,7 +21,7 @@ from bayeslaw.data.logs.log import Log, counted, domain_of, listed
 
 _MASK = 0xA282EAD8
 _HEADER = 12
-Value = int | float | bytes
+Value = int | bytes
 
 
 def masked_crc(data: bytes) -> int:
@@ -76,15 +76,15 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
             raise ValueError("a number takes more than 10 bytes")
 
 
-def fields(data: bytes) -> Iterator[tuple[int, int, Value]]:
-    """Yield the number, wire type and value of each field of a message: varints as integers, the others as bytes."""
+def fields(data: bytes) -> Iterator[tuple[int, Value]]:
+    """Yield the number and value of each field of a message: varints as signed integers, the others as bytes."""
     at = 0
     while at < len(data):
         tag, at = _varint(data, at)
         number, wire = tag >> 3, tag & 7
         if wire == 0:
-            value, at = _varint(data, at)
-            yield number, wire, value
+            integer, at = _varint(data, at)
+            yield number, _signed(integer)
             continue
         if wire == 2:
             length, at = _varint(data, at)
@@ -94,49 +94,8 @@ def fields(data: bytes) -> Iterator[tuple[int, int, Value]]:
             raise ValueError(f"field {number} has wire type {wire}")
         if at + length > len(data):
             raise ValueError(f"field {number} ends beyond its message")
-        yield number, wire, data[at : at + length]
+        yield number, data[at : at + length]
         at += length
-
-
-# By the dtype of a tensor: NumPy's type in tensor_content, and the field of single values.
-_DTYPES = {1: ("<f4", 5), 2: ("<f8", 6), 3: ("<i4", 7), 9: ("<i8", 10)}
-
-
-def _tensor(data: bytes) -> float | None:
-    """Return the one number of a tensor; None if it holds several, or no numbers."""
-    dtype, content, listed, sizes = 0, b"", {5: list[float](), 6: list[float](), 7: list[float](), 10: list[float]()}, list[int]()
-    for number, wire, value in fields(data):
-        if number == 1 and isinstance(value, int):
-            dtype = value
-        elif number == 2 and isinstance(value, bytes):
-            sizes = [
-                s
-                for n, w, dim in fields(value)
-                if n == 2 and isinstance(dim, bytes)
-                for k, _, s in fields(dim)
-                if k == 1 and isinstance(s, int)
-            ]
-        elif number == 4 and isinstance(value, bytes):
-            content = value
-        elif number in listed:
-            listed[number] += _numbers(number, wire, value)
-    if dtype not in _DTYPES or np.prod(sizes, dtype=np.float64) != 1:
-        return None
-    values = list(np.frombuffer(content, dtype=_DTYPES[dtype][0])) if content else listed[_DTYPES[dtype][1]]
-    return float(values[0]) if len(values) == 1 else None
-
-
-def _numbers(number: int, wire: int, value: Value) -> list[float]:
-    """Return the values of a repeated field, packed or one by one."""
-    if isinstance(value, bytes):
-        if number in (5, 6):
-            return [float(v) for v in np.frombuffer(value, dtype="<f4" if number == 5 else "<f8")]
-        integers, at = list[float](), 0
-        while at < len(value):
-            integer, at = _varint(value, at)
-            integers.append(float(_signed(integer)))
-        return integers
-    return [float(_signed(int(value)))]
 
 
 def _signed(value: int) -> int:
@@ -146,50 +105,86 @@ def _signed(value: int) -> int:
 def scalars(record: bytes) -> Iterator[tuple[int, float, str, float | None]]:
     """Yield step, time, tag and number of each value of an event; the number is None where there is not exactly one."""
     step, time, summaries = 0, 0.0, list[bytes]()
-    for number, wire, value in fields(record):
-        if number == 1 and wire == 1 and isinstance(value, bytes):
+    for number, value in fields(record):
+        if number == 1 and isinstance(value, bytes):
             (time,) = struct.unpack("<d", value)
         elif number == 2 and isinstance(value, int):
-            step = _signed(value)
+            step = value
         elif number == 5 and isinstance(value, bytes):
             summaries.append(value)
     for summary in summaries:
-        for number, _, value in fields(summary):
+        for number, value in fields(summary):
             if number == 1 and isinstance(value, bytes):
                 yield step, time, *_value(value)
 
 
 def _value(data: bytes) -> tuple[str, float | None]:
+    """Return the tag and number of a summary's value."""
     tag, scalar = "", None
-    for number, wire, value in fields(data):
+    for number, value in fields(data):
         if number == 1 and isinstance(value, bytes):
             tag = value.decode("utf-8", errors="replace")
-        elif number == 2 and wire == 5 and isinstance(value, bytes):
+        elif number == 2 and isinstance(value, bytes):
             (scalar,) = struct.unpack("<f", value)
         elif number == 8 and isinstance(value, bytes):
             scalar = _tensor(value)
     return tag, scalar
 
 
-def read_events(path: Path, run: str, losses: set[str], columns: set[str], called: str | None = None) -> Log:
+# By the dtype of a tensor: NumPy's type in tensor_content, and the field of single values.
+_DTYPES = {1: ("<f4", 5), 2: ("<f8", 6), 3: ("<i4", 7), 9: ("<i8", 10)}
+
+
+def _tensor(data: bytes) -> float | None:
+    """Return the one number of a tensor; None if it holds several, or no numbers."""
+    dtype, content, sizes = 0, b"", list[int]()
+    listed: dict[int, list[float]] = {5: [], 6: [], 7: [], 10: []}
+    for number, value in fields(data):
+        if number == 1 and isinstance(value, int):
+            dtype = value
+        elif number == 2 and isinstance(value, bytes):
+            dims = [dim for n, dim in fields(value) if n == 2 and isinstance(dim, bytes)]
+            sizes = [size for dim in dims for n, size in fields(dim) if n == 1 and isinstance(size, int)]
+        elif number == 4 and isinstance(value, bytes):
+            content = value
+        elif number in listed:
+            listed[number] += _numbers(number, value)
+    if dtype not in _DTYPES or np.prod(sizes, dtype=np.float64) != 1:
+        return None
+    values = list(np.frombuffer(content, dtype=_DTYPES[dtype][0])) if content else listed[_DTYPES[dtype][1]]
+    return float(values[0]) if len(values) == 1 else None
+
+
+def _numbers(number: int, value: Value) -> list[float]:
+    """Return the values of a repeated field, packed or one by one."""
+    if isinstance(value, int):
+        return [float(value)]
+    if number in (5, 6):
+        return [float(v) for v in np.frombuffer(value, dtype="<f4" if number == 5 else "<f8")]
+    integers, at = list[float](), 0
+    while at < len(value):
+        integer, at = _varint(value, at)
+        integers.append(float(_signed(integer)))
+    return integers
+
+
+def read_events(path: Path, name: str, run: str, losses: set[str], columns: set[str]) -> Log:
     """Read an event file.
 
     Parameters
     ----------
     path : path
-    run : str
-        The name of its run.
+    name, run : str
+        The file's name in messages, and the name of its run.
     losses, columns : set of str
         Tags of losses and of covariates to read besides those known by their names.
-    called : str, optional
-        Its name in messages, by default the file's with its folder.
 
     Raises
     ------
     BayeslawError
         If it is damaged, or not an event file.
     """
-    data, name = path.read_bytes(), called or f"{path.parent.name}/{path.name}"
+    data = path.read_bytes()
     rows, other, no_scalars = list[tuple[int, int, float, str, float]](), dict[str, int](), dict[str, int]()
     number = end = 0
     try:

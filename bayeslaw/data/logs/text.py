@@ -34,52 +34,49 @@ RUNS_TABLE = {"name", "state"}  # columns of an export of the table of runs
 _RUN_METRIC = re.compile(r"^(?P<run>.+) - (?P<metric>\S.*)$")
 
 
-def read_text(
-    path: Path, kind: str | None, delimiter: str | None = None, named: Collection[str] = (), called: str | None = None
-) -> Log:
+def read_text(path: Path, name: str, kind: str | None, delimiter: str | None, given: Collection[str]) -> Log:
     """Read a text table.
 
     Parameters
     ----------
     path : path
+    name : str
+        The file's name in messages.
     kind : {'wandb', 'wide', 'table'}, optional
         What it is; by default its header decides.
     delimiter : str, optional
         The sign between cells; by default the most frequent one of `DELIMITERS` in the header.
-    named : collection of str
+    given : collection of str
         Columns whose meaning the user gives. Such a file is a table, unless it is a chart and a column of a run is among them.
-    called : str, optional
-        Its name in messages, by default the file's.
 
     Raises
     ------
     BayeslawError
         If it can't be read or may be of several kinds.
     """
-    called = called or path.name
-    frame, notes = _table(path, called, delimiter)
-    as_table = named and not (_is_chart([str(c) for c in frame]) and not any(_of_run(c) for c in named))
-    match kind or ("table" if as_table else _kind(frame, called)):
+    frame, notes = _table(path, name, delimiter)
+    as_table = given and not (_is_chart([str(c) for c in frame]) and not any(_of_run(c) for c in given))
+    match kind or ("table" if as_table else _kind(frame, name)):
         case "wandb":
-            log = _wandb(frame, called, path.stem)
+            log = _wandb(frame, name, path.stem)
         case "wide":
-            log = _wide(frame, called)
+            log = _wide(frame, name)
         case _:
-            log = Log(called, "table", frame, path.stem)
+            log = Log(name, "table", frame, path.stem)
     return replace(log, notes=(*notes, *log.notes))
 
 
-def _table(path: Path, called: str, delimiter: str | None) -> tuple[pd.DataFrame, list[str]]:
+def _table(path: Path, name: str, delimiter: str | None) -> tuple[pd.DataFrame, list[str]]:
     """Return the cells of a text table, None where one is empty, and notes of columns left out."""
-    text = decoded(path, called)
+    text = decoded(path, name)
     head = text.splitlines()[0] if text.strip() else ""
     if not head.strip():
-        raise BayeslawError(f"{called} has no header in its first line, or is empty.", code="no-header")
+        raise BayeslawError(f"{name} has no header in its first line, or is empty.", code="no-header")
     mark = delimiter or max(DELIMITERS, key=head.count)
     try:
         lines = [line for line in csv.reader(io.StringIO(text), delimiter=mark, skipinitialspace=True, strict=True) if any(line)]
     except csv.Error as error:
-        raise BayeslawError(f"{called} can't be read as a table: {error}.", code="unreadable-table") from None
+        raise BayeslawError(f"{name} can't be read as a table: {error}.", code="unreadable-table") from None
     header = [cell.strip() for cell in lines[0]]
     rows = [line[: len(header)] if not any(line[len(header) :]) else line for line in lines[1:]]
     suggestion, faults = "is the file cut off, or does a comma stand inside a number that isn't quoted?", []
@@ -88,28 +85,28 @@ def _table(path: Path, called: str, delimiter: str | None) -> tuple[pd.DataFrame
             problem = f"the row has {len(row)} cells and the header {len(header)} ({shortened(mark.join(row), 30)})"
             faults.append(Fault(i, header[0], "", problem, suggestion, "row-of-another-length"))
     if faults:
-        raise TableError(faults, called)
+        raise TableError(faults, name)
     if not rows:
-        raise BayeslawError(f"{called} has a header and no rows.", code="no-rows")
+        raise BayeslawError(f"{name} has a header and no rows.", code="no-rows")
     cells = np.array(rows, dtype=object).reshape(len(rows), len(header))
     cells[cells == ""] = None
-    keep, notes = _unique_columns(header, cells, called)
+    keep, notes = _unique_columns(header, cells, name)
     frame = pd.DataFrame(cells[:, keep], columns=[header[i] for i in keep], dtype=object)
     frame.index = pd.RangeIndex(1, len(frame) + 1, name="row")
     return frame, notes
 
 
-def decoded(path: Path, called: str) -> str:
+def decoded(path: Path, name: str) -> str:
     """Return a file's text, with or without a byte-order mark."""
     raw = path.read_bytes()
     encoding = "utf-16" if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig"
     try:
         text = raw.decode(encoding)
     except UnicodeDecodeError as error:
-        message = f"{called} is not UTF-8 text ({error.reason} at byte {error.start}): save it as UTF-8."
+        message = f"{name} is not UTF-8 text ({error.reason} at byte {error.start}): save it as UTF-8."
         raise BayeslawError(message, code="not-utf-8") from None
     if "\0" in text:
-        raise BayeslawError(f"{called} holds NUL bytes and is not text: save it as UTF-8.", code="not-utf-8")
+        raise BayeslawError(f"{name} holds NUL bytes and is not text: save it as UTF-8.", code="not-utf-8")
     return text
 
 
@@ -176,21 +173,21 @@ def _is_chart(columns: list[str]) -> bool:
     return any(domain_of(m) is not None or key(m) == "loss" for m in metrics) and not _names_runs(columns)
 
 
-def _wandb(frame: pd.DataFrame, called: str, stem: str) -> Log:
+def _wandb(frame: pd.DataFrame, name: str, stem: str) -> Log:
     """Read an export of a chart (a column for each run and metric), of one run's history, or of the table of runs."""
     columns = [str(c) for c in frame]
     pairs = {c: pair for c in columns if (pair := _of_run(c))}
     if not pairs:
-        return _runs_table(frame, called) if {key(c) for c in columns} >= RUNS_TABLE else Log(called, "wandb", frame, stem)
-    step = _axis([c for c in columns if c not in pairs], called)
+        return _runs_table(frame, name) if {key(c) for c in columns} >= RUNS_TABLE else Log(name, "wandb", frame, stem)
+    step = _axis([c for c in columns if c not in pairs], name)
     notes = list[str]()
     if other := [c for c in columns if c not in pairs and c != step]:
         shown = listed([*map(repr, other)])
-        notes.append(f"{called}: {counted(len(other), 'column')} of no run (no 'RUN - METRIC') left out ({shown})")
+        notes.append(f"{name}: {counted(len(other), 'column')} of no run (no 'RUN - METRIC') left out ({shown})")
     spreads = [c for c, (_, metric) in pairs.items() if SPREADS.search(metric)]
     if binned := [c for c in spreads if not _same_as_value(frame, c)]:
         notes.append(
-            f"{called}: {binned[0]!r} and {len(binned) - 1} more differ from the values: these are means over steps or over a "
+            f"{name}: {binned[0]!r} and {len(binned) - 1} more differ from the values: these are means over steps or over a "
             "group of runs; export without grouping and smoothing"
         )
     by_run: dict[str, dict[str, str]] = {}
@@ -198,18 +195,18 @@ def _wandb(frame: pd.DataFrame, called: str, stem: str) -> Log:
     for column, (run, metric) in pairs.items():
         if column in spreads:
             continue
-        own, name = by_run.setdefault(run, {}), spelled.setdefault(key(metric), metric)
-        if other := [c for c, m in own.items() if m == name]:
-            message = f"{called}: columns {other[0]!r} and {column!r} are of one run and differ only by case: remove one."
+        own, spelling = by_run.setdefault(run, {}), spelled.setdefault(key(metric), metric)
+        if other := [c for c, m in own.items() if m == spelling]:
+            message = f"{name}: columns {other[0]!r} and {column!r} are of one run and differ only by case: remove one."
             raise BayeslawError(message, code="two-columns-of-one-meaning")
-        own[column] = name
+        own[column] = spelling
     if not by_run:
-        raise BayeslawError(f"{called} has columns of minima and maxima, but none of values.", code="no-loss")
+        raise BayeslawError(f"{name} has columns of minima and maxima, but none of values.", code="no-loss")
     parts = []
     for run, metrics in by_run.items():
         part = frame[[step, *metrics]].rename(columns=metrics)
         parts.append(part[part[list(metrics.values())].notna().any(axis=1)].assign(run=run))
-    return Log(called, "wandb", _stacked(parts), "", step, notes=tuple(notes))
+    return Log(name, "wandb", _stacked(parts), "", step, notes=tuple(notes))
 
 
 def _stacked(parts: list[pd.DataFrame]) -> pd.DataFrame:
@@ -235,29 +232,29 @@ def _same_as_value(frame: pd.DataFrame, column: str) -> bool:
     return bool((frame[column].fillna("") == frame[value].fillna("")).all())
 
 
-def _runs_table(frame: pd.DataFrame, called: str) -> Log:
+def _runs_table(frame: pd.DataFrame, name: str) -> Log:
     """Read the table of runs: one row for each, with its configuration and its last losses."""
     state = next(c for c in frame if key(str(c)) == "state")
-    name = next(c for c in frame if key(str(c)) == "name")
+    run_name = next(c for c in frame if key(str(c)) == "name")
     unfinished = frame[state].map(lambda s: str(s).lower() != "finished")
     notes = []
     if unfinished.any():
-        shown = ", ".join(f"{run} ({how})" for run, how in frame.loc[unfinished, [name, state]].head(3).itertuples(index=False))
-        notes.append(f"{called}: {counted(int(unfinished.sum()), 'run')} did not finish; their last losses are used: {shown}")
-    named = frame.rename(columns={name: "run"}) if "run" not in frame else frame
-    return Log(called, "wandb", named, "", notes=tuple(notes))
+        shown = ", ".join(f"{run} ({how})" for run, how in frame.loc[unfinished, [run_name, state]].head(3).itertuples(index=False))
+        notes.append(f"{name}: {counted(int(unfinished.sum()), 'run')} did not finish; their last losses are used: {shown}")
+    named = frame.rename(columns={run_name: "run"}) if "run" not in frame else frame
+    return Log(name, "wandb", named, "", notes=tuple(notes))
 
 
-def _wide(frame: pd.DataFrame, called: str) -> Log:
+def _wide(frame: pd.DataFrame, name: str) -> Log:
     """Read a table with one column of losses for each run."""
     columns = [str(c) for c in frame]
-    step = _axis(columns, called)
+    step = _axis(columns, name)
     runs = [c for c in columns if c != step and not TIMES.match(key(c))]
     if not runs:
-        message = f"{called} has no column beside {step!r}: a wide table has one for each run."
+        message = f"{name} has no column beside {step!r}: a wide table has one for each run."
         raise BayeslawError(message, code="no-loss")
     parts = [frame[[step, run]].set_axis([step, "loss"], axis=1)[frame[run].notna()].assign(run=run) for run in runs]
-    notes = [f"{called}: columns {listed([*map(repr, runs)], 5)} are {counted(len(runs), 'run')}"]
+    notes = [f"{name}: columns {listed([*map(repr, runs)], 5)} are {counted(len(runs), 'run')}"]
     if empty := [run for run, part in zip(runs, parts, strict=True) if not len(part)]:
-        notes.append(f"{called}: {counted(len(empty), 'column')} without a loss left out ({', '.join(empty[:3])})")
-    return Log(called, "wide", _stacked(parts), "", step, {"loss": None}, notes=tuple(notes))
+        notes.append(f"{name}: {counted(len(empty), 'column')} without a loss left out ({', '.join(empty[:3])})")
+    return Log(name, "wide", _stacked(parts), "", step, {"loss": None}, notes=tuple(notes))

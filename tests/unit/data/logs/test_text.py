@@ -15,7 +15,7 @@ from bayeslaw.core.errors import TableError
 from bayeslaw.core.units import convert_table
 from bayeslaw.data.columns import resolve
 from bayeslaw.data.logs.api import import_runs
-from bayeslaw.data.logs.cells import Marks, numbers
+from bayeslaw.data.logs.cells import numbers
 from bayeslaw.data.logs.log import domain_of, meanings
 from bayeslaw.data.logs.mapping import mapping
 from tests.errors import fails, faults
@@ -217,16 +217,14 @@ def test_columns_of_covariates_and_steps() -> None:
 @given(st.floats(allow_nan=False, allow_infinity=False, min_value=-1e15, max_value=1e15))
 def test_a_number_with_separators_is_the_number(value: float) -> None:
     cells_ = pd.Series([f"{value:,.3f}", "12,345.5", f"{value!r}"], dtype=object)
-    made, faults, separated = numbers(cells_, "loss", Marks())
+    made, faults, separated = numbers(cells_, "loss")
     assert not faults
     assert made.tolist() == [float(f"{value:.3f}"), 12345.5, value]
     assert separated >= 1
 
 
 def test_empty_cells_are_missing_and_others_may_be_infinite() -> None:
-    made, faults, _ = numbers(
-        pd.Series([None, "", " NA ", "nan", "-Infinity", "1e999", float("nan")], dtype=object), "loss", Marks()
-    )
+    made, faults, _ = numbers(pd.Series([None, "", " NA ", "nan", "-Infinity", "1e999", float("nan")], dtype=object), "loss")
     assert not faults
     np.testing.assert_array_equal(made, [np.nan] * 3 + [np.inf] * 4)
 
@@ -234,7 +232,7 @@ def test_empty_cells_are_missing_and_others_may_be_infinite() -> None:
 @pytest.mark.parametrize("ours", ["lr", "r", "D", "step"])
 def test_nan_in_anything_but_a_loss_is_missing(ours: str) -> None:
     given_ = pd.Series(["nan", "NaN", float("nan"), np.float64("nan"), "inf", float("inf"), "1"], dtype=object)
-    made, faults, _ = numbers(given_, ours, Marks())
+    made, faults, _ = numbers(given_, ours)
     assert not faults
     np.testing.assert_array_equal(made, [np.nan] * 4 + [np.inf] * 2 + [1])
 
