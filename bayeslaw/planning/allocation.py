@@ -228,7 +228,7 @@ def stages(posterior: Posterior | PointFit, settings: Mapping[str, Any], stage: 
 
 def _optimum(stage: LawDraws, compute: Array) -> dict[str, Any]:
     terms = powers_of(stage)
-    return numeric(stage, compute) if terms is None else closed(stage, compute, terms)
+    return numeric(stage, compute) if terms is None else _closed(stage, compute, terms)
 
 
 def powers_of(stage: LawDraws) -> dict[str, Array] | None:
@@ -275,16 +275,8 @@ def _bounds(stage: LawDraws, k: Array) -> tuple[Array, Array]:
     return low, high
 
 
-def closed(stage: LawDraws, compute: Array, terms: Mapping[str, Array]) -> dict[str, Any]:
-    """The optimum by the closed form.
-
-    Parameters
-    ----------
-    stage : LawDraws
-    compute : array (n,)
-    terms : mapping of str to array (S,)
-        Of `powers_of`.
-    """
+def _closed(stage: LawDraws, compute: Array, terms: Mapping[str, Array]) -> dict[str, Any]:
+    """The optimum by the closed form, from the terms of `powers_of`."""
     k = compute / FLOPS
     low, high = _bounds(stage, k)
     alpha, beta, gamma = terms["alpha"], terms["beta"], terms["gamma"]

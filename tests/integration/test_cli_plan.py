@@ -137,7 +137,7 @@ def test_bad_input_ends_with_2_and_writes_nothing(
     assert snapshot(Path.cwd()) == before
 
 
-POOL = [
+POOL: list[dict[str, Any]] = [
     {"run": f"{n:g}-{r:g}", "N": n, "r": r, "ptpp": 279.0, "D": a * n, "checkpoint_cost": 0.0}
     for n in (241e6, 1.4e9)
     for r in (0.1, 0.5)
