@@ -19,8 +19,8 @@ from bayeslaw.noise.noise import Noise
 from tests import oracles
 from tests.domains import BY, LEVELS, VALUES, two_domains
 from tests.errors import fails
+from tests.integration.test_model import assert_density_of_the_model
 from tests.unit.engine.test_density import assert_true_gradient
-from tests.unit.inference.test_model import assert_models_density
 
 
 @pytest.fixture
@@ -99,7 +99,7 @@ def test_levels_that_are_not_pooled_have_the_prior_of_the_parameter(pooled: Law)
 def test_density_is_the_models_up_to_a_constant(by: dict[str, str], rng: np.random.Generator) -> None:
     law = with_levels(with_by(load_law("chinchilla"), by), LEVELS)
     rows = observed(law)
-    logp = assert_models_density(law, rows, "normal", rng)
+    logp = assert_density_of_the_model(law, rows, "normal", rng)
     start = Density.of(law, rows, Noise.choose("normal", rows)).start()
     for _ in range(3):
         assert_true_gradient(logp, start + 0.1 * rng.standard_normal(start.size))
@@ -133,7 +133,7 @@ def test_shares_and_real_parameters_may_differ_too(rng: np.random.Generator) -> 
     r = np.linspace(0.1, 0.9, 12)
     frame = pd.DataFrame({"r": r, "set": ["p", "q"] * 6, "run": list("aabbccddeeff"), "loss": 2 + r}).drop(columns="run")
     rows = observed(law, frame)
-    assert_models_density(law, rows, "normal", rng)
+    assert_density_of_the_model(law, rows, "normal", rng)
 
 
 @pytest.mark.parametrize(
