@@ -124,11 +124,11 @@ def known(fit: Fit, truth: Array) -> dict[str, Any]:
 
 def designs(fit: Fit, times: int, seed: int) -> tuple[Anchors, dict[str, pd.DataFrame]]:
     """The designs bought for a budget: the chosen runs, the paper's, and random ones; replicates have seeds of their own."""
-    made = anchors(fit, POOL, TARGETS, budget=times * B0, checkpoint_cost="0", replicates=times, seed=seed, force=True)
+    choice = anchors(fit, POOL, TARGETS, budget=times * B0, checkpoint_cost="0", replicates=times, seed=seed, force=True)
     paper = pd.concat([PAPER.assign(run=PAPER["run"] + f"#{i}") for i in range(times)], ignore_index=True)
-    bought = {"chosen": made.rows(), "paper": paper}
-    bought |= {f"random {i}": made.rows(picks) for i, picks in enumerate(made.random_designs(RANDOM))}
-    return made, bought
+    bought = {"chosen": choice.rows(), "paper": paper}
+    bought |= {f"random {i}": choice.rows(picks) for i, picks in enumerate(choice.random_designs(RANDOM))}
+    return choice, bought
 
 
 def work(number: int) -> dict[str, Any]:
@@ -140,16 +140,16 @@ def work(number: int) -> dict[str, Any]:
     pilot = fitted(law, world.pilot, number)
     record["pilot"] = known(pilot, truth)
     for times in BUDGETS:
-        made, bought = designs(pilot, times, number)
-        whole = made.market.value(np.eye(made.market.ensemble.rank))
-        predicted = made.market.value(made.market.ensemble.covariance(made.bought)) / whole
-        found: dict[str, Any] = {"predicted": predicted * record["pilot"]["variance"]}
-        found["picks"] = [made.candidates.names[run] for run in made.bought]
+        choice, bought = designs(pilot, times, number)
+        whole = choice.market.value(np.eye(choice.market.ensemble.rank))
+        predicted = choice.market.value(choice.market.ensemble.covariance(choice.bought)) / whole
+        results: dict[str, Any] = {"predicted": predicted * record["pilot"]["variance"]}
+        results["picks"] = [choice.candidates.names[run] for run in choice.bought]
         for name, frame in bought.items():
             table = pd.concat([world.pilot, world.log(frame, f"{times} {name}")], ignore_index=True)
             fit = fitted(law, table, number)
-            found[name] = known(fit, truth) | {"spent": spent(frame) / B0, "runs": int(frame["run"].nunique())}
-        record[str(times)] = found
+            results[name] = known(fit, truth) | {"spent": spent(frame) / B0, "runs": int(frame["run"].nunique())}
+        record[str(times)] = results
     return record | {"seconds": round(time.perf_counter() - begun, 1)}
 
 
@@ -161,12 +161,12 @@ def spent(frame: pd.DataFrame) -> float:
 def ratios(records: Sequence[dict[str, Any]], times: int) -> list[dict[str, Any]]:
     """Variance under the chosen design over that under others: geometric mean over the truths with bootstrap limits."""
     rng, rows = np.random.default_rng(0), []
-    found = [r[str(times)] for r in records]
-    chosen = np.log([f["chosen"]["variance"] for f in found])
+    results = [r[str(times)] for r in records]
+    chosen = np.log([f["chosen"]["variance"] for f in results])
     others = {
-        "random": np.mean([[np.log(f[f"random {i}"]["variance"]) for i in range(RANDOM)] for f in found], axis=1),
-        "the paper's": np.log([f["paper"]["variance"] for f in found]),
-        "predicted": np.log([f["predicted"] for f in found]),
+        "random": np.mean([[np.log(f[f"random {i}"]["variance"]) for i in range(RANDOM)] for f in results], axis=1),
+        "the paper's": np.log([f["paper"]["variance"] for f in results]),
+        "predicted": np.log([f["predicted"] for f in results]),
         "the pilot's": np.log([r["pilot"]["variance"] for r in records]),
     }
     paper = others["the paper's"] - others["random"]
@@ -189,14 +189,15 @@ def accuracy(records: Sequence[dict[str, Any]], times: int) -> list[dict[str, An
     """Width, error and coverage of each design."""
     rows = []
     for name, keys in {"chosen": ["chosen"], "paper": ["paper"], "random": [f"random {i}" for i in range(RANDOM)]}.items():
-        found = [r[str(times)][k] for r in records for k in keys]
+        results = [r[str(times)][k] for r in records for k in keys]
         rows.append({
-            "budget": f"{times} x B0", "design": name, "spent / B0": f"{np.mean([f['spent'] for f in found]):.2f}",
-            "most spent / B0": f"{np.max([f['spent'] for f in found]):.3f}", "runs": f"{np.mean([f['runs'] for f in found]):.1f}",
-            "latent eti90 width, nats": f"{np.mean([f['width'] for f in found]):.4f}",
-            "error": f"{np.mean([f['error'] for f in found]):.2%}",
-            "truth in latent eti90": f"{np.mean([f['covered'] for f in found]):.0%}",
-            "fits with failed checks": f"{sum(bool(f['failed']) for f in found)} of {len(found)}",
+            "budget": f"{times} x B0", "design": name, "spent / B0": f"{np.mean([f['spent'] for f in results]):.2f}",
+            "most spent / B0": f"{np.max([f['spent'] for f in results]):.3f}",
+            "runs": f"{np.mean([f['runs'] for f in results]):.1f}",
+            "latent eti90 width, nats": f"{np.mean([f['width'] for f in results]):.4f}",
+            "error": f"{np.mean([f['error'] for f in results]):.2%}",
+            "truth in latent eti90": f"{np.mean([f['covered'] for f in results]):.0%}",
+            "fits with failed checks": f"{sum(bool(f['failed']) for f in results)} of {len(results)}",
         })  # fmt: skip
     return rows
 
@@ -213,14 +214,14 @@ def speed(fit: Fit) -> list[dict[str, Any]]:
                 rng.uniform(0.05, 0.5, count), rng.uniform(2, 20, count), strict=True))
         ])  # fmt: skip
         begun = time.perf_counter()
-        made = anchors(fit, frame, TARGETS, budget=5 * B0, checkpoint_cost="0")
+        choice = anchors(fit, frame, TARGETS, budget=5 * B0, checkpoint_cost="0")
         row = {
             "candidates": f"{count:,}",
             "rows": f"{len(frame):,}",
-            "draws": f"{len(made.targets.draws):,}",
-            "picks": len(made.bought),
+            "draws": f"{len(choice.targets.draws):,}",
+            "picks": len(choice.bought),
         }
-        row |= {"seconds": f"{time.perf_counter() - begun:.1f}", "spent / budget": f"{made.spent / (5 * B0):.4f}"}
+        row |= {"seconds": f"{time.perf_counter() - begun:.1f}", "spent / budget": f"{choice.spent / (5 * B0):.4f}"}
         rows.append(row | {"peak MiB of the process": f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f}"})
     return rows
 
@@ -228,17 +229,17 @@ def speed(fit: Fit) -> list[dict[str, Any]]:
 def agreement(number: int, count: int = 60) -> dict[str, Any]:
     """Gains of single runs as predicted, compared with nested Monte Carlo over the posterior of one truth's pilot runs."""
     fit = bayeslaw.fit(LAW, bayeslaw.read_runs(World(bayeslaw.load_law(LAW), number).pilot), seed=number, progress=False)
-    made = anchors(fit, POOL, TARGETS, budget=B0, checkpoint_cost="0", force=True)
-    some = np.random.default_rng(number).choice(made.candidates.size, count, replace=False)
-    ensemble, whole = made.market.ensemble, np.eye(made.market.ensemble.rank)
-    gains = ensemble.gains(whole, made.market.weights)[some] / made.market.value(whole)
-    design = {made.candidates.names[run]: made.rows([run]) for run in some.tolist()}
-    found = nested(fit, design, TARGETS, outer=200, seed=number, force=True)
-    left = found["ratio"].to_numpy()
+    choice = anchors(fit, POOL, TARGETS, budget=B0, checkpoint_cost="0", force=True)
+    some = np.random.default_rng(number).choice(choice.candidates.size, count, replace=False)
+    ensemble, whole = choice.market.ensemble, np.eye(choice.market.ensemble.rank)
+    gains = ensemble.gains(whole, choice.market.weights)[some] / choice.market.value(whole)
+    design = {choice.candidates.names[run]: choice.rows([run]) for run in some.tolist()}
+    table = nested(fit, design, TARGETS, outer=200, seed=number, force=True)
+    left = table["ratio"].to_numpy()
     return {
         "truth": number, "single runs": count, "Spearman of gains": f"{spearmanr(gains, 1 - left).statistic:.3f}",
         "variance left, nested / predicted": f"{np.exp(np.log(left / (1 - gains)).mean()):.3f}",
-        "effective draws, median": f"{found['effective_median'].median():.0f}",
+        "effective draws, median": f"{table['effective_median'].median():.0f}",
     }  # fmt: skip
 
 
@@ -248,8 +249,8 @@ def records_of(count: int) -> list[dict[str, Any]]:
     path, numbers = STORE / "truths.jsonl", [i for i in range(count + len(LEFT_OUT)) if i not in LEFT_OUT][:count]
     have = {r["number"]: r for r in map(json.loads, path.read_text().splitlines())} if path.exists() else {}
     with bayeslaw.core.executor("processes") as run:
-        made = run.map(partial(stored, path), [i for i in numbers if i not in have], what="truth", progress=False)
-    have |= {record["number"]: record for record in values_of(made)}
+        outcomes = run.map(partial(stored, path), [i for i in numbers if i not in have], what="truth", progress=False)
+    have |= {record["number"]: record for record in values_of(outcomes)}
     return [have[i] for i in numbers]
 
 

@@ -160,18 +160,18 @@ def calibrate(
     return {name: store.first(counts[name]) for name, store in stores.items()}
 
 
-def usable(found: Iterable[Mapping[str, Any]]) -> bool:
+def usable(records: Iterable[Mapping[str, Any]]) -> bool:
     """Whether any of the records has a fit."""
-    return any("ranks" in r for r in found)
+    return any("ranks" in r for r in records)
 
 
 def report(records: Records) -> str:
     """The tables in Markdown; laws without a fit are listed."""
-    without = [f"{name} ({len(found)} truths without a fit)" for name, found in records.items() if not usable(found)]
-    records = {name: found for name, found in records.items() if usable(found)}
+    without = [f"{name} ({len(own)} truths without a fit)" for name, own in records.items() if not usable(own)]
+    records = {name: own for name, own in records.items() if usable(own)}
     if not records:
         raise bayeslaw.BayeslawError("There are no fits to report on.")
-    rows = [summary(name, found) for name, found in records.items()]
+    rows = [summary(name, own) for name, own in records.items()]
     levels = ", ".join(f"{100 * level:g}" for level in LEVELS)
     parts = [
         TITLE.format(banner=banner("calibrate")),
@@ -208,8 +208,8 @@ def coverage_figure(records: Records) -> Any:
         lines, columns, figsize=(2.2 * columns, 1.9 * lines), sharex=True, sharey=True, squeeze=False, layout="constrained"
     )
     grid = np.linspace(0.02, 0.98, 49)
-    for ax, (name, found) in zip(axes.flat, records.items(), strict=False):
-        pit = pits(found, 0)
+    for ax, (name, own) in zip(axes.flat, records.items(), strict=False):
+        pit = pits(own, 0)
         low, high = np.array([band(pit.size, level) for level in grid]).T / pit.size
         ax.fill_between(grid, low - grid, high - grid, color="0.85", linewidth=0)
         ax.axhline(0, color="0.5", linewidth=0.6)
@@ -223,12 +223,12 @@ def coverage_figure(records: Records) -> Any:
     return figure
 
 
-def ranks_figure(name: str, found: Iterable[Mapping[str, Any]]) -> Any:
+def ranks_figure(name: str, records: Iterable[Mapping[str, Any]]) -> Any:
     """ArviZ's picture of the ranks' distribution function minus the uniform one, one panel per parameter."""
     import arviz_plots
     import xarray as xr
 
-    values = {k: ("sample", v) for k, v in positions(list(found)).items()}
+    values = {k: ("sample", v) for k, v in positions(list(records)).items()}
     tree = xr.DataTree.from_dict({"prior_sbc": xr.Dataset(values)})
     plot = arviz_plots.plot_ecdf_pit(tree, sample_dims=["sample"], method="pot_c", **ARVIZ)
     figure = plot.viz["figure"].item()

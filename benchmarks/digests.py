@@ -50,7 +50,7 @@ def two_curves() -> pd.DataFrame:
 
 def digests() -> dict[str, str]:
     """All digests by name of the quantity."""
-    found: dict[str, str] = {}
+    digests_by_name: dict[str, str] = {}
     tiny = ROOT / "data/tinycpt/runs.csv"
     chinchilla = pd.read_csv(SHARED / "chinchilla.csv").query("excluded_by_epoch == 0")[["N", "D", "loss"]]
     curves = pd.read_csv(SHARED / "lr_schedules_100m.csv")
@@ -68,17 +68,17 @@ def digests() -> dict[str, str]:
     fits: dict[str, Any] = {}
     for law, (runs, options) in tables.items():
         fit = fits[law] = bayeslaw.fit(law, runs, seed=1, draws=500, tune=500, progress=False, **options)
-        found[f"{law}: draws"] = str(fit.info["draws_sha256"])[:16]
+        digests_by_name[f"{law}: draws"] = str(fit.info["draws_sha256"])[:16]
         frame = runs if isinstance(runs, pd.DataFrame) else runs.frame
         places = bayeslaw.read_runs(frame[[*fit.law.covariates]].drop_duplicates().head(40), strict=False)
         forecast = bayeslaw.forecast(fit, places, seed=2, force=True)
-        found[f"{law}: forecast"] = of_array([forecast.draws[spread].values for spread in ("latent", "run")])
+        digests_by_name[f"{law}: forecast"] = of_array([forecast.draws[spread].values for spread in ("latent", "run")])
     source = bayeslaw.fit("transfer-source", of_source, seed=1, draws=500, tune=500, progress=False)
     plan = bayeslaw.plan(
         source, fits["transfer-target"], {"N": 110592, "ptpp": 31}, on="latent", max_forgetting="8%", max_loss=1.8,
         base_loss="law", force=True,
     )  # fmt: skip
-    found["plan"] = of_table(plan.frontier)
+    digests_by_name["plan"] = of_table(plan.frontier)
     sizes = [13824.0, 57600.0, 110592.0]
     candidates = pd.DataFrame(
         [(n, 31.0, r, k * n) for n in sizes for r in (0.1, 0.25) for k in (2.0, 5.0)], columns=["N", "ptpp", "r", "D"]
@@ -86,25 +86,25 @@ def digests() -> dict[str, str]:
     candidates["run"] = [f"{n:g}-{r:g}" for n, r in zip(candidates["N"], candidates["r"], strict=True)]
     wanted = pd.DataFrame({"N": [110592.0], "ptpp": [279.0], "r": [0.25], "D": [2e6]})
     bought = bayeslaw.anchors(fits["transfer-target"], candidates, wanted, budget=2e13, seed=3, force=True)
-    found["anchors"] = of_table(bought.picks)
+    digests_by_name["anchors"] = of_table(bought.picks)
     compared = bayeslaw.compare(
         chinchilla, ["chinchilla", "kaplan"], loo=True, seed=4, options={"draws": 300, "tune": 300}, progress=False
     )
-    found["compare"] = of_table(compared.weights)
-    return found
+    digests_by_name["compare"] = of_table(compared.weights)
+    return digests_by_name
 
 
 def main(arguments: list[str]) -> int:
-    found = digests()
-    for name, digest in found.items():
+    now = digests()
+    for name, digest in now.items():
         print(f"{name:28} {digest}")
     if "--check" in arguments:
         expected = json.loads(Path(arguments[0]).read_text(encoding="utf-8"))
-        different = [name for name in expected if expected[name] != found.get(name)]
+        different = [name for name in expected if expected[name] != now.get(name)]
         print(f"different: {', '.join(different)}" if different else f"all {len(expected)} digests are equal")
-        return 1 if different or set(expected) != set(found) else 0
+        return 1 if different or set(expected) != set(now) else 0
     if arguments:
-        Path(arguments[0]).write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        Path(arguments[0]).write_text(json.dumps(now, indent=1) + "\n", encoding="utf-8")
     return 0
 
 

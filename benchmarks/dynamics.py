@@ -56,11 +56,11 @@ def splits(frame: pd.DataFrame) -> Iterator[tuple[str, pd.Series]]:
 
 def score(fit: Fit, test: pd.DataFrame) -> dict[str, Any]:
     """Errors and coverage of forecasts on held-out losses."""
-    made = bayeslaw.forecast(fit, test, force=True)
-    table, loss = made.summary(), test["loss"].to_numpy()
+    predicted = bayeslaw.forecast(fit, test, force=True)
+    table, loss = predicted.summary(), test["loss"].to_numpy()
     wider = bayeslaw.forecast(fit, test, discrepancy="2%", force=True).summary()
     table = table.join(wider.filter(like="discrepancy2%"))
-    mean = made.expected(slice(None)).mean(axis=1)
+    mean = predicted.expected(slice(None)).mean(axis=1)
     held = {
         spread: ((loss >= table[f"{spread}_eti90_lo"]) & (loss <= table[f"{spread}_eti90_hi"])).mean()
         for spread in ("run", "discrepancy1%", "discrepancy2%")
@@ -77,30 +77,30 @@ def score(fit: Fit, test: pd.DataFrame) -> dict[str, Any]:
 
 def held_out(curves: Curves, law: str, domains: Iterable[str] = DOMAINS) -> list[dict[str, Any]]:
     """All splits under one law."""
-    made = list[dict[str, Any]]()
+    results = list[dict[str, Any]]()
     for domain in domains:
         frame = rows(curves, domain)
         for name, out in splits(frame):
             fit = bayeslaw.fit(law, frame[~out], noise="normal-drift", seed=0)
-            made.append({"held out": name, "domain": domain, **score(fit, frame[out])})
-            print(law, made[-1], file=sys.stderr, flush=True)
-    return made
+            results.append({"held out": name, "domain": domain, **score(fit, frame[out])})
+            print(law, results[-1], file=sys.stderr, flush=True)
+    return results
 
 
 def wider(curves: Curves) -> list[dict[str, Any]]:
     """Means over the splits of the scores on the source's losses, by prior sd of the run effect."""
-    made = list[dict[str, Any]]()
+    rows = list[dict[str, Any]]()
     for sd in (0.003, 0.01, 0.03):
         with patch.dict(noise.PRIORS, {"sigma_run": Prior("HalfNormal", {"sigma": sd})}):
             table = pd.DataFrame(held_out(curves, LAWS[0], ("source",)))
         error, held = (table[c].str.rstrip("%").astype(float).mean() for c in ("error", "in run eti90"))
-        made.append({"prior of sigma_run": f"HalfNormal({sd:g})", "error": f"{error:.1f}%", "in run eti90": f"{held:.0f}%"})
-    return made
+        rows.append({"prior of sigma_run": f"HalfNormal({sd:g})", "error": f"{error:.1f}%", "in run eti90": f"{held:.0f}%"})
+    return rows
 
 
 def unknown(curves: Curves) -> list[dict[str, Any]]:
     """Forward areas of pre-trainings as estimated by fits without them."""
-    made = list[dict[str, Any]]()
+    results = list[dict[str, Any]]()
     for name in PRETRAININGS:
         for domain in DOMAINS:
             frame = rows(curves, domain)
@@ -109,13 +109,13 @@ def unknown(curves: Curves) -> list[dict[str, Any]]:
             fit = bayeslaw.fit("cpt-dynamics-open", as_open(curves, frame), noise="normal-drift", seed=0)
             draws, truth = fit.draws["S1_pt"], float(frame["S1_pt"].iloc[0])
             low, high = np.quantile(draws, [0.05, 0.95])
-            made.append({
+            results.append({
                 "pre-training": name, "domain": domain, "S1_pt": round(truth, 2), "median": round(float(np.median(draws)), 2),
                 "eti90": f"{low:.2f} to {high:.2f}", "holds": "yes" if low <= truth <= high else "NO",
                 "checks": "passed" if fit.passed else fit.failures,
             })  # fmt: skip
-            print(made[-1], file=sys.stderr, flush=True)
-    return made
+            print(results[-1], file=sys.stderr, flush=True)
+    return results
 
 
 def as_open(curves: Curves, frame: pd.DataFrame) -> pd.DataFrame:

@@ -63,18 +63,19 @@ def cases() -> Iterator[Case]:
         yield Case("chinchilla, upper third of compute", law, table[low], table[~low])
     models = pd.read_csv(FOLDER / "overtraining.csv")
     for train, title in (("c4_original", "C4"), ("rpj", "RedPajama")):
-        one = models[(models["val_set"] == "c4_val") & (models["train_set"] == train)][["run", "N", "D", "loss"]]
-        yield Case(f"over-training, {title}, 1.4B and 6.9B", "chinchilla", one[one["N"] < 1e9], one[one["N"] > 1e9])
+        table = models[(models["val_set"] == "c4_val") & (models["train_set"] == train)][["run", "N", "D", "loss"]]
+        yield Case(f"over-training, {title}, 1.4B and 6.9B", "chinchilla", table[table["N"] < 1e9], table[table["N"] > 1e9])
     for file in ("runs", "runs-docs"):
         for domain in ("target", "source"):
-            one = seed_0(f"{file}.csv", domain).frame
-            held = one[(one["ptpp"] > 31) & (one["D"] > 0)]
+            table = seed_0(f"{file}.csv", domain).frame
+            held = table[(table["ptpp"] > 31) & (table["D"] > 0)]
             early = held["D"] < 2 * held["N"]
             for when, rows in (("from 2 tokens per parameter on", held[~early]), ("before", held[early])):
-                yield Case(f"tinycpt {file}, {domain}, PTPP above 31, {when}", f"transfer-{domain}", one[one["ptpp"] <= 31], rows)
-    for law, one in (("replay-source", pile()), ("replay-target", python())):
-        for share in sorted(one["r"].dropna().unique()):
-            yield Case(f"{one.attrs['title']}, replay {share:g}", law, one[one["r"] != share], one[one["r"] == share])
+                title = f"tinycpt {file}, {domain}, PTPP above 31, {when}"
+                yield Case(title, f"transfer-{domain}", table[table["ptpp"] <= 31], rows)
+    for law, table in (("replay-source", pile()), ("replay-target", python())):
+        for share in sorted(table["r"].dropna().unique()):
+            yield Case(f"{table.attrs['title']}, replay {share:g}", law, table[table["r"] != share], table[table["r"] == share])
 
 
 def pile() -> pd.DataFrame:
@@ -95,10 +96,10 @@ def python() -> pd.DataFrame:
 def _replay(table: pd.DataFrame, title: str) -> pd.DataFrame:
     """Steps are used as tokens: the laws do not change with the unit of D."""
     run = ["base" if np.isnan(r) else f"replay {r:g}" for r in table["replay_pile"]]
-    made = pd.DataFrame({"run": run, "r": table["replay_pile"].to_numpy(), "D": table["step"] * 1e6, "loss": table["loss"]})
-    made = made.reset_index(drop=True)
-    made.attrs["title"] = title
-    return made
+    runs = pd.DataFrame({"run": run, "r": table["replay_pile"].to_numpy(), "D": table["step"] * 1e6, "loss": table["loss"]})
+    runs = runs.reset_index(drop=True)
+    runs.attrs["title"] = title
+    return runs
 
 
 def linearised(point: PointFit, held: pd.DataFrame) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -136,13 +137,13 @@ def rows(case: Case) -> list[dict[str, str]]:
     fit, _ = fitted(law, bayeslaw.read_runs(case.seen), {}, 0)
     table = [{"interval": "posterior" + (f", {sd:.1%} discrepancy" if sd else "")} for sd in STATED]
     for row, sd in zip(table, STATED, strict=True):
-        found = score(fit, held, discrepancy=sd, force=True).iloc[0]
+        scores = score(fit, held, discrepancy=sd, force=True).iloc[0]
         row |= {
-            "error": f"{found['mae_rel']:.2%}",
-            "in 50%": f"{found['cover_eti50']:.0%}",
-            "in 90%": f"{found['cover_eti90']:.0%}",
+            "error": f"{scores['mae_rel']:.2%}",
+            "in 50%": f"{scores['cover_eti50']:.0%}",
+            "in 90%": f"{scores['cover_eti90']:.0%}",
         }
-        row["90% width, nats"] = f"{found['width_eti90']:.3f}"
+        row["90% width, nats"] = f"{scores['width_eti90']:.3f}"
     table[0]["checks failed"] = ", ".join(failing(fit))
     point = bayeslaw.point_fit(law, bayeslaw.read_runs(case.seen))
     resampled = point.bootstrap(BOOTSTRAPS, seed=0)
@@ -174,16 +175,16 @@ def noises(case: Case) -> list[dict[str, str]]:
     for noise in NOISES:
         fit = bayeslaw.fit(case.law, bayeslaw.read_runs(case.seen), noise=noise, progress=False, cores=1)
         loo = bayeslaw.evaluation.leave_one_run_out(fit)
-        found, draws = score(fit, case.held, force=True).iloc[0], fit.draws
+        scores, draws = score(fit, case.held, force=True).iloc[0], fit.draws
         table.append(
             {
                 "held out": case.name,
                 "noise": noise,
                 "log density of left-out runs": f"{loo.table['elpd'].sum():.0f}",
                 "largest Pareto k": f"{loo.table['pareto_k'].max():.2f}",
-                "error": f"{found['mae_rel']:.2%}",
-                "in 90%": f"{found['cover_eti90']:.0%}",
-                "90% width, nats": f"{found['width_eti90']:.3f}",
+                "error": f"{scores['mae_rel']:.2%}",
+                "in 90%": f"{scores['cover_eti90']:.0%}",
+                "90% width, nats": f"{scores['width_eti90']:.3f}",
                 "medians": ", ".join(f"{k} {np.median(draws[k]):.4f}" for k in fit.noise.parameters),
                 "checks failed": ", ".join(failing(fit)),
             }
@@ -208,14 +209,14 @@ def wrong(item: tuple[tuple[float, ...], int]) -> dict[str, Any]:
     rng = np.random.default_rng([seed, 7])
     noise = 0.0015 * rng.standard_normal() + 0.0026 * rng.standard_normal()
     loss = float(law.predict(truth, {c: target[c] for c in law.covariates})[0, 0]) * factor(TARGET) * np.exp(noise)
-    found: dict[str, Any] = {}
+    record: dict[str, Any] = {}
     for sd in (None, 0.005, 0.01, 0.02):
-        made = fit.forecast(target, discrepancy=sd, force=True)
+        predicted = fit.forecast(target, discrepancy=sd, force=True)
         for prob in (0.5, 0.9):
-            low, high = np.quantile(made.predictive[:, 0], [0.5 - prob / 2, 0.5 + prob / 2])
-            found[f"{sd or 0:.1%} {prob:.0%}"] = low <= loss <= high
-        found[f"{sd or 0:.1%} width"] = (high - low) / loss
-    return found | {"flagged": not made.checks[-1].passed, "passed": fit.passed}
+            low, high = np.quantile(predicted.predictive[:, 0], [0.5 - prob / 2, 0.5 + prob / 2])
+            record[f"{sd or 0:.1%} {prob:.0%}"] = low <= loss <= high
+        record[f"{sd or 0:.1%} width"] = (high - low) / loss
+    return record | {"flagged": not predicted.checks[-1].passed, "passed": fit.passed}
 
 
 def main() -> None:
@@ -249,12 +250,13 @@ def wrong_laws(place: bayeslaw.core.Executor) -> None:
     table = []
     for stages in STAGES:
         items = [(stages, seed) for seed in range(WRONG_TABLES)]
-        found = pd.DataFrame(values_of(place.map(wrong, items, what="table", progress=sys.stderr.isatty())))
+        records = pd.DataFrame(values_of(place.map(wrong, items, what="table", progress=sys.stderr.isatty())))
         for sd in ("0.0%", "0.5%", "1.0%", "2.0%"):
             row = {"fitted at PTPP": ", ".join(f"{s:g}" for s in stages), "stated discrepancy": sd}
-            row |= {f"in {p}": f"{found[f'{sd} {p}'].mean():.0%}" for p in ("50%", "90%")}
-            row["90% width over loss"] = f"{found[f'{sd} width'].mean():.1%}"
-            table.append(row | {"flagged far": f"{found['flagged'].mean():.0%}", "checks passed": f"{found['passed'].mean():.0%}"})
+            row |= {f"in {p}": f"{records[f'{sd} {p}'].mean():.0%}" for p in ("50%", "90%")}
+            row["90% width over loss"] = f"{records[f'{sd} width'].mean():.1%}"
+            row |= {"flagged far": f"{records['flagged'].mean():.0%}", "checks passed": f"{records['passed'].mean():.0%}"}
+            table.append(row)
     print(markdown_table(table))
 
 

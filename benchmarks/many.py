@@ -63,22 +63,22 @@ def kept(fit: bayeslaw.Fit) -> Made:
 def timed(name: str, tasks: list[bayeslaw.inference.Task], where: str) -> tuple[dict[str, object], list[Made]]:
     """One row of the table, and the fits; the time includes the start of processes but not that of a cluster."""
     start = time.perf_counter()
-    made = bayeslaw.core.values_of(bayeslaw.fit_many(tasks, executor=where, then=kept))
+    fits = bayeslaw.core.values_of(bayeslaw.fit_many(tasks, executor=where, then=kept))
     seconds = time.perf_counter() - start
-    row = {"executor": name, "fits": len(made), "seconds": round(seconds), "fits_per_minute": round(60 * len(made) / seconds)}
-    row |= {"processor_seconds_per_fit": round(processor_seconds(made), 2), "passed": sum(m[1] for m in made)}
-    return row, made
+    row = {"executor": name, "fits": len(fits), "seconds": round(seconds), "fits_per_minute": round(60 * len(fits) / seconds)}
+    row |= {"processor_seconds_per_fit": round(processor_seconds(fits), 2), "passed": sum(m[1] for m in fits)}
+    return row, fits
 
 
-def processor_seconds(made: list[Made]) -> float:
+def processor_seconds(fits: list[Made]) -> float:
     """Processor seconds per fit without the start of the process and its first fit; they hardly depend on other load."""
-    by_process = pd.DataFrame(made, columns=["draws", "passed", "process", "at"]).groupby("process")["at"]
+    by_process = pd.DataFrame(fits, columns=["draws", "passed", "process", "at"]).groupby("process")["at"]
     return float((by_process.max() - by_process.min()).sum() / (by_process.size() - 1).sum())
 
 
-def identical(made: Iterable[list[Made]]) -> bool:
+def identical(lists: Iterable[list[Made]]) -> bool:
     """Whether all lists agree up to the length of the shortest."""
-    return all(len({draws for draws, *_ in same}) == 1 for same in zip(*made, strict=False))
+    return all(len({draws for draws, *_ in same}) == 1 for same in zip(*lists, strict=False))
 
 
 def main() -> None:
@@ -98,7 +98,7 @@ def main() -> None:
     where = f"{os.cpu_count()} cores, Python {platform.python_version()}, {versions}"
     print(f"`python benchmarks/many.py`, {date.today()}, {where}\n\n```")
     print(pd.DataFrame([row for row, _ in done]).to_string(index=False))
-    print(f"\nidentical draws to the bit: {'yes' if identical(made for _, made in done) else 'NO'}\n```")
+    print(f"\nidentical draws to the bit: {'yes' if identical(fits for _, fits in done) else 'NO'}\n```")
 
 
 if __name__ == "__main__":

@@ -124,8 +124,8 @@ def dynamics_table(law: bayeslaw.Law, seed: int) -> pd.DataFrame:
     frame, rng = pd.concat(parts, ignore_index=True), np.random.default_rng(seed)
     truth = {name: np.array([value]) for name, value in DYNAMICS.items()}
     expected = law.predict(truth, {c: frame[c].to_numpy() for c in law.covariates})[0]
-    luck = 0.001 * rng.standard_normal(CURVES)[frame["run"].astype(int)]
-    return frame.assign(loss=expected * np.exp(luck + 0.002 * rng.standard_normal(len(frame))))
+    run_effect = 0.001 * rng.standard_normal(CURVES)[frame["run"].astype(int)]
+    return frame.assign(loss=expected * np.exp(run_effect + 0.002 * rng.standard_normal(len(frame))))
 
 
 TABLES = {"form3": form3_table, "chinchilla": chinchilla_table, "dynamics": dynamics_table}
@@ -228,31 +228,31 @@ def furthest(run: dict[str, Any], ours: dict[str, Any], names: list[str], real: 
     return name, float(off[name])
 
 
-def speeds(run: dict[str, Any], found: dict[str, float]) -> dict[str, float]:
+def speeds(run: dict[str, Any], diagnostics: dict[str, float]) -> dict[str, float]:
     """The worst ESS per second of sampling, of the warm process and of the cold one."""
     seconds = {"sampling": run["warm"]["sampling_seconds"], "whole, warm": run["warm"]["wall"], "whole, cold": run["cold"]["wall"]}
-    return {name: min(found["bulk"], found["tail"]) / value for name, value in seconds.items()}
+    return {name: min(diagnostics["bulk"], diagnostics["tail"]) / value for name, value in seconds.items()}
 
 
-def cost(run: dict[str, Any], found: dict[str, float] | None) -> dict[str, str]:
+def cost(run: dict[str, Any], diagnostics: dict[str, float] | None) -> dict[str, str]:
     """The cost of a peer and, if it has a posterior, its diagnostics."""
     cold, warm = run["cold"], run["warm"]
     row = {"wall cold, s": f"{cold['wall']:.1f}", "wall warm, s": f"{warm['wall']:.1f}"}
     row |= {f"{k}, s": f"{warm[f'{k}_seconds']:.1f}" for k in ("import", "compile", "sampling")}
     row |= {"processor warm, s": f"{warm['processor']:.1f}" if "processor" in warm else ""}
     row |= {"peak MiB": f"{warm['peak']:.0f}", "others' load": f"{run['load']:.1f}" if "load" in run else ""}
-    if found is None:
+    if diagnostics is None:
         return row | {"gradients": f"{warm['gradients']:,} in all"}
-    (chains, draws), tuning, per = run["draws"]["E"].shape, warm["tuning_gradients"], speeds(run, found)
+    (chains, draws), tuning, per = run["draws"]["E"].shape, warm["tuning_gradients"], speeds(run, diagnostics)
     count = chains * draws
     return row | {
         "draws": f"{chains} x ({run['tune']:,} + {draws:,})" if "tune" in run else "",
         "gradients": f"{warm['gradients'] / count:.0f} a draw" + ("" if tuning is None else f", {tuning / count:.0f} tuning"),
-        "bulk ESS": f"{found['bulk']:.0f}",
-        "tail ESS": f"{found['tail']:.0f}",
+        "bulk ESS": f"{diagnostics['bulk']:.0f}",
+        "tail ESS": f"{diagnostics['tail']:.0f}",
         "ESS/s sampling": f"{per['sampling']:.3g}",
         "ESS/s warm": f"{per['whole, warm']:.3g}",
-        "R-hat": f"{found['r_hat']:.3f}",
+        "R-hat": f"{diagnostics['r_hat']:.3f}",
         "divergent": str(warm["divergences"]),
     }
 

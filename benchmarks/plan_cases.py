@@ -82,19 +82,19 @@ def twin() -> str:
     parts, rows = [], []
     spreads: tuple[Literal["latent"], Literal["run"]] = ("latent", "run")
     for on in spreads:
-        made = plan(fits["source"], fits["target"], MODEL, on=on, **question)
-        one = made.deterministic
-        assert one is not None
+        planned = plan(fits["source"], fits["target"], MODEL, on=on, **question)
+        plug_in = planned.deterministic
+        assert plug_in is not None
         if on == "latent":
             parts.append(
-                f"Point fits give ATPP {one.atpp:.2f} and replay {percent(one.replay)} (published: 8.9 and 34%); base loss "
+                f"Point fits give ATPP {plug_in.atpp:.2f} and replay {percent(plug_in.replay)} (published: 8.9 and 34%); base loss "
                 f"{base:.4f} nats, target losses times {scale:.4f}. By the posterior both constraints hold with probability "
-                f"{one.held_out:.2f}."
+                f"{plug_in.held_out:.2f}."
             )
             picture = RESULTS / "plan_cases-twin.png"
-            save_panels(picture, [partial(plot_plan, made, of=of) for of in made.landscapes])
-        for row in made.frontier.to_dict("records"):
-            rows.append(twin_row({str(k): v for k, v in row.items()}, on, one.tokens, truths, base, scale))
+            save_panels(picture, [partial(plot_plan, planned, of=of) for of in planned.landscapes])
+        for row in planned.frontier.to_dict("records"):
+            rows.append(twin_row({str(k): v for k, v in row.items()}, on, plug_in.tokens, truths, base, scale))
     failed = "; ".join(f"{k}: {f.failures}" for k, f in fits.items() if not f.passed)
     parts.append("Checks of both fits passed." if not failed else f"Checks that failed: {failed}.")
     return "\n\n".join([*parts, markdown_table(rows), "![Probability contours and plans](plan_cases-twin.png)"])
@@ -103,23 +103,23 @@ def twin() -> str:
 def both(laws: dict[str, str], tables: dict[str, Any]) -> dict[str, Fit]:
     """Fits of both domains; if a check of one fails, both are made again with more draws, so that their draws stay paired."""
     options: dict[str, Any] = {"progress": False}
-    made = {k: bayeslaw.fit(laws[k], table, seed=i, **options) for i, (k, table) in enumerate(tables.items())}
-    if all(fit.passed for fit in made.values()):
-        return made
+    fits = {k: bayeslaw.fit(laws[k], table, seed=i, **options) for i, (k, table) in enumerate(tables.items())}
+    if all(fit.passed for fit in fits.values()):
+        return fits
     options |= {"draws": 4000, "tune": 1000, "target_accept": 0.99}
     return {k: bayeslaw.fit(laws[k], table, seed=10 + i, **options) for i, (k, table) in enumerate(tables.items())}
 
 
 def twin_row(row: dict[str, Any], on: str, reference: float, truths: dict[str, Any], base: float, scale: float) -> dict[str, str]:
-    made = {"promised": f"{row['confidence']:.0%} ({on})"}
+    cells = {"confidence": f"{row['confidence']:.0%} ({on})"}
     if row["plan"] != "feasible":
-        return made | dict.fromkeys(
+        return cells | dict.fromkeys(
             ("ATPP", "replay", "tokens over the point fits' plan", "held-out probability", "satisfied by the truth"), "infeasible"
         )
     at = {"N": [8.1e9], "D": [row["tokens"]], "r": [row["r"]], "ptpp": [279.0]}
     source, target = (float(bayeslaw.load_law(TWIN[k][0]).predict(truths[k], at)[0, 0]) for k in ("source", "target"))
     kept = source <= 1.02 * base and scale * target <= 1.8
-    return made | {
+    return cells | {
         "ATPP": f"{row['atpp']:.2f}",
         "replay": percent(row["r"]),
         "tokens over the point fits' plan": f"{row['tokens'] / reference:.2f}",
@@ -140,11 +140,11 @@ def replay() -> str:
         row = {"ratio left out": f"{share:g}" if share else "none"}
         spreads: tuple[Literal["latent"], Literal["run"]] = ("latent", "run")
         for on in spreads:
-            made = plan(fit, None, {}, on=on, max_forgetting=0.0, tokens=1e10, minimise="replay", confidence=0.9, force=True)
-            row |= replay_row(made, on)
+            planned = plan(fit, None, {}, on=on, max_forgetting=0.0, tokens=1e10, minimise="replay", confidence=0.9, force=True)
+            row |= replay_row(planned, on)
         if share:
-            found = fit.forecast(bayeslaw.read_runs(held.drop(columns="loss")), force=True).summary()
-            low, high = found["run_eti90_lo"].to_numpy(), found["run_eti90_hi"].to_numpy()
+            summary = fit.forecast(bayeslaw.read_runs(held.drop(columns="loss")), force=True).summary()
+            low, high = summary["run_eti90_lo"].to_numpy(), summary["run_eti90_hi"].to_numpy()
             inside = (low <= held["loss"].to_numpy()) & (held["loss"].to_numpy() <= high)
             end = int(np.argmax(held["D"].to_numpy()))
             row["its loss at 10,000 steps"] = (
@@ -160,13 +160,13 @@ def replay() -> str:
     return head + "\n\n" + markdown_table([{c: row.get(c, "") for c in columns} for row in rows])
 
 
-def replay_row(made: Plan, on: str) -> dict[str, str]:
-    found = {row["confidence"]: row for row in made.frontier.to_dict("records")}
-    shown = [f"{found[level]['r']:.3f}" if found[level]["plan"] == "feasible" else "infeasible" for level in (0.5, 0.9)]
+def replay_row(planned: Plan, on: str) -> dict[str, str]:
+    by_level = {row["confidence"]: row for row in planned.frontier.to_dict("records")}
+    shown = [f"{by_level[level]['r']:.3f}" if by_level[level]["plan"] == "feasible" else "infeasible" for level in (0.5, 0.9)]
     row = {f"least replay at 50%, {on}": shown[0], f"at 90%, {on}": shown[1]}
-    if len(made.losses):
-        one = made.losses.loc["replay that suffices, draw by draw"]
-        row[f"90% interval, {on}"] = f"{one['eti90_lo']:.3f} to {one['eti90_hi']:.3f}"
+    if len(planned.losses):
+        shares = planned.losses.loc["replay that suffices, draw by draw"]
+        row[f"90% interval, {on}"] = f"{shares['eti90_lo']:.3f} to {shares['eti90_hi']:.3f}"
     return row
 
 
@@ -179,10 +179,10 @@ def tinycpt() -> str:
     for sd in (None, 0.01):
         for given, title in ((base, "measured"), ("law", "by the law")):
             rows += judged(fits, measured, base, given, f"none bought; base loss {title}", sd)
-    said = []
+    notes = []
     for times in (1, 5):
-        after, told = bought(fits, base, times)
-        said.append(told)
+        after, note = bought(fits, base, times)
+        notes.append(note)
         for given, title, sd in ((base, "measured", None), ("law", "by the law", None), (base, "measured", 0.01)):
             rows += judged(after, measured, base, given, f"{times} x B0; base loss {title}", sd)
         fits |= {f"{k}, {times} x B0": f for k, f in after.items()}
@@ -193,13 +193,13 @@ def tinycpt() -> str:
         "replay .05 to .5 and .5 to 20 tokens per parameter, where losses were measured, interpolated in log tokens and replay. "
         "Anchors are chosen for the margins of one question (15%, 1.4 nats, confidence .9) among all measured runs at PTPP 62, 124 "
         "and 279 of the four smaller sizes; B0 is the price of the four runs of the smallest size at PTPP 279; checkpoints exist. "
-        f"{' '.join(said)} Checks: {passed}.\n\n" + markdown_table(rows)
+        f"{' '.join(notes)} Checks: {passed}.\n\n" + markdown_table(rows)
     )
 
 
 def bought(fits: dict[str, Fit], base: float, times: int) -> tuple[dict[str, Fit], str]:
     """Both fits refitted with the runs that lower the variance of the margins most, and a note on these runs."""
-    made = plan(
+    planned = plan(
         fits["source"], fits["target"], {"N": 196608, "ptpp": 279}, on="run", max_forgetting="15%", max_loss=1.4, base_loss=base,
         replay=(0.05, 0.5), atpp=(0.5, 20.0), force=True,
     )  # fmt: skip
@@ -207,7 +207,7 @@ def bought(fits: dict[str, Fit], base: float, times: int) -> tuple[dict[str, Fit
     pool = tables["target"].query("ptpp > 31 and N < 196608 and D > 0")[["run", "checkpoint", "N", "r", "ptpp", "D"]]
     paper = pool[(pool["ptpp"] == 279) & (pool["N"] == pool["N"].min())]
     price = float((6 * paper["N"] * paper["D"]).groupby(paper["run"]).max().sum())
-    picks = made.anchors(pool, budget=times * price, checkpoint_cost="0", force=True).picks
+    picks = planned.anchors(pool, budget=times * price, checkpoint_cost="0", force=True).picks
     names, places = set(picks["run"]), set(pool.loc[pool["run"].isin(set(picks["run"])), "checkpoint"])
     joined = {}
     for domain, table in tables.items():
@@ -222,24 +222,24 @@ def judged(
     fits: dict[str, Fit], measured: dict[str, pd.DataFrame], base: float, given: Any, title: str, sd: float | None
 ) -> list[dict[str, str]]:
     """One row per level: the number of feasible plans that satisfy their constraints, and their cost."""
-    found: dict[Any, list[Any]] = {level: [] for level in (*LEVELS[:3], "deterministic")}
+    plans_of: dict[Any, list[Any]] = {level: [] for level in (*LEVELS[:3], "deterministic")}
     for rise in (0.12, 0.15, 0.18):
         for limit in (1.5, 1.4, 1.3):
-            made = plan(
+            planned = plan(
                 fits["source"], fits["target"], {"N": 196608, "ptpp": 279}, on="run", max_loss=limit,
                 max_forgetting=f"{100 * rise:g}%",
                 base_loss=given, replay=(0.05, 0.5), atpp=(0.5, 20.0), levels=LEVELS[:3], discrepancy=sd, force=True,
             )  # fmt: skip
             rows = [
                 (r["confidence"], r["tokens"], r["r"], r["held_out"])
-                for r in made.frontier.to_dict("records")
+                for r in planned.frontier.to_dict("records")
                 if r["plan"] == "feasible"
             ]
-            if (one := made.deterministic) is not None:
-                rows.append(("deterministic", one.tokens, one.replay, one.held_out))
+            if (plug_in := planned.deterministic) is not None:
+                rows.append(("deterministic", plug_in.tokens, plug_in.replay, plug_in.held_out))
             for level, tokens, r, held in rows:
                 source, target = (interpolated(measured[d], tokens, r) for d in ("source", "target"))
-                found[level].append(
+                plans_of[level].append(
                     (
                         source <= (1 + rise) * base and target <= limit,
                         tokens / 196608,
@@ -249,12 +249,12 @@ def judged(
                     )
                 )
     table = []
-    for level, plans in found.items():
+    for level, plans in plans_of.items():
         count = len(plans)
         table.append(
             {
                 "bought, and base loss": title, "discrepancy": f"{sd:.0%}" if sd else "none",
-                "promised": f"{level:.0%}" if isinstance(level, float) else level,
+                "confidence": f"{level:.0%}" if isinstance(level, float) else level,
                 "feasible": f"{count} of 9", "kept": str(sum(p[0] for p in plans)),
                 "source kept": str(sum(p[3] <= 0 for p in plans)), "target kept": str(sum(p[4] <= 0 for p in plans)),
                 "mean held-out probability": f"{np.mean([p[2] for p in plans]):.2f}" if plans else "",
@@ -270,8 +270,8 @@ def interpolated(frame: pd.DataFrame, tokens: float, r: float) -> float:
     shares = sorted(rows["r"].unique())
     at = []
     for share in shares:
-        one = rows[rows["r"] == share].sort_values("D")
-        at.append(float(np.interp(np.log(tokens), np.log(one["D"]), one["loss"])))
+        curve = rows[rows["r"] == share].sort_values("D")
+        at.append(float(np.interp(np.log(tokens), np.log(curve["D"]), curve["loss"])))
     return float(np.interp(r, shares, at))
 
 

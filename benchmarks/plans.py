@@ -102,9 +102,9 @@ def loss_at(law: Law, draws: Any, tokens: float, r: float) -> NDArray[np.float64
 def fits(number: int, tables: dict[str, pd.DataFrame]) -> tuple[dict[str, Fit], bool]:
     """Both domains fitted; if a check fails, both are fitted again with twice the draws, so that their draws stay paired."""
     options: dict[str, Any] = {"progress": False, "cores": 1}
-    made = {k: bayeslaw.fit(ensemble(k), t, seed=2 * number + i, **options) for i, (k, t) in enumerate(tables.items())}
-    if all(f.passed for f in made.values()):
-        return made, True
+    fits_of = {k: bayeslaw.fit(ensemble(k), t, seed=2 * number + i, **options) for i, (k, t) in enumerate(tables.items())}
+    if all(f.passed for f in fits_of.values()):
+        return fits_of, True
     options |= {"draws": 3000, "tune": 1000, "target_accept": 0.99}
     again = {k: bayeslaw.fit(ensemble(k), t, seed=10_000 + 2 * number + i, **options) for i, (k, t) in enumerate(tables.items())}
     return again, all(f.passed for f in again.values())
@@ -118,13 +118,13 @@ def work(number: int) -> dict[str, Any]:
     truths = {k: law.sample_prior(1, reference, rng) for k, law in laws.items()}
     tables = {k: simulated(law, truths[k], rng) for k, law in laws.items()}
     begun = time.perf_counter()
-    made, passed = fits(number, tables)
-    fitted = time.perf_counter() - begun
+    fitted, passed = fits(number, tables)
+    seconds = time.perf_counter() - begun
     place = PAPER["atpp"] * MODEL["N"], PAPER["r"]
-    limit = float(np.median(loss_at(laws["target"], made["target"].draws, *place)))
-    base = float(np.median(loss_at(laws["source"], made["source"].draws, *place))) / 1.02
+    limit = float(np.median(loss_at(laws["target"], fitted["target"].draws, *place)))
+    base = float(np.median(loss_at(laws["source"], fitted["source"].draws, *place))) / 1.02
     true_base = base * float(np.exp(BASE_SE * rng.standard_normal()))
-    luck = {k: NOISE["run"] * rng.standard_normal() + NOISE["point"] * rng.standard_normal() for k in laws}
+    effect = {k: NOISE["run"] * rng.standard_normal() + NOISE["point"] * rng.standard_normal() for k in laws}
     points = None if number >= POINTS else tuple(bayeslaw.point_fit(laws[k], tables[k], starts=8) for k in ("source", "target"))
 
     def kept(choice: Any, on: str) -> bool | None:
@@ -132,35 +132,35 @@ def work(number: int) -> dict[str, Any]:
             return None
         source, target = (float(loss_at(laws[k], truths[k], choice.tokens, choice.replay)[0]) for k in ("source", "target"))
         if on == "run":
-            source, target = source * np.exp(luck["source"]), target * np.exp(luck["target"])
+            source, target = source * np.exp(effect["source"]), target * np.exp(effect["target"])
         return bool(source <= 1.02 * true_base and target <= limit)
 
-    record: dict[str, Any] = {"number": number, "passed": passed, "seconds_fit": round(fitted, 2), "limit": limit, "base": base}
+    record: dict[str, Any] = {"number": number, "passed": passed, "seconds_fit": round(seconds, 2), "limit": limit, "base": base}
     for on in ("latent", "run"):
-        record[on] = planned(made, limit, base, on, points if on == "latent" else None, kept)
+        record[on] = planned(fitted, limit, base, on, points if on == "latent" else None, kept)
     return record
 
 
-def planned(made: dict[str, Fit], limit: float, base: float, on: Any, points: Any, kept: Any) -> dict[str, Any]:
+def planned(fitted: dict[str, Fit], limit: float, base: float, on: Any, points: Any, kept: Any) -> dict[str, Any]:
     """Plans at every level and the deterministic plans, as plain numbers."""
     question: dict[str, Any] = {
         "on": on, "max_forgetting": "2%", "max_loss": limit, "base_loss": f"{base!r}+-{BASE_SE * base!r}", "force": True,
     }  # fmt: skip
     begun, used = time.perf_counter(), time.process_time()
-    one: Plan = plan(made["source"], made["target"], MODEL, confidence=LEVELS[-1], **question)
+    result: Plan = plan(fitted["source"], fitted["target"], MODEL, confidence=LEVELS[-1], **question)
     spent = {"seconds": round(time.perf_counter() - begun, 3), "cpu": round(time.process_time() - used, 3)}
-    record: dict[str, Any] = spent | {"draws": one.problem.size, "levels": {}}
-    for row in one.frontier.to_dict("records"):
+    record: dict[str, Any] = spent | {"draws": result.problem.size, "levels": {}}
+    for row in result.frontier.to_dict("records"):
         if row["plan"] == "feasible":
             choice = _Place(row["tokens"], row["r"])
-            found = {"tokens": row["tokens"], "r": row["r"], "held_out": row["held_out"], "kept": kept(choice, on)}
-            record["levels"][f"{row['confidence']:g}"] = found
-    record["median"] = _plain(one.deterministic, kept, on)
+            numbers = {"tokens": row["tokens"], "r": row["r"], "held_out": row["held_out"], "kept": kept(choice, on)}
+            record["levels"][f"{row['confidence']:g}"] = numbers
+    record["median"] = _plain(result.deterministic, kept, on)
     if points is not None:
         record["points"] = _plain(
-            plan(made["source"], made["target"], MODEL, confidence=0.5, points=points, **question).deterministic, kept, on
+            plan(fitted["source"], fitted["target"], MODEL, confidence=0.5, points=points, **question).deterministic, kept, on
         )
-        record["brute"] = brute(one)
+        record["brute"] = brute(result)
     return record
 
 
@@ -175,17 +175,17 @@ def _plain(choice: Any, kept: Any, on: str) -> dict[str, Any] | None:
     return {"tokens": choice.tokens, "r": choice.replay, "held_out": choice.held_out, "kept": kept(choice, on)}
 
 
-def brute(one: Plan) -> dict[str, float] | None:
+def brute(result: Plan) -> dict[str, float] | None:
     """Log tokens of the plan minus those of the first point of a dense grid where enough draws hold, and the step of the grid."""
-    row = one.frontier[one.frontier["confidence"] == 0.9].iloc[0]
+    row = result.frontier[result.frontier["confidence"] == 0.9].iloc[0]
     if row["plan"] != "feasible":
         return None
     x, step = np.log(row["tokens"]), 0.002
-    low, high = one.problem.box.replay
+    low, high = result.problem.box.replay
     shares = np.unique(np.clip(np.append(row["r"] + np.linspace(-0.02, 0.02, 9), np.linspace(low, high, 21)), low, high))
     grid = x + step * np.arange(-250, 6)
-    counts = one.problem.search.counts(one.draws, grid, shares)
-    enough = (counts >= np.ceil(0.9 * one.draws.size - 1e-9)).any(axis=0)
+    counts = result.problem.search.counts(result.draws, grid, shares)
+    enough = (counts >= np.ceil(0.9 * result.draws.size - 1e-9)).any(axis=0)
     return {"difference": float(x - grid[enough.argmax()]), "step": step}
 
 
@@ -230,14 +230,14 @@ def rows_of(records: list[dict[str, Any]], on: str) -> list[dict[str, str]]:
     rows = []
     reference = {r["number"]: r[on]["median"]["tokens"] for r in records if r[on]["median"]}
     for level in LEVELS:
-        found = [(r["number"], r[on]["levels"][f"{level:g}"]) for r in records if f"{level:g}" in r[on]["levels"]]
-        count, kept = len(found), sum(f["kept"] for _, f in found)
+        plans = [(r["number"], r[on]["levels"][f"{level:g}"]) for r in records if f"{level:g}" in r[on]["levels"]]
+        count, kept = len(plans), sum(f["kept"] for _, f in plans)
         low, high = band(count, level)
-        held = [f["held_out"] for _, f in found]
-        ratio = [f["tokens"] / reference[i] for i, f in found if i in reference]
+        held = [f["held_out"] for _, f in plans]
+        ratio = [f["tokens"] / reference[i] for i, f in plans if i in reference]
         rows.append(
             {
-                "promised": f"{level:.0%}", "feasible": f"{count} of {len(records)}",
+                "confidence": f"{level:.0%}", "feasible": f"{count} of {len(records)}",
                 "kept": f"{kept} ({kept / max(count, 1):.1%})",
                 f"{BAND:.0%} band": f"{low} to {high}", "within": "yes" if low <= kept <= high else "NO",
                 "held-out probability, mean": f"{np.mean(held):.3f}", "lowest": f"{min(held):.3f}",
@@ -246,15 +246,15 @@ def rows_of(records: list[dict[str, Any]], on: str) -> list[dict[str, str]]:
             }
         )  # fmt: skip
     for key, title in (("points", "deterministic, point fits"), ("median", "deterministic, median losses")):
-        found = [(r["number"], r[on][key]) for r in records if r[on].get(key)]
-        if found:
-            kept = sum(f["kept"] for _, f in found)
-            held = [f["held_out"] for _, f in found]
-            ratio = [f["tokens"] / reference[i] for i, f in found if i in reference]
+        plans = [(r["number"], r[on][key]) for r in records if r[on].get(key)]
+        if plans:
+            kept = sum(f["kept"] for _, f in plans)
+            held = [f["held_out"] for _, f in plans]
+            ratio = [f["tokens"] / reference[i] for i, f in plans if i in reference]
             tried = min(POINTS, len(records)) if key == "points" else len(records)
             rows.append(
                 {
-                    "promised": title, "feasible": f"{len(found)} of {tried}", "kept": f"{kept} ({kept / len(found):.1%})",
+                    "confidence": title, "feasible": f"{len(plans)} of {tried}", "kept": f"{kept} ({kept / len(plans):.1%})",
                     f"{BAND:.0%} band": "", "within": "", "held-out probability, mean": f"{np.mean(held):.3f}",
                     "lowest": f"{min(held):.3f}", "at least its level - .01": "",
                     "tokens over those of median losses, median": f"{np.median(ratio):.2f}",

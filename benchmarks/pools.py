@@ -120,7 +120,7 @@ class Part:
 def pools(falling: bool = False) -> dict[str, list[Part]]:
     """The two pools, each by its validation sets."""
     cards = {"data-constrained": "repeated-epochs", "parallel": "parallel-scaling"}
-    made: dict[str, list[Part]] = {}
+    parts: dict[str, list[Part]] = {}
     for name, card in cards.items():
         law = bayeslaw.load_law(card)
         table = bayeslaw.read_runs(FOLDER / f"anchor_pool_{name.replace('-', '_')}.csv").frame
@@ -129,14 +129,14 @@ def pools(falling: bool = False) -> dict[str, list[Part]]:
         kept = ["run", *law.covariates, "loss", "cost"]
         for _, group in table.groupby("group"):
             train, test = (group.loc[group["split"] == split, kept].reset_index(drop=True) for split in ("train", "test"))
-            made.setdefault(name, []).append(Part(law, train, test, falling))
-    return made
+            parts.setdefault(name, []).append(Part(law, train, test, falling))
+    return parts
 
 
 def purchases(part: Part, choose: Choose, *, first: bool = True, rounds: int = ROUNDS) -> dict[float, list[int]]:
     """Positions of the candidates bought for each budget, in order; none if the first runs alone cost more."""
     prices, bought = part.candidates["cost"].to_numpy(dtype=np.float64), part.first() if first else []
-    found = {}
+    by_budget = {}
     for share in SHARES:
         for number in range(rounds):
             rest = share * part.price - prices[bought].sum()
@@ -147,8 +147,8 @@ def purchases(part: Part, choose: Choose, *, first: bool = True, rounds: int = R
             candidates = part.candidates.iloc[left[prices[left] <= budget]]
             picks = choose(bought, candidates, budget)
             bought = bought + [int(candidates.index[i]) for i in picks]
-        found[share] = list(bought) if prices[bought].sum() <= share * part.price else []
-    return found
+        by_budget[share] = list(bought) if prices[bought].sum() <= share * part.price else []
+    return by_budget
 
 
 def chooser(part: Part, picks: Picks, seed: int) -> Choose:
@@ -205,15 +205,15 @@ def work(job: Job) -> list[dict[str, Any]]:
     records = []
     for (picks, number, fits), (code, part) in product(designs_of(job), enumerate(pools(job.falling)[job.pool])):
         if picks == "all":
-            found = {1.0: list(range(len(part.candidates)))}
+            by_budget = {1.0: list(range(len(part.candidates)))}
         else:
             rounds = 1 if picks.startswith("random") else ROUNDS
-            found = purchases(part, chooser(part, picks, number), first=picks != "random from nothing", rounds=rounds)
-        for (share, bought), kind in product(found.items(), fits):
+            by_budget = purchases(part, chooser(part, picks, number), first=picks != "random from nothing", rounds=rounds)
+        for (share, bought), kind in product(by_budget.items(), fits):
             head = {"pool": job.pool, "rows": FITTED[job.falling], "picks": picks, "seed": number, "fit": kind, "share": share}
             head |= {"part": code, "runs": len(bought), "spent": part.candidates["cost"].iloc[bought].sum() / part.price}
-            made = predicted(part, bought, kind, job.seed).assign(loss=part.targets["loss"])
-            records += [head | {str(k): v for k, v in row.items()} for row in made.to_dict("records")]
+            forecasts = predicted(part, bought, kind, job.seed).assign(loss=part.targets["loss"])
+            records += [head | {str(k): v for k, v in row.items()} for row in forecasts.to_dict("records")]
     return records
 
 
@@ -237,10 +237,10 @@ def predicted(part: Part, bought: list[int], kind: str, seed: int) -> pd.DataFra
         return pd.DataFrame({"forecast": point.predict(covariates(part.law, part.targets))})
     fit = posterior(part, tuple(sorted(bought)), seed)
     sd = doubt(fit)
-    made: pd.DataFrame = fit.forecast(part.targets.drop(columns=["loss", "cost"]), discrepancy=sd, force=True).summary()
+    summary: pd.DataFrame = fit.forecast(part.targets.drop(columns=["loss", "cost"]), discrepancy=sd, force=True).summary()
     names = {"latent_median": "forecast", "run_eti90_lo": "low", "run_eti90_hi": "high"}
     names |= {f"{spread_name(sd)}_eti90_{end}": f"doubtful_{end}" for end in ("lo", "hi")}
-    return made[list(names)].rename(columns=names).assign(checks=", ".join(failing(fit)))
+    return summary[list(names)].rename(columns=names).assign(checks=", ".join(failing(fit)))
 
 
 def r2(rows: pd.DataFrame, *, within: bool = False) -> float:
@@ -268,9 +268,9 @@ def accuracy(records: pd.DataFrame, pool: str) -> list[dict[str, str]]:
             "repeats": str(rows["seed"].nunique()),
         }
         for share in SHARES:
-            found = [g for _, g in rows[rows["share"] == share].groupby("seed")] or (whole if share == SHARES[-1] else [])
-            empty = bool(found) and all(g["forecast"].isna().all() for g in found)
-            row[f"R2 at {share:.0%}"] = "nothing to fit" if empty else spread([r2(g) for g in found]) if found else ""
+            groups = [g for _, g in rows[rows["share"] == share].groupby("seed")] or (whole if share == SHARES[-1] else [])
+            empty = bool(groups) and all(g["forecast"].isna().all() for g in groups)
+            row[f"R2 at {share:.0%}"] = "nothing to fit" if empty else spread([r2(g) for g in groups]) if groups else ""
         last = [g for _, g in rows[rows["share"] == SHARES[-1]].groupby("seed")] or whole
         row[f"R2 within, {SHARES[-1]:.0%}"] = spread([r2(g, within=True) for g in last])
         error = float(np.mean([(g["forecast"] / g["loss"] - 1).abs().mean(skipna=False) for g in last]))
@@ -313,8 +313,8 @@ def main() -> None:
     print("# Buying runs from two real pools\n\n" + banner("pools") + "\n")
     print((__doc__ or "").split("\n\n", 2)[2])
     with bayeslaw.core.executor("processes") as place:
-        found = values_of(place.map(work, list(jobs()), what="purchase", progress=sys.stderr.isatty()))
-    records = pd.DataFrame([record for rows in found for record in rows])
+        outcomes = values_of(place.map(work, list(jobs()), what="purchase", progress=sys.stderr.isatty()))
+    records = pd.DataFrame([record for rows in outcomes for record in rows])
     for pool, parts in pools().items():
         mine = records[records["pool"] == pool]
         first = parts[0].candidates["cost"].iloc[parts[0].first()].sum() / parts[0].price

@@ -57,22 +57,22 @@ def designs() -> tuple[float, dict[tuple[int, str], list[str]], dict[int, tuple[
     fit = bayeslaw.fit(LAW, bayeslaw.read_runs(seen), progress=False)
     cost = {str(run): price(group) for run, group in pool.groupby("run")}
     paper = papers(pool)
-    budget, found, predicted = (
+    budget, designs_by_name, predicted = (
         sum(cost[run] for run in paper[:4]),
         dict[tuple[int, str], list[str]](),
         dict[int, tuple[float, float]](),
     )
     for times in BUDGETS:
-        made = anchors(fit, pool, wanted.drop(columns="flops"), budget=times * budget, checkpoint_cost="0", force=True)
-        found[times, "chosen"] = [made.candidates.names[run] for run in made.bought]
-        found[times, "paper's"] = paper[
+        choice = anchors(fit, pool, wanted.drop(columns="flops"), budget=times * budget, checkpoint_cost="0", force=True)
+        designs_by_name[times, "chosen"] = [choice.candidates.names[run] for run in choice.bought]
+        designs_by_name[times, "paper's"] = paper[
             : int(np.searchsorted(np.cumsum([cost[run] for run in paper]), times * budget * (1 + 1e-9)))
         ]
-        for i, picks in enumerate(made.random_designs(RANDOM)):
-            found[times, f"random {i}"] = [made.candidates.names[run] for run in picks]
-        predicted[times] = (made.width([]), made.width(made.bought))
-    found[0, "nothing"] = []
-    return budget, found, predicted
+        for i, picks in enumerate(choice.random_designs(RANDOM)):
+            designs_by_name[times, f"random {i}"] = [choice.candidates.names[run] for run in picks]
+        predicted[times] = (choice.width([]), choice.width(choice.bought))
+    designs_by_name[0, "nothing"] = []
+    return budget, designs_by_name, predicted
 
 
 def work(runs: list[str]) -> dict[str, Any]:
@@ -80,8 +80,8 @@ def work(runs: list[str]) -> dict[str, Any]:
     seen, pool, wanted = tables()
     bought = pool[pool["run"].isin(runs)]
     fit = bayeslaw.fit(LAW, bayeslaw.read_runs(pd.concat([seen, bought], ignore_index=True)), progress=False, cores=1)
-    made, loss = fit.forecast(wanted, force=True), wanted["loss"].to_numpy(dtype=np.float64)
-    latent, run = made.draws["latent"].to_numpy(), made.draws["run"].to_numpy()
+    predicted, loss = fit.forecast(wanted, force=True), wanted["loss"].to_numpy(dtype=np.float64)
+    latent, run = predicted.draws["latent"].to_numpy(), predicted.draws["run"].to_numpy()
     low, middle, high = np.quantile(run, [0.05, 0.5, 0.95], axis=0)
     ends = np.quantile(latent, [0.05, 0.95], axis=0)
     return {
@@ -92,21 +92,21 @@ def work(runs: list[str]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def row(name: str, found: list[dict[str, Any]], budget: float) -> dict[str, str]:
+def row(name: str, scores: list[dict[str, Any]], budget: float) -> dict[str, str]:
     """One line of the table: medians over designs, with the middle 90% in brackets if there are many."""
 
     def shown(key: str, form: str, scale: float = 1.0) -> str:
-        values = np.array([f[key] for f in found]) / scale
-        if len(found) == 1:
+        values = np.array([f[key] for f in scores]) / scale
+        if len(scores) == 1:
             return format(values[0], form)
         return f"{np.median(values):{form}} ({np.quantile(values, 0.05):{form}} to {np.quantile(values, 0.95):{form}})"
 
-    failed = sum(bool(f["failed"]) for f in found)
+    failed = sum(bool(f["failed"]) for f in scores)
     return {
         "design": name, "runs": shown("runs", ".0f"), "spent / B0": shown("spent", ".2f", budget),
         "variance of log loss, 1e-6": shown("variance", ".1f", 1e-6), "latent eti90 width, nats": shown("latent", ".4f"),
         "run eti90 width, nats": shown("width", ".4f"), "measured losses in run eti90": shown("covered", ".0%"),
-        "error": shown("error", ".2%"), "checks failed": f"{failed} of {len(found)}",
+        "error": shown("error", ".2%"), "checks failed": f"{failed} of {len(scores)}",
     }  # fmt: skip
 
 

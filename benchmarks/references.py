@@ -86,19 +86,19 @@ def block(name: str, number: int) -> Draws:
     )
     sampler.run(jax.random.key(number), init_params=jax.numpy.asarray(starts), extra_fields=("diverging", "num_steps"))
     coordinates = sampler.get_samples(group_by_chain=True)
-    found = {k: np.asarray(v) for k, v in jax.vmap(jax.vmap(model.parameters))(coordinates).items()}
+    draws = {k: np.asarray(v) for k, v in jax.vmap(jax.vmap(model.parameters))(coordinates).items()}
     extra = {k: np.asarray(v) for k, v in sampler.get_extra_fields(group_by_chain=True).items()}
-    found = {k: v for k, v in found.items() if k not in model.inner}
-    return found | extra | {"seconds": np.array(time.perf_counter() - start)}
+    draws = {k: v for k, v in draws.items() if k not in model.inner}
+    return draws | extra | {"seconds": np.array(time.perf_counter() - start)}
 
 
 def stored(name: str) -> list[Draws]:
     """Blocks stored so far with these settings."""
-    found = []
+    blocks = []
     for path in sorted(STORE.glob(f"{name}-{settings_key()}-*.npz")):
         with np.load(path) as arrays:
-            found.append({k: arrays[k] for k in arrays.files})
-    return found
+            blocks.append({k: arrays[k] for k in arrays.files})
+    return blocks
 
 
 def settings_key() -> str:
@@ -126,11 +126,11 @@ def joined(blocks: list[Draws]) -> tuple[Draws, int]:
 def faults(draws: Draws, divergent: int) -> list[str]:
     """Criteria of a reference that a run does not meet yet."""
     table, size = diagnostics(draws), next(iter(draws.values())).size
-    found = [] if table["r_hat"].max() <= R_HAT else [f"R-hat {table['r_hat'].max():.4f}"]
+    unmet = [] if table["r_hat"].max() <= R_HAT else [f"R-hat {table['r_hat'].max():.4f}"]
     for kind in ("ess_bulk", "ess_tail"):
         if table[kind].min() < ESS:
-            found.append(f"{kind} {table[kind].min():.0f} ({table[kind].idxmin()})")
-    return found + ([f"{divergent} divergences of {size}"] if divergent > DIVERGENT * size else [])
+            unmet.append(f"{kind} {table[kind].min():.0f} ({table[kind].idxmin()})")
+    return unmet + ([f"{divergent} divergences of {size}"] if divergent > DIVERGENT * size else [])
 
 
 def summary(draws: Draws) -> dict[str, Any]:
@@ -140,12 +140,12 @@ def summary(draws: Draws) -> dict[str, Any]:
     parameters = {}
     for name in names:
         v = draws[name]
-        found: dict[str, Any] = {"mean": v.mean(), "mean_error": az.mcse(v, method="mean")}
-        found |= {"sd": v.std(ddof=1), "sd_error": az.mcse(v, method="sd")}
+        numbers: dict[str, Any] = {"mean": v.mean(), "mean_error": az.mcse(v, method="mean")}
+        numbers |= {"sd": v.std(ddof=1), "sd_error": az.mcse(v, method="sd")}
         for q in QUANTILES:
-            found |= {f"q{100 * q:g}": np.quantile(v, q), f"q{100 * q:g}_error": az.mcse(v, method="quantile", prob=q)}
-        found |= {"ess": table.loc[name, ["ess_bulk", "ess_tail"]].min(), "r_hat": table.loc[name, "r_hat"]}
-        parameters[name] = {k: float(f"{float(x):.{3 if 'error' in k else 6}g}") for k, x in found.items()}
+            numbers |= {f"q{100 * q:g}": np.quantile(v, q), f"q{100 * q:g}_error": az.mcse(v, method="quantile", prob=q)}
+        numbers |= {"ess": table.loc[name, ["ess_bulk", "ess_tail"]].min(), "r_hat": table.loc[name, "r_hat"]}
+        parameters[name] = {k: float(f"{float(x):.{3 if 'error' in k else 6}g}") for k, x in numbers.items()}
     matrix = np.atleast_2d(np.corrcoef(np.stack([draws[name].ravel() for name in names]))).tolist()
     correlations = {name: [round(c, 4) for c in matrix[i][:i]] for i, name in enumerate(names)}
     return {"parameters": parameters, "correlations": correlations}
@@ -176,9 +176,9 @@ def write(name: str, blocks: list[Draws]) -> None:
         "data": data_marks(name),
     }
     lines = [f"  {json.dumps(key)}: {json.dumps(value)}," for key, value in head.items()]
-    found = summary(draws)
+    entries = summary(draws)
     for key, last in (("parameters", ","), ("correlations", "")):
-        inner = ",\n".join(f"    {json.dumps(k)}: {json.dumps(v)}" for k, v in found[key].items())
+        inner = ",\n".join(f"    {json.dumps(k)}: {json.dumps(v)}" for k, v in entries[key].items())
         lines.append(f"  {json.dumps(key)}: {{\n{inner}\n  }}{last}")
     write_text(KEPT / f"{name}.json", "{\n" + "\n".join(lines) + "\n}\n")
 

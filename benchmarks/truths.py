@@ -189,8 +189,8 @@ def work(item: Item) -> dict[str, Any]:
     -------
     dict
         `ranks` by parameter among `RANKED` draws; `pit` of each target under the spread `run`; `width` of its 90% interval over
-        its median; checks `failed_first` and `failed` in the end; `refused` tables; `seconds` of this process; or `error`, the reason
-        why there is no fit, or `no_forecast`, the reason why there is no forecast.
+        its median; checks `failed_first` and `failed` at last; `refused` tables; `seconds` of this process; or `error`, why there
+        is no fit, or `no_forecast`, why there is no forecast.
     """
     begun = time.process_time()
     record: dict[str, Any] = {"number": item.number}
