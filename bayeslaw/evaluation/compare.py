@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -75,8 +75,7 @@ class Comparison:
     stack: Stack
 
 
-@dataclass(frozen=True)
-class _Candidate:
+class _Candidate(NamedTuple):
     """A law with a noise, under a unique name."""
 
     name: str
@@ -84,8 +83,7 @@ class _Candidate:
     noise: str
 
 
-@dataclass(frozen=True)
-class _Fold:
+class _Fold(NamedTuple):
     """Rows to fit and rows to score."""
 
     name: str
@@ -203,7 +201,7 @@ def compare(
     --------
     >>> bayeslaw.compare("runs.csv", ["chinchilla"], holdout="N > 1e8", by="run")
     Traceback (most recent call last):
-    bayeslaw.core.errors.BayeslawError: Give one of holdout, by and loo: ...
+    bayeslaw.core.errors.BayeslawError: Give only one of holdout, by and loo.
     """
     for name, value, least in (("bootstrap", bootstrap, 0), ("starts", starts, 1), ("seed", seed, 0)):
         whole_number(name, value, least)
@@ -248,9 +246,7 @@ def _candidates(laws: Sequence[Law], noises: Sequence[str]) -> tuple[_Candidate,
 def _folds(table: Runs, holdout: str | None, by: str | None, loo: bool) -> list[_Fold]:
     """Return the folds to hold out; none where runs are left out one by one."""
     if (holdout is not None) + (by is not None) + loo > 1:
-        raise BayeslawError(
-            "Give one of holdout, by and loo: rows are held out once, by a column, or run by run.", code="several-holdouts"
-        )
+        raise BayeslawError("Give only one of holdout, by and loo.", code="several-holdouts")
     if holdout is not None:
         return [_fold(table, holdout, table.frame.index.isin(where(table.frame, holdout).index))]
     if by is None:
@@ -281,12 +277,10 @@ def _fold(table: Runs, name: str, held: NDArray[np.bool_]) -> _Fold:
 # --- rows held out ---------------------------------------------------------------------------------------------------
 
 
-def _held_out(
-    work: _Work,
-    folds: Sequence[_Fold],
-    by: str | None,
-    pointed: Callable[[tuple[Law, Runs]], tuple[PointFit, dict[str, Array] | None]],
-) -> Comparison:
+type _Pointed = tuple[PointFit, dict[str, Array] | None]
+
+
+def _held_out(work: _Work, folds: Sequence[_Fold], by: str | None, pointed: Callable[[tuple[Law, Runs]], _Pointed]) -> Comparison:
     """Compare on rows held out once, or on each value of a column in turn."""
     by_fold = work.fits([*(fold.seen for fold in folds), *([work.table] if by else [])])
     whole = by_fold.pop() if by else by_fold[0]
@@ -320,7 +314,7 @@ def _held_out(
     return _comparison(work, table, densities, Stack.of(whole, weights))
 
 
-def _pointed(pair: tuple[Law, Runs], *, starts: int, bootstrap: int, seed: int) -> tuple[PointFit, dict[str, Array] | None]:
+def _pointed(pair: tuple[Law, Runs], *, starts: int, bootstrap: int, seed: int) -> _Pointed:
     """Return a point fit and, if `bootstrap` is not 0, its bootstrap by run."""
     fit = point_fit(*pair, starts=starts, seed=seed)
     return fit, fit.bootstrap(bootstrap, seed=seed) if bootstrap else None

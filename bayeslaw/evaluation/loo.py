@@ -38,9 +38,8 @@ class Loo:
 
     Examples
     --------
-    >>> loo = bayeslaw.evaluation.leave_one_run_out(bayeslaw.load_fit("fit.nc"))
-    >>> bool(loo.se > 0), loo.log_weights.shape[0] == len(loo.table)
-    (True, True)
+    >>> bool(bayeslaw.evaluation.leave_one_run_out(bayeslaw.load_fit("fit.nc")).se > 0)
+    True
     """
 
     table: pd.DataFrame
@@ -86,8 +85,7 @@ def leave_one_run_out(fit: Fit) -> Loo:
 
     Examples
     --------
-    >>> loo = bayeslaw.evaluation.leave_one_run_out(bayeslaw.load_fit("fit.nc"))
-    >>> list(loo.table)
+    >>> list(bayeslaw.evaluation.leave_one_run_out(bayeslaw.load_fit("fit.nc")).table)
     ['rows', 'elpd', 'pareto_k', 'refitted']
     """
     import arviz_stats as az

@@ -108,11 +108,8 @@ class Fit:
     def summary(self, ci_prob: float = 0.9) -> pd.DataFrame:
         """Return a table of the parameters with equal-tailed credible intervals of probability `ci_prob`.
 
-        Returns
-        -------
-        DataFrame
-            One row per parameter: median, mean, sd, eti<prob>_lo, eti<prob>_hi, r_hat, ess_bulk, ess_tail, prior_overlap, and
-            `checks`, which is 'passed' or 'FAILED' for the whole fit.
+        Columns are median, mean, sd, eti<prob>_lo, eti<prob>_hi, r_hat, ess_bulk, ess_tail, prior_overlap, and `checks`, which is
+        'passed' or 'FAILED' for the whole fit.
         """
         by_chain = self.by_chain
         low, high = interval_names("eti", ci_prob)

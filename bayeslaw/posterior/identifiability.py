@@ -123,7 +123,7 @@ def _columns(law: Law, settings: pd.DataFrame) -> dict[str, Array]:
 
 
 def independence_check(law: Law, observed: Observations, draws: Mapping[str, Array]) -> Check | None:
-    """Check whether residuals of a fit without a run effect are correlated within runs.
+    """Check whether residuals of a fit without a run effect are correlated within runs; None where no two rows share a run.
 
     In a table that names no runs, rows count as one run if they share all covariates but D.
 
@@ -132,11 +132,6 @@ def independence_check(law: Law, observed: Observations, draws: Mapping[str, Arr
     law : Law
     observed : Observations
     draws : mapping of parameter to array (chains, draws)
-
-    Returns
-    -------
-    Check or None
-        None where no two rows share a run.
     """
     group, others = observed.run, [name for name in law.covariates if name != "D"]
     sharing, suggestion = "of one run", "fit noise with a run effect"
@@ -149,18 +144,15 @@ def independence_check(law: Law, observed: Observations, draws: Mapping[str, Arr
 
 
 def checkpoint_correlation_check(law: Law, observed: Observations, draws: Mapping[str, Array]) -> Check | None:
-    """Check whether mean residuals of runs that share a checkpoint are correlated, under noise with independent run effects.
+    """Check whether mean residuals of runs that share a checkpoint are correlated; None where too few share one.
+
+    It is for noise with independent run effects.
 
     Parameters
     ----------
     law : Law
     observed : Observations
     draws : mapping of parameter to array (chains, draws)
-
-    Returns
-    -------
-    Check or None
-        None where no runs share a checkpoint, or too few for a test.
     """
     if not observed.branched:
         return None
@@ -242,7 +234,7 @@ def correlation_check(
     name: str = "independence",
     nouns: tuple[str, str] = ("points", "run"),
 ) -> Check | None:
-    """Check whether residuals that the noise takes as independent are correlated within groups.
+    """Check whether residuals that the noise takes as independent are correlated within groups; None where groups are too few.
 
     Parameters
     ----------
@@ -258,11 +250,6 @@ def correlation_check(
         Name of the check.
     nouns : (str, str)
         What has the residuals, and what has the effect that they may share.
-
-    Returns
-    -------
-    Check or None
-        None where there are too few groups or rows for a test.
     """
     correlation, p, widening = intra_class_correlation(residual, group, fitted)
     if math.isnan(correlation):

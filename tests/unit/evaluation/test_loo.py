@@ -23,71 +23,70 @@ RUNS = read_runs(oracles.table(load_law("chinchilla"), runs=8))
 
 def run_density(fit: Fit, rows: pd.DataFrame) -> Array:
     """Log density of the rows of one run, one value per draw, from the whole covariance matrix."""
-    draws, k = fit.draws, len(rows)
-    found = []
-    for i in range(draws["E"].size):
-        one = {name: values[i] for name, values in draws.items()}
-        mean = np.log(oracles.chinchilla(one, {c: rows[c].to_numpy() for c in ("N", "D")}))
-        covariance = one["sigma_point"] ** 2 * np.eye(k) + one["sigma_run"] ** 2
-        found.append(stats.multivariate_normal(mean, covariance).logpdf(np.log(rows["loss"])))
-    return np.array(found)
+    draws, k = {name: values[:, None] for name, values in fit.draws.items()}, len(rows)
+    mean = np.log(oracles.chinchilla(draws, {c: rows[c].to_numpy() for c in ("N", "D")}))
+    residual = np.log(rows["loss"].to_numpy()) - mean
+    covariance = draws["sigma_point"][..., None] ** 2 * np.eye(k) + draws["sigma_run"][..., None] ** 2
+    squared = (residual * np.linalg.solve(covariance, residual[..., None])[..., 0]).sum(axis=1)
+    density: Array = -0.5 * (squared + np.linalg.slogdet(covariance)[1] + k * np.log(2 * np.pi))
+    return density
 
 
 def test_runs_left_out_are_those_of_plain_weights(sound_fit: Fit) -> None:
     """Where k is small, smoothing changes little: the harmonic mean of the run's density over the draws."""
-    found = leave_one_run_out(sound_fit)
-    table = found.table
+    loo = leave_one_run_out(sound_fit)
+    table = loo.table
     assert table.index.tolist() == list(sound_fit.observed.run_names)
     assert table["rows"].tolist() == [5] * 8
-    assert found.good_k == pytest.approx(0.7)
+    assert loo.good_k == pytest.approx(0.7)
     calm = table.index[table["pareto_k"] < 0.5]
     assert len(calm) >= 2
     for run in calm:
         density = run_density(sound_fit, split_run(RUNS, run)[1].frame)
         expected = -(logsumexp(-density) - np.log(density.size))
         assert table["elpd"][run] == pytest.approx(expected, abs=0.1)
-    assert found.elpd == pytest.approx(table["elpd"].sum())
-    assert found.se == pytest.approx(np.sqrt(8) * table["elpd"].std(ddof=0))
-    assert 0 < found.p < 10
-    assert found.unreliable == table.index[table["pareto_k"] > 0.7].tolist()
+    assert loo.elpd == pytest.approx(table["elpd"].sum())
+    assert loo.se == pytest.approx(np.sqrt(8) * table["elpd"].std(ddof=0))
+    assert 0 < loo.p < 40
+    assert loo.unreliable == table.index[table["pareto_k"] > 0.7].tolist()
 
 
-def test_a_run_that_no_weights_leave_out_is_told_until_it_is_refitted() -> None:
+def test_runs_with_unreliable_weights_are_listed_until_they_are_refitted() -> None:
     table = pd.DataFrame({"rows": 5, "elpd": [-1.0, -3.0], "pareto_k": [0.5, 0.9], "refitted": False}, index=["a", "b"])
-    found = Loo(table, 0.7, 1.0, np.zeros((2, 100)))
-    assert found.unreliable == ["b"]
-    mended = found.refitted("b", -12.0)
-    assert mended.unreliable == []
-    assert mended.table["refitted"].tolist() == [False, True]
-    assert (found.elpd, mended.elpd) == (-4.0, -13.0)
-    assert not found.table["refitted"].any()
+    loo = Loo(table, 0.7, 1.0, np.zeros((2, 100)))
+    assert loo.unreliable == ["b"]
+    refitted = loo.refitted("b", -12.0)
+    assert refitted.unreliable == []
+    assert refitted.table["refitted"].tolist() == [False, True]
+    assert (loo.elpd, refitted.elpd) == (-4.0, -13.0)
+    assert not loo.table["refitted"].any()
 
 
-def test_draws_are_chosen_as_often_as_they_weigh() -> None:
+def test_draws_are_resampled_in_proportion_to_their_weights() -> None:
     log_weights = np.log(np.array([[0.1, 0.2, 0.3, 0.4], [0.25, 0.25, 0.25, 0.25]]))
     table = pd.DataFrame({"rows": 1, "elpd": 0.0, "pareto_k": 0.1, "refitted": False}, index=["a", "b"])
     loo = Loo(table, 0.7, 1.0, np.repeat(log_weights, 25, axis=1) + 7)
-    counts = np.bincount(loo.chosen("a") // 25, minlength=4)
+    counts = np.bincount(loo.resampled("a") // 25, minlength=4)
     np.testing.assert_allclose(counts, [10, 20, 30, 40], atol=1)
-    np.testing.assert_array_equal(loo.chosen("b"), np.arange(100))
+    np.testing.assert_array_equal(loo.resampled("b"), np.arange(100))
 
 
 def test_densities_of_held_out_runs(small_fit: Fit) -> None:
     """Mean over the draws of the joint density of a run's losses."""
     held = read_runs(oracles.table(load_law("chinchilla"), seed=8, runs=3).assign(run=np.repeat(["x", "y", "z"], 5)))
-    found = held_out_density(small_fit, RUNS, held)
-    assert found.index.tolist() == ["x", "y", "z"]
-    for run, value in found.items():
+    densities = held_out_density(small_fit, RUNS, held)
+    assert densities.index.tolist() == ["x", "y", "z"]
+    for run, value in densities.items():
         density = run_density(small_fit, held.frame[held.frame["run"] == run])
         assert value == pytest.approx(logsumexp(density) - np.log(density.size), rel=1e-9)
 
 
 def test_more_points_of_a_fitted_run_are_a_run_of_their_own(small_fit: Fit) -> None:
     fitted, rest = RUNS.where("D < 5e9"), RUNS.where("D >= 5e9 and run in ['run 0', 'run 1']")
-    found = held_out_density(small_fit, fitted, rest)
-    assert found.index.tolist() == ["run 0 (held out)", "run 1 (held out)"]
+    densities = held_out_density(small_fit, fitted, rest)
+    assert densities.index.tolist() == ["run 0 (held out)", "run 1 (held out)"]
     density = run_density(small_fit, rest.where("run == 'run 1'").frame)
-    assert found["run 1 (held out)"] == pytest.approx(logsumexp(density) - np.log(density.size), rel=1e-9)
+    assert densities["run 1 (held out)"] == pytest.approx(logsumexp(density) - np.log(density.size), rel=1e-9)
 
 
 def test_rows_without_runs_are_runs_of_their_own(small_fit: Fit) -> None:
@@ -98,12 +97,12 @@ def test_rows_without_runs_are_runs_of_their_own(small_fit: Fit) -> None:
     fit = replace(small_fit, tree=tree, noise=Noise(student=True, run_effect=False))
     table = replace(RUNS, frame=RUNS.frame.drop(columns="run"))
     fitted, held = (replace(table, frame=part) for part in (table.frame.iloc[:30], table.frame.iloc[30:33]))
-    found = held_out_density(fit, fitted, held)
-    assert found.index.tolist() == ["row 31", "row 32", "row 33"]
+    densities = held_out_density(fit, fitted, held)
+    assert densities.index.tolist() == ["row 31", "row 32", "row 33"]
     draws = {name: values[:, None] for name, values in fit.draws.items()}
     mean = np.log(oracles.chinchilla(draws, {c: held.frame[c].to_numpy() for c in ("N", "D")}))
     density = stats.t.logpdf(np.log(held.frame["loss"].to_numpy()), 4.0, mean, draws["sigma_point"])
-    np.testing.assert_allclose(found, logsumexp(density, axis=0) - np.log(len(density)), rtol=1e-9)
+    np.testing.assert_allclose(densities, logsumexp(density, axis=0) - np.log(len(density)), rtol=1e-9)
 
 
 def test_a_table_is_split_at_a_run() -> None:

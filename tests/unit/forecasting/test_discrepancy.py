@@ -17,6 +17,7 @@ from bayeslaw.laws.card import load_law, parse_card
 from bayeslaw.plots.forecast import plot_forecast
 from bayeslaw.posterior.fit import Fit
 from tests import oracles
+from tests.errors import fails
 from tests.oracles import Array
 
 AT = pd.DataFrame({"N": [1e7, 1e9, 1e11], "D": [1e8, 2e10, 1e12]})

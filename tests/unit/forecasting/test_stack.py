@@ -140,7 +140,7 @@ def test_grids_and_faults_are_of_all_laws(stack: Stack) -> None:
     assert list(grid(stack, {"N": 1e9, "D": 1e10, "r": 0.1, "ptpp": [15, 31]})) == ["N", "D", "r", "ptpp"]
     with fails("missing-covariate", "r, ptpp"):
         grid(stack, {"N": 1e9, "D": 1e10})
-    with faults(("outside-support", 2, "N"), ("missing-column", None, "ptpp")):  # each once, though both laws have the first
+    with faults(("out-of-support", 2, "N"), ("missing-column", None, "ptpp")):  # each once, though both laws have the first
         forecast(stack, AT.drop(columns="ptpp").assign(N=[1e8, 8.1, 1e10]))
 
 
