@@ -1,0 +1,47 @@
+"""The picture of schedules, compared with their areas."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+
+from bayeslaw.data.curves import read_curves
+from bayeslaw.plots.schedules import plot_schedules
+from bayeslaw.schedules.schedule import constant
+from tests.errors import fails
+from tests.unit.data.test_curves import family
+
+
+def test_rates_areas_and_losses_are_drawn_for_each_schedule() -> None:
+    curves = read_curves(family())
+    axes = list(Figure().subplots(4, 1, sharex=True))
+    predicted = pd.DataFrame({"run": "adapt", "step": [60, 90], "latent_median": [3.0, 2.5]})
+    predicted = predicted.assign(run_eti90_lo=[2.9, 2.4], run_eti90_hi=[3.1, 2.6])
+    measured = pd.DataFrame({"run": "adapt", "step": [75], "loss": [2.7]})
+    whole: dict[str, Any] = {"adapt": curves.phases("adapt"), "open": curves.phases("open"), "own": curves.schedule("early")}
+    plot_schedules(axes, whole, predicted=predicted, measured=measured)
+    end = curves.at("adapt")
+    assert end.pretrain is not None
+    assert end.adapt is not None
+    assert axes[2].lines[0].get_ydata()[-1] == pytest.approx(end.pretrain.S2 + end.adapt.S2)
+    assert axes[1].lines[0].get_ydata()[-1] == pytest.approx(end.pretrain.S1 + end.adapt.S1)
+    drawn = [line for line in axes[0].lines if len(np.asarray(line.get_xdata())) > 2]
+    assert len({(line.get_linestyle(), line.get_color()) for line in drawn}) == 3
+    assert [ax.get_ylabel().split("\n")[0] for ax in axes] == [
+        "learning rate",
+        "forward area S1",
+        "annealing area S2",
+        "loss (nats/token)",
+    ]
+    assert axes[3].get_title() == "latent median, 90% equal-tailed interval (run)"
+    assert len(plot_schedules(Figure().subplots(), {"one": constant(10, 1e-3)})) == 1
+    with fails("wrong-number-of-axes", 1, 4):
+        plot_schedules(Figure().subplots(), {"one": constant(10, 1e-3)}, measured=measured)
+    with fails("nothing-to-draw"):
+        plot_schedules(Figure().subplots(), {})
+    many = plot_schedules(Figure().subplots(), {str(i): constant(10, 1e-3) for i in range(9)})
+    assert many[0].get_legend().get_texts()[-1].get_text() == "… and 2 more not shown"  # type: ignore[union-attr]
