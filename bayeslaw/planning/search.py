@@ -87,7 +87,15 @@ def behind(values: Array, axes: int) -> Array:
 
 
 def values_at(quantity: Quantity, draws: Index, x: float, r: float) -> Array:
-    """Values (s,) of draws (s,) at one log of tokens and one replay share."""
+    """Values (s,) of draws at one place.
+
+    Parameters
+    ----------
+    quantity : Quantity
+    draws : int array (s,)
+    x, r : float
+        Log tokens and replay share.
+    """
     return quantity.values(draws, np.array([x]), np.array([[r]]), 2)[:, 0, 0]
 
 

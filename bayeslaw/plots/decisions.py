@@ -48,8 +48,8 @@ def plot_plan(plan: Plan, ax: Axes, *, of: str = "", levels: Sequence[float] = L
     Examples
     --------
     >>> from matplotlib.figure import Figure
-    >>> source, target = bayeslaw.load_fit("source.nc"), bayeslaw.load_fit("target.nc")
-    >>> plan = bayeslaw.plan(source, target, {"N": 1e9, "ptpp": 31}, on="latent", max_forgetting=0.1, tokens=(1e8, 1e10))
+    >>> model, target = {"N": 1e9, "ptpp": 31}, bayeslaw.load_fit("target.nc")
+    >>> plan = bayeslaw.plan(None, target, model, on="latent", minimise="target-loss", max_tokens=1e10)
     >>> bayeslaw.plots.plot_plan(plan, Figure().subplots()).get_xlabel()
     'replay share (%)'
     """
