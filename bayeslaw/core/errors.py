@@ -101,7 +101,7 @@ class TableError(BayeslawError):
     Examples
     --------
     >>> try:
-    ...     bayeslaw.read_runs(pd.DataFrame({"N": [1e9, 1e9], "D": [1e10, -1.0], "loss": [2.5, 2.4]}))
+    ...     bayeslaw.read_runs(pd.DataFrame({"loss": [0.9, 2.4], "unit": ["bits/byte", "nats/token"]}))
     ... except bayeslaw.TableError as error:
     ...     [fault.row for fault in error.faults]
     [2]

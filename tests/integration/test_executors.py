@@ -64,7 +64,8 @@ def test_dask_gives_each_item_its_outcome(dask: Executor) -> None:
     assert items.values_or_errors(outcomes) == [10, 11, "fit 3: two is too many.", "fit 4: KeyError: 3", 14]
     errors = items.values_or_errors(dask.map(items.generator, [1]))
     assert errors == ["item 1: TypeError: cannot pickle 'generator' object"]
-    assert items.values_or_errors(dask.map(items.square, [(i for i in [1]), 3])) == [*errors, 9]
+    mixed: list[Any] = [(i for i in [1]), 3]
+    assert items.values_or_errors(dask.map(items.square, mixed)) == [*errors, 9]
 
 
 def test_an_address_names_a_dask_executor(address: str) -> None:

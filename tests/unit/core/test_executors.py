@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -49,7 +50,8 @@ def test_functions_without_a_module_are_run_too(run: Executor) -> None:
 def test_items_and_values_that_cannot_be_pickled_have_failed(two: Executor) -> None:
     errors = items.values_or_errors(two.map(items.generator, [1, 2]))
     assert errors == [f"item {i}: TypeError: cannot pickle 'generator' object" for i in (1, 2)]
-    assert items.values_or_errors(two.map(items.square, [3, (i for i in [1])])) == [9, errors[1]]
+    mixed: list[Any] = [3, (i for i in [1])]
+    assert items.values_or_errors(two.map(items.square, mixed)) == [9, errors[1]]
 
 
 def test_progress_is_not_shown_on_standard_output(two: Executor, capsys: pytest.CaptureFixture[str]) -> None:

@@ -57,14 +57,9 @@ def changed(old: str, new: str) -> str:
     return CARD.replace(old, new)
 
 
-def edited(old: str, new: str, *more: str) -> str:
-    """The card with a replacement, and another one where it is given."""
-    return changed(old, new).replace(*more) if more else changed(old, new)
-
-
-FAULTS = {
+FAULTS: dict[str, list[tuple[int | None, str]]] = {
     "unknown-name": [
-        (8, edited("A/scale", "A/scael", 'on = "A/scael"', 'on = "A/scale"')),
+        (8, changed("A/scale", "A/scael").replace('on = "A/scael"', 'on = "A/scale"')),
         (4, changed("+ K*r", "+ K*replay")),
         (22, changed('on = "A/scale"', 'on = "A/scal"')),
     ],
@@ -81,9 +76,9 @@ FAULTS = {
         (13, changed(" + K*r", " + K")),
         (10, changed('scale = "N**alpha"', 'scale = "N**alpha"\nidle = "N"')),
     ],
-    "name-used-twice": [(29, edited("[parameters.K]", "[parameters.r]", "K*r", "r"))],
+    "name-used-twice": [(29, changed("[parameters.K]", "[parameters.r]").replace("K*r", "r"))],
     "invalid-name": [
-        (29, edited("[parameters.K]", "[parameters.exp]", "K*r", "exp*r")),
+        (29, changed("[parameters.K]", "[parameters.exp]").replace("K*r", "exp*r")),
         (29, changed("[parameters.K]", '[parameters."K-1"]')),
     ],
     "on-not-proportional": [
@@ -97,7 +92,7 @@ FAULTS = {
     "not-a-whole-number": [(13, changed("at_least = 2", "at_least = 0"))],
     "not-a-table": [
         (12, changed('{ unit = "parameters", support = [1e4, 1e13] }', "3")),
-        (30, edited("[parameters.K]", "[parameters]\nK = 3\n[parameters.M]", "K*r", "K*r*M")),
+        (30, changed("[parameters.K]", "[parameters]\nK = 3\n[parameters.M]").replace("K*r", "K*r*M")),
         (3, 'name = "own"\nloss = "E"\nlet = 3'),
     ],
     "unknown-key": [
