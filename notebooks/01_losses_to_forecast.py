@@ -1,7 +1,8 @@
 # %% [markdown]
 # # 1. Your losses to a forecast
 #
-# You have logged validation losses of some runs and want the loss of a run that nobody has made, with an interval that holds.
+# You have logged validation losses of some runs. You want to predict the loss of a run that has not been made, with a
+# calibrated interval.
 #
 # The losses here are **measured**. They come with the package: small transformers (14 to 197 thousand parameters) that were
 # pre-trained on one domain for 15 to 279 tokens per parameter, then continued on another with some replay of the first. To use
@@ -22,29 +23,30 @@ print(f"{len(runs)} losses of {runs.frame['run'].nunique()} runs, in {runs.unit}
 runs.frame.iloc[[0, 1, 2, 13, 14]]
 
 # %% [markdown]
-# One row is one evaluation: `N` parameters, `D` adaptation tokens, `r` share of replay, `ptpp` pre-training tokens per parameter,
-# `loss` in nats per token. `run` joins the points of one curve, whose errors go together. A row with `D = 0` is a base
-# checkpoint.
+# One row is one evaluation: `N` parameters, `D` adaptation tokens, `r` share of replay, `ptpp` pre-training tokens per
+# parameter, `loss` in nats per token. `run` names the points of one curve, whose errors are correlated. A row with `D = 0` is a
+# base checkpoint.
 #
 # ## Is the table sound?
 #
-# Every fault is named, with its row and column. Nothing is dropped for you. Here is the table as it is, and with two slips:
+# Every fault is reported with its row and column. No row is dropped. Here are the faults of the table as it is, and with two
+# errors in it:
 
 # %%
 law = bayeslaw.load_law("transfer-target")
 print("faults as it is:", bayeslaw.data.check(runs, law))
 
-spoilt = runs.frame.copy()
-spoilt.loc[2, "loss"] = -1.2
-spoilt.loc[13, "r"] = 25  # percent
-for fault in bayeslaw.data.check(bayeslaw.read_runs(spoilt), law):
+faulty = runs.frame.copy()
+faulty.loc[2, "loss"] = -1.2
+faulty.loc[13, "r"] = 25  # percent
+for fault in bayeslaw.data.check(bayeslaw.read_runs(faulty), law):
     print("fault:", fault)
 
 # %% [markdown]
 # ## Fit
 #
-# Only the two shortest pre-trainings are fitted; what the longer ones logged is kept to see whether the forecast was right. `fit`
-# takes 4 chains of 1,000 draws by NUTS. Every fit is checked.
+# Only the two shortest pre-trainings are fitted; the losses of the longer ones are held out to check the forecast. `fit` takes
+# 4 chains of 1,000 draws by NUTS. Every fit is checked.
 
 # %%
 fit = bayeslaw.fit(law, runs.where("ptpp <= 31"), progress=False)
@@ -53,11 +55,11 @@ for check in fit.checks:
     print(check)
 
 # %% [markdown]
-# The last two lines are **notes**. They don't withhold the intervals, and they say what to keep in mind: single sizes lie off any
-# smooth law of N in this table (depth and width change together), and the law books that as luck of runs. A forecast of a *new
-# size* will err by about as much. Notebook 7 goes through the checks.
+# The last two lines are **notes**, which do not withhold the intervals. In this table single sizes deviate from any smooth law
+# of N, because depth and width change together, and the law attributes that to run effects. A forecast of a *new size* will err
+# by about as much. Notebook 7 goes through the checks.
 #
-# Where each parameter lies in its prior (grey band), and its value:
+# The position of each parameter in its prior (grey band), and its value:
 
 # %%
 figure, ax = plt.subplots(figsize=(7.2, 4.4), layout="constrained")
@@ -66,10 +68,10 @@ ax = bayeslaw.plots.plot_parameters(fit, ax)
 # %% [markdown]
 # ## Forecast
 #
-# `grid` makes a table of settings; any DataFrame with the law's covariates does. `latent` is the law's loss, `run` is what the
-# next run would log, with its luck and its noise: for a decision about one run take `run`. `extrapolation` says how far outside
-# the fitted runs the setting lies, and `discrepancy1%` what becomes of the interval if the law errs there by about 1%. That error
-# is yours to state; the runs inside can't tell it.
+# `grid` makes a table of settings; any DataFrame with the law's covariates works as well. `latent` is the law's loss, `run` is
+# the loss that the next run would log, with its run effect and its noise: use `run` for a decision about one run.
+# `extrapolation` says how far outside the fitted runs the setting lies, and `discrepancy1%` is the interval if the law errs
+# there by about 1%. You have to state that error, because the fitted runs have no information about it.
 
 # %%
 at = bayeslaw.grid(fit, {"N": [13824, 57600, 196608], "ptpp": 279, "r": 0.25, "D": "3e4:4e6:40"})
@@ -90,7 +92,7 @@ ax = bayeslaw.plots.plot_forecast(forecast, ax, measured=measured, unit="adaptat
 # %% [markdown]
 # ## Was it right?
 #
-# `score` holds the forecast against losses that were not fitted: mean relative error of the median, share of losses in the 50%
+# `score` compares the forecast with losses that were not fitted: mean relative error of the median, share of losses in the 50%
 # and 90% intervals, and the width of the latter.
 
 # %%
@@ -99,24 +101,25 @@ scores = pd.concat({name: bayeslaw.score(fit, some) for name, some in held.items
 scores[["rows", "mae_rel", "cover_eti50", "cover_eti90", "width_eti90", "crps"]].round(3)
 
 # %% [markdown]
-# A mean over all rows hides where a law fails. By size and by how far the adaptation has come (tokens per parameter):
+# A mean over all rows hides where a law fails. Here is the error by size and by the progress of the adaptation (tokens per
+# parameter):
 
 # %%
 rows = runs.where("ptpp > 31 and D > 0").frame
 error = 100 * (fit.forecast(rows).summary()["run_median"].to_numpy() / rows["loss"] - 1)
 part = pd.cut(rows["D"] / rows["N"], [0, 1, 2, 5, 20], labels=["up to 1", "1 to 2", "2 to 5", "5 to 20"])
 table = rows.assign(error=error, part=part).pivot_table(index="N", columns="part", values="error", observed=True)
-print("mean of foretold over measured loss, less 1, in percent, by adaptation tokens per parameter")
+print("mean of predicted over measured loss, minus 1, in percent, by adaptation tokens per parameter")
 table.rename_axis(columns="tokens per parameter").round(1)
 
 # %% [markdown]
-# The first tokens of an adaptation are the hardest: the law lies too low there, at every size, and much nearer in the settled
-# part. Such a table is what you should make of your own hold-out before you trust a law.
+# The first tokens of an adaptation are the hardest to predict: the law is too low there at every size, and much more accurate
+# later. Make such a table of your own held-out runs before you trust a law.
 #
-# ## Keep it
+# ## Save the fit
 #
-# A fit is one NetCDF file. The same in a shell: `bayeslaw fit transfer-target target.csv -o fit.nc --where "ptpp <= 31"`, then
-# `bayeslaw forecast fit.nc …`, `bayeslaw score fit.nc …`.
+# A fit is saved as one NetCDF file. The same commands in a shell are `bayeslaw fit transfer-target target.csv -o fit.nc --where
+# "ptpp <= 31"`, then `bayeslaw forecast fit.nc …`, `bayeslaw score fit.nc …`.
 
 # %%
 fit.save("T.nc")

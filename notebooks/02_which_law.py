@@ -1,9 +1,9 @@
 # %% [markdown]
 # # 2. Which law
 #
-# Every law describes the runs that it was fitted to. What counts is how it foretells others, and how sure it was of that. The
-# losses are **measured**, those of [notebook 1](01_losses_to_forecast.ipynb), from 50,000 adaptation tokens on: published forms
-# describe the settled part of a run and are infinite at its beginning.
+# Every law describes the runs that it was fitted to. What matters is how well it predicts other runs, and whether its intervals
+# are calibrated. The losses are **measured**, those of [notebook 1](01_losses_to_forecast.ipynb), from 50,000 adaptation tokens
+# on: published forms describe the settled part of a run and are infinite at its beginning.
 
 # %%
 from pathlib import Path
@@ -21,11 +21,11 @@ for name in laws:
     print(f"{name:16} loss = {law.loss.text}   [{law.source}]")
 
 # %% [markdown]
-# `d-cpt` knows nothing of the pre-training's length; the other two do.
+# `d-cpt` does not depend on the length of the pre-training; the other two laws do.
 #
 # ## Among runs that you have
 #
-# Left out one after the other (the default), by importance weights: which law foretells a run *between* the others?
+# By default each run is left out in turn, by importance weights: which law best predicts a run *between* the others?
 
 # %%
 figures = ["elpd", "elpd_diff", "dse", "weight", "k_max", "refits", "checks"]
@@ -33,12 +33,12 @@ within = bayeslaw.compare(runs.where("ptpp <= 31"), laws[1:], progress=False)
 within.weights[figures].round(2)
 
 # %% [markdown]
-# `elpd` is the log density of the left-out runs, larger is better; `dse` is the standard error of the difference. Two laws whose
-# difference is no larger than its error can't be told apart by these runs.
+# `elpd` is the log density of the left-out runs, larger is better; `dse` is the standard error of the difference. These runs
+# can't distinguish two laws whose difference is no larger than its standard error.
 #
-# ## Out there
+# ## Beyond the runs
 #
-# Leave out what resembles your question. Here: what happens at longer pre-trainings than any that was fitted?
+# Hold out runs that resemble your question. Here the question is the loss after a longer pre-training than any that was fitted.
 
 # %%
 out = bayeslaw.compare(runs, laws, holdout="ptpp > 31", starts=10, progress=False)
@@ -47,19 +47,19 @@ out.scores[scored].round(3)
 
 # %% [markdown]
 # - `mae_rel`: mean relative error. `point` rows are fits as the papers make them (Huber loss, several starts), for comparison.
-# - `cover_eti90` against .9: whether the interval keeps its word. `width_eti90`, nats: of two intervals that do, the narrow one
-#   is the better. `crps`, nats, weighs both; less is better.
+# - `cover_eti90` against .9: the interval is calibrated if they are equal. `width_eti90`, nats: of two calibrated intervals the
+#   narrower one is better. `crps`, nats, combines both; smaller is better.
 
 # %%
 for one in out.scores[out.scores["fit"] == "posterior"].itertuples():
     print(f"{one.law:16} misses by {one.mae_rel:.1%}, {one.cover_eti90:.0%} of the losses in its 90% intervals")
 
 # %% [markdown]
-# So the two laws that hardly differ among the runs at hand differ a lot beyond them: **a comparison within the runs doesn't
-# answer a question about outside**. And no law here is right: one whose intervals hold clearly less than 90% was too sure of
-# itself.
+# The two laws that hardly differ among the fitted runs differ a lot beyond them: **a comparison within the runs does not answer
+# a question about extrapolation**. No law here is right: a law whose 90% intervals contain clearly less than 90% of the losses
+# is overconfident.
 #
-# Which law foretold the held-out runs best, run by run:
+# Here is which law predicted the held-out runs best, run by run:
 
 # %%
 figure, ax = plt.subplots(figsize=(7.2, 2.4), layout="constrained")
@@ -68,9 +68,9 @@ ax = bayeslaw.plots.plot_comparison(out.weights, ax)
 # %% [markdown]
 # ## One stage at a time
 #
-# The same scores for each held-out stage show whether errors grow with the distance. `stack` is made of the laws' fits, weighted
-# so that together they foretell the left-out runs best. It is used like a fit, is saved like one, and its intervals know that the
-# law is in doubt, as far as the weights leave it so.
+# The same scores for each held-out stage show whether errors grow with the distance. `stack` combines the fits of the laws with
+# weights that predict the left-out runs best. It is used and saved like a fit, and its intervals include the uncertainty about
+# the law that the weights leave.
 
 # %%
 stack = out.stack
@@ -83,7 +83,7 @@ for note in out.notes:
     print("note:", note)
 
 # %% [markdown]
-# Compare noises the same way: `noise=["normal", "normal-checkpoint", "student"]`, by whole runs. Many laws over worker processes:
-# `executor="processes"` (in a script, under `if __name__ == "__main__":`).
+# Compare models of the noise in the same way: `noise=["normal", "normal-checkpoint", "student"]`, by whole runs. Compare many
+# laws in worker processes with `executor="processes"` (in a script, under `if __name__ == "__main__":`).
 #
 # Next: [which runs to buy](03_which_runs_to_buy.ipynb). More: [how-to](../docs/howto/which-law.md).

@@ -1,9 +1,9 @@
 # %% [markdown]
 # # 3. Which runs to buy
 #
-# You can afford some more small runs. Which of them make the loss that you care about most certain? All losses here are
-# **measured**, those of [notebook 1](01_losses_to_forecast.ipynb). So the runs that are chosen can be "bought" from the table,
-# and the answer held against what the large runs really logged.
+# You can afford some more small runs. Which of them reduce the uncertainty of the loss that you care about most? All losses
+# here are **measured**, those of [notebook 1](01_losses_to_forecast.ipynb). So the chosen runs can be "bought" from the table,
+# and the result can be compared with the measured losses of the large runs.
 
 # %%
 from pathlib import Path
@@ -20,11 +20,11 @@ fit = bayeslaw.fit("transfer-target", runs.where("ptpp <= 31"), progress=False)
 print("passed" if fit.passed else fit.failures)
 
 # %% [markdown]
-# ## What is wanted, and what can be had
+# ## Targets and candidates
 #
-# Wanted: the loss of the largest model at the longest pre-training, after 10 tokens of adaptation per parameter. To be had: runs
-# of the three smaller sizes at pre-trainings of 62, 124 and 279 tokens per parameter. The table of candidates has a row for each
-# evaluation and no losses.
+# The target is the loss of the largest model at the longest pre-training, after 10 tokens of adaptation per parameter. The
+# candidates are runs of the three smaller sizes at pre-trainings of 62, 124 and 279 tokens per parameter. The table of
+# candidates has a row for each evaluation and no losses.
 
 # %%
 largest = runs.where("N == 196608 and ptpp == 279 and D > 0").frame
@@ -37,9 +37,9 @@ print(f"{candidates['run'].nunique()} candidate runs of {candidates['checkpoint'
 print(f"the large run would cost {6 * 196608 * near:.2g} FLOPs, its pre-training {6 * 196608**2 * 279:.2g}")
 
 # %% [markdown]
-# Runs cost 6 N D, unless `cost=` names a column. A checkpoint that has no run yet must be trained first, and is paid for once.
-# `discrepancy` is the relative error that you expect of the law out there. The fit's notes say how far it misses runs at hand; a
-# design that trusts a wrong law buys cheap runs that mislead it.
+# Runs cost 6 N D, unless `cost=` names a column. A checkpoint that has no run yet must be trained first and is paid for once.
+# `discrepancy` is the relative error of the law that you expect at the target. The notes of the fit say by how much it misses
+# the fitted runs; a design that trusts a wrong law buys cheap runs that mislead it.
 
 # %%
 choice = bayeslaw.anchors(fit, candidates, wanted, budget=2e12, discrepancy="1%")
@@ -48,18 +48,18 @@ columns = ["run", "N", "r", "ptpp", "cost", "checkpoint_cost", "spent", "gain", 
 choice.picks[columns].round(4).assign(**{c: choice.picks[c].map("{:.2g}".format) for c in ("cost", "checkpoint_cost", "spent")})
 
 # %% [markdown]
-# In the order of purchase. `gain` is the share of the variance at the targets that a run takes away, `informs` how much the sd of
-# parameters narrows, and `worth` whether what is bought from there on is worth its price. The run that pays for a checkpoint is
-# judged with those that branch from it afterwards.
+# The runs are in the order of purchase. `gain` is the share of the variance at the targets that a run removes, `informs` is by
+# how much the sd of parameters narrows, and `worth` says whether this run and the later ones are worth their price. The run
+# that pays for a checkpoint is judged with those that branch from it afterwards.
 
 # %%
 figure, ax = plt.subplots(figsize=(7.2, 4.2), layout="constrained")
 ax = bayeslaw.plots.plot_anchors(choice, ax)
 
 # %% [markdown]
-# ## They come back
+# ## Update the fit with the new runs
 #
-# Their measured losses join the fit. First it is said whether they came as the old fit had foretold.
+# Their measured losses join the fit. First the new losses are compared with the predictions of the old fit.
 
 # %%
 new = pool[pool["run"].isin(choice.picks["run"])]
@@ -67,11 +67,11 @@ made = bayeslaw.update(fit, new, targets=wanted, progress=False)
 print(made.text)
 
 # %% [markdown]
-# One of them did not: the law misses the *shape* of some curve there by more than its noise. That is worth knowing before more
-# money is spent, and more runs of the kind don't mend it. State a discrepancy, or [compare laws](02_which_law.ipynb).
+# One of them differs: the law misses the *shape* of some curve there by more than its noise. That is worth knowing before more
+# money is spent, and more runs of this kind don't fix it. State a discrepancy, or [compare laws](02_which_law.ipynb).
 #
-# What was foretold of the interval, and what it came to. The prediction is of the law's loss with the stated error, which no
-# number of runs elsewhere takes away; `update` shows the interval of the law's loss alone.
+# Here are the predicted widths of the interval and the actual ones. The prediction includes the stated error of the law, which
+# no number of runs elsewhere removes; `update` shows the interval of the law's loss alone.
 
 # %%
 made.widths.round(4) if made.widths is not None else None
@@ -79,8 +79,8 @@ made.widths.round(4) if made.widths is not None else None
 # %% [markdown]
 # ## Was it worth it?
 #
-# Against the measured losses of the largest model at PTPP 279, from 2 adaptation tokens per parameter on, before and after.
-# Beside it a fit with a *random* choice of the same candidates for the same budget.
+# The fits before and after are scored on the measured losses of the largest model at PTPP 279, from 2 adaptation tokens per
+# parameter on, together with a fit to a *random* choice of the same candidates for the same budget.
 
 # %%
 random = choice.rows(choice.random_designs(1)[0])["run"].unique()

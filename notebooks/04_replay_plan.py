@@ -1,9 +1,9 @@
 # %% [markdown]
 # # 4. A replay plan
 #
-# You adapt a checkpoint to a new domain. The target loss shall get under a value, the source may be forgotten by so much and no
-# more. How many tokens, and what share of replay? The losses are **measured**, on the domain of the adaptation (`target.csv`) and
-# on that of the pre-training (`source.csv`); see [notebook 1](01_losses_to_forecast.ipynb).
+# You adapt a checkpoint to a new domain. The target loss must fall below a value, and the source loss may rise by a given
+# percentage only. How many tokens and what share of replay do you need? The losses are **measured**, on the domain of the
+# adaptation (`target.csv`) and on that of the pre-training (`source.csv`); see [notebook 1](01_losses_to_forecast.ipynb).
 
 # %%
 from pathlib import Path
@@ -24,13 +24,14 @@ print("target", "passed" if target.passed else target.failures)
 print("source", "passed" if source.passed else source.failures)
 
 # %% [markdown]
-# ## The question
+# ## The problem
 #
-# The largest model after the longest pre-training, of which the fits know nothing. Two promises that bind each other: more tokens
-# lower the target loss, more replay saves the source and slows the target. Only replay shares that were measured there are
-# allowed, so that the answer can be held against measured losses below.
+# The plan is for the largest model after the longest pre-training, which the fits have not seen. The two constraints work
+# against each other: more tokens lower the target loss, and more replay preserves the source loss but slows the target down.
+# Only replay shares that were measured are allowed, so that the plan can be compared with measured losses below.
 #
-# `on` has to be said: `"run"` promises what the next run will log, `"latent"` the laws' expected losses.
+# `on` is required: with `"run"` the constraints are on the losses that the next run will log, with `"latent"` on the expected
+# losses of the laws.
 
 # %%
 model = {"N": 196608, "ptpp": 279}
@@ -41,10 +42,10 @@ for note in plan.notes:
     print("note:", note)
 
 # %% [markdown]
-# *Kept in … of the held-out draws*: half of the posterior's draws is searched, the other half says how often the plan keeps both
-# promises. *Without uncertainty* is what you would do if the fitted curves were the truth.
+# The search uses half of the posterior draws. The other, held-out half gives the probability that the plan satisfies both
+# constraints. The deterministic plan is the one you would choose if the fitted curves were the truth.
 #
-# What other confidences would cost, and which promise stands in the way:
+# Here are the costs of other confidences, and the constraint that is active at each:
 
 # %%
 plan.frontier[["confidence", "plan", "tokens", "atpp", "r", "held_out", "held_out_se", "active"]].round(3)
@@ -53,8 +54,8 @@ plan.frontier[["confidence", "plan", "tokens", "atpp", "r", "held_out", "held_ou
 plan.losses.round(3)
 
 # %% [markdown]
-# Over all replay shares: lines of equal probability of keeping both promises, above the median forgetting and the median target
-# loss. The star is the plan, the diamond the plan without uncertainty.
+# The pictures cover all replay shares. The contours show the probability that both constraints hold, and the colours the median
+# forgetting and the median target loss. The star is the plan, and the diamond the deterministic plan.
 
 # %%
 free = bayeslaw.plan(source, target, model, on="run", max_forgetting="15%", max_loss=1.4, confidence=0.9)
@@ -64,9 +65,10 @@ for ax, of in zip(axes, free.landscapes, strict=True):
 print(f"any share allowed: {free.best.tokens:.3g} tokens at r = {free.best.replay:.2f}" if free.best else "infeasible")
 
 # %% [markdown]
-# ## What the runs really logged
+# ## The measured losses
 #
-# The measured curves of this model at the plans' replay shares, at the plans' tokens (between logged points, straight in log D):
+# These are the measured losses of this model at the replay shares and tokens of the plans, interpolated linearly in log D
+# between logged points:
 
 
 # %%
@@ -78,7 +80,7 @@ def logged(table: bayeslaw.Runs, replay: float, tokens: float) -> float:
 
 base = float(source_runs.where("N == 196608 and ptpp == 279 and D == 0").frame["loss"].iloc[0])
 rows: dict[str, dict[str, Any]] = {}
-for name, choice in (("plan at 90%", plan.best), ("without uncertainty", plan.deterministic)):
+for name, choice in (("plan at 90%", plan.best), ("deterministic plan", plan.deterministic)):
     if choice is not None:
         loss, rise = logged(target_runs, choice.replay, choice.tokens), logged(source_runs, choice.replay, choice.tokens) / base - 1
         rows[name] = {"tokens": choice.tokens, "r": choice.replay, "target loss": loss, "at most 1.4": loss <= 1.4}
@@ -87,25 +89,25 @@ print(f"measured base loss of the source: {base:.3f} nats/token")
 pd.DataFrame(rows).T
 
 # %% [markdown]
-# Here both kept their promises, the plan without uncertainty by a hair: one run tells little about a probability. How often such
-# plans keep what they promise, on simulated truths and on measured losses, is in `benchmarks/results/plans.md` and
-# `plan_cases.md`, with a case where they keep less than they promise.
+# Here both plans satisfied the constraints, the deterministic plan only just. One run says little about a probability.
+# `benchmarks/results/plans.md` and `plan_cases.md` report how often such plans satisfy their constraints on simulated truths
+# and on measured losses, with a case where they do so less often than planned.
 #
-# ## The other way round
+# ## Limited tokens
 #
-# Tokens are limited. What target loss can be promised with them?
+# Which target loss is reached with 90% probability if the tokens are limited?
 
 # %%
-asked = []
+results = []
 limits: dict[str, Any] = {"on": "run", "max_forgetting": "15%", "replay": shares}
 for most in (5e5, 1e6, 2e6):
-    one = bayeslaw.plan(source, target, model, max_tokens=most, minimise="target-loss", **limits)
-    found = (one.best.tokens, one.best.replay, one.best.value) if one.best else (None, None, None)
-    asked.append((most, *found))
-pd.DataFrame(asked, columns=["at most tokens", "tokens", "replay", "promised target loss"]).round(3)
+    limited = bayeslaw.plan(source, target, model, max_tokens=most, minimise="target-loss", **limits)
+    values = (limited.best.tokens, limited.best.replay, limited.best.value) if limited.best else (None, None, None)
+    results.append((most, *values))
+pd.DataFrame(results, columns=["at most tokens", "tokens", "replay", "target loss at 90%"]).round(3)
 
 # %% [markdown]
-# Which runs would make the promises surer: `plan.anchors(candidates, budget=…)`, as in [notebook 3](03_which_runs_to_buy.ipynb).
-# Prices, stages with frozen parts, other things to minimise: `help(bayeslaw.plan)`.
+# Find the runs that would reduce the uncertainty of the plan with `plan.anchors(candidates, budget=…)`, as in [notebook
+# 3](03_which_runs_to_buy.ipynb). Prices, frozen stages and other quantities to minimise: `help(bayeslaw.plan)`.
 #
 # Next: [learning-rate schedules](05_dynamics.ipynb). More: [how-to](../docs/howto/replay-plan.md).

@@ -1,11 +1,11 @@
 # %% [markdown]
 # # 5. Learning-rate schedules
 #
-# What will the loss be under another schedule, and at any step of it? The laws of the dynamics see a schedule through two areas:
-# `S1`, the sum of the rates so far, and `S2`, how much the rate has come down, remembered for a while.
+# What will the loss be under another schedule, and at any step of it? The laws of training dynamics describe a schedule by two
+# areas: `S1`, the sum of the rates so far, and `S2`, a decaying sum of the decreases of the rate.
 #
-# The losses are **measured**: whole curves of a small transformer (57,600 parameters) in pre-training under three schedules, and
-# in adaptation to another domain under four.
+# The losses are **measured**: whole curves of a small transformer (57,600 parameters) in pre-training under three schedules,
+# and in adaptation to another domain under four.
 
 # %%
 from pathlib import Path
@@ -25,19 +25,20 @@ figure, axes = plt.subplots(3, 1, figsize=(7.2, 6.4), layout="constrained", shar
 axes = bayeslaw.plots.plot_schedules(axes, named)
 
 # %% [markdown]
-# A table of curves has `run`, `step`, `lr`, the losses, and for a run that goes on from another `parent` and `parent_step`. The
-# vertical line is where adaptation begins. `curves.runs(domain)` gives every loss its areas: a table like any other.
+# A table of curves has `run`, `step`, `lr`, the losses, and for a run that continues another run `parent` and `parent_step`.
+# The vertical line marks the start of the adaptation. `curves.runs(domain)` returns a table of runs with the areas at each
+# loss.
 #
-# ## Fit some schedules, foretell another
+# ## Fit some schedules, predict another
 #
-# Held out: every adaptation under `rewarmed-cosine`. Pre-training counts from step 400 on, for the law knows no warm-up.
-# `normal-drift` is the noise for whole curves: a run's luck changes along it, so that neighbouring points err together and
-# hundreds of them don't make an interval absurdly narrow.
+# All adaptations under `rewarmed-cosine` are held out. Pre-training is used from step 400 on, because the law does not describe
+# the warm-up. `normal-drift` is the noise for whole curves: the run effect changes along the curve, so neighbouring points have
+# correlated errors, and hundreds of them don't make an interval far too narrow.
 
 
 # %%
 def rows(some: bayeslaw.data.Curves, domain: str) -> pd.DataFrame:
-    """Losses of one domain without replay, the first steps of pre-training left out."""
+    """Losses of one domain without replay and without the first steps of pre-training."""
     frame = some.runs(domain).frame
     pretraining = frame["phase"] == "pretrain"
     return frame[(frame["S1"] > 0) & (pretraining & (frame["step"] >= 400) | ~pretraining & (frame["r"] == 0))]
@@ -56,14 +57,15 @@ table = pd.DataFrame(scores).T.rename_axis(["domain", "stated discrepancy"])
 table[["rows", "mae_rel", "cover_eti50", "cover_eti90", "width_eti90"]].astype(float).round(3)
 
 # %% [markdown]
-# **The law misses these curves** by more than seeds explain, and says so in its note: the intervals of `run` alone hold fewer
-# losses than they claim. A discrepancy of about what the law misses, stated by you, makes up for most of it. Without one, don't
-# read the last percent of anything below.
+# **The law misses these curves** by more than seeds explain, as its note says: the intervals of `run` contain fewer losses than
+# they should. A stated discrepancy of about the size of that error corrects most of it. Without one, do not trust the last
+# percent of the results below.
 #
 # ## An adaptation between two hidden curves
 #
 # `Recipe` is a pre-training and the adaptation after it, each a schedule as text, or a point of a logged run (`curves.at`). The
-# law splits an adaptation into what its pre-training would have become and what training on the new data alone would have given.
+# law describes the loss of an adaptation between two hidden curves: the continued pre-training, and training on the new data
+# alone.
 
 # %%
 recipe = bayeslaw.dynamics.Recipe("wsd:steps=5580,peak=4e-3,decay=0.15,final=0.1,warmup=100", "constant:steps=1800,peak=2e-3")
@@ -74,8 +76,8 @@ right = bayeslaw.plots.plot_surface(recipe, fits["target"], axes[1])
 # %% [markdown]
 # ## Which peak rate?
 #
-# The source loss rises with a higher peak, the target loss falls. `balance` looks for the least weighted change of both, by all
-# draws, and says what not knowing the law costs (`regret`).
+# The source loss rises with a higher peak, the target loss falls. `balance` searches for the least weighted change of both over
+# all draws, and reports the expected gain from knowing the law exactly (`regret`).
 
 # %%
 start = curves.at("pretrain-wsd")  # the checkpoint, as logged
@@ -88,11 +90,12 @@ figure, ax = plt.subplots(figsize=(7.2, 4), layout="constrained")
 ax = bayeslaw.plots.plot_optimum(best, "peak", ax)
 
 # %% [markdown]
-# Where the choice lies on an edge (dotted), the answer is "as far as you allowed".
+# Where the best value lies on an edge of its range (dotted), a better value may lie beyond it.
 #
-# ## Will the source loss come back?
+# ## Will the source loss recover?
 #
-# `turning` follows the loss on the source over ever longer adaptations: does it win back what it first loses?
+# `turning_point` computes the source loss after longer and longer adaptations: does it regain the value that it had before the
+# adaptation?
 
 # %%
 turned = bayeslaw.dynamics.turning_point(fits["source"], recipe)
@@ -101,12 +104,12 @@ figure, ax = plt.subplots(figsize=(7.2, 4), layout="constrained")
 ax = bayeslaw.plots.plot_turning_point(turned, ax)
 
 # %% [markdown]
-# The grey part is the law's word alone: no run was that long.
+# The grey part is extrapolated: no fitted run was that long.
 #
-# ## A run under way
+# ## A running run
 #
-# One of the held-out runs, cut at two thirds, as if it were still running. The law is fitted to the other schedules and to this
-# run so far; `watch` carries the run's own luck on.
+# One of the held-out runs is cut at two thirds, as if it were still running. The law is fitted to the other schedules and to
+# this run so far; `watch` carries on the run effect of this run.
 
 # %%
 name, so_far = "wsd-p31-rewarmed-cosine-r0", 1200
@@ -123,7 +126,7 @@ truth = curves.frame[(curves.frame["run"] == name) & (curves.frame["domain"] == 
 low, high = np.quantile(ahead.loss[:, -1], [0.05, 0.95])
 end = float(truth["loss"].iloc[-1])
 inside = "inside" if low <= end <= high else "OUTSIDE"
-print(f"what it logged at the end: {end:.4f}, {inside} the 90% interval {low:.4f} to {high:.4f}")
+print(f"logged loss at the end: {end:.4f}, {inside} the 90% interval {low:.4f} to {high:.4f}")
 figure, ax = plt.subplots(figsize=(7.2, 4), layout="constrained")
 ax = bayeslaw.plots.plot_watch(ahead, ax, logged=truth[truth["step"] <= so_far])
 after = truth[truth["step"] > so_far]
@@ -133,8 +136,8 @@ ax.set_ylim(1.55, 2.1)
 legend = ax.legend(fontsize=7, frameon=False)
 
 # %% [markdown]
-# Logs with a warm-up that was not kept, batches that differ, models whose pre-training is unknown (`cpt-dynamics-open`), other
-# laws (`annealing`, `multi-power`): see the [how-to](../docs/howto/dynamics.md). How these laws do on every held-out schedule is
-# in `benchmarks/results/dynamics.md`.
+# The [how-to](../docs/howto/dynamics.md) covers logs without their warm-up, batches of different sizes, models whose
+# pre-training is unknown (`cpt-dynamics-open`), and other laws (`annealing`, `multi-power`). `benchmarks/results/dynamics.md`
+# has the scores of these laws on every held-out schedule.
 #
 # Next: [writing your own card](06_own_card.ipynb).

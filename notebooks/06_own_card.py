@@ -63,10 +63,10 @@ law = bayeslaw.load_law("my-law.toml")
 law
 
 # %% [markdown]
-# Most scales mean nothing by themselves: `A` depends on the unit of `N`. So state the prior of a *term*: `on = "A/N**alpha"` is
-# its value at the geometric middle of your runs, whatever their size. `support` is what is not surely a mistake.
+# Most scales have no meaning by themselves: `A` depends on the unit of `N`. So state the prior of a *term*: `on = "A/N**alpha"`
+# is its value at the geometric middle of your runs, whatever their size. A value outside `support` is certainly a mistake.
 #
-# Faults are named with their line:
+# Faults are reported with their line:
 
 # %%
 for good, slip in (
@@ -84,7 +84,7 @@ for good, slip in (
 # ## What does the prior allow?
 #
 # Before any loss is seen: draws of the prior at settings of the runs (**measured**, those of [notebook
-# 1](01_losses_to_forecast.ipynb), one pre-training length). If the measured losses lie outside what the prior allows, mend the
+# 1](01_losses_to_forecast.ipynb), one pre-training length). If the measured losses lie outside the range of the prior, fix the
 # prior now, not after the fit.
 
 # %%
@@ -106,16 +106,16 @@ ax.set(
 )
 legend = ax.legend(fontsize=8, frameon=False)
 # %% [markdown]
-# ## Does it find truths again?
+# ## Does a fit recover known parameters?
 #
-# **Simulated** losses here: at the same settings, from one draw of the prior, with noise of a point of 0.3%. A law whose
-# parameters can't be told apart by your runs shows it now.
+# The losses here are **simulated** at the same settings from one draw of the prior, with a point noise of 0.3%. A law with
+# parameters that your runs can't identify shows it now.
 
 # %%
 truth = {name: values[7:8] for name, values in draws.items()}
 rng = np.random.default_rng(1)
-made = law.predict(truth, {c: runs.frame[c].to_numpy() for c in law.covariates})[0]
-simulated = runs.frame.assign(loss=made * np.exp(0.003 * rng.standard_normal(len(runs))))
+expected = law.predict(truth, {c: runs.frame[c].to_numpy() for c in law.covariates})[0]
+simulated = runs.frame.assign(loss=expected * np.exp(0.003 * rng.standard_normal(len(runs))))
 again = bayeslaw.fit(law, simulated, progress=False)
 table = again.summary().loc[list(law.parameters), ["median", "eti90_lo", "eti90_hi", "prior_overlap", "checks"]]
 table.insert(0, "truth", [float(truth[name][0]) for name in law.parameters])
@@ -127,8 +127,8 @@ table
 #
 # ## Fit, and hold something out
 #
-# The **measured** losses again, the two largest sizes held out. Beside it `d-cpt`, a published law of the same covariates.
-# `compare` takes cards of your own by path, or as loaded.
+# These are the **measured** losses again, with the two largest sizes held out. `d-cpt` is a published law of the same
+# covariates. `compare` takes cards of your own by path, or as loaded.
 
 # %%
 compared = bayeslaw.compare(runs, [law, "d-cpt"], holdout="N > 100000", starts=10, progress=False)
@@ -145,10 +145,9 @@ print("fit:", "passed" if fit.passed else fit.failures, "with notes" if not all(
 print("forecast:", forecast.checks[-1])
 
 # %% [markdown]
-# **This card is not good enough for larger models**, though its fit is without fault: it foretells too high a loss for them, and
-# its 90% intervals hold few of their losses. Three sizes can't tell how a law goes on over `N`, and the far end of the runs, held
-# out, is what shows it. A law of your own is believed for what it foretells, not for how it looks on the runs that it was fitted
-# to.
+# **This card is not good enough for larger models**, although its fit passes all checks: it predicts too high a loss for them,
+# and its 90% intervals contain few of their losses. Three sizes don't determine how a law continues over `N`; only held-out
+# runs at the far end show it. Trust a law for its predictions, not for its fit to the runs that it has seen.
 #
 # Next: [reading the checks](07_checks.ipynb). More: [how-to](../docs/howto/own-card.md) and [how to add a law to the
 # package](../docs/extending.md).
