@@ -69,7 +69,7 @@ def import_(
     domains = f" of {frame['domain'].nunique()} domains" if "domain" in frame and frame["domain"].nunique() > 1 else ""
     rates = int(frame["loss"].isna().sum())
     more = f" and {counted(rates, 'learning rate')}" if rates else ""
-    losses, runs = counted(len(frame) - rates, "loss", "losses"), counted(frame["run"].nunique(), "run")
+    losses, runs = counted(len(frame) - rates, "loss"), counted(frame["run"].nunique(), "run")
     answer.say(f"{losses}{domains}{more} from {runs} written to {output}")
     return answer
 

@@ -172,7 +172,7 @@ class Observations:
         time, span = np.empty(0), 1.0
         if clock:
             order, time = _by_clock(clock_of(frame, clock), order, run)
-            span = typical_span(time, run, clock)
+            span = _typical_span(time, run, clock)
         frame = frame.iloc[order]
         loss = frame["loss"].to_numpy(dtype=np.float64)
         observed = cls(
@@ -277,7 +277,7 @@ def clock_of(frame: pd.DataFrame, column: str) -> NDArray[np.float64]:
     return clock
 
 
-def typical_span(clock: NDArray[np.float64], run: NDArray[np.int64], column: str) -> float:
+def _typical_span(clock: NDArray[np.float64], run: NDArray[np.int64], column: str) -> float:
     """Return the median length of the runs logged at two or more values of a clock that ascends within runs."""
     starts = np.searchsorted(run, np.arange(int(run.max()) + 2))
     lengths = clock[starts[1:] - 1] - clock[starts[:-1]]

@@ -95,7 +95,7 @@ def _of_domains(frame: pd.DataFrame, domains: Collection[str] | None, notes: lis
             raise BayeslawError(message, code="unknown-domain")
     kept = frame["domain"].isin(set(domains)) | frame["loss"].isna()
     if not kept.all():
-        notes.append(f"{counted(int((~kept).sum()), 'loss', 'losses')} of other domains left out")
+        notes.append(f"{counted(int((~kept).sum()), 'loss')} of other domains left out")
     return frame[kept].reset_index(drop=True)
 
 
@@ -118,7 +118,7 @@ def _finite(frame: pd.DataFrame, drop: bool, curves: bool, notes: list[str]) -> 
     if not drop:
         refuse(frame, faults)
     notes.append(
-        f"{counted(diverged + failed, 'loss', 'losses')} not finite and left out: {failed} with finite ones after them (failed "
+        f"{counted(diverged + failed, 'loss')} not finite and left out: {failed} with finite ones after them (failed "
         f"evaluations), {diverged} at the end of runs (diverged)"
     )
     kept = frame[~bad]

@@ -111,7 +111,7 @@ def _trainer(state: dict[str, Any], path: Path, name: str) -> Log:
     history = [row for row in state["log_history"] if not (isinstance(row, dict) and "train_runtime" in row)]
     notes = []
     if left := len(state["log_history"]) - len(history):
-        notes.append(f"{name}: {counted(left, 'closing entry', 'closing entries')} (train_runtime) left out")
+        notes.append(f"{name}: {counted(left, 'closing entry')} (train_runtime) left out")
     if not history:
         raise BayeslawError(f"{name} has an empty log_history.", code="no-rows")
     return Log(name, "trainer", _frame(history, name), run_folder(path).name, bare_loss=False, notes=tuple(notes))

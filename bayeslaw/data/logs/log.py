@@ -65,9 +65,10 @@ class Log:
     notes: tuple[str, ...] = field(default=())
 
 
-def counted(number: int, what: str, plural: str | None = None) -> str:
-    """Return a number with its noun, such as '1 row' or '3 rows'."""
-    return f"{number:,} {what if number == 1 else plural or what + 's'}"
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun, such as '1 row', '3 rows' or '2 losses'."""
+    plural = noun[:-1] + "ies" if noun.endswith("y") else noun + ("es" if noun.endswith("s") else "s")
+    return f"{number:,} {noun if number == 1 else plural}"
 
 
 def listed(names: Sequence[str], most: int = 6) -> str:

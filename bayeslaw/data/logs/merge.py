@@ -66,7 +66,7 @@ def merged(entries: Entries, resumed: str | None) -> Entries:
     batches = _batches(frame)
     kept = _with_values(frame, entries.values, axis)
     if left := len(frame) - len(kept):
-        notes.append(f"{counted(left, 'entry', 'entries')} without a loss or learning rate left out")
+        notes.append(f"{counted(left, 'entry')} without a loss or learning rate left out")
     frame = _of_each_domain(kept, axis)
     if axis is None:
         return Entries(_without_repeats(frame, notes), tuple(notes), batches)
@@ -153,7 +153,7 @@ def _without_repeats(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     """Leave out entries that repeat another in every value, such as in the histories of several checkpoints."""
     again = frame.duplicated(subset=[c for c in frame if c not in _WHERE])
     if again.any():
-        notes.append(f"{counted(int(again.sum()), 'entry', 'entries')} that repeat another in every value left out")
+        notes.append(f"{counted(int(again.sum()), 'entry')} that repeat another in every value left out")
     return frame[~again].reset_index(drop=True)
 
 
@@ -167,7 +167,7 @@ def _finite_before_others(frame: pd.DataFrame, keys: list[str], notes: list[str]
         frame.loc[gaps, column] = np.nan
         count += int(gaps.sum())
     if count:
-        notes.append(f"{counted(count, 'loss', 'losses')} not finite left out where the same step logs a finite one")
+        notes.append(f"{counted(count, 'loss')} not finite left out where the same step logs a finite one")
     return frame
 
 
@@ -264,6 +264,6 @@ def _one_row_each(frame: pd.DataFrame, keys: list[str], values: list[str], resum
         notes.append(f"{counted(twice, 'value')} logged twice at one step: the {which} one is used")
     rows = picked.reset_index()
     if (fewer := len(frame) - len(rows)) > 0:
-        notes.append(f"{counted(fewer, 'entry', 'entries')} combined with others of the same run and step")
+        notes.append(f"{counted(fewer, 'entry')} combined with others of the same run and step")
     rows["_run"] = rows["run"].map(order)
     return rows.sort_values(["_run", keys[1]], kind="stable").drop(columns="_run").reset_index(drop=True)
