@@ -110,7 +110,7 @@ def test_replicated_losses_have_the_models_spread(noise: str) -> None:
     rest |= {"normal-drift": {"drift": 0.5}}
     fixed = {"sigma_point": 0.01, "sigma_run": 0.02} | rest.get(noise, {})
     with pm.do(model, fixed | dict.fromkeys(("alpha", "beta", "E", "A_level", "B_level"), 0.5)) as done:
-        draws = pm.draw(done["log_loss"], draws=4000, random_seed=2, mode=PLAIN)
+        draws = pm.draw(done["log_loss"], draws=4000, random_seed=2, mode="FAST_COMPILE")
     same = observed.run[:, None] == observed.run[None, :]
     expected = 0.01**2 * (50 / 48 if noise == "student" else 1) * np.eye(12) + 0.02**2 * same
     if noise == "normal-drift":

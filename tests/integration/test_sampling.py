@@ -171,3 +171,16 @@ def test_an_ou_run_effect_is_sampled_stored_and_read(tmp_path: Path, command: Co
     oracles.table(load_law("parallel-scaling")).to_csv(tmp_path / "timeless.csv", index=False)
     done = command("fit", "parallel-scaling", tmp_path / "timeless.csv", "-o", path, "--noise", "normal-drift")
     rejected(done, "missing-clock", "step")
+
+
+def test_a_fit_with_series_is_stored_and_forecasts(tmp_path: Path) -> None:
+    law = load_law("multi-power")
+    table = oracles.table(law)
+    sampled = fit(law, table, draws=30, tune=60, chains=2, progress=False)
+    sampled.save(tmp_path / "fit.nc")
+    stored = loaded_fit(tmp_path / "fit.nc")
+    settings = table[[*law.covariates, "run"]]
+    forecast = stored.forecast(settings, force=True)
+    assert list(forecast.outside) == ["S1", "lr_peak"]
+    np.testing.assert_array_equal(forecast.draws["latent"], sampled.forecast(settings, force=True).draws["latent"])
+    assert "fall" not in "".join(map(str, stored.sensitivity().index))

@@ -1,7 +1,7 @@
-"""Our posteriors against long runs of models written a second time by hand, `tests/references`.
+"""Our posteriors against reference posteriors from an independent implementation, `tests/references`.
 
-The runs are those of `benchmarks/references.py`: other coordinates, another sampler. Whoever changes coordinates, priors or the
-sampler finds out here whether the posterior is still the same.
+`benchmarks/references.py` made them in other coordinates by another sampler. The test shows whether a change of coordinates, priors
+or the sampler left the posterior the same.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ FOLDER = Path(__file__).parents[1] / "references"
 
 
 def reference(name: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((FOLDER / f"{name}.json").read_text())
-    return found
+    stored: dict[str, Any] = json.loads((FOLDER / f"{name}.json").read_text())
+    return stored
 
 
 def scaled(fit: bayeslaw.Fit) -> dict[str, np.ndarray[Any, np.dtype[np.float64]]]:
-    """Draws (chains, draws) as the references have them: logs, the logit of lam, zeta and gamma where it may be negative."""
-    found = {}
+    """Draws (chains, draws) on the scale of the references: logs, logits of shares, and values of either sign as they are."""
+    values = {}
     for name, draws in fit.by_chain.items():
         support = fit.law.parameters[name].prior.support if name in fit.law.parameters else "positive"
         if name == "dof":
             name, draws = "dof_above_2", draws - 2
         logs = np.log(draws) if support != "real" else draws
-        found[name] = logs - np.log1p(-draws) if support == "unit" else logs
-    return found
+        values[name] = logs - np.log1p(-draws) if support == "unit" else logs
+    return values
 
 
 def off(values: np.ndarray[Any, np.dtype[np.float64]], kept: dict[str, float]) -> list[float]:
-    """Mean, sd and quantiles of draws less those of a reference, in Monte Carlo errors of both."""
+    """Differences of mean, sd and quantiles from those of a reference, in Monte Carlo errors of both."""
     pairs = [("mean", values.mean(), az.mcse(values, method="mean")), ("sd", values.std(ddof=1), az.mcse(values, method="sd"))]
     pairs += [(f"q{100 * q:g}", np.quantile(values, q), az.mcse(values, method="quantile", prob=q)) for q in QUANTILES]
     return [float((ours - kept[k]) / np.hypot(error, kept[f"{k}_error"])) for k, ours, error in pairs]
@@ -54,9 +54,9 @@ def off(values: np.ndarray[Any, np.dtype[np.float64]], kept: dict[str, float]) -
 def test_references_passed_their_own_checks_and_are_of_these_data(name: str) -> None:
     kept = reference(name)
     assert kept["divergent"] <= DIVERGENT * kept["draws"]
-    for found in kept["parameters"].values():
-        assert found["r_hat"] <= R_HAT
-        assert found["ess"] >= ESS
+    for parameter in kept["parameters"].values():
+        assert parameter["r_hat"] <= R_HAT
+        assert parameter["ess"] >= ESS
     assert data_marks(name) == pytest.approx(kept["data"], abs=2e-10)
 
 
@@ -73,16 +73,16 @@ def test_posteriors_agree_with_the_references(name: str) -> None:
     numbers = sum(map(len, z.values()))
     bound = norm.isf(FAMILY / 2 / numbers)
     assert {k: v for k, v in z.items() if np.abs(v).max() > bound} == {}
-    # It would be noticed if any parameter were off by a fifth of its sd, or a fifth too narrow.
+    # The test has power: it notices a parameter off by a fifth of its sd, or a fifth too narrow.
     for k, v in ours.items():
         for wrong in (v + 0.2 * v.std(), v.mean() + 0.8 * (v - v.mean())):
             assert np.abs(off(wrong, kept["parameters"][k])).max() > bound, k
 
     names = sorted(ours)
-    found = np.atleast_2d(np.corrcoef(np.stack([ours[k].ravel() for k in names])))
+    correlations = np.atleast_2d(np.corrcoef(np.stack([ours[k].ravel() for k in names])))
     pairs = [(i, j) for i in range(len(names)) for j in range(i)]
-    # A correlation is a mean of products of standardised draws, which are worth fewer draws than the draws themselves.
+    # A correlation is a mean of products of standardised draws, whose effective sample size is below that of the draws themselves.
     unit = {k: (v - v.mean()) / v.std() for k, v in ours.items()}
     products = diagnostics({f"{i},{j}": unit[names[i]] * unit[names[j]] for i, j in pairs})["ess_bulk"].to_numpy()
-    apart = [np.arctanh(found[i, j]) - np.arctanh(kept["correlations"][names[i]][j]) for i, j in pairs]
+    apart = [np.arctanh(correlations[i, j]) - np.arctanh(kept["correlations"][names[i]][j]) for i, j in pairs]
     assert np.abs(apart * np.sqrt(products - 3)).max() < norm.isf(FAMILY / 2 / len(pairs))  # of Fisher's z

@@ -1,8 +1,10 @@
-"""Fixtures of the unit tests: fits with the names of the sampled ones, whose draws are not sampled."""
+"""Fixtures of the unit tests, none of which samples: fits with the names of the sampled ones have other draws."""
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -11,6 +13,19 @@ from bayeslaw.posterior.fit import Fit
 from tests import oracles
 from tests.conftest import write_files
 from tests.fixed import stand_in_fit
+
+
+@pytest.fixture(autouse=True)
+def no_sampling(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fail where a unit test samples a posterior."""
+
+    def refuse(*_: object, **__: object) -> NoReturn:
+        pytest.fail(
+            "unit tests do not sample: use draws of tests/fixed.py, or move the test to tests/integration or tests/statistical"
+        )
+
+    for module in ("sample", "fit"):
+        monkeypatch.setattr(import_module(f"bayeslaw.inference.{module}"), "sample", refuse)
 
 
 @pytest.fixture(scope="session")

@@ -139,6 +139,17 @@ def test_coordinates_are_undone_by_the_parameters(law: Law, rng: np.random.Gener
         np.testing.assert_allclose(draws[name], np.exp(x[:, density.names.index(name)]), rtol=1e-12)
 
 
+def test_the_order_of_rows_does_not_matter() -> None:
+    """Shuffled rows give the same reference point and log density."""
+    law = load_law("ptpp-gate-floor")
+    table = oracles.table(law, runs=24)
+    values = []
+    for rows in (table, table.sample(frac=1.0, random_state=3)):
+        density = Density.of(law, oracles.observed(law, rows), NOISES["normal"])
+        values.append(density.function()(density.start())[0])
+    assert values[0] == pytest.approx(values[1], rel=1e-12)
+
+
 def test_run_effects_are_in_units_of_their_spread(rng: np.random.Generator) -> None:
     law = load_law("chinchilla")
     density = Density.of(law, oracles.observations(law), NOISES["student"])

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
 
-from bayeslaw.core.errors import BayeslawError, CardError, TableError
+from bayeslaw.core.errors import CardError, TableError
 from bayeslaw.engine.density import Density
 from bayeslaw.forecasting.grid import grid
-from bayeslaw.inference.fit import fit
 from bayeslaw.laws.card import load_law, parse_card
 from bayeslaw.laws.formula import Expression, FormulaError
 from bayeslaw.laws.law import Law
@@ -21,13 +18,14 @@ from bayeslaw.schedules import schedule as schedules
 from bayeslaw.schedules.areas import trace
 from tests import oracles
 from tests.curves import curves
-from tests.fixed import loaded_fit
+from tests.errors import fails
+from tests.fixed import stand_in_fit
 
 BOTH = [n for n in oracles.LAWS if n.startswith("cpt-dynamics") and n != "cpt-dynamics-open"]
 
 
 def losses(law: Law, table: pd.DataFrame, **changed: float) -> oracles.Array:
-    """Under typical parameters, some of them changed."""
+    """Losses under typical parameters, some of them changed."""
     draws = {k: [v] for k, v in (oracles.typical(law) | changed).items()}
     loss: oracles.Array = law.predict(draws, {c: table[c] for c in law.covariates})[0]
     return loss
@@ -40,8 +38,8 @@ def rows() -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def annealed() -> Fit:
-    """A short fit of eq. 1 at two peak rates."""
-    return fit("annealing", oracles.table(load_law("annealing")), draws=200, tune=200, chains=2, progress=False)
+    """Draws of eq. 1 at two peak rates."""
+    return stand_in_fit("annealing", oracles.table(load_law("annealing")), draws=200)
 
 
 @pytest.mark.parametrize("name", BOTH)
@@ -64,7 +62,7 @@ def test_the_loss_goes_on_over_the_boundary(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["cpt-dynamics-replay-source", "cpt-dynamics-replay-target"])
-def test_replay_alone_is_the_hidden_curve_of_pre_training(name: str, rows: pd.DataFrame) -> None:
+def test_full_replay_leaves_the_curve_of_pre_training(name: str, rows: pd.DataFrame) -> None:
     """With r_cpt = 1 - r = 0 eq. 8 has no shift."""
     law, late = load_law(name), rows[rows["S1_cpt"] > 0].assign(r=1.0)
     np.testing.assert_allclose(losses(law, late), losses(law, late, B=0.0), rtol=1e-15)
@@ -86,12 +84,12 @@ def test_replay_is_empty_in_logs_of_pre_training(rows: pd.DataFrame) -> None:
     assert np.isfinite(seen.covariates["r"]).all()
     np.testing.assert_array_equal(seen.log_loss, full.log_loss)
     table.loc[table["S1_cpt"] > 0, "r"] = np.nan
-    with pytest.raises(TableError, match="r is missing"):
+    with fails("missing-value", "r is missing"):
         oracles.observed(law, table[[*law.covariates, "run", "loss"]])
 
 
-def test_a_term_that_is_nought_in_all_runs_keeps_its_prior() -> None:
-    """Constant rates tell nothing of annealing: its scale is a coordinate of its own, and the density is finite."""
+def test_a_term_that_is_zero_in_all_runs_keeps_its_prior() -> None:
+    """Constant rates do not identify annealing: its scale is a coordinate of its own, and the density is finite."""
     law = load_law("annealing")
     table = oracles.table(law).assign(S2=0.0)
     observed = oracles.observed(law, table)
@@ -106,35 +104,22 @@ def test_forecasts_beyond_the_logged_rates_are_flagged(annealed: Fit) -> None:
     table = oracles.table(load_law("annealing"))
     middle = table[["S1", "S2", "lr_peak"]].median().to_frame().T
     settings = pd.concat([middle, middle.assign(lr_peak=3e-3), middle.assign(lr_peak=0.0), middle.assign(S2=3.0)])
-    said = annealed.forecast(settings, force=True).summary()["extrapolation"].tolist()
-    assert said[0] == said[2] == "inside"
-    assert said[1].startswith("FAR outside: lr_peak by")
-    assert said[3].startswith("FAR outside: S2 by")
+    labels = annealed.forecast(settings, force=True).summary()["extrapolation"].tolist()
+    assert labels[0] == labels[2] == "inside"
+    assert "lr_peak" in labels[1]
+    assert "S2" in labels[3]
     with pytest.raises(TableError, match="lr_peak"):
         annealed.forecast(middle.drop(columns="lr_peak"), force=True)
 
 
-def test_a_fit_with_series_is_kept_and_forecasts(tmp_path: Path) -> None:
+def test_series_cannot_be_gridded_and_need_all_their_columns() -> None:
     law = load_law("multi-power")
-    table = oracles.table(law)
-    made = fit(law, table, draws=30, tune=60, chains=2, progress=False)
-    made.save(tmp_path / "fit.nc")
-    again = loaded_fit(tmp_path / "fit.nc")
-    settings = table[[*law.covariates, "run"]]
-    forecast = again.forecast(settings, force=True)
-    assert list(forecast.outside) == ["S1", "lr_peak"]
-    np.testing.assert_array_equal(forecast.draws["latent"], made.forecast(settings, force=True).draws["latent"])
-    assert "fall" not in "".join(map(str, again.sensitivity().index))
-
-
-def test_what_series_can_not_do() -> None:
-    law = load_law("multi-power")
-    with pytest.raises(BayeslawError, match="Make its settings from schedules"):
+    with fails("series-in-grid"):
         grid(law, {"S1": 1.0})
     table = oracles.table(law)
-    with pytest.raises(TableError, match="columns fall_1 to fall_24 are missing"):
+    with fails("missing-column", "fall_1", "fall_24"):
         oracles.observed(law, table[[c for c in table if not str(c).startswith("fall_")]])
-    with pytest.raises(TableError, match="column fall_3 is missing"):
+    with fails("missing-column", "fall_3"):
         oracles.observed(law, table.drop(columns="fall_3"))
 
 
@@ -155,23 +140,23 @@ prior = { dist = "LogNormal", mu = 0, sigma = 1 }
 """
 
 FAULTY = {
-    "only stand within total": ("total(fall*since**k)", "total(fall)*since**k"),
-    "names no series": ("total(fall*since**k)", "total(k) + total(fall*since)"),
-    "a total within a total": ("total(fall*since**k)", "total(fall*total(since**k))"),
-    "equally many nodes": ("1e6], nodes = 3", "1e6], nodes = 4"),
-    "nodes of since must be": ("1e6], nodes = 3", "1e6], nodes = 1.5"),
-    "'rate' is context, and the formula uses it": ("since**k", "since**k*rate"),
-    "'rate' is not used": (", context = true", ""),
-    "context of rate must be true or false": ("context = true", "context = 1"),
-    "may be negative": ("[0, 1], log", "[-1, 1], log"),
-    "is a column of a series": ("since = {", "fall_2 = { unit = '', support = [0, 1], context = true }\nsince = {"),
+    "series-outside-total": ("total(fall*since**k)", "total(fall)*since**k"),
+    "total-without-series": ("total(fall*since**k)", "total(k) + total(fall*since)"),
+    "nested-total": ("total(fall*since**k)", "total(fall*total(since**k))"),
+    "unequal-series": ("1e6], nodes = 3", "1e6], nodes = 4"),
+    "not-a-whole-number": ("1e6], nodes = 3", "1e6], nodes = 1.5"),
+    "context-in-formula": ("since**k", "since**k*rate"),
+    "unused-name": (", context = true", ""),
+    "not-a-boolean": ("context = true", "context = 1"),
+    "negative-logarithm": ("[0, 1], log", "[-1, 1], log"),
+    "name-used-twice": ("since = {", "fall_2 = { unit = '', support = [0, 1], context = true }\nsince = {"),
 }
 
 
-@pytest.mark.parametrize("problem", FAULTY)
-def test_faults_of_cards_with_series_and_context(problem: str) -> None:
-    with pytest.raises(CardError, match=problem):
-        parse_card(CARD.replace(*FAULTY[problem]))
+@pytest.mark.parametrize("code", FAULTY)
+def test_faults_of_cards_with_series_and_context(code: str) -> None:
+    with fails(code, kind=CardError):
+        parse_card(CARD.replace(*FAULTY[code]))
 
 
 def test_a_total_is_the_sum_over_nodes() -> None:
@@ -182,5 +167,5 @@ def test_a_total_is_the_sum_over_nodes() -> None:
     columns = {f"fall_{k}": [0.1 * k] for k in (1, 2, 3)} | {f"since_{k}": [float(k)] for k in (1, 2, 3)} | {"rate": [1e-3]}
     assert law.predict({"E": [2.0], "k": [2.0]}, columns)[0, 0] == pytest.approx(2 + 0.1 * (1 + 8 + 27))
     assert law.latex() == r"L = E + \sum_k \mathrm{fall}_{k} \, \mathrm{since}_{k}^{k}"
-    with pytest.raises(FormulaError, match="no series to be summed over"):
+    with fails("total-without-series", kind=FormulaError):
         Expression.parse("total(a)").evaluate({"a": 1.0})
