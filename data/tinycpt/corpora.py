@@ -2,7 +2,7 @@
 
 Source domain: the Python files of six pure-Python packages. Target domain: the C++ headers of one package. Second target
 domain (`docs`): the English documentation strings of one. Wheels are archives with a fixed content for a fixed version,
-so everyone who runs this gets the same bytes; `corpora.json` keeps the digests to prove it. Nothing of the text is
+so everyone who runs this gets the same bytes; `corpora.json` has their digests. No text is
 committed.
 """
 
@@ -49,13 +49,13 @@ def wheels(packages: dict[str, str]) -> list[Path]:
     paths = []
     for name, version in packages.items():
         stem = name.replace("-", "_").lower() + "-" + version
-        found = [p for p in CACHE.glob("*.whl") if p.name.lower().startswith(stem)]
-        if not found:
+        files = [p for p in CACHE.glob("*.whl") if p.name.lower().startswith(stem)]
+        if not files:
             command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--only-binary=:all:", "--dest", str(CACHE)]
             platform = ["--platform", "manylinux2014_x86_64", "--platform", "manylinux_2_17_x86_64"]
             subprocess.run([*command, *platform, f"{name}=={version}"], check=True)
-            found = [p for p in CACHE.glob("*.whl") if p.name.lower().startswith(stem)]
-        paths.extend(found)
+            files = [p for p in CACHE.glob("*.whl") if p.name.lower().startswith(stem)]
+        paths.extend(files)
     return paths
 
 
@@ -105,7 +105,7 @@ def build(domain: str) -> dict[str, NDArray[np.uint8]]:
     for name, text in without_repeats(texts(PACKAGES[domain], SUFFIXES[domain])):
         draw = int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little") / 2**64
         parts["validation" if draw < VALIDATION_SHARE else "train"].append(text.encode())
-    # Files of one package stand together; a fixed shuffle keeps any stretch of the corpus representative.
+    # Files of one package are next to each other; after a fixed shuffle every stretch of the corpus is representative.
     order = np.random.default_rng(0)
     for blocks in parts.values():
         order.shuffle(blocks)
@@ -113,7 +113,7 @@ def build(domain: str) -> dict[str, NDArray[np.uint8]]:
 
 
 def load() -> dict[str, dict[str, NDArray[np.uint8]]]:
-    """All domains; checked against `corpora.json` where that knows them, and added to it where it does not."""
+    """Return the corpora of all domains, checked against `corpora.json`; a domain that is not in it is added."""
     path = HERE / "corpora.json"
     known = json.loads(path.read_text()) if path.exists() else {}
     corpora = {}

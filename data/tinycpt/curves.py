@@ -2,10 +2,10 @@
 
     python data/tinycpt/curves.py
 
-Pre-training on the source domain under a constant, a cosine and a WSD schedule; from the end of each, and from two points on
-the way of the constant one, adaptation to the C++ headers under schedules that keep, re-warm or anneal the rate. The loss of
-every step's batch is logged, and both validation losses often. Finished curves lie in `.cache`; `curves.csv` is assembled
-from whole curves only.
+Pre-training on the source domain under a constant, a cosine and a WSD schedule; from the end of each, and from two
+earlier points of the constant one, adaptation to the C++ headers under schedules that keep, re-warm or anneal the rate.
+The loss of every step's batch is logged, and both validation losses often. Finished curves are kept in `.cache`;
+`curves.csv` contains complete curves only.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MODEL = Model(40, 0)
 PRETRAIN, ADAPT = 31, 10  # tokens per parameter
 DECAY = 0.2  # share of a WSD schedule's steps
 BETWEEN = 96  # steps between two validations
-EARLY = (0, 5, 10, 20, 40, 64)  # steps validated besides
+EARLY = (0, 5, 10, 20, 40, 64)  # early steps that are also validated
 
 Rates = NDArray[np.float64]
 
@@ -68,7 +68,7 @@ ADAPTATION = {
 
 
 class Curve(NamedTuple):
-    """One phase of training: under which schedule, after how many tokens per parameter, on what mixture, from which run's step."""
+    """One phase of training: its schedule, the tokens per parameter before it, its mixture, and the run and step it continues."""
 
     run: str
     phase: str
@@ -81,23 +81,25 @@ class Curve(NamedTuple):
 
 
 def pretraining(name: str) -> Curve:
-    """Pre-training under a schedule."""
-    way = PRETRAINING[name]
-    return Curve(f"pretrain-{name}", "pretrain", name, way.shape(MODEL.steps(PRETRAIN), way.peak, way.warm_up), 0, 1.0)
+    """Return the pre-training under a schedule."""
+    schedule = PRETRAINING[name]
+    return Curve(
+        f"pretrain-{name}", "pretrain", name, schedule.shape(MODEL.steps(PRETRAIN), schedule.peak, schedule.warm_up), 0, 1.0
+    )
 
 
 def adaptations(name: str) -> list[Curve]:
-    """What goes on from a pre-training: every schedule from its end; the constant one also from two points on the way."""
-    found = []
+    """Return the adaptations of a pre-training: every schedule from its end; for the constant one also two earlier points."""
+    branches = []
     for ptpp in (8, 16, PRETRAIN) if name == "constant" else (PRETRAIN,):
-        for other, way in ADAPTATION.items():
+        for other, schedule in ADAPTATION.items():
             if ptpp < PRETRAIN and other != "constant":
                 continue
             for r in (0.0, 0.5) if (name, other, ptpp) == ("constant", "constant", PRETRAIN) else (0.0,):
-                rates = way.shape(MODEL.steps(ADAPT), way.peak, way.warm_up)
+                rates = schedule.shape(MODEL.steps(ADAPT), schedule.peak, schedule.warm_up)
                 run = f"{name}-p{ptpp}-{other}-r{r:g}"
-                found.append(Curve(run, "adapt", other, rates, ptpp, r, f"pretrain-{name}", MODEL.steps(ptpp)))
-    return found
+                branches.append(Curve(run, "adapt", other, rates, ptpp, r, f"pretrain-{name}", MODEL.steps(ptpp)))
+    return branches
 
 
 def follow(data: Data, curve: Curve, state: tf.State, keep: tuple[int, ...]) -> tuple[dict[int, tf.State], pd.DataFrame]:
@@ -157,7 +159,7 @@ def assemble() -> int:
     paths: list[Any] = sorted(CACHE.glob("curve-*.json"))
     frame = pd.concat([pd.DataFrame(json.loads(path.read_text())) for path in paths], ignore_index=True)
     branches = {branch.run: branch for name in PRETRAINING for branch in adaptations(name)}
-    known = frame["run"].map(branches)  # nothing for pre-training
+    known = frame["run"].map(branches)  # missing for pre-training
     frame.insert(2, "parent", known.map(lambda branch: branch.parent, na_action="ignore"))
     frame.insert(3, "parent_step", known.map(lambda branch: branch.parent_step, na_action="ignore").astype("Int64"))
     frame = frame.assign(lr=frame["lr"].map("{:.6g}".format).replace("nan", ""))

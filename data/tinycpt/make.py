@@ -5,11 +5,11 @@
     python data/tinycpt/make.py --assemble                                          # collect what is finished
 
 Every size is pre-trained once at a constant learning rate on the source domain. At each stage (PTPP) a branch decays the
-rate to a tenth over the last 15% of the stage's tokens: that branch is the checkpoint, the trunk goes on undecayed. Each
+rate to a tenth over the last 15% of the stage's tokens: that branch is the checkpoint; the trunk continues without decay. Each
 checkpoint is adapted to the target domain at several replay shares, at a constant rate after a short warm-up, with both
-validation losses logged along the way. Finished pieces lie in `.cache` under names that say what they are, so an
-interrupted run goes on where it stopped; `runs.csv` (shift to C++ headers) and `runs-docs.csv` (shift to English
-documentation) are assembled from whole runs only.
+validation losses logged along the way. Finished pieces are kept in `.cache` under descriptive names, so an
+interrupted run continues where it stopped; `runs.csv` (shift to C++ headers) and `runs-docs.csv` (shift to English
+documentation) contain complete runs only.
 """
 
 from __future__ import annotations
@@ -298,7 +298,7 @@ def main() -> None:
 
 
 def narrowed(part: Part, arguments: argparse.Namespace) -> Part:
-    """The part of the grid that the command line asks for; lower stages stay, for one trajectory passes through them."""
+    """Return the part of the grid given on the command line; lower stages stay, because the trajectory passes through them."""
     return Part(
         tuple(w for w in part.widths if arguments.width is None or w in arguments.width),
         tuple(s for s in part.seeds if arguments.seed is None or s in arguments.seed),

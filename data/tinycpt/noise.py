@@ -1,4 +1,4 @@
-"""How far seeds move the losses of runs.csv, in percent: the table of README.md.
+"""Print the standard deviations of the losses of runs.csv between seeds, in percent: the table of README.md.
 
 python data/tinycpt/noise.py
 """
@@ -15,7 +15,10 @@ HERE = Path(__file__).parent
 
 
 def spread(deviations: pd.DataFrame, freedom: float = 1.0) -> str:
-    """Standard deviation in percent of deviations from the mean over seeds, (settings, seeds); `freedom`: share of it left."""
+    """Return the standard deviation, in percent, of deviations from the mean over seeds (settings, seeds).
+
+    `freedom` is the share of the degrees of freedom that is left.
+    """
     degrees = deviations.size * (1 - 1 / deviations.shape[1]) * freedom
     return f"{100 * np.sqrt((deviations.to_numpy() ** 2).sum() / degrees):.2f}"
 
@@ -25,7 +28,7 @@ def main() -> None:
     table = table[table["r"].isna() | table["r"].between(0.05, 0.5)].fillna({"r": -1.0})
     columns = (
         "single loss",
-        "of it the wobble of single points",
+        "of which single points",
         "mean of a run",
         "mean of a checkpoint's runs",
         "base checkpoint",
@@ -41,8 +44,8 @@ def main() -> None:
         run = single.groupby(["ptpp", "r"]).mean()
         points = single - single.groupby(["ptpp", "r"]).transform("mean")
         steps = len(single) / len(run)
-        found = [spread(single), spread(points, 1 - 1 / steps), spread(run), spread(run.groupby("ptpp").mean()), spread(base)]
-        print(f"| {size:,} | {domain} | " + " | ".join(found) + " |")
+        cells = [spread(single), spread(points, 1 - 1 / steps), spread(run), spread(run.groupby("ptpp").mean()), spread(base)]
+        print(f"| {size:,} | {domain} | " + " | ".join(cells) + " |")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""How fast the training step is: tokens/s at every size, its share of the machine's peak, and whether replicas pay.
+"""Measure the speed of a training step: tokens/s at every size, the share of the peak, and the gain from replicas.
 
     python data/tinycpt/speed.py             # prints the table in README.md
 
-The peak is measured, not looked up: a 2,048 x 2,048 float32 product on the same threads. Replicas are several models trained
+The peak is that of a 2,048 x 2,048 float32 product, measured on the same threads. Replicas are several models trained
 in one call (vmap over weights and data), with the tokens of all of them counted.
 """
 
@@ -24,7 +24,7 @@ REPEATS = 5
 
 
 def best(call: Callable[[], Any]) -> float:
-    """Least seconds of several calls, after one that compiles."""
+    """Return the shortest time of several calls in seconds, after a first call that compiles."""
     wait(call())
     seconds = []
     for _ in range(REPEATS):
@@ -35,7 +35,7 @@ def best(call: Callable[[], Any]) -> float:
 
 
 def peak() -> float:
-    """FLOP/s of a large matrix product."""
+    """Return the FLOP/s of a large matrix product."""
     square = jnp.ones((2_048, 2_048), jnp.float32)
     product = jax.jit(lambda a: a @ a)
     return 2 * 2_048**3 / best(lambda: product(square))
