@@ -165,8 +165,8 @@ def measured(fit: Fit, se: float, size: int, *, seed: int = 1) -> pd.DataFrame:
     rng = np.random.default_rng(seed)
     x, draw = rng.uniform(-1, 1, size), rng.integers(0, fit.draws["a"].size, size)
     latent = fit.draws["a"][draw] + fit.draws["b"][draw] * x + fit.draws["c"][draw] * x**2
-    luck = np.hypot(fit.draws["sigma_point"], fit.draws["sigma_run"])[draw] * rng.standard_normal(size)
-    loss = np.exp(latent + luck) + se * rng.standard_normal(size)
+    noise = np.hypot(fit.draws["sigma_point"], fit.draws["sigma_run"])[draw] * rng.standard_normal(size)
+    loss = np.exp(latent + noise) + se * rng.standard_normal(size)
     return pd.DataFrame({"x": x, "loss": loss, "loss_se": se, "run": [f"n{i}" for i in range(size)]})
 
 

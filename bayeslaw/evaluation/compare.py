@@ -55,7 +55,7 @@ class Comparison:
     runs : DataFrame
         Log predictive density of every left-out run (rows) under every law and noise (columns).
     notes : tuple of str
-        Remarks that the tables need.
+        Notes that the tables need.
     stack : Stack
         The weighted fits.
 

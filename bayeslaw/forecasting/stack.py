@@ -142,10 +142,10 @@ class Stack:
 
 
 def _first_of_each_name(groups: Iterable[Mapping[str, Covariate]]) -> dict[str, Covariate]:
-    found: dict[str, Covariate] = {}
+    first: dict[str, Covariate] = {}
     for group in groups:
-        found |= {name: c for name, c in group.items() if name not in found}
-    return found
+        first |= {name: c for name, c in group.items() if name not in first}
+    return first
 
 
 def stacking(densities: pd.DataFrame) -> pd.DataFrame:

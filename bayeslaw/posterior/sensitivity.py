@@ -94,4 +94,4 @@ def power_scaling(
     )
     by_prior, by_noise, by_data = (table[column] >= SENSITIVE for column in table)
     words = [(by_prior & by_data, "possible prior-data conflict"), (by_prior, "weak likelihood"), (by_noise, "prior of the noise")]
-    return table.assign(says=np.select([where for where, _ in words], [said for _, said in words], ""))
+    return table.assign(says=np.select([where for where, _ in words], [word for _, word in words], ""))

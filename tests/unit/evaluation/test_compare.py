@@ -118,17 +118,17 @@ def test_results_are_identical_on_every_executor(held_out: Comparison) -> None:
 
 
 def test_each_value_of_a_column_is_held_out_in_turn() -> None:
-    made = compare(RUNS, ["ptpp-floor", "chinchilla"], by="ptpp", **QUICK)
-    assert made.scores["held_out"].unique().tolist() == ["ptpp = 15", "ptpp = 31", "ptpp = 279"]
-    assert made.scores.groupby("held_out")["fit"].agg(list).tolist() == [["posterior"] * 2 + ["point"] * 2 + ["stack"]] * 3
-    assert made.weights["runs"].tolist() == [12, 12]
-    assert sorted(made.runs.index.get_level_values("run")) == sorted(TABLE["run"].unique())
-    assert any(note.startswith("Leaving out one ptpp after the other is a diagnostic") for note in made.notes)
-    for fit in made.stack.members.values():
+    result = compare(RUNS, ["ptpp-floor", "chinchilla"], by="ptpp", **QUICK)
+    assert result.scores["held_out"].unique().tolist() == ["ptpp = 15", "ptpp = 31", "ptpp = 279"]
+    assert result.scores.groupby("held_out")["fit"].agg(list).tolist() == [["posterior"] * 2 + ["point"] * 2 + ["stack"]] * 3
+    assert result.weights["runs"].tolist() == [12, 12]
+    assert sorted(result.runs.index.get_level_values("run")) == sorted(TABLE["run"].unique())
+    assert any(note.startswith("Leaving out one ptpp after the other is a diagnostic") for note in result.notes)
+    for fit in result.stack.members.values():
         assert fit.observed.log_loss.size == len(TABLE)
     seen, held = RUNS.where("ptpp != 279"), RUNS.where("ptpp == 279")
     alone = score(bayeslaw.fit("chinchilla", seen, progress=False, **SHORT), held, force=True)
-    mine = made.scores[(made.scores["held_out"] == "ptpp = 279") & (made.scores["law"] == "chinchilla")].iloc[0]
+    mine = result.scores[(result.scores["held_out"] == "ptpp = 279") & (result.scores["law"] == "chinchilla")].iloc[0]
     assert mine["crps"] == pytest.approx(alone["crps"].iloc[0], rel=1e-12)
 
 
@@ -178,21 +178,21 @@ def test_left_out_runs_are_scored_without_them(left_out: Comparison) -> None:
 
 
 def test_runs_are_left_out_unless_rows_are_held_out(left_out: Comparison) -> None:
-    made = compare(RUNS, LAWS[:1], seed=3, **QUICK)
-    pd.testing.assert_series_equal(made.runs["ptpp-floor"].sort_index(), left_out.runs["ptpp-floor"].sort_index())
-    assert made.weights["weight"].tolist() == [1.0]
+    result = compare(RUNS, LAWS[:1], seed=3, **QUICK)
+    pd.testing.assert_series_equal(result.runs["ptpp-floor"].sort_index(), left_out.runs["ptpp-floor"].sort_index())
+    assert result.weights["weight"].tolist() == [1.0]
 
 
 def test_noises_are_compared_too() -> None:
     """A row for each law and noise; tails that are there are found."""
     table = TABLE.drop(columns="run").head(30)
     table["loss"] *= np.exp(0.004 * np.random.default_rng(1).standard_t(2.1, len(table)))
-    made = compare(table, ["chinchilla"], noise=["normal", "student-no-run"], loo=True, **QUICK)
-    assert sorted(made.weights.index) == ["chinchilla normal", "chinchilla student-no-run"]
-    assert set(made.weights["noise"]) == {"normal", "student-no-run"}
-    assert made.scores["noise"].tolist() == ["normal", "student-no-run"]
-    assert made.weights["runs"].tolist() == [30, 30]
-    assert {fit.noise.student for fit in made.stack.members.values()} <= {True, False}
+    result = compare(table, ["chinchilla"], noise=["normal", "student-no-run"], loo=True, **QUICK)
+    assert sorted(result.weights.index) == ["chinchilla normal", "chinchilla student-no-run"]
+    assert set(result.weights["noise"]) == {"normal", "student-no-run"}
+    assert result.scores["noise"].tolist() == ["normal", "student-no-run"]
+    assert result.weights["runs"].tolist() == [30, 30]
+    assert {fit.noise.student for fit in result.stack.members.values()} <= {True, False}
 
 
 def test_a_failed_refit_without_a_run_is_noted(monkeypatch: pytest.MonkeyPatch, left_out: Comparison) -> None:
@@ -202,11 +202,11 @@ def test_a_failed_refit_without_a_run_is_noted(monkeypatch: pytest.MonkeyPatch, 
         return [Outcome(0, None, "fit 1: no."), *outcomes[1:]] if refits else outcomes
 
     monkeypatch.setattr(comparison, "fit_many", first_fails)
-    made = compare(RUNS, ["ptpp-floor"], seed=3, **QUICK)
-    note = next(note for note in made.notes if "can't be refitted" in note)
+    result = compare(RUNS, ["ptpp-floor"], seed=3, **QUICK)
+    note = next(note for note in result.notes if "can't be refitted" in note)
     assert note.startswith("ptpp-floor can't be refitted without run ")
     assert note.endswith("fit 1: no.")
-    assert made.weights["refits"]["ptpp-floor"] == left_out.weights["refits"]["ptpp-floor"] - 1
+    assert result.weights["refits"]["ptpp-floor"] == left_out.weights["refits"]["ptpp-floor"] - 1
 
 
 # --- checks, rows, refusals -----------------------------------------------------------------------------------------
@@ -216,15 +216,15 @@ def test_failed_fits_are_shown_without_scores_and_weights(monkeypatch: pytest.Mo
     """One of two laws passes: the stack is of it alone; forced, both are marked and weighed."""
     monkeypatch.setattr(bayeslaw.Fit, "passed", property(lambda fit: fit.law.name == "chinchilla"))
     settings = {**QUICK, "force": False}
-    made = compare(RUNS, LAWS, holdout="ptpp > 31", **settings)
-    failed = made.scores[(made.scores["law"] == "ptpp-floor") & (made.scores["fit"] == "posterior")].iloc[0]
+    result = compare(RUNS, LAWS, holdout="ptpp > 31", **settings)
+    failed = result.scores[(result.scores["law"] == "ptpp-floor") & (result.scores["fit"] == "posterior")].iloc[0]
     assert failed["checks"] == "FAILED (not scored)"
     assert failed[["rows", "crps", "rmse_log", "cover_eti90"]].isna().all()
-    assert made.weights.loc["ptpp-floor", "checks"] == "FAILED (not scored)"
-    assert np.isnan(made.weights.loc["ptpp-floor", ["elpd", "weight"]].astype(float)).all()
-    assert made.weights.loc["chinchilla", "weight"] == 1
-    assert list(made.stack.members) == ["chinchilla"]
-    assert list(made.runs) == ["chinchilla"]
+    assert result.weights.loc["ptpp-floor", "checks"] == "FAILED (not scored)"
+    assert np.isnan(result.weights.loc["ptpp-floor", ["elpd", "weight"]].astype(float)).all()
+    assert result.weights.loc["chinchilla", "weight"] == 1
+    assert list(result.stack.members) == ["chinchilla"]
+    assert list(result.runs) == ["chinchilla"]
     forced = compare(RUNS, LAWS, holdout="ptpp > 31", **QUICK)
     assert forced.weights["checks"].to_dict() == {"ptpp-floor": "FAILED (forced)", "chinchilla": "passed"}
     assert forced.scores["checks"].tolist()[:2] == ["FAILED (forced)", "passed"]
@@ -252,9 +252,9 @@ def test_a_failed_score_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
         return score(fit, *args, **options)
 
     monkeypatch.setattr(comparison, "score", broken)
-    made = compare(RUNS, ["chinchilla"], holdout="ptpp > 31", **QUICK)
-    assert "chinchilla (point), ptpp > 31: not scored. The point fit has no loss there." in made.notes
-    row = made.scores[made.scores["fit"] == "point"].iloc[0]
+    result = compare(RUNS, ["chinchilla"], holdout="ptpp > 31", **QUICK)
+    assert "chinchilla (point), ptpp > 31: not scored. The point fit has no loss there." in result.notes
+    row = result.scores[result.scores["fit"] == "point"].iloc[0]
     assert row[["rows", "crps", "rmse_log"]].isna().all()
 
 

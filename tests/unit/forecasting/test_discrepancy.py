@@ -130,8 +130,8 @@ def test_the_discrepancy_of_a_row_does_not_depend_on_other_rows(sound_fit: Fit) 
 
 
 def test_summaries_show_half_a_percent_and_one_unless_one_is_stated(sound_fit: Fit) -> None:
-    made = forecast(sound_fit, AT)
-    table = made.summary(0.8)
+    result = forecast(sound_fit, AT)
+    table = result.summary(0.8)
     assert [spread_name(sd) for sd in STATED] == ["discrepancy0.5%", "discrepancy1%"]
     for sd in STATED:
         stated = forecast(sound_fit, AT, discrepancy=sd)
@@ -146,10 +146,10 @@ def test_summaries_show_half_a_percent_and_one_unless_one_is_stated(sound_fit: F
 
 
 def test_a_picture_shows_the_stated_interval(sound_fit: Fit) -> None:
-    made, ax = forecast(sound_fit, AT.assign(N=1e9), discrepancy=0.03), Figure().subplots()
-    plot_forecast(made, ax)
+    result, ax = forecast(sound_fit, AT.assign(N=1e9), discrepancy=0.03), Figure().subplots()
+    plot_forecast(result, ax)
     assert ax.get_title().endswith("interval of the next run, discrepancy 3%")
-    table, (band,) = made.summary(), ax.collections
+    table, (band,) = result.summary(), ax.collections
     heights = np.asarray(band.get_paths()[0].vertices)[:, 1]
     assert heights.max() == pytest.approx(table["discrepancy3%_eti90_hi"].max())
     assert heights.min() == pytest.approx(table["discrepancy3%_eti90_lo"].min())

@@ -117,13 +117,13 @@ def test_bad_seeds(sound_fit: Fit, seed: int) -> None:
 
 @pytest.mark.parametrize(("prob", "name"), [(0.9, "eti90"), (0.5, "eti50"), (0.999, "eti99.9")])
 def test_summary_has_medians_and_equal_tailed_intervals(sound_fit: Fit, prob: float, name: str) -> None:
-    made = forecast(sound_fit, AT)
-    table = made.summary(prob)
+    result = forecast(sound_fit, AT)
+    table = result.summary(prob)
     spreads = [f"{s}_{c}" for s in ("latent", "run") for c in ("median", f"{name}_lo", f"{name}_hi")]
     stated = [f"discrepancy{sd}%_{name}_{end}" for sd in ("0.5", "1") for end in ("lo", "hi")]
     assert list(table) == ["N", "D", *spreads, *stated, "outside_N", "outside_D", "extrapolation", "checks"]
     for spread in ("latent", "run"):
-        draws = np.sort(made.draws[spread].values, axis=0)
+        draws = np.sort(result.draws[spread].values, axis=0)
         for column, share in (("median", 0.5), (f"{name}_lo", (1 - prob) / 2), (f"{name}_hi", (1 + prob) / 2)):
             np.testing.assert_allclose(table[f"{spread}_{column}"], np.quantile(draws, share, axis=0))
         inside = (draws >= table[f"{spread}_{name}_lo"].to_numpy()) & (draws <= table[f"{spread}_{name}_hi"].to_numpy())
@@ -135,9 +135,9 @@ def test_summary_has_medians_and_equal_tailed_intervals(sound_fit: Fit, prob: fl
 
 
 def test_the_default_is_90_percent(sound_fit: Fit) -> None:
-    made = sound_fit.forecast(AT)
-    pd.testing.assert_frame_equal(made.summary(), made.summary(0.9))
-    assert {"latent_eti90_lo", "latent_eti90_hi", "run_eti90_lo", "run_eti90_hi"} <= set(made.summary())
+    result = sound_fit.forecast(AT)
+    pd.testing.assert_frame_equal(result.summary(), result.summary(0.9))
+    assert {"latent_eti90_lo", "latent_eti90_hi", "run_eti90_lo", "run_eti90_hi"} <= set(result.summary())
 
 
 @pytest.mark.parametrize("prob", [0.0, 1.0, -0.1, 90.0, float("nan")])
@@ -157,12 +157,12 @@ def test_distances_outside_the_data(ptpp_fit: Fit) -> None:
         {"N": low["N"] / np.e, "D": high["D"] * np.e**2, "r": high["r"] + 0.15, "ptpp": high["ptpp"] * np.e**0.5},
         {"N": high["N"] * 2, "D": low["D"] / 10, "r": low["r"] - 0.08, "ptpp": low["ptpp"] / np.e},
     ]
-    made = forecast(ptpp_fit, pd.DataFrame(rows))
+    result = forecast(ptpp_fit, pd.DataFrame(rows))
     expected = pd.DataFrame(
         {"N": [0, 0, 0, 1, np.log(2)], "D": [0, 0, 0, 2, np.log(10)], "r": [0, 0, 0, 0.15, 0.08], "ptpp": [0, 0, 0, 0.5, 1]}
     )
-    pd.testing.assert_frame_equal(made.outside, expected, check_dtype=False, atol=1e-12)
-    np.testing.assert_array_equal(made.summary()["outside_r"], made.outside["r"])
+    pd.testing.assert_frame_equal(result.outside, expected, check_dtype=False, atol=1e-12)
+    np.testing.assert_array_equal(result.summary()["outside_r"], result.outside["r"])
 
 
 def test_base_checkpoints_among_the_runs_leave_nothing_outside_below() -> None:
@@ -170,14 +170,14 @@ def test_base_checkpoints_among_the_runs_leave_nothing_outside_below() -> None:
     law = load_law("transfer-source")
     table = oracles.table(law)
     base = table.iloc[[0]].assign(D=0.0, r=np.nan, run="base")
-    made = stand_in_fit(law, pd.concat([table, base]), draws=100)
+    result = stand_in_fit(law, pd.concat([table, base]), draws=100)
     at = pd.DataFrame({"N": 1e8, "D": [0.0, 0.0, 1.0, 2 * table["D"].max()], "r": [np.nan, 0.5, 0.5, 0.5], "ptpp": 31.0})
-    there = made.forecast(at, force=True)
+    there = result.forecast(at, force=True)
     np.testing.assert_allclose(there.outside["D"], [0, 0, 0, np.log(2)])
     latent = there.draws["latent"].values
     np.testing.assert_allclose(latent[:, 0], latent[:, 1], rtol=1e-12)
     with fails("missing-value", "r", kind=TableError):
-        made.forecast(at.assign(D=1e9), force=True)
+        result.forecast(at.assign(D=1e9), force=True)
 
 
 def line_table(**columns: Any) -> pd.DataFrame:
@@ -187,24 +187,24 @@ def line_table(**columns: Any) -> pd.DataFrame:
 def test_known_errors_are_added_only_for_comparison_with_measured_losses() -> None:
     """The error of a measured loss is no part of the next run's noise, but of a comparison with that loss."""
     fit, table = line_fit(), line_table(loss_se=[0.0, 0.1, 0.2])
-    made, without = forecast(fit, table, discrepancy=0.01), forecast(fit, line_table(), discrepancy=0.01)
-    np.testing.assert_array_equal(made.known, table["loss_se"] / table["loss"])
-    xr.testing.assert_identical(made.draws, without.draws)
-    pd.testing.assert_frame_equal(made.summary(), without.summary())
-    np.testing.assert_array_equal(made.predictive[:, 0], without.predictive[:, 0])
-    for row, known in enumerate(made.known):
+    result, without = forecast(fit, table, discrepancy=0.01), forecast(fit, line_table(), discrepancy=0.01)
+    np.testing.assert_array_equal(result.known, table["loss_se"] / table["loss"])
+    xr.testing.assert_identical(result.draws, without.draws)
+    pd.testing.assert_frame_equal(result.summary(), without.summary())
+    np.testing.assert_array_equal(result.predictive[:, 0], without.predictive[:, 0])
+    for row, known in enumerate(result.known):
         wider = forecast(line_fit(point=float(np.hypot(0.01, known))), line_table(), discrepancy=0.01)
-        np.testing.assert_allclose(made.predictive[:, row], wider.predictive[:, row], rtol=1e-12)
+        np.testing.assert_allclose(result.predictive[:, row], wider.predictive[:, row], rtol=1e-12)
     for nil in (forecast(fit, line_table(loss_se=0.0)), forecast(fit, table.drop(columns="loss"))):
         np.testing.assert_array_equal(nil.predictive, forecast(fit, line_table()).predictive)
 
 
 @pytest.mark.parametrize("error", [-0.1, np.nan, 2.0])
 def test_an_impossible_known_error_is_refused_where_it_is_used(error: float) -> None:
-    made = forecast(line_fit(), line_table(loss_se=[0.0, error, 0.1]))
-    assert len(made.summary()) == 3
+    result = forecast(line_fit(), line_table(loss_se=[0.0, error, 0.1]))
+    assert len(result.summary()) == 3
     with pytest.raises(TableError, match="loss_se"):
-        _ = made.predictive
+        _ = result.predictive
 
 
 # --- settings -------------------------------------------------------------------------------------------------------
@@ -229,16 +229,16 @@ def test_more_draws_than_memory_holds_are_refused_but_summarised(sound_fit: Fit)
 def test_settings_come_as_a_table_runs_or_a_file(sound_fit: Fit, tmp_path: Path) -> None:
     path = tmp_path / "at.csv"
     AT.assign(params_b=AT["N"] / 1e9, loss=2.0, domain="web").drop(columns="N").to_csv(path, index=False)
-    made = [forecast(sound_fit, at) for at in (AT, bayeslaw.read_runs(AT), path, str(path))]
-    for other in made[1:]:
-        np.testing.assert_allclose(other.draws["run"], made[0].draws["run"], rtol=1e-12)
-    assert list(made[2].settings) == ["D", "N", "domain"]  # a loss is not a setting
+    result = [forecast(sound_fit, at) for at in (AT, bayeslaw.read_runs(AT), path, str(path))]
+    for other in result[1:]:
+        np.testing.assert_allclose(other.draws["run"], result[0].draws["run"], rtol=1e-12)
+    assert list(result[2].settings) == ["D", "N", "domain"]  # a loss is not a setting
 
 
 def test_rows_keep_their_numbers_in_the_table(sound_fit: Fit) -> None:
-    made = forecast(sound_fit, bayeslaw.read_runs(AT).where("N > 1e8"))
-    assert made.draws["row"].values.tolist() == [2, 3]
-    assert made.settings["N"].tolist() == [1e9, 1e11]
+    result = forecast(sound_fit, bayeslaw.read_runs(AT).where("N > 1e8"))
+    assert result.draws["row"].values.tolist() == [2, 3]
+    assert result.settings["N"].tolist() == [1e9, 1e11]
 
 
 def test_every_faulty_setting_is_named(sound_fit: Fit, ptpp_fit: Fit) -> None:
@@ -268,10 +268,10 @@ def test_failed_checks_are_refused_unless_forced_and_then_marked(small_fit: Fit)
     failed = "; ".join(c.text for c in small_fit.checks if c.required and not c.passed)
     with fails("failed-checks", failed, kind=FitError):
         forecast(small_fit, AT)
-    made = forecast(small_fit, AT, force=True)
-    assert made.forced
-    assert made.summary()["checks"].tolist() == ["FAILED (forced)"] * 3
-    assert small_fit.forecast(AT, force=True).draws.identical(made.draws)
+    result = forecast(small_fit, AT, force=True)
+    assert result.forced
+    assert result.summary()["checks"].tolist() == ["FAILED (forced)"] * 3
+    assert small_fit.forecast(AT, force=True).draws.identical(result.draws)
 
 
 def test_forcing_a_sound_fit_marks_nothing(sound_fit: Fit) -> None:
@@ -292,12 +292,12 @@ def with_draws(fit: Fit, **draws: Array) -> Fit:
 def test_a_forecast_is_checked_at_its_own_latent_loss(sound_fit: Fit) -> None:
     import arviz as az
 
-    made = forecast(sound_fit, AT)
-    assert [(c.name, c.passed, c.required) for c in made.checks[:3]] == [
+    result = forecast(sound_fit, AT)
+    assert [(c.name, c.passed, c.required) for c in result.checks[:3]] == [
         ("forecast_r_hat", True, True), ("forecast_ess_bulk", True, True), ("forecast_ess_tail", True, True),
     ]  # fmt: skip
-    latent = made.draws["latent"].values.T.reshape(3, 2, 1500)
-    for check, column, method in zip(made.checks, ("r_hat", "ess_bulk", "ess_tail"), ("rank", "bulk", "tail"), strict=False):
+    latent = result.draws["latent"].values.T.reshape(3, 2, 1500)
+    for check, column, method in zip(result.checks, ("r_hat", "ess_bulk", "ess_tail"), ("rank", "bulk", "tail"), strict=False):
         if column == "r_hat":
             expected = [az.rhat(one, method=method) for one in latent]
         else:
@@ -314,9 +314,9 @@ def test_a_forecast_of_chains_that_differ_is_refused_though_the_fit_passed(sound
     assert fit.passed
     with fails("failed-checks", "R-hat of the latent loss", "bulk effective sample size of the latent loss", kind=FitError):
         forecast(fit, AT)
-    made = forecast(fit, AT, force=True)
-    assert made.forced
-    assert made.summary()["checks"].tolist() == ["FAILED (forced)"] * 3
+    result = forecast(fit, AT, force=True)
+    assert result.forced
+    assert result.summary()["checks"].tolist() == ["FAILED (forced)"] * 3
 
 
 def test_a_setting_far_off_among_thousands_is_among_those_checked(sound_fit: Fit) -> None:
@@ -324,8 +324,8 @@ def test_a_setting_far_off_among_thousands_is_among_those_checked(sound_fit: Fit
     rng = np.random.default_rng(0)
     many = pd.DataFrame({"N": rng.uniform(0.9e9, 1e9, 5000), "D": rng.uniform(1e9, 1e10, 5000)})
     many.loc[2345, "N"] = 1e5
-    made = forecast(sound_fit, many, force=True)
-    table = made.checks[0].table
+    result = forecast(sound_fit, many, force=True)
+    table = result.checks[0].table
     assert len(table) == FORECAST_ROWS
     assert {2346, int(many["D"].argmin()) + 1, int(many["D"].argmax()) + 1} <= set(table.index)
 
@@ -335,11 +335,11 @@ def test_rows_say_whether_they_lie_outside_the_runs(ptpp_fit: Fit) -> None:
     seen = ptpp_fit.observed.covariates
     inside = {name: float(values.mean()) for name, values in seen.items()}
     rows = [inside, inside | {"ptpp": 279 * np.e}, inside | {"ptpp": 279 * np.e**2, "r": 0.9}, inside | {"N": 1e9 * np.e**3}]
-    made = forecast(ptpp_fit, pd.DataFrame(rows))
-    assert made.summary()["extrapolation"].tolist() == [
+    result = forecast(ptpp_fit, pd.DataFrame(rows))
+    assert result.summary()["extrapolation"].tolist() == [
         "inside", "outside: ptpp by 1 e-folds", "FAR outside: r by 0.1, ptpp by 2 e-folds", "FAR outside: N by 3 e-folds",
     ]  # fmt: skip
-    check = made.checks[-1]
+    check = result.checks[-1]
     assert (check.name, check.passed, check.required) == ("extrapolation", False, False)
     assert check.table["rows_far"].to_dict() == {"N": 1, "D": 0, "r": 0, "ptpp": 1}
     assert forecast(ptpp_fit, pd.DataFrame(rows[:2])).checks[-1].passed

@@ -43,16 +43,16 @@ def test_groups_of_noise_are_settings_given_as_text() -> None:
     table = grid(fit, {"x": "0,1", "domain": "web", "lab": "a,b_1"})
     expected = pd.DataFrame({"x": [0.0, 0.0, 1.0, 1.0], "domain": "web", "lab": ["a", "b_1"] * 2})
     pd.testing.assert_frame_equal(table, expected, check_dtype=False)
-    made = fit.forecast(table).summary()
-    width = made["run_eti90_hi"] - made["run_eti90_lo"]
-    assert width[made["lab"] == "b_1"].min() > 10 * width[made["lab"] == "a"].max()  # sd 5% and .2%
+    result = fit.forecast(table).summary()
+    width = result["run_eti90_hi"] - result["run_eti90_lo"]
+    assert width[result["lab"] == "b_1"].min() > 10 * width[result["lab"] == "a"].max()  # sd 5% and .2%
     with fails("unknown-covariate", "'labs'", "x, domain, lab"):
         grid(fit, {"x": 0.0, "domain": "web", "labs": "a"})
 
 
 def test_runs_of_a_grid_are_named_by_their_group() -> None:
-    made = grid_of_runs(apart_fit(), {"x": "0", "domain": "web", "lab": "a,b_1"})
-    assert made["run"].tolist() == ["x 0, domain web, lab a", "x 0, domain web, lab b_1"]
+    result = grid_of_runs(apart_fit(), {"x": "0", "domain": "web", "lab": "a,b_1"})
+    assert result["run"].tolist() == ["x 0, domain web, lab a", "x 0, domain web, lab b_1"]
 
 
 NOT_NUMBERS = ["", "big", "1,", "1,,2", "1:2", "1e8:1e9:2:3", "1e8:1e9:2.5", "nan", "1e8:inf:3", "1e8-1e9"]

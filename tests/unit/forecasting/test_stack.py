@@ -74,10 +74,10 @@ def test_a_fit_alone_and_a_useless_one() -> None:
 
 
 def test_representations_are_one_line(stack: Stack, sound_fit: Fit) -> None:
-    made = sound_fit.forecast(grid(sound_fit, {"N": 1e9, "D": [1e9, 1e10]}), force=True)
+    result = sound_fit.forecast(grid(sound_fit, {"N": 1e9, "D": [1e9, 1e10]}), force=True)
     assert repr(sound_fit) == "<Fit of chinchilla to 40 losses of 8 runs: 2 chains of 1,500 draws, checks passed>"
     assert repr(sound_fit.law) == "<Law chinchilla: loss = E + A/N**alpha + B/D**beta>"
-    assert repr(made) == "<Forecast by chinchilla at 2 settings: 3,000 draws>"
+    assert repr(result) == "<Forecast by chinchilla at 2 settings: 3,000 draws>"
     assert repr(stack) == "<Stack of " + ", ".join(f"{name} ({weight:.3g})" for name, weight in stack.weights.items()) + ">"
 
 
@@ -94,16 +94,16 @@ def test_numbers_of_draws_are_proportional_to_weights(stack: Stack) -> None:
 
 
 def test_latent_draws_are_those_of_the_laws(stack: Stack) -> None:
-    made = forecast(stack, AT)
-    latent = made.draws["latent"].values
+    result = forecast(stack, AT)
+    latent = result.draws["latent"].values
     assert latent.shape == (3000, 3)
     expected = []
     for fit, chosen in stack.selections:
         values = {name: draws[chosen][:, None] for name, draws in fit.draws.items()}
         expected.append(LAWS[fit.name](values, {str(c): AT[c].to_numpy() for c in AT}))
     np.testing.assert_allclose(latent, np.concatenate(expected), rtol=1e-11)
-    assert stack.forecast(AT).draws.identical(made.draws)
-    assert not np.isclose(forecast(stack, AT, seed=1).draws["run"], made.draws["run"], rtol=1e-9).any()
+    assert stack.forecast(AT).draws.identical(result.draws)
+    assert not np.isclose(forecast(stack, AT, seed=1).draws["run"], result.draws["run"], rtol=1e-9).any()
 
 
 def test_disagreement_of_laws_widens_the_interval(stack: Stack) -> None:

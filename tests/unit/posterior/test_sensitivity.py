@@ -31,20 +31,20 @@ def test_log_priors_are_of_the_expressions_that_priors_are_on(rng: np.random.Gen
 
 def test_sensitivities_of_a_normal_mean(rng: np.random.Generator) -> None:
     """Normal data with known variance, where the effect of doubling the prior or the likelihood is known."""
-    likelihood_sd, found = 1.0, {}
+    likelihood_sd, rows = 1.0, {}
     for name, prior_mean, prior_sd in (("vague", 0.0, 100.0), ("conflict", 4.0, 1.0), ("all prior", 0.0, 0.02)):
         precision = prior_sd**-2 + likelihood_sd**-2
         mean = (prior_mean / prior_sd**2 + 0.5 / likelihood_sd**2) / precision
         theta = mean + rng.standard_normal((4, 2000)) / np.sqrt(precision)
         prior = stats.norm(prior_mean, prior_sd).logpdf(theta)
         likelihood, none = stats.norm(0.5, likelihood_sd).logpdf(theta), 1e-9 * theta
-        found[name] = power_scaling({"theta": theta}, prior, none, likelihood).loc["theta"]
-        found[f"{name}, noise"] = power_scaling({"theta": theta}, none, prior, likelihood).loc["theta"]
-    assert {name: row["says"] for name, row in found.items()} == {
+        rows[name] = power_scaling({"theta": theta}, prior, none, likelihood).loc["theta"]
+        rows[f"{name}, noise"] = power_scaling({"theta": theta}, none, prior, likelihood).loc["theta"]
+    assert {name: row["says"] for name, row in rows.items()} == {
         "vague": "", "conflict": "possible prior-data conflict", "all prior": "weak likelihood",
         "vague, noise": "", "conflict, noise": "prior of the noise", "all prior, noise": "prior of the noise",
     }  # fmt: skip
-    assert found["vague"]["prior_sensitivity"] < 0.01 < SENSITIVE < found["vague"]["likelihood_sensitivity"]
+    assert rows["vague"]["prior_sensitivity"] < 0.01 < SENSITIVE < rows["vague"]["likelihood_sensitivity"]
 
 
 def test_the_threshold_is_a_shift_of_three_tenths_of_an_sd(rng: np.random.Generator) -> None:

@@ -63,12 +63,12 @@ def test_groups_of_runs_survive_whatever_the_order_of_their_checkpoints(tmp_path
     """Runs are stored checkpoint by checkpoint, and groups are numbered as the table names them: X, Y, Z."""
     runs = {"run": list("abcd"), "checkpoint": ["k", "l", "k", "l"], "lab": ["X", "Y", "Z", "X"]}
     table = pd.DataFrame({name: np.repeat(values, 3) for name, values in runs.items()} | {"x": np.tile([-1.0, 0.0, 1.0], 4)})
-    made = stand_in_fit(line(), table.assign(loss=np.exp(1 + 0.1 * table["x"])), noise="normal", noise_by="lab", draws=20)
-    assert made.observed.group.tolist() == [0, 2, 1, 0]
-    made.save(tmp_path / "fit.nc")
+    fitted = stand_in_fit(line(), table.assign(loss=np.exp(1 + 0.1 * table["x"])), noise="normal", noise_by="lab", draws=20)
+    assert fitted.observed.group.tolist() == [0, 2, 1, 0]
+    fitted.save(tmp_path / "fit.nc")
     loaded = loaded_fit(tmp_path / "fit.nc")
     assert loaded.observed.group.tolist() == [0, 2, 1, 0]
-    np.testing.assert_array_equal(loaded.log_likelihood(), made.log_likelihood())
+    np.testing.assert_array_equal(loaded.log_likelihood(), fitted.log_likelihood())
     assert rows_of(loaded).frame.groupby("run")["lab"].first().to_dict() == dict(zip(runs["run"], runs["lab"], strict=True))
 
 
@@ -89,16 +89,16 @@ def test_priors_and_base_rows_survive(tmp_path: Path) -> None:
         "alpha": "Beta(2, 4)",
         "B": Prior.from_card({"dist": "HalfNormal", "sigma": 1, "on": "B/D**beta"}),
     }
-    made = stand_in_fit(law, pd.concat([table, base]), priors=priors, noise="student", draws=20, chains=1)
-    made.save(tmp_path / "fit.nc")
+    fitted = stand_in_fit(law, pd.concat([table, base]), priors=priors, noise="student", draws=20, chains=1)
+    fitted.save(tmp_path / "fit.nc")
     loaded = loaded_fit(tmp_path / "fit.nc")
     assert str(loaded.law.parameters["E"].prior) == "Normal(1.5, 0.25)"
     assert str(loaded.law.parameters["alpha"].prior) == "Beta(2, 4)"
     assert str(loaded.law.parameters["B"].prior) == "HalfNormal(1) on B/D**beta"
-    assert loaded.law.sha256 == made.law.sha256
+    assert loaded.law.sha256 == fitted.law.sha256
     assert loaded.observed.base["loss"].tolist() == base["loss"].tolist()
     assert loaded.tree["posterior"]["run_effect"].shape == (1, 20, 4)
-    np.testing.assert_array_equal(loaded.log_likelihood(), made.log_likelihood())
+    np.testing.assert_array_equal(loaded.log_likelihood(), fitted.log_likelihood())
 
 
 def test_log_likelihood_is_that_of_whole_runs(small_fit: Fit) -> None:
