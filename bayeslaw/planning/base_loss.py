@@ -19,7 +19,7 @@ from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.units import in_nats
 from bayeslaw.data.validate import LOSS_SUPPORT, complete
 from bayeslaw.inference.point import PointFit
-from bayeslaw.planning.domain_loss import PLANNED, DomainLoss, members
+from bayeslaw.planning.domain_loss import PLANNED, DomainLoss, as_number, members
 from bayeslaw.posterior.fit import Fit
 
 SAME = 1e-6  # relative difference within which a base checkpoint is of the planned model
@@ -123,13 +123,12 @@ def base_loss(domain: DomainLoss, given: str | float | None, seed: int) -> BaseL
 def _stated(text: str, unit: str) -> tuple[float, float]:
     """A loss and its standard error."""
     value, _, error = text.replace("±", "+-").partition("+-")
-    try:
-        loss, se = float(value), float(error or 0.0)
-    except ValueError:
+    loss, se = as_number(value), as_number(error or 0.0)
+    if math.isnan(loss + se):
         raise BayeslawError(
             f"A base loss is a loss in {unit}, 2.873 or 2.873+-0.01, or `measured` or `law`, not {text!r}.",
             code="unreadable-base-loss",
-        ) from None
+        )
     most = LOSS_SUPPORT[1] / in_nats(unit)
     if not (0 < loss <= most and 0 <= se < 0.5 * loss):
         raise BayeslawError(

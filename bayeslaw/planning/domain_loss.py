@@ -167,12 +167,17 @@ def at_settings(name: str, law: Law, draws: Mapping[str, Array], frame: pd.DataF
     return LawDraws(law, draws, {k: float(row[k].iloc[0]) for k in law.covariates if k not in free})
 
 
-def setting(name: str, value: object) -> float:
-    """The value of a setting as a finite number."""
+def as_number(value: Any) -> float:
+    """A value as a number; nan where it is none."""
     try:
-        number = float(value)  # type: ignore[arg-type]  # anything may be given: what float refuses is no number
+        return float(value)
     except (TypeError, ValueError):
-        number = math.nan
+        return math.nan
+
+
+def setting(name: str, value: Any) -> float:
+    """The value of a setting as a finite number."""
+    number = as_number(value)
     if not math.isfinite(number):
         raise BayeslawError(f"{name} = {value!r} is not a finite number; give one value of it.", code="setting-not-a-number")
     return number

@@ -179,8 +179,8 @@ def plan(
     for level in (confidence, *levels):
         check_confidence(level, solver.draws.size)
     own, aimed = tuple(losses[: len(fits)]), losses[-1] if target is not None else None
-    bases = base_losses([s for s in own if s.name in limits or minimise == "source-loss"], base_loss, seed)
-    problem = PlanProblem(own, aimed, bases, limits, loss, box, minimise, price, model)
+    base = base_losses([s for s in own if s.name in limits or minimise == "source-loss"], base_loss, seed)
+    problem = PlanProblem(own, aimed, base, limits, loss, box, minimise, price, model)
     check_reachable(problem, solver.draws, confidence)
     return solver.plan(problem, confidence, {*levels, confidence}, on=on, points=points, force=force)
 
@@ -534,12 +534,12 @@ def _margins(problem: PlanProblem, shown: PlanPoint | None) -> dict[str, Array]:
     """
     if shown is None:
         return {}
-    bases = dict(problem.base_losses)
+    by_source = dict(problem.base_losses)
     for source in problem.sources:
-        if (base := bases.get(source.name)) is not None and base.kind == "law":
-            bases[source.name] = replace(base, log=base.log - source.shift_base)
+        if (base := by_source.get(source.name)) is not None and base.kind == "law":
+            by_source[source.name] = replace(base, log=base.log - source.shift_base)
     zero = np.zeros(problem.size)
-    by_law = problem.with_losses([replace(loss, shift=zero, shift_base=zero) for loss in problem.losses], bases)
+    by_law = problem.with_losses([replace(loss, shift=zero, shift_base=zero) for loss in problem.losses], by_source)
     every, x = np.arange(problem.size), math.log(shown.tokens)
     return {constraint.name: values_at(constraint, every, x, shown.replay) for constraint in by_law.constraints}
 

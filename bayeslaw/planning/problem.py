@@ -22,7 +22,7 @@ from bayeslaw.core.units import NATS
 from bayeslaw.forecasting.stack import Posterior, Stack
 from bayeslaw.inference.point import PointFit
 from bayeslaw.planning.base_loss import BaseLoss, base_loss
-from bayeslaw.planning.domain_loss import DomainLoss, check_passed, domain_loss, members, setting
+from bayeslaw.planning.domain_loss import DomainLoss, as_number, check_passed, domain_loss, members, setting
 from bayeslaw.planning.search import Box, Constraint, Search, behind, values_at
 from bayeslaw.posterior.fit import Fit
 
@@ -134,10 +134,10 @@ class LargestRise:
     """The largest relative rise of the source losses over their base losses, as a logarithm."""
 
     sources: tuple[DomainLoss, ...]
-    bases: tuple[Array, ...]
+    log_bases: tuple[Array, ...]
 
     def values(self, draws: Index, x: Array, r: float | Array, axes: int) -> Array:
-        pairs = zip(self.sources, self.bases, strict=True)
+        pairs = zip(self.sources, self.log_bases, strict=True)
         return np.asarray(np.max([s.values(draws, x, r, axes) - behind(base[draws], axes) for s, base in pairs], axis=0))
 
 
@@ -159,10 +159,7 @@ class ForgettingLimit:
             If it is no number, or a relative rise of -100% or less, which leaves no loss.
         """
         text = str(value).strip()
-        try:
-            amount = float(text.removesuffix("%"))
-        except ValueError:
-            amount = math.nan
+        amount = as_number(text.removesuffix("%"))
         if not math.isfinite(amount):
             raise BayeslawError(
                 f"max-forgetting is a rise of the source loss, such as 2% of its base loss or 0.05 {unit}, not {text!r}.",
@@ -275,14 +272,6 @@ class Range:
     def listed(self) -> Array | None:
         """The only values allowed, where not all between the ends are."""
         return np.array(self.values) if self.values else None
-
-
-def as_number(value: object) -> float:
-    """A value as a number; nan where it is none."""
-    try:
-        return float(value)  # type: ignore[arg-type]  # anything may be given: what float refuses is no number
-    except (TypeError, ValueError):
-        return math.nan
 
 
 def positive(name: str, value: float | None) -> float:
