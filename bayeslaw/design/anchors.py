@@ -162,14 +162,6 @@ class Anchors:
         return self._worthwhile if self._worthwhile < len(self.bought) else None
 
     @cached_property
-    def target_widths(self) -> pd.DataFrame:
-        """The targets: name, weight, and the width of the interval now and as predicted after all purchases."""
-        at, end = self.targets, self._widths(self.market.ensemble.covariance(self.bought))
-        now = self.width_name.replace("_width", "_width_now")
-        table = pd.DataFrame({"target": at.names, "weight": at.weights, now: at.widths, self.width_name: end})
-        return table.assign(checks=checks_label(at.forced))
-
-    @cached_property
     def curve(self) -> pd.DataFrame:
         """Predicted width against money spent: chosen runs, runs of the smallest size, and random runs.
 

@@ -52,6 +52,13 @@ class Candidates:
         Unit of the costs.
     notes : tuple of str
         Candidates that were left out and assumptions about checkpoints, in words.
+
+    Examples
+    --------
+    >>> table = pd.DataFrame({"run": ["a", "b"], "N": [1e8, 1e9], "D": [2e9, 2e10]})
+    >>> choice = bayeslaw.anchors(bayeslaw.load_fit("fit.nc"), table, pd.DataFrame({"N": [1e11], "D": [2e12]}), budget=1e21)
+    >>> choice.candidates.names, choice.candidates.unit
+    (('a', 'b'), 'FLOPs')
     """
 
     runs: Runs

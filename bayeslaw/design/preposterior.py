@@ -177,21 +177,11 @@ def nested(
         few = (
             f"too few effective draws (median {median:.0f}, {EFFECTIVE} needed): fit with more draws, or plan fewer or noisier runs"
         )
-        rows.append(
-            {
-                "design": name,
-                "runs": simulated.observed.runs,
-                "rows": simulated.observed.run.size,
-                "prior_variance": prior,
-                "expected_variance": expected.mean(),
-                "expected_variance_mcse": expected.std(ddof=1) / np.sqrt(expected.size),
-                "ratio": expected.mean() / prior,
-                "effective_median": median,
-                "effective_worst": effective.min(),
-                "note": few if median < EFFECTIVE else "",
-                "checks": checks_label(at_targets.forced or simulated.forced),
-            }
-        )
+        row = {"design": name, "runs": simulated.observed.runs, "rows": simulated.observed.run.size, "prior_variance": prior}
+        row |= {"expected_variance": expected.mean(), "expected_variance_mcse": expected.std(ddof=1) / np.sqrt(expected.size)}
+        row |= {"ratio": expected.mean() / prior, "effective_median": median, "effective_worst": effective.min()}
+        forced = at_targets.forced or simulated.forced
+        rows.append(row | {"note": few if median < EFFECTIVE else "", "checks": checks_label(forced)})
     return pd.DataFrame(rows)
 
 
