@@ -1,4 +1,4 @@
-"""Real public losses, read from a folder beside the checkout; skipped, with a reason, where it is absent."""
+"""Fits to public losses in a folder next to the checkout; skipped if the folder is absent."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def repeated_epochs() -> pd.DataFrame:
 @pytest.mark.parametrize(
     ("law", "table"), [("kaplan", chinchilla), ("chinchilla-nd", chinchilla), ("repeated-epochs", repeated_epochs)]
 )
-def test_other_laws_for_training_from_scratch_sample_well(law: str, table: Callable[[], pd.DataFrame]) -> None:
+def test_other_laws_for_training_from_scratch_pass_their_checks(law: str, table: Callable[[], pd.DataFrame]) -> None:
     fit = bayeslaw.fit(law, table(), progress=False)
     stats = fit.tree["sample_stats"]
     assert fit.passed, [str(c) for c in fit.checks]
@@ -63,7 +63,7 @@ def test_other_laws_for_training_from_scratch_sample_well(law: str, table: Calla
 
 @pytest.mark.parametrize("train_set", ["c4_original", "rpj"])
 def test_over_trained_models_forecast_from_small_ones(train_set: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Fit on models under 1B, forecast 1.4B and 6.9B on C4 validation loss; the coverage is reported, not promised."""
+    """Fit models under 1B, forecast the C4 validation loss of 1.4B and 6.9B; the coverage is printed, not asserted."""
     table = pd.read_csv(FOLDER / "overtraining.csv")
     table = table[(table["val_set"] == "c4_val") & (table["train_set"] == train_set)]
     small, large = table[table["N"] < 1e9], table[table["N"] > 1e9]
@@ -93,8 +93,8 @@ def pile() -> pd.DataFrame:
     return pd.DataFrame({"run": run, "r": share, "D": sums["step"] * 1e6, "loss": sums["weighted"] / sums["weight"]})
 
 
-def test_least_replay_that_keeps_the_pile_loss_from_three_ratios() -> None:
-    """After 10,000 steps the measured losses cross the base loss at a share of .29; the ratio left out is .25, beside it."""
+def test_the_least_replay_that_preserves_the_pile_loss_is_planned_from_three_ratios() -> None:
+    """After 10,000 steps the measured losses cross the base loss at a share of .29; the held-out ratio .25 is next to it."""
     table = pile()
     base = float(table.loc[table["D"] == 0, "loss"].iloc[0])
     assert base == pytest.approx(2.87337, abs=1e-5)

@@ -1,4 +1,4 @@
-"""The measured losses in data/tinycpt: complete, sound for every card with PTPP, and sane."""
+"""The measured losses in data/tinycpt are complete, pass the checks of every card with PTPP, and behave as described."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def headers() -> pd.DataFrame:
 @pytest.mark.parametrize("name", CARDS)
 @pytest.mark.parametrize("table", ["runs.csv", "runs-docs.csv"])
 @pytest.mark.parametrize("domain", ["source", "target"])
-def test_sound_for_every_card(name: str, table: str, domain: str) -> None:
+def test_the_tables_have_no_faults_for_any_card(name: str, table: str, domain: str) -> None:
     assert check(read_runs(FOLDER / table, f"domain == '{domain}'"), load_law(name)) == []
 
 
@@ -43,7 +43,7 @@ def test_the_grid_is_complete(headers: pd.DataFrame) -> None:
     assert {(24_576, 0, ptpp, r) for ptpp in STAGES for r in (0.0, 1.0)} <= set(rows.index)
 
 
-def test_every_run_is_whole(headers: pd.DataFrame) -> None:
+def test_every_run_is_complete(headers: pd.DataFrame) -> None:
     docs = pd.read_csv(FOLDER / "runs-docs.csv")
     assert list(docs.columns) == list(headers.columns)
     for table in (headers, docs):
@@ -55,8 +55,8 @@ def test_every_run_is_whole(headers: pd.DataFrame) -> None:
         assert (table.loc[table["D"] > 0, "D"] / table.loc[table["D"] > 0, "N"]).between(0.4, 20.5).all()
 
 
-def test_curves_go_on_from_their_parents() -> None:
-    """At the step that is named: tokens per parameter, and both losses, are those of the parent there."""
+def test_curves_continue_their_parents() -> None:
+    """Tokens per parameter and both losses at the start of an adaptation are those of its parent at `parent_step`."""
     table = pd.read_csv(FOLDER / "curves.csv")
     assert table["run"].nunique() == 18
     assert len(table[["run", "parent", "parent_step"]].drop_duplicates()) == 18
@@ -74,13 +74,13 @@ def test_curves_go_on_from_their_parents() -> None:
         assert (there[f"{domain}_loss"] == there[f"{domain}_loss_parent"]).all()
 
 
-def test_losses_are_sane(headers: pd.DataFrame) -> None:
-    """Target loss falls with D, N and PTPP; source loss rises with new data and the less the more is replayed."""
-    one = headers[(headers["seed"] == 0) & headers["r"].isin([0.05, 0.1, 0.25, 0.5])].copy()
-    one["atpp"] = (one["D"] / one["N"]).round(1)
+def test_losses_behave_as_the_readme_says(headers: pd.DataFrame) -> None:
+    """The target loss falls with D, N and PTPP; the source loss rises with new data, and rises less with more replay."""
+    first_seed = headers[(headers["seed"] == 0) & headers["r"].isin([0.05, 0.1, 0.25, 0.5])].copy()
+    first_seed["atpp"] = (first_seed["D"] / first_seed["N"]).round(1)
 
     def losses(domain: str, atpp: float, along: str) -> NDArray[np.float64]:
-        rows = one[(one["atpp"] == atpp) & (one["domain"] == domain)]
+        rows = first_seed[(first_seed["atpp"] == atpp) & (first_seed["domain"] == domain)]
         table = rows.pivot_table(index=[c for c in ("N", "ptpp", "r") if c != along], columns=along, values="loss")
         return table.to_numpy()
 
@@ -89,8 +89,8 @@ def test_losses_are_sane(headers: pd.DataFrame) -> None:
     assert (np.diff(losses("target", 20, "ptpp"), axis=1) < 0).all()
     assert (np.diff(losses("source", 20, "r"), axis=1) < 0).all()
     assert (losses("source", 20, "r")[:, 0] > losses("source", 0.5, "r")[:, 0]).all()
-    # Replay of a half brings the source back after short pre-training (PTPP 15, 31) and not after long.
-    half = one["r"] == 0.5
-    first, last = (one[half & (one["atpp"] == a) & (one["domain"] == "source")].set_index(["N", "ptpp"])["loss"] for a in (0.5, 20))
+    # A replay share of 0.5 restores the source loss after a short pre-training (PTPP 15, 31) but not after a long one.
+    source = first_seed[(first_seed["r"] == 0.5) & (first_seed["domain"] == "source")]
+    first, last = (source[source["atpp"] == atpp].set_index(["N", "ptpp"])["loss"] for atpp in (0.5, 20))
     stages = last.index.get_level_values("ptpp")
     assert ((last < first) == (stages <= 31)).all()
