@@ -1,4 +1,4 @@
-"""Trainings in two phases under several schedules, as rows of the covariates that laws of the dynamics have."""
+"""Trainings in two phases under several schedules, as rows of the covariates of the laws of the dynamics."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ REPLAY = (0.0, 0.2, 0.5, 0.8)
 
 
 def before(number: int, steps: int, peak: float) -> Schedule:
-    """The pre-training of a run: its schedule and length go with the run's number."""
+    """Return the pre-training of a run, whose schedule and length depend on the run's number."""
     steps, warmup = round(steps * (1 + 0.15 * (number % 4))), steps // 50
     match number % 4:
         case 0:
@@ -29,7 +29,7 @@ def before(number: int, steps: int, peak: float) -> Schedule:
 
 
 def after(number: int, steps: int, peak: float, last: float) -> Schedule:
-    """The adaptation of a run that goes on from a last rate."""
+    """Return the adaptation of a run that starts from the last rate of its pre-training."""
     steps, warmup = round(steps * (1 + 0.2 * (number % 3))), max(steps // 20, 1)
     high = peak * (0.4, 0.8, 0.6)[number % 3]
     match (number + number // 3) % 3:
@@ -42,7 +42,7 @@ def after(number: int, steps: int, peak: float, last: float) -> Schedule:
 
 
 def curves(runs: int = 6, points: int = 5, *, peak: float = 3e-4, steps: int = 8_000, changes: bool = True) -> pd.DataFrame:
-    """Rows of some runs, two fifths of their points in pre-training, the others in adaptation; column `run`, nodes if wanted."""
+    """Return rows of some runs, two fifths of their points in pre-training, the others in adaptation, with nodes if `changes`."""
     tables = []
     for number in range(runs):
         high = peak * (1.0, 0.7, 1.3)[(number + number // 2) % 3]
@@ -62,5 +62,5 @@ def curves(runs: int = 6, points: int = 5, *, peak: float = 3e-4, steps: int = 8
 
 
 def _spread(steps: int, points: int) -> NDArray[np.int64]:
-    """Steps of a phase, closer to its beginning, the last its end."""
+    """Return steps of a phase, denser at its beginning; the last is its end."""
     return np.round(np.geomspace(steps / 20, steps, points)).astype(np.int64)

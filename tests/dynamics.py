@@ -1,4 +1,4 @@
-"""Fits of the dynamics with draws of one's own."""
+"""Fits of the laws of the dynamics with fixed draws."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NOISE = {"sigma_point": 0.002, "sigma_run": 0.001}
 
 
 def curves(every: int = 500) -> pd.DataFrame:
-    """Settings along two pre-trainings and three adaptations of each, with a loss of no consequence."""
+    """Return settings along two pre-trainings and three adaptations of each, all with the same loss."""
     parts = []
     for name, first in (("constant", constant(8000, 2e-4, warmup=200)), ("wsd", wsd(8000, 2e-4, warmup=200))):
         table, end = trace(first, np.arange(every, 8001, every))
@@ -39,7 +39,7 @@ def curves(every: int = 500) -> pd.DataFrame:
 
 
 def spread_draws(values: Mapping[str, float], size: int = 2000, seed: int = 0, scale: float = 1.0) -> dict[str, Array]:
-    """Draws (size,) around parameter values, independent of each other."""
+    """Return independent draws (size,) around parameter values."""
     rng = np.random.default_rng(seed)
     draws = {k: v * np.exp(scale * SPREAD[k] * rng.standard_normal(size)) for k, v in values.items()}
     return draws | {k: np.full(size, v) for k, v in NOISE.items()}
@@ -47,11 +47,11 @@ def spread_draws(values: Mapping[str, float], size: int = 2000, seed: int = 0, s
 
 @cache
 def fits(size: int = 1200, scale: float = 1.0) -> tuple[Fit, Fit]:
-    """Fits of the source's and the target's losses."""
+    """Return fits of the source's and the target's losses."""
     return dynamics_fit(SOURCE, size=size, scale=scale), dynamics_fit(TARGET, size=size, seed=1, scale=scale)
 
 
 def dynamics_fit(values: Mapping[str, float], *, size: int = 2000, seed: int = 0, scale: float = 1.0, **options: Any) -> Fit:
-    """A fit of eq. 4 with draws around some values; `unit` is that of its losses."""
+    """Return a fit of eq. 4 with draws around some values; `unit` is that of its losses."""
     draws, table = spread_draws(values, size, seed, scale), curves().assign(unit=options.pop("unit", "nats/token"))
     return fixed_fit(load_law("cpt-dynamics"), table, draws, noise="normal", **options)

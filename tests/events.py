@@ -1,4 +1,4 @@
-"""Event files of TensorBoard written by hand: another hand than the reader's."""
+"""A writer of TensorBoard's event files, independent of the package's reader."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def crc32c(data: bytes) -> int:
-    """CRC-32C (Castagnoli), bit by bit."""
+    """Compute the CRC-32C (Castagnoli), bit by bit."""
     crc = 0xFFFFFFFF
     for byte in data:
         crc ^= byte
@@ -37,7 +37,7 @@ def varint(value: int) -> bytes:
 
 
 def field(number: int, data: bytes | str | int) -> bytes:
-    """A field: a varint, or bytes with their length."""
+    """Return a field: a varint, or bytes with their length."""
     if isinstance(data, int):
         return varint(number << 3) + varint(data)
     data = data.encode() if isinstance(data, str) else data
@@ -45,12 +45,12 @@ def field(number: int, data: bytes | str | int) -> bytes:
 
 
 def simple(tag: str, value: float) -> bytes:
-    """A value as the first version of the summary writer has it."""
+    """Return a scalar as the first version of the summary writer stores it."""
     return field(1, tag) + b"\x15" + struct.pack("<f", value)
 
 
 def tensor(tag: str, value: float, form: str = "float_val") -> bytes:
-    """A value as the second version has it: a tensor without a shape."""
+    """Return a scalar as the second version stores it: a tensor without a shape."""
     match form:
         case "float_val":
             body = field(1, 1) + field(2, b"") + field(5, struct.pack("<f", value))
@@ -69,7 +69,7 @@ def event(step: int, time: float, *values: bytes) -> bytes:
 
 
 def write(path: Path, events: Iterable[bytes], cut: int = 0) -> Path:
-    """An event file: the version, then the events; the last `cut` bytes are missing."""
+    """Write an event file: the version, then the events, without the last `cut` bytes."""
     path.parent.mkdir(parents=True, exist_ok=True)
     whole = record(b"\x09" + struct.pack("<d", 1.0) + field(3, "brain.Event:2")) + b"".join(map(record, events))
     path.write_bytes(whole[: len(whole) - cut])

@@ -228,7 +228,7 @@ def read_curves(
         epsilon of the LR-weighted annealing area S2w.
     warmup : int or mapping
         Steps of a linear warm-up from 0 before the first logged step: of all new trainings whose log begins after step 1, or of
-        runs by name. Without it, the rates before that step are taken to equal the first logged one.
+        runs by name. Without it, the rates before that step are assumed to equal the first logged one.
     per : {'step', 'token'}
         Whether every step counts the same in the areas, or in proportion to its batch. Wang et al. (2025, app. F) fit phases of
         different batches per step.
@@ -296,9 +296,9 @@ def read_curves(
 def _with_runs(table: Runs, run: str) -> tuple[pd.DataFrame, list[str]]:
     """Return the table with its column `run`, and notes of the renamed columns."""
     frame, notes = table.frame, [f"read: {c}" for c in table.conversions]
-    if taken := [c for c in DERIVED if c in frame]:
+    if derived := [c for c in DERIVED if c in frame]:
         suggestion = "give the curves without it, or rename it"
-        faults = [Fault(None, c, "", f"column {c} is computed from lr", suggestion, "derived-column") for c in taken]
+        faults = [Fault(None, c, "", f"column {c} is computed from lr", suggestion, "derived-column") for c in derived]
         raise TableError(faults, table.name)
     if run != "run":
         if run not in frame:
@@ -377,13 +377,8 @@ def _uneven_batches(curves: Mapping[str, Curve]) -> list[str]:
     sizes = {c.run: c.batch for c in curves.values() if np.isfinite(c.batch)}
     if len(set(sizes.values())) < 2:
         return []
-    pairs = [(c, curves[c.parent]) for c in curves.values() if c.parent is not None and c.batch != curves[c.parent].batch]
-    if pairs:
-        child, parent = pairs[0]
-        example = f"{child.run} has steps of {child.batch:g} tokens and goes on from {parent.run} with {parent.batch:g}"
-    else:
-        low, high = min(sizes, key=lambda n: sizes[n]), max(sizes, key=lambda n: sizes[n])
-        example = f"{low} has steps of {sizes[low]:g} tokens and {high} of {sizes[high]:g}"
+    low, high = min(sizes, key=lambda n: sizes[n]), max(sizes, key=lambda n: sizes[n])
+    example = f"{low} has steps of {sizes[low]:g} tokens and {high} of {sizes[high]:g}"
     return [f"batches differ ({example}) and every step counts the same; per='token' weighs steps by their tokens"]
 
 

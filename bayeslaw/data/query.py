@@ -70,8 +70,7 @@ def _compare(left: Any, op: ast.cmpop, right: Any, text: str, rows: int) -> NDAr
             raise TypeError
         return np.broadcast_to(np.asarray(_COMPARE[type(op)](left, right), dtype=bool), rows)
     except (TypeError, KeyError, ValueError, OverflowError):
-        message = f"{text!r} compares values that can't be compared; {_HELP}."
-        raise BayeslawError(message, code="not-comparable") from None
+        raise BayeslawError(f"{text!r} compares values that can't be compared; {_HELP}.", code="not-comparable") from None
 
 
 def _value(node: ast.AST, frame: pd.DataFrame, text: str) -> Any:

@@ -149,8 +149,7 @@ def check_loss(frame: pd.DataFrame) -> list[Fault]:
     loss, of = frame["loss"], unit_of(frame)
     if of == PERPLEXITY:
         problem = "losses are perplexities, and laws describe their logarithm"
-        suggestion = f"convert them by `bayeslaw convert --to {NATS}`"
-        return [Fault(None, "unit", of, problem, suggestion, "perplexities")]
+        return [Fault(None, "unit", of, problem, f"convert them by `bayeslaw convert --to {NATS}`", "perplexities")]
     faults = [*cell_faults(frame, "loss", loss.isna(), "loss is missing or not a number", "remove the row", "missing-loss")]
     diverged = "loss {value} is infinite: the run diverged"
     faults += cell_faults(frame, "loss", np.isinf(loss), diverged, "remove the row", "infinite-loss")

@@ -123,9 +123,9 @@ def test_an_unusual_table_is_read_correctly(name: str, tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("nothing", ["NA", "nan", "null", "None", " ", '""'])
-def test_a_cell_that_stands_for_no_run_is_empty(nothing: str, tmp_path: Path) -> None:
-    write(tmp_path / "runs.csv", TABLE.replace(",a,", f",{nothing},"))
+@pytest.mark.parametrize("cell", ["NA", "nan", "null", "None", " ", '""'])
+def test_a_cell_that_stands_for_no_run_is_empty(cell: str, tmp_path: Path) -> None:
+    write(tmp_path / "runs.csv", TABLE.replace(",a,", f",{cell},"))
     assert read_runs(tmp_path / "runs.csv").frame["run"].tolist() == [None, None, "b", "b"]
 
 
@@ -294,7 +294,7 @@ REFUSED_FITS: dict[str, tuple[Callable[[Path], None], str]] = {
     "another prior": (recorded("priors", E=Prior.parse("Normal(1, 1)").table), "changed-law"),
     "another noise": (recorded("noise", run_effect=False), "changed-settings"),
     "another reference point": (recorded("at", N=1e9), "changed-settings"),
-    "checks made to pass": (all_passed, "changed-settings"),
+    "checks set to passed": (all_passed, "changed-settings"),
     "divergences hidden": (first_value("sample_stats/energy", 0.0), "changed-settings"),
     "another seed": (attribute(seed="7"), "changed-settings"),
     "another table's name": (attribute(data="other.csv"), "changed-settings"),

@@ -193,7 +193,5 @@ def _column(value: Any, where: str) -> tuple[str, float]:
         unit = str(value.get("unit", "1"))
         if unit in UNITS:
             return value["column"], UNITS[unit]
-        message = f"{where}: unit {unit!r} is not among {', '.join(UNITS)}.{nearest(unit, UNITS)}"
-        raise BayeslawError(message, code="unknown-unit")
-    message = f'{where} must be "COLUMN" or {{ column = "COLUMN", unit = "M" }}, not {value!r}.'
-    raise BayeslawError(message, code="not-a-column")
+        raise BayeslawError(f"{where}: unit {unit!r} is not among {', '.join(UNITS)}.{nearest(unit, UNITS)}", code="unknown-unit")
+    raise BayeslawError(f'{where} must be "COLUMN" or {{ column = "COLUMN", unit = "M" }}, not {value!r}.', code="not-a-column")

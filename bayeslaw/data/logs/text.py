@@ -251,8 +251,7 @@ def _wide(frame: pd.DataFrame, name: str) -> Log:
     step = _axis(columns, name)
     runs = [c for c in columns if c != step and not TIMES.match(key(c))]
     if not runs:
-        message = f"{name} has no column beside {step!r}: a wide table has one for each run."
-        raise BayeslawError(message, code="no-loss")
+        raise BayeslawError(f"{name} has no column beside {step!r}: a wide table has one for each run.", code="no-loss")
     parts = [frame[[step, run]].set_axis([step, "loss"], axis=1)[frame[run].notna()].assign(run=run) for run in runs]
     notes = [f"{name}: columns {listed([*map(repr, runs)], 5)} are {counted(len(runs), 'run')}"]
     if empty := [run for run, part in zip(runs, parts, strict=True) if not len(part)]:

@@ -114,24 +114,24 @@ def test_curves_become_runs_by_domain_and_phase(tiny: Curves) -> None:
 
 
 def test_runs_go_on_from_their_parents() -> None:
-    made = read_curves(family())
-    assert made.run_names == ("trunk", "decay", "adapt", "early", "open")
-    assert [(phase, len(s)) for phase, s in made.phases("adapt")] == [("pretrain", 40), ("pretrain", 20), ("adapt", 30)]
-    assert (made.curve("adapt").phase, made.curve("adapt").parent_step) == ("adapt", 20)
-    assert made.start("trunk") is None
-    assert made.start("open") is OPEN
-    assert made.at("adapt", 0) == made.at("decay") == made.start("adapt")
-    assert made.at("adapt").pretrain == made.at("decay").pretrain
-    assert made.frame.loc[made.frame["run"] == "open", ["S1_pt", "S2_pt", "S1"]].isna().all().all()
-    assert noted(made, "(open)", "S1_pt")
+    curves = read_curves(family())
+    assert curves.run_names == ("trunk", "decay", "adapt", "early", "open")
+    assert [(phase, len(s)) for phase, s in curves.phases("adapt")] == [("pretrain", 40), ("pretrain", 20), ("adapt", 30)]
+    assert (curves.curve("adapt").phase, curves.curve("adapt").parent_step) == ("adapt", 20)
+    assert curves.start("trunk") is None
+    assert curves.start("open") is OPEN
+    assert curves.at("adapt", 0) == curves.at("decay") == curves.start("adapt")
+    assert curves.at("adapt").pretrain == curves.at("decay").pretrain
+    assert curves.frame.loc[curves.frame["run"] == "open", ["S1_pt", "S2_pt", "S1"]].isna().all().all()
+    assert noted(curves, "(open)", "S1_pt")
     with fails("unknown-run", "'trnk'", "'trunk'"):
-        made.schedule("trnk")
+        curves.schedule("trnk")
     with fails("unknown-step", 60, 61):
-        made.at("trunk", 61)
+        curves.at("trunk", 61)
     with fails("no-state-at-step-0", "trunk"):
-        made.at("trunk", 0)
+        curves.at("trunk", 0)
     with fails("unknown-phase", "'adapted'"):
-        made.runs(phase="adapted")  # type: ignore[arg-type]
+        curves.runs(phase="adapted")  # type: ignore[arg-type]
 
 
 @settings(max_examples=15)
@@ -153,11 +153,11 @@ def test_a_trunk_and_its_branch_have_the_areas_of_one_run(cut: int, memory: floa
 
 def test_rates_between_logged_steps_are_interpolated() -> None:
     sparse = pd.DataFrame({"run": "a", "step": [100, 200, 300], "lr": [1e-3, 1e-3, 2e-4], "loss": [4.0, 3.0, 2.5]})
-    made = read_curves(sparse)
-    np.testing.assert_array_equal(made.schedule("a").rates, logged([100, 200, 300], [1e-3, 1e-3, 2e-4]).rates)
-    assert made.frame["lr"].tolist() == [1e-3, 1e-3, 2e-4]
-    assert noted(made, "a:", 100, 0.001)
-    assert noted(made, "from 0.001 at step 200 to 0.0002 at step 300")
+    curves = read_curves(sparse)
+    np.testing.assert_array_equal(curves.schedule("a").rates, logged([100, 200, 300], [1e-3, 1e-3, 2e-4]).rates)
+    assert curves.frame["lr"].tolist() == [1e-3, 1e-3, 2e-4]
+    assert noted(curves, "a:", 100, 0.001)
+    assert noted(curves, "from 0.001 at step 200 to 0.0002 at step 300")
     warm = read_curves(sparse, warmup=50)
     assert warm.schedule("a").rates[:51].tolist() == pytest.approx([*(1e-3 * np.arange(1, 51) / 50), 1e-3])
     assert noted(warm, "warm-up of 50 steps")
@@ -172,17 +172,17 @@ def test_rates_between_logged_steps_are_interpolated() -> None:
 
 
 def test_a_branch_from_within_a_warm_up_is_noted() -> None:
-    made = read_curves(
+    curves = read_curves(
         pd.concat([rows("a", constant(20, 1e-3, warmup=10).rates), rows("b", [1e-3] * 5, parent="a", parent_step=5)])
     )
-    assert noted(made, "step 5 of a", "step 10")
+    assert noted(curves, "step 5 of a", "step 10")
 
 
 def test_steps_count_the_same_or_by_their_tokens() -> None:
     table = pd.concat([rows("a", [1e-3] * 10, batch=100.0), rows("b", [1e-3] * 10, parent="a", batch=400.0)])
     by_step = read_curves(table)
     assert by_step.at("b").adapt is not None
-    assert noted(by_step, "b has", 400, 100)
+    assert noted(by_step, "a has steps of 100 tokens and b of 400")
     by_token = read_curves(table, per="token")
     assert by_token.frame.iloc[-1][["S1_pt", "S1_cpt"]].tolist() == pytest.approx([1e-2, 4e-2])
     assert not by_token.notes
@@ -208,15 +208,15 @@ def test_steps_count_the_same_or_by_their_tokens() -> None:
 def test_long_and_wide_losses_are_equal() -> None:
     wide = rows("a", [1e-3] * 6).rename(columns={"loss": "source_loss"}).assign(target_loss=3.0, train_loss=9.0)
     wide.loc[[1, 3], "target_loss"] = np.nan
-    made = read_curves(wide)
-    assert made.frame.groupby("domain").size().to_dict() == {"source": 7, "target": 5}
-    assert (made.frame["train_loss"] == 9.0).all()
+    curves = read_curves(wide)
+    assert curves.frame.groupby("domain").size().to_dict() == {"source": 7, "target": 5}
+    assert (curves.frame["train_loss"] == 9.0).all()
     long = pd.concat(
         [wide[["run", "step", "lr"]].assign(loss=wide[f"{d}_loss"], domain=d) for d in ("source", "target")], ignore_index=True
     )
     again = read_curves(long)
     shared = ["run", "phase", "step", "domain", "loss", "lr", *AREAS]
-    pd.testing.assert_frame_equal(again.frame[shared], made.frame[shared])
+    pd.testing.assert_frame_equal(again.frame[shared], curves.frame[shared])
     train = read_curves(wide, losses=["train_loss"])
     assert train.domains == ("train",)
     assert len(train.frame) == 7
@@ -224,10 +224,10 @@ def test_long_and_wide_losses_are_equal() -> None:
 
 def test_aliases_and_the_column_of_runs() -> None:
     table = rows("a", [1e-3] * 4).drop(columns="run")
-    made = read_curves(table.rename(columns={"lr": "learning_rate", "step": "global_step", "loss": "val_loss"}))
-    assert made.run_names == ("run",)
-    assert noted(made, "lr = learning_rate")
-    assert noted(made, "step = global_step")
+    curves = read_curves(table.rename(columns={"lr": "learning_rate", "step": "global_step", "loss": "val_loss"}))
+    assert curves.run_names == ("run",)
+    assert noted(curves, "lr = learning_rate")
+    assert noted(curves, "step = global_step")
     assert read_curves(table.assign(curve="x"), run="curve").run_names == ("x",)
     with fails("missing-column", "'crve'", "'curve'"):
         read_curves(table.assign(curve="x"), run="crve")
@@ -239,9 +239,11 @@ def test_aliases_and_the_column_of_runs() -> None:
 def test_a_row_without_a_loss_counts_by_its_rate() -> None:
     table = rows("a", [1e-3, 5e-4, 1e-3, 1e-3])
     sparse = table.assign(loss=table["loss"].where(table["step"].isin([0, 4])))
-    made = read_curves(sparse)
-    assert made.frame["step"].tolist() == [0, 4]
-    np.testing.assert_allclose(made.frame.iloc[-1][AREAS].to_numpy(float), read_curves(table).frame.iloc[-1][AREAS].to_numpy(float))
+    curves = read_curves(sparse)
+    assert curves.frame["step"].tolist() == [0, 4]
+    np.testing.assert_allclose(
+        curves.frame.iloc[-1][AREAS].to_numpy(float), read_curves(table).frame.iloc[-1][AREAS].to_numpy(float)
+    )
 
 
 @pytest.mark.parametrize(
@@ -382,10 +384,10 @@ def test_losses_are_judged_in_their_unit() -> None:
 
 def test_nodes_of_a_branch_count_the_whole_training() -> None:
     """The falls of all nodes add up to the rate lost since the highest, across the boundary too."""
-    made = read_curves(family())
-    frame = made.runs(nodes=8).frame
+    curves = read_curves(family())
+    frame = curves.runs(nodes=8).frame
     falls = frame.filter(regex="^fall_").sum(axis=1)
     assert frame.filter(regex="^(fall|rate|since)_").shape[1] == 24
     rows = frame["lr"].notna() & (frame["run"] == "adapt")
     np.testing.assert_allclose(falls[rows], -frame.loc[rows, "lr"], rtol=1e-9)
-    assert "fall_1" not in made.runs().frame
+    assert "fall_1" not in curves.runs().frame

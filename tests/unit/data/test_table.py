@@ -318,7 +318,7 @@ def test_check_lists_cells_without_numbers_with_all_other_faults(tmp_path: Path)
 
 @pytest.mark.parametrize("name", ["transfer-source", "transfer-target"])
 def test_an_empty_r_at_a_base_checkpoint_is_no_fault(name: str) -> None:
-    """Nothing is replayed at D = 0; the law does not look at r there, and the cell gets the other rows' median."""
+    """Nothing is replayed at D = 0; the law does not depend on r there, and the cell gets the other rows' median."""
     law = load_law(name)
     table = oracles.table(law)
     base = table.iloc[[0]].assign(D=0.0, r=np.nan, run="base")

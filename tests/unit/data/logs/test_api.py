@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bayeslaw.data.logs.api import import_runs
@@ -28,13 +28,13 @@ CHART = """"Step","big-1 - eval/loss","big-1 - eval/loss__MIN","big-1 - eval/los
 
 
 def test_a_chart_with_byte_order_mark_thousands_and_mixed_case(tmp_path: Path) -> None:
-    made = import_runs(written(tmp_path, CHART, encoding="utf-8-sig"), tokens_per_step=1e6, N=1e8)
-    assert cells(made, "run", "step", "loss", "D", "N") == [
+    imported = import_runs(written(tmp_path, CHART, encoding="utf-8-sig"), tokens_per_step=1e6, N=1e8)
+    assert cells(imported, "run", "step", "loss", "D", "N") == [
         ["big-1", 500, 3.41, 5e8, 1e8], ["big-1", 1000, 3.30, 1e9, 1e8], ["small", 500, 3.62, 5e8, 1e8],
         ["small", 1500, 3.45, 1.5e9, 1e8],
     ]  # fmt: skip
-    assert noted(made, "thousands", "2 cells", "'Step'")
-    assert noted(made, "logger", "(Step)")
+    assert noted(imported, "thousands", "2 cells", "'Step'")
+    assert noted(imported, "logger", "(Step)")
 
 
 def test_a_chart_in_utf_16_with_semicolons_and_decimal_commas(tmp_path: Path) -> None:
@@ -42,8 +42,8 @@ def test_a_chart_in_utf_16_with_semicolons_and_decimal_commas(tmp_path: Path) ->
     path = written(tmp_path, text, encoding="utf-16")
     with faults(("not-a-number", 1, "eval/loss"), ("ambiguous-number", 2, "eval/loss")):
         import_runs(path)
-    made = import_runs(path, map={"decimal": ",", "thousands": "."})
-    assert cells(made, "step", "loss") == [[1000, 3.25], [2000, 3.125]]
+    imported = import_runs(path, map={"decimal": ",", "thousands": "."})
+    assert cells(imported, "step", "loss") == [[1000, 3.25], [2000, 3.125]]
 
 
 def test_two_charts_of_one_run_are_joined_by_step(tmp_path: Path) -> None:
@@ -53,13 +53,13 @@ def test_two_charts_of_one_run_are_joined_by_step(tmp_path: Path) -> None:
         "losses.csv",
     )
     rates = written(tmp_path, '"train/global_step","a - train/learning_rate"\n100,3e-4\n150,2e-4\n200,1e-4\n', "rates.csv")
-    made = import_runs([losses, rates])
-    assert cells(made, "run", "step", "domain", "loss", "lr") == [
+    imported = import_runs([losses, rates])
+    assert cells(imported, "run", "step", "domain", "loss", "lr") == [
         ["a", 100, "web", 3.0, 3e-4], ["a", 200, "web", 2.9, 1e-4], ["a", 100, "code", 2.0, 3e-4],
     ]  # fmt: skip
-    assert noted(made, "1 evaluation of code")
-    assert noted(made, "1 step without", "--curves")
-    assert not noted(made, "1 column", "_step")  # the logger's steps
+    assert noted(imported, "1 evaluation of code")
+    assert noted(imported, "1 step without", "--curves")
+    assert not noted(imported, "1 column", "_step")  # the logger's steps
     kept = import_runs([losses, rates], curves=True)
     assert cells(kept, "step", "domain", "loss", "lr")[-1] == [150, None, None, 2e-4]
     only = import_runs([losses, rates], domains=["web"])
@@ -70,8 +70,8 @@ def test_two_charts_of_one_run_are_joined_by_step(tmp_path: Path) -> None:
 
 
 def test_minima_that_differ_from_the_values_are_noted(tmp_path: Path) -> None:
-    made = import_runs(written(tmp_path, '"Step","Group: a - eval/loss","Group: a - eval/loss__MIN"\n1,3.0,2.9\n2,2.9,2.9\n'))
-    assert noted(made, "'Group: a - eval/loss__MIN'", "means")
+    imported = import_runs(written(tmp_path, '"Step","Group: a - eval/loss","Group: a - eval/loss__MIN"\n1,3.0,2.9\n2,2.9,2.9\n'))
+    assert noted(imported, "'Group: a - eval/loss__MIN'", "means")
 
 
 def test_a_chart_over_time_is_refused(tmp_path: Path) -> None:
@@ -90,14 +90,14 @@ def test_a_chart_over_another_axis_is_no_table_of_domains(tmp_path: Path, axis: 
 
 def test_a_column_of_no_run_in_a_chart_is_left_out(tmp_path: Path) -> None:
     path = written(tmp_path, 'Step,lr,"small - eval/loss","large - eval/loss"\n100,1e-4,3.4,3.1\n200,1e-4,3.2,2.9\n')
-    made = import_runs(path)
-    assert cells(made, "run", "step", "loss") == [
+    imported = import_runs(path)
+    assert cells(imported, "run", "step", "loss") == [
         ["small", 100, 3.4],
         ["small", 200, 3.2],
         ["large", 100, 3.1],
         ["large", 200, 2.9],
     ]
-    assert noted(made, "1 column", "RUN - METRIC", "('lr')")
+    assert noted(imported, "1 column", "RUN - METRIC", "('lr')")
     # with a column of runs, or named by a person, such columns are of domains
     whole = import_runs(written(tmp_path, 'run,Step,"web - eval/loss"\na,100,3.4\n', "domains.csv"))
     assert cells(whole, "run", "loss") == [["a", 3.4]]
@@ -109,8 +109,8 @@ def test_two_different_columns_of_one_name_are_refused(tmp_path: Path) -> None:
     head = '"Step","a - eval/loss","a - eval/loss"\n'
     with fails("two-columns-of-one-name", "'a - eval/loss'", "row 2", "2.9 and 2.8"):
         import_runs(written(tmp_path, head + "1,3.0,3.0\n2,2.9,2.8\n"))
-    made = import_runs(written(tmp_path, head + "1,3.0,3.0\n2,2.9,2.9\n"))
-    assert noted(made, "'a - eval/loss'", "once")
+    imported = import_runs(written(tmp_path, head + "1,3.0,3.0\n2,2.9,2.9\n"))
+    assert noted(imported, "'a - eval/loss'", "once")
 
 
 HISTORY = """,_step,_runtime,_timestamp,train/global_step,train/loss,train/learning_rate,eval/loss
@@ -128,11 +128,11 @@ def test_a_history_with_a_failed_evaluation(tmp_path: Path) -> None:
         import_runs(path)
     problem = "run 'run-7' logs a loss at step 200 that is not finite: a finite loss follows"
     assert str(listed[0]) == f"{problem}: --nan drop leaves it out (row 4, column loss)"
-    made = import_runs(path, nan="drop")
-    assert cells(made, "run", "step", "loss", "lr") == [["run-7", 100, 3.4, 3e-4], ["run-7", 300, 3.2, 1e-4]]
-    assert noted(made, "1 loss", "1 with finite ones", "0 at the end")
-    assert noted(made, "column 1")
-    assert not noted(made, "the logger's")
+    imported = import_runs(path, nan="drop")
+    assert cells(imported, "run", "step", "loss", "lr") == [["run-7", 100, 3.4, 3e-4], ["run-7", 300, 3.2, 1e-4]]
+    assert noted(imported, "1 loss", "1 with finite ones", "0 at the end")
+    assert noted(imported, "column 1")
+    assert not noted(imported, "the logger's")
     kept = import_runs(path, nan="drop", curves=True)
     assert cells(kept, "step", "loss", "lr") == [[100, 3.4, 3e-4], [200, None, 2e-4], [300, 3.2, 1e-4]]
 
@@ -149,9 +149,9 @@ def test_the_table_of_runs_is_read(tmp_path: Path) -> None:
 "a","finished","10","41,000,000","3.1","8.2e8","20"
 "b","crashed","5","41,000,000","3.4","4.1e8","20"
 """
-    made = import_runs(written(tmp_path, text))
-    assert cells(made, "run", "N", "D", "ptpp", "loss") == [["a", 4.1e7, 8.2e8, 20, 3.1], ["b", 4.1e7, 4.1e8, 20, 3.4]]
-    assert noted(made, "1 run", "b (crashed)")
+    imported = import_runs(written(tmp_path, text))
+    assert cells(imported, "run", "N", "D", "ptpp", "loss") == [["a", 4.1e7, 8.2e8, 20, 3.1], ["b", 4.1e7, 4.1e8, 20, 3.4]]
+    assert noted(imported, "1 run", "b (crashed)")
 
 
 # --- resumed runs ----------------------------------------------------------------------------------------------------------
@@ -177,10 +177,10 @@ def test_a_resumed_run_is_refused_or_one_of_its_logs_counts(tmp_path: Path) -> N
 
 def test_a_resumed_run_may_begin_with_a_repeated_evaluation(tmp_path: Path) -> None:
     text = "run,step,eval_loss\na,500,3.5\na,1000,3.2\na,1500,3.1\na,2000,3.0\na,1000,3.2\na,2000,3.05\na,3000,2.9\n"
-    made = import_runs(written(tmp_path, text), resumed="last")
-    assert cells(made, "step", "loss") == [[500, 3.5], [1000, 3.2], [2000, 3.05], [3000, 2.9]]
-    assert noted(made, "run 'a'", "step 1000", "2 values of loss")
-    assert noted(made, "1 value logged again unchanged")
+    imported = import_runs(written(tmp_path, text), resumed="last")
+    assert cells(imported, "step", "loss") == [[500, 3.5], [1000, 3.2], [2000, 3.05], [3000, 2.9]]
+    assert noted(imported, "run 'a'", "step 1000", "2 values of loss")
+    assert noted(imported, "1 value logged again unchanged")
     first = import_runs(written(tmp_path, text), resumed="first")
     assert cells(first, "step", "loss") == [[500, 3.5], [1000, 3.2], [1500, 3.1], [2000, 3.0], [3000, 2.9]]
     assert noted(first, "run 'a'", "step 1000", "1 value of loss")
@@ -190,9 +190,9 @@ def test_histories_of_checkpoints_are_no_resumed_runs(tmp_path: Path) -> None:
     for step in (10, 20, 30, 40):
         state(tmp_path / "run" / f"checkpoint-{step}", range(10, step + 1, 10))
     for resumed in ("last", "first"):
-        made = import_runs(tmp_path / "run", resumed=resumed, domains="web")
-        assert cells(made, "step", "loss") == [[s, 3 - s / 64] for s in (10, 20, 30, 40)]
-        assert not noted(made, "was resumed")
+        imported = import_runs(tmp_path / "run", resumed=resumed, domains="web")
+        assert cells(imported, "step", "loss") == [[s, 3 - s / 64] for s in (10, 20, 30, 40)]
+        assert not noted(imported, "was resumed")
         # most checkpoints without an evaluation after those of the last one
         few = lines(tmp_path, *([{"step": s, "eval_loss": 3.0} for s in (1, 2)] * 6))
         assert cells(import_runs(few, resumed=resumed), "step") == [[1], [2]]
@@ -200,9 +200,9 @@ def test_histories_of_checkpoints_are_no_resumed_runs(tmp_path: Path) -> None:
 
 def test_rows_in_reverse_order_are_sorted_and_no_resumed_run(tmp_path: Path) -> None:
     path = written(tmp_path, "run,step,eval_loss\na,300,2.7\na,200,2.8\na,100,2.9\n")
-    made = import_runs(path)
-    assert cells(made, "step", "loss") == [[100, 2.9], [200, 2.8], [300, 2.7]]
-    assert noted(made, "2 times")
+    imported = import_runs(path)
+    assert cells(imported, "step", "loss") == [[100, 2.9], [200, 2.8], [300, 2.7]]
+    assert noted(imported, "2 times")
     with fails("steps-in-no-order", "2 times", "3 entries"):
         import_runs(path, resumed="last")
 
@@ -213,6 +213,7 @@ def test_domains_below_one_another_are_no_resumed_run(tmp_path: Path) -> None:
         assert len(import_runs(written(tmp_path, text), resumed=resumed).runs) == 4
 
 
+@settings(max_examples=30)
 @given(
     st.lists(st.integers(1, 30), min_size=1, max_size=6, unique=True).map(sorted),
     st.integers(0, 5), st.integers(1, 6), st.booleans(),
@@ -229,14 +230,14 @@ def test_a_run_may_be_resumed_at_any_step(first: list[int], back: int, length: i
         .assign(run="a", _name="log", _row=range(1, len(frame) + 1))
         .astype({"step": float, "_name": "category"})
     )
-    made = merged(Entries(whole), "last" if last else "first").frame
+    table = merged(Entries(whole), "last" if last else "first").frame
     if last:
         expected = {s for s in first if s < start} | set(second)
-        assert made.loc[made["step"] >= start, "loss:"].ge(3).all()
+        assert table.loc[table["step"] >= start, "loss:"].ge(3).all()
     else:
         expected = set(first) | {s for s in second if s > first[-1]}
-        assert made.loc[made["step"] <= first[-1], "loss:"].lt(3).all()
-    assert made["step"].tolist() == sorted(expected)
+        assert table.loc[table["step"] <= first[-1], "loss:"].lt(3).all()
+    assert table["step"].tolist() == sorted(expected)
 
 
 # --- TensorBoard -----------------------------------------------------------------------------------------------------------
@@ -257,9 +258,9 @@ def test_the_checksum_equals_the_published_one() -> None:
 def test_events_are_read_as_they_were_written(step: int, value: float, tag: str, form: str) -> None:
     scalar = events.simple(tag, value) if form == "simple" else events.tensor(tag, value, form)
     ((data, end),) = records(events.record(events.event(step, 12.5, scalar)), "x")
-    ((at, time, name, found),) = scalars(data)
+    ((at, time, name, number),) = scalars(data)
     assert (at, time, name, end) == (step, 12.5, tag, len(data) + 16)
-    assert found == value or (np.isnan(value) and found is not None and np.isnan(found))
+    assert number == value or (np.isnan(value) and number is not None and np.isnan(number))
 
 
 def test_a_folder_of_event_files_holds_several_runs(tmp_path: Path) -> None:
@@ -270,11 +271,11 @@ def test_a_folder_of_event_files_holds_several_runs(tmp_path: Path) -> None:
     ]
     events.write(tmp_path / "logs" / "big" / "events.out.tfevents.1700000001.host", both)
     events.write(tmp_path / "logs" / "small" / "events.out.tfevents.1700000001.host", both[:1], cut=0)
-    made = import_runs(tmp_path / "logs", map={"runs": {"big": {"N": 1e9}, "small": {"N": 1e8}}})
-    assert cells(made, "run", "step", "loss", "lr", "N") == [
+    imported = import_runs(tmp_path / "logs", map={"runs": {"big": {"N": 1e9}, "small": {"N": 1e8}}})
+    assert cells(imported, "run", "step", "loss", "lr", "N") == [
         ["big", 100, 3.5, 0.25, 1e9], ["big", 200, 3.25, 0.125, 1e9], ["small", 100, 3.5, 0.25, 1e8],
     ]  # fmt: skip
-    assert noted(made, "train/grad_norm")
+    assert noted(imported, "train/grad_norm")
 
 
 def test_a_resumed_run_in_two_event_files(tmp_path: Path) -> None:
@@ -285,16 +286,16 @@ def test_a_resumed_run_in_two_event_files(tmp_path: Path) -> None:
     events.write(tmp_path / "run" / "a.tfevents", second)
     with fails("two-values-of-one-step"):
         import_runs(tmp_path / "run")
-    made = import_runs(tmp_path / "run", resumed="last")
-    assert cells(made, "run", "step", "loss") == [["run", s, (4 if s == 100 else 3) - s / 1024] for s in (100, 200, 300, 400)]
+    imported = import_runs(tmp_path / "run", resumed="last")
+    assert cells(imported, "run", "step", "loss") == [["run", s, (4 if s == 100 else 3) - s / 1024] for s in (100, 200, 300, 400)]
 
 
 def test_an_event_file_that_ends_early_is_read_and_a_damaged_one_refused(tmp_path: Path) -> None:
     both = [events.event(s, 1.0, events.simple("eval/loss", 3.5)) for s in (100, 200)]
     cut = events.write(tmp_path / "cut.tfevents", both, cut=5)
-    made = import_runs(cut)
-    assert cells(made, "step") == [[100]]
-    assert noted(made, "incomplete record")
+    imported = import_runs(cut)
+    assert cells(imported, "step") == [[100]]
+    assert noted(imported, "incomplete record")
     data = bytearray(events.write(tmp_path / "bad.tfevents", both).read_bytes())
     data[60] ^= 1
     (tmp_path / "bad.tfevents").write_bytes(data)
@@ -317,10 +318,10 @@ def test_checkpoints_of_one_run_are_one_history(tmp_path: Path) -> None:
     state(tmp_path / "run-a" / "checkpoint-20", range(10, 21, 10))
     state(tmp_path / "run-a" / "checkpoint-9", range(9, 10))  # folders sort 20 before 9
     state(tmp_path / "run-a" / "checkpoint-30", range(10, 31, 10))
-    made = import_runs(tmp_path / "run-a", tokens_per_step=1000, domains=["web"])
-    assert cells(made, "run", "step", "loss", "D") == [["run-a", s, 3 - s / 64, 1000 * s] for s in (9, 10, 20, 30)]
-    assert made.runs.frame["lr"].tolist() == pytest.approx([1e-4 / s for s in (9, 10, 20, 30)])
-    assert noted(made, "6 entries")
+    imported = import_runs(tmp_path / "run-a", tokens_per_step=1000, domains=["web"])
+    assert cells(imported, "run", "step", "loss", "D") == [["run-a", s, 3 - s / 64, 1000 * s] for s in (9, 10, 20, 30)]
+    assert imported.runs.frame["lr"].tolist() == pytest.approx([1e-4 / s for s in (9, 10, 20, 30)])
+    assert noted(imported, "6 entries")
 
 
 def test_checkpoints_that_contradict_each_other_are_refused(tmp_path: Path) -> None:
@@ -328,8 +329,8 @@ def test_checkpoints_that_contradict_each_other_are_refused(tmp_path: Path) -> N
     state(tmp_path / "run" / "checkpoint-40", range(20, 41, 10), shift=0.5)
     with fails("two-values-of-one-step", "checkpoint-40/trainer_state.json", "'run'", "loss of web"):
         import_runs(tmp_path / "run")
-    made = import_runs(tmp_path / "run", resumed="last", domains=["code"])
-    assert cells(made, "step", "loss") == [[s, 2 - s / 64 + (0.5 if s > 10 else 0)] for s in (10, 20, 30, 40)]
+    imported = import_runs(tmp_path / "run", resumed="last", domains=["code"])
+    assert cells(imported, "step", "loss") == [[s, 2 - s / 64 + (0.5 if s > 10 else 0)] for s in (10, 20, 30, 40)]
 
 
 def test_losses_of_training_batches_are_read_only_if_named(tmp_path: Path) -> None:

@@ -29,10 +29,10 @@ def test_json_lines_with_missing_values_null_and_nan(tmp_path: Path) -> None:
     path = written(tmp_path, "\n".join(lines), "log.jsonl")
     with faults(("diverged", 4, "loss")):
         import_runs(path)
-    made = import_runs(path, nan="drop")
-    assert cells(made, "run", "step", "loss", "lr", "D") == [["A", 100, 3.0, 3e-4, 1e6]]
-    assert noted(made, "1 entry without")
-    assert noted(made, "1 step without")
+    imported = import_runs(path, nan="drop")
+    assert cells(imported, "run", "step", "loss", "lr", "D") == [["A", 100, 3.0, 3e-4, 1e6]]
+    assert noted(imported, "1 entry without")
+    assert noted(imported, "1 step without")
 
 
 def test_json_lines_that_are_cut_off_are_refused(tmp_path: Path) -> None:
@@ -48,8 +48,8 @@ def test_losses_of_training_and_of_validation_are_not_mixed(tmp_path: Path, colu
     path = lines(tmp_path, *log)
     with fails("several-splits", f"'{column}'", "train and of Val", "--domain Val"):
         import_runs(path)
-    made = import_runs(path, map={"columns": {"domain": column}}, domains=["Val"])
-    assert cells(made, "step", "domain", "loss") == [[149, "Val", 3.6]]
+    imported = import_runs(path, map={"columns": {"domain": column}}, domains=["Val"])
+    assert cells(imported, "step", "domain", "loss") == [[149, "Val", 3.6]]
     assert len(import_runs(lines(tmp_path, *log[::2], name="train.jsonl")).runs) == 2  # of one alone
     with fails("several-splits", "val.jsonl"):
         import_runs([lines(tmp_path, log[0], name="train.jsonl"), lines(tmp_path, log[1], name="val.jsonl")])
@@ -66,9 +66,9 @@ def test_a_table_dumped_as_json_with_nan_in_its_gaps(tmp_path: Path) -> None:
     path = lines(tmp_path, *({str(k): v for k, v in row.items()} for row in table.to_dict("records")))
     assert path.read_text(encoding="utf-8").count("NaN") == 4
     for resumed in (None, "last", "first"):
-        made = import_runs(path, resumed=resumed)
-        assert cells(made, "step", "loss", "lr") == [[100, 3.0, 1e-4], [200, 3.0, 1e-4]]
-        assert noted(made, "2 losses")
+        imported = import_runs(path, resumed=resumed)
+        assert cells(imported, "step", "loss", "lr") == [[100, 3.0, 1e-4], [200, 3.0, 1e-4]]
+        assert noted(imported, "2 losses")
     other = [{"run": run, "step": 1, "eval_loss": 3.0} for run in ("a", float("nan"))]
     with fails("missing-run"):
         import_runs(lines(tmp_path, *other))
@@ -97,8 +97,8 @@ def test_integers_beyond_any_float_are_refused(tmp_path: Path) -> None:
 
 def test_runs_may_have_numbers_for_names(tmp_path: Path) -> None:
     log = [{"run_id": run, "step": 100, "eval_loss": 3.0} for run in (20240115.0, 20240116.0, 0.1234567, 7)]
-    made = import_runs(lines(tmp_path, *log))
-    assert cells(made, "run") == [["20240115"], ["20240116"], ["0.1234567"], ["7"]]
+    imported = import_runs(lines(tmp_path, *log))
+    assert cells(imported, "run") == [["20240115"], ["20240116"], ["0.1234567"], ["7"]]
 
 
 def test_half_a_character_is_refused(tmp_path: Path) -> None:
@@ -117,38 +117,38 @@ def apart(step: int, loss: float, **more: Any) -> list[dict[str, Any]]:
 
 
 def test_tokens_are_read_from_entries_without_a_loss(tmp_path: Path) -> None:
-    made = import_runs(lines(tmp_path, *apart(100, 3.4), {"step": 150, "tokens_seen": 1.5e8}, *apart(200, 3.2)))
-    assert cells(made, "step", "loss", "D") == [[100, 3.4, 1e8], [200, 3.2, 2e8]]
-    assert noted(made, "1 entry without")
-    assert noted(made, "2 entries combined")
+    imported = import_runs(lines(tmp_path, *apart(100, 3.4), {"step": 150, "tokens_seen": 1.5e8}, *apart(200, 3.2)))
+    assert cells(imported, "step", "loss", "D") == [[100, 3.4, 1e8], [200, 3.2, 2e8]]
+    assert noted(imported, "1 entry without")
+    assert noted(imported, "2 entries combined")
     of_domains = lines(
         tmp_path,
         *apart(100, 3.4, val_domain="web"), {"step": 100, "eval_loss": 2.0, "val_domain": "code"}, {"step": 100, "lr": 1e-4},
     )  # fmt: skip
-    made = import_runs(of_domains)
-    assert cells(made, "step", "domain", "loss", "D") == [[100, "web", 3.4, 1e8], [100, "code", 2.0, 1e8]]
+    imported = import_runs(of_domains)
+    assert cells(imported, "step", "domain", "loss", "D") == [[100, "web", 3.4, 1e8], [100, "code", 2.0, 1e8]]
 
 
 def test_tokens_of_a_resumed_run_follow_its_losses(tmp_path: Path) -> None:
     entries = [*apart(100, 3.4), *apart(200, 3.2), *apart(250, 3.1), *apart(200, 3.3), *apart(300, 3.0)]
-    made = import_runs(lines(tmp_path, *entries), resumed="last")
-    assert cells(made, "step", "loss", "D") == [[100, 3.4, 1e8], [200, 3.3, 2e8], [300, 3.0, 3e8]]
+    imported = import_runs(lines(tmp_path, *entries), resumed="last")
+    assert cells(imported, "step", "loss", "D") == [[100, 3.4, 1e8], [200, 3.3, 2e8], [300, 3.0, 3e8]]
 
 
 def test_tokens_are_read_from_events_of_their_own(tmp_path: Path) -> None:
     log = []
     for s in (100, 200):
         log += [events.event(s, float(s), events.simple(t, v)) for t, v in (("eval/loss", 3.5), ("train/tokens_seen", s * 2.0**20))]
-    made = import_runs(events.write(tmp_path / "run" / "x.tfevents", log), tokens_per_step=2**20)
-    assert cells(made, "step", "loss", "D") == [[100, 3.5, 100 * 2**20], [200, 3.5, 200 * 2**20]]
+    imported = import_runs(events.write(tmp_path / "run" / "x.tfevents", log), tokens_per_step=2**20)
+    assert cells(imported, "step", "loss", "D") == [[100, 3.5, 100 * 2**20], [200, 3.5, 200 * 2**20]]
 
 
 def test_tokens_are_logged_or_computed_from_steps(tmp_path: Path) -> None:
     log = [{"run": "a", "step": s, "eval_loss": 3.0} | ({"tokens_seen": s * 1e6} if s < 300 else {}) for s in (100, 200, 300)]
     path = lines(tmp_path, *log, {"run": "b", "step": 100, "eval_loss": 3.1})
-    made = import_runs(path, tokens_per_step=1e6)
-    assert cells(made, "run", "D") == [["a", 1e8], ["a", 2e8], ["a", 3e8], ["b", 1e8]]
-    assert noted(made, "D = step x tokens_per_step in 2 rows", "logged in 2 rows")
+    imported = import_runs(path, tokens_per_step=1e6)
+    assert cells(imported, "run", "D") == [["a", 1e8], ["a", 2e8], ["a", 3e8], ["b", 1e8]]
+    assert noted(imported, "D = step x tokens_per_step in 2 rows", "logged in 2 rows")
     assert noted(import_runs(path), "no tokens in 2 rows")
     with fails("tokens-differ", "'a'", "D 1e+08 at step 100", "2e+08"):
         import_runs(path, tokens_per_step=2e6)
@@ -194,9 +194,9 @@ def test_files_of_one_name_in_several_folders_are_several_runs(tmp_path: Path) -
         (tmp_path / "x" / folder / "logs").mkdir(parents=True)
         written(tmp_path / "x" / folder, f"step,val_loss\n100,{loss}\n", "log.csv")
         lines(tmp_path / "x" / folder / "logs", {"step": 100, "val_loss": loss})
-    made = import_runs([tmp_path / "x" / f / "log.csv" for f in ("small", "large")])
-    assert cells(made, "run", "loss") == [["small/log", 3.5], ["large/log", 3.1]]
-    assert noted(made, "large/log.csv", "'large/log'")
+    imported = import_runs([tmp_path / "x" / f / "log.csv" for f in ("small", "large")])
+    assert cells(imported, "run", "loss") == [["small/log", 3.5], ["large/log", 3.1]]
+    assert noted(imported, "large/log.csv", "'large/log'")
     # as many folders as make their names differ
     deep = [tmp_path / "x" / f / "logs" / "log.jsonl" for f in ("small", "large")]
     assert cells(import_runs(deep), "run") == [["small/logs/log"], ["large/logs/log"]]
@@ -218,6 +218,6 @@ def test_event_files_and_histories_of_one_name_are_several_runs(tmp_path: Path) 
         state(tmp_path / folder / "run" / "checkpoint-2", range(1, 3))
         state(tmp_path / folder / "run" / "checkpoint-3", range(1, 4))
     assert cells(import_runs([tmp_path / "one" / "tb", tmp_path / "two" / "tb"]), "run") == [["one/tb"], ["two/tb"]]
-    made = import_runs([tmp_path / "one" / "run", tmp_path / "two" / "run"])
-    assert made.runs.frame["run"].unique().tolist() == ["one/run", "two/run"]
-    assert len(made.runs) == 12
+    imported = import_runs([tmp_path / "one" / "run", tmp_path / "two" / "run"])
+    assert imported.runs.frame["run"].unique().tolist() == ["one/run", "two/run"]
+    assert len(imported.runs) == 12

@@ -25,9 +25,9 @@ from tests.logs import cells, noted, written
 
 
 def test_a_wide_table_has_one_column_for_each_run(tmp_path: Path) -> None:
-    made = import_runs(written(tmp_path, "Iteration,Run A,run b,gone\n100,3.0,,\n200,2.9,3.1,\n"))
-    assert cells(made, "run", "step", "loss") == [["Run A", 100, 3.0], ["Run A", 200, 2.9], ["run b", 200, 3.1]]
-    assert noted(made, "1 column", "(gone)")
+    imported = import_runs(written(tmp_path, "Iteration,Run A,run b,gone\n100,3.0,,\n200,2.9,3.1,\n"))
+    assert cells(imported, "run", "step", "loss") == [["Run A", 100, 3.0], ["Run A", 200, 2.9], ["run b", 200, 3.1]]
+    assert noted(imported, "1 column", "(gone)")
 
 
 def test_columns_that_may_be_runs_or_domains_are_refused(tmp_path: Path) -> None:
@@ -43,8 +43,8 @@ def test_runs_whose_names_differ_by_case_are_refused(tmp_path: Path) -> None:
     with faults(("names-differ-by-case", 2, "run")) as listed:
         import_runs(path)
     assert "'Run-A' and 'run-a'" in listed[0].problem
-    made = import_runs(path, map={"rename": {"Run-A": "run-a"}})
-    assert cells(made, "run", "step") == [["run-a", 1], ["run-a", 2]]
+    imported = import_runs(path, map={"rename": {"Run-A": "run-a"}})
+    assert cells(imported, "run", "step") == [["run-a", 1], ["run-a", 2]]
 
 
 MAP = """
@@ -66,12 +66,12 @@ seed = 1
 def test_a_mapping_file_gives_meanings_and_units(tmp_path: Path) -> None:
     path = written(tmp_path, "Experiment|Size|Old data|Seen|xent (web)|note\nx|410|25|1.5|2.75|hm\ny|70|0|3|3.5|\n", "table.txt")
     map_ = written(tmp_path, MAP, "map.toml")
-    made = import_runs(path, map=map_)
-    assert cells(made, "run", "N", "r", "D", "domain", "loss", "ptpp") == [
+    imported = import_runs(path, map=map_)
+    assert cells(imported, "run", "N", "r", "D", "domain", "loss", "ptpp") == [
         ["x", 4.1e8, 0.25, 1.5e9, "web", 2.75, 20], ["y", 7e7, 0, 3e9, "web", 3.5, 20],
     ]  # fmt: skip
-    assert noted(made, "1 column", "('note')")
-    assert noted(made, "N = Size x 1e+06")
+    assert noted(imported, "1 column", "('note')")
+    assert noted(imported, "N = Size x 1e+06")
 
 
 @pytest.mark.parametrize(
@@ -142,8 +142,8 @@ def test_a_table_without_clear_losses_is_refused(tmp_path: Path, text: str, code
 
 
 def test_a_table_of_last_losses_needs_no_runs_or_steps(tmp_path: Path) -> None:
-    made = import_runs(written(tmp_path, "N,D,loss\n1e8,1e9,3.0\n1e8,2e9,2.9\n"))
-    assert cells(made, "run", "D") == [["log:1", 1e9], ["log:2", 2e9]]
+    imported = import_runs(written(tmp_path, "N,D,loss\n1e8,1e9,3.0\n1e8,2e9,2.9\n"))
+    assert cells(imported, "run", "D") == [["log:1", 1e9], ["log:2", 2e9]]
 
 
 def test_values_given_for_all_runs_must_agree_with_the_log(tmp_path: Path) -> None:
@@ -189,8 +189,8 @@ def test_the_domain_of_a_column_of_losses(column: str, domain: str | None) -> No
 def test_columns_that_are_no_losses_of_a_domain(
     tmp_path: Path, columns: list[str], losses: dict[str, str | None], other: list[str]
 ) -> None:
-    made = meanings(["step", *columns], "x")
-    assert (dict(made.losses), list(made.other_losses)) == (losses, other)
+    meaning = meanings(["step", *columns], "x")
+    assert (dict(meaning.losses), list(meaning.other_losses)) == (losses, other)
     path = written(tmp_path, f"run,step,{','.join(columns)}\na,1,{','.join('3' for _ in columns)}\n")
     if other and losses:
         assert noted(import_runs(path), ", ".join(other), "--loss")
@@ -210,39 +210,39 @@ def test_columns_of_covariates_and_steps() -> None:
     assert [resolve(c, "logs") for c in ("N", "config.D", "r", "tokens_per_step")] == [
         ("N", 1.0), ("D", 1.0), ("r", 1.0), ("batch", 1.0),
     ]  # fmt: skip
-    made = meanings(["_step", "train/global_step", "eval/loss"], "x")
-    assert (made.step, made.by_logger) == ("train/global_step", False)
+    meaning = meanings(["_step", "train/global_step", "eval/loss"], "x")
+    assert (meaning.step, meaning.by_logger) == ("train/global_step", False)
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False, min_value=-1e15, max_value=1e15))
 def test_a_number_with_separators_is_the_number(value: float) -> None:
     cells_ = pd.Series([f"{value:,.3f}", "12,345.5", f"{value!r}"], dtype=object)
-    made, faults, separated = numbers(cells_, "loss")
-    assert not faults
-    assert made.tolist() == [float(f"{value:.3f}"), 12345.5, value]
+    values, wrong, separated = numbers(cells_, "loss")
+    assert not wrong
+    assert values.tolist() == [float(f"{value:.3f}"), 12345.5, value]
     assert separated >= 1
 
 
 def test_empty_cells_are_missing_and_others_may_be_infinite() -> None:
-    made, faults, _ = numbers(pd.Series([None, "", " NA ", "nan", "-Infinity", "1e999", float("nan")], dtype=object), "loss")
-    assert not faults
-    np.testing.assert_array_equal(made, [np.nan] * 3 + [np.inf] * 4)
+    values, wrong, _ = numbers(pd.Series([None, "", " NA ", "nan", "-Infinity", "1e999", float("nan")], dtype=object), "loss")
+    assert not wrong
+    np.testing.assert_array_equal(values, [np.nan] * 3 + [np.inf] * 4)
 
 
 @pytest.mark.parametrize("ours", ["lr", "r", "D", "step"])
 def test_nan_in_anything_but_a_loss_is_missing(ours: str) -> None:
     given_ = pd.Series(["nan", "NaN", float("nan"), np.float64("nan"), "inf", float("inf"), "1"], dtype=object)
-    made, faults, _ = numbers(given_, ours)
-    assert not faults
-    np.testing.assert_array_equal(made, [np.nan] * 4 + [np.inf] * 2 + [1])
+    values, wrong, _ = numbers(given_, ours)
+    assert not wrong
+    np.testing.assert_array_equal(values, [np.nan] * 4 + [np.inf] * 2 + [1])
 
 
 def test_losses_may_be_in_other_units(tmp_path: Path) -> None:
     path = written(tmp_path, "run,step,eval/loss,bytes_per_token\na,1,20.5,4.0\nb,1,30.25,3.5\n")
-    made = import_runs(path, loss_unit="ppl")
-    assert made.runs.unit == "perplexity"
-    assert made.runs.frame["bytes_per_token"].tolist() == [4.0, 3.5]
-    assert convert_table(made.runs.frame, "nats/token")["loss"].tolist() == pytest.approx(np.log([20.5, 30.25]))
+    imported = import_runs(path, loss_unit="ppl")
+    assert imported.runs.unit == "perplexity"
+    assert imported.runs.frame["bytes_per_token"].tolist() == [4.0, 3.5]
+    assert convert_table(imported.runs.frame, "nats/token")["loss"].tolist() == pytest.approx(np.log([20.5, 30.25]))
     assert import_runs(path, map={"loss_unit": "perplexity"}).runs.unit == "perplexity"
     with pytest.raises(ValueError, match="'ppx'"):
         import_runs(path, loss_unit="ppx")
