@@ -1,4 +1,4 @@
-"""A host of public losses on this machine, in place of the one that publishes them; no network."""
+"""A local server in place of the one that publishes losses, so that tests need no network."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CHINCHILLA = "x,y,color,Model Size,Training FLOP,hex_color,loss\n" + "".join(
 
 
 class Quiet(SimpleHTTPRequestHandler):
-    """A server of files that does not tell of every request."""
+    """A server of files that does not log requests."""
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
         pass
@@ -31,7 +31,7 @@ class Quiet(SimpleHTTPRequestHandler):
 
 @contextmanager
 def serving(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder of files that stands for the host of the public sets, and a cache of its own."""
+    """Serve a folder in place of the host of the public losses, with an empty cache; yields the folder."""
     root = folder / "host"
     root.mkdir()
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(root)))
@@ -49,10 +49,10 @@ def serving(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def publish(monkeypatch: pytest.MonkeyPatch, root: Path, name: str, files: dict[str, bytes]) -> None:
-    """Put files where a set has its own, with their checksums."""
-    one = replace(ALL[name], files={path: hashlib.sha256(data).hexdigest() for path, data in files.items()})
+    """Publish files, with their checksums, as those of a set."""
+    published = replace(ALL[name], files={path: hashlib.sha256(data).hexdigest() for path, data in files.items()})
     for path, data in files.items():
-        target = root / one.repository / one.commit / path
+        target = root / published.repository / published.commit / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(data)
-    monkeypatch.setattr(datasets, "datasets", lambda: {name: one})
+    monkeypatch.setattr(datasets, "datasets", lambda: {name: published})

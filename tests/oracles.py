@@ -282,8 +282,8 @@ def typical(law: Law) -> dict[str, float]:
 def design(law: Law, runs: int = 6, checkpoints: int = 5) -> dict[str, Array]:
     """Settings of a few runs, each logged at several D or steps; the other covariates differ between runs."""
     if "lr_peak" in law.covariates:
-        made = curves(runs, checkpoints, changes=bool(law.series))
-        return {k: made[k].to_numpy(dtype=np.float64) for k in law.covariates}
+        table = curves(runs, checkpoints, changes=bool(law.series))
+        return {k: table[k].to_numpy(dtype=np.float64) for k in law.covariates}
     run = np.repeat(np.arange(runs), checkpoints)
     columns = {
         "N": np.geomspace(1e7, 1e9, 3)[run % 3],
@@ -339,14 +339,14 @@ def nested(
     )
 
 
-def kindred(law: Law, *, known: bool = True, **size: int) -> Observations:
-    """`observations` of which every two runs share a checkpoint and every three a group, and (unless told) with known errors."""
-    made = observations(law, **size)
-    code, rows = np.arange(made.runs), made.log_loss.size
+def with_groups(law: Law, *, known: bool = True, **size: int) -> Observations:
+    """`observations` with a checkpoint for every two runs, two groups, and known standard errors unless `known` is False."""
+    observed = observations(law, **size)
+    code, rows = np.arange(observed.runs), observed.log_loss.size
     return replace(
-        made,
+        observed,
         checkpoint=code // 2,
-        checkpoint_names=tuple(f"checkpoint {c}" for c in range((made.runs + 1) // 2)),
+        checkpoint_names=tuple(f"checkpoint {c}" for c in range((observed.runs + 1) // 2)),
         group=(code > 2).astype(np.int64),
         group_names=("a", "b"),
         group_column="set",

@@ -82,7 +82,7 @@ def assert_density_of_the_model(law: Law, observed: Observations, noise: str, rn
 def test_the_density_is_that_of_the_model_up_to_a_constant(name: str, noise: str, rng: np.random.Generator) -> None:
     law = load_law(name)
     related = noise in ("normal-checkpoint", "skew") or (noise in ("student", "normal-drift") and name == "chinchilla")
-    assert_density_of_the_model(law, oracles.timed(oracles.kindred(law) if related else oracles.observations(law)), noise, rng)
+    assert_density_of_the_model(law, oracles.timed(oracles.with_groups(law) if related else oracles.observations(law)), noise, rng)
 
 
 @pytest.mark.parametrize("name", ["transfer-target", "multi-power"])
@@ -104,7 +104,7 @@ def test_deterministics_are_the_laws_parameters_and_losses(name: str) -> None:
 @pytest.mark.parametrize("noise", ["normal", "student", "normal-checkpoint", "skew", "normal-drift"])
 def test_replicated_losses_have_the_models_spread(noise: str) -> None:
     law = load_law("chinchilla")
-    observed = oracles.timed(replace(oracles.kindred(law, runs=3, checkpoints=4, known=False), group_names=()))
+    observed = oracles.timed(replace(oracles.with_groups(law, runs=3, checkpoints=4, known=False), group_names=()))
     model = pymc_model(law, observed, noise)
     rest = {"student": {"dof": 50.0}, "normal-checkpoint": {"sigma_checkpoint": 0.015}, "skew": {"run_excess": 0.015}}
     rest |= {"normal-drift": {"drift": 0.5}}

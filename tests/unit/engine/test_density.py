@@ -33,7 +33,7 @@ NOISES = {
 def rows_for(law: Law, noise: str) -> Observations:
     """Rows that have the columns a noise needs."""
     plain = noise in ("normal", "normal-drift", "normal-no-run", "student", "student-no-run")
-    rows = oracles.observations(law) if plain else oracles.kindred(law, known=noise != "normal-groups")
+    rows = oracles.observations(law) if plain else oracles.with_groups(law, known=noise != "normal-groups")
     return oracles.timed(rows) if "drift" in noise else rows
 
 

@@ -87,8 +87,9 @@ FAULTS: dict[str, list[tuple[int | None, str]]] = {
     ],
     "on-uses-on": [(31, changed('"Normal", mu = 0, sigma = 1', '"HalfNormal", sigma = 1, on = "K*A"'))],
     "invalid-support": [
-        (12, changed("[1e4, 1e13]", support)) for support in ("[1e13, 1e4]", "[1e4]", "[nan, 1e13]", '["1", "2"]')
-    ] + [(12, changed(", support = [1e4, 1e13]", ""))],
+        *((12, changed("[1e4, 1e13]", support)) for support in ("[1e13, 1e4]", "[1e4]", "[nan, 1e13]", '["1", "2"]')),
+        (12, changed(", support = [1e4, 1e13]", "")),
+    ],
     "not-a-whole-number": [(13, changed("at_least = 2", "at_least = 0"))],
     "not-a-table": [
         (12, changed('{ unit = "parameters", support = [1e4, 1e13] }', "3")),
