@@ -1,4 +1,4 @@
-"""The harness of benchmarks/pools.py: purchases, the linearised designs against brute force, R2; and the pools themselves."""
+"""benchmarks/pools.py: purchases, linearised designs against brute force, R2; and the pools of public runs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def part(rows: int = 30) -> harness.Part:
     return harness.Part(law, table.iloc[:rows], table.iloc[rows:].reset_index(drop=True))
 
 
-def test_first_runs_are_the_cheapest_that_two_percent_pay_for_and_at_least_three() -> None:
+def test_first_runs_are_at_least_three_of_the_cheapest_within_two_percent() -> None:
     made = part(300)
     first, prices = made.first(), made.candidates["cost"]
     assert prices.iloc[first].max() <= prices.drop(index=first).min()
@@ -47,7 +47,7 @@ def test_first_runs_are_the_cheapest_that_two_percent_pay_for_and_at_least_three
 
 
 @pytest.mark.parametrize("rounds", [1, 2, 3])
-def test_purchases_keep_to_the_budgets_and_each_goes_on_with_the_last(rounds: int) -> None:
+def test_purchases_keep_to_the_budgets_and_each_continues_the_last(rounds: int) -> None:
     made, asked = part(300), list[int]()
 
     def cheapest(bought: list[int], candidates: pd.DataFrame, budget: float) -> list[int]:
@@ -66,7 +66,7 @@ def test_purchases_keep_to_the_budgets_and_each_goes_on_with_the_last(rounds: in
     assert asked == [len(made.first()) + i for i in range(3 * rounds)]
 
 
-def test_first_runs_beyond_a_budget_leave_nothing_to_fit() -> None:
+def test_nothing_is_fitted_if_the_first_runs_exceed_the_budget() -> None:
     dear = part()
     dear = harness.Part(dear.law, dear.candidates.assign(cost=1.0), dear.targets)  # three of thirty are 10%
     found = harness.purchases(dear, lambda *_: pytest.fail("there is no money left"))
@@ -76,7 +76,7 @@ def test_first_runs_beyond_a_budget_leave_nothing_to_fit() -> None:
     assert harness.r2(nothing.assign(loss=[2.0, 3.0], part=0)) == -1
 
 
-def test_falling_rows_leave_out_runs_above_a_shorter_one_of_the_same_setting() -> None:
+def test_falling_fits_leave_out_runs_above_a_shorter_one_of_the_same_setting() -> None:
     law = bayeslaw.load_law("repeated-epochs")
     table = pd.DataFrame({"N": [1e8] * 5 + [2e8], "U": [1e8] * 4 + [2e8] * 2, "D": [1e9, 4e9, 2e9, 8e9, 9e9, 9e9]})
     table = table.assign(loss=[4.0, 3.9, 3.8, 3.7, 5.0, 6.0], run=list("abcdef"), cost=1.0)
@@ -106,7 +106,7 @@ def slopes(linear: designs.Linear, table: pd.DataFrame) -> designs.Array:
     return designs.derivatives(linear.law, linear.at, designs.covariates(linear.law, table))
 
 
-def test_slopes_are_those_of_the_formula(linear: designs.Linear) -> None:
+def test_derivatives_are_those_of_the_formula(linear: designs.Linear) -> None:
     """dlog L / dlog E = E/L, dlog L / dlog A = A N^-alpha / L, dlog L / dlog alpha = -alpha log N A N^-alpha / L."""
     table = part().candidates
     value = dict(zip(linear.law.parameters, np.exp(linear.at), strict=True))
@@ -130,7 +130,7 @@ def test_a_linearised_pick_is_the_best_by_brute_force(linear: designs.Linear, cr
     assert linear.choose(one, made.targets, 1.0, criterion) == [int(np.argmin(left))]
 
 
-def test_linearised_designs_never_overspend_and_prefer_what_tells_more_for_its_price(linear: designs.Linear) -> None:
+def test_linearised_designs_never_overspend_and_prefer_runs_of_more_gain_for_their_price(linear: designs.Linear) -> None:
     made = part()
     candidates = made.candidates.iloc[12:]
     budget = float(candidates["cost"].sum()) / 3
@@ -138,11 +138,11 @@ def test_linearised_designs_never_overspend_and_prefer_what_tells_more_for_its_p
         picks = linear.choose(candidates, made.targets, budget, criterion)
         assert len(picks) == len(set(picks)) > 1
         assert candidates["cost"].iloc[picks].sum() <= budget
-    alike = pd.concat([candidates.iloc[:1]] * 3).assign(cost=[3.0, 1.0, 1.0])
-    assert linear.choose(alike, made.targets, 3.0, "V") == [1, 2]
+    equal = pd.concat([candidates.iloc[:1]] * 3).assign(cost=[3.0, 1.0, 1.0])
+    assert linear.choose(equal, made.targets, 3.0, "V") == [1, 2]
 
 
-def test_r2_is_the_source_s() -> None:
+def test_r2_is_that_of_the_source() -> None:
     rows = pd.DataFrame({"loss": [1.0, 1.2, 2.0, 2.4], "forecast": [1.1, 1.2, 2.0, 2.0], "part": [0, 0, 1, 1]})
     assert harness.r2(rows) == pytest.approx(1 - 0.17 / (0.65**2 + 0.45**2 + 0.35**2 + 0.75**2))
     near = rows.assign(forecast=[1.1, 1.2, 2.0, 2.4])
@@ -151,7 +151,7 @@ def test_r2_is_the_source_s() -> None:
 
 
 @needs_data
-def test_the_pools_read_in_and_cost_what_the_source_says() -> None:
+def test_the_pools_have_the_sizes_and_prices_of_the_source() -> None:
     made = harness.pools()
     (one,) = made["data-constrained"]
     assert (len(one.candidates), len(one.targets)) == (161, 21)
@@ -178,7 +178,7 @@ def test_the_published_fits_of_parallel_scaling_are_reproduced(number: int, sour
     assert point.parameters == pytest.approx(published, rel=0.01)
 
 
-def test_every_random_order_and_every_design_is_in_one_job() -> None:
+def test_every_random_order_and_every_design_is_in_exactly_one_job() -> None:
     for falling in (False, True):
         made = [item for seed in range(harness.SEEDS) for item in harness.designs_of(harness.Job("any", falling, seed))]
         assert sorted(n for picks, n, _ in made if picks == "random") == list(range(harness.ORDERS))
@@ -188,7 +188,7 @@ def test_every_random_order_and_every_design_is_in_one_job() -> None:
             assert [n for kind, n, _ in made if kind == picks] == list(range(harness.SEEDS))
 
 
-def test_the_tables_count_what_the_intervals_cover() -> None:
+def test_the_tables_count_coverage_and_failed_checks() -> None:
     head: dict[str, Any] = {
         "pool": "parallel",
         "rows": "all bought",

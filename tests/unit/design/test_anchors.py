@@ -193,6 +193,7 @@ def test_purchases_are_worth_their_price_until_no_number_of_further_ones_is(x: f
     last = 8 if made.stop is None else made.stop
     assert stops == [last]
     assert made.picks["worth"].tolist() == [i < last for i in range(8)]
+    assert ("are not worth their price" in made.text) == (made.stop is not None)
 
 
 def test_an_expensive_checkpoint_is_bought_if_several_runs_together_are_worth_it() -> None:

@@ -160,6 +160,7 @@ def test_a_fit_whose_checks_failed_is_refused_unless_forced(fit: Fit) -> None:
         checks = {*choice.picks["checks"], choice.explain("c0")["checks"]}
         assert checks == {"FAILED (forced)"}
         assert set(anchors(fit, pool(4), targets, budget=20.0, cost="cost").picks["checks"]) == {"passed"}
+    assert "checks FAILED (forced)" in choice.text
 
 
 def test_few_draws_and_faulty_targets_are_refused(fit: Fit) -> None:
