@@ -144,10 +144,6 @@ def watch(
     force : bool
         Go on in spite of failed checks.
 
-    Returns
-    -------
-    Watch
-
     Raises
     ------
     BayeslawError

@@ -66,10 +66,6 @@ def balance(
     force : bool
         Go on in spite of failed checks.
 
-    Returns
-    -------
-    Balance
-
     Raises
     ------
     FitError

@@ -164,10 +164,6 @@ def turning_point(
     force : bool
         Go on in spite of failed checks.
 
-    Returns
-    -------
-    TurningPoint
-
     Raises
     ------
     FitError

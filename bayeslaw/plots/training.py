@@ -84,10 +84,10 @@ def plot_transfer(
     steps = _steps(recipe)
     after = steps[1:] if recipe.point.pretrain is not None else steps
     if recipe.point.pretrain is not None and recipe.point.adapt is None:
-        _band(ax, after, losses(posterior, recipe.without_shift(after)), 0, "hidden: pre-training data continued", ci_prob)
+        _band(ax, after, losses(posterior, recipe.without_shift(after)), 1, "hidden: pre-training data continued", ci_prob)
     if not isinstance(recipe.start, Point):
-        _band(ax, after, losses(posterior, recipe.from_scratch(after)), 1, "hidden: adaptation data from scratch", ci_prob)
-    _band(ax, steps, losses(posterior, recipe.rows(steps)), 2, "adaptation", ci_prob)
+        _band(ax, after, losses(posterior, recipe.from_scratch(after)), 2, "hidden: adaptation data from scratch", ci_prob)
+    _band(ax, steps, losses(posterior, recipe.rows(steps)), 0, "adaptation", ci_prob)
     _logged(ax, logged)
     title = f"{posterior.name}: median and {ci_prob * 100:g}% equal-tailed band{failure(not posterior.passed)}"
     return _finish(ax, "steps of the adaptation", f"loss ({posterior.unit})", title)
