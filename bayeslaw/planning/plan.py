@@ -369,7 +369,9 @@ class PlanPoint:
         parts += [f"cost {self.cost:.4g}"] if math.isfinite(self.cost) else []
         if problem is not None and math.isfinite(self.value):
             target = problem.target if problem.minimise == "target-loss" else None
-            parts.append(f"target loss {self.value:.4g} {target.unit}" if target else f"source loss {self.value:+.2%} of its base")
+            parts.append(
+                f"target loss {self.value:.4g} {target.unit}" if target else f"source loss {self.value:+.2%} over its base"
+            )
         return ", ".join(parts)
 
 
@@ -583,7 +585,7 @@ def _edge_notes(problem: PlanProblem, shown: PlanPoint) -> list[str]:
 
 
 def _checked_loss(loss: DomainLoss, shown: PlanPoint, force: bool) -> tuple[list[str], list[str]]:
-    """Failures of the checks of a loss at the plan, and warnings of covariates (other than D) far outside its runs.
+    """Failures of the checks of a loss at the plan, and warnings of covariates far outside its runs.
 
     Raises
     ------

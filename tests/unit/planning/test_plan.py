@@ -330,16 +330,16 @@ def test_the_probability_of_a_place_is_the_share_of_draws_that_satisfy_every_con
     np.testing.assert_allclose(whole.probability(tokens, shares), expected, atol=1e-12)
 
 
-def test_the_picture_shows_the_plan_over_landscapes(whole: Plan) -> None:
-    figure = Figure()
+def test_the_picture_shows_the_plan_over_a_landscape(whole: Plan) -> None:
+    axes = Figure().subplots()
     assert whole.best is not None
-    for ax, of in zip(figure.subplots(1, 3), ("", *whole.landscapes), strict=True):
-        assert plot_plan(whole, ax, of=of) is ax
-        star = ax.get_lines()[0]
-        assert star.get_marker() == "*"
-        np.testing.assert_allclose(np.asarray(star.get_xydata()).ravel(), [100 * whole.best.replay, whole.best.atpp])
-    with pytest.raises(ValueError, match="'loss'"):
-        plot_plan(whole, figure.subplots(), of="loss")
+    assert whole.landscapes == ("forgetting", "target-loss")
+    assert plot_plan(whole, axes, of="forgetting") is axes
+    star = axes.get_lines()[0]
+    assert star.get_marker() == "*"
+    np.testing.assert_allclose(np.asarray(star.get_xydata()).ravel(), [100 * whole.best.replay, whole.best.atpp])
+    with fails("unknown-landscape", "'loss'", "forgetting, target-loss"):
+        plot_plan(whole, axes, of="loss")
 
 
 def in_bytes(fit: Fit) -> Fit:
