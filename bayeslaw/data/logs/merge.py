@@ -220,10 +220,10 @@ def _resumed(frame: pd.DataFrame, keys: list[str], resumed: str, notes: list[str
             differ = ~pd.MultiIndex.from_frame(part[[axis, column]]).isin(held)
             unchanged += int((gone & ~differ).sum())
             if (gone & differ).any():
-                what = "that it abandoned" if resumed == "last" else "that it logged again"
-                at, values = ", ".join(f"{steps[t]:g}" for t in turns[:3]), counted(int((gone & differ).sum()), "value")
+                values = counted(int((gone & differ).sum()), "abandoned value" if resumed == "last" else "repeated value")
+                at = ", ".join(f"{steps[t]:g}" for t in turns[:3])
                 name = f"{shortened(repr(run))} was resumed at {axis} {at}"
-                notes.append(f"run {name}: {values} of {_quantity(column)} {what} left out")
+                notes.append(f"run {name}: {values} of {_quantity(column)} left out")
     if unchanged:
         notes.append(f"{counted(unchanged, 'value')} logged again unchanged by resumed runs or in several files read once")
     return _with_values(frame, [c for c in map(str, frame) if c not in (*_WHERE, *keys)], axis)

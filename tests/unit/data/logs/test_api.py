@@ -168,7 +168,7 @@ def test_a_resumed_run_is_refused_or_one_of_its_logs_counts(tmp_path: Path) -> N
     assert "loss 2.91 at step 200 and 2.9 in row 2" in listed[0].problem
     last = import_runs(path, resumed="last")
     assert cells(last, "run", "step", "loss") == [["a", 100, 3.0], ["a", 200, 2.91], ["a", 300, 2.7], ["b", 100, 3.1]]
-    assert noted(last, "run 'a'", "step 200", "2 values of loss")
+    assert noted(last, "run 'a'", "step 200", "2 abandoned values of loss")
     first = import_runs(path, resumed="first")
     assert cells(first, "step", "loss")[:4] == [[100, 3.0], [200, 2.9], [250, 2.85], [300, 2.7]]
     with fails("unknown-option", "'lats'", "last or first"):
@@ -179,11 +179,11 @@ def test_a_resumed_run_may_begin_with_a_repeated_evaluation(tmp_path: Path) -> N
     text = "run,step,eval_loss\na,500,3.5\na,1000,3.2\na,1500,3.1\na,2000,3.0\na,1000,3.2\na,2000,3.05\na,3000,2.9\n"
     imported = import_runs(written(tmp_path, text), resumed="last")
     assert cells(imported, "step", "loss") == [[500, 3.5], [1000, 3.2], [2000, 3.05], [3000, 2.9]]
-    assert noted(imported, "run 'a'", "step 1000", "2 values of loss")
+    assert noted(imported, "run 'a'", "step 1000", "2 abandoned values of loss")
     assert noted(imported, "1 value logged again unchanged")
     first = import_runs(written(tmp_path, text), resumed="first")
     assert cells(first, "step", "loss") == [[500, 3.5], [1000, 3.2], [1500, 3.1], [2000, 3.0], [3000, 2.9]]
-    assert noted(first, "run 'a'", "step 1000", "1 value of loss")
+    assert noted(first, "run 'a'", "step 1000", "1 repeated value of loss")
 
 
 def test_histories_of_checkpoints_are_no_resumed_runs(tmp_path: Path) -> None:

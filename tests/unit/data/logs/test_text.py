@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from bayeslaw.core.errors import TableError
 from bayeslaw.core.units import convert_table
-from bayeslaw.data.columns import resolve
 from bayeslaw.data.logs.api import import_runs
 from bayeslaw.data.logs.cells import numbers
 from bayeslaw.data.logs.log import domain_of, meanings
@@ -203,13 +202,7 @@ def test_columns_that_are_no_losses_are_no_runs_either(tmp_path: Path) -> None:
         import_runs(written(tmp_path, "step,val_loss_step,val_loss_epoch\n1,3,3\n"))
 
 
-def test_columns_of_covariates_and_steps() -> None:
-    assert resolve("train/learning_rate", "logs") == ("lr", 1.0)
-    assert resolve("config.params_b", "logs") == ("N", 1e9)
-    assert [resolve(c, "logs") for c in ("epoch", "ETA", "batch", "checkpoint", "phase", "n", "p")] == [None] * 7
-    assert [resolve(c, "logs") for c in ("N", "config.D", "r", "tokens_per_step")] == [
-        ("N", 1.0), ("D", 1.0), ("r", 1.0), ("batch", 1.0),
-    ]  # fmt: skip
+def test_the_trainers_steps_come_before_the_loggers() -> None:
     meaning = meanings(["_step", "train/global_step", "eval/loss"], "x")
     assert (meaning.step, meaning.by_logger) == ("train/global_step", False)
 
