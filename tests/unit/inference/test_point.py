@@ -192,7 +192,7 @@ def test_progress_goes_to_standard_error(pointed: PointFit, capsys: pytest.Captu
 
 
 def test_blas_has_one_thread_while_descending(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Threads that wait for each other over tiny systems fit point fits 40 times slower on a busy machine."""
+    """Threads that wait for each other over tiny systems made point fits 40 times slower on a busy computer."""
 
     def threads() -> set[int]:
         return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}

@@ -184,8 +184,8 @@ def test_log_likelihood_of_runs_with_one_sided_effects_is_the_compiled_density(r
     values = Noise(False, True, skew=True).log_likelihood(residual[None], nested(RUN, se=SE), noise_draws(1))
     zeros = np.zeros(RUN.size), np.zeros(1), np.zeros(1)
     rest: Any = np.array([SIGMA**2]), np.array([TAU**2]), 0.0, EXCESS, *zeros
-    kernel = normal_density(residual, zeros[0], STARTS, *SINGLE, SE**2, ALONE, np.zeros(4, np.int64), *rest)
-    assert values.sum() == pytest.approx(kernel[0], rel=1e-10)
+    density = normal_density(residual, zeros[0], STARTS, *SINGLE, SE**2, ALONE, np.zeros(4, np.int64), *rest)
+    assert values.sum() == pytest.approx(density[0], rel=1e-10)
 
 
 def test_student_log_likelihood_integrates_over_each_runs_effect(rng: np.random.Generator) -> None:
