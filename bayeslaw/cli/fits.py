@@ -98,7 +98,7 @@ def show(
         raise BayeslawError(
             f"The fit's checks failed ({loaded.failures}): its intervals can't be trusted. "
             "Sample longer, or --force them and have every row marked.",
-            code="checks-failed",
+            code="failed-checks",
         )
     if csv:
         return Answer(csv=table.to_csv())

@@ -45,7 +45,7 @@ def report(
 
     inputs = [*fits, *(compare or []), forecast, measured, anchors, plan]
     options.check_outputs("A report", output, inputs=inputs, ending=".html")
-    options.check_outputs("The numbers of a report", json_, inputs=inputs, ending=".json")
+    options.check_outputs("A JSON file", json_, inputs=inputs, ending=".json")
     if latex is not None and (not latex.parent.is_dir() or (latex.exists() and not latex.is_dir())):
         reason = "it is a file" if latex.exists() else f"there is no {latex.parent}"
         raise BayeslawError(f"The folder {latex} can't be made: {reason}.", code="no-folder")
@@ -57,7 +57,7 @@ def report(
         raise BayeslawError(
             f"The checks of {', '.join(failed)} failed: no tables for a paper are written. Sample longer, or --force them and have "
             "every interval marked.",
-            code="checks-failed",
+            code="failed-checks",
         )
     labels, answer = labels_of(fits, loaded), Answer()
     stacks, scores = _comparisons(compare or [])
@@ -115,7 +115,7 @@ def _csv(path: Path, content: str) -> pd.DataFrame:
     import pandas as pd
 
     if not path.is_file():
-        raise BayeslawError(f"There is no file {path} with {content}.", code="no-file")
+        raise BayeslawError(f"There is no file {path} with {content}.", code="no-such-file")
     try:
         frame = pd.read_csv(path)
     except (ValueError, OSError) as error:

@@ -1,4 +1,4 @@
-"""What commands answer under `--json`, and with which status they end."""
+"""The JSON that commands print under `--json`, and their exit statuses."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bayeslaw.cli import main as cli
 from bayeslaw.cli.answer import plain_value
 from bayeslaw.laws.card import law_names, load_law
 from bayeslaw.posterior.fit import Fit
-from tests.commands import Command, refused
+from tests.commands import Command, rejected
 
 
 def answer(command: Command, *args: object) -> dict[str, Any]:
@@ -29,9 +29,8 @@ def answer(command: Command, *args: object) -> dict[str, Any]:
 
 
 def every_command(app: typer.Typer, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    for one in app.registered_commands:
-        assert one.callback is not None
-        yield (*path, one.name or one.callback.__name__.replace("_", "-"))
+    for registered in app.registered_commands:
+        yield (*path, str(registered.name))
     for group in app.registered_groups:
         assert group.typer_instance is not None
         yield from every_command(group.typer_instance, (*path, str(group.name)))
@@ -56,7 +55,7 @@ def test_laws_are_listed(command: Command) -> None:
     assert all(one["title"] == load_law(one["name"]).title for one in made)
 
 
-def test_a_law_is_whole(command: Command) -> None:
+def test_a_law_has_all_its_parts(command: Command) -> None:
     made, law = answer(command, "laws", "transfer-target")["results"]["law"], load_law("transfer-target")
     assert made["latex"] == law.latex()
     assert {n: p["prior"] for n, p in made["parameters"].items()} == {n: str(p.prior) for n, p in law.parameters.items()}
@@ -73,14 +72,16 @@ def test_parameters_come_in_full_precision(command: Command, folder: Path, sound
     assert [one["text"] for one in made["checks"]] == [one.text for one in sound_fit.checks]
 
 
-def test_a_failed_fit_keeps_its_intervals_back_here_too(command: Command, folder: Path) -> None:
+def test_intervals_of_a_failed_fit_are_withheld(command: Command, folder: Path) -> None:
     made = answer(command, "show", "failed.nc")["results"]
     assert made["verdict"] == "FAILED"
     assert not any(name.endswith("_lo") for row in made["parameters"] for name in row)
     done = command("forecast", "failed.nc", "--set", "N=1e8", "--set", "D=1e9", "--json")
     assert done.status == 2
-    assert json.loads(done.out)["error"] == done.err.removeprefix("Error: ").rstrip("\n")
-    assert json.loads(done.out)["results"] == {}
+    content = json.loads(done.out)
+    assert content["error"] == done.err.removeprefix("Error: ").rstrip("\n")
+    assert content["code"] == "failed-checks"
+    assert content["results"] == {}
 
 
 def test_a_forecast_is_the_table_of_the_csv(command: Command, folder: Path) -> None:
@@ -90,27 +91,22 @@ def test_a_forecast_is_the_table_of_the_csv(command: Command, folder: Path) -> N
     pd.testing.assert_frame_equal(made, pd.read_csv("same.csv"), check_dtype=False)
 
 
-def test_scores(command: Command, folder: Path) -> None:
+def test_scores_are_numbers(command: Command, folder: Path) -> None:
     (row,) = answer(command, "score", "fit.nc", "runs.csv")["results"]["scores"]
     assert row["rows"] == 40
     assert isinstance(row["crps"], float)
 
 
-def test_faults_of_a_table(command: Command, folder: Path) -> None:
+def test_faults_of_a_table_are_listed(command: Command, folder: Path) -> None:
     pd.DataFrame({"N": [1e8, -1], "D": [1e9, 1e9], "loss": [3.0, np.nan]}).to_csv("faulty.csv", index=False)
     done = command("check", "faulty.csv", "--law", "chinchilla", "--json")
-    refused(done, "faulty.csv has 2 faults for chinchilla")
+    rejected(done, "faulty-table", "faulty.csv", 2)
     faults = json.loads(done.out)["results"]["faults"]
     assert [(one["row"], one["column"]) for one in faults] == [(2, "loss"), (2, "N")]
     assert len(answer(command, "check", "runs.csv", "--law", "chinchilla")["text"]) == 1
 
 
-def test_two_outputs_are_refused(command: Command, folder: Path) -> None:
-    refused(command("score", "fit.nc", "runs.csv", "--csv", "--json"), "without --csv and --latex")
-    refused(command("show", "fit.nc", "--latex", "--json"), "without --csv and --latex")
-
-
-def test_numbers_that_json_has_not() -> None:
+def test_missing_and_infinite_numbers_become_null_and_text() -> None:
     table = pd.DataFrame({"a": [np.nan, np.inf, -np.inf], "b": ["x", None, "z"]}, index=pd.Index(["p", "q", "r"]))
     assert plain_value(table) == [
         {"name": "p", "a": None, "b": "x"}, {"name": "q", "a": "Infinity", "b": None}, {"name": "r", "a": "-Infinity", "b": "z"},
@@ -118,7 +114,7 @@ def test_numbers_that_json_has_not() -> None:
     assert plain_value({"n": np.int64(3), "ok": np.bool_(True), "path": Path("x")}) == {"n": 3, "ok": True, "path": "x"}
 
 
-def test_statuses(command: Command, folder: Path) -> None:
+def test_bad_input_and_bad_usage_end_with_status_2(command: Command, folder: Path) -> None:
     assert command("laws").status == 0
     assert command("--help").status == 0
     assert command("laws", "chinchila").status == 2  # bad input

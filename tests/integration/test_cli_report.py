@@ -18,7 +18,7 @@ from bayeslaw.laws.card import load_law
 from bayeslaw.posterior.fit import Fit
 from bayeslaw.reporting.html import MOST_ROWS
 from bayeslaw.reporting.report import report
-from tests.commands import Command, refused, snapshot
+from tests.commands import Command, rejected, snapshot
 from tests.pages import PICKS
 
 
@@ -56,8 +56,8 @@ def test_files_of_one_name_in_several_folders_are_told_apart(command: Command, f
     done = command("report", "c1/fit.nc", "c2/fit.nc", *options, "-o", "r.html", "--json", "r.json")
     assert (done.status, done.err) == (0, "")
     facts = json.loads(Path("r.json").read_text(encoding="utf-8"))
-    said = [one["caption"] for one in facts["comparison"]["tables"]]
-    assert said[-4:] == [
+    captions = [one["caption"] for one in facts["comparison"]["tables"]]
+    assert captions[-4:] == [
         "Weights in runs/../c1/stack.nc",
         "Weights in c2/stack.nc",
         "Scores in c1/scores.csv",
@@ -78,7 +78,7 @@ def test_fits_of_a_stack_are_in_its_file_and_no_command_fits_one_of_them(command
     assert [one["made"]["command"] for one in facts["fits"]] == [None, None]
     html = Path("r.html").read_text(encoding="utf-8")
     assert "bayeslaw fit" not in html
-    assert html.count("One of the fits of a stack (stack): refitted by <code>bayeslaw compare</code>.") == 2
+    assert html.count("a member of a stack (stack)") == 2
     assert "<dt>fits</dt><dd>one: stack.nc; other: stack.nc</dd>" in html
 
 
@@ -94,7 +94,7 @@ def test_a_page_speaks_of_options_in_its_commands_only(small_fit: Fit) -> None:
     """It is made in Python too, where there are none."""
     at = Runs(pd.DataFrame({"N": 1e9, "D": np.geomspace(1e9, 1e14, MOST_ROWS + 1)}), "at.csv")
     html = report({"short": small_fit}, at=at, force=True).html
-    assert "The first rows of the table" in html
+    assert "the first rows of the table" in html
     text = re.sub(r"<(style|pre)>.*?</\1>", "", html, flags=re.DOTALL)
     assert len(text) < len(html)
     assert not re.findall(r".*--[a-z].*", text)
@@ -108,38 +108,36 @@ def test_a_card_of_ones_own_goes_by_its_file(command: Command, folder: Path, sou
     own = report({"a": replace(sound_fit, law=law, info={**sound_fit.info, "card": card, "data": "runs.csv"})}, files={"a": "a.nc"})
     again = own.facts["fits"][0]["made"]["command"]
     assert again.startswith("bayeslaw fit my-law.toml runs.csv -o a.nc ")
-    refused(command(*shlex.split(again)[1:], "--draws", "5"), "draws must be a whole number")
+    rejected(command(*shlex.split(again)[1:], "--draws", "5"), "not-a-whole-number", "draws")
 
 
 @pytest.mark.parametrize(
-    ("args", "fragment"),
+    ("args", "code", "values"),
     [
-        (("none.nc", "-o", "r.html"), "There is no file none.nc"),
-        (("text.nc", "-o", "r.html"), "text.nc"),
-        (("fit.nc", "-o", "r.pdf"), "A report is written to a file ending in .html, not r.pdf."),
-        (("fit.nc", "-o", "none/r.html"), "There is no folder none"),
-        (("fit.nc", "-o", "r.html", "--json", "r.txt"), "ending in .json, not r.txt"),
-        (("fit.nc", "-o", "r.html", "--ci", "90"), "write 0.9 for 90%"),
-        (("fit.nc", "fit.nc", "-o", "r.html"), "A fit is given twice"),
-        (("fit.nc", "-o", "r.html", "--compare", "runs.csv", "--compare", "./runs.csv"), "runs.csv is given twice to compare by"),
-        (("fit.nc", "-o", "r.html", "--forecast", "none.csv"), "none.csv"),
-        (("fit.nc", "-o", "r.html", "--forecast", "older.csv"), "older.csv"),
-        (("fit.nc", "-o", "r.html", "--measured", "none.csv"), "none.csv"),
-        (("fit.nc", "-o", "r.html", "--anchors", "runs.csv"), "A list of picks has a column spent"),
-        (("fit.nc", "-o", "r.html", "--plan", "runs.csv"), "A plan's frontier lacks confidence, tokens, r"),
-        (("fit.nc", "-o", "r.html", "--plan", "none.csv"), "There is no file none.csv with a plan's frontier."),
-        (("fit.nc", "-o", "r.html", "--compare", "failed.nc"), "failed.nc is one fit and no comparison"),
-        (("fit.nc", "-o", "r.html", "--compare", "runs.csv"), "runs.csv has no column law"),
-        (("fit.nc", "failed.nc", "-o", "r.html", "--latex", "tex"), "The checks of failed.nc failed: no tables for a paper."),
-        (("fit.nc", "-o", "r.html", "--latex", "none/tex"), "The folder none/tex can't be made: there is no none."),
-        (("fit.nc", "-o", "r.html", "--latex", "runs.csv"), "The folder runs.csv can't be made: it is a file."),
-        (("fit.nc", "-o", "r.html", "--discrepancy", "much"), "much"),
-        (("fit.nc", "-o", "r.html", "--forecast", "runs.csv", "--seed", "-1"), "seed"),
+        (("none.nc", "-o", "r.html"), "missing-file", ["none.nc"]),
+        (("fit.nc", "-o", "r.pdf"), "wrong-ending", [".html", "r.pdf"]),
+        (("fit.nc", "-o", "none/r.html"), "no-folder", ["none"]),
+        (("fit.nc", "-o", "r.html", "--json", "r.txt"), "wrong-ending", [".json", "r.txt"]),
+        (("fit.nc", "-o", "r.html", "--ci", "90"), "not-a-probability", [90]),
+        (("fit.nc", "fit.nc", "-o", "r.html"), "given-twice", ["fit.nc"]),
+        (("fit.nc", "-o", "r.html", "--compare", "runs.csv", "--compare", "./runs.csv"), "given-twice", ["runs.csv"]),
+        (("fit.nc", "-o", "r.html", "--forecast", "none.csv"), "no-such-file", ["none.csv"]),
+        (("fit.nc", "-o", "r.html", "--measured", "older.csv"), "no-rows", ["older.csv"]),
+        (("fit.nc", "-o", "r.html", "--anchors", "runs.csv"), "missing-columns", ["spent"]),
+        (("fit.nc", "-o", "r.html", "--plan", "runs.csv"), "missing-columns", ["confidence", "tokens"]),
+        (("fit.nc", "-o", "r.html", "--plan", "none.csv"), "no-such-file", ["none.csv"]),
+        (("fit.nc", "-o", "r.html", "--compare", "failed.nc"), "not-a-stack", ["failed.nc"]),
+        (("fit.nc", "-o", "r.html", "--compare", "runs.csv"), "missing-column", ["runs.csv", "law"]),
+        (("fit.nc", "failed.nc", "-o", "r.html", "--latex", "tex"), "failed-checks", ["failed.nc"]),
+        (("fit.nc", "-o", "r.html", "--latex", "none/tex"), "no-folder", ["none/tex"]),
+        (("fit.nc", "-o", "r.html", "--latex", "runs.csv"), "no-folder", ["runs.csv"]),
+        (("fit.nc", "-o", "r.html", "--discrepancy", "much"), "not-a-discrepancy", ["much"]),
+        (("fit.nc", "-o", "r.html", "--forecast", "runs.csv", "--seed", "-1"), "not-a-whole-number", ["seed"]),
     ],
 )
-def test_what_cannot_be_used_is_refused_and_nothing_written(
-    command: Command, folder: Path, args: tuple[str, ...], fragment: str
+def test_unusable_requests_are_refused_and_nothing_is_written(
+    command: Command, folder: Path, args: tuple[str, ...], code: str, values: list[object]
 ) -> None:
     before = snapshot(folder)
-    refused(command("report", *args), fragment)
+    rejected(command("report", *args), code, *values)
     assert snapshot(folder) == before

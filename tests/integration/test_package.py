@@ -20,7 +20,7 @@ from bayeslaw.cli import demo
 from bayeslaw.inference.fit import fit
 from bayeslaw.inference.point import point_fit
 from tests import oracles
-from tests.commands import Command, refused
+from tests.commands import Command, rejected
 from tests.fixed import loaded_fit
 
 PACKAGES = ("", ".core", ".data", ".schedules", ".inference", ".evaluation", ".design", ".planning", ".dynamics", ".plots")
@@ -107,7 +107,7 @@ def test_the_demonstration(command: Command, tmp_path: Path) -> None:
     assert (done.status, done.err) == (0, "")
     # of 5 D one lies below 2 tokens per parameter; 2 sizes, 3 replay shares
     assert "fitted at PTPP 15, 31, 24 losses at PTPP 279 forecast" in done.out
-    assert "fitting ptpp-floor to 48 rows" in done.out
+    assert "ptpp-floor fitted to 48 rows" in done.out
     assert "Best by CRPS: ptpp-floor." in done.out
     table = pd.read_csv(output / "scores.csv")
     assert table[["law", "fit", "rows"]].values.tolist() == [
@@ -121,7 +121,7 @@ def test_the_demonstration(command: Command, tmp_path: Path) -> None:
 @pytest.mark.usefixtures("quick")
 def test_a_demonstration_into_a_file(command: Command, tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("older", encoding="utf-8")
-    refused(command("demo", "-o", tmp_path / "taken"), "taken can't be made: ")
+    rejected(command("demo", "-o", tmp_path / "taken"), "no-folder", "taken")
     assert (tmp_path / "taken").read_text(encoding="utf-8") == "older"
 
 
