@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 import bayeslaw
 from bayeslaw.cli import options
@@ -14,32 +14,24 @@ from bayeslaw.core.errors import BayeslawError
 
 
 def anchors(
-    fits: Annotated[
-        list[str], typer.Argument(help="A fit or stack, or several (such as source and target) whose losses every run logs.")
-    ],
-    targets: Annotated[Path, typer.Option(help="A table of the settings whose loss is wanted, with an optional column weight.")],
-    budget: Annotated[float, typer.Option(help="What the runs may cost together, in the unit of the costs.")],
-    candidates: Annotated[
-        Path | None, typer.Option(help="A table of runs that could be bought, one evaluation in each row.")
-    ] = None,
+    fits: Annotated[list[str], Argument(help="A fit or stack, or several (source and target) whose losses every run logs.")],
+    targets: Annotated[Path, Option(help="A table of the settings whose loss is wanted, with an optional column weight.")],
+    budget: Annotated[float, Option(help="What the runs may cost together, in the unit of the costs.")],
+    candidates: Annotated[Path | None, Option(help="A table of runs that could be bought, one evaluation in each row.")] = None,
     candidates_grid: Annotated[
-        list[str] | None,
-        typer.Option(help="All combinations of values: N=241e6,517e6 r=.1,.25 ptpp=279 atpp=4,10,30; a run has all its D or atpp."),
+        list[str] | None, Option(help="All combinations of values, such as N=241e6,517e6 r=.1,.25 atpp=4,10; a run has all D.")
     ] = None,
-    cost: Annotated[str, typer.Option(help="The column with each run's price; flops is 6 N D.")] = "flops",
+    cost: Annotated[str, Option(help="The column with each run's price; flops is 6 N D.")] = "flops",
     checkpoint_cost: Annotated[
-        str | None,
-        typer.Option(help="The column with the price of training a checkpoint; flops is 6 N^2 ptpp; 0 if all checkpoints exist."),
+        str | None, Option(help="Column with the price of a checkpoint; flops is 6 N^2 ptpp; 0 if all exist.")
     ] = None,
     stages: options.Stages = None,
-    rounds: Annotated[
-        int, typer.Option(help="Number of rounds in which the budget is spent, with `bayeslaw update` between them.")
-    ] = 1,
-    replicates: Annotated[int, typer.Option(help="How often each candidate may be bought.")] = 1,
+    rounds: Annotated[int, Option(help="Number of rounds in which the budget is spent, with `bayeslaw update` between them.")] = 1,
+    replicates: Annotated[int, Option(help="How often each candidate may be bought.")] = 1,
     discrepancy: options.Discrepancy = None,
-    explain: Annotated[str | None, typer.Option(help="Only show what this candidate would contribute.")] = None,
-    nested: Annotated[int | None, typer.Option(help="Check the picks by nested Monte Carlo with this many simulations.")] = None,
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="Write the picks to this file (.csv).")] = None,
+    explain: Annotated[str | None, Option(help="Only show what this candidate would contribute.")] = None,
+    nested: Annotated[int | None, Option(help="Check the picks by nested Monte Carlo with this many simulations.")] = None,
+    output: Annotated[Path | None, Option("-o", "--output", help="Write the picks to this file (.csv).")] = None,
     plot: options.Picture = None,
     ci: options.Ci = 0.9,
     seed: options.Seed = 0,

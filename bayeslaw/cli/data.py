@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 import bayeslaw
 from bayeslaw.cli import options
@@ -23,8 +23,8 @@ def list_() -> Answer:
 
 
 def fetch(
-    name: Annotated[str, typer.Argument(help="A public data set; see `bayeslaw data list`.")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="The folder to write its tables into.")] = Path(),
+    name: Annotated[str, Argument(help="A public data set; see `bayeslaw data list`.")],
+    output: Annotated[Path, Option("-o", "--output", help="The folder to write its tables into.")] = Path(),
 ) -> Answer:
     """Download a public data set, check it against its checksums, and write its tables."""
     from bayeslaw.data.datasets import dataset
@@ -38,11 +38,9 @@ def fetch(
 
 
 def demo(
-    output: Annotated[Path, typer.Option("-o", "--output", help="The folder for the picture and the tables.")] = Path(
-        "demo-output"
-    ),
-    quick: Annotated[bool, typer.Option("--quick", help="Fit only the first law.")] = False,
-    tables: Annotated[bool, typer.Option("--tables", help="Only write the measured losses, to try other commands on.")] = False,
+    output: Annotated[Path, Option("-o", "--output", help="The folder for the picture and the tables.")] = Path("demo-output"),
+    quick: Annotated[bool, Option("--quick", help="Fit only the first law.")] = False,
+    tables: Annotated[bool, Option("--tables", help="Only write the measured losses, to try other commands on.")] = False,
     quiet: options.Quiet = False,
 ) -> Answer:
     """Fit the PTPP-aware laws to measured losses and forecast a pre-training budget they have not seen."""

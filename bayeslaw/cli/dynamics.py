@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 import bayeslaw
 from bayeslaw.cli import options
@@ -15,25 +15,20 @@ from bayeslaw.core.errors import BayeslawError, TableError
 
 
 def areas(
-    curves: Annotated[Path, typer.Argument(help="Training curves: run, step, lr, losses; phase, parent, parent_step, batch.")],
+    curves: Annotated[Path, Argument(help="Training curves: run, step, lr, losses; phase, parent, parent_step, batch.")],
     output: options.NewTable,
     memory: options.Memory = 0.999,
-    power: Annotated[float, typer.Option(help="epsilon of the LR-weighted annealing area S2w.")] = 0.1,
+    power: Annotated[float, Option(help="epsilon of the LR-weighted annealing area S2w.")] = 0.1,
     warmup: Annotated[
-        list[str] | None,
-        typer.Option(help="Steps of warm-up before the logs begin: 2160, or RUN=2160. Repeat for several runs."),
+        list[str] | None, Option(help="Steps of warm-up before the logs begin: 2160, or RUN=2160; repeatable.")
     ] = None,
-    per: Annotated[str, typer.Option(help="What areas count: step, or token where batches differ (column batch).")] = "step",
-    tokens_per_step: Annotated[
-        float | None, typer.Option(help="Tokens of the batch whose steps count as 1, with --per token.")
-    ] = None,
-    run: Annotated[str, typer.Option("--run", help="The column that names the runs.")] = "run",
-    losses: Annotated[list[str] | None, typer.Option(help="A column of losses, such as source_loss. Repeat for each.")] = None,
-    domain: Annotated[str | None, typer.Option(help="Write only the losses of this domain.")] = None,
+    per: Annotated[str, Option(help="What areas count: step, or token where batches differ (column batch).")] = "step",
+    tokens_per_step: Annotated[float | None, Option(help="Tokens of the batch whose steps count as 1 (--per token).")] = None,
+    run: Annotated[str, Option("--run", help="The column that names the runs.")] = "run",
+    losses: Annotated[list[str] | None, Option(help="A column of losses, such as source_loss. Repeatable.")] = None,
+    domain: Annotated[str | None, Option(help="Write only the losses of this domain.")] = None,
     where: options.Where = None,
-    nodes: Annotated[
-        int, typer.Option(help="Also describe the changes of the rate by this many nodes: 24 for the law multi-power.")
-    ] = 0,
+    nodes: Annotated[int, Option(help="Also describe the changes of the rate by this many nodes: 24 for the law multi-power.")] = 0,
     plot: options.Picture = None,
 ) -> Answer:
     """Compute the areas under the learning rates of training curves: one row for each loss, ready for `bayeslaw fit`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 import bayeslaw
 from bayeslaw.cli import options
@@ -19,27 +19,23 @@ FAILED = "FAILED: its intervals are not to be trusted"
 
 
 def fit(
-    law: Annotated[str, typer.Argument(help="A law that comes with bayeslaw (see `bayeslaw laws`), or the path of a card.")],
+    law: Annotated[str, Argument(help="A law that comes with bayeslaw (see `bayeslaw laws`), or the path of a card.")],
     runs: options.RunsPath,
     output: options.NewFit,
     where: options.Where = None,
     prior: Annotated[
-        list[str] | None, typer.Option(help='Another prior of a parameter, such as "E=LogNormal(0.5,0.2)". Repeat for each.')
+        list[str] | None, Option(help='Another prior of a parameter, such as "E=LogNormal(0.5,0.2)". Repeat for each.')
     ] = None,
     noise: Annotated[
-        str,
-        typer.Option(help="auto, normal, normal-drift, normal-checkpoint, skew, student, normal-no-run or student-no-run."),
+        str, Option(help="auto, normal, normal-drift, normal-checkpoint, skew, student, normal-no-run or student-no-run.")
     ] = "auto",
-    noise_by: Annotated[str | None, typer.Option(help="The column that groups runs with the same noise parameters.")] = None,
-    by: Annotated[
-        list[str] | None,
-        typer.Option(help="A parameter that is partially pooled over a column, such as E=domain. Repeat for each."),
-    ] = None,
+    noise_by: Annotated[str | None, Option(help="The column that groups runs with the same noise parameters.")] = None,
+    by: Annotated[list[str] | None, Option(help="A parameter that is pooled over a column, such as E=domain. Repeatable.")] = None,
     draws: options.Draws = 1000,
     tune: options.Tune = 500,
     chains: options.Chains = 4,
     seed: options.Seed = 0,
-    bins: Annotated[float | None, typer.Option(help="Width, in e-folds of D, of the bins that long curves are put into.")] = None,
+    bins: Annotated[float | None, Option(help="Width, in e-folds of D, of the bins that long curves are put into.")] = None,
     quiet: options.Quiet = False,
 ) -> Answer:
     """Fit a law to logged losses by NUTS and write the posterior to one NetCDF file."""
@@ -77,11 +73,9 @@ def _add_fit(answer: Answer, fit: Fit) -> None:
 def show(
     fit: options.FitPath,
     ci: options.Ci = 0.9,
-    latex: Annotated[bool, typer.Option("--latex", help="Print a LaTeX table.")] = False,
+    latex: Annotated[bool, Option("--latex", help="Print a LaTeX table.")] = False,
     csv: options.Csv = False,
-    sensitivity: Annotated[
-        bool, typer.Option("--sensitivity", help="Show how strongly the posterior depends on the priors.")
-    ] = False,
+    sensitivity: Annotated[bool, Option("--sensitivity", help="Show how strongly the posterior depends on the priors.")] = False,
     force: options.Force = False,
 ) -> Answer:
     """Show parameters with credible intervals, the checks, and which parameters the data did not inform."""
@@ -126,14 +120,12 @@ def show(
 
 
 def update(
-    fit: Annotated[Path, typer.Argument(help="A fit written by `bayeslaw fit` or `bayeslaw update`.")],
-    runs: Annotated[Path, typer.Argument(help="Losses of the new runs, in a table like that of the fit.")],
+    fit: Annotated[Path, Argument(help="A fit written by `bayeslaw fit` or `bayeslaw update`.")],
+    runs: Annotated[Path, Argument(help="Losses of the new runs, in a table like that of the fit.")],
     output: options.NewFit,
     where: options.Where = None,
-    targets: Annotated[
-        Path | None, typer.Option(help="A table of settings; their intervals are shown before and after the update.")
-    ] = None,
-    seed: Annotated[int | None, typer.Option(help="The seed of the draws; the fit's own seed by default.")] = None,
+    targets: Annotated[Path | None, Option(help="Settings whose intervals are shown before and after the update.")] = None,
+    seed: Annotated[int | None, Option(help="The seed of the draws; the fit's own seed by default.")] = None,
     csv: options.Csv = False,
     force: options.Force = False,
     quiet: options.Quiet = False,

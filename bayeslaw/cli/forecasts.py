@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
 import bayeslaw
 from bayeslaw.cli import options
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def forecast(
     fit: options.FitPath,
-    at: Annotated[Path | None, typer.Option(help="A table of settings to forecast.")] = None,
+    at: Annotated[Path | None, Option(help="A table of settings to forecast.")] = None,
     set_: options.Ranges = None,
     output: options.TableFile = None,
     plot: options.Picture = None,
@@ -73,21 +73,19 @@ def score(
 
 def compare(
     runs: options.RunsPath,
-    law: Annotated[list[str], typer.Option(help="A law to compare. Repeat for each.")],
-    holdout: Annotated[str | None, typer.Option(help='Hold out the rows that meet this condition, such as "ptpp > 31".')] = None,
-    by: Annotated[str | None, typer.Option(help="Hold out the rows of each value of this column in turn.")] = None,
-    loo: Annotated[bool, typer.Option("--loo", help="Leave out one run after the other, which is the default.")] = False,
+    law: Annotated[list[str], Option(help="A law to compare. Repeatable.")],
+    holdout: Annotated[str | None, Option(help='Hold out the rows that meet this condition, such as "ptpp > 31".')] = None,
+    by: Annotated[str | None, Option(help="Hold out the rows of each value of this column in turn.")] = None,
+    loo: Annotated[bool, Option("--loo", help="Leave out one run after the other, which is the default.")] = False,
     where: options.Where = None,
-    noise: Annotated[
-        list[str] | None, typer.Option(help="A noise to fit every law with, as for `bayeslaw fit`. Repeat for each.")
-    ] = None,
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="Write the stack of the fits to this file (.nc).")] = None,
+    noise: Annotated[list[str] | None, Option(help="A noise to fit every law with, as for `bayeslaw fit`. Repeatable.")] = None,
+    output: Annotated[Path | None, Option("-o", "--output", help="Write the stack of the fits to this file (.nc).")] = None,
     executor: options.Executor = "in-process",
-    bootstrap: Annotated[int, typer.Option(help="Number of resamples of whole runs, for the intervals of point fits.")] = 0,
+    bootstrap: Annotated[int, Option(help="Number of resamples of whole runs, for the intervals of point fits.")] = 0,
     draws: options.Draws = 1000,
     tune: options.Tune = 500,
     chains: options.Chains = 4,
-    starts: Annotated[int, typer.Option(help="Number of starting points of each point fit.")] = 100,
+    starts: Annotated[int, Option(help="Number of starting points of each point fit.")] = 100,
     seed: options.Seed = 0,
     csv: options.Csv = False,
     force: options.Force = False,

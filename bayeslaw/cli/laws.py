@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 import bayeslaw
 from bayeslaw.cli import options
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def laws(
-    name: Annotated[str | None, typer.Argument(help="Show this law: its formula, parameters, priors and source.")] = None,
+    name: Annotated[str | None, Argument(help="Show this law: its formula, parameters, priors and source.")] = None,
 ) -> Answer:
     """List the laws, one in each line, or show one law in full."""
 
@@ -51,7 +51,7 @@ def laws(
 
 
 def check(
-    runs: options.RunsPath, law: Annotated[str, typer.Option(help="The law to check the table for.")], where: options.Where = None
+    runs: options.RunsPath, law: Annotated[str, Option(help="The law to check the table for.")], where: options.Where = None
 ) -> Answer:
     """List every fault of a table, with row, column, value and a suggestion."""
     from bayeslaw.data.validate import base_rows, mixed_domains

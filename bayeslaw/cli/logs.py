@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 import bayeslaw
 from bayeslaw.cli import options
@@ -15,41 +15,27 @@ from bayeslaw.core.errors import BayeslawError, TableError
 
 def import_(
     sources: Annotated[
-        list[Path],
-        typer.Argument(help="Exports and logs, or folders with event files or trainer_state.json; together they make one table."),
+        list[Path], Argument(help="Exports and logs, or folders with event files or trainer_state.json, for one table.")
     ],
     output: options.NewTable,
     kind: Annotated[
-        str | None,
-        typer.Option("--from", help="wandb, tensorboard, trainer, jsonl, wide or table; recognised if it is not given."),
+        str | None, Option("--from", help="wandb, tensorboard, trainer, jsonl, wide or table; recognised by default.")
     ] = None,
     map_: Annotated[
-        Path | None,
-        typer.Option(
-            "--map", help="A file (.toml) that gives columns, units and the values of each run; see docs/howto/losses.md."
-        ),
+        Path | None, Option("--map", help="A file (.toml) with columns, units and values of runs; see docs/howto/losses.md.")
     ] = None,
     loss: Annotated[
-        list[str] | None,
-        typer.Option(help="A column of validation losses, as COLUMN or COLUMN=DOMAIN; found by name by default. Repeat for each."),
+        list[str] | None, Option(help="A column of losses, as COLUMN or COLUMN=DOMAIN; found by name by default. Repeatable.")
     ] = None,
-    domain: Annotated[list[str] | None, typer.Option(help="Keep only the losses of this domain. Repeat for several.")] = None,
+    domain: Annotated[list[str] | None, Option(help="Keep only the losses of this domain. Repeatable.")] = None,
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", help="A value that all runs share: N=410e6, ptpp=20, tokens_per_step=524288. Repeat for each."),
+        Option("--set", help="A value that all runs share, such as N=410e6 or tokens_per_step=524288. Repeatable."),
     ] = None,
-    resumed: Annotated[
-        str | None, typer.Option(help="Which log to keep where a run logs a step twice with different losses: last or first.")
-    ] = None,
-    nan: Annotated[
-        str | None, typer.Option(help="drop leaves out evaluations that logged NaN; they are an error by default.")
-    ] = None,
-    unit: Annotated[
-        str | None, typer.Option(help="The unit of the losses, such as bits/byte or perplexity; nats/token by default.")
-    ] = None,
-    curves: Annotated[
-        bool, typer.Option("--curves", help="Keep rows with a learning rate and no loss, for `bayeslaw dynamics areas`.")
-    ] = False,
+    resumed: Annotated[str | None, Option(help="Which loss to keep where a run logs a step twice: last or first.")] = None,
+    nan: Annotated[str | None, Option(help="drop leaves out evaluations that logged NaN; they are an error by default.")] = None,
+    unit: Annotated[str | None, Option(help="Unit of the losses, such as bits/byte or perplexity; nats/token by default.")] = None,
+    curves: Annotated[bool, Option("--curves", help="Keep rows with a learning rate and no loss, for `dynamics areas`.")] = False,
 ) -> Answer:
     """Read losses from Weights & Biases, TensorBoard, Hugging Face's Trainer, JSON lines or tables into one table of runs."""
     from bayeslaw.core.files import write_text
@@ -91,21 +77,13 @@ def _losses(texts: list[str] | None) -> dict[str, str | None] | None:
 
 
 def convert(
-    runs: Annotated[
-        Path, typer.Argument(help="A table of runs; its column unit names the unit of the losses, nats/token by default.")
-    ],
-    to: Annotated[
-        str, typer.Option(help="nats/token, bits/token, nats/byte, bits/byte, nats/character, bits/character or perplexity.")
-    ],
+    runs: Annotated[Path, Argument(help="A table of runs; its column unit names the unit of the losses, nats/token by default.")],
+    to: Annotated[str, Option(help="nats/token, bits/token, nats/byte, bits/byte, nats/character, bits/character or perplexity.")],
     output: options.NewTable,
-    bytes_per_token: Annotated[
-        str | None, typer.Option(help="Bytes of the validation text for each of its tokens: a number, or a column.")
-    ] = None,
-    characters_per_token: Annotated[str | None, typer.Option(help="Characters for each token: a number, or a column.")] = None,
-    reference: Annotated[
-        float | None, typer.Option(help="Bytes per token of the tokenizer in whose tokens losses per token are wanted.")
-    ] = None,
-    from_: Annotated[str | None, typer.Option("--from", help="The unit of the losses, if the table has no column unit.")] = None,
+    bytes_per_token: Annotated[str | None, Option(help="Bytes of the validation text per token: a number, or a column.")] = None,
+    characters_per_token: Annotated[str | None, Option(help="Characters for each token: a number, or a column.")] = None,
+    reference: Annotated[float | None, Option(help="Bytes per token of the tokenizer that losses per token refer to.")] = None,
+    from_: Annotated[str | None, Option("--from", help="The unit of the losses, if the table has no column unit.")] = None,
 ) -> Answer:
     """Convert losses to another unit, so that those of several tokenizers can be compared."""
     from bayeslaw.core.files import write_text

@@ -33,23 +33,17 @@ Executor = Annotated[
     str, Option(help="Where the work runs: in-process, processes, processes:4 or the address of a Dask scheduler.")
 ]
 Ci = Annotated[float, Option("--ci", help="Probability of the equal-tailed intervals.")]
-Discrepancy = Annotated[
-    str | None, Option(help="Relative standard deviation, such as 1% or 0.01, that you state for the law's error outside the runs.")
-]
+Discrepancy = Annotated[str | None, Option(help="Relative error, such as 1% or 0.01, that you state for the law outside the runs.")]
 Force = Annotated[bool, Option("--force", help="Continue although checks failed; the results are marked.")]
 Quiet = Annotated[bool, Option("--quiet", "-q", help="Show no progress.")]
 
 # --- settings and decisions -----------------------------------------------------------------------------------------
 
 Ranges = Annotated[
-    list[str] | None,
-    Option("--set", help="Values of a covariate: N=8.1e9, r=0.1,0.25 or D=1e9:2e11:20. Repeat for each covariate."),
+    list[str] | None, Option("--set", help="Values of a covariate: N=8.1e9, r=0.1,0.25 or D=1e9:2e11:20. Repeatable.")
 ]
-Set = Annotated[list[str] | None, Option("--set", help="The value of a covariate of the laws, such as N=8.1e9. Repeat for each.")]
-Stages = Annotated[
-    str | None,
-    Option(help="Stages with frozen parameters as TOKENS:TRAINABLE shares, such as 0.4:0.034,0.6:0.5; FLOPs count them."),
-]
+Set = Annotated[list[str] | None, Option("--set", help="The value of a covariate of the laws, such as N=8.1e9. Repeatable.")]
+Stages = Annotated[str | None, Option(help="Stages with frozen parameters, as shares TOKENS:TRAINABLE, such as 0.4:0.034,0.6:0.5.")]
 
 # --- training dynamics ----------------------------------------------------------------------------------------------
 

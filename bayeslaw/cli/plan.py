@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 import bayeslaw
 from bayeslaw.cli import options
@@ -14,55 +14,34 @@ from bayeslaw.core.errors import BayeslawError
 
 
 def plan(
-    source: Annotated[
-        list[str] | None, typer.Option(help="A fit of source losses, as S.nc or NAME=S.nc. Repeat for several sources.")
-    ] = None,
-    target: Annotated[
-        Path | None, typer.Option(help="A fit of target losses; it may be the source's file, if that has both domains.")
-    ] = None,
+    source: Annotated[list[str] | None, Option(help="A fit of source losses, as S.nc or NAME=S.nc. Repeatable.")] = None,
+    target: Annotated[Path | None, Option(help="A fit of target losses; a fit of both domains may be given twice.")] = None,
     set_: options.Set = None,
-    on: Annotated[
-        str | None, typer.Option(help="The losses that are constrained: latent (the law's) or run (those the next run logs).")
-    ] = None,
-    confidence: Annotated[float, typer.Option(help="Probability with which all constraints hold together.")] = 0.9,
+    on: Annotated[str | None, Option(help="The losses that are constrained: latent (the law's) or run (the next run's).")] = None,
+    confidence: Annotated[float, Option(help="Probability with which all constraints hold together.")] = 0.9,
     max_forgetting: Annotated[
-        list[str] | None,
-        typer.Option(help="Largest rise of the source loss: 2% of its base loss, 0.05 in its unit, or NAME=2%."),
+        list[str] | None, Option(help="Largest rise of the source loss: 2% of its base, 0.05, or NAME=2%.")
     ] = None,
-    max_loss: Annotated[float | None, typer.Option(help="Largest target loss, in the unit of its fit.")] = None,
-    max_tokens: Annotated[float | None, typer.Option(help="Budget of tokens.")] = None,
-    max_flops: Annotated[float | None, typer.Option(help="Budget of FLOPs, 6 N D.")] = None,
-    max_cost: Annotated[float | None, typer.Option(help="Budget of money; needs --price.")] = None,
-    minimise: Annotated[
-        str, typer.Option(help="What is minimised: tokens, flops, cost, replay, target-loss or source-loss.")
-    ] = "tokens",
-    price: Annotated[
-        list[str] | None, typer.Option(help="A price: flop=2e-18, new-token=1e-7 or replayed-token=0. Repeat for each.")
-    ] = None,
+    max_loss: Annotated[float | None, Option(help="Largest target loss, in the unit of its fit.")] = None,
+    max_tokens: Annotated[float | None, Option(help="Budget of tokens.")] = None,
+    max_flops: Annotated[float | None, Option(help="Budget of FLOPs, 6 N D.")] = None,
+    max_cost: Annotated[float | None, Option(help="Budget of money; needs --price.")] = None,
+    minimise: Annotated[str, Option(help="What is minimised: tokens, flops, cost, replay, target-loss or source-loss.")] = "tokens",
+    price: Annotated[list[str] | None, Option(help="A price: flop=2e-18, new-token=1e-7 or replayed-token=0. Repeatable.")] = None,
     stages: options.Stages = None,
-    replay: Annotated[str | None, typer.Option(help="Replay shares to consider: 0.1:0.6, 0.1,0.25,0.5 or 0.25.")] = None,
-    atpp: Annotated[str | None, typer.Option(help="Adaptation tokens per parameter to consider: 1:20, 5,10,20 or 8.")] = None,
-    tokens: Annotated[str | None, typer.Option(help="Adaptation tokens to consider, in place of --atpp.")] = None,
+    replay: Annotated[str | None, Option(help="Replay shares to consider: 0.1:0.6, 0.1,0.25,0.5 or 0.25.")] = None,
+    atpp: Annotated[str | None, Option(help="Adaptation tokens per parameter to consider: 1:20, 5,10,20 or 8.")] = None,
+    tokens: Annotated[str | None, Option(help="Adaptation tokens to consider, in place of --atpp.")] = None,
     base_loss: Annotated[
-        list[str] | None,
-        typer.Option(help="The source's loss before the adaptation: measured, law, 2.87, 2.87+-0.01 or NAME=…."),
+        list[str] | None, Option(help="The source's base loss: measured, law, 2.87, 2.87+-0.01 or NAME=….")
     ] = None,
     source_set: Annotated[
-        list[str] | None,
-        typer.Option(help="The domain that is the source, if a fit has several: domain=web, or domain=web,code for both."),
+        list[str] | None, Option(help="The source's domain, if a fit has several: domain=web or domain=web,code.")
     ] = None,
-    target_set: Annotated[
-        list[str] | None, typer.Option(help="The domain that is the target, if a fit has several: domain=code.")
-    ] = None,
-    level: Annotated[
-        list[float] | None, typer.Option(help="A confidence for which the frontier has a row. Repeat for each.")
-    ] = None,
-    candidates: Annotated[
-        Path | None, typer.Option(help="A table of runs that could be bought to learn more; see `bayeslaw anchors`.")
-    ] = None,
-    budget: Annotated[
-        float | None, typer.Option(help="What these runs may cost, in the unit of their costs (FLOPs by default).")
-    ] = None,
+    target_set: Annotated[list[str] | None, Option(help="The target's domain, if a fit has several: domain=code.")] = None,
+    level: Annotated[list[float] | None, Option(help="A confidence for which the frontier has a row. Repeatable.")] = None,
+    candidates: Annotated[Path | None, Option(help="Runs that could be bought to learn more; see `bayeslaw anchors`.")] = None,
+    budget: Annotated[float | None, Option(help="What these runs may cost, in the unit of their costs (FLOPs).")] = None,
     discrepancy: options.Discrepancy = None,
     output: options.TableFile = None,
     plot: options.Picture = None,
@@ -157,9 +136,9 @@ def _by_source(option: str, texts: list[str] | None) -> Any:
 
 
 def allocate(
-    fit: Annotated[Path, typer.Argument(help="A fit or a stack of a law of N and D.")],
-    compute: Annotated[str, typer.Option(help="FLOPs, C = 6 N D: 1e21, or 1e19:1e24:30 for 30 values.")],
-    stage: Annotated[str | None, typer.Option(help="The stage, if the law describes two: its 0/1 covariate, or scratch.")] = None,
+    fit: Annotated[Path, Argument(help="A fit or a stack of a law of N and D.")],
+    compute: Annotated[str, Option(help="FLOPs, C = 6 N D: 1e21, or 1e19:1e24:30 for 30 values.")],
+    stage: Annotated[str | None, Option(help="The stage, if the law describes two: its 0/1 covariate, or scratch.")] = None,
     set_: options.Set = None,
     ci: options.Ci = 0.9,
     output: options.TableFile = None,
@@ -181,12 +160,10 @@ def allocate(
 
 
 def transfer(
-    fit: Annotated[
-        Path, typer.Argument(help="A fit of a law of training from scratch, or of both scratch and continual pre-training.")
-    ],
-    continued: Annotated[Path | None, typer.Argument(help="The fit of continual pre-training, if the first fit lacks it.")] = None,
+    fit: Annotated[Path, Argument(help="A fit of a law of training from scratch, or of continual pre-training too.")],
+    continued: Annotated[Path | None, Argument(help="The fit of continual pre-training, if the first fit lacks it.")] = None,
     set_: options.Ranges = None,
-    stage: Annotated[str | None, typer.Option(help="The 0/1 covariate of continual pre-training, if the law has several.")] = None,
+    stage: Annotated[str | None, Option(help="The 0/1 covariate of continual pre-training, if the law has several.")] = None,
     ci: options.Ci = 0.9,
     output: options.TableFile = None,
     plot: options.Picture = None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 import bayeslaw
 from bayeslaw.cli import options
@@ -21,10 +21,8 @@ PAIRS = "NAME=VALUE"
 
 
 def forecast(
-    fit: Annotated[Path, typer.Argument(help="A fit or stack of laws of training dynamics.")],
-    adapt: Annotated[
-        str | None, typer.Option(help=f"Schedule of the adaptation; without it the pre-training is forecast. {options.SCHEDULES}.")
-    ] = None,
+    fit: Annotated[Path, Argument(help="A fit or stack of laws of training dynamics.")],
+    adapt: Annotated[str | None, Option(help=f"Schedule; without it the pre-training is forecast. {options.SCHEDULES}.")] = None,
     pretrain: options.Pretrain = None,
     curves: options.CurvesFile = None,
     from_: options.From = None,
@@ -70,18 +68,12 @@ def best(
     target: options.Target,
     adapt: options.Adapt,
     search: Annotated[
-        list[str],
-        typer.Option(
-            help="A quantity to choose, and its range: peak=1e-4:2e-3, steps=…, potential=0:1 or r=0:0.5. Repeat for each."
-        ),
+        list[str], Option(help="A quantity and its range: peak=1e-4:2e-3, steps=…, potential=0:1 or r=0:0.5. Repeat for each.")
     ],
     weight: Annotated[
-        list[float] | None,
-        typer.Option(help="Weight of the source loss; the target loss has the rest. Repeat to see how the choice changes."),
+        list[float] | None, Option(help="Weight of the source loss; the target loss has the rest; repeatable.")
     ] = None,
-    cvar: Annotated[
-        float | None, typer.Option(help="Minimise the mean over this share of the worst draws instead of the mean of all.")
-    ] = None,
+    cvar: Annotated[float | None, Option(help="Minimise the mean over this share of the worst draws, not of all.")] = None,
     pretrain: options.Pretrain = None,
     curves: options.CurvesFile = None,
     from_: options.From = None,
@@ -123,9 +115,9 @@ def best(
 def turning(
     source: options.Source,
     adapt: options.Adapt,
-    target: Annotated[Path | None, typer.Option(help="A fit of the target domain's losses.")] = None,
-    weight: Annotated[float, typer.Option(help="Weight of the source loss; the target loss has the rest.")] = 1.0,
-    longest: Annotated[int, typer.Option(help="The longest adaptation that is considered, in steps.")] = 1_000_000,
+    target: Annotated[Path | None, Option(help="A fit of the target domain's losses.")] = None,
+    weight: Annotated[float, Option(help="Weight of the source loss; the target loss has the rest.")] = 1.0,
+    longest: Annotated[int, Option(help="The longest adaptation that is considered, in steps.")] = 1_000_000,
     pretrain: options.Pretrain = None,
     curves: options.CurvesFile = None,
     from_: options.From = None,
@@ -158,13 +150,13 @@ def turning(
 
 
 def watch(
-    fit: Annotated[Path, typer.Argument(help="A fit with noise normal-drift to curves that include the run so far.")],
-    curves: Annotated[Path, typer.Option(help="The curves that were fitted.")],
-    run: Annotated[str, typer.Option(help="The run that is in progress.")],
-    schedule: Annotated[str, typer.Option(help=f"Learning rates of its whole phase, past and planned: {options.SCHEDULES}.")],
-    domain: Annotated[str | None, typer.Option(help="The domain of the fit's losses, if the curves have several.")] = None,
-    target: Annotated[float | None, typer.Option(help="The loss to be reached, in the unit of the fit.")] = None,
-    warmup: Annotated[int, typer.Option(help="Steps of warm-up before the first logged step of new runs.")] = 0,
+    fit: Annotated[Path, Argument(help="A fit with noise normal-drift to curves that include the run so far.")],
+    curves: Annotated[Path, Option(help="The curves that were fitted.")],
+    run: Annotated[str, Option(help="The run that is in progress.")],
+    schedule: Annotated[str, Option(help=f"Learning rates of its whole phase, past and planned: {options.SCHEDULES}.")],
+    domain: Annotated[str | None, Option(help="The domain of the fit's losses, if the curves have several.")] = None,
+    target: Annotated[float | None, Option(help="The loss to be reached, in the unit of the fit.")] = None,
+    warmup: Annotated[int, Option(help="Steps of warm-up before the first logged step of new runs.")] = 0,
     memory: options.Memory = 0.999,
     output: options.TableFile = None,
     plot: options.Picture = None,
@@ -192,10 +184,10 @@ def watch(
 
 
 def combine(
-    table: Annotated[Path, typer.Argument(help="Losses with a column domain.")],
-    of: Annotated[str, typer.Option(help="The domain whose loss is to be described.")],
-    source: Annotated[str, typer.Option(help="The pre-training's domain.")],
-    target: Annotated[str, typer.Option(help="The adaptation's domain.")],
+    table: Annotated[Path, Argument(help="Losses with a column domain.")],
+    of: Annotated[str, Option(help="The domain whose loss is to be described.")],
+    source: Annotated[str, Option(help="The pre-training's domain.")],
+    target: Annotated[str, Option(help="The adaptation's domain.")],
     output: options.NewTable,
     where: options.Where = None,
 ) -> Answer:
@@ -209,7 +201,7 @@ def combine(
 
 
 def outside(
-    fit: Annotated[Path, typer.Argument(help="A fit of the law `combination` to the third domain's losses.")],
+    fit: Annotated[Path, Argument(help="A fit of the law `combination` to the third domain's losses.")],
     source: options.Source,
     target: options.Target,
     adapt: options.Adapt,

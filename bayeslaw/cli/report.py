@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Option
 
 import bayeslaw
 from bayeslaw.cli import options
@@ -21,19 +21,15 @@ if TYPE_CHECKING:
 
 
 def report(
-    fits: Annotated[list[Path], typer.Argument(help="Fits written by `bayeslaw fit` or stacks written by `bayeslaw compare`.")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="The file to write the page to (.html).")],
-    forecast: Annotated[Path | None, typer.Option(help="A table of settings to forecast.")] = None,
-    measured: Annotated[Path | None, typer.Option(help="Losses that the fits have not seen; forecasts of them are scored.")] = None,
-    compare: Annotated[
-        list[Path] | None, typer.Option(help="A stack (.nc) or scores (.csv) of `bayeslaw compare`. Repeat for several.")
-    ] = None,
-    anchors: Annotated[Path | None, typer.Option(help="Picks that `bayeslaw anchors -o` wrote (.csv).")] = None,
-    plan: Annotated[Path | None, typer.Option(help="A frontier that `bayeslaw plan -o` wrote (.csv).")] = None,
-    latex: Annotated[
-        Path | None, typer.Option(help="Write tables (.tex) and pictures (.pdf) for a paper into this folder.")
-    ] = None,
-    json_: Annotated[Path | None, typer.Option("--json", help="Write every number of the report to this file (.json).")] = None,
+    fits: Annotated[list[Path], Argument(help="Fits written by `bayeslaw fit` or stacks written by `bayeslaw compare`.")],
+    output: Annotated[Path, Option("-o", "--output", help="The file to write the page to (.html).")],
+    forecast: Annotated[Path | None, Option(help="A table of settings to forecast.")] = None,
+    measured: Annotated[Path | None, Option(help="Losses that the fits have not seen; forecasts of them are scored.")] = None,
+    compare: Annotated[list[Path] | None, Option(help="A stack (.nc) or scores (.csv) of `bayeslaw compare`. Repeatable.")] = None,
+    anchors: Annotated[Path | None, Option(help="Picks that `bayeslaw anchors -o` wrote (.csv).")] = None,
+    plan: Annotated[Path | None, Option(help="A frontier that `bayeslaw plan -o` wrote (.csv).")] = None,
+    latex: Annotated[Path | None, Option(help="Write tables (.tex) and pictures (.pdf) for a paper into this folder.")] = None,
+    json_: Annotated[Path | None, Option("--json", help="Write every number of the report to this file (.json).")] = None,
     ci: options.Ci = 0.9,
     discrepancy: options.Discrepancy = None,
     seed: options.Seed = 0,
