@@ -137,7 +137,7 @@ def ou_density(
 ) -> tuple[float, float, float]:
     """Log density of rows sorted by run and clock with OU run effects, by a Kalman filter; see `noise`.
 
-    It has the signature of `normal_density`, which `evaluate` calls in the same place: `clock` stands for counts and the correlation
+    It has the signature of `normal_density`, as `evaluate` calls either: `clock` stands for counts and the correlation
     `length`, in the clock's unit, for the mean excess; scatter, family and omega are not used. v and t are variances of points and
     of run effects for every group, `squared` known variances of the rows, or empty. Returns the log density, 0, and the derivative
     by length; adds the other derivatives to the last arguments.

@@ -20,7 +20,7 @@ from bayeslaw.laws.law import Law
 from bayeslaw.noise.noise import Noise
 from tests import oracles
 
-PLAIN = Mode(linker="py", optimizer=None)  # a graph is evaluated a few times only, which optimising it would outlast
+PLAIN = Mode(linker="py", optimizer="None")  # a graph is evaluated a few times only, which optimising it would outlast
 CASES = [(name, "normal") for name in law_names()]
 CASES += [("ptpp-gate", "normal-no-run"), ("chinchilla", "student"), ("chinchilla", "student-no-run")]
 CASES += [
