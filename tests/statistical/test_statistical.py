@@ -30,7 +30,7 @@ def test_parameters_of_every_card_are_recovered() -> None:
     inside = []
     for i, (name, truth) in enumerate(TRUTHS.items()):
         law = bayeslaw.load_law(name)
-        fit = bayeslaw.fit(law, simulate(law, truth, settings(law), seed=10 + i), draws=500, progress=False, seed=i)
+        fit = bayeslaw.fit(law, simulate(law, truth, settings(law), seed=10 + i), progress=False, seed=i)
         summary = fit.summary(0.95)
         for parameter, value in (truth | {"sigma_point": POINT, "sigma_run": RUN}).items():
             row = summary.loc[parameter]
