@@ -53,14 +53,14 @@ def write_tables(output: Path) -> dict[str, Path]:
     make_folder(output)
     frame = pd.read_csv(table_path())
     frame = frame[(frame["seed"] == 0) & ((frame["D"] == 0) | ((frame["r"] > 0) & (frame["r"] < 1)))]
-    made = {}
+    files = {}
     for name in ("target", "source"):
-        made[name] = output / f"{name}.csv"
+        files[name] = output / f"{name}.csv"
         columns = ["run", "checkpoint", "N", "ptpp", "r", "step", "D", "loss"]
-        write_text(made[name], frame.loc[frame["domain"] == name, columns].to_csv(index=False))
-    made["curves"] = output / "curves.csv"
-    write_text(made["curves"], table_path("curves").read_text(encoding="utf-8"))
-    return made
+        write_text(files[name], frame.loc[frame["domain"] == name, columns].to_csv(index=False))
+    files["curves"] = output / "curves.csv"
+    write_text(files["curves"], table_path("curves").read_text(encoding="utf-8"))
+    return files
 
 
 def run(output: Path, *, quick: bool = False, progress: bool = True) -> Answer:
@@ -112,24 +112,24 @@ def _list(runs: Runs, column: str) -> str:
     return ", ".join(f"{v:g}" for v in sorted(runs.frame[column].unique()))
 
 
-def _picture(made: Fit, runs: Runs, path: Path) -> None:
+def _picture(fit: Fit, runs: Runs, path: Path) -> None:
     """Forecast fans over adaptation tokens at the largest PTPP, one for each model size that was run there, at one replay share."""
     frame = runs.frame
     ptpp, r = frame["ptpp"].max(), sorted(frame["r"].unique())[len(frame["r"].unique()) // 2]
     there = frame[(frame["ptpp"] == ptpp) & (frame["r"] == r)]
-    law = load_law(made.law.name)
+    law = load_law(fit.law.name)
     curves = []
     for size, run in there.groupby("N"):
         settings = {"N": size, "D": f"{run['D'].min()}:{run['D'].max()}:40", "r": r, "ptpp": ptpp}
         curves.append(grid(law, {k: v for k, v in settings.items() if k in law.covariates}))
     at = pd.concat(curves, ignore_index=True)
 
-    fan = forecast(made, at, force=True)
+    fan = forecast(fit, at, force=True)
 
     def draw(ax: Axes) -> None:
         plot_forecast(fan, ax, measured=there, x="D", unit="adaptation tokens")
         ax.set_title(
-            f"{made.law.name} fitted to PTPP ≤ 31, forecast at PTPP {ptpp:g}, r = {r:g}\n"
+            f"{fit.law.name} fitted to PTPP ≤ 31, forecast at PTPP {ptpp:g}, r = {r:g}\n"
             "lines: latent median; bands: 90% equal-tailed interval of the next run; points: measured" + failure(fan.forced),
             fontsize=9,
         )
