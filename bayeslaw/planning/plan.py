@@ -37,13 +37,10 @@ from bayeslaw.planning.problem import (
     by_name,
     check_confidence,
     check_objective,
-    check_posteriors,
-    check_reachable,
     check_settings,
+    checked_posteriors,
     domain_losses,
     forgetting_limits,
-    identified,
-    log_budget,
     logged_tokens,
     positive,
 )
@@ -162,12 +159,11 @@ def plan(
         )
     whole_number("seed", seed, 0)
     fits = by_name(source)
-    posteriors = identified([*fits.values(), *([target] if target is not None else [])])
-    check_posteriors(posteriors, force)
+    posteriors = checked_posteriors([*fits.values(), *([target] if target is not None else [])], force)
     model, price = check_settings(settings, posteriors), Prices.of(prices or {}, stages)
     n, loss, limits = model.get("N", math.nan), positive("max-loss", max_loss), forgetting_limits(max_forgetting, fits)
     check_objective(minimise, bool(fits), target is not None, bool(limits), math.isfinite(loss), price, n)
-    budget = log_budget(n, price, max_tokens, max_flops, max_cost)
+    budget = price.log_budget(n, max_tokens, max_flops, max_cost)
     box = box_of(posteriors, n, replay=replay, atpp=atpp, tokens=tokens, budget=budget)
     if minimise == "replay" and (box.listed_x is None or box.listed_x.size != 1):
         raise BayeslawError("To minimise replay, fix the tokens (--tokens 1e10 or --atpp 8).", code="tokens-not-fixed")
@@ -181,7 +177,7 @@ def plan(
     own, aimed = tuple(losses[: len(fits)]), losses[-1] if target is not None else None
     base = base_losses([s for s in own if s.name in limits or minimise == "source-loss"], base_loss, seed)
     problem = PlanProblem(own, aimed, base, limits, loss, box, minimise, price, model)
-    check_reachable(problem, solver.draws, confidence)
+    problem.check_reachable(solver.draws, confidence)
     return solver.plan(problem, confidence, {*levels, confidence}, on=on, points=points, force=force)
 
 

@@ -1,8 +1,4 @@
-"""The problem that a plan solves: whose losses, under which limits, at which tokens and replay shares, and what is minimised.
-
-`PlanProblem` holds the problem. The functions below it read its parts from what a user gives, and refuse what can't be used by
-name and value.
-"""
+"""The problem that a plan solves: whose losses, under which limits, at which tokens and replay shares, and what is minimised."""
 
 from __future__ import annotations
 
@@ -17,7 +13,7 @@ import pandas as pd
 
 from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError, FitError, nearest
-from bayeslaw.core.flops import FLOPS, Stages, per_token
+from bayeslaw.core.flops import Stages, per_token
 from bayeslaw.core.units import NATS
 from bayeslaw.forecasting.stack import Posterior, Stack
 from bayeslaw.inference.point import PointFit
@@ -39,33 +35,17 @@ ENDLESS = math.log(1e60)  # log tokens that stand for no end
 
 @dataclass(frozen=True)
 class PlanProblem:
-    """What a plan minimises, and under which constraints.
-
-    Attributes
-    ----------
-    sources : tuple of DomainLoss
-    target : DomainLoss or None
-    base_losses : mapping of source to BaseLoss
-    forgetting : mapping of source to ForgettingLimit
-    max_loss : float
-        Largest target loss; inf where there is no limit.
-    box : Box
-    minimise : str
-        One of `OBJECTIVES`.
-    prices : Prices
-    settings : mapping
-        The model: N and whatever else the laws need.
-    """
+    """What a plan minimises, and under which constraints."""
 
     sources: tuple[DomainLoss, ...]
     target: DomainLoss | None
-    base_losses: Mapping[str, BaseLoss]
+    base_losses: Mapping[str, BaseLoss]  # by source, as are limits of forgetting
     forgetting: Mapping[str, ForgettingLimit]
-    max_loss: float
+    max_loss: float  # inf where there is no limit
     box: Box
-    minimise: str
+    minimise: str  # one of `OBJECTIVES`
     prices: Prices
-    settings: Mapping[str, float]
+    settings: Mapping[str, float]  # the model: N and whatever else the laws need
 
     @property
     def losses(self) -> tuple[DomainLoss, ...]:
@@ -128,6 +108,36 @@ class PlanProblem:
         target = losses[count] if self.target is not None else None
         return replace(self, sources=tuple(losses[:count]), target=target, base_losses=base_losses)
 
+    def check_reachable(self, draws: Index, confidence: float) -> None:
+        """Refuse a largest target loss below the asymptote of all draws (s,), or one that the base checkpoint already has."""
+        target, limit, box = self.target, self.max_loss, self.box
+        if target is None or not math.isfinite(limit):
+            return
+        shares = np.unique([*box.replays[:: max(1, box.replays.size // 8)], *box.replay])
+        least = min(_asymptote(target, draws, float(r)) for r in shares)
+        if math.log(limit) < least:
+            raise BayeslawError(
+                f"max-loss {limit:g} {target.unit} lies below what any draw of {target.posterior_name} reaches with however many "
+                f"tokens, {math.exp(least):.4g}.",
+                code="unreachable-loss",
+            )
+        if self.minimise in ("target-loss", "source-loss"):
+            return
+        if target.finite_at_base:
+            base, origin = target.at_base(draws), f"by {target.posterior_name} at D = 0"
+        else:
+            try:
+                base, origin = base_loss(target, "measured", 0).log, "as measured at D = 0"
+            except BayeslawError:  # no base checkpoint of this model was measured
+                return
+        share = float((base <= math.log(limit)).mean())
+        if share >= confidence:
+            raise BayeslawError(
+                f"max-loss {limit:g} {target.unit} is already met at ATPP 0, with probability {share:.3f}: the base checkpoint's "
+                f"target loss is {math.exp(float(np.median(base))):.4g} {origin}. It needs no adaptation.",
+                code="loss-already-met",
+            )
+
 
 @dataclass(frozen=True)
 class LargestRise:
@@ -151,13 +161,7 @@ class ForgettingLimit:
 
     @classmethod
     def of(cls, value: str | float, unit: str = NATS) -> ForgettingLimit:
-        """Read '2%' (of the base loss) or 0.05 (in a unit).
-
-        Raises
-        ------
-        BayeslawError
-            If it is no number, or a relative rise of -100% or less, which leaves no loss.
-        """
+        """Read '2%' (of the base loss) or 0.05 (in a unit)."""
         text = str(value).strip()
         amount = as_number(text.removesuffix("%"))
         if not math.isfinite(amount):
@@ -199,24 +203,22 @@ class ForgettingLimit:
 class Prices:
     """Money for a FLOP, a new token and a replayed token; and the FLOPs per parameter and token."""
 
-    flop: float = 0.0
-    new: float = 0.0
-    replayed: float = 0.0
-    compute: float = FLOPS
+    flop: float
+    new: float
+    replayed: float
+    compute: float
 
     @classmethod
-    def of(cls, given: Mapping[str, Any], stages: Stages | None = None) -> Prices:
+    def of(cls, given: Mapping[str, Any], stages: Stages | None) -> Prices:
         """Read {'flop': 2e-18, 'new-token': 1e-7, 'replayed-token': 0}, and stages as `bayeslaw.core.flops` does."""
         for name, value in given.items():
             if name not in PRICES:
                 raise BayeslawError(
                     f"There is no price {name!r}; there are {', '.join(PRICES)}.{nearest(name, PRICES)}", code="unknown-price"
                 )
-            number = as_number(value)
-            if not 0 <= number < math.inf:
+            if not 0 <= as_number(value) < math.inf:
                 raise BayeslawError(f"The price {name} must be a number of 0 or more, not {value!r}.", code="unusable-price")
-        flop, new, replayed = (float(given.get(name, 0.0)) for name in PRICES)
-        return cls(flop, new, replayed, per_token(stages))
+        return cls(*(float(given.get(name, 0.0)) for name in PRICES), per_token(stages))
 
     @property
     def given(self) -> bool:
@@ -228,50 +230,22 @@ class Prices:
         flops = self.flop * self.compute * n if self.flop else 0.0
         return flops + self.new * (1 - r) + self.replayed * r
 
+    def log_budget(
+        self, n: float, max_tokens: float | None, max_flops: float | None, max_cost: float | None
+    ) -> Callable[[float], float]:
+        """Log of the most tokens that the budgets allow in a model of n parameters, as a function of the replay share."""
+        tokens, flops, cost = positive("max-tokens", max_tokens), positive("max-flops", max_flops), positive("max-cost", max_cost)
+        if math.isfinite(flops):
+            _check_size(n, "FLOPs")
+        if math.isfinite(cost) and not self.given:
+            raise BayeslawError(f"To limit cost, give prices {EXAMPLE_PRICE}.", code="missing-price")
+        fixed = min(tokens, flops / (self.compute * n) if math.isfinite(flops) else math.inf)
 
-@dataclass(frozen=True)
-class Range:
-    """Values that are allowed: all between two, or only those listed."""
+        def budget(r: float) -> float:
+            price = self.token(r, n)
+            return math.log(min(fixed, cost / price if price and math.isfinite(cost) else math.inf))
 
-    low: float
-    high: float
-    values: tuple[float, ...] = ()
-
-    @classmethod
-    def of(cls, name: str, given: str | float | Sequence[float]) -> Range:
-        """Read '1:20' or a tuple (1, 20), all between; '5,10,20' or another sequence, these alone; 8, this one."""
-        try:
-            if isinstance(given, str) and ":" in given:
-                low, high = (float(part) for part in given.split(":"))
-                values: tuple[float, ...] = ()
-            elif isinstance(given, tuple) and len(given) == 2:
-                (low, high), values = (float(given[0]), float(given[1])), ()
-            else:
-                parts = given.split(",") if isinstance(given, str) else np.atleast_1d(np.asarray(given, dtype=float))
-                values = tuple(sorted(float(part) for part in parts))
-                low, high = values[0], values[-1]
-            if not (math.isfinite(low) and math.isfinite(high) and low <= high):
-                raise ValueError
-        except (ValueError, TypeError, IndexError):
-            raise BayeslawError(
-                f"{name} {given!r} is not a range such as 1:20, a list such as 5,10,20 or one number.", code="unreadable-range"
-            ) from None
-        return cls(low, high, values)
-
-    @classmethod
-    def of_replay(cls, given: str | float | Sequence[float] | None) -> Range:
-        """The replay shares, which must lie in [0, 1]; all of them unless given."""
-        shares = cls(0.0, 1.0) if given is None else cls.of("replay", given)
-        for value in (shares.low, shares.high):
-            if not 0 <= value <= 1:
-                hint = f": is it a percentage? Write {value / 100:g} for {value:g}%" if 1 < value <= 100 else ""
-                raise BayeslawError(f"A replay share must lie between 0 and 1, not at {value:g}{hint}.", code="replay-not-a-share")
-        return shares
-
-    @property
-    def listed(self) -> Array | None:
-        """The only values allowed, where not all between the ends are."""
-        return np.array(self.values) if self.values else None
+        return budget
 
 
 def positive(name: str, value: float | None) -> float:
@@ -284,6 +258,14 @@ def positive(name: str, value: float | None) -> float:
     return number
 
 
+def _check_size(n: float, quantity: str) -> None:
+    if not math.isfinite(n):
+        raise BayeslawError(
+            f"{quantity} can't be had without the number of parameters: give N among the settings (--set N=8.1e9).",
+            code="missing-parameter-count",
+        )
+
+
 def by_name[P: Fit | Stack | PointFit](source: P | Mapping[str, P] | None) -> dict[str, P]:
     """The sources by name; one that has none is called 'source'."""
     if source is None:
@@ -291,23 +273,13 @@ def by_name[P: Fit | Stack | PointFit](source: P | Mapping[str, P] | None) -> di
     return dict(source) if isinstance(source, Mapping) else {"source": source}
 
 
-def identified(posteriors: Sequence[Posterior]) -> list[Posterior]:
+def checked_posteriors(posteriors: Sequence[Posterior], force: bool) -> list[Posterior]:
     """The posteriors, with one object for all copies of a fit that was read twice.
 
-    Raises
-    ------
-    BayeslawError
-        If there is none.
+    Point fits, fits whose checks failed (unless forced), laws without tokens, and too few draws are refused.
     """
     if not posteriors:
         raise BayeslawError("A plan needs a fit of the target's losses, of the source's, or of both.", code="no-posterior")
-    known: dict[str, Posterior] = {}
-    keys = [p.info["draws_sha256"] + p.info["law_sha256"] if isinstance(p, Fit) else str(id(p)) for p in posteriors]
-    return [known.setdefault(key, posterior) for key, posterior in zip(keys, posteriors, strict=True)]
-
-
-def check_posteriors(posteriors: Sequence[Posterior], force: bool) -> None:
-    """Refuse point fits, fits whose checks failed (unless forced), and too few draws."""
     for posterior in posteriors:
         if isinstance(posterior, PointFit):
             raise BayeslawError(
@@ -322,16 +294,13 @@ def check_posteriors(posteriors: Sequence[Posterior], force: bool) -> None:
                 f"A plan needs at least {LEAST_DRAWS:,} draws; {posterior.name} has {size:,}. Fit with more draws.",
                 code="too-few-draws",
             )
+    known: dict[str, Posterior] = {}
+    keys = [p.info["draws_sha256"] + p.info["law_sha256"] if isinstance(p, Fit) else str(id(p)) for p in posteriors]
+    return [known.setdefault(key, posterior) for key, posterior in zip(keys, posteriors, strict=True)]
 
 
 def check_settings(settings: Mapping[str, Any], posteriors: Sequence[Posterior]) -> dict[str, float]:
-    """Settings of the plan as numbers.
-
-    Raises
-    ------
-    BayeslawError
-        If a name is unknown or chosen by the plan itself, or a value is no finite number.
-    """
+    """Settings of the plan as numbers; those that are unknown, or chosen by the plan itself, are refused."""
     known = {name for p in posteriors for fit, _ in members(p) for name in (*fit.law.measured, *fit.law.levels)}
     model = dict[str, float]()
     for name, value in settings.items():
@@ -372,93 +341,41 @@ def check_objective(minimise: str, sources: bool, target: bool, forgetting: bool
 
     Parameters
     ----------
-    minimise : str
-    sources, target : bool
-        Whether there are source fits and a target fit.
-    forgetting, limited : bool
-        Whether forgetting and the target loss are limited.
-    prices : Prices
-    n : float
-        Parameters of the model; nan where none are given.
+    minimise, prices, n
+        As in `PlanProblem`; n is nan where no N is given.
+    sources, target, forgetting, limited : bool
+        Whether there are source fits, a target fit, limits of forgetting and a largest target loss.
     """
     if minimise not in OBJECTIVES:
         raise BayeslawError(f"{minimise!r} can't be minimised; choose one of {', '.join(OBJECTIVES)}.", code="unknown-objective")
+    unlimited = not forgetting and not limited and minimise not in ("target-loss", "source-loss")
     obstacles = [
         (limited and not target, "max-loss is about the target domain: give its fit (--target).", "missing-fit"),
         (minimise == "target-loss" and not target, "To minimise target-loss, give the target's fit (--target).", "missing-fit"),
         (minimise == "source-loss" and not sources, "To minimise source-loss, give the source's fit (--source).", "missing-fit"),
-        (
-            not forgetting and not limited and minimise not in ("target-loss", "source-loss"),
-            "There is no constraint: give max-forgetting, max-loss, or both.",
-            "no-constraint",
-        ),
+        (unlimited, "There is no constraint: give max-forgetting, max-loss, or both.", "no-constraint"),
         (minimise == "cost" and not prices.given, f"To minimise cost, give prices {EXAMPLE_PRICE}.", "missing-price"),
     ]
     for met, message, code in obstacles:
         if met:
             raise BayeslawError(message, code=code)
     if minimise == "flops" or prices.flop:
-        check_parameters(n, "FLOPs")
-
-
-def check_parameters(n: float, quantity: str) -> None:
-    """Refuse a quantity that needs the model's number of parameters where N is not given."""
-    if not math.isfinite(n):
-        raise BayeslawError(
-            f"{quantity} can't be had without the number of parameters: give N among the settings (--set N=8.1e9).",
-            code="missing-parameter-count",
-        )
-
-
-def log_budget(
-    n: float, prices: Prices, max_tokens: float | None, max_flops: float | None, max_cost: float | None
-) -> Callable[[float], float]:
-    """Log of the most tokens that the budgets allow, as a function of the replay share.
-
-    Parameters
-    ----------
-    n : float
-        Parameters of the model; nan where none are given.
-    prices : Prices
-    max_tokens, max_flops, max_cost : float, optional
-        The budgets.
-    """
-    tokens, flops, cost = positive("max-tokens", max_tokens), positive("max-flops", max_flops), positive("max-cost", max_cost)
-    if math.isfinite(flops):
-        check_parameters(n, "FLOPs")
-    if math.isfinite(cost) and not prices.given:
-        raise BayeslawError(f"To limit cost, give prices {EXAMPLE_PRICE}.", code="missing-price")
-    fixed = min(tokens, flops / (prices.compute * n) if math.isfinite(flops) else math.inf)
-
-    def budget(r: float) -> float:
-        price = prices.token(r, n)
-        return math.log(min(fixed, cost / price if price and math.isfinite(cost) else math.inf))
-
-    return budget
+        _check_size(n, "FLOPs")
 
 
 def logged_tokens(posteriors: Sequence[Posterior | PointFit]) -> tuple[float, float, bool]:
     """Fewest and most tokens above 0 in the fits' runs; per parameter, and True, where all laws have N."""
-    tokens, sizes = list[Array](), list[Array]()
-    for fit in (fit for p in posteriors for fit, _ in members(p)):
-        columns = fit.observed.covariates
-        above = columns["D"] > 0
-        tokens.append(columns["D"][above])
-        if "N" in columns:
-            sizes.append(columns["N"][above])
-    per_parameter = len(sizes) == len(tokens)
-    values = [d / n for d, n in zip(tokens, sizes, strict=True)] if per_parameter else tokens
+    tables = [fit.observed.covariates for p in posteriors for fit, _ in members(p)]
+    per_parameter = all("N" in table for table in tables)
+    values = [(table["D"] / table["N"] if per_parameter else table["D"])[table["D"] > 0] for table in tables]
     return min(float(v.min()) for v in values), max(float(v.max()) for v in values), per_parameter
 
 
+type Range = str | float | Sequence[float] | None
+
+
 def box_of(
-    posteriors: Sequence[Posterior],
-    n: float,
-    *,
-    replay: str | float | Sequence[float] | None,
-    atpp: str | float | Sequence[float] | None,
-    tokens: str | float | Sequence[float] | None,
-    budget: Callable[[float], float],
+    posteriors: Sequence[Posterior], n: float, *, replay: Range, atpp: Range, tokens: Range, budget: Callable[[float], float]
 ) -> Box:
     """The tokens and replay shares that the plan may have.
 
@@ -467,40 +384,61 @@ def box_of(
     posteriors : sequence of Fit or Stack
     n : float
         Parameters of the model; nan where none are given.
-    replay, atpp, tokens : range, optional
-        As in `plan`.
-    budget : callable
-        Of `log_budget`.
+    replay, atpp, tokens, budget
+        As in `plan` and in `Box`.
     """
     if atpp is not None and tokens is not None:
         raise BayeslawError("Give limits of ATPP or of tokens, not both.", code="atpp-and-tokens")
     if atpp is not None:
-        check_parameters(n, "ATPP")
-        wanted, unit = Range.of("ATPP", atpp), n
+        _check_size(n, "ATPP")
+        (low, high, listed), unit = _range("ATPP", atpp), n
     elif tokens is not None:
-        wanted, unit = Range.of("tokens", tokens), 1.0
+        (low, high, listed), unit = _range("tokens", tokens), 1.0
     else:
         least, most, per_parameter = logged_tokens(posteriors)
-        wanted, unit = Range(least / BEYOND, most * BEYOND), n if per_parameter else 1.0
-    if wanted.low <= 0:
-        raise BayeslawError(
-            f"A plan's tokens must be more than 0, not {wanted.low:g}; D = 0 is the base checkpoint.", code="no-tokens"
-        )
-    shares = Range.of_replay(replay)
+        low, high, listed, unit = least / BEYOND, most * BEYOND, None, n if per_parameter else 1.0
+    if low <= 0:
+        raise BayeslawError(f"A plan's tokens must be more than 0, not {low:g}; D = 0 is the base checkpoint.", code="no-tokens")
+    first, last, shares = _range("replay", replay) if replay is not None else (0.0, 1.0, None)
+    for value in (first, last):
+        if not 0 <= value <= 1:
+            hint = f": is it a percentage? Write {value / 100:g} for {value:g}%" if 1 < value <= 100 else ""
+            raise BayeslawError(f"A replay share must lie between 0 and 1, not at {value:g}{hint}.", code="replay-not-a-share")
     laws = [fit.law for p in posteriors for fit, _ in members(p)]
-    supports = [law.covariates["D"].support for law in laws] if not wanted.values else []
-    low, high = max([wanted.low * unit, *(s[0] for s in supports)]), min([wanted.high * unit, *(s[1] for s in supports)])
+    supports = [law.covariates["D"].support for law in laws] if listed is None else []
+    low, high = max([low * unit, *(s[0] for s in supports)]), min([high * unit, *(s[1] for s in supports)])
     if not any("r" in law.covariates for law in laws):
-        shares = Range(0.0, 0.0)
-    most_allowed = max(budget(r) for r in shares.values or (shares.low, shares.high))
+        first, last, shares = 0.0, 0.0, None
+    most_allowed = max(budget(float(r)) for r in (shares if shares is not None else (first, last)))
     if most_allowed < math.log(low):
         raise BayeslawError(
             f"The budget allows {math.exp(most_allowed):.3g} tokens, fewer than the least considered, {low:.3g}; lower that limit "
             "(--atpp, --tokens).",
             code="budget-too-small",
         )
-    x = np.log(np.array(wanted.values) * unit) if wanted.values else None
-    return Box(math.log(low), math.log(high), (shares.low, shares.high), x, shares.listed, budget)
+    x = None if listed is None else np.log(listed * unit)
+    return Box(math.log(low), math.log(high), (first, last), x, shares, budget)
+
+
+def _range(name: str, given: str | float | Sequence[float]) -> tuple[float, float, Array | None]:
+    """Read '1:20' or a tuple (1, 20) as low and high; '5,10,20', another sequence or 8 as the only values allowed, too."""
+    try:
+        values = None
+        if isinstance(given, str) and ":" in given:
+            low, high = (float(part) for part in given.split(":"))
+        elif isinstance(given, tuple) and len(given) == 2:
+            low, high = float(given[0]), float(given[1])
+        else:
+            parts = given.split(",") if isinstance(given, str) else np.atleast_1d(np.asarray(given, dtype=float))
+            values = np.array(sorted(float(part) for part in parts))
+            low, high = float(values[0]), float(values[-1])
+        if not (math.isfinite(low) and math.isfinite(high) and low <= high):
+            raise ValueError
+    except (ValueError, TypeError, IndexError):
+        raise BayeslawError(
+            f"{name} {given!r} is not a range such as 1:20, a list such as 5,10,20 or one number.", code="unreadable-range"
+        ) from None
+    return low, high, values
 
 
 def domain_losses(
@@ -515,13 +453,10 @@ def domain_losses(
 
     Parameters
     ----------
-    sources : mapping of name to posterior
-    target : posterior, optional
-    settings : mapping
+    sources, target, settings, source_levels, target_levels
+        As in `plan`.
     box : Box
         Settings are checked at its corners.
-    source_levels, target_levels : mapping, optional
-        As in `plan`.
     """
     corners = pd.DataFrame([{"D": d, "r": r} for d in (math.exp(box.low), math.exp(box.high)) for r in box.replay])
     levels = dict(source_levels or {})
@@ -565,48 +500,9 @@ def check_confidence(confidence: float, draws: int) -> None:
         )
 
 
-def check_reachable(problem: PlanProblem, draws: Index, confidence: float) -> None:
-    """Refuse a largest target loss below every draw's asymptote, or one that the base checkpoint already has.
-
-    Parameters
-    ----------
-    problem : PlanProblem
-    draws : int array
-        Which draws are searched.
-    confidence : float
-    """
-    target, limit, box = problem.target, problem.max_loss, problem.box
-    if target is None or not math.isfinite(limit):
-        return
-    shares = np.unique([*box.replays[:: max(1, box.replays.size // 8)], *box.replay])
-    least = min(float(_asymptote(target, draws, float(r)).min()) for r in shares)
-    if math.log(limit) < least:
-        raise BayeslawError(
-            f"max-loss {limit:g} {target.unit} lies below what any draw of {target.posterior_name} reaches with however many "
-            f"tokens, {math.exp(least):.4g}.",
-            code="unreachable-loss",
-        )
-    if problem.minimise in ("target-loss", "source-loss"):
-        return
-    if target.finite_at_base:
-        base, origin = target.at_base(draws), f"by {target.posterior_name} at D = 0"
-    else:
-        try:
-            base, origin = base_loss(target, "measured", 0).log, "as measured at D = 0"
-        except BayeslawError:  # no base checkpoint of this model was measured
-            return
-    share = float((base <= math.log(limit)).mean())
-    if share >= confidence:
-        raise BayeslawError(
-            f"max-loss {limit:g} {target.unit} is already met at ATPP 0, with probability {share:.3f}: the base checkpoint's "
-            f"target loss is {math.exp(float(np.median(base))):.4g} {origin}. It needs no adaptation.",
-            code="loss-already-met",
-        )
-
-
-def _asymptote(loss: DomainLoss, draws: Index, r: float) -> Array:
-    """Log loss (s,) without end of tokens; -inf where the law has no limit."""
+def _asymptote(loss: DomainLoss, draws: Index, r: float) -> float:
+    """The least log loss of the draws (s,) without end of tokens; -inf where the law has no limit."""
     try:
-        return values_at(loss, draws, ENDLESS, r)
+        return float(values_at(loss, draws, ENDLESS, r).min())
     except FitError:
-        return np.array([-math.inf])
+        return -math.inf
