@@ -249,7 +249,7 @@ def adaptations(name: str, stages: tuple[float, ...]) -> pd.DataFrame:
             checkpoint = f"{size:g}-{ptpp:g}"
             rows.append((checkpoint, checkpoint, size, 0.0, np.nan, ptpp))
             for r in (0.1, 0.25, 0.5):
-                rows += [(f"{checkpoint}-{r}", checkpoint, size, k * size, r, ptpp) for k in (1, 2, 4, 8, 16)]
+                rows += [(f"{checkpoint}-{r}", checkpoint, size, k * size, r, ptpp) for k in (1, 4, 16)]
     table = pd.DataFrame(rows, columns=["run", "checkpoint", "N", "D", "r", "ptpp"])
     filled = {c: table[c].fillna(0.0).to_numpy() for c in law.covariates}
     truth = {k: np.array([GENTLE[name].get(k, v)]) for k, v in oracles.typical(law).items()}
