@@ -18,16 +18,14 @@ from bayeslaw.laws.law import Law
 
 @dataclass(frozen=True)
 class Observations:
-    """Rows of a table as arrays, for one law.
+    """Rows of a table as arrays, for one law; n rows, sorted by run, of R runs.
 
     Attributes
     ----------
-    covariates : dict of str to array (n,)
-    log_loss : array (n,)
-        Log of the loss (nats/token, or in `unit`), rows sorted by run.
+    covariates, log_loss : arrays (n,)
+        Log losses are in nats/token, or of losses in `unit`.
     run : int array (n,)
         Run codes 0 … R-1, ascending; rows without a run are runs of their own.
-    run_names : tuple of str
     at : dict of str to float
         Reference point of the rows (`Law.reference`), where priors with `on` apply.
     rows : int array (n,)
@@ -36,23 +34,13 @@ class Observations:
         Rows with D = 0 that the law can't describe: measured losses of base checkpoints, kept out of the fit.
     se : array (n,)
         Known standard errors of the log losses (`loss_se` over the loss); empty where the table gives none.
-    checkpoint : int array (R,)
-        Codes of the checkpoints from which the runs branch, ascending; each run has its own where none are known.
-    checkpoint_names : tuple of str
-    group : int array (R,)
-        Codes of the groups of runs that differ in noise; all 0 where there is one noise for all.
-    group_names : tuple of str
-        Empty where there is one noise for all.
-    group_column : str
-        The column that names the groups.
+    checkpoint, group : int arrays (R,)
+        Codes of the checkpoints from which the runs branch, ascending, of their own where none are known; and codes of the groups
+        of runs that differ in noise by `group_column`, all 0 and without names where there is one noise for all.
     clock : array (n,)
         The step (or D) at which each row was logged, ascending within a run; empty unless the noise has an OU run effect.
-    clock_column : str
-        The column of the clock.
     span : float
         The median length of the runs on that clock, from first to last row.
-    unit : str
-        The unit of the losses.
     """
 
     covariates: dict[str, NDArray[np.float64]]
@@ -99,13 +87,7 @@ class Observations:
         return np.searchsorted(self.checkpoint, np.arange(len(self.checkpoint_names) + 1)).astype(np.int64)
 
     def groups_of(self, frame: pd.DataFrame) -> NDArray[np.int64]:
-        """Return the codes of the groups of noise to which the rows of a table of settings belong, int array (n,).
-
-        Raises
-        ------
-        BayeslawError
-            If the table lacks their column, or a row is in none of the groups.
-        """
+        """Return the codes of the groups of noise to which the rows of a table of settings belong, int array (n,)."""
         column, names = self.group_column, self.group_names
         if not names:
             return np.zeros(len(frame), np.int64)
@@ -123,11 +105,6 @@ class Observations:
         """Return the clock of a table of settings in units of `span`; empty unless the noise has an OU run effect.
 
         Rows that share no run need no clock: their noise has the same distribution at any step.
-
-        Raises
-        ------
-        BayeslawError
-            If rows share a run and the column is missing or empty.
         """
         column = self.clock_column
         if not column:
@@ -143,21 +120,13 @@ class Observations:
 
     @classmethod
     def of(cls, law: Law, runs: Runs, noise_by: str | None = None, clock: str = "") -> Observations:
-        """Check a table and return its rows as arrays.
+        """Check a table and return its rows as arrays; a TableError lists every fault.
 
         Parameters
         ----------
-        law : Law
-        runs : Runs
-        noise_by : str, optional
-            Column whose values are groups of runs with noise of their own.
-        clock : str, optional
-            Column of the clock, for noise with an OU run effect; see `clock_column`.
-
-        Raises
-        ------
-        TableError
-            With every fault of the table.
+        law, runs : Law and Runs
+        noise_by, clock : str, optional
+            Columns whose values are groups of runs with noise of their own, and of the clock of an OU run effect (`clock_column`).
         """
         if faults := check(runs, law):
             raise TableError(faults, runs.name)
@@ -168,8 +137,7 @@ class Observations:
         if len(frame) < 3:
             raise BayeslawError(f"{runs.name} has {len(frame)} rows for {law.name}; a fit needs at least 3.", code="too-few-rows")
         nested = Nesting.of(frame, law, noise_by)
-        order, run, _ = nested.order
-        time, span = np.empty(0), 1.0
+        (order, run, _), time, span = nested.order, np.empty(0), 1.0
         if clock:
             order, time = _by_clock(clock_of(frame, clock), order, run)
             span = _typical_span(time, run, clock)
@@ -197,22 +165,14 @@ def planned(law: Law, runs: Runs, like: Observations) -> tuple[Observations, NDA
 
     Parameters
     ----------
-    law : Law
-    runs : Runs
-        The settings. Known standard errors are left out.
+    law, runs : Law and Runs
+        Known standard errors are left out, and log losses are nan.
     like : Observations
         Those of the fit, with the groups of noise, the clock and the reference point.
-
-    Returns
-    -------
-    Observations
-        Log losses are nan.
-    int array (n,)
     """
     frame = complete(runs.frame, law)
     nested = replace(Nesting.of(frame, law, like.group_column or None), group=like.groups_of(frame))
-    order, run, _ = nested.order
-    time = np.empty(0)
+    (order, run, _), time = nested.order, np.empty(0)
     if like.clock_column:
         order, time = _by_clock(like.time_of(frame) * like.span, order, run)
     arrays = _arrays(frame.iloc[order], law, nested)
@@ -238,41 +198,29 @@ STEP = "step"
 
 
 def clock_column(frame: pd.DataFrame) -> str:
-    """Return the column of the clock along which a run is logged: `step` where it holds numbers, else D.
-
-    Raises
-    ------
-    BayeslawError
-        If there is neither.
-    """
+    """Return the column of the clock along which a run is logged: `step` where it holds numbers, else D."""
     for column in (STEP, "D"):
         if column in frame and frame[column].dtype.kind in "fiu" and frame[column].notna().any():
             return column
     raise BayeslawError(
         "Noise with an OU run effect is correlated along a run: the table needs a column `step` (or D) that says when each row was "
-        f"logged.{nearest(STEP, map(str, frame))}",
+        f"logged.{nearest('step', map(str, frame))}",
         code="missing-clock",
     )
 
 
 def clock_of(frame: pd.DataFrame, column: str) -> NDArray[np.float64]:
-    """Return the step (or D) at which each row was logged, array (n,).
-
-    Raises
-    ------
-    BayeslawError
-        If the column is missing, or a row has no finite value of 0 or more.
-    """
+    """Return the step (or D) at which each row was logged, array (n,)."""
     if column not in frame or frame[column].dtype.kind not in "fiu":
         message = f"The noise is correlated along {column}: rows that share a run need that column, in numbers."
         raise BayeslawError(message, code="missing-clock")
     clock = frame[column].to_numpy(dtype=np.float64)
     if (bad := np.flatnonzero(~(np.isfinite(clock) & (clock >= 0)))).size:
         value, code, names = clock[bad[0]], *run_codes(frame)
-        what = "empty" if np.isnan(value) else f"{value:g}"
+        shown = "empty" if np.isnan(value) else f"{value:g}"
         whole = np.isnan(clock[code == code[bad[0]]]).all() and (code == code[bad[0]]).sum() > 1
         where = f"in all rows of run {names[code[bad[0]]]!r}" if whole else f"at row {frame.index[bad[0]]}"
-        message = f"The noise is correlated along {column}, which is {what} {where}: give finite values from 0."
+        message = f"The noise is correlated along {column}, which is {shown} {where}: give finite values from 0."
         raise BayeslawError(message, code="bad-clock")
     return clock
 
@@ -300,13 +248,7 @@ def _by_clock(
 
 @dataclass(frozen=True)
 class Nesting:
-    """The run, checkpoint and group of each row of a table, by codes in order of appearance.
-
-    Attributes
-    ----------
-    run, checkpoint, group : int arrays (n,)
-    run_names, checkpoint_names, group_names : tuples of str
-    """
+    """The run, checkpoint and group of each row of a table, by codes in order of appearance, int arrays (n,)."""
 
     run: NDArray[np.int64]
     run_names: tuple[str, ...]
@@ -326,22 +268,11 @@ class Nesting:
 
     @classmethod
     def of(cls, frame: pd.DataFrame, law: Law, noise_by: str | None = None) -> Nesting:
-        """Find them from the columns of a table.
+        """Find them from the columns of a table, and refuse a run with rows of two checkpoints or groups.
 
         A row without a run is a run of its own. The checkpoint is that of the column `checkpoint`; without one, runs of a law of
         `ptpp` with the same N, ptpp and (where there is one) seed share it; otherwise every run has its own.
-
-        Parameters
-        ----------
-        frame : DataFrame
-        law : Law
-        noise_by : str, optional
-            The column of the groups.
-
-        Raises
-        ------
-        TableError, BayeslawError
-            If a run has rows of two checkpoints or groups, or there is no such column.
+        The groups are those of the column `noise_by`.
         """
         run, names = run_codes(frame)
         checkpoint, checkpoints = run, names
@@ -403,11 +334,9 @@ def _check_nested(frame: pd.DataFrame, run: NDArray[np.int64], names: tuple[str,
 def _check_finite(law: Law, observed: Observations, name: str) -> None:
     """Refuse settings where the law has no value whatever its parameters, such as r = 0 under r**-gamma."""
     draws = law.sample_prior(64, observed.at, np.random.default_rng(0))
-    bad = ~np.isfinite(law.predict(draws, observed.covariates)).any(axis=0)
-    if bad.any():
-        faults = []
-        for i in np.flatnonzero(bad):
-            setting = ", ".join(f"{k} = {v[i]:g}" for k, v in observed.covariates.items())
-            problem, suggestion = f"{law.name} has no finite value at {setting}", "remove the row or use a law that is finite there"
-            faults.append(Fault(int(observed.rows[i]), "loss", "", problem, suggestion, "no-finite-value"))
+    faults, suggestion = [], "remove the row or use a law that is finite there"
+    for i in np.flatnonzero(~np.isfinite(law.predict(draws, observed.covariates)).any(axis=0)):
+        problem = f"{law.name} has no finite value at " + ", ".join(f"{k} = {v[i]:g}" for k, v in observed.covariates.items())
+        faults.append(Fault(int(observed.rows[i]), "loss", "", problem, suggestion, "no-finite-value"))
+    if faults:
         raise TableError(faults, name)

@@ -21,19 +21,13 @@ _HELP = "write column names, numbers, 'texts', == != < <= > >= in, and or not, f
 
 
 def where(frame: pd.DataFrame, text: str) -> pd.DataFrame:
-    """Return the rows of a table for which a condition holds.
-
-    Raises
-    ------
-    BayeslawError
-        If the text is not a condition, names a column that the table lacks, or holds for no row.
-    """
+    """Return the rows of a table for which a condition holds; one that holds for no row is refused."""
     try:
         tree = ast.parse(text.strip(), mode="eval").body
         mask = _mask(tree, frame, text)
-    except BayeslawError:
-        raise
-    except (SyntaxError, RecursionError, MemoryError, ValueError):
+    except (SyntaxError, RecursionError, MemoryError, ValueError) as error:
+        if isinstance(error, BayeslawError):
+            raise
         raise BayeslawError(f"{text!r} is not a condition; {_HELP}.", code="not-a-condition") from None
     if not mask.any():
         message = f"No row meets {text!r}; the table has {len(frame)} rows. {_columns(tree, frame)}"
@@ -45,16 +39,13 @@ def _mask(node: ast.AST, frame: pd.DataFrame, text: str) -> NDArray[np.bool_]:
     match node:
         case ast.BoolOp(op=op, values=parts):
             masks = [_mask(part, frame, text) for part in parts]
-            combined: NDArray[np.bool_] = (np.logical_and if isinstance(op, ast.And) else np.logical_or).reduce(masks)
-            return combined
+            return np.all(masks, axis=0) if isinstance(op, ast.And) else np.any(masks, axis=0)
         case ast.UnaryOp(op=ast.Not(), operand=part):
             return ~_mask(part, frame, text)
         case ast.Compare(left=first, ops=ops, comparators=rights):
-            masks, values = [], [_value(v, frame, text) for v in (first, *rights)]
-            for left, comparison, right in zip(values, ops, values[1:], strict=False):
-                masks.append(_compare(left, comparison, right, text, len(frame)))
-            every: NDArray[np.bool_] = np.logical_and.reduce(masks)
-            return every
+            values = [_value(v, frame, text) for v in (first, *rights)]
+            chain = zip(values, ops, values[1:], strict=False)
+            return np.all([_compare(left, op, right, text, len(frame)) for left, op, right in chain], axis=0)
     raise BayeslawError(f"{ast.unparse(node)!r} in {text!r} is not a comparison; {_HELP}.", code="not-a-comparison")
 
 
