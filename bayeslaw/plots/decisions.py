@@ -16,25 +16,23 @@ from bayeslaw.planning.allocation import Allocation
 from bayeslaw.planning.plan import Plan
 from bayeslaw.planning.search import values_on_grid
 from bayeslaw.planning.transfer import Transfer
-from bayeslaw.plots.style import COLORMAP, COLOURS, MARKERS, failure, has_failed, short_number
+from bayeslaw.plots.style import COLORMAP, COLOURS, MARKERS, failure, finish, has_failed, short_number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-LEVELS = (0.5, 0.8, 0.9, 0.95)
 GRID = (61, 81)  # replay shares, log tokens
 THINNED = 400  # draws whose median is drawn as a landscape
 
 
-def plot_plan(plan: Plan, ax: Axes, *, of: str = "", levels: Sequence[float] = LEVELS) -> Axes:
+def plot_plan(plan: Plan, ax: Axes, *, of: str = "", levels: Sequence[float] = (0.5, 0.8, 0.9, 0.95)) -> Axes:
     """Draw the probability that all constraints hold over replay share and tokens, as contours (Goffinet et al. 2025, fig. 2).
 
     The star marks the plan, or the most probable point where no plan is feasible. The diamond marks the deterministic plan.
 
     Parameters
     ----------
-    plan : Plan
-    ax : matplotlib Axes
+    plan, ax : Plan, matplotlib Axes
     of : {'', 'forgetting', 'target-loss'}
         Quantity whose median is coloured under the contours; '' leaves it out.
     levels : sequence of float
@@ -83,23 +81,18 @@ def plot_plan(plan: Plan, ax: Axes, *, of: str = "", levels: Sequence[float] = L
         ax.clabel(lines, fmt=lambda v: f"{v:.0%}", fontsize=7)
     _marks(plan, ax, unit)
     ax.set_yscale("log")
-    ax.set_xlabel("replay share (%)")
-    ax.set_ylabel("adaptation tokens per parameter" if math.isfinite(problem.n) else "adaptation tokens")
+    y = "adaptation tokens per parameter" if math.isfinite(problem.n) else "adaptation tokens"
     colours = {"": "", "forgetting": ", colours: median forgetting", "target-loss": ", colours: median target loss"}[of]
-    ax.set_title(f"probability that all constraints hold ({plan.on}){colours}{failure(plan.forced)}", fontsize=9)
-    if ax.get_legend_handles_labels()[0]:  # none where nothing is feasible
-        # With few tokens, nearly all of them replayed, no constraint on the target holds: no contour runs through this corner.
-        ax.legend(fontsize=7, loc="lower right", framealpha=0.9)
-    return ax
+    title = f"probability that all constraints hold ({plan.on}){colours}{failure(plan.forced)}"
+    # With few tokens, nearly all of them replayed, no constraint on the target holds: no contour runs through this corner.
+    return finish(ax, "replay share (%)", y, title, loc="lower right", framealpha=0.9, frameon=True)
 
 
 def _window(plan: Plan) -> tuple[float, float]:
     """Return the range of log tokens to draw: around the plans, within the ranges of the search."""
     box = plan.problem.box
     places = [math.log(c.tokens) for c in (plan.shown, plan.deterministic) if c is not None]
-    if not places:
-        return box.low, box.high
-    return max(box.low, min(places) - 2.5), min(box.high, max(places) + 2.0)
+    return (max(box.low, min(places) - 2.5), min(box.high, max(places) + 2.0)) if places else (box.low, box.high)
 
 
 def _landscape(plan: Plan, of: str, x: Any, r: Any) -> tuple[Any, str]:
@@ -132,9 +125,8 @@ def plot_frontier(allocations: Sequence[Allocation], ax: Axes, *, ci_prob: float
     Parameters
     ----------
     allocations : sequence of Allocation
-        See `bayeslaw.allocate`; each over at least two values of compute.
-    ax : matplotlib Axes
-    ci_prob : float
+        Each over at least two values of compute.
+    ax, ci_prob : as in `plot_forecast`
     contours : int
         Number of loss contours.
 
@@ -164,20 +156,14 @@ def plot_frontier(allocations: Sequence[Allocation], ax: Axes, *, ci_prob: float
     ax.clabel(lines, fmt="%.3g", fontsize=6)
     for i, allocation in enumerate(allocations):
         table = allocation.summary(ci_prob)
-        label = allocation.stage or allocation.name
-        ends = interval_names("N_eti", ci_prob)
+        lower, upper = (table[name] for name in interval_names("N_eti", ci_prob))
         style: dict[str, Any] = {"color": COLOURS[i], "lw": 2, "marker": MARKERS[i], "ms": 3, "markevery": 4}
-        ax.plot(table["compute"], table["N_median"], label=f"best N, {label}", **style)
-        ax.fill_between(table["compute"], table[ends[0]], table[ends[1]], color=COLOURS[i], alpha=0.22, lw=0)
-    ax.set_xscale("log")
-    ax.set_yscale("log")
-    ax.set_xlabel("compute C = 6ND (FLOPs)")
-    ax.set_ylabel("parameters N")
-    failed = failure(any(a.failed for a in allocations))
+        ax.plot(table["compute"], table["N_median"], label=f"best N, {allocation.stage or allocation.name}", **style)
+        ax.fill_between(table["compute"], lower, upper, color=COLOURS[i], alpha=0.22, lw=0)
+    ax.set(xscale="log", yscale="log")
     title = f"efficient frontier with {ci_prob * 100:g}% equal-tailed bands; contours: median loss ({first.stage or first.name})"
-    ax.set_title(title + failed, fontsize=9)
-    ax.legend(fontsize=7, loc="upper left")
-    return ax
+    title += failure(any(a.failed for a in allocations))
+    return finish(ax, "compute C = 6ND (FLOPs)", "parameters N", title, loc="upper left", frameon=True)
 
 
 def plot_savings(transfer: Transfer, ax: Axes, *, of: str = "saved", ci_prob: float = 0.9) -> Axes:
@@ -186,11 +172,9 @@ def plot_savings(transfer: Transfer, ax: Axes, *, of: str = "saved", ci_prob: fl
     Parameters
     ----------
     transfer : Transfer
-        See `bayeslaw.transfer`.
-    ax : matplotlib Axes
+    ax, ci_prob : as in `plot_forecast`
     of : {'saved', 'transferred'}
         FLOPs saved at equal loss in percent, or effectively transferred data in tokens.
-    ci_prob : float
 
     Examples
     --------
@@ -214,11 +198,9 @@ def plot_savings(transfer: Transfer, ax: Axes, *, of: str = "saved", ci_prob: fl
         ax.fill_between(rows["D"], scale * rows[low], scale * rows[high], color=COLOURS[i], alpha=0.18, lw=0)
     ax.axhline(0, color="0.5", lw=0.8)
     ax.set_xscale("log")
-    ax.set_xlabel("tokens of continual pre-training")
-    ax.set_ylabel("FLOPs saved at equal loss (%)" if of == "saved" else "effectively transferred data (tokens)")
-    ax.set_title(f"median and {ci_prob * 100:g}% equal-tailed interval{failure(transfer.failed)}", fontsize=9)
-    ax.legend(fontsize=7, frameon=False)
-    return ax
+    y = "FLOPs saved at equal loss (%)" if of == "saved" else "effectively transferred data (tokens)"
+    title = f"median and {ci_prob * 100:g}% equal-tailed interval{failure(transfer.failed)}"
+    return finish(ax, "tokens of continual pre-training", y, title)
 
 
 def plot_confidence(frontier: pd.DataFrame, ax: Axes) -> Axes:
@@ -245,8 +227,5 @@ def plot_confidence(frontier: pd.DataFrame, ax: Axes) -> Axes:
     if len(plans) and plans["tokens"].max() > 5 * plans["tokens"].min():
         ax.set_yscale("log")
     ax.margins(x=0.12, y=0.15)
-    ax.set_xlabel("confidence that all constraints hold (%)")
-    ax.set_ylabel("adaptation tokens")
-    ax.set_title("tokens needed for each confidence" + failure(has_failed(frontier)), fontsize=9)
-    ax.legend(fontsize=7, frameon=False)
-    return ax
+    title = "tokens needed for each confidence" + failure(has_failed(frontier))
+    return finish(ax, "confidence that all constraints hold (%)", "adaptation tokens", title)

@@ -9,7 +9,7 @@ import pandas as pd
 
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.design.anchors import Anchors
-from bayeslaw.plots.style import COLOURS, failure, has_failed
+from bayeslaw.plots.style import COLOURS, failure, finish, has_failed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -17,12 +17,6 @@ if TYPE_CHECKING:
 
 def plot_anchors(anchors: Anchors, ax: Axes) -> Axes:
     """Draw the predicted interval width against the budget spent, for the chosen runs, runs of the smallest size and random runs.
-
-    Parameters
-    ----------
-    anchors : Anchors
-        See `bayeslaw.anchors`.
-    ax : matplotlib Axes
 
     Examples
     --------
@@ -33,9 +27,8 @@ def plot_anchors(anchors: Anchors, ax: Axes) -> Axes:
     >>> bayeslaw.plots.plot_anchors(choice, Figure().subplots()).get_xlabel()
     'spent (FLOPs)'
     """
-    curve, name = anchors.curve, anchors.width_name
+    curve, name, random = anchors.curve, anchors.width_name, []
     spent = np.linspace(0, anchors.market.budget, 200)
-    random = []
     for _, path in curve[curve["design"] == "random"].groupby("number"):
         at = np.searchsorted(path["spent"].to_numpy(), spent * (1 + 1e-9), side="right") - 1
         random.append(path[name].to_numpy()[at])
@@ -43,13 +36,10 @@ def plot_anchors(anchors: Anchors, ax: Axes) -> Axes:
         low, middle, high = np.quantile(np.array(random), [0.05, 0.5, 0.95], axis=0)
         ax.fill_between(spent, low, high, color=COLOURS[6], alpha=0.12, lw=0, label="random designs, 90% of them")
         ax.plot(spent, middle, color=COLOURS[6], lw=1, ls=":", label="random designs, median")
-    for design, colour, style, label in (
-        ("smallest size", COLOURS[1], "--", "smallest size only"),
-        ("chosen", COLOURS[0], "-", "chosen"),
-    ):
+    for i, design, style, label in ((1, "smallest size", "--", "smallest size only"), (0, "chosen", "-", "chosen")):
         path = curve[curve["design"] == design]
         x, y = [*path["spent"], anchors.market.budget], [*path[name], path[name].iloc[-1]]
-        ax.step(x, y, where="post", color=colour, ls=style, lw=1.6, label=label)
+        ax.step(x, y, where="post", color=COLOURS[i], ls=style, lw=1.6, label=label)
     picks = anchors.picks
     ax.plot(picks["spent"], picks[name], ls="", marker="o", ms=4, color=COLOURS[0])
     if anchors.stop is not None:
@@ -58,14 +48,16 @@ def plot_anchors(anchors: Anchors, ax: Axes) -> Axes:
         place: dict[str, Any] = {"xytext": (3, -4), "textcoords": "offset points", "va": "top", "fontsize": 7}
         ax.annotate("not worth the price\nbeyond this line", (end, ax.get_ylim()[1]), **place)
     ax.set_xlim(0, anchors.market.budget)
-    ax.set_ylim(bottom=0)
-    ax.set_xlabel(f"spent ({anchors.candidates.unit})")
     unit = f" ({anchors.targets.unit})" if anchors.targets.unit else ""
-    ax.set_ylabel(
-        f"predicted width of the {anchors.ci_prob * 100:g}%\nequal-tailed interval, {anchors.targets.kind}{unit}", fontsize=8
-    )
-    ax.set_title("predicted gain from the next runs" + failure(has_failed(picks)), fontsize=9)
-    ax.legend(fontsize=7, frameon=False)
+    width = f"predicted width of the {anchors.ci_prob * 100:g}%\nequal-tailed interval, {anchors.targets.kind}{unit}"
+    return _finish(ax, f"spent ({anchors.candidates.unit})", width, picks)
+
+
+def _finish(ax: Axes, x: str, y: str, picks: pd.DataFrame) -> Axes:
+    """Label the axes of a picture of chosen runs; its vertical label is long and therefore smaller."""
+    finish(ax, x, y, "predicted gain from the next runs" + failure(has_failed(picks)))
+    ax.set_ylim(bottom=0)
+    ax.yaxis.label.set_fontsize(8)
     return ax
 
 
@@ -92,9 +84,5 @@ def plot_picks(picks: pd.DataFrame, ax: Axes) -> Axes:
     for some, face, label in ((worth, COLOURS[0], "worth its price"), (~worth, "white", "not worth its price")):
         if some.any():
             ax.plot(picks["spent"][some], picks[name][some], ls="", marker="o", ms=6, mfc=face, mec=COLOURS[0], label=label)
-    ax.set_ylim(bottom=0)
-    ax.set_xlabel("spent (unit of the budget)")
-    ax.set_ylabel(f"predicted {name.removesuffix('_width').replace('_eti', ' interval, equal-tailed, ')}%, width", fontsize=8)
-    ax.set_title("predicted gain from the next runs" + failure(has_failed(picks)), fontsize=9)
-    ax.legend(fontsize=7, frameon=False)
-    return ax
+    width = f"predicted {name.removesuffix('_width').replace('_eti', ' interval, equal-tailed, ')}%, width"
+    return _finish(ax, "spent (unit of the budget)", width, picks)

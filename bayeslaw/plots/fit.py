@@ -16,13 +16,12 @@ from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, nearest
 from bayeslaw.core.intervals import check_probability, quantiles
 from bayeslaw.core.text import compact, significant
-from bayeslaw.plots.style import COLOURS, DASHES, MARKERS, MOST_LINES, failure, note_hidden
+from bayeslaw.plots.style import COLOURS, DASHES, MARKERS, MOST_LINES, failure, finish, note_hidden
 from bayeslaw.posterior.fit import Fit
 from bayeslaw.posterior.parameters import parameter_unit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
 
 PRIOR_DRAWS = 20_000
 EDGE = 4.0  # positions beyond so many sd of the prior are drawn at the edge: no prior draws lie there
@@ -31,7 +30,7 @@ PANEL = 26  # characters that fit into the label of a small panel
 WIDE = 3.0  # least ratio of quantiles at which a positive parameter has a logarithmic axis
 
 
-def symbol(fit: Fit, name: str, wrapped: bool = False) -> str:
+def _symbol(fit: Fit, name: str, wrapped: bool = False) -> str:
     """Return the name and unit of a parameter for an axis label, broken into lines if `wrapped` and too long for a small panel."""
     unit = parameter_unit(fit, name)
     if not (wrapped and len(name + unit) > 20):
@@ -48,10 +47,9 @@ def plot_parameters(fit: Fit, ax: Axes, *, ci_prob: float = 0.9, seed: int = 0) 
 
     Parameters
     ----------
-    fit : Fit
-    ax : matplotlib Axes
-    ci_prob : float
-    seed : int
+    fit, seed : Fit, int
+        The seed is that of the prior draws.
+    ax, ci_prob : as in `plot_forecast`
 
     Examples
     --------
@@ -72,21 +70,17 @@ def plot_parameters(fit: Fit, ax: Axes, *, ci_prob: float = 0.9, seed: int = 0) 
         colour, mark = (COLOURS[0], "o") if name in fit.law.parameters else (COLOURS[1], "s")
         ax.plot([at[0], at[2]], [row, row], color=colour, lw=2.2, solid_capstyle="butt")
         ax.plot(at[1], row, marker=mark, ms=5, color=colour, mec="white")
-        beyond = [(x, "<" if x < 0 else ">") for x in (at[0], at[2]) if abs(x) >= EDGE]
-        for x, arrow in beyond:
-            ax.plot(x, row, marker=arrow, ms=5, color=colour)
+        for x in (at[0], at[2]):
+            if abs(x) >= EDGE:
+                ax.plot(x, row, marker="<" if x < 0 else ">", ms=5, color=colour)
         numbers = f"{significant(middle, 3)} [{significant(low, 3)}, {significant(high, 3)}]"
         ax.text(1.01, row, numbers, transform=ax.get_yaxis_transform(), fontsize=7, va="center")
-    ax.set_yticks(range(len(names)), [symbol(fit, name) for name in names], fontsize=8)
+    ax.set_yticks(range(len(names)), [_symbol(fit, name) for name in names], fontsize=8)
     ax.set_ylim(len(names) - 0.5, -0.5)
     ax.set_xlim(-EDGE - 0.2, EDGE + 0.2)
-    ax.set_xlabel("position in the prior (standard deviations)")
     percent = f"{ci_prob * 100:g}%"
-    failed = failure(not fit.passed)
-    ax.set_title(
-        f"{fit.name}: median and {percent} equal-tailed interval;\nband: {percent} interval of the prior{failed}", fontsize=9
-    )
-    return ax
+    title = f"{fit.name}: median and {percent} equal-tailed interval;\nband: {percent} interval of the prior"
+    return finish(ax, "position in the prior (standard deviations)", "", title + failure(not fit.passed))
 
 
 def _position(prior: Array, value: float) -> float:
@@ -101,8 +95,7 @@ def plot_pair(fit: Fit, ax: Axes, first: str, second: str) -> Axes:
 
     Parameters
     ----------
-    fit : Fit
-    ax : matplotlib Axes
+    fit, ax : Fit, matplotlib Axes
     first, second : str
         Parameters of the law or of the noise, on the horizontal and on the vertical axis.
 
@@ -125,7 +118,7 @@ def plot_pair(fit: Fit, ax: Axes, first: str, second: str) -> Axes:
     for values, scale, label, name in ((x, ax.set_xscale, ax.set_xlabel, first), (y, ax.set_yscale, ax.set_ylabel, second)):
         if _wide(values):
             scale("log")
-        label(symbol(fit, name, wrapped=True), fontsize=8)
+        label(_symbol(fit, name, wrapped=True), fontsize=8)
     _few_ticks(ax)
     rank = float(np.corrcoef(rankdata(x), rankdata(y))[0, 1])
     ax.set_title(f"rank correlation {rank:+.3f}{failure(not fit.passed)}", fontsize=8)
@@ -168,14 +161,12 @@ def plot_prior_posterior(fit: Fit, ax: Axes, name: str, *, prior: Mapping[str, A
 
     Parameters
     ----------
-    fit : Fit
-    ax : matplotlib Axes
+    fit, ax : Fit, matplotlib Axes
     name : str
         A parameter of the law or of the noise.
     prior : mapping of name to array (n,), optional
-        Prior draws, as `Fit.prior_draws` returns them; new ones by default.
+        Prior draws, as `Fit.prior_draws` returns them; by default new ones with `seed`.
     seed : int
-        Seed of new prior draws.
 
     Raises
     ------
@@ -209,7 +200,7 @@ def plot_prior_posterior(fit: Fit, ax: Axes, name: str, *, prior: Mapping[str, A
                 ax.fill_between(shown, density / density.max(), color=COLOURS[0], alpha=0.25, lw=0)
     if logarithmic:
         ax.set_xscale("log")
-    ax.set_xlabel(symbol(fit, name, wrapped=True), fontsize=8)
+    ax.set_xlabel(_symbol(fit, name, wrapped=True), fontsize=8)
     _few_ticks(ax)
     ax.set_ylim(0, 1.08)
     ax.set_yticks([])
@@ -245,17 +236,12 @@ def plot_coverage(transforms: Mapping[str, Array], ax: Axes, *, runs: int | None
     ax.plot([0, 100], [0, 100], color="0.4", lw=0.9, ls=":")
     for i, (name, pit) in enumerate(list(transforms.items())[:MOST_LINES]):
         share = (np.abs(pit[:, None] - 0.5) <= nominal[None] / 2 + 1e-12).mean(axis=0)
-        ax.plot(
-            100 * nominal, 100 * share, color=COLOURS[i], lw=1.6, marker=MARKERS[i], ms=4, markevery=(5 + 2 * i, 20), label=name
-        )
+        style: dict[str, Any] = {"color": COLOURS[i], "lw": 1.6, "marker": MARKERS[i], "ms": 4, "markevery": (5 + 2 * i, 20)}
+        ax.plot(100 * nominal, 100 * share, label=name, **style)
     note_hidden(ax, len(transforms))
-    ax.set_xlim(0, 100)
-    ax.set_ylim(0, 100)
-    ax.set_xlabel("probability of the equal-tailed interval (%)")
-    ax.set_ylabel("losses inside it (%)")
-    ax.set_title("coverage of forecasts", fontsize=9)
-    ax.legend(fontsize=7, frameon=False, loc="upper left")
-    return ax
+    ax.set(xlim=(0, 100), ylim=(0, 100))
+    x = "probability of the equal-tailed interval (%)"
+    return finish(ax, x, "losses inside it (%)", "coverage of forecasts", loc="upper left")
 
 
 def plot_transforms(transforms: Mapping[str, Array], ax: Axes, *, bins: int = 10) -> Axes:
@@ -263,11 +249,8 @@ def plot_transforms(transforms: Mapping[str, Array], ax: Axes, *, bins: int = 10
 
     Parameters
     ----------
-    transforms : mapping of name to array (n,)
-        Probability integral transforms of scored losses under each fit; see `bayeslaw.evaluation.scores.transforms`.
-    ax : matplotlib Axes
+    transforms, ax : as in `plot_coverage`
     bins : int
-        Number of bins.
 
     Examples
     --------
@@ -286,11 +269,7 @@ def plot_transforms(transforms: Mapping[str, Array], ax: Axes, *, bins: int = 10
     note_hidden(ax, len(transforms))
     ax.set_xlim(0, 100)
     ax.set_ylim(bottom=0)
-    ax.set_xlabel("share of the forecast below the loss (%)")
-    ax.set_ylabel("losses (%)")
-    ax.set_title("probability integral transforms", fontsize=9)
-    ax.legend(fontsize=7, frameon=False)
-    return ax
+    return finish(ax, "share of the forecast below the loss (%)", "losses (%)", "probability integral transforms")
 
 
 def _check_scored(transforms: Mapping[str, Array]) -> None:
@@ -301,11 +280,7 @@ def _check_scored(transforms: Mapping[str, Array]) -> None:
 def plot_comparison(weights: pd.DataFrame, ax: Axes) -> Axes:
     """Draw by how much each law predicts left-out runs worse than the best law, with standard errors and weights.
 
-    Parameters
-    ----------
-    weights : DataFrame
-        Columns elpd_diff, dse and weight, with laws as rows: the `weights` of `bayeslaw.compare`.
-    ax : matplotlib Axes
+    `weights` has columns elpd_diff, dse and weight, and laws as rows, as in the `weights` of `bayeslaw.compare`.
 
     Examples
     --------
@@ -327,8 +302,7 @@ def plot_comparison(weights: pd.DataFrame, ax: Axes) -> Axes:
     ax.set_ylim(len(table) - 0.5, -0.5)
     if math.isclose(ax.get_xlim()[0], 0, abs_tol=1e-12):
         ax.set_xlim(left=-1.0)
-    ax.set_xlabel(
-        "log predictive density of left-out runs, minus that of the best law (nats; bars: one standard error)", fontsize=8
-    )
-    ax.set_title("laws compared on runs they were not fitted to; further right is better", fontsize=9)
+    x = "log predictive density of left-out runs, minus that of the best law (nats; bars: one standard error)"
+    finish(ax, x, "", "laws compared on runs they were not fitted to; further right is better")
+    ax.xaxis.label.set_fontsize(8)
     return ax

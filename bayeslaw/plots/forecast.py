@@ -13,7 +13,7 @@ from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.intervals import interval_names
 from bayeslaw.forecasting.forecast import Forecast
 from bayeslaw.laws.pooling import level
-from bayeslaw.plots.style import COLOURS, MARKERS, MOST_LINES, failure, note_hidden, short_number
+from bayeslaw.plots.style import COLOURS, MARKERS, MOST_LINES, failure, finish, note_hidden, short_number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -59,16 +59,14 @@ def plot_forecast(
 
     Parameters
     ----------
-    forecast : Forecast
-    ax : matplotlib Axes
+    forecast, ax : Forecast, matplotlib Axes
     ci_prob : float
+        Probability of the equal-tailed interval.
     measured : DataFrame, optional
         Measured losses, drawn as points: columns `loss`, the covariates of the settings, and the text columns by which parameters
         or noise of the fit differ.
-    x : str, optional
-        Covariate on the horizontal axis; see `forecast_axis` for the default.
-    unit : str
-        Unit of that covariate, for the axis label.
+    x, unit : str, optional
+        Covariate on the horizontal axis (by default that of `forecast_axis`) and its unit.
 
     Raises
     ------
@@ -113,13 +111,9 @@ def plot_forecast(
     _shade_outside(forecast, ax, x)
     if any(_elsewhere(group, x) for _, group in groups[:MOST_LINES]):
         ax.text(0.01, 0.01, "dashed: outside the runs in another covariate", transform=ax.transAxes, fontsize=7, va="bottom")
-    ax.set_xlabel(f"{x} ({unit})" if unit else x)
-    ax.set_ylabel(f"loss ({forecast.unit})")
     title = f"{forecast.law}: latent median, {ci_prob * 100:g}% equal-tailed interval of the next run"
     title += f", discrepancy {forecast.discrepancy * 100:g}%" if forecast.discrepancy is not None else ""
-    ax.set_title(title + failure(forecast.forced), fontsize=9)
-    ax.legend(fontsize=7, frameon=False)
-    return ax
+    return finish(ax, f"{x} ({unit})" if unit else x, f"loss ({forecast.unit})", title + failure(forecast.forced))
 
 
 def _draw_setting(ax: Axes, i: int, rows: pd.DataFrame, x: str, interval: tuple[str, str], label: str) -> None:

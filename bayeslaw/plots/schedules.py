@@ -13,7 +13,7 @@ from bayeslaw.core.intervals import interval_names
 from bayeslaw.core.units import NATS
 from bayeslaw.plots.style import COLOURS, DASHES, MARKERS, MOST_LINES, note_hidden
 from bayeslaw.schedules.areas import Phase
-from bayeslaw.schedules.schedule import MEMORY, Areas, Schedule, State, areas
+from bayeslaw.schedules.schedule import MEMORY, Schedule, State, areas
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -50,9 +50,8 @@ def plot_schedules(
         as in the summary of a forecast.
     measured : DataFrame, optional
         Columns `run`, `step` (counted over all phases) and `loss`, drawn as points.
-    spread : str
-        Kind of the interval that is drawn as a band.
-    ci_prob : float
+    spread, ci_prob : str, float
+        Kind and probability of the interval that is drawn as a band.
     unit : str
         Unit of the losses.
 
@@ -81,19 +80,18 @@ def plot_schedules(
         )
     for i, (name, phases) in enumerate(list(schedules.items())[:MOST_LINES]):
         whole: Sequence[tuple[Phase, Schedule]] = [("pretrain", phases)] if isinstance(phases, Schedule) else phases
-        parts, before = list[Areas](), None if whole[0][0] == "pretrain" else State(0.0)
+        parts, before = [], None if whole[0][0] == "pretrain" else State(0.0)
         for _, schedule in whole:
-            parts.append(areas(schedule, before, memory=memory))
-            before = parts[-1].end
-        lines = [
-            np.concatenate([s.rates for _, s in whole]),
-            *(np.concatenate([getattr(p, a) for p in parts]) for a in ("S1", "S2")),
-        ]
+            phase_areas = areas(schedule, before, memory=memory)
+            parts.append((schedule.rates, phase_areas.S1, phase_areas.S2))
+            before = phase_areas.end
+        lines = [np.concatenate(line) for line in zip(*parts, strict=True)]
         shown = np.unique(np.linspace(0, lines[0].size - 1, POINTS).astype(np.int64))
         for ax, line in zip(panels, lines, strict=False):
             ax.plot(shown + 1, line[shown], color=COLOURS[i], ls=DASHES[i], lw=1.4, label=name)
-            for boundary in _boundaries(whole):
-                ax.axvline(boundary, color=COLOURS[i], lw=0.6, alpha=0.6)
+            for end, (phase, _), (after, _) in zip(np.cumsum([len(s) for _, s in whole]), whole, whole[1:], strict=False):
+                if phase != after:
+                    ax.axvline(int(end), color=COLOURS[i], lw=0.6, alpha=0.6)
         if len(panels) == len(LABELS):
             _losses(panels[-1], name, i, predicted, measured, (spread, ci_prob))
     note_hidden(panels[0], len(schedules))
@@ -102,12 +100,6 @@ def plot_schedules(
     panels[-1].set_xlabel("step")
     panels[0].legend(fontsize=7, frameon=False)
     return panels
-
-
-def _boundaries(whole: Sequence[tuple[Phase, Schedule]]) -> list[int]:
-    """Return the steps after which the phase changes."""
-    ends = np.cumsum([len(schedule) for _, schedule in whole])
-    return [int(end) for end, (phase, _), (after, _) in zip(ends, whole, whole[1:], strict=False) if phase != after]
 
 
 def _losses(

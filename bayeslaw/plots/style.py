@@ -50,6 +50,24 @@ def short_number(value: float | str) -> str:
     return f"{value:.3g}"
 
 
+def finish(ax: Axes, x: str, y: str, title: str, **legend: Any) -> Axes:
+    """Label the axes, set the title, add a legend where anything has a label, and return the axes.
+
+    Parameters
+    ----------
+    ax : matplotlib Axes
+    x, y, title : str
+    **legend
+        Options of the legend that replace the usual ones.
+    """
+    ax.set_xlabel(x)
+    ax.set_ylabel(y)
+    ax.set_title(title, fontsize=9)
+    if ax.get_legend_handles_labels()[0]:
+        ax.legend(**{"fontsize": 7, "frameon": False} | legend)
+    return ax
+
+
 def save_figure(path: Path, draw: Callable[[Axes], object]) -> None:
     """Draw one panel into a new figure and write it as .png, .pdf or .svg."""
     _save(path, (7.2, 4.8), lambda figure: draw(figure.subplots()))
@@ -66,13 +84,11 @@ def save_panels(path: Path, panels: Sequence[Callable[[Axes], object]]) -> None:
 
 
 def save_stack(path: Path, panels: int, draw: Callable[[Sequence[Axes]], object]) -> None:
-    """Draw panels below each other, with a common horizontal axis, into a new figure and write it as .png, .pdf or .svg.
+    """Draw a number of panels below each other, with a common horizontal axis, into a new figure and write it as in `save_figure`.
 
     Parameters
     ----------
-    path : Path
-    panels : int
-        Number of panels.
+    path, panels : Path, int
     draw : callable
         Takes the axes of the panels, from the top down.
     """

@@ -16,13 +16,14 @@ from bayeslaw.dynamics.optimise import Balance
 from bayeslaw.dynamics.recipe import Recipe, losses
 from bayeslaw.dynamics.turning_points import TurningPoint
 from bayeslaw.forecasting.stack import Posterior
-from bayeslaw.plots.style import COLOURS, DASHES, MARKERS, failure
+from bayeslaw.plots.style import COLOURS, DASHES, MARKERS, failure, finish
 from bayeslaw.schedules.areas import Point
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 POINTS = 160
+LEGEND = {"frameon": True, "framealpha": 0.9, "edgecolor": "none"}  # bands reach under it
 LABELS = {
     "peak": "highest learning rate of the adaptation",
     "steps": "steps of the adaptation",
@@ -44,14 +45,6 @@ def _logged(ax: Axes, logged: pd.DataFrame | None) -> None:
         ax.plot(logged["step"], logged["loss"], ls="", marker=MARKERS[0], ms=3, color="black", label="logged")
 
 
-def _finish(ax: Axes, x: str, y: str, title: str) -> Axes:
-    ax.set_xlabel(x)
-    ax.set_ylabel(y)
-    ax.set_title(title, fontsize=9)
-    ax.legend(fontsize=7, framealpha=0.9, edgecolor="none")  # bands reach under it
-    return ax
-
-
 def _steps(recipe: Recipe) -> NDArray[np.int64]:
     """Return evenly spaced steps of the adaptation, 0 being before its first."""
     return np.unique(np.linspace(0, len(recipe.schedule), POINTS).round().astype(np.int64))
@@ -67,10 +60,9 @@ def plot_transfer(
     recipe : Recipe
     posterior : Fit or Stack
         Fit of the losses of one domain.
-    ax : matplotlib Axes
+    ax, ci_prob : as in `plot_forecast`
     logged : DataFrame, optional
         Measured losses, drawn as points: columns step and loss.
-    ci_prob : float
 
     Examples
     --------
@@ -90,7 +82,7 @@ def plot_transfer(
     _band(ax, steps, losses(posterior, recipe.rows(steps)), 0, "adaptation", ci_prob)
     _logged(ax, logged)
     title = f"{posterior.name}: median and {ci_prob * 100:g}% equal-tailed band{failure(not posterior.passed)}"
-    return _finish(ax, "steps of the adaptation", f"loss ({posterior.unit})", title)
+    return finish(ax, "steps of the adaptation", f"loss ({posterior.unit})", title, **LEGEND)
 
 
 def plot_surface(
@@ -103,16 +95,10 @@ def plot_surface(
     recipe : Recipe
         Its own path across the slices is drawn in black.
     posterior : Fit or Stack
-        Fit of a law with the areas of an adaptation.
-    ax : matplotlib Axes
+        Fit of a law with the areas of an adaptation; another is refused ('no-adaptation-area').
+    ax, ci_prob : as in `plot_forecast`
     slices : sequence of float
         Annealing areas, as shares of the annealing area at the end of the recipe.
-    ci_prob : float
-
-    Raises
-    ------
-    BayeslawError
-        If the law has no areas of an adaptation ('no-adaptation-area').
 
     Examples
     --------
@@ -138,7 +124,8 @@ def plot_surface(
     median = np.median(losses(posterior, path), axis=1)
     ax.plot(path["S1_cpt"], median, color="black", lw=1.2, marker="o", markevery=20, ms=3, label="path of the recipe")
     title = f"{posterior.name}: slices, median and {ci_prob * 100:g}% equal-tailed band{failure(not posterior.passed)}"
-    return _finish(ax, "forward area of the adaptation S1_cpt (learning rate × steps)", f"loss ({posterior.unit})", title)
+    x = "forward area of the adaptation S1_cpt (learning rate × steps)"
+    return finish(ax, x, f"loss ({posterior.unit})", title, **LEGEND)
 
 
 def plot_optimum(balances: Sequence[Balance], name: str, ax: Axes, *, ci_prob: float = 0.9) -> Axes:
@@ -147,17 +134,11 @@ def plot_optimum(balances: Sequence[Balance], name: str, ax: Axes, *, ci_prob: f
     Parameters
     ----------
     balances : sequence of Balance
-        Best recipes for several weights; see `bayeslaw.dynamics.balance`.
+        Best recipes for several weights.
     name : str
-        The choice: peak, steps, potential or r.
-    ax : matplotlib Axes
-    ci_prob : float
-        Probability of the equal-tailed band of each draw's own best value.
-
-    Raises
-    ------
-    BayeslawError
-        If the recipes were not chosen by `name` ('unknown-choice').
+        The choice: peak, steps, potential or r; an error ('unknown-choice') if the recipes were not chosen by it.
+    ax, ci_prob : as in `plot_forecast`
+        The band is that of each draw's own best value.
 
     Examples
     --------
@@ -186,7 +167,7 @@ def plot_optimum(balances: Sequence[Balance], name: str, ax: Axes, *, ci_prob: f
     for edge in space.ranges[name]:
         ax.axhline(edge, color="0.6", lw=0.8, ls="dotted")
     title = f"least weighted change of source and target loss{failure(any(b.failed for b in balances))}"
-    return _finish(ax, "weight of the source loss", LABELS[name], title)
+    return finish(ax, "weight of the source loss", LABELS[name], title, **LEGEND)
 
 
 def plot_turning_point(turning_point: TurningPoint, ax: Axes, *, ci_prob: float = 0.9) -> Axes:
@@ -197,9 +178,7 @@ def plot_turning_point(turning_point: TurningPoint, ax: Axes, *, ci_prob: float 
     Parameters
     ----------
     turning_point : TurningPoint
-        See `bayeslaw.dynamics.turning_point`.
-    ax : matplotlib Axes
-    ci_prob : float
+    ax, ci_prob : as in `plot_forecast`
 
     Examples
     --------
@@ -224,11 +203,9 @@ def plot_turning_point(turning_point: TurningPoint, ax: Axes, *, ci_prob: float 
                 ax.axvspan(start, end, color="0.92", zorder=0)
         ax.plot([], [], color="0.88", lw=6, label="outside the fitted runs")
     loss = "source loss" if weight == 1 else f"{weight:g} source + {1 - weight:g} target loss"
-    title = (
-        f"base regained with probability {turning_point.within:.0%} by {steps[-1]:,} steps, {turning_point.ever:.0%} at any length"
-    )
-    title += f"\nmedians and {ci_prob * 100:g}% equal-tailed bands{failure(turning_point.failed)}"
-    return _finish(ax, "length of the adaptation (steps)", f"{loss} ({turning_point.unit})", title)
+    title = f"base regained with probability {turning_point.within:.0%} by {steps[-1]:,} steps, {turning_point.ever:.0%} at any "
+    title += f"length\nmedians and {ci_prob * 100:g}% equal-tailed bands{failure(turning_point.failed)}"
+    return finish(ax, "length of the adaptation (steps)", f"{loss} ({turning_point.unit})", title, **LEGEND)
 
 
 def plot_watch(watch: Watch, ax: Axes, *, logged: pd.DataFrame | None = None, ci_prob: float = 0.9) -> Axes:
@@ -237,11 +214,7 @@ def plot_watch(watch: Watch, ax: Axes, *, logged: pd.DataFrame | None = None, ci
     Parameters
     ----------
     watch : Watch
-        See `bayeslaw.dynamics.watch`.
-    ax : matplotlib Axes
-    logged : DataFrame, optional
-        Measured losses, drawn as points: columns step and loss.
-    ci_prob : float
+    ax, logged, ci_prob : as in `plot_transfer`
 
     Examples
     --------
@@ -261,4 +234,4 @@ def plot_watch(watch: Watch, ax: Axes, *, logged: pd.DataFrame | None = None, ci
         label = f"target, reached by the end with probability {watch.reached[-1]:.0%}"
         ax.axhline(watch.target, color=COLOURS[1], ls="dashed", label=label)
     ax.axvline(watch.step, color="0.6", lw=0.8)
-    return _finish(ax, "step", f"loss ({watch.unit})", watch.run + failure(watch.failed))
+    return finish(ax, "step", f"loss ({watch.unit})", watch.run + failure(watch.failed), **LEGEND)
