@@ -6,8 +6,7 @@ Where a draw's law is E + A/N^alpha + B/(D^beta N^gamma) (Chinchilla with gamma 
     a = beta / (alpha + beta - gamma),  b = (alpha - gamma) / (alpha + beta - gamma).
 
 Values of the formula's additive terms show whether it is: each must be a product of powers of N and D. Any other law is minimised
-numerically, along log N. With beta <= gamma the loss falls with N at every compute, and the optimum is a corner: the largest model
-allowed. A numeric search that ends at a limit of N or D is in a corner too.
+numerically, along log N. An optimum at a limit of N or D is a corner; with beta <= gamma, the largest model allowed always is one.
 """
 
 from __future__ import annotations
@@ -34,6 +33,7 @@ from bayeslaw.posterior.draws import LawDraws
 from bayeslaw.posterior.fit import Fit
 
 GRID, STEPS = 80, 45  # of the numeric search: points of log N, steps of the golden section
+POWERS = ("N_coefficient", "N_exponent", "D_coefficient", "D_exponent")
 GOLDEN = (math.sqrt(5) - 1) / 2
 PROBES = np.array([[20.0, 22.0], [21.0, 22.0], [20.0, 23.5], [23.0, 25.0], [18.5, 26.0]])  # log N and log D of the terms' values
 SAME = 1e-8  # relative error within which a term is a product of powers
@@ -54,8 +54,7 @@ class Allocation:
     corner : bool array (S, n)
         Whether the optimum is at a limit of N or D.
     exponents : dict of str to array (S,)
-        N_coefficient, N_exponent, D_coefficient, D_exponent of N_opt = k C^a, D_opt = k C^b: of the closed form, else over
-        the range of compute asked for.
+        `POWERS` of N_opt = k C^a, D_opt = k C^b: of the closed form, else over the range of compute asked for.
     method : str
         'closed form' or 'numeric', or both where laws of a stack differ.
     notes : tuple of str
@@ -64,7 +63,7 @@ class Allocation:
     stages : tuple of LawDraws
         The laws as functions of N and D, for contours.
     failed : bool
-        Whether it was made in spite of failed checks.
+        Whether checks of the fit failed.
 
     Examples
     --------
@@ -136,10 +135,10 @@ def allocate(
     ('closed form', 3)
     """
     check_passed(fit, force)
-    flops, laws = read_compute(compute), stages(fit, settings or {}, stage)
-    optima = [_optimum(law, flops) for law in laws]
+    flops, laws = _read_compute(compute), stages(fit, settings or {}, stage)
+    optima = [_closed(law, flops, terms) if (terms := powers_of(law)) is not None else numeric(law, flops) for law in laws]
     n, d, loss, corner = (np.concatenate([o[k] for o in optima]) for k in ("N", "D", "loss", "corner"))
-    exponents = {k: np.concatenate([o["exponents"][k] for o in optima]) for k in optima[0]["exponents"]}
+    exponents = {k: np.concatenate([o["exponents"][k] for o in optima]) for k in POWERS}
     methods = " and ".join(dict.fromkeys(o["method"] for o in optima))
     notes = [note for o in optima for note in o["notes"]]
     if stage is None and (known := [name for law in laws for name in stage_names(law.law)]):
@@ -156,7 +155,7 @@ def allocate(
     )
 
 
-def read_compute(given: str | float | Sequence[float]) -> Array:
+def _read_compute(given: str | float | Sequence[float]) -> Array:
     """FLOPs (n,) from a number, a list or a range."""
     try:
         if isinstance(given, str) and ":" in given:
@@ -165,11 +164,10 @@ def read_compute(given: str | float | Sequence[float]) -> Array:
                 raise BayeslawError(f"compute {given!r} asks for {count} values; give 1 to {MOST:,}.", code="too-many-values")
             values = np.geomspace(float(low), float(high), int(count))
         else:
-            parts = given.split(",") if isinstance(given, str) else np.atleast_1d(np.asarray(given, dtype=float))
-            values = np.array([float(part) for part in parts])
-    except (ValueError, TypeError) as error:
-        if isinstance(error, BayeslawError):
-            raise
+            values = np.atleast_1d(np.asarray(given.split(",") if isinstance(given, str) else given, dtype=np.float64))
+    except BayeslawError:
+        raise
+    except (ValueError, TypeError):
         values = np.empty(0)
     if not values.size or not (np.isfinite(values) & (values > 0)).all():
         raise BayeslawError(
@@ -188,19 +186,10 @@ def stages(posterior: Posterior | PointFit, settings: Mapping[str, Any], stage: 
 
     Parameters
     ----------
-    posterior : Fit, Stack or PointFit
-    settings : mapping
-        Covariates other than N and D, and values of columns by which parameters are pooled.
-    stage : str, optional
-        The name of a 0/1 covariate, which is then 1; 'scratch' or None for 0.
-
-    Raises
-    ------
-    BayeslawError
-        If a covariate is missing or unknown, a value lies outside its support, or there is no such stage.
+    posterior, settings, stage
+        As in `allocate`; settings may also be values of columns by which parameters are pooled.
     """
-    free = ("N", "D")
-    laws = []
+    free, laws = ("N", "D"), []
     for fit, draws in members(posterior):
         law = fit.law
         if missing := [c for c in free if c not in law.covariates]:
@@ -224,11 +213,6 @@ def stages(posterior: Posterior | PointFit, settings: Mapping[str, Any], stage: 
             given[name] = value if name in law.levels else setting(name, value)
         laws.append(at_settings(law.name, law, draws, pd.DataFrame([given | {"N": 1e9, "D": 1e9}]), free))
     return laws
-
-
-def _optimum(stage: LawDraws, compute: Array) -> dict[str, Any]:
-    terms = powers_of(stage)
-    return numeric(stage, compute) if terms is None else _closed(stage, compute, terms)
 
 
 def powers_of(stage: LawDraws) -> dict[str, Array] | None:
@@ -298,9 +282,7 @@ def _closed(stage: LawDraws, compute: Array, terms: Mapping[str, Array]) -> dict
         notes.append(
             f"in {shrinking:.1%} of the draws alpha <= gamma: the best number of tokens falls as compute grows, towards its limit"
         )
-    exponents = {
-        "N_coefficient": np.exp(log_g) * FLOPS**-a, "N_exponent": a, "D_coefficient": np.exp(-log_g) * FLOPS**-b, "D_exponent": b,
-    }  # fmt: skip
+    exponents = dict(zip(POWERS, (np.exp(log_g) * FLOPS**-a, a, np.exp(-log_g) * FLOPS**-b, b), strict=True))
     return _at(stage, k, log_n) | {"corner": corner, "exponents": exponents, "method": "closed form", "notes": notes}
 
 
@@ -340,19 +322,18 @@ def _least(stage: LawDraws, k: float, grid: Array) -> Array:
         value = loss(new)
         c, d = np.where(left, new, d), np.where(left, c, new)
         at_c, at_d = np.where(left, value, at_d), np.where(left, at_c, value)
-    middle: Array = (a + b)[:, 0] / 2
-    return middle
+    return np.asarray((a + b)[:, 0] / 2)
 
 
 def _slopes(compute: Array, log_n: Array) -> dict[str, Array]:
     """Power laws through the range of compute, by least squares; nan for a single compute."""
-    x, size = np.log(compute), len(log_n)
+    x = np.log(compute)
     if np.ptp(x) == 0:
-        return {name: np.full(size, np.nan) for name in ("N_coefficient", "N_exponent", "D_coefficient", "D_exponent")}
+        return {name: np.full(len(log_n), np.nan) for name in POWERS}
     centred = x - x.mean()
     a = log_n @ centred / (centred @ centred)
     log_k = log_n.mean(axis=1) - a * x.mean()
-    return {"N_coefficient": np.exp(log_k), "N_exponent": a, "D_coefficient": np.exp(-math.log(FLOPS) - log_k), "D_exponent": 1 - a}
+    return dict(zip(POWERS, (np.exp(log_k), a, np.exp(-math.log(FLOPS) - log_k), 1 - a), strict=True))
 
 
 def _outside_runs(fit: Posterior | PointFit, n: Array, d: Array) -> list[str]:

@@ -1,7 +1,7 @@
 """The base checkpoint's loss, from which forgetting is counted.
 
 Published laws have a term in D that is infinite at D = 0, so the base loss can't be read off them: it is measured (rows with D = 0
-of the same model), follows from a law that is finite there, or is stated. `BaseLoss` says which.
+of the same model), follows from a law that is finite there, or is stated.
 """
 
 from __future__ import annotations
@@ -28,20 +28,11 @@ SHOWN = 4  # models with base rows that an error names
 
 @dataclass(frozen=True)
 class BaseLoss:
-    """The base checkpoint's loss.
+    """The base checkpoint's loss."""
 
-    Attributes
-    ----------
-    log : array (S,)
-        Its logarithm in each draw, in the order in which the first posterior's draws are paired.
-    kind : {'measured', 'law', 'stated'}
-    text : str
-        Its median and where it is from.
-    """
-
-    log: Array
+    log: Array  # its logarithm in each draw, (S,)
     kind: Literal["measured", "law", "stated"]
-    text: str
+    text: str  # its median and where it is from
 
 
 def base_losses(
@@ -51,10 +42,8 @@ def base_losses(
 
     Parameters
     ----------
-    sources : sequence of DomainLoss
-    given : text, float, None, or mapping of source to these
-        As in `base_loss`; one for all sources or one for each.
-    seed : int
+    sources, given, seed
+        As in `base_loss`; one for all sources or a mapping with one for each is given.
     """
     names = [source.name for source in sources]
     stated = dict(given) if isinstance(given, Mapping) else dict.fromkeys(names, given)
@@ -170,10 +159,9 @@ def _measured(domain: DomainLoss) -> tuple[Array, Array]:
 
 
 def _base_rows(domain: DomainLoss) -> tuple[pd.DataFrame, pd.DataFrame, Fit | PointFit]:
-    """Rows with D = 0 that the domain's first fit knows, with columns `checkpoint` and `group` (of noise) of each, and the fit.
+    """Rows with D = 0 in the domain's first fit (or kept beside it), with `checkpoint` and `group` (of noise) of each, and the fit.
 
-    They are in the fit or, where its law is infinite there, kept beside it. The group is a number, -1 where it isn't known.
-    Without a column that tells checkpoints apart, a model has one.
+    A group that isn't known is -1. Without a column that tells checkpoints apart, a model has one.
     """
     fit = members(domain.posterior)[0][0]
     observed, frame = fit.observed, fit.observed.base

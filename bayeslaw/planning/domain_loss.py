@@ -34,25 +34,14 @@ PLANNED = 70  # kind of random numbers: effects and noise of the planned run, er
 class DomainLoss:
     """Log loss of one domain under the plan, draw by draw.
 
-    Attributes
-    ----------
-    name : str
-        Of the domain: 'source', 'target', or as the user calls it.
-    posterior : Fit, Stack or PointFit
-    settings : mapping
-        Covariates other than D and r, and the values of columns by which parameters are pooled.
-    member_draws : tuple of LawDraws
-        Of each law of the posterior; a stack has several.
-    shift : array (S,)
-        Added to log losses: effects and noise of the next run, and a stated discrepancy; zeros for the law's expected loss.
-    shift_base : array (S,)
-        Added to the log of the base checkpoint's loss.
+    `shift` (S,) is added to log losses, `shift_base` to the log of the base loss: effects and noise of the next run, and
+    a stated discrepancy; zeros for the law's expected loss.
     """
 
-    name: str
+    name: str  # 'source', 'target', or as the user calls the domain
     posterior: Posterior | PointFit
-    settings: Mapping[str, Any]
-    member_draws: tuple[LawDraws, ...]
+    settings: Mapping[str, Any]  # covariates other than D and r, and the values of columns by which parameters are pooled
+    member_draws: tuple[LawDraws, ...]  # of each law of the posterior; a stack has several
     shift: Array
     shift_base: Array
 
@@ -76,7 +65,7 @@ class DomainLoss:
         return all("D" in m.law.covariates and m.law.covariates["D"].support[0] == 0 for m in self.member_draws)
 
     def values(self, draws: Index, x: Array, r: float | Array, axes: int) -> Array:
-        """Log losses at log tokens and replay shares; shapes are those of `bayeslaw.planning.search.Quantity`."""
+        """Log losses, as a `bayeslaw.planning.search.Quantity`."""
         return self._log_losses(draws, np.exp(x), r, axes)
 
     def at_base(self, draws: Index) -> Array:
@@ -107,12 +96,10 @@ def domain_loss(
 
     Parameters
     ----------
-    name : str
-    posterior : Fit, Stack or PointFit
-    settings : mapping
-        Covariates of the plan; those that the law does not have are ignored.
-    levels : mapping of column to value
-        Values of columns by which parameters are pooled.
+    name, posterior
+        As in `DomainLoss`.
+    settings, levels : mapping
+        Covariates of the plan and values of columns by which parameters are pooled; names that the law does not have are ignored.
     corners : DataFrame
         Columns D and r.
     """
@@ -140,26 +127,20 @@ def at_settings(name: str, law: Law, draws: Mapping[str, Array], frame: pd.DataF
     ----------
     name : str
         Of the law, for errors.
-    law : Law
-    draws : mapping of parameter to array (S,)
+    law, draws
+        As in `LawDraws`.
     frame : DataFrame
         Covariates, and columns by which parameters are pooled.
     free : tuple of str
         Covariates that are given with each evaluation.
-
-    Raises
-    ------
-    BayeslawError, FitError
-        If the law can't be evaluated at a row of the table, or draws are not finite.
     """
     if missing := [c for c in (*law.measured, *law.levels) if c not in frame]:
         raise BayeslawError(f"{name} needs {', '.join(missing)} too (--set {missing[0]}=…).", code="missing-setting")
-    for parameter in law.parameters:
-        if not np.isfinite(draws[parameter]).all():
-            raise FitError(
-                f"The draws of {parameter} in {name} are not all finite, so no decision can be based on them.",
-                code="draws-not-finite",
-            )
+    if infinite := [parameter for parameter in law.parameters if not np.isfinite(draws[parameter]).all()]:
+        raise FitError(
+            f"The draws of {infinite[0]} in {name} are not all finite, so no decision can be based on them.",
+            code="draws-not-finite",
+        )
     if faults := check(Runs(frame, "the settings"), law, to_fit=False):
         problems = dict.fromkeys(f"{f.problem}: {f.suggestion}" if f.suggestion else f.problem for f in faults)
         raise BayeslawError(f"{name} can't be used at these settings: {'; '.join(problems)}.", code=faults[0].code)
@@ -212,10 +193,8 @@ def with_next_run(losses: Sequence[DomainLoss], seed: int, discrepancy: float | 
 
     Parameters
     ----------
-    losses : sequence of DomainLoss
-    seed : int
-    discrepancy : float, optional
-        Relative sd of the law's error.
+    losses, seed, discrepancy
+        As in `plan`.
     run : bool
         Whether the effects and noise of the next run are added.
     """

@@ -91,9 +91,8 @@ def plan(
 
     Parameters
     ----------
-    source : Fit, Stack, mapping of name to these, or None
-        Posteriors of the source losses; one fit of both domains may be given as source and target.
-    target : Fit, Stack or None
+    source, target : Fit, Stack or None
+        Posteriors of the losses; several sources are a mapping by name, and one fit of both domains may be given as both.
     settings : mapping
         The model: N and whatever else the laws need (ptpp).
     on : {'latent', 'run'}
@@ -105,19 +104,18 @@ def plan(
     max_loss : float, optional
         Largest target loss, in the unit of its fit.
     max_tokens, max_flops, max_cost : float, optional
-        Budgets.
     minimise : {'tokens', 'flops', 'cost', 'replay', 'target-loss', 'source-loss'}
         For a loss, the value that the loss stays under with the confidence is minimised; 'replay' needs fixed tokens.
     prices : mapping, optional
         Money for a 'flop', a 'new-token' and a 'replayed-token'.
     stages : text or sequence of Stage, optional
-        Stages of the adaptation in which parts of the model are frozen, '0.4:0.034,0.6:0.5' (share of the tokens, trainable share
-        of the parameters); FLOPs are counted by them instead of by 6 N D. See `bayeslaw.core.flops`.
+        Stages in which parts of the model are frozen, by which FLOPs are counted: '0.4:0.034,0.6:0.5' (share of the tokens,
+        trainable share of the parameters). See `bayeslaw.core.flops`.
     replay, atpp, tokens : range, optional
         What is searched: '0.1:0.6', (0.1, 0.6), [0.1, 0.25] for these alone, or one number. Unless given: all replay shares, and
         tokens from a tenth of the fewest to ten times the most that were logged.
     base_loss : text, float or mapping of source to these, optional
-        '2.873+-0.01', 'measured' or 'law'; see `bayeslaw.planning.base_loss.base_loss`.
+        As in `bayeslaw.planning.base_loss.base_loss`: '2.873+-0.01', 'measured' or 'law'.
     source_levels, target_levels : mapping, optional
         Values of columns by which parameters are pooled, for one fit of several domains; by default 'source' and 'target' of a
         column that has these.
@@ -131,10 +129,6 @@ def plan(
         Of the noise of the next run and of errors of base losses.
     force : bool
         Plan in spite of failed checks.
-
-    Returns
-    -------
-    Plan
 
     Raises
     ------
@@ -171,7 +165,9 @@ def plan(
     losses = domain_losses(sources, posteriors[-1] if target is not None else None, model, box, source_levels, target_levels)
     check_paired(losses)
     losses = with_next_run(losses, seed, discrepancy, run=on == "run")
-    solver = _Solver.of(losses[0].size)
+    draws = np.arange(losses[0].size)
+    searched = (draws // BLOCK) % 2 == 0  # alternate blocks of neighbours, so that both halves have draws of every chain
+    solver = _Solver(draws[searched], draws[~searched])
     for level in (confidence, *levels):
         check_confidence(level, solver.draws.size)
     own, aimed = tuple(losses[: len(fits)]), losses[-1] if target is not None else None
@@ -187,17 +183,13 @@ class Plan:
 
     Attributes
     ----------
-    best : PlanPoint or None
-        At the confidence asked for; None where no tokens and replay reach it.
-    attainable : PlanPoint or None
-        Where most draws satisfy every constraint, if the confidence asked for is not reached.
+    best, attainable : PlanPoint or None
+        The plan at the confidence asked for; where there is none, the place where most draws satisfy every constraint.
     frontier : DataFrame
-        One row per confidence: confidence, plan ('feasible' or 'infeasible'), tokens, atpp, r, flops, cost, value, searched,
-        held_out, held_out_se, active, and `checks`, 'passed' or 'FAILED (forced)'.
-    deterministic : PlanPoint or None
-        The deterministic (plug-in) plan, and how often it satisfies the constraints.
-    deterministic_by : str
-        What that goes by: 'median losses' or 'point fits'.
+        One row per confidence: plan ('feasible' or 'infeasible'), tokens, atpp, r, flops, cost, value, searched, held_out,
+        held_out_se, active, and checks ('passed' or 'FAILED (forced)').
+    deterministic, deterministic_by : PlanPoint or None, str
+        The deterministic (plug-in) plan, by 'median losses' or 'point fits', and how often it satisfies the constraints.
     losses : DataFrame
         Losses and forgetting at `best` (else at `attainable`): median, eti90_lo, eti90_hi, checks.
     margins : dict of str to array (S,)
@@ -206,13 +198,10 @@ class Plan:
     notes : tuple of str
         Base losses, the active constraint and warnings.
     problem : PlanProblem
-        The problem as it was read and checked.
     draws, held_out : int arrays
         Which draws were searched and held out.
-    confidence : float
-    on : {'latent', 'run'}
-    forced : bool
-        Whether it was made in spite of failed checks.
+    confidence, on, forced
+        As in `plan`; `forced` tells whether checks failed.
 
     Examples
     --------
@@ -269,36 +258,24 @@ class Plan:
         if self.best is not None:
             lines.append(
                 f"plan: {self.best.text(self.problem)}; confidence {self.best.confidence:g}, "
-                f"constraints hold in {self.best.held_out:.3f} ± {self.best.held_out_se:.3f} of the held-out draws"
+                f"constraints hold in {self.best.probability} of the held-out draws"
             )
         else:
             lines.append(f"infeasible at confidence {self.confidence:g}")
         if self.attainable is not None:
-            highest = f"{self.attainable.held_out:.3f} ± {self.attainable.held_out_se:.3f}"
-            lines.append(f"highest attainable confidence: {highest} at {self.attainable.text()}")
-        plug_in = f"deterministic (plug-in) plan, by {self.deterministic_by}"
-        if self.deterministic is not None:
-            probability = f"{self.deterministic.held_out:.3f} ± {self.deterministic.held_out_se:.3f}"
-            lines.append(f"{plug_in}: {self.deterministic.text(self.problem)}; constraints hold with probability {probability}")
-        else:
-            lines.append(f"{plug_in}: infeasible")
-        return lines
+            lines.append(f"highest attainable confidence: {self.attainable.probability} at {self.attainable.text()}")
+        plug_in = "infeasible"
+        if (point := self.deterministic) is not None:
+            plug_in = f"{point.text(self.problem)}; constraints hold with probability {point.probability}"
+        return [*lines, f"deterministic (plug-in) plan, by {self.deterministic_by}: {plug_in}"]
 
     def anchors(self, candidates: Runs | pd.DataFrame | str | Path, *, budget: float, **options: Any) -> Anchors:
-        """The runs to buy that lower the variance of the constraints' margins most; see `bayeslaw.anchors`.
+        """The runs to buy that lower the variance of the constraints' margins most.
 
         Parameters
         ----------
-        candidates : Runs, DataFrame or path
-            Runs that could be bought; each logs a loss of every domain.
-        budget : float
-        **options
-            Other arguments of `bayeslaw.anchors`.
-
-        Raises
-        ------
-        BayeslawError
-            If there are no margins, since no draw satisfies every constraint anywhere.
+        candidates, budget, **options
+            As in `bayeslaw.anchors`; each candidate logs a loss of every domain.
         """
         if not self.margins:
             raise BayeslawError(
@@ -316,40 +293,29 @@ class Plan:
 
 @dataclass(frozen=True)
 class PlanPoint:
-    """Tokens and replay, and the probability with which they satisfy the constraints.
-
-    Attributes
-    ----------
-    tokens, replay, atpp, flops, cost : float
-        nan where there is no N or no price.
-    confidence : float
-        That it was searched for; nan where none was.
-    searched : float
-        Share of the searched draws that satisfy every constraint.
-    held_out, held_out_se : float
-        Probability of satisfying every constraint by the held-out draws, and its Monte Carlo error.
-    by_constraint : dict of str to float
-        Probability of satisfying each constraint by itself.
-    value : float
-        The minimised loss (in its fit's unit) or forgetting (relative); nan where neither is minimised.
-    """
+    """Tokens and replay, and the probability with which they satisfy the constraints; nan stands for what is not known."""
 
     tokens: float
     replay: float
     atpp: float
     flops: float
     cost: float
-    confidence: float
-    searched: float
-    held_out: float
+    confidence: float  # that it was searched for
+    searched: float  # share of the searched draws that satisfy every constraint
+    held_out: float  # share of the held-out draws, with its Monte Carlo error
     held_out_se: float
-    by_constraint: Mapping[str, float]
-    value: float = math.nan
+    by_constraint: Mapping[str, float]  # share of the held-out draws that satisfy each constraint by itself
+    value: float  # the minimised loss, in its fit's unit, or forgetting (relative)
 
     @property
     def active(self) -> str:
         """The active constraint: the one that fewest draws satisfy."""
         return min(self.by_constraint, key=lambda name: self.by_constraint[name]) if self.by_constraint else ""
+
+    @property
+    def probability(self) -> str:
+        """The probability of satisfying every constraint, with its error, in words."""
+        return f"{self.held_out:.3f} ± {self.held_out_se:.3f}"
 
     @property
     def place(self) -> str:
@@ -373,17 +339,10 @@ class PlanPoint:
 
 @dataclass(frozen=True)
 class _Solver:
-    """Searches one half of the draws, and scores what it finds by the other half."""
+    """Searches one half of the draws, and scores plans by the other half."""
 
     draws: Index
     held_out: Index
-
-    @classmethod
-    def of(cls, size: int) -> _Solver:
-        """Searched and held-out draws in alternate blocks of neighbours, so that both have draws of every chain."""
-        draws = np.arange(size)
-        searched = (draws // BLOCK) % 2 == 0
-        return cls(draws[searched], draws[~searched])
 
     def plan(
         self, problem: PlanProblem, confidence: float, levels: Iterable[float], *, on: str, points: PointFits | None, force: bool
@@ -404,7 +363,12 @@ class _Solver:
             for loss in problem.losses:
                 failures, warnings = _checked_loss(loss, shown, force)
                 notes, failed = [*notes, *failures, *warnings], failed or bool(failures)
-            notes += self.interval_notes(problem, shown)
+            x = problem.box.log_tokens()
+            if problem.constraints and x.size > 1 and problem.box.listed_x is None:
+                intervals = problem.search.intervals(self.draws, x, np.array([shown.replay]))[0]
+                if share := float(intervals.several.mean()):
+                    where = f"on several intervals of tokens at r = {shown.replay:.3g}"
+                    notes.append(f"in {share:.1%} of the draws the constraints hold {where}; all of them count")
         losses, checks = _losses(problem, shown), checks_label(failed)
         return Plan(
             best=best, attainable=attainable, frontier=_frontier(frontier).assign(checks=checks),
@@ -446,15 +410,6 @@ class _Solver:
             search, objective = plug_in.search, plug_in.objective
         return self.scored(problem, _optima(problem, search, ONE_DRAW, [1], objective)[0], math.nan)
 
-    def interval_notes(self, problem: PlanProblem, shown: PlanPoint) -> list[str]:
-        """Warn where some draws satisfy the constraints on more than one interval of tokens."""
-        x = problem.box.log_tokens()
-        if not problem.constraints or x.size == 1 or problem.box.listed_x is not None:
-            return []
-        share = float(problem.search.intervals(self.draws, x, np.array([shown.replay]))[0].several.mean())
-        where = f"on several intervals of tokens at r = {shown.replay:.3g}"
-        return [f"in {share:.1%} of the draws the constraints hold {where}; all of them count"] if share else []
-
 
 def share_with_error(satisfied: NDArray[np.bool_]) -> tuple[float, float]:
     """The share of draws (S,) that are true and its Monte Carlo error: that of blocks or, if larger, of independent draws."""
@@ -479,15 +434,13 @@ def _optima(
 def _by_point_fits(problem: PlanProblem, sources: PointFit | Mapping[str, PointFit] | None, target: PointFit | None) -> PlanProblem:
     """The same problem with losses by point fits."""
     fits = by_name(sources)
-    names = [s.name for s in problem.sources]
-    if set(fits) != set(names) or (target is None) != (problem.target is None):
+    if fits.keys() != {s.name for s in problem.sources} or (target is None) != (problem.target is None):
         raise BayeslawError(
             "Give point fits of the same domains as posteriors, as a pair (source, target).", code="point-fits-of-other-domains"
         )
     levels = {s.name: {k: v for k, v in s.settings.items() if isinstance(v, str)} for s in problem.losses}
-    losses = domain_losses(
-        {name: fits[name] for name in names}, target, problem.settings, problem.box, levels, levels.get("target")
-    )
+    own = {s.name: fits[s.name] for s in problem.sources}
+    losses = domain_losses(own, target, problem.settings, problem.box, levels, levels.get("target"))
     stated = {
         name: "law" if base.kind == "law" else f"{float(np.exp(np.median(base.log))):.12g}"
         for name, base in problem.base_losses.items()
@@ -525,18 +478,13 @@ def _losses(problem: PlanProblem, shown: PlanPoint | None) -> pd.DataFrame:
 
 
 def _margins(problem: PlanProblem, shown: PlanPoint | None) -> dict[str, Array]:
-    """By how much (relative) each loss stays under its limit at the plan, (S,), by the laws alone.
-
-    The noise of the next run and of its base checkpoint, about which no other run informs, and a stated discrepancy are left out.
-    Errors of a measured or stated base loss stay in.
-    """
+    """The margins of a plan; errors of measured and stated base losses stay in."""
     if shown is None:
         return {}
-    by_source = dict(problem.base_losses)
+    by_source, zero = dict(problem.base_losses), np.zeros(problem.size)
     for source in problem.sources:
         if (base := by_source.get(source.name)) is not None and base.kind == "law":
             by_source[source.name] = replace(base, log=base.log - source.shift_base)
-    zero = np.zeros(problem.size)
     by_law = problem.with_losses([replace(loss, shift=zero, shift_base=zero) for loss in problem.losses], by_source)
     every, x = np.arange(problem.size), math.log(shown.tokens)
     return {constraint.name: values_at(constraint, every, x, shown.replay) for constraint in by_law.constraints}
@@ -546,14 +494,13 @@ def _infeasible_notes(problem: PlanProblem, most: PlanPoint | None, confidence: 
     """Why no plan satisfies the constraints with the confidence asked for."""
     if most is None:
         return ["no draw satisfies every constraint anywhere in the box"]
-    box, x = problem.box, math.log(most.tokens) + EDGE
-    limit = ""
-    if x >= min(box.high, box.budget(most.replay)):
-        limit = f"; it lies at the {'budget' if box.budget(most.replay) < box.high else 'upper limit of tokens'}"
+    high, budget, limit = problem.box.high, problem.box.budget(most.replay), ""
+    if math.log(most.tokens) + EDGE >= min(high, budget):
+        limit = f"; it lies at the {'budget' if budget < high else 'upper limit of tokens'}"
     each = ", ".join(f"{name} {share:.0%}" for name, share in most.by_constraint.items())
     return [
         f"no plan in the box satisfies every constraint with probability {confidence:g}: at most {most.searched:.3f} of the "
-        f"searched draws do, at {most.place}; {most.held_out:.3f} ± {most.held_out_se:.3f} of the held-out ones",
+        f"searched draws do, at {most.place}; {most.probability} of the held-out ones",
         f"active constraint: {most.active} (probability of satisfying each constraint there: {each}){limit}",
     ]
 
@@ -564,10 +511,9 @@ def _edge_notes(problem: PlanProblem, shown: PlanPoint) -> list[str]:
     top = min(box.high, box.budget(shown.replay))
     width = EDGE * (box.high - box.low)
     if box.high > box.low:
-        if x >= top - max(width, 1e-9) and top < box.high:
-            notes.append("the plan uses the whole budget")
-        elif x >= top - max(width, 1e-9):
-            notes.append(f"the plan lies on the upper edge of the box ({shown.tokens:.3g} tokens): allow more")
+        if x >= top - max(width, 1e-9):
+            upper = f"the plan lies on the upper edge of the box ({shown.tokens:.3g} tokens): allow more"
+            notes.append("the plan uses the whole budget" if top < box.high else upper)
         elif x <= box.low + width:
             notes.append(f"the plan lies on the lower edge of the box ({shown.tokens:.3g} tokens): allow fewer")
     low, high = box.replay
@@ -581,13 +527,7 @@ def _edge_notes(problem: PlanProblem, shown: PlanPoint) -> list[str]:
 
 
 def _checked_loss(loss: DomainLoss, shown: PlanPoint, force: bool) -> tuple[list[str], list[str]]:
-    """Failures of the checks of a loss at the plan, and warnings of covariates far outside its runs.
-
-    Raises
-    ------
-    FitError
-        If R-hat or effective sample sizes of the loss there fail, unless forced.
-    """
+    """Failures of the checks of a loss at the plan, refused unless forced, and warnings of covariates far outside its runs."""
     if isinstance(loss.posterior, PointFit):
         return [], []
     frame = pd.DataFrame([dict(loss.settings) | {"D": shown.tokens, "r": shown.replay}])

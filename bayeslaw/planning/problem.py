@@ -14,7 +14,6 @@ import pandas as pd
 from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError, FitError, nearest
 from bayeslaw.core.flops import Stages, per_token
-from bayeslaw.core.units import NATS
 from bayeslaw.forecasting.stack import Posterior, Stack
 from bayeslaw.inference.point import PointFit
 from bayeslaw.planning.base_loss import BaseLoss, base_loss
@@ -157,10 +156,10 @@ class ForgettingLimit:
 
     amount: float
     relative: bool
-    unit: str = NATS
+    unit: str
 
     @classmethod
-    def of(cls, value: str | float, unit: str = NATS) -> ForgettingLimit:
+    def of(cls, value: str | float, unit: str) -> ForgettingLimit:
         """Read '2%' (of the base loss) or 0.05 (in a unit)."""
         text = str(value).strip()
         amount = as_number(text.removesuffix("%"))
@@ -218,7 +217,8 @@ class Prices:
                 )
             if not 0 <= as_number(value) < math.inf:
                 raise BayeslawError(f"The price {name} must be a number of 0 or more, not {value!r}.", code="unusable-price")
-        return cls(*(float(given.get(name, 0.0)) for name in PRICES), per_token(stages))
+        flop, new, replayed = (float(given.get(name, 0.0)) for name in PRICES)
+        return cls(flop, new, replayed, per_token(stages))
 
     @property
     def given(self) -> bool:
@@ -268,9 +268,9 @@ def _check_size(n: float, quantity: str) -> None:
 
 def by_name[P: Fit | Stack | PointFit](source: P | Mapping[str, P] | None) -> dict[str, P]:
     """The sources by name; one that has none is called 'source'."""
-    if source is None:
-        return {}
-    return dict(source) if isinstance(source, Mapping) else {"source": source}
+    if isinstance(source, Mapping):
+        return dict(source)
+    return {} if source is None else {"source": source}
 
 
 def checked_posteriors(posteriors: Sequence[Posterior], force: bool) -> list[Posterior]:
@@ -461,13 +461,9 @@ def domain_losses(
     corners = pd.DataFrame([{"D": d, "r": r} for d in (math.exp(box.low), math.exp(box.high)) for r in box.replay])
     levels = dict(source_levels or {})
     by_source = any(isinstance(value, Mapping) for value in levels.values())
-    losses = [
-        domain_loss(name, p, settings, _levels(p, levels.get(name) if by_source else levels, name, "source"), corners)
-        for name, p in sources.items()
-    ]
-    if target is not None:
-        losses.append(domain_loss("target", target, settings, _levels(target, target_levels, "target", "target"), corners))
-    return losses
+    domains: list[Any] = [(name, p, levels.get(name) if by_source else levels, "source") for name, p in sources.items()]
+    domains += [("target", target, target_levels, "target")] if target is not None else []
+    return [domain_loss(name, p, settings, _levels(p, given, name, role), corners) for name, p, given, role in domains]
 
 
 def _levels(posterior: Posterior | PointFit, given: Mapping[str, str] | None, name: str, role: str) -> dict[str, str]:
@@ -475,9 +471,8 @@ def _levels(posterior: Posterior | PointFit, given: Mapping[str, str] | None, na
     pooled: Any = posterior.law if isinstance(posterior, PointFit) else posterior
     chosen = dict(given or {})
     for column, values in pooled.levels.items():
-        for own in (name, role):
-            if column not in chosen and own in values:
-                chosen[column] = own
+        if own := [value for value in (name, role) if value in values]:
+            chosen.setdefault(column, own[0])
         if column not in chosen:
             raise BayeslawError(
                 f"{pooled.name} has parameters for each {column} ({', '.join(values)}); say which of them is the {role} "

@@ -46,24 +46,14 @@ class Quantity(Protocol):
 
 @dataclass(frozen=True)
 class Constraint:
-    """A loss with an upper limit; as a quantity, its margin: log limit less log loss.
-
-    Attributes
-    ----------
-    name : str
-    loss : Quantity
-        Log loss.
-    limit : array (S,)
-        Log of the largest loss allowed in each draw.
-    """
+    """A loss with an upper limit; as a quantity, its margin: log limit less log loss."""
 
     name: str
     loss: Quantity
-    limit: Array
+    limit: Array  # log of the largest loss allowed in each draw, (S,)
 
     def values(self, draws: Index, x: Array, r: float | Array, axes: int) -> Array:
-        margin: Array = behind(self.limit[draws], axes) - self.loss.values(draws, x, r, axes)
-        return margin
+        return np.asarray(behind(self.limit[draws], axes) - self.loss.values(draws, x, r, axes))
 
 
 @dataclass(frozen=True)
@@ -91,10 +81,8 @@ def values_at(quantity: Quantity, draws: Index, x: float, r: float) -> Array:
 
     Parameters
     ----------
-    quantity : Quantity
-    draws : int array (s,)
-    x, r : float
-        Log tokens and replay share.
+    quantity, draws, x, r
+        As in `Quantity`, x and r each a number.
     """
     return quantity.values(draws, np.array([x]), np.array([[r]]), 2)[:, 0, 0]
 
@@ -104,12 +92,8 @@ def values_on_grid(quantities: Sequence[Quantity], draws: Index, x: Array, r: Ar
 
     Parameters
     ----------
-    quantities : sequence of Quantity
-    draws : int array (s,)
-    x : array (n,)
-        Log tokens.
-    r : array (R,)
-        Replay shares.
+    quantities, draws, x, r
+        As in `Quantity`, with x (n,) and r (R,).
     """
     if any(isinstance(q, MedianOverDraws) for q in quantities):
         return [q.values(draws, x, r[:, None], 2).transpose(1, 0, 2) for q in quantities]
@@ -134,26 +118,14 @@ def _in_threads[T](work: Callable[[int], T], items: range) -> list[T]:
 
 @dataclass(frozen=True)
 class Box:
-    """The tokens and replay shares that a plan may have.
+    """The tokens and replay shares that a plan may have."""
 
-    Attributes
-    ----------
-    low, high : float
-        Log tokens.
-    replay : (float, float)
-        Smallest and largest replay share.
-    listed_x, listed_r : array or None
-        The only log tokens and replay shares allowed, where not all between the ends are.
-    budget : callable
-        Log of the most tokens that the budgets allow at a replay share.
-    """
-
-    low: float
+    low: float  # log tokens
     high: float
-    replay: tuple[float, float]
-    listed_x: Array | None
+    replay: tuple[float, float]  # smallest and largest share
+    listed_x: Array | None  # the only log tokens and replay shares allowed, where not all between the ends are
     listed_r: Array | None
-    budget: Callable[[float], float]
+    budget: Callable[[float], float]  # log of the most tokens that the budgets allow at a replay share
 
     def log_tokens(self, around: float | None = None, half: float = 0.0, points: int = TOKENS) -> Array:
         """Log tokens of a grid, all over the box or within half a width around a place."""
@@ -197,20 +169,11 @@ class Optimum:
 
 @dataclass(frozen=True)
 class Search:
-    """The searches of a plan: for the cheapest tokens, the least replay, the lowest loss, or the highest probability.
+    """The searches of a plan: for the cheapest tokens, the least replay, the lowest loss, or the highest probability."""
 
-    Attributes
-    ----------
-    margins : tuple of Quantity
-        A draw satisfies a constraint where its margin is not negative.
-    box : Box
-    log_price : callable
-        Log of the price of a token at a replay share, in the unit of the objective.
-    """
-
-    margins: tuple[Quantity, ...]
+    margins: tuple[Quantity, ...]  # a draw satisfies a constraint where its margin is not negative
     box: Box
-    log_price: Callable[[float], float]
+    log_price: Callable[[float], float]  # log of the price of a token at a replay share, in the unit of the objective
 
     def cheapest(self, draws: Index, needed: Sequence[int]) -> list[Optimum | None]:
         """For each number of draws needed, the cheapest tokens at which as many satisfy every constraint; None where none are."""
@@ -259,8 +222,8 @@ class Search:
         for k in needed:
             allowed = np.where(counts >= k, price, np.inf)
             i, j = np.unravel_index(int(allowed.argmin()), allowed.shape)
-            found = np.isfinite(allowed[i, j])
-            optima.append(Optimum(float(x[j]), float(replays[i]), float(price[i, j]), int(counts[i, j])) if found else None)
+            optimum = Optimum(float(x[j]), float(replays[i]), float(price[i, j]), int(counts[i, j]))
+            optima.append(optimum if np.isfinite(allowed[i, j]) else None)
         return optima
 
     def least_replay(self, draws: Index, needed: Sequence[int]) -> list[Optimum | None]:
@@ -354,7 +317,7 @@ class Search:
     def intervals(self, draws: Index, x: Array, r: Array, exact: bool = False) -> list[Intervals]:
         """At each replay share, the intervals of log tokens on which each draw satisfies every constraint within the budget.
 
-        Ends lie between points of the grid x; they are narrowed to the roots if `exact`, else interpolated.
+        Their ends are narrowed to the roots if `exact`, else interpolated between points of the grid x.
         """
         tables = values_on_grid(self.margins, draws, x, r)
 
@@ -396,12 +359,9 @@ class Search:
 
 @dataclass(frozen=True)
 class Intervals:
-    """For each draw, the closed intervals on which a condition holds.
+    """For each draw, the closed intervals on which a condition holds: starts and ends (M, S).
 
-    Attributes
-    ----------
-    low, high : arrays (M, S)
-        Starts and ends; where a draw has fewer than M intervals, the rest start at inf and end at -inf.
+    Where a draw has fewer than M intervals, the rest start at inf and end at -inf.
     """
 
     low: Array
@@ -419,8 +379,7 @@ class Intervals:
         high = np.minimum(self.high[:, None], other.high[None]).reshape(-1, size)
         some = low <= high
         used = some.any(axis=1)
-        if not used.any():
-            used[0] = True
+        used[0] |= not used.any()
         return Intervals(np.where(some, low, np.inf)[used], np.where(some, high, -np.inf)[used])
 
     def counts(self) -> tuple[Array, Index]:
@@ -455,11 +414,18 @@ def intervals_of(x: Array, margins: Array, at: Callable[[Index, Array], Array] |
     x : array (n,)
         Ascending positions.
     margins : array (S, n)
-        Margins of each draw at these positions.
     at : callable, optional
         Margins (k,) of draws (k,) at positions (k,). With it, ends are narrowed to `TIGHT` and lie where the margin is not
         negative; without it, they are interpolated.
     """
+
+    def crossing(draw: Index, inside: Index, outside: Index) -> Array:
+        """Where margins of draws become negative between a grid point inside and one outside."""
+        if at is None:
+            good, bad = margins[draw, inside], margins[draw, outside]
+            return x[inside] + (x[outside] - x[inside]) * good / (good - bad)
+        return narrowed(lambda i, places: at(draw[i], places), x[inside], x[outside])
+
     good = margins >= 0
     start, end = good.copy(), good.copy()
     start[:, 1:] &= ~good[:, :-1]
@@ -467,26 +433,14 @@ def intervals_of(x: Array, margins: Array, at: Callable[[Index, Array], Array] |
     (draw, j), (_, k) = np.nonzero(start), np.nonzero(end)  # both in the order of draws: the i-th start and end belong together
     low, high = x[j], x[k]
     inner, outer = j > 0, k < x.size - 1
-    low[inner] = _crossing(x, margins, at, draw[inner], j[inner], j[inner] - 1)
-    high[outer] = _crossing(x, margins, at, draw[outer], k[outer], k[outer] + 1)
+    low[inner] = crossing(draw[inner], j[inner], j[inner] - 1)
+    high[outer] = crossing(draw[outer], k[outer], k[outer] + 1)
     count = start.sum(axis=1)
     rank = np.arange(draw.size) - np.repeat(np.cumsum(count) - count, count)
     lows, highs = np.full((2, max(int(count.max(initial=0)), 1), len(margins)), np.inf)
     lows[rank, draw], highs[...] = low, -np.inf
     highs[rank, draw] = high
     return Intervals(lows, highs)
-
-
-def _crossing(
-    x: Array, margins: Array, at: Callable[[Index, Array], Array] | None, draw: Index, inside: Index, outside: Index
-) -> Array:
-    """Where margins of draws become negative between a grid point inside and one outside."""
-    good, bad = margins[draw, inside], margins[draw, outside]
-    if at is None:
-        return x[inside] + (x[outside] - x[inside]) * good / (good - bad)
-    if not draw.size:
-        return np.empty(0)
-    return narrowed(lambda i, places: at(draw[i], places), x[inside], x[outside])
 
 
 def narrowed(margin: Callable[[Index, Array], Array], inside: Array, outside: Array) -> Array:
@@ -501,6 +455,8 @@ def narrowed(margin: Callable[[Index, Array], Array], inside: Array, outside: Ar
     """
     from scipy.optimize import elementwise
 
+    if not inside.size:
+        return np.empty(0)
     root = elementwise.find_root(
         lambda places, which: margin(which.astype(np.int64), places),
         (inside, outside),
@@ -508,5 +464,4 @@ def narrowed(margin: Callable[[Index, Array], Array], inside: Array, outside: Ar
         tolerances={"xatol": TIGHT, "xrtol": 0.0, "fatol": 0.0, "frtol": 0.0},
     )
     ends, values = root.bracket, root.f_bracket
-    where: Array = np.where(root.f_x == 0, root.x, np.where(values[0] >= 0, ends[0], ends[1]))
-    return where
+    return np.asarray(np.where(root.f_x == 0, root.x, np.where(values[0] >= 0, ends[0], ends[1])))

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bayeslaw.core.arrays import Array, Index
+from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.intervals import columns
 from bayeslaw.forecasting.grid import grid
@@ -41,7 +41,7 @@ class Transfer:
     loss, scratch : arrays (S, n)
         Its loss; and the tokens from scratch for the same loss, inf where training from scratch never reaches it.
     failed : bool
-        Whether it was made in spite of failed checks.
+        Whether checks of a fit failed.
 
     Examples
     --------
@@ -59,14 +59,12 @@ class Transfer:
     @property
     def transferred(self) -> Array:
         """Effectively transferred data, tokens (S, n)."""
-        more: Array = self.scratch - self.settings["D"].to_numpy()
-        return more
+        return np.asarray(self.scratch - self.settings["D"].to_numpy())
 
     @property
     def saved(self) -> Array:
         """Share of the FLOPs from scratch that is saved, (S, n); negative where the pre-trained start costs more."""
-        share: Array = 1 - self.settings["D"].to_numpy() / self.scratch
-        return share
+        return np.asarray(1 - self.settings["D"].to_numpy() / self.scratch)
 
     def summary(self, ci_prob: float = 0.9) -> pd.DataFrame:
         """The settings with medians and equal-tailed intervals of loss, scratch_D, transferred (tokens), saved (share of FLOPs)."""
@@ -173,10 +171,7 @@ def _table(fit: Posterior | PointFit, sizes: Mapping[str, Any], others: Mapping[
 def _tokens_from_scratch(law: LawDraws, n: float, loss: Array) -> Array:
     """The fewest tokens from scratch with which each draw's loss is at most `loss` (S,); inf where there are none."""
     x, size = np.linspace(math.log(LEAST), math.log(MOST), POINTS), np.array([n])
-
-    def margin(draws: Index, places: Array) -> Array:
-        values: Array = loss[draws] - law.loss({"N": size, "D": np.exp(places)}, draws)
-        return values
-
     margins = loss[:, None] - law.loss({"N": size, "D": np.exp(x)}, axes=1)
-    return np.exp(intervals_of(x, np.where(np.isfinite(margins), margins, -np.inf), margin).low.min(axis=0))
+    margins = np.where(np.isfinite(margins), margins, -np.inf)
+    where = intervals_of(x, margins, lambda draws, log_d: loss[draws] - law.loss({"N": size, "D": np.exp(log_d)}, draws))
+    return np.exp(where.low.min(axis=0))
