@@ -22,20 +22,12 @@ CACHE = "BAYESLAW_CACHE"  # the environment variable that names a folder for dow
 WORST = 5  # highest losses, which the published refit leaves out
 
 Tables = dict[str, pd.DataFrame]
+Form = Callable[[Mapping[str, Path]], tuple[Tables, list[str]]]
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """A public set of losses and its source.
-
-    Attributes
-    ----------
-    name, title, citation, licence : str
-    repository, commit : str
-        Where the files are.
-    files : mapping
-        Path in the repository to SHA-256.
-    """
+    """A public set of losses, its source, and the SHA-256 of each of its files by the path in the repository."""
 
     name: str
     title: str
@@ -57,16 +49,7 @@ class Dataset:
 
 @dataclass(frozen=True)
 class Fetched:
-    """Tables written from a public set.
-
-    Attributes
-    ----------
-    paths : tuple of Path
-    rows : tuple of int
-        The number of rows of each.
-    notes : tuple of str
-        What was computed or left out.
-    """
+    """Tables written from a public set, their numbers of rows, and notes of what was computed or left out."""
 
     paths: tuple[Path, ...]
     rows: tuple[int, ...]
@@ -81,13 +64,7 @@ def datasets() -> Mapping[str, Dataset]:
 
 
 def dataset(name: str) -> Dataset:
-    """Return one public set.
-
-    Raises
-    ------
-    BayeslawError
-        If there is none of that name.
-    """
+    """Return one public set."""
     known = datasets()
     if name not in known:
         message = f"There is no public set {name!r}; there are {', '.join(known)}.{nearest(name, known)}"
@@ -179,15 +156,11 @@ def _overtraining(files: Mapping[str, Path]) -> tuple[Tables, list[str]]:
             "wd": given["wd"], "global_bs": given["global_bs"], "seed": given.get("seed"),
         }  # fmt: skip
         for result in model["results"]:
-            rows.append(run | {"val_set": _validation(result["val_data"][0])} | {o: result[t] for o, t in _RESULTS.items()})
+            file = Path(result["val_data"][0])
+            validation = file.stem if file.parent.name == "de-en" else file.parent.name
+            rows.append(run | {"val_set": validation} | {o: result[t] for o, t in _RESULTS.items()})
     table = pd.DataFrame(rows).sort_values(["train_set", "N", "chinchilla_mult", "val_set"], kind="stable")
     return {"overtraining": table}, ["models trained on C4 and RedPajama; those on RefinedWeb are left out"]
-
-
-def _validation(path: str) -> str:
-    """Return the name of a validation set, from its path."""
-    folder = Path(path).parent.name
-    return Path(path).stem if folder == "de-en" else folder
 
 
 def _cpt_replay(files: Mapping[str, Path]) -> tuple[Tables, list[str]]:
@@ -222,24 +195,22 @@ def _lr_schedules(files: Mapping[str, Path]) -> tuple[Tables, list[str]]:
     return {"lr-schedules": table}, [note]
 
 
-def _both_splits(files: Mapping[str, Path]) -> pd.DataFrame:
-    try:
-        parts = [pd.read_parquet(path).assign(split=Path(name).name.split("-")[0]) for name, path in files.items()]
-    except ImportError:
-        message = "This set is published as Parquet: pip install 'bayeslaw[parquet]' to read it."
-        raise BayeslawError(message, code="missing-package") from None
-    return pd.concat(parts)
+def _parquet(stem: str, note: str) -> Form:
+    """Return the form of a set published as Parquet, one file for each split."""
+
+    def form(files: Mapping[str, Path]) -> tuple[Tables, list[str]]:
+        try:
+            parts = [pd.read_parquet(path).assign(split=Path(name).name.split("-")[0]) for name, path in files.items()]
+        except ImportError:
+            message = "This set is published as Parquet: pip install 'bayeslaw[parquet]' to read it."
+            raise BayeslawError(message, code="missing-package") from None
+        return {stem: pd.concat(parts)}, [note]
+
+    return form
 
 
-def _data_constrained(files: Mapping[str, Path]) -> tuple[Tables, list[str]]:
-    return {"data-constrained": _both_splits(files)}, ["a run's cost is 6 x params x tokens"]
-
-
-def _parallel(files: Mapping[str, Path]) -> tuple[Tables, list[str]]:
-    return {"parallel-scaling": _both_splits(files)}, ["a run's cost is num_params, all have the same tokens"]
-
-
-_FORMS: dict[str, Callable[[Mapping[str, Path]], tuple[Tables, list[str]]]] = {
+_FORMS: dict[str, Form] = {
     "chinchilla": _chinchilla, "overtraining": _overtraining, "cpt-replay": _cpt_replay, "lr-schedules": _lr_schedules,
-    "data-constrained": _data_constrained, "parallel-scaling": _parallel,
+    "data-constrained": _parquet("data-constrained", "a run's cost is 6 x params x tokens"),
+    "parallel-scaling": _parquet("parallel-scaling", "a run's cost is num_params, all have the same tokens"),
 }  # fmt: skip

@@ -33,12 +33,7 @@ def parse_schedule(text: str) -> Schedule:
         ``NAME:KEY=VALUE,…`` with the arguments of `bayeslaw.schedules`' constant, linear, cosine, wsd, multistep (``at=0.8/0.9``)
         or inverse_sqrt; or ``logged:FILE.csv`` with columns step and lr (then ``,warmup=…`` for a warm-up before the first logged
         step, and ``,run=…`` where the file has several runs). Parts joined by ``+`` follow each other. A re-warm-up is the warm-up
-        of an adaptation: from ``start``, or from 0.
-
-    Raises
-    ------
-    BayeslawError
-        If it can't be read; the message lists the known names and arguments.
+        of an adaptation: from ``start``, or from 0. The error of a text that can't be read lists the names and arguments.
 
     Examples
     --------

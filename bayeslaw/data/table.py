@@ -33,8 +33,6 @@ class Runs:
         Column `loss` (nats/token, or the unit in the column `unit`) and covariates such as N, D (tokens), r (share) and ptpp;
         optionally `run`, `domain`, `loss_se`, `flops`, `step` and any others. The index is the row's number in the file, counted
         from 1 below the header.
-    name : str
-        The file's name, for messages.
     conversions : tuple of str
         Columns that were renamed or scaled on reading.
     unread : tuple of Fault
@@ -81,10 +79,6 @@ def read_runs(source: str | Path | pd.DataFrame, condition: str | None = None, *
         Refuse numeric columns with cells that hold no number; False leaves these to `check`, which lists them with all other
         faults.
 
-    Returns
-    -------
-    Runs
-
     Raises
     ------
     TableError, BayeslawError
@@ -107,18 +101,12 @@ def read_table(source: str | Path | pd.DataFrame, kind: Kind, *, strict: bool = 
 
     Parameters
     ----------
-    source : path or DataFrame
+    source, strict
+        As in `read_runs`.
     kind : {'runs', 'curves'}
         Which columns are understood; see `bayeslaw.data.columns`.
-    strict : bool
-        As in `read_runs`.
     names : collection of str
         Further columns that hold names instead of numbers.
-
-    Raises
-    ------
-    TableError, BayeslawError
-        As `read_runs`.
     """
     if isinstance(source, pd.DataFrame):
         frame, name = source.copy(), "the table"
@@ -143,24 +131,17 @@ def read_table(source: str | Path | pd.DataFrame, kind: Kind, *, strict: bool = 
 def _read(path: Path) -> pd.DataFrame:
     suffix = path.suffix.lower()
     if suffix not in ENDINGS:
-        raise BayeslawError(
-            f"{path.name}: a table of runs ends in {', '.join(ENDINGS)}, not in {path.suffix or 'no ending'}.",
-            code="unknown-ending",
-        )
+        message = f"{path.name}: a table of runs ends in {', '.join(ENDINGS)}, not in {path.suffix or 'no ending'}."
+        raise BayeslawError(message, code="unknown-ending")
     if not path.is_file():
         raise BayeslawError(f"There is no file {path}.", code="no-such-file")
     try:
-        match suffix:
-            case ".parquet":
-                return pd.read_parquet(path)
-            case ".jsonl" | ".json":
-                return _records(path)
-            case _:
-                return _text_table(path, "," if suffix == ".csv" else "\t")
+        if suffix == ".parquet":
+            return pd.read_parquet(path)
+        return _records(path) if suffix.startswith(".json") else _text_table(path, "," if suffix == ".csv" else "\t")
     except (ValueError, OSError, ImportError, RecursionError) as error:
-        raise BayeslawError(
-            f"{path.name} can't be read as a {path.suffix} table: {str(error).strip()}.", code="unreadable-table"
-        ) from None
+        message = f"{path.name} can't be read as a {path.suffix} table: {str(error).strip()}."
+        raise BayeslawError(message, code="unreadable-table") from None
 
 
 def _text_table(path: Path, separator: str) -> pd.DataFrame:
@@ -194,9 +175,7 @@ def json_object(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 def _renamed(frame: pd.DataFrame, name: str, kind: Kind) -> tuple[pd.DataFrame, list[str]]:
     """Give columns our names and units, and list the conversions; two columns of one meaning are refused."""
-    sources: dict[str, str] = {}
-    factors: dict[str, float] = {}
-    conversions = []
+    sources, factors, conversions = dict[str, str](), dict[str, float](), []
     frame = frame.set_axis([str(c) for c in frame.columns], axis=1)
     for column in frame.columns:
         plain = re.sub(r"\.\d+$", "", column)  # pandas reads a second column N as N.1
@@ -263,13 +242,10 @@ def _labels(cells: pd.Series) -> tuple[pd.Series, list[Fault]]:
     names = [str(text).strip() for text in texts]
     labels = np.array([*(None if name.lower() in EMPTY | {""} else name for name in names), None], dtype=object)[codes]
     labels[cells.isna()] = None
-    torn = {name for name in names if "\n" in name or "\r" in name}
-    suggestion = "rows may have been swallowed by a quote that isn't closed"
-    faults = []
-    for row, label in zip(cells.index, labels, strict=True):
-        if label in torn:
-            problem = f"{column} {shortened(repr(label))} goes over several lines"
-            faults.append(Fault(int(row), column, str(label), problem, suggestion, "name-over-several-lines"))
+    torn = {name: f"{column} {shortened(repr(name))} goes over several lines" for name in names if "\n" in name or "\r" in name}
+    suggestion, code = "rows may have been swallowed by a quote that isn't closed", "name-over-several-lines"
+    rows = [(int(row), label) for row, label in zip(cells.index, labels, strict=True) if label in torn]
+    faults = [Fault(row, column, label, torn[label], suggestion, code) for row, label in rows]
     return pd.Series(labels, index=cells.index, dtype=object), faults
 
 

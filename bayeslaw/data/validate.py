@@ -17,19 +17,13 @@ LOSS_SUPPORT = (0.0, 15.0)
 
 
 def check(runs: Runs, law: Law, *, to_fit: bool = True) -> list[Fault]:
-    """List every fault of a table for a law: missing columns, impossible values, and too little variation for a fit.
+    """List every fault of a table for a law: first missing columns and too little variation for a fit, then cells by row.
 
     Parameters
     ----------
-    runs : Runs
-    law : Law
+    runs, law : Runs and Law
     to_fit : bool
         Also require a loss and enough different values of each covariate; False for a table of settings to forecast.
-
-    Returns
-    -------
-    list of Fault
-        Empty where the table is sound. Faults of columns come first, then those of cells by row.
 
     Examples
     --------
@@ -43,8 +37,7 @@ def check(runs: Runs, law: Law, *, to_fit: bool = True) -> list[Fault]:
     faults = _check_columns(frame, law, to_fit)
     frame = frame.drop(columns=[f.column for f in faults if f.code == "column-without-numbers"])
     base = base_rows(frame, law)
-    only_base = bool(base.all())
-    if to_fit and only_base:
+    if to_fit and (only_base := bool(base.all())):
         problem, suggestion = "every row is a base checkpoint (D = 0)", "add rows logged during adaptation"
         faults.append(Fault(None, "D", "0", problem, suggestion, "only-base-checkpoints"))
     if to_fit and "loss" in frame:
@@ -58,9 +51,8 @@ def check(runs: Runs, law: Law, *, to_fit: bool = True) -> list[Fault]:
             values = frame.loc[~base, name].dropna().unique()
             if to_fit and len(values) < covariate.at_least and not only_base:
                 shown = ", ".join(f"{v:g}" for v in values)
-                problem = (
-                    f"{name} has {len(values)} value(s) ({shown}) and {law.name} needs at least {covariate.at_least} different ones"
-                )
+                needed = f"{law.name} needs at least {covariate.at_least} different ones"
+                problem = f"{name} has {len(values)} value(s) ({shown}) and {needed}"
                 suggestion = "log runs at another value, or fit a law without it"
                 faults.append(Fault(None, name, shown, problem, suggestion, "too-few-values"))
     if to_fit and "N" in law.covariates and not any(f.column == "N" for f in faults):
@@ -110,13 +102,11 @@ def _check_covariate(frame: pd.DataFrame, covariate: Covariate) -> list[Fault]:
         "r": (": is it a percentage?", "divide by 100"),
     }.get(name, ("", f"unit: {covariate.unit}"))
     below, above = values < low, values > high
-    if name == "r":
-        faults += cell_faults(frame, name, above, outside + question, suggestion, code)
-        return faults + list(cell_faults(frame, name, below, outside, "a share lies between 0 and 1", code))
-    faults += cell_faults(frame, name, below & (values > 0), outside + question, suggestion, code)
-    positive = f"{name} must be positive" if low > 0 else suggestion
-    faults += cell_faults(frame, name, below & (values <= 0), outside, positive, code)
-    return faults + list(cell_faults(frame, name, above, outside, suggestion, code))
+    asked = above if name == "r" else below & (values > 0)
+    impossible = "a share lies between 0 and 1" if name == "r" else f"{name} must be positive" if low > 0 else suggestion
+    faults += cell_faults(frame, name, asked, outside + question, suggestion, code)
+    faults += cell_faults(frame, name, below & ~asked, outside, impossible, code)
+    return faults + list(cell_faults(frame, name, above & ~asked, outside, suggestion, code))
 
 
 def _check_sizes(frame: pd.DataFrame) -> Iterable[Fault]:
@@ -135,8 +125,7 @@ def cell_faults(frame: pd.DataFrame, column: str, bad: pd.Series, problem: str, 
 
     Parameters
     ----------
-    frame, column, bad : DataFrame, str and Series of bool
-    problem, suggestion, code : str
+    frame, column, bad, problem, suggestion, code
         As in `bayeslaw.core.errors.Fault`; `{value}` in the problem stands for the cell's value.
     """
     for row, number in zip(frame.index[bad], frame.loc[bad, column].to_numpy(dtype=np.float64), strict=True):
@@ -189,8 +178,7 @@ def mixed_domains(frame: pd.DataFrame, law: Law, vary: str = "let parameters var
 
     Parameters
     ----------
-    frame : DataFrame
-    law : Law
+    frame, law : DataFrame and Law
     vary : str
         How parameters can be made to vary by the domain where the table is given.
     """

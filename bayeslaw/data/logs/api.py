@@ -30,14 +30,7 @@ SPLITS = {"train", "training", "val", "valid", "validation", "eval", "evaluation
 
 @dataclass(frozen=True)
 class Imported:
-    """Losses read from logs.
-
-    Attributes
-    ----------
-    runs : Runs
-        One row a loss, under our names and units: run, step, domain, loss, lr, N, D, …, as far as they are known.
-    notes : tuple of str
-        What was assumed, combined or left out, with counts.
+    """Losses read from logs, under our names and units, and notes that count what was assumed, combined or left out.
 
     Examples
     --------
@@ -90,16 +83,10 @@ def import_runs(
         Values of all runs: N, ptpp, r, tokens_per_step (D is step x tokens_per_step) and others of
         `bayeslaw.data.logs.mapping.CONSTANTS`.
 
-    Returns
-    -------
-    Imported
-
     Raises
     ------
-    TableError
-        With every fault, by row.
     BayeslawError
-        If a file can't be read, may be of several kinds, or an argument can't be used.
+        If a file can't be read or may be of several kinds, or an argument can't be used; TableError with every fault, by row.
 
     Examples
     --------
@@ -183,13 +170,7 @@ def _read(path: Path, name: str, kind: str | None, run: str, given: LogMap) -> L
 
 def _run_path(path: Path, log: Log) -> Path:
     """Return the path that names a log's run if no column does: a file without its ending, or a folder."""
-    match log.kind:
-        case "tensorboard":
-            return path.parent
-        case "trainer":
-            return run_folder(path)
-        case _:
-            return path.with_suffix("")
+    return {"tensorboard": path.parent, "trainer": run_folder(path)}.get(log.kind, path.with_suffix(""))
 
 
 def _distinct(names: list[str], paths: list[Path]) -> list[str]:

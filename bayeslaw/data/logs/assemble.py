@@ -20,25 +20,14 @@ FIRST = ("run", "step", "domain", "loss", "loss_se", "lr", "N", "D", "r", "ptpp"
 def rows(
     entries: Entries, given: LogMap, domains: Collection[str] | None, *, drop: bool, curves: bool
 ) -> tuple[pd.DataFrame, list[str]]:
-    """Return the table of runs that entries make, and notes about it.
+    """Return the table of runs that entries make, and notes about it; every impossible value is a fault of a TableError.
 
     Parameters
     ----------
-    entries : Entries
-        One for each run, step and domain.
-    given : LogMap
-        What the user knows of the runs besides.
-    domains : collection of str, optional
-        Domains to keep.
-    drop : bool
-        Leave out losses that are not finite instead of refusing them.
-    curves : bool
-        Keep rows that have a learning rate and no loss.
-
-    Raises
-    ------
-    TableError, BayeslawError
-        With every impossible value, by row.
+    entries, given : Entries and LogMap
+        One entry for each run, step and domain, and what the user knows of the runs besides.
+    domains, drop, curves
+        The domains to keep; whether losses that are not finite are left out, and rows with a learning rate but no loss kept.
     """
     frame, notes = _long(entries, domains, curves)
     frame = _finite(frame, drop, curves, notes)

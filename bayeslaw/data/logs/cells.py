@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
 
 import numpy as np
 import pandas as pd
@@ -19,25 +18,17 @@ MISSING = {"", "na", "n/a", "null", "none", "-", "undefined"}
 def numbers(
     cells: pd.Series, ours: str, decimal: str | None = None, thousands: str | None = None
 ) -> tuple[pd.Series, list[Fault], int]:
-    """Return cells as numbers.
+    """Return cells as numbers, faults of those that hold none or two, and how many have separators of thousands.
 
     Parameters
     ----------
     cells : Series
-        Texts, numbers and None as read; in a column of floats nan is missing.
+        Texts, numbers and None as read; in a column of floats nan is missing. Numbers are nan where a cell is missing, infinite
+        where it is not finite.
     ours : str
         Our name of the column: NaN is a loss that is not finite, and a missing value in any other column.
     decimal, thousands : str, optional
         The decimal sign and the separator of thousands; by default the usual ones, and then a cell must be unambiguous.
-
-    Returns
-    -------
-    values : Series
-        nan where a cell is missing, infinite where it is not finite.
-    faults : list of Fault
-        Cells that hold no number, or one that could be read in two ways.
-    separated : int
-        Cells with separators of thousands.
     """
     if cells.dtype.kind in "fiu":
         return cells.astype(np.float64).replace(-np.inf, np.inf), [], 0
@@ -50,7 +41,9 @@ def numbers(
     pattern = re.compile(rf"^[+-]?[1-9]\d{{0,2}}(?:{re.escape(thousands)}\d{{3}})+(?:{re.escape(decimal)}\d+)?$")
     texts = [_text(cell, ours == "loss") for cell in cells]  # a Series would make nan of None
     grouped = [isinstance(t, str) and bool(pattern.match(t)) for t in texts]
-    certain = known or ours in COUNTS or _certain((str(t) for t, g in zip(texts, grouped, strict=True) if g), thousands, decimal)
+    cut = [str(t) for t, g in zip(texts, grouped, strict=True) if g]
+    # one reading only, of the whole column: a cell has two separators, or one and a decimal sign
+    certain = known or ours in COUNTS or any(text.count(thousands) > 1 or decimal in text for text in cut)
     values, faults = np.full(len(cells), np.nan), list[Fault]()
     for i, (row, text) in enumerate(zip(cells.index, texts, strict=True)):
         if text is None:
@@ -87,11 +80,6 @@ def _text(cell: object, loss: bool) -> str | float | None:
     if text.lower() in NOT_FINITE:
         return None if text.lower() == "nan" and not loss else math.inf
     return None if text.lower() in MISSING else text
-
-
-def _certain(texts: Iterable[str], thousands: str, decimal: str) -> bool:
-    """Whether a cell of the column can be read in one way only: with two separators, or one and a decimal sign."""
-    return any(text.count(thousands) > 1 or decimal in text for text in texts)
 
 
 def _value(text: str, decimal: str, thousands: str, grouped: bool) -> float | None:

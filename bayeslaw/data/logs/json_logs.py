@@ -19,20 +19,12 @@ CHECKPOINT = re.compile(r"^checkpoint-\d+$")
 
 
 def read_json(path: Path, name: str, kind: str | None) -> Log:
-    """Read a file of JSON.
+    """Read a file of JSON; every line that can't be read is a fault.
 
     Parameters
     ----------
-    path : path
-    name : str
-        The file's name in messages.
-    kind : {'trainer', 'jsonl'}, optional
-        What it is; by default its contents decide.
-
-    Raises
-    ------
-    BayeslawError, TableError
-        If it is neither, with every line that can't be read.
+    path, name, kind
+        The file, its name in messages, and whether it is of kind 'trainer' or 'jsonl'; by default its contents decide.
     """
     text = decoded(path, name).strip()
     if not text:
@@ -74,9 +66,8 @@ def _frame(rows: list[Any], name: str) -> pd.DataFrame:
     """Return objects as rows; keys of an object within an object follow its name, as in eval/loss."""
     problem = 'this is not an object such as {"step": 100, "eval_loss": 2.9}'
     wrong = [(i, row) for i, row in enumerate(rows, 1) if not isinstance(row, dict)]
-    if faults := [Fault(i, "", shortened(row, 40), problem, "remove it", "not-an-object") for i, row in wrong]:
-        raise TableError(faults, name)
-    flat = [_flat(row) for row in rows]
+    faults = [Fault(i, "", shortened(row, 40), problem, "remove it", "not-an-object") for i, row in wrong]
+    flat = [] if faults else [_flat(row) for row in rows]
     for i, row in enumerate(flat, 1):
         for key, value in row.items():
             if not _is_text(f"{key}{value}"):

@@ -36,8 +36,6 @@ class Log:
 
     Attributes
     ----------
-    name : str
-        The file's name.
     kind : str
         One of `bayeslaw.data.logs.mapping.KINDS`.
     frame : DataFrame
@@ -45,14 +43,10 @@ class Log:
         floats. The index is the entry's number in the file, from 1.
     run : str
         Name of its run if no column names any.
-    step : str or None
-        The column of steps where the kind of file fixes it.
-    losses : mapping or None
-        Columns of losses and their domains where the kind of file fixes them.
+    step, losses : str and mapping, or None
+        The column of steps, and those of losses with their domains, where the kind of file fixes them.
     bare_loss : bool
         Whether a column `loss` is a validation loss.
-    notes : tuple of str
-        What was left out or combined when it was read.
     """
 
     name: str
@@ -82,18 +76,12 @@ class Meanings:
 
     Attributes
     ----------
-    step : str or None
-        The column that counts steps.
     by_logger : bool
         Whether steps are the logger's own count, which need not be the trainer's.
-    losses : mapping
-        Column of losses to its domain; None where it names none.
-    covariates : mapping
-        Column to our name and the factor to our unit.
-    other : tuple of str
-        Columns that are not used.
-    other_losses : tuple of str
-        Those among them that would be losses of a domain but for a part of their names.
+    losses, covariates : mapping
+        Column of losses to its domain, None where it names none; other column to our name and the factor to our unit.
+    other, other_losses : tuple of str
+        Columns that are not used, and those among them that would be losses of a domain but for a part of their names.
     """
 
     step: str | None = None
@@ -113,26 +101,14 @@ def meanings(
     losses: Mapping[str, str | None] | None = None,
     bare_loss: bool = True,
 ) -> Meanings:
-    """Find what each column of a log means.
+    """Find what each column of a log means; two columns of one meaning, or several possible losses, are refused.
 
     Parameters
     ----------
-    columns : iterable of str
-    name : str
-        The log's name, for errors.
-    step : str, optional
-        The column that counts steps, where the kind of log fixes it.
-    given : mapping, optional
-        Column to our name and factor, from the user; it overrides the names of columns.
-    losses : mapping, optional
-        Column to domain, from the user: no other column is a loss then.
-    bare_loss : bool
-        Whether a column `loss` is a validation loss; False for logs where it is the loss of training batches.
-
-    Raises
-    ------
-    BayeslawError
-        If two columns have the same meaning, or several columns could be the loss.
+    columns, name, step, bare_loss
+        As in `Log`.
+    given, losses : mapping, optional
+        Column to our name and factor, and column to domain, from the user: they override the names of columns.
     """
     columns, given = list(columns), given or {}
     covariates: dict[str, tuple[str, float]] = {}
@@ -212,8 +188,7 @@ def is_other_loss(column: str, bare: bool = True) -> bool:
 
     With `bare`, names without a split, such as router_z_loss, are also considered.
     """
-    matches = [pattern.match(key(column)) for pattern in (*_DOMAINS, *([_BARE] if bare else []))]
-    domains = [m["domain"] for m in matches if m]
+    domains = [m["domain"] for pattern in (*_DOMAINS, *([_BARE] if bare else [])) if (m := pattern.match(key(column)))]
     return domain_of(column) is None and any(not _NO_DOMAIN.match(d) and _has_other_part(d) for d in domains)
 
 

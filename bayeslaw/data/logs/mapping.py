@@ -29,26 +29,16 @@ _TOP = ("from", "columns", "losses", "constants", "runs", "rename", "delimiter",
 
 @dataclass(frozen=True)
 class LogMap:
-    """The contents of a mapping file.
+    """The contents of a mapping file; None for what is inferred from the log.
 
     Attributes
     ----------
-    kind : str or None
-        One of `KINDS`.
-    columns : mapping
-        Column of the log to our name and factor.
-    losses : mapping
-        Column of losses to its domain, None where there is one without a name.
-    constants : mapping
-        Values of every run.
-    runs : mapping
-        Values of one run, by its name.
+    columns, losses : mapping
+        Column of the log to our name and factor, or to the domain of its losses, None for one without a name.
+    constants, runs : mapping
+        Values of every run, and of one run by its name.
     rename : mapping
         A run's name in the log to its new name.
-    delimiter, decimal, thousands : str or None
-        Of text tables; inferred if None.
-    loss_unit : str or None
-        Unit of the losses, nats/token if None.
     """
 
     kind: str | None = None
@@ -85,11 +75,6 @@ def read_mapping(path: str | Path) -> LogMap:
         N = 410e6
         [rename]                            # the log's name = the new one
         "Run-A" = "run-a"
-
-    Raises
-    ------
-    BayeslawError
-        If it can't be read or has an unknown entry.
     """
     path = Path(path)
     if not path.is_file():

@@ -27,7 +27,6 @@ class Entries:
     frame : DataFrame
         `run`; `step` or D where a log has them; numbers, nan where missing and infinite where not finite; losses in columns `loss:`
         and the domain; `_name` and `_row`, the file and the entry's number there.
-    notes : tuple of str
     batches : mapping
         The first two values of runs that log several of `batch`, at any entries.
     """
@@ -48,19 +47,10 @@ class Entries:
 
 
 def merged(entries: Entries, resumed: str | None) -> Entries:
-    """Return one row for each run, step and domain.
+    """Return one row for each run, step and domain; entries without a step are refused.
 
-    Parameters
-    ----------
-    entries : Entries
-    resumed : {None, 'last', 'first'}
-        Which value counts where a run's steps were logged twice with different values: the later log's, from the step at which the
-        run was resumed; the earlier log's; or neither, so that such runs are refused.
-
-    Raises
-    ------
-    TableError
-        With each value logged twice, unless `resumed` is given; with each entry without a step.
+    Of values that a run logged twice for a step, the later log's counts if `resumed` is 'last', from the step at which the run was
+    resumed, the earlier log's if it is 'first', and neither if it is None: such runs are refused.
     """
     frame, axis, notes = entries.frame, entries.axis, list(entries.notes)
     batches = _batches(frame)
@@ -93,14 +83,12 @@ def several(frame: pd.DataFrame) -> bool:
 
 
 def fault(frame: pd.DataFrame, at: int, column: str, value: str, problem: str, suggestion: str, code: str) -> Fault:
-    """Return a fault of an entry, with its file where there are several.
+    """Return a fault of the entry at a position, with its file where there are several.
 
     Parameters
     ----------
-    frame, at : DataFrame and int
-        Entries with `_name` and `_row`, and the position of the faulty one.
-    column, value, problem, suggestion, code : str
-        As in `bayeslaw.core.errors.Fault`.
+    frame, at, column, value, problem, suggestion, code
+        Entries with `_name` and `_row`, a position, and as in `bayeslaw.core.errors.Fault`.
     """
     where = f"{frame['_name'].iloc[at]}: " if several(frame) else ""
     return Fault(int(frame["_row"].iloc[at]), column, value, where + problem, suggestion, code)
@@ -173,6 +161,7 @@ def _finite_before_others(frame: pd.DataFrame, keys: list[str], notes: list[str]
 
 def _conflicts(frame: pd.DataFrame, keys: list[str], values: list[str]) -> Iterable[Fault]:
     """Find values that a run logs for a step after another value for it."""
+    suggestion = "was it resumed? Choose --resumed last (the later log counts) or first; two runs of one name need two names"
     for column in values:
         cells, at = frame[column], pd.Series(np.arange(len(frame)), index=frame.index, dtype=np.float64)
         first = frame.assign(_at=at.where(cells.notna())).groupby(keys, sort=False, dropna=False)["_at"].transform("first")
@@ -186,9 +175,6 @@ def _conflicts(frame: pd.DataFrame, keys: list[str], values: list[str]) -> Itera
             earlier = f"row {frame['_row'].iloc[was]}" + (f" of {frame['_name'].iloc[was]}" if several(frame) else "")
             what = f"{_quantity(column)} {_shown(known[i])} at {keys[1]} {frame[keys[1]].iloc[i]:g}"
             problem = f"run {run} logs {what} and {_shown(known[was])} in {earlier}"
-            suggestion = (
-                "was it resumed? Choose --resumed last (the later log counts) or first; two runs of one name need two names"
-            )
             yield fault(frame, i, name, _shown(known[i]), problem, suggestion, "two-values-of-one-step")
 
 

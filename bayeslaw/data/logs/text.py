@@ -35,24 +35,17 @@ _RUN_METRIC = re.compile(r"^(?P<run>.+) - (?P<metric>\S.*)$")
 
 
 def read_text(path: Path, name: str, kind: str | None, delimiter: str | None, given: Collection[str]) -> Log:
-    """Read a text table.
+    """Read a text table; one that may be of several kinds is refused.
 
     Parameters
     ----------
-    path : path
-    name : str
-        The file's name in messages.
+    path, name : Path and str
     kind : {'wandb', 'wide', 'table'}, optional
         What it is; by default its header decides.
     delimiter : str, optional
         The sign between cells; by default the most frequent one of `DELIMITERS` in the header.
     given : collection of str
         Columns whose meaning the user gives. Such a file is a table, unless it is a chart and a column of a run is among them.
-
-    Raises
-    ------
-    BayeslawError
-        If it can't be read or may be of several kinds.
     """
     frame, notes = _table(path, name, delimiter)
     as_table = given and not (_is_chart([str(c) for c in frame]) and not any(_of_run(c) for c in given))
