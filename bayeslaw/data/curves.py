@@ -39,8 +39,6 @@ class Curves:
         One row a loss: `run`, `phase`, `parent`, `parent_step`, `step`, `loss` (nats/token), `domain` where there are several, the
         table's other columns, and those of `bayeslaw.schedules.areas.trace`: lr, lr_peak, S1_pt, S2_pt, S2w_pt, S1_cpt, S2_cpt,
         S2w_cpt, S1, S2, S2w. Rows at step 0 of a new training have S1 = 0; areas of an unknown pre-training are nan.
-    name : str
-        The table's name, for messages.
     memory, power : float
         lambda and epsilon of the areas.
     notes : tuple of str
@@ -79,17 +77,10 @@ class Curves:
 
         Parameters
         ----------
-        domain : str, optional
-            Only losses of this domain.
-        phase : {'pretrain', 'adapt'}, optional
-            Only losses of this phase.
+        domain, phase : str and {'pretrain', 'adapt'}, optional
+            Only losses of this domain, or of this phase.
         nodes : int
             Add the columns of this many nodes of the rate's changes; see `bayeslaw.schedules.changes.nodes`.
-
-        Raises
-        ------
-        BayeslawError
-            If there are no such losses.
         """
         frame = self.frame
         if domain is not None:
@@ -136,12 +127,13 @@ class Curves:
         whole_number("step", step, 0)
         if step > len(schedule):
             raise BayeslawError(f"{run} has {len(schedule)} steps; there is no step {step}.", code="unknown-step")
-        if step == 0:
-            if (start := self._starts[run]) is None:
-                message = f"{run} is a new training, which has no state before its first step: give a step from 1."
-                raise BayeslawError(message, code="no-state-at-step-0")
-            return start
-        return _state(curve, schedule, step, self._starts[run], self.memory, self.power)
+        start = self._starts[run]
+        if step > 0:
+            return _state(curve, schedule, step, start, self.memory, self.power)
+        if start is None:
+            message = f"{run} is a new training, which has no state before its first step: give a step from 1."
+            raise BayeslawError(message, code="no-state-at-step-0")
+        return start
 
     def phases(self, run: str) -> list[tuple[Phase, Schedule]]:
         """Return a run's phases from the first known step on: those of the runs that it goes on from, up to there, and its own."""
@@ -169,18 +161,12 @@ class Curve:
 
     Attributes
     ----------
-    run : str
-    phase : {'pretrain', 'adapt'}
     logged_steps, logged_rates : arrays
         Steps with a learning rate, and these rates.
-    parent : str or None
-        The run that it goes on from.
-    parent_step : int
-        The last step of the parent that belongs to it.
-    batch : float
-        Tokens of a step; nan where unknown.
-    weight : float
-        What a step counts in the areas.
+    parent, parent_step : str or None, and int
+        The run that it goes on from, and the last step of that run that belongs to it.
+    batch, weight : float
+        Tokens of a step, nan where unknown, and what a step counts in the areas.
     warmup : int
         Steps of a warm-up from 0 before the first logged one.
     """
@@ -222,10 +208,8 @@ def read_curves(
         source_loss and target_loss, empty where there was no evaluation. Optional: `phase` (pretrain or adapt; by default adapt
         for runs with a parent), `parent`, the run that this one goes on from, and `parent_step`, its step (by default its last);
         `batch`, tokens of a step. A table without `run` is one run.
-    memory : float
-        lambda of the annealing area.
-    power : float
-        epsilon of the LR-weighted annealing area S2w.
+    memory, power : float
+        lambda of the annealing area, and epsilon of the LR-weighted annealing area S2w.
     warmup : int or mapping
         Steps of a linear warm-up from 0 before the first logged step: of all new trainings whose log begins after step 1, or of
         runs by name. Without it, the rates before that step are assumed to equal the first logged one.
@@ -239,16 +223,10 @@ def read_curves(
     losses : collection of str, optional
         The columns of losses, one for each domain; `train_loss` counts only if it is named here.
 
-    Returns
-    -------
-    Curves
-
     Raises
     ------
-    TableError
-        With every fault of the table.
     BayeslawError
-        If the table can't be read or an argument can't be used.
+        If the table can't be read or an argument can't be used; TableError with every fault of the table.
 
     Examples
     --------
@@ -265,19 +243,15 @@ def read_curves(
     if per == "token":
         curves = _weighted(curves, str(frame["run"].dropna().iloc[0]), tokens_per_step, table.name)
     elif tokens_per_step is not None:
-        raise BayeslawError(
-            "tokens_per_step is the batch whose steps count 1: give it with per='token'.", code="option-without-use"
-        )
+        message = "tokens_per_step is the batch whose steps count 1: give it with per='token'."
+        raise BayeslawError(message, code="option-without-use")
     else:
         notes += _uneven_batches(curves)
     long = _long(frame, columns)
-    schedules: dict[str, Schedule] = {}
-    starts: dict[str, Point | None] = {}
-    parts = []
+    schedules, starts, parts = dict[str, Schedule](), dict[str, Point | None](), []
     for name, curve in curves.items():  # parents come first
-        if curve.parent is None:
-            start = None if curve.phase == "pretrain" else OPEN
-        else:
+        start = None if curve.phase == "pretrain" else OPEN
+        if curve.parent is not None:
             parent = curves[curve.parent]
             start = _state(parent, schedules[parent.run], curve.parent_step, starts[parent.run], memory, power)
         schedules[name], assumed = _schedule(curve, curves, start)
@@ -287,7 +261,11 @@ def read_curves(
         areas, _ = trace(schedules[name], steps, start, phase=curve.phase, memory=memory, power=power, weight=curve.weight)
         parts.append(areas.drop(columns="step").set_index(rows.index))
         notes += assumed
-    notes += _unknown_pretraining(curves)
+    if unknown := [c.run for c in curves.values() if c.parent is None and c.phase == "adapt"]:
+        shown = ", ".join(unknown[:3]) + (", …" if len(unknown) > 3 else "")
+        notes.append(
+            f"adaptations of unknown pre-training ({shown}): S1_pt and S2_pt are empty, and its last rate is assumed to be 0"
+        )
     by_order = {str(n): curves[str(n)] for n in frame["run"].dropna().unique()}
     whole = _arranged(long, pd.concat(parts).reindex(long.index), curves)
     return Curves(whole, table.name, memory, power, tuple(notes), by_order, schedules, starts)
@@ -382,14 +360,6 @@ def _uneven_batches(curves: Mapping[str, Curve]) -> list[str]:
     return [f"batches differ ({example}) and every step counts the same; per='token' weighs steps by their tokens"]
 
 
-def _unknown_pretraining(curves: Mapping[str, Curve]) -> list[str]:
-    names = [c.run for c in curves.values() if c.parent is None and c.phase == "adapt"]
-    if not names:
-        return []
-    shown = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
-    return [f"adaptations of unknown pre-training ({shown}): S1_pt and S2_pt are empty, and its last rate is assumed to be 0"]
-
-
 def _arranged(long: pd.DataFrame, areas: pd.DataFrame, curves: Mapping[str, Curve]) -> pd.DataFrame:
     """Return losses and areas as one table, what says which loss it is first."""
     first = ["run", "phase", "parent", "parent_step", "step", *(["domain"] if "domain" in long else []), "loss"]
@@ -454,9 +424,11 @@ def _check_rates(frame: pd.DataFrame, name: str) -> tuple[pd.DataFrame, list[Fau
     """Return the rows that have a run and a step, and the faults of runs, steps and rates."""
     given = [str(c) for c in frame]
     if missing := [c for c in ("step", "lr") if c not in frame]:
-        suggestions = {c: f"every row needs run, step and lr; there are {', '.join(given)}.{nearest(c, given)}" for c in missing}
-        faults = [Fault(None, c, "", f"column {c} is missing", suggestions[c], "missing-column") for c in missing]
-        raise TableError(faults, name)
+        needed = f"every row needs run, step and lr; there are {', '.join(given)}."
+        problem = "column {} is missing"
+        raise TableError(
+            [Fault(None, c, "", problem.format(c), needed + nearest(c, given), "missing-column") for c in missing], name
+        )
     if words := [c for c in ("step", "lr", "parent_step", "batch") if c in frame and frame[c].dtype.kind not in "fiu"]:
         problem, suggestion = "column {} holds no numbers", "numbers are needed there"
         raise TableError([Fault(None, c, "", problem.format(c), suggestion, "column-without-numbers") for c in words], name)
@@ -577,9 +549,8 @@ def _one_value(rows: pd.DataFrame, column: str, run: str) -> tuple[Any, list[Fau
     if len(values) < 2:
         return (values[0] if values else None), []
     shown = ", ".join(f"{v:g}" if isinstance(v, float) else str(v) for v in values[:3])
-    suggestion = "keep one"
-    if column in ("phase", "batch"):
-        suggestion = "give the part after the change a run of its own, with its parent"
+    own_run = "give the part after the change a run of its own, with its parent"
+    suggestion = own_run if column in ("phase", "batch") else "keep one"
     second = int(rows.index[rows[column] == values[1]][0])
     problem = f"run {shortened(repr(run))} has {len(values)} values of {column} ({shown})"
     return values[0], [Fault(second, column, str(values[1]), problem, suggestion, "several-values-in-one-run")]
@@ -600,9 +571,7 @@ def _family(
                 problem = "there is a parent_step and no parent"
                 faults.append(Fault(rows[name], "parent_step", value, problem, suggestion, "parent-step-without-parent"))
             continue
-        parent = (
-            curve.parent if curve.parent in rows else curve.parent.removesuffix(".0")
-        )  # pandas reads 7 beside empty cells as 7.0
+        parent = curve.parent if curve.parent in rows else curve.parent.removesuffix(".0")  # pandas reads 7 as 7.0 beside nan
         family[name] = replace(curve, parent=parent)
         if parent not in rows:
             problem = f"run {shortened(repr(name))} goes on from {shortened(repr(parent))}, and there is no such run"

@@ -96,7 +96,15 @@ def mapping(given: Mapping[str, Any], name: str = "the mapping") -> LogMap:
     if kind is not None and kind not in KINDS:
         message = f"{name}: from is {kind!r}; it must be one of {', '.join(KINDS)}.{nearest(str(kind), KINDS)}"
         raise BayeslawError(message, code="unknown-kind")
-    _check_marks(given, name)
+    marks = {mark: given.get(mark) for mark in ("delimiter", "decimal", "thousands")}
+    for mark, sign in marks.items():
+        if sign is not None and not (isinstance(sign, str) and len(sign) == 1):
+            raise BayeslawError(f"{name}: {mark} must be one character, not {sign!r}.", code="not-one-character")
+    if marks["delimiter"] in ('"', "\r", "\n", " "):
+        message = f"{name}: delimiter {marks['delimiter']!r} can't separate cells: give a sign such as ',', ';' or '\\t'."
+        raise BayeslawError(message, code="unusable-delimiter")
+    if marks["decimal"] is not None and marks["decimal"] == marks["thousands"]:
+        raise BayeslawError(f"{name}: decimal and thousands are both {marks['decimal']!r}.", code="equal-marks")
     columns, losses = _columns(given, name)
     runs = {}
     for run, values in given.get("runs", {}).items():
@@ -108,7 +116,6 @@ def mapping(given: Mapping[str, Any], name: str = "the mapping") -> LogMap:
             raise BayeslawError(f"{name}: [rename] {old!r} must be a name, not {new!r}.", code="not-a-name")
     loss_unit = unit(given["loss_unit"]) if "loss_unit" in given else None
     every = constants(given.get("constants", {}), f"{name}, [constants]")
-    marks = {mark: given.get(mark) for mark in ("delimiter", "decimal", "thousands")}
     return LogMap(kind, columns, losses, every, runs, dict(given.get("rename", {})), **marks, loss_unit=loss_unit)
 
 
@@ -137,21 +144,9 @@ def _check_names(where: str, given: Mapping[str, Any], known: tuple[str, ...]) -
             raise BayeslawError(message, code="unknown-name")
 
 
-def _check_marks(given: Mapping[str, Any], name: str) -> None:
-    for mark in ("delimiter", "decimal", "thousands"):
-        if mark in given and not (isinstance(given[mark], str) and len(given[mark]) == 1):
-            raise BayeslawError(f"{name}: {mark} must be one character, not {given[mark]!r}.", code="not-one-character")
-    if (mark := given.get("delimiter", ",")) in ('"', "\r", "\n", " "):
-        message = f"{name}: delimiter {mark!r} can't separate cells: give a sign such as ',', ';' or '\\t'."
-        raise BayeslawError(message, code="unusable-delimiter")
-    if "decimal" in given and given["decimal"] == given.get("thousands"):
-        raise BayeslawError(f"{name}: decimal and thousands are both {given['thousands']!r}.", code="equal-marks")
-
-
 def _columns(given: Mapping[str, Any], name: str) -> tuple[dict[str, tuple[str, float]], dict[str, str | None]]:
     """Return the columns of covariates and those of losses."""
-    columns: dict[str, tuple[str, float]] = {}
-    losses: dict[str, str | None] = {}
+    columns, losses = dict[str, tuple[str, float]](), dict[str, str | None]()
     _check_names(f"{name}, [columns]", given.get("columns", {}), (*COLUMNS, "loss"))
     entries = [("columns", ours, value) for ours, value in given.get("columns", {}).items()]
     entries += [("losses", domain, value) for domain, value in given.get("losses", {}).items()]
