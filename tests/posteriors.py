@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,8 @@ TARGET = {
     "E": 1.2, "A": 60.0, "alpha": 0.3, "B": 150.0, "beta": 0.3, "nu": 0.35, "C": 0.01, "gamma": 0.2, "F": 0.4, "eta": 0.4,
     "lam": 0.3, "zeta": 0.5,
 }  # fmt: skip
-ZHENG = dict(load_law("cpt-joint").published["Zheng et al. 2024, table 2"])
+law_named = cache(load_law)  # reading a card checks it, which takes longer than anything else here
+ZHENG = dict(law_named("cpt-joint").published["Zheng et al. 2024, table 2"])
 # The plan of Goffinet et al. 2025: at 8.9 tokens per parameter and 34% replay the source loss is 2% over its base loss BASE, and
 # the target loss is LIMIT.
 MODEL = {"N": 8.1e9, "ptpp": 279.0}
@@ -62,7 +64,7 @@ def posterior(
     checks: tuple[Any, ...] = (),
 ) -> Fit:
     """A fit with these draws, arrays (S,), of the parameters of a law; noise normal with a run effect."""
-    law = load_law(law) if isinstance(law, str) else law
+    law = law_named(law) if isinstance(law, str) else law
     frame = oracles.table(law) if frame is None else frame
     runs = read_runs(frame)
     law = with_by(law, by or {})

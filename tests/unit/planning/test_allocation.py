@@ -11,20 +11,20 @@ import pytest
 from matplotlib.figure import Figure
 
 from bayeslaw.core.errors import FitError
-from bayeslaw.laws.card import load_law, parse_card
+from bayeslaw.laws.card import parse_card
 from bayeslaw.planning.allocation import allocate, numeric, powers_of, stages
 from bayeslaw.plots.decisions import plot_frontier
 from bayeslaw.posterior.diagnostics import Check
 from bayeslaw.posterior.fit import Fit
 from tests import oracles
 from tests.errors import fails
-from tests.posteriors import ZHENG, posterior, scattered
+from tests.posteriors import ZHENG, law_named, posterior, scattered
 
 NO_POWERS = ("chinchilla-nd", "kaplan", "repeated-epochs", "transfer-source", "transfer-target")
 
 
 def scattered_fit(name: str, scatter: float = 0.03, size: int = 100) -> Fit:
-    law = load_law(name)
+    law = law_named(name)
     return posterior(law, scattered(oracles.typical(law), size, 1, scatter))
 
 
@@ -90,7 +90,7 @@ def test_other_laws_are_minimised_numerically(name: str) -> None:
 
 
 def test_the_form_is_read_off_the_terms_not_the_name() -> None:
-    law = load_law("chinchilla")
+    law = law_named("chinchilla")
     card = law.card.replace('name   = "chinchilla"', 'name = "mine"').replace("B/D**beta", "B*exp(-beta*log(D))")
     fit = posterior(parse_card(card, "mine"), scattered(oracles.typical(law), 40, 2), frame=oracles.table(law))
     terms = powers_of(stages(fit, {})[0])

@@ -11,13 +11,13 @@ import pytest
 
 from bayeslaw.core.errors import FitError
 from bayeslaw.forecasting.stack import Stack
-from bayeslaw.laws.card import load_law, parse_card
+from bayeslaw.laws.card import parse_card
 from bayeslaw.planning.plan import plan
 from bayeslaw.posterior.diagnostics import Check
 from bayeslaw.posterior.fit import Fit
 from tests import oracles
 from tests.errors import fails
-from tests.posteriors import BASE, LIMIT, MODEL, SOURCE, TARGET, posterior, scattered, source_fit, target_fit
+from tests.posteriors import BASE, LIMIT, MODEL, SOURCE, TARGET, law_named, posterior, scattered
 
 SIZE = 2000
 PROBLEM: dict[str, Any] = {
@@ -26,51 +26,20 @@ PROBLEM: dict[str, Any] = {
 SMALL = {"N": 1e9, "ptpp": 31.0}  # a model for the laws of transfer
 
 
-@pytest.fixture(scope="module")
-def source() -> Fit:
-    return source_fit(SIZE)
-
-
-@pytest.fixture(scope="module")
-def target() -> Fit:
-    return target_fit(SIZE)
-
-
-@pytest.fixture(scope="module")
-def adapted() -> Fit:
-    """A target law that is finite at D = 0."""
-    law = load_law("transfer-target")
-    return posterior(law, scattered(oracles.typical(law), SIZE, 3, 0.004), seed=3)
-
-
-@pytest.fixture(scope="module")
-def kept() -> Fit:
-    """A source law that is finite at D = 0."""
-    law = load_law("transfer-source")
-    return posterior(law, scattered(oracles.typical(law), SIZE, 4, 0.004), seed=4)
-
-
 @pytest.mark.parametrize(
     ("changed", "code", "named"),
     [
-        ({"confidence": 1.0}, "no-probability", ["1"]),
-        ({"confidence": 0.0}, "no-probability", ["0"]),
         ({"confidence": 90}, "no-probability", ["0.9 for 90%"]),
-        ({"confidence": 0.995}, "confidence-not-resolved", ["0.995", "1,000", "0.99"]),
-        ({"levels": (0.5, 0.999)}, "confidence-not-resolved", ["0.999"]),
+        ({"levels": (0.5, 0.999)}, "confidence-not-resolved", ["0.999", "1,000", "0.99"]),
         ({"max_forgetting": "-100%"}, "impossible-forgetting", ["-100%"]),
         ({"max_forgetting": -2.0}, "impossible-forgetting", ["-2 nats/token", "1.548"]),
         ({"max_forgetting": 2}, "forgetting-not-percent", ["2 nats/token", "1.548", "Write 2%"]),
         ({"max_forgetting": "two"}, "unreadable-forgetting", ["'two'"]),
         ({"max_forgetting": {"web": "2%"}}, "unknown-source", ["'web'", "source"]),
         ({"max_loss": 0.5}, "unreachable-loss", ["0.5 nats/token", "ptpp-gate-floor"]),
-        ({"max_loss": -1.0}, "limit-not-positive", ["max-loss", "-1"]),
-        ({"on": None}, "unknown-spread", ["'latent'", "'run'"]),
         ({"on": "next"}, "unknown-spread", ["'next'"]),
         ({"minimise": "time"}, "unknown-objective", ["'time'", "target-loss"]),
         ({"replay": "0:34"}, "replay-not-a-share", ["0.34 for 34%"]),
-        ({"replay": -0.1}, "replay-not-a-share", ["-0.1"]),
-        ({"replay": "much"}, "unreadable-range", ["replay 'much'"]),
         ({"atpp": "20:1"}, "unreadable-range", ["ATPP '20:1'"]),
         ({"atpp": "0:20"}, "no-tokens", ["0"]),
         ({"atpp": "1:20", "tokens": "1e9:1e10"}, "atpp-and-tokens", []),
@@ -86,7 +55,6 @@ def kept() -> Fit:
         ({"base_loss": "law"}, "infinite-base-loss", ["ptpp-floor", "source"]),
         ({"base_loss": "2,3"}, "unreadable-base-loss", ["'2,3'"]),
         ({"base_loss": 25.0}, "impossible-base-loss", ["15 nats/token", "25.0"]),
-        ({"base_loss": {"web": 2.0}}, "unknown-source", ["'web'", "source"]),
         ({"seed": -1}, "not-a-whole-number", ["seed", "-1"]),
     ],
 )  # fmt: skip
@@ -101,10 +69,8 @@ def test_a_problem_that_can_not_be_used_is_refused(
     ("model", "code", "named"),
     [
         ({"N": 0, "ptpp": 279}, "setting-not-positive", ["N", "0"]),
-        ({"N": 8.1e9, "ptpp": -1}, "setting-not-positive", ["ptpp", "-1"]),
         ({"N": 8.1, "ptpp": 279}, "out-of-support", ["N 8.1", "ptpp-floor (source)"]),
         ({"N": 8.1e9}, "missing-setting", ["ptpp"]),
-        ({"N": 8.1e9, "ptpp": 279, "r": 0.3}, "setting-chosen-by-plan", ["r"]),
         ({"N": 8.1e9, "ptpp": 279, "D": 1e9}, "setting-chosen-by-plan", ["D"]),
         ({"N": 8.1e9, "pttp": 279}, "unknown-setting", ["'pttp'", "'ptpp'"]),
         ({"N": 8.1e9, "ptpp": "15:279"}, "setting-not-a-number", ["'15:279'"]),
@@ -189,7 +155,7 @@ def test_a_loss_that_does_not_mix_at_the_plan_is_refused_or_the_plan_marked(targ
 
 
 def test_a_barrier_without_eps_is_refused_at_no_replay(target: Fit) -> None:
-    law = load_law("ptpp-floor")
+    law = law_named("ptpp-floor")
     card = law.card.replace("C/(share + eps)**gamma", "C/r**gamma").replace('eps      = "1e-5"\n', "")
     bare = posterior(parse_card(card, "bare"), scattered(SOURCE, SIZE, 1, 0.006))
     with fails("no-finite-loss", "ptpp-floor (source)", "r = 0", kind=FitError):
@@ -198,7 +164,7 @@ def test_a_barrier_without_eps_is_refused_at_no_replay(target: Fit) -> None:
 
 
 def test_a_discrepancy_that_changes_with_the_tokens_is_refused() -> None:
-    law = load_law("chinchilla")
+    law = law_named("chinchilla")
     fit = posterior(law, scattered(oracles.typical(law), SIZE, 1, 0.004))
     with fails("discrepancy-along-tokens", "chinchilla"):
         plan(None, fit, {"N": 1e9}, on="latent", max_loss=3.0, discrepancy=0.01)
@@ -212,7 +178,7 @@ def test_a_target_loss_that_the_law_has_at_no_tokens_is_refused(kept: Fit, adapt
 
 def test_a_target_loss_that_the_measured_base_checkpoint_has_is_refused(source: Fit) -> None:
     base = pd.DataFrame({"run": ["base"], "N": 8.1e9, "D": 0.0, "ptpp": 279.0, "loss": 1.75})
-    table = pd.concat([oracles.table(load_law("ptpp-gate-floor")), base])
+    table = pd.concat([oracles.table(law_named("ptpp-gate-floor")), base])
     measured_target = posterior("ptpp-gate-floor", scattered(TARGET, SIZE, 2, 0.006), frame=table)
     with fails("loss-already-met", "1.8 nats/token", "1.75"):
         plan(source, measured_target, MODEL, **(PROBLEM | {"max_loss": 1.8}))
@@ -220,7 +186,7 @@ def test_a_target_loss_that_the_measured_base_checkpoint_has_is_refused(source: 
 
 def test_the_base_loss_is_measured_at_this_model_or_else_unknown(source: Fit, target: Fit) -> None:
     base = pd.DataFrame({"run": ["base"], "N": 8.1e9, "D": 0.0, "ptpp": 279.0, "loss": BASE})
-    table = pd.concat([oracles.table(load_law("ptpp-floor")), base])
+    table = pd.concat([oracles.table(law_named("ptpp-floor")), base])
     logged = posterior("ptpp-floor", scattered(SOURCE, SIZE, 1, 0.006), frame=table, seed=1)
     result = plan(logged, target, MODEL, **(PROBLEM | {"base_loss": None}))
     assert result.base_losses["source"].kind == "measured"
@@ -233,10 +199,11 @@ def test_a_plan_warns_of_edges_and_of_tokens_beyond_the_logs(source: Fit, target
     def notes(fits: tuple[Fit, Fit], **changed: Any) -> str:
         return "\n".join(plan(*fits, MODEL, **(PROBLEM | changed)).notes)
 
-    assert "edge of the replay shares" in notes((source, target), replay="0.6:0.9")
-    assert "lower edge of the box" in notes((source, target), atpp="60:100")
+    ample = notes((source, target), atpp="60:100", replay="0.6:0.9")
+    assert "edge of the replay shares" in ample
+    assert "lower edge of the box" in ample
     assert "upper edge of the box" in notes((source, target), atpp="10:20")
-    short = oracles.table(load_law("ptpp-gate-floor")).assign(D=lambda t: t["N"] * 2)
+    short = oracles.table(law_named("ptpp-gate-floor")).assign(D=lambda t: t["N"] * 2)
     brief = posterior("ptpp-gate-floor", scattered(TARGET, SIZE, 2, 0.006), frame=short)
     floor = posterior("ptpp-floor", scattered(SOURCE, SIZE, 1, 0.006), frame=short)
     beyond = notes((floor, brief))
@@ -245,7 +212,7 @@ def test_a_plan_warns_of_edges_and_of_tokens_beyond_the_logs(source: Fit, target
 
 
 def test_the_domains_of_a_joint_fit_are_named_by_levels() -> None:
-    law = load_law("transfer-target")
+    law = law_named("transfer-target")
     frame = pd.concat([oracles.table(law).assign(domain=d) for d in ("web", "code")])
     values = scattered(oracles.typical(law), SIZE, 5, 0.004)
     values |= {"E_spread": np.full(SIZE, 0.1), "E_web": values["E"], "E_code": values["E"]}

@@ -7,15 +7,14 @@ import pytest
 from matplotlib.figure import Figure
 
 from bayeslaw.forecasting.stack import Stack
-from bayeslaw.laws.card import load_law
 from bayeslaw.planning.transfer import transfer
 from bayeslaw.plots.decisions import plot_savings
 from bayeslaw.posterior.fit import Fit
 from tests import oracles
 from tests.errors import fails
-from tests.posteriors import ZHENG, posterior
+from tests.posteriors import ZHENG, law_named, posterior
 
-CHINCHILLA = {k: ZHENG[k] for k in load_law("chinchilla").parameters}
+CHINCHILLA = {k: ZHENG[k] for k in law_named("chinchilla").parameters}
 
 
 def repeated(name: str, values: dict[str, float], size: int = 8) -> Fit:
