@@ -65,13 +65,9 @@ class Fault:
     ----------
     row : int or None
         Data row, counted from 1 below the header; None for a fault of the whole column or table.
-    column : str
-    value : str
-        The value as it was given.
-    problem, suggestion : str
-        What is wrong, and what probably puts it right (may be empty).
-    code : str
-        Names the problem for programs; see `BayeslawError`.
+    column, value : str
+    problem, suggestion, code : str
+        What is wrong, what probably puts it right (may be empty), and the code for programs, as in `BayeslawError`.
 
     Examples
     --------
@@ -88,11 +84,9 @@ class Fault:
 
     def __str__(self) -> str:
         where = f"column {self.column}" if self.row is None else f"row {self.row}, column {self.column}"
-        if self.problem.endswith("?"):
-            suggestion = f" {self.suggestion[:1].upper()}{self.suggestion[1:]}" if self.suggestion else ""
-        else:
-            suggestion = f": {self.suggestion}" if self.suggestion else ""
-        return f"{self.problem}{suggestion} ({where})"
+        asks, suggestion = self.problem.endswith("?"), self.suggestion
+        after = f" {suggestion[:1].upper()}{suggestion[1:]}" if asks and suggestion else f": {suggestion}" if suggestion else ""
+        return f"{self.problem}{after} ({where})"
 
 
 class TableError(BayeslawError):
@@ -130,10 +124,8 @@ def whole_number(name: str, value: object, least: int) -> None:
 
     Parameters
     ----------
-    name : str
-        What the error calls the value.
-    value : object
-    least : int
+    name, value, least : str, object, int
+        The error calls the value by its name.
     """
     if not isinstance(value, Integral) or value < least:
         raise BayeslawError(f"{name} must be a whole number of at least {least}, not {value}.", code="not-a-whole-number")

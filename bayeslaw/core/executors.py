@@ -45,10 +45,8 @@ class Outcome[T]:
         The position of the item, from 0.
     value : T or None
         What the function returned.
-    error : str
-        Why there is no value, naming the item; empty where there is one.
-    traceback : str
-        Where the function failed.
+    error, traceback : str
+        Why there is no value, naming the item, and where the function failed; empty where there is a value.
 
     Examples
     --------
@@ -64,15 +62,7 @@ class Outcome[T]:
 
     @classmethod
     def failed(cls, index: int, what: str, error: str, traceback: str = "") -> Outcome[T]:
-        """Return the outcome of an item without a value.
-
-        Parameters
-        ----------
-        index : int
-        what : str
-            What an item is called, such as 'fit': the error begins with 'fit 3: '.
-        error, traceback : str
-        """
+        """Return the outcome of an item without a value; the error begins with 'fit 3: ' where `what` is 'fit'."""
         return cls(index, None, f"{what} {index + 1}: {error}", traceback)
 
 
@@ -119,13 +109,7 @@ class Executor(ABC):
 
     @abstractmethod
     def stream[I, T](self, function: Callable[[I], T], items: Sequence[I], *, what: str = "item") -> Generator[Outcome[T]]:
-        """Yield outcomes as they come, in any order; an executor runs one stream at a time.
-
-        Parameters
-        ----------
-        function, items, what
-            As in `map`.
-        """
+        """Yield outcomes as they come, in any order; an executor runs one stream at a time. Arguments are as in `map`."""
 
     def map[I, T](
         self, function: Callable[[I], T], items: Iterable[I], *, what: str = "item", progress: bool = False
@@ -136,16 +120,10 @@ class Executor(ABC):
         ----------
         function : callable
             Takes one item. Functions, items and values travel to other processes by cloudpickle.
-        items : iterable
         what : str
             What an item is called by progress bar and errors.
         progress : bool
-            Show a progress bar over all items on standard error.
-
-        Returns
-        -------
-        list of Outcome
-            Ctrl-C gives up the items that are not done and raises KeyboardInterrupt.
+            Show a progress bar over all items on standard error. Ctrl-C gives up the items that are not done.
         """
         items = list(items)
         with closing(self.stream(function, items, what=what)) as outcomes:
@@ -182,10 +160,8 @@ def outcome_of(index: int, what: str, answer: bytes) -> Outcome[Any]:
 
     Parameters
     ----------
-    index : int
-        The position of the item.
-    what : str
-        What an item is called.
+    index, what : int, str
+        The position of the item, and what an item is called.
     answer : bytes
         As `run_payload` returns it.
     """
@@ -231,10 +207,11 @@ def executor(where: str | Executor = "in-process") -> Executor:
     """
     if isinstance(where, Executor):
         return where
-    kind, colon, rest = str(where).strip().partition(":")
-    if kind == "in-process" and not colon:
+    text = str(where).strip()
+    kind, _, rest = text.partition(":")
+    if text == "in-process":
         return InProcess()
-    if kind == "processes" and not colon:
+    if text == "processes":
         return Processes(available_cores())
     if kind == "processes" and rest.isdecimal() and int(rest) > 0:
         return Processes(int(rest))
@@ -258,6 +235,18 @@ def opened(where: str | Executor) -> Iterator[Executor]:
     finally:
         if run is not where:
             run.close()
+
+
+def _submitted[I](
+    queue: deque[int], running: dict[Any, int], most: int, submit: Callable[[bytes], Any], function: Any, items: Sequence[I]
+) -> Iterator[tuple[int, Exception]]:
+    """Submit items until `most` are running; yield those that can't be pickled, with the error."""
+    while queue and len(running) < most:
+        item = queue.popleft()
+        try:
+            running[submit(cloudpickle.dumps((function, items[item])))] = item
+        except Exception as error:
+            yield item, error
 
 
 def available_cores() -> int:
@@ -370,10 +359,8 @@ class Dask(Executor):
                 alone = None if threads else alone or time.monotonic()
                 lost = self._client.status == "closed"
                 if lost or (alone and time.monotonic() - alone > LONELY):
-                    state = (
-                        "is gone." if lost else f"has had no workers for some minutes; start them: `dask worker {self.address}`."
-                    )
-                    error = f"The Dask scheduler at {self.address} {state}"
+                    lonely = f"has had no workers for some minutes; start them: `dask worker {self.address}`."
+                    error = f"The Dask scheduler at {self.address} {'is gone.' if lost else lonely}"
                     yield from (Outcome.failed(i, what, error) for i in sorted([*running.values(), *waiting]))
                     return
                 while waiting and len(running) < max(threads, self._client.status == "running"):

@@ -15,10 +15,8 @@ def check_target(path: Path, what: str, *endings: str) -> None:
     Parameters
     ----------
     path : Path
-    what : str
-        What is to be written, such as 'A report'.
-    *endings : str
-        Endings that the path may have, such as '.html'.
+    what, *endings : str
+        What is to be written, such as 'A report', and endings that the path may have, such as '.html'.
     """
     if path.suffix.lower() not in endings:
         raise BayeslawError(f"{what} is written to a file ending in {' or '.join(endings)}, not {path.name}.", code="wrong-ending")

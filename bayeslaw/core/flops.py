@@ -20,11 +20,9 @@ class Stage:
     ----------
     tokens : float
         Tokens, or their share of all stages: only proportions count in `per_token`.
-    trainable : float
-        Share of the parameters that is trained.
-    backward : float
-        Share of the parameters through which gradients of activations pass: those above the lowest trained layer. 1 where
-        embeddings, the first layer or adapters in all layers are trained.
+    trainable, backward : float
+        Shares of the parameters that are trained, and through which gradients of activations pass: those above the lowest trained
+        layer. The second is 1 where embeddings, the first layer or adapters in all layers are trained.
     """
 
     tokens: float
@@ -33,9 +31,7 @@ class Stage:
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.tokens) and self.tokens > 0):
-            raise BayeslawError(
-                f"A stage has a positive number of tokens, or share of them, not {self.tokens:g}.", code="not-positive"
-            )
+            raise BayeslawError(f"A stage has a positive number or share of tokens, not {self.tokens:g}.", code="not-positive")
         for name, share in (("trainable", self.trainable), ("backward", self.backward)):
             if not 0 <= share <= 1:
                 hint = f": is it a percentage? Write {share / 100:g}" if 1 < share <= 100 else ""
@@ -58,14 +54,8 @@ def stage_flops(N: float, D: float, trainable: float = 1.0, backward: float = 1.
 
     Parameters
     ----------
-    N, D : float
-    trainable, backward : float
-        Shares of the parameters; see `Stage`.
-
-    Raises
-    ------
-    BayeslawError
-        If N or D is not positive or a share lies outside [0, 1].
+    N, D, trainable, backward : float
+        The shares are those of `Stage`. N and D that are not positive and shares outside [0, 1] raise BayeslawError.
 
     Examples
     --------
@@ -78,13 +68,7 @@ def stage_flops(N: float, D: float, trainable: float = 1.0, backward: float = 1.
 
 
 def stages_of(given: Stages) -> tuple[Stage, ...]:
-    """Read stages written as '0.4:0.034,0.33:0.5': tokens (or their share), trainable share and, if given, backward share.
-
-    Raises
-    ------
-    BayeslawError
-        If the text can't be read, or a share lies outside [0, 1].
-    """
+    """Read stages written as '0.4:0.034,0.33:0.5': tokens (or their share), trainable share and, if given, backward share."""
     if not isinstance(given, str):
         stages = tuple(given)
     else:
@@ -93,10 +77,8 @@ def stages_of(given: Stages) -> tuple[Stage, ...]:
         except ValueError:
             numbers = [[]]
         if any(not 2 <= len(stage) <= 3 for stage in numbers):
-            raise BayeslawError(
-                f"Stages {given!r} are not of the form TOKENS:TRAINABLE, such as 3.9e9:0.034,3.2e9:0.5,2.6e9:0.046.",
-                code="unreadable-stages",
-            )
+            message = f"Stages {given!r} are not of the form TOKENS:TRAINABLE, such as 3.9e9:0.034,3.2e9:0.5,2.6e9:0.046."
+            raise BayeslawError(message, code="unreadable-stages")
         stages = tuple(Stage(*stage) for stage in numbers)
     if not stages:
         raise BayeslawError("An adaptation has at least one stage.", code="no-stages")

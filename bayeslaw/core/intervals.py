@@ -19,9 +19,7 @@ def check_probability(prob: float) -> None:
     """Refuse an interval probability outside (0, 1)."""
     if not 0 < prob < 1:
         hint = f": write {prob / 100:g} for {prob:g}%" if 1 < prob < 100 else ""
-        raise BayeslawError(
-            f"The probability of an interval lies between 0 and 1, {prob:g} does not{hint}.", code="not-a-probability"
-        )
+        raise BayeslawError(f"An interval's probability lies between 0 and 1, {prob:g} does not{hint}.", code="not-a-probability")
 
 
 def interval_names(kind: str, prob: float) -> tuple[str, str]:
@@ -36,21 +34,14 @@ def tails(ci_prob: float) -> list[float]:
 
 
 def quantiles(draws: ArrayLike, ci_prob: float, *, axis: int | None = None, method: Method = "linear") -> Array:
-    """Return the median and equal-tailed interval of draws.
+    """Return the median, the lower and the upper end of the equal-tailed interval of draws, an array (3, …).
 
     Parameters
     ----------
-    draws : array
-    ci_prob : float
-    axis : int, optional
-        The axis of the draws; all values are draws of one quantity without it.
+    draws, ci_prob, axis : array, float, int
+        The axis is that of the draws; without it all values are draws of one quantity.
     method : {'linear', 'nearest'}
         NumPy's; 'nearest' where draws may be infinite and can't be interpolated.
-
-    Returns
-    -------
-    array (3, …)
-        Median, lower and upper end.
     """
     return np.asarray(np.quantile(np.asarray(draws), tails(ci_prob), axis=axis, method=method))
 
@@ -61,30 +52,21 @@ def columns(draws: ArrayLike, ci_prob: float, name: str, *, method: Method = "li
     Parameters
     ----------
     draws : array (S, n)
-    ci_prob : float
-    name : str
-        The quantity, such as 'latent'.
-    method : {'linear', 'nearest'}
-        As in `quantiles`.
+    ci_prob, name, method
+        The name is that of the quantity, such as 'latent'; the others are as in `quantiles`.
     """
     keys = (f"{name}_median", *(f"{name}_{end}" for end in interval_names("eti", ci_prob)))
     return dict(zip(keys, quantiles(draws, ci_prob, axis=0, method=method), strict=True))
 
 
 def rows(draws: Mapping[str, ArrayLike], ci_prob: float, *, method: Method = "linear") -> pd.DataFrame:
-    """Return a table of medians and equal-tailed intervals with a row for each quantity.
+    """Return a table with a row for each quantity and the columns median, eti90_lo and eti90_hi.
 
     Parameters
     ----------
     draws : mapping of quantity to array (S,)
-    ci_prob : float
-    method : {'linear', 'nearest'}
+    ci_prob, method
         As in `quantiles`.
-
-    Returns
-    -------
-    DataFrame
-        Columns median, eti90_lo and eti90_hi.
     """
     values = {name: quantiles(v, ci_prob, method=method) for name, v in draws.items()}
     return pd.DataFrame(values, index=["median", *interval_names("eti", ci_prob)]).T.rename_axis("quantity")

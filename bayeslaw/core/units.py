@@ -6,7 +6,7 @@ byte is the loss per token times tokens per byte, and means the same for any tok
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
@@ -26,13 +26,7 @@ RATIOS = {"byte": "bytes_per_token", "character": "characters_per_token"}
 
 
 def unit(text: str) -> str:
-    """Return the name in `UNITS` of a unit: 'bits/byte' for 'bpb'.
-
-    Raises
-    ------
-    BayeslawError
-        If the unit is unknown.
-    """
+    """Return the name in `UNITS` of a unit: 'bits/byte' for 'bpb'. An unknown unit is refused."""
     name = str(text).strip().lower()
     name = _SHORT.get(name, name)
     if name not in UNITS:
@@ -63,17 +57,11 @@ def convert(
 
     Parameters
     ----------
-    loss : array
     to, frm : str
         Two of `UNITS`.
     bytes_per_token, characters_per_token : array or number, optional
         Bytes (UTF-8) or characters of the validation text over its tokens, by the tokenizer of the losses; needed where one of
-        the units is per byte or character.
-
-    Raises
-    ------
-    BayeslawError
-        If a ratio is missing or not positive.
+        the units is per byte or character. A ratio that is not positive is refused.
     """
     to, frm = unit(to), unit(frm)
     values = np.asarray(loss, dtype=np.float64)
@@ -97,11 +85,8 @@ def _ratio(what: str, given: dict[str, ArrayLike | None]) -> Array | float:
         return 1.0
     value = given[what]
     if value is None:
-        raise BayeslawError(
-            f"Losses per {what} and per token differ by {what}s per token: give {RATIOS[what]}, those of the validation text over "
-            "its tokens.",
-            code="missing-ratio",
-        )
+        needed = f"give {RATIOS[what]}, those of the validation text over its tokens."
+        raise BayeslawError(f"Losses per {what} and per token differ by {what}s per token: {needed}", code="missing-ratio")
     ratio = np.asarray(value, dtype=np.float64)
     if not (np.isfinite(ratio) & (ratio > 0)).all():
         raise BayeslawError(f"{RATIOS[what]} must be positive and finite everywhere.", code="not-positive")
@@ -109,34 +94,22 @@ def _ratio(what: str, given: dict[str, ArrayLike | None]) -> Array | float:
 
 
 def unit_of(frame: pd.DataFrame, name: str = "the table") -> str:
-    """Return the unit of a table's losses by its column `unit`; nats/token without the column.
-
-    Raises
-    ------
-    TableError
-        If rows have different units or none; the faults name the first row of each.
-    """
+    """Return the unit of a table's losses by its column `unit`; nats/token without the column. Several units are refused."""
     if "unit" not in frame or not len(frame):
         return NATS
-    texts = frame["unit"]
-    first = next((t for t in texts if isinstance(t, str)), NATS)
-    of = unit(first)
-    faults = list(_other_units(texts, of))
+    texts = frame["unit"].map(lambda text: text.strip() if isinstance(text, str) else "").drop_duplicates()
+    of = unit(next((text for text in texts if text), NATS))
+    faults = []
+    for row, text in texts.items():
+        if not text or unit(text) != of:
+            problem = (
+                f"its losses are in {text}, those before in {of}" if text else f"unit is missing, and other losses are in {of}"
+            )
+            suggestion = "split the table by unit and convert all to one with `bayeslaw convert`"
+            faults.append(Fault(int(str(row)), "unit", text, problem, suggestion, "mixed-units" if text else "missing-unit"))
     if faults:
         raise TableError(faults, name)
     return of
-
-
-def _other_units(texts: pd.Series, of: str) -> Iterable[Fault]:
-    suggestion = "split the table by unit and convert all to one with `bayeslaw convert`"
-    seen = set[str]()
-    for row, text in texts.items():
-        shown = str(text).strip() if isinstance(text, str) else ""
-        if (shown and unit(shown) == of) or shown in seen:
-            continue
-        seen.add(shown)
-        problem = f"its losses are in {shown}, those before in {of}" if shown else f"unit is missing, and other losses are in {of}"
-        yield Fault(int(str(row)), "unit", shown, problem, suggestion, "mixed-units" if shown else "missing-unit")
 
 
 def check_unit(of: str, frame: pd.DataFrame, name: str) -> None:
@@ -144,17 +117,12 @@ def check_unit(of: str, frame: pd.DataFrame, name: str) -> None:
 
     Parameters
     ----------
-    of : str
-        The unit of the fit.
-    frame : DataFrame
-    name : str
-        What the error calls the table.
+    of, frame, name : str, DataFrame, str
+        The unit of the fit, the table, and what the error calls the table.
     """
     if "loss" in frame and (other := unit_of(frame, name)) != of:
-        raise BayeslawError(
-            f"{name} has losses in {other}, and the fit is to losses in {of}: convert them with `bayeslaw convert`.",
-            code="another-unit",
-        )
+        message = f"{name} has losses in {other}, and the fit is to losses in {of}: convert them with `bayeslaw convert`."
+        raise BayeslawError(message, code="another-unit")
 
 
 def convert_table(
@@ -172,7 +140,6 @@ def convert_table(
     ----------
     frame : DataFrame
         With `loss`, optionally `loss_se`, and `unit` where the losses are not in nats/token.
-    to : str
     bytes_per_token, characters_per_token : float or str, optional
         One ratio for all rows, or the column that has each row's. Columns of these names are used unless given.
     reference : float, optional
@@ -180,11 +147,6 @@ def convert_table(
         in nats/token need it for tables with several tokenizers.
     name : str
         What errors call the table.
-
-    Raises
-    ------
-    BayeslawError, TableError
-        If the loss or a ratio is missing, or a ratio is not positive.
     """
     if "loss" not in frame:
         raise BayeslawError(f"{name} has no column loss to convert.", code="no-loss")
@@ -193,10 +155,8 @@ def convert_table(
     needed = {RATIOS[what] for what in (per(frm), per(to)) if what in RATIOS and per(frm) != per(to)}
     if reference is not None:
         if per(to) != "token" or not (np.isfinite(reference) and reference > 0):
-            raise BayeslawError(
-                f"A reference is the bytes per token of a tokenizer, for losses per token; not {reference:g} for {to}.",
-                code="wrong-reference",
-            )
+            message = f"A reference is the bytes per token of a tokenizer, for losses per token; not {reference:g} for {to}."
+            raise BayeslawError(message, code="wrong-reference")
         needed |= {"bytes_per_token"}
     ratios = {column: _column(frame, column, value, name) for column, value in given.items() if column in needed}
     loss = frame["loss"].to_numpy(dtype=np.float64)
@@ -225,10 +185,9 @@ def _slope(loss: Array, new: Array, before: str, after: str, by: Mapping[str, Ar
 
 def _column(frame: pd.DataFrame, column: str, value: float | str | None, name: str) -> Array | None:
     """Return the ratio of each row, or None where there is none."""
-    if value is None:
-        value = column if column in frame else None
-    if value is None:
+    if value is None and column not in frame:
         return None
+    value = column if value is None else value
     if isinstance(value, str) and value in frame:
         cells = frame[value]
         if cells.dtype.kind not in "fiu":
@@ -242,7 +201,5 @@ def _column(frame: pd.DataFrame, column: str, value: float | str | None, name: s
     try:
         return np.full(len(frame), float(value))
     except ValueError:
-        raise BayeslawError(
-            f"{column} is a number or a column of {name}; {value!r} is neither.{nearest(str(value), map(str, frame))}",
-            code="unknown-column",
-        ) from None
+        message = f"{column} is a number or a column of {name}; {value!r} is neither.{nearest(str(value), map(str, frame))}"
+        raise BayeslawError(message, code="unknown-column") from None

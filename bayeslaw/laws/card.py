@@ -45,12 +45,7 @@ def law_names() -> list[str]:
 
 
 def load_law(name: str | Path) -> Law:
-    """Load a law that comes with bayeslaw by its name, or your own card by its path.
-
-    Raises
-    ------
-    CardError
-        If there is no such law or its card is faulty; the text gives the line and the nearest known name.
+    """Load a law that comes with bayeslaw by its name, or your own card by its path; a faulty card raises CardError.
 
     Examples
     --------
@@ -116,23 +111,13 @@ def _line(text: str, section: str, key: str) -> int | None:
     return first
 
 
-def _text(card: Mapping[str, Any], key: str, section: str = "") -> str:
-    value = card.get(key)
-    if not isinstance(value, str) or not value.strip():
-        raise LocatedError(f"`{key}` must be a non-empty text, not {shortened(repr(value))}.", section, key, code="not-a-text")
-    return _on_one_line(value, section, key)
-
-
-def _optional_text(card: Mapping[str, Any], key: str, section: str = "", default: str = "") -> str:
+def _text(card: Mapping[str, Any], key: str, section: str = "", default: str | None = None) -> str:
+    """Return a text on one line, needed unless there is a default; control characters, which a terminal obeys, are refused."""
     value = card.get(key, default)
-    if not isinstance(value, str):
-        raise LocatedError(f"`{key}` must be a text, not {shortened(repr(value))}.", section, key, code="not-a-text")
-    return _on_one_line(value, section, key)
-
-
-def _on_one_line(text: str, section: str, key: str) -> str:
-    """Return a text on one line; control characters, which a terminal would obey rather than show, are refused."""
-    line = " ".join(text.split())
+    if not isinstance(value, str) or (default is None and not value.strip()):
+        wanted = "a non-empty text" if default is None else "a text"
+        raise LocatedError(f"`{key}` must be {wanted}, not {shortened(repr(value))}.", section, key, code="not-a-text")
+    line = " ".join(value.split())
     if not line.isprintable():
         text = shortened(repr(line))
         raise LocatedError(f"`{key}` holds characters that can't be shown: {text}.", section, key, code="control-characters")
@@ -151,16 +136,26 @@ def _build(card: Mapping[str, Any], text: str) -> Law:
         if not card.get(section):
             raise LocatedError(f"a law needs at least one of [{section}], such as {example}.", "", section, code="empty-section")
     given = {k: _covariate(k, v) for k, v in card.get("covariates", {}).items()}
-    series = {k: _number_of_nodes(k, v["nodes"]) for k, v in card["covariates"].items() if "nodes" in v}
+    series = {k: v["nodes"] for k, v in card["covariates"].items() if "nodes" in v}
+    for name, number in series.items():
+        if type(number) is not int or not 2 <= number <= MOST_NODES:
+            message = f"nodes of {name} must be a whole number from 2 to {MOST_NODES}, not {number!r}."
+            raise LocatedError(message, "covariates", name, code="not-a-whole-number")
     parameters = {k: _parameter(k, v) for k, v in card.get("parameters", {}).items()}
     let = {k: _expression(v, "let", k) for k, v in card.get("let", {}).items()}
     loss = _expression(_text(card, "loss"), "", "loss")
     _check_names(loss, let, given, parameters)
     _check_totals(loss, let, series)
-    columns = [column for k, c in given.items() for column in (_nodes(c, series[k]) if k in series else [c])]
-    covariates = {c.name: c for c in columns}
-    if twice := [c.name for c in columns if c.series and (c.name in {*given, *let, *parameters})]:
-        raise LocatedError(f"{twice[0]!r} is a column of a series: use another name.", "", twice[0], code="name-used-twice")
+    covariates: dict[str, Covariate] = {}
+    for k, c in given.items():
+        columns = {column_of(k, node): k for node in range(1, series[k] + 1)} if k in series else {k: ""}
+        if twice := [name for name, of in columns.items() if of and name in {*given, *let, *parameters}]:
+            raise LocatedError(f"{twice[0]!r} is a column of a series: use another name.", "", twice[0], code="name-used-twice")
+        covariates |= {name: replace(c, name=name, series=of) for name, of in columns.items()}
+    published = card.get("published", {})
+    for name, table in published.items():
+        if not isinstance(table, dict) or not all(type(v) in (int, float) for v in table.values()):
+            raise LocatedError(f"[published.{name!r}] must be a table of numbers.", f"published.{name}", code="not-numbers")
     delta = card.get("huber_delta", 1e-3)
     if type(delta) not in (int, float) or not 0 < delta < math.inf:
         raise LocatedError(f"`huber_delta` must be a positive number, not {delta!r}.", "", "huber_delta", code="not-positive")
@@ -172,8 +167,8 @@ def _build(card: Mapping[str, Any], text: str) -> Law:
         let=_ordered(let),
         covariates=covariates,
         parameters=parameters,
-        published=_published(card.get("published", {})),
-        note=_optional_text(card, "note"),
+        published={name: {k: float(v) for k, v in table.items()} for name, table in published.items()},
+        note=_text(card, "note", default=""),
         huber_delta=float(delta),
         card=text,
     )
@@ -216,18 +211,6 @@ def _covariate(name: str, table: Any) -> Covariate:
     return Covariate(name, unit, (float(support[0]), float(support[1])), at_least, **flags)
 
 
-def _number_of_nodes(name: str, number: Any) -> int:
-    if type(number) is not int or not 2 <= number <= MOST_NODES:
-        message = f"nodes of {name} must be a whole number from 2 to {MOST_NODES}, not {number!r}."
-        raise LocatedError(message, "covariates", name, code="not-a-whole-number")
-    return number
-
-
-def _nodes(covariate: Covariate, number: int) -> list[Covariate]:
-    """Return the columns of a series."""
-    return [replace(covariate, name=column_of(covariate.name, k), series=covariate.name) for k in range(1, number + 1)]
-
-
 def _check_totals(loss: Expression, let: Mapping[str, Expression], series: Mapping[str, int]) -> None:
     """Check that series stand within total(...) only, that each total has one, and that all have equally many nodes."""
     for section, key, expression in [("", "loss", loss), *(("let", k, e) for k, e in let.items())]:
@@ -239,8 +222,7 @@ def _check_totals(loss: Expression, let: Mapping[str, Expression], series: Mappi
             raise LocatedError(message, section, key, code="total-without-series")
     if len(set(series.values())) > 1:
         shown = ", ".join(f"{name} {number}" for name, number in series.items())
-        message = f"series must have equally many nodes ({shown})."
-        raise LocatedError(message, "covariates", next(iter(series)), code="unequal-series")
+        raise LocatedError(f"series must have equally many nodes ({shown}).", "covariates", min(series), code="unequal-series")
 
 
 def _parameter(name: str, table: Any) -> Parameter:
@@ -261,15 +243,8 @@ def _parameter(name: str, table: Any) -> Parameter:
         prior = Prior.from_card(table["prior"])
     except BayeslawError as error:
         raise LocatedError(f"the prior of {name}: {error}", section, "prior", code=error.code) from None
-    latex = _optional_text(table, "latex", section, default_symbol(name))
-    return Parameter(name, _text(table, "meaning", section), _optional_text(table, "unit", section), latex, prior, by)
-
-
-def _published(tables: Mapping[str, Any]) -> dict[str, dict[str, float]]:
-    for name, table in tables.items():
-        if not isinstance(table, dict) or not all(type(v) in (int, float) for v in table.values()):
-            raise LocatedError(f"[published.{name!r}] must be a table of numbers.", f"published.{name}", "", code="not-numbers")
-    return {name: {k: float(v) for k, v in table.items()} for name, table in tables.items()}
+    latex = _text(table, "latex", section, default_symbol(name))
+    return Parameter(name, _text(table, "meaning", section), _text(table, "unit", section, ""), latex, prior, by)
 
 
 def _check_names(

@@ -53,28 +53,14 @@ class FormulaError(BayeslawError):
 
 @dataclass(frozen=True)
 class Expression:
-    """One checked arithmetic expression.
-
-    Parameters
-    ----------
-    text : str
-        Python arithmetic over names, numbers and `FUNCTIONS`.
-    tree : ast.expr
-        The checked syntax tree; use `Expression.parse`.
-    """
+    """One checked arithmetic expression, text and syntax tree; `Expression.parse` makes it."""
 
     text: str
     tree: ast.expr = field(compare=False, repr=False)
 
     @classmethod
     def parse(cls, text: str) -> Expression:
-        """Parse and check a formula.
-
-        Raises
-        ------
-        FormulaError
-            If the text is not arithmetic over names, numbers and the listed functions.
-        """
+        """Parse a formula; a text that is not arithmetic over names, numbers and `FUNCTIONS` raises FormulaError."""
         if not isinstance(text, str) or not text.strip():
             raise FormulaError(f"A formula is a non-empty text, not {shortened(repr(text))}.", code="not-a-text")
         if len(text) > MAX_LENGTH:
@@ -105,7 +91,7 @@ class Expression:
     @cached_property
     def outside_totals(self) -> frozenset[str]:
         """Names that stand outside total(...)."""
-        return frozenset(_outside_totals(self.tree))
+        return self.names.intersection(_outside_totals(self.tree))
 
     @cached_property
     def terms(self) -> tuple[tuple[int, Expression], ...]:
@@ -125,12 +111,8 @@ class Expression:
     def mathml(self, name: str = "", series: Collection[str] = ()) -> str:
         """Return the expression as a `<math>` element, with symbols made from the names as `default_symbol` makes them.
 
-        Parameters
-        ----------
-        name : str
-            What the expression defines: it is written on the left of an equals sign, and the formula is displayed as a block.
-        series : collection of str
-            Names that are written with the index k, because `total` sums over their nodes.
+        A name that the expression defines is written on the left of an equals sign, and the formula is displayed as a block.
+        Series are written with the index k, because `total` sums over their nodes.
         """
         formula = _written(self.tree, _MATHML, lambda n: _mathml_symbol(n, series))[0]
         if not name:
@@ -177,8 +159,7 @@ def _outside_totals(node: ast.AST) -> Iterator[str]:
     if isinstance(node, ast.Name):
         yield node.id
     elif not _is_total(node):
-        for child in node.args if isinstance(node, ast.Call) else ast.iter_child_nodes(node):
-            yield from _outside_totals(child)
+        yield from itertools.chain.from_iterable(map(_outside_totals, ast.iter_child_nodes(node)))
 
 
 def _is_finite(value: object) -> bool:

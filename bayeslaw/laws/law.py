@@ -35,15 +35,13 @@ class Covariate:
 
     Attributes
     ----------
-    unit : str
     support : (float, float)
         Smallest and largest possible value; values outside are mistakes.
     at_least : int
         How many different values the runs must have for the law to be fitted.
-    context : bool
-        Whether the loss does not depend on it. Priors may be stated by it, and forecasts outside its range are labelled.
-    log : bool
-        Count distances in e-folds, whatever the support is.
+    context, log : bool
+        Whether the loss does not depend on it (priors may be stated by it, and forecasts outside its range are labelled), and
+        whether distances in it are counted in e-folds, whatever the support is.
     series : str
         The series of which it is a node, such as fall for the column fall_3; formulas name the series, within total(...).
     """
@@ -168,18 +166,7 @@ class Law:
         return scope
 
     def predict(self, draws: Mapping[str, ArrayLike], covariates: Mapping[str, ArrayLike]) -> NDArray[np.float64]:
-        """Return the expected loss for every draw and setting.
-
-        Parameters
-        ----------
-        draws : mapping of parameter to array (S,)
-        covariates : mapping of covariate to array (n,)
-
-        Returns
-        -------
-        array (S, n)
-            Loss in nats/token.
-        """
+        """Return the expected loss in nats/token, array (S, n), for draws of parameters (S,) and settings of covariates (n,)."""
         values: dict[str, Any] = {k: np.asarray(draws[k], dtype=np.float64)[:, None] for k in self.parameters}
         values |= {k: np.asarray(covariates[k], dtype=np.float64)[None, :] for k in self.covariates}
         with np.errstate(all="ignore"):
@@ -192,26 +179,17 @@ class Law:
         point = {}
         for name, covariate in self.covariates.items():
             values = table[name].to_numpy(dtype=np.float64)
-            if covariate.logarithmic:
-                positive = values[values > 0]
-                point[name] = float(np.exp(np.mean(np.log(positive)))) if positive.size else 1.0
-            else:
-                point[name] = float(np.nanmean(values))
+            positive = values[values > 0]
+            geometric = float(np.exp(np.mean(np.log(positive)))) if positive.size else 1.0
+            point[name] = geometric if covariate.logarithmic else float(np.nanmean(values))
         return point
 
     def term_units(
         self, values: Mapping[str, Any], at: Mapping[str, float], functions: Mapping[str, Any] = NUMPY
     ) -> dict[str, Any]:
-        """Return, for each prior with `on`, the value of that expression where its parameter is 1.
+        """Return, for each prior with `on`, the value of that expression at the reference point where its parameter is 1.
 
-        Parameters
-        ----------
-        values : mapping
-            The other parameters.
-        at : mapping of covariate to float
-            The reference point.
-        functions : mapping
-            Of the array library, as for `Expression.evaluate`.
+        `values` has the other parameters, and `functions` are those of the array library, as for `Expression.evaluate`.
         """
         units = {}
         for name, parameter in self.parameters.items():
@@ -221,15 +199,7 @@ class Law:
         return units
 
     def sample_prior(self, size: int, at: Mapping[str, float], rng: np.random.Generator) -> dict[str, NDArray[np.float64]]:
-        """Return prior draws of every parameter, arrays (size,).
-
-        Parameters
-        ----------
-        size : int
-        at : mapping of covariate to float
-            The reference point of the runs.
-        rng : Generator
-        """
+        """Return prior draws of every parameter, arrays (size,); `at` is the reference point of the runs."""
         draws = self._variables(size, rng)
         ones = {k: (np.ones(size) if self.parameters[k].prior.on else v) for k, v in draws.items()}
         units = self.term_units(ones, at)
@@ -242,14 +212,11 @@ class Law:
             if p.around is None:
                 draws[name] = p.prior.sample(size, rng)
                 continue
-            shift = draws[p.around[1]] * rng.standard_normal(size)
-            match p.prior.support:
-                case "positive":
-                    draws[name] = draws[p.around[0]] * np.exp(shift)
-                case "unit":
-                    draws[name] = expit(logit(draws[p.around[0]]) + shift)
-                case _:
-                    draws[name] = draws[p.around[0]] + shift
+            typical, shift = draws[p.around[0]], draws[p.around[1]] * rng.standard_normal(size)
+            if p.prior.support == "positive":
+                draws[name] = typical * np.exp(shift)
+            else:
+                draws[name] = expit(logit(typical) + shift) if p.prior.support == "unit" else typical + shift
         return draws
 
     def with_priors(self, priors: Mapping[str, Prior]) -> Law:

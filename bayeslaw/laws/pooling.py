@@ -39,13 +39,7 @@ def with_by(law: Law, by: Mapping[str, str]) -> Law:
 
 
 def levels_of(law: Law, frame: pd.DataFrame) -> dict[str, tuple[str, ...]]:
-    """Return the levels, in order of appearance, of each column by which parameters of the law differ.
-
-    Raises
-    ------
-    BayeslawError
-        If a column is missing or empty somewhere, or has one value or too many.
-    """
+    """Return the levels, in order of appearance, of each column by which parameters differ; too few or too many are refused."""
     levels = {}
     for column in dict.fromkeys(p.by for p in law.parameters.values() if p.by):
         names = ", ".join(name for name, p in law.parameters.items() if p.by == column)
@@ -58,8 +52,7 @@ def levels_of(law: Law, frame: pd.DataFrame) -> dict[str, tuple[str, ...]]:
             raise BayeslawError(f"{names} of {law.name} differs by {column}, which is empty at row {row}.", code="empty-cell")
         values = tuple(dict.fromkeys(map(level, frame[column])))
         if not 2 <= len(values) <= MOST:
-            shown = ", ".join(values[:3])
-            count = f"{len(values)} value{'s' * (len(values) != 1)} ({shown})"
+            count = f"{len(values)} value{'s' * (len(values) != 1)} ({', '.join(values[:3])})"
             message = f"{names} of {law.name} differs by {column}, which has {count}, not 2 to {MOST}."
             raise BayeslawError(message, code="number-of-levels")
         levels[column] = values
@@ -71,10 +64,8 @@ def with_levels(law: Law, levels: Mapping[str, Sequence[str]], *, pooled: bool =
 
     Parameters
     ----------
-    law : Law
-    levels : mapping of column to levels
-    pooled : bool
-        The values are distributed around a typical value with a spread to be inferred; else each has the parameter's prior.
+    law, levels, pooled : Law, mapping of column to levels, bool
+        Pooled values are distributed around a typical value with a spread to be inferred; else each has the parameter's prior.
     """
     for column, values in levels.items():
         law = _by_column(law, column, tuple(values), pooled)
@@ -101,8 +92,9 @@ def _by_column(law: Law, column: str, values: tuple[str, ...], pooled: bool) -> 
             parameters[name] = replace(parameter, prior=replace(parameter.prior, on=first))
     tree: ast.expr | None = None
     for sign, term in law.loss.terms:
-        by_level = bool(term.names & {*differing, *lets})
-        copies = [_times(indicators[v], _renamed(term.tree, renames[v])) for v in values] if by_level else [term.tree]
+        copies = [term.tree]
+        if term.names & {*differing, *lets}:
+            copies = [ast.BinOp(ast.Name(indicators[v], ast.Load()), ast.Mult(), _renamed(term.tree, renames[v])) for v in values]
         for copied in copies:
             tree = _added(tree, sign, copied)
     assert tree is not None
@@ -125,11 +117,6 @@ def _by_column(law: Law, column: str, values: tuple[str, ...], pooled: bool) -> 
     return replace(law, loss=_expression(tree), let=let, covariates=covariates, parameters=parameters, indicators=known)
 
 
-def _symbol(value: str) -> str:
-    """Return the LaTeX of a level: as a symbol where it is a name, else as a text."""
-    return default_symbol(value) if value.replace("_", "").replace(".", "").isalnum() else rf"\text{{{latex_text(value)}}}"
-
-
 def _members(
     name: str, parameter: Parameter, column: str, renames: Mapping[str, Mapping[str, str]], pooled: bool
 ) -> dict[str, Parameter]:
@@ -145,7 +132,9 @@ def _members(
     for value, rename in renames.items():
         on = parameter.prior.on
         prior = replace(parameter.prior, on=_expression(_renamed(on.tree, rename)) if on else None)
-        meaning, latex = f"{parameter.meaning}: {column} {value}", rf"{parameter.latex}^{{({_symbol(value)})}}"
+        is_name = value.replace("_", "").replace(".", "").isalnum()
+        symbol = default_symbol(value) if is_name else rf"\text{{{latex_text(value)}}}"
+        meaning, latex = f"{parameter.meaning}: {column} {value}", rf"{parameter.latex}^{{({symbol})}}"
         around = (name, spread) if pooled else None
         members[rename[name]] = Parameter(rename[name], meaning, parameter.unit, latex, prior, around=around)
     return members
@@ -157,21 +146,12 @@ def _suffixes(values: Sequence[str]) -> list[str]:
     return [p if plain.count(p) == 1 else f"{p}_{i + 1}" for i, p in enumerate(plain)]
 
 
-class _Renaming(ast.NodeTransformer):
-    def __init__(self, names: Mapping[str, str]) -> None:
-        self.names = names
-
-    def visit_Name(self, node: ast.Name) -> ast.Name:
-        return ast.Name(self.names.get(node.id, node.id), ast.Load())
-
-
 def _renamed(tree: ast.expr, names: Mapping[str, str]) -> ast.expr:
-    renamed: ast.expr = _Renaming(names).visit(copy.deepcopy(tree))
+    renamed = copy.deepcopy(tree)
+    for node in ast.walk(renamed):
+        if isinstance(node, ast.Name):
+            node.id = names.get(node.id, node.id)
     return renamed
-
-
-def _times(name: str, tree: ast.expr) -> ast.expr:
-    return ast.BinOp(ast.Name(name, ast.Load()), ast.Mult(), tree)
 
 
 def _added(tree: ast.expr | None, sign: int, term: ast.expr) -> ast.expr:

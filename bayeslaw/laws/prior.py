@@ -83,12 +83,10 @@ class Prior:
                 wanted = f"±{_LARGEST:g}" if name in _ANY_SIGN else f"{least:g} to {_LARGEST:g}"
                 raise BayeslawError(f"{name} = {value:g} of {self.dist} is outside {wanted}.", code="prior-out-of-range")
         if self.dist == "LogNormal" and abs(self.args["mu"]) + 10 * self.args["sigma"] > _LARGEST_LOG:
-            mu, sigma = self.args["mu"], self.args["sigma"]
-            raise BayeslawError(
-                f"LogNormal({mu:g}, {sigma:g}) leaves the range of numbers: mu and sigma are those of the logarithm, "
-                f"so its median is exp({mu:g}).",
-                code="prior-out-of-range",
+            message = (
+                f"{self} leaves the range of numbers: its median is exp({self.args['mu']:g}), since mu is that of the logarithm."
             )
+            raise BayeslawError(message, code="prior-out-of-range")
 
     @property
     def support(self) -> Support:
@@ -100,20 +98,15 @@ class Prior:
         """The same distribution in SciPy, for draws, densities and quantiles."""
         from scipy import stats
 
-        a = self.args
+        a = [self.args[name] for name in _ARGUMENTS[self.dist][1]]
         match self.dist:
             case "LogNormal":
-                return stats.lognorm(s=a["sigma"], scale=math.exp(a["mu"]))
+                return stats.lognorm(s=a[1], scale=math.exp(a[0]))
             case "HalfNormal":
-                return stats.halfnorm(scale=a["sigma"])
+                return stats.halfnorm(scale=a[0])
             case "Gamma":
-                return stats.gamma(a["alpha"], scale=1 / a["beta"])
-            case "Normal":
-                return stats.norm(a["mu"], a["sigma"])
-            case "StudentT":
-                return stats.t(a["nu"], a["mu"], a["sigma"])
-            case _:
-                return stats.beta(a["alpha"], a["beta"])
+                return stats.gamma(a[0], scale=1 / a[1])
+        return {"Normal": stats.norm, "StudentT": stats.t, "Beta": stats.beta}[self.dist](*a)
 
     def pymc(self, name: str) -> Any:
         """Return the same distribution as a random variable of the PyMC model in context."""
@@ -138,17 +131,14 @@ class Prior:
     def from_card(cls, table: Mapping[str, Any]) -> Prior:
         """Read the inline table of a card: dist, the numbers, and optionally `on`."""
         if "dist" not in table:
-            example = '{ dist = "LogNormal", mu = 0.5, sigma = 0.3 }'
-            raise BayeslawError(f"a prior needs `dist`, for example {example}.", code="no-distribution")
+            message = 'a prior needs `dist`, for example { dist = "LogNormal", mu = 0.5, sigma = 0.3 }.'
+            raise BayeslawError(message, code="no-distribution")
         on = Expression.parse(table["on"]) if "on" in table else None
         return cls(str(table["dist"]), {k: v for k, v in table.items() if k not in ("dist", "on")}, on)
 
     @classmethod
     def parse(cls, text: str) -> Prior:
-        """Read ``LogNormal(0.5, 0.3)`` or ``LogNormal(mu=0.5, sigma=0.3)``.
-
-        The prior is that of the parameter itself, even if the card states one with `on`.
-        """
+        """Read ``LogNormal(0.5, 0.3)`` or ``LogNormal(mu=0.5, sigma=0.3)``, a prior of the parameter itself, without `on`."""
         problem = BayeslawError(f"{shortened(repr(text))} is not a prior; write it like LogNormal(0.5, 0.3).", code="not-a-prior")
         try:
             call = ast.parse(text.strip(), mode="eval").body

@@ -12,8 +12,8 @@ from typing import Literal
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from bayeslaw.core.arrays import Index
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.schedules.schedule import MEMORY, Schedule, State, areas
 
@@ -27,10 +27,8 @@ class Point:
 
     Attributes
     ----------
-    pretrain : State or None
-        Areas of pre-training; None for an open model whose pre-training is unknown.
-    adapt : State or None
-        Areas of adaptation; None before it has begun.
+    pretrain, adapt : State or None
+        Areas of pre-training, None for an open model whose pre-training is unknown, and of adaptation, None before it has begun.
     weighted : (float, float)
         LR-weighted annealing areas of the two phases.
     peak : float
@@ -58,7 +56,7 @@ OPEN = Point(None)
 
 def trace(
     schedule: Schedule,
-    at: NDArray[np.int64],
+    at: Index,
     start: Point | None = None,
     *,
     phase: Phase = "pretrain",
@@ -70,10 +68,8 @@ def trace(
 
     Parameters
     ----------
-    schedule : Schedule
-        Rates of the phase's steps.
-    at : int array (n,)
-        Steps of the phase, from 0 (before its first) to its last.
+    schedule, at : Schedule, int array (n,)
+        Rates of the phase's steps, and steps of the phase from 0 (before its first) to its last.
     start : Point, optional
         The state before; none for a new training, `OPEN` for the adaptation of a model whose pre-training is unknown.
     phase : {'pretrain', 'adapt'}
@@ -93,9 +89,7 @@ def trace(
     >>> table.shape
     (2, 12)
     """
-    if at.size and (at.min() < 0 or at.max() > len(schedule)):
-        wrong = at.min() if at.min() < 0 else at.max()
-        raise BayeslawError(f"{schedule.name} has steps 0 to {len(schedule)}; there is no step {wrong}.", code="no-such-step")
+    schedule.check_steps(at)
     if phase == "adapt" and start is None:
         message = "An adaptation needs the state after its pre-training, or OPEN where that is unknown."
         raise BayeslawError(message, code="missing-pretraining")
@@ -113,13 +107,13 @@ def trace(
     rates = np.append(here.last.rate if start is not None else np.nan, schedule.rates)
     if phase == "adapt":
         pt = here.pretrain
-        other = [np.full(at.size, v) for v in ((pt.S1, pt.S2, here.weighted[0]) if pt else (np.nan,) * 3)]
+        pairs = [np.full(at.size, v) for v in ((pt.S1, pt.S2, here.weighted[0]) if pt else (np.nan,) * 3)], own
     else:
-        other = [np.zeros(at.size)] * 3
-    pairs = (other, own) if phase == "adapt" else (own, other)
+        pairs = own, [np.zeros(at.size)] * 3
     table = pd.DataFrame({"step": at, "lr": rates[at], "lr_peak": highest[at]})
     for name, pt_area, cpt_area in zip(("S1", "S2", "S2w"), *pairs, strict=True):
         table[f"{name}_pt"], table[f"{name}_cpt"], table[name] = pt_area, cpt_area, pt_area + cpt_area
-    weighted = (here.weighted[0], float(lr_weighted.S2[-1])) if phase == "adapt" else (float(lr_weighted.S2[-1]), 0.0)
-    pretrain, adapt = (here.pretrain, plain.end) if phase == "adapt" else (plain.end, None)
-    return table, Point(pretrain, adapt, weighted, float(highest[-1]))
+    last, peak = float(lr_weighted.S2[-1]), float(highest[-1])
+    if phase == "adapt":
+        return table, Point(here.pretrain, plain.end, (here.weighted[0], last), peak)
+    return table, Point(plain.end, None, (last, 0.0), peak)

@@ -16,12 +16,10 @@ from collections.abc import Iterable
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from bayeslaw.core.errors import BayeslawError, whole_number
+from bayeslaw.core.arrays import Index
+from bayeslaw.core.errors import whole_number
 from bayeslaw.schedules.schedule import Schedule
-
-Numbers = NDArray[np.int64]
 
 NODES = 24
 LEAST = 1e-4  # of the peak: lower rates are written as this, since 0 has no negative power
@@ -33,20 +31,16 @@ def number_of_nodes(names: Iterable[str]) -> int:
 
 
 def nodes(
-    schedule: Schedule, at: Numbers, before: Schedule | None = None, *, number: int = NODES, warmup: bool = True
+    schedule: Schedule, at: Index, before: Schedule | None = None, *, number: int = NODES, warmup: bool = True
 ) -> pd.DataFrame:
     """Return the nodes of the changes up to some steps: columns fall_1 … fall_K, rate_1 … rate_K, since_1 … since_K.
 
     Parameters
     ----------
-    schedule : Schedule
-        Rates of a phase.
-    at : int array (n,)
-        Steps of the phase, from 0 (before its first) to its last.
-    before : Schedule, optional
-        Rates of all earlier phases.
-    number : int
-        K, the number of nodes.
+    schedule, at : Schedule, int array (n,)
+        Rates of a phase, and steps of the phase from 0 (before its first) to its last.
+    before, number : Schedule, int
+        Rates of all earlier phases, if there are any, and K, the number of nodes.
     warmup : bool
         Count the rise from 0 to the first highest rate, as Luo et al. do, whose L0 is therefore lower by about B times the peak.
         It is no change if False, as in `schedule.areas`.
@@ -64,9 +58,7 @@ def nodes(
     steps that end at a tenth of the peak or at 0, by 1.5e-4 after a rate is raised again, and by 2e-4 right after the warm-up.
     """
     whole_number("number", number, 4)
-    if at.size and (at.min() < 0 or at.max() > len(schedule)):
-        wrong = at.min() if at.min() < 0 else at.max()
-        raise BayeslawError(f"{schedule.name} has steps 0 to {len(schedule)}; there is no step {wrong}.", code="no-such-step")
+    schedule.check_steps(at)
     rates = schedule.rates if before is None else np.concatenate([before.rates, schedule.rates])
     steps = at + (0 if before is None else len(before))
     falls, area = -np.diff(rates, prepend=0.0), np.append(0.0, np.cumsum(rates))
@@ -82,9 +74,8 @@ def nodes(
     for i, most in enumerate((number // 4, number // 4, number)):  # falls have the nodes that warm-up and rises leave
         left = number - shares.sum(axis=0)
         shares[i] = np.minimum(counts[i], np.maximum(most, left - counts[i + 1 :].sum(axis=0)).clip(max=left))
-    sums = np.zeros(
-        (5, steps.size, number)
-    )  # falls and their sizes; root of rate, area before and its square, each times the sizes
+    # falls and their sizes; root of rate, area before and its square, each times the sizes
+    sums = np.zeros((5, steps.size, number))
     for group, count, share, begun in zip(groups, counts, shares, np.cumsum(shares, axis=0) - shares, strict=True):
         size = np.abs(falls[group])
         moments = [falls[group], size, *(size * v for v in (roots[group], area[group], area[group] ** 2))]
@@ -105,7 +96,7 @@ def nodes(
     return pd.DataFrame({f"{name}_{k + 1}": values[:, k] for name, values in columns.items() for k in range(number)})
 
 
-def _back(count: Numbers, bins: Numbers, number: int) -> Numbers:
+def _back(count: Index, bins: Index, number: int) -> Index:
     """Return ends of bins as numbers of changes back from the last, array (n, number + 1): single changes, then growing bins."""
     ends = np.zeros((count.size, number + 1), dtype=np.int64)
     for k in range(number):

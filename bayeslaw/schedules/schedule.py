@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.signal import lfilter
 
-from bayeslaw.core.arrays import Array
+from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError, whole_number
 
 MEMORY = 0.999  # lambda of the papers
@@ -33,7 +33,6 @@ class Schedule:
     ----------
     rates : array (T,)
         Rates of steps 1 to T.
-    name : str
 
     Examples
     --------
@@ -54,16 +53,18 @@ class Schedule:
             message = f"{self.name}: the learning rate of step {bad[0] + 1} is {self.rates[bad[0]]:g}, below 0."
             raise BayeslawError(message, code="negative-rate")
         if (bad := np.flatnonzero(self.rates > HIGHEST)).size:
-            raise BayeslawError(
-                f"{self.name}: the learning rate of step {bad[0] + 1} is {self.rates[bad[0]]:g}. Rates lie far below 1: is it in "
-                "units of 1e-4, or in percent?",
-                code="high-rate",
-            )
+            given = f"{self.name}: the learning rate of step {bad[0] + 1} is {self.rates[bad[0]]:g}."
+            raise BayeslawError(f"{given} Rates lie far below 1: is it in units of 1e-4, or in percent?", code="high-rate")
         if not self.rates.max() > 0:
             raise BayeslawError(f"{self.name}: the learning rate is 0 throughout.", code="zero-rate")
 
     def __len__(self) -> int:
         return int(self.rates.size)
+
+    def check_steps(self, at: Index) -> None:
+        """Refuse steps that the schedule does not have; step 0 is before its first."""
+        if (wrong := at[(at < 0) | (at > len(self))]).size:
+            raise BayeslawError(f"{self.name} has steps 0 to {len(self)}; there is no step {wrong[0]}.", code="no-such-step")
 
     @property
     def peak(self) -> float:
@@ -83,7 +84,7 @@ class State:
 
 @dataclass(frozen=True)
 class Areas:
-    """Areas after each step of a phase, arrays (T,), those of earlier phases included, and the last rate."""
+    """Areas after each step of a phase, arrays (T,) to which earlier phases are added, and the last rate."""
 
     S1: Array
     S2: Array
@@ -96,20 +97,19 @@ class Areas:
         return State(self.rate, float(self.S1[-1]), float(self.S2[-1]), float(self.momentum[-1]))
 
 
+def _check_range(fine: bool, message: str) -> None:
+    if not fine:
+        raise BayeslawError(message, code="out-of-range")
+
+
 def areas(
-    schedule: Schedule | ArrayLike,
-    before: State | None = None,
-    *,
-    memory: float = MEMORY,
-    power: float = 0.0,
-    weight: float = 1.0,
+    schedule: Schedule | ArrayLike, before: State | None = None, *, memory: float = MEMORY, power: float = 0.0, weight: float = 1.0
 ) -> Areas:
     """Return the forward and annealing area after each step of a phase.
 
     Parameters
     ----------
     schedule : Schedule or array (T,)
-        Rates of the steps.
     before : State, optional
         The state at the end of the earlier phases. Without it this is the first phase, whose warm-up is no annealing: rises before
         the first fall are not counted, as in Tissue et al. Give State(rate=0) to count them.
@@ -120,12 +120,9 @@ def areas(
     weight : float
         The weight of a step, for a phase with larger batches: tokens of its steps over those of the reference.
     """
-    if not 0 <= memory < 1:
-        raise BayeslawError(f"memory is {memory:g}; it must lie in [0, 1).", code="out-of-range")
-    if not (math.isfinite(power) and power >= 0):
-        raise BayeslawError(f"power is {power:g}; it must be 0 or more.", code="out-of-range")
-    if not (math.isfinite(weight) and weight > 0):
-        raise BayeslawError(f"weight is {weight:g}; it must be positive.", code="out-of-range")
+    _check_range(0 <= memory < 1, f"memory is {memory:g}; it must lie in [0, 1).")
+    _check_range(math.isfinite(power) and power >= 0, f"power is {power:g}; it must be 0 or more.")
+    _check_range(math.isfinite(weight) and weight > 0, f"weight is {weight:g}; it must be positive.")
     rates = schedule.rates if isinstance(schedule, Schedule) else Schedule(np.asarray(schedule, dtype=np.float64)).rates
     start = before if before is not None else State(float(rates[0]))
     falls = -np.diff(rates, prepend=start.rate)
@@ -145,14 +142,9 @@ def _shaped(
     whole_number("warmup", warmup, 0)
     if warmup >= steps:
         raise BayeslawError(f"A warm-up of {warmup} steps does not fit into {steps}.", code="long-warmup")
-    if not 0 < peak <= HIGHEST:
-        message = f"peak is {peak:g}; a highest learning rate lies in (0, {HIGHEST:g}], such as 3e-4."
-        raise BayeslawError(message, code="out-of-range")
-    if not 0 <= start <= peak:
-        message = f"start is {start:g}; a warm-up begins between 0 and the peak of {peak:g}."
-        raise BayeslawError(message, code="out-of-range")
-    if not 0 <= final <= 1:
-        raise BayeslawError(f"final is {final:g}; it is a share of the peak, in [0, 1].", code="out-of-range")
+    _check_range(0 < peak <= HIGHEST, f"peak is {peak:g}; a highest learning rate lies in (0, {HIGHEST:g}], such as 3e-4.")
+    _check_range(0 <= start <= peak, f"start is {start:g}; a warm-up begins between 0 and the peak of {peak:g}.")
+    _check_range(0 <= final <= 1, f"final is {final:g}; it is a share of the peak, in [0, 1].")
     rise = start + (peak - start) * np.arange(1, warmup + 1) / max(warmup, 1)
     return Schedule(np.concatenate([rise, peak * shape(np.arange(1, steps - warmup + 1) / (steps - warmup))]), name)
 
@@ -162,14 +154,10 @@ def constant(steps: int, peak: float, *, warmup: int = 0, start: float = 0.0) ->
 
     Parameters
     ----------
-    steps : int
-        The number of all steps.
-    peak : float
-        The highest rate.
-    warmup : int
-        The number of steps of the warm-up, whose last step has the highest rate.
-    start : float
-        The rate at which the warm-up starts.
+    steps, warmup : int
+        The numbers of all steps and of steps of the warm-up, whose last step has the highest rate.
+    peak, start : float
+        The highest rate, and the rate at which the warm-up starts.
 
     Examples
     --------
@@ -189,8 +177,7 @@ def _decayed(share: Array, final: float, how: str) -> Array:
         case "sqrt":
             return 1 - (1 - final) * np.sqrt(share)
         case "exponential":
-            if not final > 0:
-                raise BayeslawError("An exponential decay can't end at 0; give final=0.1 or so.", code="out-of-range")
+            _check_range(final > 0, "An exponential decay can't end at 0; give final=0.1 or so.")
             return np.asarray(final**share, dtype=np.float64)
     raise BayeslawError(f"There is no decay {how!r}; choose {', '.join(DECAYS)}.", code="unknown-decay")
 
@@ -230,14 +217,7 @@ def cosine(steps: int, peak: float, *, final: float = 0.1, warmup: int = 0, star
 
 
 def wsd(
-    steps: int,
-    peak: float,
-    *,
-    decay: float = 0.2,
-    final: float = 0.1,
-    shape: str = "linear",
-    warmup: int = 0,
-    start: float = 0.0,
+    steps: int, peak: float, *, decay: float = 0.2, final: float = 0.1, shape: str = "linear", warmup: int = 0, start: float = 0.0
 ) -> Schedule:
     """Return a warm-up, a stable rate and a decay (WSD, Hu et al. 2024).
 
@@ -257,9 +237,8 @@ def wsd(
     """
 
     def stable_and_decay(share: Array) -> Array:
-        if not 0 < decay <= (steps - warmup) / steps:
-            message = f"decay is {decay:g}; it is the share of all steps over which the rate falls, after the warm-up."
-            raise BayeslawError(message, code="out-of-range")
+        message = f"decay is {decay:g}; it is the share of all steps over which the rate falls, after the warm-up."
+        _check_range(0 < decay <= (steps - warmup) / steps, message)
         length = max(round(decay * steps), 1)
         falling = np.clip((np.arange(1, share.size + 1) - (share.size - length)) / length, 0.0, 1.0)
         return _decayed(falling, final, shape)
@@ -268,13 +247,7 @@ def wsd(
 
 
 def multistep(
-    steps: int,
-    peak: float,
-    *,
-    at: Sequence[float] = (0.8, 0.9),
-    factor: float = 0.316,
-    warmup: int = 0,
-    start: float = 0.0,
+    steps: int, peak: float, *, at: Sequence[float] = (0.8, 0.9), factor: float = 0.316, warmup: int = 0, start: float = 0.0
 ) -> Schedule:
     """Return a rate that is multiplied by a factor at some steps.
 
@@ -282,9 +255,8 @@ def multistep(
     ----------
     steps, peak, warmup, start
         As in `constant`.
-    at : sequence of float
-        When the rate falls, as increasing shares of all steps.
-    factor : float
+    at, factor : sequence of float, float
+        When the rate falls, as increasing shares of all steps, and by which factor.
 
     Examples
     --------
@@ -293,11 +265,9 @@ def multistep(
     """
 
     def falls(share: Array) -> Array:
-        if any(not 0 < place < 1 for place in at) or list(at) != sorted(at):
-            message = f"at is {list(at)}; give increasing shares of all steps between 0 and 1, such as 0.8, 0.9."
-            raise BayeslawError(message, code="out-of-range")
-        if not 0 < factor <= 1:
-            raise BayeslawError(f"factor is {factor:g}; it must lie in (0, 1].", code="out-of-range")
+        message = f"at is {list(at)}; give increasing shares of all steps between 0 and 1, such as 0.8, 0.9."
+        _check_range(all(0 < place < 1 for place in at) and list(at) == sorted(at), message)
+        _check_range(0 < factor <= 1, f"factor is {factor:g}; it must lie in (0, 1].")
         passed = np.searchsorted(np.asarray(at) * steps, np.arange(warmup + 1, warmup + share.size + 1), side="left")
         return np.asarray(factor ** passed.astype(np.float64))
 
@@ -345,17 +315,11 @@ def logged(step: ArrayLike, lr: ArrayLike, *, warmup: int = 0, name: str = "logg
 
     Parameters
     ----------
-    step : array of whole numbers, increasing
-    lr : array
-        The rate at these steps.
+    step, lr : array
+        Increasing whole numbers, and the rate at these steps. A rate that is missing, negative or above 1 raises BayeslawError.
     warmup : int
         Steps of a linear warm-up from 0 before the first logged step; the steps between have the first logged rate.
     name : str
-
-    Raises
-    ------
-    BayeslawError
-        If steps don't increase, a rate is missing, negative or above 1, or the warm-up reaches past the first logged step.
 
     Examples
     --------
@@ -380,8 +344,6 @@ def logged(step: ArrayLike, lr: ArrayLike, *, warmup: int = 0, name: str = "logg
         message = f"{name}: a warm-up of {warmup} steps reaches past the first logged step, {steps[0]:g}."
         raise BayeslawError(message, code="long-warmup")
     every = np.arange(1, int(steps[-1]) + 1, dtype=np.float64)
-    if not every.size:
-        raise BayeslawError(f"{name}: it ends at step 0.", code="no-steps")
     between = np.interp(every, steps, rates)
     if warmup:
         between[:warmup] = rates[0] * every[:warmup] / warmup
