@@ -16,7 +16,7 @@ from bayeslaw.data.table import Runs
 from bayeslaw.evaluation.loo import leave_one_run_out
 from bayeslaw.evaluation.scores import score
 from bayeslaw.forecasting.forecast import Forecast
-from bayeslaw.forecasting.stack import Posterior, Stack, stacking
+from bayeslaw.forecasting.stack import Posterior, stacking
 from bayeslaw.laws.card import law_names, parse_card
 from bayeslaw.noise.noise import prior
 from bayeslaw.plots.fit import PRIOR_DRAWS
@@ -33,27 +33,19 @@ STACK_NOTE = (
 
 
 def table(caption: str, frame: pd.DataFrame, hidden: Sequence[str] = ()) -> Facts:
-    """Return a table as plain values.
+    """Return a table as plain values: rows are lists in the order of `columns`, with None for missing and infinite numbers.
 
     Parameters
     ----------
-    caption : str
-    frame : DataFrame
-    hidden : sequence of str
-        Columns that JSON has and a page leaves out.
-
-    Returns
-    -------
-    dict
-        caption; columns, the names of all; shown, the names of those on a page; rows, lists in the order of columns, with None
-        for missing and infinite numbers.
+    caption, frame, hidden
+        The names of all columns are under `columns`. A page leaves out those in `hidden`; the others are under `shown`.
     """
     columns = [str(c) for c in frame]
-    rows = [[plain_value(v) for v in row] for row in frame.itertuples(index=False, name=None)]
+    rows = [[_plain_value(v) for v in row] for row in frame.itertuples(index=False, name=None)]
     return {"caption": caption, "columns": columns, "shown": [c for c in columns if c not in hidden], "rows": rows}
 
 
-def plain_value(value: object) -> object:
+def _plain_value(value: object) -> object:
     """Return a cell in a type that JSON has."""
     if isinstance(value, (bool, np.bool_)):
         return bool(value)
@@ -73,16 +65,10 @@ def fit_facts(fit: Fit, label: str, file: str | None, stack: str | None, ci_prob
     Parameters
     ----------
     fit : Fit
-    label : str
-        Its name in the report.
-    file : str or None
-        The file it came from.
-    stack : str or None
-        The stack that it is a member of.
-    ci_prob : float
-        Probability of its intervals.
-    shown : bool
-        Whether intervals are shown or withheld.
+    label, file, stack : str
+        Its name in the report, the file it came from, and the stack that it is a member of; the last two may be None.
+    ci_prob, shown
+        The probability of its intervals, and whether they are shown or withheld.
     """
     return {
         "label": label, "file": file, "stack": stack, "passed": fit.passed, "failures": fit.failures, "withheld": not shown,
@@ -98,23 +84,18 @@ def _law(fit: Fit) -> Facts:
     return {
         "name": law.name, "title": law.title, "source": law.source, "note": law.note, "text": law.loss.text,
         "latex": "L = " + law.loss.latex(law.symbols), "mathml": law.mathml, "let": definitions, "sha256": law.sha256,
-        "published": {title: {k: plain_value(v) for k, v in numbers.items()} for title, numbers in law.published.items()},
+        "published": {title: {k: _plain_value(v) for k, v in numbers.items()} for title, numbers in law.published.items()},
     }  # fmt: skip
 
 
 def _data(fit: Fit) -> Facts:
     seen, law = fit.observed, fit.law
-    rows = []
-    for name, covariate in law.axes.items():
-        values = seen.covariates[name]
-        least, most = float(values.min()), float(values.max())
-        rows.append(
-            {"covariate": name, "unit": covariate.unit, "smallest": least, "largest": most, "values": np.unique(values).size}
-        )
-    rows.append(
-        {"covariate": "loss", "unit": seen.unit, "smallest": float(np.exp(seen.log_loss.min())),
-         "largest": float(np.exp(seen.log_loss.max())), "values": np.unique(seen.log_loss).size}
-    )  # fmt: skip
+    columns = [(name, covariate.unit, seen.covariates[name]) for name, covariate in law.axes.items()]
+    columns.append(("loss", seen.unit, np.exp(seen.log_loss)))
+    rows = [
+        {"covariate": name, "unit": unit, "smallest": values.min(), "largest": values.max(), "values": np.unique(values).size}
+        for name, unit, values in columns
+    ]
     counts = {"rows": int(seen.log_loss.size), "runs": seen.runs, "base_rows": len(seen.base)}
     return {
         "name": str(fit.info["data"]), **counts, "unit": seen.unit, "sha256": fit.info["data_sha256"],
@@ -172,7 +153,7 @@ def _made(fit: Fit, file: str | None, stack: str | None) -> Facts:
     words += ["--bins", str(settings["bins"])] if settings["bins"] is not None else []
     return {
         "command": shlex.join([*words, "--seed", str(info["seed"])]) if stack is None else None, "seed": info["seed"],
-        "settings": {k: plain_value(v) for k, v in settings.items()}, "versions": dict(info["versions"]),
+        "settings": {k: _plain_value(v) for k, v in settings.items()}, "versions": dict(info["versions"]),
         "interrupted": bool(info["interrupted"]), "draws_sha256": info["draws_sha256"],
     }  # fmt: skip
 
@@ -214,7 +195,7 @@ def scores_table(caption: str, scores: pd.DataFrame) -> Facts:
 # --- comparison ------------------------------------------------------------------------------------------------------
 
 
-def same_losses(fits: Mapping[str, Fit]) -> bool:
+def _same_losses(fits: Mapping[str, Fit]) -> bool:
     """Return whether all fits are of the same losses of the same runs."""
 
     def key(fit: Fit) -> list[tuple[str, float]]:
@@ -223,8 +204,8 @@ def same_losses(fits: Mapping[str, Fit]) -> bool:
 
     first, *others = [key(fit) for fit in fits.values()]
     return all(
-        len(first) == len(other)
-        and all(a[0] == b[0] and math.isclose(a[1], b[1], abs_tol=1e-9) for a, b in zip(first, other, strict=True))
+        [name for name, _ in first] == [name for name, _ in other]
+        and np.allclose([loss for _, loss in first], [loss for _, loss in other], rtol=1e-9, atol=1e-9)
         for other in others
     )
 
@@ -232,16 +213,12 @@ def same_losses(fits: Mapping[str, Fit]) -> bool:
 def left_out(fits: Mapping[str, Fit], force: bool) -> tuple[pd.DataFrame, list[str]]:
     """Compare fits of the same losses by leaving out one run after the other, with importance weights instead of refits.
 
-    Returns
-    -------
-    DataFrame
-        By label: runs, elpd, se, elpd_diff, dse, weight, p_loo, k_max, runs_unsure and checks; empty where nothing can be compared.
-    list of str
-        Reasons why fits are not compared, and cautions.
+    The table has for each label runs, elpd, se, elpd_diff, dse, weight, p_loo, k_max, runs_unsure and checks; it is empty where
+    nothing can be compared. The texts are reasons why fits are not compared, and cautions.
     """
     if len(fits) < 2:
         return pd.DataFrame(), []
-    if not same_losses(fits):
+    if not _same_losses(fits):
         return pd.DataFrame(), ["The fits are of different losses, so the densities of left-out runs can't be compared."]
     usable = {label: fit for label, fit in fits.items() if fit.passed or force}
     notes = [f"{label} is not compared: its checks failed." for label in fits if label not in usable]
@@ -252,11 +229,9 @@ def left_out(fits: Mapping[str, Fit], force: bool) -> tuple[pd.DataFrame, list[s
         weights = stacking(pd.DataFrame({label: loo.table["elpd"] for label, loo in loos.items()}))
     except BayeslawError as error:
         return pd.DataFrame(), [*notes, str(error)]
-    more = {
-        label: {"p_loo": loo.p, "k_max": float(loo.table["pareto_k"].max()), "runs_unsure": len(loo.unreliable)}
-        for label, loo in loos.items()
-    }
+    more = {}
     for label, loo in loos.items():
+        more[label] = {"p_loo": loo.p, "k_max": float(loo.table["pareto_k"].max()), "runs_unsure": len(loo.unreliable)}
         if loo.unreliable:
             notes.append(
                 f"{label}: {len(loo.unreliable)} of {len(loo.table)} runs can't be left out by weights (Pareto k above "
@@ -265,8 +240,3 @@ def left_out(fits: Mapping[str, Fit], force: bool) -> tuple[pd.DataFrame, list[s
     runs = len(next(iter(loos.values())).table)
     marks = pd.Series({label: "passed" if fit.passed else "FAILED (forced)" for label, fit in usable.items()}, name="checks")
     return weights.join(pd.DataFrame(more).T).join(marks).assign(runs=runs).rename_axis("fit"), [*notes, STACK_NOTE]
-
-
-def stack_facts(stack: Stack) -> Facts:
-    """Return the weights of a stack that `bayeslaw compare` wrote."""
-    return table(f"Weights of the {stack.name}", stack.table.reset_index())

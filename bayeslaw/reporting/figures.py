@@ -21,6 +21,7 @@ from bayeslaw.posterior.parameters import correlated_pairs
 from bayeslaw.reporting.facts import INTERVAL
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 FANS = 5  # number of curves in the picture of a fit against its data
@@ -32,21 +33,11 @@ PAIRS = 6  # number of pairs of parameters that are drawn
 
 @dataclass(frozen=True)
 class Picture:
-    """One picture of a report.
-
-    Attributes
-    ----------
-    caption, alt : str
-        The text below it, and a description for readers who can't see it.
-    size : (float, float)
-        Width and height, inches.
-    draw : callable
-        Draws into a figure.
-    """
+    """One picture of a report, with the text below it and a description for readers who can't see it."""
 
     caption: str
     alt: str
-    size: tuple[float, float]
+    size: tuple[float, float]  # inches
     draw: Callable[[Figure], object]
 
     @cached_property
@@ -76,15 +67,10 @@ def fit_pictures(fit: Fit, label: str, number: int, ci_prob: float, force: bool)
 
     Parameters
     ----------
-    fit : Fit
-    label : str
-        Its name in the report.
-    number : int
-        Its place in the report, from 1.
-    ci_prob : float
-        Probability of the intervals.
-    force : bool
-        Forecast although checks failed.
+    fit, label, number
+        The fit, its name and its place in the report, from 1.
+    ci_prob, force
+        As in `report`.
     """
     count = len(fit.draws)
     percent = f"{ci_prob * 100:g}%"
@@ -112,11 +98,8 @@ def fit_pictures(fit: Fit, label: str, number: int, ci_prob: float, force: bool)
     prior = fit.prior_draws(PRIOR_DRAWS)
 
     def densities(figure: Figure) -> None:
-        axes = figure.subplots(rows_, 4, squeeze=False).ravel()
-        for ax, name in zip(axes, names, strict=False):
+        for ax, name in zip(_grid(figure, len(names), 4), names, strict=True):
             plot_prior_posterior(fit, ax, name, prior=prior)
-        for ax in axes[len(names) :]:
-            ax.set_axis_off()
 
     pictures[f"fit{number}-priors"] = Picture(
         f"Densities of the parameters of {label}, each scaled to its peak: prior dashed, posterior filled.{rest}{mark}",
@@ -126,11 +109,8 @@ def fit_pictures(fit: Fit, label: str, number: int, ci_prob: float, force: bool)
     pairs = correlated_pairs(fit, PAIRS)
 
     def scatters(figure: Figure) -> None:
-        axes = figure.subplots(-(-len(pairs) // 3), 3, squeeze=False).ravel()
-        for ax, pair in zip(axes, pairs.itertuples(), strict=False):
+        for ax, pair in zip(_grid(figure, len(pairs), 3), pairs.itertuples(), strict=True):
             plot_pair(fit, ax, str(pair.one), str(pair.other))
-        for ax in axes[len(pairs) :]:
-            ax.set_axis_off()
 
     if len(pairs):
         pictures[f"fit{number}-pairs"] = Picture(
@@ -139,6 +119,14 @@ def fit_pictures(fit: Fit, label: str, number: int, ci_prob: float, force: bool)
             (7.2, 0.3 + 2.3 * -(-len(pairs) // 3)), scatters,
         )  # fmt: skip
     return pictures, note
+
+
+def _grid(figure: Figure, count: int, columns: int) -> list[Axes]:
+    """Return axes for this number of panels; the rest of the last row stays empty."""
+    axes = figure.subplots(-(-count // columns), columns, squeeze=False).ravel()
+    for ax in axes[count:]:
+        ax.set_axis_off()
+    return list(axes[:count])
 
 
 def data_fan(fit: Fit, force: bool = False) -> tuple[Forecast, pd.DataFrame] | str:

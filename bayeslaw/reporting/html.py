@@ -15,15 +15,7 @@ _KINDS = {"eti": "equal-tailed interval", "hdi": "highest-density interval"}
 
 
 def page(facts: Mapping[str, Any], pictures: Mapping[str, bytes]) -> str:
-    """Return the page.
-
-    Parameters
-    ----------
-    facts : mapping
-        The contents, `Report.facts`.
-    pictures : mapping of name to bytes
-        SVG files.
-    """
+    """Return the page of the facts of a report and its pictures, SVG files by name."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(

@@ -47,10 +47,8 @@ def tabular(table: Mapping[str, Any], hidden: tuple[str, ...] = (), symbols: boo
 
     Parameters
     ----------
-    table : mapping
-        A table of `facts.table`.
-    hidden : tuple of str
-        Columns to leave out besides those that the page leaves out.
+    table, hidden
+        A result of `facts.table`, and columns to leave out besides those that the page leaves out.
     symbols : bool
         Whether the column `latex` has the symbol for the first column.
     """

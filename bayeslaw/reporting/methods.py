@@ -12,21 +12,12 @@ MOST_RANGES = 4  # number of covariates whose ranges are in the text; the table 
 
 
 def methods(facts: Mapping[str, Any], interval: str, forecasts: bool) -> dict[str, str]:
-    """Return the paragraph of one fit.
+    """Return the paragraph of one fit, under the keys text and latex.
 
     Parameters
     ----------
-    facts : mapping
-        The result of `facts.fit_facts`.
-    interval : str
-        The name of the intervals, such as '90% equal-tailed credible interval'.
-    forecasts : bool
-        Whether the report has forecasts.
-
-    Returns
-    -------
-    dict of str to str
-        The paragraph under the keys text and latex.
+    facts, interval, forecasts
+        The result of `fit_facts`, the name of its intervals, and whether the report has forecasts.
     """
     law = facts["law"]
     formula = f"$L = {law['latex'].removeprefix('L = ')}$" + "".join(f", ${part['latex']}$" for part in law["let"])
@@ -61,17 +52,15 @@ def _diagnosed(facts: Mapping[str, Any]) -> str:
     columns = {name: [row[i] for row in table["rows"]] for i, name in enumerate(table["columns"])}
     worst = [v for v in columns["r_hat"] if v is not None]
     sizes = [[v for v in columns[c] if v is not None] for c in ("ess_bulk", "ess_tail")]
-    sentences = []
-    if worst and all(sizes):
-        sentences.append(
-            f"The largest R-hat was {max(worst):.3f}, the smallest effective sample sizes {min(sizes[0]):.0f} in bulk and "
-            f"{min(sizes[1]):.0f} in the tails."
-        )
+    verdict = f"Checks FAILED ({facts['failures']}): intervals of this fit are not to be trusted."
     if facts["passed"]:
-        sentences.append("All required checks passed.")
-    else:
-        sentences.append(f"Checks FAILED ({facts['failures']}): intervals of this fit are not to be trusted.")
-    return " ".join(sentences)
+        verdict = "All required checks passed."
+    if not worst or not all(sizes):
+        return verdict
+    return (
+        f"The largest R-hat was {max(worst):.3f}, the smallest effective sample sizes {min(sizes[0]):.0f} in bulk and "
+        f"{min(sizes[1]):.0f} in the tails. {verdict}"
+    )
 
 
 def _reported(facts: Mapping[str, Any], interval: str, forecasts: bool) -> str:

@@ -19,8 +19,7 @@ from bayeslaw.evaluation.scores import held_rows, transforms
 from bayeslaw.forecasting.discrepancy import read_discrepancy
 from bayeslaw.forecasting.forecast import Forecast, forecast, forecast_selections
 from bayeslaw.forecasting.stack import Posterior, Stack
-from bayeslaw.plots.decisions import plot_confidence
-from bayeslaw.plots.design import plot_picks, width_column
+from bayeslaw.plots.decisions import plot_confidence, plot_picks, width_column
 from bayeslaw.plots.fit import plot_comparison, plot_coverage, plot_transforms
 from bayeslaw.plots.forecast import forecast_axis, plot_forecast, text_columns, text_names
 from bayeslaw.posterior.fit import Fit
@@ -32,7 +31,6 @@ from bayeslaw.reporting.facts import (
     left_out,
     score_facts,
     scores_table,
-    stack_facts,
     table,
 )
 from bayeslaw.reporting.figures import Picture, fit_pictures
@@ -48,11 +46,7 @@ ABOVE = " The table above has the numbers."
 class Report:
     """The contents and pictures of a report.
 
-    Attributes
-    ----------
-    facts : dict
-        Plain values of types that JSON has: the page and the LaTeX files have no number that is not in here.
-    pictures : mapping of name to Picture
+    The facts are plain values of types that JSON has: the page and the LaTeX files have no number that is not in them.
     """
 
     facts: Facts
@@ -98,24 +92,16 @@ def report(
 
     Parameters
     ----------
-    fits : mapping of label to Fit or Stack
-        Every member of a stack is reported; forecasts are those of the stack.
-    files : mapping of label to str, optional
-        The file that each fit came from, if it came from one.
-    at : Runs, optional
-        Settings to forecast.
-    measured : Runs, optional
-        Losses that the fits have not seen; forecasts of them are scored.
+    fits, files : mapping of label to Fit or Stack, to str
+        Every member of a stack is reported; forecasts are those of the stack. `files` names the file that a fit came from.
+    at, measured : Runs, optional
+        Settings to forecast, and losses that the fits have not seen; forecasts of these are scored.
     stacks, scores : mapping of name to Stack, to DataFrame
         Results of `bayeslaw compare`.
     picks, frontier : DataFrame, optional
         Tables that `bayeslaw anchors -o` and `bayeslaw plan -o` write.
-    ci_prob : float
-        Probability of the equal-tailed intervals.
-    discrepancy : float or text, optional
-        Relative standard deviation that you state for the laws' errors, in forecasts and scores.
-    seed : int
-        Seed of the noise of new runs.
+    ci_prob, discrepancy, seed
+        As in `forecast`: probability of the equal-tailed intervals, errors that you state for the laws, seed of new runs' noise.
     force : bool
         Show intervals and forecasts of fits whose checks failed, marked, instead of withholding them.
     command : str
@@ -266,7 +252,7 @@ def _comparison(
                 plot_transforms(pits, right)
 
             pictures["calibration"] = Picture(caption, caption + " The scores above have the coverages.", (7.2, 3.7), draw)
-    tables += [stack_facts(stack) | {"caption": f"Weights in {name}"} for name, stack in stacks.items()]
+    tables += [table(f"Weights in {name}", stack.table.reset_index()) for name, stack in stacks.items()]
     tables += [scores_table(f"Scores in {name}", frame) for name, frame in scores.items()]
     return {"tables": tables, "notes": notes, "pictures": list(pictures)}, pictures
 
@@ -278,13 +264,8 @@ def measured_transforms(
 
     Parameters
     ----------
-    fits : mapping of label to Fit or Stack
-    measured : Runs
-        The losses.
-    scored : sequence of str
-        Labels of the fits that have scores.
-    options : mapping
-        discrepancy and seed of the forecasts.
+    fits, measured, scored, options
+        Fits by label, the losses, the labels of the fits that have scores, and discrepancy and seed of the forecasts.
     """
     by_label, runs = {}, 0
     for label, posterior in fits.items():
