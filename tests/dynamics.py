@@ -22,6 +22,7 @@ SPREAD = {"L0": 0.003, "A": 0.05, "alpha": 0.05, "C1": 0.1, "C2": 0.1, "B": 0.08
 NOISE = {"sigma_point": 0.002, "sigma_run": 0.001}
 
 
+@cache
 def curves(every: int = 500) -> pd.DataFrame:
     """Return settings along two pre-trainings and three adaptations of each, all with the same loss."""
     parts = []

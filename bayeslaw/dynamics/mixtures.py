@@ -37,15 +37,13 @@ def combine(runs: Runs | pd.DataFrame, of: str, source: str, target: str) -> Run
     runs : Runs or DataFrame
         Losses with a column `domain`.
     of, source, target : str
-        The domain to be described, and the two domains that describe it.
+        The domain to be described, and the two that describe it.
 
     Raises
     ------
     BayeslawError
         If a domain is missing ('unknown-domain'), has two losses at a step of a run ('duplicate-loss'), or no step of a run has
-        losses of all three ('no-shared-steps').
-    TableError
-        If losses of the three domains are in several units.
+        losses of all three ('no-shared-steps'); a TableError if losses of the three domains are in several units.
 
     Examples
     --------
@@ -67,9 +65,7 @@ def combine(runs: Runs | pd.DataFrame, of: str, source: str, target: str) -> Run
         raise BayeslawError(f"Give three different domains, not {', '.join(domains)}.", code="same-domain")
     keys = [c for c in KEYS if c in frame]
     if not keys:
-        raise BayeslawError(
-            f"{names} has neither run nor step: add them to match losses of the same model.", code="missing-columns"
-        )
+        raise BayeslawError(f"{names} has neither run nor step: add them to match losses of a model.", code="missing-columns")
     unit = {"unit": unit_of(frame[frame["domain"].isin(domains)], names)} if "unit" in frame else {}
     by_domain = {}
     for domain in domains:
@@ -77,9 +73,7 @@ def combine(runs: Runs | pd.DataFrame, of: str, source: str, target: str) -> Run
         if (duplicated := rows.duplicated(keys)).any():
             row = rows.index[duplicated][0]
             place = ", ".join(f"{c} = {rows.at[row, c]!s}" for c in keys)
-            raise BayeslawError(
-                f"{names}, row {row}: {domain} has a second loss at {place}. Keep one of the two.", code="duplicate-loss"
-            )
+            raise BayeslawError(f"{names}, row {row}: {domain} has a second loss at {place}. Keep one.", code="duplicate-loss")
         by_domain[domain] = rows.set_index(keys)[[c for c in ("loss", "loss_se") if c in frame]]
     covariates = [by_domain[domain]["loss"].rename(name) for domain, name in zip((source, target), COVARIATES, strict=True)]
     table = pd.concat([by_domain[of], *covariates], axis=1, join="inner").reset_index()
@@ -112,18 +106,14 @@ def combination_draws(
         Fits of the losses of the two domains, with as many draws each; at most one is a stack.
     at : DataFrame or Runs
         Settings for the laws of both domains.
-    seed : int
-        Seed of the pairing of the weights with the losses.
-    force : bool
-        Go on in spite of failed checks.
+    seed, force : int, bool
+        Seed of the pairing; whether to go on in spite of failed checks.
 
     Raises
     ------
-    FitError
-        If checks of a fit or forecast failed ('failed-checks').
     BayeslawError
-        If `weights` is a fit of another law ('not-a-combination'), losses are in several units ('several-units'), or draws can't be
-        paired ('unpaired-draws').
+        If `weights` is a fit of another law ('not-a-combination'), losses are in several units ('several-units'), draws can't be
+        paired ('unpaired-draws'), or checks failed ('failed-checks').
 
     Examples
     --------
@@ -161,12 +151,9 @@ def combination_table(draws: Array, at: pd.DataFrame, ci_prob: float = 0.9, *, f
 
     Parameters
     ----------
-    draws : array (S, n)
-        See `combination_draws`.
-    at : DataFrame
-        Their settings, with a column step.
-    ci_prob : float
-    failed : bool
+    draws, at : array (S, n), DataFrame
+        Draws of `combination_draws`, and their settings with a column step.
+    ci_prob, failed : float, bool
         Whether failed checks were forced, which the column `checks` then says.
     """
     return at[["step"]].reset_index(drop=True).assign(**columns(draws, ci_prob, "latent"), checks=checks_label(failed))

@@ -8,7 +8,6 @@ single evaluations scatter about it by sigma_point.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,7 +19,6 @@ from bayeslaw.core.intervals import columns, quantiles
 from bayeslaw.core.units import NATS
 from bayeslaw.data.curves import Curves
 from bayeslaw.data.table import Runs
-from bayeslaw.dynamics.recipe import drop_unknown
 from bayeslaw.forecasting.forecast import forecast
 from bayeslaw.posterior.diagnostics import checks_label, failure_suffix
 from bayeslaw.posterior.fit import Fit
@@ -39,24 +37,16 @@ class Watch:
 
     Attributes
     ----------
-    run : str
-    step : int
-        The last logged step.
-    steps : int array (n,)
-        Steps from the last logged one to the end of the schedule.
+    step, steps : int, int array (n,)
+        The last logged step, and steps from there to the end of the schedule.
     loss : array (S, n)
-        The run's loss, with its own run effect.
+        The run's loss in `unit`, with its own run effect; `target` is the loss to be reached.
     point : array (S,)
         Relative standard deviation of single evaluations.
-    target : float or None
-        Loss to be reached.
     settings : DataFrame
         Covariates at the steps, and `extrapolation`.
-    notes : tuple of str
     failed : bool
         Whether checks of the fit or forecast failed and were forced.
-    unit : str
-        Unit of the losses.
 
     Examples
     --------
@@ -129,27 +119,20 @@ def watch(
     ----------
     fit : Fit
         Fit of a law of training dynamics to curves that include this run, with noise that has a run effect.
-    curves : Curves
-        The fitted curves.
-    run : str
-        The running run.
+    curves, run : Curves, str
+        The fitted curves, and the running run among them.
     schedule : Schedule
         The learning rates of its whole phase, those so far and those planned.
-    domain : str, optional
-        The domain of the fitted losses, if the curves have several.
-    target : float, optional
-        Loss to be reached, in the unit of the fit.
-    seed : int
-        Seed of the run effect ahead.
-    force : bool
-        Go on in spite of failed checks.
+    domain, target : str and float, optional
+        The domain of the fitted losses if the curves have several; the loss to be reached, in the unit of the fit.
+    seed, force : int, bool
+        Seed of the run effect ahead; whether to go on in spite of failed checks.
 
     Raises
     ------
     BayeslawError
-        If the run was not fitted ('unknown-run'), or nothing of the schedule lies ahead ('nothing-ahead').
-    FitError
-        If checks of the fit or of the forecast failed ('failed-checks').
+        If the run was not fitted ('unknown-run'), nothing of the schedule lies ahead ('nothing-ahead'), or checks failed
+        ('failed-checks').
 
     Examples
     --------
@@ -176,7 +159,10 @@ def watch(
         )
     steps = np.unique(np.linspace(last, len(schedule), POINTS).round().astype(np.int64))
     areas, _ = trace(schedule, steps, start, phase=curve.phase, memory=curves.memory, power=curves.power, weight=curve.weight)
-    settings = drop_unknown(areas).assign(run=run, **_other_columns(fit, curves, run, areas))
+    # The law or its noise may need other columns, such as N and r, which are those of the run's last row.
+    row, wanted = curves.frame[curves.frame["run"] == run].iloc[-1], (*fit.law.measured, *fit.law.levels, fit.observed.group_column)
+    others = {c: row[c] for c in wanted if c in row.index and c not in areas}
+    settings = areas.dropna(axis=1, how="all").assign(run=run, **others)
     prediction = forecast(fit, Runs(settings, run), seed=seed, force=force)
     rng = np.random.default_rng((int(fit.info["seed"]), seed, STREAM))
     effect = fit.noise.sample_later_effects(fit.residual, fit.observed, fit.draws, run, steps.astype(np.float64), rng)
@@ -186,13 +172,6 @@ def watch(
     group = fit.noise.groups_of(fit.observed)[fit.observed.run_names.index(run)]
     point = fit.noise.scales(fit.draws, "sigma_point")[group]
     return Watch(run, last, steps, loss, point, target, settings, tuple(notes), prediction.forced, prediction.unit)
-
-
-def _other_columns(fit: Fit, curves: Curves, run: str, areas: pd.DataFrame) -> dict[str, Any]:
-    """Return the other columns that the law or its noise needs, such as N and r, from the run's last row."""
-    last = curves.frame[curves.frame["run"] == run].iloc[-1]
-    wanted = (*fit.law.measured, *fit.law.levels, fit.observed.group_column)
-    return {c: last[c] for c in wanted if c in last.index and c not in areas}
 
 
 def _notes(schedule: Schedule, logged: Schedule, last: int, deviation: float, settings: pd.DataFrame) -> list[str]:

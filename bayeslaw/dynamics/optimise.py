@@ -21,9 +21,9 @@ from scipy.stats import qmc
 
 from bayeslaw.core import intervals
 from bayeslaw.core.arrays import Array, Index
-from bayeslaw.core.errors import BayeslawError, nearest, whole_number
+from bayeslaw.core.errors import BayeslawError, whole_number
 from bayeslaw.data.table import Runs
-from bayeslaw.dynamics.recipe import CHOICES, Recipe, losses
+from bayeslaw.dynamics.recipe import CHOICES, Recipe, check_choice, losses
 from bayeslaw.forecasting.forecast import forecast
 from bayeslaw.forecasting.stack import Posterior, check_pairing
 from bayeslaw.planning.domain_loss import check_passed
@@ -56,22 +56,19 @@ def balance(
     recipe : Recipe
         What is not chosen stays as in this recipe.
     ranges : mapping of choice to (float, float)
-        Ranges of what is chosen: peak (learning rate), steps, potential or r (shares); see `Recipe.varied`.
+        Ranges of peak (learning rate), steps, potential or r (shares).
     weight : float
         Weight of the change of the source loss, in [0, 1]; the target has the rest.
     tail : float, optional
         Minimise CVaR, the mean over this share of the worst draws, instead of the mean over all.
-    seed : int
-        Seed of the recipes that are evaluated first.
-    force : bool
-        Go on in spite of failed checks.
+    seed, force : int, bool
+        Seed of the recipes that are evaluated first; whether to go on in spite of failed checks.
 
     Raises
     ------
-    FitError
-        If checks of a fit or of its forecast at the best recipe failed ('failed-checks').
     BayeslawError
-        If a range or weight is out of bounds, or draws or losses of the two fits can't be combined.
+        If a range or weight is out of bounds, draws or losses of the two fits can't be combined, or checks of a fit or of its
+        forecast at the best recipe failed ('failed-checks').
 
     Examples
     --------
@@ -99,10 +96,8 @@ def balance_curve(
 
     Parameters
     ----------
-    source, target, recipe, ranges, tail, seed, force
-        As in `balance`.
+    source, target, recipe, ranges, tail, seed, force : as in `balance`
     weights : sequence of float
-        Weights of the change of the source loss, each in [0, 1].
     """
     whole_number("seed", seed, 0)
     if not weights:
@@ -118,13 +113,10 @@ class Balance:
 
     Attributes
     ----------
-    landscape : Landscape
-        The recipes that were evaluated.
-    objective : Objective
-    choice : dict of str to float
-        The best recipe's peak, steps, potential or r.
-    plug_in : dict of str to float
-        The best recipe for the central draw alone, which ignores uncertainty.
+    landscape, objective : Landscape, Objective
+        The recipes that were evaluated, and the function that was minimised.
+    choice, plug_in : mappings of str to float
+        The choices of the best recipe, and of the best one for the central draw alone, which ignores uncertainty.
     changes : tuple of arrays (S,)
         Changes of the source and target losses at the best recipe, for all draws.
     value, plug_in_value : float
@@ -135,7 +127,6 @@ class Balance:
         Mean over draws of the difference between the best or plug-in recipe and each draw's own best recipe.
     checks : tuple of Check
         Checks of the forecasts at the best recipe.
-    notes : tuple of str
 
     Examples
     --------
@@ -170,11 +161,9 @@ class Balance:
         return self.landscape.recipe.varied(**self.choice)
 
     def summary(self, ci_prob: float = 0.9) -> pd.DataFrame:
-        """Return the choices, the changes of both losses (in their unit) and the weighted change.
+        """Return the choices, the changes of both losses in their unit, and the weighted change: values or medians, and intervals.
 
-        The columns are the value or median at the best recipe, the same at the plug-in recipe, an equal-tailed interval, and
-        `checks`. The interval of a choice is that of each draw's own best recipe; the interval of a change is that at the best
-        recipe.
+        The interval of a choice is that of each draw's own best recipe; the interval of a change is that at the best recipe.
         """
         space = self.landscape.space
         own = pd.DataFrame([space.choices(point) for point in self.own])
@@ -195,7 +184,7 @@ class Balance:
         """The best recipe, the plug-in recipe, probabilities of changes, and the notes, in words."""
         best, plug_in = (", ".join(f"{k} = {v:.4g}" for k, v in choice.items()) for choice in (self.choice, self.plug_in))
         lines = [
-            f"best recipe by the {self.objective.text}: {best} ({self.value:+.4f} {self.landscape.source.unit})"
+            f"best recipe by the {self.objective.text}: {best} ({self.value:+.4f} {self.landscape.posteriors[0].unit})"
             + failure_suffix(self.failed),
             f"plug-in recipe, without uncertainty: {plug_in} ({self.plug_in_value:+.4f})",
             f"expected gain from knowing the law exactly: {self.regret:.2g} over the best recipe, {self.plug_in_regret:.2g} over "
@@ -208,15 +197,7 @@ class Balance:
 
 @dataclass(frozen=True)
 class Objective:
-    """The function of two changes of losses that is minimised.
-
-    Attributes
-    ----------
-    weight : float
-        w, the weight of the source; the target has 1 - w.
-    tail : float or None
-        None for the mean over draws; otherwise CVaR, the mean over this share of the worst draws.
-    """
+    """The function of two changes of losses that is minimised: the mean or, with a tail, CVaR over draws."""
 
     weight: float
     tail: float | None = None
@@ -224,9 +205,7 @@ class Objective:
     def __post_init__(self) -> None:
         check_weight(self.weight)
         if self.tail is not None and not 0 < self.tail < 1:
-            raise BayeslawError(
-                f"The tail of CVaR is a share of the worst draws between 0 and 1, such as 0.1, not {self.tail:g}.", code="bad-tail"
-            )
+            raise BayeslawError(f"The tail of CVaR is a share of draws between 0 and 1, not {self.tail:g}.", code="bad-tail")
 
     def combine(self, source: Array, target: Array) -> Array:
         """Return the weighted change for each draw."""
@@ -254,13 +233,7 @@ def check_weight(weight: float) -> None:
 
 @dataclass(frozen=True)
 class Space:
-    """Ranges of what is chosen, as a unit cube of k dimensions.
-
-    Attributes
-    ----------
-    ranges : mapping of choice to (float, float)
-        Peak and steps are chosen on a logarithmic scale.
-    """
+    """Ranges of the choices, as a unit cube of k dimensions; peak and steps have a logarithmic scale."""
 
     ranges: Mapping[str, tuple[float, float]]
 
@@ -268,10 +241,7 @@ class Space:
         if not self.ranges:
             raise BayeslawError(f"Give a range of at least one of {', '.join(CHOICES)}, such as peak=1e-4:1e-3.", code="no-ranges")
         for name, (low, high) in self.ranges.items():
-            if name not in CHOICES:
-                raise BayeslawError(
-                    f"{name!r} can't be chosen; {', '.join(CHOICES)} can.{nearest(name, CHOICES)}", code="unknown-choice"
-                )
+            check_choice(name)
             least, most = LIMITS[name]
             if not (least <= low < high <= most):
                 raise BayeslawError(f"{name}={low:g}:{high:g}: give a rising range in {least:g} to {most:g}.", code="bad-range")
@@ -284,22 +254,26 @@ class Space:
     def choices(self, point: Array) -> dict[str, float]:
         """Return the choices at a point (k,) of the unit cube."""
         values = {}
-        for (name, (low, high)), share in zip(self.ranges.items(), point.tolist(), strict=True):
-            if name in LOGARITHMIC:
-                values[name] = math.exp(math.log(low) + share * (math.log(high) - math.log(low)))
-            else:
-                values[name] = low + share * (high - low)
+        for name, share in zip(self.ranges, point.tolist(), strict=True):
+            low, high = self._ends(name)
+            value = low + share * (high - low)
+            values[name] = math.exp(value) if name in LOGARITHMIC else value
             if name == "steps":
                 values[name] = float(round(values[name]))
         return values
 
+    def _ends(self, name: str) -> tuple[float, float]:
+        """Return the ends of a range on its scale."""
+        low, high = self.ranges[name]
+        return (math.log(low), math.log(high)) if name in LOGARITHMIC else (low, high)
+
     def point(self, choice: Mapping[str, float]) -> Array:
         """Return the point (k,) of the unit cube that has these choices."""
         shares = []
-        for name, (low, high) in self.ranges.items():
-            ends = (math.log(low), math.log(high)) if name in LOGARITHMIC else (low, high)
+        for name in self.ranges:
+            low, high = self._ends(name)
             value = math.log(choice[name]) if name in LOGARITHMIC else choice[name]
-            shares.append((value - ends[0]) / (ends[1] - ends[0]))
+            shares.append((value - low) / (high - low))
         return np.array(shares)
 
     def points(self, seed: int) -> Array:
@@ -313,25 +287,10 @@ class Space:
 
 @dataclass(frozen=True)
 class Landscape:
-    """Changes of both losses at recipes that fill the ranges, for common draws.
-
-    Attributes
-    ----------
-    recipe : Recipe
-        The recipe that was given; changes are counted from its checkpoint.
-    source, target : Fit or Stack
-    space : Space
-    at : array (G, k)
-        The recipes, as points of the unit cube.
-    dsource, dtarget : arrays (G, S)
-        Changes of the losses.
-    draws : int array (S,)
-        Numbers of the draws.
-    """
+    """Changes (G, S) of both losses from the checkpoint of `recipe`, at points (G, k) of the unit cube, for numbered draws (S,)."""
 
     recipe: Recipe
-    source: Posterior
-    target: Posterior
+    posteriors: tuple[Posterior, Posterior]
     space: Space
     at: Array
     dsource: Array
@@ -351,16 +310,10 @@ class Landscape:
         source, target = (losses(posterior, table, chosen) - base[:, chosen] for posterior, base in pairs)
         return source, target
 
-    @property
-    def posteriors(self) -> tuple[Posterior, Posterior]:
-        """The fits of source and target."""
-        return self.source, self.target
-
     @cached_property
-    def base_losses(self) -> tuple[Array, Array]:
+    def base_losses(self) -> list[Array]:
         """Losses (1, S) of source and target at the recipe's checkpoint, for all draws."""
-        base = self.recipe.rows([0])
-        return losses(self.source, base), losses(self.target, base)
+        return [losses(posterior, self.recipe.rows([0])) for posterior in self.posteriors]
 
     def best(self, objective: Objective) -> Array:
         """Return the best recipe (k,): the best evaluated one, improved by Nelder-Mead within the ranges."""
@@ -370,21 +323,14 @@ class Landscape:
         def value(point: Array) -> float:
             return float(objective(objective.combine(*self.changes(np.clip(point, 0, 1)[None, :])))[0])
 
-        result = minimize(
-            value,
-            start,
-            method="Nelder-Mead",
-            bounds=[(0.0, 1.0)] * self.space.size,
-            options={"xatol": 1e-4, "fatol": 1e-9, "maxfev": 60 * self.space.size, "initial_simplex": self._simplex(start)},
-        )
+        # The first simplex lies inside the cube and is as wide as the distance between evaluated recipes.
+        k = self.space.size
+        width = 1.5 * len(self.at) ** (-1 / k)
+        simplex = np.concatenate([start[None, :], start[None, :] + np.diag(np.where(start + width <= 1, width, -width))])
+        options = {"xatol": 1e-4, "fatol": 1e-9, "maxfev": 60 * k, "initial_simplex": simplex}
+        result = minimize(value, start, method="Nelder-Mead", bounds=[(0.0, 1.0)] * k, options=options)
         best: Array = np.clip(result.x, 0, 1) if result.fun < values.min() else start
         return best
-
-    def _simplex(self, start: Array) -> Array:
-        """Return a first simplex inside the cube, as wide as the distance between evaluated recipes."""
-        width = 1.5 * len(self.at) ** (-1 / self.space.size)
-        steps = np.where(start + width <= 1, width, -width)
-        return np.concatenate([start[None, :], start[None, :] + np.diag(steps)])
 
     def central(self) -> Landscape:
         """Return the landscape of the central draw alone, whose losses lie nearest to the means over draws at all recipes."""
@@ -395,15 +341,7 @@ class Landscape:
 
 
 def check_combinable(*posteriors: Posterior, force: bool = False) -> int:
-    """Return the number of draws of posteriors whose losses are to be added draw by draw.
-
-    Raises
-    ------
-    FitError
-        If checks of a fit failed and are not forced ('failed-checks').
-    BayeslawError
-        If numbers of draws differ ('unpaired-draws') or losses have several units ('several-units').
-    """
+    """Return the number of draws of posteriors whose losses can be added draw by draw; refuse those that can't or that failed."""
     for posterior in posteriors:
         check_passed(posterior, force)
     units = list(dict.fromkeys(posterior.unit for posterior in posteriors))
@@ -430,7 +368,7 @@ def _landscape(source: Posterior, target: Posterior, recipe: Recipe, space: Spac
     recipe.varied(**space.choices(np.full(space.size, 0.5)))  # refuses choices that this recipe doesn't have
     draws = np.unique(np.linspace(0, size - 1, min(DRAWS, size)).astype(np.int64))
     points, empty = space.points(seed), np.empty((0, draws.size))
-    landscape = Landscape(recipe, source, target, space, points, empty, empty, draws)
+    landscape = Landscape(recipe, (source, target), space, points, empty, empty, draws)
     dsource, dtarget = landscape.changes(points)
     return replace(landscape, dsource=dsource, dtarget=dtarget)
 
@@ -446,20 +384,16 @@ def _choose(landscape: Landscape, objective: Objective, seed: int, *, force: boo
     grid = objective.combine(landscape.dsource, landscape.dtarget)
     least = np.minimum(grid.min(axis=0), combined[:, landscape.draws].min(axis=0))
     regret, plug_in_regret = (float((row[landscape.draws] - least).mean()) for row in combined)
+    edges = [
+        f"{name} = {ends[share > 0.5]:.4g} is the end of its range: the best value may lie beyond it"
+        for (name, ends), share in zip(space.ranges.items(), space.point(choice).tolist(), strict=True)
+        if min(share, 1 - share) < EDGE
+    ]
     checks, notes = _forecast_checks(landscape, space.point(choice), seed, force=force)
     return Balance(
         landscape, objective, choice, plug_in, (source[0], target[0]), float(objective(combined[0])), float(objective(combined[1])),
-        landscape.at[grid.argmin(axis=0)], regret, plug_in_regret, checks, (*_edge_notes(space, choice), *notes),
+        landscape.at[grid.argmin(axis=0)], regret, plug_in_regret, checks, (*edges, *notes),
     )  # fmt: skip
-
-
-def _edge_notes(space: Space, choice: Mapping[str, float]) -> list[str]:
-    """Return a note for each choice at an end of its range."""
-    notes = []
-    for (name, ends), share in zip(space.ranges.items(), space.point(choice).tolist(), strict=True):
-        if min(share, 1 - share) < EDGE:
-            notes.append(f"{name} = {ends[share > 0.5]:.4g} is the end of its range: the best value may lie beyond it")
-    return notes
 
 
 def _forecast_checks(landscape: Landscape, point: Array, seed: int, *, force: bool) -> tuple[tuple[Check, ...], list[str]]:

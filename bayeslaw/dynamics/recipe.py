@@ -23,9 +23,8 @@ from bayeslaw.schedules.schedule import MEMORY, Schedule
 
 NO_AREA = 1e-9  # forward area of an absent pre-training: not 0, because laws take its logarithm
 AREAS = ("S1", "S2", "S2w")
+# Highest rate and steps of the adaptation, loss potential (last rate of pre-training over its highest), and replay share.
 CHOICES = ("peak", "steps", "potential", "r")
-"""Highest rate and steps of the adaptation, loss potential (last rate of the pre-training over its highest, Wang et al. 2025,
-section 3.3), and replay share."""
 
 
 @dataclass(frozen=True)
@@ -35,10 +34,9 @@ class Recipe:
     Attributes
     ----------
     start : Point or str
-        Where the adaptation begins: a point of a logged run (`Curves.at`), or the schedule of a planned pre-training as text, such
-        as 'wsd:steps=40000,peak=2e-4,final=0'.
+        Where the adaptation begins: a point of a logged run (`Curves.at`), or the schedule of a planned pre-training as text.
     adapt : str
-        The schedule of the adaptation as text, such as 'cosine:steps=10000,peak=2e-4,warmup=100'.
+        The schedule of the adaptation as text.
     settings : mapping
         Other covariates of the laws, such as N and r.
     memory, power, weight : float
@@ -61,9 +59,7 @@ class Recipe:
     @cached_property
     def point(self) -> Point:
         """The point at which the adaptation begins."""
-        if isinstance(self.start, Point):
-            return self.start
-        return _end_of(self.start, self.memory, self.power)
+        return self.start if isinstance(self.start, Point) else _end_of(self.start, self.memory, self.power)
 
     @cached_property
     def schedule(self) -> Schedule:
@@ -71,19 +67,10 @@ class Recipe:
         return parse_schedule(self.adapt)
 
     def varied(self, **choices: float) -> Recipe:
-        """Return the same recipe with other values of `CHOICES`.
-
-        Raises
-        ------
-        BayeslawError
-            If a choice is unknown ('unknown-choice'), or it is the potential of a finished pre-training ('pretraining-done').
-        """
+        """Return the same recipe with other values of `CHOICES`; the potential of a finished pre-training can't be chosen."""
         recipe = self
         for name, value in choices.items():
-            if name not in CHOICES:
-                raise BayeslawError(
-                    f"{name!r} can't be chosen; {', '.join(CHOICES)} can.{nearest(name, CHOICES)}", code="unknown-choice"
-                )
+            check_choice(name)
             match name:
                 case "r":
                     recipe = replace(recipe, settings={**recipe.settings, "r": float(value)})
@@ -113,57 +100,55 @@ class Recipe:
         """Return the settings after some steps of the adaptation, by default after its last; 0 is before its first step."""
         at = np.asarray([len(self.schedule)] if steps is None else steps, dtype=np.int64)
         table, _ = trace(self.schedule, at, self.point, phase="adapt", memory=self.memory, power=self.power, weight=self.weight)
-        return drop_unknown(table.assign(run="planned", **self.settings))
+        return self._with_settings(table, "planned")
 
     def pretraining(self, steps: Sequence[int] | NDArray[np.int64], number: int = 0) -> pd.DataFrame:
         """Return the settings after some steps of the pre-training, with `number` nodes of the changes of its rate."""
-        at = np.asarray(steps, dtype=np.int64)
-        schedule = parse_schedule(self._planned("schedule"))
+        at, schedule = np.asarray(steps, dtype=np.int64), parse_schedule(self._planned("schedule"))
         table, _ = trace(schedule, at, memory=self.memory, power=self.power)
         if number:
             table = table.join(nodes(schedule, at, number=number))
-        return drop_unknown(table.assign(run="planned pre-training", **self.settings))
+        return self._with_settings(table, "planned pre-training")
 
     def without_shift(self, steps: Sequence[int] | NDArray[np.int64]) -> pd.DataFrame:
         """Return the hidden pre-training curve: the adaptation's rates on the pre-training data (Wang et al. 2025, section 2.2)."""
         point = self.point
-        if point.pretrain is None:
+        if point.pretrain is None or point.adapt is not None:
+            start = "an open model" if point.pretrain is None else "an adaptation"
             raise BayeslawError(
-                "The pre-training of an open model is unknown, so its curve can't be continued: give a recipe with a pre-training.",
-                code="unknown-pretraining",
-            )
-        if point.adapt is not None:
-            raise BayeslawError(
-                "The hidden pre-training curve continues a pre-training, and this recipe starts from an adaptation.",
-                code="starts-from-adaptation",
+                f"This recipe starts from {start}: give one that starts from a pre-training.", code="no-pretraining"
             )
         at = np.asarray(steps, dtype=np.int64)
         table, _ = trace(self.schedule, at, point, memory=self.memory, power=self.power, weight=self.weight)
-        return drop_unknown(table.assign(run="hidden, pre-training data", **self.settings))
+        return self._with_settings(table, "hidden, pre-training data")
 
     def from_scratch(self, steps: Sequence[int] | NDArray[np.int64]) -> pd.DataFrame:
         """Return the other hidden curve: the rates of both phases, all on the data of the adaptation."""
-        first = parse_schedule(self._planned("schedule"))
-        at = np.asarray(steps, dtype=np.int64)
+        at, first = np.asarray(steps, dtype=np.int64), parse_schedule(self._planned("schedule"))
         whole = Schedule(np.concatenate([first.rates, self.schedule.rates]), "from scratch")
         table, _ = trace(whole, at + len(first), memory=self.memory, power=self.power)
         names = {f"{area}_{phase}": f"{area}_{other}" for area in AREAS for phase, other in (("pt", "cpt"), ("cpt", "pt"))}
-        swapped = table.rename(columns=names).assign(step=at, S1_pt=NO_AREA, run="hidden, adaptation data", **self.settings)
-        return drop_unknown(swapped)
+        return self._with_settings(table.rename(columns=names).assign(step=at, S1_pt=NO_AREA), "hidden, adaptation data")
+
+    def _with_settings(self, table: pd.DataFrame, run: str) -> pd.DataFrame:
+        """Return a table with the other covariates, without those that are unknown, such as areas of an open model."""
+        return table.assign(run=run, **self.settings).dropna(axis=1, how="all")
+
+
+def check_choice(name: str) -> None:
+    """Refuse a name that is not in `CHOICES`."""
+    if name not in CHOICES:
+        raise BayeslawError(f"{name!r} can't be chosen; {', '.join(CHOICES)} can.{nearest(name, CHOICES)}", code="unknown-choice")
 
 
 def with_option(text: str, name: str, value: float) -> str:
     """Return the text of a schedule with another value of an option.
 
-    Of several joined phases only `final` can be changed, which is then that of the last phase.
-
     Parameters
     ----------
     text : str
-        A schedule, such as 'cosine:steps=10000,peak=2e-4'.
-    name : str
-        The option, such as peak.
-    value : float
+        A schedule, such as 'cosine:steps=10000,peak=2e-4'. Of several joined phases only `final`, that of the last, can be changed.
+    name, value : str, float
     """
     before, plus, last = text.rpartition("+")
     if plus and name != "final":
@@ -176,24 +161,20 @@ def with_option(text: str, name: str, value: float) -> str:
     return before + plus + changed
 
 
-def drop_unknown(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a table without the columns that have no value at all, such as the areas of an unknown pre-training."""
-    return table.drop(columns=[c for c in table if table[c].dtype.kind == "f" and table[c].isna().all()])
-
-
 def losses(posterior: Posterior, table: pd.DataFrame, draws: NDArray[np.int64] | None = None) -> Array:
     """Return draws (n, S) of the expected loss at settings, without the checks that a forecast makes.
 
     Parameters
     ----------
-    posterior : Fit or Stack
-    table : DataFrame
-        Settings, one row each, as `Recipe.rows` returns them.
+    posterior, table : Fit or Stack, DataFrame
+        Settings in rows, as `Recipe.rows` returns them.
     draws : int array (S,), optional
         Numbers of the draws, by default all.
     """
-    parts = []
-    for fit, chosen in posterior.selections:
+    selections, by_law = list(posterior.selections), []
+    if len(selections) == 1 and draws is not None:
+        selections, draws = [(selections[0][0], selections[0][1][draws])], None
+    for fit, chosen in selections:
         law, frame = fit.law, complete(table, fit.law)
         if missing := [c for c in law.covariates if c not in frame]:
             unknown = " of an unknown pre-training" if {"S1_pt", "S2_pt"} & set(missing) else ""
@@ -202,12 +183,8 @@ def losses(posterior: Posterior, table: pd.DataFrame, draws: NDArray[np.int64] |
                 code="missing-covariate",
             )
         at = {c: frame[c].to_numpy(dtype=np.float64) for c in law.covariates}
-        parts.append((fit, chosen, at))
-    if len(parts) == 1 and draws is not None:
-        fit, chosen, at = parts[0]
-        parts, draws = [(fit, chosen[draws], at)], None
-    by_law = np.concatenate([LawDraws(fit.law, fit.draws).loss(at, chosen, axes=1) for fit, chosen, at in parts])
-    loss = by_law.T if draws is None else by_law[draws].T
+        by_law.append(LawDraws(fit.law, fit.draws).loss(at, chosen, axes=1))
+    loss = np.concatenate(by_law)[slice(None) if draws is None else draws].T
     check_losses(loss, posterior.name, {str(c): table[c].to_numpy()[:, None] for c in table.select_dtypes("float")})
     return loss
 

@@ -33,7 +33,6 @@ from bayeslaw.posterior.diagnostics import checks_label, failure_suffix
 from bayeslaw.schedules.areas import Point
 
 LENGTHS = 81  # evaluated lengths of the adaptation, evenly spaced in their logarithm
-LONGEST = 1_000_000  # steps of the longest adaptation, by default
 CRITICAL = 41  # evaluated lengths of the pre-training
 MOST = 3_000_000  # steps of the longest of them, if the recipe's own is not longer
 
@@ -44,10 +43,8 @@ class TurningPoint:
 
     Attributes
     ----------
-    steps : int array (n,)
-        Evaluated lengths of the adaptation.
-    loss : array (S, n)
-        Weighted loss at the end of each length.
+    steps, loss : int array (n,), array (S, n)
+        Evaluated lengths of the adaptation, and the weighted loss at the end of each.
     base, limit : arrays (S,)
         Weighted loss before the adaptation, and the limit that it tends to.
     length : array (S,)
@@ -55,14 +52,10 @@ class TurningPoint:
     critical : array (S,) or None
         Steps of pre-training at the critical point: inf where the base is regained after any pre-training, 0 where it never is;
         None for a finished pre-training, whose length is fixed.
-    weight : float
-        Weight of the source.
+    weight, failed : float, bool
+        Weight of the source; whether checks of a fit or forecast failed and were forced.
     outside : bool array (n,)
         Whether each length ends outside the range of the fitted runs.
-    failed : bool
-        Whether checks of a fit or forecast failed and were forced.
-    unit : str
-        Unit of the losses.
 
     Examples
     --------
@@ -144,32 +137,27 @@ def turning_point(
     *,
     target: Posterior | None = None,
     weight: float = 1.0,
-    longest: int = LONGEST,
+    longest: int = 1_000_000,
     force: bool = False,
 ) -> TurningPoint:
     """Compute the weighted loss over the length of the adaptation, and the length at which it regains its base.
 
     Parameters
     ----------
-    source : Fit or Stack
-        Fit of the losses on the pre-training domain.
+    source, target : Fit or Stack
+        Fits of the losses on the domains of pre-training and adaptation; the target is needed if `weight` is below 1.
     recipe : Recipe
         The steps of its adaptation are varied; its warm-up and everything else stay.
-    target : Fit or Stack, optional
-        Fit of the losses on the domain of the adaptation; needed if `weight` is below 1.
     weight : float
         Weight of the source loss, in [0, 1]; the target has the rest.
-    longest : int
-        Longest adaptation in steps.
-    force : bool
-        Go on in spite of failed checks.
+    longest, force : int, bool
+        Longest adaptation in steps; whether to go on in spite of failed checks.
 
     Raises
     ------
-    FitError
-        If checks of a fit, or of its forecasts at the lengths, failed ('failed-checks').
     BayeslawError
-        If the target is missing ('no-target'), or draws or losses of the two fits can't be combined.
+        If the target is missing ('no-target'), draws or losses of the two fits can't be combined, or checks of a fit or of its
+        forecasts failed ('failed-checks').
 
     Examples
     --------
@@ -182,17 +170,13 @@ def turning_point(
     check_weight(weight)
     if target is None and weight < 1:
         raise BayeslawError(f"The target loss has weight {1 - weight:g}: give a fit of the target losses.", code="no-target")
-    terms: list[tuple[float, Posterior]] = [(weight, source)] if weight > 0 else []
-    if target is not None and weight < 1:
-        terms.append((1 - weight, target))
+    terms = [(w, p) for w, p in ((weight, source), (1 - weight, target)) if w > 0 and p is not None]
     check_combinable(*(p for _, p in terms), force=force)
     steps = _lengths(recipe, longest)
     table = _ends(recipe, steps)
-    failed, outside = False, np.zeros(steps.size, dtype=bool)
-    for _, posterior in terms:
-        prediction = forecast(posterior, Runs(table, "the recipe"), force=force)
-        failed = failed or prediction.forced
-        outside |= (prediction.outside.to_numpy() > 1e-9).any(axis=1)
+    predictions = [forecast(posterior, Runs(table, "the recipe"), force=force) for _, posterior in terms]
+    failed = any(prediction.forced for prediction in predictions)
+    outside = np.any([(prediction.outside.to_numpy() > 1e-9).any(axis=1) for prediction in predictions], axis=0)
     loss, base = (_weighted(terms, rows).T for rows in (table, recipe.rows([0])))
     limit = _weighted(terms, _limit_setting(table.tail(1), terms)).T
     critical = None if isinstance(recipe.start, Point) else _critical(recipe, terms, int(steps[-1]))
@@ -206,9 +190,7 @@ def _lengths(recipe: Recipe, longest: int) -> NDArray[np.int64]:
     least = _shortest(recipe.adapt)
     if least >= longest:
         raise BayeslawError(
-            f"The shortest adaptation with this warm-up has {least:,} steps, and the longest was set to {longest:,}: set a longer "
-            "one.",
-            code="longest-too-short",
+            f"With this warm-up an adaptation has at least {least:,} steps, but `longest` is {longest:,}.", code="longest-too-short"
         )
     return np.unique(np.geomspace(least, longest, LENGTHS).round().astype(np.int64))
 
@@ -250,10 +232,7 @@ def _limit_setting(row: pd.DataFrame, terms: list[tuple[float, Posterior]]) -> p
 
 
 def _turning_lengths(steps: NDArray[np.int64], margin: Array) -> Array:
-    """Return the lengths (S,) at which a margin (S, n) is no longer negative: 0 where it never is negative, inf where it stays so.
-
-    Between two lengths the margin is interpolated linearly in log steps.
-    """
+    """Return the lengths (S,) at which margins (S, n), linear in log steps, stop being negative: 0 if they never are, else inf."""
     below = margin < 0
     first = np.where(below.any(axis=1), below.argmax(axis=1), steps.size)
     after = ~below & (np.arange(steps.size)[None, :] > first[:, None])
@@ -272,16 +251,12 @@ def _critical(recipe: Recipe, terms: list[tuple[float, Posterior]], longest: int
     assert isinstance(recipe.start, str)
     least = _shortest(recipe.start)
     given = max(_option(recipe.start, "steps"), least + 1)
-    counts = np.unique(
-        np.geomspace(max(least, given / 1000), max(min(100 * given, MOST), given), CRITICAL).round().astype(np.int64)
-    )
-    bases, limits = [], []
-    for n in counts.tolist():
-        longer = recipe.with_pretraining(n)
-        bases.append(longer.rows([0]))
-        limits.append(_limit_setting(longer.varied(steps=float(min(longest, 100_000))).rows(), terms))
-    table = [pd.concat(rows, ignore_index=True) for rows in (bases, limits)]
-    margin = (_weighted(terms, table[0]) - _weighted(terms, table[1])).T
+    shortest, most = max(least, given / 1000), max(min(100 * given, MOST), given)
+    counts = np.unique(np.geomspace(shortest, most, CRITICAL).round().astype(np.int64))
+    recipes = [recipe.with_pretraining(n) for n in counts.tolist()]
+    far = [_limit_setting(longer.varied(steps=float(min(longest, 100_000))).rows(), terms) for longer in recipes]
+    base, limit = (pd.concat(rows, ignore_index=True) for rows in ([longer.rows([0]) for longer in recipes], far))
+    margin = (_weighted(terms, base) - _weighted(terms, limit)).T
     regained = intervals_of(np.log(counts.astype(np.float64)), margin)
     end = np.where(np.isfinite(regained.low), regained.high, -np.inf).max(axis=0)
     length = np.where(np.isfinite(end), np.exp(end), 0.0)

@@ -1,7 +1,7 @@
+from .decisions import plot_anchors as plot_anchors
 from .decisions import plot_frontier as plot_frontier
 from .decisions import plot_plan as plot_plan
 from .decisions import plot_savings as plot_savings
-from .design import plot_anchors as plot_anchors
 from .fit import plot_comparison as plot_comparison
 from .fit import plot_coverage as plot_coverage
 from .fit import plot_pair as plot_pair

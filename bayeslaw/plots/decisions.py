@@ -1,4 +1,4 @@
-"""Pictures of decisions: the feasible region of a plan, the cost of confidence, efficient frontiers, savings."""
+"""Pictures of decisions: the feasible region of a plan, the cost of confidence, efficient frontiers, savings, runs to buy."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pandas as pd
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.flops import FLOPS
 from bayeslaw.core.intervals import interval_names
+from bayeslaw.design.anchors import Anchors
 from bayeslaw.planning.allocation import Allocation
 from bayeslaw.planning.plan import Plan
 from bayeslaw.planning.search import values_on_grid
@@ -34,14 +35,9 @@ def plot_plan(plan: Plan, ax: Axes, *, of: str = "", levels: Sequence[float] = (
     ----------
     plan, ax : Plan, matplotlib Axes
     of : {'', 'forgetting', 'target-loss'}
-        Quantity whose median is coloured under the contours; '' leaves it out.
+        Quantity whose median is coloured under the contours, refused if the plan doesn't have it ('unknown-landscape').
     levels : sequence of float
         Probabilities of the contours.
-
-    Raises
-    ------
-    BayeslawError
-        If the plan doesn't have the quantity ('unknown-landscape'), or its tokens or replay are fixed ('nothing-to-draw').
 
     Examples
     --------
@@ -56,7 +52,9 @@ def plot_plan(plan: Plan, ax: Axes, *, of: str = "", levels: Sequence[float] = (
         raise BayeslawError(f"This plan can't show {of!r}; it has {', '.join(plan.landscapes)}.", code="unknown-landscape")
     if box.low >= box.high or box.replay[0] >= box.replay[1]:
         raise BayeslawError("The plan's tokens or replay are fixed: plan over a range of both to draw it.", code="nothing-to-draw")
-    low, high = _window(plan)
+    # The window lies around the plans, within the ranges of the search.
+    places = [math.log(c.tokens) for c in (plan.shown, plan.deterministic) if c is not None]
+    low, high = (max(box.low, min(places) - 2.5), min(box.high, max(places) + 2.0)) if places else (box.low, box.high)
     x, r = np.linspace(low, high, GRID[1]), np.linspace(*box.replay, GRID[0])
     unit = problem.n if math.isfinite(problem.n) else 1.0
     across = np.exp(x) / unit
@@ -86,13 +84,6 @@ def plot_plan(plan: Plan, ax: Axes, *, of: str = "", levels: Sequence[float] = (
     title = f"probability that all constraints hold ({plan.on}){colours}{failure(plan.forced)}"
     # With few tokens, nearly all of them replayed, no constraint on the target holds: no contour runs through this corner.
     return finish(ax, "replay share (%)", y, title, loc="lower right", framealpha=0.9, frameon=True)
-
-
-def _window(plan: Plan) -> tuple[float, float]:
-    """Return the range of log tokens to draw: around the plans, within the ranges of the search."""
-    box = plan.problem.box
-    places = [math.log(c.tokens) for c in (plan.shown, plan.deterministic) if c is not None]
-    return (max(box.low, min(places) - 2.5), min(box.high, max(places) + 2.0)) if places else (box.low, box.high)
 
 
 def _landscape(plan: Plan, of: str, x: Any, r: Any) -> tuple[Any, str]:
@@ -138,10 +129,7 @@ def plot_frontier(allocations: Sequence[Allocation], ax: Axes, *, ci_prob: float
     'parameters N'
     """
     if not allocations or allocations[0].compute.size < 2:
-        raise BayeslawError(
-            "A frontier is drawn over at least two values of compute: give a range, such as --compute 1e19:1e24:30.",
-            code="too-few-values",
-        )
+        raise BayeslawError("A frontier needs a range of compute: give one, such as --compute 1e19:1e24:30.", code="too-few-values")
     first = allocations[0]
     sizes = np.array([np.quantile(a.N, [0.02, 0.98]) for a in allocations])
     n = np.geomspace(float(sizes.min()) / 4, float(sizes.max()) * 4, 60)
@@ -229,3 +217,76 @@ def plot_confidence(frontier: pd.DataFrame, ax: Axes) -> Axes:
     ax.margins(x=0.12, y=0.15)
     title = "tokens needed for each confidence" + failure(has_failed(frontier))
     return finish(ax, "confidence that all constraints hold (%)", "adaptation tokens", title)
+
+
+def plot_anchors(anchors: Anchors, ax: Axes) -> Axes:
+    """Draw the predicted interval width against the budget spent, for the chosen runs, runs of the smallest size and random runs.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> fit = bayeslaw.load_fit("fit.nc")
+    >>> candidates = pd.DataFrame({"N": [1e8, 3e8, 1e9], "D": 1e10, "run": ["a", "b", "c"]})
+    >>> choice = bayeslaw.anchors(fit, candidates, pd.DataFrame({"N": [1e10], "D": [1e11]}), budget=1e20)
+    >>> bayeslaw.plots.plot_anchors(choice, Figure().subplots()).get_xlabel()
+    'spent (FLOPs)'
+    """
+    curve, name, random = anchors.curve, anchors.width_name, []
+    spent = np.linspace(0, anchors.market.budget, 200)
+    for _, path in curve[curve["design"] == "random"].groupby("number"):
+        at = np.searchsorted(path["spent"].to_numpy(), spent * (1 + 1e-9), side="right") - 1
+        random.append(path[name].to_numpy()[at])
+    if random:
+        low, middle, high = np.quantile(np.array(random), [0.05, 0.5, 0.95], axis=0)
+        ax.fill_between(spent, low, high, color=COLOURS[6], alpha=0.12, lw=0, label="random designs, 90% of them")
+        ax.plot(spent, middle, color=COLOURS[6], lw=1, ls=":", label="random designs, median")
+    for i, design, style, label in ((1, "smallest size", "--", "smallest size only"), (0, "chosen", "-", "chosen")):
+        path = curve[curve["design"] == design]
+        x, y = [*path["spent"], anchors.market.budget], [*path[name], path[name].iloc[-1]]
+        ax.step(x, y, where="post", color=COLOURS[i], ls=style, lw=1.6, label=label)
+    picks = anchors.picks
+    ax.plot(picks["spent"], picks[name], ls="", marker="o", ms=4, color=COLOURS[0])
+    if anchors.stop is not None:
+        end = float(picks["spent"].iloc[anchors.stop - 1]) if anchors.stop else 0.0
+        ax.axvline(end, color=COLOURS[2], lw=1)
+        place: dict[str, Any] = {"xytext": (3, -4), "textcoords": "offset points", "va": "top", "fontsize": 7}
+        ax.annotate("not worth the price\nbeyond this line", (end, ax.get_ylim()[1]), **place)
+    ax.set_xlim(0, anchors.market.budget)
+    unit = f" ({anchors.targets.unit})" if anchors.targets.unit else ""
+    width = f"predicted width of the {anchors.ci_prob * 100:g}%\nequal-tailed interval, {anchors.targets.kind}{unit}"
+    return _finish_anchors(ax, f"spent ({anchors.candidates.unit})", width, picks)
+
+
+def _finish_anchors(ax: Axes, x: str, y: str, picks: pd.DataFrame) -> Axes:
+    """Label the axes of a picture of chosen runs; its vertical label is long and therefore smaller."""
+    finish(ax, x, y, "predicted gain from the next runs" + failure(has_failed(picks)))
+    ax.set_ylim(bottom=0)
+    ax.yaxis.label.set_fontsize(8)
+    return ax
+
+
+def width_column(picks: pd.DataFrame) -> str:
+    """Return the name of the column of predicted interval widths in a table of chosen runs, such as latent_eti90_width."""
+    widths = [str(c) for c in picks if str(c).endswith("_width")]
+    if len(widths) != 1 or "spent" not in picks:
+        raise BayeslawError(
+            "A table of chosen runs has a column `spent` and one column that ends in _width, and this one does not: "
+            "write it with `bayeslaw anchors -o`.",
+            code="missing-columns",
+        )
+    return widths[0]
+
+
+def plot_picks(picks: pd.DataFrame, ax: Axes) -> Axes:
+    """Draw the predicted interval width after each chosen run against the budget spent; hollow marks are not worth their price.
+
+    `picks` is a table that `bayeslaw anchors -o` wrote.
+    """
+    name = width_column(picks)
+    ax.step(picks["spent"], picks[name], where="post", color=COLOURS[0], lw=1.6)
+    worth = picks["worth"].astype(bool) if "worth" in picks else pd.Series(True, index=picks.index)
+    for some, face, label in ((worth, COLOURS[0], "worth its price"), (~worth, "white", "not worth its price")):
+        if some.any():
+            ax.plot(picks["spent"][some], picks[name][some], ls="", marker="o", ms=6, mfc=face, mec=COLOURS[0], label=label)
+    width = f"predicted {name.removesuffix('_width').replace('_eti', ' interval, equal-tailed, ')}%, width"
+    return _finish_anchors(ax, "spent (unit of the budget)", width, picks)

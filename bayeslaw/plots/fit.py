@@ -54,8 +54,7 @@ def plot_parameters(fit: Fit, ax: Axes, *, ci_prob: float = 0.9, seed: int = 0) 
     Examples
     --------
     >>> from matplotlib.figure import Figure
-    >>> ax = bayeslaw.plots.plot_parameters(bayeslaw.load_fit("fit.nc"), Figure().subplots())
-    >>> ax.get_yticklabels()[0].get_text()
+    >>> bayeslaw.plots.plot_parameters(bayeslaw.load_fit("fit.nc"), Figure().subplots()).get_yticklabels()[0].get_text()
     'E (nats/token)'
     """
     check_probability(ci_prob)
@@ -97,18 +96,12 @@ def plot_pair(fit: Fit, ax: Axes, first: str, second: str) -> Axes:
     ----------
     fit, ax : Fit, matplotlib Axes
     first, second : str
-        Parameters of the law or of the noise, on the horizontal and on the vertical axis.
-
-    Raises
-    ------
-    BayeslawError
-        If the fit has no such parameter ('unknown-parameter').
+        Parameters of the law or of the noise on the two axes; others are refused ('unknown-parameter').
 
     Examples
     --------
     >>> from matplotlib.figure import Figure
-    >>> ax = bayeslaw.plots.plot_pair(bayeslaw.load_fit("fit.nc"), Figure().subplots(), "A", "alpha")
-    >>> ax.get_title().startswith("rank correlation")
+    >>> bayeslaw.plots.plot_pair(bayeslaw.load_fit("fit.nc"), Figure().subplots(), "A", "alpha").get_title().startswith("rank")
     True
     """
     x, y = (_draws_of(fit, name) for name in (first, second))
@@ -163,21 +156,15 @@ def plot_prior_posterior(fit: Fit, ax: Axes, name: str, *, prior: Mapping[str, A
     ----------
     fit, ax : Fit, matplotlib Axes
     name : str
-        A parameter of the law or of the noise.
+        A parameter of the law or of the noise ('unknown-parameter') that has a prior of its own ('no-prior').
     prior : mapping of name to array (n,), optional
         Prior draws, as `Fit.prior_draws` returns them; by default new ones with `seed`.
     seed : int
 
-    Raises
-    ------
-    BayeslawError
-        If the fit has no such parameter ('unknown-parameter'), or the parameter has no prior of its own ('no-prior').
-
     Examples
     --------
     >>> from matplotlib.figure import Figure
-    >>> ax = bayeslaw.plots.plot_prior_posterior(bayeslaw.load_fit("fit.nc"), Figure().subplots(), "alpha")
-    >>> ax.get_xlabel()
+    >>> bayeslaw.plots.plot_prior_posterior(bayeslaw.load_fit("fit.nc"), Figure().subplots(), "alpha").get_xlabel()
     'alpha'
     """
     posterior_draws = _draws_of(fit, name)

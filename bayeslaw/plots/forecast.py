@@ -64,14 +64,9 @@ def plot_forecast(
         Probability of the equal-tailed interval.
     measured : DataFrame, optional
         Measured losses, drawn as points: columns `loss`, the covariates of the settings, and the text columns by which parameters
-        or noise of the fit differ.
+        or noise of the fit differ; 'missing-columns' otherwise.
     x, unit : str, optional
-        Covariate on the horizontal axis (by default that of `forecast_axis`) and its unit.
-
-    Raises
-    ------
-    BayeslawError
-        If `x` is not a covariate of the law ('unknown-covariate') or `measured` lacks columns ('missing-columns').
+        Covariate on the horizontal axis (by default that of `forecast_axis`; 'unknown-covariate' for others) and its unit.
 
     Examples
     --------

@@ -40,7 +40,7 @@ def plot_schedules(
     Parameters
     ----------
     axes : Axes or sequence of up to four
-        Panels for rates, S1, S2 and losses, in this order; they should share their horizontal axis.
+        Panels for rates, S1, S2 and losses, in this order, which share their horizontal axis; all four if losses are given.
     schedules : mapping
         By name: a schedule, or consecutive phases as `Curves.whole` returns them. A thin vertical line marks a change of phase.
     memory : float
@@ -55,11 +55,6 @@ def plot_schedules(
     unit : str
         Unit of the losses.
 
-    Raises
-    ------
-    BayeslawError
-        If there are too few or too many panels ('wrong-number-of-axes') or no schedules ('nothing-to-draw').
-
     Examples
     --------
     >>> from matplotlib.figure import Figure
@@ -73,11 +68,7 @@ def plot_schedules(
         raise BayeslawError("Give at least one schedule to draw.", code="nothing-to-draw")
     least = len(LABELS) if predicted is not None or measured is not None else 1
     if not least <= len(panels) <= len(LABELS):
-        raise BayeslawError(
-            f"A picture of schedules has 1 to {len(LABELS)} axes, and all {len(LABELS)} where losses are given; "
-            f"{len(panels)} were given.",
-            code="wrong-number-of-axes",
-        )
+        raise BayeslawError(f"A picture of these schedules has {least} to 4 axes, not {len(panels)}.", code="wrong-number-of-axes")
     for i, (name, phases) in enumerate(list(schedules.items())[:MOST_LINES]):
         whole: Sequence[tuple[Phase, Schedule]] = [("pretrain", phases)] if isinstance(phases, Schedule) else phases
         parts, before = [], None if whole[0][0] == "pretrain" else State(0.0)

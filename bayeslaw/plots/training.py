@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 POINTS = 160
 LEGEND = {"frameon": True, "framealpha": 0.9, "edgecolor": "none"}  # bands reach under it
+LOGGED: dict[str, Any] = {"ls": "", "marker": MARKERS[0], "ms": 3, "color": "black", "label": "logged"}
 LABELS = {
     "peak": "highest learning rate of the adaptation",
     "steps": "steps of the adaptation",
@@ -37,12 +38,6 @@ def _band(ax: Axes, x: ArrayLike, draws: ArrayLike, i: int, label: str, ci_prob:
     middle, low, high = quantiles(draws, ci_prob, axis=-1)
     ax.plot(np.asarray(x), middle, color=COLOURS[i], lw=1.8, ls=DASHES[i], label=label)
     ax.fill_between(np.asarray(x), low, high, color=COLOURS[i], alpha=0.2, lw=0)
-
-
-def _logged(ax: Axes, logged: pd.DataFrame | None) -> None:
-    """Draw measured losses, columns step and loss, as points."""
-    if logged is not None:
-        ax.plot(logged["step"], logged["loss"], ls="", marker=MARKERS[0], ms=3, color="black", label="logged")
 
 
 def _steps(recipe: Recipe) -> NDArray[np.int64]:
@@ -68,8 +63,7 @@ def plot_transfer(
     --------
     >>> from matplotlib.figure import Figure
     >>> recipe = bayeslaw.dynamics.Recipe("wsd:steps=8000,peak=2e-4,warmup=200", "cosine:steps=2000,peak=2e-4")
-    >>> ax = bayeslaw.plots.plot_transfer(recipe, bayeslaw.load_fit("dynamics_source.nc"), Figure().subplots())
-    >>> ax.get_ylabel()
+    >>> bayeslaw.plots.plot_transfer(recipe, bayeslaw.load_fit("dynamics_source.nc"), Figure().subplots()).get_ylabel()
     'loss (nats/token)'
     """
     check_probability(ci_prob)
@@ -80,7 +74,8 @@ def plot_transfer(
     if not isinstance(recipe.start, Point):
         _band(ax, after, losses(posterior, recipe.from_scratch(after)), 2, "hidden: adaptation data from scratch", ci_prob)
     _band(ax, steps, losses(posterior, recipe.rows(steps)), 0, "adaptation", ci_prob)
-    _logged(ax, logged)
+    if logged is not None:
+        ax.plot(logged["step"], logged["loss"], **LOGGED)
     title = f"{posterior.name}: median and {ci_prob * 100:g}% equal-tailed band{failure(not posterior.passed)}"
     return finish(ax, "steps of the adaptation", f"loss ({posterior.unit})", title, **LEGEND)
 
@@ -104,8 +99,7 @@ def plot_surface(
     --------
     >>> from matplotlib.figure import Figure
     >>> recipe = bayeslaw.dynamics.Recipe("wsd:steps=8000,peak=2e-4,warmup=200", "cosine:steps=2000,peak=2e-4")
-    >>> ax = bayeslaw.plots.plot_surface(recipe, bayeslaw.load_fit("dynamics_source.nc"), Figure().subplots())
-    >>> len(ax.lines)
+    >>> len(bayeslaw.plots.plot_surface(recipe, bayeslaw.load_fit("dynamics_source.nc"), Figure().subplots()).lines)
     4
     """
     check_probability(ci_prob)
@@ -226,7 +220,8 @@ def plot_watch(watch: Watch, ax: Axes, *, logged: pd.DataFrame | None = None, ci
     'now'
     """
     check_probability(ci_prob)
-    _logged(ax, logged)
+    if logged is not None:
+        ax.plot(logged["step"], logged["loss"], **LOGGED)
     _band(ax, watch.steps, watch.loss.T, 0, f"forecast, {ci_prob * 100:g}% equal-tailed", ci_prob)
     for path in watch.loss[:: max(len(watch.loss) // 5, 1)]:
         ax.plot(watch.steps, path, color=COLOURS[0], lw=0.5, alpha=0.6)

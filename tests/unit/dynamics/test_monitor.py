@@ -38,6 +38,7 @@ def table() -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)
 
 
+@cache
 def setting(drift: float = 0.2, *, passed: bool = True, size: int = 1200) -> tuple[Fit, Curves]:
     curves = read_curves(table(), warmup=100)
     values = spread_draws({"L0": 3.0, "A": 0.5, "alpha": 0.5, "C1": 0.28}, size, scale=0.02)

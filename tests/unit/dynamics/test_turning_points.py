@@ -16,6 +16,7 @@ from tests.errors import fails
 
 RATE = 2e-4
 RECIPE = Recipe(f"constant:steps=2000,peak={RATE}", f"constant:steps=1000,peak={RATE}")  # S1_pt = .4, no annealing anywhere
+DONE = Recipe(RECIPE.point, RECIPE.adapt)  # without a critical point, because the length of a finished pre-training is fixed
 SHIFT = SOURCE | {"B": 0.5, "A": 0.5}
 
 
@@ -30,7 +31,7 @@ def turning(fit: Fit) -> TurningPoint:
 
 
 def test_turning_lengths_are_roots_of_the_formula(fit: Fit) -> None:
-    turning = turning_point(fit, RECIPE, longest=3_000_000)
+    turning = turning_point(fit, DONE, longest=3_000_000)
     d = fit.draws
 
     def rise(i: int, steps: float) -> float:
@@ -49,7 +50,7 @@ def test_turning_lengths_are_roots_of_the_formula(fit: Fit) -> None:
 
 
 def test_the_limit_decides_whether_the_base_is_ever_regained(fit: Fit) -> None:
-    turning = turning_point(fit, RECIPE, longest=4000)
+    turning = turning_point(fit, DONE, longest=4000)
     d, far = fit.draws, 1e6  # where S1_cpt ends
     limit = d["L0"] + d["A"] * far ** -d["alpha"] + d["B"] * (1 - (1 + d["E"] * far) ** -d["beta"])
     np.testing.assert_allclose(turning.limit, limit, rtol=1e-5)
@@ -57,7 +58,7 @@ def test_the_limit_decides_whether_the_base_is_ever_regained(fit: Fit) -> None:
     np.testing.assert_allclose(turning.base, base, rtol=1e-9)
     assert turning.ever == pytest.approx((turning.limit <= base).mean(), abs=1e-9)
     assert 0 < turning.within < turning.ever <= 1
-    long = turning_point(fit, Recipe(f"constant:steps=400000,peak={RATE}", f"constant:steps=1000,peak={RATE}"), longest=4000)
+    long = turning_point(fit, Recipe(Recipe(f"constant:steps=400000,peak={RATE}", RECIPE.adapt).point, RECIPE.adapt), longest=4000)
     assert long.ever < 0.05
     assert np.isinf(np.median(long.length))
 
@@ -73,15 +74,15 @@ def test_critical_points_are_where_the_base_is_the_limit(fit: Fit, turning: Turn
 
 def test_a_loss_that_never_rises_has_a_turning_length_of_0(fit: Fit, turning: TurningPoint) -> None:
     target = dynamics_fit(TARGET, size=1200)
-    falling = turning_point(fit, RECIPE, target=target, weight=0.0)
+    falling = turning_point(fit, DONE, target=target, weight=0.0)
     assert (falling.length == 0).all()
     assert falling.within == falling.ever == 1.0
     assert falling.rises == 0.0
-    assert turning_point(fit, RECIPE, target=target, weight=0.5).within >= turning.within
+    assert turning_point(fit, DONE, target=target, weight=0.5).within >= turning.within
 
 
 def test_each_length_has_its_own_schedule(fit: Fit) -> None:
-    cosine = Recipe(RECIPE.start, f"cosine:steps=1000,peak={RATE},final=0")
+    cosine = Recipe(RECIPE.point, f"cosine:steps=1000,peak={RATE},final=0")
     turning = turning_point(fit, cosine, longest=20_000)
     at = int(np.flatnonzero(turning.steps > 5000)[0])
     np.testing.assert_allclose(turning.loss[:, at], losses(fit, cosine.varied(steps=float(turning.steps[at])).rows())[0])
@@ -93,7 +94,7 @@ def test_tables_have_intervals_and_marks_of_forced_checks(turning: TurningPoint)
     columns = {"steps", "outside", "latent_median", "latent_eti90_lo", "latent_eti90_hi", "regained", "checks"}
     assert set(turning.curve()) == columns
     assert "critical point of the pre-training (median)" in turning.text
-    forced = turning_point(dynamics_fit(SHIFT, size=1200, passed=False), RECIPE, longest=4000, force=True)
+    forced = turning_point(dynamics_fit(SHIFT, size=1200, passed=False), DONE, longest=4000, force=True)
     assert forced.text.splitlines()[0].endswith(" — CHECKS FAILED (forced)")
     assert "FAILED" not in turning.text
     assert (set(turning.curve()["checks"]), set(forced.summary()["checks"])) == ({"passed"}, {"FAILED (forced)"})

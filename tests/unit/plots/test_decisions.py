@@ -1,13 +1,17 @@
-"""Pictures of decisions that are drawn from tables; those of plans and allocations are tested with them."""
+"""Pictures of decisions; those of plans and allocations are tested with them."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from bayeslaw.plots.decisions import plot_confidence
+from bayeslaw.design.anchors import anchors
+from bayeslaw.plots.decisions import plot_anchors, plot_confidence, plot_picks
 from tests.errors import fails
+from tests.purchases import TARGETS, drawn, pool
 
 
 def test_tokens_are_drawn_for_each_confidence() -> None:
@@ -25,3 +29,25 @@ def test_tokens_are_drawn_for_each_confidence() -> None:
     assert plot_confidence(plans.assign(checks="FAILED (forced)"), ax).get_title().endswith("\nCHECKS FAILED")
     with fails("missing-columns", "tokens, r"):
         plot_confidence(plans[["confidence"]], ax)
+
+
+def test_a_forced_choice_of_runs_is_marked() -> None:
+    fit = drawn({"a": 0.1, "b": 0.2, "c": 0.05}, sigma_point=0.02, sigma_run=0.01)
+    choice = anchors(fit, pool(6), TARGETS, budget=10.0, cost="cost")
+    assert plot_anchors(choice, Figure().subplots()).get_title() == "predicted gain from the next runs"
+    forced = replace(choice)
+    forced.__dict__["picks"] = choice.picks.assign(checks="FAILED (forced)")
+    assert plot_anchors(forced, Figure().subplots()).get_title().endswith("\nCHECKS FAILED")
+
+
+def test_runs_that_are_not_worth_their_price_have_hollow_marks() -> None:
+    picks = pd.DataFrame({"spent": [1.0, 3.0], "latent_eti90_width": [0.3, 0.2], "worth": [True, False]})
+    ax = Figure().subplots()
+    assert plot_picks(picks, ax) is ax
+    marks = {line.get_markerfacecolor(): np.asarray(line.get_xdata()).tolist() for line in ax.lines if line.get_marker() == "o"}
+    assert list(marks.values()) == [[1.0], [3.0]]
+    assert list(marks)[1] == "white"
+    assert ax.get_ylabel() == "predicted latent interval, equal-tailed, 90%, width"
+    assert plot_picks(picks.assign(checks="FAILED (forced)"), ax).get_title().endswith("\nCHECKS FAILED")
+    with fails("missing-columns", "spent", "_width"):
+        plot_picks(picks[["spent"]], ax)
