@@ -67,12 +67,7 @@ class Outcome[T]:
 
 
 def values_of[T](outcomes: Iterable[Outcome[T]]) -> list[T]:
-    """Return the values of outcomes, in their order.
-
-    Raises
-    ------
-    BayeslawError
-        If any item failed; the text names the first, the notes hold all tracebacks.
+    """Return the values of outcomes, in their order; a failed item raises BayeslawError, whose notes hold all tracebacks.
 
     Examples
     --------
@@ -91,12 +86,7 @@ def values_of[T](outcomes: Iterable[Outcome[T]]) -> list[T]:
 
 
 class Executor(ABC):
-    """Runs a function on many items; as a context manager it ends its workers.
-
-    Attributes
-    ----------
-    cores : int or None
-        How many cores an item may use; None for all there are.
+    """Runs a function on many items; as a context manager it ends its workers. An item may use `cores` cores, or all for None.
 
     Examples
     --------
@@ -195,11 +185,6 @@ def executor(where: str | Executor = "in-process") -> Executor:
         'in-process'; 'processes' for one worker a core or 'processes:4' for four; the address of a Dask scheduler,
         'tcp://10.0.0.1:8786', with or without 'dask:' before it. An executor is returned as it is.
 
-    Raises
-    ------
-    BayeslawError
-        If the text names none, Dask is not installed, or no scheduler answers at the address.
-
     Examples
     --------
     >>> bayeslaw.core.executor("processes:2").cores is None
@@ -219,11 +204,8 @@ def executor(where: str | Executor = "in-process") -> Executor:
         return Dask(rest)
     if rest.startswith("//") and len(rest) > 2 and kind not in ("http", "https"):
         return Dask(f"{kind}:{rest}")
-    raise BayeslawError(
-        f"{str(where)!r} is not an executor; write in-process, processes, processes:4 "
-        "or the address of a Dask scheduler such as tcp://10.0.0.1:8786.",
-        code="unknown-executor",
-    )
+    known = "write in-process, processes, processes:4 or the address of a Dask scheduler such as tcp://10.0.0.1:8786"
+    raise BayeslawError(f"{str(where)!r} is not an executor; {known}.", code="unknown-executor")
 
 
 @contextmanager

@@ -30,13 +30,12 @@ def compact(value: float, digits: int = 4) -> str:
 def plain(table: pd.DataFrame) -> str:
     """Return a table as text, with numbers to four significant figures."""
 
-    def shown_as(value: object) -> str:
+    def shown(value: object) -> str:
         if isinstance(value, (bool, np.bool_)):
             return "yes" if value else "no"
         return significant(float(value)) if isinstance(value, (int, float, np.number)) else str(value)
 
-    shown = table.map(shown_as)
-    return shown.to_string(index=not isinstance(table.index, pd.RangeIndex))
+    return table.map(shown).to_string(index=not isinstance(table.index, pd.RangeIndex))
 
 
 def with_intervals(table: pd.DataFrame) -> pd.DataFrame:

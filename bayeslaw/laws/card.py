@@ -135,13 +135,13 @@ def _build(card: Mapping[str, Any], text: str) -> Law:
     for section, example in (("covariates", "N"), ("parameters", "E")):
         if not card.get(section):
             raise LocatedError(f"a law needs at least one of [{section}], such as {example}.", "", section, code="empty-section")
-    given = {k: _covariate(k, v) for k, v in card.get("covariates", {}).items()}
+    given = {k: _covariate(k, v) for k, v in card["covariates"].items()}
     series = {k: v["nodes"] for k, v in card["covariates"].items() if "nodes" in v}
     for name, number in series.items():
         if type(number) is not int or not 2 <= number <= MOST_NODES:
             message = f"nodes of {name} must be a whole number from 2 to {MOST_NODES}, not {number!r}."
             raise LocatedError(message, "covariates", name, code="not-a-whole-number")
-    parameters = {k: _parameter(k, v) for k, v in card.get("parameters", {}).items()}
+    parameters = {k: _parameter(k, v) for k, v in card["parameters"].items()}
     let = {k: _expression(v, "let", k) for k, v in card.get("let", {}).items()}
     loss = _expression(_text(card, "loss"), "", "loss")
     _check_names(loss, let, given, parameters)

@@ -151,6 +151,10 @@ def _check(node: ast.AST, text: str, depth: int) -> None:
         _check(child, text, depth + 1)
 
 
+def _is_finite(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
+
+
 def _is_total(node: ast.AST) -> TypeGuard[ast.Call]:
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "total"
 
@@ -160,10 +164,6 @@ def _outside_totals(node: ast.AST) -> Iterator[str]:
         yield node.id
     elif not _is_total(node):
         yield from itertools.chain.from_iterable(map(_outside_totals, ast.iter_child_nodes(node)))
-
-
-def _is_finite(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
 def _terms(node: ast.expr, sign: int) -> list[tuple[int, ast.expr]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -169,8 +169,7 @@ class Law:
         """Return the expected loss in nats/token, array (S, n), for draws of parameters (S,) and settings of covariates (n,)."""
         values: dict[str, Any] = {k: np.asarray(draws[k], dtype=np.float64)[:, None] for k in self.parameters}
         values |= {k: np.asarray(covariates[k], dtype=np.float64)[None, :] for k in self.covariates}
-        with np.errstate(all="ignore"):
-            loss = self.evaluate(values)
+        loss = self.evaluate(values)
         shape = (np.size(next(iter(draws.values()))), np.size(next(iter(covariates.values()))))
         return np.broadcast_to(np.asarray(loss, dtype=np.float64), shape)
 
@@ -219,12 +218,16 @@ class Law:
                 draws[name] = expit(logit(typical) + shift) if p.prior.support == "unit" else typical + shift
         return draws
 
-    def with_priors(self, priors: Mapping[str, Prior]) -> Law:
-        """Return the same law with other priors."""
-        for name in priors:
+    def check_parameters(self, names: Iterable[str]) -> None:
+        """Refuse names that are not parameters of the law."""
+        for name in names:
             if name not in self.parameters:
                 known = f"{', '.join(self.parameters)}.{nearest(name, self.parameters)}"
                 raise CardError(f"{name} is not a parameter of {self.name}. Parameters are {known}", code="unknown-parameter")
+
+    def with_priors(self, priors: Mapping[str, Prior]) -> Law:
+        """Return the same law with other priors."""
+        self.check_parameters(priors)
         changed = {k: replace(p, prior=priors.get(k, p.prior)) for k, p in self.parameters.items()}
         law = replace(self, parameters=changed)
         check_on(law)
@@ -249,8 +252,7 @@ class Law:
         return terms
 
     def _proportional(self, term: Expression, name: str, values: Mapping[str, Any]) -> bool:
-        with np.errstate(all="ignore"):
-            at_1, at_3 = (term.evaluate(self.with_let({**values, name: np.full(PROBES, v)})) for v in (1.0, 3.0))
+        at_1, at_3 = (term.evaluate(self.with_let({**values, name: np.full(PROBES, v)})) for v in (1.0, 3.0))
         return bool(np.all(np.isfinite(at_1)) and np.all(at_1 != 0) and np.allclose(at_3, 3 * at_1, rtol=1e-9))
 
     @property
@@ -276,8 +278,7 @@ class Law:
             low, high = self.covariates[name].support
             values = low + (min(high, low + 1) - low) * np.array([0.05, 0.3, 0.6, 0.95])
             scope = {k: np.full(4, v[0]) for k, v in others.items()} | dict.fromkeys(self.onset, np.zeros(4)) | {name: values}
-            with np.errstate(all="ignore"):
-                loss = np.broadcast_to(self.evaluate(draws | scope), 4)
+            loss = np.broadcast_to(self.evaluate(draws | scope), 4)
             if np.all(np.isfinite(loss)) and np.ptp(loss) <= 1e-12 * abs(loss[0]):
                 idle.add(name)
         return frozenset(idle)
@@ -321,20 +322,17 @@ class Law:
 def check_on(law: Law) -> None:
     """Check each prior's `on`: known names, proportional to its parameter, and no other parameter whose prior has an `on`."""
     known = {*law.covariates, *law.parameters, *law.let}
-    relative = {n for n, p in law.parameters.items() if p.prior.on}
-    for name in relative:
-        on = law.parameters[name].prior.on
-        assert on is not None
+    relative = {n: p.prior.on for n, p in law.parameters.items() if p.prior.on}
+    for name, on in relative.items():
         section = f"parameters.{name}"
         if unknown := sorted(on.names - known):
             message = f"unknown name {unknown[0]!r} in `on` of {name}.{nearest(unknown[0], known)}"
             raise LocatedError(message, section, "prior", code="unknown-name")
-        if others := sorted((on.names & relative) - {name}):
+        if others := sorted((on.names & relative.keys()) - {name}):
             message = f"`on` of {name} uses {others[0]}, whose own prior has an `on`; only one of them can."
             raise LocatedError(message, section, "prior", code="on-uses-on")
         at = {k: float(np.sqrt(max(c.support[0], 1e-3) * c.support[1])) for k, c in law.covariates.items()}
-        rng = np.random.default_rng(0)
-        draws = {k: np.ones(1) if k in relative else v for k, v in law._variables(1, rng).items()}
+        draws = {k: np.ones(1) if k in relative else v for k, v in law._variables(1, np.random.default_rng(0)).items()}
         at_1, at_3 = (on.evaluate(law.with_let({**draws, **at, name: np.array([v])})) for v in (1.0, 3.0))
         if not np.allclose(at_3, 3 * at_1, rtol=1e-9) or not np.all(at_1 > 0):
             message = f"`on` of {name} must be positive and proportional to {name}; {on.text!r} is not."

@@ -31,10 +31,7 @@ SPREAD = 0.5
 
 def with_by(law: Law, by: Mapping[str, str]) -> Law:
     """Return the same law with other columns by which parameters differ: parameter to column."""
-    for name in by:
-        if name not in law.parameters:
-            known = nearest(name, law.parameters)
-            raise CardError(f"{name} is not a parameter of {law.name}.{known}", code="unknown-parameter")
+    law.check_parameters(by)
     return replace(law, parameters={k: replace(p, by=by.get(k, p.by)) for k, p in law.parameters.items()})
 
 

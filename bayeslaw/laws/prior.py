@@ -34,22 +34,14 @@ _SHAPES = {("Gamma", "alpha"), ("StudentT", "nu"), ("Beta", "alpha"), ("Beta", "
 _LARGEST, _LEAST_SHAPE, _LARGEST_LOG = 1e100, 0.05, 700.0
 
 
-def _shown(value: object) -> str:
-    try:
-        return shortened(repr(value))
-    except ValueError:  # Python writes no whole number of more than 4300 digits
-        return "a huge number"
-
-
 @dataclass(frozen=True)
 class Prior:
     """A prior distribution, named and parametrised as in PyMC.
 
     Parameters
     ----------
-    dist : str
-        One of LogNormal, HalfNormal, Gamma, Normal, StudentT, Beta.
-    args : mapping of str to float
+    dist, args : str, mapping of str to float
+        One of LogNormal, HalfNormal, Gamma, Normal, StudentT, Beta, and its numbers.
     on : Expression, optional
         States the prior of an expression in place of the parameter: it is proportional to the parameter and evaluated at the
         reference point of the runs. ``A/N**alpha`` is the loss in nats that the term contributes there.
@@ -77,7 +69,9 @@ class Prior:
             number = isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
             if not number or (name not in _ANY_SIGN and value <= 0):
                 wanted = "a finite number" if name in _ANY_SIGN else "a positive number"
-                raise BayeslawError(f"{name} = {_shown(value)} of {self.dist} is not {wanted}.", code="invalid-prior-number")
+                raise BayeslawError(
+                    f"{name} = {shortened(repr(value))} of {self.dist} is not {wanted}.", code="invalid-prior-number"
+                )
             least = _LEAST_SHAPE if (self.dist, name) in _SHAPES else 0 if name in _ANY_SIGN else 1 / _LARGEST
             if not least <= abs(value) <= _LARGEST:
                 wanted = f"±{_LARGEST:g}" if name in _ANY_SIGN else f"{least:g} to {_LARGEST:g}"

@@ -91,8 +91,7 @@ def trace(
     """
     schedule.check_steps(at)
     if phase == "adapt" and start is None:
-        message = "An adaptation needs the state after its pre-training, or OPEN where that is unknown."
-        raise BayeslawError(message, code="missing-pretraining")
+        raise BayeslawError("An adaptation needs the state after its pre-training, or OPEN if unknown.", code="missing-pretraining")
     if phase == "pretrain" and start is not None and (start.adapt is not None or start.pretrain is None):
         raise BayeslawError("A pre-training can't continue after an adaptation.", code="pretraining-after-adaptation")
     here = start or Point(None)

@@ -290,8 +290,7 @@ def inverse_sqrt(steps: int, peak: float, *, warmup: int, start: float = 0.0) ->
 
     def root(share: Array) -> Array:
         if warmup < 1:
-            message = "inverse_sqrt falls with the root of steps over warm-up steps: give a warmup of 1 or more."
-            raise BayeslawError(message, code="no-warmup")
+            raise BayeslawError("inverse_sqrt falls as sqrt(warmup / step): give a warmup of 1 or more.", code="no-warmup")
         return np.asarray(np.sqrt(warmup / (warmup + np.arange(1.0, share.size + 1))))
 
     return _shaped("inverse_sqrt", root, steps, peak, warmup, start)
@@ -332,19 +331,16 @@ def logged(step: ArrayLike, lr: ArrayLike, *, warmup: int = 0, name: str = "logg
     if not np.isfinite(steps).all() or (steps != np.round(steps)).any() or steps[0] < 0:
         raise BayeslawError(f"{name}: steps must be whole numbers from 0.", code="not-a-whole-number")
     if steps[-1] > MOST_STEPS:
-        message = f"{name}: step {steps[-1]:g} is more than a training has; are these tokens, or times?"
-        raise BayeslawError(message, code="too-many-steps")
+        raise BayeslawError(f"{name}: step {steps[-1]:g} is too high; are these tokens, or times?", code="too-many-steps")
     if (bad := np.flatnonzero(np.diff(steps) <= 0)).size:
         i = int(bad[0])
         message = f"{name}: steps must increase, and {steps[i + 1]:g} follows {steps[i]:g}. Was the run resumed?"
         raise BayeslawError(message, code="decreasing-steps")
     Schedule(rates, name)  # so that errors name a logged rate, not one between
     whole_number("warmup", warmup, 0)
-    if warmup > max(steps[0], 0):
-        message = f"{name}: a warm-up of {warmup} steps reaches past the first logged step, {steps[0]:g}."
-        raise BayeslawError(message, code="long-warmup")
+    if warmup > steps[0]:
+        raise BayeslawError(f"{name}: a warm-up of {warmup} steps goes past the first logged, {steps[0]:g}.", code="long-warmup")
     every = np.arange(1, int(steps[-1]) + 1, dtype=np.float64)
     between = np.interp(every, steps, rates)
-    if warmup:
-        between[:warmup] = rates[0] * every[:warmup] / warmup
+    between[:warmup] = rates[0] * every[:warmup] / max(warmup, 1)
     return Schedule(between, name)
