@@ -39,19 +39,12 @@ class Anchors:
 
     Attributes
     ----------
-    market : Market
-        Candidates, prices, budget and the information of each run.
-    bought : tuple of int
-        Codes of the chosen runs in order of purchase.
-    rounds : tuple of int
-        The round in which each is bought.
-    targets : Targets
+    bought, rounds : tuples of int
+        Codes of the chosen runs in order of purchase, and the round in which each is bought.
     ci_prob : float
         Probability of the intervals whose widths are predicted.
-    seed : int
     parameters : mapping of name to array (p,)
         Draws of the parameters (logs of positives, logits of shares) in the ensemble's basis, in units of their sd.
-    notes : tuple of str
 
     Examples
     --------
@@ -95,17 +88,14 @@ class Anchors:
 
     @cached_property
     def picks(self) -> pd.DataFrame:
-        """The purchases in order.
+        """The purchases in order, one a row.
 
-        Returns
-        -------
-        DataFrame
-            round, run, the run's settings (D as `D_last`, and `points`, the number of evaluations), cost, checkpoint_cost (where
-            it is paid with this run), spent so far, gain (share of the targets' variance that the run removes), the predicted
-            width of the interval after it, `informs` (the parameters whose sd it narrows most), `worth`, and `checks` ('passed' or
-            'FAILED (forced)'). `worth` is false from the purchase on after which no number of further runs is worth their joint
-            price: at their rate the whole budget would narrow the interval by less than `WORTH`. So a run that pays for a
-            checkpoint is judged together with the runs that need it.
+        Columns: round, run, the run's settings (D as `D_last`, and `points`, the number of evaluations), cost, checkpoint_cost
+        (where it is paid with this run), spent so far, gain (share of the targets' variance that the run removes), the predicted
+        width of the interval after it, `informs` (the parameters whose sd it narrows most), `worth`, and `checks` ('passed' or
+        'FAILED (forced)'). `worth` is false from the purchase on after which no number of further runs is worth their joint
+        price: at their rate the whole budget would narrow the interval by less than `WORTH`. So a run that pays for a checkpoint is
+        judged together with the runs that need it.
         """
         at, path, states = self.candidates, self._path("chosen", 0, self.bought), self._states(self.bought)
         before, rows = next(states), []
@@ -165,17 +155,15 @@ class Anchors:
     def curve(self) -> pd.DataFrame:
         """Predicted width against money spent: chosen runs, runs of the smallest size, and random runs.
 
-        Returns
-        -------
-        DataFrame
-            One row before the first and after each purchase of a design: design ('chosen', 'smallest size', 'random'), number (of
-            the random design), spent, variance (of the targets, as a share of the present one) and the predicted width. 'smallest
-            size' is the design of Goffinet et al. 2025: runs of the smallest size only, spread over their settings.
+        One row before the first and after each purchase of a design: design ('chosen', 'smallest size', 'random'), number (of the
+        random design), spent, variance (of the targets, as a share of the present one) and the predicted width. 'smallest size' is
+        the design of Goffinet et al. 2025: runs of the smallest size only, spread over their settings.
         """
         fixed = list(self.bought[: int(self.candidates.fixed.sum())])
         designs = [("chosen", 0, list(self.bought)), ("smallest size", 0, self._smallest(fixed))]
         designs += [("random", i, picks) for i, picks in enumerate(self.random_designs(RANDOM))]
-        return pd.concat([self._path(*design) for design in designs], ignore_index=True)
+        with threadpool_limits(1, "blas"):  # threads only slow down many small products
+            return pd.concat([self._path(*design) for design in designs], ignore_index=True)
 
     @property
     def text(self) -> str:
@@ -194,7 +182,7 @@ class Anchors:
             runs = f"runs after purchase {self.stop}" if self.stop else "these runs"
             rate = f"at their rate the whole budget would narrow the interval by less than {WORTH:.0%}"
             lines.append(f"{runs} are not worth their price: {rate}")
-        lines += ["checks FAILED (forced): do not trust the widths"] if self.targets.forced else []
+        lines += ["checks FAILED (forced): do not trust the widths"] * self.targets.forced
         lines += [f"note: {note}" for note in self.notes]
         if self.rounds and self.rounds[-1] > 1:
             first = sum(number == 1 for number in self.rounds)
@@ -247,24 +235,14 @@ class Anchors:
             times[run] = times.get(run, 0) + 1
             name = self.candidates.names[run] + (f"#{times[run]}" if times[run] > 1 else "")
             frames.append(self.candidates.of(run).assign(run=name))
-        if not frames:
-            return self.candidates.rows.iloc[:0]
-        return pd.concat(frames, ignore_index=True)
+        return pd.concat(frames, ignore_index=True) if frames else self.candidates.rows.iloc[:0]
 
     def explain(self, run: str) -> pd.Series:
-        """Describe one candidate.
+        """Describe one candidate; a name that no candidate has is refused.
 
-        Returns
-        -------
-        Series
-            Its settings, cost, checkpoint_cost (of a checkpoint that must be trained), gain if bought alone (share of the targets'
-            variance), the predicted width then, its rank among all candidates by gain for its price, whether it is chosen, its
-            gain once the other picks are bought, and the parameters that it informs if bought alone.
-
-        Raises
-        ------
-        BayeslawError
-            If no candidate has this name.
+        The values are its settings, cost, checkpoint_cost (of a checkpoint that must be trained), gain if bought alone (share of
+        the targets' variance), the predicted width then, its rank among all candidates by gain for its price, whether it is chosen,
+        its gain once the other picks are bought, and the parameters that it informs if bought alone.
         """
         at, ensemble, market = self.candidates, self.market.ensemble, self.market
         if run not in at.names:
@@ -320,8 +298,7 @@ def anchors(
     cost, checkpoint_cost, stages
         Prices of runs and checkpoints; see `bayeslaw.design.read_candidates`.
     rounds : int
-        Rounds in which the budget is spent, in equal parts, the runs of most gain for their price first. The losses of one round
-        change the best choice for the next.
+        Rounds in which the budget is spent, in equal parts, the runs of most gain for their price first.
     replicates : int
         How often each candidate may be bought.
     discrepancy : float or text, optional
@@ -332,10 +309,6 @@ def anchors(
         Of the random designs, checkpoint effects and discrepancies.
     force : bool
         Go on although checks failed.
-
-    Returns
-    -------
-    Anchors
 
     Raises
     ------
@@ -363,16 +336,13 @@ def anchors(
     goal = targets_of(members, targets, sd, ci_prob, seed, force)
     fitted = [(fit.law, fit.observed) for member in members for fit, _ in member.selections]
     pool = read_candidates(fitted, candidates, cost, checkpoint_cost, stages)
-    forecasts = [
-        forecast_selections(
-            member.name, member.selections, pool.runs, sd, seed + i, failed=not member.passed
-        )  # seeds as in `targets_of`
+    forecasts = [  # seeds as in `targets_of`
+        forecast_selections(member.name, member.selections, pool.runs, sd, seed + i, failed=not member.passed)
         for i, member in enumerate(members)
     ]
     if (size := forecasts[0].size) != len(goal.draws):
-        raise BayeslawError(
-            f"{size} draws of {forecasts[0].law} and {len(goal.draws)} draws of the targets can't be paired.", code="unpaired-draws"
-        )
+        problem = f"{size} draws of {forecasts[0].law} and {len(goal.draws)} draws of the targets can't be paired."
+        raise BayeslawError(problem, code="unpaired-draws")
     with threadpool_limits(1, "blas"):  # threads only slow down many small products
         ensemble, projected = build(forecasts, pool, goal.draws, (seed, 1), parameters_of(members))
         market = Market(pool, ensemble, goal.weights, float(budget), replicates)
@@ -383,9 +353,8 @@ def anchors(
 
 def _misfits(members: Sequence[Posterior]) -> list[str]:
     """Notes on laws that miss their own runs by more than seeds explain: a choice that trusts them overrates such runs."""
-    misses = {
-        fit.law.name: float(np.sqrt(np.max(fit.noise.variances(fit.draws)))) for member in members for fit, _ in member.selections
-    }
+    fits = [fit for member in members for fit, _ in member.selections]
+    misses = {fit.law.name: float(np.sqrt(np.max(fit.noise.variances(fit.draws)))) for fit in fits}
     return [
         f"{name} misses its own runs by {miss:.1%} of the loss, more than seeds explain: state a discrepancy of {miss:.1%}, else "
         "runs that the law can't describe may look informative"
@@ -398,18 +367,13 @@ def _in_rounds(market: Market, rounds: int) -> tuple[list[int], list[int]]:
     """Picks for the whole budget and the rounds in which they are bought, runs of most gain for their price first."""
     at, fixed = market.candidates, np.flatnonzero(market.candidates.fixed).tolist()
     if (bill := market.bill(fixed)) > market.budget * ROUNDING:
-        raise BayeslawError(
-            f"The {len(fixed)} fixed runs cost {bill:.4g}, more than the budget of {market.budget:.4g}.", code="budget-too-small"
-        )
+        problem = f"The {len(fixed)} fixed runs cost {bill:.4g}, more than the budget of {market.budget:.4g}."
+        raise BayeslawError(problem, code="budget-too-small")
     if not fixed and at.total_price.min() > market.budget:
         cheapest = int(np.argmin(at.total_price))
         with_checkpoint = ", its checkpoint included" if at.price[at.checkpoint[cheapest]] else ""
-        raise BayeslawError(
-            f"The budget of {market.budget:.4g} buys nothing: the cheapest run, {at.names[cheapest]}, costs "
-            f"{at.total_price[cheapest]:.4g}{with_checkpoint}.",
-            code="budget-too-small",
-        )
-
+        price = f"the cheapest run, {at.names[cheapest]}, costs {at.total_price[cheapest]:.4g}{with_checkpoint}."
+        raise BayeslawError(f"The budget of {market.budget:.4g} buys nothing: {price}", code="budget-too-small")
     picks = choose(market, fixed)
     spent = np.array([market.bill(picks[: i + 1]) for i in range(len(picks))])
     when = np.maximum.accumulate(np.clip(np.ceil(spent / (market.budget * ROUNDING) * rounds), 1, rounds))

@@ -34,22 +34,18 @@ class Candidates:
         Their settings, one evaluation a row, rows of a run together.
     run : int array (n,)
         Codes of the rows' runs, ascending.
-    names : tuple of str
-        Names of the R runs.
+    names, checkpoints : tuples of str
+        Names of the R runs and of the C checkpoints.
     cost : array (R,)
-        Price of each run without its checkpoint, in FLOPs or the unit of the cost column.
+        Price of each run without its checkpoint, in FLOPs or the `unit` of the cost column.
     checkpoint : int array (R,)
         Codes of the checkpoints that the runs branch from.
     price : array (C,)
         Price of training each checkpoint, paid once however many runs branch from it; 0 if it exists.
-    checkpoints : tuple of str
-        Names of the C checkpoints.
     fixed : bool array (R,)
         Runs that are bought in any case.
     columns : tuple of str
         The columns that losses depend on.
-    unit : str
-        Unit of the costs.
     notes : tuple of str
         Candidates that were left out and assumptions about checkpoints, in words.
 
@@ -153,10 +149,8 @@ def read_candidates(
     if faults := list(_faults(frame, run, first, run_names, law)):
         raise TableError(faults, runs.name)
     if stages is not None and (cost != FLOPS or cost in frame):
-        raise BayeslawError(
-            f"Stages count FLOPs, but the prices of {runs.name} are in its column {cost!r}: give stages or prices, not both.",
-            code="stages-and-prices",
-        )
+        problem = f"Stages count FLOPs, but the prices of {runs.name} are in its column {cost!r}: give stages or prices, not both."
+        raise BayeslawError(problem, code="stages-and-prices")
     nested = Nesting.of(frame, law)
     prices = _costs(frame, run, first, cost, per_token(stages), runs.name)
     known = {*frame.columns} & {"checkpoint"} or ("ptpp" in law.covariates and "N" in frame)
@@ -172,16 +166,12 @@ def read_candidates(
 def _unlogged(runs: Runs, fitted: Iterable[Observations]) -> tuple[Runs, list[str]]:
     """The candidates without those named like a run of the fit, and a note on them."""
     logged = {name for observed in fitted for name in observed.run_names}
-    if "run" not in runs.frame:
-        return runs, []
-    seen = runs.frame["run"].isin(logged)
-    if not seen.any():
+    if "run" not in runs.frame or not (seen := runs.frame["run"].isin(logged)).any():
         return runs, []
     names = list(runs.frame.loc[seen, "run"].unique())
     if seen.all():
-        raise BayeslawError(
-            f"{runs.name}: every candidate is a run of the fit already; a replicate needs a name of its own.", code="no-new-runs"
-        )
+        problem = "every candidate is a run of the fit already; a replicate needs a name of its own."
+        raise BayeslawError(f"{runs.name}: {problem}", code="no-new-runs")
     shown = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
     note = f"{len(names)} candidate{'s' * (len(names) != 1)} left out because the fit has runs of these names ({shown})"
     return replace(runs, frame=runs.frame[~seen]), [note]
@@ -233,9 +223,8 @@ def _costs(
     """Price of each run."""
     if cost == FLOPS and cost not in frame:
         if not {"N", "D"} <= set(frame):
-            raise BayeslawError(
-                f"{name} has no columns N and D to count FLOPs (6 N D) by; name a column of costs (--cost).", code="missing-column"
-            )
+            problem = f"{name} has no columns N and D to count FLOPs (6 N D) by; name a column of costs (--cost)."
+            raise BayeslawError(problem, code="missing-column")
         tokens = np.fmax(frame["D"], frame["D_end"]) if "D_end" in frame else frame["D"]
         values = np.maximum.reduceat((flops * frame["N"] * tokens).to_numpy(dtype=np.float64), first)
     else:
@@ -248,36 +237,27 @@ def _costs(
             row, given, other = int(frame.index[differs[0]]), f"{column[differs[0]]:g}", f"{price[differs[0]]:g}"
             problem = f"a run has one price, here {given} and {other}"
             raise TableError([Fault(row, cost, given, problem, "give all rows of a run its price", "two-prices")], name)
-    bad = np.flatnonzero(~(np.isfinite(values) & (values > 0)))
-    shown = [(int(frame.index[first[i]]), f"{values[i]:g}") for i in bad]
-    if shown:
-        problem = "is missing or not positive"
-        raise TableError(
-            [Fault(row, cost, value, f"cost {value} {problem}", "give each run's price", "bad-cost") for row, value in shown], name
-        )
+    faults = []
+    for i in np.flatnonzero(~(np.isfinite(values) & (values > 0))):
+        problem = f"cost {values[i]:g} is missing or not positive"
+        faults.append(Fault(int(frame.index[first[i]]), cost, f"{values[i]:g}", problem, "give each run's price", "bad-cost"))
+    if faults:
+        raise TableError(faults, name)
     return values
 
 
 def _checkpoints(
-    frame: pd.DataFrame,
-    checkpoint: NDArray[np.int64],
-    names: tuple[str, ...],
-    fitted: Sequence[Observations],
-    cost: str,
-    checkpoint_cost: str | None,
-    name: str,
-) -> tuple[NDArray[np.float64], list[str]]:
+    frame: pd.DataFrame, checkpoint: NDArray[np.int64], names: tuple[str, ...], fitted: Sequence[Observations], cost: str,
+    checkpoint_cost: str | None, name: str,
+) -> tuple[NDArray[np.float64], list[str]]:  # fmt: skip
     """Price of training each checkpoint, and notes on assumptions; `frame` has one row per run."""
     count = int(checkpoint.max()) + 1
     if not names or checkpoint_cost == "0":
         return np.zeros(count), (["all checkpoints are assumed to exist"] if names else [])
-    exists = np.array(
-        [_known(frame.iloc[checkpoint.tolist().index(c)], names[c], fitted, "checkpoint" in frame) for c in range(count)]
-    )
-    if checkpoint_cost is None and "checkpoint_cost" in frame:
-        checkpoint_cost = "checkpoint_cost"
-    if checkpoint_cost is None and cost == FLOPS:
-        checkpoint_cost = FLOPS
+    heads, named = frame.iloc[np.unique(checkpoint, return_index=True)[1]], "checkpoint" in frame
+    exists = np.array([_known(heads.iloc[c], names[c], fitted, named) for c in range(count)])
+    if checkpoint_cost is None:
+        checkpoint_cost = "checkpoint_cost" if "checkpoint_cost" in frame else FLOPS if cost == FLOPS else None
     if exists.all():
         return np.zeros(count), []
     missing = [names[c] for c in np.flatnonzero(~exists)]

@@ -45,7 +45,6 @@ class Ensemble:
         R_c^(-1/2) Bᵀ of the runs with k rows each, one array for each k.
     members : tuple of int arrays (R_k,)
         Codes of the runs in each array.
-    targets : array (p, q)
     outside : array (q,)
         Variance of each target outside the basis.
     """
@@ -56,11 +55,6 @@ class Ensemble:
     outside: Array
 
     @property
-    def size(self) -> int:
-        """Number of runs."""
-        return sum(len(member) for member in self.members)
-
-    @property
     def rank(self) -> int:
         """Number p of directions in the basis."""
         return len(self.targets)
@@ -68,7 +62,7 @@ class Ensemble:
     @cached_property
     def _place(self) -> NDArray[np.int64]:
         """The array that each run is in, and its index there, int array (R, 2)."""
-        place = np.empty((self.size, 2), dtype=np.int64)
+        place = np.empty((sum(map(len, self.members)), 2), dtype=np.int64)
         for group, member in enumerate(self.members):
             place[member, 0], place[member, 1] = group, np.arange(member.size)
         return place
@@ -76,8 +70,7 @@ class Ensemble:
     def curve(self, run: int) -> Array:
         """R_c^(-1/2) Bᵀ of a run, array (k, p)."""
         group, i = self._place[run].tolist()
-        curve: Array = self.curves[group][i]
-        return curve
+        return np.asarray(self.curves[group][i])
 
     def covariance(self, bought: Sequence[int]) -> Array:
         """P (p, p) once runs have been bought; one may be bought several times."""
@@ -103,22 +96,8 @@ class Ensemble:
         return variances
 
     def gains(self, covariance: Array, weights: Array, only: NDArray[np.int64] | None = None) -> Array:
-        """By how much each run would lower the weighted sum of the targets' variances.
-
-        Parameters
-        ----------
-        covariance : array (p, p)
-            P once other runs have been bought.
-        weights : array (q,)
-        only : int array, optional
-            Codes of the runs to evaluate.
-
-        Returns
-        -------
-        array (R,)
-            nan for runs that are not evaluated.
-        """
-        gains = np.full(self.size, np.nan)
+        """By how much each run, or `only` some, would lower the weighted sum of the targets' variances, array (R,); else nan."""
+        gains = np.full(len(self._place), np.nan)
         wanted = covariance @ (self.targets * np.sqrt(weights))
         for group, member in enumerate(self.members):
             take = np.arange(member.size) if only is None else self._place[only[self._place[only, 0] == group], 1]
@@ -136,36 +115,22 @@ def build(
     entropy: tuple[int, ...],
     parameters: Mapping[str, Array],
 ) -> tuple[Ensemble, dict[str, Array]]:
-    """Build the ensemble of candidates and targets under one or several fits, each of which describes one loss of every row.
+    """Return the ensemble under one or several fits, and the parameters' draws in its basis in units of their sd.
 
     Parameters
     ----------
     forecasts : sequence of Forecast
         One for each fit, at the candidates' rows; their draws are paired.
-    candidates : Candidates
     targets : array (S, q)
         Draws of the targets.
     entropy : tuple of int
         Seeds of the checkpoint effects.
     parameters : mapping of name to array (S,)
         Draws of parameters that runs may inform.
-
-    Returns
-    -------
-    Ensemble
-    dict of name to array (p,)
-        The parameters' draws in its basis, in units of their sd.
-
-    Raises
-    ------
-    BayeslawError, FitError
-        If there are fewer than 400 draws, or draws of the targets are not finite.
     """
-    draws = targets.shape[0]
-    if draws < LEAST_DRAWS:
-        raise BayeslawError(
-            f"Choosing runs takes at least {LEAST_DRAWS} draws; the fit has {draws}. Fit with more draws.", code="too-few-draws"
-        )
+    if (draws := len(targets)) < LEAST_DRAWS:
+        problem = f"Choosing runs takes at least {LEAST_DRAWS} draws; the fit has {draws}. Fit with more draws."
+        raise BayeslawError(problem, code="too-few-draws")
     if not np.isfinite(targets).all():
         raise FitError("Some draws of the targets are not finite; give targets with finite draws.", code="non-finite-draws")
     wanted = _centred(targets)
@@ -176,14 +141,13 @@ def build(
     coordinates = np.stack([_project(source, basis, candidates.run.size) for source in sources])  # (fits, rows, p + 1)
     projected = basis.T @ wanted
     outside = np.maximum((wanted**2).sum(axis=0) - (projected**2).sum(axis=0), 0.0)
-    starts, curves, members = candidates.starts, [], []
-    lengths = np.diff(starts)
-    for length in np.unique(lengths):
-        member = np.flatnonzero(lengths == length)
-        rows = starts[member][:, None] + np.arange(length)
+    lengths = np.diff(candidates.starts)
+    members = [np.flatnonzero(lengths == length) for length in np.unique(lengths)]
+    curves = list[Array]()
+    for member in members:
+        rows = candidates.starts[member][:, None] + np.arange(lengths[member[0]])
         each = [_whitened(c[rows], s.point[rows], s.run_covariances(rows)) for c, s in zip(coordinates, sources, strict=True)]
         curves.append(np.concatenate(each, axis=1))
-        members.append(member)
     centred = {name: _centred(values[:, None])[:, 0] for name, values in parameters.items()}
     scaled = {name: basis.T @ (values / np.linalg.norm(values)) for name, values in centred.items() if values.any()}
     return Ensemble(tuple(curves), tuple(members), projected, outside), scaled

@@ -34,48 +34,17 @@ EFFECTIVE = 50
 
 @dataclass(frozen=True)
 class Design:
-    """The settings of a design, and its losses as simulated from posterior draws of a fit.
+    """The settings of a design, and its losses as simulated from posterior draws of a fit."""
 
-    Attributes
-    ----------
-    runs : Runs
-        The settings (n rows), in the order of `observed`.
-    observed : Observations
-    latent : array (S, n)
-        Log losses of all posterior draws, without noise.
-    log_loss : array (O, n)
-        Simulated log losses.
-    forced : bool
-        Whether checks failed.
-    """
-
-    runs: Runs
+    runs: Runs  # n rows in the order of `observed`
     observed: Observations
-    latent: Array
-    log_loss: Array
-    forced: bool
+    latent: Array  # log losses of all posterior draws, without noise, (S, n)
+    log_loss: Array  # simulated log losses, (O, n)
+    forced: bool  # whether checks failed
 
     @classmethod
     def of(cls, fit: Fit, runs: Runs, draws: NDArray[np.int64], *, seed: int = 0, force: bool = False) -> Design:
-        """Simulate the losses of a design; equal designs get equal noise.
-
-        Parameters
-        ----------
-        fit : Fit
-        runs : Runs
-            Settings, one evaluation a row; `loss_se` (nats/token) is the known error of a loss.
-        draws : int array (O,)
-            Which posterior draws make the losses.
-        seed : int
-            Of the noise.
-        force : bool
-            Go on although checks failed.
-
-        Raises
-        ------
-        BayeslawError
-            If a known error is missing or negative, and as `bayeslaw.forecast`.
-        """
+        """Simulate the losses of a design by some posterior draws (O,); `seed` is that of the noise, equal for equal designs."""
         forecasts = forecast(fit, runs, force=force)
         part = forecasts.members[0]
         observed, order = planned(fit.law, runs, fit.observed)
@@ -84,9 +53,8 @@ class Design:
         if "loss_se" in frame:
             error = frame["loss_se"].to_numpy(dtype=np.float64)
             if not (np.isfinite(error) & (error >= 0)).all():
-                raise BayeslawError(
-                    f"{runs.name}: loss_se must be given for every row, 0 or more, 0 where it is nil.", code="bad-loss-se"
-                )
+                problem = f"{runs.name}: loss_se must be given for every row, 0 or more, 0 where it is nil."
+                raise BayeslawError(problem, code="bad-loss-se")
             observed = replace(observed, se=error / np.exp(np.median(latent, axis=0)))
         noise = fit.noise.sample(
             {name: values[draws] for name, values in part.values.items()},
@@ -120,7 +88,6 @@ def nested(
 
     Parameters
     ----------
-    fit : Fit
     design : table, or mapping of name to table
         Settings, one evaluation a row. Rows of a `run` share its run effect; known errors are in `loss_se` (nats/token). Several
         designs are evaluated with the same draws and the same noise, so that they can be compared.
@@ -162,21 +129,18 @@ def nested(
     whole_number("outer", outer, 2)
     size = next(iter(fit.draws.values())).size
     if outer > size:
-        raise BayeslawError(
-            f"outer is the number of draws to simulate from; there are {size}, not {outer}.", code="too-many-simulations"
-        )
+        problem = f"outer is the number of draws to simulate from; there are {size}, not {outer}."
+        raise BayeslawError(problem, code="too-many-simulations")
     at_targets = forecast(fit, _read(targets, "targets"), force=force)
     target, weight = log_losses(at_targets), _weights(weights, at_targets.rows.size)
     draws = np.random.default_rng((seed, SIMULATED)).choice(size, outer, replace=False)
     prior = float(target.var(axis=0, ddof=1) @ weight)
-    rows = []
+    rows, cure = list[dict[str, object]](), "fit with more draws, or plan fewer or noisier runs"
     for name, table in (design if isinstance(design, Mapping) else {"design": design}).items():
         simulated = Design.of(fit, _read(table, name), draws, seed=seed, force=force)
         variances, effective = _weighted(fit, simulated, draws, target)
         expected, median = variances @ weight, float(np.median(effective))
-        few = (
-            f"too few effective draws (median {median:.0f}, {EFFECTIVE} needed): fit with more draws, or plan fewer or noisier runs"
-        )
+        few = f"too few effective draws (median {median:.0f}, {EFFECTIVE} needed): {cure}"
         row = {"design": name, "runs": simulated.observed.runs, "rows": simulated.observed.run.size, "prior_variance": prior}
         row |= {"expected_variance": expected.mean(), "expected_variance_mcse": expected.std(ddof=1) / np.sqrt(expected.size)}
         row |= {"ratio": expected.mean() / prior, "effective_median": median, "effective_worst": effective.min()}
@@ -187,8 +151,7 @@ def nested(
 
 def log_losses(targets: Forecast) -> Array:
     """Posterior draws (S, q) of the log loss at a forecast's settings, without noise or discrepancy."""
-    part = targets.members[0]
-    return np.log(part.latent(slice(None))).T
+    return np.log(targets.members[0].latent(slice(None))).T
 
 
 def _weighted(fit: Fit, design: Design, draws: NDArray[np.int64], target: Array) -> tuple[Array, Array]:
@@ -221,36 +184,27 @@ def _read(table: Table, name: str) -> Runs:
 def validate(fit: Fit, choice: Anchors, targets: Runs, *, outer: int = 200, seed: int = 0, force: bool = False) -> pd.DataFrame:
     """Compare the variance that chosen runs are predicted to leave with the look-ahead of `nested`.
 
+    One row for each purchase in order: run; predicted and nested, the shares of the targets' variance that are left after it;
+    nested_mcse (Monte Carlo standard error); effective_median and note as in `nested`. A choice that is not for the law's losses at
+    settings without a discrepancy is refused.
+
     Parameters
     ----------
-    fit : Fit
-        The one that the runs were chosen for.
-    choice : Anchors
-    targets : Runs
-        Settings; those of the choice.
-    outer : int
-        Number of simulations.
-    seed : int
-    force : bool
-        Go on although checks failed.
+    fit, targets
+        The fit that the runs were chosen for, and the settings.
+    outer, seed, force
+        As in `nested`.
 
-    Returns
-    -------
-    DataFrame
-        One row for each purchase in order: run; predicted and nested, the shares of the targets' variance that are left after it;
-        nested_mcse (Monte Carlo standard error); effective_median (effective draws, median over simulations); and note, which says
-        where these are too few.
-
-    Raises
-    ------
-    BayeslawError
-        If the choice is not for the law's losses at settings without a discrepancy, and as `nested`.
+    Examples
+    --------
+    >>> fit, targets = bayeslaw.load_fit("fit.nc"), bayeslaw.read_runs(pd.DataFrame({"N": [1e10], "D": [2e11]}))
+    >>> choice = bayeslaw.anchors(fit, pd.DataFrame({"run": ["a"], "N": [1e9], "D": [2e10]}), targets, budget=1e21)
+    >>> bayeslaw.design.validate(fit, choice, targets, outer=50)["run"].tolist()
+    ['a']
     """
     if choice.targets.kind != "latent":
-        raise BayeslawError(
-            "A look-ahead simulates the law's losses at settings, without a discrepancy; this choice has other targets.",
-            code="other-targets",
-        )
+        problem = "A look-ahead simulates the law's losses at settings, without a discrepancy; this choice has other targets."
+        raise BayeslawError(problem, code="other-targets")
     shares = (1 - choice.picks["gain"].cumsum()).to_list()
     designs = {str(i + 1): choice.rows(choice.bought[: i + 1]) for i in range(len(choice.bought))}
     table = nested(fit, designs, targets, weights=list(choice.targets.weights), outer=outer, seed=seed, force=force)

@@ -29,24 +29,13 @@ ROUNDING = 1 + 1e-9  # relative tolerance of a bill that equals the budget
 
 @dataclass(frozen=True)
 class Market:
-    """Candidates with the information of each, and the budget that they are bought from.
-
-    Attributes
-    ----------
-    candidates : Candidates
-    ensemble : Ensemble
-    weights : array (q,)
-        Weights of the targets' variances.
-    budget : float
-    replicates : int
-        How often each run may be bought; every purchase has a run effect of its own.
-    """
+    """Candidates with the information of each, and the budget that they are bought from."""
 
     candidates: Candidates
     ensemble: Ensemble
-    weights: Array
+    weights: Array  # of the targets' variances, (q,)
     budget: float
-    replicates: int = 1
+    replicates: int = 1  # how often each run may be bought; every purchase has a run effect of its own
 
     def bill(self, picks: Sequence[int]) -> float:
         """The price of runs together, each checkpoint paid once."""
@@ -70,29 +59,19 @@ class Market:
 
 
 def choose(market: Market, start: Sequence[int] = ()) -> list[int]:
-    """Choose runs to buy in addition to given ones.
+    """Return the codes of runs to buy in order of purchase, those bought in any case (`start`) first.
 
-    Parameters
-    ----------
-    market : Market
-    start : sequence of int
-        Codes of runs that are bought in any case.
-
-    Returns
-    -------
-    list of int
-        Codes of runs in order of purchase, those of `start` first; a run that is bought twice is listed twice.
+    A run that is bought twice is listed twice.
     """
     kept = list(start)
     starts = [_fill(market, kept, exponent) for exponent in EXPONENTS]
     starts += [_fill(market, [*kept, run], 1.0) for run in _first_of_checkpoints(market, kept)]
     starts = [list(picks) for picks in dict.fromkeys(map(tuple, starts))]
     values = [market.value(market.ensemble.covariance(picks)) for picks in starts]
-    if max(map(len, starts)) - len(kept) <= FEW:  # exchanges may improve each of them to another design
-        improved = [_improve(market, picks, len(kept), value) for picks, value in zip(starts, values, strict=True)]
-    else:
+    if max(map(len, starts)) - len(kept) > FEW:  # else exchanges improve each of them, perhaps to another design
         at = int(np.argmin(values))
-        improved = [_improve(market, starts[at], len(kept), values[at])]
+        starts, values = [starts[at]], [values[at]]
+    improved = [_improve(market, picks, len(kept), value) for picks, value in zip(starts, values, strict=True)]
     best = min(improved, key=lambda picks: market.value(market.ensemble.covariance(picks)))
     if market.candidates.size <= FEWEST and market.replicates == 1:
         best = _search(market, kept, best)
@@ -202,12 +181,9 @@ def _bundles(
 
 def _improve(market: Market, picks: list[int], kept: int, least: float) -> list[int]:
     """Exchange picks after the first `kept`, one by one or all of a checkpoint, for better ones until no exchange helps."""
-
     at = market.candidates
     for _ in range(PASSES):
-        before = least
-        only = _shortlist(market, picks)
-        own = picks[kept:]
+        before, only, own = least, _shortlist(market, picks), picks[kept:]
         groups = [[run] for run in dict.fromkeys(own)]
         groups += [[r for r in own if at.checkpoint[r] == c] for c in np.unique(at.checkpoint[own]).tolist() if at.price[c] > 0]
         for out in groups:
@@ -228,17 +204,14 @@ def _improve(market: Market, picks: list[int], kept: int, least: float) -> list[
 def _shortlist(market: Market, picks: Sequence[int]) -> NDArray[np.int64]:
     """The runs that exchanges consider: the picks, and the runs of most gain for several powers of the price."""
     gains = market.ensemble.gains(market.ensemble.covariance(picks), market.weights)
-    at = market.candidates
-    ranks = [np.argsort(-gains / at.cost**exponent)[:SHORTLIST] for exponent in EXPONENTS]
+    ranks = [np.argsort(-gains / market.candidates.cost**exponent)[:SHORTLIST] for exponent in EXPONENTS]
     return np.unique(np.concatenate([*ranks, np.array(picks, dtype=np.int64)]))
 
 
 def _in_order(market: Market, picks: Sequence[int], kept: int) -> list[int]:
     """Sort picks by gain for their price given those before; the first `kept` picks stay where they are."""
-
-    ordered, rest = list(picks[:kept]), list(picks[kept:])
+    at, ordered, rest = market.candidates, list(picks[:kept]), list(picks[kept:])
     covariance = market.ensemble.covariance(ordered)
-    at = market.candidates
     while rest:
         some = np.unique(rest)
         gains = market.ensemble.gains(covariance, market.weights, some)[some]

@@ -22,31 +22,15 @@ from bayeslaw.posterior.fit import Fit
 
 @dataclass(frozen=True)
 class Targets:
-    """The quantities whose variance runs shall lower.
+    """The quantities whose variance runs shall lower."""
 
-    Attributes
-    ----------
-    draws : array (S, q)
-        Log losses at settings, or the quantities that were given, such as the margins of a plan.
-    names : tuple of str
-    weights : array (q,)
-        Weights of their variances; they add up to 1.
-    widths : array (q,)
-        Widths of their equal-tailed intervals now, in `unit`.
-    kind : str
-        What the intervals are of: 'latent', 'discrepancy' with its sd, or 'target' for given quantities.
-    unit : str
-    forced : bool
-        Whether failed checks were ignored.
-    """
-
-    draws: Array
+    draws: Array  # log losses at settings, or the quantities that were given, such as the margins of a plan, (S, q)
     names: tuple[str, ...]
-    weights: Array
-    widths: Array
-    kind: str
+    weights: Array  # weights of their variances, which add up to 1, (q,)
+    widths: Array  # widths of their equal-tailed intervals now, in `unit`, (q,)
+    kind: str  # 'latent', 'discrepancy' with its sd, or 'target' for given quantities
     unit: str
-    forced: bool
+    forced: bool  # whether failed checks were ignored
 
 
 def targets_of(
@@ -61,22 +45,12 @@ def targets_of(
 
     Parameters
     ----------
-    members : sequence of Fit or Stack
-    targets : table or mapping
-        Settings with an optional column `weight`, or draws (S,) of quantities by name.
+    members, targets, ci_prob, force
+        As in `bayeslaw.anchors`.
     sd : float or None
         Stated discrepancy, relative.
-    ci_prob : float
-        Probability of the intervals.
     seed : int
         Of the discrepancy; member i gets seed + i, so that the errors of two laws are independent.
-    force : bool
-        Go on although checks failed.
-
-    Raises
-    ------
-    TableError, FitError, BayeslawError
-        If there are no targets, a weight is missing or negative, or checks of a fit or of its forecasts at the targets failed.
     """
     tails = [0.5 - ci_prob / 2, 0.5 + ci_prob / 2]
     if isinstance(targets, Mapping):

@@ -49,14 +49,10 @@ class Update:
 
     Attributes
     ----------
-    fit : Fit
-        The fit to the old rows and the new ones.
     predictions : DataFrame
         The new runs beside the old fit's predictions; see `compare_with_predictions`.
     as_predicted : bool
-        Whether every p_adjusted is at least `ALARM`.
-    text : str
-        The verdict in words.
+        Whether every p_adjusted is at least `ALARM`; `text` is the verdict in words.
     widths : DataFrame or None
         Intervals at the targets before and after; see `compare_widths`. None without targets, or if checks of the new fit failed.
 
@@ -91,8 +87,6 @@ def update(
 
     Parameters
     ----------
-    fit : Fit
-        Not changed. A stack is refused.
     new_runs : Runs, DataFrame or path
         Rows of a run that the fit knows by its name join that run; rows that are in the fit already are refused.
     targets : Runs, DataFrame or path, optional
@@ -106,10 +100,8 @@ def update(
 
     Raises
     ------
-    FitError
-        For a stack, or if a required check of the old fit failed, or it has fewer than 400 draws.
-    TableError, BayeslawError
-        With the faults of the new rows, counted as in their table.
+    FitError, TableError, BayeslawError
+        For a stack, a fit whose required checks failed or with fewer than 400 draws, or new rows with faults.
 
     Examples
     --------
@@ -136,15 +128,11 @@ def update(
 def compare_widths(before: Forecast, after: Forecast) -> pd.DataFrame:
     """Compare intervals at some settings before and after an update.
 
-    Returns
-    -------
-    DataFrame
-        The settings; `before_latent_eti90_lo`, `_hi` and `after_latent_eti90_lo`, `_hi` in nats/token; the widths of these
-        intervals in percent of the loss, `before_eti90_percent` and `after_eti90_percent`; their `ratio`; and `checks`
-        ('passed' or 'FAILED (forced)').
+    Columns: the settings; `before_latent_eti90_lo`, `_hi` and `after_latent_eti90_lo`, `_hi` in nats/token; the widths of these
+    intervals in percent of the loss, `before_eti90_percent` and `after_eti90_percent`; their `ratio`; and `checks` ('passed' or
+    'FAILED (forced)').
     """
-    table = before.settings.copy()
-    ends = interval_names("eti", CI)
+    table, ends = before.settings.copy(), interval_names("eti", CI)
     for name, predicted in (("before", before), ("after", after)):
         summary = predicted.summary(CI)
         for end in ends:
@@ -164,13 +152,10 @@ def compare_with_predictions(fit: Fit, new: Runs, *, seed: int = 0, force: bool 
 
     Parameters
     ----------
-    fit : Fit
     new : Runs
         With losses; known errors (`loss_se`) are added to the fit's noise.
-    seed : int
-        Of the simulated runs.
-    force : bool
-        Go on although checks of the fit failed, and mark every row.
+    seed, force
+        Seed of the simulated runs; whether to go on although checks of the fit failed, and mark every row.
 
     Returns
     -------
@@ -200,11 +185,9 @@ def compare_with_predictions(fit: Fit, new: Runs, *, seed: int = 0, force: bool 
     errors = _errors(predicted, frame, code)
     counts = new.frame.groupby(run_codes(new.frame)[0])["compared"].agg(["size", "sum"]).to_numpy()
     columns = {
-        "run": [*names, TOGETHER],
-        "rows": [*counts[:, 0], len(new.frame)],
-        "compared": [*counts[:, 1], len(frame)],
+        "run": [*names, TOGETHER], "rows": [*counts[:, 0], len(new.frame)], "compared": [*counts[:, 1], len(frame)],
         "continues": [*(name in fit.observed.run_names for name in names), False],
-    }
+    }  # fmt: skip
     largest = np.max([each.farthest for each in errors], axis=0)
     adjusted = [float((largest >= each.farthest[0]).mean()) for each in errors]
     table = pd.DataFrame(columns).head(len(errors)).join(pd.DataFrame([each.row for each in errors]))
@@ -240,10 +223,8 @@ def _compared(fit: Fit, new: Runs) -> Runs:
     """The rows that the law describes, with a boolean column `compared`."""
     frame = new.frame[~base_rows(new.frame, fit.law)]
     if not len(frame):
-        raise BayeslawError(
-            f"{new.name}: every row is a base checkpoint (D = 0), which {fit.law.name} does not predict. Give rows with D > 0.",
-            code="only-base-checkpoints",
-        )
+        problem = f"every row is a base checkpoint (D = 0), which {fit.law.name} does not predict. Give rows with D > 0."
+        raise BayeslawError(f"{new.name}: {problem}", code="only-base-checkpoints")
     code = run_codes(frame)[0]
     chosen = np.zeros(len(frame), dtype=bool)
     for own in (np.flatnonzero(code == run) for run in range(int(code.max()) + 1)):
@@ -253,23 +234,13 @@ def _compared(fit: Fit, new: Runs) -> Runs:
 
 @dataclass(frozen=True)
 class _Errors:
-    """Errors of a measured run (first) and of S simulated runs.
+    """Errors of a measured run (first) and of S simulated runs."""
 
-    Attributes
-    ----------
-    mean, latent : arrays (S,)
-        Mean log loss of the simulated runs, with and without noise.
-    measured : float
-        Mean log loss of the run.
-    level, curve : arrays (S + 1,)
-        Mean error, and Mahalanobis distance of the errors.
-    """
-
-    mean: Array
-    latent: Array
-    measured: float
-    level: Array
-    curve: Array
+    mean: Array  # mean log loss of the simulated runs (S,), with noise
+    latent: Array  # and without
+    measured: float  # mean log loss of the run
+    level: Array  # mean errors (S + 1,)
+    curve: Array  # Mahalanobis distances of the errors (S + 1,)
 
     @classmethod
     def of(cls, simulated: Array, measured: Array, latent: Array, point: Array, shared: Array | float) -> _Errors:
@@ -294,16 +265,11 @@ class _Errors:
         loss = float(np.exp(self.measured))
         ends = interval_names("predicted_eti", CI)
         return {
-            "loss": loss,
-            "predicted_median": median,
-            ends[0]: low,
-            ends[1]: high,
-            "inside_eti90": bool(low <= loss <= high),
-            "error_percent": 100 * (loss / median - 1),
-            "error_sd": self.level[0] / self.level[1:].std(),
+            "loss": loss, "predicted_median": median, ends[0]: low, ends[1]: high, "inside_eti90": bool(low <= loss <= high),
+            "error_percent": 100 * (loss / median - 1), "error_sd": self.level[0] / self.level[1:].std(),
             "p_level": float((np.abs(self.level) >= abs(self.level[0])).mean()),
             "p_curve": float((self.curve >= self.curve[0]).mean()),
-        }
+        }  # fmt: skip
 
 
 def _extrapolation(fit: Fit, new: Runs) -> str:
@@ -315,8 +281,7 @@ def _extrapolation(fit: Fit, new: Runs) -> str:
 
 def _verdict(predictions: pd.DataFrame, extrapolation: str) -> str:
     worst = predictions.sort_values("error_sd", key=abs, ascending=False).sort_values("p_adjusted", kind="stable").iloc[0]
-    count = int((predictions["run"] != TOGETHER).sum())
-    name = TOGETHER if worst["run"] == TOGETHER else f"run {worst['run']!r}"
+    count, name = int((predictions["run"] != TOGETHER).sum()), TOGETHER if worst["run"] == TOGETHER else f"run {worst['run']!r}"
     of = f" over {count} runs" if count > 1 else ""
     p = f"p = {worst['p_adjusted']:.2g}{of}; below {ALARM:g} is an alarm"
     if worst["p_adjusted"] >= ALARM:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -16,11 +17,12 @@ from bayeslaw.design.anchors import anchors
 from bayeslaw.design.preposterior import SIMULATED, Design, nested, validate
 from bayeslaw.forecasting.stack import Stack
 from bayeslaw.posterior.fit import Fit
+from tests import fixed
 from tests.errors import fails
-from tests.fixed import line_fit
 from tests.oracles import Array
 from tests.purchases import drawn, pool
 
+line_fit = cache(fixed.line_fit)  # no test changes a fit
 TARGETS = pd.DataFrame({"x": [2.0, 3.0, 0.0]})
 DESIGN = pd.DataFrame({"x": [2.0, 0.0, 1.5, 3.0, 2.5], "run": ["u", "u", "u", "v", "v"]})
 WITHIN = block_diag(np.ones((3, 3)), np.ones((2, 2)))
@@ -61,26 +63,27 @@ CASES: dict[str, tuple[dict[str, Any], pd.DataFrame, Array]] = {
 @pytest.mark.parametrize("name", CASES)
 def test_the_linear_normal_case_is_exact(name: str) -> None:
     options, design, noise = CASES[name]
-    fit, weights = line_fit(**options), [0.5, 0.2, 0.3]
+    fit, weights = line_fit(size=3000, **options), [0.5, 0.2, 0.3]
     before, after = exact(fit, design["x"], noise)
-    for shuffled in (design, design.sample(frac=1.0, random_state=1)):
-        row = nested(fit, shuffled, TARGETS, weights=weights, outer=300).iloc[0]
+    shuffled = [design.sample(frac=1.0, random_state=1)] * (name == "checkpoint")
+    for table in (design, *shuffled):
+        row = nested(fit, table, TARGETS, weights=weights, outer=80).iloc[0]
         assert row["prior_variance"] == pytest.approx(before @ weights, rel=1e-6)
         assert row["note"] == ""
-        assert row["expected_variance_mcse"] < 0.05 * row["expected_variance"]
+        assert row["expected_variance_mcse"] < 0.1 * row["expected_variance"]
         error = 4 * row["expected_variance_mcse"] + 0.015 * row["expected_variance"]
         assert row["expected_variance"] == pytest.approx(after @ weights, abs=error)
         assert row["ratio"] == pytest.approx(row["expected_variance"] / row["prior_variance"])
-        assert 1 <= row["effective_worst"] <= row["effective_median"] <= 4000
+        assert 1 <= row["effective_worst"] <= row["effective_median"] <= 3000
         assert (row["rows"], row["checks"]) == (len(design), "passed")
 
 
 def test_known_errors_of_losses_count() -> None:
-    fit = line_fit(point=0.01, run=0.01)
+    fit = line_fit(size=3000, point=0.01, run=0.01)
     design = DESIGN.assign(loss_se=0.2)
     loss = np.exp(np.median(np.stack([fit.draws[name] for name in "abc"], axis=1) @ curvature(DESIGN["x"]), axis=0))
     before, after = exact(fit, DESIGN["x"], 1e-4 * (WITHIN + np.eye(5)) + np.diag((0.2 / loss) ** 2))
-    row = nested(fit, design, TARGETS, outer=300).iloc[0]
+    row = nested(fit, design, TARGETS, outer=80).iloc[0]
     assert row["prior_variance"] == pytest.approx(before.mean(), rel=1e-6)
     assert row["expected_variance"] == pytest.approx(after.mean(), abs=4 * row["expected_variance_mcse"] + 0.015 * after.mean())
     with fails("bad-loss-se", "design"):
@@ -89,7 +92,7 @@ def test_known_errors_of_losses_count() -> None:
 
 def test_noise_groups_are_those_of_the_fit() -> None:
     """Two groups that differ in noise; an unknown group is refused."""
-    base, targets = line_fit(), TARGETS.assign(set="calm")
+    base, targets = line_fit(size=3000), TARGETS.assign(set="calm")
     group = np.array([0, 0, 1, 1])
     observed = replace(base.observed, group=group, group_names=("calm", "wild"), group_column="set")
     tree, noise = base.tree.copy(), replace(base.noise, groups=("calm", "wild"))
@@ -101,7 +104,7 @@ def test_noise_groups_are_those_of_the_fit() -> None:
     fit = replace(base, tree=tree, observed=observed, noise=noise)
     for name, sigma in (("calm", 0.02), ("wild", 0.06)):
         after = exact(fit, DESIGN["x"], sigma**2 * (WITHIN + np.eye(5)))[1].mean()
-        row = nested(fit, DESIGN.assign(set=name), targets, outer=300).iloc[0]
+        row = nested(fit, DESIGN.assign(set=name), targets, outer=80).iloc[0]
         assert row["expected_variance"] == pytest.approx(after, abs=4 * row["expected_variance_mcse"] + 0.015 * after)
     with fails("unknown-group", "'other'", "calm", "wild"):
         nested(fit, DESIGN.assign(set="other"), targets)
@@ -112,7 +115,7 @@ def test_noise_groups_are_those_of_the_fit() -> None:
 def test_heavy_tailed_points_inform_less_than_normal_ones() -> None:
     """At the same scale a point with 5 degrees of freedom has 3/4 of the information on its location."""
     rows = {
-        n: nested(line_fit(size=2000, point=0.04, noise=n), DESIGN.head(1), TARGETS.head(1)).iloc[0]
+        n: nested(line_fit(size=2000, point=0.04, noise=n), DESIGN.head(1), TARGETS.head(1), outer=80).iloc[0]
         for n in ("normal-no-run", "student-no-run")
     }
     prior, (normal, heavy) = rows["normal-no-run"]["prior_variance"], (row["expected_variance"] for row in rows.values())
