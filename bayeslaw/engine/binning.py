@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.data.observations import Observations
 from bayeslaw.laws.law import Law
@@ -25,26 +25,18 @@ WIDEST = 0.5  # largest width of a bin, in e-folds
 
 @dataclass(frozen=True)
 class Compressed:
-    """Observations of fewer rows.
+    """Observations of fewer rows (n): means of log loss, and of the logarithms of covariates that span decades.
 
-    Attributes
-    ----------
-    observed : Observations
-        Means: of log loss, and of the logarithms of covariates that span decades.
-    count : array (n,)
-        Points in each row.
-    scatter : array (R,)
-        For each run, the sum of squares of its points around the means of their rows.
-    row : int array (points,)
-        The row of each point.
+    `count` (n,) are the points in each row, `scatter` (R,) each run's sum of squares of points around the means of their rows, and
+    `row` (points,) the row of each point.
     """
 
     observed: Observations
-    count: NDArray[np.float64]
-    scatter: NDArray[np.float64]
-    row: NDArray[np.int64]
+    count: Array
+    scatter: Array
+    row: Index
 
-    def shift(self, law: Law, draws: Mapping[str, NDArray[np.float64]], whole: Observations) -> float:
+    def shift(self, law: Law, draws: Mapping[str, Array], whole: Observations) -> float:
         """The largest difference between the mean of the points' expected log losses and the one at their row's setting."""
         largest = 0.0
         for i in range(next(iter(draws.values())).size):
@@ -55,29 +47,23 @@ class Compressed:
 
 
 def compress(law: Law, observed: Observations, width: float | None = None) -> Compressed:
-    """Put points of one run at the same setting into one row.
+    """Put points of one run at the same setting into one row; points with known standard errors stay as they are.
 
     Parameters
     ----------
-    law : Law
-    observed : Observations
+    law, observed : Law, Observations
     width : float, optional
         Also put points into bins of this width, in e-folds of every covariate that spans decades.
-
-    Returns
-    -------
-    Compressed
-        Points with known standard errors stay as they are.
     """
     if width is not None and not 0 < width <= WIDEST:
         raise BayeslawError(f"The width of a bin lies between 0 and {WIDEST:g} e-folds, {width:g} does not.", code="bad-bin-width")
+    points = observed.log_loss.size
+    unchanged = Compressed(observed, np.ones(points), np.zeros(observed.runs), np.arange(points))
     if observed.se.size:
         if width is not None:
-            raise BayeslawError(
-                "Points with known standard errors (column loss_se) can't be put into bins: leave bins out.",
-                code="bins-with-errors",
-            )
-        return Compressed(observed, np.ones(observed.log_loss.size), np.zeros(observed.runs), np.arange(observed.log_loss.size))
+            problem = "Points with known standard errors (column loss_se) can't be put into bins: leave bins out."
+            raise BayeslawError(problem, code="bins-with-errors")
+        return unchanged
     code = observed.run
     for name, values in observed.covariates.items():
         cells = values
@@ -86,18 +72,16 @@ def compress(law: Law, observed: Observations, width: float | None = None) -> Co
                 cells = np.floor(np.log(values) / width)
         _, part = np.unique(cells, return_inverse=True)
         _, code = np.unique(code * (part.max() + 1) + part, return_inverse=True)
-    rows = int(code.max()) + 1
-    points = observed.log_loss.size
-    if rows == points:
-        return Compressed(observed, np.ones(points), np.zeros(observed.runs), np.arange(points))
+    if (rows := int(code.max()) + 1) == points:
+        return unchanged
     _, first, row = np.unique(code, return_index=True, return_inverse=True)
     count = np.bincount(row).astype(np.float64)
 
-    def mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
-        means: NDArray[np.float64] = np.bincount(row, values) / count
+    def mean(values: Array) -> Array:
+        means: Array = np.bincount(row, values) / count
         return np.where(count == 1, values[first], means)
 
-    def middle(name: str, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    def middle(name: str, values: Array) -> Array:
         low, high = np.minimum.reduceat(values[order], starts), np.maximum.reduceat(values[order], starts)
         if not law.covariates[name].logarithmic:
             return np.where(low == high, low, mean(values))

@@ -100,16 +100,19 @@ def calling(kind: Any) -> Any:
     return intrinsic(call)
 
 
-def _to_pointer(typing: Any, address: Any) -> Any:
-    """The pointer with a given address, inside compiled code."""
+def converted(result: Any, convert: Callable[[Any, Any], Any]) -> Any:
+    """A function of one number inside compiled code, given the type of its result and how LLVM's builder makes that."""
 
-    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.inttoptr(arguments[0], cgutils.voidptr_t)
+    def call(typing: Any, number: Any) -> Any:
+        def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            return convert(builder, arguments[0])
 
-    return types.voidptr(address), code
+        return result(number), code
+
+    return intrinsic(call)
 
 
-pointer: Any = intrinsic(_to_pointer)
+pointer: Any = converted(types.voidptr, lambda builder, address: builder.inttoptr(address, cgutils.voidptr_t))
 
 
 @inner

@@ -1,6 +1,6 @@
 """The compiled log density, for sampling and point fits.
 
-`forward`, `backward`, the densities of noise and `evaluate` are plain functions: `compiled_function` compiles each by itself, and
+`forward`, `backward`, the densities of noise and `_evaluate` are plain functions: `compiled_function` compiles each by itself, and
 they call each other by address. If Numba links a function into its caller, the optimiser treats it differently: draws then differed
 in their last digits between the process that compiled and later ones.
 """
@@ -30,22 +30,9 @@ addresses of its compiled functions."""
 Map = tuple[Reals, Reals, Wholes, Reals, Reals, Reals]
 """Centre, scale, order, knots, pieces and tails of a `transport.RidgeMap`."""
 
-IDENTITY: Map = (
-    np.empty(0),
-    np.empty((0, 0)),
-    np.empty(0, np.int64),
-    np.empty(0),
-    np.empty((4, 0, 0)),
-    np.empty((0, 4)),
-)
-"""The identity map."""
+IDENTITY: Map = (np.empty(0), np.empty((0, 0)), np.empty(0, np.int64), np.empty(0), np.empty((4, 0, 0)), np.empty((0, 4)))
 
-
-def _array(kind: Any, dimensions: int = 1) -> Any:
-    return types.Array(kind, dimensions, "C")
-
-
-_REALS, _WHOLES, _CODE = _array(types.float64), _array(types.int64), _array(types.int64, 2)
+_REALS, _WHOLES, _CODE = (types.Array(kind, axes, "C") for kind, axes in ((types.float64, 1), (types.int64, 1), (types.int64, 2)))
 _FORWARD = types.void(_CODE, _REALS)
 _BACKWARD = types.void(_CODE, _REALS, _REALS)
 _ROWS = (_REALS, _REALS, _WHOLES)
@@ -63,18 +50,9 @@ _call_normal, _call_student, _call_evaluate = calling(_NORMAL), calling(_STUDENT
 
 @jit
 def huber_sum(
-    functions: Wholes,
-    code: Wholes,
-    memory: Reals,
-    slope: Reals,
-    inputs: Wholes,
-    first: int,
-    y: Reals,
-    weights: Reals,
-    delta: float,
-    x: Reals,
-    gradient: Reals,
-) -> float:
+    functions: Wholes, code: Wholes, memory: Reals, slope: Reals, inputs: Wholes, first: int,
+    y: Reals, weights: Reals, delta: float, x: Reals, gradient: Reals,
+) -> float:  # fmt: skip
     """Weighted sum of Huber losses of log L - y at the coordinates x; writes its gradient into `gradient`."""
     for i in range(inputs.size):
         memory[inputs[i]] = x[i]
@@ -111,40 +89,36 @@ _swap: Any = intrinsic(_to_swap)
 ARRAYS = 22  # number of arrays of a density; see `describe`
 
 
-def workspace_size(dimension: int, arrays: Map, groups: int) -> int:
-    """Number of floats that a thread needs besides the tape's, for a map and for groups of noise."""
-    return 6 * dimension + 2 * (arrays[4].shape[2] if arrays[2].size else 0) + 4 * groups
+def workspace(dimension: int, arrays: Map, groups: int, threads: int) -> Reals:
+    """The numbers that threads need besides the tape's.
 
-
-def describe(state: State, arrays: Map, busy: Wholes, scratch: Reals) -> Wholes:
-    """Addresses and sizes of the arrays of a density, for compiled code outside Python.
-
-    `memory` and `slope` of the state have a row for each concurrent thread, `busy` has a zero and `scratch` `workspace_size` floats
-    for each. All arrays must be contiguous and outlive the description.
+    Parameters
+    ----------
+    dimension, arrays, groups, threads
+        Number of coordinates, the map to them, and the numbers of groups of noise and of threads.
     """
-    whole = (*state, *arrays, busy, scratch)
-    if len(whole) != ARRAYS or not all(a.flags.c_contiguous for a in whole):
+    return np.empty(threads * (6 * dimension + 2 * (arrays[4].shape[2] if arrays[2].size else 0) + 4 * groups))
+
+
+def describe(arrays: tuple[Any, ...]) -> Wholes:
+    """Addresses and sizes of the arrays of a density, for compiled code outside Python: `State`, `Map`, busy, workspace.
+
+    `memory` and `slope` of the state have a row for each concurrent thread, and `busy` has a zero for each. All arrays must be
+    contiguous and outlive the description.
+    """
+    if len(arrays) != ARRAYS or not all(a.flags.c_contiguous for a in arrays):
         raise ValueError("the density's arrays must be contiguous and complete")
-    return np.array([(a.ctypes.data, a.size) for a in whole], dtype=np.int64).ravel()
+    return np.array([(a.ctypes.data, a.size) for a in arrays], dtype=np.int64).ravel()
 
 
-def evaluate(description: int, mine: int, x: Reals, gradient: Reals) -> float:
+def _evaluate(description: int, mine: int, x: Reals, gradient: Reals) -> float:
     """Log density at the coordinates x, computed in the workspace of a thread; writes its gradient into `gradient`."""
     d = carray(pointer(description), (ARRAYS, 2), np.int64)
     code, size = carray(pointer(d[0, 0]), (d[0, 1] // 10, 10), np.int64), d[1, 1] // d[20, 1]
     memory, slope = reals(d[1, 0] + 8 * mine * size, size), reals(d[2, 0] + 8 * mine * size, size)
-    inputs, outputs, flags, functions = (
-        wholes(d[3, 0], d[3, 1]),
-        wholes(d[4, 0], d[4, 1]),
-        wholes(d[5, 0], d[5, 1]),
-        wholes(d[13, 0], d[13, 1]),
-    )
-    y, count, scatter, squared = (
-        reals(d[6, 0], d[6, 1]),
-        reals(d[8, 0], d[8, 1]),
-        reals(d[9, 0], d[9, 1]),
-        reals(d[10, 0], d[10, 1]),
-    )
+    inputs, outputs, flags = wholes(d[3, 0], d[3, 1]), wholes(d[4, 0], d[4, 1]), wholes(d[5, 0], d[5, 1])
+    y, count, functions = reals(d[6, 0], d[6, 1]), reals(d[8, 0], d[8, 1]), wholes(d[13, 0], d[13, 1])
+    scatter, squared = reals(d[9, 0], d[9, 1]), reals(d[10, 0], d[10, 1])
     starts, family, group = wholes(d[7, 0], d[7, 1]), wholes(d[11, 0], d[11, 1]), wholes(d[12, 0], d[12, 1])
     # With an OU run effect, `skew` and `excess` are whether there is a correlation length, and the length; see `ou_density`.
     student, run_effect, checkpoint_effect, skew, groups = flags[0], flags[1], flags[2], flags[3], flags[4]
@@ -159,19 +133,18 @@ def evaluate(description: int, mine: int, x: Reals, gradient: Reals) -> float:
     first, at = outputs[1], 2 + groups * (1 + run_effect)
     slope[outputs[0]] = 1.0
     mu, d_mu = memory[first : first + y.size], slope[first : first + y.size]
-    workspace = d[21, 0] + 8 * (d[21, 1] // d[20, 1] * (mine + 1) - 4 * groups)
-    sigma, tau = reals(workspace, groups), reals(workspace + 8 * groups, groups)
-    d_sigma, d_tau = reals(workspace + 16 * groups, groups), reals(workspace + 24 * groups, groups)
+    scratch = d[21, 0] + 8 * (d[21, 1] // d[20, 1] * (mine + 1) - 4 * groups)
+    sigma, tau = reals(scratch, groups), reals(scratch + 8 * groups, groups)
+    d_sigma, d_tau = reals(scratch + 16 * groups, groups), reals(scratch + 24 * groups, groups)
     for g in range(groups):
         sigma[g] = memory[outputs[2 + g]]
         tau[g] = memory[outputs[2 + groups + g]] if run_effect else 0.0
         d_sigma[g], d_tau[g] = 0.0, 0.0
     if student:
         effects, d_effects = x[k:], gradient[k:]
-        part, d_dof = _call_student(
-            functions[2],
-            (y, mu, starts, squared, group, sigma, memory[outputs[at]], tau, effects, d_mu, d_effects, d_sigma, d_tau),
-        )
+        dof = memory[outputs[at]]
+        rows = (y, mu, starts, squared, group)
+        part, d_dof = _call_student(functions[2], (*rows, sigma, dof, tau, effects, d_mu, d_effects, d_sigma, d_tau))
         slope[outputs[at]] += d_dof
         for j in range(effects.size):
             part -= 0.5 * effects[j] * effects[j]
@@ -182,13 +155,9 @@ def evaluate(description: int, mine: int, x: Reals, gradient: Reals) -> float:
         for g in range(groups):
             sigma[g] *= sigma[g]
             tau[g] *= tau[g]
-        part, d_omega, d_excess = _call_normal(
-            functions[2],
-            (
-                *(y, mu, starts, count, scatter, squared, family, group),
-                *(sigma, tau, spread * spread, excess, d_mu, d_sigma, d_tau),
-            ),
-        )
+        given = (y, mu, starts, count, scatter, squared, family, group)
+        arguments = (*given, sigma, tau, spread * spread, excess, d_mu, d_sigma, d_tau)
+        part, d_omega, d_excess = _call_normal(functions[2], arguments)
         for g in range(groups):
             d_sigma[g] *= 2 * memory[outputs[2 + g]]
             if run_effect:
@@ -219,15 +188,12 @@ def _logp(dim_: Any, z_: Any, gradient_: Any, value_: Any, description_: Any) ->
     dim: Any = np.int64(dim_)
     tailed = tails.size // 4
     z, gradient = carray(z_, dim_, np.float64), carray(gradient_, dim_, np.float64)
-    workspace = d[21, 0] + 8 * (d[21, 1] // threads * mine)
-    y, x, d_x = reals(workspace, dim), reals(workspace + 8 * dim, dim), reals(workspace + 16 * dim, dim)
-    stretch, rise, widths = (
-        reals(workspace + 24 * dim, tailed),
-        reals(workspace + 32 * dim, tailed),
-        reals(workspace + 40 * dim, dim),
-    )
+    scratch = d[21, 0] + 8 * (d[21, 1] // threads * mine)
+    y, x, d_x = reals(scratch, dim), reals(scratch + 8 * dim, dim), reals(scratch + 16 * dim, dim)
+    stretch, rise = reals(scratch + 24 * dim, tailed), reals(scratch + 32 * dim, tailed)
+    widths = reals(scratch + 40 * dim, dim)
     turn, number = 0.0, pieces.size // (4 * (knots.size - 1)) if order.size else dim - dim
-    along, slope = reals(workspace + 48 * dim, number), reals(workspace + 48 * dim + 8 * number, number)
+    along, slope = reals(scratch + 48 * dim, number), reals(scratch + 48 * dim + 8 * number, number)
     stretch_tails(tails, z, stretch, rise, y)
     if order.size:
         turn = splines(knots, pieces, y[0], along, slope)
@@ -253,16 +219,16 @@ def _copy(dim: Any, size: Any, z_: Any, out_: Any, description_: Any) -> int:
 @cache
 def compiled_function(name: str) -> Any:
     """A function that runs a tape, a likelihood by its noise, or `evaluate`; compiled when it is first asked for."""
-    functions: dict[str, tuple[Callable[..., Any], Any, dict[str, Any]]] = {
-        "forward": (forward, _FORWARD, {}),
-        "backward": (backward, _BACKWARD, {}),
-        "normal": (normal_density, _NORMAL, {"fastmath": ANY_ORDER}),
-        "ou": (ou_density, _NORMAL, {"fastmath": ANY_ORDER}),
-        "student": (student_density, _STUDENT, {}),
-        "evaluate": (evaluate, _EVALUATE, {}),
+    functions: dict[str, tuple[Any, Callable[..., Any]]] = {
+        "forward": (_FORWARD, forward),
+        "backward": (_BACKWARD, backward),
+        "normal": (_NORMAL, normal_density),
+        "ou": (_NORMAL, ou_density),
+        "student": (_STUDENT, student_density),
+        "evaluate": (_EVALUATE, _evaluate),
     }
-    function, signature, options = functions[name]
-    return compiled(signature, function, **options)
+    options: dict[str, Any] = {"fastmath": ANY_ORDER} if name in ("normal", "ou") else {}
+    return compiled(*functions[name], **options)
 
 
 def addresses(*names: str) -> Wholes:

@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayeslaw.core.arrays import Array
 from bayeslaw.data.observations import Observations
 from bayeslaw.engine import tape as tapes
 from bayeslaw.laws.law import Law
@@ -33,7 +33,7 @@ ROWS = 12  # rows of the runs that represent a law of series
 Functions = Mapping[str, Callable[..., Any]]
 
 
-def constrain(prior: Prior, x: Any, functions: Functions) -> Any:
+def _constrain(prior: Prior, x: Any, functions: Functions) -> Any:
     """Map the real line to the prior's support."""
     match prior.support:
         case "positive":
@@ -44,7 +44,7 @@ def constrain(prior: Prior, x: Any, functions: Functions) -> Any:
             return x
 
 
-def star(law: Law, observed: Observations) -> dict[str, NDArray[np.float64]]:
+def star(law: Law, observed: Observations) -> dict[str, Array]:
     """Settings spread over the runs: the reference point, and points with one covariate moved to its minimum or maximum.
 
     A law of series has rows of the runs instead, since nodes of a series belong together. Where parameters vary by columns, the
@@ -66,12 +66,12 @@ def star(law: Law, observed: Observations) -> dict[str, NDArray[np.float64]]:
     return {name: np.array([p[name] for p in points]) for name in law.covariates}
 
 
-Mean = Callable[[Any, NDArray[np.float64]], Any]
+Mean = Callable[[Any, Array], Any]
 
 
-def average(value: Any, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+def average(value: Any, weights: Array) -> Array:
     """Weighted mean over the last axis (which broadcasts to the weights), kept with size 1."""
-    spread: NDArray[np.float64] = np.asarray(value) + np.zeros((1, weights.size))
+    spread: Array = np.asarray(value) + np.zeros((1, weights.size))
     return (spread @ weights)[:, None]
 
 
@@ -81,17 +81,13 @@ class Coordinates:
 
     Attributes
     ----------
-    settings : dict of str to array (m,)
-        The settings of `star`; nodes where they are on a tape.
-    size : int
-        Their number m.
+    settings, size
+        The settings of `star`, arrays (m,) or nodes of a tape, and their number m.
     weights : dict of str to array (m,)
         For each floor, the weights of the settings that its mean loss is over.
-    by_spread : frozenset of str
-        Amplitudes whose term varies over the settings.
-    by_mean : frozenset of str
-        Amplitudes whose term has one value there. An amplitude whose term is 0 there, such as annealing in runs without any, is
-        in neither set and is a coordinate itself.
+    by_spread, by_mean : frozensets of str
+        Amplitudes whose term varies over the settings, and those whose term has one value there. An amplitude whose term is 0
+        there, such as annealing in runs without any, is in neither set and is a coordinate itself.
     softplus_scale : float
         Scale (nats) of the softplus that keeps the floor positive; the coordinate is linear well above it.
     """
@@ -100,7 +96,7 @@ class Coordinates:
     at: Mapping[str, float]
     settings: Mapping[str, Any]
     size: int
-    weights: Mapping[str, NDArray[np.float64]]
+    weights: Mapping[str, Array]
     by_spread: frozenset[str]
     by_mean: frozenset[str]
     softplus_scale: float
@@ -137,7 +133,7 @@ class Coordinates:
         """
         law, everywhere = self.law, np.full(self.size, 1 / self.size)
         variables = {k: x[k] for k in law.shapes}
-        values = {k: constrain(law.parameters[k].prior, v, functions) for k, v in variables.items()}
+        values = {k: _constrain(law.parameters[k].prior, v, functions) for k, v in variables.items()}
         ones = values | dict.fromkeys((*law.amplitudes, *law.floors), 1.0)
         units = law.term_units(ones, self.at, functions)
         # A scale inside a term, such as h in 1 + D/h, may have a prior on h/D: terms need the scale itself.
@@ -158,7 +154,7 @@ class Coordinates:
                 jacobian = jacobian - functions["log"](height)
             else:
                 variables[name] = x[name] - functions["log"](height)
-            terms.append((constrain(law.parameters[name].prior, variables[name], functions), share))
+            terms.append((_constrain(law.parameters[name].prior, variables[name], functions), share))
         for floor, weights in self.weights.items():
             total: Any = 0.0
             for value, share in terms:
@@ -176,7 +172,7 @@ class Coordinates:
         """Write the change on a tape; returns the law's parameters, the model's variables and the log Jacobian as nodes."""
         settings = {k: tape.constant(v) for k, v in self.settings.items()}
 
-        def mean(value: Any, weights: NDArray[np.float64]) -> Any:
+        def mean(value: Any, weights: Array) -> Any:
             return (tape.node(value) * weights).sum()
 
         here = replace(self, settings=settings)
@@ -188,7 +184,7 @@ class Coordinates:
         values = dict(parameters) | {name: tape.rows(column) for name, column in observed.covariates.items()}
         return tape.every_row(tape.node(tapes.FUNCTIONS["log"](self.law.evaluate(values, tapes.FUNCTIONS))), observed.log_loss.size)
 
-    def draws(self, x: Mapping[str, NDArray[np.float64]]) -> dict[str, NDArray[np.float64]]:
+    def draws(self, x: Mapping[str, Array]) -> dict[str, Array]:
         """The law's parameters, arrays (S,), from coordinates, arrays (S, 1)."""
         variables, _ = self.variables(x, tapes.FUNCTIONS, average)
         values = self.parameters(variables, tapes.FUNCTIONS)
@@ -198,6 +194,6 @@ class Coordinates:
     def parameters(self, variables: Mapping[str, Any], functions: Functions) -> dict[str, Any]:
         """The law's parameters from the model's unconstrained variables."""
         priors = {k: p.prior for k, p in self.law.parameters.items()}
-        values = {k: constrain(priors[k], v, functions) for k, v in variables.items() if k in priors}
+        values = {k: _constrain(priors[k], v, functions) for k, v in variables.items() if k in priors}
         units = self.law.term_units({k: 1.0 if priors[k].on else v for k, v in values.items()}, self.at, functions)
         return {k: v / units[k] if k in units else v for k, v in values.items()}

@@ -11,22 +11,22 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayeslaw.core.arrays import Array, Index
 from bayeslaw.data.observations import Observations
 from bayeslaw.engine import tape as tapes
 from bayeslaw.engine.binning import Compressed
-from bayeslaw.engine.compiled import IDENTITY, Map, addresses, describe, logp_by_address, workspace_size
-from bayeslaw.engine.coordinates import Coordinates, Functions
+from bayeslaw.engine.compiled import IDENTITY, Map, addresses, describe, logp_by_address, workspace
+from bayeslaw.engine.coordinates import Coordinates
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.prior import Prior
 from bayeslaw.noise import noise as noises
 from bayeslaw.noise.noise import Noise
 
 
-def log_prior(prior: Prior, x: Any, functions: Functions) -> Any:
+def log_prior(prior: Prior, x: Any) -> Any:
     """Log density, up to a constant, of the unconstrained value x (log, logit or the value itself), Jacobian included."""
-    a = prior.args
+    a, functions = prior.args, tapes.FUNCTIONS
     match prior.dist:
         case "LogNormal" | "Normal":
             z = (x - a["mu"]) / a["sigma"]
@@ -42,9 +42,9 @@ def log_prior(prior: Prior, x: Any, functions: Functions) -> Any:
             return -a["alpha"] * functions["softplus"](-x) - a["beta"] * functions["softplus"](x)
 
 
-def log_around(x: Any, typical: Any, log_spread: Any, functions: Functions) -> Any:
+def _log_around(x: Any, typical: Any, log_spread: Any) -> Any:
     """Log density, up to a constant, of an unconstrained value that is normal around a typical one."""
-    z = (x - typical) * functions["exp"](-log_spread)
+    z = (x - typical) * tapes.FUNCTIONS["exp"](-log_spread)
     return -0.5 * z * z - log_spread
 
 
@@ -56,24 +56,18 @@ SMALLER = 40  # times that the terms of a starting point may be made smaller
 class Function:
     """A compiled log density with gradient, called from Python or, by its description, from a sampler without Python.
 
-    Attributes
-    ----------
-    size : int
-    arrays : tuple
-        The arrays that the description points to.
-    description : int array
-        See `compiled.describe`.
+    The description points to the arrays; see `compiled.describe`.
     """
 
     size: int
     arrays: tuple[Any, ...]
-    description: NDArray[np.int64]
+    description: Index
 
-    def __call__(self, z: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+    def __call__(self, z: Array) -> tuple[float, Array]:
         values, gradients = self.many(z[None])
         return float(values[0]), gradients[0]
 
-    def many(self, z: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def many(self, z: Array) -> tuple[Array, Array]:
         """Values (S,) and gradients (S, size) at points z (S, size), with little overhead of Python."""
         z, k = np.ascontiguousarray(z, dtype=np.float64), self.size
         if z.ndim != 2 or z.shape[1] != k:
@@ -95,9 +89,9 @@ class Density:
     coordinates: Coordinates
     names: tuple[str, ...]
     program: tapes.Program
-    outputs: NDArray[np.int64]
-    count: NDArray[np.float64]
-    scatter: NDArray[np.float64]
+    outputs: Index
+    count: Array
+    scatter: Array
 
     @classmethod
     def of(cls, law: Law, observed: Observations, noise: Noise, compressed: Compressed | None = None) -> Density:
@@ -117,9 +111,9 @@ class Density:
         for name in names:
             around = law.parameters[name].around if name in law.parameters else None
             if around is None:
-                total = total + log_prior(priors[name], variables[name], f)
+                total = total + log_prior(priors[name], variables[name])
             else:
-                total = total + log_around(variables[name], variables[around[0]], variables[around[1]], f)
+                total = total + _log_around(variables[name], variables[around[0]], variables[around[1]])
         log_loss = coordinates.log_loss(tape, parameters, observed)
         scales = [tape.node(noises.LEAST.get(name, 0.0) + f["exp"](x[name])) for name in noise.parameters]
         program = tape.program()
@@ -137,15 +131,16 @@ class Density:
         flags = [noise.student, noise.run_effect, noise.checkpoint_effect, noise.skew or noise.drift, groups, program.live]
         memory = np.tile(program.memory, (threads, 1))
         count = o.time if noise.drift else self.count  # see `likelihoods.ou_density`
-        rows = (o.log_loss, o.starts, count, self.scatter, o.se**2, noise.families_of(o), noise.groups_of(o))
+        families = o.families if noise.checkpoint_effect else np.arange(o.runs + 1, dtype=np.int64)
+        rows = (o.log_loss, o.starts, count, self.scatter, o.se**2, families, noise.groups_of(o))
         work = (program.code, memory, np.zeros_like(memory))
         run = addresses("forward", "backward", "student" if noise.student else "ou" if noise.drift else "normal", "evaluate")
         state = (*work, program.inputs, self.outputs, np.array(flags, np.int64), *rows, run)
         busy = np.zeros(threads, dtype=np.int64)
-        scratch = np.empty(threads * workspace_size(self.size, arrays, groups))
-        return Function(self.size, (state, arrays, busy, scratch), describe(state, arrays, busy, scratch))
+        whole = (*state, *arrays, busy, workspace(self.size, arrays, groups, threads))
+        return Function(self.size, whole, describe(whole))
 
-    def draws(self, x: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
+    def draws(self, x: Array) -> dict[str, Array]:
         """Parameters of law and noise, arrays (S,), from coordinates (S, size); run effects, if explicit, are (S, R)."""
         columns = {name: x[:, i : i + 1] for i, name in enumerate(self.names)}
         draws = self.coordinates.draws(columns) | {
@@ -156,7 +151,7 @@ class Density:
             draws["run_effect"] = spreads.T * x[:, len(self.names) :]
         return draws
 
-    def start(self) -> NDArray[np.float64]:
+    def start(self) -> Array:
         """Coordinates of a starting point: prior medians, the losses' mean as floor, and noise of 1%."""
         x = np.zeros(self.size)
         spread = float(np.std(np.exp(self.observed.log_loss))) + 1e-3
@@ -173,10 +168,8 @@ class Density:
             else:
                 prior = self.law.parameters[name].prior
                 median = float(prior.scipy.median())
-                if prior.support == "positive":
-                    x[i] = np.log(max(median, 1e-12))
-                else:
-                    x[i] = np.log(median / (1 - median)) if prior.support == "unit" else median
+                logit = np.log(median / (1 - median)) if prior.support == "unit" else median
+                x[i] = np.log(max(median, 1e-12)) if prior.support == "positive" else logit
         logp, levels = self.function(), [i for i, name in enumerate(self.names) if name in terms]
         for _ in range(SMALLER):
             if math.isfinite(logp(x)[0]):

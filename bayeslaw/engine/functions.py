@@ -7,32 +7,12 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic
 
-from bayeslaw.engine.build import Reals, inner, jit, summing
+from bayeslaw.engine.build import Reals, converted, inner, jit, summing
 
-
-def _to_bits(typing: Any, x: Any) -> Any:
-    """The bits of a float as an integer."""
-
-    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.bitcast(arguments[0], ir.IntType(64))
-
-    return types.int64(types.float64), code
-
-
-def _to_float(typing: Any, bits: Any) -> Any:
-    """The float with the bits of an integer."""
-
-    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.bitcast(arguments[0], ir.DoubleType())
-
-    return types.float64(types.int64), code
-
-
-_bits: Any = intrinsic(_to_bits)
-_float: Any = intrinsic(_to_float)
-
+# The bits of a float as an integer, and the float with the bits of an integer.
+_bits: Any = converted(types.int64, lambda builder, x: builder.bitcast(x, ir.IntType(64)))
+_float: Any = converted(types.float64, lambda builder, bits: builder.bitcast(bits, ir.DoubleType()))
 
 ROUND = 1.5 * 2.0**52  # adding it rounds to an integer, which is then in the lowest bits
 LN2_HIGH, LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10

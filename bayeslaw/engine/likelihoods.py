@@ -14,29 +14,21 @@ from bayeslaw.engine.functions import digamma, exps, log_mills, logs, total
 
 
 def normal_density(
-    y: Reals,
-    mu: Reals,
-    starts: Wholes,
-    count: Reals,
-    scatter: Reals,
-    squared: Reals,
-    family: Wholes,
-    group: Wholes,
-    v: Reals,
-    t: Reals,
-    omega: float,
-    excess: float,
-    d_mu: Reals,
-    d_v: Reals,
-    d_t: Reals,
-) -> tuple[float, float, float]:
-    """Log density of rows sorted by checkpoint and run, all effects integrated out; see `noise`.
+    y: Reals, mu: Reals, starts: Wholes, count: Reals, scatter: Reals, squared: Reals, family: Wholes, group: Wholes,
+    v: Reals, t: Reals, omega: float, excess: float, d_mu: Reals, d_v: Reals, d_t: Reals,
+) -> tuple[float, float, float]:  # fmt: skip
+    """Log density of rows sorted by checkpoint and run, all effects integrated out, and its derivatives by omega and excess.
 
-    v and t are variances of points and run effects for every group, omega is that of checkpoint effects, and excess is the mean of
-    one-sided run effects; t, omega and excess may be 0. A row is the mean of `count` points; `scatter` is each run's sum of squares
-    of points around the means of their rows; `squared` are known variances of rows of one point each, or empty. `family` holds the
-    first run of each checkpoint. Returns the log density and its derivatives by omega and excess; adds the other derivatives to the
-    last arguments.
+    Parameters
+    ----------
+    y, mu, starts, count, scatter, squared, family, group
+        A row is the mean of `count` points; `scatter` is each run's sum of squares of points around the means of their rows;
+        `squared` are known variances of rows of one point each, or empty. `family` holds the first run of each checkpoint.
+    v, t, omega, excess
+        Variances of points and run effects for every group, of checkpoint effects, and the mean of one-sided run effects; the last
+        three may be 0.
+    d_mu, d_v, d_t
+        The other derivatives are added to these.
     """
     logp, d_omega, d_excess, grown = 0.0, 0.0, 0.0, 1.0
     own, inverse, level = -1, 0.0, 0.0
@@ -119,29 +111,19 @@ def normal_density(
 
 
 def ou_density(
-    y: Reals,
-    mu: Reals,
-    starts: Wholes,
-    clock: Reals,
-    scatter: Reals,
-    squared: Reals,
-    family: Wholes,
-    group: Wholes,
-    v: Reals,
-    t: Reals,
-    omega: float,
-    length: float,
-    d_mu: Reals,
-    d_v: Reals,
-    d_t: Reals,
-) -> tuple[float, float, float]:
-    """Log density of rows sorted by run and clock with OU run effects, by a Kalman filter; see `noise`.
+    y: Reals, mu: Reals, starts: Wholes, clock: Reals, scatter: Reals, squared: Reals, family: Wholes, group: Wholes,
+    v: Reals, t: Reals, omega: float, length: float, d_mu: Reals, d_v: Reals, d_t: Reals,
+) -> tuple[float, float, float]:  # fmt: skip
+    """Log density of rows sorted by run and clock with OU run effects, by a Kalman filter; 0; and its derivative by length.
 
-    It has the signature of `normal_density`, as `evaluate` calls either: `clock` stands for counts and the correlation
-    `length`, in the clock's unit, for the mean excess; scatter, family and omega are not used. v and t are variances of points and
-    of run effects for every group, `squared` known variances of the rows, or empty. Returns the log density, 0, and the derivative
-    by length; adds the other derivatives to the last arguments.
+    Parameters
+    ----------
+    y, mu, starts, clock, scatter, squared, family, group, v, t, omega, length, d_mu, d_v, d_t
+        As in `normal_density`, since the same code calls either: `clock` stands for counts and the correlation `length`, in the
+        clock's unit, for the mean excess; scatter, family and omega are not used.
 
+    Notes
+    -----
     With m and P the mean and variance of the effect u given the rows before, S = P + v and K = P / S, a row adds K (e - m) to the
     mean and leaves the variance K v; to the next row u decays by rho = exp(-step / length) and gains the variance (1 - rho^2) t.
     """
@@ -196,24 +178,15 @@ def ou_density(
 
 
 def student_density(
-    y: Reals,
-    mu: Reals,
-    starts: Wholes,
-    squared: Reals,
-    group: Wholes,
-    sigma: Reals,
-    dof: float,
-    tau: Reals,
-    effects: Reals,
-    d_mu: Reals,
-    d_effects: Reals,
-    d_sigma: Reals,
-    d_tau: Reals,
-) -> tuple[float, float]:
-    """Log density of rows sorted by run with Student-t point noise and run effects tau * effects (none if there are no effects).
+    y: Reals, mu: Reals, starts: Wholes, squared: Reals, group: Wholes,
+    sigma: Reals, dof: float, tau: Reals, effects: Reals, d_mu: Reals, d_effects: Reals, d_sigma: Reals, d_tau: Reals,
+) -> tuple[float, float]:  # fmt: skip
+    """Log density of rows sorted by run with Student-t noise, without the prior of run effects, and its derivative by dof.
 
-    sigma and tau hold a value for every group; `squared` are known variances of the rows, or empty. Returns the log density without
-    the prior of the effects, and its derivative by dof; adds the other derivatives to the last arguments.
+    Parameters
+    ----------
+    y, mu, starts, squared, group, sigma, dof, tau, effects, d_mu, d_effects, d_sigma, d_tau
+        As in `normal_density`; sigma and tau hold a value for every group, and run effects are tau * effects, or none if empty.
     """
     front = math.lgamma((dof + 1) / 2) - math.lgamma(dof / 2) - 0.5 * math.log(dof * math.pi)
     d_front = 0.5 * (digamma((dof + 1) / 2) - digamma(dof / 2) - 1 / dof)

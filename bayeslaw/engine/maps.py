@@ -8,13 +8,7 @@ from bayeslaw.engine.build import Reals, Wholes, inner
 
 
 @inner
-def splines(
-    knots: Reals,
-    pieces: Reals,
-    t: float,
-    value: Reals,
-    slope: Reals,
-) -> float:
+def splines(knots: Reals, pieces: Reals, t: float, value: Reals, slope: Reals) -> float:
     """Write values and slopes of all splines at t, linear beyond the knots; return the second derivative of the first."""
     inside = min(max(t, knots[0]), knots[knots.size - 1])
     j, above = 0, knots.size - 1  # searchsorted takes a second to compile
@@ -35,15 +29,7 @@ def splines(
 
 
 @inner
-def ridge(
-    centre: Reals,
-    scale: Reals,
-    order: Wholes,
-    along: Reals,
-    widths: Reals,
-    y: Reals,
-    x: Reals,
-) -> None:
+def ridge(centre: Reals, scale: Reals, order: Wholes, along: Reals, widths: Reals, y: Reals, x: Reals) -> None:
     """Write the coordinates of y into x, along the ridge path if there is one; `along` holds the splines' values at y[0].
 
     The exponentials of the log diagonal are written into `widths`.
@@ -70,15 +56,7 @@ def ridge(
 
 @inner
 def ridge_slopes(
-    scale: Reals,
-    order: Wholes,
-    along: Reals,
-    widths: Reals,
-    slope: Reals,
-    turn: float,
-    y: Reals,
-    d_x: Reals,
-    gradient: Reals,
+    scale: Reals, order: Wholes, along: Reals, widths: Reals, slope: Reals, turn: float, y: Reals, d_x: Reals, gradient: Reals
 ) -> float:
     """Return the log Jacobian of `ridge` up to a constant, and write the gradient of all by y, given that of the density by x."""
     n, logp = y.size - 1, 0.0

@@ -155,7 +155,13 @@ def pass_on(out: Reals, pull: Reals, sign: float, factor: Reals) -> None:
 
 
 def backward(code: Wholes, memory: Reals, slope: Reals) -> None:
-    """Propagate derivatives from results to arguments; `slope` holds those of the outputs first and all of them at the end."""
+    """Propagate derivatives from results to arguments.
+
+    Parameters
+    ----------
+    code, memory, slope
+        Operations and values of `forward`; the derivatives of the outputs first, and all of them at the end.
+    """
     values: Any = np.int64(memory.ctypes.data)
     slopes: Any = np.int64(slope.ctypes.data)
     none = memory[:0]

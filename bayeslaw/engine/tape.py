@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from bayeslaw.core.arrays import Array, Index
 from bayeslaw.engine import ops
 from bayeslaw.laws.formula import NUMPY
 
@@ -35,11 +36,11 @@ class Tape:
     def __init__(self) -> None:
         self.lengths: list[int] = []
         self.partition: list[int] = []  # of each slot
-        self.constants: dict[int, NDArray[np.float64]] = {}
+        self.constants: dict[int, Array] = {}
         self.operations: list[tuple[int, int, int, int, int]] = []  # (op, result, a, b, c)
         self.inputs: list[int] = []
         self._known: dict[Any, int] = {}
-        self._parts: list[NDArray[np.int64]] = [np.zeros(0, np.int64)]  # part of each row, for each partition but PLAIN
+        self._parts: list[Index] = [np.zeros(0, np.int64)]  # part of each row, for each partition but PLAIN
         self._sizes: list[int] = [1]
 
     def _slot(self, length: int, partition: int) -> int:
@@ -58,14 +59,14 @@ class Tape:
         array = np.atleast_1d(np.asarray(value, dtype=np.float64))
         return self._constant(array, SCALAR if array.size == 1 else PLAIN)
 
-    def _constant(self, array: NDArray[np.float64], partition: int) -> Node:
+    def _constant(self, array: Array, partition: int) -> Node:
         key = ("constant", partition, array.tobytes())
         if key not in self._known:
             self._known[key] = self._slot(array.size, partition)
             self.constants[self._known[key]] = array
         return Node(self, self._known[key])
 
-    def rows(self, column: NDArray[np.float64]) -> Node:
+    def rows(self, column: Array) -> Node:
         """A column of the rows, stored as its distinct values."""
         values, part = np.unique(column, return_inverse=True)
         if values.size == 1:
@@ -79,7 +80,7 @@ class Tape:
         """The node with one value for each of a number of rows, in their order."""
         return Node(self, self._gathered(node.slot, self._partition(np.arange(number)), scalars=True))
 
-    def _partition(self, part: NDArray[np.int64]) -> int:
+    def _partition(self, part: Index) -> int:
         """Number of a partition, given the part of each row; with nearly as many parts as rows it becomes that of single rows."""
         size = int(part.max()) + 1
         if size > FEW * part.size:
@@ -177,7 +178,7 @@ class Tape:
         return Program(code, np.concatenate(tables), live, offsets[self.inputs], offsets, lengths)
 
 
-def _intervals(index: NDArray[np.float64]) -> NDArray[np.float64]:
+def _intervals(index: Array) -> Array:
     """The end of each interval of equal values, and the value, alternating."""
     ends = np.append(np.flatnonzero(np.diff(index)) + 1, index.size)
     return np.column_stack([ends, index[ends - 1]]).ravel()
@@ -192,22 +193,18 @@ class Program:
     code : int array (operations, 10)
         Operation, offset and length of the result, offset and stride of up to three arguments, and the sum of 1, 2 and 4 for
         those that are not constant. The third argument of GATHER is a table of `_intervals`, its stride their number; 0 for none.
-    memory : float array
-        All slots in turn, with constants filled in, then tables; each user works on a copy.
-    live : int
-        Number of floats of memory that are not constant; they come first.
-    inputs : int array
-        Offsets of the inputs.
-    offsets, lengths : int arrays
-        Start and length of each slot.
+    memory, live
+        All slots in turn, with constants filled in, then tables; the first `live` floats are not constant. Users work on copies.
+    inputs, offsets, lengths : int arrays
+        Offsets of the inputs; start and length of each slot.
     """
 
-    code: NDArray[np.int64]
-    memory: NDArray[np.float64]
+    code: Index
+    memory: Array
     live: int
-    inputs: NDArray[np.int64]
-    offsets: NDArray[np.int64]
-    lengths: NDArray[np.int64]
+    inputs: Index
+    offsets: Index
+    lengths: Index
 
 
 Operator = Callable[["Node", Any], "Node"]
@@ -228,7 +225,7 @@ class Node:
         self.tape, self.slot = tape, slot
 
     @property
-    def constant(self) -> NDArray[np.float64] | None:
+    def constant(self) -> Array | None:
         return self.tape.constants.get(self.slot)
 
     __add__, __radd__ = _operators(ops.ADD)

@@ -26,16 +26,15 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.interpolate import CubicHermiteSpline, CubicSpline, PchipInterpolator
 from scipy.optimize import minimize
 from scipy.stats import norm
 
+from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import FitError
 from bayeslaw.engine.compiled import Map
 from bayeslaw.engine.density import Density, Function
 
-LogDensity = Callable[[NDArray[np.float64]], tuple[float, NDArray[np.float64]]]
 TRIALS = 400  # draws by which a map is judged
 GOOD = 1.0  # range of the log ratio (see _spread) below which no ridge path is sought
 DROP = 9.0  # log density below the maximum at which a ridge path ends
@@ -56,8 +55,7 @@ class RidgeMap:
 
     Attributes
     ----------
-    centre : array (k,)
-    scale : array (k, k)
+    centre, scale : arrays (k,) and (k, k)
         Of the affine map; not used where there is a ridge path.
     order : int array (k,)
         The coordinate that each element of z belongs to, the ridge coordinate first; empty where there is no ridge path.
@@ -69,12 +67,12 @@ class RidgeMap:
         Location, scale, skewness and tail of the sinh-arcsinh transforms of the first b elements of z; none unless refined.
     """
 
-    centre: NDArray[np.float64]
-    scale: NDArray[np.float64]
-    order: NDArray[np.int64]
-    knots: NDArray[np.float64]
-    pieces: NDArray[np.float64]
-    tails: NDArray[np.float64] = field(default_factory=lambda: np.empty((0, 4)))
+    centre: Array
+    scale: Array
+    order: Index
+    knots: Array
+    pieces: Array
+    tails: Array = field(default_factory=lambda: np.empty((0, 4)))
 
     @property
     def arrays(self) -> Map:
@@ -87,12 +85,10 @@ class RidgeMap:
         """The ridge coordinate, if there is a ridge path."""
         return int(self.order[0]) if self.order.size else None
 
-    def x(self, z: NDArray[np.float64]) -> NDArray[np.float64]:
+    def x(self, z: Array) -> Array:
         """Coordinates of draws z, arrays (S, k)."""
-        y = z.copy()
-        if self.tails.size:
-            m, s, e, d = self.tails.T
-            y[:, : m.size] = m + s * np.sinh((np.arcsinh(z[:, : m.size]) + e) / d)
+        y, (m, s, e, d) = z.copy(), self.tails.T
+        y[:, : m.size] = m + s * np.sinh((np.arcsinh(z[:, : m.size]) + e) / d)
         if self.order.size == 0:
             return self.centre + y @ np.tril(self.scale).T
         value, n = self._splines(y[:, 0])[0], self.order.size - 1
@@ -104,7 +100,7 @@ class RidgeMap:
             at += i
         return x
 
-    def _splines(self, t: NDArray[np.float64], first: int | None = None) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _splines(self, t: Array, first: int | None = None) -> tuple[Array, Array]:
         """Values and slopes of all or the first splines at t, arrays (S, p); linear beyond the knots, as in `maps.splines`."""
         inside = np.clip(t, self.knots[0], self.knots[-1])
         j = np.clip(np.searchsorted(self.knots, inside) - 1, 0, self.knots.size - 2)
@@ -112,12 +108,12 @@ class RidgeMap:
         slope = (3 * c[0] * h + 2 * c[1]) * h + c[2]
         return ((c[0] * h + c[1]) * h + c[2]) * h + c[3] + slope * (t - inside)[:, None], slope
 
-    def refined(self, density: Density, z: NDArray[np.float64], count: int | None = None) -> RidgeMap:
+    def refined(self, density: Density, z: Array, count: int | None = None) -> RidgeMap:
         """The map with tail transforms of the density's named elements, or the first `count`, fitted to draws z (S, k)."""
         count = len(density.names) if count is None else count
         return replace(self, tails=np.array([sinh_arcsinh(column) for column in z[:, :count].T]).reshape(-1, 4))
 
-    def log_normal(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+    def log_normal(self, x: Array) -> Array:
         """Log density, up to a constant, of the map's normal without tail transforms at coordinates x (S, k): array (S,)."""
         if self.order.size == 0:
             z = np.linalg.solve(self.scale, (x - self.centre).T)
@@ -133,7 +129,7 @@ class RidgeMap:
             at += i
         return np.asarray(total)
 
-    def _inverse(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _inverse(self, x: Array) -> Array:
         """Arguments at which the ridge coordinate has the values x (S,), by Newton's method safeguarded by bisection."""
         values = self._splines(self.knots, 1)[0][:, 0]
         ends = np.concatenate([[self.knots[0] - 2 * BEYOND], self.knots, [self.knots[-1] + 2 * BEYOND]])
@@ -146,46 +142,39 @@ class RidgeMap:
             t = np.where((t >= low) & (t <= high), t, 0.5 * (low + high))
         return np.asarray(t)
 
-    def log_normal_of(self, z: NDArray[np.float64]) -> NDArray[np.float64]:
+    def log_normal_of(self, z: Array) -> Array:
         """`log_normal` at the coordinates of z (S, k), from z itself."""
         if self.order.size == 0:
             return np.asarray(-0.5 * (z**2).sum(axis=1) - np.log(np.abs(np.diag(self.scale))).sum())
         k, (value, slope) = self.order.size, self._splines(z[:, 0])
         return np.asarray(-0.5 * (z**2).sum(axis=1) - np.log(slope[:, 0]) - value[:, k : 2 * k - 1].sum(axis=1))
 
-    def function(self, density: Density) -> Function:
-        """The density of z and its gradient."""
-        return density.function(self.arrays)
 
-
-def find_mode(logp: LogDensity, start: NDArray[np.float64]) -> NDArray[np.float64]:
+def find_mode(logp: Callable[[Array], tuple[float, Array]], start: Array) -> Array:
     """Mode of a log density by L-BFGS from a start."""
 
-    def down(x: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+    def down(x: Array) -> tuple[float, Array]:
         value, gradient = logp(x)
         good = math.isfinite(value) and bool(np.all(np.isfinite(gradient)))
         return (-value, -gradient) if good else (1e12, np.zeros_like(x))
 
-    result = minimize(
-        down, start, jac=True, method="L-BFGS-B", options={"maxiter": 5_000, "maxfun": 20_000, "maxcor": 30, "ftol": 1e-13}
-    )
+    options = {"maxiter": 5_000, "maxfun": 20_000, "maxcor": 30, "ftol": 1e-13}
+    result = minimize(down, start, jac=True, method="L-BFGS-B", options=options)
     if not math.isfinite(result.fun) or result.fun >= 1e12:
-        raise FitError(
-            "The log density is not finite where the fit begins; are the losses and the covariates on the law's scale?",
-            code="not-finite-at-start",
-        )
+        problem = "The log density is not finite where the fit begins; are the losses and the covariates on the law's scale?"
+        raise FitError(problem, code="not-finite-at-start")
     return np.asarray(result.x)
 
 
-def curvature(logp: Function, x: NDArray[np.float64], step: float = 1e-4) -> NDArray[np.float64]:
+def curvature(logp: Function, x: Array) -> Array:
     """Negative Hessian of a log density, by central differences of its gradient."""
-    move = step * np.eye(x.size)
+    move = 1e-4 * np.eye(x.size)
     slopes = logp.many(np.concatenate([x - move, x + move]))[1]
-    hessian = (slopes[: x.size] - slopes[x.size :]) / (2 * step)
+    hessian = (slopes[: x.size] - slopes[x.size :]) / (2 * 1e-4)
     return 0.5 * (hessian + hessian.T)
 
 
-def root_of_inverse(hessian: NDArray[np.float64]) -> NDArray[np.float64]:
+def root_of_inverse(hessian: Array) -> Array:
     """Lower Cholesky factor of the inverse of a curvature; flat and negative directions count as wide ones."""
     values, vectors = np.linalg.eigh(hessian)
     root = vectors / np.sqrt(np.maximum(np.abs(values), 0.1))
@@ -207,19 +196,19 @@ def find_ridge_map(density: Density, candidates: Sequence[int]) -> RidgeMap:
     return _extended(_best(logp, [plain, *(m for m in curved if m is not None)], draws))
 
 
-def _bounded(log_density: NDArray[np.float64]) -> NDArray[np.float64]:
+def _bounded(log_density: Array) -> Array:
     """Log densities with nan and very small values replaced by `VANISHED`."""
     return np.maximum(np.nan_to_num(log_density, nan=VANISHED, posinf=VANISHED), VANISHED)
 
 
-def _spread(logp: Function, ridge_map: RidgeMap, z: NDArray[np.float64]) -> float:
+def _spread(logp: Function, ridge_map: RidgeMap, z: Array) -> float:
     """5% to 95% range of the log ratio of density and map over the map's own draws z (S, k); 0 for a perfect map."""
     ratio = _bounded(logp.many(ridge_map.x(z))[0]) - ridge_map.log_normal_of(z)
     low, high = np.quantile(ratio, [0.05, 0.95])
     return float(high - low)
 
 
-def _best(logp: Function, maps: list[RidgeMap], z: NDArray[np.float64]) -> RidgeMap:
+def _best(logp: Function, maps: list[RidgeMap], z: Array) -> RidgeMap:
     """The map with the least divergence in both directions between its normal and the density.
 
     From the map to the density the divergence is a mean over the map's draws. From the density to the map it is a mean over the
@@ -242,24 +231,29 @@ def _best(logp: Function, maps: list[RidgeMap], z: NDArray[np.float64]) -> Ridge
     return maps[int(np.argmax(outward + inward))]
 
 
-def map_along(logp: Function, mode: NDArray[np.float64], hessian: NDArray[np.float64], ridge: int) -> RidgeMap | None:
-    """The map along one coordinate, or None where its ridge path is rejected."""
-    rest = np.delete(np.arange(mode.size), ridge)
+def map_along(logp: Function, mode: Array, hessian: Array, ridge: int) -> RidgeMap | None:
+    """The map along one coordinate, or None where its ridge path is rejected.
+
+    Parameters
+    ----------
+    logp, mode, hessian, ridge
+        The density, its mode and curvature there, and the coordinate.
+    """
     spread = float(np.linalg.norm(root_of_inverse(hessian)[ridge]))
-    middle = Section(mode, hessian, logp(mode)[0], rest, ridge)
-    before = walk(logp, middle, -STEP * spread, rest, ridge)
-    after = before and walk(logp, middle, STEP * spread, rest, ridge)
+    middle = Section(mode, hessian, logp(mode)[0], ridge)
+    before = middle.walk(logp, -STEP * spread)
+    after = before and middle.walk(logp, STEP * spread)
     if not after:
         return None
     sections = [*reversed(before), middle, *after]
     t = _normal_scores(np.array([s.at for s in sections]), np.array([s.level for s in sections]))
     if t is None:
         return None
-    below = np.tril_indices(rest.size, -1)
+    below = np.tril_indices(mode.size - 1, -1)
     table = np.array([np.concatenate([[s.at], s.others, np.log(np.diag(s.root)), s.root[below]]) for s in sections])
     pieces = CubicSpline(t, table, bc_type="natural").c
     pieces[:, :, 0] = increasing(t, table[:, 0]).c
-    order = np.concatenate([[ridge], rest]).astype(np.int64)
+    order = np.concatenate([[ridge], middle.rest]).astype(np.int64)
     return RidgeMap(mode, root_of_inverse(hessian), order, t, np.ascontiguousarray(pieces))
 
 
@@ -279,7 +273,7 @@ def _extended(ridge_map: RidgeMap) -> RidgeMap:
     return ridge_map
 
 
-def increasing(t: NDArray[np.float64], x: NDArray[np.float64]) -> CubicSpline | CubicHermiteSpline:
+def increasing(t: Array, x: Array) -> CubicSpline | CubicHermiteSpline:
     """An increasing cubic through the points whose slope at the ends, where it goes on linearly, is well above 0.
 
     It is a natural spline where that increases everywhere, and else a monotone one, whose slope has a kink at every point. At a
@@ -293,31 +287,6 @@ def increasing(t: NDArray[np.float64], x: NDArray[np.float64]) -> CubicSpline | 
     return CubicHermiteSpline(t, x, slopes)
 
 
-def walk(logp: Function, start: Section, step: float, rest: NDArray[np.int64], ridge: int) -> list[Section]:
-    """Sections of a ridge path from a start until the density has dropped by DROP; steps shrink where the path curves.
-
-    We reject a path whose conditional mode vanishes earlier, as at a fold, by returning no section: a map along it would not reach
-    the region beyond, and would have walls there at which chains diverge or stay.
-    """
-    sections, top = [start], start.level
-    smallest = abs(step) / 1_000
-    for _ in range(MOST):
-        here = sections[-1]
-        ahead = next_section(logp, here, here.at + step, rest, ridge)
-        if ahead is None or _turn(sections, ahead) > 1:
-            step *= 0.5
-            if abs(step) < smallest:
-                break
-            continue
-        sections.append(ahead)
-        top = max(top, ahead.level)
-        if ahead.level < top - DROP:
-            return sections[1:]
-        if _turn(sections[:-1], ahead) < 0.4:
-            step *= 1.4
-    return []
-
-
 def _turn(sections: list[Section], ahead: Section) -> float:
     """Change of the ridge in the step to `ahead`, as a share of the largest allowed one."""
     here = sections[-1]
@@ -326,7 +295,7 @@ def _turn(sections: list[Section], ahead: Section) -> float:
     return float(max(np.abs(off).max() / TURN, growth.max() / 0.5, abs(ahead.level - here.level) / 1.5))
 
 
-def _normal_scores(at: NDArray[np.float64], level: NDArray[np.float64]) -> NDArray[np.float64] | None:
+def _normal_scores(at: Array, level: Array) -> Array | None:
     """Standard normal quantiles at which the marginal with log density `level` puts the values `at`."""
     curve = CubicSpline(at, level)
     fine = np.concatenate([*(np.linspace(a, b, 20, endpoint=False) for a, b in pairwise(at)), at[-1:]])
@@ -335,71 +304,95 @@ def _normal_scores(at: NDArray[np.float64], level: NDArray[np.float64]) -> NDArr
     slopes = np.abs(curve(at[[0, -1]], 1))
     tails = density[[0, -1]] / np.maximum(slopes, 1.0 / (at[-1] - at[0]))
     total = mass[-1] + tails.sum()
-    scores: NDArray[np.float64] = norm.ppf(np.clip((tails[0] + mass[::20]) / total, 1e-12, 1 - 1e-12))
+    scores: Array = norm.ppf(np.clip((tails[0] + mass[::20]) / total, 1e-12, 1 - 1e-12))
     return scores if np.all(np.diff(scores) > 1e-3) else None
 
 
 class Section:
     """Mode and curvature of the other coordinates at one value of the ridge coordinate."""
 
-    def __init__(
-        self, x: NDArray[np.float64], hessian: NDArray[np.float64], value: float, rest: NDArray[np.int64], ridge: int
-    ) -> None:
+    def __init__(self, x: Array, hessian: Array, value: float, ridge: int) -> None:
+        self.ridge = ridge
+        self.rest = rest = np.delete(np.arange(x.size), ridge)
         self.at = float(x[ridge])
-        self.others: NDArray[np.float64] = x[rest]
+        self.others: Array = x[rest]
         self.root = root_of_inverse(hessian[np.ix_(rest, rest)])
-        self.tangent: NDArray[np.float64] = -self.root @ (self.root.T @ hessian[rest, ridge])
+        self.tangent: Array = -self.root @ (self.root.T @ hessian[rest, ridge])
         self.level = value + float(np.log(np.diag(self.root)).sum())
 
-    def straight(self, at: float) -> NDArray[np.float64]:
+    def straight(self, at: float) -> Array:
         """The others' mode at another value of the ridge coordinate if the ridge were straight."""
         return self.others + (at - self.at) * self.tangent
 
+    def walk(self, logp: Function, step: float) -> list[Section]:
+        """Sections of a ridge path until the density has dropped by DROP; steps shrink where the path curves.
 
-def next_section(logp: Function, here: Section, at: float, rest: NDArray[np.int64], ridge: int) -> Section | None:
-    """Move the ridge coordinate to `at` and find the others' mode there by Newton steps from the tangent."""
-    x = np.empty(rest.size + 1)
-    x[ridge], x[rest] = at, here.straight(at)
-    value, gradient = logp(x)
-    if not math.isfinite(value):
-        x[rest] = here.others
+        We reject a path whose conditional mode vanishes earlier, as at a fold, by returning no section: a map along it would not
+        reach the region beyond, and would have walls there at which chains diverge or stay.
+        """
+        sections, top = [self], self.level
+        smallest = abs(step) / 1_000
+        for _ in range(MOST):
+            here = sections[-1]
+            ahead = here.next_section(logp, here.at + step)
+            if ahead is None or _turn(sections, ahead) > 1:
+                step *= 0.5
+                if abs(step) < smallest:
+                    break
+                continue
+            sections.append(ahead)
+            top = max(top, ahead.level)
+            if ahead.level < top - DROP:
+                return sections[1:]
+            if _turn(sections[:-1], ahead) < 0.4:
+                step *= 1.4
+        return []
+
+    def next_section(self, logp: Function, at: float) -> Section | None:
+        """Move the ridge coordinate to `at` and find the others' mode there by Newton steps from the tangent."""
+        rest, ridge = self.rest, self.ridge
+        x = np.empty(rest.size + 1)
+        x[ridge], x[rest] = at, self.straight(at)
         value, gradient = logp(x)
-    # The curvature of the last section is used while its steps shrink fast: a new curvature costs as much as ten of them.
-    root, hessian, last = here.root, None, math.inf
-    for _ in range(50):
-        direction = root @ (root.T @ gradient[rest])
-        decrement = float(direction @ gradient[rest])
-        if not math.isfinite(decrement):
-            return None
-        if hessian is not None and decrement < CLOSE:
-            return Section(x, hessian, value, rest, ridge)
-        if hessian is None and (decrement < 0.1 * CLOSE or decrement > SHRINKING * last):
-            hessian, last = curvature(logp, x), math.inf
-            root = root_of_inverse(hessian[np.ix_(rest, rest)])
-            continue
-        for size in 0.4 ** np.arange(12):
-            trial = x.copy()
-            trial[rest] += size * direction
-            trial_value, trial_gradient = logp(trial)
-            if math.isfinite(trial_value) and trial_value > value + 0.1 * size * decrement:
-                x, value, gradient = trial, trial_value, trial_gradient
-                hessian, last = None, decrement if size == 1 else 0.0
-                break
-        else:
-            if hessian is not None:
-                return Section(x, hessian, value, rest, ridge)
-            last = 0.0
-    return None
+        if not math.isfinite(value):
+            x[rest] = self.others
+            value, gradient = logp(x)
+        # The curvature of the last section is used while its steps shrink fast: a new curvature costs as much as ten of them.
+        root, hessian, last = self.root, None, math.inf
+        for _ in range(50):
+            direction = root @ (root.T @ gradient[rest])
+            decrement = float(direction @ gradient[rest])
+            if not math.isfinite(decrement):
+                return None
+            if hessian is not None and decrement < CLOSE:
+                return Section(x, hessian, value, ridge)
+            if hessian is None and (decrement < 0.1 * CLOSE or decrement > SHRINKING * last):
+                hessian, last = curvature(logp, x), math.inf
+                root = root_of_inverse(hessian[np.ix_(rest, rest)])
+                continue
+            for size in 0.4 ** np.arange(12):
+                trial = x.copy()
+                trial[rest] += size * direction
+                trial_value, trial_gradient = logp(trial)
+                if math.isfinite(trial_value) and trial_value > value + 0.1 * size * decrement:
+                    x, value, gradient = trial, trial_value, trial_gradient
+                    hessian, last = None, decrement if size == 1 else 0.0
+                    break
+            else:
+                if hessian is not None:
+                    return Section(x, hessian, value, ridge)
+                last = 0.0
+        return None
 
 
-def sinh_arcsinh(y: NDArray[np.float64]) -> tuple[float, float, float, float]:
+def sinh_arcsinh(y: Array) -> tuple[float, float, float, float]:
     """m, s, e and d for which the transformed standard normal, m + s sinh((arcsinh(z) + e) / d), is likeliest given draws y.
 
     Skewness e and log tail weight log d have normal priors worth NORMAL draws, so that few draws transform little.
     """
     low, middle, high = np.quantile(y, [0.16, 0.5, 0.84])
 
-    def cost(p: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+    def cost(p: Array) -> tuple[float, Array]:
         s, e, d = math.exp(p[1]), p[2], math.exp(p[3])
         w = (y - p[0]) / s
         a, root = np.arcsinh(w), np.sqrt(1 + w * w)

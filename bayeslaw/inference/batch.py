@@ -28,11 +28,8 @@ class Task:
 
     Attributes
     ----------
-    law : Law, name or path of a card
-    runs : Runs, DataFrame or path
-    options : mapping
-        Other arguments of `fit`: noise, priors, draws, tune, chains, seed, target_accept, bins. Every fit has seed 0 unless
-        given.
+    law, runs, options
+        Arguments of `fit`; `options` are all but the first two, by name. Every fit has seed 0 unless given.
 
     Examples
     --------
@@ -88,13 +85,8 @@ def fit_many(
     Returns
     -------
     list of Outcome
-        In the order of the tasks. A fit that fails is an outcome with an error and does not affect the others. The caller looks
-        at whether checks passed.
-
-    Raises
-    ------
-    BayeslawError
-        If a law or a file of runs can't be read or there is no such executor; nothing has been fitted then.
+        In the order of the tasks. A fit that fails is an outcome with an error and does not affect the others. Nothing is fitted
+        if a law or a file can't be read. The caller looks at whether checks passed.
 
     Examples
     --------

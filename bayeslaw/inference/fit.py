@@ -68,16 +68,12 @@ def fit(
         Parameters that vary by a column, partially pooled, besides those of the card: {'E': 'domain'}.
     priors : mapping of parameter to Prior or text such as 'LogNormal(0.5, 0.2)'
         Priors on parameters themselves, in place of the card's.
-    draws, tune, chains : int
-        Draws kept and tuning draws for each chain, and the number of chains.
-    seed : int
-        The same seed gives the same draws.
+    draws, tune, chains, seed : int
+        Draws kept and tuning draws for each chain, and the number of chains; the same seed gives the same draws.
     target_accept : float
         Acceptance rate that the step size is tuned to.
-    progress : bool
-        Show a progress bar on standard error.
-    cores : int, optional
-        Number of chains that run at a time; all available cores unless given. Draws do not depend on it.
+    progress, cores
+        Whether to show a progress bar, and how many chains run at a time (all available cores), which draws do not depend on.
     bins : float, optional
         With normal noise, put neighbouring points of a run into bins of this width, in e-folds of every covariate that spans
         decades: for whole curves of 10^5 points and more. The check `bins` reports how far that moves expected losses.
@@ -88,11 +84,6 @@ def fit(
     Fit
         Ctrl-C ends sampling early and keeps the draws made so far; `info['interrupted']` is then true.
 
-    Raises
-    ------
-    BayeslawError
-        TableError with every fault of the table, CardError, or FitError where the density is not finite.
-
     Examples
     --------
     >>> fit = bayeslaw.fit("chinchilla", "runs.csv", seed=1)  # doctest: +SKIP
@@ -102,17 +93,15 @@ def fit(
     law = law if isinstance(law, Law) else load_law(law)
     if priors:
         law = law.with_priors({k: p if isinstance(p, Prior) else Prior.parse(p) for k, p in priors.items()})
-    runs = runs if isinstance(runs, Runs) else read_runs(runs)
-    law = with_by(law, by or {})
+    runs, law = runs if isinstance(runs, Runs) else read_runs(runs), with_by(law, by or {})
     law = with_levels(law, levels_of(law, runs.frame))
     settings: dict[str, Any] = {"draws": draws, "tune": tune, "chains": chains, "target_accept": target_accept}
     _check_settings(**settings, seed=seed, cores=cores)
     observed = Observations.of(law, runs, noise_by, clock_column(runs.frame) if noise == DRIFT else "")
     chosen = Noise.choose(noise, observed)
     if bins is not None and chosen.student:
-        raise BayeslawError(
-            f"Only points with normal noise can be put into bins; this fit has {chosen.text}.", code="bins-not-normal"
-        )
+        problem = f"Only points with normal noise can be put into bins; this fit has {chosen.text}."
+        raise BayeslawError(problem, code="bins-not-normal")
     if bins is not None and chosen.drift:
         raise BayeslawError(
             "Points with noise normal-drift can't be put into bins, since neighbouring points tell how long a run effect lasts. "
@@ -177,10 +166,5 @@ def _checks(law: Law, observed: Observations, noise: Noise, result: Sample, seed
         checks.append(run_effect_check(noise.scales(scalar, "sigma_run")))
     elif (independence := independence_check(law, observed, scalar)) is not None:
         checks.append(independence)
-    if (
-        noise.run_effect
-        and not noise.checkpoint_effect
-        and (related := checkpoint_correlation_check(law, observed, scalar)) is not None
-    ):
-        checks.append(related)
-    return checks
+    related = checkpoint_correlation_check(law, observed, scalar) if noise.run_effect and not noise.checkpoint_effect else None
+    return checks if related is None else [*checks, related]

@@ -38,17 +38,14 @@ def pymc_model(law: Law, runs: Runs | Observations, noise: str = "auto", noise_b
         Parameters that vary by a column get a typical value, a spread and a value for each value of the column. With
         observations, the law is the one that `pooling.with_levels` returns.
     runs : Runs or Observations
-    noise : str
-        One of `noise.CHOICES`. 'normal-drift' has a covariance of all rows, n x n: for some thousand rows at most.
-    noise_by : str, optional
-        Column whose values are groups of runs with noise of their own; observations have it already.
+    noise, noise_by : str
+        As for `bayeslaw.fit`. 'normal-drift' has a covariance of all rows, n x n: for some thousand rows at most.
 
     Returns
     -------
     pymc.Model
-        Free variables are the law's parameters (``A_level`` where the prior is on the term's value at the runs' reference
-        point, with ``A`` a deterministic) and those of the noise (``dof_above_2`` with
-        ``dof``); ``log_loss`` is observed, rows sorted by run.
+        Free variables are the law's parameters (``A_level`` where the prior is on the term's value at the runs' reference point,
+        with ``A`` a deterministic) and those of the noise (``dof_above_2`` with ``dof``); ``log_loss`` is observed, sorted by run.
 
     Examples
     --------
@@ -59,11 +56,10 @@ def pymc_model(law: Law, runs: Runs | Observations, noise: str = "auto", noise_b
     import pymc as pm
     import pytensor.tensor as pt
 
-    if isinstance(runs, Runs):
-        law = with_levels(law, levels_of(law, runs.frame))
     if isinstance(runs, Observations):
         observed = runs
     else:
+        law = with_levels(law, levels_of(law, runs.frame))
         observed = Observations.of(law, runs, noise_by, clock_column(runs.frame) if noise == noises.DRIFT else "")
     chosen, functions = Noise.choose(noise, observed), pytensor_functions()
     with pm.Model(coords={"row": observed.rows, "run": np.array(observed.run_names)}) as model:
@@ -88,12 +84,8 @@ def pymc_model(law: Law, runs: Runs | Observations, noise: str = "auto", noise_b
             above = noises.prior(name).pymc(name if least is None else f"{name}_above_{least:g}")
             scales[name] = above if least is None else pm.Deterministic(name, least + above)
         zero = pt.zeros(max(len(chosen.groups), 1))
-        by_group = {
-            name: pt.stack([scales[n] for n in chosen.parameters if noises.kind(n) == name])
-            if any(noises.kind(n) == name for n in chosen.parameters)
-            else zero
-            for name in noises.GROUPED
-        }
+        of_kind = {name: [scales[n] for n in chosen.parameters if noises.kind(n) == name] for name in noises.GROUPED}
+        by_group = {name: pt.stack(values) if values else zero for name, values in of_kind.items()}
         group = chosen.groups_of(observed)
         mean, point, run = pt.log(expected), by_group["sigma_point"][group], by_group["sigma_run"][group]
         if chosen.student:
@@ -110,7 +102,7 @@ def pymc_model(law: Law, runs: Runs | Observations, noise: str = "auto", noise_b
             pm.MvNormal("log_loss", mean, cov=effects + pt.diag(variance), observed=observed.log_loss, dims="row")
         else:
             checkpoint, excess = (scales.get(name, pt.constant(0.0)) for name in ("sigma_checkpoint", "run_excess"))
-            _normal_with_effects(mean, point, run, checkpoint, excess, observed, chosen)
+            _normal_with_effects((mean, point, run, checkpoint, excess), observed, chosen)
     return model
 
 
@@ -130,9 +122,7 @@ def _around(name: str, support: str, typical: Any, spread: Any) -> Any:
             return pm.Normal(name, typical, spread)
 
 
-def _normal_with_effects(
-    mean: Any, point: Any, run: Any, checkpoint: Any, excess: Any, observed: Observations, noise: Noise
-) -> None:
+def _normal_with_effects(arguments: tuple[Any, ...], observed: Observations, noise: Noise) -> None:
     """Add normal noise with effects integrated out (see `noise`) as one observed variable that can also be drawn from."""
     import pymc as pm
     import pytensor.tensor as pt
@@ -166,5 +156,5 @@ def _normal_with_effects(
         sigma = pt.sqrt(point[..., code] ** 2 + known)
         return mean + shift[..., code] + pm.Normal.dist(0, 1, shape=mean.shape) * sigma
 
-    arguments, signature = (mean, point, run, checkpoint, excess), "(n),(m),(m),(),()->(n)"
+    signature = "(n),(m),(m),(),()->(n)"
     pm.CustomDist("log_loss", *arguments, logp=logp, dist=dist, signature=signature, observed=observed.log_loss, dims="row")

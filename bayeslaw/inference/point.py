@@ -10,14 +10,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 from threadpoolctl import threadpool_limits
 
+from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, FitError, whole_number
 from bayeslaw.core.executors import Executor, opened, values_of
 from bayeslaw.data.observations import Observations
@@ -32,6 +33,7 @@ from bayeslaw.laws.prior import Prior
 
 BATCH = 8  # resamples sent to a worker at a time, since one takes some tens of milliseconds
 NO_LOSS = 1e12  # stands for an infinite objective in SciPy's line search
+Objective = Callable[[Array], tuple[float, Array]]
 
 
 @dataclass(frozen=True)
@@ -40,15 +42,13 @@ class PointFit:
 
     Attributes
     ----------
-    law : Law
-    parameters : dict of str to float
-    objective : float
-        Sum of Huber losses of the log residuals.
-    delta : float
-        Where the Huber loss turns from square to linear.
+    law, parameters, observed
+    objective, delta : float
+        Sum of Huber losses of the log residuals, and where the Huber loss turns from square to linear.
     starts : DataFrame
         Objective reached from each start, best first.
-    observed : Observations
+    best : array (k,)
+        The coordinates of the parameters.
 
     Examples
     --------
@@ -63,7 +63,7 @@ class PointFit:
     delta: float
     starts: pd.DataFrame
     observed: Observations
-    best: NDArray[np.float64]
+    best: Array
 
     @property
     def unit(self) -> str:
@@ -71,47 +71,33 @@ class PointFit:
         return self.observed.unit
 
     @property
-    def draws(self) -> dict[str, NDArray[np.float64]]:
+    def draws(self) -> dict[str, Array]:
         """The parameters as one draw, arrays (1,), as forecasts and scores take them."""
         return {name: np.array([value]) for name, value in self.parameters.items()}
 
-    def predict(self, covariates: Mapping[str, Any]) -> NDArray[np.float64]:
+    def predict(self, covariates: Mapping[str, Any]) -> Array:
         """Loss in nats/token at settings given as arrays (n,)."""
-        loss: NDArray[np.float64] = self.law.predict(self.draws, covariates)[0]
-        return loss
+        return np.asarray(self.law.predict(self.draws, covariates)[0])
 
     def bootstrap(
         self, size: int = 200, *, by: str = "run", seed: int = 0, executor: str | Executor = "in-process", progress: bool = False
-    ) -> dict[str, NDArray[np.float64]]:
-        """Refit the parameters to resampled data.
+    ) -> dict[str, Array]:
+        """Refit the parameters to resampled data; returns arrays (size,).
 
         Parameters
         ----------
-        size : int
-            Number of resamples.
+        size, seed : int
+            Number of resamples. The same seed gives the same numbers on any executor; a larger size only adds to them.
         by : {'run', 'row'}
             Resample whole runs, which keeps the effects that their points share, or single rows.
-        seed : int
-            The same seed gives the same numbers on any executor; a larger size only adds to them.
-        executor : str or Executor
-            Where resamples are refitted; see `bayeslaw.core.executors`.
-        progress : bool
-            Show a progress bar on standard error.
-
-        Returns
-        -------
-        dict of str to array (size,)
-
-        Raises
-        ------
-        BayeslawError
-            If an argument or the executor can't be used, or a resample could not be refitted.
+        executor, progress
+            As for `bayeslaw.fit_many`.
         """
         if by not in ("run", "row"):
             raise BayeslawError(f"bootstrap resamples by 'run' or 'row', not {by!r}.", code="unknown-resampling")
         whole_number("size", size, 1)
         whole_number("seed", seed, 0)
-        work = _Resampling(self.law, self.observed, self.delta, self.best, by, seed)
+        work = partial(_refitted, point=self, by=by, seed=seed)
         with opened(executor) as run:
             batches = [range(i, min(i + BATCH, size)) for i in range(0, size, BATCH)]
             refits = values_of(run.map(work, batches, what="batch of resample", progress=progress))
@@ -136,10 +122,8 @@ def point_fit(
     runs : Runs, DataFrame or path
     delta : float, optional
         Where the Huber loss turns linear, in log loss; the card's `huber_delta` unless given.
-    starts : int
-        Number of starts, drawn around the priors.
-    seed : int
-        The same seed gives the same starts.
+    starts, seed : int
+        Number of starts, drawn around the priors; the same seed gives the same starts.
     progress : bool
         Show a progress bar on standard error.
 
@@ -166,39 +150,25 @@ def point_fit(
         ends.sort(key=lambda end: end[0])
         value, best = descend(loss, ends[0][1])
     if not value < NO_LOSS:
-        raise FitError(
-            "No start of the point fit reached a finite loss; are the losses and the covariates on the law's scale?",
-            code="no-finite-loss",
-        )
+        text = "No start of the point fit reached a finite loss; are the losses and the covariates on the law's scale?"
+        raise FitError(text, code="no-finite-loss")
     parameters = {name: float(v[0]) for name, v in problem.parameters(best[None, :]).items()}
     return PointFit(law, parameters, value, delta, pd.DataFrame({"objective": [e[0] for e in ends]}), observed, best)
 
 
-@dataclass(frozen=True)
-class _Resampling:
-    """Refits of numbered resamples, each with random numbers of its own."""
-
-    law: Law
-    observed: Observations
-    delta: float
-    best: NDArray[np.float64]
-    by: str
-    seed: int
-
-    def __call__(self, numbers: range) -> NDArray[np.float64]:
-        """Coordinates of the refits, array (numbers, parameters)."""
-        problem, code = Problem.of(self.law, self.observed), self.observed.run
-        group = code if self.by == "run" else np.arange(code.size)
-        count = int(group.max()) + 1
-        refits = np.empty((len(numbers), self.best.size))
-        with threadpool_limits(1, "blas"):
-            for i, number in enumerate(numbers):
-                rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(number,)))
-                times = np.bincount(rng.integers(count, size=count), minlength=count)
-                loss = problem.objective(self.delta, times[group].astype(np.float64))
-                starts = [self.best, *(self.best + 0.3 * rng.standard_normal((2, self.best.size)))]
-                refits[i] = min((descend(loss, s) for s in starts), key=lambda end: end[0])[1]
-        return refits
+def _refitted(numbers: range, point: PointFit, by: str, seed: int) -> Array:
+    """Coordinates (numbers, parameters) of refits of numbered resamples, each with random numbers of its own."""
+    problem, code, best = Problem.of(point.law, point.observed), point.observed.run, point.best
+    group = code if by == "run" else np.arange(code.size)
+    count, refits = int(group.max()) + 1, np.empty((len(numbers), best.size))
+    with threadpool_limits(1, "blas"):
+        for i, number in enumerate(numbers):
+            rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(number,)))
+            times = np.bincount(rng.integers(count, size=count), minlength=count)
+            loss = problem.objective(point.delta, times[group].astype(np.float64))
+            starts = [best, *(best + 0.3 * rng.standard_normal((2, best.size)))]
+            refits[i] = min((descend(loss, s) for s in starts), key=lambda end: end[0])[1]
+    return refits
 
 
 @dataclass(frozen=True)
@@ -224,12 +194,10 @@ class Problem:
         program = tape.program()
         return cls(coordinates, tuple(law.parameters), program, int(program.offsets[node.slot]), observed)
 
-    def objective(
-        self, delta: float, weights: NDArray[np.float64]
-    ) -> Callable[[NDArray[np.float64]], tuple[float, NDArray[np.float64]]]:
+    def objective(self, delta: float, weights: Array) -> Objective:
         memory, slope, run = self.program.memory.copy(), np.zeros_like(self.program.memory), addresses("forward", "backward")
 
-        def loss(x: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        def loss(x: Array) -> tuple[float, Array]:
             gradient = np.empty_like(x)
             y, p = self.observed.log_loss, self.program
             value = huber_sum(run, p.code, memory, slope, p.inputs, self.log_loss, y, weights, delta, x, gradient)
@@ -238,7 +206,7 @@ class Problem:
 
         return loss
 
-    def start(self, rng: np.random.Generator) -> NDArray[np.float64]:
+    def start(self, rng: np.random.Generator) -> Array:
         """Coordinates drawn around the priors of the shapes and the losses' own mean and spread."""
         law, loss = self.coordinates.law, self.observed.loss
         x = np.empty(len(self.names))
@@ -254,43 +222,31 @@ class Problem:
                 x[i] = np.log(draw) if prior.support == "positive" else draw
         return x
 
-    def parameters(self, x: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
+    def parameters(self, x: Array) -> dict[str, Array]:
         return self.coordinates.draws({name: x[:, i : i + 1] for i, name in enumerate(self.names)})
 
 
-def descend(
-    loss: Callable[[NDArray[np.float64]], tuple[float, NDArray[np.float64]]], start: NDArray[np.float64]
-) -> tuple[float, NDArray[np.float64]]:
+def descend(loss: Objective, start: Array) -> tuple[float, Array]:
     """Minimise by L-BFGS-B, restarted where it stops until that no longer helps: kinks of the Huber loss stall it.
 
     Callers limit BLAS to one thread. L-BFGS-B solves tiny systems, and threads that waited for each other on a busy computer made
     it 40 times slower.
     """
+
+    def bounded(x: Array) -> tuple[float, Array]:
+        value, gradient = loss(x)
+        return (value, gradient) if math.isfinite(value) else (NO_LOSS, gradient)
+
     value, x = math.inf, start
+    options = {"maxiter": 2_000, "maxfun": 4_000, "maxcor": 20, "ftol": 1e-14, "gtol": 1e-12}
     for _ in range(20):
-        result = minimize(
-            _finite(loss),
-            x,
-            jac=True,
-            method="L-BFGS-B",
-            options={"maxiter": 2_000, "maxfun": 4_000, "maxcor": 20, "ftol": 1e-14, "gtol": 1e-12},
-        )
+        result = minimize(bounded, x, jac=True, method="L-BFGS-B", options=options)
         gain = value - float(result.fun)
         if gain > 0:
             value, x = float(result.fun), np.asarray(result.x)
         if not gain > 1e-9 * abs(value):
             break
     return value, x
-
-
-def _finite(loss: Callable[[NDArray[np.float64]], tuple[float, NDArray[np.float64]]]) -> Callable[..., Any]:
-    """Replace infinite losses by very large numbers, as SciPy's line search needs."""
-
-    def bounded(x: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        value, gradient = loss(x)
-        return (value, gradient) if math.isfinite(value) else (NO_LOSS, gradient)
-
-    return bounded
 
 
 def _tracked(items: range, what: str, progress: bool) -> Any:

@@ -54,9 +54,7 @@ def refit_task(fit: Fit, runs: Runs, seed: int | None = None) -> Task:
 
     Parameters
     ----------
-    fit : Fit
-    runs : Runs
-    seed : int, optional
+    fit, runs, seed
         The fit's seed unless given.
     """
     law = parse_card(fit.info["card"])
@@ -108,12 +106,8 @@ def join_runs(fit: Fit, new: Runs) -> Runs:
     """The rows of a fit and new rows in one table.
 
     New rows of a run of the fit join that run. Where only the new rows have standard errors of losses, those of the fit are 0.
-
-    Raises
-    ------
-    TableError, BayeslawError
-        With the rows of the new table that can't join: faulty rows, rows that are in the fit already, and runs with the name of
-        one of the fit's but another N, checkpoint or noise group.
+    Refused are faulty rows, rows that are in the fit already, and runs with the name of one of the fit's but another N, checkpoint
+    or noise group.
     """
     check_unit(fit.observed.unit, new.frame, new.name)
     if "loss_se" not in new.frame and fit.observed.se.size:
@@ -180,13 +174,8 @@ def stack_runs(old: Runs, new: Runs) -> Runs:
 def _clashes(fit: Fit, old: pd.DataFrame, new: pd.DataFrame) -> list[Fault]:
     """Faults of new rows whose run has the name of one of the fit's but another N, checkpoint or noise group."""
     faults, first = [], old.groupby("run", sort=False).first()
-    group = fit.info["noise_by"]
-    shared = [
-        c
-        for c in ("N", *(["checkpoint"] if _checkpoint_key(fit) == "checkpoint" else []), *([group] if group else []))
-        if c in first and c in new
-    ]
-    for column in shared if "run" in new else []:
+    columns = ("N", "checkpoint" if _checkpoint_key(fit) == "checkpoint" else None, fit.info["noise_by"])
+    for column in [c for c in columns if c and c in first and c in new] if "run" in new else []:
         known = new["run"].map(first[column])
         for row in new.index[known.notna() & new[column].notna()]:
             here, there = new.at[row, column], known[row]
@@ -236,9 +225,7 @@ def _repeated(fit: Fit, old: pd.DataFrame, new: pd.DataFrame) -> list[Fault]:
         if np.isclose(there, here, rtol=SAME, atol=0, equal_nan=True).all(axis=1).any():
             whose = f"run {run!r}" if named else "a row without a run"
             at = ", ".join(f"{c} = {value:g}" for c, value in zip(columns, here.tolist(), strict=True))
-            problem, suggestion = (
-                f"the fit has {whose} with {at} already",
-                "remove the row, or give a repeated run an id of its own",
-            )
+            problem = f"the fit has {whose} with {at} already"
+            suggestion = "remove the row, or give a repeated run an id of its own"
             faults.append(Fault(int(row), "run", str(run) if named else "", problem, suggestion, "repeated-row"))
     return faults

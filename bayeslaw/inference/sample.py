@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
-from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import StoppedError
 from bayeslaw.core.executors import available_cores
 from bayeslaw.engine.compiled import callbacks
@@ -26,28 +26,18 @@ PILOT_ACCEPT = 0.9
 SLOW = 0.8  # effective share of the first run's draws below which every second draw is kept
 NOTHING = "Sampling was stopped before the first draws after tuning, so there is nothing to keep."
 Report = Callable[[Any], None]
-Drawn = tuple[NDArray[np.float64], xr.Dataset, bool]
-"""Draws of z (chains, draws, k), statistics, and whether Ctrl-C ended the run."""
 STATS = {"diverging": bool, "n_steps": np.int64, "energy": np.float64, "step_size_bar": np.float64}
 
 
 @dataclass(frozen=True)
 class Sample:
-    """Posterior draws, and how they were sampled.
+    """Posterior draws, arrays (chains, draws), of runs' explicit effects (chains, draws, runs), and how they were sampled.
 
-    Attributes
-    ----------
-    draws : dict of str to array (chains, draws)
-        Parameters of law and noise; explicit run effects are (chains, draws, runs).
-    stats : Dataset
-        Sampler statistics over chain and draw.
-    ridge : str or None
-        Coordinate along which a curved ridge was straightened.
-    interrupted : bool
-        Whether Ctrl-C ended sampling early.
+    `stats` are the sampler's statistics, `ridge` is the coordinate along which a curved ridge was straightened, if any, and
+    `interrupted` says whether Ctrl-C ended sampling early.
     """
 
-    draws: dict[str, NDArray[np.float64]]
+    draws: dict[str, Array]
     stats: xr.Dataset
     ridge: str | None
     interrupted: bool
@@ -65,15 +55,7 @@ class SamplerRun(NamedTuple):
 
 
 def sample(
-    density: Density,
-    *,
-    draws: int,
-    tune: int,
-    chains: int,
-    seed: int,
-    target_accept: float,
-    progress: bool,
-    cores: int | None = None,
+    density: Density, *, draws: int, tune: int, chains: int, seed: int, target_accept: float, progress: bool, cores: int | None
 ) -> Sample:
     """Sample a density with NUTS, starting from normal draws of its ridge map.
 
@@ -93,6 +75,11 @@ def sample(
     StoppedError
         If Ctrl-C stops it before the first draws after tuning.
     """
+
+    def draws_at(z: Array) -> dict[str, Array]:
+        flat = density.draws(ridge_map.x(np.ascontiguousarray(z.reshape(-1, density.size))))
+        return {name: values.reshape(*z.shape[:2], *values.shape[1:]) for name, values in flat.items()}
+
     with threadpool_limits(1, "blas"):  # its matrices are tiny
         ridge_map = find_ridge_map(density, range(len(density.law.shapes)))
     pilot_seed, main_seed = (int(s) for s in np.random.SeedSequence(seed).generate_state(2))
@@ -102,36 +89,43 @@ def sample(
         z, _, interrupted = run_chains(density, ridge_map, first, task("learning", (first.draws + first.tune) * chains))
         if interrupted:
             raise StoppedError(NOTHING)
-        every = 2 if is_slow(density, ridge_map, z) else 1
+        of_first = draws_at(z)
+        every = 2 if is_slow({name: of_first[name] for name in density.law.parameters}) else 1
         with threadpool_limits(1, "blas"):
             ridge_map = ridge_map.refined(density, z.reshape(-1, density.size))
         second = SamplerRun(every * draws, tune - 2 * pilot, chains, cores, main_seed, target_accept)
         z, stats, interrupted = run_chains(density, ridge_map, second, task("sampling", (second.draws + second.tune) * chains))
-    return to_sample(*thin(every, z, stats), density, ridge_map, interrupted)
+    if every == 2:
+        z, stats = halved(z, stats)
+    return Sample(draws_at(z), stats, None if ridge_map.ridge is None else density.names[ridge_map.ridge], interrupted)
 
 
-def is_slow(density: Density, ridge_map: RidgeMap, z: NDArray[np.float64]) -> bool:
-    """Whether the bulk ESS of a parameter of the law is below the share SLOW of the draws z (chains, draws, k)."""
-    chains, count, k = z.shape
-    flat = density.draws(ridge_map.x(np.ascontiguousarray(z.reshape(-1, k))))
-    ess = diagnostics({name: flat[name].reshape(chains, count) for name in density.law.parameters})["ess_bulk"]
-    return not bool(ess.min() >= SLOW * chains * count)
+def is_slow(draws: dict[str, Array]) -> bool:
+    """Whether the bulk ESS of a parameter is below the share SLOW of its draws (chains, draws)."""
+    return not bool(diagnostics(draws)["ess_bulk"].min() >= SLOW * next(iter(draws.values())).size)
 
 
-def thin(number: int, z: NDArray[np.float64], stats: xr.Dataset) -> tuple[NDArray[np.float64], xr.Dataset]:
-    """Keep every `number`-th draw; it adds the gradients of the draws between and is divergent if any of them is."""
-    if number == 1:
-        return z, stats
-    chains, count, kept = z.shape[0], z.shape[1] // number, {}
+def halved(z: Array, stats: xr.Dataset) -> tuple[Array, xr.Dataset]:
+    """Keep every second draw; it adds the gradients of the draw before and is divergent if either is."""
+    chains, count, kept = z.shape[0], z.shape[1] // 2, {}
     for name, variable in stats.items():
-        groups = variable.values[:, : count * number].reshape(chains, count, number)
+        groups = variable.values[:, : 2 * count].reshape(chains, count, 2)
         last = {"n_steps": groups.sum(axis=-1), "diverging": groups.any(axis=-1)}.get(str(name), groups[..., -1])
         kept[name] = (("chain", "draw"), last)
-    return z[:, number - 1 :: number], xr.Dataset(kept, coords={"chain": stats["chain"], "draw": np.arange(count)})
+    return z[:, 1::2], xr.Dataset(kept, coords={"chain": stats["chain"], "draw": np.arange(count)})
 
 
-def run_chains(density: Density, ridge_map: RidgeMap, settings: SamplerRun, report: Report | None) -> Drawn:
-    """Sample one run with nutpie."""
+def run_chains(
+    density: Density, ridge_map: RidgeMap, settings: SamplerRun, report: Report | None
+) -> tuple[Array, xr.Dataset, bool]:
+    """Sample one run with nutpie: draws of z (chains, draws, k), statistics, and whether Ctrl-C ended it.
+
+    Parameters
+    ----------
+    density, ridge_map, settings
+    report : callable, optional
+        Called with the progress of the chains.
+    """
     import nutpie
 
     sampler = nutpie.sample(
@@ -160,13 +154,20 @@ def wait_for_chains(sampler: Any) -> Any:
 
 
 def nutpie_model(density: Density, ridge_map: RidgeMap, threads: int) -> Any:
-    """The mapped density as a compiled model for nutpie, for `threads` chains at a time: C functions and addresses of arrays."""
+    """The mapped density as a compiled model for nutpie: C functions and addresses of arrays.
+
+    Parameters
+    ----------
+    density, ridge_map
+    threads : int
+        Number of chains at a time.
+    """
     from nutpie.compile_pymc import CompiledPyMCModel
 
     k, function = density.size, density.function(ridge_map.arrays, threads)
     logp, store = callbacks()
 
-    def start(chain_seed: int) -> NDArray[np.float64]:
+    def start(chain_seed: int) -> Array:
         return 0.5 * np.random.default_rng(chain_seed).standard_normal(k)
 
     return CompiledPyMCModel(
@@ -187,7 +188,7 @@ def nutpie_model(density: Density, ridge_map: RidgeMap, threads: int) -> Any:
     )
 
 
-def complete_draws(trace: Any) -> tuple[NDArray[np.float64], xr.Dataset]:
+def complete_draws(trace: Any) -> tuple[Array, xr.Dataset]:
     """Draws of z and statistics. If Ctrl-C cut chains short, keep the equal length and chains that give the most draws."""
     if "posterior" not in trace or "z" not in trace["posterior"] or trace["posterior"]["z"].size == 0:
         raise StoppedError(NOTHING)
@@ -205,18 +206,6 @@ def complete_draws(trace: Any) -> tuple[NDArray[np.float64], xr.Dataset]:
         if name in trace["sample_stats"]
     }
     return z[kept, :cut], xr.Dataset(stats, coords={"chain": np.arange(kept.sum()), "draw": np.arange(cut)})
-
-
-def to_sample(z: NDArray[np.float64], stats: xr.Dataset, density: Density, ridge_map: RidgeMap, interrupted: bool) -> Sample:
-    """Turn draws of z into draws of the parameters."""
-    chains, count, k = z.shape
-    flat = density.draws(ridge_map.x(np.ascontiguousarray(z.reshape(-1, k))))
-    return Sample(
-        {name: values.reshape(chains, count, *values.shape[1:]) for name, values in flat.items()},
-        stats,
-        None if ridge_map.ridge is None else density.names[ridge_map.ridge],
-        interrupted,
-    )
 
 
 def _progress(wanted: bool) -> AbstractContextManager[Callable[[str, int], Report | None]]:

@@ -19,11 +19,8 @@ def parabolas(residual: Array, member: Array, variance: Array, tau: Array) -> tu
 
     Parameters
     ----------
-    residual, variance : arrays (S, n)
-        Log loss minus the law's, and the variances of the rows' own noise.
-    member : array (n, R)
-    tau : array (S, R)
-        Scale of each run's effect.
+    residual, member, variance, tau
+        Log loss minus the law's (S, n), runs of rows, variances of the rows' own noise (S, n), scales of run effects (S, R).
     """
     t = tau**2
     weight, total = (1 / variance) @ member, (residual / variance) @ member
@@ -32,14 +29,16 @@ def parabolas(residual: Array, member: Array, variance: Array, tau: Array) -> tu
     return -0.5 * (logs + np.log(s) - t * total**2 / s), weight / s, total / s
 
 
-def normal_shift(a: Array, b: Array, omega: Array) -> Array:
-    """Log of the mean of exp(b w - a w^2 / 2) over w ~ Normal(0, sqrt(omega))."""
+def normal_shift(parabola: tuple[Array, Array], omega: Array) -> Array:
+    """Log of the mean of exp(b w - a w^2 / 2), a parabola (a, b), over w ~ Normal(0, sqrt(omega))."""
+    a, b = parabola
     z = 1 + omega * a
     return 0.5 * (omega * b**2 / z - np.log(z))
 
 
-def exponential_shift(a: Array, b: Array, scale: Array) -> Array:
-    """Log of the mean of exp(b w - a w^2 / 2) over exponential w of mean `scale`."""
+def exponential_shift(parabola: tuple[Array, Array], scale: Array) -> Array:
+    """As `normal_shift`, over exponential w of mean `scale`."""
+    a, b = parabola
     from scipy.special import log_ndtr
 
     x = (b - 1 / scale) / np.sqrt(a)
@@ -53,10 +52,8 @@ def student(residual: Array, member: Array, variance: Array, dof: Array, tau: Ar
 
     Parameters
     ----------
-    residual, member, variance, tau
-        As for `parabolas`; tau is None where there are no run effects.
-    dof : array (S,)
-        Degrees of freedom.
+    residual, member, variance, dof, tau
+        As for `parabolas`; `dof` (S,) are degrees of freedom, and tau is None where there are no run effects.
     """
     from scipy.stats import norm, t
 

@@ -25,9 +25,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bayeslaw.core.arrays import Array
+from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError, nearest
 from bayeslaw.data.observations import Observations
 from bayeslaw.laws.prior import Prior
@@ -62,6 +61,7 @@ LEAST = {"dof": 2.0}
 GROUPED = ("sigma_point", "sigma_run")
 """Parameters of which every group has its own where noise differs by a column."""
 DRIFT = "normal-drift"
+AVERAGED = 64  # draws over which correlations of an OU run effect are averaged
 CHOICES = ("auto", "normal", DRIFT, "normal-checkpoint", "skew", "student", "normal-no-run", "student-no-run")
 
 
@@ -83,10 +83,8 @@ class Noise:
     ----------
     student : bool
         Point noise is Student-t instead of normal.
-    run_effect : bool
-        Points of one run share an effect.
-    checkpoint_effect : bool
-        Runs of one checkpoint share an effect.
+    run_effect, checkpoint_effect : bool
+        Points of one run, and runs of one checkpoint, share an effect.
     skew : bool
         Each run also has a one-sided (exponential) effect, as undertuned runs do.
     groups : tuple of str
@@ -104,12 +102,7 @@ class Noise:
 
     @classmethod
     def choose(cls, choice: str, observed: Observations) -> Noise:
-        """Resolve one of `CHOICES` for the runs of a table.
-
-        'auto' is normal noise with a run effect where rows share runs, and Student-t noise where they don't. 'normal', 'skew' and
-        'student' have a run effect where rows share runs, the `-no-run` choices never. 'normal-checkpoint' adds an effect shared
-        by the runs of a checkpoint, and 'normal-drift' an OU run effect. Groups are those of the observations.
-        """
+        """Resolve one of `CHOICES` for the runs of a table; see `bayeslaw.fit`. Groups are those of the observations."""
         if choice not in CHOICES:
             raise BayeslawError(f"No noise {choice!r}; choose one of {', '.join(CHOICES)}.", code="unknown-noise")
         shared = observed.runs < observed.log_loss.size
@@ -143,13 +136,8 @@ class Noise:
     @property
     def parameters(self) -> tuple[str, ...]:
         """Names of its parameters in the order of `PRIORS`; those of `GROUPED` once for each group."""
-        has = {
-            "sigma_run": self.run_effect,
-            "sigma_checkpoint": self.checkpoint_effect,
-            "run_excess": self.skew,
-            "dof": self.student,
-            "drift": self.drift,
-        }
+        has = {"sigma_run": self.run_effect, "sigma_checkpoint": self.checkpoint_effect, "run_excess": self.skew}
+        has |= {"dof": self.student, "drift": self.drift}
         return tuple(n for name in PRIORS if has.get(name, True) for n in self._names(name))
 
     @property
@@ -166,13 +154,9 @@ class Noise:
         text += ", and a one-sided run effect" if self.skew else ""
         return text + (f", for each of {len(self.groups)} groups ({', '.join(self.groups)})" if self.groups else "")
 
-    def groups_of(self, observed: Observations) -> NDArray[np.int64]:
+    def groups_of(self, observed: Observations) -> Index:
         """Codes of the runs' groups, int array (R,); all 0 where there is one noise for all."""
         return observed.group if self.groups else np.zeros(observed.runs, dtype=np.int64)
-
-    def families_of(self, observed: Observations) -> NDArray[np.int64]:
-        """The first run of each checkpoint and, last, the number of runs; every run is its own where there is no such effect."""
-        return observed.families if self.checkpoint_effect else np.arange(observed.runs + 1, dtype=np.int64)
 
     def scales(self, draws: Mapping[str, Any], name: str) -> Array:
         """Draws of a parameter for every group, array (G, …); zeros where this noise has no such parameter."""
@@ -184,12 +168,12 @@ class Noise:
     def sample(
         self,
         draws: Mapping[str, Array],
-        run: NDArray[np.int64],
-        row: NDArray[np.int64],
+        run: Index,
+        row: Index,
         entropy: tuple[int, ...],
         *,
-        checkpoint: NDArray[np.int64] | None = None,
-        group: NDArray[np.int64] | None = None,
+        checkpoint: Index | None = None,
+        group: Index | None = None,
         time: Array | None = None,
         known: Array | None = None,
     ) -> Array:
@@ -201,16 +185,12 @@ class Noise:
         ----------
         draws : mapping
             Noise parameters, arrays (S,).
-        run, row : int arrays (n,)
-            Codes of the rows' runs and numbers of the rows.
+        run, row, checkpoint, group : int arrays (n,)
+            Codes of the rows' runs, numbers of the rows, and codes of checkpoints (each run has its own unless given) and groups.
         entropy : tuple of int
             Seeds.
-        checkpoint, group : int arrays (n,), optional
-            Codes of the rows' checkpoints (each run has its own unless given) and groups (the first unless given).
-        time : array (n,), optional
-            The rows' clock (`Observations.time_of`), for an OU run effect; all rows are at one moment unless given.
-        known : array (n,), optional
-            Known standard errors of the rows' log losses; 0 unless given.
+        time, known : arrays (n,), optional
+            The rows' clock (`Observations.time_of`), for an OU run effect, and known standard errors of the rows' log losses.
 
         Returns
         -------
@@ -263,22 +243,21 @@ class Noise:
         return point.mean(axis=1), run.mean(axis=1)
 
     def effect_correlation(self, draws: Mapping[str, Any], time: Array) -> Array:
-        """Correlations (…, k, k) of a run's effect at clocks (…, k), mean over draws; ones unless it is an OU run effect."""
+        """Correlations (…, k, k) of a run's effect at clocks (…, k), mean over some draws; ones unless it is an OU run effect."""
         if not self.drift:
             return np.ones((*np.shape(time), np.shape(time)[-1]))
-        weight = (self.scales(draws, "sigma_run") ** 2).mean(axis=0)
-        return ou.correlation(time, np.asarray(draws["drift"]), weight)
+        length, weight = np.asarray(draws["drift"]), (self.scales(draws, "sigma_run") ** 2).mean(axis=0)
+        averaged = np.arange(0, length.size, max(1, length.size // AVERAGED))
+        distance = np.abs(time[..., :, None] - time[..., None, :])
+        total: Array = np.zeros_like(distance)
+        for i in averaged.tolist():
+            total += weight[i] * np.exp(-distance / length[i])
+        return total / weight[averaged].sum()
 
     def sample_later_effects(
-        self,
-        residual: Array,
-        observed: Observations,
-        draws: Mapping[str, Any],
-        run: str,
-        clock: Array,
-        rng: np.random.Generator,
+        self, residual: Array, observed: Observations, draws: Mapping[str, Any], run: str, clock: Array, rng: np.random.Generator
     ) -> Array:
-        """Draw the effect of a fitted run at later clocks, given its logged losses; without point noise.
+        """Draw the effect of a fitted run at later clocks, array (S, m), given its logged losses; without point noise.
 
         Parameters
         ----------
@@ -288,20 +267,14 @@ class Noise:
         draws : mapping
             Noise parameters, arrays (S,).
         run : str
-            Name of the run.
         clock : array (m,)
             In the unit of the observations' clock, not before the run's last row; used by an OU run effect only.
         rng : Generator
 
-        Returns
-        -------
-        array (S, m)
-
         Raises
         ------
         BayeslawError
-            If there is no such run, a clock lies before its last row, or the noise is not 'normal', 'normal-no-run' or
-            'normal-drift'.
+            If there is no such run, a clock lies before its last row, or the noise is not normal with run effects at most.
         """
         mean, left = self.last_run_effect(residual, observed, draws, run)
         steps, variance, length = np.zeros(np.size(clock)), left, np.full(mean.size, np.inf)
@@ -318,13 +291,7 @@ class Noise:
         return ou.sample_later(mean, left, variance, steps, length, rng)
 
     def last_run_effect(self, residual: Array, observed: Observations, draws: Mapping[str, Any], run: str) -> tuple[Array, Array]:
-        """Mean and variance, arrays (S,), of a run's effect at its last row, given all its rows.
-
-        Parameters
-        ----------
-        residual, observed, draws, run
-            As for `sample_later_effects`.
-        """
+        """Mean and variance, arrays (S,), of a run's effect at its last row, given all its rows; as for `sample_later_effects`."""
         if self.student or self.checkpoint_effect or self.skew:
             raise BayeslawError(
                 f"The effect of a run can be continued with normal noise only; this fit has {self.text}.", code="noise-not-normal"
@@ -339,22 +306,13 @@ class Noise:
         point, variance = (self.scales(draws, name)[self.groups_of(observed)[run]] ** 2 for name in GROUPED)
         of_run = residual[:, rows]
         known = observed.se[rows] ** 2 if observed.se.size else np.zeros(of_run.shape[1])
-        if self.drift:
-            return ou.kalman_filter(of_run, point, known, observed.time[rows], variance, np.asarray(draws["drift"]))
-        return ou.kalman_filter(of_run, point, known, np.zeros(of_run.shape[1]), variance, np.full(len(of_run), np.inf))
+        time, length = observed.time[rows] if self.drift else np.zeros(of_run.shape[1]), np.full(len(of_run), np.inf)
+        return ou.kalman_filter(of_run, point, known, time, variance, np.asarray(draws["drift"]) if self.drift else length)
 
     def sample_checkpoint_effects(
         self, residual: Array, observed: Observations, draws: Mapping[str, Any], names: Sequence[str], rng: np.random.Generator
     ) -> Array:
-        """Draw the effects of checkpoints, array (C, S), given their runs; from the prior for checkpoints without runs.
-
-        Parameters
-        ----------
-        residual, observed, draws, rng
-            As for `sample_later_effects`.
-        names : sequence of str
-            The checkpoints (C).
-        """
+        """Draw the effects of named checkpoints, array (C, S), given their runs; from the prior for checkpoints without runs."""
         _, a, b = marginal.parabolas(residual, *self._spread(observed, draws))
         omega = np.asarray(draws["sigma_checkpoint"]) ** 2 if self.checkpoint_effect else np.zeros(len(residual))
         effects = np.empty((len(names), omega.size))
@@ -367,22 +325,15 @@ class Noise:
     def log_likelihood(
         self, residual: Array, observed: Observations, draws: Mapping[str, Any], *, given: Literal["others", "earlier"] = "others"
     ) -> Array:
-        """Log density of each run, given the parameters and, where runs share a checkpoint's effect, other runs.
+        """Log density of each run, array (S, R), given the parameters and, where runs share a checkpoint's effect, other runs.
 
         Parameters
         ----------
-        residual : array (S, n)
-            Log loss minus the law's.
-        observed : Observations
-        draws : mapping
-            Noise parameters, arrays (S,).
+        residual, observed, draws
+            As for `sample_later_effects`.
         given : {'others', 'earlier'}
             Condition on all other runs of the checkpoint, as leaving one run out by importance weights needs, or on those that
             come before it, so that the columns add up to the log likelihood.
-
-        Returns
-        -------
-        array (S, R)
         """
         if self.student:
             member, variance, tau = self._spread(observed, draws)
@@ -395,9 +346,9 @@ class Noise:
             related = related if given == "others" else np.triu(related)
             omega = np.asarray(draws["sigma_checkpoint"])[:, None] ** 2
             other_a, other_b = a @ related, b @ related
-            logp += marginal.normal_shift(other_a + a, other_b + b, omega) - marginal.normal_shift(other_a, other_b, omega)
+            logp += marginal.normal_shift((other_a + a, other_b + b), omega) - marginal.normal_shift((other_a, other_b), omega)
         if self.skew:
-            logp += marginal.exponential_shift(a, b, np.asarray(draws["run_excess"])[:, None])
+            logp += marginal.exponential_shift((a, b), np.asarray(draws["run_excess"])[:, None])
         return logp
 
     def _spread(self, observed: Observations, draws: Mapping[str, Any]) -> tuple[Array, Array, Array]:

@@ -14,7 +14,6 @@ import numpy as np
 from bayeslaw.core.arrays import Array
 
 FINE = 2**18  # moments of a path in a typical run's length: a thousand of them in the shortest length that the prior expects
-AVERAGED = 64  # draws over which correlations are averaged
 
 
 def kalman_filter(
@@ -24,20 +23,14 @@ def kalman_filter(
 
     Parameters
     ----------
-    residual : array (S, k)
-        Log loss minus the law's, in the order of the clock.
-    point, effect : arrays (S,)
-        Variances of points and of the run's effect.
-    known : array (k,)
-        Known variances of points.
-    time : array (k,)
-        Their clock, in the unit of `length`.
-    length : array (S,)
-        Correlation length; infinite for an effect that stays the same.
+    residual, known, time
+        Log loss minus the law's (S, k) in the order of the clock, known variances (k,), and the clock (k,) in the unit of `length`.
+    point, effect, length : arrays (S,)
+        Variances of points and of the run's effect, and its correlation length: infinite for an effect that stays the same.
     """
     mean, left, logp = np.zeros_like(effect), effect, np.zeros_like(effect)
     for i, step in enumerate(np.diff(time, prepend=time[:1]).tolist()):
-        mean, left = propagate(mean, left, effect, step, length)
+        mean, left = _propagate(mean, left, effect, step, length)
         own = point + known[i]
         whole, error = left + own, residual[:, i] - mean
         gain = left / whole
@@ -46,17 +39,23 @@ def kalman_filter(
     return logp, mean, left
 
 
-def propagate(mean: Array, left: Array, effect: Array, step: float, length: Array) -> tuple[Array, Array]:
+def _propagate(mean: Array, left: Array, effect: Array, step: float, length: Array) -> tuple[Array, Array]:
     """Mean and variance of the effect a step later; `left` is its variance now and `effect` its stationary variance."""
     kept, gained = np.exp(-step / length), -np.expm1(-2 * step / length)
     return kept * mean, kept**2 * left + gained * effect
 
 
 def sample_later(mean: Array, left: Array, effect: Array, steps: Array, length: Array, rng: np.random.Generator) -> Array:
-    """Draw paths of the effect, array (S, m), at steps (m,) in any order after the moment of its mean and variance `left` (S,)."""
+    """Draw paths of a run's effect, array (S, m).
+
+    Parameters
+    ----------
+    mean, left, effect, steps, length, rng
+        Mean and variance of the effect (S,) at a moment, its stationary variance, and the steps (m,) after it, in any order.
+    """
     paths, before, moment = np.empty((mean.size, steps.size)), 0.0, mean + np.sqrt(left) * rng.standard_normal(mean.size)
     for i in np.argsort(steps, kind="stable").tolist():
-        middle, variance = propagate(moment, np.zeros_like(moment), effect, float(steps[i]) - before, length)
+        middle, variance = _propagate(moment, np.zeros_like(moment), effect, float(steps[i]) - before, length)
         moment = middle + np.sqrt(variance) * rng.standard_normal(mean.size)
         paths[:, i], before = moment, float(steps[i])
     return paths
@@ -114,13 +113,3 @@ class Paths:
         if step not in self._decays:
             self._decays[step] = np.exp(-step / FINE / self.length)
         return self._decays[step]
-
-
-def correlation(time: Array, length: Array, weight: Array) -> Array:
-    """Correlations (…, k, k) of a run's effect between moments (…, k): weighted averages over some of the draws (S,)."""
-    averaged = np.arange(0, length.size, max(1, length.size // AVERAGED))
-    distance = np.abs(time[..., :, None] - time[..., None, :])
-    total: Array = np.zeros_like(distance)
-    for i in averaged.tolist():
-        total += weight[i] * np.exp(-distance / length[i])
-    return total / weight[averaged].sum()

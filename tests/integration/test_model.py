@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pymc as pm
 import pytest
 from pytensor.compile.mode import Mode
@@ -15,20 +16,16 @@ from bayeslaw.engine import tape as tapes
 from bayeslaw.engine.coordinates import average
 from bayeslaw.engine.density import Density
 from bayeslaw.inference.model import pymc_model
-from bayeslaw.laws.card import law_names, load_law
+from bayeslaw.laws.card import law_names, load_law, parse_card
 from bayeslaw.laws.law import Law
+from bayeslaw.laws.pooling import with_by, with_levels
 from bayeslaw.noise.noise import Noise
 from tests import oracles
+from tests.domains import BY, LEVELS, two_domains
 
 PLAIN = Mode(linker="py", optimizer="None")  # a graph is evaluated a few times only, which optimising it would outlast
 CASES = [(name, "normal") for name in law_names()]
-CASES += [("ptpp-gate", "normal-no-run"), ("chinchilla", "student"), ("chinchilla", "student-no-run")]
-CASES += [
-    ("chinchilla", "normal-checkpoint"),
-    ("chinchilla", "skew"),
-    ("chinchilla", "normal-drift"),
-    ("ptpp-gate", "normal-drift"),
-]
+CASES += [("chinchilla", n) for n in ("normal-no-run", "student", "student-no-run", "normal-checkpoint", "skew", "normal-drift")]
 SUFFIX = {"positive": "_log__", "unit": "_logodds__", "real": ""}
 
 
@@ -81,8 +78,44 @@ def assert_density_of_the_model(law: Law, observed: Observations, noise: str, rn
 @pytest.mark.parametrize(("name", "noise"), CASES)
 def test_the_density_is_that_of_the_model_up_to_a_constant(name: str, noise: str, rng: np.random.Generator) -> None:
     law = load_law(name)
-    related = noise in ("normal-checkpoint", "skew") or (noise in ("student", "normal-drift") and name == "chinchilla")
+    related = noise in ("normal-checkpoint", "skew", "student", "normal-drift")
     assert_density_of_the_model(law, oracles.timed(oracles.with_groups(law) if related else oracles.observations(law)), noise, rng)
+
+
+@pytest.mark.parametrize("by", [BY, {"A": "domain"}])
+def test_the_density_of_pooled_parameters_is_that_of_the_model(by: dict[str, str], rng: np.random.Generator) -> None:
+    law = with_levels(with_by(load_law("chinchilla"), by), LEVELS)
+    assert_density_of_the_model(law, Observations.of(law, oracles.runs(two_domains())), "normal", rng)
+
+
+SMALL = """
+name = "small"
+title = "a share and a real exponent"
+source = "here"
+loss = "E + A*(1 - lam*r)*r**zeta"
+[covariates]
+r = { unit = "share", support = [0, 1] }
+[parameters.E]
+meaning = "floor"
+prior = { dist = "LogNormal", mu = 0.5, sigma = 0.3 }
+[parameters.A]
+meaning = "scale"
+prior = { dist = "LogNormal", mu = 0.5, sigma = 0.3 }
+[parameters.lam]
+meaning = "share"
+prior = { dist = "Beta", alpha = 2, beta = 2 }
+[parameters.zeta]
+meaning = "exponent"
+prior = { dist = "Normal", mu = 0, sigma = 1 }
+"""
+
+
+def test_shares_and_real_parameters_may_differ_by_a_column_too(rng: np.random.Generator) -> None:
+    law = with_levels(with_by(parse_card(SMALL), {"lam": "set", "zeta": "set"}), {"set": ("p", "q")})
+    assert law.parameters["lam_p"].prior.support == "unit"
+    r = np.linspace(0.1, 0.9, 12)
+    rows = Observations.of(law, oracles.runs(pd.DataFrame({"r": r, "set": ["p", "q"] * 6, "loss": 2 + r})))
+    assert_density_of_the_model(law, rows, "normal", rng)
 
 
 @pytest.mark.parametrize("name", ["transfer-target", "multi-power"])
@@ -101,7 +134,7 @@ def test_deterministics_are_the_laws_parameters_and_losses(name: str) -> None:
     np.testing.assert_allclose(drawn[-1], expected, rtol=1e-10)
 
 
-@pytest.mark.parametrize("noise", ["normal", "student", "normal-checkpoint", "skew", "normal-drift"])
+@pytest.mark.parametrize("noise", ["student", "normal-checkpoint", "skew", "normal-drift"])
 def test_replicated_losses_have_the_models_spread(noise: str) -> None:
     law = load_law("chinchilla")
     observed = oracles.timed(replace(oracles.with_groups(law, runs=3, checkpoints=4, known=False), group_names=()))

@@ -25,10 +25,15 @@ def test_form_3_at_defaults_has_at_most_one_divergence_and_mixes() -> None:
     assert fit.passed
 
 
+VARIANTS = ("-power", "-lr-weighted", "-replay-source", "-replay-target")  # laws whose parameters are those of a simpler card
+
+
 def test_parameters_of_every_card_are_recovered() -> None:
-    """Truths lie inside 95% intervals at the expected rate, over all parameters of all cards and the noise."""
+    """Truths lie inside 95% intervals at the expected rate, over all parameters of all cards but variants, and the noise."""
     inside = []
     for i, (name, truth) in enumerate(TRUTHS.items()):
+        if name.endswith(VARIANTS):
+            continue
         law = bayeslaw.load_law(name)
         fit = bayeslaw.fit(law, simulate(law, truth, settings(law), seed=10 + i), progress=False, seed=i)
         summary = fit.summary(0.95)

@@ -16,10 +16,8 @@ from bayeslaw.engine.transport import (
     find_ridge_map,
     increasing,
     map_along,
-    next_section,
     root_of_inverse,
     sinh_arcsinh,
-    walk,
 )
 from bayeslaw.laws.card import load_law
 from tests import oracles
@@ -54,7 +52,7 @@ def affine() -> tuple[Density, RidgeMap]:
 def test_the_gradient_is_true_through_the_map(name: str, rng: np.random.Generator) -> None:
     density = density_of(name)
     ridge_map = find_ridge_map(density, shapes(density))
-    function = ridge_map.function(density)
+    function = density.function(ridge_map.arrays)
     for _ in range(3):
         # A short step: the gradient of the log determinant jumps a little at the knots of a ridge path.
         assert_true_gradient(function, rng.standard_normal(density.size), 1e-5)
@@ -69,7 +67,7 @@ def test_the_density_along_a_ridge_path_has_the_jacobian_of_the_map(
     assert density.names[ridge_map.ridge or 0] not in ("E", "A", "B", "C")
     if refined:
         ridge_map = ridge_map.refined(density, rng.gamma(2.0, 0.3, (200, density.size)) - 0.6, density.size - 1)
-    plain, mapped = density.function(), ridge_map.function(density)
+    plain, mapped = density.function(), density.function(ridge_map.arrays)
     for _ in range(3):
         z = rng.standard_normal(density.size)
         determinant = np.linalg.slogdet(oracles.jacobian(lambda v: ridge_map.x(v[None])[0], z, 1e-4))[1]
@@ -96,7 +94,7 @@ def test_the_map_without_a_ridge_path_is_affine(affine: tuple[Density, RidgeMap]
     density, ridge_map = affine
     z = rng.standard_normal((4, density.size))
     np.testing.assert_allclose(ridge_map.x(z), ridge_map.centre + z @ ridge_map.scale.T, rtol=1e-12)
-    assert ridge_map.function(density)(z[0])[0] == pytest.approx(density.function()(ridge_map.x(z)[0])[0], abs=1e-9)
+    assert density.function(ridge_map.arrays)(z[0])[0] == pytest.approx(density.function()(ridge_map.x(z)[0])[0], abs=1e-9)
 
 
 def test_the_map_has_the_curvature_of_the_mode() -> None:
@@ -137,8 +135,8 @@ class Fold(Function):
 def test_the_others_mode_and_curvature_are_found_along_the_ridge(at: float) -> None:
     """From sections that are near, at some distance, and far."""
     banana, start = Banana(*FORMULA), np.array([0.0, 0.0])
-    here = Section(start, curvature(banana, start), banana(start)[0], np.array([1]), 0)
-    section = next_section(banana, here, at, np.array([1]), 0)
+    here = Section(start, curvature(banana, start), banana(start)[0], 0)
+    section = here.next_section(banana, at)
     assert section is not None
     width = np.exp(-at) / 5
     assert section.others[0] == pytest.approx(at**2, abs=2e-3 * width)
@@ -147,10 +145,10 @@ def test_the_others_mode_and_curvature_are_found_along_the_ridge(at: float) -> N
 
 
 def test_a_ridge_path_that_ends_at_a_fold_is_rejected() -> None:
-    fold, start, rest = Fold(*FORMULA), np.array([-1.0, np.sqrt(2.0)]), np.array([1])
-    middle = Section(start, curvature(fold, start), fold(start)[0], rest, 0)
-    assert walk(fold, middle, 0.3, rest, 0) == []
-    away = walk(fold, middle, -0.3, rest, 0)
+    fold, start = Fold(*FORMULA), np.array([-1.0, np.sqrt(2.0)])
+    middle = Section(start, curvature(fold, start), fold(start)[0], 0)
+    assert middle.walk(fold, 0.3) == []
+    away = middle.walk(fold, -0.3)
     assert max(section.level for section in [middle, *away]) - away[-1].level > DROP
     assert map_along(fold, start, curvature(fold, start), 0) is None
 

@@ -19,7 +19,6 @@ from bayeslaw.noise.noise import Noise
 from tests import oracles
 from tests.domains import BY, LEVELS, VALUES, two_domains
 from tests.errors import fails
-from tests.integration.test_model import assert_density_of_the_model
 from tests.unit.engine.test_density import assert_true_gradient
 
 
@@ -96,44 +95,12 @@ def test_levels_that_are_not_pooled_have_the_prior_of_the_parameter(pooled: Law)
 
 
 @pytest.mark.parametrize("by", [BY, {"A": "domain"}, {"A": "domain", "alpha": "domain"}])
-def test_density_is_the_models_up_to_a_constant(by: dict[str, str], rng: np.random.Generator) -> None:
+def test_the_gradient_of_the_density_is_true(by: dict[str, str], rng: np.random.Generator) -> None:
     law = with_levels(with_by(load_law("chinchilla"), by), LEVELS)
     rows = observed(law)
-    logp = assert_density_of_the_model(law, rows, "normal", rng)
-    start = Density.of(law, rows, Noise.choose("normal", rows)).start()
+    density = Density.of(law, rows, Noise.choose("normal", rows))
     for _ in range(3):
-        assert_true_gradient(logp, start + 0.1 * rng.standard_normal(start.size))
-
-
-SMALL = """
-name = "small"
-title = "a share and a real exponent"
-source = "here"
-loss = "E + A*(1 - lam*r)*r**zeta"
-[covariates]
-r = { unit = "share", support = [0, 1] }
-[parameters.E]
-meaning = "floor"
-prior = { dist = "LogNormal", mu = 0.5, sigma = 0.3 }
-[parameters.A]
-meaning = "scale"
-prior = { dist = "LogNormal", mu = 0.5, sigma = 0.3 }
-[parameters.lam]
-meaning = "share"
-prior = { dist = "Beta", alpha = 2, beta = 2 }
-[parameters.zeta]
-meaning = "exponent"
-prior = { dist = "Normal", mu = 0, sigma = 1 }
-"""
-
-
-def test_shares_and_real_parameters_may_differ_too(rng: np.random.Generator) -> None:
-    law = with_levels(with_by(parse_card(SMALL), {"lam": "set", "zeta": "set"}), {"set": ("p", "q")})
-    assert law.parameters["lam_p"].prior.support == "unit"
-    r = np.linspace(0.1, 0.9, 12)
-    frame = pd.DataFrame({"r": r, "set": ["p", "q"] * 6, "run": list("aabbccddeeff"), "loss": 2 + r}).drop(columns="run")
-    rows = observed(law, frame)
-    assert_density_of_the_model(law, rows, "normal", rng)
+        assert_true_gradient(density.function(), density.start() + 0.1 * rng.standard_normal(density.size))
 
 
 @pytest.mark.parametrize(
