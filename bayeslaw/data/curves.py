@@ -142,7 +142,7 @@ class Curves:
         while curve.parent is not None:
             schedule, step = self._schedules[curve.parent], curve.parent_step
             curve = self._curves[curve.parent]
-            phases.append((curve.phase, _cut(schedule, step)))
+            phases.append((curve.phase, Schedule(schedule.rates[:step], schedule.name)))
         return phases[::-1]
 
     def _with_nodes(self, frame: pd.DataFrame, number: int) -> pd.DataFrame:
@@ -331,12 +331,8 @@ def _schedule(curve: Curve, curves: Mapping[str, Curve], start: Point | None) ->
 
 def _state(curve: Curve, schedule: Schedule, step: int, start: Point | None, memory: float, power: float) -> Point:
     """Return the state of a training after one of a run's steps; later steps do not matter."""
-    cut, last = _cut(schedule, step), np.array([step])
-    return trace(cut, last, start, phase=curve.phase, memory=memory, power=power, weight=curve.weight)[1]
-
-
-def _cut(schedule: Schedule, step: int) -> Schedule:
-    return schedule if step == len(schedule) else Schedule(schedule.rates[:step], schedule.name)
+    cut = Schedule(schedule.rates[:step], schedule.name)
+    return trace(cut, np.array([step]), start, phase=curve.phase, memory=memory, power=power, weight=curve.weight)[1]
 
 
 def _weighted(curves: Mapping[str, Curve], first: str, reference: float | None, name: str) -> dict[str, Curve]:
@@ -345,7 +341,7 @@ def _weighted(curves: Mapping[str, Curve], first: str, reference: float | None, 
         message = f"{name}: areas per token need a column batch (tokens of a step) for every run; {without[0]} has none."
         raise BayeslawError(message, code="missing-batch")
     unit = curves[first].batch if reference is None else reference
-    if not (np.isfinite(unit) and unit > 0):
+    if not 0 < unit < np.inf:
         raise BayeslawError(f"tokens_per_step is {unit:g}; it must be positive.", code="not-positive")
     return {n: replace(c, weight=c.batch / unit) for n, c in curves.items()}
 

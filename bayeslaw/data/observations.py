@@ -139,8 +139,9 @@ class Observations:
         nested = Nesting.of(frame, law, noise_by)
         (order, run, _), time, span = nested.order, np.empty(0), 1.0
         if clock:
-            order, time = _by_clock(clock_of(frame, clock), order, run)
-            span = _typical_span(time, run, clock)
+            logged = clock_of(frame, clock)
+            order = order[np.lexsort((logged[order], run))]
+            time, span = logged[order], _typical_span(logged[order], run, clock)
         frame = frame.iloc[order]
         loss = frame["loss"].to_numpy(dtype=np.float64)
         observed = cls(
@@ -174,7 +175,9 @@ def planned(law: Law, runs: Runs, like: Observations) -> tuple[Observations, NDA
     nested = replace(Nesting.of(frame, law, like.group_column or None), group=like.groups_of(frame))
     (order, run, _), time = nested.order, np.empty(0)
     if like.clock_column:
-        order, time = _by_clock(like.time_of(frame) * like.span, order, run)
+        clock = like.time_of(frame) * like.span
+        order = order[np.lexsort((clock[order], run))]
+        time = clock[order]
     arrays = _arrays(frame.iloc[order], law, nested)
     empty = np.full(len(frame), np.nan)
     return replace(like, **arrays, log_loss=empty, base=frame.iloc[:0], se=np.empty(0), clock=time), order
@@ -236,14 +239,6 @@ def _typical_span(clock: NDArray[np.float64], run: NDArray[np.int64], column: st
             code="no-repeated-runs",
         )
     return float(np.median(lengths[lengths > 0]))
-
-
-def _by_clock(
-    clock: NDArray[np.float64], order: NDArray[np.int64], run: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Sort the rows of each run, in an order by runs, by a clock; return the order and the sorted clock."""
-    order = order[np.lexsort((clock[order], run))]
-    return order, clock[order]
 
 
 @dataclass(frozen=True)

@@ -83,9 +83,6 @@ def _value(node: ast.AST, frame: pd.DataFrame, text: str) -> Any:
 
 def _columns(tree: ast.AST, frame: pd.DataFrame) -> str:
     """Describe the values of the named columns, for a condition that holds for no row."""
-    parts = []
-    for name in dict.fromkeys(n.id for n in ast.walk(tree) if isinstance(n, ast.Name)):
-        values = frame[name].dropna().unique()
-        shown = ", ".join(str(v) for v in values[:6]) + (", …" if len(values) > 6 else "")
-        parts.append(f"{name} is one of {shown}.")
-    return " ".join(parts)
+    values = {n.id: frame[n.id].dropna().unique() for n in ast.walk(tree) if isinstance(n, ast.Name)}
+    shown = {name: ", ".join(map(str, v[:6])) + (", …" if len(v) > 6 else "") for name, v in values.items()}
+    return " ".join(f"{name} is one of {texts}." for name, texts in shown.items())

@@ -21,7 +21,6 @@ SHAPES: dict[str, Callable[..., Schedule]] = {
 }  # fmt: skip
 EXAMPLES = "wsd:steps=24000,peak=3e-4,decay=0.2,final=0.1,warmup=2160 or logged:curve.csv"
 WHOLE, TEXTS, LISTS = ("steps", "warmup"), ("shape",), ("at",)
-LOGGED = ("warmup", "run")
 
 
 def parse_schedule(text: str) -> Schedule:
@@ -52,7 +51,6 @@ def logged_files(text: str) -> list[Path]:
 
 
 def _parts(text: str) -> list[str]:
-    """Return the texts of a schedule's phases."""
     return [part.strip() for part in re.split(r"\+(?=\s*\w+\s*:)", text)]
 
 
@@ -60,14 +58,13 @@ def _part(text: str) -> Schedule:
     name, sign, rest = (piece.strip() for piece in text.partition(":"))
     known = (*SHAPES, "logged")
     if name not in known:
-        raise BayeslawError(
-            f"There is no schedule {name!r}; there are {', '.join(known)}.{nearest(name, known)}", code="unknown-schedule"
-        )
+        message = f"There is no schedule {name!r}; there are {', '.join(known)}.{nearest(name, known)}"
+        raise BayeslawError(message, code="unknown-schedule")
     if not sign or not rest:
         raise BayeslawError(f"Schedule {text!r} has no arguments; write {EXAMPLES}.", code="schedule-without-arguments")
     if name == "logged":
         path, *others = rest.split(",")
-        return _logged(Path(path.strip()), _pairs(name, others, LOGGED))
+        return _logged(Path(path.strip()), _pairs(name, others, ("warmup", "run")))
     shape = SHAPES[name]
     arguments = inspect.signature(shape).parameters
     given = {key: _value(name, key, value) for key, value in _pairs(name, rest.split(","), tuple(arguments)).items()}

@@ -55,7 +55,7 @@ def check(runs: Runs, law: Law, *, to_fit: bool = True) -> list[Fault]:
                 problem = f"{name} has {len(values)} value(s) ({shown}) and {needed}"
                 suggestion = "log runs at another value, or fit a law without it"
                 faults.append(Fault(None, name, shown, problem, suggestion, "too-few-values"))
-    if to_fit and "N" in law.covariates and not any(f.column == "N" for f in faults):
+    if to_fit and "N" in law.covariates and "run" in frame and not any(f.column == "N" for f in faults):
         faults += _check_sizes(frame)
     unread = {(f.row, f.column): f for f in runs.unread if f.row in runs.frame.index}
     faults = [*unread.values(), *(f for f in faults if (f.row, f.column) not in unread)]
@@ -111,8 +111,6 @@ def _check_covariate(frame: pd.DataFrame, covariate: Covariate) -> list[Fault]:
 
 def _check_sizes(frame: pd.DataFrame) -> Iterable[Fault]:
     """Find runs of several model sizes: their rows would share one run effect."""
-    if "run" not in frame or "N" not in frame:
-        return
     for run, sizes in frame.groupby("run", sort=False)["N"]:
         if len(different := sizes.dropna().unique()) > 1:
             shown = ", ".join(f"{n:g}" for n in different[:3]) + (", …" if len(different) > 3 else "")

@@ -134,7 +134,9 @@ def _read_all(sources: Sequence[str | Path], kind: str | None, given: LogMap) ->
     names = [f"{p.absolute().parent.name}/{p.name}" if folder else p.name for p, folder in zip(paths, in_folders, strict=True)]
     names = _distinct(names, paths)
     logs = [_read(path, name, known, run, given) for (path, known, run), name in zip(files, names, strict=True)]
-    runs = _distinct([log.run for log in logs], [_run_path(path, log) for path, log in zip(paths, logs, strict=True)])
+    named_by = {"tensorboard": lambda path: path.parent, "trainer": run_folder}  # a run that no column names; else the file's stem
+    of_runs = [named_by.get(log.kind, lambda p: p.with_suffix(""))(path) for path, log in zip(paths, logs, strict=True)]
+    runs = _distinct([log.run for log in logs], of_runs)
     return [replace(log, run=run) for log, run in zip(logs, runs, strict=True)]
 
 
@@ -166,11 +168,6 @@ def _read(path: Path, name: str, kind: str | None, run: str, given: LogMap) -> L
         return read_text(path, name, kind, given.delimiter, {*given.columns, *given.losses})
     except OSError as error:
         raise BayeslawError(f"{path} can't be read: {error}.", code="unreadable-file") from None
-
-
-def _run_path(path: Path, log: Log) -> Path:
-    """Return the path that names a log's run if no column does: a file without its ending, or a folder."""
-    return {"tensorboard": path.parent, "trainer": run_folder(path)}.get(log.kind, path.with_suffix(""))
 
 
 def _distinct(names: list[str], paths: list[Path]) -> list[str]:

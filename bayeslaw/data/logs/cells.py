@@ -35,7 +35,7 @@ def numbers(
     if cells.dtype.kind == "b":
         booleans = [_no_number(int(row), ours, str(cell)) for row, cell in zip(cells.index, cells, strict=True)]
         return pd.Series(np.nan, index=cells.index), booleans, 0
-    known = decimal is not None or thousands is not None
+    known = bool(decimal or thousands)
     decimal = decimal or ("," if thousands == "." else ".")
     thousands = thousands or ("." if decimal == "," else ",")
     pattern = re.compile(rf"^[+-]?[1-9]\d{{0,2}}(?:{re.escape(thousands)}\d{{3}})+(?:{re.escape(decimal)}\d+)?$")

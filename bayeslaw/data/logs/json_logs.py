@@ -15,6 +15,7 @@ from bayeslaw.data.logs.log import Log, counted
 from bayeslaw.data.logs.text import decoded
 from bayeslaw.data.table import json_object
 
+HALF = re.compile("[\ud800-\udfff]")  # lone surrogates: JSON can hold them, and no encoding can
 CHECKPOINT = re.compile(r"^checkpoint-\d+$")
 
 
@@ -29,7 +30,10 @@ def read_json(path: Path, name: str, kind: str | None) -> Log:
     text = decoded(path, name).strip()
     if not text:
         raise BayeslawError(f"{name} is empty.", code="empty-file")
-    whole = _whole(text)
+    try:
+        whole = json.loads(text, object_pairs_hook=json_object)
+    except (ValueError, RecursionError):
+        whole = None  # several lines of values
     if isinstance(whole, dict) and isinstance(whole.get("log_history"), list):
         if kind in (None, "trainer"):
             return _trainer(whole, path, name)
@@ -37,14 +41,6 @@ def read_json(path: Path, name: str, kind: str | None) -> Log:
         raise BayeslawError(f"{name} is no trainer_state.json: it has no list log_history.", code="not-a-trainer-state")
     rows = whole if isinstance(whole, list) else _lines(text, name)
     return Log(name, "jsonl", _frame(rows, name), path.stem)
-
-
-def _whole(text: str) -> Any:
-    """Return the one value in the text, None where it is several lines of values."""
-    try:
-        return json.loads(text, object_pairs_hook=json_object)
-    except (ValueError, RecursionError):
-        return None
 
 
 def _lines(text: str, name: str) -> list[Any]:
@@ -70,24 +66,16 @@ def _frame(rows: list[Any], name: str) -> pd.DataFrame:
     flat = [] if faults else [_flat(row) for row in rows]
     for i, row in enumerate(flat, 1):
         for key, value in row.items():
-            if not _is_text(f"{key}{value}"):
+            if HALF.search(f"{key}{value}"):
                 problem = f"{key!a}: {value!a} holds half a character (a lone surrogate)"
                 faults.append(Fault(i, ascii(key), ascii(value), problem, "correct it", "half-a-character"))
     if faults:
         raise TableError(faults, name)
-    columns = list(dict.fromkeys(key for row in flat for key in row))
-    if not flat or not columns:
+    if not (columns := list(dict.fromkeys(key for row in flat for key in row))):
         raise BayeslawError(f"{name} logs nothing.", code="no-rows")
     frame = pd.DataFrame({c: pd.Series([row.get(c) for row in flat], dtype=object) for c in columns})
     frame.index = pd.RangeIndex(1, len(frame) + 1, name="row")
     return frame
-
-
-def _is_text(text: str) -> bool:
-    try:
-        return text.isascii() or bool(text.encode())
-    except UnicodeEncodeError:
-        return False
 
 
 def _flat(row: dict[str, Any], before: str = "") -> dict[str, Any]:

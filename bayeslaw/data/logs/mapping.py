@@ -15,14 +15,11 @@ from bayeslaw.core.units import unit
 KINDS = ("wandb", "tensorboard", "trainer", "jsonl", "wide", "table")
 UNITS = {"1": 1.0, "k": 1e3, "M": 1e6, "B": 1e9, "T": 1e12, "%": 0.01}
 # What columns may be made of, and what may be given once for a run or for all.
-COLUMNS = (
-    "run", "domain", "step", "lr", "N", "D", "U", "P", "r", "ptpp", "atpp", "batch", "loss_se", "flops", "checkpoint",
-    "phase", "parent", "parent_step", "seed", "bytes_per_token", "characters_per_token",
-)  # fmt: skip
 CONSTANTS = (
     "N", "D", "U", "P", "r", "ptpp", "atpp", "tokens_per_step", "lr", "checkpoint", "phase", "parent", "parent_step", "seed",
     "bytes_per_token", "characters_per_token",
 )  # fmt: skip
+COLUMNS = ("run", "domain", "step", "batch", "loss_se", "flops", *(c for c in CONSTANTS if c != "tokens_per_step"))
 WORDS = ("checkpoint", "phase", "parent")
 _TOP = ("from", "columns", "losses", "constants", "runs", "rename", "delimiter", "decimal", "thousands", "loss_unit")
 
@@ -54,27 +51,11 @@ class LogMap:
 
 
 def read_mapping(path: str | Path) -> LogMap:
-    """Read a mapping file.
+    """Read a mapping file, such as those of docs/howto/losses.md.
 
-    ::
-
-        from = "table"                      # the kind of log, where it is ambiguous
-        delimiter = ";"
-        decimal = ","
-        thousands = "."
-        loss_unit = "nats/token"
-        [columns]                           # our name = the log's
-        run = "Name"
-        N = { column = "Params", unit = "M" }
-        [losses]                            # domain = column; or loss = "…" under [columns]
-        pile = "xent (pile)"
-        [constants]                         # of every run
-        ptpp = 20
-        tokens_per_step = 524288
-        [runs."run-a"]                      # of one run
-        N = 410e6
-        [rename]                            # the log's name = the new one
-        "Run-A" = "run-a"
+    It gives `from` (the kind of log), `delimiter`, `decimal`, `thousands` and `loss_unit`, and tables: [columns], our name = the
+    log's or { column = "Params", unit = "M" }; [losses], domain = column; [constants], values of every run; [runs.NAME], those of
+    one run; and [rename], the log's name of a run = the new one.
     """
     path = Path(path)
     if not path.is_file():
@@ -90,8 +71,7 @@ def mapping(given: Mapping[str, Any], name: str = "the mapping") -> LogMap:
     """Check the contents of a mapping; see `read_mapping`."""
     _check_names(name, given, _TOP)
     for part in ("columns", "losses", "constants", "runs", "rename"):
-        if not isinstance(given.get(part, {}), Mapping):
-            raise BayeslawError(f"{name}: [{part}] must be a table of NAME = VALUE.", code="not-a-table")
+        _check_names(f"{name}: [{part}]", given.get(part, {}))
     kind = given.get("from")
     if kind is not None and kind not in KINDS:
         message = f"{name}: from is {kind!r}; it must be one of {', '.join(KINDS)}.{nearest(str(kind), KINDS)}"
@@ -106,11 +86,7 @@ def mapping(given: Mapping[str, Any], name: str = "the mapping") -> LogMap:
     if marks["decimal"] is not None and marks["decimal"] == marks["thousands"]:
         raise BayeslawError(f"{name}: decimal and thousands are both {marks['decimal']!r}.", code="equal-marks")
     columns, losses = _columns(given, name)
-    runs = {}
-    for run, values in given.get("runs", {}).items():
-        if not isinstance(values, Mapping):
-            raise BayeslawError(f'{name}: [runs."{run}"] must be a table of NAME = VALUE.', code="not-a-table")
-        runs[run] = constants(values, f'{name}, [runs."{run}"]')
+    runs = {run: constants(values, f'{name}, [runs."{run}"]') for run, values in given.get("runs", {}).items()}
     for old, new in given.get("rename", {}).items():
         if not isinstance(new, str) or not new.strip():
             raise BayeslawError(f"{name}: [rename] {old!r} must be a name, not {new!r}.", code="not-a-name")
@@ -137,7 +113,12 @@ def constants(given: Mapping[str, Any], name: str) -> dict[str, Any]:
     return values
 
 
-def _check_names(where: str, given: Mapping[str, Any], known: tuple[str, ...]) -> None:
+def _check_names(where: str, given: Any, known: tuple[str, ...] | None = None) -> None:
+    """Refuse what is no table, or has other names than those known."""
+    if not isinstance(given, Mapping):
+        raise BayeslawError(f"{where} must be a table of NAME = VALUE.", code="not-a-table")
+    if known is None:
+        return
     for name in given:
         if name not in known:
             message = f"{where}: there is no {name!r}; known are {', '.join(known)}.{nearest(name, known)}"

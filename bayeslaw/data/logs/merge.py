@@ -53,7 +53,8 @@ def merged(entries: Entries, resumed: str | None) -> Entries:
     resumed, the earlier log's if it is 'first', and neither if it is None: such runs are refused.
     """
     frame, axis, notes = entries.frame, entries.axis, list(entries.notes)
-    batches = _batches(frame)
+    of_run = frame.dropna(subset="batch").groupby("run", sort=False)["batch"].unique().items() if "batch" in frame else ()
+    batches = {str(run): (float(sizes[0]), float(sizes[1])) for run, sizes in of_run if len(sizes) > 1}
     kept = _with_values(frame, entries.values, axis)
     if left := len(frame) - len(kept):
         notes.append(f"{counted(left, 'entry')} without a loss or learning rate left out")
@@ -99,13 +100,6 @@ def refuse(frame: pd.DataFrame, faults: Iterable[Fault]) -> None:
     if every := list(faults):
         names = frame["_name"].unique()
         raise TableError(every, str(names[0]) if len(names) == 1 else f"{len(names)} logs")
-
-
-def _batches(frame: pd.DataFrame) -> dict[str, tuple[float, float]]:
-    if "batch" not in frame:
-        return {}
-    logged = {str(run): part.dropna().unique() for run, part in frame.groupby("run", sort=False)["batch"]}
-    return {run: (float(values[0]), float(values[1])) for run, values in logged.items() if len(values) > 1}
 
 
 def _with_values(frame: pd.DataFrame, values: list[str], axis: str | None) -> pd.DataFrame:

@@ -15,18 +15,7 @@ import pandas as pd
 
 from bayeslaw.core.errors import BayeslawError, Fault, TableError, shortened
 from bayeslaw.data.columns import key, resolve
-from bayeslaw.data.logs.log import (
-    LOGGER_STEPS,
-    SPREADS,
-    TIMES,
-    Log,
-    counted,
-    domain_of,
-    is_metric,
-    is_other_loss,
-    listed,
-    step_column,
-)
+from bayeslaw.data.logs.log import SPREADS, TIMES, Log, counted, domain_of, is_metric, is_other_loss, listed, step_column
 
 DELIMITERS = (",", "\t", ";")
 HISTORY = {"_runtime", "_timestamp"}  # beside _step: columns of an export of one run's history
@@ -127,9 +116,7 @@ def _kind(frame: pd.DataFrame, name: str) -> str:
     """Return which kind of text table this is, by its columns, or refuse it if several kinds are possible."""
     columns, keys = [str(c) for c in frame], {key(str(c)) for c in frame}
     rest = [c for c in columns if c != step_column(columns) and not TIMES.match(key(c))]
-    if (rest and all(_of_run(c) for c in rest)) or _is_chart(columns):
-        return "wandb"
-    if (keys & set(LOGGER_STEPS) and keys & HISTORY) or keys >= RUNS_TABLE:
+    if (rest and all(_of_run(c) for c in rest)) or _is_chart(columns) or ("_step" in keys and keys & HISTORY) or keys >= RUNS_TABLE:
         return "wandb"
     if any(domain_of(c) is not None or key(c) == "loss" for c in columns) or _names_runs(columns):
         return "table"
@@ -183,11 +170,8 @@ def _wandb(frame: pd.DataFrame, name: str, stem: str) -> Log:
             f"{name}: {binned[0]!r} and {len(binned) - 1} more differ from the values: these are means over steps or over a "
             "group of runs; export without grouping and smoothing"
         )
-    by_run: dict[str, dict[str, str]] = {}
-    spelled: dict[str, str] = {}
-    for column, (run, metric) in pairs.items():
-        if column in spreads:
-            continue
+    by_run, spelled = dict[str, dict[str, str]](), dict[str, str]()
+    for column, (run, metric) in ((c, pair) for c, pair in pairs.items() if c not in spreads):
         own, spelling = by_run.setdefault(run, {}), spelled.setdefault(key(metric), metric)
         if other := [c for c, m in own.items() if m == spelling]:
             message = f"{name}: columns {other[0]!r} and {column!r} are of one run and differ only by case: remove one."
@@ -229,11 +213,11 @@ def _runs_table(frame: pd.DataFrame, name: str) -> Log:
     """Read the table of runs: one row for each, with its configuration and its last losses."""
     state = next(c for c in frame if key(str(c)) == "state")
     run_name = next(c for c in frame if key(str(c)) == "name")
-    unfinished = frame[state].map(lambda s: str(s).lower() != "finished")
+    unfinished = frame.loc[frame[state].map(lambda s: str(s).lower() != "finished"), [run_name, state]]
     notes = []
-    if unfinished.any():
-        shown = ", ".join(f"{run} ({how})" for run, how in frame.loc[unfinished, [run_name, state]].head(3).itertuples(index=False))
-        notes.append(f"{name}: {counted(int(unfinished.sum()), 'run')} did not finish; their last losses are used: {shown}")
+    if len(unfinished):
+        shown = ", ".join(f"{run} ({how})" for run, how in unfinished.head(3).itertuples(index=False))
+        notes.append(f"{name}: {counted(len(unfinished), 'run')} did not finish; their last losses are used: {shown}")
     named = frame.rename(columns={run_name: "run"}) if "run" not in frame else frame
     return Log(name, "wandb", named, "", notes=tuple(notes))
 

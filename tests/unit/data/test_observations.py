@@ -197,7 +197,7 @@ def tables(draw: st.DrawFn) -> pd.DataFrame:
     )
 
 
-@settings(max_examples=50)
+@settings(max_examples=12)
 @given(tables(), st.sampled_from(["chinchilla", "ptpp-gate-floor", "cpt-joint"]))
 def test_any_table_is_fitted_or_refused(table: pd.DataFrame, name: str) -> None:
     law: Law = load_law(name)
@@ -213,6 +213,7 @@ def test_any_table_is_fitted_or_refused(table: pd.DataFrame, name: str) -> None:
         assert len(observed.rows) + len(observed.base) == len(table)
 
 
+@settings(max_examples=30)
 @given(st.binary(max_size=60), st.sampled_from([".csv", ".tsv", ".parquet", ".jsonl", ".json"]))
 def test_any_file_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, content: bytes, ending: str) -> None:
     path = tmp_path_factory.getbasetemp() / f"odd{ending}"
@@ -221,6 +222,7 @@ def test_any_file_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, c
         assert len(read_runs(path)) > 0
 
 
+@settings(max_examples=30)
 @given(st.text("N,loss\n\r\t\"'1.5e{}[]: x", max_size=40), st.sampled_from([".csv", ".tsv", ".jsonl", ".json"]))
 def test_any_text_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, content: str, ending: str) -> None:
     path = tmp_path_factory.getbasetemp() / f"odd{ending}"
