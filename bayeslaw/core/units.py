@@ -22,6 +22,7 @@ _SHORT = {
     "nats": NATS, "nat/token": NATS, "bits": "bits/token", "bpb": "bits/byte", "bpc": "bits/character", "bit/byte": "bits/byte",
     "nats/char": "nats/character", "bits/char": "bits/character", "ppl": PERPLEXITY,
 }  # fmt: skip
+Ratios = ArrayLike | None
 RATIOS = {"byte": "bytes_per_token", "character": "characters_per_token"}
 
 
@@ -46,12 +47,7 @@ def per(of: str) -> str:
 
 
 def convert(
-    loss: ArrayLike,
-    to: str,
-    *,
-    frm: str = NATS,
-    bytes_per_token: ArrayLike | None = None,
-    characters_per_token: ArrayLike | None = None,
+    loss: ArrayLike, to: str, *, frm: str = NATS, bytes_per_token: Ratios = None, characters_per_token: Ratios = None
 ) -> Array:
     """Return losses in another unit.
 
@@ -79,7 +75,7 @@ def convert(
     return np.exp(nats) if to == PERPLEXITY else np.asarray(nats / in_nats(to))
 
 
-def _ratio(what: str, given: dict[str, ArrayLike | None]) -> Array | float:
+def _ratio(what: str, given: dict[str, Ratios]) -> Array | float:
     """Return how many bytes or characters there are per token."""
     if what == "token":
         return 1.0

@@ -186,10 +186,7 @@ class Law:
     def term_units(
         self, values: Mapping[str, Any], at: Mapping[str, float], functions: Mapping[str, Any] = NUMPY
     ) -> dict[str, Any]:
-        """Return, for each prior with `on`, the value of that expression at the reference point where its parameter is 1.
-
-        `values` has the other parameters, and `functions` are those of the array library, as for `Expression.evaluate`.
-        """
+        """Return, for each prior with `on`, the value of that expression at the reference point `at` where its parameter is 1."""
         units = {}
         for name, parameter in self.parameters.items():
             if parameter.prior.on is not None:

@@ -69,9 +69,8 @@ class Prior:
             number = isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
             if not number or (name not in _ANY_SIGN and value <= 0):
                 wanted = "a finite number" if name in _ANY_SIGN else "a positive number"
-                raise BayeslawError(
-                    f"{name} = {shortened(repr(value))} of {self.dist} is not {wanted}.", code="invalid-prior-number"
-                )
+                shown = shortened(repr(value))
+                raise BayeslawError(f"{name} = {shown} of {self.dist} is not {wanted}.", code="invalid-prior-number")
             least = _LEAST_SHAPE if (self.dist, name) in _SHAPES else 0 if name in _ANY_SIGN else 1 / _LARGEST
             if not least <= abs(value) <= _LARGEST:
                 wanted = f"±{_LARGEST:g}" if name in _ANY_SIGN else f"{least:g} to {_LARGEST:g}"
