@@ -41,7 +41,7 @@ NO_POINTS = "Point fits are scored where rows are held out (holdout, by), not wh
 
 @dataclass(frozen=True)
 class Comparison:
-    """The result of `bayeslaw.compare`.
+    """The result of `bayeslaw.compare`: tables, the notes that they need, and the stack of the weighted fits.
 
     Attributes
     ----------
@@ -54,10 +54,6 @@ class Comparison:
         weight; where single runs are left out also p_loo, k_max and refits.
     runs : DataFrame
         Log predictive density of every left-out run (rows) under every law and noise (columns).
-    notes : tuple of str
-        Notes that the tables need.
-    stack : Stack
-        The weighted fits.
 
     Examples
     --------
@@ -104,10 +100,6 @@ class _Work:
     progress: bool
     notes: list[str] = field(default_factory=list)
     scores: list[pd.DataFrame] = field(default_factory=list)
-
-    @property
-    def laws(self) -> list[Law]:
-        return list({c.law.name: c.law for c in self.candidates}.values())
 
     def outcomes(self, pairs: Sequence[tuple[_Candidate, Runs]]) -> list[Outcome[Fit]]:
         tasks = [Task(c.law, rows, {**self.options, "seed": self.seed, "noise": c.noise}) for c, rows in pairs]
@@ -184,7 +176,6 @@ def compare(
     force : bool
         Score and weigh also fits whose checks failed, and mark them.
     progress : bool
-        Show progress bars on standard error.
 
     Returns
     -------
@@ -193,9 +184,8 @@ def compare(
 
     Raises
     ------
-    BayeslawError
-        If a law, a condition or the table can't be used (before anything is fitted), a fit can't be made, or every fit failed
-        its checks and `force` is False.
+    FitError
+        If a fit can't be made, or every fit failed its checks and `force` is False.
 
     Examples
     --------
@@ -253,9 +243,8 @@ def _folds(table: Runs, holdout: str | None, by: str | None, loo: bool) -> list[
         return []
     if by not in table.frame:
         known = [str(c) for c in table.frame]
-        raise BayeslawError(
-            f"No column {by!r} to hold out by; there are {', '.join(known)}.{nearest(by, known)}", code="unknown-column"
-        )
+        advice = f"there are {', '.join(known)}.{nearest(by, known)}"
+        raise BayeslawError(f"No column {by!r} to hold out by; {advice}", code="unknown-column")
     column = table.frame[by]
     if column.isna().any():
         row = table.frame.index[column.isna()][0]
@@ -284,14 +273,15 @@ def _held_out(work: _Work, folds: Sequence[_Fold], by: str | None, pointed: Call
     """Compare on rows held out once, or on each value of a column in turn."""
     by_fold = work.fits([*(fold.seen for fold in folds), *([work.table] if by else [])])
     whole = by_fold.pop() if by else by_fold[0]
-    pairs = [(law, fold.seen) for fold in folds for law in work.laws]
+    laws = list({c.law.name: c.law for c in work.candidates}.values())
+    pairs = [(law, fold.seen) for fold in folds for law in laws]
     points = iter(values_of(work.place.map(pointed, pairs, what="point fit", progress=work.progress)))
     for fold, fits in zip(folds, by_fold, strict=True):
         for c in work.candidates:
             fit = fits[c.name]
             make = partial(score, fit, fold.held, seed=work.seed, force=True) if work.usable(fit) else None
             work.add(fold.name, c.law.name, c.noise, "posterior", _mark(fit.passed, work.force), make)
-        for law in work.laws:
+        for law in laws:
             point, resampled = next(points)
             work.add(fold.name, law.name, "", "point", "", partial(score, point, fold.held, bootstrap=resampled))
     usable = [c.name for c in work.candidates if work.usable(whole[c.name], *(fits[c.name] for fits in by_fold))]
@@ -354,9 +344,8 @@ def _refits(work: _Work, loos: Mapping[str, Loo]) -> dict[tuple[str, str], Fit]:
     for (c, run), outcome in zip(pairs, outcomes, strict=True):
         if outcome.error:
             k = float(loos[c.name].table["pareto_k"][run])
-            work.notes.append(
-                f"{c.name} can't be refitted without {run} (Pareto k {k:.2f}), so its density is unreliable. {outcome.error}"
-            )
+            note = f"{c.name} can't be refitted without {run} (Pareto k {k:.2f}), so its density is unreliable. {outcome.error}"
+            work.notes.append(note)
     if failed := sum(not fit.passed for fit in refits.values()):
         work.notes.append(f"{failed} of {len(refits)} refits without a run failed their checks.")
     return refits
@@ -371,8 +360,9 @@ def _loo_scores(work: _Work, fit: Fit, loo: Loo, refits: Mapping[str, Fit]) -> p
         losses.append(left.frame["loss"].to_numpy(dtype=np.float64))
         draws.append(forecast_selections(fit.name, selections, left, seed=work.seed).predictive)
     loss, whole = np.concatenate(losses), np.concatenate(draws, axis=1)
-    head = {"spread": "run", "rows": loss.size}
-    return pd.DataFrame([head | point_scores(loss, np.median(whole, axis=0)) | draw_scores(loss, whole)])
+    return pd.DataFrame(
+        [{"spread": "run", "rows": loss.size} | point_scores(loss, np.median(whole, axis=0)) | draw_scores(loss, whole)]
+    )
 
 
 # --- weights ---------------------------------------------------------------------------------------------------------
@@ -384,9 +374,8 @@ def _weighed(work: _Work, densities: dict[str, pd.Series], passed: Mapping[str, 
         work.notes.append(f"{name} has no weight: its losses are not finite for some draws at some left-out runs.")
         del densities[name]
     if not densities:
-        raise FitError(
-            f"None of {', '.join(passed)} can be weighed: their checks failed. Sample longer, or force it.", code="failed-checks"
-        )
+        advice = "their checks failed. Sample longer, or force it."
+        raise FitError(f"None of {', '.join(passed)} can be weighed: {advice}", code="failed-checks")
     weighed = stacking(pd.DataFrame(densities))
     rows = {c.name: {"law": c.law.name, "noise": c.noise, "checks": _mark(passed[c.name], work.force)} for c in work.candidates}
     order = [*weighed.index, *(name for name in rows if name not in weighed.index)]

@@ -29,10 +29,8 @@ class Loo:
     ----------
     table : DataFrame
         One row per run: rows, elpd (log density of its log losses given all other runs), pareto_k, refitted.
-    good_k : float
-        Largest Pareto k at which the weights are reliable: .7, or less where there are few draws.
-    p : float
-        Effective number of parameters.
+    good_k, p : float
+        Largest Pareto k at which the weights are reliable (.7, or less where there are few draws); effective number of parameters.
     log_weights : array (R, S)
         Logarithms of the smoothed importance weights of the draws for each run.
 
@@ -78,10 +76,7 @@ class Loo:
 def leave_one_run_out(fit: Fit) -> Loo:
     """Leave each run of a fit out in turn, by Pareto-smoothed importance sampling (Vehtari et al. 2017, 2024).
 
-    Returns
-    -------
-    Loo
-        Runs in `unreliable` need a refit without them, which `bayeslaw.compare` makes.
+    Runs in `unreliable` need a refit without them, which `bayeslaw.compare` makes.
 
     Examples
     --------
@@ -125,11 +120,6 @@ def held_out_density(fit: Fit, fitted: Runs, held: Runs) -> pd.Series:
     fit : Fit
     fitted, held : Runs
         Rows that it was fitted to, and held-out ones. Held-out points of a fitted run count as a separate run, as in forecasts.
-
-    Returns
-    -------
-    Series
-        One value per held-out run.
     """
     frame, seen = held.frame, set(run_codes(fitted.frame)[1])
     if "run" in frame:

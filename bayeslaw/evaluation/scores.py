@@ -36,13 +36,10 @@ def huber(residual: Array, delta: float = DELTA) -> Array:
 def point_scores(loss: Array, predicted: Array) -> dict[str, float]:
     """Return scores of predicted losses, arrays (n,), as Goffinet et al. 2025 define them (appendix A).
 
-    Returns
-    -------
-    dict
-        huber_log (delta .02), rmse_log, mae_rel, mape_clip, and the intercept and slope of log loss on log prediction.
+    They are huber_log (delta .02), rmse_log, mae_rel, mape_clip, and the intercept and slope of log loss on log prediction.
     """
-    residual = np.log(predicted) - np.log(loss)
     x, y = np.log(predicted), np.log(loss)
+    residual = x - y
     centred = x - x.mean()
     spread = float(centred @ centred)
     slope = float(centred @ y / spread) if loss.size > 1 and spread > 0 else float("nan")
@@ -59,13 +56,9 @@ def point_scores(loss: Array, predicted: Array) -> dict[str, float]:
 def draw_scores(loss: Array, draws: Array) -> dict[str, float]:
     """Return scores of predictive draws (S, n) of losses (n,).
 
-    Returns
-    -------
-    dict
-        cover_eti50 … cover_eti95: share of losses in the equal-tailed interval; width_eti90: mean width in nats;
-        crps: mean continuous ranked probability score in nats; log_score: mean negative log density of the log loss, by a kernel
-        estimate; pit_ks_p: p-value of a Kolmogorov-Smirnov test that the probability integral transforms are uniform, which
-        assumes independent points.
+    cover_eti50 … cover_eti95: share of losses in the equal-tailed interval; width_eti90: mean width in nats; crps: mean continuous
+    ranked probability score in nats; log_score: mean negative log density of the log loss, by a kernel estimate; pit_ks_p: p-value
+    of a Kolmogorov-Smirnov test that the probability integral transforms are uniform, which assumes independent points.
     """
     from scipy.stats import kstest
 
@@ -85,8 +78,7 @@ def draw_scores(loss: Array, draws: Array) -> dict[str, float]:
 def crps(loss: Array, draws: Array) -> Array:
     """Return the continuous ranked probability score (n,) of draws (S, n): E|X - loss| - E|X - X'| / 2.
 
-    See Gneiting and Raftery 2007. Sorted draws give the second expectation in O(S log S). The package scoringrules has the same
-    score but takes three seconds to import.
+    See Gneiting and Raftery 2007. Sorted draws give the second expectation in O(S log S).
     """
     size = len(draws)
     rank = (2 * np.arange(size) - size + 1.0) / size**2
@@ -139,13 +131,6 @@ def score(
         One row: law, fit, spread, rows, base_rows_left_out, `checks`, which is 'passed' or 'FAILED (forced)' for a posterior,
         then `point_scores` and, where there are draws, `draw_scores`.
 
-    Raises
-    ------
-    TableError
-        If the table has faults.
-    FitError
-        If checks of the fit or of the forecast failed, or a loss is not finite.
-
     Examples
     --------
     >>> table = bayeslaw.score(bayeslaw.load_fit("fit.nc"), "runs.csv")
@@ -153,9 +138,10 @@ def score(
     (True, 'run')
     """
     runs = runs if isinstance(runs, Runs) else read_runs(runs)
-    for observed in (fit.observed,) if isinstance(fit, PointFit) else (member.observed for member, _ in fit.selections):
-        check_unit(observed.unit, runs.frame, runs.name)
-    held = held_rows((fit.law,) if isinstance(fit, PointFit) else tuple(member.law for member, _ in fit.selections), runs)
+    members = [fit] if isinstance(fit, PointFit) else [member for member, _ in fit.selections]
+    for member in members:
+        check_unit(member.observed.unit, runs.frame, runs.name)
+    held = held_rows([member.law for member in members], runs)
     loss = held.frame["loss"].to_numpy(dtype=np.float64)
     counts: dict[str, object] = {"rows": len(held), "base_rows_left_out": len(runs) - len(held)}
     if isinstance(fit, PointFit):
@@ -163,9 +149,7 @@ def score(
             raise BayeslawError("A point fit has no spread to add a discrepancy to.", code="point-fit")
         return pd.DataFrame([{"law": fit.law.name, "fit": "point"} | _point_score(fit, held, loss, counts, bootstrap)])
     if bootstrap is not None:
-        raise BayeslawError(
-            "Only point fits are scored with a bootstrap: a posterior has draws of its own.", code="not-a-point-fit"
-        )
+        raise BayeslawError("Only point fits are scored with a bootstrap: posteriors have own draws.", code="not-a-point-fit")
     predicted = forecast(fit, held, discrepancy=discrepancy, seed=seed, force=force)
     draws = predicted.predictive
     head = {"law": predicted.law, "fit": "posterior", "spread": predicted.spread}
@@ -184,11 +168,7 @@ def held_rows(laws: Sequence[Law], runs: Runs) -> Runs:
 
 
 def _point_score(
-    fit: PointFit,
-    held: Runs,
-    loss: Array,
-    counts: dict[str, object],
-    bootstrap: Mapping[str, Array] | None,
+    fit: PointFit, held: Runs, loss: Array, counts: dict[str, object], bootstrap: Mapping[str, Array] | None
 ) -> dict[str, object]:
     frame = complete(held.frame, fit.law)
     settings = {c: frame[c].to_numpy(dtype=np.float64) for c in fit.law.covariates}

@@ -30,13 +30,7 @@ WAVES = 256
 
 
 def read_discrepancy(value: str | float) -> float:
-    """Return a relative standard deviation given as 0.01, '0.01' or '1%'.
-
-    Raises
-    ------
-    BayeslawError
-        If it is no number or not between 0 and `MOST`.
-    """
+    """Return a relative standard deviation given as 0.01, '0.01' or '1%'; it must lie between 0 and `MOST`."""
     text = str(value).strip()
     try:
         sd = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
@@ -66,18 +60,10 @@ def directions(law: Law) -> tuple[str, ...]:
 
 
 class Discrepancy:
-    """Draws of the process with sd 1; each draw is a smooth function of the settings.
+    """`size` draws of the process with sd 1, by the seeds `entropy`; each draw is a smooth function of the settings.
 
     A draw is a sum of waves with normal amplitudes; the waves are those of the squared exponential kernel (Rahimi and Recht
     2007), the same for all draws, so that memory does not grow with the number of settings.
-
-    Parameters
-    ----------
-    law : Law
-    size : int
-        Number of draws S.
-    entropy : tuple of int
-        Seeds.
     """
 
     def __init__(self, law: Law, size: int, entropy: tuple[int, ...]) -> None:
@@ -87,27 +73,14 @@ class Discrepancy:
     def _waves(self) -> NDArray[np.float64]:
         """Wave numbers (WAVES, covariates), evenly spread over the kernel's spectrum."""
         dimensions = len(directions(self.law))
-        if not dimensions:
-            return np.zeros((WAVES, 0))
-        return np.asarray(ndtri(qmc.Sobol(dimensions, rng=0).random(WAVES)))
+        return np.asarray(ndtri(qmc.Sobol(dimensions, rng=0).random(WAVES))) if dimensions else np.zeros((WAVES, 0))
 
     @cached_property
     def _amplitudes(self) -> NDArray[np.float64]:
-        normal: NDArray[np.float64] = np.random.default_rng(self.entropy).standard_normal((2 * WAVES, self.size))
-        return normal / math.sqrt(WAVES)
+        return np.random.default_rng(self.entropy).standard_normal((2 * WAVES, self.size)) / math.sqrt(WAVES)
 
     def at(self, covariates: Mapping[str, Any]) -> NDArray[np.float64]:
-        """Return values of the draws at settings.
-
-        Parameters
-        ----------
-        covariates : mapping of covariate to array (n,)
-
-        Returns
-        -------
-        array (n, S)
-            Times the stated sd, they are added to the log loss.
-        """
+        """Return values (n, S) of the draws at settings (n,); times the stated sd, they are added to the log loss."""
         rows = np.size(next(iter(covariates.values())))
         x = np.empty((rows, len(directions(self.law))))
         for i, name in enumerate(directions(self.law)):

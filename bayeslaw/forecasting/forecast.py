@@ -49,13 +49,11 @@ class MemberDraws:
 
     Attributes
     ----------
-    fit : Fit
     values : mapping of parameter to array (S,)
         The selected draws.
     covariates : mapping of covariate to array (n,)
         The settings as the law takes them.
-    rows : array (n,)
-        The rows' numbers in the table of settings.
+    rows : array (n,) of the rows' numbers in the table of settings
     run, checkpoint, group : int arrays (n,)
         Codes of the runs and checkpoints whose effects rows share, and of the fit's groups.
     entropy : tuple of int
@@ -96,11 +94,14 @@ class MemberDraws:
         """Draws of the discrepancy, with standard deviation 1."""
         return Discrepancy(self.fit.law, self.size, (*self.entropy, DISCREPANCY))
 
+    def _discrepancy_at(self, block: slice | Index) -> Array:
+        return self.discrepancy.at({name: column[block] for name, column in self.covariates.items()})
+
     def losses(self, block: slice, sds: Sequence[float]) -> Array:
         """Return losses (spread, rows, draws) of a block of settings: latent, run, and run with a discrepancy of each sd."""
         latent = self.latent(block)
         noisy = latent * np.exp(self.noise(np.arange(self.rows.size)[block]))
-        error = self.discrepancy.at({name: column[block] for name, column in self.covariates.items()}) if sds else 0.0
+        error = self._discrepancy_at(block) if sds else 0.0
         return np.stack([latent, noisy, *(noisy * np.exp(sd * error) for sd in sds)])
 
     def noise(self, rows: Index) -> Array:
@@ -112,18 +113,13 @@ class MemberDraws:
 
     def expected(self, block: slice | Index, sd: float = 0.0) -> Array:
         """Return the law's losses (rows, draws) at some settings, with a discrepancy of this sd."""
-        latent = self.latent(block)
-        if not sd:
-            return latent
-        error = self.discrepancy.at({name: column[block] for name, column in self.covariates.items()})
-        return latent * np.exp(sd * error)
+        return self.latent(block) * (np.exp(sd * self._discrepancy_at(block)) if sd else 1.0)
 
     def latent(self, block: slice | Index, values: Mapping[str, Array] | None = None) -> Array:
         """Return the law's losses (rows, draws) at some settings, by these draws or, if `values` are given, by others."""
-        law = self.fit.law
-        draws = LawDraws(law, self.values if values is None else values)
+        draws = LawDraws(self.fit.law, self.values if values is None else values)
         loss = draws.loss({name: column[block, None] for name, column in self.covariates.items()})
-        check_losses(loss, law.name, {"row": self.rows[block, None]})
+        check_losses(loss, self.fit.law.name, {"row": self.rows[block, None]})
         return loss
 
     def checks(self) -> list[Check]:
@@ -136,10 +132,8 @@ class MemberDraws:
                 least = float(positive.min()) / math.e if positive.size else 1.0  # D = 0 lies an e-fold below the rest
                 values = np.log(np.maximum(values, least))
             columns.append(values)
-        some, by_chain = spread_rows(columns), self.fit.by_chain
-        chains = next(iter(by_chain.values())).shape
-        latent = self.latent(some, {name: values.ravel() for name, values in by_chain.items()})
-        by_draw = np.moveaxis(latent.reshape(some.size, *chains), 0, -1)
+        some, chains = spread_rows(columns), next(iter(self.fit.by_chain.values())).shape
+        by_draw = np.moveaxis(self.latent(some, self.fit.draws).reshape(some.size, *chains), 0, -1)
         return forecast_checks(by_draw, self.rows[some].tolist(), self.rows.size)
 
 
@@ -168,15 +162,11 @@ class Forecast:
     ----------
     law : str
         Name of the law, or of the stack of laws.
-    failed : bool
-        Whether checks of a fit failed.
     members : tuple of MemberDraws
         One for each fit that contributes draws.
-    settings : DataFrame
     outside : DataFrame
         For each covariate, how far the setting lies outside the runs: in e-folds where it spans decades, else in its unit.
-    rows : array (n,)
-        Numbers of the rows in the table of settings.
+    rows : array (n,) of the rows' numbers in the table of settings
     discrepancy : float or None
         Stated relative standard deviation of the law's error.
     measured : Runs or None
@@ -225,9 +215,8 @@ class Forecast:
     @cached_property
     def _extrapolation(self) -> tuple[list[str], Check]:
         reach: dict[str, Reach] = {}
-        for member in reversed(self.members):
-            axes, seen = member.fit.law.axes, member.fit.observed.covariates
-            reach |= {name: Reach.of(covariate, seen[name]) for name, covariate in axes.items()}
+        for fit in (member.fit for member in reversed(self.members)):
+            reach |= {name: Reach.of(covariate, fit.observed.covariates[name]) for name, covariate in fit.law.axes.items()}
         return extrapolation(self.outside, {name: reach[name] for name in map(str, self.outside)}, self.discrepancy is not None)
 
     @property
@@ -244,10 +233,7 @@ class Forecast:
     def draws(self) -> xr.Dataset:
         """Draws of the loss (sample, row) in `unit`: variables `latent`, `run`, and `discrepancy` where it was stated.
 
-        Raises
-        ------
-        BayeslawError
-            If these are more than `MOST_DRAWS` numbers; `summary` has no such limit.
+        They are at most `MOST_DRAWS` numbers; `summary` has no such limit.
         """
         sds = () if self.discrepancy is None else (self.discrepancy,)
         spreads = SPREADS[: 2 + len(sds)]
@@ -264,15 +250,12 @@ class Forecast:
 
         self._blocks(keep, sds)
         data = {spread: (("sample", "row"), np.ascontiguousarray(whole[i].T)) for i, spread in enumerate(spreads)}
-        attributes: dict[str, Any] = {"units": self.unit}
-        if sds:
-            attributes["discrepancy"] = self.discrepancy
+        attributes = {"units": self.unit} | ({"discrepancy": self.discrepancy} if sds else {})
         return xr.Dataset(data, coords={"row": self.rows}, attrs=attributes)
 
     def expected(self, block: slice | Index) -> Array:
         """Return draws (rows, S) of the law's loss in a block of settings, with a stated discrepancy but without noise."""
-        losses = [member.expected(block, self.discrepancy or 0.0) for member in self.members]
-        return np.concatenate(losses, axis=-1)
+        return np.concatenate([member.expected(block, self.discrepancy or 0.0) for member in self.members], axis=-1)
 
     @cached_property
     def known(self) -> Array:
@@ -290,24 +273,16 @@ class Forecast:
         """Draws (S, n) of the spread to compare with the losses in the table, with the known errors of these."""
         counted = tuple(replace(member, known=self.known) for member in self.members)
         draws = (replace(self, members=counted) if self.known.any() else self).draws
-        values: Array = draws["run" if self.discrepancy is None else "discrepancy"].values
-        return values
+        return np.asarray(draws["run" if self.discrepancy is None else "discrepancy"].values)
 
     def summary(self, ci_prob: float = 0.9) -> pd.DataFrame:
         """Return a table with one row per setting; memory use does not grow with the number of settings.
 
-        Parameters
-        ----------
-        ci_prob : float
-            Probability of the equal-tailed intervals.
-
-        Returns
-        -------
-        DataFrame
-            The settings; latent_median and run_median with `<spread>_eti<prob>_lo` and `_hi` in nats/token; the interval of
-            the next run with the stated discrepancy, `discrepancy<sd>%_eti<prob>_lo` and `_hi`, or with .5% and 1% where
-            none was stated (`run` is the one with 0); `outside_<covariate>`; `extrapolation`, which is 'inside', 'outside: …' or
-            'FAR outside: …' with covariates and distances; and `checks`, which is 'passed' or 'FAILED (forced)'.
+        Its columns are the settings; latent_median and run_median with the ends of equal-tailed intervals of probability `ci_prob`,
+        `<spread>_eti<prob>_lo` and `_hi`, in nats/token; the interval of the next run with the stated discrepancy,
+        `discrepancy<sd>%_eti<prob>_lo` and `_hi`, or with .5% and 1% where none was stated (`run` is the one with 0);
+        `outside_<covariate>`; `extrapolation`, which is 'inside', 'outside: …' or 'FAR outside: …' with covariates and distances;
+        and `checks`, which is 'passed' or 'FAILED (forced)'.
         """
         middle_and_ends = tails(ci_prob)
         sds = STATED if self.discrepancy is None else (self.discrepancy,)
@@ -370,8 +345,6 @@ def forecast(
         may be raised only by `draws` or `summary`.
     TableError
         If a setting lacks a covariate or lies outside its support.
-    BayeslawError
-        If the discrepancy or the seed can't be used.
 
     Examples
     --------
@@ -416,7 +389,6 @@ def forecast_selections(
     selections : sequence of (Fit, int array)
         Fits, and the indices of the draws to take from each.
     runs : Runs
-        Settings.
     sd : float, optional
         Stated discrepancy.
     seed : int
@@ -439,9 +411,5 @@ def forecast_selections(
 
 def _faults(runs: Runs, law: Law) -> list[Fault]:
     """Return the faults of settings for a law."""
-    return check(runs, law, to_fit=False) + [
-        Fault(
-            int(row), "D", "0", f"D = 0 is the base checkpoint, where {law.name} is infinite", "ask for D > 0", "infinite-at-base"
-        )
-        for row in runs.frame.index[base_rows(runs.frame, law)]
-    ]
+    at_base = ("D", "0", f"D = 0 is the base checkpoint, where {law.name} is infinite", "ask for D > 0", "infinite-at-base")
+    return check(runs, law, to_fit=False) + [Fault(int(row), *at_base) for row in runs.frame.index[base_rows(runs.frame, law)]]

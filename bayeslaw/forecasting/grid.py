@@ -28,12 +28,6 @@ def grid(law: Law | Posterior, settings: Mapping[str, str | float | Sequence[flo
         evenly in the logarithm for covariates that span decades). `atpp` may stand for D = atpp x N. Values of columns by which
         parameters vary are texts; so are those of a column by which the noise of a fit differs, which may be left out.
 
-    Raises
-    ------
-    BayeslawError
-        If a covariate is missing, unknown or given twice, a value is not a finite number, or there are more than
-        `MOST_SETTINGS` combinations.
-
     Examples
     --------
     >>> bayeslaw.grid(bayeslaw.load_law("chinchilla"), {"N": "1e8,1e9", "D": "1e9:1e11:3"}).shape
@@ -50,22 +44,19 @@ def grid(law: Law | Posterior, settings: Mapping[str, str | float | Sequence[flo
     groups = [name for name in _groups(law) if name not in wanted]
     for name in settings:
         if name not in (*wanted, *groups, "atpp"):
-            raise BayeslawError(
-                f"{law.name} has no covariate {name!r}; it has {', '.join([*wanted, *groups])}.", code="unknown-covariate"
-            )
+            known = ", ".join([*wanted, *groups])
+            raise BayeslawError(f"{law.name} has no covariate {name!r}; it has {known}.", code="unknown-covariate")
     if {"D", "atpp"} <= settings.keys() and "atpp" not in law.covariates:
         raise BayeslawError("Give either D or atpp: D is atpp x N.", code="d-and-atpp")
     texts = (*law.levels, *groups)
     values = {name: _texts(value) if name in texts else _values(law, name, value) for name, value in settings.items()}
     if (count := math.prod(map(len, values.values()))) > MOST_SETTINGS:
-        raise BayeslawError(
-            f"These are {count:,} settings; at most {MOST_SETTINGS:,} are forecast at once.", code="too-many-settings"
-        )
+        most = f"at most {MOST_SETTINGS:,} are forecast at once"
+        raise BayeslawError(f"These are {count:,} settings; {most}.", code="too-many-settings")
     frame = pd.DataFrame(list(itertools.product(*values.values())), columns=list(values))
     if "atpp" in frame and "D" not in frame and "N" in frame:
         frame["D"] = frame["atpp"] * frame["N"]
-    missing = [name for name in wanted if name not in frame]
-    if missing:
+    if missing := [name for name in wanted if name not in frame]:
         raise BayeslawError(f"{law.name} needs {', '.join(wanted)}; give {', '.join(missing)} too.", code="missing-covariate")
     return frame
 

@@ -27,15 +27,9 @@ NOT_OPTIMAL = 0.01  # largest gain in mean log score per unit of moved weight at
 
 @dataclass(frozen=True)
 class Stack:
-    """Fits of several laws to the same losses, with weights that add up to 1.
+    """Fits of several laws to the same losses, by the names that a comparison gave them, with weights that add up to 1.
 
     `bayeslaw.compare` makes it; it forecasts, is scored, planned with and saved like a fit.
-
-    Attributes
-    ----------
-    members : dict of str to Fit
-        The fits by the names that the comparison gave them.
-    weights : dict of str to float
 
     Examples
     --------
@@ -128,11 +122,8 @@ class Stack:
     @property
     def table(self) -> pd.DataFrame:
         """Table with one row per fit: law, noise, weight, and whether its checks passed."""
-        rows = {
-            name: (fit.law.name, fit.noise.text, self.weights[name], "passed" if fit.passed else "FAILED")
-            for name, fit in self.members.items()
-        }
-        return pd.DataFrame.from_dict(rows, orient="index", columns=["law", "noise", "weight", "checks"]).rename_axis("fit")
+        rows = [(f.law.name, f.noise.text, self.weights[n], "passed" if f.passed else "FAILED") for n, f in self.members.items()]
+        return pd.DataFrame(rows, pd.Index(list(self.members), name="fit"), ["law", "noise", "weight", "checks"])
 
     def save(self, path: str | Path) -> None:
         """Write the stack as one NetCDF file with a group for each fit; a killed write leaves an older file intact."""
@@ -151,21 +142,9 @@ def _first_of_each_name(groups: Iterable[Mapping[str, Covariate]]) -> dict[str, 
 def stacking(densities: pd.DataFrame) -> pd.DataFrame:
     """Return the weights that maximise the summed log density of left-out runs under the mixture (Yao et al. 2018, eq. 4).
 
-    Parameters
-    ----------
-    densities : DataFrame
-        Log predictive density of each left-out run (rows) under each fit (columns), all finite.
-
-    Returns
-    -------
-    DataFrame
-        One row per fit, best first: elpd with its standard error se, elpd_diff to the best fit with its standard error dse, and
-        weight. These are the columns of `arviz_stats.compare`. Weights below `LEAST` are 0.
-
-    Raises
-    ------
-    FitError
-        If the optimiser did not reach the largest density.
+    `densities` are the log predictive densities of each left-out run (rows) under each fit (columns), all finite. The table has one
+    row per fit, best first: elpd with its standard error se, elpd_diff to the best fit with its standard error dse, and weight.
+    These are the columns of `arviz_stats.compare`. Weights below `LEAST` are 0.
     """
     count = len(densities)
     shifted = densities.sub(densities.max(axis=1), axis=0)  # densities of whole runs overflow; weights do not change by a shift
@@ -177,8 +156,7 @@ def stacking(densities: pd.DataFrame) -> pd.DataFrame:
         return -float(np.log(likelihood @ weights).sum())
 
     def gradient(weights: Array) -> Array:
-        slopes: Array = -(likelihood / (likelihood @ weights)[:, None]).sum(axis=0)
-        return slopes
+        return np.asarray(-(likelihood / (likelihood @ weights)[:, None]).sum(axis=0))
 
     size = len(order)
     with np.errstate(all="ignore"):

@@ -16,7 +16,6 @@ from bayeslaw.core.arrays import Array, Index
 from bayeslaw.laws.law import Covariate
 
 R_HAT, ESS, BFMI, DIVERGENT = 1.01, 400, 0.3, 0.001
-STATE_IT = "Runs can't show how wrong the law may be there: state a discrepancy, such as 1%"
 OVERLAP = 0.75  # of prior and posterior, above which the data inform a parameter too little
 BINNED = 0.25  # largest shift of a bin's mean, relative to its standard error
 TAILS = (0.05, 0.95)  # ends of the 90% interval; ArviZ's own default is 11 and 89%
@@ -32,17 +31,9 @@ SEED_SPREAD = 0.01  # largest sigma_run explained by seeds: twice the largest me
 
 @dataclass(frozen=True)
 class Check:
-    """One check: its verdict, the numbers behind it, and a sentence that states both.
+    """One check: its verdict, the numbers behind it (`table`), and a sentence that states both.
 
-    Attributes
-    ----------
-    name : str
-    passed : bool
-    text : str
-    required : bool
-        Whether intervals are refused if it fails; other checks only inform.
-    table : DataFrame
-        The numbers that were checked.
+    Intervals are refused if a required check fails; other checks only inform.
     """
 
     name: str
@@ -92,11 +83,8 @@ def _mixing_checks(table: pd.DataFrame, chains: int, draws: int, prefix: str, of
     for column, kind in (("ess_bulk", "bulk"), ("ess_tail", "tail")):
         sizes = table[column].fillna(0.0)  # draws that never moved have no size
         worst, least = sizes.idxmin(), sizes.min()
-        text = (
-            f"smallest {kind} effective sample size {of}{least:.0f} of {chains * draws} draws ({name(worst)}), "
-            f"at least {ESS} wanted"
-        )
-        checks.append(Check(f"{prefix}{column}", bool(least >= ESS), text, True, table[[column]]))
+        text = f"smallest {kind} effective sample size {of}{least:.0f} of {chains * draws} draws ({name(worst)})"
+        checks.append(Check(f"{prefix}{column}", bool(least >= ESS), f"{text}, at least {ESS} wanted", True, table[[column]]))
     return checks
 
 
@@ -149,14 +137,10 @@ def bins_check(count: Array, width: float, shift: float, sigma_point: Array) -> 
 
     Parameters
     ----------
-    count : array (bins,)
-        Points in each bin.
-    width : float
-        Of a bin, in e-folds.
-    shift : float
-        Largest change of an expected log loss.
+    count : array (bins,) of the points in each bin
+    width, shift : float
+        Width of a bin in e-folds, and largest change of an expected log loss.
     sigma_point : array (groups, S)
-        Draws of the point noise.
     """
     error = min(float(np.median(group)) for group in sigma_point) / math.sqrt(float(count.max()))
     text = (
@@ -169,16 +153,8 @@ def bins_check(count: Array, width: float, shift: float, sigma_point: Array) -> 
 def spread_rows(columns: Sequence[Array], most: int = FORECAST_ROWS) -> Index:
     """Choose rows that bracket a table: the extremes of each column, then repeatedly the row farthest from those chosen.
 
-    Parameters
-    ----------
-    columns : sequence of arrays (n,)
-        Finite values in units in which distances count, such as logarithms; each is scaled by its range.
-    most : int
-
-    Returns
-    -------
-    int array (at most `most`,)
-        Ascending; all rows where there are no more. Rows equal to a chosen one are left out of a larger table.
+    The columns (n,) are finite and in units in which distances count, such as logarithms; each is scaled by its range. At most
+    `most` rows are returned, ascending. Rows equal to a chosen one are left out of a table with more rows than that.
     """
     n = columns[0].size
     return np.arange(n) if n <= most else np.sort(spread_order(columns, most))
@@ -209,8 +185,7 @@ def forecast_checks(latent: Array, rows: Sequence[Hashable], settings: int) -> l
     Parameters
     ----------
     latent : array (chains, draws, m)
-    rows : sequence (m,)
-        Names of the settings.
+    rows : sequence (m,) of the settings' names
     settings : int
         Number of settings of the whole forecast.
     """
@@ -222,15 +197,9 @@ def forecast_checks(latent: Array, rows: Sequence[Hashable], settings: int) -> l
 
 @dataclass(frozen=True)
 class Reach:
-    """The range of the runs in one covariate.
+    """The range of the runs in one covariate, in e-folds where it is logarithmic, else in its unit.
 
-    Attributes
-    ----------
-    span : float
-        Distance between the smallest and the largest value: in e-folds where it is logarithmic, else in its unit.
-    near : float
-        Distance that never counts as far, in the same unit.
-    logarithmic : bool
+    `span` is the distance between the smallest and the largest value; distances below `near` never count as far.
     """
 
     span: float
@@ -268,10 +237,9 @@ def extrapolation(outside: pd.DataFrame, reach: Mapping[str, Reach], stated: boo
 
     Returns
     -------
-    list of str
-        For each row 'inside', 'outside: N by 0.3 e-folds' or 'FAR outside: ptpp by 2.2 e-folds'.
-    Check
-        Passed where no row is far; not required, since laws are fitted to forecast outside the runs.
+    list of str, Check
+        For each row 'inside', 'outside: N by 0.3 e-folds' or 'FAR outside: ptpp by 2.2 e-folds'. The check passes where no row is
+        far; it is not required, since laws are fitted to forecast outside the runs.
     """
     distances: list[list[str]] = [[] for _ in range(len(outside))]
     far = np.zeros(len(outside), dtype=bool)
@@ -286,17 +254,13 @@ def extrapolation(outside: pd.DataFrame, reach: Mapping[str, Reach], stated: boo
         largest = float(distance.max(initial=0.0))
         table[name] = {"span": covered.span, "far": covered.far, "outside": largest, "rows_far": float(beyond.sum())}
         if beyond.any():
-            span = (
-                f"the runs span {covered(covered.span)}"
-                if covered.span > 0
-                else "the runs have one value: its effect is the priors'"
-            )
-            farthest.append(f"{name} up to {covered(largest)} ({span})")
+            span = f"span {covered(covered.span)}" if covered.span > 0 else "have one value: its effect is the priors'"
+            farthest.append(f"{name} up to {covered(largest)} (the runs {span})")
     texts = [f"{'FAR ' * bool(f)}outside: {', '.join(d)}" if d else "inside" for f, d in zip(far, distances, strict=True)]
     if farthest:
-        text = f"{int(far.sum()):,} of {far.size:,} settings lie far outside the runs: {'; '.join(farthest)}. " + (
-            "The stated discrepancy is the law's error there" if stated else STATE_IT
-        )
+        advice = "Runs can't show how wrong the law may be there: state a discrepancy, such as 1%"
+        text = f"{int(far.sum()):,} of {far.size:,} settings lie far outside the runs: {'; '.join(farthest)}. "
+        text += "The stated discrepancy is the law's error there" if stated else advice
     elif any(distances):
         text = f"no setting lies farther outside the runs than {FAR:g} times their span"
     else:
@@ -306,6 +270,4 @@ def extrapolation(outside: pd.DataFrame, reach: Mapping[str, Reach], stated: boo
 
 def table_of(checks: Sequence[Check]) -> list[dict[str, Any]]:
     """Return checks as plain records, to be stored with a fit."""
-    return [
-        {"name": c.name, "passed": c.passed, "required": c.required, "text": c.text, "table": c.table.to_dict()} for c in checks
-    ]
+    return [vars(c) | {"table": c.table.to_dict()} for c in checks]

@@ -16,15 +16,9 @@ from bayeslaw.laws.law import Law
 
 @dataclass(frozen=True)
 class LawDraws:
-    """Draws of a law's parameters, at which its loss is evaluated.
+    """Draws (S,) of a law's parameters, at which its loss is evaluated.
 
-    Attributes
-    ----------
-    law : Law
-    draws : mapping of parameter to array (S,)
-        Parameters of the noise may be among them; they are ignored.
-    constants : mapping of covariate to float
-        Covariates that are the same in every evaluation.
+    Parameters of the noise among `draws` are ignored. `constants` are covariates that are the same in every evaluation.
     """
 
     law: Law
@@ -37,17 +31,7 @@ class LawDraws:
         return next(iter(self.draws.values())).size
 
     def scope(self, covariates: Mapping[str, ArrayLike], draws: Index | slice = slice(None), axes: int = 0) -> dict[str, Any]:
-        """Values of all names in the law's formula: parameters, covariates and `let` expressions.
-
-        Parameters
-        ----------
-        covariates : mapping of covariate to array
-            Names that the law does not have are ignored.
-        draws : int array (s,) or slice
-            The draws to take, by default all.
-        axes : int
-            How many axes follow that of the draws: parameters have the shape (s, 1, …, 1) with so many ones.
-        """
+        """Return the values of all names in the law's formula, as in `loss`: parameters, covariates and `let` expressions."""
         own = (slice(None), *[None] * axes)
         scope: dict[str, Any] = {name: self.draws[name][draws][own] for name in self.law.parameters}
         scope |= self.constants
@@ -56,18 +40,17 @@ class LawDraws:
             return self.law.with_let(scope)
 
     def loss(self, covariates: Mapping[str, ArrayLike], draws: Index | slice = slice(None), axes: int = 0) -> Array:
-        """Expected losses, which may be infinite or no number: `check_losses` refuses those.
+        """Return expected losses in the unit of the fit, which may be infinite or no number: `check_losses` refuses those.
 
         Parameters
         ----------
-        covariates, draws, axes
-            As in `scope`. NumPy broadcasts covariates against parameters (s, 1, …, 1): with `axes=0`, covariates (n, 1) give losses
-            (n, s); with `axes=1`, covariates (n,) give losses (s, n).
-
-        Returns
-        -------
-        array
-            Loss in the unit of the fit, in the common shape of parameters and covariates.
+        covariates : mapping of covariate to array
+            Names that the law does not have are ignored.
+        draws : int array (s,) or slice
+            The draws to take, by default all.
+        axes : int
+            How many axes follow that of the draws. Parameters (s, 1, …, 1) with so many ones broadcast against covariates: with
+            `axes=0`, covariates (n, 1) give losses (n, s); with `axes=1`, covariates (n,) give losses (s, n).
         """
         with np.errstate(all="ignore"):
             loss = np.asarray(self.law.loss.evaluate(self.scope(covariates, draws, axes)), dtype=np.float64)
@@ -81,18 +64,12 @@ def check_losses(losses: Array, name: str, settings: Mapping[str, ArrayLike], ad
     Parameters
     ----------
     losses : array
-        Losses, not their logarithms.
     name : str
         Of the law or posterior that they come from.
     settings : mapping of name to array
         Where the losses were evaluated, in shapes that broadcast to that of `losses`.
     advice : str
         What to do about it.
-
-    Raises
-    ------
-    FitError
-        With code 'no-finite-loss'.
     """
     good = np.isfinite(losses) & (losses > 0)
     if good.all():

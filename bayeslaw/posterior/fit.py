@@ -33,10 +33,6 @@ class Fit:
     ----------
     tree : DataTree
         Groups posterior, sample_stats, observed_data and constant_data, as ArviZ takes them.
-    law : Law
-    noise : Noise
-    observed : Observations
-    checks : tuple of Check
     info : dict
         Seed, settings, versions, digests of card and data.
 
@@ -111,15 +107,12 @@ class Fit:
         Columns are median, mean, sd, eti<prob>_lo, eti<prob>_hi, r_hat, ess_bulk, ess_tail, prior_overlap, and `checks`, which is
         'passed' or 'FAILED' for the whole fit.
         """
-        by_chain = self.by_chain
-        low, high = interval_names("eti", ci_prob)
-        rows = {}
-        for name, values in by_chain.items():
-            _, lower, upper = quantiles(values, ci_prob)
+        ends, rows = interval_names("eti", ci_prob), {}
+        for name, values in self.by_chain.items():
             moments = {"median": np.median(values), "mean": values.mean(), "sd": values.std(ddof=1)}
-            rows[name] = moments | {low: lower, high: upper}
+            rows[name] = moments | dict(zip(ends, quantiles(values, ci_prob)[1:], strict=True))
         overlaps = next(c for c in self.checks if c.name == "informed").table["prior_overlap"]
-        table = pd.DataFrame(rows).T.join(diagnostics(by_chain)).join(overlaps).rename_axis("parameter")
+        table = pd.DataFrame(rows).T.join(diagnostics(self.by_chain)).join(overlaps).rename_axis("parameter")
         return table.assign(checks="passed" if self.passed else "FAILED")
 
     def prior_draws(self, size: int, seed: int = 0) -> dict[str, NDArray[np.float64]]:
@@ -141,33 +134,27 @@ class Fit:
         return "; ".join(c.text for c in self.checks if c.required and not c.passed)
 
     def sensitivity(self) -> pd.DataFrame:
-        """Return the sensitivity of the posterior to its priors, by power-scaling; see `bayeslaw.posterior.sensitivity`.
+        """Return the sensitivity of the posterior to its priors: the table of `bayeslaw.posterior.sensitivity.power_scaling`.
 
-        Returns
-        -------
-        DataFrame
-            One row for each parameter and one for the law's loss at the far end of the runs (covariates that span decades at their
-            largest, the others at a median value): prior_sensitivity, noise_prior_sensitivity, likelihood_sensitivity and `says`,
-            'possible prior-data conflict', 'weak likelihood', 'prior of the noise' or ''.
+        It has one row for each parameter and one for the law's loss at the far end of the runs (covariates that span decades at
+        their largest, the others at a median value).
         """
         seen, covariates = self.observed.covariates, self.law.covariates
         end = {k: float(v.max() if covariates[k].logarithmic else np.sort(v)[v.size // 2]) for k, v in seen.items()}
         if self.law.series:  # the nodes of a series are those of one row, which is farthest in the first axis
             farthest = int(seen[next(iter(self.law.axes))].argmax())
             end |= {column: float(seen[column][farthest]) for columns in self.law.series.values() for column in columns}
-        by_chain, draws = self.by_chain, self.draws
-        shape = next(iter(by_chain.values())).shape
+        draws, shape = self.draws, next(iter(self.by_chain.values())).shape
         label = f"loss at {', '.join(f'{k} = {end[k]:.3g}' for k in (*self.law.axes, *self.law.indicators))}"
         loss = self.law.predict(draws, {k: [v] for k, v in end.items()}).reshape(shape)
         of_law, of_noise = log_priors(self.law, self.noise, draws, self.observed.at)
         likelihood: NDArray[np.float64] = self.log_likelihood("earlier").sum("run").values
-        return power_scaling(by_chain | {label: loss}, of_law.reshape(shape), of_noise.reshape(shape), likelihood)
+        return power_scaling(self.by_chain | {label: loss}, of_law.reshape(shape), of_noise.reshape(shape), likelihood)
 
     @property
     def residual(self) -> NDArray[np.float64]:
         """Log loss minus the law's at the fitted rows, array (S, n)."""
-        expected: NDArray[np.float64] = np.log(self.law.predict(self.draws, self.observed.covariates))
-        return self.observed.log_loss - expected
+        return np.asarray(self.observed.log_loss - np.log(self.law.predict(self.draws, self.observed.covariates)))
 
     def log_likelihood(self, given: Literal["others", "earlier"] = "others") -> xr.DataArray:
         """Return the log density of each run given each draw, dimensions (chain, draw, run).
@@ -209,11 +196,11 @@ def tree_of(draws: Mapping[str, NDArray[np.float64]], stats: xr.Dataset, observe
     constants: dict[str, Any] = {k: ("row", v) for k, v in observed.covariates.items()} | {"run_code": ("row", observed.run)}
     constants |= {"loss_se": ("row", observed.se)} if observed.se.size else {}
     constants |= {"clock": ("row", observed.clock)} if observed.clock.size else {}
-    names = {"checkpoint": observed.checkpoint_names, "group": observed.group_names or ("",)}
-    belongs = {
-        name: ("run", np.array(names[name], dtype=np.str_)[code])
-        for name, code in {"checkpoint": observed.checkpoint, "group": observed.group}.items()
+    codes = {
+        "checkpoint": (observed.checkpoint_names, observed.checkpoint),
+        "group": (observed.group_names or ("",), observed.group),
     }
+    belongs = {name: ("run", np.array(names, dtype=np.str_)[code]) for name, (names, code) in codes.items()}
     groups = {
         "posterior": xr.Dataset({k: (dims[v.ndim], v) for k, v in draws.items()}, coords=coords | effects),
         "sample_stats": stats,

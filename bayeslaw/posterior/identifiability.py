@@ -91,11 +91,15 @@ def lack_check(law: Law, observed: Observations, values: Mapping[str, float]) ->
     if len(settings) > SLOPE_ROWS:  # some at random, and one for each value of the covariates with few values
         ends = [settings.drop_duplicates(name) for name in few]
         settings = pd.concat([settings.sample(SLOPE_ROWS, random_state=0), *ends]).drop_duplicates()
-    lost = unidentifiable(law, values, _columns(law, settings)) if few else frozenset()
+
+    def lost_at(settings: pd.DataFrame) -> frozenset[str]:
+        return unidentifiable(law, values, {name: settings[name].to_numpy(dtype=np.float64) for name in law.covariates})
+
+    lost = lost_at(settings) if few else frozenset()
     problems, table, left = [], {}, lost
     for name in few:
         more = [settings.assign(**{name: v}) for v in _further_values(law.covariates[name], observed.covariates[name])]
-        named = lost - unidentifiable(law, values, _columns(law, pd.concat([settings, *more]))) if lost else lost
+        named = lost - lost_at(pd.concat([settings, *more])) if lost else lost
         left -= named
         parameters = ", ".join(p for p in law.parameters if p in named)
         table[name] = {"values": count[name], "parameters": parameters}
@@ -104,19 +108,13 @@ def lack_check(law: Law, observed: Observations, values: Mapping[str, float]) ->
             effect = f"{parameters} can't be learnt" if parameters else "the runs can't show how it matters"
             problems.append(f"{name} has one value ({shown}): {effect}, and forecasts at other values rest on priors alone")
         elif parameters:
-            problems.append(
-                f"{name} has {count[name]} values ({shown}): {parameters} are not identifiable, and forecasts at other values "
-                "depend on priors"
-            )
+            effect = f"{parameters} are not identifiable, and forecasts at other values depend on priors"
+            problems.append(f"{name} has {count[name]} values ({shown}): {effect}")
     if problems and left:
         problems.append(f"{', '.join(p for p in law.parameters if p in left)} are not identifiable either")
     text = "; ".join(problems) or f"the runs have enough values of {', '.join(law.axes)} to identify all parameters"
     frame = pd.DataFrame(table, index=["values", "parameters"]).T if table else pd.DataFrame({"values": [], "parameters": []})
     return Check("values", not problems, text, False, frame)
-
-
-def _columns(law: Law, settings: pd.DataFrame) -> dict[str, Array]:
-    return {name: settings[name].to_numpy(dtype=np.float64) for name in law.covariates}
 
 
 # --- correlated residuals -------------------------------------------------------------------------------------------
@@ -150,17 +148,14 @@ def checkpoint_correlation_check(law: Law, observed: Observations, draws: Mappin
 
     Parameters
     ----------
-    law : Law
-    observed : Observations
-    draws : mapping of parameter to array (chains, draws)
+    law, observed, draws
+        As in `independence_check`.
     """
     if not observed.branched:
         return None
     means = np.bincount(observed.run, residuals(law, observed, draws)) / np.bincount(observed.run)
-    return correlation_check(
-        means, observed.checkpoint, len(law.parameters), "of one checkpoint", "noise normal-checkpoint",
-        "intra_class_correlation", ("runs", "checkpoint"),
-    )  # fmt: skip
+    texts = ("of one checkpoint", "noise normal-checkpoint", "intra_class_correlation", ("runs", "checkpoint"))
+    return correlation_check(means, observed.checkpoint, len(law.parameters), *texts)
 
 
 def residuals(law: Law, observed: Observations, draws: Mapping[str, Array]) -> Array:
@@ -168,9 +163,8 @@ def residuals(law: Law, observed: Observations, draws: Mapping[str, Array]) -> A
 
     Parameters
     ----------
-    law : Law
-    observed : Observations
-    draws : mapping of parameter to array (chains, draws)
+    law, observed, draws
+        As in `independence_check`.
     """
     some = {name: draws[name].ravel()[:: max(1, draws[name].size // AVERAGED)] for name in law.parameters}
     count = next(iter(some.values())).size
@@ -191,19 +185,15 @@ def intra_class_correlation(residual: Array, group: Index, fitted: int) -> tuple
     Parameters
     ----------
     residual : array (n,)
-    group : int array (n,)
-        Codes 0 … G-1.
+    group : int array (n,) of codes 0 … G-1
     fitted : int
         Number of fitted parameters p.
 
     Returns
     -------
-    correlation : float
-        Intra-class correlation, between -1 and 1; not a number where there is one group or too few values in them.
-    p : float
-        Probability of an F at least as large among independent residuals.
-    widening : float
-        Factor by which the standard error of a group's mean exceeds that of independent values:
+    correlation, p, widening : float
+        Intra-class correlation, nan where there is one group or too few values in them; probability of an F at least as large
+        among independent residuals; and factor by which the standard error of a group's mean exceeds that of independent values:
         sqrt(1 + (k - 1) correlation) with k the size of the group of a typical value.
     """
     from scipy.special import ndtri
@@ -238,12 +228,8 @@ def correlation_check(
 
     Parameters
     ----------
-    residual : array (n,)
-        Log loss minus the law's, by posterior means.
-    group : int array (n,)
-        Codes of the rows' groups.
-    fitted : int
-        Number of the law's parameters.
+    residual, group, fitted
+        As in `intra_class_correlation`.
     sharing, suggestion : str
         What rows of a group share, such as 'of one run', and what to do where they are correlated.
     name : str
@@ -254,14 +240,15 @@ def correlation_check(
     correlation, p, widening = intra_class_correlation(residual, group, fitted)
     if math.isnan(correlation):
         return None
-    passed = p >= ALARM or widening < WIDTH
-    text = f"residuals of {nouns[0]} {sharing} correlate by {correlation:.2f} (p = {p:.1g})"
-    if passed:
-        text += ", as those of independent points may" if p >= ALARM else ", too little to matter"
+    if p >= ALARM:
+        verdict = "as those of independent points may"
+    elif widening < WIDTH:
+        verdict = "too little to matter"
     else:
-        text += (
-            f", and this noise takes them as independent: intervals may be {widening:.1f} times too narrow. "
+        verdict = (
+            f"and this noise takes them as independent: intervals may be {widening:.1f} times too narrow. "
             f"Either they share a {nouns[1]} effect ({suggestion}) or the law has an error between them"
         )
+    text = f"residuals of {nouns[0]} {sharing} correlate by {correlation:.2f} (p = {p:.1g}), {verdict}"
     numbers = pd.DataFrame({"correlation": [correlation], "p": [p], "widening": [widening]})
-    return Check(name, passed, text, False, numbers)
+    return Check(name, p >= ALARM or widening < WIDTH, text, False, numbers)

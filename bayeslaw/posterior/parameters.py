@@ -30,19 +30,13 @@ def parameter_unit(fit: Fit, name: str) -> str:
 
 
 def correlated_pairs(fit: Fit, most: int = 6) -> pd.DataFrame:
-    """Return the pairs of parameters with the strongest rank correlation in the posterior.
-
-    Returns
-    -------
-    DataFrame
-        one, other, rank_correlation (Spearman); strongest first, at most `most` rows.
-    """
+    """Return the `most` pairs of parameters (one, other) with the strongest rank_correlation (Spearman), strongest first."""
     draws = {name: values for name, values in fit.draws.items() if np.ptp(values) > 0}
     names = list(draws)
     if len(names) < 2:
         return pd.DataFrame({"one": [], "other": [], "rank_correlation": []})
     correlation = np.corrcoef(np.stack([rankdata(draws[name]) for name in names]))
-    rows = [(names[i], names[j], float(correlation[i, j])) for i in range(len(names)) for j in range(i)]
-    table = pd.DataFrame([(b, a, c) for a, b, c in rows], columns=["one", "other", "rank_correlation"])
+    rows = [(names[j], names[i], float(correlation[i, j])) for i in range(len(names)) for j in range(i)]
+    table = pd.DataFrame(rows, columns=["one", "other", "rank_correlation"])
     order = table["rank_correlation"].abs().sort_values(ascending=False, kind="stable").index
     return table.loc[order[:most]].reset_index(drop=True)

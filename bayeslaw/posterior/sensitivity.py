@@ -15,8 +15,8 @@ import arviz_stats as az
 import numpy as np
 import pandas as pd
 import xarray as xr
-from numpy.typing import NDArray
 
+from bayeslaw.core.arrays import Array
 from bayeslaw.laws.law import Law
 from bayeslaw.noise import noise as noises
 from bayeslaw.noise.noise import Noise
@@ -24,25 +24,21 @@ from bayeslaw.noise.noise import Noise
 SENSITIVE = 0.05  # the paper's threshold: a marginal moves as much as a normal one whose mean is moved by about .3 sd
 
 
-def log_priors(
-    law: Law, noise: Noise, draws: Mapping[str, NDArray[np.float64]], at: Mapping[str, float]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def log_priors(law: Law, noise: Noise, draws: Mapping[str, Array], at: Mapping[str, float]) -> tuple[Array, Array]:
     """Return log densities (S,) of the priors of the law, and of those of the noise, at draws.
 
     Run effects and pooled values are left out: the data inform their distribution, so it is part of the model, not a prior.
 
     Parameters
     ----------
-    law : Law
-    noise : Noise
+    law, noise
     draws : mapping of parameter to array (S,)
     at : mapping of covariate to float
         The runs' reference point, where priors with `on` are stated.
     """
     ones = {k: np.ones_like(draws[k]) if p.prior.on else draws[k] for k, p in law.parameters.items()}
     units = law.term_units(ones, at)
-    of_law: NDArray[np.float64] = np.zeros_like(next(iter(draws.values())))
-    of_noise = of_law.copy()
+    of_law, of_noise = np.zeros((2, next(iter(draws.values())).size))
     for name, parameter in law.parameters.items():
         if parameter.around is None:
             of_law += parameter.prior.scipy.logpdf(draws[name] * units.get(name, 1.0))
@@ -51,19 +47,13 @@ def log_priors(
     return of_law, of_noise
 
 
-def power_scaling(
-    quantities: Mapping[str, NDArray[np.float64]],
-    prior: NDArray[np.float64],
-    noise_prior: NDArray[np.float64],
-    likelihood: NDArray[np.float64],
-) -> pd.DataFrame:
+def power_scaling(quantities: Mapping[str, Array], prior: Array, noise_prior: Array, likelihood: Array) -> pd.DataFrame:
     """Return the sensitivity of quantities to the priors of the law, those of the noise, and the likelihood.
 
     Parameters
     ----------
     quantities : mapping of name to array (chains, draws)
-    prior, noise_prior, likelihood : arrays (chains, draws)
-        Their log densities at the draws, up to constants.
+    prior, noise_prior, likelihood : arrays (chains, draws) of their log densities at the draws, up to constants
 
     Returns
     -------
@@ -76,22 +66,11 @@ def power_scaling(
     names = list(quantities)
     stacked = np.stack([quantities[name] for name in names], axis=-1)
     posterior = xr.Dataset({"quantity": ((*dims, "name"), stacked)}, coords={"name": names})
-
-    def moved(group: str, log_density: NDArray[np.float64]) -> NDArray[np.float64]:
-        part = xr.Dataset({"all": (dims, log_density)})
-        values: NDArray[np.float64] = az.psense(xr.DataTree.from_dict({"posterior": posterior, f"log_{group}": part}), group=group)[
-            "quantity"
-        ].values
-        return values
-
-    table = pd.DataFrame(
-        {
-            "prior_sensitivity": moved("prior", prior),
-            "noise_prior_sensitivity": moved("prior", noise_prior),
-            "likelihood_sensitivity": moved("likelihood", likelihood),
-        },
-        index=pd.Index(names, name="quantity"),
-    )
+    table = pd.DataFrame(index=pd.Index(names, name="quantity"))
+    for column, log_density in {"prior": prior, "noise_prior": noise_prior, "likelihood": likelihood}.items():
+        group = column.removeprefix("noise_")
+        tree = xr.DataTree.from_dict({"posterior": posterior, f"log_{group}": xr.Dataset({"all": (dims, log_density)})})
+        table[f"{column}_sensitivity"] = az.psense(tree, group=group)["quantity"].values
     by_prior, by_noise, by_data = (table[column] >= SENSITIVE for column in table)
     words = [(by_prior & by_data, "possible prior-data conflict"), (by_prior, "weak likelihood"), (by_noise, "prior of the noise")]
     return table.assign(says=np.select([where for where, _ in words], [word for _, word in words], ""))

@@ -10,13 +10,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import xarray as xr
-from numpy.typing import NDArray
 
 from bayeslaw.core.errors import BayeslawError, FitError
 from bayeslaw.core.units import NATS
@@ -43,7 +43,8 @@ def write_tree(tree: xr.DataTree, path: Path) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         tree.to_netcdf(temporary, engine="h5netcdf")
-        _append_checksum(temporary)
+        with temporary.open("r+b") as file:  # HDF5 ignores what follows its data
+            file.write(MARK + hashlib.file_digest(file, "sha256").digest())
         temporary.replace(path)
     except (OSError, ValueError) as error:
         raise BayeslawError(f"{path} can't be written: {error}.", code="unwritable-file") from None
@@ -67,13 +68,7 @@ def read_tree(path: Path) -> xr.DataTree:
 
 
 def restore(tree: xr.DataTree, name: str) -> Fit:
-    """Return the fit in a tree that was read from the file `name`.
-
-    Raises
-    ------
-    FitError
-        If the tree holds no fit of this format, or is not what was written.
-    """
+    """Return the fit in a tree that was read from the file `name`; a FitError says if it holds none, or not what was written."""
     if "bayeslaw_stack" in tree.attrs:
         raise FitError(f"{name} is a stack of fits; read it with `bayeslaw.load_fit`.", code="stack-of-fits")
     try:
@@ -94,8 +89,7 @@ def restore(tree: xr.DataTree, name: str) -> Fit:
 
 
 def _restore(tree: xr.DataTree, info: dict[str, Any], name: str) -> Fit:
-    law = with_by(parse_card(info["card"], f"the card in {name}"), info["by"])
-    law = with_levels(law, info["levels"])
+    law = with_levels(with_by(parse_card(info["card"], f"the card in {name}"), info["by"]), info["levels"])
     law = law.with_priors({k: Prior.from_card(table) for k, table in info["priors"].items()})
     for content, digest in {"law": law.sha256, "data": data_digest(tree), "draws": draws_digest(tree)}.items():
         if digest != (expected := info[f"{content}_sha256"]):
@@ -115,10 +109,7 @@ def _restore(tree: xr.DataTree, info: dict[str, Any], name: str) -> Fit:
 
 def _observations(tree: xr.DataTree, info: dict[str, Any], law: Law, noise: Noise) -> Observations:
     """Return the observations stored in a fit's tree."""
-
-    def constant(name: str) -> NDArray[Any]:
-        return values_of(tree, "constant_data", name)
-
+    constant = partial(values_of, tree, "constant_data")
     checkpoint, checkpoints = pd.factorize(constant("checkpoint"))
     # Groups are matched by name: runs are stored in the order of their checkpoints, groups are numbered in that of the table.
     group = pd.Index(noise.groups or ("",)).get_indexer(pd.Index(constant("group").astype(str)))
@@ -173,18 +164,9 @@ def contents_digest(tree: xr.DataTree) -> str:
         for name in sorted(map(str, variables.variables)):
             values = np.asarray(variables[name].values)
             digest.update(f"{group}/{name} {variables[name].dims} {values.shape}\n".encode())
-            if values.dtype.kind in "fiub":
-                digest.update(np.ascontiguousarray(values, dtype=np.float64).tobytes())
-            else:
-                digest.update("\x00".join(map(str, values.ravel())).encode())
+            numeric = values.dtype.kind in "fiub"
+            digest.update(values.astype(np.float64).tobytes() if numeric else "\x00".join(map(str, values.ravel())).encode())
     return digest.hexdigest()
-
-
-def _append_checksum(path: Path) -> None:
-    """Append a mark and the SHA-256 of all bytes before it, which HDF5 ignores."""
-    with path.open("r+b") as file:
-        digest = hashlib.file_digest(file, "sha256").digest()
-        file.write(MARK + digest)
 
 
 def _check_bytes(path: Path) -> None:
@@ -213,15 +195,10 @@ def _check_size(path: Path) -> None:
     """Refuse a file whose arrays are far larger than itself: compressed or never written, they would fill the memory."""
     import h5py
 
-    size = 0
-
-    def count(_: str, item: object) -> None:
-        nonlocal size
-        size += item.nbytes if isinstance(item, h5py.Dataset) else 0
-
+    sizes: list[int] = []
     with h5py.File(path, "r") as file:
-        file.visititems(count)
-    if size > 2 * path.stat().st_size + 10_000_000:
+        file.visititems(lambda _, item: sizes.append(item.nbytes) if isinstance(item, h5py.Dataset) else None)
+    if (size := sum(sizes)) > 2 * path.stat().st_size + 10_000_000:
         raise FitError(
             f"{path.name} is no fit: its arrays would take {size / 1e9:.3g} GB, many times the file's own size.",
             code="oversized-arrays",

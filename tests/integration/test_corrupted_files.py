@@ -133,7 +133,7 @@ def plainly(content: bytes) -> tuple[dict[str, list[float]], list[str]]:
     return columns, [row[where].strip() if where is not None and where < len(row) else "" for row in rows]
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow])
 @given(files())
 def test_any_table_is_refused_or_read_as_plain_csv_reads_it(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
     path = tmp_path_factory.getbasetemp() / "corrupted.csv"
@@ -320,7 +320,7 @@ EDITS: st.SearchStrategy[Edit] = st.one_of(
 
 # h5netcdf closing a file that it couldn't open
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(EDITS, min_size=1, max_size=3))
 def test_any_damage_to_a_fit_is_noticed_or_harmless(small_fit: Fit, written: Path, edits: list[Edit]) -> None:
     path = written.with_name("corrupted.nc")
@@ -328,7 +328,7 @@ def test_any_damage_to_a_fit_is_noticed_or_harmless(small_fit: Fit, written: Pat
     same_or_refused(path, small_fit)
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_any_edit_of_a_fit_is_noticed(small_fit: Fit, written: Path, data: st.DataObject) -> None:
     """An attribute or a number put in place of another one, as a program that reads NetCDF could do."""
