@@ -124,19 +124,13 @@ def combination_draws(
     (1200, 3)
     """
     if set(weights.law.measured) != set(COVARIATES):
-        raise BayeslawError(
-            f"{weights.law.name} does not combine two losses: it has the covariates {', '.join(weights.law.measured)}. Give a fit "
-            "of the law combination.",
-            code="not-a-combination",
-        )
+        message = f"{weights.law.name} does not combine two losses: give a fit of the law combination."
+        raise BayeslawError(message, code="not-a-combination")
     check_passed(weights, force)
     draws = check_combinable(source, target, force=force)
     if source.unit != weights.unit:
-        raise BayeslawError(
-            f"{weights.name} is fitted to losses in {weights.unit}, those of source and target to losses in {source.unit}: convert "
-            "them to one unit with `bayeslaw convert` and fit again.",
-            code="several-units",
-        )
+        message = f"{weights.name} has losses in {weights.unit}, source and target in {source.unit}: convert them with "
+        raise BayeslawError(message + "`bayeslaw convert` and fit again.", code="several-units")
     runs = at if isinstance(at, Runs) else Runs(at, "the settings")
     source_loss, target_loss = (forecast(p, runs, seed=seed, force=force).expected(slice(None)).T for p in (source, target))
     known = next(iter(weights.draws.values())).size

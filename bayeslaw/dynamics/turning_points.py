@@ -223,12 +223,9 @@ def _limit_setting(row: pd.DataFrame, terms: list[tuple[float, Posterior]]) -> p
     """Return the setting that an endless adaptation tends to: the largest forward area, the annealing of the longest adaptation."""
     support = [p.measured["S1_cpt"].support[1] for _, p in terms if "S1_cpt" in p.measured]
     if not support:
-        raise BayeslawError(
-            "No law here has the forward area of the adaptation, S1_cpt, so the loss has no limit: fit a cpt-dynamics law.",
-            code="no-adaptation-area",
-        )
-    far = min(support)
-    return row.assign(S1_cpt=far, **({"S1": far} if "S1" in row else {}))
+        message = "No law here has the forward area S1_cpt, so the loss has no limit: fit a cpt-dynamics law."
+        raise BayeslawError(message, code="no-adaptation-area")
+    return row.assign(**{c: min(support) for c in ("S1_cpt", "S1") if c in row})
 
 
 def _turning_lengths(steps: NDArray[np.int64], margin: Array) -> Array:

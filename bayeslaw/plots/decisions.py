@@ -269,11 +269,8 @@ def width_column(picks: pd.DataFrame) -> str:
     """Return the name of the column of predicted interval widths in a table of chosen runs, such as latent_eti90_width."""
     widths = [str(c) for c in picks if str(c).endswith("_width")]
     if len(widths) != 1 or "spent" not in picks:
-        raise BayeslawError(
-            "A table of chosen runs has a column `spent` and one column that ends in _width, and this one does not: "
-            "write it with `bayeslaw anchors -o`.",
-            code="missing-columns",
-        )
+        message = "This table lacks the column `spent` or a single one that ends in _width: write it with `bayeslaw anchors -o`."
+        raise BayeslawError(message, code="missing-columns")
     return widths[0]
 
 

@@ -105,10 +105,8 @@ def plot_surface(
     check_probability(ci_prob)
     path = recipe.rows(_steps(recipe))
     if not {"S1_cpt", "S2_cpt"} <= set(posterior.measured):
-        raise BayeslawError(
-            f"{posterior.name} has no areas of an adaptation (S1_cpt, S2_cpt), so there is no surface: fit a cpt-dynamics law.",
-            code="no-adaptation-area",
-        )
+        message = f"{posterior.name} has no areas of an adaptation (S1_cpt, S2_cpt) and so no surface: fit a cpt-dynamics law."
+        raise BayeslawError(message, code="no-adaptation-area")
     end = float(path["S2_cpt"].iloc[-1])
     for i, share in enumerate(slices):
         at = path.assign(S2_cpt=share * end)
