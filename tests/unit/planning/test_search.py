@@ -20,7 +20,7 @@ def margin(wave: tuple[np.ndarray, ...], draws: np.ndarray, x: np.ndarray) -> np
     return np.asarray(np.sin(speed * x + phase) - level)
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(st.integers(1, 30), st.integers(0, 10_000))
 def test_intervals_and_the_least_x_are_those_of_brute_force(size: int, seed: int) -> None:
     wave, grid, fine = waves(size, seed), np.linspace(0, 8, 161), np.linspace(0, 8, 4001)
