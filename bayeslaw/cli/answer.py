@@ -29,27 +29,14 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object: every
 
 @dataclass
 class Answer:
-    """The texts, tables and values that a command returns, in the order in which a terminal shows them.
+    """The texts, tables and values that a command returns, in the order in which a terminal shows them."""
 
-    Attributes
-    ----------
-    parts : list of (str, bool)
-        Texts for a terminal, each with whether it is a table: JSON has the other texts under `text`.
-    results : dict
-        Tables and values by name, for JSON.
-    last : list of str
-        Lines that come after all others.
-    csv : str
-        If not empty, this alone goes to standard output, and all texts go to standard error.
-    error : BayeslawError or None
-        The error that ends the command after the answer is printed.
-    """
-
+    # Texts for a terminal, each with whether it is a table: JSON has the other texts under `text`.
     parts: list[tuple[str, bool]] = field(default_factory=list)
-    results: dict[str, Any] = field(default_factory=dict)
-    last: list[str] = field(default_factory=list)
-    csv: str = ""
-    error: BayeslawError | None = None
+    results: dict[str, Any] = field(default_factory=dict)  # tables and values by name, for JSON
+    last: list[str] = field(default_factory=list)  # lines that come after all others
+    csv: str = ""  # if not empty, this alone goes to standard output, and all texts go to standard error
+    error: BayeslawError | None = None  # the error that ends the command after the answer is printed
 
     def say(self, *lines: str) -> None:
         """Add lines of text."""
@@ -61,18 +48,7 @@ class Answer:
         self.say(*(f"note: {note}" for note in self.results["notes"]))
 
     def show(self, name: str, table: pd.DataFrame, text: str = "", *, joined: bool = False) -> None:
-        """Add a table.
-
-        Parameters
-        ----------
-        name : str
-            Its key under `results`.
-        table : DataFrame
-        text : str
-            What a terminal shows; the table to four significant figures by default.
-        joined : bool
-            Show the two ends of each interval in one column.
-        """
+        """Add a table; a terminal shows `text` or four significant figures, with each interval in one column if `joined`."""
         from bayeslaw.core.text import plain, with_intervals
 
         self.results[name] = table
@@ -84,9 +60,9 @@ class Answer:
 
         if path is None:
             self.show(name, table, joined=joined)
-            return
-        write_text(path, table.to_csv(index=False))
-        self.say(f"{content} written to {path}")
+        else:
+            write_text(path, table.to_csv(index=False))
+            self.say(f"{content} written to {path}")
 
     def save_picture(self, path: Path | None, *panels: Callable[[Axes], object]) -> None:
         """Write a picture if there is a path. Call it before any table is written: a picture that fails then leaves no table."""

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 LAWS = ("transfer-target", "ptpp-gate-floor", "ptpp-gate", "ptpp-floor", "d-cpt")
 SEEN, UNSEEN = "ptpp <= 31", "ptpp > 31"
+ONE_SEED = "seed == 0 and (D == 0 or (r > 0 and r < 1))"
 # Every published form is infinite at D = 0 and describes the settled part of a run: they are fitted to that part, which is the
 # better for them, and all laws are scored on it. A law that is finite at D = 0 is fitted to whole runs.
 SETTLED = 2.0
@@ -43,22 +44,13 @@ def table_path(name: str = "runs") -> Path:
 
 
 def write_tables(output: Path) -> dict[str, Path]:
-    """Write tables to try things on: the losses of one seed on each domain, and whole training curves of both.
-
-    Returns
-    -------
-    dict of str to Path
-        The files, `target.csv`, `source.csv` and `curves.csv`, by their name without ending.
-    """
+    """Write the losses of one seed on each domain, and whole training curves of both, as target.csv, source.csv and curves.csv."""
     make_folder(output)
-    frame = pd.read_csv(table_path())
-    frame = frame[(frame["seed"] == 0) & ((frame["D"] == 0) | ((frame["r"] > 0) & (frame["r"] < 1)))]
-    files = {}
+    frame = pd.read_csv(table_path()).query(ONE_SEED)
+    files = {name: output / f"{name}.csv" for name in ("target", "source", "curves")}
     for name in ("target", "source"):
-        files[name] = output / f"{name}.csv"
         columns = ["run", "checkpoint", "N", "ptpp", "r", "step", "D", "loss"]
         write_text(files[name], frame.loc[frame["domain"] == name, columns].to_csv(index=False))
-    files["curves"] = output / "curves.csv"
     write_text(files["curves"], table_path("curves").read_text(encoding="utf-8"))
     return files
 
@@ -68,20 +60,17 @@ def run(output: Path, *, quick: bool = False, progress: bool = True) -> Answer:
 
     Parameters
     ----------
-    output : Path
-        The folder.
-    quick : bool
-        Fit only the first law.
-    progress : bool
-        Show progress on standard error.
+    output, quick, progress
+        The folder, whether to fit only the first law, and whether to show progress on standard error.
     """
     make_folder(output)
-    whole = read_runs(table_path(), "domain == 'target' and seed == 0 and (D == 0 or (r > 0 and r < 1))")
+    whole = read_runs(table_path(), f"domain == 'target' and {ONE_SEED}")
     settled = Runs(whole.frame[whole.frame["D"] >= SETTLED * whole.frame["N"]], "tinycpt")
     unseen, answer = settled.where(UNSEEN), Answer()
+    budgets = [", ".join(f"{v:g}" for v in sorted(runs.frame["ptpp"].unique())) for runs in (settled.where(SEEN), unseen)]
     answer.say(
         f"tinycpt, target domain, from {SETTLED:g} adaptation tokens per parameter on: fitted at PTPP "
-        f"{_list(settled.where(SEEN), 'ptpp')}, {len(unseen)} losses at PTPP {_list(unseen, 'ptpp')} forecast.",
+        f"{budgets[0]}, {len(unseen)} losses at PTPP {budgets[1]} forecast.",
         "",
     )
     scores, fits = [], {}
@@ -108,10 +97,6 @@ def run(output: Path, *, quick: bool = False, progress: bool = True) -> Answer:
     return answer
 
 
-def _list(runs: Runs, column: str) -> str:
-    return ", ".join(f"{v:g}" for v in sorted(runs.frame[column].unique()))
-
-
 def _picture(fit: Fit, runs: Runs, path: Path) -> None:
     """Forecast fans over adaptation tokens at the largest PTPP, one for each model size that was run there, at one replay share."""
     frame = runs.frame
@@ -122,9 +107,7 @@ def _picture(fit: Fit, runs: Runs, path: Path) -> None:
     for size, run in there.groupby("N"):
         settings = {"N": size, "D": f"{run['D'].min()}:{run['D'].max()}:40", "r": r, "ptpp": ptpp}
         curves.append(grid(law, {k: v for k, v in settings.items() if k in law.covariates}))
-    at = pd.concat(curves, ignore_index=True)
-
-    fan = forecast(fit, at, force=True)
+    fan = forecast(fit, pd.concat(curves, ignore_index=True), force=True)
 
     def draw(ax: Axes) -> None:
         plot_forecast(fan, ax, measured=there, x="D", unit="adaptation tokens")

@@ -39,7 +39,6 @@ def fit(
     quiet: options.Quiet = False,
 ) -> Answer:
     """Fit a law to logged losses by NUTS and write the posterior to one NetCDF file."""
-
     options.check_outputs("A fit", output, ending=".nc")
     priors = options.pairs_of("--prior", prior, "NAME=LogNormal(0.5,0.2)")
     pooled = options.pairs_of("--by", by, "PARAMETER=COLUMN, such as E=domain")

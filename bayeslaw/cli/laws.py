@@ -20,7 +20,6 @@ def laws(
     name: Annotated[str | None, Argument(help="Show this law: its formula, parameters, priors and source.")] = None,
 ) -> Answer:
     """List the laws, one in each line, or show one law in full."""
-
     answer = Answer()
     if name is None:
         width = max(map(len, bayeslaw.law_names()))
@@ -29,7 +28,7 @@ def laws(
         answer.say(*(f"{known:<{width}}  {title}" for known, title in titles.items()))
         return answer
     law = bayeslaw.load_law(name)
-    answer.results["law"] = described(law)
+    answer.results["law"] = _described(law)
     answer.say(f"{law.name}: {law.title}", f"source: {law.source}", "", f"loss = {law.loss.text}")
     answer.say(*(f"  {key} = {expression.text}" for key, expression in law.let.items()))
     answer.say("", "covariates")
@@ -76,19 +75,14 @@ def check(
     return answer
 
 
-def described(law: Law) -> dict[str, Any]:
+def _described(law: Law) -> dict[str, Any]:
     """Return a law as JSON has it: formula, covariates, parameters with meaning, unit and prior, and the published values."""
-    return {
-        "name": law.name,
-        "title": law.title,
-        "source": law.source,
-        "loss": law.loss.text,
-        "let": {key: expression.text for key, expression in law.let.items()},
-        "latex": law.latex(),
-        "covariates": {c.name: {"unit": c.unit, "support": c.support, "at_least": c.at_least} for c in law.covariates.values()},
-        "parameters": {
-            p.name: {"meaning": p.meaning, "unit": p.unit, "prior": str(p.prior), "latex": p.latex} for p in law.parameters.values()
-        },
-        "published": {title: dict(numbers) for title, numbers in law.published.items()},
-        "note": law.note,
+    covariates = {c.name: {"unit": c.unit, "support": c.support, "at_least": c.at_least} for c in law.covariates.values()}
+    parameters = {
+        p.name: {"meaning": p.meaning, "unit": p.unit, "prior": str(p.prior), "latex": p.latex} for p in law.parameters.values()
     }
+    return {
+        "name": law.name, "title": law.title, "source": law.source, "loss": law.loss.text,
+        "let": {key: expression.text for key, expression in law.let.items()}, "latex": law.latex(), "covariates": covariates,
+        "parameters": parameters, "published": law.published, "note": law.note,
+    }  # fmt: skip

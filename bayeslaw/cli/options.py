@@ -62,8 +62,14 @@ Source = Annotated[Path, Option(help="A fit of the source domain's losses.")]
 Target = Annotated[Path, Option(help="A fit of the target domain's losses.")]
 
 
-def pairs_of(option: str, texts: list[str] | None, form: str) -> dict[str, str]:
-    """Return the names and values of an option that is given as NAME=VALUE, once for each name."""
+def pairs_of(option: str, texts: list[str] | None, form: str = "NAME=VALUE") -> dict[str, str]:
+    """Return the names and values of an option that is given once for each name.
+
+    Parameters
+    ----------
+    option, texts, form
+        The name of the option, what was given, and the form that it must have, for the error.
+    """
     pairs: dict[str, str] = {}
     for text in texts or []:
         name, value = (part.strip() for part in text.partition("=")[::2])
@@ -90,14 +96,10 @@ def check_outputs(
 
     Parameters
     ----------
-    content : str
-        What is written to `output`, such as 'A forecast'.
-    output, plot : Path or None
-        The file with the result, and that with the picture.
-    inputs : iterable of Path or None
-        The files that the command reads.
-    ending : str
-        The ending that `output` must have.
+    content, output, ending
+        What is written to `output`, such as 'A forecast', and the ending that this file must have.
+    plot, inputs
+        The file with the picture, and the files that the command reads.
     """
     from bayeslaw.core.files import check_target
     from bayeslaw.plots.style import PICTURES

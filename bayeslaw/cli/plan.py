@@ -12,6 +12,8 @@ from bayeslaw.cli import options
 from bayeslaw.cli.answer import Answer
 from bayeslaw.core.errors import BayeslawError
 
+LEVEL = "COLUMN=VALUE, such as domain=web"
+
 
 def plan(
     source: Annotated[list[str] | None, Option(help="A fit of source losses, as S.nc or NAME=S.nc. Repeatable.")] = None,
@@ -61,13 +63,13 @@ def plan(
     settings = options.pairs_of("--set", set_, "NAME=VALUE, such as N=8.1e9")
     priced = options.pairs_of("--price", price, "NAME=MONEY, such as flop=2e-18")
     prices = {name: options.number_of("--price ", value) for name, value in priced.items()}
-    files: dict[str, Any] = {}
+    files: dict[Path, Any] = {}
 
     def read(path: str | Path) -> Any:
-        key = str(Path(path).resolve())
+        key = Path(path).resolve()
         return files.setdefault(key, files.get(key) or bayeslaw.load_fit(path))
 
-    target_levels = _levels("--target-set", target_set)
+    target_levels = options.pairs_of("--target-set", target_set, LEVEL)
     sources, levels = _sources(source or [], source_set, read)
     planned = bayeslaw.plan(
         sources or None, read(target) if target is not None else None, settings, on=on, confidence=confidence,  # type: ignore[arg-type]
@@ -99,7 +101,7 @@ def plan(
 
 def _sources(given: list[str], sets: list[str] | None, read: Any) -> tuple[dict[str, Any], dict[str, dict[str, str]]]:
     """Return source fits by name, and the domain of each; a fit of several source domains stands under each of them."""
-    chosen = _levels("--source-set", sets)
+    chosen = options.pairs_of("--source-set", sets, LEVEL)
     several = {k: v.split(",") for k, v in chosen.items() if "," in v}
     if len(several) > 1 or (several and len(given) > 1):
         raise BayeslawError("--source-set names several domains of one column and one fit only.", code="too-many-domains")
@@ -122,17 +124,11 @@ def _sources(given: list[str], sets: list[str] | None, read: Any) -> tuple[dict[
     return sources, (dict.fromkeys(sources, chosen) if chosen else {})
 
 
-def _levels(option: str, texts: list[str] | None) -> dict[str, str]:
-    return options.pairs_of(option, texts, "COLUMN=VALUE, such as domain=web")
-
-
 def _by_source(option: str, texts: list[str] | None) -> Any:
     """Return one value for all sources, or a value by the name of each source."""
-    if not texts:
-        return None
-    if len(texts) == 1 and "=" not in texts[0]:
+    if texts and len(texts) == 1 and "=" not in texts[0]:
         return texts[0]
-    return options.pairs_of(option, texts, "NAME=VALUE")
+    return options.pairs_of(option, texts) or None
 
 
 def allocate(
@@ -146,7 +142,6 @@ def allocate(
     force: options.Force = False,
 ) -> Answer:
     """Find the parameters and tokens of least loss for compute, with their loss and tokens per parameter."""
-
     options.check_outputs("An allocation", output, plot, [fit])
     settings = options.pairs_of("--set", set_, "NAME=VALUE, such as r=0.25")
     allocation, answer = bayeslaw.allocate(bayeslaw.load_fit(fit), compute, stage, settings=settings, force=force), Answer()
@@ -170,7 +165,6 @@ def transfer(
     force: options.Force = False,
 ) -> Answer:
     """Compare continual pre-training with training from scratch: effectively transferred data, and FLOPs saved at equal loss."""
-
     options.check_outputs("A transfer table", output, plot, [fit, continued])
     settings = options.pairs_of("--set", set_, "NAME=VALUES, such as N=2e9 or D=1e8:4e10:30")
     other = bayeslaw.load_fit(continued) if continued is not None else None

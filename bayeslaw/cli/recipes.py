@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from bayeslaw.dynamics.recipe import Recipe
 
-PAIRS = "NAME=VALUE"
-
 
 def forecast(
     fit: Annotated[Path, Argument(help="A fit or stack of laws of training dynamics.")],
@@ -51,9 +49,8 @@ def forecast(
     posterior, answer = bayeslaw.load_fit(fit), Answer()
     if adapt is None:
         recipe = _recipe(None, pretrain, "constant:steps=1,peak=1e-9", None, open_, set_, memory)
-        table = recipe.pretraining(
-            _chosen_steps(steps, len(bayeslaw.data.parse_schedule(str(pretrain)))), number_of_nodes(posterior.measured)
-        )
+        last = len(bayeslaw.data.parse_schedule(str(pretrain)))
+        table = recipe.pretraining(_chosen_steps(steps, last), number_of_nodes(posterior.measured))
     else:
         recipe = _recipe(curves, pretrain, adapt, from_, open_, set_, memory)
         table = recipe.rows(_chosen_steps(steps, len(recipe.schedule)))
@@ -92,7 +89,7 @@ def best(
     from bayeslaw.dynamics.optimise import balance_curve
 
     options.check_outputs("A table", output, plot, [source, target, curves, *_rates(pretrain, adapt)])
-    ranges = {name: _range(name, text) for name, text in options.pairs_of("--search", search, PAIRS).items()}
+    ranges = {name: _range(name, text) for name, text in options.pairs_of("--search", search).items()}
     recipe = _recipe(curves, pretrain, adapt, from_, open_, set_, memory)
     weights = weight or [0.5]
     if plot is not None and (len(weights) < 2 or len(ranges) > 1):
@@ -100,9 +97,8 @@ def best(
             "A picture shows one quantity over several weights: give one --search, and --weight more than once.",
             code="nothing-to-draw",
         )
-    optima = balance_curve(
-        bayeslaw.load_fit(source), bayeslaw.load_fit(target), recipe, ranges, weights=weights, tail=cvar, seed=seed, force=force
-    )
+    both = bayeslaw.load_fit(source), bayeslaw.load_fit(target)
+    optima = balance_curve(*both, recipe, ranges, weights=weights, tail=cvar, seed=seed, force=force)
     tables = [optimum.summary(ci).reset_index().assign(weight=optimum.objective.weight) for optimum in optima]
     answer = Answer()
     answer.save_picture(plot, lambda ax: bayeslaw.plots.plot_optimum(optima, next(iter(ranges)), ax, ci_prob=ci))
@@ -130,16 +126,11 @@ def turning(
     force: options.Force = False,
 ) -> Answer:
     """Show when an adaptation has regained the loss that it first gives up, and whether it ever does."""
-
     options.check_outputs("A table", output, plot, [source, target, curves, *_rates(pretrain, adapt)])
     recipe = _recipe(curves, pretrain, adapt, from_, open_, set_, memory)
     other = None if target is None else bayeslaw.load_fit(target)
-    points, answer = (
-        bayeslaw.dynamics.turning_point(
-            bayeslaw.load_fit(source), recipe, target=other, weight=weight, longest=longest, force=force
-        ),
-        Answer(),
-    )
+    fitted, answer = bayeslaw.load_fit(source), Answer()
+    points = bayeslaw.dynamics.turning_point(fitted, recipe, target=other, weight=weight, longest=longest, force=force)
     answer.save_picture(plot, lambda ax: bayeslaw.plots.plot_turning_point(points, ax, ci_prob=ci))
     answer.say(points.text, "")
     answer.show("turning", points.summary(ci))
@@ -192,7 +183,6 @@ def combine(
     where: options.Where = None,
 ) -> Answer:
     """Put the losses of a third domain beside those of the two that are to describe it, for `bayeslaw fit combination`."""
-
     options.check_outputs("A table", output, inputs=[table])
     combined, answer = bayeslaw.dynamics.combine(bayeslaw.read_runs(table, where), of, source, target), Answer()
     answer.say(*map(str, combined.conversions))
@@ -224,10 +214,8 @@ def outside(
     options.check_outputs("A table", output, inputs=[fit, source, target, curves, *_rates(pretrain, adapt)])
     recipe, answer = _recipe(curves, pretrain, adapt, from_, open_, set_, memory), Answer()
     table = recipe.rows(_chosen_steps(steps, len(recipe.schedule)))
-    weights, both = (
-        require_single_fit(bayeslaw.load_fit(fit), "A combination"),
-        (bayeslaw.load_fit(source), bayeslaw.load_fit(target)),
-    )
+    weights = require_single_fit(bayeslaw.load_fit(fit), "A combination")
+    both = bayeslaw.load_fit(source), bayeslaw.load_fit(target)
     draws = bayeslaw.dynamics.combination_draws(weights, *both, table, seed=seed, force=force)
     # Without --force, failed checks of a fit or of a forecast have already raised an error.
     at = bayeslaw.Runs(table, "the recipe")
@@ -253,11 +241,9 @@ def _recipe(
             f"given are {', '.join(given) or 'none'}.",
             code="pre-training-not-clear",
         )
-    settings = {name: options.number_of(f"{name}=", text) for name, text in options.pairs_of("--set", set_, PAIRS).items()}
-    if pretrain is not None:
-        return Recipe(pretrain, adapt, settings, memory=memory)
-    if open_:
-        return Recipe(bayeslaw.schedules.OPEN, adapt, settings, memory=memory)
+    settings = {name: options.number_of(f"{name}=", text) for name, text in options.pairs_of("--set", set_).items()}
+    if from_ is None:
+        return Recipe(bayeslaw.schedules.OPEN if pretrain is None else pretrain, adapt, settings, memory=memory)
     if curves is None:
         raise BayeslawError("--from names a run of logged curves: give them by --curves FILE.", code="no-curves")
     run, at, step = str(from_).rpartition("@")

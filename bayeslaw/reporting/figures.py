@@ -93,8 +93,7 @@ def fit_pictures(fit: Fit, label: str, number: int, ci_prob: float, force: bool)
         (7.2, 1.1 + 0.27 * count), lambda f: plot_parameters(fit, f.subplots(), ci_prob=ci_prob),
     )  # fmt: skip
     names = list(fit.draws)[:DENSITIES]
-    rows_, rest = -(-len(names) // 4), "" if count <= DENSITIES else f" These are the first {DENSITIES} of {count} parameters."
-
+    rest = "" if count <= DENSITIES else f" These are the first {DENSITIES} of {count} parameters."
     prior = fit.prior_draws(PRIOR_DRAWS)
 
     def densities(figure: Figure) -> None:
@@ -104,7 +103,7 @@ def fit_pictures(fit: Fit, label: str, number: int, ci_prob: float, force: bool)
     pictures[f"fit{number}-priors"] = Picture(
         f"Densities of the parameters of {label}, each scaled to its peak: prior dashed, posterior filled.{rest}{mark}",
         f"Small panels, one for each parameter of {label}: prior density as a dashed line, posterior density filled.",
-        (7.2, 0.3 + 1.65 * rows_), densities,
+        (7.2, 0.3 + 1.65 * -(-len(names) // 4)), densities,
     )  # fmt: skip
     pairs = correlated_pairs(fit, PAIRS)
 

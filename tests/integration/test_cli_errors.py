@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -68,7 +69,7 @@ def test_faulty_cards_are_refused(command: Command, folder: Path, name: str) -> 
 
 FIT = "fit chinchilla runs.csv -q -o "
 AT = " --set N=1e9 --set D=1e10"
-REQUESTS = {
+REQUESTS: dict[str, tuple[Any, ...]] = {
     # files
     "no-table": ("fit chinchilla nowhere.csv -o older.nc", "no-such-file", "nowhere.csv"),
     "no-ending": ("fit chinchilla card.toml -o older.nc", "unknown-ending", "card.toml", ".csv"),

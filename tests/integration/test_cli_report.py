@@ -16,10 +16,17 @@ from bayeslaw.data.table import Runs
 from bayeslaw.forecasting.stack import Stack
 from bayeslaw.laws.card import load_law
 from bayeslaw.posterior.fit import Fit
+from bayeslaw.reporting.figures import Picture
 from bayeslaw.reporting.html import MOST_ROWS
 from bayeslaw.reporting.report import report
 from tests.commands import Command, rejected, snapshot
 from tests.pages import PICKS
+
+
+@pytest.fixture(autouse=True)
+def pictures_are_not_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pictures take most of the time of a report; test_report.py draws them."""
+    monkeypatch.setattr(Picture, "bytes", lambda _, kind: b"<svg/>" if kind == "svg" else b"%PDF")
 
 
 def test_the_command_writes_page_numbers_and_files(command: Command, folder: Path) -> None:
@@ -37,7 +44,6 @@ def test_the_command_writes_page_numbers_and_files(command: Command, folder: Pat
     assert "eti80_lo" in facts["fits"][0]["parameters"]["columns"]
     html = Path("r.html").read_text(encoding="utf-8")
     assert "80% equal-tailed interval" in html
-    assert len(html) < 5_000_000
     assert command("report", "fit.nc", "-o", "r.html", "--latex", "tex").out.startswith("9 files written to tex\n")
     assert Path("tex/fit1-parameters.pdf").read_bytes().startswith(b"%PDF")
 

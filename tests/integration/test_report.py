@@ -36,6 +36,10 @@ def test_the_same_fits_give_the_same_bytes(sound_fit: Fit) -> None:
         assert one.pictures["fit1-parameters"].bytes(kind) == other.pictures["fit1-parameters"].bytes(kind)
 
 
+def test_a_page_with_its_pictures_is_a_small_file(made: Report) -> None:
+    assert len(made.html) < 5_000_000
+
+
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="there is no LaTeX here")
 def test_latex_compiles(made: Report, tmp_path: Path) -> None:
     for name, data in made.latex.items():

@@ -16,7 +16,7 @@ from tests.fixed import apart_fit
 
 
 def test_the_picture_of_a_forecast_has_losses_of_its_own_domain() -> None:
-    fit, x = apart_fit(), [-1.0, 0.0, 1.0]
+    fit, x = apart_fit(size=800), [-1.0, 0.0, 1.0]
     at = pd.DataFrame({"x": x, "domain": "web", "lab": "a"})
     seen = pd.DataFrame({"x": x * 2, "domain": ["web"] * 3 + ["code"] * 3, "lab": "a", "loss": [2.4, 2.7, 3.0, 1.5, 1.6, 1.8]})
     seen["run"] = seen["domain"]
@@ -28,7 +28,7 @@ def test_the_picture_of_a_forecast_has_losses_of_its_own_domain() -> None:
 
 
 def test_a_fit_whose_noise_differs_by_group_is_shown_against_its_data() -> None:
-    fit = apart_fit()
+    fit = apart_fit(size=800)
     fan = data_fan(fit)
     assert not isinstance(fan, str), fan
     made, rows = fan
@@ -41,16 +41,16 @@ def test_a_fit_whose_noise_differs_by_group_is_shown_against_its_data() -> None:
 
 
 def test_noise_of_groups_has_symbols_and_meanings_of_its_own() -> None:
-    facts = report({"line": apart_fit()}).facts["fits"][0]["parameters"]
+    facts = report({"line": apart_fit(size=800)}).facts["fits"][0]["parameters"]
     noise = [row for row in facts["rows"] if row[0].startswith("sigma_")]
     symbols, meanings = ([row[facts["columns"].index(column)] for row in noise] for column in ("latex", "meaning"))
     assert len(noise) == len(set(symbols)) == len(set(meanings)) == 4
     assert (symbols[1], meanings[1]) == (r"\sigma_\mathrm{point}^{(\text{b\_1})}", "relative noise of one logged loss: lab b_1")
 
 
-def test_losses_in_another_unit_are_named_so_everywhere(sound_fit: Fit) -> None:
-    fit = replace(sound_fit, observed=replace(sound_fit.observed, unit="bits/byte"))
-    made = report({"bytes": fit}, at=Runs(pd.DataFrame({"N": 1e9, "D": [1e9, 1e10]}), "at.csv"))
+def test_losses_in_another_unit_are_named_so_everywhere(small_fit: Fit) -> None:
+    fit = replace(small_fit, observed=replace(small_fit.observed, unit="bits/byte"))
+    made = report({"bytes": fit}, at=Runs(pd.DataFrame({"N": 1e9, "D": [1e9, 1e10]}), "at.csv"), force=True)
     facts = made.facts["fits"][0]
     units = {row[0]: row[1] for row in facts["data"]["ranges"]["rows"]}
     assert units == {"N": "parameters", "D": "training tokens", "loss": "bits/byte"}
@@ -60,13 +60,13 @@ def test_losses_in_another_unit_are_named_so_everywhere(sound_fit: Fit) -> None:
     assert "losses are in bits/byte." in made.html
     everything = made.html + made.json + "".join(v.decode() for k, v in made.latex.items() if k.endswith(".tex"))
     assert "nats" not in everything
-    seen = [t.get_text() for p in made.pictures.values() for t in p.figure.findobj(Text)]
+    seen = [t.get_text() for name in ("fit1-data", "forecast1") for t in made.pictures[name].figure.findobj(Text)]
     assert [t for t in seen if "bits/byte" in t]
     assert not [t for t in seen if "nats" in t]
 
 
-def test_fits_in_two_units_each_name_theirs(sound_fit: Fit) -> None:
-    other = replace(sound_fit, observed=replace(sound_fit.observed, unit="bits/byte"))
-    html = report({"tokens": sound_fit, "bytes": other}).html
+def test_fits_in_two_units_each_name_theirs(small_fit: Fit) -> None:
+    other = replace(small_fit, observed=replace(small_fit.observed, unit="bits/byte"))
+    html = report({"tokens": small_fit, "bytes": other}).html
     assert "the unit named with each fit" in html
     assert html.index("40 of 8 runs, in nats/token") < html.index("40 of 8 runs, in bits/byte")
