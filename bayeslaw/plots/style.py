@@ -34,7 +34,12 @@ def has_failed(table: pd.DataFrame) -> bool:
 
 
 def note_hidden(ax: Axes, number: int, what: str = "") -> None:
-    """Say in the legend how many of `number` lines are beyond `MOST_LINES` and not drawn."""
+    """Say in the legend how many of `number` lines are beyond `MOST_LINES` and not drawn.
+
+    Parameters
+    ----------
+    ax, number, what : matplotlib Axes, int, str
+    """
     if number > MOST_LINES:
         ax.plot([], [], " ", label=f"… and {number - MOST_LINES} more {what}not shown")
 
