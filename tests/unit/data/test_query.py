@@ -7,7 +7,7 @@ import warnings
 
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bayeslaw.core.errors import BayeslawError
@@ -116,6 +116,7 @@ _PIECES = st.sampled_from(
 )  # fmt: skip
 
 
+@settings(max_examples=40)
 @given(st.one_of(st.text(max_size=30), st.lists(_PIECES, max_size=12).map(" ".join)))
 def test_any_text_is_a_condition_or_is_refused(text: str) -> None:
     with contextlib.suppress(BayeslawError), warnings.catch_warnings():

@@ -213,7 +213,7 @@ def test_domains_below_one_another_are_no_resumed_run(tmp_path: Path) -> None:
         assert len(import_runs(written(tmp_path, text), resumed=resumed).runs) == 4
 
 
-@settings(max_examples=30)
+@settings(max_examples=8)
 @given(
     st.lists(st.integers(1, 30), min_size=1, max_size=6, unique=True).map(sorted),
     st.integers(0, 5), st.integers(1, 6), st.booleans(),
@@ -249,6 +249,7 @@ def test_the_checksum_equals_the_published_one() -> None:
         assert masked_crc(data) == struct.unpack("<I", events.masked(data))[0]
 
 
+@settings(max_examples=40)
 @given(
     st.integers(-(2**31), 2**31),
     st.floats(width=32),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bayeslaw.core.errors import TableError
@@ -207,6 +207,7 @@ def test_the_trainers_steps_come_before_the_loggers() -> None:
     assert (meaning.step, meaning.by_logger) == ("train/global_step", False)
 
 
+@settings(max_examples=25)
 @given(st.floats(allow_nan=False, allow_infinity=False, min_value=-1e15, max_value=1e15))
 def test_a_number_with_separators_is_the_number(value: float) -> None:
     cells_ = pd.Series([f"{value:,.3f}", "12,345.5", f"{value!r}"], dtype=object)
