@@ -101,13 +101,13 @@ def test_the_summary_and_the_picture_have_the_unit_of_the_losses() -> None:
 
 def test_the_same_seed_gives_the_same_paths() -> None:
     fit, curves = setting()
-    np.testing.assert_array_equal(watched(seed=3).loss, watch(fit, curves, "now", WHOLE, seed=3).loss)
+    np.testing.assert_array_equal(watched().loss, watch(fit, curves, "now", WHOLE).loss)
     assert not np.array_equal(watched(seed=3).loss, watched().loss)
 
 
 def test_notes_name_rates_that_were_not_logged_and_runs_that_deviate_from_the_law() -> None:
     fit, curves = setting()
-    assert watch(fit, curves, "now", WHOLE).notes == ()
+    assert watched().notes == ()
     other = watch(fit, curves, "now", Schedule(WHOLE.rates * 1.5, "higher")).notes
     assert "0.0003" in other[0]  # the rate of this schedule
     assert "0.0002" in other[0]  # the logged one
@@ -128,7 +128,7 @@ def test_runs_and_schedules_that_can_not_be_watched_are_refused() -> None:
     with fails("bad-target", -1, "nats/token"):
         watch(fit, curves, "now", WHOLE, target=-1.0)
     with fails("no-target"):
-        _ = watch(fit, curves, "now", WHOLE).reached
+        _ = watched().reached
     more = read_curves(pd.concat([table(), table().query("run == 'now'").assign(run="new")], ignore_index=True), warmup=100)
     with fails("unknown-run", "'new'"):
         watch(fit, more, "new", WHOLE)

@@ -42,8 +42,8 @@ def test_losses_are_the_formula() -> None:
 
 @pytest.fixture(scope="module")
 def balances() -> list[Balance]:
-    """The best peaks for three weights of the source."""
-    return balance_curve(*fits(), RECIPE, PEAKS, weights=[0.5, 0.2, 0.9])
+    """The best peaks for two weights of the source."""
+    return balance_curve(*fits(), RECIPE, PEAKS, weights=[0.5, 0.9])
 
 
 def test_the_best_peak_is_that_of_brute_force(balances: list[Balance]) -> None:
@@ -61,15 +61,11 @@ def test_the_best_peak_is_that_of_brute_force(balances: list[Balance]) -> None:
 
 def test_the_best_recipe_has_less_regret_than_the_plug_in_recipe(balances: list[Balance]) -> None:
     assert 0 <= balances[0].regret <= balances[0].plug_in_regret + 1e-5
-    certain = balance(*fits(scale=1e-6), RECIPE, PEAKS, weight=0.5)
-    assert certain.regret < 1e-5
-    assert certain.plug_in["peak"] == pytest.approx(certain.choice["peak"], rel=0.02)
 
 
 def test_more_weight_on_the_source_lowers_the_peak(balances: list[Balance]) -> None:
     """Wang et al. 2025, section 5.1."""
-    middle, low, high = (best.choice["peak"] for best in balances)
-    assert low > middle > high
+    assert balances[0].choice["peak"] > balances[1].choice["peak"]
     assert plot_optimum(balances, "peak", Figure().subplots()).get_title().endswith("target loss")
 
 
@@ -84,11 +80,6 @@ def test_the_summary_has_choices_and_changes_from_the_checkpoint_of_the_given_re
     assert set(table["checks"]) == {"passed"}
     assert list(table.index) == ["potential", "source_change", "target_change", "weighted_change"]
     assert best.text.startswith("best recipe by the mean of 0.5 dL_source + 0.5 dL_target: potential = ")
-
-
-def test_a_note_names_rates_outside_those_logged() -> None:
-    best = balance(*fits(), RECIPE, {"peak": (2e-3, 2e-2)}, weight=0.0)
-    assert any("lr_peak" in note for note in best.notes), best.notes
 
 
 @pytest.mark.parametrize(
@@ -109,7 +100,7 @@ def test_recipes_that_can_not_be_searched_are_refused(change: dict[str, Any], co
         balance(*fits(), **options)
 
 
-def test_fits_that_can_not_be_combined_are_refused() -> None:
+def test_fits_that_can_not_be_combined_are_refused_and_forced_recipes_outside_the_logged_rates_are_marked() -> None:
     source, target = fits()
     with fails("unpaired-draws", "1,200, 800"):
         balance(source, dynamics_fit(TARGET, size=800), RECIPE, PEAKS, weight=0.5)
@@ -118,7 +109,8 @@ def test_fits_that_can_not_be_combined_are_refused() -> None:
     failed = dynamics_fit(SOURCE, size=1200, passed=False)
     with fails("failed-checks", kind=FitError):
         balance(failed, target, RECIPE, PEAKS, weight=0.5)
-    forced = balance(failed, target, RECIPE, PEAKS, weight=0.5, force=True)
+    forced = balance(failed, target, RECIPE, {"peak": (2e-3, 2e-2)}, weight=0.0, force=True)
+    assert any("lr_peak" in note for note in forced.notes), forced.notes
     assert set(forced.summary()["checks"]) == {"FAILED (forced)"}
     assert forced.text.splitlines()[0].endswith("nats/token) — CHECKS FAILED (forced)")
     assert plot_optimum([forced], "peak", Figure().subplots()).get_title().endswith("\nCHECKS FAILED")
