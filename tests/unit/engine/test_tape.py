@@ -64,7 +64,7 @@ def test_arithmetic_has_its_values_and_derivatives(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [n for n in FUNCTIONS if n not in ("select", "minimum", "maximum")])
-@pytest.mark.parametrize("x", [-2.3, -0.4, 0.2, 1.1, 3.0])
+@pytest.mark.parametrize("x", [-2.3, 0.2, 3.0])
 def test_functions_of_one_argument_have_their_values_and_derivatives(name: str, x: float) -> None:
     if name in ("log", "sqrt", "log1p"):
         x = abs(x)
