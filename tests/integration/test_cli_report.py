@@ -23,12 +23,13 @@ from tests.commands import Command, rejected, snapshot
 from tests.pages import PICKS
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def pictures_are_not_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pictures take most of the time of a report; test_report.py draws them."""
     monkeypatch.setattr(Picture, "bytes", lambda _, kind: b"<svg/>" if kind == "svg" else b"%PDF")
 
 
+@pytest.mark.usefixtures("pictures_are_not_drawn")
 def test_the_command_writes_page_numbers_and_files(command: Command, folder: Path) -> None:
     PICKS.to_csv("picks.csv", index=False)
     done = command("report", "fit.nc", "failed.nc", "-o", "r.html", "--json", "r.json", "--anchors", "picks.csv", "--ci", "0.8")
@@ -48,6 +49,7 @@ def test_the_command_writes_page_numbers_and_files(command: Command, folder: Pat
     assert Path("tex/fit1-parameters.pdf").read_bytes().startswith(b"%PDF")
 
 
+@pytest.mark.usefixtures("pictures_are_not_drawn")
 def test_files_of_one_name_in_several_folders_are_told_apart(command: Command, folder: Path, sound_fit: Fit) -> None:
     for number, name in enumerate(("c1", "c2"), 1):
         Path(name).mkdir()
@@ -72,6 +74,7 @@ def test_files_of_one_name_in_several_folders_are_told_apart(command: Command, f
     assert [one["file"] for one in facts["fits"]] == ["c1/fit.nc", "c2/fit.nc"]
 
 
+@pytest.mark.usefixtures("pictures_are_not_drawn")
 def test_fits_of_a_stack_are_in_its_file_and_no_command_fits_one_of_them(command: Command, folder: Path, sound_fit: Fit) -> None:
     part = replace(sound_fit, info={**sound_fit.info, "data": "one.csv without N > 5e8"})
     Stack.of({"one": part, "other": sound_fit}, {"one": 0.6, "other": 0.4}).save("stack.nc")
@@ -88,6 +91,7 @@ def test_fits_of_a_stack_are_in_its_file_and_no_command_fits_one_of_them(command
     assert "<dt>fits</dt><dd>one: stack.nc; other: stack.nc</dd>" in html
 
 
+@pytest.mark.usefixtures("pictures_are_not_drawn")
 def test_a_fit_that_was_given_without_a_file_has_none(sound_fit: Fit) -> None:
     made = report({"mine": sound_fit})
     assert made.facts["fits"][0]["file"] is None
@@ -96,6 +100,7 @@ def test_a_fit_that_was_given_without_a_file_has_none(sound_fit: Fit) -> None:
     assert "-o chinchilla.nc " in made.facts["fits"][0]["made"]["command"]
 
 
+@pytest.mark.usefixtures("pictures_are_not_drawn")
 def test_a_page_speaks_of_options_in_its_commands_only(small_fit: Fit) -> None:
     """It is made in Python too, where there are none."""
     at = Runs(pd.DataFrame({"N": 1e9, "D": np.geomspace(1e9, 1e14, MOST_ROWS + 1)}), "at.csv")
