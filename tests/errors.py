@@ -27,7 +27,7 @@ def fails(code: str, *named: object, kind: type[BayeslawError] = BayeslawError) 
 
 @contextmanager
 def faults(*expected: tuple[str, int | None, str]) -> Iterator[list[Fault]]:
-    """The block raises a TableError with exactly these faults, each (code, row, column), in any order, and puts them into the list."""
+    """The block raises a TableError with exactly these faults (code, row, column), in any order, and puts them into the list."""
     found: list[Fault] = []
     with pytest.raises(TableError) as caught:
         yield found
