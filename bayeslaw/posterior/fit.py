@@ -175,7 +175,14 @@ class Fit:
 
 
 def values_of(tree: xr.DataTree, group: str, name: str) -> NDArray[Any]:
-    """Return the values of a variable in a group of a tree."""
+    """Return the values of a variable of a fit's tree.
+
+    Parameters
+    ----------
+    tree : DataTree
+    group, name : str
+        A group such as 'posterior', and a variable in it.
+    """
     return np.asarray(tree[group].to_dataset()[name].values)
 
 

@@ -162,7 +162,15 @@ def _made(fit: Fit, file: str | None, stack: str | None) -> Facts:
 
 
 def forecast_facts(forecast: Forecast, label: str, ci_prob: float) -> Facts:
-    """Return forecasts at settings, with a column that says in words how far they are outside the runs."""
+    """Return forecasts at settings, with a column that says in words how far they are outside the runs.
+
+    Parameters
+    ----------
+    forecast : Forecast
+    label : str
+        The name of the fit.
+    ci_prob : float
+    """
     frame = forecast.summary(ci_prob)
     hidden = [str(c) for c in frame if str(c).startswith("outside_")]
     hidden += ["checks"] if not forecast.forced else []

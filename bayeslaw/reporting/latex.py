@@ -22,7 +22,13 @@ FAILED = r"$^{\dagger}$ Checks of this fit FAILED: not to be trusted."
 
 
 def uncertain(value: float, low: float, high: float) -> str:
-    """Return a value with the distances to the ends of its interval, to two significant figures of the smaller, as a formula."""
+    """Return a value with the distances to the ends of its interval, to two significant figures of the smaller, as a formula.
+
+    Parameters
+    ----------
+    value, low, high : float
+        The median and the ends of its interval.
+    """
     power = math.floor(math.log10(abs(value))) if value and not SMALL <= abs(value) < LARGE else 0
     value, low, high = (v / 10.0**power for v in (value, low, high))
     up, down = high - value, value - low
