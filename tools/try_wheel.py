@@ -1,6 +1,6 @@
 """Build wheel and sdist, install the wheel into an empty environment, and use it there from a folder outside the checkout.
 
-Prints what it measures and ends with an error where a promise of the README is not kept. `make wheel` runs it.
+Prints what it measures and ends with an error where something the README says does not hold. `make wheel` runs it.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def use(wheel: Path, folder: Path) -> None:
     where = run(python, "-c", "import bayeslaw; print(bayeslaw.__file__)", cwd=work).strip()
     demand(Path(where).is_relative_to(folder), f"bayeslaw was imported from {where}, not from the wheel")
     limit("import bayeslaw", IMPORT_SECONDS, python, "-c", "import bayeslaw", cwd=work)
-    names = "from bayeslaw import fit, forecast, plan"  # what it takes once names are used; nothing is promised of it
+    names = "from bayeslaw import fit, forecast, plan"  # the time it takes once names are used, which has no limit
     limit(names, None, python, "-c", names, cwd=work)
     limit("bayeslaw --help", HELP_SECONDS, script, "--help", cwd=work)
     laws = json.loads(run(script, "laws", "--json", cwd=work))["results"]["laws"]

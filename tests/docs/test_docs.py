@@ -211,7 +211,7 @@ def test_a_page(page: str, began: Path, tmp_path: Path) -> None:
 GENTLE = {
     "transfer-source": {"S": 0.03, "J": 0.005},
     "transfer-target": {"c": 0.2},
-}  # little forgetting, and replay that costs little: the README's promises can be kept
+}  # little forgetting, and replay that costs little: the README's constraints can be met
 
 
 @pytest.fixture(scope="module")
