@@ -15,7 +15,6 @@ from bayeslaw.core.intervals import interval_names, quantiles
 from bayeslaw.data.table import Runs
 from bayeslaw.evaluation.loo import leave_one_run_out
 from bayeslaw.evaluation.scores import score
-from bayeslaw.forecasting.forecast import Forecast
 from bayeslaw.forecasting.stack import Posterior, stacking
 from bayeslaw.laws.card import law_names, parse_card
 from bayeslaw.noise.noise import prior
@@ -158,24 +157,7 @@ def _made(fit: Fit, file: str | None, stack: str | None) -> Facts:
     }  # fmt: skip
 
 
-# --- forecasts and scores --------------------------------------------------------------------------------------------
-
-
-def forecast_facts(forecast: Forecast, label: str, ci_prob: float) -> Facts:
-    """Return forecasts at settings, with a column that says in words how far they are outside the runs.
-
-    Parameters
-    ----------
-    forecast : Forecast
-    label : str
-        The name of the fit.
-    ci_prob : float
-    """
-    frame = forecast.summary(ci_prob)
-    hidden = [str(c) for c in frame if str(c).startswith("outside_")]
-    hidden += ["checks"] if not forecast.forced else []
-    checks = [str(c) for c in forecast.checks if not c.passed]
-    return {"label": label, "checks": checks, "table": table(f"Forecasts by {label}, {forecast.unit}", frame, hidden)}
+# --- scores ----------------------------------------------------------------------------------------------------------
 
 
 def score_facts(posteriors: Mapping[str, Posterior], held: Runs, **options: Any) -> Facts:

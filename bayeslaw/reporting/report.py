@@ -27,7 +27,6 @@ from bayeslaw.reporting.facts import (
     INTERVAL,
     Facts,
     fit_facts,
-    forecast_facts,
     left_out,
     score_facts,
     scores_table,
@@ -181,14 +180,20 @@ def _forecasts(
         assert at is not None
         try:
             result = forecast(posterior, at, **options)
-            section = forecast_facts(result, label, ci_prob)
+            frame = result.summary(ci_prob)
         except FitError as error:
             facts.append({"label": label, "withheld": str(error), "checks": [], "table": None, "pictures": []})
             continue
         name, x = f"forecast{number}", forecast_axis(result)
         if result.settings[x].unique().size > 1:
             pictures[name] = _fan(result, label, x, posterior.covariates[x].unit, _points(result, x, measured), ci_prob)
-        facts.append(section | {"withheld": "", "pictures": [name] if name in pictures else []})
+        # The page says in words how far settings are outside the runs; JSON has the distances too.
+        hidden = [str(c) for c in frame if str(c).startswith("outside_")] + ([] if result.forced else ["checks"])
+        facts.append({
+            "label": label, "checks": [str(c) for c in result.checks if not c.passed],
+            "table": table(f"Forecasts by {label}, {result.unit}", frame, hidden), "withheld": "",
+            "pictures": [name] if name in pictures else [],
+        })  # fmt: skip
     return facts, pictures
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -69,7 +68,7 @@ def test_faulty_cards_are_refused(command: Command, folder: Path, name: str) -> 
 
 FIT = "fit chinchilla runs.csv -q -o "
 AT = " --set N=1e9 --set D=1e10"
-REQUESTS: dict[str, tuple[Any, ...]] = {
+REQUESTS: dict[str, tuple[str, ...]] = {
     # files
     "no-table": ("fit chinchilla nowhere.csv -o older.nc", "no-such-file", "nowhere.csv"),
     "no-ending": ("fit chinchilla card.toml -o older.nc", "unknown-ending", "card.toml", ".csv"),
@@ -91,12 +90,12 @@ REQUESTS: dict[str, tuple[Any, ...]] = {
     "where-no-column": (FIT + "older.nc --where domain=='x'", "unknown-column", "'domain'", "N, D, run, loss"),
     "where-no-rows": (FIT + "older.nc --where N>1e15", "no-row-meets", "N>1e15"),
     "where-as-code": (FIT + "older.nc --where open('hacked','w')>0", "not-allowed", "open('hacked'"),
-    "draws": (FIT + "older.nc --draws 5", "not-a-whole-number", "draws", 5),
-    "seed": (FIT + "older.nc --seed -1", "not-a-whole-number", "seed", -1),
+    "draws": (FIT + "older.nc --draws 5", "not-a-whole-number", "draws", "5"),
+    "seed": (FIT + "older.nc --seed -1", "not-a-whole-number", "seed", "-1"),
     # options of show, forecast and score
-    "ci-of-show": ("show fit.nc --ci 90", "not-a-probability", 90, 0.9),
+    "ci-of-show": ("show fit.nc --ci 90", "not-a-probability", "90", "0.9"),
     "ci-of-latex": ("show fit.nc --latex --ci 1", "not-a-probability"),
-    "ci": (f"forecast fit.nc{AT} --ci 90 -o older.csv", "not-a-probability", 90),
+    "ci": (f"forecast fit.nc{AT} --ci 90 -o older.csv", "not-a-probability", "90"),
     "ci-nan": (f"forecast fit.nc{AT} --ci nan", "not-a-probability", "nan"),
     "forecast-seed": (f"forecast fit.nc{AT} --seed -1", "not-a-whole-number", "seed"),
     "no-settings": ("forecast fit.nc -o older.csv", "settings-not-clear", "--at", "--set"),
