@@ -84,6 +84,6 @@ for note in out.notes:
 
 # %% [markdown]
 # Compare models of the noise in the same way: `noise=["normal", "normal-checkpoint", "student"]`, by whole runs. Compare many
-# laws in worker processes with `executor="processes"` (in a script, under `if __name__ == "__main__":`).
+# laws in worker processes with `executor="processes"`.
 #
 # Next: [which runs to buy](03_which_runs_to_buy.ipynb). More: [how-to](../docs/howto/which-law.md).

@@ -111,7 +111,8 @@ def lack_check(law: Law, observed: Observations, values: Mapping[str, float]) ->
             effect = f"{parameters} are not identifiable, and forecasts at other values depend on priors"
             problems.append(f"{name} has {count[name]} values ({shown}): {effect}")
     if problems and left:
-        problems.append(f"{', '.join(p for p in law.parameters if p in left)} are not identifiable either")
+        others = [p for p in law.parameters if p in left]
+        problems.append(f"{', '.join(others)} {'is' if len(others) == 1 else 'are'} not identifiable either")
     text = "; ".join(problems) or f"the runs have enough values of {', '.join(law.axes)} to identify all parameters"
     frame = pd.DataFrame(table, index=["values", "parameters"]).T if table else pd.DataFrame({"values": [], "parameters": []})
     return Check("values", not problems, text, False, frame)
