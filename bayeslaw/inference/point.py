@@ -130,7 +130,7 @@ def point_fit(
     Examples
     --------
     >>> point = bayeslaw.point_fit("chinchilla", "runs.csv", starts=2)
-    >>> point.predict({"N": np.array([1e9]), "D": np.array([1e10, 1e11])}).shape
+    >>> point.predict({"N": np.array([1e9, 1e9]), "D": np.array([1e10, 1e11])}).shape
     (2,)
     """
     law = law if isinstance(law, Law) else load_law(law)

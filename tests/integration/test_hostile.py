@@ -132,7 +132,7 @@ def test_a_cell_that_stands_for_no_run_is_empty(cell: str, tmp_path: Path) -> No
 # --- cards with a name ----------------------------------------------------------------------------------------------
 
 # PyMC, once imported, lets Python recurse to 10,000.
-CHAIN = "".join(f'a{i} = "a{i + 1}"\n' for i in range(3_000)) + 'a3000 = "N"\n'
+CHAIN = "".join(f'a{i} = "a{i + 1}"\n' for i in range(15_000)) + 'a15000 = "N"\n'
 REFUSED_CARDS: dict[str, tuple[Content, str]] = {
     "import": (card(FORMULA, f"{FORMULA} + __import__('os').system('touch hacked')"), "unknown-function"),
     "walrus": (card(FORMULA, f"{FORMULA} + (x := 1)"), "not-allowed"),
