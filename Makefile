@@ -30,7 +30,7 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY)
 	$(VENV)/bin/bayeslaw demo
 
-# The unit tests: under a minute, no sampling.
+# The unit tests: two minutes, no sampling.
 quick: $(READY)
 	$(PY) -m pytest -q -n 2 --dist worksteal tests/unit
 
