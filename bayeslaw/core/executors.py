@@ -219,18 +219,6 @@ def opened(where: str | Executor) -> Iterator[Executor]:
             run.close()
 
 
-def _submitted[I](
-    queue: deque[int], running: dict[Any, int], most: int, submit: Callable[[bytes], Any], function: Any, items: Sequence[I]
-) -> Iterator[tuple[int, Exception]]:
-    """Submit items until `most` are running; yield those that can't be pickled, with the error."""
-    while queue and len(running) < most:
-        item = queue.popleft()
-        try:
-            running[submit(cloudpickle.dumps((function, items[item])))] = item
-        except Exception as error:
-            yield item, error
-
-
 def available_cores() -> int:
     """Return how many cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
