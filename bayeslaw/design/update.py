@@ -58,9 +58,9 @@ class Update:
 
     Examples
     --------
-    >>> updated = bayeslaw.update(bayeslaw.load_fit("fit.nc"), "new.csv")  # doctest: +SKIP
-    >>> updated.as_predicted, updated.predictions["run"].tolist()  # doctest: +SKIP
-    (True, ['new'])
+    >>> updated = bayeslaw.update(bayeslaw.load_fit("fit.nc"), "new.csv", progress=False)
+    >>> updated.as_predicted, updated.predictions["run"].tolist()[0]
+    (True, 'new')
     """
 
     fit: Fit
@@ -106,7 +106,7 @@ def update(
     Examples
     --------
     >>> fit = bayeslaw.load_fit("fit.nc")
-    >>> fit = bayeslaw.update(fit, "new.csv", targets="at.csv").fit  # doctest: +SKIP
+    >>> fit = bayeslaw.update(fit, "new.csv", targets="at.csv", progress=False).fit
     """
     fit = require_single_fit(fit, "An update")
     new = new_runs if isinstance(new_runs, Runs) else read_runs(new_runs)

@@ -86,7 +86,7 @@ def fit(
 
     Examples
     --------
-    >>> fit = bayeslaw.fit("chinchilla", "runs.csv", seed=1)  # doctest: +SKIP
+    >>> fit = bayeslaw.fit("chinchilla", "runs.csv", seed=1, progress=False)
     >>> bayeslaw.load_fit("fit.nc").summary().index[:5].tolist()
     ['E', 'A', 'alpha', 'B', 'beta']
     """
