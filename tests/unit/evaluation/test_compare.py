@@ -181,6 +181,16 @@ def test_left_out_runs_are_scored_without_them(left_out: Comparison) -> None:
     assert NO_POINTS in left_out.notes
 
 
+def test_known_errors_of_losses_widen_the_scores_of_left_out_runs() -> None:
+    """Losses with known errors of 10% lie within 90% intervals nine times of ten; without the errors few would."""
+    table = oracles.table(load_law("chinchilla"), runs=20)
+    loss = table["loss"] * np.exp(0.1 * np.random.default_rng(2).standard_normal(len(table)))
+    compared = compare(table.assign(loss=loss, loss_se=0.1 * loss), ["chinchilla"], noise=["normal"], **QUICK)
+    scores = compared.scores.query("fit == 'posterior'").iloc[0]
+    assert scores["rows"] == len(table)
+    assert abs(scores["cover_eti90"] - 0.9) < 4 * np.sqrt(0.09 / len(table))
+
+
 def test_noises_are_compared_too() -> None:
     """A row for each law and noise."""
     table = TABLE.drop(columns="run").head(30)
