@@ -198,11 +198,15 @@ def test_tasks_with_faults_are_refused_before_any_fit() -> None:
 def test_ctrl_c_ends_all_fits(tune: int) -> None:
     """A single fit would keep its draws, and the next would begin."""
     task = Task("chinchilla", oracles.table(load_law("chinchilla"), runs=8), {"draws": 1_000_000, "tune": tune, "chains": 1})
-    timer = threading.Timer(3.0, signal.raise_signal, [signal.SIGINT])
-    timer.start()
-    with pytest.raises(KeyboardInterrupt):
-        fit_many([task, task], progress=True)
-    timer.join()
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores Ctrl-C
+    try:
+        timer = threading.Timer(3.0, signal.raise_signal, [signal.SIGINT])
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            fit_many([task, task], progress=True)
+        timer.join()
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_bootstraps_are_the_same_on_every_executor(two: Executor) -> None:
