@@ -54,6 +54,11 @@ def slow_pid(_: int) -> int:
     return os.getpid()
 
 
+def slow_square(x: int) -> int:
+    time.sleep(1)
+    return x * x
+
+
 def values_or_errors(outcomes: list[Outcome[Any]]) -> list[Any]:
     return [o.error or o.value for o in outcomes]
 

@@ -256,23 +256,25 @@ class Processes(Executor):
         if self._streaming:
             raise BayeslawError("This executor is still at work on other items; open another one.", code="executor-busy")
         waiting, again, deaths = deque(range(len(items))), deque[int](), Counter[int]()
-        running: dict[Any, int] = {}
+        running: dict[Any, tuple[int, Any]] = {}  # with its pool: one that broke may have been replaced for the next item already
         self._streaming = True
         try:
             while waiting or again or running:
-                most = 1 if again or any(deaths[item] for item in running.values()) else self.count
+                most = 1 if again or any(deaths[item] for item, _ in running.values()) else self.count
                 while (queue := again or waiting) and len(running) < most:
                     item = queue.popleft()
                     try:
-                        running[self._submit(cloudpickle.dumps((function, items[item])))] = item
+                        future = self._submit(cloudpickle.dumps((function, items[item])))
+                        running[future] = item, self._pool
                     except Exception as error:
                         yield Outcome.failed(item, what, *_describe(error))
                 for future in wait(running, return_when=FIRST_COMPLETED).done:
-                    item = running.pop(future)
+                    item, pool = running.pop(future)
                     try:
                         outcome = outcome_of(item, what, future.result())
                     except BrokenProcessPool:
-                        self.close()
+                        if pool is self._pool:
+                            self.close()
                         deaths[item] += 1
                         if deaths[item] < MOST_DEATHS:
                             again.append(item)

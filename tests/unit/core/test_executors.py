@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -74,6 +75,27 @@ def test_a_worker_that_died_while_idle_is_replaced(two: Executor) -> None:
     pids = set(values_of(two.map(items.slow_pid, range(6))))
     os.kill(killed := pids.pop(), signal.SIGKILL)
     assert killed not in values_of(two.map(items.slow_pid, range(6)))
+
+
+class WorkersDieBetween(list[int]):
+    """Items at the second of which the workers are killed while the first is at work."""
+
+    pids: frozenset[int] = frozenset()
+
+    def __getitem__(self, index: Any) -> Any:
+        if index == 1 and self.pids:
+            for pid in self.pids:
+                os.kill(pid, signal.SIGKILL)
+            self.pids = frozenset()
+            time.sleep(1)  # until the pool knows
+        return super().__getitem__(index)
+
+
+def test_workers_that_die_between_two_items_cost_neither(two: Executor) -> None:
+    squares = WorkersDieBetween(range(4))
+    squares.pids = frozenset(values_of(two.map(items.slow_pid, range(6))))
+    outcomes = sorted(two.stream(items.slow_square, squares), key=lambda o: o.index)
+    assert values_of(outcomes) == [0, 1, 4, 9]
 
 
 def test_a_stream_left_early_ends_its_work(two: Executor) -> None:
