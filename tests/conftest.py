@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import shutil
 import sys
 from pathlib import Path
@@ -21,6 +22,12 @@ from tests.errors import codes_of
 
 settings.register_profile("same every time", derandomize=True, deadline=None, database=None)
 settings.load_profile("same every time")
+
+
+def pytest_collection_finish() -> None:
+    """Leave what was imported out of garbage collections: they took an eighth of the unit tests' time."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(params=law_names())

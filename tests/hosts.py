@@ -35,7 +35,7 @@ def serving(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     root = folder / "host"
     root.mkdir()
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(root)))
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     monkeypatch.setattr(datasets, "HOST", f"http://127.0.0.1:{server.server_address[1]}")
     monkeypatch.setenv("BAYESLAW_CACHE", str(folder / "cache"))

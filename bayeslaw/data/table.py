@@ -224,7 +224,9 @@ def _converted(frame: pd.DataFrame, known: set[str], text: set[str]) -> tuple[pd
         values = _numbers(frame[column])
         if column in known and frame[column].dtype.kind not in "fiu":  # True is a number to Python, but no loss
             values = values.mask(np.array([isinstance(cell, (bool, np.bool_)) for cell in frame[column]], dtype=bool))
-        bad = values.isna() & frame[column].notna() & ~frame[column].astype(str).str.strip().str.lower().isin(EMPTY)
+        bad = values.isna() & frame[column].notna()
+        if bad.any():
+            bad &= ~frame[column].astype(str).str.strip().str.lower().isin(EMPTY)
         if not bad.any():
             frame[column] = values
         elif column in known or bad.sum() < 0.5 * frame[column].notna().sum():

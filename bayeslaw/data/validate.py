@@ -126,6 +126,8 @@ def cell_faults(frame: pd.DataFrame, column: str, bad: pd.Series, problem: str, 
     frame, column, bad, problem, suggestion, code
         As in `bayeslaw.core.errors.Fault`; `{value}` in the problem stands for the cell's value.
     """
+    if not bad.any():
+        return
     for row, number in zip(frame.index[bad], frame.loc[bad, column].to_numpy(dtype=np.float64), strict=True):
         value = "" if np.isnan(number) else f"{number:g}"
         yield Fault(int(row), column, value, problem.format(value=value), suggestion, code)

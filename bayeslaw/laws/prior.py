@@ -7,6 +7,7 @@ import math
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -32,6 +33,20 @@ _ANY_SIGN = {"mu"}
 _SHAPES = {("Gamma", "alpha"), ("StudentT", "nu"), ("Beta", "alpha"), ("Beta", "beta")}
 # Beyond these numbers draws are 0 or infinite in floating point, and a sampler can't start from them.
 _LARGEST, _LEAST_SHAPE, _LARGEST_LOG = 1e100, 0.05, 700.0
+
+
+@lru_cache(maxsize=1024)  # SciPy writes the documentation of a distribution's methods anew for each: a millisecond
+def _scipy(dist: str, *a: float) -> rv_frozen:
+    from scipy import stats
+
+    match dist:
+        case "LogNormal":
+            return stats.lognorm(s=a[1], scale=math.exp(a[0]))
+        case "HalfNormal":
+            return stats.halfnorm(scale=a[0])
+        case "Gamma":
+            return stats.gamma(a[0], scale=1 / a[1])
+    return {"Normal": stats.norm, "StudentT": stats.t, "Beta": stats.beta}[dist](*a)
 
 
 @dataclass(frozen=True)
@@ -89,17 +104,7 @@ class Prior:
     @property
     def scipy(self) -> rv_frozen:
         """The same distribution in SciPy, for draws, densities and quantiles."""
-        from scipy import stats
-
-        a = [self.args[name] for name in _ARGUMENTS[self.dist][1]]
-        match self.dist:
-            case "LogNormal":
-                return stats.lognorm(s=a[1], scale=math.exp(a[0]))
-            case "HalfNormal":
-                return stats.halfnorm(scale=a[0])
-            case "Gamma":
-                return stats.gamma(a[0], scale=1 / a[1])
-        return {"Normal": stats.norm, "StudentT": stats.t, "Beta": stats.beta}[self.dist](*a)
+        return _scipy(self.dist, *(self.args[name] for name in _ARGUMENTS[self.dist][1]))
 
     def pymc(self, name: str) -> Any:
         """Return the same distribution as a random variable of the PyMC model in context."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import h5py
@@ -184,10 +185,15 @@ def test_tables_of_a_stack(stack: Stack, ptpp_fit: Fit) -> None:
 # --- files ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.fixture(scope="module")
+def written(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    stack.save(path := tmp_path_factory.mktemp("stack") / "stack.nc")
+    return path
+
+
 @pytest.fixture
-def path(stack: Stack, tmp_path: Path) -> Path:
-    stack.save(tmp_path / "stack.nc")
-    return tmp_path / "stack.nc"
+def path(written: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copy(written, tmp_path))
 
 
 def test_a_stack_is_read_as_it_was_written(stack: Stack, path: Path) -> None:

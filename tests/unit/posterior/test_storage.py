@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +24,9 @@ from tests.fixed import line, loaded_fit, stand_in_fit
 
 
 @pytest.fixture
-def path(small_fit: Fit, tmp_path: Path) -> Path:
-    """The small fit, written."""
-    small_fit.save(tmp_path / "fit.nc")
-    return tmp_path / "fit.nc"
+def path(files: Path, tmp_path: Path) -> Path:
+    """The file of the small fit."""
+    return Path(shutil.copy(files / "failed.nc", tmp_path / "fit.nc"))
 
 
 def refused(path: Path, code: str, *named: object) -> None:
