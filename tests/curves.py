@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -43,6 +45,11 @@ def after(number: int, steps: int, peak: float, last: float) -> Schedule:
 
 def curves(runs: int = 6, points: int = 5, *, peak: float = 3e-4, steps: int = 8_000, changes: bool = True) -> pd.DataFrame:
     """Return rows of some runs, two fifths of their points in pre-training, the others in adaptation, with nodes if `changes`."""
+    return _curves(runs, points, peak, steps, changes).copy()
+
+
+@lru_cache
+def _curves(runs: int, points: int, peak: float, steps: int, changes: bool) -> pd.DataFrame:
     tables = []
     for number in range(runs):
         high = peak * (1.0, 0.7, 1.3)[(number + number // 2) % 3]

@@ -109,9 +109,10 @@ def trace(
         pairs = [np.full(at.size, v) for v in ((pt.S1, pt.S2, here.weighted[0]) if pt else (np.nan,) * 3)], own
     else:
         pairs = own, [np.zeros(at.size)] * 3
-    table = pd.DataFrame({"step": at, "lr": rates[at], "lr_peak": highest[at]})
+    columns = {"step": at, "lr": rates[at], "lr_peak": highest[at]}
     for name, pt_area, cpt_area in zip(("S1", "S2", "S2w"), *pairs, strict=True):
-        table[f"{name}_pt"], table[f"{name}_cpt"], table[name] = pt_area, cpt_area, pt_area + cpt_area
+        columns |= {f"{name}_pt": pt_area, f"{name}_cpt": cpt_area, name: pt_area + cpt_area}
+    table = pd.DataFrame(columns)
     last, peak = float(lr_weighted.S2[-1]), float(highest[-1])
     if phase == "adapt":
         return table, Point(here.pretrain, plain.end, (here.weighted[0], last), peak)
