@@ -45,7 +45,7 @@ class Travelling(InProcess):
 
 
 @pytest.fixture(autouse=True)
-def unsampled(no_sampling: None) -> Iterator[None]:
+def unsampled() -> Iterator[None]:
     """Fits of this file have draws of `stand_in`."""
     with without_sampling():
         yield
