@@ -106,7 +106,7 @@ def test_log_likelihood_is_that_of_whole_runs(small_fit: Fit) -> None:
 
     values = small_fit.log_likelihood()
     assert values.dims == ("chain", "draw", "run")
-    assert values.shape == (2, 150, 8)
+    assert values.shape == (2, 200, 8)
     observed, draws = small_fit.observed, {k: v[1, 7] for k, v in small_fit.by_chain.items()}
     mine = observed.run == 3
     mean = np.log(oracles.chinchilla(draws, {k: v[mine] for k, v in observed.covariates.items()}))
