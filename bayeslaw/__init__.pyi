@@ -24,12 +24,12 @@ from .forecasting.stack import Stack as Stack
 from .forecasting.stack import load_fit as load_fit
 from .inference.batch import fit_many as fit_many
 from .inference.fit import fit as fit
-from .inference.model import pymc_model as pymc_model
 from .inference.point import point_fit as point_fit
 from .laws.card import law_names as law_names
 from .laws.card import load_law as load_law
 from .laws.law import Law as Law
 from .laws.prior import Prior as Prior
+from .noise.model import pymc_model as pymc_model
 from .planning.allocation import allocate as allocate
 from .planning.plan import plan as plan
 from .planning.transfer import transfer as transfer

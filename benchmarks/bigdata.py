@@ -103,7 +103,7 @@ def row(kind: str, law: Law, observed: Observations) -> dict[str, str]:
     alone = best(lambda: fused(*columns, parameters, out))
     np.testing.assert_allclose(out, np.log(law.evaluate(scope)), rtol=1e-10)
     times = {"one gradient": gradient, "formula, NumPy": numpy, "formula, fused": alone}
-    row = {"points": kind, "tape written, s": f"{built:.1f}"} | {f"{k}, ms": f"{1e3 * v:.0f}" for k, v in times.items()}
+    row = {"points": kind, "density built, s": f"{built:.1f}"} | {f"{k}, ms": f"{1e3 * v:.0f}" for k, v in times.items()}
     return row | {"over NumPy": f"{gradient / numpy:.2f}", "over fused": f"{gradient / alone:.2f}", "peak MiB": f"{peak():.0f}"}
 
 

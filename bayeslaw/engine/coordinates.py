@@ -20,7 +20,7 @@ import numpy as np
 
 from bayeslaw.core.arrays import Array
 from bayeslaw.data.observations import Observations
-from bayeslaw.engine import tape as tapes
+from bayeslaw.engine.graph import FUNCTIONS, SETTINGS, Graph
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.prior import Prior
 
@@ -66,24 +66,27 @@ def star(law: Law, observed: Observations) -> dict[str, Array]:
     return {name: np.array([p[name] for p in points]) for name in law.covariates}
 
 
-Mean = Callable[[Any, Array], Any]
+Mean = Callable[[Any, Any], Any]
 
 
-def average(value: Any, weights: Array) -> Array:
-    """Weighted mean over the last axis (which broadcasts to the weights), kept with size 1."""
-    spread: Array = np.asarray(value) + np.zeros((1, weights.size))
-    return (spread @ weights)[:, None]
+def average(value: Any, weights: Any) -> Array:
+    """Mean over the last axis (which broadcasts to the weights), weighted or, without weights, plain; kept with size 1."""
+    if weights is None:
+        plain: Array = np.asarray(value).mean(axis=-1, keepdims=True)
+        return plain
+    weighted: Array = (np.asarray(value) + np.zeros((1, weights.size))) @ weights
+    return weighted[:, None]
 
 
 @dataclass(frozen=True)
 class Coordinates:
-    """The change from sampling coordinates to the model's variables, for nodes of a tape and for NumPy draws.
+    """The change from sampling coordinates to the model's variables, for values of a graph and for NumPy draws.
 
     Attributes
     ----------
     settings, size
-        The settings of `star`, arrays (m,) or nodes of a tape, and their number m.
-    weights : dict of str to array (m,)
+        The settings of `star`, arrays (m,) or values of a graph, and their number m.
+    weights : dict of str to array (m,) or value of a graph
         For each floor, the weights of the settings that its mean loss is over.
     by_spread, by_mean : frozensets of str
         Amplitudes whose term varies over the settings, and those whose term has one value there. An amplitude whose term is 0
@@ -93,18 +96,28 @@ class Coordinates:
     """
 
     law: Law
-    at: Mapping[str, float]
+    at: Mapping[str, Any]
     settings: Mapping[str, Any]
     size: int
-    weights: Mapping[str, Array]
+    weights: Mapping[str, Any]
     by_spread: frozenset[str]
     by_mean: frozenset[str]
-    softplus_scale: float
+    softplus_scale: Any
 
     @property
     def scaled(self) -> frozenset[str]:
         """Amplitudes replaced by the spread or mean of their term."""
         return self.by_spread | self.by_mean
+
+    @property
+    def form(self) -> str:
+        """All of the law and the change that is not data, as text: equal forms make equal graphs on the same columns."""
+        law = self.law
+        parameters = [(n, p.prior.dist, p.prior.on and p.prior.on.text, p.around) for n, p in law.parameters.items()]
+        formulas = [law.loss.text, *(f"{n} = {e.text}" for n, e in law.let.items())]
+        terms = [(n, t.text) for n, t in law.amplitudes.items()]
+        parts = (formulas, parameters, terms, law.floors, list(law.covariates), sorted(self.by_spread), sorted(self.by_mean))
+        return "; ".join(map(str, parts))
 
     @classmethod
     def of(cls, law: Law, observed: Observations) -> Coordinates:
@@ -128,10 +141,10 @@ class Coordinates:
     def variables(self, x: Mapping[str, Any], functions: Functions, mean: Mean) -> tuple[dict[str, Any], Any]:
         """The model's unconstrained variables from the coordinates, and the log Jacobian.
 
-        `mean` averages over the settings with given weights. For a prior with `on` the variable is the log of that expression's
-        value.
+        `mean` averages over the settings, with given weights or without (None). For a prior with `on` the variable is the log of
+        that expression's value.
         """
-        law, everywhere = self.law, np.full(self.size, 1 / self.size)
+        law = self.law
         variables = {k: x[k] for k in law.shapes}
         values = {k: _constrain(law.parameters[k].prior, v, functions) for k, v in variables.items()}
         ones = values | dict.fromkeys((*law.amplitudes, *law.floors), 1.0)
@@ -146,9 +159,9 @@ class Coordinates:
             if name not in self.scaled:
                 continue
             share = term.evaluate(scope, functions) / units.get(name, 1.0)
-            centre = mean(share, everywhere)
+            centre = mean(share, None)
             off = share - centre if name in self.by_spread else centre
-            height = functions["sqrt"](mean(off * off, everywhere))
+            height = functions["sqrt"](mean(off * off, None))
             if law.parameters[name].prior.support == "real":  # the spread itself, since 0 has no logarithm
                 variables[name] = x[name] / height
                 jacobian = jacobian - functions["log"](height)
@@ -168,26 +181,34 @@ class Coordinates:
                 variables[floor] = x[floor] - total
         return variables, jacobian
 
-    def on_tape(self, tape: tapes.Tape, x: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any], Any]:
-        """Write the change on a tape; returns the law's parameters, the model's variables and the log Jacobian as nodes."""
-        settings = {k: tape.constant(v) for k, v in self.settings.items()}
+    def on_graph(self, graph: Graph, x: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any], Any]:
+        """Write the change on a graph; returns the law's parameters, the model's variables and the log Jacobian as its values."""
 
-        def mean(value: Any, weights: Array) -> Any:
-            return (tape.node(value) * weights).sum()
+        def mean(value: Any, weights: Any) -> Any:
+            value = graph.value(value)
+            if value.over != SETTINGS:
+                return value
+            return value.sum() / graph.number("settings", self.size) if weights is None else (value * weights).sum()
 
-        here = replace(self, settings=settings)
-        variables, jacobian = here.variables(x, tapes.FUNCTIONS, mean)
-        return self.parameters(variables, tapes.FUNCTIONS), variables, jacobian
+        here = replace(
+            self,
+            at={k: graph.number(f"{k} at the reference", v) for k, v in self.at.items()},
+            settings={k: graph.settings(f"{k} of settings", v) for k, v in self.settings.items()},
+            weights={k: graph.settings(f"weights of {k}", v) for k, v in self.weights.items()},
+            softplus_scale=graph.number("softplus scale", self.softplus_scale),
+        )
+        variables, jacobian = here.variables(x, FUNCTIONS, mean)
+        return here.parameters(variables, FUNCTIONS), variables, jacobian
 
-    def log_loss(self, tape: tapes.Tape, parameters: Mapping[str, Any], observed: Observations) -> tapes.Node:
-        """The log of the expected loss of every row, as a node."""
-        values = dict(parameters) | {name: tape.rows(column) for name, column in observed.covariates.items()}
-        return tape.every_row(tape.node(tapes.FUNCTIONS["log"](self.law.evaluate(values, tapes.FUNCTIONS))), observed.log_loss.size)
+    def log_loss(self, graph: Graph, parameters: Mapping[str, Any]) -> Any:
+        """The PyTensor variable of the log of the expected loss of every row; None unless the graph is built."""
+        values = dict(parameters) | {name: graph.column(name) for name in graph.columns}
+        return graph.value(FUNCTIONS["log"](self.law.evaluate(values, FUNCTIONS))).every_row()
 
     def draws(self, x: Mapping[str, Array]) -> dict[str, Array]:
         """The law's parameters, arrays (S,), from coordinates, arrays (S, 1)."""
-        variables, _ = self.variables(x, tapes.FUNCTIONS, average)
-        values = self.parameters(variables, tapes.FUNCTIONS)
+        variables, _ = self.variables(x, FUNCTIONS, average)
+        values = self.parameters(variables, FUNCTIONS)
         size = len(next(iter(x.values())))
         return {name: np.broadcast_to(v, (size, 1))[:, 0].copy() for name, v in values.items()}
 

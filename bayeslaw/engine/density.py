@@ -1,38 +1,47 @@
 """The model's log density and its gradient, in the coordinates of `coordinates`.
 
-It equals that of `inference.model.pymc_model` with the Jacobian of the change of variables, up to a constant; run effects of normal
-noise are integrated out in closed form.
+It equals that of the PyMC model (`noise.model`) with the Jacobian of the change of variables, up to a constant; run effects of
+normal noise are integrated out in closed form.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from bayeslaw.core.arrays import Array, Index
+from bayeslaw.core.arrays import Array
 from bayeslaw.data.observations import Observations
-from bayeslaw.engine import tape as tapes
 from bayeslaw.engine.binning import Compressed
-from bayeslaw.engine.compiled import IDENTITY, Map, addresses, describe, logp_by_address, workspace
+from bayeslaw.engine.compiled import IDENTITY, Function, Map, Outputs, Program
 from bayeslaw.engine.coordinates import Coordinates
+from bayeslaw.engine.graph import FUNCTIONS, SINGLE, Graph, Value
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.prior import Prior
 from bayeslaw.noise import noise as noises
+from bayeslaw.noise.density import Rows, data_of, log_density
 from bayeslaw.noise.noise import Noise
 
 
-def log_prior(prior: Prior, x: Any) -> Any:
-    """Log density, up to a constant, of the unconstrained value x (log, logit or the value itself), Jacobian included."""
-    a, functions = prior.args, tapes.FUNCTIONS
+def log_prior(prior: Prior, x: Any, args: Mapping[str, Any] | None = None) -> Any:
+    """Log density, up to a constant, of the unconstrained value x (log, logit or the value itself), Jacobian included.
+
+    Parameters
+    ----------
+    prior, x : Prior, and number, array or value of a graph
+    args : mapping, optional
+        What stands for the prior's arguments in a graph.
+    """
+    a, functions = prior.args if args is None else args, FUNCTIONS
     match prior.dist:
         case "LogNormal" | "Normal":
             z = (x - a["mu"]) / a["sigma"]
             return -0.5 * z * z
         case "HalfNormal":
-            return x - 0.5 * functions["exp"](2.0 * x) / a["sigma"] ** 2
+            return x - 0.5 * functions["exp"](2.0 * x) / (a["sigma"] * a["sigma"])
         case "Gamma":
             return a["alpha"] * x - a["beta"] * functions["exp"](x)
         case "StudentT":
@@ -44,39 +53,12 @@ def log_prior(prior: Prior, x: Any) -> Any:
 
 def _log_around(x: Any, typical: Any, log_spread: Any) -> Any:
     """Log density, up to a constant, of an unconstrained value that is normal around a typical one."""
-    z = (x - typical) * tapes.FUNCTIONS["exp"](-log_spread)
+    z = (x - typical) * FUNCTIONS["exp"](-log_spread)
     return -0.5 * z * z - log_spread
 
 
 START = {"dof": 20.0, "drift": 0.1}  # for noise parameters that are not scales of errors
 SMALLER = 40  # times that the terms of a starting point may be made smaller
-
-
-@dataclass(frozen=True)
-class Function:
-    """A compiled log density with gradient, called from Python or, by its description, from a sampler without Python.
-
-    The description points to the arrays; see `compiled.describe`.
-    """
-
-    size: int
-    arrays: tuple[Any, ...]
-    description: Index
-
-    def __call__(self, z: Array) -> tuple[float, Array]:
-        values, gradients = self.many(z[None])
-        return float(values[0]), gradients[0]
-
-    def many(self, z: Array) -> tuple[Array, Array]:
-        """Values (S,) and gradients (S, size) at points z (S, size), with little overhead of Python."""
-        z, k = np.ascontiguousarray(z, dtype=np.float64), self.size
-        if z.ndim != 2 or z.shape[1] != k:
-            raise ValueError(f"the density takes points of {k} coordinates, not an array {z.shape}")
-        values, gradients, logp = np.empty(len(z)), np.empty_like(z), logp_by_address()
-        point, gradient, value, description = (a.ctypes.data for a in (z, gradients, values, self.description))
-        for i in range(len(z)):
-            logp(k, point + 8 * k * i, gradient + 8 * k * i, value + 8 * i, description)
-        return values, gradients
 
 
 @dataclass(frozen=True)
@@ -88,37 +70,38 @@ class Density:
     observed: Observations
     coordinates: Coordinates
     names: tuple[str, ...]
-    program: tapes.Program
-    outputs: Index
-    count: Array
-    scatter: Array
+    program: Program
 
     @classmethod
     def of(cls, law: Law, observed: Observations, noise: Noise, compressed: Compressed | None = None) -> Density:
-        """Write the tape of a law on its runs or, with normal noise, on the fewer rows of `binning.compress`."""
+        """The density of a law on its runs or, with normal noise, on the fewer rows of `binning.compress`."""
         coordinates = Coordinates.of(law, observed)  # of all points, so that compression does not change them
-        count, scatter = np.ones(observed.log_loss.size), np.zeros(observed.runs)
-        if compressed is not None:
-            observed, count, scatter = compressed.observed, compressed.count, compressed.scatter
-        tape, f = tapes.Tape(), tapes.FUNCTIONS
+        fewer = observed if compressed is None else compressed.observed
+        count, scatter = (None, None) if compressed is None else (compressed.count, compressed.scatter)
         # Shapes first: given them, levels are nearly normal, and a triangular map can follow how their widths depend on shapes.
         levels = tuple(n for n in law.parameters if n not in law.shapes)
         names = (*law.shapes, *noise.parameters, *levels)
-        x = {name: tape.input() for name in names}
-        parameters, variables, total = coordinates.on_tape(tape, x)
-        variables |= {name: x[name] for name in noise.parameters}
-        priors = {k: p.prior for k, p in law.parameters.items()} | {k: noises.prior(k) for k in noise.parameters}
-        for name in names:
-            around = law.parameters[name].around if name in law.parameters else None
-            if around is None:
-                total = total + log_prior(priors[name], variables[name])
-            else:
-                total = total + _log_around(variables[name], variables[around[0]], variables[around[1]])
-        log_loss = coordinates.log_loss(tape, parameters, observed)
-        scales = [tape.node(noises.LEAST.get(name, 0.0) + f["exp"](x[name])) for name in noise.parameters]
-        program = tape.program()
-        slots = [tape.node(total).slot, log_loss.slot, *(s.slot for s in scales)]
-        return cls(law, noise, observed, coordinates, names, program, program.offsets[slots].astype(np.int64), count, scatter)
+        form = replace(noise, groups=tuple(map(str, range(len(noise.groups)))))
+        renamed = dict(zip(noise.parameters, form.parameters, strict=True))
+
+        def write(graph: Graph) -> Outputs:
+            x = {name: graph.variable(name) for name in names}
+            effects = graph.behind("run effects", observed.runs) if noise.explicit_effects else None
+            values = {name: Value(graph, SINGLE, variable=v) for name, v in x.items()}
+            parameters, variables, total = coordinates.on_graph(graph, values)
+            total = total + _log_priors(graph, law, noise, variables | {n: values[n] for n in noise.parameters})
+            mean, data = coordinates.log_loss(graph, parameters), data_of(noise, fewer, count, scatter)
+            rows = Rows(**{name: graph.array(name, values) for name, values in data.items()})
+            if not graph.build:
+                return None
+            scales = {renamed[n]: noises.LEAST.get(n, 0.0) + FUNCTIONS["exp"](values[n]).variable for n in noise.parameters}
+            logp = graph.value(total).variable + log_density(form, rows, mean, scales, effects)
+            if effects is not None:
+                logp -= 0.5 * (effects**2).sum()
+            return list(x.values()), logp, [] if effects is None else [effects]
+
+        key = f"{coordinates.form}; {form}; {len(names)} coordinates"
+        return cls(law, noise, fewer, coordinates, names, Program.of(write, fewer.covariates, key, law.indicators))
 
     @property
     def size(self) -> int:
@@ -126,19 +109,7 @@ class Density:
 
     def function(self, arrays: Map = IDENTITY, threads: int = 1) -> Function:
         """The log density and its gradient as a function of the coordinates, or of the arguments of a map to them."""
-        program, o = self.program, self.observed
-        noise, groups = self.noise, max(len(self.noise.groups), 1)
-        flags = [noise.student, noise.run_effect, noise.checkpoint_effect, noise.skew or noise.drift, groups, program.live]
-        memory = np.tile(program.memory, (threads, 1))
-        count = o.time if noise.drift else self.count  # see `likelihoods.ou_density`
-        families = o.families if noise.checkpoint_effect else np.arange(o.runs + 1, dtype=np.int64)
-        rows = (o.log_loss, o.starts, count, self.scatter, o.se**2, families, noise.groups_of(o))
-        work = (program.code, memory, np.zeros_like(memory))
-        run = addresses("forward", "backward", "student" if noise.student else "ou" if noise.drift else "normal", "evaluate")
-        state = (*work, program.inputs, self.outputs, np.array(flags, np.int64), *rows, run)
-        busy = np.zeros(threads, dtype=np.int64)
-        whole = (*state, *arrays, busy, workspace(self.size, arrays, groups, threads))
-        return Function(self.size, whole, describe(whole))
+        return self.program.function(self.size, arrays, threads)
 
     def draws(self, x: Array) -> dict[str, Array]:
         """Parameters of law and noise, arrays (S,), from coordinates (S, size); run effects, if explicit, are (S, R)."""
@@ -176,3 +147,17 @@ class Density:
                 break
             x[levels] -= 1.0  # a few losses far above the others make terms that leave no room for the floor
         return x
+
+
+def _log_priors(graph: Graph, law: Law, noise: Noise, variables: Mapping[str, Any]) -> Any:
+    """Sum of the log priors of all unconstrained variables; the priors' arguments are data."""
+    total: Any = 0.0
+    for name, x in variables.items():
+        around = law.parameters[name].around if name in law.parameters else None
+        if around is not None:
+            total = total + _log_around(x, variables[around[0]], variables[around[1]])
+        else:
+            prior = law.parameters[name].prior if name in law.parameters else noises.prior(name)
+            args = {k: graph.number(f"{k} of {name}", v) for k, v in prior.args.items()}
+            total = total + log_prior(prior, x, args)
+    return total

@@ -32,8 +32,8 @@ from scipy.stats import norm
 
 from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import FitError
-from bayeslaw.engine.compiled import Map
-from bayeslaw.engine.density import Density, Function
+from bayeslaw.engine.compiled import Function, Map
+from bayeslaw.engine.density import Density
 
 TRIALS = 400  # draws by which a map is judged
 GOOD = 1.0  # range of the log ratio (see _spread) below which no ridge path is sought
@@ -170,7 +170,7 @@ def curvature(logp: Function, x: Array) -> Array:
     """Negative Hessian of a log density, by central differences of its gradient."""
     move = 1e-4 * np.eye(x.size)
     slopes = logp.many(np.concatenate([x - move, x + move]))[1]
-    hessian = (slopes[: x.size] - slopes[x.size :]) / (2 * 1e-4)
+    hessian: Array = (slopes[: x.size] - slopes[x.size :]) / (2 * 1e-4)
     return 0.5 * (hessian + hessian.T)
 
 

@@ -1,5 +1,4 @@
 from .batch import Task as Task
 from .batch import fit_many as fit_many
-from .model import pymc_model as pymc_model
 from .point import PointFit as PointFit
 from .point import point_fit as point_fit

@@ -23,9 +23,9 @@ from bayeslaw.core.errors import BayeslawError, FitError, whole_number
 from bayeslaw.core.executors import Executor, opened, values_of
 from bayeslaw.data.observations import Observations
 from bayeslaw.data.table import Runs, read_runs
-from bayeslaw.engine import tape as tapes
-from bayeslaw.engine.compiled import addresses, huber_sum
+from bayeslaw.engine.compiled import Outputs, Program
 from bayeslaw.engine.coordinates import Coordinates
+from bayeslaw.engine.graph import SINGLE, Graph, Value
 from bayeslaw.laws.card import load_law
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.pooling import levels_of, with_levels
@@ -173,12 +173,11 @@ def _refitted(numbers: range, point: PointFit, by: str, seed: int) -> Array:
 
 @dataclass(frozen=True)
 class Problem:
-    """The law on a tape, in the coordinates of `engine.density`, where bounded parameters are only kept positive."""
+    """The sum of Huber losses in the coordinates of `engine.density`, where bounded parameters are only kept positive."""
 
     coordinates: Coordinates
     names: tuple[str, ...]
-    program: tapes.Program
-    log_loss: int
+    program: Program
     observed: Observations
 
     @classmethod
@@ -188,19 +187,29 @@ class Problem:
             k: Prior("LogNormal", {"mu": -1.0, "sigma": 1.0}) for k, p in law.parameters.items() if p.prior.support == "unit"
         }
         coordinates = Coordinates.of(law.with_priors(unbounded), observed)
-        tape = tapes.Tape()
-        values = coordinates.on_tape(tape, {name: tape.input() for name in law.parameters})[0]
-        node = coordinates.log_loss(tape, values, observed)
-        program = tape.program()
-        return cls(coordinates, tuple(law.parameters), program, int(program.offsets[node.slot]), observed)
+
+        def write(graph: Graph) -> Outputs:
+            x = {name: graph.variable(name) for name in law.parameters}
+            values = {name: Value(graph, SINGLE, variable=v) for name, v in x.items()}
+            log_loss = coordinates.log_loss(graph, coordinates.on_graph(graph, values)[0])
+            measured, weights = (graph.array(name, observed.log_loss) for name in ("log_loss", "weights"))
+            delta = graph.of_number("delta", 1.0)
+            if not graph.build:
+                return None
+            import pytensor.tensor as pt
+
+            size = abs(log_loss - measured)
+            huber = pt.switch(size <= delta, 0.5 * size**2, delta * (size - 0.5 * delta))
+            return list(x.values()), pt.sum(weights * huber), []
+
+        program = Program.of(write, observed.covariates, f"Huber loss; {coordinates.form}", law.indicators)
+        return cls(coordinates, tuple(law.parameters), program, observed)
 
     def objective(self, delta: float, weights: Array) -> Objective:
-        memory, slope, run = self.program.memory.copy(), np.zeros_like(self.program.memory), addresses("forward", "backward")
+        function = self.program.function(len(self.names), delta=delta, weights=weights)
 
         def loss(x: Array) -> tuple[float, Array]:
-            gradient = np.empty_like(x)
-            y, p = self.observed.log_loss, self.program
-            value = huber_sum(run, p.code, memory, slope, p.inputs, self.log_loss, y, weights, delta, x, gradient)
+            value, gradient = function(x)
             good = math.isfinite(value) and bool(np.isfinite(gradient).all())
             return (value, gradient) if good else (math.inf, np.zeros_like(x))
 

@@ -38,6 +38,15 @@ NUMPY: dict[str, Callable[..., Any]] = {
     "select": lambda c, a, b: np.where(np.asarray(c) > 0.5, a, b),
 }  # fmt: skip
 
+
+def pytensor_functions() -> dict[str, Any]:
+    """The functions of a formula (and softplus) in PyTensor."""
+    import pytensor.tensor as pt
+
+    names = ("exp", "expm1", "log", "log1p", "sqrt", "tanh", "sigmoid", "softplus", "minimum", "maximum")
+    return {name: getattr(pt, name) for name in names} | {"select": lambda c, a, b: pt.switch(pt.gt(c, 0.5), a, b)}
+
+
 _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: lambda a, b: a + b,
     ast.Sub: lambda a, b: a - b,
@@ -205,6 +214,10 @@ def _total(argument: ast.expr, values: Mapping[str, Any], functions: Mapping[str
     if not number:
         raise FormulaError(f"{ast.unparse(argument)!r} has no series to be summed over.", code="total-without-series")
     nodes = [{n: values[column_of(n, k)] for n in series} for k in range(1, number + 1)]
+    if "total" in functions:
+        return functions["total"](
+            lambda scope: _evaluate(argument, scope, functions), Expression("", argument).names, values, nodes
+        )
     return functools.reduce(operator.add, (_evaluate(argument, {**values, **node}, functions) for node in nodes))
 
 

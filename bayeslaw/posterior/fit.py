@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -21,6 +21,9 @@ from bayeslaw.noise import noise as noises
 from bayeslaw.noise.noise import Noise
 from bayeslaw.posterior.diagnostics import Check, diagnostics
 from bayeslaw.posterior.sensitivity import log_priors, power_scaling
+
+if TYPE_CHECKING:
+    import pymc as pm
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,13 @@ class Fit:
     def passed(self) -> bool:
         """Whether every required check passed."""
         return all(c.passed for c in self.checks if c.required)
+
+    @cached_property
+    def model(self) -> pm.Model:
+        """The PyMC model whose posterior this is; see `bayeslaw.pymc_model`."""
+        from bayeslaw.noise.model import pymc_model
+
+        return pymc_model(self.law, self.observed, self.noise)
 
     @property
     def name(self) -> str:

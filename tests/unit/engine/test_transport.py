@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from bayeslaw.core.errors import FitError
-from bayeslaw.engine.density import Density, Function
+from bayeslaw.engine.compiled import Function
+from bayeslaw.engine.density import Density
 from bayeslaw.engine.transport import (
     DROP,
     RidgeMap,
@@ -100,10 +101,14 @@ def test_the_map_has_the_curvature_of_the_mode() -> None:
     assert np.abs(root.T @ logp(mode)[1]).max() < 0.02
 
 
-FORMULA = (2, (), np.empty(0, np.int64))  # a log density of two coordinates given by a formula, without compiled code
+class Formula(Function):
+    """A log density of two coordinates given by a formula, without compiled code."""
+
+    def __init__(self) -> None:
+        self.size = 2
 
 
-class Banana(Function):
+class Banana(Formula):
     """x_1 is normal around x_0^2 with the standard deviation exp(-x_0) / 5, x_0 standard normal: mode and curvature move."""
 
     def many(self, x: oracles.Array) -> tuple[oracles.Array, oracles.Array]:
@@ -113,7 +118,7 @@ class Banana(Function):
         return value, np.stack([-x[:, 0] - weight * off**2 + 2 * x[:, 0] * weight * off + 1, -weight * off], axis=1)
 
 
-class Fold(Function):
+class Fold(Formula):
     """The mode of x_1, sqrt(1 - x_0), vanishes where x_0 passes 1, two thirds of a standard deviation from its middle."""
 
     def many(self, x: oracles.Array) -> tuple[oracles.Array, oracles.Array]:
@@ -125,7 +130,7 @@ class Fold(Function):
 @pytest.mark.parametrize("at", [0.1, 1.0, -2.0])
 def test_the_others_mode_and_curvature_are_found_along_the_ridge(at: float) -> None:
     """From sections that are near, at some distance, and far."""
-    banana, start = Banana(*FORMULA), np.array([0.0, 0.0])
+    banana, start = Banana(), np.array([0.0, 0.0])
     here = Section(start, curvature(banana, start), banana(start)[0], 0)
     section = here.next_section(banana, at)
     assert section is not None
@@ -136,7 +141,7 @@ def test_the_others_mode_and_curvature_are_found_along_the_ridge(at: float) -> N
 
 
 def test_a_ridge_path_that_ends_at_a_fold_is_rejected() -> None:
-    fold, start = Fold(*FORMULA), np.array([-1.0, np.sqrt(2.0)])
+    fold, start = Fold(), np.array([-1.0, np.sqrt(2.0)])
     middle = Section(start, curvature(fold, start), fold(start)[0], 0)
     assert middle.walk(fold, 0.3) == []
     away = middle.walk(fold, -0.3)

@@ -12,9 +12,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from bayeslaw.engine.tape import FUNCTIONS as TAPE
-from bayeslaw.inference.model import pytensor_functions
-from bayeslaw.laws.formula import MAX_DEPTH, Expression, FormulaError, default_symbol
+from bayeslaw.engine.graph import FUNCTIONS as GRAPH
+from bayeslaw.laws.formula import MAX_DEPTH, Expression, FormulaError, default_symbol, pytensor_functions
 from bayeslaw.laws.law import Law
 from tests.errors import fails
 
@@ -112,7 +111,7 @@ EXACT: dict[str, Any] = {"sqrt": math.sqrt, "minimum": min, "maximum": max}
 
 @given(st.recursive(LEAVES, _grow, max_leaves=12), st.lists(st.floats(0.1, 10), min_size=3, max_size=3))
 def test_evaluates_as_python_does(text: str, numbers: list[float]) -> None:
-    """Arithmetic of any shape gives Python's own result to the last bit, and so does the tape's."""
+    """Arithmetic of any shape gives Python's own result to the last bit, and so do the functions of graphs."""
     values = dict(zip("abc", numbers, strict=True))
     try:
         expected = eval(text, {"__builtins__": {}}, EXACT | values)
@@ -121,7 +120,7 @@ def test_evaluates_as_python_does(text: str, numbers: list[float]) -> None:
     assume(isinstance(expected, float))
     expression = Expression.parse(text)
     assert float(expression.evaluate(values)) == expected
-    assert float(expression.evaluate(values, TAPE)) == expected
+    assert float(expression.evaluate(values, GRAPH)) == expected
     assert expression.latex()
     ElementTree.fromstring(expression.mathml())
 

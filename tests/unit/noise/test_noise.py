@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pytensor.tensor as pt
 import pytest
-from scipy import integrate, special, stats
+from pytensor.compile.mode import Mode
+from scipy import integrate, stats
 
-from bayeslaw.engine import likelihoods
-from bayeslaw.engine.build import jit
-from bayeslaw.engine.functions import digamma, log_mills
+from bayeslaw.noise.density import Rows, data_of, log_density
 from bayeslaw.noise.noise import CHOICES, MEANING, PRIORS, Noise, prior
 from tests.errors import fails
-from tests.oracles import Array, central, nested, timed
+from tests.oracles import Array, nested, timed
 
-normal_density, student_density = jit(likelihoods.normal_density), jit(likelihoods.student_density)
 RUN = np.array([0, 0, 0, 1, 2, 2, 3, 3, 3])
 STARTS = np.array([0, 3, 4, 6, 9])
 CHECKPOINT, FAMILY, ALONE = np.array([0, 0, 1, 1]), np.array([0, 2, 4]), np.arange(5)
@@ -33,123 +33,11 @@ def residual(rng: np.random.Generator) -> Array:
     return 0.05 * rng.standard_normal(RUN.size)
 
 
-@pytest.mark.parametrize("x", [1e-3, 0.1, 0.5, 1.0, 2.7, 6.0, 40.0, 1e4])
-def test_digamma_is_scipys(x: float) -> None:
-    assert digamma(x) == pytest.approx(float(special.digamma(x)), rel=1e-10, abs=1e-10)
-
-
-@pytest.mark.parametrize("x", [-400.0, -50.0, -8.0, -5.01, -4.99, -1.0, 0.0, 3.0, 20.0])
-def test_log_mills_is_scipys(x: float) -> None:
-    assert log_mills(x) == pytest.approx(float(0.5 * x**2 + special.log_ndtr(x)), rel=1e-9, abs=1e-9)
-
-
 def covariance(v: Array, t: Array, omega: float, se: Array) -> Array:
     """Of all rows, by groups' variances of points and runs."""
     group, known = GROUP[RUN], se**2 if se.size else np.zeros(RUN.size)
     same: Array = np.diag(v[group] + known) + t[group][:, None] * SAME + omega * RELATED
     return same
-
-
-@pytest.mark.parametrize("se", [NONE, SE])
-@pytest.mark.parametrize("omega", [OMEGA, 0.0])
-@pytest.mark.parametrize("tau", [TAU, 0.0])
-def test_normal_density_is_that_of_the_block_covariance(residual: Array, tau: float, omega: float, se: Array) -> None:
-    y, mu = residual + 1, np.linspace(0.99, 1.01, RUN.size)
-    v, t = np.array([1.0, 1.5]) * SIGMA**2, np.array([1.0, 0.7]) * tau**2
-
-    def oracle(mean: Array, rest: Array) -> float:
-        return float(stats.multivariate_normal(mean, covariance(rest[:2], rest[2:4], rest[4], se)).logpdf(y))
-
-    d_mu, d_v, d_t, rest = np.zeros(RUN.size), np.zeros(2), np.zeros(2), np.array([*v, *t, omega**2])
-    family = FAMILY if omega else ALONE
-    arguments: Any = y, mu, STARTS, *SINGLE, se**2, family, GROUP, v, t, omega**2, 0.0, d_mu, d_v, d_t
-    logp, d_omega, _ = normal_density(*arguments)
-    assert logp == pytest.approx(oracle(mu, rest), rel=1e-12)
-    slopes = central(lambda x: oracle(mu, x), rest, 1e-3 * SIGMA**2)
-    np.testing.assert_allclose([*d_v, *d_t], slopes[:4], rtol=1e-5)
-    if omega:
-        assert d_omega == pytest.approx(slopes[4], rel=1e-5)
-    np.testing.assert_allclose(d_mu, central(lambda m: oracle(m, rest), mu, 1e-4), rtol=1e-7)
-
-
-def test_normal_density_of_many_runs_of_two_groups_is_the_sum_of_theirs(rng: np.random.Generator) -> None:
-    """The product of many runs' determinants overflows; runs of one checkpoint may be of unlike groups."""
-    runs, k = 600, 3
-    group, family = rng.integers(0, 2, runs), np.arange(0, runs + 1, 2)
-    e, v, t = 0.02 * rng.standard_normal((runs, k)), np.array([1e-6, 4e-6]), np.array([4e-4, 1e-4])
-    zero, starts = np.zeros(runs * k), np.arange(0, runs * k + 1, k)
-    rows = e.ravel(), zero, starts, np.ones(runs * k), np.zeros(runs), NONE
-    each = [stats.multivariate_normal(np.zeros(k), v[g] * np.eye(k) + t[g]).logpdf(row) for g, row in zip(group, e, strict=True)]
-    d_mu, d_v, d_t = np.zeros(runs * k), np.zeros(2), np.zeros(2)
-    logp, _, _ = normal_density(*rows, family, group, v, t, 0.0, 0.0, d_mu, d_v, d_t)
-    assert logp == pytest.approx(np.sum(each), rel=1e-12)
-
-    def at(x: Array) -> float:
-        return normal_density(*rows, family, group, x[:2], x[2:], 0.0, 0.0, zero.copy(), np.zeros(2), np.zeros(2))[0]
-
-    np.testing.assert_allclose([*d_v, *d_t], central(at, np.array([*v, *t]), 1e-9), rtol=1e-5)
-
-
-@pytest.mark.parametrize("se", [NONE, SE])
-@pytest.mark.parametrize("tau", [TAU, 0.0])
-def test_density_with_one_sided_run_effects_is_the_integral_over_them(residual: Array, tau: float, se: Array) -> None:
-    y, mu = residual + 1, np.linspace(0.99, 1.01, RUN.size)
-    v, t = np.array([1.0, 1.5]) * SIGMA**2, np.array([1.0, 0.7]) * tau**2
-
-    def oracle(excess: float) -> float:
-        total = 0.0
-        for j in range(4):
-            rows = np.flatnonzero(j == RUN)
-            block = stats.multivariate_normal(np.zeros(rows.size), covariance(v, t, 0.0, se)[np.ix_(rows, rows)])
-            error = (y - mu)[rows]
-            part = integrate.quad(
-                lambda s, e=error, b=block: b.pdf(e - s) * math.exp(-s / excess) / excess, 0, 1, epsabs=0, limit=200
-            )
-            total += math.log(part[0])
-        return total
-
-    def ours(x: Array) -> float:
-        buffers = np.zeros(RUN.size), np.zeros(2), np.zeros(2)
-        arguments: Any = y, x[:9], STARTS, *SINGLE, se**2, ALONE, GROUP, x[9:11], x[11:13], 0.0, x[13], *buffers
-        return float(normal_density(*arguments)[0])
-
-    assert ours(np.array([*mu, *v, *t, EXCESS])) == pytest.approx(oracle(EXCESS), rel=1e-7)
-    d_mu, d_v, d_t = np.zeros(RUN.size), np.zeros(2), np.zeros(2)
-    d_excess = normal_density(y, mu, STARTS, *SINGLE, se**2, ALONE, GROUP, v, t, 0.0, EXCESS, d_mu, d_v, d_t)[2]
-    slopes = central(ours, np.array([*mu, *v, *t, EXCESS]), 1e-6)
-    np.testing.assert_allclose([*d_mu, *d_v, *d_t, d_excess], slopes, rtol=1e-5)
-
-
-@pytest.mark.parametrize("se", [NONE, SE])
-@pytest.mark.parametrize("explicit", [True, False])
-def test_student_density_is_scipys(residual: Array, explicit: bool, se: Array, rng: np.random.Generator) -> None:
-    y, mu = residual + 1, np.linspace(0.99, 1.01, RUN.size)
-    effects = rng.standard_normal(4) if explicit else np.empty(0)
-    known = se**2 if se.size else 0.0
-
-    def oracle(mean: Array, rest: Array, z: Array) -> float:
-        shift = (rest[2:4][GROUP] * z)[RUN] if explicit else 0.0
-        return float(stats.t(rest[4], mean + shift, np.sqrt(rest[:2][GROUP][RUN] ** 2 + known)).logpdf(y).sum())
-
-    rest = np.array([SIGMA, 1.5 * SIGMA, TAU, 0.7 * TAU, DOF])
-    d_mu, d_effects, d_sigma, d_tau = np.zeros(RUN.size), np.zeros(effects.size), np.zeros(2), np.zeros(2)
-    buffers = d_mu, d_effects, d_sigma, d_tau
-    logp, d_dof = student_density(y, mu, STARTS, se**2, GROUP, rest[:2], DOF, rest[2:4], effects, *buffers)
-    assert logp == pytest.approx(oracle(mu, rest, effects), rel=1e-12)
-    slopes = central(lambda x: oracle(mu, x, effects), rest, 1e-5)
-    np.testing.assert_allclose([*d_sigma, *d_tau, d_dof], slopes, rtol=1e-6, atol=1e-9)
-    np.testing.assert_allclose(d_mu, central(lambda m: oracle(m, rest, effects), mu, 1e-5), rtol=1e-7)
-    if explicit:
-        expected = central(lambda z: oracle(mu, rest, z), effects, 1e-4)
-        np.testing.assert_allclose(d_effects, expected, rtol=1e-7, atol=1e-9)
-
-
-def test_derivatives_are_added_to_the_buffers(residual: Array) -> None:
-    one, two = np.zeros(RUN.size), np.ones(RUN.size)
-    for d_mu in (one, two):
-        rest: Any = np.array([SIGMA**2, SIGMA**2]), np.array([TAU**2, TAU**2]), OMEGA**2, 0.0, d_mu, np.zeros(2), np.zeros(2)
-        normal_density(residual, np.zeros(RUN.size), STARTS, *SINGLE, NONE, FAMILY, GROUP, *rest)
-    np.testing.assert_allclose(two, one + 1)
 
 
 def noise_draws(size: int) -> dict[str, Array]:
@@ -180,12 +68,13 @@ def test_log_likelihood_of_runs_is_that_given_the_others(
         assert earlier[s].sum() == pytest.approx(joint, rel=1e-9)
 
 
-def test_log_likelihood_of_runs_with_one_sided_effects_is_the_compiled_density(residual: Array) -> None:
-    values = Noise(False, True, skew=True).log_likelihood(residual[None], nested(RUN, se=SE), noise_draws(1))
-    zeros = np.zeros(RUN.size), np.zeros(1), np.zeros(1)
-    rest: Any = np.array([SIGMA**2]), np.array([TAU**2]), 0.0, EXCESS, *zeros
-    density = normal_density(residual, zeros[0], STARTS, *SINGLE, SE**2, ALONE, np.zeros(4, np.int64), *rest)
-    assert values.sum() == pytest.approx(density[0], rel=1e-10)
+def test_log_likelihood_of_runs_with_one_sided_effects_is_that_of_the_graph(residual: Array) -> None:
+    noise, seen, draws = Noise(False, True, skew=True), nested(RUN, se=SE), noise_draws(1)
+    values = noise.log_likelihood(residual[None], seen, draws)
+    rows = Rows(**{k: pt.as_tensor(v) for k, v in data_of(noise, replace(seen, log_loss=residual)).items()})
+    scales = {name: pt.as_tensor(float(draws[name][0])) for name in noise.parameters}
+    density = log_density(noise, rows, pt.zeros(RUN.size), scales).eval(mode=Mode(linker="py", optimizer="None"))
+    assert values.sum() == pytest.approx(float(density), rel=1e-10)
 
 
 def test_student_log_likelihood_integrates_over_each_runs_effect(rng: np.random.Generator) -> None:

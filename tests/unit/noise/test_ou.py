@@ -16,8 +16,6 @@ from bayeslaw.data.table import Runs
 from bayeslaw.design.information import Source
 from bayeslaw.design.preposterior import nested as look_ahead
 from bayeslaw.design.update import compare_with_predictions
-from bayeslaw.engine.build import jit
-from bayeslaw.engine.likelihoods import ou_density as plain_ou_density
 from bayeslaw.evaluation.loo import held_out_density
 from bayeslaw.forecasting.forecast import forecast
 from bayeslaw.inference.fit import fit
@@ -28,9 +26,8 @@ from bayeslaw.posterior.fit import Fit
 from tests import oracles
 from tests.errors import fails
 from tests.fixed import line, line_fit
-from tests.oracles import Array, central, drifting, nested, timed
+from tests.oracles import Array, drifting, nested, timed
 
-ou_density = jit(plain_ou_density)
 RUN, GROUP, NAMES = np.array([0, 0, 0, 1, 2, 2, 3, 3, 3]), np.array([0, 0, 1, 1]), ("pile", "code")
 SE = 0.01 * np.array([0.0, 1.0, 2.0, 0.5, 1.5, 0.2, 1.0, 3.0, 0.7])
 NONE = np.empty(0)
@@ -40,36 +37,6 @@ DRIFT = Noise(False, True, drift=True)
 def rows(se: Array = NONE) -> Observations:
     """Rows of 4 runs at uneven steps, of which some are 0."""
     return timed(nested(RUN, group=GROUP, names=NAMES, se=se))
-
-
-@pytest.mark.parametrize("se", [NONE, SE])
-def test_density_is_that_of_the_dense_covariance(se: Array, rng: np.random.Generator) -> None:
-    seen, y = rows(se), 1 + 0.05 * rng.standard_normal(RUN.size)
-    x = np.array([*np.linspace(0.99, 1.01, RUN.size), 4e-4, 6e-4, 25e-4, 17e-4, 0.4])
-
-    def oracle(x: Array) -> float:
-        covariance = drifting(seen, x[9:11], x[11:13], x[13] * seen.span)
-        return float(stats.multivariate_normal(x[:9], covariance).logpdf(y))
-
-    d_mu, d_v, d_t = np.zeros(RUN.size), np.zeros(2), np.zeros(2)
-    arguments: Any = y, x[:9], seen.starts, seen.time, NONE, se**2, NONE.astype(np.int64), GROUP, x[9:11], x[11:13], 0.0, x[13]
-    arguments += d_mu, d_v, d_t
-    logp, _, d_length = ou_density(*arguments)
-    assert logp == pytest.approx(oracle(x), rel=1e-12)
-    np.testing.assert_allclose([*d_mu, *d_v, *d_t, d_length], central(oracle, x, 1e-6), rtol=1e-6)
-
-
-def test_a_long_correlation_length_is_a_run_effect_and_a_short_one_point_noise(rng: np.random.Generator) -> None:
-    seen, y = rows(), 0.05 * rng.standard_normal(RUN.size)
-    v, t = np.array([4e-4, 6e-4]), np.array([25e-4, 17e-4])
-    alone = np.arange(seen.clock.size)  # no two rows at one moment
-    for length, same in ((1e12, RUN[:, None] == RUN), (1e-12, np.eye(RUN.size))):
-        covariance = np.diag(v[GROUP][RUN]) + t[GROUP][RUN][:, None] * same
-        mu, d_mu, d_v, d_t = np.zeros(RUN.size), np.zeros(RUN.size), np.zeros(2), np.zeros(2)
-        arguments: Any = y, mu, seen.starts, alone / 9, NONE, NONE, NONE.astype(np.int64), GROUP, v, t, 0.0, length
-        arguments += d_mu, d_v, d_t
-        logp = ou_density(*arguments)[0]
-        assert logp == pytest.approx(float(stats.multivariate_normal(np.zeros(9), covariance).logpdf(y)), rel=1e-9)
 
 
 def two_draws(seen: Observations) -> tuple[dict[str, Array], list[Array]]:

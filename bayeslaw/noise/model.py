@@ -1,35 +1,30 @@
 """The generative model of a law as an ordinary `pm.Model`, to read, draw from, change or sample by hand.
 
-`bayeslaw.fit` samples the same log density in coordinates of its own (`bayeslaw.engine`); a test shows that the two are equal up
-to a constant.
+`bayeslaw.fit` samples this log density in coordinates of its own (`bayeslaw.engine`): the formula and the density of normal noise
+are the same code, and a test shows that the two densities are equal up to a constant.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bayeslaw.data.observations import Observations, clock_column
 from bayeslaw.data.table import Runs
+from bayeslaw.laws.formula import pytensor_functions
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.pooling import levels_of, with_levels
 from bayeslaw.noise import noise as noises
+from bayeslaw.noise.density import Rows, data_of, log_density
 from bayeslaw.noise.noise import Noise
 
 if TYPE_CHECKING:
     import pymc as pm
 
 
-def pytensor_functions() -> dict[str, Any]:
-    """The functions of a formula in PyTensor."""
-    import pytensor.tensor as pt
-
-    names = ("exp", "expm1", "log", "log1p", "sqrt", "tanh", "sigmoid", "minimum", "maximum")
-    return {name: getattr(pt, name) for name in names} | {"select": lambda c, a, b: pt.switch(pt.gt(c, 0.5), a, b)}
-
-
-def pymc_model(law: Law, runs: Runs | Observations, noise: str = "auto", noise_by: str | None = None) -> pm.Model:
+def pymc_model(law: Law, runs: Runs | Observations, noise: str | Noise = "auto", noise_by: str | None = None) -> pm.Model:
     """Build the PyMC model of a law on logged losses.
 
     Parameters
@@ -39,7 +34,8 @@ def pymc_model(law: Law, runs: Runs | Observations, noise: str = "auto", noise_b
         observations, the law is the one that `pooling.with_levels` returns.
     runs : Runs or Observations
     noise, noise_by : str
-        As for `bayeslaw.fit`. 'normal-drift' has a covariance of all rows, n x n: for some thousand rows at most.
+        As for `bayeslaw.fit`, or the noise of a fit. 'normal-drift' has a covariance of all rows, n x n: for some thousand rows
+        at most.
 
     Returns
     -------
@@ -61,7 +57,8 @@ def pymc_model(law: Law, runs: Runs | Observations, noise: str = "auto", noise_b
     else:
         law = with_levels(law, levels_of(law, runs.frame))
         observed = Observations.of(law, runs, noise_by, clock_column(runs.frame) if noise == noises.DRIFT else "")
-    chosen, functions = Noise.choose(noise, observed), pytensor_functions()
+    chosen = noise if isinstance(noise, Noise) else Noise.choose(noise, observed)
+    functions = pytensor_functions()
     with pm.Model(coords={"row": observed.rows, "run": np.array(observed.run_names)}) as model:
         covariates = {name: pm.Data(name, column, dims="row") for name, column in observed.covariates.items()}
         values: dict[str, Any] = {}
@@ -83,27 +80,31 @@ def pymc_model(law: Law, runs: Runs | Observations, noise: str = "auto", noise_b
             least = noises.LEAST.get(noises.kind(name))
             above = noises.prior(name).pymc(name if least is None else f"{name}_above_{least:g}")
             scales[name] = above if least is None else pm.Deterministic(name, least + above)
-        zero = pt.zeros(max(len(chosen.groups), 1))
-        of_kind = {name: [scales[n] for n in chosen.parameters if noises.kind(n) == name] for name in noises.GROUPED}
-        by_group = {name: pt.stack(values) if values else zero for name, values in of_kind.items()}
-        group = chosen.groups_of(observed)
-        mean, point, run = pt.log(expected), by_group["sigma_point"][group], by_group["sigma_run"][group]
+        mean, known = pt.log(expected), observed.se**2 if observed.se.size else np.zeros(observed.run.size)
+        point, run = (_by_row(chosen, observed, scales, name) for name in noises.GROUPED)
         if chosen.student:
             if chosen.run_effect:
-                effect = pm.Normal("run_effect", 0, 1, dims="run")
-                mean = mean + (run * effect)[observed.run]
-            sigma = pt.sqrt(point[observed.run] ** 2 + (observed.se**2 if observed.se.size else 0.0))
+                mean = mean + run * pm.Normal("run_effect", 0, 1, dims="run")[observed.run]
+            sigma = pt.sqrt(point**2 + known)
             pm.StudentT("log_loss", nu=scales["dof"], mu=mean, sigma=sigma, observed=observed.log_loss, dims="row")
         elif chosen.drift:
             same = observed.run[:, None] == observed.run[None, :]
             steps = np.abs(observed.time[:, None] - observed.time[None, :])
-            effects = run[observed.run][:, None] ** 2 * same * pt.exp(-np.where(same, steps, 0.0) / scales["drift"])
-            variance = point[observed.run] ** 2 + (observed.se**2 if observed.se.size else 0.0)
-            pm.MvNormal("log_loss", mean, cov=effects + pt.diag(variance), observed=observed.log_loss, dims="row")
+            effects = run[:, None] ** 2 * same * pt.exp(-np.where(same, steps, 0.0) / scales["drift"])
+            covariance = effects + pt.diag(point**2 + known)
+            pm.MvNormal("log_loss", mean, cov=covariance, observed=observed.log_loss, dims="row")
         else:
-            checkpoint, excess = (scales.get(name, pt.constant(0.0)) for name in ("sigma_checkpoint", "run_excess"))
-            _normal_with_effects((mean, point, run, checkpoint, excess), observed, chosen)
+            _normal_with_effects(mean, scales, observed, chosen)
     return model
+
+
+def _by_row(noise: Noise, observed: Observations, scales: Mapping[str, Any], name: str) -> Any:
+    """A scale of noise for every row, a vector (…, n); zeros where the noise has no such parameter."""
+    import pytensor.tensor as pt
+
+    of_groups = [scales[n] for n in noise.parameters if noises.kind(n) == name]
+    rows = noise.groups_of(observed)[observed.run]
+    return pt.stack(of_groups, axis=-1)[..., rows] if of_groups else pt.zeros(rows.size)
 
 
 def _around(name: str, support: str, typical: Any, spread: Any) -> Any:
@@ -122,39 +123,29 @@ def _around(name: str, support: str, typical: Any, spread: Any) -> Any:
             return pm.Normal(name, typical, spread)
 
 
-def _normal_with_effects(arguments: tuple[Any, ...], observed: Observations, noise: Noise) -> None:
-    """Add normal noise with effects integrated out (see `noise`) as one observed variable that can also be drawn from."""
+def _normal_with_effects(mean: Any, scales: Mapping[str, Any], observed: Observations, noise: Noise) -> None:
+    """Add normal noise with effects integrated out (see `density`) as one observed variable that can also be drawn from."""
     import pymc as pm
     import pytensor.tensor as pt
 
-    code, size = observed.run, observed.runs
-    family = observed.checkpoint if noise.checkpoint_effect else np.arange(size)
-    families, known = int(family.max()) + 1, observed.se**2 if observed.se.size else np.zeros(code.size)
+    rows = {name: pt.as_tensor(values) for name, values in data_of(noise, observed).items()}
+    known = observed.se**2 if observed.se.size else 0.0
+    names = noise.parameters
 
-    def logp(value: Any, mean: Any, point: Any, run: Any, checkpoint: Any, excess: Any) -> Any:
-        def totals(values: Any, code: Any, size: int) -> Any:
-            return pt.inc_subtensor(pt.zeros(size)[code], values)
+    def logp(value: Any, mean: Any, *parameters: Any) -> Any:
+        return log_density(noise, Rows(**{**rows, "log_loss": value}), mean, dict(zip(names, parameters, strict=True)))
 
-        error, variance = value - mean, point[code] ** 2 + known
-        weight, total = totals(1 / variance, code, size), totals(error / variance, code, size)
-        s = 1 + run**2 * weight
-        a, b = weight / s, total / s
-        parts = pt.log(variance) + error**2 / variance + np.log(2 * np.pi)
-        result = -0.5 * (pt.sum(parts) + pt.sum(pt.log(s) - run**2 * total**2 / s))
+    def dist(mean: Any, *parameters: Any) -> Any:
+        of, shape = dict(zip(names, parameters[:-1], strict=True)), mean.shape[:-1]
+        point, run = (_by_row(noise, observed, of, name) for name in noises.GROUPED)
+        draw = run * pm.Normal.dist(0, 1, shape=(*shape, observed.runs))[..., observed.run]
+        if noise.checkpoint_effect:
+            effects = pm.Normal.dist(0, 1, shape=(*shape, len(observed.checkpoint_names)))
+            draw += of["sigma_checkpoint"][..., None] * effects[..., observed.checkpoint[observed.run]]
         if noise.skew:
-            x = (b - 1 / excess) / pt.sqrt(a)
-            phi = pm.logcdf(pm.Normal.dist(0, 1), x)
-            return result + pt.sum(0.5 * pt.log(2 * np.pi / a) - pt.log(excess) + 0.5 * x**2 + phi)
-        z = 1 + checkpoint**2 * totals(a, family, families)
-        return result + 0.5 * pt.sum(checkpoint**2 * totals(b, family, families) ** 2 / z - pt.log(z))
+            draw += of["run_excess"][..., None] * pm.Exponential.dist(lam=1, shape=(*shape, observed.runs))[..., observed.run]
+        sigma = pt.sqrt(point**2 + known)
+        return mean + draw + pm.Normal.dist(0, 1, shape=mean.shape) * sigma
 
-    def dist(mean: Any, point: Any, run: Any, checkpoint: Any, excess: Any, _: Any) -> Any:
-        shape = mean.shape[:-1]
-        shared = pm.Normal.dist(0, 1, shape=(*shape, families)) * checkpoint[..., None]
-        one_sided = pm.Exponential.dist(lam=1, shape=(*shape, size)) * excess[..., None]
-        shift = pm.Normal.dist(0, 1, shape=(*shape, size)) * run + shared[..., family] + one_sided
-        sigma = pt.sqrt(point[..., code] ** 2 + known)
-        return mean + shift[..., code] + pm.Normal.dist(0, 1, shape=mean.shape) * sigma
-
-    signature = "(n),(m),(m),(),()->(n)"
-    pm.CustomDist("log_loss", *arguments, logp=logp, dist=dist, signature=signature, observed=observed.log_loss, dims="row")
+    values, signature = [scales[n] for n in names], f"(n){',()' * len(names)}->(n)"
+    pm.CustomDist("log_loss", mean, *values, logp=logp, dist=dist, signature=signature, observed=observed.log_loss, dims="row")

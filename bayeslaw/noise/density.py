@@ -1,0 +1,177 @@
+"""The log density of logged losses under each noise, in PyTensor; see `noise`.
+
+The same graph is what is sampled and what the PyMC model holds. PyTensor derives its gradient.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bayeslaw.core.arrays import Array
+from bayeslaw.data.observations import Observations
+from bayeslaw.noise.noise import Noise
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Data of the rows as PyTensor vectors, sorted by run.
+
+    Attributes
+    ----------
+    log_loss, count, run : (n,), (n,) and int (n,)
+        A row is the mean of `count` points at one setting, of the run with this code.
+    points, scatter : (R,)
+        Of each run: the number of its points, and their sum of squares around the means of their rows.
+    known : (n,), optional
+        Known variances of rows.
+    group, checkpoint : int (R,), optional
+        Codes of each run's group and checkpoint.
+    no_checkpoint : (C,), optional
+        Zeros, one for each checkpoint.
+    time, starts : (n,) and int (R + 1,), optional
+        Clock of the rows and first row of each run, for an OU run effect.
+    """
+
+    log_loss: Any
+    count: Any
+    run: Any
+    points: Any
+    scatter: Any
+    known: Any = None
+    group: Any = None
+    checkpoint: Any = None
+    no_checkpoint: Any = None
+    time: Any = None
+    starts: Any = None
+
+
+def data_of(noise: Noise, observed: Observations, count: Array | None = None, scatter: Array | None = None) -> dict[str, Any]:
+    """The arrays of `Rows` that a noise needs.
+
+    Parameters
+    ----------
+    noise, observed
+    count, scatter : arrays (n,) and (R,), optional
+        As in `Rows`; every row is one point unless given.
+    """
+    count = np.ones(observed.run.size) if count is None else count
+    data: dict[str, Any] = {"log_loss": observed.log_loss, "count": count, "run": observed.run}
+    data["points"] = np.bincount(observed.run, count, observed.runs)
+    data["scatter"] = np.zeros(observed.runs) if scatter is None else scatter
+    if observed.se.size:
+        data["known"] = observed.se**2
+    if noise.groups:
+        data["group"] = noise.groups_of(observed)
+    if noise.checkpoint_effect:
+        data |= {"checkpoint": observed.checkpoint, "no_checkpoint": np.zeros(len(observed.checkpoint_names))}
+    if noise.drift:
+        data |= {"time": observed.time, "starts": observed.starts}
+    return data
+
+
+def log_density(noise: Noise, rows: Rows, mean: Any, parameters: Mapping[str, Any], effects: Any = None) -> Any:
+    """Log density of the rows' log losses given the law's log losses and the noise's parameters.
+
+    Parameters
+    ----------
+    noise, rows
+    mean : vector (n,)
+        The law's log losses.
+    parameters : mapping of name to scalar
+    effects : vector (R,), optional
+        Run effects in units of their scale, where they are parameters (Student-t noise).
+    """
+    if noise.drift:
+        return _ornstein_uhlenbeck(noise, rows, mean, parameters)
+    point, run = (_by_run(noise, rows, parameters, name) for name in ("sigma_point", "sigma_run"))
+    if noise.student:
+        return _student(rows, mean, point, run, parameters["dof"], effects)
+    return _normal(noise, rows, mean, point, run, parameters)
+
+
+def _by_run(noise: Noise, rows: Rows, parameters: Mapping[str, Any], name: str) -> Any:
+    """A scale of noise: a vector (R,) where groups of runs differ in it, else one number; None where the noise has none."""
+    import pytensor.tensor as pt
+
+    names = [n for n in noise.parameters if n.partition("[")[0] == name]
+    if not names:
+        return None
+    return pt.stack([parameters[n] for n in names])[rows.group] if noise.groups else parameters[names[0]]
+
+
+def _of_rows(rows: Rows, by_run: Any) -> Any:
+    return by_run[rows.run] if by_run.ndim else by_run
+
+
+def _totals(zeros: Any, code: Any, values: Any) -> Any:
+    """Sums of values over the rows of each run, or over the runs of each checkpoint."""
+    import pytensor.tensor as pt
+
+    return pt.inc_subtensor(zeros[code], values)
+
+
+def _normal(noise: Noise, rows: Rows, mean: Any, point: Any, run: Any, parameters: Mapping[str, Any]) -> Any:
+    """Normal noise with all effects integrated out."""
+    import pytensor.tensor as pt
+
+    error, zeros, variance = rows.log_loss - mean, pt.zeros_like(rows.points), point**2
+    if rows.known is None:
+        weight, total = rows.points / variance, _totals(zeros, rows.run, rows.count * error) / variance
+        squares = rows.scatter + _totals(zeros, rows.run, rows.count * error**2)
+        logp = -0.5 * pt.sum(rows.points * pt.log(2 * math.pi * variance) + squares / variance)
+    else:
+        whole = _of_rows(rows, variance) + rows.known
+        weight, total = _totals(zeros, rows.run, 1 / whole), _totals(zeros, rows.run, error / whole)
+        logp = -0.5 * pt.sum(pt.log(2 * math.pi * whole) + error**2 / whole)
+    spread = run**2 if run is not None else 0.0
+    shrunk = 1 + spread * weight
+    logp += 0.5 * pt.sum(spread * total**2 / shrunk - pt.log(shrunk))
+    a, b = weight / shrunk, total / shrunk  # a common shift w of a run's points changes logp by b w - a w^2 / 2
+    if noise.checkpoint_effect:
+        omega = parameters["sigma_checkpoint"] ** 2
+        whole_a, whole_b = (_totals(rows.no_checkpoint, rows.checkpoint, v) for v in (a, b))
+        shrunk = 1 + omega * whole_a
+        logp += 0.5 * pt.sum(omega * whole_b**2 / shrunk - pt.log(shrunk))
+    if noise.skew:
+        excess = parameters["run_excess"]
+        logp += pt.sum(0.5 * pt.log(2 * math.pi / a) - pt.log(excess) + _log_mills((b - 1 / excess) / pt.sqrt(a)))
+    return logp
+
+
+def _log_mills(x: Any) -> Any:
+    """x^2/2 + log Phi(x) without overflow."""
+    import pytensor.tensor as pt
+
+    low, high = pt.minimum(x, 0.0), pt.maximum(x, 0.0)
+    left = pt.log(0.5 * pt.erfcx(-low / math.sqrt(2)))
+    return pt.switch(pt.lt(x, 0.0), left, 0.5 * high**2 + pt.log1p(-0.5 * pt.erfc(high / math.sqrt(2))))
+
+
+def _ornstein_uhlenbeck(noise: Noise, rows: Rows, mean: Any, parameters: Mapping[str, Any]) -> Any:
+    """Normal noise with OU run effects, integrated out by a Kalman filter."""
+    import pytensor.tensor as pt
+
+    from bayeslaw.noise.filter import kalman_filter
+
+    variance, spread = (_of_rows(rows, _by_run(noise, rows, parameters, n) ** 2) for n in ("sigma_point", "sigma_run"))
+    variance = pt.second(mean, variance) if rows.known is None else variance + rows.known
+    return kalman_filter(rows.log_loss - mean, variance, pt.second(mean, spread), rows.time, rows.starts, parameters["drift"])
+
+
+def _student(rows: Rows, mean: Any, point: Any, run: Any, dof: Any, effects: Any) -> Any:
+    """Student-t noise, with run effects as parameters and without their own density."""
+    import pytensor.tensor as pt
+
+    error, scale = rows.log_loss - mean, _of_rows(rows, point)
+    if effects is not None:
+        error -= (run * effects)[rows.run]
+    if rows.known is not None:
+        scale = pt.sqrt(scale**2 + rows.known)
+    front = pt.gammaln((dof + 1) / 2) - pt.gammaln(dof / 2) - 0.5 * pt.log(math.pi * dof)
+    tails = 0.5 * (dof + 1) * pt.log1p((error / scale) ** 2 / dof)
+    return front * pt.sum(rows.points) - pt.sum(pt.log(scale) + tails)
