@@ -130,7 +130,7 @@ def noise_of_runs(
 ) -> tuple[dict[str, float], NDArray[np.float64]]:
     """A truth of the noise that a fit of these observations assumes, and the noise of the log losses."""
     chosen = Noise.choose(NOISE, observed)
-    values = {k: noises.LEAST.get(k, 0.0) + float(noises.prior(k).sample(1, rng)[0]) for k in chosen.parameters}
+    values = {k: noises.LEAST.get(k, 0.0) + float(chosen.prior(k).sample(1, rng)[0]) for k in chosen.parameters}
     draws = {k: np.array([v]) for k, v in values.items()}
     return values, chosen.sample(draws, run, np.arange(run.size), (int(rng.integers(2**62)),))[:, 0]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
@@ -42,19 +43,24 @@ def versioned[**P, R](function: Callable[P, R], key: str = "", **names: Any) -> 
     return FunctionType(code, {**function.__globals__, **names}, closure=(CellType(VERSION + key),))
 
 
-def jit[**P, R](function: Callable[P, R]) -> Callable[P, R]:
-    """Compile a function once per computer; it releases Python's lock, and division by zero gives inf or nan."""
-    compiled_function: Callable[P, R] = njit(nogil=True, cache=True, error_model="numpy")(versioned(function))
-    return compiled_function
-
-
-_INNER: Any = {"nogil": True, "cache": True, "error_model": "numpy", "no_cpython_wrapper": True}
+_INNER: Any = {"nogil": True, "error_model": "numpy", "no_cpython_wrapper": True}
 
 
 def inner[**P, R](function: Callable[P, R]) -> Callable[P, R]:
-    """As `jit`, for functions that only compiled code calls: a wrapper for Python takes as long to compile as a small function."""
-    compiled_function: Callable[P, R] = njit(**_INNER)(versioned(function))
-    return compiled_function
+    """Compile a function that only compiled code calls, once per computer; division by zero gives inf or nan."""
+    return kept_on_disk(lambda cache: njit(**_INNER, cache=cache)(versioned(function)))  # type: ignore[no-any-return]
+
+
+def kept_on_disk(make: Callable[[bool], Any]) -> Any:
+    """What `make` compiles, kept on disk (True) where that is possible, and else in memory only (False)."""
+    try:
+        return make(True)
+    except (OSError, RuntimeError) as error:  # no folder that can be written to, or a full disk
+        if isinstance(error, RuntimeError) and "cannot cache" not in str(error):
+            raise
+        text = f"Compiled code can't be kept on disk, so each process compiles it anew ({error}). Name a folder in NUMBA_CACHE_DIR."
+        warnings.warn(text, stacklevel=2)
+        return make(False)
 
 
 def with_deep_stack[**P, R](function: Callable[P, R]) -> Callable[P, R]:
@@ -73,15 +79,31 @@ def with_deep_stack[**P, R](function: Callable[P, R]) -> Callable[P, R]:
 
 
 @with_deep_stack
-def compiled(kind: Any, function: Callable[..., Any], key: str = "", **names: Any) -> Any:
-    """Compile a function for callers by address, once per computer; see `versioned`.
+def compiled(kind: Any, function: Callable[..., Any], key: str = "", kept: bool = True, **names: Any) -> Any:
+    """Compile a function for callers by address.
 
+    Parameters
+    ----------
+    kind, function
+        Numba's signature, and a function of Python.
+    key, names
+        See `versioned`.
+    kept : bool
+        Keep it on disk, so that it is compiled once per computer.
+
+    Notes
+    -----
     Loops are not vectorised: that takes half of the time to compile a law and makes a gradient of a million points 10% faster.
     """
     config: Any = numba_config
     vectorised, config.LOOP_VECTORIZE = config.LOOP_VECTORIZE, 0
     try:
-        return cfunc(kind, cache=True, error_model="numpy")(versioned(function, key, **names))
+        code = versioned(function, key, **names)
+
+        def make(cache: bool) -> Any:
+            return cfunc(kind, cache=cache, error_model="numpy")(code)
+
+        return kept_on_disk(make) if kept else make(False)
     finally:
         config.LOOP_VECTORIZE = vectorised
 

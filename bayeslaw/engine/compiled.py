@@ -55,12 +55,15 @@ class Program:
         Builds the graph.
     numbers, arrays
         Of `graph.Graph`.
+    kept : bool
+        Whether the compiled function is kept on disk.
     """
 
     key: str
     lower: Callable[[], Lowering]
     numbers: Mapping[str, float]
     arrays: Mapping[str, Any]
+    kept: bool = True
 
     @classmethod
     def of(
@@ -69,6 +72,8 @@ class Program:
         columns: Mapping[str, Any],
         form: str,
         indicators: Mapping[str, tuple[str, str]] | None = None,
+        *,
+        kept: bool = True,
     ) -> Program:
         """What a function writes on a graph.
 
@@ -79,6 +84,8 @@ class Program:
             Of `graph.Graph`.
         form : str
             All that the graph depends on besides the data that it asks for.
+        kept : bool
+            Whether the compiled function is kept on disk.
         """
         data = Graph(columns, indicators or {}, build=False)
         write(data)
@@ -101,13 +108,13 @@ class Program:
             arrays = [graph.variables[name] for name in graph.arrays]
             return Lowering(x, [*arrays, numbers], outputs, following=graph.following)
 
-        return cls(key, lower, data.numbers, data.arrays)
+        return cls(key, lower, data.numbers, data.arrays, kept)
 
     @property
     def graph(self) -> Any:
         """The C function (see `lowering.function_of`), from the process or from the disk where it is there."""
         if self.key not in _graphs:
-            _graphs[self.key] = compiled(_GRAPH, _evaluate, self.key, graph=function_of(self.lower))
+            _graphs[self.key] = compiled(_GRAPH, _evaluate, self.key, self.kept, graph=function_of(self.lower))
         return _graphs[self.key]
 
     def function(self, size: int, ridge_map: Map = IDENTITY, threads: int = 1, **given: Any) -> Function:

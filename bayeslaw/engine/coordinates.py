@@ -33,7 +33,7 @@ ROWS = 12  # rows of the runs that represent a law of series
 Functions = Mapping[str, Callable[..., Any]]
 
 
-def _constrain(prior: Prior, x: Any, functions: Functions) -> Any:
+def constrain(prior: Prior, x: Any, functions: Functions) -> Any:
     """Map the real line to the prior's support."""
     match prior.support:
         case "positive":
@@ -146,7 +146,7 @@ class Coordinates:
         """
         law = self.law
         variables = {k: x[k] for k in law.shapes}
-        values = {k: _constrain(law.parameters[k].prior, v, functions) for k, v in variables.items()}
+        values = {k: constrain(law.parameters[k].prior, v, functions) for k, v in variables.items()}
         ones = values | dict.fromkeys((*law.amplitudes, *law.floors), 1.0)
         units = law.term_units(ones, self.at, functions)
         # A scale inside a term, such as h in 1 + D/h, may have a prior on h/D: terms need the scale itself.
@@ -167,7 +167,7 @@ class Coordinates:
                 jacobian = jacobian - functions["log"](height)
             else:
                 variables[name] = x[name] - functions["log"](height)
-            terms.append((_constrain(law.parameters[name].prior, variables[name], functions), share))
+            terms.append((constrain(law.parameters[name].prior, variables[name], functions), share))
         for floor, weights in self.weights.items():
             total: Any = 0.0
             for value, share in terms:
@@ -215,6 +215,6 @@ class Coordinates:
     def parameters(self, variables: Mapping[str, Any], functions: Functions) -> dict[str, Any]:
         """The law's parameters from the model's unconstrained variables."""
         priors = {k: p.prior for k, p in self.law.parameters.items()}
-        values = {k: _constrain(priors[k], v, functions) for k, v in variables.items() if k in priors}
+        values = {k: constrain(priors[k], v, functions) for k, v in variables.items() if k in priors}
         units = self.law.term_units({k: 1.0 if priors[k].on else v for k, v in values.items()}, self.at, functions)
         return {k: v / units[k] if k in units else v for k, v in values.items()}

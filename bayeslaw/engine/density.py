@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 
@@ -17,11 +18,12 @@ from bayeslaw.core.arrays import Array
 from bayeslaw.data.observations import Observations
 from bayeslaw.engine.binning import Compressed
 from bayeslaw.engine.compiled import IDENTITY, Function, Map, Outputs, Program
-from bayeslaw.engine.coordinates import Coordinates
+from bayeslaw.engine.coordinates import Coordinates, constrain
 from bayeslaw.engine.graph import FUNCTIONS, SINGLE, Graph, Value
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.prior import Prior
 from bayeslaw.noise import noise as noises
+from bayeslaw.noise.custom import PointNoise
 from bayeslaw.noise.density import Rows, data_of, log_density
 from bayeslaw.noise.noise import Noise
 
@@ -94,14 +96,15 @@ class Density:
             rows = Rows(**{name: graph.array(name, values) for name, values in data.items()})
             if not graph.build:
                 return None
-            scales = {renamed[n]: noises.LEAST.get(n, 0.0) + FUNCTIONS["exp"](values[n]).variable for n in noise.parameters}
-            logp = graph.value(total).variable + log_density(form, rows, mean, scales, effects)
+            of_noise = {renamed[n]: _parameter(noise, n, values[n]).variable for n in noise.parameters}
+            logp = graph.value(total).variable + log_density(form, rows, mean, of_noise, effects)
             if effects is not None:
                 logp -= 0.5 * (effects**2).sum()
             return list(x.values()), logp, [] if effects is None else [effects]
 
-        key = f"{coordinates.form}; {form}; {len(names)} coordinates"
-        return cls(law, noise, fewer, coordinates, names, Program.of(write, fewer.covariates, key, law.indicators))
+        own = isinstance(noise, PointNoise)  # code that may change: it is compiled in each process
+        key = f"{coordinates.form}; {form}; {len(names)} coordinates{f'; {uuid4()}' if own else ''}"
+        return cls(law, noise, fewer, coordinates, names, Program.of(write, fewer.covariates, key, law.indicators, kept=not own))
 
     @property
     def size(self) -> int:
@@ -115,7 +118,7 @@ class Density:
         """Parameters of law and noise, arrays (S,), from coordinates (S, size); run effects, if explicit, are (S, R)."""
         columns = {name: x[:, i : i + 1] for i, name in enumerate(self.names)}
         draws = self.coordinates.draws(columns) | {
-            name: noises.LEAST.get(name, 0.0) + np.exp(columns[name][:, 0]) for name in self.noise.parameters
+            name: _parameter(self.noise, name, columns[name][:, 0]) for name in self.noise.parameters
         }
         if self.noise.explicit_effects:
             spreads = self.noise.scales(draws, "sigma_run")[self.noise.groups_of(self.observed)]
@@ -134,10 +137,10 @@ class Density:
                 x[i] = np.log(spread / (1 + len(terms)))
             elif name in self.coordinates.scaled:
                 x[i] = 0.0  # of either sign
-            elif name in self.noise.parameters:
+            elif name in noises.PRIORS or name.endswith("]"):
                 x[i] = np.log(START.get(name, 0.01))
             else:
-                prior = self.law.parameters[name].prior
+                prior = self.law.parameters[name].prior if name in self.law.parameters else self.noise.prior(name)
                 median = float(prior.scipy.median())
                 logit = np.log(median / (1 - median)) if prior.support == "unit" else median
                 x[i] = np.log(max(median, 1e-12)) if prior.support == "positive" else logit
@@ -149,6 +152,12 @@ class Density:
         return x
 
 
+def _parameter(noise: Noise, name: str, x: Any) -> Any:
+    """A parameter of the noise from its coordinate."""
+    least = noises.LEAST.get(name, 0.0)
+    return constrain(noise.prior(name), x, FUNCTIONS) + least if least else constrain(noise.prior(name), x, FUNCTIONS)
+
+
 def _log_priors(graph: Graph, law: Law, noise: Noise, variables: Mapping[str, Any]) -> Any:
     """Sum of the log priors of all unconstrained variables; the priors' arguments are data."""
     total: Any = 0.0
@@ -157,7 +166,7 @@ def _log_priors(graph: Graph, law: Law, noise: Noise, variables: Mapping[str, An
         if around is not None:
             total = total + _log_around(x, variables[around[0]], variables[around[1]])
         else:
-            prior = law.parameters[name].prior if name in law.parameters else noises.prior(name)
+            prior = law.parameters[name].prior if name in law.parameters else noise.prior(name)
             args = {k: graph.number(f"{k} of {name}", v) for k, v in prior.args.items()}
             total = total + log_prior(prior, x, args)
     return total

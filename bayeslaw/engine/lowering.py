@@ -10,6 +10,7 @@ stage the single numbers come first, then one loop for each number of values.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -88,6 +89,9 @@ SCALAR: dict[str, Emit] = {
     "GT": _compared(">"), "LT": _compared("<"), "GE": _compared(">="), "LE": _compared("<="), "EQ": _compared("=="),
     "NEQ": _compared("!="), "AND": lambda b, x, y: b.and_(x, y), "OR": lambda b, x, y: b.or_(x, y),
     "Invert": lambda b, x: b.not_(x), "IsNan": lambda b, x: b.fcmp_unordered("uno", x, x),
+    "IsInf": lambda b, x: b.fcmp_ordered("==", _intrinsic("fabs")(b, x), _number(math.inf)),
+    "Sin": _intrinsic("sin"), "Cos": _intrinsic("cos"), "Log2": _intrinsic("log2"), "Log10": _intrinsic("log10"),
+    "Floor": _intrinsic("floor"), "Ceil": _intrinsic("ceil"),
     "Sign": lambda b, x: b.fsub(*(b.uitofp(b.fcmp_ordered(sign, x, _number(0.0)), DOUBLE) for sign in (">", "<"))),
     "Switch": lambda b, c, x, y: b.select(c, x, y),
     "Identity": lambda b, x: x, "Cast": lambda b, x: x,
@@ -130,6 +134,7 @@ class Lowering:
         from pytensor.graph.rewriting.basic import MergeOptimizer
 
         graph = FunctionGraph([*numbers, *arrays], list(outputs), clone=True)
+        _inline(graph)
         MergeOptimizer().rewrite(graph)
         self.numbers, self.arrays = graph.inputs[: len(numbers)], graph.inputs[len(numbers) :]
         self.following = following
@@ -224,6 +229,16 @@ class Lowering:
                 if (v in inside and (whole or step.stage != inside[v].stage)) or (v in self.filled and step.kind == "call"):
                     kept[v] = self.size_of(v)
         return kept | {v: self.size_of(v) for v in self.outputs if v in inside}
+
+
+def _inline(graph: Any) -> None:
+    """Replace operations that are graphs themselves, such as logaddexp, by what is in them."""
+    from pytensor.compile.builders import OpFromGraph
+    from pytensor.compile.rewriting import inline_ofg_node
+
+    while nodes := [node for node in graph.toposort() if isinstance(node.op, OpFromGraph)]:
+        for node in nodes:
+            graph.replace_all(list(zip(node.outputs, inline_ofg_node(node), strict=True)), import_missing=True)
 
 
 class _Writer:

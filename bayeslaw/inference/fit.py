@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
@@ -23,6 +23,7 @@ from bayeslaw.laws.card import load_law
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.pooling import levels_of, with_by, with_levels
 from bayeslaw.laws.prior import Prior
+from bayeslaw.noise.custom import PointNoise
 from bayeslaw.noise.noise import DRIFT, Noise
 from bayeslaw.posterior.diagnostics import Check, bins_check, information_check, run_effect_check, sampler_checks, table_of
 from bayeslaw.posterior.fit import Fit, tree_of
@@ -37,7 +38,7 @@ def fit(
     law: Law | str | Path,
     runs: Runs | pd.DataFrame | str | Path,
     *,
-    noise: str = "auto",
+    noise: str | Callable[..., Any] = "auto",
     noise_by: str | None = None,
     by: Mapping[str, str] | None = None,
     priors: Mapping[str, Prior | str] | None = None,
@@ -61,7 +62,7 @@ def fit(
         'auto' is normal noise with a run effect where rows share runs, and Student-t noise where they don't. 'normal-drift', for
         whole curves, has a run effect that changes along the run's `step` (or D where there is no such column).
         'normal-checkpoint' adds an effect shared by the runs of one checkpoint, 'skew' a one-sided run effect. Known standard
-        errors of losses (`loss_se`) are added.
+        errors of losses (`loss_se`) are added. Or a function: the log density of each point's error; see the page on extending.
     noise_by : str, optional
         Column whose values are groups of runs with noise of their own.
     by : mapping of parameter to column
@@ -99,7 +100,7 @@ def fit(
     _check_settings(**settings, seed=seed, cores=cores)
     observed = Observations.of(law, runs, noise_by, clock_column(runs.frame) if noise == DRIFT else "")
     chosen = Noise.choose(noise, observed)
-    if bins is not None and chosen.student:
+    if bins is not None and (chosen.student or isinstance(chosen, PointNoise)):
         problem = f"Only points with normal noise can be put into bins; this fit has {chosen.text}."
         raise BayeslawError(problem, code="bins-not-normal")
     if bins is not None and chosen.drift:
@@ -108,7 +109,7 @@ def fit(
             "Leave bins out, or keep every tenth point of very long curves.",
             code="bins-with-ou-effect",
         )
-    compressed = None if chosen.student or chosen.drift else compress(law, observed, bins)
+    compressed = compress(law, observed, bins) if chosen.compressible else None
     result = sample(Density.of(law, observed, chosen, compressed), **settings, seed=seed, progress=progress, cores=cores)
     checks = _checks(law, observed, chosen, result, seed)
     if compressed is not None and bins is not None:
@@ -120,7 +121,7 @@ def fit(
         "card": law.card,
         "priors": {k: p.prior.table for k, p in law.parameters.items()},
         "law_sha256": law.sha256,
-        "noise": asdict(chosen) | {"groups": list(chosen.groups)},
+        "noise": chosen.text if isinstance(chosen, PointNoise) else asdict(chosen) | {"groups": list(chosen.groups)},
         "noise_by": noise_by,
         "by": dict(by or {}),
         "levels": law.levels,

@@ -14,6 +14,7 @@ import numpy as np
 
 from bayeslaw.core.arrays import Array
 from bayeslaw.data.observations import Observations
+from bayeslaw.noise.custom import PointNoise
 from bayeslaw.noise.noise import Noise
 
 
@@ -86,6 +87,10 @@ def log_density(noise: Noise, rows: Rows, mean: Any, parameters: Mapping[str, An
     effects : vector (R,), optional
         Run effects in units of their scale, where they are parameters (Student-t noise).
     """
+    import pytensor.tensor as pt
+
+    if isinstance(noise, PointNoise):
+        return pt.sum(noise.of_points(rows.log_loss - mean, rows.known, parameters))
     if noise.drift:
         return _ornstein_uhlenbeck(noise, rows, mean, parameters)
     point, run = (_by_run(noise, rows, parameters, name) for name in ("sigma_point", "sigma_run"))

@@ -17,6 +17,7 @@ from bayeslaw.laws.formula import pytensor_functions
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.pooling import levels_of, with_levels
 from bayeslaw.noise import noise as noises
+from bayeslaw.noise.custom import PointNoise
 from bayeslaw.noise.density import Rows, data_of, log_density
 from bayeslaw.noise.noise import Noise
 
@@ -77,12 +78,14 @@ def pymc_model(law: Law, runs: Runs | Observations, noise: str | Noise = "auto",
         )
         scales: dict[str, Any] = {}
         for name in chosen.parameters:
-            least = noises.LEAST.get(noises.kind(name))
-            above = noises.prior(name).pymc(name if least is None else f"{name}_above_{least:g}")
+            least = noises.LEAST.get(name)
+            above = chosen.prior(name).pymc(name if least is None else f"{name}_above_{least:g}")
             scales[name] = above if least is None else pm.Deterministic(name, least + above)
         mean, known = pt.log(expected), observed.se**2 if observed.se.size else np.zeros(observed.run.size)
         point, run = (_by_row(chosen, observed, scales, name) for name in noises.GROUPED)
-        if chosen.student:
+        if isinstance(chosen, PointNoise):
+            _own_noise(mean, scales, observed, chosen)
+        elif chosen.student:
             if chosen.run_effect:
                 mean = mean + run * pm.Normal("run_effect", 0, 1, dims="run")[observed.run]
             sigma = pt.sqrt(point**2 + known)
@@ -96,6 +99,20 @@ def pymc_model(law: Law, runs: Runs | Observations, noise: str | Noise = "auto",
         else:
             _normal_with_effects(mean, scales, observed, chosen)
     return model
+
+
+def _own_noise(mean: Any, scales: Mapping[str, Any], observed: Observations, noise: PointNoise) -> None:
+    """Add point noise with a log density given by a function."""
+    import pymc as pm
+    import pytensor.tensor as pt
+
+    known = pt.as_tensor(observed.se**2) if observed.se.size else None
+
+    def logp(value: Any, mean: Any, *parameters: Any) -> Any:
+        return noise.of_points(value - mean, known, dict(zip(noise.parameters, parameters, strict=True)))
+
+    values = [scales[n] for n in noise.parameters]
+    pm.CustomDist("log_loss", mean, *values, logp=logp, observed=observed.log_loss, dims="row")
 
 
 def _by_row(noise: Noise, observed: Observations, scales: Mapping[str, Any], name: str) -> Any:

@@ -20,7 +20,7 @@ are parameters, in units of sigma_run. OU run effects are integrated out by a Ka
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -70,11 +70,6 @@ def kind(name: str) -> str:
     return name.partition("[")[0]
 
 
-def prior(name: str) -> Prior:
-    """The prior of a noise parameter."""
-    return PRIORS[kind(name)]
-
-
 @dataclass(frozen=True)
 class Noise:
     """The noise that a fit assumes.
@@ -101,8 +96,15 @@ class Noise:
     drift: bool = False
 
     @classmethod
-    def choose(cls, choice: str, observed: Observations) -> Noise:
-        """Resolve one of `CHOICES` for the runs of a table; see `bayeslaw.fit`. Groups are those of the observations."""
+    def choose(cls, choice: str | Callable[..., Any], observed: Observations) -> Noise:
+        """Resolve one of `CHOICES`, or a function, for the runs of a table; see `bayeslaw.fit`.
+
+        Groups are those of the observations.
+        """
+        if callable(choice):
+            from bayeslaw.noise.custom import PointNoise
+
+            return PointNoise.of(choice, observed)
         if choice not in CHOICES:
             raise BayeslawError(f"No noise {choice!r}; choose one of {', '.join(CHOICES)}.", code="unknown-noise")
         shared = observed.runs < observed.log_loss.size
@@ -119,6 +121,15 @@ class Noise:
         student = choice.startswith("student") or (choice == "auto" and not shared)
         run_effect = (shared and not choice.endswith("no-run")) or choice == DRIFT
         return cls(student, run_effect, choice == "normal-checkpoint", choice == "skew", observed.group_names, choice == DRIFT)
+
+    @property
+    def compressible(self) -> bool:
+        """Whether a run's points at one setting may be replaced by their number, mean and scatter."""
+        return not (self.student or self.drift)
+
+    def prior(self, name: str) -> Prior:
+        """The prior of a parameter: of its distance from the lower bound in `LEAST`, if it has one."""
+        return PRIORS[kind(name)]
 
     def choice(self, observed: Observations) -> str:
         """The one of `CHOICES`, other than 'auto', from which `choose` makes this noise for the runs of a table.

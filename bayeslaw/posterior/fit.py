@@ -13,11 +13,13 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
+from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.intervals import interval_names, quantiles
 from bayeslaw.core.methods import PublicFunction
 from bayeslaw.data.observations import Observations
 from bayeslaw.laws.law import Covariate, Law
 from bayeslaw.noise import noise as noises
+from bayeslaw.noise.custom import PointNoise
 from bayeslaw.noise.noise import Noise
 from bayeslaw.posterior.diagnostics import Check, diagnostics
 from bayeslaw.posterior.sensitivity import log_priors, power_scaling
@@ -130,7 +132,7 @@ class Fit:
         rng = np.random.default_rng([seed, 2])
         draws = self.law.sample_prior(size, self.observed.at, rng)
         for name in self.noise.parameters:
-            draws[name] = noises.LEAST.get(name, 0.0) + noises.prior(name).sample(size, rng)
+            draws[name] = noises.LEAST.get(name, 0.0) + self.noise.prior(name).sample(size, rng)
         return draws
 
     @property
@@ -181,6 +183,9 @@ class Fit:
         """Write the fit as one NetCDF file; a killed write leaves an older file intact."""
         from bayeslaw.posterior.storage import write_tree  # which imports this module
 
+        if isinstance(self.noise, PointNoise):
+            problem = "A fit with a noise of your own can't be written to a file, since its noise is code. Keep its tables instead."
+            raise BayeslawError(problem, code="noise-is-code")
         write_tree(self.tree, Path(path))
 
 

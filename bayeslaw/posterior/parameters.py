@@ -7,7 +7,7 @@ import pandas as pd
 from scipy.stats import rankdata
 
 from bayeslaw.core.units import NATS
-from bayeslaw.laws.formula import latex_text
+from bayeslaw.laws.formula import default_symbol, latex_text
 from bayeslaw.noise.noise import MEANING, kind
 from bayeslaw.posterior.fit import Fit
 
@@ -16,6 +16,8 @@ def describe_parameter(fit: Fit, name: str) -> tuple[str, str]:
     """Return the meaning and LaTeX symbol of a parameter of law or noise, with its group where each group has its own."""
     if name in fit.law.parameters:
         return fit.law.parameters[name].meaning, fit.law.parameters[name].latex
+    if kind(name) not in MEANING:
+        return "parameter of the point noise", default_symbol(name)
     meaning, symbol = MEANING[kind(name)]
     if name == kind(name):
         return meaning, symbol

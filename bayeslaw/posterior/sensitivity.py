@@ -43,7 +43,7 @@ def log_priors(law: Law, noise: Noise, draws: Mapping[str, Array], at: Mapping[s
         if parameter.around is None:
             of_law += parameter.prior.scipy.logpdf(draws[name] * units.get(name, 1.0))
     for name in noise.parameters:
-        of_noise += noises.prior(name).scipy.logpdf(draws[name] - noises.LEAST.get(name, 0.0))
+        of_noise += noise.prior(name).scipy.logpdf(draws[name] - noises.LEAST.get(name, 0.0))
     return of_law, of_noise
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytensor.tensor as pt
 import pytest
-from pytensor.compile.function import function
+from pytensor.compile.maker import function
 from pytensor.compile.mode import Mode
 from pytensor.gradient import grad
 from scipy import integrate, stats

@@ -13,7 +13,7 @@ from pytensor.compile.mode import Mode
 from scipy import integrate, stats
 
 from bayeslaw.noise.density import Rows, data_of, log_density
-from bayeslaw.noise.noise import CHOICES, MEANING, PRIORS, Noise, prior
+from bayeslaw.noise.noise import CHOICES, MEANING, PRIORS, Noise
 from tests.errors import fails
 from tests.oracles import Array, nested, timed
 
@@ -177,7 +177,7 @@ def test_parameters_and_the_text_of_a_noise() -> None:
     grouped = Noise(False, True, checkpoint_effect=True, groups=NAMES)
     names = ("sigma_point[pile]", "sigma_point[code]", "sigma_run[pile]", "sigma_run[code]", "sigma_checkpoint")
     assert grouped.parameters == names
-    assert prior("sigma_run[code]") == PRIORS["sigma_run"]
+    assert Noise(False, True, groups=("pile", "code")).prior("sigma_run[code]") == PRIORS["sigma_run"]
     assert grouped.text == (
         "normal point noise with a run effect, one shared by the runs of a checkpoint, for each of 2 groups (pile, code)"
     )

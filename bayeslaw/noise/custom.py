@@ -1,0 +1,147 @@
+"""Point noise of one's own: a function that gives the log density of each point's error."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+
+from bayeslaw.core.arrays import Array, Index
+from bayeslaw.core.errors import BayeslawError
+from bayeslaw.data.observations import Observations
+from bayeslaw.laws.prior import Prior
+from bayeslaw.noise.noise import Noise
+
+# Relative errors at which the density is tabulated to draw from it: 2.5% apart, from a millionth of the loss to twenty times it.
+SIZES = np.geomspace(1e-6, 3.0, 600)
+GRID = np.concatenate([-SIZES[::-1], [0.0], SIZES])
+
+
+@dataclass(frozen=True)
+class PointNoise(Noise):
+    """Independent noise of points with a log density given by a function; `of` makes it.
+
+    Attributes
+    ----------
+    density : callable
+        Takes the errors (log loss minus the law's) as a PyTensor vector, the parameters by name and, if it has an argument
+        `known`, the known variances of the points; returns the log density of each point.
+    priors : dict of str to Prior
+        Of its parameters: the defaults of the function's arguments.
+    """
+
+    density: Callable[..., Any] = field(default=lambda error: -0.5 * error**2, compare=False)
+    priors: Mapping[str, Prior] = field(default_factory=dict, compare=False)
+
+    @classmethod
+    def of(cls, density: Callable[..., Any], observed: Observations) -> PointNoise:
+        """The noise of a function whose arguments after the errors have priors as defaults: `share="Beta(1, 9)"`."""
+        _, *arguments = inspect.signature(density).parameters.values()
+        priors = {a.name: Prior.parse(a.default) for a in arguments if isinstance(a.default, str)}
+        strange = [a.name for a in arguments if a.name not in (*priors, "known")]
+        if strange or not priors:
+            name = getattr(density, "__name__", "The noise")
+            problem = f"{name} has no prior for {strange[0]!r}" if strange else f"{name} has no parameters"
+            raise BayeslawError(
+                f'{problem}: give each argument after the errors a prior as its default, such as sigma="LogNormal(-5, 1)".',
+                code="noise-without-prior",
+            )
+        if observed.se.size and "known" not in inspect.signature(density).parameters:
+            raise BayeslawError(
+                "The table has known errors (loss_se), and the noise takes none: give it an argument `known`, the points' known "
+                "variances of log loss.",
+                code="noise-without-known-errors",
+            )
+        return cls(student=False, run_effect=False, density=density, priors=priors)
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        return tuple(self.priors)
+
+    @property
+    def text(self) -> str:
+        return f"point noise {getattr(self.density, '__name__', 'of a function')} without a run effect"
+
+    @property
+    def compressible(self) -> bool:
+        return False
+
+    def prior(self, name: str) -> Prior:
+        return self.priors[name]
+
+    def choice(self, observed: Observations) -> Any:
+        return self.density
+
+    def of_points(self, error: Any, known: Any, parameters: Mapping[str, Any]) -> Any:
+        """Log density of each point, for PyTensor variables; `known` are the points' known variances, or None."""
+        takes = "known" in inspect.signature(self.density).parameters
+        return self.density(error, **parameters, **({"known": 0.0 if known is None else known} if takes else {}))
+
+    @cached_property
+    def _compiled(self) -> Callable[..., Array]:
+        """The function of the density for arrays: errors, known variances and parameters, which broadcast to each other."""
+        import pytensor.tensor as pt
+        from pytensor.compile.maker import function
+        from pytensor.compile.mode import Mode
+
+        error, known, *parameters = (pt.dmatrix(name) for name in ("error", "known", *self.priors))
+        shaped = {name: pt.add(v, pt.zeros_like(error)) for name, v in zip(self.priors, parameters, strict=True)}
+        logp = self.of_points(error, known + pt.zeros_like(error), shaped)
+        mode = Mode(linker="py", optimizer="None")
+        compiled: Any = function([error, known, *parameters], logp, mode=mode, on_unused_input="ignore", allow_input_downcast=True)
+        return compiled  # type: ignore[no-any-return]
+
+    def _log_density(self, error: Array, known: Array | float, draws: Mapping[str, Any]) -> Array:
+        """Log density (S, n) of errors (S, n) or (1, n) for each draw of the parameters."""
+        columns = [np.asarray(draws[name], dtype=np.float64)[:, None] for name in self.priors]
+        wide = [np.broadcast_to(v, (columns[0].size, error.shape[1])) for v in (error, np.atleast_2d(known), *columns)]
+        return np.asarray(self._compiled(*wide))
+
+    def _distribution(self, draws: Mapping[str, Any], known: float = 0.0) -> tuple[Array, Array]:
+        """Probabilities (S, G - 1) of the intervals of `GRID`, and their cumulative sums (S, G)."""
+        density = np.exp(self._log_density(GRID[None], known, draws))
+        mass = 0.5 * (density[:, 1:] + density[:, :-1]) * np.diff(GRID)
+        mass /= mass.sum(axis=1, keepdims=True)
+        return mass, np.concatenate([np.zeros((len(mass), 1)), np.cumsum(mass, axis=1)], axis=1)
+
+    def sample(
+        self,
+        draws: Mapping[str, Array],
+        run: Index,
+        row: Index,
+        entropy: tuple[int, ...],
+        *,
+        checkpoint: Index | None = None,
+        group: Index | None = None,
+        time: Array | None = None,
+        known: Array | None = None,
+    ) -> Array:
+        """Draw the noise of rows; as `Noise.sample`. The distribution is tabulated to about a thousandth of its spread."""
+        (mass, below), size = self._distribution(draws), len(draws[self.parameters[0]])
+        noise, each = np.empty((row.size, size)), np.arange(size)
+        for i, r in enumerate(row.tolist()):
+            if known is not None:
+                mass, below = self._distribution(draws, float(known[i]) ** 2)
+            share = np.random.default_rng((*entropy, 0, r)).uniform(size=size)
+            part = np.clip((below < share[:, None]).sum(axis=1) - 1, 0, GRID.size - 2)
+            inside = (share - below[each, part]) / np.maximum(mass[each, part], 1e-300)
+            noise[i] = GRID[part] + inside * (GRID[part + 1] - GRID[part])
+        return noise
+
+    def variances(self, draws: Mapping[str, Any]) -> tuple[Array, Array]:
+        """Variance of points, mean over the draws, and none of runs: arrays (1,)."""
+        middle, mass = 0.5 * (GRID[1:] + GRID[:-1]), self._distribution(draws)[0]
+        return np.array([(mass @ middle**2 - (mass @ middle) ** 2).mean()]), np.zeros(1)
+
+    def log_likelihood(
+        self, residual: Array, observed: Observations, draws: Mapping[str, Any], *, given: Literal["others", "earlier"] = "others"
+    ) -> Array:
+        """Log density of each run, array (S, R); as `Noise.log_likelihood`."""
+        rows = self._log_density(residual, observed.se**2 if observed.se.size else 0.0, draws)
+        member = np.zeros((observed.run.size, observed.runs))
+        member[np.arange(observed.run.size), observed.run] = 1.0
+        return np.asarray(rows @ member)
