@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from statistics import median
@@ -108,8 +110,6 @@ PARTS: dict[str, tuple[str, str, int]] = {  # what it is called, its code, and h
 
 def run(checkout: Path, code: str, cache: Path, given: Mapping[str, str]) -> tuple[float, dict[str, float]]:
     """Run code in a process of a checkout; returns its seconds in all, and its results."""
-    import time
-
     head = BEGIN.replace("ROOT", repr(str(checkout)))
     for name, value in given.items():
         code = code.replace(name, repr(value))
@@ -166,9 +166,9 @@ def measured(part: str, checkouts: Mapping[str, Path], folder: Path, paths: Mapp
 
 def main() -> None:
     before, *parts = sys.argv[1:]
-    checkouts = {"before": Path(before).resolve(), "now": ROOT}
+    checkouts, git = {"before": Path(before).resolve(), "now": ROOT}, shutil.which("git") or "git"
     commits = {
-        build: subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=path, capture_output=True, text=True, check=True)
+        build: subprocess.run([git, "rev-parse", "--short", "HEAD"], cwd=path, capture_output=True, text=True, check=True)
         for build, path in checkouts.items()
     }
     rows: list[dict[str, str]] = []

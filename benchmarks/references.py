@@ -3,7 +3,7 @@
     python benchmarks/references.py                # makes missing runs and writes tests/references/*.json
     python benchmarks/references.py form3          # one of chinchilla, form3 and cpt-joint
 
-Nothing here uses a card, the tape or `bayeslaw.engine.coordinates`: `benchmarks/peers/reference_models.py` writes laws, priors and
+Nothing here uses a card, the graph or `bayeslaw.engine.coordinates`: `benchmarks/peers/reference_models.py` writes laws, priors and
 likelihood in JAX with its own coordinates. The sampler is NumPyro's NUTS with a dense metric at a target acceptance of .99. A run
 consists of blocks with their own chains, starts and tuning, so that blocks check each other and a stopped run can be continued
 (benchmarks/.references). It ends when, over all blocks, R-hat is at most 1.01, bulk and tail ESS are at least 10,000 for every

@@ -46,7 +46,7 @@ def fit(
     tune: int = 500,
     chains: int = 4,
     seed: int = 0,
-    target_accept: float = 0.985,
+    target_accept: float = 0.9875,
     progress: bool = True,
     cores: int | None = None,
     bins: float | None = None,

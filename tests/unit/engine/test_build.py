@@ -32,6 +32,25 @@ def test_a_function_is_compiled_again_when_another_source_changes(tmp_path: Path
     assert misses(tmp_path, monkeypatch) == 0
 
 
+@pytest.mark.parametrize("error", [RuntimeError("cannot cache function 'f': no locator available"), OSError(28, "No space left")])
+def test_code_that_can_not_be_kept_on_disk_is_compiled_in_memory_and_says_so(error: Exception) -> None:
+    def make(cache: bool) -> str:
+        if cache:
+            raise error
+        return "compiled"
+
+    with pytest.warns(UserWarning, match="can't be kept on disk, so each process compiles it anew"):
+        assert build.kept_on_disk(make) == "compiled"
+
+
+def test_other_errors_of_the_compiler_are_not_hidden() -> None:
+    def make(cache: bool) -> str:
+        raise RuntimeError(f"of LLVM, {cache}")
+
+    with pytest.raises(RuntimeError, match="of LLVM, True"):
+        build.kept_on_disk(make)
+
+
 def test_the_version_covers_every_source_that_a_density_depends_on(tmp_path: Path) -> None:
     package = Path(build.__file__).parents[1]
     for name in ("engine/lowering.py", "engine/maps.py", "engine/coordinates.py", "noise/density.py", "laws/formula.py"):
