@@ -34,7 +34,12 @@ Functions = Mapping[str, Callable[..., Any]]
 
 
 def constrain(prior: Prior, x: Any, functions: Functions) -> Any:
-    """Map the real line to the prior's support."""
+    """Map the real line to the prior's support.
+
+    Parameters
+    ----------
+    prior, x, functions : Prior, value, and the functions for such values by name
+    """
     match prior.support:
         case "positive":
             return functions["exp"](x)

@@ -76,7 +76,7 @@ def test_a_mixture_is_recovered_and_narrower_than_normal_noise(fit: bayeslaw.Fit
 
 @pytest.mark.statistical
 def test_forecasts_of_runs_have_the_mixtures_spread(fit: bayeslaw.Fit) -> None:
-    at = pd.DataFrame({"N": np.full(400, 1e8), "D": np.full(400, 1e10)})
+    at = pd.DataFrame({"N": np.full(100, 1e8), "D": np.full(100, 1e10)})
     made = bayeslaw.forecast(fit, at)
     of_run = np.log(made.draws["run"].values) - np.log(made.draws["latent"].values)
     expected = np.mean((1 - fit.draws["share"]) * fit.draws["sigma_point"] ** 2 + fit.draws["share"] * fit.draws["sigma_wide"] ** 2)
@@ -117,8 +117,8 @@ def test_known_errors_reach_a_noise_that_takes_them() -> None:
     noise = Noise.choose(with_known, observed)
     value = noise.log_likelihood(np.full((1, 3), 0.01), observed, {"sigma_point": np.array([0.005])})
     np.testing.assert_allclose(value[0], stats.norm(0, np.hypot(0.005, se)).logpdf(0.01))
-    drawn = noise.sample({"sigma_point": np.full(20_000, 0.005)}, np.arange(3), np.arange(3), (1,), known=se)
-    np.testing.assert_allclose(drawn.std(axis=1), np.hypot(0.005, se), rtol=0.03)
+    drawn = noise.sample({"sigma_point": np.full(2_000, 0.005)}, np.arange(3), np.arange(3), (1,), known=se)
+    np.testing.assert_allclose(drawn.std(axis=1), np.hypot(0.005, se), rtol=0.08)
 
 
 @pytest.mark.parametrize("noise", [lambda error: -(error**2), lambda error, sigma: -((error / sigma) ** 2)])

@@ -47,7 +47,7 @@ def test_draws_are_the_same_in_processes_that_compile_at_once_and_in_later_ones(
         "print(hashlib.sha256(b''.join(fit.draws[name].tobytes() for name in fit.draws)).hexdigest())\n"
     )
     options: dict[str, Any] = {"cwd": tmp_path, "env": os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}}
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     both = [subprocess.Popen([sys.executable, "-c", script, cores], **options, **pipes) for cores in ("1", "2")]
     compiled = [process.communicate() for process in both]
     assert all(process.returncode == 0 for process in both), compiled
@@ -77,7 +77,7 @@ def test_the_summary_has_a_row_a_parameter(small_fit: Fit) -> None:
 
 def test_a_fit_stores_its_settings_and_versions(small_fit: Fit) -> None:
     info = small_fit.info
-    settings = {"draws": 200, "tune": 200, "chains": 2, "target_accept": 0.985, "bins": None}
+    settings = {"draws": 200, "tune": 200, "chains": 2, "target_accept": 0.9875, "bins": None}
     assert info["settings"] == settings
     assert (info["seed"], info["interrupted"], info["data"]) == (1, False, "the table")
     assert {"bayeslaw", "pymc", "nutpie", "numpy", "python"} <= set(info["versions"])
