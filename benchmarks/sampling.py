@@ -1,4 +1,4 @@
-"""The cost of sampling: 20 tables of Form 3, the twin of every card, one gradient, and how long PyTensor's own backend would compile.
+"""The cost of sampling: 20 tables of Form 3, the twin of every card, one gradient, and compilation by PyTensor itself.
 
 python benchmarks/sampling.py        # prints the table kept in benchmarks/results/sampling.md
 """
