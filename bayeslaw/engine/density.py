@@ -137,7 +137,7 @@ class Density:
                 x[i] = np.log(spread / (1 + len(terms)))
             elif name in self.coordinates.scaled:
                 x[i] = 0.0  # of either sign
-            elif name in noises.PRIORS or name.endswith("]"):
+            elif name in self.noise.parameters and noises.kind(name) in noises.PRIORS:
                 x[i] = np.log(START.get(name, 0.01))
             else:
                 prior = self.law.parameters[name].prior if name in self.law.parameters else self.noise.prior(name)
@@ -154,19 +154,19 @@ class Density:
 
 def _parameter(noise: Noise, name: str, x: Any) -> Any:
     """A parameter of the noise from its coordinate."""
-    least = noises.LEAST.get(name, 0.0)
-    return constrain(noise.prior(name), x, FUNCTIONS) + least if least else constrain(noise.prior(name), x, FUNCTIONS)
+    value, least = constrain(noise.prior(name), x, FUNCTIONS), noises.LEAST.get(name)
+    return value if least is None else value + least
 
 
 def _log_priors(graph: Graph, law: Law, noise: Noise, variables: Mapping[str, Any]) -> Any:
     """Sum of the log priors of all unconstrained variables; the priors' arguments are data."""
     total: Any = 0.0
-    for name, x in variables.items():
+    for i, (name, x) in enumerate(variables.items()):
         around = law.parameters[name].around if name in law.parameters else None
         if around is not None:
             total = total + _log_around(x, variables[around[0]], variables[around[1]])
         else:
             prior = law.parameters[name].prior if name in law.parameters else noise.prior(name)
-            args = {k: graph.number(f"{k} of {name}", v) for k, v in prior.args.items()}
+            args = {k: graph.number(f"{k} of prior {i}", v) for k, v in prior.args.items()}
             total = total + log_prior(prior, x, args)
     return total

@@ -100,6 +100,9 @@ def fit(
     _check_settings(**settings, seed=seed, cores=cores)
     observed = Observations.of(law, runs, noise_by, clock_column(runs.frame) if noise == DRIFT else "")
     chosen = Noise.choose(noise, observed)
+    if twice := sorted({*chosen.parameters} & {*law.parameters}):
+        problem = f"The noise and {law.name} both have a parameter {twice[0]!r}; rename the noise's."
+        raise BayeslawError(problem, code="name-used-twice")
     if bins is not None and (chosen.student or isinstance(chosen, PointNoise)):
         problem = f"Only points with normal noise can be put into bins; this fit has {chosen.text}."
         raise BayeslawError(problem, code="bins-not-normal")

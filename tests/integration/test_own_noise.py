@@ -121,6 +121,11 @@ def test_known_errors_reach_a_noise_that_takes_them() -> None:
     np.testing.assert_allclose(drawn.std(axis=1), np.hypot(0.005, se), rtol=0.08)
 
 
+def test_a_parameter_that_the_law_has_too_is_refused(table: pd.DataFrame) -> None:
+    with fails("name-used-twice"):
+        bayeslaw.fit("chinchilla", table, noise=lambda error, alpha="HalfNormal(0.1)": normal(error, alpha), progress=False)
+
+
 @pytest.mark.parametrize("noise", [lambda error: -(error**2), lambda error, sigma: -((error / sigma) ** 2)])
 def test_a_function_without_priors_is_refused(noise: Any) -> None:
     with fails("noise-without-prior"):
