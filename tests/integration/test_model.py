@@ -14,7 +14,7 @@ from pytensor.compile.mode import Mode
 
 import bayeslaw
 from bayeslaw.data.observations import Observations
-from bayeslaw.engine.coordinates import average
+from bayeslaw.engine.coordinates import Coordinates, average
 from bayeslaw.engine.density import Density
 from bayeslaw.engine.graph import FUNCTIONS
 from bayeslaw.laws.card import law_names, load_law, parse_card
@@ -89,6 +89,36 @@ def test_the_density_is_that_of_the_model_up_to_a_constant(name: str, noise: str
     law = load_law(name)
     related = noise in ("normal-checkpoint", "skew", "student", "normal-drift")
     assert_density_of_the_model(law, oracles.timed(oracles.with_groups(law) if related else oracles.observations(law)), noise, rng)
+
+
+def test_coordinates_are_undone_by_the_parameters(law: Law, rng: np.random.Generator) -> None:
+    """The floor's coordinate is the mean loss over the settings and an amplitude's the (log) spread of its term there."""
+    observed = oracles.observations(law)
+    coordinates = Coordinates.of(law, observed)
+    density = Density.of(law, observed, Noise(student=False, run_effect=True))
+    x = density.start() + 0.1 * rng.standard_normal((50, density.size))
+    draws = density.draws(x)
+    values = {k: v[:, None] for k, v in draws.items() if k in law.parameters}
+    values |= {k: v[None, :] for k, v in coordinates.settings.items()}
+    losses = oracles.LAWS[law.name](values, values)
+    scope = law.with_let(values)
+    terms = {n: np.broadcast_to(t.evaluate(scope), losses.shape) for n, t in law.amplitudes.items()}
+    if law.floors:
+        # A term in proportion to no parameter, such as A/N_eff**alpha of repeated epochs, is not part of that mean.
+        total = np.sum(list(terms.values()), axis=0)
+        if len(terms) == len(law.loss.terms) - 1:
+            np.testing.assert_allclose(draws[next(iter(law.floors))][:, None] + total, losses, rtol=1e-10)
+        floor = next(iter(law.floors))
+        gap = x[:, density.names.index(floor)] - total.mean(axis=1)
+        np.testing.assert_allclose(
+            draws[floor], coordinates.softplus_scale * np.logaddexp(0, gap / coordinates.softplus_scale), rtol=1e-9
+        )
+    for name in sorted(coordinates.by_spread):
+        spread, own = terms[name].std(axis=1), x[:, density.names.index(name)]
+        real = law.parameters[name].prior.support == "real"
+        np.testing.assert_allclose(spread if real else np.log(spread), np.abs(own) if real else own, rtol=1e-8, atol=1e-8)
+    for name in density.noise.parameters:
+        np.testing.assert_allclose(draws[name], np.exp(x[:, density.names.index(name)]), rtol=1e-12)
 
 
 @pytest.mark.parametrize("by", [BY, {"A": "domain"}])

@@ -7,7 +7,6 @@ import pytest
 from scipy import stats
 
 from bayeslaw.data.observations import Observations
-from bayeslaw.engine.coordinates import Coordinates
 from bayeslaw.engine.density import Density, log_prior
 from bayeslaw.laws.card import load_law, parse_card
 from bayeslaw.laws.law import Law
@@ -106,36 +105,6 @@ def test_log_prior_is_scipys_with_the_jacobian(prior: Prior) -> None:
     jacobian = {"positive": x, "unit": -np.logaddexp(0, x) - np.logaddexp(0, -x), "real": 0 * x}[prior.support]
     difference = log_prior(prior, x) - (prior.scipy.logpdf(value) + jacobian)
     np.testing.assert_allclose(difference, difference[0], atol=1e-10)
-
-
-def test_coordinates_are_undone_by_the_parameters(law: Law, rng: np.random.Generator) -> None:
-    """The floor's coordinate is the mean loss over the settings and an amplitude's the (log) spread of its term there."""
-    observed = oracles.observations(law)
-    coordinates = Coordinates.of(law, observed)
-    density = Density.of(law, observed, NOISES["normal"])
-    x = density.start() + 0.1 * rng.standard_normal((50, density.size))
-    draws = density.draws(x)
-    values = {k: v[:, None] for k, v in draws.items() if k in law.parameters}
-    values |= {k: v[None, :] for k, v in coordinates.settings.items()}
-    losses = oracles.LAWS[law.name](values, values)
-    scope = law.with_let(values)
-    terms = {n: np.broadcast_to(t.evaluate(scope), losses.shape) for n, t in law.amplitudes.items()}
-    if law.floors:
-        # A term in proportion to no parameter, such as A/N_eff**alpha of repeated epochs, is not part of that mean.
-        total = np.sum(list(terms.values()), axis=0)
-        if len(terms) == len(law.loss.terms) - 1:
-            np.testing.assert_allclose(draws[next(iter(law.floors))][:, None] + total, losses, rtol=1e-10)
-        floor = next(iter(law.floors))
-        gap = x[:, density.names.index(floor)] - total.mean(axis=1)
-        np.testing.assert_allclose(
-            draws[floor], coordinates.softplus_scale * np.logaddexp(0, gap / coordinates.softplus_scale), rtol=1e-9
-        )
-    for name in sorted(coordinates.by_spread):
-        spread, own = terms[name].std(axis=1), x[:, density.names.index(name)]
-        real = law.parameters[name].prior.support == "real"
-        np.testing.assert_allclose(spread if real else np.log(spread), np.abs(own) if real else own, rtol=1e-8, atol=1e-8)
-    for name in density.noise.parameters:
-        np.testing.assert_allclose(draws[name], np.exp(x[:, density.names.index(name)]), rtol=1e-12)
 
 
 def test_the_order_of_rows_does_not_matter() -> None:
