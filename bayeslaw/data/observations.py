@@ -81,11 +81,6 @@ class Observations:
         """Whether some runs share a checkpoint."""
         return len(self.checkpoint_names) < self.runs
 
-    @property
-    def families(self) -> NDArray[np.int64]:
-        """The first run of each checkpoint, and the number of runs."""
-        return np.searchsorted(self.checkpoint, np.arange(len(self.checkpoint_names) + 1)).astype(np.int64)
-
     def groups_of(self, frame: pd.DataFrame) -> NDArray[np.int64]:
         """Return the codes of the groups of noise to which the rows of a table of settings belong, int array (n,)."""
         column, names = self.group_column, self.group_names

@@ -10,6 +10,7 @@ stage the single numbers come first, then one loop for each number of values.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -31,20 +32,16 @@ ANY_ORDER = ("reassoc", "contract", "nsz")  # sums may be taken in any order, wh
 Emit = Callable[..., Any]
 
 
-def _intrinsic(name: str) -> Emit:
-    def emit(builder: Any, *arguments: Any) -> Any:
-        function = builder.module.declare_intrinsic(f"llvm.{name}", [DOUBLE])
-        return builder.call(function, arguments)
+def _number(x: float) -> Any:
+    return ir.Constant(DOUBLE, x)
 
-    return emit
+
+def _intrinsic(name: str) -> Emit:
+    return lambda b, *x: b.call(b.module.declare_intrinsic(f"llvm.{name}", [DOUBLE]), x)
 
 
 def _of_libm(name: str) -> Emit:
-    def emit(builder: Any, *arguments: Any) -> Any:
-        kind = ir.FunctionType(DOUBLE, [DOUBLE] * len(arguments))
-        return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), arguments)
-
-    return emit
+    return lambda b, x: b.call(cgutils.get_or_insert_function(b.module, ir.FunctionType(DOUBLE, [DOUBLE]), name), [x])
 
 
 def _compared(sign: str) -> Emit:
@@ -52,21 +49,8 @@ def _compared(sign: str) -> Emit:
     return lambda b, x, y: (b.fcmp_unordered if sign == "!=" else b.fcmp_ordered)(sign, x, y)
 
 
-def _number(x: float) -> Any:
-    return ir.Constant(DOUBLE, x)
-
-
 def _chain(operation: str) -> Emit:
-    def emit(builder: Any, first: Any, *others: Any) -> Any:
-        for other in others:
-            first = getattr(builder, operation)(first, other, flags=ANY_ORDER)
-        return first
-
-    return emit
-
-
-def _binary(operation: str) -> Emit:
-    return lambda b, x, y: getattr(b, operation)(x, y, flags=ANY_ORDER)
+    return lambda b, *x: functools.reduce(lambda left, right: getattr(b, operation)(left, right, flags=ANY_ORDER), x)
 
 
 def _sigmoid(b: Any, x: Any) -> Any:
@@ -79,7 +63,7 @@ def _softplus(b: Any, x: Any) -> Any:
 
 
 SCALAR: dict[str, Emit] = {
-    "Add": _chain("fadd"), "Mul": _chain("fmul"), "Sub": _binary("fsub"), "TrueDiv": _binary("fdiv"),
+    "Add": _chain("fadd"), "Mul": _chain("fmul"), "Sub": _chain("fsub"), "TrueDiv": _chain("fdiv"),
     "Neg": lambda b, x: b.fneg(x), "Reciprocal": lambda b, x: b.fdiv(_number(1.0), x), "Sqr": lambda b, x: b.fmul(x, x),
     "Exp": _intrinsic("exp"), "Log": _intrinsic("log"), "Sqrt": _intrinsic("sqrt"), "Abs": _intrinsic("fabs"),
     "Pow": _intrinsic("pow"), "Log1p": _of_libm("log1p"), "Expm1": _of_libm("expm1"), "Tanh": _of_libm("tanh"),

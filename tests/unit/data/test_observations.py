@@ -88,7 +88,6 @@ def test_runs_of_one_checkpoint_and_rows_of_one_run_stand_together() -> None:
     assert observed.run_names == ("run 0", "run 2", "run 1", "run 3")
     assert observed.checkpoint.tolist() == observed.group.tolist() == [0, 0, 1, 1]
     assert observed.group_names == ("x!", "y!")
-    assert observed.families.tolist() == [0, 2, 4]
     assert observed.branched
     np.testing.assert_allclose(observed.se, 0.001 / observed.loss)
     np.testing.assert_allclose(observed.log_loss, np.log(table.loc[observed.rows - 1, "loss"]))
