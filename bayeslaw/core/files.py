@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryFile
 
 from bayeslaw.core.errors import BayeslawError
 
@@ -24,6 +26,11 @@ def check_target(path: Path, what: str, *endings: str) -> None:
         raise BayeslawError(f"There is no folder {path.parent} to write {path.name} into.", code="no-folder")
     if path.is_dir():
         raise BayeslawError(f"{path} is a folder, not a file to write {what.lower()} to.", code="is-a-folder")
+    try:
+        with TemporaryFile(dir=path.parent):
+            pass
+    except OSError as error:
+        raise BayeslawError(f"{path} can't be written: {error.strerror}.", code="not-writable") from None
 
 
 def write_whole(path: Path, write: Callable[[Path], object]) -> None:
@@ -34,10 +41,11 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
     try:
         write(temporary)
         temporary.replace(path)
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise BayeslawError(f"{path} can't be written: {error}.", code="not-writable") from None
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):  # where the folder can't be written the error above says so
+            temporary.unlink(missing_ok=True)
 
 
 def write_text(path: Path, text: str) -> None:

@@ -284,6 +284,8 @@ def _ordered(let: Mapping[str, Expression]) -> dict[str, Expression]:
     done: dict[str, Expression] = {}
 
     def visit(name: str, path: tuple[str, ...]) -> None:
+        if name in done:
+            return
         if name in path:
             cycle = " -> ".join((*path[path.index(name) :], name))
             raise LocatedError(f"[let] expressions depend on each other: {cycle}.", "let", name, code="cycle")

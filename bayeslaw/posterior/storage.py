@@ -2,14 +2,14 @@
 
 The file is the fit's `DataTree`, which ArviZ opens too; the card, settings and checks are its attributes. A checksum of all bytes
 follows the end of the HDF5 data and is compared before HDF5 reads the file, since damaged files can keep HDF5 busy for ever.
-Digests of card, data, draws and everything else are attributes; they are compared after reading and find later changes.
+Digests of card, data, draws and everything else are attributes; they are compared after reading and find later changes. Neither
+stops someone who makes a file on purpose, so links, sizes and attributes are checked before anything is read (`structure`).
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ import pandas as pd
 import xarray as xr
 
 from bayeslaw.core.errors import BayeslawError, FitError
+from bayeslaw.core.files import write_whole
 from bayeslaw.core.units import NATS
 from bayeslaw.data.observations import Observations
 from bayeslaw.data.table import data_sha256
@@ -29,6 +30,7 @@ from bayeslaw.laws.prior import Prior
 from bayeslaw.noise.noise import Noise
 from bayeslaw.posterior.diagnostics import Check
 from bayeslaw.posterior.fit import Fit, values_of
+from bayeslaw.posterior.structure import check_structure
 
 FORMAT = 2
 MARK = b"bayeslaw"  # precedes the checksum after the HDF5 data
@@ -37,19 +39,13 @@ PLAIN = frozenset({"card", "law_sha256", "data_sha256", "draws_sha256", "content
 
 
 def write_tree(tree: xr.DataTree, path: Path) -> None:
-    """Write a NetCDF file under a temporary name and rename it, so that a killed write leaves an older file intact."""
-    if not path.parent.is_dir():
-        raise BayeslawError(f"There is no folder {path.parent} to write {path.name} into.", code="missing-folder")
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        tree.to_netcdf(temporary, engine="h5netcdf")
-        with temporary.open("r+b") as file:  # HDF5 ignores what follows its data
-            file.write(MARK + hashlib.file_digest(file, "sha256").digest())
-        temporary.replace(path)
-    except (OSError, ValueError) as error:
-        raise BayeslawError(f"{path} can't be written: {error}.", code="unwritable-file") from None
-    finally:
-        temporary.unlink(missing_ok=True)
+    """Write a NetCDF file under a temporary name and rename it, so that a killed write leaves an older file intact.
+
+    HDF5 builds it in memory: where the disk is full it crashes.
+    """
+    content = bytes(tree.to_netcdf(engine="h5netcdf"))
+    seal = MARK + hashlib.sha256(content).digest()  # HDF5 ignores what follows its data
+    write_whole(path, lambda temporary: temporary.write_bytes(content + seal))
 
 
 def read_tree(path: Path) -> xr.DataTree:
@@ -58,7 +54,7 @@ def read_tree(path: Path) -> xr.DataTree:
         raise FitError(f"There is no file {path}.", code="missing-file")
     try:
         _check_bytes(path)
-        _check_size(path)
+        check_structure(path)
         with xr.open_datatree(path, engine="h5netcdf") as stored:
             return stored.load()
     except FitError:
@@ -73,7 +69,7 @@ def restore(tree: xr.DataTree, name: str) -> Fit:
         raise FitError(f"{name} is a stack of fits; read it with `bayeslaw.load_fit`.", code="stack-of-fits")
     try:
         info: dict[str, Any] = {str(k): v if k in PLAIN else json.loads(v) for k, v in tree.attrs.items()}
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise _unreadable(name, type(error).__name__) from None
     if (stored := info.get("bayeslaw_format", "none")) != FORMAT:
         raise FitError(
@@ -84,7 +80,7 @@ def restore(tree: xr.DataTree, name: str) -> Fit:
         return _restore(tree, info, name)
     except BayeslawError as error:
         raise FitError(f"{name} can't be used: {error}", code=error.code) from None
-    except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
+    except (KeyError, TypeError, AttributeError, IndexError, ValueError, StopIteration, RecursionError) as error:
         raise FitError(f"{name} is damaged: {type(error).__name__} {error}.", code="damaged-file") from None
 
 
@@ -104,7 +100,23 @@ def _restore(tree: xr.DataTree, info: dict[str, Any], name: str) -> Fit:
         if not np.isfinite(values_of(tree, "posterior", parameter)).all():
             raise FitError(f"the draws of {parameter} are not all finite.", code="infinite-draws")
     checks = tuple(Check(c["name"], c["passed"], c["text"], c["required"], pd.DataFrame(c["table"])) for c in info["checks"])
-    return Fit(tree, law, noise, _observations(tree, info, law, noise), checks, info)
+    if not all(isinstance(c.passed, bool) and isinstance(c.required, bool) and isinstance(c.text, str) for c in checks):
+        raise FitError("a check's verdict is neither true nor false, or its text is none.", code="damaged-checks")
+    observed = _observations(tree, info, law, noise)
+    _check_observations(observed)
+    return Fit(tree, law, noise, observed, checks, info)
+
+
+def _check_observations(observed: Observations) -> None:
+    """Refuse numbers that no table gives: a file's digests can be made anew."""
+    columns = {**observed.covariates, "loss": observed.log_loss, "loss_se": observed.se, "clock": observed.clock}
+    for name, values in columns.items():
+        if values.shape not in ((observed.run.size,), (0,)) or not np.isfinite(values).all():
+            raise FitError(f"the values of {name} are not one finite number a row.", code="damaged-data")
+    if not np.array_equal(np.unique(observed.run), np.arange(len(observed.run_names))) or (np.diff(observed.run) < 0).any():
+        raise FitError("the numbers of its runs are not those of its names of runs, in order.", code="damaged-data")
+    if not (observed.checkpoint.size == observed.group.size == len(observed.run_names)):
+        raise FitError("its runs have not one checkpoint and one group each.", code="damaged-data")
 
 
 def _observations(tree: xr.DataTree, info: dict[str, Any], law: Law, noise: Noise) -> Observations:
@@ -189,20 +201,6 @@ def _hdf5_end(content: bytes) -> int | None:
         return None
     where = {0: 40, 1: 44, 2: 28, 3: 28}.get(content[8])
     return None if where is None else int.from_bytes(content[where : where + 8], "little")
-
-
-def _check_size(path: Path) -> None:
-    """Refuse a file whose arrays are far larger than itself: compressed or never written, they would fill the memory."""
-    import h5py
-
-    sizes: list[int] = []
-    with h5py.File(path, "r") as file:
-        file.visititems(lambda _, item: sizes.append(item.nbytes) if isinstance(item, h5py.Dataset) else None)
-    if (size := sum(sizes)) > 2 * path.stat().st_size + 10_000_000:
-        raise FitError(
-            f"{path.name} is no fit: its arrays would take {size / 1e9:.3g} GB, many times the file's own size.",
-            code="oversized-arrays",
-        )
 
 
 def _unreadable(name: str, reason: str) -> FitError:
