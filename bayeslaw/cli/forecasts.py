@@ -24,6 +24,7 @@ def forecast(
     plot: options.Picture = None,
     ci: options.Ci = 0.9,
     discrepancy: options.Discrepancy = None,
+    as_: options.As = "known",
     seed: options.Seed = 0,
     force: options.Force = False,
 ) -> Answer:
@@ -38,7 +39,7 @@ def forecast(
     loaded, answer = bayeslaw.load_fit(fit), Answer()
     values = options.pairs_of("--set", set_, "NAME=VALUES, such as N=8.1e9 or D=1e9:2e11:20")
     settings = bayeslaw.grid(loaded, values) if at is None else at
-    result = bayeslaw.forecast(loaded, bayeslaw.read_runs(settings), discrepancy=discrepancy, seed=seed, force=force)
+    result = bayeslaw.forecast(loaded, bayeslaw.read_runs(settings), discrepancy=discrepancy, as_=as_, seed=seed, force=force)
     table, checks = result.summary(ci), (*loaded.checks, *result.checks)
 
     def draw(ax: Axes) -> None:
@@ -47,6 +48,9 @@ def forecast(
     answer.save_picture(plot, draw)
     answer.save_table("forecast", table, output, f"{len(table)} settings", joined=True)
     answer.judge(checks, not result.forced)
+    later = result.readings.count("known run")
+    if later and not any(member.fit.noise.drift for member in result.members):
+        answer.say(f"note: {later} rows continue fitted runs with the runs' learnt effects, which noise normal-drift lets change")
     answer.say(*(str(check) for check in checks if not check.passed and (check.required or check.name == "extrapolation")))
     return answer
 
@@ -57,12 +61,14 @@ def score(
     where: options.Where = None,
     csv: options.Csv = False,
     discrepancy: options.Discrepancy = None,
+    as_: options.As = "known",
     force: options.Force = False,
 ) -> Answer:
     """Score a fit's forecasts on held-out rows: errors, calibration, coverage, width, CRPS, log score, PIT."""
     from bayeslaw.core.text import plain
 
-    table = bayeslaw.score(bayeslaw.load_fit(fit), bayeslaw.read_runs(runs, where), discrepancy=discrepancy, force=force)
+    held = bayeslaw.read_runs(runs, where)
+    table = bayeslaw.score(bayeslaw.load_fit(fit), held, discrepancy=discrepancy, as_=as_, force=force)
     answer = Answer()
     if csv:
         answer.csv = table.to_csv(index=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from typer import Argument, Option
 
@@ -34,6 +34,10 @@ Executor = Annotated[
 ]
 Ci = Annotated[float, Option("--ci", help="Probability of the equal-tailed intervals.")]
 Discrepancy = Annotated[str | None, Option(help="Relative error, such as 1% or 0.01, that you state for the law outside the runs.")]
+As = Annotated[
+    Literal["known", "new-run", "new-checkpoint"],
+    Option("--as", help="As what rows of fitted runs and checkpoints are forecast: with the effects learnt from these, or anew."),
+]
 Force = Annotated[bool, Option("--force", help="Continue although checks failed; the results are marked.")]
 Quiet = Annotated[bool, Option("--quiet", "-q", help="Show no progress.")]
 

@@ -108,6 +108,49 @@ class Observations:
             return np.zeros(len(frame))
         return clock_of(frame, column) / self.span
 
+    def select(self, runs: NDArray[np.int64]) -> Observations:
+        """Return the rows of some runs, with codes of their own; `runs` (k,) are ascending codes."""
+        rows = np.isin(self.run, runs)
+        names, checkpoint = np.unique(self.checkpoint[runs], return_inverse=True)
+        return replace(
+            self,
+            covariates={name: values[rows] for name, values in self.covariates.items()},
+            log_loss=self.log_loss[rows],
+            run=np.searchsorted(runs, self.run[rows]),
+            run_names=tuple(self.run_names[code] for code in runs),
+            rows=self.rows[rows],
+            se=self.se[rows] if self.se.size else self.se,
+            checkpoint=checkpoint,
+            checkpoint_names=tuple(self.checkpoint_names[code] for code in names),
+            group=self.group[runs],
+            clock=self.clock[rows] if self.clock.size else self.clock,
+        )
+
+    def find(self, frame: pd.DataFrame, law: Law) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Find the runs and checkpoints that a table names among these, int arrays (n,) of codes; -1 where there is none.
+
+        A row belongs to a run of the same name and N. Where a table has neither a column `checkpoint` nor `seed`, a row belongs to
+        the one checkpoint with its N and ptpp, if there is exactly one.
+        """
+        run = _find(frame, "run", self.run_names)
+        first = self.starts[:-1]
+        if "N" in self.covariates and "N" in frame:
+            size = frame["N"].to_numpy(dtype=np.float64)
+            run[(run >= 0) & ~np.isclose(size, self.covariates["N"][first][run], rtol=1e-6, atol=0.0)] = -1
+        if "checkpoint" in frame:
+            checkpoint = _find(frame, "checkpoint", self.checkpoint_names)
+        elif {"N", "ptpp"} <= self.covariates.keys() & set(frame):
+            nested = Nesting.of(frame, law)
+            checkpoint = pd.Index(self.checkpoint_names).get_indexer(pd.Index(nested.checkpoint_names))[nested.checkpoint]
+            if "seed" not in frame:
+                key = pd.DataFrame({name: self.covariates[name][first] for name in ("N", "ptpp")}).assign(code=self.checkpoint)
+                alone = key.drop_duplicates().drop_duplicates(["N", "ptpp"], keep=False)
+                found = frame[["N", "ptpp"]].astype(float).merge(alone, "left", on=["N", "ptpp"])["code"].fillna(-1)
+                checkpoint = np.where(checkpoint < 0, found.to_numpy(), checkpoint)
+        else:
+            checkpoint = np.full(len(frame), -1)
+        return run, np.where(run >= 0, self.checkpoint[run], checkpoint).astype(np.int64)
+
     @property
     def loss(self) -> NDArray[np.float64]:
         """The losses, (n,)."""
@@ -302,6 +345,13 @@ def _codes(
         labels = frame[column].astype(object).where(frame[column].notna(), labels).astype(str)
     code, names = pd.factorize(labels)
     return code.astype(np.int64), tuple(map(str, names))
+
+
+def _find(frame: pd.DataFrame, column: str, names: tuple[str, ...]) -> NDArray[np.int64]:
+    """Return the places among `names` of the values of a column, int array (n,); -1 for other values and empty cells."""
+    if column not in frame:
+        return np.full(len(frame), -1)
+    return np.where(frame[column].notna(), pd.Index(names).get_indexer(pd.Index(frame[column].astype(str))), -1).astype(np.int64)
 
 
 def word(value: object) -> str:

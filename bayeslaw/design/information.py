@@ -207,10 +207,10 @@ class Source:
             return None
         parts, names = [], self.candidates.checkpoints or self.candidates.names  # else each run has one of its own
         for number, part in enumerate(self.forecast.members):
-            rng = np.random.default_rng((*self.entropy, number))
-            observed = part.fit.observed
-            residual = observed.log_loss - np.log(part.fit.law.predict(part.values, observed.covariates))
-            parts.append(part.fit.noise.sample_checkpoint_effects(residual, observed, part.values, names, rng))
+            rng, known = np.random.default_rng((*self.entropy, number)), part.fit.observed.checkpoint_names
+            scale = part.fit.noise.scales(part.values, "sigma_checkpoint")[0]
+            new = {name: scale * rng.standard_normal(part.size) for name in names if name not in known}
+            parts.append([new[n] if n in new else part.learnt.of_checkpoint(known.index(n)) for n in names])
         return np.concatenate(parts, axis=1)
 
     def draws(self, rows: NDArray[np.int64]) -> Array:

@@ -19,7 +19,7 @@ from bayeslaw.core.errors import BayeslawError, whole_number
 from bayeslaw.data.observations import Observations, planned
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.design.anchors import Anchors
-from bayeslaw.forecasting.forecast import Forecast, forecast
+from bayeslaw.forecasting.forecast import Forecast, MemberDraws, forecast
 from bayeslaw.inference.refit import require_draws, require_single_fit
 from bayeslaw.posterior.diagnostics import checks_label
 from bayeslaw.posterior.fit import Fit
@@ -56,16 +56,10 @@ class Design:
                 problem = f"{runs.name}: loss_se must be given for every row, 0 or more, 0 where it is nil."
                 raise BayeslawError(problem, code="bad-loss-se")
             observed = replace(observed, se=error / np.exp(np.median(latent, axis=0)))
-        noise = fit.noise.sample(
-            {name: values[draws] for name, values in part.values.items()},
-            observed.run,
-            order,
-            (*part.entropy, SIMULATED, seed),
-            checkpoint=observed.checkpoint[observed.run],
-            group=observed.group[observed.run],
-            time=observed.time,
-            known=observed.se if observed.se.size else None,
-        ).T
+        simulated = MemberDraws.of(fit, draws, runs, (*part.entropy, SIMULATED, seed))
+        if observed.se.size:
+            simulated = replace(simulated, known=observed.se[np.argsort(order)])
+        noise = simulated.noise(order).T
         return cls(replace(runs, frame=frame), observed, latent, latent[draws] + noise, forecasts.forced)
 
 

@@ -147,7 +147,7 @@ def compare_widths(before: Forecast, after: Forecast) -> pd.DataFrame:
 def compare_with_predictions(fit: Fit, new: Runs, *, seed: int = 0, force: bool = False) -> pd.DataFrame:
     """Compare new runs with runs simulated from a fit.
 
-    Rows of a run that the fit knows count as a run of their own with a new run effect, as in forecasts. Base checkpoints (D = 0)
+    Rows of a run or checkpoint that the fit knows have the effect learnt from it, as in forecasts. Base checkpoints (D = 0)
     that the law can't describe are left out. Of a run with more than 500 rows, 500 evenly spaced rows are compared.
 
     Parameters
@@ -207,14 +207,16 @@ def _errors(predicted: Forecast, frame: pd.DataFrame, code: NDArray[np.int64]) -
         latent = np.log(part.latent(own))
         simulated = latent + part.noise(own)
         time = part.time[own] if part.time.size else np.zeros(own.size)
-        run_covariances.append(run_variance[own[0]] * noise.effect_correlation(values, time))
-        errors.append(_Errors.of(simulated, measured[own], latent, point[own], run_covariances[-1] + checkpoint))
+        run_covariances.append((part.run[own[0]] >= 0) * run_variance[own[0]] * noise.effect_correlation(values, time))
+        shared = run_covariances[-1] + checkpoint * (part.checkpoint[own[0]] >= 0)
+        errors.append(_Errors.of(simulated, measured[own], latent + part.learnt.at(own), point[own], shared))
     if size == 1:
         return errors
     first = np.unique(code, return_index=True)[1]
     # variance of a run's mean without its checkpoint effect
     own_variance = np.bincount(code, point) / np.bincount(code) ** 2 + np.array([c.mean() for c in run_covariances])
-    shared = (part.checkpoint[first][:, None] == part.checkpoint[first]) * checkpoint
+    new = part.checkpoint[first]
+    shared = ((new[:, None] == new) & (new >= 0)) * checkpoint
     mean, actual, latent = (np.stack([getattr(each, name) for each in errors]) for name in ("mean", "measured", "latent"))
     return [*errors, _Errors.of(mean, actual, latent, own_variance, shared)]
 

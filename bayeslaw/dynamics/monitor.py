@@ -26,7 +26,6 @@ from bayeslaw.schedules.areas import trace
 from bayeslaw.schedules.schedule import Schedule
 
 POINTS = 200  # steps ahead that are forecast
-STREAM = 71  # of random numbers: the run effect ahead
 SAME_RATE = 0.02  # share of the peak: larger differences between a schedule's rates and those logged are noted
 SAME_LOSS = 0.02  # larger relative differences between the last loss and the law are noted
 
@@ -164,8 +163,7 @@ def watch(
     others = {c: row[c] for c in wanted if c in row.index and c not in areas}
     settings = areas.dropna(axis=1, how="all").assign(run=run, **others)
     prediction = forecast(fit, Runs(settings, run), seed=seed, force=force)
-    rng = np.random.default_rng((int(fit.info["seed"]), seed, STREAM))
-    effect = fit.noise.sample_later_effects(fit.residual, fit.observed, fit.draws, run, steps.astype(np.float64), rng)
+    effect = prediction.members[0].learnt.at(np.arange(steps.size)).T
     loss = prediction.expected(slice(None)).T * np.exp(effect)
     settings = settings.assign(extrapolation=prediction.summary()["extrapolation"].to_numpy())
     notes = _notes(schedule, curves.schedule(run), last, float(np.median(effect[:, 0])), settings)

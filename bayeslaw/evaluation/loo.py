@@ -119,21 +119,32 @@ def held_out_density(fit: Fit, fitted: Runs, held: Runs) -> pd.Series:
     ----------
     fit : Fit
     fitted, held : Runs
-        Rows that it was fitted to, and held-out ones. Held-out points of a fitted run count as a separate run, as in forecasts.
+        Rows that it was fitted to, and held-out ones. As in forecasts, the density of later rows of a fitted run is given that run.
     """
     frame, seen = held.frame, set(run_codes(fitted.frame)[1])
-    if "run" in frame:
-        frame = frame.assign(run=[f"{run} (held out)" if run in seen else run for run in frame["run"]])
+    of = (fit.observed.group_column or None, fit.observed.clock_column)
+    # Draws of `drift` are in lengths of the fit's typical run, whatever the length of held-out ones.
+    alone = replace(Observations.of(fit.law, fitted, *of), span=fit.observed.span)
+    known = alone.find(frame, fit.law)[0] >= 0
+    if "run" in frame:  # another run with the name of a fitted one
+        other = [f"{run} (held out)" if run in seen else run for run in frame["run"]]
+        frame = frame.assign(run=np.where(known, frame["run"], np.array(other, dtype=object)))
     code, names = run_codes(frame)
+    before = _densities_of_runs(fit, alone) if known.any() else {}
     # With checkpoint effects, a run's density is conditional on all other runs, so other held-out runs must not be among them.
     batches = [frame[code == i] for i in range(len(names))] if fit.noise.checkpoint_effect else [frame]
     densities: dict[str, float] = {}
     for batch in batches:
         both = replace(fitted, frame=pd.concat([fitted.frame, batch]))
-        together = Observations.of(fit.law, both, fit.observed.group_column or None, fit.observed.clock_column)
-        # Draws of `drift` are in lengths of the fit's typical run, whatever the length of held-out ones.
-        likelihood = replace(fit, observed=replace(together, span=fit.observed.span)).log_likelihood()
-        values = likelihood.values.reshape(-1, likelihood.sizes["run"])
-        density = dict(zip(map(str, likelihood["run"].values), logsumexp(values, axis=0) - math.log(len(values)), strict=True))
-        densities |= {name: float(density[name]) for name in dict.fromkeys(run_codes(batch)[1])}
+        together = Observations.of(fit.law, both, *of)
+        values = _densities_of_runs(fit, replace(together, span=fit.observed.span))
+        for name in dict.fromkeys(run_codes(batch)[1]):
+            density = values[name] - before.get(name, 0.0)
+            densities[name] = float(logsumexp(density) - math.log(density.size))
     return pd.Series(densities, name=fit.name).rename_axis("run")
+
+
+def _densities_of_runs(fit: Fit, observed: Observations) -> dict[str, Array]:
+    """The log density of each run given each draw, arrays (S,), by the run's name."""
+    likelihood = replace(fit, observed=observed).log_likelihood()
+    return dict(zip(map(str, likelihood["run"].values), likelihood.values.reshape(-1, likelihood.sizes["run"]).T, strict=True))

@@ -21,6 +21,7 @@ from bayeslaw.inference.point import PointFit
 from bayeslaw.laws.law import Law
 from bayeslaw.posterior.diagnostics import checks_label
 from bayeslaw.posterior.draws import check_losses
+from bayeslaw.posterior.effects import Reading
 
 DELTA = 0.02  # of the Huber score, as Goffinet et al. define it
 CLIP = 1e-3  # smallest loss that the clipped relative error divides by, nats
@@ -104,6 +105,7 @@ def score(
     *,
     discrepancy: float | str | None = None,
     bootstrap: Mapping[str, Array] | None = None,
+    as_: Reading = "known",
     seed: int = 0,
     force: bool = False,
 ) -> pd.DataFrame:
@@ -120,6 +122,8 @@ def score(
         Score the spread with a discrepancy of this relative standard deviation, .01 or '1%', in place of `run`.
     bootstrap : mapping of parameter to array (S,), optional
         Resamples of a point fit, from `PointFit.bootstrap`: their predictions are scored as draws too. They have no noise.
+    as_ : {'known', 'new-run', 'new-checkpoint'}
+        As what rows of fitted runs and checkpoints are forecast; see `bayeslaw.forecast`.
     seed : int
         Seed of the noise of new runs.
     force : bool
@@ -150,7 +154,7 @@ def score(
         return pd.DataFrame([{"law": fit.law.name, "fit": "point"} | _point_score(fit, held, loss, counts, bootstrap)])
     if bootstrap is not None:
         raise BayeslawError("Only point fits are scored with a bootstrap: posteriors have own draws.", code="not-a-point-fit")
-    predicted = forecast(fit, held, discrepancy=discrepancy, seed=seed, force=force)
+    predicted = forecast(fit, held, discrepancy=discrepancy, as_=as_, seed=seed, force=force)
     draws = predicted.predictive
     head = {"law": predicted.law, "fit": "posterior", "spread": predicted.spread}
     counts["checks"] = checks_label(predicted.forced)

@@ -1,7 +1,8 @@
 """Forecasts of the loss at new settings, with three spreads.
 
 - `latent`: the law's expected loss, uncertain only through its parameters.
-- `run`: the loss that the next run would log: the latent loss times a new run effect times point noise.
+- `run`: the loss that the next run would log: the latent loss times the effects of its checkpoint and run, times point noise.
+  Effects of the fit's own checkpoints and runs are as learnt from their losses (`posterior.effects`), others are drawn anew.
 - `discrepancy`: the same times a smooth error of the law whose relative size the user states (`forecasting.discrepancy`).
 
 Known errors of losses in the table (`loss_se`) are added to the point noise when forecasts are compared with these losses.
@@ -34,6 +35,7 @@ from bayeslaw.forecasting.stack import Posterior
 from bayeslaw.laws.law import Law
 from bayeslaw.posterior.diagnostics import Check, Reach, checks_label, extrapolation, forecast_checks, spread_rows
 from bayeslaw.posterior.draws import LawDraws, check_losses
+from bayeslaw.posterior.effects import WORDS, LearntEffects, Reading
 from bayeslaw.posterior.fit import Fit
 
 # Seeds that keep the random numbers of the discrepancy, and of a stack's fits, apart from those of the noise.
@@ -55,11 +57,13 @@ class MemberDraws:
         The settings as the law takes them.
     rows : array (n,) of the rows' numbers in the table of settings
     run, checkpoint, group : int arrays (n,)
-        Codes of the runs and checkpoints whose effects rows share, and of the fit's groups.
+        Codes of the new runs and new checkpoints whose effects rows share, -1 where these are the fit's own, and of its groups.
     entropy : tuple of int
         Seeds of the noise of new runs and of the discrepancy.
     time : array (n,)
         Position of each row along its run, in lengths of a typical run; empty unless the fit's noise has an OU run effect.
+    learnt : LearntEffects
+        Of runs and checkpoints of the fit.
     known : array (n,), optional
         Known errors of log losses, which are added to the noise.
     """
@@ -73,16 +77,21 @@ class MemberDraws:
     group: Index
     entropy: tuple[int, ...]
     time: Array
+    learnt: LearntEffects
     known: Array | None = None
 
     @classmethod
-    def of(cls, fit: Fit, chosen: Index, runs: Runs, entropy: tuple[int, ...]) -> MemberDraws:
+    def of(cls, fit: Fit, chosen: Index, runs: Runs, entropy: tuple[int, ...], reading: Reading = "known") -> MemberDraws:
         """Return the draws with indices `chosen` of a fit at the settings of a table."""
         frame = complete(runs.frame, fit.law)
         covariates = {c: frame[c].to_numpy(dtype=np.float64) for c in fit.law.covariates}
         values, nested = {name: draws[chosen] for name, draws in fit.draws.items()}, Nesting.of(runs.frame, fit.law)
         group, time = fit.observed.groups_of(runs.frame), fit.observed.time_of(runs.frame)
-        return cls(fit, values, covariates, runs.frame.index.to_numpy(), nested.run, nested.checkpoint, group, entropy, time)
+        learnt = LearntEffects.of(fit, runs.frame, time, chosen, entropy, reading)
+        run = np.where(learnt.run >= 0, -1, nested.run)
+        checkpoint = np.where((learnt.run >= 0) | (learnt.checkpoint >= 0), -1, nested.checkpoint)
+        rows = runs.frame.index.to_numpy()
+        return cls(fit, values, covariates, rows, run, checkpoint, group, entropy, learnt.time, learnt)
 
     @property
     def size(self) -> int:
@@ -105,11 +114,12 @@ class MemberDraws:
         return np.stack([latent, noisy, *(noisy * np.exp(sd * error) for sd in sds)])
 
     def noise(self, rows: Index) -> Array:
-        """Return the noise (rows, draws) that new runs add to the log loss at the settings with these numbers."""
+        """Return what learnt effects and the noise of new runs add to the log loss (rows, draws) at settings by their numbers."""
         run, checkpoint, group = self.run[rows], self.checkpoint[rows], self.group[rows]
         time, known = self.time[rows] if self.time.size else None, None if self.known is None else self.known[rows]
         sample = self.fit.noise.sample
-        return sample(self.values, run, rows, self.entropy, checkpoint=checkpoint, group=group, time=time, known=known)
+        new = sample(self.values, run, rows, self.entropy, checkpoint=checkpoint, group=group, time=time, known=known)
+        return new + self.learnt.at(rows)
 
     def expected(self, block: slice | Index, sd: float = 0.0) -> Array:
         """Return the law's losses (rows, draws) at some settings, with a discrepancy of this sd."""
@@ -229,6 +239,11 @@ class Forecast:
         """The spread to compare with measured losses: 'run', or 'discrepancy1%' where 1% was stated."""
         return "run" if self.discrepancy is None else spread_name(self.discrepancy)
 
+    @property
+    def readings(self) -> list[str]:
+        """As what each row is forecast: 'new run', 'known checkpoint' or 'known run'; of a stack, by the law that knows most."""
+        return [max(words, key=WORDS.index) for words in zip(*(member.learnt.words for member in self.members), strict=True)]
+
     @cached_property
     def draws(self) -> xr.Dataset:
         """Draws of the loss (sample, row) in `unit`: variables `latent`, `run`, and `discrepancy` where it was stated.
@@ -281,7 +296,8 @@ class Forecast:
         Its columns are the settings; latent_median and run_median with the ends of equal-tailed intervals of probability `ci_prob`,
         `<spread>_eti<prob>_lo` and `_hi`, in nats/token; the interval of the next run with the stated discrepancy,
         `discrepancy<sd>%_eti<prob>_lo` and `_hi`, or with .5% and 1% where none was stated (`run` is the one with 0);
-        `outside_<covariate>`; `extrapolation`, which is 'inside', 'outside: …' or 'FAR outside: …' with covariates and distances;
+        `as`, which is 'new run', 'known checkpoint' or 'known run' by the effects that were learnt; `outside_<covariate>`;
+        `extrapolation`, which is 'inside', 'outside: …' or 'FAR outside: …' with covariates and distances;
         and `checks`, which is 'passed' or 'FAILED (forced)'.
         """
         middle_and_ends = tails(ci_prob)
@@ -298,6 +314,7 @@ class Forecast:
             if spread in SPREADS:
                 table[f"{spread}_median"] = median
             table[f"{spread}_{ends[0]}"], table[f"{spread}_{ends[1]}"] = low, high
+        table["as"] = self.readings
         for covariate in self.outside:
             table[f"outside_{covariate}"] = self.outside[covariate].to_numpy()
         return table.assign(extrapolation=self._extrapolation[0], checks=checks_label(self.forced))
@@ -319,6 +336,7 @@ def forecast(
     at: pd.DataFrame | Runs | str | Path,
     *,
     discrepancy: float | str | None = None,
+    as_: Reading = "known",
     seed: int = 0,
     force: bool = False,
 ) -> Forecast:
@@ -329,10 +347,14 @@ def forecast(
     fit : Fit or Stack
         The draws of a stack come from each of its laws in proportion to the law's weight.
     at : DataFrame, Runs or path
-        Settings, one row each, with the law's covariates; rows of one `run` share its run effect.
+        Settings, one row each, with the law's covariates; rows of one `run` share its run effect. A row with the `run` and N of a
+        fitted run is a later row of it; one with the `checkpoint` of fitted runs (or their N and ptpp) is a new run of it.
     discrepancy : float or text, optional
         Relative standard deviation that you state for the law's error at settings like these, .01 or '1%'. Draws then have the
         spread `discrepancy`, in which each draw has an error that is a smooth function of the settings.
+    as_ : {'known', 'new-run', 'new-checkpoint'}
+        Rows of fitted runs and checkpoints have the effects learnt from these; with 'new-run' those of fitted runs are forecast as
+        other runs of their checkpoint, and with 'new-checkpoint' all rows as new runs of new checkpoints.
     seed : int
         Seed of the noise of new runs; the same seed gives the same draws.
     force : bool
@@ -358,7 +380,7 @@ def forecast(
     if not fit.passed and not force:
         raise _distrusted("The fit's checks", fit.failures)
     runs = at if isinstance(at, Runs) else read_runs(at)
-    result = forecast_selections(fit.name, fit.selections, runs, sd, seed, failed=not fit.passed)
+    result = forecast_selections(fit.name, fit.selections, runs, sd, seed, as_, failed=not fit.passed)
     if not force and (failed := "; ".join(c.text for c in result.checks if c.required and not c.passed)):
         raise _distrusted("The checks of this forecast", failed)
     return result
@@ -377,6 +399,7 @@ def forecast_selections(
     runs: Runs,
     sd: float | None = None,
     seed: int = 0,
+    reading: Reading = "known",
     *,
     failed: bool = False,
 ) -> Forecast:
@@ -392,6 +415,7 @@ def forecast_selections(
     sd : float, optional
         Stated discrepancy.
     seed : int
+    reading : as `as_` of `forecast`
     failed : bool
         Whether checks of a fit failed.
     """
@@ -400,7 +424,7 @@ def forecast_selections(
     members, distances = [], dict[str, Array]()
     for number, (fit, chosen) in enumerate(selections):
         entropy = (int(fit.info["seed"]), seed, *((MEMBER + number,) if len(selections) > 1 else ()))
-        members.append(MemberDraws.of(fit, chosen, runs, entropy))
+        members.append(MemberDraws.of(fit, chosen, runs, entropy, reading))
         for covariate, distance in outside(fit, members[-1].covariates).items():
             distances[str(covariate)] = np.maximum(distance.to_numpy(), distances.get(str(covariate), 0.0))
     settings = runs.frame[[c for c in runs.frame if c not in ("loss", "loss_se")]].reset_index(drop=True)

@@ -20,14 +20,14 @@ are parameters, in units of sigma_run. OU run effects are integrated out by a Ka
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
 from bayeslaw.core.arrays import Array, Index
-from bayeslaw.core.errors import BayeslawError, nearest
+from bayeslaw.core.errors import BayeslawError
 from bayeslaw.data.observations import Observations
 from bayeslaw.laws.prior import Prior
 from bayeslaw.noise import marginal, ou
@@ -191,6 +191,7 @@ class Noise:
         """Draw the noise of new runs.
 
         Every row, run and checkpoint has random numbers of its own, so the noise of a row does not depend on the other rows.
+        Rows with a run or checkpoint below 0 have no effect of a new one: theirs has been learnt (`sample_effects`).
 
         Parameters
         ----------
@@ -223,15 +224,15 @@ class Noise:
             rng = np.random.default_rng((*entropy, 0, r))
             scale = sigma[g] if known is None else np.hypot(sigma[g], known[i])
             noise[i] = scale * (rng.standard_t(draws["dof"]) if self.student else rng.standard_normal(size))
-            if self.run_effect and not self.drift:
+            if self.run_effect and not self.drift and run[i] >= 0:
                 noise[i] += effect(1, int(run[i]), tau[g])
-            if self.checkpoint_effect:
+            if self.checkpoint_effect and checkpoint[i] >= 0:
                 noise[i] += effect(2, int(checkpoint[i]), draws["sigma_checkpoint"])
-            if self.skew:
+            if self.skew and run[i] >= 0:
                 noise[i] += effect(3, int(run[i]), draws["run_excess"], one_sided=True)
         if self.drift:
             paths = ou.Paths(draws["drift"])
-            for code in np.unique(run).tolist():
+            for code in np.unique(run[run >= 0]).tolist():
                 own = np.flatnonzero(run == code)
                 moments = np.zeros(own.size) if time is None else time[own]
                 g = 0 if group is None else int(group[own[0]])
@@ -265,73 +266,49 @@ class Noise:
             total += weight[i] * np.exp(-distance / length[i])
         return total / weight[averaged].sum()
 
-    def sample_later_effects(
-        self, residual: Array, observed: Observations, draws: Mapping[str, Any], run: str, clock: Array, rng: np.random.Generator
-    ) -> Array:
-        """Draw the effect of a fitted run at later clocks, array (S, m), given its logged losses; without point noise.
+    def sample_effects(
+        self, residual: Array, observed: Observations, draws: Mapping[str, Any], rng: np.random.Generator
+    ) -> tuple[Array, Array]:
+        """Draw the effects of checkpoints (C, S), and those of runs with their checkpoint's (R, S), given the runs' losses.
+
+        It is for normal noise without an OU run effect.
 
         Parameters
         ----------
         residual : array (S, n)
-            Log loss minus the law's, of the runs fitted.
+            Log loss minus the law's.
         observed : Observations
+            Of whole checkpoints, or their effects are known from some runs only.
         draws : mapping
             Noise parameters, arrays (S,).
-        run : str
-        clock : array (m,)
-            In the unit of the observations' clock, not before the run's last row; used by an OU run effect only.
         rng : Generator
-
-        Raises
-        ------
-        BayeslawError
-            If there is no such run, a clock lies before its last row, or the noise is not normal with run effects at most.
         """
-        mean, left = self.last_run_effect(residual, observed, draws, run)
-        steps, variance, length = np.zeros(np.size(clock)), left, np.full(mean.size, np.inf)
-        if self.drift:
-            code = observed.run_names.index(run)
-            last = float(observed.clock[observed.starts[code + 1] - 1])
-            steps, length = (np.asarray(clock, dtype=np.float64) - last) / observed.span, np.asarray(draws["drift"])
-            variance = self.scales(draws, "sigma_run")[self.groups_of(observed)[code]] ** 2
-            if not (np.isfinite(steps) & (steps >= 0)).all():
-                raise BayeslawError(
-                    f"Run {run!r} was last logged at {observed.clock_column} = {last:g}; ask for later values.",
-                    code="clock-before-last-row",
-                )
-        return ou.sample_later(mean, left, variance, steps, length, rng)
+        member, variance, tau = self._spread(observed, draws)
+        _, a, b = marginal.parabolas(residual, member, variance, tau)
+        of_checkpoint = np.zeros((len(observed.checkpoint_names), len(residual)))
+        if self.checkpoint_effect:
+            related = (observed.checkpoint[:, None] == np.arange(len(of_checkpoint))).astype(np.float64)
+            omega = np.asarray(draws["sigma_checkpoint"])[:, None] ** 2
+            shrunk = 1 + omega * (a @ related)
+            of_checkpoint = (omega * (b @ related) / shrunk + np.sqrt(omega / shrunk) * rng.standard_normal(shrunk.shape)).T
+        shift = of_checkpoint[observed.checkpoint].T
+        if self.skew:
+            from scipy.stats import truncnorm
 
-    def last_run_effect(self, residual: Array, observed: Observations, draws: Mapping[str, Any], run: str) -> tuple[Array, Array]:
-        """Mean and variance, arrays (S,), of a run's effect at its last row, given all its rows; as for `sample_later_effects`."""
-        if self.student or self.checkpoint_effect or self.skew:
-            raise BayeslawError(
-                f"The effect of a run can be continued with normal noise only; this fit has {self.text}.", code="noise-not-normal"
-            )
-        if run not in observed.run_names:
-            raise BayeslawError(f"The fit has no run {run!r}.{nearest(run, observed.run_names)}", code="unknown-run")
-        return self._filter(residual, observed, draws, observed.run_names.index(run))[1:]
+            sd = 1 / np.sqrt(a)
+            middle = sd**2 * (b - 1 / np.asarray(draws["run_excess"])[:, None])
+            shift = shift + truncnorm.rvs(-middle / sd, np.inf, middle, sd, random_state=rng)
+        left = tau**2 / (1 + tau**2 * ((1 / variance) @ member))
+        mean = left * (((residual - shift[:, observed.run]) / variance) @ member)
+        return of_checkpoint, (shift + mean + np.sqrt(left) * rng.standard_normal(left.shape)).T
 
-    def _filter(self, residual: Array, observed: Observations, draws: Mapping[str, Any], run: int) -> tuple[Array, Array, Array]:
-        """Log density of a run's points, and mean and variance of its effect at the last, arrays (S,)."""
-        rows = slice(observed.starts[run], observed.starts[run + 1])
-        point, variance = (self.scales(draws, name)[self.groups_of(observed)[run]] ** 2 for name in GROUPED)
-        of_run = residual[:, rows]
-        known = observed.se[rows] ** 2 if observed.se.size else np.zeros(of_run.shape[1])
-        time, length = observed.time[rows] if self.drift else np.zeros(of_run.shape[1]), np.full(len(of_run), np.inf)
-        return ou.kalman_filter(of_run, point, known, time, variance, np.asarray(draws["drift"]) if self.drift else length)
-
-    def sample_checkpoint_effects(
-        self, residual: Array, observed: Observations, draws: Mapping[str, Any], names: Sequence[str], rng: np.random.Generator
+    def sample_path(
+        self, residual: Array, observed: Observations, draws: Mapping[str, Any], time: Array, rng: np.random.Generator
     ) -> Array:
-        """Draw the effects of named checkpoints, array (C, S), given their runs; from the prior for checkpoints without runs."""
-        _, a, b = marginal.parabolas(residual, *self._spread(observed, draws))
-        omega = np.asarray(draws["sigma_checkpoint"]) ** 2 if self.checkpoint_effect else np.zeros(len(residual))
-        effects = np.empty((len(names), omega.size))
-        for i, name in enumerate(names):
-            runs = [r for r, code in enumerate(observed.checkpoint) if observed.checkpoint_names[code] == name]
-            shrunk = 1 + omega * a[:, runs].sum(axis=1)
-            effects[i] = omega * b[:, runs].sum(axis=1) / shrunk + np.sqrt(omega / shrunk) * rng.standard_normal(omega.size)
-        return effects
+        """Draw the OU effect of one run at moments (m,), array (m, S), given its losses; as `sample_effects`."""
+        point, variance = (self.scales(draws, name)[self.groups_of(observed)[0]] ** 2 for name in GROUPED)
+        known = observed.se**2 if observed.se.size else np.zeros(residual.shape[1])
+        return ou.sample_effect(residual, point, known, observed.time, variance, np.asarray(draws["drift"]), time, rng)
 
     def log_likelihood(
         self, residual: Array, observed: Observations, draws: Mapping[str, Any], *, given: Literal["others", "earlier"] = "others"
@@ -350,7 +327,7 @@ class Noise:
             member, variance, tau = self._spread(observed, draws)
             return marginal.student(residual, member, variance, np.asarray(draws["dof"]), tau if self.run_effect else None)
         if self.drift:
-            return np.stack([self._filter(residual, observed, draws, j)[0] for j in range(observed.runs)], axis=1)
+            return np.stack([self._filter(residual, observed, draws, j) for j in range(observed.runs)], axis=1)
         logp, a, b = marginal.parabolas(residual, *self._spread(observed, draws))
         if self.checkpoint_effect:
             related = (observed.checkpoint[:, None] == observed.checkpoint[None, :]) & ~np.eye(observed.runs, dtype=bool)
@@ -361,6 +338,13 @@ class Noise:
         if self.skew:
             logp += marginal.exponential_shift((a, b), np.asarray(draws["run_excess"])[:, None])
         return logp
+
+    def _filter(self, residual: Array, observed: Observations, draws: Mapping[str, Any], run: int) -> Array:
+        """Log density (S,) of the points of a run with an OU effect."""
+        rows = slice(observed.starts[run], observed.starts[run + 1])
+        point, variance = (self.scales(draws, name)[self.groups_of(observed)[run]] ** 2 for name in GROUPED)
+        known = observed.se[rows] ** 2 if observed.se.size else np.zeros(residual[:, rows].shape[1])
+        return ou.kalman_filter(residual[:, rows], point, known, observed.time[rows], variance, np.asarray(draws["drift"]))
 
     def _spread(self, observed: Observations, draws: Mapping[str, Any]) -> tuple[Array, Array, Array]:
         """Membership of rows in runs (n, R), the rows' variances (S, n), and the scale of each run's effect (S, R)."""

@@ -1,4 +1,4 @@
-"""Run effects that change along a run: a stationary Ornstein-Uhlenbeck (OU) process, filtered, drawn and continued.
+"""Run effects that change along a run: a stationary Ornstein-Uhlenbeck (OU) process, filtered and drawn.
 
     u(t) ~ Normal(0, sigma_run),   corr(u(t), u(t')) = exp(-|t - t'| / length)
 
@@ -16,17 +16,15 @@ from bayeslaw.core.arrays import Array
 FINE = 2**18  # moments of a path in a typical run's length: a thousand of them in the shortest length that the prior expects
 
 
-def kalman_filter(
-    residual: Array, point: Array, known: Array, time: Array, effect: Array, length: Array
-) -> tuple[Array, Array, Array]:
-    """Log density of all points of a run, and mean and variance of its effect at the last of them: arrays (S,).
+def kalman_filter(residual: Array, point: Array, known: Array, time: Array, effect: Array, length: Array) -> Array:
+    """Log density (S,) of all points of a run.
 
     Parameters
     ----------
     residual, known, time
         Log loss minus the law's (S, k) in the order of the clock, known variances (k,), and the clock (k,) in the unit of `length`.
     point, effect, length : arrays (S,)
-        Variances of points and of the run's effect, and its correlation length: infinite for an effect that stays the same.
+        Variances of points and of the run's effect, and its correlation length.
     """
     mean, left, logp = np.zeros_like(effect), effect, np.zeros_like(effect)
     for i, step in enumerate(np.diff(time, prepend=time[:1]).tolist()):
@@ -36,7 +34,7 @@ def kalman_filter(
         gain = left / whole
         logp -= 0.5 * (np.log(2 * math.pi * whole) + error**2 / whole)
         mean, left = mean + gain * error, gain * own
-    return logp, mean, left
+    return logp
 
 
 def _propagate(mean: Array, left: Array, effect: Array, step: float, length: Array) -> tuple[Array, Array]:
@@ -45,20 +43,41 @@ def _propagate(mean: Array, left: Array, effect: Array, step: float, length: Arr
     return kept * mean, kept**2 * left + gained * effect
 
 
-def sample_later(mean: Array, left: Array, effect: Array, steps: Array, length: Array, rng: np.random.Generator) -> Array:
-    """Draw paths of a run's effect, array (S, m).
+def sample_effect(
+    residual: Array, point: Array, known: Array, time: Array, effect: Array, length: Array, at: Array, rng: np.random.Generator
+) -> Array:
+    """Draw a run's effect at some moments given its points, array (m, S): filtered forwards, then drawn backwards.
 
     Parameters
     ----------
-    mean, left, effect, steps, length, rng
-        Mean and variance of the effect (S,) at a moment, its stationary variance, and the steps (m,) after it, in any order.
+    residual, point, known, time, effect, length
+        As in `kalman_filter`.
+    at : array (m,)
+        Moments in the unit of `length`, in any order.
+    rng : Generator
     """
-    paths, before, moment = np.empty((mean.size, steps.size)), 0.0, mean + np.sqrt(left) * rng.standard_normal(mean.size)
-    for i in np.argsort(steps, kind="stable").tolist():
-        middle, variance = _propagate(moment, np.zeros_like(moment), effect, float(steps[i]) - before, length)
-        moment = middle + np.sqrt(variance) * rng.standard_normal(mean.size)
-        paths[:, i], before = moment, float(steps[i])
-    return paths
+    moments, count, first = np.concatenate([time, at]), time.size, float(at.min())
+    mean, left, before, kept = np.zeros_like(effect), effect, float(moments.min()), list[tuple[int, float, Array, Array]]()
+    for i in np.argsort(moments, kind="stable").tolist():
+        step, before = float(moments[i]) - before, float(moments[i])
+        mean, left = _propagate(mean, left, effect, step, length)
+        if i < count:
+            gain = left / (left + point + known[i])
+            mean, left = mean + gain * (residual[:, i] - mean), (1 - gain) * left
+        if before >= first:
+            kept.append((i, before, mean, left))
+    drawn, after = np.empty((at.size, effect.size)), before
+    value: Array | None = None
+    for i, moment, middle, variance in reversed(kept):
+        mean, left = middle, variance
+        if value is not None:
+            ahead, whole = _propagate(mean, left, effect, after - moment, length)
+            back = np.exp(-(after - moment) / length) * left / whole
+            middle, variance = mean + back * (value - ahead), np.maximum(left - back**2 * whole, 0.0)
+        value, after = middle + np.sqrt(variance) * rng.standard_normal(effect.size), moment
+        if i >= count:
+            drawn[i - count] = value
+    return drawn
 
 
 class Paths:

@@ -19,10 +19,9 @@ from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.units import in_nats
 from bayeslaw.data.validate import LOSS_SUPPORT, complete
 from bayeslaw.inference.point import PointFit
-from bayeslaw.planning.domain_loss import PLANNED, DomainLoss, as_number, members
+from bayeslaw.planning.domain_loss import PLANNED, SAME, DomainLoss, as_number, members
 from bayeslaw.posterior.fit import Fit
 
-SAME = 1e-6  # relative difference within which a base checkpoint is of the planned model
 SHOWN = 4  # models with base rows that an error names
 
 
@@ -89,7 +88,7 @@ def base_loss(domain: DomainLoss, given: str | float | None, seed: int) -> BaseL
             errors = np.sqrt(variance / logs.size)
             mean = float(np.exp(logs.mean()))
             shown = f"{mean:.4g} ± {mean * float(np.median(errors)):.2g} {domain.unit}, measured at D = 0 ({model})"
-            return BaseLoss(logs.mean() + errors * normal, "measured", f"base loss of {domain.name} {shown}")
+            return BaseLoss(logs.mean() + errors * normal, "measured", f"base loss of {domain.name} {shown}{domain.shared}")
         if text == "measured" or not domain.finite_at_base:
             why = f", and {domain.posterior_name} is infinite at D = 0" if not domain.finite_at_base else ""
             raise BayeslawError(
@@ -106,7 +105,7 @@ def base_loss(domain: DomainLoss, given: str | float | None, seed: int) -> BaseL
     log = domain.at_base(np.arange(domain.size))
     median = float(np.exp(np.median(log)))
     shown = f"{median:.4g} {domain.unit}, by {domain.posterior_name} at D = 0, draw by draw ({model})"
-    return BaseLoss(log, "law", f"base loss of {domain.name} {shown}")
+    return BaseLoss(log, "law", f"base loss of {domain.name} {shown}{domain.shared}")
 
 
 def _stated(text: str, unit: str) -> tuple[float, float]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,6 @@ from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError, FitError
 from bayeslaw.data.table import Runs
 from bayeslaw.data.validate import check, complete
-from bayeslaw.forecasting.discrepancy import Discrepancy, directions
 from bayeslaw.forecasting.stack import Posterior, check_pairing
 from bayeslaw.inference.point import PointFit
 from bayeslaw.laws.law import Law
@@ -28,6 +27,7 @@ from bayeslaw.posterior.draws import LawDraws, check_losses
 from bayeslaw.posterior.fit import Fit
 
 PLANNED = 70  # kind of random numbers: effects and noise of the planned run, errors of base losses
+SAME = 1e-6  # relative difference within which a base checkpoint is of the planned model
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,7 @@ class DomainLoss:
     member_draws: tuple[LawDraws, ...]  # of each law of the posterior; a stack has several
     shift: Array
     shift_base: Array
+    shared: str = ""  # how the effects of the next run and of the base checkpoint are related, as the end of a sentence
 
     @property
     def size(self) -> int:
@@ -184,51 +185,3 @@ def check_paired(losses: Sequence[DomainLoss]) -> None:
         "same number of draws and chains, or both domains in one fit (--by E=domain).",
         " Plan with a stack and a fit, or with one stack of both domains.",
     )
-
-
-def with_next_run(losses: Sequence[DomainLoss], seed: int, discrepancy: float | None, *, run: bool) -> list[DomainLoss]:
-    """The losses with effects and noise of the next run, and with a stated discrepancy.
-
-    Losses of one posterior share the run effect, as they are losses of one model; those of different posteriors don't.
-
-    Parameters
-    ----------
-    losses, seed, discrepancy
-        As in `plan`.
-    run : bool
-        Whether the effects and noise of the next run are added.
-    """
-    order = list(dict.fromkeys(id(loss.posterior) for loss in losses))
-    shifted = []
-    for number, loss in enumerate(losses):
-        entropy = (seed, PLANNED, order.index(id(loss.posterior)))
-        shifts = [np.zeros((2, m.size)) for m in loss.member_draws]
-        for (fit, draws), member, shift in zip(members(loss.posterior), loss.member_draws, shifts, strict=True):
-            if not isinstance(fit, PointFit):
-                own = (int(fit.info["seed"]), *entropy)
-                if run:
-                    shift += _next_run(fit, draws, loss.settings, own, number)
-                if discrepancy:
-                    shift += discrepancy * _discrepancy(member, (*own, number))
-        both = np.concatenate(shifts, axis=1)
-        shifted.append(replace(loss, shift=both[0], shift_base=both[1]))
-    return shifted
-
-
-def _next_run(fit: Fit, draws: Mapping[str, Array], settings: Mapping[str, Any], entropy: tuple[int, ...], number: int) -> Array:
-    """Effects and noise (2, S) of the planned run and of its base checkpoint; `number` is that of the domain."""
-    group = np.repeat(fit.observed.groups_of(pd.DataFrame(dict(settings), index=[0])), 2)
-    rows, codes = np.array([2, 3]) + 2 * number, np.array([0, 1])
-    return fit.noise.sample(draws, codes, rows, entropy, checkpoint=np.zeros(2, np.int64), group=group)
-
-
-def _discrepancy(member: LawDraws, entropy: tuple[int, ...]) -> Array:
-    """The law's error (S,) of relative sd 1 at the plan."""
-    if "D" in directions(member.law):
-        raise BayeslawError(
-            f"A discrepancy of {member.law.name} would change with the tokens planned; a plan can use one only if it is the same "
-            "along the adaptation, as that of laws with ptpp is.",
-            code="discrepancy-along-tokens",
-        )
-    covariates = {k: np.array([v]) for k, v in member.constants.items()} | {"D": np.ones(1)}
-    return Discrepancy(member.law, member.size, entropy).at(covariates)

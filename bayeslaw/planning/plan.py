@@ -29,7 +29,8 @@ from bayeslaw.forecasting.forecast import forecast, outside
 from bayeslaw.forecasting.stack import Posterior
 from bayeslaw.inference.point import PointFit
 from bayeslaw.planning.base_loss import BaseLoss, base_losses
-from bayeslaw.planning.domain_loss import DomainLoss, check_paired, members, with_next_run
+from bayeslaw.planning.domain_loss import DomainLoss, check_paired, members
+from bayeslaw.planning.next_run import with_next_run
 from bayeslaw.planning.problem import (
     PlanProblem,
     Prices,

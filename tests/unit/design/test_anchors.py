@@ -356,22 +356,6 @@ def test_no_exchange_of_a_single_pick_is_better(fit: Fit) -> None:
 # --- checkpoint effects ---------------------------------------------------------------------------------------------------
 
 
-def test_effects_of_a_known_checkpoint_are_conditional_on_its_runs() -> None:
-    fit = line_fit(noise="normal-checkpoint")
-    seen, draws, noise = fit.observed, fit.draws, fit.noise
-    residual = seen.log_loss - np.log(fit.law.predict(draws, seen.covariates))
-    effects = noise.sample_checkpoint_effects(residual, seen, draws, ("k0", "unseen"), np.random.default_rng(0))
-    rows = seen.checkpoint[seen.run] == seen.checkpoint_names.index("k0")
-    of = seen.run[rows]
-    covariance = 0.01**2 * np.eye(of.size) + 0.01**2 * (of[:, None] == of)  # point noise and run effects
-    gain = 0.02**2 * np.linalg.solve(covariance + 0.02**2, np.ones(of.size))
-    mean, variance = residual[:, rows] @ gain, 0.02**2 * (1 - gain.sum())
-    z = (effects[0] - mean) / np.sqrt(variance)
-    assert abs(z.mean()) < 4 / np.sqrt(z.size)
-    assert abs(z.var() - 1) < 4 * np.sqrt(2 / z.size)
-    assert effects[1].std() == pytest.approx(0.02, rel=0.05)
-
-
 def test_runs_of_one_checkpoint_share_its_effect() -> None:
     """Two runs of one new checkpoint inform less than one run of each of two, because they err together."""
     fit = line_fit(noise="normal-checkpoint", point=0.002, run=0.002)

@@ -81,12 +81,20 @@ def test_densities_of_held_out_runs(small_fit: Fit) -> None:
         assert value == pytest.approx(logsumexp(density) - np.log(density.size), rel=1e-9)
 
 
-def test_more_points_of_a_fitted_run_are_a_run_of_their_own(small_fit: Fit) -> None:
+def test_later_rows_of_a_fitted_run_are_given_that_run(small_fit: Fit) -> None:
     fitted, rest = RUNS.where("D < 5e9"), RUNS.where("D >= 5e9 and run in ['run 0', 'run 1']")
     densities = held_out_density(small_fit, fitted, rest)
-    assert densities.index.tolist() == ["run 0 (held out)", "run 1 (held out)"]
-    density = run_density(small_fit, rest.where("run == 'run 1'").frame)
-    assert densities["run 1 (held out)"] == pytest.approx(logsumexp(density) - np.log(density.size), rel=1e-9)
+    assert densities.index.tolist() == ["run 0", "run 1"]
+    before, whole = (run_density(small_fit, runs.where("run == 'run 1'").frame) for runs in (fitted, RUNS))
+    assert densities["run 1"] == pytest.approx(logsumexp(whole - before) - np.log(whole.size), rel=1e-9)
+
+
+def test_another_model_with_the_name_of_a_fitted_run_is_a_run_of_its_own(small_fit: Fit) -> None:
+    other = replace(RUNS, frame=RUNS.where("run == 'run 1'").frame.assign(N=7e8))
+    densities = held_out_density(small_fit, RUNS.where("D < 5e9"), other)
+    assert densities.index.tolist() == ["run 1 (held out)"]
+    density = run_density(small_fit, other.frame)
+    assert densities.iloc[0] == pytest.approx(logsumexp(density) - np.log(density.size), rel=1e-9)
 
 
 def test_rows_without_runs_are_runs_of_their_own(small_fit: Fit) -> None:

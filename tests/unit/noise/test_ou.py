@@ -65,39 +65,25 @@ def given(covariance: Array, known: int, values: Array) -> tuple[Array, Array]:
     return gain @ values, covariance[known:, known:] - gain @ covariance[:known, known:]
 
 
-@pytest.mark.parametrize("changes", [True, False])
-def test_the_later_effect_of_a_run_is_conditionally_normal(changes: bool, rng: np.random.Generator) -> None:
-    """At its last row and later, in an order that is not that of the clock."""
-    seen, size, later = rows(SE), 40_000, np.array([700.0, 283.0, 300.0])
-    noise = replace(DRIFT, groups=NAMES, drift=changes)
+def test_the_effect_of_a_run_is_conditionally_normal(rng: np.random.Generator) -> None:
+    """Before, between, at and after its rows, in an order that is not that of the clock."""
+    seen, size = rows(SE), 40_000
+    noise = replace(DRIFT, groups=NAMES)
     residual = 0.02 * rng.standard_normal(RUN.size)
     values = {"sigma_point[pile]": 0.01, "sigma_point[code]": 0.02, "sigma_run[pile]": 0.02, "sigma_run[code]": 0.015, "drift": 0.4}
     draws = {name: np.full(size, value) for name, value in values.items()}
     own = np.flatnonzero(RUN == 3)
-    moments = np.concatenate([seen.clock[own], seen.clock[own[-1:]], later])
-    distance = np.abs(moments[:, None] - moments[None, :])
-    covariance = 0.015**2 * (np.exp(-distance / (0.4 * seen.span)) if changes else np.ones_like(distance))
+    logged = seen.clock[own]
+    asked = np.array([2 * logged[2], 0.0, 0.5 * (logged[1] + logged[2]), logged[2], logged[2] + 17])
+    moments = np.concatenate([logged, asked])
+    covariance = 0.015**2 * np.exp(-np.abs(moments[:, None] - moments[None, :]) / (0.4 * seen.span))
     covariance[:3, :3] += np.diag(0.02**2 + SE[own] ** 2)
     mean, expected = given(covariance, 3, residual[own])
-    repeated = np.broadcast_to(residual, (size, RUN.size))
-    last = noise.last_run_effect(repeated, seen, draws, "run 3")
-    assert (last[0][0], last[1][0]) == pytest.approx((mean[0], expected[0, 0]), rel=1e-9)
-    drawn = noise.sample_later_effects(repeated, seen, draws, "run 3", later, rng)
-    assert drawn.shape == (size, 3)
+    drawn = noise.sample_path(np.broadcast_to(residual[own], (size, 3)), seen.select(np.array([3])), draws, asked / seen.span, rng)
+    assert drawn.shape == (5, size)
     error = 5 * 0.015 / math.sqrt(size)
-    np.testing.assert_allclose(drawn.mean(axis=0), mean[1:], atol=error)
-    np.testing.assert_allclose(np.cov(drawn.T), expected[1:, 1:], atol=error * 0.03)
-
-
-def test_runs_that_cannot_be_continued_are_refused(rng: np.random.Generator) -> None:
-    seen, draws = rows(), two_draws(rows())[0]
-    noise, residual = replace(DRIFT, groups=NAMES), np.zeros((2, RUN.size))
-    with fails("clock-before-last-row", "run 3", "step = 100"):
-        noise.sample_later_effects(residual, seen, draws, "run 3", np.array([99.0]), rng)
-    with fails("unknown-run", "run 9"):
-        noise.sample_later_effects(residual, seen, draws, "run 9", np.array([200.0]), rng)
-    with fails("noise-not-normal", "Student-t"):
-        Noise(True, True).sample_later_effects(residual, seen, draws, "run 3", np.array([200.0]), rng)
+    np.testing.assert_allclose(drawn.mean(axis=1), mean, atol=error)
+    np.testing.assert_allclose(np.cov(drawn), expected, atol=error * 0.03)
 
 
 # --- draws ------------------------------------------------------------------------------------------------------------

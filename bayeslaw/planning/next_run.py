@@ -1,0 +1,147 @@
+"""What the next run and its base checkpoint would log beyond the laws' expected losses.
+
+Forgetting is their difference, so it matters how their effects are related. With checkpoint effects both have the effect of
+the planned checkpoint, learnt if it is in the fit. Without, the effect of a base checkpoint and those of the runs adapted from it
+are correlated as those in the fit are; where the planned checkpoint's own base was fitted, the run's effect is drawn given it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from bayeslaw.core.arrays import Array, Index
+from bayeslaw.core.errors import BayeslawError
+from bayeslaw.forecasting.discrepancy import Discrepancy, directions
+from bayeslaw.inference.point import PointFit
+from bayeslaw.planning.domain_loss import PLANNED, SAME, DomainLoss
+from bayeslaw.posterior.draws import LawDraws
+from bayeslaw.posterior.effects import LearntEffects
+from bayeslaw.posterior.fit import Fit
+
+AVERAGED = 200  # draws by which the correlation is measured
+LEAST = 3  # checkpoints from which a correlation is measured
+
+
+def with_next_run(losses: Sequence[DomainLoss], seed: int, discrepancy: float | None, *, run: bool) -> list[DomainLoss]:
+    """The losses with effects and noise of the next run, and with a stated discrepancy.
+
+    Losses of one posterior share the run effect, as they are losses of one model; those of different posteriors don't.
+
+    Parameters
+    ----------
+    losses, seed, discrepancy
+        As in `plan`.
+    run : bool
+        Whether the effects and noise of the next run are added.
+    """
+    order = list(dict.fromkeys(id(loss.posterior) for loss in losses))
+    shifted = []
+    for number, loss in enumerate(losses):
+        entropy, shared = (seed, PLANNED, order.index(id(loss.posterior))), dict[str, None]()
+        shifts = [np.zeros((2, m.size)) for m in loss.member_draws]
+        selections = () if isinstance(loss.posterior, PointFit) else loss.posterior.selections
+        for (fit, chosen), member, shift in zip(selections, loss.member_draws, shifts, strict=False):
+            own = (int(fit.info["seed"]), *entropy)
+            if run:
+                added, text = _next_run(fit, chosen, loss.settings, own, number)
+                shift += added
+                shared[text] = None
+            if discrepancy:
+                shift += discrepancy * _discrepancy(member, (*own, number))
+        both = np.concatenate(shifts, axis=1)
+        shifted.append(replace(loss, shift=both[0], shift_base=both[1], shared="".join(shared)))
+    return shifted
+
+
+def _next_run(fit: Fit, chosen: Index, settings: Mapping[str, Any], entropy: tuple[int, ...], number: int) -> tuple[Array, str]:
+    """Effects and noise (2, S) of the planned run and of its base checkpoint, and how these are related.
+
+    `number` is that of the domain, whose points have noise of their own.
+    """
+    noise, frame, draws = fit.noise, pd.DataFrame(dict(settings), index=[0]), {k: v[chosen] for k, v in fit.draws.items()}
+    group, rows = np.repeat(fit.observed.groups_of(frame), 2), np.array([2, 3]) + 2 * number
+    learnt = LearntEffects.of(fit, frame, np.zeros(1), chosen, entropy)
+    known, none = int(learnt.checkpoint[0]), np.full(2, -1)
+    checkpoint = np.full(2, 0 if known < 0 else -1)
+    points = noise.sample(draws, none, rows, entropy, checkpoint=checkpoint, group=group)
+    effects = noise.sample(draws, np.array([0, 1]), rows, entropy, checkpoint=checkpoint, group=group) - points
+    points = points + learnt.at(np.zeros(1, np.int64))
+    base, correlation = _base_run(fit, settings), _correlation(fit)
+    mean = draws["run_excess"] if noise.skew else 0.0
+    of_run, of_base = effects - mean
+    if base is not None and noise.run_effect and not noise.drift and (known >= 0 or not noise.checkpoint_effect):
+        of_base = learnt.of_run(base) - learnt.of_checkpoint(known) - mean
+        of_run = correlation * of_base + math.sqrt(1 - correlation**2) * of_run
+    else:
+        of_base = correlation * of_run + math.sqrt(1 - correlation**2) * of_base
+    text = f"; its effect and the run's are correlated by {correlation:.2f}, as in the fitted runs" if correlation else ""
+    if noise.checkpoint_effect:
+        text = f"; it shares {'the learnt effect of its checkpoint' if known >= 0 else 'a checkpoint effect'} with the run"
+    return points + mean + np.stack([of_run, of_base]), text
+
+
+def _base_run(fit: Fit, settings: Mapping[str, Any]) -> int | None:
+    """The fitted run of the planned model's base checkpoint (D = 0), if there is exactly one."""
+    columns = fit.observed.covariates
+    if "D" not in columns:
+        return None
+    same = columns["D"] == 0
+    for name in columns.keys() - {"D", "r"}:
+        if name in settings:
+            same &= np.isclose(columns[name], float(settings[name]), rtol=SAME, atol=0.0)
+    runs = np.unique(fit.observed.run[same])
+    return int(runs[0]) if runs.size == 1 else None
+
+
+def _correlation(fit: Fit) -> float:
+    """The correlation of the effects of a base checkpoint and of a run adapted from it, as measured among the fitted runs.
+
+    It is 1 where base rows are the first rows of the runs themselves. Where too few base checkpoints were fitted, it is that of two
+    runs of a checkpoint; where too few of those were, it is unknown, and 0 makes the widest intervals. A checkpoint effect is what
+    makes runs correlated, so with one it is 0.
+    """
+    observed, noise = fit.observed, fit.noise
+    at_base = observed.covariates.get("D", np.ones(observed.run.size)) == 0
+    base = np.bincount(observed.run, at_base, observed.runs) > 0
+    if not noise.run_effect or noise.checkpoint_effect:
+        return 0.0
+    if base.any() and np.isin(observed.run[at_base], observed.run[~at_base]).all():
+        return 1.0
+    if noise.drift or not observed.branched:
+        return 0.0
+    first, second = np.nonzero(np.triu(observed.checkpoint[:, None] == observed.checkpoint, 1))
+    mixed = base[first] != base[second]
+    for pairs in (mixed, ~base[first] & ~base[second]):
+        if np.unique(observed.checkpoint[first[pairs]]).size >= LEAST:
+            errors, variance = _mean_errors(fit)
+            # Points have noise of their own, so that mean errors of two runs vary together only as the runs' effects do.
+            return float(np.clip(np.median((errors[first[pairs]] * errors[second[pairs]]).mean(0) / variance), 0.0, 1.0))
+    return 0.0
+
+
+def _mean_errors(fit: Fit) -> tuple[Array, Array]:
+    """Draws of the runs' mean log losses less the law's (R, s), and of the variance of run effects (s,)."""
+    size, observed = next(iter(fit.draws.values())).size, fit.observed
+    draws = {name: values[:: max(1, size // AVERAGED)] for name, values in fit.draws.items()}
+    residual = observed.log_loss - np.log(fit.law.predict(draws, observed.covariates))
+    means = np.add.reduceat(residual, observed.starts[:-1], axis=1) / np.diff(observed.starts)
+    variance = (fit.noise.scales(draws, "sigma_run") ** 2).mean(axis=0)
+    return (means.T - draws["run_excess"] if fit.noise.skew else means.T), variance
+
+
+def _discrepancy(member: LawDraws, entropy: tuple[int, ...]) -> Array:
+    """The law's error (S,) of relative sd 1 at the plan."""
+    if "D" in directions(member.law):
+        raise BayeslawError(
+            f"A discrepancy of {member.law.name} would change with the tokens planned; a plan can use one only if it is the same "
+            "along the adaptation, as that of laws with ptpp is.",
+            code="discrepancy-along-tokens",
+        )
+    covariates = {k: np.array([v]) for k, v in member.constants.items()} | {"D": np.ones(1)}
+    return Discrepancy(member.law, member.size, entropy).at(covariates)

@@ -1,0 +1,117 @@
+"""Effects of a fit's own runs and checkpoints, drawn given their losses, at the rows of a table that belong to them.
+
+A run of a fitted checkpoint has that checkpoint's effect, and later rows of a fitted run have that run's. Forecasts and scores
+use what the fit has learnt of these; only runs and checkpoints that nobody has measured get effects from their distribution.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+
+from bayeslaw.core.arrays import Array, Index
+from bayeslaw.core.errors import BayeslawError
+from bayeslaw.data.observations import Observations, clock_of
+from bayeslaw.posterior.fit import Fit, values_of
+
+LEARNT = 12  # kind of random numbers: draws of learnt effects
+READINGS = ("known", "new-run", "new-checkpoint")
+type Reading = Literal["known", "new-run", "new-checkpoint"]
+"""As what rows are forecast: with all that was learnt, as new runs of known checkpoints, or as new runs of new ones."""
+WORDS = ("new run", "known checkpoint", "known run")
+
+
+@dataclass(frozen=True)
+class LearntEffects:
+    """Effects at the rows of a table of settings, by some draws of a fit.
+
+    Attributes
+    ----------
+    run, checkpoint : int arrays (n,)
+        Codes of the fitted run of each row, and of its fitted checkpoint; -1 where it has none, or where the noise has no effect
+        of it. Rows of a fitted run have no checkpoint here: the run's effect contains it.
+    time : array (n,)
+        The rows' clock, for an OU run effect.
+    chosen : int array (S,) of the draws
+    """
+
+    fit: Fit
+    run: Index
+    checkpoint: Index
+    time: Array
+    chosen: Index
+    entropy: tuple[int, ...]
+    _known: dict[tuple[str, int], Array] = field(default_factory=dict, compare=False)
+
+    @classmethod
+    def of(
+        cls, fit: Fit, frame: pd.DataFrame, time: Array, chosen: Index, entropy: tuple[int, ...], reading: Reading = "known"
+    ) -> LearntEffects:
+        """The effects at the rows of a table that belong to fitted runs and checkpoints, as far as `reading` uses them."""
+        if reading not in READINGS:
+            raise BayeslawError(f"Rows are forecast as {', '.join(READINGS)}, not as {reading!r}.", code="unknown-reading")
+        run, checkpoint = fit.observed.find(frame, fit.law)
+        if reading != "known" or not (fit.noise.run_effect or fit.noise.checkpoint_effect or fit.noise.skew):
+            run = np.full_like(run, -1)
+        if reading == "new-checkpoint" or not fit.noise.checkpoint_effect:
+            checkpoint = np.full_like(checkpoint, -1)
+        if fit.noise.drift and (run >= 0).any():
+            time = clock_of(frame, fit.observed.clock_column) / fit.observed.span
+        return cls(fit, run, np.where(run >= 0, -1, checkpoint), time, chosen, entropy)
+
+    @property
+    def words(self) -> list[str]:
+        """What each row is: 'new run', 'known checkpoint' or 'known run'."""
+        return [WORDS[2 * (run >= 0) + (checkpoint >= 0)] for run, checkpoint in zip(self.run, self.checkpoint, strict=True)]
+
+    def at(self, rows: Index) -> Array:
+        """Additions to log loss (k, S) at the rows with these numbers; 0 where nothing has been learnt."""
+        effects = np.zeros((rows.size, self.chosen.size))
+        for i, row in enumerate(rows.tolist()):
+            run, checkpoint = int(self.run[row]), int(self.checkpoint[row])
+            if run >= 0 and self.fit.noise.drift:
+                effects[i] = self._path(run)[np.flatnonzero(self.run == run).searchsorted(row)]
+            elif run >= 0:
+                effects[i] = self.of_run(run)
+            elif checkpoint >= 0:
+                effects[i] = self.of_checkpoint(checkpoint)
+        return effects
+
+    def of_checkpoint(self, code: int) -> Array:
+        """The effect of the checkpoint with this code, array (S,); 0 by a noise without such effects."""
+        return np.zeros(self.chosen.size) if not self.fit.noise.checkpoint_effect else self._of("checkpoint", code)
+
+    def of_run(self, code: int) -> Array:
+        """The effect of the run with this code, its checkpoint's included, array (S,); not for an OU run effect."""
+        return self._of("run", code)
+
+    def _of(self, kind: str, code: int) -> Array:
+        """The effect of a run, with its checkpoint's, or of a checkpoint, array (S,)."""
+        observed, noise = self.fit.observed, self.fit.noise
+        if noise.explicit_effects:
+            self._known[kind, code] = values_of(self.fit.tree, "posterior", "run_effect")[..., code].reshape(-1)[self.chosen]
+        elif (kind, code) not in self._known:
+            of = code if kind == "checkpoint" else int(observed.checkpoint[code])
+            runs = np.flatnonzero(observed.checkpoint == of)
+            of_checkpoint, of_run = noise.sample_effects(*self._data(runs), np.random.default_rng((*self.entropy, LEARNT, of)))
+            self._known[("checkpoint", of)] = of_checkpoint[0]
+            self._known.update((("run", run), effect) for run, effect in zip(runs.tolist(), of_run, strict=True))
+        return self._known[kind, code]
+
+    def _path(self, code: int) -> Array:
+        """The OU effect of a run at the rows of the table that belong to it, array (k, S)."""
+        if ("path", code) not in self._known:
+            rng = np.random.default_rng((*self.entropy, LEARNT, code))
+            data = self._data(np.array([code]))
+            self._known["path", code] = self.fit.noise.sample_path(*data, self.time[self.run == code], rng)
+        return self._known["path", code]
+
+    def _data(self, runs: Index) -> tuple[Array, Observations, dict[str, Array]]:
+        """Residuals (S, n) of some runs, their rows, and the draws."""
+        observed = self.fit.observed.select(runs)
+        draws = {name: values[self.chosen] for name, values in self.fit.draws.items()}
+        residual = observed.log_loss - np.log(self.fit.law.predict(draws, observed.covariates))
+        return residual, observed, draws

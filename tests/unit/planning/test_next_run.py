@@ -1,0 +1,87 @@
+"""Effects of the planned run and of its base checkpoint: correlated as in the fitted runs, learnt where these are known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bayeslaw.planning.domain_loss import DomainLoss, domain_loss
+from bayeslaw.planning.next_run import with_next_run
+from bayeslaw.posterior.fit import Fit
+from tests import oracles
+from tests.oracles import Array
+from tests.posteriors import law_named, posterior, scattered
+
+SIZE, SIGMA = 4000, 0.02
+CORNERS = pd.DataFrame({"D": [1e9, 1e10], "r": [0.1, 0.5]})
+NEW = {"N": 3e9, "ptpp": 100.0}
+LAW = law_named("transfer-source")
+
+
+def runs(correlation: float, *, base: bool = True, joined: bool = False) -> pd.DataFrame:
+    """40 checkpoints with two runs each and, if `base`, a row at D = 0, which `joined` makes the first of each run."""
+    rng, rows = np.random.default_rng(0), []
+    for i in range(40):
+        n, shared = 10 ** rng.uniform(8, 9.5), rng.standard_normal()
+        for r in (0.1, 0.4, 0.0):
+            effect = SIGMA * (np.sqrt(correlation) * shared + np.sqrt(1 - correlation) * rng.standard_normal())
+            tokens = [0.0] if r == 0 else [0.0] * joined + [n, 5 * n, 20 * n]
+            rows += [
+                {"N": n, "ptpp": 20.0 + i, "r": r, "D": d, "effect": effect, "checkpoint": f"k{i}", "run": f"k{i}-{r}"}
+                for d in tokens
+            ]
+    frame = pd.DataFrame(rows)
+    frame = frame[(frame["D"] > 0) | base & (frame["r"].eq(0) ^ joined)].reset_index(drop=True)
+    at = {name: frame[name].to_numpy() for name in LAW.covariates}
+    latent = LAW.predict({k: np.array([v]) for k, v in oracles.typical(LAW).items()}, at)[0]
+    return frame.assign(loss=latent * np.exp(frame["effect"] + 0.002 * rng.standard_normal(len(frame)))).drop(columns="effect")
+
+
+def fitted(frame: pd.DataFrame) -> Fit:
+    return posterior(LAW, scattered(oracles.typical(LAW), SIZE, 1, 1e-6), frame=frame, sigma=(0.002, SIGMA))
+
+
+def shifted(fit: Fit, settings: dict[str, Any]) -> DomainLoss:
+    return with_next_run([domain_loss("source", fit, settings, {}, CORNERS)], 0, None, run=True)[0]
+
+
+def correlation(fit: Fit, settings: dict[str, Any] = NEW) -> float:
+    loss = shifted(fit, settings)
+    both: Array = np.stack([loss.shift, loss.shift_base])
+    np.testing.assert_allclose(both.std(axis=1), np.hypot(SIGMA, 0.002), rtol=0.05)
+    return float(np.corrcoef(loss.shift, loss.shift_base)[0, 1])
+
+
+@pytest.mark.parametrize("truth", [0.0, 0.77])
+@pytest.mark.parametrize("base", [True, False])
+def test_effects_are_correlated_as_in_the_fitted_runs(truth: float, base: bool) -> None:
+    """As bases and their runs are or, without bases, two runs of a checkpoint."""
+    fit = fitted(runs(truth, base=base))
+    assert correlation(fit) == pytest.approx(truth, abs=0.2)
+
+
+def test_a_base_that_is_the_first_row_of_a_run_has_its_effect() -> None:
+    assert correlation(fitted(runs(0.3, joined=True))) == pytest.approx(1.0, abs=0.03)
+
+
+def test_the_base_loss_says_how_it_is_related() -> None:
+    assert "correlated by 0." in shifted(fitted(runs(0.77)), NEW).shared
+
+
+def test_runs_that_share_nothing_are_independent() -> None:
+    frame = runs(0.77)
+    assert correlation(fitted(frame.assign(checkpoint=frame["run"]))) == pytest.approx(0.0, abs=0.07)
+
+
+def test_the_run_of_a_measured_base_is_drawn_given_it() -> None:
+    frame = runs(0.77)
+    fit, row = fitted(frame), frame[(frame["checkpoint"] == "k7") & (frame["D"] == 0)].iloc[0]
+    loss = shifted(fit, {"N": row["N"], "ptpp": row["ptpp"]})
+    code = fit.observed.run_names.index(row["run"])
+    effect = fit.residual[:, fit.observed.run == code].mean()
+    assert loss.shift_base.mean() == pytest.approx(effect, abs=0.001)
+    assert loss.shift.mean() == pytest.approx(0.77 * effect, abs=0.3 * abs(effect))
+    assert loss.shift.std() < 0.8 * SIGMA
