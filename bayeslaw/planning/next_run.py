@@ -119,20 +119,25 @@ def _correlation(fit: Fit) -> float:
     mixed = base[first] != base[second]
     for pairs in (mixed, ~base[first] & ~base[second]):
         if np.unique(observed.checkpoint[first[pairs]]).size >= LEAST:
-            errors, variance = _mean_errors(fit)
+            errors, own = _mean_errors(fit)
+            a, b = (errors[of[pairs]] for of in (first, second))
             # Points have noise of their own, so that mean errors of two runs vary together only as the runs' effects do.
-            return float(np.clip(np.median((errors[first[pairs]] * errors[second[pairs]]).mean(0) / variance), 0.0, 1.0))
+            variances = [(e**2).mean(0) - own[of[pairs]].mean() for e, of in ((a, first), (b, second))]
+            scale = np.sqrt(np.maximum(np.prod(variances, axis=0), 1e-300))
+            return float(np.clip(np.median((a * b).mean(0) / scale), 0.0, 1.0))
     return 0.0
 
 
 def _mean_errors(fit: Fit) -> tuple[Array, Array]:
-    """Draws of the runs' mean log losses less the law's (R, s), and of the variance of run effects (s,)."""
+    """Draws of the runs' mean log losses less the law's (R, s), and their variances by the noise of points (R,)."""
     size, observed = next(iter(fit.draws.values())).size, fit.observed
     draws = {name: values[:: max(1, size // AVERAGED)] for name, values in fit.draws.items()}
     residual = observed.log_loss - np.log(fit.law.predict(draws, observed.covariates))
-    means = np.add.reduceat(residual, observed.starts[:-1], axis=1) / np.diff(observed.starts)
-    variance = (fit.noise.scales(draws, "sigma_run") ** 2).mean(axis=0)
-    return (means.T - draws["run_excess"] if fit.noise.skew else means.T), variance
+    count = np.diff(observed.starts)
+    means = np.add.reduceat(residual, observed.starts[:-1], axis=1) / count
+    known = np.bincount(observed.run, observed.se**2) / count if observed.se.size else 0.0
+    own = (fit.noise.variances(draws)[0][fit.noise.groups_of(observed)] + known) / count
+    return (means.T - draws["run_excess"] if fit.noise.skew else means.T), own
 
 
 def _discrepancy(member: LawDraws, entropy: tuple[int, ...]) -> Array:
