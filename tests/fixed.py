@@ -202,7 +202,7 @@ def stand_in(density: Density, *, draws: int, chains: int, seed: int, **_: Any) 
     dims, shape = ("chain", "draw"), (chains, draws)
     stats = {"diverging": (dims, np.zeros(shape, dtype=bool)), "energy": (dims, rng.standard_normal(shape))}
     coords = {"chain": np.arange(chains), "draw": np.arange(draws)}
-    return Sample(sampled, xr.Dataset(stats, coords=coords), None, False)
+    return Sample(sampled, xr.Dataset(stats, coords=coords), stats["energy"][1], None, False)
 
 
 @contextmanager

@@ -164,7 +164,7 @@ def _checks(law: Law, observed: Observations, noise: Noise, result: Sample, seed
     """Checks of the draws, of what they tell about the parameters, and of the residuals."""
     scalar = {k: v for k, v in result.draws.items() if v.ndim == 2}
     prior = law.sample_prior(4000, observed.at, np.random.default_rng([seed, 1]))
-    checks = [*sampler_checks(scalar, result.stats), information_check(prior, {k: scalar[k] for k in prior})]
+    checks = [*sampler_checks(scalar, result.stats, result.energy), information_check(prior, {k: scalar[k] for k in prior})]
     checks.append(lack_check(law, observed, {k: float(np.median(scalar[k])) for k in law.parameters}))
     if noise.run_effect:
         checks.append(run_effect_check(noise.scales(scalar, "sigma_run")))

@@ -33,12 +33,14 @@ STATS = {"diverging": bool, "n_steps": np.int64, "energy": np.float64, "step_siz
 class Sample:
     """Posterior draws, arrays (chains, draws), of runs' explicit effects (chains, draws, runs), and how they were sampled.
 
-    `stats` are the sampler's statistics, `ridge` is the coordinate along which a curved ridge was straightened, if any, and
-    `interrupted` says whether Ctrl-C ended sampling early.
+    `stats` are the sampler's statistics of the draws kept, `energy` (chains, all draws) is that of all draws, since E-BFMI compares
+    successive ones. `ridge` is the coordinate along which a curved ridge was straightened, if any, and `interrupted` says whether
+    Ctrl-C ended sampling early.
     """
 
     draws: dict[str, Array]
     stats: xr.Dataset
+    energy: Array
     ridge: str | None
     interrupted: bool
 
@@ -95,9 +97,10 @@ def sample(
             ridge_map = ridge_map.refined(density, z.reshape(-1, density.size))
         second = SamplerRun(every * draws, tune - 2 * pilot, chains, cores, main_seed, target_accept)
         z, stats, interrupted = run_chains(density, ridge_map, second, task("sampling", (second.draws + second.tune) * chains))
+    energy = stats["energy"].values
     if every == 2:
         z, stats = halved(z, stats)
-    return Sample(draws_at(z), stats, None if ridge_map.ridge is None else density.names[ridge_map.ridge], interrupted)
+    return Sample(draws_at(z), stats, energy, None if ridge_map.ridge is None else density.names[ridge_map.ridge], interrupted)
 
 
 def is_slow(draws: dict[str, Array]) -> bool:

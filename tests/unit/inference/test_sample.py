@@ -15,6 +15,7 @@ from bayeslaw.engine.density import Density
 from bayeslaw.engine.transport import find_ridge_map
 from bayeslaw.inference import sample as sampling
 from bayeslaw.inference.fit import fit
+from bayeslaw.inference.sample import sample as sample_with_given_chains
 from bayeslaw.laws.card import load_law
 from bayeslaw.noise.noise import Noise
 from tests import oracles
@@ -97,6 +98,27 @@ def test_thinned_draws_count_the_gradients_and_divergences_between() -> None:
     assert after["diverging"].values.tolist() == [[False, True, False], [False, False, True]]
     assert after["energy"].values.tolist() == [[1.0, 2.0, 3.0], [10.0, 20.0, 30.0]]
     assert dict(after.sizes) == {"chain": 2, "draw": 3}
+
+
+def test_energies_of_all_draws_are_kept_where_draws_are_thinned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every second draw of a slow fit is kept; E-BFMI needs the energies of all."""
+    energies = {}
+
+    def run_chains(density: Density, *_: Any) -> tuple[oracles.Array, xr.Dataset, bool]:
+        settings, rng, dims = _[1], np.random.default_rng(len(energies)), ("chain", "draw")
+        shape = (settings.chains, settings.draws)
+        energies[settings.draws] = rng.standard_normal(shape)
+        stats = {"energy": (dims, energies[settings.draws]), "n_steps": (dims, np.ones(shape, int))}
+        coords = {"chain": np.arange(shape[0]), "draw": np.arange(shape[1])}
+        return 0.1 * rng.standard_normal((*shape, density.size)), xr.Dataset(stats, coords=coords), False
+
+    monkeypatch.setattr(sampling, "run_chains", run_chains)
+    monkeypatch.setattr(sampling, "is_slow", lambda _: True)
+    observed = oracles.observed(LAW, TABLE)
+    density = Density.of(LAW, observed, Noise.choose("normal", observed))
+    made = sample_with_given_chains(density, draws=40, tune=100, chains=2, seed=1, target_accept=0.9, progress=False, cores=1)
+    assert made.draws["E"].shape == made.stats["energy"].shape == (2, 40)
+    np.testing.assert_array_equal(made.energy, energies[80])
 
 
 def test_correlated_draws_are_slow(rng: np.random.Generator) -> None:

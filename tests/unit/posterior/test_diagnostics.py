@@ -29,11 +29,13 @@ def draws(rng: np.random.Generator) -> dict[str, Array]:
     return {"a": rng.standard_normal((4, 1000)), "b": rng.standard_normal((4, 1000))}
 
 
-def stats(rng: np.random.Generator, chains: int = 4, count: int = 1000, diverging: int = 0) -> xr.Dataset:
+def stats(
+    rng: np.random.Generator, chains: int = 4, count: int = 1000, diverging: int = 0, energy: Array | None = None
+) -> tuple[xr.Dataset, Array]:
+    """Statistics of the sampler, and the energies of all draws."""
     flags = np.zeros((chains, count), dtype=bool)
     flags[0, :diverging] = True
-    energy = rng.standard_normal((chains, count))
-    return xr.Dataset({"diverging": (("chain", "draw"), flags), "energy": (("chain", "draw"), energy)})
+    return xr.Dataset({"diverging": (("chain", "draw"), flags)}), rng.standard_normal((chains, count)) if energy is None else energy
 
 
 def verdicts(checks: list[Check]) -> dict[str, bool]:
@@ -41,7 +43,7 @@ def verdicts(checks: list[Check]) -> dict[str, bool]:
 
 
 def test_good_draws_pass(draws: dict[str, Array], rng: np.random.Generator) -> None:
-    checks = sampler_checks(draws, stats(rng))
+    checks = sampler_checks(draws, *stats(rng))
     assert verdicts(checks) == dict.fromkeys(["r_hat", "ess_bulk", "ess_tail", "divergences", "e_bfmi"], True)
     assert all(check.required and str(check).startswith("passed: ") for check in checks)
     assert checks[3].text == "0 divergent transitions of 4000, at most 0.1% wanted"
@@ -49,7 +51,7 @@ def test_good_draws_pass(draws: dict[str, Array], rng: np.random.Generator) -> N
 
 def test_chains_apart_fail(draws: dict[str, Array], rng: np.random.Generator) -> None:
     draws["b"][0] += 5
-    checks = sampler_checks(draws, stats(rng))
+    checks = sampler_checks(draws, *stats(rng))
     assert verdicts(checks) == {"r_hat": False, "ess_bulk": False, "ess_tail": False, "divergences": True, "e_bfmi": True}
     assert "(b), at most 1.01 wanted" in checks[0].text
     assert str(checks[0]).startswith("FAILED: largest R-hat 1.")
@@ -60,27 +62,39 @@ def test_slow_chains_fail(draws: dict[str, Array], rng: np.random.Generator) -> 
     steps = rng.standard_normal((4, 1000))
     for i in range(1, 1000):
         steps[:, i] += 0.97 * steps[:, i - 1]
-    checks = sampler_checks(draws | {"b": steps}, stats(rng))
+    checks = sampler_checks(draws | {"b": steps}, *stats(rng))
     assert not verdicts(checks)["ess_bulk"]
     assert "of 4000 draws (b), at least 400 wanted" in checks[1].text
 
 
 @pytest.mark.parametrize(("diverging", "passed"), [(4, True), (5, False)])
 def test_divergences(diverging: int, passed: bool, draws: dict[str, Array], rng: np.random.Generator) -> None:
-    checks = sampler_checks(draws, stats(rng, diverging=diverging))
+    checks = sampler_checks(draws, *stats(rng, diverging=diverging))
     assert verdicts(checks)["divergences"] is passed
 
 
 def test_energy_that_drifts_fails(draws: dict[str, Array], rng: np.random.Generator) -> None:
-    drifting = stats(rng)
-    drifting["energy"][2] = np.cumsum(rng.standard_normal(1000))
-    checks = sampler_checks(draws, drifting)
+    energy = rng.standard_normal((4, 1000))
+    energy[2] = np.cumsum(rng.standard_normal(1000))
+    checks = sampler_checks(draws, *stats(rng, energy=energy))
     assert not verdicts(checks)["e_bfmi"]
     assert checks[-1].table["e_bfmi"].idxmin() == 2
 
 
+def test_energy_is_judged_before_draws_are_thinned(draws: dict[str, Array], rng: np.random.Generator) -> None:
+    """An energy with an E-BFMI of .25: that of every second draw is .47, which would pass."""
+    energy = rng.standard_normal((4, 20_000))
+    for i in range(1, energy.shape[1]):
+        energy[:, i] = 0.875 * energy[:, i - 1] + np.sqrt(1 - 0.875**2) * energy[:, i]
+    passed = {}
+    for every in (1, 2):
+        check = sampler_checks(draws, *stats(rng, energy=energy[:, ::every]))[-1]
+        passed[every] = (round(float(check.table["e_bfmi"].mean()), 2), check.passed)
+    assert passed == {1: (0.25, False), 2: (0.47, True)}
+
+
 def test_one_chain_fails(rng: np.random.Generator) -> None:
-    checks = sampler_checks({"a": rng.standard_normal((1, 2000))}, stats(rng, 1, 2000))
+    checks = sampler_checks({"a": rng.standard_normal((1, 2000))}, *stats(rng, 1, 2000))
     assert verdicts(checks) == {"r_hat": False, "ess_bulk": True, "ess_tail": True, "divergences": True, "e_bfmi": True}
     assert checks[0].text == "one chain only: R-hat needs two"
 
@@ -88,8 +102,8 @@ def test_one_chain_fails(rng: np.random.Generator) -> None:
 def test_draws_that_never_moved_fail(draws: dict[str, Array], rng: np.random.Generator) -> None:
     """Constant draws have no R-hat, in one parameter or in all of them."""
     still = {"b": np.ones((4, 1000))}
-    frozen = stats(rng).assign(energy=(("chain", "draw"), np.ones((4, 1000))))
-    for checks in (sampler_checks(draws | still, frozen), sampler_checks(still, frozen)):
+    frozen = stats(rng, energy=np.ones((4, 1000)))
+    for checks in (sampler_checks(draws | still, *frozen), sampler_checks(still, *frozen)):
         assert not any(check.passed for check in checks if check.name in ("r_hat", "e_bfmi"))
         assert "(b)" in checks[0].text
 
