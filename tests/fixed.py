@@ -106,8 +106,8 @@ def fixed_fit(
     }
     informed = pd.DataFrame({"prior_overlap": dict.fromkeys(by_chain, 0.1)})
     checks = (
-        Check("r_hat", passed, "largest R-hat 1.4", True, pd.DataFrame()),
-        Check("informed", True, "the data inform every parameter", False, informed),
+        Check("r_hat", passed, "largest R-hat 1.4", "sampling", pd.DataFrame()),
+        Check("informed", True, "the data inform every parameter", "note", informed),
     )
     tree = tree_of(by_chain, stats, observed)
     info |= {"data_sha256": data_digest(tree), "draws_sha256": draws_digest(tree), "versions": {}, "interrupted": False}

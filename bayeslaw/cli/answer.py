@@ -9,7 +9,7 @@ import functools
 import inspect
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -72,10 +72,14 @@ class Answer:
             save_figure(path, panels[0]) if len(panels) == 1 else save_panels(path, panels)
             self.last.append(f"picture written to {path}")
 
-    def judge(self, checks: Iterable[Check], passed: bool) -> None:
-        """Add the verdict and every check behind it to the results."""
-        rows = [{"name": check.name, "passed": check.passed, "required": check.required, "text": check.text} for check in checks]
-        self.results |= {"checks": rows, "verdict": "passed" if passed else "FAILED"}
+    def judge(self, checks: Sequence[Check]) -> None:
+        """Add every check to the results, and the verdicts on sampling and model to results and text."""
+        from bayeslaw.posterior.diagnostics import model_label, model_verdict, sampling_label, sampling_verdict
+
+        names = ("name", "subject", "passed", "text", "advice")
+        rows = [{name: getattr(check, name) for name in names} for check in checks]
+        self.results |= {"checks": rows, "sampling": sampling_label(checks), "model": model_label(checks)}
+        self.say(f"Sampling: {sampling_verdict(checks)}", f"Model: {model_verdict(checks)}")
 
     def print(self) -> None:
         """Print the answer as text, or as comma-separated values with the text on standard error."""

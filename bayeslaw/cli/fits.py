@@ -15,8 +15,6 @@ from bayeslaw.core.errors import BayeslawError
 if TYPE_CHECKING:
     from bayeslaw.posterior.fit import Fit
 
-FAILED = "FAILED: its intervals are not to be trusted"
-
 
 def fit(
     law: Annotated[str, Argument(help="A law that comes with bayeslaw (see `bayeslaw laws`), or the path of a card.")],
@@ -53,7 +51,7 @@ def fit(
 
 
 def _add_fit(answer: Answer, fit: Fit) -> None:
-    """Add to an answer what was fitted, the result of each check, and the verdict."""
+    """Add to an answer what was fitted, the result of each check, and the two verdicts."""
     from bayeslaw.core.units import NATS
 
     rows, runs, base = int(fit.observed.log_loss.size), int(fit.observed.runs), len(fit.observed.base)
@@ -65,8 +63,8 @@ def _add_fit(answer: Answer, fit: Fit) -> None:
     if fit.observed.unit != NATS:
         answer.say(f"  losses and forecasts are in {fit.observed.unit}; the cards' priors are stated for {NATS}")
     answer.results |= {"law": fit.law.name, "rows": rows, "runs": runs}
-    answer.judge(fit.checks, fit.passed)
-    answer.say(*(f"  {check}" for check in fit.checks), f"verdict: {'passed' if fit.passed else FAILED}")
+    answer.say(*(f"  {check}" for check in fit.checks))
+    answer.judge(fit.checks)
 
 
 def show(
@@ -89,8 +87,8 @@ def show(
     withheld = not loaded.passed and not force
     if (csv or latex) and withheld:
         raise BayeslawError(
-            f"The fit's checks failed ({loaded.failures}): its intervals can't be trusted. "
-            "Sample longer, or --force them and have every row marked.",
+            f"Sampling failed ({loaded.failures}): the intervals can't be trusted. {loaded.remedy}; or --force them and have every "
+            "row marked.",
             code="failed-checks",
         )
     if csv:
@@ -106,15 +104,15 @@ def show(
         size = f"{loaded.observed.log_loss.size} rows of {loaded.observed.runs} runs"
         answer.say(f"{loaded.name}: {loaded.law.title}", f"fitted to {loaded.info['data']}, {size}; {loaded.noise.text}", "")
     answer.show("parameters", table.drop(columns=list(interval_names("eti", ci))) if withheld else table)
-    answer.judge(loaded.checks, loaded.passed)
     answer.say("", *map(str, loaded.checks))
     if sensitivity and not isinstance(loaded, bayeslaw.Stack):
         of = f"sensitivity to a doubling of the weight of priors (law, noise) or likelihood, of note from {SENSITIVE} on"
         answer.say("", of, "")
         answer.show("sensitivity", loaded.sensitivity())
         answer.say("")
-    failed = FAILED + (" and not shown without --force" if withheld else "")
-    answer.say(f"verdict: {'passed' if loaded.passed else failed}")
+    answer.judge(loaded.checks)
+    if withheld:
+        answer.say("Intervals are not shown without --force.")
     return answer
 
 

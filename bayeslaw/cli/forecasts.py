@@ -30,6 +30,7 @@ def forecast(
 ) -> Answer:
     """Forecast the loss at settings, with latent, run and discrepancy intervals and the distance outside the data."""
     from bayeslaw.plots.forecast import forecast_axis
+    from bayeslaw.posterior.diagnostics import failures
 
     options.check_outputs("A forecast", output, plot, [fit, at])
     if (at is None) == (not set_):
@@ -47,11 +48,13 @@ def forecast(
 
     answer.save_picture(plot, draw)
     answer.save_table("forecast", table, output, f"{len(table)} settings", joined=True)
-    answer.judge(checks, not result.forced)
     later = result.readings.count("known run")
     if later and not any(member.fit.noise.drift for member in result.members):
         answer.say(f"note: {later} rows continue fitted runs with the runs' learnt effects, which noise normal-drift lets change")
-    answer.say(*(str(check) for check in checks if not check.passed and (check.required or check.name == "extrapolation")))
+    answer.say(*(str(check) for check in (*failures(loaded.checks), *result.checks) if not check.passed))
+    answer.judge(checks)
+    if loaded.concerns:
+        answer.say(f"`bayeslaw show {fit}` says more of the concerns about the fit.")
     return answer
 
 

@@ -13,7 +13,6 @@ from typer import Argument, Option
 import bayeslaw
 from bayeslaw.cli import options
 from bayeslaw.cli.answer import Answer
-from bayeslaw.cli.fits import FAILED
 from bayeslaw.core.errors import BayeslawError
 
 if TYPE_CHECKING:
@@ -49,10 +48,10 @@ def report(
         if twice := [path for i, path in enumerate(paths) if path.resolve() in [other.resolve() for other in paths[:i]]]:
             raise BayeslawError(f"{twice[0]} is given twice: give each file once.", code="given-twice")
     loaded = [bayeslaw.load_fit(path) for path in fits]
-    if latex is not None and not force and (failed := [p.name for p, fit in zip(fits, loaded, strict=True) if not fit.passed]):
+    if latex is not None and not force and (failed := [(p, fit) for p, fit in zip(fits, loaded, strict=True) if not fit.passed]):
         raise BayeslawError(
-            f"The checks of {', '.join(failed)} failed: no tables for a paper are written. Sample longer, or --force them and have "
-            "every interval marked.",
+            f"Sampling failed for {', '.join(p.name for p, _ in failed)}: no tables for a paper are written. "
+            f"{'; '.join(dict.fromkeys(fit.remedy for _, fit in failed))}; or --force them and have every interval marked.",
             code="failed-checks",
         )
     labels, answer = labels_of(fits, loaded), Answer()
@@ -75,7 +74,8 @@ def report(
         write_text(json_, numbers)
         answer.say(f"numbers written to {json_}")
     write_text(output, page)
-    answer.say(*(f"{label}: {'passed' if fit.passed else FAILED}" for label, fit in zip(labels, loaded, strict=True)))
+    for label, fit in zip(labels, loaded, strict=True):
+        answer.say(f"{label}: sampling {fit.verdicts[0]}; model: {fit.verdicts[1]}")
     answer.say(f"report written to {output}")
     return answer
 

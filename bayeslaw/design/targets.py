@@ -12,11 +12,12 @@ from numpy.typing import ArrayLike
 from scipy.special import logit
 
 from bayeslaw.core.arrays import Array
-from bayeslaw.core.errors import BayeslawError, Fault, FitError, TableError
+from bayeslaw.core.errors import BayeslawError, Fault, TableError
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.forecasting.discrepancy import spread_name
 from bayeslaw.forecasting.forecast import forecast
 from bayeslaw.forecasting.stack import Posterior
+from bayeslaw.posterior.diagnostics import distrusted
 from bayeslaw.posterior.fit import Fit
 
 
@@ -56,8 +57,8 @@ def targets_of(
     if isinstance(targets, Mapping):
         if not targets:
             raise BayeslawError("There are no targets.", code="no-targets")
-        if not force and (failures := "; ".join(m.failures for m in members if not m.passed)):
-            raise FitError(f"The fit's checks failed ({failures}): its draws are no basis for choosing runs.", code="failed-checks")
+        if not force and (failed := [m for m in members if not m.passed]):
+            raise distrusted(f"Sampling of {failed[0].name}", failed[0].checks)
         draws = np.stack([np.asarray(values, dtype=np.float64).reshape(-1) for values in targets.values()], axis=1)
         widths = np.diff(np.quantile(draws, tails, axis=0), axis=0)[0]
         forced = not all(m.passed for m in members)

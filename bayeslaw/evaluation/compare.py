@@ -28,6 +28,7 @@ from bayeslaw.inference.point import PointFit, point_fit
 from bayeslaw.laws.card import load_law
 from bayeslaw.laws.law import Law
 from bayeslaw.noise.noise import CHOICES
+from bayeslaw.posterior.diagnostics import model_label, sampling_verdict
 from bayeslaw.posterior.fit import Fit
 
 HEAD = ("held_out", "law", "noise", "fit", "checks", "spread", "rows")
@@ -49,9 +50,9 @@ class Comparison:
         One row for each fit and held-out part: held_out, law, noise, fit ('posterior', 'point', 'stack'), checks, spread, rows,
         and the scores of `bayeslaw.score`; empty for fits whose checks failed, unless forced.
     weights : DataFrame
-        One row for each law and noise, best first: law, noise, checks, runs, elpd (log predictive density of the left-out runs,
-        summed, larger is better) with its standard error se, elpd_diff to the best with its standard error dse, and the stacking
-        weight; where single runs are left out also p_loo, k_max and refits.
+        One row for each law and noise, best first: law, noise, checks, model, runs, elpd (log predictive density of the left-out
+        runs, summed, larger is better) with its standard error se, elpd_diff to the best with its standard error dse, and the
+        stacking weight; where single runs are left out also p_loo, k_max and refits.
     runs : DataFrame
         Log predictive density of every left-out run (rows) under every law and noise (columns).
 
@@ -116,6 +117,12 @@ class _Work:
 
     def usable(self, *fits: Fit) -> bool:
         return self.force or all(fit.passed for fit in fits)
+
+    def note_failures(self, name: str, *fits: Fit) -> None:
+        """Say in a note which checks of sampling failed in a candidate's fits, and what to do."""
+        if failed := [fit for fit in fits if not fit.passed]:
+            some = "" if len(fits) == 1 else f", {len(failed)} of {len(fits)} fits"
+            self.notes.append(f"{name}{some}: sampling {sampling_verdict([c for fit in failed for c in fit.checks])}")
 
     def add(self, held_out: str, law: str, noise: str, fit: str, checks: str, make: Callable[[], pd.DataFrame] | None) -> None:
         """Add a row of scores; it stays empty where scoring fails, with the reason in a note."""
@@ -284,7 +291,10 @@ def _held_out(work: _Work, folds: Sequence[_Fold], by: str | None, pointed: Call
         for law in laws:
             point, resampled = next(points)
             work.add(fold.name, law.name, "", "point", "", partial(score, point, fold.held, bootstrap=resampled))
-    usable = [c.name for c in work.candidates if work.usable(whole[c.name], *(fits[c.name] for fits in by_fold))]
+    made = {c.name: [*([whole[c.name]] if by else []), *(fits[c.name] for fits in by_fold)] for c in work.candidates}
+    for name, fits_of in made.items():
+        work.note_failures(name, *fits_of)
+    usable = [name for name, fits_of in made.items() if work.usable(*fits_of)]
     densities = {
         name: pd.concat(
             {fold.name: held_out_density(fits[name], fold.seen, fold.held) for fold, fits in zip(folds, by_fold, strict=True)},
@@ -292,8 +302,7 @@ def _held_out(work: _Work, folds: Sequence[_Fold], by: str | None, pointed: Call
         )
         for name in usable
     }
-    passed = {c.name: whole[c.name].passed and all(fits[c.name].passed for fits in by_fold) for c in work.candidates}
-    weights, table = _weighed(work, densities, passed)
+    weights, table = _weighed(work, densities, made)
     for fold, fits in zip(folds, by_fold, strict=True):
         stack = Stack.of(fits, weights)
         make = partial(score, stack, fold.held, seed=work.seed, force=True)
@@ -316,6 +325,8 @@ def _pointed(pair: tuple[Law, Runs], *, starts: int, bootstrap: int, seed: int) 
 def _left_out_singly(work: _Work) -> Comparison:
     """Compare by leaving one run out after the other."""
     (fits,) = work.fits([work.table])
+    for name, fit in fits.items():
+        work.note_failures(name, fit)
     loos = {name: leave_one_run_out(fit) for name, fit in fits.items() if work.usable(fit)}
     refits = _refits(work, loos)
     for (name, run), refit in refits.items():
@@ -327,7 +338,7 @@ def _left_out_singly(work: _Work) -> Comparison:
         make = partial(_loo_scores, work, fit, loo, own) if loo else None
         work.add("each run", c.law.name, c.noise, "posterior", _mark(fit.passed, work.force), make)
     densities = {name: loo.table["elpd"] for name, loo in loos.items()}
-    weights, table = _weighed(work, dict(densities), {name: fit.passed for name, fit in fits.items()})
+    weights, table = _weighed(work, dict(densities), {name: [fit] for name, fit in fits.items()})
     more = {
         name: {"p_loo": loo.p, "k_max": float(loo.table["pareto_k"].max()), "refits": int(loo.table["refitted"].sum())}
         for name, loo in loos.items()
@@ -346,8 +357,7 @@ def _refits(work: _Work, loos: Mapping[str, Loo]) -> dict[tuple[str, str], Fit]:
             k = float(loos[c.name].table["pareto_k"][run])
             note = f"{c.name} can't be refitted without {run} (Pareto k {k:.2f}), so its density is unreliable. {outcome.error}"
             work.notes.append(note)
-    if failed := sum(not fit.passed for fit in refits.values()):
-        work.notes.append(f"{failed} of {len(refits)} refits without a run failed their checks.")
+    work.note_failures("refits without a run", *refits.values())
     return refits
 
 
@@ -368,16 +378,21 @@ def _loo_scores(work: _Work, fit: Fit, loo: Loo, refits: Mapping[str, Fit]) -> p
 # --- weights ---------------------------------------------------------------------------------------------------------
 
 
-def _weighed(work: _Work, densities: dict[str, pd.Series], passed: Mapping[str, bool]) -> tuple[dict[str, float], pd.DataFrame]:
+def _weighed(
+    work: _Work, densities: dict[str, pd.Series], made: Mapping[str, Sequence[Fit]]
+) -> tuple[dict[str, float], pd.DataFrame]:
     """Return weights and their table; fits without finite densities and failed fits get no weight."""
     for name in [str(name) for name, values in densities.items() if not np.isfinite(values).all()]:
         work.notes.append(f"{name} has no weight: its losses are not finite for some draws at some left-out runs.")
         del densities[name]
     if not densities:
-        advice = "their checks failed. Sample longer, or force it."
-        raise FitError(f"None of {', '.join(passed)} can be weighed: {advice}", code="failed-checks")
+        raise FitError(f"None of {', '.join(made)} can be weighed. {' '.join(work.notes)} Or force it.", code="failed-checks")
     weighed = stacking(pd.DataFrame(densities))
-    rows = {c.name: {"law": c.law.name, "noise": c.noise, "checks": _mark(passed[c.name], work.force)} for c in work.candidates}
+    rows = {}
+    for c in work.candidates:
+        sampling = _mark(all(fit.passed for fit in made[c.name]), work.force)
+        model = model_label([check for fit in made[c.name] for check in fit.checks])
+        rows[c.name] = {"law": c.law.name, "noise": c.noise, "checks": sampling, "model": model}
     order = [*weighed.index, *(name for name in rows if name not in weighed.index)]
     table = pd.DataFrame(rows).T.assign(runs=len(next(iter(densities.values())))).join(weighed).loc[order]
     return {str(name): float(w) for name, w in weighed["weight"].items()}, table.rename_axis("name")

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from bayeslaw.core.arrays import Array, Index
-from bayeslaw.core.errors import BayeslawError, Fault, FitError, TableError, whole_number
+from bayeslaw.core.errors import BayeslawError, Fault, TableError, whole_number
 from bayeslaw.core.intervals import interval_names, tails
 from bayeslaw.data.observations import Nesting
 from bayeslaw.data.table import Runs, read_runs
@@ -33,7 +33,16 @@ from bayeslaw.data.validate import base_rows, check, complete
 from bayeslaw.forecasting.discrepancy import STATED, Discrepancy, read_discrepancy, spread_name
 from bayeslaw.forecasting.stack import Posterior
 from bayeslaw.laws.law import Law
-from bayeslaw.posterior.diagnostics import Check, Reach, checks_label, extrapolation, forecast_checks, spread_rows
+from bayeslaw.posterior.diagnostics import (
+    Check,
+    Reach,
+    checks_label,
+    distrusted,
+    extrapolation,
+    failures,
+    forecast_checks,
+    spread_rows,
+)
 from bayeslaw.posterior.draws import LawDraws, check_losses
 from bayeslaw.posterior.effects import WORDS, LearntEffects, Reading
 from bayeslaw.posterior.fit import Fit
@@ -232,7 +241,7 @@ class Forecast:
     @property
     def forced(self) -> bool:
         """Whether it overrides failed checks, of a fit or of the forecast itself."""
-        return self.failed or not all(c.passed for c in self.checks if c.required)
+        return self.failed or bool(failures(self.checks))
 
     @property
     def spread(self) -> str:
@@ -378,19 +387,12 @@ def forecast(
     whole_number("seed", seed, 0)
     sd = None if discrepancy is None else read_discrepancy(discrepancy)
     if not fit.passed and not force:
-        raise _distrusted("The fit's checks", fit.failures)
+        raise distrusted(f"Sampling of {fit.name}", fit.checks)
     runs = at if isinstance(at, Runs) else read_runs(at)
     result = forecast_selections(fit.name, fit.selections, runs, sd, seed, as_, failed=not fit.passed)
-    if not force and (failed := "; ".join(c.text for c in result.checks if c.required and not c.passed)):
-        raise _distrusted("The checks of this forecast", failed)
+    if not force and failures(result.checks):
+        raise distrusted("Sampling at the settings of this forecast", result.checks)
     return result
-
-
-def _distrusted(checks: str, failures: str) -> FitError:
-    return FitError(
-        f"{checks} failed ({failures}): its intervals can't be trusted. Sample longer, or force it and have every row marked.",
-        code="failed-checks",
-    )
 
 
 def forecast_selections(

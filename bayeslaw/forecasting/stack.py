@@ -16,7 +16,16 @@ from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError, FitError
 from bayeslaw.core.methods import PublicFunction
 from bayeslaw.laws.law import Covariate
-from bayeslaw.posterior.diagnostics import Check
+from bayeslaw.posterior.diagnostics import (
+    Check,
+    concerns,
+    failed_text,
+    model_label,
+    model_verdict,
+    remedy,
+    sampling_label,
+    sampling_verdict,
+)
 from bayeslaw.posterior.fit import Fit
 from bayeslaw.posterior.storage import read_tree, restore, write_tree
 
@@ -90,12 +99,27 @@ class Stack:
     @property
     def failures(self) -> str:
         """Texts of the required checks that failed; empty where all passed."""
-        return "; ".join(c.text for c in self.checks if c.required and not c.passed)
+        return failed_text(self.checks)
 
     @property
     def checks(self) -> tuple[Check, ...]:
         """Checks of every fit."""
         return tuple(replace(c, text=f"{name}: {c.text}") for name, fit in self.members.items() for c in fit.checks)
+
+    @property
+    def concerns(self) -> tuple[Check, ...]:
+        """Failed checks of the model of any fit; see `Fit.concerns`."""
+        return tuple(concerns(self.checks))
+
+    @property
+    def verdicts(self) -> tuple[str, str]:
+        """The verdicts on the sampling and on the models, each in a line."""
+        return sampling_verdict(self.checks), model_verdict(self.checks)
+
+    @property
+    def remedy(self) -> str:
+        """What to do about failed checks of the sampling."""
+        return remedy(self.checks)
 
     @property
     def passed(self) -> bool:
@@ -121,9 +145,12 @@ class Stack:
 
     @property
     def table(self) -> pd.DataFrame:
-        """Table with one row per fit: law, noise, weight, and whether its checks passed."""
-        rows = [(f.law.name, f.noise.text, self.weights[n], "passed" if f.passed else "FAILED") for n, f in self.members.items()]
-        return pd.DataFrame(rows, pd.Index(list(self.members), name="fit"), ["law", "noise", "weight", "checks"])
+        """Table with one row per fit: law, noise, weight, and the verdicts on its sampling and its model."""
+        rows = [
+            (f.law.name, f.noise.text, self.weights[n], sampling_label(f.checks), model_label(f.checks))
+            for n, f in self.members.items()
+        ]
+        return pd.DataFrame(rows, pd.Index(list(self.members), name="fit"), ["law", "noise", "weight", "checks", "model"])
 
     def save(self, path: str | Path) -> None:
         """Write the stack as one NetCDF file with a group for each fit; a killed write leaves an older file intact."""

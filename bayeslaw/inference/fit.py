@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, whole_number
+from bayeslaw.data.columns import RUNS
 from bayeslaw.data.observations import Observations, clock_column
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.engine.binning import compress
@@ -28,6 +30,7 @@ from bayeslaw.noise.noise import DRIFT, Noise
 from bayeslaw.posterior.diagnostics import Check, bins_check, information_check, run_effect_check, sampler_checks, table_of
 from bayeslaw.posterior.fit import Fit, tree_of
 from bayeslaw.posterior.identifiability import checkpoint_correlation_check, independence_check, lack_check
+from bayeslaw.posterior.misfit import model_checks
 from bayeslaw.posterior.storage import FORMAT, PLAIN, contents_digest, data_digest, draws_digest
 
 SHIFTED = 20  # draws at which the shift of binned settings is computed
@@ -114,7 +117,7 @@ def fit(
         )
     compressed = compress(law, observed, bins) if chosen.compressible else None
     result = sample(Density.of(law, observed, chosen, compressed), **settings, seed=seed, progress=progress, cores=cores)
-    checks = _checks(law, observed, chosen, result, seed)
+    checks = _checks(law, observed, chosen, result, runs.frame, seed)
     if compressed is not None and bins is not None:
         draws_of = {name: v.ravel()[:: max(1, v.size // SHIFTED)] for name, v in result.draws.items() if name in law.parameters}
         shift, sigma = compressed.shift(law, draws_of, observed), chosen.scales(result.draws, "sigma_point")
@@ -160,8 +163,8 @@ def _check_settings(*, draws: int, tune: int, chains: int, seed: int, target_acc
         raise BayeslawError(f"target_accept must be at least 0.5 and less than 1, not {target_accept}.", code="bad-target-accept")
 
 
-def _checks(law: Law, observed: Observations, noise: Noise, result: Sample, seed: int) -> list[Check]:
-    """Checks of the draws, of what they tell about the parameters, and of the residuals."""
+def _checks(law: Law, observed: Observations, noise: Noise, result: Sample, frame: pd.DataFrame, seed: int) -> list[Check]:
+    """Checks of the draws, of what they tell about the parameters, and of the model against its runs."""
     scalar = {k: v for k, v in result.draws.items() if v.ndim == 2}
     prior = law.sample_prior(4000, observed.at, np.random.default_rng([seed, 1]))
     checks = [*sampler_checks(scalar, result.stats, result.energy), information_check(prior, {k: scalar[k] for k in prior})]
@@ -171,4 +174,14 @@ def _checks(law: Law, observed: Observations, noise: Noise, result: Sample, seed
     elif (independence := independence_check(law, observed, scalar)) is not None:
         checks.append(independence)
     related = checkpoint_correlation_check(law, observed, scalar) if noise.run_effect and not noise.checkpoint_effect else None
-    return checks if related is None else [*checks, related]
+    logged = numbers_of(frame, observed)
+    others = {name: values for name, values in logged.items() if name in RUNS and name not in (*law.covariates, "loss")}
+    order = logged.get("step", logged.get("D", observed.covariates[next(iter(law.axes))]))
+    return [*checks, *([] if related is None else [related]), *model_checks(law, observed, noise, scalar, others, order)]
+
+
+def numbers_of(frame: pd.DataFrame, observed: Observations) -> dict[str, Array]:
+    """Return the columns of a table that have a finite number in every fitted row, arrays (n,)."""
+    rows = frame.loc[observed.rows]
+    numbers = {str(name): rows[name].to_numpy(dtype=np.float64) for name in rows if rows[name].dtype.kind in "fiu"}
+    return {name: values for name, values in numbers.items() if np.isfinite(values).all()}

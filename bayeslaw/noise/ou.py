@@ -37,6 +37,26 @@ def kalman_filter(residual: Array, point: Array, known: Array, time: Array, effe
     return logp
 
 
+def innovations(residual: Array, point: Array, time: Array, effect: float, length: float) -> Array:
+    """What each point of a run adds to those before it, in standard deviations: independent of each other under the model, (k,).
+
+    Parameters
+    ----------
+    residual, point, time : arrays (k,)
+        Log loss minus the law's in the order of the clock, variances of the points, and the clock in the unit of `length`.
+    effect, length : float
+        Variance of the run's effect, and its correlation length.
+    """
+    mean, left, added = np.zeros(1), np.array([effect]), np.empty_like(residual)
+    for i, step in enumerate(np.diff(time, prepend=time[:1]).tolist()):
+        mean, left = _propagate(mean, left, np.array([effect]), step, np.array([length]))
+        whole = left + point[i]
+        error = residual[i] - mean
+        added[i] = (error / np.sqrt(whole))[0]
+        mean, left = mean + left / whole * error, left * point[i] / whole
+    return added
+
+
 def _propagate(mean: Array, left: Array, effect: Array, step: float, length: Array) -> tuple[Array, Array]:
     """Mean and variance of the effect a step later; `left` is its variance now and `effect` its stationary variance."""
     kept, gained = np.exp(-step / length), -np.expm1(-2 * step / length)

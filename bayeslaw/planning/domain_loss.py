@@ -23,6 +23,7 @@ from bayeslaw.forecasting.stack import Posterior, check_pairing
 from bayeslaw.inference.point import PointFit
 from bayeslaw.laws.law import Law
 from bayeslaw.planning.search import behind
+from bayeslaw.posterior.diagnostics import distrusted
 from bayeslaw.posterior.draws import LawDraws, check_losses
 from bayeslaw.posterior.fit import Fit
 
@@ -166,13 +167,9 @@ def setting(name: str, value: Any) -> float:
 
 
 def check_passed(posterior: Posterior | PointFit, force: bool) -> None:
-    """Refuse a fit whose checks failed, unless forced."""
+    """Refuse a fit whose sampling failed, unless forced."""
     if not isinstance(posterior, PointFit) and not posterior.passed and not force:
-        raise FitError(
-            f"The checks of {posterior.name} failed ({posterior.failures}), so its draws can't be trusted. "
-            "Sample longer, or force it and have the result marked.",
-            code="failed-checks",
-        )
+        raise distrusted(f"Sampling of {posterior.name}", posterior.checks)
 
 
 def check_paired(losses: Sequence[DomainLoss]) -> None:

@@ -20,7 +20,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from bayeslaw.core.arrays import Array, Index
-from bayeslaw.core.errors import BayeslawError, FitError, whole_number
+from bayeslaw.core.errors import BayeslawError, whole_number
 from bayeslaw.core.flops import Stages
 from bayeslaw.data.table import Runs
 from bayeslaw.data.validate import complete
@@ -46,7 +46,7 @@ from bayeslaw.planning.problem import (
     positive,
 )
 from bayeslaw.planning.search import MedianOverDraws, Optimum, Quantity, Search, values_at
-from bayeslaw.posterior.diagnostics import Reach, checks_label, extrapolation, failure_suffix
+from bayeslaw.posterior.diagnostics import Reach, checks_label, distrusted, extrapolation, failed_text, failure_suffix
 from bayeslaw.posterior.fit import Fit
 
 SPREADS = ("latent", "run")
@@ -533,13 +533,9 @@ def _checked_loss(loss: DomainLoss, shown: PlanPoint, force: bool) -> tuple[list
         return [], []
     frame = pd.DataFrame([dict(loss.settings) | {"D": shown.tokens, "r": shown.replay}])
     checks = forecast(loss.posterior, frame, force=True).checks
-    failed = "; ".join(check.text for check in checks if check.required and not check.passed)
+    failed = failed_text(checks)
     if failed and not force:
-        raise FitError(
-            f"The checks of the loss of {loss.name} at the plan ({shown.place}) failed: {failed}. "
-            "Sample longer, or force the plan and have it marked.",
-            code="failed-checks",
-        )
+        raise distrusted(f"Sampling of the loss of {loss.name} at the plan ({shown.place})", checks)
     warnings = []
     for fit in (fit for fit, _ in members(loss.posterior) if isinstance(fit, Fit)):
         whole = complete(frame, fit.law)

@@ -1,11 +1,11 @@
-"""Checks of the draws of a fit and of a forecast, each with a verdict, numbers and a sentence."""
+"""Checks of the draws of a fit and of a forecast, and the two verdicts that checks end in: on the sampling and on the model."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import arviz_stats as az
 import numpy as np
@@ -13,6 +13,7 @@ import pandas as pd
 import xarray as xr
 
 from bayeslaw.core.arrays import Array, Index
+from bayeslaw.core.errors import FitError
 from bayeslaw.laws.law import Covariate
 
 R_HAT, ESS, BFMI, DIVERGENT = 1.01, 400, 0.3, 0.001
@@ -29,21 +30,96 @@ NEAR = (0.1, 0.05)
 SEED_SPREAD = 0.01  # largest sigma_run explained by seeds: twice the largest measured on tinycpt (.3 to .5%)
 
 
+LONGER = "Sample longer (such as --draws 3000 --tune 1500)"
+Subject = Literal["sampling", "model", "note"]
+
+
 @dataclass(frozen=True)
 class Check:
-    """One check: its verdict, the numbers behind it (`table`), and a sentence that states both.
+    """One check: what it is about, whether it passed, the numbers behind it (`table`), a sentence on both, and what to do.
 
-    Intervals are refused if a required check fails; other checks only inform.
+    Attributes
+    ----------
+    subject : {'sampling', 'model', 'note'}
+        Checks of sampling say whether the draws are those of the posterior; if one fails, intervals are refused. Checks of the
+        model say whether law, noise and priors agree with the runs and reach what is asked; a failed one is a concern.
+    advice : str
+        What to do if it fails, without a full stop.
     """
 
     name: str
     passed: bool
     text: str
-    required: bool
+    subject: Subject
     table: pd.DataFrame
+    advice: str = ""
+
+    @property
+    def required(self) -> bool:
+        """Whether intervals are refused if it fails."""
+        return self.subject == "sampling"
+
+    @property
+    def verdict(self) -> str:
+        """'passed', 'FAILED' (sampling), 'concern' (model) or 'note'."""
+        return "passed" if self.passed else {"sampling": "FAILED", "model": "concern"}.get(self.subject, "note")
 
     def __str__(self) -> str:
-        return f"{'passed' if self.passed else 'FAILED' if self.required else 'note'}: {self.text}"
+        return f"{self.verdict}: {self.text}" + (f". {self.advice}." if self.advice and not self.passed else "")
+
+
+def failures(checks: Iterable[Check]) -> list[Check]:
+    """Return the failed checks of sampling."""
+    return [check for check in checks if check.required and not check.passed]
+
+
+def concerns(checks: Iterable[Check]) -> list[Check]:
+    """Return the failed checks of the model."""
+    return [check for check in checks if check.subject == "model" and not check.passed]
+
+
+def remedy(checks: Iterable[Check]) -> str:
+    """Return what to do about failed checks of sampling; where draws diverged, more of them don't help."""
+    failed = failures(checks)
+    failed = [check for check in failed if check.name == "divergences"] or failed
+    return "; ".join(dict.fromkeys(check.advice for check in failed if check.advice)) or LONGER
+
+
+def failed_text(checks: Iterable[Check]) -> str:
+    """Return the texts of failed checks of sampling; empty where all passed."""
+    return "; ".join(check.text for check in failures(checks))
+
+
+def distrusted(of: str, checks: Sequence[Check]) -> FitError:
+    """Return the error that refuses to use draws whose sampling failed: the checks, and what to do."""
+    return FitError(
+        f"{of} failed ({failed_text(checks)}): intervals can't be trusted. {remedy(checks)}; or force it and have rows marked.",
+        code="failed-checks",
+    )
+
+
+def sampling_verdict(checks: Sequence[Check]) -> str:
+    """Return 'passed', or 'FAILED' with the checks that failed and what to do."""
+    names = ", ".join(dict.fromkeys(check.name for check in failures(checks)))
+    return f"FAILED ({names}). {remedy(checks)}." if names else "passed"
+
+
+def model_verdict(checks: Sequence[Check]) -> str:
+    """Return 'no concerns', 'concerns' with their names, or 'not assessed' where the draws can't be trusted."""
+    if failures(checks):
+        return "not assessed, since the draws can't be trusted"
+    names = ", ".join(dict.fromkeys(check.name for check in concerns(checks)))
+    return f"concerns ({names})" if names else "no concerns"
+
+
+def sampling_label(checks: Iterable[Check]) -> str:
+    """Return the text of a table's column `sampling`: 'passed' or 'FAILED'."""
+    return "FAILED" if failures(checks) else "passed"
+
+
+def model_label(checks: Sequence[Check]) -> str:
+    """Return the text of a table's column `model`: 'no concerns', 'concerns' or 'not assessed'."""
+    return "not assessed" if failures(checks) else "concerns" if concerns(checks) else "no concerns"
 
 
 def checks_label(failed: bool) -> str:
@@ -79,12 +155,13 @@ def _mixing_checks(table: pd.DataFrame, chains: int, draws: int, prefix: str, of
         if chains > 1
         else "one chain only: R-hat needs two"
     )
-    checks = [Check(f"{prefix}r_hat", passed, text, True, table[["r_hat"]])]
+    checks = [Check(f"{prefix}r_hat", passed, text, "sampling", table[["r_hat"]], LONGER)]
     for column, kind in (("ess_bulk", "bulk"), ("ess_tail", "tail")):
         sizes = table[column].fillna(0.0)  # draws that never moved have no size
         worst, least = sizes.idxmin(), sizes.min()
         text = f"smallest {kind} effective sample size {of}{least:.0f} of {chains * draws} draws ({name(worst)})"
-        checks.append(Check(f"{prefix}{column}", bool(least >= ESS), f"{text}, at least {ESS} wanted", True, table[[column]]))
+        text = f"{text}, at least {ESS} wanted"
+        checks.append(Check(f"{prefix}{column}", bool(least >= ESS), text, "sampling", table[[column]], LONGER))
     return checks
 
 
@@ -104,11 +181,15 @@ def sampler_checks(draws: Mapping[str, Array], stats: xr.Dataset, energy: Array)
     diverging = int(stats["diverging"].sum())
     text = f"{diverging} divergent transitions of {chains * count}, at most {DIVERGENT:.1%} wanted"
     numbers = pd.DataFrame({"divergent": [diverging], "draws": [chains * count]})
-    checks.append(Check("divergences", diverging <= DIVERGENT * chains * count, text, True, numbers))
+    advice = (
+        "More draws don't help: tune longer (such as --tune 2000), or give a prior that keeps away from where the law breaks down"
+    )
+    checks.append(Check("divergences", diverging <= DIVERGENT * chains * count, text, "sampling", numbers, advice))
     with np.errstate(all="ignore"):
         bfmi = np.mean(np.diff(energy, axis=1) ** 2, axis=1) / np.var(energy, axis=1)
     text = f"smallest E-BFMI {bfmi.min():.2f}, at least {BFMI} wanted"
-    checks.append(Check("e_bfmi", bool(bfmi.min() >= BFMI), text, True, pd.DataFrame({"e_bfmi": bfmi})))
+    advice = "Give priors with lighter tails, or leave out what the runs can't identify"
+    checks.append(Check("e_bfmi", bool(bfmi.min() >= BFMI), text, "sampling", pd.DataFrame({"e_bfmi": bfmi}), advice))
     return checks
 
 
@@ -124,7 +205,7 @@ def information_check(prior: Mapping[str, Array], posterior: Mapping[str, Array]
     table = pd.DataFrame({"prior_overlap": {name: overlap(prior[name], posterior[name].ravel()) for name in prior}})
     uninformed = [str(n) for n in table.index[table["prior_overlap"] > OVERLAP]]
     text = f"{', '.join(uninformed)}: not informed by these data" if uninformed else "the data inform every parameter"
-    return Check("informed", not uninformed, text, False, table)
+    return Check("informed", not uninformed, text, "note", table, "A forecast says whether they matter to it (`priors`)")
 
 
 def run_effect_check(sigma_run: Array) -> Check:
@@ -136,7 +217,8 @@ def run_effect_check(sigma_run: Array) -> Check:
     text = f"runs lie {median:.1%} around the law beyond point noise; seeds explain at most {SEED_SPREAD:.0%}"
     if median > SEED_SPREAD:
         text += ": the law has an error between runs, and its intervals are unreliable outside them"
-    return Check("run_effect", median <= SEED_SPREAD, text, False, pd.DataFrame({"sigma_run": [median]}))
+    advice = "Try other laws (`compare`), and state a discrepancy"
+    return Check("run_effect", median <= SEED_SPREAD, text, "model", pd.DataFrame({"sigma_run": [median]}), advice)
 
 
 def bins_check(count: Array, width: float, shift: float, sigma_point: Array) -> Check:
@@ -154,7 +236,8 @@ def bins_check(count: Array, width: float, shift: float, sigma_point: Array) -> 
         f"{int(count.sum()):,} points in {count.size:,} bins of {width:g} e-folds: expected losses move by at most {shift:.1e} "
         f"relative, at most {BINNED:.0%} of a bin's own error {error:.1e} wanted"
     )
-    return Check("bins", shift <= BINNED * error, text, True, pd.DataFrame({"shift": [shift], "error": [error]}))
+    numbers = pd.DataFrame({"shift": [shift], "error": [error]})
+    return Check("bins", shift <= BINNED * error, text, "sampling", numbers, "Choose narrower bins (`--bins`)")
 
 
 def spread_rows(columns: Sequence[Array], most: int = FORECAST_ROWS) -> Index:
@@ -272,7 +355,7 @@ def extrapolation(outside: pd.DataFrame, reach: Mapping[str, Reach], stated: boo
         text = f"no setting lies farther outside the runs than {FAR:g} times their span"
     else:
         text = "every setting lies within the range of the runs in each covariate"
-    return texts, Check("extrapolation", not farthest, text, False, pd.DataFrame(table).T)
+    return texts, Check("extrapolation", not farthest, text, "model", pd.DataFrame(table).T)
 
 
 def table_of(checks: Sequence[Check]) -> list[dict[str, Any]]:

@@ -21,7 +21,18 @@ from bayeslaw.laws.law import Covariate, Law
 from bayeslaw.noise import noise as noises
 from bayeslaw.noise.custom import PointNoise
 from bayeslaw.noise.noise import Noise
-from bayeslaw.posterior.diagnostics import Check, diagnostics
+from bayeslaw.posterior.diagnostics import (
+    Check,
+    concerns,
+    diagnostics,
+    failed_text,
+    failures,
+    model_label,
+    model_verdict,
+    remedy,
+    sampling_label,
+    sampling_verdict,
+)
 from bayeslaw.posterior.sensitivity import log_priors, power_scaling
 
 if TYPE_CHECKING:
@@ -61,14 +72,25 @@ class Fit:
     allocate, transfer, report = PublicFunction(), PublicFunction(), PublicFunction()
 
     def __repr__(self) -> str:
-        size, verdict = self.tree["posterior"].sizes, "passed" if self.passed else "FAILED"
+        size = self.tree["posterior"].sizes
         fitted = f"{self.observed.log_loss.size:,} losses of {self.observed.runs:,} runs"
-        return f"<Fit of {self.name} to {fitted}: {size['chain']} chains of {size['draw']:,} draws, checks {verdict}>"
+        verdicts = f"sampling {sampling_label(self.checks)}, model {model_label(self.checks)}"
+        return f"<Fit of {self.name} to {fitted}: {size['chain']} chains of {size['draw']:,} draws, {verdicts}>"
 
     @property
     def passed(self) -> bool:
-        """Whether every required check passed."""
-        return all(c.passed for c in self.checks if c.required)
+        """Whether every check of the sampling passed. It says nothing on the model: see `concerns`."""
+        return not failures(self.checks)
+
+    @property
+    def concerns(self) -> tuple[Check, ...]:
+        """Failed checks of the model: where law, noise or priors don't agree with the runs."""
+        return tuple(concerns(self.checks))
+
+    @property
+    def verdicts(self) -> tuple[str, str]:
+        """The verdicts on the sampling and on the model, each in a line."""
+        return sampling_verdict(self.checks), model_verdict(self.checks)
 
     @cached_property
     def model(self) -> pm.Model:
@@ -142,8 +164,13 @@ class Fit:
 
     @property
     def failures(self) -> str:
-        """Texts of the required checks that failed; empty where all passed."""
-        return "; ".join(c.text for c in self.checks if c.required and not c.passed)
+        """Texts of the checks of the sampling that failed, and what to do; empty where all passed."""
+        return failed_text(self.checks)
+
+    @property
+    def remedy(self) -> str:
+        """What to do about failed checks of the sampling."""
+        return remedy(self.checks)
 
     def sensitivity(self) -> pd.DataFrame:
         """Return the sensitivity of the posterior to its priors: the table of `bayeslaw.posterior.sensitivity.power_scaling`.

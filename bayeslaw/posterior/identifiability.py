@@ -87,7 +87,7 @@ def lack_check(law: Law, observed: Observations, values: Mapping[str, float]) ->
     """
     settings = pd.DataFrame(dict(observed.covariates)).drop_duplicates()
     count = {name: int(settings[name].nunique()) for name in law.axes}
-    few = [name for name in law.axes if count[name] <= FEW]
+    few = [name for name in law.axes if count[name] <= FEW and not law.covariates[name].context]
     if len(settings) > SLOPE_ROWS:  # some at random, and one for each value of the covariates with few values
         ends = [settings.drop_duplicates(name) for name in few]
         settings = pd.concat([settings.sample(SLOPE_ROWS, random_state=0), *ends]).drop_duplicates()
@@ -95,7 +95,7 @@ def lack_check(law: Law, observed: Observations, values: Mapping[str, float]) ->
     def lost_at(settings: pd.DataFrame) -> frozenset[str]:
         return unidentifiable(law, values, {name: settings[name].to_numpy(dtype=np.float64) for name in law.covariates})
 
-    lost = lost_at(settings) if few else frozenset()
+    lost = lost_at(settings) if few or len(settings) < len(law.parameters) else frozenset()
     problems, table, left = [], {}, lost
     for name in few:
         more = [settings.assign(**{name: v}) for v in _further_values(law.covariates[name], observed.covariates[name])]
@@ -110,12 +110,14 @@ def lack_check(law: Law, observed: Observations, values: Mapping[str, float]) ->
         elif parameters:
             effect = f"{parameters} are not identifiable, and forecasts at other values depend on priors"
             problems.append(f"{name} has {count[name]} values ({shown}): {effect}")
-    if problems and left:
+    if len(settings) < len(law.parameters):
+        problems.append(f"{len(settings)} settings are too few for {len(law.parameters)} parameters: the rest is the priors'")
+    elif problems and left:
         others = [p for p in law.parameters if p in left]
         problems.append(f"{', '.join(others)} {'is' if len(others) == 1 else 'are'} not identifiable either")
     text = "; ".join(problems) or f"the runs have enough values of {', '.join(law.axes)} to identify all parameters"
     frame = pd.DataFrame(table, index=["values", "parameters"]).T if table else pd.DataFrame({"values": [], "parameters": []})
-    return Check("values", not problems, text, False, frame)
+    return Check("values", not problems, text, "model", frame, "Add runs at other values (`anchors`)")
 
 
 # --- correlated residuals -------------------------------------------------------------------------------------------
@@ -252,4 +254,4 @@ def correlation_check(
         )
     text = f"residuals of {nouns[0]} {sharing} correlate by {correlation:.2f} (p = {p:.1g}), {verdict}"
     numbers = pd.DataFrame({"correlation": [correlation], "p": [p], "widening": [widening]})
-    return Check(name, p >= ALARM or widening < WIDTH, text, False, numbers)
+    return Check(name, p >= ALARM or widening < WIDTH, text, "model", numbers)

@@ -12,7 +12,7 @@ import hashlib
 import json
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
@@ -28,11 +28,11 @@ from bayeslaw.laws.law import Law
 from bayeslaw.laws.pooling import with_by, with_levels
 from bayeslaw.laws.prior import Prior
 from bayeslaw.noise.noise import Noise
-from bayeslaw.posterior.diagnostics import Check
+from bayeslaw.posterior.diagnostics import Check, Subject
 from bayeslaw.posterior.fit import Fit, values_of
 from bayeslaw.posterior.structure import check_structure
 
-FORMAT = 2
+FORMAT = 3
 MARK = b"bayeslaw"  # precedes the checksum after the HDF5 data
 # Attributes that are stored as they are; the others are stored as JSON.
 PLAIN = frozenset({"card", "law_sha256", "data_sha256", "draws_sha256", "contents_sha256", "data"})
@@ -99,9 +99,9 @@ def _restore(tree: xr.DataTree, info: dict[str, Any], name: str) -> Fit:
     for parameter in (*law.parameters, *noise.parameters):
         if not np.isfinite(values_of(tree, "posterior", parameter)).all():
             raise FitError(f"the draws of {parameter} are not all finite.", code="infinite-draws")
-    checks = tuple(Check(c["name"], c["passed"], c["text"], c["required"], pd.DataFrame(c["table"])) for c in info["checks"])
-    if not all(isinstance(c.passed, bool) and isinstance(c.required, bool) and isinstance(c.text, str) for c in checks):
-        raise FitError("a check's verdict is neither true nor false, or its text is none.", code="damaged-checks")
+    checks = tuple(Check(**c | {"table": pd.DataFrame(c["table"])}) for c in info["checks"])
+    if not all(isinstance(c.passed, bool) and c.subject in get_args(Subject) and isinstance(c.text, str) for c in checks):
+        raise FitError("a check's verdict is neither true nor false, or its subject or text is none.", code="damaged-checks")
     observed = _observations(tree, info, law, noise)
     _check_observations(observed)
     return Fit(tree, law, noise, observed, checks, info)

@@ -70,6 +70,7 @@ def fit_facts(fit: Fit, label: str, file: str | None, stack: str | None, ci_prob
     """
     return {
         "label": label, "file": file, "stack": stack, "passed": fit.passed, "failures": fit.failures, "withheld": not shown,
+        "sampling": fit.verdicts[0], "model": fit.verdicts[1], "concerns": [str(check) for check in fit.concerns],
         "law": _law(fit), "noise": fit.noise.text, "data": _data(fit), "checks": _checks(fit),
         "parameters": _parameters(fit, ci_prob, shown), "made": _made(fit, file, stack),
         "pairs": table("Parameters with the strongest posterior correlation", correlated_pairs(fit)),
@@ -104,10 +105,13 @@ def _data(fit: Fit) -> Facts:
 
 
 def _checks(fit: Fit) -> Facts:
-    verdicts = ["passed" if c.passed else "FAILED" if c.required else "note" for c in fit.checks]
-    rows = [{"check": c.name, "verdict": v, "finding": c.text} for c, v in zip(fit.checks, verdicts, strict=True)]
+    rows = [
+        {"check": c.name, "about": c.subject, "verdict": c.verdict, "finding": c.text, "advice": "" if c.passed else c.advice}
+        for c in fit.checks
+    ]
     # Failed checks come first; the other checks keep the order of the fit.
-    frame = pd.DataFrame(rows).sort_values("verdict", key=lambda v: v.map({"FAILED": 0, "note": 1, "passed": 2}), kind="stable")
+    order = {"FAILED": 0, "concern": 1, "note": 2, "passed": 3}
+    frame = pd.DataFrame(rows).sort_values("verdict", key=lambda v: v.map(order), kind="stable")
     return table("Checks of the fit", frame)
 
 
@@ -210,9 +214,9 @@ def left_out(fits: Mapping[str, Fit], force: bool) -> tuple[pd.DataFrame, list[s
     if not _same_losses(fits):
         return pd.DataFrame(), ["The fits are of different losses, so the densities of left-out runs can't be compared."]
     usable = {label: fit for label, fit in fits.items() if fit.passed or force}
-    notes = [f"{label} is not compared: its checks failed." for label in fits if label not in usable]
+    notes = [f"{label} is not compared: sampling {fits[label].verdicts[0]}" for label in fits if label not in usable]
     if len(usable) < 2:
-        return pd.DataFrame(), [*notes, "Fewer than two fits passed their checks: there is nothing to compare."]
+        return pd.DataFrame(), [*notes, "Sampling passed for fewer than two fits: there is nothing to compare."]
     loos = {label: leave_one_run_out(fit) for label, fit in usable.items()}
     try:
         weights = stacking(pd.DataFrame({label: loo.table["elpd"] for label, loo in loos.items()}))

@@ -74,7 +74,7 @@ def fit_pictures(fit: Fit, label: str, number: int, ci_prob: float, force: bool)
     """
     count = len(fit.draws)
     percent = f"{ci_prob * 100:g}%"
-    mark = "" if fit.passed else " Checks of this fit FAILED."
+    mark = "" if fit.passed else " Sampling of this fit FAILED."
     pictures, note, fan = {}, "", data_fan(fit, force)
     if isinstance(fan, str):
         note = f"There is no picture of {label} against its data: {fan}"

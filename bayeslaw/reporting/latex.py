@@ -18,7 +18,7 @@ from bayeslaw.reporting.html import MOST_ROWS, header, shown
 
 LONG, WIDTH = 50, "7cm"  # a column whose texts have more characters than LONG has this width
 LARGE, SMALL = 1e5, 1e-3  # values outside this range are written with a power of ten
-FAILED = r"$^{\dagger}$ Checks of this fit FAILED: not to be trusted."
+FAILED = r"$^{\dagger}$ Sampling of this fit FAILED: not to be trusted."
 
 
 def uncertain(value: float, low: float, high: float) -> str:

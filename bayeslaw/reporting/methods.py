@@ -47,14 +47,16 @@ def _sentences(facts: Mapping[str, Any], interval: str, forecasts: bool) -> tupl
 
 
 def _diagnosed(facts: Mapping[str, Any]) -> str:
-    """Return sentences on the diagnostics and the verdict."""
+    """Return sentences on the diagnostics and the verdicts."""
     table = facts["parameters"]
     columns = {name: [row[i] for row in table["rows"]] for i, name in enumerate(table["columns"])}
     worst = [v for v in columns["r_hat"] if v is not None]
     sizes = [[v for v in columns[c] if v is not None] for c in ("ess_bulk", "ess_tail")]
-    verdict = f"Checks FAILED ({facts['failures']}): intervals of this fit are not to be trusted."
+    verdict = f"Sampling FAILED ({facts['failures']}): intervals of this fit are not to be trusted."
     if facts["passed"]:
-        verdict = "All required checks passed."
+        found = "; ".join(text.removeprefix("concern: ").rstrip(".") for text in facts["concerns"])
+        model = f"Concerns about the model: {found}." if found else "Checks of the model raised no concerns."
+        verdict = f"All checks of the sampling passed. {model}"
     if not worst or not all(sizes):
         return verdict
     return (

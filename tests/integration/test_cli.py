@@ -91,7 +91,10 @@ def test_fit_show_forecast_score(command: Command, folder: Path) -> None:
     done = command("fit", "chinchilla", "runs.csv", "-o", "new.nc", "--seed", "5", *SHORT)
     assert (done.status, done.err) == (0, "")
     assert "chinchilla fitted to 40 rows of 8 runs; normal point noise with a run effect.\n" in done.out
-    assert done.out.endswith("verdict: FAILED: its intervals are not to be trusted\nwritten to new.nc\n")
+    *_, sampling, model, written = done.out.splitlines()
+    assert sampling.startswith("Sampling: FAILED (")
+    assert "Sample longer" in sampling or "More draws don't help" in sampling
+    assert (model, written) == ("Model: not assessed, since the draws can't be trusted", "written to new.nc")
     made = loaded_fit("new.nc")
     settings = {
         "draws": 200,
@@ -108,7 +111,7 @@ def test_fit_show_forecast_score(command: Command, folder: Path) -> None:
     assert all(name in shown.out for name in made.summary().index)
     assert all(str(check) in shown.out for check in made.checks)
     assert "fitted to runs.csv, 40 rows of 8 runs; normal point noise with a run effect" in shown.out
-    assert shown.out.endswith("verdict: FAILED: its intervals are not to be trusted and not shown without --force\n")  # few draws
+    assert shown.out.endswith("be trusted\nIntervals are not shown without --force.\n")  # few draws
     assert "eti90" not in shown.out
     for form in ("--csv", "--latex"):
         rejected(command("show", "new.nc", form), "failed-checks", "--force")
@@ -116,7 +119,7 @@ def test_fit_show_forecast_score(command: Command, folder: Path) -> None:
     pd.testing.assert_frame_equal(read, made.summary(0.5), rtol=1e-14)
     assert (read["checks"] == "FAILED").all()
     forced = command("show", "new.nc", "--force").out
-    assert forced.endswith("verdict: FAILED: its intervals are not to be trusted\n")
+    assert forced.endswith("Model: not assessed, since the draws can't be trusted\n")
     assert "eti90_lo" in forced
     assert forced.split("\n\n")[1].count("FAILED") == len(read)
     latex = command("show", "new.nc", "--latex", "--force").out
@@ -135,7 +138,7 @@ def test_fit_show_forecast_score(command: Command, folder: Path) -> None:
 
 def test_a_sound_fit_is_shown_as_passed(command: Command, folder: Path) -> None:
     shown = command("show", "fit.nc").out
-    assert shown.endswith("verdict: passed\n")
+    assert "\nSampling: passed\nModel: " in shown
     assert "eti90_lo" in shown
     assert "sensitivity" not in shown
     assert "FAILED" not in command("show", "fit.nc", "--csv").out + command("show", "fit.nc", "--latex").out
@@ -147,7 +150,7 @@ def test_sensitivity_is_shown_when_asked_for(command: Command, folder: Path, sou
     assert "sensitivity to a doubling of the weight of priors (law, noise) or likelihood, of note from 0.05 on" in shown
     table = sound_fit.sensitivity()
     assert plain(table) in shown
-    assert shown.endswith("verdict: passed\n")
+    assert "\nSampling: passed\nModel: " in shown
 
 
 def test_a_forecast_names_settings_far_outside_the_runs(command: Command, folder: Path) -> None:

@@ -68,13 +68,13 @@ def test_parameters_come_in_full_precision(command: Command, folder: Path, sound
     assert [row[summary.index.name or "name"] for row in made["parameters"]] == list(summary.index)
     for row, (_, expected) in zip(made["parameters"], summary.iterrows(), strict=True):
         assert row["median"] == expected["median"]
-    assert made["verdict"] == "passed"
+    assert (made["sampling"], made["model"]) == ("passed", "no concerns")
     assert [one["text"] for one in made["checks"]] == [one.text for one in sound_fit.checks]
 
 
 def test_intervals_of_a_failed_fit_are_withheld(command: Command, folder: Path) -> None:
     made = answer(command, "show", "failed.nc")["results"]
-    assert made["verdict"] == "FAILED"
+    assert (made["sampling"], made["model"]) == ("FAILED", "not assessed")
     assert not any(name.endswith("_lo") for row in made["parameters"] for name in row)
     done = command("forecast", "failed.nc", "--set", "N=1e8", "--set", "D=1e9", "--json")
     assert done.status == 2

@@ -120,7 +120,7 @@ def test_a_forced_forecast_of_a_third_domain_is_marked(command: Command, folder:
     asked = ("dynamics", "outside", "W.nc", *FITS, *PRETRAIN, *ADAPT, "--steps", "1000,2000")
     assert command(*asked, "--force", "-o", "sound.csv").status == 0
     assert set(pd.read_csv("sound.csv")["checks"]) == {"passed"}
-    apart = Check("forecast R-hat", False, "chains disagree at a setting", True, pd.DataFrame())
+    apart = Check("forecast R-hat", False, "chains disagree at a setting", "sampling", pd.DataFrame())
     monkeypatch.setattr("bayeslaw.forecasting.forecast.forecast_checks", lambda *_: [apart])
     refused(command(*asked), "chains disagree at a setting")
     assert command(*asked, "--force", "-o", "forced.csv").status == 0

@@ -102,7 +102,7 @@ def test_thinned_draws_count_the_gradients_and_divergences_between() -> None:
 
 def test_energies_of_all_draws_are_kept_where_draws_are_thinned(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every second draw of a slow fit is kept; E-BFMI needs the energies of all."""
-    energies = {}
+    energies: dict[int, oracles.Array] = {}
 
     def run_chains(density: Density, *_: Any) -> tuple[oracles.Array, xr.Dataset, bool]:
         settings, rng, dims = _[1], np.random.default_rng(len(energies)), ("chain", "draw")

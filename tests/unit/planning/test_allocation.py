@@ -161,7 +161,7 @@ def test_settings_are_checked_against_the_law(settings: dict[str, Any], code: st
 
 
 def test_a_fit_whose_checks_failed_is_refused_or_its_tables_marked(chinchilla: Fit) -> None:
-    failed = replace(chinchilla, checks=(Check("r_hat", False, "largest R-hat 1.2", True, pd.DataFrame()),))
+    failed = replace(chinchilla, checks=(Check("r_hat", False, "largest R-hat 1.2", "sampling", pd.DataFrame()),))
     with fails("failed-checks", "largest R-hat 1.2", kind=FitError):
         allocate(failed, 1e20)
     forced = allocate(failed, 1e20, force=True)

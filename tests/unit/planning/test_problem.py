@@ -132,7 +132,7 @@ def test_draws_that_are_not_finite_are_refused(target: Fit) -> None:
 
 
 def test_a_fit_whose_checks_failed_is_refused_or_its_plan_marked(source: Fit, target: Fit) -> None:
-    failed = replace(source, checks=(Check("r_hat", False, "largest R-hat 1.2", True, pd.DataFrame()),))
+    failed = replace(source, checks=(Check("r_hat", False, "largest R-hat 1.2", "sampling", pd.DataFrame()),))
     with fails("failed-checks", "ptpp-floor", "largest R-hat 1.2", kind=FitError):
         plan(failed, target, MODEL, **PROBLEM)
     forced = plan(failed, target, MODEL, **PROBLEM, force=True)

@@ -129,7 +129,7 @@ def test_parameters_that_stay_at_their_priors_are_named(rng: np.random.Generator
     posterior = {"a": 0.1 * rng.standard_normal((4, 1000)), "b": rng.standard_normal((4, 1000))}
     check = information_check(prior, posterior)
     assert (check.passed, check.required) == (False, False)
-    assert str(check) == "note: b: not informed by these data"
+    assert str(check).startswith("note: b: not informed by these data. ")
     assert check.table["prior_overlap"]["b"] > 0.9 > 0.3 > check.table["prior_overlap"]["a"]
     assert information_check({"a": prior["a"]}, posterior).text == "the data inform every parameter"
 
@@ -142,8 +142,10 @@ def test_large_run_effects_are_noted() -> None:
 
 
 def test_records_for_storage() -> None:
-    check = Check("name", True, "text", False, pd.DataFrame({"x": [1.0]}, index=["a"]))
-    assert table_of((check,)) == [{"name": "name", "passed": True, "required": False, "text": "text", "table": {"x": {"a": 1.0}}}]
+    check = Check("name", True, "text", "model", pd.DataFrame({"x": [1.0]}, index=["a"]))
+    assert table_of((check,)) == [
+        {"name": "name", "passed": True, "text": "text", "subject": "model", "table": {"x": {"a": 1.0}}, "advice": ""}
+    ]
 
 
 # --- forecasts ------------------------------------------------------------------------------------------------------

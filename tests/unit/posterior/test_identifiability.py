@@ -93,9 +93,9 @@ def test_the_text_names_covariates_values_and_parameters() -> None:
     table = values(law, ptpp=[15, 31], N=[1e9])
     check = lack_check(law, oracles.observed(law, table), oracles.typical(law))
     assert str(check) == (
-        "note: N has one value (1e+09): A, alpha can't be learnt, and forecasts at other values rest on priors alone; "
+        "concern: N has one value (1e+09): A, alpha can't be learnt, and forecasts at other values rest on priors alone; "
         "ptpp has 2 values (15, 31): F, eta are not identifiable, and forecasts at other values depend on priors; "
-        "E is not identifiable either"
+        "E is not identifiable either. Add runs at other values (`anchors`)."
     )
     check = lack_check(law, oracles.observed(law, values(law)), oracles.typical(law))
     assert str(check) == "passed: the runs have enough values of N, D, r, ptpp to identify all parameters"
@@ -179,7 +179,7 @@ def test_verdicts_on_residuals(rng: np.random.Generator) -> None:
     check = correlation_check(residual, run, 5, "of one run", "fit noise with a run effect")
     assert check is not None
     assert (check.name, check.passed, check.required) == ("independence", False, False)
-    assert str(check).startswith("note: residuals of points of one run correlate by 0.")
+    assert str(check).startswith("concern: residuals of points of one run correlate by 0.")
     assert "times too narrow. Either they share a run effect (fit noise with a run effect) or the law has an error" in str(check)
     residual, run = simulated(np.random.default_rng(1), 0.0)
     fine = correlation_check(residual, run, 5, "of one run", "")

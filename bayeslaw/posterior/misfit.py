@@ -1,0 +1,290 @@
+"""Checks of a model against the runs that it was fitted to.
+
+They find outliers, a law that errs along a covariate, points counted as more than they are worth, drift in place of the law, and
+posteriors far out in their priors.
+
+Each is a concern with numbers and what to do. Limits are such that at most a few in a hundred well-specified tables raise one
+(`benchmarks/concerns.py`); a fit without concerns may still err outside its runs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+
+from bayeslaw.core.arrays import Array, Index
+from bayeslaw.data.observations import Observations
+from bayeslaw.laws.law import Law
+from bayeslaw.noise import noise as noises
+from bayeslaw.noise import ou
+from bayeslaw.noise.custom import PointNoise
+from bayeslaw.noise.noise import Noise, kind
+from bayeslaw.posterior.diagnostics import Check
+from bayeslaw.posterior.identifiability import ALARM, intra_class_correlation, residuals
+
+# Standard deviations and relative distance from the law from which on a row is an outlier. Smooth curves have rows many standard
+# deviations but less than 1% off where a law doesn't follow them: that is no fault of the row.
+FAR_OUT, LEAST_OUT = 5.0, 0.02
+NAMED = 3  # rows that a text names
+TAIL = 0.0027  # prior probability beyond a posterior median: three standard deviations of a normal prior
+VALUES, BINS = 8, 5  # a covariate with more values than the first is put into so many bins of equal numbers of rows
+LAG = 0.1  # correlation of neighbouring points below which intervals are at most 1.1 times too narrow
+# A drift that lasts at least the first share of a run takes over from the law where it moves more than the second share of the
+# run's decline in loss. On public curves of 25M models, where it multiplies the error of forecasts by four, it lasts .6 and 1.9 of
+# a run and moves 3 and 2%; on those of 100M and 400M models, where it does little harm, .05 and .1 of a run and 1%.
+LASTING, TAKEN = 0.3, 0.015
+
+
+def model_checks(
+    law: Law, observed: Observations, noise: Noise, draws: Mapping[str, Array], others: Mapping[str, Array], order: Array
+) -> list[Check]:
+    """Check a fitted model against its runs.
+
+    Parameters
+    ----------
+    law, observed, noise
+    draws : mapping of parameter to array (chains, draws)
+    others : mapping of column to array (n,)
+        Covariates in the table that the law does not have.
+    order : array (n,)
+        When each row was logged: its step or D.
+    """
+    residual = residuals(law, observed, draws)
+    checks = [
+        runs_check(observed, noise),
+        conflict_check(law, noise, draws, observed.at),
+        outlier_check(residual, observed, noise, draws, len(law.parameters)),
+        misfit_check(residual, observed, noise, {c: observed.covariates[c] for c in law.axes} | dict(others), len(law.parameters)),
+        autocorrelation_check(residual, observed, noise, draws, order),
+        drift_check(residual, observed, noise, draws),
+    ]
+    return [check for check in checks if check is not None]
+
+
+def runs_check(observed: Observations, noise: Noise) -> Check | None:
+    """Check that there are two runs to learn a run effect from; None for noise without one."""
+    if not noise.run_effect:
+        return None
+    several = observed.runs > 1
+    text = f"{observed.runs} runs show how runs differ"
+    if not several:
+        text = f"all rows are of one run ({observed.run_names[0]}): how runs differ is known from the prior of sigma_run only"
+    advice = "Add runs, such as one with another seed, before you trust the `run` intervals"
+    return Check("runs", several, text, "model", pd.DataFrame({"runs": [observed.runs]}), advice)
+
+
+def conflict_check(law: Law, noise: Noise, draws: Mapping[str, Array], at: Mapping[str, float]) -> Check:
+    """Check that no posterior median lies where its prior has little probability.
+
+    Pooled values have no prior of their own. Scales of run effects are judged by `run_effect_check`.
+
+    Parameters
+    ----------
+    law, noise
+    draws : mapping of parameter to array
+    at : mapping of covariate to float
+        The runs' reference point, where priors with `on` are stated.
+    """
+    from scipy.stats import norm
+
+    flat = {name: np.ravel(draws[name]) for name in (*law.parameters, *noise.parameters)}
+    units = law.term_units({k: np.ones_like(flat[k]) if p.prior.on else flat[k] for k, p in law.parameters.items()}, at)
+    stated = {k: (p.prior, flat[k] * units.get(k, 1.0)) for k, p in law.parameters.items() if p.around is None}
+    stated |= {k: (noise.prior(k), flat[k] - noises.LEAST.get(k, 0.0)) for k in noise.parameters if kind(k) != "sigma_run"}
+    table = {}
+    for name, (prior, values) in stated.items():
+        below, above = (float(tail(np.median(values))) for tail in (prior.scipy.cdf, prior.scipy.sf))
+        half = prior.dist == "HalfNormal"  # nothing is far below the prior of a scale
+        tail = above if half else 2 * min(below, above)
+        table[name] = {
+            "prior_tail": tail,
+            "prior_sds": math.copysign(float(norm.isf(max(tail, 1e-300) / 2)), 1 if half else below - above),
+        }
+    frame = pd.DataFrame(table).T
+    far = frame[frame["prior_tail"] < TAIL].sort_values("prior_tail")
+    text = "no posterior lies far out in its prior"
+    if len(far):
+        names = [f"{name} ({row['prior_sds']:+.1f} prior sd)" for name, row in far.iterrows()]
+        text = f"{', '.join(names)}: the runs contradict {'its prior' if len(far) == 1 else 'their priors'}"
+    advice = "Either the prior is wrong for these runs (`--prior`) or the parameter makes up for what the law misses (`compare`)"
+    return Check("prior_conflict", not len(far), text, "model", frame, advice)
+
+
+def outlier_check(residual: Array, observed: Observations, noise: Noise, draws: Mapping[str, Array], fitted: int) -> Check | None:
+    """Check that no row lies farther from the law than noise and run effects explain; None for a noise given by a function.
+
+    Residuals are in units of the noise's scale, which outliers inflate, or of a robust scale, the median of absolute residuals,
+    where that is smaller. Under Student-t noise they are turned into the normal deviations of the same probability.
+
+    Parameters
+    ----------
+    residual : array (n,)
+        Log loss less the posterior mean of the law's.
+    observed, noise, draws
+    fitted : int
+        Number of fitted parameters of the law.
+    """
+    from scipy.stats import norm, t
+
+    if isinstance(noise, PointNoise):
+        return None
+    flat = {name: np.ravel(draws[name]) for name in noise.parameters}
+    distribution = t(float(np.median(flat["dof"]))) if noise.student else norm
+    group = noise.groups_of(observed)[observed.run]
+    variance = observed.se**2 if observed.se.size else np.zeros_like(residual)
+    for name in noises.GROUPED:
+        variance = variance + (noise.scales(flat, name) ** 2).mean(axis=1)[group]
+    for name in {"sigma_checkpoint", "run_excess"} & {*flat}:
+        variance = variance + (flat[name] ** 2).mean()
+    size, left = np.abs(residual) / np.sqrt(variance), residual.size - fitted
+    if left > fitted:
+        robust = float(np.median(size)) / float(distribution.ppf(0.75)) * math.sqrt(residual.size / left)
+        size = size / min(max(robust, 1e-12), 1.0)
+    deviation = norm.isf(np.maximum(distribution.sf(size), 1e-300))
+    far = np.flatnonzero((deviation > FAR_OUT) & (np.abs(residual) > LEAST_OUT))
+    far = far[np.argsort(-np.abs(residual[far]), kind="stable")]
+    frame = pd.DataFrame({
+        "row": observed.rows[far], "run": [observed.run_names[i] for i in observed.run[far]], "loss": observed.loss[far],
+        "law": np.exp(observed.log_loss - residual)[far], "sds": deviation[far],
+    })  # fmt: skip
+    named = [
+        f"row {row['row']} ({row['run']}): {row['loss']:.4g}, {row['loss'] / row['law'] - 1:+.0%}"
+        for row in frame[:NAMED].to_dict("records")
+    ]
+    more = f"; and {far.size - NAMED} more" if far.size > NAMED else ""
+    text = f"no row is {FAR_OUT:g} sd of its noise off the law"
+    if far.size:
+        text = f"{far.size} of {residual.size:,} rows are more than {FAR_OUT:g} sd of their noise off: {'; '.join(named)}{more}"
+    advice = "Look at these runs, and leave out what went wrong (`--where`)"
+    return Check("outliers", not far.size, text, "model", frame, advice)
+
+
+def misfit_check(residual: Array, observed: Observations, noise: Noise, covariates: Mapping[str, Array], fitted: int) -> Check:
+    """Check that mean residuals do not differ between values of a covariate by more than their scatter explains.
+
+    It is an analysis of variance of means that the model takes as independent: of checkpoints or of runs for a covariate that is
+    the same all along a run; else of a run's points in each bin, less the run's mean.
+
+    Parameters
+    ----------
+    residual, observed, noise
+    covariates : mapping of name to array (n,)
+        Those of the law, and others by which its residuals should not differ.
+    fitted : int
+        Number of fitted parameters of the law.
+    """
+    table: dict[str, dict[str, object]] = {}
+    for name, values in covariates.items():
+        unit, taken = observed.run, fitted
+        if noise.checkpoint_effect:
+            unit = observed.checkpoint[observed.run]
+        code, ends = binned(values)
+        count = np.bincount(unit).astype(np.float64)
+        average = np.bincount(unit, residual) / count
+        error = residual
+        if np.bincount(unit, (values - (np.bincount(unit, values) / count)[unit]) ** 2).max() > 1e-18 * np.square(values).max():
+            if noise.run_effect:
+                error, taken = residual - average[unit], fitted + int((count > 1).sum())
+            unit = np.unique(unit * (len(ends) + 1) + code, return_inverse=True)[1]  # a run's points in one bin
+            count = np.bincount(unit).astype(np.float64)
+            average = np.bincount(unit, error) / count
+        first = np.unique(unit, return_index=True)[1]
+        group = np.unique(code[first], return_inverse=True)[1].astype(np.int64)
+        _, p, _ = intra_class_correlation(average, group, taken)
+        means = np.bincount(group, average) / np.bincount(group)
+        table[name] = {"p": p, "worst": float(np.abs(means).max()), "means": ", ".join(f"{m:+.1%}" for m in means)}
+    frame = pd.DataFrame(table, index=["p", "worst", "means"]).T
+    wrong = frame[frame["p"] < ALARM].sort_values("worst", ascending=False)
+    if not len(wrong):
+        return Check("misfit", True, f"residuals show no trend along {', '.join(covariates)}", "model", frame)
+    along = "; ".join(f"{name}: {row['means']}" for name, row in wrong.iterrows())
+    text = f"mean residuals from the least to the largest values of {along}"
+    advice = "Try other laws (`compare`), and state a discrepancy of at least that size"
+    return Check("misfit", False, text, "model", frame, advice)
+
+
+def binned(values: Array) -> tuple[Index, Array]:
+    """Return the code of each value among few, or of the bin that it is in, and the values or lower ends of the bins."""
+    distinct = np.unique(values)
+    if distinct.size > VALUES:
+        distinct = np.unique(np.quantile(values, np.arange(BINS) / BINS))
+    return (np.searchsorted(distinct, values, side="right") - 1).astype(np.int64), distinct
+
+
+def autocorrelation_check(
+    residual: Array, observed: Observations, noise: Noise, draws: Mapping[str, Array], order: Array
+) -> Check | None:
+    """Check that neighbouring points of a run do not err together beyond what the noise says; None without runs of 3 rows.
+
+    The lag-1 correlation is of residuals less their run's mean, with the correlation that this takes from k independent points,
+    -1/k, added back; under an OU run effect it is of the Kalman filter's innovations.
+
+    Parameters
+    ----------
+    residual : array (n,)
+    observed, noise, draws
+    order : array (n,)
+        When each row was logged.
+    """
+    from scipy.stats import norm
+
+    runs = [slice(a, b) for a, b in zip(observed.starts[:-1], observed.starts[1:], strict=True) if b - a > 2]
+    if not runs:
+        return None
+    products, squares, pairs, lost = 0.0, 0.0, 0, 0.0
+    error = _innovations(residual, observed, noise, draws) if noise.drift else residual
+    for rows in runs:
+        own = error[rows][np.argsort(order[rows], kind="stable")]
+        if noise.run_effect and not noise.drift:
+            own = own - own.mean()
+            lost += (own.size - 1) / own.size
+        products += float(own[1:] @ own[:-1])
+        squares += float(own @ own)
+        pairs += own.size - 1
+    correlation = (products / squares if squares > 0 else 0.0) + lost / pairs
+    p = float(norm.sf(correlation * math.sqrt(pairs)))
+    passed = p >= ALARM or correlation < LAG
+    text = f"neighbouring points of a run correlate by {correlation:.2f} beyond what the noise says (p = {p:.1g})"
+    if not passed:
+        narrow = math.sqrt((1 + min(correlation, 0.98)) / (1 - min(correlation, 0.98)))
+        text += f": intervals may be {narrow:.1f} times too narrow"
+    other = "noise normal" if noise.drift else "noise normal-drift" if noise.run_effect else "noise with a run effect"
+    advice = f"Try {other}, another law, or fewer rows a run"
+    return Check("autocorrelation", passed, text, "model", pd.DataFrame({"correlation": [correlation], "p": [p]}), advice)
+
+
+def _innovations(residual: Array, observed: Observations, noise: Noise, draws: Mapping[str, Array]) -> Array:
+    """Return what each row adds to the rows of its run before it, in standard deviations, at the noise's posterior medians."""
+    flat = {name: np.array([np.median(draws[name])]) for name in noise.parameters}
+    group = noise.groups_of(observed)
+    point, effect = (noise.scales(flat, name)[group, 0] ** 2 for name in noises.GROUPED)
+    known, time, whole = observed.se**2 if observed.se.size else np.zeros_like(residual), observed.time, np.empty_like(residual)
+    for run, (a, b) in enumerate(zip(observed.starts[:-1], observed.starts[1:], strict=True)):
+        whole[a:b] = ou.innovations(residual[a:b], point[run] + known[a:b], time[a:b], effect[run], float(flat["drift"][0]))
+    return whole
+
+
+def drift_check(residual: Array, observed: Observations, noise: Noise, draws: Mapping[str, Array]) -> Check | None:
+    """Check that an OU run effect moves little along a run beside the decline in loss that the law explains; None for others.
+
+    Parameters
+    ----------
+    residual : array (n,)
+    observed, noise, draws
+    """
+    if not noise.drift:
+        return None
+    predicted = observed.log_loss - residual
+    decline = [float(np.ptp(predicted[a:b])) for a, b in zip(observed.starts[:-1], observed.starts[1:], strict=True) if b - a > 2]
+    flat = {name: np.ravel(draws[name]) for name in noise.parameters}
+    length = float(np.median(flat["drift"]))
+    moved = float(np.median(noise.scales(flat, "sigma_run").max(axis=0) * np.sqrt(-2 * np.expm1(-1 / flat["drift"]))))
+    share = moved / max(float(np.median(decline)), 1e-300) if decline else 0.0
+    passed = length < LASTING or share <= TAKEN
+    text = f"the drift lasts {length:.2g} of a run and moves its loss by {moved:.1%}, {share:.1%} of the decline by the law"
+    text += "" if passed else ": it takes over what the law should explain"
+    numbers = pd.DataFrame({"length": [length], "moved": [moved], "share": [share]})
+    return Check("drift", passed, text, "model", numbers, "Compare with noise normal on held-out runs")

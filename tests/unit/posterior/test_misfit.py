@@ -1,0 +1,193 @@
+"""Checks of a model against its runs: sound tables raise few concerns, and each fault raises its own."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bayeslaw.data.observations import Observations
+from bayeslaw.data.table import read_runs
+from bayeslaw.laws.card import load_law
+from bayeslaw.laws.prior import Prior
+from bayeslaw.noise.noise import Noise
+from bayeslaw.posterior.diagnostics import Check
+from bayeslaw.posterior.identifiability import ALARM
+from bayeslaw.posterior.misfit import TAIL, conflict_check, model_checks
+from tests import twins
+from tests.oracles import Array
+
+LAW = load_law("chinchilla")
+TRUTH = twins.TRUTHS["chinchilla"]
+CALM = {"sigma_point": twins.POINT, "sigma_run": twins.RUN, "dof": 8.0, "drift": 0.1}
+
+
+@cache
+def settings() -> pd.DataFrame:
+    return twins.settings(LAW)
+
+
+def twin(seed: int = 1) -> pd.DataFrame:
+    """240 rows of 24 runs of chinchilla with its own noise."""
+    return twins.simulate(LAW, TRUTH, settings(), seed)
+
+
+def judged(table: pd.DataFrame, noise: str = "normal", others: tuple[str, ...] = (), **values: float) -> dict[str, Check]:
+    """The checks of a table with a posterior at the truth, by name."""
+    runs = read_runs(table)
+    observed = Observations.of(LAW, runs, clock="D" if noise == "normal-drift" else "")
+    chosen = Noise.choose(noise, observed)
+    draws = {k: np.full((1, 2), v) for k, v in (TRUTH | {k: CALM[k] for k in chosen.parameters} | values).items()}
+    more = {name: runs.frame.loc[observed.rows, name].to_numpy(dtype=np.float64) for name in others}
+    checks = model_checks(LAW, observed, chosen, draws, more, observed.covariates["D"])
+    return {check.name: check for check in checks}
+
+
+def test_sound_tables_raise_few_concerns() -> None:
+    """Of 150 tables with their own law and noise at most 4% raise any concern; each check has a share of 1% a covariate or less."""
+    raised = [[c.name for c in judged(twin(seed)).values() if not c.passed] for seed in range(150)]
+    assert sum(map(bool, raised)) <= 6, raised
+
+
+def test_the_law_and_not_the_run_is_to_blame_where_a_few_runs_lie_apart() -> None:
+    """A run effect of 1.5% is no outlier under the noise that has it."""
+    table = twins.simulate(LAW, TRUTH, settings(), 3, sigma_run=0.015)
+    assert judged(table, sigma_run=0.015)["outliers"].passed
+
+
+@pytest.mark.parametrize("noise", ["normal", "student"])
+def test_a_diverged_row_is_named(noise: str) -> None:
+    """9.74 among 2.75: also where it has inflated the noise to 8%, or made a tail so heavy that one in 200 lies out there."""
+    table = twin()
+    table.loc[17, "loss"] = 9.74
+    inflated = {"sigma_point": 0.08} if noise == "normal" else {"dof": 2.4}
+    check = judged(table, noise, **inflated)["outliers"]
+    assert not check.passed
+    assert check.table["row"].tolist() == [18]  # rows count from 1
+    assert f"row 18 ({table['run'][17]}): 9.74, +" in check.text
+    assert "leave out" in check.advice
+
+
+def test_a_diverged_run_is_named() -> None:
+    table = twin()
+    own = table["run"] == table["run"][17]
+    table.loc[own, "loss"] = 9.74
+    check = judged(table, sigma_point=0.2, sigma_run=0.02)["outliers"]
+    assert set(check.table["run"]) == {table["run"][17]}
+    assert len(check.table) == own.sum()
+    assert check.text.endswith("and 7 more")
+
+
+def test_small_errors_of_smooth_curves_are_no_outliers() -> None:
+    """1% off the law is many standard deviations of a curve's noise, but no fault of the row."""
+    table = twin()
+    table.loc[17, "loss"] *= 1.015
+    assert judged(table, sigma_point=0.0005, sigma_run=0.0005)["outliers"].passed
+
+
+@pytest.mark.parametrize("name", ["N", "D", "ptpp"])
+def test_misfit_is_named_by_its_covariate(name: str) -> None:
+    """An error of .5% that follows one covariate, of the law or only of the table."""
+    table = twin().assign(ptpp=np.where(settings()["N"] > 0, settings().index // 10 % 2 * 16 + 15, 0))
+    error = np.log(table[name]) - np.log(table[name]).mean()
+    table["loss"] *= np.exp(0.005 * error / error.abs().max() * (1 if name != "D" else 2))
+    check = judged(table, others=("ptpp",))["misfit"]
+    assert not check.passed
+    assert check.table["p"].astype(float)[name] < ALARM
+    assert f"{name}: " in check.text
+
+
+def test_misfit_counts_runs_and_not_rows() -> None:
+    """Run effects alone are no misfit, however many rows repeat them."""
+    found = [judged(twins.simulate(LAW, TRUTH, settings(), seed, sigma_run=0.02))["misfit"].passed for seed in range(60)]
+    assert np.mean(found) > 0.93
+
+
+def curved(seed: int, sd: float, length: float) -> pd.DataFrame:
+    """24 curves of 40 points in which neighbouring points err together, with a run effect."""
+    rng, parts = np.random.default_rng(seed), []
+    for run, (size, _) in enumerate((n, i) for n in (241e6, 517e6, 1.4e9, 8.1e9) for i in range(6)):
+        steps, error = np.exp(-40 / 39 / (40 * length)), [sd * rng.standard_normal()]
+        for shock in rng.standard_normal(39):
+            error.append(steps * error[-1] + sd * np.sqrt(1 - steps**2) * shock)
+        d = np.linspace(1, 20, 40) * size
+        loss = LAW.predict({k: np.array([v]) for k, v in TRUTH.items()}, {"N": np.full(40, size), "D": d})[0]
+        noise = np.array(error) + twins.POINT * rng.standard_normal(40) + twins.RUN * rng.standard_normal()
+        parts.append(pd.DataFrame({"N": size, "D": d, "loss": loss * np.exp(noise), "run": f"run {run}"}))
+    return pd.concat(parts, ignore_index=True)
+
+
+def test_points_that_err_together_are_found_in_spite_of_a_run_effect() -> None:
+    check = judged(curved(1, 0.004, 0.2))["autocorrelation"]
+    assert not check.passed
+    assert check.table["correlation"][0] > 0.3
+    assert "times too narrow" in check.text
+    assert "normal-drift" in check.advice
+
+
+def test_independent_points_of_long_runs_pass() -> None:
+    """Residuals less their run's mean correlate by -1/k, which is added back: no table in 60 fails, and the mean is 0."""
+    checks = [judged(curved(seed, 0.0, 0.2))["autocorrelation"] for seed in range(60)]
+    assert all(check.passed for check in checks)
+    assert abs(np.mean([check.table["correlation"][0] for check in checks])) < 0.01
+
+
+def test_innovations_of_drift_are_independent() -> None:
+    """Under the noise that has the drift neighbours don't correlate beyond it; under one of another length they do."""
+    table = curved(2, 0.004, 0.2)
+    own = {"sigma_run": np.hypot(0.004, twins.RUN), "sigma_point": twins.POINT}
+    right = judged(table, "normal-drift", drift=0.25, **own)["autocorrelation"]
+    wrong = judged(table, "normal-drift", drift=0.01, **own)["autocorrelation"]
+    assert right.passed, right.text
+    assert not wrong.passed
+
+
+@pytest.mark.parametrize(
+    ("share", "length", "passed"),
+    [(0.026, 0.586, False), (0.019, 1.87, False), (0.009, 0.052, True), (0.01, 0.089, True), (0.026, 0.1, True)],
+    ids=["25M annealing", "25M multi-power", "100M", "400M", "short"],
+)
+def test_drift_that_takes_over_from_the_law(share: float, length: float, passed: bool) -> None:
+    """Shares and lengths of public curves: where drift multiplies the error of forecasts by four, and where it does little harm."""
+    table = curved(1, 0.0, 0.2)
+    law = np.log(LAW.predict({k: np.array([v]) for k, v in TRUTH.items()}, {c: table[c].to_numpy() for c in ("N", "D")})[0])
+    decline = float(np.median([np.ptp(law[rows]) for rows in np.split(np.arange(len(table)), 24)]))
+    sigma = share * decline / np.sqrt(2 * (1 - np.exp(-1 / length)))
+    check = judged(table, "normal-drift", sigma_run=sigma, drift=length)["drift"]
+    assert check.table["share"][0] == pytest.approx(share, rel=1e-6)
+    assert check.passed is passed, check.text
+
+
+def test_one_run_says_nothing_on_runs() -> None:
+    table = twin()
+    one = judged(table[table["run"] == table["run"][0]])["runs"]
+    assert not one.passed
+    assert one.text.startswith(f"all rows are of one run ({table['run'][0]})")
+    assert judged(table)["runs"].passed
+
+
+def test_posteriors_far_out_in_their_priors_are_named() -> None:
+    """eta 4 prior standard deviations below its prior, and a scale of noise 5 above; tails are SciPy's."""
+    law = load_law("transfer-target")
+    prior = law.parameters["eta"].prior
+    eta = float(np.exp(prior.args["mu"] - 4 * prior.args["sigma"]))
+    middle = {k: float(p.prior.scipy.median()) for k, p in law.parameters.items()}
+    noise = Noise(student=False, run_effect=True, checkpoint_effect=True)
+    scales = {"sigma_point": 0.005, "sigma_run": 0.03, "sigma_checkpoint": 0.015}
+    at = {"N": 1e9, "D": 1e10, "r": 0.25, "ptpp": 30.0}
+
+    def spread(values: dict[str, float]) -> dict[str, Array]:
+        return {k: np.full((2, 5), v) for k, v in values.items()}
+
+    ones = law.term_units({k: np.ones(1) for k in middle}, at)
+    draws = spread({k: v / float(np.ravel(ones.get(k, 1.0))[0]) for k, v in middle.items()} | {"eta": eta} | scales)
+    check = conflict_check(law.with_priors({k: law.parameters[k].prior for k in middle}), noise, draws, at)
+    table = check.table
+    assert table["prior_sds"]["eta"] == pytest.approx(-4)
+    assert table["prior_sds"]["sigma_checkpoint"] == pytest.approx(5)
+    assert "sigma_run" not in table.index  # `run_effect` judges it
+    assert {"eta", "sigma_checkpoint"} <= {*table.index[table["prior_tail"] < TAIL]}
+    assert "sigma_checkpoint (+5.0 prior sd), eta (-4.0 prior sd)" in check.text
+    assert Prior.parse("HalfNormal(0.003)").scipy.sf(0.015) == pytest.approx(table["prior_tail"]["sigma_checkpoint"])
