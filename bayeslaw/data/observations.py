@@ -325,6 +325,9 @@ class Nesting:
                 row = frame.index[frame[noise_by].isna()][0]
                 raise BayeslawError(f"Noise differs by {noise_by}, which is empty at row {row}.", code="missing-group")
             group, groups = _codes(frame, noise_by)
+            if slashed := [name for name in groups if "/" in name]:
+                problem = f"Draws are stored under the names of {noise_by}, which can't have a '/' as {slashed[0]!r} has"
+                raise BayeslawError(f"{problem}: write another sign, such as '_'.", code="slash-in-group")
         for what, code in (("checkpoints", checkpoint), (f"values of {noise_by}", group)):
             _check_nested(frame, run, names, code, what)
         return cls(run, names, checkpoint, checkpoints, group, groups)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from bayeslaw.core.errors import BayeslawError, CardError, nearest, shortened
-from bayeslaw.laws.formula import FUNCTIONS, Expression, FormulaError, column_of, default_symbol
+from bayeslaw.laws.formula import FUNCTIONS, Expression, FormulaError, column_of, default_symbol, symbol_fault
 from bayeslaw.laws.law import Covariate, Law, LocatedError, Parameter, check_on
 from bayeslaw.laws.prior import Prior
 
@@ -154,6 +154,9 @@ def _build(card: Mapping[str, Any], text: str) -> Law:
         covariates |= {name: replace(c, name=name, series=of) for name, of in columns.items()}
     published = card.get("published", {})
     for name, table in published.items():
+        if not all(key.isprintable() for key in (name, *(table if isinstance(table, dict) else ()))):
+            message = f"[published.{name!r}] holds characters that can't be shown."
+            raise LocatedError(message, "", "published", code="control-characters")
         if not isinstance(table, dict) or not all(type(v) in (int, float) for v in table.values()):
             raise LocatedError(f"[published.{name!r}] must be a table of numbers.", f"published.{name}", code="not-numbers")
     delta = card.get("huber_delta", 1e-3)
@@ -202,6 +205,8 @@ def _covariate(name: str, table: Any) -> Covariate:
     unit = table.get("unit")
     if not isinstance(unit, str):
         raise fault(f"the unit of {name} must be a text, not {unit!r}.", "not-a-text")
+    if not unit.isprintable():
+        raise fault(f"the unit of {name} holds characters that can't be shown: {shortened(repr(unit))}.", "control-characters")
     flags = {flag: table.get(flag, False) for flag in ("context", "log")}
     for flag, value in flags.items():
         if not isinstance(value, bool):
@@ -234,7 +239,7 @@ def _parameter(name: str, table: Any) -> Parameter:
     if unknown := sorted(set(table) - {*known}):
         message = f"parameter {name} has no {', '.join(unknown)}; it has {', '.join(known)}."
         raise LocatedError(message, section, unknown[0], code="unknown-key")
-    if not isinstance(by := table.get("by", ""), str) or ("by" in table and not by.strip()):
+    if not isinstance(by := table.get("by", ""), str) or ("by" in table and not (by.strip() and by.isprintable())):
         raise LocatedError(f"`by` of {name} must name a column, not {by!r}.", section, "by", code="not-a-text")
     if not isinstance(table.get("prior"), dict):
         message = f'parameter {name} has no prior; give one such as {{ dist = "LogNormal", mu = 0, sigma = 1 }}.'
@@ -244,6 +249,9 @@ def _parameter(name: str, table: Any) -> Parameter:
     except BayeslawError as error:
         raise LocatedError(f"the prior of {name}: {error}", section, "prior", code=error.code) from None
     latex = _text(table, "latex", section, default_symbol(name))
+    if "latex" in table and (reason := symbol_fault(latex)):
+        message = f"`latex` of {name} must be a symbol such as \\beta_{{\\mathrm{{eff}}}}: {reason}."
+        raise LocatedError(message, section, "latex", code="not-a-symbol")
     return Parameter(name, _text(table, "meaning", section), _text(table, "unit", section, ""), latex, prior, by)
 
 

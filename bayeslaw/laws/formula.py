@@ -264,7 +264,45 @@ def latex_text(text: str) -> str:
         "±": r"$\pm$", "−": "$-$", "…": r"\dots{}", "–": "--", "—": "---", "’": "'", "µ": r"$\mu$", "→": r"$\to$", "\n": " ",
     }  # fmt: skip
     special |= {chr(0x3B1 + i): rf"$\{name}$" for i, name in enumerate(GREEK) if name}
-    return "".join(special.get(c, "\\" + c if c in "&%$#_{}" else c if c < "\u0250" else rf"[U+{ord(c):04X}]") for c in text)
+    return "".join(special.get(c, "\\" + c if c in "&%$#_{}" else c if _is_plain(c) else rf"[U+{ord(c):04X}]") for c in text)
+
+
+def _is_plain(character: str) -> bool:
+    return character < "\u0250" and (character.isprintable() or character == "\xa0")
+
+
+_COMMANDS = frozenset(
+    {
+        *filter(None, GREEK), "epsilon", "phi", "vartheta", "varrho", "varsigma", "Gamma", "Delta", "Theta", "Lambda", "Xi", "Pi",
+        "Sigma", "Upsilon", "Phi", "Psi", "Omega", "mathrm", "mathbf", "mathit", "mathsf", "mathcal", "mathbb", "text", "hat",
+        "bar", "tilde", "dot", "vec", "prime", "ell", "infty", "star", "ast", "dagger", "cdot", "times", "min", "max", "log", "exp",
+    }
+)  # fmt: skip
+_IN_SYMBOL = re.compile(r"\\(?:[a-zA-Z]+|[,;! ])|[a-zA-Z0-9 _^{}'*+\-/=<>|().,:;!]")
+MOST_IN_SYMBOL = 80
+
+
+def symbol_fault(text: str) -> str:
+    """Return why a text from a card can't be a symbol in LaTeX, or '' where it can.
+
+    LaTeX reads and writes files and runs programs, so only letters, digits, scripts, balanced braces and the commands that symbols
+    are written with are allowed.
+    """
+    if not text or len(text) > MOST_IN_SYMBOL:
+        return f"it has {len(text)} characters instead of 1 to {MOST_IN_SYMBOL}"
+    depth = position = 0
+    while position < len(text):
+        found = _IN_SYMBOL.match(text, position)
+        part = found.group() if found else text[position]
+        if found is None or (part[0] == "\\" and part[1:].isalpha() and part[1:] not in _COMMANDS):
+            return f"{part} is not allowed in it"
+        depth += (part == "{") - (part == "}")
+        if depth < 0:
+            break
+        position += len(part)
+    if re.search(r"[_^]\s*(?:[_^}]|$)", text):  # also ^^5c, which is a backslash to TeX
+        return "a _ or ^ has nothing to raise or lower"
+    return "its braces are not balanced" if depth else ""
 
 
 def _head_and_subscript(name: str) -> tuple[str, str]:

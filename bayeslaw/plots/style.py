@@ -73,6 +73,15 @@ def finish(ax: Axes, x: str, y: str, title: str, **legend: Any) -> Axes:
     return ax
 
 
+def show_dollars(figure: Figure) -> None:
+    """Let names with dollar signs be drawn as they are: matplotlib would read them as formulas, and fail where they are none."""
+    from matplotlib.text import Text
+
+    for text in figure.findobj(Text):
+        if isinstance(text, Text) and "$" in text.get_text() and r"\mathdefault" not in text.get_text():  # numbers on an axis
+            text.set_parse_math(False)
+
+
 def save_figure(path: Path, draw: Callable[[Axes], object]) -> None:
     """Draw one panel into a new figure and write it as .png, .pdf or .svg."""
     _save(path, (7.2, 4.8), lambda figure: draw(figure.subplots()))
@@ -107,4 +116,5 @@ def _save(path: Path, size: tuple[float, float], draw: Callable[[Figure], object
 
     figure = Figure(figsize=size, layout="constrained")
     draw(figure)
+    show_dollars(figure)
     write_whole(path, lambda temporary: figure.savefig(temporary, dpi=150))

@@ -16,6 +16,7 @@ from bayeslaw.forecasting.forecast import Forecast, forecast
 from bayeslaw.inference.refit import rows_of
 from bayeslaw.plots.fit import PRIOR_DRAWS, plot_pair, plot_parameters, plot_prior_posterior
 from bayeslaw.plots.forecast import forecast_axis, plot_forecast
+from bayeslaw.plots.style import show_dollars
 from bayeslaw.posterior.fit import Fit
 from bayeslaw.posterior.parameters import correlated_pairs
 from bayeslaw.reporting.facts import INTERVAL
@@ -47,6 +48,7 @@ class Picture:
 
         figure = Figure(figsize=self.size, dpi=300, layout="constrained")
         self.draw(figure)
+        show_dollars(figure)
         figure.draw_without_rendering()
         figure.set_layout_engine("none")
         return figure
