@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import pickle
 import signal
+import threading
 import time
 import traceback as tracebacks
 import uuid
@@ -29,7 +30,8 @@ from threadpoolctl import threadpool_limits
 from bayeslaw.core.errors import BayeslawError
 
 MOST_DEATHS = 2  # of worker processes at one item, before we give the item up
-IDLE = 300.0  # seconds after which an idle worker process ends, so that none outlives a parent that was killed
+IDLE = 300.0  # seconds after which an idle worker process ends
+WATCH = 0.5  # seconds between two looks of a worker process whether the process that it works for is there
 PATIENCE = 30.0  # seconds to wait for a Dask scheduler to answer, at first and when it is lost
 LONELY = 300.0  # seconds to wait for Dask workers where there are none: some clusters start them on demand
 DIED = "its {} died each time it was tried; was there memory enough?"
@@ -133,6 +135,24 @@ def _describe(error: BaseException) -> tuple[str, str]:
     """Return an error as text with its traceback: exceptions of other packages don't all survive pickling."""
     text = str(error) if isinstance(error, BayeslawError) else f"{type(error).__name__}: {error}"
     return text, "".join(tracebacks.format_exception(error))
+
+
+def begin_worker(parent: int) -> None:
+    """Prepare a worker process: Ctrl-C is for its parent, which then ends its workers, and a parent that was killed ends it too.
+
+    Parameters
+    ----------
+    parent : int
+        The id of the process that it works for.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def watch() -> None:
+        while os.getppid() == parent:  # where there are orphans, they get another parent
+            time.sleep(WATCH)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def run_payload(payload: bytes) -> bytes:
@@ -290,9 +310,9 @@ class Processes(Executor):
         from loky import BrokenProcessPool, ProcessPoolExecutor
 
         while True:
-            if self._pool is None:  # Ctrl-C is for this process, which then ends its workers
-                ignore = {"initializer": signal.signal, "initargs": (signal.SIGINT, signal.SIG_IGN)}
-                self._pool = ProcessPoolExecutor(self.count, timeout=IDLE, **ignore)
+            if self._pool is None:
+                begin: dict[str, Any] = {"initializer": begin_worker, "initargs": (os.getpid(),)}
+                self._pool = ProcessPoolExecutor(self.count, timeout=IDLE, **begin)
             try:
                 return self._pool.submit(run_payload, payload)
             except BrokenProcessPool:  # a worker died while it had nothing to do
