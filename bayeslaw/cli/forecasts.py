@@ -41,7 +41,7 @@ def forecast(
     values = options.pairs_of("--set", set_, "NAME=VALUES, such as N=8.1e9 or D=1e9:2e11:20")
     settings = bayeslaw.grid(loaded, values) if at is None else at
     result = bayeslaw.forecast(loaded, bayeslaw.read_runs(settings), discrepancy=discrepancy, as_=as_, seed=seed, force=force)
-    table, checks = result.summary(ci), (*loaded.checks, *result.checks)
+    table, checks = result.summary(ci, progress=True), (*loaded.checks, *result.checks)
 
     def draw(ax: Axes) -> None:
         bayeslaw.plots.plot_forecast(result, ax, ci_prob=ci, unit=loaded.covariates[forecast_axis(result)].unit)

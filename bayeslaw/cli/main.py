@@ -9,7 +9,9 @@ import typer
 
 from bayeslaw.cli import anchors, data, dynamics, fits, forecasts, laws, logs, plan, recipes, report
 from bayeslaw.cli.answer import Answer, answering
-from bayeslaw.core.errors import BayeslawError
+from bayeslaw.core.errors import BayeslawError, shortened
+
+MOST_IN_LINE = 1_000  # characters in a line of an error
 
 
 def application(help_: str, *commands: Callable[..., Answer], completion: bool = False) -> typer.Typer:
@@ -43,5 +45,6 @@ def main() -> None:
     try:
         app(prog_name="bayeslaw")
     except BayeslawError as error:
-        typer.echo(f"Error: {error}", err=True)
+        lines = [shortened(line, MOST_IN_LINE) for line in f"Error: {error}".splitlines()]  # what was given may be long
+        typer.echo("\n".join(lines), err=True)
         sys.exit(2)

@@ -119,16 +119,22 @@ def shortened(text: object, most: int = 60) -> str:
     return shown if len(shown) <= most else f"{shown[: most - 12]} … {shown[-8:]}"
 
 
-def whole_number(name: str, value: object, least: int) -> None:
-    """Refuse a value that is not a whole number of at least `least`.
+MOST = 2**63 - 1  # largest whole number that arrays hold
+
+
+def whole_number(name: str, value: object, least: int, most: int = MOST) -> None:
+    """Refuse a value that is not a whole number from `least` to `most`.
 
     Parameters
     ----------
-    name, value, least : str, object, int
+    name, value, least, most : str, object, int, int
         The error calls the value by its name.
     """
     if not isinstance(value, Integral) or value < least:
         raise BayeslawError(f"{name} must be a whole number of at least {least}, not {value}.", code="not-a-whole-number")
+    if value > most:
+        given = shortened(value) if value < 10**1000 else "a number of more than 1,000 digits"  # Python refuses to write more
+        raise BayeslawError(f"{name} must be a whole number of at most {most:,}, not {given}.", code="too-large-a-number")
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

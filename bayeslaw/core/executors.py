@@ -30,6 +30,7 @@ from threadpoolctl import threadpool_limits
 from bayeslaw.core.errors import BayeslawError
 
 MOST_DEATHS = 2  # of worker processes at one item, before we give the item up
+MOST_PROCESSES = 1_000
 IDLE = 300.0  # seconds after which an idle worker process ends
 WATCH = 0.5  # seconds between two looks of a worker process whether the process that it works for is there
 PATIENCE = 30.0  # seconds to wait for a Dask scheduler to answer, at first and when it is lost
@@ -218,7 +219,9 @@ def executor(where: str | Executor = "in-process") -> Executor:
         return InProcess()
     if text == "processes":
         return Processes(available_cores())
-    if kind == "processes" and rest.isdecimal() and int(rest) > 0:
+    if kind == "processes" and rest.isdecimal() and len(rest) < 10 and int(rest) > 0:
+        if int(rest) > MOST_PROCESSES:
+            raise BayeslawError(f"At most {MOST_PROCESSES:,} processes can be started, not {rest}.", code="too-many-processes")
         return Processes(int(rest))
     if "://" in rest and kind == "dask":
         return Dask(rest)

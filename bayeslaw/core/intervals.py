@@ -15,8 +15,14 @@ from bayeslaw.core.errors import BayeslawError
 Method = Literal["linear", "nearest"]
 
 
+LEAST = 1e-6  # of the probability of an interval, and of that of its complement: draws can't show less
+
+
 def check_probability(prob: float) -> None:
-    """Refuse an interval probability outside (0, 1)."""
+    """Refuse an interval probability outside (0, 1), or so near to its ends that no draws can show it."""
+    if 0 < prob < 1 and not LEAST <= prob <= 1 - LEAST:
+        message = f"An interval's probability must lie between {LEAST:f} and {1 - LEAST:f}, {prob!r} does not."
+        raise BayeslawError(message, code="not-a-probability")
     if not 0 < prob < 1:
         hint = f": write {prob / 100:g} for {prob:g}%" if 1 < prob < 100 else ""
         raise BayeslawError(f"An interval's probability lies between 0 and 1, {prob:g} does not{hint}.", code="not-a-probability")
@@ -24,7 +30,8 @@ def check_probability(prob: float) -> None:
 
 def interval_names(kind: str, prob: float) -> tuple[str, str]:
     """Return the column names of an interval's ends: ('eti90_lo', 'eti90_hi')."""
-    return f"{kind}{prob * 100:g}_lo", f"{kind}{prob * 100:g}_hi"
+    percent = f"{prob * 100:.12g}"  # 90 for 0.9, and all digits of 0.999999
+    return f"{kind}{percent}_lo", f"{kind}{percent}_hi"
 
 
 def tails(ci_prob: float) -> list[float]:

@@ -28,6 +28,7 @@ from bayeslaw.forecasting.forecast import forecast_selections
 from bayeslaw.forecasting.stack import Posterior, check_pairing
 from bayeslaw.posterior.diagnostics import SEED_SPREAD, checks_label, spread_order
 
+MOST_REPLICATES = 1_000
 RANDOM = 100  # random designs for comparison with the chosen one
 WORTH = 0.10  # the whole budget, spent at the rate of worthwhile purchases, narrows the interval by at least this share
 INFORMED = 0.02  # smallest narrowing of a parameter's sd that `informs` lists
@@ -70,7 +71,7 @@ class Anchors:
     @property
     def width_name(self) -> str:
         """Column of the predicted widths: latent_eti90_width."""
-        return f"{self.targets.kind}_eti{self.ci_prob * 100:g}_width"
+        return f"{self.targets.kind}_eti{self.ci_prob * 100:.12g}_width"
 
     @property
     def spent(self) -> float:
@@ -325,8 +326,9 @@ def anchors(
     """
     members = list(fits) if isinstance(fits, Sequence) else [fits]
     check_probability(ci_prob)
-    for name, value, least in (("rounds", rounds, 1), ("replicates", replicates, 1), ("seed", seed, 0)):
-        whole_number(name, value, least)
+    whole_number("rounds", rounds, 1)
+    whole_number("replicates", replicates, 1, MOST_REPLICATES)
+    whole_number("seed", seed, 0)
     if not (math.isfinite(budget) and budget > 0):
         raise BayeslawError(f"The budget must be a positive number, not {budget}.", code="bad-budget")
     sd = None if discrepancy is None else read_discrepancy(discrepancy)

@@ -31,6 +31,7 @@ from bayeslaw.forecasting.stack import Posterior
 from bayeslaw.planning.search import intervals_of
 from bayeslaw.posterior.diagnostics import checks_label, failure_suffix
 from bayeslaw.schedules.areas import Point
+from bayeslaw.schedules.schedule import MOST_STEPS
 
 LENGTHS = 81  # evaluated lengths of the adaptation, evenly spaced in their logarithm
 CRITICAL = 41  # evaluated lengths of the pre-training
@@ -186,7 +187,7 @@ def turning_point(
 
 def _lengths(recipe: Recipe, longest: int) -> NDArray[np.int64]:
     """Return lengths of the adaptation beyond its warm-up, evenly spaced in their logarithm."""
-    whole_number("longest", longest, 10)
+    whole_number("longest", longest, 10, MOST_STEPS)
     least = _shortest(recipe.adapt)
     if least >= longest:
         raise BayeslawError(

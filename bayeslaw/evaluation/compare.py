@@ -24,7 +24,7 @@ from bayeslaw.evaluation.scores import draw_scores, point_scores, score
 from bayeslaw.forecasting.forecast import forecast_selections
 from bayeslaw.forecasting.stack import Stack, stacking
 from bayeslaw.inference.batch import Task, fit_many
-from bayeslaw.inference.point import PointFit, point_fit
+from bayeslaw.inference.point import MOST_RESAMPLES, MOST_STARTS, PointFit, point_fit
 from bayeslaw.laws.card import load_law
 from bayeslaw.laws.law import Law
 from bayeslaw.noise.noise import CHOICES
@@ -200,8 +200,9 @@ def compare(
     Traceback (most recent call last):
     bayeslaw.core.errors.BayeslawError: Give only one of holdout, by and loo.
     """
-    for name, value, least in (("bootstrap", bootstrap, 0), ("starts", starts, 1), ("seed", seed, 0)):
-        whole_number(name, value, least)
+    whole_number("bootstrap", bootstrap, 0, MOST_RESAMPLES)
+    whole_number("starts", starts, 1, MOST_STARTS)
+    whole_number("seed", seed, 0)
     cards = [law if isinstance(law, Law) else load_law(law) for law in laws]
     table, notes = _common_rows(runs if isinstance(runs, Runs) else read_runs(runs), cards)
     candidates, folds = _candidates(cards, list(noise)), _folds(table, holdout, by, loo)

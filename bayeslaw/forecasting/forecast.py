@@ -299,7 +299,7 @@ class Forecast:
         draws = (replace(self, members=counted) if self.known.any() else self).draws
         return np.asarray(draws["run" if self.discrepancy is None else "discrepancy"].values)
 
-    def summary(self, ci_prob: float = 0.9) -> pd.DataFrame:
+    def summary(self, ci_prob: float = 0.9, *, progress: bool = False) -> pd.DataFrame:
         """Return a table with one row per setting; memory use does not grow with the number of settings.
 
         Its columns are the settings; latent_median and run_median with the ends of equal-tailed intervals of probability `ci_prob`,
@@ -307,7 +307,7 @@ class Forecast:
         `discrepancy<sd>%_eti<prob>_lo` and `_hi`, or with .5% and 1% where none was stated (`run` is the one with 0);
         `as`, which is 'new run', 'known checkpoint' or 'known run' by the effects that were learnt; `outside_<covariate>`;
         `extrapolation`, which is 'inside', 'outside: …' or 'FAR outside: …' with covariates and distances;
-        and `checks`, which is 'passed' or 'FAILED (forced)'.
+        and `checks`, which is 'passed' or 'FAILED (forced)'. With `progress` a bar on standard error shows how far it is.
         """
         middle_and_ends = tails(ci_prob)
         sds = STATED if self.discrepancy is None else (self.discrepancy,)
@@ -316,7 +316,7 @@ class Forecast:
         def keep(block: slice, losses: Array) -> None:
             quantiles[:, :, block] = np.moveaxis(np.quantile(losses, middle_and_ends, axis=-1), 0, 1)
 
-        self._blocks(keep, sds)
+        self._blocks(keep, sds, progress)
         table = self.settings.copy()
         ends = interval_names("eti", ci_prob)
         for spread, (median, low, high) in zip((*SPREADS[:2], *map(spread_name, sds)), quantiles, strict=True):
@@ -328,16 +328,22 @@ class Forecast:
             table[f"outside_{covariate}"] = self.outside[covariate].to_numpy()
         return table.assign(extrapolation=self._extrapolation[0], checks=checks_label(self.forced))
 
-    def _blocks(self, use: Callable[[slice, Array], None], sds: Sequence[float]) -> None:
+    def _blocks(self, use: Callable[[slice, Array], None], sds: Sequence[float], progress: bool = False) -> None:
         """Call a function with the draws (spread, rows, draws) of every block of rows; several threads compute blocks."""
+        from rich.console import Console
+        from rich.progress import track
 
         def block(at: int) -> None:
             rows = slice(at, at + BLOCK)
             use(rows, np.concatenate([member.losses(rows, sds) for member in self.members], axis=-1))
 
+        shown: dict[str, Any] = {"console": Console(stderr=True), "disable": not progress, "transient": True}
         with threadpool_limits(1, "blas"), ThreadPoolExecutor() as pool:
-            for result in [pool.submit(block, at) for at in range(0, self.rows.size, BLOCK)]:
-                result.result()
+            try:
+                for result in track([pool.submit(block, at) for at in range(0, self.rows.size, BLOCK)], "forecast", **shown):
+                    result.result()
+            finally:  # Ctrl-C does not wait for the blocks that have not begun
+                pool.shutdown(cancel_futures=True)
 
 
 def forecast(

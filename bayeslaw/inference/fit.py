@@ -33,6 +33,7 @@ from bayeslaw.posterior.identifiability import checkpoint_correlation_check, ind
 from bayeslaw.posterior.misfit import model_checks
 from bayeslaw.posterior.storage import FORMAT, PLAIN, contents_digest, data_digest, draws_digest
 
+MOST_DRAWS, MOST_CHAINS = 10_000_000, 1_000  # draws of all chains together
 SHIFTED = 20  # draws at which the shift of binned settings is computed
 PACKAGES = ("bayeslaw", "pymc", "arviz", "numpy", "xarray", "numba", "nutpie")
 
@@ -153,12 +154,15 @@ def fit(
 
 def _check_settings(*, draws: int, tune: int, chains: int, seed: int, target_accept: float, cores: int | None) -> None:
     """Refuse settings of the sampler that are out of range."""
-    for name, value, least in (("draws", draws, 10), ("tune", tune, 50), ("chains", chains, 1), ("seed", seed, 0)):
-        whole_number(name, value, least)
+    whole_number("draws", draws, 10, MOST_DRAWS)
+    whole_number("tune", tune, 50, MOST_DRAWS)
+    whole_number("chains", chains, 1, MOST_CHAINS)
+    whole_number("seed", seed, 0)
     if cores is not None:
         whole_number("cores", cores, 1)
-    if seed >= 2**63:
-        raise BayeslawError(f"seed must be smaller than 2**63, not {seed}.", code="bad-seed")
+    if (count := chains * (draws + tune)) > MOST_DRAWS:
+        what = f"{chains:,} chains of {draws:,} draws after {tune:,} tuning draws"
+        raise BayeslawError(f"{what} are {count:,} draws; at most {MOST_DRAWS:,} are made.", code="too-many-draws")
     if not 0.5 <= target_accept < 1:
         raise BayeslawError(f"target_accept must be at least 0.5 and less than 1, not {target_accept}.", code="bad-target-accept")
 

@@ -31,6 +31,7 @@ from bayeslaw.laws.law import Law
 from bayeslaw.laws.pooling import levels_of, with_levels
 from bayeslaw.laws.prior import Prior
 
+MOST_STARTS, MOST_RESAMPLES = 1_000_000, 1_000_000
 BATCH = 8  # resamples sent to a worker at a time, since one takes some tens of milliseconds
 NO_LOSS = 1e12  # stands for an infinite objective in SciPy's line search
 Objective = Callable[[Array], tuple[float, Array]]
@@ -95,7 +96,7 @@ class PointFit:
         """
         if by not in ("run", "row"):
             raise BayeslawError(f"bootstrap resamples by 'run' or 'row', not {by!r}.", code="unknown-resampling")
-        whole_number("size", size, 1)
+        whole_number("size", size, 1, MOST_RESAMPLES)
         whole_number("seed", seed, 0)
         work = partial(_refitted, point=self, by=by, seed=seed)
         with opened(executor) as run:
@@ -137,7 +138,7 @@ def point_fit(
     delta = law.huber_delta if delta is None else delta
     if not (delta > 0 and math.isfinite(delta)):
         raise BayeslawError(f"delta must be positive and finite, not {delta:g}.", code="bad-delta")
-    whole_number("starts", starts, 1)
+    whole_number("starts", starts, 1, MOST_STARTS)
     whole_number("seed", seed, 0)
     runs = runs if isinstance(runs, Runs) else read_runs(runs)
     law = with_levels(law, levels_of(law, runs.frame), pooled=False)

@@ -21,7 +21,7 @@ from bayeslaw.core.arrays import Index
 from bayeslaw.core.errors import whole_number
 from bayeslaw.schedules.schedule import Schedule
 
-NODES = 24
+NODES, MOST_NODES = 24, 10_000
 LEAST = 1e-4  # of the peak: lower rates are written as this, since 0 has no negative power
 
 
@@ -57,7 +57,7 @@ def nodes(
     differ from the exact ones by at most 9e-5 nats under cosine, linear, WSD, multi-step and stepped schedules of up to 10^5
     steps that end at a tenth of the peak or at 0, by 1.5e-4 after a rate is raised again, and by 2e-4 right after the warm-up.
     """
-    whole_number("number", number, 4)
+    whole_number("number", number, 4, MOST_NODES)
     schedule.check_steps(at)
     rates = schedule.rates if before is None else np.concatenate([before.rates, schedule.rates])
     steps = at + (0 if before is None else len(before))

@@ -138,7 +138,7 @@ def _shaped(
     name: str, shape: Callable[[Array], Array], steps: int, peak: float, warmup: int, start: float, final: float = 0.0
 ) -> Schedule:
     """Return a linear warm-up from `start` to `peak`, then `peak` times the shape of the share of later steps done, in (0, 1]."""
-    whole_number("steps", steps, 1)
+    whole_number("steps", steps, 1, MOST_STEPS)
     whole_number("warmup", warmup, 0)
     if warmup >= steps:
         raise BayeslawError(f"A warm-up of {warmup} steps does not fit into {steps}.", code="long-warmup")

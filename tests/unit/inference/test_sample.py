@@ -139,7 +139,7 @@ SETTINGS: dict[str, tuple[dict[str, Any], str, str]] = {
     "chains": ({"chains": 0}, "not-a-whole-number", "chains"),
     "cores": ({"cores": 0}, "not-a-whole-number", "cores"),
     "seed": ({"seed": -1}, "not-a-whole-number", "-1"),
-    "large-seed": ({"seed": 2**63}, "bad-seed", "9223372036854775808"),
+    "large-seed": ({"seed": 2**63}, "too-large-a-number", "9223372036854775808"),
     "acceptance": ({"target_accept": 1.0}, "bad-target-accept", "1.0"),
     "noise": ({"noise": "gauss"}, "unknown-noise", "gauss"),
 }
