@@ -1,8 +1,8 @@
 """Simulation-based calibration of every card: uniformity of ranks, and coverage of forecasts at an unseen stage.
 
     python benchmarks/calibrate.py             # makes missing fits, writes benchmarks/results/calibration.md and figures
-    python benchmarks/calibrate.py --fits 5 --others 5 --results /tmp/trial chinchilla d-cpt     # these laws only
-    python benchmarks/calibrate.py --stored    # makes no fits, writes the report of stored ones
+    python benchmarks/calibrate.py --fits 5 --results /tmp/trial d-cpt "chinchilla, student"    # these cases only
+    python benchmarks/calibrate.py --stored    # makes no fits, writes the report of all stored ones
 
 Truths, runs, fits and ranks are in benchmarks/truths.py, tests in benchmarks/uniformity.py. Each record is stored as soon as it is
 made (benchmarks/.calibration) under a digest of the package's code, the card, the design and the settings, so a stopped run can be
@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 from forecasts import banner, markdown_table
-from truths import Item, work
+from truths import NONE, Item, work
 from uniformity import (
     BAND,
     LEVELS,
@@ -44,17 +44,27 @@ from uniformity import (
 import bayeslaw
 from bayeslaw.core.errors import whole_number
 from bayeslaw.core.files import write_text
+from bayeslaw.noise.noise import CHOICES
 
 HERE = Path(__file__).parent
 STORE, RESULTS = HERE / ".calibration", HERE / "results"
-REQUIRED = ("chinchilla", "cpt-joint", "ptpp-gate-floor", "transfer-target")
+PICTURED = ("chinchilla", "cpt-joint", "ptpp-gate-floor", "transfer-target")
 LATER = {"cli", "design", "dynamics", "evaluation", "planning", "plots", "reporting"}  # packages that no forecast depends on
 ARVIZ: dict[str, Any] = {
     "backend": "matplotlib",
     "visuals": {"xlabel": False},
     "figure_kwargs": {"figsize": (8.8, 6.6), "layout": "constrained"},
 }
-OPTIONS: dict[str, Any] = {}  # of every fit, besides the defaults of `bayeslaw.fit`
+CASES: dict[str, tuple[str, dict[str, Any]]] = {
+    **{name: (name, {}) for name in bayeslaw.law_names()},
+    **{f"chinchilla, {noise}": ("chinchilla", {"noise": noise}) for noise in CHOICES if noise != "auto"},
+    "chinchilla, noise by corpus": ("chinchilla", {"noise_by": "corpus"}),
+    "chinchilla, E by corpus": ("chinchilla", {"by": {"E": "corpus"}}),
+    "chinchilla, E and B by corpus": ("chinchilla", {"by": {"E": "corpus", "B": "corpus"}}),
+    "cpt-dynamics, normal-drift": ("cpt-dynamics", {"noise": "normal-drift"}),
+    "ptpp-floor, normal-checkpoint": ("ptpp-floor", {"noise": "normal-checkpoint"}),
+}
+"""What is calibrated: a law, and arguments of `bayeslaw.fit` that differ from its defaults."""
 Records = dict[str, list[dict[str, Any]]]
 TITLE = """# Calibration: truths drawn from each card's own prior, fitted at the defaults
 
@@ -91,7 +101,7 @@ def digest(law: bayeslaw.Law, options: Mapping[str, Any]) -> str:
 
 
 class Store:
-    """Records of one law, one per line. A line that a killed process left unfinished is dropped, and its fit is made again."""
+    """Records of one case, one per line. A line that a killed process left unfinished is dropped, and its fit is made again."""
 
     def __init__(self, folder: Path, law: bayeslaw.Law, options: Mapping[str, Any]) -> None:
         self.path = folder / f"{law.name}-{digest(law, options)}.jsonl"
@@ -107,9 +117,19 @@ class Store:
             file.write(json.dumps(record) + "\n")
         self.records[record["number"]] = record
 
+    def all(self) -> list[dict[str, Any]]:
+        """Every record in the order of the truths."""
+        return [self.records[i] for i in sorted(self.records)]
+
     def first(self, count: int) -> list[dict[str, Any]]:
         """Records of the truths 0 to count - 1 in order."""
         return [self.records[i] for i in range(count) if i in self.records]
+
+
+def store(name: str, folder: Path, options: Mapping[str, Any] = NONE) -> Store:
+    """The records of one of `CASES`, with options of every fit."""
+    law, own = CASES[name]
+    return Store(folder, bayeslaw.load_law(law), {**own, **options})
 
 
 def calibrate(
@@ -117,21 +137,21 @@ def calibrate(
     *,
     folder: Path,
     where: str = "processes",
-    options: Mapping[str, Any] = OPTIONS,
+    options: Mapping[str, Any] = NONE,
     say: Callable[[str], object] = lambda text: None,
 ) -> Records:
-    """Make the missing records of the first truths of laws.
+    """Make the missing records of the first truths of cases.
 
     Parameters
     ----------
-    counts : mapping of law to int
-        Number of truths of each law.
+    counts : mapping of str to int
+        Number of truths of each of `CASES`.
     folder : Path
         Folder of the records.
     where : str
         An executor; see `bayeslaw.core.executor`.
     options : mapping
-        Arguments of `bayeslaw.fit` that differ from its defaults.
+        Arguments of every `bayeslaw.fit`, besides those of its case.
     say : callable
         Called with progress messages.
 
@@ -140,14 +160,14 @@ def calibrate(
     BayeslawError
         If a fit was lost for a reason outside bayeslaw (memory, a killed worker); all others have been made and stored.
     """
-    laws = {name: bayeslaw.load_law(name) for name in counts}
-    stores = {name: Store(folder, law, options) for name, law in laws.items()}
-    missing = [Item(laws[k], i, options) for k, n in counts.items() for i in range(n) if i not in stores[k].records]
+    stores = {name: store(name, folder, options) for name in counts}
+    missing = [(k, i) for k, n in counts.items() for i in range(n) if i not in stores[k].records]
+    items = [Item(bayeslaw.load_law(CASES[k][0]), i, {**CASES[k][1], **options}) for k, i in missing]
     say(f"{sum(counts.values()) - len(missing)} fits are there, {len(missing)} will be made")
     lost = []
-    with bayeslaw.core.executor(where) as run, closing(run.stream(work, missing, what="fit")) as outcomes:
+    with bayeslaw.core.executor(where) as run, closing(run.stream(work, items, what="fit")) as outcomes:
         for done, outcome in enumerate(outcomes, start=1):
-            name = missing[outcome.index].law.name
+            name, _ = missing[outcome.index]
             if outcome.value is None:
                 lost.append(f"{name}, {outcome.error}")
                 say(lost[-1])
@@ -157,7 +177,7 @@ def calibrate(
                 say(f"{done} of {len(missing)}: {name} has {len(stores[name].records)}")
     if lost:
         raise bayeslaw.BayeslawError(f"{len(lost)} fits were lost, the first: {lost[0]}. Start again to make them.")
-    return {name: store.first(counts[name]) for name, store in stores.items()}
+    return {name: own.first(counts[name]) for name, own in stores.items()}
 
 
 def usable(records: Iterable[Mapping[str, Any]]) -> bool:
@@ -193,7 +213,7 @@ def figures(records: Records, folder: Path) -> None:
 
     mpl.use("Agg")
     save(coverage_figure(records), folder / "calibration-coverage.png")
-    for name in REQUIRED:
+    for name in PICTURED:
         if name in records:
             save(ranks_figure(name, records[name]), folder / f"calibration-ranks-{name}.png")
 
@@ -248,19 +268,18 @@ def save(figure: Any, path: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Simulation-based calibration of the cards.")
-    parser.add_argument("laws", nargs="*", default=bayeslaw.law_names(), metavar="law")
-    parser.add_argument("--fits", type=int, default=150, help=f"of {', '.join(REQUIRED)}")
-    parser.add_argument("--others", type=int, default=50, help="of each other law")
+    parser.add_argument("cases", nargs="*", default=list(CASES), metavar="case", help="; ".join(CASES))
+    parser.add_argument("--fits", type=int, default=100, help="truths of each case")
     parser.add_argument("--stored", action="store_true", help="make no fits, report the stored ones")
     parser.add_argument("--executor", default="processes")
     parser.add_argument("--results", type=Path, default=RESULTS)
     given = parser.parse_args()
     whole_number("--fits", given.fits, 1)
-    whole_number("--others", given.others, 1)
-    names = sorted(given.laws, key=lambda name: (name not in REQUIRED, name))
-    counts = {name: given.fits if name in REQUIRED else given.others for name in names}
+    if unknown := [name for name in given.cases if name not in CASES]:
+        raise bayeslaw.BayeslawError(f"There is no case {unknown[0]!r}. Cases are: {'; '.join(CASES)}.", code="unknown-case")
+    counts = dict.fromkeys(given.cases, given.fits)
     if given.stored:
-        records = {k: Store(STORE, bayeslaw.load_law(k), OPTIONS).first(n) for k, n in counts.items()}
+        records = {name: store(name, STORE).all() for name in counts}
     else:
         records = calibrate(counts, folder=STORE, where=given.executor, say=lambda text: print(text, file=sys.stderr, flush=True))
     given.results.mkdir(parents=True, exist_ok=True)

@@ -1,11 +1,12 @@
 """A truth from a law's prior, its simulated runs, the fit to them, and the rank of the truth in the fit.
 
 Laws of the learning dynamics get eight trainings in two phases and the ends of three others; a law of two domains' losses gets such
-losses along four runs. For the rest:
+losses along four runs. A law of N and D that is fitted with a noise of choice or with pooled parameters gets curves of 18 runs on
+three corpora, with checkpoints.
 
-The runs follow from a law's covariates. A law of adaptation (r, ptpp or cpt among them) gets curves, eight points of one run at one
-setting, and base checkpoints if it is finite at D = 0; any other law gets the last losses of single runs, 9 sizes x 9 tokens per
-parameter. The first target is a new run at the largest size and, if the law has stages, at PTPP 279, both unseen.
+For the rest, the runs follow from a law's covariates. A law of adaptation (r, ptpp or cpt among them) gets curves, eight points of
+one run at one setting, and base checkpoints if it is finite at D = 0; any other law gets the last losses of single runs, 9 sizes x
+9 tokens per parameter. The first target is a new run at the largest size and, if the law has stages, at PTPP 279, both unseen.
 
 The truth is drawn from exactly the prior of the fit: `Law.sample_prior` at the reference point of the runs, and the priors of the
 noise. Sometimes such a truth makes a loss that tables refuse (none, or above 15 nats). Such a table is refused and a new truth is
@@ -16,12 +17,14 @@ only the pairs of truth and table have the right joint distribution; the report 
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -30,18 +33,19 @@ from numpy.typing import NDArray
 
 import bayeslaw
 from bayeslaw.core.errors import BayeslawError
-from bayeslaw.data.observations import Observations, run_codes
+from bayeslaw.data.observations import Nesting, Observations, clock_column
 from bayeslaw.data.table import Runs
 from bayeslaw.data.validate import check, complete
 from bayeslaw.laws.law import Law
+from bayeslaw.laws.pooling import levels_of, with_by, with_levels
 from bayeslaw.noise import noise as noises
-from bayeslaw.noise.noise import Noise
+from bayeslaw.noise.noise import DRIFT, Noise
 from bayeslaw.posterior.fit import Fit
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # trainings are those of the tests
 from tests.curves import curves as trainings
 
-NOISE = "auto"
+MODEL = ("noise", "noise_by", "by")  # options of a fit that a truth depends on
 RANKED = 100  # draws among which a truth is ranked
 MOST_REFUSED = 200
 ADAPTATION = {"r", "ptpp", "cpt"}
@@ -49,11 +53,13 @@ LEVELS: dict[str, tuple[float, ...]] = {"r": (0.1, 0.25, 0.5), "ptpp": (15.0, 31
 UNSEEN = {"r": 0.25, "ptpp": 279.0, "cpt": 1.0, "P": 8.0}
 SEEN = {"r": 0.25, "ptpp": 31.0, "cpt": 1.0, "P": 2.0}
 EPOCHS = (1.0, 4.0, 16.0)  # of the unique tokens, for laws that have them
+CORPORA = ("web", "code", "books")
+NONE: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
 class Item:
-    """A truth to be drawn and fitted: the law, its number, and the options of the fit; `noise` as in `bayeslaw.fit`."""
+    """A truth to be drawn and fitted: the law, its number, and arguments of `bayeslaw.fit` that differ from its defaults."""
 
     law: Law
     number: int
@@ -70,13 +76,21 @@ class Truth:
     refused: int
 
 
-def settings(law: Law) -> tuple[pd.DataFrame, pd.DataFrame]:
+def model(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a fit that a truth depends on, as far as they are given."""
+    return {k: options[k] for k in MODEL if options.get(k)}
+
+
+def settings(law: Law, options: Mapping[str, Any] = NONE) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Rows without losses: those that a law is fitted to, and those that it then forecasts.
 
     Coverage is counted at the first target; the second is at a seen size, the third within the runs.
     """
+    if model(options) and set(law.covariates) == {"N", "D"}:
+        return _curves()
     if "lr_peak" in law.covariates:
-        trained = trainings(11, 12, changes=bool(law.series))[[*law.covariates, "run"]]
+        clock = ["step"] if options.get("noise") == DRIFT else []
+        trained = trainings(11, 12, changes=bool(law.series))[[*law.covariates, *clock, "run"]]
         new = trained["run"].isin(["run 8", "run 9", "run 10"])
         return trained[~new], trained[new].groupby("run", sort=False).tail(1).reset_index(drop=True)
     if set(law.covariates) == {"L_source", "L_target"}:
@@ -108,6 +122,22 @@ def settings(law: Law) -> tuple[pd.DataFrame, pd.DataFrame]:
     return frame, targets
 
 
+def _curves() -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Curves of a law of N and D: six sizes, each with three runs of five points from one checkpoint, one run for each corpus."""
+    rows = [
+        {"N": n, "D": a * n, "run": f"{n:.3g} {corpus}", "checkpoint": f"{n:.3g}", "corpus": corpus}
+        for n in np.geomspace(7e7, 3e9, 6)
+        for corpus in CORPORA
+        for a in np.geomspace(5, 100, 5)
+    ]
+    frame = pd.DataFrame(rows)
+    seen = sorted(frame["N"].unique())[-2]
+    places = [(3e10, 20.0), (seen, 200.0), (seen, 20.0)]
+    targets = pd.DataFrame([{"N": n, "D": a * n, "corpus": CORPORA[0]} for n, a in places])
+    names = [f"new {i}" for i in range(len(targets))]
+    return frame, targets.assign(run=names, checkpoint=names)
+
+
 def _losses_of_two() -> tuple[pd.DataFrame, pd.DataFrame]:
     """Losses of two domains along adaptations: one rises and the other falls, by a different amount in each run."""
     along, parts = np.linspace(0, 1, 8), []
@@ -126,25 +156,32 @@ def _tokens(levels: Mapping[str, float], d: float) -> dict[str, float]:
 
 
 def noise_of_runs(
-    observed: Observations, run: NDArray[np.int64], rng: np.random.Generator
+    observed: Observations, rows: pd.DataFrame, law: Law, options: Mapping[str, Any], rng: np.random.Generator
 ) -> tuple[dict[str, float], NDArray[np.float64]]:
-    """A truth of the noise that a fit of these observations assumes, and the noise of the log losses."""
-    chosen = Noise.choose(NOISE, observed)
+    """A truth of the noise that a fit of these observations assumes, and the noise of the log losses of the table's rows."""
+    chosen = Noise.choose(options.get("noise", "auto"), observed)
     values = {k: noises.LEAST.get(k, 0.0) + float(chosen.prior(k).sample(1, rng)[0]) for k in chosen.parameters}
     draws = {k: np.array([v]) for k, v in values.items()}
-    return values, chosen.sample(draws, run, np.arange(run.size), (int(rng.integers(2**62)),))[:, 0]
+    nested, entropy = Nesting.of(rows, law), (int(rng.integers(2**62)),)
+    group, time = observed.groups_of(rows), observed.time_of(rows) if observed.clock_column else None
+    numbers = np.arange(len(rows))
+    return values, chosen.sample(draws, nested.run, numbers, entropy, checkpoint=nested.checkpoint, group=group, time=time)[:, 0]
 
 
-def truth(law: Law, number: int) -> Truth:
+def truth(law: Law, number: int, options: Mapping[str, Any] = NONE) -> Truth:
     """The truth of a number, the same whenever and wherever it is drawn."""
-    rng = np.random.default_rng([zlib.crc32(law.name.encode()), number])
-    frame, targets = settings(law)
+    key = law.name + (json.dumps(model(options), sort_keys=True) if model(options) else "")
+    rng = np.random.default_rng([zlib.crc32(key.encode()), number])
+    frame, targets = settings(law, options)
+    law = with_by(law, options.get("by") or {})
+    law = with_levels(law, levels_of(law, frame))
     rows = pd.concat([frame, targets], ignore_index=True)
-    observed = Observations.of(law, Runs(frame.assign(loss=1.0), law.name))
+    clock = clock_column(frame) if options.get("noise") == DRIFT else ""
+    observed = Observations.of(law, Runs(frame.assign(loss=1.0), law.name), options.get("noise_by"), clock)
     covariates = {c: complete(rows, law)[c].to_numpy(dtype=np.float64) for c in law.covariates}
     for refused in range(MOST_REFUSED):
         draws = law.sample_prior(1, observed.at, rng)
-        noise, added = noise_of_runs(observed, run_codes(rows)[0], rng)
+        noise, added = noise_of_runs(observed, rows, law, options, rng)
         with np.errstate(all="ignore"):
             loss = law.predict(draws, covariates)[0] * np.exp(added)
         runs = Runs(frame.assign(loss=loss[: len(frame)]), f"truth {number} of {law.name}")
@@ -163,11 +200,11 @@ def fitted(law: Law, runs: Runs, options: Mapping[str, Any], seed: int) -> tuple
     .99. That second fit counts, whether or not its checks pass.
     """
     chosen = {"draws": 1000, "tune": 500} | dict(options)
-    fit = bayeslaw.fit(law, runs, noise=NOISE, seed=seed, progress=False, cores=1, **chosen)
+    fit = bayeslaw.fit(law, runs, seed=seed, progress=False, cores=1, **chosen)
     if not (failed := failing(fit)):
         return fit, []
     longer = chosen | {"draws": 4 * chosen["draws"], "tune": 2 * chosen["tune"], "target_accept": 0.99}
-    return bayeslaw.fit(law, runs, noise=NOISE, seed=seed + 1_000_000, progress=False, cores=1, **longer), failed
+    return bayeslaw.fit(law, runs, seed=seed + 1_000_000, progress=False, cores=1, **longer), failed
 
 
 def failing(fit: Fit) -> list[str]:
@@ -195,7 +232,7 @@ def work(item: Item) -> dict[str, Any]:
     begun = time.process_time()
     record: dict[str, Any] = {"number": item.number}
     try:
-        drawn = truth(item.law, item.number)
+        drawn = truth(item.law, item.number, item.options)
         record["refused"] = drawn.refused
         fit, record["failed_first"] = fitted(item.law, drawn.runs, item.options, item.number)
     except BayeslawError as error:
