@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 # Bytecode is kept even where the shell forbids it: each process of the tests would compile package and tests anew, five seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo quick test lint ci setup clean tinycpt bench calibrate references plans designs schedules docs wheel notebooks
+.PHONY: demo quick test lint ci setup clean tinycpt bench calibrate stale references plans designs schedules docs wheel notebooks
 
 setup: $(READY)
 
@@ -65,8 +65,12 @@ bench: $(READY)
 	  echo "benchmarks/$$b.py"; $(PY) benchmarks/$$b.py > benchmarks/results/.$$b.tmp; mv benchmarks/results/.$$b.tmp benchmarks/results/$$b.md; \
 	done
 
-# Fits truths drawn from every card's own prior and writes benchmarks/results/calibration.md with its figures. Long: hours on two
-# cores; after Ctrl-C it resumes where it stopped.
+# Lists the tables in benchmarks/results that are older than the last change of what they measure (benchmarks/tables.toml).
+stale: $(READY)
+	@$(PY) benchmarks/tables.py
+
+# Fits truths drawn from every card's own prior, and under every noise, and writes benchmarks/results/calibration.md with its figures.
+# Long: hours on two cores; after Ctrl-C it resumes where it stopped.
 calibrate: $(READY)
 	$(PY) benchmarks/calibrate.py
 

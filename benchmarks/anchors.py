@@ -28,9 +28,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from forecasts import banner, markdown_table
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
+from tables import banner, markdown_table
 from truths import failing
 
 import bayeslaw

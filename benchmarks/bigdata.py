@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from forecasts import banner, markdown_table
 from numba import njit
 from numpy.typing import NDArray
 from sampling import TRUTHS, simulate
+from tables import banner, markdown_table
 
 import bayeslaw
 from bayeslaw.data.observations import Observations

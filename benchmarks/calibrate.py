@@ -1,4 +1,4 @@
-"""Simulation-based calibration of every card: uniformity of ranks, and coverage of forecasts at an unseen stage.
+"""Simulation-based calibration of every card and every noise: uniformity of ranks, and coverage of forecasts at an unseen stage.
 
     python benchmarks/calibrate.py             # makes missing fits, writes benchmarks/results/calibration.md and figures
     python benchmarks/calibrate.py --fits 5 --results /tmp/trial d-cpt "chinchilla, student"    # these cases only
@@ -19,18 +19,20 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from forecasts import banner, markdown_table
+from tables import banner, markdown_table
 from truths import NONE, Item, work
 from uniformity import (
     BAND,
     LEVELS,
+    SMALLEST_P,
     band,
+    binom_within,
     checks_table,
     coverage_table,
     covered,
@@ -70,8 +72,13 @@ TITLE = """# Calibration: truths drawn from each card's own prior, fitted at the
 
 {banner}
 
-The head of `benchmarks/truths.py` describes the runs, the targets, and why tables are refused. No fit is left out of ranks and
-coverage; a fit without a forecast counts as one that does not cover.
+A case is a law with its automatic noise, or with the noise or the pooled parameters that it names (`CASES` in the script). The head
+of `benchmarks/truths.py` describes the runs, the targets, and why tables are refused. No truth is left out: one without a fit has
+the lowest rank for every parameter, and without a fit or a forecast it counts as not covered. A forecast is that of a new run.
+
+{findings}
+
+Not calibrated: noises that are functions of a user's own, and known errors (`loss_se`).
 
 ## Fits and their checks
 
@@ -81,13 +88,14 @@ could not be fitted at all."""
 RANKS = """## Ranks
 
 Ranks of the truth among 100 draws, spaced evenly within the four chains. The test is ArviZ's `pot_c` on ranks jittered within their
-step; p belongs to the least uniform parameter of law and noise, with Holm's adjustment for the number of parameters of the card.
+step; p belongs to the least uniform parameter of law and noise, with Holm's adjustment for the number of parameters of the case.
 Pictures: `calibration-ranks-<law>.png`."""
 COVERAGE = """## Coverage at an unseen stage
 
 Forecast of one new run (spread `run`) at the largest size and, if the law has stages, at PTPP 279, both unseen: share of truths in
-the equal-tailed {levels}% intervals in percent, with the {band:g}% binomial band in brackets. The width is that of the 90% interval
-over its median. Picture: `calibration-coverage.png`."""
+the equal-tailed {levels}% intervals in percent, with the {band:g}% binomial band in brackets. Intervals that are too narrow cover
+less (under), and those that are too wide more (over). The width is that of the 90% interval over its median. Picture:
+`calibration-coverage.png`."""
 
 
 def digest(law: bayeslaw.Law, options: Mapping[str, Any]) -> str:
@@ -186,7 +194,7 @@ def usable(records: Iterable[Mapping[str, Any]]) -> bool:
 
 
 def report(records: Records) -> str:
-    """The tables in Markdown; laws without a fit are listed."""
+    """The tables in Markdown; cases without a fit are listed."""
     without = [f"{name} ({len(own)} truths without a fit)" for name, own in records.items() if not usable(own)]
     records = {name: own for name, own in records.items() if usable(own)}
     if not records:
@@ -194,9 +202,9 @@ def report(records: Records) -> str:
     rows = [summary(name, own) for name, own in records.items()]
     levels = ", ".join(f"{100 * level:g}" for level in LEVELS)
     parts = [
-        TITLE.format(banner=banner("calibrate")),
+        TITLE.format(banner=banner("calibrate"), findings=findings(rows)),
         markdown_table(checks_table(rows)),
-        *([f"Not calibrated: {', '.join(without)}."] if without else []),
+        *([f"Without a fit: {', '.join(without)}."] if without else []),
         RANKS,
         markdown_table(ranks_table(rows)),
         COVERAGE.format(levels=levels, band=100 * BAND),
@@ -207,8 +215,21 @@ def report(records: Records) -> str:
     return "\n\n".join(parts)
 
 
+def findings(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Which cases are not calibrated, and how many of them chance alone would show."""
+    uneven = [f"{r['case']} ({r['worst']}, p {r['p']:.4f})" for r in rows if not r["uniform"]]
+    missed = [f"{r['case']} ({', '.join(r['outside'])})" for r in rows if r["outside"]]
+    chance = sum(1 - binom_within(r["truths"], level) for r in rows for level in LEVELS)
+    outside, levels = sum(len(r["outside"]) for r in rows), len(rows) * len(LEVELS)
+    return (
+        f"Ranks of {len(uneven)} of {len(rows)} cases are not uniform (p at most {SMALLEST_P:g}; "
+        f"{len(rows) * SMALLEST_P:.1f} would be by chance): {'; '.join(uneven) or 'none'}. {outside} of {levels} coverages lie "
+        f"outside their bands ({chance:.1f} would by chance): {'; '.join(missed) or 'none'}."
+    )
+
+
 def figures(records: Records, folder: Path) -> None:
-    """Coverage of all laws in one figure, and the ranks of each required law in one figure."""
+    """Coverage of all cases in one figure, and the ranks of each of `PICTURED` in one figure."""
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -219,7 +240,7 @@ def figures(records: Records, folder: Path) -> None:
 
 
 def coverage_figure(records: Records) -> Any:
-    """Observed coverage minus nominal coverage against nominal coverage with the binomial band, one panel per law."""
+    """Observed coverage minus nominal coverage against nominal coverage with the binomial band, one panel per case."""
     import matplotlib.pyplot as plt
 
     columns = min(4, len(records))

@@ -21,7 +21,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
-from forecasts import banner, markdown_table
+from tables import banner, markdown_table
 
 import bayeslaw
 from bayeslaw.data.curves import Curves, read_curves

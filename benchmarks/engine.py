@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from statistics import median
 
-from forecasts import banner, markdown_table
+from tables import banner, markdown_table
 
 ROOT = Path(__file__).resolve().parents[1]
 BEGIN = """

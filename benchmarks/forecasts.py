@@ -13,17 +13,14 @@ error of base checkpoints (D = 0), for which only some laws have a value.
 
 from __future__ import annotations
 
-import os
-import platform
 import sys
 from concurrent.futures import ProcessPoolExecutor
-from datetime import date
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from tables import banner, markdown_table
 
 import bayeslaw
 from bayeslaw.data.table import Runs, read_runs
@@ -136,12 +133,6 @@ def percent(value: Any, digits: int) -> str:
     return "" if pd.isna(value) else f"{100 * value:.{digits}f}%" if value < 10 else "> 1000%"
 
 
-def markdown_table(rows: list[dict[str, Any]]) -> str:
-    """Rows of texts as a Markdown table."""
-    lines = [list(rows[0]), ["---"] * len(rows[0]), *([str(v) for v in row.values()] for row in rows)]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
-
-
 def markdown(rows: list[dict[str, Any]]) -> str:
     """The scores as a Markdown table, errors and coverages in percent, widths in nats."""
     frame = pd.DataFrame(rows).reindex(columns=list(COLUMNS))
@@ -153,12 +144,6 @@ def markdown(rows: list[dict[str, Any]]) -> str:
     return markdown_table(
         [{str(k): v for k, v in row.items()} for row in frame.fillna("").rename(columns=COLUMNS).to_dict("records")]
     )
-
-
-def banner(name: str) -> str:
-    """Command, date, machine and versions."""
-    packages = ", ".join(f"{p} {version(p)}" for p in ("bayeslaw", "nutpie", "numba", "pymc"))
-    return f"`python benchmarks/{name}.py`, {date.today()}, {os.cpu_count()} cores, Python {platform.python_version()}, {packages}"
 
 
 def main() -> None:

@@ -21,10 +21,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from forecasts import banner, markdown_table, seed_0
+from forecasts import seed_0
 from numpy.typing import NDArray
 from sampling import TRUTHS, settings, simulate
 from scipy.stats import t as student
+from tables import banner, markdown_table
 from truths import failing, fitted
 
 import bayeslaw

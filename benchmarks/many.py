@@ -10,15 +10,13 @@ from __future__ import annotations
 
 import argparse
 import os
-import platform
 import time
 from collections.abc import Iterable
-from datetime import date
-from importlib.metadata import version
 
 import numpy as np
 import pandas as pd
 from distributed import LocalCluster
+from tables import PACKAGES, banner
 
 import bayeslaw
 
@@ -93,10 +91,8 @@ def main() -> None:
     ]
     with LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0") as cluster:
         done.append(timed("dask, 2 workers", tasks, cluster.scheduler_address))
-    versions = ", ".join(f"{p} {version(p)}" for p in ("bayeslaw", "nutpie", "numba", "distributed"))
     print("# 200 chinchilla fits, 240 rows each, defaults\n")
-    where = f"{os.cpu_count()} cores, Python {platform.python_version()}, {versions}"
-    print(f"`python benchmarks/many.py`, {date.today()}, {where}\n\n```")
+    print(f"{banner('many', (*PACKAGES, 'distributed'))}\n\n```")
     print(pd.DataFrame([row for row, _ in done]).to_string(index=False))
     print(f"\nidentical draws to the bit: {'yes' if identical(fits for _, fits in done) else 'NO'}\n```")
 

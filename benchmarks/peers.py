@@ -14,14 +14,17 @@ Cold: a whole process with empty compile caches; if compilation does not depend 
 sampling time is replaced by that of the warm one. Warm: a whole process after it. `compile` is the time for tracing, loading or
 building in the warm process. `sampling` excludes imports and compilation; bayeslaw's is a second `fit` in one process, with
 whitening and checks. ESS is that of the worst parameter of law and noise, and the smaller of bulk and tail where it is divided by
-time. Others' load: the number of processes waiting for a core when the peer began, 0 on a quiet machine; compare times only where
-it is similar.
+time. Others' cores: how many of the machine's cores other processes used during the warm run; compare times only where this is
+similar.
+
+A ratio in brackets is no speed: the peer's chains had not converged (R-hat above {limit:g}), so its ESS is not the number of draws
+that it is worth, and nobody knows how long the peer would have needed. Targets count converged peers only. The target
+acceptance of bayeslaw was chosen on tables of Form 3; every peer runs at its defaults.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -35,14 +38,14 @@ from typing import Any, NamedTuple
 import arviz as az
 import numpy as np
 import pandas as pd
-from forecasts import banner, markdown_table
 from processes import STORE, interpreter, process
 from sampling import table as form3_table
+from tables import banner, markdown_table
 
 import bayeslaw
 from bayeslaw.data.observations import Observations
 from bayeslaw.noise.noise import Noise
-from bayeslaw.posterior.diagnostics import diagnostics
+from bayeslaw.posterior.diagnostics import R_HAT, diagnostics
 from bayeslaw.schedules.areas import Point, trace
 from bayeslaw.schedules.schedule import Schedule, constant, cosine, linear, wsd
 
@@ -160,7 +163,7 @@ def build() -> str:
 
 def measure(name: str, problem: str) -> None:
     """Run a peer cold and warm and store the results."""
-    peer, out, load = PEERS[name], STORE / "results" / f"{problem}-{name}", os.getloadavg()[0]
+    peer, out = PEERS[name], STORE / "results" / f"{problem}-{name}"
     interpreter(peer.environment)
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
@@ -176,7 +179,7 @@ def measure(name: str, problem: str) -> None:
         if name == "bayeslaw":  # within a process that has fitted before
             warm["sampling_seconds"] = run(fits=2)["sampling_seconds"]
             warm["compile_seconds"] = warm["wall"] - warm["import_seconds"] - warm["sampling_seconds"]
-    about = {"load": load, "date": str(date.today()), "build": build(), "tune": 500 if name == "bayeslaw" else options["tune"]}
+    about = {"date": str(date.today()), "build": build(), "tune": 500 if name == "bayeslaw" else options["tune"]}
     Path(f"{out}.json").write_text(json.dumps({"cold": cold, "warm": warm, **about}, indent=1))
     print(f"{problem}: {name} done", file=sys.stderr, flush=True)
 
@@ -240,7 +243,7 @@ def cost(run: dict[str, Any], diagnostics: dict[str, float] | None) -> dict[str,
     row = {"wall cold, s": f"{cold['wall']:.1f}", "wall warm, s": f"{warm['wall']:.1f}"}
     row |= {f"{k}, s": f"{warm[f'{k}_seconds']:.1f}" for k in ("import", "compile", "sampling")}
     row |= {"processor warm, s": f"{warm['processor']:.1f}" if "processor" in warm else ""}
-    row |= {"peak MiB": f"{warm['peak']:.0f}", "others' load": f"{run['load']:.1f}" if "load" in run else ""}
+    row |= {"peak MiB": f"{warm['peak']:.0f}", "others' cores": f"{warm['others']:.1f}" if "others" in warm else ""}
     if diagnostics is None:
         return row | {"gradients": f"{warm['gradients']:,} in all"}
     (chains, draws), tuning, per = run["draws"]["E"].shape, warm["tuning_gradients"], speeds(run, diagnostics)
@@ -258,7 +261,7 @@ def cost(run: dict[str, Any], diagnostics: dict[str, float] | None) -> dict[str,
 
 
 def report(problem: str) -> tuple[str, dict[str, dict[str, float]]]:
-    """Two tables of a problem (the cost of each peer, and bayeslaw's comparison with each), and the latter's ratios by peer."""
+    """Two tables of a problem (the cost of each peer, and bayeslaw's comparison with each), and ratios by converged peer."""
     law, observed = bayeslaw.load_law(PROBLEMS[problem]), observations(problem)
     runs = {name: run for name in PEERS if (run := stored(problem, name))}
     if not runs:
@@ -272,11 +275,14 @@ def report(problem: str) -> tuple[str, dict[str, dict[str, float]]]:
     tables, ratios, compared = [markdown_table([{key: row.get(key, "") for key in keys} for row in costs])], {}, []
     for name in [name for name in found if "bayeslaw" in found and name != "bayeslaw"]:
         theirs, ours = speeds(runs[name], found[name]), speeds(runs["bayeslaw"], found["bayeslaw"])
-        ratios[name] = {key: ours[key] / theirs[key] for key in ours}
+        ratio, converged = {key: ours[key] / theirs[key] for key in ours}, found[name]["r_hat"] <= R_HAT
+        if converged:
+            ratios[name] = ratio
         explicit = problem != "chinchilla" and name not in EXPERT
         spread = "run effects explicit" if explicit else f"{log_density_spread(law, observed, runs[name]['draws']):.1e}"
         parameter, off = furthest(runs[name], runs["bayeslaw"], names, real)
-        row = {"bayeslaw over": PEERS[name].title, **{key: f"{ratio:.3g}" for key, ratio in ratios[name].items()}}
+        row = {"bayeslaw over": PEERS[name].title, **{key: f"{v:.3g}" if converged else f"({v:.3g})" for key, v in ratio.items()}}
+        row["R-hat"] = f"{found[name]['r_hat']:.3f}"
         compared.append(row | {"log density differs by": spread, "furthest mean": f"{parameter}, {off:+.1f} s.e."})
     if missing := [PEERS[name].title for name in of_peers(problem) if name not in runs]:
         tables.append(f"Not run: {', '.join(missing)}.")
@@ -294,12 +300,13 @@ def verdicts(ratios: dict[str, dict[str, dict[str, float]]]) -> str:
     """Each target with the measured ratio to the best of its peers."""
     rows = []
     for problem, which, peers, of, least in TARGETS:
-        if known := [ratios[problem][name][of] for name in peers if name in ratios[problem]]:
-            verdict = "yes" if min(known) >= least else "no"
-            reached = verdict if len(known) == len(peers) or verdict == "no" else f"so far, {len(peers) - len(known)} not run"
-            row = {"problem": problem, "over the best of": which, "ESS/s of": of, "target": str(least)}
-            rows.append(row | {"measured": f"{min(known):.3g}", "reached": reached})
-    return markdown_table(rows) if rows else ""
+        known = [ratios[problem][name][of] for name in peers if name in ratios[problem]]
+        verdict = "no peer converged" if not known else "yes" if min(known) >= least else "no"
+        if verdict == "yes" and len(known) < len(peers):
+            verdict = f"so far, {len(peers) - len(known)} not run or not converged"
+        row = {"problem": problem, "over the best of": which, "ESS/s of": of, "target": str(least)}
+        rows.append(row | {"measured": f"{min(known):.3g}" if known else "", "reached": verdict})
+    return markdown_table(rows)
 
 
 def main() -> None:
@@ -311,7 +318,7 @@ def main() -> None:
         for name in [n for n in PEERS if n in given] or PEERS:
             if name in of_peers(problem):
                 measure(name, problem)
-    about = (__doc__ or "").split("\n\n", 3)[3]
+    about = (__doc__ or "").split("\n\n", 3)[3].format(limit=R_HAT)
     print(f"# bayeslaw compared with hand-written models\n\n{banner('peers')}\n\n{about}")
     ratios = {}
     for problem, law in PROBLEMS.items():

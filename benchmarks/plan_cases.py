@@ -14,8 +14,9 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from forecasts import banner, markdown_table, seed_0
+from forecasts import seed_0
 from intervals import FOLDER, pile
+from tables import banner, markdown_table
 from truths import fitted
 
 import bayeslaw

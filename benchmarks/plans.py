@@ -30,9 +30,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from forecasts import banner, markdown_table
 from numpy.typing import NDArray
 from scipy.stats import binom
+from tables import banner, markdown_table
 
 import bayeslaw
 from bayeslaw.core.files import write_text

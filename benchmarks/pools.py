@@ -38,7 +38,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import pandas as pd
 from designs import Linear, covariates, shuffled
-from forecasts import banner, markdown_table
+from tables import banner, markdown_table
 from truths import failing, fitted
 
 import bayeslaw

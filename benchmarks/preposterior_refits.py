@@ -18,8 +18,8 @@ from functools import partial
 import numpy as np
 import pandas as pd
 from anchors import B0, LAW, POOL, TARGETS, World
-from forecasts import banner, markdown_table
 from numpy.typing import NDArray
+from tables import banner, markdown_table
 
 import bayeslaw
 from bayeslaw.core.executors import Executor, Outcome

@@ -62,11 +62,23 @@ def processor_seconds() -> float:
     return used.ru_utime + used.ru_stime
 
 
+def busy_seconds() -> float:
+    """Processor seconds that all processes of the machine have used since it started; nan if the system does not report it."""
+    try:
+        user, nice, system, *_ = (float(v) for v in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:])
+    except OSError:
+        return float("nan")
+    return (user + nice + system) / os.sysconf("SC_CLK_TCK")
+
+
 def process(script: str, environment: str, options: dict[str, Any], cache: Path) -> dict[str, Any]:
-    """Run a script of benchmarks/peers; return its JSON report, its wall and processor seconds and peak memory (MiB)."""
+    """Run a script of benchmarks/peers.
+
+    Returns its JSON report, its wall and processor seconds, its peak memory (MiB), and how many cores others used meanwhile.
+    """
     python = interpreter(environment)
     variables = os.environ | caches(cache) | {"PYTHONPATH": str(HERE.parent), "PEER_STARTED": str(time.time())}
-    start, peak, before = time.perf_counter(), 0.0, processor_seconds()
+    start, peak, before, busy = time.perf_counter(), 0.0, processor_seconds(), busy_seconds()
     child = subprocess.Popen(
         [python, SCRIPTS / f"{script}.py", json.dumps(options)],
         env=variables,
@@ -91,4 +103,6 @@ def process(script: str, environment: str, options: dict[str, Any], cache: Path)
     watcher.join()
     if child.returncode:
         raise SystemExit(f"{script} failed:\n{error[-3000:]}")
-    return {**json.loads(out.splitlines()[-1]), "wall": wall, "processor": processor_seconds() - before, "peak": peak}
+    used = processor_seconds() - before
+    measured = {"wall": wall, "processor": used, "peak": peak, "others": max(0.0, busy_seconds() - busy - used) / wall}
+    return {**json.loads(out.splitlines()[-1]), **measured}

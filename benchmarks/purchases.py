@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from forecasts import banner, markdown_table
+from tables import banner, markdown_table
 from truths import failing
 
 import bayeslaw

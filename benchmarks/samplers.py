@@ -27,10 +27,10 @@ from typing import Any
 
 import numpy as np
 import nutpie
-from forecasts import banner, markdown_table
 from numpy.typing import NDArray
 from peers import observations, write_rows
 from processes import process
+from tables import banner, markdown_table
 
 import bayeslaw
 from bayeslaw.data.observations import Observations

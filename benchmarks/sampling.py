@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from forecasts import banner, markdown_table
+from tables import banner, markdown_table
 
 import bayeslaw
 from bayeslaw.data.observations import Observations

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from forecasts import banner, markdown_table
+from tables import banner, markdown_table
 
 import bayeslaw
 from bayeslaw.schedules import schedule as schedules

@@ -12,7 +12,8 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
-from forecasts import DATA, OURS, banner, markdown_table, scored, seed_0, splits
+from forecasts import DATA, OURS, scored, seed_0, splits
+from tables import banner, markdown_table
 
 import bayeslaw
 from bayeslaw.data.table import Runs

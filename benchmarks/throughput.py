@@ -10,8 +10,8 @@ import time
 
 import numpy as np
 import pandas as pd
-from forecasts import banner, markdown_table
 from sampling import table
+from tables import banner, markdown_table
 
 import bayeslaw
 

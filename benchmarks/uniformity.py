@@ -18,11 +18,14 @@ Record = Mapping[str, Any]
 
 
 def positions(records: Sequence[Record]) -> dict[str, NDArray[np.float64]]:
-    """For each parameter the ranks as numbers between 0 and 1, jittered within their step: uniform if the ranks are."""
-    ranked = [r for r in records if "ranks" in r]
+    """For each parameter the ranks as numbers between 0 and 1, jittered within their step: uniform if the ranks are.
+
+    A truth without a fit has the lowest rank for every parameter.
+    """
+    names: Sequence[str] = next((list(r["ranks"]) for r in records if "ranks" in r), ())
     found = {}
-    for i, name in enumerate(ranked[0]["ranks"] if ranked else ()):
-        ranks = np.array([r["ranks"][name] for r in ranked])
+    for i, name in enumerate(names):
+        ranks = np.array([r["ranks"][name] if "ranks" in r else 0 for r in records])
         found[name] = (ranks + np.random.default_rng(i).uniform(size=ranks.size)) / (RANKED + 1)
     return found
 
@@ -58,19 +61,35 @@ def band(count: int, level: float) -> tuple[int, int]:
     return int(low), int(high)
 
 
+def binom_within(count: int, level: float) -> float:
+    """Probability that the number of right intervals that cover lies in its band."""
+    low, high = band(count, level)
+    return float(binom.cdf(high, count, level) - binom.cdf(low - 1, count, level))
+
+
+def outside(count: int, hits: Mapping[float, int]) -> list[str]:
+    """Where the numbers of intervals that cover leave their bands: 'over at 50%', 'under at 95%'."""
+    found = []
+    for level, n in hits.items():
+        low, high = band(count, level)
+        if not low <= n <= high:
+            found.append(f"{'under' if n < low else 'over'} at {100 * level:g}%")
+    return found
+
+
 def pits(records: Sequence[Record], target: int) -> NDArray[np.float64]:
-    """PIT of one target; 0, which no interval covers, if a fit gave no forecast."""
-    return np.array([r["pit"][target] if "pit" in r else 0.0 for r in records if "ranks" in r])
+    """PIT of one target; 0, which no interval covers, for a truth without a fit or a forecast."""
+    return np.array([r["pit"][target] if "pit" in r else 0.0 for r in records])
 
 
 def summary(name: str, records: Sequence[Record]) -> dict[str, Any]:
-    """One law's numbers: fits, refused tables, checks, the least uniform parameter, coverage of the first target."""
+    """One case's numbers: truths, refused tables, checks, the least uniform parameter, coverage of the first target."""
     adjusted = holm({k: uniformity(v) for k, v in positions(records).items()})
     worst, pit = min(adjusted, key=lambda k: adjusted[k]), pits(records, 0)
     hits = {level: covered(pit, level) for level in LEVELS}
     return {
-        "law": name,
-        "fits": pit.size,
+        "case": name,
+        "truths": pit.size,
         "no_fit": sum("error" in r for r in records),
         "no_forecast": sum("no_forecast" in r for r in records),
         "refused": sum(r.get("refused", 0) for r in records),
@@ -82,7 +101,7 @@ def summary(name: str, records: Sequence[Record]) -> dict[str, Any]:
         "p": adjusted[worst],
         "uniform": adjusted[worst] > SMALLEST_P,
         "hits": hits,
-        "within": all(band(pit.size, level)[0] <= n <= band(pit.size, level)[1] for level, n in hits.items()),
+        "outside": outside(pit.size, hits),
         "pit_p": float(kstest(pit, "uniform").pvalue),
         "width": float(np.median([r["width"][0] for r in records if "width" in r])),
         "seconds": float(np.mean([r["seconds"] for r in records])),
@@ -94,11 +113,11 @@ def _named(counts: Counter[str]) -> str:
 
 
 def checks_table(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Numbers of fits, refits and failed checks."""
+    """Numbers of truths, refits and failed checks."""
     return [
         {
-            "law": r["law"],
-            "fits": r["fits"],
+            "case": r["case"],
+            "truths": r["truths"],
             "no fit": r["no_fit"],
             "no forecast": r["no_forecast"],
             "refused tables": r["refused"],
@@ -116,8 +135,8 @@ def ranks_table(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Uniformity of ranks."""
     return [
         {
-            "law": r["law"],
-            "fits": r["fits"],
+            "case": r["case"],
+            "truths": r["truths"],
             "least uniform": r["worst"],
             "p, Holm": f"{r['p']:.3f}",
             f"p > {SMALLEST_P:g}": "yes" if r["uniform"] else "NO",
@@ -130,11 +149,11 @@ def coverage_table(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Coverage of the first target in percent, with its binomial band."""
     table = []
     for r in rows:
-        row: dict[str, Any] = {"law": r["law"], "truths": r["fits"]}
+        row: dict[str, Any] = {"case": r["case"], "truths": r["truths"]}
         for level, hits in r["hits"].items():
-            low, high = (100 * n / r["fits"] for n in band(r["fits"], level))
-            row[f"in {100 * level:g}%"] = f"{100 * hits / r['fits']:.0f} ({low:.0f} to {high:.0f})"
-        row |= {"within the band": "yes" if r["within"] else "NO", "PIT, KS p": f"{r['pit_p']:.3f}"}
+            low, high = (100 * n / r["truths"] for n in band(r["truths"], level))
+            row[f"in {100 * level:g}%"] = f"{100 * hits / r['truths']:.0f} ({low:.0f} to {high:.0f})"
+        row |= {"outside the bands": ", ".join(r["outside"]) or "no", "PIT, KS p": f"{r['pit_p']:.3f}"}
         table.append(row | {"median 90% width": f"{100 * r['width']:.1f}%"})
     return table
 
@@ -143,7 +162,7 @@ def others_table(records: Mapping[str, Sequence[Record]]) -> list[dict[str, Any]
     """Coverage of the second and third target; they share truths with the first, so no band is given."""
     table = []
     for name, found in records.items():
-        row: dict[str, Any] = {"law": name}
+        row: dict[str, Any] = {"case": name}
         for target, title in ((1, "seen size"), (2, "within the runs")):
             pit = pits(found, target)
             row |= {f"{title}, in {100 * v:g}%": f"{100 * covered(pit, v) / pit.size:.0f}" for v in (0.5, 0.9)}

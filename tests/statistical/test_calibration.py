@@ -15,7 +15,7 @@ from bayeslaw.data.table import Runs
 from bayeslaw.data.validate import check
 from bayeslaw.laws.card import parse_card
 from bayeslaw.laws.law import Law
-from bayeslaw.noise.noise import PRIORS
+from bayeslaw.noise.noise import CHOICES, PRIORS
 from bayeslaw.posterior.diagnostics import Check
 from tests.errors import fails
 
@@ -44,6 +44,48 @@ def test_designs_suit_every_law_and_targets_are_unseen(law: Law) -> None:
         assert frame["run"].value_counts().min() == (1 if law.covariates["D"].support[0] == 0 else 8)
         assert not set(frame["run"]) & set(targets["run"])
         assert targets["run"].is_unique
+
+
+@pytest.mark.parametrize("case", [name for name, (_, options) in harness.CASES.items() if options])
+def test_cases_have_truths_of_the_noise_and_of_every_pooled_value(case: str) -> None:
+    name, options = harness.CASES[case]
+    law = bayeslaw.load_law(name)
+    frame, targets = truths.settings(law, options)
+    drawn = truths.truth(law, 5, options)
+    assert drawn.values == truths.truth(law, 5, options).values
+    assert drawn.values != truths.truth(law, 6, options).values
+    assert set(law.parameters) <= set(drawn.values)
+    for parameter, column in options.get("by", {}).items():
+        members = {f"{parameter}_{level}" for level in frame[column].unique()}
+        assert members | {f"{parameter}_spread"} <= set(drawn.values)
+    own = {"normal-drift": "drift", "normal-checkpoint": "sigma_checkpoint", "skew": "run_excess", "student": "dof"}
+    assert own.get(options.get("noise"), "sigma_point") in drawn.values or "noise_by" in options
+    if "noise_by" in options:
+        assert {f"sigma_run[{level}]" for level in frame[options["noise_by"]].unique()} <= set(drawn.values)
+    assert not set(frame["run"]) & set(targets["run"])  # forecasts are those of new runs
+    assert not set(frame.get("checkpoint", ())) & set(targets.get("checkpoint", ()))
+
+
+def test_every_card_and_every_choice_of_noise_is_a_case() -> None:
+    plain = {name for name, options in harness.CASES.values() if not options}
+    assert plain == set(bayeslaw.law_names())
+    assert {options.get("noise", "auto") for _, options in harness.CASES.values()} == set(CHOICES)
+    assert any("by" in options for _, options in harness.CASES.values())
+
+
+def test_a_truth_of_a_checkpoint_moves_all_its_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("sigma_point", "sigma_run"):
+        monkeypatch.setitem(PRIORS, name, bayeslaw.Prior.parse("HalfNormal(1e-6)"))
+    law, within, between = bayeslaw.load_law("chinchilla"), list[float](), list[float]()
+    for number in range(30):
+        drawn = truths.truth(law, number, {"noise": "normal-checkpoint"})
+        frame = drawn.runs.frame
+        expected = law.predict({k: np.array([drawn.values[k]]) for k in law.parameters}, {c: frame[c] for c in law.covariates})[0]
+        effects = (np.log(frame["loss"] / expected) / drawn.values["sigma_checkpoint"]).groupby(frame["checkpoint"])
+        within.extend(effects.std())
+        between.extend(effects.mean())
+    assert kstest(between, "norm").pvalue > 1e-3
+    assert np.median(within) < 0.01
 
 
 def test_a_covariate_without_a_design_is_refused() -> None:
@@ -153,13 +195,13 @@ def toy(width: float, shift: float, count: int = 200) -> list[dict[str, Any]]:
 def test_right_posteriors_pass_and_wrong_ones_fail() -> None:
     right = uniformity.summary("toy", toy(1.0, 0.0))
     assert right["uniform"]
-    assert right["within"]
+    assert right["outside"] == []
     for wrong in (toy(0.6, 0.0), toy(1.7, 0.0), toy(1.0, 0.5)):
         row = uniformity.summary("toy", wrong)
         assert row["p"] < 1e-3
         assert not row["uniform"]
-    assert not uniformity.summary("toy", toy(0.6, 0.0))["within"]
-    assert not uniformity.summary("toy", toy(1.7, 0.0))["within"]
+    assert "under at 50%" in uniformity.summary("toy", toy(0.6, 0.0))["outside"]
+    assert "over at 50%" in uniformity.summary("toy", toy(1.7, 0.0))["outside"]
 
 
 def test_the_test_of_uniformity_keeps_its_size() -> None:
@@ -183,14 +225,24 @@ def test_the_report_counts_every_truth() -> None:
     records[40] |= {"failed_first": ["divergences", "r_hat"], "failed": ["divergences"]}
     records.append({"number": 100, "refused": 3, "error": "no mode", "seconds": 0.1})
     row = uniformity.summary("toy", records)
-    assert (row["fits"], row["no_fit"], row["no_forecast"], row["refused"]) == (100, 1, 30, 3)
+    assert (row["truths"], row["no_fit"], row["no_forecast"], row["refused"]) == (101, 1, 30, 3)
     assert (row["refits"], row["still"]) == (1, 1)
     assert row["hits"][0.95] <= 70
-    assert not row["within"]
+    assert row["outside"][-1] == "under at 95%"
     text = harness.report({"toy": records, "none": [records[-1]]})
-    assert "Not calibrated: none (1 truths without a fit)." in text
+    assert "Without a fit: none (1 truths without a fit)." in text
     assert "divergences 1, r_hat 1" in text
-    assert "| NO |" in text
+    assert "toy (under at 50%, " in text
+
+
+def test_truths_without_a_fit_count_against_ranks_and_coverage() -> None:
+    records = toy(1.0, 0.0, 100)
+    assert uniformity.summary("toy", records)["uniform"]
+    lost = [{"number": r["number"], "refused": 0, "error": "no mode", "seconds": 0.1} for r in records[:15]]
+    row = uniformity.summary("toy", [*records[15:], *lost])
+    assert row["p"] < 1e-3
+    assert row["hits"][0.95] <= 85
+    assert uniformity.positions([*records[15:], *lost])["x"].size == 100
 
 
 @pytest.fixture
@@ -238,7 +290,7 @@ def test_twenty_truths_of_chinchilla_are_ranked_and_covered_as_expected(tmp_path
     options = {"draws": 300, "tune": 300}
     records = harness.calibrate({"chinchilla": 20}, folder=tmp_path, where="processes:2", options=options)["chinchilla"]
     row = uniformity.summary("chinchilla", records)
-    assert (row["fits"], row["no_fit"], row["no_forecast"]) == (20, 0, 0)
+    assert (row["truths"], row["no_fit"], row["no_forecast"]) == (20, 0, 0)
     assert row["still"] <= 2
     assert row["p"] > 1e-3
     for target in range(3):
