@@ -59,7 +59,7 @@ def test_cases_have_truths_of_the_noise_and_of_every_pooled_value(case: str) -> 
         members = {f"{parameter}_{level}" for level in frame[column].unique()}
         assert members | {f"{parameter}_spread"} <= set(drawn.values)
     own = {"normal-drift": "drift", "normal-checkpoint": "sigma_checkpoint", "skew": "run_excess", "student": "dof"}
-    assert own.get(options.get("noise"), "sigma_point") in drawn.values or "noise_by" in options
+    assert own.get(options.get("noise", ""), "sigma_point") in drawn.values or "noise_by" in options
     if "noise_by" in options:
         assert {f"sigma_run[{level}]" for level in frame[options["noise_by"]].unique()} <= set(drawn.values)
     assert not set(frame["run"]) & set(targets["run"])  # forecasts are those of new runs
