@@ -13,7 +13,7 @@ from collections import Counter
 from typing import Any
 
 import truths
-from forecasts import banner, markdown_table
+from tables import banner, markdown_table
 
 import bayeslaw
 from bayeslaw.core.errors import BayeslawError
@@ -30,10 +30,9 @@ CASES = (
 def counted(law: str, noise: str, numbers: range) -> dict[str, Any]:
     """The share of truths with each concern, in percent."""
     found, fits = Counter[str](), 0
-    truths.NOISE = noise
     for number in numbers:
         try:
-            drawn = truths.truth(bayeslaw.load_law(law), number)
+            drawn = truths.truth(bayeslaw.load_law(law), number, {"noise": noise})
             fit = bayeslaw.fit(law, drawn.runs, noise=noise, seed=number, progress=False, cores=1, **DRAWS)
         except BayeslawError:
             continue

@@ -17,9 +17,10 @@ RESULTS = tables.ROOT / "benchmarks" / "results"
 
 def test_every_table_names_its_commit_and_what_it_measures() -> None:
     about = tomllib.loads((tables.ROOT / "benchmarks" / "tables.toml").read_text())
-    assert sorted(about) == sorted(path.stem for path in RESULTS.glob("*.md"))
+    for path in RESULTS.glob("*.md"):
+        assert path.stem in about
+        assert tables.COMMIT.search(path.read_text()), path.stem
     for name, entry in about.items():
-        assert tables.COMMIT.search((RESULTS / f"{name}.md").read_text()), name
         assert bool(entry.get("because")) == bool(entry.get("through")), name
         for pattern in entry["measures"]:
             assert list(tables.ROOT.glob(pattern)), f"{name}: {pattern}"
