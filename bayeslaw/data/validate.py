@@ -142,7 +142,8 @@ def check_loss(frame: pd.DataFrame) -> list[Fault]:
     faults = [*cell_faults(frame, "loss", loss.isna(), "loss is missing or not a number", "remove the row", "missing-loss")]
     diverged = "loss {value} is infinite: the run diverged"
     faults += cell_faults(frame, "loss", np.isinf(loss), diverged, "remove the row", "infinite-loss")
-    faults += cell_faults(frame, "loss", loss <= 0, "loss {value} is not positive", f"give losses in {of}, above 0: add back what was subtracted", "loss-not-positive")
+    above = f"give losses in {of}, above 0: add back what was subtracted"
+    faults += cell_faults(frame, "loss", loss <= 0, "loss {value} is not positive", above, "loss-not-positive")
     if "loss_se" in frame:
         faults += check_error(frame)
     most = LOSS_SUPPORT[1] / in_nats(of)

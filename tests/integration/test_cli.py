@@ -80,7 +80,7 @@ def test_check_names_every_fault_of_a_table(command: Command, folder: Path) -> N
     done = command("check", "faulty.csv", "--law", "ptpp-floor")
     rejected(done, "faulty-table", "faulty.csv", 3)
     assert done.out.splitlines() == [
-        "loss -1 is not positive: losses are in nats/token (row 4, column loss)",
+        "loss -1 is not positive: give losses in nats/token, above 0: add back what was subtracted (row 4, column loss)",
         "r 34 is outside [0, 1]: is it a percentage? Divide by 100 (row 8, column r)",
         "N 8.1 is outside [10000, 1e+13]: is it in billions? Give the number of parameters (row 10, column N)",
     ]
