@@ -92,6 +92,7 @@ def files(tmp_path_factory: pytest.TempPathFactory, sound_fit: Fit, small_fit: F
 def write_files(folder: Path, sound_fit: Fit, small_fit: Fit) -> Path:
     """Write the files of the fixture `files` into a folder."""
     oracles.table(load_law("chinchilla"), runs=8).to_csv(folder / "runs.csv", index=False)
+    oracles.table(load_law("chinchilla"), seed=8, runs=4).to_csv(folder / "held.csv", index=False)
     oracles.table(load_law("ptpp-floor"), runs=8).to_csv(folder / "ptpp.csv", index=False)
     sound_fit.save(folder / "fit.nc")
     small_fit.save(folder / "failed.nc")

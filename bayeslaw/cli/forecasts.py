@@ -65,14 +65,20 @@ def score(
     csv: options.Csv = False,
     discrepancy: options.Discrepancy = None,
     as_: options.As = "known",
+    in_sample: options.InSample = False,
     force: options.Force = False,
 ) -> Answer:
     """Score a fit's forecasts on held-out rows: errors, calibration, coverage, width, CRPS, log score, PIT."""
     from bayeslaw.core.text import plain
+    from bayeslaw.evaluation.scores import sample_note
 
     held = bayeslaw.read_runs(runs, where)
-    table = bayeslaw.score(bayeslaw.load_fit(fit), held, discrepancy=discrepancy, as_=as_, force=force)
+    table = bayeslaw.score(
+        bayeslaw.load_fit(fit), held, discrepancy=discrepancy, as_=as_, in_sample=in_sample, force=force
+    )
     answer = Answer()
+    if note := sample_note(table, held.name):
+        answer.note([note])
     if csv:
         answer.csv = table.to_csv(index=False)
     else:

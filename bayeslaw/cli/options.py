@@ -38,6 +38,7 @@ As = Annotated[
     Literal["known", "new-run", "new-checkpoint"],
     Option("--as", help="As what rows of fitted runs and checkpoints are forecast: with the effects learnt from these, or anew."),
 ]
+InSample = Annotated[bool, Option("--in-sample", help="Score rows that the fit has seen too; the scores are marked as in-sample.")]
 Force = Annotated[bool, Option("--force", help="Continue although checks failed; the results are marked.")]
 Quiet = Annotated[bool, Option("--quiet", "-q", help="Show no progress.")]
 

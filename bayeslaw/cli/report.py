@@ -23,7 +23,9 @@ def report(
     fits: Annotated[list[Path], Argument(help="Fits written by `bayeslaw fit` or stacks written by `bayeslaw compare`.")],
     output: Annotated[Path, Option("-o", "--output", help="The file to write the page to (.html).")],
     forecast: Annotated[Path | None, Option(help="A table of settings to forecast.")] = None,
-    measured: Annotated[Path | None, Option(help="Losses that the fits have not seen; forecasts of them are scored.")] = None,
+    measured: Annotated[
+        Path | None, Option(help="Losses whose forecasts are scored; rows that a fit has seen are left out.")
+    ] = None,
     compare: Annotated[list[Path] | None, Option(help="A stack (.nc) or scores (.csv) of `bayeslaw compare`. Repeatable.")] = None,
     anchors: Annotated[Path | None, Option(help="Picks that `bayeslaw anchors -o` wrote (.csv).")] = None,
     plan: Annotated[Path | None, Option(help="A frontier that `bayeslaw plan -o` wrote (.csv).")] = None,
@@ -32,6 +34,7 @@ def report(
     ci: options.Ci = 0.9,
     discrepancy: options.Discrepancy = None,
     seed: options.Seed = 0,
+    in_sample: options.InSample = False,
     force: options.Force = False,
 ) -> Answer:
     """Report fits on one page: data, law, priors, checks, parameters, forecasts, comparison, and how they were made."""
@@ -61,7 +64,7 @@ def report(
         at=bayeslaw.read_runs(forecast) if forecast else None, measured=bayeslaw.read_runs(measured) if measured else None,
         stacks=stacks, scores=scores, picks=_csv(anchors, "picks") if anchors else None,
         frontier=_csv(plan, "a plan's frontier") if plan else None, ci_prob=ci, discrepancy=discrepancy, seed=seed, force=force,
-        command=shlex.join(["bayeslaw", *sys.argv[1:]]),
+        in_sample=in_sample, command=shlex.join(["bayeslaw", *sys.argv[1:]]),
     )  # fmt: skip
     page, numbers = contents.html, contents.json
     if latex is not None:

@@ -8,12 +8,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.spatial import KDTree
 
 from bayeslaw.core.errors import BayeslawError, Fault, TableError, nearest
 from bayeslaw.core.units import NATS
 from bayeslaw.data.table import Runs
 from bayeslaw.data.validate import base_rows, check, complete, mixed_domains
 from bayeslaw.laws.law import Law
+
+SAME = 1e-6  # relative difference below which a number of a table is that of a fitted row
 
 
 @dataclass(frozen=True)
@@ -155,6 +158,32 @@ class Observations:
     def loss(self) -> NDArray[np.float64]:
         """The losses, (n,)."""
         return np.exp(self.log_loss)
+
+    def has(self, law: Law, frame: pd.DataFrame) -> NDArray[np.bool_]:
+        """Mark the rows of a table that are among these, by their covariates and loss, whatever their runs are called.
+
+        Parameters
+        ----------
+        law, frame : Law and DataFrame
+            The law of the covariates, and checked rows with losses in `unit`.
+
+        Returns
+        -------
+        bool array (n,)
+            Numbers that differ by less than `SAME`, relatively, are the same: tables are written with few digits.
+        """
+        frame = complete(frame, law)
+        theirs = {c: frame[c].to_numpy(dtype=np.float64) for c in law.covariates} | {
+            "loss": frame["loss"].to_numpy(dtype=np.float64)
+        }
+        tables = []
+        for columns in (self.covariates | {"loss": self.loss}, theirs):
+            base = np.all([columns[name] == 0 for name in law.onset], axis=0) & bool(law.onset)
+            idle = {name: np.where(base, 0.0, columns[name]) for name in law.idle_at_base}  # they differ by table and don't matter
+            # A logarithm that has a value at 0 and below.
+            tables.append(np.arcsinh(1e150 * np.column_stack([*(columns | idle).values()])))
+        distance, _ = KDTree(tables[0]).query(tables[1], p=np.inf, distance_upper_bound=SAME)
+        return np.asarray(np.isfinite(distance))
 
     @classmethod
     def of(cls, law: Law, runs: Runs, noise_by: str | None = None, clock: str = "") -> Observations:

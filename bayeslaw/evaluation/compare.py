@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from bayeslaw.core.arrays import Array
-from bayeslaw.core.errors import BayeslawError, FitError, nearest, whole_number
+from bayeslaw.core.errors import BayeslawError, FitError, nearest, row_ranges, whole_number
 from bayeslaw.core.executors import Executor, Outcome, opened, values_of
 from bayeslaw.data.observations import Observations
 from bayeslaw.data.query import where
@@ -32,11 +32,16 @@ from bayeslaw.posterior.diagnostics import model_label, sampling_verdict
 from bayeslaw.posterior.fit import Fit
 
 HEAD = ("held_out", "law", "noise", "fit", "checks", "spread", "rows")
+LEFT_OUT = ["base_rows_left_out", "seen_rows_left_out", "sample"]  # held-out parts have neither, by `_unseen`
 DIAGNOSTIC = (
     "Leaving out one {by} after the other is a diagnostic: it shows the errors of the laws between the values of the table, not at "
     "values outside them. It corrects no interval."
 )
 SCORED_TWICE = "The stack's weights were fitted to the rows that it is scored on here: its scores are too good."
+HELD_OUT = (
+    "The stack is of fits that have not seen the {rows} rows held out by {name!r}, so its forecasts do not use "
+    "them. To use all rows, fit the laws to them, or compare by leaving runs out."
+)
 NO_POINTS = "Point fits are scored where rows are held out (holdout, by), not where runs are left out by importance weights."
 
 
@@ -133,7 +138,7 @@ class _Work:
             except FitError as error:
                 self.notes.append(f"{law} ({fit}), {held_out}: not scored. {error}")
         head = {"held_out": held_out, "law": law, "noise": noise, "fit": fit, "checks": checks}
-        self.scores.append(scores.assign(**head).drop(columns="base_rows_left_out", errors="ignore"))
+        self.scores.append(scores.assign(**head).drop(columns=LEFT_OUT, errors="ignore"))
 
 
 def compare(
@@ -207,8 +212,8 @@ def compare(
     table, notes = _common_rows(runs if isinstance(runs, Runs) else read_runs(runs), cards)
     candidates, folds = _candidates(cards, list(noise)), _folds(table, holdout, by, loo)
     for law in cards:
-        for rows in (table, *(fold.seen for fold in folds)):
-            Observations.of(law, rows)
+        Observations.of(law, table)
+    folds = [_unseen(fold, cards, notes) for fold in folds]
     with opened(executor) as place:
         work = _Work(table, candidates, options or {}, seed, force, place, progress, notes)
         if not folds:
@@ -271,6 +276,19 @@ def _fold(table: Runs, name: str, held: NDArray[np.bool_]) -> _Fold:
     return _Fold(name, seen, replace(table, frame=table.frame[held]))
 
 
+def _unseen(fold: _Fold, laws: Sequence[Law], notes: list[str]) -> _Fold:
+    """Return a fold without the held-out rows whose covariates and loss are also among the rows to fit, and note them."""
+    seen = np.any([Observations.of(law, fold.seen).has(law, fold.held.frame) for law in laws], axis=0)
+    if seen.all():
+        problem = f"every row that {fold.name!r} holds out is also among the rows to fit, with the same covariates and loss"
+        raise BayeslawError(f"{fold.held.name}: {problem}. Remove the repeated rows.", code="nothing-held-out")
+    if not seen.any():
+        return fold
+    rows = row_ranges(fold.held.frame.index[seen])
+    notes.append(f"{fold.name}: {rows} are not scored, since the rows to fit have the same covariates and loss.")
+    return fold._replace(held=replace(fold.held, frame=fold.held.frame[~seen]))
+
+
 # --- rows held out ---------------------------------------------------------------------------------------------------
 
 
@@ -309,6 +327,8 @@ def _held_out(work: _Work, folds: Sequence[_Fold], by: str | None, pointed: Call
         make = partial(score, stack, fold.held, seed=work.seed, force=True)
         work.add(fold.name, "stack", "", "stack", _mark(stack.passed, work.force), make)
     work.notes.append(SCORED_TWICE)
+    if not by:
+        work.notes.append(HELD_OUT.format(rows=len(folds[0].held), name=folds[0].name))
     if by:
         work.notes.append(DIAGNOSTIC.format(by=by))
     return _comparison(work, table, densities, Stack.of(whole, weights))

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 from scipy.special import logsumexp
 
 from bayeslaw.core.arrays import Array
-from bayeslaw.core.errors import BayeslawError, TableError
+from bayeslaw.core.errors import BayeslawError, TableError, row_ranges
 from bayeslaw.core.units import check_unit
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.validate import base_rows, check, complete
 from bayeslaw.forecasting.forecast import forecast
 from bayeslaw.forecasting.stack import Posterior
 from bayeslaw.inference.point import PointFit
-from bayeslaw.laws.law import Law
 from bayeslaw.posterior.diagnostics import checks_label
 from bayeslaw.posterior.draws import check_losses
 from bayeslaw.posterior.effects import Reading
+from bayeslaw.posterior.fit import Fit
 
 DELTA = 0.02  # of the Huber score, as Goffinet et al. define it
 CLIP = 1e-3  # smallest loss that the clipped relative error divides by, nats
@@ -108,6 +108,7 @@ def score(
     as_: Reading = "known",
     seed: int = 0,
     force: bool = False,
+    in_sample: bool = False,
 ) -> pd.DataFrame:
     """Score a fit on measured losses that it was not fitted to.
 
@@ -116,8 +117,9 @@ def score(
     fit : Fit, Stack or PointFit
         A posterior is scored by its `run` spread (by the median where one number is needed), a point fit by its prediction.
     runs : Runs, DataFrame or path
-        Held-out rows; base checkpoints (D = 0) that the law can't describe are left out and counted. Known errors of the losses
-        (`loss_se`) are added to the predicted noise.
+        Held-out rows. Rows of the fit (the same covariates and loss, whatever their run is called) and base checkpoints (D = 0)
+        that the law can't describe are left out and counted. Known errors of the losses (`loss_se`) are added to the predicted
+        noise.
     discrepancy : float or text, optional
         Score the spread with a discrepancy of this relative standard deviation, .01 or '1%', in place of `run`.
     bootstrap : mapping of parameter to array (S,), optional
@@ -128,32 +130,45 @@ def score(
         Seed of the noise of new runs.
     force : bool
         Score a posterior although its checks failed.
+    in_sample : bool
+        Score rows of the fit too. Such scores tell how well the law describes its runs, not how well it forecasts.
 
     Returns
     -------
     DataFrame
-        One row: law, fit, spread, rows, base_rows_left_out, `checks`, which is 'passed' or 'FAILED (forced)' for a posterior,
-        then `point_scores` and, where there are draws, `draw_scores`.
+        One row: law, fit, spread, rows, base_rows_left_out, seen_rows_left_out, `sample`, which is 'held-out' or says how many rows
+        are 'in-sample', `checks`, which is 'passed' or 'FAILED (forced)' for a posterior, then `point_scores` and, where there are
+        draws, `draw_scores`.
+
+    Raises
+    ------
+    BayeslawError
+        If every row is one of the fit's and `in_sample` is False.
 
     Examples
     --------
-    >>> table = bayeslaw.score(bayeslaw.load_fit("fit.nc"), "runs.csv")
-    >>> bool(table["cover_eti90"].between(0, 1).all()), table["spread"].item()
-    (True, 'run')
+    >>> table = bayeslaw.score(bayeslaw.load_fit("fit.nc"), "new.csv")
+    >>> bool(table["cover_eti90"].between(0, 1).all()), table["spread"].item(), table["sample"].item()
+    (True, 'run', 'held-out')
+    >>> bayeslaw.score(bayeslaw.load_fit("fit.nc"), "runs.csv", in_sample=True)["sample"].item()
+    'in-sample (40 of 40 rows)'
     """
     runs = runs if isinstance(runs, Runs) else read_runs(runs)
     members = [fit] if isinstance(fit, PointFit) else [member for member, _ in fit.selections]
     for member in members:
         check_unit(member.observed.unit, runs.frame, runs.name)
-    held = held_rows([member.law for member in members], runs)
-    loss = held.frame["loss"].to_numpy(dtype=np.float64)
-    counts: dict[str, object] = {"rows": len(held), "base_rows_left_out": len(runs) - len(held)}
-    if isinstance(fit, PointFit):
-        if discrepancy is not None:
-            raise BayeslawError("A point fit has no spread to add a discrepancy to.", code="point-fit")
-        return pd.DataFrame([{"law": fit.law.name, "fit": "point"} | _point_score(fit, held, loss, counts, bootstrap)])
-    if bootstrap is not None:
+    if isinstance(fit, PointFit) and discrepancy is not None:
+        raise BayeslawError("A point fit has no spread to add a discrepancy to.", code="point-fit")
+    if not isinstance(fit, PointFit) and bootstrap is not None:
         raise BayeslawError("Only point fits are scored with a bootstrap: posteriors have own draws.", code="not-a-point-fit")
+    rows = held_rows(members, runs, in_sample)
+    held, loss = rows.runs, rows.runs.frame["loss"].to_numpy(dtype=np.float64)
+    counts: dict[str, object] = {
+        "rows": len(held), "base_rows_left_out": rows.base, "seen_rows_left_out": 0 if in_sample else rows.seen,
+        "sample": f"in-sample ({rows.seen} of {len(held)} rows)" if in_sample and rows.seen else "held-out",
+    }  # fmt: skip
+    if isinstance(fit, PointFit):
+        return pd.DataFrame([{"law": fit.law.name, "fit": "point"} | _point_score(fit, held, loss, counts, bootstrap)])
     predicted = forecast(fit, held, discrepancy=discrepancy, as_=as_, seed=seed, force=force)
     draws = predicted.predictive
     head = {"law": predicted.law, "fit": "posterior", "spread": predicted.spread}
@@ -161,14 +176,59 @@ def score(
     return pd.DataFrame([head | counts | point_scores(loss, np.median(draws, axis=0)) | draw_scores(loss, draws)])
 
 
-def held_rows(laws: Sequence[Law], runs: Runs) -> Runs:
-    """Return the rows that can be scored: all but base checkpoints that one of the laws can't describe."""
+@dataclass(frozen=True)
+class HeldRows:
+    """The rows of a table that are scored, and how many base checkpoints and rows of the fits it has."""
+
+    runs: Runs
+    base: int
+    seen: int
+
+
+def held_rows(members: Sequence[Fit | PointFit], runs: Runs, in_sample: bool = False) -> HeldRows:
+    """Return the rows that can be scored: all but base checkpoints that one of the laws can't describe, and rows of the fits.
+
+    Parameters
+    ----------
+    members : sequence of Fit or PointFit
+    runs : Runs
+    in_sample : bool
+        Keep the rows of the fits.
+    """
+    laws = [member.law for member in members]
     # One value of a covariate is too few to fit some laws but enough to score them.
     lenient = [replace(law, covariates={k: replace(c, at_least=1) for k, c in law.covariates.items()}) for law in laws]
     if faults := list(dict.fromkeys(fault for law in lenient for fault in check(runs, law))):
         raise TableError(faults, runs.name)
     base = np.any([base_rows(runs.frame, law) for law in laws], axis=0)
-    return Runs(runs.frame[~base], runs.name)
+    frame = runs.frame[~base]
+    seen = np.any([member.observed.has(member.law, frame) for member in members], axis=0)
+    if seen.all() and not in_sample:
+        raise BayeslawError(
+            f"{runs.name}: no row is held out. The fit has the covariates and the loss of all {len(frame)} rows "
+            f"({row_ranges(frame.index)}). Give losses that it has not seen, or score these as in-sample (--in-sample, "
+            "in_sample=True).",
+            code="nothing-held-out",
+        )
+    return HeldRows(replace(runs, frame=frame if in_sample else frame[~seen]), int(base.sum()), int(seen.sum()))
+
+
+def sample_note(scores: pd.DataFrame, name: str) -> str:
+    """Say which rows of a table that a fit has seen were left out or scored; '' where it has seen none.
+
+    Parameters
+    ----------
+    scores : DataFrame
+        One row of `score`.
+    name : str
+        Of the table.
+    """
+    (row,) = scores.to_dict("records")
+    if left := row["seen_rows_left_out"]:
+        return f"{left} rows of {name} are in the fit and not scored (--in-sample scores them too)."
+    if row["sample"] == "held-out":
+        return ""
+    return f"IN-SAMPLE: {row['sample']} are those of the fit, so these scores do not say how well it forecasts."
 
 
 def _point_score(

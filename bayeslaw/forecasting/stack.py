@@ -145,12 +145,16 @@ class Stack:
 
     @property
     def table(self) -> pd.DataFrame:
-        """Table with one row per fit: law, noise, weight, and the verdicts on its sampling and its model."""
+        """Table with one row per fit: law, noise, weight, the numbers of rows and runs, and the verdicts on sampling and model."""
         rows = [
-            (f.law.name, f.noise.text, self.weights[n], sampling_label(f.checks), model_label(f.checks))
-            for n, f in self.members.items()
-        ]
-        return pd.DataFrame(rows, pd.Index(list(self.members), name="fit"), ["law", "noise", "weight", "checks", "model"])
+            (
+                fit.law.name, fit.noise.text, self.weights[name], fit.observed.log_loss.size, fit.observed.runs,
+                sampling_label(fit.checks), model_label(fit.checks),
+            )
+            for name, fit in self.members.items()
+        ]  # fmt: skip
+        columns = ["law", "noise", "weight", "rows", "runs", "checks", "model"]
+        return pd.DataFrame(rows, pd.Index(list(self.members), name="fit"), columns)
 
     def save(self, path: str | Path) -> None:
         """Write the stack as one NetCDF file with a group for each fit; a killed write leaves an older file intact."""

@@ -14,7 +14,7 @@ from bayeslaw.core.errors import BayeslawError, FitError
 from bayeslaw.core.intervals import interval_names, quantiles
 from bayeslaw.data.table import Runs
 from bayeslaw.evaluation.loo import leave_one_run_out
-from bayeslaw.evaluation.scores import score
+from bayeslaw.evaluation.scores import sample_note, score
 from bayeslaw.forecasting.stack import Posterior, stacking
 from bayeslaw.laws.card import law_names, parse_card
 from bayeslaw.plots.fit import PRIOR_DRAWS
@@ -171,8 +171,13 @@ def score_facts(posteriors: Mapping[str, Posterior], held: Runs, **options: Any)
             rows.append(score(posterior, held, **options).assign(law=label))
         except FitError as error:
             notes.append(f"{label}: not scored. {error}")
+        else:
+            notes += [f"{label}: {note}" for note in [sample_note(rows[-1], held.name)] if note]
     frame = pd.concat(rows, ignore_index=True) if rows else pd.DataFrame()
-    caption = f"Scores on the {len(held)} losses of {held.name}"
+    counts = {str(n) for n in frame["rows"]} if rows else set()
+    caption = f"Scores on the {' or '.join(sorted(counts))} losses of {held.name}"
+    if rows and (frame["sample"] != "held-out").any():
+        caption += ", IN-SAMPLE"
     return {"notes": notes, "table": scores_table(caption, frame) if rows else None}
 
 

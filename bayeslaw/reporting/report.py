@@ -85,6 +85,7 @@ def report(
     discrepancy: float | str | None = None,
     seed: int = 0,
     force: bool = False,
+    in_sample: bool = False,
     command: str = "",
 ) -> Report:
     """Report fits, forecasts and decisions without fitting again.
@@ -103,6 +104,8 @@ def report(
         As in `forecast`: probability of the equal-tailed intervals, errors that you state for the laws, seed of new runs' noise.
     force : bool
         Show intervals and forecasts of fits whose checks failed, marked, instead of withholding them.
+    in_sample : bool
+        Score rows of `measured` that a fit has seen too, marked, instead of leaving them out.
     command : str
         The command that makes the report, for its last section.
 
@@ -144,7 +147,9 @@ def report(
         pictures |= own
     facts["forecasts"], drawn = _forecasts(fits, at, measured, ci_prob, options)
     pictures |= drawn
-    facts["comparison"], drawn = _comparison(fits, singles, measured, stacks or {}, scores or {}, options)
+    facts["comparison"], drawn = _comparison(
+        fits, singles, measured, stacks or {}, scores or {}, options | {"in_sample": in_sample}
+    )
     pictures |= drawn
     facts["anchors"], facts["plan"] = None, None
     if picks is not None:
@@ -247,9 +252,9 @@ def _comparison(
         tables += [scored["table"]] if scored["table"] else []
         if scored["table"] and (transformed := measured_transforms(fits, measured, scored["table"]["columns"], options)):
             pits, runs = transformed
-            caption = (
-                "Calibration on the measured losses: coverage of equal-tailed intervals, and the rank of each loss in its forecast."
-            )
+            mark = " (IN-SAMPLE)" if "IN-SAMPLE" in scored["table"]["caption"] else ""
+            shown = "coverage of equal-tailed intervals, and the rank of each loss in its forecast."
+            caption = f"Calibration on the measured losses{mark}: {shown}"
 
             def draw(figure: Figure) -> None:
                 left, right = figure.subplots(1, 2)
@@ -270,13 +275,13 @@ def measured_transforms(
     Parameters
     ----------
     fits, measured, scored, options
-        Fits by label, the losses, the labels of the fits that have scores, and discrepancy and seed of the forecasts.
+        Fits by label, the losses, the labels of the fits that have scores, and discrepancy, seed and `in_sample` of the scores.
     """
     by_label, runs = {}, 0
     for label, posterior in fits.items():
         if label not in scored:
             continue
-        held = held_rows([fit.law for fit, _ in posterior.selections], measured)
+        held = held_rows([fit for fit, _ in posterior.selections], measured, bool(options.get("in_sample"))).runs
         try:
             result = forecast_selections(posterior.name, posterior.selections, held, options["discrepancy"], int(options["seed"]))
         except FitError:  # the notes of the scores name it

@@ -130,9 +130,9 @@ def test_fit_show_forecast_score(command: Command, folder: Path) -> None:
     rejected(command("forecast", "new.nc", *at), "failed-checks")
     printed = command("forecast", "new.nc", *at, "--force")
     assert printed.out.count("FAILED (forced)") == 8
-    rejected(command("score", "new.nc", "runs.csv"), "failed-checks")
-    scored = pd.read_csv(io.StringIO(command("score", "new.nc", "runs.csv", "--force", "--csv").out))
-    pd.testing.assert_frame_equal(scored, bayeslaw.score(made, pd.read_csv("runs.csv"), force=True), rtol=1e-14)
+    rejected(command("score", "new.nc", "held.csv"), "failed-checks")
+    scored = pd.read_csv(io.StringIO(command("score", "new.nc", "held.csv", "--force", "--csv").out))
+    pd.testing.assert_frame_equal(scored, bayeslaw.score(made, pd.read_csv("held.csv"), force=True), rtol=1e-14)
     assert scored["checks"].tolist() == ["FAILED (forced)"]
 
 
@@ -244,7 +244,7 @@ def test_rows_are_chosen_by_where(command: Command, folder: Path) -> None:
     few = int((pd.read_csv("runs.csv")["D"] > 3e8).sum())
     done = command("fit", "chinchilla", "runs.csv", "-o", "new.nc", "--where", "D > 3e8", "--noise", "student-no-run", *SHORT)
     assert f"fitted to {few} rows of 8 runs; Student-t point noise without a run effect" in done.out
-    done = command("score", "fit.nc", "runs.csv", "--where", "D > 3e8", "--csv")
+    done = command("score", "fit.nc", "runs.csv", "--where", "D > 3e8", "--csv", "--in-sample")
     assert pd.read_csv(io.StringIO(done.out))["rows"].tolist() == [few]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -58,9 +59,9 @@ def test_forecast_and_score_take_a_discrepancy(command: Command, sound_fit: Fit)
     ]  # fmt: skip
     row = bayeslaw.forecast(sound_fit, settings).summary().iloc[0]
     assert f"[{row['discrepancy1%_eti90_lo']:.3f}, {row['discrepancy1%_eti90_hi']:.3f}]" in printed[1]
-    scored = pd.read_csv(io.StringIO(command("score", "fit.nc", "runs.csv", "--discrepancy", "1%", "--csv").out))
-    pd.testing.assert_frame_equal(scored, score(sound_fit, pd.read_csv("runs.csv"), discrepancy=0.01), rtol=1e-14)
-    for line in (("forecast", "fit.nc", *at), ("score", "fit.nc", "runs.csv")):
+    scored = pd.read_csv(io.StringIO(command("score", "fit.nc", "held.csv", "--discrepancy", "1%", "--csv").out))
+    pd.testing.assert_frame_equal(scored, score(sound_fit, pd.read_csv("held.csv"), discrepancy=0.01), rtol=1e-14)
+    for line in (("forecast", "fit.nc", *at), ("score", "fit.nc", "held.csv")):
         rejected(command(*line, "--discrepancy", "1"), "not-a-discrepancy", "'1'")
 
 
@@ -74,11 +75,12 @@ def test_commands_take_a_stack(command: Command, folder: Path, stack: Stack) -> 
     shown = command("show", "stack.nc").out
     assert shown.startswith("stack of second, first\n")
     assert "0.7000" in shown
+    assert re.search(r"^first .* 40 +8 +passed", shown, flags=re.MULTILINE)
     assert "\nSampling: passed\nModel: " in shown
     read = pd.read_csv(io.StringIO(command("show", "stack.nc", "--csv").out), index_col=["law", "parameter"])
     pd.testing.assert_frame_equal(read, stack.summary(), rtol=1e-14)
-    scored = pd.read_csv(io.StringIO(command("score", "stack.nc", "ptpp.csv", "--csv").out))
-    pd.testing.assert_frame_equal(scored, score(stack, pd.read_csv("ptpp.csv")), rtol=1e-14)
+    scored = pd.read_csv(io.StringIO(command("score", "stack.nc", "ptpp.csv", "--csv", "--in-sample").out))
+    pd.testing.assert_frame_equal(scored, score(stack, pd.read_csv("ptpp.csv"), in_sample=True), rtol=1e-14)
 
 
 def test_commands_that_a_stack_cannot_do(command: Command, folder: Path, stack: Stack, small_fit: Fit) -> None:

@@ -92,8 +92,8 @@ def test_a_forecast_is_the_table_of_the_csv(command: Command, folder: Path) -> N
 
 
 def test_scores_are_numbers(command: Command, folder: Path) -> None:
-    (row,) = answer(command, "score", "fit.nc", "runs.csv")["results"]["scores"]
-    assert row["rows"] == 40
+    (row,) = answer(command, "score", "fit.nc", "held.csv")["results"]["scores"]
+    assert (row["rows"], row["sample"]) == (20, "held-out")
     assert isinstance(row["crps"], float)
 
 

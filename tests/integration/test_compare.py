@@ -15,7 +15,7 @@ from bayeslaw.core.errors import FitError, TableError
 from bayeslaw.core.executors import InProcess, Outcome, outcome_of, run_payload
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.evaluation import compare as comparison
-from bayeslaw.evaluation.compare import NO_POINTS, SCORED_TWICE, Comparison, compare
+from bayeslaw.evaluation.compare import LEFT_OUT, NO_POINTS, SCORED_TWICE, Comparison, compare
 from bayeslaw.evaluation.loo import held_out_density, leave_one_run_out, split_run
 from bayeslaw.evaluation.scores import draw_scores, point_scores, score
 from bayeslaw.forecasting.stack import Stack, stacking
@@ -82,7 +82,7 @@ def test_held_out_rows_are_scored_as_by_single_fits(held_out: Comparison) -> Non
         "point": score(point, held, bootstrap=point.bootstrap(2, seed=3)),
     }
     for kind, row in alone.items():
-        columns = [c for c in row if c not in ("fit", "base_rows_left_out")]
+        columns = [c for c in row if c not in ("fit", *LEFT_OUT)]
         mine = scores[(scores["fit"] == kind) & (scores["law"] == "chinchilla")]
         pd.testing.assert_frame_equal(mine[columns].reset_index(drop=True), row[columns], check_dtype=False)
     assert (scores["spread"] == ["run", "run", "bootstrap", "bootstrap", "run"]).all()
@@ -105,13 +105,32 @@ def test_weights_are_by_the_density_of_held_out_runs(held_out: Comparison) -> No
     assert SCORED_TWICE in held_out.notes
 
 
+def test_a_stack_of_held_out_rows_says_what_it_has_not_seen(held_out: Comparison) -> None:
+    assert [
+        n for n in held_out.notes if n.startswith("The stack is of fits that have not seen the 20 rows held out by 'ptpp > 31'")
+    ]
+    assert held_out.stack.table[["rows", "runs"]].values.tolist() == [[40, 8]]
+
+
+def test_held_out_rows_that_are_also_fitted_are_not_scored(held_out: Comparison) -> None:
+    """Rows that are in the table twice, under another name of the run, and on both sides of the condition."""
+    fitted = TABLE[TABLE["ptpp"] <= 31]
+    twice = pd.concat([TABLE.assign(held=TABLE["ptpp"] > 31), fitted.head(3).assign(held=True, run="again")])
+    result = compare(twice, LAWS, holdout="held == 1", bootstrap=2, seed=3, **QUICK)
+    assert (result.scores["rows"] == 20).all()
+    np.testing.assert_allclose(result.runs, held_out.runs)
+    assert "held == 1: rows 61–63 are not scored, since the rows to fit have the same covariates and loss." in result.notes
+    with fails("nothing-held-out", "'held == 1'"):
+        compare(pd.concat([TABLE.assign(held=0), TABLE.head(5).assign(held=1, run="again")]), LAWS, holdout="held == 1", **QUICK)
+
+
 def test_the_stack_is_of_the_fits_to_what_was_not_held_out(held_out: Comparison) -> None:
     stack = held_out.stack
     assert list(stack.members) == ["ptpp-floor"]  # the law that made the losses takes all
     assert set(stack.members["ptpp-floor"].observed.covariates["ptpp"]) == {15.0, 31.0}
     row = held_out.scores[held_out.scores["fit"] == "stack"].reset_index(drop=True)
     alone = score(stack, RUNS.where("ptpp > 31"), seed=3, force=True)
-    columns = [c for c in alone if c not in ("law", "fit", "base_rows_left_out")]
+    columns = [c for c in alone if c not in ("law", "fit", *LEFT_OUT)]
     pd.testing.assert_frame_equal(row[columns], alone[columns], check_dtype=False)
 
 

@@ -13,8 +13,10 @@ from scipy import stats
 
 import bayeslaw
 from bayeslaw.core.errors import FitError, TableError
-from bayeslaw.evaluation.scores import COVERAGE, crps, draw_scores, huber, point_scores, score
+from bayeslaw.data.observations import Observations
+from bayeslaw.evaluation.scores import COVERAGE, crps, draw_scores, huber, point_scores, sample_note, score
 from bayeslaw.forecasting.forecast import forecast
+from bayeslaw.forecasting.stack import Stack
 from bayeslaw.inference.point import PointFit, point_fit
 from bayeslaw.laws.card import load_law
 from bayeslaw.posterior.fit import Fit
@@ -25,7 +27,7 @@ from tests.oracles import Array
 
 POINT = ["huber_log", "rmse_log", "mae_rel", "mape_clip", "intercept", "slope"]
 DRAW = ["cover_eti50", "cover_eti80", "cover_eti90", "cover_eti95", "width_eti90", "crps", "log_score", "pit_ks_p"]
-HEAD = ["law", "fit", "spread", "rows", "base_rows_left_out"]
+HEAD = ["law", "fit", "spread", "rows", "base_rows_left_out", "seen_rows_left_out", "sample"]
 
 # --- one number for each loss ---------------------------------------------------------------------------------------
 
@@ -185,7 +187,7 @@ def test_a_posterior_is_scored_by_its_run_spread(sound_fit: Fit, held: pd.DataFr
     table = score(sound_fit, held, seed=5)
     assert list(table) == [*HEAD, "checks", *POINT, *DRAW]
     assert table["checks"].tolist() == ["passed"]
-    assert table[HEAD].values.tolist() == [["chinchilla", "posterior", "run", 20, 0]]
+    assert table[HEAD].values.tolist() == [["chinchilla", "posterior", "run", 20, 0, 0, "held-out"]]
     draws, loss = forecast(sound_fit, held, seed=5).draws["run"].values, held["loss"].to_numpy()
     expected: dict[str, Any] = point_scores(loss, np.median(draws, axis=0)) | draw_scores(loss, draws)
     assert table[[*POINT, *DRAW]].iloc[0].to_dict() == expected
@@ -273,6 +275,50 @@ def test_faulty_held_out_tables(
     for fit in (sound_fit, pointed):
         with fails(code, column, kind=TableError):
             score(fit, table)
+
+
+# --- rows that a fit has seen ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def seen() -> pd.DataFrame:
+    """The rows of `sound_fit`, under other names of runs and written with seven digits."""
+    table = oracles.table(load_law("chinchilla"), runs=8)
+    return table.assign(loss=table["loss"].map("{:.7g}".format).astype(float), run=[f"other {run}" for run in table["run"]])
+
+
+def test_a_table_of_fitted_rows_is_not_held_out(sound_fit: Fit, pointed: PointFit, seen: pd.DataFrame) -> None:
+    for fit in (sound_fit, pointed, Stack({"one": sound_fit}, {"one": 1.0})):
+        with fails("nothing-held-out", "all 40 rows (rows 1–40)", "--in-sample"):
+            score(fit, seen)
+        assert score(fit, seen, in_sample=True)[["rows", "sample"]].values.tolist() == [[40, "in-sample (40 of 40 rows)"]]
+
+
+def test_fitted_rows_are_left_out_and_counted(sound_fit: Fit, seen: pd.DataFrame, held: pd.DataFrame) -> None:
+    mixed = pd.concat([seen.head(7), held])
+    left, alone = score(sound_fit, mixed, seed=5), score(sound_fit, held, seed=5)
+    assert left[["rows", "seen_rows_left_out", "sample"]].values.tolist() == [[20, 7, "held-out"]]
+    assert sample_note(left, "mixed.csv").startswith("7 rows of mixed.csv are in the fit and not scored")
+    assert sample_note(alone, "held.csv") == ""
+    assert left["mae_rel"].item() == pytest.approx(alone["mae_rel"].item(), rel=0.05)  # up to the noise of other rows' numbers
+    whole = score(sound_fit, mixed, in_sample=True)
+    assert whole[["rows", "seen_rows_left_out", "sample"]].values.tolist() == [[27, 0, "in-sample (7 of 27 rows)"]]
+    assert sample_note(whole, "mixed.csv").startswith("IN-SAMPLE: ")
+
+
+def test_a_new_loss_at_fitted_settings_and_a_fitted_loss_elsewhere_are_held_out(sound_fit: Fit, seen: pd.DataFrame) -> None:
+    for change in ({"loss": seen["loss"] * 1.00001}, {"D": seen["D"] * 1.00001}):
+        assert score(sound_fit, seen.assign(**change))["seen_rows_left_out"].tolist() == [0]
+
+
+def test_an_idle_replay_share_does_not_hide_a_fitted_base_row() -> None:
+    """At D = 0 the replay share does not matter: logs leave it empty, and it is filled with the median of each table."""
+    law = load_law("transfer-target")
+    table = oracles.table(law, runs=8)
+    table.loc[table.index[:2], ["D", "r"]] = [0.0, np.nan]
+    observed = Observations.of(law, bayeslaw.read_runs(table))
+    other = bayeslaw.read_runs(table.assign(r=table["r"] / 2)).frame
+    assert observed.has(law, other).tolist() == [True] * 2 + [False] * (len(table) - 2)
 
 
 def test_a_failed_fit_is_scored_only_if_forced(small_fit: Fit, held: pd.DataFrame) -> None:

@@ -20,6 +20,8 @@ from bayeslaw.evaluation.scores import score
 from bayeslaw.posterior.fit import Fit
 from bayeslaw.reporting.facts import left_out
 from bayeslaw.reporting.report import Report, measured_transforms, report
+from tests import oracles
+from tests.errors import fails
 from tests.fixed import line_fit, measured
 from tests.pages import HOSTILE, PICKS, Page
 
@@ -240,6 +242,23 @@ def test_scores_on_measured_losses(made: Report, sound_fit: Fit, held: Runs) -> 
     assert dict(table["rows"])["crps"] == score(sound_fit, held)["crps"].iloc[0]
     assert [n for n in made.facts["comparison"]["notes"] if n.startswith("short: not scored.")]
     assert "calibration" in made.pictures
+
+
+def test_fitted_rows_among_the_measured_losses_are_left_out_or_marked(sound_fit: Fit, held: Runs) -> None:
+    fitted = oracles.table(sound_fit.law, runs=8)
+    mixed = replace(held, frame=pd.concat([held.frame, fitted.head(5)], ignore_index=True), name="mixed.csv")
+    left, whole = (report({"sound": sound_fit}, measured=mixed, in_sample=kept) for kept in (False, True))
+    for made, caption, note in (
+        (left, "Scores on the 12 losses of", "5 rows of mixed.csv are in the fit"),
+        (whole, "17", "IN-SAMPLE: "),
+    ):
+        (table,) = made.facts["comparison"]["tables"]
+        assert caption in table["caption"]
+        assert ("IN-SAMPLE" in table["caption"]) == ("IN-SAMPLE" in made.pictures["calibration"].caption) == (made is whole)
+        assert any(text.startswith(f"sound: {note}") for text in made.facts["comparison"]["notes"])
+        assert dict(table["rows"])["sample"] == ("in-sample (5 of 17 rows)" if made is whole else "held-out")
+    with fails("nothing-held-out", "fitted.csv", "all 40 rows"):
+        report({"sound": sound_fit}, measured=Runs(fitted, "fitted.csv"))
 
 
 def test_calibration_counts_the_known_errors_of_losses() -> None:
