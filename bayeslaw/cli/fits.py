@@ -21,6 +21,7 @@ def fit(
     runs: options.RunsPath,
     output: options.NewFit,
     where: options.Where = None,
+    duplicates: options.Duplicates = "refuse",
     prior: Annotated[
         list[str] | None, Option(help='Another prior of a parameter, such as "E=LogNormal(0.5,0.2)". Repeat for each.')
     ] = None,
@@ -40,7 +41,7 @@ def fit(
     options.check_outputs("A fit", output, ending=".nc")
     priors = options.pairs_of("--prior", prior, "NAME=LogNormal(0.5,0.2)")
     pooled = options.pairs_of("--by", by, "PARAMETER=COLUMN, such as E=domain")
-    table = bayeslaw.read_runs(runs, where)
+    table = bayeslaw.read_runs(runs, where, duplicates=duplicates)
     settings: dict[str, Any] = {"priors": priors, "draws": draws, "tune": tune, "chains": chains, "seed": seed, "bins": bins}
     fitted = bayeslaw.fit(law, table, noise=noise, noise_by=noise_by, by=pooled, progress=not quiet, **settings)
     fitted.save(output)
@@ -121,6 +122,7 @@ def update(
     runs: Annotated[Path, Argument(help="Losses of the new runs, in a table like that of the fit.")],
     output: options.NewFit,
     where: options.Where = None,
+    duplicates: options.Duplicates = "refuse",
     targets: Annotated[Path | None, Option(help="Settings whose intervals are shown before and after the update.")] = None,
     seed: Annotated[int | None, Option(help="The seed of the draws; the fit's own seed by default.")] = None,
     csv: options.Csv = False,
@@ -131,7 +133,8 @@ def update(
     from bayeslaw.core.text import plain, with_intervals
 
     options.check_outputs("A fit", output, inputs=[fit], ending=".nc")
-    new, settings = bayeslaw.read_runs(runs, where), None if targets is None else bayeslaw.read_runs(targets)
+    new = bayeslaw.read_runs(runs, where, duplicates=duplicates)
+    settings = None if targets is None else bayeslaw.read_runs(targets)
     updated = bayeslaw.update(bayeslaw.load_fit(fit), new, targets=settings, seed=seed, force=force, progress=not quiet)
     updated.fit.save(output)
     answer, predictions = Answer(), updated.predictions

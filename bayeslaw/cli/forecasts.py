@@ -93,6 +93,7 @@ def compare(
     by: Annotated[str | None, Option(help="Hold out the rows of each value of this column in turn.")] = None,
     loo: Annotated[bool, Option("--loo", help="Leave out one run after the other, which is the default.")] = False,
     where: options.Where = None,
+    duplicates: options.Duplicates = "refuse",
     noise: Annotated[list[str] | None, Option(help="A noise to fit every law with, as for `bayeslaw fit`. Repeatable.")] = None,
     output: Annotated[Path | None, Option("-o", "--output", help="Write the stack of the fits to this file (.nc).")] = None,
     executor: options.Executor = "in-process",
@@ -111,8 +112,8 @@ def compare(
 
     options.check_outputs("A stack", output, ending=".nc")
     comparison = bayeslaw.compare(
-        bayeslaw.read_runs(runs, where), law, noise=noise or ["auto"], holdout=holdout, by=by, loo=loo, bootstrap=bootstrap,
-        starts=starts, seed=seed, executor=executor, force=force, progress=not quiet,
+        bayeslaw.read_runs(runs, where, duplicates=duplicates), law, noise=noise or ["auto"], holdout=holdout, by=by, loo=loo,
+        bootstrap=bootstrap, starts=starts, seed=seed, executor=executor, force=force, progress=not quiet,
         options={"draws": draws, "tune": tune, "chains": chains},
     )  # fmt: skip
     answer = Answer()

@@ -50,13 +50,16 @@ def laws(
 
 
 def check(
-    runs: options.RunsPath, law: Annotated[str, Option(help="The law to check the table for.")], where: options.Where = None
+    runs: options.RunsPath,
+    law: Annotated[str, Option(help="The law to check the table for.")],
+    where: options.Where = None,
+    duplicates: options.Duplicates = "refuse",
 ) -> Answer:
     """List every fault of a table, with row, column, value and a suggestion."""
-    from bayeslaw.data.validate import base_rows, mixed_domains
+    from bayeslaw.data.validate import base_rows, mixed_domains, repeats_note
     from bayeslaw.laws.pooling import levels_of, with_levels
 
-    card, table, answer = bayeslaw.load_law(law), bayeslaw.read_runs(runs, where, strict=False), Answer()
+    card, table, answer = bayeslaw.load_law(law), bayeslaw.read_runs(runs, where, strict=False, duplicates=duplicates), Answer()
     card = with_levels(card, levels_of(card, table.frame))
     answer.say(*(f"read: {conversion}" for conversion in table.conversions))
     faults = bayeslaw.data.check(table, card)
@@ -70,6 +73,8 @@ def check(
     aside = f"; {base} base-checkpoint rows (D = 0) are kept out of the fit" if base else ""
     answer.results |= {"rows": len(table), "base_rows": base}
     answer.say(f"{runs.name}: {len(table)} rows are sound for {card.name}{aside}.")
+    if note := repeats_note(table, card):
+        answer.say(f"note: {note}.")
     if mixed := mixed_domains(table.frame, card):
         answer.say(f"To fit it: {mixed}.")
     return answer

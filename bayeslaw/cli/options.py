@@ -17,6 +17,10 @@ RunsPath = Annotated[Path, Argument(help="A table of losses (.csv, .tsv, .parque
 Where = Annotated[
     str | None, Option(help="Use only the rows that meet this condition, such as \"ptpp <= 31 and domain == 'target'\".")
 ]
+Duplicates = Annotated[
+    Literal["refuse", "drop", "keep"],
+    Option(help="What to do with rows that repeat others exactly, in run, settings and loss: refuse, drop or keep."),
+]
 TableFile = Annotated[Path | None, Option("-o", "--output", help="Write the table to this file (.csv) instead of printing it.")]
 NewTable = Annotated[Path, Option("-o", "--output", help="The file to write the table to (.csv).")]
 NewFit = Annotated[Path, Option("-o", "--output", help="The file to write the fit to (.nc).")]

@@ -13,7 +13,7 @@ from scipy.spatial import KDTree
 from bayeslaw.core.errors import BayeslawError, Fault, TableError, nearest
 from bayeslaw.core.units import NATS
 from bayeslaw.data.table import Runs
-from bayeslaw.data.validate import base_rows, check, complete, mixed_domains
+from bayeslaw.data.validate import base_rows, check, complete, mixed_domains, repeats
 from bayeslaw.laws.law import Law
 
 SAME = 1e-6  # relative difference below which a number of a table is that of a fitted row
@@ -199,8 +199,9 @@ class Observations:
             raise TableError(faults, runs.name)
         if mixed := mixed_domains(runs.frame, law):
             raise BayeslawError(f"{runs.name}: {mixed}.", code="mixed-domains")
-        base = base_rows(runs.frame, law)
-        frame = complete(runs.frame[~base], law)
+        rows = runs.frame.drop(index=repeats(runs.frame, law).index) if runs.duplicates == "drop" else runs.frame
+        base = base_rows(rows, law)
+        frame = complete(rows[~base], law)
         if len(frame) < 3:
             raise BayeslawError(f"{runs.name} has {len(frame)} rows for {law.name}; a fit needs at least 3.", code="too-few-rows")
         nested = Nesting.of(frame, law, noise_by)
@@ -215,7 +216,7 @@ class Observations:
             **_arrays(frame, law, nested),
             log_loss=np.log(loss),
             at=law.reference(frame),
-            base=runs.frame[base],
+            base=rows[base],
             se=frame["loss_se"].to_numpy(dtype=np.float64) / loss if "loss_se" in frame else np.empty(0),
             group_names=nested.group_names,
             group_column=noise_by or "",

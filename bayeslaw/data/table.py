@@ -10,6 +10,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
+from typing import Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -21,6 +22,32 @@ from bayeslaw.data.query import where
 
 ENDINGS = (".csv", ".tsv", ".parquet", ".jsonl", ".json")
 EMPTY = {"nan", "na", "null", "none"}  # cells that stand for no value
+
+
+Duplicates = Literal["refuse", "drop", "keep"]
+
+
+@dataclass(frozen=True)
+class Source:
+    """A table from which rows of a fit came.
+
+    Attributes
+    ----------
+    name, rows : str, int
+        Its name, and the number of its rows before any were chosen.
+    where : str
+        The condition that chose among them; empty where all were taken.
+    duplicates : {'refuse', 'drop', 'keep'}
+        What was done with rows that repeat others exactly; see `read_runs`.
+    seed : int or None
+        Of the first fit that had these rows.
+    """
+
+    name: str
+    rows: int
+    where: str = ""
+    duplicates: Duplicates = "refuse"
+    seed: int | None = None
 
 
 @dataclass(frozen=True)
@@ -37,6 +64,10 @@ class Runs:
         Columns that were renamed or scaled on reading.
     unread : tuple of Fault
         Cells that should hold a number and do not; `frame` has missing values there.
+    duplicates : {'refuse', 'drop', 'keep'}
+        What a fit does with rows that repeat others exactly; see `read_runs`.
+    sources : tuple of Source
+        The tables that its rows came from, with the conditions that chose them.
 
     Examples
     --------
@@ -51,10 +82,22 @@ class Runs:
     name: str = "runs"
     conversions: tuple[str, ...] = ()
     unread: tuple[Fault, ...] = ()
+    duplicates: Duplicates = "refuse"
+    sources: tuple[Source, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.sources:
+            object.__setattr__(self, "sources", (Source(self.name, len(self.frame), duplicates=self.duplicates),))
 
     def where(self, condition: str | None) -> Runs:
         """Return the rows that meet a condition such as ``ptpp <= 31 and domain == 'target'``."""
-        return self if not condition else replace(self, frame=where(self.frame, condition))
+        if condition is None:
+            return self
+        frame = where(self.frame, condition)
+        # A line break inside would end the condition of a command.
+        text = " ".join(condition.split())
+        sources = tuple(replace(s, where=f"({s.where}) and ({text})" if s.where else text) for s in self.sources)
+        return replace(self, frame=frame, sources=sources)
 
     @property
     def unit(self) -> str:
@@ -65,7 +108,9 @@ class Runs:
         return len(self.frame)
 
 
-def read_runs(source: str | Path | pd.DataFrame, condition: str | None = None, *, strict: bool = True) -> Runs:
+def read_runs(
+    source: str | Path | pd.DataFrame, condition: str | None = None, *, strict: bool = True, duplicates: Duplicates = "refuse"
+) -> Runs:
     """Read a table of logged losses.
 
     Parameters
@@ -78,6 +123,9 @@ def read_runs(source: str | Path | pd.DataFrame, condition: str | None = None, *
     strict : bool
         Refuse numeric columns with cells that hold no number; False leaves these to `check`, which lists them with all other
         faults.
+    duplicates : {'refuse', 'drop', 'keep'}
+        What a fit does with rows that repeat others exactly, in run, loss and all settings: it would take each for a measurement
+        of its own, and its intervals would be too narrow. 'drop' uses the first of them.
 
     Raises
     ------
@@ -93,7 +141,11 @@ def read_runs(source: str | Path | pd.DataFrame, condition: str | None = None, *
     >>> bayeslaw.read_runs(pd.DataFrame({"params_b": [7.0], "val_loss": [2.1]})).conversions
     ('N = params_b x 1e+09', 'loss = val_loss')
     """
-    return read_table(source, "runs", strict=strict).where(condition)
+    if duplicates not in get_args(Duplicates):
+        known = ", ".join(get_args(Duplicates))
+        raise BayeslawError(f"duplicates must be one of {known}, not {duplicates!r}.", code="unknown-duplicates")
+    runs = read_table(source, "runs", strict=strict)
+    return replace(runs, duplicates=duplicates, sources=(replace(runs.sources[0], duplicates=duplicates),)).where(condition)
 
 
 def read_table(source: str | Path | pd.DataFrame, kind: Kind, *, strict: bool = False, names: Collection[str] = ()) -> Runs:

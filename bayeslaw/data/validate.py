@@ -7,8 +7,9 @@ from collections.abc import Iterable
 import numpy as np
 import pandas as pd
 
-from bayeslaw.core.errors import Fault, nearest, shortened
+from bayeslaw.core.errors import Fault, nearest, row_ranges, shortened
 from bayeslaw.core.units import NATS, PERPLEXITY, in_nats, unit_of
+from bayeslaw.data.columns import TEXT, resolve
 from bayeslaw.data.table import Runs
 from bayeslaw.laws.law import Covariate, Law
 from bayeslaw.laws.pooling import level
@@ -55,11 +56,80 @@ def check(runs: Runs, law: Law, *, to_fit: bool = True) -> list[Fault]:
                 problem = f"{name} has {len(values)} value(s) ({shown}) and {needed}"
                 suggestion = "log runs at another value, or fit a law without it"
                 faults.append(Fault(None, name, shown, problem, suggestion, "too-few-values"))
+    if to_fit and runs.duplicates == "refuse":
+        faults += repeat_faults(runs.frame, law)
     if to_fit and "N" in law.covariates and "run" in frame and not any(f.column == "N" for f in faults):
         faults += _check_sizes(frame)
     unread = {(f.row, f.column): f for f in runs.unread if f.row in runs.frame.index}
     faults = [*unread.values(), *(f for f in faults if (f.row, f.column) not in unread)]
     return sorted(faults, key=lambda f: (f.row is not None, f.row or 0))
+
+
+def repeats(frame: pd.DataFrame, law: Law) -> pd.Series:
+    """Return the row of the first of equal rows for each row that repeats an earlier one exactly, a Series by row.
+
+    Rows are equal if their runs, losses, covariates and all other columns that bayeslaw understands are. Rows without a run may be
+    different runs at equal settings: they are equal only if all columns are. Base checkpoints that the law can't describe are kept
+    out of fits and do not count.
+    """
+    frame = frame[~base_rows(frame, law)]
+    whole = {"loss", *law.measured, *law.levels} <= {*frame}  # without one of them, different settings look equal
+    named = frame["run"].notna() if "run" in frame else pd.Series(False, index=frame.index)
+    parts = [(frame[~named], list(map(str, frame))), (frame[named], _understood(frame, law))]
+    first = []
+    for rows, columns in parts if whole else []:
+        values = [rows[c] if rows[c].dtype.kind in "fiub" else rows[c].astype(str) for c in columns]  # a cell may be a list
+        numbers = pd.Series(rows.index, index=rows.index)
+        first.append(numbers.groupby(values, dropna=False).transform("first") if len(rows) else numbers)
+    found = pd.concat(first) if first else pd.Series(frame.index, index=frame.index)
+    return found[found != found.index].sort_index()
+
+
+def _understood(frame: pd.DataFrame, law: Law) -> list[str]:
+    """Return the columns that tell rows of a table apart: those of the law, and those with a meaning for bayeslaw."""
+    own = {*law.covariates, *law.levels, "seed", *TEXT["curves"]}
+    return [str(c) for c in frame if c in own or resolve(str(c), "curves")]
+
+
+def repeat_faults(frame: pd.DataFrame, law: Law) -> list[Fault]:
+    """Return one fault for all rows that repeat others exactly; none if there are no such rows."""
+    if (again := repeats(frame, law)).empty:
+        return []
+    count = f"{len(again)} row{'s' * (len(again) != 1)} in all"
+    problem = f"{row_ranges(again.index)} repeat{'s' * (len(again) == 1)} {row_ranges(set(again))} exactly ({count})"
+    suggestion = (
+        "a fit would take each for a new measurement; leave them out by --duplicates drop, or, if they are measurements, give each "
+        "its own run or --duplicates keep"
+    )
+    return [Fault(None, "run" if "run" in frame else "loss", "", problem, suggestion, "repeated-rows")]
+
+
+def same_in_other_runs(frame: pd.DataFrame, law: Law) -> list[list[int]]:
+    """Return groups of rows with the same settings and, to the last digit, the same loss in different runs.
+
+    Losses of fewer than four decimals are left out, since they may agree by chance.
+    """
+    rows = complete(frame, law)
+    rows = rows[(rows["loss"].round(3) != rows["loss"]) & ~rows.index.isin(repeats(frame, law).index)]
+    columns = [c for c in _understood(rows, law) if c not in ("run", "checkpoint", "seed")]
+    return [[int(row) for row in group] for group in rows.groupby(columns, dropna=False).groups.values() if len(group) > 1]
+
+
+def repeats_note(runs: Runs, law: Law) -> str:
+    """Say which rows of a sound table may be one measurement and are fitted, or were left out; '' if there are none."""
+    again = repeats(runs.frame, law)
+    notes = []
+    if len(again):
+        done = "are left out" if runs.duplicates == "drop" else "are kept, and narrow the intervals as new measurements would"
+        notes.append(f"{row_ranges(again.index)}, which repeat earlier rows exactly, {done}")
+    if groups := same_in_other_runs(runs.frame, law):
+        shown = ", and ".join(row_ranges(group) for group in groups[:3])
+        more = f", and {len(groups) - 3} more groups of rows" if len(groups) > 3 else ""
+        notes.append(
+            f"{shown}{more} have the same settings and, to the last digit, the same loss in different runs: if they are one "
+            "measurement, keep one of them, since each narrows the intervals as a new one would"
+        )
+    return ". ".join(notes)
 
 
 def _check_columns(frame: pd.DataFrame, law: Law, to_fit: bool) -> list[Fault]:

@@ -198,7 +198,7 @@ def held_rows(members: Sequence[Fit | PointFit], runs: Runs, in_sample: bool = F
     laws = [member.law for member in members]
     # One value of a covariate is too few to fit some laws but enough to score them.
     lenient = [replace(law, covariates={k: replace(c, at_least=1) for k, c in law.covariates.items()}) for law in laws]
-    if faults := list(dict.fromkeys(fault for law in lenient for fault in check(runs, law))):
+    if faults := list(dict.fromkeys(fault for law in lenient for fault in check(replace(runs, duplicates="keep"), law))):
         raise TableError(faults, runs.name)
     base = np.any([base_rows(runs.frame, law) for law in laws], axis=0)
     frame = runs.frame[~base]
@@ -210,7 +210,7 @@ def held_rows(members: Sequence[Fit | PointFit], runs: Runs, in_sample: bool = F
             "in_sample=True).",
             code="nothing-held-out",
         )
-    return HeldRows(replace(runs, frame=frame if in_sample else frame[~seen]), int(base.sum()), int(seen.sum()))
+    return HeldRows(replace(runs, frame=frame if in_sample else frame[~seen], duplicates="keep"), int(base.sum()), int(seen.sum()))
 
 
 def sample_note(scores: pd.DataFrame, name: str) -> str:

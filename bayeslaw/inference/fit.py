@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import platform
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from bayeslaw.core.errors import BayeslawError, whole_number
 from bayeslaw.data.columns import RUNS
 from bayeslaw.data.observations import Observations, clock_column
 from bayeslaw.data.table import Runs, read_runs
+from bayeslaw.data.validate import repeats_note
 from bayeslaw.engine.binning import compress
 from bayeslaw.engine.density import Density
 from bayeslaw.inference.sample import Sample, sample
@@ -119,6 +120,8 @@ def fit(
     compressed = compress(law, observed, bins) if chosen.compressible else None
     result = sample(Density.of(law, observed, chosen, compressed), **settings, seed=seed, progress=progress, cores=cores)
     checks = _checks(law, observed, chosen, result, runs.frame, seed)
+    if note := repeats_note(runs, law):
+        checks.append(Check("repeats", False, note, False, pd.DataFrame()))
     if compressed is not None and bins is not None:
         draws_of = {name: v.ravel()[:: max(1, v.size // SHIFTED)] for name, v in result.draws.items() if name in law.parameters}
         shift, sigma = compressed.shift(law, draws_of, observed), chosen.scales(result.draws, "sigma_point")
@@ -133,6 +136,7 @@ def fit(
         "by": dict(by or {}),
         "levels": law.levels,
         "data": runs.name,
+        "sources": [asdict(source if source.seed is not None else replace(source, seed=seed)) for source in runs.sources],
         "conversions": list(runs.conversions),
         "unit": observed.unit,
         "at": observed.at,

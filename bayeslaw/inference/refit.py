@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from bayeslaw.core.errors import BayeslawError, Fault, FitError, TableError
 from bayeslaw.core.units import NATS, check_unit
 from bayeslaw.data.observations import STEP, Nesting, clock_of, run_codes
-from bayeslaw.data.table import Runs
-from bayeslaw.data.validate import base_rows, check, mixed_domains
+from bayeslaw.data.table import Runs, Source
+from bayeslaw.data.validate import base_rows, check, mixed_domains, repeat_faults, repeats
 from bayeslaw.inference.batch import Task
 from bayeslaw.laws.card import parse_card
 from bayeslaw.laws.pooling import level
@@ -88,7 +88,8 @@ def rows_of(fit: Fit) -> Runs:
     if len(seen.base):
         first = int(frame.index.max()) + 1
         frame = pd.concat([frame, seen.base.set_axis(pd.RangeIndex(first, first + len(seen.base), name="row"))])
-    return Runs(frame, str(fit.info["data"]), tuple(fit.info["conversions"]))
+    sources = tuple(Source(**source) for source in fit.info.get("sources", []))  # older files have none
+    return Runs(frame, str(fit.info["data"]), tuple(fit.info["conversions"]), duplicates="keep", sources=sources)
 
 
 def _labels(fit: Fit, column: str) -> NDArray[Any]:
@@ -122,7 +123,11 @@ def join_runs(fit: Fit, new: Runs) -> Runs:
             f"give the new rows the column{'s' * (ours != 'checkpoint')} {ours} as the fit has them.",
             code="other-checkpoint-columns",
         )
+    if new.duplicates == "drop":
+        new = replace(new, frame=new.frame.drop(index=repeats(new.frame, fit.law).index))
     old, faults = rows_of(fit), check(new, fit.law, to_fit=False)
+    if new.duplicates == "refuse":
+        faults += repeat_faults(new.frame, fit.law)
     if "loss" not in new.frame:
         faults.append(Fault(None, "loss", "", "column loss is missing", "give the losses of the new runs", "missing-column"))
     if faults:
@@ -168,7 +173,8 @@ def stack_runs(old: Runs, new: Runs) -> Runs:
         frame["unit"] = old.unit
     if "loss_se" in new.frame and "loss_se" not in old.frame:
         frame["loss_se"] = frame["loss_se"].mask(frame.index.isin(old.frame.index), 0.0)
-    return Runs(frame, f"{old.name} and {new.name}", (*old.conversions, *new.conversions))
+    name, conversions = f"{old.name} and {new.name}", (*old.conversions, *new.conversions)
+    return Runs(frame, name, conversions, duplicates="keep", sources=(*old.sources, *new.sources))
 
 
 def _clashes(fit: Fit, old: pd.DataFrame, new: pd.DataFrame) -> list[Fault]:

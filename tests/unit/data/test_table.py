@@ -14,7 +14,7 @@ import pytest
 from bayeslaw.core.errors import Fault, TableError
 from bayeslaw.data.observations import Observations
 from bayeslaw.data.table import Runs, data_sha256, read_runs
-from bayeslaw.data.validate import check, complete
+from bayeslaw.data.validate import check, complete, repeats_note
 from bayeslaw.laws.card import card_folder, load_law
 from bayeslaw.laws.law import Law
 from tests import oracles
@@ -333,6 +333,55 @@ def test_a_law_that_depends_on_r_at_d_0_needs_it(tmp_path: Path) -> None:
     base = table.iloc[[0]].assign(D=0.0, r=np.nan, run="base")
     listed = check(oracles.runs(pd.concat([table, base], ignore_index=True)), law)
     assert [(f.code, f.column) for f in listed] == [("missing-value", "r")]
+
+
+# --- rows that repeat others --------------------------------------------------------------------------------------------
+
+
+def test_rows_that_repeat_others_exactly_are_refused_dropped_or_kept() -> None:
+    """Five copies of a table narrowed its intervals by a fifth, without a word."""
+    law = load_law("chinchilla")
+    table = oracles.table(law)  # six runs of five rows
+    named = pd.concat([table, table.tail(3).assign(note="logged again")])
+    unnamed = pd.concat([table, table]).drop(columns="run")
+    for repeated, rows, count in ((named, "rows 31–33 repeat rows 28–30", 3), (unnamed, "rows 31–60 repeat rows 1–30", 30)):
+        (fault,) = check(read_runs(repeated), law)
+        assert (fault.code, fault.row) == ("repeated-rows", None)
+        assert f"{rows} exactly ({count} rows in all)" in str(fault)
+        with fails("repeated-rows", rows, "--duplicates"):
+            Observations.of(law, read_runs(repeated))
+        dropped, kept = (read_runs(repeated, duplicates=policy) for policy in ("drop", "keep"))
+        assert check(dropped, law) == check(kept, law) == []
+        assert [Observations.of(law, runs).log_loss.size for runs in (dropped, kept)] == [30, 30 + count]
+        assert repeats_note(dropped, law).endswith("which repeat earlier rows exactly, are left out")
+        assert "are kept, and narrow the intervals" in repeats_note(kept, law)
+    with fails("unknown-duplicates", "merge"):
+        read_runs(table, duplicates="merge")  # type: ignore[arg-type]
+
+
+def test_rows_that_differ_in_a_column_with_a_meaning_are_no_repeats() -> None:
+    law = load_law("chinchilla")
+    twice = pd.concat([oracles.table(law)] * 2, ignore_index=True)
+    half = np.arange(len(twice)) // 30
+    for column in ("run", "step", "lr", "seed"):
+        assert check(read_runs(twice.assign(**{column: half if column != "run" else half.astype(str) + twice["run"]})), law) == []
+    assert check(read_runs(twice.drop(columns="run").assign(batch_size=half)), law) == []  # without runs, any column will do
+    base = twice[["N", "run"]].head(2).assign(D=0.0, loss=3.0, run="run 0", N=twice["N"].iloc[0])
+    assert check(read_runs(pd.concat([oracles.table(law), base])), law) == []  # kept out of the fit
+
+
+def test_one_measurement_under_two_runs_is_noted() -> None:
+    """As that of a base checkpoint in the log of each of its adaptations: legitimate, but no new information."""
+    law = load_law("transfer-target")
+    table = oracles.table(law, runs=8)
+    base = table.head(3).assign(N=1e8, ptpp=15.0, D=0.0, r=np.nan, loss=2.987654, run=["a", "b", "c"])
+    runs = read_runs(pd.concat([table, base]))
+    assert check(runs, law) == []
+    assert repeats_note(runs, law).startswith(
+        f"rows {len(table) + 1}–{len(table) + 3} have the same settings and, to the last digit,"
+    )
+    assert repeats_note(read_runs(pd.concat([table, base.assign(loss=2.987)])), law) == ""  # may agree by chance
+    assert repeats_note(read_runs(table), law) == ""
 
 
 def test_losses_of_two_domains_are_not_fitted_as_one(gate: Law, table: pd.DataFrame) -> None:

@@ -234,6 +234,14 @@ REFUSED: dict[str, tuple[Callable[[pd.DataFrame], pd.DataFrame], tuple[str, int 
 }  # fmt: skip
 
 
+def test_new_rows_that_repeat_each_other_are_refused_dropped_or_kept() -> None:
+    fit, new = fitted(old_table()), pd.DataFrame({"N": 1e8, "D": [1e9, 2e9, 2e9], "loss": [2.5, 2.4, 2.4], "run": "new"})
+    with faults(("repeated-rows", None, "run")):
+        join_runs(fit, read_runs(new))
+    sizes = [len(join_runs(fit, read_runs(new, duplicates=policy))) for policy in ("drop", "keep")]
+    assert sizes == [32, 33]
+
+
 @pytest.mark.parametrize("name", REFUSED)
 def test_rows_that_cannot_join(name: str) -> None:
     corrupt, expected, named = REFUSED[name]

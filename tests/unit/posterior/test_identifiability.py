@@ -55,7 +55,7 @@ MANY = {
 def values(law: Law, **few: list[float]) -> pd.DataFrame:
     """Rows at all combinations of the given values of some covariates and many of the others."""
     if "lr_peak" in law.covariates:
-        return curves(8, 12, changes=bool(law.series))[[*law.covariates]].assign(loss=2.5)
+        return curves(8, 12, changes=bool(law.series))[[*law.covariates]].drop_duplicates().assign(loss=2.5)
     return grid(law, {name: few.get(name, MANY[name]) for name in law.covariates}).assign(loss=2.5)
 
 
