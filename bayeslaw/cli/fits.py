@@ -95,7 +95,8 @@ def show(
     if csv:
         return Answer(csv=table.to_csv())
     if isinstance(loaded, bayeslaw.Stack):
-        answer.say(loaded.name, "")
+        origins = dict.fromkeys(member.origin for member in loaded.members.values())
+        answer.say(loaded.name, f"fitted to {'; '.join(origins)}", "")
         answer.show("fits", loaded.table)
         answer.say("")
     elif latex:
@@ -103,7 +104,8 @@ def show(
         return answer
     else:
         size = f"{loaded.observed.log_loss.size} rows of {loaded.observed.runs} runs"
-        answer.say(f"{loaded.name}: {loaded.law.title}", f"fitted to {loaded.info['data']}, {size}; {loaded.noise.text}", "")
+        answer.say(f"{loaded.name}: {loaded.law.title}", f"fitted to {loaded.origin}, {size}; {loaded.noise.text}", "")
+        answer.results["sources"] = list(loaded.sources)
     answer.show("parameters", table.drop(columns=list(interval_names("eti", ci))) if withheld else table)
     answer.say("", *map(str, loaded.checks))
     if sensitivity and not isinstance(loaded, bayeslaw.Stack):

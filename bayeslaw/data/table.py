@@ -21,6 +21,7 @@ from bayeslaw.data.columns import TEXT, Kind, numeric, resolve
 from bayeslaw.data.query import where
 
 ENDINGS = (".csv", ".tsv", ".parquet", ".jsonl", ".json")
+IN_MEMORY = "the table"  # the name of a table that was not read from a file
 EMPTY = {"nan", "na", "null", "none"}  # cells that stand for no value
 
 
@@ -161,7 +162,7 @@ def read_table(source: str | Path | pd.DataFrame, kind: Kind, *, strict: bool = 
         Further columns that hold names instead of numbers.
     """
     if isinstance(source, pd.DataFrame):
-        frame, name = source.copy(), "the table"
+        frame, name = source.copy(), IN_MEMORY
     else:
         frame, name = _read(Path(source)), Path(source).name
     if named := [n for n in frame.index.names if n not in (None, "row", *frame.columns)]:

@@ -251,7 +251,8 @@ def _folds(table: Runs, holdout: str | None, by: str | None, loo: bool) -> list[
     if (holdout is not None) + (by is not None) + loo > 1:
         raise BayeslawError("Give only one of holdout, by and loo.", code="several-holdouts")
     if holdout is not None:
-        return [_fold(table, holdout, table.frame.index.isin(where(table.frame, holdout).index))]
+        fold = _fold(table, holdout, table.frame.index.isin(where(table.frame, holdout).index))
+        return [fold._replace(seen=replace(fold.seen, sources=table.where(f"not ({holdout})").sources))]
     if by is None:
         return []
     if by not in table.frame:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from bayeslaw.core.errors import BayeslawError, Fault, FitError, TableError
 from bayeslaw.core.units import NATS, check_unit
 from bayeslaw.data.observations import STEP, Nesting, clock_of, run_codes
-from bayeslaw.data.table import Runs, Source
+from bayeslaw.data.table import Runs
 from bayeslaw.data.validate import base_rows, check, mixed_domains, repeat_faults, repeats
 from bayeslaw.inference.batch import Task
 from bayeslaw.laws.card import parse_card
@@ -88,8 +88,7 @@ def rows_of(fit: Fit) -> Runs:
     if len(seen.base):
         first = int(frame.index.max()) + 1
         frame = pd.concat([frame, seen.base.set_axis(pd.RangeIndex(first, first + len(seen.base), name="row"))])
-    sources = tuple(Source(**source) for source in fit.info.get("sources", []))  # older files have none
-    return Runs(frame, str(fit.info["data"]), tuple(fit.info["conversions"]), duplicates="keep", sources=sources)
+    return Runs(frame, str(fit.info["data"]), tuple(fit.info["conversions"]), duplicates="keep", sources=fit.sources)
 
 
 def _labels(fit: Fit, column: str) -> NDArray[Any]:

@@ -17,6 +17,7 @@ from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.intervals import interval_names, quantiles
 from bayeslaw.core.methods import PublicFunction
 from bayeslaw.data.observations import Observations
+from bayeslaw.data.table import Source
 from bayeslaw.laws.law import Covariate, Law
 from bayeslaw.noise import noise as noises
 from bayeslaw.noise.custom import PointNoise
@@ -50,7 +51,7 @@ class Fit:
     tree : DataTree
         Groups posterior, sample_stats, observed_data and constant_data, as ArviZ takes them.
     info : dict
-        Seed, settings, versions, digests of card and data.
+        Seed, settings, versions, sources of the rows, digests of card and data.
 
     Examples
     --------
@@ -103,6 +104,25 @@ class Fit:
     def name(self) -> str:
         """Name in forecasts and scores: the law's."""
         return self.law.name
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """The tables that its rows came from, the first fit's first, then those of updates."""
+        stored = self.info.get("sources")  # older files have none
+        if stored is None:
+            return (Source(str(self.info["data"]), int(self.observed.log_loss.size), seed=int(self.info["seed"])),)
+        return tuple(Source(**source) for source in stored)
+
+    @property
+    def origin(self) -> str:
+        """The sources as text, such as 'runs.csv (60 rows, where ptpp <= 31)'."""
+        rows, texts = int(self.observed.log_loss.size) + len(self.observed.base), []
+        for source in self.sources:
+            details = [] if source.rows == rows else [f"{source.rows} rows"]
+            details += [f"where {source.where}"] if source.where else []
+            details += ["without repeated rows"] if source.duplicates == "drop" else []
+            texts.append(source.name + (f" ({', '.join(details)})" if details else ""))
+        return " and ".join(texts)
 
     @property
     def covariates(self) -> Mapping[str, Covariate]:

@@ -22,7 +22,7 @@ from bayeslaw.core.errors import BayeslawError, FitError
 from bayeslaw.core.files import write_whole
 from bayeslaw.core.units import NATS
 from bayeslaw.data.observations import Observations
-from bayeslaw.data.table import data_sha256
+from bayeslaw.data.table import Source, data_sha256
 from bayeslaw.laws.card import parse_card
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.pooling import with_by, with_levels
@@ -104,6 +104,8 @@ def _restore(tree: xr.DataTree, info: dict[str, Any], name: str) -> Fit:
         raise FitError("a check's verdict is neither true nor false, or its subject or text is none.", code="damaged-checks")
     observed = _observations(tree, info, law, noise)
     _check_observations(observed)
+    if not all(isinstance(text, str) for s in info.get("sources", []) for text in (Source(**s).name, Source(**s).where)):
+        raise FitError("the names of its tables are no texts.", code="damaged-sources")
     return Fit(tree, law, noise, observed, checks, info)
 
 

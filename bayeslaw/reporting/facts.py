@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,7 @@ import pandas as pd
 
 from bayeslaw.core.errors import BayeslawError, FitError
 from bayeslaw.core.intervals import interval_names, quantiles
-from bayeslaw.data.table import Runs
+from bayeslaw.data.table import IN_MEMORY, Runs
 from bayeslaw.evaluation.loo import leave_one_run_out
 from bayeslaw.evaluation.scores import sample_note, score
 from bayeslaw.forecasting.stack import Posterior, stacking
@@ -97,7 +99,8 @@ def _data(fit: Fit) -> Facts:
     ]
     counts = {"rows": int(seen.log_loss.size), "runs": seen.runs, "base_rows": len(seen.base)}
     return {
-        "name": str(fit.info["data"]), **counts, "unit": seen.unit, "sha256": fit.info["data_sha256"],
+        "name": fit.origin, "sources": [asdict(source) for source in fit.sources], **counts, "unit": seen.unit,
+        "sha256": fit.info["data_sha256"],
         "conversions": [str(c) for c in fit.info["conversions"]],
         "levels": {column: list(values) for column, values in law.levels.items()},
         "ranges": table("Ranges of the losses and of the covariates", pd.DataFrame(rows)),
@@ -140,11 +143,29 @@ def _parameters(fit: Fit, ci_prob: float, shown: bool) -> Facts:
 
 
 def _made(fit: Fit, file: str | None, stack: str | None) -> Facts:
-    """Return settings, versions, and the command that makes the fit again; no command makes a member of a stack."""
+    """Return settings, versions, and the commands that make the fit again; no command makes a member of a stack."""
+    info = fit.info
+    return {
+        "command": _commands(fit, file) if stack is None else None, "seed": info["seed"],
+        "in_memory": any(source.name == IN_MEMORY for source in fit.sources), "recorded": "sources" in info,
+        "settings": {k: _plain_value(v) for k, v in info["settings"].items()}, "versions": dict(info["versions"]),
+        "interrupted": bool(info["interrupted"]), "draws_sha256": info["draws_sha256"],
+    }  # fmt: skip
+
+
+def _commands(fit: Fit, file: str | None) -> str:
+    """Return the command that fits the first table, and one that updates the fit for each further table, a line each."""
     info, card = fit.info, parse_card(fit.info["card"])
     settings = dict(info["settings"])
     law, noise = card.name if card.name in law_names() else f"{card.name}.toml", fit.noise.choice(fit.observed)
-    words = ["bayeslaw", "fit", law, str(info["data"]), "-o", file or f"{card.name}.nc", "--noise", noise]
+    last = Path(file or f"{card.name}.nc")
+    outputs = [str(last.with_stem(f"{last.stem}-{i}")) for i in range(1, len(fit.sources))] + [str(last)]
+    given = []
+    for source in fit.sources:
+        rows = ["--where", source.where] if source.where else []
+        given.append(rows + (["--duplicates", source.duplicates] if source.duplicates != "refuse" else []))
+    tables = ["TABLE.csv" if source.name == IN_MEMORY else source.name for source in fit.sources]
+    words = ["bayeslaw", "fit", law, tables[0], "-o", outputs[0], "--noise", noise]
     words += ["--noise-by", info["noise_by"]] if info["noise_by"] else []
     words += [w for name, column in info["by"].items() for w in ("--by", f"{name}={column}")]
     changed = [
@@ -153,11 +174,10 @@ def _made(fit: Fit, file: str | None, stack: str | None) -> Facts:
     words += [w for n in changed for w in ("--prior", f"{n}={fit.law.parameters[n].prior}")]
     words += [w for key in ("draws", "tune", "chains") for w in (f"--{key}", str(settings[key]))]
     words += ["--bins", str(settings["bins"])] if settings["bins"] is not None else []
-    return {
-        "command": shlex.join([*words, "--seed", str(info["seed"])]) if stack is None else None, "seed": info["seed"],
-        "settings": {k: _plain_value(v) for k, v in settings.items()}, "versions": dict(info["versions"]),
-        "interrupted": bool(info["interrupted"]), "draws_sha256": info["draws_sha256"],
-    }  # fmt: skip
+    commands = [[*words, *given[0], "--seed", str(fit.sources[0].seed)]]
+    for i, source in enumerate(fit.sources[1:], 1):
+        commands.append(["bayeslaw", "update", outputs[i - 1], tables[i], "-o", outputs[i], *given[i], "--seed", str(source.seed)])
+    return "\n".join(map(shlex.join, commands))
 
 
 # --- scores ----------------------------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from bayeslaw.reporting.figures import Picture
 from bayeslaw.reporting.html import MOST_ROWS
 from bayeslaw.reporting.report import report
 from tests.commands import Command, rejected, snapshot
+from tests.fixed import loaded_fit
 from tests.pages import PICKS
 
 
@@ -101,6 +102,39 @@ def test_a_fit_that_was_given_without_a_file_has_none(sound_fit: Fit) -> None:
 
 
 @pytest.mark.usefixtures("pictures_are_not_drawn")
+def test_the_commands_of_a_page_make_the_fits_again(command: Command, folder: Path) -> None:
+    """After a condition, dropped rows, another prior and two updates: the same rows and the same draws."""
+    table = pd.read_csv("runs.csv")
+    old, new = table[table["run"] != "run 7"], table[table["run"] == "run 7"]
+    pd.concat([old, old.head(2)]).rename(columns={"N": "params"}).to_csv("old.csv", index=False)
+    new.assign(run="it's new").to_csv("a new table.csv", index=False)
+    new.assign(run="newer", loss=new["loss"] * 1.001).to_csv("newer.csv", index=False)
+    short = ("--draws", "400", "--tune", "200", "--chains", "2", "-q")
+    chosen = ("--where", "D > 2e8 and run != 'run 3'", "--duplicates", "drop", "--prior", "E=LogNormal(0.5, 0.15)")
+    assert command("fit", "chinchilla", "old.csv", "-o", "one.nc", *chosen, *short, "--seed", "3").status == 0
+    assert command("update", "one.nc", "a new table.csv", "-o", "two.nc", "--where", "D > 2e8", "-q", "--force").status == 0
+    assert command("update", "two.nc", "newer.csv", "-o", "three.nc", "--seed", "8", "-q", "--force").status == 0
+    origin = (
+        "old.csv (37 rows, where D > 2e8 and run != 'run 3', without repeated rows) and a new table.csv (5 rows, where D > 2e8)"
+    )
+    assert f"fitted to {origin} and newer.csv (5 rows), " in command("show", "three.nc").out
+    digests = [loaded_fit(name).info for name in ("one.nc", "three.nc")]
+    for name, info in zip(("one.nc", "three.nc"), digests, strict=True):
+        assert command("report", name, "-o", "r.html", "--json", "r.json").status == 0
+        lines = json.loads(Path("r.json").read_text())["fits"][0]["made"]["command"].splitlines()
+        assert len(lines) == (1 if name == "one.nc" else 3)
+        Path(name).unlink()
+        for line in lines:
+            words = shlex.split(line)[1:]
+            assert command(*words, "-q", *(["--force"] if words[0] == "update" else [])).status == 0
+        again = loaded_fit(name).info
+        assert [again[f"{part}_sha256"] for part in ("law", "data", "draws")] == [
+            info[f"{part}_sha256"] for part in ("law", "data", "draws")
+        ]
+        assert again["sources"] == info["sources"]
+
+
+@pytest.mark.usefixtures("pictures_are_not_drawn")
 def test_a_page_speaks_of_options_in_its_commands_only(small_fit: Fit) -> None:
     """It is made in Python too, where there are none."""
     at = Runs(pd.DataFrame({"N": 1e9, "D": np.geomspace(1e9, 1e14, MOST_ROWS + 1)}), "at.csv")
@@ -116,7 +150,14 @@ def test_a_card_of_ones_own_goes_by_its_file(command: Command, folder: Path, sou
     Path("my-law.toml").write_text(card, encoding="utf-8")
     law = load_law("my-law.toml")
     assert law.name == "my-law"
-    own = report({"a": replace(sound_fit, law=law, info={**sound_fit.info, "card": card, "data": "runs.csv"})}, files={"a": "a.nc"})
+    own = report(
+        {
+            "a": replace(
+                sound_fit, law=law, info={**sound_fit.info, "card": card, "sources": [{"name": "runs.csv", "rows": 40, "seed": 1}]}
+            )
+        },
+        files={"a": "a.nc"},
+    )
     again = own.facts["fits"][0]["made"]["command"]
     assert again.startswith("bayeslaw fit my-law.toml runs.csv -o a.nc ")
     rejected(command(*shlex.split(again)[1:], "--draws", "5"), "not-a-whole-number", "draws")

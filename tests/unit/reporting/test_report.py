@@ -185,7 +185,12 @@ def test_hostile_names_stay_text(sound_fit: Fit) -> None:
         note="{{ 7*7 }}",
         parameters={**sound_fit.law.parameters, "E": parameter},
     )
-    info = {**sound_fit.info, "data": HOSTILE, "conversions": ["a <i>b</i>"]}
+    info = {
+        **sound_fit.info,
+        "data": HOSTILE,
+        "sources": [{"name": HOSTILE, "rows": 40, "where": HOSTILE}],
+        "conversions": ["a <i>b</i>"],
+    }
     html = report({HOSTILE: replace(sound_fit, law=law, info=info)}, picks=PICKS, command=HOSTILE).html
     tags = {tag for tag, _ in Page.of(html).elements}
     assert not tags & {"script", "b", "i"}
@@ -213,7 +218,8 @@ def test_the_methods_text_has_the_numbers_of_the_fit(made: Report, sound_fit: Fi
 def test_the_command_that_made_a_fit(made: Report) -> None:
     one = made.facts["fits"][0]
     options = "--noise normal --draws 1500 --tune 500 --chains 2 --seed 1"
-    assert one["made"]["command"] == f"bayeslaw fit chinchilla '{one['data']['name']}' -o s.nc {options}"
+    assert one["made"]["command"] == f"bayeslaw fit chinchilla TABLE.csv -o s.nc {options}"
+    assert one["made"]["in_memory"]
 
 
 # --- comparison ------------------------------------------------------------------------------------------------------
