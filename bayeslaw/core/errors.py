@@ -149,8 +149,8 @@ def whole_number(name: str, value: object, least: int, most: int = MOST) -> None
         raise BayeslawError(f"{name} must be a whole number of at most {most:,}, not {given}.", code="too-large-a-number")
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """Return ' Did you mean X?' for the closest known name, or '' where none is close."""
+def nearest(name: str, known: Iterable[str], cutoff: float = 0.5) -> str:
+    """Return ' Did you mean X?' for the closest known name, or '' where none has this similarity."""
     by_lower = {k.lower(): k for k in known}
-    close = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.5)
+    close = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=cutoff)
     return f" Did you mean {by_lower[close[0]]!r}?" if close else ""

@@ -7,8 +7,10 @@ first, tables of training curves those of the first two, and logs of training pr
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Literal
 
+from bayeslaw.core.errors import nearest
 from bayeslaw.core.units import RATIOS
 
 Kind = Literal["runs", "curves", "logs"]
@@ -62,11 +64,13 @@ _PREFIX = re.compile(r"^(config|hparams|hyperparameters)[./]")
 def resolve(column: str, kind: Kind = "runs") -> tuple[str, float] | None:
     """Return our name for a column, and the factor that brings its numbers to our unit; None for a column that we do not know.
 
-    Case and blanks do not matter. Logs are read more carefully, since most of their columns mean nothing to a law: letters such as
-    N are taken only as they are written, `AMBIGUOUS` names never, and losses and steps are left to `bayeslaw.data.logs.log`,
-    because a log may have several. A prefix such as `config.` is ignored there.
+    Case and blanks do not matter. Curves and logs are read more carefully, since most of their columns mean nothing to a law:
+    letters such as N are taken only as they are written. In logs `AMBIGUOUS` names are never taken, losses and steps are left to
+    `bayeslaw.data.logs.log`, because a log may have several, and a prefix such as `config.` is ignored.
     """
     known, name = _KNOWN[kind], key(column)
+    if kind == "curves" and len(name) == 1 and column.strip() != name.upper():
+        return None  # n counts many things
     if kind != "logs":
         return known.get(name)
     bare = _PREFIX.sub("", name)
@@ -74,6 +78,22 @@ def resolve(column: str, kind: Kind = "runs") -> tuple[str, float] | None:
     if meaning is None or bare in AMBIGUOUS or (len(bare) == 1 and column.strip()[-1] != meaning[0]):
         return None
     return meaning
+
+
+def did_you_mean(name: str, given: Iterable[str]) -> str:
+    """Return ' Did you mean X?' for the column that is probably meant by a name, or ''.
+
+    A name with a meaning is never taken for a column with another: N is no `run`, and ptpp no `step`.
+    """
+    given, meaning = list(given), resolve(name)
+    if meaning is None:
+        return nearest(name, given, 0.6)
+    if meaning[0] in given:
+        return f" Did you mean {meaning[0]!r}?"
+    aliases = {alias: ours for ours, names in RUNS.items() for alias in (ours, *names)}
+    own = [name, *(alias for alias, ours in aliases.items() if ours == meaning[0])]
+    unknown = [column for column in given if resolve(column, "curves") is None and key(column) not in TEXT["curves"]]
+    return next((text for alias in own if len(alias) > 2 and (text := nearest(alias, unknown, 0.7))), "")
 
 
 def key(column: str) -> str:

@@ -17,6 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from bayeslaw.core.errors import BayeslawError, Fault, TableError, nearest, shortened, whole_number
+from bayeslaw.data.columns import did_you_mean
 from bayeslaw.data.table import Runs, read_table
 from bayeslaw.data.validate import cell_faults, check_loss
 from bayeslaw.schedules.areas import OPEN, POWER, Phase, Point, trace
@@ -423,7 +424,7 @@ def _check_rates(frame: pd.DataFrame, name: str) -> tuple[pd.DataFrame, list[Fau
         needed = f"every row needs run, step and lr; there are {', '.join(given)}."
         problem = "column {} is missing"
         raise TableError(
-            [Fault(None, c, "", problem.format(c), needed + nearest(c, given), "missing-column") for c in missing], name
+            [Fault(None, c, "", problem.format(c), needed + did_you_mean(c, given), "missing-column") for c in missing], name
         )
     if words := [c for c in ("step", "lr", "parent_step", "batch") if c in frame and frame[c].dtype.kind not in "fiu"]:
         problem, suggestion = "column {} holds no numbers", "numbers are needed there"

@@ -10,8 +10,9 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.spatial import KDTree
 
-from bayeslaw.core.errors import BayeslawError, Fault, TableError, nearest
+from bayeslaw.core.errors import BayeslawError, Fault, TableError
 from bayeslaw.core.units import NATS
+from bayeslaw.data.columns import did_you_mean
 from bayeslaw.data.table import Runs
 from bayeslaw.data.validate import base_rows, check, complete, mixed_domains, repeats
 from bayeslaw.laws.law import Law
@@ -275,7 +276,7 @@ def clock_column(frame: pd.DataFrame) -> str:
             return column
     raise BayeslawError(
         "Noise with an OU run effect is correlated along a run: the table needs a column `step` (or D) that says when each row was "
-        f"logged.{nearest('step', map(str, frame))}",
+        f"logged.{did_you_mean('step', map(str, frame))}",
         code="missing-clock",
     )
 
@@ -349,7 +350,7 @@ class Nesting:
         group, groups = np.zeros(run.size, np.int64), tuple[str, ...]()
         if noise_by is not None:
             if noise_by not in frame:
-                message = f"There is no column {noise_by!r} for noise to differ by.{nearest(noise_by, map(str, frame))}"
+                message = f"There is no column {noise_by!r} for noise to differ by.{did_you_mean(noise_by, map(str, frame))}"
                 raise BayeslawError(message, code="missing-column")
             if frame[noise_by].isna().any():
                 row = frame.index[frame[noise_by].isna()][0]

@@ -11,13 +11,21 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from bayeslaw.core.errors import BayeslawError, nearest
+from bayeslaw.core.errors import BayeslawError
+from bayeslaw.data.columns import did_you_mean, resolve
 
 _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt,
     ast.GtE: operator.ge,
 }  # fmt: skip
-_HELP = "write column names, numbers, 'texts', == != < <= > >= in, and or not, for example: ptpp <= 31 and domain == 'target'"
+_COMPUTE: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
+}  # fmt: skip
+_FLAGS = {"true": True, "false": False}
+_HELP = (
+    "write column names, numbers, 'texts', True, False, + - * /, == != < <= > >= in, and or not, "
+    "for example: D / N >= 2 and domain == 'target'"
+)
 
 
 def where(frame: pd.DataFrame, text: str) -> pd.DataFrame:
@@ -46,6 +54,8 @@ def _mask(node: ast.AST, frame: pd.DataFrame, text: str) -> NDArray[np.bool_]:
             values = [_value(v, frame, text) for v in (first, *rights)]
             chain = zip(values, ops, values[1:], strict=False)
             return np.all([_compare(left, op, right, text, len(frame)) for left, op, right in chain], axis=0)
+        case ast.Name() if (flags := _flags(_value(node, frame, text))).notna().any():
+            return np.asarray(flags == True, dtype=bool)  # noqa: E712 (missing values are not true)
     raise BayeslawError(f"{ast.unparse(node)!r} in {text!r} is not a comparison; {_HELP}.", code="not-a-comparison")
 
 
@@ -59,6 +69,8 @@ def _compare(left: Any, op: ast.cmpop, right: Any, text: str, rows: int) -> NDAr
             return np.broadcast_to(member if isinstance(op, ast.In) else ~member, rows)
         if isinstance(left, list) or isinstance(right, list):
             raise TypeError
+        if isinstance(left, bool) or isinstance(right, bool):
+            left, right = (_flags(side) if isinstance(side, pd.Series) else side for side in (left, right))
         return np.broadcast_to(np.asarray(_COMPARE[type(op)](left, right), dtype=bool), rows)
     except (TypeError, KeyError, ValueError, OverflowError):
         raise BayeslawError(f"{text!r} compares values that can't be compared; {_HELP}.", code="not-comparable") from None
@@ -68,21 +80,45 @@ def _value(node: ast.AST, frame: pd.DataFrame, text: str) -> Any:
     match node:
         case ast.Constant(value=value) if isinstance(value, (int, float, str)):
             return value
-        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=value)) if isinstance(value, (int, float)):
-            return -value
+        case ast.UnaryOp(op=ast.USub(), operand=part):
+            return _compute(0, ast.Sub(), _value(part, frame, text), text)
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _COMPUTE:
+            return _compute(_value(left, frame, text), op, _value(right, frame, text), text)
         case ast.List(elts=parts) | ast.Tuple(elts=parts):
             return [_value(part, frame, text) for part in parts]
         case ast.Name(id=name):
-            if name not in frame:
-                known = [str(c) for c in frame]
-                message = f"No column {name!r} for {text!r}; there are {', '.join(known)}.{nearest(name, known)}"
-                raise BayeslawError(message, code="unknown-column")
-            return frame[name]
+            if name in frame:
+                return frame[name]
+            ours, factor = resolve(name) or ("", 1.0)
+            if len(name) > 1 and ours in frame:  # another name of a column, as it may stand in the file, in its unit
+                return frame[ours] if factor == 1 else frame[ours] / factor
+            known = [str(c) for c in frame]
+            message = f"No column {name!r} for {text!r}; there are {', '.join(known)}.{did_you_mean(name, known)}"
+            raise BayeslawError(message, code="unknown-column")
     raise BayeslawError(f"{ast.unparse(node)!r} is not allowed in {text!r}; {_HELP}.", code="not-allowed")
+
+
+def _compute(left: Any, op: ast.operator, right: Any, text: str) -> Any:
+    """Return a sum, difference, product or quotient of numbers or columns of numbers."""
+    for side in (left, right):
+        if isinstance(side, (str, bool, list)) or (isinstance(side, pd.Series) and side.dtype.kind not in "fiu"):
+            raise BayeslawError(f"{text!r} computes with values that are not numbers; {_HELP}.", code="not-comparable")
+    try:
+        return _COMPUTE[type(op)](left, right)
+    except (ArithmeticError, TypeError, ValueError):
+        raise BayeslawError(f"{text!r} has no value: a number in it is too large, or 0 divides.", code="not-comparable") from None
+
+
+def _flags(column: pd.Series) -> pd.Series:
+    """Return a column of True and False, which tables write in several ways; numbers stay, and other values are None."""
+    if column.dtype.kind in "fiub":
+        return column if column.dtype.kind == "b" else column.astype(object).where(column.isin([0, 1]), None)
+    return column.map(lambda value: _FLAGS.get(str(value).strip().lower())).astype(object)
 
 
 def _columns(tree: ast.AST, frame: pd.DataFrame) -> str:
     """Describe the values of the named columns, for a condition that holds for no row."""
-    values = {n.id: frame[n.id].dropna().unique() for n in ast.walk(tree) if isinstance(n, ast.Name)}
+    names = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and n.id in frame}
+    values = {name: frame[name].dropna().unique() for name in sorted(names)}
     shown = {name: ", ".join(map(str, v[:6])) + (", …" if len(v) > 6 else "") for name, v in values.items()}
     return " ".join(f"{name} is one of {texts}." for name, texts in shown.items())

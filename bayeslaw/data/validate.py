@@ -7,9 +7,9 @@ from collections.abc import Iterable
 import numpy as np
 import pandas as pd
 
-from bayeslaw.core.errors import Fault, nearest, row_ranges, shortened
+from bayeslaw.core.errors import Fault, row_ranges, shortened
 from bayeslaw.core.units import NATS, PERPLEXITY, in_nats, unit_of
-from bayeslaw.data.columns import TEXT, resolve
+from bayeslaw.data.columns import TEXT, did_you_mean, resolve
 from bayeslaw.data.table import Runs
 from bayeslaw.laws.law import Covariate, Law
 from bayeslaw.laws.pooling import level
@@ -144,7 +144,7 @@ def _check_columns(frame: pd.DataFrame, law: Law, to_fit: bool) -> list[Fault]:
     wanted = ", ".join(["loss"] * to_fit + [*law.axes, *law.series, *law.levels])
     for c in columns:
         if c not in frame and not any(c in members for members in whole.values()):
-            suggestion = f"{law.name} needs {wanted}; there are {', '.join(given)}.{nearest(c, given)}"
+            suggestion = f"{law.name} needs {wanted}; there are {', '.join(given)}.{did_you_mean(c, given)}"
             faults.append(Fault(None, c, "", f"column {c} is missing", suggestion, "missing-column"))
         elif c in frame and c not in law.levels and frame[c].dtype.kind not in "fiu":
             problem, suggestion = f"column {c} holds no numbers", f"{law.name} needs them there"
@@ -173,6 +173,12 @@ def _check_covariate(frame: pd.DataFrame, covariate: Covariate) -> list[Fault]:
     }.get(name, ("", f"unit: {covariate.unit}"))
     below, above = values < low, values > high
     asked = above if name == "r" else below & (values > 0)
+    usual = values[(values >= low) & (values <= high)].median()  # 31 beside 3.1e7 is in millions
+    if name in ("N", "D") and usual > 0:
+        millions = asked & (values * 10**7.5 > usual)
+        faults += cell_faults(frame, name, millions, f"{outside}: is it in millions?", suggestion, code)
+        asked &= ~millions
+        below &= ~millions
     impossible = "a share lies between 0 and 1" if name == "r" else f"{name} must be positive" if low > 0 else suggestion
     faults += cell_faults(frame, name, asked, outside + question, suggestion, code)
     faults += cell_faults(frame, name, below & ~asked, outside, impossible, code)

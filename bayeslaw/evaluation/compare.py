@@ -13,8 +13,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from bayeslaw.core.arrays import Array
-from bayeslaw.core.errors import BayeslawError, FitError, nearest, row_ranges, whole_number
+from bayeslaw.core.errors import BayeslawError, FitError, row_ranges, whole_number
 from bayeslaw.core.executors import Executor, Outcome, opened, values_of
+from bayeslaw.data.columns import did_you_mean
 from bayeslaw.data.observations import Observations
 from bayeslaw.data.query import where
 from bayeslaw.data.table import Runs, read_runs
@@ -257,7 +258,7 @@ def _folds(table: Runs, holdout: str | None, by: str | None, loo: bool) -> list[
         return []
     if by not in table.frame:
         known = [str(c) for c in table.frame]
-        advice = f"there are {', '.join(known)}.{nearest(by, known)}"
+        advice = f"there are {', '.join(known)}.{did_you_mean(by, known)}"
         raise BayeslawError(f"No column {by!r} to hold out by; {advice}", code="unknown-column")
     column = table.frame[by]
     if column.isna().any():

@@ -169,9 +169,10 @@ def _commands(fit: Fit, file: str | None) -> str:
     words += ["--noise-by", info["noise_by"]] if info["noise_by"] else []
     words += [w for name, column in info["by"].items() for w in ("--by", f"{name}={column}")]
     changed = [
-        n for n, p in card.parameters.items() if n in fit.law.parameters and str(fit.law.parameters[n].prior) != str(p.prior)
+        n for n, p in card.parameters.items() if n in fit.law.parameters and fit.law.parameters[n].prior.table != p.prior.table
     ]
-    words += [w for n in changed for w in ("--prior", f"{n}={fit.law.parameters[n].prior}")]
+    for name, prior in ((name, fit.law.parameters[name].prior) for name in changed):
+        words += ["--prior", f"{name}={prior.dist}({', '.join(map(repr, prior.args.values()))})"]
     words += [w for key in ("draws", "tune", "chains") for w in (f"--{key}", str(settings[key]))]
     words += ["--bins", str(settings["bins"])] if settings["bins"] is not None else []
     commands = [[*words, *given[0], "--seed", str(fit.sources[0].seed)]]

@@ -45,3 +45,9 @@ def test_case_and_blanks_of_names_do_not_matter() -> None:
 def test_columns_of_names_hold_no_numbers() -> None:
     assert {"N", "D", "loss"} <= numeric("runs")
     assert not {"run", "domain", "phase", "parent"} & numeric("curves")
+
+
+def test_n_is_a_number_of_parameters_in_tables_of_runs_only() -> None:
+    assert resolve("n", "runs") == ("N", 1.0)
+    assert resolve("n", "curves") is None
+    assert resolve("N ", "curves") == ("N", 1.0)

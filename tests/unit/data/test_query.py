@@ -11,11 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bayeslaw.core.errors import BayeslawError
+from bayeslaw.data.columns import did_you_mean
 from bayeslaw.data.query import where
 from tests.errors import fails
 
 TABLE = pd.DataFrame(
-    {"N": [1e6, 2e6, 3e6, 4e6], "ptpp": [15, 31, 31, 279], "domain": ["source", "target", None, "target"], "x": [-1.5, 0, None, 2]},
+    {"N": [1e6, 2e6, 3e6, 4e6], "ptpp": [15, 31, 31, 279], "domain": ["source", "target", None, "target"], "x": [-1.5, 0, None, 2],
+     "final": ["True", "false", "TRUE", None], "flag": [True, False, False, False]},
     index=[1, 2, 3, 4],
 )  # fmt: skip
 GOOD = {
@@ -42,14 +44,39 @@ GOOD = {
     "3 in [3, 4]": [1, 2, 3, 4],
     "'a' == 'a'": [1, 2, 3, 4],
     "  N == 1e6  ": [1],
+    "N / ptpp >= 9e4": [3],
+    "N - 1e6 * 2 == 0 or N + ptpp == 1000015": [1, 2],
+    "-N < -3e6": [4],
+    "-x == 1.5": [1],
+    "1 / x > 0": [2, 4],
+    "params == 1e6": [1],
+    "params_m == 2": [2],
+    "params_b * 1000 >= 3": [3, 4],
+    "val_domain == 'source'": [1],
+    "final": [1, 3],
+    "not final and ptpp < 100": [2],
+    "final == True": [1, 3],
+    "final != False and N > 1e6": [3, 4],
+    "flag == False": [2, 3, 4],
+    "0 == flag": [2, 3, 4],
 }
 BAD = {
     "len(N) == 4": "not-allowed",
     "__import__('os').system('true') == 0": "not-allowed",
     "N.size == 4": "not-allowed",
     "N[0] == 1": "not-allowed",
-    "N + 1 == 2": "not-allowed",
-    "-N == 1": "not-allowed",
+    "N + 1 == 2": "no-row-meets",
+    "-N == 1": "no-row-meets",
+    "N ** 2 == 1": "not-allowed",
+    "N % 2 == 1": "not-allowed",
+    "domain + 'x' == 'sourcex'": "not-comparable",
+    "N * True == 1e6": "not-comparable",
+    "N + [1] == 1": "not-comparable",
+    "1 / 0 == N": "not-comparable",
+    f"N * 1{'0' * 400} > 1": "not-comparable",
+    f"1 / 1{'0' * 400} > N": "no-row-meets",
+    "+".join(["N"] * 50_000) + " > 1": "not-a-condition",
+    "domain": "not-a-comparison",
     "N == None": "not-allowed",
     "N == 1j": "not-allowed",
     "domain == b'a'": "not-allowed",
@@ -96,7 +123,7 @@ def test_a_bad_condition_is_refused(text: str) -> None:
 def test_messages_of_conditions() -> None:
     with pytest.raises(BayeslawError) as caught:
         where(TABLE, "domian == 'target'")
-    known = "there are N, ptpp, domain, x. Did you mean 'domain'?"
+    known = "there are N, ptpp, domain, x, final, flag. Did you mean 'domain'?"
     assert str(caught.value) == f"No column 'domian' for \"domian == 'target'\"; {known}"
     with pytest.raises(BayeslawError) as caught:
         where(pd.DataFrame({"step": range(20)}), "step > 30")
@@ -122,3 +149,19 @@ def test_any_text_is_a_condition_or_is_refused(text: str) -> None:
     with contextlib.suppress(BayeslawError), warnings.catch_warnings():
         warnings.simplefilter("ignore", SyntaxWarning)  # of Python's parser, such as "is" with a literal
         assert 0 < len(where(TABLE, text)) <= len(TABLE)
+
+
+@pytest.mark.parametrize(
+    ("name", "columns", "suggested"),
+    [
+        ("N", ["run", "loss", "D"], None),
+        ("ptpp", ["run", "step", "loss"], None),
+        ("ptpp", ["step", "pttp"], "pttp"),
+        ("N", ["run", "number_params"], "number_params"),
+        ("val_loss", ["eval_share", "loss"], "loss"),
+        ("train_loss", ["loss", "training_losses"], "training_losses"),
+        ("domian", ["run", "domain"], "domain"),
+    ],
+)
+def test_a_suggestion_is_no_column_of_another_meaning(name: str, columns: list[str], suggested: str | None) -> None:
+    assert did_you_mean(name, columns) == (f" Did you mean {suggested!r}?" if suggested else "")

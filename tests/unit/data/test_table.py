@@ -335,6 +335,15 @@ def test_a_law_that_depends_on_r_at_d_0_needs_it(tmp_path: Path) -> None:
     assert [(f.code, f.column) for f in listed] == [("missing-value", "r")]
 
 
+def test_a_size_beside_others_in_millions_is_in_millions() -> None:
+    law = load_law("chinchilla")
+    table = oracles.table(law).assign(run=lambda t: t["run"] + t["N"].astype(str))
+    for value, usual, unit in ((31.0, 31e6, "millions"), (7.0, 7e9, "billions"), (1.3, 4e8, "billions")):
+        sizes = put(table.assign(N=usual * np.linspace(1, 2, len(table)), run=None), 1, "N", value)
+        (fault,) = check(read_runs(sizes), law)
+        assert f"is it in {unit}?" in str(fault)
+
+
 # --- rows that repeat others --------------------------------------------------------------------------------------------
 
 
