@@ -16,7 +16,7 @@ from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, FitError, row_ranges, whole_number
 from bayeslaw.core.executors import Executor, Outcome, opened, values_of
 from bayeslaw.data.columns import did_you_mean
-from bayeslaw.data.observations import Observations
+from bayeslaw.data.observations import Observations, run_codes
 from bayeslaw.data.query import where
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.validate import base_rows
@@ -160,8 +160,8 @@ def compare(
 ) -> Comparison:
     """Compare laws and noises on runs that they were not fitted to, and stack them.
 
-    Every law is fitted to the same rows: base checkpoints (D = 0) that one of them can't describe are left out for all. Without
-    `holdout` and `by`, runs are left out one after the other.
+    Every law is fitted to the rows that it describes, and all are scored and weighed on those that every law describes: some have
+    no value at base checkpoints (D = 0). Without `holdout` and `by`, runs are left out one after the other.
 
     Parameters
     ----------
@@ -210,8 +210,9 @@ def compare(
     whole_number("starts", starts, 1, MOST_STARTS)
     whole_number("seed", seed, 0)
     cards = [law if isinstance(law, Law) else load_law(law) for law in laws]
-    table, notes = _common_rows(runs if isinstance(runs, Runs) else read_runs(runs), cards)
-    candidates, folds = _candidates(cards, list(noise)), _folds(table, holdout, by, loo)
+    table = runs if isinstance(runs, Runs) else read_runs(runs)
+    table, undescribed, notes = _undescribed(table, cards, holdout is None and by is None)
+    candidates, folds = _candidates(cards, list(noise)), _folds(table, undescribed, holdout, by, loo)
     for law in cards:
         Observations.of(law, table)
     folds = [_unseen(fold, cards, notes) for fold in folds]
@@ -225,15 +226,42 @@ def compare(
 # --- candidates and folds --------------------------------------------------------------------------------------------
 
 
-def _common_rows(runs: Runs, laws: Sequence[Law]) -> tuple[Runs, list[str]]:
-    """Return the rows that every law describes, and a note about the others."""
+def _undescribed(runs: Runs, laws: Sequence[Law], singly: bool) -> tuple[Runs, NDArray[np.bool_], list[str]]:
+    """Find the base checkpoints that some law can't describe: the others are fitted to them, and nobody is scored on them.
+
+    Parameters
+    ----------
+    runs, laws
+        The table, and the laws to compare.
+    singly : bool
+        Whether runs are left out one by one. Then base rows of runs with other rows are left out for all laws, since the densities
+        of a run under two laws are comparable only if they are of the same rows.
+
+    Returns
+    -------
+    Runs, bool array (n,), list of str
+        The rows to fit, which of them some law can't describe, and notes.
+    """
     base = {law.name: base_rows(runs.frame, law).to_numpy() for law in laws}
     without = np.any([*base.values()], axis=0) if base else np.zeros(len(runs), dtype=bool)
     if not without.any() or without.all():  # where all are base rows, fitting refuses the table
-        return runs, []
-    cannot = ", ".join(name for name, rows in base.items() if rows.any())
-    note = f"{without.sum()} base-checkpoint rows (D = 0) are left out for every law, since {cannot} can't describe them."
-    return replace(runs, frame=runs.frame[~without]), [note]
+        return runs, np.zeros(len(runs), dtype=bool), []
+    cannot = [name for name, rows in base.items() if rows.any()]
+    can = [name for name in base if name not in cannot]
+    rows = f"{without.sum()} base-checkpoint rows (D = 0)"
+    if not can:
+        return runs, without, [f"{rows} are left out for every law, since {', '.join(cannot)} can't describe them."]
+    notes = [
+        f"{rows} are fitted by {', '.join(can)} alone, since {', '.join(cannot)} can't describe them; scores and weights are of "
+        "the rows that every law describes."
+    ]
+    if singly:
+        code = run_codes(runs.frame)[0]
+        mixed = without & np.isin(code, code[~without])
+        if mixed.any():
+            notes.append(f"{mixed.sum()} of these rows belong to runs that have others, and are left out for every law.")
+        runs, without = replace(runs, frame=runs.frame[~mixed]), without[~mixed]
+    return runs, without, notes
 
 
 def _candidates(laws: Sequence[Law], noises: Sequence[str]) -> tuple[_Candidate, ...]:
@@ -247,12 +275,12 @@ def _candidates(laws: Sequence[Law], noises: Sequence[str]) -> tuple[_Candidate,
     return tuple(_Candidate(f"{law.name} {n}" if len(noises) > 1 else law.name, law, n) for law in laws for n in noises)
 
 
-def _folds(table: Runs, holdout: str | None, by: str | None, loo: bool) -> list[_Fold]:
-    """Return the folds to hold out; none where runs are left out one by one."""
+def _folds(table: Runs, undescribed: NDArray[np.bool_], holdout: str | None, by: str | None, loo: bool) -> list[_Fold]:
+    """Return the folds to hold out, of rows that every law describes; none where runs are left out one by one."""
     if (holdout is not None) + (by is not None) + loo > 1:
         raise BayeslawError("Give only one of holdout, by and loo.", code="several-holdouts")
     if holdout is not None:
-        fold = _fold(table, holdout, table.frame.index.isin(where(table.frame, holdout).index))
+        fold = _fold(table, holdout, table.frame.index.isin(where(table.frame, holdout).index), undescribed)
         return [fold._replace(seen=replace(fold.seen, sources=table.where(f"not ({holdout})").sources))]
     if by is None:
         return []
@@ -260,22 +288,25 @@ def _folds(table: Runs, holdout: str | None, by: str | None, loo: bool) -> list[
         known = [str(c) for c in table.frame]
         advice = f"there are {', '.join(known)}.{did_you_mean(by, known)}"
         raise BayeslawError(f"No column {by!r} to hold out by; {advice}", code="unknown-column")
-    column = table.frame[by]
+    column = table.frame.loc[~undescribed, by]
     if column.isna().any():
-        row = table.frame.index[column.isna()][0]
+        row = column.index[column.isna()][0]
         raise BayeslawError(f"Column {by} is empty at row {row}: give every row a value to hold out by.", code="empty-cell")
     values = sorted(column.unique())
     if len(values) < 2:
         raise BayeslawError(f"Column {by} has one value ({values[0]}); to hold out each in turn takes two.", code="one-value")
     named = [f"{by} = {v:g}" if isinstance(v, float) else f"{by} = {v}" for v in values]
-    return [_fold(table, name, (column == v).to_numpy()) for name, v in zip(named, values, strict=True)]
+    return [_fold(table, name, (table.frame[by] == v).to_numpy(), undescribed) for name, v in zip(named, values, strict=True)]
 
 
-def _fold(table: Runs, name: str, held: NDArray[np.bool_]) -> _Fold:
+def _fold(table: Runs, name: str, held: NDArray[np.bool_], undescribed: NDArray[np.bool_]) -> _Fold:
     if held.all():
         raise BayeslawError(f"{name!r} holds out every row of {table.name}; some must be left to fit.", code="nothing-to-fit")
+    if not (held & ~undescribed).any():
+        problem = "holds out base checkpoints (D = 0) alone, which not every law can describe"
+        raise BayeslawError(f"{name!r} {problem}.", code="only-base-checkpoints")
     seen = replace(table, frame=table.frame[~held], name=f"{table.name} without {name}")
-    return _Fold(name, seen, replace(table, frame=table.frame[held]))
+    return _Fold(name, seen, replace(table, frame=table.frame[held & ~undescribed]))
 
 
 def _unseen(fold: _Fold, laws: Sequence[Law], notes: list[str]) -> _Fold:
@@ -350,7 +381,8 @@ def _left_out_singly(work: _Work) -> Comparison:
     (fits,) = work.fits([work.table])
     for name, fit in fits.items():
         work.note_failures(name, fit)
-    loos = {name: leave_one_run_out(fit) for name, fit in fits.items() if work.usable(fit)}
+    common = set.intersection(*({*fit.observed.run_names} for fit in fits.values()))
+    loos = {name: leave_one_run_out(fit).only(common) for name, fit in fits.items() if work.usable(fit)}
     refits = _refits(work, loos)
     for (name, run), refit in refits.items():
         others, left = split_run(work.table, run)

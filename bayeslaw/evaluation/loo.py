@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -59,6 +60,11 @@ class Loo:
     def unreliable(self) -> list[str]:
         """Runs with unreliable weights that no refit has left out."""
         return [str(run) for run in self.table.index[(self.table["pareto_k"] > self.good_k) & ~self.table["refitted"]]]
+
+    def only(self, runs: Collection[str]) -> Loo:
+        """Return a copy with some of the runs; `p` stays that of all."""
+        kept = self.table.index.isin(list(runs))
+        return replace(self, table=self.table[kept], log_weights=self.log_weights[kept])
 
     def refitted(self, run: str, elpd: float) -> Loo:
         """Return a copy with the density `elpd` that a refit without the run gives it."""

@@ -258,11 +258,33 @@ def test_failed_fits_are_shown_without_scores_and_weights(monkeypatch: pytest.Mo
 
 
 def test_all_laws_are_compared_on_the_rows_that_each_describes() -> None:
-    """Base checkpoints, which a transfer law describes and chinchilla doesn't, are left out for both, with a note."""
+    """Base checkpoints, which a transfer law describes and chinchilla doesn't, are fitted by the one and scored by neither."""
     table = oracles.table(load_law("transfer-target"), runs=12)
     runs = pd.concat([table, table.iloc[[0, 5]].assign(D=0.0, r=np.nan, loss=4.0, run=["x", "y"])])
     both = compare(runs, ["transfer-target", "chinchilla"], holdout="ptpp > 31", **QUICK)
-    assert both.notes[0] == "2 base-checkpoint rows (D = 0) are left out for every law, since chinchilla can't describe them."
+    assert both.notes[0].startswith("2 base-checkpoint rows (D = 0) are fitted by transfer-target alone, since chinchilla can't")
+    seen = read_runs(runs).where("ptpp <= 31")
+    expected = {law: bayeslaw.fit(law, seen, progress=False, **SHORT) for law in ("transfer-target", "chinchilla")}
+    for law, fit in expected.items():
+        own = both.scores.query(f"law == '{law}' and fit == 'posterior'").iloc[0]
+        held = read_runs(runs).where("ptpp > 31 and D > 0")
+        assert own["rows"] == len(held)
+        assert own["crps"] == pytest.approx(score(fit, held, force=True)["crps"].item())
+        assert len(fit.observed.base) == (0 if law == "transfer-target" else int((seen.frame["D"] == 0).sum()))
+    assert (expected["transfer-target"].observed.covariates["D"] == 0).sum() == (seen.frame["D"] == 0).sum() > 0
+    singly = compare(runs, ["transfer-target", "chinchilla"], **QUICK)
+    assert sorted(singly.runs.index) == sorted(table["run"].unique())
+    assert singly.runs.notna().all(axis=None)
+    assert singly.scores["rows"].tolist() == [len(table)] * 2
+    joined = compare(runs.assign(run=runs["run"].replace({"x": "run 0"})), ["transfer-target", "chinchilla"], **QUICK)
+    assert joined.notes[1] == "1 of these rows belong to runs that have others, and are left out for every law."
+    with fails("only-base-checkpoints", "D == 0"):
+        compare(runs, ["transfer-target", "chinchilla"], holdout="D == 0", **QUICK)
+    neither = compare(runs, ["ptpp-floor", "chinchilla"], holdout="ptpp > 31", **QUICK)
+    assert (
+        neither.notes[0]
+        == "2 base-checkpoint rows (D = 0) are left out for every law, since ptpp-floor, chinchilla can't describe them."
+    )
     alone = compare(runs, ["transfer-target"], holdout="ptpp > 31", **QUICK)
     assert not any("base-checkpoint" in note for note in alone.notes)
 
