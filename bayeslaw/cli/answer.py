@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bayeslaw.core.errors import BayeslawError, TableError
+from bayeslaw.core.errors import BayeslawError, TableError, grouped
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,12 +54,14 @@ class Answer:
         self.results[name] = table
         self.parts.append((text or plain(with_intervals(table) if joined else table), True))
 
-    def save_table(self, name: str, table: pd.DataFrame, path: Path | None, content: str, *, joined: bool = False) -> None:
-        """Write a table to a file and add a line that says so, or show the table if there is no path."""
+    def save_table(
+        self, name: str, table: pd.DataFrame, path: Path | None, content: str, text: str = "", *, joined: bool = False
+    ) -> None:
+        """Write a table to a file and add a line that says so, or `show` the table if there is no path."""
         from bayeslaw.core.files import write_text
 
         if path is None:
-            self.show(name, table, joined=joined)
+            self.show(name, table, text, joined=joined)
         else:
             write_text(path, table.to_csv(index=False))
             self.say(f"{content} written to {path}")
@@ -105,7 +107,7 @@ def every_fault(error: TableError) -> Answer:
         raise error
     summary = str(error).splitlines()[0].rstrip(":") + "."
     return Answer(
-        [(str(fault), False) for fault in error.faults],
+        [(line, False) for line in grouped(error.faults)],
         {"faults": [asdict(fault) for fault in error.faults]},
         error=BayeslawError(summary, code=error.code),
     )

@@ -29,6 +29,7 @@ def forecast(
     force: options.Force = False,
 ) -> Answer:
     """Forecast the loss at settings, with latent, run and discrepancy intervals and the distance outside the data."""
+    from bayeslaw.core.text import plain, with_intervals
     from bayeslaw.plots.forecast import forecast_axis
     from bayeslaw.posterior.diagnostics import failures
 
@@ -47,7 +48,9 @@ def forecast(
         bayeslaw.plots.plot_forecast(result, ax, ci_prob=ci, unit=loaded.covariates[forecast_axis(result)].unit)
 
     answer.save_picture(plot, draw)
-    answer.save_table("forecast", table, output, f"{len(table)} settings", joined=True)
+    # The last columns say in words how far settings lie outside, and what checks say is in the lines below.
+    left = ["run_median", *(f"outside_{name}" for name in result.outside), *([] if result.forced else ["checks"])]
+    answer.save_table("forecast", table, output, f"{len(table)} settings", plain(with_intervals(table.drop(columns=left))))
     later = result.readings.count("known run")
     if later and not any(member.fit.noise.drift for member in result.members):
         answer.say(f"note: {later} rows continue fitted runs with the runs' learnt effects, which noise normal-drift lets change")
@@ -70,7 +73,7 @@ def score(
 ) -> Answer:
     """Score a fit's forecasts on held-out rows: errors, calibration, coverage, width, CRPS, log score, PIT."""
     from bayeslaw.core.text import plain
-    from bayeslaw.evaluation.scores import sample_note
+    from bayeslaw.evaluation.scores import LEGEND, sample_note
 
     held = bayeslaw.read_runs(runs, where)
     table = bayeslaw.score(
@@ -83,6 +86,7 @@ def score(
         answer.csv = table.to_csv(index=False)
     else:
         answer.show("scores", table, plain(table.T.set_axis(["value"], axis=1)))
+        answer.say("", LEGEND)
     return answer
 
 
@@ -109,6 +113,7 @@ def compare(
 ) -> Answer:
     """Compare laws and noises on runs they were not fitted to: every score, and the weights of a stack that forecasts."""
     from bayeslaw.core.text import plain
+    from bayeslaw.evaluation.scores import LEGEND
 
     options.check_outputs("A stack", output, ending=".nc")
     comparison = bayeslaw.compare(
@@ -126,6 +131,7 @@ def compare(
             turned = scores.drop(columns=["held_out", "law", "noise", "fit"]).T.set_axis(names, axis=1)
             texts.append(f"held out: {part}\n{plain(turned)}\n")
         answer.show("scores", comparison.scores, "\n".join(texts))
+        answer.say(LEGEND, "")
         answer.say("log predictive density of left-out runs, and stacking weights")
         answer.show("weights", comparison.weights.reset_index(drop=True))
         answer.say("")

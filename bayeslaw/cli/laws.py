@@ -10,7 +10,7 @@ from typer import Argument, Option
 import bayeslaw
 from bayeslaw.cli import options
 from bayeslaw.cli.answer import Answer
-from bayeslaw.core.errors import BayeslawError
+from bayeslaw.core.errors import BayeslawError, grouped
 
 if TYPE_CHECKING:
     from bayeslaw.laws.law import Law
@@ -64,7 +64,7 @@ def check(
     answer.say(*(f"read: {conversion}" for conversion in table.conversions))
     faults = bayeslaw.data.check(table, card)
     answer.results["faults"] = [asdict(fault) for fault in faults]
-    answer.say(*map(str, faults))
+    answer.say(*grouped(faults))
     if faults:
         count = f"{len(faults)} fault{'s' * (len(faults) != 1)}"
         answer.error = BayeslawError(f"{runs.name} has {count} for {card.name}.", code="faulty-table")

@@ -36,6 +36,7 @@ def import_(
     nan: Annotated[str | None, Option(help="drop leaves out evaluations that logged NaN; they are an error by default.")] = None,
     unit: Annotated[str | None, Option(help="Unit of the losses, such as bits/byte or perplexity; nats/token by default.")] = None,
     curves: Annotated[bool, Option("--curves", help="Keep rows with a learning rate and no loss, for `dynamics areas`.")] = False,
+    quiet: Annotated[bool, Option("--quiet", "-q", help="Print no notes.")] = False,
 ) -> Answer:
     """Read losses from Weights & Biases, TensorBoard, Hugging Face's Trainer, JSON lines or tables into one table of runs."""
     from bayeslaw.core.files import write_text
@@ -51,7 +52,8 @@ def import_(
         return every_fault(error)
     frame, answer = imported.runs.frame, Answer()
     write_text(output, frame.to_csv(index=False))
-    answer.say(*(f"note: {note}" for note in imported.notes))
+    if not quiet:
+        answer.say(*(f"note: {note}" for note in imported.notes))
     domains = f" of {frame['domain'].nunique()} domains" if "domain" in frame and frame["domain"].nunique() > 1 else ""
     rates = int(frame["loss"].isna().sum())
     more = f" and {counted(rates, 'learning rate')}" if rates else ""

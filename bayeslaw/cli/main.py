@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from typing import Annotated
 
 import typer
 
+import bayeslaw
 from bayeslaw.cli import anchors, data, dynamics, fits, forecasts, laws, logs, plan, recipes, report
 from bayeslaw.cli.answer import Answer, answering
 from bayeslaw.core.errors import BayeslawError, shortened
@@ -30,6 +32,23 @@ app = application(
     report.report, fits.update, data.demo, plan.plan, plan.allocate, plan.transfer, logs.import_, logs.convert,
     completion=True,
 )  # fmt: skip
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"bayeslaw {bayeslaw.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version of bayeslaw.")
+    ] = False,
+) -> None:
+    pass
+
+
 app.add_typer(
     application(
         "Losses at every step, under any learning-rate schedule, in pre-training and adaptation.",

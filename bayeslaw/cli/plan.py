@@ -51,7 +51,6 @@ def plan(
     force: options.Force = False,
 ) -> Answer:
     """Choose tokens and replay of an adaptation so that constraints hold together with a stated probability."""
-    from bayeslaw.forecasting.discrepancy import read_discrepancy
     from bayeslaw.planning.plan import LEVELS
 
     named = [Path(text.partition("=")[2] or text) for text in source or []]
@@ -77,7 +76,7 @@ def plan(
         max_flops=max_flops, max_cost=max_cost, minimise=minimise, prices=prices, stages=stages, replay=replay, atpp=atpp,
         tokens=tokens, base_loss=_by_source("--base-loss", base_loss), source_levels=levels or None,
         target_levels=target_levels or None, levels=level or LEVELS,
-        discrepancy=None if discrepancy is None else read_discrepancy(discrepancy), seed=seed, force=force,
+        discrepancy=discrepancy, seed=seed, force=force,
     )  # fmt: skip
     bought = None
     if candidates is not None and budget is not None:

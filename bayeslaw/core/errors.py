@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 
@@ -107,10 +107,26 @@ class TableError(BayeslawError):
         self.faults = list(faults)
         count = len(self.faults)
         lines = [f"{table} has {count} fault{'s' * (count != 1)} (rows are counted from 1 below the header):"]
-        lines += [f"  {fault}" for fault in self.faults[: self.SHOWN]]
-        if count > self.SHOWN:
-            lines.append(f"  … and {count - self.SHOWN} more; `bayeslaw check` lists them all")
+        shown = grouped(self.faults)
+        lines += [f"  {line}" for line in shown[: self.SHOWN]]
+        if len(shown) > self.SHOWN:
+            lines.append(f"  … and {len(shown) - self.SHOWN} more; `bayeslaw check` lists them all")
         super().__init__("\n".join(lines), code="faulty-table")
+
+
+def grouped(faults: Sequence[Fault], most: int = 5) -> list[str]:
+    """Return a line for each fault; of more than `most` with one cause in one column, the first and the rows of the others."""
+    alike: dict[tuple[str, str], list[Fault]] = {}
+    for fault in faults:
+        alike.setdefault((fault.column, fault.code) if fault.row is not None else ("", str(fault)), []).append(fault)
+    lines = list[str]()
+    for group in alike.values():
+        if len(group) <= most:
+            lines += map(str, group)
+        else:
+            others = row_ranges(fault.row for fault in group[1:] if fault.row is not None)
+            lines.append(f"{group[0]}, and {len(group) - 1} like it: {others}")
+    return lines
 
 
 def shortened(text: object, most: int = 60) -> str:

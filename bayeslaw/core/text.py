@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+WIDTH = 120  # of a table on a terminal
+
 
 def significant(value: float, digits: int = 4) -> str:
     """Return a number to a few significant figures, without an exponent where that is readable."""
@@ -28,14 +30,18 @@ def compact(value: float, digits: int = 4) -> str:
 
 
 def plain(table: pd.DataFrame) -> str:
-    """Return a table as text, with numbers to four significant figures."""
+    """Return a table as text, with numbers to four significant figures; one wider than `WIDTH` goes on below itself."""
 
     def shown(value: object) -> str:
         if isinstance(value, (bool, np.bool_)):
             return "yes" if value else "no"
         return significant(float(value)) if isinstance(value, (int, float, np.number)) else str(value)
 
-    return table.map(shown).to_string(index=not isinstance(table.index, pd.RangeIndex))
+    texts, index = table.map(shown), not isinstance(table.index, pd.RangeIndex)
+    whole = texts.to_string(index=index)
+    if len(whole.partition("\n")[0]) <= WIDTH:
+        return whole
+    return "\n".join(line.removesuffix("\\").rstrip() for line in texts.to_string(index=index, line_width=WIDTH).splitlines())
 
 
 def with_intervals(table: pd.DataFrame) -> pd.DataFrame:

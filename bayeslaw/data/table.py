@@ -9,6 +9,7 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from os import PathLike
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -161,6 +162,9 @@ def read_table(source: str | Path | pd.DataFrame, kind: Kind, *, strict: bool = 
     names : collection of str
         Further columns that hold names instead of numbers.
     """
+    if not isinstance(source, (str, PathLike, pd.DataFrame)):
+        problem = f"A table is the path of a file or a pandas DataFrame, not a {type(source).__name__}"
+        raise BayeslawError(f"{problem}: a dictionary of columns becomes one by pandas.DataFrame(…).", code="not-a-table")
     if isinstance(source, pd.DataFrame):
         frame, name = source.copy(), IN_MEMORY
     else:

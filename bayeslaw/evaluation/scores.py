@@ -26,6 +26,13 @@ from bayeslaw.posterior.fit import Fit
 DELTA = 0.02  # of the Huber score, as Goffinet et al. define it
 CLIP = 1e-3  # smallest loss that the clipped relative error divides by, nats
 COVERAGE = (0.5, 0.8, 0.9, 0.95)
+LEGEND = """\
+mae_rel, mape_clip       mean relative error
+rmse_log, huber_log      error of the log loss: root mean square, and with weight off outliers
+intercept, slope         of the log loss on its prediction; 0 and 1 if small and large losses are predicted equally well
+cover_eti90, width_eti90 share of losses inside the 90% interval, which should be 0.9, and its mean width
+crps, log_score          error of the whole predictive distribution; smaller is better
+pit_ks_p                 p-value that losses are spread over their distributions as they should be, for independent points"""
 
 
 def huber(residual: Array, delta: float = DELTA) -> Array:

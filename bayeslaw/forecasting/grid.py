@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from bayeslaw.core.errors import BayeslawError
+from bayeslaw.data.columns import did_you_mean
 from bayeslaw.forecasting.stack import Posterior
 from bayeslaw.laws.law import Law
 
@@ -44,8 +46,8 @@ def grid(law: Law | Posterior, settings: Mapping[str, str | float | Sequence[flo
     groups = [name for name in _groups(law) if name not in wanted]
     for name in settings:
         if name not in (*wanted, *groups, "atpp"):
-            known = ", ".join([*wanted, *groups])
-            raise BayeslawError(f"{law.name} has no covariate {name!r}; it has {known}.", code="unknown-covariate")
+            known, hint = ", ".join([*wanted, *groups]), did_you_mean(name, [*wanted, *groups])
+            raise BayeslawError(f"{law.name} has no covariate {name!r}; it has {known}.{hint}", code="unknown-covariate")
     if {"D", "atpp"} <= settings.keys() and "atpp" not in law.covariates:
         raise BayeslawError("Give either D or atpp: D is atpp x N.", code="d-and-atpp")
     texts = (*law.levels, *groups)
@@ -82,8 +84,10 @@ def _values(law: Law | Posterior, name: str, value: str | float | Sequence[float
     except (ValueError, TypeError) as error:
         if isinstance(error, BayeslawError):
             raise
+        short = isinstance(value, str) and re.search(r"\d\s*[kKmMbBgGtT]\b", value)
+        hint = " Write 1e3, 1e6, 1e9 or 1e12 in place of k, M, B or T." if short else ""
         raise BayeslawError(
-            f"{name}={value!r} is not a number, a list such as 0.1,0.25 or a range such as 1e9:2e11:20.", code="not-a-number"
+            f"{name}={value!r} is not a number, a list such as 0.1,0.25 or a range such as 1e9:2e11:20.{hint}", code="not-a-number"
         ) from None
     return values
 

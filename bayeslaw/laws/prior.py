@@ -78,8 +78,11 @@ class Prior:
             raise BayeslawError(f"There is no prior distribution {self.dist!r}; known are {known}", code="unknown-distribution")
         expected = _ARGUMENTS[self.dist][1]
         if set(self.args) != set(expected):
-            given = ", ".join(self.args) or "nothing"
-            raise BayeslawError(f"{self.dist} takes {', '.join(expected)}, not {given}.", code="wrong-prior-arguments")
+            missing = [name for name in expected if name not in self.args]
+            problems = [f"{', '.join(missing)} is missing"] if missing else []
+            problems += [f"{name} is none of them" for name in self.args if name not in expected]
+            problem = f"{self.dist} takes {' and '.join(expected)}; {' and '.join(problems)}."
+            raise BayeslawError(problem, code="wrong-prior-arguments")
         for name, value in self.args.items():
             number = isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
             if not number or (name not in _ANY_SIGN and value <= 0):

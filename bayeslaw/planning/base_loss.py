@@ -87,7 +87,8 @@ def base_loss(domain: DomainLoss, given: str | float | None, seed: int) -> BaseL
                 variance = np.maximum(variance, logs.var(ddof=1))
             errors = np.sqrt(variance / logs.size)
             mean = float(np.exp(logs.mean()))
-            shown = f"{mean:.4g} ± {mean * float(np.median(errors)):.2g} {domain.unit}, measured at D = 0 ({model})"
+            shown = f"{mean:.4g} ± {mean * float(np.median(errors)):.2g} {domain.unit}, measured at D = 0"
+            shown += f" ({model})" if model else ""
             return BaseLoss(logs.mean() + errors * normal, "measured", f"base loss of {domain.name} {shown}{domain.shared}")
         if text == "measured" or not domain.finite_at_base:
             why = f", and {domain.posterior_name} is infinite at D = 0" if not domain.finite_at_base else ""

@@ -25,6 +25,7 @@ from bayeslaw.core.flops import Stages
 from bayeslaw.data.table import Runs
 from bayeslaw.data.validate import complete
 from bayeslaw.design.anchors import Anchors, anchors
+from bayeslaw.forecasting.discrepancy import read_discrepancy
 from bayeslaw.forecasting.forecast import forecast, outside
 from bayeslaw.forecasting.stack import Posterior
 from bayeslaw.inference.point import PointFit
@@ -84,7 +85,7 @@ def plan(
     target_levels: Mapping[str, str] | None = None,
     levels: Sequence[float] = LEVELS,
     points: PointFits | None = None,
-    discrepancy: float | None = None,
+    discrepancy: float | str | None = None,
     seed: int = 0,
     force: bool = False,
 ) -> Plan:
@@ -124,8 +125,8 @@ def plan(
         Confidences of the frontier.
     points : pair of PointFit, optional
         Point fits of source and target that the deterministic plan goes by, instead of median losses.
-    discrepancy : float, optional
-        Relative sd that you state for the laws' errors at the plan.
+    discrepancy : float or text, optional
+        Relative sd that you state for the laws' errors at the plan, .01 or '1%'.
     seed : int
         Of the noise of the next run and of errors of base losses.
     force : bool
@@ -165,7 +166,8 @@ def plan(
     sources = dict(zip(fits, posteriors, strict=False))
     losses = domain_losses(sources, posteriors[-1] if target is not None else None, model, box, source_levels, target_levels)
     check_paired(losses)
-    losses = with_next_run(losses, seed, discrepancy, run=on == "run")
+    sd = None if discrepancy is None else read_discrepancy(discrepancy)
+    losses = with_next_run(losses, seed, sd, run=on == "run")
     draws = np.arange(losses[0].size)
     searched = (draws // BLOCK) % 2 == 0  # alternate blocks of neighbours, so that both halves have draws of every chain
     solver = _Solver(draws[searched], draws[~searched])

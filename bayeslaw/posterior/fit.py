@@ -49,7 +49,9 @@ class Fit:
     Attributes
     ----------
     tree : DataTree
-        Groups posterior, sample_stats, observed_data and constant_data, as ArviZ takes them.
+        Groups posterior, sample_stats, observed_data and constant_data, as ArviZ takes them for summaries and pictures of draws.
+        The posterior is of the parameters that the card names. The model's own free variables, such as a level on which a prior is
+        stated, are not in it: PyMC would draw them from their priors, so predict by `forecast`, and compare by `bayeslaw.compare`.
     info : dict
         Seed, settings, versions, sources of the rows, digests of card and data.
 
@@ -158,13 +160,13 @@ class Fit:
     def summary(self, ci_prob: float = 0.9) -> pd.DataFrame:
         """Return a table of the parameters with equal-tailed credible intervals of probability `ci_prob`.
 
-        Columns are median, mean, sd, eti<prob>_lo, eti<prob>_hi, r_hat, ess_bulk, ess_tail, prior_overlap, and `checks`, which is
+        Columns are median, eti<prob>_lo, eti<prob>_hi, mean, sd, r_hat, ess_bulk, ess_tail, prior_overlap, and `checks`, which is
         'passed' or 'FAILED' for the whole fit.
         """
         ends, rows = interval_names("eti", ci_prob), {}
         for name, values in self.by_chain.items():
-            moments = {"median": np.median(values), "mean": values.mean(), "sd": values.std(ddof=1)}
-            rows[name] = moments | dict(zip(ends, quantiles(values, ci_prob)[1:], strict=True))
+            interval = dict(zip(ends, quantiles(values, ci_prob)[1:], strict=True))
+            rows[name] = {"median": np.median(values)} | interval | {"mean": values.mean(), "sd": values.std(ddof=1)}
         overlaps = next(c for c in self.checks if c.name == "informed").table["prior_overlap"]
         table = pd.DataFrame(rows).T.join(diagnostics(self.by_chain)).join(overlaps).rename_axis("parameter")
         return table.assign(checks="passed" if self.passed else "FAILED")

@@ -9,7 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import bayeslaw
 from tests.commands import Command, rejected, snapshot
+from tests.errors import fails
 
 TABLES: dict[str, tuple[str, Callable[[pd.DataFrame], pd.DataFrame], str, object]] = {
     "missing-column": ("chinchilla", lambda t: t.drop(columns="D"), "missing-column", "column D"),
@@ -109,7 +111,7 @@ REQUESTS: dict[str, tuple[str, ...]] = {
     "failed-checks": (f"forecast failed.nc{AT} -o older.csv", "failed-checks"),
     "at-lacks-column": ("forecast fit.nc --at at.csv -o older.csv", "missing-column", "column D"),
     "score-no-loss": ("score fit.nc at.csv", "missing-column", "column D", "column loss"),
-    "score-failed": ("score failed.nc runs.csv", "failed-checks"),
+    "score-failed": ("score failed.nc held.csv", "failed-checks"),
     "stack-options": ("compare runs.csv --law chinchilla -o older.csv", "wrong-ending", ".nc"),
     "two-formats": ("score fit.nc runs.csv --csv --json", "two-output-formats"),
     "explain-writes": ("anchors fit.nc --targets at.csv --budget 1 --explain a -o p.csv", "explain-writes-nothing", "--output"),
@@ -158,3 +160,26 @@ def test_errors_that_are_bugs_keep_their_traceback(command: Command, folder: Pat
     monkeypatch.setattr("bayeslaw.load_fit", broken)
     with pytest.raises(ZeroDivisionError):
         command("show", "fit.nc")
+
+
+def test_the_version_is_printed(command: Command) -> None:
+    assert command("--version").out == f"bayeslaw {bayeslaw.__version__}\n"
+
+
+@pytest.mark.usefixtures("folder")
+def test_small_mistakes_get_a_hint(command: Command) -> None:
+    rejected(command("forecast", "fit.nc", "--set", "params=1e9", "--set", "D=1e10"), "unknown-covariate", "Did you mean 'N'?")
+    rejected(command("forecast", "fit.nc", "--set", "N=1B", "--set", "D=1e10"), "not-a-number", "'1B'", "1e9")
+    line = ("fit", "chinchilla", "runs.csv", "-o", "new.nc", "--prior")
+    rejected(command(*line, "E=LogNormal(0.5)"), "wrong-prior-arguments", "takes mu and sigma; sigma is missing")
+    rejected(command(*line, "E=LogNormal(mu=0.5, sd=1)"), "wrong-prior-arguments", "sigma is missing and sd is none of them")
+    for given in ({"N": [1e9]}, 3, None):
+        with fails("not-a-table", type(given).__name__):
+            bayeslaw.read_runs(given)  # type: ignore[arg-type]
+
+
+def test_import_can_leave_its_notes_out(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("log.csv").write_text("run,step,eval_loss\na,1,3.0\na,2,2.9\n", encoding="utf-8")
+    assert "note: " in command("import", "log.csv", "-o", "runs.csv").out
+    assert command("import", "log.csv", "-o", "quiet.csv", "-q").out.startswith("2 losses from 1 run written")

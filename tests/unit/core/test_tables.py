@@ -111,3 +111,10 @@ def test_targets_are_checked_beforehand(tmp_path: Path) -> None:
         with pytest.raises(BayeslawError) as caught:
             check_target(tmp_path / name, "A forecast", ".csv")
         assert str(caught.value) == text
+
+
+def test_a_wide_table_goes_on_below_itself() -> None:
+    table = pd.DataFrame({f"column_{i}_with_a_name": [1.0, 2.0] for i in range(12)})
+    lines = plain(table).splitlines()
+    assert max(map(len, lines)) <= 120
+    assert sum(line.count("column_") for line in lines) == 12

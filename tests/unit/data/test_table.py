@@ -273,14 +273,15 @@ def test_rows_are_those_of_the_file_after_a_filter(table: pd.DataFrame, gate: La
     assert fault == Fault(7, "loss", "", "loss is missing or not a number", "remove the row", "missing-loss")
 
 
-def test_many_faults_are_counted_and_not_all_shown(gate: Law) -> None:
+def test_faults_of_one_cause_are_one_line(gate: Law) -> None:
     table = oracles.table(gate).assign(loss=-1.0)
     with pytest.raises(TableError) as caught:
-        Observations.of(gate, read_runs(table))
+        Observations.of(gate, read_runs(put(table, 30, "N", 7.0)))
     lines = str(caught.value).splitlines()
-    assert "30" in lines[0]
-    assert len(lines) == 22
-    assert lines[-1] == "  … and 10 more; `bayeslaw check` lists them all"
+    assert "31" in lines[0]
+    assert lines[1].endswith("(row 1, column loss), and 29 like it: rows 2–30")
+    assert "row 30, column N" in lines[2]
+    assert len(lines) == 3
 
 
 def test_base_checkpoints_alone_are_refused(table: pd.DataFrame, gate: Law) -> None:

@@ -263,7 +263,7 @@ def test_anchors_are_chosen_for_the_margins(fixed: Plan) -> None:
     assert (anchors.picks["gain"] > 0).all()
 
 
-@pytest.mark.parametrize(("limit", "changed"), [("30%", {"on": "run"}), (0.8, {"on": "latent", "discrepancy": 0.02})])
+@pytest.mark.parametrize(("limit", "changed"), [("30%", {"on": "run"}), (0.8, {"on": "latent", "discrepancy": "2%"})])
 def test_margins_against_the_base_loss_of_the_law_are_of_the_laws_alone(
     kept: Fit, adapted: Fit, limit: Any, changed: dict[str, Any]
 ) -> None:
