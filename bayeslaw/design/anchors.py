@@ -102,10 +102,9 @@ class Anchors:
         before, rows = next(states), []
         for i, (run, after) in enumerate(zip(self.bought, states, strict=True)):
             was, now = path.iloc[i], path.iloc[i + 1]
-            checkpoint = at.checkpoint[run]
-            paid, extra = checkpoint in at.checkpoint[list(self.bought[:i])], float(at.price[checkpoint])
+            extra = float(at.unpaid(self.bought[:i])[at.checkpoint[run]])
             row = {"round": self.rounds[i], "run": at.names[run], **self._setting(run), "cost": at.cost[run]}
-            row |= {"checkpoint_cost": 0.0 if paid else extra, "spent": now["spent"]}
+            row |= {"checkpoint_cost": extra, "spent": now["spent"]}
             row |= {"gain": was["variance"] - now["variance"], self.width_name: now[self.width_name]}
             rows.append(row | {"informs": self._informs(before, after), "worth": i < self._worthwhile})
             before = after
@@ -217,15 +216,12 @@ class Anchors:
 
     def _afforded(self, order: NDArray[np.int64], start: list[int]) -> list[int]:
         at, picks, left = self.candidates, list(start), self.market.budget * ROUNDING - self.market.bill(start)
-        paid = set(at.checkpoint[start].tolist())
         allowed = self.market.replicates - np.bincount(start, minlength=at.size)
         for run in np.tile(order, self.market.replicates).tolist():
-            checkpoint = int(at.checkpoint[run])
-            price = float(at.cost[run]) + (0.0 if checkpoint in paid else float(at.price[checkpoint]))
+            price = float(at.cost[run] + at.unpaid(picks)[at.checkpoint[run]])
             if allowed[run] > 0 and price <= left:
                 allowed[run] -= 1
                 left -= price
-                paid.add(checkpoint)
                 picks.append(run)
         return picks
 

@@ -42,6 +42,8 @@ class Candidates:
         Codes of the checkpoints that the runs branch from.
     price : array (C,)
         Price of training each checkpoint, paid once however many runs branch from it; 0 if it exists.
+    trunk : int array (C,)
+        Codes of the pre-training runs from which the checkpoints are taken. Of the checkpoints of one, the dearest is paid.
     fixed : bool array (R,)
         Runs that are bought in any case.
     columns : tuple of str
@@ -63,6 +65,7 @@ class Candidates:
     cost: NDArray[np.float64]
     checkpoint: NDArray[np.int64]
     price: NDArray[np.float64]
+    trunk: NDArray[np.int64]
     checkpoints: tuple[str, ...]
     fixed: NDArray[np.bool_]
     columns: tuple[str, ...]
@@ -89,6 +92,16 @@ class Candidates:
         price: NDArray[np.float64] = self.cost + self.price[self.checkpoint]
         return price
 
+    def trained(self, picks: Sequence[int]) -> NDArray[np.float64]:
+        """What is paid for each trunk when these runs are bought, array (C,): the price of its dearest checkpoint."""
+        paid, codes = np.zeros(self.price.size), self.checkpoint[list(picks)]
+        np.maximum.at(paid, self.trunk[codes], self.price[codes])
+        return paid
+
+    def unpaid(self, picks: Sequence[int]) -> NDArray[np.float64]:
+        """What each checkpoint still costs when these runs are bought, array (C,)."""
+        return np.maximum(self.price - self.trained(picks)[self.trunk], 0.0)
+
     def of(self, run: int) -> pd.DataFrame:
         """The rows of one run."""
         rows: pd.DataFrame = self.rows[self.run == run]
@@ -110,13 +123,16 @@ def read_candidates(
         The laws that the runs shall inform, and the observations that they are fitted to.
     source : Runs, DataFrame or path
         One evaluation a row, with the laws' covariates and optionally: `run`, the name of the run that an evaluation is bought with
-        (without it every row is a run); `checkpoint`; `fixed`, runs bought in any case; `D_end`, the tokens at the end of a run if
-        it goes on after its last evaluation; the column of costs; `checkpoint_cost`.
+        (without it every row is a run); `checkpoint`; `trunk`, the pre-training run that several checkpoints are taken from;
+        `fixed`, runs bought in any case; `D_end`, the tokens at the end of a run if it goes on after its last evaluation; the
+        column of costs; `checkpoint_cost`.
     cost : str
         Column with each run's price; 'flops' is 6 N D at the run's end if the table has no such column.
     checkpoint_cost : str, optional
         Column with the price of training each checkpoint; or 'flops', 6 N^2 ptpp; or '0' if all exist. Checkpoints with runs in the
-        fit exist. The default is the column `checkpoint_cost` if there is one, else 'flops' if costs are FLOPs.
+        fit exist. The default is the column `checkpoint_cost` if there is one, else 'flops' if costs are FLOPs. Checkpoints of
+        one size are trained separately, as cosine schedules need it, unless the column `trunk` says that one run at a constant rate
+        passes through them: then the longest is paid alone.
     stages : text or sequence of Stage, optional
         Stages of every run in which parts of the model are frozen; FLOPs are then counted by them instead of by 6 N D. See
         `bayeslaw.core.flops`.
@@ -158,8 +174,8 @@ def read_candidates(
     price, assumed = _checkpoints(frame.iloc[first], checkpoint, names, [o for _, o in fitted], cost, checkpoint_cost, runs.name)
     columns = tuple(dict.fromkeys(name for law, _ in fitted for name in (*law.measured, *law.levels)))
     return Candidates(
-        replace(runs, frame=frame), run, run_names, prices, checkpoint, price, names, _fixed(frame, run, first, runs.name),
-        columns, "FLOPs" if cost == FLOPS else cost, (*notes, *assumed),
+        replace(runs, frame=frame), run, run_names, prices, checkpoint, price, _trunks(frame.iloc[first], checkpoint), names,
+        _fixed(frame, run, first, runs.name), columns, "FLOPs" if cost == FLOPS else cost, (*notes, *assumed),
     )  # fmt: skip
 
 
@@ -284,6 +300,20 @@ def _checkpoints(
     shown = "; ".join(trained[:3]) + ("; …" if len(trained) > 3 else "")
     note = f"{len(trained)} checkpoint{'s' * (len(trained) != 1)} must be trained first and paid for once ({shown})"
     return price, [note] if trained else []
+
+
+def _trunks(frame: pd.DataFrame, checkpoint: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the code of each checkpoint's trunk: its own unless the column `trunk` names one; `frame` has one row per run."""
+    codes = np.arange(int(checkpoint.max()) + 1)
+    if "trunk" not in frame:
+        return codes
+    names = dict[int, str]()
+    for row, code, cell in zip(frame.index, checkpoint.tolist(), frame["trunk"], strict=True):
+        name = f"checkpoint {code}" if pd.isna(cell) else f"trunk {cell}"
+        if names.setdefault(code, name) != name:
+            problem = "a checkpoint belongs to one trunk, and an earlier run of this one names another"
+            raise TableError([Fault(int(row), "trunk", str(cell), problem, "name one trunk in all its rows", "two-trunks")])
+    return pd.factorize(pd.Series([names[code] for code in range(codes.size)]))[0].astype(np.int64)
 
 
 def _known(row: pd.Series, name: str, fitted: Sequence[Observations], named: bool) -> bool:

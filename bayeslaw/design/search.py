@@ -39,18 +39,14 @@ class Market:
 
     def bill(self, picks: Sequence[int]) -> float:
         """The price of runs together, each checkpoint paid once."""
-        at = self.candidates
-        trained = np.unique(at.checkpoint[list(picks)])
-        return float(at.cost[list(picks)].sum() + at.price[trained].sum())
+        return float(self.candidates.cost[list(picks)].sum() + self.candidates.trained(picks).sum())
 
     def prices(self, picks: Sequence[int]) -> Array:
         """The amount that each run would add to the bill, array (R,); inf if it exceeds the budget or can't be bought again."""
         at = self.candidates
-        price = at.price.copy()
-        price[at.checkpoint[list(picks)]] = 0.0
-        added = at.cost + price[at.checkpoint]
+        added = at.cost + at.unpaid(picks)[at.checkpoint]
         added[np.bincount(list(picks), minlength=at.size) >= self.replicates] = np.inf
-        added[(at.cost[list(picks)].sum() + at.price.sum() - price.sum()) + added > self.budget * ROUNDING] = np.inf
+        added[self.bill(picks) + added > self.budget * ROUNDING] = np.inf
         return added
 
     def value(self, covariance: Array) -> float:
@@ -83,7 +79,7 @@ def _first_of_checkpoints(market: Market, kept: Sequence[int]) -> list[int]:
     at = market.candidates
     gains = market.ensemble.gains(market.ensemble.covariance(kept), market.weights)
     gains[~np.isfinite(market.prices(kept))] = -np.inf
-    unpaid = np.setdiff1d(np.unique(at.checkpoint[at.price[at.checkpoint] > 0]), at.checkpoint[list(kept)])
+    unpaid = np.flatnonzero(at.unpaid(kept) > 0)
     best = [max(np.flatnonzero(at.checkpoint == checkpoint).tolist(), key=lambda run: gains[run]) for checkpoint in unpaid]
     return sorted((run for run in best if gains[run] > 0), key=lambda run: -gains[run])[:BUNDLES]
 
@@ -154,7 +150,7 @@ def _bundles(
 ) -> list[tuple[list[int], float]]:
     """Bundles of runs of one checkpoint that must be trained, each with its gain / price^exponent."""
     at, bundles = market.candidates, []
-    unpaid = np.setdiff1d(np.flatnonzero(at.price > 0), at.checkpoint[list(picks)])
+    unpaid = np.flatnonzero(at.unpaid(picks) > 0)
     if not unpaid.size:
         return []
     rate = np.where(np.isfinite(prices), np.nan_to_num(gains / at.cost**exponent, nan=-np.inf), -np.inf)
@@ -215,8 +211,7 @@ def _in_order(market: Market, picks: Sequence[int], kept: int) -> list[int]:
     while rest:
         some = np.unique(rest)
         gains = market.ensemble.gains(covariance, market.weights, some)[some]
-        paid = set(at.checkpoint[ordered].tolist())
-        prices = np.array([at.cost[r] + (0.0 if int(at.checkpoint[r]) in paid else at.price[at.checkpoint[r]]) for r in some])
+        prices = at.cost[some] + at.unpaid(ordered)[at.checkpoint[some]]
         run = int(some[np.argmax(gains / prices)])
         rest.remove(run)
         ordered.append(run)

@@ -114,6 +114,24 @@ RUNS = pd.DataFrame({
 })  # fmt: skip
 
 
+def test_the_longest_checkpoint_of_a_trunk_is_paid_alone(tokens: Fit) -> None:
+    """Checkpoints of one size at two stages are charged separately, unless a trunk at a constant rate passes through both."""
+    runs = pd.DataFrame({"run": ["short", "long", "again"], "N": 1e8, "D": 1e9, "ptpp": [62.0, 279.0, 279.0], "r": [0, 0, 0.5]})
+    apart, one, same = (
+        anchors(tokens, runs.assign(**trunk), AT, budget=1e22) for trunk in ({}, {"trunk": "w100"}, {"trunk": ["a", "b", "b"]})
+    )
+    short, long, run = 6e16 * 62, 6e16 * 279, 6e17
+    assert apart.market.bill([0, 1, 2]) == same.market.bill([0, 1, 2]) == short + long + 3 * run
+    assert one.market.bill([0, 1, 2]) == long + 3 * run
+    assert one.market.bill([0]) == short + run
+    assert one.market.prices([0]).tolist()[1:] == [long - short + run] * 2
+    assert one.market.prices([2]).tolist()[:2] == [run, run]
+    assert one.picks["checkpoint_cost"].sum() == long
+    assert one.picks["spent"].iloc[-1] == one.market.bill(one.bought)
+    with fails("two-trunks", "row 3"):
+        anchors(tokens, runs.assign(trunk=["a", "b", "c"]), AT, budget=1e22)
+
+
 def test_flops_are_counted_to_the_end_of_a_run_and_checkpoints_once(tokens: Fit) -> None:
     choice = anchors(tokens, RUNS, AT, budget=1e22)
     assert dict(zip(choice.candidates.names, choice.candidates.cost, strict=True)) == {"a": 1.2e18, "b": 1.8e18, "c": 6e18}
