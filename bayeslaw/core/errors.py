@@ -166,7 +166,13 @@ def whole_number(name: str, value: object, least: int, most: int = MOST) -> None
 
 
 def nearest(name: str, known: Iterable[str], cutoff: float = 0.5) -> str:
-    """Return ' Did you mean X?' for the closest known name, or '' where none has this similarity."""
+    """Return ' Did you mean X?' for the closest known name, or ''.
+
+    Parameters
+    ----------
+    name, known, cutoff
+        What was given, the known names, and the least similarity of the two (0 to 1).
+    """
     by_lower = {k.lower(): k for k in known}
     close = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=cutoff)
     return f" Did you mean {by_lower[close[0]]!r}?" if close else ""
