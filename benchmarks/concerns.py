@@ -21,9 +21,8 @@ from bayeslaw.posterior.diagnostics import concerns
 
 DRAWS: dict[str, Any] = {"draws": 400, "tune": 300, "chains": 2}
 CASES = (
-    ("chinchilla", "auto"), ("chinchilla", "normal"), ("kaplan", "auto"), ("d-cpt", "auto"), ("d-cpt", "normal-drift"),
-    ("ptpp-floor", "auto"), ("transfer-target", "auto"), ("transfer-target", "normal-checkpoint"), ("annealing", "normal"),
-    ("annealing", "normal-drift"),
+    ("chinchilla", "auto"), ("chinchilla", "normal"), ("kaplan", "auto"), ("d-cpt", "auto"), ("ptpp-floor", "auto"),
+    ("transfer-target", "auto"), ("transfer-target", "normal-checkpoint"), ("annealing", "normal"),
 )  # fmt: skip
 
 
@@ -54,7 +53,7 @@ def main() -> None:
     print(
         "Percent of truths, drawn from the priors of law and noise, whose fit raises each concern. `values` names parameters that"
     )
-    print("the design of two stages can't identify: it is no false alarm.\n")
+    print("the design of two stages can't identify: it is no false alarm. Tables with drift are not among the truths.\n")
     print(markdown_table([{k: row.get(k, "0") for k in ("law", "noise", "truths", *names, "any")} for row in rows]))
 
 

@@ -141,7 +141,7 @@ at = bayeslaw.grid(fit, {"N": [57600, 110592, 196608], "r": 0.25, "D": "2e4:4e6:
 figure, ax = plt.subplots(figsize=(7.2, 4.4), layout="constrained")
 forecast = fit.forecast(at)
 ax = bayeslaw.plots.plot_forecast(forecast, ax, measured=runs.where("r == 0.25").frame, unit="adaptation tokens")
-print("fit:", "passed" if fit.passed else fit.failures, "with notes" if not all(c.passed for c in fit.checks) else "without a note")
+print("fit:", *fit.verdicts, sep=" | ")
 print("forecast:", forecast.checks[-1])
 
 # %% [markdown]

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 7. Reading the checks
 #
-# Every fit and every forecast is checked. Required checks determine the verdict: if one of them fails, there are no intervals.
-# The others are notes on problems that more draws do not fix. The losses are **measured**, those of [notebook
+# Every fit and every forecast is checked, and there are two verdicts. If a check of the sampling fails, there are no intervals.
+# Concerns about the model are problems that more draws do not fix. The losses are **measured**, those of [notebook
 # 1](01_losses_to_forecast.ipynb).
 
 # %%
@@ -22,7 +22,7 @@ seen, unseen = runs.where("ptpp <= 31"), runs.where("ptpp > 31 and D > 50000")
 
 def report(fit: bayeslaw.Fit) -> None:
     """Print the checks that did not pass."""
-    print(fit.name, "passed" if fit.passed else "FAILED")
+    print(fit.name, *fit.verdicts, sep=" | ")
     for check in fit.checks:
         if not check.passed:
             print(f"  {check.name}: {check}")
@@ -31,7 +31,7 @@ def report(fit: bayeslaw.Fit) -> None:
 # %% [markdown]
 # ## Has the sampler converged?
 #
-# `r_hat`, `ess_bulk`, `ess_tail`, `divergences` and `e_bfmi` are required checks. Here is a fit that is far too short:
+# `r_hat`, `ess_bulk`, `ess_tail`, `divergences` and `e_bfmi` are checks of the sampling. Here is a fit that is far too short:
 
 # %%
 short = bayeslaw.fit("transfer-target", seen, draws=40, tune=50, chains=2, progress=False)

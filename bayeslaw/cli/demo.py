@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -80,21 +81,43 @@ def run(output: Path, *, quick: bool = False, progress: bool = True) -> Answer:
             typer.echo(f"fitting {name} to {len(seen)} rows …", err=True)
         fits[name] = fit(name, seen, progress=progress)
         fits[name].save(output / f"{name}.nc")
-        answer.say(f"{name} fitted to {len(seen)} rows", *(f"  {check}" for check in fits[name].checks if not check.passed))
+        sampling, model = fits[name].verdicts
+        answer.say(f"{name} fitted to {len(seen)} rows", f"  Sampling: {sampling}", f"  Model: {model}")
         scores.append(score(fits[name], unseen, force=True))
         scores.append(score(point_fit(name, seen, starts=STARTS, progress=progress), unseen))
+    answer.say("", "Concerns, each for the first law that has it:", *(f"  {text}" for text in _concerns(fits)))
     table = pd.concat(scores, ignore_index=True)
     write_text(output / "scores.csv", table.to_csv(index=False))
     answer.say("", "forecasts of unseen PTPP against the measured losses (errors relative, width and CRPS in nats):", "")
     answer.show("scores", table, plain(table[COLUMNS]))
-    best = table[table["fit"] == "posterior"].sort_values("crps")["law"].iloc[0]
+    posteriors = table[table["fit"] == "posterior"].sort_values("crps").set_index("law")
+    best = str(posteriors.index[0])
+    answer.say("", *_conclusions(posteriors))
     _picture(fits[best], settled, output / "forecast.png")
     answer.say(
-        "",
         f"Best by CRPS: {best}. Picture: {output / 'forecast.png'}; table: {output / 'scores.csv'}; fits beside them.",
         f"Look closer with: bayeslaw show {output / (best + '.nc')}",
     )
     return answer
+
+
+def _concerns(fits: Mapping[str, Fit]) -> list[str]:
+    """Return every concern once, as the first law that has it states it."""
+    found: dict[str, str] = {}
+    for name, made in fits.items():
+        for check in made.concerns:
+            found.setdefault(check.name, f"{check.name}, {name}: {check.text}. {check.advice}.")
+    return list(found.values())
+
+
+def _conclusions(scores: pd.DataFrame) -> list[str]:
+    """Return what the verdicts and the scores, by law and best first, say together."""
+    covered = ", ".join(f"{law} {share:.0%}" for law, share in scores["cover_eti90"].items())
+    return [
+        "Passed sampling means that the draws are those of the posterior, not that the law is right: 90% intervals hold, of the",
+        f"losses that were not fitted, {covered}.",
+        "Concerns name what may be wrong with a law. They don't rank laws: held-out losses, as here, or `bayeslaw compare` do.",
+    ]
 
 
 def _picture(fit: Fit, runs: Runs, path: Path) -> None:

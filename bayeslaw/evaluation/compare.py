@@ -32,7 +32,7 @@ from bayeslaw.noise.noise import CHOICES
 from bayeslaw.posterior.diagnostics import model_label, sampling_verdict
 from bayeslaw.posterior.fit import Fit
 
-HEAD = ("held_out", "law", "noise", "fit", "checks", "spread", "rows")
+HEAD = ("held_out", "law", "noise", "fit", "checks", "model", "spread", "rows")
 LEFT_OUT = ["base_rows_left_out", "seen_rows_left_out", "sample"]  # held-out parts have neither, by `_unseen`
 DIAGNOSTIC = (
     "Leaving out one {by} after the other is a diagnostic: it shows the errors of the laws between the values of the table, not at "
@@ -53,8 +53,8 @@ class Comparison:
     Attributes
     ----------
     scores : DataFrame
-        One row for each fit and held-out part: held_out, law, noise, fit ('posterior', 'point', 'stack'), checks, spread, rows,
-        and the scores of `bayeslaw.score`; empty for fits whose checks failed, unless forced.
+        One row for each fit and held-out part: held_out, law, noise, fit ('posterior', 'point', 'stack'), checks, model, spread,
+        rows, and the scores of `bayeslaw.score`; empty for fits whose checks failed, unless forced.
     weights : DataFrame
         One row for each law and noise, best first: law, noise, checks, model, runs, elpd (log predictive density of the left-out
         runs, summed, larger is better) with its standard error se, elpd_diff to the best with its standard error dse, and the
@@ -139,6 +139,7 @@ class _Work:
             except FitError as error:
                 self.notes.append(f"{law} ({fit}), {held_out}: not scored. {error}")
         head = {"held_out": held_out, "law": law, "noise": noise, "fit": fit, "checks": checks}
+        scores = scores.assign(model=scores.get("model", ""))
         self.scores.append(scores.assign(**head).drop(columns=LEFT_OUT, errors="ignore"))
 
 

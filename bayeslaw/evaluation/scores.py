@@ -144,8 +144,8 @@ def score(
     -------
     DataFrame
         One row: law, fit, spread, rows, base_rows_left_out, seen_rows_left_out, `sample`, which is 'held-out' or says how many rows
-        are 'in-sample', `checks`, which is 'passed' or 'FAILED (forced)' for a posterior, then `point_scores` and, where there are
-        draws, `draw_scores`.
+        are 'in-sample', `checks` ('passed' or 'FAILED (forced)') and `model` for a posterior, then `point_scores` and, where
+        there are draws, `draw_scores`.
 
     Raises
     ------
@@ -179,7 +179,7 @@ def score(
     predicted = forecast(fit, held, discrepancy=discrepancy, as_=as_, seed=seed, force=force)
     draws = predicted.predictive
     head = {"law": predicted.law, "fit": "posterior", "spread": predicted.spread}
-    counts["checks"] = checks_label(predicted.forced)
+    counts |= {"checks": checks_label(predicted.forced), "model": predicted.model_label}
     return pd.DataFrame([head | counts | point_scores(loss, np.median(draws, axis=0)) | draw_scores(loss, draws)])
 
 

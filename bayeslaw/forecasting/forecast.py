@@ -41,16 +41,20 @@ from bayeslaw.posterior.diagnostics import (
     extrapolation,
     failures,
     forecast_checks,
+    model_label,
     spread_rows,
 )
 from bayeslaw.posterior.draws import LawDraws, check_losses
 from bayeslaw.posterior.effects import WORDS, LearntEffects, Reading
 from bayeslaw.posterior.fit import Fit
+from bayeslaw.posterior.sensitivity import forecast_sensitivity_check
 
 # Seeds that keep the random numbers of the discrepancy, and of a stack's fits, apart from those of the noise.
 DISCREPANCY, MEMBER = 10, 11
 SPREADS = ("latent", "run", "discrepancy")
 MOST_DRAWS = 250_000_000  # most numbers that draws may hold: 2 GB
+# Settings at which the sensitivity of a forecast to the priors is computed, and fewest draws of a fit that it is computed from.
+SENSED, FEWEST = 8, 200
 BLOCK = 64  # rows computed at once: fewer repeat the work on the discrepancy's waves, more leave a core's cache
 
 
@@ -153,7 +157,12 @@ class MemberDraws:
             columns.append(values)
         some, chains = spread_rows(columns), next(iter(self.fit.by_chain.values())).shape
         by_draw = np.moveaxis(self.latent(some, self.fit.draws).reshape(some.size, *chains), 0, -1)
-        return forecast_checks(by_draw, self.rows[some].tolist(), self.rows.size)
+        mixed = forecast_checks(by_draw, self.rows[some].tolist(), self.rows.size)
+        if chains[0] * chains[1] < FEWEST:
+            return mixed
+        few = spread_rows([values[some] for values in columns], SENSED)
+        sensitivity = self.fit.sensitivity_of({str(self.rows[some[i]]): by_draw[..., i] for i in few})
+        return [*mixed, forecast_sensitivity_check(sensitivity, self.rows.size)]
 
 
 def outside(fit: Fit, covariates: Mapping[str, Array]) -> pd.DataFrame:
@@ -222,10 +231,11 @@ class Forecast:
 
     @cached_property
     def checks(self) -> tuple[Check, ...]:
-        """R-hat and effective sample sizes of the latent loss under each law, and how far outside the runs the settings lie.
+        """Checks of the latent loss under each law: R-hat, effective sample sizes, sensitivity to the law's priors; and how far
+        outside the runs the settings lie.
 
-        With more than `diagnostics.FORECAST_ROWS` settings, that many are checked: the extremes of each covariate, and others
-        spread between them.
+        With more than `diagnostics.FORECAST_ROWS` settings, that many are checked (`SENSED` for sensitivity): the extremes of each
+        covariate, and others spread between them.
         """
         checks = [(member.fit.law.name, check) for member in self.members for check in member.checks()]
         named = [c if len(self.members) == 1 else replace(c, text=f"{name}: {c.text}") for name, c in checks]
@@ -242,6 +252,11 @@ class Forecast:
     def forced(self) -> bool:
         """Whether it overrides failed checks, of a fit or of the forecast itself."""
         return self.failed or bool(failures(self.checks))
+
+    @property
+    def model_label(self) -> str:
+        """'no concerns', 'concerns' or 'not assessed': the verdict on the models of its fits and at its settings."""
+        return model_label([check for member in self.members for check in member.fit.checks] + list(self.checks))
 
     @property
     def spread(self) -> str:
@@ -307,7 +322,8 @@ class Forecast:
         `discrepancy<sd>%_eti<prob>_lo` and `_hi`, or with .5% and 1% where none was stated (`run` is the one with 0);
         `as`, which is 'new run', 'known checkpoint' or 'known run' by the effects that were learnt; `outside_<covariate>`;
         `extrapolation`, which is 'inside', 'outside: …' or 'FAR outside: …' with covariates and distances;
-        and `checks`, which is 'passed' or 'FAILED (forced)'. With `progress` a bar on standard error shows how far it is.
+        `checks`, which is 'passed' or 'FAILED (forced)' for the sampling; and `model`, which is 'no concerns', 'concerns' or
+        'not assessed' for the fits and this forecast. With `progress` a bar on standard error shows how far it is.
         """
         middle_and_ends = tails(ci_prob)
         sds = STATED if self.discrepancy is None else (self.discrepancy,)
@@ -326,7 +342,7 @@ class Forecast:
         table["as"] = self.readings
         for covariate in self.outside:
             table[f"outside_{covariate}"] = self.outside[covariate].to_numpy()
-        return table.assign(extrapolation=self._extrapolation[0], checks=checks_label(self.forced))
+        return table.assign(extrapolation=self._extrapolation[0], checks=checks_label(self.forced), model=self.model_label)
 
     def _blocks(self, use: Callable[[slice, Array], None], sds: Sequence[float], progress: bool = False) -> None:
         """Call a function with the draws (spread, rows, draws) of every block of rows; several threads compute blocks."""

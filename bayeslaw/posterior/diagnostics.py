@@ -30,7 +30,7 @@ NEAR = (0.1, 0.05)
 SEED_SPREAD = 0.01  # largest sigma_run explained by seeds: twice the largest measured on tinycpt (.3 to .5%)
 
 
-LONGER = "Sample longer (such as --draws 3000 --tune 1500)"
+LONGER = "Sample longer, such as 3,000 draws after 1,500 of tuning"
 Subject = Literal["sampling", "model", "note"]
 
 
@@ -182,7 +182,7 @@ def sampler_checks(draws: Mapping[str, Array], stats: xr.Dataset, energy: Array)
     text = f"{diverging} divergent transitions of {chains * count}, at most {DIVERGENT:.1%} wanted"
     numbers = pd.DataFrame({"divergent": [diverging], "draws": [chains * count]})
     advice = (
-        "More draws don't help: tune longer (such as --tune 2000), or give a prior that keeps away from where the law breaks down"
+        "More draws don't help: tune longer, such as 2,000 draws, or give a prior that keeps away from where the law breaks down"
     )
     checks.append(Check("divergences", diverging <= DIVERGENT * chains * count, text, "sampling", numbers, advice))
     with np.errstate(all="ignore"):
@@ -205,7 +205,7 @@ def information_check(prior: Mapping[str, Array], posterior: Mapping[str, Array]
     table = pd.DataFrame({"prior_overlap": {name: overlap(prior[name], posterior[name].ravel()) for name in prior}})
     uninformed = [str(n) for n in table.index[table["prior_overlap"] > OVERLAP]]
     text = f"{', '.join(uninformed)}: not informed by these data" if uninformed else "the data inform every parameter"
-    return Check("informed", not uninformed, text, "note", table, "A forecast says whether they matter to it (`priors`)")
+    return Check("informed", not uninformed, text, "note", table, "A forecast says whether they matter to it")
 
 
 def run_effect_check(sigma_run: Array) -> Check:
@@ -216,8 +216,8 @@ def run_effect_check(sigma_run: Array) -> Check:
     median = float(max(np.median(group) for group in sigma_run))
     text = f"runs lie {median:.1%} around the law beyond point noise; seeds explain at most {SEED_SPREAD:.0%}"
     if median > SEED_SPREAD:
-        text += ": the law has an error between runs, and its intervals are unreliable outside them"
-    advice = "Try other laws (`compare`), and state a discrepancy"
+        text += ": the law misses something between runs"
+    advice = "Compare other laws, and state a discrepancy"
     return Check("run_effect", median <= SEED_SPREAD, text, "model", pd.DataFrame({"sigma_run": [median]}), advice)
 
 
@@ -237,7 +237,7 @@ def bins_check(count: Array, width: float, shift: float, sigma_point: Array) -> 
         f"relative, at most {BINNED:.0%} of a bin's own error {error:.1e} wanted"
     )
     numbers = pd.DataFrame({"shift": [shift], "error": [error]})
-    return Check("bins", shift <= BINNED * error, text, "sampling", numbers, "Choose narrower bins (`--bins`)")
+    return Check("bins", shift <= BINNED * error, text, "sampling", numbers, "Choose narrower bins")
 
 
 def spread_rows(columns: Sequence[Array], most: int = FORECAST_ROWS) -> Index:

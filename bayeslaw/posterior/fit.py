@@ -39,6 +39,8 @@ from bayeslaw.posterior.sensitivity import log_priors, power_scaling
 if TYPE_CHECKING:
     import pymc as pm
 
+SCALED = 4_000_000  # log likelihoods of rows that are computed for sensitivities: all draws of 1,000 rows
+
 
 @dataclass(frozen=True)
 class Fit:
@@ -160,8 +162,8 @@ class Fit:
     def summary(self, ci_prob: float = 0.9) -> pd.DataFrame:
         """Return a table of the parameters with equal-tailed credible intervals of probability `ci_prob`.
 
-        Columns are median, eti<prob>_lo, eti<prob>_hi, mean, sd, r_hat, ess_bulk, ess_tail, prior_overlap, and `checks`, which is
-        'passed' or 'FAILED' for the whole fit.
+        Columns are median, eti<prob>_lo, eti<prob>_hi, mean, sd, r_hat, ess_bulk, ess_tail, prior_overlap, and the verdicts on
+        the whole fit: `checks` ('passed' or 'FAILED') on its sampling and `model` ('no concerns', 'concerns', 'not assessed').
         """
         ends, rows = interval_names("eti", ci_prob), {}
         for name, values in self.by_chain.items():
@@ -169,7 +171,7 @@ class Fit:
             rows[name] = {"median": np.median(values)} | interval | {"mean": values.mean(), "sd": values.std(ddof=1)}
         overlaps = next(c for c in self.checks if c.name == "informed").table["prior_overlap"]
         table = pd.DataFrame(rows).T.join(diagnostics(self.by_chain)).join(overlaps).rename_axis("parameter")
-        return table.assign(checks="passed" if self.passed else "FAILED")
+        return table.assign(checks=sampling_label(self.checks), model=model_label(self.checks))
 
     def prior_draws(self, size: int, seed: int = 0) -> dict[str, NDArray[np.float64]]:
         """Return prior draws (size,) of the parameters of law and noise; priors with `on` are at the runs' reference point."""
@@ -208,9 +210,26 @@ class Fit:
         draws, shape = self.draws, next(iter(self.by_chain.values())).shape
         label = f"loss at {', '.join(f'{k} = {end[k]:.3g}' for k in (*self.law.axes, *self.law.indicators))}"
         loss = self.law.predict(draws, {k: [v] for k, v in end.items()}).reshape(shape)
-        of_law, of_noise = log_priors(self.law, self.noise, draws, self.observed.at)
-        likelihood: NDArray[np.float64] = self.log_likelihood("earlier").sum("run").values
-        return power_scaling(self.by_chain | {label: loss}, of_law.reshape(shape), of_noise.reshape(shape), likelihood)
+        return self.sensitivity_of(self.by_chain | {label: loss})
+
+    def sensitivity_of(self, quantities: Mapping[str, NDArray[np.float64]]) -> pd.DataFrame:
+        """Return the sensitivity to priors of quantities (chains, draws) of this fit's draws; see `power_scaling`.
+
+        Of large tables some draws are used, as many as have `SCALED` log likelihoods of rows, and at least 200 of each chain.
+        """
+        every, *densities = self._log_densities
+        return power_scaling({name: values[:, ::every] for name, values in quantities.items()}, *densities)
+
+    @cached_property
+    def _log_densities(self) -> tuple[int, NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+        """Step between draws, and log densities (chains, draws) of the priors of law and noise and of the losses at those."""
+        chains, length = next(iter(self.by_chain.values())).shape
+        every = max(1, min(length // 200, chains * length * self.observed.log_loss.size // SCALED))
+        some = {name: values[:, ::every].reshape(-1) for name, values in self.by_chain.items()}
+        residual = self.observed.log_loss - np.log(self.law.predict(some, self.observed.covariates))
+        likelihood = self.noise.log_likelihood(np.asarray(residual), self.observed, some, given="earlier").sum(axis=1)
+        of_law, of_noise = (d.reshape(chains, -1) for d in log_priors(self.law, self.noise, some, self.observed.at))
+        return every, of_law, of_noise, likelihood.reshape(chains, -1)
 
     @property
     def residual(self) -> NDArray[np.float64]:

@@ -72,7 +72,7 @@ def runs_check(observed: Observations, noise: Noise) -> Check | None:
     text = f"{observed.runs} runs show how runs differ"
     if not several:
         text = f"all rows are of one run ({observed.run_names[0]}): how runs differ is known from the prior of sigma_run only"
-    advice = "Add runs, such as one with another seed, before you trust the `run` intervals"
+    advice = "Add runs, such as one with another seed, before you trust the intervals of new runs"
     return Check("runs", several, text, "model", pd.DataFrame({"runs": [observed.runs]}), advice)
 
 
@@ -109,7 +109,7 @@ def conflict_check(law: Law, noise: Noise, draws: Mapping[str, Array], at: Mappi
     if len(far):
         names = [f"{name} ({row['prior_sds']:+.1f} prior sd)" for name, row in far.iterrows()]
         text = f"{', '.join(names)}: the runs contradict {'its prior' if len(far) == 1 else 'their priors'}"
-    advice = "Either the prior is wrong for these runs (`--prior`) or the parameter makes up for what the law misses (`compare`)"
+    advice = "Either the prior is wrong for these runs, or the parameter makes up for what the law misses: compare other laws"
     return Check("prior_conflict", not len(far), text, "model", frame, advice)
 
 
@@ -158,7 +158,7 @@ def outlier_check(residual: Array, observed: Observations, noise: Noise, draws: 
     text = f"no row is {FAR_OUT:g} sd of its noise off the law"
     if far.size:
         text = f"{far.size} of {residual.size:,} rows are more than {FAR_OUT:g} sd of their noise off: {'; '.join(named)}{more}"
-    advice = "Look at these runs, and leave out what went wrong (`--where`)"
+    advice = "Look at these runs, and leave out what went wrong"
     return Check("outliers", not far.size, text, "model", frame, advice)
 
 
@@ -202,7 +202,7 @@ def misfit_check(residual: Array, observed: Observations, noise: Noise, covariat
         return Check("misfit", True, f"residuals show no trend along {', '.join(covariates)}", "model", frame)
     along = "; ".join(f"{name}: {row['means']}" for name, row in wrong.iterrows())
     text = f"mean residuals from the least to the largest values of {along}"
-    advice = "Try other laws (`compare`), and state a discrepancy of at least that size"
+    advice = "Compare other laws, and state a discrepancy of at least that size"
     return Check("misfit", False, text, "model", frame, advice)
 
 

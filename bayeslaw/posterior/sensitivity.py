@@ -9,6 +9,7 @@ every quantity would get a warning.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 
 import arviz_stats as az
@@ -20,8 +21,34 @@ from bayeslaw.core.arrays import Array
 from bayeslaw.laws.law import Law
 from bayeslaw.noise import noise as noises
 from bayeslaw.noise.noise import Noise
+from bayeslaw.posterior.diagnostics import Check
 
+CONFLICT, WEAK = "possible prior-data conflict", "weak likelihood"
 SENSITIVE = 0.05  # the paper's threshold: a marginal moves as much as a normal one whose mean is moved by about .3 sd
+
+
+def forecast_sensitivity_check(sensitivity: pd.DataFrame, settings: int) -> Check:
+    """Check that the priors of the law don't decide a forecast.
+
+    Parameters
+    ----------
+    sensitivity : DataFrame
+        `power_scaling` of the latent loss at some settings, by their rows' numbers.
+    settings : int
+        Number of settings of the whole forecast.
+    """
+    decided = sensitivity[sensitivity["says"].isin([CONFLICT, WEAK])]
+    some = "" if len(sensitivity) == settings else " that bracket all"
+    text = f"the runs and not the priors decide the latent loss at {len(sensitivity)} settings{some}"
+    if len(decided):
+        rows = ", ".join(map(str, decided.index))
+        largest = sensitivity["prior_sensitivity"].max()
+        text = (
+            f"the priors decide the latent loss at {len(decided)} of {len(sensitivity)} settings{some} (row {rows}): "
+            f"sensitivity up to {largest:.2f}, at most {SENSITIVE:g} wanted"
+        )
+    advice = "Buy runs nearer to these settings, or make sure of the priors"
+    return Check("priors", not len(decided), text, "model", sensitivity, advice)
 
 
 def log_priors(law: Law, noise: Noise, draws: Mapping[str, Array], at: Mapping[str, float]) -> tuple[Array, Array]:
@@ -69,8 +96,13 @@ def power_scaling(quantities: Mapping[str, Array], prior: Array, noise_prior: Ar
     table = pd.DataFrame(index=pd.Index(names, name="quantity"))
     for column, log_density in {"prior": prior, "noise_prior": noise_prior, "likelihood": likelihood}.items():
         group = column.removeprefix("noise_")
+        if np.ptp(log_density) < 1e-9:  # nothing moves with it
+            table[f"{column}_sensitivity"] = 0.0
+            continue
         tree = xr.DataTree.from_dict({"posterior": posterior, f"log_{group}": xr.Dataset({"all": (dims, log_density)})})
-        table[f"{column}_sensitivity"] = az.psense(tree, group=group)["quantity"].values
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # on the tails of weights of draws that hardly differ in density
+            table[f"{column}_sensitivity"] = az.psense(tree, group=group)["quantity"].values
     by_prior, by_noise, by_data = (table[column] >= SENSITIVE for column in table)
-    words = [(by_prior & by_data, "possible prior-data conflict"), (by_prior, "weak likelihood"), (by_noise, "prior of the noise")]
+    words = [(by_prior & by_data, CONFLICT), (by_prior, WEAK), (by_noise, "prior of the noise")]
     return table.assign(says=np.select([where for where, _ in words], [word for _, word in words], ""))

@@ -193,7 +193,7 @@ def _forecasts(
         if result.settings[x].unique().size > 1:
             pictures[name] = _fan(result, label, x, posterior.covariates[x].unit, _points(result, x, measured), ci_prob)
         # The page says in words how far settings are outside the runs; JSON has the distances too.
-        hidden = [str(c) for c in frame if str(c).startswith("outside_")] + ([] if result.forced else ["checks"])
+        hidden = [str(c) for c in frame if str(c).startswith("outside_")] + ["model"] + ([] if result.forced else ["checks"])
         facts.append({
             "label": label, "checks": [str(c) for c in result.checks if not c.passed],
             "table": table(f"Forecasts by {label}, {result.unit}", frame, hidden), "withheld": "",

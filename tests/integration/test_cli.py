@@ -124,7 +124,7 @@ def test_fit_show_forecast_score(command: Command, folder: Path) -> None:
     assert forced.split("\n\n")[1].count("FAILED") == len(read)
     latex = command("show", "new.nc", "--latex", "--force").out
     assert latex.count(r"]^{\dagger}$") == len(read)
-    assert r"$^{\dagger}$ Checks of this fit FAILED: not to be trusted." in latex
+    assert r"$^{\dagger}$ Sampling of this fit FAILED: not to be trusted." in latex
 
     at = ("--set", "N=1e8,1e9", "--set", "D=1e8:1e11:4")
     rejected(command("forecast", "new.nc", *at), "failed-checks")
@@ -156,9 +156,8 @@ def test_sensitivity_is_shown_when_asked_for(command: Command, folder: Path, sou
 def test_a_forecast_names_settings_far_outside_the_runs(command: Command, folder: Path) -> None:
     done = command("forecast", "fit.nc", "--set", "N=1e9", "--set", "D=1e10,1e14")
     assert (done.status, done.err) == (0, "")
-    assert done.out.splitlines()[-1].startswith(
-        "note: 1 of 2 settings lie far outside the runs: D up to 8.7 e-folds (the runs span "
-    )
+    assert "\nconcern: 1 of 2 settings lie far outside the runs: D up to 8.7 e-folds (the runs span " in done.out
+    assert done.out.endswith("\nSampling: passed\nModel: concerns (extrapolation)\n")
     assert done.out.count("FAR outside: D by 8.7 e-folds") == 1
     assert any(line.split() == ["inside"] for line in done.out.splitlines())  # a wide table goes on below itself
     inside = command("forecast", "fit.nc", "--set", "N=1e9", "--set", "D=1e10", "-o", "out.csv")
@@ -188,7 +187,7 @@ def test_forecast_writes_its_table_and_picture(command: Command, folder: Path, s
         "--plot", f"fan.{ending}",
     )  # fmt: skip
     assert (done.status, done.err) == (0, "")
-    assert done.out == f"8 settings written to out.csv\npicture written to fan.{ending}\n"
+    assert done.out == f"8 settings written to out.csv\nSampling: passed\nModel: no concerns\npicture written to fan.{ending}\n"
     assert Path(f"fan.{ending}").stat().st_size > 5000
     head = {"png": b"\x89PNG", "pdf": b"%PDF", "svg": b"<?xml"}[ending]
     assert Path(f"fan.{ending}").read_bytes().startswith(head)

@@ -160,7 +160,7 @@ def test_a_foreign_netcdf_file(tmp_path: Path) -> None:
     with pytest.raises(FitError) as caught:
         loaded_fit(path)
     assert str(caught.value) == (
-        "other.nc is not a bayeslaw fit of format 2 (found none); write one with `bayeslaw fit … -o FIT.nc`."
+        "other.nc is not a bayeslaw fit of format 3 (found none); write one with `bayeslaw fit … -o FIT.nc`."
     )
     xr.Dataset({"x": ("t", [1.0, 2.0])}, attrs={"title": "weather"}).to_netcdf(path, engine="h5netcdf")
     refused(path, "unreadable-file", "other.nc")
@@ -175,7 +175,7 @@ def edit(path: Path, **attributes: Any) -> None:
 @pytest.mark.parametrize(
     ("attributes", "code", "named"),
     [
-        ({"bayeslaw_format": "3"}, "other-format", "found 3"),
+        ({"bayeslaw_format": "2"}, "other-format", "found 2"),
         ({"noise": "{"}, "unreadable-file", "JSONDecodeError"),
         ({"priors": "3"}, "damaged-file", "AttributeError"),
         ({"seed": "99"}, "changed-settings", "settings"),

@@ -185,7 +185,7 @@ def pointed() -> PointFit:
 
 def test_a_posterior_is_scored_by_its_run_spread(sound_fit: Fit, held: pd.DataFrame) -> None:
     table = score(sound_fit, held, seed=5)
-    assert list(table) == [*HEAD, "checks", *POINT, *DRAW]
+    assert list(table) == [*HEAD, "checks", "model", *POINT, *DRAW]
     assert table["checks"].tolist() == ["passed"]
     assert table[HEAD].values.tolist() == [["chinchilla", "posterior", "run", 20, 0, 0, "held-out"]]
     draws, loss = forecast(sound_fit, held, seed=5).draws["run"].values, held["loss"].to_numpy()

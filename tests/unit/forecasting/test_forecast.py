@@ -121,7 +121,7 @@ def test_summary_has_medians_and_equal_tailed_intervals(sound_fit: Fit, prob: fl
     table = result.summary(prob)
     spreads = [f"{s}_{c}" for s in ("latent", "run") for c in ("median", f"{name}_lo", f"{name}_hi")]
     stated = [f"discrepancy{sd}%_{name}_{end}" for sd in ("0.5", "1") for end in ("lo", "hi")]
-    assert list(table) == ["N", "D", *spreads, *stated, "as", "outside_N", "outside_D", "extrapolation", "checks"]
+    assert list(table) == ["N", "D", *spreads, *stated, "as", "outside_N", "outside_D", "extrapolation", "checks", "model"]
     for spread in ("latent", "run"):
         draws = np.sort(result.draws[spread].values, axis=0)
         for column, share in (("median", 0.5), (f"{name}_lo", (1 - prob) / 2), (f"{name}_hi", (1 + prob) / 2)):

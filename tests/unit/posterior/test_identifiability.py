@@ -95,7 +95,7 @@ def test_the_text_names_covariates_values_and_parameters() -> None:
     assert str(check) == (
         "concern: N has one value (1e+09): A, alpha can't be learnt, and forecasts at other values rest on priors alone; "
         "ptpp has 2 values (15, 31): F, eta are not identifiable, and forecasts at other values depend on priors; "
-        "E is not identifiable either. Add runs at other values (`anchors`)."
+        "E is not identifiable either. Add runs at other values."
     )
     check = lack_check(law, oracles.observed(law, values(law)), oracles.typical(law))
     assert str(check) == "passed: the runs have enough values of N, D, r, ptpp to identify all parameters"

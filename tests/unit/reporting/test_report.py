@@ -171,7 +171,7 @@ def test_forced_reports_show_and_mark_them(small_fit: Fit, at: Runs) -> None:
     one = forced.facts["fits"][0]
     assert "eti90_lo" in one["parameters"]["shown"]
     assert {row[one["parameters"]["columns"].index("checks")] for row in one["parameters"]["rows"]} == {"FAILED"}
-    assert {row[-1] for row in forced.facts["forecasts"][0]["table"]["rows"]} == {"FAILED (forced)"}
+    assert {tuple(row[-2:]) for row in forced.facts["forecasts"][0]["table"]["rows"]} == {("FAILED (forced)", "not assessed")}
     assert "intervals are forced" in forced.html
     assert forced.latex["fit1-parameters.tex"].count(b"dagger") == len(one["parameters"]["rows"]) + 1
 
