@@ -121,7 +121,7 @@ def fit(
     result = sample(Density.of(law, observed, chosen, compressed), **settings, seed=seed, progress=progress, cores=cores)
     checks = _checks(law, observed, chosen, result, runs.frame, seed)
     if note := repeats_note(runs, law):
-        checks.append(Check("repeats", False, note, False, pd.DataFrame()))
+        checks.append(Check("repeats", False, note, "model", pd.DataFrame(), "Keep one row of each (`--duplicates drop`)"))
     if compressed is not None and bins is not None:
         draws_of = {name: v.ravel()[:: max(1, v.size // SHIFTED)] for name, v in result.draws.items() if name in law.parameters}
         shift, sigma = compressed.shift(law, draws_of, observed), chosen.scales(result.draws, "sigma_point")
