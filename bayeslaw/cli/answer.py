@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bayeslaw.core.errors import BayeslawError, TableError, grouped
+from bayeslaw.core.errors import BayeslawError, TableError, grouped, shortened
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -131,6 +131,11 @@ def answering(command: Callable[..., Answer]) -> Callable[..., None]:
             answer = command(**given)
         except BayeslawError as error:
             answer = Answer(error=error)
+        except OSError as error:  # a name that is too long, a folder that may not be read, a full disk
+            of = "" if error.filename is None else f"{shortened(error.filename, 200)}: "
+            answer = Answer(error=BayeslawError(f"{of}{error.strerror or error}.", code="system-error"))
+        except MemoryError as error:
+            answer = Answer(error=BayeslawError(f"There is not enough memory: {error}.", code="out-of-memory"))
         if as_json:
             answer.print_json()
         else:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Annotated
 
 import typer
@@ -13,6 +15,7 @@ from bayeslaw.cli import anchors, data, dynamics, fits, forecasts, laws, logs, p
 from bayeslaw.cli.answer import Answer, answering
 from bayeslaw.core.errors import BayeslawError, shortened
 
+INTERRUPTED = 130  # the status of a command that Ctrl-C ended
 MOST_IN_LINE = 1_000  # characters in a line of an error
 
 
@@ -62,8 +65,30 @@ app.add_typer(application("Public losses, downloaded from where they are publish
 def main() -> None:
     """Run the command line. An error in what was given is one message on standard error and exit status 2, without a traceback."""
     try:
+        if sys.flags.optimize > 1:
+            raise BayeslawError("ArviZ needs its docstrings: run without -OO (PYTHONOPTIMIZE=2).", code="no-docstrings")
         app(prog_name="bayeslaw")
     except BayeslawError as error:
-        lines = [shortened(line, MOST_IN_LINE) for line in f"Error: {error}".splitlines()]  # what was given may be long
+        end(f"Error: {error}")
+    except OSError as error:  # commands turn their own into errors, so that this is of printing
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # where Python writes the rest of the text when it ends
+        end(f"Error: Standard output can't be written: {error.strerror}.")
+    except Exception as error:
+        if not is_interrupt(error):
+            raise
+        sys.exit(INTERRUPTED)
+
+
+def end(text: str) -> None:
+    """End the command with status 2 and an error."""
+    lines = [shortened(line, MOST_IN_LINE) for line in text.splitlines()]  # what was given may be long
+    with suppress(OSError):  # standard error may be full too
         typer.echo("\n".join(lines), err=True)
-        sys.exit(2)
+    sys.exit(2)
+
+
+def is_interrupt(error: BaseException | None) -> bool:
+    """Return whether Ctrl-C is behind an error: modules in C that are being imported turn it into a SystemError."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None

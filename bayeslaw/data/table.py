@@ -175,7 +175,10 @@ def read_table(source: str | Path | pd.DataFrame, kind: Kind, *, strict: bool = 
     if not len(frame):
         raise BayeslawError(f"{name} has no rows.", code="no-rows")
     frame, conversions = _renamed(frame, name, kind)
-    frame, unread = _converted(frame, numeric(kind), {*TEXT[kind], *names})
+    try:
+        frame, unread = _converted(frame, numeric(kind), {*TEXT[kind], *names})
+    except UnicodeDecodeError as error:  # of Parquet, whose texts are decoded when they are needed
+        raise BayeslawError(f"{name} can't be read: a text in it is not UTF-8 ({error.reason}).", code="unreadable-table") from None
     if unread and strict:
         raise TableError(unread, name)
     unit_of(frame, name)
@@ -194,11 +197,20 @@ def _read(path: Path) -> pd.DataFrame:
         raise BayeslawError(f"There is no file {path}.", code="no-such-file")
     try:
         if suffix == ".parquet":
-            return pd.read_parquet(path)
+            return _parquet(path)
         return _records(path) if suffix.startswith(".json") else _text_table(path, "," if suffix == ".csv" else "\t")
     except (ValueError, OSError, ImportError, RecursionError) as error:
         message = f"{path.name} can't be read as a {path.suffix} table: {str(error).strip()}."
         raise BayeslawError(message, code="unreadable-table") from None
+
+
+def _parquet(path: Path) -> pd.DataFrame:
+    try:
+        return pd.read_parquet(path)
+    except (ValueError, OSError, ImportError):
+        raise
+    except Exception as error:  # metadata for pandas that lack a key, or have one of another type
+        raise ValueError(f"its metadata are damaged ({type(error).__name__}: {error})") from None
 
 
 def _text_table(path: Path, separator: str) -> pd.DataFrame:

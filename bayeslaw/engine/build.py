@@ -48,7 +48,17 @@ _INNER: Any = {"nogil": True, "error_model": "numpy", "no_cpython_wrapper": True
 
 def inner[**P, R](function: Callable[P, R]) -> Callable[P, R]:
     """Compile a function that only compiled code calls, once per computer; division by zero gives inf or nan."""
-    return kept_on_disk(lambda cache: njit(**_INNER, cache=cache)(versioned(function)))  # type: ignore[no-any-return]
+    made: Any = kept_on_disk(lambda cache: njit(**_INNER, cache=cache)(versioned(function)))
+    save = made._cache.save_overload
+
+    def save_if_possible(*of: Any) -> None:  # it is compiled and saved when it is first called
+        try:
+            save(*of)
+        except OSError as error:
+            _warn_not_kept(error)
+
+    made._cache.save_overload = save_if_possible
+    return made  # type: ignore[no-any-return]
 
 
 def kept_on_disk(make: Callable[[bool], Any]) -> Any:
@@ -58,9 +68,13 @@ def kept_on_disk(make: Callable[[bool], Any]) -> Any:
     except (OSError, RuntimeError) as error:  # no folder that can be written to, or a full disk
         if isinstance(error, RuntimeError) and "cannot cache" not in str(error):
             raise
-        text = f"Compiled code can't be kept on disk, so each process compiles it anew ({error}). Name a folder in NUMBA_CACHE_DIR."
-        warnings.warn(text, stacklevel=2)
+        _warn_not_kept(error)
         return make(False)
+
+
+def _warn_not_kept(error: Exception) -> None:
+    text = f"Compiled code can't be kept on disk, so each process compiles it anew ({error}). Name a folder in NUMBA_CACHE_DIR."
+    warnings.warn(text, stacklevel=2)
 
 
 def with_deep_stack[**P, R](function: Callable[P, R]) -> Callable[P, R]:

@@ -353,7 +353,8 @@ class Forecast:
             rows = slice(at, at + BLOCK)
             use(rows, np.concatenate([member.losses(rows, sds) for member in self.members], axis=-1))
 
-        shown: dict[str, Any] = {"console": Console(stderr=True), "disable": not progress, "transient": True}
+        console = Console(stderr=True)
+        shown: dict[str, Any] = {"console": console, "disable": not (progress and console.is_terminal), "transient": True}
         with threadpool_limits(1, "blas"), ThreadPoolExecutor() as pool:
             try:
                 for result in track([pool.submit(block, at) for at in range(0, self.rows.size, BLOCK)], "forecast", **shown):

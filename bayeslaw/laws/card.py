@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from bayeslaw.core.errors import BayeslawError, CardError, nearest, shortened
+from bayeslaw.core.toml import parse_toml
 from bayeslaw.laws.formula import FUNCTIONS, Expression, FormulaError, column_of, default_symbol, symbol_fault
 from bayeslaw.laws.law import Covariate, Law, LocatedError, Parameter, check_on
 from bayeslaw.laws.prior import Prior
@@ -60,7 +60,7 @@ def load_law(name: str | Path) -> Law:
         path = card_folder() / f"{name}.toml"
     try:
         text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:  # not UTF-8, or no path at all
         raise CardError(f"The card {path} can't be read: {error}.", code="unreadable-card") from None
     return parse_card(text, str(path))
 
@@ -68,15 +68,10 @@ def load_law(name: str | Path) -> Law:
 def parse_card(text: str, origin: str = "card") -> Law:
     """Build a law from the text of a card; `origin` is what errors call it."""
     try:
-        card = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise CardError(f"{origin} is not a TOML file: {error}.", code="not-toml") from None
-    except ValueError:  # of int(), whose text speaks of Python's settings
-        raise CardError(f"{origin}: a number in it is too large.", code="huge-number") from None
-    except RecursionError:
-        raise CardError(f"{origin} is not a TOML file: it is nested too deeply.", code="nested-too-deeply") from None
+        card = parse_toml(text, origin)
+    except BayeslawError as error:
+        raise CardError(str(error), code=error.code) from None
     try:
-        _check_sizes(card)
         return _build(card, text)
     except LocatedError as error:
         line = _line(text, error.section, error.key)
@@ -85,17 +80,6 @@ def parse_card(text: str, origin: str = "card") -> Law:
         raise CardError(f"{origin}: a number in it is too large.", code="huge-number") from None
     except RecursionError:
         raise CardError(f"{origin}: its [let] or its tables are nested too deeply.", code="nested-too-deeply") from None
-
-
-def _check_sizes(card: Mapping[str, Any]) -> None:
-    """Refuse whole numbers of so many digits that Python can't write them into an error."""
-    waiting: list[Any] = [card]
-    while waiting:
-        value = waiting.pop()
-        if isinstance(value, (dict, list)):
-            waiting.extend(value.values() if isinstance(value, dict) else value)
-        elif isinstance(value, int) and value.bit_length() > 10_000:
-            raise OverflowError
 
 
 def _line(text: str, section: str, key: str) -> int | None:

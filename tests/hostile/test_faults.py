@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -46,3 +47,52 @@ def test_workers_of_a_killed_parent_end_within_five_seconds(script: str, lines: 
     while any(map(is_running, pids)) and time.monotonic() < until:
         time.sleep(0.05)
     assert [pid for pid in pids if is_running(pid)] == []
+
+
+def bayeslaw(*words: str, out: Any = subprocess.PIPE, **options: Any) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, *options.pop("flags", ()), "-m", "bayeslaw", *words]
+    return subprocess.run(command, stdout=out, stderr=subprocess.PIPE, text=True, check=False, timeout=60, **options)
+
+
+@pytest.mark.parametrize("words", [("show", "fit.nc"), ("show", "fit.nc", "--json"), ("show", "fit.nc", "--csv"), ("--help",)])
+def test_a_full_standard_output_is_one_line_on_standard_error(words: tuple[str, ...], here: Path) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("this system has no /dev/full")
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        done = bayeslaw(*words, out=full)
+    assert (done.returncode, done.stderr) == (2, "Error: Standard output can't be written: No space left on device.\n")
+
+
+def test_a_closed_standard_output_loses_no_file(here: Path) -> None:
+    command = f'"{sys.executable}" -m bayeslaw forecast fit.nc --set x=1 -o new.csv >&-'
+    done = subprocess.run(command, shell=True, stderr=subprocess.PIPE, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len((here / "new.csv").read_text(encoding="utf-8").splitlines()) == 2
+
+
+def test_without_docstrings_there_is_one_line(here: Path) -> None:
+    done = bayeslaw("show", "fit.nc", flags=["-OO"])
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "Error: ArviZ needs its docstrings: run without -OO (PYTHONOPTIMIZE=2).\n"
+
+
+@pytest.mark.parametrize("delay", [0.3, 0.6, 1.2])
+def test_ctrl_c_while_packages_are_imported_has_no_traceback(delay: float, here: Path) -> None:
+    command, pipe = [sys.executable, "-c", INTERRUPTIBLE, "show", "fit.nc"], subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) as process:
+        assert process.stdout
+        assert process.stdout.readline() == "started\n"
+        time.sleep(delay - 0.3)
+        process.send_signal(signal.SIGINT)
+        _, error = process.communicate(timeout=30)
+    assert process.returncode in (0, -signal.SIGINT, 130)
+    assert "Traceback" not in error
+
+
+INTERRUPTIBLE = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which a parent in the background may have turned off
+from bayeslaw.__main__ import main
+print("started", flush=True)
+main()
+"""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bayeslaw.core.errors import BayeslawError, nearest
+from bayeslaw.core.errors import BayeslawError, nearest, shortened
+from bayeslaw.core.toml import parse_toml
 from bayeslaw.core.units import unit
 
 KINDS = ("wandb", "tensorboard", "trainer", "jsonl", "wide", "table")
@@ -61,10 +61,10 @@ def read_mapping(path: str | Path) -> LogMap:
     if not path.is_file():
         raise BayeslawError(f"There is no mapping file {path}.", code="no-such-file")
     try:
-        given = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+        text = path.read_text(encoding="utf-8-sig")
+    except (UnicodeDecodeError, OSError) as error:
         raise BayeslawError(f"{path.name} can't be read as TOML: {error}.", code="unreadable-mapping") from None
-    return mapping(given, path.name)
+    return mapping(parse_toml(text, path.name), path.name)
 
 
 def mapping(given: Mapping[str, Any], name: str = "the mapping") -> LogMap:
@@ -105,10 +105,11 @@ def constants(given: Mapping[str, Any], name: str) -> dict[str, Any]:
             continue
         try:
             number = math.nan if isinstance(value, bool) else float(value)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             number = math.nan
         if not math.isfinite(number):
-            raise BayeslawError(f"{name}: {ours} must be a number such as 410e6, not {value!r}.", code="not-a-number")
+            shown = shortened(repr(value))
+            raise BayeslawError(f"{name}: {ours} must be a number such as 410e6, not {shown}.", code="not-a-number")
         values[ours] = number
     return values
 

@@ -59,6 +59,8 @@ def _table(path: Path, name: str, delimiter: str | None) -> tuple[pd.DataFrame, 
         lines = [line for line in csv.reader(io.StringIO(text), delimiter=mark, skipinitialspace=True, strict=True) if any(line)]
     except csv.Error as error:
         raise BayeslawError(f"{name} can't be read as a table: {error}.", code="unreadable-table") from None
+    if not lines:
+        raise BayeslawError(f"{name} has empty cells only.", code="no-header")
     header = [cell.strip() for cell in lines[0]]
     rows = [line[: len(header)] if not any(line[len(header) :]) else line for line in lines[1:]]
     suggestion, faults = "is the file cut off, or does a comma stand inside a number that isn't quoted?", []

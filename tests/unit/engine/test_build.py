@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from numba.core import config
+from numba.core import caching, config
 
 from bayeslaw.engine import build
 
@@ -41,6 +41,17 @@ def test_code_that_can_not_be_kept_on_disk_is_compiled_in_memory_and_says_so(err
 
     with pytest.warns(UserWarning, match="can't be kept on disk, so each process compiles it anew"):
         assert build.kept_on_disk(make) == "compiled"
+
+
+def test_a_disk_that_is_full_when_a_function_is_first_called_costs_only_the_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(caching.IndexDataCacheFile, "save", full)
+    with pytest.warns(UserWarning, match="can't be kept on disk, .* No space left"):
+        assert misses(tmp_path, monkeypatch) == 1
 
 
 def test_other_errors_of_the_compiler_are_not_hidden() -> None:

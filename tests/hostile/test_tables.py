@@ -1,0 +1,118 @@
+"""Tables in Parquet with damage, names of files that no disk holds, and tables that are too large to look at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.commands import Command
+from tests.hostile.conftest import Refuse
+
+ROWS = 12
+X = np.linspace(-1, 1, ROWS)
+TABLE = pa.table({"x": X, "loss": np.exp(1 + 0.1 * X), "run": ["a", "b"] * (ROWS // 2)})
+
+
+def with_runs(run: pa.Array) -> pa.Table:
+    return TABLE.set_column(2, "run", run)
+
+
+def not_text() -> pa.Array:
+    """Strings of which each is a byte that UTF-8 does not have."""
+    places = pa.py_buffer(np.arange(ROWS + 1, dtype=np.int32).tobytes())
+    return pa.Array.from_buffers(pa.string(), ROWS, [None, places, pa.py_buffer(b"\xff" * ROWS)])
+
+
+def with_metadata(text: str) -> pa.Table:
+    return TABLE.replace_schema_metadata({b"pandas": text.encode()})
+
+
+TABLES: dict[str, Callable[[], pa.Table]] = {
+    "strings that are no UTF-8": lambda: with_runs(not_text()),
+    "bytes that are no UTF-8": lambda: with_runs(pa.array([b"\xff\xfe"] * ROWS)),
+    "metadata that are no JSON": lambda: with_metadata("{not json"),
+    "metadata that are a list": lambda: with_metadata("[]"),
+    "metadata with an index that is not there": lambda: with_metadata('{"index_columns": ["nowhere"], "columns": []}'),
+    "metadata with an odd range": lambda: with_metadata('{"index_columns": [{"kind": "range", "stop": "a"}], "columns": []}'),
+    "metadata with unknown types": lambda: with_metadata(
+        '{"index_columns": [], "columns": [], "column_indexes": [{"name": null, "pandas_type": "bar", "numpy_type": "foo"}]}'
+    ),
+    "lists in cells": lambda: TABLE.set_column(0, "x", pa.array([[1, 2]] * ROWS)),
+    "objects in cells": lambda: TABLE.set_column(0, "x", pa.array([{"a": 1}] * ROWS)),
+    "dates": lambda: TABLE.set_column(0, "x", pa.array([0] * ROWS, pa.timestamp("s"))),
+    "a column twice": lambda: pa.table([X, X, X], names=["x", "x", "loss"]),
+    "no columns": lambda: pa.table({}),
+    "no rows": lambda: TABLE.slice(0, 0),
+    "no loss": lambda: TABLE.drop_columns("loss"),
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_an_odd_parquet_file_is_refused(name: str, refuse: Refuse, here: Path) -> None:
+    pq.write_table(TABLES[name](), here / "runs.parquet")
+    refuse("fit", "line.toml", "runs.parquet", "-q", "-o", "older.nc")
+
+
+@pytest.mark.parametrize("share", [0.0, 0.2, 0.4, 0.55, 0.6, 0.7, 0.8, 0.9, 0.97])
+def test_a_parquet_file_with_a_flipped_byte_is_refused_or_read(share: float, command: Command, here: Path) -> None:
+    """Parquet has no checksum of its numbers: a flip among them is read as another number, which nobody can tell."""
+    pq.write_table(TABLE, here / "runs.parquet")
+    content = bytearray((here / "runs.parquet").read_bytes())
+    content[int(share * len(content))] ^= 0xFF
+    (here / "runs.parquet").write_bytes(content)
+    done = command("check", "runs.parquet", "--law", "line.toml")
+    assert done.status in (0, 2)
+    assert "Traceback" not in done.err
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1", b"PAR1PAR1", b"PAR1" + bytes(100) + b"PAR1", b"x,loss\n1,2\n"])
+def test_what_is_no_parquet_file_is_refused(content: bytes, refuse: Refuse, here: Path) -> None:
+    (here / "runs.parquet").write_bytes(content)
+    refuse("check", "runs.parquet", "--law", "line.toml", code="unreadable-table")
+
+
+LONG = "a" * 300
+COMMANDS = """\
+check {}.csv --law line.toml
+check line.csv --law {}
+check line.csv --law {}.toml
+laws {}
+laws {}.toml
+show {}.nc
+fit line.toml {}.csv -q -o older.nc
+fit line.toml line.csv -q -o {}.nc
+fit {} line.csv -q -o older.nc
+forecast {}.nc --set x=1
+forecast fit.nc --at {}.csv
+forecast fit.nc --set x=1 -o {}.csv
+forecast fit.nc --set x=1 --plot {}.png
+score fit.nc {}.csv
+update fit.nc {}.csv -o older.nc -q
+compare {}.csv --law line.toml
+import {}.csv -o older.csv
+import line.csv -o {}.csv
+import line.csv --map {} -o older.csv
+convert {}.csv --to bits/byte -o older.csv
+report fit.nc -o {}.html
+report fit.nc -o page.html --latex {}
+demo --tables -o {}
+data fetch chinchilla -o {}
+dynamics areas {}.csv -o older.csv
+anchors fit.nc --targets {}.csv --budget 1
+plan --source {}.nc --target fit.nc
+""".splitlines()
+
+
+@pytest.mark.parametrize("line", COMMANDS)
+def test_a_name_that_no_disk_holds_is_refused(line: str, refuse: Refuse) -> None:
+    refuse(*line.format(LONG).split())
+
+
+@pytest.mark.parametrize("line", [line for line in COMMANDS if "plan" not in line])
+def test_a_name_with_a_nul_is_refused(line: str, refuse: Refuse) -> None:
+    refuse(*line.format("a\0b").split())
