@@ -44,7 +44,7 @@ def fit(
     table = bayeslaw.read_runs(runs, where, duplicates=duplicates)
     settings: dict[str, Any] = {"priors": priors, "draws": draws, "tune": tune, "chains": chains, "seed": seed, "bins": bins}
     fitted = bayeslaw.fit(law, table, noise=noise, noise_by=noise_by, by=pooled, progress=not quiet, **settings)
-    fitted.save(output)
+    options.save_draws(fitted, output)
     answer = Answer()
     _add_fit(answer, fitted)
     answer.say(f"written to {output}")
@@ -138,7 +138,7 @@ def update(
     new = bayeslaw.read_runs(runs, where, duplicates=duplicates)
     settings = None if targets is None else bayeslaw.read_runs(targets)
     updated = bayeslaw.update(bayeslaw.load_fit(fit), new, targets=settings, seed=seed, force=force, progress=not quiet)
-    updated.fit.save(output)
+    options.save_draws(updated.fit, output)
     answer, predictions = Answer(), updated.predictions
     if csv:
         answer.csv = predictions.to_csv(index=False)

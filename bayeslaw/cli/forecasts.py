@@ -137,6 +137,6 @@ def compare(
         answer.say("")
         answer.note(comparison.notes)
     if output is not None:
-        comparison.stack.save(output)
+        options.save_draws(comparison.stack, output)
         answer.say(f"{comparison.stack.name} written to {output}")
     return answer

@@ -56,6 +56,7 @@ def check(
     duplicates: options.Duplicates = "refuse",
 ) -> Answer:
     """List every fault of a table, with row, column, value and a suggestion."""
+    from bayeslaw.data.observations import Observations
     from bayeslaw.data.validate import base_rows, mixed_domains, repeats_note
     from bayeslaw.laws.pooling import levels_of, with_levels
 
@@ -69,13 +70,16 @@ def check(
         count = f"{len(faults)} fault{'s' * (len(faults) != 1)}"
         answer.error = BayeslawError(f"{runs.name} has {count} for {card.name}.", code="faulty-table")
         return answer
+    mixed = mixed_domains(table.frame, card)
+    if not mixed:
+        Observations.of(card, table)  # which refuses what a fit would, such as rows where the law has no finite value
     base = int(base_rows(table.frame, card).sum())
     aside = f"; {base} base-checkpoint rows (D = 0) are kept out of the fit" if base else ""
     answer.results |= {"rows": len(table), "base_rows": base}
     answer.say(f"{runs.name}: {len(table)} rows are sound for {card.name}{aside}.")
     if note := repeats_note(table, card):
         answer.say(f"note: {note}.")
-    if mixed := mixed_domains(table.frame, card):
+    if mixed:
         answer.say(f"To fit it: {mixed}.")
     return answer
 

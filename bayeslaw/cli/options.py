@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import tempfile
+import uuid
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from typer import Argument, Option
 
 from bayeslaw.core.errors import BayeslawError
+
+if TYPE_CHECKING:
+    from bayeslaw.forecasting.stack import Stack
+    from bayeslaw.posterior.fit import Fit
 
 # --- files ----------------------------------------------------------------------------------------------------------
 
@@ -120,6 +126,23 @@ def check_outputs(
             raise BayeslawError(f"{output.name} is an input of this command: write {what} to another file.", code="output-is-input")
     if plot is not None:
         check_target(plot, "A picture", *PICTURES)
+
+
+def save_draws(posterior: Fit | Stack, output: Path) -> None:
+    """Write a fit or a stack; where its file can't be written any more, keep the draws in the folder for temporary files."""
+    try:
+        posterior.save(output)
+    except BayeslawError as error:
+        if error.code not in ("not-writable", "no-folder"):
+            raise
+        folder = Path(tempfile.gettempdir())
+        kept = folder / f"bayeslaw-{uuid.uuid4().hex[:12]}.nc"
+        try:
+            posterior.save(kept)
+        except BayeslawError:
+            problem = f"{error} Its draws are lost: they could not be written into {folder} either."
+            raise BayeslawError(problem, code="draws-lost") from None
+        raise BayeslawError(f"{error} Its draws are kept in {kept}: move that file.", code="kept-elsewhere") from None
 
 
 def make_folder(path: Path) -> None:

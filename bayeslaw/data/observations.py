@@ -406,11 +406,14 @@ def _check_nested(frame: pd.DataFrame, run: NDArray[np.int64], names: tuple[str,
 
 
 def _check_finite(law: Law, observed: Observations, name: str) -> None:
-    """Refuse settings where the law has no value whatever its parameters, such as r = 0 under r**-gamma."""
+    """Refuse settings where the law has no loss whatever its parameters, such as r = 0 under r**-gamma."""
     draws = law.sample_prior(64, observed.at, np.random.default_rng(0))
     faults, suggestion = [], "remove the row or use a law that is finite there"
-    for i in np.flatnonzero(~np.isfinite(law.predict(draws, observed.covariates)).any(axis=0)):
-        problem = f"{law.name} has no finite value at " + ", ".join(f"{k} = {v[i]:g}" for k, v in observed.covariates.items())
+    losses = law.predict(draws, observed.covariates)
+    for i in np.flatnonzero(~(np.isfinite(losses) & (losses > 0)).any(axis=0)):
+        problem = f"{law.name} has no finite positive value at " + ", ".join(
+            f"{k} = {v[i]:g}" for k, v in observed.covariates.items()
+        )
         faults.append(Fault(int(observed.rows[i]), "loss", "", problem, suggestion, "no-finite-value"))
     if faults:
         raise TableError(faults, name)

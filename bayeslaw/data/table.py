@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from os import PathLike
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -245,14 +245,16 @@ def json_object(pairs: list[tuple[str, object]]) -> dict[str, object]:
 def _renamed(frame: pd.DataFrame, name: str, kind: Kind) -> tuple[pd.DataFrame, list[str]]:
     """Give columns our names and units, and list the conversions; two columns of one meaning are refused."""
     sources, factors, conversions = dict[str, str](), dict[str, float](), []
+    taken: set[str] = set()  # columns among the sources
     frame = frame.set_axis([str(c) for c in frame.columns], axis=1)
     for column in frame.columns:
         plain = re.sub(r"\.\d+$", "", column)  # pandas reads a second column N as N.1
-        ours, factor = resolve(plain if plain in sources.values() else column, kind) or (column.strip(), 1.0)
+        ours, factor = resolve(plain if plain in taken else column, kind) or (column.strip(), 1.0)
         if ours in sources:
             problem = f"columns {sources[ours]!r} and {column!r} both mean {ours}"
             raise TableError([Fault(None, column, "", problem, "keep one", code="two-columns-of-one-meaning")], name)
         sources[ours] = column
+        taken.add(column)
         if ours != column or factor != 1:
             conversions.append(f"{ours} = {column}" + (f" x {factor:g}" if factor != 1 else ""))
         if factor != 1:
@@ -285,26 +287,31 @@ def _numbers(cells: pd.Series) -> pd.Series:
 def _converted(frame: pd.DataFrame, known: set[str], text: set[str]) -> tuple[pd.DataFrame, list[Fault]]:
     """Turn columns of numbers into numbers; a stray text in a column of numbers is a fault, other columns stay text."""
     faults, known = [], known - text
-    for column in frame:
+    columns: dict[Any, pd.Series] = {}  # put together once: a frame grows slow with each column that is set
+    for column, cells in frame.items():
+        columns[column] = cells
         if column in text:
-            frame[column], broken = _labels(frame[column])
+            columns[column], broken = _labels(cells)
             faults += broken
             continue
-        values = _numbers(frame[column])
-        if column in known and frame[column].dtype.kind not in "fiu":  # True is a number to Python, but no loss
-            values = values.mask(np.array([isinstance(cell, (bool, np.bool_)) for cell in frame[column]], dtype=bool))
-        bad = values.isna() & frame[column].notna()
+        values = _numbers(cells)
+        if column in known and cells.dtype.kind not in "fiu":  # True is a number to Python, but no loss
+            values = values.mask(np.array([isinstance(cell, (bool, np.bool_)) for cell in cells], dtype=bool))
+        if not np.isnan(values.to_numpy()).any():
+            columns[column] = values
+            continue
+        bad = values.isna() & cells.notna()
         if bad.any():
-            bad &= ~frame[column].astype(str).str.strip().str.lower().isin(EMPTY)
+            bad &= ~cells.astype(str).str.strip().str.lower().isin(EMPTY)
         if not bad.any():
-            frame[column] = values
-        elif column in known or bad.sum() < 0.5 * frame[column].notna().sum():
+            columns[column] = values
+        elif column in known or bad.sum() < 0.5 * cells.notna().sum():
             for row in frame.index[bad]:
-                value = str(frame.at[row, column])
+                value = str(cells.at[row])
                 problem = f"{column} {shortened(repr(value))} is not a number"
                 faults.append(Fault(int(row), str(column), value, problem, "correct the cell or remove the row", "not-a-number"))
-            frame[column] = values
-    return frame, faults
+            columns[column] = values
+    return pd.DataFrame(columns, index=frame.index), faults
 
 
 def _labels(cells: pd.Series) -> tuple[pd.Series, list[Fault]]:

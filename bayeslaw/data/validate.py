@@ -14,7 +14,7 @@ from bayeslaw.data.table import Runs
 from bayeslaw.laws.law import Covariate, Law
 from bayeslaw.laws.pooling import level
 
-LOSS_SUPPORT = (0.0, 15.0)
+LOSS_SUPPORT = (1e-6, 15.0)  # nats per token
 
 
 def check(runs: Runs, law: Law, *, to_fit: bool = True) -> list[Fault]:
@@ -222,10 +222,13 @@ def check_loss(frame: pd.DataFrame) -> list[Fault]:
     faults += cell_faults(frame, "loss", loss <= 0, "loss {value} is not positive", above, "loss-not-positive")
     if "loss_se" in frame:
         faults += check_error(frame)
-    most = LOSS_SUPPORT[1] / in_nats(of)
+    low, high = LOSS_SUPPORT
+    least, most = low / in_nats(of), high / in_nats(of)
+    tiny = f"loss {{value}} is below {least:.3g} {of}, which no model reaches"
+    faults += cell_faults(frame, "loss", (loss > 0) & (loss < least), tiny, "correct or remove the row", "loss-too-small")
     problem = f"loss {{value}} is above {most:.3g} {of}: is it a perplexity?"
-    high = (loss > most) & np.isfinite(loss)
-    return faults + list(cell_faults(frame, "loss", high, problem, "take its logarithm", "loss-too-large"))
+    large = (loss > most) & np.isfinite(loss)
+    return faults + list(cell_faults(frame, "loss", large, problem, "take its logarithm", "loss-too-large"))
 
 
 def check_error(frame: pd.DataFrame) -> list[Fault]:

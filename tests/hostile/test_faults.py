@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bayeslaw.posterior.fit import Fit
 from tests import items
+from tests.commands import Command, rejected, snapshot
+from tests.fixed import line_fit, loaded_fit
 
 IDLE = """
 import os, time
@@ -96,3 +102,80 @@ from bayeslaw.__main__ import main
 print("started", flush=True)
 main()
 """
+
+
+# --- a fit that can't be written after it was sampled -----------------------------------------------------------------
+
+
+def quick(monkeypatch: pytest.MonkeyPatch, before_saving: Callable[[], None]) -> None:
+    """Let `bayeslaw fit` return a fit at once, after something has happened to the disk."""
+
+    def fit(*_: object, **__: object) -> Fit:
+        before_saving()
+        return line_fit()
+
+    monkeypatch.setattr("bayeslaw.fit", fit)
+
+
+FIT = ("fit", "line.toml", "line.csv", "-q", "-o")
+
+
+@pytest.mark.parametrize("fault", ["folder removed", "folder replaced by a file", "disk full"])
+def test_draws_that_cannot_be_written_are_kept_elsewhere(
+    fault: str, command: Command, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("out", "temporary"):
+        (here / name).mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(here / "temporary"))
+
+    def happen() -> None:
+        if fault == "disk full":
+            real = Path.write_bytes
+            full = OSError(errno.ENOSPC, "No space left on device")
+            monkeypatch.setattr(
+                Path, "write_bytes", lambda path, data: fail(full) if path.parent.name == "out" else real(path, data)
+            )
+        else:
+            (here / "out").rmdir()
+            if fault == "folder replaced by a file":
+                (here / "out").touch()
+
+    quick(monkeypatch, happen)
+    done = command(*FIT, "out/new.nc")
+    (kept,) = (here / "temporary").iterdir()
+    rejected(done, "kept-elsewhere", kept)
+    assert len(done.err.splitlines()) == 1
+    assert loaded_fit(kept).law.name == "line"
+    assert not (here / "out").is_dir() or not list((here / "out").iterdir())
+
+
+def test_draws_that_can_be_written_nowhere_are_lost_in_one_line(
+    command: Command, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(here / "temporary"))
+    quick(monkeypatch, (here / "out").rmdir)
+    (here / "out").mkdir()
+    done = command(*FIT, "out/new.nc")
+    rejected(done, "draws-lost", "out", "temporary")
+    assert len(done.err.splitlines()) == 1
+
+
+def fail(error: OSError) -> None:
+    raise error
+
+
+def test_a_limit_on_the_size_of_files_keeps_the_older_fit_and_leaves_no_other(here: Path) -> None:
+    """A real process: HDF5 crashed there, and left a file that had been begun."""
+    limited = (
+        "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)); import tempfile, sys, bayeslaw\n"
+        "from tests.fixed import line_fit\n"
+        "bayeslaw.fit = lambda *_, **__: line_fit()\n"
+        "tempfile.tempdir = '.'\n"
+        f"sys.argv = ['bayeslaw', *{FIT!r}, 'older.nc']\n"
+        "from bayeslaw.__main__ import main\n"
+        "main()\n"
+    )
+    before = snapshot(here)
+    done = subprocess.run([sys.executable, "-c", limited], capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr
+    assert snapshot(here) == before

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -116,3 +117,49 @@ def test_a_name_that_no_disk_holds_is_refused(line: str, refuse: Refuse) -> None
 @pytest.mark.parametrize("line", [line for line in COMMANDS if "plan" not in line])
 def test_a_name_with_a_nul_is_refused(line: str, refuse: Refuse) -> None:
     refuse(*line.format("a\0b").split())
+
+
+@pytest.mark.parametrize("option", ["check line.csv --law line.toml --where", "fit line.toml line.csv -q -o older.nc --where"])
+@pytest.mark.parametrize(
+    "condition", ["", " ", "#", "()", "x", "x >", "x > 1 and", "x = 1", "x.real > 0", "x > [1]", "1 < 'a'", "(" * 300]
+)
+def test_a_condition_that_is_none_is_refused(option: str, condition: str, refuse: Refuse) -> None:
+    """An empty one is most often a variable of the shell that is not set; the whole table would be taken."""
+    refuse(*option.split(), condition)
+
+
+@pytest.mark.parametrize("loss", ["5e-324", "1e-300", "1e-9", "-0.0", "-1e-9", "1e308", "nan", "inf"])
+def test_a_loss_that_no_model_has_is_refused(loss: str, refuse: Refuse, here: Path) -> None:
+    (here / "runs.csv").write_text(f"x,loss\n0,2.5\n1,{loss}\n2,2.7\n3,2.8\n", encoding="utf-8")
+    refuse("fit", "line.toml", "runs.csv", "-q", "-o", "older.nc", code=TOO_SMALL if 0 < float(loss) < 1 else "")
+
+
+TOO_SMALL = "loss-too-small"
+NOWHERE = [
+    "log(-1 - x*x) + a + b + c",
+    "a + b + c + 0/(x - x)",
+    "-exp(a + b*x + c*x*x)",
+    "exp(exp(exp(9 + a*a + b*b + c*c + x*x)))",
+]
+
+
+@pytest.mark.parametrize("formula", NOWHERE)
+@pytest.mark.parametrize("line", ["check line.csv --law own.toml", "fit own.toml line.csv -q -o older.nc"])
+def test_a_law_that_is_nowhere_finite_passes_neither_check_nor_fit(formula: str, line: str, refuse: Refuse, here: Path) -> None:
+    card = (here / "line.toml").read_text(encoding="utf-8").replace("exp(a + b*x + c*x*x)", formula)
+    (here / "own.toml").write_text(card, encoding="utf-8")
+    refuse(*line.split(), code="no-finite-value")
+
+
+def test_twenty_thousand_columns_and_a_million_rows_are_read_within_seconds(command: Command, here: Path) -> None:
+    """They took 59 s, as each column was looked up among all others, and set in a table that grew slower with each."""
+    names, numbers = ",".join(f"c{i}" for i in range(20_000)), ",1" * 20_000
+    (here / "wide.csv").write_text(f"x,loss,{names}\n" + "".join(f"{i},2.5{numbers}\n" for i in range(4)), encoding="utf-8")
+    began = time.monotonic()
+    assert command("check", "wide.csv", "--law", "line.toml").status == 0
+    (here / "long.csv").write_text(
+        "x,loss\n" + "".join(f"{i % 7},{2 + i % 9 / 9:.3f}\n" for i in range(1_000_000)), encoding="utf-8"
+    )
+    done = command("check", "long.csv", "--law", "line.toml")
+    assert "1000000 rows are sound" in done.out.replace(",", "")
+    assert time.monotonic() - began < 30

@@ -148,7 +148,7 @@ def test_settings_without_a_finite_loss_are_refused() -> None:
     with faults(("no-finite-value", 2, "loss"), ("no-finite-value", 4, "loss")) as listed:
         oracles.observed(law, table)
     suggestion = "remove the row or use a law that is finite there"
-    assert str(listed[0]) == f"barrier has no finite value at r = 0: {suggestion} (row 2, column loss)"
+    assert str(listed[0]) == f"barrier has no finite positive value at r = 0: {suggestion} (row 2, column loss)"
 
 
 def test_replay_share_0_is_allowed_where_the_law_is_finite() -> None:
