@@ -38,7 +38,8 @@ def check(runs: Runs, law: Law, *, to_fit: bool = True) -> list[Fault]:
     faults = _check_columns(frame, law, to_fit)
     frame = frame.drop(columns=[f.column for f in faults if f.code == "column-without-numbers"])
     base = base_rows(frame, law)
-    if to_fit and (only_base := bool(base.all())):
+    started = frame["D"] != 0 if "D" in frame and "D" in law.onset else ~base
+    if to_fit and (only_base := not started.any()):
         problem, suggestion = "every row is a base checkpoint (D = 0)", "add rows logged during adaptation"
         faults.append(Fault(None, "D", "0", problem, suggestion, "only-base-checkpoints"))
     if to_fit and "loss" in frame:

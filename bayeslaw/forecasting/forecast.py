@@ -140,9 +140,9 @@ class MemberDraws:
 
     def latent(self, block: slice | Index, values: Mapping[str, Array] | None = None) -> Array:
         """Return the law's losses (rows, draws) at some settings, by these draws or, if `values` are given, by others."""
-        draws = LawDraws(self.fit.law, self.values if values is None else values)
-        loss = draws.loss({name: column[block, None] for name, column in self.covariates.items()})
-        check_losses(loss, self.fit.law.name, {"row": self.rows[block, None]})
+        law, values = self.fit.law, self.values if values is None else values
+        loss = LawDraws(law, values).loss({name: column[block, None] for name, column in self.covariates.items()})
+        check_losses(loss, law.name, {"row": self.rows[block, None]}, parameters={name: values[name] for name in law.parameters})
         return loss
 
     def checks(self) -> list[Check]:

@@ -14,16 +14,18 @@ import xarray as xr
 from threadpoolctl import threadpool_limits
 
 from bayeslaw.core.arrays import Array
-from bayeslaw.core.errors import StoppedError
+from bayeslaw.core.errors import FitError, StoppedError
 from bayeslaw.core.executors import available_cores
 from bayeslaw.engine.compiled import callbacks
 from bayeslaw.engine.density import Density
 from bayeslaw.engine.transport import RidgeMap, find_ridge_map
+from bayeslaw.noise.noise import kind
 from bayeslaw.posterior.diagnostics import diagnostics
 
 PILOT = 30  # percent of the tuning draws that tune the first run, which makes four times as many draws at few gradients each
 PILOT_ACCEPT = 0.9
 SLOW = 0.8  # effective share of the first run's draws below which every second draw is kept
+LEAST_NOISE = 3e-7  # relative; losses in single precision are rounded to 1e-7
 NOTHING = "Sampling was stopped before the first draws after tuning, so there is nothing to keep."
 Report = Callable[[Any], None]
 STATS = {"diverging": bool, "n_steps": np.int64, "energy": np.float64, "step_size_bar": np.float64}
@@ -84,6 +86,7 @@ def sample(
 
     with threadpool_limits(1, "blas"):  # its matrices are tiny
         ridge_map = find_ridge_map(density, range(len(density.law.shapes)))
+        _check_noise(density, density.draws(ridge_map.x(np.zeros((1, density.size)))))
     pilot_seed, main_seed = (int(s) for s in np.random.SeedSequence(seed).generate_state(2))
     pilot, cores = PILOT * tune // 100, min(chains, cores or available_cores())
     first = SamplerRun(4 * pilot, pilot, chains, cores, pilot_seed, PILOT_ACCEPT)
@@ -101,6 +104,14 @@ def sample(
     if every == 2:
         z, stats = halved(z, stats)
     return Sample(draws_at(z), stats, energy, None if ridge_map.ridge is None else density.names[ridge_map.ridge], interrupted)
+
+
+def _check_noise(density: Density, centre: dict[str, Array]) -> None:
+    """Refuse losses that the law describes to the last digits: no chain moves along so narrow a posterior."""
+    noise = [float(values.ravel()[0]) for name, values in centre.items() if kind(name) == "sigma_point"]
+    if noise and max(noise) < LEAST_NOISE:
+        problem = f"The losses lie within {max(noise):.0e} of {density.law.name}, relatively: they were computed, not measured"
+        raise FitError(f"{problem}. Add the noise of measured losses, some 1e-3.", code="losses-without-noise")
 
 
 def is_slow(draws: dict[str, Array]) -> bool:

@@ -58,8 +58,14 @@ class LawDraws:
         return np.broadcast_to(loss, np.broadcast_shapes((size, *[1] * axes), *map(np.shape, covariates.values())))
 
 
-def check_losses(losses: Array, name: str, settings: Mapping[str, ArrayLike], advice: str = "") -> None:
-    """Refuse losses that are not finite and positive, with the share of them and the first setting where one is found.
+def check_losses(
+    losses: Array,
+    name: str,
+    settings: Mapping[str, ArrayLike],
+    advice: str = "",
+    parameters: Mapping[str, Array] | None = None,
+) -> None:
+    """Refuse losses that are not finite and positive, with their number and the first setting where one is found.
 
     Parameters
     ----------
@@ -70,6 +76,8 @@ def check_losses(losses: Array, name: str, settings: Mapping[str, ArrayLike], ad
         Where the losses were evaluated, in shapes that broadcast to that of `losses`.
     advice : str
         What to do about it.
+    parameters : mapping of name to array (S,), optional
+        The draws along the last axis of `losses`: the error names the parameter that is farthest from its median there.
     """
     good = np.isfinite(losses) & (losses > 0)
     if good.all():
@@ -77,8 +85,17 @@ def check_losses(losses: Array, name: str, settings: Mapping[str, ArrayLike], ad
     first = np.unravel_index(int(np.argmin(good)), good.shape)
     shown = {k: np.broadcast_to(np.asarray(v), good.shape)[first] for k, v in settings.items()}
     where = ", ".join(f"{k} = {v:.4g}" if isinstance(v, float) else f"{k} = {v}" for k, v in shown.items())
+    if parameters:
+        where += f" by a draw with {_unusual(parameters, int(first[-1]))}"
     raise FitError(
-        f"{name} has no finite positive loss for {1 - good.mean():.1%} of its draws and settings, for example at {where}."
+        f"{name} has no finite positive loss for {(~good).sum():,} of {good.size:,} draws and settings, for example at {where}."
         f"{' ' if advice else ''}{advice}",
         code="no-finite-loss",
     )
+
+
+def _unusual(parameters: Mapping[str, Array], draw: int) -> str:
+    """Return the parameter that is farthest from its median in a draw, counted in mean distances, with both values."""
+    far = {k: abs(v[draw] - np.median(v)) / max(np.abs(v - np.median(v)).mean(), 1e-300) for k, v in parameters.items()}
+    name = max(far, key=far.__getitem__)
+    return f"{name} = {parameters[name][draw]:.4g}, whose median is {np.median(parameters[name]):.4g}"

@@ -7,11 +7,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from bayeslaw.design.anchors import anchors
+from bayeslaw.laws.card import load_law
+from bayeslaw.posterior.fit import values_of
+from tests import oracles
 from tests.commands import Command
+from tests.errors import fails
+from tests.fixed import line_fit
 from tests.hostile.conftest import Refuse
 
 ROWS = 12
@@ -163,3 +170,25 @@ def test_twenty_thousand_columns_and_a_million_rows_are_read_within_seconds(comm
     done = command("check", "long.csv", "--law", "line.toml")
     assert "1000000 rows are sound" in done.out.replace(",", "")
     assert time.monotonic() - began < 30
+
+
+@pytest.mark.parametrize("noise", [0.0, 1e-9])
+def test_losses_without_noise_are_refused_before_sampling(noise: float, refuse: Refuse, here: Path) -> None:
+    """They took 30 s, and then failed their checks."""
+    loss = np.exp(1 + 0.1 * X + noise * np.random.default_rng(0).standard_normal(ROWS))
+    (here / "exact.csv").write_text("x,loss\n" + "".join(f"{x!r},{y!r}\n" for x, y in zip(X.tolist(), loss.tolist(), strict=True)))
+    refuse("fit", "line.toml", "exact.csv", "-q", "-o", "older.nc", code="losses-without-noise")
+
+
+def test_base_checkpoints_alone_are_refused_by_laws_of_an_adaptation(refuse: Refuse, here: Path) -> None:
+    oracles.table(load_law("transfer-target"), runs=8).assign(D=0).to_csv(here / "base.csv", index=False)
+    refuse("fit", "transfer-target", "base.csv", "-q", "-o", "older.nc", code="only-base-checkpoints")
+
+
+def test_a_draw_without_a_positive_loss_names_its_parameter(tmp_path: Path) -> None:
+    """One draw of thousands stopped `anchors`, and nothing said which."""
+    fit = line_fit()
+    values_of(fit.tree, "posterior", "b")[0, 5] = 1e4
+    buy = pd.DataFrame({"x": [0.0, 1.0], "run": ["a", "b"], "cost": [1.0, 1.0]})
+    with fails("no-finite-loss", "row = 2", "b = 1e+04, whose median is 0."):
+        anchors(fit, buy, buy, budget=1, cost="cost")
