@@ -155,7 +155,7 @@ class FitStub:
 
     def __init__(self, good: bool, options: dict[str, Any]) -> None:
         self.options = options
-        self.checks = [Check("r_hat", good, "", True, None), Check("informed", False, "", False, None)]  # type: ignore[arg-type]
+        self.checks = [Check("r_hat", good, "", "sampling", None), Check("informed", False, "", "model", None)]  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("good", [True, False])
