@@ -78,7 +78,7 @@ the lowest rank for every parameter, and without a fit or a forecast it counts a
 
 {findings}
 
-Not calibrated: noises that are functions of a user's own, and known errors (`loss_se`).
+Not calibrated: noises that are functions of a user's own; known errors (`loss_se`){left}.
 
 ## Fits and their checks
 
@@ -195,14 +195,15 @@ def usable(records: Iterable[Mapping[str, Any]]) -> bool:
 
 def report(records: Records) -> str:
     """The tables in Markdown; cases without a fit are listed."""
-    without = [f"{name} ({len(own)} truths without a fit)" for name, own in records.items() if not usable(own)]
+    left = "".join(f"; {name}" for name in CASES if not records.get(name))
+    without = [f"{name} ({len(own)} truths without a fit)" for name, own in records.items() if own and not usable(own)]
     records = {name: own for name, own in records.items() if usable(own)}
     if not records:
         raise bayeslaw.BayeslawError("There are no fits to report on.")
     rows = [summary(name, own) for name, own in records.items()]
     levels = ", ".join(f"{100 * level:g}" for level in LEVELS)
     parts = [
-        TITLE.format(banner=banner("calibrate"), findings=findings(rows)),
+        TITLE.format(banner=banner("calibrate"), findings=findings(rows), left=left),
         markdown_table(checks_table(rows)),
         *([f"Without a fit: {', '.join(without)}."] if without else []),
         RANKS,
@@ -243,7 +244,7 @@ def coverage_figure(records: Records) -> Any:
     """Observed coverage minus nominal coverage against nominal coverage with the binomial band, one panel per case."""
     import matplotlib.pyplot as plt
 
-    columns = min(4, len(records))
+    columns = min(6, len(records))
     lines = -(-len(records) // columns)
     figure, axes = plt.subplots(
         lines, columns, figsize=(2.2 * columns, 1.9 * lines), sharex=True, sharey=True, squeeze=False, layout="constrained"
