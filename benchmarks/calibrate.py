@@ -94,8 +94,8 @@ COVERAGE = """## Coverage at an unseen stage
 
 Forecast of one new run (spread `run`) at the largest size and, if the law has stages, at PTPP 279, both unseen: share of truths in
 the equal-tailed {levels}% intervals in percent, with the {band:g}% binomial band in brackets. Intervals that are too narrow cover
-less (under), and those that are too wide more (over). The width is that of the 90% interval over its median. Picture:
-`calibration-coverage.png`."""
+less (under), and those that are too wide more (over). The last row is that of all truths together. The width is that of the 90%
+interval over its median. Picture: `calibration-coverage.png`."""
 
 
 def digest(law: bayeslaw.Law, options: Mapping[str, Any]) -> str:

@@ -100,9 +100,9 @@ def summary(name: str, records: Sequence[Record]) -> dict[str, Any]:
         "worst": worst,
         "p": adjusted[worst],
         "uniform": adjusted[worst] > SMALLEST_P,
+        "pit": pit,
         "hits": hits,
         "outside": outside(pit.size, hits),
-        "pit_p": float(kstest(pit, "uniform").pvalue),
         "width": float(np.median([r["width"][0] for r in records if "width" in r])),
         "seconds": float(np.mean([r["seconds"] for r in records])),
     }
@@ -146,16 +146,20 @@ def ranks_table(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def coverage_table(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Coverage of the first target in percent, with its binomial band."""
-    table = []
-    for r in rows:
-        row: dict[str, Any] = {"case": r["case"], "truths": r["truths"]}
-        for level, hits in r["hits"].items():
-            low, high = (100 * n / r["truths"] for n in band(r["truths"], level))
-            row[f"in {100 * level:g}%"] = f"{100 * hits / r['truths']:.0f} ({low:.0f} to {high:.0f})"
-        row |= {"outside the bands": ", ".join(r["outside"]) or "no", "PIT, KS p": f"{r['pit_p']:.3f}"}
-        table.append(row | {"median 90% width": f"{100 * r['width']:.1f}%"})
-    return table
+    """Coverage of the first target in percent, with its binomial band, of each case and of all truths, which are independent."""
+    table = [_coverage(r["case"], r["pit"]) | {"median 90% width": f"{100 * r['width']:.1f}%"} for r in rows]
+    return [*table, _coverage("all", np.concatenate([r["pit"] for r in rows])) | {"median 90% width": ""}]
+
+
+def _coverage(name: str, pit: NDArray[np.float64]) -> dict[str, Any]:
+    row, hits = {"case": name, "truths": pit.size}, {level: covered(pit, level) for level in LEVELS}
+    for level, n in hits.items():
+        low, high = (100 * v / pit.size for v in band(pit.size, level))
+        row[f"in {100 * level:g}%"] = f"{100 * n / pit.size:.0f} ({low:.0f} to {high:.0f})"
+    return row | {
+        "outside the bands": ", ".join(outside(pit.size, hits)) or "no",
+        "PIT, KS p": f"{kstest(pit, 'uniform').pvalue:.3f}",
+    }
 
 
 def others_table(records: Mapping[str, Sequence[Record]]) -> list[dict[str, Any]]:
