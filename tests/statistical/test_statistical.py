@@ -25,7 +25,8 @@ def test_form_3_at_defaults_has_at_most_one_divergence_and_mixes() -> None:
     assert fit.passed
 
 
-VARIANTS = ("-power", "-lr-weighted", "-replay-source", "-replay-target")  # laws whose parameters are those of a simpler card
+# Laws whose parameters are those of a simpler card; multi-power is none.
+VARIANTS = ("annealing-power", "dynamics-power", "-lr-weighted", "-replay-source", "-replay-target")
 
 
 def plausibility(fit: bayeslaw.Fit, truth: dict[str, float]) -> float:
