@@ -76,9 +76,7 @@ def score(
     from bayeslaw.evaluation.scores import LEGEND, sample_note
 
     held = bayeslaw.read_runs(runs, where)
-    table = bayeslaw.score(
-        bayeslaw.load_fit(fit), held, discrepancy=discrepancy, as_=as_, in_sample=in_sample, force=force
-    )
+    table = bayeslaw.score(bayeslaw.load_fit(fit), held, discrepancy=discrepancy, as_=as_, in_sample=in_sample, force=force)
     answer = Answer()
     if note := sample_note(table, held.name):
         answer.note([note])
