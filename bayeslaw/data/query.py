@@ -31,7 +31,7 @@ _HELP = (
 def where(frame: pd.DataFrame, text: str) -> pd.DataFrame:
     """Return the rows of a table for which a condition holds; one that holds for no row is refused."""
     if not text.strip():
-        message = "The condition is empty: is a variable of the shell not set? Leave it out to keep all rows."
+        message = f"The condition {text!r} is empty: is a variable of the shell not set? Leave it out to keep all rows."
         raise BayeslawError(message, code="empty-condition")
     try:
         tree = ast.parse(text.strip(), mode="eval").body

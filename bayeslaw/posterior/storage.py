@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from bayeslaw.core.errors import BayeslawError, FitError
+from bayeslaw.core.errors import BayeslawError, FitError, whole_number
 from bayeslaw.core.files import write_whole
 from bayeslaw.core.units import NATS
 from bayeslaw.data.observations import Observations
@@ -102,6 +102,9 @@ def _restore(tree: xr.DataTree, info: dict[str, Any], name: str) -> Fit:
     checks = tuple(Check(**c | {"table": pd.DataFrame(c["table"])}) for c in info["checks"])
     if not all(isinstance(c.passed, bool) and c.subject in get_args(Subject) and isinstance(c.text, str) for c in checks):
         raise FitError("a check's verdict is neither true nor false, or its subject or text is none.", code="damaged-checks")
+    if not any(c.name == "informed" and "prior_overlap" in c.table for c in checks):
+        raise FitError("the check of what the data tell about the parameters is missing.", code="damaged-checks")
+    whole_number("its seed", info["seed"], 0)
     observed = _observations(tree, info, law, noise)
     _check_observations(observed)
     if not all(isinstance(text, str) for s in info.get("sources", []) for text in (Source(**s).name, Source(**s).where)):

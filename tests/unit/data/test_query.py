@@ -94,7 +94,7 @@ BAD = {
     "N in [ptpp, 3]": "not-comparable",
     "N in [[1e6]]": "not-comparable",
     f"N > 1{'0' * 400}": "not-comparable",
-    "": "not-a-condition",
+    "": "empty-condition",
     "N ==": "not-a-condition",
     "N = 1": "not-a-condition",
     "N == 1;": "not-a-condition",

@@ -1,0 +1,115 @@
+"""Files of fits that someone changed and gave right digests again: refused, or read as a fit that every command can use."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+import xarray as xr
+
+from bayeslaw.posterior.storage import MARK, contents_digest, data_digest, draws_digest
+from tests.commands import Command, Done, rejected
+from tests.fixed import line_fit
+
+SHOWN = 10.0  # seconds
+
+
+def reseal(path: Path) -> None:
+    """Make all digests of a file anew, as someone can who knows how; a file without what they are made of stays as it is."""
+    try:
+        with xr.open_datatree(path, engine="h5netcdf") as stored:
+            tree = stored.load()
+        tree.attrs |= {"data_sha256": data_digest(tree), "draws_sha256": draws_digest(tree)}
+        tree.attrs["contents_sha256"] = contents_digest(tree)
+        with h5py.File(path, "r+") as file:
+            for name in ("data_sha256", "draws_sha256", "contents_sha256"):
+                file.attrs[name] = tree.attrs[name]
+    except Exception:  # what a flipped byte does to HDF5
+        return
+
+
+def opened(path: Path, command: Command) -> None:
+    """Commands end with words, within seconds, by status 0 or 2."""
+    done = Done(0, "", "")
+    for words in (("show", path, "--force"), ("forecast", path, "--set", "x=1", "--force")):
+        if done.status:
+            return
+        began = time.monotonic()
+        done = command(*words)
+        assert done.status in (0, 2), done
+        assert "Traceback" not in done.err
+        assert done.status == 0 or done.err.startswith("Error: ")
+        assert time.monotonic() - began < SHOWN
+
+
+@pytest.fixture(scope="module")
+def unsealed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file of a fit without its last checksum, as another program leaves it."""
+    path = tmp_path_factory.mktemp("unsealed") / "fit.nc"
+    line_fit(size=400).save(path)
+    content = path.read_bytes()
+    assert content[-40:] == MARK + hashlib.sha256(content[:-40]).digest()
+    path.write_bytes(content[:-40])
+    return path
+
+
+@pytest.mark.filterwarnings("ignore")  # of NumPy, on numbers that no sampler makes; of h5netcdf, closing what it could not open
+@pytest.mark.parametrize("seed", range(24))
+def test_random_flips_with_right_digests_are_refused_or_used(seed: int, unsealed: Path, command: Command, tmp_path: Path) -> None:
+    rng, path = np.random.default_rng(seed), tmp_path / "fit.nc"
+    content = bytearray(unsealed.read_bytes())
+    for place in rng.integers(0, len(content), 1 + seed % 4):
+        content[place] ^= 1 << int(rng.integers(8))
+    path.write_bytes(content)
+    reseal(path)
+    opened(path, command)
+
+
+ATTRIBUTES: dict[str, list[Any]] = {
+    "checks": [None, [], {}, [1], [{"name": "informed"}], [{"name": 1, "passed": "false", "text": 3, "required": 1, "table": []}]],
+    "noise": [None, [], "normal", {}, {"groups": None}, {"groups": ["a", "b"]}, {"student": "yes", "groups": []}],
+    "at": [None, [], {"x": "one"}, {"y": 1.0}, {"x": None}],
+    "levels": [None, [], {"x": 3}, {"domain": ["a"]}],
+    "by": [None, {"a": 3}, {"z": "domain"}, []],
+    "priors": [None, {}, {"a": {}}, {"a": {"dist": "Normal"}}, {"z": {"dist": "Normal", "mu": 0, "sigma": 1}}],
+    "settings": [None, 3, {}],
+    "versions": [None, 3, []],
+    "seed": [None, "one", -1, [], 1e300],
+    "base": [None, 3, {"x": 3}],
+    "clock": [None, [], {"column": "step", "span": 1.0}, {"column": 3, "span": "one"}, {"column": "", "span": None}],
+    "unit": [None, 3, "bananas"],
+    "noise_by": [3, "lab", []],
+    "interrupted": [None, "yes", []],
+    "conversions": [None, 3, [1]],
+    "bayeslaw_format": [None, 1, 99, "2", []],
+}
+CASES = [(name, value) for name, values in ATTRIBUTES.items() for value in values]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("name", "value"), CASES, ids=[f"{name} {json.dumps(value)[:30]}" for name, value in CASES])
+def test_odd_attributes_with_right_digests_are_refused_or_used(
+    name: str, value: object, unsealed: Path, command: Command, tmp_path: Path
+) -> None:
+    path = tmp_path / "fit.nc"
+    shutil.copy(unsealed, path)
+    with h5py.File(path, "r+") as file:
+        file.attrs[name] = json.dumps(value)
+    reseal(path)
+    opened(path, command)
+
+
+def test_deep_attributes_are_refused(unsealed: Path, command: Command, tmp_path: Path) -> None:
+    path = tmp_path / "fit.nc"
+    shutil.copy(unsealed, path)
+    with h5py.File(path, "r+") as file:
+        file.attrs["settings"] = "[" * 50_000
+    reseal(path)
+    rejected(command("show", path), "unreadable-file")
