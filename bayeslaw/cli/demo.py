@@ -34,7 +34,7 @@ ONE_SEED = "seed == 0 and (D == 0 or (r > 0 and r < 1))"
 # better for them, and all laws are scored on it. A law that is finite at D = 0 is fitted to whole runs.
 SETTLED = 2.0
 STARTS = 20
-COLUMNS = ["law", "fit", "checks", "mae_rel", "rmse_log", "slope", "cover_eti50", "cover_eti90", "width_eti90", "crps"]
+COLUMNS = ["law", "fit", "checks", "model", "mae_rel", "rmse_log", "slope", "cover_eti50", "cover_eti90", "width_eti90", "crps"]
 
 
 def table_path(name: str = "runs") -> Path:
@@ -106,7 +106,7 @@ def _concerns(fits: Mapping[str, Fit]) -> list[str]:
     found: dict[str, str] = {}
     for name, made in fits.items():
         for check in made.concerns:
-            found.setdefault(check.name, f"{check.name}, {name}: {check.text}. {check.advice}.")
+            found.setdefault(check.name, f"{check.name}, {name}: {str(check).removeprefix('concern: ')}")
     return list(found.values())
 
 
