@@ -17,7 +17,7 @@ import xarray as xr
 
 import bayeslaw
 from bayeslaw.data.observations import Observations, clock_column
-from bayeslaw.data.table import read_runs
+from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.engine.density import Density
 from bayeslaw.inference.sample import Sample
 from bayeslaw.laws.card import load_law, parse_card
@@ -212,7 +212,7 @@ def without_sampling() -> Iterator[None]:
         yield
 
 
-def stand_in_fit(law: Law | str, table: pd.DataFrame, **options: Any) -> Fit:
+def stand_in_fit(law: Law | str, table: pd.DataFrame | Runs, **options: Any) -> Fit:
     """A fit of a table with draws of `stand_in`."""
     with without_sampling():
         return bayeslaw.fit(law, table, **{"chains": 2, "seed": 1, "progress": False, **options})

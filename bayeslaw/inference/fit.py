@@ -18,7 +18,7 @@ from bayeslaw.core.errors import BayeslawError, whole_number
 from bayeslaw.data.columns import RUNS
 from bayeslaw.data.observations import Observations, clock_column
 from bayeslaw.data.table import Runs, read_runs
-from bayeslaw.data.validate import repeats_note
+from bayeslaw.data.validate import repeats_note, same_in_other_runs
 from bayeslaw.engine.binning import compress
 from bayeslaw.engine.density import Density
 from bayeslaw.inference.sample import Sample, sample
@@ -121,7 +121,8 @@ def fit(
     result = sample(Density.of(law, observed, chosen, compressed), **settings, seed=seed, progress=progress, cores=cores)
     checks = _checks(law, observed, chosen, result, runs.frame, seed)
     if note := repeats_note(runs, law):
-        checks.append(Check("repeats", False, note, "model", pd.DataFrame(), "Keep one row of each (`--duplicates drop`)"))
+        settled = runs.duplicates == "drop" and not same_in_other_runs(runs.frame, law)  # the text says which rows were left out
+        checks.append(Check("repeats", settled, note, "model", pd.DataFrame(), "Keep one row of each (`--duplicates drop`)"))
     if compressed is not None and bins is not None:
         draws_of = {name: v.ravel()[:: max(1, v.size // SHIFTED)] for name, v in result.draws.items() if name in law.parameters}
         shift, sigma = compressed.shift(law, draws_of, observed), chosen.scales(result.draws, "sigma_point")

@@ -14,7 +14,7 @@ import pytest
 from bayeslaw.core.errors import FitError, TableError
 from bayeslaw.core.units import NATS
 from bayeslaw.data.observations import Observations
-from bayeslaw.data.table import read_runs
+from bayeslaw.data.table import Duplicates, read_runs
 from bayeslaw.inference.refit import join_runs, refit_task, require_draws, require_single_fit, rows_of, stack_runs
 from bayeslaw.laws.card import load_law
 from bayeslaw.laws.law import Law
@@ -24,7 +24,7 @@ from bayeslaw.noise.noise import CHOICES, Noise
 from bayeslaw.posterior.fit import Fit
 from tests import oracles
 from tests.errors import fails, faults
-from tests.fixed import fixed_fit, line_fit, loaded_fit
+from tests.fixed import fixed_fit, line_fit, loaded_fit, stand_in_fit
 
 CHINCHILLA = load_law("chinchilla")
 
@@ -313,3 +313,14 @@ def test_stacks_and_fits_of_few_draws_are_refused() -> None:
     with fails("too-few-draws", 400, 396, kind=FitError):
         require_draws(fit, "An update")
     require_draws(line_fit(size=400), "An update")
+
+
+@pytest.mark.parametrize(("policy", "verdict"), [("drop", "passed"), ("keep", "concern")])
+def test_a_fit_says_what_became_of_repeated_rows(policy: Duplicates, verdict: str) -> None:
+    table = old_table().sort_index()
+    fit = stand_in_fit(CHINCHILLA, read_runs(pd.concat([table, table.head(4)]), duplicates=policy))
+    (check,) = (check for check in fit.checks if check.name == "repeats")
+    assert check.verdict == verdict
+    assert check.text.startswith("rows 31–34, which repeat earlier rows exactly, are ")
+    assert fit.observed.log_loss.size == (30 if policy == "drop" else 34)
+    assert fit.sources[0].duplicates == policy
