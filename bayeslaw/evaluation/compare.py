@@ -30,7 +30,6 @@ from bayeslaw.laws.card import load_law
 from bayeslaw.laws.law import Law
 from bayeslaw.noise.noise import CHOICES
 from bayeslaw.posterior.diagnostics import model_label, sampling_verdict
-from bayeslaw.posterior.effects import Reading
 from bayeslaw.posterior.fit import Fit
 
 HEAD = ("held_out", "law", "noise", "fit", "checks", "model", "spread", "rows")
@@ -426,8 +425,7 @@ def _loo_scores(work: _Work, fit: Fit, loo: Loo, refits: Mapping[str, Fit]) -> p
         selections = refits[run].selections if run in refits else ((fit, loo.resampled(run)),)
         losses.append(left.frame["loss"].to_numpy(dtype=np.float64))
         # The fit has seen the run: effects that it learnt from the run's own losses would make the forecast one in sample.
-        reading: Reading = "known" if run in refits else "new-checkpoint"
-        draws.append(forecast_selections(fit.name, selections, left, seed=work.seed, reading=reading).predictive)
+        draws.append(forecast_selections(fit.name, selections, left, seed=work.seed, left_out=run).predictive)
     loss, whole = np.concatenate(losses), np.concatenate(draws, axis=1)
     return pd.DataFrame(
         [{"spread": "run", "rows": loss.size} | point_scores(loss, np.median(whole, axis=0)) | draw_scores(loss, whole)]

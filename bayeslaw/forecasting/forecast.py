@@ -94,13 +94,15 @@ class MemberDraws:
     known: Array | None = None
 
     @classmethod
-    def of(cls, fit: Fit, chosen: Index, runs: Runs, entropy: tuple[int, ...], reading: Reading = "known") -> MemberDraws:
+    def of(
+        cls, fit: Fit, chosen: Index, runs: Runs, entropy: tuple[int, ...], reading: Reading = "known", left_out: str = ""
+    ) -> MemberDraws:
         """Return the draws with indices `chosen` of a fit at the settings of a table."""
         frame = complete(runs.frame, fit.law)
         covariates = {c: frame[c].to_numpy(dtype=np.float64) for c in fit.law.covariates}
         values, nested = {name: draws[chosen] for name, draws in fit.draws.items()}, Nesting.of(runs.frame, fit.law)
         group, time = fit.observed.groups_of(runs.frame), fit.observed.time_of(runs.frame)
-        learnt = LearntEffects.of(fit, runs.frame, time, chosen, entropy, reading)
+        learnt = LearntEffects.of(fit, runs.frame, time, chosen, entropy, reading, left_out)
         run = np.where(learnt.run >= 0, -1, nested.run)
         checkpoint = np.where((learnt.run >= 0) | (learnt.checkpoint >= 0), -1, nested.checkpoint)
         rows = runs.frame.index.to_numpy()
@@ -426,6 +428,7 @@ def forecast_selections(
     seed: int = 0,
     reading: Reading = "known",
     *,
+    left_out: str = "",
     failed: bool = False,
 ) -> Forecast:
     """Return the forecast by selected draws of some fits, whether or not their checks passed.
@@ -441,6 +444,8 @@ def forecast_selections(
         Stated discrepancy.
     seed : int
     reading : as `as_` of `forecast`
+    left_out : str
+        A fitted run that counts as unseen.
     failed : bool
         Whether checks of a fit failed.
     """
@@ -449,7 +454,7 @@ def forecast_selections(
     members, distances = [], dict[str, Array]()
     for number, (fit, chosen) in enumerate(selections):
         entropy = (int(fit.info["seed"]), seed, *((MEMBER + number,) if len(selections) > 1 else ()))
-        members.append(MemberDraws.of(fit, chosen, runs, entropy, reading))
+        members.append(MemberDraws.of(fit, chosen, runs, entropy, reading, left_out))
         for covariate, distance in outside(fit, members[-1].covariates).items():
             distances[str(covariate)] = np.maximum(distance.to_numpy(), distances.get(str(covariate), 0.0))
     settings = runs.frame[[c for c in runs.frame if c not in ("loss", "loss_se")]].reset_index(drop=True)

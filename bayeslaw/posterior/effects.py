@@ -36,6 +36,8 @@ class LearntEffects:
     time : array (n,)
         The rows' clock, for an OU run effect.
     chosen : int array (S,) of the draws
+    left_out : str
+        A run that counts as unseen: its rows are those of a new run, and its checkpoint is known from the other runs.
     """
 
     fit: Fit
@@ -44,23 +46,36 @@ class LearntEffects:
     time: Array
     chosen: Index
     entropy: tuple[int, ...]
+    left_out: str = ""
     _known: dict[tuple[str, int], Array] = field(default_factory=dict, compare=False)
 
     @classmethod
     def of(
-        cls, fit: Fit, frame: pd.DataFrame, time: Array, chosen: Index, entropy: tuple[int, ...], reading: Reading = "known"
+        cls,
+        fit: Fit,
+        frame: pd.DataFrame,
+        time: Array,
+        chosen: Index,
+        entropy: tuple[int, ...],
+        reading: Reading = "known",
+        left_out: str = "",
     ) -> LearntEffects:
         """The effects at the rows of a table that belong to fitted runs and checkpoints, as far as `reading` uses them."""
         if reading not in READINGS:
             raise BayeslawError(f"Rows are forecast as {', '.join(READINGS)}, not as {reading!r}.", code="unknown-reading")
-        run, checkpoint = fit.observed.find(frame, fit.law)
-        if reading != "known" or not (fit.noise.run_effect or fit.noise.checkpoint_effect or fit.noise.skew):
+        observed, noise = fit.observed, fit.noise
+        run, checkpoint = observed.find(frame, fit.law)
+        left = np.array(observed.run_names) == left_out
+        if reading != "known" or not (noise.run_effect or noise.checkpoint_effect or noise.skew):
             run = np.full_like(run, -1)
-        if reading == "new-checkpoint" or not fit.noise.checkpoint_effect:
+        run = np.where((run >= 0) & left[run], -1, run)
+        alone = np.bincount(observed.checkpoint, ~left, len(observed.checkpoint_names)) == 0
+        if reading == "new-checkpoint" or not noise.checkpoint_effect:
             checkpoint = np.full_like(checkpoint, -1)
-        if fit.noise.drift and (run >= 0).any():
-            time = clock_of(frame, fit.observed.clock_column) / fit.observed.span
-        return cls(fit, run, np.where(run >= 0, -1, checkpoint), time, chosen, entropy)
+        checkpoint = np.where((checkpoint >= 0) & ~alone[checkpoint] & (run < 0), checkpoint, -1)
+        if noise.drift and (run >= 0).any():
+            time = clock_of(frame, observed.clock_column) / observed.span
+        return cls(fit, run, checkpoint, time, chosen, entropy, left_out)
 
     @property
     def words(self) -> list[str]:
@@ -95,7 +110,7 @@ class LearntEffects:
             self._known[kind, code] = values_of(self.fit.tree, "posterior", "run_effect")[..., code].reshape(-1)[self.chosen]
         elif (kind, code) not in self._known:
             of = code if kind == "checkpoint" else int(observed.checkpoint[code])
-            runs = np.flatnonzero(observed.checkpoint == of)
+            runs = np.flatnonzero((observed.checkpoint == of) & (np.array(observed.run_names) != self.left_out))
             of_checkpoint, of_run = noise.sample_effects(*self._data(runs), np.random.default_rng((*self.entropy, LEARNT, of)))
             self._known[("checkpoint", of)] = of_checkpoint[0]
             self._known.update((("run", run), effect) for run, effect in zip(runs.tolist(), of_run, strict=True))

@@ -58,6 +58,19 @@ def test_effects_are_conditional_on_the_fitted_losses() -> None:
     assert not drawn[4].any()
 
 
+def test_a_run_that_is_left_out_is_a_new_run_of_a_checkpoint_known_from_others() -> None:
+    """As in the density of a left-out run, which is given the other runs."""
+    fit = line_fit(noise="normal-checkpoint")
+    size, of, branch = fit.draws["a"].size, fit.observed.run, fit.observed.checkpoint[fit.observed.run]
+    effects = LearntEffects.of(fit, ROWS, np.zeros(len(ROWS)), np.arange(size), (1, 2), left_out="r0")
+    assert effects.words == ["known checkpoint"] * 4 + ["new run"]
+    k0, other = fit.observed.checkpoint_names.index("k0"), of != fit.observed.run_names.index("r0")
+    rows = (branch == k0) & other
+    same_run = of[rows][:, None] == of[rows]
+    gain = CHECKPOINT**2 * np.linalg.solve(POINT**2 * np.eye(rows.sum()) + RUN**2 * same_run + CHECKPOINT**2, np.ones(rows.sum()))
+    check(effects.at(np.arange(1))[0], fit.residual[:, rows] @ gain, CHECKPOINT**2 * (1 - gain.sum()))
+
+
 def test_a_one_sided_effect_is_conditional_too() -> None:
     """By quadrature over the excess, draw by draw; the mean of all draws is compared."""
     fit = line_fit(noise="skew")
