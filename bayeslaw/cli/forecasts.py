@@ -48,8 +48,9 @@ def forecast(
         bayeslaw.plots.plot_forecast(result, ax, ci_prob=ci, unit=loaded.covariates[forecast_axis(result)].unit)
 
     answer.save_picture(plot, draw)
-    # The last columns say in words how far settings lie outside, and what checks say is in the lines below.
-    left = ["run_median", *(f"outside_{name}" for name in result.outside), *([] if result.forced else ["checks"])]
+    # `extrapolation` says in words how far settings lie outside; what is the same in all rows is in the lines below, or usual.
+    left = ["run_median", "model", *(f"outside_{name}" for name in result.outside), *([] if result.forced else ["checks"])]
+    left += ["as"] if set(result.readings) == {"new run"} else []
     answer.save_table("forecast", table, output, f"{len(table)} settings", plain(with_intervals(table.drop(columns=left))))
     later = result.readings.count("known run")
     if later and not any(member.fit.noise.drift for member in result.members):

@@ -33,7 +33,7 @@ OUTLYING = read_runs(TABLE.assign(loss=TABLE["loss"] * np.where(TABLE["run"] == 
 LAWS = ("ptpp-floor", "chinchilla")
 SHORT: dict[str, Any] = {"draws": 150, "tune": 100, "chains": 2}
 QUICK: dict[str, Any] = {"options": SHORT, "starts": 1, "force": True, "progress": False}
-HEAD = ["held_out", "law", "noise", "fit", "checks", "spread", "rows"]
+HEAD = ["held_out", "law", "noise", "fit", "checks", "model", "spread", "rows"]
 
 
 class Travelling(InProcess):
