@@ -60,7 +60,7 @@ def bayeslaw(*words: str, out: Any = subprocess.PIPE, **options: Any) -> subproc
     return subprocess.run(command, stdout=out, stderr=subprocess.PIPE, text=True, check=False, timeout=60, **options)
 
 
-@pytest.mark.parametrize("words", [("show", "fit.nc"), ("show", "fit.nc", "--json"), ("show", "fit.nc", "--csv"), ("--help",)])
+@pytest.mark.parametrize("words", [("show", "fit.nc", "--json"), ("--help",)])
 def test_a_full_standard_output_is_one_line_on_standard_error(words: tuple[str, ...], here: Path) -> None:
     if not Path("/dev/full").exists():
         pytest.skip("this system has no /dev/full")
@@ -82,7 +82,7 @@ def test_without_docstrings_there_is_one_line(here: Path) -> None:
     assert done.stderr == "Error: ArviZ needs its docstrings: run without -OO (PYTHONOPTIMIZE=2).\n"
 
 
-@pytest.mark.parametrize("delay", [0.3, 0.6, 1.2])
+@pytest.mark.parametrize("delay", [0.3, 0.9])
 def test_ctrl_c_while_packages_are_imported_has_no_traceback(delay: float, here: Path) -> None:
     command, pipe = [sys.executable, "-c", INTERRUPTIBLE, "show", "fit.nc"], subprocess.PIPE
     with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) as process:
