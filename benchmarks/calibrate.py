@@ -84,7 +84,7 @@ Not calibrated: noises that are functions of a user's own; known errors (`loss_s
 
 If a required check fails, the fit is made once more with four times the draws, twice the tuning and a target acceptance of .99, as
 a user would do; the second fit counts, whether or not its checks pass. The rule was set before any rank was seen. `no fit`: the law
-could not be fitted at all."""
+could not be fitted at all; reasons are below the table."""
 RANKS = """## Ranks
 
 Ranks of the truth among 100 draws, spaced evenly within the four chains. The test is ArviZ's `pot_c` on ranks jittered within their
@@ -205,6 +205,7 @@ def report(records: Records) -> str:
     parts = [
         TITLE.format(banner=banner("calibrate"), findings=findings(rows), left=left),
         markdown_table(checks_table(rows)),
+        *[f"No fit of truth {r['number']} of {name}: {r['error']}" for name, own in records.items() for r in own if "error" in r],
         *([f"Without a fit: {', '.join(without)}."] if without else []),
         RANKS,
         markdown_table(ranks_table(rows)),

@@ -231,6 +231,7 @@ def test_the_report_counts_every_truth() -> None:
     assert row["outside"][-1] == "under at 95%"
     text = harness.report({"toy": records, "none": [records[-1]]})
     assert "Without a fit: none (1 truths without a fit)." in text
+    assert "No fit of truth 100 of toy: no mode" in text
     assert "divergences 1, r_hat 1" in text
     assert "toy (under at 50%, " in text
 
