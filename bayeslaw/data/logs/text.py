@@ -117,13 +117,14 @@ def _unique_columns(header: list[str], cells: np.ndarray, name: str) -> tuple[li
 def _kind(frame: pd.DataFrame, name: str) -> str:
     """Return which kind of text table this is, by its columns, or refuse it if several kinds are possible."""
     columns, keys = [str(c) for c in frame], {key(str(c)) for c in frame}
-    rest = [c for c in columns if c != step_column(columns) and not TIMES.match(key(c))]
+    step = step_column(columns)
+    rest = [c for c in columns if c != step and not TIMES.match(key(c))]
     if (rest and all(_of_run(c) for c in rest)) or _is_chart(columns) or ("_step" in keys and keys & HISTORY) or keys >= RUNS_TABLE:
         return "wandb"
     if any(domain_of(c) is not None or key(c) == "loss" for c in columns) or _names_runs(columns):
         return "table"
     unknown = [c for c in rest if not is_metric(c)]
-    if step_column(columns) is None or not unknown or any(is_other_loss(c) for c in rest):
+    if step is None or not unknown or any(is_other_loss(c) for c in rest):
         raise BayeslawError(
             f"{name}: no column is a validation loss by its name ({', '.join(map(repr, columns[:8]))}). Name it by --loss "
             "COLUMN or in a mapping file, or give the kind of file by --from.",
