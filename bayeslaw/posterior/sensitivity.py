@@ -102,7 +102,10 @@ def power_scaling(quantities: Mapping[str, Array], prior: Array, noise_prior: Ar
         tree = xr.DataTree.from_dict({"posterior": posterior, f"log_{group}": xr.Dataset({"all": (dims, log_density)})})
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # on the tails of weights of draws that hardly differ in density
-            table[f"{column}_sensitivity"] = az.psense(tree, group=group)["quantity"].values
+            try:
+                table[f"{column}_sensitivity"] = az.psense(tree, group=group)["quantity"].values
+            except ValueError:  # of ArviZ, where a few draws are so far out that they have all the weight: no sensitivity is larger
+                table[f"{column}_sensitivity"] = np.inf
     by_prior, by_noise, by_data = (table[column] >= SENSITIVE for column in table)
     words = [(by_prior & by_data, CONFLICT), (by_prior, WEAK), (by_noise, "prior of the noise")]
     return table.assign(says=np.select([where for where, _ in words], [word for _, word in words], ""))
