@@ -67,7 +67,7 @@ class Comparison:
     >>> fit = bayeslaw.load_fit("fit.nc")
     >>> loo = bayeslaw.evaluation.leave_one_run_out(fit).table
     >>> stack = bayeslaw.Stack({"chinchilla": fit}, {"chinchilla": 1.0})
-    >>> bayeslaw.evaluation.Comparison(fit.score("runs.csv"), stack.table, loo, (), stack).stack.weights
+    >>> bayeslaw.evaluation.Comparison(fit.score("runs.csv", in_sample=True), stack.table, loo, (), stack).stack.weights
     {'chinchilla': 1.0}
     """
 

@@ -158,7 +158,7 @@ def score(
     >>> bool(table["cover_eti90"].between(0, 1).all()), table["spread"].item(), table["sample"].item()
     (True, 'run', 'held-out')
     >>> bayeslaw.score(bayeslaw.load_fit("fit.nc"), "runs.csv", in_sample=True)["sample"].item()
-    'in-sample (40 of 40 rows)'
+    'in-sample (60 of 60 rows)'
     """
     runs = runs if isinstance(runs, Runs) else read_runs(runs)
     members = [fit] if isinstance(fit, PointFit) else [member for member, _ in fit.selections]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -19,6 +20,7 @@ from bayeslaw.noise.noise import Noise
 # Relative errors at which the density is tabulated to draw from it: 2.5% apart, from a millionth of the loss to twenty times it.
 SIZES = np.geomspace(1e-6, 3.0, 600)
 GRID = np.concatenate([-SIZES[::-1], [0.0], SIZES])
+ONE_AT_A_TIME = threading.Lock()  # threads of a forecast share a compiled function, which keeps values between its steps
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,8 @@ class PointNoise(Noise):
         """Log density (S, n) of errors (S, n) or (1, n) for each draw of the parameters."""
         columns = [np.asarray(draws[name], dtype=np.float64)[:, None] for name in self.priors]
         wide = [np.broadcast_to(v, (columns[0].size, error.shape[1])) for v in (error, np.atleast_2d(known), *columns)]
-        return np.asarray(self._compiled(*wide))
+        with ONE_AT_A_TIME:
+            return np.asarray(self._compiled(*wide))
 
     def _distribution(self, draws: Mapping[str, Any], known: float = 0.0) -> tuple[Array, Array]:
         """Probabilities (S, G - 1) of the intervals of `GRID`, and their cumulative sums (S, G)."""
