@@ -50,13 +50,13 @@ for fault in bayeslaw.data.check(bayeslaw.read_runs(faulty), law):
 
 # %%
 fit = bayeslaw.fit(law, runs.where("ptpp <= 31"), progress=False)
-print(f"{fit.observed.runs} runs at PTPP 15 and 31. Passed: {fit.passed}\n")
+print(f"{fit.observed.runs} runs at PTPP 15 and 31. Sampling passed: {fit.passed}\n")
 for check in fit.checks:
     print(check)
 
 # %% [markdown]
-# The last two lines are **notes**, which do not withhold the intervals. In this table single sizes deviate from any smooth law
-# of N, because depth and width change together, and the law attributes that to run effects. A forecast of a *new size* will err
+# The lines that begin with **concern** are about the model, and do not withhold the intervals. In this table single sizes deviate
+# from any smooth law of N, because depth and width change together, and the law attributes that to run effects. A forecast of a *new size* will err
 # by about as much. Notebook 7 goes through the checks.
 #
 # The position of each parameter in its prior (grey band), and its value:

@@ -38,7 +38,7 @@ print(f"the large run would cost {6 * 196608 * near:.2g} FLOPs, its pre-training
 
 # %% [markdown]
 # Runs cost 6 N D, unless `cost=` names a column. A checkpoint that has no run yet must be trained first and is paid for once.
-# `discrepancy` is the relative error of the law that you expect at the target. The notes of the fit say by how much it misses
+# `discrepancy` is the relative error of the law that you expect at the target. The concerns about the fit say by how much it misses
 # the fitted runs; a design that trusts a wrong law buys cheap runs that mislead it.
 
 # %%

@@ -58,7 +58,7 @@ report(fit)
 fit.summary()[["median", "eti90_lo", "eti90_hi", "r_hat", "ess_bulk", "ess_tail", "prior_overlap"]].round(3)
 
 # %% [markdown]
-# What remains are notes.
+# The sampling has passed. What remains are concerns about the model.
 #
 # - `run_effect`: whole runs deviate from the law by more than seeds explain. The law misses something.
 # - `intra_class_correlation`: runs of one checkpoint have correlated errors. Both have the same cause here: single sizes
