@@ -55,9 +55,9 @@ for check in fit.checks:
     print(check)
 
 # %% [markdown]
-# The lines that begin with **concern** are about the model, and do not withhold the intervals. In this table single sizes deviate
-# from any smooth law of N, because depth and width change together, and the law attributes that to run effects. A forecast of a *new size* will err
-# by about as much. Notebook 7 goes through the checks.
+# The lines that begin with **concern** are about the model, and do not withhold the intervals. In this table single sizes
+# deviate from any smooth law of N, because depth and width change together, and the law attributes that to run effects. A
+# forecast of a *new size* will err by about as much. Notebook 7 goes through the checks.
 #
 # The position of each parameter in its prior (grey band), and its value:
 
