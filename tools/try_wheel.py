@@ -88,8 +88,8 @@ def use(wheel: Path, folder: Path) -> None:
     print(run(script, "demo", "--quick", "-q", "-o", "out", cwd=work))
     print(f"bayeslaw demo --quick, first compilation included: {time.perf_counter() - start:.0f} s")
     demand((work / "out" / "forecast.png").stat().st_size > 10_000, "the demonstration drew no picture")
-    verdict = json.loads(run(script, "show", "out/transfer-target.nc", "--json", cwd=work))["results"]["verdict"]
-    demand(verdict == "passed", f"the demonstration's fit: {verdict}")
+    verdict = json.loads(run(script, "show", "out/transfer-target.nc", "--json", cwd=work))["results"]["sampling"]
+    demand(verdict == "passed", f"the sampling of the demonstration's fit: {verdict}")
     run(python, "-m", "pip", "check", "--disable-pip-version-check", cwd=work)
 
 
