@@ -132,6 +132,7 @@ def test_fit_show_forecast_score(command: Command, folder: Path) -> None:
     assert printed.out.count("FAILED (forced)") == 8
     rejected(command("score", "new.nc", "held.csv"), "failed-checks")
     scored = pd.read_csv(io.StringIO(command("score", "new.nc", "held.csv", "--force", "--csv").out))
+    assert "crps, log_score" in command("score", "new.nc", "held.csv", "--force").out  # scores are explained below them
     pd.testing.assert_frame_equal(scored, bayeslaw.score(made, pd.read_csv("held.csv"), force=True), rtol=1e-14)
     assert scored["checks"].tolist() == ["FAILED (forced)"]
 

@@ -243,6 +243,7 @@ def test_failed_fits_are_shown_without_scores_and_weights(monkeypatch: pytest.Mo
     result = compare(RUNS, LAWS, holdout="ptpp > 31", **settings)
     failed = result.scores[(result.scores["law"] == "ptpp-floor") & (result.scores["fit"] == "posterior")].iloc[0]
     assert failed["checks"] == "FAILED (not scored)"
+    assert any("ptpp-floor" in note and "sampling FAILED (r_hat" in note for note in result.notes)  # which check failed
     assert failed[["rows", "crps", "rmse_log", "cover_eti90"]].isna().all()
     assert result.weights.loc["ptpp-floor", "checks"] == "FAILED (not scored)"
     assert np.isnan(result.weights.loc["ptpp-floor", ["elpd", "weight"]].astype(float)).all()

@@ -109,6 +109,11 @@ def test_the_demonstration(command: Command, tmp_path: Path) -> None:
     assert "fitted at PTPP 15, 31, 24 losses at PTPP 279 forecast" in done.out
     assert "ptpp-floor fitted to 48 rows" in done.out
     assert "Best by CRPS: ptpp-floor." in done.out
+    # Both verdicts stand beside the scores, and no text takes one for the other.
+    assert "Passed sampling means that the draws are those of the posterior, not that the law is right" in " ".join(
+        done.out.split()
+    )
+    assert "not to be relied on" not in done.out
     table = pd.read_csv(output / "scores.csv")
     assert table[["law", "fit", "rows"]].values.tolist() == [
         ["ptpp-floor", "posterior", 24], ["ptpp-floor", "point", 24], ["d-cpt", "posterior", 24], ["d-cpt", "point", 24],
