@@ -26,35 +26,33 @@ def kalman_filter(residual: Array, point: Array, known: Array, time: Array, effe
     point, effect, length : arrays (S,)
         Variances of points and of the run's effect, and its correlation length.
     """
-    mean, left, logp = np.zeros_like(effect), effect, np.zeros_like(effect)
-    for i, step in enumerate(np.diff(time, prepend=time[:1]).tolist()):
-        mean, left = _propagate(mean, left, effect, step, length)
-        own = point + known[i]
-        whole, error = left + own, residual[:, i] - mean
-        gain = left / whole
-        logp -= 0.5 * (np.log(2 * math.pi * whole) + error**2 / whole)
-        mean, left = mean + gain * error, gain * own
-    return logp
+    added, variance = innovations(residual, point[:, None] + known, time, effect, length)
+    return np.asarray(-0.5 * (np.log(2 * math.pi * variance) + added**2).sum(axis=1))
 
 
-def innovations(residual: Array, point: Array, time: Array, effect: float, length: float) -> Array:
-    """What each point of a run adds to those before it, in standard deviations: independent of each other under the model, (k,).
+def innovations(residual: Array, point: Array, time: Array, effect: Array, length: Array) -> tuple[Array, Array]:
+    """What each point of a run adds to those before it.
 
     Parameters
     ----------
-    residual, point, time : arrays (k,)
-        Log loss minus the law's in the order of the clock, variances of the points, and the clock in the unit of `length`.
-    effect, length : float
-        Variance of the run's effect, and its correlation length.
+    residual, point : arrays (S, k)
+        Log loss minus the law's in the order of the clock, and variances of the points.
+    time, effect, length
+        As in `kalman_filter`.
+
+    Returns
+    -------
+    arrays (S, k)
+        Innovations in standard deviations, independent of each other under the model; and their variances.
     """
-    mean, left, added = np.zeros(1), np.array([effect]), np.empty_like(residual)
+    mean, left = np.zeros_like(effect), effect
+    added, variance = np.empty_like(residual), np.empty_like(residual)
     for i, step in enumerate(np.diff(time, prepend=time[:1]).tolist()):
-        mean, left = _propagate(mean, left, np.array([effect]), step, np.array([length]))
-        whole = left + point[i]
-        error = residual[i] - mean
-        added[i] = (error / np.sqrt(whole))[0]
-        mean, left = mean + left / whole * error, left * point[i] / whole
-    return added
+        mean, left = _propagate(mean, left, effect, step, length)
+        whole, error = left + point[:, i], residual[:, i] - mean
+        added[:, i], variance[:, i] = error / np.sqrt(whole), whole
+        mean, left = mean + left / whole * error, left * point[:, i] / whole
+    return added, variance
 
 
 def _propagate(mean: Array, left: Array, effect: Array, step: float, length: Array) -> tuple[Array, Array]:

@@ -7,7 +7,7 @@ use what the fit has learnt of these; only runs and checkpoints that nobody has 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -18,8 +18,7 @@ from bayeslaw.data.observations import Observations, clock_of
 from bayeslaw.posterior.fit import Fit, values_of
 
 LEARNT = 12  # kind of random numbers: draws of learnt effects
-READINGS = ("known", "new-run", "new-checkpoint")
-type Reading = Literal["known", "new-run", "new-checkpoint"]
+Reading = Literal["known", "new-run", "new-checkpoint"]
 """As what rows are forecast: with all that was learnt, as new runs of known checkpoints, or as new runs of new ones."""
 WORDS = ("new run", "known checkpoint", "known run")
 
@@ -61,8 +60,8 @@ class LearntEffects:
         left_out: str = "",
     ) -> LearntEffects:
         """The effects at the rows of a table that belong to fitted runs and checkpoints, as far as `reading` uses them."""
-        if reading not in READINGS:
-            raise BayeslawError(f"Rows are forecast as {', '.join(READINGS)}, not as {reading!r}.", code="unknown-reading")
+        if reading not in get_args(Reading):
+            raise BayeslawError(f"Rows are forecast as {', '.join(get_args(Reading))}, not as {reading!r}.", code="unknown-reading")
         observed, noise = fit.observed, fit.noise
         run, checkpoint = observed.find(frame, fit.law)
         left = np.array(observed.run_names) == left_out
@@ -106,9 +105,11 @@ class LearntEffects:
     def _of(self, kind: str, code: int) -> Array:
         """The effect of a run, with its checkpoint's, or of a checkpoint, array (S,)."""
         observed, noise = self.fit.observed, self.fit.noise
+        if (kind, code) in self._known:
+            return self._known[kind, code]
         if noise.explicit_effects:
             self._known[kind, code] = values_of(self.fit.tree, "posterior", "run_effect")[..., code].reshape(-1)[self.chosen]
-        elif (kind, code) not in self._known:
+        else:
             of = code if kind == "checkpoint" else int(observed.checkpoint[code])
             runs = np.flatnonzero((observed.checkpoint == of) & (np.array(observed.run_names) != self.left_out))
             of_checkpoint, of_run = noise.sample_effects(*self._data(runs), np.random.default_rng((*self.entropy, LEARNT, of)))

@@ -263,7 +263,8 @@ def _innovations(residual: Array, observed: Observations, noise: Noise, draws: M
     point, effect = (noise.scales(flat, name)[group, 0] ** 2 for name in noises.GROUPED)
     known, time, whole = observed.se**2 if observed.se.size else np.zeros_like(residual), observed.time, np.empty_like(residual)
     for run, (a, b) in enumerate(zip(observed.starts[:-1], observed.starts[1:], strict=True)):
-        whole[a:b] = ou.innovations(residual[a:b], point[run] + known[a:b], time[a:b], effect[run], float(flat["drift"][0]))
+        variance = (point[run] + known[a:b])[None]
+        whole[a:b] = ou.innovations(residual[None, a:b], variance, time[a:b], effect[run : run + 1], flat["drift"])[0][0]
     return whole
 
 
