@@ -43,6 +43,7 @@ GROUPS = {
     "Continual pre-training": "Losses of adaptations, with replay or the length of the pre-training.",
     "Training curves": "Losses at every step, under any learning-rate schedule.",
 }
+MEMBERS = ["   :members:", "   :inherited-members:"]  # the verdicts of fits and stacks are inherited
 PACKAGES = ("", ".data", ".schedules", ".inference", ".evaluation", ".design", ".planning", ".dynamics", ".plots", ".core")
 
 
@@ -261,7 +262,7 @@ def api() -> str:
             kind = "function" if callable(value) else "data"
             if isinstance(value, type):
                 kind = "exception" if issubclass(value, Exception) else "class"
-            lines += [f".. auto{kind}:: bayeslaw{package}.{name}", *(["   :members:"] if kind == "class" else []), ""]
+            lines += [f".. auto{kind}:: bayeslaw{package}.{name}", *(MEMBERS if kind == "class" else []), ""]
         lines += ["```", ""]
     return "\n".join(lines)
 

@@ -16,16 +16,7 @@ from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError, FitError
 from bayeslaw.core.methods import PublicFunction
 from bayeslaw.laws.law import Covariate
-from bayeslaw.posterior.diagnostics import (
-    Check,
-    concerns,
-    failed_text,
-    model_label,
-    model_verdict,
-    remedy,
-    sampling_label,
-    sampling_verdict,
-)
+from bayeslaw.posterior.diagnostics import Check, Verdicts, model_label, sampling_label
 from bayeslaw.posterior.fit import Fit
 from bayeslaw.posterior.storage import read_tree, restore, write_tree
 
@@ -35,7 +26,7 @@ NOT_OPTIMAL = 0.01  # largest gain in mean log score per unit of moved weight at
 
 
 @dataclass(frozen=True)
-class Stack:
+class Stack(Verdicts):
     """Fits of several laws to the same losses, by the names that a comparison gave them, with weights that add up to 1.
 
     `bayeslaw.compare` makes it; it forecasts, is scored, planned with and saved like a fit.
@@ -97,34 +88,9 @@ class Stack:
         return {column: values for fit in self.members.values() for column, values in fit.levels.items()}
 
     @property
-    def failures(self) -> str:
-        """Texts of the required checks that failed; empty where all passed."""
-        return failed_text(self.checks)
-
-    @property
     def checks(self) -> tuple[Check, ...]:
         """Checks of every fit."""
         return tuple(replace(c, text=f"{name}: {c.text}") for name, fit in self.members.items() for c in fit.checks)
-
-    @property
-    def concerns(self) -> tuple[Check, ...]:
-        """Failed checks of the model of any fit; see `Fit.concerns`."""
-        return tuple(concerns(self.checks))
-
-    @property
-    def verdicts(self) -> tuple[str, str]:
-        """The verdicts on the sampling and on the models, each in a line."""
-        return sampling_verdict(self.checks), model_verdict(self.checks)
-
-    @property
-    def remedy(self) -> str:
-        """What to do about failed checks of the sampling."""
-        return remedy(self.checks)
-
-    @property
-    def passed(self) -> bool:
-        """Whether every required check of every fit passed."""
-        return all(fit.passed for fit in self.members.values())
 
     @property
     def selections(self) -> tuple[tuple[Fit, Index], ...]:

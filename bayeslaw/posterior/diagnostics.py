@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import arviz_stats as az
 import numpy as np
@@ -120,6 +120,42 @@ def sampling_label(checks: Iterable[Check]) -> str:
 def model_label(checks: Sequence[Check]) -> str:
     """Return the text of a table's column `model`: 'no concerns', 'concerns' or 'not assessed'."""
     return "not assessed" if failures(checks) else "concerns" if concerns(checks) else "no concerns"
+
+
+class Checked(Protocol):
+    """What has checks: a fit, or a stack with those of its fits."""
+
+    @property
+    def checks(self) -> tuple[Check, ...]: ...
+
+
+class Verdicts:
+    """What the checks of a fit, or of the fits of a stack, say about sampling and model."""
+
+    @property
+    def passed(self: Checked) -> bool:
+        """Whether every check of the sampling passed. It says nothing on the model: see `concerns`."""
+        return not failures(self.checks)
+
+    @property
+    def failures(self: Checked) -> str:
+        """Texts of the checks of the sampling that failed; empty where all passed."""
+        return failed_text(self.checks)
+
+    @property
+    def remedy(self: Checked) -> str:
+        """What to do about failed checks of the sampling."""
+        return remedy(self.checks)
+
+    @property
+    def concerns(self: Checked) -> tuple[Check, ...]:
+        """Failed checks of the model: where law, noise or priors don't agree with the runs."""
+        return tuple(concerns(self.checks))
+
+    @property
+    def verdicts(self: Checked) -> tuple[str, str]:
+        """The verdicts on the sampling and on the model, each in a line."""
+        return sampling_verdict(self.checks), model_verdict(self.checks)
 
 
 def checks_label(failed: bool) -> str:

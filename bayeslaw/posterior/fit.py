@@ -22,18 +22,7 @@ from bayeslaw.laws.law import Covariate, Law
 from bayeslaw.noise import noise as noises
 from bayeslaw.noise.custom import PointNoise
 from bayeslaw.noise.noise import Noise
-from bayeslaw.posterior.diagnostics import (
-    Check,
-    concerns,
-    diagnostics,
-    failed_text,
-    failures,
-    model_label,
-    model_verdict,
-    remedy,
-    sampling_label,
-    sampling_verdict,
-)
+from bayeslaw.posterior.diagnostics import Check, Verdicts, diagnostics, model_label, sampling_label
 from bayeslaw.posterior.sensitivity import log_priors, power_scaling
 
 if TYPE_CHECKING:
@@ -43,7 +32,7 @@ SCALED = 4_000_000  # log likelihoods of rows that are computed for sensitivitie
 
 
 @dataclass(frozen=True)
-class Fit:
+class Fit(Verdicts):
     """A posterior with its law, noise, data and checks.
 
     `bayeslaw.fit` makes it, `bayeslaw.load_fit` reads it from a file.
@@ -81,21 +70,6 @@ class Fit:
         fitted = f"{self.observed.log_loss.size:,} losses of {self.observed.runs:,} runs"
         verdicts = f"sampling {sampling_label(self.checks)}, model {model_label(self.checks)}"
         return f"<Fit of {self.name} to {fitted}: {size['chain']} chains of {size['draw']:,} draws, {verdicts}>"
-
-    @property
-    def passed(self) -> bool:
-        """Whether every check of the sampling passed. It says nothing on the model: see `concerns`."""
-        return not failures(self.checks)
-
-    @property
-    def concerns(self) -> tuple[Check, ...]:
-        """Failed checks of the model: where law, noise or priors don't agree with the runs."""
-        return tuple(concerns(self.checks))
-
-    @property
-    def verdicts(self) -> tuple[str, str]:
-        """The verdicts on the sampling and on the model, each in a line."""
-        return sampling_verdict(self.checks), model_verdict(self.checks)
 
     @cached_property
     def model(self) -> pm.Model:
@@ -185,16 +159,6 @@ class Fit:
     def unit(self) -> str:
         """Unit of the losses: nats/token, unless it was fitted to losses in another unit."""
         return self.observed.unit
-
-    @property
-    def failures(self) -> str:
-        """Texts of the checks of the sampling that failed, and what to do; empty where all passed."""
-        return failed_text(self.checks)
-
-    @property
-    def remedy(self) -> str:
-        """What to do about failed checks of the sampling."""
-        return remedy(self.checks)
 
     def sensitivity(self) -> pd.DataFrame:
         """Return the sensitivity of the posterior to its priors: the table of `bayeslaw.posterior.sensitivity.power_scaling`.

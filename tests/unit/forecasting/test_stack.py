@@ -157,6 +157,9 @@ def test_a_stack_is_scored_like_a_fit(stack: Stack) -> None:
 def test_failed_checks_of_any_law_are_refused_unless_forced(sound_fit: Fit, small_fit: Fit) -> None:
     stack = Stack.of({"sound": sound_fit, "short": small_fit}, {"sound": 0.9, "short": 0.1})
     assert not stack.passed
+    assert stack.failures == "; ".join(f"short: {c.text}" for c in small_fit.checks if c.required and not c.passed)
+    assert stack.verdicts == (small_fit.verdicts[0], "not assessed, since the draws can't be trusted")
+    assert stack.remedy == small_fit.remedy
     with fails("failed-checks", "short: ", kind=FitError):
         forecast(stack, AT)
     assert (forecast(stack, AT, force=True).summary()["checks"] == "FAILED (forced)").all()
