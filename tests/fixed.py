@@ -17,7 +17,7 @@ import xarray as xr
 
 import bayeslaw
 from bayeslaw.data.observations import Observations, clock_column
-from bayeslaw.data.table import Runs, read_runs
+from bayeslaw.data.table import Runs, Source, read_runs
 from bayeslaw.engine.density import Density
 from bayeslaw.inference.sample import Sample
 from bayeslaw.laws.card import load_law, parse_card
@@ -100,6 +100,7 @@ def fixed_fit(
         "by": dict(by or {}),
         "levels": law.levels,
         "data": "old.csv",
+        "sources": [asdict(Source("old.csv", len(table), seed=3))],
         "conversions": [],
         "settings": settings,
         "seed": 3,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from functools import cache
 from typing import Any
 
@@ -12,7 +13,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayeslaw.data.observations import Observations
-from bayeslaw.data.table import read_runs
+from bayeslaw.data.table import Source, read_runs
 from bayeslaw.laws.card import load_law
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.pooling import levels_of, with_by, with_levels
@@ -83,5 +84,6 @@ def posterior(
         "draws_sha256": draws_digest(tree),
         "data_sha256": data_digest(tree),
         "data": "given",
+        "sources": [asdict(Source("given", len(frame), seed=seed))],
     }
     return Fit(tree, law, noise, observed, checks, info)

@@ -86,10 +86,7 @@ class Fit(Verdicts):
     @property
     def sources(self) -> tuple[Source, ...]:
         """The tables that its rows came from, the first fit's first, then those of updates."""
-        stored = self.info.get("sources")  # older files have none
-        if stored is None:
-            return (Source(str(self.info["data"]), int(self.observed.log_loss.size), seed=int(self.info["seed"])),)
-        return tuple(Source(**source) for source in stored)
+        return tuple(Source(**source) for source in self.info["sources"])
 
     @property
     def origin(self) -> str:

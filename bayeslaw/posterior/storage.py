@@ -20,7 +20,6 @@ import xarray as xr
 
 from bayeslaw.core.errors import BayeslawError, FitError, whole_number
 from bayeslaw.core.files import write_whole
-from bayeslaw.core.units import NATS
 from bayeslaw.data.observations import Observations
 from bayeslaw.data.table import Source, data_sha256
 from bayeslaw.laws.card import parse_card
@@ -107,8 +106,9 @@ def _restore(tree: xr.DataTree, info: dict[str, Any], name: str) -> Fit:
     whole_number("its seed", info["seed"], 0)
     observed = _observations(tree, info, law, noise)
     _check_observations(observed)
-    if not all(isinstance(text, str) for s in info.get("sources", []) for text in (Source(**s).name, Source(**s).where)):
-        raise FitError("the names of its tables are no texts.", code="damaged-sources")
+    sources = [Source(**source) for source in info["sources"]]
+    if not sources or not all(isinstance(text, str) for source in sources for text in (source.name, source.where)):
+        raise FitError("the names of its tables are missing, or are no texts.", code="damaged-sources")
     return Fit(tree, law, noise, observed, checks, info)
 
 
@@ -132,7 +132,7 @@ def _observations(tree: xr.DataTree, info: dict[str, Any], law: Law, noise: Nois
     group = pd.Index(noise.groups or ("",)).get_indexer(pd.Index(constant("group").astype(str)))
     if (group < 0).any():
         raise FitError("the groups of its runs are not those of its noise.", code="unknown-group")
-    clock = info.get("clock", {"column": "", "span": 1.0})  # older files have no clock and no unit
+    clock = info["clock"]
     return Observations(
         covariates={c: constant(c) for c in law.covariates},
         log_loss=values_of(tree, "observed_data", "log_loss"),
@@ -150,7 +150,7 @@ def _observations(tree: xr.DataTree, info: dict[str, Any], law: Law, noise: Nois
         clock=constant("clock") if clock["column"] else np.empty(0),
         clock_column=clock["column"],
         span=float(clock["span"]),
-        unit=info.get("unit", NATS),
+        unit=info["unit"],
     )
 
 

@@ -147,7 +147,7 @@ def _made(fit: Fit, file: str | None, stack: str | None) -> Facts:
     info = fit.info
     return {
         "command": _commands(fit, file) if stack is None else None, "seed": info["seed"],
-        "in_memory": any(source.name == IN_MEMORY for source in fit.sources), "recorded": "sources" in info,
+        "in_memory": any(source.name == IN_MEMORY for source in fit.sources),
         "settings": {k: _plain_value(v) for k, v in info["settings"].items()}, "versions": dict(info["versions"]),
         "interrupted": bool(info["interrupted"]), "draws_sha256": info["draws_sha256"],
     }  # fmt: skip

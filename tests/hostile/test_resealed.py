@@ -88,6 +88,7 @@ ATTRIBUTES: dict[str, list[Any]] = {
     "noise_by": [3, "lab", []],
     "interrupted": [None, "yes", []],
     "conversions": [None, 3, [1]],
+    "sources": [None, [], [1], [{"name": 3, "rows": 12}], [{"name": "old.csv"}]],
     "bayeslaw_format": [None, 1, 99, "2", []],
 }
 USED_BY_FORECASTS = ("noise", "at", "levels", "by", "seed", "clock", "noise_by", "unit")
@@ -105,6 +106,16 @@ def test_odd_attributes_with_right_digests_are_refused_or_used(
         file.attrs[name] = json.dumps(value)
     reseal(path)
     opened(path, command, forecast=name in USED_BY_FORECASTS)
+
+
+@pytest.mark.parametrize("name", ["clock", "sources", "unit"])
+def test_a_file_without_an_attribute_is_refused(name: str, unsealed: Path, command: Command, tmp_path: Path) -> None:
+    path = tmp_path / "fit.nc"
+    shutil.copy(unsealed, path)
+    with h5py.File(path, "r+") as file:
+        del file.attrs[name]
+    reseal(path)
+    rejected(command("show", path), "damaged-file")
 
 
 def test_deep_attributes_are_refused(unsealed: Path, command: Command, tmp_path: Path) -> None:
