@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler, SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,11 +23,31 @@ CHINCHILLA = "x,y,color,Model Size,Training FLOP,hex_color,loss\n" + "".join(
 )
 
 
-class Quiet(SimpleHTTPRequestHandler):
-    """A server of files that does not log requests."""
+class Quiet(BaseHTTPRequestHandler):
+    """A server that does not log requests."""
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
         pass
+
+
+class Files(Quiet, SimpleHTTPRequestHandler):
+    """A server of the files in a folder."""
+
+
+@contextmanager
+def hosting(handler: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let a handler of requests answer in place of the host of the public losses."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    monkeypatch.setattr(datasets, "HOST", f"http://127.0.0.1:{server.server_address[1]}")
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    try:
+        yield
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
 
 
 @contextmanager
@@ -34,18 +55,9 @@ def serving(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Serve a folder in place of the host of the public losses, with an empty cache; yields the folder."""
     root = folder / "host"
     root.mkdir()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(root)))
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-    thread.start()
-    monkeypatch.setattr(datasets, "HOST", f"http://127.0.0.1:{server.server_address[1]}")
     monkeypatch.setenv("BAYESLAW_CACHE", str(folder / "cache"))
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    try:
+    with hosting(partial(Files, directory=str(root)), monkeypatch):
         yield root
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 def publish(monkeypatch: pytest.MonkeyPatch, root: Path, name: str, files: dict[str, bytes]) -> None:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
 from bayeslaw.data import datasets
 from tests.commands import Command, rejected, snapshot
-from tests.hosts import ALL, CHINCHILLA
+from tests.hosts import ALL, CHINCHILLA, Quiet, hosting
 
 FILE = "data/svg_extracted_data.csv"
 GOOD = CHINCHILLA.encode()
@@ -25,7 +23,7 @@ def host(status: int, body: bytes, headers: dict[str, str], monkeypatch: pytest.
     """A host that gives one answer to all; yields the paths that it was asked for."""
     asked: list[str] = []
 
-    class Answer(BaseHTTPRequestHandler):
+    class Answer(Quiet):
         def do_GET(self) -> None:
             asked.append(self.path)
             self.send_response(status)
@@ -34,18 +32,8 @@ def host(status: int, body: bytes, headers: dict[str, str], monkeypatch: pytest.
             self.end_headers()
             self.wfile.write(body)
 
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Answer)
-    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-    monkeypatch.setattr(datasets, "HOST", f"http://127.0.0.1:{server.server_address[1]}")
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    try:
+    with hosting(Answer, monkeypatch):
         yield asked
-    finally:
-        server.shutdown()
-        server.server_close()
 
 
 @pytest.fixture
