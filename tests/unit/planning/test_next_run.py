@@ -15,7 +15,12 @@ from tests import oracles
 from tests.oracles import Array
 from tests.posteriors import law_named, posterior, scattered
 
-SIZE, SIGMA = 4000, 0.02
+SIZE, SIGMA, POINT = 4000, 0.02, 0.002
+CHECKPOINTS = 40
+# Four standard errors of a correlation: of SIZE pairs of draws; and of one pair of effects from each checkpoint, each known but for
+# the noise of a point.
+MONTE_CARLO = 4 / np.sqrt(SIZE)
+MEASURED = 4 * np.sqrt(2 / CHECKPOINTS) * POINT / SIGMA
 CORNERS = pd.DataFrame({"D": [1e9, 1e10], "r": [0.1, 0.5]})
 NEW = {"N": 3e9, "ptpp": 100.0}
 LAW = law_named("transfer-source")
@@ -24,7 +29,7 @@ LAW = law_named("transfer-source")
 def runs(correlation: float, *, base: bool = True, joined: bool = False) -> pd.DataFrame:
     """40 checkpoints with two runs each and, if `base`, a row at D = 0, which `joined` makes the first of each run."""
     rng, rows = np.random.default_rng(0), []
-    for i in range(40):
+    for i in range(CHECKPOINTS):
         n, shared = 10 ** rng.uniform(8, 9.5), rng.standard_normal()
         for r in (0.1, 0.4, 0.0):
             effect = SIGMA * (np.sqrt(correlation) * shared + np.sqrt(1 - correlation) * rng.standard_normal())
@@ -37,11 +42,20 @@ def runs(correlation: float, *, base: bool = True, joined: bool = False) -> pd.D
     frame = frame[(frame["D"] > 0) | base & (frame["r"].eq(0) ^ joined)].reset_index(drop=True)
     at = {name: frame[name].to_numpy() for name in LAW.covariates}
     latent = LAW.predict({k: np.array([v]) for k, v in oracles.typical(LAW).items()}, at)[0]
-    return frame.assign(loss=latent * np.exp(frame["effect"] + 0.002 * rng.standard_normal(len(frame)))).drop(columns="effect")
+    return frame.assign(loss=latent * np.exp(frame["effect"] + POINT * rng.standard_normal(len(frame))))
+
+
+def drawn(frame: pd.DataFrame) -> float:
+    """The correlation of the effects that `runs` drew for bases and their runs or, without bases, for two runs of a checkpoint."""
+    each = frame.groupby("run").agg(effect=("effect", "first"), checkpoint=("checkpoint", "first"), tokens=("D", "min"))
+    pairs = each.reset_index().merge(each.reset_index(), on="checkpoint")
+    ordered = pairs["tokens_x"] < pairs["tokens_y"] if (each["tokens"] == 0).any() else pairs["run_x"] < pairs["run_y"]
+    first, second = (pairs.loc[ordered, f"effect_{side}"] for side in "xy")
+    return max(0.0, float((first * second).mean() / np.sqrt((first**2).mean() * (second**2).mean())))
 
 
 def fitted(frame: pd.DataFrame) -> Fit:
-    return posterior(LAW, scattered(oracles.typical(LAW), SIZE, 1, 1e-6), frame=frame, sigma=(0.002, SIGMA))
+    return posterior(LAW, scattered(oracles.typical(LAW), SIZE, 1, 1e-6), frame=frame.drop(columns="effect"), sigma=(POINT, SIGMA))
 
 
 def shifted(fit: Fit, settings: dict[str, Any]) -> DomainLoss:
@@ -51,7 +65,7 @@ def shifted(fit: Fit, settings: dict[str, Any]) -> DomainLoss:
 def correlation(fit: Fit, settings: dict[str, Any] = NEW) -> float:
     loss = shifted(fit, settings)
     both: Array = np.stack([loss.shift, loss.shift_base])
-    np.testing.assert_allclose(both.std(axis=1), np.hypot(SIGMA, 0.002), rtol=0.05)
+    np.testing.assert_allclose(both.std(axis=1), np.hypot(SIGMA, POINT), rtol=0.05)
     return float(np.corrcoef(loss.shift, loss.shift_base)[0, 1])
 
 
@@ -59,12 +73,14 @@ def correlation(fit: Fit, settings: dict[str, Any] = NEW) -> float:
 @pytest.mark.parametrize("base", [True, False])
 def test_effects_are_correlated_as_in_the_fitted_runs(truth: float, base: bool) -> None:
     """As bases and their runs are or, without bases, two runs of a checkpoint."""
-    fit = fitted(runs(truth, base=base))
-    assert correlation(fit) == pytest.approx(truth, abs=0.2)
+    frame = runs(truth, base=base)
+    assert correlation(fitted(frame)) == pytest.approx(drawn(frame), abs=float(np.hypot(MONTE_CARLO, MEASURED)))
 
 
 def test_a_base_that_is_the_first_row_of_a_run_has_its_effect() -> None:
-    assert correlation(fitted(runs(0.3, joined=True))) == pytest.approx(1.0, abs=0.03)
+    """Only the noise of their points differs."""
+    expected = 1 / (1 + (POINT / SIGMA) ** 2)
+    assert correlation(fitted(runs(0.3, joined=True))) == pytest.approx(expected, abs=MONTE_CARLO * (1 - expected**2))
 
 
 def test_the_base_loss_says_how_it_is_related() -> None:
@@ -73,15 +89,16 @@ def test_the_base_loss_says_how_it_is_related() -> None:
 
 def test_runs_that_share_nothing_are_independent() -> None:
     frame = runs(0.77)
-    assert correlation(fitted(frame.assign(checkpoint=frame["run"]))) == pytest.approx(0.0, abs=0.07)
+    assert correlation(fitted(frame.assign(checkpoint=frame["run"]))) == pytest.approx(0.0, abs=MONTE_CARLO)
 
 
 def test_the_run_of_a_measured_base_is_drawn_given_it() -> None:
     frame = runs(0.77)
-    fit, row = fitted(frame), frame[(frame["checkpoint"] == "k7") & (frame["D"] == 0)].iloc[0]
+    fit, row = fitted(frame), frame[frame["D"] == 0].nlargest(1, "effect").iloc[0]
     loss = shifted(fit, {"N": row["N"], "ptpp": row["ptpp"]})
     code = fit.observed.run_names.index(row["run"])
     effect = fit.residual[:, fit.observed.run == code].mean()
-    assert loss.shift_base.mean() == pytest.approx(effect, abs=0.001)
-    assert loss.shift.mean() == pytest.approx(0.77 * effect, abs=0.3 * abs(effect))
+    shrunk = effect / (1 + (POINT / SIGMA) ** 2)  # known but for the noise of its one point; the next point has noise of its own
+    assert loss.shift_base.mean() == pytest.approx(shrunk, abs=MONTE_CARLO * POINT * np.sqrt(2))
+    assert loss.shift.mean() == pytest.approx(drawn(frame) * effect, abs=float(np.hypot(MONTE_CARLO * SIGMA, MEASURED * effect)))
     assert loss.shift.std() < 0.8 * SIGMA
