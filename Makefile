@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 # Bytecode is kept even where the shell forbids it: each process of the tests would compile package and tests anew, five seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo quick test lint ci setup clean tinycpt bench calibrate stale references plans designs schedules docs wheel notebooks
+.PHONY: demo quick test lint ci setup clean tinycpt bench calibrate stale references plans designs schedules conditioning docs wheel notebooks
 
 setup: $(READY)
 
@@ -88,6 +88,11 @@ plans: $(READY)
 # Forecasts loss curves under unseen learning-rate schedules: public ones of a 100M model from ../shared/data, and tinycpt's. Ten minutes.
 schedules: $(READY)
 	@for b in schedules100m dynamics; do $(PY) benchmarks/$$b.py > benchmarks/results/.$$b.tmp && mv benchmarks/results/.$$b.tmp benchmarks/results/$$b.md || exit 1; done
+
+# Forecasts left-out rows of tinycpt's fitted checkpoints and runs, and plans from them. Two minutes.
+conditioning: $(READY)
+	@$(PY) benchmarks/conditioning.py > benchmarks/results/.conditioning.tmp
+	@mv benchmarks/results/.conditioning.tmp benchmarks/results/conditioning.md
 
 # Samples independently written models for long, for tests/references. Ten minutes of one core; resumes where it stopped.
 references: $(READY)
