@@ -15,6 +15,7 @@ from .data.table import Runs as Runs
 from .data.table import read_runs as read_runs
 from .design.anchors import anchors as anchors
 from .design.update import update as update
+from .evaluation.backtest import backtest as backtest
 from .evaluation.compare import compare as compare
 from .evaluation.scores import score as score
 from .forecasting.forecast import Forecast as Forecast

@@ -1,3 +1,4 @@
+from .backtest import Backtest as Backtest
 from .compare import Comparison as Comparison
 from .loo import Loo as Loo
 from .loo import leave_one_run_out as leave_one_run_out

@@ -1,0 +1,517 @@
+"""Backtests by rolling origin: a law is fitted to the rows up to a cut and forecasts those beyond it, at several cuts.
+
+How well it did so at some distance beyond a cut is what to expect of its forecasts as far beyond all of the runs. Distances are
+counted in e-folds of one direction: one e-fold is 2.7 times as much compute, N, D, PTPP or as many steps.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+import pandas as pd
+from scipy.stats import binom
+
+from bayeslaw.core.arrays import Array
+from bayeslaw.core.errors import BayeslawError, Fault, TableError, row_ranges, whole_number
+from bayeslaw.core.executors import Executor, Outcome, values_of
+from bayeslaw.core.flops import FLOPS
+from bayeslaw.core.intervals import columns, interval_names
+from bayeslaw.core.text import significant
+from bayeslaw.data.columns import did_you_mean
+from bayeslaw.data.observations import Observations, run_codes
+from bayeslaw.data.table import Runs, read_runs
+from bayeslaw.data.validate import base_rows, cell_faults, check, mixed_domains, repeats
+from bayeslaw.evaluation.scores import crps, point_scores, transforms
+from bayeslaw.forecasting.discrepancy import read_discrepancy
+from bayeslaw.forecasting.forecast import forecast
+from bayeslaw.inference.batch import Task, fit_many
+from bayeslaw.laws.card import load_law
+from bayeslaw.laws.law import Law
+from bayeslaw.laws.pooling import level, levels_of, with_by, with_levels
+from bayeslaw.posterior.diagnostics import checks_label, failures, model_label, sampling_verdict
+from bayeslaw.posterior.effects import WORDS, Reading
+from bayeslaw.posterior.fit import Fit
+
+DIRECTIONS = ("compute", "N", "D", "ptpp", "step")
+IN_WORDS = {"ptpp": "PTPP", "step": "steps"}
+FROM_ZERO = ("compute", "D", "step")  # directions in which a run begins at 0, where base checkpoints lie
+SAME = 0.1  # e-folds within which values count as one: sizes of models in a group of equal compute differ by such amounts
+MOST_CUTS = 100
+MOST_ROWS = 2_000  # rows scored beyond one cut
+COVERED = (0.5, 0.8, 0.9)
+BINS = ((0.0, 0.5), (0.5, 1.0), (1.0, 2.0), (2.0, 3.0), (3.0, math.inf))  # e-folds beyond a cut, the upper end included
+NEAR = (0.5, 1.5)  # e-folds that count as about one
+NARROW = 0.05  # probability of as few losses inside, were the intervals right, below which they are called too narrow
+UNSCORED, UNFITTED = "FAILED (not scored)", "not scored"
+VARY = "let parameters vary by it (--pool E=domain, or options={'by': {'E': 'domain'}})"
+LEGEND = """\
+e_folds                  distance beyond the cut; one e-fold is 2.7 times as much
+forecasts, rows          forecasts that are scored, and the rows that they are of: several cuts may forecast one row
+mae_rel, bias_rel        mean relative error, and with its sign: above 0 where forecasts are too high
+cover_eti90              share of losses inside the 90% interval, which should be 0.9
+width_rel_eti90          mean width of the 90% interval, relative to the loss
+crps                     error of the whole predictive distribution, in the unit of the loss; smaller is better"""
+
+
+@dataclass(frozen=True)
+class Backtest:
+    """The result of `bayeslaw.backtest`.
+
+    Attributes
+    ----------
+    law, by : str
+        Name of the law, and the direction.
+    spread : str
+        The spread of the forecasts that was compared with the losses, such as 'run'; empty where nothing was scored.
+    rows : DataFrame
+        One row for each forecast of a row beyond a cut: cut, row (its number in the table), run, the row's value in the direction,
+        reach (e-folds beyond the cut), `as` ('known run' where rows of its run were fitted), loss, median and equal-tailed
+        intervals of 50, 80 and 90% (`run_median`, `run_eti50_lo` …), crps, pit (share of the draws below the loss), checks, model.
+    cuts : DataFrame
+        One row for each cut: its value in the direction, the rows and runs up to it, which were fitted, the rows beyond it, those
+        scored, checks ('passed', 'FAILED (not scored)', 'FAILED (forced)', 'not scored') and model.
+    notes : tuple of str
+        Failed checks with what to do, and which rows were not scored.
+
+    Examples
+    --------
+    >>> result = bayeslaw.backtest("runs.csv", "chinchilla", cuts=1, progress=False)
+    >>> result.cuts["checks"].tolist(), result.rows["run_eti90_lo"].size == result.cuts["scored"].item()
+    (['passed'], True)
+    """
+
+    law: str
+    by: str
+    spread: str
+    rows: pd.DataFrame
+    cuts: pd.DataFrame
+    notes: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        return f"<Backtest of {self.law} along {self.by}: {len(self.rows):,} forecasts beyond {len(self.cuts)} cuts>"
+
+    @property
+    def reach(self) -> pd.DataFrame:
+        """Scores by reach: one row for each range of `BINS` with forecasts in it, and one for all.
+
+        Columns: e_folds, forecasts, rows, runs and cuts (how many different ones), mae_rel and bias_rel (mean relative error of the
+        median, absolute and signed), cover_eti50, cover_eti80, cover_eti90, width_rel_eti90 (mean width over the loss), crps
+        and checks.
+        """
+        table = [{"e_folds": name} | scores_of(rows, self.spread) for name, rows in self._parts.items()]
+        return pd.DataFrame(table, columns=["e_folds", *SCORES])
+
+    @property
+    def transforms(self) -> dict[str, Array]:
+        """Probability integral transforms of the losses by reach, as `bayeslaw.plots.plot_coverage` draws them."""
+        names = {name: name if name == "all" else f"{name} e-folds" for name in self._parts}
+        return {
+            f"{names[name]}: {counted(rows['run'].nunique(), 'run')}": rows["pit"].to_numpy() for name, rows in self._parts.items()
+        }
+
+    @property
+    def _parts(self) -> dict[str, pd.DataFrame]:
+        """The forecasts in each range of reach, where there are any, and all of them."""
+        reach = self.rows["reach"]
+        parts = {bin_name(low, high): self.rows[(reach > low) & (reach <= high)] for low, high in BINS} | {"all": self.rows}
+        return {name: rows for name, rows in parts.items() if len(rows)}
+
+    @property
+    def text(self) -> str:
+        """What to expect of forecasts about one e-fold beyond the runs, or as near to that as was scored."""
+        failed, forced = (self.cuts["checks"].isin(labels) for labels in ((UNSCORED, UNFITTED), (checks_label(True),)))
+        if not len(self.rows):
+            return f"Nothing could be scored beyond {counted(len(self.cuts), 'cut')}: the notes say why, and what to do."
+        place, rows = _nearest_to_one(self.rows)
+        sentences = [f"At {place} of {IN_WORDS.get(self.by, self.by)} beyond these runs, {_experience(rows, self.spread)}."]
+        if failed.any():
+            sentences.append(f"{failed.sum()} of {counted(len(self.cuts), 'cut')} could not be scored; the notes say why.")
+        if forced.any():
+            sentences.append(f"Sampling FAILED (forced) at {forced.sum()} of {counted(len(self.cuts), 'cut')}.")
+        return " ".join([*sentences, *_advice(rows, self.spread)])
+
+
+SCORES = (
+    "forecasts", "rows", "runs", "cuts", "mae_rel", "bias_rel", *(f"cover_eti{100 * prob:g}" for prob in COVERED),
+    "width_rel_eti90", "crps", "checks",
+)  # fmt: skip
+
+
+def backtest(
+    runs: Runs | pd.DataFrame | str | Path,
+    law: Law | str | Path,
+    *,
+    by: str = "compute",
+    cuts: int = 5,
+    noise: str | Callable[..., Any] = "auto",
+    discrepancy: float | str | None = None,
+    as_: Reading = "known",
+    seed: int = 0,
+    options: Mapping[str, Any] | None = None,
+    executor: str | Executor = "in-process",
+    force: bool = False,
+    progress: bool = True,
+) -> Backtest:
+    """Fit a law to the rows up to a cut and score its forecasts of those beyond it, at several cuts along one direction.
+
+    Values of the direction within `SAME` e-folds of each other are on one side of each cut. Cuts come after the middle of
+    the different values and later; before the first are at least two of them and twice as many rows as the law has parameters.
+
+    Parameters
+    ----------
+    runs : Runs, DataFrame or path
+    law : Law, name or path of a card
+    by : {'compute', 'N', 'D', 'ptpp', 'step'}
+        The direction: a column of the table. Compute is the column `flops`, or 6 N D in a table without one.
+    cuts : int
+        How many; fewer are made where there are fewer different values, which a note says.
+    noise : text or function
+        As for `bayeslaw.fit`.
+    discrepancy : float or text, optional
+        Score the spread with a discrepancy of this relative standard deviation, .01 or '1%'; see `bayeslaw.forecast`.
+    as_ : {'known', 'new-run', 'new-checkpoint'}
+        As what rows beyond a cut are forecast whose run or checkpoint has rows up to it; see `bayeslaw.forecast`.
+    seed : int
+        Seed of the fits and of the noise of forecasts. The same seed gives the same numbers on every executor.
+    options : mapping
+        Other arguments of `bayeslaw.fit` for every fit: noise_by, by, priors, draws, tune, chains, target_accept, bins.
+    executor : str or Executor
+        Where fits and forecasts are made; see `bayeslaw.core.executor`.
+    force : bool
+        Score also cuts where checks of the sampling failed, and mark them. Otherwise they are named and not scored.
+    progress : bool
+        Show a progress bar over all fits on standard error.
+
+    Raises
+    ------
+    TableError, BayeslawError
+        If the table has faults for the law, there is no such direction, rows lack a positive value of it, or no cut leaves enough
+        rows to fit the law and others to forecast; or if no fit could be made.
+
+    Examples
+    --------
+    >>> result = bayeslaw.backtest("runs.csv", "chinchilla", by="D", cuts=2, progress=False)
+    >>> result
+    <Backtest of chinchilla along D: ... forecasts beyond 2 cuts>
+    >>> result.reach["e_folds"].iloc[-1], result.spread
+    ('all', 'run')
+    """
+    whole_number("cuts", cuts, 1, MOST_CUTS)
+    whole_number("seed", seed, 0)
+    if as_ not in get_args(Reading):
+        raise BayeslawError(f"Rows are forecast as {', '.join(get_args(Reading))}, not as {as_!r}.", code="unknown-reading")
+    if discrepancy is not None:
+        read_discrepancy(discrepancy)
+    given, law = dict(options or {}), law if isinstance(law, Law) else load_law(law)
+    table, notes = _usable(runs if isinstance(runs, Runs) else read_runs(runs), law, given)
+    along = direction(table, by)
+    values = cuts_along(table, _pooled(law, table, given), by, along, cuts)
+    if len(values) < cuts:
+        notes.append(f"{counted(len(values), 'cut')} of {cuts}: {by} has too few different values for more.")
+    parts = [replace(table, frame=table.frame[along <= cut], name=f"{table.name} up to {by} {cut:.3g}") for cut in values]
+    tasks = [Task(law, part, given | {"seed": seed, "noise": noise}) for part in parts]
+    asked = {"discrepancy": discrepancy, "as_": as_, "seed": seed}
+    then = partial(forecasts_beyond, table=table, along=along, by=by, asked=asked, force=force)
+    outcomes = fit_many(tasks, executor=executor, then=then, progress=progress)
+    if all(outcome.error for outcome in outcomes):
+        values_of(outcomes)
+    return _result(law.name, by, along, parts, outcomes, notes)
+
+
+# --- directions and cuts ---------------------------------------------------------------------------------------------
+
+
+def direction(runs: Runs, by: str) -> pd.Series:
+    """Return the value of each row in a direction, a Series (n,) by row; 0 where a run begins, otherwise positive.
+
+    Compute is the column `flops`, as logged, or 6 N D. Base checkpoints (D = 0) have none, whatever their pre-training took.
+    """
+    if by not in DIRECTIONS:
+        hint = f" Parameters vary by a column with --pool {by}." if "=" in by else did_you_mean(by, DIRECTIONS)
+        raise BayeslawError(f"A backtest goes along {', '.join(DIRECTIONS)}, not along {by!r}.{hint}", code="unknown-direction")
+    frame, known = runs.frame, [str(c) for c in runs.frame]
+    product = by == "compute" and "flops" not in frame
+    needed = ["N", "D"] if product else ["flops"] if by == "compute" else [by]
+    faults = []
+    for name in needed:
+        if name not in frame:
+            other = ", or a column flops" if product else ""
+            problem = f"a backtest along {by} needs the column {name}{other}; there are {', '.join(known)}"
+            hint = did_you_mean(name, known).strip() or f"give it, or go along another of {', '.join(DIRECTIONS)} (--by)"
+            faults.append(Fault(None, name, "", problem, hint, "missing-column"))
+        elif frame[name].dtype.kind not in "fiu":
+            faults.append(Fault(None, name, "", f"column {name} holds no numbers", "give numbers", "column-without-numbers"))
+        else:
+            faults += _cell_faults(frame, name, by)
+    if faults:
+        raise TableError(faults, runs.name)
+    values = FLOPS * frame["N"].astype(float) * frame["D"].astype(float) if product else frame[needed[0]].astype(float)
+    if by == "compute" and "D" in frame:
+        values = values.mask(frame["D"] == 0, 0.0)
+    return values.rename(by)
+
+
+def _cell_faults(frame: pd.DataFrame, column: str, by: str) -> list[Fault]:
+    """Return the faults of cells that have no place along a direction."""
+    cells = frame[column].astype(float)
+    empty, suggestion = cells.isna() | np.isinf(cells), "fill it in or remove the row"
+    faults = [*cell_faults(frame, column, empty, f"{column} is missing or not finite", suggestion, "missing-value")]
+    low = (cells < 0) | ((cells == 0) & (column not in (*FROM_ZERO, "flops")))
+    problem, suggestion = f"{column} {{value}} is not positive", f"a backtest along {by} counts e-folds: correct or remove the row"
+    return [*faults, *cell_faults(frame, column, low & ~empty, problem, suggestion, "not-positive")]
+
+
+def group_ends(values: Array) -> list[float]:
+    """Return the largest value of each group of positive values within `SAME` e-folds of the smallest of them, ascending."""
+    ends = list[float]()
+    start = 0.0
+    for value in np.unique(values).tolist():
+        if value > start * math.exp(SAME):
+            start = value
+            ends.append(value)
+        elif ends:
+            ends[-1] = value
+    return ends
+
+
+def places(groups: int, first: int, count: int) -> list[int]:
+    """Return after which of some groups of values to cut, counted from 0: from the middle, or from `first`, to the last but one.
+
+    Parameters
+    ----------
+    groups, first, count : int
+        Number of groups, the first after which there is enough to fit, and how many cuts to make at most.
+    """
+    start = max(first, groups // 2 - 1)
+    return sorted({start + (groups - 1 - start) * k // count for k in range(count)})
+
+
+def cuts_along(runs: Runs, law: Law, by: str, along: pd.Series, count: int) -> list[float]:
+    """Return values of a direction at which to cut, ascending; the rows at a cut and below are fitted.
+
+    Parameters
+    ----------
+    runs, law : Runs and Law
+        The law has the parameters that it is fitted with.
+    by, along, count : str, Series (n,), int
+        As in `backtest` and `direction`.
+    """
+    ends, needed = group_ends(along[along > 0].to_numpy()), 2 * len(law.parameters)
+    if len(ends) < 3:
+        shown = ", ".join(f"{value:.3g}" for value in ends) or "none"
+        raise BayeslawError(
+            f"{runs.name}: {by} has {counted(len(ends), 'value')} farther apart than {SAME:.0%} ({shown}), and a backtest needs at "
+            "least 3: two to fit and one to forecast. Go along another direction (--by), or add runs.",
+            code="too-few-values",
+        )
+
+    def lacking(cut: float) -> str:
+        rows = runs.frame[along <= cut]
+        if len(rows) < needed:
+            return f"there are {counted(len(rows), 'row')}, and a fit of {law.name} takes {needed}, twice its parameters"
+        if alone := [column for column in law.levels if rows[column].nunique() < 2]:
+            return f"parameters differ by {alone[0]}, which has one value there"
+        return "; ".join(fault.problem for fault in check(replace(runs, frame=rows, duplicates="keep"), law))
+
+    first = next((i for i in range(1, len(ends) - 1) if not lacking(ends[i])), None)
+    if first is None:
+        raise BayeslawError(
+            f"{runs.name}: below its largest values of {by}, up to {ends[-2]:.3g}, there is too little to fit: "
+            f"{lacking(ends[-2])}. Add runs, go along another direction (--by), or take a law with fewer parameters.",
+            code="too-few-rows",
+        )
+    return [ends[i] for i in places(len(ends), first, count)]
+
+
+def _usable(runs: Runs, law: Law, options: Mapping[str, Any]) -> tuple[Runs, list[str]]:
+    """Check a whole table for a law; return the rows that are fitted and forecast, and notes on the others."""
+    pooled, notes = _pooled(law, runs, options), list[str]()
+    if mixed := mixed_domains(runs.frame, pooled, VARY):
+        raise BayeslawError(f"{runs.name}: {mixed}.", code="mixed-domains")
+    Observations.of(pooled, runs, options.get("noise_by"))
+    frame = runs.frame
+    if runs.duplicates == "drop" and len(again := repeats(frame, pooled).index):
+        frame = frame.drop(index=again)
+        notes.append(f"Left out: {row_ranges(again)}, which repeat earlier rows exactly.")
+    if (base := base_rows(frame, pooled)).any():
+        frame = frame[~base]
+        notes.append(f"Left out: {counted(int(base.sum()), 'base-checkpoint row')} (D = 0), which {law.name} can't describe.")
+    return replace(runs, frame=frame), notes
+
+
+def _pooled(law: Law, runs: Runs, options: Mapping[str, Any]) -> Law:
+    """Return the law with the parameters that it is fitted with, one for each value of a column that they vary by."""
+    law = with_by(law, options.get("by") or {})
+    return with_levels(law, levels_of(law, runs.frame))
+
+
+# --- forecasts beyond a cut ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Beyond:
+    """The forecasts of one fit, and what its checks say; where those failed and were not forced there are no forecasts."""
+
+    checks: str
+    model: str
+    verdict: str
+    spread: str = ""
+    rows: pd.DataFrame = field(default_factory=pd.DataFrame)
+    left_out: Mapping[str, int] = field(default_factory=dict)
+
+
+def forecasts_beyond(fit: Fit, *, table: Runs, along: pd.Series, by: str, asked: Mapping[str, Any], force: bool) -> _Beyond:
+    """Forecast the rows of a table beyond those that a fit has seen.
+
+    Parameters
+    ----------
+    fit, table : Fit and Runs
+        The fit is to the rows of the table up to some value of the direction.
+    along, by : Series (n,) by row and str
+        As `direction` returns it, and its name.
+    asked, force
+        Arguments of `bayeslaw.forecast`; whether forecasts are made although checks failed.
+    """
+    verdict = sampling_verdict(fit.checks)
+    if failures(fit.checks) and not force:
+        return _Beyond(UNSCORED, model_label(fit.checks), verdict)
+    cut = float(along[fit.observed.rows].max())
+    held, left_out = _held(fit, replace(table, frame=table.frame[along > cut], duplicates="keep"))
+    predicted = forecast(fit, held, force=True, **asked)
+    checks = [*fit.checks, *predicted.checks]
+    if predicted.forced:
+        verdict = sampling_verdict(checks)
+        if not force:
+            return _Beyond(UNSCORED, model_label(checks), verdict)
+    frame, draws, spread = held.frame, predicted.predictive, predicted.spread
+    code, names = run_codes(frame)
+    value, loss = along[frame.index].to_numpy(), frame["loss"].to_numpy(dtype=np.float64)
+    cells: dict[str, Any] = {"cut": cut, "row": frame.index, "run": np.array(names, dtype=object)[code], by: value}
+    cells |= {"reach": np.log(value / cut), "as": predicted.readings, "loss": loss}
+    for prob in COVERED:
+        cells |= columns(draws, prob, spread)
+    cells |= {"crps": crps(loss, draws), "pit": transforms(loss, draws)}
+    label = checks_label(predicted.forced)
+    rows = pd.DataFrame(cells).assign(checks=label, model=predicted.model_label)
+    return _Beyond(label, predicted.model_label, verdict, spread, rows, left_out)
+
+
+def _held(fit: Fit, runs: Runs) -> tuple[Runs, dict[str, int]]:
+    """Return the rows beyond a cut that can be scored, at most `MOST_ROWS`, and the numbers of the others by the reason."""
+    frame, group = runs.frame, fit.observed.group_column
+    out = {name: ~frame[name].map(level, na_action="ignore").isin(known) for name, known in fit.law.levels.items()}
+    if fit.observed.group_names:
+        out[group] = ~frame[group].astype(str).isin(fit.observed.group_names)
+    reasons = {f"have a {name} that no fitted row has": mask.to_numpy() for name, mask in out.items()}
+    reasons["have the covariates and the loss of fitted rows"] = fit.observed.has(fit.law, frame)
+    left = np.any([*reasons.values()], axis=0)
+    counts = {reason: int(mask.sum()) for reason, mask in reasons.items() if mask.any()}
+    if left.all():
+        why = " or ".join(counts)
+        raise BayeslawError(f"{runs.name}: all {len(frame)} rows beyond the cut {why}.", code="nothing-held-out")
+    frame = frame[~left]
+    if len(frame) > MOST_ROWS:
+        counts[f"lie between the {MOST_ROWS:,} that are, evenly spaced in the table"] = len(frame) - MOST_ROWS
+        frame = frame.iloc[np.linspace(0, len(frame) - 1, MOST_ROWS).round().astype(np.int64)]
+    return replace(runs, frame=frame), counts
+
+
+# --- results ---------------------------------------------------------------------------------------------------------
+
+
+def _result(
+    law: str, by: str, along: pd.Series, parts: Sequence[Runs], outcomes: Sequence[Outcome[_Beyond]], notes: Sequence[str]
+) -> Backtest:
+    """Put the forecasts of all cuts together, and say what is not among them."""
+    table, rows, notes, spread = list[dict[str, object]](), list[pd.DataFrame](), list(notes), ""
+    for part, outcome in zip(parts, outcomes, strict=True):
+        cut = float(along[part.frame.index].max())
+        done = outcome.value or _Beyond(UNFITTED, "", outcome.error)
+        counts = {"rows": len(part), "runs": len(run_codes(part.frame)[1]), "beyond": int((along > cut).sum())}
+        table.append({"cut": cut} | counts | {"scored": len(done.rows), "checks": done.checks, "model": done.model})
+        where = f"{by} {cut:.3g}"
+        if done.checks == UNFITTED:
+            notes.append(f"{where}: not scored. {done.verdict}")
+        elif done.verdict != "passed":
+            scored = "is scored (forced)" if len(done.rows) else "is in no table"
+            notes.append(f"{where}: sampling {done.verdict} What lies beyond this cut {scored}.")
+        notes += [f"{where}: {count:,} of {counts['beyond']:,} rows beyond it {why}." for why, count in done.left_out.items()]
+        rows, spread = [*rows, done.rows] if len(done.rows) else rows, done.spread or spread
+    forecasts = pd.concat(rows, ignore_index=True) if rows else pd.DataFrame(columns=["cut", "row", "run", "reach", "loss"])
+    known = int((forecasts["as"] == WORDS[2]).sum()) if rows else 0
+    if known:
+        notes.append(
+            f"{known} of {len(forecasts)} forecasts are of later rows of fitted runs, with the effects learnt from these ('known "
+            "run'); --as new-run forecasts them as other runs."
+        )
+    return Backtest(law, by, spread, forecasts, pd.DataFrame(table), tuple(notes))
+
+
+def bin_name(low: float, high: float) -> str:
+    """Return a range of reach in words."""
+    return f"{low:g} to {high:g}" if math.isfinite(high) else f"over {low:g}"
+
+
+def inside(rows: pd.DataFrame, spread: str, prob: float) -> pd.Series:
+    """Mark the forecasts whose equal-tailed interval holds the loss.
+
+    Parameters
+    ----------
+    rows, spread, prob
+        As `Backtest.rows` and `Backtest.spread`, and the probability of the interval.
+    """
+    low, high = (rows[f"{spread}_{end}"] for end in interval_names("eti", prob))
+    return (rows["loss"] >= low) & (rows["loss"] <= high)
+
+
+def scores_of(rows: pd.DataFrame, spread: str) -> dict[str, Any]:
+    """Return the counts and scores of some rows of `Backtest.rows`, as in `Backtest.reach`."""
+    loss, median = (rows[name].to_numpy(dtype=np.float64) for name in ("loss", f"{spread}_median"))
+    low, high = (rows[f"{spread}_{end}"].to_numpy(dtype=np.float64) for end in interval_names("eti", 0.9))
+    return {
+        "forecasts": len(rows), "rows": rows["row"].nunique(), "runs": rows["run"].nunique(), "cuts": rows["cut"].nunique(),
+        "mae_rel": point_scores(loss, median)["mae_rel"], "bias_rel": float((median / loss - 1).mean()),
+        **{f"cover_eti{100 * prob:g}": float(inside(rows, spread, prob).mean()) for prob in COVERED},
+        "width_rel_eti90": float(((high - low) / loss).mean()), "crps": float(rows["crps"].mean()),
+        "checks": checks_label(bool((rows["checks"] == checks_label(True)).any())),
+    }  # fmt: skip
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun in singular or plural."""
+    return f"{number} {noun}{'s' * (number != 1)}"
+
+
+def _nearest_to_one(rows: pd.DataFrame) -> tuple[str, pd.DataFrame]:
+    """Return the forecasts about one e-fold beyond a cut, or those of the first range with any, and the distance in words."""
+    about = {"about one e-fold": NEAR} | {f"{bin_name(*ends)} e-folds": ends for ends in BINS}
+    parts = ((place, rows[(rows["reach"] > low) & (rows["reach"] <= high)]) for place, (low, high) in about.items())
+    return next((place, part) for place, part in parts if len(part))
+
+
+def _experience(rows: pd.DataFrame, spread: str) -> str:
+    """Say how many losses the 90% intervals of some forecasts held, and by how much the medians were off."""
+    scores, held = scores_of(rows, spread), int(inside(rows, spread, 0.9).sum())
+    what = f"{held} of {len(rows)} {'loss' if len(rows) == 1 else 'losses'}"
+    if scores["forecasts"] != scores["rows"]:
+        what = f"the loss in {held} of {len(rows)} forecasts (of {scores['rows']} rows, from {scores['cuts']} cuts)"
+    return f"your 90% intervals would have held {what}; errors there were {significant(100 * scores['mae_rel'], 2)}% on average"
+
+
+def _advice(rows: pd.DataFrame, spread: str) -> list[str]:
+    """Say what to do if the 90% intervals of some forecasts are too narrow, counting each run once: its rows err together."""
+    runs = rows["run"].nunique()
+    if runs < 3:
+        return [f"They are of {'one run' if runs == 1 else 'two runs'}: too few to judge by."]
+    by_run = inside(rows, spread, 0.9).groupby(rows["run"]).mean()
+    if binom.cdf(round(float(by_run.sum())), runs, 0.9) >= NARROW:
+        return []
+    error = point_scores(rows["loss"].to_numpy(), rows[f"{spread}_median"].to_numpy())["mae_rel"]
+    size = significant(100 * error, 1)
+    return [f"Such intervals are too narrow: state a discrepancy of some {size}%, and see by a backtest whether it is enough."]
