@@ -1,3 +1,4 @@
+from .backtest import plot_backtest as plot_backtest
 from .decisions import plot_anchors as plot_anchors
 from .decisions import plot_frontier as plot_frontier
 from .decisions import plot_plan as plot_plan

@@ -1,0 +1,59 @@
+"""The picture of a backtest against its forecasts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
+
+from bayeslaw.plots.backtest import plot_backtest
+from bayeslaw.plots.fit import plot_coverage
+from bayeslaw.plots.style import COLOURS
+from tests.errors import fails
+from tests.unit.evaluation.test_backtest import forecasts, result
+
+ROWS = forecasts([0.2, 0.4, 1.5], [2.0, 2.06, 1.8])
+
+
+@pytest.fixture
+def ax() -> Axes:
+    return Figure().subplots()
+
+
+def test_losses_lie_where_their_forecasts_left_them(ax: Axes) -> None:
+    assert plot_backtest(result(ROWS), ax) is ax
+    held, missed = (next(line for line in ax.get_lines() if line.get_color() == colour) for colour in COLOURS[:2])
+    for line, reach, error in ((held, [0.2, 0.4], [0, 3]), (missed, [1.5], [-10])):
+        np.testing.assert_allclose(np.asarray(line.get_xdata(), dtype=np.float64), reach)
+        np.testing.assert_allclose(np.asarray(line.get_ydata(), dtype=np.float64), error, atol=1e-9)
+    assert [held.get_label(), missed.get_label()] == [
+        "inside the 90% equal-tailed interval: 2", "outside the 90% equal-tailed interval: 1",
+    ]  # fmt: skip
+    (intervals,) = (c for c in ax.collections if isinstance(c, LineCollection))
+    for segment, reach in zip(intervals.get_segments(), ROWS["reach"], strict=True):
+        np.testing.assert_allclose(segment, [[reach, -5], [reach, 5]])  # 1.9 and 2.1 of 2
+    assert ax.get_xlabel() == "e-folds of compute beyond the cut"
+    assert ax.get_title() == "chinchilla: losses beyond 1 cut and their forecasts (run);\nabove: mean error by distance"
+
+
+def test_each_range_of_distances_has_its_mean_error(ax: Axes) -> None:
+    plot_backtest(result(ROWS), ax)
+    assert [text.get_text() for text in ax.texts] == ["1.5%", "11%"]  # of 0 and .06 / 2.06; of .2 / 1.8
+    assert [text.get_position()[0] for text in ax.texts] == pytest.approx([0.25, 1.25])  # to the last distance
+
+
+def test_failed_checks_are_marked(ax: Axes) -> None:
+    assert plot_backtest(result(ROWS.assign(checks="FAILED (forced)")), ax).get_title().endswith("CHECKS FAILED")
+
+
+def test_coverage_is_drawn_by_distance(ax: Axes) -> None:
+    made = result(ROWS.assign(pit=[0.5, 0.9, 0.01]))
+    plot_coverage(made.transforms, ax, runs=3)
+    assert [line.get_label() for line in ax.get_lines()][1:] == ["0 to 0.5 e-folds: 2 runs", "1 to 2 e-folds: 1 run", "all: 3 runs"]
+
+
+def test_nothing_is_not_drawn(ax: Axes) -> None:
+    with fails("nothing-to-draw"):
+        plot_backtest(result(ROWS[:0]), ax)
