@@ -22,19 +22,15 @@ def fit(
     output: options.NewFit,
     where: options.Where = None,
     duplicates: options.Duplicates = "refuse",
-    prior: Annotated[
-        list[str] | None, Option(help='Another prior of a parameter, such as "E=LogNormal(0.5,0.2)". Repeat for each.')
-    ] = None,
-    noise: Annotated[
-        str, Option(help="auto, normal, normal-drift, normal-checkpoint, skew, student, normal-no-run or student-no-run.")
-    ] = "auto",
-    noise_by: Annotated[str | None, Option(help="The column that groups runs with the same noise parameters.")] = None,
+    prior: options.Priors = None,
+    noise: options.NoiseName = "auto",
+    noise_by: options.NoiseBy = None,
     by: Annotated[list[str] | None, Option(help="A parameter that is pooled over a column, such as E=domain. Repeatable.")] = None,
     draws: options.Draws = 1000,
     tune: options.Tune = 500,
     chains: options.Chains = 4,
     seed: options.Seed = 0,
-    bins: Annotated[float | None, Option(help="Width, in e-folds of D, of the bins that long curves are put into.")] = None,
+    bins: options.Bins = None,
     quiet: options.Quiet = False,
 ) -> Answer:
     """Fit a law to logged losses by NUTS and write the posterior to one NetCDF file."""

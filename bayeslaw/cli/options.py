@@ -35,6 +35,14 @@ Csv = Annotated[bool, Option("--csv", help="Print comma-separated values in full
 
 # --- fits and forecasts ---------------------------------------------------------------------------------------------
 
+Priors = Annotated[
+    list[str] | None, Option("--prior", help='Another prior of a parameter, such as "E=LogNormal(0.5,0.2)". Repeat for each.')
+]
+NoiseName = Annotated[
+    str, Option("--noise", help="auto, normal, normal-drift, normal-checkpoint, skew, student, normal-no-run or student-no-run.")
+]
+NoiseBy = Annotated[str | None, Option(help="The column that groups runs with the same noise parameters.")]
+Bins = Annotated[float | None, Option(help="Width, in e-folds of D, of the bins that long curves are put into.")]
 Draws = Annotated[int, Option(help="Number of draws that each chain keeps.")]
 Tune = Annotated[int, Option(help="Number of tuning draws of each chain.")]
 Chains = Annotated[int, Option(help="Number of chains.")]

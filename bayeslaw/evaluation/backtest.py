@@ -18,7 +18,7 @@ import pandas as pd
 from scipy.stats import binom
 
 from bayeslaw.core.arrays import Array
-from bayeslaw.core.errors import BayeslawError, Fault, TableError, row_ranges, whole_number
+from bayeslaw.core.errors import BayeslawError, Fault, TableError, row_ranges, shortened, whole_number
 from bayeslaw.core.executors import Executor, Outcome, values_of
 from bayeslaw.core.flops import FLOPS
 from bayeslaw.core.intervals import columns, interval_names
@@ -233,8 +233,9 @@ def direction(runs: Runs, by: str) -> pd.Series:
     Compute is the column `flops`, as logged, or 6 N D. Base checkpoints (D = 0) have none, whatever their pre-training took.
     """
     if by not in DIRECTIONS:
-        hint = f" Parameters vary by a column with --pool {by}." if "=" in by else did_you_mean(by, DIRECTIONS)
-        raise BayeslawError(f"A backtest goes along {', '.join(DIRECTIONS)}, not along {by!r}.{hint}", code="unknown-direction")
+        given = shortened(repr(by))
+        hint = " Parameters vary by a column with --pool." if "=" in by else did_you_mean(by, DIRECTIONS)
+        raise BayeslawError(f"A backtest goes along {', '.join(DIRECTIONS)}, not along {given}.{hint}", code="unknown-direction")
     frame, known = runs.frame, [str(c) for c in runs.frame]
     product = by == "compute" and "flops" not in frame
     needed = ["N", "D"] if product else ["flops"] if by == "compute" else [by]
@@ -338,7 +339,8 @@ def _usable(runs: Runs, law: Law, options: Mapping[str, Any]) -> tuple[Runs, lis
     frame = runs.frame
     if runs.duplicates == "drop" and len(again := repeats(frame, pooled).index):
         frame = frame.drop(index=again)
-        notes.append(f"Left out: {row_ranges(again)}, which repeat earlier rows exactly.")
+        which = "repeat earlier rows" if len(again) > 1 else "repeats an earlier row"
+        notes.append(f"Left out: {row_ranges(again)}, which {which} exactly.")
     if (base := base_rows(frame, pooled)).any():
         frame = frame[~base]
         notes.append(f"Left out: {counted(int(base.sum()), 'base-checkpoint row')} (D = 0), which {law.name} can't describe.")
@@ -393,7 +395,7 @@ def forecasts_beyond(fit: Fit, *, table: Runs, along: pd.Series, by: str, asked:
     code, names = run_codes(frame)
     value, loss = along[frame.index].to_numpy(), frame["loss"].to_numpy(dtype=np.float64)
     cells: dict[str, Any] = {"cut": cut, "row": frame.index, "run": np.array(names, dtype=object)[code], by: value}
-    cells |= {"reach": np.log(value / cut), "as": predicted.readings, "loss": loss}
+    cells |= {"reach": np.log(value) - math.log(cut), "as": predicted.readings, "loss": loss}
     for prob in COVERED:
         cells |= columns(draws, prob, spread)
     cells |= {"crps": crps(loss, draws), "pit": transforms(loss, draws)}

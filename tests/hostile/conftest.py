@@ -20,11 +20,13 @@ LONGEST = 10.0  # seconds
 
 @pytest.fixture(scope="session")
 def small_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A card, a table, a fit, runs to buy and an older result; not to be changed."""
+    """A card, two tables, a fit, runs to buy and an older result; not to be changed."""
     folder = tmp_path_factory.mktemp("small")
     (folder / "line.toml").write_text(LINE, encoding="utf-8")
     x, rng = np.linspace(-1, 1, 12), np.random.default_rng(0)
     pd.DataFrame({"x": x, "loss": np.exp(1 + 0.1 * x + 0.01 * rng.standard_normal(12))}).to_csv(folder / "line.csv", index=False)
+    steps = {"x": x, "step": 2 ** (np.arange(12) // 2), "loss": np.exp(1 + 0.1 * x + 0.01 * rng.standard_normal(12))}
+    pd.DataFrame(steps).to_csv(folder / "steps.csv", index=False)
     pd.DataFrame({"x": [0, 1], "run": ["a", "b"], "cost": [1, 1]}).to_csv(folder / "buy.csv", index=False)
     line_fit().save(folder / "fit.nc")
     for name in ("older.nc", "older.csv"):

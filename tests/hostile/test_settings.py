@@ -9,6 +9,7 @@ from tests.hostile.conftest import Refuse
 
 FIT = "fit line.toml line.csv -q -o older.nc"
 COMPARE = "compare line.csv --law line.toml -q"
+BACKTEST = "backtest steps.csv --law line.toml --by step -q"
 BUY = "anchors fit.nc --targets buy.csv --candidates buy.csv --cost cost"
 AT = "forecast fit.nc --set x=1"
 HUGE = ("4294967296", "9223372036854775807", "18446744073709551616", f"1{'0' * 30}", f"1{'0' * 5000}")
@@ -23,6 +24,7 @@ COUNTS = {
     "--bins": (f"{FIT} --noise normal", NO_AMOUNT),
     "--bootstrap": (COMPARE, HUGE),
     "--starts": (COMPARE, (*HUGE, "0")),
+    "--cuts": (BACKTEST, (*HUGE, "0", "101", *NO_COUNT)),
     "--executor": (COMPARE, ("processes:0", "processes:99999999999", "processes:1e9", "dask://x", "tcp://", "", "\0", "http://x")),
     "--replicates": (f"{BUY} --budget 1", (*HUGE, "0")),
     "--rounds": (f"{BUY} --budget 1", (*HUGE[2:], "0")),

@@ -102,6 +102,11 @@ forecast fit.nc --set x=1 --plot {}.png
 score fit.nc {}.csv
 update fit.nc {}.csv -o older.nc -q
 compare {}.csv --law line.toml
+backtest {}.csv --law line.toml --by step
+backtest steps.csv --law {} --by step
+backtest steps.csv --law line.toml --by {}
+backtest steps.csv --law line.toml --by step -o {}.csv
+backtest steps.csv --law line.toml --by step --plot {}.png
 import {}.csv -o older.csv
 import line.csv -o {}.csv
 import line.csv --map {} -o older.csv

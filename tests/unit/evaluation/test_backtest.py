@@ -85,7 +85,7 @@ def test_directions_that_a_table_does_not_have() -> None:
     assert found[0].suggestion == "Did you mean 'steps'?"
     with faults(("column-without-numbers", None, "step")):
         along("step", step=["early", "late"])
-    for by, hint in (("Compute", "compute, N, D, ptpp, step"), ("E=domain", "--pool E=domain"), ("size", "not along 'size'")):
+    for by, hint in (("Compute", "compute, N, D, ptpp, step"), ("E=domain", "--pool"), ("size", "not along 'size'")):
         with fails("unknown-direction", hint):
             direction(RUNS, by)
 

@@ -1,0 +1,89 @@
+"""The command backtest: how well a law forecast rows beyond those that it was fitted to, at several cuts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from typer import Option
+
+import bayeslaw
+from bayeslaw.cli import options
+from bayeslaw.cli.answer import Answer
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def backtest(
+    runs: options.RunsPath,
+    law: Annotated[str, Option(help="The law: one that comes with bayeslaw, or the path of a card.")],
+    by: Annotated[
+        str, Option(help="The direction of the cuts: compute (the column flops, or 6 N D), N, D, ptpp or step.")
+    ] = "compute",
+    cuts: Annotated[int, Option(help="Number of cuts; fewer where there are fewer different values.")] = 5,
+    where: options.Where = None,
+    duplicates: options.Duplicates = "refuse",
+    output: Annotated[Path | None, Option("-o", "--output", help="Write the table of all forecasts to this file (.csv).")] = None,
+    plot: options.Picture = None,
+    prior: options.Priors = None,
+    noise: options.NoiseName = "auto",
+    noise_by: options.NoiseBy = None,
+    pool: Annotated[
+        list[str] | None, Option(help="A parameter that is pooled over a column, such as E=domain. Repeatable.")
+    ] = None,
+    discrepancy: options.Discrepancy = None,
+    as_: options.As = "known",
+    draws: options.Draws = 1000,
+    tune: options.Tune = 500,
+    chains: options.Chains = 4,
+    seed: options.Seed = 0,
+    bins: options.Bins = None,
+    executor: options.Executor = "in-process",
+    csv: options.Csv = False,
+    force: options.Force = False,
+    quiet: options.Quiet = False,
+) -> Answer:
+    """Fit a law to the runs up to a cut and score its forecasts beyond it, at several cuts: error and coverage by distance."""
+    from bayeslaw.evaluation.backtest import LEGEND
+
+    options.check_outputs("A table of forecasts", output, plot, [runs])
+    settings = {
+        "priors": options.pairs_of("--prior", prior, "NAME=LogNormal(0.5,0.2)"), "noise_by": noise_by,
+        "by": options.pairs_of("--pool", pool, "PARAMETER=COLUMN, such as E=domain"),
+        "draws": draws, "tune": tune, "chains": chains, "bins": bins,
+    }  # fmt: skip
+    table = bayeslaw.read_runs(runs, where, duplicates=duplicates)
+    result = bayeslaw.backtest(
+        table, law, by=by, cuts=cuts, noise=noise, discrepancy=discrepancy, as_=as_, seed=seed,
+        options=settings, executor=executor, force=force, progress=not quiet,
+    )  # fmt: skip
+
+    def draw(ax: Axes) -> None:
+        bayeslaw.plots.plot_backtest(result, ax)
+
+    def draw_coverage(ax: Axes) -> None:
+        bayeslaw.plots.plot_coverage(result.transforms, ax, runs=result.rows["run"].nunique())
+
+    answer = Answer()
+    if len(result.rows):
+        answer.save_picture(plot, draw, draw_coverage)
+    elif plot is not None:
+        answer.last.append("no picture, since nothing was scored")
+    if csv:
+        answer.csv = result.reach.to_csv(index=False)
+    else:
+        answer.say(f"{result.law}, fitted to the rows up to each cut along {result.by}, and the rows beyond it")
+        answer.show("cuts", result.cuts)
+        answer.say("")
+        if len(result.rows):
+            answer.say(f"forecasts ({result.spread}) by their distance beyond the cut")
+            answer.show("reach", result.reach)
+            answer.say("", LEGEND, "")
+    answer.say(result.text)
+    answer.note(result.notes)
+    if output is None:
+        answer.results["forecasts"] = result.rows
+    else:
+        answer.save_table("forecasts", result.rows, output, f"{len(result.rows)} forecasts")
+    return answer
