@@ -16,12 +16,13 @@ from typing import Any, get_args
 import numpy as np
 import pandas as pd
 from scipy.stats import binom
+from threadpoolctl import threadpool_limits
 
 from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, Fault, TableError, row_ranges, shortened, whole_number
 from bayeslaw.core.executors import Executor, Outcome, values_of
 from bayeslaw.core.flops import FLOPS
-from bayeslaw.core.intervals import columns, interval_names
+from bayeslaw.core.intervals import interval_names, quantiles
 from bayeslaw.core.text import significant
 from bayeslaw.data.columns import did_you_mean
 from bayeslaw.data.observations import Observations, run_codes
@@ -29,7 +30,7 @@ from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.validate import base_rows, cell_faults, check, mixed_domains, repeats
 from bayeslaw.evaluation.scores import crps, point_scores, transforms
 from bayeslaw.forecasting.discrepancy import read_discrepancy
-from bayeslaw.forecasting.forecast import forecast
+from bayeslaw.forecasting.forecast import Forecast, forecast
 from bayeslaw.inference.batch import Task, fit_many
 from bayeslaw.laws.card import load_law
 from bayeslaw.laws.law import Law
@@ -67,12 +68,11 @@ class Backtest:
     ----------
     law, by : str
         Name of the law, and the direction.
-    spread : str
-        The spread of the forecasts that was compared with the losses, such as 'run'; empty where nothing was scored.
     rows : DataFrame
         One row for each forecast of a row beyond a cut: cut, row (its number in the table), run, the row's value in the direction,
-        reach (e-folds beyond the cut), `as` ('known run' where rows of its run were fitted), loss, median and equal-tailed
-        intervals of 50, 80 and 90% (`run_median`, `run_eti50_lo` …), crps, pit (share of the draws below the loss), checks, model.
+        reach (e-folds beyond the cut), `as` ('known run' where rows of its run were fitted), spread (of the forecast, such as
+        'run'), loss, median, the ends of equal-tailed intervals (eti50_lo, eti50_hi, eti80_lo, …, eti90_hi), crps, pit (share of
+        the draws below the loss), checks and model.
     cuts : DataFrame
         One row for each cut: its value in the direction, the rows and runs up to it, which were fitted, the rows beyond it, those
         scored, checks ('passed', 'FAILED (not scored)', 'FAILED (forced)', 'not scored') and model.
@@ -82,19 +82,23 @@ class Backtest:
     Examples
     --------
     >>> result = bayeslaw.backtest("runs.csv", "chinchilla", cuts=1, progress=False)
-    >>> result.cuts["checks"].tolist(), result.rows["run_eti90_lo"].size == result.cuts["scored"].item()
+    >>> result.cuts["checks"].tolist(), result.rows["eti90_lo"].size == result.cuts["scored"].item()
     (['passed'], True)
     """
 
     law: str
     by: str
-    spread: str
     rows: pd.DataFrame
     cuts: pd.DataFrame
     notes: tuple[str, ...]
 
     def __repr__(self) -> str:
         return f"<Backtest of {self.law} along {self.by}: {len(self.rows):,} forecasts beyond {len(self.cuts)} cuts>"
+
+    @property
+    def spread(self) -> str:
+        """The spread of the forecasts that was compared with the losses, such as 'run'; empty where nothing was scored."""
+        return ", ".join(dict.fromkeys(self.rows["spread"]))
 
     @property
     def reach(self) -> pd.DataFrame:
@@ -104,7 +108,7 @@ class Backtest:
         median, absolute and signed), cover_eti50, cover_eti80, cover_eti90, width_rel_eti90 (mean width over the loss), crps
         and checks.
         """
-        table = [{"e_folds": name} | scores_of(rows, self.spread) for name, rows in self._parts.items()]
+        table = [{"e_folds": name} | scores_of(rows) for name, rows in self._parts.items()]
         return pd.DataFrame(table, columns=["e_folds", *SCORES])
 
     @property
@@ -129,12 +133,12 @@ class Backtest:
         if not len(self.rows):
             return f"Nothing could be scored beyond {counted(len(self.cuts), 'cut')}: the notes say why, and what to do."
         place, rows = _nearest_to_one(self.rows)
-        sentences = [f"At {place} of {IN_WORDS.get(self.by, self.by)} beyond these runs, {_experience(rows, self.spread)}."]
+        sentences = [f"At {place} of {IN_WORDS.get(self.by, self.by)} beyond these runs, {_experience(rows)}."]
         if failed.any():
             sentences.append(f"{failed.sum()} of {counted(len(self.cuts), 'cut')} could not be scored; the notes say why.")
         if forced.any():
             sentences.append(f"Sampling FAILED (forced) at {forced.sum()} of {counted(len(self.cuts), 'cut')}.")
-        return " ".join([*sentences, *_advice(rows, self.spread)])
+        return " ".join([*sentences, *_advice(rows)])
 
 
 SCORES = (
@@ -363,7 +367,6 @@ class _Beyond:
     checks: str
     model: str
     verdict: str
-    spread: str = ""
     rows: pd.DataFrame = field(default_factory=pd.DataFrame)
     left_out: Mapping[str, int] = field(default_factory=dict)
 
@@ -380,28 +383,30 @@ def forecasts_beyond(fit: Fit, *, table: Runs, along: pd.Series, by: str, asked:
     asked, force
         Arguments of `bayeslaw.forecast`; whether forecasts are made although checks failed.
     """
-    verdict = sampling_verdict(fit.checks)
     if failures(fit.checks) and not force:
-        return _Beyond(UNSCORED, model_label(fit.checks), verdict)
+        return _Beyond(UNSCORED, model_label(fit.checks), sampling_verdict(fit.checks))
     cut = float(along[fit.observed.rows].max())
     held, left_out = _held(fit, replace(table, frame=table.frame[along > cut], duplicates="keep"))
-    predicted = forecast(fit, held, force=True, **asked)
-    checks = [*fit.checks, *predicted.checks]
-    if predicted.forced:
+    with threadpool_limits(1, "blas"):  # as workers have it: sums by several threads have other last digits
+        predicted = forecast(fit, held, force=True, **asked)
+        checks = [*fit.checks, *predicted.checks]
         verdict = sampling_verdict(checks)
-        if not force:
+        if predicted.forced and not force:
             return _Beyond(UNSCORED, model_label(checks), verdict)
-    frame, draws, spread = held.frame, predicted.predictive, predicted.spread
-    code, names = run_codes(frame)
-    value, loss = along[frame.index].to_numpy(), frame["loss"].to_numpy(dtype=np.float64)
-    cells: dict[str, Any] = {"cut": cut, "row": frame.index, "run": np.array(names, dtype=object)[code], by: value}
-    cells |= {"reach": np.log(value) - math.log(cut), "as": predicted.readings, "loss": loss}
+        rows = _scored(predicted, held.frame, cut, along[held.frame.index].rename(by))
+    return _Beyond(checks_label(predicted.forced), predicted.model_label, verdict, rows, left_out)
+
+
+def _scored(predicted: Forecast, frame: pd.DataFrame, cut: float, value: pd.Series) -> pd.DataFrame:
+    """Return the forecasts of a table's rows beside their losses, as in `Backtest.rows`."""
+    draws, loss, (code, names) = predicted.predictive, frame["loss"].to_numpy(dtype=np.float64), run_codes(frame)
+    cells: dict[str, Any] = {"cut": cut, "row": frame.index, "run": np.array(names, dtype=object)[code]}
+    cells |= {str(value.name): value.to_numpy(), "reach": np.log(value.to_numpy()) - math.log(cut), "as": predicted.readings}
+    cells |= {"spread": predicted.spread, "loss": loss}
     for prob in COVERED:
-        cells |= columns(draws, prob, spread)
+        cells |= dict(zip(("median", *interval_names("eti", prob)), quantiles(draws, prob, axis=0), strict=True))
     cells |= {"crps": crps(loss, draws), "pit": transforms(loss, draws)}
-    label = checks_label(predicted.forced)
-    rows = pd.DataFrame(cells).assign(checks=label, model=predicted.model_label)
-    return _Beyond(label, predicted.model_label, verdict, spread, rows, left_out)
+    return pd.DataFrame(cells).assign(checks=checks_label(predicted.forced), model=predicted.model_label)
 
 
 def _held(fit: Fit, runs: Runs) -> tuple[Runs, dict[str, int]]:
@@ -431,7 +436,7 @@ def _result(
     law: str, by: str, along: pd.Series, parts: Sequence[Runs], outcomes: Sequence[Outcome[_Beyond]], notes: Sequence[str]
 ) -> Backtest:
     """Put the forecasts of all cuts together, and say what is not among them."""
-    table, rows, notes, spread = list[dict[str, object]](), list[pd.DataFrame](), list(notes), ""
+    table, rows, notes = list[dict[str, object]](), list[pd.DataFrame](), list(notes)
     for part, outcome in zip(parts, outcomes, strict=True):
         cut = float(along[part.frame.index].max())
         done = outcome.value or _Beyond(UNFITTED, "", outcome.error)
@@ -444,15 +449,16 @@ def _result(
             scored = "is scored (forced)" if len(done.rows) else "is in no table"
             notes.append(f"{where}: sampling {done.verdict} What lies beyond this cut {scored}.")
         notes += [f"{where}: {count:,} of {counts['beyond']:,} rows beyond it {why}." for why, count in done.left_out.items()]
-        rows, spread = [*rows, done.rows] if len(done.rows) else rows, done.spread or spread
-    forecasts = pd.concat(rows, ignore_index=True) if rows else pd.DataFrame(columns=["cut", "row", "run", "reach", "loss"])
+        rows += [done.rows] if len(done.rows) else []
+    empty = pd.DataFrame(columns=["cut", "row", "run", "reach", "spread", "loss"])
+    forecasts = pd.concat(rows, ignore_index=True) if rows else empty
     known = int((forecasts["as"] == WORDS[2]).sum()) if rows else 0
     if known:
         notes.append(
             f"{known} of {len(forecasts)} forecasts are of later rows of fitted runs, with the effects learnt from these ('known "
             "run'); --as new-run forecasts them as other runs."
         )
-    return Backtest(law, by, spread, forecasts, pd.DataFrame(table), tuple(notes))
+    return Backtest(law, by, forecasts, pd.DataFrame(table), tuple(notes))
 
 
 def bin_name(low: float, high: float) -> str:
@@ -460,26 +466,20 @@ def bin_name(low: float, high: float) -> str:
     return f"{low:g} to {high:g}" if math.isfinite(high) else f"over {low:g}"
 
 
-def inside(rows: pd.DataFrame, spread: str, prob: float) -> pd.Series:
-    """Mark the forecasts whose equal-tailed interval holds the loss.
-
-    Parameters
-    ----------
-    rows, spread, prob
-        As `Backtest.rows` and `Backtest.spread`, and the probability of the interval.
-    """
-    low, high = (rows[f"{spread}_{end}"] for end in interval_names("eti", prob))
+def inside(rows: pd.DataFrame, prob: float) -> pd.Series:
+    """Mark the forecasts, rows of `Backtest.rows`, whose equal-tailed interval of this probability holds the loss."""
+    low, high = (rows[end] for end in interval_names("eti", prob))
     return (rows["loss"] >= low) & (rows["loss"] <= high)
 
 
-def scores_of(rows: pd.DataFrame, spread: str) -> dict[str, Any]:
+def scores_of(rows: pd.DataFrame) -> dict[str, Any]:
     """Return the counts and scores of some rows of `Backtest.rows`, as in `Backtest.reach`."""
-    loss, median = (rows[name].to_numpy(dtype=np.float64) for name in ("loss", f"{spread}_median"))
-    low, high = (rows[f"{spread}_{end}"].to_numpy(dtype=np.float64) for end in interval_names("eti", 0.9))
+    loss, median = (rows[name].to_numpy(dtype=np.float64) for name in ("loss", "median"))
+    low, high = (rows[end].to_numpy(dtype=np.float64) for end in interval_names("eti", 0.9))
     return {
         "forecasts": len(rows), "rows": rows["row"].nunique(), "runs": rows["run"].nunique(), "cuts": rows["cut"].nunique(),
         "mae_rel": point_scores(loss, median)["mae_rel"], "bias_rel": float((median / loss - 1).mean()),
-        **{f"cover_eti{100 * prob:g}": float(inside(rows, spread, prob).mean()) for prob in COVERED},
+        **{f"cover_eti{100 * prob:g}": float(inside(rows, prob).mean()) for prob in COVERED},
         "width_rel_eti90": float(((high - low) / loss).mean()), "crps": float(rows["crps"].mean()),
         "checks": checks_label(bool((rows["checks"] == checks_label(True)).any())),
     }  # fmt: skip
@@ -497,23 +497,23 @@ def _nearest_to_one(rows: pd.DataFrame) -> tuple[str, pd.DataFrame]:
     return next((place, part) for place, part in parts if len(part))
 
 
-def _experience(rows: pd.DataFrame, spread: str) -> str:
+def _experience(rows: pd.DataFrame) -> str:
     """Say how many losses the 90% intervals of some forecasts held, and by how much the medians were off."""
-    scores, held = scores_of(rows, spread), int(inside(rows, spread, 0.9).sum())
+    scores, held = scores_of(rows), int(inside(rows, 0.9).sum())
     what = f"{held} of {len(rows)} {'loss' if len(rows) == 1 else 'losses'}"
     if scores["forecasts"] != scores["rows"]:
         what = f"the loss in {held} of {len(rows)} forecasts (of {scores['rows']} rows, from {scores['cuts']} cuts)"
     return f"your 90% intervals would have held {what}; errors there were {significant(100 * scores['mae_rel'], 2)}% on average"
 
 
-def _advice(rows: pd.DataFrame, spread: str) -> list[str]:
+def _advice(rows: pd.DataFrame) -> list[str]:
     """Say what to do if the 90% intervals of some forecasts are too narrow, counting each run once: its rows err together."""
     runs = rows["run"].nunique()
     if runs < 3:
         return [f"They are of {'one run' if runs == 1 else 'two runs'}: too few to judge by."]
-    by_run = inside(rows, spread, 0.9).groupby(rows["run"]).mean()
+    by_run = inside(rows, 0.9).groupby(rows["run"]).mean()
     if binom.cdf(round(float(by_run.sum())), runs, 0.9) >= NARROW:
         return []
-    error = point_scores(rows["loss"].to_numpy(), rows[f"{spread}_median"].to_numpy())["mae_rel"]
+    error = point_scores(rows["loss"].to_numpy(), rows["median"].to_numpy())["mae_rel"]
     size = significant(100 * error, 1)
     return [f"Such intervals are too narrow: state a discrepancy of some {size}%, and see by a backtest whether it is enough."]

@@ -39,9 +39,9 @@ def plot_backtest(backtest: Backtest, ax: Axes) -> Axes:
     rows = backtest.rows
     if not len(rows):
         raise BayeslawError("Nothing was scored in this backtest: there is nothing to draw.", code="nothing-to-draw")
-    median, loss, reach = (rows[name].to_numpy(dtype=np.float64) for name in (f"{backtest.spread}_median", "loss", "reach"))
-    low, high = (rows[f"{backtest.spread}_{end}"].to_numpy(dtype=np.float64) for end in interval_names("eti", CI))
-    held = inside(rows, backtest.spread, CI).to_numpy()
+    median, loss, reach = (rows[name].to_numpy(dtype=np.float64) for name in ("median", "loss", "reach"))
+    low, high = (rows[end].to_numpy(dtype=np.float64) for end in interval_names("eti", CI))
+    held = inside(rows, CI).to_numpy()
     ax.axhline(0, color="0.6", lw=0.8, zorder=0)
     ax.vlines(reach, 100 * (low / median - 1), 100 * (high / median - 1), color="0.75", lw=1.2, zorder=1)
     for mask, colour, mark, where in ((held, COLOURS[0], "o", "inside"), (~held, COLOURS[1], "X", "outside")):

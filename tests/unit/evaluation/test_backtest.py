@@ -177,16 +177,16 @@ def test_forecasts_are_those_of_the_fit_at_the_rows_beyond() -> None:
     held = replace(runs, frame=runs.frame[runs.frame["step"] > 400])
     predicted = forecast(fit, held, seed=4)
     draws, rows = predicted.predictive, made.rows
-    assert (made.spread, made.checks, dict(made.left_out)) == ("run", "passed", {})
+    assert (set(rows["spread"]), made.checks, dict(made.left_out)) == ({"run"}, "passed", {})
     assert rows["cut"].tolist() == [400.0] * 3
     assert rows["row"].tolist() == [13, 14, 15]
     assert rows["run"].tolist() == ["r0", "r1", "new"]
     assert rows["step"].tolist() == [800, 800, 1600]
     assert rows["as"].tolist() == ["known run", "known run", "new run"]
     np.testing.assert_allclose(rows["reach"], np.log([2, 2, 4]))
-    np.testing.assert_allclose(rows["run_median"], np.median(draws, axis=0))
+    np.testing.assert_allclose(rows["median"], np.median(draws, axis=0))
     for prob, ends in ((50, [0.25, 0.75]), (80, [0.1, 0.9]), (90, [0.05, 0.95])):
-        np.testing.assert_allclose(rows[[f"run_eti{prob}_lo", f"run_eti{prob}_hi"]].T, np.quantile(draws, ends, axis=0))
+        np.testing.assert_allclose(rows[[f"eti{prob}_lo", f"eti{prob}_hi"]].T, np.quantile(draws, ends, axis=0))
     np.testing.assert_allclose(rows["crps"], crps(held.frame["loss"].to_numpy(), draws))
     np.testing.assert_allclose(rows["pit"], (draws < held.frame["loss"].to_numpy()).mean(axis=0))
     assert set(rows["checks"]) == {"passed"}
@@ -201,11 +201,11 @@ def test_the_spread_is_the_one_to_compare_with_losses() -> None:
     runs = beyond_line(fit)
     asked = {**ASKED, "discrepancy": "2%"}
     made = forecasts_beyond(fit, table=runs, along=direction(runs, "step"), by="step", asked=asked, force=False)
-    assert made.spread == "discrepancy2%"
+    assert set(made.rows["spread"]) == {"discrepancy2%"}
     held = replace(runs, frame=runs.frame[runs.frame["step"] > 400])
     expected = forecast(fit, held, seed=4, discrepancy=0.02).summary()
     for end in ("eti90_lo", "eti90_hi"):
-        np.testing.assert_allclose(made.rows[f"discrepancy2%_{end}"], expected[f"discrepancy2%_{end}"])
+        np.testing.assert_allclose(made.rows[end], expected[f"discrepancy2%_{end}"])
 
 
 def test_failed_sampling_is_named_and_scored_only_when_forced() -> None:
@@ -274,20 +274,20 @@ def forecasts(reach: list[float], loss: list[float], **columns: Any) -> pd.DataF
     ends = {"90": (1.9, 2.1), "80": (1.95, 2.05), "50": (1.99, 2.01)}
     number = np.arange(len(reach))
     table: dict[str, Any] = {"cut": 1e20, "row": number + 1, "run": [f"r{i}" for i in number], "reach": reach, "loss": loss}
-    table |= {"as": "new run", "run_median": 2.0, "crps": 0.01 * (number + 1), "pit": 0.5, "checks": "passed"}
+    table |= {"as": "new run", "spread": "run", "median": 2.0, "crps": 0.01 * (number + 1), "pit": 0.5, "checks": "passed"}
     for prob, (low, high) in ends.items():
-        table |= {f"run_eti{prob}_lo": low, f"run_eti{prob}_hi": high}
+        table |= {f"eti{prob}_lo": low, f"eti{prob}_hi": high}
     return pd.DataFrame(table | columns)
 
 
 def result(rows: pd.DataFrame, checks: tuple[str, ...] = ("passed",)) -> Backtest:
     cuts = pd.DataFrame({"cut": 1e20 * np.arange(1, len(checks) + 1), "checks": checks})
-    return Backtest("chinchilla", "compute", "run", rows, cuts, ())
+    return Backtest("chinchilla", "compute", rows, cuts, ())
 
 
 def test_scores_by_hand() -> None:
     rows = forecasts([0.1] * 4, [2.0, 2.04, 2.08, 1.6], run=["a", "a", "b", "c"], row=[1, 1, 2, 3], cut=[1, 2, 1, 1])
-    scores = scores_of(rows, "run")
+    scores = scores_of(rows)
     assert {name: scores[name] for name in ("forecasts", "rows", "runs", "cuts", "checks")} == {
         "forecasts": 4, "rows": 3, "runs": 3, "cuts": 2, "checks": "passed",
     }  # fmt: skip
@@ -297,7 +297,7 @@ def test_scores_by_hand() -> None:
     assert [scores[f"cover_eti{p}"] for p in (50, 80, 90)] == [0.25, 0.5, 0.75]
     assert scores["width_rel_eti90"] == pytest.approx(np.mean([0.2 / 2.0, 0.2 / 2.04, 0.2 / 2.08, 0.2 / 1.6]))
     assert scores["crps"] == pytest.approx(0.025)
-    assert scores_of(rows.assign(checks=["passed"] * 3 + ["FAILED (forced)"]), "run")["checks"] == "FAILED (forced)"
+    assert scores_of(rows.assign(checks=["passed"] * 3 + ["FAILED (forced)"]))["checks"] == "FAILED (forced)"
 
 
 def test_forecasts_are_scored_by_reach() -> None:
