@@ -61,7 +61,7 @@ ci: lint test docs wheel
 
 # Measures speed and writes benchmarks/results; the peers set up environments of their own (PyStan needs python3.11). Hours.
 bench: $(READY)
-	@set -e; for b in sampling throughput bigdata many samplers peers; do \
+	@set -e; for b in sampling throughput bigdata many backtest samplers peers; do \
 	  echo "benchmarks/$$b.py"; $(PY) benchmarks/$$b.py > benchmarks/results/.$$b.tmp; mv benchmarks/results/.$$b.tmp benchmarks/results/$$b.md; \
 	done
 
