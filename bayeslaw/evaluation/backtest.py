@@ -93,7 +93,8 @@ class Backtest:
     notes: tuple[str, ...]
 
     def __repr__(self) -> str:
-        return f"<Backtest of {self.law} along {self.by}: {len(self.rows):,} forecasts beyond {len(self.cuts)} cuts>"
+        cuts = counted(len(self.cuts), "cut")
+        return f"<Backtest of {self.law} along {self.by}: {len(self.rows):,} forecasts beyond {cuts}>"
 
     @property
     def spread(self) -> str:
@@ -217,7 +218,9 @@ def backtest(
     along = direction(table, by)
     values = cuts_along(table, _pooled(law, table, given), by, along, cuts)
     if len(values) < cuts:
-        notes.append(f"{counted(len(values), 'cut')} of {cuts}: {by} has too few different values for more.")
+        notes.append(
+            f"{counted(len(values), 'cut')} instead of {cuts}: {by} has no more values with enough rows below and some above."
+        )
     parts = [replace(table, frame=table.frame[along <= cut], name=f"{table.name} up to {by} {cut:.3g}") for cut in values]
     tasks = [Task(law, part, given | {"seed": seed, "noise": noise}) for part in parts]
     asked = {"discrepancy": discrepancy, "as_": as_, "seed": seed}
@@ -385,7 +388,7 @@ def forecasts_beyond(fit: Fit, *, table: Runs, along: pd.Series, by: str, asked:
     """
     if failures(fit.checks) and not force:
         return _Beyond(UNSCORED, model_label(fit.checks), sampling_verdict(fit.checks))
-    cut = float(along[fit.observed.rows].max())
+    cut = float(along.loc[pd.Index(fit.observed.rows)].max())
     held, left_out = _held(fit, replace(table, frame=table.frame[along > cut], duplicates="keep"))
     with threadpool_limits(1, "blas"):  # as workers have it: sums by several threads have other last digits
         predicted = forecast(fit, held, force=True, **asked)
@@ -393,7 +396,7 @@ def forecasts_beyond(fit: Fit, *, table: Runs, along: pd.Series, by: str, asked:
         verdict = sampling_verdict(checks)
         if predicted.forced and not force:
             return _Beyond(UNSCORED, model_label(checks), verdict)
-        rows = _scored(predicted, held.frame, cut, along[held.frame.index].rename(by))
+        rows = _scored(predicted, held.frame, cut, along.loc[held.frame.index].rename(by))
     return _Beyond(checks_label(predicted.forced), predicted.model_label, verdict, rows, left_out)
 
 
@@ -438,7 +441,7 @@ def _result(
     """Put the forecasts of all cuts together, and say what is not among them."""
     table, rows, notes = list[dict[str, object]](), list[pd.DataFrame](), list(notes)
     for part, outcome in zip(parts, outcomes, strict=True):
-        cut = float(along[part.frame.index].max())
+        cut = float(along.loc[part.frame.index].max())
         done = outcome.value or _Beyond(UNFITTED, "", outcome.error)
         counts = {"rows": len(part), "runs": len(run_codes(part.frame)[1]), "beyond": int((along > cut).sum())}
         table.append({"cut": cut} | counts | {"scored": len(done.rows), "checks": done.checks, "model": done.model})

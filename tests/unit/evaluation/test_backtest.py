@@ -309,7 +309,7 @@ def test_forecasts_are_scored_by_reach() -> None:
         "0 to 0.5 e-folds: 2 runs": 2, "0.5 to 1 e-folds: 1 run": 1, "1 to 2 e-folds: 1 run": 1, "over 3 e-folds: 1 run": 1,
         "all: 5 runs": 5,
     }  # fmt: skip
-    assert repr(made) == "<Backtest of chinchilla along compute: 5 forecasts beyond 1 cuts>"
+    assert repr(made) == "<Backtest of chinchilla along compute: 5 forecasts beyond 1 cut>"
 
 
 SENTENCE = "At about one e-fold of compute beyond these runs, your 90% intervals would have held "
@@ -381,7 +381,7 @@ def test_fewer_cuts_than_asked_for_are_a_note() -> None:
     with without_sampling():
         made = backtest(TABLE.assign(step=np.arange(len(TABLE)) // 10 + 1), CHINCHILLA, by="step", **QUICK)
     assert made.cuts["cut"].tolist() == [2, 3]
-    assert made.notes[0] == "2 cuts of 5: step has too few different values for more."
+    assert made.notes[0] == "2 cuts instead of 5: step has no more values with enough rows below and some above."
 
 
 def test_repeated_rows_and_base_checkpoints_are_left_out_with_a_note() -> None:
