@@ -59,7 +59,7 @@ def _log_around(x: Any, typical: Any, log_spread: Any) -> Any:
     return -0.5 * z * z - log_spread
 
 
-START = {"dof": 20.0, "drift": 0.1}  # for noise parameters that are not scales of errors
+START = {"dof": 20.0, "drift": 0.1, "discrepancy": 0.003}  # for noise parameters that are not scales of errors
 SMALLER = 40  # times that the terms of a starting point may be made smaller
 
 

@@ -36,6 +36,8 @@ class Rows:
         Zeros, one for each checkpoint.
     time, starts : (n,) and int (R + 1,), optional
         Clock of the rows and first row of each run, for an OU run effect.
+    features, multiple : (n k,) and (n,), optional
+        Features of the rows for a learnt discrepancy, and multiples of their variances (`walk.Walk`).
     """
 
     log_loss: Any
@@ -49,6 +51,8 @@ class Rows:
     no_checkpoint: Any = None
     time: Any = None
     starts: Any = None
+    features: Any = None
+    multiple: Any = None
 
 
 def data_of(noise: Noise, observed: Observations, count: Array | None = None, scatter: Array | None = None) -> dict[str, Any]:
@@ -72,6 +76,9 @@ def data_of(noise: Noise, observed: Observations, count: Array | None = None, sc
         data |= {"checkpoint": observed.checkpoint, "no_checkpoint": np.zeros(len(observed.checkpoint_names))}
     if noise.drift:
         data |= {"time": observed.time, "starts": observed.starts}
+    if noise.walk is not None:
+        data |= {"features": noise.walk.at_runs(observed.covariates).ravel(), "multiple": noise.walk.multiple}
+        data |= {"starts": observed.starts, "checkpoint": observed.checkpoint}
     return data
 
 
@@ -96,6 +103,8 @@ def log_density(noise: Noise, rows: Rows, mean: Any, parameters: Mapping[str, An
     point, run = (_by_run(noise, rows, parameters, name) for name in ("sigma_point", "sigma_run"))
     if noise.student:
         return _student(rows, mean, point, run, parameters["dof"], effects)
+    if noise.walk is not None:
+        return _with_discrepancy(rows, mean, point, run, parameters)
     return _normal(noise, rows, mean, point, run, parameters)
 
 
@@ -166,6 +175,20 @@ def _ornstein_uhlenbeck(noise: Noise, rows: Rows, mean: Any, parameters: Mapping
     variance, spread = (_of_rows(rows, _by_run(noise, rows, parameters, n) ** 2) for n in ("sigma_point", "sigma_run"))
     variance = pt.second(mean, variance) if rows.known is None else variance + rows.known
     return kalman_filter(rows.log_loss - mean, variance, pt.second(mean, spread), rows.time, rows.starts, parameters["drift"])
+
+
+def _with_discrepancy(rows: Rows, mean: Any, point: Any, run: Any, parameters: Mapping[str, Any]) -> Any:
+    """Normal noise with all effects and a learnt discrepancy integrated out."""
+    import pytensor.tensor as pt
+
+    from bayeslaw.noise.lowrank import low_rank
+
+    variance = _of_rows(rows, point**2) * rows.multiple
+    variance = variance if rows.known is None else variance + rows.known
+    spread = pt.second(rows.points, run**2) if run is not None else pt.zeros_like(rows.points)
+    omega = parameters["sigma_checkpoint"] ** 2 if "sigma_checkpoint" in parameters else pt.zeros_like(parameters["discrepancy"])
+    scale = parameters["discrepancy"] ** 2
+    return low_rank(rows.log_loss - mean, variance, spread, omega, scale, rows.features, rows.starts, rows.checkpoint)
 
 
 def _student(rows: Rows, mean: Any, point: Any, run: Any, dof: Any, effects: Any) -> Any:

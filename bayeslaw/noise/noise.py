@@ -31,6 +31,7 @@ from bayeslaw.core.errors import BayeslawError
 from bayeslaw.data.observations import Observations
 from bayeslaw.laws.prior import Prior
 from bayeslaw.noise import marginal, ou
+from bayeslaw.noise.walk import Walk
 
 PRIORS = {
     # Evaluation and optimisation noise of single points: 0.03% to 10% of the loss with 95% probability.
@@ -47,6 +48,9 @@ PRIORS = {
     "dof": Prior("Gamma", {"alpha": 2.0, "beta": 0.1}),
     # The OU correlation length, in typical runs' lengths: from 0.5% to nearly twice a run with 95% probability.
     "drift": Prior("LogNormal", {"mu": math.log(0.1), "sigma": 1.5}),
+    # The error of a law an e-fold away from where it was pinned: 0.05% to 5% with 95% probability. The 13 tables of public ladders
+    # with most rows have .2 to 1.9% (`make ladders`), and computed losses none.
+    "discrepancy": Prior("LogNormal", {"mu": math.log(0.005), "sigma": 1.2}),
 }
 MEANING = {
     "sigma_point": ("relative noise of one logged loss", r"\sigma_\mathrm{point}"),
@@ -55,6 +59,7 @@ MEANING = {
     "run_excess": ("mean relative excess of a run that is not tuned best", r"s_\mathrm{run}"),
     "dof": ("degrees of freedom of the point noise", r"\nu_\mathrm{noise}"),
     "drift": ("correlation length of the run effect, as a share of a typical run", r"\ell_\mathrm{run}"),
+    "discrepancy": ("relative error of the law an e-fold away", r"s_\mathrm{law}"),
 }
 LEAST = {"dof": 2.0}
 """Lower bounds other than 0. The prior and the logarithmic coordinate of such a parameter are on its distance from the bound."""
@@ -86,6 +91,8 @@ class Noise:
         Groups of runs with noise of their own; empty where there is one noise for all.
     drift : bool
         The run effect is an OU process along the run.
+    walk : Walk, optional
+        With it, the law has an error that is learnt (`noise.walk`); point noise is normal.
     """
 
     student: bool
@@ -94,6 +101,7 @@ class Noise:
     skew: bool = False
     groups: tuple[str, ...] = ()
     drift: bool = False
+    walk: Walk | None = None
 
     @classmethod
     def choose(cls, choice: str | Callable[..., Any], observed: Observations) -> Noise:
@@ -125,7 +133,7 @@ class Noise:
     @property
     def compressible(self) -> bool:
         """Whether a run's points at one setting may be replaced by their number, mean and scatter."""
-        return not (self.student or self.drift)
+        return not (self.student or self.drift or self.walk)
 
     def prior(self, name: str) -> Prior:
         """The prior of a parameter: of its distance from the lower bound in `LEAST`, if it has one."""
@@ -148,7 +156,7 @@ class Noise:
     def parameters(self) -> tuple[str, ...]:
         """Names of its parameters in the order of `PRIORS`; those of `GROUPED` once for each group."""
         has = {"sigma_run": self.run_effect, "sigma_checkpoint": self.checkpoint_effect, "run_excess": self.skew}
-        has |= {"dof": self.student, "drift": self.drift}
+        has |= {"dof": self.student, "drift": self.drift, "discrepancy": self.walk is not None}
         return tuple(n for name in PRIORS if has.get(name, True) for n in self._names(name))
 
     @property

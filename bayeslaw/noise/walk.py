@@ -1,0 +1,165 @@
+"""The error of a law, learnt: a random walk in the logarithms of sizes, tokens and stages that is pinned at the largest of the runs.
+
+    log loss = log law(x) + W(x) + noise,   W ~ discrepancy x GP(0, k),   k = sum_a k_a + INTERPLAY x sum_{a<b} k_a k_b,
+    k_a(x, x') = (|t|^2H + |t'|^2H - |t - t'|^2H) / 2,   t = log(x_a / largest x_a of the runs),   H = ROUGHNESS
+
+No law is exact. A law that is only fitted takes its misfit to small runs for knowledge about large ones. Since W is 0 at the largest
+runs and grows away from them, small runs count less, and beyond the runs the error of a forecast grows with the distance.
+W is linear in normal coefficients, which are integrated out while sampling (`lowrank`) and drawn afterwards.
+
+Values of W are interpolated between knots along every axis. In the kernel's Cholesky factor knots inside the runs come first, so that
+those beyond need not be known when the law is fitted: beyond the runs the walk goes on with coefficients of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from bayeslaw.core.arrays import Array
+from bayeslaw.laws.law import Law
+
+ROUGHNESS = 0.85  # H: .5 is Brownian motion, and 1 a straight line
+INTERPLAY = 0.5  # of two axes: that a law errs along N differently at every D
+BEYOND = (-4.46, 0.82)
+"""Mean and sd of the log of what is added to `discrepancy` where no run says how wrong the law is; learnt by `make ladders`."""
+KNOTS, SPACING = 6, 1.0  # most intervals between knots inside the runs, and the least e-folds of one
+OUTWARD = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)  # e-folds beyond the runs, above and below, at which there are knots
+WAVES = 12  # most coefficients that runs can tell about: more explain less than 1% of the walk
+TOLD = 0.25  # variance of a row's noise, in that of the walk an e-fold away, by which `BEYOND` counts what runs tell
+
+
+def directions(law: Law) -> tuple[str, ...]:
+    """Return the covariates in whose logarithms a law's error varies: all that span decades, except D where the law has ptpp.
+
+    In laws with ptpp, D is the number of tokens of an adaptation, and the points of its curve share the law's error at a size and
+    a stage. In laws without, D is the budget, in which forecasts leave the range of the runs.
+    """
+    shared = {"D"} if "ptpp" in law.covariates else set()
+    return tuple(name for name, c in law.axes.items() if c.logarithmic and name not in shared)
+
+
+def logarithms(law: Law, covariates: Mapping[str, Any]) -> Array:
+    """Return log covariates (n, axes) along `directions`; D = 0 counts as one token."""
+    columns = [np.log(np.maximum(covariates[a], law.covariates[a].support[0] or 1.0)) for a in directions(law)]
+    return np.stack(np.broadcast_arrays(*columns), axis=-1).reshape(-1, len(columns))
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Knots of the walk along one axis, in e-folds from the largest of the runs: those inside the runs, then those beyond."""
+
+    inside: Array
+    beyond: Array
+
+    @classmethod
+    def of(cls, smallest: float) -> Axis:
+        """The axis of runs that begin at `smallest` <= 0."""
+        count = min(KNOTS, math.ceil(-smallest / SPACING))
+        out = np.array(OUTWARD)
+        return cls(np.linspace(smallest, 0.0, count, endpoint=False)[::-1], np.concatenate([out, smallest - out]))
+
+    def features(self, at: Array) -> Array:
+        """Return features (n, knots) at `at` (n,): times standard normal numbers they are values of a walk of scale 1."""
+        knots = np.concatenate([self.inside, self.beyond])
+        size = np.abs(knots) ** (2 * ROUGHNESS)
+        apart = np.abs(knots[:, None] - knots[None]) ** (2 * ROUGHNESS)
+        factor = np.linalg.cholesky((size[:, None] + size[None] - apart) / 2)
+        order = np.argsort(np.append(knots, 0.0))
+        values = np.vstack([factor, np.zeros(knots.size)])[order]  # 0 at the pin
+        places = np.append(knots, 0.0)[order]
+        right = np.clip(np.searchsorted(places, at), 1, places.size - 1)
+        share = np.clip((at - places[right - 1]) / (places[right] - places[right - 1]), 0.0, 1.0)[:, None]
+        return np.asarray((1 - share) * values[right - 1] + share * values[right])
+
+
+@dataclass(frozen=True)
+class Walk:
+    """The walk of a law along its axes, and which combinations of its coefficients the runs tell about.
+
+    Attributes
+    ----------
+    law : Law
+    largest, smallest : arrays (axes,)
+        Log covariates of the runs.
+    told : array (K, k)
+        Orthonormal combinations of the K coefficients inside the runs, the ones with the largest values at the runs first.
+    strength : array (k,)
+        Sum of squares over the runs of each combination's features.
+    multiple : array (n,)
+        By which the variance of each row's point noise is multiplied: larger than 1 for outliers.
+    """
+
+    law: Law = field(repr=False)
+    largest: Array = field(repr=False)
+    smallest: Array = field(repr=False)
+    told: Array = field(repr=False)
+    strength: Array = field(repr=False)
+    multiple: Array = field(repr=False)
+
+    @classmethod
+    def of(cls, law: Law, covariates: Mapping[str, Array]) -> Walk | None:
+        """The walk for runs with these covariates (n,); None for a law without axes, or runs that do not differ along any."""
+        if not directions(law):
+            return None
+        x = logarithms(law, covariates)
+        largest, nothing = x.max(axis=0), np.empty(0)
+        walk = cls(law, largest, x.min(axis=0), nothing, nothing, np.ones(len(x)))
+        inside = walk.features(covariates)[:, walk.inside]
+        if not inside.any():
+            return None
+        _, sizes, combinations = np.linalg.svd(inside, full_matrices=False)
+        keep = min(WAVES, int((sizes > 1e-6 * sizes[0]).sum()))
+        return cls(law, largest, walk.smallest, combinations[:keep].T, sizes[:keep] ** 2, walk.multiple)
+
+    @property
+    def axes(self) -> list[Axis]:
+        """The knots along every axis."""
+        return [Axis.of(float(least - most)) for least, most in zip(self.smallest, self.largest, strict=True)]
+
+    @property
+    def inside(self) -> Array:
+        """Which features are of knots inside the runs, boolean array."""
+        own = [np.arange(a.inside.size + a.beyond.size) < a.inside.size for a in self.axes]
+        return np.concatenate([*own, *(np.outer(a, b).ravel() for a, b in combinations(own, 2))])
+
+    def features(self, covariates: Mapping[str, Any]) -> Array:
+        """Return features (n, coefficients) at settings (n,)."""
+        x = logarithms(self.law, covariates) - self.largest
+        own = [axis.features(x[:, i]) for i, axis in enumerate(self.axes)]
+        both = [(a[:, :, None] * b[:, None, :]).reshape(len(x), -1) for a, b in combinations(own, 2)]
+        return np.hstack([*own, *(math.sqrt(INTERPLAY) * p for p in both)])
+
+    def at_runs(self, covariates: Mapping[str, Any]) -> Array:
+        """Return features (n, k) of the combinations that runs tell about."""
+        return np.asarray(self.features(covariates)[:, self.inside] @ self.told)
+
+    def complete(self, coefficients: Array, scale: Array, entropy: Sequence[int]) -> Array:
+        """Return draws of all coefficients, with what no run tells about drawn anew.
+
+        Parameters
+        ----------
+        coefficients : array (S, k)
+            Of the combinations that runs tell about, times the scale.
+        scale : array (S,)
+            `discrepancy`.
+        entropy : sequence of int
+            Seeds.
+
+        Returns
+        -------
+        array (all features, S)
+        """
+        rng, inside = np.random.default_rng(entropy), self.inside
+        extra = np.exp(BEYOND[0] + BEYOND[1] * rng.standard_normal(scale.size))
+        whole = np.hypot(scale, extra) * rng.standard_normal((inside.size, scale.size))
+        own = whole[inside]
+        own -= self.told @ (self.told.T @ own)
+        left = extra / np.sqrt(1 + self.strength[:, None] / TOLD) * rng.standard_normal((self.strength.size, scale.size))
+        whole[inside] = own + self.told @ (coefficients.T + left)
+        return np.asarray(whole)
