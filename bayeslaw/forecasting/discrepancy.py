@@ -20,6 +20,7 @@ from scipy.stats import qmc
 
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.laws.law import Law
+from bayeslaw.noise.walk import directions, logarithms
 
 STATED = (0.005, 0.01)  # relative sds whose intervals summaries show unless one is stated
 LENGTH = 2.0  # length scale in e-folds of a covariate: the error is similar at twice the size, but not at ten times
@@ -49,16 +50,6 @@ def spread_name(sd: float) -> str:
     return f"discrepancy{100 * sd:g}%"
 
 
-def directions(law: Law) -> tuple[str, ...]:
-    """Return the covariates in whose logarithms the error varies: all that span decades, except D where the law has ptpp.
-
-    In laws with ptpp, D is the number of tokens of an adaptation, and the points of its curve share the law's error at a size and
-    a stage. In laws without, D is the budget, in which forecasts leave the range of the runs.
-    """
-    shared = {"D"} if "ptpp" in law.covariates else set()
-    return tuple(name for name, c in law.axes.items() if c.logarithmic and name not in shared)
-
-
 class Discrepancy:
     """`size` draws of the process with sd 1, by the seeds `entropy`; each draw is a smooth function of the settings.
 
@@ -82,10 +73,7 @@ class Discrepancy:
     def at(self, covariates: Mapping[str, Any]) -> NDArray[np.float64]:
         """Return values (n, S) of the draws at settings (n,); times the stated sd, they are added to the log loss."""
         rows = np.size(next(iter(covariates.values())))
-        x = np.empty((rows, len(directions(self.law))))
-        for i, name in enumerate(directions(self.law)):
-            least = self.law.covariates[name].support[0] or 1.0  # D = 0 counts as one token
-            x[:, i] = np.log(np.maximum(covariates[name], least)) / LENGTH
+        x = logarithms(self.law, covariates) / LENGTH if directions(self.law) else np.empty((rows, 0))
         places, inverse = np.unique(x, axis=0, return_inverse=True) if x.size else (x[:1], np.zeros(rows, dtype=np.int64))
         phase = places @ self._waves.T
         values: NDArray[np.float64] = np.hstack([np.cos(phase), np.sin(phase)]) @ self._amplitudes

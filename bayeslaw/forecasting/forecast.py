@@ -1,9 +1,11 @@
-"""Forecasts of the loss at new settings, with three spreads.
+"""Forecasts of the loss at new settings, with four spreads.
 
 - `latent`: the law's expected loss, uncertain only through its parameters.
 - `run`: the loss that the next run would log: the latent loss times the effects of its checkpoint and run, times point noise.
   Effects of the fit's own checkpoints and runs are as learnt from their losses (`posterior.effects`), others are drawn anew.
-- `discrepancy`: the same times a smooth error of the law whose relative size the user states (`forecasting.discrepancy`).
+- `extrapolated`: the same by the posterior in which the law has an error that is learnt (`noise.walk`), times that error. It is
+  the one to report outside the runs, where the others take the law for exact.
+- `discrepancy`: the run's loss times a smooth error of the law whose relative size the user states (`forecasting.discrepancy`).
 
 Known errors of losses in the table (`loss_se`) are added to the point noise when forecasts are compared with these losses.
 """
@@ -13,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -33,6 +35,7 @@ from bayeslaw.data.validate import base_rows, check, complete
 from bayeslaw.forecasting.discrepancy import STATED, Discrepancy, read_discrepancy, spread_name
 from bayeslaw.forecasting.stack import Posterior
 from bayeslaw.laws.law import Law
+from bayeslaw.noise.walk import directions, logarithms
 from bayeslaw.posterior.diagnostics import (
     Check,
     Reach,
@@ -44,14 +47,14 @@ from bayeslaw.posterior.diagnostics import (
     model_label,
     spread_rows,
 )
+from bayeslaw.posterior.discrepancy import DrawnErrors
 from bayeslaw.posterior.draws import LawDraws, check_losses
 from bayeslaw.posterior.effects import WORDS, LearntEffects, Reading
 from bayeslaw.posterior.fit import Fit
 from bayeslaw.posterior.sensitivity import forecast_sensitivity_check
 
 # Seeds that keep the random numbers of the discrepancy, and of a stack's fits, apart from those of the noise.
-DISCREPANCY, MEMBER = 10, 11
-SPREADS = ("latent", "run", "discrepancy")
+DISCREPANCY, MEMBER, ERROR = 10, 11, 14
 MOST_DRAWS = 250_000_000  # most numbers that draws may hold: 2 GB
 # Settings at which the sensitivity of a forecast to the priors is computed, and fewest draws of a fit that it is computed from.
 SENSED, FEWEST = 8, 200
@@ -77,6 +80,8 @@ class MemberDraws:
         Position of each row along its run, in lengths of a typical run; empty unless the fit's noise has an OU run effect.
     learnt : LearntEffects
         Of runs and checkpoints of the fit.
+    errors : DrawnErrors, optional
+        Of the law, if they are learnt.
     known : array (n,), optional
         Known errors of log losses, which are added to the noise.
     """
@@ -91,6 +96,7 @@ class MemberDraws:
     entropy: tuple[int, ...]
     time: Array
     learnt: LearntEffects
+    errors: DrawnErrors | None = None
     known: Array | None = None
 
     @classmethod
@@ -106,7 +112,8 @@ class MemberDraws:
         run = np.where(learnt.run >= 0, -1, nested.run)
         checkpoint = np.where((learnt.run >= 0) | (learnt.checkpoint >= 0), -1, nested.checkpoint)
         rows = runs.frame.index.to_numpy()
-        return cls(fit, values, covariates, rows, run, checkpoint, group, entropy, learnt.time, learnt)
+        errors = None if fit.discrepancy is None else fit.discrepancy.drawn(chosen, (*entropy, ERROR))
+        return cls(fit, values, covariates, rows, run, checkpoint, group, entropy, learnt.time, learnt, errors)
 
     @property
     def size(self) -> int:
@@ -124,9 +131,13 @@ class MemberDraws:
     def losses(self, block: slice, sds: Sequence[float]) -> Array:
         """Return losses (spread, rows, draws) of a block of settings: latent, run, and run with a discrepancy of each sd."""
         latent = self.latent(block)
-        noisy = latent * np.exp(self.noise(np.arange(self.rows.size)[block]))
+        noisy = self.noisy(latent, block)
         error = self._discrepancy_at(block) if sds else 0.0
         return np.stack([latent, noisy, *(noisy * np.exp(sd * error) for sd in sds)])
+
+    def noisy(self, latent: Array, block: slice) -> Array:
+        """Return the losses (rows, draws) that runs would log, given the law's in a block of settings."""
+        return np.asarray(latent * np.exp(self.noise(np.arange(self.rows.size)[block])))
 
     def noise(self, rows: Index) -> Array:
         """Return what learnt effects and the noise of new runs add to the log loss (rows, draws) at settings by their numbers."""
@@ -141,10 +152,16 @@ class MemberDraws:
         return self.latent(block) * (np.exp(sd * self._discrepancy_at(block)) if sd else 1.0)
 
     def latent(self, block: slice | Index, values: Mapping[str, Array] | None = None) -> Array:
-        """Return the law's losses (rows, draws) at some settings, by these draws or, if `values` are given, by others."""
+        """Return the law's losses (rows, draws) at some settings, by these draws or, if `values` are given, by others.
+
+        Where errors of the law are learnt, losses by these draws have them, and losses by all draws what the runs tell about them.
+        """
         law, values = self.fit.law, self.values if values is None else values
-        loss = LawDraws(law, values).loss({name: column[block, None] for name, column in self.covariates.items()})
+        at = {name: column[block] for name, column in self.covariates.items()}
+        loss = LawDraws(law, values).loss({name: column[:, None] for name, column in at.items()})
         check_losses(loss, law.name, {"row": self.rows[block, None]}, parameters={name: values[name] for name in law.parameters})
+        if self.errors is not None and self.fit.discrepancy is not None:
+            loss = loss * np.exp(self.errors.at(at) if values is self.values else self.fit.discrepancy.told(at))
         return loss
 
     def checks(self) -> list[Check]:
@@ -160,7 +177,7 @@ class MemberDraws:
         some, chains = spread_rows(columns), next(iter(self.fit.by_chain.values())).shape
         by_draw = np.moveaxis(self.latent(some, self.fit.draws).reshape(some.size, *chains), 0, -1)
         mixed = forecast_checks(by_draw, self.rows[some].tolist(), self.rows.size)
-        if chains[0] * chains[1] < FEWEST:
+        if chains[0] * chains[1] < FEWEST or self.errors is not None:
             return mixed
         few = spread_rows([values[some] for values in columns], SENSED)
         sensitivity = self.fit.sensitivity_of({str(self.rows[some[i]]): by_draw[..., i] for i in few})
@@ -184,6 +201,17 @@ def outside(fit: Fit, covariates: Mapping[str, Array]) -> pd.DataFrame:
     return pd.DataFrame(table)
 
 
+def beyond_product(fit: Fit, covariates: Mapping[str, Array]) -> NDArray[np.bool_]:
+    """Return which settings (n,) exceed all runs in the product of size and tokens, which is compute, or of size and stage.
+
+    They lie outside the runs though each covariate may lie inside: no run has been as large in both.
+    """
+    if not directions(fit.law):
+        return np.zeros(np.size(next(iter(covariates.values()))), dtype=bool)
+    reached, asked = (logarithms(fit.law, at).sum(axis=1) for at in (fit.observed.covariates, covariates))
+    return np.asarray(asked > reached.max() + 1e-9)
+
+
 @dataclass(frozen=True)
 class Forecast:
     """Posterior forecasts of the loss at settings, computed a block of rows at a time on demand.
@@ -201,6 +229,11 @@ class Forecast:
         Stated relative standard deviation of the law's error.
     measured : Runs or None
         The table, where it has losses with known errors (`loss_se`).
+    beyond : tuple of MemberDraws
+        For each of `members` the draws with learnt errors of its law, or the member itself where none are learnt; empty if no law
+        has any, or where a discrepancy was stated or refused ('none').
+    is_outside : bool array (n,)
+        Whether settings lie outside the runs of a fit, in a covariate or in the product of size and tokens.
 
     Examples
     --------
@@ -217,6 +250,8 @@ class Forecast:
     rows: NDArray[Any]
     discrepancy: float | None = None
     measured: Runs | None = None
+    beyond: tuple[MemberDraws, ...] = ()
+    is_outside: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=bool))
 
     def __repr__(self) -> str:
         return f"<Forecast by {self.law} at {self.rows.size:,} settings: {self.size:,} draws>"
@@ -239,8 +274,9 @@ class Forecast:
         With more than `diagnostics.FORECAST_ROWS` settings, that many are checked (`SENSED` for sensitivity): the extremes of each
         covariate, and others spread between them.
         """
-        checks = [(member.fit.law.name, check) for member in self.members for check in member.checks()]
-        named = [c if len(self.members) == 1 else replace(c, text=f"{name}: {c.text}") for name, c in checks]
+        every = self.members + tuple(member for member in self.beyond if member.errors is not None)
+        checks = [(f"{m.fit.law.name}{' with an error' if m.errors else ''}", check) for m in every for check in m.checks()]
+        named = [c if len(every) == 1 else replace(c, text=f"{name}: {c.text}") for name, c in checks]
         return (*named, self._extrapolation[1])
 
     @cached_property
@@ -248,7 +284,8 @@ class Forecast:
         reach: dict[str, Reach] = {}
         for fit in (member.fit for member in reversed(self.members)):
             reach |= {name: Reach.of(covariate, fit.observed.covariates[name]) for name, covariate in fit.law.axes.items()}
-        return extrapolation(self.outside, {name: reach[name] for name in map(str, self.outside)}, self.discrepancy is not None)
+        counted = self.discrepancy is not None or bool(self.beyond)
+        return extrapolation(self.outside, {name: reach[name] for name in map(str, self.outside)}, counted)
 
     @property
     def forced(self) -> bool:
@@ -262,8 +299,20 @@ class Forecast:
 
     @property
     def spread(self) -> str:
-        """The spread to compare with measured losses: 'run', or 'discrepancy1%' where 1% was stated."""
-        return "run" if self.discrepancy is None else spread_name(self.discrepancy)
+        """The spread to report and to compare with measured losses: that of `headlines`, or both, as 'run or extrapolated'."""
+        return " or ".join(sorted(set(self.headlines), reverse=True))
+
+    @property
+    def headlines(self) -> list[str]:
+        """The spread to report for each row: 'discrepancy1%' where 1% was stated, 'extrapolated' outside the runs, else 'run'."""
+        if self.discrepancy is not None:
+            return [spread_name(self.discrepancy)] * self.rows.size
+        return ["extrapolated" if away else "run" for away in self.is_outside & bool(self.beyond)]
+
+    @property
+    def spreads(self) -> tuple[str, ...]:
+        """Names of the spreads of `draws`."""
+        return ("latent", "run", *(["extrapolated"] if self.beyond else []), *([] if self.discrepancy is None else ["discrepancy"]))
 
     @property
     def readings(self) -> list[str]:
@@ -272,12 +321,12 @@ class Forecast:
 
     @cached_property
     def draws(self) -> xr.Dataset:
-        """Draws of the loss (sample, row) in `unit`: variables `latent`, `run`, and `discrepancy` where it was stated.
+        """Draws of the loss (sample, row) in `unit`: variables `latent`, `run`, and `extrapolated` or `discrepancy`.
 
         They are at most `MOST_DRAWS` numbers; `summary` has no such limit.
         """
         sds = () if self.discrepancy is None else (self.discrepancy,)
-        spreads = SPREADS[: 2 + len(sds)]
+        spreads = self.spreads
         if len(spreads) * self.size * self.rows.size > MOST_DRAWS:
             raise BayeslawError(
                 f"{self.size:,} draws at {self.rows.size:,} settings are more than memory should hold at once (at most "
@@ -295,8 +344,11 @@ class Forecast:
         return xr.Dataset(data, coords={"row": self.rows}, attrs=attributes)
 
     def expected(self, block: slice | Index) -> Array:
-        """Return draws (rows, S) of the law's loss in a block of settings, with a stated discrepancy but without noise."""
-        return np.concatenate([member.expected(block, self.discrepancy or 0.0) for member in self.members], axis=-1)
+        """Return draws (rows, S) of the law's loss in a block of settings, with its discrepancy but without noise."""
+        loss = np.concatenate([member.expected(block, self.discrepancy or 0.0) for member in self.members], axis=-1)
+        if self.beyond and (there := self.is_outside[block]).any():
+            loss[there] = np.concatenate([member.latent(block) for member in self.beyond], axis=-1)[there]
+        return loss
 
     @cached_property
     def known(self) -> Array:
@@ -311,25 +363,30 @@ class Forecast:
 
     @cached_property
     def predictive(self) -> Array:
-        """Draws (S, n) of the spread to compare with the losses in the table, with the known errors of these."""
-        counted = tuple(replace(member, known=self.known) for member in self.members)
-        draws = (replace(self, members=counted) if self.known.any() else self).draws
-        return np.asarray(draws["run" if self.discrepancy is None else "discrepancy"].values)
+        """Draws (S, n) of the spreads to compare with the losses in the table (`headlines`), with the known errors of these."""
+        counted, beyond = (tuple(replace(member, known=self.known) for member in some) for some in (self.members, self.beyond))
+        draws = (replace(self, members=counted, beyond=beyond) if self.known.any() else self).draws
+        if self.discrepancy is not None:
+            return np.asarray(draws["discrepancy"].values)
+        inside = np.asarray(draws["run"].values)
+        return np.where(self.is_outside, draws["extrapolated"].values, inside) if self.beyond else inside
 
     def summary(self, ci_prob: float = 0.9, *, progress: bool = False) -> pd.DataFrame:
         """Return a table with one row per setting; memory use does not grow with the number of settings.
 
-        Its columns are the settings; latent_median and run_median with the ends of equal-tailed intervals of probability `ci_prob`,
-        `<spread>_eti<prob>_lo` and `_hi`, in nats/token; the interval of the next run with the stated discrepancy,
-        `discrepancy<sd>%_eti<prob>_lo` and `_hi`, or with .5% and 1% where none was stated (`run` is the one with 0);
+        Its columns are the settings; latent_median, run_median and extrapolated_median with the ends of equal-tailed intervals of
+        probability `ci_prob`, `<spread>_eti<prob>_lo` and `_hi`, in nats/token; without a learnt discrepancy, the interval of the
+        next run with the stated one, `discrepancy<sd>%_eti<prob>_lo` and `_hi`, or with .5% and 1% where none was stated;
+        `headline`, the spread to report: 'extrapolated' outside the runs, else 'run', or the stated one;
         `as`, which is 'new run', 'known checkpoint' or 'known run' by the effects that were learnt; `outside_<covariate>`;
         `extrapolation`, which is 'inside', 'outside: …' or 'FAR outside: …' with covariates and distances;
         `checks`, which is 'passed' or 'FAILED (forced)' for the sampling; and `model`, which is 'no concerns', 'concerns' or
         'not assessed' for the fits and this forecast. With `progress` a bar on standard error shows how far it is.
         """
         middle_and_ends = tails(ci_prob)
-        sds = STATED if self.discrepancy is None else (self.discrepancy,)
-        quantiles = np.empty((2 + len(sds), 3, self.rows.size))
+        sds = () if self.beyond else STATED if self.discrepancy is None else (self.discrepancy,)
+        names = ("latent", "run", *(["extrapolated"] if self.beyond else []))
+        quantiles = np.empty((len(names) + len(sds), 3, self.rows.size))
 
         def keep(block: slice, losses: Array) -> None:
             quantiles[:, :, block] = np.moveaxis(np.quantile(losses, middle_and_ends, axis=-1), 0, 1)
@@ -337,11 +394,11 @@ class Forecast:
         self._blocks(keep, sds, progress)
         table = self.settings.copy()
         ends = interval_names("eti", ci_prob)
-        for spread, (median, low, high) in zip((*SPREADS[:2], *map(spread_name, sds)), quantiles, strict=True):
-            if spread in SPREADS:
+        for spread, (median, low, high) in zip((*names, *map(spread_name, sds)), quantiles, strict=True):
+            if spread in names:
                 table[f"{spread}_median"] = median
             table[f"{spread}_{ends[0]}"], table[f"{spread}_{ends[1]}"] = low, high
-        table["as"] = self.readings
+        table["headline"], table["as"] = self.headlines, self.readings
         for covariate in self.outside:
             table[f"outside_{covariate}"] = self.outside[covariate].to_numpy()
         return table.assign(extrapolation=self._extrapolation[0], checks=checks_label(self.forced), model=self.model_label)
@@ -353,7 +410,11 @@ class Forecast:
 
         def block(at: int) -> None:
             rows = slice(at, at + BLOCK)
-            use(rows, np.concatenate([member.losses(rows, sds) for member in self.members], axis=-1))
+            plain = np.concatenate([member.losses(rows, sds) for member in self.members], axis=-1)
+            if self.beyond:
+                extrapolated = [member.noisy(member.latent(rows), rows) for member in self.beyond]
+                plain = np.concatenate([plain[:2], np.concatenate(extrapolated, axis=-1)[None], plain[2:]])
+            use(rows, plain)
 
         console = Console(stderr=True)
         shown: dict[str, Any] = {"console": console, "disable": not (progress and console.is_terminal), "transient": True}
@@ -384,8 +445,9 @@ def forecast(
         Settings, one row each, with the law's covariates; rows of one `run` share its run effect. A row with the `run` and N of a
         fitted run is a later row of it; one with the `checkpoint` of fitted runs (or their N and ptpp) is a new run of it.
     discrepancy : float or text, optional
-        Relative standard deviation that you state for the law's error at settings like these, .01 or '1%'. Draws then have the
-        spread `discrepancy`, in which each draw has an error that is a smooth function of the settings.
+        By default the spread `extrapolated` has the error of the law that the fit has learnt, and is the one to report outside the
+        runs; 'none' leaves it out. Or a relative standard deviation that you state for the law's error at settings like these, .01
+        or '1%': draws then have the spread `discrepancy`, in which each has an error that is a smooth function of the settings.
     as_ : {'known', 'new-run', 'new-checkpoint'}
         Rows of fitted runs and checkpoints have the effects learnt from these; with 'new-run' those of fitted runs are forecast as
         other runs of their checkpoint, and with 'new-checkpoint' all rows as new runs of new checkpoints.
@@ -410,11 +472,12 @@ def forecast(
     (2, True)
     """
     whole_number("seed", seed, 0)
-    sd = None if discrepancy is None else read_discrepancy(discrepancy)
+    learned = discrepancy is None
+    sd = None if discrepancy in (None, "none") else read_discrepancy(discrepancy)
     if not fit.passed and not force:
         raise distrusted(f"Sampling of {fit.name}", fit.checks)
     runs = at if isinstance(at, Runs) else read_runs(at)
-    result = forecast_selections(fit.name, fit.selections, runs, sd, seed, as_, failed=not fit.passed)
+    result = forecast_selections(fit.name, fit.selections, runs, sd, seed, as_, failed=not fit.passed, learned=learned)
     if not force and failures(result.checks):
         raise distrusted("Sampling at the settings of this forecast", result.checks)
     return result
@@ -430,6 +493,7 @@ def forecast_selections(
     *,
     left_out: str = "",
     failed: bool = False,
+    learned: bool = False,
 ) -> Forecast:
     """Return the forecast by selected draws of some fits, whether or not their checks passed.
 
@@ -448,19 +512,28 @@ def forecast_selections(
         A fitted run that counts as unseen.
     failed : bool
         Whether checks of a fit failed.
+    learned : bool
+        Whether the forecast has the errors of laws that fits have learnt.
     """
     if faults := list(dict.fromkeys(fault for member, _ in selections for fault in _faults(runs, member.law))):
         raise TableError(faults, runs.name)
-    members, distances = [], dict[str, Array]()
+    members, beyond, distances = list[MemberDraws](), list[MemberDraws](), dict[str, Array]()
+    is_outside = np.zeros(len(runs.frame), dtype=bool)
     for number, (fit, chosen) in enumerate(selections):
         entropy = (int(fit.info["seed"]), seed, *((MEMBER + number,) if len(selections) > 1 else ()))
         members.append(MemberDraws.of(fit, chosen, runs, entropy, reading, left_out))
+        with_errors = fit.extrapolation if learned else None
+        beyond.append(members[-1] if with_errors is None else MemberDraws.of(with_errors, chosen, runs, entropy, reading, left_out))
+        is_outside |= beyond_product(fit, members[-1].covariates)
         for covariate, distance in outside(fit, members[-1].covariates).items():
             distances[str(covariate)] = np.maximum(distance.to_numpy(), distances.get(str(covariate), 0.0))
     settings = runs.frame[[c for c in runs.frame if c not in ("loss", "loss_se")]].reset_index(drop=True)
     rows = runs.frame.index.to_numpy()
     measured = runs if {"loss", "loss_se"} <= {*runs.frame} else None
-    return Forecast(name, failed, tuple(members), settings, pd.DataFrame(distances), rows, sd, measured)
+    away = pd.DataFrame(distances)
+    some = tuple(beyond) if any(member.errors is not None for member in beyond) else ()
+    is_outside |= (away > 0).any(axis=1).to_numpy()
+    return Forecast(name, failed, tuple(members), settings, away, rows, sd, measured, some, is_outside)
 
 
 def _faults(runs: Runs, law: Law) -> list[Fault]:

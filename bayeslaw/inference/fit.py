@@ -8,10 +8,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
+import xarray as xr
 
 from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, whole_number
@@ -21,6 +22,7 @@ from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.validate import repeats_note, same_in_other_runs
 from bayeslaw.engine.binning import compress
 from bayeslaw.engine.density import Density
+from bayeslaw.inference.discrepancy import learn_discrepancy, why_not
 from bayeslaw.inference.sample import Sample, sample
 from bayeslaw.laws.card import load_law
 from bayeslaw.laws.law import Law
@@ -29,13 +31,14 @@ from bayeslaw.laws.prior import Prior
 from bayeslaw.noise.custom import PointNoise
 from bayeslaw.noise.noise import DRIFT, Noise
 from bayeslaw.posterior.diagnostics import Check, bins_check, information_check, run_effect_check, sampler_checks, table_of
-from bayeslaw.posterior.fit import Fit, tree_of
+from bayeslaw.posterior.fit import EXTRAPOLATION, Fit, tree_of
 from bayeslaw.posterior.identifiability import checkpoint_correlation_check, independence_check, lack_check
 from bayeslaw.posterior.misfit import model_checks
 from bayeslaw.posterior.storage import FORMAT, PLAIN, contents_digest, data_digest, draws_digest
 
 MOST_DRAWS, MOST_CHAINS = 10_000_000, 1_000  # draws of all chains together
 SHIFTED = 20  # draws at which the shift of binned settings is computed
+Learning = Literal["learned", "none"]
 PACKAGES = ("bayeslaw", "pymc", "arviz", "numpy", "xarray", "numba", "nutpie")
 
 
@@ -55,6 +58,7 @@ def fit(
     progress: bool = True,
     cores: int | None = None,
     bins: float | None = None,
+    discrepancy: Learning = "learned",
 ) -> Fit:
     """Fit a law to logged losses by NUTS.
 
@@ -84,6 +88,10 @@ def fit(
         With normal noise, put neighbouring points of a run into bins of this width, in e-folds of every covariate that spans
         decades: for whole curves of 10^5 points and more. The check `bins` reports how far that moves expected losses.
         Points of a run at equal settings are always put together, which changes nothing.
+    discrepancy : {'learned', 'none'}
+        'learned' samples a second posterior in which the law has an error (`noise.walk`); forecasts outside the runs come from it.
+        'none' leaves it out. There is none for noises normal-drift, skew and functions, for laws whose parameters vary by a column,
+        and for more than 2,000 rows; `info['discrepancy']` says why.
 
     Returns
     -------
@@ -103,6 +111,11 @@ def fit(
     law = with_levels(law, levels_of(law, runs.frame))
     settings: dict[str, Any] = {"draws": draws, "tune": tune, "chains": chains, "target_accept": target_accept}
     _check_settings(**settings, seed=seed, cores=cores)
+    if discrepancy not in get_args(Learning):
+        problem = (
+            f"The discrepancy of a fit is {' or '.join(get_args(Learning))}, not {discrepancy!r}; forecasts take a stated one."
+        )
+        raise BayeslawError(problem, code="unknown-discrepancy")
     observed = Observations.of(law, runs, noise_by, clock_column(runs.frame) if noise == DRIFT else "")
     chosen = Noise.choose(noise, observed)
     if twice := sorted({*chosen.parameters} & {*law.parameters}):
@@ -132,7 +145,7 @@ def fit(
         "card": law.card,
         "priors": {k: p.prior.table for k, p in law.parameters.items()},
         "law_sha256": law.sha256,
-        "noise": chosen.text if isinstance(chosen, PointNoise) else asdict(chosen) | {"groups": list(chosen.groups)},
+        "noise": chosen.text if isinstance(chosen, PointNoise) else chosen.table,
         "noise_by": noise_by,
         "by": dict(by or {}),
         "levels": law.levels,
@@ -150,7 +163,14 @@ def fit(
         "base": observed.base.to_dict(orient="list"),
         "checks": table_of(checks),
     }
-    tree = tree_of(result.draws, result.stats, observed)
+    tree, reason = tree_of(result.draws, result.stats, observed), "it was left out"
+    if discrepancy == "learned" and not (reason := why_not(law, observed, chosen)):
+        how = settings | {"seed": seed, "progress": progress, "cores": cores}
+        with_it = learn_discrepancy(law, observed, chosen, result.draws, how)
+        reason = "sampling was interrupted" if with_it is None else ""
+        if with_it is not None:
+            tree[EXTRAPOLATION] = xr.DataTree(with_it.dataset)
+    info["discrepancy"] = {"learned": not reason, "reason": reason}
     info |= {"data_sha256": data_digest(tree), "draws_sha256": draws_digest(tree)}
     tree.attrs = {k: v if k in PLAIN else json.dumps(v, default=str) for k, v in info.items()}
     tree.attrs["contents_sha256"] = info["contents_sha256"] = contents_digest(tree)

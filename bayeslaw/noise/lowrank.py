@@ -1,4 +1,4 @@
-"""The density of rows with run and checkpoint effects and a learnt discrepancy, all integrated out, with its gradient; see `walk`."""
+"""The density of rows with run and checkpoint effects and a learnt discrepancy integrated out, and its gradient; see `walk`."""
 
 from __future__ import annotations
 
@@ -167,7 +167,9 @@ class LowRank(Op):
     """For each output the input that has its size, or None for a single number."""
 
     def make_node(self, *inputs: Any) -> Apply[Any]:
-        return Apply(self, [as_tensor_variable(v) for v in inputs], [dscalar(), *(dvector() for _ in range(3)), dscalar(), dscalar()])
+        return Apply(
+            self, [as_tensor_variable(v) for v in inputs], [dscalar(), *(dvector() for _ in range(3)), dscalar(), dscalar()]
+        )
 
     def perform(self, node: Apply[Any], inputs: Any, output_storage: Any) -> None:
         arrays = [np.atleast_1d(np.asarray(v)) for v in inputs]

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 import numpy as np
@@ -158,6 +158,11 @@ class Noise:
         has = {"sigma_run": self.run_effect, "sigma_checkpoint": self.checkpoint_effect, "run_excess": self.skew}
         has |= {"dof": self.student, "drift": self.drift, "discrepancy": self.walk is not None}
         return tuple(n for name in PRIORS if has.get(name, True) for n in self._names(name))
+
+    @property
+    def table(self) -> dict[str, Any]:
+        """What a fit's file says of it."""
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "walk"} | {"groups": list(self.groups)}
 
     @property
     def explicit_effects(self) -> bool:

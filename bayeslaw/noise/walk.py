@@ -1,14 +1,14 @@
-"""The error of a law, learnt: a random walk in the logarithms of sizes, tokens and stages that is pinned at the largest of the runs.
+"""The error of a law, learnt: a random walk in the logarithms of sizes, tokens and stages, pinned at the largest of the runs.
 
     log loss = log law(x) + W(x) + noise,   W ~ discrepancy x GP(0, k),   k = sum_a k_a + INTERPLAY x sum_{a<b} k_a k_b,
     k_a(x, x') = (|t|^2H + |t'|^2H - |t - t'|^2H) / 2,   t = log(x_a / largest x_a of the runs),   H = ROUGHNESS
 
-No law is exact. A law that is only fitted takes its misfit to small runs for knowledge about large ones. Since W is 0 at the largest
-runs and grows away from them, small runs count less, and beyond the runs the error of a forecast grows with the distance.
+No law is exact. A law that is only fitted takes its misfit to small runs for knowledge about large ones. Since W is 0 at the
+largest runs and grows away from them, small runs count less, and beyond the runs the error of a forecast grows with the distance.
 W is linear in normal coefficients, which are integrated out while sampling (`lowrank`) and drawn afterwards.
 
-Values of W are interpolated between knots along every axis. In the kernel's Cholesky factor knots inside the runs come first, so that
-those beyond need not be known when the law is fitted: beyond the runs the walk goes on with coefficients of its own.
+Values of W are interpolated between knots along every axis. In the kernel's Cholesky factor knots inside the runs come first, so
+that those beyond need not be known when the law is fitted: beyond the runs the walk goes on with coefficients of its own.
 """
 
 from __future__ import annotations
@@ -17,12 +17,16 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bayeslaw.core.arrays import Array
 from bayeslaw.laws.law import Law
+
+if TYPE_CHECKING:
+    from bayeslaw.data.observations import Observations
+    from bayeslaw.noise.noise import Noise
 
 ROUGHNESS = 0.85  # H: .5 is Brownian motion, and 1 a straight line
 INTERPLAY = 0.5  # of two axes: that a law errs along N differently at every D
@@ -31,6 +35,7 @@ BEYOND = (-4.46, 0.82)
 KNOTS, SPACING = 6, 1.0  # most intervals between knots inside the runs, and the least e-folds of one
 OUTWARD = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)  # e-folds beyond the runs, above and below, at which there are knots
 WAVES = 12  # most coefficients that runs can tell about: more explain less than 1% of the walk
+BLOCK = 4_000_000  # numbers of an array of draws, rows and features at once
 TOLD = 0.25  # variance of a row's noise, in that of the walk an e-fold away, by which `BEYOND` counts what runs tell
 
 
@@ -163,3 +168,48 @@ class Walk:
         left = extra / np.sqrt(1 + self.strength[:, None] / TOLD) * rng.standard_normal((self.strength.size, scale.size))
         whole[inside] = own + self.told @ (coefficients.T + left)
         return np.asarray(whole)
+
+
+def coefficients(
+    noise: Noise, observed: Observations, residual: Array, draws: Mapping[str, Array], rng: np.random.Generator
+) -> Array:
+    """Draw the coefficients of the combinations that runs tell about, times the discrepancy's scale, given the losses.
+
+    Parameters
+    ----------
+    noise : Noise with a walk
+    observed : Observations
+    residual : array (S, n)
+        Log loss minus the law's.
+    draws : mapping of noise parameter to array (S,)
+    rng : Generator
+
+    Returns
+    -------
+    array (S, k)
+    """
+    walk = noise.walk
+    assert walk is not None
+    features, drawn = walk.at_runs(observed.covariates), []
+    variance, run = (noise.scales(draws, name)[noise.groups_of(observed)].T for name in ("sigma_point", "sigma_run"))
+    omega = draws.get("sigma_checkpoint", np.zeros(len(residual)))
+    first = np.flatnonzero(np.diff(observed.checkpoint, prepend=-1))
+    size = max(1, BLOCK // features.size)
+    for at in range(0, len(residual), size):
+        some = slice(at, at + size)
+        known = observed.se**2 if observed.se.size else 0.0
+        precision = 1 / (variance[some][:, observed.run] ** 2 * walk.multiple + known)
+        both = np.concatenate([np.broadcast_to(features, (len(precision), *features.shape)), residual[some][..., None]], axis=2)
+        weighted = precision[..., None] * both
+        of_run, weight = (np.add.reduceat(v, observed.starts[:-1], axis=1) for v in (weighted, precision[..., None]))
+        shrunk = 1 + run[some][..., None] ** 2 * weight
+        of_checkpoint, mass = (np.add.reduceat(v / shrunk, first, axis=1) for v in (of_run, weight))
+        share = omega[some][:, None, None] ** 2 / (1 + omega[some][:, None, None] ** 2 * mass)
+        taken = run[some][..., None] ** 2 / shrunk * of_run + (share * of_checkpoint)[:, observed.checkpoint] / shrunk
+        whole = features.T @ (weighted - precision[..., None] * taken[:, observed.run])  # F' R^-1 of features and residual
+        s = draws["discrepancy"][some][:, None]
+        factor = np.linalg.cholesky(np.eye(features.shape[1]) + s[..., None] ** 2 * whole[..., :-1])
+        normal = rng.standard_normal((len(precision), features.shape[1]))
+        half = np.linalg.solve(factor, (s * whole[..., -1])[..., None])[..., 0]
+        drawn.append(s * np.linalg.solve(np.moveaxis(factor, 1, 2), (half + normal)[..., None])[..., 0])
+    return np.concatenate(drawn)

@@ -17,7 +17,7 @@ import pandas as pd
 
 from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError
-from bayeslaw.forecasting.discrepancy import Discrepancy, directions
+from bayeslaw.forecasting.discrepancy import Discrepancy
 from bayeslaw.inference.point import PointFit
 from bayeslaw.planning.domain_loss import PLANNED, SAME, DomainLoss
 from bayeslaw.posterior.draws import LawDraws

@@ -129,5 +129,5 @@ class LearntEffects:
         """Residuals (S, n) of some runs, their rows, and the draws."""
         observed = self.fit.observed.select(runs)
         draws = {name: values[self.chosen] for name, values in self.fit.draws.items()}
-        residual = observed.log_loss - np.log(self.fit.law.predict(draws, observed.covariates))
+        residual = self.fit.residual_of(draws, self.chosen)[:, np.isin(self.fit.observed.run, runs)]
         return residual, observed, draws

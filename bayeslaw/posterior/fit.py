@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -13,6 +13,7 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
+from bayeslaw.core.arrays import Index
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.intervals import interval_names, quantiles
 from bayeslaw.core.methods import PublicFunction
@@ -22,12 +23,17 @@ from bayeslaw.laws.law import Covariate, Law
 from bayeslaw.noise import noise as noises
 from bayeslaw.noise.custom import PointNoise
 from bayeslaw.noise.noise import Noise
+from bayeslaw.noise.walk import Walk
 from bayeslaw.posterior.diagnostics import Check, Verdicts, diagnostics, model_label, sampling_label
+from bayeslaw.posterior.discrepancy import Discrepancy
 from bayeslaw.posterior.sensitivity import log_priors, power_scaling
 
 if TYPE_CHECKING:
     import pymc as pm
 
+DATA = ("observed_data", "constant_data")
+EXTRAPOLATION = "extrapolation"
+"""Group of a fit's tree with the draws of the model in which the law has an error."""
 SCALED = 4_000_000  # log likelihoods of rows that are computed for sensitivities: all draws of 1,000 rows
 
 
@@ -45,6 +51,8 @@ class Fit(Verdicts):
         stated, are not in it: PyMC would draw them from their priors, so predict by `forecast`, and compare by `bayeslaw.compare`.
     info : dict
         Seed, settings, versions, sources of the rows, digests of card and data.
+    discrepancy : Discrepancy, optional
+        The error of the law, in the posterior that answers for settings outside the runs (`extrapolation`).
 
     Examples
     --------
@@ -61,6 +69,7 @@ class Fit(Verdicts):
     observed: Observations
     checks: tuple[Check, ...]
     info: Mapping[str, Any]
+    discrepancy: Discrepancy | None = None
 
     forecast, score, anchors, update = PublicFunction(), PublicFunction(), PublicFunction(), PublicFunction()
     allocate, transfer, report = PublicFunction(), PublicFunction(), PublicFunction()
@@ -192,10 +201,30 @@ class Fit(Verdicts):
         of_law, of_noise = (d.reshape(chains, -1) for d in log_priors(self.law, self.noise, some, self.observed.at))
         return every, of_law, of_noise, likelihood.reshape(chains, -1)
 
+    @cached_property
+    def extrapolation(self) -> Fit | None:
+        """The posterior of the model in which the law has an error, from which forecasts outside the runs come; or None."""
+        if EXTRAPOLATION not in self.tree:
+            return None
+        draws, walk = self.tree[EXTRAPOLATION].to_dataset(), Walk.of(self.law, self.observed.covariates)
+        assert walk is not None
+        walk = replace(walk, told=np.asarray(draws["told"].values), strength=np.asarray(draws["strength"].values))
+        flat = np.asarray(draws["coefficients"].values).reshape(-1, walk.strength.size)
+        learnt = Discrepancy(walk, flat, np.asarray(draws["discrepancy"].values).reshape(-1))
+        kept = draws.drop_vars(["told", "strength", "coefficients", "discrepancy"])
+        tree = xr.DataTree.from_dict({"posterior": kept} | {k: v.to_dataset() for k, v in self.tree.children.items() if k in DATA})
+        noise = replace(self.noise, student=self.noise.student and not self.noise.run_effect)
+        return replace(self, tree=tree, noise=noise, discrepancy=learnt)
+
     @property
     def residual(self) -> NDArray[np.float64]:
         """Log loss minus the law's at the fitted rows, array (S, n)."""
-        return np.asarray(self.observed.log_loss - np.log(self.law.predict(self.draws, self.observed.covariates)))
+        return self.residual_of(self.draws)
+
+    def residual_of(self, draws: Mapping[str, NDArray[np.float64]], chosen: Index | slice = slice(None)) -> NDArray[np.float64]:
+        """Log loss minus the law's and what was learnt of its error, by the draws (s,) with indices `chosen`, array (s, n)."""
+        residual = self.observed.log_loss - np.log(self.law.predict(draws, self.observed.covariates))
+        return np.asarray(residual if self.discrepancy is None else residual - self.discrepancy.at_runs(self.observed, chosen))
 
     def log_likelihood(self, given: Literal["others", "earlier"] = "others") -> xr.DataArray:
         """Return the log density of each run given each draw, dimensions (chain, draw, run).

@@ -17,7 +17,7 @@ from bayeslaw.core.errors import FitError, shortened
 if TYPE_CHECKING:
     import h5py
 
-GROUPS = frozenset({"posterior", "sample_stats", "observed_data", "constant_data"})
+GROUPS = frozenset({"posterior", "sample_stats", "observed_data", "constant_data", "extrapolation"})
 MEMBER = re.compile(r"fit\d{1,4}")  # a fit of a stack
 DEPTH = 3  # of a variable: in the group of a fit, which may be one of a stack
 MOST = 10_000  # groups and variables together

@@ -10,10 +10,11 @@ import pytest
 from matplotlib.figure import Figure
 
 from bayeslaw.evaluation.scores import draw_scores, point_scores, score
-from bayeslaw.forecasting.discrepancy import LENGTH, STATED, Discrepancy, directions, read_discrepancy, spread_name
+from bayeslaw.forecasting.discrepancy import LENGTH, STATED, Discrepancy, read_discrepancy, spread_name
 from bayeslaw.forecasting.forecast import forecast
 from bayeslaw.inference.point import point_fit
 from bayeslaw.laws.card import load_law, parse_card
+from bayeslaw.noise.walk import directions
 from bayeslaw.plots.forecast import plot_forecast
 from bayeslaw.posterior.fit import Fit
 from tests import oracles

@@ -1,0 +1,117 @@
+"""Learn how wrong a law is beside its runs: a second posterior, in which the law has an error (`noise.walk`).
+
+The posterior of the law alone answers what its parameters are, and where the loss lies inside the runs. Outside the runs, forecasts
+come from the second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from bayeslaw.core.arrays import Array
+from bayeslaw.core.errors import StoppedError
+from bayeslaw.data.observations import Observations
+from bayeslaw.engine.density import Density
+from bayeslaw.inference.sample import sample
+from bayeslaw.laws.law import Law
+from bayeslaw.noise.custom import PointNoise
+from bayeslaw.noise.noise import Noise
+from bayeslaw.noise.walk import Walk, coefficients
+
+MOST_ROWS = 2_000  # a gradient takes time in proportion to the rows
+ACCEPT = 0.95
+SEED = 13  # of the second posterior, beside the fit's own
+# Outliers are found by a Student-t likelihood with so many degrees of freedom, at the law's median and a typical discrepancy.
+DOF, TYPICAL, ROUNDS = 4.0, 0.005, 30
+
+
+def why_not(law: Law, observed: Observations, noise: Noise) -> str:
+    """Return why no discrepancy is learnt for a fit, in words that follow 'because'; empty if one is."""
+    if isinstance(noise, PointNoise) or noise.drift or noise.skew:
+        return f"its noise is {noise.text}"
+    if law.levels:
+        return f"parameters vary by {' and '.join(law.levels)}"
+    if observed.log_loss.size > MOST_ROWS:
+        return f"it has more than {MOST_ROWS:,} rows"
+    if Walk.of(law, observed.covariates) is None:
+        return "its runs don't differ in size, tokens or stage"
+    return ""
+
+
+@dataclass(frozen=True)
+class WithDiscrepancy:
+    """Draws (chains, draws) of the parameters of law, noise and discrepancy, in the model in which the law has an error.
+
+    `coefficients` (chains, draws, k) are of the combinations in `walk.told`, times the discrepancy's scale.
+    """
+
+    walk: Walk
+    draws: dict[str, Array]
+    coefficients: Array
+
+    @property
+    def dataset(self) -> xr.Dataset:
+        """What a fit's file keeps."""
+        values: dict[str, Any] = {name: (("chain", "draw"), v) for name, v in self.draws.items()}
+        values |= {"coefficients": (("chain", "draw", "wave"), self.coefficients), "told": (("knot", "wave"), self.walk.told)}
+        return xr.Dataset(values | {"strength": ("wave", self.walk.strength)})
+
+
+def learn_discrepancy(
+    law: Law, observed: Observations, noise: Noise, plain: Mapping[str, Array], settings: Mapping[str, Any]
+) -> WithDiscrepancy | None:
+    """Sample the posterior of a law with an error; None where sampling was interrupted.
+
+    Parameters
+    ----------
+    law, observed, noise
+        Of a fit for which `why_not` has no reason.
+    plain : mapping of parameter to array (chains, draws)
+        The posterior without an error of the law.
+    settings : mapping
+        `draws`, `tune`, `chains`, `seed`, `target_accept`, `cores` and `progress`, as for `bayeslaw.fit`.
+    """
+    walk = Walk.of(law, observed.covariates)
+    assert walk is not None
+    if noise.student:
+        walk = replace(walk, multiple=_multiples(walk, law, observed, noise, plain))
+    normal = replace(noise, student=False, walk=walk)
+    settings = {**settings, "seed": int(np.random.SeedSequence([settings["seed"], SEED]).generate_state(1)[0])}
+    settings["target_accept"] = min(settings["target_accept"], ACCEPT)
+    try:
+        result = sample(Density.of(law, observed, normal), **settings)
+    except StoppedError:
+        return None
+    if result.interrupted or result.draws["discrepancy"].shape != next(iter(plain.values())).shape:
+        return None
+    shape = result.draws["discrepancy"].shape
+    flat = {name: values.reshape(-1) for name, values in result.draws.items()}
+    residual = observed.log_loss - np.log(law.predict(flat, observed.covariates))
+    drawn = coefficients(normal, observed, np.asarray(residual), flat, np.random.default_rng([settings["seed"], SEED]))
+    draws = result.draws | ({"dof": plain["dof"]} if noise.student else {})
+    return WithDiscrepancy(walk, draws, drawn.reshape(*shape, -1))
+
+
+def _multiples(walk: Walk, law: Law, observed: Observations, noise: Noise, plain: Mapping[str, Array]) -> Array:
+    """By which to multiply the variances of rows (n,), so that outliers count less: the weights of a Student-t likelihood.
+
+    The error of the law is smoothed and the noise's scale found by expectation and maximisation, at the law's median losses.
+    """
+    flat = {name: values.reshape(-1) for name, values in plain.items()}
+    error = observed.log_loss - np.log(np.median(law.predict(flat, observed.covariates), axis=0))
+    features = walk.at_runs(observed.covariates) * TYPICAL
+    known = observed.se**2 if observed.se.size else np.zeros(error.size)
+    variance, multiple = float(np.median(noise.scales(flat, "sigma_point"))) ** 2, np.ones(error.size)
+    for _ in range(ROUNDS):
+        own = variance * multiple + known
+        covariance = np.linalg.inv(np.eye(features.shape[1]) + (features.T / own) @ features)
+        smooth = features @ (covariance @ (features.T @ (error / own)))
+        squares = (error - smooth) ** 2 + ((features @ covariance) * features).sum(axis=1)
+        multiple = (DOF + squares / (variance + known)) / (DOF + 1)
+        variance = float(np.mean(squares / multiple))
+    return np.asarray(multiple)

@@ -1,0 +1,57 @@
+"""The error of a law as learnt from its runs: functions of the settings, one for each draw."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bayeslaw.core.arrays import Array, Index
+from bayeslaw.data.observations import Observations
+from bayeslaw.noise.walk import Walk
+
+
+@dataclass(frozen=True)
+class Discrepancy:
+    """Draws of the error of a law.
+
+    Attributes
+    ----------
+    walk : Walk
+    coefficients : array (S, k)
+        Of the combinations that the runs tell about.
+    scale : array (S,)
+        The error an e-fold from the largest runs, relative.
+    """
+
+    walk: Walk
+    coefficients: Array
+    scale: Array
+
+    def at_runs(self, observed: Observations, chosen: Index | slice) -> Array:
+        """Return the errors (s, n) at the fitted rows, by the draws with indices `chosen`."""
+        return np.asarray(self.coefficients[chosen] @ self.walk.at_runs(observed.covariates).T)
+
+    def told(self, covariates: Mapping[str, Any]) -> Array:
+        """Return what the runs tell about the errors (n, S) at settings (n,), by all draws."""
+        return np.asarray(self.walk.at_runs(covariates) @ self.coefficients.T)
+
+    def drawn(self, chosen: Index, entropy: Sequence[int]) -> DrawnErrors:
+        """Draw the error everywhere, by the draws with indices `chosen` (s,)."""
+        return DrawnErrors(self.walk, self.walk.complete(self.coefficients[chosen], self.scale[chosen], entropy))
+
+
+@dataclass(frozen=True)
+class DrawnErrors:
+    """Errors of a law as functions of the settings, one for each of some draws, with coefficients (features, s)."""
+
+    walk: Walk
+    coefficients: Array
+
+    def at(self, covariates: Mapping[str, Any]) -> Array:
+        """Return errors (n, s) at settings (n,), which are added to the log loss."""
+        features = self.walk.features(covariates)
+        used = features.any(axis=0)  # few settings lie beyond every knot
+        return np.asarray(features[:, used] @ self.coefficients[used])
