@@ -19,6 +19,7 @@ from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.forecasting.discrepancy import Discrepancy
 from bayeslaw.inference.point import PointFit
+from bayeslaw.noise.walk import directions
 from bayeslaw.planning.domain_loss import PLANNED, SAME, DomainLoss
 from bayeslaw.posterior.draws import LawDraws
 from bayeslaw.posterior.effects import LearntEffects
