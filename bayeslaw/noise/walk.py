@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 ROUGHNESS = 0.85  # H: .5 is Brownian motion, and 1 a straight line
 INTERPLAY = 0.5  # of two axes: that a law errs along N differently at every D
-BEYOND = (-4.46, 0.82)
+BEYOND = (-4.51, 0.60)
 """Mean and sd of the log of what is added to `discrepancy` where no run says how wrong the law is; learnt by `make ladders`."""
 KNOTS, SPACING = 6, 1.0  # most intervals between knots inside the runs, and the least e-folds of one
 OUTWARD = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)  # e-folds beyond the runs, above and below, at which there are knots
@@ -98,6 +98,8 @@ class Walk:
         Sum of squares over the runs of each combination's features.
     multiple : array (n,)
         By which the variance of each row's point noise is multiplied: larger than 1 for outliers.
+    beyond : tuple of float
+        As `BEYOND`.
     """
 
     law: Law = field(repr=False)
@@ -106,6 +108,7 @@ class Walk:
     told: Array = field(repr=False)
     strength: Array = field(repr=False)
     multiple: Array = field(repr=False)
+    beyond: tuple[float, float] = BEYOND
 
     @classmethod
     def of(cls, law: Law, covariates: Mapping[str, Array]) -> Walk | None:
@@ -144,6 +147,16 @@ class Walk:
         """Return features (n, k) of the combinations that runs tell about."""
         return np.asarray(self.features(covariates)[:, self.inside] @ self.told)
 
+    def untold(self, covariates: Mapping[str, Any]) -> tuple[Array, Array]:
+        """Return sds (n,) at settings of a walk of scale 1: of what no run tells about, and of all that is left given the runs.
+
+        The second is what the scale `beyond` is multiplied by.
+        """
+        features = self.features(covariates)
+        told = features[:, self.inside] @ self.told
+        never = np.maximum((features**2).sum(axis=1) - (told**2).sum(axis=1), 0.0)
+        return np.sqrt(never), np.sqrt(never + (told**2 / (1 + self.strength / TOLD)).sum(axis=1))
+
     def complete(self, coefficients: Array, scale: Array, entropy: Sequence[int]) -> Array:
         """Return draws of all coefficients, with what no run tells about drawn anew.
 
@@ -161,7 +174,7 @@ class Walk:
         array (all features, S)
         """
         rng, inside = np.random.default_rng(entropy), self.inside
-        extra = np.exp(BEYOND[0] + BEYOND[1] * rng.standard_normal(scale.size))
+        extra = np.exp(self.beyond[0] + self.beyond[1] * rng.standard_normal(scale.size))
         whole = np.hypot(scale, extra) * rng.standard_normal((inside.size, scale.size))
         own = whole[inside]
         own -= self.told @ (self.told.T @ own)
