@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from typer import Argument, Option
 
@@ -135,6 +135,9 @@ def allocate(
     compute: Annotated[str, Option(help="FLOPs, C = 6 N D: 1e21, or 1e19:1e24:30 for 30 values.")],
     stage: Annotated[str | None, Option(help="The stage, if the law describes two: its 0/1 covariate, or scratch.")] = None,
     set_: options.Set = None,
+    discrepancy: Annotated[
+        Literal["learned", "none"], Option(help="Losses beyond the runs with the law's error as learnt, or none.")
+    ] = "learned",
     ci: options.Ci = 0.9,
     output: options.TableFile = None,
     plot: options.Picture = None,
@@ -143,7 +146,8 @@ def allocate(
     """Find the parameters and tokens of least loss for compute, with their loss and tokens per parameter."""
     options.check_outputs("An allocation", output, plot, [fit])
     settings = options.pairs_of("--set", set_, "NAME=VALUE, such as r=0.25")
-    allocation, answer = bayeslaw.allocate(bayeslaw.load_fit(fit), compute, stage, settings=settings, force=force), Answer()
+    allocation = bayeslaw.allocate(bayeslaw.load_fit(fit), compute, stage, settings=settings, discrepancy=discrepancy, force=force)
+    answer = Answer()
     table, powers = allocation.summary(ci), allocation.powers(ci)
     answer.save_picture(plot, lambda ax: bayeslaw.plots.plot_frontier([allocation], ax, ci_prob=ci))
     answer.save_table("allocation", table, output, f"{len(table)} values of compute", joined=True)

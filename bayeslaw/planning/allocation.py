@@ -14,16 +14,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from bayeslaw.core.arrays import Array
-from bayeslaw.core.errors import BayeslawError, nearest
+from bayeslaw.core.arrays import Array, Index
+from bayeslaw.core.errors import BayeslawError, nearest, whole_number
 from bayeslaw.core.flops import FLOPS
 from bayeslaw.core.intervals import columns, interval_names, tails
+from bayeslaw.forecasting.forecast import ERROR
 from bayeslaw.forecasting.stack import Posterior
 from bayeslaw.inference.point import PointFit
 from bayeslaw.laws.law import Law
@@ -64,6 +65,8 @@ class Allocation:
         The laws as functions of N and D, for contours.
     failed : bool
         Whether checks of the fit failed.
+    extrapolated : bool
+        Whether the losses have errors of laws that were learnt.
 
     Examples
     --------
@@ -83,6 +86,7 @@ class Allocation:
     stage: str
     stages: tuple[LawDraws, ...]
     failed: bool = False
+    extrapolated: bool = False
 
     def summary(self, ci_prob: float = 0.9) -> pd.DataFrame:
         """One row per compute: medians and intervals of N, D, tokens_per_parameter and loss, and the share of draws in a corner."""
@@ -105,9 +109,14 @@ def allocate(
     stage: str | None = None,
     *,
     settings: Mapping[str, Any] | None = None,
+    discrepancy: Literal["learned", "none"] = "learned",
+    seed: int = 0,
     force: bool = False,
 ) -> Allocation:
     """Find the parameters and tokens of least loss at C = 6 N D.
+
+    If compute goes beyond that of the runs, the law is that of the posterior in which it has an error (`Fit.extrapolation`), and
+    the losses have that error. The optimum is the law's own.
 
     Parameters
     ----------
@@ -118,6 +127,10 @@ def allocate(
         Of a law that serves two stages: the 0/1 covariate that is 1, or 'scratch'.
     settings : mapping, optional
         Covariates other than N and D.
+    discrepancy : {'learned', 'none'}
+        'none' takes the law for exact.
+    seed : int
+        Of the errors beyond the runs.
     force : bool
         In spite of failed checks; rows are marked.
 
@@ -135,9 +148,19 @@ def allocate(
     ('closed form', 3)
     """
     check_passed(fit, force)
-    flops, laws = _read_compute(compute), stages(fit, settings or {}, stage)
+    if discrepancy not in ("learned", "none"):
+        raise BayeslawError(
+            f"The discrepancy of an allocation is learned or none, not {discrepancy!r}.", code="unknown-discrepancy"
+        )
+    whole_number("seed", seed, 0)
+    flops = _read_compute(compute)
+    fits = _beyond(fit, float(flops.max()) if discrepancy == "learned" else 0.0)
+    pairs = [(own, {name: values[chosen] for name, values in own.draws.items()}) for own, chosen in fits]
+    laws = stages(fit, settings or {}, stage, pairs)
     optima = [_closed(law, flops, terms) if (terms := powers_of(law)) is not None else numeric(law, flops) for law in laws]
     n, d, loss, corner = (np.concatenate([o[k] for o in optima]) for k in ("N", "D", "loss", "corner"))
+    parts = enumerate(zip(fits, laws, optima, strict=True))
+    loss = loss * np.exp(np.concatenate([_errors(*own, law, o, (seed, number)) for number, (own, law, o) in parts]))
     exponents = {k: np.concatenate([o["exponents"][k] for o in optima]) for k in POWERS}
     methods = " and ".join(dict.fromkeys(o["method"] for o in optima))
     notes = [note for o in optima for note in o["notes"]]
@@ -149,10 +172,33 @@ def allocate(
     if (share := float(corner.mean())) > 0:
         notes.append(f"in {share:.1%} of draws and computes the optimum is a corner, at a limit of N or D")
     notes += _outside_runs(fit, n, d)
+    extrapolated = any(isinstance(own, Fit) and own.discrepancy is not None for own, _ in fits)
+    if extrapolated:
+        notes.append("beyond the runs' compute the losses have the law's error as learnt (extrapolated); the optimum is the law's")
     failed = not isinstance(fit, PointFit) and not fit.passed
-    return Allocation(
-        flops, n, d, loss, corner, exponents, methods, tuple(dict.fromkeys(notes)), name, stage or "", tuple(laws), failed
-    )
+    told, at = tuple(dict.fromkeys(notes)), stage or ""
+    return Allocation(flops, n, d, loss, corner, exponents, methods, told, name, at, tuple(laws), failed, extrapolated)
+
+
+def _beyond(posterior: Posterior | PointFit, most: float) -> list[tuple[Fit | PointFit, Index]]:
+    """The fits with the indices of their draws, those in which the law has an error where `most` FLOPs exceed those of the runs."""
+    if isinstance(posterior, PointFit):
+        return [(posterior, np.arange(1))]
+    chosen: list[tuple[Fit | PointFit, Index]] = []
+    for fit, draws in posterior.selections:
+        seen, away = fit.observed.covariates, fit.extrapolation
+        beyond = {"N", "D"} <= {*seen} and most > FLOPS * float((seen["N"] * seen["D"]).max())
+        chosen.append((away if away is not None and beyond else fit, draws))
+    return chosen
+
+
+def _errors(fit: Fit | PointFit, chosen: Index, law: LawDraws, optimum: Mapping[str, Array], entropy: tuple[int, ...]) -> Array:
+    """The law's errors (S, n) at the optimum of each draw; 0 where none are learnt."""
+    if not isinstance(fit, Fit) or fit.discrepancy is None:
+        return np.zeros_like(optimum["N"])
+    drawn = fit.discrepancy.drawn(chosen, (*entropy, ERROR))
+    columns = [{**law.constants, **{c: optimum[c][:, i] for c in ("N", "D")}} for i in range(optimum["N"].shape[1])]
+    return np.stack([drawn.along(at) for at in columns], axis=1)
 
 
 def _read_compute(given: str | float | Sequence[float]) -> Array:
@@ -181,16 +227,23 @@ def stage_names(law: Law) -> list[str]:
     return [n for n, c in law.measured.items() if c.support == (0.0, 1.0) and c.at_least == 2 and n != "r"]
 
 
-def stages(posterior: Posterior | PointFit, settings: Mapping[str, Any], stage: str | None = None) -> list[LawDraws]:
+def stages(
+    posterior: Posterior | PointFit,
+    settings: Mapping[str, Any],
+    stage: str | None = None,
+    pairs: Sequence[tuple[Fit | PointFit, dict[str, Array]]] | None = None,
+) -> list[LawDraws]:
     """The laws of a posterior at settings, as functions of N and D.
 
     Parameters
     ----------
     posterior, settings, stage
         As in `allocate`; settings may also be values of columns by which parameters are pooled.
+    pairs : sequence of (fit, draws), optional
+        Of `domain_loss.members`, which are taken unless others are given.
     """
     free, laws = ("N", "D"), []
-    for fit, draws in members(posterior):
+    for fit, draws in members(posterior) if pairs is None else pairs:
         law = fit.law
         if missing := [c for c in free if c not in law.covariates]:
             raise BayeslawError(f"{law.name} has no {missing[0]}, so there is no split of compute.", code="law-without-covariate")

@@ -55,3 +55,7 @@ class DrawnErrors:
         features = self.walk.features(covariates)
         used = features.any(axis=0)  # few settings lie beyond every knot
         return np.asarray(features[:, used] @ self.coefficients[used])
+
+    def along(self, covariates: Mapping[str, Any]) -> Array:
+        """Return errors (s,) at settings (s,), each by its own draw."""
+        return np.asarray(np.einsum("sk,ks->s", self.walk.features(covariates), self.coefficients))
