@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 # Bytecode is kept even where the shell forbids it: each process of the tests would compile package and tests anew, five seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo quick test lint ci setup clean tinycpt bench calibrate stale references plans designs schedules conditioning ladders docs wheel notebooks
+.PHONY: demo quick test lint ci setup clean tinycpt bench calibrate stale references plans designs schedules conditioning ladders discrepancy docs wheel notebooks
 
 setup: $(READY)
 
@@ -77,6 +77,10 @@ calibrate: $(READY)
 # Fits the lower part of every public ladder and scores its forecasts of the rest: ten minutes on two cores.
 ladders: $(READY)
 	$(PY) benchmarks/ladders.py > benchmarks/results/.ladders.tmp && mv benchmarks/results/.ladders.tmp benchmarks/results/ladders.md
+
+# The learnt discrepancy on simulated truths and unseen schedules: ten minutes on two cores.
+discrepancy: $(READY)
+	$(PY) benchmarks/discrepancy.py > benchmarks/results/.discrepancy.tmp && mv benchmarks/results/.discrepancy.tmp benchmarks/results/discrepancy.md
 
 # Buys runs on truths drawn from a prior, on tinycpt and from two public pools: an hour on two cores. The first resumes where it stopped.
 designs: $(READY)
