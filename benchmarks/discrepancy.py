@@ -2,8 +2,8 @@
 
     BAYESLAW_SHARED_DATA=… python benchmarks/discrepancy.py        # prints the report kept in benchmarks/results/discrepancy.md
 
-Exact laws: truths, runs and targets are those of the calibration (truths.py). Laws with an error: the same, with an error drawn from
-the model, the scale from its prior and what lies beyond the runs from `noise.walk.BEYOND`. Schedules are those of schedules100m.py.
+Exact laws: truths, runs and targets are those of the calibration (truths.py). Laws with an error: the same, with an error drawn
+from the model, the scale from its prior and what lies beyond the runs from `noise.walk.BEYOND`. Schedules: schedules100m.py.
 """
 
 from __future__ import annotations
@@ -106,9 +106,10 @@ def of_schedules() -> str:
             last: Any = of.groupby("run").tail(1)["in"]
             by_curve: Any = of.groupby("run")[["off", "in"]].mean().mean()
             body.append({
-                "law": name, "spread": made.spread, "MAE": f"{of['off'].mean():.5f}", "MAE, mean of curves": f"{by_curve['off']:.5f}",
-                "points in 90%": f"{of['in'].mean():.0%}", "the same, mean of curves": f"{by_curve['in']:.0%}",
-                "last points": f"{last.sum()} of {len(last)}", "width, nats": f"{of['width'].mean():.3f}",
+                "law": name, "spread": made.spread, "MAE": f"{of['off'].mean():.5f}",
+                "MAE, mean of curves": f"{by_curve['off']:.5f}", "points in 90%": f"{of['in'].mean():.0%}",
+                "the same, mean of curves": f"{by_curve['in']:.0%}", "last points": f"{last.sum()} of {len(last)}",
+                "width, nats": f"{of['width'].mean():.3f}",
             })  # fmt: skip
     return markdown_table(body)
 

@@ -200,7 +200,7 @@ def fitted(law: Law, runs: Runs, options: Mapping[str, Any], seed: int) -> tuple
     If a required check fails, the law is fitted once more with four times the draws, twice the tuning and a target acceptance of
     .99. That second fit counts, whether or not its checks pass.
     """
-    chosen = {"draws": 1000, "tune": 500, "discrepancy": "none"} | dict(options)
+    chosen: dict[str, Any] = {"draws": 1000, "tune": 500, "discrepancy": "none"} | dict(options)
     fit = bayeslaw.fit(law, runs, seed=seed, progress=False, cores=1, **chosen)
     if not (failed := failing(fit)):
         return fit, []
