@@ -58,6 +58,7 @@ DISCREPANCY, MEMBER, ERROR = 10, 11, 14
 MOST_DRAWS = 250_000_000  # most numbers that draws may hold: 2 GB
 # Settings at which the sensitivity of a forecast to the priors is computed, and fewest draws of a fit that it is computed from.
 SENSED, FEWEST = 8, 200
+OUTSIDE = 1e-9  # least distance of a setting that is outside: logarithms of equal values differ by rounding
 BLOCK = 64  # rows computed at once: fewer repeat the work on the discrepancy's waves, more leave a core's cache
 
 
@@ -209,7 +210,7 @@ def beyond_product(fit: Fit, covariates: Mapping[str, Array]) -> NDArray[np.bool
     if not directions(fit.law):
         return np.zeros(np.size(next(iter(covariates.values()))), dtype=bool)
     reached, asked = (logarithms(fit.law, at).sum(axis=1) for at in (fit.observed.covariates, covariates))
-    return np.asarray(asked > reached.max() + 1e-9)
+    return np.asarray(asked > reached.max() + OUTSIDE)
 
 
 @dataclass(frozen=True)
@@ -284,8 +285,15 @@ class Forecast:
         reach: dict[str, Reach] = {}
         for fit in (member.fit for member in reversed(self.members)):
             reach |= {name: Reach.of(covariate, fit.observed.covariates[name]) for name, covariate in fit.law.axes.items()}
-        counted = self.discrepancy is not None or bool(self.beyond)
-        return extrapolation(self.outside, {name: reach[name] for name in map(str, self.outside)}, counted)
+        counted = "the discrepancy learnt from the runs" if self.beyond else ""
+        counted = counted if self.discrepancy is None else "the stated discrepancy"
+        texts, check = extrapolation(self.outside, {name: reach[name] for name in map(str, self.outside)}, counted)
+        product = f"outside: {' x '.join(directions(self.members[0].fit.law))}"  # no run has been as large in all of them
+        beyond = [
+            product if name == "extrapolated" and text == "inside" else text
+            for name, text in zip(self.headlines, texts, strict=True)
+        ]
+        return beyond, check
 
     @property
     def forced(self) -> bool:
@@ -379,7 +387,8 @@ class Forecast:
         next run with the stated one, `discrepancy<sd>%_eti<prob>_lo` and `_hi`, or with .5% and 1% where none was stated;
         `headline`, the spread to report: 'extrapolated' outside the runs, else 'run', or the stated one;
         `as`, which is 'new run', 'known checkpoint' or 'known run' by the effects that were learnt; `outside_<covariate>`;
-        `extrapolation`, which is 'inside', 'outside: …' or 'FAR outside: …' with covariates and distances;
+        `extrapolation`, which is 'inside', 'outside: …' or 'FAR outside: …' with covariates and distances, or 'outside: N x D'
+        where only their product, compute, exceeds that of every run;
         `checks`, which is 'passed' or 'FAILED (forced)' for the sampling; and `model`, which is 'no concerns', 'concerns' or
         'not assessed' for the fits and this forecast. With `progress` a bar on standard error shows how far it is.
         """
@@ -532,7 +541,7 @@ def forecast_selections(
     measured = runs if {"loss", "loss_se"} <= {*runs.frame} else None
     away = pd.DataFrame(distances)
     some = tuple(beyond) if any(member.errors is not None for member in beyond) else ()
-    is_outside |= (away > 0).any(axis=1).to_numpy()
+    is_outside |= (away > OUTSIDE).any(axis=1).to_numpy()
     return Forecast(name, failed, tuple(members), settings, away, rows, sd, measured, some, is_outside)
 
 

@@ -18,7 +18,7 @@ from bayeslaw.laws.prior import Prior
 RESERVED = frozenset(
     {
         "loss", "log_loss", "loss_se", "run", "run_code", "run_effect", "step", "domain", "chain", "draw", "row", "group",
-        "checkpoint", "sigma_point", "sigma_run", "sigma_checkpoint", "run_excess", "drift", "dof", *FUNCTIONS,
+        "checkpoint", "sigma_point", "sigma_run", "sigma_checkpoint", "run_excess", "drift", "dof", "discrepancy", *FUNCTIONS,
     }
 )  # fmt: skip
 """Names that a card can't use: those of functions, of parameters of the noise, and of columns of tables and stored draws."""

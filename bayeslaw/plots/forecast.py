@@ -11,7 +11,7 @@ import pandas as pd
 
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.intervals import interval_names
-from bayeslaw.forecasting.forecast import Forecast
+from bayeslaw.forecasting.forecast import OUTSIDE, Forecast
 from bayeslaw.laws.pooling import level
 from bayeslaw.plots.style import COLOURS, MARKERS, MOST_LINES, failure, finish, note_hidden, short_number
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 LABELLED = 0.12  # least share of the width at which hatched ground is labelled
-OUTSIDE = 1e-9  # least distance of a setting that is outside: logarithms of equal values differ by rounding
 
 
 def forecast_axis(forecast: Forecast) -> str:
@@ -52,10 +51,11 @@ def plot_forecast(
     x: str | None = None,
     unit: str = "",
 ) -> Axes:
-    """Draw the median latent loss over one covariate and the interval of the next run, in one colour for each other setting.
+    """Draw the median loss over one covariate and the interval of the next run, in one colour for each other setting.
 
-    The interval is that of `run`, or of the stated discrepancy. The ground is hatched where the covariate leaves the range of the
-    runs. A line is dashed where its settings lie outside the runs in another covariate.
+    At each setting they are those of the spread to report (`Forecast.headlines`): the interval of `run` about the latent median, or
+    median and interval of `extrapolated` outside the runs; where a discrepancy was stated, its interval. The ground is hatched
+    where the covariate leaves the range of the runs. A line is dashed where its settings lie outside the runs in another covariate.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def plot_forecast(
         raise BayeslawError(f"{x!r} is not a covariate of {forecast.law}, which has {known}.", code="unknown-covariate")
     table = forecast.summary(ci_prob)
     texts = text_columns(forecast, table)
-    table = table.assign(**texts)
+    table = _headline(forecast, table.assign(**texts), ci_prob)
     covariates = [c for c in forecast.outside if c != x and table[c].unique().size > 1]
     others = [*covariates, *texts]
     groups: list[tuple[Any, pd.DataFrame]] = list(table.groupby(others, sort=True)) if others else [((), table)]
@@ -91,11 +91,10 @@ def plot_forecast(
             lacking = ", ".join(map(str, missing))
             raise BayeslawError(f"The measured losses have no column {lacking}: add it to the table.", code="missing-columns")
         measured = measured.assign(**text_columns(forecast, measured))
-    low, high = (f"{forecast.spread}_{end}" for end in interval_names("eti", ci_prob))
     for i, (key, group) in enumerate(groups[:MOST_LINES]):
         setting = dict(zip(others, key, strict=True))
         label = ", ".join(f"{c} = {short_number(v)}" for c, v in setting.items()) or forecast.law
-        _draw_setting(ax, i, group.sort_values(x), x, (low, high), label)
+        _draw_setting(ax, i, group.sort_values(x), x, label)
         if measured is not None:
             same = [measured[c] == v if c in texts else np.isclose(measured[c], v) for c, v in setting.items()]
             points = measured[np.all(same, axis=0)] if same else measured
@@ -106,16 +105,33 @@ def plot_forecast(
     _shade_outside(forecast, ax, x)
     if any(_elsewhere(group, x) for _, group in groups[:MOST_LINES]):
         ax.text(0.01, 0.01, "dashed: outside the runs in another covariate", transform=ax.transAxes, fontsize=7, va="bottom")
-    title = f"{forecast.law}: latent median, {ci_prob * 100:g}% equal-tailed interval of the next run"
+    extrapolated = "extrapolated" in forecast.headlines
+    title = f"{forecast.law}: {'' if extrapolated else 'latent '}median, {ci_prob * 100:g}% equal-tailed interval of the next run"
     title += f", discrepancy {forecast.discrepancy * 100:g}%" if forecast.discrepancy is not None else ""
-    return finish(ax, f"{x} ({unit})" if unit else x, f"loss ({forecast.unit})", title + failure(forecast.forced))
+    finish(ax, f"{x} ({unit})" if unit else x, f"loss ({forecast.unit})", title + failure(forecast.forced))
+    if extrapolated and (legend := ax.get_legend()):
+        inside = "run inside the runs, extrapolated outside" if "run" in forecast.headlines else "extrapolated"
+        legend.set_title(f"interval: {inside}", {"size": 7})
+    return ax
 
 
-def _draw_setting(ax: Axes, i: int, rows: pd.DataFrame, x: str, interval: tuple[str, str], label: str) -> None:
-    """Draw the i-th line with its band, from the columns of an interval's ends."""
-    low, high = (rows[name] for name in interval)
+def _headline(forecast: Forecast, table: pd.DataFrame, ci_prob: float) -> pd.DataFrame:
+    """Return the table with the median and the ends of the interval to report in columns `_median`, `_low` and `_high`."""
+    spreads, rows = forecast.headlines, np.arange(len(table))
+    ends = [[f"{spread}_{end}" for spread in spreads] for end in interval_names("eti", ci_prob)]
+    medians = ["extrapolated_median" if spread == "extrapolated" else "latent_median" for spread in spreads]
+    chosen = {
+        name: table[list(dict.fromkeys(columns))].to_numpy()[rows, pd.factorize(np.array(columns, dtype=object))[0]]
+        for name, columns in zip(("_median", "_low", "_high"), (medians, *ends), strict=True)
+    }
+    return table.assign(**chosen)
+
+
+def _draw_setting(ax: Axes, i: int, rows: pd.DataFrame, x: str, label: str) -> None:
+    """Draw the i-th line with its band, from the columns of `_headline`."""
+    low, high = rows["_low"], rows["_high"]
     style: dict[str, Any] = {"ls": "--" if _elsewhere(rows, x) else "-", "marker": MARKERS[i] if len(rows) < 3 else None}
-    ax.plot(rows[x], rows["latent_median"], color=COLOURS[i], lw=1.5, label=label, **style)
+    ax.plot(rows[x], rows["_median"], color=COLOURS[i], lw=1.5, label=label, **style)
     ax.fill_between(rows[x], low, high, color=COLOURS[i], alpha=0.18, lw=0)
     if len(rows) == 1:  # a band of one point has no width
         ax.vlines(rows[x], low, high, color=COLOURS[i], alpha=0.4, lw=3)

@@ -350,7 +350,7 @@ class Reach:
         return f"{distance:.2g}{' e-folds' if self.logarithmic else ''}"
 
 
-def extrapolation(outside: pd.DataFrame, reach: Mapping[str, Reach], stated: bool = False) -> tuple[list[str], Check]:
+def extrapolation(outside: pd.DataFrame, reach: Mapping[str, Reach], counted: str = "") -> tuple[list[str], Check]:
     """Describe for each setting in which covariates it lies outside the runs, and how far.
 
     Parameters
@@ -358,8 +358,8 @@ def extrapolation(outside: pd.DataFrame, reach: Mapping[str, Reach], stated: boo
     outside : DataFrame
         Distances outside the runs, a column for each covariate; 0 within.
     reach : mapping of covariate to Reach
-    stated : bool
-        Whether a discrepancy has been stated.
+    counted : str
+        What counts the law's error there, such as 'the stated discrepancy'; empty if nothing does.
 
     Returns
     -------
@@ -386,7 +386,7 @@ def extrapolation(outside: pd.DataFrame, reach: Mapping[str, Reach], stated: boo
     if farthest:
         advice = "Runs can't show how wrong the law may be there: state a discrepancy, such as 1%"
         text = f"{int(far.sum()):,} of {far.size:,} settings lie far outside the runs: {'; '.join(farthest)}. "
-        text += "The stated discrepancy is the law's error there" if stated else advice
+        text += f"{counted[0].upper()}{counted[1:]} is the law's error there" if counted else advice
     elif any(distances):
         text = f"no setting lies farther outside the runs than {FAR:g} times their span"
     else:

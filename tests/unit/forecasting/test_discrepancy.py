@@ -111,9 +111,9 @@ def test_its_size_is_the_stated_one(sound_fit: Fit) -> None:
 
 def test_the_other_spreads_stay_as_they_are(sound_fit: Fit) -> None:
     with_it, without = forecast(sound_fit, AT, discrepancy="1%", seed=3), forecast(sound_fit, AT, seed=3)
-    assert (with_it.spread, without.spread) == ("discrepancy1%", "run")
-    assert with_it.draws[["latent", "run"]].equals(without.draws)
-    assert set(without.draws) == {"latent", "run"}
+    assert (with_it.spread, without.spread) == ("discrepancy1%", "run or extrapolated")
+    assert with_it.draws[["latent", "run"]].equals(without.draws[["latent", "run"]])
+    assert set(with_it.draws) == {"latent", "run", "discrepancy"}
     assert with_it.draws.attrs["discrepancy"] == 0.01
     assert sound_fit.forecast(AT, discrepancy=0.01, seed=3).draws.identical(with_it.draws)
     other = forecast(sound_fit, AT, discrepancy="1%", seed=4).draws
@@ -130,8 +130,8 @@ def test_the_discrepancy_of_a_row_does_not_depend_on_other_rows(sound_fit: Fit) 
     np.testing.assert_allclose(whole[:, :1], alone, rtol=1e-12)
 
 
-def test_summaries_show_half_a_percent_and_one_unless_one_is_stated(sound_fit: Fit) -> None:
-    result = forecast(sound_fit, AT)
+def test_summaries_without_a_learnt_error_show_half_a_percent_and_one_unless_one_is_stated(sound_fit: Fit) -> None:
+    result = forecast(sound_fit, AT, discrepancy="none")
     table = result.summary(0.8)
     assert [spread_name(sd) for sd in STATED] == ["discrepancy0.5%", "discrepancy1%"]
     for sd in STATED:

@@ -48,7 +48,7 @@ def test_latent_draws_are_the_laws_loss_at_each_draw(sound_fit: Fit, ptpp_fit: F
 
 def log_noise(fit: Fit, at: pd.DataFrame) -> Array:
     """Log of the next run's loss over the latent loss, draws (S, n)."""
-    draws = forecast(fit, at, seed=11).draws
+    draws = forecast(fit, at, discrepancy="none", seed=11).draws
     ratio: Array = np.log(draws["run"].values / draws["latent"].values)
     return ratio
 
@@ -119,10 +119,15 @@ def test_bad_seeds(sound_fit: Fit, seed: int) -> None:
 def test_summary_has_medians_and_equal_tailed_intervals(sound_fit: Fit, prob: float, name: str) -> None:
     result = forecast(sound_fit, AT)
     table = result.summary(prob)
-    spreads = [f"{s}_{c}" for s in ("latent", "run") for c in ("median", f"{name}_lo", f"{name}_hi")]
+    spreads = [f"{s}_{c}" for s in ("latent", "run", "extrapolated") for c in ("median", f"{name}_lo", f"{name}_hi")]
     stated = [f"discrepancy{sd}%_{name}_{end}" for sd in ("0.5", "1") for end in ("lo", "hi")]
-    assert list(table) == ["N", "D", *spreads, *stated, "as", "outside_N", "outside_D", "extrapolation", "checks", "model"]
-    for spread in ("latent", "run"):
+    last = ["headline", "as", "outside_N", "outside_D", "extrapolation", "checks", "model"]
+    assert list(table) == ["N", "D", *spreads, *last]
+    plain = forecast(sound_fit, AT, discrepancy="none").summary(prob)
+    assert list(plain) == ["N", "D", *spreads[:6], *stated, *last]
+    pd.testing.assert_frame_equal(plain[spreads[:6]], table[spreads[:6]])
+    assert (table["headline"].tolist(), set(plain["headline"])) == (["run", "extrapolated", "extrapolated"], {"run"})
+    for spread in ("latent", "run", "extrapolated"):
         draws = np.sort(result.draws[spread].values, axis=0)
         for column, share in (("median", 0.5), (f"{name}_lo", (1 - prob) / 2), (f"{name}_hi", (1 + prob) / 2)):
             np.testing.assert_allclose(table[f"{spread}_{column}"], np.quantile(draws, share, axis=0))
@@ -221,7 +226,7 @@ def test_a_forecast_of_a_row_does_not_depend_on_other_rows(sound_fit: Fit) -> No
 
 def test_more_draws_than_memory_holds_are_refused_but_summarised(sound_fit: Fit) -> None:
     many = forecast(sound_fit, pd.concat([AT] * 2))
-    with patch.object(forecasts, "MOST_DRAWS", 30_000), fails("too-many-draws", "3,000 draws", "at most 5 settings"):
+    with patch.object(forecasts, "MOST_DRAWS", 30_000), fails("too-many-draws", "3,000 draws", "at most 3 settings"):
         _ = many.draws
     assert len(many.summary()) == 6
 

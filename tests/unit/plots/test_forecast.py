@@ -91,6 +91,19 @@ def test_the_axes_are_labelled(fan: Forecast, ax: Axes) -> None:
     assert labels(ax) == ["N = 100M", "N = 1B", "N = 8.1B"]
 
 
+def test_outside_the_runs_the_band_goes_on_as_extrapolated(sound_fit: Fit, ax: Axes) -> None:
+    fan = forecast(sound_fit, grid(sound_fit.law, {"N": "1e9", "D": "1e9:1e12:7"}))
+    assert fan.headlines == ["run"] * 3 + ["extrapolated"] * 4
+    plot_forecast(fan, ax)
+    table, (band,) = fan.summary(), ax.collections
+    ends = [table[f"{spread}_eti90_{end}"][i] for end in ("lo", "hi") for i, spread in enumerate(fan.headlines)]
+    assert {y for _, y in np.asarray(band.get_paths()[0].vertices).tolist()} == set(ends)
+    np.testing.assert_array_equal(lines(ax)[0].get_ydata(), [*table["latent_median"][:3], *table["extrapolated_median"][3:]])
+    legend = ax.get_legend()
+    assert legend is not None
+    assert legend.get_title().get_text() == "interval: run inside the runs, extrapolated outside"
+
+
 def test_an_interval_of_nearly_all_is_not_called_100_percent(fan: Forecast, ax: Axes) -> None:
     assert "99.9% equal-tailed" in plot_forecast(fan, ax, ci_prob=0.999).get_title()
 
