@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -95,6 +96,10 @@ def compare(
     holdout: Annotated[str | None, Option(help='Hold out the rows that meet this condition, such as "ptpp > 31".')] = None,
     by: Annotated[str | None, Option(help="Hold out the rows of each value of this column in turn.")] = None,
     loo: Annotated[bool, Option("--loo", help="Leave out one run after the other, which is the default.")] = False,
+    at: Annotated[
+        str | None,
+        Option(help="Choose for these settings, a table or N=VALUES,D=VALUES: by forecasts beyond cuts in their direction."),
+    ] = None,
     where: options.Where = None,
     duplicates: options.Duplicates = "refuse",
     noise: Annotated[list[str] | None, Option(help="A noise to fit every law with, as for `bayeslaw fit`. Repeatable.")] = None,
@@ -117,8 +122,8 @@ def compare(
     options.check_outputs("A stack", output, ending=".nc")
     comparison = bayeslaw.compare(
         bayeslaw.read_runs(runs, where, duplicates=duplicates), law, noise=noise or ["auto"], holdout=holdout, by=by, loo=loo,
-        bootstrap=bootstrap, starts=starts, seed=seed, executor=executor, force=force, progress=not quiet,
-        options={"draws": draws, "tune": tune, "chains": chains},
+        at=None if at is None else _settings(at), bootstrap=bootstrap, starts=starts, seed=seed, executor=executor, force=force,
+        progress=not quiet, options={"draws": draws, "tune": tune, "chains": chains},
     )  # fmt: skip
     answer = Answer()
     if csv:
@@ -131,11 +136,23 @@ def compare(
             texts.append(f"held out: {part}\n{plain(turned)}\n")
         answer.show("scores", comparison.scores, "\n".join(texts))
         answer.say(LEGEND, "")
-        answer.say("log predictive density of left-out runs, and stacking weights")
+        if comparison.by:
+            answer.say(f"relative CRPS of forecasts beyond cuts along {comparison.by}, and weights")
+        else:
+            answer.say("log predictive density of left-out runs, and stacking weights")
         answer.show("weights", comparison.weights.reset_index(drop=True))
         answer.say("")
         answer.note(comparison.notes)
+        if holdout is None and by is None and at is None:
+            answer.say("Leaving out single runs judges laws between the runs: to choose one for forecasts beyond them, give --at.")
     if output is not None:
         options.save_draws(comparison.stack, output)
         answer.say(f"{comparison.stack.name} written to {output}")
     return answer
+
+
+def _settings(text: str) -> Path | dict[str, str]:
+    """Return the path of a table of settings, or the values of covariates in a text such as 'N=8.1e9,D=1e11,1e12'."""
+    if "=" not in text or Path(text).exists():
+        return Path(text)
+    return options.pairs_of("--at", re.split(r",(?=\s*\w+\s*=)", text), "NAME=VALUES, such as N=8.1e9 or D=1e9:2e11:20")

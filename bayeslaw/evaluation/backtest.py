@@ -216,7 +216,7 @@ def backtest(
     given, law = dict(options or {}), law if isinstance(law, Law) else load_law(law)
     table, notes = _usable(runs if isinstance(runs, Runs) else read_runs(runs), law, given)
     along = direction(table, by)
-    values = cuts_along(table, _pooled(law, table, given), by, along, cuts)
+    values = cuts_along(table, pooled_law(law, table, given), by, along, cuts)
     if len(values) < cuts:
         notes.append(
             f"{counted(len(values), 'cut')} instead of {cuts}: {by} has no more values with enough rows below and some above."
@@ -315,7 +315,7 @@ def cuts_along(runs: Runs, law: Law, by: str, along: pd.Series, count: int) -> l
         shown = ", ".join(f"{value:.3g}" for value in ends) or "none"
         raise BayeslawError(
             f"{runs.name}: {by} has {counted(len(ends), 'value')} farther apart than {SAME:.0%} ({shown}), and a backtest needs at "
-            "least 3: two to fit and one to forecast. Go along another direction (--by), or add runs.",
+            "least 3: two to fit and one to forecast. Go along another direction, or add runs.",
             code="too-few-values",
         )
 
@@ -331,7 +331,7 @@ def cuts_along(runs: Runs, law: Law, by: str, along: pd.Series, count: int) -> l
     if first is None:
         raise BayeslawError(
             f"{runs.name}: below its largest values of {by}, up to {ends[-2]:.3g}, there is too little to fit: "
-            f"{lacking(ends[-2])}. Add runs, go along another direction (--by), or take a law with fewer parameters.",
+            f"{lacking(ends[-2])}. Add runs, go along another direction, or take a law with fewer parameters.",
             code="too-few-rows",
         )
     return [ends[i] for i in places(len(ends), first, count)]
@@ -339,7 +339,7 @@ def cuts_along(runs: Runs, law: Law, by: str, along: pd.Series, count: int) -> l
 
 def _usable(runs: Runs, law: Law, options: Mapping[str, Any]) -> tuple[Runs, list[str]]:
     """Check a whole table for a law; return the rows that are fitted and forecast, and notes on the others."""
-    pooled, notes = _pooled(law, runs, options), list[str]()
+    pooled, notes = pooled_law(law, runs, options), list[str]()
     if mixed := mixed_domains(runs.frame, pooled, VARY):
         raise BayeslawError(f"{runs.name}: {mixed}.", code="mixed-domains")
     Observations.of(pooled, runs, options.get("noise_by"))
@@ -354,7 +354,7 @@ def _usable(runs: Runs, law: Law, options: Mapping[str, Any]) -> tuple[Runs, lis
     return replace(runs, frame=frame), notes
 
 
-def _pooled(law: Law, runs: Runs, options: Mapping[str, Any]) -> Law:
+def pooled_law(law: Law, runs: Runs, options: Mapping[str, Any]) -> Law:
     """Return the law with the parameters that it is fitted with, one for each value of a column that they vary by."""
     law = with_by(law, options.get("by") or {})
     return with_levels(law, levels_of(law, runs.frame))
@@ -364,7 +364,7 @@ def _pooled(law: Law, runs: Runs, options: Mapping[str, Any]) -> Law:
 
 
 @dataclass(frozen=True)
-class _Beyond:
+class Beyond:
     """The forecasts of one fit, and what its checks say; where those failed and were not forced there are no forecasts."""
 
     checks: str
@@ -373,8 +373,18 @@ class _Beyond:
     rows: pd.DataFrame = field(default_factory=pd.DataFrame)
     left_out: Mapping[str, int] = field(default_factory=dict)
 
+    @property
+    def passed(self) -> bool:
+        """Whether every check of the sampling passed, of the fit and at the rows beyond."""
+        return self.verdict == "passed"
 
-def forecasts_beyond(fit: Fit, *, table: Runs, along: pd.Series, by: str, asked: Mapping[str, Any], force: bool) -> _Beyond:
+
+type Kept = Callable[[Forecast, pd.DataFrame, float, pd.Series], pd.DataFrame]
+
+
+def forecasts_beyond(
+    fit: Fit, *, table: Runs, along: pd.Series, by: str, asked: Mapping[str, Any], force: bool, kept: Kept | None = None
+) -> Beyond:
     """Forecast the rows of a table beyond those that a fit has seen.
 
     Parameters
@@ -385,19 +395,21 @@ def forecasts_beyond(fit: Fit, *, table: Runs, along: pd.Series, by: str, asked:
         As `direction` returns it, and its name.
     asked, force
         Arguments of `bayeslaw.forecast`; whether forecasts are made although checks failed.
+    kept : callable, optional
+        What to keep of a forecast of a table, given the cut and the rows' values in the direction; by default `Backtest.rows`.
     """
     if failures(fit.checks) and not force:
-        return _Beyond(UNSCORED, model_label(fit.checks), sampling_verdict(fit.checks))
+        return Beyond(UNSCORED, model_label(fit.checks), sampling_verdict(fit.checks))
     cut = float(along.loc[pd.Index(fit.observed.rows)].max())
-    held, left_out = _held(fit, replace(table, frame=table.frame[along > cut], duplicates="keep"))
+    held, left_out = held_rows(fit, replace(table, frame=table.frame[along > cut], duplicates="keep"))
     with threadpool_limits(1, "blas"):  # as workers have it: sums by several threads have other last digits
         predicted = forecast(fit, held, force=True, **asked)
         checks = [*fit.checks, *predicted.checks]
         verdict = sampling_verdict(checks)
         if predicted.forced and not force:
-            return _Beyond(UNSCORED, model_label(checks), verdict)
-        rows = _scored(predicted, held.frame, cut, along.loc[held.frame.index].rename(by))
-    return _Beyond(checks_label(predicted.forced), predicted.model_label, verdict, rows, left_out)
+            return Beyond(UNSCORED, model_label(checks), verdict)
+        rows = (kept or _scored)(predicted, held.frame, cut, along.loc[held.frame.index].rename(by))
+    return Beyond(checks_label(predicted.forced), predicted.model_label, verdict, rows, left_out)
 
 
 def _scored(predicted: Forecast, frame: pd.DataFrame, cut: float, value: pd.Series) -> pd.DataFrame:
@@ -412,7 +424,7 @@ def _scored(predicted: Forecast, frame: pd.DataFrame, cut: float, value: pd.Seri
     return pd.DataFrame(cells).assign(checks=checks_label(predicted.forced), model=predicted.model_label)
 
 
-def _held(fit: Fit, runs: Runs) -> tuple[Runs, dict[str, int]]:
+def held_rows(fit: Fit, runs: Runs) -> tuple[Runs, dict[str, int]]:
     """Return the rows beyond a cut that can be scored, at most `MOST_ROWS`, and the numbers of the others by the reason."""
     frame, group = runs.frame, fit.observed.group_column
     out = {name: ~frame[name].map(level, na_action="ignore").isin(known) for name, known in fit.law.levels.items()}
@@ -436,13 +448,13 @@ def _held(fit: Fit, runs: Runs) -> tuple[Runs, dict[str, int]]:
 
 
 def _result(
-    law: str, by: str, along: pd.Series, parts: Sequence[Runs], outcomes: Sequence[Outcome[_Beyond]], notes: Sequence[str]
+    law: str, by: str, along: pd.Series, parts: Sequence[Runs], outcomes: Sequence[Outcome[Beyond]], notes: Sequence[str]
 ) -> Backtest:
     """Put the forecasts of all cuts together, and say what is not among them."""
     table, rows, notes = list[dict[str, object]](), list[pd.DataFrame](), list(notes)
     for part, outcome in zip(parts, outcomes, strict=True):
         cut = float(along.loc[part.frame.index].max())
-        done = outcome.value or _Beyond(UNFITTED, "", outcome.error)
+        done = outcome.value or Beyond(UNFITTED, "", outcome.error)
         counts = {"rows": len(part), "runs": len(run_codes(part.frame)[1]), "beyond": int((along > cut).sum())}
         table.append({"cut": cut} | counts | {"scored": len(done.rows), "checks": done.checks, "model": done.model})
         where = f"{by} {cut:.3g}"

@@ -1,4 +1,8 @@
-"""Comparison of laws and noises on held-out runs, and the stack with the best predictions of them."""
+"""Comparison of laws and noises on held-out runs, and the stack with the best predictions of them.
+
+Laws are judged beyond cuts in the direction of stated targets (`evaluation.choice`), on rows held out by a condition or a column,
+or by leaving one run out after the other.
+"""
 
 from __future__ import annotations
 
@@ -15,16 +19,32 @@ from numpy.typing import NDArray
 from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, FitError, row_ranges, whole_number
 from bayeslaw.core.executors import Executor, Outcome, opened, values_of
+from bayeslaw.core.text import significant
 from bayeslaw.data.columns import did_you_mean
 from bayeslaw.data.observations import Observations, run_codes
 from bayeslaw.data.query import where
 from bayeslaw.data.table import Runs, read_runs
-from bayeslaw.data.validate import base_rows
+from bayeslaw.data.validate import base_rows, repeats
+from bayeslaw.evaluation.backtest import IN_WORDS, Beyond, counted, cuts_along, forecasts_beyond, pooled_law
+from bayeslaw.evaluation.choice import (
+    CUTS,
+    PRIOR,
+    HeldOut,
+    Question,
+    Settings,
+    floor_note,
+    groups_of,
+    hold_outs,
+    nearness,
+    quantiles_of,
+    question,
+    targets_of,
+)
 from bayeslaw.evaluation.loo import Loo, held_out_density, leave_one_run_out, split_run
 from bayeslaw.evaluation.scores import draw_scores, point_scores, score
 from bayeslaw.forecasting.forecast import forecast_selections
 from bayeslaw.forecasting.stack import Stack, stacking
-from bayeslaw.inference.batch import Task, fit_many
+from bayeslaw.inference.batch import TUNE, Task, fit_many
 from bayeslaw.inference.point import MOST_RESAMPLES, MOST_STARTS, PointFit, point_fit
 from bayeslaw.laws.card import load_law
 from bayeslaw.laws.law import Law
@@ -43,7 +63,13 @@ HELD_OUT = (
     "The stack is of fits that have not seen the {rows} rows held out by {name!r}, so its forecasts do not use "
     "them. To use all rows, fit the laws to them, or compare by leaving runs out."
 )
+MORE_TUNING = 4  # by which tuning is multiplied where sampling failed
+TWICE = f"This was its second time, with {MORE_TUNING} times as many tuning draws."
 NO_POINTS = "Point fits are scored where rows are held out (holdout, by), not where runs are left out by importance weights."
+BEYOND = (
+    "The stack is of fits to all rows. Its weights are by the held-out rows, and shrunk towards equal weights, which count as "
+    "{prior:g} hold-out more."
+)
 
 
 @dataclass(frozen=True)
@@ -58,9 +84,13 @@ class Comparison:
     weights : DataFrame
         One row for each law and noise, best first: law, noise, checks, model, runs, elpd (log predictive density of the left-out
         runs, summed, larger is better) with its standard error se, elpd_diff to the best with its standard error dse, and the
-        stacking weight; where single runs are left out also p_loo, k_max and refits.
+        stacking weight; where single runs are left out also p_loo, k_max and refits. Of forecasts beyond cuts: law, noise, checks,
+        model, forecasts, hold_outs (how many independent ones these count as), crps_rel (CRPS over the loss) and weight.
     runs : DataFrame
-        Log predictive density of every left-out run (rows) under every law and noise (columns).
+        Log predictive density of every left-out run (rows) under every law and noise (columns); beyond cuts the mean CRPS over the
+        loss for every cut and run.
+    by : str
+        The direction of the cuts, such as 'compute'; empty where laws were not judged by forecasts beyond cuts.
 
     Examples
     --------
@@ -76,6 +106,7 @@ class Comparison:
     runs: pd.DataFrame
     notes: tuple[str, ...]
     stack: Stack
+    by: str = ""
 
 
 class _Candidate(NamedTuple):
@@ -94,6 +125,10 @@ class _Fold(NamedTuple):
     held: Runs
 
 
+def _itself(fit: Fit) -> Fit:
+    return fit
+
+
 @dataclass(frozen=True)
 class _Work:
     """The problem of a comparison, with the scores and notes collected so far."""
@@ -109,8 +144,21 @@ class _Work:
     scores: list[pd.DataFrame] = field(default_factory=list)
 
     def outcomes(self, pairs: Sequence[tuple[_Candidate, Runs]]) -> list[Outcome[Fit]]:
-        tasks = [Task(c.law, rows, {**self.options, "seed": self.seed, "noise": c.noise}) for c, rows in pairs]
-        return fit_many(tasks, executor=self.place, progress=self.progress)
+        return self.outcomes_of(pairs, _itself)
+
+    def outcomes_of[T: (Fit, Beyond)](self, pairs: Sequence[tuple[_Candidate, Runs]], then: Callable[[Fit], T]) -> list[Outcome[T]]:
+        """Return what `then` makes of each fit; where sampling failed, of a second one with more tuning."""
+        options = {**self.options, "seed": self.seed}
+        tasks = [Task(c.law, rows, {**options, "noise": c.noise}) for c, rows in pairs]
+        outcomes = fit_many(tasks, executor=self.place, then=then, progress=self.progress)
+        failed = [i for i, outcome in enumerate(outcomes) if outcome.value is not None and not outcome.value.passed]
+        tune = MORE_TUNING * options.get("tune", TUNE)
+        again = [replace(tasks[i], options={**tasks[i].options, "tune": tune}) for i in failed]
+        repeated = fit_many(again, executor=self.place, then=then, progress=self.progress) if again else []
+        for i, outcome in zip(failed, repeated, strict=True):
+            if outcome.value is not None:
+                outcomes[i] = outcome
+        return outcomes
 
     def fits(self, tables: Sequence[Runs]) -> list[dict[str, Fit]]:
         """Return the fits to each table, by the candidates' names."""
@@ -128,7 +176,7 @@ class _Work:
         """Say in a note which checks of sampling failed in a candidate's fits, and what to do."""
         if failed := [fit for fit in fits if not fit.passed]:
             some = "" if len(fits) == 1 else f", {len(failed)} of {len(fits)} fits"
-            self.notes.append(f"{name}{some}: sampling {sampling_verdict([c for fit in failed for c in fit.checks])}")
+            self.notes.append(f"{name}{some}: sampling {sampling_verdict([c for fit in failed for c in fit.checks])} {TWICE}")
 
     def add(self, held_out: str, law: str, noise: str, fit: str, checks: str, make: Callable[[], pd.DataFrame] | None) -> None:
         """Add a row of scores; it stays empty where scoring fails, with the reason in a note."""
@@ -151,6 +199,7 @@ def compare(
     holdout: str | None = None,
     by: str | None = None,
     loo: bool = False,
+    at: Settings | None = None,
     bootstrap: int = 0,
     starts: int = 100,
     seed: int = 0,
@@ -162,7 +211,8 @@ def compare(
     """Compare laws and noises on runs that they were not fitted to, and stack them.
 
     Every law is fitted to the rows that it describes, and all are scored and weighed on those that every law describes: some have
-    no value at base checkpoints (D = 0). Without `holdout` and `by`, runs are left out one after the other.
+    no value at base checkpoints (D = 0). Without `at`, `holdout` and `by`, runs are left out one after the other, which judges laws
+    between the runs. A fit whose sampling failed is made again with four times as many tuning draws.
 
     Parameters
     ----------
@@ -177,6 +227,10 @@ def compare(
     loo : bool
         Leave one run out after the other, by importance weights, or by a refit where the weights are unreliable; the stack is of
         the fits to all rows.
+    at : Runs, DataFrame, path or mapping, optional
+        Settings to choose for, a table or values as for `bayeslaw.grid`. Laws are judged by forecasts of rows beyond several cuts
+        in the direction in which these leave the runs; rows about as far beyond their cut count most. The stack is of fits to all
+        rows. Where all settings lie inside the runs, one run is left out after the other.
     bootstrap : int
         Resamples of whole runs for the intervals of the point fits; 0 for none.
     starts : int
@@ -194,7 +248,8 @@ def compare(
     Returns
     -------
     Comparison
-        Weights maximise the log predictive density of left-out runs under the weighted laws (Yao et al. 2018).
+        Weights maximise the log predictive density of left-out runs under the weighted laws (Yao et al. 2018). With `at`, they
+        minimise the CRPS of held-out rows, and are shrunk towards equal weights where hold-outs are few.
 
     Raises
     ------
@@ -205,20 +260,27 @@ def compare(
     --------
     >>> bayeslaw.compare("runs.csv", ["chinchilla"], holdout="N > 1e8", by="run")
     Traceback (most recent call last):
-    bayeslaw.core.errors.BayeslawError: Give only one of holdout, by and loo.
+    bayeslaw.core.errors.BayeslawError: Give only one of holdout, by, loo and at.
     """
     whole_number("bootstrap", bootstrap, 0, MOST_RESAMPLES)
     whole_number("starts", starts, 1, MOST_STARTS)
     whole_number("seed", seed, 0)
     cards = [law if isinstance(law, Law) else load_law(law) for law in laws]
-    table = runs if isinstance(runs, Runs) else read_runs(runs)
-    table, undescribed, notes = _undescribed(table, cards, holdout is None and by is None)
-    candidates, folds = _candidates(cards, list(noise)), _folds(table, undescribed, holdout, by, loo)
+    if (holdout is not None) + (by is not None) + loo + (at is not None) > 1:
+        raise BayeslawError("Give only one of holdout, by, loo and at.", code="several-holdouts")
+    candidates, whole = _candidates(cards, list(noise)), runs if isinstance(runs, Runs) else read_runs(runs)
+    asked = None if at is None else _asked(whole, cards, targets_of(at, cards))
+    beyond = asked is not None and bool(asked.by)
+    table, undescribed, notes = _undescribed(whole, cards, holdout is None and by is None and not beyond)
+    notes = [*([asked.text] if asked else []), *notes]
+    folds = _folds(table, undescribed, holdout, by)
     for law in cards:
         Observations.of(law, table)
     folds = [_unseen(fold, cards, notes) for fold in folds]
     with opened(executor) as place:
         work = _Work(table, candidates, options or {}, seed, force, place, progress, notes)
+        if asked is not None and beyond:
+            return _beyond(work, asked, undescribed)
         if not folds:
             return _left_out_singly(work)
         return _held_out(work, folds, by, partial(_pointed, starts=starts, bootstrap=bootstrap, seed=seed))
@@ -276,10 +338,16 @@ def _candidates(laws: Sequence[Law], noises: Sequence[str]) -> tuple[_Candidate,
     return tuple(_Candidate(f"{law.name} {n}" if len(noises) > 1 else law.name, law, n) for law in laws for n in noises)
 
 
-def _folds(table: Runs, undescribed: NDArray[np.bool_], holdout: str | None, by: str | None, loo: bool) -> list[_Fold]:
-    """Return the folds to hold out, of rows that every law describes; none where runs are left out one by one."""
-    if (holdout is not None) + (by is not None) + loo > 1:
-        raise BayeslawError("Give only one of holdout, by and loo.", code="several-holdouts")
+def _asked(runs: Runs, laws: Sequence[Law], targets: Runs) -> Question:
+    """Find where targets lie, seen from the rows that every law describes; the table is checked for the laws first."""
+    for law in laws:
+        Observations.of(law, runs)
+    base = np.any([base_rows(runs.frame, law) for law in laws], axis=0)
+    return question(replace(runs, frame=runs.frame[~base]), targets, laws)
+
+
+def _folds(table: Runs, undescribed: NDArray[np.bool_], holdout: str | None, by: str | None) -> list[_Fold]:
+    """Return the folds to hold out, of rows that every law describes; none where no rows are named."""
     if holdout is not None:
         fold = _fold(table, holdout, table.frame.index.isin(where(table.frame, holdout).index), undescribed)
         return [fold._replace(seen=replace(fold.seen, sources=table.where(f"not ({holdout})").sources))]
@@ -430,6 +498,174 @@ def _loo_scores(work: _Work, fit: Fit, loo: Loo, refits: Mapping[str, Fit]) -> p
     return pd.DataFrame(
         [{"spread": "run", "rows": loss.size} | point_scores(loss, np.median(whole, axis=0)) | draw_scores(loss, whole)]
     )
+
+
+# --- forecasts beyond cuts -------------------------------------------------------------------------------------------
+
+
+def _beyond(work: _Work, asked: Question, undescribed: NDArray[np.bool_]) -> Comparison:
+    """Compare by forecasts beyond cuts in the direction of the targets; the stack is of fits to all rows."""
+    along, common = asked.along(work.table), _scorable(work, undescribed)
+    candidates, cuts = _cuts(work, asked.by, along, common)
+    parts = [replace(work.table, frame=work.table.frame[along <= cut]) for cut in cuts]
+    named = [replace(part, name=f"{part.name} up to {asked.by} {cut:.3g}") for part, cut in zip(parts, cuts, strict=True)]
+    how = {"seed": work.seed, "as_": "known" if asked.known else "new-run"}
+    then = partial(forecasts_beyond, table=common, along=along, by=asked.by, asked=how, force=work.force, kept=quantiles_of)
+    outcomes = iter(work.outcomes_of([(c, part) for part in named for c in candidates], then))
+    tried = {(cut, c.name): next(outcomes) for cut in cuts for c in candidates}
+    fits = _whole_fits(work, candidates)
+    judged, cuts = _judged(work, asked.by, cuts, [c.name for c in candidates if c.name in fits], tried)
+    found = {key: outcome.value.rows for key, outcome in tried.items() if outcome.value is not None}
+    held = _held_forecasts(work, asked, along, common, cuts, {name: [found[cut, name] for cut in cuts] for name in judged})
+    weights, table = _weighed_beyond(work, asked, held, fits)
+    _score_beyond(work, asked.by, held, tried, weights)
+    work.notes.extend([BEYOND.format(prior=PRIOR), SCORED_TWICE])
+    rows = held.rows.assign(held_out=held.rows["cut"].map(partial(_beyond_name, asked.by)))
+    runs = held.relative.groupby([rows["held_out"], rows["run"]], sort=False).mean()
+    comparison = _comparison(work, table, {str(name): runs[name] for name in runs}, Stack.of(fits, weights))
+    return replace(comparison, by=asked.by)
+
+
+def _beyond_name(by: str, cut: float) -> str:
+    return f"{by} > {cut:.3g}"
+
+
+def _scorable(work: _Work, undescribed: NDArray[np.bool_]) -> Runs:
+    """Return the rows that every law describes, each once where the table drops repeated ones."""
+    frame = work.table.frame[~undescribed]
+    if work.table.duplicates == "drop":
+        frame = frame.drop(index=sorted({row for c in work.candidates for row in repeats(frame, c.law).index}))
+    return replace(work.table, frame=frame)
+
+
+def _cuts(work: _Work, by: str, along: pd.Series, common: Runs) -> tuple[list[_Candidate], list[float]]:
+    """Return the laws that can be fitted below cuts, and the cuts below which all of them can; the others are noted."""
+    possible, refused = dict[str, list[float]](), dict[str, BayeslawError]()
+    for law in {c.law.name: c.law for c in work.candidates}.values():
+        try:
+            possible[law.name] = cuts_along(common, pooled_law(law, common, work.options), by, along.loc[common.frame.index], CUTS)
+        except BayeslawError as error:
+            refused[law.name] = error
+    if not possible:
+        raise next(iter(refused.values()))
+    work.notes.extend(f"{name} is not judged and has no weight. {error}" for name, error in refused.items())
+    return [c for c in work.candidates if c.law.name in possible], max(possible.values())
+
+
+def _whole_fits(work: _Work, candidates: Sequence[_Candidate]) -> dict[str, Fit]:
+    """Return the usable fits to all rows, each law's own, by name; the others are noted."""
+    fits = dict[str, Fit]()
+    for c, outcome in zip(candidates, work.outcomes([(c, work.table) for c in candidates]), strict=True):
+        if outcome.value is None:
+            work.notes.append(f"{c.name} has no weight. {outcome.error}")
+            continue
+        work.note_failures(c.name, outcome.value)
+        if work.usable(outcome.value):
+            fits[c.name] = outcome.value
+    return fits
+
+
+def _judged(
+    work: _Work, by: str, cuts: Sequence[float], names: Sequence[str], tried: Mapping[tuple[float, str], Outcome[Beyond]]
+) -> tuple[list[str], list[float]]:
+    """Return the laws to weigh and the cuts at which each of them could be scored.
+
+    All are weighed by the same cuts. Where that would leave fewer than half of them, the law with most failures is left out.
+    """
+    failed = {name: {cut for cut in cuts if not (v := tried[cut, name].value) or not len(v.rows)} for name in names}
+    for name, at in failed.items():
+        for cut in cuts:
+            outcome = tried[cut, name]
+            if outcome.value is None or not outcome.value.passed:
+                why = outcome.error if outcome.value is None else f"sampling {outcome.value.verdict} {TWICE}"
+                work.notes.append(f"{name}, {by} up to {cut:.3g}: {'not scored. ' * (cut in at)}{why}")
+    kept = list(names)
+    while kept and 2 * len(set[float]().union(*(failed[name] for name in kept))) > len(cuts):
+        kept.remove(max(kept, key=lambda name: len(failed[name])))
+    if not kept:
+        raise FitError(f"No law can be weighed. {' '.join(work.notes)} Or force it.", code="failed-checks")
+    if out := [name for name in names if name not in kept]:
+        some = "has no weight, since it" if len(out) == 1 else "have no weight, since they"
+        work.notes.append(f"{', '.join(out)} {some} could not be scored beyond enough of the {counted(len(cuts), 'cut')}.")
+    return kept, [cut for cut in cuts if not any(cut in failed[name] for name in kept)]
+
+
+def _held_forecasts(
+    work: _Work, asked: Question, along: pd.Series, common: Runs, cuts: Sequence[float], found: Mapping[str, Sequence[pd.DataFrame]]
+) -> HeldOut:
+    """Put together the forecasts of rows that every law could forecast."""
+    frame = common.frame
+    code, names = run_codes(frame)
+    run = pd.Series(np.array(names, dtype=object)[code], index=frame.index)
+    group = pd.Series(groups_of(along.loc[frame.index].to_numpy()), index=frame.index)
+    tables, quantiles, other = list[pd.DataFrame](), {name: list[Array]() for name in found}, 0
+    for number, cut in enumerate(cuts):
+        indices = [tables_of[number].index for tables_of in found.values()]
+        rows = indices[0][np.all([indices[0].isin(index) for index in indices], axis=0)]
+        other += len(set[Any]().union(*indices)) - len(rows)
+        reach = np.log(along.loc[rows].to_numpy()) - np.log(cut)
+        columns = {"cut": cut, "row": rows, "run": run[rows].to_numpy(), "group": group[rows].to_numpy(), "reach": reach}
+        tables.append(pd.DataFrame(columns | {"loss": frame.loc[rows, "loss"].to_numpy(dtype=np.float64)}))
+        for name, tables_of in found.items():
+            quantiles[name].append(tables_of[number].loc[rows].to_numpy())
+    if other:
+        work.notes.append(f"{other} forecasts by some laws alone are not scored, since not every law could forecast these rows.")
+    whole = pd.concat(tables, ignore_index=True)
+    if whole.empty:
+        raise BayeslawError(
+            f"{common.name}: there is no row beyond the cuts that every law could forecast.", code="nothing-held-out"
+        )
+    whole["near"] = nearness(whole["reach"].to_numpy(), asked.reach)
+    return HeldOut(whole, {name: np.concatenate(parts) for name, parts in quantiles.items()})
+
+
+def _weighed_beyond(work: _Work, asked: Question, held: HeldOut, fits: Mapping[str, Fit]) -> tuple[dict[str, float], pd.DataFrame]:
+    """Return weights and their table; laws that were not judged have none."""
+    weights, errors = held.weights, dict(zip(held.quantiles, (held.counts @ held.relative.to_numpy()).tolist(), strict=True))
+    count, reach = hold_outs(held.rows), float(held.rows["reach"].max())
+    where = f"up to {significant(reach, 2)} e-folds of {IN_WORDS.get(asked.by, asked.by)} beyond"
+    forecasts, rows_held, cuts = len(held.rows), held.rows["row"].nunique(), held.rows["cut"].nunique()
+    work.notes.append(
+        f"{counted(forecasts, 'forecast')} of {counted(rows_held, 'row')} {where} {counted(cuts, 'cut')} count as "
+        f"{significant(count, 2)} independent hold-outs."
+    )
+    laws = {c.name: c.law for c in work.candidates}
+    if note := floor_note(weights, laws, errors, reach):
+        work.notes.append(note)
+    rows = {}
+    for c in work.candidates:
+        row: dict[str, Any] = {"law": c.law.name, "noise": c.noise, "checks": _mark(False, work.force), "model": ""}
+        if c.name in fits:
+            row |= {"checks": _mark(fits[c.name].passed, work.force), "model": model_label(fits[c.name].checks)}
+        if c.name in weights:
+            row |= {"forecasts": len(held.rows), "hold_outs": count, "crps_rel": errors[c.name], "weight": weights[c.name]}
+        rows[c.name] = row
+    table = pd.DataFrame(rows.values(), pd.Index(list(rows), name="name"))
+    return weights, table.sort_values("weight", ascending=False, kind="stable")
+
+
+def _score_beyond(
+    work: _Work, by: str, held: HeldOut, tried: Mapping[tuple[float, str], Outcome[Beyond]], weights: Mapping[str, float]
+) -> None:
+    """Add the scores of each law and of the stack beyond each cut."""
+    stacked, named = held.stacked(weights), {c.name: c for c in work.candidates}
+    for cut in map(float, held.rows["cut"].unique()):
+        at, name_of = np.flatnonzero(held.rows["cut"] == cut), _beyond_name(by, cut)
+        loss = held.rows["loss"].to_numpy(dtype=np.float64)[at]
+        done = {name: value for name in held.quantiles if (value := tried[cut, name].value) is not None}
+        for name, value in done.items():
+            c, make = named[name], partial(_beyond_scores, loss, held.quantiles[name].T[:, at], [value])
+            work.add(name_of, c.law.name, c.noise, "posterior", _mark(value.passed, work.force), make)
+        make = partial(_beyond_scores, loss, stacked[:, at], [*done.values()])
+        work.add(name_of, "stack", "", "stack", _mark(all(value.passed for value in done.values()), work.force), make)
+
+
+def _beyond_scores(loss: Array, draws: Array, forecasts: Sequence[Beyond]) -> pd.DataFrame:
+    """Return the scores of draws (S, n) of losses (n,), and what applies to the forecasts that they are from."""
+    model = max((forecast.model for forecast in forecasts), key=("no concerns", "concerns", "not assessed").index)
+    spread = " or ".join(sorted({forecast.rows.attrs["spread"] for forecast in forecasts}))
+    scores = {"model": model, "spread": spread, "rows": loss.size}
+    return pd.DataFrame([scores | point_scores(loss, np.median(draws, axis=0)) | draw_scores(loss, draws)])
 
 
 # --- weights ---------------------------------------------------------------------------------------------------------

@@ -1,0 +1,339 @@
+"""Weights of laws for forecasts at given targets: by forecasts of held-out rows that lie as far outside the fitted ones.
+
+`question` finds the direction in which targets leave the runs, and how far. Laws then forecast rows beyond several cuts along it
+(`evaluation.backtest`), and `weights` minimises the error of the weighted forecasts, shrunk towards equal weights:
+
+    n log CRPS(w) - PRIOR mean(log w)
+
+CRPS(w) is that of the weighted predictive distributions, relative to the losses and averaged over the held-out rows. Rows about as
+far beyond their cut as the targets beyond the runs count most (`nearness`), and n is the number of independent hold-outs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.optimize import minimize
+from scipy.special import softmax
+
+from bayeslaw.core.arrays import Array, Index
+from bayeslaw.core.errors import BayeslawError, Fault, TableError
+from bayeslaw.core.text import significant
+from bayeslaw.data.table import Runs, read_runs
+from bayeslaw.data.validate import base_rows, check, complete
+from bayeslaw.evaluation.backtest import DIRECTIONS, IN_WORDS, direction, group_ends
+from bayeslaw.forecasting.forecast import Forecast
+from bayeslaw.forecasting.grid import grid
+from bayeslaw.laws.law import Covariate, Law
+
+CUTS = 5
+PRIOR = (
+    1.0  # hold-outs that equal weights count as: of equally good laws, the best at two or three gets less than .92 in 99% of cases
+)
+OFFSET, WIDTH = 0.3, 0.7  # of `nearness`: a row half or twice as far beyond its cut as a far target counts about .6
+KEPT = 200  # quantiles of each forecast that are kept
+ROUNDING = 1e-9  # e-folds by which logarithms of equal values may differ
+
+type Settings = Runs | pd.DataFrame | str | Path | Mapping[str, Any]
+
+
+# --- targets ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Question:
+    """Where targets lie, seen from the runs.
+
+    Attributes
+    ----------
+    by : str
+        The direction in which they leave the runs; empty where all lie inside, or leave them only where no backtest goes.
+    reach : array
+        Distances (e-folds) beyond the runs of the targets that leave them in this direction.
+    targets : int
+        Number of all targets.
+    elsewhere : tuple of str
+        Other covariates in which targets lie outside the runs, with distances, such as 'r by 0.2'.
+    flops : bool
+        Whether runs and targets both have logged FLOPs, which compute is then measured by.
+    known : bool
+        Whether there are later rows of the runs among the targets; held-out rows are then forecast as such too.
+    """
+
+    by: str
+    reach: Array
+    targets: int
+    elsewhere: tuple[str, ...] = ()
+    flops: bool = False
+    known: bool = False
+
+    @property
+    def text(self) -> str:
+        """The question in words: the direction and the distances, and what is not asked along it."""
+        also = ", ".join(self.elsewhere)
+        if not self.by:
+            where = f"leave the runs only in {also}, where no backtest goes" if also else "lie inside the runs"
+            return f"All targets {where}: laws are judged by leaving one run out after the other, which judges interpolation."
+        far = f"{self.reach.size} of {self.targets} targets lie beyond the runs, up to {significant(self.reach.max(), 2)} e-folds"
+        rest = f" Targets leave the runs also in {also}: hold-outs say nothing about that." if also else ""
+        return f"{far} of {IN_WORDS.get(self.by, self.by)}: laws are judged by forecasts beyond cuts along it.{rest}"
+
+    def along(self, runs: Runs) -> pd.Series:
+        """Return the value of each row of a table in the direction, as `backtest.direction`."""
+        return direction(runs if self.flops else replace(runs, frame=runs.frame.drop(columns="flops", errors="ignore")), self.by)
+
+
+def targets_of(at: Settings, laws: Sequence[Law]) -> Runs:
+    """Return the table of targets, checked for every law.
+
+    Parameters
+    ----------
+    at : Runs, DataFrame, path or mapping
+        A table of settings, or values of the covariates of all laws as for `bayeslaw.grid`.
+    laws : sequence of Law
+    """
+    if isinstance(at, Mapping):
+        at = _grid_of(at, laws)
+    targets = at if isinstance(at, Runs) else read_runs(at)
+    faults = [fault for law in laws for fault in check(targets, law, to_fit=False)]
+    for law in laws:
+        base = targets.frame.index[base_rows(targets.frame, law)]
+        infinite = ("D", "0", f"D = 0 is the base checkpoint, where {law.name} is infinite", "ask for D > 0", "infinite-at-base")
+        faults += [Fault(int(row), *infinite) for row in base]
+    if faults:
+        raise TableError(list(dict.fromkeys(faults)), targets.name)
+    if not len(targets.frame):
+        raise BayeslawError(f"{targets.name} has no rows: give the settings to choose laws for.", code="no-targets")
+    return targets
+
+
+def _grid_of(settings: Mapping[str, Any], laws: Sequence[Law]) -> pd.DataFrame:
+    """Return all combinations of the values of the laws' covariates; each law takes those that it has."""
+    known = {name for law in laws for name in (*law.measured, *law.levels, "atpp")}
+    unknown = {name: value for name, value in settings.items() if name not in known}
+    grids = [grid(law, {k: v for k, v in settings.items() if k in (*law.measured, *law.levels, "atpp")} | unknown) for law in laws]
+
+    def joined(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
+        common = [name for name in first if name in second]
+        return first.merge(second, on=common) if common else first.merge(second, how="cross")
+
+    return reduce(joined, grids)
+
+
+def question(runs: Runs, targets: Runs, laws: Sequence[Law]) -> Question:
+    """Find the direction in which targets leave the runs, and how far.
+
+    It is compute if N times D exceeds that of all runs, else N or D, or where the laws have PTPP or steps and more e-folds of them
+    are asked for, these.
+
+    Parameters
+    ----------
+    runs, targets, laws
+        `runs` are the rows that every law describes.
+    """
+    axes = {name: covariate for law in laws for name, covariate in law.axes.items()}
+    flops, named = (all(column in table.frame for table in (runs, targets)) for column in ("flops", "run"))
+    known = named and bool(targets.frame["run"].dropna().isin(runs.frame["run"]).any())
+    ranges = {name: _distances(runs, targets, name, axes[name], laws) for name in axes}
+    above = {name: up for name, (up, _) in ranges.items() if name in DIRECTIONS and axes[name].logarithmic}
+    if {"N", "D"} <= axes.keys():
+        product = Question("compute", np.zeros(0), 0, flops=flops)
+        with np.errstate(divide="ignore"):
+            compute = np.log(product.along(targets).to_numpy()) - np.log(product.along(runs).max())
+        if compute.max() > ROUNDING:
+            above = {name: up for name, up in above.items() if name not in ("N", "D")} | {"compute": compute}
+    by = max(above, key=lambda name: above[name].max(), default="")
+    if not by or above[by].max() <= ROUNDING:
+        by = ""
+    covered = {"compute": ("N", "D")}.get(by, (by,))
+    outside = {name: np.maximum(down, 0 if name in covered else up).max() for name, (up, down) in ranges.items()}
+    elsewhere = [
+        f"{name} by {significant(far, 2)}{' e-folds' * axes[name].logarithmic}" for name, far in outside.items() if far > ROUNDING
+    ]
+    reach = above[by][above[by] > ROUNDING] if by else np.zeros(0)
+    return Question(by, reach, len(targets.frame), tuple(elsewhere), flops, known)
+
+
+def _distances(runs: Runs, targets: Runs, name: str, covariate: Covariate, laws: Sequence[Law]) -> tuple[Array, Array]:
+    """Return how far targets lie above and below the runs in a covariate, arrays (n,), in e-folds or in its unit."""
+    law = next(law for law in laws if name in law.covariates)
+    seen, asked = (complete(table.frame, law)[name].to_numpy(dtype=np.float64) for table in (runs, targets))
+    if covariate.logarithmic:
+        least = 0.0 if (seen <= 0).any() else seen.min()  # where runs begin at 0, no target lies below them
+        seen, asked = np.log(np.maximum(seen, least or 1e-300)), np.log(np.maximum(asked, least or 1e-300))
+        if least == 0:
+            return asked - seen.max(), np.full(asked.size, -np.inf)
+    return asked - np.nanmax(seen), np.nanmin(seen) - asked
+
+
+# --- held-out rows ---------------------------------------------------------------------------------------------------
+
+
+def quantiles_of(predicted: Forecast, frame: pd.DataFrame, cut: float, value: pd.Series) -> pd.DataFrame:
+    """Return evenly spaced quantiles (n, KEPT) of what a forecast says of a table's losses, with its spread among the attributes.
+
+    See `backtest.forecasts_beyond`.
+    """
+    del cut, value
+    table = pd.DataFrame(np.quantile(predicted.predictive, (np.arange(KEPT) + 0.5) / KEPT, axis=0).T, index=frame.index)
+    table.attrs["spread"] = predicted.spread
+    return table
+
+
+def nearness(reach: Array, asked: Array) -> Array:
+    """Return how much held-out rows (n,) count by their distance beyond the cut, 1 for those most like the targets.
+
+    It is a normal kernel in log(distance + OFFSET), averaged over targets; those beyond the farthest row count as being there.
+    """
+    at = np.log(np.minimum(asked, reach.max()) + OFFSET)
+    near = np.exp(-0.5 * ((np.log(reach + OFFSET)[:, None] - at) / WIDTH) ** 2).mean(axis=1)
+    return np.asarray(near / near.max())
+
+
+def groups_of(values: Array) -> Index:
+    """Return the group of each value (n,) in a direction: values that a backtest does not cut between."""
+    return np.searchsorted(group_ends(values), values).astype(np.int64)
+
+
+def hold_outs(rows: pd.DataFrame) -> float:
+    """Return the number of independent hold-outs among forecasts, the rows of a table with cut, group, run and near.
+
+    Forecasts from one cut err together, those of one group of values err together, and so do those of one run. So we count each
+    cut once, each group once and each run once, by its nearest forecast, and take the least of the three sums.
+    """
+    return min(float(rows.groupby(name)["near"].max().sum()) for name in ("cut", "group", "run"))
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Forecasts of held-out rows by every law.
+
+    Attributes
+    ----------
+    rows : DataFrame
+        One row for each forecast: cut, row, run, group, reach, loss and near, see `nearness`.
+    quantiles : mapping of law to array (n, KEPT)
+    """
+
+    rows: pd.DataFrame
+    quantiles: Mapping[str, Array]
+    crps: tuple[Array, Array] = field(init=False)
+
+    def __post_init__(self) -> None:
+        loss = self.rows["loss"].to_numpy(dtype=np.float64)
+        object.__setattr__(self, "crps", crps_terms(loss, list(self.quantiles.values())))
+
+    @property
+    def counts(self) -> Array:
+        """Weight (n,) of each forecast: its nearness, shared by the forecasts of one group from one cut; they add up to 1."""
+        near = self.rows["near"] / self.rows.groupby(["cut", "group"])["row"].transform("size")
+        return np.asarray(near / near.sum())
+
+    @property
+    def relative(self) -> pd.DataFrame:
+        """CRPS of every forecast over the loss: rows (n,), a column for each law."""
+        linear, quadratic = self.crps
+        own: Array = linear - np.diagonal(quadratic, axis1=1, axis2=2).T / 2
+        return pd.DataFrame(own.T, columns=list(self.quantiles), index=self.rows.index)
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """Weights of the laws, by `shrunk_weights`."""
+        linear, quadratic = self.crps
+        found = shrunk_weights(linear @ self.counts, quadratic.transpose(1, 2, 0) @ self.counts, hold_outs(self.rows))
+        return dict(zip(self.quantiles, found.tolist(), strict=True))
+
+    def stacked(self, weights: Mapping[str, float]) -> Array:
+        """Return some 1,000 draws (draws, n) of the weighted forecasts."""
+        parts = []
+        for name, weight in weights.items():
+            count = round(1000 * weight)
+            parts.append(self.quantiles[name][:, ((np.arange(count) + 0.5) / count * KEPT).astype(np.int64)])
+        return np.hstack(parts).T
+
+
+def crps_terms(loss: Array, forecasts: Sequence[Array]) -> tuple[Array, Array]:
+    """Return terms of the relative CRPS of weighted forecasts, which is w'a - w'Bw/2.
+
+    Parameters
+    ----------
+    loss : array (n,)
+    forecasts : sequence of K arrays (n, S)
+        Draws or evenly spaced quantiles.
+
+    Returns
+    -------
+    array (K, n), array (n, K, K)
+        Mean distances of a law's draws to the loss, and of draws of two laws to each other, over the loss.
+    """
+    scale = loss[:, None]
+    drawn = [draws / scale for draws in forecasts]
+    linear = np.array([np.abs(draws - 1).mean(axis=1) for draws in drawn])
+    own = [_mean_distance(draws) for draws in drawn]
+    quadratic = np.empty((loss.size, len(drawn), len(drawn)))
+    for i, first in enumerate(drawn):
+        for j, second in enumerate(drawn[: i + 1]):
+            # Draws of two laws together have the mean distance (own_i + own_j + 2 B_ij) / 4.
+            both = own[i] if i == j else 2 * _mean_distance(np.hstack([first, second])) - (own[i] + own[j]) / 2
+            quadratic[:, i, j] = quadratic[:, j, i] = both
+    return linear, quadratic
+
+
+def _mean_distance(draws: Array) -> Array:
+    """Return E|X - X'| (n,) of draws (n, S)."""
+    size = draws.shape[1]
+    rank = (2 * np.arange(size) - size + 1.0) / size**2
+    return np.asarray(2 * np.sort(draws, axis=1) @ rank)
+
+
+def shrunk_weights(linear: Array, quadratic: Array, count: float) -> Array:
+    """Return the weights (K,) that minimise count log(w'a - w'Bw/2) - PRIOR mean(log w); see the module.
+
+    Parameters
+    ----------
+    linear, quadratic : array (K,), array (K, K)
+        Means of `crps_terms` over the held-out rows.
+    count : float
+        Number of independent hold-outs.
+    """
+
+    def objective(x: Array) -> float:
+        weights = softmax(x)
+        error = linear @ weights - weights @ quadratic @ weights / 2
+        return float(count * np.log(max(error, 1e-300)) - PRIOR * np.log(weights).mean())
+
+    size = linear.size
+    starts = [np.zeros(size), *(2.0 * np.eye(size))]  # the error is convex in w, its logarithm need not be
+    best = min((minimize(objective, start, method="BFGS") for start in starts), key=lambda found: found.fun)
+    return np.asarray(softmax(best.x))
+
+
+def floor_note(weights: Mapping[str, float], laws: Mapping[str, Law], errors: Mapping[str, float], reach: float) -> str:
+    """Say that a law without a floor has most of the weight beyond the runs, and why; '' if none has.
+
+    Parameters
+    ----------
+    weights, laws, errors : by name
+        `errors` are mean relative CRPS of held-out rows.
+    reach : float
+        The largest distance of these beyond a cut.
+    """
+    without = [name for name in weights if not laws[name].floors]
+    share = sum(weights[name] for name in without)
+    if share <= 0.5:
+        return ""
+    others = [name for name in weights if name not in without]
+    best = min(others, key=errors.__getitem__, default="")
+    why = f"{best}, the best law with one, has {errors[best]:.2%}" if best else "no law with one could be judged"
+    shown = ", ".join(f"{name} ({errors[name]:.2%})" for name in without)
+    return (
+        f"{shown} has {share:.0%} of the weight and no floor: far beyond the runs its loss falls below any entropy of text. "
+        f"It has the weight since its relative CRPS at held-out rows is low ({why}), and these lie at most "
+        f"{significant(reach, 2)} e-folds beyond a cut; farther out, use a law with a floor."
+    )
