@@ -31,6 +31,7 @@ def fit(
     chains: options.Chains = 4,
     seed: options.Seed = 0,
     bins: options.Bins = None,
+    discrepancy: options.Learning = "learned",
     quiet: options.Quiet = False,
 ) -> Answer:
     """Fit a law to logged losses by NUTS and write the posterior to one NetCDF file."""
@@ -39,7 +40,8 @@ def fit(
     pooled = options.pairs_of("--by", by, "PARAMETER=COLUMN, such as E=domain")
     table = bayeslaw.read_runs(runs, where, duplicates=duplicates)
     settings: dict[str, Any] = {"priors": priors, "draws": draws, "tune": tune, "chains": chains, "seed": seed, "bins": bins}
-    fitted = bayeslaw.fit(law, table, noise=noise, noise_by=noise_by, by=pooled, progress=not quiet, **settings)
+    settings |= {"noise": noise, "noise_by": noise_by, "by": pooled, "discrepancy": discrepancy}
+    fitted = bayeslaw.fit(law, table, progress=not quiet, **settings)
     options.save_draws(fitted, output)
     answer = Answer()
     _add_fit(answer, fitted)
@@ -61,6 +63,7 @@ def _add_fit(answer: Answer, fit: Fit) -> None:
         answer.say(f"  losses and forecasts are in {fit.observed.unit}; the cards' priors are stated for {NATS}")
     answer.results |= {"law": fit.law.name, "rows": rows, "runs": runs}
     answer.say(*(f"  {check}" for check in fit.checks))
+    answer.say(*filter(None, [fit.learnt() if fit.passed else ""]))
     answer.judge(fit.checks)
 
 
@@ -104,6 +107,10 @@ def show(
         answer.results["sources"] = list(loaded.sources)
     answer.show("parameters", table.drop(columns=list(interval_names("eti", ci))) if withheld else table)
     answer.say("", *map(str, loaded.checks))
+    members = loaded.members if isinstance(loaded, bayeslaw.Stack) else {"": loaded}
+    learnt = {name: member.learnt(ci) for name, member in members.items()}
+    if not withheld:
+        answer.say(*(f"{name}: {text}" if name else text for name, text in learnt.items() if text))
     if sensitivity and not isinstance(loaded, bayeslaw.Stack):
         of = f"sensitivity to a doubling of the weight of priors (law, noise) or likelihood, of note from {SENSITIVE} on"
         answer.say("", of, "")

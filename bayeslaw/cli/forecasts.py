@@ -14,7 +14,10 @@ from bayeslaw.cli.answer import Answer
 from bayeslaw.core.errors import BayeslawError
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.axes import Axes
+
+    from bayeslaw.forecasting.forecast import Forecast
 
 
 def forecast(
@@ -29,8 +32,8 @@ def forecast(
     seed: options.Seed = 0,
     force: options.Force = False,
 ) -> Answer:
-    """Forecast the loss at settings, with latent, run and discrepancy intervals and the distance outside the data."""
-    from bayeslaw.core.text import plain, with_intervals
+    """Forecast the loss at settings, with the interval to report first and the distance outside the data."""
+    from bayeslaw.core.text import plain
     from bayeslaw.plots.forecast import forecast_axis
     from bayeslaw.posterior.diagnostics import failures
 
@@ -49,10 +52,8 @@ def forecast(
         bayeslaw.plots.plot_forecast(result, ax, ci_prob=ci, unit=loaded.covariates[forecast_axis(result)].unit)
 
     answer.save_picture(plot, draw)
-    # `extrapolation` says in words how far settings lie outside; what is the same in all rows is in the lines below, or usual.
-    left = ["run_median", "model", *(f"outside_{name}" for name in result.outside), *([] if result.forced else ["checks"])]
-    left += ["as"] if set(result.readings) == {"new run"} else []
-    answer.save_table("forecast", table, output, f"{len(table)} settings", plain(with_intervals(table.drop(columns=left))))
+    answer.save_table("forecast", table, output, f"{len(table)} settings", plain(_shown(result, table)))
+    answer.say(*_reported(result))
     later = result.readings.count("known run")
     if later and not any(member.fit.noise.drift for member in result.members):
         answer.say(f"note: {later} rows continue fitted runs with the runs' learnt effects, which noise normal-drift lets change")
@@ -61,6 +62,40 @@ def forecast(
     if loaded.concerns:
         answer.say(f"`bayeslaw show {fit}` says more of the concerns about the fit.")
     return answer
+
+
+def _shown(result: Forecast, table: pd.DataFrame) -> pd.DataFrame:
+    """Return the columns to print: the settings, the spread to report with its interval, another, and how far outside they lie.
+
+    `extrapolation` says in words how far; what is the same in all rows is in the lines below, or usual.
+    """
+    from bayeslaw.core.text import with_intervals
+
+    last = [*(["as"] if set(result.readings) != {"new run"} else []), "extrapolation", *(["checks"] if result.forced else [])]
+    joined = with_intervals(table)
+    if not result.beyond:
+        spreads = [c for c in joined if c == "latent_median" or str(c).rpartition("_")[2].startswith("eti")]
+        return joined[[*result.settings, *spreads, *last]]
+    (eti,) = {str(c).rpartition("_")[2] for c in joined if str(c).startswith("latent_eti")}
+    headline, rows = joined["headline"], range(len(joined))
+    chosen = {name: [joined[f"{headline[i]}_{name}"][i] for i in rows] for name in ("median", eti)}
+    other = f"{'run' if 'extrapolated' in set(headline) else 'latent'}_{eti}"
+    return joined[[*result.settings, "headline"]].assign(**chosen, **joined[[other, *last]])
+
+
+def _reported(result: Forecast) -> list[str]:
+    """Say which spread to report; nothing where none was learnt, since all rows are then of one spread."""
+    if not result.beyond:
+        return []
+    spreads, why = set(result.headlines), "which has the law's error as learnt from the runs"
+    if len(spreads) > 1:
+        return [f"Rows outside the runs: report `extrapolated`, {why}; inside: `run`."]
+    outside = "extrapolated" in spreads
+    return [
+        f"All rows lie outside the runs: report `extrapolated`, {why}."
+        if outside
+        else "All rows lie inside the runs: report `run`."
+    ]
 
 
 def score(

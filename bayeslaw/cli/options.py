@@ -51,7 +51,20 @@ Executor = Annotated[
     str, Option(help="Where the work runs: in-process, processes, processes:4 or the address of a Dask scheduler.")
 ]
 Ci = Annotated[float, Option("--ci", help="Probability of the equal-tailed intervals.")]
-Discrepancy = Annotated[str | None, Option(help="Relative error, such as 1% or 0.01, that you state for the law outside the runs.")]
+Discrepancy = Annotated[
+    str | None,
+    Option(
+        help="Error of the law outside the runs: learned, the default, is what the fit learnt; none leaves it out; 1% or 0.01 is a "
+        "relative size that you state."
+    ),
+]
+Stated = Annotated[
+    str | None, Option("--discrepancy", help="Relative error of the law that you state, such as 1% or 0.01, or none, the default.")
+]
+Learning = Annotated[
+    Literal["learned", "none"],
+    Option("--discrepancy", help="Whether to learn how wrong the law is too, from which forecasts outside the runs come."),
+]
 As = Annotated[
     Literal["known", "new-run", "new-checkpoint"],
     Option("--as", help="As what rows of fitted runs and checkpoints are forecast: with the effects learnt from these, or anew."),

@@ -23,7 +23,7 @@ from bayeslaw.design.candidates import FLOPS, Candidates, read_candidates
 from bayeslaw.design.information import build
 from bayeslaw.design.search import ROUNDING, Market, choose
 from bayeslaw.design.targets import Targets, parameters_of, targets_of
-from bayeslaw.forecasting.discrepancy import read_discrepancy
+from bayeslaw.forecasting.discrepancy import read_stated
 from bayeslaw.forecasting.forecast import forecast_selections
 from bayeslaw.forecasting.stack import Posterior, check_pairing
 from bayeslaw.posterior.diagnostics import SEED_SPREAD, checks_label, spread_order
@@ -327,7 +327,7 @@ def anchors(
     whole_number("seed", seed, 0)
     if not (math.isfinite(budget) and budget > 0):
         raise BayeslawError(f"The budget must be a positive number, not {budget}.", code="bad-budget")
-    sd = None if discrepancy is None else read_discrepancy(discrepancy)
+    sd = read_stated(discrepancy, "A choice of anchors")
     sizes = [sum(chosen.size for _, chosen in member.selections) for member in members]
     shown = " and ".join(f"{size} draws of {member.name}" for size, member in zip(sizes, members, strict=True))
     check_pairing(members, sizes, f"{shown} can't be paired.", " Choose with one stack, and a fit for the other loss.")

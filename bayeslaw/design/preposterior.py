@@ -45,7 +45,7 @@ class Design:
     @classmethod
     def of(cls, fit: Fit, runs: Runs, draws: NDArray[np.int64], *, seed: int = 0, force: bool = False) -> Design:
         """Simulate the losses of a design by some posterior draws (O,); `seed` is that of the noise, equal for equal designs."""
-        forecasts = forecast(fit, runs, force=force)
+        forecasts = forecast(fit, runs, discrepancy="none", force=force)
         part = forecasts.members[0]
         observed, order = planned(fit.law, runs, fit.observed)
         latent = np.log(part.latent(order)).T
@@ -125,7 +125,7 @@ def nested(
     if outer > size:
         problem = f"outer is the number of draws to simulate from; there are {size}, not {outer}."
         raise BayeslawError(problem, code="too-many-simulations")
-    at_targets = forecast(fit, _read(targets, "targets"), force=force)
+    at_targets = forecast(fit, _read(targets, "targets"), discrepancy="none", force=force)
     target, weight = log_losses(at_targets), _weights(weights, at_targets.rows.size)
     draws = np.random.default_rng((seed, SIMULATED)).choice(size, outer, replace=False)
     prior = float(target.var(axis=0, ddof=1) @ weight)

@@ -65,7 +65,10 @@ def targets_of(
         return Targets(draws, tuple(targets), np.full(len(targets), 1 / len(targets)), widths, "target", "", forced)
     runs = targets if isinstance(targets, Runs) else read_runs(targets)
     weights = _weights(runs)
-    forecasts = [forecast(member, runs, discrepancy=sd, seed=seed + i, force=force) for i, member in enumerate(members)]
+    forecasts = [
+        forecast(member, runs, discrepancy="none" if sd is None else sd, seed=seed + i, force=force)
+        for i, member in enumerate(members)
+    ]
     losses = np.hstack([f.expected(slice(None)).T for f in forecasts])
     names = [
         (f"{f.law}: " if len(forecasts) > 1 else "") + ", ".join(f"{c} = {v:.4g}" for c, v in row.items())

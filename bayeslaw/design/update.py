@@ -112,14 +112,14 @@ def update(
     new = new_runs if isinstance(new_runs, Runs) else read_runs(new_runs)
     task = refit_task(fit, join_runs(fit, new), seed)
     settings = None if targets is None else targets if isinstance(targets, Runs) else read_runs(targets)
-    before = None if settings is None else forecast(fit, settings, force=force)
+    before = None if settings is None else forecast(fit, settings, discrepancy="none", force=force)
     predictions = compare_with_predictions(fit, new, force=force)
     refit = make_fit(task.law, task.runs, **task.options, progress=progress, cores=cores)
     as_predicted = bool((predictions["p_adjusted"] >= ALARM).all())
     text, widths = _verdict(predictions, "" if as_predicted else _extrapolation(fit, new)), None
     if settings is not None and before is not None:
         try:
-            widths = compare_widths(before, forecast(refit, settings, force=force))
+            widths = compare_widths(before, forecast(refit, settings, discrepancy="none", force=force))
         except FitError as error:
             text += f" There are no intervals before and after: {error}"
     return Update(refit, predictions, as_predicted, text, widths)
@@ -180,7 +180,7 @@ def compare_with_predictions(fit: Fit, new: Runs, *, seed: int = 0, force: bool 
     require_draws(fit, "A comparison with predictions")
     new = _compared(fit, new)
     frame = new.frame[new.frame["compared"]]
-    predicted = forecast(fit, replace(new, frame=frame), seed=seed, force=force)
+    predicted = forecast(fit, replace(new, frame=frame), discrepancy="none", seed=seed, force=force)
     code, names = run_codes(frame)
     errors = _errors(predicted, frame, code)
     counts = new.frame.groupby(run_codes(new.frame)[0])["compared"].agg(["size", "sum"]).to_numpy()
@@ -277,7 +277,7 @@ class _Errors:
 def _extrapolation(fit: Fit, new: Runs) -> str:
     """The forecast's text on settings far outside a fit's runs; empty if there are none."""
     logged = replace(new, frame=new.frame[~base_rows(new.frame, fit.law)])
-    check = next(check for check in forecast(fit, logged, force=True).checks if check.name == "extrapolation")
+    check = next(check for check in forecast(fit, logged, discrepancy="none", force=True).checks if check.name == "extrapolation")
     return "" if check.passed else check.text
 
 

@@ -132,7 +132,8 @@ def combination_draws(
         message = f"{weights.name} has losses in {weights.unit}, source and target in {source.unit}: convert them with "
         raise BayeslawError(message + "`bayeslaw convert` and fit again.", code="several-units")
     runs = at if isinstance(at, Runs) else Runs(at, "the settings")
-    source_loss, target_loss = (forecast(p, runs, seed=seed, force=force).expected(slice(None)).T for p in (source, target))
+    forecasts = (forecast(p, runs, discrepancy="none", seed=seed, force=force) for p in (source, target))
+    source_loss, target_loss = (result.expected(slice(None)).T for result in forecasts)
     known = next(iter(weights.draws.values())).size
     size = min(draws, known)
     chosen = np.random.default_rng(seed).permutation(known)[:size]

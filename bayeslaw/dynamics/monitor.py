@@ -162,7 +162,7 @@ def watch(
     row, wanted = curves.frame[curves.frame["run"] == run].iloc[-1], (*fit.law.measured, *fit.law.levels, fit.observed.group_column)
     others = {c: row[c] for c in wanted if c in row.index and c not in areas}
     settings = areas.dropna(axis=1, how="all").assign(run=run, **others)
-    prediction = forecast(fit, Runs(settings, run), seed=seed, force=force)
+    prediction = forecast(fit, Runs(settings, run), discrepancy="none", seed=seed, force=force)
     effect = prediction.members[0].learnt.at(np.arange(steps.size)).T
     loss = prediction.expected(slice(None)).T * np.exp(effect)
     settings = settings.assign(extrapolation=prediction.summary()["extrapolation"].to_numpy())

@@ -400,7 +400,8 @@ def _forecast_checks(landscape: Landscape, point: Array, seed: int, *, force: bo
     """Return the checks of the forecasts at a recipe, and notes on how far it lies outside the runs; refuse failed checks."""
     checks, notes = list[Check](), list[str]()
     for posterior in landscape.posteriors:
-        prediction = forecast(posterior, Runs(landscape.table(point[None, :]), "the recipe"), seed=seed, force=force)
+        at = Runs(landscape.table(point[None, :]), "the recipe")
+        prediction = forecast(posterior, at, discrepancy="none", seed=seed, force=force)
         checks += prediction.checks
         extrapolation = prediction.summary()["extrapolation"].iloc[0]
         if extrapolation != "inside":

@@ -175,7 +175,7 @@ def turning_point(
     check_combinable(*(p for _, p in terms), force=force)
     steps = _lengths(recipe, longest)
     table = _ends(recipe, steps)
-    predictions = [forecast(posterior, Runs(table, "the recipe"), force=force) for _, posterior in terms]
+    predictions = [forecast(posterior, Runs(table, "the recipe"), discrepancy="none", force=force) for _, posterior in terms]
     failed = any(prediction.forced for prediction in predictions)
     outside = np.any([(prediction.outside.to_numpy() > 1e-9).any(axis=1) for prediction in predictions], axis=0)
     loss, base = (_weighted(terms, rows).T for rows in (table, recipe.rows([0])))

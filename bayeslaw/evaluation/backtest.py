@@ -29,7 +29,7 @@ from bayeslaw.data.observations import Observations, run_codes
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.validate import base_rows, cell_faults, check, mixed_domains, repeats
 from bayeslaw.evaluation.scores import crps, point_scores, transforms
-from bayeslaw.forecasting.discrepancy import read_discrepancy
+from bayeslaw.forecasting.discrepancy import read_choice
 from bayeslaw.forecasting.forecast import Forecast, forecast
 from bayeslaw.inference.batch import Task, fit_many
 from bayeslaw.laws.card import load_law
@@ -179,7 +179,8 @@ def backtest(
     noise : text or function
         As for `bayeslaw.fit`.
     discrepancy : float or text, optional
-        Score the spread with a discrepancy of this relative standard deviation, .01 or '1%'; see `bayeslaw.forecast`.
+        By default, 'learned', rows outside the fitted runs are scored by `extrapolated`; 'none' scores `run` everywhere, and .01 or
+        '1%' the spread with a stated discrepancy of this size. See `bayeslaw.forecast`.
     as_ : {'known', 'new-run', 'new-checkpoint'}
         As what rows beyond a cut are forecast whose run or checkpoint has rows up to it; see `bayeslaw.forecast`.
     seed : int
@@ -211,9 +212,10 @@ def backtest(
     whole_number("seed", seed, 0)
     if as_ not in get_args(Reading):
         raise BayeslawError(f"Rows are forecast as {', '.join(get_args(Reading))}, not as {as_!r}.", code="unknown-reading")
-    if discrepancy is not None:
-        read_discrepancy(discrepancy)
+    _, learned = read_choice(discrepancy)
     given, law = dict(options or {}), law if isinstance(law, Law) else load_law(law)
+    if not learned:  # fits need not learn what no forecast uses
+        given["discrepancy"] = "none"
     table, notes = _usable(runs if isinstance(runs, Runs) else read_runs(runs), law, given)
     along = direction(table, by)
     values = cuts_along(table, pooled_law(law, table, given), by, along, cuts)

@@ -143,12 +143,14 @@ class _Work:
     notes: list[str] = field(default_factory=list)
     scores: list[pd.DataFrame] = field(default_factory=list)
 
-    def outcomes(self, pairs: Sequence[tuple[_Candidate, Runs]]) -> list[Outcome[Fit]]:
-        return self.outcomes_of(pairs, _itself)
+    def outcomes(self, pairs: Sequence[tuple[_Candidate, Runs]], **others: object) -> list[Outcome[Fit]]:
+        return self.outcomes_of(pairs, _itself, **others)
 
-    def outcomes_of[T: (Fit, Beyond)](self, pairs: Sequence[tuple[_Candidate, Runs]], then: Callable[[Fit], T]) -> list[Outcome[T]]:
+    def outcomes_of[T: (Fit, Beyond)](
+        self, pairs: Sequence[tuple[_Candidate, Runs]], then: Callable[[Fit], T], **others: object
+    ) -> list[Outcome[T]]:
         """Return what `then` makes of each fit; where sampling failed, of a second one with more tuning."""
-        options = {**self.options, "seed": self.seed}
+        options: dict[str, Any] = {**self.options, "seed": self.seed, **others}
         tasks = [Task(c.law, rows, {**options, "noise": c.noise}) for c, rows in pairs]
         outcomes = fit_many(tasks, executor=self.place, then=then, progress=self.progress)
         failed = [i for i, outcome in enumerate(outcomes) if outcome.value is not None and not outcome.value.passed]
@@ -474,7 +476,8 @@ def _left_out_singly(work: _Work) -> Comparison:
 def _refits(work: _Work, loos: Mapping[str, Loo]) -> dict[tuple[str, str], Fit]:
     """Return the fits without the runs for which importance weights are unreliable."""
     pairs = [(c, run) for c in work.candidates if c.name in loos for run in loos[c.name].unreliable]
-    outcomes = work.outcomes([(c, split_run(work.table, run)[0]) for c, run in pairs]) if pairs else []
+    # Runs are left out of the posterior of the law alone, as importance weights leave out the others.
+    outcomes = work.outcomes([(c, split_run(work.table, run)[0]) for c, run in pairs], discrepancy="none") if pairs else []
     refits = {(c.name, run): o.value for (c, run), o in zip(pairs, outcomes, strict=True) if o.value is not None}
     for (c, run), outcome in zip(pairs, outcomes, strict=True):
         if outcome.error:

@@ -122,13 +122,14 @@ def score(
     Parameters
     ----------
     fit : Fit, Stack or PointFit
-        A posterior is scored by its `run` spread (by the median where one number is needed), a point fit by its prediction.
+        A posterior is scored by the spread to report (by the median where one number is needed), `run` inside the runs and
+        `extrapolated` outside; a point fit by its prediction.
     runs : Runs, DataFrame or path
         Held-out rows. Rows of the fit (the same covariates and loss, whatever their run is called) and base checkpoints (D = 0)
         that the law can't describe are left out and counted. Known errors of the losses (`loss_se`) are added to the predicted
         noise.
     discrepancy : float or text, optional
-        Score the spread with a discrepancy of this relative standard deviation, .01 or '1%', in place of `run`.
+        'none' scores `run` outside the runs too; .01 or '1%' scores the spread with a stated discrepancy of this size.
     bootstrap : mapping of parameter to array (S,), optional
         Resamples of a point fit, from `PointFit.bootstrap`: their predictions are scored as draws too. They have no noise.
     as_ : {'known', 'new-run', 'new-checkpoint'}
@@ -164,7 +165,7 @@ def score(
     members = [fit] if isinstance(fit, PointFit) else [member for member, _ in fit.selections]
     for member in members:
         check_unit(member.observed.unit, runs.frame, runs.name)
-    if isinstance(fit, PointFit) and discrepancy is not None:
+    if isinstance(fit, PointFit) and discrepancy not in (None, "none"):
         raise BayeslawError("A point fit has no spread to add a discrepancy to.", code="point-fit")
     if not isinstance(fit, PointFit) and bootstrap is not None:
         raise BayeslawError("Only point fits are scored with a bootstrap: posteriors have own draws.", code="not-a-point-fit")

@@ -2,8 +2,8 @@
 
     log loss = law's + noise of a run + d(x),   d ~ GP(0, sd^2 exp(-|x - x'|^2 / 2)),   x = log covariates / LENGTH
 
-The size is stated and not estimated, because runs that fit a law do not show its error outside them. The process has mean zero
-and the same size everywhere, inside the runs too.
+The size is stated and not estimated: an error that is estimated, and learnt from the runs, is `noise.walk`. The process has mean
+zero and the same size everywhere, inside the runs too.
 """
 
 from __future__ import annotations
@@ -39,8 +39,28 @@ def read_discrepancy(value: str | float) -> float:
         sd = float("nan")
     if not 0 <= sd <= MOST:
         raise BayeslawError(
-            f"A discrepancy is a relative standard deviation between 0 and {MOST:g}, such as 0.01 or 1%; {text!r} is not.",
+            f"A discrepancy is none or a relative standard deviation between 0 and {MOST:g}, such as 0.01 or 1%; {text!r} is not.",
             code="not-a-discrepancy",
+        )
+    return sd
+
+
+def read_choice(value: str | float | None) -> tuple[float | None, bool]:
+    """Return the stated relative standard deviation, if one is, and whether errors that fits have learnt are used.
+
+    They are by default, which is also called 'learned'; 'none' leaves them out.
+    """
+    choice = "learned" if value is None else str(value).strip()
+    return (None, choice == "learned") if choice in ("learned", "none") else (read_discrepancy(choice), False)
+
+
+def read_stated(value: str | float | None, what: str) -> float | None:
+    """Return the stated relative standard deviation, None by default and for 'none'; `what` can't use a learnt error yet."""
+    sd, _ = read_choice(value)
+    if value is not None and sd is None and str(value).strip() == "learned":
+        raise BayeslawError(
+            f"{what} can't use the discrepancy that a fit has learnt: state its size, such as 1%, or leave it out by 'none'.",
+            code="no-learned-discrepancy",
         )
     return sd
 

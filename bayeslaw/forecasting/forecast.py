@@ -32,7 +32,7 @@ from bayeslaw.core.intervals import interval_names, tails
 from bayeslaw.data.observations import Nesting
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.validate import base_rows, check, complete
-from bayeslaw.forecasting.discrepancy import STATED, Discrepancy, read_discrepancy, spread_name
+from bayeslaw.forecasting.discrepancy import STATED, Discrepancy, read_choice, spread_name
 from bayeslaw.forecasting.stack import Posterior
 from bayeslaw.laws.law import Law
 from bayeslaw.noise.walk import directions, logarithms
@@ -275,9 +275,12 @@ class Forecast:
         With more than `diagnostics.FORECAST_ROWS` settings, that many are checked (`SENSED` for sensitivity): the extremes of each
         covariate, and others spread between them.
         """
-        every = self.members + tuple(member for member in self.beyond if member.errors is not None)
-        checks = [(f"{m.fit.law.name}{' with an error' if m.errors else ''}", check) for m in every for check in m.checks()]
-        named = [c if len(every) == 1 else replace(c, text=f"{name}: {c.text}") for name, c in checks]
+        checks = []
+        for member in (*self.members, *(member for member in self.beyond if member.errors is not None)):
+            law = member.fit.law.name if len(self.members) > 1 or member.errors is not None else ""
+            name = f"{law} with a learnt error" if member.errors is not None else law
+            checks += [(name, check) for check in member.checks()]
+        named = [replace(c, text=f"{name}: {c.text}") if name else c for name, c in checks]
         return (*named, self._extrapolation[1])
 
     @cached_property
@@ -454,9 +457,10 @@ def forecast(
         Settings, one row each, with the law's covariates; rows of one `run` share its run effect. A row with the `run` and N of a
         fitted run is a later row of it; one with the `checkpoint` of fitted runs (or their N and ptpp) is a new run of it.
     discrepancy : float or text, optional
-        By default the spread `extrapolated` has the error of the law that the fit has learnt, and is the one to report outside the
-        runs; 'none' leaves it out. Or a relative standard deviation that you state for the law's error at settings like these, .01
-        or '1%': draws then have the spread `discrepancy`, in which each has an error that is a smooth function of the settings.
+        By default, 'learned', the spread `extrapolated` has the error of the law that the fit has learnt, and is the one to report
+        outside the runs; 'none' leaves it out. Or a relative standard deviation that you state for the law's error at settings
+        like these, .01 or '1%': draws then have the spread `discrepancy`, in which each has an error that is a smooth function of
+        the settings.
     as_ : {'known', 'new-run', 'new-checkpoint'}
         Rows of fitted runs and checkpoints have the effects learnt from these; with 'new-run' those of fitted runs are forecast as
         other runs of their checkpoint, and with 'new-checkpoint' all rows as new runs of new checkpoints.
@@ -481,8 +485,7 @@ def forecast(
     (2, True)
     """
     whole_number("seed", seed, 0)
-    learned = discrepancy is None
-    sd = None if discrepancy in (None, "none") else read_discrepancy(discrepancy)
+    sd, learned = read_choice(discrepancy)
     if not fit.passed and not force:
         raise distrusted(f"Sampling of {fit.name}", fit.checks)
     runs = at if isinstance(at, Runs) else read_runs(at)

@@ -170,7 +170,7 @@ def fit(
         reason = "sampling was interrupted" if with_it is None else ""
         if with_it is not None:
             tree[EXTRAPOLATION] = xr.DataTree(with_it.dataset)
-    info["discrepancy"] = {"learned": not reason, "reason": reason}
+    info["discrepancy"] = {"asked": discrepancy, "learned": not reason, "reason": reason}
     info |= {"data_sha256": data_digest(tree), "draws_sha256": draws_digest(tree)}
     tree.attrs = {k: v if k in PLAIN else json.dumps(v, default=str) for k, v in info.items()}
     tree.attrs["contents_sha256"] = info["contents_sha256"] = contents_digest(tree)

@@ -111,7 +111,8 @@ def plot_forecast(
     finish(ax, f"{x} ({unit})" if unit else x, f"loss ({forecast.unit})", title + failure(forecast.forced))
     if extrapolated and (legend := ax.get_legend()):
         inside = "run inside the runs, extrapolated outside" if "run" in forecast.headlines else "extrapolated"
-        legend.set_title(f"interval: {inside}", {"size": 7})
+        legend.set_title(f"interval: {inside}")
+        legend.get_title().set_fontsize(7)
     return ax
 
 

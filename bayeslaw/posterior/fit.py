@@ -216,6 +216,15 @@ class Fit(Verdicts):
         noise = replace(self.noise, student=self.noise.student and not self.noise.run_effect)
         return replace(self, tree=tree, noise=noise, discrepancy=learnt)
 
+    def learnt(self, ci_prob: float = 0.9) -> str:
+        """Say in a sentence how large the discrepancy is that was learnt, or why none was; empty for fits made without asking."""
+        if (with_error := self.extrapolation) is not None and with_error.discrepancy is not None:
+            median, low, high = (f"{100 * value:.2g}" for value in quantiles(with_error.discrepancy.scale, ci_prob))
+            interval = f"{ci_prob * 100:g}% equal-tailed interval {low} to {high}%"
+            return f"Discrepancy learnt from the runs: the law errs by {median}% an e-fold away from the largest ({interval})."
+        reason = self.info.get("discrepancy", {}).get("reason", "")
+        return f"No discrepancy was learnt, because {reason}: forecasts outside the runs take the law for exact." if reason else ""
+
     @property
     def residual(self) -> NDArray[np.float64]:
         """Log loss minus the law's at the fitted rows, array (S, n)."""

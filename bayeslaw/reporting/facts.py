@@ -75,6 +75,7 @@ def fit_facts(fit: Fit, label: str, file: str | None, stack: str | None, ci_prob
         "sampling": fit.verdicts[0], "model": fit.verdicts[1], "concerns": [str(check) for check in fit.concerns],
         "law": _law(fit), "noise": fit.noise.text, "data": _data(fit), "checks": _checks(fit),
         "parameters": _parameters(fit, ci_prob, shown), "made": _made(fit, file, stack),
+        "discrepancy": fit.learnt(ci_prob) if shown else "",
         "pairs": table("Parameters with the strongest posterior correlation", correlated_pairs(fit)),
     }  # fmt: skip
 

@@ -71,4 +71,6 @@ def _reported(facts: Mapping[str, Any], interval: str, forecasts: bool) -> str:
         sentences.append(
             "Forecast intervals named latent are for the law's expected loss, those named run for the loss of a new run."
         )
+        if facts["discrepancy"]:
+            sentences.append(facts["discrepancy"])
     return " ".join(sentences)

@@ -16,7 +16,7 @@ from bayeslaw.core.errors import BayeslawError, FitError, whole_number
 from bayeslaw.core.intervals import check_probability
 from bayeslaw.data.table import Runs
 from bayeslaw.evaluation.scores import held_rows, transforms
-from bayeslaw.forecasting.discrepancy import read_discrepancy
+from bayeslaw.forecasting.discrepancy import read_choice
 from bayeslaw.forecasting.forecast import Forecast, forecast, forecast_selections
 from bayeslaw.forecasting.stack import Posterior, Stack
 from bayeslaw.plots.decisions import plot_confidence, plot_picks, width_column
@@ -126,8 +126,8 @@ def report(
     if not fits:
         raise BayeslawError("Give at least one fit to report on.", code="no-fit")
     whole_number("seed", seed, 0)
-    sd = None if discrepancy is None else read_discrepancy(discrepancy)
-    options: dict[str, Any] = {"discrepancy": sd, "seed": seed, "force": force}
+    read_choice(discrepancy)
+    options: dict[str, Any] = {"discrepancy": discrepancy, "seed": seed, "force": force}
     members = _members(fits)
     singles = {label: fit for label, (_, fit) in members.items()}
     interval = f"{ci_prob * 100:g}% {INTERVAL}"
@@ -278,12 +278,13 @@ def measured_transforms(
         Fits by label, the losses, the labels of the fits that have scores, and discrepancy, seed and `in_sample` of the scores.
     """
     by_label, runs = {}, 0
+    sd, learned = read_choice(options["discrepancy"])
     for label, posterior in fits.items():
         if label not in scored:
             continue
         held = held_rows([fit for fit, _ in posterior.selections], measured, bool(options.get("in_sample"))).runs
         try:
-            result = forecast_selections(posterior.name, posterior.selections, held, options["discrepancy"], int(options["seed"]))
+            result = forecast_selections(posterior.name, posterior.selections, held, sd, int(options["seed"]), learned=learned)
         except FitError:  # the notes of the scores name it
             continue
         by_label[label if posterior.passed else f"{label} (FAILED)"] = transforms(

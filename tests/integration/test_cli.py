@@ -162,7 +162,8 @@ def test_a_forecast_names_settings_far_outside_the_runs(command: Command, folder
     assert done.out.count("FAR outside: D by 8.7 e-folds") == 1
     assert any(line.split()[-1:] == ["inside"] for line in done.out.splitlines())
     inside = command("forecast", "fit.nc", "--set", "N=1e9", "--set", "D=1e10", "-o", "out.csv")
-    assert inside.out == "1 settings written to out.csv\nSampling: passed\nModel: no concerns\n"
+    said = "1 settings written to out.csv\nAll rows lie inside the runs: report `run`.\n"
+    assert inside.out == f"{said}Sampling: passed\nModel: no concerns\n"
 
 
 def test_a_forecast_that_mixes_badly_is_refused_though_its_fit_passed(command: Command, folder: Path) -> None:
@@ -188,7 +189,10 @@ def test_forecast_writes_its_table_and_picture(command: Command, folder: Path, s
         "--plot", f"fan.{ending}",
     )  # fmt: skip
     assert (done.status, done.err) == (0, "")
-    assert done.out == f"8 settings written to out.csv\nSampling: passed\nModel: no concerns\npicture written to fan.{ending}\n"
+    first, which, *last = done.out.splitlines()
+    assert first == "8 settings written to out.csv"
+    assert which.startswith("Rows outside the runs: report `extrapolated`, ")
+    assert last == ["Sampling: passed", "Model: no concerns", f"picture written to fan.{ending}"]
     assert Path(f"fan.{ending}").stat().st_size > 5000
     head = {"png": b"\x89PNG", "pdf": b"%PDF", "svg": b"<?xml"}[ending]
     assert Path(f"fan.{ending}").read_bytes().startswith(head)
@@ -217,7 +221,7 @@ def test_the_picture_is_of_the_same_forecast(command: Command, folder: Path, mon
     at = ("--set", "N=1e8", "--set", "D=1e8:1e11:4")
     assert command("forecast", "fit.nc", *at, "--ci", "0.8", "--plot", "fan.png").status == 0
     (ax,) = drawn
-    assert ax.get_title() == "chinchilla: latent median, 80% equal-tailed interval of the next run"
+    assert ax.get_title() == "chinchilla: median, 80% equal-tailed interval of the next run"
     assert ax.get_xlabel() == "D (training tokens)"
 
 
@@ -229,7 +233,7 @@ def test_forecast_at_a_table_of_settings(command: Command, folder: Path) -> None
     assert table["D"].tolist() == [1e9, 2e10]
     assert table["checks"].tolist() == ["passed"] * 2
     printed = command("forecast", "fit.nc", "--set", "N=1e9", "--set", "atpp=20").out
-    assert f"{table['latent_median'][1]:.3f}" in printed
+    assert f"{table['extrapolated_median'][1]:.3f}" in printed
 
 
 def test_a_prior_moves_the_posterior(command: Command, folder: Path) -> None:
@@ -255,7 +259,7 @@ def test_the_same_seed_gives_the_same_numbers(command: Command, folder: Path) ->
         shown.append(command("show", f"{name}.nc", "--csv", "--force").out)
     assert shown[0] == shown[1] != shown[2]
     at = ("--set", "N=1e9", "--set", "D=1e10")
-    forecasts = [command("forecast", "fit.nc", *at, "--seed", seed).out for seed in (1, 1, 2)]
+    forecasts = [command("forecast", "fit.nc", *at, "--json", "--seed", seed).out for seed in (1, 1, 2)]
     assert forecasts[0] == forecasts[1] != forecasts[2]
 
 

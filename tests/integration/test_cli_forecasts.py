@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -21,7 +22,7 @@ from bayeslaw.laws.card import load_law
 from bayeslaw.posterior.fit import Fit
 from tests import oracles
 from tests.commands import Command, refused, rejected, snapshot
-from tests.fixed import without_sampling
+from tests.fixed import line_fit, without_sampling
 
 TABLE = oracles.table(load_law("ptpp-floor"), runs=12)
 
@@ -52,17 +53,60 @@ def test_forecast_and_score_take_a_discrepancy(command: Command, sound_fit: Fit)
     assert command("forecast", "fit.nc", *at, "--discrepancy", "2%", "-o", "out.csv").status == 0
     expected = bayeslaw.forecast(sound_fit, settings, discrepancy=0.02).summary()
     pd.testing.assert_frame_equal(pd.read_csv("out.csv"), expected, rtol=1e-14)
-    printed = command("forecast", "fit.nc", *at).out.splitlines()
+    printed = command("forecast", "fit.nc", *at, "--discrepancy", "none").out.splitlines()
     assert printed[0].split() == [
         "N", "D", "latent_median", "latent_eti90", "run_eti90", "discrepancy0.5%_eti90", "discrepancy1%_eti90", "extrapolation",
     ]  # fmt: skip
     assert max(map(len, printed[:3])) <= 120
-    row = bayeslaw.forecast(sound_fit, settings).summary().iloc[0]
+    row = bayeslaw.forecast(sound_fit, settings, discrepancy="none").summary().iloc[0]
     assert f"[{row['discrepancy1%_eti90_lo']:.3f}, {row['discrepancy1%_eti90_hi']:.3f}]" in printed[1]
     scored = pd.read_csv(io.StringIO(command("score", "fit.nc", "held.csv", "--discrepancy", "1%", "--csv").out))
     pd.testing.assert_frame_equal(scored, score(sound_fit, pd.read_csv("held.csv"), discrepancy=0.01), rtol=1e-14)
     for line in (("forecast", "fit.nc", *at), ("score", "fit.nc", "held.csv")):
         rejected(command(*line, "--discrepancy", "1"), "not-a-discrepancy", "'1'")
+        assert command(*line, "--discrepancy", "learned").out == command(*line).out
+
+
+@pytest.mark.usefixtures("folder")
+def test_forecasts_show_the_interval_to_report_first_and_say_which_it_is(command: Command, sound_fit: Fit) -> None:
+    settings = {"N": "1e8", "D": "1e10,1e12"}
+    at = [word for name, values in settings.items() for word in ("--set", f"{name}={values}")]
+    done = command("forecast", "fit.nc", *at)
+    lines = done.out.splitlines()
+    assert lines[0].split() == ["N", "D", "headline", "median", "eti90", "run_eti90", "extrapolation"]
+    assert max(map(len, lines[:3])) <= 100
+    rows = bayeslaw.forecast(sound_fit, bayeslaw.grid(sound_fit.law, settings)).summary()
+    for line, (_, row), spread in zip(lines[1:3], rows.iterrows(), ("run", "extrapolated"), strict=True):
+        ends = ", ".join(f"{row[f'{spread}_eti90_{end}']:.3f}" for end in ("lo", "hi"))
+        assert f" {spread} " in line
+        assert line.index(f"[{ends}]") < line.rindex("[")
+    assert "\nRows outside the runs: report `extrapolated`, " in done.out
+    alone = command("forecast", "fit.nc", "--set", "N=1e8", "--set", "D=1e10")
+    assert "\nAll rows lie inside the runs: report `run`.\n" in alone.out
+    assert "headline" not in command("forecast", "fit.nc", *at, "--discrepancy", "none").out
+
+
+@pytest.mark.usefixtures("folder")
+def test_show_says_what_error_of_the_law_was_learnt_or_why_none(command: Command, sound_fit: Fit, tmp_path: Path) -> None:
+    learnt = sound_fit.extrapolation
+    assert learnt is not None
+    assert learnt.discrepancy is not None
+    low, median, high = (f"{100 * v:.2g}" for v in np.quantile(learnt.discrepancy.scale, [0.1, 0.5, 0.9]))
+    text = f"the law errs by {median}% an e-fold away from the largest (80% equal-tailed interval {low} to {high}%)."
+    assert text in command("show", "fit.nc", "--ci", "0.8").out
+    line_fit(size=400).save(tmp_path / "line.nc")
+    assert "iscrepancy" not in command("show", tmp_path / "line.nc").out
+    refused = replace(
+        sound_fit, info={**sound_fit.info, "discrepancy": {"reason": "its noise is odd"}}, tree=line_fit(size=400).tree
+    )
+    assert refused.learnt().startswith("No discrepancy was learnt, because its noise is odd: ")
+
+
+@pytest.mark.usefixtures("folder")
+def test_decisions_take_no_learnt_discrepancy_yet(command: Command) -> None:
+    files = ("fit.nc", "--candidates", "held.csv", "--targets", "held.csv")
+    asked = command("anchors", *files, "--budget", "1e20", "--discrepancy", "learned")
+    rejected(asked, "no-learned-discrepancy", "A choice of anchors")
 
 
 def test_commands_take_a_stack(command: Command, folder: Path, stack: Stack) -> None:
