@@ -195,6 +195,76 @@ def _lr_schedules(files: Mapping[str, Path]) -> tuple[Tables, list[str]]:
     return {"lr-schedules": table}, [note]
 
 
+def _marin_isoflops(files: Mapping[str, Path]) -> tuple[Tables, list[str]]:
+    raw = pd.read_csv(files["data/isoflops/transform/isoflops.csv"])
+    raw = raw[raw["source"] == "marin_202603"]
+    names = {"dataset": "train_set", "params": "N", "tokens": "D", "budget": "C"}
+    table = raw.rename(columns=names)[["train_set", "N", "D", "C", "loss", "outlier"]]
+    return {"marin-isoflops": table}, [
+        "losses are means over the sets of Paloma; C is the budget of the run's IsoFLOP curve, not 6 N D",
+        f"outlier: {int(raw['outlier'].sum())} losses that the collectors leave out, most as too few of their budget",
+    ]
+
+
+def _gemstones(files: Mapping[str, Path]) -> tuple[Tables, list[str]]:
+    names = {"run_name": "run", "params_active_precise": "N", "tokens": "D", "final_loss": "loss"}
+    tables = {}
+    for stem, part in (("gemstones-hot", "hot"), ("gemstones-cooled", "cool_end")):
+        raw = pd.read_json(files[f"wandb_dfs/wandb_df_for_fitting_{part}.jsonl"], lines=True, precise_float=True)
+        tables[stem] = raw.rename(columns=names)[["run", "N", "D", "step", "width", "depth", "loss"]]
+    return tables, [
+        "gemstones-hot: losses before any cooldown; gemstones-cooled: at the end of cooldowns that start from these",
+        "N counts the embedding, 50304 x width",
+    ]
+
+
+def _slimpajama_mixtures(files: Mapping[str, Path]) -> tuple[Tables, list[str]]:
+    raw = pd.read_csv(files["data/dmsl_llm_slimpajama.csv"]).rename(columns={"model_size": "N", "n_tokens": "D"})
+    weights = [column for column in raw.columns if column.startswith("weight_")]
+    losses = [column for column in raw.columns if column.endswith("_loss")]
+    mixture = raw.groupby(weights, sort=False).ngroup()
+    raw.insert(0, "run", "mix" + mixture.astype(str) + "-" + (raw["N"] / 1e6).round().astype(int).astype(str) + "M")
+    raw.insert(1, "mixture", mixture)
+    table = raw.melt(["run", "mixture", "N", "D", *weights], losses, "domain", "loss")
+    table["domain"] = table["domain"].str.removesuffix("_loss")
+    return {"slimpajama-mixtures": table.dropna(subset="loss")}, [
+        "weight_...: shares of the training domains; mixture numbers them in the order of the file; none trains on openhermes",
+        f"{int(table['loss'].isna().sum())} losses that the file lacks are left out",
+    ]
+
+
+_PILE_GROUPS = ("academic", "prose", "dialogue", "symbolic", "internet")
+_PILE_STEP = 4096 * 256  # tokens, as the authors' code has it
+_PILE_SIZES = {  # nominal N, and N without embeddings from the authors' code
+    "70M": (70e6, 18_915_328), "160M": (160e6, 85_056_000), "305M": (305e6, 201_541_632), "410M": (410e6, 302_311_424),
+    "1B": (1e9, 805_736_448),
+}  # fmt: skip
+
+
+def _pile_mixtures(files: Mapping[str, Path]) -> tuple[Tables, list[str]]:
+    parts = [pd.read_csv(path, sep="\t", header=None, names=["checkpoint", "validation", "loss"]) for path in files.values()]
+    raw = pd.concat(parts, ignore_index=True)
+    where = raw["checkpoint"].str.extract(r"/(?P<size>[^/_]+)_(?P<mixture>\d+)-(?P<weights>[^/]+)/(?P<step>\d+)$")
+    weights = where["weights"].str.split("-", expand=True).astype(float)
+    table = pd.DataFrame(
+        {
+            "run": where["size"] + "_" + where["mixture"],
+            "mixture": where["mixture"].astype(int),
+            "N": where["size"].map({size: nominal for size, (nominal, _) in _PILE_SIZES.items()}),
+            "N_no_embed": where["size"].map({size: bare for size, (_, bare) in _PILE_SIZES.items()}),
+            "D": where["step"].astype(int) * _PILE_STEP,
+            "step": where["step"].astype(int),
+            **{f"weight_{group}": weights[i] for i, group in enumerate(_PILE_GROUPS)},
+            "domain": raw["validation"].str.extract(r"\.valid\.([^/]+)\.bin$")[0],
+            "loss": raw["loss"],
+        }
+    )
+    return {"pile-mixtures": table.sort_values(["mixture", "N", "step", "domain"], kind="stable")}, [
+        f"D = step x {_PILE_STEP:,}, the batch in the authors' code; N is nominal",
+        "mixture and weight_..., the shares of the training data, are read from the checkpoints' names",
+    ]
+
+
 def _parquet(stem: str, note: str) -> Form:
     """Return the form of a set published as Parquet, one file for each split."""
 
@@ -211,6 +281,8 @@ def _parquet(stem: str, note: str) -> Form:
 
 _FORMS: dict[str, Form] = {
     "chinchilla": _chinchilla, "overtraining": _overtraining, "cpt-replay": _cpt_replay, "lr-schedules": _lr_schedules,
+    "marin-isoflops": _marin_isoflops, "gemstones": _gemstones, "slimpajama-mixtures": _slimpajama_mixtures,
+    "pile-mixtures": _pile_mixtures,
     "data-constrained": _parquet("data-constrained", "a run's cost is 6 x params x tokens"),
     "parallel-scaling": _parquet("parallel-scaling", "a run's cost is num_params, all have the same tokens"),
 }  # fmt: skip

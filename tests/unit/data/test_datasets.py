@@ -133,6 +133,76 @@ def test_losses_of_schedules_and_in_two_splits(served: Path, monkeypatch: pytest
         assert table["split"].tolist() == ["train", "test"]
 
 
+def test_runs_of_isoflop_curves(served: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [
+        "source,dataset,model,condition,experiment,tokens,params,budget,loss,outlier,reason",
+        "llama_3,llama_3,llama_3,,a,1e9,1e8,1e18,3.5,False,none",
+        "marin_202603,comma,llama_2,,b,2e9,2e8,3e18,3.25,False,none",
+        "marin_202603,dclm,llama_2,,c,3e9,3e8,6e18,3.75,True,too_few_points",
+    ]
+    publish(monkeypatch, served, "marin-isoflops", {"data/isoflops/transform/isoflops.csv": "\n".join(rows).encode()})
+    fetched = datasets.fetch_dataset("marin-isoflops")
+    assert pd.read_csv(fetched.paths[0]).to_dict("records") == [
+        {"train_set": "comma", "N": 2e8, "D": 2e9, "C": 3e18, "loss": 3.25, "outlier": False},
+        {"train_set": "dclm", "N": 3e8, "D": 3e9, "C": 6e18, "loss": 3.75, "outlier": True},
+    ]
+    assert fetched.notes[1].startswith("outlier: 1 losses")
+    assert read_runs(fetched.paths[0]).where("outlier == False").frame["D"].tolist() == [2e9]
+
+
+def test_losses_before_and_after_cooldowns(served: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = {"run_name": "a", "params_active_precise": 50_000_001, "width": 256, "depth": 3, "num_nodes": 1, "seconds_per_step": 0.5}
+    files = {
+        f"wandb_dfs/wandb_df_for_fitting_{part}.jsonl": json.dumps(run | {"tokens": tokens, "step": 5, "final_loss": loss}).encode()
+        for part, tokens, loss in (("hot", 10, 3.1010556221), ("cool_end", 11, 3.0146045685))
+    }
+    publish(monkeypatch, served, "gemstones", files)
+    fetched = datasets.fetch_dataset("gemstones")
+    assert [path.name for path in fetched.paths] == ["gemstones-hot.csv", "gemstones-cooled.csv"]
+    hot, cooled = (pd.read_csv(path).to_dict("records") for path in fetched.paths)
+    of_both = {"run": "a", "N": 50_000_001, "step": 5, "width": 256, "depth": 3}
+    assert hot == [of_both | {"D": 10, "loss": 3.1010556221}]
+    assert cooled == [of_both | {"D": 11, "loss": 3.0146045685}]
+
+
+def test_losses_of_mixtures_of_slimpajama(served: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [
+        "weight_book,weight_c4,model_size,n_tokens,c4_loss,openhermes_loss",
+        "0.75,0.25,122000000.0,2e9,4.5,3.5",
+        "0.25,0.75,122000000.0,2e9,4.25,",
+        "0.75,0.25,1235000000.0,4e9,4.0,3.0",
+    ]
+    publish(monkeypatch, served, "slimpajama-mixtures", {"data/dmsl_llm_slimpajama.csv": "\n".join(rows).encode()})
+    fetched = datasets.fetch_dataset("slimpajama-mixtures")
+    table = pd.read_csv(fetched.paths[0])
+    assert table["run"].tolist() == ["mix0-122M", "mix1-122M", "mix0-1235M", "mix0-122M", "mix0-1235M"]
+    assert table["domain"].tolist() == ["c4", "c4", "c4", "openhermes", "openhermes"]
+    assert table["loss"].tolist() == [4.5, 4.25, 4.0, 3.5, 3.0]
+    assert table["weight_book"].tolist() == [0.75, 0.25, 0.75, 0.75, 0.75]
+    assert table["D"].tolist() == [2e9, 2e9, 4e9, 2e9, 4e9]
+    assert fetched.notes[1].startswith("1 losses")
+
+
+def test_losses_of_mixtures_of_the_pile(served: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def row(run: str, step: int, domain: str, loss: float) -> str:
+        return f"/x/ckpts/Pile100B//{run}/{step}\t/x/pythia-pile.valid.domains//pythia-pile.valid.{domain}.bin\t{loss}\n"
+
+    mixture = "3-0.5-0-0.0625-0.0625-0.375"
+    small = row(f"70M_{mixture}", 9000, "Pile-CC", 3.5) + row(f"70M_{mixture}", 6000, "Github", 2.5)
+    large = row(f"1B_{mixture}", 6000, "Github", 1.5)
+    publish(monkeypatch, served, "pile-mixtures", {"data/5Mix/70M.txt": small.encode(), "data/5Mix/1B.txt": large.encode()})
+    table = pd.read_csv(datasets.fetch_dataset("pile-mixtures").paths[0])
+    assert table["run"].tolist() == ["70M_3", "70M_3", "1B_3"]
+    assert table["domain"].tolist() == ["Github", "Pile-CC", "Github"]
+    assert table["D"].tolist() == [6000 * 2**20, 9000 * 2**20, 6000 * 2**20]
+    assert table["N"].tolist() == [70e6, 70e6, 1e9]
+    weights = table.filter(like="weight_").iloc[0].to_dict()
+    assert weights == {
+        "weight_academic": 0.5, "weight_prose": 0, "weight_dialogue": 0.0625, "weight_symbolic": 0.0625, "weight_internet": 0.375,
+    }  # fmt: skip
+    assert read_runs(table).frame["loss"].tolist() == [2.5, 3.5, 1.5]
+
+
 def test_a_cache_that_cannot_be_written_is_refused(served: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     publish(monkeypatch, served, "chinchilla", {"data/svg_extracted_data.csv": CHINCHILLA.encode()})
     (tmp_path / "file").write_text("", encoding="utf-8")
