@@ -208,7 +208,8 @@ class Fit(Verdicts):
             return None
         draws, walk = self.tree[EXTRAPOLATION].to_dataset(), Walk.of(self.law, self.observed.covariates)
         assert walk is not None
-        walk = replace(walk, told=np.asarray(draws["told"].values), strength=np.asarray(draws["strength"].values))
+        # Sums over arrays that lie otherwise in memory, as those of a file may, have other last digits.
+        walk = replace(walk, told=np.ascontiguousarray(draws["told"].values), strength=np.asarray(draws["strength"].values))
         flat = np.asarray(draws["coefficients"].values).reshape(-1, walk.strength.size)
         learnt = Discrepancy(walk, flat, np.asarray(draws["discrepancy"].values).reshape(-1))
         kept = draws.drop_vars(["told", "strength", "coefficients", "discrepancy"])

@@ -27,11 +27,13 @@ from bayeslaw.laws.law import Law
 from bayeslaw.laws.pooling import with_by, with_levels
 from bayeslaw.laws.prior import Prior
 from bayeslaw.noise.noise import Noise
+from bayeslaw.noise.walk import Walk
 from bayeslaw.posterior.diagnostics import Check, Subject
-from bayeslaw.posterior.fit import Fit, values_of
+from bayeslaw.posterior.fit import EXTRAPOLATION, Fit, values_of
 from bayeslaw.posterior.structure import check_structure
 
 FORMAT = 3
+SAME = 1e-6  # difference of numbers that are equal but for rounding
 MARK = b"bayeslaw"  # precedes the checksum after the HDF5 data
 # Attributes that are stored as they are; the others are stored as JSON.
 PLAIN = frozenset({"card", "law_sha256", "data_sha256", "draws_sha256", "contents_sha256", "data"})
@@ -109,7 +111,36 @@ def _restore(tree: xr.DataTree, info: dict[str, Any], name: str) -> Fit:
     sources = [Source(**source) for source in info["sources"]]
     if not sources or not all(isinstance(text, str) for source in sources for text in (source.name, source.where)):
         raise FitError("the names of its tables are missing, or are no texts.", code="damaged-sources")
-    return Fit(tree, law, noise, observed, checks, info)
+    about = info.get("discrepancy", {})
+    if not isinstance(about, dict) or not all(isinstance(about.get(name, ""), str) for name in ("asked", "reason")):
+        raise FitError("what it says of the learnt discrepancy is no text.", code="damaged-extrapolation")
+    restored = Fit(tree, law, noise, observed, checks, info)
+    if EXTRAPOLATION in tree:
+        _check_extrapolation(restored)
+    return restored
+
+
+def _check_extrapolation(fit: Fit) -> None:
+    """Refuse draws of the law with an error that are not what was learnt from the fit's rows: a file's digests can be made anew."""
+    group = {str(name): np.asarray(values) for name, values in fit.tree[EXTRAPOLATION].to_dataset().data_vars.items()}
+    for name, values in group.items():
+        if values.dtype.kind != "f" or not np.isfinite(values).all():
+            raise FitError(f"the draws of {name} for forecasts outside the runs are not all finite numbers.", code="infinite-draws")
+    told, strength, walk = group["told"], group["strength"], Walk.of(fit.law, fit.observed.covariates)
+    shape = next(iter(fit.by_chain.values())).shape
+    expected = dict.fromkeys((*fit.law.parameters, *fit.noise.parameters, "discrepancy"), shape)
+    expected |= {"coefficients": (*shape, strength.size), "strength": (strength.size,)}
+    expected["told"] = (0 if walk is None else int(walk.inside.sum()), strength.size)
+    for name, size in expected.items():
+        if group[name].shape != size:
+            problem = f"{name} for forecasts outside the runs has the shape {group[name].shape}, not {size}."
+            raise FitError(problem, code="damaged-extrapolation")
+    if not (group["discrepancy"] > 0).all():
+        raise FitError("the draws of the discrepancy are not all positive.", code="damaged-extrapolation")
+    assert walk is not None  # else no told has the right shape
+    at_runs = walk.features(fit.observed.covariates)[:, walk.inside] @ told
+    if not (np.allclose(told.T @ told, np.eye(strength.size), atol=SAME) and np.allclose((at_runs**2).sum(0), strength, SAME)):
+        raise FitError("what its runs tell about the discrepancy is not what its rows give.", code="damaged-extrapolation")
 
 
 def _check_observations(observed: Observations) -> None:

@@ -6,6 +6,7 @@ import hashlib
 import json
 import shutil
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,11 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from bayeslaw.posterior.fit import Fit
 from bayeslaw.posterior.storage import MARK, contents_digest, data_digest, draws_digest
 from tests.commands import Command, Done, rejected
 from tests.fixed import line_fit
+from tests.oracles import Array
 
 SHOWN = 10.0  # seconds
 
@@ -89,9 +92,10 @@ ATTRIBUTES: dict[str, list[Any]] = {
     "interrupted": [None, "yes", []],
     "conversions": [None, 3, [1]],
     "sources": [None, [], [1], [{"name": 3, "rows": 12}], [{"name": "old.csv"}]],
+    "discrepancy": [None, 3, [], {"reason": 3}, {"asked": ["learned"]}],
     "bayeslaw_format": [None, 1, 99, "2", []],
 }
-USED_BY_FORECASTS = ("noise", "at", "levels", "by", "seed", "clock", "noise_by", "unit")
+USED_BY_FORECASTS = ("noise", "at", "levels", "by", "seed", "clock", "noise_by", "unit", "discrepancy")
 CASES = [(name, value) for name, values in ATTRIBUTES.items() for value in values]
 
 
@@ -125,3 +129,55 @@ def test_deep_attributes_are_refused(unsealed: Path, command: Command, tmp_path:
         file.attrs["settings"] = "[" * 50_000
     reseal(path)
     rejected(command("show", path), "unreadable-file")
+
+
+# --- the posterior in which the law has an error ----------------------------------------------------------------------
+
+CHANGES: dict[str, tuple[str, Callable[[Array], Array], str]] = {
+    "a draw is not a number": ("coefficients", lambda v: np.where(v == v.max(), np.nan, v), "infinite-draws"),
+    "a parameter is infinite": ("E", lambda v: v / 0, "infinite-draws"),
+    "numbers are texts": ("strength", lambda v: v.astype("S8"), "infinite-draws"),
+    "fewer draws": ("discrepancy", lambda v: v[:, :-1], "damaged-extrapolation"),
+    "fewer combinations": ("told", lambda v: v[:, :-1], "damaged-extrapolation"),
+    "other knots": ("told", lambda v: v[:-1], "damaged-extrapolation"),
+    "an error of no size": ("discrepancy", lambda v: v * 0, "damaged-extrapolation"),
+    "combinations of other rows": ("told", lambda v: v[::-1], "damaged-extrapolation"),
+    "combinations that are no directions": ("told", lambda v: 2 * v, "damaged-extrapolation"),
+    "other rows": ("strength", lambda v: 2 * v, "damaged-extrapolation"),
+}
+
+
+@pytest.fixture(scope="module")
+def learnt(tmp_path_factory: pytest.TempPathFactory, sound_fit: Fit) -> Path:
+    """The file of a fit with a learnt discrepancy, without its last checksum."""
+    path = tmp_path_factory.mktemp("learnt") / "fit.nc"
+    sound_fit.save(path)
+    path.write_bytes(path.read_bytes()[:-40])
+    return path
+
+
+@pytest.mark.filterwarnings("ignore:divide by zero")
+@pytest.mark.parametrize("change", CHANGES)
+def test_changed_learnt_errors_are_refused(change: str, learnt: Path, command: Command, tmp_path: Path) -> None:
+    name, changed, code = CHANGES[change]
+    path = tmp_path / "fit.nc"
+    with xr.open_datatree(learnt, engine="h5netcdf") as stored:
+        tree = stored.load()
+    group = tree["extrapolation"].to_dataset()
+    values = changed(group[name].values)
+    of_its_own = [f"{name}_{dim}" for dim in group[name].dims]  # of another length than that of other variables
+    tree["extrapolation"] = xr.DataTree(group.drop_vars(name).assign({name: (of_its_own, values)}))
+    path.write_bytes(bytes(tree.to_netcdf(engine="h5netcdf")))
+    reseal(path)
+    refusal = command("show", path)
+    rejected(refusal, code)
+    assert name in refusal.err or "discrepancy" in refusal.err
+
+
+def test_a_group_that_lacks_a_variable_is_refused(learnt: Path, command: Command, tmp_path: Path) -> None:
+    path = tmp_path / "fit.nc"
+    shutil.copy(learnt, path)
+    with h5py.File(path, "r+") as file:
+        del file["extrapolation/coefficients"]
+    reseal(path)
+    rejected(command("show", path), "damaged-file")

@@ -24,6 +24,7 @@ from tests import oracles
 from tests.commands import Command, refused, rejected, snapshot
 from tests.fixed import line_fit, without_sampling
 
+TABLES = ("--candidates", "held.csv", "--targets", "held.csv")
 TABLE = oracles.table(load_law("ptpp-floor"), runs=12)
 
 

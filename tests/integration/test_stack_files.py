@@ -39,7 +39,10 @@ def test_a_stack_is_read_as_it_was_written(stack: Stack, path: Path) -> None:
     read = load_fit(path)
     assert isinstance(read, Stack)
     assert read.weights == stack.weights
-    assert forecast(read, AT, seed=3).draws.identical(forecast(stack, AT, seed=3).draws)
+    expected = forecast(stack, AT, seed=3)
+    assert [member.errors is not None for member in expected.beyond] == [True, True]
+    assert forecast(read, AT, seed=3).draws.identical(expected.draws)
+    assert "extrapolated" in expected.draws
     read.save(path)
     assert forecast(load_fit(path), AT, seed=3).draws.identical(forecast(stack, AT, seed=3).draws)
     assert sorted(p.name for p in path.parent.iterdir()) == ["stack.nc"]
@@ -50,6 +53,8 @@ def test_a_fit_is_loaded_as_a_fit(sound_fit: Fit, tmp_path: Path) -> None:
     read = load_fit(tmp_path / "fit.nc")
     assert isinstance(read, Fit)
     pd.testing.assert_frame_equal(read.summary(), sound_fit.summary())
+    at = AT[["N", "D"]]
+    pd.testing.assert_frame_equal(forecast(read, at).summary(), forecast(sound_fit, at).summary())
 
 
 def edit(path: Path, **attributes: object) -> None:

@@ -76,7 +76,7 @@ def test_arviz_reads_the_file(path: Path) -> None:
     import arviz as az
 
     tree = az.from_netcdf(path)
-    assert set(tree.children) == {"posterior", "sample_stats", "observed_data", "constant_data"}
+    assert set(tree.children) == {"posterior", "sample_stats", "observed_data", "constant_data", "extrapolation"}
     assert az.summary(tree, var_names=["E"]).shape[0] == 1
 
 
