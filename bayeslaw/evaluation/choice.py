@@ -23,7 +23,7 @@ from scipy.optimize import minimize
 from scipy.special import softmax
 
 from bayeslaw.core.arrays import Array, Index
-from bayeslaw.core.errors import BayeslawError, Fault, TableError
+from bayeslaw.core.errors import Fault, TableError
 from bayeslaw.core.text import significant
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.validate import base_rows, check, complete
@@ -102,14 +102,13 @@ def targets_of(at: Settings, laws: Sequence[Law]) -> Runs:
         at = _grid_of(at, laws)
     targets = at if isinstance(at, Runs) else read_runs(at)
     faults = [fault for law in laws for fault in check(targets, law, to_fit=False)]
-    for law in laws:
-        base = targets.frame.index[base_rows(targets.frame, law)]
-        infinite = ("D", "0", f"D = 0 is the base checkpoint, where {law.name} is infinite", "ask for D > 0", "infinite-at-base")
-        faults += [Fault(int(row), *infinite) for row in base]
+    at_base = {law.name: base_rows(targets.frame, law) for law in laws}
+    infinite = ", ".join(name for name, rows in at_base.items() if rows.any())
+    what = ("D", "0", f"D = 0 is the base checkpoint, which {infinite} can't describe", "ask for D > 0", "infinite-at-base")
+    faults += [Fault(int(row), *what) for row in targets.frame.index[np.any([*at_base.values()], axis=0)]]
     if faults:
-        raise TableError(list(dict.fromkeys(faults)), targets.name)
-    if not len(targets.frame):
-        raise BayeslawError(f"{targets.name} has no rows: give the settings to choose laws for.", code="no-targets")
+        first = {(fault.row, fault.column, fault.code): fault for fault in reversed(faults)}  # several laws find the same
+        raise TableError([*reversed(first.values())], targets.name)
     return targets
 
 
@@ -164,12 +163,11 @@ def _distances(runs: Runs, targets: Runs, name: str, covariate: Covariate, laws:
     """Return how far targets lie above and below the runs in a covariate, arrays (n,), in e-folds or in its unit."""
     law = next(law for law in laws if name in law.covariates)
     seen, asked = (complete(table.frame, law)[name].to_numpy(dtype=np.float64) for table in (runs, targets))
+    from_zero = covariate.logarithmic and bool((seen <= 0).any())  # no target lies below such runs
     if covariate.logarithmic:
-        least = 0.0 if (seen <= 0).any() else seen.min()  # where runs begin at 0, no target lies below them
-        seen, asked = np.log(np.maximum(seen, least or 1e-300)), np.log(np.maximum(asked, least or 1e-300))
-        if least == 0:
-            return asked - seen.max(), np.full(asked.size, -np.inf)
-    return asked - np.nanmax(seen), np.nanmin(seen) - asked
+        seen, asked = (np.log(np.maximum(values, 1e-300)) for values in (seen, asked))
+    below = np.full(asked.size, -np.inf) if from_zero else np.nanmin(seen) - asked
+    return asked - np.nanmax(seen), below
 
 
 # --- held-out rows ---------------------------------------------------------------------------------------------------
