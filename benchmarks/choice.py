@@ -3,8 +3,8 @@
     BAYESLAW_SHARED_DATA=… python benchmarks/choice.py [SETS]     # prints the table kept in benchmarks/results/choice.md
 
 SETS is how many sets of each source are taken, in alphabetical order; 1 by default, 0 for all. Public losses are read from the
-folder named by BAYESLAW_SHARED_DATA (by default ../shared/data). Every law is fitted to the rows up to the 2/3 quantile of compute, and
-`bayeslaw.compare(at=…)` chooses for the settings of the others, whose losses it does not see. CRPS is relative to the mean loss.
+folder named by BAYESLAW_SHARED_DATA (by default ../shared/data). Every law is fitted to the rows up to the 2/3 quantile of compute,
+and `bayeslaw.compare(at=…)` chooses for the settings of the others, whose losses it does not see. CRPS is over the mean loss.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def judged(source: str, name: str, rows: pd.DataFrame, place: Executor) -> tuple
     found = errors(comparison, lower, upper)
     found["chosen"] = found[str(comparison.weights.index[0])]
     weights = comparison.weights["weight"].fillna(0)
-    reach = np.log(compute.max() / lower.eval("N * D").max())
+    reach = np.log(compute.max() / compute[low].max())
     row = {"source": source, "set": name, "rows": f"{len(lower)} + {len(upper)}", "e-folds": f"{reach:.1f}"}
     row |= {law: f"{found[law]:.2%}" for law in (*LAWS, "stack", "chosen")}
     row |= {"stack / best": f"{found['stack'] / min(found[law] for law in LAWS):.2f}"}

@@ -394,7 +394,7 @@ def forecasts_beyond(
     fit, table : Fit and Runs
         The fit is to the rows of the table up to some value of the direction.
     along, by : Series (n,) by row and str
-        As `direction` returns it, and its name.
+        As `direction` returns it for the rows of the table and the fit, and its name.
     asked, force
         Arguments of `bayeslaw.forecast`; whether forecasts are made although checks failed.
     kept : callable, optional
@@ -403,7 +403,7 @@ def forecasts_beyond(
     if failures(fit.checks) and not force:
         return Beyond(UNSCORED, model_label(fit.checks), sampling_verdict(fit.checks))
     cut = float(along.loc[pd.Index(fit.observed.rows)].max())
-    held, left_out = held_rows(fit, replace(table, frame=table.frame[along > cut], duplicates="keep"))
+    held, left_out = held_rows(fit, replace(table, frame=table.frame[along.loc[table.frame.index] > cut], duplicates="keep"))
     with threadpool_limits(1, "blas"):  # as workers have it: sums by several threads have other last digits
         predicted = forecast(fit, held, force=True, **asked)
         checks = [*fit.checks, *predicted.checks]

@@ -514,8 +514,10 @@ def _beyond(work: _Work, asked: Question, undescribed: NDArray[np.bool_]) -> Com
     named = [replace(part, name=f"{part.name} up to {asked.by} {cut:.3g}") for part, cut in zip(parts, cuts, strict=True)]
     how = {"seed": work.seed, "as_": "known" if asked.known else "new-run"}
     then = partial(forecasts_beyond, table=common, along=along, by=asked.by, asked=how, force=work.force, kept=quantiles_of)
-    outcomes = iter(work.outcomes_of([(c, part) for part in named for c in candidates], then))
-    tried = {(cut, c.name): next(outcomes) for cut in cuts for c in candidates}
+    outcomes = work.outcomes_of([(c, part) for part in named for c in candidates], then)
+    if all(outcome.error for outcome in outcomes):
+        values_of(outcomes)
+    tried = dict(zip(((cut, c.name) for cut in cuts for c in candidates), outcomes, strict=True))
     fits = _whole_fits(work, candidates)
     judged, cuts = _judged(work, asked.by, cuts, [c.name for c in candidates if c.name in fits], tried)
     found = {key: outcome.value.rows for key, outcome in tried.items() if outcome.value is not None}
