@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
@@ -115,7 +115,7 @@ def fixed_fit(
     info |= {  # a file of the fit needs these too
         "bayeslaw_format": FORMAT,
         "law_sha256": law.sha256,
-        "noise": asdict(chosen) | {"groups": list(chosen.groups)},
+        "noise": chosen.table,
         "unit": observed.unit,
         "at": observed.at,
         "clock": {"column": observed.clock_column, "span": observed.span},
@@ -173,7 +173,7 @@ def measured(fit: Fit, se: float, size: int, *, seed: int = 1) -> pd.DataFrame:
 
 STAND_IN = {
     "sigma_point": 0.005, "sigma_run": 0.004, "sigma_checkpoint": 0.003, "run_excess": 0.003, "dof": 8.0, "drift": 0.5,
-    "a": 1.0, "b": 0.1, "c": 0.02,
+    "discrepancy": 0.005, "a": 1.0, "b": 0.1, "c": 0.02,
 }  # fmt: skip
 """Parameters of the noise and of `line` around which `stand_in` draws."""
 
@@ -209,7 +209,10 @@ def stand_in(density: Density, *, draws: int, chains: int, seed: int, **_: Any) 
 @contextmanager
 def without_sampling() -> Iterator[None]:
     """`bayeslaw.fit` takes draws of `stand_in` in this block: fits have all but a posterior's numbers."""
-    with patch.object(import_module("bayeslaw.inference.fit"), "sample", stand_in):
+    modules = (import_module(f"bayeslaw.inference.{name}") for name in ("fit", "discrepancy"))
+    with ExitStack() as stack:
+        for module in modules:
+            stack.enter_context(patch.object(module, "sample", stand_in))
         yield
 
 

@@ -20,6 +20,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bayeslaw.core.arrays import Array
 from bayeslaw.laws.law import Law
@@ -131,7 +132,7 @@ class Walk:
         return [Axis.of(float(least - most)) for least, most in zip(self.smallest, self.largest, strict=True)]
 
     @property
-    def inside(self) -> Array:
+    def inside(self) -> NDArray[np.bool_]:
         """Which features are of knots inside the runs, boolean array."""
         own = [np.arange(a.inside.size + a.beyond.size) < a.inside.size for a in self.axes]
         return np.concatenate([*own, *(np.outer(a, b).ravel() for a, b in combinations(own, 2))])

@@ -10,7 +10,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from bayeslaw.evaluation.scores import draw_scores, point_scores, score
-from bayeslaw.forecasting.discrepancy import LENGTH, STATED, Discrepancy, read_discrepancy, spread_name
+from bayeslaw.forecasting.discrepancy import LENGTH, STATED, Discrepancy, read_choice, read_discrepancy, read_stated, spread_name
 from bayeslaw.forecasting.forecast import forecast
 from bayeslaw.inference.point import point_fit
 from bayeslaw.laws.card import load_law, parse_card
@@ -119,6 +119,53 @@ def test_the_other_spreads_stay_as_they_are(sound_fit: Fit) -> None:
     other = forecast(sound_fit, AT, discrepancy="1%", seed=4).draws
     ratio, another = (np.log(d["discrepancy"] / d["run"]) for d in (with_it.draws, other))
     assert not np.isclose(ratio, another).any()
+
+
+def test_the_learnt_error_widens_forecasts_outside_the_runs(sound_fit: Fit) -> None:
+    at = pd.DataFrame({"N": [1e8, 1e9, 1e10, 1e11], "D": [1e9, 1e11, 1e12, 1e13]})
+    result = forecast(sound_fit, at, seed=3)
+    assert result.headlines == ["run", "extrapolated", "extrapolated", "extrapolated"]
+    table = result.summary()
+    run, extrapolated = (np.log(table[f"{s}_eti90_hi"] / table[f"{s}_eti90_lo"]) for s in ("run", "extrapolated"))
+    assert (extrapolated[1:] > 2 * run[1:]).all()
+    assert (np.diff(extrapolated[1:]) > 0).all()  # farther out, the law may err more
+    draws = result.draws
+    assert draws["extrapolated"].equals(forecast(sound_fit, at, seed=3).draws["extrapolated"])
+    assert not draws["extrapolated"].equals(forecast(sound_fit, at, seed=4).draws["extrapolated"])
+    np.testing.assert_array_equal(result.predictive[:, 0], draws["run"][:, 0])
+    np.testing.assert_array_equal(result.predictive[:, 1:], draws["extrapolated"][:, 1:])
+    np.testing.assert_array_equal(result.expected(slice(0, 1)), draws["latent"].values.T[[0]])
+    assert not np.array_equal(result.expected(slice(1, 2)), draws["latent"].values.T[[1]])
+
+
+def test_without_the_learnt_error_forecasts_are_the_laws(sound_fit: Fit) -> None:
+    refused, learnt = forecast(sound_fit, AT, discrepancy="none", seed=3), forecast(sound_fit, AT, discrepancy="learned", seed=3)
+    assert (refused.spread, refused.spreads, refused.beyond) == ("run", ("latent", "run"), ())
+    assert refused.draws.equals(learnt.draws[["latent", "run"]])
+    np.testing.assert_array_equal(refused.predictive, refused.draws["run"])
+    np.testing.assert_allclose(refused.expected(slice(None)), refused.draws["latent"].values.T)
+
+
+def test_settings_beyond_the_product_of_size_and_tokens_lie_outside(sound_fit: Fit) -> None:
+    """No run has both the most tokens (of run 7, 1e8 parameters) and the largest size (1e9)."""
+    at = pd.DataFrame({"N": [1e8, 1e9], "D": [1.7e10, 1.7e10]})
+    result = forecast(sound_fit, at)
+    assert result.headlines == ["run", "extrapolated"]
+    assert result.summary()["extrapolation"].tolist() == ["inside", "outside: N x D"]
+    assert forecast(sound_fit, at, discrepancy="none").summary()["extrapolation"].tolist() == ["inside", "inside"]
+
+
+@pytest.mark.parametrize(
+    ("value", "choice"), [(None, (None, True)), ("learned", (None, True)), (" none ", (None, False)), ("1%", (0.01, False))]
+)
+def test_a_choice_is_learned_none_or_a_size(value: str | None, choice: tuple[float | None, bool]) -> None:
+    assert read_choice(value) == choice
+
+
+def test_a_plan_can_not_use_a_learnt_error() -> None:
+    assert read_stated(None, "A plan") is read_stated("none", "A plan") is None
+    with fails("no-learned-discrepancy", "A plan"):
+        read_stated("learned", "A plan")
 
 
 def test_the_discrepancy_of_a_row_does_not_depend_on_other_rows(sound_fit: Fit) -> None:

@@ -1,0 +1,75 @@
+"""Which fits learn an error of their law, and which outliers count less."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+
+import bayeslaw
+from bayeslaw.data.observations import Observations
+from bayeslaw.data.table import read_runs
+from bayeslaw.inference import discrepancy
+from bayeslaw.inference.discrepancy import why_not
+from bayeslaw.laws.card import load_law
+from bayeslaw.noise.noise import Noise
+from bayeslaw.noise.walk import Walk
+from bayeslaw.posterior.fit import Fit
+from tests import oracles
+from tests.errors import fails
+from tests.fixed import stand_in_fit
+
+LAW = load_law("chinchilla")
+SEEN = oracles.observations(LAW)
+TABLE = oracles.table(LAW)
+
+
+def test_the_reason_why_none_is_learnt() -> None:
+    normal = Noise.choose("normal", SEEN)
+    assert why_not(LAW, SEEN, normal) == ""
+    assert why_not(LAW, SEEN, Noise.choose("student", SEEN)) == ""
+    skew = Noise.choose("skew", SEEN)
+    assert why_not(LAW, SEEN, skew) == f"its noise is {skew.text}"
+    with patch.object(discrepancy, "MOST_ROWS", SEEN.log_loss.size - 1):
+        assert why_not(LAW, SEEN, normal) == f"it has more than {SEEN.log_loss.size - 1} rows"
+    same = Observations.of(LAW, read_runs(TABLE.assign(N=1e8, D=1e9)))
+    assert why_not(LAW, same, normal) == "its runs don't differ in size, tokens or stage"
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [({"discrepancy": "none"}, "it was left out"), ({"by": {"E": "domain"}}, "parameters vary by domain"), ({}, "")],
+)
+def test_a_fit_says_whether_an_error_was_learnt(options: dict[str, Any], reason: str) -> None:
+    table = TABLE.assign(domain=np.where(np.arange(len(TABLE)) % 2, "web", "code"))
+    made = stand_in_fit(LAW, table if "by" in options else TABLE, draws=50, **options)
+    assert made.info["discrepancy"] == {"asked": options.get("discrepancy", "learned"), "learned": not reason, "reason": reason}
+    assert (made.extrapolation is None) == bool(reason)
+    assert (reason in made.learnt()) if reason else ("the law errs by 0.5% an e-fold" in made.learnt())
+
+
+def test_the_number_of_an_error_is_stated_with_the_forecast() -> None:
+    with fails("unknown-discrepancy", "learned or none", "'1%'"):
+        bayeslaw.fit(LAW, TABLE, discrepancy="1%")  # type: ignore[arg-type]
+
+
+def test_a_refit_learns_an_error_if_the_fit_did(sound_fit: Fit) -> None:
+    from bayeslaw.inference.refit import refit_task, rows_of
+
+    assert refit_task(sound_fit, rows_of(sound_fit)).options["discrepancy"] == "learned"
+    without = stand_in_fit(LAW, TABLE, draws=50, discrepancy="none")
+    assert refit_task(without, rows_of(without)).options["discrepancy"] == "none"
+
+
+def test_outliers_count_less() -> None:
+    """With Student-t noise, the variance of a row that lies far off is multiplied, and that of others hardly."""
+    wild = TABLE.assign(loss=TABLE["loss"] * np.where(np.arange(len(TABLE)) == 4, 1.2, 1.0))
+    made = stand_in_fit(LAW, wild, draws=50, noise="student-no-run")
+    walk = Walk.of(LAW, made.observed.covariates)
+    assert walk is not None
+    multiples = discrepancy._multiples(walk, LAW, made.observed, made.noise, made.by_chain)
+    row = int(np.argmax(made.observed.log_loss - np.log(oracles.chinchilla(oracles.typical(LAW), made.observed.covariates))))
+    assert multiples[row] > 20
+    assert np.median(multiples) < 2

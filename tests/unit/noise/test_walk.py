@@ -1,0 +1,204 @@
+"""The learnt error of a law: its kernel, its density against the dense covariance, and what is drawn of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pytensor.tensor as pt
+import pytest
+from pytensor.compile.maker import function
+from pytensor.compile.mode import Mode
+from pytensor.gradient import grad
+from scipy import stats
+
+from bayeslaw.data.observations import Observations
+from bayeslaw.laws.card import load_law
+from bayeslaw.noise import walk as walks
+from bayeslaw.noise.density import Rows, data_of, log_density
+from bayeslaw.noise.lowrank import integrated
+from bayeslaw.noise.noise import Noise
+from bayeslaw.noise.walk import INTERPLAY, ROUGHNESS, TOLD, Axis, Walk, coefficients
+from tests.oracles import Array, central, nested
+
+LAW = load_law("chinchilla")
+RUN, CHECKPOINT = np.repeat(np.arange(5), [3, 2, 4, 1, 3]), np.array([0, 0, 1, 2, 2])
+SE: Array = 0.004 * np.asarray(np.arange(RUN.size) % 3, dtype=np.float64)
+PARAMETERS = {"sigma_point": 0.01, "sigma_run": 0.02, "sigma_checkpoint": 0.015, "discrepancy": 0.03}
+
+
+def seen(se: Array | None = None) -> Observations:
+    """Five runs of three checkpoints, which differ in N and D."""
+    rng = np.random.default_rng(1)
+    covariates = {"N": 1e8 * np.exp(RUN + 0.3 * rng.standard_normal(RUN.size)), "D": 1e9 * np.exp(4 * rng.random(RUN.size))}
+    made = nested(RUN, CHECKPOINT, se=se)
+    return replace(made, covariates=covariates, log_loss=1 + 0.05 * rng.standard_normal(RUN.size))
+
+
+def walk_of(observed: Observations) -> Walk:
+    """The walk of chinchilla for some rows, with every third an outlier."""
+    made = Walk.of(LAW, observed.covariates)
+    assert made is not None
+    return replace(made, multiple=np.where(np.arange(RUN.size) % 3 == 1, 4.0, 1.0))
+
+
+def dense(observed: Observations, made: Walk, point: float, run: float, checkpoint: float) -> Array:
+    """Covariance of all rows without the law's error."""
+    known = observed.se**2 if observed.se.size else 0.0
+    whole: Array = np.diag(point**2 * made.multiple + known)
+    whole += run**2 * (RUN[:, None] == RUN) + checkpoint**2 * (CHECKPOINT[RUN][:, None] == CHECKPOINT[RUN])
+    return whole
+
+
+# --- the process ------------------------------------------------------------------------------------------------------
+
+
+def kernel(s: Array, t: Array) -> Array:
+    """Of fractional Brownian motion, at e-folds (n, 1) from the pin."""
+    power = 2 * ROUGHNESS
+    return np.asarray((np.abs(s) ** power + np.abs(t.T) ** power - np.abs(s - t.T) ** power) / 2)
+
+
+def test_features_give_the_kernel_at_knots_and_nearly_so_between_them() -> None:
+    axis = Axis.of(-5.3)
+    knots = np.concatenate([axis.inside, axis.beyond])
+    features = axis.features(knots)
+    np.testing.assert_allclose(features @ features.T, kernel(knots[:, None], knots[:, None]), atol=1e-9 * np.abs(knots).max())
+    between = np.concatenate(
+        [np.linspace(a, b, 9) for a, b in pairwise([-5.3, *np.sort(axis.inside)[1:], 0.0, 0.5, 1.0, 2.0, 4.0])]
+    )
+    features = axis.features(between)
+    sd = np.sqrt(np.maximum((features**2).sum(axis=1), 0))
+    exact = np.abs(between) ** ROUGHNESS
+    assert (sd <= exact + 1e-9).all()  # values between knots are means of those at knots
+    assert (np.abs(sd - exact) < 0.1).all()  # in units of the sd an e-fold from the pin
+    assert not axis.features(np.zeros(1)).any()
+
+
+def test_an_axis_along_which_runs_do_not_differ_has_knots_beyond_them_only() -> None:
+    axis = Axis.of(0.0)
+    assert axis.inside.size == 0
+    np.testing.assert_allclose((axis.features(np.array([1.0, -1.0])) ** 2).sum(axis=1), 1.0)
+
+
+def test_two_axes_add_their_kernels_and_share_of_the_product() -> None:
+    observed = seen()
+    made = walk_of(observed)
+    n, d = (np.exp(most + axis.inside[::2][:2]) for axis, most in zip(made.axes, made.largest, strict=True))
+    at = {"N": np.repeat(n, 2), "D": np.tile(d, 2)}
+    features = made.features(at)
+    x = np.log(np.stack([at["N"], at["D"]], axis=1)) - made.largest
+    of_n, of_d = (kernel(x[:, [i]], x[:, [i]]) for i in (0, 1))
+    np.testing.assert_allclose(features @ features.T, of_n + of_d + INTERPLAY * of_n * of_d, rtol=1e-9, atol=1e-12)
+    pin = dict(zip(("N", "D"), np.exp(made.largest)[:, None], strict=True))
+    np.testing.assert_allclose(made.features(pin), 0, atol=1e-12)
+
+
+def test_combinations_hold_nearly_all_of_the_walk_at_the_runs() -> None:
+    observed = seen()
+    made = walk_of(observed)
+    inside = made.features(observed.covariates)[:, made.inside]
+    np.testing.assert_allclose(made.told.T @ made.told, np.eye(made.strength.size), atol=1e-12)
+    told = made.at_runs(observed.covariates)
+    np.testing.assert_allclose((told**2).sum(axis=0), made.strength)
+    assert (told**2).sum() > 0.99 * (inside**2).sum()
+
+
+def test_there_is_no_walk_for_runs_of_one_setting_or_a_law_without_scales() -> None:
+    assert Walk.of(LAW, {"N": np.full(3, 1e8), "D": np.full(3, 1e9)}) is None
+    joint = load_law("cpt-joint")
+    flat = replace(joint, covariates={"cpt": joint.covariates["cpt"]})
+    assert Walk.of(flat, {"cpt": np.array([0.0, 1.0])}) is None
+
+
+# --- the density ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize(("run_effect", "checkpoint_effect"), [(False, False), (True, False), (True, True)])
+def test_the_density_and_its_gradient_are_those_of_the_dense_covariance(
+    run_effect: bool, checkpoint_effect: bool, known: bool
+) -> None:
+    observed = seen(SE if known else None)
+    made = walk_of(observed)
+    noise = Noise(False, run_effect, checkpoint_effect, walk=made)
+    given = {name: PARAMETERS[name] for name in noise.parameters}
+    mean, features = np.linspace(0.99, 1.01, RUN.size), made.at_runs(observed.covariates)
+
+    def oracle(x: Array) -> float:
+        value = dict(zip(given, x, strict=False))
+        effects = (value.get("sigma_run", 0.0), value.get("sigma_checkpoint", 0.0))
+        whole = dense(observed, made, value["sigma_point"], *effects) + value["discrepancy"] ** 2 * features @ features.T
+        return float(stats.multivariate_normal(x[len(given) :], whole).logpdf(observed.log_loss))
+
+    parameters, mu = {name: pt.dscalar(name) for name in given}, pt.dvector("mean")
+    data = Rows(**{name: pt.as_tensor(values) for name, values in data_of(noise, observed).items()})
+    logp = log_density(noise, data, mu, parameters)
+    slopes: Any = grad(logp, [*parameters.values(), mu])
+    evaluate: Any = function([*parameters.values(), mu], [logp, *slopes], mode=Mode(linker="py", optimizer="None"))
+    value, *gradient = evaluate(*given.values(), mean)
+    x = np.array([*given.values(), *mean])
+    assert float(value) == pytest.approx(oracle(x), rel=1e-10)
+    whole = np.concatenate([np.atleast_1d(slope) for slope in gradient])
+    np.testing.assert_allclose(whole, central(oracle, x, 1e-5), rtol=1e-5, atol=1e-5 * np.abs(whole).max())
+
+
+def test_a_discrepancy_that_vanishes_leaves_the_noise_and_has_a_slope() -> None:
+    """The slope by the square of the scale at 0 is that of a small scale."""
+    observed = seen()
+    made = walk_of(observed)
+    features, error = made.at_runs(observed.covariates), observed.log_loss - 1
+
+    def at(scale: float) -> tuple[float, float]:
+        sizes = (1, RUN.size, RUN.size, 5, 1, 1)
+        logp, *slopes = (np.empty(size) for size in sizes)
+        noise = (np.full(RUN.size, 1e-4), np.full(5, 4e-4), np.array([1e-4]))
+        integrated(error, *noise, np.array([scale]), features.ravel(), observed.starts, CHECKPOINT, logp, *slopes)
+        return float(logp[0]), float(slopes[-1][0])
+
+    plain = np.diag(np.full(RUN.size, 1e-4)) + 4e-4 * (RUN[:, None] == RUN) + 1e-4 * (CHECKPOINT[RUN][:, None] == CHECKPOINT[RUN])
+    assert at(0.0)[0] == pytest.approx(float(stats.multivariate_normal(cov=plain).logpdf(error)))
+    assert at(0.0)[1] == pytest.approx((at(1e-9)[0] - at(0.0)[0]) / 1e-9, rel=1e-3)
+
+
+# --- draws ------------------------------------------------------------------------------------------------------------
+
+
+def test_coefficients_are_conditionally_normal() -> None:
+    size, observed = 40_000, seen(SE)
+    made = walk_of(observed)
+    noise = Noise(False, True, True, walk=made)
+    draws = {name: np.full(size, value) for name, value in PARAMETERS.items()}
+    error = observed.log_loss - 1
+    drawn = coefficients(noise, observed, np.tile(error, (size, 1)), draws, np.random.default_rng(0))
+    features, s2 = made.at_runs(observed.covariates), PARAMETERS["discrepancy"] ** 2
+    inverse = np.linalg.inv(dense(observed, made, *(PARAMETERS[n] for n in ("sigma_point", "sigma_run", "sigma_checkpoint"))))
+    covariance = np.linalg.inv(np.eye(made.strength.size) / s2 + features.T @ inverse @ features)
+    mean, variance = covariance @ features.T @ inverse @ error, np.diag(covariance)
+    assert (np.abs(drawn.mean(axis=0) - mean) < 5 * np.sqrt(variance / size)).all()
+    errors = 5 * np.sqrt((np.outer(variance, variance) + covariance**2) / size)
+    assert (np.abs(np.cov(drawn.T) - covariance) < errors).all()
+
+
+def test_what_runs_do_not_tell_is_drawn_anew() -> None:
+    """Inside and beyond the runs the drawn errors have the walk's covariance, given that of the coefficients."""
+    size, scale, extra = 20_000, 0.01, 0.02
+    made = walk_of(seen())
+    own = scale * np.random.default_rng(0).standard_normal((size, made.strength.size))
+    with patch.object(walks, "BEYOND", (np.log(extra), 0.0)):
+        drawn = made.complete(own, np.full(size, scale), (1, 2))
+    at = {
+        "N": np.exp(made.largest[0] + np.array([-2.0, -1.0, 1.0, 3.0])),
+        "D": np.exp(made.largest[1] + np.array([-1.0, 0.7, 0.0, 2.0])),
+    }
+    values, features = made.features(at) @ drawn, made.features(at)
+    inside, beyond = features[:, made.inside], features[:, ~made.inside]
+    whole, told = scale**2 + extra**2, inside @ made.told
+    covariance = whole * (inside @ inside.T - told @ told.T + beyond @ beyond.T)
+    covariance += (told * (scale**2 + extra**2 / (1 + made.strength / TOLD))) @ told.T
+    assert (np.abs(values.mean(axis=1)) < 5 * np.sqrt(np.diag(covariance) / size)).all()
+    errors = 5 * np.sqrt((np.outer(np.diag(covariance), np.diag(covariance)) + covariance**2) / size)
+    assert (np.abs(np.cov(values) - covariance) < errors).all()
