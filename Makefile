@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 # Bytecode is kept even where the shell forbids it: each process of the tests would compile package and tests anew, five seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo quick test lint ci setup clean tinycpt bench calibrate stale references plans designs schedules conditioning ladders discrepancy docs wheel notebooks
+.PHONY: demo quick test lint ci setup clean tinycpt bench calibrate stale references plans designs schedules conditioning choice ladders discrepancy docs wheel notebooks
 
 setup: $(READY)
 
@@ -101,6 +101,11 @@ schedules: $(READY)
 conditioning: $(READY)
 	@$(PY) benchmarks/conditioning.py > benchmarks/results/.conditioning.tmp
 	@mv benchmarks/results/.conditioning.tmp benchmarks/results/conditioning.md
+
+# Chooses laws for the upper third of compute of public ladders by the rows below; needs ../shared/data. Ten minutes on two cores.
+choice: $(READY)
+	@$(PY) benchmarks/choice.py > benchmarks/results/.choice.tmp
+	@mv benchmarks/results/.choice.tmp benchmarks/results/choice.md
 
 # Samples independently written models for long, for tests/references. Ten minutes of one core; resumes where it stopped.
 references: $(READY)

@@ -58,13 +58,13 @@ def judged(source: str, name: str, rows: pd.DataFrame, place: Executor) -> tuple
     comparison = bayeslaw.compare(lower, LAWS, at=upper.drop(columns="loss"), executor=place, progress=False)
     found = errors(comparison, lower, upper)
     found["chosen"] = found[str(comparison.weights.index[0])]
-    weights = comparison.weights["weight"].fillna(0)
+    weights = {law: "left out" if np.isnan(w) else f"{w:.2f}" for law, w in comparison.weights["weight"].items()}
     reach = np.log(compute.max() / compute[low].max())
     row = {"source": source, "set": name, "rows": f"{len(lower)} + {len(upper)}", "e-folds": f"{reach:.1f}"}
     row |= {law: f"{found[law]:.2%}" for law in (*LAWS, "stack", "chosen")}
     row |= {"stack / best": f"{found['stack'] / min(found[law] for law in LAWS):.2f}"}
     row |= {"stack / chinchilla": f"{found['stack'] / found['chinchilla']:.2f}"}
-    row |= {"weights": ", ".join(f"{law} {weights[law]:.2f}" for law in LAWS)}
+    row |= {"weights": ", ".join(f"{law} {weights[law]}" for law in LAWS)}
     row |= {"hold-outs": f"{comparison.weights['hold_outs'].max():.1f}", "s": f"{time.perf_counter() - start:.0f}"}
     return found, row, [f"{source}, {name}: {note}" for note in comparison.notes if any(law in note for law in LAWS)]
 

@@ -188,6 +188,6 @@ def compare(
 
 def _settings(text: str) -> Path | dict[str, str]:
     """Return the path of a table of settings, or the values of covariates in a text such as 'N=8.1e9,D=1e11,1e12'."""
-    if "=" not in text or Path(text).exists():
+    if not re.match(r"\s*\w*\s*=", text):
         return Path(text)
     return options.pairs_of("--at", re.split(r",(?=\s*\w+\s*=)", text), "NAME=VALUES, such as N=8.1e9 or D=1e9:2e11:20")

@@ -56,6 +56,23 @@ def test_absurd_settings_are_refused(text: str, refuse: Refuse) -> None:
     refuse("forecast", "fit.nc", "--set", text)
 
 
+TARGETS = {
+    "": "", "x": "", "nowhere.csv": "", "=1": "not-a-pair", "x=": "not-a-pair", "x=nan": "not-a-number",
+    "x=1 y=2": "not-a-number", "y=1": "unknown-covariate", "x=1,x=2": "given-twice", "x=1,y=2": "unknown-covariate",
+    "x=11": "out-of-support", "x=0:1:1000000": "wrong-count", "buy.csv,x=1": "", "fit.nc": "", "x=" + "9" * 5000: "not-a-number",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", TARGETS, ids=[text[:24] for text in TARGETS])
+def test_absurd_targets_are_refused(text: str, refuse: Refuse) -> None:
+    refuse(*COMPARE.split(), "--at", text, code=TARGETS[text])
+
+
+@pytest.mark.parametrize("other", ["--loo", "--by x", "--holdout x>0"])
+def test_targets_and_another_hold_out_are_refused(other: str, refuse: Refuse) -> None:
+    refuse(*COMPARE.split(), "--at", "x=1", *other.split(), code="several-holdouts")
+
+
 @pytest.mark.parametrize(("prob", "name"), [("0.9", "eti90_lo"), ("0.999999", "eti99.9999_lo"), ("0.12345678", "eti12.345678_lo")])
 def test_columns_are_named_by_the_exact_probability(prob: str, name: str, command: Command, here: object) -> None:
     done = command("show", "fit.nc", "--ci", prob, "--csv")

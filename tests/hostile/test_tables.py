@@ -102,6 +102,7 @@ forecast fit.nc --set x=1 --plot {}.png
 score fit.nc {}.csv
 update fit.nc {}.csv -o older.nc -q
 compare {}.csv --law line.toml
+compare line.csv --law line.toml --at {}.csv
 backtest {}.csv --law line.toml --by step
 backtest steps.csv --law {} --by step
 backtest steps.csv --law line.toml --by {}
