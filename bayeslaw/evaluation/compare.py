@@ -64,7 +64,7 @@ HELD_OUT = (
     "them. To use all rows, fit the laws to them, or compare by leaving runs out."
 )
 MORE_TUNING = 4  # by which tuning is multiplied where sampling failed
-TWICE = f"This was its second time, with {MORE_TUNING} times as many tuning draws."
+TWICE = f" This was its second time, with {MORE_TUNING} times as many tuning draws."
 NO_POINTS = "Point fits are scored where rows are held out (holdout, by), not where runs are left out by importance weights."
 BEYOND = (
     "The stack is of fits to all rows. Its weights are by the held-out rows, and shrunk towards equal weights, which count as "
@@ -149,11 +149,12 @@ class _Work:
     def outcomes_of[T: (Fit, Beyond)](
         self, pairs: Sequence[tuple[_Candidate, Runs]], then: Callable[[Fit], T], **others: object
     ) -> list[Outcome[T]]:
-        """Return what `then` makes of each fit; where sampling failed, of a second one with more tuning."""
+        """Return what `then` makes of each fit; where sampling failed and is not forced, of a second one with more tuning."""
         options: dict[str, Any] = {**self.options, "seed": self.seed, **others}
         tasks = [Task(c.law, rows, {**options, "noise": c.noise}) for c, rows in pairs]
         outcomes = fit_many(tasks, executor=self.place, then=then, progress=self.progress)
-        failed = [i for i, outcome in enumerate(outcomes) if outcome.value is not None and not outcome.value.passed]
+        unsound = [outcome.index for outcome in outcomes if outcome.value is not None and not outcome.value.passed]
+        failed = [] if self.force else unsound
         tune = MORE_TUNING * options.get("tune", TUNE)
         again = [replace(tasks[i], options={**tasks[i].options, "tune": tune}) for i in failed]
         repeated = fit_many(again, executor=self.place, then=then, progress=self.progress) if again else []
@@ -171,6 +172,11 @@ class _Work:
         fits = iter(values_of(outcomes))
         return [{c.name: next(fits) for c in self.candidates} for _ in tables]
 
+    @property
+    def twice(self) -> str:
+        """What to add to a note that sampling failed."""
+        return "" if self.force else TWICE
+
     def usable(self, *fits: Fit) -> bool:
         return self.force or all(fit.passed for fit in fits)
 
@@ -178,7 +184,7 @@ class _Work:
         """Say in a note which checks of sampling failed in a candidate's fits, and what to do."""
         if failed := [fit for fit in fits if not fit.passed]:
             some = "" if len(fits) == 1 else f", {len(failed)} of {len(fits)} fits"
-            self.notes.append(f"{name}{some}: sampling {sampling_verdict([c for fit in failed for c in fit.checks])} {TWICE}")
+            self.notes.append(f"{name}{some}: sampling {sampling_verdict([c for fit in failed for c in fit.checks])}{self.twice}")
 
     def add(self, held_out: str, law: str, noise: str, fit: str, checks: str, make: Callable[[], pd.DataFrame] | None) -> None:
         """Add a row of scores; it stays empty where scoring fails, with the reason in a note."""
@@ -214,7 +220,7 @@ def compare(
 
     Every law is fitted to the rows that it describes, and all are scored and weighed on those that every law describes: some have
     no value at base checkpoints (D = 0). Without `at`, `holdout` and `by`, runs are left out one after the other, which judges laws
-    between the runs. A fit whose sampling failed is made again with four times as many tuning draws.
+    between the runs. A fit whose sampling failed is made again with four times as many tuning draws, unless it is forced.
 
     Parameters
     ----------
@@ -582,7 +588,7 @@ def _judged(
         for cut in cuts:
             outcome = tried[cut, name]
             if outcome.value is None or not outcome.value.passed:
-                why = outcome.error if outcome.value is None else f"sampling {outcome.value.verdict} {TWICE}"
+                why = outcome.error if outcome.value is None else f"sampling {outcome.value.verdict}{work.twice}"
                 work.notes.append(f"{name}, {by} up to {cut:.3g}: {'not scored. ' * (cut in at)}{why}")
     kept = list(names)
     while kept and 2 * len(set[float]().union(*(failed[name] for name in kept))) > len(cuts):

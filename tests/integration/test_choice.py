@@ -183,7 +183,7 @@ def test_results_do_not_depend_on_the_order_of_laws(chosen: Comparison) -> None:
 
 # --- command ---------------------------------------------------------------------------------------------------------
 
-FAST = ("-q", "--draws", "150", "--tune", "100", "--chains", "2", "--force")
+FAST = ("-q", "--draws", "150", "--tune", "100", "--chains", "2", "--noise", "skew", "--force")
 
 
 def test_compare_takes_targets(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
