@@ -357,7 +357,13 @@ def _usable(runs: Runs, law: Law, options: Mapping[str, Any]) -> tuple[Runs, lis
 
 
 def pooled_law(law: Law, runs: Runs, options: Mapping[str, Any]) -> Law:
-    """Return the law with the parameters that it is fitted with, one for each value of a column that they vary by."""
+    """Return the law with the parameters that it is fitted with, one for each value of a column that they vary by.
+
+    Parameters
+    ----------
+    law, runs, options
+        As for `bayeslaw.fit`, with the column of each parameter that varies in `options['by']`.
+    """
     law = with_by(law, options.get("by") or {})
     return with_levels(law, levels_of(law, runs.frame))
 
@@ -403,7 +409,7 @@ def forecasts_beyond(
     if failures(fit.checks) and not force:
         return Beyond(UNSCORED, model_label(fit.checks), sampling_verdict(fit.checks))
     cut = float(along.loc[pd.Index(fit.observed.rows)].max())
-    held, left_out = held_rows(fit, replace(table, frame=table.frame[along.loc[table.frame.index] > cut], duplicates="keep"))
+    held, left_out = _held(fit, replace(table, frame=table.frame[along.loc[table.frame.index] > cut], duplicates="keep"))
     with threadpool_limits(1, "blas"):  # as workers have it: sums by several threads have other last digits
         predicted = forecast(fit, held, force=True, **asked)
         checks = [*fit.checks, *predicted.checks]
@@ -426,7 +432,7 @@ def _scored(predicted: Forecast, frame: pd.DataFrame, cut: float, value: pd.Seri
     return pd.DataFrame(cells).assign(checks=checks_label(predicted.forced), model=predicted.model_label)
 
 
-def held_rows(fit: Fit, runs: Runs) -> tuple[Runs, dict[str, int]]:
+def _held(fit: Fit, runs: Runs) -> tuple[Runs, dict[str, int]]:
     """Return the rows beyond a cut that can be scored, at most `MOST_ROWS`, and the numbers of the others by the reason."""
     frame, group = runs.frame, fit.observed.group_column
     out = {name: ~frame[name].map(level, na_action="ignore").isin(known) for name, known in fit.law.levels.items()}
