@@ -51,8 +51,8 @@ for domain in curves.domains:
     fits[domain] = bayeslaw.fit("cpt-dynamics", table[~held], noise="normal-drift", progress=False)
     print(f"{domain}: fitted to {(~held).sum()} losses, passed: {fits[domain].passed}")
     print("\n".join(f"  {check}" for check in fits[domain].checks if not check.passed))
-    for stated in ("none", "2%"):
-        scores[domain, stated] = bayeslaw.score(fits[domain], table[held], discrepancy=stated).iloc[0]
+    for stated in (None, "2%"):
+        scores[domain, stated or "none"] = bayeslaw.score(fits[domain], table[held], discrepancy=stated).iloc[0]
 table = pd.DataFrame(scores).T.rename_axis(["domain", "stated discrepancy"])
 table[["rows", "mae_rel", "cover_eti50", "cover_eti90", "width_eti90"]].astype(float).round(3)
 

@@ -206,7 +206,7 @@ def backtest(
     >>> result
     <Backtest of chinchilla along D: ... forecasts beyond 2 cuts>
     >>> result.reach["e_folds"].iloc[-1], result.spread
-    ('all', 'run')
+    ('all', 'extrapolated')
     """
     whole_number("cuts", cuts, 1, MOST_CUTS)
     whole_number("seed", seed, 0)

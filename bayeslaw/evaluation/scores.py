@@ -157,7 +157,7 @@ def score(
     --------
     >>> table = bayeslaw.score(bayeslaw.load_fit("fit.nc"), "new.csv")
     >>> bool(table["cover_eti90"].between(0, 1).all()), table["spread"].item(), table["sample"].item()
-    (True, 'run', 'held-out')
+    (True, 'run or extrapolated', 'held-out')
     >>> bayeslaw.score(bayeslaw.load_fit("fit.nc"), "runs.csv", in_sample=True)["sample"].item()
     'in-sample (60 of 60 rows)'
     """

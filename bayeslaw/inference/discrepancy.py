@@ -34,7 +34,13 @@ DOF, TYPICAL, ROUNDS = 4.0, 0.005, 30
 
 
 def why_not(law: Law, observed: Observations, noise: Noise) -> str:
-    """Return why no discrepancy is learnt for a fit, in words that follow 'because'; empty if one is."""
+    """Return why no discrepancy is learnt for a fit, in words that follow 'because'; empty if one is.
+
+    Parameters
+    ----------
+    law, observed, noise
+        Of the fit.
+    """
     if isinstance(noise, PointNoise) or noise.drift or noise.skew:
         return f"its noise is {noise.text}"
     if CONTINUED & {*law.covariates}:

@@ -166,7 +166,7 @@ def fit(
     tree, reason = tree_of(result.draws, result.stats, observed), "it was left out"
     if discrepancy == "learned" and not (reason := why_not(law, observed, chosen)):
         how = settings | {"seed": seed, "progress": progress, "cores": cores}
-        with_it = learn_discrepancy(law, observed, chosen, result.draws, how)
+        with_it = None if result.interrupted else learn_discrepancy(law, observed, chosen, result.draws, how)
         reason = "sampling was interrupted" if with_it is None else ""
         if with_it is not None:
             tree[EXTRAPOLATION] = xr.DataTree(with_it.dataset)

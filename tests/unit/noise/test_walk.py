@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 import pytensor.tensor as pt
@@ -17,7 +16,6 @@ from scipy import stats
 
 from bayeslaw.data.observations import Observations
 from bayeslaw.laws.card import load_law
-from bayeslaw.noise import walk as walks
 from bayeslaw.noise.density import Rows, data_of, log_density
 from bayeslaw.noise.lowrank import integrated
 from bayeslaw.noise.noise import Noise
@@ -186,10 +184,9 @@ def test_coefficients_are_conditionally_normal() -> None:
 def test_what_runs_do_not_tell_is_drawn_anew() -> None:
     """Inside and beyond the runs the drawn errors have the walk's covariance, given that of the coefficients."""
     size, scale, extra = 20_000, 0.01, 0.02
-    made = walk_of(seen())
+    made = replace(walk_of(seen()), beyond=(float(np.log(extra)), 0.0))
     own = scale * np.random.default_rng(0).standard_normal((size, made.strength.size))
-    with patch.object(walks, "BEYOND", (np.log(extra), 0.0)):
-        drawn = made.complete(own, np.full(size, scale), (1, 2))
+    drawn = made.complete(own, np.full(size, scale), (1, 2))
     at = {
         "N": np.exp(made.largest[0] + np.array([-2.0, -1.0, 1.0, 3.0])),
         "D": np.exp(made.largest[1] + np.array([-1.0, 0.7, 0.0, 2.0])),
