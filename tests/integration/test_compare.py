@@ -85,7 +85,8 @@ def test_held_out_rows_are_scored_as_by_single_fits(held_out: Comparison) -> Non
         columns = [c for c in row if c not in ("fit", *LEFT_OUT)]
         mine = scores[(scores["fit"] == kind) & (scores["law"] == "chinchilla")]
         pd.testing.assert_frame_equal(mine[columns].reset_index(drop=True), row[columns], check_dtype=False)
-    assert (scores["spread"] == ["run", "run", "bootstrap", "bootstrap", "run"]).all()
+    errors = "run or extrapolated"  # of chinchilla, which has no weight in the stack; none is learnt with ptpp
+    assert scores["spread"].tolist() == ["run", errors, "bootstrap", "bootstrap", "run"]
     assert scores.notna().all(axis=None)
 
 
