@@ -44,9 +44,9 @@ def with_error(law: bayeslaw.Law, drawn: Truth, number: int) -> Truth | None:
     walk, rng = Walk.of(law, seen), np.random.default_rng([number, 1])
     assert walk is not None
     scale = PRIORS["discrepancy"].sample(1, rng)
-    told = scale * rng.standard_normal((1, walk.strength.size))
-    whole = walk.complete(told, scale, (number, 2))
-    runs = drawn.runs.frame.assign(loss=drawn.runs.frame["loss"] * np.exp(walk.at_runs(seen) @ told[0]))
+    coefficients = scale * rng.standard_normal((1, walk.squares.size))
+    whole = walk.complete(coefficients, scale, (number, 2))
+    runs = drawn.runs.frame.assign(loss=drawn.runs.frame["loss"] * np.exp(walk.components(seen) @ coefficients[0]))
     targets = drawn.targets.assign(loss=drawn.targets["loss"] * np.exp(walk.features(asked) @ whole[:, 0]))
     return None if runs["loss"].max() > 15 else replace(drawn, runs=Runs(runs, drawn.runs.name), targets=targets)
 

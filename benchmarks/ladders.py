@@ -4,7 +4,7 @@
 
 `chinchilla` is fitted to the lower part of every ladder and forecasts the rest, with three splits: the upper third of the rows by
 compute, those above a tenth of the largest compute, and the largest size. What is learnt across ladders, the size of a law's error
-where no run tells about it (`noise.walk.BEYOND`), is learnt from the other sources each time a source is scored. Fits are kept in
+where no run shows it (`noise.walk.BEYOND`), is learnt from the other sources each time a source is scored. Fits are kept in
 benchmarks/.ladders, so that a run that was stopped resumes.
 """
 
@@ -56,8 +56,8 @@ means over the rows of a set, the sets of a source, the sources. Chosen on which
 - The size of a law's error beyond the runs is learnt from the other sources each time. Learnt from all it is
   `BEYOND = ({whole[0]:.2f}, {whole[1]:.2f})`; the package has ({package[0]:.2f}, {package[1]:.2f}). The constant stated
   discrepancy is chosen by its CRPS on the other sources too.
-- The form of the walk, its roughness, the weight of its interplay and the prior of its scale were chosen on these same sources, by
-  the density of the fitted rows and the error beyond.
+- The form of the walk, its roughness, the weight of its interaction and the prior of its scale were chosen on these same sources,
+  by the density of the fitted rows and the error beyond.
 - Fits whose sampling failed: {failed} of {splits}.
 """
 
@@ -139,20 +139,31 @@ def members(ladder: Ladder, beyond: tuple[float, float] = walks.BEYOND) -> tuple
 def parts(ladder: Ladder) -> dict[str, Any]:
     """What the size beyond the runs is learnt from: some held-out log losses, what draws say of them, and their distance."""
     _, away = members(ladder)
-    fit, walk = away.fit, away.errors.walk  # type: ignore[union-attr]
+    fit, learnt_error = away.fit, away.fit.discrepancy
+    assert learnt_error is not None
     rows = np.random.default_rng(0).permutation(len(ladder.held))[:ROWS]
     at = {name: column[rows] for name, column in away.covariates.items()}
     some = slice(None, None, 20)
-    never, untold = walk.untold(at)
-    centre = np.log(fit.law.predict(fit.draws, at)[some]) + fit.discrepancy.told(at).T[some]  # type: ignore[union-attr]
+    prior, conditional = sds(learnt_error.walk, at)
+    centre = np.log(fit.law.predict(fit.draws, at)[some]) + learnt_error.learnt(at)[some]
     noise = fit.draws["sigma_point"][some] ** 2 * (1.4 if fit.noise.student else 1.0)
     noise = noise + (fit.draws["sigma_run"][some] ** 2 if fit.noise.run_effect else 0.0)
     z = np.random.default_rng(1).standard_normal((len(centre), 1))
-    scale = fit.discrepancy.scale[some]  # type: ignore[union-attr]
+    variance = noise[:, None] + learnt_error.scale[some][:, None] ** 2 * prior**2
     return {
-        "source": ladder.source, "y": np.log(ladder.held["loss"].to_numpy()[rows]), "centre": centre, "untold": untold,
-        "variance": noise[:, None] + scale[:, None] ** 2 * never**2, "z": z,
+        "source": ladder.source, "y": np.log(ladder.held["loss"].to_numpy()[rows]), "centre": centre, "variance": variance,
+        "sd": conditional, "z": z, "scale": float(np.median(learnt_error.scale)),
     }  # fmt: skip
+
+
+def sds(walk: walks.Walk, covariates: dict[str, Any]) -> tuple[Any, Any]:
+    """Sds (n,) at settings of a walk of scale 1: of the combinations not learnt from the runs, and of all given the runs.
+
+    The first is multiplied by `discrepancy`, the second by the size beyond the runs.
+    """
+    features, components = walk.features(covariates), walk.components(covariates)
+    prior = np.maximum((features**2).sum(axis=1) - (components**2).sum(axis=1), 0.0)
+    return np.sqrt(prior), np.sqrt(prior + (components**2 / (1 + walk.squares / walks.ROW_NOISE)).sum(axis=1))
 
 
 def learnt(every: list[dict[str, Any]], without: str = "") -> tuple[float, float]:
@@ -163,7 +174,7 @@ def learnt(every: list[dict[str, Any]], without: str = "") -> tuple[float, float
     def deviance(x: Any) -> float:
         total = 0.05 * (x[1] + 0.7) ** 2
         for part in used:
-            v = part["variance"] + (np.exp(x[0] + np.exp(x[1]) * part["z"]) * part["untold"]) ** 2
+            v = part["variance"] + (np.exp(x[0] + np.exp(x[1]) * part["z"]) * part["sd"]) ** 2
             density = logsumexp(-0.5 * np.log(2 * math.pi * v) - 0.5 * (part["y"] - part["centre"]) ** 2 / v, axis=0)
             total -= float((density - math.log(len(v))).mean()) / count[part["source"]] / len(count)
         return float(total)
@@ -278,15 +289,15 @@ def report(rows: pd.DataFrame, beyond: dict[str, tuple[float, float]]) -> str:
 def main() -> None:
     every = ladders()
     with ProcessPoolExecutor(2) as pool:
-        told = []
+        known = []
         for i, part in enumerate(pool.map(parts, every)):
-            told.append(part)
+            known.append(part)
             print(f"\r{i + 1} of {len(every)} fits", end="", file=sys.stderr)
         sources = sorted({ladder.source for ladder in every})
-        beyond = dict(zip(sources, pool.map(partial(learnt, told), sources), strict=True))
+        beyond = dict(zip(sources, pool.map(partial(learnt, known), sources), strict=True))
         jobs = [(ladder, beyond[ladder.source]) for ladder in every]
         rows = pd.DataFrame([row for part in pool.map(scored, jobs) for row in part])
-    whole = learnt(told)
+    whole = learnt(known)
     stated = constant_of_others(rows)
     rows = pd.concat([rows[~rows["kind"].str.startswith("constant ")], stated])
     failed = rows[(rows["kind"] == "run") & ~rows["passed"]]

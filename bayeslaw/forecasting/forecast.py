@@ -155,14 +155,14 @@ class MemberDraws:
     def latent(self, block: slice | Index, values: Mapping[str, Array] | None = None) -> Array:
         """Return the law's losses (rows, draws) at some settings, by these draws or, if `values` are given, by others.
 
-        Where errors of the law are learnt, losses by these draws have them, and losses by all draws what the runs tell about them.
+        Where errors of the law are learnt, losses by these draws have them, and losses by all draws what the runs show of them.
         """
         law, values = self.fit.law, self.values if values is None else values
         at = {name: column[block] for name, column in self.covariates.items()}
         loss = LawDraws(law, values).loss({name: column[:, None] for name, column in at.items()})
         check_losses(loss, law.name, {"row": self.rows[block, None]}, parameters={name: values[name] for name in law.parameters})
         if self.errors is not None and self.fit.discrepancy is not None:
-            loss = loss * np.exp(self.errors.at(at) if values is self.values else self.fit.discrepancy.told(at))
+            loss = loss * np.exp(self.errors.at(at) if values is self.values else self.fit.discrepancy.learnt(at).T)
         return loss
 
     def checks(self) -> list[Check]:

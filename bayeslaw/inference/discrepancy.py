@@ -58,7 +58,7 @@ def why_not(law: Law, observed: Observations, noise: Noise) -> str:
 class WithDiscrepancy:
     """Draws (chains, draws) of the parameters of law, noise and discrepancy, in the model in which the law has an error.
 
-    `coefficients` (chains, draws, k) are of the combinations in `walk.told`, times the discrepancy's scale.
+    `coefficients` (chains, draws, k) are of the combinations in `walk.loadings`, times the discrepancy's scale.
     """
 
     walk: Walk
@@ -69,8 +69,11 @@ class WithDiscrepancy:
     def dataset(self) -> xr.Dataset:
         """What a fit's file keeps."""
         values: dict[str, Any] = {name: (("chain", "draw"), v) for name, v in self.draws.items()}
-        values |= {"coefficients": (("chain", "draw", "wave"), self.coefficients), "told": (("knot", "wave"), self.walk.told)}
-        return xr.Dataset(values | {"strength": ("wave", self.walk.strength)})
+        values |= {
+            "coefficients": (("chain", "draw", "component"), self.coefficients),
+            "loadings": (("knot", "component"), self.walk.loadings),
+        }
+        return xr.Dataset(values | {"squares": ("component", self.walk.squares)})
 
 
 def learn_discrepancy(
@@ -115,7 +118,7 @@ def _multiples(walk: Walk, law: Law, observed: Observations, noise: Noise, plain
     """
     flat = {name: values.reshape(-1) for name, values in plain.items()}
     error = observed.log_loss - np.log(np.median(law.predict(flat, observed.covariates), axis=0))
-    features = walk.at_runs(observed.covariates) * TYPICAL
+    features = walk.components(observed.covariates) * TYPICAL
     known = observed.se**2 if observed.se.size else np.zeros(error.size)
     variance, multiple = float(np.median(noise.scales(flat, "sigma_point"))) ** 2, np.ones(error.size)
     for _ in range(ROUNDS):

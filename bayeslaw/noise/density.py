@@ -77,7 +77,7 @@ def data_of(noise: Noise, observed: Observations, count: Array | None = None, sc
     if noise.drift:
         data |= {"time": observed.time, "starts": observed.starts}
     if noise.walk is not None:
-        data |= {"features": noise.walk.at_runs(observed.covariates).ravel(), "multiple": noise.walk.multiple}
+        data |= {"features": noise.walk.components(observed.covariates).ravel(), "multiple": noise.walk.multiple}
         data |= {"starts": observed.starts, "checkpoint": observed.checkpoint}
     return data
 
@@ -170,25 +170,27 @@ def _ornstein_uhlenbeck(noise: Noise, rows: Rows, mean: Any, parameters: Mapping
     """Normal noise with OU run effects, integrated out by a Kalman filter."""
     import pytensor.tensor as pt
 
-    from bayeslaw.noise.filter import kalman_filter
+    from bayeslaw.noise.filter import KalmanFilter
 
     variance, spread = (_of_rows(rows, _by_run(noise, rows, parameters, n) ** 2) for n in ("sigma_point", "sigma_run"))
     variance = pt.second(mean, variance) if rows.known is None else variance + rows.known
-    return kalman_filter(rows.log_loss - mean, variance, pt.second(mean, spread), rows.time, rows.starts, parameters["drift"])
+    return KalmanFilter().density(
+        rows.log_loss - mean, variance, pt.second(mean, spread), rows.time, rows.starts, parameters["drift"]
+    )
 
 
 def _with_discrepancy(rows: Rows, mean: Any, point: Any, run: Any, parameters: Mapping[str, Any]) -> Any:
     """Normal noise with all effects and a learnt discrepancy integrated out."""
     import pytensor.tensor as pt
 
-    from bayeslaw.noise.lowrank import low_rank
+    from bayeslaw.noise.lowrank import LowRank
 
     variance = _of_rows(rows, point**2) * rows.multiple
     variance = variance if rows.known is None else variance + rows.known
     spread = pt.second(rows.points, run**2) if run is not None else pt.zeros_like(rows.points)
     omega = parameters["sigma_checkpoint"] ** 2 if "sigma_checkpoint" in parameters else pt.zeros_like(parameters["discrepancy"])
     scale = parameters["discrepancy"] ** 2
-    return low_rank(rows.log_loss - mean, variance, spread, omega, scale, rows.features, rows.starts, rows.checkpoint)
+    return LowRank().density(rows.log_loss - mean, variance, spread, omega, scale, rows.features, rows.starts, rows.checkpoint)
 
 
 def _student(rows: Rows, mean: Any, point: Any, run: Any, dof: Any, effects: Any) -> Any:

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
-from pytensor.gradient import DisconnectedType
-from pytensor.graph.basic import Apply
-from pytensor.graph.op import Op
-from pytensor.tensor import as_tensor_variable, dscalar, dvector
 
 from bayeslaw.core.arrays import Array, Index
+from bayeslaw.noise.operation import DensityWithGradient
 
 
 def filtered(
@@ -71,35 +67,9 @@ def filtered(
     logp[0], d_length[0] = -0.5 * total, slope / (length[0] * length[0])
 
 
-class KalmanFilter(Op):
+class KalmanFilter(DensityWithGradient):
     """`filtered` for a graph: the log density, then its derivatives by error, variance, spread and length."""
 
-    __props__ = ()
     compiled_from = staticmethod(filtered)
+    slopes = (0, 1, 2, 5)
     as_long_as = (None, 0, 0, 0, None)
-    """For each output the input that has its size, or None for a single number."""
-
-    def make_node(self, *inputs: Any) -> Apply[Any]:
-        return Apply(self, [as_tensor_variable(v) for v in inputs], [dscalar(), dvector(), dvector(), dvector(), dscalar()])
-
-    def perform(self, node: Apply[Any], inputs: Any, output_storage: Any) -> None:
-        arrays = [np.atleast_1d(np.asarray(v)) for v in inputs]
-        results = [np.empty(1 if like is None else arrays[like].size) for like in self.as_long_as]
-        filtered(*arrays, *results)
-        for storage, result, like in zip(output_storage, results, self.as_long_as, strict=True):
-            storage[0] = result.reshape(()) if like is None else result
-
-    def pullback(self, inputs: Any, outputs: Any, cotangents: Any) -> list[Any]:
-        if not all(isinstance(g.type, DisconnectedType) for g in cotangents[1:]):
-            raise NotImplementedError("the filter has first derivatives only")
-        g, (_, d_error, d_variance, d_spread, d_length) = cotangents[0], outputs
-        return [g * d_error, g * d_variance, g * d_spread, DisconnectedType()(), DisconnectedType()(), g * d_length]
-
-    def connection_pattern(self, node: Apply[Any]) -> list[list[bool]]:
-        return [[i not in (3, 4)] * len(node.outputs) for i in range(len(node.inputs))]
-
-
-def kalman_filter(*inputs: Any) -> Any:
-    """Log density of rows; error, variance, spread, time, starts and length are the arguments of `filtered`."""
-    outputs: Any = KalmanFilter()(*inputs)
-    return outputs[0]

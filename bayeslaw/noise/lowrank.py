@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
-from pytensor.gradient import DisconnectedType
-from pytensor.graph.basic import Apply
-from pytensor.graph.op import Op
-from pytensor.tensor import as_tensor_variable, dscalar, dvector
 
 from bayeslaw.core.arrays import Array, Index
+from bayeslaw.noise.operation import DensityWithGradient
 
 
 def integrated(
@@ -158,36 +154,9 @@ def integrated(
             alphas = 0.0
 
 
-class LowRank(Op):
+class LowRank(DensityWithGradient):
     """`integrated` for a graph: the log density, then its derivatives by error, variance, spread, omega and scale."""
 
-    __props__ = ()
     compiled_from = staticmethod(integrated)
+    slopes = (0, 1, 2, 3, 4)
     as_long_as = (None, 0, 0, 2, None, None)
-    """For each output the input that has its size, or None for a single number."""
-
-    def make_node(self, *inputs: Any) -> Apply[Any]:
-        return Apply(
-            self, [as_tensor_variable(v) for v in inputs], [dscalar(), *(dvector() for _ in range(3)), dscalar(), dscalar()]
-        )
-
-    def perform(self, node: Apply[Any], inputs: Any, output_storage: Any) -> None:
-        arrays = [np.atleast_1d(np.asarray(v)) for v in inputs]
-        results = [np.empty(1 if like is None else arrays[like].size) for like in self.as_long_as]
-        integrated(*arrays, *results)
-        for storage, result, like in zip(output_storage, results, self.as_long_as, strict=True):
-            storage[0] = result.reshape(()) if like is None else result
-
-    def pullback(self, inputs: Any, outputs: Any, cotangents: Any) -> list[Any]:
-        if not all(isinstance(g.type, DisconnectedType) for g in cotangents[1:]):
-            raise NotImplementedError("the density has first derivatives only")
-        return [*(cotangents[0] * slope for slope in outputs[1:]), *(DisconnectedType()() for _ in range(3))]
-
-    def connection_pattern(self, node: Apply[Any]) -> list[list[bool]]:
-        return [[i < 5] * len(node.outputs) for i in range(len(node.inputs))]
-
-
-def low_rank(*inputs: Any) -> Any:
-    """Log density of rows; the inputs are the arguments of `integrated` up to checkpoint."""
-    outputs: Any = LowRank()(*inputs)
-    return outputs[0]

@@ -1,6 +1,6 @@
 """The error of a law, learnt: a random walk in the logarithms of sizes, tokens and stages, pinned at the largest of the runs.
 
-    log loss = log law(x) + W(x) + noise,   W ~ discrepancy x GP(0, k),   k = sum_a k_a + INTERPLAY x sum_{a<b} k_a k_b,
+    log loss = log law(x) + W(x) + noise,   W ~ discrepancy x GP(0, k),   k = sum_a k_a + INTERACTION x sum_{a<b} k_a k_b,
     k_a(x, x') = (|t|^2H + |t'|^2H - |t - t'|^2H) / 2,   t = log(x_a / largest x_a of the runs),   H = ROUGHNESS
 
 No law is exact. A law that is only fitted takes its misfit to small runs for knowledge about large ones. Since W is 0 at the
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from bayeslaw.noise.noise import Noise
 
 ROUGHNESS = 0.85  # H: .5 is Brownian motion, and 1 a straight line
-INTERPLAY = 0.5  # of two axes: that a law errs along N differently at every D
+INTERACTION = 0.5  # of two axes: that a law errs along N differently at every D
 BEYOND = (-4.51, 0.60)
-"""Mean and sd of the log of what is added to `discrepancy` where no run says how wrong the law is; learnt by `make ladders`."""
+"""Mean and sd of the log of what is added to `discrepancy` where no run shows how wrong the law is; learnt by `make ladders`."""
 KNOTS, SPACING = 6, 1.0  # most intervals between knots inside the runs, and the least e-folds of one
 OUTWARD = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)  # e-folds beyond the runs, above and below, at which there are knots
-WAVES = 12  # most coefficients that runs can tell about: more explain less than 1% of the walk
+COMPONENTS = 12  # most coefficients learnt from the runs: more explain less than 1% of the walk
 BLOCK = 4_000_000  # numbers of an array of draws, rows and features at once
-TOLD = 0.25  # variance of a row's noise, in that of the walk an e-fold away, by which `BEYOND` counts what runs tell
+ROW_NOISE = 0.25  # variance of a row's noise, in that of the walk an e-fold away, assumed where `BEYOND` is conditioned on the runs
 
 
 def directions(law: Law) -> tuple[str, ...]:
@@ -86,16 +86,16 @@ class Axis:
 
 @dataclass(frozen=True)
 class Walk:
-    """The walk of a law along its axes, and which combinations of its coefficients the runs tell about.
+    """The walk of a law along its axes, and which combinations of its coefficients are learnt from the runs.
 
     Attributes
     ----------
     law : Law
     largest, smallest : arrays (axes,)
         Log covariates of the runs.
-    told : array (K, k)
+    loadings : array (K, k)
         Orthonormal combinations of the K coefficients inside the runs, the ones with the largest values at the runs first.
-    strength : array (k,)
+    squares : array (k,)
         Sum of squares over the runs of each combination's features.
     multiple : array (n,)
         By which the variance of each row's point noise is multiplied: larger than 1 for outliers.
@@ -106,8 +106,8 @@ class Walk:
     law: Law = field(repr=False)
     largest: Array = field(repr=False)
     smallest: Array = field(repr=False)
-    told: Array = field(repr=False)
-    strength: Array = field(repr=False)
+    loadings: Array = field(repr=False)
+    squares: Array = field(repr=False)
     multiple: Array = field(repr=False)
     beyond: tuple[float, float] = BEYOND
 
@@ -123,7 +123,7 @@ class Walk:
         if not inside.any():
             return None
         _, sizes, combinations = np.linalg.svd(inside, full_matrices=False)
-        keep = min(WAVES, int((sizes > 1e-6 * sizes[0]).sum()))
+        keep = min(COMPONENTS, int((sizes > 1e-6 * sizes[0]).sum()))
         return cls(law, largest, walk.smallest, combinations[:keep].T, sizes[:keep] ** 2, walk.multiple)
 
     @property
@@ -142,29 +142,19 @@ class Walk:
         x = logarithms(self.law, covariates) - self.largest
         own = [axis.features(x[:, i]) for i, axis in enumerate(self.axes)]
         both = [(a[:, :, None] * b[:, None, :]).reshape(len(x), -1) for a, b in combinations(own, 2)]
-        return np.hstack([*own, *(math.sqrt(INTERPLAY) * p for p in both)])
+        return np.hstack([*own, *(math.sqrt(INTERACTION) * p for p in both)])
 
-    def at_runs(self, covariates: Mapping[str, Any]) -> Array:
-        """Return features (n, k) of the combinations that runs tell about."""
-        return np.asarray(self.features(covariates)[:, self.inside] @ self.told)
-
-    def untold(self, covariates: Mapping[str, Any]) -> tuple[Array, Array]:
-        """Return sds (n,) at settings of a walk of scale 1: of what no run tells about, and of all that is left given the runs.
-
-        The second is what the scale `beyond` is multiplied by.
-        """
-        features = self.features(covariates)
-        told = features[:, self.inside] @ self.told
-        never = np.maximum((features**2).sum(axis=1) - (told**2).sum(axis=1), 0.0)
-        return np.sqrt(never), np.sqrt(never + (told**2 / (1 + self.strength / TOLD)).sum(axis=1))
+    def components(self, covariates: Mapping[str, Any]) -> Array:
+        """Return features (n, k) of the combinations that are learnt from the runs."""
+        return np.asarray(self.features(covariates)[:, self.inside] @ self.loadings)
 
     def complete(self, coefficients: Array, scale: Array, entropy: Sequence[int]) -> Array:
-        """Return draws of all coefficients, with what no run tells about drawn anew.
+        """Return draws of all coefficients, those that are not learnt from the runs from their prior.
 
         Parameters
         ----------
         coefficients : array (S, k)
-            Of the combinations that runs tell about, times the scale.
+            Of the combinations learnt from the runs, times the scale.
         scale : array (S,)
             `discrepancy`.
         entropy : sequence of int
@@ -178,16 +168,16 @@ class Walk:
         extra = np.exp(self.beyond[0] + self.beyond[1] * rng.standard_normal(scale.size))
         whole = np.hypot(scale, extra) * rng.standard_normal((inside.size, scale.size))
         own = whole[inside]
-        own -= self.told @ (self.told.T @ own)
-        left = extra / np.sqrt(1 + self.strength[:, None] / TOLD) * rng.standard_normal((self.strength.size, scale.size))
-        whole[inside] = own + self.told @ (coefficients.T + left)
+        own -= self.loadings @ (self.loadings.T @ own)
+        left = extra / np.sqrt(1 + self.squares[:, None] / ROW_NOISE) * rng.standard_normal((self.squares.size, scale.size))
+        whole[inside] = own + self.loadings @ (coefficients.T + left)
         return np.asarray(whole)
 
 
 def coefficients(
     noise: Noise, observed: Observations, residual: Array, draws: Mapping[str, Array], rng: np.random.Generator
 ) -> Array:
-    """Draw the coefficients of the combinations that runs tell about, times the discrepancy's scale, given the losses.
+    """Draw the coefficients of the combinations learnt from the runs, times the discrepancy's scale, given the losses.
 
     Parameters
     ----------
@@ -204,7 +194,7 @@ def coefficients(
     """
     walk = noise.walk
     assert walk is not None
-    features, drawn = walk.at_runs(observed.covariates), []
+    features, drawn = walk.components(observed.covariates), []
     variance, run = (noise.scales(draws, name)[noise.groups_of(observed)].T for name in ("sigma_point", "sigma_run"))
     omega = draws.get("sigma_checkpoint", np.zeros(len(residual)))
     first = np.flatnonzero(np.diff(observed.checkpoint, prepend=-1))

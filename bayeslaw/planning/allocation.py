@@ -176,8 +176,8 @@ def allocate(
     if extrapolated:
         notes.append("beyond the runs' compute the losses have the law's error as learnt (extrapolated); the optimum is the law's")
     failed = not isinstance(fit, PointFit) and not fit.passed
-    told, at = tuple(dict.fromkeys(notes)), stage or ""
-    return Allocation(flops, n, d, loss, corner, exponents, methods, told, name, at, tuple(laws), failed, extrapolated)
+    distinct, place = tuple(dict.fromkeys(notes)), stage or ""
+    return Allocation(flops, n, d, loss, corner, exponents, methods, distinct, name, place, tuple(laws), failed, extrapolated)
 
 
 def _beyond(posterior: Posterior | PointFit, most: float) -> list[tuple[Fit | PointFit, Index]]:

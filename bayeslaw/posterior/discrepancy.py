@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from bayeslaw.core.arrays import Array, Index
-from bayeslaw.data.observations import Observations
 from bayeslaw.noise.walk import Walk
 
 
@@ -21,7 +20,7 @@ class Discrepancy:
     ----------
     walk : Walk
     coefficients : array (S, k)
-        Of the combinations that the runs tell about.
+        Of the combinations learnt from the runs.
     scale : array (S,)
         The error an e-fold from the largest runs, relative.
     """
@@ -30,13 +29,9 @@ class Discrepancy:
     coefficients: Array
     scale: Array
 
-    def at_runs(self, observed: Observations, chosen: Index | slice) -> Array:
-        """Return the errors (s, n) at the fitted rows, by the draws with indices `chosen`."""
-        return np.asarray(self.coefficients[chosen] @ self.walk.at_runs(observed.covariates).T)
-
-    def told(self, covariates: Mapping[str, Any]) -> Array:
-        """Return what the runs tell about the errors (n, S) at settings (n,), by all draws."""
-        return np.asarray(self.walk.at_runs(covariates) @ self.coefficients.T)
+    def learnt(self, covariates: Mapping[str, Any], chosen: Index | slice = slice(None)) -> Array:
+        """Return the errors (s, n) at settings (n,) as far as they are learnt from the runs, by the draws with indices `chosen`."""
+        return np.asarray(self.coefficients[chosen] @ self.walk.components(covariates).T)
 
     def drawn(self, chosen: Index, entropy: Sequence[int]) -> DrawnErrors:
         """Draw the error everywhere, by the draws with indices `chosen` (s,)."""

@@ -129,5 +129,4 @@ class LearntEffects:
         """Residuals (S, n) of some runs, their rows, and the draws."""
         observed = self.fit.observed.select(runs)
         draws = {name: values[self.chosen] for name, values in self.fit.draws.items()}
-        residual = self.fit.residual_of(draws, self.chosen)[:, np.isin(self.fit.observed.run, runs)]
-        return residual, observed, draws
+        return self.fit.residual_of(observed, self.chosen), observed, draws

@@ -209,10 +209,10 @@ class Fit(Verdicts):
         draws, walk = self.tree[EXTRAPOLATION].to_dataset(), Walk.of(self.law, self.observed.covariates)
         assert walk is not None
         # Sums over arrays that lie otherwise in memory, as those of a file may, have other last digits.
-        walk = replace(walk, told=np.ascontiguousarray(draws["told"].values), strength=np.asarray(draws["strength"].values))
-        flat = np.asarray(draws["coefficients"].values).reshape(-1, walk.strength.size)
+        walk = replace(walk, loadings=np.ascontiguousarray(draws["loadings"].values), squares=np.asarray(draws["squares"].values))
+        flat = np.asarray(draws["coefficients"].values).reshape(-1, walk.squares.size)
         learnt = Discrepancy(walk, flat, np.asarray(draws["discrepancy"].values).reshape(-1))
-        kept = draws.drop_vars(["told", "strength", "coefficients", "discrepancy"])
+        kept = draws.drop_vars(["loadings", "squares", "coefficients", "discrepancy"])
         tree = xr.DataTree.from_dict({"posterior": kept} | {k: v.to_dataset() for k, v in self.tree.children.items() if k in DATA})
         noise = replace(self.noise, student=self.noise.student and not self.noise.run_effect)
         return replace(self, tree=tree, noise=noise, discrepancy=learnt)
@@ -229,12 +229,13 @@ class Fit(Verdicts):
     @property
     def residual(self) -> NDArray[np.float64]:
         """Log loss minus the law's at the fitted rows, array (S, n)."""
-        return self.residual_of(self.draws)
+        return self.residual_of(self.observed)
 
-    def residual_of(self, draws: Mapping[str, NDArray[np.float64]], chosen: Index | slice = slice(None)) -> NDArray[np.float64]:
-        """Log loss minus the law's and what was learnt of its error, by the draws (s,) with indices `chosen`, array (s, n)."""
-        residual = self.observed.log_loss - np.log(self.law.predict(draws, self.observed.covariates))
-        return np.asarray(residual if self.discrepancy is None else residual - self.discrepancy.at_runs(self.observed, chosen))
+    def residual_of(self, observed: Observations, chosen: Index | slice = slice(None)) -> NDArray[np.float64]:
+        """Log loss minus the law's and its learnt error at some of the fitted rows (n,), by draws with indices `chosen`, (s, n)."""
+        draws = {name: values[chosen] for name, values in self.draws.items()}
+        residual = observed.log_loss - np.log(self.law.predict(draws, observed.covariates))
+        return np.asarray(residual if self.discrepancy is None else residual - self.discrepancy.learnt(observed.covariates, chosen))
 
     def log_likelihood(self, given: Literal["others", "earlier"] = "others") -> xr.DataArray:
         """Return the log density of each run given each draw, dimensions (chain, draw, run).

@@ -126,21 +126,23 @@ def _check_extrapolation(fit: Fit) -> None:
     for name, values in group.items():
         if values.dtype.kind != "f" or not np.isfinite(values).all():
             raise FitError(f"the draws of {name} for forecasts outside the runs are not all finite numbers.", code="infinite-draws")
-    told, strength, walk = group["told"], group["strength"], Walk.of(fit.law, fit.observed.covariates)
+    loadings, squares, walk = group["loadings"], group["squares"], Walk.of(fit.law, fit.observed.covariates)
     shape = next(iter(fit.by_chain.values())).shape
     expected = dict.fromkeys((*fit.law.parameters, *fit.noise.parameters, "discrepancy"), shape)
-    expected |= {"coefficients": (*shape, strength.size), "strength": (strength.size,)}
-    expected["told"] = (0 if walk is None else int(walk.inside.sum()), strength.size)
+    expected |= {"coefficients": (*shape, squares.size), "squares": (squares.size,)}
+    expected["loadings"] = (0 if walk is None else int(walk.inside.sum()), squares.size)
     for name, size in expected.items():
         if group[name].shape != size:
             problem = f"{name} for forecasts outside the runs has the shape {group[name].shape}, not {size}."
             raise FitError(problem, code="damaged-extrapolation")
     if not (group["discrepancy"] > 0).all():
         raise FitError("the draws of the discrepancy are not all positive.", code="damaged-extrapolation")
-    assert walk is not None  # else no told has the right shape
-    at_runs = walk.features(fit.observed.covariates)[:, walk.inside] @ told
-    if not (np.allclose(told.T @ told, np.eye(strength.size), atol=SAME) and np.allclose((at_runs**2).sum(0), strength, SAME)):
-        raise FitError("what its runs tell about the discrepancy is not what its rows give.", code="damaged-extrapolation")
+    assert walk is not None  # else no loadings have the right shape
+    components = walk.features(fit.observed.covariates)[:, walk.inside] @ loadings
+    if not (
+        np.allclose(loadings.T @ loadings, np.eye(squares.size), atol=SAME) and np.allclose((components**2).sum(0), squares, SAME)
+    ):
+        raise FitError("what was learnt from its runs about the discrepancy does not fit its rows.", code="damaged-extrapolation")
 
 
 def _check_observations(observed: Observations) -> None:

@@ -136,14 +136,14 @@ def test_deep_attributes_are_refused(unsealed: Path, command: Command, tmp_path:
 CHANGES: dict[str, tuple[str, Callable[[Array], Array], str]] = {
     "a draw is not a number": ("coefficients", lambda v: np.where(v == v.max(), np.nan, v), "infinite-draws"),
     "a parameter is infinite": ("E", lambda v: v / 0, "infinite-draws"),
-    "numbers are texts": ("strength", lambda v: v.astype("S8"), "infinite-draws"),
+    "numbers are texts": ("squares", lambda v: v.astype("S8"), "infinite-draws"),
     "fewer draws": ("discrepancy", lambda v: v[:, :-1], "damaged-extrapolation"),
-    "fewer combinations": ("told", lambda v: v[:, :-1], "damaged-extrapolation"),
-    "other knots": ("told", lambda v: v[:-1], "damaged-extrapolation"),
+    "fewer combinations": ("loadings", lambda v: v[:, :-1], "damaged-extrapolation"),
+    "other knots": ("loadings", lambda v: v[:-1], "damaged-extrapolation"),
     "an error of no size": ("discrepancy", lambda v: v * 0, "damaged-extrapolation"),
-    "combinations of other rows": ("told", lambda v: v[::-1], "damaged-extrapolation"),
-    "combinations that are no directions": ("told", lambda v: 2 * v, "damaged-extrapolation"),
-    "other rows": ("strength", lambda v: 2 * v, "damaged-extrapolation"),
+    "combinations of other rows": ("loadings", lambda v: v[::-1], "damaged-extrapolation"),
+    "combinations that are no directions": ("loadings", lambda v: 2 * v, "damaged-extrapolation"),
+    "other rows": ("squares", lambda v: 2 * v, "damaged-extrapolation"),
 }
 
 

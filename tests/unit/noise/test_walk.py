@@ -19,7 +19,7 @@ from bayeslaw.laws.card import load_law
 from bayeslaw.noise.density import Rows, data_of, log_density
 from bayeslaw.noise.lowrank import integrated
 from bayeslaw.noise.noise import Noise
-from bayeslaw.noise.walk import INTERPLAY, ROUGHNESS, TOLD, Axis, Walk, coefficients
+from bayeslaw.noise.walk import INTERACTION, ROUGHNESS, ROW_NOISE, Axis, Walk, coefficients
 from tests.oracles import Array, central, nested
 
 LAW = load_law("chinchilla")
@@ -32,21 +32,21 @@ def seen(se: Array | None = None) -> Observations:
     """Five runs of three checkpoints, which differ in N and D."""
     rng = np.random.default_rng(1)
     covariates = {"N": 1e8 * np.exp(RUN + 0.3 * rng.standard_normal(RUN.size)), "D": 1e9 * np.exp(4 * rng.random(RUN.size))}
-    made = nested(RUN, CHECKPOINT, se=se)
-    return replace(made, covariates=covariates, log_loss=1 + 0.05 * rng.standard_normal(RUN.size))
+    rows = nested(RUN, CHECKPOINT, se=se)
+    return replace(rows, covariates=covariates, log_loss=1 + 0.05 * rng.standard_normal(RUN.size))
 
 
 def walk_of(observed: Observations) -> Walk:
     """The walk of chinchilla for some rows, with every third an outlier."""
-    made = Walk.of(LAW, observed.covariates)
-    assert made is not None
-    return replace(made, multiple=np.where(np.arange(RUN.size) % 3 == 1, 4.0, 1.0))
+    walk = Walk.of(LAW, observed.covariates)
+    assert walk is not None
+    return replace(walk, multiple=np.where(np.arange(RUN.size) % 3 == 1, 4.0, 1.0))
 
 
-def dense(observed: Observations, made: Walk, point: float, run: float, checkpoint: float) -> Array:
+def dense(observed: Observations, walk: Walk, point: float, run: float, checkpoint: float) -> Array:
     """Covariance of all rows without the law's error."""
     known = observed.se**2 if observed.se.size else 0.0
-    whole: Array = np.diag(point**2 * made.multiple + known)
+    whole: Array = np.diag(point**2 * walk.multiple + known)
     whole += run**2 * (RUN[:, None] == RUN) + checkpoint**2 * (CHECKPOINT[RUN][:, None] == CHECKPOINT[RUN])
     return whole
 
@@ -84,25 +84,25 @@ def test_an_axis_along_which_runs_do_not_differ_has_knots_beyond_them_only() -> 
 
 def test_two_axes_add_their_kernels_and_share_of_the_product() -> None:
     observed = seen()
-    made = walk_of(observed)
-    n, d = (np.exp(most + axis.inside[::2][:2]) for axis, most in zip(made.axes, made.largest, strict=True))
+    walk = walk_of(observed)
+    n, d = (np.exp(most + axis.inside[::2][:2]) for axis, most in zip(walk.axes, walk.largest, strict=True))
     at = {"N": np.repeat(n, 2), "D": np.tile(d, 2)}
-    features = made.features(at)
-    x = np.log(np.stack([at["N"], at["D"]], axis=1)) - made.largest
+    features = walk.features(at)
+    x = np.log(np.stack([at["N"], at["D"]], axis=1)) - walk.largest
     of_n, of_d = (kernel(x[:, [i]], x[:, [i]]) for i in (0, 1))
-    np.testing.assert_allclose(features @ features.T, of_n + of_d + INTERPLAY * of_n * of_d, rtol=1e-9, atol=1e-12)
-    pin = dict(zip(("N", "D"), np.exp(made.largest)[:, None], strict=True))
-    np.testing.assert_allclose(made.features(pin), 0, atol=1e-12)
+    np.testing.assert_allclose(features @ features.T, of_n + of_d + INTERACTION * of_n * of_d, rtol=1e-9, atol=1e-12)
+    pin = dict(zip(("N", "D"), np.exp(walk.largest)[:, None], strict=True))
+    np.testing.assert_allclose(walk.features(pin), 0, atol=1e-12)
 
 
 def test_combinations_hold_nearly_all_of_the_walk_at_the_runs() -> None:
     observed = seen()
-    made = walk_of(observed)
-    inside = made.features(observed.covariates)[:, made.inside]
-    np.testing.assert_allclose(made.told.T @ made.told, np.eye(made.strength.size), atol=1e-12)
-    told = made.at_runs(observed.covariates)
-    np.testing.assert_allclose((told**2).sum(axis=0), made.strength)
-    assert (told**2).sum() > 0.99 * (inside**2).sum()
+    walk = walk_of(observed)
+    inside = walk.features(observed.covariates)[:, walk.inside]
+    np.testing.assert_allclose(walk.loadings.T @ walk.loadings, np.eye(walk.squares.size), atol=1e-12)
+    components = walk.components(observed.covariates)
+    np.testing.assert_allclose((components**2).sum(axis=0), walk.squares)
+    assert (components**2).sum() > 0.99 * (inside**2).sum()
 
 
 def test_there_is_no_walk_for_runs_of_one_setting_or_a_law_without_scales() -> None:
@@ -121,15 +121,15 @@ def test_the_density_and_its_gradient_are_those_of_the_dense_covariance(
     run_effect: bool, checkpoint_effect: bool, known: bool
 ) -> None:
     observed = seen(SE if known else None)
-    made = walk_of(observed)
-    noise = Noise(False, run_effect, checkpoint_effect, walk=made)
+    walk = walk_of(observed)
+    noise = Noise(False, run_effect, checkpoint_effect, walk=walk)
     given = {name: PARAMETERS[name] for name in noise.parameters}
-    mean, features = np.linspace(0.99, 1.01, RUN.size), made.at_runs(observed.covariates)
+    mean, features = np.linspace(0.99, 1.01, RUN.size), walk.components(observed.covariates)
 
     def oracle(x: Array) -> float:
         value = dict(zip(given, x, strict=False))
         effects = (value.get("sigma_run", 0.0), value.get("sigma_checkpoint", 0.0))
-        whole = dense(observed, made, value["sigma_point"], *effects) + value["discrepancy"] ** 2 * features @ features.T
+        whole = dense(observed, walk, value["sigma_point"], *effects) + value["discrepancy"] ** 2 * features @ features.T
         return float(stats.multivariate_normal(x[len(given) :], whole).logpdf(observed.log_loss))
 
     parameters, mu = {name: pt.dscalar(name) for name in given}, pt.dvector("mean")
@@ -147,8 +147,8 @@ def test_the_density_and_its_gradient_are_those_of_the_dense_covariance(
 def test_a_discrepancy_that_vanishes_leaves_the_noise_and_has_a_slope() -> None:
     """The slope by the square of the scale at 0 is that of a small scale."""
     observed = seen()
-    made = walk_of(observed)
-    features, error = made.at_runs(observed.covariates), observed.log_loss - 1
+    walk = walk_of(observed)
+    features, error = walk.components(observed.covariates), observed.log_loss - 1
 
     def at(scale: float) -> tuple[float, float]:
         sizes = (1, RUN.size, RUN.size, 5, 1, 1)
@@ -167,14 +167,14 @@ def test_a_discrepancy_that_vanishes_leaves_the_noise_and_has_a_slope() -> None:
 
 def test_coefficients_are_conditionally_normal() -> None:
     size, observed = 40_000, seen(SE)
-    made = walk_of(observed)
-    noise = Noise(False, True, True, walk=made)
+    walk = walk_of(observed)
+    noise = Noise(False, True, True, walk=walk)
     draws = {name: np.full(size, value) for name, value in PARAMETERS.items()}
     error = observed.log_loss - 1
     drawn = coefficients(noise, observed, np.tile(error, (size, 1)), draws, np.random.default_rng(0))
-    features, s2 = made.at_runs(observed.covariates), PARAMETERS["discrepancy"] ** 2
-    inverse = np.linalg.inv(dense(observed, made, *(PARAMETERS[n] for n in ("sigma_point", "sigma_run", "sigma_checkpoint"))))
-    covariance = np.linalg.inv(np.eye(made.strength.size) / s2 + features.T @ inverse @ features)
+    features, s2 = walk.components(observed.covariates), PARAMETERS["discrepancy"] ** 2
+    inverse = np.linalg.inv(dense(observed, walk, *(PARAMETERS[n] for n in ("sigma_point", "sigma_run", "sigma_checkpoint"))))
+    covariance = np.linalg.inv(np.eye(walk.squares.size) / s2 + features.T @ inverse @ features)
     mean, variance = covariance @ features.T @ inverse @ error, np.diag(covariance)
     assert (np.abs(drawn.mean(axis=0) - mean) < 5 * np.sqrt(variance / size)).all()
     errors = 5 * np.sqrt((np.outer(variance, variance) + covariance**2) / size)
@@ -184,18 +184,18 @@ def test_coefficients_are_conditionally_normal() -> None:
 def test_what_runs_do_not_tell_is_drawn_anew() -> None:
     """Inside and beyond the runs the drawn errors have the walk's covariance, given that of the coefficients."""
     size, scale, extra = 20_000, 0.01, 0.02
-    made = replace(walk_of(seen()), beyond=(float(np.log(extra)), 0.0))
-    own = scale * np.random.default_rng(0).standard_normal((size, made.strength.size))
-    drawn = made.complete(own, np.full(size, scale), (1, 2))
+    walk = replace(walk_of(seen()), beyond=(float(np.log(extra)), 0.0))
+    own = scale * np.random.default_rng(0).standard_normal((size, walk.squares.size))
+    drawn = walk.complete(own, np.full(size, scale), (1, 2))
     at = {
-        "N": np.exp(made.largest[0] + np.array([-2.0, -1.0, 1.0, 3.0])),
-        "D": np.exp(made.largest[1] + np.array([-1.0, 0.7, 0.0, 2.0])),
+        "N": np.exp(walk.largest[0] + np.array([-2.0, -1.0, 1.0, 3.0])),
+        "D": np.exp(walk.largest[1] + np.array([-1.0, 0.7, 0.0, 2.0])),
     }
-    values, features = made.features(at) @ drawn, made.features(at)
-    inside, beyond = features[:, made.inside], features[:, ~made.inside]
-    whole, told = scale**2 + extra**2, inside @ made.told
-    covariance = whole * (inside @ inside.T - told @ told.T + beyond @ beyond.T)
-    covariance += (told * (scale**2 + extra**2 / (1 + made.strength / TOLD))) @ told.T
+    values, features = walk.features(at) @ drawn, walk.features(at)
+    inside, beyond = features[:, walk.inside], features[:, ~walk.inside]
+    whole, components = scale**2 + extra**2, inside @ walk.loadings
+    covariance = whole * (inside @ inside.T - components @ components.T + beyond @ beyond.T)
+    covariance += (components * (scale**2 + extra**2 / (1 + walk.squares / ROW_NOISE))) @ components.T
     assert (np.abs(values.mean(axis=1)) < 5 * np.sqrt(np.diag(covariance) / size)).all()
     errors = 5 * np.sqrt((np.outer(np.diag(covariance), np.diag(covariance)) + covariance**2) / size)
     assert (np.abs(np.cov(values) - covariance) < errors).all()
