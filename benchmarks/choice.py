@@ -22,7 +22,7 @@ from tables import banner, markdown_table
 import bayeslaw
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.executors import Executor
-from bayeslaw.evaluation.compare import Comparison
+from bayeslaw.evaluation.comparison import Comparison
 
 FOLDER = Path(os.environ.get("BAYESLAW_SHARED_DATA", Path(__file__).parents[2] / "shared" / "data"))
 LAWS = ("chinchilla", "chinchilla-nd", "kaplan")

@@ -152,7 +152,7 @@ def parts(ladder: Ladder) -> dict[str, Any]:
     variance = noise[:, None] + learnt_error.scale[some][:, None] ** 2 * prior**2
     return {
         "source": ladder.source, "y": np.log(ladder.held["loss"].to_numpy()[rows]), "centre": centre, "variance": variance,
-        "sd": conditional, "z": z, "scale": float(np.median(learnt_error.scale)),
+        "sd": conditional, "z": z, "scale": learnt_error.scale[some][:, None],
     }  # fmt: skip
 
 

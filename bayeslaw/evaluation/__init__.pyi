@@ -1,5 +1,5 @@
 from .backtest import Backtest as Backtest
-from .compare import Comparison as Comparison
+from .comparison import Comparison as Comparison
 from .loo import Loo as Loo
 from .loo import leave_one_run_out as leave_one_run_out
 from .scores import score as score

@@ -70,7 +70,7 @@ class Backtest:
         Name of the law, and the direction.
     rows : DataFrame
         One row for each forecast of a row beyond a cut: cut, row (its number in the table), run, the row's value in the direction,
-        reach (e-folds beyond the cut), `as` ('known run' where rows of its run were fitted), spread (of the forecast, such as
+        reach (e-folds beyond the cut), `as` ('known run' where rows of its run were fitted), spread (to report at the row, such as
         'run'), loss, median, the ends of equal-tailed intervals (eti50_lo, eti50_hi, eti80_lo, …, eti90_hi), crps, pit (share of
         the draws below the loss), checks and model.
     cuts : DataFrame
@@ -98,8 +98,8 @@ class Backtest:
 
     @property
     def spread(self) -> str:
-        """The spread of the forecasts that was compared with the losses, such as 'run'; empty where nothing was scored."""
-        return ", ".join(dict.fromkeys(self.rows["spread"]))
+        """The spreads that were compared with the losses, such as 'run' or 'run or extrapolated'; empty where nothing was scored."""
+        return " or ".join(dict.fromkeys(self.rows["spread"]))
 
     @property
     def reach(self) -> pd.DataFrame:
@@ -425,7 +425,7 @@ def _scored(predicted: Forecast, frame: pd.DataFrame, cut: float, value: pd.Seri
     draws, loss, (code, names) = predicted.predictive, frame["loss"].to_numpy(dtype=np.float64), run_codes(frame)
     cells: dict[str, Any] = {"cut": cut, "row": frame.index, "run": np.array(names, dtype=object)[code]}
     cells |= {str(value.name): value.to_numpy(), "reach": np.log(value.to_numpy()) - math.log(cut), "as": predicted.readings}
-    cells |= {"spread": predicted.spread, "loss": loss}
+    cells |= {"spread": predicted.headlines, "loss": loss}
     for prob in COVERED:
         cells |= dict(zip(("median", *interval_names("eti", prob)), quantiles(draws, prob, axis=0), strict=True))
     cells |= {"crps": crps(loss, draws), "pit": transforms(loss, draws)}

@@ -7,7 +7,7 @@ or by leaving one run out after the other.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,103 +18,40 @@ from numpy.typing import NDArray
 
 from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, FitError, row_ranges, whole_number
-from bayeslaw.core.executors import Executor, Outcome, opened, values_of
-from bayeslaw.core.text import significant
+from bayeslaw.core.executors import Executor, opened, values_of
 from bayeslaw.data.columns import did_you_mean
 from bayeslaw.data.observations import Observations, run_codes
 from bayeslaw.data.query import where
 from bayeslaw.data.table import Runs, read_runs
-from bayeslaw.data.validate import base_rows, repeats
-from bayeslaw.evaluation.backtest import IN_WORDS, Beyond, counted, cuts_along, forecasts_beyond, pooled_law
+from bayeslaw.data.validate import base_rows
+from bayeslaw.evaluation.beyond import compare_beyond
 from bayeslaw.evaluation.choice import (
-    CUTS,
-    PRIOR,
-    HeldOut,
     Question,
     Settings,
-    floor_note,
-    groups_of,
-    hold_outs,
-    nearness,
-    quantiles_of,
     question,
     targets_of,
 )
+from bayeslaw.evaluation.comparison import SCORED_TWICE, Candidate, Comparison, Work, comparison_of, mark
 from bayeslaw.evaluation.loo import Loo, held_out_density, leave_one_run_out, split_run
 from bayeslaw.evaluation.scores import draw_scores, point_scores, score
 from bayeslaw.forecasting.forecast import forecast_selections
 from bayeslaw.forecasting.stack import Stack, stacking
-from bayeslaw.inference.batch import TUNE, Task, fit_many
 from bayeslaw.inference.point import MOST_RESAMPLES, MOST_STARTS, PointFit, point_fit
 from bayeslaw.laws.card import load_law
 from bayeslaw.laws.law import Law
 from bayeslaw.noise.noise import CHOICES
-from bayeslaw.posterior.diagnostics import model_label, sampling_verdict
+from bayeslaw.posterior.diagnostics import model_label
 from bayeslaw.posterior.fit import Fit
 
-HEAD = ("held_out", "law", "noise", "fit", "checks", "model", "spread", "rows")
-LEFT_OUT = ["base_rows_left_out", "seen_rows_left_out", "sample"]  # held-out parts have neither, by `_unseen`
 DIAGNOSTIC = (
     "Leaving out one {by} after the other is a diagnostic: it shows the errors of the laws between the values of the table, not at "
     "values outside them. It corrects no interval."
 )
-SCORED_TWICE = "The stack's weights were fitted to the rows that it is scored on here: its scores are too good."
 HELD_OUT = (
     "The stack is of fits that have not seen the {rows} rows held out by {name!r}, so its forecasts do not use "
     "them. To use all rows, fit the laws to them, or compare by leaving runs out."
 )
-MORE_TUNING = 4  # by which tuning is multiplied where sampling failed
-TWICE = f" This was its second time, with {MORE_TUNING} times as many tuning draws."
 NO_POINTS = "Point fits are scored where rows are held out (holdout, by), not where runs are left out by importance weights."
-BEYOND = (
-    "The stack is of fits to all rows. Its weights are by the held-out rows, and shrunk towards equal weights, which count as "
-    "{prior:g} hold-out more."
-)
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """The result of `bayeslaw.compare`: tables, the notes that they need, and the stack of the weighted fits.
-
-    Attributes
-    ----------
-    scores : DataFrame
-        One row for each fit and held-out part: held_out, law, noise, fit ('posterior', 'point', 'stack'), checks, model, spread,
-        rows, and the scores of `bayeslaw.score`; empty for fits whose checks failed, unless forced.
-    weights : DataFrame
-        One row for each law and noise, best first: law, noise, checks, model, runs, elpd (log predictive density of the left-out
-        runs, summed, larger is better) with its standard error se, elpd_diff to the best with its standard error dse, and the
-        stacking weight; where single runs are left out also p_loo, k_max and refits. Of forecasts beyond cuts: law, noise, checks,
-        model, forecasts, hold_outs (how many independent ones these count as), crps_rel (CRPS over the loss) and weight.
-    runs : DataFrame
-        Log predictive density of every left-out run (rows) under every law and noise (columns); beyond cuts the mean CRPS over the
-        loss for every cut and run.
-    by : str
-        The direction of the cuts, such as 'compute'; empty where laws were not judged by forecasts beyond cuts.
-
-    Examples
-    --------
-    >>> fit = bayeslaw.load_fit("fit.nc")
-    >>> loo = bayeslaw.evaluation.leave_one_run_out(fit).table
-    >>> stack = bayeslaw.Stack({"chinchilla": fit}, {"chinchilla": 1.0})
-    >>> bayeslaw.evaluation.Comparison(fit.score("runs.csv", in_sample=True), stack.table, loo, (), stack).stack.weights
-    {'chinchilla': 1.0}
-    """
-
-    scores: pd.DataFrame
-    weights: pd.DataFrame
-    runs: pd.DataFrame
-    notes: tuple[str, ...]
-    stack: Stack
-    by: str = ""
-
-
-class _Candidate(NamedTuple):
-    """A law with a noise, under a unique name."""
-
-    name: str
-    law: Law
-    noise: str
 
 
 class _Fold(NamedTuple):
@@ -123,80 +60,6 @@ class _Fold(NamedTuple):
     name: str
     seen: Runs
     held: Runs
-
-
-def _itself(fit: Fit) -> Fit:
-    return fit
-
-
-@dataclass(frozen=True)
-class _Work:
-    """The problem of a comparison, with the scores and notes collected so far."""
-
-    table: Runs
-    candidates: tuple[_Candidate, ...]
-    options: Mapping[str, Any]
-    seed: int
-    force: bool
-    place: Executor
-    progress: bool
-    notes: list[str] = field(default_factory=list)
-    scores: list[pd.DataFrame] = field(default_factory=list)
-
-    def outcomes(self, pairs: Sequence[tuple[_Candidate, Runs]], **others: object) -> list[Outcome[Fit]]:
-        return self.outcomes_of(pairs, _itself, **others)
-
-    def outcomes_of[T: (Fit, Beyond)](
-        self, pairs: Sequence[tuple[_Candidate, Runs]], then: Callable[[Fit], T], **others: object
-    ) -> list[Outcome[T]]:
-        """Return what `then` makes of each fit; where sampling failed and is not forced, of a second one with more tuning."""
-        options: dict[str, Any] = {**self.options, "seed": self.seed, **others}
-        tasks = [Task(c.law, rows, {**options, "noise": c.noise}) for c, rows in pairs]
-        outcomes = fit_many(tasks, executor=self.place, then=then, progress=self.progress)
-        unsound = [outcome.index for outcome in outcomes if outcome.value is not None and not outcome.value.passed]
-        failed = [] if self.force else unsound
-        tune = MORE_TUNING * options.get("tune", TUNE)
-        again = [replace(tasks[i], options={**tasks[i].options, "tune": tune}) for i in failed]
-        repeated = fit_many(again, executor=self.place, then=then, progress=self.progress) if again else []
-        for i, outcome in zip(failed, repeated, strict=True):
-            if outcome.value is not None:
-                outcomes[i] = outcome
-        return outcomes
-
-    def fits(self, tables: Sequence[Runs]) -> list[dict[str, Fit]]:
-        """Return the fits to each table, by the candidates' names."""
-        pairs = [(c, rows) for rows in tables for c in self.candidates]
-        outcomes = self.outcomes(pairs)
-        if failed := [f"{c.name} to {rows.name}: {o.error}" for (c, rows), o in zip(pairs, outcomes, strict=True) if o.error]:
-            raise FitError("Not every fit could be made. " + " ".join(failed), code="failed-fits")
-        fits = iter(values_of(outcomes))
-        return [{c.name: next(fits) for c in self.candidates} for _ in tables]
-
-    @property
-    def twice(self) -> str:
-        """What to add to a note that sampling failed."""
-        return "" if self.force else TWICE
-
-    def usable(self, *fits: Fit) -> bool:
-        return self.force or all(fit.passed for fit in fits)
-
-    def note_failures(self, name: str, *fits: Fit) -> None:
-        """Say in a note which checks of sampling failed in a candidate's fits, and what to do."""
-        if failed := [fit for fit in fits if not fit.passed]:
-            some = "" if len(fits) == 1 else f", {len(failed)} of {len(fits)} fits"
-            self.notes.append(f"{name}{some}: sampling {sampling_verdict([c for fit in failed for c in fit.checks])}{self.twice}")
-
-    def add(self, held_out: str, law: str, noise: str, fit: str, checks: str, make: Callable[[], pd.DataFrame] | None) -> None:
-        """Add a row of scores; it stays empty where scoring fails, with the reason in a note."""
-        scores = pd.DataFrame([{}])
-        if make is not None:
-            try:
-                scores = make()
-            except FitError as error:
-                self.notes.append(f"{law} ({fit}), {held_out}: not scored. {error}")
-        head = {"held_out": held_out, "law": law, "noise": noise, "fit": fit, "checks": checks}
-        scores = scores.assign(model=scores.get("model", ""))
-        self.scores.append(scores.assign(**head).drop(columns=LEFT_OUT, errors="ignore"))
 
 
 def compare(
@@ -286,9 +149,9 @@ def compare(
         Observations.of(law, table)
     folds = [_unseen(fold, cards, notes) for fold in folds]
     with opened(executor) as place:
-        work = _Work(table, candidates, options or {}, seed, force, place, progress, notes)
+        work = Work(table, candidates, options or {}, seed, force, place, progress, notes)
         if asked is not None and beyond:
-            return _beyond(work, asked, undescribed)
+            return compare_beyond(work, asked, undescribed)
         if not folds:
             return _left_out_singly(work)
         return _held_out(work, folds, by, partial(_pointed, starts=starts, bootstrap=bootstrap, seed=seed))
@@ -335,7 +198,7 @@ def _undescribed(runs: Runs, laws: Sequence[Law], singly: bool) -> tuple[Runs, N
     return runs, without, notes
 
 
-def _candidates(laws: Sequence[Law], noises: Sequence[str]) -> tuple[_Candidate, ...]:
+def _candidates(laws: Sequence[Law], noises: Sequence[str]) -> tuple[Candidate, ...]:
     for what, names in (("law", [law.name for law in laws]), ("noise", noises)):
         if not names:
             raise BayeslawError(f"Give at least one {what} to compare.", code=f"no-{what}")
@@ -343,7 +206,7 @@ def _candidates(laws: Sequence[Law], noises: Sequence[str]) -> tuple[_Candidate,
             raise BayeslawError(f"The {what} {twice[0]} is given twice; each is compared once.", code="given-twice")
     if unknown := [n for n in noises if n not in CHOICES]:
         raise BayeslawError(f"No noise {unknown[0]!r}; choose one of {', '.join(CHOICES)}.", code="unknown-noise")
-    return tuple(_Candidate(f"{law.name} {n}" if len(noises) > 1 else law.name, law, n) for law in laws for n in noises)
+    return tuple(Candidate(f"{law.name} {n}" if len(noises) > 1 else law.name, law, n) for law in laws for n in noises)
 
 
 def _asked(runs: Runs, laws: Sequence[Law], targets: Runs) -> Question:
@@ -405,7 +268,7 @@ def _unseen(fold: _Fold, laws: Sequence[Law], notes: list[str]) -> _Fold:
 type _Pointed = tuple[PointFit, dict[str, Array] | None]
 
 
-def _held_out(work: _Work, folds: Sequence[_Fold], by: str | None, pointed: Callable[[tuple[Law, Runs]], _Pointed]) -> Comparison:
+def _held_out(work: Work, folds: Sequence[_Fold], by: str | None, pointed: Callable[[tuple[Law, Runs]], _Pointed]) -> Comparison:
     """Compare on rows held out once, or on each value of a column in turn."""
     by_fold = work.fits([*(fold.seen for fold in folds), *([work.table] if by else [])])
     whole = by_fold.pop() if by else by_fold[0]
@@ -416,7 +279,7 @@ def _held_out(work: _Work, folds: Sequence[_Fold], by: str | None, pointed: Call
         for c in work.candidates:
             fit = fits[c.name]
             make = partial(score, fit, fold.held, seed=work.seed, force=True) if work.usable(fit) else None
-            work.add(fold.name, c.law.name, c.noise, "posterior", _mark(fit.passed, work.force), make)
+            work.add(fold.name, c.law.name, c.noise, "posterior", mark(fit.passed, work.force), make)
         for law in laws:
             point, resampled = next(points)
             work.add(fold.name, law.name, "", "point", "", partial(score, point, fold.held, bootstrap=resampled))
@@ -435,13 +298,13 @@ def _held_out(work: _Work, folds: Sequence[_Fold], by: str | None, pointed: Call
     for fold, fits in zip(folds, by_fold, strict=True):
         stack = Stack.of(fits, weights)
         make = partial(score, stack, fold.held, seed=work.seed, force=True)
-        work.add(fold.name, "stack", "", "stack", _mark(stack.passed, work.force), make)
+        work.add(fold.name, "stack", "", "stack", mark(stack.passed, work.force), make)
     work.notes.append(SCORED_TWICE)
     if not by:
         work.notes.append(HELD_OUT.format(rows=len(folds[0].held), name=folds[0].name))
     if by:
         work.notes.append(DIAGNOSTIC.format(by=by))
-    return _comparison(work, table, densities, Stack.of(whole, weights))
+    return comparison_of(work, table, densities, Stack.of(whole, weights))
 
 
 def _pointed(pair: tuple[Law, Runs], *, starts: int, bootstrap: int, seed: int) -> _Pointed:
@@ -453,7 +316,7 @@ def _pointed(pair: tuple[Law, Runs], *, starts: int, bootstrap: int, seed: int) 
 # --- runs left out one by one ----------------------------------------------------------------------------------------
 
 
-def _left_out_singly(work: _Work) -> Comparison:
+def _left_out_singly(work: Work) -> Comparison:
     """Compare by leaving one run out after the other."""
     (fits,) = work.fits([work.table])
     for name, fit in fits.items():
@@ -468,7 +331,7 @@ def _left_out_singly(work: _Work) -> Comparison:
         fit, loo = fits[c.name], loos.get(c.name)
         own = {run: refit for (name, run), refit in refits.items() if name == c.name}
         make = partial(_loo_scores, work, fit, loo, own) if loo else None
-        work.add("each run", c.law.name, c.noise, "posterior", _mark(fit.passed, work.force), make)
+        work.add("each run", c.law.name, c.noise, "posterior", mark(fit.passed, work.force), make)
     densities = {name: loo.table["elpd"] for name, loo in loos.items()}
     weights, table = _weighed(work, dict(densities), {name: [fit] for name, fit in fits.items()})
     more = {
@@ -476,10 +339,10 @@ def _left_out_singly(work: _Work) -> Comparison:
         for name, loo in loos.items()
     }
     work.notes.append(NO_POINTS)
-    return _comparison(work, table.join(pd.DataFrame(more).T), densities, Stack.of(fits, weights))
+    return comparison_of(work, table.join(pd.DataFrame(more).T), densities, Stack.of(fits, weights))
 
 
-def _refits(work: _Work, loos: Mapping[str, Loo]) -> dict[tuple[str, str], Fit]:
+def _refits(work: Work, loos: Mapping[str, Loo]) -> dict[tuple[str, str], Fit]:
     """Return the fits without the runs for which importance weights are unreliable."""
     pairs = [(c, run) for c in work.candidates if c.name in loos for run in loos[c.name].unreliable]
     # Runs are left out of the posterior of the law alone, as importance weights leave out the others.
@@ -494,7 +357,7 @@ def _refits(work: _Work, loos: Mapping[str, Loo]) -> dict[tuple[str, str], Fit]:
     return refits
 
 
-def _loo_scores(work: _Work, fit: Fit, loo: Loo, refits: Mapping[str, Fit]) -> pd.DataFrame:
+def _loo_scores(work: Work, fit: Fit, loo: Loo, refits: Mapping[str, Fit]) -> pd.DataFrame:
     """Return the scores of forecasts of every run by the posterior without it."""
     losses, draws = [], []
     for run in map(str, loo.table.index):
@@ -509,181 +372,11 @@ def _loo_scores(work: _Work, fit: Fit, loo: Loo, refits: Mapping[str, Fit]) -> p
     )
 
 
-# --- forecasts beyond cuts -------------------------------------------------------------------------------------------
-
-
-def _beyond(work: _Work, asked: Question, undescribed: NDArray[np.bool_]) -> Comparison:
-    """Compare by forecasts beyond cuts in the direction of the targets; the stack is of fits to all rows."""
-    along, common = asked.along(work.table), _scorable(work, undescribed)
-    candidates, cuts = _cuts(work, asked.by, along, common)
-    parts = [replace(work.table, frame=work.table.frame[along <= cut]) for cut in cuts]
-    named = [replace(part, name=f"{part.name} up to {asked.by} {cut:.3g}") for part, cut in zip(parts, cuts, strict=True)]
-    how = {"seed": work.seed, "as_": "known" if asked.known else "new-run"}
-    then = partial(forecasts_beyond, table=common, along=along, by=asked.by, asked=how, force=work.force, kept=quantiles_of)
-    outcomes = work.outcomes_of([(c, part) for part in named for c in candidates], then)
-    if all(outcome.error for outcome in outcomes):
-        values_of(outcomes)
-    tried = dict(zip(((cut, c.name) for cut in cuts for c in candidates), outcomes, strict=True))
-    fits = _whole_fits(work, candidates)
-    judged, cuts = _judged(work, asked.by, cuts, [c.name for c in candidates if c.name in fits], tried)
-    found = {key: outcome.value.rows for key, outcome in tried.items() if outcome.value is not None}
-    held = _held_forecasts(work, asked, along, common, cuts, {name: [found[cut, name] for cut in cuts] for name in judged})
-    weights, table = _weighed_beyond(work, asked, held, fits)
-    _score_beyond(work, asked.by, held, tried, weights)
-    work.notes.extend([BEYOND.format(prior=PRIOR), SCORED_TWICE])
-    rows = held.rows.assign(held_out=held.rows["cut"].map(partial(_beyond_name, asked.by)))
-    runs = held.relative.groupby([rows["held_out"], rows["run"]], sort=False).mean()
-    comparison = _comparison(work, table, {str(name): runs[name] for name in runs}, Stack.of(fits, weights))
-    return replace(comparison, by=asked.by)
-
-
-def _beyond_name(by: str, cut: float) -> str:
-    return f"{by} > {cut:.3g}"
-
-
-def _scorable(work: _Work, undescribed: NDArray[np.bool_]) -> Runs:
-    """Return the rows that every law describes, each once where the table drops repeated ones."""
-    frame = work.table.frame[~undescribed]
-    if work.table.duplicates == "drop":
-        frame = frame.drop(index=sorted({row for c in work.candidates for row in repeats(frame, c.law).index}))
-    return replace(work.table, frame=frame)
-
-
-def _cuts(work: _Work, by: str, along: pd.Series, common: Runs) -> tuple[list[_Candidate], list[float]]:
-    """Return the laws that can be fitted below cuts, and the cuts below which all of them can; the others are noted."""
-    possible, refused = dict[str, list[float]](), dict[str, BayeslawError]()
-    for law in {c.law.name: c.law for c in work.candidates}.values():
-        try:
-            possible[law.name] = cuts_along(common, pooled_law(law, common, work.options), by, along.loc[common.frame.index], CUTS)
-        except BayeslawError as error:
-            refused[law.name] = error
-    if not possible:
-        raise next(iter(refused.values()))
-    work.notes.extend(f"{name} is not judged and has no weight. {error}" for name, error in refused.items())
-    return [c for c in work.candidates if c.law.name in possible], max(possible.values())
-
-
-def _whole_fits(work: _Work, candidates: Sequence[_Candidate]) -> dict[str, Fit]:
-    """Return the usable fits to all rows, each law's own, by name; the others are noted."""
-    fits = dict[str, Fit]()
-    for c, outcome in zip(candidates, work.outcomes([(c, work.table) for c in candidates]), strict=True):
-        if outcome.value is None:
-            work.notes.append(f"{c.name} has no weight. {outcome.error}")
-            continue
-        work.note_failures(c.name, outcome.value)
-        if work.usable(outcome.value):
-            fits[c.name] = outcome.value
-    return fits
-
-
-def _judged(
-    work: _Work, by: str, cuts: Sequence[float], names: Sequence[str], tried: Mapping[tuple[float, str], Outcome[Beyond]]
-) -> tuple[list[str], list[float]]:
-    """Return the laws to weigh and the cuts at which each of them could be scored.
-
-    All are weighed by the same cuts. Where that would leave fewer than half of them, the law with most failures is left out.
-    """
-    failed = {name: {cut for cut in cuts if not (v := tried[cut, name].value) or not len(v.rows)} for name in names}
-    for name, at in failed.items():
-        for cut in cuts:
-            outcome = tried[cut, name]
-            if outcome.value is None or not outcome.value.passed:
-                why = outcome.error if outcome.value is None else f"sampling {outcome.value.verdict}{work.twice}"
-                work.notes.append(f"{name}, {by} up to {cut:.3g}: {'not scored. ' * (cut in at)}{why}")
-    kept = list(names)
-    while kept and 2 * len(set[float]().union(*(failed[name] for name in kept))) > len(cuts):
-        kept.remove(max(kept, key=lambda name: len(failed[name])))
-    if not kept:
-        raise FitError(f"No law can be weighed. {' '.join(work.notes)} Or force it.", code="failed-checks")
-    if out := [name for name in names if name not in kept]:
-        some = "has no weight, since it" if len(out) == 1 else "have no weight, since they"
-        work.notes.append(f"{', '.join(out)} {some} could not be scored beyond enough of the {counted(len(cuts), 'cut')}.")
-    return kept, [cut for cut in cuts if not any(cut in failed[name] for name in kept)]
-
-
-def _held_forecasts(
-    work: _Work, asked: Question, along: pd.Series, common: Runs, cuts: Sequence[float], found: Mapping[str, Sequence[pd.DataFrame]]
-) -> HeldOut:
-    """Put together the forecasts of rows that every law could forecast."""
-    frame = common.frame
-    code, names = run_codes(frame)
-    run = pd.Series(np.array(names, dtype=object)[code], index=frame.index)
-    group = pd.Series(groups_of(along.loc[frame.index].to_numpy()), index=frame.index)
-    tables, quantiles, other = list[pd.DataFrame](), {name: list[Array]() for name in found}, 0
-    for number, cut in enumerate(cuts):
-        indices = [tables_of[number].index for tables_of in found.values()]
-        rows = indices[0][np.all([indices[0].isin(index) for index in indices], axis=0)]
-        other += len(set[Any]().union(*indices)) - len(rows)
-        reach = np.log(along.loc[rows].to_numpy()) - np.log(cut)
-        columns = {"cut": cut, "row": rows, "run": run[rows].to_numpy(), "group": group[rows].to_numpy(), "reach": reach}
-        tables.append(pd.DataFrame(columns | {"loss": frame.loc[rows, "loss"].to_numpy(dtype=np.float64)}))
-        for name, tables_of in found.items():
-            quantiles[name].append(tables_of[number].loc[rows].to_numpy())
-    if other:
-        work.notes.append(f"{other} forecasts by some laws alone are not scored, since not every law could forecast these rows.")
-    whole = pd.concat(tables, ignore_index=True)
-    if whole.empty:
-        raise BayeslawError(
-            f"{common.name}: there is no row beyond the cuts that every law could forecast.", code="nothing-held-out"
-        )
-    whole["near"] = nearness(whole["reach"].to_numpy(), asked.reach)
-    return HeldOut(whole, {name: np.concatenate(parts) for name, parts in quantiles.items()})
-
-
-def _weighed_beyond(work: _Work, asked: Question, held: HeldOut, fits: Mapping[str, Fit]) -> tuple[dict[str, float], pd.DataFrame]:
-    """Return weights and their table; laws that were not judged have none."""
-    weights, errors = held.weights, dict(zip(held.quantiles, (held.counts @ held.relative.to_numpy()).tolist(), strict=True))
-    count, reach = hold_outs(held.rows), float(held.rows["reach"].max())
-    where = f"up to {significant(reach, 2)} e-folds of {IN_WORDS.get(asked.by, asked.by)} beyond"
-    forecasts, rows_held, cuts = len(held.rows), held.rows["row"].nunique(), held.rows["cut"].nunique()
-    work.notes.append(
-        f"{counted(forecasts, 'forecast')} of {counted(rows_held, 'row')} {where} {counted(cuts, 'cut')} count as "
-        f"{significant(count, 2)} independent hold-outs."
-    )
-    laws = {c.name: c.law for c in work.candidates}
-    if note := floor_note(weights, laws, errors, reach):
-        work.notes.append(note)
-    rows = {}
-    for c in work.candidates:
-        row: dict[str, Any] = {"law": c.law.name, "noise": c.noise, "checks": _mark(False, work.force), "model": ""}
-        if c.name in fits:
-            row |= {"checks": _mark(fits[c.name].passed, work.force), "model": model_label(fits[c.name].checks)}
-        if c.name in weights:
-            row |= {"forecasts": len(held.rows), "hold_outs": count, "crps_rel": errors[c.name], "weight": weights[c.name]}
-        rows[c.name] = row
-    table = pd.DataFrame(rows.values(), pd.Index(list(rows), name="name"))
-    return weights, table.sort_values("weight", ascending=False, kind="stable")
-
-
-def _score_beyond(
-    work: _Work, by: str, held: HeldOut, tried: Mapping[tuple[float, str], Outcome[Beyond]], weights: Mapping[str, float]
-) -> None:
-    """Add the scores of each law and of the stack beyond each cut."""
-    stacked, named = held.stacked(weights), {c.name: c for c in work.candidates}
-    for cut in map(float, held.rows["cut"].unique()):
-        at, name_of = np.flatnonzero(held.rows["cut"] == cut), _beyond_name(by, cut)
-        loss = held.rows["loss"].to_numpy(dtype=np.float64)[at]
-        done = {name: value for name in held.quantiles if (value := tried[cut, name].value) is not None}
-        for name, value in done.items():
-            c, make = named[name], partial(_beyond_scores, loss, held.quantiles[name].T[:, at], [value])
-            work.add(name_of, c.law.name, c.noise, "posterior", _mark(value.passed, work.force), make)
-        make = partial(_beyond_scores, loss, stacked[:, at], [*done.values()])
-        work.add(name_of, "stack", "", "stack", _mark(all(value.passed for value in done.values()), work.force), make)
-
-
-def _beyond_scores(loss: Array, draws: Array, forecasts: Sequence[Beyond]) -> pd.DataFrame:
-    """Return the scores of draws (S, n) of losses (n,), and what applies to the forecasts that they are from."""
-    model = max((forecast.model for forecast in forecasts), key=("no concerns", "concerns", "not assessed").index)
-    spread = " or ".join(sorted({forecast.rows.attrs["spread"] for forecast in forecasts}))
-    scores = {"model": model, "spread": spread, "rows": loss.size}
-    return pd.DataFrame([scores | point_scores(loss, np.median(draws, axis=0)) | draw_scores(loss, draws)])
-
-
 # --- weights ---------------------------------------------------------------------------------------------------------
 
 
 def _weighed(
-    work: _Work, densities: dict[str, pd.Series], made: Mapping[str, Sequence[Fit]]
+    work: Work, densities: dict[str, pd.Series], made: Mapping[str, Sequence[Fit]]
 ) -> tuple[dict[str, float], pd.DataFrame]:
     """Return weights and their table; fits without finite densities and failed fits get no weight."""
     for name in [str(name) for name, values in densities.items() if not np.isfinite(values).all()]:
@@ -694,19 +387,9 @@ def _weighed(
     weighed = stacking(pd.DataFrame(densities))
     rows = {}
     for c in work.candidates:
-        sampling = _mark(all(fit.passed for fit in made[c.name]), work.force)
+        sampling = mark(all(fit.passed for fit in made[c.name]), work.force)
         model = model_label([check for fit in made[c.name] for check in fit.checks])
         rows[c.name] = {"law": c.law.name, "noise": c.noise, "checks": sampling, "model": model}
     order = [*weighed.index, *(name for name in rows if name not in weighed.index)]
     table = pd.DataFrame(rows).T.assign(runs=len(next(iter(densities.values())))).join(weighed).loc[order]
     return {str(name): float(w) for name, w in weighed["weight"].items()}, table.rename_axis("name")
-
-
-def _mark(passed: bool, forced: bool) -> str:
-    return "passed" if passed else "FAILED (forced)" if forced else "FAILED (not scored)"
-
-
-def _comparison(work: _Work, weights: pd.DataFrame, densities: Mapping[str, pd.Series], stack: Stack) -> Comparison:
-    scores = pd.concat(work.scores, ignore_index=True)
-    scores = scores[[*(c for c in HEAD if c in scores), *(c for c in scores if c not in HEAD)]]
-    return Comparison(scores, weights, pd.DataFrame(densities), tuple(work.notes), stack)

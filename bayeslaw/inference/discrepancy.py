@@ -24,8 +24,8 @@ from bayeslaw.noise.noise import Noise
 from bayeslaw.noise.walk import Walk, coefficients
 
 MOST_ROWS = 2_000  # a gradient takes time in proportion to the rows
-# Covariates of laws of continual pre-training. Their errors jump from checkpoint to checkpoint: a walk takes the jumps for 6 to 12%
-# an e-fold on tinycpt, and its 90% intervals are then four to ten times as wide as those that hold.
+# Covariates of laws of continual pre-training. Their errors jump from checkpoint to checkpoint, and a walk that follows the jumps
+# is far too rough between the sizes and stages of the runs.
 CONTINUED = frozenset({"ptpp", "r", "cpt", "S1_pt"})
 ACCEPT = 0.95
 SEED = 13  # of the second posterior, beside the fit's own

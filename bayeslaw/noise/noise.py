@@ -48,8 +48,8 @@ PRIORS = {
     "dof": Prior("Gamma", {"alpha": 2.0, "beta": 0.1}),
     # The OU correlation length, in typical runs' lengths: from 0.5% to nearly twice a run with 95% probability.
     "drift": Prior("LogNormal", {"mu": math.log(0.1), "sigma": 1.5}),
-    # The error of a law an e-fold away from where it was pinned: 0.05% to 5% with 95% probability. Public ladders have medians of
-    # .2 to 2.9%, and losses that a law has computed none.
+    # The error of a law an e-fold away from where it was pinned: 0.05% to 5% with 95% probability. `make ladders` prints what is
+    # learnt on public ladders; losses that a law has computed have none.
     "discrepancy": Prior("LogNormal", {"mu": math.log(0.005), "sigma": 1.2}),
 }
 MEANING = {

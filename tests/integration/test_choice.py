@@ -18,7 +18,8 @@ from bayeslaw.core.executors import Outcome
 from bayeslaw.data.table import Runs
 from bayeslaw.evaluation import compare as comparison
 from bayeslaw.evaluation.backtest import Beyond
-from bayeslaw.evaluation.compare import MORE_TUNING, Comparison, compare
+from bayeslaw.evaluation.compare import compare
+from bayeslaw.evaluation.comparison import MORE_TUNING, Comparison
 from bayeslaw.evaluation.scores import crps
 from bayeslaw.forecasting.stack import Stack, load_fit
 from bayeslaw.inference.batch import Task, fit_many

@@ -13,7 +13,8 @@ import pandas as pd
 import pytest
 
 import bayeslaw
-from bayeslaw.evaluation.compare import SCORED_TWICE, Comparison, compare
+from bayeslaw.evaluation.compare import compare
+from bayeslaw.evaluation.comparison import SCORED_TWICE, Comparison
 from bayeslaw.evaluation.scores import score
 from bayeslaw.forecasting.forecast import forecast
 from bayeslaw.forecasting.grid import grid

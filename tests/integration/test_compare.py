@@ -15,7 +15,8 @@ from bayeslaw.core.errors import FitError, TableError
 from bayeslaw.core.executors import InProcess, Outcome, outcome_of, run_payload
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.evaluation import compare as comparison
-from bayeslaw.evaluation.compare import LEFT_OUT, NO_POINTS, SCORED_TWICE, Comparison, compare
+from bayeslaw.evaluation.compare import NO_POINTS, compare
+from bayeslaw.evaluation.comparison import LEFT_OUT, SCORED_TWICE, Comparison
 from bayeslaw.evaluation.loo import held_out_density, leave_one_run_out, split_run
 from bayeslaw.evaluation.scores import draw_scores, point_scores, score
 from bayeslaw.forecasting.stack import Stack, stacking

@@ -1,0 +1,199 @@
+"""Comparison of laws by their forecasts of rows beyond cuts, in the direction of stated targets (`choice`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from bayeslaw.core.arrays import Array
+from bayeslaw.core.errors import BayeslawError, FitError
+from bayeslaw.core.executors import Outcome, values_of
+from bayeslaw.core.text import significant
+from bayeslaw.data.observations import run_codes
+from bayeslaw.data.table import Runs
+from bayeslaw.data.validate import repeats
+from bayeslaw.evaluation.backtest import IN_WORDS, Beyond, counted, cuts_along, forecasts_beyond, pooled_law
+from bayeslaw.evaluation.choice import CUTS, PRIOR, HeldOut, Question, floor_note, groups_of, hold_outs, nearness, quantiles_of
+from bayeslaw.evaluation.comparison import SCORED_TWICE, Candidate, Comparison, Work, comparison_of, mark
+from bayeslaw.evaluation.scores import draw_scores, point_scores
+from bayeslaw.forecasting.stack import Stack
+from bayeslaw.posterior.diagnostics import model_label
+from bayeslaw.posterior.fit import Fit
+
+BEYOND = (
+    "The stack is of fits to all rows. Its weights are by the held-out rows, and shrunk towards equal weights, which count as "
+    "{prior:g} hold-out more."
+)
+
+
+def compare_beyond(work: Work, asked: Question, undescribed: NDArray[np.bool_]) -> Comparison:
+    """Compare by forecasts beyond cuts in the direction of the targets; the stack is of fits to all rows."""
+    along, common = asked.along(work.table), _scorable(work, undescribed)
+    candidates, cuts = _cuts(work, asked.by, along, common)
+    parts = [replace(work.table, frame=work.table.frame[along <= cut]) for cut in cuts]
+    named = [replace(part, name=f"{part.name} up to {asked.by} {cut:.3g}") for part, cut in zip(parts, cuts, strict=True)]
+    how = {"seed": work.seed, "as_": "known" if asked.known else "new-run"}
+    then = partial(forecasts_beyond, table=common, along=along, by=asked.by, asked=how, force=work.force, kept=quantiles_of)
+    outcomes = work.outcomes_of([(c, part) for part in named for c in candidates], then)
+    if all(outcome.error for outcome in outcomes):
+        values_of(outcomes)
+    tried = dict(zip(((cut, c.name) for cut in cuts for c in candidates), outcomes, strict=True))
+    fits = _whole_fits(work, candidates)
+    judged, cuts = _judged(work, asked.by, cuts, [c.name for c in candidates if c.name in fits], tried)
+    found = {key: outcome.value.rows for key, outcome in tried.items() if outcome.value is not None}
+    held = _held_forecasts(work, asked, along, common, cuts, {name: [found[cut, name] for cut in cuts] for name in judged})
+    weights, table = _weighed_beyond(work, asked, held, fits)
+    _score_beyond(work, asked.by, held, tried, weights)
+    work.notes.extend([BEYOND.format(prior=PRIOR), SCORED_TWICE])
+    rows = held.rows.assign(held_out=held.rows["cut"].map(partial(_beyond_name, asked.by)))
+    runs = held.relative.groupby([rows["held_out"], rows["run"]], sort=False).mean()
+    comparison = comparison_of(work, table, {str(name): runs[name] for name in runs}, Stack.of(fits, weights))
+    return replace(comparison, by=asked.by)
+
+
+def _beyond_name(by: str, cut: float) -> str:
+    return f"{by} > {cut:.3g}"
+
+
+def _scorable(work: Work, undescribed: NDArray[np.bool_]) -> Runs:
+    """Return the rows that every law describes, each once where the table drops repeated ones."""
+    frame = work.table.frame[~undescribed]
+    if work.table.duplicates == "drop":
+        frame = frame.drop(index=sorted({row for c in work.candidates for row in repeats(frame, c.law).index}))
+    return replace(work.table, frame=frame)
+
+
+def _cuts(work: Work, by: str, along: pd.Series, common: Runs) -> tuple[list[Candidate], list[float]]:
+    """Return the laws that can be fitted below cuts, and the cuts below which all of them can; the others are noted."""
+    possible, refused = dict[str, list[float]](), dict[str, BayeslawError]()
+    for law in {c.law.name: c.law for c in work.candidates}.values():
+        try:
+            possible[law.name] = cuts_along(common, pooled_law(law, common, work.options), by, along.loc[common.frame.index], CUTS)
+        except BayeslawError as error:
+            refused[law.name] = error
+    if not possible:
+        raise next(iter(refused.values()))
+    work.notes.extend(f"{name} is not judged and has no weight. {error}" for name, error in refused.items())
+    return [c for c in work.candidates if c.law.name in possible], max(possible.values())
+
+
+def _whole_fits(work: Work, candidates: Sequence[Candidate]) -> dict[str, Fit]:
+    """Return the usable fits to all rows, each law's own, by name; the others are noted."""
+    fits = dict[str, Fit]()
+    for c, outcome in zip(candidates, work.outcomes([(c, work.table) for c in candidates]), strict=True):
+        if outcome.value is None:
+            work.notes.append(f"{c.name} has no weight. {outcome.error}")
+            continue
+        work.note_failures(c.name, outcome.value)
+        if work.usable(outcome.value):
+            fits[c.name] = outcome.value
+    return fits
+
+
+def _judged(
+    work: Work, by: str, cuts: Sequence[float], names: Sequence[str], tried: Mapping[tuple[float, str], Outcome[Beyond]]
+) -> tuple[list[str], list[float]]:
+    """Return the laws to weigh and the cuts at which each of them could be scored.
+
+    All are weighed by the same cuts. Where that would leave fewer than half of them, the law with most failures is left out.
+    """
+    failed = {name: {cut for cut in cuts if not (v := tried[cut, name].value) or not len(v.rows)} for name in names}
+    for name, at in failed.items():
+        for cut in cuts:
+            outcome = tried[cut, name]
+            if outcome.value is None or not outcome.value.passed:
+                why = outcome.error if outcome.value is None else f"sampling {outcome.value.verdict}{work.twice}"
+                work.notes.append(f"{name}, {by} up to {cut:.3g}: {'not scored. ' * (cut in at)}{why}")
+    kept = list(names)
+    while kept and 2 * len(set[float]().union(*(failed[name] for name in kept))) > len(cuts):
+        kept.remove(max(kept, key=lambda name: len(failed[name])))
+    if not kept:
+        raise FitError(f"No law can be weighed. {' '.join(work.notes)} Or force it.", code="failed-checks")
+    if out := [name for name in names if name not in kept]:
+        some = "has no weight, since it" if len(out) == 1 else "have no weight, since they"
+        work.notes.append(f"{', '.join(out)} {some} could not be scored beyond enough of the {counted(len(cuts), 'cut')}.")
+    return kept, [cut for cut in cuts if not any(cut in failed[name] for name in kept)]
+
+
+def _held_forecasts(
+    work: Work, asked: Question, along: pd.Series, common: Runs, cuts: Sequence[float], found: Mapping[str, Sequence[pd.DataFrame]]
+) -> HeldOut:
+    """Put together the forecasts of rows that every law could forecast."""
+    frame = common.frame
+    code, names = run_codes(frame)
+    run = pd.Series(np.array(names, dtype=object)[code], index=frame.index)
+    group = pd.Series(groups_of(along.loc[frame.index].to_numpy()), index=frame.index)
+    tables, quantiles, other = list[pd.DataFrame](), {name: list[Array]() for name in found}, 0
+    for number, cut in enumerate(cuts):
+        indices = [tables_of[number].index for tables_of in found.values()]
+        rows = indices[0][np.all([indices[0].isin(index) for index in indices], axis=0)]
+        other += len(set[Any]().union(*indices)) - len(rows)
+        reach = np.log(along.loc[rows].to_numpy()) - np.log(cut)
+        columns = {"cut": cut, "row": rows, "run": run[rows].to_numpy(), "group": group[rows].to_numpy(), "reach": reach}
+        tables.append(pd.DataFrame(columns | {"loss": frame.loc[rows, "loss"].to_numpy(dtype=np.float64)}))
+        for name, tables_of in found.items():
+            quantiles[name].append(tables_of[number].loc[rows].to_numpy())
+    if other:
+        work.notes.append(f"{other} forecasts by some laws alone are not scored, since not every law could forecast these rows.")
+    whole = pd.concat(tables, ignore_index=True)
+    if whole.empty:
+        raise BayeslawError(
+            f"{common.name}: there is no row beyond the cuts that every law could forecast.", code="nothing-held-out"
+        )
+    whole["near"] = nearness(whole["reach"].to_numpy(), asked.reach)
+    return HeldOut(whole, {name: np.concatenate(parts) for name, parts in quantiles.items()})
+
+
+def _weighed_beyond(work: Work, asked: Question, held: HeldOut, fits: Mapping[str, Fit]) -> tuple[dict[str, float], pd.DataFrame]:
+    """Return weights and their table; laws that were not judged have none."""
+    weights, errors = held.weights, dict(zip(held.quantiles, (held.counts @ held.relative.to_numpy()).tolist(), strict=True))
+    count, reach = hold_outs(held.rows), float(held.rows["reach"].max())
+    where = f"up to {significant(reach, 2)} e-folds of {IN_WORDS.get(asked.by, asked.by)} beyond"
+    forecasts, rows_held, cuts = len(held.rows), held.rows["row"].nunique(), held.rows["cut"].nunique()
+    work.notes.append(
+        f"{counted(forecasts, 'forecast')} of {counted(rows_held, 'row')} {where} {counted(cuts, 'cut')} count as "
+        f"{significant(count, 2)} independent hold-outs."
+    )
+    laws = {c.name: c.law for c in work.candidates}
+    if note := floor_note(weights, laws, errors, reach):
+        work.notes.append(note)
+    rows = {}
+    for c in work.candidates:
+        row: dict[str, Any] = {"law": c.law.name, "noise": c.noise, "checks": mark(False, work.force), "model": ""}
+        if c.name in fits:
+            row |= {"checks": mark(fits[c.name].passed, work.force), "model": model_label(fits[c.name].checks)}
+        if c.name in weights:
+            row |= {"forecasts": len(held.rows), "hold_outs": count, "crps_rel": errors[c.name], "weight": weights[c.name]}
+        rows[c.name] = row
+    table = pd.DataFrame(rows.values(), pd.Index(list(rows), name="name"))
+    return weights, table.sort_values("weight", ascending=False, kind="stable")
+
+
+def _score_beyond(
+    work: Work, by: str, held: HeldOut, tried: Mapping[tuple[float, str], Outcome[Beyond]], weights: Mapping[str, float]
+) -> None:
+    """Add the scores of each law and of the stack beyond each cut."""
+    stacked, named = held.stacked(weights), {c.name: c for c in work.candidates}
+    for cut in map(float, held.rows["cut"].unique()):
+        at, name_of = np.flatnonzero(held.rows["cut"] == cut), _beyond_name(by, cut)
+        loss = held.rows["loss"].to_numpy(dtype=np.float64)[at]
+        done = {name: value for name in held.quantiles if (value := tried[cut, name].value) is not None}
+        for name, value in done.items():
+            c, make = named[name], partial(_beyond_scores, loss, held.quantiles[name].T[:, at], [value])
+            work.add(name_of, c.law.name, c.noise, "posterior", mark(value.passed, work.force), make)
+        make = partial(_beyond_scores, loss, stacked[:, at], [*done.values()])
+        work.add(name_of, "stack", "", "stack", mark(all(value.passed for value in done.values()), work.force), make)
+
+
+def _beyond_scores(loss: Array, draws: Array, forecasts: Sequence[Beyond]) -> pd.DataFrame:
+    """Return the scores of draws (S, n) of losses (n,), and what applies to the forecasts that they are from."""
+    model = max((forecast.model for forecast in forecasts), key=("no concerns", "concerns", "not assessed").index)
+    spread = " or ".join(sorted({forecast.rows.attrs["spread"] for forecast in forecasts}))
+    scores = {"model": model, "spread": spread, "rows": loss.size}
+    return pd.DataFrame([scores | point_scores(loss, np.median(draws, axis=0)) | draw_scores(loss, draws)])

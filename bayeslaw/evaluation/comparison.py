@@ -1,0 +1,154 @@
+"""What a comparison is, and what every way of comparing laws shares: their fits, scores and notes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from bayeslaw.core.errors import FitError
+from bayeslaw.core.executors import Executor, Outcome, values_of
+from bayeslaw.data.table import Runs
+from bayeslaw.evaluation.backtest import Beyond
+from bayeslaw.forecasting.stack import Stack
+from bayeslaw.inference.batch import TUNE, Task, fit_many
+from bayeslaw.laws.law import Law
+from bayeslaw.posterior.diagnostics import sampling_verdict
+from bayeslaw.posterior.fit import Fit
+
+HEAD = ("held_out", "law", "noise", "fit", "checks", "model", "spread", "rows")
+LEFT_OUT = ["base_rows_left_out", "seen_rows_left_out", "sample"]  # held-out parts have neither, by `_unseen`
+MORE_TUNING = 4  # by which tuning is multiplied where sampling failed
+SCORED_TWICE = "The stack's weights were fitted to the rows that it is scored on here: its scores are too good."
+TWICE = f" This was its second time, with {MORE_TUNING} times as many tuning draws."
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The result of `bayeslaw.compare`: tables, the notes that they need, and the stack of the weighted fits.
+
+    Attributes
+    ----------
+    scores : DataFrame
+        One row for each fit and held-out part: held_out, law, noise, fit ('posterior', 'point', 'stack'), checks, model, spread,
+        rows, and the scores of `bayeslaw.score`; empty for fits whose checks failed, unless forced.
+    weights : DataFrame
+        One row for each law and noise, best first: law, noise, checks, model, runs, elpd (log predictive density of the left-out
+        runs, summed, larger is better) with its standard error se, elpd_diff to the best with its standard error dse, and the
+        stacking weight; where single runs are left out also p_loo, k_max and refits. Of forecasts beyond cuts: law, noise, checks,
+        model, forecasts, hold_outs (how many independent ones these count as), crps_rel (CRPS over the loss) and weight.
+    runs : DataFrame
+        Log predictive density of every left-out run (rows) under every law and noise (columns); beyond cuts the mean CRPS over the
+        loss for every cut and run.
+    by : str
+        The direction of the cuts, such as 'compute'; empty where laws were not judged by forecasts beyond cuts.
+
+    Examples
+    --------
+    >>> fit = bayeslaw.load_fit("fit.nc")
+    >>> loo = bayeslaw.evaluation.leave_one_run_out(fit).table
+    >>> stack = bayeslaw.Stack({"chinchilla": fit}, {"chinchilla": 1.0})
+    >>> bayeslaw.evaluation.Comparison(fit.score("runs.csv", in_sample=True), stack.table, loo, (), stack).stack.weights
+    {'chinchilla': 1.0}
+    """
+
+    scores: pd.DataFrame
+    weights: pd.DataFrame
+    runs: pd.DataFrame
+    notes: tuple[str, ...]
+    stack: Stack
+    by: str = ""
+
+
+class Candidate(NamedTuple):
+    """A law with a noise, under a unique name."""
+
+    name: str
+    law: Law
+    noise: str
+
+
+def _itself(fit: Fit) -> Fit:
+    return fit
+
+
+@dataclass(frozen=True)
+class Work:
+    """The problem of a comparison, with the scores and notes collected so far."""
+
+    table: Runs
+    candidates: tuple[Candidate, ...]
+    options: Mapping[str, Any]
+    seed: int
+    force: bool
+    place: Executor
+    progress: bool
+    notes: list[str] = field(default_factory=list)
+    scores: list[pd.DataFrame] = field(default_factory=list)
+
+    def outcomes(self, pairs: Sequence[tuple[Candidate, Runs]], **others: object) -> list[Outcome[Fit]]:
+        return self.outcomes_of(pairs, _itself, **others)
+
+    def outcomes_of[T: (Fit, Beyond)](
+        self, pairs: Sequence[tuple[Candidate, Runs]], then: Callable[[Fit], T], **others: object
+    ) -> list[Outcome[T]]:
+        """Return what `then` makes of each fit; where sampling failed and is not forced, of a second one with more tuning."""
+        options: dict[str, Any] = {**self.options, "seed": self.seed, **others}
+        tasks = [Task(c.law, rows, {**options, "noise": c.noise}) for c, rows in pairs]
+        outcomes = fit_many(tasks, executor=self.place, then=then, progress=self.progress)
+        unsound = [outcome.index for outcome in outcomes if outcome.value is not None and not outcome.value.passed]
+        failed = [] if self.force else unsound
+        tune = MORE_TUNING * options.get("tune", TUNE)
+        again = [replace(tasks[i], options={**tasks[i].options, "tune": tune}) for i in failed]
+        repeated = fit_many(again, executor=self.place, then=then, progress=self.progress) if again else []
+        for i, outcome in zip(failed, repeated, strict=True):
+            if outcome.value is not None:
+                outcomes[i] = outcome
+        return outcomes
+
+    def fits(self, tables: Sequence[Runs]) -> list[dict[str, Fit]]:
+        """Return the fits to each table, by the candidates' names."""
+        pairs = [(c, rows) for rows in tables for c in self.candidates]
+        outcomes = self.outcomes(pairs)
+        if failed := [f"{c.name} to {rows.name}: {o.error}" for (c, rows), o in zip(pairs, outcomes, strict=True) if o.error]:
+            raise FitError("Not every fit could be made. " + " ".join(failed), code="failed-fits")
+        fits = iter(values_of(outcomes))
+        return [{c.name: next(fits) for c in self.candidates} for _ in tables]
+
+    @property
+    def twice(self) -> str:
+        """What to add to a note that sampling failed."""
+        return "" if self.force else TWICE
+
+    def usable(self, *fits: Fit) -> bool:
+        return self.force or all(fit.passed for fit in fits)
+
+    def note_failures(self, name: str, *fits: Fit) -> None:
+        """Say in a note which checks of sampling failed in a candidate's fits, and what to do."""
+        if failed := [fit for fit in fits if not fit.passed]:
+            some = "" if len(fits) == 1 else f", {len(failed)} of {len(fits)} fits"
+            self.notes.append(f"{name}{some}: sampling {sampling_verdict([c for fit in failed for c in fit.checks])}{self.twice}")
+
+    def add(self, held_out: str, law: str, noise: str, fit: str, checks: str, make: Callable[[], pd.DataFrame] | None) -> None:
+        """Add a row of scores; it stays empty where scoring fails, with the reason in a note."""
+        scores = pd.DataFrame([{}])
+        if make is not None:
+            try:
+                scores = make()
+            except FitError as error:
+                self.notes.append(f"{law} ({fit}), {held_out}: not scored. {error}")
+        head = {"held_out": held_out, "law": law, "noise": noise, "fit": fit, "checks": checks}
+        scores = scores.assign(model=scores.get("model", ""))
+        self.scores.append(scores.assign(**head).drop(columns=LEFT_OUT, errors="ignore"))
+
+
+def mark(passed: bool, forced: bool) -> str:
+    return "passed" if passed else "FAILED (forced)" if forced else "FAILED (not scored)"
+
+
+def comparison_of(work: Work, weights: pd.DataFrame, densities: Mapping[str, pd.Series], stack: Stack) -> Comparison:
+    scores = pd.concat(work.scores, ignore_index=True)
+    scores = scores[[*(c for c in HEAD if c in scores), *(c for c in scores if c not in HEAD)]]
+    return Comparison(scores, weights, pd.DataFrame(densities), tuple(work.notes), stack)
