@@ -56,9 +56,15 @@ means over the rows of a set, the sets of a source, the sources. Chosen on which
 - The size of a law's error beyond the runs is learnt from the other sources each time. Learnt from all it is
   `BEYOND = ({whole[0]:.2f}, {whole[1]:.2f})`; the package has ({package[0]:.2f}, {package[1]:.2f}). The constant stated
   discrepancy is chosen by its CRPS on the other sources too.
-- The form of the walk, its roughness, the weight of its interaction and the prior of its scale were chosen on these same sources,
-  by the density of the fitted rows and the error beyond.
+- The form of the walk, its roughness, the weight of its interaction, the prior of its scale and the scale below which a law counts
+  as exact (`EXACT`) were chosen on these same sources, by the density of the fitted rows and of those beyond and the error there.
 - Fits whose sampling failed: {failed} of {splits}.
+"""
+
+SOURCES = """## Every source, `extrapolated`
+
+`discrepancy` is the law's error an e-fold from the largest runs, as learnt from these (median); what is added beyond the runs, at
+most, was learnt without the source.
 """
 
 
@@ -149,10 +155,10 @@ def parts(ladder: Ladder) -> dict[str, Any]:
     noise = fit.draws["sigma_point"][some] ** 2 * (1.4 if fit.noise.student else 1.0)
     noise = noise + (fit.draws["sigma_run"][some] ** 2 if fit.noise.run_effect else 0.0)
     z = np.random.default_rng(1).standard_normal((len(centre), 1))
-    variance = noise[:, None] + learnt_error.scale[some][:, None] ** 2 * prior**2
+    scale = learnt_error.scale[some][:, None]
     return {
-        "source": ladder.source, "y": np.log(ladder.held["loss"].to_numpy()[rows]), "centre": centre, "variance": variance,
-        "sd": conditional, "z": z, "scale": learnt_error.scale[some][:, None],
+        "source": ladder.source, "y": np.log(ladder.held["loss"].to_numpy()[rows]), "centre": centre,
+        "variance": noise[:, None] + scale**2 * prior**2, "sd": walks.share_beyond(scale) * conditional, "z": z,
     }  # fmt: skip
 
 
@@ -233,9 +239,12 @@ def scored(pair: tuple[Ladder, tuple[float, float]]) -> list[dict[str, Any]]:
     error = plain.discrepancy.at(plain.covariates).T
     every = {"run": exact, "extrapolated": away.noisy(away.latent(whole), whole).T} | of_points(ladder)
     every |= {f"constant {sd:g}": exact * np.exp(sd * error) for sd in CONSTANT}
-    where = {"source": ladder.source, "set": ladder.name, "split": ladder.split, "fitted": len(ladder.fitted), "held": len(loss)}
-    passed = plain.fit.passed
-    return [where | {"kind": kind, "passed": passed} | scores(loss, draws) for kind, draws in every.items()]
+    assert away.fit.discrepancy is not None
+    where = {
+        "source": ladder.source, "set": ladder.name, "split": ladder.split, "fitted": len(ladder.fitted), "held": len(loss),
+        "passed": plain.fit.passed, "discrepancy": float(np.median(away.fit.discrepancy.scale)),
+    }  # fmt: skip
+    return [where | {"kind": kind} | scores(loss, draws) for kind, draws in every.items()]
 
 
 def constant_of_others(rows: pd.DataFrame) -> pd.DataFrame:
@@ -253,7 +262,7 @@ def constant_of_others(rows: pd.DataFrame) -> pd.DataFrame:
 
 def means(rows: pd.DataFrame) -> pd.DataFrame:
     """Means over the sets of every kind, split and source."""
-    return rows.groupby(["kind", "split", "source"])[["error", "bias", "50%", "80%", "90%", "width", "crps"]].mean()
+    return rows.groupby(["kind", "split", "source"])[["error", "bias", "50%", "80%", "90%", "width", "crps", "discrepancy"]].mean()
 
 
 def percent(value: float, digits: int = 1) -> str:
@@ -280,10 +289,10 @@ def report(rows: pd.DataFrame, beyond: dict[str, tuple[float, float]]) -> str:
     body = [{
         "source": row["source"], "split": row["split"], "losses": str(counts[row["source"], row["split"]]),
         "in 50%": percent(row["50%"], 0), "in 90%": percent(row["90%"], 0), "error": percent(row["error"], 2),
-        "bias": percent(row["bias"], 2), "width of 90%": percent(row["width"]),
-        "learnt without it": f"{percent(math.exp(beyond[row['source']][0]), 2)}, sd of log {beyond[row['source']][1]:.2f}",
+        "bias": percent(row["bias"], 2), "width of 90%": percent(row["width"]), "discrepancy": percent(row["discrepancy"], 2),
+        "beyond, learnt without it": f"{percent(math.exp(beyond[row['source']][0]), 2)}, sd of log {beyond[row['source']][1]:.2f}",
     } for row in table.to_dict("records")]  # fmt: skip
-    return "\n".join([*lines, "## Every source, `extrapolated`\n", markdown_table(body)])
+    return "\n".join([*lines, SOURCES, markdown_table(body)])
 
 
 def main() -> None:

@@ -98,7 +98,7 @@ class Backtest:
 
     @property
     def spread(self) -> str:
-        """The spreads that were compared with the losses, such as 'run' or 'run or extrapolated'; empty where nothing was scored."""
+        """The spreads compared with the losses, such as 'run' or 'run or extrapolated'; empty where nothing was scored."""
         return " or ".join(dict.fromkeys(self.rows["spread"]))
 
     @property

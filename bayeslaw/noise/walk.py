@@ -31,8 +31,10 @@ if TYPE_CHECKING:
 
 ROUGHNESS = 0.85  # H: .5 is Brownian motion, and 1 a straight line
 INTERACTION = 0.5  # of two axes: that a law errs along N differently at every D
-BEYOND = (-4.51, 0.60)
+BEYOND = (-4.46, 0.60)
 """Mean and sd of the log of what is added to `discrepancy` where no run shows how wrong the law is; learnt by `make ladders`."""
+EXACT = 0.0015
+"""A `discrepancy` well below this shows that the law is exact, and adds little of `BEYOND`; ladders have larger ones."""
 KNOTS, SPACING = 6, 1.0  # most intervals between knots inside the runs, and the least e-folds of one
 OUTWARD = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)  # e-folds beyond the runs, above and below, at which there are knots
 COMPONENTS = 12  # most coefficients learnt from the runs: more explain less than 1% of the walk
@@ -54,6 +56,11 @@ def logarithms(law: Law, covariates: Mapping[str, Any]) -> Array:
     """Return log covariates (n, axes) along `directions`; D = 0 counts as one token."""
     columns = [np.log(np.maximum(covariates[a], law.covariates[a].support[0] or 1.0)) for a in directions(law)]
     return np.stack(np.broadcast_arrays(*columns), axis=-1).reshape(-1, len(columns))
+
+
+def share_beyond(scale: Array) -> Array:
+    """Return the share of the size `BEYOND` that is added to a discrepancy of this scale: near 0 for a law that is exact."""
+    return np.asarray((scale**2 / (scale**2 + EXACT**2)) ** 2)
 
 
 @dataclass(frozen=True)
@@ -165,7 +172,7 @@ class Walk:
         array (all features, S)
         """
         rng, inside = np.random.default_rng(entropy), self.inside
-        extra = np.exp(self.beyond[0] + self.beyond[1] * rng.standard_normal(scale.size))
+        extra = share_beyond(scale) * np.exp(self.beyond[0] + self.beyond[1] * rng.standard_normal(scale.size))
         whole = np.hypot(scale, extra) * rng.standard_normal((inside.size, scale.size))
         own = whole[inside]
         own -= self.loadings @ (self.loadings.T @ own)
