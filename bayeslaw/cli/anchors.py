@@ -28,7 +28,7 @@ def anchors(
     stages: options.Stages = None,
     rounds: Annotated[int, Option(help="Number of rounds in which the budget is spent, with `bayeslaw update` between them.")] = 1,
     replicates: Annotated[int, Option(help="How often each candidate may be bought.")] = 1,
-    discrepancy: options.Stated = None,
+    discrepancy: options.Discrepancy = None,
     explain: Annotated[str | None, Option(help="Only show what this candidate would contribute.")] = None,
     nested: Annotated[int | None, Option(help="Check the picks by nested Monte Carlo with this many simulations.")] = None,
     output: Annotated[Path | None, Option("-o", "--output", help="Write the picks to this file (.csv).")] = None,

@@ -23,7 +23,7 @@ from bayeslaw.design.candidates import FLOPS, Candidates, read_candidates
 from bayeslaw.design.information import build
 from bayeslaw.design.search import ROUNDING, Market, choose
 from bayeslaw.design.targets import Targets, parameters_of, targets_of
-from bayeslaw.forecasting.discrepancy import read_stated
+from bayeslaw.forecasting.discrepancy import read_choice
 from bayeslaw.forecasting.forecast import forecast_selections
 from bayeslaw.forecasting.stack import Posterior, check_pairing
 from bayeslaw.posterior.diagnostics import SEED_SPREAD, checks_label, spread_order
@@ -299,7 +299,8 @@ def anchors(
     replicates : int
         How often each candidate may be bought.
     discrepancy : float or text, optional
-        Stated relative sd of the law's error, such as '1%': runs near the targets then inform them beyond the law's parameters.
+        By default, 'learned': where targets lie outside the runs, draws have the error of the law that the fit has learnt, so that
+        runs near the targets inform them beyond the law's parameters. 'none' leaves it out. Or a stated relative sd, such as '1%'.
     ci_prob : float
         Probability of the intervals whose widths are predicted.
     seed : int
@@ -327,25 +328,28 @@ def anchors(
     whole_number("seed", seed, 0)
     if not (math.isfinite(budget) and budget > 0):
         raise BayeslawError(f"The budget must be a positive number, not {budget}.", code="bad-budget")
-    sd = read_stated(discrepancy, "A choice of anchors")
+    sd, learned = read_choice(discrepancy)
     sizes = [sum(chosen.size for _, chosen in member.selections) for member in members]
     shown = " and ".join(f"{size} draws of {member.name}" for size, member in zip(sizes, members, strict=True))
     check_pairing(members, sizes, f"{shown} can't be paired.", " Choose with one stack, and a fit for the other loss.")
-    goal = targets_of(members, targets, sd, ci_prob, seed, force)
+    goal = targets_of(members, targets, discrepancy, ci_prob, seed, force)
+    learned &= goal.kind == "extrapolated"
     fitted = [(fit.law, fit.observed) for member in members for fit, _ in member.selections]
     pool = read_candidates(fitted, candidates, cost, checkpoint_cost, stages)
     forecasts = [  # seeds as in `targets_of`
-        forecast_selections(member.name, member.selections, pool.runs, sd, seed + i, failed=not member.passed)
+        forecast_selections(
+            member.name, member.selections, pool.runs, sd, seed + i, failed=not member.passed, learned=learned
+        ).with_errors
         for i, member in enumerate(members)
     ]
     if (size := forecasts[0].size) != len(goal.draws):
         problem = f"{size} draws of {forecasts[0].law} and {len(goal.draws)} draws of the targets can't be paired."
         raise BayeslawError(problem, code="unpaired-draws")
     with threadpool_limits(1, "blas"):  # threads only slow down many small products
-        ensemble, projected = build(forecasts, pool, goal.draws, (seed, 1), parameters_of(members))
+        ensemble, projected = build(forecasts, pool, goal.draws, (seed, 1), parameters_of(members, learned))
         market = Market(pool, ensemble, goal.weights, float(budget), replicates)
         bought, when = _in_rounds(market, rounds)
-    notes = (*pool.notes, *(_misfits(members) if sd is None else ()))
+    notes = (*pool.notes, *(() if learned or sd is not None else _misfits(members)))
     return Anchors(market, tuple(bought), tuple(when), goal, ci_prob, seed, projected, notes)
 
 

@@ -179,8 +179,8 @@ def validate(fit: Fit, choice: Anchors, targets: Runs, *, outer: int = 200, seed
     """Compare the variance that chosen runs are predicted to leave with the look-ahead of `nested`.
 
     One row for each purchase in order: run; predicted and nested, the shares of the targets' variance that are left after it;
-    nested_mcse (Monte Carlo standard error); effective_median and note as in `nested`. A choice that is not for the law's losses at
-    settings without a discrepancy is refused.
+    nested_mcse (Monte Carlo standard error); effective_median and note as in `nested`. A choice for other targets than losses at
+    settings, or with a stated discrepancy, is refused.
 
     Parameters
     ----------
@@ -196,9 +196,10 @@ def validate(fit: Fit, choice: Anchors, targets: Runs, *, outer: int = 200, seed
     >>> bayeslaw.design.validate(fit, choice, targets, outer=50)["run"].tolist()
     ['a']
     """
-    if choice.targets.kind != "latent":
-        problem = "A look-ahead simulates the law's losses at settings, without a discrepancy; this choice has other targets."
+    if choice.targets.kind not in ("latent", "extrapolated"):
+        problem = "A look-ahead simulates losses at settings, without a stated discrepancy; this choice has other targets."
         raise BayeslawError(problem, code="other-targets")
+    fit = (fit.extrapolation or fit) if choice.targets.kind == "extrapolated" else fit
     shares = (1 - choice.picks["gain"].cumsum()).to_list()
     designs = {str(i + 1): choice.rows(choice.bought[: i + 1]) for i in range(len(choice.bought))}
     table = nested(fit, designs, targets, weights=list(choice.targets.weights), outer=outer, seed=seed, force=force)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -29,7 +29,7 @@ class Targets:
     names: tuple[str, ...]
     weights: Array  # weights of their variances, which add up to 1, (q,)
     widths: Array  # widths of their equal-tailed intervals now, in `unit`, (q,)
-    kind: str  # 'latent', 'discrepancy' with its sd, or 'target' for given quantities
+    kind: str  # 'latent', 'extrapolated' with learnt errors of laws, 'discrepancy' with its sd, or 'target' for given quantities
     unit: str
     forced: bool  # whether failed checks were ignored
 
@@ -37,7 +37,7 @@ class Targets:
 def targets_of(
     members: Sequence[Posterior],
     targets: Runs | pd.DataFrame | str | Path | Mapping[str, ArrayLike],
-    sd: float | None,
+    discrepancy: float | str | None,
     ci_prob: float,
     seed: int,
     force: bool,
@@ -46,10 +46,8 @@ def targets_of(
 
     Parameters
     ----------
-    members, targets, ci_prob, force
+    members, targets, discrepancy, ci_prob, force
         As in `bayeslaw.anchors`.
-    sd : float or None
-        Stated discrepancy, relative.
     seed : int
         Of the discrepancy; member i gets seed + i, so that the errors of two laws are independent.
     """
@@ -65,20 +63,20 @@ def targets_of(
         return Targets(draws, tuple(targets), np.full(len(targets), 1 / len(targets)), widths, "target", "", forced)
     runs = targets if isinstance(targets, Runs) else read_runs(targets)
     weights = _weights(runs)
-    forecasts = [
-        forecast(member, runs, discrepancy="none" if sd is None else sd, seed=seed + i, force=force)
-        for i, member in enumerate(members)
-    ]
+    forecasts = [forecast(member, runs, discrepancy=discrepancy, seed=seed + i, force=force) for i, member in enumerate(members)]
+    forced = any(f.forced for f in forecasts)  # a forecast with errors alone has fewer checks
+    kind = "extrapolated" if any(f.beyond and f.is_outside.any() for f in forecasts) else "latent"
+    kind = kind if (sd := forecasts[0].discrepancy) is None else spread_name(sd)
+    forecasts = [f.with_errors if kind == "extrapolated" else replace(f, beyond=()) for f in forecasts]
     losses = np.hstack([f.expected(slice(None)).T for f in forecasts])
     names = [
         (f"{f.law}: " if len(forecasts) > 1 else "") + ", ".join(f"{c} = {v:.4g}" for c, v in row.items())
         for f in forecasts
         for _, row in f.settings[[str(c) for c in f.outside]].iterrows()
     ]
-    kind = "latent" if sd is None else spread_name(sd)
     widths = np.diff(np.quantile(losses, tails, axis=0), axis=0)[0]
     weights = np.tile(weights, len(forecasts))
-    unit, forced = " and ".join(dict.fromkeys(f.unit for f in forecasts)), any(f.forced for f in forecasts)
+    unit = " and ".join(dict.fromkeys(f.unit for f in forecasts))
     return Targets(np.log(losses), tuple(names), weights / weights.sum(), widths, kind, unit, forced)
 
 
@@ -95,12 +93,16 @@ def _weights(runs: Runs) -> Array:
     return weights
 
 
-def parameters_of(members: Sequence[Posterior]) -> dict[str, Array]:
-    """Draws (S,) of the laws' parameters on scales where they are nearest to normal: logs of positives, logits of shares."""
+def parameters_of(members: Sequence[Posterior], learned: bool) -> dict[str, Array]:
+    """Draws (S,) of the laws' parameters on scales where they are nearest to normal: logs of positives, logits of shares.
+
+    With `learned` they are the draws of the posterior in which laws have errors, where these are learnt.
+    """
     scaled: dict[str, Array] = {}
-    for member in members:
-        if not isinstance(member, Fit):
+    for fit in members:
+        if not isinstance(fit, Fit):
             continue  # draws of a stack come from several laws with different parameters
+        member = (fit.extrapolation or fit) if learned else fit
         for name, parameter in member.law.parameters.items():
             values, support = member.draws[name], parameter.prior.support
             label = f"{member.name}.{name}" if len(members) > 1 else name

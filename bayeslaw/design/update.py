@@ -90,7 +90,7 @@ def update(
     new_runs : Runs, DataFrame or path
         Rows of a run that the fit knows by its name join that run; rows that are in the fit already are refused.
     targets : Runs, DataFrame or path, optional
-        Settings at which the interval of the latent loss is shown before and after.
+        Settings at which intervals of the loss are shown before and after.
     seed : int, optional
         Of the new fit; the fit's seed unless given.
     progress, cores
@@ -112,14 +112,14 @@ def update(
     new = new_runs if isinstance(new_runs, Runs) else read_runs(new_runs)
     task = refit_task(fit, join_runs(fit, new), seed)
     settings = None if targets is None else targets if isinstance(targets, Runs) else read_runs(targets)
-    before = None if settings is None else forecast(fit, settings, discrepancy="none", force=force)
+    before = None if settings is None else forecast(fit, settings, force=force)
     predictions = compare_with_predictions(fit, new, force=force)
     refit = make_fit(task.law, task.runs, **task.options, progress=progress, cores=cores)
     as_predicted = bool((predictions["p_adjusted"] >= ALARM).all())
     text, widths = _verdict(predictions, "" if as_predicted else _extrapolation(fit, new)), None
     if settings is not None and before is not None:
         try:
-            widths = compare_widths(before, forecast(refit, settings, discrepancy="none", force=force))
+            widths = compare_widths(before, forecast(refit, settings, force=force))
         except FitError as error:
             text += f" There are no intervals before and after: {error}"
     return Update(refit, predictions, as_predicted, text, widths)
@@ -128,17 +128,17 @@ def update(
 def compare_widths(before: Forecast, after: Forecast) -> pd.DataFrame:
     """Compare intervals at some settings before and after an update.
 
-    Columns: the settings; `before_latent_eti90_lo`, `_hi` and `after_latent_eti90_lo`, `_hi` in nats/token; the widths of these
-    intervals in percent of the loss, `before_eti90_percent` and `after_eti90_percent`; their `ratio`; and `checks` ('passed' or
-    'FAILED (forced)').
+    Columns: the settings; `before_latent_eti90_lo`, `_hi` and `after_latent_eti90_lo`, `_hi` in nats/token, or intervals of the
+    spread `extrapolated` where both fits have learnt the error of the law and settings lie outside the runs of the first; the
+    widths of these intervals in percent of the loss, `before_eti90_percent` and `after_eti90_percent`; their `ratio`; and `checks`
+    ('passed' or 'FAILED (forced)').
     """
     table, ends = before.settings.copy(), interval_names("eti", CI)
+    spread = "extrapolated" if before.beyond and after.beyond and before.is_outside.any() else "latent"
     for name, predicted in (("before", before), ("after", after)):
         summary = predicted.summary(CI)
-        for end in ends:
-            table[f"{name}_latent_{end}"] = summary[f"latent_{end}"]
-    for name in ("before", "after"):
-        low, high = (table[f"{name}_latent_{end}"] for end in ends)
+        low, high = (summary[f"{spread}_{end}"] for end in ends)
+        table[f"{name}_{spread}_{ends[0]}"], table[f"{name}_{spread}_{ends[1]}"] = low, high
         table[f"{name}_eti90_percent"] = 100 * np.log(high / low)
     ratio = table["after_eti90_percent"] / table["before_eti90_percent"]
     return table.assign(ratio=ratio, checks=checks_label(before.forced or after.forced))
@@ -147,7 +147,8 @@ def compare_widths(before: Forecast, after: Forecast) -> pd.DataFrame:
 def compare_with_predictions(fit: Fit, new: Runs, *, seed: int = 0, force: bool = False) -> pd.DataFrame:
     """Compare new runs with runs simulated from a fit.
 
-    Rows of a run or checkpoint that the fit knows have the effect learnt from it, as in forecasts. Base checkpoints (D = 0)
+    Rows of a run or checkpoint that the fit knows have the effect learnt from it, as in forecasts. If rows lie outside the runs of
+    the fit, simulated runs have the error of the law that it has learnt. Base checkpoints (D = 0)
     that the law can't describe are left out. Of a run with more than 500 rows, 500 evenly spaced rows are compared.
 
     Parameters
@@ -180,7 +181,9 @@ def compare_with_predictions(fit: Fit, new: Runs, *, seed: int = 0, force: bool 
     require_draws(fit, "A comparison with predictions")
     new = _compared(fit, new)
     frame = new.frame[new.frame["compared"]]
-    predicted = forecast(fit, replace(new, frame=frame), discrepancy="none", seed=seed, force=force)
+    predicted = forecast(fit, replace(new, frame=frame), seed=seed, force=force)
+    forced = predicted.forced
+    predicted = predicted.with_errors if predicted.is_outside.any() else replace(predicted, beyond=())
     code, names = run_codes(frame)
     errors = _errors(predicted, frame, code)
     counts = new.frame.groupby(run_codes(new.frame)[0])["compared"].agg(["size", "sum"]).to_numpy()
@@ -191,7 +194,7 @@ def compare_with_predictions(fit: Fit, new: Runs, *, seed: int = 0, force: bool 
     largest = np.max([each.farthest for each in errors], axis=0)
     adjusted = [float((largest >= each.farthest[0]).mean()) for each in errors]
     table = pd.DataFrame(columns).head(len(errors)).join(pd.DataFrame([each.row for each in errors]))
-    return table.assign(p_adjusted=adjusted, checks=checks_label(predicted.forced))
+    return table.assign(p_adjusted=adjusted, checks=checks_label(forced))
 
 
 def _errors(predicted: Forecast, frame: pd.DataFrame, code: NDArray[np.int64]) -> list[_Errors]:

@@ -267,6 +267,11 @@ class Forecast:
         """Number of draws."""
         return sum(member.size for member in self.members)
 
+    @property
+    def with_errors(self) -> Forecast:
+        """The forecast in which every setting has the errors of laws that fits have learnt, inside the runs as outside."""
+        return replace(self, members=self.beyond, beyond=()) if self.beyond else self
+
     @cached_property
     def checks(self) -> tuple[Check, ...]:
         """Checks of the latent loss under each law: R-hat, effective sample sizes, sensitivity to the law's priors; and how far

@@ -22,7 +22,7 @@ def test_anchors_writes_picks_and_a_picture(command: Command, folder: Path) -> N
     words = ("anchors", "fit.nc", "--targets", "targets.csv", "--candidates-grid", "N=1e8,1e9", "atpp=5,20", "--budget")
     done = command(*words, "1e21", "-o", "picks.csv", "--plot", "picks.png", "--rounds", "2", "--nested", "20")
     assert done.status == 0, done.err
-    assert "latent_eti90_width" in done.out
+    assert "extrapolated_eti90_width" in done.out
     assert "nested_mcse" in done.out
     picks = pd.read_csv("picks.csv")
     assert picks["spent"].max() <= 1e21

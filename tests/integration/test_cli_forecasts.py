@@ -105,10 +105,11 @@ def test_show_says_what_error_of_the_law_was_learnt_or_why_none(command: Command
 
 
 @pytest.mark.usefixtures("folder")
-def test_decisions_take_no_learnt_discrepancy_yet(command: Command) -> None:
-    files = ("fit.nc", "--candidates", "held.csv", "--targets", "held.csv")
-    asked = command("anchors", *files, "--budget", "1e20", "--discrepancy", "learned")
-    rejected(asked, "no-learned-discrepancy", "A choice of anchors")
+def test_runs_are_chosen_for_targets_beyond_the_runs_by_the_learnt_error(command: Command) -> None:
+    pd.DataFrame({"N": [1e10], "D": [2e11]}).to_csv("far.csv", index=False)
+    files = ("fit.nc", "--candidates", "held.csv", "--targets", "far.csv", "--budget", "1e20")
+    assert "extrapolated_eti90_width" in command("anchors", *files).out
+    assert "latent_eti90_width" in command("anchors", *files, "--discrepancy", "none").out
 
 
 def test_commands_take_a_stack(command: Command, folder: Path, stack: Stack) -> None:

@@ -247,6 +247,25 @@ def test_with_a_discrepancy_runs_are_bought_near_the_target() -> None:
         anchors(fit, frame, target, budget=20.0, cost="cost", discrepancy="200%")
 
 
+def test_beyond_the_runs_the_learnt_error_counts(sound_fit: Fit) -> None:
+    """The gains are those of a regression of the target's draws on the candidates', both with errors of the law."""
+    frame = pd.DataFrame({"run": ["near", "far"], "N": [2e9, 1e7], "D": [5e10, 2e8], "cost": 1.0})
+    target = pd.DataFrame({"N": [1e10], "D": [2e11]})
+    learnt, exact = (anchors(sound_fit, frame, target, budget=2.0, cost="cost", discrepancy=d) for d in (None, "none"))
+    assert (learnt.width_name, exact.width_name) == ("extrapolated_eti90_width", "latent_eti90_width")
+    assert learnt.width([]) > 1.5 * exact.width([])
+    forecast = sound_fit.forecast(pd.concat([frame, target])).with_errors
+    *candidates, wanted = np.log(forecast.expected(slice(None)))
+    assert forecast.members[0].fit is sound_fit.extrapolation
+    variances = forecast.members[0].fit.noise.variances(forecast.members[0].values)
+    noise = sum(float(v.mean()) for v in variances)
+    shares = [np.cov(x, wanted)[0, 1] ** 2 / (x.var(ddof=1) + noise) / wanted.var(ddof=1) for x in candidates]
+    np.testing.assert_allclose([learnt.explain(name)["gain"] for name in frame["run"]], shares, rtol=1e-3)
+    assert not any("state a discrepancy" in note for note in learnt.notes)
+    inside = anchors(sound_fit, frame, pd.DataFrame({"N": [1e8], "D": [1e9]}), budget=2.0, cost="cost")
+    assert inside.width_name == "latent_eti90_width"
+
+
 def test_discrepancies_of_two_laws_are_independent() -> None:
     """Also where both fits had the same seed."""
     one, other = logarithmic(0), logarithmic(1)
