@@ -55,7 +55,7 @@ def test_update_adds_one_table_after_the_other(command: Command, folder: Path) -
     done = command("update", "fit.nc", "later.csv", "-o", "second.nc", "--targets", "targets.csv", "-q")
     assert (done.status, done.err) == (0, "")
     assert "The new runs agree with the predictions" in done.out
-    assert "before_latent_eti90" in done.out
+    assert "before_extrapolated_eti90" in done.out
     assert done.out.endswith("written to second.nc\n")
     first, second = loaded_fit("fit.nc"), loaded_fit("second.nc")
     assert second.observed.log_loss.size == 50

@@ -107,7 +107,8 @@ def test_show_says_what_error_of_the_law_was_learnt_or_why_none(command: Command
 @pytest.mark.usefixtures("folder")
 def test_runs_are_chosen_for_targets_beyond_the_runs_by_the_learnt_error(command: Command) -> None:
     pd.DataFrame({"N": [1e10], "D": [2e11]}).to_csv("far.csv", index=False)
-    files = ("fit.nc", "--candidates", "held.csv", "--targets", "far.csv", "--budget", "1e20")
+    pd.DataFrame({"run": ["new"], "N": [1e9], "D": [2e10]}).to_csv("candidates.csv", index=False)
+    files = ("fit.nc", "--candidates", "candidates.csv", "--targets", "far.csv", "--budget", "1e21")
     assert "extrapolated_eti90_width" in command("anchors", *files).out
     assert "latent_eti90_width" in command("anchors", *files, "--discrepancy", "none").out
 

@@ -256,8 +256,9 @@ def test_beyond_the_runs_the_learnt_error_counts(sound_fit: Fit) -> None:
     assert learnt.width([]) > 1.5 * exact.width([])
     forecast = sound_fit.forecast(pd.concat([frame, target])).with_errors
     *candidates, wanted = np.log(forecast.expected(slice(None)))
-    assert forecast.members[0].fit is sound_fit.extrapolation
-    variances = forecast.members[0].fit.noise.variances(forecast.members[0].values)
+    (member,) = forecast.members
+    assert member.errors is not None
+    variances = member.fit.noise.variances(member.values)
     noise = sum(float(v.mean()) for v in variances)
     shares = [np.cov(x, wanted)[0, 1] ** 2 / (x.var(ddof=1) + noise) / wanted.var(ddof=1) for x in candidates]
     np.testing.assert_allclose([learnt.explain(name)["gain"] for name in frame["run"]], shares, rtol=1e-3)
