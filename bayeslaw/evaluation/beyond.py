@@ -108,7 +108,7 @@ def _judged(
         for cut in cuts:
             outcome = tried[cut, name]
             if outcome.value is None or not outcome.value.passed:
-                why = outcome.error if outcome.value is None else f"sampling {outcome.value.verdict}{work.twice}"
+                why = outcome.error if outcome.value is None else f"sampling {outcome.value.verdict}"
                 work.notes.append(f"{name}, {by} up to {cut:.3g}: {'not scored. ' * (cut in at)}{why}")
     kept = list(names)
     while kept and 2 * len(set[float]().union(*(failed[name] for name in kept))) > len(cuts):

@@ -83,7 +83,7 @@ def compare(
 
     Every law is fitted to the rows that it describes, and all are scored and weighed on those that every law describes: some have
     no value at base checkpoints (D = 0). Without `at`, `holdout` and `by`, runs are left out one after the other, which judges laws
-    between the runs. A fit whose sampling failed is made again with four times as many tuning draws, unless it is forced.
+    between the runs.
 
     Parameters
     ----------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -13,16 +13,14 @@ from bayeslaw.core.executors import Executor, Outcome, values_of
 from bayeslaw.data.table import Runs
 from bayeslaw.evaluation.backtest import Beyond
 from bayeslaw.forecasting.stack import Stack
-from bayeslaw.inference.batch import TUNE, Task, fit_many
+from bayeslaw.inference.batch import Task, fit_many
 from bayeslaw.laws.law import Law
 from bayeslaw.posterior.diagnostics import sampling_verdict
 from bayeslaw.posterior.fit import Fit
 
 HEAD = ("held_out", "law", "noise", "fit", "checks", "model", "spread", "rows")
 LEFT_OUT = ["base_rows_left_out", "seen_rows_left_out", "sample"]  # held-out parts have neither, by `_unseen`
-MORE_TUNING = 4  # by which tuning is multiplied where sampling failed
 SCORED_TWICE = "The stack's weights were fitted to the rows that it is scored on here: its scores are too good."
-TWICE = f" This was its second time, with {MORE_TUNING} times as many tuning draws."
 
 
 @dataclass(frozen=True)
@@ -94,19 +92,10 @@ class Work:
     def outcomes_of[T: (Fit, Beyond)](
         self, pairs: Sequence[tuple[Candidate, Runs]], then: Callable[[Fit], T], **others: object
     ) -> list[Outcome[T]]:
-        """Return what `then` makes of each fit; where sampling failed and is not forced, of a second one with more tuning."""
+        """Return what `then` makes of each fit."""
         options: dict[str, Any] = {**self.options, "seed": self.seed, **others}
         tasks = [Task(c.law, rows, {**options, "noise": c.noise}) for c, rows in pairs]
-        outcomes = fit_many(tasks, executor=self.place, then=then, progress=self.progress)
-        unsound = [outcome.index for outcome in outcomes if outcome.value is not None and not outcome.value.passed]
-        failed = [] if self.force else unsound
-        tune = MORE_TUNING * options.get("tune", TUNE)
-        again = [replace(tasks[i], options={**tasks[i].options, "tune": tune}) for i in failed]
-        repeated = fit_many(again, executor=self.place, then=then, progress=self.progress) if again else []
-        for i, outcome in zip(failed, repeated, strict=True):
-            if outcome.value is not None:
-                outcomes[i] = outcome
-        return outcomes
+        return fit_many(tasks, executor=self.place, then=then, progress=self.progress)
 
     def fits(self, tables: Sequence[Runs]) -> list[dict[str, Fit]]:
         """Return the fits to each table, by the candidates' names."""
@@ -117,11 +106,6 @@ class Work:
         fits = iter(values_of(outcomes))
         return [{c.name: next(fits) for c in self.candidates} for _ in tables]
 
-    @property
-    def twice(self) -> str:
-        """What to add to a note that sampling failed."""
-        return "" if self.force else TWICE
-
     def usable(self, *fits: Fit) -> bool:
         return self.force or all(fit.passed for fit in fits)
 
@@ -129,7 +113,7 @@ class Work:
         """Say in a note which checks of sampling failed in a candidate's fits, and what to do."""
         if failed := [fit for fit in fits if not fit.passed]:
             some = "" if len(fits) == 1 else f", {len(failed)} of {len(fits)} fits"
-            self.notes.append(f"{name}{some}: sampling {sampling_verdict([c for fit in failed for c in fit.checks])}{self.twice}")
+            self.notes.append(f"{name}{some}: sampling {sampling_verdict([c for fit in failed for c in fit.checks])}")
 
     def add(self, held_out: str, law: str, noise: str, fit: str, checks: str, make: Callable[[], pd.DataFrame] | None) -> None:
         """Add a row of scores; it stays empty where scoring fails, with the reason in a note."""

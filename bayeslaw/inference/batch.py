@@ -20,7 +20,6 @@ from bayeslaw.laws.law import Law
 from bayeslaw.posterior.fit import Fit
 
 OPTIONS = tuple(k for k in inspect.signature(fit).parameters if k not in ("law", "runs", "progress", "cores"))
-TUNE: int = inspect.signature(fit).parameters["tune"].default
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import StoppedError
 from bayeslaw.data.observations import Observations
 from bayeslaw.engine.density import Density
-from bayeslaw.inference.sample import sample
+from bayeslaw.inference.sample import sample_soundly
 from bayeslaw.laws.law import Law
 from bayeslaw.noise.custom import PointNoise
 from bayeslaw.noise.noise import Noise
@@ -98,7 +98,7 @@ def learn_discrepancy(
     settings = {**settings, "seed": int(np.random.SeedSequence([settings["seed"], SEED]).generate_state(1)[0])}
     settings["target_accept"] = min(settings["target_accept"], ACCEPT)
     try:
-        result = sample(Density.of(law, observed, normal), **settings)
+        result, _ = sample_soundly(Density.of(law, observed, normal), **settings)
     except StoppedError:
         return None
     if result.interrupted or result.draws["discrepancy"].shape != next(iter(plain.values())).shape:

@@ -23,14 +23,14 @@ from bayeslaw.data.validate import repeats_note, same_in_other_runs
 from bayeslaw.engine.binning import compress
 from bayeslaw.engine.density import Density
 from bayeslaw.inference.discrepancy import learn_discrepancy, why_not
-from bayeslaw.inference.sample import Sample, sample
+from bayeslaw.inference.sample import sample_soundly
 from bayeslaw.laws.card import load_law
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.pooling import levels_of, with_by, with_levels
 from bayeslaw.laws.prior import Prior
 from bayeslaw.noise.custom import PointNoise
 from bayeslaw.noise.noise import DRIFT, Noise
-from bayeslaw.posterior.diagnostics import Check, bins_check, information_check, run_effect_check, sampler_checks, table_of
+from bayeslaw.posterior.diagnostics import Check, bins_check, information_check, run_effect_check, table_of
 from bayeslaw.posterior.fit import EXTRAPOLATION, Fit, tree_of
 from bayeslaw.posterior.identifiability import checkpoint_correlation_check, independence_check, lack_check
 from bayeslaw.posterior.misfit import model_checks
@@ -81,7 +81,8 @@ def fit(
     draws, tune, chains, seed : int
         Draws kept and tuning draws for each chain, and the number of chains; the same seed gives the same draws.
     target_accept : float
-        Acceptance rate that the step size is tuned to.
+        Acceptance rate that the step size is tuned to. Where checks of the sampling fail, sampling is repeated once with four times
+        as much tuning and smaller steps, which the note `repeated` says.
     progress, cores
         Whether to show a progress bar, and how many chains run at a time (all available cores), which draws do not depend on.
     bins : float, optional
@@ -131,8 +132,9 @@ def fit(
             code="bins-with-ou-effect",
         )
     compressed = compress(law, observed, bins) if chosen.compressible else None
-    result = sample(Density.of(law, observed, chosen, compressed), **settings, seed=seed, progress=progress, cores=cores)
-    checks = _checks(law, observed, chosen, result, runs.frame, seed)
+    how = settings | {"seed": seed, "progress": progress, "cores": cores}
+    result, checks = sample_soundly(Density.of(law, observed, chosen, compressed), **how)
+    checks += _checks(law, observed, chosen, result.draws, runs.frame, seed)
     if note := repeats_note(runs, law):
         settled = runs.duplicates == "drop" and not same_in_other_runs(runs.frame, law)  # the text says which rows were left out
         checks.append(Check("repeats", settled, note, "model", pd.DataFrame(), "Keep one row of each (`--duplicates drop`)"))
@@ -165,7 +167,6 @@ def fit(
     }
     tree, reason = tree_of(result.draws, result.stats, observed), "it was left out"
     if discrepancy == "learned" and not (reason := why_not(law, observed, chosen)):
-        how = settings | {"seed": seed, "progress": progress, "cores": cores}
         with_it = None if result.interrupted else learn_discrepancy(law, observed, chosen, result.draws, how)
         reason = "sampling was interrupted" if with_it is None else ""
         if with_it is not None:
@@ -192,11 +193,13 @@ def _check_settings(*, draws: int, tune: int, chains: int, seed: int, target_acc
         raise BayeslawError(f"target_accept must be at least 0.5 and less than 1, not {target_accept}.", code="bad-target-accept")
 
 
-def _checks(law: Law, observed: Observations, noise: Noise, result: Sample, frame: pd.DataFrame, seed: int) -> list[Check]:
-    """Checks of the draws, of what they tell about the parameters, and of the model against its runs."""
-    scalar = {k: v for k, v in result.draws.items() if v.ndim == 2}
+def _checks(
+    law: Law, observed: Observations, noise: Noise, draws: Mapping[str, Array], frame: pd.DataFrame, seed: int
+) -> list[Check]:
+    """Checks of what the draws tell about the parameters, and of the model against its runs."""
+    scalar = {k: v for k, v in draws.items() if v.ndim == 2}
     prior = law.sample_prior(4000, observed.at, np.random.default_rng([seed, 1]))
-    checks = [*sampler_checks(scalar, result.stats, result.energy), information_check(prior, {k: scalar[k] for k in prior})]
+    checks = [information_check(prior, {k: scalar[k] for k in prior})]
     checks.append(lack_check(law, observed, {k: float(np.median(scalar[k])) for k in law.parameters}))
     if noise.run_effect:
         checks.append(run_effect_check(noise.scales(scalar, "sigma_run")))

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 from threadpoolctl import threadpool_limits
 
@@ -20,12 +21,15 @@ from bayeslaw.engine.compiled import callbacks
 from bayeslaw.engine.density import Density
 from bayeslaw.engine.transport import RidgeMap, find_ridge_map
 from bayeslaw.noise.noise import kind
-from bayeslaw.posterior.diagnostics import diagnostics
+from bayeslaw.posterior.diagnostics import ESS, Check, diagnostics, failures, sampler_checks
 
 PILOT = 30  # percent of the tuning draws that tune the first run, which makes four times as many draws at few gradients each
 PILOT_ACCEPT = 0.9
 SLOW = 0.8  # effective share of the first run's draws below which every second draw is kept
 LEAST_NOISE = 3e-7  # relative; losses in single precision are rounded to 1e-7
+MORE = 4  # by which tuning is multiplied, and the gap between acceptance rate and 1 divided, where sampling failed its checks
+LONGER = 3  # by which draws are multiplied there, of which every third is kept, if the chains mixed too slowly
+WORTHWHILE = 4 * ESS  # draws of all chains below which sampling is not repeated: so few are a trial
 NOTHING = "Sampling was stopped before the first draws after tuning, so there is nothing to keep."
 Report = Callable[[Any], None]
 STATS = {"diverging": bool, "n_steps": np.int64, "energy": np.float64, "step_size_bar": np.float64}
@@ -58,9 +62,46 @@ class SamplerRun(NamedTuple):
     target_accept: float
 
 
+def sample_soundly(
+    density: Density, *, draws: int, tune: int, chains: int, target_accept: float, **others: Any
+) -> tuple[Sample, list[Check]]:
+    """Sample a density, and once more if checks of the sampling failed: with more tuning, smaller steps and thinned chains.
+
+    Parameters
+    ----------
+    density, draws, tune, chains, target_accept, others
+        Arguments of `sample`.
+
+    Returns
+    -------
+    Sample, list of Check
+        The last sample, with its checks and a note if it is the second.
+    """
+    first = sample(density, draws=draws, tune=tune, chains=chains, target_accept=target_accept, **others)
+    checks = _checks(first)
+    failed = failures(checks)
+    if first.interrupted or not failed or chains == 1 or chains * draws < WORTHWHILE:
+        return first, checks
+    slow = any(check.name != "divergences" for check in failed)
+    higher = 1 - (1 - target_accept) / MORE
+    again = sample(
+        density, draws=draws, tune=MORE * tune, chains=chains, target_accept=higher, thin=LONGER if slow else 1, **others
+    )
+    if again.interrupted:
+        return first, checks
+    names = ", ".join(check.name for check in failed)
+    text = f"sampled twice, the second time with {MORE} times as many tuning draws, since the first sample failed {names}"
+    return again, [*_checks(again), Check("repeated", False, text, "note", pd.DataFrame())]
+
+
+def _checks(made: Sample) -> list[Check]:
+    return sampler_checks({name: values for name, values in made.draws.items() if values.ndim == 2}, made.stats, made.energy)
+
+
 def sample(
-    density: Density, *, draws: int, tune: int, chains: int, seed: int, target_accept: float, progress: bool, cores: int | None
-) -> Sample:
+    density: Density, *, draws: int, tune: int, chains: int, seed: int, target_accept: float, progress: bool, cores: int | None,
+    thin: int = 1,
+) -> Sample:  # fmt: skip
     """Sample a density with NUTS, starting from normal draws of its ridge map.
 
     The draws of a first run at a low acceptance rate refine the map; 40% of the tuning is left for the run that is kept. Where
@@ -73,6 +114,8 @@ def sample(
     density : Density
     draws, tune, chains, seed, target_accept, progress, cores
         As for `bayeslaw.fit`.
+    thin : int
+        Of so many draws one is kept; `draws` are kept.
 
     Raises
     ------
@@ -95,14 +138,14 @@ def sample(
         if interrupted:
             raise StoppedError(NOTHING)
         of_first = draws_at(z)
-        every = 2 if is_slow({name: of_first[name] for name in density.law.parameters}) else 1
+        every = thin * (2 if is_slow({name: of_first[name] for name in density.law.parameters}) else 1)
         with threadpool_limits(1, "blas"):
             ridge_map = ridge_map.refined(density, z.reshape(-1, density.size))
         second = SamplerRun(every * draws, tune - 2 * pilot, chains, cores, main_seed, target_accept)
         z, stats, interrupted = run_chains(density, ridge_map, second, task("sampling", (second.draws + second.tune) * chains))
     energy = stats["energy"].values
-    if every == 2:
-        z, stats = halved(z, stats)
+    if every > 1:
+        z, stats = thinned(z, stats, every)
     return Sample(draws_at(z), stats, energy, None if ridge_map.ridge is None else density.names[ridge_map.ridge], interrupted)
 
 
@@ -119,14 +162,14 @@ def is_slow(draws: dict[str, Array]) -> bool:
     return not bool(diagnostics(draws)["ess_bulk"].min() >= SLOW * next(iter(draws.values())).size)
 
 
-def halved(z: Array, stats: xr.Dataset) -> tuple[Array, xr.Dataset]:
-    """Keep every second draw; it adds the gradients of the draw before and is divergent if either is."""
-    chains, count, kept = z.shape[0], z.shape[1] // 2, {}
+def thinned(z: Array, stats: xr.Dataset, every: int) -> tuple[Array, xr.Dataset]:
+    """Keep one of `every` draws; it adds the gradients of the draws before it and is divergent if any of them is."""
+    chains, count, kept = z.shape[0], z.shape[1] // every, {}
     for name, variable in stats.items():
-        groups = variable.values[:, : 2 * count].reshape(chains, count, 2)
+        groups = variable.values[:, : every * count].reshape(chains, count, every)
         last = {"n_steps": groups.sum(axis=-1), "diverging": groups.any(axis=-1)}.get(str(name), groups[..., -1])
         kept[name] = (("chain", "draw"), last)
-    return z[:, 1::2], xr.Dataset(kept, coords={"chain": stats["chain"], "draw": np.arange(count)})
+    return z[:, every - 1 : every * count : every], xr.Dataset(kept, coords={"chain": stats["chain"], "draw": np.arange(count)})
 
 
 def run_chains(

@@ -92,7 +92,7 @@ def test_thinned_draws_count_the_gradients_and_divergences_between() -> None:
     dims = ("chain", "draw")
     stats = xr.Dataset({"n_steps": (dims, steps), "diverging": (dims, flags), "energy": (dims, 0.5 * steps)})
     stats = stats.assign_coords(chain=np.arange(2), draw=np.arange(7))
-    kept, after = sampling.halved(z, stats)
+    kept, after = sampling.thinned(z, stats, 2)
     np.testing.assert_array_equal(kept, z[:, [1, 3, 5]])
     assert after["n_steps"].values.tolist() == [[3, 7, 11], [30, 70, 110]]
     assert after["diverging"].values.tolist() == [[False, True, False], [False, False, True]]
@@ -119,6 +119,34 @@ def test_energies_of_all_draws_are_kept_where_draws_are_thinned(monkeypatch: pyt
     made = sample_with_given_chains(density, draws=40, tune=100, chains=2, seed=1, target_accept=0.9, progress=False, cores=1)
     assert made.draws["E"].shape == made.stats["energy"].shape == (2, 40)
     np.testing.assert_array_equal(made.energy, energies[80])
+
+
+@pytest.mark.parametrize("fault", ["divergences", "slow"])
+def test_sampling_that_failed_is_repeated_once_with_more_tuning(monkeypatch: pytest.MonkeyPatch, fault: str) -> None:
+    """The second sample counts; draws are thinned only where the first mixed too slowly."""
+    asked: list[dict[str, Any]] = []
+
+    def fake(density: object, **settings: Any) -> sampling.Sample:
+        asked.append(settings)
+        rng, dims, shape = np.random.default_rng(len(asked)), ("chain", "draw"), (settings["chains"], settings["draws"])
+        z, bad = rng.standard_normal(shape), len(asked) == 1
+        stats = {"diverging": (dims, np.full(shape, bad and fault == "divergences")), "energy": (dims, z**2)}
+        z += 3 * np.arange(shape[0])[:, None] * (bad and fault == "slow")
+        return sampling.Sample({"E": z}, xr.Dataset(stats), z**2, None, interrupted=False)
+
+    monkeypatch.setattr(sampling, "sample", fake)
+    settings: dict[str, Any] = {"tune": 500, "chains": 4, "target_accept": 0.98, "seed": 3}
+    made, checks = sampling.sample_soundly(object(), draws=1000, **settings)  # type: ignore[arg-type]
+    assert [call["tune"] for call in asked] == [500, 2000]
+    assert asked[1]["target_accept"] == pytest.approx(0.995)
+    assert asked[1]["thin"] == (1 if fault == "divergences" else sampling.LONGER)
+    assert [check.name for check in checks if not check.passed] == ["repeated"]
+    assert abs(made.draws["E"].mean()) < 0.1
+    assert ("divergences" if fault == "divergences" else "r_hat") in checks[-1].text
+    asked.clear()
+    _, checks = sampling.sample_soundly(object(), draws=100, **settings)  # type: ignore[arg-type]
+    assert len(asked) == 1
+    assert any(not check.passed for check in checks)
 
 
 def test_correlated_draws_are_slow(rng: np.random.Generator) -> None:
