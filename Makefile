@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 # Bytecode is kept even where the shell forbids it: each process of the tests would compile package and tests anew, five seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo quick test lint ci setup clean tinycpt bench calibrate stale references plans designs schedules conditioning choice ladders discrepancy docs wheel notebooks
+.PHONY: demo quick test lint ci setup clean tinycpt bench calibrate stale references plans designs schedules conditioning choice ladders discrepancy cpt docs wheel notebooks
 
 setup: $(READY)
 
@@ -81,6 +81,10 @@ ladders: $(READY)
 # The learnt discrepancy on simulated truths and unseen schedules: ten minutes on two cores.
 discrepancy: $(READY)
 	$(PY) benchmarks/discrepancy.py > benchmarks/results/.discrepancy.tmp && mv benchmarks/results/.discrepancy.tmp benchmarks/results/discrepancy.md
+
+# Forecasts unseen stages and sizes of continual pre-training on every measured sweep: five minutes on two cores.
+cpt: $(READY)
+	$(PY) benchmarks/cpt.py > benchmarks/results/.cpt.tmp && mv benchmarks/results/.cpt.tmp benchmarks/results/cpt.md
 
 # Buys runs on truths drawn from a prior, on tinycpt and from two public pools: an hour on two cores. The first resumes where it stopped.
 designs: $(READY)

@@ -87,7 +87,7 @@ def _reported(result: Forecast) -> list[str]:
     """Say which spread to report; nothing where none was learnt, since all rows are then of one spread."""
     if not result.beyond:
         return []
-    spreads, why = set(result.headlines), "which has the law's error as learnt from the runs"
+    spreads, why = set(result.headlines), f"which has {result.error}"
     if len(spreads) > 1:
         return [f"Rows outside the runs: report `extrapolated`, {why}; inside: `run`."]
     outside = "extrapolated" in spreads

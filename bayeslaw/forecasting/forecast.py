@@ -268,6 +268,16 @@ class Forecast:
         return sum(member.size for member in self.members)
 
     @property
+    def error(self) -> str:
+        """What error of the law the spread `extrapolated` has, in words; empty if there is none."""
+        exact = {member.errors.walk.exact for member in self.beyond if member.errors is not None}
+        known = {
+            False: "the law's error as learnt from the runs",
+            True: "the error that laws have beyond the runs of other ladders",
+        }
+        return " or ".join(known[inside] for inside in sorted(exact))
+
+    @property
     def with_errors(self) -> Forecast:
         """The forecast in which every setting has the errors of laws that fits have learnt, inside the runs as outside."""
         return replace(self, members=self.beyond, beyond=()) if self.beyond else self
@@ -281,7 +291,7 @@ class Forecast:
         covariate, and others spread between them.
         """
         checks = []
-        for member in (*self.members, *(member for member in self.beyond if member.errors is not None)):
+        for member in (*self.members, *(m for m in self.beyond if m.errors is not None and not m.errors.walk.exact)):
             law = member.fit.law.name if len(self.members) > 1 or member.errors is not None else ""
             name = f"{law} with a learnt error" if member.errors is not None else law
             checks += [(name, check) for check in member.checks()]
@@ -293,7 +303,7 @@ class Forecast:
         reach: dict[str, Reach] = {}
         for fit in (member.fit for member in reversed(self.members)):
             reach |= {name: Reach.of(covariate, fit.observed.covariates[name]) for name, covariate in fit.law.axes.items()}
-        counted = "the discrepancy learnt from the runs" if self.beyond else ""
+        counted = self.error
         counted = counted if self.discrepancy is None else "the stated discrepancy"
         texts, check = extrapolation(self.outside, {name: reach[name] for name in map(str, self.outside)}, counted)
         product = f"outside: {' x '.join(directions(self.members[0].fit.law))}"  # no run has been as large in all of them

@@ -21,12 +21,9 @@ from bayeslaw.inference.sample import sample_soundly
 from bayeslaw.laws.law import Law
 from bayeslaw.noise.custom import PointNoise
 from bayeslaw.noise.noise import Noise
-from bayeslaw.noise.walk import Walk, coefficients
+from bayeslaw.noise.walk import CONTINUED, Walk, coefficients
 
 MOST_ROWS = 2_000  # a gradient takes time in proportion to the rows
-# Covariates of laws of continual pre-training. Their errors jump from checkpoint to checkpoint, and a walk that follows the jumps
-# is far too rough between the sizes and stages of the runs.
-CONTINUED = frozenset({"ptpp", "r", "cpt", "S1_pt"})
 ACCEPT = 0.95
 SEED = 13  # of the second posterior, beside the fit's own
 # Outliers are found by a Student-t likelihood with so many degrees of freedom, at the law's median and a typical discrepancy.
@@ -44,7 +41,7 @@ def why_not(law: Law, observed: Observations, noise: Noise) -> str:
     if isinstance(noise, PointNoise) or noise.drift or noise.skew:
         return f"its noise is {noise.text}"
     if CONTINUED & {*law.covariates}:
-        return "it is of continual pre-training, where no size of a law's error has been learnt"
+        return "errors of laws of continual pre-training jump from checkpoint to checkpoint"
     if law.levels:
         return f"parameters vary by {' and '.join(law.levels)}"
     if observed.log_loss.size > MOST_ROWS:

@@ -35,6 +35,11 @@ BEYOND = (-4.49, 0.60)
 """Mean and sd of the log of what is added to `discrepancy` where no run shows how wrong the law is; learnt by `make ladders`."""
 EXACT = 0.001
 """A `discrepancy` well below this shows that the law is exact, and adds little of `BEYOND`; ladders have larger ones."""
+CONTINUED = frozenset({"ptpp", "r", "cpt", "S1_pt"})
+"""Covariates of laws of continual pre-training. Their errors jump from checkpoint to checkpoint, and a walk that follows the jumps
+is far too rough between the sizes and stages of the runs: for these laws it begins where the runs end."""
+WEIGHTS = {"N": 2.0, "ptpp": 0.5}
+"""By which `BEYOND` is multiplied along axes of such laws: they err more at unseen sizes than at unseen stages (`make cpt`)."""
 KNOTS, SPACING = 6, 1.0  # most intervals between knots inside the runs, and the least e-folds of one
 OUTWARD = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)  # e-folds beyond the runs, above and below, at which there are knots
 COMPONENTS = 12  # most coefficients learnt from the runs: more explain less than 1% of the walk
@@ -108,6 +113,8 @@ class Walk:
         By which the variance of each row's point noise is multiplied: larger than 1 for outliers.
     beyond : tuple of float
         As `BEYOND`.
+    exact : bool
+        Whether the law counts as exact inside the runs, since no error was learnt there; beyond them the walk goes on from 0.
     """
 
     law: Law = field(repr=False)
@@ -117,6 +124,7 @@ class Walk:
     squares: Array = field(repr=False)
     multiple: Array = field(repr=False)
     beyond: tuple[float, float] = BEYOND
+    exact: bool = False
 
     @classmethod
     def of(cls, law: Law, covariates: Mapping[str, Array]) -> Walk | None:
@@ -142,6 +150,14 @@ class Walk:
     def inside(self) -> NDArray[np.bool_]:
         """Which features are of knots inside the runs, boolean array."""
         own = [np.arange(a.inside.size + a.beyond.size) < a.inside.size for a in self.axes]
+        return np.concatenate([*own, *(np.outer(a, b).ravel() for a, b in combinations(own, 2))])
+
+    @property
+    def weights(self) -> Array:
+        """By which the size beyond the runs is multiplied for each feature, where the law counts as exact inside them."""
+        known = WEIGHTS if CONTINUED & {*self.law.covariates} else {}
+        names = zip(directions(self.law), self.axes, strict=True)
+        own = [np.full(a.inside.size + a.beyond.size, known.get(name, 1.0)) for name, a in names]
         return np.concatenate([*own, *(np.outer(a, b).ravel() for a, b in combinations(own, 2))])
 
     def features(self, covariates: Mapping[str, Any]) -> Array:
@@ -172,7 +188,10 @@ class Walk:
         array (all features, S)
         """
         rng, inside = np.random.default_rng(entropy), self.inside
-        extra = share_beyond(scale) * np.exp(self.beyond[0] + self.beyond[1] * rng.standard_normal(scale.size))
+        extra = np.exp(self.beyond[0] + self.beyond[1] * rng.standard_normal(scale.size))
+        if self.exact:
+            return np.asarray(extra * rng.standard_normal((inside.size, scale.size)) * (self.weights * ~inside)[:, None])
+        extra *= share_beyond(scale)
         whole = np.hypot(scale, extra) * rng.standard_normal((inside.size, scale.size))
         own = whole[inside]
         own -= self.loadings @ (self.loadings.T @ own)

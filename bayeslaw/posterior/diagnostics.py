@@ -386,7 +386,7 @@ def extrapolation(outside: pd.DataFrame, reach: Mapping[str, Reach], counted: st
     if farthest:
         advice = "Runs can't show how wrong the law may be there: state a discrepancy, such as 1%"
         text = f"{int(far.sum()):,} of {far.size:,} settings lie far outside the runs: {'; '.join(farthest)}. "
-        text += f"{counted[0].upper()}{counted[1:]} is the law's error there" if counted else advice
+        text += f"{counted[0].upper()}{counted[1:]} is counted there" if counted else advice
     elif any(distances):
         text = f"no setting lies farther outside the runs than {FAR:g} times their span"
     else:

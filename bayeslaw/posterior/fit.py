@@ -203,11 +203,19 @@ class Fit(Verdicts):
 
     @cached_property
     def extrapolation(self) -> Fit | None:
-        """The posterior of the model in which the law has an error, from which forecasts outside the runs come; or None."""
-        if EXTRAPOLATION not in self.tree:
+        """The posterior of the model in which the law has an error, from which forecasts outside the runs come; or None.
+
+        Where no error was learnt from the runs, it is the fit's own, and the law errs beyond the runs alone.
+        """
+        if self.info.get("discrepancy", {}).get("asked") != "learned" or self.discrepancy is not None:
             return None
-        draws, walk = self.tree[EXTRAPOLATION].to_dataset(), Walk.of(self.law, self.observed.covariates)
-        assert walk is not None
+        walk = Walk.of(self.law, self.observed.covariates)
+        if walk is None:
+            return None
+        if EXTRAPOLATION not in self.tree:
+            nothing = np.zeros((next(iter(self.draws.values())).size, walk.squares.size))
+            return replace(self, discrepancy=Discrepancy(replace(walk, exact=True), nothing, nothing.sum(axis=1)))
+        draws = self.tree[EXTRAPOLATION].to_dataset()
         # Sums over arrays that lie otherwise in memory, as those of a file may, have other last digits.
         walk = replace(walk, loadings=np.ascontiguousarray(draws["loadings"].values), squares=np.asarray(draws["squares"].values))
         flat = np.asarray(draws["coefficients"].values).reshape(-1, walk.squares.size)
@@ -219,12 +227,14 @@ class Fit(Verdicts):
 
     def learnt(self, ci_prob: float = 0.9) -> str:
         """Say in a sentence how large the discrepancy is that was learnt, or why none was; empty for fits made without asking."""
-        if (with_error := self.extrapolation) is not None and with_error.discrepancy is not None:
+        with_error = self.extrapolation
+        if with_error is not None and with_error.discrepancy is not None and not with_error.discrepancy.walk.exact:
             median, low, high = (f"{100 * value:.2g}" for value in quantiles(with_error.discrepancy.scale, ci_prob))
             interval = f"{ci_prob * 100:g}% equal-tailed interval {low} to {high}%"
             return f"Discrepancy learnt from the runs: the law errs by {median}% an e-fold away from the largest ({interval})."
         reason = self.info.get("discrepancy", {}).get("reason", "")
-        return f"No discrepancy was learnt, because {reason}: forecasts outside the runs take the law for exact." if reason else ""
+        beyond = "beyond them it has the error that laws have on other ladders" if with_error else "and beyond"
+        return f"No discrepancy was learnt, because {reason}: the law counts as exact inside the runs, {beyond}." if reason else ""
 
     @property
     def residual(self) -> NDArray[np.float64]:

@@ -46,7 +46,10 @@ def test_a_fit_says_whether_an_error_was_learnt(options: dict[str, Any], reason:
     table = TABLE.assign(domain=np.where(np.arange(len(TABLE)) % 2, "web", "code"))
     made = stand_in_fit(LAW, table if "by" in options else TABLE, draws=50, **options)
     assert made.info["discrepancy"] == {"asked": options.get("discrepancy", "learned"), "learned": not reason, "reason": reason}
-    assert (made.extrapolation is None) == bool(reason)
+    assert (made.extrapolation is None) == ("discrepancy" in options)
+    if made.extrapolation is not None:
+        assert made.extrapolation.discrepancy is not None
+        assert made.extrapolation.discrepancy.walk.exact == bool(reason)
     assert (reason in made.learnt()) if reason else ("the law errs by 0.5% an e-fold" in made.learnt())
 
 

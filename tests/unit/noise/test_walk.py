@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -103,6 +104,21 @@ def test_combinations_hold_nearly_all_of_the_walk_at_the_runs() -> None:
     components = walk.components(observed.covariates)
     np.testing.assert_allclose((components**2).sum(axis=0), walk.squares)
     assert (components**2).sum() > 0.99 * (inside**2).sum()
+
+
+def test_where_none_is_learnt_the_error_begins_beyond_the_runs() -> None:
+    """It is 0 between the smallest and largest values, and twice as large along N as along other axes, half along stages."""
+    law, size, extra = load_law("transfer-target"), 20_000, 0.01
+    seen = {"N": np.array([1e7, 1e9]), "ptpp": np.array([10.0, 100.0]), "D": np.array([1e9, 1e9]), "r": np.array([0.1, 0.1])}
+    made = Walk.of(law, seen)
+    assert made is not None
+    walk = replace(made, exact=True, beyond=(float(np.log(extra)), 0.0))
+    drawn = walk.complete(np.zeros((size, 0)), np.zeros(size), (1, 2))
+    at = {"N": np.array([2e7, 1e9, 1e9 * math.e, 1e9]), "ptpp": np.array([20.0, 100.0, 100.0, 100.0 * math.e])}
+    sds = (walk.features(at) @ drawn).std(axis=1)
+    np.testing.assert_array_equal(sds[:2], 0)
+    assert (sds[2:] < 1.02 * extra * np.array([2.0, 0.5])).all()  # of a walk pinned at more than one value, sds are smaller
+    assert (sds[2:] > 0.7 * extra * np.array([2.0, 0.5])).all()
 
 
 def test_there_is_no_walk_for_runs_of_one_setting_or_a_law_without_scales() -> None:
