@@ -116,10 +116,11 @@ references: $(READY)
 	$(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt --group references
 	$(PY) benchmarks/references.py
 
-# Trains the models that the tables of data/tinycpt do not have yet; needs JAX.
+# Trains the models that the tables of data/tinycpt and data/tinycpt2 do not have yet; needs JAX. Hours.
 tinycpt: $(READY)
 	$(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[tinycpt]"
 	$(PY) data/tinycpt/make.py
+	$(PY) data/tinycpt/make.py --sweep tinycpt2
 	$(PY) data/tinycpt/curves.py
 	$(PY) data/tinycpt/figure.py
 

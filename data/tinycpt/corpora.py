@@ -1,9 +1,7 @@
-"""Build the three byte corpora of tinycpt from pinned wheels.
+"""Build the byte corpora of a sweep from the pinned packages named in `sweeps.py`.
 
-Source domain: the Python files of six pure-Python packages. Target domain: the C++ headers of one package. Second target
-domain (`docs`): the English documentation strings of one. Wheels are archives with a fixed content for a fixed version,
-so everyone who runs this gets the same bytes; `corpora.json` has their digests. No text is
-committed.
+Wheels and source archives have a fixed content for a fixed version, so everyone who runs this gets the same bytes;
+`corpora.json` in the sweep's folder has their digests. No text is committed.
 """
 
 from __future__ import annotations
@@ -12,51 +10,68 @@ import gzip
 import hashlib
 import html
 import json
+import os
 import re
 import subprocess
 import sys
+import tarfile
+import urllib.request
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urljoin
 
 import numpy as np
 from numpy.typing import NDArray
+from pip._internal.models.index import PyPI
+from sweeps import SWEEPS, Corpus, Sweep
 
-HERE = Path(__file__).parent
-CACHE = HERE / ".cache"
-
-PACKAGES = {
-    "source": {
-        "Django": "6.1.3",
-        "networkx": "3.7",
-        "Twisted": "26.10.0",
-        "ansible-core": "2.21.5",
-        "sphinx": "9.2.0",
-        "sympy": "1.14.0",
-    },
-    "target": {"nvidia-cuda-cccl": "13.3.5.0.6"},
-    "docs": {"botocore": "1.44.5"},
-}
-SUFFIXES = {"source": (".py",), "target": (".h", ".cuh", ".hpp", ".inl"), "docs": ("service-2.json.gz",)}
 VALIDATION_SHARE = 0.04
 SHORTEST_BLOCK = 80  # characters; shorter repeated paragraphs (`return self`) are ordinary code, longer ones are boilerplate
 
 
-def wheels(packages: dict[str, str]) -> list[Path]:
-    """Download the named wheels once, without their dependencies, and return their paths."""
-    CACHE.mkdir(exist_ok=True)
-    paths = []
-    for name, version in packages.items():
-        stem = name.replace("-", "_").lower() + "-" + version
-        files = [p for p in CACHE.glob("*.whl") if p.name.lower().startswith(stem)]
-        if not files:
-            command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--only-binary=:all:", "--dest", str(CACHE)]
-            platform = ["--platform", "manylinux2014_x86_64", "--platform", "manylinux_2_17_x86_64"]
-            subprocess.run([*command, *platform, f"{name}=={version}"], check=True)
-            files = [p for p in CACHE.glob("*.whl") if p.name.lower().startswith(stem)]
-        paths.extend(files)
-    return paths
+def wheel(name: str, version: str, cache: Path) -> Path:
+    """Download a wheel once, without its dependencies, and return its path."""
+    stem = name.replace("-", "_").lower() + "-" + version
+    files = [p for p in cache.glob("*.whl") if p.name.lower().startswith(stem)]
+    if not files:
+        command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--only-binary=:all:", "--dest", str(cache)]
+        platform = ["--platform", "manylinux2014_x86_64", "--platform", "manylinux_2_17_x86_64"]
+        subprocess.run([*command, *platform, f"{name}=={version}"], check=True)
+        files = [p for p in cache.glob("*.whl") if p.name.lower().startswith(stem)]
+    return files[0]
+
+
+def sdist(name: str, version: str, cache: Path) -> Path:
+    """Download a source archive once from pip's index and return its path; `pip download` would run its setup code."""
+    path = cache / f"{name.replace('-', '_')}-{version}.tar.gz"
+    if not path.exists():
+        page = f"{os.environ.get('PIP_INDEX_URL', PyPI.simple_url).rstrip('/')}/{name}/"
+        request = urllib.request.Request(page, headers={"Accept": "application/vnd.pypi.simple.v1+json"})  # noqa: S310
+        with urllib.request.urlopen(request) as answer:  # noqa: S310
+            files = {file["filename"]: file for file in json.load(answer)["files"]}
+        with urllib.request.urlopen(urljoin(page, files[path.name]["url"])) as answer:  # noqa: S310
+            content = answer.read()
+        if hashlib.sha256(content).hexdigest() != files[path.name]["hashes"]["sha256"]:
+            raise SystemExit(f"{path.name} was not downloaded completely; run again.")
+        path.write_bytes(content)
+    return path
+
+
+def members(path: Path, pattern: str, longest: int | None) -> dict[str, bytes]:
+    """Return {name: content} of the files of an archive that match the pattern and are not too long."""
+    limit = longest or sys.maxsize
+    if path.suffix == ".whl":
+        with zipfile.ZipFile(path) as wheel_archive:
+            infos = [i for i in wheel_archive.infolist() if re.search(pattern, i.filename) and i.file_size <= limit]
+            return {info.filename: wheel_archive.read(info) for info in infos}
+    contents = {}
+    with tarfile.open(path) as archive:
+        for member in archive:
+            if re.search(pattern, member.name) and member.size <= limit and (file := archive.extractfile(member)):
+                contents[member.name] = file.read()
+    return contents
 
 
 def documentation(value: Any) -> Iterator[str]:
@@ -68,18 +83,17 @@ def documentation(value: Any) -> Iterator[str]:
             yield from documentation(inner)
 
 
-def texts(packages: dict[str, str], suffixes: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    """Yield (name, text) of the files with these suffixes, in a fixed order."""
-    for path in wheels(packages):
-        with zipfile.ZipFile(path) as archive:
-            for name in sorted(archive.namelist()):
-                if name.endswith(suffixes):
-                    content = archive.read(name)
-                    if name.endswith(".json.gz"):
-                        text = "\n\n".join(documentation(json.loads(gzip.decompress(content))))
-                    else:
-                        text = content.decode("utf-8", errors="ignore")
-                    yield f"{path.name}/{name}", text
+def texts(corpus: Corpus, cache: Path) -> Iterator[tuple[str, str]]:
+    """Yield (name, text) of the files of a corpus in a fixed order."""
+    cache.mkdir(exist_ok=True)
+    for package, version in corpus.packages.items():
+        path = (sdist if corpus.sdists else wheel)(package, version, cache)
+        for name, content in sorted(members(path, corpus.files, corpus.longest).items()):
+            if name.endswith(".json.gz"):
+                text = "\n\n".join(documentation(json.loads(gzip.decompress(content))))
+            else:
+                text = content.decode("utf-8", errors="ignore")
+            yield f"{path.name}/{name}", text
 
 
 def without_repeats(files: Iterator[tuple[str, str]]) -> Iterator[tuple[str, str]]:
@@ -99,10 +113,10 @@ def without_repeats(files: Iterator[tuple[str, str]]) -> Iterator[tuple[str, str
             yield name, joined + "\n\n"
 
 
-def build(domain: str) -> dict[str, NDArray[np.uint8]]:
-    """Return {"train": bytes, "validation": bytes} of a domain, split by file before anything is tokenised."""
+def build(corpus: Corpus, cache: Path) -> dict[str, NDArray[np.uint8]]:
+    """Return {"train": bytes, "validation": bytes} of a corpus, split by file before anything is tokenised."""
     parts: dict[str, list[bytes]] = {"train": [], "validation": []}
-    for name, text in without_repeats(texts(PACKAGES[domain], SUFFIXES[domain])):
+    for name, text in without_repeats(texts(corpus, cache)):
         draw = int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little") / 2**64
         parts["validation" if draw < VALIDATION_SHARE else "train"].append(text.encode())
     # Files of one package are next to each other; after a fixed shuffle every stretch of the corpus is representative.
@@ -112,15 +126,15 @@ def build(domain: str) -> dict[str, NDArray[np.uint8]]:
     return {split: np.frombuffer(b"".join(blocks), dtype=np.uint8) for split, blocks in parts.items()}
 
 
-def load() -> dict[str, dict[str, NDArray[np.uint8]]]:
-    """Return the corpora of all domains, checked against `corpora.json`; a domain that is not in it is added."""
-    path = HERE / "corpora.json"
+def load(sweep: Sweep) -> dict[str, dict[str, NDArray[np.uint8]]]:
+    """Return all corpora of a sweep, checked against its `corpora.json`; a domain that is not in it is added."""
+    path = sweep.folder / "corpora.json"
     known = json.loads(path.read_text()) if path.exists() else {}
     corpora = {}
-    for domain in PACKAGES:
-        corpora[domain] = splits = build(domain)
+    for domain, corpus in sweep.corpora.items():
+        corpora[domain] = splits = build(corpus, sweep.cache)
         digests = {split: {"bytes": int(a.size), "sha256": hashlib.sha256(a.tobytes()).hexdigest()} for split, a in splits.items()}
-        record = {"packages": PACKAGES[domain], **digests}
+        record = {"packages": corpus.packages, **digests}
         if domain not in known:
             known[domain] = record
             path.write_text(json.dumps(known, indent=2) + "\n")
@@ -130,5 +144,6 @@ def load() -> dict[str, dict[str, NDArray[np.uint8]]]:
 
 
 if __name__ == "__main__":
-    for domain, splits in load().items():
-        print(domain, {split: f"{a.size / 1e6:.1f} MB" for split, a in splits.items()})
+    for sweep in SWEEPS.values():
+        for domain, splits in load(sweep).items():
+            print(sweep.name, domain, {split: f"{a.size / 1e6:.1f} MB" for split, a in splits.items()})

@@ -15,15 +15,16 @@ import zlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import corpora
 import make
 import numpy as np
 import pandas as pd
 import transformer as tf
-from make import ADAPT_RATE, ADAPT_WARMUP, CACHE, DECAY_TO, PEAK, WARMUP, Data, Model
+from make import ADAPT_RATE, DECAY_TO, PEAK, WARMUP, Data, Model
 from numpy.typing import NDArray
+from sweeps import TINYCPT
 
-MODEL = Model(40, 0)
+CACHE, ADAPT_WARMUP = TINYCPT.cache, TINYCPT.adaptation_warmup
+MODEL = Model(40, TINYCPT.depths[40], 0)
 PRETRAIN, ADAPT = 31, 10  # tokens per parameter
 DECAY = 0.2  # share of a WSD schedule's steps
 BETWEEN = 96  # steps between two validations
@@ -110,7 +111,7 @@ def follow(data: Data, curve: Curve, state: tf.State, keep: tuple[int, ...]) -> 
     rates = curve.rates.astype(np.float32)
     kept, rows, batch = {}, [], [np.array([np.nan])]  # before the first step there is no batch
     for begin, end in zip(stops, [*stops[1:], total], strict=True):
-        rows.append({"step": begin, **{f"{k}_loss": v for k, v in make.losses(data, state, "headers").items()}})
+        rows.append({"step": begin, **{f"{k}_loss": v for k, v in make.losses(data, state).items()}})
         if begin in keep:
             kept[begin] = state
         if end > begin:
@@ -144,7 +145,7 @@ def cached(data: Data, curve: Curve, state: tf.State, keep: tuple[int, ...] = ()
 
 
 def generate() -> None:
-    data = make.read_data()
+    data = make.read_data(TINYCPT)
     for name in PRETRAINING:
         branches = adaptations(name)
         keep = tuple(sorted({branch.parent_step for branch in branches if branch.parent_step is not None}))
@@ -164,7 +165,7 @@ def assemble() -> int:
     frame.insert(3, "parent_step", known.map(lambda branch: branch.parent_step, na_action="ignore").astype("Int64"))
     frame = frame.assign(lr=frame["lr"].map("{:.6g}".format).replace("nan", ""))
     rounded = frame.round(dict.fromkeys(("train_loss", "source_loss", "target_loss"), 4))
-    make.write(corpora.HERE / "curves.csv", rounded.to_csv(index=False))
+    make.write(TINYCPT.folder / "curves.csv", rounded.to_csv(index=False))
     return len(frame)
 
 

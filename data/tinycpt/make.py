@@ -1,15 +1,16 @@
-"""Train the models of tinycpt and log their losses.
+"""Train the models of a sweep (tinycpt unless told otherwise) and log their losses.
 
     python data/tinycpt/make.py                                                     # everything that is committed
+    python data/tinycpt/make.py --sweep tinycpt2                                    # the same of the second sweep
     python data/tinycpt/make.py --width 24 --ptpp 15 --replay 0.25 --seed 0         # one run of it (and its checkpoint)
     python data/tinycpt/make.py --assemble                                          # collect what is finished
 
 Every size is pre-trained once at a constant learning rate on the source domain. At each stage (PTPP) a branch decays the
-rate to a tenth over the last 15% of the stage's tokens: that branch is the checkpoint; the trunk continues without decay. Each
-checkpoint is adapted to the target domain at several replay shares, at a constant rate after a short warm-up, with both
-validation losses logged along the way. Finished pieces are kept in `.cache` under descriptive names, so an
-interrupted run continues where it stopped; `runs.csv` (shift to C++ headers) and `runs-docs.csv` (shift to English
-documentation) contain complete runs only.
+rate to a tenth over the last 15% of the stage's tokens: that is the annealed checkpoint; the trunk continues without decay,
+and its own state at the stage is the constant checkpoint, which tinycpt2 adapts too. Each checkpoint is adapted to the
+target domain at several replay shares, at a constant rate after a short warm-up, with both validation losses logged along
+the way. Finished pieces are kept in `.cache` under descriptive names, so an interrupted run continues where it stopped; the
+tables contain complete runs only. What the sweeps consist of is in `sweeps.py`.
 """
 
 from __future__ import annotations
@@ -30,36 +31,14 @@ import numpy as np
 import pandas as pd
 import transformer as tf
 from numpy.typing import NDArray
+from sweeps import SWEEPS, Part, Sweep
 
-CACHE = corpora.CACHE
-SIZES = {24: 2, 32: 2, 40: 3, 48: 4, 64: 4}  # width: depth
-STAGES = (15, 31, 62, 124, 279)
-SHIFTS = {"headers": "target", "docs": "docs"}  # shift: the corpus adapted to
 ATPP = np.geomspace(0.5, 20, 12).round(3)
 STEPS_PER_TOKEN_PER_PARAMETER = 192  # the batch grows with N, so that ATPP 1 is about this many steps at every size
 PEAK, WARMUP = 4e-3, 100
 DECAY_SHARE, DECAY_TO = 0.15, 0.1
-ADAPT_RATE, ADAPT_WARMUP = 2e-3, 5
+ADAPT_RATE = 2e-3
 CHUNK = 2_000
-VALIDATION_WINDOWS = 2_048
-
-
-class Part(NamedTuple):
-    """A block of the grid: every combination of its entries."""
-
-    widths: tuple[int, ...]
-    seeds: tuple[int, ...]
-    stages: tuple[int, ...]
-    replay: tuple[float, ...]
-    shift: str
-
-
-GRID = (
-    Part((24, 32), (0, 1, 2), STAGES, (0.05, 0.1, 0.25, 0.5), "headers"),
-    Part((40, 48, 64), (0,), STAGES, (0.05, 0.1, 0.25, 0.5), "headers"),
-    Part((32,), (0,), STAGES, (0.0, 1.0), "headers"),
-    Part((24, 32, 40), (0,), STAGES, (0.1, 0.25, 0.5), "docs"),
-)
 
 
 class Data(NamedTuple):
@@ -75,11 +54,8 @@ class Model(NamedTuple):
     """One pre-training trajectory: an architecture and a seed."""
 
     width: int
+    depth: int
     seed: int
-
-    @property
-    def depth(self) -> int:
-        return SIZES[self.width]
 
     @property
     def N(self) -> int:
@@ -98,11 +74,28 @@ class Model(NamedTuple):
         return round(tokens_per_parameter * self.N / (self.batch * tf.CONTEXT))
 
 
-def read_data() -> Data:
-    texts = corpora.load()
+class Base(NamedTuple):
+    """A checkpoint: a model after some tokens per parameter, at the trunk's constant rate or after annealing it."""
+
+    model: Model
+    ptpp: int
+    anneal: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.model.name}-p{self.ptpp}" + ("" if self.anneal == "annealed" else f"-{self.anneal}")
+
+    @property
+    def rate(self) -> float:
+        """The learning rate it ends on."""
+        return DECAY_TO * PEAK if self.anneal == "annealed" else PEAK
+
+
+def read_data(sweep: Sweep) -> Data:
+    texts = corpora.load(sweep)
 
     def windows(text: NDArray[np.uint8]) -> jax.Array:
-        starts = np.linspace(0, text.size - tf.CONTEXT - 2, VALIDATION_WINDOWS).astype(np.int64)
+        starts = np.linspace(0, text.size - tf.CONTEXT - 2, sweep.validation_windows).astype(np.int64)
         return jnp.asarray(text[starts[:, None] + np.arange(tf.CONTEXT + 1)].reshape(-1, 64, tf.CONTEXT + 1))
 
     lengths = {domain: int(splits["train"].size) for domain, splits in texts.items()}
@@ -161,9 +154,9 @@ def advance(
     return state, np.concatenate(batch)
 
 
-def losses(data: Data, state: tf.State, shift: str) -> dict[str, float]:
-    """Validation losses in nats per byte, {"source": …, "target": …}, the target being the corpus of the shift."""
-    corpora_of = {"source": "source", "target": SHIFTS[shift]}
+def losses(data: Data, state: tf.State, target: str = "target") -> dict[str, float]:
+    """Validation losses in nats per byte, {"source": …, "target": …}, the target being the corpus of that name."""
+    corpora_of = {"source": "source", "target": target}
     return {domain: float(tf.validate(state.weights, data.validation[corpus])) for domain, corpus in corpora_of.items()}
 
 
@@ -193,118 +186,138 @@ def trunk_rates(model: Model, begin: int, end: int) -> NDArray[np.float32]:
     return (PEAK * np.minimum(1.0, (steps + 1) / WARMUP)).astype(np.float32)
 
 
-def checkpoints(data: Data, model: Model, stages: Iterable[int]) -> Iterable[tuple[int, tf.State]]:
-    """Yield (ptpp, checkpoint) for each stage, training what is not in the cache."""
+def checkpoints(data: Data, model: Model, part: Part, cache: Path) -> Iterable[tuple[Base, tf.State]]:
+    """Yield every checkpoint of a part's stages, training what is not in the cache."""
     state = tf.fresh(tf.initialise(model.width, model.depth, model.seed))
     at = 0
-    for ptpp in sorted(stages):
+    for ptpp in sorted(part.stages):
         end = model.steps(ptpp)
         branch = end - round(DECAY_SHARE * end)
-        trunk_path = CACHE / f"trunk-{model.name}-p{ptpp}.npz"
-        path = CACHE / f"checkpoint-{model.name}-p{ptpp}.npz"
-        if trunk_path.exists() and path.exists():
-            state, at = load_state(trunk_path, state), branch
+        trunk_path = cache / f"trunk-{model.name}-p{ptpp}.npz"
+        if trunk_path.exists():
+            state = load_state(trunk_path, state)
         else:
             state, _ = advance(data, model, state, at, trunk_rates(model, at, branch), 1.0, model.seed)
-            at = branch
-            rates = np.linspace(PEAK, DECAY_TO * PEAK, end - branch, dtype=np.float32)
-            decayed, _ = advance(data, model, state, branch, rates, 1.0, model.seed)
-            save_state(path, decayed)
             save_state(trunk_path, state)
-        yield ptpp, load_state(path, state)
+        at = branch
+        for base in [Base(model, ptpp, anneal) for anneal in part.anneals]:
+            path = cache / f"checkpoint-{base.name}.npz"
+            if not path.exists():
+                rates = np.linspace(PEAK, base.rate, end - branch, dtype=np.float32)
+                save_state(path, advance(data, model, state, branch, rates, 1.0, model.seed)[0])
+            yield base, load_state(path, state)
 
 
-def base_rows(data: Data, model: Model, ptpp: int, state: tf.State, shift: str) -> list[dict[str, Any]]:
-    name = f"{model.name}-p{ptpp}"
-    row = {"run": name, "checkpoint": name, "seed": model.seed, "N": model.N, "width": model.width, "depth": model.depth}
-    row |= {"ptpp": ptpp, "r": None, "step": 0, "D": 0, "lr": DECAY_TO * PEAK, "flops": 6 * model.N**2 * ptpp}
-    return [row | {"domain": domain, "loss": loss} for domain, loss in losses(data, state, shift).items()]
+def head(base: Base) -> dict[str, Any]:
+    """Return what all rows of a checkpoint have in common."""
+    model = base.model
+    row = {"checkpoint": base.name, "seed": model.seed, "N": model.N, "width": model.width, "depth": model.depth}
+    return row | {"ptpp": base.ptpp, "anneal": base.anneal}
 
 
-def adaptation_rows(data: Data, model: Model, ptpp: int, state: tf.State, r: float, shift: str) -> list[dict[str, Any]]:
+def base_rows(data: Data, base: Base, state: tf.State, target: str) -> list[dict[str, Any]]:
+    row = head(base) | {"run": base.name, "r": None, "step": 0, "D": 0, "lr": base.rate}
+    row |= {"flops": 6 * base.model.N**2 * base.ptpp}
+    return [row | {"domain": domain, "loss": loss} for domain, loss in losses(data, state, target).items()]
+
+
+def adaptation_rows(
+    data: Data, base: Base, state: tf.State, r: float, name: str, sweep: Sweep, target: str
+) -> list[dict[str, Any]]:
     """Adapt one checkpoint at one replay share; one row per domain and logged step."""
-    name = f"{model.name}-p{ptpp}-r{r:g}" + suffix(shift)
-    seed = zlib.crc32(name.encode())
+    model, seed = base.model, zlib.crc32(name.encode())
     state, begin, rows = tf.fresh(state.weights), 0, []
     for atpp in ATPP:
         end = model.steps(atpp)
-        rates = (ADAPT_RATE * np.minimum(1.0, (np.arange(begin, end) + 1) / ADAPT_WARMUP)).astype(np.float32)
-        state, _ = advance(data, model, state, begin, rates, r, seed, SHIFTS[shift])
+        rates = (ADAPT_RATE * np.minimum(1.0, (np.arange(begin, end) + 1) / sweep.adaptation_warmup)).astype(np.float32)
+        state, _ = advance(data, model, state, begin, rates, r, seed, target)
         begin = end
         D = end * model.batch * tf.CONTEXT
-        row = {"run": name, "checkpoint": f"{model.name}-p{ptpp}", "seed": model.seed, "N": model.N, "width": model.width}
-        row |= {"depth": model.depth, "ptpp": ptpp, "r": r, "step": end, "D": D, "lr": ADAPT_RATE, "flops": 6 * model.N * D}
-        rows += [row | {"domain": domain, "loss": loss} for domain, loss in losses(data, state, shift).items()]
+        row = head(base) | {"run": name, "r": r, "step": end, "D": D, "lr": ADAPT_RATE, "flops": 6 * model.N * D}
+        rows += [row | {"domain": domain, "loss": loss} for domain, loss in losses(data, state, target).items()]
     return rows
 
 
-def suffix(shift: str) -> str:
-    return "" if shift == "headers" else f"-{shift}"
+def models(sweep: Sweep, part: Part) -> list[Model]:
+    return [Model(width, sweep.depths[width], seed) for width in part.widths for seed in part.seeds]
 
 
-def generate(part: Part, data: Data) -> None:
+def pieces(sweep: Sweep, part: Part, model: Model) -> dict[tuple[Base, float | None], str]:
+    """Return the name of every piece of a part's table for one model: the checkpoints (r None) and their runs."""
+    bases = [Base(model, ptpp, anneal) for ptpp in part.stages for anneal in part.anneals]
+    return {
+        (base, r): f"{base.name}-{'base' if r is None else f'r{r:g}'}{sweep.suffix(part.shift)}"
+        for base in bases
+        for r in (None, *part.replay)
+    }
+
+
+def generate(sweep: Sweep, part: Part, data: Data) -> None:
     """Train whatever of a part of the grid is not in the cache, smallest model first."""
-    for model in [Model(width, seed) for width in part.widths for seed in part.seeds]:
-        wanted = {
-            (ptpp, r): CACHE / f"rows-{model.name}-p{ptpp}-{'base' if r is None else f'r{r:g}'}{suffix(part.shift)}.json"
-            for ptpp in part.stages
-            for r in (None, *part.replay)
-        }
-        if all(path.exists() for path in wanted.values()):
+    target = sweep.shifts[part.shift]
+    for model in models(sweep, part):
+        names = pieces(sweep, part, model)
+        paths = {key: sweep.cache / f"rows-{name}.json" for key, name in names.items()}
+        if all(path.exists() for path in paths.values()):
             continue
-        for ptpp, state in checkpoints(data, model, part.stages):
+        for base, state in checkpoints(data, model, part, sweep.cache):
             for r in (None, *part.replay):
-                path = wanted[ptpp, r]
+                name, path = names[base, r], paths[base, r]
                 if path.exists():
                     continue
                 start = time.perf_counter()
                 if r is None:
-                    rows = base_rows(data, model, ptpp, state, part.shift)
+                    rows = base_rows(data, base, state, target)
                 else:
-                    rows = adaptation_rows(data, model, ptpp, state, r, part.shift)
+                    rows = adaptation_rows(data, base, state, r, name, sweep, target)
                 write(path, json.dumps(rows))
                 print(f"{path.stem}  {time.perf_counter() - start:.1f} s", flush=True)
 
 
-def assemble(shift: str) -> int:
+def assemble(sweep: Sweep, shift: str) -> int:
     """Collect every finished run of a shift into its table, in a fixed order, and return the number of rows."""
-    paths = [path for path in CACHE.glob("rows-*.json") if path.stem.endswith("-docs") == (shift == "docs")]
+    parts = [part for part in sweep.grid if part.shift == shift]
+    names = {name for part in parts for model in models(sweep, part) for name in pieces(sweep, part, model).values()}
+    paths = [path for name in names if (path := sweep.cache / f"rows-{name}.json").exists()]
     if not paths:
         return 0
-    frame = pd.DataFrame([row for path in paths for row in json.loads(path.read_text())])
-    frame = frame.sort_values(["N", "seed", "ptpp", "r", "D", "domain"], na_position="first")
+    frame = pd.DataFrame([row for path in paths for row in json.loads(path.read_text())]).assign(shift=shift)
     columns = ["run", "checkpoint", "seed", "N", "width", "depth", "ptpp", "r", "step", "D", "domain", "loss", "lr", "flops"]
-    frame = frame[columns].assign(loss=frame["loss"].round(6), shift=shift)
-    write(corpora.HERE / f"runs{suffix(shift)}.csv", frame.to_csv(index=False))
+    columns += ["shift"] + ["anneal"] * any(len(part.anneals) > 1 for part in parts)
+    order = [column for column in ("N", "seed", "ptpp", "anneal", "r", "D", "domain") if column in columns]
+    frame = frame.sort_values(order, na_position="first")[columns]
+    table = frame.assign(loss=frame["loss"].round(6)).to_csv(index=False)
+    write(sweep.folder / f"runs{sweep.suffix(shift)}.csv", table)
     return len(frame)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--width", type=int, nargs="+", choices=list(SIZES), help="only these widths")
+    parser.add_argument("--sweep", choices=list(SWEEPS), default="tinycpt", help="which sweep (default: tinycpt)")
+    parser.add_argument("--width", type=int, nargs="+", help="only these widths")
     parser.add_argument("--ptpp", type=int, nargs="+", help="only these stages and those below them")
     parser.add_argument("--replay", type=float, nargs="+", help="only these replay shares")
     parser.add_argument("--seed", type=int, nargs="+", help="only these seeds")
-    parser.add_argument("--shift", nargs="+", choices=list(SHIFTS), help="only these shifts")
+    parser.add_argument("--shift", nargs="+", help="only these shifts")
     parser.add_argument("--assemble", action="store_true", help="only collect finished runs into the tables")
     arguments = parser.parse_args()
+    sweep = SWEEPS[arguments.sweep]
     if not arguments.assemble:
-        data = read_data()
-        for part in GRID:
+        data = read_data(sweep)
+        for part in sweep.grid:
             if arguments.shift is None or part.shift in arguments.shift:
-                generate(narrowed(part, arguments), data)
-    for shift in SHIFTS:
-        print(f"runs{suffix(shift)}.csv: {assemble(shift)} rows")
+                generate(sweep, narrowed(part, arguments), data)
+    for shift in sweep.shifts:
+        print(f"runs{sweep.suffix(shift)}.csv: {assemble(sweep, shift)} rows")
 
 
 def narrowed(part: Part, arguments: argparse.Namespace) -> Part:
     """Return the part of the grid given on the command line; lower stages stay, because the trajectory passes through them."""
-    return Part(
-        tuple(w for w in part.widths if arguments.width is None or w in arguments.width),
-        tuple(s for s in part.seeds if arguments.seed is None or s in arguments.seed),
-        tuple(p for p in part.stages if arguments.ptpp is None or p <= max(arguments.ptpp)),
-        tuple(r for r in part.replay if arguments.replay is None or r in arguments.replay),
-        part.shift,
+    return part._replace(
+        widths=tuple(w for w in part.widths if arguments.width is None or w in arguments.width),
+        seeds=tuple(s for s in part.seeds if arguments.seed is None or s in arguments.seed),
+        stages=tuple(p for p in part.stages if arguments.ptpp is None or p <= max(arguments.ptpp)),
+        replay=tuple(r for r in part.replay if arguments.replay is None or r in arguments.replay),
     )
 
 

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import make
 import numpy as np
 import transformer as tf
+from sweeps import TINYCPT
 
 wait: Callable[[Any], Any] = jax.block_until_ready
 STEPS = 100
@@ -65,8 +66,8 @@ def main() -> None:
     top = peak()
     print(f"{jax.devices()[0].device_kind}, JAX {jax.__version__}, peak {top / 1e9:.0f} GFLOP/s\n")
     print("| N | batch (windows) | tokens/s | GFLOP/s | share of peak | tokens/s, 4 replicas |\n|---|---|---|---|---|---|")
-    for width in make.SIZES:
-        model = make.Model(width, 0)
+    for width, depth in TINYCPT.depths.items():
+        model = make.Model(width, depth, 0)
         alone, four = tokens_per_second(model, 1), tokens_per_second(model, 4)
         rate = alone * flops_per_token(model)
         print(f"| {model.N:,} | {model.batch} | {alone:,.0f} | {rate / 1e9:.1f} | {rate / top:.0%} | {four:,.0f} |", flush=True)
