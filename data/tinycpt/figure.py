@@ -1,6 +1,6 @@
-"""Draw every curve of a table of tinycpt: one panel for each domain and size, colour for PTPP, line style for replay.
+"""Draw every curve of the sweeps' tables: one panel for each domain and size, colour for PTPP, line style for replay.
 
-python data/tinycpt/figure.py            # writes runs.png and runs-docs.png beside the tables
+python data/tinycpt/figure.py            # writes runs.png, runs-docs.png and curves.png beside the tables
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
+from sweeps import TINYCPT, TINYCPT2
 
-HERE = Path(__file__).parent
-STYLES = {0.0: (0, (1, 3)), 0.05: ":", 0.1: "-.", 0.25: "--", 0.5: "-", 1.0: (0, (8, 2))}
+STYLES = {0.0: (0, (1, 3)), 0.05: ":", 0.1: "-.", 0.2: "--", 0.25: "--", 0.5: "-", 1.0: (0, (8, 2))}
 BASE_AT = 0.3  # tokens per parameter: where a logarithmic axis shows D = 0
 
 
@@ -31,15 +31,19 @@ def panel(ax: Axes, rows: pd.DataFrame, colours: dict[float, tuple[float, ...]])
     ax.minorticks_off()
 
 
-def draw(table: pd.DataFrame, target: str, path: Path) -> None:
+def draw(table: pd.DataFrame, labels: dict[str, str], path: Path) -> None:
+    """Draw one row of panels for each domain, and each kind of checkpoint where the table has two."""
     sizes, stages = sorted(table["N"].unique()), sorted(table["ptpp"].unique())
     colours = dict(zip(stages, plt.get_cmap("viridis")(np.linspace(0, 0.9, len(stages))), strict=True))
-    figure, axes = plt.subplots(2, len(sizes), figsize=(2.7 * len(sizes), 6), sharex=True, sharey="row", layout="constrained")
-    for row, domain in zip(axes, ("target", "source"), strict=True):
+    kinds = sorted(table["anneal"].unique()) if "anneal" in table else [""]
+    rows, columns = 2 * len(kinds), len(sizes)
+    figure, axes = plt.subplots(rows, columns, figsize=(2.7 * columns, 3 * rows), sharex=True, sharey="row", layout="constrained")
+    for row, (kind, domain) in zip(axes, [(k, d) for k in kinds for d in ("target", "source")], strict=True):
+        of_kind = table[table["anneal"] == kind] if kind else table
         for ax, size in zip(row, sizes, strict=True):
-            panel(ax, table[(table["domain"] == domain) & (table["N"] == size)], colours)
+            panel(ax, of_kind[(of_kind["domain"] == domain) & (of_kind["N"] == size)], colours)
             ax.set_title(f"N = {size:,.0f}", fontsize=9)
-        row[0].set_ylabel(f"{target if domain == 'target' else 'Python source'}\nloss (nats/byte)")
+        row[0].set_ylabel(f"{labels[domain]}{f', {kind} checkpoint' if kind else ''}\nloss (nats/byte)")
     figure.supxlabel("adaptation tokens per parameter", fontsize=10)
     handles = [Line2D([], [], color=colours[p], label=f"PTPP {p:g}") for p in stages]
     handles += [Line2D([], [], color="0.3", ls=STYLES[r], label=f"replay {r:g}") for r in sorted(table["r"].dropna().unique())]
@@ -78,6 +82,11 @@ def draw_curves(table: pd.DataFrame, path: Path) -> None:
 
 
 if __name__ == "__main__":
-    draw_curves(pd.read_csv(HERE / "curves.csv"), HERE / "curves.png")
-    for name, target in (("runs", "C++ headers"), ("runs-docs", "English documentation")):
-        draw(pd.read_csv(HERE / f"{name}.csv"), target, HERE / f"{name}.png")
+    here = TINYCPT.folder
+    draw_curves(pd.read_csv(here / "curves.csv"), here / "curves.png")
+    for folder, name, source, target in (
+        (here, "runs", "Python source", "C++ headers"),
+        (here, "runs-docs", "Python source", "English documentation"),
+        (TINYCPT2.folder, "runs", "C and C++ source", "English manuals"),
+    ):
+        draw(pd.read_csv(folder / f"{name}.csv"), {"source": source, "target": target}, folder / f"{name}.png")

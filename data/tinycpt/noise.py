@@ -1,17 +1,16 @@
-"""Print the standard deviations of the losses of runs.csv between seeds, in percent: the table of README.md.
+"""Print the standard deviations of the losses of a sweep's runs.csv between seeds, in percent: the table of its README.md.
 
-python data/tinycpt/noise.py
+python data/tinycpt/noise.py             # or: … noise.py tinycpt2
 """
 
 from __future__ import annotations
 
 import math
-from pathlib import Path
+import sys
 
 import numpy as np
 import pandas as pd
-
-HERE = Path(__file__).parent
+from sweeps import SWEEPS
 
 
 def spread(deviations: pd.DataFrame, freedom: float = 1.0) -> str:
@@ -24,8 +23,8 @@ def spread(deviations: pd.DataFrame, freedom: float = 1.0) -> str:
 
 
 def main() -> None:
-    table = pd.read_csv(HERE / "runs.csv")
-    table = table[table["r"].isna() | table["r"].between(0.05, 0.5)].fillna({"r": -1.0})
+    table = pd.read_csv(SWEEPS[sys.argv[1] if len(sys.argv) > 1 else "tinycpt"].folder / "runs.csv").fillna({"r": -1.0})
+    keys = [key for key in ("N", "anneal", "domain") if key in table]
     columns = (
         "single loss",
         "of which single points",
@@ -33,19 +32,20 @@ def main() -> None:
         "mean of a checkpoint's runs",
         "base checkpoint",
     )
-    print(f"| N | domain | {' | '.join(columns)} |\n|" + "---|" * (2 + len(columns)))
-    for (size, domain), rows in table.groupby(["N", "domain"]):
-        if rows["seed"].nunique() < 2:
+    print(f"| {' | '.join((*keys, *columns))} |\n|" + "---|" * (len(keys) + len(columns)))
+    for _, rows in table.groupby(keys):
+        size, *names = rows.iloc[0][keys].astype(str)
+        losses = rows.pivot_table(index=["ptpp", "r", "step"], columns="seed", values="loss").dropna().map(math.log)
+        if losses.shape[1] < 2:
             continue
-        losses = rows.pivot_table(index=["ptpp", "r", "step"], columns="seed", values="loss").map(math.log)
         off = losses.sub(losses.mean(axis=1), axis=0)
         base = off[off.index.get_level_values("r") < 0]
-        single = off[off.index.get_level_values("r") > 0]
+        single = off[off.index.get_level_values("r") >= 0]
         run = single.groupby(["ptpp", "r"]).mean()
         points = single - single.groupby(["ptpp", "r"]).transform("mean")
         steps = len(single) / len(run)
         cells = [spread(single), spread(points, 1 - 1 / steps), spread(run), spread(run.groupby("ptpp").mean()), spread(base)]
-        print(f"| {size:,} | {domain} | " + " | ".join(cells) + " |")
+        print(f"| {' | '.join((f'{int(size):,}', *names, *cells))} |")
 
 
 if __name__ == "__main__":
