@@ -97,9 +97,10 @@ TINYCPT2 = Sweep(
     shifts={"manuals": "target"},
     depths=dict.fromkeys((16, 24, 32, 48, 64, 96), 3),
     grid=(
-        Part((16, 24, 32, 48, 64), (0,), (8, 31, 124, 496), REPLAY, "manuals", BOTH),
-        Part((24, 32), (1,), (8, 31, 124, 496), REPLAY, "manuals", BOTH),
-        Part((96,), (0,), (8, 31, 124), (0.05, 0.2), "manuals"),
+        Part((16, 24, 32), (0,), (8, 31, 124), REPLAY, "manuals", BOTH),
+        Part((24, 32), (1,), (8, 31, 124), REPLAY, "manuals", BOTH),
+        Part((48,), (0,), (8, 31), REPLAY, "manuals", BOTH),
+        Part((64,), (0,), (8,), REPLAY, "manuals"),
     ),
     adaptation_warmup=2,
     validation_windows=1_024,
