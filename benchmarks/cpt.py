@@ -68,7 +68,8 @@ def cases() -> Iterator[Case]:
             splits = {"stages": (~late, late), "sizes": (~large, large), "both": (~late & ~large, late & large)}
             for split, (seen, held) in splits.items():
                 settled = rows[held & (rows["D"] >= SETTLED * rows["N"])]
-                yield Case(sweep, f"{name} {domain}", split, f"transfer-{domain}", rows.loc[seen, COLUMNS], settled[COLUMNS])
+                if len(settled):  # the largest sizes may have fewer stages
+                    yield Case(sweep, f"{name} {domain}", split, f"transfer-{domain}", rows.loc[seen, COLUMNS], settled[COLUMNS])
     if (path := SHARED / "delphi_midtraining.csv").exists():
         rows = pd.read_csv(path)
         rows = rows[(rows["val_set"] == "clean_seen") & (rows["D"] > 0) & rows["final"]]
