@@ -74,7 +74,7 @@ def scored(fit: Fit | PointFit, held: pd.DataFrame) -> dict[str, float]:
     for name, frame in regimes(held).items():
         if not len(frame) or (name == "base" and fit.law.covariates["D"].support[0] > 0):
             continue
-        scores = bayeslaw.score(fit, Runs(frame, name), force=True).iloc[0]
+        scores = bayeslaw.score(fit, Runs(frame, name), discrepancy="none", force=True).iloc[0]
         found[f"{name} error"] = scores["mae_rel"]
         if isinstance(fit, Fit):
             found |= {f"{name} {column}": scores[column] for column in ("cover_eti50", "cover_eti90", "width_eti90")}

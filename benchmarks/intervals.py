@@ -138,7 +138,7 @@ def rows(case: Case) -> list[dict[str, str]]:
     fit, _ = fitted(law, bayeslaw.read_runs(case.seen), {}, 0)
     table = [{"interval": "posterior" + (f", {sd:.1%} discrepancy" if sd else "")} for sd in STATED]
     for row, sd in zip(table, STATED, strict=True):
-        scores = score(fit, held, discrepancy=sd, force=True).iloc[0]
+        scores = score(fit, held, discrepancy=sd or "none", force=True).iloc[0]
         row |= {
             "error": f"{scores['mae_rel']:.2%}",
             "in 50%": f"{scores['cover_eti50']:.0%}",
@@ -176,7 +176,7 @@ def noises(case: Case) -> list[dict[str, str]]:
     for noise in NOISES:
         fit = bayeslaw.fit(case.law, bayeslaw.read_runs(case.seen), noise=noise, progress=False, cores=1)
         loo = bayeslaw.evaluation.leave_one_run_out(fit)
-        scores, draws = score(fit, case.held, force=True).iloc[0], fit.draws
+        scores, draws = score(fit, case.held, discrepancy="none", force=True).iloc[0], fit.draws
         table.append(
             {
                 "held out": case.name,
@@ -212,7 +212,7 @@ def wrong(item: tuple[tuple[float, ...], int]) -> dict[str, Any]:
     loss = float(law.predict(truth, {c: target[c] for c in law.covariates})[0, 0]) * factor(TARGET) * np.exp(noise)
     record: dict[str, Any] = {}
     for sd in (None, 0.005, 0.01, 0.02):
-        predicted = fit.forecast(target, discrepancy=sd, force=True)
+        predicted = fit.forecast(target, discrepancy=sd or "none", force=True)
         for prob in (0.5, 0.9):
             low, high = np.quantile(predicted.predictive[:, 0], [0.5 - prob / 2, 0.5 + prob / 2])
             record[f"{sd or 0:.1%} {prob:.0%}"] = low <= loss <= high

@@ -80,7 +80,7 @@ def work(runs: list[str]) -> dict[str, Any]:
     seen, pool, wanted = tables()
     bought = pool[pool["run"].isin(runs)]
     fit = bayeslaw.fit(LAW, bayeslaw.read_runs(pd.concat([seen, bought], ignore_index=True)), progress=False, cores=1)
-    predicted, loss = fit.forecast(wanted, force=True), wanted["loss"].to_numpy(dtype=np.float64)
+    predicted, loss = fit.forecast(wanted, discrepancy="none", force=True), wanted["loss"].to_numpy(dtype=np.float64)
     latent, run = predicted.draws["latent"].to_numpy(), predicted.draws["run"].to_numpy()
     low, middle, high = np.quantile(run, [0.05, 0.5, 0.95], axis=0)
     ends = np.quantile(latent, [0.05, 0.95], axis=0)
