@@ -84,6 +84,33 @@ def test_no_trunk_reads_a_source_text_twice(table: pd.DataFrame) -> None:
     assert (table["D"] < corpora["target"]["train"]["bytes"]).all()
 
 
+def test_losses_behave_as_the_readme_says(table: pd.DataFrame) -> None:
+    ends = table[table["D"] > 0].sort_values("D").groupby(["run", "domain"])["loss"].agg(["first", "last"])
+    runs = ends.reset_index().merge(table[["run", "N", "seed", "ptpp", "anneal", "r"]].drop_duplicates())
+    target, source = (runs[runs["domain"] == domain] for domain in ("target", "source"))
+    assert (target["last"] < target["first"]).all()
+    for losses, along in ((target, "N"), (target, "ptpp"), (source, "N"), (source, "ptpp"), (source, "r")):
+        others = [c for c in ("N", "ptpp", "anneal", "r") if c != along]
+        lines = losses[losses["seed"] == 0].pivot_table(index=others, columns=along, values="last")
+        assert not (lines.diff(axis=1) > 0).any(axis=None)
+    half = source[source["r"] == 0.5]
+    falls = (half["last"] < half["first"]).groupby(half["ptpp"]).agg(["sum", "size"])
+    assert (falls["sum"] == np.where(falls.index <= 31, falls["size"] - (falls.index == 31), 0)).all()
+
+
+def test_adaptation_undoes_annealing(table: pd.DataFrame) -> None:
+    """Annealed checkpoints start below those at a constant rate; 20 tokens per parameter later they are level."""
+    keys = ["N", "seed", "ptpp", "r", "domain"]
+    last = table.sort_values("D").fillna({"r": -1.0}).drop_duplicates([*keys, "anneal"], keep="last")
+    losses = last.pivot_table(index=keys, columns="anneal", values="loss").dropna().reset_index()
+    losses["gap"] = np.log(losses["annealed"] / losses["constant"])
+    base = losses["r"] < 0
+    for domain, low, high in (("source", -0.09, -0.01), ("target", -0.045, 0.0005)):
+        of_domain = losses["domain"] == domain
+        assert losses.loc[base & of_domain, "gap"].between(low, high).all()
+        assert 0 < losses.loc[~base & of_domain, "gap"].mean() < 0.005
+
+
 def test_the_smallest_size_comes_out_again(table: pd.DataFrame, tmp_path: Path) -> None:
     """Equal to the last digit on the same processor; others round differently, which moves losses by up to .1%."""
     pytest.importorskip("jax", reason="training needs JAX")
