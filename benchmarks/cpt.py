@@ -129,11 +129,10 @@ def main() -> None:
     without = {sweep: best(rows[rows["sweep"] != sweep]) for sweep in sweeps}
     package = tuple(walks.WEIGHTS[name] for name in ("N", "ptpp"))
     print(f"# Continual pre-training on every measured sweep\n\n{banner('cpt')}\n")
+    print(f"Weights of sizes and stages: {package} in the package, set for coverage. The best interval scores have")
     print(
-        f"Weights of sizes and stages: {package} in the package, set for coverage. The best interval scores have {best(rows)}; without"
+        f"{best(rows)}, and without the sweep that is scored " + "; ".join(f"{s} {chosen}" for s, chosen in without.items()) + ".\n"
     )
-    print("the sweep that is scored")
-    print("; ".join(f"{sweep} {chosen}" for sweep, chosen in without.items()) + ".\n")
     print("The `transfer-` laws were chosen on tinycpt's headers, with their held-out stages in view.\n")
     body = []
     for title, part in rows.groupby("case", sort=False):
