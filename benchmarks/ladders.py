@@ -56,15 +56,15 @@ means over the rows of a set, the sets of a source, the sources. Chosen on which
 - The size of a law's error beyond the runs is learnt from the other sources each time. Learnt from all it is
   `BEYOND = ({whole[0]:.2f}, {whole[1]:.2f})`; the package has ({package[0]:.2f}, {package[1]:.2f}). The constant stated
   discrepancy is chosen by its CRPS on the other sources too.
-- The form of the walk, its roughness, the weight of its interaction, the prior of its scale and the scale below which a law counts
-  as exact (`EXACT`) were chosen on these same sources, by the density of the fitted rows and of those beyond and the error there.
+- The form of the walk, its roughness, the weight of its interaction and the prior of its scale were chosen on these same sources,
+  by the density of the fitted rows and the error beyond.
 - Fits whose sampling failed: {failed} of {splits}.
 """
 
 SOURCES = """## Every source, `extrapolated`
 
-`discrepancy` is the law's error an e-fold from the largest runs, as learnt from these (median); what is added beyond the runs, at
-most, was learnt without the source.
+`discrepancy` is the law's error an e-fold from the largest runs, as learnt from these (median); what is added beyond the runs
+was learnt without the source.
 """
 
 
@@ -158,7 +158,7 @@ def parts(ladder: Ladder) -> dict[str, Any]:
     scale = learnt_error.scale[some][:, None]
     return {
         "source": ladder.source, "y": np.log(ladder.held["loss"].to_numpy()[rows]), "centre": centre,
-        "variance": noise[:, None] + scale**2 * prior**2, "sd": walks.share_beyond(scale) * conditional, "z": z,
+        "variance": noise[:, None] + scale**2 * prior**2, "sd": conditional, "z": z,
     }  # fmt: skip
 
 

@@ -70,15 +70,15 @@ ax = bayeslaw.plots.plot_parameters(fit, ax)
 #
 # `grid` makes a table of settings; any DataFrame with the law's covariates works as well. `latent` is the law's loss, `run` is
 # the loss that the next run would log, with its run effect and its noise: use `run` for a decision about one run.
-# `extrapolation` says how far outside the fitted runs the setting lies, and `discrepancy1%` is the interval if the law errs
-# there by about 1%. You have to state that error, because the fitted runs have no information about it.
+# `extrapolation` says how far outside the fitted runs the setting lies, and `extrapolated` is that loss if the law errs there as
+# laws do beyond the runs of other ladders: report it outside the runs.
 
 # %%
 at = bayeslaw.grid(fit, {"N": [13824, 57600, 196608], "ptpp": 279, "r": 0.25, "D": "3e4:4e6:40"})
 forecast = fit.forecast(at)
 shown = forecast.summary(ci_prob=0.9)
 columns = ["N", "D", "latent_median", "run_median", "run_eti90_lo", "run_eti90_hi"]
-columns += ["discrepancy1%_eti90_lo", "discrepancy1%_eti90_hi", "extrapolation"]
+columns += ["extrapolated_eti90_lo", "extrapolated_eti90_hi", "extrapolation"]
 shown.loc[[80, 100, 119], columns].round(3)
 
 # %% [markdown]

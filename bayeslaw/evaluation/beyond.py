@@ -33,7 +33,16 @@ BEYOND = (
 
 
 def compare_beyond(work: Work, asked: Question, undescribed: NDArray[np.bool_]) -> Comparison:
-    """Compare by forecasts beyond cuts in the direction of the targets; the stack is of fits to all rows."""
+    """Compare by forecasts beyond cuts in the direction of the targets; the stack is of fits to all rows.
+
+    Parameters
+    ----------
+    work : Work
+    asked : Question
+        Where the targets lie.
+    undescribed : bool array (n,)
+        Rows of the table that not every law describes.
+    """
     along, common = asked.along(work.table), _scorable(work, undescribed)
     candidates, cuts = _cuts(work, asked.by, along, common)
     parts = [replace(work.table, frame=work.table.frame[along <= cut]) for cut in cuts]

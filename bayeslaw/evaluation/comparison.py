@@ -133,6 +133,17 @@ def mark(passed: bool, forced: bool) -> str:
 
 
 def comparison_of(work: Work, weights: pd.DataFrame, densities: Mapping[str, pd.Series], stack: Stack) -> Comparison:
+    """Return the result of a comparison.
+
+    Parameters
+    ----------
+    work : Work
+        With the scores and notes collected.
+    weights : DataFrame
+    densities : mapping of name to Series
+        As `Comparison.runs` has them.
+    stack : Stack
+    """
     scores = pd.concat(work.scores, ignore_index=True)
     scores = scores[[*(c for c in HEAD if c in scores), *(c for c in scores if c not in HEAD)]]
     return Comparison(scores, weights, pd.DataFrame(densities), tuple(work.notes), stack)

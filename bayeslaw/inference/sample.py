@@ -163,7 +163,15 @@ def is_slow(draws: dict[str, Array]) -> bool:
 
 
 def thinned(z: Array, stats: xr.Dataset, every: int) -> tuple[Array, xr.Dataset]:
-    """Keep one of `every` draws; it adds the gradients of the draws before it and is divergent if any of them is."""
+    """Keep one of `every` draws; it adds the gradients of the draws before it and is divergent if any of them is.
+
+    Parameters
+    ----------
+    z : array (chains, draws, k)
+    stats : Dataset
+        The sampler's statistics of these draws.
+    every : int
+    """
     chains, count, kept = z.shape[0], z.shape[1] // every, {}
     for name, variable in stats.items():
         groups = variable.values[:, : every * count].reshape(chains, count, every)

@@ -31,10 +31,8 @@ if TYPE_CHECKING:
 
 ROUGHNESS = 0.85  # H: .5 is Brownian motion, and 1 a straight line
 INTERACTION = 0.5  # of two axes: that a law errs along N differently at every D
-BEYOND = (-4.49, 0.60)
+BEYOND = (-4.51, 0.60)
 """Mean and sd of the log of what is added to `discrepancy` where no run shows how wrong the law is; learnt by `make ladders`."""
-EXACT = 0.001
-"""A `discrepancy` well below this shows that the law is exact, and adds little of `BEYOND`; ladders have larger ones."""
 CONTINUED = frozenset({"ptpp", "r", "cpt", "S1_pt"})
 """Covariates of laws of continual pre-training. Their errors jump from checkpoint to checkpoint, and a walk that follows the jumps
 is far too rough between the sizes and stages of the runs: for these laws it begins where the runs end."""
@@ -61,11 +59,6 @@ def logarithms(law: Law, covariates: Mapping[str, Any]) -> Array:
     """Return log covariates (n, axes) along `directions`; D = 0 counts as one token."""
     columns = [np.log(np.maximum(covariates[a], law.covariates[a].support[0] or 1.0)) for a in directions(law)]
     return np.stack(np.broadcast_arrays(*columns), axis=-1).reshape(-1, len(columns))
-
-
-def share_beyond(scale: Array) -> Array:
-    """Return the share of the size `BEYOND` that is added to a discrepancy of this scale: near 0 for a law that is exact."""
-    return np.asarray((scale**2 / (scale**2 + EXACT**2)) ** 2)
 
 
 @dataclass(frozen=True)
@@ -191,7 +184,6 @@ class Walk:
         extra = np.exp(self.beyond[0] + self.beyond[1] * rng.standard_normal(scale.size))
         if self.exact:
             return np.asarray(extra * rng.standard_normal((inside.size, scale.size)) * (self.weights * ~inside)[:, None])
-        extra *= share_beyond(scale)
         whole = np.hypot(scale, extra) * rng.standard_normal((inside.size, scale.size))
         own = whole[inside]
         own -= self.loadings @ (self.loadings.T @ own)

@@ -40,7 +40,7 @@ def test_a_stack_is_read_as_it_was_written(stack: Stack, path: Path) -> None:
     assert isinstance(read, Stack)
     assert read.weights == stack.weights
     expected = forecast(stack, AT, seed=3)
-    assert [member.errors is not None for member in expected.beyond] == [False, True]  # none is learnt with ptpp
+    assert [member.errors is not None for member in expected.beyond] == [True, True]
     assert forecast(read, AT, seed=3).draws.identical(expected.draws)
     assert "extrapolated" in expected.draws
     read.save(path)
