@@ -22,9 +22,12 @@ from bayeslaw.laws.law import Law
 from bayeslaw.noise.custom import PointNoise
 from bayeslaw.noise.noise import Noise
 from bayeslaw.noise.walk import CONTINUED, Walk, coefficients
+from bayeslaw.posterior.diagnostics import diagnostics
 
 MOST_ROWS = 2_000  # a gradient takes time in proportion to the rows
 ACCEPT = 0.95
+R_HAT = 1.1  # above it, draws of the law with an error are not used: its chains lie in different places
+STOPPED = "sampling was interrupted"
 SEED = 13  # of the second posterior, beside the fit's own
 # Outliers are found by a Student-t likelihood with so many degrees of freedom, at the law's median and a typical discrepancy.
 DOF, TYPICAL, ROUNDS = 4.0, 0.005, 30
@@ -75,8 +78,8 @@ class WithDiscrepancy:
 
 def learn_discrepancy(
     law: Law, observed: Observations, noise: Noise, plain: Mapping[str, Array], settings: Mapping[str, Any]
-) -> WithDiscrepancy | None:
-    """Sample the posterior of a law with an error; None where sampling was interrupted.
+) -> WithDiscrepancy | str:
+    """Sample the posterior of a law with an error, or return why it could not be sampled.
 
     Parameters
     ----------
@@ -97,9 +100,12 @@ def learn_discrepancy(
     try:
         result, _ = sample_soundly(Density.of(law, observed, normal), **settings)
     except StoppedError:
-        return None
+        return STOPPED
     if result.interrupted or result.draws["discrepancy"].shape != next(iter(plain.values())).shape:
-        return None
+        return STOPPED
+    scalars = {name: values for name, values in result.draws.items() if values.ndim == 2}
+    if (r_hat := float(diagnostics(scalars)["r_hat"].max())) > R_HAT:
+        return f"the chains that sampled a law with an error disagree (R-hat {r_hat:.2f})"
     shape = result.draws["discrepancy"].shape
     flat = {name: values.reshape(-1) for name, values in result.draws.items()}
     residual = observed.log_loss - np.log(law.predict(flat, observed.covariates))

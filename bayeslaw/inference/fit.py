@@ -22,7 +22,7 @@ from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.validate import repeats_note, same_in_other_runs
 from bayeslaw.engine.binning import compress
 from bayeslaw.engine.density import Density
-from bayeslaw.inference.discrepancy import learn_discrepancy, why_not
+from bayeslaw.inference.discrepancy import STOPPED, learn_discrepancy, why_not
 from bayeslaw.inference.sample import sample_soundly
 from bayeslaw.laws.card import load_law
 from bayeslaw.laws.law import Law
@@ -167,9 +167,10 @@ def fit(
     }
     tree, reason = tree_of(result.draws, result.stats, observed), "it was left out"
     if discrepancy == "learned" and not (reason := why_not(law, observed, chosen)):
-        with_it = None if result.interrupted else learn_discrepancy(law, observed, chosen, result.draws, how)
-        reason = "sampling was interrupted" if with_it is None else ""
-        if with_it is not None:
+        with_it = STOPPED if result.interrupted else learn_discrepancy(law, observed, chosen, result.draws, how)
+        if isinstance(with_it, str):
+            reason = with_it
+        else:
             tree[EXTRAPOLATION] = xr.DataTree(with_it.dataset)
     info["discrepancy"] = {"asked": discrepancy, "learned": not reason, "reason": reason}
     info |= {"data_sha256": data_digest(tree), "draws_sha256": draws_digest(tree)}

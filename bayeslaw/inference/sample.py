@@ -29,6 +29,7 @@ SLOW = 0.8  # effective share of the first run's draws below which every second 
 LEAST_NOISE = 3e-7  # relative; losses in single precision are rounded to 1e-7
 MORE = 4  # by which tuning is multiplied, and the gap between acceptance rate and 1 divided, where sampling failed its checks
 LONGER = 3  # by which draws are multiplied there, of which every third is kept, if the chains mixed too slowly
+LONG = 100  # gradients a draw above which sampling is not repeated: with smaller steps it would take many minutes
 WORTHWHILE = 4 * ESS  # draws of all chains below which sampling is not repeated: so few are a trial
 NOTHING = "Sampling was stopped before the first draws after tuning, so there is nothing to keep."
 Report = Callable[[Any], None]
@@ -80,7 +81,8 @@ def sample_soundly(
     first = sample(density, draws=draws, tune=tune, chains=chains, target_accept=target_accept, **others)
     checks = _checks(first)
     failed = failures(checks)
-    if first.interrupted or not failed or chains == 1 or chains * draws < WORTHWHILE:
+    trial = chains == 1 or chains * draws < WORTHWHILE
+    if first.interrupted or not failed or trial or float(first.stats["n_steps"].mean()) > LONG:
         return first, checks
     slow = any(check.name != "divergences" for check in failed)
     higher = 1 - (1 - target_accept) / MORE

@@ -7,12 +7,14 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
+import xarray as xr
 
 import bayeslaw
 from bayeslaw.data.observations import Observations
 from bayeslaw.data.table import read_runs
 from bayeslaw.inference import discrepancy
-from bayeslaw.inference.discrepancy import why_not
+from bayeslaw.inference.discrepancy import learn_discrepancy, why_not
+from bayeslaw.inference.sample import Sample
 from bayeslaw.laws.card import load_law
 from bayeslaw.noise.noise import Noise
 from bayeslaw.noise.walk import Walk
@@ -36,6 +38,17 @@ def test_the_reason_why_none_is_learnt() -> None:
         assert why_not(LAW, SEEN, normal) == f"it has more than {SEEN.log_loss.size - 1} rows"
     same = Observations.of(LAW, read_runs(TABLE.assign(N=1e8, D=1e9)))
     assert why_not(LAW, same, normal) == "its runs don't differ in size, tokens or stage"
+
+
+def test_an_error_whose_chains_disagree_is_not_learnt(monkeypatch: pytest.MonkeyPatch) -> None:
+    shape = (4, 1000)
+    apart = np.random.default_rng(1).standard_normal(shape) + 3 * np.arange(4)[:, None]
+    made = Sample({"E": apart, "discrepancy": np.full(shape, 0.01)}, xr.Dataset(), apart, None, interrupted=False)
+    monkeypatch.setattr(discrepancy, "sample_soundly", lambda *_, **__: (made, []))
+    settings = {"seed": 1, "target_accept": 0.95}
+    reason = learn_discrepancy(LAW, SEEN, Noise.choose("normal", SEEN), {"E": np.ones(shape)}, settings)
+    assert isinstance(reason, str)
+    assert reason.startswith("the chains that sampled a law with an error disagree (R-hat ")
 
 
 @pytest.mark.parametrize(

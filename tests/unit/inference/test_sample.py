@@ -130,7 +130,8 @@ def test_sampling_that_failed_is_repeated_once_with_more_tuning(monkeypatch: pyt
         asked.append(settings)
         rng, dims, shape = np.random.default_rng(len(asked)), ("chain", "draw"), (settings["chains"], settings["draws"])
         z, bad = rng.standard_normal(shape), len(asked) == 1
-        stats = {"diverging": (dims, np.full(shape, bad and fault == "divergences")), "energy": (dims, z**2)}
+        flags, steps = np.full(shape, bad and fault == "divergences"), np.full(shape, settings["tune"] // 10)
+        stats = {"diverging": (dims, flags), "energy": (dims, z**2), "n_steps": (dims, steps)}
         z += 3 * np.arange(shape[0])[:, None] * (bad and fault == "slow")
         return sampling.Sample({"E": z}, xr.Dataset(stats), z**2, None, interrupted=False)
 
@@ -143,10 +144,11 @@ def test_sampling_that_failed_is_repeated_once_with_more_tuning(monkeypatch: pyt
     assert [check.name for check in checks if not check.passed] == ["repeated"]
     assert abs(made.draws["E"].mean()) < 0.1
     assert ("divergences" if fault == "divergences" else "r_hat") in checks[-1].text
-    asked.clear()
-    _, checks = sampling.sample_soundly(object(), draws=100, **settings)  # type: ignore[arg-type]
-    assert len(asked) == 1
-    assert any(not check.passed for check in checks)
+    for changed in ({"draws": 100}, {"tune": 10 * sampling.LONG + 10}):  # a trial, and one that took long already
+        asked.clear()
+        _, checks = sampling.sample_soundly(object(), **{"draws": 1000} | settings | changed)  # type: ignore[arg-type]
+        assert len(asked) == 1
+        assert any(not check.passed for check in checks)
 
 
 def test_correlated_draws_are_slow(rng: np.random.Generator) -> None:
