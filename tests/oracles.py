@@ -122,6 +122,16 @@ def transfer_source(p: Values, x: Values) -> Any:
     return _size(p, x) + floor + p["S"] * forgotten + p["J"] * np.clip(x["D"], 0, 1)
 
 
+def plateau_source(p: Values, x: Values) -> Any:
+    """A plateau and Chinchilla's sum, joined smoothly; forgetting by the ratio of new to replayed tokens."""
+    gain = _power(x["N"] / _power(p["A"], 1 / p["alpha"]), -p["alpha"]) + p["B"] * _power(
+        x["N"] * x["ptpp"] + x["r"] * x["D"], -p["beta"]
+    )
+    started = p["U"] * gain / np.cbrt(1 + np.sqrt(gain) ** 3) ** 2
+    forgotten = p["S"] * np.log1p((1 - x["r"]) * x["D"] / (p["h"] * np.sqrt(x["N"]) + p["k"] * x["r"] * x["D"]))
+    return p["E"] + started + forgotten + p["J"] * np.clip(x["D"], 0, 1)
+
+
 def replay_target(p: Values, x: Values) -> Any:
     """The gap that new tokens close."""
     return p["E"] + p["G"] * (1 - (1 - x["r"]) ** p["c"] * -np.expm1(-p["q"] * np.log1p((1 - x["r"]) * x["D"] / p["h"])))
@@ -233,6 +243,7 @@ LAWS: dict[str, Callable[[Values, Values], Any]] = {
     "kaplan": kaplan,
     "multi-power": multi_power,
     "parallel-scaling": parallel_scaling,
+    "plateau-source": plateau_source,
     "ptpp-floor": ptpp_floor,
     "ptpp-gate": ptpp_gate,
     "ptpp-gate-floor": ptpp_gate_floor,
@@ -267,6 +278,7 @@ OWN: dict[str, dict[str, float]] = {
     "cpt-dynamics-replay-target": SHIFT | {"a1": 0.1, "a2": 1.5, "B": 0.2},
     "cpt-dynamics-open": SHIFT | {"S1_pt": 8.0, "B": -0.8},
     "multi-power": {"L0": 2.6, "A": 0.5, "alpha": 0.5, "B": 450.0, "C": 2.0, "beta": 0.6, "gamma": 0.6},
+    "plateau-source": {"U": 4.0, "A": 300.0, "alpha": 0.4, "B": 300.0, "beta": 0.35, "S": 0.06, "h": 1000.0, "k": 2.0},
     "chinchilla-nd": {"C": 9e4, "gamma": 0.3, "delta": 0.5},
     "kaplan": {"A": 11.2, "alpha": 0.076, "B": 23.19, "beta": 0.103},
 }

@@ -87,7 +87,7 @@ def test_the_latex_of_a_law_can_be_typeset(law: Law) -> None:
 def test_floors_and_amplitudes_are_recognised(law: Law) -> None:
     assert law.floors == ({} if law.name in ("kaplan", "combination") else {"L0" if "lr_peak" in law.covariates else "E": None})
     scales = {"transfer-target": {"A", "F", "G"}, "transfer-source": {"A", "F", "S", "J"}}
-    scales |= {"replay-target": {"G"}, "replay-source": {"F", "S"}}
+    scales |= {"plateau-source": {"U", "S", "J"}, "replay-target": {"G"}, "replay-source": {"F", "S"}}
     shifted = {"A", "B", "C1", "C2"}
     scales |= {n: shifted for n in law_names() if n.startswith("cpt-dynamics")}
     scales |= {"cpt-dynamics-size": shifted | {"F"}, "cpt-dynamics-open": shifted - {"C1"}, "multi-power": {"A", "B"}}
