@@ -27,9 +27,9 @@ PILOT = 30  # percent of the tuning draws that tune the first run, which makes f
 PILOT_ACCEPT = 0.9
 SLOW = 0.8  # effective share of the first run's draws below which every second draw is kept
 LEAST_NOISE = 3e-7  # relative; losses in single precision are rounded to 1e-7
-MORE = 4  # by which tuning is multiplied, and the gap between acceptance rate and 1 divided, where sampling failed its checks
+MORE = 4  # by which tuning is multiplied where sampling failed, and the gap between acceptance rate and 1 divided if steps diverged
 LONGER = 3  # by which draws are multiplied there, of which every third is kept, if the chains mixed too slowly
-LONG = 100  # gradients a draw above which sampling is not repeated: with smaller steps it would take many minutes
+LONG = 25_000  # gradients a draw, times rows, above which sampling is not repeated: with smaller steps it would take many minutes
 WORTHWHILE = 4 * ESS  # draws of all chains below which sampling is not repeated: so few are a trial
 NOTHING = "Sampling was stopped before the first draws after tuning, so there is nothing to keep."
 Report = Callable[[Any], None]
@@ -66,7 +66,9 @@ class SamplerRun(NamedTuple):
 def sample_soundly(
     density: Density, *, draws: int, tune: int, chains: int, target_accept: float, **others: Any
 ) -> tuple[Sample, list[Check]]:
-    """Sample a density, and once more if checks of the sampling failed: with more tuning, smaller steps and thinned chains.
+    """Sample a density, and once more if checks of the sampling failed, with more tuning.
+
+    The second time steps are smaller if some of the first diverged, and chains longer and thinned if any other check failed.
 
     Parameters
     ----------
@@ -81,11 +83,12 @@ def sample_soundly(
     first = sample(density, draws=draws, tune=tune, chains=chains, target_accept=target_accept, **others)
     checks = _checks(first)
     failed = failures(checks)
-    trial = chains == 1 or chains * draws < WORTHWHILE
-    if first.interrupted or not failed or trial or float(first.stats["n_steps"].mean()) > LONG:
+    if first.interrupted or not failed or chains == 1 or chains * draws < WORTHWHILE:
         return first, checks
-    slow = any(check.name != "divergences" for check in failed)
-    higher = 1 - (1 - target_accept) / MORE
+    if float(first.stats["n_steps"].mean()) * density.observed.log_loss.size > LONG:
+        return first, checks
+    slow, diverged = (any((check.name == "divergences") == is_it for check in failed) for is_it in (False, True))
+    higher = 1 - (1 - target_accept) / MORE if diverged else target_accept
     again = sample(
         density, draws=draws, tune=MORE * tune, chains=chains, target_accept=higher, thin=LONGER if slow else 1, **others
     )
