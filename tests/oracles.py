@@ -124,9 +124,8 @@ def transfer_source(p: Values, x: Values) -> Any:
 
 def plateau_source(p: Values, x: Values) -> Any:
     """A plateau and Chinchilla's sum, joined smoothly; forgetting by the ratio of new to replayed tokens."""
-    gain = _power(x["N"] / _power(p["A"], 1 / p["alpha"]), -p["alpha"]) + p["B"] * _power(
-        x["N"] * x["ptpp"] + x["r"] * x["D"], -p["beta"]
-    )
+    read = x["N"] * x["ptpp"] + x["r"] * x["D"]
+    gain = p["A"] * _power(x["N"], -p["alpha"]) + p["B"] * _power(read, -p["beta"])
     started = p["U"] * gain / np.cbrt(1 + np.sqrt(gain) ** 3) ** 2
     forgotten = p["S"] * np.log1p((1 - x["r"]) * x["D"] / (p["h"] * np.sqrt(x["N"]) + p["k"] * x["r"] * x["D"]))
     return p["E"] + started + forgotten + p["J"] * np.clip(x["D"], 0, 1)

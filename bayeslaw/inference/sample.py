@@ -29,7 +29,7 @@ SLOW = 0.8  # effective share of the first run's draws below which every second 
 LEAST_NOISE = 3e-7  # relative; losses in single precision are rounded to 1e-7
 MORE = 4  # by which tuning is multiplied where sampling failed, and the gap between acceptance rate and 1 divided if steps diverged
 LONGER = 3  # by which draws are multiplied there, of which every third is kept, if the chains mixed too slowly
-LONG = 25_000  # gradients a draw, times rows, above which sampling is not repeated: with smaller steps it would take many minutes
+LONG = 25_000  # gradients a draw, times rows, above which sampling is not repeated, since that would take many minutes
 WORTHWHILE = 4 * ESS  # draws of all chains below which sampling is not repeated: so few are a trial
 NOTHING = "Sampling was stopped before the first draws after tuning, so there is nothing to keep."
 Report = Callable[[Any], None]
@@ -87,7 +87,8 @@ def sample_soundly(
         return first, checks
     if float(first.stats["n_steps"].mean()) * density.observed.log_loss.size > LONG:
         return first, checks
-    slow, diverged = (any((check.name == "divergences") == is_it for check in failed) for is_it in (False, True))
+    diverged = any(check.name == "divergences" for check in failed)
+    slow = any(check.name != "divergences" for check in failed)
     higher = 1 - (1 - target_accept) / MORE if diverged else target_accept
     again = sample(
         density, draws=draws, tune=MORE * tune, chains=chains, target_accept=higher, thin=LONGER if slow else 1, **others
