@@ -131,6 +131,23 @@ def plateau_source(p: Values, x: Values) -> Any:
     return p["E"] + started + forgotten + p["J"] * np.clip(x["D"], 0, 1)
 
 
+def plateau_target(p: Values, x: Values) -> Any:
+    """The share of a plateau that a checkpoint lacks, in odds: what size and pre-training left, times a gap that closes."""
+    new = (1 - x["r"]) * x["D"]
+    left = p["B"] * _power(x["N"] * x["ptpp"], -p["beta"]) * _power(1 + new / p["tau"], -p["kappa"])
+    closed = (1 - x["r"]) ** p["c"] * -np.expm1(-p["q"] * np.log1p(new / p["h"]))
+    odds = (p["A"] * _power(x["N"], -p["alpha"]) + left) * (1 + p["G"] * (1 - closed))
+    return p["E"] + p["U"] / (1 + 1 / odds)
+
+
+def from_base_source(p: Values, x: Values) -> Any:
+    """The base loss goes on towards E with replayed tokens; the rate is high again; forgetting by new to replayed tokens."""
+    left = np.exp(-p["eta"] * np.log1p(x["r"] * x["D"] / (x["N"] * x["ptpp"])))
+    soon = _power(x["ptpp"], p["w"]) * (1 - x["r"]) * x["D"]
+    forgotten = p["S"] * np.log1p(soon / (p["h"] * np.sqrt(x["N"]) + p["k"] * x["r"] * x["D"]))
+    return p["E"] + left * (x["base_loss"] - p["E"]) + p["J"] + forgotten
+
+
 def replay_target(p: Values, x: Values) -> Any:
     """The gap that new tokens close."""
     return p["E"] + p["G"] * (1 - (1 - x["r"]) ** p["c"] * -np.expm1(-p["q"] * np.log1p((1 - x["r"]) * x["D"] / p["h"])))
@@ -239,10 +256,12 @@ LAWS: dict[str, Callable[[Values, Values], Any]] = {
     "cpt-dynamics-size": cpt_dynamics_size,
     "cpt-joint": cpt_joint,
     "d-cpt": d_cpt,
+    "from-base-source": from_base_source,
     "kaplan": kaplan,
     "multi-power": multi_power,
     "parallel-scaling": parallel_scaling,
     "plateau-source": plateau_source,
+    "plateau-target": plateau_target,
     "ptpp-floor": ptpp_floor,
     "ptpp-gate": ptpp_gate,
     "ptpp-gate-floor": ptpp_gate_floor,
@@ -278,6 +297,8 @@ OWN: dict[str, dict[str, float]] = {
     "cpt-dynamics-open": SHIFT | {"S1_pt": 8.0, "B": -0.8},
     "multi-power": {"L0": 2.6, "A": 0.5, "alpha": 0.5, "B": 450.0, "C": 2.0, "beta": 0.6, "gamma": 0.6},
     "plateau-source": {"U": 4.0, "A": 300.0, "alpha": 0.4, "B": 300.0, "beta": 0.35, "S": 0.06, "h": 1000.0, "k": 2.0},
+    "plateau-target": {"U": 4.0, "A": 300.0, "alpha": 0.4, "B": 300.0, "beta": 0.35},
+    "from-base-source": {"S": 0.06, "w": 0.1, "h": 1000.0, "k": 2.0},
     "chinchilla-nd": {"C": 9e4, "gamma": 0.3, "delta": 0.5},
     "kaplan": {"A": 11.2, "alpha": 0.076, "B": 23.19, "beta": 0.103},
 }
@@ -304,6 +325,7 @@ def design(law: Law, runs: int = 6, checkpoints: int = 5) -> dict[str, Array]:
         "cpt": (run % 2).astype(np.float64),
         "U": np.array([1e8, 1e9, 2e10])[(run + run // 3) % 3],
         "P": np.array([1.0, 2.0, 8.0])[(run + run // 3) % 3],
+        "base_loss": np.array([3.0, 2.5, 2.8, 2.2, 2.6])[run % 5],
         "L_source": 2.5 + np.tile(np.linspace(0.0, 0.3, checkpoints), runs) * (1 + run % 3),
         "L_target": 3.0 - np.tile(np.linspace(0.0, 0.4, checkpoints), runs) * (1 + run % 4),
     }

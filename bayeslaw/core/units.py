@@ -130,12 +130,12 @@ def convert_table(
     reference: float | None = None,
     name: str = "the table",
 ) -> pd.DataFrame:
-    """Return a table of runs with its losses, and their standard errors, in another unit; its column `unit` names it.
+    """Return a table of runs with its losses, their standard errors and base losses in another unit; its column `unit` names it.
 
     Parameters
     ----------
     frame : DataFrame
-        With `loss`, optionally `loss_se`, and `unit` where the losses are not in nats/token.
+        With `loss`, optionally `loss_se` and `base_loss`, and `unit` where the losses are not in nats/token.
     bytes_per_token, characters_per_token : float or str, optional
         One ratio for all rows, or the column that has each row's. Columns of these names are used unless given.
     reference : float, optional
@@ -165,11 +165,13 @@ def convert_table(
             of_reference |= {"characters_per_token": characters * reference / own}
         ratios = ratios | of_reference
     slope = np.ones(len(frame))
+    base = frame["base_loss"].to_numpy(dtype=np.float64) if "base_loss" in frame else None
     for before, after, by in steps:
         new = convert(loss, after, frm=before, **by)
         slope = slope * _slope(loss, new, before, after, by)
-        loss = new
+        loss, base = new, None if base is None else convert(base, after, frm=before, **by)
     table = frame.assign(loss=loss, unit=to, **{column: values for column, values in ratios.items() if values is not None})
+    table = table if base is None else table.assign(base_loss=base)
     return table.assign(loss_se=frame["loss_se"].to_numpy(dtype=np.float64) * slope) if "loss_se" in frame else table
 
 

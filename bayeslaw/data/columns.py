@@ -28,6 +28,7 @@ RUNS: dict[str, dict[str, float]] = {
     "U": {"unique_tokens": 1, "n_unique_tokens": 1, "unique_tokens_m": 1e6, "unique_tokens_b": 1e9},
     "P": {"parallel_size": 1, "parallel_streams": 1, "n_streams": 1, "num_streams": 1},
     "r": {"replay": 1, "replay_share": 1, "replay_ratio": 1, "replay_pct": 0.01, "replay_percent": 0.01},
+    "base_loss": {"initial_loss": 1},
     "ptpp": {"pretrain_tpp": 1, "pretraining_tokens_per_parameter": 1},
     "atpp": {"adaptation_tokens_per_parameter": 1},
     "run": {"run_id": 1, "run_name": 1},

@@ -18,6 +18,7 @@ import pandas as pd
 
 from bayeslaw.core.errors import BayeslawError, Fault, TableError, shortened
 from bayeslaw.core.units import unit_of
+from bayeslaw.data.base_loss import with_base_loss
 from bayeslaw.data.columns import TEXT, Kind, numeric, resolve
 from bayeslaw.data.query import where
 
@@ -60,7 +61,8 @@ class Runs:
     ----------
     frame : DataFrame
         Column `loss` (nats/token, or the unit in the column `unit`) and covariates such as N, D (tokens), r (share) and ptpp;
-        optionally `run`, `domain`, `loss_se`, `flops`, `step` and any others. The index is the row's number in the file, counted
+        optionally `run`, `domain`, `loss_se`, `flops`, `step` and any others. `read_runs` adds `base_loss`, the loss at D = 0 of a
+        row's checkpoint, where that was measured. The index is the row's number in the file, counted
         from 1 below the header.
     conversions : tuple of str
         Columns that were renamed or scaled on reading.
@@ -147,6 +149,7 @@ def read_runs(
         known = ", ".join(get_args(Duplicates))
         raise BayeslawError(f"duplicates must be one of {known}, not {duplicates!r}.", code="unknown-duplicates")
     runs = read_table(source, "runs", strict=strict)
+    runs = replace(runs, frame=with_base_loss(runs.frame))  # before the condition, which may leave out rows at D = 0
     return replace(runs, duplicates=duplicates, sources=(replace(runs.sources[0], duplicates=duplicates),)).where(condition)
 
 

@@ -9,12 +9,14 @@ import pandas as pd
 
 from bayeslaw.core.errors import Fault, row_ranges, shortened
 from bayeslaw.core.units import NATS, PERPLEXITY, in_nats, unit_of
+from bayeslaw.data.base_loss import BASE_LOSS
 from bayeslaw.data.columns import TEXT, did_you_mean, resolve
 from bayeslaw.data.table import Runs
 from bayeslaw.laws.law import Covariate, Law
 from bayeslaw.laws.pooling import level
 
 LOSS_SUPPORT = (1e-6, 15.0)  # nats per token
+MEASURE = "give it as a column, or log rows of the checkpoints at D = 0"
 
 
 def check(runs: Runs, law: Law, *, to_fit: bool = True) -> list[Fault]:
@@ -147,6 +149,8 @@ def _check_columns(frame: pd.DataFrame, law: Law, to_fit: bool) -> list[Fault]:
     for c in columns:
         if c not in frame and not any(c in members for members in whole.values()):
             suggestion = f"{law.name} needs {wanted}; there are {', '.join(given)}.{did_you_mean(c, given)}"
+            if c == BASE_LOSS:
+                suggestion = f"{law.name} starts at the measured loss of the base checkpoint: {MEASURE}"
             faults.append(Fault(None, c, "", f"column {c} is missing", suggestion, "missing-column"))
         elif c in frame and c not in law.levels and frame[c].dtype.kind not in "fiu":
             problem, suggestion = f"column {c} holds no numbers", f"{law.name} needs them there"
@@ -166,7 +170,8 @@ def _check_level(frame: pd.DataFrame, column: str, known: tuple[str, ...]) -> It
 def _check_covariate(frame: pd.DataFrame, covariate: Covariate) -> list[Fault]:
     name, values = covariate.name, frame[covariate.name]
     low, high = covariate.support
-    faults = list(cell_faults(frame, name, values.isna(), f"{name} is missing", "fill it in or remove the row", "missing-value"))
+    fill = f"fill it in or remove the row{f': {MEASURE}' if name == BASE_LOSS else ''}"
+    faults = list(cell_faults(frame, name, values.isna(), f"{name} is missing", fill, "missing-value"))
     outside, code = f"{name} {{value}} is outside [{low:g}, {high:g}]", "out-of-support"
     question, suggestion = {
         "N": (": is it in billions?", "give the number of parameters"),

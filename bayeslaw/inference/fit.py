@@ -16,6 +16,7 @@ import xarray as xr
 
 from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, whole_number
+from bayeslaw.data.base_loss import BASE_LOSS
 from bayeslaw.data.columns import RUNS
 from bayeslaw.data.observations import Observations, clock_column
 from bayeslaw.data.table import Runs, read_runs
@@ -208,7 +209,7 @@ def _checks(
         checks.append(independence)
     related = checkpoint_correlation_check(law, observed, scalar) if noise.run_effect and not noise.checkpoint_effect else None
     logged = numbers_of(frame, observed)
-    others = {name: values for name, values in logged.items() if name in RUNS and name not in (*law.covariates, "loss")}
+    others = {name: values for name, values in logged.items() if name in RUNS and name not in (*law.covariates, "loss", BASE_LOSS)}
     order = logged.get("step", logged.get("D", observed.covariates[next(iter(law.axes))]))
     return [*checks, *([] if related is None else [related]), *model_checks(law, observed, noise, scalar, others, order)]
 

@@ -32,6 +32,8 @@ def random_settings(law: Law, rng: np.random.Generator, rows: int = 40) -> dict[
             columns[name] = rng.uniform(0.05, 0.95, rows)
         elif name == "cpt":
             columns[name] = (np.arange(rows) % 2).astype(np.float64)
+        elif name == "base_loss":
+            columns[name] = rng.uniform(1.0, 5.0, rows)
         else:
             around = rng.uniform(low, high) + rng.uniform(-1, 1, rows) * (1.0 if name == "ptpp" else 1.5)
             columns[name] = np.power(10.0, np.clip(around, low, high))
@@ -77,7 +79,8 @@ def test_prior_predictive_losses_are_possible(law: Law, rng: np.random.Generator
 
 def test_the_latex_of_a_law_can_be_typeset(law: Law) -> None:
     text = law.latex()
-    assert text.startswith(f"L = {law.parameters[next(iter(law.floors))].latex} + " if law.floors else "L = ")
+    assert text.startswith("L = ")
+    assert all(f" {law.parameters[floor].latex} + " in text for floor in law.floors)
     assert all(p.latex in text for n, p in law.parameters.items() if n in law.loss.names)
     parser: MathTextParser[Any] = MathTextParser("agg")
     for part in re.split(r",\\quad |\\quad\\text\{where\}\\quad ", text):
@@ -85,9 +88,16 @@ def test_the_latex_of_a_law_can_be_typeset(law: Law) -> None:
 
 
 def test_floors_and_amplitudes_are_recognised(law: Law) -> None:
-    assert law.floors == ({} if law.name in ("kaplan", "combination") else {"L0" if "lr_peak" in law.covariates else "E": None})
+    floor = {"from-base-source": "J"}.get(law.name, "L0" if "lr_peak" in law.covariates else "E")
+    assert law.floors == ({} if law.name in ("kaplan", "combination") else {floor: None})
     scales = {"transfer-target": {"A", "F", "G"}, "transfer-source": {"A", "F", "S", "J"}}
-    scales |= {"plateau-source": {"U", "S", "J"}, "replay-target": {"G"}, "replay-source": {"F", "S"}}
+    scales |= {
+        "plateau-source": {"U", "S", "J"},
+        "plateau-target": {"U"},
+        "from-base-source": {"E", "S"},
+        "replay-target": {"G"},
+        "replay-source": {"F", "S"},
+    }
     shifted = {"A", "B", "C1", "C2"}
     scales |= {n: shifted for n in law_names() if n.startswith("cpt-dynamics")}
     scales |= {"cpt-dynamics-size": shifted | {"F"}, "cpt-dynamics-open": shifted - {"C1"}, "multi-power": {"A", "B"}}

@@ -1,0 +1,76 @@
+"""The measured loss of the base checkpoint, as a column of a run's rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import bayeslaw
+from bayeslaw.core.errors import TableError
+from bayeslaw.core.units import convert_table
+from bayeslaw.data.base_loss import with_base_loss
+from bayeslaw.data.observations import Observations
+from tests.errors import fails
+
+ROWS = pd.DataFrame(
+    {
+        "run": ["a", "b", "a-1", "a-1", "b-1", "c-1"],
+        "checkpoint": ["a", "b", "a", "a", "b", "c"],
+        "N": [1e6, 2e6, 1e6, 1e6, 2e6, 4e6],
+        "ptpp": [10.0, 20.0, 10.0, 10.0, 20.0, 20.0],
+        "D": [0.0, 0.0, 1e6, 2e6, 3e6, 3e6],
+        "r": [np.nan, np.nan, 0.1, 0.1, 0.2, 0.2],
+        "loss": [3.0, 2.5, 3.2, 3.3, 2.6, 2.4],
+    }
+)
+"""Two checkpoints with rows at D = 0, and a third without."""
+
+
+def test_rows_get_the_loss_of_their_checkpoint_before_adaptation() -> None:
+    np.testing.assert_array_equal(with_base_loss(ROWS)["base_loss"], [3.0, 2.5, 3.0, 3.0, 2.5, np.nan])
+
+
+def test_checkpoints_without_names_are_told_apart_by_size_stage_and_seed() -> None:
+    table = ROWS.drop(columns="checkpoint").assign(seed=[0, 0, 0, 1, 0, 0])
+    np.testing.assert_array_equal(with_base_loss(table)["base_loss"], [3.0, 2.5, 3.0, np.nan, 2.5, np.nan])
+
+
+def test_base_losses_are_of_the_same_domain_and_several_evaluations_are_averaged() -> None:
+    table = pd.concat(
+        [
+            ROWS.assign(domain="source"),
+            ROWS.assign(domain="target", loss=ROWS["loss"] + 1),
+            ROWS.head(1).assign(domain="source", loss=3.2),
+        ]
+    )
+    found = with_base_loss(table)
+    np.testing.assert_allclose(found["base_loss"].iloc[[2, 8]], [3.1, 4.0])
+
+
+@pytest.mark.parametrize("table", [ROWS[ROWS["D"] > 0], ROWS.assign(base_loss=2.0), ROWS.drop(columns="loss"), ROWS[["D", "loss"]]])
+def test_other_tables_stay_as_they_are(table: pd.DataFrame) -> None:
+    assert with_base_loss(table) is table
+
+
+def test_a_condition_may_leave_out_the_base_rows() -> None:
+    assert bayeslaw.read_runs(ROWS, "D > 0").frame["base_loss"].head(3).tolist() == [3.0, 3.0, 2.5]
+
+
+def test_base_losses_are_converted_with_the_losses() -> None:
+    table = convert_table(with_base_loss(ROWS), "bits/token")
+    np.testing.assert_allclose(table["base_loss"] * np.log(2), with_base_loss(ROWS)["base_loss"])
+
+
+def test_a_fit_says_which_rows_have_no_base_loss_and_what_to_do() -> None:
+    law = bayeslaw.load_law("from-base-source")
+    with fails("missing-value", "base_loss", "log rows of the checkpoints at D = 0", kind=TableError):
+        Observations.of(law, bayeslaw.read_runs(ROWS))
+    with fails("missing-column", "starts at the measured loss of the base checkpoint", kind=TableError):
+        Observations.of(law, bayeslaw.read_runs(ROWS[ROWS["D"] > 0]))
+
+
+def test_base_rows_are_kept_beside_a_law_that_starts_at_their_losses() -> None:
+    observed = Observations.of(bayeslaw.load_law("from-base-source"), bayeslaw.read_runs(ROWS[ROWS["checkpoint"] != "c"]))
+    assert observed.covariates["base_loss"].tolist() == [3.0, 3.0, 2.5]
+    assert len(observed.base) == 2
