@@ -23,6 +23,7 @@ from .forecasting.forecast import forecast as forecast
 from .forecasting.grid import grid as grid
 from .forecasting.stack import Stack as Stack
 from .forecasting.stack import load_fit as load_fit
+from .forecasting.together import fit_stack as fit_stack
 from .inference.batch import fit_many as fit_many
 from .inference.fit import fit as fit
 from .inference.point import point_fit as point_fit

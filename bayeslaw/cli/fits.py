@@ -13,11 +13,18 @@ from bayeslaw.cli.answer import Answer
 from bayeslaw.core.errors import BayeslawError
 
 if TYPE_CHECKING:
+    from bayeslaw.forecasting.stack import Stack
     from bayeslaw.posterior.fit import Fit
 
 
 def fit(
-    law: Annotated[str, Argument(help="A law that comes with bayeslaw (see `bayeslaw laws`), or the path of a card.")],
+    law: Annotated[
+        str,
+        Argument(
+            help="A law that comes with bayeslaw (see `bayeslaw laws`), or the path of a card; or several, with commas between, "
+            "for a stack of their fits with equal weights."
+        ),
+    ],
     runs: options.RunsPath,
     output: options.NewFit,
     where: options.Where = None,
@@ -34,23 +41,34 @@ def fit(
     discrepancy: options.Learning = "learned",
     quiet: options.Quiet = False,
 ) -> Answer:
-    """Fit a law to logged losses by NUTS and write the posterior to one NetCDF file."""
+    """Fit a law, or a stack of several, to logged losses by NUTS and write the posterior to one NetCDF file."""
     options.check_outputs("A fit", output, ending=".nc")
     priors = options.pairs_of("--prior", prior, "NAME=LogNormal(0.5,0.2)")
     pooled = options.pairs_of("--by", by, "PARAMETER=COLUMN, such as E=domain")
     table = bayeslaw.read_runs(runs, where, duplicates=duplicates)
     settings: dict[str, Any] = {"priors": priors, "draws": draws, "tune": tune, "chains": chains, "seed": seed, "bins": bins}
     settings |= {"noise": noise, "noise_by": noise_by, "by": pooled, "discrepancy": discrepancy}
-    fitted = bayeslaw.fit(law, table, progress=not quiet, **settings)
+    names = [law] if Path(law).is_file() else [name.strip() for name in law.split(",")]
+    fitted: Fit | Stack
+    if len(names) == 1:
+        fitted = bayeslaw.fit(law, table, progress=not quiet, **settings)
+    else:
+        fitted = bayeslaw.fit_stack(names, table, progress=not quiet, **settings)
     options.save_draws(fitted, output)
     answer = Answer()
-    _add_fit(answer, fitted)
+    if isinstance(fitted, bayeslaw.Stack):
+        for member in fitted.members.values():
+            _add_fit(answer, member)
+        answer.results = {"laws": list(fitted.members), "weights": dict(fitted.weights)}
+    else:
+        _add_fit(answer, fitted)
+    answer.judge(fitted.checks)
     answer.say(f"written to {output}")
     return answer
 
 
 def _add_fit(answer: Answer, fit: Fit) -> None:
-    """Add to an answer what was fitted, the result of each check, and the two verdicts."""
+    """Add to an answer what was fitted, and the result of each check."""
     from bayeslaw.core.units import NATS
 
     rows, runs, base = int(fit.observed.log_loss.size), int(fit.observed.runs), len(fit.observed.base)
@@ -64,7 +82,6 @@ def _add_fit(answer: Answer, fit: Fit) -> None:
     answer.results |= {"law": fit.law.name, "rows": rows, "runs": runs}
     answer.say(*(f"  {check}" for check in fit.checks))
     answer.say(*filter(None, [fit.learnt() if fit.passed else ""]))
-    answer.judge(fit.checks)
 
 
 def show(
@@ -153,5 +170,6 @@ def update(
         answer.show("widths", updated.widths, joined=True)
         answer.say("")
     _add_fit(answer, updated.fit)
+    answer.judge(updated.fit.checks)
     answer.say(f"written to {output}")
     return answer

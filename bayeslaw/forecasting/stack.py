@@ -52,9 +52,7 @@ class Stack(Verdicts):
         weights = np.array(list(self.weights.values()))
         if not self.members or list(self.members) != list(self.weights):
             raise BayeslawError("A stack needs a weight for each of its fits, and at least one fit.", code="missing-weights")
-        if not (np.isfinite(weights).all() and (weights > 0).all() and abs(weights.sum() - 1) < 1e-9):
-            shown = ", ".join(map(str, weights))
-            raise BayeslawError(f"The weights of a stack are positive and add up to 1; these are {shown}.", code="wrong-weights")
+        check_weights(weights)
 
     @classmethod
     def of(cls, members: Mapping[str, Fit], weights: Mapping[str, float]) -> Stack:
@@ -127,6 +125,13 @@ class Stack(Verdicts):
         tree = xr.DataTree(children={f"fit{i}": fit.tree for i, fit in enumerate(self.members.values())})
         tree.attrs = {"bayeslaw_stack": FORMAT, "weights": json.dumps(dict(self.weights))}
         write_tree(tree, Path(path))
+
+
+def check_weights(weights: Array) -> None:
+    """Refuse weights of a stack that are not positive or do not add up to 1."""
+    if not (np.isfinite(weights).all() and (weights > 0).all() and abs(weights.sum() - 1) < 1e-9):
+        shown = ", ".join(f"{weight:g}" for weight in weights)
+        raise BayeslawError(f"The weights of a stack are positive and add up to 1; these are {shown}.", code="wrong-weights")
 
 
 def _first_of_each_name(groups: Iterable[Mapping[str, Covariate]]) -> dict[str, Covariate]:
