@@ -58,9 +58,6 @@ Discrepancy = Annotated[
         "relative size that you state."
     ),
 ]
-Stated = Annotated[
-    str | None, Option("--discrepancy", help="Relative error of the law that you state, such as 1% or 0.01, or none, the default.")
-]
 Learning = Annotated[
     Literal["learned", "none"],
     Option("--discrepancy", help="Whether to learn how wrong the law is too, from which forecasts outside the runs come."),

@@ -44,7 +44,7 @@ def plan(
     level: Annotated[list[float] | None, Option(help="A confidence for which the frontier has a row. Repeatable.")] = None,
     candidates: Annotated[Path | None, Option(help="Runs that could be bought to learn more; see `bayeslaw anchors`.")] = None,
     budget: Annotated[float | None, Option(help="What these runs may cost, in the unit of their costs (FLOPs).")] = None,
-    discrepancy: options.Stated = None,
+    discrepancy: options.Discrepancy = None,
     output: options.TableFile = None,
     plot: options.Picture = None,
     seed: options.Seed = 0,

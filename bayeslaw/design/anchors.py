@@ -25,7 +25,7 @@ from bayeslaw.design.search import ROUNDING, Market, choose
 from bayeslaw.design.targets import Targets, parameters_of, targets_of
 from bayeslaw.forecasting.discrepancy import read_choice
 from bayeslaw.forecasting.forecast import forecast_selections
-from bayeslaw.forecasting.stack import Posterior, check_pairing
+from bayeslaw.forecasting.stack import Posterior, check_pairing, paired
 from bayeslaw.posterior.diagnostics import SEED_SPREAD, checks_label, spread_order
 
 MOST_REPLICATES = 1_000
@@ -321,7 +321,7 @@ def anchors(
     >>> sorted(choice.picks["run"])
     ['a', 'b']
     """
-    members = list(fits) if isinstance(fits, Sequence) else [fits]
+    members = paired(fits if isinstance(fits, Sequence) else [fits])
     check_probability(ci_prob)
     whole_number("rounds", rounds, 1)
     whole_number("replicates", replicates, 1, MOST_REPLICATES)
@@ -331,7 +331,7 @@ def anchors(
     sd, learned = read_choice(discrepancy)
     sizes = [sum(chosen.size for _, chosen in member.selections) for member in members]
     shown = " and ".join(f"{size} draws of {member.name}" for size, member in zip(sizes, members, strict=True))
-    check_pairing(members, sizes, f"{shown} can't be paired.", " Choose with one stack, and a fit for the other loss.")
+    check_pairing(sizes, f"{shown} can't be paired.")
     goal = targets_of(members, targets, discrepancy, ci_prob, seed, force)
     learned &= goal.kind == "extrapolated"
     fitted = [(fit.law, fit.observed) for member in members for fit, _ in member.selections]

@@ -14,7 +14,7 @@ from bayeslaw.core.errors import BayeslawError, nearest
 from bayeslaw.core.intervals import columns
 from bayeslaw.core.units import unit_of
 from bayeslaw.data.table import Runs
-from bayeslaw.dynamics.optimise import check_combinable
+from bayeslaw.dynamics.optimise import combinable
 from bayeslaw.forecasting.forecast import forecast
 from bayeslaw.forecasting.stack import Posterior
 from bayeslaw.planning.domain_loss import check_passed
@@ -127,7 +127,7 @@ def combination_draws(
         message = f"{weights.law.name} does not combine two losses: give a fit of the law combination."
         raise BayeslawError(message, code="not-a-combination")
     check_passed(weights, force)
-    draws = check_combinable(source, target, force=force)
+    (source, target), draws = combinable(source, target, force=force)
     if source.unit != weights.unit:
         message = f"{weights.name} has losses in {weights.unit}, source and target in {source.unit}: convert them with "
         raise BayeslawError(message + "`bayeslaw convert` and fit again.", code="several-units")

@@ -25,7 +25,7 @@ from bayeslaw.core.errors import BayeslawError, whole_number
 from bayeslaw.data.table import Runs
 from bayeslaw.dynamics.recipe import CHOICES, Recipe, check_choice, losses
 from bayeslaw.forecasting.forecast import forecast
-from bayeslaw.forecasting.stack import Posterior, check_pairing
+from bayeslaw.forecasting.stack import Posterior, check_pairing, paired
 from bayeslaw.planning.domain_loss import check_passed
 from bayeslaw.posterior.diagnostics import Check, checks_label, failure_suffix
 
@@ -340,8 +340,8 @@ class Landscape:
         return replace(self, dsource=self.dsource[:, [i]], dtarget=self.dtarget[:, [i]], draws=self.draws[[i]])
 
 
-def check_combinable(*posteriors: Posterior, force: bool = False) -> int:
-    """Return the number of draws of posteriors whose losses can be added draw by draw; refuse those that can't or that failed."""
+def combinable(*posteriors: Posterior, force: bool = False) -> tuple[list[Posterior], int]:
+    """Return posteriors whose losses can be added draw by draw, and their number of draws; refuse others, and those that failed."""
     for posterior in posteriors:
         check_passed(posterior, force)
     units = list(dict.fromkeys(posterior.unit for posterior in posteriors))
@@ -352,15 +352,15 @@ def check_combinable(*posteriors: Posterior, force: bool = False) -> int:
         )
     sizes = [sum(chosen.size for _, chosen in posterior.selections) for posterior in posteriors]
     check_pairing(
-        posteriors, sizes,
+        sizes,
         f"The draws of the fits can't be paired ({', '.join(f'{n:,}' for n in sizes)}): fit all with as many draws and chains.",
     )  # fmt: skip
-    return sizes[0]
+    return paired(posteriors), sizes[0]
 
 
 def _landscape(source: Posterior, target: Posterior, recipe: Recipe, space: Space, seed: int, *, force: bool) -> Landscape:
     """Return the changes of both losses at recipes that fill the ranges."""
-    size = check_combinable(source, target, force=force)
+    (source, target), size = combinable(source, target, force=force)
     if "r" in space.ranges and not any("r" in posterior.measured for posterior in (source, target)):
         raise BayeslawError(
             "No law here has a replay share r to choose: fit laws that have one, such as cpt-dynamics-replay-*.", code="no-replay"

@@ -24,7 +24,7 @@ from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, whole_number
 from bayeslaw.core.units import NATS
 from bayeslaw.data.table import Runs
-from bayeslaw.dynamics.optimise import check_combinable, check_weight
+from bayeslaw.dynamics.optimise import check_weight, combinable
 from bayeslaw.dynamics.recipe import Recipe, losses
 from bayeslaw.forecasting.forecast import forecast
 from bayeslaw.forecasting.stack import Posterior
@@ -172,7 +172,8 @@ def turning_point(
     if target is None and weight < 1:
         raise BayeslawError(f"The target loss has weight {1 - weight:g}: give a fit of the target losses.", code="no-target")
     terms = [(w, p) for w, p in ((weight, source), (1 - weight, target)) if w > 0 and p is not None]
-    check_combinable(*(p for _, p in terms), force=force)
+    posteriors, _ = combinable(*(p for _, p in terms), force=force)
+    terms = [(w, p) for (w, _), p in zip(terms, posteriors, strict=True)]
     steps = _lengths(recipe, longest)
     table = _ends(recipe, steps)
     predictions = [forecast(posterior, Runs(table, "the recipe"), discrepancy="none", force=force) for _, posterior in terms]

@@ -54,17 +54,6 @@ def read_choice(value: str | float | None) -> tuple[float | None, bool]:
     return (None, choice == "learned") if choice in ("learned", "none") else (read_discrepancy(choice), False)
 
 
-def read_stated(value: str | float | None, what: str) -> float | None:
-    """Return the stated relative standard deviation, None by default and for 'none'; `what` can't use a learnt error yet."""
-    sd, _ = read_choice(value)
-    if value is not None and sd is None and str(value).strip() == "learned":
-        raise BayeslawError(
-            f"{what} can't use the discrepancy that a fit has learnt: state its size, such as 1%, or leave it out by 'none'.",
-            code="no-learned-discrepancy",
-        )
-    return sd
-
-
 def spread_name(sd: float) -> str:
     """Return the name of the spread with a stated discrepancy, such as 'discrepancy0.5%'."""
     return f"discrepancy{100 * sd:g}%"

@@ -21,6 +21,7 @@ from bayeslaw.posterior.fit import Fit
 from bayeslaw.posterior.storage import read_tree, restore, write_tree
 
 FORMAT = 1
+TURNS = 6  # that the laws of a second stack take, and for every further one times as many
 LEAST = 1e-3  # smallest weight: a smaller one would be a few draws of some thousand, which changes no interval
 NOT_OPTIMAL = 0.01  # largest gain in mean log score per unit of moved weight at which the optimiser counts as converged
 
@@ -29,7 +30,13 @@ NOT_OPTIMAL = 0.01  # largest gain in mean log score per unit of moved weight at
 class Stack(Verdicts):
     """Fits of several laws to the same losses, by the names that a comparison gave them, with weights that add up to 1.
 
-    `bayeslaw.compare` makes it; it forecasts, is scored, planned with and saved like a fit.
+    `bayeslaw.compare` and `bayeslaw.fit_stack` make it; it forecasts, is scored, planned with and saved like a fit.
+
+    Attributes
+    ----------
+    members, weights : mapping of name to Fit and float
+    turns : int
+        In how many turns its laws give their draws; see `paired`.
 
     Examples
     --------
@@ -41,6 +48,7 @@ class Stack(Verdicts):
 
     members: Mapping[str, Fit]
     weights: Mapping[str, float]
+    turns: int = 1
 
     forecast, score, anchors = PublicFunction(), PublicFunction(), PublicFunction()
     allocate, transfer, report = PublicFunction(), PublicFunction(), PublicFunction()
@@ -94,14 +102,16 @@ class Stack(Verdicts):
     def selections(self) -> tuple[tuple[Fit, Index], ...]:
         """Pairs of a fit and the indices of the draws that make a forecast: evenly spaced ones, as many as the weights say.
 
-        There are as many in all as the fit with fewest draws has, and each count is within one of its share.
+        There are as many in all as the fit with fewest draws has, and each count is within one of its share. With several turns,
+        every fit gives a part of its draws in each.
         """
         sizes = {name: fit.selections[0][1].size for name, fit in self.members.items()}
         ends = np.round(np.cumsum(list(self.weights.values())) * min(sizes.values())).astype(np.int64)
         counts = np.diff(ends, prepend=0)
         even = [((np.arange(n) + 0.5) * size / n).astype(np.int64) for n, size in zip(counts, sizes.values(), strict=True) if n]
         fits = [fit for n, fit in zip(counts, self.members.values(), strict=True) if n]
-        return tuple(zip(fits, even, strict=True))
+        parts = zip(*(np.array_split(chosen, self.turns) for chosen in even), strict=True)
+        return tuple((fit, part) for turn in parts for fit, part in zip(fits, turn, strict=True) if part.size)
 
     def summary(self, ci_prob: float = 0.9) -> pd.DataFrame:
         """Return the parameters of every fit with equal-tailed credible intervals, rows (law, parameter); see `Fit.summary`."""
@@ -190,24 +200,20 @@ type Posterior = Fit | Stack
 """What forecasts, plans and scores are made with."""
 
 
-def check_pairing(posteriors: Iterable[object], sizes: Iterable[int], unpaired: str, instead: str = "") -> None:
-    """Refuse posteriors whose draws can't be paired by their numbers.
+def paired[P](posteriors: Iterable[P]) -> list[P]:
+    """Return posteriors whose draws may be paired by their numbers.
 
-    Parameters
-    ----------
-    posteriors : Fits, Stacks and PointFits
-    sizes : iterable of int
-        Numbers of their draws.
-    unpaired : str
-        Message where these differ.
-    instead : str
-        End of the message about two stacks: what to do instead.
+    A stack gives all draws of one law before those of the next. If two did, draws of one law would be paired only with those of
+    one law of the other: the second stack's laws take turns, so that draws of all laws meet. Copies of one stack stay copies.
     """
-    if len({id(p) for p in posteriors if isinstance(p, Stack)}) > 1:
-        raise BayeslawError(
-            f"Two stacks can't be paired draw by draw: draws of one law would be paired with those of another.{instead}",
-            code="two-stacks",
-        )
+    posteriors = list(posteriors)
+    stacks = {id(p): p for p in posteriors if isinstance(p, Stack)}
+    taking_turns = {key: replace(stack, turns=TURNS**i) if i else stack for i, (key, stack) in enumerate(stacks.items())}
+    return [taking_turns.get(id(p), p) for p in posteriors]
+
+
+def check_pairing(sizes: Iterable[int], unpaired: str) -> None:
+    """Refuse posteriors with different numbers of draws (`sizes`), whose draws can't be paired, with the message `unpaired`."""
     if len(set(sizes)) > 1:
         raise BayeslawError(unpaired, code="unpaired-draws")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -17,7 +17,9 @@ import pandas as pd
 from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.units import in_nats
+from bayeslaw.data.base_loss import BASE_LOSS, MODEL
 from bayeslaw.data.validate import LOSS_SUPPORT, complete
+from bayeslaw.forecasting.stack import Posterior
 from bayeslaw.inference.point import PointFit
 from bayeslaw.planning.domain_loss import PLANNED, SAME, DomainLoss, as_number, members
 from bayeslaw.posterior.fit import Fit
@@ -54,6 +56,36 @@ def base_losses(
     return {source.name: base_loss(source, stated.get(source.name), seed + i) for i, source in enumerate(sources)}
 
 
+def start_of(name: str, posterior: Posterior | PointFit, settings: Mapping[str, Any], given: Any) -> dict[str, float]:
+    """The base loss at which laws of a source start that have it as a covariate, as a setting; empty for other laws.
+
+    Parameters
+    ----------
+    name, posterior
+        As in `DomainLoss`.
+    settings : mapping
+        Of the plan. One that is among them is taken.
+    given : text, float, mapping or None
+        As in `base_losses`. A stated loss is taken, and else the mean of the rows at D = 0 of this model beside the fit.
+    """
+    fits = [fit for fit, _ in members(posterior)]
+    if BASE_LOSS in settings or not any(BASE_LOSS in fit.law.covariates for fit in fits):
+        return {}
+    text = str((given.get(name) if isinstance(given, Mapping) else given) or "").strip()
+    if text not in ("", "measured", "law"):
+        return {BASE_LOSS: _stated(text, posterior.unit)[0]}
+    for frame in (fit.observed.base for fit in fits if BASE_LOSS in fit.observed.base):
+        model = [name for name in MODEL if name in settings and name in frame]
+        same = np.all([np.isclose(frame[name].astype(float), settings[name], rtol=SAME, atol=0.0) for name in model], axis=0)
+        if same.any():
+            return {BASE_LOSS: float(frame.loc[same, BASE_LOSS].mean())}
+    raise BayeslawError(
+        f"{posterior.law.name if isinstance(posterior, PointFit) else posterior.name} starts at the measured loss of the base "
+        f"checkpoint, and no row with D = 0 is of this model: give that loss (--set {BASE_LOSS}=2.31).",
+        code="unknown-base-loss",
+    )
+
+
 def base_loss(domain: DomainLoss, given: str | float | None, seed: int) -> BaseLoss:
     """The base checkpoint's loss: measured, by the law, or stated.
 
@@ -79,6 +111,9 @@ def base_loss(domain: DomainLoss, given: str | float | None, seed: int) -> BaseL
         shown = f"{value:g}" + (f" ± {error:g}" if error else "")
         stated = f"base loss of {domain.name} {shown} {domain.unit}, as stated"
         return BaseLoss(math.log(value) + error / value * normal, "stated", stated)
+    if not text and (start := domain.settings.get(BASE_LOSS)) is not None:
+        note = f"base loss of {domain.name} {start:.4g} {domain.unit}, at which its law starts"
+        return BaseLoss(np.full(domain.size, math.log(start)), "stated", note)
     if text != "law":
         logs, variances = _measured(domain)
         if logs.size:

@@ -1,7 +1,7 @@
 """The loss of one domain along the tokens and the replay of an adaptation, draw by draw.
 
 A posterior gives draws of a law's parameters; with all covariates but D and r fixed, each draw is a curve of the loss. The noise of
-the next run and a stated discrepancy of the law shift the log of that curve.
+the next run and errors of the law shift the log of that curve.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class DomainLoss:
     """Log loss of one domain under the plan, draw by draw.
 
     `shift` (S,) is added to log losses, `shift_base` to the log of the base loss: effects and noise of the next run, and
-    a stated discrepancy; zeros for the law's expected loss.
+    errors of the law, stated or learnt; zeros for the law's expected loss.
     """
 
     name: str  # 'source', 'target', or as the user calls the domain
@@ -46,6 +46,7 @@ class DomainLoss:
     shift: Array
     shift_base: Array
     shared: str = ""  # how the effects of the next run and of the base checkpoint are related, as the end of a sentence
+    extrapolated: bool = False  # whether `shift` has an error that the law has outside its runs
 
     @property
     def size(self) -> int:
@@ -176,9 +177,7 @@ def check_paired(losses: Sequence[DomainLoss]) -> None:
     """Refuse losses whose draws can't be paired by their numbers."""
     sizes = ", ".join(f"{name} {size:,}" for name, size in {loss.name: loss.size for loss in losses}.items())
     check_pairing(
-        (loss.posterior for loss in losses),
         (loss.size for loss in losses),
         f"The draws of the fits are unpaired: {sizes}. A plan takes each draw of one with one of the other: fit both with the "
         "same number of draws and chains, or both domains in one fit (--by E=domain).",
-        " Plan with a stack and a fit, or with one stack of both domains.",
     )

@@ -26,11 +26,14 @@ from bayeslaw.posterior.effects import LearntEffects
 from bayeslaw.posterior.fit import Fit
 
 AVERAGED = 200  # draws by which the correlation is measured
+ERROR = 3  # kind of random numbers: learnt errors of laws
 LEAST = 3  # checkpoints from which a correlation is measured
 
 
-def with_next_run(losses: Sequence[DomainLoss], seed: int, discrepancy: float | None, *, run: bool) -> list[DomainLoss]:
-    """The losses with effects and noise of the next run, and with a stated discrepancy.
+def with_next_run(
+    losses: Sequence[DomainLoss], seed: int, discrepancy: float | None, *, run: bool, learned: bool = False
+) -> list[DomainLoss]:
+    """The losses with effects and noise of the next run, and with errors of the laws, stated or learnt.
 
     Losses of one posterior share the run effect, as they are losses of one model; those of different posteriors don't.
 
@@ -40,23 +43,28 @@ def with_next_run(losses: Sequence[DomainLoss], seed: int, discrepancy: float | 
         As in `plan`.
     run : bool
         Whether the effects and noise of the next run are added.
+    learned : bool
+        Whether losses outside the runs have the error of the law that the fit has learnt, or that laws have on other ladders.
     """
     order = list(dict.fromkeys(id(loss.posterior) for loss in losses))
     shifted = []
     for number, loss in enumerate(losses):
         entropy, shared = (seed, PLANNED, order.index(id(loss.posterior))), dict[str, None]()
-        shifts = [np.zeros((2, m.size)) for m in loss.member_draws]
         selections = () if isinstance(loss.posterior, PointFit) else loss.posterior.selections
-        for (fit, chosen), member, shift in zip(selections, loss.member_draws, shifts, strict=False):
-            own = (int(fit.info["seed"]), *entropy)
+        shifts, erring = [np.zeros((2, 0 if selections else loss.size))], False
+        for (fit, chosen), member in zip(selections, loss.member_draws, strict=False):
+            own, shift = (int(fit.info["seed"]), *entropy), np.zeros((2, member.size))
             if run:
                 added, text = _next_run(fit, chosen, loss.settings, own, number)
                 shift += added
                 shared[text] = None
             if discrepancy:
                 shift += discrepancy * _discrepancy(member, (*own, number))
+            if learned and (error := _learnt_error(fit, chosen, member, (*own, number))).any():
+                shift, erring = shift + error, True
+            shifts.append(shift)
         both = np.concatenate(shifts, axis=1)
-        shifted.append(replace(loss, shift=both[0], shift_base=both[1], shared="".join(shared)))
+        shifted.append(replace(loss, shift=both[0], shift_base=both[1], shared="".join(shared), extrapolated=erring))
     return shifted
 
 
@@ -139,6 +147,15 @@ def _mean_errors(fit: Fit) -> tuple[Array, Array]:
     known = np.bincount(observed.run, observed.se**2) / count if observed.se.size else 0.0
     own = (fit.noise.variances(draws)[0][fit.noise.groups_of(observed)] + known) / count
     return (means.T - draws["run_excess"] if fit.noise.skew else means.T), own
+
+
+def _learnt_error(fit: Fit, chosen: Index, member: LawDraws, entropy: tuple[int, ...]) -> Array:
+    """The error (S,) at the plan that the law has outside its runs; zeros inside, and for laws whose error changes along D."""
+    with_error = fit.extrapolation
+    if with_error is None or with_error.discrepancy is None or "D" in directions(fit.law):
+        return np.zeros(member.size)
+    at = {name: np.array([value]) for name, value in member.constants.items()}
+    return np.asarray(with_error.discrepancy.drawn(chosen, (*entropy, ERROR)).at(at)[0])
 
 
 def _discrepancy(member: LawDraws, entropy: tuple[int, ...]) -> Array:

@@ -22,14 +22,15 @@ from numpy.typing import NDArray
 from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError, whole_number
 from bayeslaw.core.flops import Stages
+from bayeslaw.data.base_loss import BASE_LOSS
 from bayeslaw.data.table import Runs
 from bayeslaw.data.validate import complete
 from bayeslaw.design.anchors import Anchors, anchors
-from bayeslaw.forecasting.discrepancy import read_stated
+from bayeslaw.forecasting.discrepancy import read_choice
 from bayeslaw.forecasting.forecast import forecast, outside
 from bayeslaw.forecasting.stack import Posterior
 from bayeslaw.inference.point import PointFit
-from bayeslaw.planning.base_loss import BaseLoss, base_losses
+from bayeslaw.planning.base_loss import BaseLoss, base_losses, start_of
 from bayeslaw.planning.domain_loss import DomainLoss, check_paired, members
 from bayeslaw.planning.next_run import with_next_run
 from bayeslaw.planning.problem import (
@@ -126,7 +127,8 @@ def plan(
     points : pair of PointFit, optional
         Point fits of source and target that the deterministic plan goes by, instead of median losses.
     discrepancy : float or text, optional
-        Relative sd that you state for the laws' errors at the plan, .01 or '1%'.
+        By default, 'learned', losses outside the runs in size or stage have the error of the law, as the forecasts that are called
+        extrapolated; 'none' leaves it out. Or a relative sd that you state for the laws' errors at the plan, .01 or '1%'.
     seed : int
         Of the noise of the next run and of errors of base losses.
     force : bool
@@ -164,10 +166,12 @@ def plan(
     if minimise == "replay" and (box.listed_x is None or box.listed_x.size != 1):
         raise BayeslawError("To minimise replay, fix the tokens (--tokens 1e10 or --atpp 8).", code="tokens-not-fixed")
     sources = dict(zip(fits, posteriors, strict=False))
-    losses = domain_losses(sources, posteriors[-1] if target is not None else None, model, box, source_levels, target_levels)
+    starts = {name: start_of(name, posterior, model, base_loss) for name, posterior in sources.items()}
+    aim = posteriors[-1] if target is not None else None
+    losses = domain_losses(sources, aim, model, box, source_levels, target_levels, starts)
     check_paired(losses)
-    sd = read_stated(discrepancy, "A plan")
-    losses = with_next_run(losses, seed, sd, run=on == "run")
+    sd, learned = read_choice(discrepancy)
+    losses = with_next_run(losses, seed, sd, run=on == "run", learned=learned)
     draws = np.arange(losses[0].size)
     searched = (draws // BLOCK) % 2 == 0  # alternate blocks of neighbours, so that both halves have draws of every chain
     solver = _Solver(draws[searched], draws[~searched])
@@ -197,7 +201,7 @@ class Plan:
         Losses and forgetting at `best` (else at `attainable`): median, eti90_lo, eti90_hi, checks.
     margins : dict of str to array (S,)
         By how much (relative) each loss there stays under its limit in each draw, by the laws alone: without the noise of the
-        next run and without a stated discrepancy. `anchors` chooses runs that lower the variance of these.
+        next run and without errors of the laws, stated or learnt. `anchors` chooses runs that lower the variance of these.
     notes : tuple of str
         Base losses, the active constraint and warnings.
     problem : PlanProblem
@@ -255,6 +259,8 @@ class Plan:
     def lines(self) -> list[str]:
         """The plan in words."""
         spread = "the laws' expected losses" if self.on == "latent" else "the losses that the next run logs"
+        if any(loss.extrapolated for loss in self.problem.losses):
+            spread += ", with the laws' errors outside the runs (extrapolated)"
         model = ", ".join(f"{k} = {v:g}" for k, v in self.problem.settings.items())
         head = f"{model + ': ' if model else ''}{'; '.join(self.constraints) or 'no other constraint'}; on {spread}"
         lines = [head + failure_suffix(self.forced)]
@@ -443,7 +449,8 @@ def _by_point_fits(problem: PlanProblem, sources: PointFit | Mapping[str, PointF
         )
     levels = {s.name: {k: v for k, v in s.settings.items() if isinstance(v, str)} for s in problem.losses}
     own = {s.name: fits[s.name] for s in problem.sources}
-    losses = domain_losses(own, target, problem.settings, problem.box, levels, levels.get("target"))
+    starts = {s.name: {k: v for k, v in s.settings.items() if k == BASE_LOSS} for s in problem.sources}
+    losses = domain_losses(own, target, problem.settings, problem.box, levels, levels.get("target"), starts)
     stated = {
         name: "law" if base.kind == "law" else f"{float(np.exp(np.median(base.log))):.12g}"
         for name, base in problem.base_losses.items()

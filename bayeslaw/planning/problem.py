@@ -14,7 +14,7 @@ import pandas as pd
 from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError, FitError, nearest
 from bayeslaw.core.flops import Stages, per_token
-from bayeslaw.forecasting.stack import Posterior, Stack
+from bayeslaw.forecasting.stack import Posterior, Stack, paired
 from bayeslaw.inference.point import PointFit
 from bayeslaw.planning.base_loss import BaseLoss, base_loss
 from bayeslaw.planning.domain_loss import DomainLoss, as_number, check_passed, domain_loss, members, setting
@@ -274,7 +274,7 @@ def by_name[P: Fit | Stack | PointFit](source: P | Mapping[str, P] | None) -> di
 
 
 def checked_posteriors(posteriors: Sequence[Posterior], force: bool) -> list[Posterior]:
-    """The posteriors, with one object for all copies of a fit that was read twice.
+    """The posteriors with draws that may be paired, and one object for all copies of a fit that was read twice.
 
     Point fits, fits whose checks failed (unless forced), laws without tokens, and too few draws are refused.
     """
@@ -296,7 +296,7 @@ def checked_posteriors(posteriors: Sequence[Posterior], force: bool) -> list[Pos
             )
     known: dict[str, Posterior] = {}
     keys = [p.info["draws_sha256"] + p.info["law_sha256"] if isinstance(p, Fit) else str(id(p)) for p in posteriors]
-    return [known.setdefault(key, posterior) for key, posterior in zip(keys, posteriors, strict=True)]
+    return paired(known.setdefault(key, posterior) for key, posterior in zip(keys, posteriors, strict=True))
 
 
 def check_settings(settings: Mapping[str, Any], posteriors: Sequence[Posterior]) -> dict[str, float]:
@@ -448,6 +448,7 @@ def domain_losses(
     box: Box,
     source_levels: Mapping[str, Any] | None,
     target_levels: Mapping[str, str] | None,
+    starts: Mapping[str, Mapping[str, float]],
 ) -> list[DomainLoss]:
     """The losses of all domains by the laws alone, sources first.
 
@@ -457,13 +458,18 @@ def domain_losses(
         As in `plan`.
     box : Box
         Settings are checked at its corners.
+    starts : mapping of source to mapping
+        Further settings of sources, as of `bayeslaw.planning.base_loss.start_of`.
     """
     corners = pd.DataFrame([{"D": d, "r": r} for d in (math.exp(box.low), math.exp(box.high)) for r in box.replay])
     levels = dict(source_levels or {})
     by_source = any(isinstance(value, Mapping) for value in levels.values())
     domains: list[Any] = [(name, p, levels.get(name) if by_source else levels, "source") for name, p in sources.items()]
     domains += [("target", target, target_levels, "target")] if target is not None else []
-    return [domain_loss(name, p, settings, _levels(p, given, name, role), corners) for name, p, given, role in domains]
+    return [
+        domain_loss(name, p, {**settings, **starts.get(name, {})}, _levels(p, given, name, role), corners)
+        for name, p, given, role in domains
+    ]
 
 
 def _levels(posterior: Posterior | PointFit, given: Mapping[str, str] | None, name: str, role: str) -> dict[str, str]:

@@ -19,7 +19,7 @@ from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.intervals import columns
 from bayeslaw.forecasting.grid import grid
-from bayeslaw.forecasting.stack import Posterior, Stack, check_pairing
+from bayeslaw.forecasting.stack import Posterior, Stack, check_pairing, paired
 from bayeslaw.inference.point import PointFit
 from bayeslaw.planning.allocation import SCRATCH, stage_names, stages
 from bayeslaw.planning.domain_loss import check_passed
@@ -111,6 +111,8 @@ def transfer(
     >>> bayeslaw.transfer(fit, {"N": 1e9, "D": "1e9:1e11:3"}, continued=fit).scratch.shape[1]
     3
     """
+    if continued is not None:
+        fit, continued = paired([fit, continued])
     fits = [fit, *([continued] if continued is not None else [])]
     for posterior in fits:
         check_passed(posterior, force)
@@ -129,12 +131,8 @@ def transfer(
     else:
         before, after = stages(fit, _known(fit, others), SCRATCH), stages(continued, _known(continued, others), stage)
     size, other = (sum(law.size for law in laws) for laws in (before, after))
-    check_pairing(
-        fits,
-        (size, other),
-        f"The draws of the two fits are unpaired: {size:,} and {other:,}. Fit both with the same number of draws.",
-        " Compare a stack with a fit.",
-    )
+    unpaired = f"The draws of the two fits are unpaired: {size:,} and {other:,}. Fit both with the same number of draws."
+    check_pairing((size, other), unpaired)
     loss, scratch = np.empty((2, size, len(table)))
     ends = np.cumsum([0, *(law.size for law in before)])
     for i, (n, d) in enumerate(zip(table["N"], table["D"], strict=True)):

@@ -10,7 +10,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from bayeslaw.evaluation.scores import draw_scores, point_scores, score
-from bayeslaw.forecasting.discrepancy import LENGTH, STATED, Discrepancy, read_choice, read_discrepancy, read_stated, spread_name
+from bayeslaw.forecasting.discrepancy import LENGTH, STATED, Discrepancy, read_choice, read_discrepancy, spread_name
 from bayeslaw.forecasting.forecast import forecast
 from bayeslaw.inference.point import point_fit
 from bayeslaw.laws.card import load_law, parse_card
@@ -160,12 +160,6 @@ def test_settings_beyond_the_product_of_size_and_tokens_lie_outside(sound_fit: F
 )
 def test_a_choice_is_learned_none_or_a_size(value: str | None, choice: tuple[float | None, bool]) -> None:
     assert read_choice(value) == choice
-
-
-def test_a_plan_can_not_use_a_learnt_error() -> None:
-    assert read_stated(None, "A plan") is read_stated("none", "A plan") is None
-    with fails("no-learned-discrepancy", "A plan"):
-        read_stated("learned", "A plan")
 
 
 def test_the_discrepancy_of_a_row_does_not_depend_on_other_rows(sound_fit: Fit) -> None:

@@ -9,10 +9,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayeslaw.planning.base_loss import BaseLoss, base_loss
+from bayeslaw.planning.base_loss import BaseLoss, base_loss, start_of
 from bayeslaw.planning.domain_loss import domain_loss
+from bayeslaw.planning.plan import plan
 from bayeslaw.posterior.fit import Fit
 from tests import oracles
+from tests.errors import fails
 from tests.fixed import fixed_fit
 from tests.posteriors import BASE, MODEL, SOURCE, law_named, posterior, scattered
 
@@ -104,3 +106,48 @@ def test_the_noise_of_a_base_loss_is_that_of_its_group() -> None:
     labs = pd.concat([*(d.assign(lab=d["domain"]).drop(columns="domain") for d in domains), base[1:].assign(lab=None)])
     common = {k: v for k, v in values.items() if not k.startswith("E_")}
     assert sd(base_of(fixed_fit(law, labs, common, noise="normal", noise_by="lab"))) == pytest.approx(0.02, rel=0.05)
+
+
+# --- laws that start at a measured base loss --------------------------------------------------------------------------
+
+START = {"N": 1e7, "ptpp": 15.0}  # the first run of `oracles.table`, whose base loss is 3
+
+
+def starting(*losses: float) -> Fit:
+    """A fit of from-base-source whose table has rows with D = 0 of the model `START`."""
+    law = law_named("from-base-source")
+    table = oracles.table(law)
+    base = pd.DataFrame({"run": "base", "D": 0.0, "r": np.nan, "loss": losses, "base_loss": losses} | START)
+    draws = scattered(oracles.typical(law), SIZE, 1, 0.004)
+    return posterior(law, draws, frame=pd.concat([table, base], ignore_index=True), seed=1)
+
+
+def test_such_laws_start_at_the_mean_of_the_measured_rows_of_the_model() -> None:
+    assert start_of("source", starting(2.9, 3.1), START, None) == {"base_loss": pytest.approx(3.0)}
+    assert start_of("source", starting(2.9), START, {"another": 2.0}) == {"base_loss": 2.9}
+
+
+def test_a_stated_base_loss_and_one_among_the_settings_come_first() -> None:
+    fit = starting(2.9)
+    assert start_of("source", fit, START, "2.7+-0.01") == start_of("source", fit, START, {"source": 2.7}) == {"base_loss": 2.7}
+    assert start_of("source", fit, START | {"base_loss": 2.6}, 2.7) == {}
+
+
+def test_other_laws_need_no_start_and_an_unknown_one_is_asked_for() -> None:
+    assert start_of("source", with_base_rows(BASE), MODEL, None) == {}
+    with fails("unknown-base-loss", "from-base-source", "--set base_loss="):
+        start_of("source", starting(2.9), START | {"ptpp": 31.0}, None)
+
+
+def test_forgetting_is_counted_from_where_the_law_starts() -> None:
+    fit, corners = starting(2.9), pd.DataFrame([{"D": 1e8, "r": 0.3}, {"D": 1e9, "r": 0.3}])
+    base = base_loss(domain_loss("source", fit, START | {"base_loss": 2.6}, {}, corners), None, 0)
+    np.testing.assert_allclose(np.exp(base.log), 2.6)
+
+
+def test_a_plan_starts_at_the_stated_base_loss() -> None:
+    fit = starting(2.9)
+    asked: dict[str, Any] = {"on": "latent", "max_forgetting": "20%", "minimise": "source-loss", "tokens": 1e8}
+    stated = plan(fit, None, START, base_loss="2.6", **asked)
+    assert stated.losses.equals(plan(fit, None, START | {"base_loss": 2.6}, **asked).losses)
+    assert not stated.losses.equals(plan(fit, None, START, **asked).losses)  # measured, 2.9

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -102,3 +103,29 @@ def test_the_run_of_a_measured_base_is_drawn_given_it() -> None:
     assert loss.shift_base.mean() == pytest.approx(shrunk, abs=MONTE_CARLO * POINT * np.sqrt(2))
     assert loss.shift.mean() == pytest.approx(drawn(frame) * effect, abs=float(np.hypot(MONTE_CARLO * SIGMA, MEASURED * effect)))
     assert loss.shift.std() < 0.8 * SIGMA
+
+
+def learning(fit: Fit) -> Fit:
+    """The fit, made with the default of learning how wrong the law is."""
+    return replace(fit, info=fit.info | {"discrepancy": {"asked": "learned", "learned": False, "reason": "…"}})
+
+
+def test_losses_outside_the_runs_have_the_error_of_the_forecasts_there() -> None:
+    fit = learning(fitted(runs(0.0)))
+    away = {"N": 5e10, "ptpp": 300.0}
+    loss = domain_loss("source", fit, away, {}, CORNERS)
+    (shifted,) = with_next_run([loss], 0, None, run=False, learned=True)
+    assert shifted.extrapolated
+    np.testing.assert_array_equal(shifted.shift, shifted.shift_base)  # one model has one error, before and after adaptation
+    at = pd.DataFrame([away | {"D": 5e10, "r": 0.1}])
+    spread = fit.forecast(at, force=True)
+    errors = np.log(spread.draws["extrapolated"].values) - np.log(spread.draws["run"].values)
+    assert shifted.shift.std() == pytest.approx(errors.std(), rel=0.1)
+
+
+def test_losses_inside_the_runs_and_of_fits_that_learnt_nothing_have_none() -> None:
+    fit = fitted(runs(0.0))
+    for posterior_, model, learned in ((learning(fit), {"N": 1e9, "ptpp": 40.0}, True), (fit, NEW | {"ptpp": 300.0}, True)):
+        (loss,) = with_next_run([domain_loss("source", posterior_, model, {}, CORNERS)], 0, None, run=False, learned=learned)
+        assert not loss.extrapolated
+        assert not loss.shift.any()

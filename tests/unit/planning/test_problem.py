@@ -106,10 +106,19 @@ def test_too_few_or_unpaired_draws_are_refused(target: Fit) -> None:
         plan(more, target, MODEL, **PROBLEM)
 
 
-def test_a_stack_is_not_paired_with_another_stack(source: Fit, target: Fit) -> None:
-    first, second = Stack.of({"a": source}, {"a": 1.0}), Stack.of({"b": target}, {"b": 1.0})
-    with fails("two-stacks"):
-        plan(first, second, MODEL, **PROBLEM)
+def test_draws_of_every_law_of_a_stack_meet_those_of_every_law_of_another(source: Fit, target: Fit) -> None:
+    sources = Stack.of({"a": source, "b": source}, {"a": 0.5, "b": 0.5})
+    targets = Stack.of({"c": target, "d": target}, {"c": 0.5, "d": 0.5})
+    result = plan(sources, targets, MODEL, **PROBLEM)
+    assert result.best is not None
+    counts = [[draws.size for _, draws in loss.posterior.selections] for loss in result.problem.losses]
+    assert counts[0] == [SIZE // 2] * 2
+    laws = [np.repeat(np.arange(len(sizes)) % 2, sizes) for sizes in counts]
+    together = np.bincount(2 * laws[0] + laws[1], minlength=4)
+    np.testing.assert_allclose(together, SIZE / 4, atol=2)
+    alone = plan(source, target, MODEL, **PROBLEM)
+    assert alone.best is not None
+    assert result.best.tokens == pytest.approx(alone.best.tokens, rel=0.05)  # the same posteriors, paired otherwise
 
 
 def test_a_stack_of_two_laws_takes_draws_of_each(source: Fit, target: Fit) -> None:
