@@ -107,7 +107,7 @@ def test_the_run_of_a_measured_base_is_drawn_given_it() -> None:
 
 def learning(fit: Fit) -> Fit:
     """The fit, made with the default of learning how wrong the law is."""
-    return replace(fit, info=fit.info | {"discrepancy": {"asked": "learned", "learned": False, "reason": "…"}})
+    return replace(fit, info={**fit.info, "discrepancy": {"asked": "learned", "learned": False, "reason": "…"}})
 
 
 def test_losses_outside_the_runs_have_the_error_of_the_forecasts_there() -> None:
