@@ -3,10 +3,11 @@
     BAYESLAW_SHARED_DATA=… python benchmarks/cpt.py        # prints the report kept in benchmarks/results/cpt.md
 
 The laws of LAWS are fitted at their defaults to each sweep's stages up to 31 tokens per parameter, to all but its two largest
-sizes (the largest, if there are three), or to both, and forecast settled rows (two adaptation tokens per parameter on) of the rest.
-Delphi has seven bases, of which size and stage grow together; the two largest are forecast. `noise.walk.WEIGHTS`, by which the size
-of errors beyond the runs is multiplied along sizes and stages, is chosen among `CANDIDATES` on all sweeps but the one that is
-scored, all in turn.
+sizes (the largest, if there are three), or to both, and forecast settled rows (two adaptation tokens per parameter on) of the rest,
+each by itself and in stacks with equal weights. Delphi has seven bases, of which size and stage grow together; the two largest are
+forecast. Which laws are stacked, and `noise.walk.WEIGHTS`, by which the size of errors beyond the runs is multiplied along sizes
+and stages, are also chosen on all sweeps but the one that is scored, all in turn. Point fits, and the published law of
+the domain, stand beside.
 """
 
 from __future__ import annotations
@@ -24,36 +25,47 @@ from tables import ROOT, banner, markdown_table
 
 import bayeslaw
 from bayeslaw.evaluation.scores import crps
+from bayeslaw.forecasting.stack import Posterior
 from bayeslaw.noise import walk as walks
 
 SHARED = Path(os.environ.get("BAYESLAW_SHARED_DATA", ROOT / "../shared/data"))
-CANDIDATES = {(n, p): {"N": n, "ptpp": p} for n in (0.0, 0.5, 1.0, 2.0, 3.0) for p in (0.0, 0.5, 1.0, 2.0)}
+CANDIDATES = {(n, p): {"N": n, "ptpp": p} for n in (0.0, 0.5, 1.0, 2.0) for p in (0.0, 0.5, 1.0)}
 SETTLED, LATEST = 2.0, 31
-LAWS = {"source": ("transfer-source", "plateau-source"), "target": ("transfer-target",)}
-COLUMNS = ["run", "checkpoint", "N", "D", "r", "ptpp", "loss"]
+LAWS: dict[str, list[tuple[str, ...]]] = {
+    "source": [
+        ("from-base-source", "plateau-source"), ("transfer-source",), ("plateau-source",), ("from-base-source",),
+        ("plateau-source", "transfer-source"), ("from-base-source", "plateau-source", "transfer-source"),
+    ],
+    "target": [("plateau-target", "transfer-target"), ("transfer-target",), ("plateau-target",)],
+}  # fmt: skip
+"""Laws and stacks of each domain, the recommended one first."""
+BASE_ROWS = ", with base rows"
+PUBLISHED = {"source": "ptpp-floor", "target": "ptpp-gate-floor"}  # Goffinet et al. 2025, forms 1 and 3
+COLUMNS = ["run", "checkpoint", "N", "D", "r", "ptpp", "loss", "base_loss"]
 
 
 class Case(NamedTuple):
-    """Rows to fit and rows to forecast, of one table and domain of a sweep."""
+    """Rows to fit and rows to forecast, of one table and domain of a sweep; `base` are the fitted checkpoints' own rows."""
 
     sweep: str
     name: str
     split: str
-    law: str
+    domain: str
     seen: pd.DataFrame
     held: pd.DataFrame
+    base: pd.DataFrame
 
     @property
     def title(self) -> str:
-        return f"{self.name}, {self.split}: {self.law}"
+        return f"{self.name} {self.domain}, {self.split}"
 
 
 def toys() -> Iterator[tuple[str, str, pd.DataFrame]]:
     """Sweep, name and rows of every table of small models, seed 0."""
     for sweep in ("tinycpt", "tinycpt2"):
         for path in sorted((ROOT / "data" / sweep).glob("runs*.csv")):
-            rows = pd.read_csv(path)
-            rows = rows[(rows["seed"] == 0) & (rows["D"] > 0) & (rows["r"] < 1) & ((rows["r"] > 0) | (sweep != "tinycpt"))]
+            rows = bayeslaw.read_runs(path, "seed == 0").frame
+            rows = rows[(rows["D"] == 0) | (rows["r"] < 1) & ((rows["r"] > 0) | (sweep != "tinycpt"))]
             kinds = rows["anneal"] if "anneal" in rows else rows["shift"]
             for kind in sorted(kinds.unique()):
                 yield sweep, f"{sweep} {kind}", rows[kinds == kind]
@@ -63,21 +75,22 @@ def cases() -> Iterator[Case]:
     """Every table, domain and split."""
     for sweep, name, table in toys():
         for domain, rows in table.groupby("domain"):
-            sizes = np.sort(rows["N"].unique())
+            sizes, started = np.sort(rows["N"].unique()), rows["D"] > 0
             large = rows["N"] >= sizes[-2 if len(sizes) > 3 else -1]
             late = rows["ptpp"] > LATEST
             splits = {"stages": (~late, late), "sizes": (~large, large), "both": (~late & ~large, late & large)}
             for split, (seen, held) in splits.items():
-                settled = rows[held & (rows["D"] >= SETTLED * rows["N"])]
-                for law in LAWS[str(domain)] if len(settled) else ():  # the largest sizes may have fewer stages
-                    yield Case(sweep, f"{name} {domain}", split, law, rows.loc[seen, COLUMNS], settled[COLUMNS])
+                settled = rows.loc[held & (rows["D"] >= SETTLED * rows["N"]), COLUMNS]
+                if len(settled):  # the largest sizes may have fewer stages
+                    parts = (rows.loc[seen & started, COLUMNS], settled, rows.loc[seen & ~started, COLUMNS])
+                    yield Case(sweep, name, split, str(domain), *parts)
     if (path := SHARED / "delphi_midtraining.csv").exists():
         rows = pd.read_csv(path)
         rows = rows[(rows["val_set"] == "clean_seen") & (rows["D"] > 0) & rows["final"]]
-        rows = rows.assign(run=rows["run_name"], checkpoint=rows["base"].map("{:g}".format))
+        rows = rows.assign(run=rows["run_name"], checkpoint=rows["base"].map("{:g}".format), base_loss=np.nan)
         for split, some in {"all budgets": rows, "1B tokens": rows[rows["kind"] == "tok1b"]}.items():
             low = some["base"] < 1e20
-            yield Case("delphi", "delphi target", split, "transfer-target", some.loc[low, COLUMNS], some.loc[~low, COLUMNS])
+            yield Case("delphi", "delphi", split, "target", some.loc[low, COLUMNS], some.loc[~low, COLUMNS], some.loc[[], COLUMNS])
 
 
 def scores(loss: Any, draws: Any) -> dict[str, float]:
@@ -96,72 +109,148 @@ def scores(loss: Any, draws: Any) -> dict[str, float]:
 
 
 def work(case: Case) -> list[dict[str, Any]]:
-    """Scores of the law taken for exact and with every candidate's error beyond the runs."""
-    fit = bayeslaw.fit(case.law, case.seen, progress=False, cores=1)
-    head = {"sweep": case.sweep, "case": case.title, "law": case.law, "passed": fit.passed, "fitted": len(case.seen)}
-    loss, rows, some = case.held["loss"].to_numpy(), [], case.held.drop(columns="loss")
-
-    def scored_by(discrepancy: str) -> dict[str, float]:
-        return scores(loss, fit.forecast(some, discrepancy=discrepancy, force=True).predictive)
-
-    rows.append(head | {"spread": "run"} | scored_by("none"))
-    for key, weights in CANDIDATES.items():
-        with patch.object(walks, "WEIGHTS", weights):
-            rows.append(head | {"spread": str(key)} | scored_by("learned"))
+    """Scores of every law and stack, taken for exact and with every candidate's error beyond the runs, and of point fits."""
+    options: dict[str, Any] = {"progress": False, "cores": 1}
+    names = sorted({name for laws in LAWS[case.domain] for name in laws})
+    fits = {name: bayeslaw.fit(name, case.seen, **options) for name in (*names, PUBLISHED[case.domain])}
+    best, published = LAWS[case.domain][0], (PUBLISHED[case.domain],)
+    posteriors = {shown(laws): together({name: fits[name] for name in laws}) for laws in (*LAWS[case.domain], published)}
+    if len(case.base):
+        with_base = pd.concat([case.base, case.seen])
+        posteriors[shown(best) + BASE_ROWS] = together({name: bayeslaw.fit(name, with_base, **options) for name in best})
+    loss, some, rows = case.held["loss"].to_numpy(), case.held.drop(columns="loss"), list[dict[str, Any]]()
+    about: dict[str, Any] = {"sweep": case.sweep, "name": case.name, "domain": case.domain, "split": case.split, "case": case.title}
+    for laws, posterior in posteriors.items():
+        head = about | {"laws": laws, "passed": posterior.passed, "fitted": len(case.seen)}
+        run = posterior.forecast(some, discrepancy="none", force=True).predictive
+        rows.append(head | {"spread": "run"} | scores(loss, run))
+        for key, weights in CANDIDATES.items():
+            with patch.object(walks, "WEIGHTS", weights):
+                extrapolated = posterior.forecast(some, discrepancy="learned", force=True).predictive
+            rows.append(head | {"spread": str(key)} | scores(loss, extrapolated))
+    for points_of in (best, published):
+        points = [bayeslaw.point_fit(name, case.seen, starts=30) for name in points_of]
+        expected = np.mean([p.law.predict(p.draws, {k: some[k].to_numpy() for k in p.law.covariates})[0] for p in points], axis=0)
+        error = expected / loss - 1
+        rows.append(about | {"laws": shown(points_of), "spread": "point", "error": np.abs(error).mean(), "bias": error.mean()})
     return rows
 
 
-def best(rows: pd.DataFrame) -> str:
+def shown(laws: tuple[str, ...]) -> str:
+    return " + ".join(laws)
+
+
+def together(fits: dict[str, bayeslaw.Fit]) -> Posterior:
+    """A fit, or the stack of several with equal weights."""
+    return next(iter(fits.values())) if len(fits) == 1 else bayeslaw.Stack(fits, dict.fromkeys(fits, 1 / len(fits)))
+
+
+def best_spread(rows: pd.DataFrame) -> str:
     """The candidate with the best interval scores: mean log over the cases of a sweep, and over sweeps."""
-    of = rows[rows["spread"] != "run"]
+    of = rows[~rows["spread"].isin(["run", "point"])]
     by_sweep = of.assign(score=np.log(of["score"])).groupby(["spread", "sweep"])["score"].mean().groupby(level=0).mean()
     return str(by_sweep.idxmin())
 
 
-def choices(rows: pd.DataFrame, spread: str) -> str:
-    """For each sweep the law of the source that forecasts the other sweeps' sources better."""
-    some = rows[rows["law"].isin(LAWS["source"]) & (rows["spread"] == spread)]
-    score = some.assign(crps=np.log(some["crps"])).pivot_table(index="sweep", columns="law", values="crps")
-    return "; ".join(f"for {sweep} {score.drop(index=sweep).mean().idxmin()}" for sweep in score.index)
+def best_laws(rows: pd.DataFrame) -> str:
+    """The laws or stack with the best CRPS: mean log over the cases of a sweep, and over sweeps."""
+    by_sweep = rows.assign(crps=np.log(rows["crps"])).groupby(["laws", "sweep"])["crps"].mean().groupby(level=0).mean()
+    return str(by_sweep.idxmin())
 
 
 def percent(value: float, digits: int = 0) -> str:
     return f"{100 * value:.{digits}f}%"
 
 
-def main() -> None:
-    every = list(cases())
-    with ProcessPoolExecutor(2) as pool:
-        rows = pd.DataFrame([row for part in pool.map(work, every) for row in part])
-    sweeps = list(dict.fromkeys(rows["sweep"]))
-    without = {sweep: best(rows[rows["sweep"] != sweep]) for sweep in sweeps}
-    package = tuple(walks.WEIGHTS[name] for name in ("N", "ptpp"))
-    print(f"# Continual pre-training on every measured sweep\n\n{banner('cpt')}\n")
-    print(f"Weights of sizes and stages: {package} in the package, set for coverage. The best interval scores have")
-    print(
-        f"{best(rows)}, and without the sweep that is scored " + "; ".join(f"{s} {chosen}" for s, chosen in without.items()) + ".\n"
-    )
-    print(
-        "The `transfer-` laws were chosen on tinycpt's headers, with their held-out stages in view, `plateau-source` on all tables"
-    )
-    print(
-        "of both sweeps, held-out rows included. Of these two, the one with the lower mean log CRPS on the other sweep's sources:"
-    )
-    print(choices(rows, str(package)) + ".\n")
+def recommended(rows: pd.DataFrame, own: str, without: dict[str, str]) -> str:
+    """The recommended stacks case by case; `own` names the package's weights, `without` those learnt without a sweep."""
     body = []
     for title, part in rows.groupby("case", sort=False):
-        of: Any = part.set_index("spread")
-        run, ours, left = (of.loc[key] for key in ("run", str(package), without[str(of["sweep"].iloc[0])]))
+        domain, sweep = str(part["domain"].iloc[0]), str(part["sweep"].iloc[0])
+        of: Any = part.set_index(["laws", "spread"])
+        best, published = shown(LAWS[domain][0]), PUBLISHED[domain]
+        run, ours, left = (of.loc[(best, key)] for key in ("run", own, without[sweep]))
+        with_base = of.loc[(best + BASE_ROWS, own)] if (best + BASE_ROWS, own) in of.index else None
         body.append({
-            "case": str(title), "rows fitted": str(run["fitted"]), "checks": "passed" if run["passed"] else "FAILED",
+            "case": str(title), "rows fitted": f"{run['fitted']:.0f}", "checks": "passed" if run["passed"] else "FAILED",
             "error": percent(run["error"], 2), "bias": percent(run["bias"], 2),
             **{f"run in {p}": percent(run[p]) for p in ("50%", "90%")},
             **{f"extrapolated in {p}": percent(ours[p]) for p in ("50%", "90%")},
             "weights learnt without it, in 90%": percent(left["90%"]),
             "width of run": percent(run["width"], 1), "of extrapolated": percent(ours["width"], 1),
-            "CRPS of run": percent(run["crps"], 2), "CRPS of extrapolated": percent(ours["crps"], 2),
+            "CRPS of extrapolated": percent(ours["crps"], 2),
+            "error with base rows": "" if with_base is None else percent(with_base["error"], 2),
+            "in 90%": "" if with_base is None else percent(with_base["90%"]),
+            "error of point fits": percent(of.loc[(best, "point"), "error"], 2),
+            "of the published law": percent(of.loc[(published, "run"), "error"], 2),
+            "of its point fit": percent(of.loc[(published, "point"), "error"], 2),
         })  # fmt: skip
-    print(markdown_table(body))
+    return markdown_table(body)
+
+
+def every_law(rows: pd.DataFrame, own: str) -> str:
+    """Errors of every law and stack, and how often its `extrapolated` 90% intervals hold, case by case."""
+    some = rows[(rows["spread"] == own) & ~rows["laws"].str.endswith(BASE_ROWS)]
+    body = []
+    for title, part in some.groupby("case", sort=False):
+        cells = {
+            shown(laws): f"{percent(e, 1)} ({percent(c)})"
+            for laws, e, c in zip(part["laws"], part["error"], part["90%"], strict=True)
+        }
+        body.append({"case": str(title)} | cells)
+    tables = [[row for row in body if f" {domain}," in row["case"]] for domain in LAWS]
+    return "\n\n".join(markdown_table(table) for table in tables)
+
+
+def nested(rows: pd.DataFrame, own: str) -> str:
+    """For each sweep the laws with the best CRPS on the others, and how they do on it."""
+    body = []
+    for domain, candidates in LAWS.items():
+        some = rows[(rows["domain"] == domain) & (rows["spread"] == own) & rows["laws"].isin(map(shown, candidates))]
+        for sweep in dict.fromkeys(some["sweep"]):
+            laws = best_laws(some[some["sweep"] != sweep])
+            part = some[(some["sweep"] == sweep) & (some["laws"] == laws)]
+            errors = part.groupby("split")["error"].agg(["mean", "max"])
+            cells = {split: f"{percent(mean, 1)} (at most {percent(most, 1)})" for split, (mean, most) in errors.T.items()}
+            body.append({
+                "domain": domain, "scored on": sweep, "chosen on the others": laws, **cells,
+                **{f"in {p}": percent(part[p].mean()) for p in ("50%", "90%")}, "width": percent(part["width"].mean(), 1),
+            })  # fmt: skip
+    columns = list(dict.fromkeys(name for row in body for name in row))
+    return markdown_table([{name: row.get(name, "") for name in columns} for row in body])
+
+
+def by_sweep(rows: pd.DataFrame, own: str) -> str:
+    """Mean coverage and error of the recommended stacks on each sweep."""
+    best = rows[(rows["spread"] == own) & (rows["laws"] == rows["domain"].map(lambda domain: shown(LAWS[domain][0])))]
+    means = best.groupby("sweep", sort=False)[["50%", "90%", "error", "width"]].mean()
+    means.loc["mean of the sweeps"] = means.mean()
+    return markdown_table(
+        [{"sweep": str(sweep), **{str(k): percent(v, 1) for k, v in row.items()}} for sweep, row in means.iterrows()]
+    )
+
+
+def main() -> None:
+    every = list(cases())
+    with ProcessPoolExecutor(2) as pool:
+        rows = pd.DataFrame([row for part in pool.map(work, every) for row in part])
+    best = rows[rows["laws"] == rows["domain"].map(lambda domain: shown(LAWS[domain][0]))]
+    without = {sweep: best_spread(best[best["sweep"] != sweep]) for sweep in dict.fromkeys(rows["sweep"])}
+    package = tuple(walks.WEIGHTS[name] for name in ("N", "ptpp"))
+    own = str(package)
+    print(f"# Continual pre-training on every measured sweep\n\n{banner('cpt')}\n")
+    print(f"Weights of sizes and stages: {package} in the package. For the recommended stacks the best interval scores have")
+    others = "; ".join(f"{sweep} {chosen}" for sweep, chosen in without.items())
+    print(f"{best_spread(best)}, and without the sweep that is scored {others}.\n")
+    print("The `transfer-` laws were chosen on tinycpt's headers, with their held-out stages in view; the `plateau-` laws,")
+    print("`from-base-source` and the stacks on all tables of both sweeps, held-out rows included.\n")
+    print(f"## The recommended stacks: {shown(LAWS['source'][0])}; {shown(LAWS['target'][0])}\n")
+    print("Fitted without the base checkpoints' own rows (D = 0), which `from-base-source` has as a covariate; and with them.\n")
+    print(recommended(rows, own, without) + "\n")
+    print(f"Means over the cases of a sweep, `extrapolated`:\n\n{by_sweep(rows, own)}\n")
+    print("## Chosen without the sweep that is scored\n\nBy the lowest mean log CRPS on the other sweeps.\n")
+    print(nested(rows, own) + "\n")
+    print(f"## Every law and stack: error (`extrapolated` in 90%)\n\n{every_law(rows, own)}")
 
 
 if __name__ == "__main__":
