@@ -1,0 +1,126 @@
+"""Sampling at the defaults on every case of benchmarks/cpt.py, for several seeds: which checks pass, and how long a fit takes.
+
+    BAYESLAW_SHARED_DATA=… python benchmarks/cpt_sampling.py        # prints the table kept in benchmarks/results/cpt_sampling.md
+
+Fits are made one after the other in one process that has compiled their law before, on one core. Those that take more than `LONG`
+seconds of it are made again on as many cores as the defaults take, which changes times but no draws. Each record is stored as soon
+as it is made (benchmarks/.cpt_sampling) under a digest of code, cards and tables, so a stopped run continues.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from cpt import SHARED, Case, cases
+from tables import ROOT, banner, markdown_table
+
+import bayeslaw
+from bayeslaw.core.executors import available_cores
+from bayeslaw.core.files import write_text
+from bayeslaw.posterior.diagnostics import ESS, R_HAT
+
+STORE = Path(__file__).parent / ".cpt_sampling"
+SEEDS = range(5)
+LONG, LIMIT = 10.0, 15.0  # seconds: above which a fit is timed on all cores too, and which none may exceed
+
+
+def digest() -> str:
+    """Digest of everything that a record depends on: code, cards and tables."""
+    whole, package = hashlib.sha256(), Path(bayeslaw.__file__).parent
+    paths = [*package.rglob("*.py"), *(ROOT / "models").glob("*.toml"), *(ROOT / "data").glob("*/runs*.csv")]
+    for path in [*sorted(paths), Path(__file__).parent / "cpt.py", SHARED / "delphi_midtraining.csv"]:
+        whole.update(path.name.encode() + (path.read_bytes() if path.exists() else b""))
+    return whole.hexdigest()[:16]
+
+
+def record(case: Case, seed: int, cores: int | None) -> dict[str, Any]:
+    """What the checks say of a fit at the defaults, its worst statistics and its time."""
+    start, used = time.perf_counter(), time.process_time()
+    fit = bayeslaw.fit(case.law, case.seen, seed=seed, progress=False, cores=cores)
+    times = {"seconds": time.perf_counter() - start, "cpu": time.process_time() - used}
+    repeated, summary = [check.text for check in fit.checks if check.name == "repeated"], fit.summary()
+    stats, sizes = fit.tree["sample_stats"], summary[["ess_bulk", "ess_tail"]].min(axis=1)
+    return {
+        "case": case.title, "seed": seed, "cores": cores, "rows": len(case.seen), **times, "passed": fit.passed,
+        "failures": fit.failures, "repeated": "".join(repeated), "r_hat": float(summary["r_hat"].max()), "ess": float(sizes.min()),
+        "worst": str(sizes.idxmin()), "divergent": int(stats["diverging"].sum()), "gradients": float(stats["n_steps"].mean()),
+    }  # fmt: skip
+
+
+class Records:
+    """Records by case, seed and cores, each on the disk as soon as it is made; those of a stopped run are read from there."""
+
+    def __init__(self) -> None:
+        STORE.mkdir(exist_ok=True)
+        self.path, self.compiled = STORE / f"{digest()}.jsonl", set[str]()
+        text = self.path.read_text() if self.path.exists() else ""
+        text = text[: text.rfind("\n") + 1]  # a killed run may have left part of a line
+        write_text(self.path, text)
+        known: list[dict[str, Any]] = [json.loads(line) for line in text.splitlines()]
+        self.known = {(r["case"], r["seed"], r["cores"]): r for r in known}
+
+    def get(self, case: Case, seed: int, cores: int | None) -> dict[str, Any]:
+        """The record of a fit, which is made if there is none."""
+        key = (case.title, seed, cores)
+        if key not in self.known:
+            if case.law not in self.compiled:
+                bayeslaw.fit(case.law, case.seen, draws=50, tune=50, progress=False, cores=1)
+                self.compiled.add(case.law)
+            self.known[key] = record(case, seed, cores)
+            with self.path.open("a") as file:
+                file.write(json.dumps(self.known[key]) + "\n")
+            print(json.dumps(self.known[key]), file=sys.stderr, flush=True)
+        return self.known[key]
+
+
+def summary(rows: pd.DataFrame) -> str:
+    """How many fits pass, how many were sampled twice, and how many take long."""
+    core, wall, twice = rows["cpu"], rows["all cores"], (rows["repeated"] != "").sum()
+    above = [f"{(core > limit).sum()} take more than {limit:g} s of a core" for limit in (LONG, LIMIT)]
+    late, longest = f"{(wall > LIMIT).sum()} take more than {LIMIT:g} s", f"{wall.max():.1f} s"
+    return f"""\
+{len(rows)} fits of {rows["case"].nunique()} cases at the defaults, {len(SEEDS)} seeds each: {rows["passed"].sum()} pass all checks
+of the sampling (R-hat at most {R_HAT}, effective sample sizes at least {ESS}); {twice} were sampled a second time.
+{" and ".join(above)}, the longest {core.max():.1f} s. Those above {LONG:g} s
+were timed on the {available_cores()} cores of the defaults too: {late}, the longest {longest}. Seconds of a core are
+processor time, which other work on the machine hardly changes, those of all cores are the clock's. Compiling is not counted."""
+
+
+def by_case(rows: pd.DataFrame) -> str:
+    """The table of cases."""
+    body = []
+    for title, part in rows.groupby("case", sort=False):
+        worst, slow = part.sort_values("ess").iloc[0], part["all cores"].dropna()
+        body.append({
+            "case": str(title), "rows": str(part["rows"].iloc[0]), "passed": f"{part['passed'].sum()} of {len(part)}",
+            "sampled twice": str((part["repeated"] != "").sum()), "slowest, s of a core": f"{part['cpu'].max():.1f}",
+            "median, s of a core": f"{part['cpu'].median():.1f}",
+            f"slowest on all cores, s, if above {LONG:g}": f"{slow.max():.1f}" if len(slow) else "",
+            "largest R-hat": f"{part['r_hat'].max():.3f}", "smallest ESS": f"{worst['ess']:.0f} ({worst['worst']})",
+            "most divergent": str(part["divergent"].max()), "gradients a draw": f"{part['gradients'].mean():.0f}",
+        })  # fmt: skip
+    return markdown_table(body)
+
+
+def main() -> None:
+    every, made = list(cases()), Records()
+    rows = pd.DataFrame([made.get(case, seed, 1) for case in every for seed in SEEDS])
+    slow = [(case, seed) for case in every for seed in SEEDS if made.get(case, seed, 1)["cpu"] > LONG]
+    again = {(case.title, seed): made.get(case, seed, None)["seconds"] for case, seed in slow}
+    rows["all cores"] = [again.get(key, math.nan) for key in zip(rows["case"], rows["seed"], strict=True)]
+    print(f"# Sampling of the laws of continual pre-training\n\n{banner('cpt_sampling')}\n\n{summary(rows)}\n\n{by_case(rows)}")
+    some = {"Checks that failed": ("failures", ~rows["passed"]), "Sampled a second time": ("repeated", rows["repeated"] != "")}
+    for title, (text, chosen) in some.items():
+        lines = [f"- {row['case']}, seed {row['seed']}: {row[text]}" for _, row in rows[chosen].iterrows()]
+        print(f"\n## {title}\n\n" + ("\n".join(lines) or "None."))
+
+
+if __name__ == "__main__":
+    main()
