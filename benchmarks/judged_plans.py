@@ -124,6 +124,7 @@ def work(split: Split) -> list[dict[str, Any]]:
         head |= {"passed": source.passed and target.passed}
         for number, question in enumerate(questions(split, source, target)):
             place = question.model | {"checkpoint": question.checkpoint, "question": number}
+            place |= {"law's base": law_base(source, question.model) / question.base - 1}
             for base in ("measured", "law"):
                 try:
                     every = list(answers(question, source, target, question.base if base == "measured" else base))
@@ -135,22 +136,33 @@ def work(split: Split) -> list[dict[str, Any]]:
     return found
 
 
+def law_base(fit: bayeslaw.Fit, model: dict[str, float]) -> float:
+    """Median base loss of a model by the law."""
+    return float(np.median(fit.law.predict(fit.draws, {"D": [0.0], "r": [0.5]} | {name: [value] for name, value in model.items()})))
+
+
 def band(count: int, level: float) -> tuple[int, int]:
     """The binomial interval of probability BAND of the number of kept plans, if each is kept with probability `level`."""
     low, high = binom.interval(BAND, count, level) if count else (0, 0)
     return int(low), int(high)
 
 
+def yes(inside: bool) -> str:
+    return "yes" if inside else "NO"
+
+
 def verdict(part: pd.DataFrame, level: Any) -> dict[str, str]:
     """Counts of feasible and of kept plans, beside the band of their promise."""
     feasible = part[part["feasible"]]
-    count, kept = len(feasible), int(feasible["kept"].sum())
+    count, kept, checkpoints = len(feasible), int(feasible["kept"].sum()), feasible["checkpoint"].nunique()
     row = {"feasible": f"{count} of {len(part)}", "kept": str(kept), "share": f"{kept / count:.0%}" if count else ""}
-    if level == PLUG_IN:
-        row |= {"band": "", "inside": ""}
-    else:
+    row |= dict.fromkeys(("band", "inside", "band of the share by checkpoints", "inside it"), "")
+    if count and level != PLUG_IN:
         low, high = band(count, float(level))
-        row |= {"band": f"{low} to {high}" if count else "", "inside": ("yes" if low <= kept <= high else "NO") if count else ""}
+        row |= {"band": f"{low} to {high}", "inside": yes(low <= kept <= high)}
+        low, high = band(checkpoints, float(level))
+        inside = yes(low / checkpoints <= kept / count <= high / checkpoints)
+        row |= {"band of the share by checkpoints": f"{low / checkpoints:.0%} to {high / checkpoints:.0%}", "inside it": inside}
     return row | {
         "source kept": str(int(feasible["source"].sum())), "target kept": str(int(feasible["target"].sum())),
         "mean held-out probability": f"{feasible['held_out'].mean():.2f}" if count else "",
@@ -164,7 +176,7 @@ def questions_text(rows: pd.DataFrame) -> str:
     searched = [f"{low:g} to {high:g}" for low, high in (REPLAY, ATPP)]
     plans = rows["level"] == PLUG_IN  # one row for each
     skipped, without = int((plans & rows["skipped"]).sum()), int(plans.sum())
-    failed = rows.loc[~rows["passed"], ["table", "split", "law"]].drop_duplicates().agg(", ".join, axis=1)
+    failed = rows.loc[~rows["passed"], ["table", "split", "law"]].drop_duplicates().to_numpy().tolist()
     return f"""\
 {len(PLACES)} questions on each held-out checkpoint: the fewest tokens with which source and target loss stay under the
 {QUANTILE:.0%} quantiles of their default forecasts at a place. Tokens per parameter and r of the places: {places}
@@ -174,10 +186,11 @@ know that loss (`measured`) or take the law's at D = 0 (`law`). Everything else 
 
 The band is the binomial {BAND:.0%} interval of the number kept if each plan is kept with its confidence. It takes plans for
 independent, which they are not: those for one checkpoint share its measured losses, and all of a split share two fits, so shares
-scatter more than the band says. `{PLUG_IN}` plans go by median losses and promise nothing.
+scatter more than the band says. The band by checkpoints takes all plans for a checkpoint for one. `{PLUG_IN}` plans go by median
+losses and promise nothing.
 
 Left out, since the base checkpoint meets the target's limit or no draw ever does: {skipped} of {without} plans. Checks of the
-sampling failed, and plans were forced: {"; ".join(failed) or "none"}."""
+sampling failed, and plans were forced: {"; ".join(", ".join(each) for each in failed) or "none"}."""
 
 
 def by_sweep(asked: pd.DataFrame) -> str:
@@ -200,6 +213,7 @@ def by_split(asked: pd.DataFrame) -> str:
         for level, cells in found.items():
             count = cells["feasible"].split()[0]
             row[f"kept at {level:.0%}"] = f"{cells['kept']} of {count} (band {cells['band']}): {cells['inside']}"
+        row["law's base over the measured, mean"] = f"{part["law's base"].mean():+.1%}"
         row["source, target kept at 90%"] = f"{found[0.9]['source kept']}, {found[0.9]['target kept']}"
         body.append(row)
     return markdown_table(body)

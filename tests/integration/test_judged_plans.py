@@ -64,10 +64,13 @@ def test_plans_are_kept_if_both_interpolated_losses_stay_under_their_limits() ->
 
 def test_bands_count_feasible_plans_alone() -> None:
     asked = pd.DataFrame({"feasible": [True] * 20 + [False] * 4, "kept": [True] * 14 + [False] * 10})
-    asked = asked.assign(source=asked["kept"], target=asked["feasible"], held_out=0.9, atpp=3.0)
+    asked = asked.assign(source=asked["kept"], target=asked["feasible"], held_out=0.9, atpp=3.0, checkpoint=list("abcd") * 6)
     assert harness.band(20, 0.5) == (6, 14)  # P(X <= 5) = .0207 and P(X <= 14) = .9793
     found = {level: harness.verdict(asked, level) for level in harness.LEVELS}
     assert {(row["feasible"], row["kept"], row["source kept"], row["target kept"]) for row in found.values()} == {
         ("20 of 24", "14", "14", "20")
     }
     assert [(row["band"], row["inside"]) for row in found.values()] == [("6 to 14", "yes"), ("12 to 19", "yes"), ("15 to 20", "NO")]
+    # One plan for each of four checkpoints: P(X <= 0) = .0016 and P(X <= 1) = .0272 at .8, P(X <= 1) = .0037 and
+    # P(X <= 2) = .0523 at .9.
+    assert [row["band of the share by checkpoints"] for row in found.values()] == ["0% to 100%", "25% to 100%", "50% to 100%"]
