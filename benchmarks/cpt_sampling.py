@@ -82,15 +82,16 @@ class Records:
 
 def summary(rows: pd.DataFrame) -> str:
     """How many fits pass, how many were sampled twice, and how many take long."""
-    core, wall, twice = rows["cpu"], rows["all cores"], (rows["repeated"] != "").sum()
+    core, wall, cores = rows["cpu"], rows["all cores"], available_cores()
     above = [f"{(core > limit).sum()} take more than {limit:g} s of a core" for limit in (LONG, LIMIT)]
-    late, longest = f"{(wall > LIMIT).sum()} take more than {LIMIT:g} s", f"{wall.max():.1f} s"
+    late, share = f"{(wall > LIMIT).sum()} take more than {LIMIT:g} s", rows["cpu of all cores"].sum() / wall.sum() / cores
     return f"""\
 {len(rows)} fits of {rows["case"].nunique()} cases at the defaults, {len(SEEDS)} seeds each: {rows["passed"].sum()} pass all checks
-of the sampling (R-hat at most {R_HAT}, effective sample sizes at least {ESS}); {twice} were sampled a second time.
+of the sampling (R-hat at most {R_HAT}, effective sample sizes at least {ESS}); {(rows["repeated"] != "").sum()} were sampled twice.
 {" and ".join(above)}, the longest {core.max():.1f} s. Those above {LONG:g} s
-were timed on the {available_cores()} cores of the defaults too: {late}, the longest {longest}. Seconds of a core are
-processor time, which other work on the machine hardly changes, those of all cores are the clock's. Compiling is not counted."""
+were timed on the {cores} cores of the defaults too: {late} by the clock, the longest {wall.max():.1f} s, and had {share:.0%} of
+these cores' time, so other work may have slowed them. Seconds of a core are processor time, which that hardly changes.
+Compiling is not counted."""
 
 
 def by_case(rows: pd.DataFrame) -> str:
@@ -113,8 +114,9 @@ def main() -> None:
     every, made = list(cases()), Records()
     rows = pd.DataFrame([made.get(case, seed, 1) for case in every for seed in SEEDS])
     slow = [(case, seed) for case in every for seed in SEEDS if made.get(case, seed, 1)["cpu"] > LONG]
-    again = {(case.title, seed): made.get(case, seed, None)["seconds"] for case, seed in slow}
-    rows["all cores"] = [again.get(key, math.nan) for key in zip(rows["case"], rows["seed"], strict=True)]
+    again = {(case.title, seed): made.get(case, seed, None) for case, seed in slow}
+    for name, column in (("seconds", "all cores"), ("cpu", "cpu of all cores")):
+        rows[column] = [again.get(key, {}).get(name, math.nan) for key in zip(rows["case"], rows["seed"], strict=True)]
     print(f"# Sampling of the laws of continual pre-training\n\n{banner('cpt_sampling')}\n\n{summary(rows)}\n\n{by_case(rows)}")
     some = {"Checks that failed": ("failures", ~rows["passed"]), "Sampled a second time": ("repeated", rows["repeated"] != "")}
     for title, (text, chosen) in some.items():
