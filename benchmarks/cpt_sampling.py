@@ -99,9 +99,10 @@ def by_case(rows: pd.DataFrame) -> str:
     body = []
     for title, part in rows.groupby("case", sort=False):
         worst, slow = part.sort_values("ess").iloc[0], part["all cores"].dropna()
+        causes = part.loc[part["repeated"] != "", "repeated"].str.split("failed ").str[-1].value_counts()
         body.append({
             "case": str(title), "rows": str(part["rows"].iloc[0]), "passed": f"{part['passed'].sum()} of {len(part)}",
-            "sampled twice": str((part["repeated"] != "").sum()), "slowest, s of a core": f"{part['cpu'].max():.1f}",
+            "sampled twice, since the first failed": "; ".join(f"{count}: {names}" for names, count in causes.items()), "slowest, s of a core": f"{part['cpu'].max():.1f}",
             "median, s of a core": f"{part['cpu'].median():.1f}",
             f"slowest on all cores, s, if above {LONG:g}": f"{slow.max():.1f}" if len(slow) else "",
             "largest R-hat": f"{part['r_hat'].max():.3f}", "smallest ESS": f"{worst['ess']:.0f} ({worst['worst']})",
@@ -118,10 +119,8 @@ def main() -> None:
     for name, column in (("seconds", "all cores"), ("cpu", "cpu of all cores")):
         rows[column] = [again.get(key, {}).get(name, math.nan) for key in zip(rows["case"], rows["seed"], strict=True)]
     print(f"# Sampling of the laws of continual pre-training\n\n{banner('cpt_sampling')}\n\n{summary(rows)}\n\n{by_case(rows)}")
-    some = {"Checks that failed": ("failures", ~rows["passed"]), "Sampled a second time": ("repeated", rows["repeated"] != "")}
-    for title, (text, chosen) in some.items():
-        lines = [f"- {row['case']}, seed {row['seed']}: {row[text]}" for _, row in rows[chosen].iterrows()]
-        print(f"\n## {title}\n\n" + ("\n".join(lines) or "None."))
+    lines = [f"- {row['case']}, seed {row['seed']}: {row['failures']}" for _, row in rows[~rows["passed"]].iterrows()]
+    print("\n## Checks that failed\n\n" + ("\n".join(lines) or "None."))
 
 
 if __name__ == "__main__":
