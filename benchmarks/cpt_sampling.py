@@ -102,7 +102,8 @@ def by_case(rows: pd.DataFrame) -> str:
         causes = part.loc[part["repeated"] != "", "repeated"].str.split("failed ").str[-1].value_counts()
         body.append({
             "case": str(title), "rows": str(part["rows"].iloc[0]), "passed": f"{part['passed'].sum()} of {len(part)}",
-            "sampled twice, since the first failed": "; ".join(f"{count}: {names}" for names, count in causes.items()), "slowest, s of a core": f"{part['cpu'].max():.1f}",
+            "sampled twice, since the first failed": "; ".join(f"{count}: {names}" for names, count in causes.items()),
+            "slowest, s of a core": f"{part['cpu'].max():.1f}",
             "median, s of a core": f"{part['cpu'].median():.1f}",
             f"slowest on all cores, s, if above {LONG:g}": f"{slow.max():.1f}" if len(slow) else "",
             "largest R-hat": f"{part['r_hat'].max():.3f}", "smallest ESS": f"{worst['ess']:.0f} ({worst['worst']})",
