@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from cpt import SHARED, Case, cases
+from cpt import LAWS, SHARED, Case, cases
 from tables import ROOT, banner, markdown_table
 
 import bayeslaw
@@ -40,15 +40,20 @@ def digest() -> str:
     return whole.hexdigest()[:16]
 
 
-def record(case: Case, seed: int, cores: int | None) -> dict[str, Any]:
+def titled() -> list[tuple[Case, str]]:
+    """Every case with each law of its domain."""
+    return [(case, law) for case in cases() for law in sorted({law for laws in LAWS[case.domain] for law in laws})]
+
+
+def record(case: Case, law: str, seed: int, cores: int | None) -> dict[str, Any]:
     """What the checks say of a fit at the defaults, its worst statistics and its time."""
     start, used = time.perf_counter(), time.process_time()
-    fit = bayeslaw.fit(case.law, case.seen, seed=seed, progress=False, cores=cores)
+    fit = bayeslaw.fit(law, case.seen, seed=seed, progress=False, cores=cores)
     times = {"seconds": time.perf_counter() - start, "cpu": time.process_time() - used}
     repeated, summary = [check.text for check in fit.checks if check.name == "repeated"], fit.summary()
     stats, sizes = fit.tree["sample_stats"], summary[["ess_bulk", "ess_tail"]].min(axis=1)
     return {
-        "case": case.title, "seed": seed, "cores": cores, "rows": len(case.seen), **times, "passed": fit.passed,
+        "case": f"{case.title}: {law}", "seed": seed, "cores": cores, "rows": len(case.seen), **times, "passed": fit.passed,
         "failures": fit.failures, "repeated": "".join(repeated), "r_hat": float(summary["r_hat"].max()), "ess": float(sizes.min()),
         "worst": str(sizes.idxmin()), "divergent": int(stats["diverging"].sum()), "gradients": float(stats["n_steps"].mean()),
     }  # fmt: skip
@@ -66,14 +71,14 @@ class Records:
         known: list[dict[str, Any]] = [json.loads(line) for line in text.splitlines()]
         self.known = {(r["case"], r["seed"], r["cores"]): r for r in known}
 
-    def get(self, case: Case, seed: int, cores: int | None) -> dict[str, Any]:
+    def get(self, case: Case, law: str, seed: int, cores: int | None) -> dict[str, Any]:
         """The record of a fit, which is made if there is none."""
-        key = (case.title, seed, cores)
+        key = (f"{case.title}: {law}", seed, cores)
         if key not in self.known:
-            if case.law not in self.compiled:
-                bayeslaw.fit(case.law, case.seen, draws=50, tune=50, progress=False, cores=1)
-                self.compiled.add(case.law)
-            self.known[key] = record(case, seed, cores)
+            if law not in self.compiled:
+                bayeslaw.fit(law, case.seen, draws=50, tune=50, progress=False, cores=1)
+                self.compiled.add(law)
+            self.known[key] = record(case, law, seed, cores)
             with self.path.open("a") as file:
                 file.write(json.dumps(self.known[key]) + "\n")
             print(json.dumps(self.known[key]), file=sys.stderr, flush=True)
@@ -113,10 +118,11 @@ def by_case(rows: pd.DataFrame) -> str:
 
 
 def main() -> None:
-    every, made = list(cases()), Records()
-    rows = pd.DataFrame([made.get(case, seed, 1) for case in every for seed in SEEDS])
-    slow = [(case, seed) for case in every for seed in SEEDS if made.get(case, seed, 1)["cpu"] > LONG]
-    again = {(case.title, seed): made.get(case, seed, None) for case, seed in slow}
+    made, every = Records(), [(case, law, seed) for case, law in titled() for seed in SEEDS]
+    records = [made.get(case, law, seed, 1) for case, law, seed in every]
+    slow = [asked for asked, found in zip(every, records, strict=True) if found["cpu"] > LONG]
+    again = {(f"{case.title}: {law}", seed): made.get(case, law, seed, None) for case, law, seed in slow}
+    rows = pd.DataFrame(records)
     for name, column in (("seconds", "all cores"), ("cpu", "cpu of all cores")):
         rows[column] = [again.get(key, {}).get(name, math.nan) for key in zip(rows["case"], rows["seed"], strict=True)]
     print(f"# Sampling of the laws of continual pre-training\n\n{banner('cpt_sampling')}\n\n{summary(rows)}\n\n{by_case(rows)}")
