@@ -60,9 +60,10 @@ def serving(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         yield root
 
 
-def publish(monkeypatch: pytest.MonkeyPatch, root: Path, name: str, files: dict[str, bytes]) -> None:
-    """Publish files, with their checksums, as those of a set."""
-    published = replace(ALL[name], files={path: hashlib.sha256(data).hexdigest() for path, data in files.items()})
+def publish(monkeypatch: pytest.MonkeyPatch, root: Path, name: str, files: dict[str, bytes], losses: str = "") -> None:
+    """Publish files as those of a set, with their checksums, or with that of the losses in them."""
+    sums = {path: "" if losses else hashlib.sha256(data).hexdigest() for path, data in files.items()}
+    published = replace(ALL[name], files=sums, losses=losses)
     for path, data in files.items():
         target = root / published.repository / published.commit / path
         target.parent.mkdir(parents=True, exist_ok=True)

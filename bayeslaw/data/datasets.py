@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import os
+import re
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -12,6 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import numpy as np
 import pandas as pd
 
 from bayeslaw.core.errors import BayeslawError, nearest
@@ -27,7 +31,11 @@ Form = Callable[[Mapping[str, Path]], tuple[Tables, list[str]]]
 
 @dataclass(frozen=True)
 class Dataset:
-    """A public set of losses, its source, and the SHA-256 of each of its files by the path in the repository."""
+    """A public set of losses, its source, and the SHA-256 of each of its files by the path in the repository.
+
+    The SHA-256 of a file is empty where it is unknown. Then `losses` is that of the losses read from the files, as little-endian
+    doubles.
+    """
 
     name: str
     title: str
@@ -36,6 +44,7 @@ class Dataset:
     repository: str
     commit: str
     files: Mapping[str, str]
+    losses: str = ""
 
     @property
     def source(self) -> str:
@@ -91,7 +100,10 @@ def fetch_dataset(name: str, folder: str | Path = ".") -> Fetched:
     source, folder = dataset(name), Path(folder)
     if not folder.is_dir():
         raise BayeslawError(f"There is no folder {folder} to write {name}.csv into.", code="no-such-folder")
-    tables, notes = _FORMS[name]({path: _download(source, path) for path in source.files})
+    files = {path: _download(source, path) for path in source.files}
+    tables, notes = _FORMS[name](files)
+    if source.losses:
+        _check_losses(source, files, tables)
     paths = []
     for stem, frame in tables.items():
         paths.append(folder / f"{stem}.csv")
@@ -100,14 +112,15 @@ def fetch_dataset(name: str, folder: str | Path = ".") -> Fetched:
 
 
 def _download(source: Dataset, path: str) -> Path:
-    """Return a file of a set, in the cache, after checking its SHA-256."""
+    """Return a file of a set, in the cache, after checking its SHA-256 if that is known."""
     import pooch
     import requests
 
     pooch.get_logger().setLevel("ERROR")
     cache_folder = Path(os.environ.get(CACHE) or pooch.os_cache("bayeslaw")) / source.name / source.commit
+    known = f"sha256:{source.files[path]}" if source.files[path] else None
     try:
-        return Path(pooch.retrieve(source.url(path), f"sha256:{source.files[path]}", path.replace("/", "__"), cache_folder))
+        return Path(pooch.retrieve(source.url(path), known, path.replace("/", "__"), cache_folder))
     except requests.HTTPError as error:
         if error.response is not None:
             error.response.close()  # pooch streams it and leaves it open
@@ -121,6 +134,16 @@ def _download(source: Dataset, path: str) -> Path:
     except OSError as error:
         message, code = f"{path} can't be kept in {cache_folder}: {error}.", "unwritable-cache"
     raise BayeslawError(f"{source.name}: {message}", code=code)
+
+
+def _check_losses(source: Dataset, files: Mapping[str, Path], tables: Tables) -> None:
+    """Refuse other losses than those known, and take their files out of the cache."""
+    losses = np.concatenate([frame["loss"].to_numpy(dtype="<f8") for frame in tables.values()])
+    if hashlib.sha256(losses.tobytes()).hexdigest() != source.losses:
+        for path in files.values():
+            path.unlink()
+        message = f"The losses in {', '.join(files)} as downloaded have another SHA-256 than {source.losses}"
+        raise BayeslawError(f"{source.name}: {message}: it was changed or damaged, and is not used.", code="wrong-checksum")
 
 
 # --- the forms in which the sets are published ----------------------------------------------------------------------------
@@ -265,6 +288,66 @@ def _pile_mixtures(files: Mapping[str, Path]) -> tuple[Tables, list[str]]:
     ]
 
 
+_DELPHI_BASES = pd.DataFrame(
+    {  # N with embeddings and without, pre-training tokens, and adaptation tokens of 20% of these as trained
+        "3e18": (447_217_664, 184_549_376, 1_223_393_280, 242_483_200),
+        "9e18": (550_305_792, 254_803_968, 2_889_875_456, 577_961_980),
+        "2e19": (836_960_256, 475_791_360, 3_598_909_440, 719_781_890),
+        "3e19": (997_982_208, 603_979_776, 4_982_571_008, 992_739_330),
+        "9e19": (1_384_513_536, 924_844_032, 10_528_489_472, 2_105_802_800),
+        "2e20": (1_934_622_720, 1_409_286_144, 14_782_824_448, 2_956_460_000),
+        "3e20": (2_544_500_736, 1_953_497_088, 18_617_466_880, 3_713_007_600),
+    },
+    index=["N", "N_no_embed", "pretrain_tokens", "k0p20"],
+).T
+_DELPHI_BUDGETS = {"tok1b": 1_000_000_000, "tok2b": 2_000_000_000, "tok4b": 4_000_000_000, "tok8b": 8_000_000_000}
+
+
+def _delphi(files: Mapping[str, Path]) -> tuple[Tables, list[str]]:
+    (path,) = files.values()
+    parts = []
+    for trace in _traces(path.read_text(encoding="utf-8"), "clean-unified"):
+        if trace["xaxis"] == "x2" and trace["mode"] == "markers+lines":  # measured losses of the clean set; x: the contaminated set
+            losses = np.frombuffer(base64.b64decode(trace["y"]["bdata"]), trace["y"]["dtype"].replace("f8", "<f8"))
+            parts.append(pd.DataFrame({"checkpoint": trace["text"], "budget": trace["legendgroup"], "loss": losses}))
+    raw = pd.concat(parts) if parts else pd.DataFrame(columns=["checkpoint", "budget", "loss"])
+    kept = raw[raw["checkpoint"].isin(_DELPHI_BASES.index)]
+    of_base = _DELPHI_BASES.loc[kept["checkpoint"]].set_axis(kept.index)
+    table = pd.DataFrame(
+        {
+            "run": kept["checkpoint"] + "-p33m67-" + kept["budget"] + "-lr50",
+            "checkpoint": kept["checkpoint"],
+            "N": of_base["N"],
+            "N_no_embed": of_base["N_no_embed"],
+            "pretrain_tokens": of_base["pretrain_tokens"],
+            "ptpp": of_base["pretrain_tokens"] / of_base["N"],
+            "r": 0.33,
+            "D": kept["budget"].map(_DELPHI_BUDGETS).fillna(of_base["k0p20"]).astype(np.int64),
+            "budget": kept["budget"],
+            "val_set": "clean_seen",
+            "loss": kept["loss"],
+        }
+    )
+    left_out = raw.loc[~raw["checkpoint"].isin(_DELPHI_BASES.index), "checkpoint"]
+    return {"delphi": table}, [
+        "losses at the end of the runs with a third of replay and rate factor 0.5, on the only set that the authors call clean, taken "
+        "from a figure of their report; their pages have other sets, shares and rates",
+        f"{len(left_out)} losses of the largest bases ({', '.join(left_out.unique())}) are left out: bayeslaw's laws are judged on them",
+        "checkpoint is the nominal pre-training compute of the base in FLOPs; N counts the embedding; the budget k0p20 is 20% of the "
+        "pre-training tokens",
+        "the file's own SHA-256 is not known to bayeslaw; that of the losses was checked instead",
+    ]
+
+
+def _traces(page: str, figure: str) -> list[dict[str, Any]]:
+    """The traces of one of Plotly's figures in a page, none if the page lacks it or breaks off in it."""
+    found = re.search(rf'Plotly\.newPlot\(\s*"{figure}",\s*', page)
+    try:
+        return list(json.JSONDecoder().raw_decode(page, found.end())[0]) if found else []
+    except json.JSONDecodeError:
+        return []
+
+
 def _parquet(stem: str, note: str) -> Form:
     """Return the form of a set published as Parquet, one file for each split."""
 
@@ -282,7 +365,7 @@ def _parquet(stem: str, note: str) -> Form:
 _FORMS: dict[str, Form] = {
     "chinchilla": _chinchilla, "overtraining": _overtraining, "cpt-replay": _cpt_replay, "lr-schedules": _lr_schedules,
     "marin-isoflops": _marin_isoflops, "gemstones": _gemstones, "slimpajama-mixtures": _slimpajama_mixtures,
-    "pile-mixtures": _pile_mixtures,
+    "pile-mixtures": _pile_mixtures, "delphi": _delphi,
     "data-constrained": _parquet("data-constrained", "a run's cost is 6 x params x tokens"),
     "parallel-scaling": _parquet("parallel-scaling", "a run's cost is num_params, all have the same tokens"),
 }  # fmt: skip
