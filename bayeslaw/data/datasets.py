@@ -33,8 +33,7 @@ Form = Callable[[Mapping[str, Path]], tuple[Tables, list[str]]]
 class Dataset:
     """A public set of losses, its source, and the SHA-256 of each of its files by the path in the repository.
 
-    The SHA-256 of a file is empty where it is unknown. Then `losses` is that of the losses read from the files, as little-endian
-    doubles.
+    The SHA-256 of a file is empty where it is unknown. Then `losses` is that of the losses read from the files.
     """
 
     name: str
@@ -138,8 +137,8 @@ def _download(source: Dataset, path: str) -> Path:
 
 def _check_losses(source: Dataset, files: Mapping[str, Path], tables: Tables) -> None:
     """Refuse other losses than those known, and take their files out of the cache."""
-    losses = np.concatenate([frame["loss"].to_numpy(dtype="<f8") for frame in tables.values()])
-    if hashlib.sha256(losses.tobytes()).hexdigest() != source.losses:
+    losses = " ".join(f"{loss:.6f}" for frame in tables.values() for loss in frame["loss"])
+    if hashlib.sha256(losses.encode()).hexdigest() != source.losses:
         for path in files.values():
             path.unlink()
         message = f"The losses in {', '.join(files)} as downloaded have another SHA-256 than {source.losses}"
@@ -330,11 +329,10 @@ def _delphi(files: Mapping[str, Path]) -> tuple[Tables, list[str]]:
     )
     left_out = raw.loc[~raw["checkpoint"].isin(_DELPHI_BASES.index), "checkpoint"]
     return {"delphi": table}, [
-        "losses at the end of the runs with a third of replay and rate factor 0.5, on the only set that the authors call clean, taken "
-        "from a figure of their report; their pages have other sets, shares and rates",
-        f"{len(left_out)} losses of the largest bases ({', '.join(left_out.unique())}) are left out: bayeslaw's laws are judged on them",
-        "checkpoint is the nominal pre-training compute of the base in FLOPs; N counts the embedding; the budget k0p20 is 20% of the "
-        "pre-training tokens",
+        "losses at the end of the runs with a third of replay and rate factor 0.5, on the only set that the authors call clean; "
+        "they are taken from a figure of the authors' report, and their pages have other sets, shares and rates",
+        f"{len(left_out)} losses of the largest bases ({', '.join(left_out.unique())}) are left out, to judge laws on them",
+        "checkpoint is the nominal pre-training compute of the base in FLOPs; N counts the embedding; k0p20 is 20% of the tokens",
         "the file's own SHA-256 is not known to bayeslaw; that of the losses was checked instead",
     ]
 

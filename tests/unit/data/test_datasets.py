@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 
 from bayeslaw.data import datasets
 from bayeslaw.data.table import read_runs
 from tests.commands import Command, rejected, snapshot
+from tests.delphi import REPORT, delphi_losses, delphi_report, digest, figure
 from tests.errors import fails
 from tests.hosts import CHINCHILLA, publish, serving
-
-SHARED = Path(os.environ.get("BAYESLAW_SHARED_DATA", Path(__file__).parents[4] / "shared" / "data"))
 
 
 @pytest.fixture
@@ -209,30 +204,9 @@ def test_losses_of_mixtures_of_the_pile(served: Path, monkeypatch: pytest.Monkey
     assert read_runs(table).frame["loss"].tolist() == [2.5, 3.5, 1.5]
 
 
-REPORT = "sk_midtrain_analysis_fable/delphi_midtraining_unified_story_report.html"
-BUDGETS = ["tok1b", "tok2b", "tok4b", "tok8b", "k0p20"]
-
-
-def report(bases: list[str], losses: dict[str, list[float]]) -> bytes:
-    """A page with one figure as Plotly writes it: losses of two validation sets, each series followed by predictions."""
-    traces = []
-    for axis, shift in (("x", 1.0), ("x2", 0.0)):
-        for budget, of_budget in losses.items():
-            data = base64.b64encode((np.array(of_budget) + shift).astype("<f8").tobytes()).decode()
-            trace = {"legendgroup": budget, "text": bases, "y": {"dtype": "f8", "bdata": data}, "xaxis": axis}
-            traces += [trace | {"mode": "markers+lines"}, trace | {"mode": "markers", "text": bases[-2:]}]
-    figure = json.dumps(traces).replace("/", "\\u002f")
-    start = '<div id="clean-unified"></div> <script> if (document.getElementById("clean-unified")) { Plotly.newPlot('
-    return f'<h2>Report</h2> {start}    "clean-unified",     {figure},   {{"height": 820}}, {{}} ) }} </script>'.encode()
-
-
-def sum_of(losses: list[float]) -> str:
-    return hashlib.sha256(np.array(losses, dtype="<f8").tobytes()).hexdigest()
-
-
 def test_losses_of_delphi(served: Path, monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
-    page = report(["3e18", "2e20", "9e99"], {"tok1b": [1.75, 1.5, 9.0], "k0p20": [2.25, 1.25, 9.0]})
-    publish(monkeypatch, served, "delphi", {REPORT: page}, sum_of([1.75, 1.5, 2.25, 1.25]))
+    page = figure(["3e18", "2e20", "9e99"], {"tok1b": [1.75, 1.5, 9.0], "k0p20": [2.25, 1.25, 9.0]})
+    publish(monkeypatch, served, "delphi", {REPORT: page}, digest([1.75, 1.5, 2.25, 1.25]))
     done = command("data", "fetch", "delphi")
     assert "note: 2 losses of the largest bases (9e99) are left out" in done.out
     table = pd.read_csv("delphi.csv", dtype={"checkpoint": str})
@@ -248,25 +222,19 @@ def test_losses_of_delphi(served: Path, monkeypatch: pytest.MonkeyPatch, command
 def test_losses_of_delphi_that_were_changed_are_refused(
     change: Callable[[bytes], bytes], served: Path, monkeypatch: pytest.MonkeyPatch, command: Command, tmp_path: Path
 ) -> None:
-    page = report(["3e18", "2e20"], {"tok1b": [1.75, 1.5]})
-    publish(monkeypatch, served, "delphi", {REPORT: change(page)}, sum_of([1.75, 1.5]))
+    page = figure(["3e18", "2e20"], {"tok1b": [1.75, 1.5]})
+    publish(monkeypatch, served, "delphi", {REPORT: change(page)}, digest([1.75, 1.5]))
     rejected(command("data", "fetch", "delphi"), "wrong-checksum", REPORT)
     assert snapshot(tmp_path / "cache") == {}
-    publish(monkeypatch, served, "delphi", {REPORT: page}, sum_of([1.75, 1.5]))
+    publish(monkeypatch, served, "delphi", {REPORT: page}, digest([1.75, 1.5]))
     assert command("data", "fetch", "delphi").status == 0
 
 
-def test_the_rows_of_delphi_are_those_used_elsewhere(served: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Settings and order of rows, beside the table of the folder of public losses, which was collected by other means."""
-    path = SHARED / "delphi_midtraining.csv"
-    if not path.exists():
-        pytest.skip(f"no {path.name} in the folder of public losses; name it by BAYESLAW_SHARED_DATA")
-    expected = pd.read_csv(path).query("val_set == 'clean_seen'")
-    expected = expected.assign(order=expected["kind"].map(BUDGETS.index)).sort_values(["order", "N"])
-    losses = {str(budget): rows["loss"].tolist() for budget, rows in expected.groupby("kind", sort=False)}
-    bases = ["3e18", "9e18", "2e19", "3e19", "9e19", "2e20", "3e20"]
-    publish(monkeypatch, served, "delphi", {REPORT: report(bases, losses)}, sum_of(expected["loss"].tolist()))
-    table = pd.read_csv(datasets.fetch_dataset("delphi").paths[0])
+def test_settings_of_delphi_are_those_collected_before(served: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside the table in the folder of public losses, whose settings come from other pages of the authors."""
+    expected = delphi_losses()
+    publish(monkeypatch, served, "delphi", {REPORT: delphi_report(expected)}, datasets.dataset("delphi").losses)
+    table = pd.read_csv(datasets.fetch_dataset("delphi").paths[0], dtype={"checkpoint": str})
     for name, other in [("N", "N"), ("N_no_embed", "N_nonemb"), ("D", "D"), ("ptpp", "ptpp"), ("r", "r"), ("loss", "loss")]:
         assert table[name].to_numpy() == pytest.approx(expected[other].to_numpy(), rel=1e-6), name
     assert table["checkpoint"].tolist() == expected["base"].tolist()
