@@ -50,3 +50,11 @@ def delphi_report(losses: pd.DataFrame) -> bytes:
     """A page with these losses in the place of the authors' report."""
     by_budget = {str(budget): rows["loss"].tolist() for budget, rows in losses.groupby("kind", sort=False)}
     return figure(losses["base"].unique().tolist(), by_budget)
+
+
+def keep_delphi(cache: Path) -> None:
+    """Put the report into the cache of downloads; skips where the folder of public losses lacks the table."""
+    folder = cache / "delphi" / datasets.dataset("delphi").commit
+    page = delphi_report(delphi_losses())
+    folder.mkdir(parents=True)
+    (folder / REPORT.replace("/", "__")).write_bytes(page)
