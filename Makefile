@@ -53,7 +53,7 @@ docs: $(READY)
 wheel: $(READY)
 	$(PY) tools/try_wheel.py
 
-# Executes the notebooks from their scripts, two minutes each at most; 08 downloads its losses. `make test` runs them too.
+# Executes the notebooks from their scripts, a minute each at most; 08 downloads its losses. `make test` runs them too.
 notebooks: $(READY)
 	$(PY) notebooks/make.py
 
