@@ -138,7 +138,7 @@ label = ax.set_ylabel("forecast minus measured loss [%]")
 # %% [markdown]
 # **Which base should have been bought?** To know the largest as surely as possible, 2e20, as predicted: its runs leave a third of
 # the interval, those of 9e19 two thirds. But 9e19 costs 60% as much, and it already lowers the error from 2.2 to .2%; with
-# 2e20 it is .4%. Most of the money goes into a base and not into its runs: one run of each base gives nearly the interval that
+# 2e20 it is .4%. A new base tells more than further runs of it: one run of each base gives nearly the interval that
 # all runs of 2e20 give, for less. Neither is cheap beside the largest, which with one run of 2 billion tokens costs 3.1e20
 # FLOPs.
 #
