@@ -7,7 +7,7 @@ sizes (the largest, if there are three), or to both, and forecast settled rows (
 each by itself and in stacks with equal weights. Delphi has seven bases, of which size and stage grow together; the two largest are
 forecast. Which laws are stacked, and `noise.walk.WEIGHTS`, by which the size of errors beyond the runs is multiplied along sizes
 and stages, are also chosen on all sweeps but the one that is scored, all in turn. Point fits, and the published law of
-the domain, stand beside.
+the domain for the sizes that its card is for, stand beside.
 """
 
 from __future__ import annotations
@@ -112,9 +112,9 @@ def work(case: Case) -> list[dict[str, Any]]:
     """Scores of every law and stack, taken for exact and with every candidate's error beyond the runs, and of point fits."""
     options: dict[str, Any] = {"progress": False, "cores": 1}
     names = sorted({name for laws in LAWS[case.domain] for name in laws})
-    fits = {name: bayeslaw.fit(name, case.seen, **options) for name in (*names, PUBLISHED[case.domain])}
-    best, published = LAWS[case.domain][0], (PUBLISHED[case.domain],)
-    posteriors = {shown(laws): together({name: fits[name] for name in laws}) for laws in (*LAWS[case.domain], published)}
+    fits = {name: bayeslaw.fit(name, case.seen, **options) for name in names}
+    best, published = LAWS[case.domain][0], PUBLISHED[case.domain]
+    posteriors = {shown(laws): together({name: fits[name] for name in laws}) for laws in LAWS[case.domain]}
     if len(case.base):
         with_base = pd.concat([case.base, case.seen])
         posteriors[shown(best) + BASE_ROWS] = together({name: bayeslaw.fit(name, with_base, **options) for name in best})
@@ -122,18 +122,26 @@ def work(case: Case) -> list[dict[str, Any]]:
     about: dict[str, Any] = {"sweep": case.sweep, "name": case.name, "domain": case.domain, "split": case.split, "case": case.title}
     for laws, posterior in posteriors.items():
         head = about | {"laws": laws, "passed": posterior.passed, "fitted": len(case.seen)}
-        run = posterior.forecast(some, discrepancy="none", force=True).predictive
-        rows.append(head | {"spread": "run"} | scores(loss, run))
-        for key, weights in CANDIDATES.items():
+        rows.append(head | {"spread": "default"} | scores(loss, posterior.forecast(some, force=True).predictive))
+        rows.append(head | {"spread": "run"} | scores(loss, posterior.forecast(some, discrepancy="none", force=True).predictive))
+        for key, weights in CANDIDATES.items() if isinstance(posterior, bayeslaw.Fit) else ():
             with patch.object(walks, "WEIGHTS", weights):
-                extrapolated = posterior.forecast(some, discrepancy="learned", force=True).predictive
+                extrapolated = posterior.forecast(some, force=True).predictive
             rows.append(head | {"spread": str(key)} | scores(loss, extrapolated))
-    for points_of in (best, published):
-        points = [bayeslaw.point_fit(name, case.seen, starts=30) for name in points_of]
-        expected = np.mean([p.law.predict(p.draws, {k: some[k].to_numpy() for k in p.law.covariates})[0] for p in points], axis=0)
-        error = expected / loss - 1
-        rows.append(about | {"laws": shown(points_of), "spread": "point", "error": np.abs(error).mean(), "bias": error.mean()})
+    rows.append(about | {"laws": shown(best), "spread": "point", "error": point_error(best, case.seen, case.held)})
+    seen, held = (frame[frame["N"] >= bayeslaw.load_law(published).covariates["N"].support[0]] for frame in (case.seen, case.held))
+    fit = bayeslaw.fit(published, seen, **options)
+    run = fit.forecast(held.drop(columns="loss"), discrepancy="none", force=True).predictive
+    rows.append(about | {"laws": published, "passed": fit.passed, "spread": "run"} | scores(held["loss"].to_numpy(), run))
+    rows.append(about | {"laws": published, "spread": "point", "error": point_error((published,), seen, held)})
     return rows
+
+
+def point_error(laws: tuple[str, ...], seen: pd.DataFrame, held: pd.DataFrame) -> float:
+    """Mean error of point fits; of several laws the mean of their losses."""
+    points = [bayeslaw.point_fit(name, seen, starts=30) for name in laws]
+    expected = [p.law.predict(p.draws, {k: held[k].to_numpy() for k in p.law.covariates})[0] for p in points]
+    return float(np.mean(np.abs(np.mean(expected, axis=0) / held["loss"].to_numpy() - 1)))
 
 
 def shown(laws: tuple[str, ...]) -> str:
@@ -147,7 +155,7 @@ def together(fits: dict[str, bayeslaw.Fit]) -> Posterior:
 
 def best_spread(rows: pd.DataFrame) -> str:
     """The candidate with the best interval scores: mean log over the cases of a sweep, and over sweeps."""
-    of = rows[~rows["spread"].isin(["run", "point"])]
+    of = rows[rows["spread"].isin([str(key) for key in CANDIDATES])]
     by_sweep = of.assign(score=np.log(of["score"])).groupby(["spread", "sweep"])["score"].mean().groupby(level=0).mean()
     return str(by_sweep.idxmin())
 
@@ -162,51 +170,48 @@ def percent(value: float, digits: int = 0) -> str:
     return f"{100 * value:.{digits}f}%"
 
 
-def recommended(rows: pd.DataFrame, own: str, without: dict[str, str]) -> str:
-    """The recommended stacks case by case; `own` names the package's weights, `without` those learnt without a sweep."""
+def recommended(rows: pd.DataFrame) -> str:
+    """The recommended stacks case by case, beside point fits of their laws and the published law."""
     body = []
     for title, part in rows.groupby("case", sort=False):
-        domain, sweep = str(part["domain"].iloc[0]), str(part["sweep"].iloc[0])
+        domain = str(part["domain"].iloc[0])
         of: Any = part.set_index(["laws", "spread"])
         best, published = shown(LAWS[domain][0]), PUBLISHED[domain]
-        run, ours, left = (of.loc[(best, key)] for key in ("run", own, without[sweep]))
-        with_base = of.loc[(best + BASE_ROWS, own)] if (best + BASE_ROWS, own) in of.index else None
+        ours, base = of.loc[(best, "default")], (best + BASE_ROWS, "default")
+        with_base = of.loc[base] if base in of.index else None
         body.append({
-            "case": str(title), "rows fitted": f"{run['fitted']:.0f}", "checks": "passed" if run["passed"] else "FAILED",
-            "error": percent(run["error"], 2), "bias": percent(run["bias"], 2),
-            **{f"run in {p}": percent(run[p]) for p in ("50%", "90%")},
-            **{f"extrapolated in {p}": percent(ours[p]) for p in ("50%", "90%")},
-            "weights learnt without it, in 90%": percent(left["90%"]),
-            "width of run": percent(run["width"], 1), "of extrapolated": percent(ours["width"], 1),
-            "CRPS of extrapolated": percent(ours["crps"], 2),
+            "case": str(title), "rows fitted": f"{ours['fitted']:.0f}", "checks": "passed" if ours["passed"] else "FAILED",
+            "error": percent(ours["error"], 2), "bias": percent(ours["bias"], 2),
+            **{f"in {p}": percent(ours[p]) for p in ("50%", "90%")},
+            "width": percent(ours["width"], 1), "CRPS": percent(ours["crps"], 2),
             "error with base rows": "" if with_base is None else percent(with_base["error"], 2),
-            "in 90%": "" if with_base is None else percent(with_base["90%"]),
+            "in 90% then": "" if with_base is None else percent(with_base["90%"]),
             "error of point fits": percent(of.loc[(best, "point"), "error"], 2),
             "of the published law": percent(of.loc[(published, "run"), "error"], 2),
+            "its run in 90%": percent(of.loc[(published, "run"), "90%"]),
             "of its point fit": percent(of.loc[(published, "point"), "error"], 2),
         })  # fmt: skip
     return markdown_table(body)
 
 
-def every_law(rows: pd.DataFrame, own: str) -> str:
-    """Errors of every law and stack, and how often its `extrapolated` 90% intervals hold, case by case."""
-    some = rows[(rows["spread"] == own) & ~rows["laws"].str.endswith(BASE_ROWS)]
+def every_law(rows: pd.DataFrame) -> str:
+    """Errors of every law and stack, and how often its 90% intervals hold by default, case by case."""
+    some = rows[(rows["spread"] == "default") & ~rows["laws"].str.endswith(BASE_ROWS)]
     body = []
     for title, part in some.groupby("case", sort=False):
         cells = {
-            shown(laws): f"{percent(e, 1)} ({percent(c)})"
-            for laws, e, c in zip(part["laws"], part["error"], part["90%"], strict=True)
+            laws: f"{percent(e, 1)} ({percent(c)})" for laws, e, c in zip(part["laws"], part["error"], part["90%"], strict=True)
         }
         body.append({"case": str(title)} | cells)
     tables = [[row for row in body if f" {domain}," in row["case"]] for domain in LAWS]
     return "\n\n".join(markdown_table(table) for table in tables)
 
 
-def nested(rows: pd.DataFrame, own: str) -> str:
+def nested(rows: pd.DataFrame) -> str:
     """For each sweep the laws with the best CRPS on the others, and how they do on it."""
     body = []
     for domain, candidates in LAWS.items():
-        some = rows[(rows["domain"] == domain) & (rows["spread"] == own) & rows["laws"].isin(map(shown, candidates))]
+        some = rows[(rows["domain"] == domain) & (rows["spread"] == "default") & rows["laws"].isin(map(shown, candidates))]
         for sweep in dict.fromkeys(some["sweep"]):
             laws = best_laws(some[some["sweep"] != sweep])
             part = some[(some["sweep"] == sweep) & (some["laws"] == laws)]
@@ -220,9 +225,9 @@ def nested(rows: pd.DataFrame, own: str) -> str:
     return markdown_table([{name: row.get(name, "") for name in columns} for row in body])
 
 
-def by_sweep(rows: pd.DataFrame, own: str) -> str:
+def by_sweep(rows: pd.DataFrame) -> str:
     """Mean coverage and error of the recommended stacks on each sweep."""
-    best = rows[(rows["spread"] == own) & (rows["laws"] == rows["domain"].map(lambda domain: shown(LAWS[domain][0])))]
+    best = rows[(rows["spread"] == "default") & (rows["laws"] == rows["domain"].map(lambda domain: shown(LAWS[domain][0])))]
     means = best.groupby("sweep", sort=False)[["50%", "90%", "error", "width"]].mean()
     means.loc["mean of the sweeps"] = means.mean()
     return markdown_table(
@@ -234,23 +239,28 @@ def main() -> None:
     every = list(cases())
     with ProcessPoolExecutor(2) as pool:
         rows = pd.DataFrame([row for part in pool.map(work, every) for row in part])
-    best = rows[rows["laws"] == rows["domain"].map(lambda domain: shown(LAWS[domain][0]))]
-    without = {sweep: best_spread(best[best["sweep"] != sweep]) for sweep in dict.fromkeys(rows["sweep"])}
+    alone = [laws[0] for candidates in LAWS.values() for laws in candidates if len(laws) == 1]
+    singles = rows[rows["laws"].isin(alone)]
+    without = {sweep: best_spread(singles[singles["sweep"] != sweep]) for sweep in dict.fromkeys(rows["sweep"])}
     package = tuple(walks.WEIGHTS[name] for name in ("N", "ptpp"))
-    own = str(package)
     print(f"# Continual pre-training on every measured sweep\n\n{banner('cpt')}\n")
-    print(f"Weights of sizes and stages: {package} in the package. For the recommended stacks the best interval scores have")
-    others = "; ".join(f"{sweep} {chosen}" for sweep, chosen in without.items())
-    print(f"{best_spread(best)}, and without the sweep that is scored {others}.\n")
     print("The `transfer-` laws were chosen on tinycpt's headers, with their held-out stages in view; the `plateau-` laws,")
     print("`from-base-source` and the stacks on all tables of both sweeps, held-out rows included.\n")
     print(f"## The recommended stacks: {shown(LAWS['source'][0])}; {shown(LAWS['target'][0])}\n")
     print("Fitted without the base checkpoints' own rows (D = 0), which `from-base-source` has as a covariate; and with them.\n")
-    print(recommended(rows, own, without) + "\n")
-    print(f"Means over the cases of a sweep, `extrapolated`:\n\n{by_sweep(rows, own)}\n")
+    print(recommended(rows) + "\n")
+    print(f"Means over the cases of a sweep:\n\n{by_sweep(rows)}\n")
     print("## Chosen without the sweep that is scored\n\nBy the lowest mean log CRPS on the other sweeps.\n")
-    print(nested(rows, own) + "\n")
-    print(f"## Every law and stack: error (`extrapolated` in 90%)\n\n{every_law(rows, own)}")
+    print(nested(rows) + "\n")
+    print(f"## Every law and stack: error (losses in 90%)\n\n{every_law(rows)}\n")
+    print(
+        "Single laws have an error of a usual size outside the runs (`extrapolated`), stacks what their laws differ by. The weights of"
+    )
+    print(
+        f"sizes and stages by which that size is multiplied are {package} in the package, set for coverage. The best interval scores"
+    )
+    others = "; ".join(f"{sweep} {chosen}" for sweep, chosen in without.items())
+    print(f"of single laws have {best_spread(singles)}, and without the sweep that is scored {others}.")
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ from bayeslaw.data.observations import Nesting
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.validate import base_rows, check, complete
 from bayeslaw.forecasting.discrepancy import STATED, Discrepancy, read_choice, spread_name
-from bayeslaw.forecasting.stack import Posterior
+from bayeslaw.forecasting.stack import Posterior, with_error
 from bayeslaw.laws.law import Law
 from bayeslaw.noise.walk import directions, logarithms
 from bayeslaw.posterior.diagnostics import (
@@ -549,7 +549,7 @@ def forecast_selections(
     for number, (fit, chosen) in enumerate(selections):
         entropy = (int(fit.info["seed"]), seed, *((MEMBER + number,) if len(selections) > 1 else ()))
         members.append(MemberDraws.of(fit, chosen, runs, entropy, reading, left_out))
-        with_errors = fit.extrapolation if learned else None
+        with_errors = with_error(fit, selections) if learned else None
         beyond.append(members[-1] if with_errors is None else MemberDraws.of(with_errors, chosen, runs, entropy, reading, left_out))
         is_outside |= beyond_product(fit, members[-1].covariates)
         for covariate, distance in outside(fit, members[-1].covariates).items():

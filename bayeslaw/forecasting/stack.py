@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -210,6 +210,19 @@ def paired[P](posteriors: Iterable[P]) -> list[P]:
     stacks = {id(p): p for p in posteriors if isinstance(p, Stack)}
     taking_turns = {key: replace(stack, turns=TURNS**i) if i else stack for i, (key, stack) in enumerate(stacks.items())}
     return [taking_turns.get(id(p), p) for p in posteriors]
+
+
+def with_error(fit: Fit, selections: Sequence[tuple[Fit, Index]]) -> Fit | None:
+    """Return the fit with the error of its law for a forecast by some fits, or None where it has none.
+
+    The error of a law that learnt none from its runs is one of a usual size. Several such laws differ outside the runs in place of
+    it: their stack's intervals are as wide as they need be without (`make cpt`).
+    """
+    away = fit.extrapolation
+    if away is None or away.discrepancy is None:
+        return None
+    stacked = len({id(other) for other, _ in selections}) > 1
+    return None if stacked and away.discrepancy.walk.exact else away
 
 
 def check_pairing(sizes: Iterable[int], unpaired: str) -> None:

@@ -18,6 +18,7 @@ import pandas as pd
 from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.forecasting.discrepancy import Discrepancy
+from bayeslaw.forecasting.stack import with_error
 from bayeslaw.inference.point import PointFit
 from bayeslaw.noise.walk import directions
 from bayeslaw.planning.domain_loss import PLANNED, SAME, DomainLoss
@@ -60,7 +61,7 @@ def with_next_run(
                 shared[text] = None
             if discrepancy:
                 shift += discrepancy * _discrepancy(member, (*own, number))
-            if learned and (error := _learnt_error(fit, chosen, member, (*own, number))).any():
+            if learned and (error := _learnt_error(fit, chosen, selections, member, (*own, number))).any():
                 shift, erring = shift + error, True
             shifts.append(shift)
         both = np.concatenate(shifts, axis=1)
@@ -149,13 +150,15 @@ def _mean_errors(fit: Fit) -> tuple[Array, Array]:
     return (means.T - draws["run_excess"] if fit.noise.skew else means.T), own
 
 
-def _learnt_error(fit: Fit, chosen: Index, member: LawDraws, entropy: tuple[int, ...]) -> Array:
+def _learnt_error(
+    fit: Fit, chosen: Index, selections: Sequence[tuple[Fit, Index]], member: LawDraws, entropy: tuple[int, ...]
+) -> Array:
     """The error (S,) at the plan that the law has outside its runs; zeros inside, and for laws whose error changes along D."""
-    with_error = fit.extrapolation
-    if with_error is None or with_error.discrepancy is None or "D" in directions(fit.law):
+    away = with_error(fit, selections)
+    if away is None or away.discrepancy is None or "D" in directions(fit.law):
         return np.zeros(member.size)
     at = {name: np.array([value]) for name, value in member.constants.items()}
-    return np.asarray(with_error.discrepancy.drawn(chosen, (*entropy, ERROR)).at(at)[0])
+    return np.asarray(away.discrepancy.drawn(chosen, (*entropy, ERROR)).at(at)[0])
 
 
 def _discrepancy(member: LawDraws, entropy: tuple[int, ...]) -> Array:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,7 +12,7 @@ from bayeslaw.core.errors import FitError
 from bayeslaw.evaluation.scores import draw_scores, point_scores, score
 from bayeslaw.forecasting.forecast import forecast
 from bayeslaw.forecasting.grid import grid
-from bayeslaw.forecasting.stack import LEAST, Stack, stacking
+from bayeslaw.forecasting.stack import LEAST, TURNS, Stack, paired, stacking, with_error
 from bayeslaw.laws.card import load_law
 from bayeslaw.posterior.fit import Fit
 from tests import oracles
@@ -180,3 +182,33 @@ def test_tables_of_a_stack(stack: Stack, ptpp_fit: Fit) -> None:
     pd.testing.assert_frame_equal(stack.summary(0.5).loc[["second"]].droplevel("law"), ptpp_fit.summary(0.5))
     assert {c.text.partition(":")[0] for c in stack.checks} == {"first", "second"}
     assert LEAST < 0.01
+
+
+# --- pairs, and errors of laws -----------------------------------------------------------------------------------------
+
+
+def test_laws_of_a_second_stack_take_turns(stack: Stack) -> None:
+    other = Stack(dict(stack.members), dict(stack.weights))
+    first, second, again, fit = paired([stack, other, stack, stack.members["first"]])
+    assert (first, again, fit) == (stack, stack, stack.members["first"])
+    assert isinstance(second, Stack)
+    assert len(second.selections) == TURNS * len(stack.selections)
+    for name in stack.members:
+        own, turned = (
+            np.concatenate([draws for fit, draws in of.selections if fit is stack.members[name]]) for of in (stack, second)
+        )
+        np.testing.assert_array_equal(own, turned)
+    assert [p.turns for p in paired([first, second]) if isinstance(p, Stack)] == [1, TURNS]  # a second time changes nothing
+
+
+def test_laws_of_continual_pre_training_differ_in_place_of_an_error_of_a_usual_size(ptpp_fit: Fit) -> None:
+    learning = replace(ptpp_fit, info={**ptpp_fit.info, "discrepancy": {"asked": "learned", "learned": False, "reason": "…"}})
+    another = replace(learning)
+    draws = np.arange(10)
+    assert with_error(learning, [(learning, draws)]) is not None
+    assert with_error(learning, [(learning, draws), (learning, draws)]) is not None  # one law in two turns
+    assert with_error(learning, [(learning, draws), (another, draws)]) is None
+    at = AT.assign(N=1e12, ptpp=1000.0)
+    both = Stack({"one": learning, "other": another}, {"one": 0.5, "other": 0.5})
+    assert forecast(learning, at, force=True).spreads == ("latent", "run", "extrapolated")
+    assert forecast(both, at, force=True).spreads == ("latent", "run")
