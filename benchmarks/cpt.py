@@ -254,13 +254,11 @@ def main() -> None:
     print(nested(rows) + "\n")
     print(f"## Every law and stack: error (losses in 90%)\n\n{every_law(rows)}\n")
     print(
-        "Single laws have an error of a usual size outside the runs (`extrapolated`), stacks what their laws differ by. The weights of"
+        "Outside the runs single laws have an error of a usual size (`extrapolated`), stacks what their laws differ by. The weights"
     )
-    print(
-        f"sizes and stages by which that size is multiplied are {package} in the package, set for coverage. The best interval scores"
-    )
+    print(f"of sizes and stages by which that size is multiplied are {package}, set for coverage. The best interval scores of")
     others = "; ".join(f"{sweep} {chosen}" for sweep, chosen in without.items())
-    print(f"of single laws have {best_spread(singles)}, and without the sweep that is scored {others}.")
+    print(f"single laws have {best_spread(singles)}, and without the sweep that is scored {others}.")
 
 
 if __name__ == "__main__":
