@@ -83,7 +83,7 @@ discrepancy: $(READY)
 	$(PY) benchmarks/discrepancy.py > benchmarks/results/.discrepancy.tmp && mv benchmarks/results/.discrepancy.tmp benchmarks/results/discrepancy.md
 
 # Continual pre-training: forecasts of unseen stages and sizes on every measured sweep, of models of usual sizes, simulated, plans judged
-# by measured losses, and sampling with several seeds, which resumes where it stopped. Forty minutes on two cores.
+# by measured losses, and sampling with several seeds, which resumes where it stopped. An hour on two cores.
 cpt: $(READY)
 	@for b in cpt real_sizes judged_plans cpt_sampling; do $(PY) benchmarks/$$b.py > benchmarks/results/.$$b.tmp && mv benchmarks/results/.$$b.tmp benchmarks/results/$$b.md || exit 1; done
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import subprocess
 import sys
 from dataclasses import replace
@@ -234,6 +235,26 @@ def test_forecast_at_a_table_of_settings(command: Command, folder: Path) -> None
     assert table["checks"].tolist() == ["passed"] * 2
     printed = command("forecast", "fit.nc", "--set", "N=1e9", "--set", "atpp=20").out
     assert f"{table['extrapolated_median'][1]:.3f}" in printed
+
+
+def test_laws_with_commas_between_are_fitted_as_one_stack(command: Command, folder: Path) -> None:
+    done = command("fit", "chinchilla, kaplan", "runs.csv", "-o", "both.nc", "--json", *SHORT)
+    assert done.status == 0, done.err
+    answer = json.loads(done.out)["results"]
+    assert (answer["laws"], answer["weights"]) == (["chinchilla", "kaplan"], {"chinchilla": 0.5, "kaplan": 0.5})
+    stack = bayeslaw.load_fit("both.nc")
+    assert isinstance(stack, bayeslaw.Stack)
+    assert dict(stack.weights) == answer["weights"]
+    assert command("forecast", "both.nc", "--set", "N=1e9", "--set", "D=1e10", "--force").status == 0
+    for laws, text in (
+        ("chinchilla,nowhere", "There is no law 'nowhere'"),
+        ("kaplan,kaplan", "each named once"),
+        ("kaplan,", "''"),
+    ):
+        done = command("fit", laws, "runs.csv", "-o", "other.nc", *SHORT)
+        assert done.status == 2
+        assert text in done.err
+        assert not Path("other.nc").exists()
 
 
 def test_a_prior_moves_the_posterior(command: Command, folder: Path) -> None:
