@@ -36,7 +36,8 @@ NOTEBOOKS = HERE.parent / "notebooks"
 DRAWS = 2000
 # The axis of a law's picture is the first of these that it has; the other covariates have fixed values.
 ALONG = {"D": (1e8, 1e12), "P": (1, 64), "L_target": (1.5, 4.0)}
-STAND = {"N": 1e9, "D": 1e10, "r": 0.25, "ptpp": 31.0, "cpt": 1.0, "U": 3e10, "P": 1.0, "L_source": 2.5, "L_target": 2.5}
+STAND = {"N": 1e9, "D": 1e10, "r": 0.25, "ptpp": 31.0, "cpt": 1.0, "U": 3e10, "P": 1.0}
+STAND |= {"L_source": 2.5, "L_target": 2.5, "base_loss": 2.5}
 PRETRAIN, ADAPT = schedules.wsd(10_000, 3e-4, warmup=200), schedules.cosine(5_000, 1.5e-4, warmup=100)
 GROUPS = {
     "Pre-training": "Losses at the end of runs from scratch.",
