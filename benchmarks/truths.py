@@ -95,7 +95,7 @@ def settings(law: Law, options: Mapping[str, Any] = NONE) -> tuple[pd.DataFrame,
         return trained[~new], trained[new].groupby("run", sort=False).tail(1).reset_index(drop=True)
     if set(law.covariates) == {"L_source", "L_target"}:
         return _losses_of_two()
-    others = [name for name in law.covariates if name not in ("N", "D")]
+    others = [name for name in law.covariates if name not in ("N", "D", "base_loss")]
     if unknown := [name for name in others if name not in LEVELS and "token" not in law.covariates[name].unit]:
         raise BayeslawError(f"There is no design for the covariate {unknown[0]} of {law.name}; add its levels to LEVELS.")
     curves = bool(ADAPTATION & set(others))
@@ -119,7 +119,14 @@ def settings(law: Law, options: Mapping[str, Any] = NONE) -> tuple[pd.DataFrame,
     targets = pd.DataFrame(wanted)
     if curves:
         targets["run"] = [f"new {i}" for i in range(len(targets))]
+    if "base_loss" in law.covariates:
+        frame, targets = (table.assign(base_loss=_base_loss(table)) for table in (frame, targets))
     return frame, targets
+
+
+def _base_loss(table: pd.DataFrame) -> pd.Series:
+    """Losses of base checkpoints that fall with size and stage."""
+    return 1.5 + 90 / table["N"] ** 0.23 + 3 / table["ptpp"] ** 0.4
 
 
 def _curves() -> tuple[pd.DataFrame, pd.DataFrame]:

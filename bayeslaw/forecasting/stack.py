@@ -215,14 +215,15 @@ def paired[P](posteriors: Iterable[P]) -> list[P]:
 def with_error(fit: Fit, selections: Sequence[tuple[Fit, Index]]) -> Fit | None:
     """Return the fit with the error of its law for a forecast by some fits, or None where it has none.
 
-    The error of a law that learnt none from its runs is one of a usual size. Several such laws differ outside the runs in place of
-    it: their stack's intervals are as wide as they need be without (`make cpt`).
+    The error of a law that learnt none from its runs is one of a usual size. Where all of several laws are such, they differ
+    outside the runs in place of it: their stack's intervals are as wide as they need be without (`make cpt`).
     """
     away = fit.extrapolation
     if away is None or away.discrepancy is None:
         return None
-    stacked = len({id(other) for other, _ in selections}) > 1
-    return None if stacked and away.discrepancy.walk.exact else away
+    every = {id(other): other.extrapolation for other, _ in selections}.values()
+    usual = all(other is None or other.discrepancy is None or other.discrepancy.walk.exact for other in every)
+    return None if len(every) > 1 and usual else away
 
 
 def check_pairing(sizes: Iterable[int], unpaired: str) -> None:
