@@ -34,11 +34,13 @@ SETTLED, LATEST = 2.0, 31
 LAWS: dict[str, list[tuple[str, ...]]] = {
     "source": [
         ("from-base-source", "plateau-source"), ("transfer-source",), ("plateau-source",), ("from-base-source",),
-        ("plateau-source", "transfer-source"), ("from-base-source", "plateau-source", "transfer-source"),
+        ("plateau-source", "transfer-source"), ("from-base-source", "plateau-source", "transfer-source"), ("injection",),
     ],
-    "target": [("plateau-target", "transfer-target"), ("transfer-target",), ("plateau-target",)],
+    "target": [
+        ("plateau-target", "transfer-target"), ("transfer-target",), ("plateau-target",), ("reuse-saturation",), ("midtraining",),
+    ],
 }  # fmt: skip
-"""Laws and stacks of each domain, the recommended one first."""
+"""Laws and stacks of each domain, the recommended one first and published laws that are not of PUBLISHED last."""
 BASE_ROWS = ", with base rows"
 PUBLISHED = {"source": "ptpp-floor", "target": "ptpp-gate-floor"}  # Goffinet et al. 2025, forms 1 and 3
 COLUMNS = ["run", "checkpoint", "N", "D", "r", "ptpp", "loss", "base_loss"]

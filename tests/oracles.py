@@ -148,6 +148,31 @@ def from_base_source(p: Values, x: Values) -> Any:
     return p["E"] + left * (x["base_loss"] - p["E"]) + p["J"] + forgotten
 
 
+def _stages(x: Values) -> tuple[Any, Any]:
+    """Tokens of pre-training, and new ones of the adaptation; a share of 1e-9 stays new."""
+    return x["N"] * x["ptpp"], np.clip(1 - x["r"], 1e-9, None) * x["D"]
+
+
+def reuse_saturation(p: Values, x: Values) -> Any:
+    """Liew and Kato 2025, in hundred millions of tokens, and Chinchilla's term of model size."""
+    before, after = (np.log(tokens) - 8 * np.log(10) for tokens in _stages(x))
+    data = p["A"] * np.exp(-p["alpha1"] * before - p["alpha2"] * after + p["alpha3"] * before * after)
+    return p["E"] + data + p["B"] * _power(x["N"], -p["beta"])
+
+
+def midtraining(p: Values, x: Values) -> Any:
+    """Marin's Delphi: Chinchilla with a term for each stage."""
+    before, after = _stages(x)
+    return _size(p, x) + p["B"] * _power(before, -p["beta"]) + p["G"] * _power(after, -p["gamma"])
+
+
+def injection(p: Values, x: Values) -> Any:
+    """Bethune et al. 2025: a rise over the base loss, in a model as large as its injected data make it."""
+    _, after = _stages({"ptpp": 1.0, **x})
+    effective = np.log(x["N"]) + np.log1p(p["B"] * x["r"])
+    return x["base_loss"] + p["A"] * np.exp(p["beta"] * np.log(after) - p["alpha"] * effective)
+
+
 def replay_target(p: Values, x: Values) -> Any:
     """The gap that new tokens close."""
     return p["E"] + p["G"] * (1 - (1 - x["r"]) ** p["c"] * -np.expm1(-p["q"] * np.log1p((1 - x["r"]) * x["D"] / p["h"])))
@@ -257,7 +282,9 @@ LAWS: dict[str, Callable[[Values, Values], Any]] = {
     "cpt-joint": cpt_joint,
     "d-cpt": d_cpt,
     "from-base-source": from_base_source,
+    "injection": injection,
     "kaplan": kaplan,
+    "midtraining": midtraining,
     "multi-power": multi_power,
     "parallel-scaling": parallel_scaling,
     "plateau-source": plateau_source,
@@ -266,6 +293,7 @@ LAWS: dict[str, Callable[[Values, Values], Any]] = {
     "ptpp-gate": ptpp_gate,
     "ptpp-gate-floor": ptpp_gate_floor,
     "repeated-epochs": repeated_epochs,
+    "reuse-saturation": reuse_saturation,
     "replay-source": replay_source,
     "replay-target": replay_target,
     "transfer-source": transfer_source,
@@ -299,6 +327,9 @@ OWN: dict[str, dict[str, float]] = {
     "plateau-source": {"U": 4.0, "A": 300.0, "alpha": 0.4, "B": 300.0, "beta": 0.35, "S": 0.06, "h": 1000.0, "k": 2.0},
     "plateau-target": {"U": 4.0, "A": 300.0, "alpha": 0.4, "B": 300.0, "beta": 0.35},
     "from-base-source": {"S": 0.06, "w": 0.1, "h": 1000.0, "k": 2.0},
+    "injection": {"A": 2.0, "alpha": 0.4, "B": 300.0, "beta": 0.3},
+    "midtraining": {"G": 20.0, "gamma": 0.2},
+    "reuse-saturation": {"A": 0.6, "alpha1": 0.15, "alpha2": 0.2, "alpha3": 0.01, "B": 60.0, "beta": 0.3},
     "chinchilla-nd": {"C": 9e4, "gamma": 0.3, "delta": 0.5},
     "kaplan": {"A": 11.2, "alpha": 0.076, "B": 23.19, "beta": 0.103},
 }

@@ -52,6 +52,9 @@ FORGETTING = {"S": 0.06, "h": 1000.0, "k": 2.0, "J": 0.05}
 TRUTHS["plateau-source"] = PLATEAU | FORGETTING
 TRUTHS["plateau-target"] = PLATEAU | {"tau": 4e9, "kappa": 0.5, "G": 0.9, "c": 0.25, "h": 1e8, "q": 0.3}
 TRUTHS["from-base-source"] = FORGETTING | {"E": 1.3, "eta": 0.3, "w": 0.1}
+TRUTHS["reuse-saturation"] = {"E": 1.05, "A": 0.9, "alpha1": 0.15, "alpha2": 0.22, "alpha3": 0.01, "B": 60.0, "beta": 0.25}
+TRUTHS["midtraining"] = {"E": 1.05, "A": 300.0, "alpha": 0.35, "B": 120.0, "beta": 0.256, "G": 12.0, "gamma": 0.137}
+TRUTHS["injection"] = {"A": 2.0, "alpha": 0.4, "beta": 0.3, "B": 300.0}
 
 
 def settings(
