@@ -96,6 +96,8 @@ def settings(law: Law, options: Mapping[str, Any] = NONE) -> tuple[pd.DataFrame,
     if set(law.covariates) == {"L_source", "L_target"}:
         return _losses_of_two()
     others = [name for name in law.covariates if name not in ("N", "D", "base_loss")]
+    if "base_loss" in law.covariates and "ptpp" not in others:
+        others.append("ptpp")  # the base loss depends on it, if the law does not
     if unknown := [name for name in others if name not in LEVELS and "token" not in law.covariates[name].unit]:
         raise BayeslawError(f"There is no design for the covariate {unknown[0]} of {law.name}; add its levels to LEVELS.")
     curves = bool(ADAPTATION & set(others))
