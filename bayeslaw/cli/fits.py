@@ -56,19 +56,26 @@ def fit(
         fitted = bayeslaw.fit_stack(names, table, progress=not quiet, **settings)
     options.save_draws(fitted, output)
     answer = Answer()
-    if isinstance(fitted, bayeslaw.Stack):
-        for member in fitted.members.values():
-            _add_fit(answer, member)
-        answer.results = {"laws": list(fitted.members), "weights": dict(fitted.weights)}
-    else:
-        _add_fit(answer, fitted)
-    answer.judge(fitted.checks)
+    _add_fits(answer, fitted)
     answer.say(f"written to {output}")
     return answer
 
 
+def _add_fits(answer: Answer, fitted: Fit | Stack) -> None:
+    """Add to an answer what was fitted, the result of each check, and the verdicts."""
+    from bayeslaw.forecasting.stack import fits_of
+
+    for member in fits_of(fitted).values():
+        _add_fit(answer, member)
+    if isinstance(fitted, bayeslaw.Stack):
+        answer.results |= {"laws": list(fitted.members), "weights": dict(fitted.weights)}
+    else:
+        answer.results |= {"law": fitted.name, "rows": int(fitted.observed.log_loss.size), "runs": int(fitted.observed.runs)}
+    answer.judge(fitted.checks)
+
+
 def _add_fit(answer: Answer, fit: Fit) -> None:
-    """Add to an answer what was fitted, and the result of each check."""
+    """Say what was fitted, and the result of each check."""
     from bayeslaw.core.units import NATS
 
     rows, runs, base = int(fit.observed.log_loss.size), int(fit.observed.runs), len(fit.observed.base)
@@ -79,7 +86,6 @@ def _add_fit(answer: Answer, fit: Fit) -> None:
     answer.say(f"{fit.law.name} fitted to {rows} rows of {runs} runs{aside}; {fit.noise.text}.")
     if fit.observed.unit != NATS:
         answer.say(f"  losses and forecasts are in {fit.observed.unit}; the cards' priors are stated for {NATS}")
-    answer.results |= {"law": fit.law.name, "rows": rows, "runs": runs}
     answer.say(*(f"  {check}" for check in fit.checks))
     answer.say(*filter(None, [fit.learnt() if fit.passed else ""]))
 
@@ -140,18 +146,18 @@ def show(
 
 
 def update(
-    fit: Annotated[Path, Argument(help="A fit written by `bayeslaw fit` or `bayeslaw update`.")],
+    fit: Annotated[Path, Argument(help="A fit or stack, written by `bayeslaw fit`, `compare` or `update`.")],
     runs: Annotated[Path, Argument(help="Losses of the new runs, in a table like that of the fit.")],
     output: options.NewFit,
     where: options.Where = None,
     duplicates: options.Duplicates = "refuse",
     targets: Annotated[Path | None, Option(help="Settings whose intervals are shown before and after the update.")] = None,
-    seed: Annotated[int | None, Option(help="The seed of the draws; the fit's own seed by default.")] = None,
+    seed: Annotated[int | None, Option(help="The seed of the draws; by default that of each fit.")] = None,
     csv: options.Csv = False,
     force: options.Force = False,
     quiet: options.Quiet = False,
 ) -> Answer:
-    """Fit again with the losses of new runs, and say whether the fit had predicted them."""
+    """Fit again with the losses of new runs, and say whether the fit had predicted them. A stack keeps its weights."""
     from bayeslaw.core.text import plain, with_intervals
 
     options.check_outputs("A fit", output, inputs=[fit], ending=".nc")
@@ -169,7 +175,6 @@ def update(
     if updated.widths is not None:
         answer.show("widths", updated.widths, joined=True)
         answer.say("")
-    _add_fit(answer, updated.fit)
-    answer.judge(updated.fit.checks)
+    _add_fits(answer, updated.fit)
     answer.say(f"written to {output}")
     return answer

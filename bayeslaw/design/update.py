@@ -1,4 +1,4 @@
-"""An update: new runs are compared with the predictions of a fit, and the law is fitted again to all rows.
+"""An update: new runs are compared with the predictions of a fit or a stack, and its laws are fitted again to all rows.
 
 Each new run is compared with its posterior predictive distribution (draws of parameters, run effects and point noise) by two
 statistics:
@@ -11,30 +11,33 @@ All new runs together give one more level (the mean of their mean errors) and on
 draw simulates all new runs, so that errors which the law's parameters cause in all of them count once. The largest measured
 statistic, in standard deviations, is compared with the largest of each simulation, so the rate of false alarms does not grow with
 the number of runs.
+
+A stack predicts with draws of its laws in proportion to their weights, so its predictive covariance has what the laws differ by.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
-from bayeslaw.core.arrays import Array
+from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError, FitError
 from bayeslaw.core.intervals import interval_names, quantiles
 from bayeslaw.data.observations import run_codes
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.validate import base_rows
-from bayeslaw.forecasting.forecast import Forecast, forecast
-from bayeslaw.forecasting.stack import Posterior
+from bayeslaw.forecasting.forecast import Forecast, MemberDraws, forecast
+from bayeslaw.forecasting.stack import Posterior, Stack, fits_of
 from bayeslaw.inference.fit import fit as make_fit
-from bayeslaw.inference.refit import join_runs, refit_task, require_draws, require_single_fit
+from bayeslaw.inference.refit import join_runs, refit_task, require_draws
 from bayeslaw.posterior.diagnostics import checks_label
-from bayeslaw.posterior.fit import Fit
 
 ALARM = 0.01  # probability of a false alarm over all new runs together
 MOST_POINTS = 500  # points of a run that are compared at most
@@ -44,17 +47,21 @@ WRONG = "The law or the noise is wrong there: compare others, or state a discrep
 
 
 @dataclass(frozen=True)
-class Update:
-    """A fit to old and new runs, and how well the old fit predicted the new ones.
+class Update[P: Posterior]:
+    """A fit or a stack for old and new runs, and how well the old one predicted the new runs.
 
     Attributes
     ----------
+    fit : Fit or Stack
+        As the one that was updated.
     predictions : DataFrame
         The new runs beside the old fit's predictions; see `compare_with_predictions`.
     as_predicted : bool
         Whether every p_adjusted is at least `ALARM`; `text` is the verdict in words.
     widths : DataFrame or None
         Intervals at the targets before and after; see `compare_widths`. None without targets, or if checks of the new fit failed.
+
+    Those of a stack are of its laws together.
 
     Examples
     --------
@@ -63,15 +70,15 @@ class Update:
     (True, 'new')
     """
 
-    fit: Fit
+    fit: P
     predictions: pd.DataFrame
     as_predicted: bool
     text: str
     widths: pd.DataFrame | None
 
 
-def update(
-    fit: Posterior,
+def update[P: Posterior](
+    fit: P,
     new_runs: Runs | pd.DataFrame | str | Path,
     *,
     targets: Runs | pd.DataFrame | str | Path | None = None,
@@ -79,20 +86,23 @@ def update(
     progress: bool = True,
     cores: int | None = None,
     force: bool = False,
-) -> Update:
+) -> Update[P]:
     """Compare new runs with a fit's predictions, and fit its law again to the fit's rows and the new ones.
 
     Law, priors, noise, pooling and the sampler's settings are the fit's. The reference point, at which priors with `on` are
-    stated, is that of all rows, so the new ones move it.
+    stated, is that of all rows, so the new ones move it. Every law of a stack is fitted again and keeps its weight, also where
+    `compare` learnt it from the old runs: comparing the laws with all runs weighs them anew.
 
     Parameters
     ----------
+    fit : Fit or Stack
     new_runs : Runs, DataFrame or path
-        Rows of a run that the fit knows by its name join that run; rows that are in the fit already are refused.
+        With the covariates of each law of a stack. Rows of a run that the fit knows by its name join that run; rows that are in
+        the fit already are refused.
     targets : Runs, DataFrame or path, optional
         Settings at which intervals of the loss are shown before and after.
     seed : int, optional
-        Of the new fit; the fit's seed unless given.
+        Of the new fit, or of each new fit of a stack; as before unless given.
     progress, cores
         As for `bayeslaw.fit`.
     force : bool
@@ -101,20 +111,20 @@ def update(
     Raises
     ------
     FitError, TableError, BayeslawError
-        For a stack, a fit whose required checks failed or with fewer than 400 draws, or new rows with faults.
+        For a fit whose required checks failed or with fewer than 400 draws, or new rows with faults.
 
     Examples
     --------
     >>> fit = bayeslaw.load_fit("fit.nc")
     >>> fit = bayeslaw.update(fit, "new.csv", targets="at.csv", progress=False).fit
     """
-    fit = require_single_fit(fit, "An update")
     new = new_runs if isinstance(new_runs, Runs) else read_runs(new_runs)
-    task = refit_task(fit, join_runs(fit, new), seed)
+    tasks = {name: refit_task(member, join_runs(member, new), seed) for name, member in fits_of(fit).items()}
     settings = None if targets is None else targets if isinstance(targets, Runs) else read_runs(targets)
     before = None if settings is None else forecast(fit, settings, force=force)
     predictions = compare_with_predictions(fit, new, force=force)
-    refit = make_fit(task.law, task.runs, **task.options, progress=progress, cores=cores)
+    fits = {name: make_fit(task.law, task.runs, **task.options, progress=progress, cores=cores) for name, task in tasks.items()}
+    refit = cast("P", replace(fit, members=fits) if isinstance(fit, Stack) else fits[fit.name])
     as_predicted = bool((predictions["p_adjusted"] >= ALARM).all())
     text, widths = _verdict(predictions, "" if as_predicted else _extrapolation(fit, new)), None
     if settings is not None and before is not None:
@@ -122,6 +132,9 @@ def update(
             widths = compare_widths(before, forecast(refit, settings, force=force))
         except FitError as error:
             text += f" There are no intervals before and after: {error}"
+    if isinstance(fit, Stack):
+        shown = ", ".join(f"{name} {weight:.3g}" for name, weight in fit.weights.items())
+        text += f" The stack keeps its weights ({shown}); `bayeslaw compare` with all runs learns new ones."
     return Update(refit, predictions, as_predicted, text, widths)
 
 
@@ -144,12 +157,12 @@ def compare_widths(before: Forecast, after: Forecast) -> pd.DataFrame:
     return table.assign(ratio=ratio, checks=checks_label(before.forced or after.forced))
 
 
-def compare_with_predictions(fit: Fit, new: Runs, *, seed: int = 0, force: bool = False) -> pd.DataFrame:
-    """Compare new runs with runs simulated from a fit.
+def compare_with_predictions(fit: Posterior, new: Runs, *, seed: int = 0, force: bool = False) -> pd.DataFrame:
+    """Compare new runs with runs simulated from a fit or a stack.
 
     Rows of a run or checkpoint that the fit knows have the effect learnt from it, as in forecasts. If rows lie outside the runs of
-    the fit, simulated runs have the error of the law that it has learnt. Base checkpoints (D = 0)
-    that the law can't describe are left out. Of a run with more than 500 rows, 500 evenly spaced rows are compared.
+    the fit, simulated runs have the error of the law that it has learnt. Base checkpoints (D = 0) that the law, or a law of the
+    stack, can't describe are left out. Of a run with more than 500 rows, 500 evenly spaced rows are compared.
 
     Parameters
     ----------
@@ -178,7 +191,8 @@ def compare_with_predictions(fit: Fit, new: Runs, *, seed: int = 0, force: bool 
     >>> bayeslaw.design.compare_with_predictions(bayeslaw.load_fit("fit.nc"), bayeslaw.read_runs(new))["run"].tolist()
     ['new']
     """
-    require_draws(fit, "A comparison with predictions")
+    for member in fits_of(fit).values():
+        require_draws(member, "A comparison with predictions")
     new = _compared(fit, new)
     frame = new.frame[new.frame["compared"]]
     predicted = forecast(fit, replace(new, frame=frame), seed=seed, force=force)
@@ -187,9 +201,10 @@ def compare_with_predictions(fit: Fit, new: Runs, *, seed: int = 0, force: bool 
     code, names = run_codes(frame)
     errors = _errors(predicted, frame, code)
     counts = new.frame.groupby(run_codes(new.frame)[0])["compared"].agg(["size", "sum"]).to_numpy()
+    known = {name for member in fits_of(fit).values() for name in member.observed.run_names}
     columns = {
         "run": [*names, TOGETHER], "rows": [*counts[:, 0], len(new.frame)], "compared": [*counts[:, 1], len(frame)],
-        "continues": [*(name in fit.observed.run_names for name in names), False],
+        "continues": [*(name in known for name in names), False],
     }  # fmt: skip
     largest = np.max([each.farthest for each in errors], axis=0)
     adjusted = [float((largest >= each.farthest[0]).mean()) for each in errors]
@@ -199,36 +214,74 @@ def compare_with_predictions(fit: Fit, new: Runs, *, seed: int = 0, force: bool 
 
 def _errors(predicted: Forecast, frame: pd.DataFrame, code: NDArray[np.int64]) -> list[_Errors]:
     """Measured and simulated errors of each run and, if there are several, of all runs together."""
-    part, size = replace(predicted.members[0], known=predicted.known), int(code.max()) + 1
-    noise, values = part.fit.noise, part.values
-    measured = np.log(frame["loss"].to_numpy(dtype=np.float64))
-    scales = {name: (noise.scales(values, name) ** 2).mean(axis=1)[part.group] for name in ("sigma_point", "sigma_run")}
-    checkpoint, excess = (float((values[n] ** 2).mean()) if n in values else 0.0 for n in ("sigma_checkpoint", "run_excess"))
-    point, run_variance = scales["sigma_point"] + predicted.known**2, scales["sigma_run"] + excess
-    errors, run_covariances = list[_Errors](), list[Array]()
-    for own in (np.flatnonzero(code == run) for run in range(size)):
-        latent = np.log(part.latent(own))
-        simulated = latent + part.noise(own)
-        time = part.time[own] if part.time.size else np.zeros(own.size)
-        run_covariances.append((part.run[own[0]] >= 0) * run_variance[own[0]] * noise.effect_correlation(values, time))
-        shared = run_covariances[-1] + checkpoint * (part.checkpoint[own[0]] >= 0)
-        errors.append(_Errors.of(simulated, measured[own], latent + part.learnt.at(own), point[own], shared))
-    if size == 1:
+    noises = [_Noise.of(replace(member, known=predicted.known)) for member in predicted.members]
+    shares = [noise.member.size / predicted.size for noise in noises]
+
+    def mean(values: Iterable[Array]) -> Array:
+        return np.asarray(np.average(list(values), axis=0, weights=shares))
+
+    measured, point = np.log(frame["loss"].to_numpy(dtype=np.float64)), mean(noise.point for noise in noises)
+    errors, run_variance = list[_Errors](), list[float]()
+    for own in (np.flatnonzero(code == run) for run in range(int(code.max()) + 1)):
+        of_run = mean(noise.of_run(own) for noise in noises)
+        shared = of_run + mean(noise.of_checkpoint(own) for noise in noises)
+        losses = [(noise.member, np.log(noise.member.latent(own))) for noise in noises]
+        simulated = np.concatenate([loss + member.noise(own) for member, loss in losses], axis=1)
+        latent = np.concatenate([loss + member.learnt.at(own) for member, loss in losses], axis=1)
+        errors.append(_Errors.of(simulated, measured[own], latent, point[own], shared))
+        run_variance.append(float(of_run.mean()))
+    if len(errors) == 1:
         return errors
     first = np.unique(code, return_index=True)[1]
-    # variance of a run's mean without its checkpoint effect
-    own_variance = np.bincount(code, point) / np.bincount(code) ** 2 + np.array([c.mean() for c in run_covariances])
-    new = part.checkpoint[first]
-    shared = ((new[:, None] == new) & (new >= 0)) * checkpoint
-    mean, actual, latent = (np.stack([getattr(each, name) for each in errors]) for name in ("mean", "measured", "latent"))
-    return [*errors, _Errors.of(mean, actual, latent, own_variance, shared)]
+    own_variance = np.bincount(code, point) / np.bincount(code) ** 2 + run_variance  # of a run's mean without its checkpoint effect
+    shared = mean(noise.of_checkpoint(first) for noise in noises)
+    middle, actual, latent = (np.stack([getattr(each, name) for each in errors]) for name in ("mean", "measured", "latent"))
+    return [*errors, _Errors.of(middle, actual, latent, own_variance, shared)]
 
 
-def _compared(fit: Fit, new: Runs) -> Runs:
-    """The rows that the law describes, with a boolean column `compared`."""
-    frame = new.frame[~base_rows(new.frame, fit.law)]
+@dataclass(frozen=True)
+class _Noise:
+    """Variances of the noise that a fit adds to new log losses (n,), as means over its draws."""
+
+    member: MemberDraws
+    point: Array  # (n,)
+    run: Array  # (n,)
+    checkpoint: float
+
+    @classmethod
+    def of(cls, member: MemberDraws) -> _Noise:
+        values, known = member.values, 0.0 if member.known is None else member.known
+        point, run = (
+            (member.fit.noise.scales(values, name) ** 2).mean(axis=1)[member.group] for name in ("sigma_point", "sigma_run")
+        )
+        checkpoint, excess = (float((values[n] ** 2).mean()) if n in values else 0.0 for n in ("sigma_checkpoint", "run_excess"))
+        return cls(member, point + known**2, run + excess, checkpoint)
+
+    def of_run(self, own: Index) -> Array:
+        """Covariance (k, k) of the effect of a new run at its rows; 0 if the effect of the run is known."""
+        time = self.member.time[own] if self.member.time.size else np.zeros(own.size)
+        correlation = self.member.fit.noise.effect_correlation(self.member.values, time)
+        return np.asarray((self.member.run[own[0]] >= 0) * self.run[own[0]] * correlation)
+
+    def of_checkpoint(self, rows: Index) -> Array:
+        """Covariance (k, k) of the effects of new checkpoints at rows."""
+        new = self.member.checkpoint[rows]
+        return np.asarray(((new[:, None] == new) & (new >= 0)) * self.checkpoint)
+
+
+def _described(fit: Posterior, new: Runs) -> Runs:
+    """The rows that every law describes."""
+    frame = new.frame
+    for member in fits_of(fit).values():
+        frame = frame[~base_rows(frame, member.law)]
+    return replace(new, frame=frame)
+
+
+def _compared(fit: Posterior, new: Runs) -> Runs:
+    """The rows that every law describes, with a boolean column `compared`."""
+    frame = _described(fit, new).frame
     if not len(frame):
-        problem = f"every row is a base checkpoint (D = 0), which {fit.law.name} does not predict. Give rows with D > 0."
+        problem = f"every row is a base checkpoint (D = 0), which {fit.name} does not predict. Give rows with D > 0."
         raise BayeslawError(f"{new.name}: {problem}", code="only-base-checkpoints")
     code = run_codes(frame)[0]
     chosen = np.zeros(len(frame), dtype=bool)
@@ -277,10 +330,10 @@ class _Errors:
         }  # fmt: skip
 
 
-def _extrapolation(fit: Fit, new: Runs) -> str:
+def _extrapolation(fit: Posterior, new: Runs) -> str:
     """The forecast's text on settings far outside a fit's runs; empty if there are none."""
-    logged = replace(new, frame=new.frame[~base_rows(new.frame, fit.law)])
-    check = next(check for check in forecast(fit, logged, discrepancy="none", force=True).checks if check.name == "extrapolation")
+    predicted = forecast(fit, _described(fit, new), discrepancy="none", force=True)
+    check = next(check for check in predicted.checks if check.name == "extrapolation")
     return "" if check.passed else check.text
 
 

@@ -30,7 +30,7 @@ NOT_OPTIMAL = 0.01  # largest gain in mean log score per unit of moved weight at
 class Stack(Verdicts):
     """Fits of several laws to the same losses, by the names that a comparison gave them, with weights that add up to 1.
 
-    `bayeslaw.compare` and `bayeslaw.fit_stack` make it; it forecasts, is scored, planned with and saved like a fit.
+    `bayeslaw.compare` and `bayeslaw.fit_stack` make it; it forecasts, is scored, planned with, updated and saved like a fit.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class Stack(Verdicts):
     weights: Mapping[str, float]
     turns: int = 1
 
-    forecast, score, anchors = PublicFunction(), PublicFunction(), PublicFunction()
+    forecast, score, anchors, update = PublicFunction(), PublicFunction(), PublicFunction(), PublicFunction()
     allocate, transfer, report = PublicFunction(), PublicFunction(), PublicFunction()
 
     def __repr__(self) -> str:
@@ -198,6 +198,11 @@ def stacking(densities: pd.DataFrame) -> pd.DataFrame:
 
 type Posterior = Fit | Stack
 """What forecasts, plans and scores are made with."""
+
+
+def fits_of(posterior: Posterior) -> Mapping[str, Fit]:
+    """Return the fits of a stack by their names, or the fit alone."""
+    return posterior.members if isinstance(posterior, Stack) else {posterior.name: posterior}
 
 
 def paired[P](posteriors: Iterable[P]) -> list[P]:

@@ -29,8 +29,8 @@ def require_single_fit(fit: object, what: str) -> Fit:
     """Return a single fit; refuse anything else, such as a stack. `what` is the subject of the error message."""
     if not isinstance(fit, Fit):
         raise FitError(
-            f"{what} takes the fit of one law, not a {type(fit).__name__.lower()}: give a fit written by `bayeslaw fit`, and "
-            "weigh the laws again by `bayeslaw compare` with all runs.",
+            f"{what} takes the fit of one law, not a {type(fit).__name__.lower()}: give one that "
+            "`bayeslaw fit` wrote for a single law.",
             code="not-a-single-fit",
         )
     return fit
