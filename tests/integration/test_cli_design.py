@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from pathlib import Path
 from typing import Any
 
@@ -74,16 +75,36 @@ def test_update_adds_one_table_after_the_other(command: Command, folder: Path) -
     assert {name: digest for name, digest in snapshot(folder).items() if name in before} == before
 
 
+def test_update_takes_a_stack(command: Command, folder: Path) -> None:
+    later().to_csv("later.csv", index=False)
+    pd.DataFrame({"N": [1e10], "D": [1e11]}).to_csv("targets.csv", index=False)
+    with without_sampling():
+        assert command("fit", "chinchilla,kaplan", "runs.csv", "-o", "stack.nc", "-q").status == 0
+        before = snapshot(folder)
+        words = ("stack.nc", "later.csv", "-o", "second.nc", "--targets", "targets.csv", "-q")
+        done, as_json = command("update", *words), command("update", *words, "--json")
+    assert (done.status, done.err) == (0, "")
+    assert "The stack keeps its weights (chinchilla 0.5, kaplan 0.5); `bayeslaw compare` with all runs learns new ones." in done.out
+    assert "chinchilla fitted to 50 rows of 8 runs" in done.out
+    assert "kaplan fitted to 50 rows of 8 runs" in done.out
+    results = json.loads(as_json.out)["results"]
+    assert results["weights"] == {"chinchilla": 0.5, "kaplan": 0.5}
+    assert [row["run"] for row in results["predictions"]] == ["run 0", "run 1", "all new runs"]
+    assert len(results["widths"]) == 1
+    assert isinstance(bayeslaw.load_fit("second.nc"), Stack)
+    assert command("forecast", "second.nc", "--set", "N=1e10", "--set", "D=1e11").status == 0
+    assert "runs.csv (40 rows) and later.csv (10 rows)" in command("show", "second.nc").out
+    assert {name: digest for name, digest in snapshot(folder).items() if name in before} == before
+
+
 def test_update_refuses_unusable_files_before_it_fits(command: Command, folder: Path) -> None:
     later().to_csv("later.csv", index=False)
     later(loss=-1).to_csv("faulty.csv", index=False)
-    Stack.of({"chinchilla": loaded_fit("fit.nc")}, {"chinchilla": 1.0}).save("stack.nc")
     before = snapshot(folder)
     rejected(command("update", "fit.nc", "later.csv", "-o", "fit.nc"), "output-is-input", "fit.nc")
     rejected(command("update", "fit.nc", "later.csv", "-o", "later.csv"), "wrong-ending", "later.csv")
     rejected(command("update", "fit.nc", "faulty.csv", "-o", "new.nc"), "faulty-table", "loss -1", "row 1")
     rejected(command("update", "fit.nc", "runs.csv", "-o", "new.nc"), "faulty-table", "40 faults")
-    rejected(command("update", "stack.nc", "later.csv", "-o", "new.nc"), "not-a-single-fit")
     for words in (("fit.nc", "absent.csv"), ("fit.nc", "later.csv", "--targets", "absent.csv"), ("failed.nc", "later.csv")):
         assert command("update", *words, "-o", "new.nc").status == 2
     assert command("update", "damaged.nc", "later.csv", "-o", "new.nc").status == 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,11 +18,11 @@ from bayeslaw.core.errors import FitError
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.design import update as updating
 from bayeslaw.design.update import ALARM, TOGETHER, compare_with_predictions
-from bayeslaw.forecasting.stack import Stack
+from bayeslaw.forecasting.stack import Stack, load_fit
 from bayeslaw.posterior.fit import Fit
-from tests import fixed
+from tests import fixed, oracles
 from tests.errors import fails
-from tests.fixed import typical_fit
+from tests.fixed import stand_in_fit, typical_fit, without_sampling
 from tests.oracles import Array
 
 line_fit = cache(fixed.line_fit)  # no test changes a fit
@@ -208,8 +209,6 @@ def test_there_are_no_intervals_if_the_new_fit_fails_its_checks(refitted: dict[s
 def test_an_update_refuses_faulty_input_before_it_fits(refitted: dict[str, Any]) -> None:
     fit = line_fit()
     new = new_runs(fit, np.zeros(6))
-    with fails("not-a-single-fit", kind=FitError):
-        bayeslaw.update(Stack.of({"line": fit}, {"line": 1.0}), new)
     with fails("failed-checks", "R-hat 1.4", kind=FitError):
         bayeslaw.update(line_fit(passed=False), new)
     with fails("too-few-draws", 400, 200, kind=FitError):
@@ -228,3 +227,105 @@ def test_base_checkpoints_are_left_out() -> None:
     assert predictions[["rows", "compared"]].to_numpy().tolist() == [[1, 1]]
     with fails("only-base-checkpoints"):
         compare_with_predictions(fit, read_runs(table.head(1)))
+
+
+# --- stacks ---------------------------------------------------------------------------------------------------------
+
+
+def two_levels() -> Stack:
+    """A stack of two fits that lie 10% apart and have other noises, with three quarters and one quarter of the weight."""
+    low, high = line_fit(size=8000), line_fit(size=8000, noise="normal-checkpoint", point=0.03)
+    tree, draws = high.tree.copy(), high.tree["posterior"].to_dataset()
+    tree["posterior"] = draws.assign(a=draws["a"] + 0.1)
+    return Stack.of({"low": low, "high": replace(high, tree=tree)}, {"low": 0.75, "high": 0.25})
+
+
+def mixture(stack: Stack, size: int = 200_000) -> Array:
+    """Log losses (size, 6) of the two new runs, of one new checkpoint, that the laws of `two_levels` draw."""
+    rng = np.random.default_rng(3)
+    losses = []
+    for name, point, checkpoint in (("low", 0.01, 0.0), ("high", 0.03, 0.02)):
+        law, count = latent(stack.members[name]), int(stack.weights[name] * size)
+        effects = 0.01 * rng.standard_normal((count, 2))[:, RUN] + checkpoint * rng.standard_normal((count, 1))
+        losses.append(law[rng.integers(0, len(law), count)] + effects + point * rng.standard_normal((count, 6)))
+    return np.concatenate(losses)
+
+
+@pytest.mark.parametrize("size", [0.3, 2.5])
+def test_a_stack_predicts_new_runs_as_the_mixture_of_its_laws(size: float) -> None:
+    stack = two_levels()
+    drawn, errors = mixture(stack), size * np.array([0.02, 0.03, -0.01, 0.05, -0.04, -0.03])
+    middle = drawn.mean(axis=0)
+    new = read_runs(pd.DataFrame({"x": X, "loss": np.exp(middle + errors), "run": np.array(["u", "v"])[RUN], "checkpoint": "new"}))
+    table = compare_with_predictions(stack, new).set_index("run")
+    means = np.stack([RUN == 0, RUN == 1]) / np.array([[4], [2]])
+    both = {"u": (drawn[:, RUN == 0], errors[RUN == 0]), "v": (drawn[:, RUN == 1], errors[RUN == 1])}
+    for run, (losses, e) in (both | {TOGETHER: (drawn @ means.T, means @ errors)}).items():
+        away = losses - losses.mean(axis=0)
+        level, inverse = away.mean(axis=1), np.linalg.inv(np.cov(away.T))
+        curve = ((away @ inverse) * away).sum(axis=1)
+        assert table["error_sd"][run] == pytest.approx(e.mean() / level.std(), rel=0.05, abs=0.02)
+        assert table["p_level"][run] == pytest.approx((np.abs(level) >= abs(e.mean())).mean(), abs=0.02)
+        assert table["p_curve"][run] == pytest.approx((curve >= e @ inverse @ e).mean(), abs=0.02)
+        ends = np.exp(np.quantile(losses.mean(axis=1), [0.05, 0.5, 0.95]))
+        predictions = table.loc[run, ["predicted_eti90_lo", "predicted_median", "predicted_eti90_hi"]].to_numpy(float)
+        np.testing.assert_allclose(predictions, ends, rtol=0.005)
+
+
+def test_a_stack_of_one_fit_predicts_as_the_fit() -> None:
+    fit = line_fit(size=2000, noise="normal-checkpoint")
+    new = new_runs(fit, np.full(6, 0.01), checkpoint="new")
+    of_stack = compare_with_predictions(Stack.of({"line": fit}, {"line": 1.0}), new)
+    pd.testing.assert_frame_equal(of_stack, compare_with_predictions(fit, new))
+
+
+OF_SOURCE = oracles.table(bayeslaw.load_law("from-base-source"), runs=8)
+MORE = OF_SOURCE.head(5).assign(N=2e7, ptpp=62.0, run="new")
+
+
+@cache
+def stack_of_source() -> Stack:
+    """A stack of two laws, of which only the second describes base checkpoints."""
+    members = {name: stand_in_fit(name, OF_SOURCE, draws=400) for name in ("from-base-source", "plateau-source")}
+    return Stack(members, {"from-base-source": 0.75, "plateau-source": 0.25})
+
+
+def test_an_update_fits_every_law_of_a_stack_again_and_keeps_the_weights(tmp_path: Path) -> None:
+    stack, targets = stack_of_source(), MORE.tail(1)[["N", "D", "r", "ptpp", "base_loss"]]
+    new = pd.concat([MORE, MORE.head(1).assign(D=0.0, loss=MORE["base_loss"])])
+    with without_sampling():
+        updated = bayeslaw.update(stack, new, targets=targets, progress=False)
+        alone = bayeslaw.update(stack.members["plateau-source"], new, progress=False)
+    assert dict(updated.fit.weights) == dict(stack.weights)
+    assert "keeps its weights (from-base-source 0.75, plateau-source 0.25)" in updated.text
+    assert "keeps its weights" not in alone.text
+    assert {name: fit.observed.log_loss.size for name, fit in updated.fit.members.items()} == {
+        "from-base-source": 45, "plateau-source": 46,
+    }  # fmt: skip
+    np.testing.assert_array_equal(updated.fit.members["plateau-source"].draws["E"], alone.fit.draws["E"])
+    assert updated.predictions[["run", "rows"]].to_numpy().tolist() == [["new", 5]]  # without the base checkpoint
+    assert updated.widths is not None
+    for when, posterior in (("before", stack), ("after", updated.fit)):
+        summary = posterior.forecast(targets).summary()
+        assert updated.widths[f"{when}_latent_eti90_lo"][0] == pytest.approx(summary["latent_eti90_lo"][0])
+    updated.fit.save(tmp_path / "stack.nc")
+    read = load_fit(tmp_path / "stack.nc")
+    assert isinstance(read, Stack)
+    with without_sampling():
+        again = read.update(MORE.assign(run="newer"), seed=7, progress=False).fit
+    assert [(fit.observed.runs, fit.info["seed"]) for fit in again.members.values()] == [(10, 7), (10, 7)]
+
+
+def test_an_update_of_a_stack_refuses_what_one_of_its_laws_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(updating, "make_fit", lambda *_, **__: pytest.fail("fitted"))
+    members, weights = stack_of_source().members, stack_of_source().weights
+    with fails("faulty-table", "base_loss"):
+        bayeslaw.update(stack_of_source(), MORE.drop(columns="base_loss"))
+    with fails("only-base-checkpoints", "from-base-source"):
+        bayeslaw.update(stack_of_source(), MORE.head(1).assign(D=0.0))
+    few = {**members, "plateau-source": stand_in_fit("plateau-source", OF_SOURCE, draws=100)}
+    with fails("too-few-draws", 400, 200, kind=FitError):
+        bayeslaw.update(Stack(few, weights), MORE)
+    failed = {**members, "plateau-source": typical_fit("plateau-source", passed=False)}
+    with fails("failed-checks", "plateau-source", kind=FitError):
+        bayeslaw.update(Stack(failed, weights), MORE)

@@ -308,7 +308,7 @@ def test_losses_of_another_domain_are_refused() -> None:
 
 def test_stacks_and_fits_of_few_draws_are_refused() -> None:
     with fails("not-a-single-fit", "law", kind=FitError):
-        require_single_fit(CHINCHILLA, "An update")
+        require_single_fit(CHINCHILLA, "A look-ahead")
     fit = line_fit(size=396)
     with fails("too-few-draws", 400, 396, kind=FitError):
         require_draws(fit, "An update")
