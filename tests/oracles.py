@@ -128,6 +128,7 @@ def plateau_source(p: Values, x: Values) -> Any:
     gain = p["A"] * _power(x["N"], -p["alpha"]) + p["B"] * _power(read, -p["beta"])
     started = p["U"] * gain / np.cbrt(1 + np.sqrt(gain) ** 3) ** 2
     forgotten = p["S"] * np.log1p((1 - x["r"]) * x["D"] / (p["h"] * np.sqrt(x["N"]) + p["k"] * x["r"] * x["D"]))
+    forgotten = forgotten * (1 - x["r"]) ** p["c"]
     return p["E"] + started + forgotten + p["J"] * np.clip(x["D"], 0, 1)
 
 
@@ -144,7 +145,7 @@ def from_base_source(p: Values, x: Values) -> Any:
     """The base loss goes on towards E with replayed tokens; the rate is high again; forgetting by new to replayed tokens."""
     left = np.exp(-p["eta"] * np.log1p(x["r"] * x["D"] / (x["N"] * x["ptpp"])))
     soon = _power(x["ptpp"], p["w"]) * (1 - x["r"]) * x["D"]
-    forgotten = p["S"] * np.log1p(soon / (p["h"] * np.sqrt(x["N"]) + p["k"] * x["r"] * x["D"]))
+    forgotten = p["S"] * np.log1p(soon / (p["h"] * np.sqrt(x["N"]) + p["k"] * x["r"] * x["D"])) * (1 - x["r"]) ** p["c"]
     return p["E"] + left * (x["base_loss"] - p["E"]) + p["J"] + forgotten
 
 

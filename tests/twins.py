@@ -48,7 +48,7 @@ TRUTHS["cpt-dynamics-replay-target"] = ANNEALING | SHIFT | {"a1": 0.1, "a2": 1.5
 TRUTHS["cpt-dynamics-open"] = ANNEALING | {k: v for k, v in SHIFT.items() if k != "C1"} | {"S1_pt": 8.0, "B": -0.8}
 TRUTHS["transfer-source"] = TRANSFER | {"S": 0.5, "c": 3.0, "h": 4e8, "q": 0.5, "J": 0.05}
 PLATEAU = {"E": 1.3, "U": 5.0, "A": 480.0, "alpha": 0.4, "B": 320.0, "beta": 0.35}
-FORGETTING = {"S": 0.06, "h": 1000.0, "k": 2.0, "J": 0.05}
+FORGETTING = {"S": 0.06, "c": 0.25, "h": 1000.0, "k": 2.0, "J": 0.05}
 TRUTHS["plateau-source"] = PLATEAU | FORGETTING
 TRUTHS["plateau-target"] = PLATEAU | {"tau": 4e9, "kappa": 0.5, "G": 0.9, "c": 0.25, "h": 1e8, "q": 0.3}
 TRUTHS["from-base-source"] = FORGETTING | {"E": 1.3, "eta": 0.3, "w": 0.1}
