@@ -94,10 +94,8 @@ def main() -> None:
     ]
     over = {name: f"{means.mean():.2f}, {means.std():.2f}" for name, means in columns.items()}
     print(markdown_table([*body, {"source": "mean, sd over sources", "ladders": str(ladders.sum())} | over]))
-    print(
-        "\nThe last row is about what the priors of `alpha` in `plateau-source` and `plateau-target`, and of `beta` in the first,"
-    )
-    print("have for their forms of the plateau (powers 3/2 and 1), and that of `alpha` in the `transfer-` laws (Chinchilla).")
+    print("\nThe last row is about what the priors of `alpha` and `beta` in `plateau-source` and `plateau-target` have,")
+    print("for their forms of the plateau (powers 3/2 and 1), and that of `alpha` in the `transfer-` laws (Chinchilla).")
 
 
 if __name__ == "__main__":

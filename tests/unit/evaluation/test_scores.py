@@ -22,7 +22,7 @@ from bayeslaw.laws.card import load_law
 from bayeslaw.posterior.fit import Fit
 from tests import oracles
 from tests.errors import fails
-from tests.fixed import line_fit, measured
+from tests.fixed import line_fit, measured, typical_fit
 from tests.oracles import Array
 
 POINT = ["huber_log", "rmse_log", "mae_rel", "mape_clip", "intercept", "slope"]
@@ -319,6 +319,13 @@ def test_an_idle_replay_share_does_not_hide_a_fitted_base_row() -> None:
     observed = Observations.of(law, bayeslaw.read_runs(table))
     other = bayeslaw.read_runs(table.assign(r=table["r"] / 2)).frame
     assert observed.has(law, other).tolist() == [True] * 2 + [False] * (len(table) - 2)
+
+
+def test_base_checkpoints_alone_are_scored_by_a_law_that_describes_them() -> None:
+    base = (
+        oracles.table(load_law("transfer-target"), runs=8).drop_duplicates("run").assign(D=0.0, run=[f"base {i}" for i in range(8)])
+    )
+    assert score(typical_fit("transfer-target"), base)["rows"].tolist() == [8]
 
 
 def test_a_failed_fit_is_scored_only_if_forced(small_fit: Fit, held: pd.DataFrame) -> None:
