@@ -68,13 +68,13 @@ def regimes(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
     }
 
 
-def scored(fit: Fit | PointFit, held: pd.DataFrame) -> dict[str, float]:
+def scored(fit: Fit | PointFit, held: pd.DataFrame, in_sample: bool = False) -> dict[str, float]:
     """Error and, for a posterior, coverage and width in each regime; nan if the law has no value there."""
     found: dict[str, float] = {}
     for name, frame in regimes(held).items():
         if not len(frame) or (name == "base" and fit.law.covariates["D"].support[0] > 0):
             continue
-        scores = bayeslaw.score(fit, Runs(frame, name), discrepancy="none", force=True).iloc[0]
+        scores = bayeslaw.score(fit, Runs(frame, name), discrepancy="none", force=True, in_sample=in_sample).iloc[0]
         found[f"{name} error"] = scores["mae_rel"]
         if isinstance(fit, Fit):
             found |= {f"{name} {column}": scores[column] for column in ("cover_eti50", "cover_eti90", "width_eti90")}
@@ -96,7 +96,7 @@ def work(job: Job) -> list[dict[str, Any]]:
     if job.law == "oracle":
         parts = [regimes(frame)["settled"] for _, frame in held.frame.groupby("ptpp")]
         fits = [point_fit("d-cpt", Runs(part, "oracle"), starts=STARTS) for part in parts]
-        errors = [scored(fit, part)["settled error"] for fit, part in zip(fits, parts, strict=True)]
+        errors = [scored(fit, part, in_sample=True)["settled error"] for fit, part in zip(fits, parts, strict=True)]
         share = np.array([len(part) for part in parts])
         last = {"at 279 error": errors[-1]} if parts[-1]["ptpp"].iloc[0] == 279 else {}
         return [head | {"fit": "point", "settled error": float(np.average(errors, weights=share)), **last}]
