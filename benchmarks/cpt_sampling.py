@@ -4,7 +4,7 @@
 
 Fits are made one after the other in one process that has compiled their law before, on one core. Those that take more than `LONG`
 seconds of it are made again on as many cores as the defaults take, which changes times but no draws. Each record is stored as soon
-as it is made (benchmarks/.cpt_sampling) under a digest of code, cards and tables, so a stopped run continues.
+as it is made (benchmarks/.cpt_sampling) under a digest of code, card and tables, so a stopped run continues.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import json
 import math
 import sys
 import time
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +32,11 @@ SEEDS = range(5)
 LONG, LIMIT = 10.0, 15.0  # seconds: above which a fit is timed on all cores too, and which none may exceed
 
 
-def digest() -> str:
-    """Digest of everything that a record depends on: code, cards and tables."""
+@cache
+def digest(law: str) -> str:
+    """Digest of everything that a record of a law depends on: code, its card and tables."""
     whole, package = hashlib.sha256(), Path(bayeslaw.__file__).parent
-    paths = [*package.rglob("*.py"), *(ROOT / "models").glob("*.toml"), *(ROOT / "data").glob("*/runs*.csv")]
+    paths = [*package.rglob("*.py"), ROOT / f"models/{law}.toml", *(ROOT / "data").glob("*/runs*.csv")]
     for path in [*sorted(paths), Path(__file__).parent / "cpt.py", SHARED / "delphi_midtraining.csv"]:
         whole.update(path.name.encode() + (path.read_bytes() if path.exists() else b""))
     return whole.hexdigest()[:16]
@@ -60,29 +62,38 @@ def record(case: Case, law: str, seed: int, cores: int | None) -> dict[str, Any]
 
 
 class Records:
-    """Records by case, seed and cores, each on the disk as soon as it is made; those of a stopped run are read from there."""
+    """Records by law, case, seed and cores, each on the disk as soon as it is made; those of a stopped run are read from there."""
 
     def __init__(self) -> None:
         STORE.mkdir(exist_ok=True)
-        self.path, self.compiled = STORE / f"{digest()}.jsonl", set[str]()
-        text = self.path.read_text() if self.path.exists() else ""
-        text = text[: text.rfind("\n") + 1]  # a killed run may have left part of a line
-        write_text(self.path, text)
-        known: list[dict[str, Any]] = [json.loads(line) for line in text.splitlines()]
-        self.known = {(r["case"], r["seed"], r["cores"]): r for r in known}
+        self.known, self.compiled = dict[str, dict[Any, dict[str, Any]]](), set[str]()
+
+    def read(self, law: str) -> dict[Any, dict[str, Any]]:
+        """The records of a law, from its file the first time."""
+        if law not in self.known:
+            path = self.path(law)
+            text = path.read_text() if path.exists() else ""
+            text = text[: text.rfind("\n") + 1]  # a killed run may have left part of a line
+            write_text(path, text)
+            known: list[dict[str, Any]] = [json.loads(line) for line in text.splitlines()]
+            self.known[law] = {(r["case"], r["seed"], r["cores"]): r for r in known}
+        return self.known[law]
+
+    def path(self, law: str) -> Path:
+        return STORE / f"{law}-{digest(law)}.jsonl"
 
     def get(self, case: Case, law: str, seed: int, cores: int | None) -> dict[str, Any]:
         """The record of a fit, which is made if there is none."""
-        key = (f"{case.title}: {law}", seed, cores)
-        if key not in self.known:
+        key, known = (f"{case.title}: {law}", seed, cores), self.read(law)
+        if key not in known:
             if law not in self.compiled:
                 bayeslaw.fit(law, case.seen, draws=50, tune=50, progress=False, cores=1)
                 self.compiled.add(law)
-            self.known[key] = record(case, law, seed, cores)
-            with self.path.open("a") as file:
-                file.write(json.dumps(self.known[key]) + "\n")
-            print(json.dumps(self.known[key]), file=sys.stderr, flush=True)
-        return self.known[key]
+            known[key] = record(case, law, seed, cores)
+            with self.path(law).open("a") as file:
+                file.write(json.dumps(known[key]) + "\n")
+            print(json.dumps(known[key]), file=sys.stderr, flush=True)
+        return known[key]
 
 
 def summary(rows: pd.DataFrame) -> str:
