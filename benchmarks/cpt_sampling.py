@@ -98,16 +98,19 @@ class Records:
 
 def summary(rows: pd.DataFrame) -> str:
     """How many fits pass, how many were sampled twice, and how many take long."""
-    core, wall, cores = rows["cpu"], rows["all cores"], available_cores()
-    above = [f"{(core > limit).sum()} take more than {limit:g} s of a core" for limit in (LONG, LIMIT)]
-    late, share = f"{(wall > LIMIT).sum()} take more than {LIMIT:g} s", rows["cpu of all cores"].sum() / wall.sum() / cores
-    return f"""\
+    core, wall, cores = rows["cpu"], rows["all cores"].dropna(), available_cores()
+    above = [f"{(core > limit).sum()} take more than {limit:g} s" for limit in (LONG, LIMIT)]
+    text = f"""\
 {len(rows)} fits of {rows["case"].nunique()} cases at the defaults, {len(SEEDS)} seeds each: {rows["passed"].sum()} pass all checks
 of the sampling (R-hat at most {R_HAT}, effective sample sizes at least {ESS}); {(rows["repeated"] != "").sum()} were sampled twice.
-{" and ".join(above)}, the longest {core.max():.1f} s. Those above {LONG:g} s
-were timed on the {cores} cores of the defaults too: {late} by the clock, the longest {wall.max():.1f} s, and had {share:.0%} of
-these cores' time, so other work may have slowed them. Seconds of a core are processor time, which that hardly changes.
-Compiling is not counted."""
+{" and ".join(above)} of a core, the longest {core.max():.1f} s. Compiling is not counted, and seconds of a core are
+processor time, which other work on the machine hardly changes."""
+    if wall.empty:
+        return text
+    share = rows["cpu of all cores"].sum() / wall.sum() / cores
+    return f"""{text}
+Fits above {LONG:g} s were timed on the {cores} cores of the defaults too: {(wall > LIMIT).sum()} take more than {LIMIT:g} s
+by the clock, the longest {wall.max():.1f} s, and had {share:.0%} of these cores' time."""
 
 
 def by_case(rows: pd.DataFrame) -> str:
