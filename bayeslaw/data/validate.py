@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -15,18 +16,20 @@ from bayeslaw.data.table import Runs
 from bayeslaw.laws.law import Covariate, Law
 from bayeslaw.laws.pooling import level
 
+Purpose = Literal["fit", "score", "forecast"]
 LOSS_SUPPORT = (1e-6, 15.0)  # nats per token
 MEASURE = "give it as a column, or log rows of the checkpoints at D = 0"
 
 
-def check(runs: Runs, law: Law, *, to_fit: bool = True) -> list[Fault]:
+def check(runs: Runs, law: Law, *, purpose: Purpose = "fit") -> list[Fault]:
     """List every fault of a table for a law: first missing columns and too little variation for a fit, then cells by row.
 
     Parameters
     ----------
     runs, law : Runs and Law
-    to_fit : bool
-        Also require a loss and enough different values of each covariate; False for a table of settings to forecast.
+    purpose : str
+        What the table is for: "forecast" needs settings, "score" a loss as well and a row that the law describes, "fit" also
+        enough different values of each covariate, rows of adaptations and no repeated rows.
 
     Examples
     --------
@@ -37,14 +40,16 @@ def check(runs: Runs, law: Law, *, to_fit: bool = True) -> list[Fault]:
     ['missing-column', 'missing-column']
     """
     frame = complete(runs.frame, law)
-    faults = _check_columns(frame, law, to_fit)
+    with_loss = purpose != "forecast"
+    faults = _check_columns(frame, law, with_loss)
     frame = frame.drop(columns=[f.column for f in faults if f.code == "column-without-numbers"])
     base = base_rows(frame, law)
     started = frame["D"] != 0 if "D" in frame and "D" in law.onset else ~base
-    if to_fit and (only_base := not started.any()):
+    usable = started if purpose == "fit" else ~base
+    if with_loss and (only_base := not usable.any()):
         problem, suggestion = "every row is a base checkpoint (D = 0)", "add rows logged during adaptation"
         faults.append(Fault(None, "D", "0", problem, suggestion, "only-base-checkpoints"))
-    if to_fit and "loss" in frame:
+    if with_loss and "loss" in frame:
         faults += check_loss(frame)
     for column, known in law.levels.items():
         if column in frame:
@@ -53,15 +58,15 @@ def check(runs: Runs, law: Law, *, to_fit: bool = True) -> list[Fault]:
         if name in frame:
             faults += _check_covariate(frame[~base], covariate)
             values = frame.loc[~base, name].dropna().unique()
-            if to_fit and len(values) < covariate.at_least and not only_base:
+            if purpose == "fit" and len(values) < covariate.at_least and not only_base:
                 shown = ", ".join(f"{v:g}" for v in values)
                 needed = f"{law.name} needs at least {covariate.at_least} different ones"
                 problem = f"{name} has {len(values)} value(s) ({shown}) and {needed}"
                 suggestion = "log runs at another value, or fit a law without it"
                 faults.append(Fault(None, name, shown, problem, suggestion, "too-few-values"))
-    if to_fit and runs.duplicates == "refuse":
+    if purpose == "fit" and runs.duplicates == "refuse":
         faults += repeat_faults(runs.frame, law)
-    if to_fit and "N" in law.covariates and "run" in frame and not any(f.column == "N" for f in faults):
+    if with_loss and "N" in law.covariates and "run" in frame and not any(f.column == "N" for f in faults):
         faults += _check_sizes(frame)
     unread = {(f.row, f.column): f for f in runs.unread if f.row in runs.frame.index}
     faults = [*unread.values(), *(f for f in faults if (f.row, f.column) not in unread)]
@@ -136,16 +141,16 @@ def repeats_note(runs: Runs, law: Law) -> str:
     return ". ".join(notes)
 
 
-def _check_columns(frame: pd.DataFrame, law: Law, to_fit: bool) -> list[Fault]:
+def _check_columns(frame: pd.DataFrame, law: Law, with_loss: bool) -> list[Fault]:
     """Find columns that are missing, or hold no numbers."""
-    columns = [*(["loss"] if to_fit else []), *law.measured, *law.levels]
+    columns = [*(["loss"] if with_loss else []), *law.measured, *law.levels]
     given = [str(c) for c in frame if c not in law.indicators]
     whole = {s: members for s, members in law.series.items() if not {*members} & {*frame}}
     faults = []
     for series, members in whole.items():
         problem, suggestion = f"columns {members[0]} to {members[-1]} are missing", "bayeslaw.schedules.changes.nodes computes them"
         faults.append(Fault(None, series, "", problem, suggestion, "missing-column"))
-    wanted = ", ".join(["loss"] * to_fit + [*law.axes, *law.series, *law.levels])
+    wanted = ", ".join(["loss"] * with_loss + [*law.axes, *law.series, *law.levels])
     for c in columns:
         if c not in frame and not any(c in members for members in whole.values()):
             suggestion = f"{law.name} needs {wanted}; there are {', '.join(given)}.{did_you_mean(c, given)}"

@@ -151,7 +151,7 @@ def read_candidates(
     [1.2e+18, 1.2e+20]
     """
     runs = source if isinstance(source, Runs) else read_runs(source)
-    faults = list(dict.fromkeys(fault for law, _ in fitted for fault in check(runs, law, to_fit=False)))
+    faults = list(dict.fromkeys(fault for law, _ in fitted for fault in check(runs, law, purpose="forecast")))
     if "loss_se" in runs.frame:
         faults += check_error(runs.frame)
     if faults:

@@ -204,14 +204,9 @@ def held_rows(members: Sequence[Fit | PointFit], runs: Runs, in_sample: bool = F
         Keep the rows of the fits.
     """
     laws = [member.law for member in members]
-    # One value of a covariate is too few to fit some laws but enough to score them.
-    lenient = [replace(law, covariates={k: replace(c, at_least=1) for k, c in law.covariates.items()}) for law in laws]
-    faults = list(dict.fromkeys(fault for law in lenient for fault in check(replace(runs, duplicates="keep"), law)))
-    base = np.any([base_rows(runs.frame, law) for law in laws], axis=0)
-    if not base.all():  # base checkpoints alone are too few to fit a law but enough to score one that describes them
-        faults = [fault for fault in faults if fault.code != "only-base-checkpoints"]
-    if faults:
+    if faults := list(dict.fromkeys(fault for law in laws for fault in check(runs, law, purpose="score"))):
         raise TableError(faults, runs.name)
+    base = np.any([base_rows(runs.frame, law) for law in laws], axis=0)
     frame = runs.frame[~base]
     seen = np.any([member.observed.has(member.law, frame) for member in members], axis=0)
     if seen.all() and not in_sample:

@@ -381,7 +381,7 @@ class Forecast:
         """Known errors (n,) of the log losses in the table: `loss_se` over the loss, 0 where there is none."""
         if self.measured is None:
             return np.zeros(self.rows.size)
-        faults = check(self.measured, self.members[0].fit.law)
+        faults = check(self.measured, self.members[0].fit.law, purpose="score")
         if faults := [fault for fault in faults if fault.column in ("loss", "loss_se", "unit")]:
             raise TableError(faults, self.measured.name)
         loss, error = (self.measured.frame[c].to_numpy(dtype=np.float64) for c in ("loss", "loss_se"))
@@ -566,4 +566,5 @@ def forecast_selections(
 def _faults(runs: Runs, law: Law) -> list[Fault]:
     """Return the faults of settings for a law."""
     at_base = ("D", "0", f"D = 0 is the base checkpoint, where {law.name} is infinite", "ask for D > 0", "infinite-at-base")
-    return check(runs, law, to_fit=False) + [Fault(int(row), *at_base) for row in runs.frame.index[base_rows(runs.frame, law)]]
+    at_checkpoints = runs.frame.index[base_rows(runs.frame, law)]
+    return check(runs, law, purpose="forecast") + [Fault(int(row), *at_base) for row in at_checkpoints]

@@ -126,7 +126,7 @@ def join_runs(fit: Fit, new: Runs) -> Runs:
         )
     if new.duplicates == "drop":
         new = replace(new, frame=new.frame.drop(index=repeats(new.frame, fit.law).index))
-    old, faults = rows_of(fit), check(new, fit.law, to_fit=False)
+    old, faults = rows_of(fit), check(new, fit.law, purpose="forecast")
     if new.duplicates == "refuse":
         faults += repeat_faults(new.frame, fit.law)
     if "loss" not in new.frame:

@@ -144,7 +144,7 @@ def at_settings(name: str, law: Law, draws: Mapping[str, Array], frame: pd.DataF
             f"The draws of {infinite[0]} in {name} are not all finite, so no decision can be based on them.",
             code="draws-not-finite",
         )
-    if faults := check(Runs(frame, "the settings"), law, to_fit=False):
+    if faults := check(Runs(frame, "the settings"), law, purpose="forecast"):
         problems = dict.fromkeys(f"{f.problem}: {f.suggestion}" if f.suggestion else f.problem for f in faults)
         raise BayeslawError(f"{name} can't be used at these settings: {'; '.join(problems)}.", code=faults[0].code)
     row = complete(frame.head(1), law)

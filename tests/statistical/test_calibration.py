@@ -29,7 +29,7 @@ def test_designs_suit_every_law_and_targets_are_unseen(law: Law) -> None:
     frame, targets = truths.settings(law)
     assert check(Runs(frame.assign(loss=1 + 1e-6 * np.arange(len(frame)))), law) == []
     assert truths.truth(law, 0).values
-    assert check(Runs(targets), law, to_fit=False) == []
+    assert check(Runs(targets), law, purpose="forecast") == []
     if "run" in frame and "D" not in law.covariates:  # whole curves
         assert frame["run"].value_counts().min() >= 8
         assert not set(frame["run"]) & set(targets["run"])

@@ -203,7 +203,7 @@ def test_any_table_is_fitted_or_refused(table: pd.DataFrame, name: str) -> None:
     law: Law = load_law(name)
     with contextlib.suppress(BayeslawError):
         runs = read_runs(table)
-        listed, forecast = check(runs, law), check(runs, law, to_fit=False)
+        listed, forecast = check(runs, law), check(runs, law, purpose="forecast")
         assert all(fault.code for fault in (*listed, *forecast))
         observed = Observations.of(law, runs)
         assert not listed

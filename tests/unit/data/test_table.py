@@ -14,7 +14,7 @@ import pytest
 from bayeslaw.core.errors import Fault, TableError
 from bayeslaw.data.observations import Observations
 from bayeslaw.data.table import Runs, data_sha256, read_runs
-from bayeslaw.data.validate import check, complete, repeats_note
+from bayeslaw.data.validate import Purpose, check, complete, repeats_note
 from bayeslaw.laws.card import card_folder, load_law
 from bayeslaw.laws.law import Law
 from tests import oracles
@@ -196,9 +196,9 @@ def test_an_empty_table_is_refused() -> None:
 Key = tuple[str, int | None, str]
 
 
-def found(table: pd.DataFrame, law: Law, **options: bool) -> list[Key]:
+def found(table: pd.DataFrame, law: Law, purpose: Purpose = "fit") -> list[Key]:
     """Code, row and column of every fault of a table."""
-    return [(f.code, f.row, f.column) for f in check(read_runs(table), law, **options)]
+    return [(f.code, f.row, f.column) for f in check(read_runs(table), law, purpose=purpose)]
 
 
 def put(table: pd.DataFrame, row: int, column: str, value: float) -> pd.DataFrame:
@@ -249,8 +249,8 @@ def test_the_message_of_a_missing_column_suggests_the_nearest_one(table: pd.Data
 
 def test_settings_to_forecast_need_no_loss(table: pd.DataFrame, gate: Law) -> None:
     settings = table[["N", "D", "r", "ptpp"]].head(2)
-    assert found(settings, gate, to_fit=False) == []
-    assert found(put(settings, 1, "r", 2.0), gate, to_fit=False) == [("out-of-support", 1, "r")]
+    assert found(settings, gate, purpose="forecast") == []
+    assert found(put(settings, 1, "r", 2.0), gate, purpose="forecast") == [("out-of-support", 1, "r")]
 
 
 def test_a_law_of_several_pretraining_stages_needs_two(table: pd.DataFrame, gate: Law) -> None:
