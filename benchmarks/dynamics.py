@@ -62,10 +62,10 @@ def score(fit: Fit, test: pd.DataFrame) -> dict[str, Any]:
     table = table.join(wider.filter(like="discrepancy2%"))
     mean = predicted.expected(slice(None)).mean(axis=1)
     held = {
-        spread: ((loss >= table[f"{spread}_eti90_lo"]) & (loss <= table[f"{spread}_eti90_hi"])).mean()
+        spread: ((loss >= table[f"{spread}_eti90_lb"]) & (loss <= table[f"{spread}_eti90_ub"])).mean()
         for spread in ("run", "discrepancy1%", "discrepancy2%")
     }
-    width = (table["run_eti90_hi"] - table["run_eti90_lo"]).mean()
+    width = (table["run_eti90_ub"] - table["run_eti90_lb"]).mean()
     r2 = 1 - ((loss - mean) ** 2).sum() / ((loss - loss.mean()) ** 2).sum()
     return {
         "losses": len(test), "error": f"{np.abs(mean / loss - 1).mean():.2%}", "R2": round(float(r2), 3),

@@ -145,7 +145,7 @@ def replay() -> str:
             row |= replay_row(planned, on)
         if share:
             summary = fit.forecast(bayeslaw.read_runs(held.drop(columns="loss")), force=True).summary()
-            low, high = summary["run_eti90_lo"].to_numpy(), summary["run_eti90_hi"].to_numpy()
+            low, high = summary["run_eti90_lb"].to_numpy(), summary["run_eti90_ub"].to_numpy()
             inside = (low <= held["loss"].to_numpy()) & (held["loss"].to_numpy() <= high)
             end = int(np.argmax(held["D"].to_numpy()))
             row["its loss at 10,000 steps"] = (
@@ -167,7 +167,7 @@ def replay_row(planned: Plan, on: str) -> dict[str, str]:
     row = {f"least replay at 50%, {on}": shown[0], f"at 90%, {on}": shown[1]}
     if len(planned.losses):
         shares = planned.losses.loc["replay that suffices, draw by draw"]
-        row[f"90% interval, {on}"] = f"{shares['eti90_lo']:.3f} to {shares['eti90_hi']:.3f}"
+        row[f"90% interval, {on}"] = f"{shares['eti90_lb']:.3f} to {shares['eti90_ub']:.3f}"
     return row
 
 

@@ -238,8 +238,8 @@ def predicted(part: Part, bought: list[int], kind: str, seed: int) -> pd.DataFra
     fit = posterior(part, tuple(sorted(bought)), seed)
     sd = doubt(fit)
     summary: pd.DataFrame = fit.forecast(part.targets.drop(columns=["loss", "cost"]), discrepancy=sd, force=True).summary()
-    names = {"latent_median": "forecast", "run_eti90_lo": "low", "run_eti90_hi": "high"}
-    names |= {f"{spread_name(sd)}_eti90_{end}": f"doubtful_{end}" for end in ("lo", "hi")}
+    names = {"latent_median": "forecast", "run_eti90_lb": "low", "run_eti90_ub": "high"}
+    names |= {f"{spread_name(sd)}_eti90_{end}": f"doubtful_{end}" for end in ("lb", "ub")}
     return summary[list(names)].rename(columns=names).assign(checks=", ".join(failing(fit)))
 
 
@@ -289,7 +289,7 @@ def intervals(records: pd.DataFrame) -> list[dict[str, str]]:
     sampled = records[(records["fit"] == "posterior") & records["forecast"].notna()]
     for (share, fitted_to, picks), rows in sampled.groupby(["share", "rows", "picks"], sort=False):
         bought, inside = rows.groupby(["seed", "part"]), rows["loss"].between(rows["low"], rows["high"])
-        doubtful = rows["loss"].between(rows["doubtful_lo"], rows["doubtful_hi"])
+        doubtful = rows["loss"].between(rows["doubtful_lb"], rows["doubtful_ub"])
         failed = bought["checks"].first()
         table.append(
             {
@@ -302,7 +302,7 @@ def intervals(records: pd.DataFrame) -> list[dict[str, str]]:
                 "in 90%": f"{inside.mean():.0%}",
                 "90% width, nats": f"{(rows['high'] - rows['low']).mean():.3f}",
                 "in 90%, law in doubt": f"{doubtful.mean():.0%}",
-                "width": f"{(rows['doubtful_hi'] - rows['doubtful_lo']).mean():.3f}",
+                "width": f"{(rows['doubtful_ub'] - rows['doubtful_lb']).mean():.3f}",
                 "fits whose checks failed": f"{(failed != '').sum()} of {len(failed)}",
             }
         )

@@ -56,7 +56,7 @@ def scored(name: str, noise: str, rows: pd.DataFrame) -> tuple[dict[str, Any], p
     low, high = np.quantile(draws["run"], [0.05, 0.95], axis=0)
     of = pd.DataFrame({"run": rows.loc[~seen, "run"].to_numpy(), "error": mean - loss, "width": high - low})
     of["inside"] = (low <= loss) & (loss <= high)
-    of["stated"] = ((table["discrepancy0.5%_eti90_lo"] <= loss) & (loss <= table["discrepancy0.5%_eti90_hi"])).to_numpy()
+    of["stated"] = ((table["discrepancy0.5%_eti90_lb"] <= loss) & (loss <= table["discrepancy0.5%_eti90_ub"])).to_numpy()
     size = of["error"].abs()
     runs = of.assign(size=size).groupby("run", sort=False)
     whole = {

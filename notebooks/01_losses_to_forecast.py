@@ -77,8 +77,8 @@ ax = bayeslaw.plots.plot_parameters(fit, ax)
 at = bayeslaw.grid(fit, {"N": [13824, 57600, 196608], "ptpp": 279, "r": 0.25, "D": "3e4:4e6:40"})
 forecast = fit.forecast(at)
 shown = forecast.summary(ci_prob=0.9)
-columns = ["N", "D", "latent_median", "run_median", "run_eti90_lo", "run_eti90_hi"]
-columns += ["extrapolated_eti90_lo", "extrapolated_eti90_hi", "extrapolation"]
+columns = ["N", "D", "latent_median", "run_median", "run_eti90_lb", "run_eti90_ub"]
+columns += ["extrapolated_eti90_lb", "extrapolated_eti90_ub", "extrapolation"]
 shown.loc[[80, 100, 119], columns].round(3)
 
 # %% [markdown]

@@ -117,9 +117,9 @@ rng = np.random.default_rng(1)
 expected = law.predict(truth, {c: runs.frame[c].to_numpy() for c in law.covariates})[0]
 simulated = runs.frame.assign(loss=expected * np.exp(0.003 * rng.standard_normal(len(runs))))
 again = bayeslaw.fit(law, simulated, progress=False)
-table = again.summary().loc[list(law.parameters), ["median", "eti90_lo", "eti90_hi", "prior_overlap", "checks"]]
+table = again.summary().loc[list(law.parameters), ["median", "eti90_lb", "eti90_ub", "prior_overlap", "checks"]]
 table.insert(0, "truth", [float(truth[name][0]) for name in law.parameters])
-table["inside"] = table["truth"].between(table["eti90_lo"], table["eti90_hi"])
+table["inside"] = table["truth"].between(table["eti90_lb"], table["eti90_ub"])
 table
 
 # %% [markdown]

@@ -47,7 +47,7 @@ except bayeslaw.core.FitError as error:
 
 # %%
 forced = short.forecast(at, force=True).summary()
-forced[["D", "run_median", "run_eti90_lo", "run_eti90_hi", "checks"]].round(3)
+forced[["D", "run_median", "run_eti90_lb", "run_eti90_ub", "checks"]].round(3)
 
 # %% [markdown]
 # With the default number of draws:
@@ -55,7 +55,7 @@ forced[["D", "run_median", "run_eti90_lo", "run_eti90_hi", "checks"]].round(3)
 # %%
 fit = bayeslaw.fit("transfer-target", seen, progress=False)
 report(fit)
-fit.summary()[["median", "eti90_lo", "eti90_hi", "r_hat", "ess_bulk", "ess_tail", "prior_overlap"]].round(3)
+fit.summary()[["median", "eti90_lb", "eti90_ub", "r_hat", "ess_bulk", "ess_tail", "prior_overlap"]].round(3)
 
 # %% [markdown]
 # The sampling has passed. What remains are concerns about the model.

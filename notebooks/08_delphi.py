@@ -53,7 +53,7 @@ print("\n".join(str(concern) for concern in fit.concerns))
 # %%
 def at_the_largest(one: bayeslaw.Fit) -> pd.DataFrame:
     """The forecast of each budget at the largest base beside the measured loss."""
-    shown = ["D", *(f"{kind}_{end}" for kind in ("latent", "extrapolated") for end in ("median", "eti90_lo", "eti90_hi"))]
+    shown = ["D", *(f"{kind}_{end}" for kind in ("latent", "extrapolated") for end in ("median", "eti90_lb", "eti90_ub"))]
     return bayeslaw.forecast(one, largest).summary()[shown].assign(measured=largest["loss"].to_numpy())
 
 
@@ -111,7 +111,7 @@ scores = pd.concat({name: bayeslaw.score(one, largest) for name, one in fits.ite
 widths = {}
 for name, one in fits.items():
     ends = at_the_largest(one)
-    widths[name] = (ends["extrapolated_eti90_hi"] - ends["extrapolated_eti90_lo"]).mean()
+    widths[name] = (ends["extrapolated_eti90_ub"] - ends["extrapolated_eti90_lb"]).mean()
 scores.insert(0, "width", pd.Series(widths))
 scores.insert(0, "predicted width", prediction["predicted width"].reindex(scores.index).fillna(choice.width([])))
 scores[["predicted width", "width", "mae_rel", "cover_eti50", "cover_eti90", "crps"]].round(4)
@@ -126,8 +126,8 @@ for place, one in enumerate(fits.values()):
     ends = at_the_largest(one).sort_values("D")
     error = ends.drop(columns="D").div(ends["measured"], axis=0).sub(1).mul(100)
     at = [place + 0.14 * (i - 2) for i in range(len(ends))]
-    ax.vlines(at, error["extrapolated_eti90_lo"], error["extrapolated_eti90_hi"], color="C0", linewidth=1)
-    ax.vlines(at, error["latent_eti90_lo"], error["latent_eti90_hi"], color="C0", linewidth=4, alpha=0.5)
+    ax.vlines(at, error["extrapolated_eti90_lb"], error["extrapolated_eti90_ub"], color="C0", linewidth=1)
+    ax.vlines(at, error["latent_eti90_lb"], error["latent_eti90_ub"], color="C0", linewidth=4, alpha=0.5)
     ax.plot(at, error["extrapolated_median"], "o", color="black", markersize=4)
 ax.axhline(0, color="grey", linewidth=1)
 ax.set_xticks(range(len(fits)), list(fits))

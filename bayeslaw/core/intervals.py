@@ -29,9 +29,9 @@ def check_probability(prob: float) -> None:
 
 
 def interval_names(kind: str, prob: float) -> tuple[str, str]:
-    """Return the column names of an interval's ends: ('eti90_lo', 'eti90_hi')."""
+    """Return the column names of an interval's ends: ('eti90_lb', 'eti90_ub')."""
     percent = f"{prob * 100:.12g}"  # 90 for 0.9, and all digits of 0.999999
-    return f"{kind}{percent}_lo", f"{kind}{percent}_hi"
+    return f"{kind}{percent}_lb", f"{kind}{percent}_ub"
 
 
 def tails(ci_prob: float) -> list[float]:
@@ -54,7 +54,7 @@ def quantiles(draws: ArrayLike, ci_prob: float, *, axis: int | None = None, meth
 
 
 def columns(draws: ArrayLike, ci_prob: float, name: str, *, method: Method = "linear") -> dict[str, Array]:
-    """Return the median and equal-tailed interval of draws as columns: latent_median, latent_eti90_lo, latent_eti90_hi.
+    """Return the median and equal-tailed interval of draws as columns: latent_median, latent_eti90_lb, latent_eti90_ub.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def columns(draws: ArrayLike, ci_prob: float, name: str, *, method: Method = "li
 
 
 def rows(draws: Mapping[str, ArrayLike], ci_prob: float, *, method: Method = "linear") -> pd.DataFrame:
-    """Return a table with a row for each quantity and the columns median, eti90_lo and eti90_hi.
+    """Return a table with a row for each quantity and the columns median, eti90_lb and eti90_ub.
 
     Parameters
     ----------

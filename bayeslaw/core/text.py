@@ -48,10 +48,10 @@ def with_intervals(table: pd.DataFrame) -> pd.DataFrame:
     """Return the table with the two ends of each interval in one column, to save width: run_eti90 [2.41, 2.53]."""
     columns = {}
     for name, values in table.items():
-        if str(name).endswith("_lo"):
-            high = table[str(name).removesuffix("_lo") + "_hi"]
+        if str(name).endswith("_lb"):
+            high = table[str(name).removesuffix("_lb") + "_ub"]
             both = [f"[{significant(a)}, {significant(b)}]" for a, b in zip(values, high, strict=True)]
-            columns[str(name).removesuffix("_lo")] = pd.Series(both, index=table.index)
-        elif not str(name).endswith("_hi"):
+            columns[str(name).removesuffix("_lb")] = pd.Series(both, index=table.index)
+        elif not str(name).endswith("_ub"):
             columns[str(name)] = values
     return pd.DataFrame(columns)

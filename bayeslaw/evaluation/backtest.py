@@ -71,7 +71,7 @@ class Backtest:
     rows : DataFrame
         One row for each forecast of a row beyond a cut: cut, row (its number in the table), run, the row's value in the direction,
         reach (e-folds beyond the cut), `as` ('known run' where rows of its run were fitted), spread (to report at the row, such as
-        'run'), loss, median, the ends of equal-tailed intervals (eti50_lo, eti50_hi, eti80_lo, …, eti90_hi), crps, pit (share of
+        'run'), loss, median, the ends of equal-tailed intervals (eti50_lb, eti50_ub, eti80_lb, …, eti90_ub), crps, pit (share of
         the draws below the loss), checks and model.
     cuts : DataFrame
         One row for each cut: its value in the direction, the rows and runs up to it, which were fitted, the rows beyond it, those
@@ -82,7 +82,7 @@ class Backtest:
     Examples
     --------
     >>> result = bayeslaw.backtest("runs.csv", "chinchilla", cuts=1, progress=False)
-    >>> result.cuts["checks"].tolist(), result.rows["eti90_lo"].size == result.cuts["scored"].item()
+    >>> result.cuts["checks"].tolist(), result.rows["eti90_lb"].size == result.cuts["scored"].item()
     (['passed'], True)
     """
 

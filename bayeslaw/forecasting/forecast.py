@@ -401,8 +401,8 @@ class Forecast:
         """Return a table with one row per setting; memory use does not grow with the number of settings.
 
         Its columns are the settings; latent_median, run_median and extrapolated_median with the ends of equal-tailed intervals of
-        probability `ci_prob`, `<spread>_eti<prob>_lo` and `_hi`, in nats/token; without a learnt discrepancy, the interval of the
-        next run with the stated one, `discrepancy<sd>%_eti<prob>_lo` and `_hi`, or with .5% and 1% where none was stated;
+        probability `ci_prob`, `<spread>_eti<prob>_lb` and `_ub`, in nats/token; without a learnt discrepancy, the interval of the
+        next run with the stated one, `discrepancy<sd>%_eti<prob>_lb` and `_ub`, or with .5% and 1% where none was stated;
         `headline`, the spread to report: 'extrapolated' outside the runs, else 'run', or the stated one;
         `as`, which is 'new run', 'known checkpoint' or 'known run' by the effects that were learnt; `outside_<covariate>`;
         `extrapolation`, which is 'inside', 'outside: …' or 'FAR outside: …' with covariates and distances, or 'outside: N x D'
@@ -496,7 +496,7 @@ def forecast(
     --------
     >>> fit = bayeslaw.load_fit("fit.nc")
     >>> table = bayeslaw.forecast(fit, bayeslaw.grid(fit, {"N": 1e9, "D": "1e9,1e10"})).summary()
-    >>> table["extrapolation"].size, bool((table["run_eti90_lo"] < table["latent_median"]).all())
+    >>> table["extrapolation"].size, bool((table["run_eti90_lb"] < table["latent_median"]).all())
     (2, True)
     """
     whole_number("seed", seed, 0)

@@ -198,7 +198,7 @@ class Plan:
     deterministic, deterministic_by : PlanPoint or None, str
         The deterministic (plug-in) plan, by 'median losses' or 'point fits', and how often it satisfies the constraints.
     losses : DataFrame
-        Losses and forgetting at `best` (else at `attainable`): median, eti90_lo, eti90_hi, checks.
+        Losses and forgetting at `best` (else at `attainable`): median, eti90_lb, eti90_ub, checks.
     margins : dict of str to array (S,)
         By how much (relative) each loss there stays under its limit in each draw, by the laws alone: without the noise of the
         next run and without errors of the laws, stated or learnt. `anchors` chooses runs that lower the variance of these.
@@ -484,7 +484,7 @@ def _losses(problem: PlanProblem, shown: PlanPoint | None) -> pd.DataFrame:
     if problem.minimise == "replay" and problem.box.listed_r is None:
         draws["replay that suffices, draw by draw"] = problem.search.along_replay(every).low.min(axis=0)
     quantiles = {name: np.quantile(v, [0.5, 0.05, 0.95], method="nearest") for name, v in draws.items()}
-    return pd.DataFrame(quantiles, index=["median", "eti90_lo", "eti90_hi"]).T.rename_axis("quantity")
+    return pd.DataFrame(quantiles, index=["median", "eti90_lb", "eti90_ub"]).T.rename_axis("quantity")
 
 
 def _margins(problem: PlanProblem, shown: PlanPoint | None) -> dict[str, Array]:

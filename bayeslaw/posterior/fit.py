@@ -142,7 +142,7 @@ class Fit(Verdicts):
     def summary(self, ci_prob: float = 0.9) -> pd.DataFrame:
         """Return a table of the parameters with equal-tailed credible intervals of probability `ci_prob`.
 
-        Columns are median, eti<prob>_lo, eti<prob>_hi, mean, sd, r_hat, ess_bulk, ess_tail, prior_overlap, and the verdicts on
+        Columns are median, eti<prob>_lb, eti<prob>_ub, mean, sd, r_hat, ess_bulk, ess_tail, prior_overlap, and the verdicts on
         the whole fit: `checks` ('passed' or 'FAILED') on its sampling and `model` ('no concerns', 'concerns', 'not assessed').
         """
         ends, rows = interval_names("eti", ci_prob), {}

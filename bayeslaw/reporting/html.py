@@ -10,7 +10,7 @@ from typing import Any
 from bayeslaw.core.text import compact
 
 MOST_ROWS = 200  # largest number of rows that a table has on the page; JSON has all rows
-_INTERVAL = re.compile(r"^(?P<head>.*?)_?(?P<kind>eti|hdi)(?P<prob>[\d.]+)_lo$")
+_INTERVAL = re.compile(r"^(?P<head>.*?)_?(?P<kind>eti|hdi)(?P<prob>[\d.]+)_lb$")
 _KINDS = {"eti": "equal-tailed interval", "hdi": "highest-density interval"}
 
 
@@ -36,7 +36,7 @@ def shown(value: object) -> str:
 
 
 def header(column: str) -> str:
-    """Return the name of a column in words: 'run 90% equal-tailed interval' for run_eti90_lo."""
+    """Return the name of a column in words: 'run 90% equal-tailed interval' for run_eti90_lb."""
     if found := _INTERVAL.match(column):
         return f"{found['head'].replace('_', ' ')} {found['prob']}% {_KINDS[found['kind']]}".strip()
     return column.replace("_", " ")
@@ -45,12 +45,12 @@ def header(column: str) -> str:
 def cells(table: Mapping[str, Any]) -> dict[str, Any]:
     """Return the heads of a table and its rows of (text, whether it is a number), with both ends of an interval in one cell."""
     place = {name: i for i, name in enumerate(table["columns"])}
-    names = [n for n in table["shown"] if not (n.endswith("_hi") and f"{n[:-2]}lo" in place)]
+    names = [n for n in table["shown"] if not (n.endswith("_ub") and f"{n[:-2]}lb" in place)]
     rows = []
     for row in table["rows"][:MOST_ROWS]:
         line = []
         for name in names:
-            value, other = row[place[name]], place.get(f"{name[:-2]}hi") if name.endswith("_lo") else None
+            value, other = row[place[name]], place.get(f"{name[:-2]}ub") if name.endswith("_lb") else None
             number = isinstance(value, (int, float)) and not isinstance(value, bool)
             text = shown(value) if other is None else f"[{shown(value)}, {shown(row[other])}]"
             line.append((text, number or value is None))

@@ -60,9 +60,9 @@ def tabular(table: Mapping[str, Any], hidden: tuple[str, ...] = (), symbols: boo
     """
     frame = pd.DataFrame(table["rows"], columns=table["columns"], dtype=object)
     names = [name for name in table["shown"] if name not in hidden]
-    highs = {name: f"{name[:-2]}hi" for name in names if name.endswith("_lo") and f"{name[:-2]}hi" in frame}
-    # run_eti90_lo belongs to run_median, eti90_lo to median; an interval without a median has a column of its own.
-    medians = {low: re.sub(r"eti[\d.]+_lo$", "median", low) for low in highs}
+    highs = {name: f"{name[:-2]}ub" for name in names if name.endswith("_lb") and f"{name[:-2]}ub" in frame}
+    # run_eti90_lb belongs to run_median, eti90_lb to median; an interval without a median has a column of its own.
+    medians = {low: re.sub(r"eti[\d.]+_lb$", "median", low) for low in highs}
     medians = {low: name for low, name in medians.items() if name != low and name in frame}
     failed = "checks" in frame and any(str(text).startswith("FAILED") for text in frame["checks"])
     mark = r"$^{\dagger}$" if failed else ""

@@ -73,7 +73,7 @@ def test_targets_and_another_hold_out_are_refused(other: str, refuse: Refuse) ->
     refuse(*COMPARE.split(), "--at", "x=1", *other.split(), code="several-holdouts")
 
 
-@pytest.mark.parametrize(("prob", "name"), [("0.9", "eti90_lo"), ("0.999999", "eti99.9999_lo"), ("0.12345678", "eti12.345678_lo")])
+@pytest.mark.parametrize(("prob", "name"), [("0.9", "eti90_lb"), ("0.999999", "eti99.9999_lb"), ("0.12345678", "eti12.345678_lb")])
 def test_columns_are_named_by_the_exact_probability(prob: str, name: str, command: Command, here: object) -> None:
     done = command("show", "fit.nc", "--ci", prob, "--csv")
     assert done.status == 0

@@ -121,7 +121,7 @@ def test_fit_show_forecast_score(command: Command, folder: Path) -> None:
     assert (read["checks"] == "FAILED").all()
     forced = command("show", "new.nc", "--force").out
     assert forced.endswith("Model: not assessed, since the draws can't be trusted\n")
-    assert "eti90_lo" in forced
+    assert "eti90_lb" in forced
     assert forced.split("\n\n")[1].count("FAILED") == len(read)
     latex = command("show", "new.nc", "--latex", "--force").out
     assert latex.count(r"]^{\dagger}$") == len(read)
@@ -141,7 +141,7 @@ def test_fit_show_forecast_score(command: Command, folder: Path) -> None:
 def test_a_sound_fit_is_shown_as_passed(command: Command, folder: Path) -> None:
     shown = command("show", "fit.nc").out
     assert "\nSampling: passed\nModel: " in shown
-    assert "eti90_lo" in shown
+    assert "eti90_lb" in shown
     assert "sensitivity" not in shown
     assert "FAILED" not in command("show", "fit.nc", "--csv").out + command("show", "fit.nc", "--latex").out
     assert "dagger" not in command("show", "fit.nc", "--latex").out

@@ -61,7 +61,7 @@ def test_forecast_and_score_take_a_discrepancy(command: Command, sound_fit: Fit)
     ]  # fmt: skip
     assert max(map(len, printed[:3])) <= 120
     row = bayeslaw.forecast(sound_fit, settings, discrepancy="none").summary().iloc[0]
-    assert f"[{row['discrepancy1%_eti90_lo']:.3f}, {row['discrepancy1%_eti90_hi']:.3f}]" in printed[1]
+    assert f"[{row['discrepancy1%_eti90_lb']:.3f}, {row['discrepancy1%_eti90_ub']:.3f}]" in printed[1]
     scored = pd.read_csv(io.StringIO(command("score", "fit.nc", "held.csv", "--discrepancy", "1%", "--csv").out))
     pd.testing.assert_frame_equal(scored, score(sound_fit, pd.read_csv("held.csv"), discrepancy=0.01), rtol=1e-14)
     for line in (("forecast", "fit.nc", *at), ("score", "fit.nc", "held.csv")):
@@ -79,7 +79,7 @@ def test_forecasts_show_the_interval_to_report_first_and_say_which_it_is(command
     assert max(map(len, lines[:3])) <= 100
     rows = bayeslaw.forecast(sound_fit, bayeslaw.grid(sound_fit.law, settings)).summary()
     for line, (_, row), spread in zip(lines[1:3], rows.iterrows(), ("run", "extrapolated"), strict=True):
-        ends = ", ".join(f"{row[f'{spread}_eti90_{end}']:.3f}" for end in ("lo", "hi"))
+        ends = ", ".join(f"{row[f'{spread}_eti90_{end}']:.3f}" for end in ("lb", "ub"))
         assert f" {spread} " in line
         assert line.index(f"[{ends}]") < line.rindex("[")
     assert "\nRows outside the runs: report `extrapolated`, " in done.out

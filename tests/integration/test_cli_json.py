@@ -75,7 +75,7 @@ def test_parameters_come_in_full_precision(command: Command, folder: Path, sound
 def test_intervals_of_a_failed_fit_are_withheld(command: Command, folder: Path) -> None:
     made = answer(command, "show", "failed.nc")["results"]
     assert (made["sampling"], made["model"]) == ("FAILED", "not assessed")
-    assert not any(name.endswith("_lo") for row in made["parameters"] for name in row)
+    assert not any(name.endswith("_lb") for row in made["parameters"] for name in row)
     done = command("forecast", "failed.nc", "--set", "N=1e8", "--set", "D=1e9", "--json")
     assert done.status == 2
     content = json.loads(done.out)

@@ -190,7 +190,7 @@ def test_an_allocation_with_intervals_powers_and_picture(command: Command, fits:
     assert "N_exponent" in done.out
     table = pd.read_csv("split.csv")
     assert len(table) == 5
-    assert (table["N_eti90_lo"] < table["N_median"]).all()
+    assert (table["N_eti90_lb"] < table["N_median"]).all()
     assert Path("frontier.svg").read_text(encoding="utf-8").startswith("<?xml")
 
 
@@ -199,7 +199,7 @@ def test_a_transfer_with_intervals_and_picture(command: Command, fits: dict[str,
     assert (done.status, done.err) == (0, "")
     table = pd.read_csv("saved.csv")
     assert len(table) == 12
-    assert (table["saved_eti90_lo"] < table["saved_median"]).all()
+    assert (table["saved_eti90_lb"] < table["saved_median"]).all()
     assert Path("savings.png").exists()
 
 

@@ -42,7 +42,7 @@ def test_forecasts_along_a_schedule(command: Command, folder: Path) -> None:
     assert done.status == 0, done
     table = pd.read_csv("f.csv")
     assert table["step"].tolist() == [0, 1000, 2000]
-    assert {"S1_cpt", "latent_median", "run_eti90_lo", "extrapolation"} <= set(table)
+    assert {"S1_cpt", "latent_median", "run_eti90_lb", "extrapolation"} <= set(table)
     assert (folder / "f.png").stat().st_size > 10_000
     alone = command("dynamics", "forecast", "S.nc", *PRETRAIN, "--steps", "4000,8000")
     assert alone.status == 0, alone
@@ -80,7 +80,7 @@ def test_the_loss_of_a_third_domain(command: Command, folder: Path) -> None:
     assert {"L_source", "L_target", "loss"} <= set(pd.read_csv("c.csv"))
     done = command("dynamics", "outside", "W.nc", *FITS, *PRETRAIN, *ADAPT, "--steps", "2000", "-o", "o.csv")
     assert done.status == 0, done
-    assert "latent_eti90_hi" in pd.read_csv("o.csv")
+    assert "latent_eti90_ub" in pd.read_csv("o.csv")
 
 
 @pytest.mark.parametrize(

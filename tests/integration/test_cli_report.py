@@ -42,7 +42,7 @@ def test_the_command_writes_page_numbers_and_files(command: Command, folder: Pat
     assert failed.endswith("; model: not assessed, since the draws can't be trusted")
     facts = json.loads(Path("r.json").read_text(encoding="utf-8"))
     assert facts["command"] == "bayeslaw report fit.nc failed.nc -o r.html --json r.json --anchors picks.csv --ci 0.8"
-    assert "eti80_lo" in facts["fits"][0]["parameters"]["columns"]
+    assert "eti80_lb" in facts["fits"][0]["parameters"]["columns"]
     html = Path("r.html").read_text(encoding="utf-8")
     assert "80% equal-tailed interval" in html
     assert command("report", "fit.nc", "-o", "r.html", "--latex", "tex").out.startswith("9 files written to tex\n")

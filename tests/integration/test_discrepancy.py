@@ -37,7 +37,7 @@ def test_extrapolated_intervals_hold_whether_or_not_the_law_does(bend: float) ->
     forecast = fit.forecast(held, force=True)
     assert set(forecast.headlines) == {"extrapolated"}
     summary, loss = forecast.summary(), held["loss"].to_numpy()
-    covered = {s: ((loss > summary[f"{s}_eti90_lo"]) & (loss < summary[f"{s}_eti90_hi"])).sum() for s in ("run", "extrapolated")}
+    covered = {s: ((loss > summary[f"{s}_eti90_lb"]) & (loss < summary[f"{s}_eti90_ub"])).sum() for s in ("run", "extrapolated")}
     assert len(held) == 14
     assert covered["extrapolated"] >= 12
     assert covered["run"] >= 12 if bend == 0 else covered["run"] <= 6

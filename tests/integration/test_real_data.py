@@ -78,7 +78,7 @@ def test_over_trained_models_forecast_from_small_ones(train_set: str, capsys: py
         print(f"\n{train_set}: {len(small)} models under 1B fitted, {len(large)} larger ones forecast")
         print(forecast.assign(loss=held["loss"].to_numpy()).drop(columns="run").round(4).to_string())
         print(scores[["mae_rel", "cover_eti50", "cover_eti90", "width_eti90"]].to_string())
-    assert np.isfinite(forecast["run_eti90_hi"]).all()
+    assert np.isfinite(forecast["run_eti90_ub"]).all()
     assert scores["mae_rel"] < 0.1
 
 
@@ -104,10 +104,10 @@ def test_the_least_replay_that_preserves_the_pile_loss_is_planned_from_three_rat
     fit = bayeslaw.fit("replay-source", seen, tune=1500, progress=False)  # at 500 it has 0 to 6 divergences, by the seed; 4 may be
     assert fit.passed, [str(c) for c in fit.checks]
     forecast = fit.forecast(held.drop(columns="loss")).summary().set_index("D").loc[1e10]
-    assert forecast["run_eti90_lo"] < float(held.loc[held["D"] == 1e10, "loss"].iloc[0]) < forecast["run_eti90_hi"]
+    assert forecast["run_eti90_lb"] < float(held.loc[held["D"] == 1e10, "loss"].iloc[0]) < forecast["run_eti90_ub"]
     plan = bayeslaw.plan(fit, None, {}, on="run", max_forgetting=0.0, tokens=1e10, minimise="replay")
     assert plan.base_losses["source"].kind == "measured"
     assert plan.best is not None
     row = plan.losses.loc["replay that suffices, draw by draw"]
-    assert row["eti90_lo"] < crossing < row["eti90_hi"]
+    assert row["eti90_lb"] < crossing < row["eti90_ub"]
     assert crossing < plan.best.replay < 0.5

@@ -67,10 +67,10 @@ def test_the_summary_has_a_row_a_parameter(small_fit: Fit) -> None:
     table: pd.DataFrame = small_fit.summary(0.8)
     assert list(table.index) == ["E", "A", "alpha", "B", "beta", "sigma_point", "sigma_run"]
     assert list(table.columns) == [
-        "median", "eti80_lo", "eti80_hi", "mean", "sd", "r_hat", "ess_bulk", "ess_tail", "prior_overlap", "checks", "model",
+        "median", "eti80_lb", "eti80_ub", "mean", "sd", "r_hat", "ess_bulk", "ess_tail", "prior_overlap", "checks", "model",
     ]  # fmt: skip
     values = small_fit.draws["alpha"]
-    row = [table[column]["alpha"] for column in ("eti80_lo", "median", "eti80_hi")]
+    row = [table[column]["alpha"] for column in ("eti80_lb", "median", "eti80_ub")]
     assert row == pytest.approx(np.quantile(values, [0.1, 0.5, 0.9]), rel=1e-12)
     assert table["prior_overlap"].isna().tolist() == [False] * 5 + [True] * 2
 

@@ -199,7 +199,7 @@ def test_the_tables_count_coverage_and_failed_checks() -> None:
         "spent": 0.09,
     }
     rows = pd.DataFrame({"seed": [0, 0, 1, 1], "part": 0, "loss": [1.0, 2.0, 1.0, 2.0], "forecast": [1.0, 2.0, 1.1, 1.8]})
-    rows = rows.assign(low=[0.9, 1.9, 1.05, 1.7], high=[1.1, 2.1, 1.15, 1.9], doubtful_lo=0.0, doubtful_hi=3.0)
+    rows = rows.assign(low=[0.9, 1.9, 1.05, 1.7], high=[1.1, 2.1, 1.15, 1.9], doubtful_lb=0.0, doubtful_ub=3.0)
     rows = rows.assign(checks=["", "", "r_hat", "r_hat"], **head)
     (line,) = harness.intervals(rows)
     assert (line["in 90%"], line["90% width, nats"], line["error"]) == ("50%", "0.175", "5.00%")

@@ -59,7 +59,7 @@ def test_parameters_of_every_card_are_recovered() -> None:
         summary, values = fit.summary(0.95), truth | {"sigma_point": POINT, "sigma_run": RUN}
         for parameter, value in values.items():
             row = summary.loc[parameter]
-            inside.append(bool(row["eti95_lo"] <= value <= row["eti95_hi"]))
+            inside.append(bool(row["eti95_lb"] <= value <= row["eti95_ub"]))
         assert fit.passed, [str(c) for c in fit.checks]
         if (share := plausibility(fit, values)) < LEAST_PLAUSIBLE:
             implausible[name] = share
@@ -132,7 +132,7 @@ def test_ignoring_the_run_effect_narrows_the_intervals_and_fails_a_check() -> No
     table = simulate(law, TRUTHS["chinchilla"], frame, seed=5)
     table["loss"] *= np.exp(0.01 * rng.standard_normal(len(names))[code])
     with_effect, without = (bayeslaw.fit(law, table, progress=False, noise=n, draws=300) for n in ("normal", "normal-no-run"))
-    widths = [f.summary()["eti90_hi"] - f.summary()["eti90_lo"] for f in (with_effect, without)]
+    widths = [f.summary()["eti90_ub"] - f.summary()["eti90_lb"] for f in (with_effect, without)]
     for name in ("E", "alpha"):
         assert widths[0][name] > 1.3 * widths[1][name], name
     assert "independence" not in {c.name for c in with_effect.checks}
@@ -179,7 +179,7 @@ def test_an_ou_run_effect_keeps_the_coverage_of_whole_curves() -> None:
             fit = bayeslaw.fit(law, table, noise=noise, draws=300, tune=250, chains=2, seed=seed, progress=False)
             summaries.append(fit.summary(0.95).loc[list(truth)].assign(truth=list(truth.values())))
         ends = pd.concat(summaries)
-        inside[noise] = int(((ends["eti95_lo"] <= ends["truth"]) & (ends["truth"] <= ends["eti95_hi"])).sum())
+        inside[noise] = int(((ends["eti95_lb"] <= ends["truth"]) & (ends["truth"] <= ends["eti95_ub"])).sum())
         width[noise] = float(ends["sd"].to_numpy()[ends.index == "beta"].mean())
     assert inside["normal-drift"] >= 13  # of 15
     assert inside["normal"] <= 10

@@ -12,7 +12,7 @@ from tests.errors import fails
 def test_columns_name_kind_and_probability(rng: np.random.Generator) -> None:
     draws = rng.standard_normal((101, 3))
     table = columns(draws, 0.8, "gain")
-    assert list(table) == ["gain_median", "gain_eti80_lo", "gain_eti80_hi"]
+    assert list(table) == ["gain_median", "gain_eti80_lb", "gain_eti80_ub"]
     whole = np.sort(draws, axis=0)
     np.testing.assert_allclose(list(table.values()), [whole[50], whole[10], whole[90]], rtol=1e-12)
 
@@ -22,7 +22,7 @@ def test_draws_in_rows_may_be_infinite() -> None:
     table = rows(draws, 0.5, method="nearest")
     assert table.index.name == "quantity"
     assert table.T.to_dict("list") == {"steps": [3.0, 2.0, np.inf], "loss": [2.0, 1.0, 3.0]}
-    assert list(table) == ["median", "eti50_lo", "eti50_hi"]
+    assert list(table) == ["median", "eti50_lb", "eti50_ub"]
 
 
 @pytest.mark.parametrize("prob", [0.0, 1.0, 90.0, float("nan")])

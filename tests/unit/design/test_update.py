@@ -94,7 +94,7 @@ def test_probabilities_are_those_of_normal_errors(name: str, size: float) -> Non
         assert table["p_curve"][run] == pytest.approx(stats.chi2.sf(e @ np.linalg.solve(own, e), rows.sum()), abs=0.02)
         mean = latent(fit).mean(axis=0)[rows].mean()
         ends = np.exp(mean + stats.norm.ppf([0.05, 0.5, 0.95]) * np.sqrt(own.mean()))
-        predictions = table.loc[run, ["predicted_eti90_lo", "predicted_median", "predicted_eti90_hi"]].to_numpy(float)
+        predictions = table.loc[run, ["predicted_eti90_lb", "predicted_median", "predicted_eti90_ub"]].to_numpy(float)
         np.testing.assert_allclose(predictions, ends, rtol=0.005)
         assert table["loss"][run] == pytest.approx(np.exp(mean + e.mean()))
         assert table["error_percent"][run] == pytest.approx(100 * np.expm1(e.mean()), abs=0.3)
@@ -181,7 +181,7 @@ def test_an_update_fits_with_the_same_settings_and_compares_intervals(refitted: 
     assert updated.widths is not None
     np.testing.assert_allclose(updated.widths["ratio"], 0.5, rtol=1e-6)
     low, high = np.exp(np.quantile(fit.draws["a"], [0.05, 0.95]))
-    assert updated.widths["before_latent_eti90_lo"][0] == pytest.approx(low)
+    assert updated.widths["before_latent_eti90_lb"][0] == pytest.approx(low)
     assert updated.widths["before_eti90_percent"][0] == pytest.approx(100 * np.log(high / low))
     assert updated.widths["checks"].tolist() == ["passed", "passed"]
     assert bayeslaw.update(fit, new, progress=False).widths is None
@@ -268,7 +268,7 @@ def test_a_stack_predicts_new_runs_as_the_mixture_of_its_laws(size: float) -> No
         assert table["p_level"][run] == pytest.approx((np.abs(level) >= abs(e.mean())).mean(), abs=0.02)
         assert table["p_curve"][run] == pytest.approx((curve >= e @ inverse @ e).mean(), abs=0.02)
         ends = np.exp(np.quantile(losses.mean(axis=1), [0.05, 0.5, 0.95]))
-        predictions = table.loc[run, ["predicted_eti90_lo", "predicted_median", "predicted_eti90_hi"]].to_numpy(float)
+        predictions = table.loc[run, ["predicted_eti90_lb", "predicted_median", "predicted_eti90_ub"]].to_numpy(float)
         np.testing.assert_allclose(predictions, ends, rtol=0.005)
 
 
@@ -307,7 +307,7 @@ def test_an_update_fits_every_law_of_a_stack_again_and_keeps_the_weights(tmp_pat
     assert updated.widths is not None
     for when, posterior in (("before", stack), ("after", updated.fit)):
         summary = posterior.forecast(targets).summary()
-        assert updated.widths[f"{when}_latent_eti90_lo"][0] == pytest.approx(summary["latent_eti90_lo"][0])
+        assert updated.widths[f"{when}_latent_eti90_lb"][0] == pytest.approx(summary["latent_eti90_lb"][0])
     updated.fit.save(tmp_path / "stack.nc")
     read = load_fit(tmp_path / "stack.nc")
     assert isinstance(read, Stack)

@@ -85,7 +85,7 @@ def test_the_third_loss_is_the_combination_draw_by_draw() -> None:
     middle = 0.7 * losses(source, rows).mean(axis=1) + 0.3 * losses(target, rows).mean(axis=1)
     np.testing.assert_allclose(draws.mean(axis=0), middle, rtol=2e-3)
     table = combination_table(draws, rows, 0.8)
-    assert list(table) == ["step", "latent_median", "latent_eti80_lo", "latent_eti80_hi", "checks"]
+    assert list(table) == ["step", "latent_median", "latent_eti80_lb", "latent_eti80_ub", "checks"]
     assert set(combination_table(draws, rows, failed=True)["checks"]) == {"FAILED (forced)"}
     forced = combination_draws(weighed(passed=False), source, target, rows, seed=1, force=True)
     np.testing.assert_array_equal(forced, draws)

@@ -76,7 +76,7 @@ def test_the_summary_has_choices_and_changes_from_the_checkpoint_of_the_given_re
     np.testing.assert_allclose(best.changes[0], end, rtol=1e-9)
     assert not best.failed
     table = best.summary(0.8)
-    assert list(table) == ["value", "plug_in", "eti80_lo", "eti80_hi", "checks"]
+    assert list(table) == ["value", "plug_in", "eti80_lb", "eti80_ub", "checks"]
     assert set(table["checks"]) == {"passed"}
     assert list(table.index) == ["potential", "source_change", "target_change", "weighted_change"]
     assert best.text.startswith("best recipe by the mean of 0.5 dL_source + 0.5 dL_target: potential = ")

@@ -89,9 +89,9 @@ def test_each_length_has_its_own_schedule(fit: Fit) -> None:
 
 
 def test_tables_have_intervals_and_marks_of_forced_checks(turning: TurningPoint) -> None:
-    assert list(turning.summary(0.8)) == ["median", "eti80_lo", "eti80_hi", "checks"]
+    assert list(turning.summary(0.8)) == ["median", "eti80_lb", "eti80_ub", "checks"]
     assert list(turning.summary().index) == ["base_loss", "limit_loss", "turning_steps", "critical_steps"]
-    columns = {"steps", "outside", "latent_median", "latent_eti90_lo", "latent_eti90_hi", "regained", "checks"}
+    columns = {"steps", "outside", "latent_median", "latent_eti90_lb", "latent_eti90_ub", "regained", "checks"}
     assert set(turning.curve()) == columns
     assert "critical point of the pre-training (median)" in turning.text
     forced = turning_point(dynamics_fit(SHIFT, size=1200, passed=False), DONE, longest=4000, force=True)

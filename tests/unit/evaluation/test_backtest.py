@@ -186,7 +186,7 @@ def test_forecasts_are_those_of_the_fit_at_the_rows_beyond() -> None:
     np.testing.assert_allclose(rows["reach"], np.log([2, 2, 4]))
     np.testing.assert_allclose(rows["median"], np.median(draws, axis=0))
     for prob, ends in ((50, [0.25, 0.75]), (80, [0.1, 0.9]), (90, [0.05, 0.95])):
-        np.testing.assert_allclose(rows[[f"eti{prob}_lo", f"eti{prob}_hi"]].T, np.quantile(draws, ends, axis=0))
+        np.testing.assert_allclose(rows[[f"eti{prob}_lb", f"eti{prob}_ub"]].T, np.quantile(draws, ends, axis=0))
     np.testing.assert_allclose(rows["crps"], crps(held.frame["loss"].to_numpy(), draws))
     np.testing.assert_allclose(rows["pit"], (draws < held.frame["loss"].to_numpy()).mean(axis=0))
     assert set(rows["checks"]) == {"passed"}
@@ -204,7 +204,7 @@ def test_the_spread_is_the_one_to_compare_with_losses() -> None:
     assert set(made.rows["spread"]) == {"discrepancy2%"}
     held = replace(runs, frame=runs.frame[runs.frame["step"] > 400])
     expected = forecast(fit, held, seed=4, discrepancy=0.02).summary()
-    for end in ("eti90_lo", "eti90_hi"):
+    for end in ("eti90_lb", "eti90_ub"):
         np.testing.assert_allclose(made.rows[end], expected[f"discrepancy2%_{end}"])
 
 
@@ -276,7 +276,7 @@ def forecasts(reach: list[float], loss: list[float], **columns: Any) -> pd.DataF
     table: dict[str, Any] = {"cut": 1e20, "row": number + 1, "run": [f"r{i}" for i in number], "reach": reach, "loss": loss}
     table |= {"as": "new run", "spread": "run", "median": 2.0, "crps": 0.01 * (number + 1), "pit": 0.5, "checks": "passed"}
     for prob, (low, high) in ends.items():
-        table |= {f"eti{prob}_lo": low, f"eti{prob}_hi": high}
+        table |= {f"eti{prob}_lb": low, f"eti{prob}_ub": high}
     return pd.DataFrame(table | columns)
 
 

@@ -126,7 +126,7 @@ def test_the_learnt_error_widens_forecasts_outside_the_runs(sound_fit: Fit) -> N
     result = forecast(sound_fit, at, seed=3)
     assert result.headlines == ["run", "extrapolated", "extrapolated", "extrapolated"]
     table = result.summary()
-    run, extrapolated = (np.log(table[f"{s}_eti90_hi"] / table[f"{s}_eti90_lo"]) for s in ("run", "extrapolated"))
+    run, extrapolated = (np.log(table[f"{s}_eti90_ub"] / table[f"{s}_eti90_lb"]) for s in ("run", "extrapolated"))
     assert (extrapolated[1:] > 2 * run[1:]).all()
     assert (np.diff(extrapolated[1:]) > 0).all()  # farther out, the law may err more
     draws = result.draws
@@ -177,12 +177,12 @@ def test_summaries_without_a_learnt_error_show_half_a_percent_and_one_unless_one
     assert [spread_name(sd) for sd in STATED] == ["discrepancy0.5%", "discrepancy1%"]
     for sd in STATED:
         stated = forecast(sound_fit, AT, discrepancy=sd)
-        columns = [f"{spread_name(sd)}_eti80_{end}" for end in ("lo", "hi")]
+        columns = [f"{spread_name(sd)}_eti80_{end}" for end in ("lb", "ub")]
         pd.testing.assert_frame_equal(stated.summary(0.8)[columns], table[columns])
         expected = np.quantile(stated.draws["discrepancy"].values, [0.1, 0.9], axis=0).T
         np.testing.assert_allclose(table[columns], expected)
         assert [c for c in map(str, stated.summary(0.8)) if c.startswith("discrepancy")] == columns
-    width = [table[f"{s}_eti80_hi"] - table[f"{s}_eti80_lo"] for s in ("run", "discrepancy0.5%", "discrepancy1%")]
+    width = [table[f"{s}_eti80_ub"] - table[f"{s}_eti80_lb"] for s in ("run", "discrepancy0.5%", "discrepancy1%")]
     assert (width[0] < width[1]).all()
     assert (width[1] < width[2]).all()
 
@@ -193,8 +193,8 @@ def test_a_picture_shows_the_stated_interval(sound_fit: Fit) -> None:
     assert ax.get_title().endswith("interval of the next run, discrepancy 3%")
     table, (band,) = result.summary(), ax.collections
     heights = np.asarray(band.get_paths()[0].vertices)[:, 1]
-    assert heights.max() == pytest.approx(table["discrepancy3%_eti90_hi"].max())
-    assert heights.min() == pytest.approx(table["discrepancy3%_eti90_lo"].min())
+    assert heights.max() == pytest.approx(table["discrepancy3%_eti90_ub"].max())
+    assert heights.min() == pytest.approx(table["discrepancy3%_eti90_lb"].min())
 
 
 def test_a_stated_spread_is_scored(sound_fit: Fit) -> None:

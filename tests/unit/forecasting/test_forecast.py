@@ -119,8 +119,8 @@ def test_bad_seeds(sound_fit: Fit, seed: int) -> None:
 def test_summary_has_medians_and_equal_tailed_intervals(sound_fit: Fit, prob: float, name: str) -> None:
     result = forecast(sound_fit, AT)
     table = result.summary(prob)
-    spreads = [f"{s}_{c}" for s in ("latent", "run", "extrapolated") for c in ("median", f"{name}_lo", f"{name}_hi")]
-    stated = [f"discrepancy{sd}%_{name}_{end}" for sd in ("0.5", "1") for end in ("lo", "hi")]
+    spreads = [f"{s}_{c}" for s in ("latent", "run", "extrapolated") for c in ("median", f"{name}_lb", f"{name}_ub")]
+    stated = [f"discrepancy{sd}%_{name}_{end}" for sd in ("0.5", "1") for end in ("lb", "ub")]
     last = ["headline", "as", "outside_N", "outside_D", "extrapolation", "checks", "model"]
     assert list(table) == ["N", "D", *spreads, *last]
     plain = forecast(sound_fit, AT, discrepancy="none").summary(prob)
@@ -129,12 +129,12 @@ def test_summary_has_medians_and_equal_tailed_intervals(sound_fit: Fit, prob: fl
     assert (table["headline"].tolist(), set(plain["headline"])) == (["run", "extrapolated", "extrapolated"], {"run"})
     for spread in ("latent", "run", "extrapolated"):
         draws = np.sort(result.draws[spread].values, axis=0)
-        for column, share in (("median", 0.5), (f"{name}_lo", (1 - prob) / 2), (f"{name}_hi", (1 + prob) / 2)):
+        for column, share in (("median", 0.5), (f"{name}_lb", (1 - prob) / 2), (f"{name}_ub", (1 + prob) / 2)):
             np.testing.assert_allclose(table[f"{spread}_{column}"], np.quantile(draws, share, axis=0))
-        inside = (draws >= table[f"{spread}_{name}_lo"].to_numpy()) & (draws <= table[f"{spread}_{name}_hi"].to_numpy())
+        inside = (draws >= table[f"{spread}_{name}_lb"].to_numpy()) & (draws <= table[f"{spread}_{name}_ub"].to_numpy())
         np.testing.assert_allclose(inside.mean(axis=0), prob, atol=1 / len(draws))
     if prob < 0.99:  # of 3,000 draws .1% are too few for the ends to compare
-        width = {s: table[f"{s}_{name}_hi"] - table[f"{s}_{name}_lo"] for s in ("run", "latent")}
+        width = {s: table[f"{s}_{name}_ub"] - table[f"{s}_{name}_lb"] for s in ("run", "latent")}
         assert (width["run"] > width["latent"]).all()
     assert (table["checks"] == "passed").all()
 
@@ -142,7 +142,7 @@ def test_summary_has_medians_and_equal_tailed_intervals(sound_fit: Fit, prob: fl
 def test_the_default_is_90_percent(sound_fit: Fit) -> None:
     result = sound_fit.forecast(AT)
     pd.testing.assert_frame_equal(result.summary(), result.summary(0.9))
-    assert {"latent_eti90_lo", "latent_eti90_hi", "run_eti90_lo", "run_eti90_hi"} <= set(result.summary())
+    assert {"latent_eti90_lb", "latent_eti90_ub", "run_eti90_lb", "run_eti90_ub"} <= set(result.summary())
 
 
 @pytest.mark.parametrize("prob", [0.0, 1.0, -0.1, 90.0, float("nan")])

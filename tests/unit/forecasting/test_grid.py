@@ -44,7 +44,7 @@ def test_groups_of_noise_are_settings_given_as_text() -> None:
     expected = pd.DataFrame({"x": [0.0, 0.0, 1.0, 1.0], "domain": "web", "lab": ["a", "b_1"] * 2})
     pd.testing.assert_frame_equal(table, expected, check_dtype=False)
     result = fit.forecast(table).summary()
-    width = result["run_eti90_hi"] - result["run_eti90_lo"]
+    width = result["run_eti90_ub"] - result["run_eti90_lb"]
     assert width[result["lab"] == "b_1"].min() > 10 * width[result["lab"] == "a"].max()  # sd 5% and .2%
     with fails("unknown-covariate", "'labs'", "x, domain, lab"):
         grid(fit, {"x": 0.0, "domain": "web", "labs": "a"})

@@ -110,11 +110,11 @@ def test_disagreement_of_laws_widens_the_interval(stack: Stack) -> None:
     """Where the laws disagree, the interval covers those of both."""
     whole = forecast(stack, AT).summary()
     one, other = (forecast(fit, AT).summary() for fit in stack.members.values())
-    low, high = (np.array([one[f"latent_eti90_{end}"], other[f"latent_eti90_{end}"]]) for end in ("lo", "hi"))
+    low, high = (np.array([one[f"latent_eti90_{end}"], other[f"latent_eti90_{end}"]]) for end in ("lb", "ub"))
     apart = low.max(axis=0) > high.min(axis=0)
     assert apart.any()
-    assert (whole["latent_eti90_lo"] < low.min(axis=0) * 1.01)[apart].all()
-    assert (whole["latent_eti90_hi"] > high.max(axis=0) * 0.99)[apart].all()
+    assert (whole["latent_eti90_lb"] < low.min(axis=0) * 1.01)[apart].all()
+    assert (whole["latent_eti90_ub"] > high.max(axis=0) * 0.99)[apart].all()
 
 
 def test_a_stack_of_one_is_that_fit(sound_fit: Fit) -> None:

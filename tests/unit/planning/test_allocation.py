@@ -125,8 +125,8 @@ def test_the_summary_has_intervals_of_every_quantity(chinchilla: Fit) -> None:
     quantities = {"N": result.N, "D": result.D, "tokens_per_parameter": result.D / result.N, "loss": result.loss}
     for name, draws in quantities.items():
         np.testing.assert_allclose(table[f"{name}_median"], np.median(draws, axis=0))
-        np.testing.assert_allclose(table[f"{name}_eti80_lo"], np.quantile(draws, 0.1, axis=0))
-        np.testing.assert_allclose(table[f"{name}_eti80_hi"], np.quantile(draws, 0.9, axis=0))
+        np.testing.assert_allclose(table[f"{name}_eti80_lb"], np.quantile(draws, 0.1, axis=0))
+        np.testing.assert_allclose(table[f"{name}_eti80_ub"], np.quantile(draws, 0.9, axis=0))
     assert (table["loss_median"].diff().dropna() < 0).all()
 
 

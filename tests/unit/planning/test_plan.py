@@ -200,7 +200,7 @@ def test_least_replay_at_given_tokens(source: Fit) -> None:
     first = shares[(kept.mean(axis=0) >= 0.9).argmax()]
     assert result.best.replay == pytest.approx(first, abs=1.1e-4)
     row = result.losses.loc["replay that suffices, draw by draw"]
-    assert row["eti90_lo"] < row["median"] < result.best.replay <= row["eti90_hi"] + 0.02
+    assert row["eti90_lb"] < row["median"] < result.best.replay <= row["eti90_ub"] + 0.02
     listed = least_replay(source, replay=[0.2, first - 0.01, first + 0.01]).best
     assert listed is not None
     assert listed.replay == first + 0.01

@@ -76,7 +76,7 @@ def test_each_setting_has_a_line_and_a_band(fan: Forecast, ax: Axes, prob: float
         np.testing.assert_array_equal(line.get_ydata(), group["latent_median"])
         corners = np.asarray(band.get_paths()[0].vertices)
         assert {(x, y) for x, y in corners.tolist()} == {
-            (d, v) for end in ("lo", "hi") for d, v in zip(group["D"], group[f"{name}_{end}"], strict=True)
+            (d, v) for end in ("lb", "ub") for d, v in zip(group["D"], group[f"{name}_{end}"], strict=True)
         }
         assert to_hex(line.get_color()) == to_hex(np.asarray(band.get_facecolor())[0].tolist()) == COLOURS[i].lower()
         assert line.get_label() == {1e8: "N = 100M", 1e9: "N = 1B", 8.1e9: "N = 8.1B"}[float(str(n))]
@@ -96,7 +96,7 @@ def test_outside_the_runs_the_band_goes_on_as_extrapolated(sound_fit: Fit, ax: A
     assert fan.headlines == ["run"] * 3 + ["extrapolated"] * 4
     plot_forecast(fan, ax)
     table, (band,) = fan.summary(), ax.collections
-    ends = [table[f"{spread}_eti90_{end}"][i] for end in ("lo", "hi") for i, spread in enumerate(fan.headlines)]
+    ends = [table[f"{spread}_eti90_{end}"][i] for end in ("lb", "ub") for i, spread in enumerate(fan.headlines)]
     assert {y for _, y in np.asarray(band.get_paths()[0].vertices).tolist()} == set(ends)
     np.testing.assert_array_equal(lines(ax)[0].get_ydata(), [*table["latent_median"][:3], *table["extrapolated_median"][3:]])
     legend = ax.get_legend()
@@ -161,7 +161,7 @@ def test_a_single_setting_shows_its_interval(fitted: Fit, ax: Axes) -> None:
     plot_forecast(predicted, ax)
     row = predicted.summary().iloc[0]
     bars = [c for c in ax.collections if not isinstance(c, PolyCollection)]
-    assert np.asarray(bars[0].get_paths()[0].vertices)[:, 1].tolist() == [row["run_eti90_lo"], row["run_eti90_hi"]]
+    assert np.asarray(bars[0].get_paths()[0].vertices)[:, 1].tolist() == [row["run_eti90_lb"], row["run_eti90_ub"]]
     assert lines(ax)[0].get_marker() == "o"
 
 

@@ -20,7 +20,7 @@ def test_rates_areas_and_losses_are_drawn_for_each_schedule() -> None:
     curves = read_curves(family())
     axes = list(Figure().subplots(4, 1, sharex=True))
     predicted = pd.DataFrame({"run": "adapt", "step": [60, 90], "latent_median": [3.0, 2.5]})
-    predicted = predicted.assign(run_eti90_lo=[2.9, 2.4], run_eti90_hi=[3.1, 2.6])
+    predicted = predicted.assign(run_eti90_lb=[2.9, 2.4], run_eti90_ub=[3.1, 2.6])
     measured = pd.DataFrame({"run": "adapt", "step": [75], "loss": [2.7]})
     whole: dict[str, Any] = {"adapt": curves.phases("adapt"), "open": curves.phases("open"), "own": curves.schedule("early")}
     plot_schedules(axes, whole, predicted=predicted, measured=measured)

@@ -43,7 +43,7 @@ def test_every_parameter_stands_with_its_interval(prob: float) -> None:
     assert head == ["parameter", "meaning", "median", rf"{prob * 100:g}\% equal-tailed interval"]
     assert [symbol for symbol, *_ in rows][:3] == ["$a$", "$b$", "$c$"]
     for (_, numbers), (_, _, median, interval) in zip(summary.iterrows(), rows, strict=True):
-        expected = [numbers["median"], numbers[f"eti{prob * 100:g}_lo"], numbers[f"eti{prob * 100:g}_hi"]]
+        expected = [numbers["median"], numbers[f"eti{prob * 100:g}_lb"], numbers[f"eti{prob * 100:g}_ub"]]
         width = (expected[2] - expected[1]) / 2
         figures = 1 - math.floor(math.log10(width)) if width > 0 else 4
         assert len(median.strip("$").partition(".")[2]) == figures  # two figures of the half width
@@ -79,7 +79,7 @@ def test_cells_escape_special_characters() -> None:
 
 
 def test_a_median_and_its_interval_share_a_column() -> None:
-    columns = ["N", "run_median", "run_eti90_lo", "run_eti90_hi", "width_eti90_lo", "width_eti90_hi", "checks"]
+    columns = ["N", "run_median", "run_eti90_lb", "run_eti90_ub", "width_eti90_lb", "width_eti90_ub", "checks"]
     rows = [[8.1e9, 2.0, 1.9, 2.2, 0.1, 0.2, "passed"], [1e8, None, 1.0, 2.0, None, 1.0, "FAILED (forced)"]]
     head, *lines = rows_of(tabular({"columns": columns, "shown": columns, "rows": rows}, ("checks",)))
     assert head == ["N", r"run median, run 90\% equal-tailed interval", r"width 90\% equal-tailed interval"]

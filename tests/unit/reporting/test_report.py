@@ -140,14 +140,14 @@ def test_numbers_of_the_tables_are_those_of_the_fit(made: Report, sound_fit: Fit
     table = facts["fits"][0]["parameters"]
     read = pd.DataFrame(table["rows"], columns=table["columns"]).set_index("parameter")
     summary = sound_fit.summary(0.9)
-    for column in ("median", "eti90_lo", "eti90_hi", "r_hat"):
+    for column in ("median", "eti90_lb", "eti90_ub", "r_hat"):
         np.testing.assert_array_equal(read[column], summary[column])
     prior = read.loc["E"]
     expected = sound_fit.law.parameters["E"].prior.scipy.ppf([0.5, 0.05, 0.95])
-    assert [prior["prior_median"], prior["prior_eti90_lo"], prior["prior_eti90_hi"]] == pytest.approx(expected, rel=0.03)
+    assert [prior["prior_median"], prior["prior_eti90_lb"], prior["prior_eti90_ub"]] == pytest.approx(expected, rel=0.03)
     forecast = facts["forecasts"][0]["table"]
     whole = sound_fit.forecast(at).summary(0.9)
-    assert [row[forecast["columns"].index("run_eti90_lo")] for row in forecast["rows"]] == whole["run_eti90_lo"].tolist()
+    assert [row[forecast["columns"].index("run_eti90_lb")] for row in forecast["rows"]] == whole["run_eti90_lb"].tolist()
     assert [row[forecast["columns"].index("extrapolation")] for row in forecast["rows"]] == whole["extrapolation"].tolist()
     assert facts["fits"][0]["data"]["sha256"] == sound_fit.info["data_sha256"]
 
@@ -169,7 +169,7 @@ def test_intervals_of_a_failed_fit_are_withheld(made: Report, html: str, small_f
 def test_forced_reports_show_and_mark_them(small_fit: Fit, at: Runs) -> None:
     forced = report({"short": small_fit}, at=at, force=True)
     one = forced.facts["fits"][0]
-    assert "eti90_lo" in one["parameters"]["shown"]
+    assert "eti90_lb" in one["parameters"]["shown"]
     assert {row[one["parameters"]["columns"].index("checks")] for row in one["parameters"]["rows"]} == {"FAILED"}
     assert {tuple(row[-2:]) for row in forced.facts["forecasts"][0]["table"]["rows"]} == {("FAILED (forced)", "not assessed")}
     assert "intervals are forced" in forced.html

@@ -17,9 +17,9 @@ def test_numbers_are_compact(value: float, text: str) -> None:
 
 
 def test_headers_name_intervals() -> None:
-    assert header("run_eti90_lo") == "run 90% equal-tailed interval"
-    assert header("eti99.5_lo") == "99.5% equal-tailed interval"
-    assert header("discrepancy0.5%_eti90_lo") == "discrepancy0.5% 90% equal-tailed interval"
+    assert header("run_eti90_lb") == "run 90% equal-tailed interval"
+    assert header("eti99.5_lb") == "99.5% equal-tailed interval"
+    assert header("discrepancy0.5%_eti90_lb") == "discrepancy0.5% 90% equal-tailed interval"
     assert header("rank_correlation") == "rank correlation"
 
 
