@@ -72,6 +72,8 @@ class Parameter:
     around : (str, str) or None
         Names of the typical value and the spread of its normal distribution, which is that of the logarithm of a positive
         parameter and of the logit of a share; `prior` is then the prior of the typical value.
+    within : (str, str) or None
+        The column by which the parameter differs and the value of it in whose rows this is the parameter's value.
     """
 
     name: str
@@ -81,6 +83,7 @@ class Parameter:
     prior: Prior
     by: str = ""
     around: tuple[str, str] | None = None
+    within: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True)

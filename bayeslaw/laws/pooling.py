@@ -133,7 +133,9 @@ def _members(
         symbol = default_symbol(value) if is_name else rf"\text{{{latex_text(value)}}}"
         meaning, latex = f"{parameter.meaning}: {column} {value}", rf"{parameter.latex}^{{({symbol})}}"
         around = (name, spread) if pooled else None
-        members[rename[name]] = Parameter(rename[name], meaning, parameter.unit, latex, prior, around=around)
+        members[rename[name]] = Parameter(
+            rename[name], meaning, parameter.unit, latex, prior, around=around, within=(column, value)
+        )
     return members
 
 

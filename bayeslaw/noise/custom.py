@@ -144,7 +144,11 @@ class PointNoise(Noise):
         self, residual: Array, observed: Observations, draws: Mapping[str, Any], *, given: Literal["others", "earlier"] = "others"
     ) -> Array:
         """Log density of each run, array (S, R); as `Noise.log_likelihood`."""
-        rows = self._log_density(residual, observed.se**2 if observed.se.size else 0.0, draws)
+        rows = self.row_log_likelihood(residual, observed, draws)
         member = np.zeros((observed.run.size, observed.runs))
         member[np.arange(observed.run.size), observed.run] = 1.0
         return np.asarray(rows @ member)
+
+    def row_log_likelihood(self, residual: Array, observed: Observations, draws: Mapping[str, Any]) -> Array:
+        """Log density of each row, array (S, n); as `Noise.row_log_likelihood`."""
+        return self._log_density(residual, observed.se**2 if observed.se.size else 0.0, draws)

@@ -7,6 +7,7 @@ are the same code, and a test shows that the two densities are equal up to a con
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +24,52 @@ from bayeslaw.noise.noise import Noise
 
 if TYPE_CHECKING:
     import pymc as pm
+
+
+@dataclass(frozen=True)
+class Pool:
+    """The values of one parameter for all values of a column, which are one variable of the PyMC model.
+
+    Attributes
+    ----------
+    typical, dim : str
+        The parameter around which they vary, and the name of their dimension: the column's, unless that is taken.
+    members, values : tuple of str
+        Names of the law's parameters, and the values of the column, in the same order.
+    on : bool
+        Priors are on the values of their terms at the runs' reference point.
+    """
+
+    typical: str
+    dim: str
+    members: tuple[str, ...]
+    values: tuple[str, ...]
+    on: bool
+
+    @property
+    def free(self) -> str:
+        """Name of the free variable."""
+        return f"{self.typical}_level_by_{self.dim}" if self.on else self.name
+
+    @property
+    def name(self) -> str:
+        """Name of the parameters' values together."""
+        return f"{self.typical}_by_{self.dim}"
+
+
+def pools(law: Law) -> list[Pool]:
+    """Return the parameters of a law that are pooled by a column, one pool for each typical value."""
+    within: dict[str, dict[str, tuple[str, str]]] = {}
+    for name, parameter in law.parameters.items():
+        if parameter.around is not None and parameter.within is not None:
+            within.setdefault(parameter.around[0], {})[name] = parameter.within
+    taken, found = {"row", "run", "chain", "draw", *law.covariates, *law.parameters}, []
+    for typical, members in within.items():
+        column = next(iter(members.values()))[0]
+        dim = f"{column}_value" if column in taken else column
+        on = law.parameters[typical].prior.on is not None
+        found.append(Pool(typical, dim, tuple(members), tuple(value for _, value in members.values()), on))
+    return found
 
 
 def pymc_model(law: Law, runs: Runs | Observations, noise: str | Noise = "auto", noise_by: str | None = None) -> pm.Model:
@@ -43,6 +90,7 @@ def pymc_model(law: Law, runs: Runs | Observations, noise: str | Noise = "auto",
     pymc.Model
         Free variables are the law's parameters (``A_level`` where the prior is on the term's value at the runs' reference point,
         with ``A`` a deterministic) and those of the noise (``dof_above_2`` with ``dof``); ``log_loss`` is observed, sorted by run.
+        The values of a parameter that varies by a column are one variable with that column as its dimension (``E_by_domain``).
 
     Examples
     --------
@@ -60,19 +108,28 @@ def pymc_model(law: Law, runs: Runs | Observations, noise: str | Noise = "auto",
         observed = Observations.of(law, runs, noise_by, clock_column(runs.frame) if noise == noises.DRIFT else "")
     chosen = noise if isinstance(noise, Noise) else Noise.choose(noise, observed)
     functions = pytensor_functions()
-    with pm.Model(coords={"row": observed.rows, "run": np.array(observed.run_names)}) as model:
+    pooled = pools(law)
+    pool_of = {member: (pool, i) for pool in pooled for i, member in enumerate(pool.members)}
+    coords = {"row": observed.rows, "run": np.array(observed.run_names)} | {pool.dim: list(pool.values) for pool in pooled}
+    with pm.Model(coords=coords) as model:
         covariates = {name: pm.Data(name, column, dims="row") for name, column in observed.covariates.items()}
         values: dict[str, Any] = {}
         for name, parameter in law.parameters.items():
-            named = f"{name}_level" if parameter.prior.on else name
             if parameter.around is None:
-                values[name] = parameter.prior.pymc(named)
-            else:
+                values[name] = parameter.prior.pymc(f"{name}_level" if parameter.prior.on else name)
+                continue
+            pool, place = pool_of[name]
+            if place == 0:
                 typical, spread = (values[k] for k in parameter.around)
-                values[name] = _around(named, parameter.prior.support, typical, spread)
+                of_pool = _around(pool, parameter.prior.support, typical, spread)
+                values |= {member: of_pool[i] for i, member in enumerate(pool.members)}
         ones = {k: 1.0 if law.parameters[k].prior.on else v for k, v in values.items()}
         for name, unit in law.term_units(ones, observed.at, functions).items():
-            values[name] = pm.Deterministic(name, values[name] / unit)
+            value = values[name] / unit
+            values[name] = value if name in pool_of else pm.Deterministic(name, value)
+        for pool in pooled:
+            if pool.on:
+                pm.Deterministic(pool.name, pt.stack([values[member] for member in pool.members]), dims=pool.dim)
         expected = pm.Deterministic(
             "loss", law.evaluate({**values, **covariates}, functions) + pt.zeros(observed.log_loss.size), dims="row"
         )
@@ -96,8 +153,10 @@ def pymc_model(law: Law, runs: Runs | Observations, noise: str | Noise = "auto",
             effects = run[:, None] ** 2 * same * pt.exp(-np.where(same, steps, 0.0) / scales["drift"])
             covariance = effects + pt.diag(point**2 + known)
             pm.MvNormal("log_loss", mean, cov=covariance, observed=observed.log_loss, dims="row")
-        else:
+        elif chosen.run_effect or chosen.checkpoint_effect or chosen.skew:
             _normal_with_effects(mean, scales, observed, chosen)
+        else:  # densities of single rows, which `pm.compute_log_likelihood` returns
+            pm.Normal("log_loss", mean, pt.sqrt(point**2 + known), observed=observed.log_loss, dims="row")
     return model
 
 
@@ -124,20 +183,21 @@ def _by_row(noise: Noise, observed: Observations, scales: Mapping[str, Any], nam
     return pt.stack(of_groups, axis=-1)[..., rows] if of_groups else pt.zeros(rows.size)
 
 
-def _around(name: str, support: str, typical: Any, spread: Any) -> Any:
-    """A value that varies around a typical one, by its logarithm, its logit or itself."""
+def _around(pool: Pool, support: str, typical: Any, spread: Any) -> Any:
+    """Values that vary around a typical one, by their logarithm, their logit or themselves."""
     import pymc as pm
     import pytensor.tensor as pt
 
     match support:
         case "positive":
-            return pm.LogNormal(name, pt.log(typical), spread)
+            return pm.LogNormal(pool.free, pt.log(typical), spread, dims=pool.dim)
         case "unit":
             # PyMC gives LogitNormal no transform of its own accord.
             transform = pm.distributions.transforms.logodds
-            return pm.LogitNormal(name, pt.log(typical) - pt.log1p(-typical), spread, default_transform=transform)
+            middle = pt.log(typical) - pt.log1p(-typical)
+            return pm.LogitNormal(pool.free, middle, spread, default_transform=transform, dims=pool.dim)
         case _:
-            return pm.Normal(name, typical, spread)
+            return pm.Normal(pool.free, typical, spread, dims=pool.dim)
 
 
 def _normal_with_effects(mean: Any, scales: Mapping[str, Any], observed: Observations, noise: Noise) -> None:

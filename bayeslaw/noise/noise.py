@@ -331,7 +331,7 @@ class Noise:
         Parameters
         ----------
         residual, observed, draws
-            As for `sample_later_effects`.
+            As for `sample_effects`.
         given : {'others', 'earlier'}
             Condition on all other runs of the checkpoint, as leaving one run out by importance weights needs, or on those that
             come before it, so that the columns add up to the log likelihood.
@@ -351,6 +351,45 @@ class Noise:
         if self.skew:
             logp += marginal.exponential_shift((a, b), np.asarray(draws["run_excess"])[:, None])
         return logp
+
+    def row_log_likelihood(self, residual: Array, observed: Observations, draws: Mapping[str, Any]) -> Array:
+        """Log density of each row, array (S, n), given the parameters and all other rows, as leaving single rows out needs.
+
+        Normal effects of runs and checkpoints are known from the other rows; Student-t ones are parameters.
+
+        Parameters
+        ----------
+        residual, observed
+            As for `sample_effects`.
+        draws : mapping
+            Noise parameters, arrays (S,), and, if they are parameters, `run_effect` (S, R) in units of sigma_run.
+        """
+        if self.drift or self.skew:
+            problem = f"Noise {self.choice(observed)} has densities of whole runs only; leave runs out, not rows."
+            raise BayeslawError(problem, code="densities-of-runs")
+        member, variance, tau = self._spread(observed, draws)
+        if self.student:
+            from scipy import stats
+
+            shift = (tau * np.asarray(draws["run_effect"]))[:, observed.run] if self.run_effect else 0.0
+            of_rows = stats.t.logpdf(residual, np.asarray(draws["dof"])[:, None], shift, np.sqrt(variance))
+            return np.asarray(of_rows, dtype=np.float64)
+        # With precision matrix Q, a row given the others is normal with mean residual - (Q residual)/Q_ii and variance 1/Q_ii.
+        # The effects add matrices of rank one, so Q is known in closed form (Sherman and Morrison).
+        precision, of_run = 1 / variance, observed.run
+        shrunk = 1 / (1 + tau**2 * (precision @ member))
+        sums = (precision * residual) @ member
+        q = precision - (tau**2 * shrunk)[:, of_run] * precision**2
+        scaled = precision * (residual - (tau**2 * shrunk * sums)[:, of_run])
+        if self.checkpoint_effect:
+            checkpoint = observed.checkpoint[of_run]
+            related = (observed.checkpoint[:, None] == np.arange(len(observed.checkpoint_names))).astype(np.float64)
+            omega = np.asarray(draws["sigma_checkpoint"])[:, None] ** 2
+            gain = omega / (1 + omega * ((precision @ member * shrunk) @ related))
+            column = precision * shrunk[:, of_run]
+            q = q - gain[:, checkpoint] * column**2
+            scaled = scaled - (gain * ((sums * shrunk) @ related))[:, checkpoint] * column
+        return np.asarray(0.5 * (np.log(q) - math.log(2 * math.pi) - scaled**2 / q))
 
     def _filter(self, residual: Array, observed: Observations, draws: Mapping[str, Any], run: int) -> Array:
         """Log density (S,) of the points of a run with an OU effect."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -31,6 +31,11 @@ from bayeslaw.posterior.sensitivity import log_priors, power_scaling
 if TYPE_CHECKING:
     import pymc as pm
 
+Group = Literal[
+    "posterior", "sample_stats", "log_likelihood", "log_prior", "prior", "posterior_predictive", "observed_data", "constant_data"
+]
+GROUPS: tuple[Group, ...] = get_args(Group)
+Per = Literal["run", "row"]
 DATA = ("observed_data", "constant_data")
 EXTRAPOLATION = "extrapolation"
 """Group of a fit's tree with the draws of the model in which the law has an error."""
@@ -46,9 +51,8 @@ class Fit(Verdicts):
     Attributes
     ----------
     tree : DataTree
-        Groups posterior, sample_stats, observed_data and constant_data, as ArviZ takes them for summaries and pictures of draws.
-        The posterior is of the parameters that the card names. The model's own free variables, such as a level on which a prior is
-        stated, are not in it: PyMC would draw them from their priors, so predict by `forecast`, and compare by `bayeslaw.compare`.
+        What the fit's file holds: draws of the parameters that the card names, statistics of the sampler, and data. For ArviZ and
+        PyMC take `to_datatree`, which has the model's variables and all other groups that their functions ask for.
     info : dict
         Seed, settings, versions, sources of the rows, digests of card and data.
     discrepancy : Discrepancy, optional
@@ -82,10 +86,48 @@ class Fit(Verdicts):
 
     @cached_property
     def model(self) -> pm.Model:
-        """The PyMC model whose posterior this is; see `bayeslaw.pymc_model`."""
+        """The PyMC model whose posterior this is; see `bayeslaw.pymc_model`. `to_datatree` has draws of its variables."""
         from bayeslaw.noise.model import pymc_model
 
         return pymc_model(self.law, self.observed, self.noise)
+
+    def to_datatree(self, groups: Iterable[Group] = GROUPS, *, per: Per = "run", seed: int = 0) -> xr.DataTree:
+        """Return the fit as ArviZ and PyMC take it: draws of the variables of `model`, and the groups that their functions ask for.
+
+        Parameters
+        ----------
+        groups : iterable of str
+            Of posterior, sample_stats, log_likelihood, log_prior, prior, posterior_predictive, observed_data and constant_data;
+            all of them unless some are named. The larger ones have chains x draws x rows numbers.
+        per : {'run', 'row'}
+            What `az.loo` leaves out: the log likelihood is that of whole runs, as in `bayeslaw.compare`, or of single rows, as
+            `az.plot_loo_pit` needs. Densities are given all other runs, or rows, that share an effect.
+        seed : int
+            Of draws from the prior and of losses.
+
+        Returns
+        -------
+        DataTree
+            Variables have the names of `model`: ``A_level`` beside ``A`` where the prior is on the term at the runs' reference
+            point, ``dof_above_2`` beside ``dof``, ``E_by_domain`` with the dimension `domain` for the values of a parameter that
+            differs by a column. Losses are log losses, one a row (``log_loss``). posterior_predictive has them for new runs at
+            the fitted settings, with Student-t noise for the fitted runs. log_prior has the priors of law and noise; effects of
+            runs and pooled values are not priors.
+
+        Raises
+        ------
+        BayeslawError
+            For a group that is none of these, and for densities of rows where the noise only has those of runs.
+
+        Examples
+        --------
+        >>> tree = bayeslaw.load_fit("fit.nc").to_datatree()
+        >>> list(tree["posterior"].data_vars)[:3], tree["log_likelihood"]["log_loss"].dims
+        (['E', 'A_level', 'A'], ('chain', 'draw', 'run'))
+        """
+        from bayeslaw.posterior.datatree import datatree  # which imports this module
+
+        return datatree(self, groups, per, seed)
 
     @property
     def name(self) -> str:
@@ -198,7 +240,8 @@ class Fit(Verdicts):
         some = {name: values[:, ::every].reshape(-1) for name, values in self.by_chain.items()}
         residual = self.observed.log_loss - np.log(self.law.predict(some, self.observed.covariates))
         likelihood = self.noise.log_likelihood(np.asarray(residual), self.observed, some, given="earlier").sum(axis=1)
-        of_law, of_noise = (d.reshape(chains, -1) for d in log_priors(self.law, self.noise, some, self.observed.at))
+        by_name = log_priors(self.law, self.noise, some, self.observed.at)
+        of_law, of_noise = (np.sum(list(d.values()), axis=0).reshape(chains, -1) for d in by_name)
         return every, of_law, of_noise, likelihood.reshape(chains, -1)
 
     @cached_property

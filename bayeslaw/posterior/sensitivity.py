@@ -51,8 +51,16 @@ def forecast_sensitivity_check(sensitivity: pd.DataFrame, settings: int) -> Chec
     return Check("priors", not len(decided), text, "model", sensitivity, advice)
 
 
-def log_priors(law: Law, noise: Noise, draws: Mapping[str, Array], at: Mapping[str, float]) -> tuple[Array, Array]:
-    """Return log densities (S,) of the priors of the law, and of those of the noise, at draws.
+def levels_of(law: Law, draws: Mapping[str, Array], at: Mapping[str, float]) -> dict[str, Array]:
+    """Return the values (S,) on which priors with `on` are, such as A/N**alpha at the reference point for A."""
+    ones = {k: np.ones_like(draws[k]) if p.prior.on else draws[k] for k, p in law.parameters.items()}
+    return {name: draws[name] * unit for name, unit in law.term_units(ones, at).items()}
+
+
+def log_priors(
+    law: Law, noise: Noise, draws: Mapping[str, Array], at: Mapping[str, float]
+) -> tuple[dict[str, Array], dict[str, Array]]:
+    """Return log densities (S,) of the priors of the law's parameters, and of those of the noise, at draws.
 
     Run effects and pooled values are left out: the data inform their distribution, so it is part of the model, not a prior.
 
@@ -63,15 +71,11 @@ def log_priors(law: Law, noise: Noise, draws: Mapping[str, Array], at: Mapping[s
     at : mapping of covariate to float
         The runs' reference point, where priors with `on` are stated.
     """
-    ones = {k: np.ones_like(draws[k]) if p.prior.on else draws[k] for k, p in law.parameters.items()}
-    units = law.term_units(ones, at)
-    of_law, of_noise = np.zeros((2, next(iter(draws.values())).size))
-    for name, parameter in law.parameters.items():
-        if parameter.around is None:
-            of_law += parameter.prior.scipy.logpdf(draws[name] * units.get(name, 1.0))
-    for name in noise.parameters:
-        of_noise += noise.prior(name).scipy.logpdf(draws[name] - noises.LEAST.get(name, 0.0))
-    return of_law, of_noise
+    levels = levels_of(law, draws, at)
+    stated = {name: p.prior for name, p in law.parameters.items() if p.around is None}
+    of_law = {name: np.asarray(prior.scipy.logpdf(levels.get(name, draws[name]))) for name, prior in stated.items()}
+    above = {name: draws[name] - noises.LEAST.get(name, 0.0) for name in noise.parameters}
+    return of_law, {name: np.asarray(noise.prior(name).scipy.logpdf(values)) for name, values in above.items()}
 
 
 def power_scaling(quantities: Mapping[str, Array], prior: Array, noise_prior: Array, likelihood: Array) -> pd.DataFrame:

@@ -20,7 +20,7 @@ from bayeslaw.engine.graph import FUNCTIONS
 from bayeslaw.laws.card import law_names, load_law, parse_card
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.pooling import with_by, with_levels
-from bayeslaw.noise.model import pymc_model
+from bayeslaw.noise.model import pools, pymc_model
 from bayeslaw.noise.noise import Noise
 from tests import oracles
 from tests.domains import BY, LEVELS, two_domains
@@ -41,8 +41,11 @@ def unconstrained(density: Density, x: oracles.Array) -> dict[str, Any]:
 
 def point(density: Density, x: oracles.Array) -> dict[str, Any]:
     """The same under the names of the model's value variables."""
-    named = {}
-    for name, value in unconstrained(density, x).items():
+    named, given = {}, unconstrained(density, x)
+    for pool in pools(density.law):
+        suffix = SUFFIX[density.law.parameters[pool.typical].prior.support]
+        named[pool.free + suffix] = np.array([given.pop(member) for member in pool.members])
+    for name, value in given.items():
         if name in density.law.parameters:
             prior = density.law.parameters[name].prior
             name = f"{name}_level{SUFFIX[prior.support]}" if prior.on else name + SUFFIX[prior.support]

@@ -68,6 +68,38 @@ def test_log_likelihood_of_runs_is_that_given_the_others(
         assert earlier[s].sum() == pytest.approx(joint, rel=1e-9)
 
 
+@pytest.mark.parametrize("checkpoint_effect", [True, False])
+@pytest.mark.parametrize("run_effect", [True, False])
+def test_log_likelihood_of_rows_is_that_given_the_others(
+    run_effect: bool, checkpoint_effect: bool, rng: np.random.Generator
+) -> None:
+    draws = noise_draws(2) | {"sigma_run": np.array([0.05, 0.001])}
+    residuals = 0.05 * rng.standard_normal((2, RUN.size))
+    noise = Noise(False, run_effect, checkpoint_effect)
+    values = noise.row_log_likelihood(residuals, nested(RUN, CHECKPOINT, se=SE), draws)
+    for s in range(2):
+        t = np.full(2, draws["sigma_run"][s] ** 2 * run_effect)
+        whole = covariance(np.full(2, SIGMA**2), t, OMEGA**2 * checkpoint_effect, SE)
+        joint = stats.multivariate_normal(np.zeros(RUN.size), whole).logpdf(residuals[s])
+        for i in range(RUN.size):
+            others = np.arange(RUN.size) != i
+            rest = stats.multivariate_normal(np.zeros(RUN.size - 1), whole[np.ix_(others, others)]).logpdf(residuals[s][others])
+            assert values[s, i] == pytest.approx(joint - rest, rel=1e-9)
+
+
+def test_log_likelihood_of_rows_with_student_effects_is_given_the_effects(rng: np.random.Generator) -> None:
+    residuals, effects = 0.05 * rng.standard_normal((2, RUN.size)), rng.standard_normal((2, 4))
+    given = noise_draws(2) | {"run_effect": effects}
+    values = Noise(student=True, run_effect=True).row_log_likelihood(residuals, nested(RUN), given)
+    np.testing.assert_allclose(values, stats.t(DOF, TAU * effects[:, RUN], SIGMA).logpdf(residuals))
+
+
+@pytest.mark.parametrize("noise", [Noise(False, True, skew=True), Noise(False, True, drift=True)])
+def test_noises_without_densities_of_rows_say_so(noise: Noise) -> None:
+    with fails("densities-of-runs"):
+        noise.row_log_likelihood(np.zeros((1, RUN.size)), nested(RUN), noise_draws(1))
+
+
 def test_log_likelihood_of_runs_with_one_sided_effects_is_that_of_the_graph(residual: Array) -> None:
     noise, seen, draws = Noise(False, True, skew=True), nested(RUN, se=SE), noise_draws(1)
     values = noise.log_likelihood(residual[None], seen, draws)

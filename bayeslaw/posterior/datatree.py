@@ -1,0 +1,147 @@
+"""A fit as ArviZ and PyMC take it: draws of the PyMC model's variables, densities, predictive draws and data, by groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, get_args
+
+import numpy as np
+import xarray as xr
+
+from bayeslaw.core.arrays import Array
+from bayeslaw.core.errors import BayeslawError, nearest, whole_number
+from bayeslaw.laws.law import Law
+from bayeslaw.noise import noise as noises
+from bayeslaw.noise.model import pools
+from bayeslaw.noise.noise import Noise
+from bayeslaw.posterior.fit import GROUPS, Fit, Group, Per, values_of
+from bayeslaw.posterior.sensitivity import levels_of, log_priors
+
+REPLICATED = 13  # kind of random numbers: replicated losses
+SAMPLE = ("chain", "draw")
+Variables = dict[str, tuple[tuple[str, ...], Array]]
+"""Names of variables, with the names of their dimensions after those of draws and their values (S, …)."""
+
+
+def datatree(fit: Fit, groups: Iterable[Group], per: Per, seed: int) -> xr.DataTree:
+    """Return the groups of a fit; see `Fit.to_datatree`."""
+    chosen = (groups,) if isinstance(groups, str) else tuple(groups)
+    for name in chosen:
+        if name not in GROUPS:
+            message = f"There is no group {name!r}; groups are {', '.join(GROUPS)}.{nearest(str(name), GROUPS)}"
+            raise BayeslawError(message, code="unknown-group")
+    if per not in get_args(Per):
+        raise BayeslawError(f"per is {per!r}; log likelihoods are per 'run' or per 'row'.", code="unknown-unit")
+    whole_number("seed", seed, 0)
+    made = {
+        "posterior": lambda: _posterior(fit),
+        "log_likelihood": lambda: _log_likelihood(fit, per),
+        "log_prior": lambda: _log_prior(fit),
+        "prior": lambda: _prior(fit, seed),
+        "posterior_predictive": lambda: _replicated(fit, seed),
+    }
+    tree: dict[str, xr.Dataset] = {}
+    for name in GROUPS:
+        if name in chosen:
+            tree[name] = made[name]() if name in made else fit.tree[name].to_dataset()
+    return xr.DataTree.from_dict(tree)
+
+
+def variables(law: Law, noise: Noise, draws: Mapping[str, Array], at: Mapping[str, float]) -> Variables:
+    """Return the free variables of the PyMC model, and those of the law's and noise's parameters that are computed from them.
+
+    Parameters
+    ----------
+    law, noise : Law and Noise
+    draws : mapping of parameter to array (S,)
+    at : mapping of covariate to float
+        The runs' reference point, where priors with `on` are stated.
+    """
+    levels, found = levels_of(law, draws, at), Variables()
+    pool_of = {pool.members[0]: pool for pool in pools(law)}
+    for name, parameter in law.parameters.items():
+        if parameter.around is None:
+            found |= {f"{name}_level": ((), levels[name])} if name in levels else {}
+            found[name] = ((), draws[name])
+        elif (pool := pool_of.get(name)) is not None:
+            for of_pool, values in {pool.free: levels if pool.on else draws, pool.name: draws}.items():
+                found[of_pool] = ((pool.dim,), np.stack([values[member] for member in pool.members], axis=-1))
+    for name in noise.parameters:
+        found[_free(name)] = ((), draws[name] - noises.LEAST.get(name, 0.0))
+        found[name] = ((), draws[name])
+    return found
+
+
+def _dataset(fit: Fit, found: Variables, shape: tuple[int, int]) -> xr.Dataset:
+    """Return variables of joined draws (S, …) by chains and draws."""
+    coords: dict[str, Any] = {pool.dim: list(pool.values) for pool in pools(fit.law)}
+    coords |= {"run": list(fit.observed.run_names), "row": fit.observed.rows}
+    used = {dim for dims, _ in found.values() for dim in dims}
+    arrays = {k: ((*SAMPLE, *dims), values.reshape(*shape, *values.shape[1:])) for k, (dims, values) in found.items()}
+    return xr.Dataset(arrays, coords={dim: names for dim, names in coords.items() if dim in used})
+
+
+def _shape(fit: Fit) -> tuple[int, int]:
+    sizes = fit.tree["posterior"].sizes
+    return int(sizes["chain"]), int(sizes["draw"])
+
+
+def _effects(fit: Fit) -> dict[str, Array]:
+    """Run effects (S, R) in units of sigma_run, where they are parameters."""
+    if not fit.noise.explicit_effects:
+        return {}
+    return {"run_effect": values_of(fit.tree, "posterior", "run_effect").reshape(-1, fit.observed.runs)}
+
+
+def _posterior(fit: Fit) -> xr.Dataset:
+    found = variables(fit.law, fit.noise, fit.draws, fit.observed.at)
+    found |= {name: (("run",), values) for name, values in _effects(fit).items()}
+    return _dataset(fit, found, _shape(fit))
+
+
+def _prior(fit: Fit, seed: int) -> xr.Dataset:
+    size = int(np.prod(_shape(fit)))
+    return _dataset(fit, variables(fit.law, fit.noise, fit.prior_draws(size, seed), fit.observed.at), (1, size))
+
+
+def _log_prior(fit: Fit) -> xr.Dataset:
+    """Log densities of the free variables' priors at the posterior's draws."""
+    of_law, of_noise = log_priors(fit.law, fit.noise, fit.draws, fit.observed.at)
+    found: Variables = {}
+    for name, values in of_law.items():
+        found[f"{name}_level" if fit.law.parameters[name].prior.on else name] = ((), values)
+    found |= {_free(name): ((), values) for name, values in of_noise.items()}
+    return _dataset(fit, found, _shape(fit))
+
+
+def _free(name: str) -> str:
+    """Name of the model's free variable for a parameter of the noise."""
+    return f"{name}_above_{noises.LEAST[name]:g}" if name in noises.LEAST else name
+
+
+def _log_likelihood(fit: Fit, per: Per) -> xr.Dataset:
+    if per == "run":
+        return xr.Dataset({"log_loss": fit.log_likelihood()})
+    values = fit.noise.row_log_likelihood(fit.residual, fit.observed, fit.draws | _effects(fit))
+    return _dataset(fit, {"log_loss": (("row",), values)}, _shape(fit))
+
+
+def _replicated(fit: Fit, seed: int) -> xr.Dataset:
+    """Log losses at the fitted settings, drawn as the PyMC model draws them."""
+    observed, draws, noise = fit.observed, fit.draws, fit.noise
+    mean = np.log(fit.law.predict(draws, observed.covariates))
+    effects, run = _effects(fit), observed.run
+    if effects:  # they are parameters, so the fitted runs keep theirs
+        scale = noise.scales(draws, "sigma_run")[noise.groups_of(observed)].T
+        mean, run = mean + (scale * effects["run_effect"])[:, run], np.full(run.size, -1)
+    drawn = noise.sample(
+        draws,
+        run,
+        np.arange(run.size),
+        (seed, REPLICATED),
+        checkpoint=observed.checkpoint[observed.run],
+        group=noise.groups_of(observed)[observed.run],
+        time=observed.time if noise.drift else None,
+        known=observed.se if observed.se.size else None,
+    )
+    return _dataset(fit, {"log_loss": (("row",), mean + drawn.T)}, _shape(fit))
