@@ -33,6 +33,7 @@ from bayeslaw.data.observations import Nesting
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.validate import base_rows, check, complete
 from bayeslaw.forecasting.discrepancy import STATED, Discrepancy, read_choice, spread_name
+from bayeslaw.forecasting.grid import grid
 from bayeslaw.forecasting.stack import Posterior, with_error
 from bayeslaw.laws.law import Law
 from bayeslaw.noise.walk import directions, logarithms
@@ -455,7 +456,7 @@ class Forecast:
 
 def forecast(
     fit: Posterior,
-    at: pd.DataFrame | Runs | str | Path,
+    at: pd.DataFrame | Runs | str | Path | Mapping[str, str | float | Sequence[float]],
     *,
     discrepancy: float | str | None = None,
     as_: Reading = "known",
@@ -468,9 +469,10 @@ def forecast(
     ----------
     fit : Fit or Stack
         The draws of a stack come from each of its laws in proportion to the law's weight.
-    at : DataFrame, Runs or path
-        Settings, one row each, with the law's covariates; rows of one `run` share its run effect. A row with the `run` and N of a
-        fitted run is a later row of it; one with the `checkpoint` of fitted runs (or their N and ptpp) is a new run of it.
+    at : DataFrame, Runs, path, or mapping
+        Settings, one row each, with the law's covariates, or a mapping of which `bayeslaw.grid` makes all combinations. Rows of
+        one `run` share its run effect. A row with the `run` and N of a fitted run is a later row of it; one with the `checkpoint`
+        of fitted runs (or their N and ptpp) is a new run of it.
     discrepancy : float or text, optional
         By default, 'learned', the spread `extrapolated` has the error of the law that the fit has learnt, and is the one to report
         outside the runs; 'none' leaves it out. Or a relative standard deviation that you state for the law's error at settings
@@ -495,7 +497,7 @@ def forecast(
     Examples
     --------
     >>> fit = bayeslaw.load_fit("fit.nc")
-    >>> table = bayeslaw.forecast(fit, bayeslaw.grid(fit, {"N": 1e9, "D": "1e9,1e10"})).summary()
+    >>> table = bayeslaw.forecast(fit, {"N": 1e9, "D": "1e9,1e10"}).summary()
     >>> table["extrapolation"].size, bool((table["run_eti90_lb"] < table["latent_median"]).all())
     (2, True)
     """
@@ -503,7 +505,7 @@ def forecast(
     sd, learned = read_choice(discrepancy)
     if not fit.passed and not force:
         raise distrusted(f"Sampling of {fit.name}", fit.checks)
-    runs = at if isinstance(at, Runs) else read_runs(at)
+    runs = at if isinstance(at, Runs) else read_runs(grid(fit, at) if isinstance(at, Mapping) else at)
     result = forecast_selections(fit.name, fit.selections, runs, sd, seed, as_, failed=not fit.passed, learned=learned)
     if not force and failures(result.checks):
         raise distrusted("Sampling at the settings of this forecast", result.checks)

@@ -16,6 +16,7 @@ import bayeslaw
 from bayeslaw.core.errors import BayeslawError, FitError, TableError
 from bayeslaw.forecasting import forecast as forecasts
 from bayeslaw.forecasting.forecast import forecast
+from bayeslaw.forecasting.grid import grid
 from bayeslaw.laws.card import load_law, parse_card
 from bayeslaw.noise.noise import Noise
 from bayeslaw.posterior.diagnostics import FORECAST_ROWS
@@ -348,3 +349,12 @@ def test_rows_say_whether_they_lie_outside_the_runs(ptpp_fit: Fit) -> None:
     assert (check.name, check.passed, check.required) == ("extrapolation", False, False)
     assert check.table["rows_far"].to_dict() == {"N": 1, "D": 0, "r": 0, "ptpp": 1}
     assert forecast(ptpp_fit, pd.DataFrame(rows[:2])).checks[-1].passed
+
+
+def test_a_mapping_is_a_grid_of_settings(sound_fit: Fit) -> None:
+    settings: dict[str, Any] = {"N": [1e8, 1e9], "D": "1e9,1e10"}
+    by_mapping, by_grid = (forecast(sound_fit, at).summary() for at in (settings, grid(sound_fit, settings)))
+    assert len(by_mapping) == 4
+    pd.testing.assert_frame_equal(by_mapping, by_grid)
+    with fails("missing-covariate"):
+        forecast(sound_fit, {"N": 1e8})

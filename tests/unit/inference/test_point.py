@@ -215,3 +215,9 @@ def test_blas_has_one_thread_while_descending(monkeypatch: pytest.MonkeyPatch) -
 def test_faulty_tables_are_refused() -> None:
     with pytest.raises(TableError, match="loss -1 is not positive"):
         point_fit("chinchilla", noisy().assign(loss=-1.0))
+
+
+def test_a_point_fit_says_in_a_line_what_it_is() -> None:
+    text = repr(point_fit("chinchilla", oracles.table(load_law("chinchilla"), runs=4), starts=2))
+    assert text.startswith("<PointFit of chinchilla to 20 losses: alpha = 0.")
+    assert len(text) < 120
