@@ -24,7 +24,13 @@ Variables = dict[str, tuple[tuple[str, ...], Array]]
 
 
 def datatree(fit: Fit, groups: Iterable[Group], per: Per, seed: int) -> xr.DataTree:
-    """Return the groups of a fit; see `Fit.to_datatree`."""
+    """Return the groups of a fit.
+
+    Parameters
+    ----------
+    fit, groups, per, seed
+        As in `Fit.to_datatree`.
+    """
     chosen = (groups,) if isinstance(groups, str) else tuple(groups)
     for name in chosen:
         if name not in GROUPS:

@@ -52,7 +52,13 @@ def forecast_sensitivity_check(sensitivity: pd.DataFrame, settings: int) -> Chec
 
 
 def levels_of(law: Law, draws: Mapping[str, Array], at: Mapping[str, float]) -> dict[str, Array]:
-    """Return the values (S,) on which priors with `on` are, such as A/N**alpha at the reference point for A."""
+    """Return the values (S,) on which priors with `on` are, such as A/N**alpha at the reference point for A.
+
+    Parameters
+    ----------
+    law, draws, at
+        As in `log_priors`.
+    """
     ones = {k: np.ones_like(draws[k]) if p.prior.on else draws[k] for k, p in law.parameters.items()}
     return {name: draws[name] * unit for name, unit in law.term_units(ones, at).items()}
 
