@@ -17,6 +17,7 @@ from scipy.special import expit, logit
 from bayeslaw.core.errors import BayeslawError, CardError, nearest
 from bayeslaw.laws.formula import NUMPY, Expression, default_symbol
 from bayeslaw.laws.prior import Prior
+from bayeslaw.laws.references import Reference
 
 PROBES = 16  # settings at which we test whether a term is proportional to a parameter
 
@@ -95,6 +96,8 @@ class Law:
         Named expressions that the formula uses, in an order in which each uses only earlier ones.
     published : dict of str to dict of str to float
         Numbers of the source, for comparison only.
+    references : tuple of Reference
+        The source as BibTeX entries.
     huber_delta : float
         The residual in log loss at which the Huber loss of point fits turns from quadratic to linear, as in the source.
     card : str
@@ -121,6 +124,7 @@ class Law:
     huber_delta: float = 1e-3
     card: str = ""
     indicators: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    references: tuple[Reference, ...] = ()
 
     def __repr__(self) -> str:
         return f"<Law {self.name}: loss = {self.loss.text}>"
