@@ -19,16 +19,18 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from bayeslaw.core import html
 from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError, whole_number
 from bayeslaw.core.flops import Stages
+from bayeslaw.core.text import wrapped
 from bayeslaw.data.base_loss import BASE_LOSS
 from bayeslaw.data.table import Runs
 from bayeslaw.data.validate import complete
 from bayeslaw.design.anchors import Anchors, anchors
 from bayeslaw.forecasting.discrepancy import read_choice
 from bayeslaw.forecasting.forecast import forecast, outside
-from bayeslaw.forecasting.stack import Posterior
+from bayeslaw.forecasting.stack import Posterior, fits_of
 from bayeslaw.inference.point import PointFit
 from bayeslaw.planning.base_loss import BaseLoss, base_losses, start_of
 from bayeslaw.planning.domain_loss import DomainLoss, check_paired, members
@@ -234,7 +236,23 @@ class Plan:
     forced: bool = False
 
     def __repr__(self) -> str:
-        return f"<Plan for {'; '.join(self.lines()[:2])}>"
+        return wrapped(f"<Plan for {'; '.join(self.lines()[:2])}>")
+
+    def _repr_html_(self) -> str:
+        """Show the plan, its losses and the frontier in a notebook, with the verdicts on its fits."""
+        head, *lines = self.lines()
+        fits = {
+            name: fit
+            for loss in self.problem.losses
+            if not isinstance(loss.posterior, PointFit)
+            for name, fit in fits_of(loss.posterior).items()
+        }
+        frontier = self.frontier[["confidence", "plan", "tokens", "r", "held_out", "held_out_se", "active"]]
+        return html.fragment(
+            "Plan", head, *map(html.paragraph, lines), *(html.verdicts(*fit.verdicts, name) for name, fit in fits.items()),
+            html.grid(self.losses.drop(columns="checks"), caption="Losses there"),
+            html.grid(frontier, caption="Plans for each confidence"), html.notes(self.notes),
+        )  # fmt: skip
 
     @property
     def constraints(self) -> tuple[str, ...]:
