@@ -148,7 +148,9 @@ def grid(frame: pd.DataFrame, total: int | None = None, caption: str = "", most:
     heads = "".join(_cell("th", head, number) for head, (_, number) in zip(made["heads"][:COLUMNS], first, strict=False))
     lines = [f'<tr style="{_RULE}">{"".join(_cell("td", *cell) for cell in row[:COLUMNS])}</tr>' for row in made["rows"]]
     counts = [f"{left:,} more rows"] * (left > 0) + [f"{len(extra)} more columns: {', '.join(extra)}"] * bool(extra)
-    body = f'<table cellpadding="4" style="border-collapse:collapse"><tr style="{_RULE}">{heads}</tr>{"".join(lines)}</table>'
+    body = (
+        f'<table cellpadding="4" style="border-collapse:collapse;margin:0"><tr style="{_RULE}">{heads}</tr>{"".join(lines)}</table>'
+    )
     rest = paragraph(f"… {' and '.join(counts)}") if counts else ""
     return paragraph(caption) + f'<div style="overflow-x:auto;margin:.4em 0">{body}</div>' + rest
 

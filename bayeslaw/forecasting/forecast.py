@@ -269,9 +269,10 @@ class Forecast:
             shown[end] = [row[f"{head}_{end}"] for head, row in rows]
         shown = shown.assign(interval_of=table["headline"], extrapolation=table["extrapolation"])
         said = [str(check) for check in self.checks if not (check.passed or check.required)]
-        failed = html.alarm(f"FAILED (forced): do not trust these intervals. {failed_text(self.checks)}") if self.forced else ""
-        about = f"at {self.rows.size:,} settings, losses in {self.unit}; model: {self.model_label}"
-        return html.fragment(f"Forecast by {self.law}", about, failed, html.grid(shown, self.rows.size), html.notes(said))
+        sampling = f"FAILED (forced): do not trust these intervals. {failed_text(self.checks)}" if self.forced else "passed"
+        about = f"at {self.rows.size:,} setting{'s' * (self.rows.size != 1)}, losses in {self.unit}"
+        verdicts = html.verdicts(sampling, self.model_label)
+        return html.fragment(f"Forecast by {self.law}", about, verdicts, html.grid(shown, self.rows.size), html.notes(said))
 
     @property
     def unit(self) -> str:

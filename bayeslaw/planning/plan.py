@@ -30,7 +30,7 @@ from bayeslaw.data.validate import complete
 from bayeslaw.design.anchors import Anchors, anchors
 from bayeslaw.forecasting.discrepancy import read_choice
 from bayeslaw.forecasting.forecast import forecast, outside
-from bayeslaw.forecasting.stack import Posterior, fits_of
+from bayeslaw.forecasting.stack import Posterior
 from bayeslaw.inference.point import PointFit
 from bayeslaw.planning.base_loss import BaseLoss, base_losses, start_of
 from bayeslaw.planning.domain_loss import DomainLoss, check_paired, members
@@ -241,16 +241,12 @@ class Plan:
     def _repr_html_(self) -> str:
         """Show the plan, its losses and the frontier in a notebook, with the verdicts on its fits."""
         head, *lines = self.lines()
-        fits = {
-            name: fit
-            for loss in self.problem.losses
-            if not isinstance(loss.posterior, PointFit)
-            for name, fit in fits_of(loss.posterior).items()
-        }
+        fits = {loss.name: loss.posterior for loss in self.problem.losses if not isinstance(loss.posterior, PointFit)}
+        losses = self.losses.drop(columns="checks").reset_index()
         frontier = self.frontier[["confidence", "plan", "tokens", "r", "held_out", "held_out_se", "active"]]
         return html.fragment(
             "Plan", head, *map(html.paragraph, lines), *(html.verdicts(*fit.verdicts, name) for name, fit in fits.items()),
-            html.grid(self.losses.drop(columns="checks"), caption="Losses there"),
+            html.grid(losses, caption="Losses at this place") if len(losses) else "",
             html.grid(frontier, caption="Plans for each confidence"), html.notes(self.notes),
         )  # fmt: skip
 

@@ -119,7 +119,7 @@ def test_a_failed_fit_shows_no_interval(small_fit: Fit) -> None:
     shown = outline(small_fit._repr_html_())
     assert "✗ Sampling FAILED (" in shown
     assert "interval" not in shown
-    assert "✗ FAILED (forced)" in outline(small_fit.forecast(SETTINGS, force=True)._repr_html_())
+    assert "✗ Sampling FAILED (forced)" in outline(small_fit.forecast(SETTINGS, force=True)._repr_html_())
 
 
 def test_a_forecast_shows_the_interval_to_report(sound_fit: Fit) -> None:
@@ -142,6 +142,17 @@ def test_only_the_rows_that_are_shown_are_computed(sound_fit: Fit) -> None:
     result = sound_fit.forecast(bayeslaw.grid(sound_fit, {"N": 1e9, "D": "1e9:1e13:5000"}))
     assert "… 4,988 more rows" in outline(result._repr_html_())
     pd.testing.assert_frame_equal(result._summary(0.9, 12), result.summary().head(12))
+
+
+def test_a_plan_shows_its_losses_and_verdicts_or_that_there_is_none(ptpp_fit: Fit) -> None:
+    plan = plan_of(ptpp_fit)
+    shown = outline(plan._repr_html_())
+    assert "target: sampling: ✓ passed; model: no concerns." in shown
+    assert "target loss (nats/token)" in shown
+    nowhere = replace(plan, best=None, losses=pd.DataFrame().assign(checks="passed"))
+    shown = outline(nowhere._repr_html_())
+    assert "infeasible at confidence 0.9" in shown
+    assert "Losses" not in shown
 
 
 def test_runs_show_what_was_read(sound_fit: Fit) -> None:
