@@ -117,7 +117,13 @@ def alarm(text: str) -> str:
 
 
 def verdicts(sampling: str, model: str, of: str = "") -> str:
-    """Return the verdicts on sampling and model; `of` names what they are on."""
+    """Return the verdicts on sampling and model as paragraphs.
+
+    Parameters
+    ----------
+    sampling, model, of : str
+        The two verdicts of a fit, and its name where there are several.
+    """
     name = f"{of}: sampling" if of else "Sampling"
     if sampling.startswith("FAILED"):
         return alarm(f"{name} {sampling}") + paragraph(f"Model: {model}")
