@@ -103,4 +103,5 @@ def _described(law: Law) -> dict[str, Any]:
         "name": law.name, "title": law.title, "source": law.source, "loss": law.loss.text,
         "let": {key: expression.text for key, expression in law.let.items()}, "latex": law.latex(), "covariates": covariates,
         "parameters": parameters, "published": law.published, "note": law.note,
+        "references": [reference.bibtex for reference in law.references],
     }  # fmt: skip

@@ -91,8 +91,9 @@ class Fit(Verdicts):
         frame = frame.assign(unit=[parameter_unit(self, n) for n in names], meaning=[describe_parameter(self, n)[0] for n in names])
         fitted = f"to {self.observed.log_loss.size:,} losses of {self.observed.runs:,} runs ({self.origin}); {self.noise.text}"
         said = [str(check) for check in self.concerns] + ([text] if (text := self.learnt()) and self.passed else [])
+        stopped = html.alarm("Sampling was interrupted before its end.") if self.info["interrupted"] else ""
         return html.fragment(
-            f"Fit of {self.name}", fitted, html.formulas(self.law.mathml), html.verdicts(*self.verdicts), html.grid(frame),
+            f"Fit of {self.name}", fitted, html.formulas(self.law.mathml), stopped, html.verdicts(*self.verdicts), html.grid(frame),
             html.notes(said),
         )  # fmt: skip
 

@@ -118,6 +118,9 @@ def test_a_fit_shows_medians_with_intervals_and_both_verdicts(sound_fit: Fit) ->
 def test_a_failed_fit_shows_no_interval(small_fit: Fit) -> None:
     shown = outline(small_fit._repr_html_())
     assert "✗ Sampling FAILED (" in shown
+    assert "interrupted" not in shown
+    stopped = replace(small_fit, info={**small_fit.info, "interrupted": True})
+    assert "✗ Sampling was interrupted" in outline(stopped._repr_html_())
     assert "interval" not in shown
     assert "✗ Sampling FAILED (forced)" in outline(small_fit.forecast(SETTINGS, force=True)._repr_html_())
 
