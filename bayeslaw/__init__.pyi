@@ -36,6 +36,7 @@ from .planning.allocation import allocate as allocate
 from .planning.plan import plan as plan
 from .planning.transfer import transfer as transfer
 from .posterior.fit import Fit as Fit
+from .reporting.cite import cite as cite
 from .reporting.report import report as report
 
 __version__: str

@@ -87,7 +87,8 @@ def group_of(law: Law) -> str:
 def page(law: Law) -> str:
     """The page of a law: formula, covariates, parameters, losses that its priors allow, published numbers, its card."""
     lines = [f"# {law.name}", "", f"{law.title}.", "", f"Source: {law.source}.", ""]
-    lines += ["## Formula", "", law._repr_html_(), "", "As the card has it:", "", "```", f"loss = {law.loss.text}"]
+    lines += ["## Formula", "", *(f'<div class="formula">{element}</div>' for element in law.mathml), ""]
+    lines += ["As the card has it:", "", "```", f"loss = {law.loss.text}"]
     lines += [f"{name} = {expression.text}" for name, expression in law.let.items()]
     lines += ["```", ""]
     if law.note:

@@ -22,7 +22,7 @@ curves = bayeslaw.data.read_curves(tables["curves"])
 print(f"{len(curves.frame)} losses of {len(curves.run_names)} runs on {' and '.join(curves.domains)}")
 named = {name: curves.phases(name) for name in ("wsd-p31-wsd-r0", "wsd-p31-rewarmed-cosine-r0", "cosine-p31-constant-r0")}
 figure, axes = plt.subplots(3, 1, figsize=(7.2, 6.4), layout="constrained", sharex=True)
-axes = bayeslaw.plots.plot_schedules(axes, named)
+axes = bayeslaw.plots.plot_schedules(named, axes)
 
 # %% [markdown]
 # A table of curves has `run`, `step`, `lr`, the losses, and for a run that continues another run `parent` and `parent_step`.

@@ -80,7 +80,7 @@ report(poor)
 figure, axes = plt.subplots(2, 3, figsize=(9, 4.6), layout="constrained")
 for row, one, title in zip(axes, (poor, fit), ("poor table", "all runs"), strict=True):
     for ax, name in zip(row, ("alpha", "c", "eta"), strict=True):
-        bayeslaw.plots.plot_prior_posterior(one, ax, name)
+        bayeslaw.plots.plot_prior_posterior(one, name, ax)
         ax.set_title(title, fontsize=9)
 
 # %% [markdown]

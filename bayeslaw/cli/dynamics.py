@@ -54,7 +54,7 @@ def areas(
     of = f" of {domains} domains" if domains > 1 else ""
     answer.results |= {"losses": len(table), "runs": len(names)}
     if plot is not None:
-        save_stack(plot, 3, lambda axes: bayeslaw.plots.plot_schedules(axes, {n: read.phases(n) for n in names}, memory=memory))
+        save_stack(plot, 3, lambda axes: bayeslaw.plots.plot_schedules({n: read.phases(n) for n in names}, axes, memory=memory))
         answer.last.append(f"picture written to {plot}")
     write_text(output, table.frame.to_csv(index=False))
     answer.say(f"{len(table)} losses{of} from {len(names)} runs written to {output}")

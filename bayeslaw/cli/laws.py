@@ -18,9 +18,18 @@ if TYPE_CHECKING:
 
 def laws(
     name: Annotated[str | None, Argument(help="Show this law: its formula, parameters, priors and source.")] = None,
+    schema: Annotated[bool, Option("--schema", help="Print the JSON schema of cards, by which editors complete them.")] = False,
 ) -> Answer:
     """List the laws, one in each line, or show one law in full."""
     answer = Answer()
+    if schema:
+        from bayeslaw.laws.schema import FILE, card_schema
+
+        if name is not None:
+            raise BayeslawError("All cards have one schema: give --schema without a law.", code="law-with-schema")
+        answer.results["schema"] = card_schema()
+        answer.say(FILE.read_text(encoding="utf-8").rstrip())
+        return answer
     if name is None:
         width = max(map(len, bayeslaw.law_names()))
         titles = {known: bayeslaw.load_law(known).title for known in bayeslaw.law_names()}
@@ -94,4 +103,5 @@ def _described(law: Law) -> dict[str, Any]:
         "name": law.name, "title": law.title, "source": law.source, "loss": law.loss.text,
         "let": {key: expression.text for key, expression in law.let.items()}, "latex": law.latex(), "covariates": covariates,
         "parameters": parameters, "published": law.published, "note": law.note,
+        "references": [reference.bibtex for reference in law.references],
     }  # fmt: skip

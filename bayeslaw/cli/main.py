@@ -32,7 +32,8 @@ def application(help_: str, *commands: Callable[..., Answer], completion: bool =
 app = application(
     "Scaling laws as Bayesian models: from a table of logged losses to a forecast with honest intervals.",
     laws.laws, laws.check, fits.fit, fits.show, forecasts.forecast, forecasts.score, forecasts.compare, backtest.backtest,
-    anchors.anchors, report.report, fits.update, data.demo, plan.plan, plan.allocate, plan.transfer, logs.import_, logs.convert,
+    anchors.anchors, report.report, report.cite, fits.update, data.demo, plan.plan, plan.allocate, plan.transfer, logs.import_,
+    logs.convert,
     completion=True,
 )  # fmt: skip
 

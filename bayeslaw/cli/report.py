@@ -1,4 +1,4 @@
-"""The command report."""
+"""Commands for papers: report, cite."""
 
 from __future__ import annotations
 
@@ -80,6 +80,24 @@ def report(
     for label, fit in zip(labels, loaded, strict=True):
         answer.say(f"{label}: sampling {fit.verdicts[0]}; model: {fit.verdicts[1]}")
     answer.say(f"report written to {output}")
+    return answer
+
+
+def cite(
+    what: Annotated[list[str], Argument(help="Fits (.nc), stacks (.nc), or names or cards of laws.")],
+    output: Annotated[Path | None, Option("-o", "--output", help="Write the entries to this file (.bib).")] = None,
+) -> Answer:
+    """Print BibTeX of what a fit was made with: law, noise, sampler, PyMC, ArviZ and bayeslaw."""
+    from bayeslaw.core.files import write_text
+
+    options.check_outputs("A bibliography", output, inputs=[Path(one) for one in what], ending=".bib")
+    answer, entries = Answer(), bayeslaw.cite(*what)
+    answer.results["bibtex"] = entries
+    if output is None:
+        answer.say(entries.rstrip("\n"))
+    else:
+        write_text(output, entries)
+        answer.say(f"{entries.count(chr(10) + '@')} entries written to {output}")
     return answer
 
 

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import textwrap
+
 import numpy as np
 import pandas as pd
 
 WIDTH = 120  # of a table on a terminal
+REPR = 80  # of the lines in which Python shows an object
+
+
+def wrapped(text: str) -> str:
+    """Return a text for `repr` in lines of at most 80 characters, of which the second and later ones are indented."""
+    printable = "".join(c if c.isprintable() else " " for c in text)
+    return textwrap.fill(printable, REPR, subsequent_indent="  ", break_on_hyphens=False)
 
 
 def significant(value: float, digits: int = 4) -> str:

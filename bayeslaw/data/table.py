@@ -16,14 +16,17 @@ from typing import Any, Literal, get_args
 import numpy as np
 import pandas as pd
 
+from bayeslaw.core import html
 from bayeslaw.core.errors import BayeslawError, Fault, TableError, shortened
-from bayeslaw.core.units import unit_of
+from bayeslaw.core.text import wrapped
+from bayeslaw.core.units import NATS, unit_of
 from bayeslaw.data.base_loss import with_base_loss
 from bayeslaw.data.columns import TEXT, Kind, numeric, resolve
 from bayeslaw.data.query import where
 
 ENDINGS = (".csv", ".tsv", ".parquet", ".jsonl", ".json")
 IN_MEMORY = "the table"  # the name of a table that was not read from a file
+FIRST = 6  # rows that a notebook shows
 EMPTY = {"nan", "na", "null", "none"}  # cells that stand for no value
 
 
@@ -110,6 +113,21 @@ class Runs:
 
     def __len__(self) -> int:
         return len(self.frame)
+
+    def __repr__(self) -> str:
+        return wrapped(f"<Runs of {shortened(self.name)}: {len(self):,} rows with {', '.join(map(str, self.frame))}>")
+
+    def _repr_html_(self) -> str:
+        """Show the first rows in a notebook, and what was renamed or rescaled."""
+        runs = f" of {self.frame['run'].nunique():,} runs" if "run" in self.frame else ""
+        units = sorted({str(unit) for unit in self.frame["unit"]}) if "unit" in self.frame else [NATS]
+        read = [f"read: {conversion}" for conversion in self.conversions]
+        unread = [f"{len(self.unread)} cells hold no number"] if self.unread else []
+        rows = self.frame.head(FIRST)
+        return html.fragment(
+            f"Runs of {self.name}:", f"{len(self):,} rows{runs}, losses in {', '.join(units)}",
+            html.grid(rows.rename_axis("row").reset_index(), len(self)), html.notes([*read, *unread]),
+        )  # fmt: skip
 
 
 def read_runs(

@@ -14,10 +14,12 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import threadpool_limits
 
+from bayeslaw.core import html
 from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, nearest, whole_number
 from bayeslaw.core.flops import Stages
 from bayeslaw.core.intervals import check_probability
+from bayeslaw.core.text import wrapped
 from bayeslaw.data.table import Runs
 from bayeslaw.design.candidates import FLOPS, Candidates, read_candidates
 from bayeslaw.design.information import build
@@ -63,6 +65,23 @@ class Anchors:
     seed: int
     parameters: Mapping[str, Array]
     notes: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        return wrapped(f"<Anchors: {'; '.join(self._headlines)}>")
+
+    def _repr_html_(self) -> str:
+        """Show the runs to buy, in order, in a notebook."""
+        picks = self.picks.drop(columns=["checks", *(["round"] if self.rounds[-1:] == (1,) else [])])
+        picks = picks.loc[:, [c for c in picks if c != "checkpoint_cost" or picks[c].any()]]
+        forced = html.alarm("Checks FAILED (forced): do not trust the widths.") if self.targets.forced else ""
+        return html.fragment(
+            "Runs to buy:",
+            self._headlines[0],
+            html.paragraph(self._headlines[1]),
+            forced,
+            html.grid(picks.reset_index()),
+            html.notes(self.notes),
+        )
 
     @property
     def candidates(self) -> Candidates:
@@ -171,10 +190,8 @@ class Anchors:
         name, curve = self.width_name, self.curve
         ends = {d: path.groupby("number")[name].last().to_numpy() for d, path in curve.groupby("design")}
         low, median, high = np.quantile(ends["random"], [0.05, 0.5, 0.95])
-        unit = f" {self.targets.unit}" if self.targets.unit else ""
         lines = [
-            f"{len(self.bought)} runs for {self.spent:.4g} of {self.market.budget:.4g} {self.candidates.unit}",
-            f"{name}: {self.width([]):.4g}{unit} now, {self.width(self.bought):.4g} predicted after the last of them",
+            *self._headlines,
             f"for the same budget: {ends['smallest size'][0]:.4g} with runs of the smallest size only; "
             f"{median:.4g} with random runs ({low:.4g} to {high:.4g} in 90% of {RANDOM} designs)",
         ]
@@ -188,6 +205,15 @@ class Anchors:
             first = sum(number == 1 for number in self.rounds)
             lines.append(f"buy the first {first}, then run `bayeslaw update` and choose again: their losses change the best choice")
         return "\n".join(lines)
+
+    @property
+    def _headlines(self) -> tuple[str, str]:
+        """The runs with their cost, and what they are predicted to gain, in words."""
+        unit = f" {self.targets.unit}" if self.targets.unit else ""
+        return (
+            f"{len(self.bought)} runs for {self.spent:.4g} of {self.market.budget:.4g} {self.candidates.unit}",
+            f"{self.width_name}: {self.width([]):.4g}{unit} now, {self.width(self.bought):.4g} predicted after the last of them",
+        )
 
     def _path(self, design: str, number: int, picks: Sequence[int]) -> pd.DataFrame:
         """The rows of `curve` for one design."""

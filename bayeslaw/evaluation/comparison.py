@@ -8,8 +8,10 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from bayeslaw.core import html
 from bayeslaw.core.errors import FitError
 from bayeslaw.core.executors import Executor, Outcome, values_of
+from bayeslaw.core.text import wrapped
 from bayeslaw.data.table import Runs
 from bayeslaw.evaluation.backtest import Beyond
 from bayeslaw.forecasting.stack import Stack
@@ -58,6 +60,19 @@ class Comparison:
     notes: tuple[str, ...]
     stack: Stack
     by: str = ""
+
+    def __repr__(self) -> str:
+        ranked = ", ".join(f"{name} ({weight:.3g})" for name, weight in self.weights["weight"].items())
+        return wrapped(f"<Comparison of {len(self.weights)} fits, by weight in the stack: {ranked}>")
+
+    def _repr_html_(self) -> str:
+        """Show the weights, the checks of each fit and the notes in a notebook."""
+        beyond = f", by forecasts beyond cuts along {self.by}" if self.by else ""
+        table = self.weights.rename_axis("fit").reset_index()
+        first = [c for c in ("fit", "weight", "checks", "model") if c in table]
+        table = table[[*first, *(c for c in table if c not in first)]]
+        about = f"of {len(self.weights)} fits{beyond}, best first"
+        return html.fragment("Comparison", about, html.grid(table), html.notes(self.notes))
 
 
 class Candidate(NamedTuple):

@@ -26,9 +26,11 @@ import xarray as xr
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from bayeslaw.core import html
 from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError, Fault, TableError, whole_number
 from bayeslaw.core.intervals import interval_names, tails
+from bayeslaw.core.text import wrapped
 from bayeslaw.data.observations import Nesting
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.validate import base_rows, check, complete
@@ -43,6 +45,7 @@ from bayeslaw.posterior.diagnostics import (
     checks_label,
     distrusted,
     extrapolation,
+    failed_text,
     failures,
     forecast_checks,
     model_label,
@@ -256,7 +259,21 @@ class Forecast:
     is_outside: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=bool))
 
     def __repr__(self) -> str:
-        return f"<Forecast by {self.law} at {self.rows.size:,} settings: {self.size:,} draws>"
+        return wrapped(f"<Forecast by {self.law} at {self.rows.size:,} settings: {self.size:,} draws>")
+
+    def _repr_html_(self) -> str:
+        """Show the first settings with the interval to report in a notebook, and checks of the forecast that say something."""
+        table = self._summary(0.9, min(html.ROWS, self.rows.size))
+        rows = list(zip(table["headline"], table.to_dict("records"), strict=True))
+        shown = table[list(self.settings)].assign(median=[row.get(f"{head}_median", row["latent_median"]) for head, row in rows])
+        for end in interval_names("eti", 0.9):
+            shown[end] = [row[f"{head}_{end}"] for head, row in rows]
+        shown = shown.assign(interval_of=table["headline"], extrapolation=table["extrapolation"])
+        said = [str(check) for check in self.checks if not (check.passed or check.required)]
+        sampling = f"FAILED (forced): do not trust these intervals. {failed_text(self.checks)}" if self.forced else "passed"
+        about = f"at {self.rows.size:,} setting{'s' * (self.rows.size != 1)}, losses in {self.unit}"
+        verdicts = html.verdicts(sampling, self.model_label)
+        return html.fragment(f"Forecast by {self.law}", about, verdicts, html.grid(shown, self.rows.size), html.notes(said))
 
     @property
     def unit(self) -> str:
@@ -411,44 +428,50 @@ class Forecast:
         `checks`, which is 'passed' or 'FAILED (forced)' for the sampling; and `model`, which is 'no concerns', 'concerns' or
         'not assessed' for the fits and this forecast. With `progress` a bar on standard error shows how far it is.
         """
+        return self._summary(ci_prob, self.rows.size, progress)
+
+    def _summary(self, ci_prob: float, count: int, progress: bool = False) -> pd.DataFrame:
+        """Return the first rows of the summary."""
         middle_and_ends = tails(ci_prob)
         sds = () if self.beyond else STATED if self.discrepancy is None else (self.discrepancy,)
         names = ("latent", "run", *(["extrapolated"] if self.beyond else []))
-        quantiles = np.empty((len(names) + len(sds), 3, self.rows.size))
+        quantiles = np.empty((len(names) + len(sds), 3, count))
 
         def keep(block: slice, losses: Array) -> None:
             quantiles[:, :, block] = np.moveaxis(np.quantile(losses, middle_and_ends, axis=-1), 0, 1)
 
-        self._blocks(keep, sds, progress)
-        table = self.settings.copy()
+        self._blocks(keep, sds, progress, count)
+        table = self.settings.head(count).copy()
         ends = interval_names("eti", ci_prob)
         for spread, (median, low, high) in zip((*names, *map(spread_name, sds)), quantiles, strict=True):
             if spread in names:
                 table[f"{spread}_median"] = median
             table[f"{spread}_{ends[0]}"], table[f"{spread}_{ends[1]}"] = low, high
-        table["headline"], table["as"] = self.headlines, self.readings
+        table["headline"], table["as"] = self.headlines[:count], self.readings[:count]
         for covariate in self.outside:
-            table[f"outside_{covariate}"] = self.outside[covariate].to_numpy()
-        return table.assign(extrapolation=self._extrapolation[0], checks=checks_label(self.forced), model=self.model_label)
+            table[f"outside_{covariate}"] = self.outside[covariate].to_numpy()[:count]
+        return table.assign(extrapolation=self._extrapolation[0][:count], checks=checks_label(self.forced), model=self.model_label)
 
-    def _blocks(self, use: Callable[[slice, Array], None], sds: Sequence[float], progress: bool = False) -> None:
-        """Call a function with the draws (spread, rows, draws) of every block of rows; several threads compute blocks."""
+    def _blocks(
+        self, use: Callable[[slice, Array], None], sds: Sequence[float], progress: bool = False, count: int | None = None
+    ) -> None:
+        """Call a function with the draws (spread, rows, draws) of every block of the first rows; several threads compute blocks."""
         from rich.console import Console
         from rich.progress import track
 
         def block(at: int) -> None:
-            rows = slice(at, at + BLOCK)
+            rows = slice(at, min(at + BLOCK, end))
             plain = np.concatenate([member.losses(rows, sds) for member in self.members], axis=-1)
             if self.beyond:
                 extrapolated = [member.noisy(member.latent(rows), rows) for member in self.beyond]
                 plain = np.concatenate([plain[:2], np.concatenate(extrapolated, axis=-1)[None], plain[2:]])
             use(rows, plain)
 
-        console = Console(stderr=True)
+        end, console = self.rows.size if count is None else count, Console(stderr=True)
         shown: dict[str, Any] = {"console": console, "disable": not (progress and console.is_terminal), "transient": True}
         with threadpool_limits(1, "blas"), ThreadPoolExecutor() as pool:
             try:
-                for result in track([pool.submit(block, at) for at in range(0, self.rows.size, BLOCK)], "forecast", **shown):
+                for result in track([pool.submit(block, at) for at in range(0, end, BLOCK)], "forecast", **shown):
                     result.result()
             finally:  # Ctrl-C does not wait for the blocks that have not begun
                 pool.shutdown(cancel_futures=True)

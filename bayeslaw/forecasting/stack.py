@@ -12,9 +12,11 @@ import pandas as pd
 import xarray as xr
 from scipy.optimize import Bounds, LinearConstraint, minimize
 
+from bayeslaw.core import html
 from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError, FitError
 from bayeslaw.core.methods import PublicFunction
+from bayeslaw.core.text import wrapped
 from bayeslaw.laws.law import Covariate
 from bayeslaw.posterior.diagnostics import Check, Verdicts, model_label, sampling_label
 from bayeslaw.posterior.fit import Fit
@@ -54,7 +56,18 @@ class Stack(Verdicts):
     allocate, transfer, report = PublicFunction(), PublicFunction(), PublicFunction()
 
     def __repr__(self) -> str:
-        return f"<Stack of {', '.join(f'{name} ({weight:.3g})' for name, weight in self.weights.items())}>"
+        return wrapped(f"<Stack of {', '.join(f'{name} ({weight:.3g})' for name, weight in self.weights.items())}>")
+
+    def _repr_html_(self) -> str:
+        """Show the formulas, the weights and the verdicts in a notebook."""
+        laws = {fit.law.name: fit.law for fit in self.members.values()}
+        said = [str(check) for fit in self.members.values() for check in fit.concerns]
+        table = self.table.reset_index()[["fit", "law", "weight", "checks", "model", "rows", "runs", "noise"]]
+        return html.fragment(
+            "Stack", f"of {len(self.members)} fits, losses in {self.unit}",
+            *(html.formulas(law.mathml, name) for name, law in laws.items()), html.verdicts(*self.verdicts), html.grid(table),
+            html.notes(said),
+        )  # fmt: skip
 
     def __post_init__(self) -> None:
         weights = np.array(list(self.weights.values()))

@@ -14,6 +14,7 @@ from bayeslaw.core.toml import parse_toml
 from bayeslaw.laws.formula import FUNCTIONS, Expression, FormulaError, column_of, default_symbol, symbol_fault
 from bayeslaw.laws.law import Covariate, Law, LocatedError, Parameter, check_on
 from bayeslaw.laws.prior import Prior
+from bayeslaw.laws.references import read_references
 
 RESERVED = frozenset(
     {
@@ -23,7 +24,12 @@ RESERVED = frozenset(
 )  # fmt: skip
 """Names that a card can't use: those of functions, of parameters of the noise, and of columns of tables and stored draws."""
 MOST_NODES = 100
-_TOP = {"name", "title", "source", "loss", "let", "covariates", "parameters", "published", "note", "huber_delta"}
+# The keys of a card, of a covariate and of a parameter, in the order in which a card is written; `laws.schema` describes each.
+TOP = (
+    "name", "title", "source", "references", "loss", "huber_delta", "note", "let", "covariates", "parameters", "published",
+)  # fmt: skip
+OF_COVARIATES = ("unit", "support", "at_least", "context", "log", "nodes")
+OF_PARAMETERS = ("meaning", "unit", "latex", "prior", "by")
 
 
 def card_folder() -> Path:
@@ -110,8 +116,8 @@ def _text(card: Mapping[str, Any], key: str, section: str = "", default: str | N
 
 def _build(card: Mapping[str, Any], text: str) -> Law:
     for key in card:
-        if key not in _TOP:
-            known = f"{', '.join(sorted(_TOP))}.{nearest(key, _TOP)}"
+        if key not in TOP:
+            known = f"{', '.join(sorted(TOP))}.{nearest(key, TOP)}"
             raise LocatedError(f"a card has no {key!r}; it has {known}", "", key, code="unknown-key")
     for section in ("let", "covariates", "parameters", "published"):
         if not isinstance(card.get(section, {}), dict):
@@ -143,6 +149,10 @@ def _build(card: Mapping[str, Any], text: str) -> Law:
             raise LocatedError(message, "", "published", code="control-characters")
         if not isinstance(table, dict) or not all(type(v) in (int, float) for v in table.values()):
             raise LocatedError(f"[published.{name!r}] must be a table of numbers.", f"published.{name}", code="not-numbers")
+    try:
+        references = read_references(card.get("references", []))
+    except BayeslawError as error:
+        raise LocatedError(str(error), "", "references", code=error.code) from None
     delta = card.get("huber_delta", 1e-3)
     if type(delta) not in (int, float) or not 0 < delta < math.inf:
         raise LocatedError(f"`huber_delta` must be a positive number, not {delta!r}.", "", "huber_delta", code="not-positive")
@@ -150,6 +160,7 @@ def _build(card: Mapping[str, Any], text: str) -> Law:
         name=_text(card, "name"),
         title=_text(card, "title"),
         source=_text(card, "source"),
+        references=references,
         loss=loss,
         let=_ordered(let),
         covariates=covariates,
@@ -176,9 +187,8 @@ def _covariate(name: str, table: Any) -> Covariate:
 
     if not isinstance(table, dict):
         raise fault(f"covariate {name} must be a table with unit and support.", "not-a-table")
-    known = ("unit", "support", "at_least", "context", "log", "nodes")
-    if unknown := sorted(set(table) - {*known}):
-        raise fault(f"covariate {name} has no {', '.join(unknown)}; it has {', '.join(known)}.", "unknown-key")
+    if unknown := sorted(set(table) - {*OF_COVARIATES}):
+        raise fault(f"covariate {name} has no {', '.join(unknown)}; it has {', '.join(OF_COVARIATES)}.", "unknown-key")
     support = table.get("support", [])
     numbers = isinstance(support, list) and len(support) == 2 and all(type(v) in (int, float) for v in support)
     if not numbers or not -math.inf < support[0] < support[1] < math.inf:
@@ -219,9 +229,8 @@ def _parameter(name: str, table: Any) -> Parameter:
     if not isinstance(table, dict):
         message = f"parameter {name} must be a table with meaning and prior."
         raise LocatedError(message, "parameters", name, code="not-a-table")
-    known = ("meaning", "unit", "latex", "prior", "by")
-    if unknown := sorted(set(table) - {*known}):
-        message = f"parameter {name} has no {', '.join(unknown)}; it has {', '.join(known)}."
+    if unknown := sorted(set(table) - {*OF_PARAMETERS}):
+        message = f"parameter {name} has no {', '.join(unknown)}; it has {', '.join(OF_PARAMETERS)}."
         raise LocatedError(message, section, unknown[0], code="unknown-key")
     if not isinstance(by := table.get("by", ""), str) or ("by" in table and not (by.strip() and by.isprintable())):
         raise LocatedError(f"`by` of {name} must name a column, not {by!r}.", section, "by", code="not-a-text")

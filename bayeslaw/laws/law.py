@@ -14,9 +14,12 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, logit
 
+from bayeslaw.core import html
 from bayeslaw.core.errors import BayeslawError, CardError, nearest
+from bayeslaw.core.text import wrapped
 from bayeslaw.laws.formula import NUMPY, Expression, default_symbol
 from bayeslaw.laws.prior import Prior
+from bayeslaw.laws.references import Reference
 
 PROBES = 16  # settings at which we test whether a term is proportional to a parameter
 
@@ -98,6 +101,8 @@ class Law:
         Named expressions that the formula uses, in an order in which each uses only earlier ones.
     published : dict of str to dict of str to float
         Numbers of the source, for comparison only.
+    references : tuple of Reference
+        The source as BibTeX entries.
     huber_delta : float
         The residual in log loss at which the Huber loss of point fits turns from quadratic to linear, as in the source.
     card : str
@@ -124,9 +129,10 @@ class Law:
     huber_delta: float = 1e-3
     card: str = ""
     indicators: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    references: tuple[Reference, ...] = ()
 
     def __repr__(self) -> str:
-        return f"<Law {self.name}: loss = {self.loss.text}>"
+        return wrapped(f"<Law {self.name}: loss = {self.loss.text}>")
 
     @property
     def sha256(self) -> str:
@@ -315,8 +321,16 @@ class Law:
         return [e.mathml(name, self.series) for name, e in {"L": self.loss, **self.let}.items()]
 
     def _repr_html_(self) -> str:
-        """Show the formula in a notebook."""
-        return "\n".join(f'<div class="formula">{element}</div>' for element in self.mathml)
+        """Show formula, parameters and source in a notebook."""
+        rows = [
+            {"parameter": p.name, "meaning": p.meaning, "unit": p.unit, "prior": str(p.prior)} for p in self.parameters.values()
+        ]
+        units = {c.series or c.name: f"{c.series or c.name} ({c.unit})" for c in self.measured.values()}
+        about = [f"Covariates: {', '.join(units.values())}.", f"Source: {self.source}."]
+        return html.fragment(
+            f"Law {self.name}", self.title, html.formulas(self.mathml), html.grid(pd.DataFrame(rows)),
+            *map(html.paragraph, about), html.notes([self.note] if self.note else []),
+        )  # fmt: skip
 
 
 def check_on(law: Law) -> None:

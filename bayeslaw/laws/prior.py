@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Support = Literal["real", "positive", "unit"]
 
-_ARGUMENTS: dict[str, tuple[Support, tuple[str, ...]]] = {
+ARGUMENTS: dict[str, tuple[Support, tuple[str, ...]]] = {
     "LogNormal": ("positive", ("mu", "sigma")),
     "HalfNormal": ("positive", ("sigma",)),
     "Gamma": ("positive", ("alpha", "beta")),
@@ -29,7 +29,7 @@ _ARGUMENTS: dict[str, tuple[Support, tuple[str, ...]]] = {
     "StudentT": ("real", ("nu", "mu", "sigma")),
     "Beta": ("unit", ("alpha", "beta")),
 }
-_ANY_SIGN = {"mu"}
+ANY_SIGN = {"mu"}
 _SHAPES = {("Gamma", "alpha"), ("StudentT", "nu"), ("Beta", "alpha"), ("Beta", "beta")}
 # Beyond these numbers draws are 0 or infinite in floating point, and a sampler can't start from them.
 _LARGEST, _LEAST_SHAPE, _LARGEST_LOG = 1e100, 0.05, 700.0
@@ -73,10 +73,10 @@ class Prior:
     on: Expression | None = None
 
     def __post_init__(self) -> None:
-        if self.dist not in _ARGUMENTS:
-            known = f"{', '.join(_ARGUMENTS)}.{nearest(self.dist, _ARGUMENTS)}"
+        if self.dist not in ARGUMENTS:
+            known = f"{', '.join(ARGUMENTS)}.{nearest(self.dist, ARGUMENTS)}"
             raise BayeslawError(f"There is no prior distribution {self.dist!r}; known are {known}", code="unknown-distribution")
-        expected = _ARGUMENTS[self.dist][1]
+        expected = ARGUMENTS[self.dist][1]
         if set(self.args) != set(expected):
             missing = [name for name in expected if name not in self.args]
             problems = [f"{', '.join(missing)} is missing"] if missing else []
@@ -85,13 +85,13 @@ class Prior:
             raise BayeslawError(problem, code="wrong-prior-arguments")
         for name, value in self.args.items():
             number = isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
-            if not number or (name not in _ANY_SIGN and value <= 0):
-                wanted = "a finite number" if name in _ANY_SIGN else "a positive number"
+            if not number or (name not in ANY_SIGN and value <= 0):
+                wanted = "a finite number" if name in ANY_SIGN else "a positive number"
                 shown = shortened(repr(value))
                 raise BayeslawError(f"{name} = {shown} of {self.dist} is not {wanted}.", code="invalid-prior-number")
-            least = _LEAST_SHAPE if (self.dist, name) in _SHAPES else 0 if name in _ANY_SIGN else 1 / _LARGEST
+            least = _LEAST_SHAPE if (self.dist, name) in _SHAPES else 0 if name in ANY_SIGN else 1 / _LARGEST
             if not least <= abs(value) <= _LARGEST:
-                wanted = f"±{_LARGEST:g}" if name in _ANY_SIGN else f"{least:g} to {_LARGEST:g}"
+                wanted = f"±{_LARGEST:g}" if name in ANY_SIGN else f"{least:g} to {_LARGEST:g}"
                 raise BayeslawError(f"{name} = {value:g} of {self.dist} is outside {wanted}.", code="prior-out-of-range")
         if self.dist == "LogNormal" and abs(self.args["mu"]) + 10 * self.args["sigma"] > _LARGEST_LOG:
             message = (
@@ -102,12 +102,12 @@ class Prior:
     @property
     def support(self) -> Support:
         """The values that it allows: 'real', 'positive' or 'unit' (0 to 1)."""
-        return _ARGUMENTS[self.dist][0]
+        return ARGUMENTS[self.dist][0]
 
     @property
     def scipy(self) -> rv_frozen:
         """The same distribution in SciPy, for draws, densities and quantiles."""
-        return _scipy(self.dist, *(self.args[name] for name in _ARGUMENTS[self.dist][1]))
+        return _scipy(self.dist, *(self.args[name] for name in ARGUMENTS[self.dist][1]))
 
     def pymc(self, name: str) -> Any:
         """Return the same distribution as a random variable of the PyMC model in context."""
@@ -147,13 +147,13 @@ class Prior:
             raise problem from None
         if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
             raise problem
-        names = _ARGUMENTS.get(call.func.id, ("real", ()))[1]
+        names = ARGUMENTS.get(call.func.id, ("real", ()))[1]
         try:
             args = dict(zip(names, [_literal(a) for a in call.args], strict=False))
             named = {str(k.arg): _literal(k.value) for k in call.keywords}
         except (ValueError, TypeError, SyntaxError, OverflowError, RecursionError, MemoryError):
             raise problem from None
-        if call.func.id in _ARGUMENTS and len(call.args) > len(names):
+        if call.func.id in ARGUMENTS and len(call.args) > len(names):
             expected = f"{len(names)} numbers ({', '.join(names)})"
             raise BayeslawError(f"{call.func.id} takes {expected}: {text!r} has {len(call.args)}.", code="wrong-prior-arguments")
         if twice := sorted(args.keys() & named.keys()):

@@ -19,9 +19,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from bayeslaw.core import html
 from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError, whole_number
 from bayeslaw.core.flops import Stages
+from bayeslaw.core.text import wrapped
 from bayeslaw.data.base_loss import BASE_LOSS
 from bayeslaw.data.table import Runs
 from bayeslaw.data.validate import complete
@@ -234,7 +236,19 @@ class Plan:
     forced: bool = False
 
     def __repr__(self) -> str:
-        return f"<Plan for {'; '.join(self.lines()[:2])}>"
+        return wrapped(f"<Plan for {'; '.join(self.lines()[:2])}>")
+
+    def _repr_html_(self) -> str:
+        """Show the plan, its losses and the frontier in a notebook, with the verdicts on its fits."""
+        head, *lines = self.lines()
+        fits = {loss.name: loss.posterior for loss in self.problem.losses if not isinstance(loss.posterior, PointFit)}
+        losses = self.losses.drop(columns="checks").reset_index()
+        frontier = self.frontier[["confidence", "plan", "tokens", "r", "held_out", "held_out_se", "active"]]
+        return html.fragment(
+            "Plan", head, *map(html.paragraph, lines), *(html.verdicts(*fit.verdicts, name) for name, fit in fits.items()),
+            html.grid(losses, caption="Losses at this place") if len(losses) else "",
+            html.grid(frontier, caption="Plans for each confidence"), html.notes(self.notes),
+        )  # fmt: skip
 
     @property
     def constraints(self) -> tuple[str, ...]:

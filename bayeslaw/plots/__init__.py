@@ -1,4 +1,4 @@
-"""Pictures, one a function. Each draws on matplotlib axes and returns the same axes; none saves a file or opens a window.
+"""Pictures, one a function. Each draws on matplotlib axes, by default those of a new figure, and returns them; none saves a file.
 
 `ci_prob` is the probability of the equal-tailed intervals and bands.
 """

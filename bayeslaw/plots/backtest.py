@@ -10,7 +10,7 @@ from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.intervals import interval_names
 from bayeslaw.core.text import significant
 from bayeslaw.evaluation.backtest import BINS, IN_WORDS, Backtest, bin_name, counted, inside
-from bayeslaw.plots.style import COLOURS, failure, finish, has_failed
+from bayeslaw.plots.style import COLOURS, failure, finish, has_failed, new_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 CI = 0.9
 
 
-def plot_backtest(backtest: Backtest, ax: Axes) -> Axes:
+def plot_backtest(backtest: Backtest, ax: Axes | None = None) -> Axes:
     """Draw how far each loss beyond a cut lies from the median of its forecast, within the 90% interval of that, by reach.
 
     Losses inside their interval are round, those outside it are crosses. Above each range of reach stands its mean error.
@@ -27,7 +27,7 @@ def plot_backtest(backtest: Backtest, ax: Axes) -> Axes:
     ----------
     backtest : Backtest
         'nothing-to-draw' where nothing was scored.
-    ax : matplotlib Axes
+    ax : as in `plot_forecast`
 
     Examples
     --------
@@ -42,6 +42,7 @@ def plot_backtest(backtest: Backtest, ax: Axes) -> Axes:
     median, loss, reach = (rows[name].to_numpy(dtype=np.float64) for name in ("median", "loss", "reach"))
     low, high = (rows[end].to_numpy(dtype=np.float64) for end in interval_names("eti", CI))
     held = inside(rows, CI).to_numpy()
+    ax = ax or new_axes()
     ax.axhline(0, color="0.6", lw=0.8, zorder=0)
     ax.vlines(reach, 100 * (low / median - 1), 100 * (high / median - 1), color="0.75", lw=1.2, zorder=1)
     for mask, colour, mark, where in ((held, COLOURS[0], "o", "inside"), (~held, COLOURS[1], "X", "outside")):

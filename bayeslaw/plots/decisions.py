@@ -17,7 +17,7 @@ from bayeslaw.planning.allocation import Allocation
 from bayeslaw.planning.plan import Plan
 from bayeslaw.planning.search import values_on_grid
 from bayeslaw.planning.transfer import Transfer
-from bayeslaw.plots.style import COLORMAP, COLOURS, MARKERS, failure, finish, has_failed, short_number
+from bayeslaw.plots.style import COLORMAP, COLOURS, MARKERS, failure, finish, has_failed, new_axes, short_number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,14 +26,15 @@ GRID = (61, 81)  # replay shares, log tokens
 THINNED = 400  # draws whose median is drawn as a landscape
 
 
-def plot_plan(plan: Plan, ax: Axes, *, of: str = "", levels: Sequence[float] = (0.5, 0.8, 0.9, 0.95)) -> Axes:
+def plot_plan(plan: Plan, ax: Axes | None = None, *, of: str = "", levels: Sequence[float] = (0.5, 0.8, 0.9, 0.95)) -> Axes:
     """Draw the probability that all constraints hold over replay share and tokens, as contours (Goffinet et al. 2025, fig. 2).
 
     The star marks the plan, or the most probable point where no plan is feasible. The diamond marks the deterministic plan.
 
     Parameters
     ----------
-    plan, ax : Plan, matplotlib Axes
+    plan : Plan
+    ax : as in `plot_forecast`
     of : {'', 'forgetting', 'target-loss'}
         Quantity whose median is coloured under the contours, refused if the plan doesn't have it ('unknown-landscape').
     levels : sequence of float
@@ -58,6 +59,7 @@ def plot_plan(plan: Plan, ax: Axes, *, of: str = "", levels: Sequence[float] = (
     x, r = np.linspace(low, high, GRID[1]), np.linspace(*box.replay, GRID[0])
     unit = problem.n if math.isfinite(problem.n) else 1.0
     across = np.exp(x) / unit
+    ax = ax or new_axes()
     if of:
         from matplotlib.ticker import MaxNLocator
 
@@ -110,7 +112,7 @@ def _marks(plan: Plan, ax: Axes, unit: float) -> None:
         ax.plot(100 * fixed.replay, fixed.tokens / unit, marker="D", ms=7, color=COLOURS[3], label=label, **style)
 
 
-def plot_frontier(allocations: Sequence[Allocation], ax: Axes, *, ci_prob: float = 0.9, contours: int = 9) -> Axes:
+def plot_frontier(allocations: Sequence[Allocation], ax: Axes | None = None, *, ci_prob: float = 0.9, contours: int = 9) -> Axes:
     """Draw efficient frontiers, the best N over compute with bands, on loss contours of the first (Zheng et al. 2024, fig. 5).
 
     Parameters
@@ -140,6 +142,7 @@ def plot_frontier(allocations: Sequence[Allocation], ax: Axes, *, ci_prob: float
     middle = np.median(loss, axis=0).reshape(d.shape)
     low, high = (float(v) for v in np.quantile(middle, [0.02, 0.9]))
     levels = np.unique(np.round(np.geomspace(low, high, contours), 3))
+    ax = ax or new_axes()
     lines = ax.contour(flops, n, middle, levels=levels, cmap=COLORMAP, linewidths=0.9)
     ax.clabel(lines, fmt="%.3g", fontsize=6)
     for i, allocation in enumerate(allocations):
@@ -154,7 +157,7 @@ def plot_frontier(allocations: Sequence[Allocation], ax: Axes, *, ci_prob: float
     return finish(ax, "compute C = 6ND (FLOPs)", "parameters N", title, loc="upper left", frameon=True)
 
 
-def plot_savings(transfer: Transfer, ax: Axes, *, of: str = "saved", ci_prob: float = 0.9) -> Axes:
+def plot_savings(transfer: Transfer, ax: Axes | None = None, *, of: str = "saved", ci_prob: float = 0.9) -> Axes:
     """Draw FLOPs saved, or transferred data, over tokens of continual pre-training, with bands (Zheng et al. 2024, fig. 2).
 
     Parameters
@@ -176,6 +179,7 @@ def plot_savings(transfer: Transfer, ax: Axes, *, of: str = "saved", ci_prob: fl
         raise BayeslawError(f"A picture of savings shows 'saved' or 'transferred', not {of!r}.", code="unknown-option")
     table, (low, high) = transfer.summary(ci_prob), interval_names(f"{of}_eti", ci_prob)
     scale = 100.0 if of == "saved" else 1.0
+    ax = ax or new_axes()
     for i, n in enumerate(sorted(table["N"].unique())):
         if i >= len(COLOURS):
             ax.plot([], [], " ", label="… and more sizes not shown")
@@ -191,7 +195,7 @@ def plot_savings(transfer: Transfer, ax: Axes, *, of: str = "saved", ci_prob: fl
     return finish(ax, "tokens of continual pre-training", y, title)
 
 
-def plot_confidence(frontier: pd.DataFrame, ax: Axes) -> Axes:
+def plot_confidence(frontier: pd.DataFrame, ax: Axes | None = None) -> Axes:
     """Draw the tokens that a plan needs at each confidence, labelled with the replay share; crosses mark infeasible confidences.
 
     `frontier` is a table that `bayeslaw plan -o` wrote.
@@ -204,6 +208,7 @@ def plot_confidence(frontier: pd.DataFrame, ax: Axes) -> Axes:
     if "plan" in frontier:
         feasible &= (frontier["plan"] == "feasible").to_numpy()
     plans = frontier[feasible].sort_values("confidence")
+    ax = ax or new_axes()
     ax.plot(100 * plans["confidence"], plans["tokens"], color=COLOURS[0], marker="o", lw=1.6, ms=5, label="feasible")
     for _, row in plans.iterrows():
         place: dict[str, Any] = {"xytext": (4, -10), "textcoords": "offset points", "fontsize": 7}
@@ -219,7 +224,7 @@ def plot_confidence(frontier: pd.DataFrame, ax: Axes) -> Axes:
     return finish(ax, "confidence that all constraints hold (%)", "adaptation tokens", title)
 
 
-def plot_anchors(anchors: Anchors, ax: Axes) -> Axes:
+def plot_anchors(anchors: Anchors, ax: Axes | None = None) -> Axes:
     """Draw the predicted interval width against the budget spent, for the chosen runs, runs of the smallest size and random runs.
 
     Examples
@@ -236,6 +241,7 @@ def plot_anchors(anchors: Anchors, ax: Axes) -> Axes:
     for _, path in curve[curve["design"] == "random"].groupby("number"):
         at = np.searchsorted(path["spent"].to_numpy(), spent * (1 + 1e-9), side="right") - 1
         random.append(path[name].to_numpy()[at])
+    ax = ax or new_axes()
     if random:
         low, middle, high = np.quantile(np.array(random), [0.05, 0.5, 0.95], axis=0)
         ax.fill_between(spent, low, high, color=COLOURS[6], alpha=0.12, lw=0, label="random designs, 90% of them")
@@ -274,12 +280,13 @@ def width_column(picks: pd.DataFrame) -> str:
     return widths[0]
 
 
-def plot_picks(picks: pd.DataFrame, ax: Axes) -> Axes:
+def plot_picks(picks: pd.DataFrame, ax: Axes | None = None) -> Axes:
     """Draw the predicted interval width after each chosen run against the budget spent; hollow marks are not worth their price.
 
     `picks` is a table that `bayeslaw anchors -o` wrote.
     """
     name = width_column(picks)
+    ax = ax or new_axes()
     ax.step(picks["spent"], picks[name], where="post", color=COLOURS[0], lw=1.6)
     worth = picks["worth"].astype(bool) if "worth" in picks else pd.Series(True, index=picks.index)
     for some, face, label in ((worth, COLOURS[0], "worth its price"), (~worth, "white", "not worth its price")):

@@ -16,7 +16,7 @@ from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, nearest
 from bayeslaw.core.intervals import check_probability, quantiles
 from bayeslaw.core.text import compact, significant
-from bayeslaw.plots.style import COLOURS, DASHES, MARKERS, MOST_LINES, failure, finish, note_hidden
+from bayeslaw.plots.style import COLOURS, DASHES, MARKERS, MOST_LINES, failure, finish, new_axes, note_hidden
 from bayeslaw.posterior.fit import Fit
 from bayeslaw.posterior.parameters import parameter_unit
 
@@ -38,7 +38,7 @@ def _symbol(fit: Fit, name: str, wrapped: bool = False) -> str:
     return "\n".join([name, *textwrap.wrap(f"({unit})", PANEL)])
 
 
-def plot_parameters(fit: Fit, ax: Axes, *, ci_prob: float = 0.9, seed: int = 0) -> Axes:
+def plot_parameters(fit: Fit, ax: Axes | None = None, *, ci_prob: float = 0.9, seed: int = 0) -> Axes:
     """Draw a forest plot: the median and interval of each parameter at their positions in its prior, with the numbers beside.
 
     Parameters have different units, so a value x is drawn at Phi^-1(F(x)), where F is the distribution function of the prior and
@@ -61,6 +61,7 @@ def plot_parameters(fit: Fit, ax: Axes, *, ci_prob: float = 0.9, seed: int = 0) 
     prior, draws = fit.prior_draws(PRIOR_DRAWS, seed), fit.draws
     names = [name for name in draws if name in prior]
     reach = float(ndtri(0.5 + ci_prob / 2))
+    ax = ax or new_axes()
     ax.axvspan(-reach, reach, color="0.88", lw=0, zorder=0)
     ax.axvline(0, color="0.6", lw=0.8, zorder=0)
     for row, name in enumerate(names):
@@ -89,23 +90,25 @@ def _position(prior: Array, value: float) -> float:
     return float(np.clip(ndtri(share), -EDGE, EDGE))
 
 
-def plot_pair(fit: Fit, ax: Axes, first: str, second: str) -> Axes:
+def plot_pair(fit: Fit, first: str, second: str, ax: Axes | None = None) -> Axes:
     """Draw posterior draws of two parameters against each other; a positive parameter that varies widely has a logarithmic axis.
 
     Parameters
     ----------
-    fit, ax : Fit, matplotlib Axes
+    fit : Fit
     first, second : str
         Parameters of the law or of the noise on the two axes; others are refused ('unknown-parameter').
+    ax : as in `plot_forecast`
 
     Examples
     --------
     >>> from matplotlib.figure import Figure
-    >>> bayeslaw.plots.plot_pair(bayeslaw.load_fit("fit.nc"), Figure().subplots(), "A", "alpha").get_title().startswith("rank")
+    >>> bayeslaw.plots.plot_pair(bayeslaw.load_fit("fit.nc"), "A", "alpha", Figure().subplots()).get_title().startswith("rank")
     True
     """
     x, y = (_draws_of(fit, name) for name in (first, second))
     thinned = slice(None, None, max(1, x.size // SHOWN))
+    ax = ax or new_axes()
     ax.plot(x[thinned], y[thinned], ls="", marker=".", ms=2.5, mew=0, alpha=0.5, color=COLOURS[0], rasterized=True)
     ax.plot(np.median(x), np.median(y), ls="", marker="D", ms=5, color=COLOURS[1], mec="white")
     for values, scale, label, name in ((x, ax.set_xscale, ax.set_xlabel, first), (y, ax.set_yscale, ax.set_ylabel, second)):
@@ -149,14 +152,17 @@ def _few_ticks(ax: Axes) -> None:
             axis.set_minor_formatter(NullFormatter())
 
 
-def plot_prior_posterior(fit: Fit, ax: Axes, name: str, *, prior: Mapping[str, Array] | None = None, seed: int = 0) -> Axes:
+def plot_prior_posterior(
+    fit: Fit, name: str, ax: Axes | None = None, *, prior: Mapping[str, Array] | None = None, seed: int = 0
+) -> Axes:
     """Draw the prior density (dashed) and the posterior density (filled) of a parameter, each scaled to its peak.
 
     Parameters
     ----------
-    fit, ax : Fit, matplotlib Axes
+    fit : Fit
     name : str
         A parameter of the law or of the noise ('unknown-parameter') that has a prior of its own ('no-prior').
+    ax : as in `plot_forecast`
     prior : mapping of name to array (n,), optional
         Prior draws, as `Fit.prior_draws` returns them; by default new ones with `seed`.
     seed : int
@@ -164,7 +170,7 @@ def plot_prior_posterior(fit: Fit, ax: Axes, name: str, *, prior: Mapping[str, A
     Examples
     --------
     >>> from matplotlib.figure import Figure
-    >>> bayeslaw.plots.plot_prior_posterior(bayeslaw.load_fit("fit.nc"), Figure().subplots(), "alpha").get_xlabel()
+    >>> bayeslaw.plots.plot_prior_posterior(bayeslaw.load_fit("fit.nc"), "alpha", Figure().subplots()).get_xlabel()
     'alpha'
     """
     posterior_draws = _draws_of(fit, name)
@@ -178,6 +184,7 @@ def plot_prior_posterior(fit: Fit, ax: Axes, name: str, *, prior: Mapping[str, A
     grid = np.linspace(low, high, 120)
     shown = np.exp(grid) if logarithmic else grid
     styles: tuple[dict[str, Any], dict[str, Any]] = ({"color": "0.35", "ls": "--", "lw": 1.2}, {"color": COLOURS[0], "lw": 1.6})
+    ax = ax or new_axes()
     for values, style in zip((x, y), styles, strict=True):
         if np.ptp(values) > 0:
             inside = values[(values > low - (high - low)) & (values < high + (high - low))]
@@ -194,7 +201,7 @@ def plot_prior_posterior(fit: Fit, ax: Axes, name: str, *, prior: Mapping[str, A
     return ax
 
 
-def plot_coverage(transforms: Mapping[str, Array], ax: Axes, *, runs: int | None = None) -> Axes:
+def plot_coverage(transforms: Mapping[str, Array], ax: Axes | None = None, *, runs: int | None = None) -> Axes:
     """Draw the share of losses inside their equal-tailed intervals against the probability of the intervals.
 
     Calibrated forecasts follow the diagonal. The grey band holds 90% of the shares of calibrated forecasts.
@@ -203,7 +210,7 @@ def plot_coverage(transforms: Mapping[str, Array], ax: Axes, *, runs: int | None
     ----------
     transforms : mapping of name to array (n,)
         Probability integral transforms of scored losses under each fit; see `bayeslaw.evaluation.scores.transforms`.
-    ax : matplotlib Axes
+    ax : as in `plot_forecast`
     runs : int, optional
         Number of runs that the losses are from. The grey band then counts each run once, because the points of a run share its
         run effect; otherwise it counts each loss.
@@ -219,6 +226,7 @@ def plot_coverage(transforms: Mapping[str, Array], ax: Axes, *, runs: int | None
     nominal = np.linspace(0, 1, 101)
     size = runs or next(iter(transforms.values())).size
     low, high = binom.ppf([[0.05], [0.95]], size, nominal[None]) / size
+    ax = ax or new_axes()
     ax.fill_between(100 * nominal, 100 * low, 100 * high, color="0.88", lw=0, label=f"90% range, {size} independent", zorder=0)
     ax.plot([0, 100], [0, 100], color="0.4", lw=0.9, ls=":")
     for i, (name, pit) in enumerate(list(transforms.items())[:MOST_LINES]):
@@ -231,7 +239,7 @@ def plot_coverage(transforms: Mapping[str, Array], ax: Axes, *, runs: int | None
     return finish(ax, x, "losses inside it (%)", "coverage of forecasts", loc="upper left")
 
 
-def plot_transforms(transforms: Mapping[str, Array], ax: Axes, *, bins: int = 10) -> Axes:
+def plot_transforms(transforms: Mapping[str, Array], ax: Axes | None = None, *, bins: int = 10) -> Axes:
     """Draw a histogram of probability integral transforms: level for calibrated forecasts, with a hump for too wide ones.
 
     Parameters
@@ -248,6 +256,7 @@ def plot_transforms(transforms: Mapping[str, Array], ax: Axes, *, bins: int = 10
     """
     _check_scored(transforms)
     edges = np.linspace(0, 1, bins + 1)
+    ax = ax or new_axes()
     ax.axhline(100 / bins, color="0.4", lw=0.9, ls=":")
     for i, (name, pit) in enumerate(list(transforms.items())[:MOST_LINES]):
         share = np.histogram(pit, edges)[0] / pit.size
@@ -264,7 +273,7 @@ def _check_scored(transforms: Mapping[str, Array]) -> None:
         raise BayeslawError("There are no scored losses: give transforms of at least one loss for each fit.", code="no-losses")
 
 
-def plot_comparison(weights: pd.DataFrame, ax: Axes) -> Axes:
+def plot_comparison(weights: pd.DataFrame, ax: Axes | None = None) -> Axes:
     """Draw by how much each law predicts left-out runs worse than the best law, with standard errors and weights.
 
     `weights` has columns elpd_diff, dse and weight, and laws as rows, as in the `weights` of `bayeslaw.compare`.
@@ -281,6 +290,7 @@ def plot_comparison(weights: pd.DataFrame, ax: Axes) -> Axes:
         raise BayeslawError("No law of the comparison has a predictive density: there is nothing to draw.", code="nothing-to-draw")
     behind = -np.abs(table["elpd_diff"].to_numpy(dtype=np.float64))
     error, rows = table["dse"].fillna(0.0).to_numpy(dtype=np.float64), np.arange(len(table))
+    ax = ax or new_axes()
     ax.axvline(0, color="0.6", lw=0.8)
     ax.errorbar(behind, rows, xerr=error, fmt="o", ms=5, color=COLOURS[0], capsize=3, lw=1.4)
     for row, weight in zip(rows.tolist(), table["weight"].fillna(0.0), strict=True):

@@ -13,7 +13,7 @@ from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.intervals import interval_names
 from bayeslaw.forecasting.forecast import OUTSIDE, Forecast
 from bayeslaw.laws.pooling import level
-from bayeslaw.plots.style import COLOURS, MARKERS, MOST_LINES, failure, finish, note_hidden, short_number
+from bayeslaw.plots.style import COLOURS, MARKERS, MOST_LINES, failure, finish, new_axes, note_hidden, short_number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -44,7 +44,7 @@ def text_columns(forecast: Forecast, frame: pd.DataFrame) -> pd.DataFrame:
 
 def plot_forecast(
     forecast: Forecast,
-    ax: Axes,
+    ax: Axes | None = None,
     *,
     ci_prob: float = 0.9,
     measured: pd.DataFrame | None = None,
@@ -59,7 +59,9 @@ def plot_forecast(
 
     Parameters
     ----------
-    forecast, ax : Forecast, matplotlib Axes
+    forecast : Forecast
+    ax : matplotlib Axes, optional
+        By default those of a new figure of pyplot, which a notebook shows.
     ci_prob : float
         Probability of the equal-tailed interval.
     measured : DataFrame, optional
@@ -91,6 +93,7 @@ def plot_forecast(
             lacking = ", ".join(map(str, missing))
             raise BayeslawError(f"The measured losses have no column {lacking}: add it to the table.", code="missing-columns")
         measured = measured.assign(**text_columns(forecast, measured))
+    ax = ax or new_axes()
     for i, (key, group) in enumerate(groups[:MOST_LINES]):
         setting = dict(zip(others, key, strict=True))
         label = ", ".join(f"{c} = {short_number(v)}" for c, v in setting.items()) or forecast.law

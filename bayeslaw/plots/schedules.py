@@ -11,7 +11,7 @@ import pandas as pd
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.intervals import interval_names
 from bayeslaw.core.units import NATS
-from bayeslaw.plots.style import COLOURS, DASHES, MARKERS, MOST_LINES, note_hidden
+from bayeslaw.plots.style import COLOURS, DASHES, MARKERS, MOST_LINES, new_panels, note_hidden
 from bayeslaw.schedules.areas import Phase
 from bayeslaw.schedules.schedule import MEMORY, Schedule, State, areas
 
@@ -25,8 +25,8 @@ Phases = Schedule | Sequence[tuple[Phase, Schedule]]
 
 
 def plot_schedules(
-    axes: Axes | Sequence[Axes],
     schedules: Mapping[str, Phases],
+    axes: Axes | Sequence[Axes] | None = None,
     *,
     memory: float = MEMORY,
     predicted: pd.DataFrame | None = None,
@@ -39,10 +39,11 @@ def plot_schedules(
 
     Parameters
     ----------
-    axes : Axes or sequence of up to four
-        Panels for rates, S1, S2 and losses, in this order, which share their horizontal axis; all four if losses are given.
     schedules : mapping
         By name: a schedule, or consecutive phases as `Curves.whole` returns them. A thin vertical line marks a change of phase.
+    axes : Axes or sequence of up to four, optional
+        Panels for rates, S1, S2 and losses, in this order, which share their horizontal axis; all four if losses are given. By
+        default those of a new figure of pyplot.
     memory : float
         lambda, the decay of momentum in S2.
     predicted : DataFrame, optional
@@ -59,14 +60,16 @@ def plot_schedules(
     --------
     >>> from matplotlib.figure import Figure
     >>> from bayeslaw.schedules.schedule import cosine
-    >>> panels = bayeslaw.plots.plot_schedules(Figure().subplots(3), {"cosine": cosine(1000, 2e-4, warmup=100)})
+    >>> panels = bayeslaw.plots.plot_schedules({"cosine": cosine(1000, 2e-4, warmup=100)}, Figure().subplots(3))
     >>> panels[0].get_ylabel()
     'learning rate'
     """
-    panels = list(axes) if isinstance(axes, (Sequence, np.ndarray)) else [axes]
     if not schedules:
         raise BayeslawError("Give at least one schedule to draw.", code="nothing-to-draw")
     least = len(LABELS) if predicted is not None or measured is not None else 1
+    if axes is None:
+        axes = new_panels(max(least, len(LABELS) - 1))
+    panels = list(axes) if isinstance(axes, (Sequence, np.ndarray)) else [axes]
     if not least <= len(panels) <= len(LABELS):
         raise BayeslawError(f"A picture of these schedules has {least} to 4 axes, not {len(panels)}.", code="wrong-number-of-axes")
     for i, (name, phases) in enumerate(list(schedules.items())[:MOST_LINES]):

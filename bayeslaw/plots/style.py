@@ -23,6 +23,19 @@ COLORMAP = "cividis"  # readable for the colour-blind and in grey
 PICTURES = (".png", ".pdf", ".svg")
 
 
+def new_axes() -> Axes:
+    """Return the axes of a new figure of pyplot, which a notebook shows."""
+    return new_panels(1)[0]
+
+
+def new_panels(number: int) -> list[Axes]:
+    """Return the axes of so many panels below each other, with a common horizontal axis, in a new figure of pyplot."""
+    import matplotlib.pyplot as plt
+
+    size = (7.2, 4.8 if number == 1 else 1.2 + 2.0 * number)
+    return list(plt.subplots(number, 1, sharex=True, squeeze=False, figsize=size, layout="constrained")[1][:, 0])
+
+
 def failure(failed: bool) -> str:
     """Return the end of a title where failed checks were forced: a line of its own, which the edge of a picture can't cut off."""
     return "\nCHECKS FAILED" if failed else ""

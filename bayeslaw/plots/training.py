@@ -16,7 +16,7 @@ from bayeslaw.dynamics.optimise import Balance
 from bayeslaw.dynamics.recipe import Recipe, losses
 from bayeslaw.dynamics.turning_points import TurningPoint
 from bayeslaw.forecasting.stack import Posterior
-from bayeslaw.plots.style import COLOURS, DASHES, MARKERS, failure, finish
+from bayeslaw.plots.style import COLOURS, DASHES, MARKERS, failure, finish, new_axes
 from bayeslaw.schedules.areas import Point
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def _steps(recipe: Recipe) -> NDArray[np.int64]:
 
 
 def plot_transfer(
-    recipe: Recipe, posterior: Posterior, ax: Axes, *, logged: pd.DataFrame | None = None, ci_prob: float = 0.9
+    recipe: Recipe, posterior: Posterior, ax: Axes | None = None, *, logged: pd.DataFrame | None = None, ci_prob: float = 0.9
 ) -> Axes:
     """Draw the loss of an adaptation between the two hidden pre-training curves, with bands (Wang et al. 2025, fig. 1).
 
@@ -69,6 +69,7 @@ def plot_transfer(
     check_probability(ci_prob)
     steps = _steps(recipe)
     after = steps[1:] if recipe.point.pretrain is not None else steps
+    ax = ax or new_axes()
     if recipe.point.pretrain is not None and recipe.point.adapt is None:
         _band(ax, after, losses(posterior, recipe.without_shift(after)), 1, "hidden: pre-training data continued", ci_prob)
     if not isinstance(recipe.start, Point):
@@ -81,7 +82,7 @@ def plot_transfer(
 
 
 def plot_surface(
-    recipe: Recipe, posterior: Posterior, ax: Axes, *, slices: Sequence[float] = (0.0, 0.5, 1.0), ci_prob: float = 0.9
+    recipe: Recipe, posterior: Posterior, ax: Axes | None = None, *, slices: Sequence[float] = (0.0, 0.5, 1.0), ci_prob: float = 0.9
 ) -> Axes:
     """Draw slices of the loss surface: the loss over forward area at several annealing areas (Wang et al. 2025, fig. 4).
 
@@ -108,6 +109,7 @@ def plot_surface(
         message = f"{posterior.name} has no areas of an adaptation (S1_cpt, S2_cpt) and so no surface: fit a cpt-dynamics law."
         raise BayeslawError(message, code="no-adaptation-area")
     end = float(path["S2_cpt"].iloc[-1])
+    ax = ax or new_axes()
     for i, share in enumerate(slices):
         at = path.assign(S2_cpt=share * end)
         if "S2_pt" in at:
@@ -120,7 +122,7 @@ def plot_surface(
     return finish(ax, x, f"loss ({posterior.unit})", title, **LEGEND)
 
 
-def plot_optimum(balances: Sequence[Balance], name: str, ax: Axes, *, ci_prob: float = 0.9) -> Axes:
+def plot_optimum(balances: Sequence[Balance], name: str, ax: Axes | None = None, *, ci_prob: float = 0.9) -> Axes:
     """Draw the best value of a choice over the weight of the source, and its distribution over draws (Wang et al. 2025, fig. 8).
 
     Parameters
@@ -150,6 +152,7 @@ def plot_optimum(balances: Sequence[Balance], name: str, ax: Axes, *, ci_prob: f
     own = np.array([[b.landscape.space.choices(point)[name] for point in b.own] for b in order])
     _, low, high = quantiles(own, ci_prob, axis=1)
     label = f"best of single draws, {ci_prob * 100:g}% equal-tailed"
+    ax = ax or new_axes()
     ax.fill_between(weights, low, high, color=COLOURS[0], alpha=0.2, lw=0, label=label)
     lines = {"best": [b.choice[name] for b in order], "plug-in, without uncertainty": [b.plug_in[name] for b in order]}
     for i, (label, values) in enumerate(lines.items()):
@@ -162,7 +165,7 @@ def plot_optimum(balances: Sequence[Balance], name: str, ax: Axes, *, ci_prob: f
     return finish(ax, "weight of the source loss", LABELS[name], title, **LEGEND)
 
 
-def plot_turning_point(turning_point: TurningPoint, ax: Axes, *, ci_prob: float = 0.9) -> Axes:
+def plot_turning_point(turning_point: TurningPoint, ax: Axes | None = None, *, ci_prob: float = 0.9) -> Axes:
     """Draw the loss over the length of the adaptation, with its base and limit (Wang et al. 2025, fig. 7c).
 
     Lengths outside the range of the fitted runs are shaded.
@@ -183,6 +186,7 @@ def plot_turning_point(turning_point: TurningPoint, ax: Axes, *, ci_prob: float 
     """
     check_probability(ci_prob)
     steps, weight = turning_point.steps, turning_point.weight
+    ax = ax or new_axes()
     _band(ax, steps, turning_point.loss.T, 0, "loss at the end", ci_prob)
     ends = steps[[0, -1]]
     _band(ax, ends, np.tile(turning_point.base, (2, 1)), 1, "base, before the adaptation", ci_prob)
@@ -200,7 +204,7 @@ def plot_turning_point(turning_point: TurningPoint, ax: Axes, *, ci_prob: float 
     return finish(ax, "length of the adaptation (steps)", f"{loss} ({turning_point.unit})", title, **LEGEND)
 
 
-def plot_watch(watch: Watch, ax: Axes, *, logged: pd.DataFrame | None = None, ci_prob: float = 0.9) -> Axes:
+def plot_watch(watch: Watch, ax: Axes | None = None, *, logged: pd.DataFrame | None = None, ci_prob: float = 0.9) -> Axes:
     """Draw the logged losses of a running run and the forecast of its remaining steps, with a band and a few paths.
 
     Parameters
@@ -218,6 +222,7 @@ def plot_watch(watch: Watch, ax: Axes, *, logged: pd.DataFrame | None = None, ci
     'now'
     """
     check_probability(ci_prob)
+    ax = ax or new_axes()
     if logged is not None:
         ax.plot(logged["step"], logged["loss"], **LOGGED)
     _band(ax, watch.steps, watch.loss.T, 0, f"forecast, {ci_prob * 100:g}% equal-tailed", ci_prob)

@@ -13,10 +13,12 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
+from bayeslaw.core import html
 from bayeslaw.core.arrays import Index
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.intervals import interval_names, quantiles
 from bayeslaw.core.methods import PublicFunction
+from bayeslaw.core.text import wrapped
 from bayeslaw.data.observations import Observations
 from bayeslaw.data.table import Source
 from bayeslaw.laws.law import Covariate, Law
@@ -82,7 +84,22 @@ class Fit(Verdicts):
         size = self.tree["posterior"].sizes
         fitted = f"{self.observed.log_loss.size:,} losses of {self.observed.runs:,} runs"
         verdicts = f"sampling {sampling_label(self.checks)}, model {model_label(self.checks)}"
-        return f"<Fit of {self.name} to {fitted}: {size['chain']} chains of {size['draw']:,} draws, {verdicts}>"
+        return wrapped(f"<Fit of {self.name} to {fitted}: {size['chain']} chains of {size['draw']:,} draws, {verdicts}>")
+
+    def _repr_html_(self) -> str:
+        """Show formula, verdicts and parameters in a notebook; intervals of a fit whose sampling failed are left out."""
+        from bayeslaw.posterior.parameters import describe_parameter, parameter_unit  # which imports this module
+
+        frame = self.summary().reset_index()[["parameter", "median", *(interval_names("eti", 0.9) if self.passed else ())]]
+        names = frame["parameter"].map(str)
+        frame = frame.assign(unit=[parameter_unit(self, n) for n in names], meaning=[describe_parameter(self, n)[0] for n in names])
+        fitted = f"to {self.observed.log_loss.size:,} losses of {self.observed.runs:,} runs ({self.origin}); {self.noise.text}"
+        said = [str(check) for check in self.concerns] + ([text] if (text := self.learnt()) and self.passed else [])
+        stopped = html.alarm("Sampling was interrupted before its end.") if self.info["interrupted"] else ""
+        return html.fragment(
+            f"Fit of {self.name}", fitted, html.formulas(self.law.mathml), stopped, html.verdicts(*self.verdicts), html.grid(frame),
+            html.notes(said),
+        )  # fmt: skip
 
     @cached_property
     def model(self) -> pm.Model:

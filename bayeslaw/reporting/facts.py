@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from bayeslaw.core.errors import BayeslawError, FitError
+from bayeslaw.core.html import plain_value, table
 from bayeslaw.core.intervals import interval_names, quantiles
 from bayeslaw.data.table import IN_MEMORY, Runs
 from bayeslaw.evaluation.loo import leave_one_run_out
@@ -30,30 +30,6 @@ STACK_NOTE = (
     "Weights maximise the log predictive density of the left-out runs under the weighted laws; runs are left out by importance "
     "weights of the draws, without refits."
 )
-
-
-def table(caption: str, frame: pd.DataFrame, hidden: Sequence[str] = ()) -> Facts:
-    """Return a table as plain values: rows are lists in the order of `columns`, with None for missing and infinite numbers.
-
-    Parameters
-    ----------
-    caption, frame, hidden
-        The names of all columns are under `columns`. A page leaves out those in `hidden`; the others are under `shown`.
-    """
-    columns = [str(c) for c in frame]
-    rows = [[_plain_value(v) for v in row] for row in frame.itertuples(index=False, name=None)]
-    return {"caption": caption, "columns": columns, "shown": [c for c in columns if c not in hidden], "rows": rows}
-
-
-def _plain_value(value: object) -> object:
-    """Return a cell in a type that JSON has."""
-    if isinstance(value, (bool, np.bool_)):
-        return bool(value)
-    if isinstance(value, (int, np.integer)):
-        return int(value)
-    if isinstance(value, (float, np.floating)):
-        return float(value) if math.isfinite(value) else None
-    return None if value is None or value is pd.NA else str(value)
 
 
 # --- one fit ---------------------------------------------------------------------------------------------------------
@@ -86,7 +62,7 @@ def _law(fit: Fit) -> Facts:
     return {
         "name": law.name, "title": law.title, "source": law.source, "note": law.note, "text": law.loss.text,
         "latex": "L = " + law.loss.latex(law.symbols), "mathml": law.mathml, "let": definitions, "sha256": law.sha256,
-        "published": {title: {k: _plain_value(v) for k, v in numbers.items()} for title, numbers in law.published.items()},
+        "published": {title: {k: plain_value(v) for k, v in numbers.items()} for title, numbers in law.published.items()},
     }  # fmt: skip
 
 
@@ -149,7 +125,7 @@ def _made(fit: Fit, file: str | None, stack: str | None) -> Facts:
     return {
         "command": _commands(fit, file) if stack is None else None, "seed": info["seed"],
         "in_memory": any(source.name == IN_MEMORY for source in fit.sources),
-        "settings": {k: _plain_value(v) for k, v in info["settings"].items()}, "versions": dict(info["versions"]),
+        "settings": {k: plain_value(v) for k, v in info["settings"].items()}, "versions": dict(info["versions"]),
         "interrupted": bool(info["interrupted"]), "draws_sha256": info["draws_sha256"],
     }  # fmt: skip
 

@@ -100,7 +100,7 @@ def fit_pictures(fit: Fit, label: str, number: int, ci_prob: float, force: bool)
 
     def densities(figure: Figure) -> None:
         for ax, name in zip(_grid(figure, len(names), 4), names, strict=True):
-            plot_prior_posterior(fit, ax, name, prior=prior)
+            plot_prior_posterior(fit, name, ax, prior=prior)
 
     pictures[f"fit{number}-priors"] = Picture(
         f"Densities of the parameters of {label}, each scaled to its peak: prior dashed, posterior filled.{rest}{mark}",
@@ -111,7 +111,7 @@ def fit_pictures(fit: Fit, label: str, number: int, ci_prob: float, force: bool)
 
     def scatters(figure: Figure) -> None:
         for ax, pair in zip(_grid(figure, len(pairs), 3), pairs.itertuples(), strict=True):
-            plot_pair(fit, ax, str(pair.one), str(pair.other))
+            plot_pair(fit, str(pair.one), str(pair.other), ax)
 
     if len(pairs):
         pictures[f"fit{number}-pairs"] = Picture(

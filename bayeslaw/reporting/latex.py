@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from bayeslaw.core.html import header, shown
 from bayeslaw.core.intervals import interval_names
 from bayeslaw.laws.formula import latex_text
 from bayeslaw.posterior.fit import Fit
 from bayeslaw.posterior.parameters import describe_parameter
-from bayeslaw.reporting.html import MOST_ROWS, header, shown
+from bayeslaw.reporting.html import MOST_ROWS
 
 LONG, WIDTH = 50, "7cm"  # a column whose texts have more characters than LONG has this width
 LARGE, SMALL = 1e5, 1e-3  # values outside this range are written with a power of ten

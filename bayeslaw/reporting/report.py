@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from bayeslaw.core.errors import BayeslawError, FitError, whole_number
+from bayeslaw.core.html import table
 from bayeslaw.core.intervals import check_probability
 from bayeslaw.data.table import Runs
 from bayeslaw.evaluation.scores import held_rows, transforms
@@ -23,15 +24,7 @@ from bayeslaw.plots.decisions import plot_confidence, plot_picks, width_column
 from bayeslaw.plots.fit import plot_comparison, plot_coverage, plot_transforms
 from bayeslaw.plots.forecast import forecast_axis, plot_forecast, text_columns, text_names
 from bayeslaw.posterior.fit import Fit
-from bayeslaw.reporting.facts import (
-    INTERVAL,
-    Facts,
-    fit_facts,
-    left_out,
-    score_facts,
-    scores_table,
-    table,
-)
+from bayeslaw.reporting.facts import INTERVAL, Facts, fit_facts, left_out, score_facts, scores_table
 from bayeslaw.reporting.figures import Picture, fit_pictures
 from bayeslaw.reporting.methods import methods
 

@@ -44,7 +44,7 @@ def test_faulty_tables_are_not_fitted(command: Command, folder: Path, name: str)
 
 
 CARDS = {
-    "unknown-name": ("D**beta", "D**bta", "unknown-name", "line 4", "'bta'", "'beta'"),
+    "unknown-name": ("D**beta", "D**bta", "unknown-name", "line 5", "'bta'", "'beta'"),
     "no-prior": ('prior   = { dist = "LogNormal", mu = 0.3, sigma = 0.5 }', "", "missing-prior", "parameter E"),
     "bad-prior": ('dist = "LogNormal", mu = 0.3', 'dist = "LogNorml", mu = 0.3', "unknown-distribution", "'LogNorml'"),
     "code": ("E + A", "__import__('os').system('touch hacked') + A", "unknown-function", "__import__"),

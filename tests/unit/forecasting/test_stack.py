@@ -71,11 +71,11 @@ def test_a_fit_alone_and_a_useless_one() -> None:
 # --- draws ----------------------------------------------------------------------------------------------------------
 
 
-def test_representations_are_one_line(stack: Stack, sound_fit: Fit) -> None:
+def test_representations_are_short(stack: Stack, sound_fit: Fit) -> None:
     result = sound_fit.forecast(grid(sound_fit, {"N": 1e9, "D": [1e9, 1e10]}), force=True)
-    assert (
-        repr(sound_fit) == "<Fit of chinchilla to 40 losses of 8 runs: 2 chains of 1,500 draws, sampling passed, model no concerns>"
-    )
+    assert repr(sound_fit).splitlines() == [
+        "<Fit of chinchilla to 40 losses of 8 runs: 2 chains of 1,500 draws, sampling", "  passed, model no concerns>",
+    ]  # fmt: skip
     assert repr(sound_fit.law) == "<Law chinchilla: loss = E + A/N**alpha + B/D**beta>"
     assert repr(result) == "<Forecast by chinchilla at 2 settings: 3,000 draws>"
     assert repr(stack) == "<Stack of " + ", ".join(f"{name} ({weight:.3g})" for name, weight in stack.weights.items()) + ">"

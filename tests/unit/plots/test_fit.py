@@ -81,7 +81,7 @@ def test_weak_pairs_are_the_strongest_rank_correlations(fitted: Fit) -> None:
 
 
 def test_a_pair_shows_its_draws_and_medians(fitted: Fit, ax: Axes) -> None:
-    assert plot_pair(fitted, ax, "a", "c") is ax
+    assert plot_pair(fitted, "a", "c", ax) is ax
     cloud, middle = ax.lines
     assert set(across(cloud).tolist()) <= set(fitted.draws["a"].tolist())
     assert (across(middle)[0], up(middle)[0]) == (np.median(fitted.draws["a"]), np.median(fitted.draws["c"]))
@@ -92,11 +92,11 @@ def test_a_pair_shows_its_draws_and_medians(fitted: Fit, ax: Axes) -> None:
 
 def test_unknown_parameters_are_refused(fitted: Fit, ax: Axes) -> None:
     with fails("unknown-parameter", "'sigma'", "line", "'sigma_"):
-        plot_pair(fitted, ax, "a", "sigma")
+        plot_pair(fitted, "a", "sigma", ax)
 
 
 def test_prior_and_posterior_densities_peak_at_their_modes(fitted: Fit, ax: Axes) -> None:
-    assert plot_prior_posterior(fitted, ax, "a") is ax
+    assert plot_prior_posterior(fitted, "a", ax) is ax
     prior, posterior = ax.lines
     for line, centre, width in ((prior, 1.0, 0.3), (posterior, 1.0, 0.02)):
         x, y = across(line), up(line)
@@ -108,7 +108,7 @@ def test_prior_and_posterior_densities_peak_at_their_modes(fitted: Fit, ax: Axes
 
 
 def test_positive_parameters_that_span_decades_have_logarithmic_axes(fitted: Fit, ax: Axes) -> None:
-    assert plot_prior_posterior(fitted, ax, "sigma_point").get_xscale() == "log"
+    assert plot_prior_posterior(fitted, "sigma_point", ax).get_xscale() == "log"
 
 
 def test_coverage_is_the_share_of_losses_in_central_intervals(rng: np.random.Generator, ax: Axes) -> None:

@@ -23,7 +23,7 @@ def test_rates_areas_and_losses_are_drawn_for_each_schedule() -> None:
     predicted = predicted.assign(run_eti90_lb=[2.9, 2.4], run_eti90_ub=[3.1, 2.6])
     measured = pd.DataFrame({"run": "adapt", "step": [75], "loss": [2.7]})
     whole: dict[str, Any] = {"adapt": curves.phases("adapt"), "open": curves.phases("open"), "own": curves.schedule("early")}
-    plot_schedules(axes, whole, predicted=predicted, measured=measured)
+    plot_schedules(whole, axes, predicted=predicted, measured=measured)
     end = curves.at("adapt")
     assert end.pretrain is not None
     assert end.adapt is not None
@@ -38,10 +38,10 @@ def test_rates_areas_and_losses_are_drawn_for_each_schedule() -> None:
         "loss (nats/token)",
     ]
     assert axes[3].get_title() == "latent median, 90% equal-tailed interval (run)"
-    assert len(plot_schedules(Figure().subplots(), {"one": constant(10, 1e-3)})) == 1
+    assert len(plot_schedules({"one": constant(10, 1e-3)}, Figure().subplots())) == 1
     with fails("wrong-number-of-axes", 1, 4):
-        plot_schedules(Figure().subplots(), {"one": constant(10, 1e-3)}, measured=measured)
+        plot_schedules({"one": constant(10, 1e-3)}, Figure().subplots(), measured=measured)
     with fails("nothing-to-draw"):
-        plot_schedules(Figure().subplots(), {})
-    many = plot_schedules(Figure().subplots(), {str(i): constant(10, 1e-3) for i in range(9)})
+        plot_schedules({}, Figure().subplots())
+    many = plot_schedules({str(i): constant(10, 1e-3) for i in range(9)}, Figure().subplots())
     assert many[0].get_legend().get_texts()[-1].get_text() == "… and 2 more not shown"  # type: ignore[union-attr]

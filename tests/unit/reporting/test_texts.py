@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from bayeslaw.core.html import header, shown
 from bayeslaw.core.text import compact
-from bayeslaw.reporting.html import header, shown
 
 
 @pytest.mark.parametrize(
