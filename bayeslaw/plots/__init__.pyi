@@ -10,6 +10,8 @@ from .fit import plot_parameters as plot_parameters
 from .fit import plot_prior_posterior as plot_prior_posterior
 from .fit import plot_transforms as plot_transforms
 from .forecast import plot_forecast as plot_forecast
+from .predictive import plot_loo_pit as plot_loo_pit
+from .predictive import plot_predictive as plot_predictive
 from .schedules import plot_schedules as plot_schedules
 from .training import plot_optimum as plot_optimum
 from .training import plot_surface as plot_surface
