@@ -194,6 +194,7 @@ def compare(
         plot,
         lambda ax: bayeslaw.plots.plot_comparison(comparison, ax),
         *(lambda ax, of=of: bayeslaw.plots.plot_scores(comparison, ax, of) for of in ("crps", "cover_eti90")),
+        height=1.0 + 0.35 * (len(comparison.weights) + 1),
     )
     if csv:
         answer.csv = comparison.scores.to_csv(index=False)

@@ -17,7 +17,19 @@ from bayeslaw.core.errors import BayeslawError, nearest
 from bayeslaw.core.intervals import check_probability, quantiles
 from bayeslaw.core.text import compact, significant
 from bayeslaw.evaluation.comparison import Comparison
-from bayeslaw.plots.style import COLOURS, DASHES, MARKERS, MOST_LINES, SMALL, failure, finish, has_failed, note_hidden
+from bayeslaw.plots.style import (
+    COLOURS,
+    DASHES,
+    MARKERS,
+    MOST_LINES,
+    SHARES,
+    SMALL,
+    failure,
+    finish,
+    has_failed,
+    note_hidden,
+    share_interval,
+)
 from bayeslaw.posterior.fit import Fit
 from bayeslaw.posterior.parameters import parameter_unit
 
@@ -336,8 +348,8 @@ def plot_scores(comparison: Comparison, ax: Axes, of: str = "cover_eti90") -> Ax
     comparison : Comparison
     ax : matplotlib Axes
     of : str
-        A column of the scores, such as crps, mae_rel or cover_eti90; 'unknown-column' for others. Coverages have bars: where the
-        share would lie in 90% of the cases if every left-out run counted as one independent loss with this coverage.
+        A column of the scores, such as crps, mae_rel or cover_eti90; 'unknown-column' for others. Coverages have intervals of
+        the share, as if every left-out run were one independent loss (`share_interval`).
 
     Examples
     --------
@@ -369,13 +381,13 @@ def plot_scores(comparison: Comparison, ax: Axes, of: str = "cover_eti90") -> Ax
         ax.plot(values, at, label=f"held out: {part}", **style)
         if share:
             size = _runs_of(comparison.runs, part)
-            low, high = (100 * binom.ppf(p, size, values / 100) / size for p in (0.05, 0.95))
-            ax.hlines(at, low, high, color=COLOURS[i], lw=1.4, alpha=0.7)
+            low, high = share_interval(values / 100, size)
+            ax.hlines(at, 100 * low, 100 * high, color=COLOURS[i], lw=1.4, alpha=0.7)
     notes = []
     if share:
         nominal = float(of.removeprefix("cover_eti"))
         ax.axvline(nominal, color="0.4", lw=1, ls=":")
-        notes.append(f"dotted: {nominal:g}%, as it should be; bars: 90% range of such a share if each left-out run counts once")
+        notes.append(f"dotted: {nominal:g}%, as it should be; bars: {SHARES} where each left-out run counts once")
     if len(parts) > MOST_LINES:
         notes.append(f"{len(parts) - MOST_LINES} held-out parts are not shown")
     if unscored := len(scores) - len(scored):

@@ -7,8 +7,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
+from scipy.stats import beta
 
+from bayeslaw.core.arrays import Array
 from bayeslaw.core.files import check_target, write_whole
 
 if TYPE_CHECKING:
@@ -49,6 +53,22 @@ def note_hidden(ax: Axes, number: int, what: str = "") -> None:
     """
     if number > MOST_LINES:
         ax.plot([], [], " ", label=f"… and {number - MOST_LINES} more {what}not shown")
+
+
+SHARES = "90% intervals of the share"
+
+
+def share_interval(share: ArrayLike, size: ArrayLike) -> tuple[Array, Array]:
+    """Return the ends of Jeffreys' 90% interval of a probability, from observed shares of some numbers of independent cases.
+
+    Parameters
+    ----------
+    share, size : arrays that broadcast
+    """
+    share, size = np.asarray(share, dtype=np.float64), np.asarray(size, dtype=np.float64)
+    held = share * size + 0.5
+    low, high = (beta.ppf(p, held, size - held + 1) for p in (0.05, 0.95))
+    return np.where(share <= 0, 0.0, low), np.where(share >= 1, 1.0, high)
 
 
 def short_number(value: float | str) -> str:
@@ -174,8 +194,8 @@ def save_figure(path: Path, draw: Callable[[Axes], object]) -> None:
     _save(path, (WIDTH, HEIGHT), lambda figure: draw(figure.subplots()))
 
 
-def save_panels(path: Path, panels: Sequence[Callable[[Axes], object]]) -> None:
-    """Draw panels below each other into a new figure and write it as .png, .pdf or .svg.
+def save_panels(path: Path, panels: Sequence[Callable[[Axes], object]], height: float = HEIGHT) -> None:
+    """Draw panels, of some height in inches, below each other into a new figure and write it as .png, .pdf or .svg.
 
     Side by side their texts would be too small to read where a page is narrow.
     """
@@ -184,7 +204,7 @@ def save_panels(path: Path, panels: Sequence[Callable[[Axes], object]]) -> None:
         for ax, draw in zip(figure.subplots(len(panels), 1, squeeze=False)[:, 0], panels, strict=True):
             draw(ax)
 
-    _save(path, (WIDTH, (HEIGHT + 0.4) * len(panels)), draw_all)
+    _save(path, (WIDTH, (height + 0.4) * len(panels)), draw_all)
 
 
 def save_stack(path: Path, panels: int, draw: Callable[[Sequence[Axes]], object]) -> None:
