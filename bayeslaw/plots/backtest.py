@@ -67,7 +67,7 @@ def plot_reach_coverage(backtest: Backtest, ax: Axes) -> Axes:
     """Draw the share of losses inside the 50, 80 and 90% intervals of their forecasts, by how far beyond the cut these were.
 
     Each range of reach is one point in the middle of its forecasts' distances. Its bar is an interval of the share in which every
-    run counts once, because its rows err together. Dotted lines are the shares that the intervals promise by their names.
+    run counts once, because its rows err together. Dotted lines are the shares that the intervals should hold.
 
     Parameters
     ----------

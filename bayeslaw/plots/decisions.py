@@ -200,7 +200,9 @@ def _ground(allocation: Allocation, ax: Axes) -> list[str]:
     (left, right), (bottom, top) = ax.get_xlim(), ax.get_ylim()
     flops, n = np.geomspace(left, right, 400), np.geomspace(bottom, top, 400)
     d = flops[None, :] / (FLOPS * n[:, None])
-    seen = (n[:, None] >= own_n.min()) & (n[:, None] <= own_n.max()) & (d >= own_d.min()) & (d <= own_d.max()) & (flops <= own.max())
+    seen = (
+        (n[:, None] >= own_n.min()) & (n[:, None] <= own_n.max()) & (d >= own_d.min()) & (d <= own_d.max()) & (flops <= own.max())
+    )
     if not seen.all():
         ax.contourf(flops, n, seen, levels=[-0.5, 0.5], colors=["0.95"], zorder=-2)
         ax.contourf(flops, n, seen, levels=[-0.5, 0.5], colors="none", hatches=["//"], zorder=-1).set(edgecolor="0.8", linewidth=0)
@@ -233,7 +235,9 @@ def plot_isoflops(allocation: Allocation, ax: Axes, *, ci_prob: float = 0.9, mos
     table = allocation.summary(ci_prob)
     count = len(table)
     chosen = np.unique(np.linspace(0, count - 1, min(count, most, MOST_LINES)).round().astype(np.int64))
-    ends = {name: [table[end].to_numpy(dtype=np.float64) for end in interval_names(f"{name}_eti", ci_prob)] for name in ("N", "loss")}
+    ends = {
+        name: [table[end].to_numpy(dtype=np.float64) for end in interval_names(f"{name}_eti", ci_prob)] for name in ("N", "loss")
+    }
     for i, place in enumerate(chosen.tolist()):
         flops, best, loss = (float(table[name].iloc[place]) for name in ("compute", "N_median", "loss_median"))
         n = np.geomspace(best / AROUND, best * AROUND, 81)
@@ -243,7 +247,9 @@ def plot_isoflops(allocation: Allocation, ax: Axes, *, ci_prob: float = 0.9, mos
         ax.plot(n, middle, color=colour, lw=1.3, ls=(0, (3, 2)), zorder=2)
         ax.plot(n, np.where(seen, middle, np.nan), color=colour, lw=2, zorder=2)
         ax.fill_between(n, low, high, color=colour, alpha=0.2, lw=0)
-        bars = [[[centre - pair[0][place]], [pair[1][place] - centre]] for centre, pair in ((best, ends["N"]), (loss, ends["loss"]))]
+        bars = [
+            [[centre - pair[0][place]], [pair[1][place] - centre]] for centre, pair in ((best, ends["N"]), (loss, ends["loss"]))
+        ]
         style: dict[str, Any] = {"marker": MARKERS[i], "ms": 6, "mec": "white", "color": colour, "ecolor": "black", "zorder": 4}
         label = f"{flops:.3g} FLOPs: best N {short_number(best)}"
         ax.errorbar([best], [loss], xerr=bars[0], yerr=bars[1], ls="", elinewidth=1, capsize=2, label=label, **style)

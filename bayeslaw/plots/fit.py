@@ -131,6 +131,13 @@ def plot_pair(fit: Fit, ax: Axes, first: str, second: str) -> Axes:
     return ax
 
 
+def shown_draws(fit: Fit) -> str:
+    """Say how many of a fit's draws `plot_pair` shows."""
+    size = next(iter(fit.draws.values())).size
+    shown = len(range(0, size, max(1, size // SHOWN)))
+    return f"{shown:,} of {size:,} draws" if shown < size else f"all {size:,} draws"
+
+
 def _draws_of(fit: Fit, name: str) -> Array:
     draws = fit.draws
     if name not in draws:

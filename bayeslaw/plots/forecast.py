@@ -220,7 +220,9 @@ def _same(rows: pd.DataFrame, group: pd.DataFrame, others: Sequence[str]) -> Any
     at, same = group.iloc[0], np.ones(len(rows), dtype=bool)
     for name in others:
         text = isinstance(at[name], str)
-        same &= (rows[name] == at[name]).to_numpy() if text else np.isclose(rows[name].astype(float), at[name], rtol=1e-3, atol=1e-12)
+        same &= (
+            (rows[name] == at[name]).to_numpy() if text else np.isclose(rows[name].astype(float), at[name], rtol=1e-3, atol=1e-12)
+        )
     return same
 
 
@@ -258,7 +260,15 @@ def _draw_measured(
         with np.errstate(divide="ignore", invalid="ignore"):
             low, high = (np.interp(scale(at), scale(along), group[end]) for end in ("_low", "_high"))
         inside = (loss >= low) & (loss <= high)
-        style: dict[str, Any] = {"ls": "", "marker": MARKERS[i], "ms": 5.5, "mfc": "white", "mec": COLOURS[i], "mew": 1.3, "zorder": 4}
+        style: dict[str, Any] = {
+            "ls": "",
+            "marker": MARKERS[i],
+            "ms": 5.5,
+            "mfc": "white",
+            "mec": COLOURS[i],
+            "mew": 1.3,
+            "zorder": 4,
+        }
         if same.any():
             ax.plot(at, loss, **style)
         if (out := judged & ~inside).any():

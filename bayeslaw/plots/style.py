@@ -216,7 +216,9 @@ def save_stack(path: Path, panels: int, draw: Callable[[Sequence[Axes]], object]
     draw : callable
         Takes the axes of the panels, from the top down.
     """
-    _save(path, (WIDTH, 1.0 + 1.7 * panels), lambda figure: draw(list(figure.subplots(panels, 1, sharex=True, squeeze=False)[:, 0])))
+    _save(
+        path, (WIDTH, 1.0 + 1.7 * panels), lambda figure: draw(list(figure.subplots(panels, 1, sharex=True, squeeze=False)[:, 0]))
+    )
 
 
 def _save(path: Path, size: tuple[float, float], draw: Callable[[Figure], object]) -> None:
