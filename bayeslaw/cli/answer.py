@@ -67,7 +67,10 @@ class Answer:
             self.say(f"{content} written to {path}")
 
     def save_picture(self, path: Path | None, *panels: Callable[[Axes], object], height: float | None = None) -> None:
-        """Write a picture if there is a path, with panels of a height in inches below each other. Call it before any table is written: a picture that fails then leaves no table."""
+        """Write a picture if there is a path, with panels of a height in inches below each other.
+
+        Call it before any table is written: a picture that fails then leaves no table.
+        """
         from bayeslaw.plots.style import HEIGHT, save_panels
 
         if path is not None:

@@ -171,7 +171,7 @@ def plot_frontier(allocations: Sequence[Allocation], ax: Axes, *, ci_prob: float
         style: dict[str, Any] = {"color": COLOURS[i], "lw": 2, "marker": MARKERS[i], "ms": 4, "markevery": 4, "mec": "white"}
         ax.plot(table["compute"], table["N_median"], label=f"best N, {allocation.stage or allocation.name}", **style)
         ax.fill_between(table["compute"], lower, upper, color=COLOURS[i], alpha=0.3, lw=0)
-    notes = [f"lines: median loss ({first.unit}) of {first.stage or first.name}, from {_thinned(first)}"] + _ground(first, ax)
+    notes = [f"lines: median loss ({first.unit}) of {first.stage or first.name}, from {_thinned(first)}", *_ground(first, ax)]
     title = f"efficient frontier with {ci_prob * 100:g}% equal-tailed bands" + failure(any(a.failed for a in allocations))
     return finish(ax, "compute C = 6ND (FLOPs)", "parameters N", title, notes)
 

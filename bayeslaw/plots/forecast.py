@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 LABELLED = 0.25  # least share of the width at which hatched ground is labelled
+SAME = 1e-3  # relative difference of settings that count as one
 DECADE = 10.0  # ratio of the ends of a curve from which on the axis is logarithmic
 MOST_POINTS = 1_000  # fitted losses that are drawn at each setting
 LEAST_REACH = 20.0  # fitted losses are drawn to this factor outside the curves, and as far outside as the curves are long
@@ -161,8 +162,10 @@ def fitted_losses(forecast: Forecast, needed: Sequence[str]) -> pd.DataFrame:
     whole = [table for table in tables if set(needed) <= set(table)]
     rows = pd.concat(whole) if whole else pd.DataFrame(columns=[*needed, "loss"])
     rows = rows.assign(**text_columns(forecast, rows)) if len(rows) else rows
-    key = rows[[*needed, "loss"]].apply(lambda column: column if column.dtype == object else column.astype(float).round(12))
-    return rows[~key.reset_index().duplicated().to_numpy()]
+    key = rows[[*needed, "loss"]]
+    key = key.apply(lambda column: column.round(12) if pd.api.types.is_numeric_dtype(column) else column).reset_index()
+    kept: pd.DataFrame = rows[~key.duplicated().to_numpy()]
+    return kept
 
 
 def _draw_fitted(forecast: Forecast, ax: Axes, drawn: Sequence[pd.DataFrame], x: str, others: Sequence[str]) -> list[str]:
@@ -221,7 +224,7 @@ def _same(rows: pd.DataFrame, group: pd.DataFrame, others: Sequence[str]) -> Any
     for name in others:
         text = isinstance(at[name], str)
         same &= (
-            (rows[name] == at[name]).to_numpy() if text else np.isclose(rows[name].astype(float), at[name], rtol=1e-3, atol=1e-12)
+            (rows[name] == at[name]).to_numpy() if text else np.isclose(rows[name].astype(float), at[name], rtol=SAME, atol=1e-12)
         )
     return same
 
@@ -256,7 +259,8 @@ def _draw_measured(
         left &= ~same
         at, loss = (measured[name].to_numpy(dtype=np.float64)[same] for name in (x, "loss"))
         along = group[x].to_numpy(dtype=np.float64)
-        judged = (at >= along.min() * (1 - 1e-6)) & (at <= along.max() * (1 + 1e-6))
+        rounding = 1e-6 * np.abs(along).max()  # of numbers that were written as text in between
+        judged = (at >= along.min() - rounding) & (at <= along.max() + rounding)
         with np.errstate(divide="ignore", invalid="ignore"):
             low, high = (np.interp(scale(at), scale(along), group[end]) for end in ("_low", "_high"))
         inside = (loss >= low) & (loss <= high)

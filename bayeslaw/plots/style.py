@@ -132,7 +132,8 @@ def put_legend(ax: Axes, notes: Sequence[str] = (), handles: Sequence[Any] | Non
     most = _letters(ax, SMALL)
     usual: dict[str, Any] = {
         "loc": "upper center", "bbox_to_anchor": (0.5, 0.0), "bbox_transform": below, "borderaxespad": 0.0, "fontsize": SMALL,
-        "frameon": False, "columnspacing": 1.2, "handletextpad": 0.6, "ncols": max(1, min(4, int(most / (max(map(len, labels), default=1) + 6)))),
+        "frameon": False, "columnspacing": 1.2, "handletextpad": 0.6,
+        "ncols": max(1, min(4, int(most / (max(map(len, labels), default=1) + 6)))),
     }  # fmt: skip
     if notes:
         text = "\n".join(wrapped(ax, note, SMALL) for note in notes)

@@ -89,7 +89,8 @@ def fit_pictures(fit: Fit, label: str, number: int, ci_prob: float, force: bool)
         options: dict[str, Any] = {"ci_prob": ci_prob, "x": x, "unit": fit.covariates[x].unit}
         few = f" Curves of {others} other settings are not drawn." if others else ""
         pictures[f"fit{number}-data"] = Picture(
-            f"{label} against its own data: latent median, {percent} {INTERVAL} of the next run, fitted losses as points.{few}{mark}",
+            f"{label} against its own data: latent median, {percent} {INTERVAL} of the next run, fitted losses as points.{few}"
+            f"{mark}",
             f"Loss against {x} under {label}, a curve with its interval for each of some runs, beside the losses that they logged.",
             (WIDTH, HEIGHT), lambda f: plot_forecast(curves, f.subplots(), **options),
         )  # fmt: skip
@@ -105,8 +106,8 @@ def fit_pictures(fit: Fit, label: str, number: int, ci_prob: float, force: bool)
             plot_loo_pit(check, below)
 
         pictures[f"fit{number}-predictions"] = Picture(
-            f"Fitted losses of {label} within posterior predictive intervals of new runs, and LOO-PIT: the cumulative share of each "
-            f"loss's rank among predictions from the other runs.{mark}",
+            f"Fitted losses of {label} within posterior predictive intervals of new runs, and LOO-PIT: the cumulative share of "
+            f"each loss's rank among predictions from the other runs.{mark}",
             f"Above, deviations of fitted losses from predicted medians with bars of {label}. Below, a line that stays in the grey "
             "band where predictions of left-out runs are calibrated.",
             (WIDTH, 2 * HEIGHT), predictions,
@@ -114,7 +115,7 @@ def fit_pictures(fit: Fit, label: str, number: int, ci_prob: float, force: bool)
     pictures[f"fit{number}-parameters"] = Picture(
         f"Parameters of {label} within their priors: median and {percent} {INTERVAL}; grey: that of the prior.{mark}",
         f"One row for each parameter of {label}, with its posterior interval on the scale of the prior. The table has the numbers.",
-        (WIDTH, 1.1 + 0.27 * count), lambda f: plot_parameters(fit, f.subplots(), ci_prob=ci_prob),
+        (WIDTH, 1.1 + 0.34 * count), lambda f: plot_parameters(fit, f.subplots(), ci_prob=ci_prob),
     )  # fmt: skip
     names = list(fit.draws)[:DENSITIES]
     rest = "" if count <= DENSITIES else f" These are the first {DENSITIES} of {count} parameters."
