@@ -51,6 +51,11 @@ def _symbol(fit: Fit, name: str, wrapped: bool = False) -> str:
     return "\n".join([name, *textwrap.wrap(f"({unit})", PANEL)])
 
 
+def _halved(label: str) -> str:
+    """Return a label in two lines if it is long."""
+    return "\n".join(textwrap.wrap(label, max(PANEL, len(label) // 2 + 8), break_long_words=False))
+
+
 def plot_parameters(fit: Fit, ax: Axes, *, ci_prob: float = 0.9, seed: int = 0) -> Axes:
     """Draw a forest plot: the median and interval of each parameter at their positions in its prior, with the numbers beside.
 
@@ -87,7 +92,7 @@ def plot_parameters(fit: Fit, ax: Axes, *, ci_prob: float = 0.9, seed: int = 0) 
                 ax.plot(x, row, marker="<" if x < 0 else ">", ms=5, color=colour)
         numbers = f"{significant(middle, 3)} [{significant(low, 3)}, {significant(high, 3)}]"
         ax.text(1.01, row, numbers, transform=ax.get_yaxis_transform(), fontsize=SMALL, va="center")
-    ax.set_yticks(range(len(names)), [_symbol(fit, name, wrapped=True) for name in names], fontsize=SMALL)
+    ax.set_yticks(range(len(names)), [_halved(_symbol(fit, name)) for name in names], fontsize=SMALL, linespacing=0.95)
     ax.set_ylim(len(names) - 0.5, -0.5)
     ax.set_xlim(-EDGE - 0.2, EDGE + 0.2)
     percent = f"{ci_prob * 100:g}%"

@@ -18,6 +18,7 @@ from bayeslaw.core.files import check_target, write_whole
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.gridspec import GridSpec
 
 # Okabe and Ito's colours, which colour-blind readers can tell apart; lines also differ by marker or by dashes.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -168,17 +169,26 @@ def _letters(ax: Axes, size: float) -> float:
     return max(12.0, (figure.get_figwidth() / columns - MARGIN) * LETTERS * SMALL / size)
 
 
-def make_space(figure: Figure) -> None:
-    """Make a figure higher by its titles and legends, so that these do not make its axes smaller."""
-    rows: dict[int, float] = {}
+def make_space(figure: Figure, grid: GridSpec | None = None) -> None:
+    """Make a figure, and its parts below each other in a grid, higher by their titles and legends: axes keep their size.
+
+    Parameters
+    ----------
+    figure, grid : Figure and GridSpec, optional
+        The grid has one subfigure with one panel in each row.
+    """
+    parts: dict[Any, float] = {}
     for ax in figure.axes:
-        legend, place = ax.get_legend(), ax.get_subplotspec()
+        legend, place, part = ax.get_legend(), ax.get_subplotspec(), ax.get_figure(root=False)
         below = legend is not None and legend.get_window_extent().y1 <= ax.get_window_extent().y0
         extra = legend.get_window_extent().height if legend is not None and below else 0.0
         extra += ax.title.get_window_extent().height if ax.get_title() else 0.0
-        row = 0 if place is None else place.rowspan.start
-        rows[row] = max(rows.get(row, 0.0), extra / figure.dpi)
-    figure.set_figheight(figure.get_figheight() + sum(rows.values()))
+        row = (part, 0 if place is None else place.rowspan.start)
+        parts[row] = max(parts.get(row, 0.0), extra / figure.dpi)
+    height = figure.get_figheight()
+    figure.set_figheight(height + sum(parts.values()))
+    if grid is not None:
+        grid.set_height_ratios([height / grid.nrows + extra for extra in parts.values()])
 
 
 def show_dollars(figure: Figure) -> None:
@@ -192,7 +202,7 @@ def show_dollars(figure: Figure) -> None:
 
 def save_figure(path: Path, draw: Callable[[Axes], object]) -> None:
     """Draw one panel into a new figure and write it as .png, .pdf or .svg."""
-    _save(path, (WIDTH, HEIGHT), lambda figure: draw(figure.subplots()))
+    save_panels(path, [draw])
 
 
 def save_panels(path: Path, panels: Sequence[Callable[[Axes], object]], height: float = HEIGHT) -> None:
@@ -201,9 +211,12 @@ def save_panels(path: Path, panels: Sequence[Callable[[Axes], object]], height: 
     Side by side their texts would be too small to read where a page is narrow.
     """
 
-    def draw_all(figure: Figure) -> None:
-        for ax, draw in zip(figure.subplots(len(panels), 1, squeeze=False)[:, 0], panels, strict=True):
-            draw(ax)
+    def draw_all(figure: Figure) -> GridSpec:
+        # Each in a part of its own: the long labels of one panel take no width from the others.
+        grid = figure.add_gridspec(len(panels), 1)
+        for row, draw_panel in enumerate(panels):
+            draw_panel(figure.add_subfigure(grid[row, 0]).subplots())
+        return grid
 
     _save(path, (WIDTH, (height + 0.4) * len(panels)), draw_all)
 
@@ -217,18 +230,20 @@ def save_stack(path: Path, panels: int, draw: Callable[[Sequence[Axes]], object]
     draw : callable
         Takes the axes of the panels, from the top down.
     """
-    _save(
-        path, (WIDTH, 1.0 + 1.7 * panels), lambda figure: draw(list(figure.subplots(panels, 1, sharex=True, squeeze=False)[:, 0]))
-    )
+
+    def draw_all(figure: Figure) -> None:
+        draw(list(figure.subplots(panels, 1, sharex=True, squeeze=False)[:, 0]))
+
+    _save(path, (WIDTH, 1.0 + 1.7 * panels), draw_all)
 
 
-def _save(path: Path, size: tuple[float, float], draw: Callable[[Figure], object]) -> None:
+def _save(path: Path, size: tuple[float, float], draw: Callable[[Figure], GridSpec | None]) -> None:
     """Write a new figure of `size` inches. pyplot is not used, so that no window opens and no global figure changes."""
     check_target(path, "A picture", *PICTURES)
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=size, layout="constrained")
-    draw(figure)
+    grid = draw(figure)
     show_dollars(figure)
-    make_space(figure)
+    make_space(figure, grid)
     write_whole(path, lambda temporary: figure.savefig(temporary, dpi=DPI))

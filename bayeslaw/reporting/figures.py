@@ -155,7 +155,7 @@ def _grid(figure: Figure, count: int, columns: int) -> list[Axes]:
 
 
 def data_fan(fit: Fit, force: bool = False) -> tuple[Forecast, int] | str:
-    """Return forecasts along some of a fit's own runs and beyond, and the number of other settings; or why curves can't show them."""
+    """Return forecasts along some of a fit's runs and beyond, and the number of other settings; or why curves can't show them."""
     rows, axes = rows_of(fit).frame, fit.law.axes
     if fit.law.series or not axes:
         return "its losses depend on whole schedules."

@@ -212,8 +212,9 @@ def _points(result: Forecast, x: str, measured: Runs | None) -> pd.DataFrame | N
 
 def _fan(result: Forecast, label: str, x: str, unit: str, points: pd.DataFrame | None, ci_prob: float) -> Picture:
     caption = f"Forecasts by {label}: latent median and {ci_prob * 100:g}% {INTERVAL} ({result.spread})"
+    hollow = "; hollow: measured losses" if points is not None else ""
     return Picture(
-        f"{caption}; hatched: outside the runs; small points: fitted losses{'; hollow: measured losses' if points is not None else ''}.",
+        f"{caption}; hatched: outside the runs; small points: fitted losses{hollow}.",
         f"Loss against {x} at the given settings, with intervals. The table of forecasts has the numbers.",
         (WIDTH, HEIGHT), lambda f: plot_forecast(result, f.subplots(), ci_prob=ci_prob, measured=points, x=x, unit=unit),
     )  # fmt: skip

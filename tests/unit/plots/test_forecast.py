@@ -136,7 +136,7 @@ def test_measured_losses_outside_the_drawn_interval_are_crossed_out(fan: Forecas
     end = float(fan.settings["D"].max())
     low, high = row["run_eti90_lb"].to_numpy(), row["run_eti90_ub"].to_numpy()
     losses = [low[0] + 1e-6, high[0] + 1e-6, low[1] - 1e-6, 2.0]
-    measured = pd.DataFrame({"N": 1e9, "D": [*row["D"].repeat(2)][:2] + [row["D"].iloc[1], 10 * end], "loss": losses})
+    measured = pd.DataFrame({"N": 1e9, "D": [row["D"].iloc[0], row["D"].iloc[0], row["D"].iloc[1], 10 * end], "loss": losses})
     plot_forecast(fan, ax, measured=measured, fitted=False)
     crosses = [p for p in points(ax) if p.get_marker() == "x"]
     assert [up(p) for p in crosses] == [losses[1:3]]
