@@ -95,7 +95,9 @@ def plot_plan(plan: Plan, ax: Axes, *, of: str = "", levels: Sequence[float] = (
     y = "adaptation tokens per parameter" if math.isfinite(problem.n) else "adaptation tokens"
     colours = {"": "", "forgetting": ", colours: median forgetting", "target-loss": ", colours: median target loss"}[of]
     title = f"probability that all constraints hold ({plan.on}){colours}{failure(plan.forced)}"
-    return finish(ax, "replay share (%)", y, title)
+    used = plan.draws[:: max(1, plan.draws.size // THINNED)].size
+    notes = [f"colours: from {used:,} of {plan.draws.size:,} draws"] if of and used < plan.draws.size else []
+    return finish(ax, "replay share (%)", y, title, notes)
 
 
 def _landscape(plan: Plan, of: str, x: Any, r: Any) -> tuple[Any, str]:

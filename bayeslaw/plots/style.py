@@ -30,6 +30,7 @@ PICTURES = (".png", ".pdf", ".svg")
 SMALL, MEDIUM = 8, 9  # points: of ticks, legends and texts in a picture, and of its labels and titles
 WIDTH, HEIGHT = 5.6, 3.6  # inches of a panel: at a width of 400 pixels, as on a phone, the smallest text is 8 pixels high
 DPI = 220
+UPRIGHT = 40  # letters that a vertical label of a panel holds
 LETTERS = 15.0  # of the small size that an inch holds
 MARGIN = 0.7  # inches beside the axes for ticks and label
 UNDER = 36  # points from the axes down to the legend: ticks, their numbers, and one line of label
@@ -98,7 +99,7 @@ def finish(ax: Axes, x: str, y: str, title: str, notes: Sequence[str] = (), **le
         Options of the legend that replace the usual ones.
     """
     ax.set_xlabel(x, fontsize=MEDIUM)
-    ax.set_ylabel(y, fontsize=MEDIUM)
+    ax.set_ylabel(_broken(y, UPRIGHT), fontsize=MEDIUM)
     ax.tick_params(labelsize=SMALL)
     for axis in (ax.xaxis, ax.yaxis):
         axis.get_offset_text().set_fontsize(SMALL)
