@@ -194,15 +194,17 @@ def _draw_fitted(forecast: Forecast, ax: Axes, drawn: Sequence[pd.DataFrame], x:
             near.setdefault(setting, []).append(i)
     if shown:
         ax.plot([], [], ls="", marker="o", ms=3, color="0.2", label=f"fitted losses: {shown}")
+    counts: dict[str, int] = {}
     for setting, lines in near.items():
         here = dict(zip(others, setting, strict=True))
         nearest = pd.DataFrame([here])
         different = {c: v for c, v in here.items() if any(not _same(nearest, drawn[i], [c]).all() for i in lines)}
         before = shown
         points(_same(rows, nearest, others), lines[0], color="0.45")
-        label = f"fitted, nearest at {_words(different)}: {shown - before}"
-        if shown > before:
-            ax.plot([], [], ls="", marker=MARKERS[lines[0]], ms=3, color="0.45", label=label)
+        counts[_words(different)] = counts.get(_words(different), 0) + shown - before
+    for words, count in counts.items():
+        if count:
+            ax.plot([], [], ls="", marker="o", ms=3, color="0.45", label=f"fitted, nearest at {words}: {count}")
     notes = [f"{int(left.sum())} of {len(rows)} fitted losses are of other settings and not drawn"] if left.any() else []
     if thinned:
         notes.append(f"{thinned} fitted losses of these settings lie far outside the curves, or between those drawn")
