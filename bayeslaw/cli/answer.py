@@ -66,12 +66,15 @@ class Answer:
             write_text(path, table.to_csv(index=False))
             self.say(f"{content} written to {path}")
 
-    def save_picture(self, path: Path | None, *panels: Callable[[Axes], object]) -> None:
-        """Write a picture if there is a path. Call it before any table is written: a picture that fails then leaves no table."""
-        from bayeslaw.plots.style import save_figure, save_panels
+    def save_picture(self, path: Path | None, *panels: Callable[[Axes], object], height: float | None = None) -> None:
+        """Write a picture if there is a path, with panels of a height in inches below each other.
+
+        Call it before any table is written: a picture that fails then leaves no table.
+        """
+        from bayeslaw.plots.style import HEIGHT, save_panels
 
         if path is not None:
-            save_figure(path, panels[0]) if len(panels) == 1 else save_panels(path, panels)
+            save_panels(path, panels, height or HEIGHT)
             self.last.append(f"picture written to {path}")
 
     def judge(self, checks: Sequence[Check]) -> None:

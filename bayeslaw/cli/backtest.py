@@ -62,12 +62,15 @@ def backtest(
     def draw(ax: Axes) -> None:
         bayeslaw.plots.plot_backtest(result, ax)
 
+    def draw_reach(ax: Axes) -> None:
+        bayeslaw.plots.plot_reach_coverage(result, ax)
+
     def draw_coverage(ax: Axes) -> None:
         bayeslaw.plots.plot_coverage(result.transforms, ax, runs=result.rows["run"].nunique())
 
     answer = Answer()
     if len(result.rows):
-        answer.save_picture(plot, draw, draw_coverage)
+        answer.save_picture(plot, draw, draw_reach, draw_coverage)
     elif plot is not None:
         answer.last.append("no picture, since nothing was scored")
     if csv:

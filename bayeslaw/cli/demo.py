@@ -135,8 +135,8 @@ def _picture(fit: Fit, runs: Runs, path: Path) -> None:
     def draw(ax: Axes) -> None:
         plot_forecast(fan, ax, measured=there, x="D", unit="adaptation tokens")
         ax.set_title(
-            f"{fit.law.name} fitted to PTPP ≤ 31, forecast at PTPP {ptpp:g}, r = {r:g}\n"
-            "lines: latent median; bands: 90% equal-tailed interval of the next run; points: measured" + failure(fan.forced),
+            f"{fit.law.name} fitted to PTPP ≤ 31, forecast at PTPP {ptpp:g}, r = {r:g}:\n"
+            "median and 90% equal-tailed interval of the next run" + failure(fan.forced),
             fontsize=9,
         )
 

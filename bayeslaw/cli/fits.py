@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +15,8 @@ from bayeslaw.cli.answer import Answer
 from bayeslaw.core.errors import BayeslawError
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from bayeslaw.forecasting.stack import Stack
     from bayeslaw.posterior.fit import Fit
 
@@ -96,6 +100,7 @@ def show(
     latex: Annotated[bool, Option("--latex", help="Print a LaTeX table.")] = False,
     csv: options.Csv = False,
     sensitivity: Annotated[bool, Option("--sensitivity", help="Show how strongly the posterior depends on the priors.")] = False,
+    plot: options.Picture = None,
     force: options.Force = False,
 ) -> Answer:
     """Show parameters with credible intervals, the checks, and which parameters the data did not inform."""
@@ -103,19 +108,23 @@ def show(
     from bayeslaw.posterior.sensitivity import SENSITIVE
     from bayeslaw.reporting.latex import parameters_latex
 
+    options.check_outputs("A table", None, plot)
     loaded, answer = bayeslaw.load_fit(fit), Answer()
     if isinstance(loaded, bayeslaw.Stack) and (latex or sensitivity):
         raise BayeslawError(f"{fit.name} is a stack of fits; --latex and --sensitivity need a single fit.", code="stack-given")
     table = loaded.summary(ci)
     withheld = not loaded.passed and not force
-    if (csv or latex) and withheld:
+    if (csv or latex or plot) and withheld:
         raise BayeslawError(
             f"Sampling failed ({loaded.failures}): the intervals can't be trusted. {loaded.remedy}; or --force them and have every "
             "row marked.",
             code="failed-checks",
         )
+    if plot is not None:
+        answer.save_picture(plot, *_panels(loaded, ci), height=4.0)
     if csv:
-        return Answer(csv=table.to_csv())
+        answer.csv = table.to_csv()
+        return answer
     if isinstance(loaded, bayeslaw.Stack):
         origins = dict.fromkeys(member.origin for member in loaded.members.values())
         answer.say(loaded.name, f"fitted to {'; '.join(origins)}", "")
@@ -143,6 +152,22 @@ def show(
     if withheld:
         answer.say("Intervals are not shown without --force.")
     return answer
+
+
+def _panels(loaded: Fit | Stack, ci: float) -> list[Callable[[Axes], object]]:
+    """Return panels of a picture of every fit: parameters, posterior predictive intervals, and LOO-PIT."""
+    from bayeslaw.evaluation.predictive import predictive_check
+    from bayeslaw.forecasting.stack import fits_of
+
+    panels: list[Callable[[Axes], object]] = []
+    for member in fits_of(loaded).values():
+        check = predictive_check(member)
+        panels += [
+            partial(bayeslaw.plots.plot_parameters, member, ci_prob=ci),
+            partial(bayeslaw.plots.plot_predictive, check),
+            partial(bayeslaw.plots.plot_loo_pit, check),
+        ]
+    return panels
 
 
 def update(

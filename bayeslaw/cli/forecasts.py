@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from bayeslaw.forecasting.forecast import Forecast
+    from bayeslaw.forecasting.stack import Posterior
 
 
 def forecast(
@@ -26,6 +27,9 @@ def forecast(
     set_: options.Ranges = None,
     output: options.TableFile = None,
     plot: options.Picture = None,
+    measured: Annotated[
+        Path | None, Option(help="Losses measured since, drawn in the picture; rows that the fit has seen are left out.")
+    ] = None,
     ci: options.Ci = 0.9,
     discrepancy: options.Discrepancy = None,
     as_: options.As = "known",
@@ -42,14 +46,21 @@ def forecast(
         raise BayeslawError(
             "Give the settings either by --at GRID.csv or by --set NAME=VALUES for each covariate.", code="settings-not-clear"
         )
+    if measured is not None and plot is None:
+        raise BayeslawError(
+            "--measured draws losses into the picture of --plot FILE.png: give that too, or score them by `bayeslaw score`.",
+            code="measured-without-plot",
+        )
     loaded, answer = bayeslaw.load_fit(fit), Answer()
+    points = None if measured is None else _unseen(loaded, measured, answer)
     values = options.pairs_of("--set", set_, "NAME=VALUES, such as N=8.1e9 or D=1e9:2e11:20")
     settings = bayeslaw.grid(loaded, values) if at is None else at
     result = bayeslaw.forecast(loaded, bayeslaw.read_runs(settings), discrepancy=discrepancy, as_=as_, seed=seed, force=force)
     table, checks = result.summary(ci, progress=True), (*loaded.checks, *result.checks)
 
     def draw(ax: Axes) -> None:
-        bayeslaw.plots.plot_forecast(result, ax, ci_prob=ci, unit=loaded.covariates[forecast_axis(result)].unit)
+        unit = loaded.covariates[forecast_axis(result)].unit
+        bayeslaw.plots.plot_forecast(result, ax, ci_prob=ci, unit=unit, measured=points)
 
     answer.save_picture(plot, draw)
     answer.save_table("forecast", table, output, f"{len(table)} settings", plain(_shown(result, table)))
@@ -62,6 +73,23 @@ def forecast(
     if loaded.concerns:
         answer.say(f"`bayeslaw show {fit}` says more of the concerns about the fit.")
     return answer
+
+
+def _unseen(fit: Posterior, path: Path, answer: Answer) -> pd.DataFrame:
+    """Return the measured losses of a table that a fit has not seen, and say how many it has."""
+    from bayeslaw.core.units import check_unit
+    from bayeslaw.evaluation.scores import held_rows
+
+    runs = bayeslaw.read_runs(path)
+    members = [member for member, _ in fit.selections]
+    for member in members:
+        check_unit(member.observed.unit, runs.frame, runs.name)
+    held = held_rows(members, runs)
+    if held.seen:
+        answer.say(f"note: {held.seen} rows of {runs.name} are in the fit: they are not drawn as measured since")
+    if held.base:
+        answer.say(f"note: {held.base} base checkpoints (D = 0) of {runs.name} are not drawn")
+    return held.runs.frame
 
 
 def _shown(result: Forecast, table: pd.DataFrame) -> pd.DataFrame:
@@ -139,6 +167,7 @@ def compare(
     duplicates: options.Duplicates = "refuse",
     noise: Annotated[list[str] | None, Option(help="A noise to fit every law with, as for `bayeslaw fit`. Repeatable.")] = None,
     output: Annotated[Path | None, Option("-o", "--output", help="Write the stack of the fits to this file (.nc).")] = None,
+    plot: options.Picture = None,
     executor: options.Executor = "in-process",
     bootstrap: Annotated[int, Option(help="Number of resamples of whole runs, for the intervals of point fits.")] = 0,
     draws: options.Draws = 1000,
@@ -154,13 +183,19 @@ def compare(
     from bayeslaw.core.text import plain
     from bayeslaw.evaluation.scores import LEGEND
 
-    options.check_outputs("A stack", output, ending=".nc")
+    options.check_outputs("A stack", output, plot, ending=".nc")
     comparison = bayeslaw.compare(
         bayeslaw.read_runs(runs, where, duplicates=duplicates), law, noise=noise or ["auto"], holdout=holdout, by=by, loo=loo,
         at=None if at is None else _settings(at), bootstrap=bootstrap, starts=starts, seed=seed, executor=executor, force=force,
         progress=not quiet, options={"draws": draws, "tune": tune, "chains": chains},
     )  # fmt: skip
     answer = Answer()
+    answer.save_picture(
+        plot,
+        lambda ax: bayeslaw.plots.plot_comparison(comparison, ax),
+        *(lambda ax, of=of: bayeslaw.plots.plot_scores(comparison, ax, of=of) for of in ("crps", "cover_eti90")),
+        height=1.0 + 0.35 * (len(comparison.weights) + 1),
+    )
     if csv:
         answer.csv = comparison.scores.to_csv(index=False)
     else:

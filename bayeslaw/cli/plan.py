@@ -149,7 +149,10 @@ def allocate(
     allocation = bayeslaw.allocate(bayeslaw.load_fit(fit), compute, stage, settings=settings, discrepancy=discrepancy, force=force)
     answer = Answer()
     table, powers = allocation.summary(ci), allocation.powers(ci)
-    answer.save_picture(plot, lambda ax: bayeslaw.plots.plot_frontier([allocation], ax, ci_prob=ci))
+    panels = [lambda ax: bayeslaw.plots.plot_isoflops(allocation, ax, ci_prob=ci)]
+    if len(table) > 1:
+        panels.insert(0, lambda ax: bayeslaw.plots.plot_frontier([allocation], ax, ci_prob=ci))
+    answer.save_picture(plot, *panels)
     answer.save_table("allocation", table, output, f"{len(table)} values of compute", joined=True)
     answer.say("", f"power laws of compute, {allocation.method}")
     answer.show("powers", powers, joined=True)

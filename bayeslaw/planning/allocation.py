@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -24,6 +24,7 @@ from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError, nearest, whole_number
 from bayeslaw.core.flops import FLOPS
 from bayeslaw.core.intervals import columns, interval_names, tails
+from bayeslaw.core.units import NATS
 from bayeslaw.forecasting.forecast import ERROR
 from bayeslaw.forecasting.stack import Posterior
 from bayeslaw.inference.point import PointFit
@@ -67,6 +68,10 @@ class Allocation:
         Whether checks of the fit failed.
     extrapolated : bool
         Whether the losses have errors of laws that were learnt.
+    runs : array (m, 2)
+        N and D of the fitted rows, without base checkpoints.
+    unit : str
+        Of the losses.
 
     Examples
     --------
@@ -87,6 +92,8 @@ class Allocation:
     stages: tuple[LawDraws, ...]
     failed: bool = False
     extrapolated: bool = False
+    runs: Array = field(default_factory=lambda: np.empty((0, 2)))
+    unit: str = NATS
 
     def summary(self, ci_prob: float = 0.9) -> pd.DataFrame:
         """One row per compute: medians and intervals of N, D, tokens_per_parameter and loss, and the share of draws in a corner."""
@@ -177,7 +184,12 @@ def allocate(
         notes.append("beyond the runs' compute the losses have the law's error as learnt (extrapolated); the optimum is the law's")
     failed = not isinstance(fit, PointFit) and not fit.passed
     distinct, place = tuple(dict.fromkeys(notes)), stage or ""
-    return Allocation(flops, n, d, loss, corner, exponents, methods, distinct, name, place, tuple(laws), failed, extrapolated)
+    rows = np.concatenate([np.stack([own.observed.covariates[c] for c in ("N", "D")], axis=1) for own, _ in fits])
+    rows = np.unique(rows[(rows > 0).all(axis=1)], axis=0)
+    unit = fits[0][0].observed.unit
+    return Allocation(
+        flops, n, d, loss, corner, exponents, methods, distinct, name, place, tuple(laws), failed, extrapolated, rows, unit
+    )
 
 
 def _beyond(posterior: Posterior | PointFit, most: float) -> list[tuple[Fit | PointFit, Index]]:

@@ -1,6 +1,8 @@
 from .backtest import plot_backtest as plot_backtest
+from .backtest import plot_reach_coverage as plot_reach_coverage
 from .decisions import plot_anchors as plot_anchors
 from .decisions import plot_frontier as plot_frontier
+from .decisions import plot_isoflops as plot_isoflops
 from .decisions import plot_plan as plot_plan
 from .decisions import plot_savings as plot_savings
 from .fit import plot_comparison as plot_comparison
@@ -8,8 +10,11 @@ from .fit import plot_coverage as plot_coverage
 from .fit import plot_pair as plot_pair
 from .fit import plot_parameters as plot_parameters
 from .fit import plot_prior_posterior as plot_prior_posterior
+from .fit import plot_scores as plot_scores
 from .fit import plot_transforms as plot_transforms
 from .forecast import plot_forecast as plot_forecast
+from .predictive import plot_loo_pit as plot_loo_pit
+from .predictive import plot_predictive as plot_predictive
 from .schedules import plot_schedules as plot_schedules
 from .training import plot_optimum as plot_optimum
 from .training import plot_surface as plot_surface

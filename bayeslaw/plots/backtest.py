@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.intervals import interval_names
 from bayeslaw.core.text import significant
-from bayeslaw.evaluation.backtest import BINS, IN_WORDS, Backtest, bin_name, counted, inside
-from bayeslaw.plots.style import COLOURS, failure, finish, has_failed, new_axes
+from bayeslaw.evaluation.backtest import BINS, COVERED, IN_WORDS, Backtest, bin_name, counted, inside
+from bayeslaw.plots.style import COLOURS, DASHES, MARKERS, SHARES, SMALL, failure, finish, has_failed, new_axes, share_interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -57,8 +57,55 @@ def plot_backtest(backtest: Backtest, ax: Axes | None = None) -> Axes:
             ax.axvline(start, color="0.85", lw=0.8, zorder=0)
             middle = (start + min(end, float(reach.max()))) / 2
             text = f"{significant(100 * float(errors[name]), 2)}%"
-            ax.text(middle, 0.99, text, transform=ax.get_xaxis_transform(), fontsize=7, ha="center", va="top")
+            ax.text(middle, 0.99, text, transform=ax.get_xaxis_transform(), fontsize=SMALL, ha="center", va="top")
     x = f"e-folds of {IN_WORDS.get(backtest.by, backtest.by)} beyond the cut"
     cuts = counted(rows["cut"].nunique(), "cut")
     title = f"{backtest.law}: losses beyond {cuts} and their forecasts ({backtest.spread});\nabove: mean error by distance"
-    return finish(ax, x, "loss minus the forecast's median (%)", title + failure(has_failed(rows)), loc="lower left")
+    return finish(ax, x, "loss minus the forecast's median (%)", title + failure(has_failed(rows)))
+
+
+def plot_reach_coverage(backtest: Backtest, ax: Axes | None = None) -> Axes:
+    """Draw the share of losses inside the 50, 80 and 90% intervals of their forecasts, by how far beyond the cut these were.
+
+    Each range of reach is one point in the middle of its forecasts' distances. Its bar is an interval of the share in which every
+    run counts once, because its rows err together. Dotted lines are the shares that the intervals should hold.
+
+    Parameters
+    ----------
+    backtest : Backtest
+        'nothing-to-draw' where nothing was scored.
+    ax : matplotlib Axes
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> result = bayeslaw.backtest("runs.csv", "chinchilla", cuts=1, progress=False)
+    >>> bayeslaw.plots.plot_reach_coverage(result, Figure().subplots()).get_ylabel()
+    'losses inside the interval (%)'
+    """
+    rows = backtest.rows
+    if not len(rows):
+        raise BayeslawError("Nothing was scored in this backtest: there is nothing to draw.", code="nothing-to-draw")
+    parts = [(rows[(rows["reach"] > low) & (rows["reach"] <= high)], (low, high)) for low, high in BINS]
+    parts = [(part, ends) for part, ends in parts if len(part)]
+    middle = np.array([part["reach"].mean() for part, _ in parts])
+    runs = np.array([part["run"].nunique() for part, _ in parts])
+    far = 1.05 * float(rows["reach"].max())
+    ax = ax or new_axes()
+    for i, prob in enumerate(COVERED):
+        share = np.array([inside(part, prob).mean() for part, _ in parts])
+        low, high = share_interval(share, runs)
+        at = middle + (i - 1) * 0.012 * far
+        bars = [100 * (share - low), 100 * (high - share)]
+        style: dict[str, Any] = {"color": COLOURS[i], "marker": MARKERS[i], "ms": 5, "mec": "white", "lw": 1.4, "ls": DASHES[i]}
+        ax.errorbar(at, 100 * share, yerr=bars, elinewidth=1.2, capsize=2, label=f"{prob:.0%} intervals", **style)
+        ax.axhline(100 * prob, color=COLOURS[i], lw=0.9, ls=":")
+    for number, (_, (start, _)), place in zip(runs.tolist(), parts, middle.tolist(), strict=True):
+        ax.axvline(start, color="0.85", lw=0.8, zorder=0)
+        ax.text(place, -9, f"{number} run{'s' * (number != 1)}", fontsize=SMALL, ha="center", va="center")
+    ax.set(xlim=(0, far), ylim=(-16, 104))
+    ax.set_yticks(range(0, 101, 20))
+    x = f"e-folds of {IN_WORDS.get(backtest.by, backtest.by)} beyond the cut"
+    title = f"{backtest.law}: coverage by distance ({backtest.spread})" + failure(has_failed(rows))
+    notes = [f"bars: {SHARES} where each run counts once; dotted: as it should be"]
+    return finish(ax, x, "losses inside the interval (%)", title, notes)

@@ -9,20 +9,34 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.flops import FLOPS
-from bayeslaw.core.intervals import interval_names
+from bayeslaw.core.intervals import interval_names, quantiles
 from bayeslaw.design.anchors import Anchors
 from bayeslaw.planning.allocation import Allocation
 from bayeslaw.planning.plan import Plan
 from bayeslaw.planning.search import values_on_grid
 from bayeslaw.planning.transfer import Transfer
-from bayeslaw.plots.style import COLORMAP, COLOURS, MARKERS, failure, finish, has_failed, new_axes, short_number
+from bayeslaw.plots.style import (
+    COLORMAP,
+    COLOURS,
+    MARKERS,
+    MOST_LINES,
+    SMALL,
+    failure,
+    finish,
+    has_failed,
+    new_axes,
+    note_hidden,
+    short_number,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 GRID = (61, 81)  # replay shares, log tokens
+AROUND = 12.0  # factor about the best N in which losses at equal compute are drawn
 THINNED = 400  # draws whose median is drawn as a landscape
 
 
@@ -68,8 +82,8 @@ def plot_plan(plan: Plan, ax: Axes | None = None, *, of: str = "", levels: Seque
         steps = MaxNLocator(14).tick_values(bottom, top if top > bottom else bottom + 1e-6)
         shade = ax.contourf(100 * r, across, table.T, levels=steps, cmap=COLORMAP, alpha=0.85, extend="both")
         bar = ax.figure.colorbar(shade, ax=ax, pad=0.02)
-        bar.set_label(label, fontsize=8)
-        bar.ax.tick_params(labelsize=7)
+        bar.set_label(label, fontsize=SMALL)
+        bar.ax.tick_params(labelsize=SMALL)
     chance = plan.probability(np.exp(x), r)
     ink = "white" if of else COLOURS[0]
     if not of:
@@ -78,14 +92,15 @@ def plot_plan(plan: Plan, ax: Axes | None = None, *, of: str = "", levels: Seque
     if drawn:
         styles = ["dotted", "dashdot", "dashed", "solid"]
         lines = ax.contour(100 * r, across, chance.T, levels=drawn, colors=ink, linewidths=1.6, linestyles=styles[-len(drawn) :])
-        ax.clabel(lines, fmt=lambda v: f"{v:.0%}", fontsize=7)
+        ax.clabel(lines, fmt=lambda v: f"{v:.0%}", fontsize=SMALL)
     _marks(plan, ax, unit)
     ax.set_yscale("log")
     y = "adaptation tokens per parameter" if math.isfinite(problem.n) else "adaptation tokens"
     colours = {"": "", "forgetting": ", colours: median forgetting", "target-loss": ", colours: median target loss"}[of]
     title = f"probability that all constraints hold ({plan.on}){colours}{failure(plan.forced)}"
-    # With few tokens, nearly all of them replayed, no constraint on the target holds: no contour runs through this corner.
-    return finish(ax, "replay share (%)", y, title, loc="lower right", framealpha=0.9, frameon=True)
+    used = plan.draws[:: max(1, plan.draws.size // THINNED)].size
+    notes = [f"colours: from {used:,} of {plan.draws.size:,} draws"] if of and used < plan.draws.size else []
+    return finish(ax, "replay share (%)", y, title, notes)
 
 
 def _landscape(plan: Plan, of: str, x: Any, r: Any) -> tuple[Any, str]:
@@ -115,10 +130,12 @@ def _marks(plan: Plan, ax: Axes, unit: float) -> None:
 def plot_frontier(allocations: Sequence[Allocation], ax: Axes | None = None, *, ci_prob: float = 0.9, contours: int = 9) -> Axes:
     """Draw efficient frontiers, the best N over compute with bands, on loss contours of the first (Zheng et al. 2024, fig. 5).
 
+    Small points are the fitted rows. The ground is hatched where N, D or compute leave their range.
+
     Parameters
     ----------
     allocations : sequence of Allocation
-        Each over at least two values of compute.
+        Each over at least two values of compute ('too-few-values'), at most as many as there are colours ('too-many-lines').
     ax, ci_prob : as in `plot_forecast`
     contours : int
         Number of loss contours.
@@ -132,29 +149,137 @@ def plot_frontier(allocations: Sequence[Allocation], ax: Axes | None = None, *, 
     """
     if not allocations or allocations[0].compute.size < 2:
         raise BayeslawError("A frontier needs a range of compute: give one, such as --compute 1e19:1e24:30.", code="too-few-values")
+    if len(allocations) > MOST_LINES:
+        raise BayeslawError(f"{len(allocations)} frontiers are too many for one picture: give {MOST_LINES}.", code="too-many-lines")
+    from matplotlib.patheffects import withStroke
+
     first = allocations[0]
     sizes = np.array([np.quantile(a.N, [0.02, 0.98]) for a in allocations])
-    n = np.geomspace(float(sizes.min()) / 4, float(sizes.max()) * 4, 60)
-    flops = np.geomspace(first.compute.min(), first.compute.max(), 60)
-    d = flops[None, :] / (FLOPS * n[:, None])
-    places = {"N": n.repeat(60), "D": d.ravel()}
-    loss = np.concatenate([s.loss(places, slice(None, None, max(1, s.size // THINNED)), axes=1) for s in first.stages])
-    middle = np.median(loss, axis=0).reshape(d.shape)
+    n = np.geomspace(float(sizes.min()) / 4, float(sizes.max()) * 4, 120)
+    flops = np.geomspace(first.compute.min(), first.compute.max(), 120)
+    middle = np.median(_losses(first, n.repeat(flops.size), (flops[None, :] / (FLOPS * n[:, None])).ravel()), axis=0)
     low, high = (float(v) for v in np.quantile(middle, [0.02, 0.9]))
     levels = np.unique(np.round(np.geomspace(low, high, contours), 3))
     ax = ax or new_axes()
-    lines = ax.contour(flops, n, middle, levels=levels, cmap=COLORMAP, linewidths=0.9)
-    ax.clabel(lines, fmt="%.3g", fontsize=6)
+    lines = ax.contour(flops, n, middle.reshape(n.size, -1), levels=levels, colors="0.4", linewidths=0.9)
+    # Labels stand on a path below the frontier, apart from each other, and on their lines: cut out, they take most of some lines.
+    best = np.exp(np.interp(np.log(flops), np.log(first.compute), np.median(np.log(first.N), axis=0)))
+    along = np.median(_losses(first, best / 2.5, flops / (FLOPS * best / 2.5)), axis=0)
+    ax.set(xscale="log", yscale="log", xlim=(flops[0], flops[-1]), ylim=(n[0], n[-1]))
+    kept = [level for level in levels if along.min() < level < along.max()]
+    at = [int(np.abs(along - level).argmin()) for level in kept]
+    places = [(float(flops[i]), float(best[i] / 2.5)) for i in at if 3 <= i < flops.size - 3]
+    for text in ax.clabel(lines, fmt="%.3g", fontsize=SMALL, inline=False, manual=places):
+        text.set(rotation=0, color="black", path_effects=[withStroke(linewidth=3, foreground="white")])
     for i, allocation in enumerate(allocations):
         table = allocation.summary(ci_prob)
         lower, upper = (table[name] for name in interval_names("N_eti", ci_prob))
-        style: dict[str, Any] = {"color": COLOURS[i], "lw": 2, "marker": MARKERS[i], "ms": 3, "markevery": 4}
+        style: dict[str, Any] = {"color": COLOURS[i], "lw": 2, "marker": MARKERS[i], "ms": 4, "markevery": 4, "mec": "white"}
         ax.plot(table["compute"], table["N_median"], label=f"best N, {allocation.stage or allocation.name}", **style)
-        ax.fill_between(table["compute"], lower, upper, color=COLOURS[i], alpha=0.22, lw=0)
-    ax.set(xscale="log", yscale="log")
-    title = f"efficient frontier with {ci_prob * 100:g}% equal-tailed bands; contours: median loss ({first.stage or first.name})"
-    title += failure(any(a.failed for a in allocations))
-    return finish(ax, "compute C = 6ND (FLOPs)", "parameters N", title, loc="upper left", frameon=True)
+        ax.fill_between(table["compute"], lower, upper, color=COLOURS[i], alpha=0.3, lw=0)
+    notes = [f"lines: median loss ({first.unit}) of {first.stage or first.name}, from {_thinned(first)}", *_ground(first, ax)]
+    title = f"efficient frontier with {ci_prob * 100:g}% equal-tailed bands" + failure(any(a.failed for a in allocations))
+    return finish(ax, "compute C = 6ND (FLOPs)", "parameters N", title, notes)
+
+
+def _losses(allocation: Allocation, n: Array, d: Array) -> Array:
+    """Return the law's losses (S, m) at N and D (m,) of some draws."""
+    return np.concatenate([s.loss({"N": n, "D": d}, slice(None, None, _step(s.size)), axes=1) for s in allocation.stages])
+
+
+def _step(size: int) -> int:
+    return max(1, size // THINNED)
+
+
+def _thinned(allocation: Allocation) -> str:
+    """Say how many draws `_losses` takes."""
+    used, size = sum(-(-s.size // _step(s.size)) for s in allocation.stages), sum(s.size for s in allocation.stages)
+    return f"{used:,} of {size:,} draws" if used < size else f"{size:,} draws"
+
+
+def _ground(allocation: Allocation, ax: Axes) -> list[str]:
+    """Draw the fitted rows over compute and N, and hatch the ground outside them; return notes of what is not drawn."""
+    if not len(allocation.runs):
+        return []
+    own_n, own_d = allocation.runs.T
+    own = FLOPS * own_n * own_d
+    (left, right), (bottom, top) = ax.get_xlim(), ax.get_ylim()
+    flops, n = np.geomspace(left, right, 400), np.geomspace(bottom, top, 400)
+    d = flops[None, :] / (FLOPS * n[:, None])
+    seen = (
+        (n[:, None] >= own_n.min()) & (n[:, None] <= own_n.max()) & (d >= own_d.min()) & (d <= own_d.max()) & (flops <= own.max())
+    )
+    if not seen.all():
+        ax.contourf(flops, n, seen, levels=[-0.5, 0.5], colors=["0.95"], zorder=-2)
+        ax.contourf(flops, n, seen, levels=[-0.5, 0.5], colors="none", hatches=["//"], zorder=-1).set(edgecolor="0.8", linewidth=0)
+        ax.fill([left], [bottom], fc="0.95", ec="0.8", hatch="//", lw=0, label="outside the runs in N, D or compute")
+    inside = (own >= left) & (own <= right) & (own_n >= bottom) & (own_n <= top)
+    if inside.any():
+        ax.plot(own[inside], own_n[inside], ls="", marker=".", ms=4, color="black", label=f"fitted settings: {inside.sum()}")
+    return [] if inside.all() else [f"{(~inside).sum()} of {inside.size} fitted settings lie outside the picture"]
+
+
+def plot_isoflops(allocation: Allocation, ax: Axes | None = None, *, ci_prob: float = 0.9, most: int = 5) -> Axes:
+    """Draw the loss over N at some budgets of compute, with bands, and mark the best N of each (Hoffmann et al. 2022, fig. 3).
+
+    The marks have the intervals of best N and of its loss. Lines are dashed where N, D or compute leave the range of the runs.
+
+    Parameters
+    ----------
+    allocation : Allocation
+    ax, ci_prob : as in `plot_forecast`
+    most : int
+        Number of budgets, up to the number of colours; they are evenly chosen from those of the allocation.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> allocation = bayeslaw.allocate(bayeslaw.load_fit("fit.nc"), "1e19:1e22:4")
+    >>> bayeslaw.plots.plot_isoflops(allocation, Figure().subplots()).get_xlabel()
+    'parameters N'
+    """
+    table = allocation.summary(ci_prob)
+    count = len(table)
+    chosen = np.unique(np.linspace(0, count - 1, min(count, most, MOST_LINES)).round().astype(np.int64))
+    ends = {
+        name: [table[end].to_numpy(dtype=np.float64) for end in interval_names(f"{name}_eti", ci_prob)] for name in ("N", "loss")
+    }
+    ax = ax or new_axes()
+    for i, place in enumerate(chosen.tolist()):
+        flops, best, loss = (float(table[name].iloc[place]) for name in ("compute", "N_median", "loss_median"))
+        n = np.geomspace(best / AROUND, best * AROUND, 81)
+        middle, low, high = quantiles(_losses(allocation, n, flops / (FLOPS * n)), ci_prob, axis=0)
+        seen = _within(allocation, n, flops)
+        colour = COLOURS[i]
+        ax.plot(n, middle, color=colour, lw=1.3, ls=(0, (3, 2)), zorder=2)
+        ax.plot(n, np.where(seen, middle, np.nan), color=colour, lw=2, zorder=2)
+        ax.fill_between(n, low, high, color=colour, alpha=0.2, lw=0)
+        bars = [
+            [[centre - pair[0][place]], [pair[1][place] - centre]] for centre, pair in ((best, ends["N"]), (loss, ends["loss"]))
+        ]
+        style: dict[str, Any] = {"marker": MARKERS[i], "ms": 6, "mec": "white", "color": colour, "ecolor": "black", "zorder": 4}
+        label = f"{flops:.3g} FLOPs: best N {short_number(best)}"
+        ax.errorbar([best], [loss], xerr=bars[0], yerr=bars[1], ls="", elinewidth=1, capsize=2, label=label, **style)
+    ax.set_xscale("log")
+    notes = [f"bands: {ci_prob * 100:g}% equal-tailed, of the law's loss, from {_thinned(allocation)}"]
+    if allocation.extrapolated:
+        notes.append("the bars of the marks also have the law's error as learnt")
+    if len(allocation.runs):
+        notes.append("dashed: outside the runs in N, D or compute")
+    if count > len(chosen):
+        notes.append(f"{count - len(chosen)} of {count} budgets are not drawn")
+    title = f"{allocation.stage or allocation.name}: loss over N at equal compute, best N marked" + failure(allocation.failed)
+    return finish(ax, "parameters N", f"loss ({allocation.unit})", title, notes)
+
+
+def _within(allocation: Allocation, n: Array, flops: float) -> Any:
+    """Mark the N (n,) that lie with D and compute in the range of the runs; all where these are not known."""
+    if not len(allocation.runs):
+        return np.ones(n.size, dtype=bool)
+    own_n, own_d = allocation.runs.T
+    d = flops / (FLOPS * n)
+    inside = (n >= own_n.min()) & (n <= own_n.max()) & (d >= own_d.min()) & (d <= own_d.max())
+    return inside & (flops <= FLOPS * float((own_n * own_d).max()) * (1 + 1e-9))
 
 
 def plot_savings(transfer: Transfer, ax: Axes | None = None, *, of: str = "saved", ci_prob: float = 0.9) -> Axes:
@@ -182,12 +307,12 @@ def plot_savings(transfer: Transfer, ax: Axes | None = None, *, of: str = "saved
     ax = ax or new_axes()
     for i, n in enumerate(sorted(table["N"].unique())):
         if i >= len(COLOURS):
-            ax.plot([], [], " ", label="… and more sizes not shown")
             break
         rows = table[table["N"] == n].sort_values("D")
         style: dict[str, Any] = {"color": COLOURS[i], "marker": MARKERS[i], "ms": 3, "lw": 1.5}
         ax.plot(rows["D"], scale * rows[f"{of}_median"], label=f"N = {short_number(float(n))}", **style)
         ax.fill_between(rows["D"], scale * rows[low], scale * rows[high], color=COLOURS[i], alpha=0.18, lw=0)
+    note_hidden(ax, table["N"].nunique(), "sizes ")
     ax.axhline(0, color="0.5", lw=0.8)
     ax.set_xscale("log")
     y = "FLOPs saved at equal loss (%)" if of == "saved" else "effectively transferred data (tokens)"
@@ -211,7 +336,7 @@ def plot_confidence(frontier: pd.DataFrame, ax: Axes | None = None) -> Axes:
     ax = ax or new_axes()
     ax.plot(100 * plans["confidence"], plans["tokens"], color=COLOURS[0], marker="o", lw=1.6, ms=5, label="feasible")
     for _, row in plans.iterrows():
-        place: dict[str, Any] = {"xytext": (4, -10), "textcoords": "offset points", "fontsize": 7}
+        place: dict[str, Any] = {"xytext": (4, -10), "textcoords": "offset points", "fontsize": SMALL}
         ax.annotate(f"replay {float(row['r']):.0%}", (100 * float(row["confidence"]), float(row["tokens"])), **place)
     infeasible = 100 * frontier["confidence"][~feasible]
     if len(infeasible):
@@ -255,7 +380,7 @@ def plot_anchors(anchors: Anchors, ax: Axes | None = None) -> Axes:
     if anchors.stop is not None:
         end = float(picks["spent"].iloc[anchors.stop - 1]) if anchors.stop else 0.0
         ax.axvline(end, color=COLOURS[2], lw=1)
-        place: dict[str, Any] = {"xytext": (3, -4), "textcoords": "offset points", "va": "top", "fontsize": 7}
+        place: dict[str, Any] = {"xytext": (3, -4), "textcoords": "offset points", "va": "top", "fontsize": SMALL}
         ax.annotate("not worth the price\nbeyond this line", (end, ax.get_ylim()[1]), **place)
     ax.set_xlim(0, anchors.market.budget)
     unit = f" ({anchors.targets.unit})" if anchors.targets.unit else ""
@@ -264,10 +389,9 @@ def plot_anchors(anchors: Anchors, ax: Axes | None = None) -> Axes:
 
 
 def _finish_anchors(ax: Axes, x: str, y: str, picks: pd.DataFrame) -> Axes:
-    """Label the axes of a picture of chosen runs; its vertical label is long and therefore smaller."""
+    """Label the axes of a picture of chosen runs; from 0 upwards."""
     finish(ax, x, y, "predicted gain from the next runs" + failure(has_failed(picks)))
     ax.set_ylim(bottom=0)
-    ax.yaxis.label.set_fontsize(8)
     return ax
 
 

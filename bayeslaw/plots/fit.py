@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +16,21 @@ from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, nearest
 from bayeslaw.core.intervals import check_probability, quantiles
 from bayeslaw.core.text import compact, significant
-from bayeslaw.plots.style import COLOURS, DASHES, MARKERS, MOST_LINES, failure, finish, new_axes, note_hidden
+from bayeslaw.evaluation.comparison import Comparison
+from bayeslaw.plots.style import (
+    COLOURS,
+    DASHES,
+    MARKERS,
+    MOST_LINES,
+    SHARES,
+    SMALL,
+    failure,
+    finish,
+    has_failed,
+    new_axes,
+    note_hidden,
+    share_interval,
+)
 from bayeslaw.posterior.fit import Fit
 from bayeslaw.posterior.parameters import parameter_unit
 
@@ -36,6 +50,11 @@ def _symbol(fit: Fit, name: str, wrapped: bool = False) -> str:
     if not (wrapped and len(name + unit) > 20):
         return f"{name} ({unit})" if unit else name
     return "\n".join([name, *textwrap.wrap(f"({unit})", PANEL)])
+
+
+def _halved(label: str) -> str:
+    """Return a label in two lines if it is long."""
+    return "\n".join(textwrap.wrap(label, max(PANEL, len(label) // 2 + 8), break_long_words=False))
 
 
 def plot_parameters(fit: Fit, ax: Axes | None = None, *, ci_prob: float = 0.9, seed: int = 0) -> Axes:
@@ -74,8 +93,8 @@ def plot_parameters(fit: Fit, ax: Axes | None = None, *, ci_prob: float = 0.9, s
             if abs(x) >= EDGE:
                 ax.plot(x, row, marker="<" if x < 0 else ">", ms=5, color=colour)
         numbers = f"{significant(middle, 3)} [{significant(low, 3)}, {significant(high, 3)}]"
-        ax.text(1.01, row, numbers, transform=ax.get_yaxis_transform(), fontsize=7, va="center")
-    ax.set_yticks(range(len(names)), [_symbol(fit, name) for name in names], fontsize=8)
+        ax.text(1.01, row, numbers, transform=ax.get_yaxis_transform(), fontsize=SMALL, va="center")
+    ax.set_yticks(range(len(names)), [_halved(_symbol(fit, name)) for name in names], fontsize=SMALL, linespacing=0.95)
     ax.set_ylim(len(names) - 0.5, -0.5)
     ax.set_xlim(-EDGE - 0.2, EDGE + 0.2)
     percent = f"{ci_prob * 100:g}%"
@@ -114,11 +133,18 @@ def plot_pair(fit: Fit, first: str, second: str, ax: Axes | None = None) -> Axes
     for values, scale, label, name in ((x, ax.set_xscale, ax.set_xlabel, first), (y, ax.set_yscale, ax.set_ylabel, second)):
         if _wide(values):
             scale("log")
-        label(_symbol(fit, name, wrapped=True), fontsize=8)
+        label(_symbol(fit, name, wrapped=True), fontsize=SMALL)
     _few_ticks(ax)
     rank = float(np.corrcoef(rankdata(x), rankdata(y))[0, 1])
-    ax.set_title(f"rank correlation {rank:+.3f}{failure(not fit.passed)}", fontsize=8)
+    ax.set_title(f"rank correlation {rank:+.3f}{failure(not fit.passed)}", fontsize=SMALL)
     return ax
+
+
+def shown_draws(fit: Fit) -> str:
+    """Say how many of a fit's draws `plot_pair` shows."""
+    size = next(iter(fit.draws.values())).size
+    shown = len(range(0, size, max(1, size // SHOWN)))
+    return f"{shown:,} of {size:,} draws" if shown < size else f"all {size:,} draws"
 
 
 def _draws_of(fit: Fit, name: str) -> Array:
@@ -137,7 +163,7 @@ def _wide(*samples: Array) -> bool:
 def _few_ticks(ax: Axes) -> None:
     from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
 
-    ax.tick_params(labelsize=7)
+    ax.tick_params(labelsize=SMALL)
     for axis in (ax.xaxis, ax.yaxis):
         low, high = sorted(axis.get_view_interval())
         if axis.get_scale() != "log":
@@ -194,7 +220,7 @@ def plot_prior_posterior(
                 ax.fill_between(shown, density / density.max(), color=COLOURS[0], alpha=0.25, lw=0)
     if logarithmic:
         ax.set_xscale("log")
-    ax.set_xlabel(_symbol(fit, name, wrapped=True), fontsize=8)
+    ax.set_xlabel(_symbol(fit, name, wrapped=True), fontsize=SMALL)
     _few_ticks(ax)
     ax.set_ylim(0, 1.08)
     ax.set_yticks([])
@@ -236,7 +262,7 @@ def plot_coverage(transforms: Mapping[str, Array], ax: Axes | None = None, *, ru
     note_hidden(ax, len(transforms))
     ax.set(xlim=(0, 100), ylim=(0, 100))
     x = "probability of the equal-tailed interval (%)"
-    return finish(ax, x, "losses inside it (%)", "coverage of forecasts", loc="upper left")
+    return finish(ax, x, "losses inside it (%)", "coverage of forecasts")
 
 
 def plot_transforms(transforms: Mapping[str, Array], ax: Axes | None = None, *, bins: int = 10) -> Axes:
@@ -273,10 +299,17 @@ def _check_scored(transforms: Mapping[str, Array]) -> None:
         raise BayeslawError("There are no scored losses: give transforms of at least one loss for each fit.", code="no-losses")
 
 
-def plot_comparison(weights: pd.DataFrame, ax: Axes | None = None) -> Axes:
+def plot_comparison(comparison: Comparison | pd.DataFrame, ax: Axes | None = None) -> Axes:
     """Draw by how much each law predicts left-out runs worse than the best law, with standard errors and weights.
 
-    `weights` has columns elpd_diff, dse and weight, and laws as rows, as in the `weights` of `bayeslaw.compare`.
+    Laws that were chosen by forecasts beyond cuts are drawn by their relative CRPS, others by their log predictive density.
+
+    Parameters
+    ----------
+    comparison : Comparison or DataFrame
+        The result of `bayeslaw.compare`, or a table with columns elpd_diff, dse and weight, and laws as rows, as its `weights`.
+        'nothing-to-draw' where no law was judged.
+    ax : matplotlib Axes
 
     Examples
     --------
@@ -285,21 +318,114 @@ def plot_comparison(weights: pd.DataFrame, ax: Axes | None = None) -> Axes:
     >>> [label.get_text() for label in bayeslaw.plots.plot_comparison(weights, Figure().subplots()).get_yticklabels()]
     ['a law', 'another']
     """
-    table = weights.dropna(subset=["elpd_diff"])
+    weights = comparison if isinstance(comparison, pd.DataFrame) else comparison.weights
+    beyond = "crps_rel" in weights
+    table = weights.dropna(subset=["crps_rel" if beyond else "elpd_diff"])
     if table.empty:
         raise BayeslawError("No law of the comparison has a predictive density: there is nothing to draw.", code="nothing-to-draw")
-    behind = -np.abs(table["elpd_diff"].to_numpy(dtype=np.float64))
-    error, rows = table["dse"].fillna(0.0).to_numpy(dtype=np.float64), np.arange(len(table))
+    notes = ["bars: one standard error; further right is better"]
+    if beyond:
+        assert not isinstance(comparison, pd.DataFrame)
+        behind, error = _crps_behind(comparison.runs, [str(name) for name in table.index])
+        x, title = "relative CRPS of the best law minus that of each (%)", "laws compared on rows beyond cuts"
+        notes[0] = "bars: one standard error, of means by run; further right is better"
+    else:
+        behind = -np.abs(table["elpd_diff"].to_numpy(dtype=np.float64))
+        error = table["dse"].fillna(0.0).to_numpy(dtype=np.float64)
+        x, title = "log predictive density minus that of the best law (nats)", "laws compared on left-out runs"
+    rows = np.arange(len(table))
     ax = ax or new_axes()
     ax.axvline(0, color="0.6", lw=0.8)
     ax.errorbar(behind, rows, xerr=error, fmt="o", ms=5, color=COLOURS[0], capsize=3, lw=1.4)
     for row, weight in zip(rows.tolist(), table["weight"].fillna(0.0), strict=True):
-        ax.text(1.01, row, f"weight {float(weight):.2f}", transform=ax.get_yaxis_transform(), fontsize=7, va="center")
-    ax.set_yticks(rows, [str(name) for name in table.index], fontsize=8)
+        ax.text(1.01, row, f"weight {float(weight):.2f}", transform=ax.get_yaxis_transform(), fontsize=SMALL, va="center")
+    ax.set_yticks(rows, _names_of(table), fontsize=SMALL)
     ax.set_ylim(len(table) - 0.5, -0.5)
     if math.isclose(ax.get_xlim()[0], 0, abs_tol=1e-12):
         ax.set_xlim(left=-1.0)
-    x = "log predictive density of left-out runs, minus that of the best law (nats; bars: one standard error)"
-    finish(ax, x, "", "laws compared on runs they were not fitted to; further right is better")
-    ax.xaxis.label.set_fontsize(8)
-    return ax
+    if missing := [str(name) for name in weights.index if name not in table.index]:
+        notes.append(f"{len(missing)} not judged, since sampling failed: {', '.join(missing)}")
+    return finish(ax, x, "", title, notes)
+
+
+def _names_of(table: pd.DataFrame) -> list[str]:
+    """Return names of laws, broken before their noise: a long one would leave no space for the axes."""
+    return ["\n".join(textwrap.wrap(str(name), 22, break_long_words=False)) for name in table.index]
+
+
+def _crps_behind(runs: pd.DataFrame, names: Sequence[str]) -> tuple[Array, Array]:
+    """Return relative CRPS of the best law minus that of each (K,), in percent, and standard errors, from means by run."""
+    by_run = 100 * runs[list(names)].groupby(level="run").mean()
+    best = by_run.mean().idxmin()
+    differences = by_run[[best]].to_numpy() - by_run.to_numpy()
+    size = len(by_run)
+    error = differences.std(axis=0, ddof=1) / math.sqrt(size) if size > 1 else np.zeros(len(names))
+    return differences.mean(axis=0), error
+
+
+def plot_scores(comparison: Comparison, ax: Axes | None = None, *, of: str = "cover_eti90") -> Axes:
+    """Draw a score of every law and of their stack on the rows that were held out, one below the other.
+
+    Parameters
+    ----------
+    comparison : Comparison
+    ax : matplotlib Axes
+    of : str
+        A column of the scores, such as crps, mae_rel or cover_eti90; 'unknown-column' for others. Coverages have intervals of
+        the share, as if every left-out run were one independent loss (`share_interval`).
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> fit = bayeslaw.load_fit("fit.nc")
+    >>> scores = fit.score("new.csv").assign(held_out="new.csv", noise="auto")
+    >>> runs = pd.DataFrame({"chinchilla": [1.0, 2.0]}, index=pd.Index(["a", "b"], name="run"))
+    >>> stack = bayeslaw.Stack({"chinchilla": fit}, {"chinchilla": 1.0})
+    >>> comparison = bayeslaw.evaluation.Comparison(scores, stack.table, runs, (), stack)
+    >>> bayeslaw.plots.plot_scores(comparison, Figure().subplots()).get_xlabel()
+    'losses inside the 90% interval (%)'
+    """
+    scores = comparison.scores
+    if of not in scores or scores[of].dtype.kind not in "fiu":
+        raise BayeslawError(f"{of!r} is not a score of this comparison.{nearest(of, map(str, scores))}", code="unknown-column")
+    share = of.startswith("cover_eti")
+    scored = scores.dropna(subset=[of])
+    if scored.empty:
+        raise BayeslawError("Nothing was scored in this comparison: there is nothing to draw.", code="nothing-to-draw")
+    names = scored["law"] + np.where(scored["fit"] == "point", " (point fit)", "")
+    names = names + np.where((scored["noise"] == "auto") | (scored["noise"] == ""), "", ", noise " + scored["noise"].astype(str))
+    places = {name: i for i, name in enumerate(dict.fromkeys(names))}
+    parts = list(dict.fromkeys(scored["held_out"]))
+    ax = ax or new_axes()
+    for i, part in enumerate(parts[:MOST_LINES]):
+        own = (scored["held_out"] == part).to_numpy()
+        values = scored.loc[own, of].to_numpy(dtype=np.float64) * (100 if share or of.endswith("_rel") else 1)
+        at = np.array([places[name] for name in names[own]]) + (i - (min(len(parts), MOST_LINES) - 1) / 2) * 0.12
+        style: dict[str, Any] = {"ls": "", "marker": MARKERS[i], "ms": 6, "color": COLOURS[i], "mec": "white", "zorder": 3}
+        ax.plot(values, at, label=f"held out: {part}", **style)
+        if share:
+            size = _runs_of(comparison.runs, part)
+            low, high = share_interval(values / 100, size)
+            ax.hlines(at, 100 * low, 100 * high, color=COLOURS[i], lw=1.4, alpha=0.7)
+    notes = []
+    if share:
+        nominal = float(of.removeprefix("cover_eti"))
+        ax.axvline(nominal, color="0.4", lw=1, ls=":")
+        notes.append(f"dotted: {nominal:g}%, as it should be; bars: {SHARES} where each left-out run counts once")
+    if len(parts) > MOST_LINES:
+        notes.append(f"{len(parts) - MOST_LINES} held-out parts are not shown")
+    if unscored := len(scores) - len(scored):
+        notes.append(f"{unscored} of {len(scores)} rows have no such score (failed sampling, or a point fit)")
+    ax.set_yticks(list(places.values()), _names_of(pd.DataFrame(index=list(places))), fontsize=SMALL)
+    ax.set_ylim(len(places) - 0.5, -0.5)
+    words = {"crps": f"CRPS ({comparison.stack.unit}); less is better", "mae_rel": "mean relative error (%); less is better"}
+    x = f"losses inside the {of.removeprefix('cover_eti')}% interval (%)" if share else words.get(of, of)
+    marked = has_failed(scored)
+    return finish(ax, x, "", "scores of laws on rows that were held out" + failure(marked), notes)
+
+
+def _runs_of(runs: pd.DataFrame, part: str) -> int:
+    """Return the number of runs in a held-out part of a comparison."""
+    if "held_out" in runs.index.names and part in (parts := runs.index.get_level_values("held_out")):
+        runs = runs[parts == part]
+    return int(runs.index.get_level_values("run").nunique())

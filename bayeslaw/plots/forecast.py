@@ -1,9 +1,9 @@
-"""The picture of a forecast: medians and bands over one covariate."""
+"""The picture of a forecast: medians and bands over one covariate, beside the fitted runs and losses measured since."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,13 +12,18 @@ import pandas as pd
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.intervals import interval_names
 from bayeslaw.forecasting.forecast import OUTSIDE, Forecast
+from bayeslaw.inference.refit import rows_of
 from bayeslaw.laws.pooling import level
-from bayeslaw.plots.style import COLOURS, MARKERS, MOST_LINES, failure, finish, new_axes, note_hidden, short_number
+from bayeslaw.plots.style import COLOURS, MARKERS, MOST_LINES, SMALL, failure, finish, new_axes, note_hidden, short_number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-LABELLED = 0.12  # least share of the width at which hatched ground is labelled
+LABELLED = 0.25  # least share of the width at which hatched ground is labelled
+SAME = 1e-3  # relative difference of settings that count as one
+DECADE = 10.0  # ratio of the ends of a curve from which on the axis is logarithmic
+MOST_POINTS = 1_000  # fitted losses that are drawn at each setting
+LEAST_REACH = 20.0  # fitted losses are drawn to this factor outside the curves, and as far outside as the curves are long
 
 
 def forecast_axis(forecast: Forecast) -> str:
@@ -50,12 +55,17 @@ def plot_forecast(
     measured: pd.DataFrame | None = None,
     x: str | None = None,
     unit: str = "",
+    fitted: bool = True,
 ) -> Axes:
     """Draw the median loss over one covariate and the interval of the next run, in one colour for each other setting.
 
     At each setting they are those of the spread to report (`Forecast.headlines`): the interval of `run` about the latent median, or
     median and interval of `extrapolated` outside the runs; where a discrepancy was stated, its interval. The ground is hatched
     where the covariate leaves the range of the runs. A line is dashed where its settings lie outside the runs in another covariate.
+
+    Small points are the fitted losses at the setting of a curve, in all covariates but the one on the axis. Where there are none,
+    those at the nearest setting of the runs are grey. Measured losses are hollow, with a cross where the interval does not hold
+    them. Notes below the picture count what is not drawn.
 
     Parameters
     ----------
@@ -65,10 +75,12 @@ def plot_forecast(
     ci_prob : float
         Probability of the equal-tailed interval.
     measured : DataFrame, optional
-        Measured losses, drawn as points: columns `loss`, the covariates of the settings, and the text columns by which parameters
-        or noise of the fit differ; 'missing-columns' otherwise.
+        Measured losses: columns `loss`, the covariates by which curves differ, and the text columns by which parameters or noise of
+        the fit differ; 'missing-columns' otherwise.
     x, unit : str, optional
         Covariate on the horizontal axis (by default that of `forecast_axis`; 'unknown-covariate' for others) and its unit.
+    fitted : bool
+        Whether to draw the fitted losses.
 
     Examples
     --------
@@ -85,38 +97,41 @@ def plot_forecast(
     table = forecast.summary(ci_prob)
     texts = text_columns(forecast, table)
     table = _headline(forecast, table.assign(**texts), ci_prob)
-    covariates = [c for c in forecast.outside if c != x and table[c].unique().size > 1]
-    others = [*covariates, *texts]
+    covariates = [str(c) for c in forecast.outside if c != x]
+    others = [*(c for c in covariates if table[c].unique().size > 1), *map(str, texts)]
     groups: list[tuple[Any, pd.DataFrame]] = list(table.groupby(others, sort=True)) if others else [((), table)]
+    drawn = [group.sort_values(x) for _, group in groups[:MOST_LINES]]
     if measured is not None:
         if missing := [c for c in (x, *others, "loss") if c not in measured]:
             lacking = ", ".join(map(str, missing))
             raise BayeslawError(f"The measured losses have no column {lacking}: add it to the table.", code="missing-columns")
         measured = measured.assign(**text_columns(forecast, measured))
     ax = ax or new_axes()
-    for i, (key, group) in enumerate(groups[:MOST_LINES]):
+    for i, (group, (key, _)) in enumerate(zip(drawn, groups, strict=False)):
         setting = dict(zip(others, key, strict=True))
-        label = ", ".join(f"{c} = {short_number(v)}" for c, v in setting.items()) or forecast.law
-        _draw_setting(ax, i, group.sort_values(x), x, label)
-        if measured is not None:
-            same = [measured[c] == v if c in texts else np.isclose(measured[c], v) for c, v in setting.items()]
-            points = measured[np.all(same, axis=0)] if same else measured
-            ax.plot(points[x], points["loss"], ls="", marker=MARKERS[i], ms=4, mfc="white", mec=COLOURS[i], mew=1.2)
+        _draw_setting(ax, i, group, x, _words(setting) or forecast.law)
     note_hidden(ax, len(groups), "settings ")
-    if table[x].min() > 0 and table[x].max() > 20 * table[x].min():
+    if table[x].min() > 0 and table[x].max() >= DECADE * table[x].min():
         ax.set_xscale("log")
     _shade_outside(forecast, ax, x)
-    if any(_elsewhere(group, x) for _, group in groups[:MOST_LINES]):
-        ax.text(0.01, 0.01, "dashed: outside the runs in another covariate", transform=ax.transAxes, fontsize=7, va="bottom")
+    notes = []
+    if fitted:
+        notes += _draw_fitted(forecast, ax, drawn, x, [*covariates, *map(str, texts)])
+    if measured is not None:
+        notes += _draw_measured(ax, drawn, measured, x, [*(c for c in covariates if c in measured), *map(str, texts)], ci_prob)
+    if any(_elsewhere(group, x) for group in drawn):
+        notes.append("dashed: outside the runs in another covariate")
     extrapolated = "extrapolated" in forecast.headlines
+    if extrapolated:
+        inside = "run inside the runs, extrapolated outside" if "run" in forecast.headlines else "extrapolated"
+        notes.insert(0, f"interval: {inside}")
     title = f"{forecast.law}: {'' if extrapolated else 'latent '}median, {ci_prob * 100:g}% equal-tailed interval of the next run"
     title += f", discrepancy {forecast.discrepancy * 100:g}%" if forecast.discrepancy is not None else ""
-    finish(ax, f"{x} ({unit})" if unit else x, f"loss ({forecast.unit})", title + failure(forecast.forced))
-    if extrapolated and (legend := ax.get_legend()):
-        inside = "run inside the runs, extrapolated outside" if "run" in forecast.headlines else "extrapolated"
-        legend.set_title(f"interval: {inside}")
-        legend.get_title().set_fontsize(7)
-    return ax
+    return finish(ax, f"{x} ({unit})" if unit else x, f"loss ({forecast.unit})", title + failure(forecast.forced), notes)
+
+
+def _words(setting: dict[str, Any]) -> str:
+    return ", ".join(f"{name} = {short_number(value)}" for name, value in setting.items())
 
 
 def _headline(forecast: Forecast, table: pd.DataFrame, ci_prob: float) -> pd.DataFrame:
@@ -132,13 +147,153 @@ def _headline(forecast: Forecast, table: pd.DataFrame, ci_prob: float) -> pd.Dat
 
 
 def _draw_setting(ax: Axes, i: int, rows: pd.DataFrame, x: str, label: str) -> None:
-    """Draw the i-th line with its band, from the columns of `_headline`."""
+    """Draw the i-th line with its band, from the columns of `_headline`; marks at its ends tell it from others without colour."""
     low, high = rows["_low"], rows["_high"]
-    style: dict[str, Any] = {"ls": "--" if _elsewhere(rows, x) else "-", "marker": MARKERS[i] if len(rows) < 3 else None}
-    ax.plot(rows[x], rows["_median"], color=COLOURS[i], lw=1.5, label=label, **style)
+    style: dict[str, Any] = {"ls": "--" if _elsewhere(rows, x) else "-", "marker": MARKERS[i], "ms": 5, "mec": "white"}
+    ax.plot(rows[x], rows["_median"], color=COLOURS[i], lw=1.5, label=label, markevery=[0, -1], **style)
     ax.fill_between(rows[x], low, high, color=COLOURS[i], alpha=0.18, lw=0)
     if len(rows) == 1:  # a band of one point has no width
         ax.vlines(rows[x], low, high, color=COLOURS[i], alpha=0.4, lw=3)
+
+
+# --- losses ----------------------------------------------------------------------------------------------------------
+
+
+def fitted_losses(forecast: Forecast, needed: Sequence[str]) -> pd.DataFrame:
+    """Return the rows of the forecast's fits, each once, of those fits that have all needed columns."""
+    tables = [rows_of(member.fit).frame for member in forecast.members]
+    whole = [table for table in tables if set(needed) <= set(table)]
+    rows = pd.concat(whole) if whole else pd.DataFrame(columns=[*needed, "loss"])
+    rows = rows.assign(**text_columns(forecast, rows)) if len(rows) else rows
+    key = rows[[*needed, "loss"]]
+    key = key.apply(lambda column: column.round(12) if pd.api.types.is_numeric_dtype(column) else column).reset_index()
+    kept: pd.DataFrame = rows[~key.duplicated().to_numpy()]
+    return kept
+
+
+def _draw_fitted(forecast: Forecast, ax: Axes, drawn: Sequence[pd.DataFrame], x: str, others: Sequence[str]) -> list[str]:
+    """Draw the fitted losses at the settings of the curves, or at the nearest ones, and return notes of what is not drawn."""
+    rows = fitted_losses(forecast, [x, *others])
+    left = pd.Series(True, index=range(len(rows)))
+    near: dict[tuple[Any, ...], list[int]] = {}
+    shown, thinned = 0, 0
+    lowest, highest = _reach(ax, pd.concat(drawn)[x])
+    within = ((rows[x] >= lowest) & (rows[x] <= highest)).to_numpy()
+
+    def points(chosen: Any, i: int, **style: Any) -> None:
+        nonlocal shown, thinned
+        at = np.flatnonzero(chosen & within)
+        left[chosen] = False
+        kept = at[np.unique(np.linspace(0, len(at) - 1, min(len(at), MOST_POINTS)).round().astype(np.int64))] if len(at) else at
+        shown, thinned = shown + len(kept), thinned + int(chosen.sum()) - len(kept)
+        look: dict[str, Any] = {"ls": "", "marker": MARKERS[i], "ms": 3, "mew": 0, "zorder": 2.5}
+        ax.plot(rows[x].iloc[kept], rows["loss"].iloc[kept], **look | style)
+
+    for i, group in enumerate(drawn):
+        same = _same(rows, group, others)
+        if same.any():
+            points(same, i, color=COLOURS[i], alpha=0.75)
+        elif (setting := _nearest(forecast, rows, group, x, others)) is not None:
+            near.setdefault(setting, []).append(i)
+    if shown:
+        ax.plot([], [], ls="", marker="o", ms=3, color="0.2", label=f"fitted losses: {shown}")
+    counts: dict[str, int] = {}
+    for setting, lines in near.items():
+        here = dict(zip(others, setting, strict=True))
+        nearest = pd.DataFrame([here])
+        different = {c: v for c, v in here.items() if any(not _same(nearest, drawn[i], [c]).all() for i in lines)}
+        before = shown
+        points(_same(rows, nearest, others), lines[0], color="0.45")
+        counts[_words(different)] = counts.get(_words(different), 0) + shown - before
+    for words, count in counts.items():
+        if count:
+            ax.plot([], [], ls="", marker="o", ms=3, color="0.45", label=f"fitted, nearest at {words}: {count}")
+    notes = [f"{int(left.sum())} of {len(rows)} fitted losses are of other settings and not drawn"] if left.any() else []
+    if thinned:
+        notes.append(f"{thinned} fitted losses of these settings lie far outside the curves, or between those drawn")
+    return notes
+
+
+def _reach(ax: Axes, along: pd.Series) -> tuple[float, float]:
+    """Return the least and the largest value at which fitted losses are drawn."""
+    low, high = float(along.min()), float(along.max())
+    if ax.get_xscale() == "log" or (low > 0 and high == low):
+        factor = max(high / low, LEAST_REACH)
+        return low / factor, high * factor
+    return -math.inf, math.inf
+
+
+def _same(rows: pd.DataFrame, group: pd.DataFrame, others: Sequence[str]) -> Any:
+    """Mark the rows that have the setting of a curve, bool array (n,)."""
+    at, same = group.iloc[0], np.ones(len(rows), dtype=bool)
+    for name in others:
+        text = isinstance(at[name], str)
+        same &= (
+            (rows[name] == at[name]).to_numpy() if text else np.isclose(rows[name].astype(float), at[name], rtol=SAME, atol=1e-12)
+        )
+    return same
+
+
+def _nearest(forecast: Forecast, rows: pd.DataFrame, group: pd.DataFrame, x: str, others: Sequence[str]) -> tuple[Any, ...] | None:
+    """Return the setting of fitted rows that is nearest to that of a curve, relative to the range of the runs; None without any."""
+    at, axes = group.iloc[0], {k: c for member in forecast.members for k, c in member.fit.law.axes.items()}
+    rows = rows[rows[[c for c in others if not isinstance(at[c], str)]].notna().all(axis=1)]
+    distance = np.zeros(len(rows))
+    for name in others:
+        if isinstance(at[name], str):
+            distance = np.where(rows[name] == at[name], distance, np.inf)
+            continue
+        values, target = rows[name].to_numpy(dtype=np.float64), float(at[name])
+        if axes[name].logarithmic and target > 0 and (values > 0).all():
+            values, target = np.log(values), math.log(target)
+        width = float(np.ptp(values)) if values.size else 0.0
+        distance = distance + ((values - target) / (width or 1.0)) ** 2
+    if not np.isfinite(distance).any():
+        return None
+    return tuple(rows.iloc[int(distance.argmin())][list(others)])
+
+
+def _draw_measured(
+    ax: Axes, drawn: Sequence[pd.DataFrame], measured: pd.DataFrame, x: str, others: Sequence[str], ci_prob: float
+) -> list[str]:
+    """Draw measured losses at the settings of the curves, crossed out where the drawn interval does not hold them; return notes."""
+    left, held, missed, beyond = np.ones(len(measured), dtype=bool), 0, 0, 0
+    scale = np.log if ax.get_xscale() == "log" else np.asarray
+    for i, group in enumerate(drawn):
+        same = _same(measured, group, others)
+        left &= ~same
+        at, loss = (measured[name].to_numpy(dtype=np.float64)[same] for name in (x, "loss"))
+        along = group[x].to_numpy(dtype=np.float64)
+        rounding = 1e-6 * np.abs(along).max()  # of numbers that were written as text in between
+        judged = (at >= along.min() - rounding) & (at <= along.max() + rounding)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            low, high = (np.interp(scale(at), scale(along), group[end]) for end in ("_low", "_high"))
+        inside = (loss >= low) & (loss <= high)
+        style: dict[str, Any] = {
+            "ls": "",
+            "marker": MARKERS[i],
+            "ms": 5.5,
+            "mfc": "white",
+            "mec": COLOURS[i],
+            "mew": 1.3,
+            "zorder": 4,
+        }
+        if same.any():
+            ax.plot(at, loss, **style)
+        if (out := judged & ~inside).any():
+            ax.plot(at[out], loss[out], ls="", marker="x", ms=8, color="black", mew=1.5, zorder=5)
+        held, missed, beyond = held + int((judged & inside).sum()), missed + int(out.sum()), beyond + int((~judged).sum())
+    hollow: dict[str, Any] = {"ls": "", "marker": "o", "ms": 5.5, "mfc": "white", "mec": "0.3", "mew": 1.3}
+    ax.plot([], [], label=f"measured, inside the {ci_prob * 100:g}%: {held}", **hollow)
+    if missed:
+        ax.plot([], [], ls="", marker="x", ms=7, color="black", mew=1.5, label=f"measured, outside: {missed}")
+    notes = [f"{beyond} measured losses lie beyond the ends of the curves: hollow, not counted"] if beyond else []
+    if left.any():
+        notes.append(f"{int(left.sum())} of {len(measured)} measured losses are of other settings and not drawn")
+    return notes
+
+
+# --- ground ----------------------------------------------------------------------------------------------------------
 
 
 def _elsewhere(group: pd.DataFrame, x: str) -> bool:
@@ -158,7 +313,9 @@ def _shade_outside(forecast: Forecast, ax: Axes, x: str) -> None:
             ax.axvspan(start, end, fc="0.95", ec="0.82", hatch="//", lw=0, zorder=0)
             middle = math.sqrt(start * end) if ax.get_xscale() == "log" else (start + end) / 2
             if _share_of_width(ax, start, end) > LABELLED:
-                ax.text(middle, 0.985, "outside the runs", transform=ax.get_xaxis_transform(), fontsize=7, ha="center", va="top")
+                place: dict[str, Any] = {"transform": ax.get_xaxis_transform(), "ha": "center", "va": "top", "zorder": 6}
+                ground = {"fc": "0.95", "ec": "none", "pad": 1.5}
+                ax.text(middle, 0.985, "outside the runs", fontsize=SMALL, bbox=ground, **place)
 
 
 def _share_of_width(ax: Axes, start: float, end: float) -> float:

@@ -11,7 +11,7 @@ import pandas as pd
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.intervals import interval_names
 from bayeslaw.core.units import NATS
-from bayeslaw.plots.style import COLOURS, DASHES, MARKERS, MOST_LINES, new_panels, note_hidden
+from bayeslaw.plots.style import COLOURS, DASHES, MARKERS, MEDIUM, MOST_LINES, SMALL, new_panels, note_hidden, put_legend
 from bayeslaw.schedules.areas import Phase
 from bayeslaw.schedules.schedule import MEMORY, Schedule, State, areas
 
@@ -90,9 +90,12 @@ def plot_schedules(
             _losses(panels[-1], name, i, predicted, measured, (spread, ci_prob))
     note_hidden(panels[0], len(schedules))
     for ax, label in zip(panels, LABELS, strict=False):
-        ax.set_ylabel(f"{label} ({unit})" if label == LABELS[-1] else label)
-    panels[-1].set_xlabel("step")
-    panels[0].legend(fontsize=7, frameon=False)
+        ax.set_ylabel(f"{label} ({unit})" if label == LABELS[-1] else label, fontsize=SMALL)
+        ax.tick_params(labelsize=SMALL)
+        for axis in (ax.xaxis, ax.yaxis):
+            axis.get_offset_text().set_fontsize(SMALL)
+    panels[-1].set_xlabel("step", fontsize=MEDIUM)
+    put_legend(panels[-1], handles=panels[0].get_legend_handles_labels()[0])
     return panels
 
 
@@ -105,7 +108,7 @@ def _losses(
         low, high = (f"{band[0]}_{end}" for end in interval_names("eti", band[1]))
         ax.plot(rows["step"], rows["latent_median"], color=COLOURS[i], ls=DASHES[i], lw=1.4)
         ax.fill_between(rows["step"], rows[low], rows[high], color=COLOURS[i], alpha=0.18, lw=0)
-        ax.set_title(f"latent median, {band[1] * 100:g}% equal-tailed interval ({band[0]})", fontsize=8)
+        ax.set_title(f"latent median, {band[1] * 100:g}% equal-tailed interval ({band[0]})", fontsize=MEDIUM)
     if measured is not None:
         points = measured[measured["run"] == name]
         ax.plot(points["step"], points["loss"], ls="", marker=MARKERS[i], ms=3, mfc="white", mec=COLOURS[i], mew=0.8)

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
+from scipy.stats import beta
 
+from bayeslaw.core.arrays import Array
 from bayeslaw.core.files import check_target, write_whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.gridspec import GridSpec
 
 # Okabe and Ito's colours, which colour-blind readers can tell apart; lines also differ by marker or by dashes.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -21,6 +27,13 @@ DASHES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)),
 MOST_LINES = len(COLOURS)
 COLORMAP = "cividis"  # readable for the colour-blind and in grey
 PICTURES = (".png", ".pdf", ".svg")
+SMALL, MEDIUM = 8, 9  # points: of ticks, legends and texts in a picture, and of its labels and titles
+WIDTH, HEIGHT = 5.6, 3.6  # inches of a panel: at a width of 400 pixels, as on a phone, the smallest text is 8 pixels high
+DPI = 220
+UPRIGHT = 40  # letters that a vertical label of a panel holds
+LETTERS = 15.0  # of the small size that an inch holds
+MARGIN = 0.7  # inches beside the axes for ticks and label
+UNDER = 36  # points from the axes down to the legend: ticks, their numbers, and one line of label
 
 
 def new_axes() -> Axes:
@@ -57,6 +70,22 @@ def note_hidden(ax: Axes, number: int, what: str = "") -> None:
         ax.plot([], [], " ", label=f"… and {number - MOST_LINES} more {what}not shown")
 
 
+SHARES = "90% intervals of the share"
+
+
+def share_interval(share: ArrayLike, size: ArrayLike) -> tuple[Array, Array]:
+    """Return the ends of Jeffreys' 90% interval of a probability, from observed shares of some numbers of independent cases.
+
+    Parameters
+    ----------
+    share, size : arrays that broadcast
+    """
+    share, size = np.asarray(share, dtype=np.float64), np.asarray(size, dtype=np.float64)
+    held = share * size + 0.5
+    low, high = (beta.ppf(p, held, size - held + 1) for p in (0.05, 0.95))
+    return np.where(share <= 0, 0.0, low), np.where(share >= 1, 1.0, high)
+
+
 def short_number(value: float | str) -> str:
     """Return a number for a legend, such as 13.8k, 8.1B or 0.25; a text is returned as it is."""
     if isinstance(value, str):
@@ -68,22 +97,112 @@ def short_number(value: float | str) -> str:
     return f"{value:.3g}"
 
 
-def finish(ax: Axes, x: str, y: str, title: str, **legend: Any) -> Axes:
-    """Label the axes, set the title, add a legend where anything has a label, and return the axes.
+def finish(ax: Axes, x: str, y: str, title: str, notes: Sequence[str] = (), **legend: Any) -> Axes:
+    """Label the axes, set the title, and put a legend and notes below, where they cover nothing.
 
     Parameters
     ----------
     ax : matplotlib Axes
+        A figure without a layout gets matplotlib's constrained layout, which makes space for what stands below the axes.
     x, y, title : str
+        Lines of the title that are too long for the picture are broken.
+    notes : sequence of str
+        What the picture leaves out, and how it is to be read: sentences below the legend's entries.
     **legend
         Options of the legend that replace the usual ones.
     """
-    ax.set_xlabel(x)
-    ax.set_ylabel(y)
-    ax.set_title(title, fontsize=9)
-    if ax.get_legend_handles_labels()[0]:
-        ax.legend(**{"fontsize": 7, "frameon": False} | legend)
+    ax.set_xlabel(x, fontsize=MEDIUM)
+    ax.set_ylabel(_broken(y, UPRIGHT), fontsize=MEDIUM)
+    ax.tick_params(labelsize=SMALL)
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.get_offset_text().set_fontsize(SMALL)
+    ax.set_title(wrapped(ax, title, MEDIUM, balanced=True), fontsize=MEDIUM)
+    put_legend(ax, notes, **legend)
     return ax
+
+
+def put_legend(ax: Axes, notes: Sequence[str] = (), handles: Sequence[Any] | None = None, **options: Any) -> None:
+    """Put a legend of what has a label, and notes, below the axes; nothing where there is neither.
+
+    Parameters
+    ----------
+    ax, notes : as in `finish`
+    handles : sequence of artists, optional
+        In place of those that have a label.
+    **options
+        Of the legend, in place of the usual ones.
+    """
+    from matplotlib.transforms import ScaledTranslation
+
+    shown = list(ax.get_legend_handles_labels()[0] if handles is None else handles)
+    if not shown and not notes:
+        return
+    labels = [str(handle.get_label()) for handle in shown]
+    figure = ax.get_figure(root=True)
+    assert figure is not None
+    if figure.get_layout_engine() is None and ax.get_subplotspec() is not None:
+        figure.set_layout_engine("constrained")
+    lines = max(1, ax.get_xlabel().count("\n") + bool(ax.get_xlabel()))
+    below = ax.transAxes + ScaledTranslation(0, -(UNDER + (lines - 1) * MEDIUM * 1.2) / 72, figure.dpi_scale_trans)
+    most = _letters(ax, SMALL)
+    usual: dict[str, Any] = {
+        "loc": "upper center", "bbox_to_anchor": (0.5, 0.0), "bbox_transform": below, "borderaxespad": 0.0, "fontsize": SMALL,
+        "frameon": False, "columnspacing": 1.2, "handletextpad": 0.6,
+        "ncols": max(1, min(4, int(most / (max(map(len, labels), default=1) + 6)))),
+    }  # fmt: skip
+    if notes:
+        text = "\n".join(wrapped(ax, note, SMALL) for note in notes)
+        usual |= {"title": text, "title_fontsize": SMALL, "alignment": "left"}
+    ax.legend(shown, [_broken(label, most - 7) for label in labels], **usual | options)
+
+
+def wrapped(ax: Axes, text: str, size: float, *, balanced: bool = False) -> str:
+    """Return a text with lines that fit into the width of a picture, at a size of letters in points.
+
+    Parameters
+    ----------
+    ax, text, size : matplotlib Axes, str, float
+    balanced : bool
+        Whether the parts of a broken line are about equally long, as in a title.
+    """
+    return "\n".join(_broken(line, _letters(ax, size), balanced) for line in text.split("\n"))
+
+
+def _broken(line: str, most: float, balanced: bool = False) -> str:
+    parts = textwrap.wrap(line, max(12, int(most)), break_long_words=False, break_on_hyphens=False)
+    if balanced and len(parts) > 1:
+        parts = textwrap.wrap(line, min(int(most), len(line) // len(parts) + 8), break_long_words=False, break_on_hyphens=False)
+    return "\n".join(parts)
+
+
+def _letters(ax: Axes, size: float) -> float:
+    """How many letters of a size fit beside the margin of one column of the figure."""
+    place, figure = ax.get_subplotspec(), ax.get_figure(root=True)
+    assert figure is not None
+    columns = 1 if place is None else place.get_gridspec().ncols / len(place.colspan)
+    return max(12.0, (figure.get_figwidth() / columns - MARGIN) * LETTERS * SMALL / size)
+
+
+def make_space(figure: Figure, grid: GridSpec | None = None) -> None:
+    """Make a figure, and its parts below each other in a grid, higher by their titles and legends: axes keep their size.
+
+    Parameters
+    ----------
+    figure, grid : Figure and GridSpec, optional
+        The grid has one subfigure with one panel in each row.
+    """
+    parts: dict[Any, float] = {}
+    for ax in figure.axes:
+        legend, place, part = ax.get_legend(), ax.get_subplotspec(), ax.get_figure(root=False)
+        below = legend is not None and legend.get_window_extent().y1 <= ax.get_window_extent().y0
+        extra = legend.get_window_extent().height if legend is not None and below else 0.0
+        extra += ax.title.get_window_extent().height if ax.get_title() else 0.0
+        row = (part, 0 if place is None else place.rowspan.start)
+        parts[row] = max(parts.get(row, 0.0), extra / figure.dpi)
+    height = figure.get_figheight()
+    figure.set_figheight(height + sum(parts.values()))
+    if grid is not None:
+        grid.set_height_ratios([height / grid.nrows + extra for extra in parts.values()])
 
 
 def show_dollars(figure: Figure) -> None:
@@ -97,17 +216,23 @@ def show_dollars(figure: Figure) -> None:
 
 def save_figure(path: Path, draw: Callable[[Axes], object]) -> None:
     """Draw one panel into a new figure and write it as .png, .pdf or .svg."""
-    _save(path, (7.2, 4.8), lambda figure: draw(figure.subplots()))
+    save_panels(path, [draw])
 
 
-def save_panels(path: Path, panels: Sequence[Callable[[Axes], object]]) -> None:
-    """Draw panels side by side into a new figure and write it as .png, .pdf or .svg."""
+def save_panels(path: Path, panels: Sequence[Callable[[Axes], object]], height: float = HEIGHT) -> None:
+    """Draw panels, of some height in inches, below each other into a new figure and write it as .png, .pdf or .svg.
 
-    def side_by_side(figure: Figure) -> None:
-        for ax, draw in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
-            draw(ax)
+    Side by side their texts would be too small to read where a page is narrow.
+    """
 
-    _save(path, (6.4 * len(panels), 4.8), side_by_side)
+    def draw_all(figure: Figure) -> GridSpec:
+        # Each in a part of its own: the long labels of one panel take no width from the others.
+        grid = figure.add_gridspec(len(panels), 1)
+        for row, draw_panel in enumerate(panels):
+            draw_panel(figure.add_subfigure(grid[row, 0]).subplots())
+        return grid
+
+    _save(path, (WIDTH, (height + 0.4) * len(panels)), draw_all)
 
 
 def save_stack(path: Path, panels: int, draw: Callable[[Sequence[Axes]], object]) -> None:
@@ -119,15 +244,20 @@ def save_stack(path: Path, panels: int, draw: Callable[[Sequence[Axes]], object]
     draw : callable
         Takes the axes of the panels, from the top down.
     """
-    _save(path, (7.2, 1.2 + 2.0 * panels), lambda figure: draw(list(figure.subplots(panels, 1, sharex=True, squeeze=False)[:, 0])))
+
+    def draw_all(figure: Figure) -> None:
+        draw(list(figure.subplots(panels, 1, sharex=True, squeeze=False)[:, 0]))
+
+    _save(path, (WIDTH, 1.0 + 1.7 * panels), draw_all)
 
 
-def _save(path: Path, size: tuple[float, float], draw: Callable[[Figure], object]) -> None:
+def _save(path: Path, size: tuple[float, float], draw: Callable[[Figure], GridSpec | None]) -> None:
     """Write a new figure of `size` inches. pyplot is not used, so that no window opens and no global figure changes."""
     check_target(path, "A picture", *PICTURES)
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=size, layout="constrained")
-    draw(figure)
+    grid = draw(figure)
     show_dollars(figure)
-    write_whole(path, lambda temporary: figure.savefig(temporary, dpi=150))
+    make_space(figure, grid)
+    write_whole(path, lambda temporary: figure.savefig(temporary, dpi=DPI))

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 POINTS = 160
-LEGEND = {"frameon": True, "framealpha": 0.9, "edgecolor": "none"}  # bands reach under it
 LOGGED: dict[str, Any] = {"ls": "", "marker": MARKERS[0], "ms": 3, "color": "black", "label": "logged"}
 LABELS = {
     "peak": "highest learning rate of the adaptation",
@@ -78,7 +77,7 @@ def plot_transfer(
     if logged is not None:
         ax.plot(logged["step"], logged["loss"], **LOGGED)
     title = f"{posterior.name}: median and {ci_prob * 100:g}% equal-tailed band{failure(not posterior.passed)}"
-    return finish(ax, "steps of the adaptation", f"loss ({posterior.unit})", title, **LEGEND)
+    return finish(ax, "steps of the adaptation", f"loss ({posterior.unit})", title)
 
 
 def plot_surface(
@@ -119,7 +118,7 @@ def plot_surface(
     ax.plot(path["S1_cpt"], median, color="black", lw=1.2, marker="o", markevery=20, ms=3, label="path of the recipe")
     title = f"{posterior.name}: slices, median and {ci_prob * 100:g}% equal-tailed band{failure(not posterior.passed)}"
     x = "forward area of the adaptation S1_cpt (learning rate × steps)"
-    return finish(ax, x, f"loss ({posterior.unit})", title, **LEGEND)
+    return finish(ax, x, f"loss ({posterior.unit})", title)
 
 
 def plot_optimum(balances: Sequence[Balance], name: str, ax: Axes | None = None, *, ci_prob: float = 0.9) -> Axes:
@@ -162,7 +161,7 @@ def plot_optimum(balances: Sequence[Balance], name: str, ax: Axes | None = None,
     for edge in space.ranges[name]:
         ax.axhline(edge, color="0.6", lw=0.8, ls="dotted")
     title = f"least weighted change of source and target loss{failure(any(b.failed for b in balances))}"
-    return finish(ax, "weight of the source loss", LABELS[name], title, **LEGEND)
+    return finish(ax, "weight of the source loss", LABELS[name], title)
 
 
 def plot_turning_point(turning_point: TurningPoint, ax: Axes | None = None, *, ci_prob: float = 0.9) -> Axes:
@@ -201,7 +200,7 @@ def plot_turning_point(turning_point: TurningPoint, ax: Axes | None = None, *, c
     loss = "source loss" if weight == 1 else f"{weight:g} source + {1 - weight:g} target loss"
     title = f"base regained with probability {turning_point.within:.0%} by {steps[-1]:,} steps, {turning_point.ever:.0%} at any "
     title += f"length\nmedians and {ci_prob * 100:g}% equal-tailed bands{failure(turning_point.failed)}"
-    return finish(ax, "length of the adaptation (steps)", f"{loss} ({turning_point.unit})", title, **LEGEND)
+    return finish(ax, "length of the adaptation (steps)", f"{loss} ({turning_point.unit})", title)
 
 
 def plot_watch(watch: Watch, ax: Axes | None = None, *, logged: pd.DataFrame | None = None, ci_prob: float = 0.9) -> Axes:
@@ -232,4 +231,4 @@ def plot_watch(watch: Watch, ax: Axes | None = None, *, logged: pd.DataFrame | N
         label = f"target, reached by the end with probability {watch.reached[-1]:.0%}"
         ax.axhline(watch.target, color=COLOURS[1], ls="dashed", label=label)
     ax.axvline(watch.step, color="0.6", lw=0.8)
-    return finish(ax, "step", f"loss ({watch.unit})", watch.run + failure(watch.failed), **LEGEND)
+    return finish(ax, "step", f"loss ({watch.unit})", watch.run + failure(watch.failed))

@@ -12,11 +12,13 @@ import numpy as np
 import pandas as pd
 
 from bayeslaw.core.errors import BayeslawError
+from bayeslaw.evaluation.predictive import predictive_check
 from bayeslaw.forecasting.forecast import Forecast, forecast
 from bayeslaw.inference.refit import rows_of
-from bayeslaw.plots.fit import PRIOR_DRAWS, plot_pair, plot_parameters, plot_prior_posterior
+from bayeslaw.plots.fit import PRIOR_DRAWS, plot_pair, plot_parameters, plot_prior_posterior, shown_draws
 from bayeslaw.plots.forecast import forecast_axis, plot_forecast
-from bayeslaw.plots.style import show_dollars
+from bayeslaw.plots.predictive import plot_loo_pit, plot_predictive
+from bayeslaw.plots.style import HEIGHT, WIDTH, make_space, show_dollars
 from bayeslaw.posterior.fit import Fit
 from bayeslaw.posterior.parameters import correlated_pairs
 from bayeslaw.reporting.facts import INTERVAL
@@ -49,6 +51,7 @@ class Picture:
         figure = Figure(figsize=self.size, dpi=300, layout="constrained")
         self.draw(figure)
         show_dollars(figure)
+        make_space(figure)
         figure.draw_without_rendering()
         figure.set_layout_engine("none")
         return figure
@@ -65,7 +68,7 @@ class Picture:
 
 
 def fit_pictures(fit: Fit, label: str, number: int, ci_prob: float, force: bool) -> tuple[dict[str, Picture], str]:
-    """Return the pictures of a fit by name, and why the picture against its data is missing.
+    """Return the pictures of a fit by name, and why those against its data are missing.
 
     Parameters
     ----------
@@ -81,43 +84,64 @@ def fit_pictures(fit: Fit, label: str, number: int, ci_prob: float, force: bool)
     if isinstance(fan, str):
         note = f"There is no picture of {label} against its data: {fan}"
     else:
-        curves, rows = fan
+        curves, others = fan
         x = forecast_axis(curves)
-        options: dict[str, Any] = {"ci_prob": ci_prob, "measured": rows, "x": x, "unit": fit.covariates[x].unit}
+        options: dict[str, Any] = {"ci_prob": ci_prob, "x": x, "unit": fit.covariates[x].unit}
+        few = f" Curves of {others} other settings are not drawn." if others else ""
         pictures[f"fit{number}-data"] = Picture(
-            f"{label} against its own data: latent median, {percent} {INTERVAL} of the next run, logged losses as points.{mark}",
+            f"{label} against its own data: latent median, {percent} {INTERVAL} of the next run, fitted losses as points.{few}"
+            f"{mark}",
             f"Loss against {x} under {label}, a curve with its interval for each of some runs, beside the losses that they logged.",
-            (7.2, 4.6), lambda f: plot_forecast(curves, f.subplots(), **options),
+            (WIDTH, HEIGHT), lambda f: plot_forecast(curves, f.subplots(), **options),
+        )  # fmt: skip
+    try:
+        check = predictive_check(fit)
+    except BayeslawError as error:
+        note += f"{' ' * bool(note)}There are no posterior predictive pictures of {label}: {error}"
+    else:
+
+        def predictions(figure: Figure) -> None:
+            above, below = figure.subplots(2, 1)
+            plot_predictive(check, above)
+            plot_loo_pit(check, below)
+
+        pictures[f"fit{number}-predictions"] = Picture(
+            f"Fitted losses of {label} within posterior predictive intervals of new runs, and LOO-PIT: the cumulative share of "
+            f"each loss's rank among predictions from the other runs.{mark}",
+            f"Above, deviations of fitted losses from predicted medians with bars of {label}. Below, a line that stays in the grey "
+            "band where predictions of left-out runs are calibrated.",
+            (WIDTH, 2 * HEIGHT), predictions,
         )  # fmt: skip
     pictures[f"fit{number}-parameters"] = Picture(
         f"Parameters of {label} within their priors: median and {percent} {INTERVAL}; grey: that of the prior.{mark}",
         f"One row for each parameter of {label}, with its posterior interval on the scale of the prior. The table has the numbers.",
-        (7.2, 1.1 + 0.27 * count), lambda f: plot_parameters(fit, f.subplots(), ci_prob=ci_prob),
+        (WIDTH, 1.1 + 0.34 * count), lambda f: plot_parameters(fit, f.subplots(), ci_prob=ci_prob),
     )  # fmt: skip
     names = list(fit.draws)[:DENSITIES]
     rest = "" if count <= DENSITIES else f" These are the first {DENSITIES} of {count} parameters."
     prior = fit.prior_draws(PRIOR_DRAWS)
 
     def densities(figure: Figure) -> None:
-        for ax, name in zip(_grid(figure, len(names), 4), names, strict=True):
+        for ax, name in zip(_grid(figure, len(names), 3), names, strict=True):
             plot_prior_posterior(fit, name, ax, prior=prior)
 
     pictures[f"fit{number}-priors"] = Picture(
         f"Densities of the parameters of {label}, each scaled to its peak: prior dashed, posterior filled.{rest}{mark}",
         f"Small panels, one for each parameter of {label}: prior density as a dashed line, posterior density filled.",
-        (7.2, 0.3 + 1.65 * -(-len(names) // 4)), densities,
+        (WIDTH, 0.3 + 1.65 * -(-len(names) // 3)), densities,
     )  # fmt: skip
     pairs = correlated_pairs(fit, PAIRS)
 
     def scatters(figure: Figure) -> None:
-        for ax, pair in zip(_grid(figure, len(pairs), 3), pairs.itertuples(), strict=True):
+        for ax, pair in zip(_grid(figure, len(pairs), 2), pairs.itertuples(), strict=True):
             plot_pair(fit, str(pair.one), str(pair.other), ax)
 
     if len(pairs):
         pictures[f"fit{number}-pairs"] = Picture(
-            f"Posterior draws of the most strongly correlated parameters of {label}; diamonds: medians.{mark}",
+            f"Posterior draws of the {len(pairs)} most strongly correlated pairs of the {count} parameters of {label}, "
+            f"{shown_draws(fit)}; diamonds: medians.{mark}",
             f"Scatter plots of the pairs of parameters of {label} with the strongest rank correlation, as in the table.",
-            (7.2, 0.3 + 2.3 * -(-len(pairs) // 3)), scatters,
+            (WIDTH, 0.3 + 2.3 * -(-len(pairs) // 2)), scatters,
         )  # fmt: skip
     return pictures, note
 
@@ -130,8 +154,8 @@ def _grid(figure: Figure, count: int, columns: int) -> list[Axes]:
     return list(axes[:count])
 
 
-def data_fan(fit: Fit, force: bool = False) -> tuple[Forecast, pd.DataFrame] | str:
-    """Return forecasts along some of a fit's own runs and beyond, with the logged losses, or why curves can't show them."""
+def data_fan(fit: Fit, force: bool = False) -> tuple[Forecast, int] | str:
+    """Return forecasts along some of a fit's runs and beyond, and the number of other settings; or why curves can't show them."""
     rows, axes = rows_of(fit).frame, fit.law.axes
     if fit.law.series or not axes:
         return "its losses depend on whole schedules."
@@ -154,6 +178,6 @@ def data_fan(fit: Fit, force: bool = False) -> tuple[Forecast, pd.DataFrame] | s
     along = np.geomspace(start, REACH * end, POINTS) if axes[x].logarithmic else np.linspace(float(values.min()), end, POINTS)
     settings = pd.concat([pd.DataFrame({x: along}).assign(**group[columns].iloc[0]) for group in chosen], ignore_index=True)
     try:
-        return forecast(fit, settings, force=force), pd.concat(chosen)
+        return forecast(fit, settings, force=force), len(groups) - len(chosen)
     except BayeslawError as error:
         return str(error)

@@ -9,7 +9,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pandas as pd
 
 from bayeslaw.core.errors import BayeslawError, FitError, whole_number
@@ -22,7 +21,8 @@ from bayeslaw.forecasting.forecast import Forecast, forecast, forecast_selection
 from bayeslaw.forecasting.stack import Posterior, Stack
 from bayeslaw.plots.decisions import plot_confidence, plot_picks, width_column
 from bayeslaw.plots.fit import plot_comparison, plot_coverage, plot_transforms
-from bayeslaw.plots.forecast import forecast_axis, plot_forecast, text_columns, text_names
+from bayeslaw.plots.forecast import forecast_axis, plot_forecast, text_names
+from bayeslaw.plots.style import HEIGHT, WIDTH
 from bayeslaw.posterior.fit import Fit
 from bayeslaw.reporting.facts import INTERVAL, Facts, fit_facts, left_out, score_facts, scores_table
 from bayeslaw.reporting.figures import Picture, fit_pictures
@@ -148,11 +148,11 @@ def report(
     if picks is not None:
         facts["anchors"] = {"table": table("Runs to buy, in order", picks), "pictures": ["anchors"], "width": width_column(picks)}
         caption = "Predicted width of the interval at the targets after each purchase, against the cost so far."
-        pictures["anchors"] = Picture(caption, caption + ABOVE, (6.4, 3.8), lambda f: plot_picks(picks, f.subplots()))
+        pictures["anchors"] = Picture(caption, caption + ABOVE, (WIDTH, HEIGHT), lambda f: plot_picks(picks, f.subplots()))
     if frontier is not None:
         facts["plan"] = {"table": table("Tokens and replay for each confidence", frontier), "pictures": ["plan"]}
         caption = "Adaptation tokens, with the replay share, that the constraints need at each confidence."
-        pictures["plan"] = Picture(caption, caption + ABOVE, (6.4, 3.8), lambda f: plot_confidence(frontier, f.subplots()))
+        pictures["plan"] = Picture(caption, caption + ABOVE, (WIDTH, HEIGHT), lambda f: plot_confidence(frontier, f.subplots()))
     facts["figures"] = {name: {"caption": picture.caption, "alt": picture.alt} for name, picture in pictures.items()}
     return Report(facts, pictures)
 
@@ -196,26 +196,20 @@ def _forecasts(
 
 
 def _points(result: Forecast, x: str, measured: Runs | None) -> pd.DataFrame | None:
-    """Return the measured losses that have the settings of a forecast, except for `x`."""
+    """Return the measured losses where they have the columns by which the curves of a forecast differ."""
     if measured is None:
         return None
-    frame, others, names = measured.frame, [str(c) for c in result.outside if c != x], list(text_names(result))
-    if any(c not in frame for c in (x, *others, *names, "loss")):
-        return None
-    settings = result.settings.assign(**text_columns(result, result.settings))[[*others, *names]].drop_duplicates()
-    wanted = settings[others].to_numpy(dtype=np.float64)
-    same = np.isclose(frame[others].to_numpy(dtype=np.float64)[:, None], wanted[None]).all(axis=2)
-    for name, texts in text_columns(result, frame).items():
-        same &= texts.to_numpy()[:, None] == settings[name].to_numpy()
-    return frame[same.any(axis=1)] if same.any() else None
+    columns = [x, *(str(c) for c in result.outside if c != x), *text_names(result), "loss"]
+    return None if any(c not in measured.frame for c in columns) else measured.frame
 
 
 def _fan(result: Forecast, label: str, x: str, unit: str, points: pd.DataFrame | None, ci_prob: float) -> Picture:
     caption = f"Forecasts by {label}: latent median and {ci_prob * 100:g}% {INTERVAL} ({result.spread})"
+    hollow = "; hollow: measured losses" if points is not None else ""
     return Picture(
-        f"{caption}; hatched: outside the runs{'; points: measured losses' if points is not None else ''}.",
+        f"{caption}; hatched: outside the runs; small points: fitted losses{hollow}.",
         f"Loss against {x} at the given settings, with intervals. The table of forecasts has the numbers.",
-        (7.2, 4.6), lambda f: plot_forecast(result, f.subplots(), ci_prob=ci_prob, measured=points, x=x, unit=unit),
+        (WIDTH, HEIGHT), lambda f: plot_forecast(result, f.subplots(), ci_prob=ci_prob, measured=points, x=x, unit=unit),
     )  # fmt: skip
 
 
@@ -237,7 +231,7 @@ def _comparison(
     if len(weights):
         tables.append(table("Fits by leaving out one run after the other", weights.reset_index()))
         caption = "How much worse than the best each fit predicts left-out runs, with one standard error, and stacking weights."
-        size = (7.2, 1.2 + 0.4 * len(weights))
+        size = (WIDTH, 1.2 + 0.4 * len(weights))
         pictures["comparison"] = Picture(caption, caption + ABOVE, size, lambda f: plot_comparison(weights, f.subplots()))
     if measured is not None:
         scored = score_facts(fits, measured, **options)
@@ -250,11 +244,11 @@ def _comparison(
             caption = f"Calibration on the measured losses{mark}: {shown}"
 
             def draw(figure: Figure) -> None:
-                left, right = figure.subplots(1, 2)
-                plot_coverage(pits, left, runs=runs)
-                plot_transforms(pits, right)
+                above, below = figure.subplots(2, 1)
+                plot_coverage(pits, above, runs=runs)
+                plot_transforms(pits, below)
 
-            pictures["calibration"] = Picture(caption, caption + " The scores above have the coverages.", (7.2, 3.7), draw)
+            pictures["calibration"] = Picture(caption, caption + " The scores above have the coverages.", (WIDTH, 2 * HEIGHT), draw)
     tables += [table(f"Weights in {name}", stack.table.reset_index()) for name, stack in stacks.items()]
     tables += [scores_table(f"Scores in {name}", frame) for name, frame in scores.items()]
     return {"tables": tables, "notes": notes, "pictures": list(pictures)}, pictures

@@ -226,6 +226,36 @@ def test_the_picture_is_of_the_same_forecast(command: Command, folder: Path, mon
     assert ax.get_xlabel() == "D (training tokens)"
 
 
+def test_measured_losses_are_drawn_but_for_those_of_the_fit(
+    command: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[pd.DataFrame] = []
+    monkeypatch.setattr(plots, "plot_forecast", lambda *_, measured, **__: drawn.append(measured))
+    seen, new = (pd.read_csv(name) for name in ("runs.csv", "held.csv"))
+    pd.concat([seen[:3], new], ignore_index=True).to_csv("mixed.csv", index=False)
+    at = ("--set", "N=1e8", "--set", "D=1e8:1e11:4")
+    done = command("forecast", "fit.nc", *at, "--plot", "fan.png", "--measured", "mixed.csv")
+    assert done.status == 0, done
+    assert drawn[0]["loss"].tolist() == new["loss"].tolist()
+    assert "note: 3 rows of mixed.csv are in the fit" in done.out
+    rejected(command("forecast", "fit.nc", *at, "--measured", "held.csv"), "measured-without-plot", "--plot")
+    rejected(command("forecast", "fit.nc", *at, "--plot", "p.png", "--measured", "runs.csv"), "nothing-held-out", "runs.csv")
+    assert not Path("p.png").exists()
+
+
+def test_show_draws_parameters_predictions_and_calibration(command: Command, folder: Path) -> None:
+    done = command("show", "fit.nc", "--plot", "show.svg")
+    assert done.status == 0, done
+    assert done.out.endswith("picture written to show.svg\n")
+    picture = Path("show.svg").read_text(encoding="utf-8")
+    assert [words for words in ("interval of the prior", "posterior predictive intervals", "LOO-PIT") if words in picture]
+    before = snapshot(folder)
+    rejected(command("show", "failed.nc", "--plot", "older.png"), "failed-checks", "--force")
+    rejected(command("show", "fit.nc", "--plot", "show.gif"), "wrong-ending", "show.gif")
+    assert snapshot(folder) == before
+    assert command("show", "failed.nc", "--plot", "older.png", "--force").status == 0
+
+
 def test_forecast_at_a_table_of_settings(command: Command, folder: Path) -> None:
     pd.DataFrame({"n_billions": [0.1, 1.0], "atpp": [10, 20]}).to_csv("at.csv", index=False)
     assert command("forecast", "fit.nc", "--at", "at.csv", "-o", "out.csv").status == 0

@@ -147,13 +147,14 @@ FAST = ("-q", "--draws", "150", "--tune", "100", "--chains", "2", "--starts", "1
 def test_compare_prints_scores_weights_and_notes_and_writes_the_stack(command: Command, folder: Path, held_out: Comparison) -> None:
     TABLE.to_csv("stages.csv", index=False)
     line = ("compare", "stages.csv", "--law", "ptpp-floor", "--law", "chinchilla", "--holdout", "ptpp > 31", *FAST)
-    done = command(*line, "--bootstrap", "2", "--seed", "3", "-o", "stack.nc")
+    done = command(*line, "--bootstrap", "2", "--seed", "3", "-o", "stack.nc", "--plot", "laws.png")
     assert (done.status, done.err) == (0, "")
+    assert (folder / "laws.png").stat().st_size > 10_000
     assert "held out: ptpp > 31\n" in done.out
     assert "ptpp-floor auto posterior" in done.out
     assert f"{float(held_out.weights['elpd']['chinchilla']):.2f}" in done.out
     assert f"note: {SCORED_TWICE}\n" in done.out
-    assert done.out.endswith("stack of ptpp-floor written to stack.nc\n")
+    assert done.out.endswith("stack of ptpp-floor written to stack.nc\npicture written to laws.png\n")
     stack = load_fit("stack.nc")
     assert isinstance(stack, Stack)
     assert stack.weights == held_out.stack.weights

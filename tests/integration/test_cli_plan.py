@@ -155,7 +155,7 @@ OVER = ("--on", "latent", *PROBLEM, "-o", "S.csv")
         ((*PLAN, *FAST, "--plot", "p.png", "-o", "older.csv"), "nothing-to-draw", ""),
         (("plan", "--source", "a=S.csv", "--target", "T.nc", *OVER), "output-is-input", "S.csv"),
         (("plan", "--source", "S.nc", "--target", "S.csv", *OVER), "output-is-input", "S.csv"),
-        (("allocate", "J.nc", "--compute", "1e20", "--stage", "cpt", "--plot", "p.png", "-o", "older.csv"), "", "--compute"),
+        (("allocate", "J.nc", "--compute", "1e20", "--stage", "cpt", "--plot", "p.png", "-o", "older.csv"), "no-picture", ""),
         (("allocate", "S.csv", "--compute", "1e20", "-o", "S.csv"), "output-is-input", "S.csv"),
         (("transfer", "J.nc", "S.csv", "--set", "N=5e8", "--set", "D=1e8", "-o", "S.csv"), "output-is-input", "S.csv"),
         (("transfer", "J.nc", "--set", "N=5e8", "--set", "D=1e8:1e10:6", "--plot", "p.png", "-o", "older.csv"), "no-picture", ""),
@@ -171,6 +171,7 @@ def test_a_refused_command_leaves_older_files_and_its_inputs_as_they_are(
 
     monkeypatch.setattr("bayeslaw.plots.plot_savings", no_picture)
     monkeypatch.setattr("bayeslaw.plots.plot_anchors", no_picture)
+    monkeypatch.setattr("bayeslaw.plots.plot_isoflops", no_picture)
     pd.DataFrame(POOL).to_csv("pool.csv", index=False)
     pd.DataFrame({"N": [8.1e9], "D": [1e11], "r": [0.25], "ptpp": [279.0]}).to_csv("targets.csv", index=False)
     fits["S.csv"] = fits["S.nc"]
@@ -191,7 +192,12 @@ def test_an_allocation_with_intervals_powers_and_picture(command: Command, fits:
     table = pd.read_csv("split.csv")
     assert len(table) == 5
     assert (table["N_eti90_lb"] < table["N_median"]).all()
-    assert Path("frontier.svg").read_text(encoding="utf-8").startswith("<?xml")
+    picture = Path("frontier.svg").read_text(encoding="utf-8")
+    assert picture.startswith("<?xml")
+    assert "frontier" in picture
+    assert "equal compute" in picture
+    assert command("allocate", "J.nc", "--compute", "1e20", "--stage", "cpt", "--plot", "one.svg").status == 0
+    assert "frontier" not in Path("one.svg").read_text(encoding="utf-8")
 
 
 def test_a_transfer_with_intervals_and_picture(command: Command, fits: dict[str, Fit]) -> None:

@@ -45,7 +45,7 @@ def test_the_command_writes_page_numbers_and_files(command: Command, folder: Pat
     assert "eti80_lb" in facts["fits"][0]["parameters"]["columns"]
     html = Path("r.html").read_text(encoding="utf-8")
     assert "80% equal-tailed interval" in html
-    assert command("report", "fit.nc", "-o", "r.html", "--latex", "tex").out.startswith("9 files written to tex\n")
+    assert command("report", "fit.nc", "-o", "r.html", "--latex", "tex").out.startswith("10 files written to tex\n")
     assert Path("tex/fit1-parameters.pdf").read_bytes().startswith(b"%PDF")
 
 

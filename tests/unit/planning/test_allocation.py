@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from bayeslaw.core.errors import FitError
 from bayeslaw.laws.card import parse_card
 from bayeslaw.planning.allocation import allocate, numeric, powers_of, stages
-from bayeslaw.plots.decisions import plot_frontier
+from bayeslaw.plots.decisions import plot_frontier, plot_isoflops
 from bayeslaw.posterior.diagnostics import Check
 from bayeslaw.posterior.fit import Fit
 from tests import oracles
@@ -186,6 +186,39 @@ def test_frontiers_are_drawn_into_the_axes_given(zheng: Fit) -> None:
     assert plot_frontier(both, axes, ci_prob=0.8) is axes
     legend = axes.get_legend()
     assert legend is not None
-    assert [text.get_text() for text in legend.get_texts()] == ["best N, scratch", "best N, cpt"]
+    assert [text.get_text() for text in legend.get_texts()] == [
+        "best N, scratch", "best N, cpt", "outside the runs in N, D or compute", "fitted settings: 4",
+    ]  # fmt: skip
     with pytest.raises(ValueError, match="--compute"):
         plot_frontier([allocate(zheng, 1e20, "cpt")], axes)
+
+
+def test_losses_at_equal_compute_are_least_at_the_best_n(chinchilla: Fit) -> None:
+    axes = Figure().subplots()
+    result = allocate(chinchilla, "1e19:1e22:8")
+    assert plot_isoflops(result, axes, most=3) is axes
+    curves = [line for line in axes.lines if np.size(line.get_xdata()) == 81 and line.get_linestyle() == "--"]
+    medians = result.summary()["N_median"].to_numpy()
+    for line, place in zip(curves, (0, 4, 7), strict=True):
+        n, loss = (np.asarray(values, dtype=np.float64) for values in line.get_data())
+        assert n[loss.argmin()] == pytest.approx(medians[place], rel=0.15)
+    legend = axes.get_legend()
+    assert legend is not None
+    assert "5 of 8 budgets are not drawn" in legend.get_title().get_text()
+    plot_isoflops(allocate(chinchilla, 1e20), Figure().subplots())  # one budget is enough
+
+
+def test_the_ground_outside_the_runs_is_hatched_and_contours_are_whole(chinchilla: Fit) -> None:
+    axes = Figure().subplots()
+    result = allocate(chinchilla, "1e19:1e22:8")
+    assert len(result.runs) == len({(n, d) for n, d in result.runs.tolist()})
+    plot_frontier([result], axes)
+    assert any("//" in (getattr(c, "hatches", None) or []) for c in axes.collections)
+    legend = axes.get_legend()
+    assert legend is not None
+    shown = [text.get_text() for text in legend.get_texts()]
+    note = legend.get_title().get_text().replace("\n", " ")
+    drawn = next((int(text.rpartition(" ")[2]) for text in shown if text.startswith("fitted settings")), 0)
+    assert drawn == len(result.runs) or f"{len(result.runs) - drawn} of {len(result.runs)} fitted settings" in note
+    with fails("too-many-lines"):
+        plot_frontier([result] * 8, axes)

@@ -7,8 +7,9 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
+from scipy.stats import beta
 
-from bayeslaw.plots.backtest import plot_backtest
+from bayeslaw.plots.backtest import plot_backtest, plot_reach_coverage
 from bayeslaw.plots.fit import plot_coverage
 from bayeslaw.plots.style import COLOURS
 from tests.errors import fails
@@ -55,5 +56,19 @@ def test_coverage_is_drawn_by_distance(ax: Axes) -> None:
 
 
 def test_nothing_is_not_drawn(ax: Axes) -> None:
-    with fails("nothing-to-draw"):
-        plot_backtest(result(ROWS[:0]), ax)
+    for draw in (plot_backtest, plot_reach_coverage):
+        with fails("nothing-to-draw"):
+            draw(result(ROWS[:0]), ax)
+
+
+def test_coverage_is_drawn_by_distance_with_intervals_by_run(ax: Axes) -> None:
+    made = result(ROWS)
+    assert plot_reach_coverage(made, ax) is ax
+    for i, name in enumerate(("cover_eti50", "cover_eti80", "cover_eti90")):
+        line = ax.containers[i].lines[0]  # type: ignore[attr-defined]
+        expected = made.reach.set_index("e_folds")[name].drop("all")
+        np.testing.assert_allclose(line.get_ydata(), 100 * expected)
+    assert [text.get_text() for text in ax.texts] == ["2 runs", "1 run"]
+    segments = ax.containers[2].lines[2][0].get_segments()  # type: ignore[attr-defined]
+    np.testing.assert_allclose([y for _, y in segments[0]], [100 * beta.ppf(0.05, 2.5, 0.5), 100])
+    np.testing.assert_allclose([y for _, y in segments[1]], [0, 100 * beta.ppf(0.95, 0.5, 1.5)])

@@ -11,6 +11,8 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle, StepPatch
 from scipy.stats import binom, norm, spearmanr
 
+from bayeslaw.evaluation.comparison import Comparison
+from bayeslaw.forecasting.stack import Stack
 from bayeslaw.plots.fit import (
     EDGE,
     plot_comparison,
@@ -18,8 +20,10 @@ from bayeslaw.plots.fit import (
     plot_pair,
     plot_parameters,
     plot_prior_posterior,
+    plot_scores,
     plot_transforms,
 )
+from bayeslaw.plots.style import share_interval
 from bayeslaw.posterior.fit import Fit
 from bayeslaw.posterior.parameters import correlated_pairs
 from tests.errors import fails
@@ -144,3 +148,40 @@ def test_laws_are_drawn_by_their_distance_to_the_best(ax: Axes) -> None:
     assert texts(ax) == ["weight 0.70", "weight 0.30"]
     with fails("nothing-to-draw"):
         plot_comparison(table.loc[["c"]], ax)
+
+
+def comparison(**runs: list[float]) -> Comparison:
+    scores = pd.DataFrame(
+        {
+            "held_out": "each run", "law": ["a", "b", "stack"], "noise": ["auto", "auto", ""], "fit": ["posterior"] * 2 + ["stack"],
+            "checks": ["passed", "FAILED (not scored)", "passed"], "crps": [0.01, np.nan, 0.02],
+            "cover_eti90": [0.9, np.nan, 0.5],
+        }
+    )  # fmt: skip
+    weights = pd.DataFrame({"crps_rel": [0.01, 0.02], "weight": [0.6, 0.4]}, index=list(runs))
+    index = pd.MultiIndex.from_product([[1.0], ["r1", "r2"]], names=["cut", "run"])
+    return Comparison(scores, weights, pd.DataFrame(runs, index=index), (), Stack.of({"a": line_fit(size=400)}, {"a": 1.0}), "N")
+
+
+def test_laws_judged_beyond_cuts_are_drawn_by_their_crps_with_errors_between_runs(ax: Axes) -> None:
+    plot_comparison(comparison(a=[0.01, 0.01], b=[0.02, 0.04]), ax)
+    container = ax.containers[0]
+    np.testing.assert_allclose(container.lines[0].get_xdata(), [0, -2])  # type: ignore[attr-defined]
+    ((x0, _), (x1, _)) = container.lines[2][0].get_segments()[1]  # type: ignore[attr-defined]
+    np.testing.assert_allclose([x0, x1], [-3, -1])  # -1 and -3 percent: a standard error of 1
+
+
+def test_scores_of_laws_are_drawn_and_missing_ones_counted(ax: Axes) -> None:
+    made = comparison(a=[0.01, 0.01], b=[0.02, 0.04])
+    plot_scores(made, ax)
+    (points,) = (line for line in ax.lines if line.get_marker() == "o")
+    assert across(points).tolist() == [90, 50]
+    assert [t.get_text() for t in ax.get_yticklabels()] == ["a", "stack"]
+    (bars,) = ax.collections
+    low, high = share_interval([0.9, 0.5], 2)
+    np.testing.assert_allclose([s[:, 0] for s in bars.get_segments()], 100 * np.transpose([low, high]))  # type: ignore[attr-defined]
+    legend = ax.get_legend()
+    assert legend is not None
+    assert "1 of 3 rows have no such score" in legend.get_title().get_text()
+    with fails("unknown-column", "'crp'"):
+        plot_scores(made, ax, of="crp")

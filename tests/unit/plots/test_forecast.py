@@ -15,7 +15,7 @@ from matplotlib.patches import Rectangle
 from bayeslaw.forecasting.forecast import Forecast, forecast
 from bayeslaw.forecasting.grid import grid
 from bayeslaw.plots.forecast import forecast_axis, plot_forecast
-from bayeslaw.plots.style import COLOURS, MOST_LINES
+from bayeslaw.plots.style import COLOURS, MOST_LINES, short_number
 from bayeslaw.posterior.fit import Fit
 from tests.errors import fails
 from tests.fixed import apart_fit, line_fit, typical_fit
@@ -56,6 +56,13 @@ def labels(ax: Axes) -> list[str]:
     return [text.get_text() for text in legend.get_texts()]
 
 
+def notes(ax: Axes) -> list[str]:
+    """The notes below a picture, each in one line."""
+    legend = ax.get_legend()
+    assert legend is not None
+    return legend.get_title().get_text().split("\n")
+
+
 def texts(ax: Axes) -> list[str]:
     return [text.get_text() for text in ax.texts]
 
@@ -66,7 +73,7 @@ def hatched(ax: Axes) -> list[Rectangle]:
 
 @pytest.mark.parametrize("prob", [0.9, 0.5])
 def test_each_setting_has_a_line_and_a_band(fan: Forecast, ax: Axes, prob: float) -> None:
-    assert plot_forecast(fan, ax, ci_prob=prob) is ax
+    assert plot_forecast(fan, ax, ci_prob=prob, fitted=False) is ax
     table, name = fan.summary(prob), f"run_eti{prob * 100:g}"
     bands = [c for c in ax.collections if isinstance(c, PolyCollection)]
     assert len(lines(ax)) == len(bands) == 3
@@ -83,7 +90,7 @@ def test_each_setting_has_a_line_and_a_band(fan: Forecast, ax: Axes, prob: float
 
 
 def test_the_axes_are_labelled(fan: Forecast, ax: Axes) -> None:
-    plot_forecast(fan, ax, unit="training tokens", ci_prob=0.95)
+    plot_forecast(fan, ax, unit="training tokens", ci_prob=0.95, fitted=False)
     assert ax.get_xlabel() == "D (training tokens)"
     assert ax.get_ylabel() == "loss (nats/token)"
     assert ax.get_title() == "chinchilla: latent median, 95% equal-tailed interval of the next run"
@@ -94,7 +101,7 @@ def test_the_axes_are_labelled(fan: Forecast, ax: Axes) -> None:
 def test_outside_the_runs_the_band_goes_on_as_extrapolated(sound_fit: Fit, ax: Axes) -> None:
     fan = forecast(sound_fit, grid(sound_fit.law, {"N": "1e9", "D": "1e9:1e12:7"}))
     assert fan.headlines == ["run"] * 3 + ["extrapolated"] * 4
-    plot_forecast(fan, ax)
+    plot_forecast(fan, ax, fitted=False)
     table, (band,) = fan.summary(), ax.collections
     ends = [table[f"{spread}_eti90_{end}"][i] for end in ("lb", "ub") for i, spread in enumerate(fan.headlines)]
     assert {y for _, y in np.asarray(band.get_paths()[0].vertices).tolist()} == set(ends)
@@ -111,15 +118,62 @@ def test_an_interval_of_nearly_all_is_not_called_100_percent(fan: Forecast, ax: 
 def test_a_forced_forecast_is_marked(ax: Axes) -> None:
     failed = typical_fit("chinchilla", passed=False)
     forced = forecast(failed, grid(failed.law, {"N": 1e9, "D": "1e8:1e10:5"}), force=True)
-    assert plot_forecast(forced, ax).get_title().endswith("\nCHECKS FAILED")
+    assert plot_forecast(forced, ax, fitted=False).get_title().endswith("\nCHECKS FAILED")
     assert labels(ax) == ["chinchilla"]  # a single line has the law's name
 
 
 def test_measured_losses_are_points_of_their_settings(fan: Forecast, ax: Axes) -> None:
     measured = pd.DataFrame({"N": [1e8, 8.1e9, 8.1e9, 3e8], "D": [1e9, 1e9, 1e10, 1e9], "loss": [3.0, 2.5, 2.4, 2.9]})
-    plot_forecast(fan, ax, measured=measured)
-    assert [up(p) for p in points(ax)] == [[3.0], [2.5, 2.4]]  # none at 1e9; 3e8 is not forecast
-    assert to_hex(points(ax)[1].get_markeredgecolor()) == COLOURS[2].lower()
+    plot_forecast(fan, ax, measured=measured, fitted=False)
+    hollow = [p for p in points(ax) if p.get_markerfacecolor() == "white"]
+    assert [up(p) for p in hollow] == [[3.0], [2.5, 2.4]]  # none at 1e9; 3e8 is not forecast
+    assert to_hex(hollow[1].get_markeredgecolor()) == COLOURS[2].lower()
+    assert notes(ax)[0] == "1 of 4 measured losses are of other settings and not drawn"
+
+
+def test_measured_losses_outside_the_drawn_interval_are_crossed_out(fan: Forecast, ax: Axes) -> None:
+    row = fan.summary().query("N == 1e9").iloc[[3, 5]]
+    end = float(fan.settings["D"].max())
+    low, high = row["run_eti90_lb"].to_numpy(), row["run_eti90_ub"].to_numpy()
+    losses = [low[0] + 1e-6, high[0] + 1e-6, low[1] - 1e-6, 2.0]
+    measured = pd.DataFrame({"N": 1e9, "D": [row["D"].iloc[0], row["D"].iloc[0], row["D"].iloc[1], 10 * end], "loss": losses})
+    plot_forecast(fan, ax, measured=measured, fitted=False)
+    crosses = [p for p in points(ax) if p.get_marker() == "x"]
+    assert [up(p) for p in crosses] == [losses[1:3]]
+    assert labels(ax)[-2:] == ["measured, inside the 90%: 1", "measured, outside: 2"]
+    assert notes(ax)[:1] == ["1 measured losses lie beyond the ends of the curves: hollow, not counted"]
+
+
+def test_fitted_losses_are_points_at_their_settings_and_others_are_counted(fitted: Fit, ax: Axes) -> None:
+    seen = fitted.observed.covariates
+    n, far = float(seen["N"].max()), 10 * float(seen["N"].max())
+    at = grid(fitted.law, {"N": f"{n},{far}", "D": f"{seen['D'].min()}:{seen['D'].max()}:5"})
+    plot_forecast(fitted.forecast(at), ax)
+    same = seen["N"] == n
+    own, near = points(ax)
+    assert sorted(up(own)) == sorted(up(near)) == sorted(fitted.observed.loss[same])  # the largest N is the nearest to the other
+    assert labels(ax)[-2] == f"fitted losses: {same.sum()}"
+    assert f"{(~same).sum()} of {same.size} fitted losses are of other settings and not drawn" in notes(ax)
+
+
+def test_the_fitted_losses_nearest_to_a_curve_are_grey_and_named(fitted: Fit, ax: Axes) -> None:
+    seen = fitted.observed.covariates
+    n = float(seen["N"].max())
+    plot_forecast(fitted.forecast(grid(fitted.law, {"N": 3 * n, "D": f"{seen['D'].min()}:{seen['D'].max()}:5"})), ax)
+    (near,) = points(ax)
+    assert sorted(up(near)) == sorted(fitted.observed.loss[seen["N"] == n])
+    assert near.get_color() == "0.45"
+    assert labels(ax)[-1] == f"fitted, nearest at N = {short_number(n)}: {np.size(near.get_ydata())}"
+
+
+def test_fitted_losses_far_from_the_curves_are_counted(fitted: Fit, ax: Axes) -> None:
+    seen = fitted.observed.covariates
+    n = float(seen["N"][0])
+    beyond = 1e3 * float(seen["D"].max())
+    plot_forecast(fitted.forecast(grid(fitted.law, {"N": n, "D": f"{beyond}:{11 * beyond}:5"})), ax)
+    assert not points(ax)
+    far = int((seen["N"] == n).sum())
+    assert f"{far} fitted losses of these settings lie far outside the curves, or between those drawn" in notes(ax)
 
 
 def test_domains_and_noise_groups_have_lines_of_their_own(ax: Axes) -> None:
@@ -127,21 +181,22 @@ def test_domains_and_noise_groups_have_lines_of_their_own(ax: Axes) -> None:
     at = pd.DataFrame([{"x": v, "domain": d, "lab": lab} for v in x for d, lab in (("web", "b_1"), ("code", "a"), ("web", "a"))])
     predicted = forecast(fit, at)
     seen = pd.DataFrame({"domain": ["web", "code"] * 2, "lab": ["b_1", "a", "a", "b_1"], "loss": [1.0, 2, 3, 4]}).assign(x=0.5)
-    plot_forecast(predicted, ax, measured=seen, x="x")
-    assert labels(ax) == ["domain = code, lab = a", "domain = web, lab = a", "domain = web, lab = b_1"]
+    plot_forecast(predicted, ax, measured=seen, x="x", fitted=False)
+    assert labels(ax)[:3] == ["domain = code, lab = a", "domain = web, lab = a", "domain = web, lab = b_1"]
     table = predicted.summary()
     curves = [line for line in lines(ax) if line.get_linestyle() == "-"]
     for line, (domain, lab) in zip(curves, (("code", "a"), ("web", "a"), ("web", "b_1")), strict=True):
         own = table[(table["domain"] == domain) & (table["lab"] == lab)]
         np.testing.assert_array_equal(line.get_xdata(), x)
         np.testing.assert_array_equal(line.get_ydata(), own["latent_median"])
-    assert [up(p) for p in points(ax)] == [[2.0], [3.0], [1.0]]  # the last loss is of a setting that is not forecast
+    hollow = [p for p in points(ax) if p.get_markerfacecolor() == "white"]
+    assert [up(p) for p in hollow] == [[2.0], [3.0], [1.0]]  # the last loss is of a setting that is not forecast
     with fails("missing-columns", "domain"):
         plot_forecast(predicted, ax, measured=seen.drop(columns="domain"), x="x")
 
 
 def test_another_covariate_can_lie_on_the_axis(fan: Forecast, ax: Axes) -> None:
-    plot_forecast(fan, ax, x="N")
+    plot_forecast(fan, ax, x="N", fitted=False)
     assert ax.get_xlabel() == "N"
     assert len(lines(ax)) == MOST_LINES
     assert labels(ax)[-1] == "… and 5 more settings not shown"
@@ -152,7 +207,7 @@ def test_D_is_on_the_axis_where_it_varies(fan: Forecast, ax: Axes) -> None:
     fit = typical_fit("ptpp-floor", runs=12)
     shares = forecast(fit, grid(fit.law, {"N": 1e9, "D": 1e9, "r": "0.1:0.6:6", "ptpp": "15,31"}))
     assert forecast_axis(shares) == "r"
-    assert plot_forecast(shares, ax).get_xscale() == "linear"
+    assert plot_forecast(shares, ax, fitted=False).get_xscale() == "linear"
     assert labels(ax) == ["ptpp = 15", "ptpp = 31"]
 
 
@@ -187,6 +242,6 @@ def test_a_line_outside_the_runs_in_another_covariate_is_dashed(fitted: Fit, ax:
     seen = fitted.observed.covariates
     inside, outside = float(np.median(seen["N"])), 100 * float(seen["N"].max())
     at = pd.DataFrame([{"N": n, "D": d} for n in (inside, outside) for d in np.geomspace(seen["D"].min(), seen["D"].max(), 5)])
-    plot_forecast(fitted.forecast(at), ax)
+    plot_forecast(fitted.forecast(at), ax, fitted=False)
     assert [line.get_linestyle() for line in ax.lines] == ["-", "--"]
-    assert texts(ax) == ["dashed: outside the runs in another covariate"]
+    assert notes(ax) == ["dashed: outside the runs in another covariate"]

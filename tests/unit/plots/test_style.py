@@ -11,7 +11,17 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from bayeslaw.core.errors import BayeslawError
-from bayeslaw.plots.style import has_failed, note_hidden, save_figure, save_panels, save_stack, short_number
+from bayeslaw.plots.style import (
+    finish,
+    has_failed,
+    make_space,
+    note_hidden,
+    save_figure,
+    save_panels,
+    save_stack,
+    share_interval,
+    short_number,
+)
 
 
 def draw_line(ax: Axes) -> None:
@@ -74,3 +84,32 @@ def test_a_legend_says_how_many_lines_are_not_drawn() -> None:
 def test_failed_checks_are_read_from_a_table() -> None:
     table = pd.DataFrame({"checks": ["passed", "FAILED (forced)"]})
     assert [has_failed(table), has_failed(table[:1]), has_failed(table[[]])] == [True, False, False]
+
+
+def test_a_legend_stands_below_the_axes_and_takes_nothing_from_them() -> None:
+    figure = Figure(figsize=(5.6, 3.6), layout="constrained")
+    ax = figure.subplots()
+    for i in range(6):
+        ax.plot([1, 2], [i, i], label=f"a line with a rather long label {i}")
+    finish(
+        ax, "x", "y", "a title that is far too long for a picture of this width, and therefore broken into two lines", ["a note"]
+    )
+    make_space(figure)
+    figure.draw_without_rendering()
+    legend = ax.get_legend()
+    assert legend is not None
+    box, inside = legend.get_window_extent(), ax.get_window_extent()
+    assert 0 <= box.y0 < box.y1 < ax.xaxis.label.get_window_extent().y0
+    assert 0 <= box.x0 < box.x1 <= figure.bbox.x1
+    assert ax.title.get_window_extent().x0 > 0
+    assert "\n" in ax.get_title()
+    assert inside.height / figure.dpi > 2.5
+    assert legend.get_title().get_text() == "a note"
+
+
+def test_intervals_of_shares_contain_them() -> None:
+    low, high = share_interval([0.0, 0.5, 1.0], 10)
+    assert (low[0], high[2]) == (0.0, 1.0)
+    assert (low[1] + high[1]) / 2 == pytest.approx(0.5)
+    assert high[0] == pytest.approx(1 - low[2])
+    assert 0.0 < high[0] < 0.25

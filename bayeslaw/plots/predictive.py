@@ -1,0 +1,106 @@
+"""Pictures of fitted losses against what the fit predicts for them: posterior predictive intervals, and LOO-PIT."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bayeslaw.core.intervals import interval_names
+from bayeslaw.evaluation.predictive import PredictiveCheck
+from bayeslaw.plots.style import COLOURS, failure, finish, new_axes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+SHOWN = 300  # losses that are drawn
+BAND = 0.9  # probability of the band of calibrated fits
+SIMULATED = 1_000  # curves from which the band comes
+FEWEST = 5  # runs for which there is a band
+
+
+def plot_predictive(check: PredictiveCheck, ax: Axes | None = None) -> Axes:
+    """Draw how far each fitted loss lies from the median that the fit predicts for a new run, within the predicted intervals.
+
+    Thick bars are 50% intervals, thin ones 90%. Losses inside the 90% interval are round, those outside it are crosses.
+
+    Parameters
+    ----------
+    check : PredictiveCheck
+    ax : matplotlib Axes
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> check = bayeslaw.evaluation.predictive_check(bayeslaw.load_fit("fit.nc"))
+    >>> bayeslaw.plots.plot_predictive(check, Figure().subplots()).get_xlabel()
+    'predicted median loss (nats/token)'
+    """
+    rows = check.rows.sort_values("median")
+    total = len(rows)
+    inside_all = _inside(rows, 0.9)
+    held = int(inside_all.sum())
+    rows = rows.iloc[np.unique(np.linspace(0, total - 1, min(total, SHOWN)).round().astype(np.int64))]
+    median, loss = (rows[name].to_numpy(dtype=np.float64) for name in ("median", "loss"))
+    ax = ax or new_axes()
+    ax.axhline(0, color="0.6", lw=0.8, zorder=0)
+    for prob, grey, width in ((0.9, "0.8", 1.0), (0.5, "0.65", 2.2)):
+        low, high = (100 * (rows[end].to_numpy(dtype=np.float64) / median - 1) for end in interval_names("eti", prob))
+        ax.vlines(median, low, high, color=grey, lw=width, zorder=1)
+    inside = _inside(rows, 0.9)
+    for mask, colour, mark, label in (
+        (inside, COLOURS[0], "o", f"inside the 90% interval: {held}"),
+        (~inside, COLOURS[1], "X", f"outside: {total - held}"),
+    ):
+        style: dict[str, Any] = {"ls": "", "marker": mark, "ms": 4.5, "mec": "white", "mew": 0.4}
+        ax.plot(median[mask], 100 * (loss[mask] / median[mask] - 1), color=colour, label=label, **style)
+    if median.max() > 3 * median.min():
+        ax.set_xscale("log")
+    notes = ["bars: 50% and 90% equal-tailed intervals of a new run's loss"]
+    if len(rows) < total:
+        notes.append(f"{total - len(rows):,} of {total:,} losses lie between these and are not drawn")
+    title = f"{check.name}: fitted losses and posterior predictive intervals" + failure(check.failed)
+    return finish(ax, f"predicted median loss ({check.unit})", "loss minus the median (%)", title, notes)
+
+
+def _inside(rows: Any, prob: float) -> Any:
+    low, high = (rows[end].to_numpy(dtype=np.float64) for end in interval_names("eti", prob))
+    loss = rows["loss"].to_numpy(dtype=np.float64)
+    return (loss >= low) & (loss <= high)
+
+
+def plot_loo_pit(check: PredictiveCheck, ax: Axes | None = None) -> Axes:
+    """Draw the cumulative share of LOO-PIT minus that of a calibrated fit: losses predicted from the other runs.
+
+    The line stays in the grey band, with a probability of 90%, if the fit is calibrated and every run counts as one independent
+    loss (Säilynoja et al. 2022; by ArviZ). A slope up in the middle means too wide intervals, slopes up at both ends too narrow
+    ones, and a line below 0 that predicted losses are too low.
+
+    Parameters
+    ----------
+    check : PredictiveCheck
+    ax : matplotlib Axes
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> check = bayeslaw.evaluation.predictive_check(bayeslaw.load_fit("fit.nc"))
+    >>> bayeslaw.plots.plot_loo_pit(check, Figure().subplots()).get_ylabel()
+    'share of losses minus expected (%)'
+    """
+    pit, runs = np.sort(check.rows["loo_pit"].to_numpy(dtype=np.float64)), check.runs
+    ax = ax or new_axes()
+    if runs >= FEWEST:
+        from arviz_stats.ecdf_utils import ecdf_pit
+
+        at, _, low, high = ecdf_pit(np.linspace(0, 1, runs), BAND, SIMULATED, rng=np.random.default_rng(0))
+        label = f"{BAND:.0%} band for {runs} independent runs"
+        ax.fill_between(100 * at, 100 * (low - at), 100 * (high - at), color="0.87", lw=0, label=label, zorder=0)
+    ax.axhline(0, color="0.5", lw=0.9, ls=":")
+    share = np.arange(1, pit.size + 1) / pit.size
+    x, y = np.concatenate([[0], np.repeat(pit, 2), [1]]), np.concatenate([[0], [0], np.repeat(share, 2)])
+    ax.plot(100 * x, 100 * (y - x), color=COLOURS[0], lw=1.5, label="losses without their run (LOO-PIT)")
+    ax.set_xlim(0, 100)
+    title = f"{check.name}: calibration on left-out runs (LOO-PIT)" + failure(check.failed)
+    notes = list(check.notes) if runs >= FEWEST else [*check.notes, f"fewer than {FEWEST} runs: no band"]
+    return finish(ax, "share of the prediction below the loss (%)", "share of losses minus expected (%)", title, notes)
