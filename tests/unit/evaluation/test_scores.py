@@ -25,7 +25,7 @@ from tests.errors import fails
 from tests.fixed import line_fit, measured, typical_fit
 from tests.oracles import Array
 
-POINT = ["huber_log", "rmse_log", "mae_rel", "mape_clip", "intercept", "slope"]
+POINT = ["huber_log", "rmse_log", "mae_rel", "bias_rel", "mape_clip", "intercept", "slope"]
 DRAW = ["cover_eti50", "cover_eti80", "cover_eti90", "cover_eti95", "width_eti90", "crps", "log_score", "pit_ks_p"]
 HEAD = ["law", "fit", "spread", "rows", "base_rows_left_out", "seen_rows_left_out", "sample"]
 
@@ -67,6 +67,7 @@ def test_point_scores_are_their_oracles(rng: np.random.Generator) -> None:
         "huber_log": np.mean(small),
         "rmse_log": np.linalg.norm(residual) / np.sqrt(60),
         "mae_rel": np.mean([abs(p / y - 1) for p, y in zip(predicted, loss, strict=True)]),
+        "bias_rel": np.mean([p / y - 1 for p, y in zip(predicted, loss, strict=True)]),
         "mape_clip": np.mean([abs(p / y - 1) for p, y in zip(predicted, loss, strict=True)]),
         "intercept": intercept,
         "slope": slope,
