@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -67,12 +67,12 @@ def run(output: Path, *, quick: bool = False, progress: bool = True) -> Answer:
     whole = read_runs(table_path(), f"domain == 'target' and {ONE_SEED}")
     settled = Runs(whole.frame[whole.frame["D"] >= SETTLED * whole.frame["N"]], "tinycpt")
     unseen, answer = settled.where(UNSEEN), Answer()
-    short, long = (", ".join(f"{v:g}" for v in sorted(r.frame["ptpp"].unique())) for r in (settled.where(SEEN), unseen))
+    short, long = (_listed(f"{v:g}" for v in sorted(r.frame["ptpp"].unique())) for r in (settled.where(SEEN), unseen))
     names = LAWS[:1] if quick else LAWS
     answer.say(
-        "Small transformers were pre-trained on one text and then trained on another, on which their losses were measured.",
-        f"Laws ({', '.join(names)}) are fitted to runs whose pre-training was short, {short} tokens per",
-        f"parameter (PTPP), and forecast {len(unseen)} losses after longer ones, PTPP {long}, which they have not seen.",
+        "Small transformers were pre-trained on one text and then trained on another.",
+        f"Laws are fitted to runs with short pre-trainings: {short} tokens per parameter.",
+        f"They forecast {len(unseen)} losses after longer ones, {long}, not seen by the fits.",
         "",
     )
     scores, fits = [], {}
@@ -86,40 +86,46 @@ def run(output: Path, *, quick: bool = False, progress: bool = True) -> Answer:
         scores.append(score(point_fit(name, seen, starts=STARTS, progress=progress), unseen))
     table = pd.concat(scores, ignore_index=True)
     write_text(output / "scores.csv", table.to_csv(index=False))
-    answer.say("Their forecasts against the measured losses, the best first (error and CRPS: lower is better; inside: want 90%):", "")
+    answer.say(
+        "Their forecasts against the measured losses, the best first (error and CRPS: lower is better; inside: want 90%):", ""
+    )
     posteriors = table[table["fit"] == "posterior"].sort_values("crps").set_index("law")
     points = table[table["fit"] == "point"].set_index("law")
-    answer.show("scores", table, plain(_shown(posteriors, points, fits)))
+    answer.show("scores", table, plain(_shown(posteriors, points)))
     best = str(posteriors.index[0])
     _picture(fits[best], settled, output / "forecast.png")
     answer.say(
         "",
-        f"Sampling, {', '.join(once(f'{name}: {fitted.verdicts[0]}' for name, fitted in fits.items()))}: passed means that the draws",
-        "are those of the posterior, not that the law is right. Concerns are about a law and the runs it was fitted to. They don't",
-        f"rank laws: losses that were held out, as here, do. What the fit of {best} says of itself:",
-        *(f"  {check}" for check in fits[best].concerns),
-        "",
-        f"Written to {output}: forecast.png (a picture of {best}), scores.csv (all scores) and the fits.",
-        f"Look closer with: bayeslaw show {output / (best + '.nc')}",
+        *once(f"{name}: sampling {fitted.verdicts[0]}" for name, fitted in fits.items()),
+        "Passed sampling means that the draws are those of the posterior, not that the",
+        "law is right. Concerns name what may be wrong with a law inside its runs; they",
+        "do not rank laws. Losses that were held out, as here, do.",
+        f"Concerns about {best}: {', '.join(check.name for check in fits[best].concerns) or 'none'}.",
+        f"Explained by: bayeslaw show {output / (best + '.nc')}",
+        f"Written to {output}: forecast.png (a picture of {best}), scores.csv, fits.",
         "",
         _conclusion(posteriors, short, long),
     )
     return answer
 
 
-def _shown(posteriors: pd.DataFrame, points: pd.DataFrame, fits: Mapping[str, Fit]) -> pd.DataFrame:
+def _shown(posteriors: pd.DataFrame, points: pd.DataFrame) -> pd.DataFrame:
     """Return the scores to print, by law: of its posterior, and the error of its point fit."""
     return pd.DataFrame(
         {
             "error": [f"{error:.1%}" for error in posteriors["mae_rel"]],
-            "inside 90% intervals": [_inside(row) for _, row in posteriors.iterrows()],
-            "width (nats)": posteriors["width_eti90"],
-            "CRPS (nats)": posteriors["crps"],
+            "in 90% interval": [_inside(row) for _, row in posteriors.iterrows()],
+            "width": posteriors["width_eti90"],
+            "CRPS": posteriors["crps"],
             "error of point fit": [f"{error:.1%}" for error in points.loc[posteriors.index, "mae_rel"]],
-            "model": [f"{len(fits[str(law)].concerns)} concerns" for law in posteriors.index],
         },
         index=posteriors.index,
     )
+
+
+def _listed(texts: Iterable[str]) -> str:
+    *first, last = texts
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def _inside(row: pd.Series) -> str:
@@ -135,8 +141,8 @@ def _conclusion(scores: pd.DataFrame, short: str, long: str) -> str:
     others = f"; {worst.name} missed by {worst['mae_rel']:.1%} and held {_inside(worst)}" if len(scores) > 1 else ""
     return (
         f"Conclusion: fitted to pre-trainings of {short} tokens per parameter, {best.name} forecast the losses after {long} tokens per "
-        f"parameter with a mean error of {best['mae_rel']:.1%}, and its 90% intervals held {_inside(best)}, so they are "
-        f"{judged} here{others}."
+        f"parameter with a mean error of {best['mae_rel']:.1%}, and its 90% intervals held {_inside(best)}: "
+        f"they are {judged} here{others}."
     )
 
 

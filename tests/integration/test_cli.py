@@ -121,7 +121,7 @@ def test_fit_show_forecast_score(command: Command, folder: Path) -> None:
     assert (read["checks"] == "FAILED").all()
     forced = command("show", "new.nc", "--force").out
     assert forced.endswith("Model: not assessed, since the draws can't be trusted\n")
-    assert "eti90_lb" in forced
+    assert "eti90" in forced
     assert forced.split("\n\n")[1].count("FAILED") == len(read)
     latex = command("show", "new.nc", "--latex", "--force").out
     assert latex.count(r"]^{\dagger}$") == len(read)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from pathlib import Path
 
 import numpy as np
@@ -102,7 +101,7 @@ def test_the_width_is_that_of_the_terminal(monkeypatch: pytest.MonkeyPatch) -> N
 def test_sentences_are_broken_between_words() -> None:
     assert wrapped("short\n\n", 40) == "short\n\n"
     text = "  concern: runs lie 1.7% around the law beyond point noise"
-    assert wrapped(text, 30) == "  concern: runs lie 1.7% around\n    the law beyond point noise"
+    assert wrapped(text, 31) == "  concern: runs lie 1.7% around\n    the law beyond point noise"
     assert (
         wrapped("mae_rel   mean relative error, lower is better", 30) == "mae_rel   mean relative error,\n          lower is better"
     )
