@@ -86,9 +86,7 @@ def run(output: Path, *, quick: bool = False, progress: bool = True) -> Answer:
         scores.append(score(point_fit(name, seen, starts=STARTS, progress=progress), unseen))
     table = pd.concat(scores, ignore_index=True)
     write_text(output / "scores.csv", table.to_csv(index=False))
-    answer.say(
-        "Their forecasts against the measured losses, the best first (error and CRPS: lower is better; inside: want 90%):", ""
-    )
+    answer.say("Forecasts against measured losses, best first; width and CRPS in nats per token:", "")
     posteriors = table[table["fit"] == "posterior"].sort_values("crps").set_index("law")
     points = table[table["fit"] == "point"].set_index("law")
     answer.show("scores", table, plain(_shown(posteriors, points)))
@@ -140,8 +138,8 @@ def _conclusion(scores: pd.DataFrame, short: str, long: str) -> str:
     judged = "wider than need be" if share > 0.95 else "too narrow" if share < 0.85 else "about right"
     others = f"; {worst.name} missed by {worst['mae_rel']:.1%} and held {_inside(worst)}" if len(scores) > 1 else ""
     return (
-        f"Conclusion: fitted to pre-trainings of {short} tokens per parameter, {best.name} forecast the losses after {long} tokens per "
-        f"parameter with a mean error of {best['mae_rel']:.1%}, and its 90% intervals held {_inside(best)}: "
+        f"Conclusion: fitted to pre-trainings of {short} tokens per parameter, {best.name} forecast the losses after {long} "
+        f"tokens per parameter with a mean error of {best['mae_rel']:.1%}, and its 90% intervals held {_inside(best)}: "
         f"they are {judged} here{others}."
     )
 
