@@ -315,7 +315,7 @@ def headlines(scores: pd.DataFrame, unit: str) -> dict[str, str]:
     return {
         "error": f"{100 * row['mae_rel']:.2g}% (mean relative error; lower is better)",
         "bias": f"{100 * row['bias_rel']:+.2g}% (the same with its sign: + where too high; want 0)",
-        "coverage": f"{inside} of {rows} losses in their 90% intervals, {row['cover_eti90']:.0%} (want 90%)",
+        "coverage": f"{inside} of {rows} losses in their 90% intervals, {100 * row['cover_eti90']:.3g}% (want 90%)",
         "width": f"{significant(row['width_eti90'], 3)} {unit} (mean of the 90% intervals; narrower is better)",
         "CRPS": f"{significant(row['crps'], 3)} {unit} (error of the whole distribution; lower is better)",
     }

@@ -106,7 +106,7 @@ def test_the_demonstration(command: Command, tmp_path: Path) -> None:
     done = command("demo", "-o", output, "-q")
     assert (done.status, done.err) == (0, "")
     # of 5 D one lies below 2 tokens per parameter; 2 sizes, 3 replay shares
-    assert "They forecast 24 losses after longer ones, PTPP 279, which they have not seen" in done.out
+    assert "They forecast 24 losses after longer ones, 279, not seen by the fits" in done.out
     lines = done.out.splitlines()
     assert len(lines) <= 40
     # The conclusion has the numbers of the table, and no text takes passed sampling for a law that is right.

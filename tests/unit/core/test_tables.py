@@ -66,7 +66,7 @@ def test_many_wide_rows_are_folded_below_with_what_tells_them_apart(width: int) 
     assert max(map(len, lines)) <= width
     assert "in all rows: same passed" in lines
     heads = [line.split() for line in lines if "a_long_name" in line]
-    assert sorted({name for head in heads for name in head}) == sorted(set(WIDE) - {"same"})
+    assert sorted({name for head in heads for name in head}) == sorted({*map(str, WIDE)} - {"same"})
     assert {head[0] for head in heads} == {"a_long_name_0"}
     assert sum(line.split()[:1] == ["0.375"] for line in lines) == len(heads)
 
