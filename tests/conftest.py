@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import shutil
 import sys
 from functools import cache
@@ -22,6 +23,8 @@ from bayeslaw.posterior.fit import Fit
 from tests import oracles
 from tests.commands import Command, Done
 from tests.errors import codes_of
+
+os.environ.pop("COLUMNS", None)  # what is printed is that of a pipe, whatever terminal the tests run in
 
 settings.register_profile("same every time", derandomize=True, deadline=None, database=None)
 settings.load_profile("same every time")

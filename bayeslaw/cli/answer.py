@@ -43,9 +43,11 @@ class Answer:
         self.parts += [(line, False) for line in lines]
 
     def note(self, notes: Iterable[str]) -> None:
-        """Add notes to the text and to the results."""
-        self.results["notes"] = list(notes)
-        self.say(*(f"note: {note}" for note in self.results["notes"]))
+        """Add notes to the results, and to the text what they say, each text once."""
+        from bayeslaw.core.text import once
+
+        self.results["notes"] = list(dict.fromkeys(notes))
+        self.say(*(f"note: {note}" for note in once(self.results["notes"])))
 
     def show(self, name: str, table: pd.DataFrame, text: str = "", *, joined: bool = False) -> None:
         """Add a table; a terminal shows `text` or four significant figures, with each interval in one column if `joined`."""
@@ -87,11 +89,17 @@ class Answer:
         self.say(f"Sampling: {sampling_verdict(checks)}", f"Model: {model_verdict(checks)}")
 
     def print(self) -> None:
-        """Print the answer as text, or as comma-separated values with the text on standard error."""
+        """Print the answer as text, or as comma-separated values with the text on standard error.
+
+        On a terminal lines of text end between words; in a file or a pipe a sentence is one line, to be searched for.
+        """
+        from bayeslaw.core.text import terminal_width, wrapped
+
         if self.csv:
             typer.echo(self.csv, nl=False)
-        for text in (*(text for text, _ in self.parts), *self.last):
-            typer.echo(text, err=bool(self.csv))
+        width = terminal_width()
+        for text, is_table in (*self.parts, *((line, False) for line in self.last)):
+            typer.echo(text if is_table or width is None else wrapped(text, width), err=bool(self.csv))
 
     def print_json(self) -> None:
         """Print the answer as one JSON object."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ import typer
 from bayeslaw.cli.answer import Answer
 from bayeslaw.cli.options import make_folder
 from bayeslaw.core.files import write_text
-from bayeslaw.core.text import plain
+from bayeslaw.core.text import once, plain
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.evaluation.scores import score
 from bayeslaw.forecasting.forecast import forecast
@@ -34,7 +34,6 @@ ONE_SEED = "seed == 0 and (D == 0 or (r > 0 and r < 1))"
 # better for them, and all laws are scored on it. A law that is finite at D = 0 is fitted to whole runs.
 SETTLED = 2.0
 STARTS = 20
-COLUMNS = ["law", "fit", "checks", "model", "mae_rel", "rmse_log", "slope", "cover_eti50", "cover_eti90", "width_eti90", "crps"]
 
 
 def table_path(name: str = "runs") -> Path:
@@ -68,56 +67,81 @@ def run(output: Path, *, quick: bool = False, progress: bool = True) -> Answer:
     whole = read_runs(table_path(), f"domain == 'target' and {ONE_SEED}")
     settled = Runs(whole.frame[whole.frame["D"] >= SETTLED * whole.frame["N"]], "tinycpt")
     unseen, answer = settled.where(UNSEEN), Answer()
-    budgets = [", ".join(f"{v:g}" for v in sorted(runs.frame["ptpp"].unique())) for runs in (settled.where(SEEN), unseen)]
+    short, long = (_listed(f"{v:g}" for v in sorted(r.frame["ptpp"].unique())) for r in (settled.where(SEEN), unseen))
+    names = LAWS[:1] if quick else LAWS
     answer.say(
-        f"tinycpt, target domain, from {SETTLED:g} adaptation tokens per parameter on: fitted at PTPP "
-        f"{budgets[0]}, {len(unseen)} losses at PTPP {budgets[1]} forecast.",
+        "Small transformers were pre-trained on one text and then trained on another.",
+        f"Laws are fitted to runs with short pre-trainings: {short} tokens per parameter.",
+        f"They forecast {len(unseen)} losses after longer ones, {long}, not seen by the fits.",
         "",
     )
     scores, fits = [], {}
-    for name in LAWS[:1] if quick else LAWS:
+    for name in names:
         seen = (whole if load_law(name).covariates["D"].support[0] == 0 else settled).where(SEEN)
         if progress:
             typer.echo(f"fitting {name} to {len(seen)} rows …", err=True)
         fits[name] = fit(name, seen, progress=progress)
         fits[name].save(output / f"{name}.nc")
-        sampling, model = fits[name].verdicts
-        answer.say(f"{name} fitted to {len(seen)} rows", f"  Sampling: {sampling}", f"  Model: {model}")
         scores.append(score(fits[name], unseen, force=True))
         scores.append(score(point_fit(name, seen, starts=STARTS, progress=progress), unseen))
-    answer.say("", "Concerns, each for the first law that has it:", *(f"  {text}" for text in _concerns(fits)))
     table = pd.concat(scores, ignore_index=True)
     write_text(output / "scores.csv", table.to_csv(index=False))
-    answer.say("", "forecasts of unseen PTPP against the measured losses (errors relative, width and CRPS in nats):", "")
-    answer.show("scores", table, plain(table[COLUMNS]))
+    answer.say("Forecasts against measured losses, best first; width and CRPS in nats per token:", "")
     posteriors = table[table["fit"] == "posterior"].sort_values("crps").set_index("law")
+    points = table[table["fit"] == "point"].set_index("law")
+    answer.show("scores", table, plain(_shown(posteriors, points)))
     best = str(posteriors.index[0])
-    answer.say("", *_conclusions(posteriors))
     _picture(fits[best], settled, output / "forecast.png")
     answer.say(
-        f"Best by CRPS: {best}. Picture: {output / 'forecast.png'}; table: {output / 'scores.csv'}; fits beside them.",
-        f"Look closer with: bayeslaw show {output / (best + '.nc')}",
+        "",
+        *once(f"{name}: sampling {fitted.verdicts[0]}" for name, fitted in fits.items()),
+        "Passed sampling means that the draws are those of the posterior, not that the",
+        "law is right. Concerns name what may be wrong with a law inside its runs; they",
+        "do not rank laws. Losses that were held out, as here, do.",
+        f"Concerns about {best}: {', '.join(check.name for check in fits[best].concerns) or 'none'}.",
+        f"Explained by: bayeslaw show {output / (best + '.nc')}",
+        f"Written to {output}: forecast.png (a picture of {best}), scores.csv, fits.",
+        "",
+        _conclusion(posteriors, short, long),
     )
     return answer
 
 
-def _concerns(fits: Mapping[str, Fit]) -> list[str]:
-    """Return every concern once, as the first law that has it states it."""
-    found: dict[str, str] = {}
-    for name, made in fits.items():
-        for check in made.concerns:
-            found.setdefault(check.name, f"{check.name}, {name}: {str(check).removeprefix('concern: ')}")
-    return list(found.values())
+def _shown(posteriors: pd.DataFrame, points: pd.DataFrame) -> pd.DataFrame:
+    """Return the scores to print, by law: of its posterior, and the error of its point fit."""
+    return pd.DataFrame(
+        {
+            "error": [f"{error:.1%}" for error in posteriors["mae_rel"]],
+            "in 90% interval": [_inside(row) for _, row in posteriors.iterrows()],
+            "width": posteriors["width_eti90"],
+            "CRPS": posteriors["crps"],
+            "error of point fit": [f"{error:.1%}" for error in points.loc[posteriors.index, "mae_rel"]],
+        },
+        index=posteriors.index,
+    )
 
 
-def _conclusions(scores: pd.DataFrame) -> list[str]:
-    """Return what the verdicts and the scores, by law and best first, say together."""
-    covered = ", ".join(f"{law} {share:.0%}" for law, share in scores["cover_eti90"].items())
-    return [
-        "Passed sampling means that the draws are those of the posterior, not that the law is right: 90% intervals hold, of the",
-        f"losses that were not fitted, {covered}.",
-        "Concerns name what may be wrong with a law. They don't rank laws: held-out losses, as here, or `bayeslaw compare` do.",
-    ]
+def _listed(texts: Iterable[str]) -> str:
+    *first, last = texts
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def _inside(row: pd.Series) -> str:
+    return f"{round(row['cover_eti90'] * row['rows'])} of {row['rows']} ({row['cover_eti90']:.0%})"
+
+
+def _conclusion(scores: pd.DataFrame, short: str, long: str) -> str:
+    """Return one sentence on the best law, and on the worst if there are several, from the scores by law, best first."""
+    best, worst = scores.iloc[0], scores.iloc[-1]
+    share = best["cover_eti90"]
+    # Half of the distance to 100%: a coverage of 90% intervals that is farther off is worth a word.
+    judged = "wider than need be" if share > 0.95 else "too narrow" if share < 0.85 else "about right"
+    others = f"; {worst.name} missed by {worst['mae_rel']:.1%} and held {_inside(worst)}" if len(scores) > 1 else ""
+    return (
+        f"Conclusion: fitted to pre-trainings of {short} tokens per parameter, {best.name} forecast the losses after {long} "
+        f"tokens per parameter with a mean error of {best['mae_rel']:.1%}, and its 90% intervals held {_inside(best)}: "
+        f"they are {judged} here{others}."
+    )
 
 
 def _picture(fit: Fit, runs: Runs, path: Path) -> None:

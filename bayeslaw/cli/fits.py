@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -69,8 +69,10 @@ def _add_fits(answer: Answer, fitted: Fit | Stack) -> None:
     """Add to an answer what was fitted, the result of each check, and the verdicts."""
     from bayeslaw.forecasting.stack import fits_of
 
-    for member in fits_of(fitted).values():
+    fits = fits_of(fitted)
+    for member in fits.values():
         _add_fit(answer, member)
+    _add_learnt(answer, {name: member.learnt() for name, member in fits.items() if member.passed})
     if isinstance(fitted, bayeslaw.Stack):
         answer.results |= {"laws": list(fitted.members), "weights": dict(fitted.weights)}
     else:
@@ -91,7 +93,13 @@ def _add_fit(answer: Answer, fit: Fit) -> None:
     if fit.observed.unit != NATS:
         answer.say(f"  losses and forecasts are in {fit.observed.unit}; the cards' priors are stated for {NATS}")
     answer.say(*(f"  {check}" for check in fit.checks))
-    answer.say(*filter(None, [fit.learnt() if fit.passed else ""]))
+
+
+def _add_learnt(answer: Answer, learnt: Mapping[str, str]) -> None:
+    """Say what error of each law was learnt, or why none was; of several fits with their names, and what is the same once."""
+    from bayeslaw.core.text import once
+
+    answer.say(*once(f"{name}: {text}" if len(learnt) > 1 else text for name, text in learnt.items() if text))
 
 
 def show(
@@ -105,6 +113,7 @@ def show(
 ) -> Answer:
     """Show parameters with credible intervals, the checks, and which parameters the data did not inform."""
     from bayeslaw.core.intervals import interval_names
+    from bayeslaw.core.text import plain
     from bayeslaw.posterior.sensitivity import SENSITIVE
     from bayeslaw.reporting.latex import parameters_latex
 
@@ -131,22 +140,22 @@ def show(
         answer.show("fits", loaded.table)
         answer.say("")
     elif latex:
-        answer.say(parameters_latex(loaded, ci))
+        answer.parts.append((parameters_latex(loaded, ci), True))
         return answer
     else:
         size = f"{loaded.observed.log_loss.size} rows of {loaded.observed.runs} runs"
         answer.say(f"{loaded.name}: {loaded.law.title}", f"fitted to {loaded.origin}, {size}; {loaded.noise.text}", "")
         answer.results["sources"] = list(loaded.sources)
-    answer.show("parameters", table.drop(columns=list(interval_names("eti", ci))) if withheld else table)
+    answer.show("parameters", table.drop(columns=list(interval_names("eti", ci))) if withheld else table, joined=True)
     answer.say("", *map(str, loaded.checks))
     members = loaded.members if isinstance(loaded, bayeslaw.Stack) else {"": loaded}
-    learnt = {name: member.learnt(ci) for name, member in members.items()}
     if not withheld:
-        answer.say(*(f"{name}: {text}" if name else text for name, text in learnt.items() if text))
+        _add_learnt(answer, {name: member.learnt(ci) for name, member in members.items()})
     if sensitivity and not isinstance(loaded, bayeslaw.Stack):
         of = f"sensitivity to a doubling of the weight of priors (law, noise) or likelihood, of note from {SENSITIVE} on"
         answer.say("", of, "")
-        answer.show("sensitivity", loaded.sensitivity())
+        table = loaded.sensitivity()
+        answer.show("sensitivity", table, plain(table.rename(columns=lambda name: name.removesuffix("_sensitivity"))))
         answer.say("")
     answer.judge(loaded.checks)
     if withheld:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -95,15 +96,19 @@ def _unseen(fit: Posterior, path: Path, answer: Answer) -> pd.DataFrame:
 def _shown(result: Forecast, table: pd.DataFrame) -> pd.DataFrame:
     """Return the columns to print: the settings, the spread to report with its interval, another, and how far outside they lie.
 
-    `extrapolation` says in words how far; what is the same in all rows is in the lines below, or usual.
+    `extrapolation` says in words how far; what is the same in all rows is in the lines below, or usual. Intervals with a
+    discrepancy that nobody stated are in the file and in JSON alone.
     """
     from bayeslaw.core.text import with_intervals
 
     last = [*(["as"] if set(result.readings) != {"new run"} else []), "extrapolation", *(["checks"] if result.forced else [])]
     joined = with_intervals(table)
     if not result.beyond:
-        spreads = [c for c in joined if c == "latent_median" or str(c).rpartition("_")[2].startswith("eti")]
-        return joined[[*result.settings, *spreads, *last]]
+        spreads = [c for c in map(str, joined) if c.rpartition("_")[2].startswith("eti")]
+        stated = [c for c in spreads if c.startswith("discrepancy")]
+        others = [c for c in spreads if c not in stated]
+        middle = "run_median" if result.discrepancy is None else "latent_median"  # a stated error has the median of the law
+        return joined[[*result.settings, middle, *(stated if result.discrepancy is not None else []), *reversed(others), *last]]
     (eti,) = {str(c).rpartition("_")[2] for c in joined if str(c).startswith("latent_eti")}
     headline, rows = joined["headline"], range(len(joined))
     chosen = {name: [joined[f"{headline[i]}_{name}"][i] for i in rows] for name in ("median", eti)}
@@ -131,26 +136,66 @@ def score(
     runs: options.RunsPath,
     where: options.Where = None,
     csv: options.Csv = False,
+    all_: options.All = False,
     discrepancy: options.Discrepancy = None,
     as_: options.As = "known",
     in_sample: options.InSample = False,
     force: options.Force = False,
 ) -> Answer:
-    """Score a fit's forecasts on held-out rows: errors, calibration, coverage, width, CRPS, log score, PIT."""
+    """Score a fit's forecasts on held-out rows: run by run, and error, bias, coverage, width and CRPS in one line each."""
     from bayeslaw.core.text import plain
-    from bayeslaw.evaluation.scores import LEGEND, sample_note
+    from bayeslaw.evaluation.scores import LEGEND, headlines, sample_note, scored
 
-    held = bayeslaw.read_runs(runs, where)
-    table = bayeslaw.score(bayeslaw.load_fit(fit), held, discrepancy=discrepancy, as_=as_, in_sample=in_sample, force=force)
-    answer = Answer()
+    held, loaded = bayeslaw.read_runs(runs, where), bayeslaw.load_fit(fit)
+    result = scored(loaded, held, discrepancy=discrepancy, as_=as_, in_sample=in_sample, force=force)
+    table, answer = result.table, Answer()
     if note := sample_note(table, held.name):
         answer.note([note])
     if csv:
         answer.csv = table.to_csv(index=False)
-    else:
+        return answer
+    _add_runs(answer, result.runs, None if all_ else MOST_RUNS)
+    answer.say("")
+    if all_:
         answer.show("scores", table, plain(table.T.set_axis(["value"], axis=1)))
         answer.say("", LEGEND)
+    else:
+        (row,) = table.to_dict("records")
+        answer.results["scores"] = table
+        left = row["base_rows_left_out"]
+        answer.say(
+            f"{row['rows']} losses of {len(result.runs)} runs of {held.name}, {row['sample']}, forecast by {row['law']} "
+            f"({row['spread']}; checks {row['checks']}, model {row['model']})"
+            + (f"; {left} base-checkpoint rows (D = 0) left out" if left else "")
+        )
+        answer.say(*(f"  {name:<9} {text}" for name, text in headlines(table, loaded.unit).items()))
+        answer.say("--all has the other scores.")
     return answer
+
+
+MOST_RUNS = 12  # runs whose forecasts are printed: those with the largest errors
+
+
+def _add_runs(answer: Answer, runs: pd.DataFrame, most: int | None) -> None:
+    """Add the table of runs, the worst first, and how many of them are not printed."""
+    from bayeslaw.core.text import plain, with_intervals
+
+    shown = with_intervals(runs if most is None else runs.head(most))
+    single = bool((runs["rows"] == 1).all())
+    inside = [
+        ("yes" if count else "no") if single else f"{count} of {size}"
+        for count, size in zip(shown["inside"], shown["rows"], strict=True)
+    ]
+    order = ["run", *([] if single else ["rows"]), "loss", "predicted", "eti90", "inside", "error"]
+    text = plain(shown.assign(inside=inside, error=[f"{100 * error:+.2f}%" for error in shown["error"]])[order])
+    last = "" if single else "; loss, predicted and eti90 are of each run's last row, inside and error of all its rows"
+    answer.say(f"forecasts run by run, the largest error first{last}")
+    answer.show("runs", runs, text)
+    if len(runs) > len(shown):
+        left = runs.iloc[len(shown) :]
+        within, error = int((left["inside"] == left["rows"]).sum()), 100 * float(left["error"].abs().max())
+        whole = "inside" if single else "with all losses inside"
+        answer.say(f"and {len(left)} more runs with errors of at most {error:.2f}%, {within} of them {whole} (--all prints them)")
 
 
 def compare(
@@ -176,12 +221,12 @@ def compare(
     starts: Annotated[int, Option(help="Number of starting points of each point fit.")] = 100,
     seed: options.Seed = 0,
     csv: options.Csv = False,
+    all_: options.All = False,
     force: options.Force = False,
     quiet: options.Quiet = False,
 ) -> Answer:
-    """Compare laws and noises on runs they were not fitted to: every score, and the weights of a stack that forecasts."""
-    from bayeslaw.core.text import plain
-    from bayeslaw.evaluation.scores import LEGEND
+    """Compare laws and noises on runs they were not fitted to: their scores, and the weights of a stack that forecasts."""
+    from bayeslaw.evaluation.scores import HEADLINES, LEGEND, legend
 
     options.check_outputs("A stack", output, plot, ending=".nc")
     comparison = bayeslaw.compare(
@@ -199,13 +244,10 @@ def compare(
     if csv:
         answer.csv = comparison.scores.to_csv(index=False)
     else:
-        texts = []
-        for part, scores in comparison.scores.groupby("held_out", sort=False):
-            names = [" ".join(filter(None, row)) for row in zip(scores["law"], scores["noise"], scores["fit"], strict=True)]
-            turned = scores.drop(columns=["held_out", "law", "noise", "fit"]).T.set_axis(names, axis=1)
-            texts.append(f"held out: {part}\n{plain(turned)}\n")
+        parts = comparison.scores.groupby("held_out", sort=False)
+        texts = [f"held out: {part}\n{_scores(scores, None if all_ else HEADLINES)}\n" for part, scores in parts]
         answer.show("scores", comparison.scores, "\n".join(texts))
-        answer.say(LEGEND, "")
+        answer.say(LEGEND if all_ else legend(HEADLINES), *([] if all_ else ["--all prints the other scores."]), "")
         if comparison.by:
             answer.say(f"relative CRPS of forecasts beyond cuts along {comparison.by}, and weights")
         else:
@@ -219,6 +261,18 @@ def compare(
         options.save_draws(comparison.stack, output)
         answer.say(f"{comparison.stack.name} written to {output}")
     return answer
+
+
+def _scores(scores: pd.DataFrame, some: Sequence[str] | None) -> str:
+    """Return the text of some scores with a line for each fit, or of all scores with a line for each of these."""
+    from bayeslaw.core.text import plain
+
+    names = ["law", "noise", "fit"]
+    if some is None:
+        fits = [" ".join(filter(None, row)) for row in zip(*(scores[name] for name in names), strict=True)]
+        return plain(scores.drop(columns=["held_out", *names]).T.set_axis(fits, axis=1))
+    varied = [name for name in names if name != "noise" or scores[name].nunique() > 2]  # point fits have no noise
+    return plain(scores.reindex(columns=[*varied, "rows", *some, "spread", "checks", "model"]).reset_index(drop=True))
 
 
 def _settings(text: str) -> Path | dict[str, str]:

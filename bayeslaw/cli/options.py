@@ -68,6 +68,7 @@ As = Annotated[
 ]
 InSample = Annotated[bool, Option("--in-sample", help="Score rows that the fit has seen too; the scores are marked as in-sample.")]
 Force = Annotated[bool, Option("--force", help="Continue although checks failed; the results are marked.")]
+All = Annotated[bool, Option("--all", help="Print all scores and all runs in place of the most important.")]
 Quiet = Annotated[bool, Option("--quiet", "-q", help="Show no progress.")]
 
 # --- settings and decisions -----------------------------------------------------------------------------------------

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -12,7 +13,10 @@ from scipy.special import logsumexp
 
 from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, TableError, row_ranges
+from bayeslaw.core.intervals import quantiles
+from bayeslaw.core.text import significant
 from bayeslaw.core.units import check_unit
+from bayeslaw.data.observations import run_codes
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.validate import base_rows, check, complete
 from bayeslaw.forecasting.forecast import forecast
@@ -26,13 +30,15 @@ from bayeslaw.posterior.fit import Fit
 DELTA = 0.02  # of the Huber score, as Goffinet et al. define it
 CLIP = 1e-3  # smallest loss that the clipped relative error divides by, nats
 COVERAGE = (0.5, 0.8, 0.9, 0.95)
+HEADLINES = ("mae_rel", "bias_rel", "cover_eti90", "width_eti90", "crps")  # the scores to report first
 LEGEND = """\
-mae_rel, mape_clip       mean relative error
-rmse_log, huber_log      error of the log loss: root mean square, and with weight off outliers
-intercept, slope         of the log loss on its prediction; 0 and 1 if small and large losses are predicted equally well
-cover_eti90, width_eti90 share of losses inside the 90% interval, which should be 0.9, and its mean width
-crps, log_score          error of the whole predictive distribution; smaller is better
-pit_ks_p                 p-value that losses are spread over their distributions as they should be, for independent points"""
+mae_rel, mape_clip        mean relative error; lower is better
+bias_rel                  mean relative error with its sign: above 0 where predictions are too high
+rmse_log, huber_log       error of the log loss: root mean square, and with weight off outliers; lower is better
+intercept, slope          of the log loss on its prediction; 0 and 1 if small and large losses are predicted equally well
+cover_eti90, width_eti90  share of losses inside the 90% interval, which should be 0.9, and its mean width
+crps, log_score           error of the whole predictive distribution; lower is better
+pit_ks_p                  p-value that losses are spread over their distributions as they should be, for independent points"""
 
 
 def huber(residual: Array, delta: float = DELTA) -> Array:
@@ -44,7 +50,8 @@ def huber(residual: Array, delta: float = DELTA) -> Array:
 def point_scores(loss: Array, predicted: Array) -> dict[str, float]:
     """Return scores of predicted losses, arrays (n,), as Goffinet et al. 2025 define them (appendix A).
 
-    They are huber_log (delta .02), rmse_log, mae_rel, mape_clip, and the intercept and slope of log loss on log prediction.
+    They are huber_log (delta .02), rmse_log, mae_rel, mape_clip, and the intercept and slope of log loss on log prediction; and
+    bias_rel, the mean relative error with its sign, above 0 where predictions are too high.
     """
     x, y = np.log(predicted), np.log(loss)
     residual = x - y
@@ -55,6 +62,7 @@ def point_scores(loss: Array, predicted: Array) -> dict[str, float]:
         "huber_log": float(huber(residual).mean()),
         "rmse_log": float(np.sqrt((residual**2).mean())),
         "mae_rel": float((np.abs(predicted - loss) / loss).mean()),
+        "bias_rel": float(((predicted - loss) / loss).mean()),
         "mape_clip": float((np.abs(predicted - loss) / np.maximum(loss, CLIP)).mean()),
         "intercept": float(y.mean() - slope * x.mean()),
         "slope": slope,
@@ -161,6 +169,53 @@ def score(
     >>> bayeslaw.score(bayeslaw.load_fit("fit.nc"), "runs.csv", in_sample=True)["sample"].item()
     'in-sample (60 of 60 rows)'
     """
+    return scored(
+        fit, runs, discrepancy=discrepancy, bootstrap=bootstrap, as_=as_, seed=seed, force=force, in_sample=in_sample
+    ).table  # fmt: skip
+
+
+class Scored(NamedTuple):
+    """Scores of a fit on measured losses, and its forecasts of the runs that these are of.
+
+    Attributes
+    ----------
+    table : DataFrame
+        One row, as `score` returns it.
+    runs : DataFrame
+        One row for each run: run, rows, `inside` (how many of its losses lie in their 90% interval), error (mean relative error of
+        its losses, with its sign), and of its last loss: loss, predicted (median), eti90_lb and eti90_ub. The worst error comes
+        first. Empty for a point fit.
+    """
+
+    table: pd.DataFrame
+    runs: pd.DataFrame
+
+
+def scored(
+    fit: Posterior | PointFit,
+    runs: Runs | pd.DataFrame | str,
+    *,
+    discrepancy: float | str | None = None,
+    bootstrap: Mapping[str, Array] | None = None,
+    as_: Reading = "known",
+    seed: int = 0,
+    force: bool = False,
+    in_sample: bool = False,
+) -> Scored:
+    """Score a fit as `score` does, and return its forecasts run by run too.
+
+    Parameters
+    ----------
+    fit, runs, discrepancy, bootstrap, as_, seed, force, in_sample
+        As those of `score`.
+
+    Examples
+    --------
+    >>> from bayeslaw.evaluation.scores import scored
+    >>> runs = scored(bayeslaw.load_fit("fit.nc"), "new.csv").runs
+    >>> bool((runs["inside"] <= runs["rows"]).all())
+    True
+    """
     runs = runs if isinstance(runs, Runs) else read_runs(runs)
     members = [fit] if isinstance(fit, PointFit) else [member for member, _ in fit.selections]
     for member in members:
@@ -176,12 +231,38 @@ def score(
         "sample": f"in-sample ({rows.seen} of {len(held)} rows)" if in_sample and rows.seen else "held-out",
     }  # fmt: skip
     if isinstance(fit, PointFit):
-        return pd.DataFrame([{"law": fit.law.name, "fit": "point"} | _point_score(fit, held, loss, counts, bootstrap)])
+        point = {"law": fit.law.name, "fit": "point"} | _point_score(fit, held, loss, counts, bootstrap)
+        return Scored(pd.DataFrame([point]), pd.DataFrame())
     predicted = forecast(fit, held, discrepancy=discrepancy, as_=as_, seed=seed, force=force)
     draws = predicted.predictive
     head = {"law": predicted.law, "fit": "posterior", "spread": predicted.spread}
     counts |= {"checks": checks_label(predicted.forced), "model": predicted.model_label}
-    return pd.DataFrame([head | counts | point_scores(loss, np.median(draws, axis=0)) | draw_scores(loss, draws)])
+    scores = head | counts | point_scores(loss, np.median(draws, axis=0)) | draw_scores(loss, draws)
+    return Scored(pd.DataFrame([scores]), by_run(held.frame, draws))
+
+
+def by_run(frame: pd.DataFrame, draws: Array) -> pd.DataFrame:
+    """Return the forecasts of measured losses run by run, as `Scored.runs` has them.
+
+    Parameters
+    ----------
+    frame : DataFrame (n rows)
+        Losses; without a column `run` each row is a run, named by its number. The last loss of a run is the one of the largest `D`,
+        or the last in the table where there is no `D`.
+    draws : array (S, n)
+        Predictive draws of the losses.
+    """
+    median, low, high = quantiles(draws, 0.9, axis=0)
+    loss, (code, names) = frame["loss"].to_numpy(dtype=np.float64), run_codes(frame)
+    rows = pd.DataFrame(
+        {"run": np.array(names)[code], "at": frame["D"].to_numpy(dtype=np.float64) if "D" in frame else 0.0,
+         "inside": (loss >= low) & (loss <= high), "error": median / loss - 1,
+         "loss": loss, "predicted": median, "eti90_lb": low, "eti90_ub": high}
+    )  # fmt: skip
+    named = rows.sort_values("at", kind="stable").groupby("run", sort=False)
+    table = pd.DataFrame({"rows": named.size(), "inside": named["inside"].sum(), "error": named["error"].mean()})
+    table = table.join(named[["loss", "predicted", "eti90_lb", "eti90_ub"]].last())
+    return table.sort_values("error", key=np.abs, ascending=False, kind="stable").reset_index()
 
 
 @dataclass(frozen=True)
@@ -217,6 +298,32 @@ def held_rows(members: Sequence[Fit | PointFit], runs: Runs, in_sample: bool = F
             code="nothing-held-out",
         )
     return HeldRows(replace(runs, frame=frame if in_sample else frame[~seen], duplicates="keep"), int(base.sum()), int(seen.sum()))
+
+
+def headlines(scores: pd.DataFrame, unit: str) -> dict[str, str]:
+    """Return the five scores to report first in words, each with its unit and which values are good.
+
+    Parameters
+    ----------
+    scores : DataFrame
+        One row of `score`, of a posterior.
+    unit : str
+        Of the losses.
+    """
+    (row,) = scores.to_dict("records")
+    inside, rows = round(row["cover_eti90"] * row["rows"]), row["rows"]
+    return {
+        "error": f"{100 * row['mae_rel']:.2g}% (mean relative error; lower is better)",
+        "bias": f"{100 * row['bias_rel']:+.2g}% (the same with its sign: + where too high; want 0)",
+        "coverage": f"{inside} of {rows} losses in their 90% intervals, {100 * row['cover_eti90']:.3g}% (want 90%)",
+        "width": f"{significant(row['width_eti90'], 3)} {unit} (mean of the 90% intervals; narrower is better)",
+        "CRPS": f"{significant(row['crps'], 3)} {unit} (error of the whole distribution; lower is better)",
+    }
+
+
+def legend(names: Collection[str]) -> str:
+    """Return the lines of `LEGEND` that explain some scores."""
+    return "\n".join(line for line in LEGEND.splitlines() if not {*line.partition("  ")[0].split(", ")}.isdisjoint(names))
 
 
 def sample_note(scores: pd.DataFrame, name: str) -> str:

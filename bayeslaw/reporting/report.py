@@ -14,6 +14,7 @@ import pandas as pd
 from bayeslaw.core.errors import BayeslawError, FitError, whole_number
 from bayeslaw.core.html import table
 from bayeslaw.core.intervals import check_probability
+from bayeslaw.core.text import once
 from bayeslaw.data.table import Runs
 from bayeslaw.evaluation.scores import held_rows, transforms
 from bayeslaw.forecasting.discrepancy import read_choice
@@ -186,7 +187,9 @@ def _forecasts(
         if result.settings[x].unique().size > 1:
             pictures[name] = _fan(result, label, x, posterior.covariates[x].unit, _points(result, x, measured), ci_prob)
         # The page says in words how far settings are outside the runs; JSON has the distances too.
-        hidden = [str(c) for c in frame if str(c).startswith("outside_")] + ["model"] + ([] if result.forced else ["checks"])
+        # Intervals with a discrepancy that nobody stated are in JSON alone too.
+        away = ("outside_",) if result.discrepancy is not None else ("outside_", "discrepancy")
+        hidden = [str(c) for c in frame if str(c).startswith(away)] + ["model"] + ([] if result.forced else ["checks"])
         facts.append({
             "label": label, "checks": [str(c) for c in result.checks if not c.passed],
             "table": table(f"Forecasts by {label}, {result.unit}", frame, hidden), "withheld": "",
@@ -251,7 +254,7 @@ def _comparison(
             pictures["calibration"] = Picture(caption, caption + " The scores above have the coverages.", (WIDTH, 2 * HEIGHT), draw)
     tables += [table(f"Weights in {name}", stack.table.reset_index()) for name, stack in stacks.items()]
     tables += [scores_table(f"Scores in {name}", frame) for name, frame in scores.items()]
-    return {"tables": tables, "notes": notes, "pictures": list(pictures)}, pictures
+    return {"tables": tables, "notes": once(notes), "pictures": list(pictures)}, pictures
 
 
 def measured_transforms(

@@ -216,4 +216,6 @@ def test_compute_is_allocated_by_a_fit_that_was_sampled_and_saved(
     monkeypatch.chdir(tmp_path)
     done = command("allocate", "fit.nc", "--compute", "1e19:1e21:3")
     assert (done.status, done.err) == (0, "")
-    assert done.out.splitlines()[0].split()[:4] == ["compute", "N_median", "N_eti90", "D_median"]
+    # Three rows that are too wide are printed vertically, side by side.
+    assert [line.split()[0] for line in done.out.splitlines()[:4]] == ["compute", "N_median", "N_eti90", "D_median"]
+    assert done.out.splitlines()[0].split()[1:] == ["1e19", "1e20", "1e21"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +11,7 @@ import pytest
 
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.files import check_target, write_text, write_whole
-from bayeslaw.core.text import plain, significant
+from bayeslaw.core.text import once, plain, significant, terminal_width, wrapped
 
 # --- tables ---------------------------------------------------------------------------------------------------------
 
@@ -41,15 +40,75 @@ def test_four_figures_are_kept(rng: np.random.Generator) -> None:
 
 
 def test_plain_tables() -> None:
-    table = pd.DataFrame({"N": [1e9, 5e8], "median": [2.34567, np.nan], "checks": ["passed", "FAILED (forced)"]})
-    lines = plain(table).splitlines()
-    assert [re.split(r"\s{2,}|\s(?=[-\d])", line.strip()) for line in lines[1:]] == [
-        ["1.000e+09", "2.346", "passed"],
-        ["5.000e+08", "- FAILED (forced)"],
+    table = pd.DataFrame(
+        {"N": [1e9, 5e8], "median": [2.34567, np.nan], "checks": ["passed", "FAILED (forced)"], "best": [True, False]}
+    )
+    assert plain(table).splitlines() == [
+        "  N  median  checks           best",
+        "1e9   2.346  passed            yes",
+        "5e8       -  FAILED (forced)    no",
     ]
-    assert lines[0].split() == ["N", "median", "checks"]
     named = plain(table.set_index(pd.Index(["one", "two"], name="row")))
-    assert named.splitlines()[2].startswith("one")
+    assert named.splitlines()[1].startswith("one  1e9")
+
+
+def test_numbers_keep_their_zeros_where_figures_are_lost() -> None:
+    table = pd.DataFrame({"exact": [0.1, 0.25, math.nan], "rounded": [0.1, 0.123456, math.inf]})
+    assert [line.split() for line in plain(table).splitlines()[1:]] == [["0.1", "0.1000"], ["0.25", "0.1235"], ["-", "inf"]]
+
+
+WIDE = pd.DataFrame({f"a_long_name_{i}": [float(i + row / 8) for row in range(6)] for i in range(12)}).assign(same="passed")
+
+
+@pytest.mark.parametrize("width", [50, 80, 120])
+def test_many_wide_rows_are_folded_below_with_what_tells_them_apart(width: int) -> None:
+    lines = plain(WIDE, width).splitlines()
+    assert max(map(len, lines)) <= width
+    assert "in all rows: same passed" in lines
+    heads = [line.split() for line in lines if "a_long_name" in line]
+    assert sorted({name for head in heads for name in head}) == sorted({*map(str, WIDE)} - {"same"})
+    assert {head[0] for head in heads} == {"a_long_name_0"}
+    assert sum(line.split()[:1] == ["0.375"] for line in lines) == len(heads)
+
+
+def test_rows_that_no_columns_tell_apart_are_numbered() -> None:
+    table = pd.DataFrame({"text": ["alike", "alike", "other"] * 2, "note": ["a sentence of several words"] * 5 + ["another"]})
+    lines = plain(table, 32).splitlines()
+    assert lines[0].split() == ["row", "text"]
+    assert lines[-1].split() == ["6", "another"]
+
+
+@pytest.mark.parametrize(("width", "blocks"), [(120, 1), (40, 2)])
+def test_few_wide_rows_are_printed_vertically(width: int, blocks: int) -> None:
+    table = WIDE.head(2).assign(why=["because of this", "a reason that is told in a sentence of so many words"])
+    text = plain(table, width)
+    assert max(map(len, text.splitlines())) <= width
+    assert len(text.split("\n\n")) == blocks
+    line = next(line for line in text.splitlines() if line.startswith("a_long_name_3"))
+    assert line.split() == ["a_long_name_3", "3", "3.125"][: 4 - blocks]
+    assert " ".join(text.split()).count("because of this") == 1
+
+
+def test_the_width_is_that_of_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert terminal_width() is None
+    assert max(map(len, plain(WIDE).splitlines())) in range(81, 121)
+    for columns, width in (("80", 80), ("200", 200), ("7", 40)):
+        monkeypatch.setenv("COLUMNS", columns)
+        assert terminal_width() == width
+        assert max(map(len, plain(WIDE).splitlines())) <= width
+
+
+def test_sentences_are_broken_between_words() -> None:
+    assert wrapped("short\n\n", 40) == "short\n\n"
+    text = "  concern: runs lie 1.7% around the law beyond point noise"
+    assert wrapped(text, 31) == "  concern: runs lie 1.7% around\n    the law beyond point noise"
+    assert (
+        wrapped("mae_rel   mean relative error, lower is better", 30) == "mae_rel   mean relative error,\n          lower is better"
+    )
+
+
+def test_notes_that_repeat_are_said_once() -> None:
+    assert once(["a: few", "b: few", "c: many", "again", "again"]) == ["a, b: few", "c: many", "again"]
 
 
 # --- files ----------------------------------------------------------------------------------------------------------
@@ -111,10 +170,3 @@ def test_targets_are_checked_beforehand(tmp_path: Path) -> None:
         with pytest.raises(BayeslawError) as caught:
             check_target(tmp_path / name, "A forecast", ".csv")
         assert str(caught.value) == text
-
-
-def test_a_wide_table_goes_on_below_itself() -> None:
-    table = pd.DataFrame({f"column_{i}_with_a_name": [1.0, 2.0] for i in range(12)})
-    lines = plain(table).splitlines()
-    assert max(map(len, lines)) <= 120
-    assert sum(line.count("column_") for line in lines) == 12

@@ -14,7 +14,7 @@ from scipy import stats
 import bayeslaw
 from bayeslaw.core.errors import FitError, TableError
 from bayeslaw.data.observations import Observations
-from bayeslaw.evaluation.scores import COVERAGE, crps, draw_scores, huber, point_scores, sample_note, score
+from bayeslaw.evaluation.scores import COVERAGE, by_run, crps, draw_scores, huber, point_scores, sample_note, score
 from bayeslaw.forecasting.forecast import forecast
 from bayeslaw.forecasting.stack import Stack
 from bayeslaw.inference.point import PointFit, point_fit
@@ -25,7 +25,7 @@ from tests.errors import fails
 from tests.fixed import line_fit, measured, typical_fit
 from tests.oracles import Array
 
-POINT = ["huber_log", "rmse_log", "mae_rel", "mape_clip", "intercept", "slope"]
+POINT = ["huber_log", "rmse_log", "mae_rel", "bias_rel", "mape_clip", "intercept", "slope"]
 DRAW = ["cover_eti50", "cover_eti80", "cover_eti90", "cover_eti95", "width_eti90", "crps", "log_score", "pit_ks_p"]
 HEAD = ["law", "fit", "spread", "rows", "base_rows_left_out", "seen_rows_left_out", "sample"]
 
@@ -67,6 +67,7 @@ def test_point_scores_are_their_oracles(rng: np.random.Generator) -> None:
         "huber_log": np.mean(small),
         "rmse_log": np.linalg.norm(residual) / np.sqrt(60),
         "mae_rel": np.mean([abs(p / y - 1) for p, y in zip(predicted, loss, strict=True)]),
+        "bias_rel": np.mean([p / y - 1 for p, y in zip(predicted, loss, strict=True)]),
         "mape_clip": np.mean([abs(p / y - 1) for p, y in zip(predicted, loss, strict=True)]),
         "intercept": intercept,
         "slope": slope,
@@ -332,3 +333,14 @@ def test_a_failed_fit_is_scored_only_if_forced(small_fit: Fit, held: pd.DataFram
     with fails("failed-checks", kind=FitError):
         score(small_fit, held)
     assert score(small_fit, held, force=True)["rows"].tolist() == [20]
+
+
+def test_forecasts_run_by_run() -> None:
+    frame = pd.DataFrame({"run": ["a", "b", "a"], "D": [2.0, 1.0, 1.0], "loss": [1.0, 2.0, 3.0]}, index=[1, 2, 3])
+    draws = np.linspace(0.9, 1.1, 1001)[:, None] * np.array([1.0, 2.6, 3.3])
+    table = by_run(frame, draws)
+    assert table["run"].tolist() == ["b", "a"]  # the worst error first
+    assert table[["rows", "inside"]].values.tolist() == [[1, 0], [2, 1]]
+    np.testing.assert_allclose(table["error"], [0.3, 0.05])
+    np.testing.assert_allclose(table[["loss", "predicted", "eti90_lb", "eti90_ub"]], [[2, 2.6, 2.366, 2.834], [1, 1, 0.91, 1.09]])
+    assert by_run(frame.drop(columns="run"), draws)["run"].tolist() == ["row 2", "row 3", "row 1"]
