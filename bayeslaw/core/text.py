@@ -18,7 +18,7 @@ SIDE_BY_SIDE = 24  # a text is broken to this many characters, and to no fewer, 
 KEYS = 3  # most columns that are repeated in each part of a folded table to tell its rows apart
 
 
-def wrapped(text: str) -> str:
+def short_lines(text: str) -> str:
     """Return a text for `repr` in lines of at most 80 characters, of which the second and later ones are indented."""
     printable = "".join(c if c.isprintable() else " " for c in text)
     return textwrap.fill(printable, REPR, subsequent_indent="  ", break_on_hyphens=False)

@@ -18,7 +18,7 @@ import pandas as pd
 
 from bayeslaw.core import html
 from bayeslaw.core.errors import BayeslawError, Fault, TableError, shortened
-from bayeslaw.core.text import wrapped
+from bayeslaw.core.text import short_lines
 from bayeslaw.core.units import NATS, unit_of
 from bayeslaw.data.base_loss import with_base_loss
 from bayeslaw.data.columns import TEXT, Kind, numeric, resolve
@@ -115,7 +115,7 @@ class Runs:
         return len(self.frame)
 
     def __repr__(self) -> str:
-        return wrapped(f"<Runs of {shortened(self.name)}: {len(self):,} rows with {', '.join(map(str, self.frame))}>")
+        return short_lines(f"<Runs of {shortened(self.name)}: {len(self):,} rows with {', '.join(map(str, self.frame))}>")
 
     def _repr_html_(self) -> str:
         """Show the first rows in a notebook, and what was renamed or rescaled."""

@@ -19,7 +19,7 @@ from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, nearest, whole_number
 from bayeslaw.core.flops import Stages
 from bayeslaw.core.intervals import check_probability
-from bayeslaw.core.text import wrapped
+from bayeslaw.core.text import short_lines
 from bayeslaw.data.table import Runs
 from bayeslaw.design.candidates import FLOPS, Candidates, read_candidates
 from bayeslaw.design.information import build
@@ -67,7 +67,7 @@ class Anchors:
     notes: tuple[str, ...]
 
     def __repr__(self) -> str:
-        return wrapped(f"<Anchors: {'; '.join(self._headlines)}>")
+        return short_lines(f"<Anchors: {'; '.join(self._headlines)}>")
 
     def _repr_html_(self) -> str:
         """Show the runs to buy, in order, in a notebook."""

@@ -11,7 +11,7 @@ import pandas as pd
 from bayeslaw.core import html
 from bayeslaw.core.errors import FitError
 from bayeslaw.core.executors import Executor, Outcome, values_of
-from bayeslaw.core.text import wrapped
+from bayeslaw.core.text import short_lines
 from bayeslaw.data.table import Runs
 from bayeslaw.evaluation.backtest import Beyond
 from bayeslaw.forecasting.stack import Stack
@@ -63,7 +63,7 @@ class Comparison:
 
     def __repr__(self) -> str:
         ranked = ", ".join(f"{name} ({weight:.3g})" for name, weight in self.weights["weight"].items())
-        return wrapped(f"<Comparison of {len(self.weights)} fits, by weight in the stack: {ranked}>")
+        return short_lines(f"<Comparison of {len(self.weights)} fits, by weight in the stack: {ranked}>")
 
     def _repr_html_(self) -> str:
         """Show the weights, the checks of each fit and the notes in a notebook."""

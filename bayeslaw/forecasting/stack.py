@@ -16,7 +16,7 @@ from bayeslaw.core import html
 from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError, FitError
 from bayeslaw.core.methods import PublicFunction
-from bayeslaw.core.text import wrapped
+from bayeslaw.core.text import short_lines
 from bayeslaw.laws.law import Covariate
 from bayeslaw.posterior.diagnostics import Check, Verdicts, model_label, sampling_label
 from bayeslaw.posterior.fit import Fit
@@ -56,7 +56,7 @@ class Stack(Verdicts):
     allocate, transfer, report = PublicFunction(), PublicFunction(), PublicFunction()
 
     def __repr__(self) -> str:
-        return wrapped(f"<Stack of {', '.join(f'{name} ({weight:.3g})' for name, weight in self.weights.items())}>")
+        return short_lines(f"<Stack of {', '.join(f'{name} ({weight:.3g})' for name, weight in self.weights.items())}>")
 
     def _repr_html_(self) -> str:
         """Show the formulas, the weights and the verdicts in a notebook."""

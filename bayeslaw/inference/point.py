@@ -21,7 +21,7 @@ from threadpoolctl import threadpool_limits
 from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, FitError, whole_number
 from bayeslaw.core.executors import Executor, opened, values_of
-from bayeslaw.core.text import compact, wrapped
+from bayeslaw.core.text import compact, short_lines
 from bayeslaw.data.observations import Observations
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.engine.compiled import Outputs, Program
@@ -69,7 +69,7 @@ class PointFit:
 
     def __repr__(self) -> str:
         values = ", ".join(f"{name} = {compact(value, 3)}" for name, value in self.parameters.items())
-        return wrapped(f"<PointFit of {self.law.name} to {self.observed.log_loss.size:,} losses: {values}>")
+        return short_lines(f"<PointFit of {self.law.name} to {self.observed.log_loss.size:,} losses: {values}>")
 
     @property
     def unit(self) -> str:

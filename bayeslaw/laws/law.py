@@ -16,7 +16,7 @@ from scipy.special import expit, logit
 
 from bayeslaw.core import html
 from bayeslaw.core.errors import BayeslawError, CardError, nearest
-from bayeslaw.core.text import wrapped
+from bayeslaw.core.text import short_lines
 from bayeslaw.laws.formula import NUMPY, Expression, default_symbol
 from bayeslaw.laws.prior import Prior
 from bayeslaw.laws.references import Reference
@@ -132,7 +132,7 @@ class Law:
     references: tuple[Reference, ...] = ()
 
     def __repr__(self) -> str:
-        return wrapped(f"<Law {self.name}: loss = {self.loss.text}>")
+        return short_lines(f"<Law {self.name}: loss = {self.loss.text}>")
 
     @property
     def sha256(self) -> str:

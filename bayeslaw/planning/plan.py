@@ -23,7 +23,7 @@ from bayeslaw.core import html
 from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError, whole_number
 from bayeslaw.core.flops import Stages
-from bayeslaw.core.text import wrapped
+from bayeslaw.core.text import short_lines
 from bayeslaw.data.base_loss import BASE_LOSS
 from bayeslaw.data.table import Runs
 from bayeslaw.data.validate import complete
@@ -236,7 +236,7 @@ class Plan:
     forced: bool = False
 
     def __repr__(self) -> str:
-        return wrapped(f"<Plan for {'; '.join(self.lines()[:2])}>")
+        return short_lines(f"<Plan for {'; '.join(self.lines()[:2])}>")
 
     def _repr_html_(self) -> str:
         """Show the plan, its losses and the frontier in a notebook, with the verdicts on its fits."""

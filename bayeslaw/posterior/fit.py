@@ -18,7 +18,7 @@ from bayeslaw.core.arrays import Index
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.intervals import interval_names, quantiles
 from bayeslaw.core.methods import PublicFunction
-from bayeslaw.core.text import wrapped
+from bayeslaw.core.text import short_lines
 from bayeslaw.data.observations import Observations
 from bayeslaw.data.table import Source
 from bayeslaw.laws.law import Covariate, Law
@@ -84,7 +84,7 @@ class Fit(Verdicts):
         size = self.tree["posterior"].sizes
         fitted = f"{self.observed.log_loss.size:,} losses of {self.observed.runs:,} runs"
         verdicts = f"sampling {sampling_label(self.checks)}, model {model_label(self.checks)}"
-        return wrapped(f"<Fit of {self.name} to {fitted}: {size['chain']} chains of {size['draw']:,} draws, {verdicts}>")
+        return short_lines(f"<Fit of {self.name} to {fitted}: {size['chain']} chains of {size['draw']:,} draws, {verdicts}>")
 
     def _repr_html_(self) -> str:
         """Show formula, verdicts and parameters in a notebook; intervals of a fit whose sampling failed are left out."""

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from bayeslaw.core import html
-from bayeslaw.core.text import wrapped
+from bayeslaw.core.text import short_lines
 from tests.fragments import outline
 
 SCRIPT = "<script>alert(1)</script>"
@@ -59,7 +59,7 @@ def test_long_texts_are_cut() -> None:
 
 @pytest.mark.parametrize("text", ["<Law x: loss = " + " + ".join("abcdefgh" * 4) + ">", "x" * 300, "a\x1b[2Jb\n\u202ec"])
 def test_a_representation_fits_80_columns_and_commands_no_terminal(text: str) -> None:
-    lines = wrapped(text).split("\n")
+    lines = short_lines(text).split("\n")
     assert max(map(len, lines)) <= 80
     assert all(line.isprintable() for line in lines)
     assert "".join("".join(lines).split()) == "".join("".join(c if c.isprintable() else " " for c in text).split())
