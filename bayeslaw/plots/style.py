@@ -220,9 +220,16 @@ def save_figure(path: Path, draw: Callable[[Axes], object]) -> None:
 
 
 def save_panels(path: Path, panels: Sequence[Callable[[Axes], object]], height: float = HEIGHT) -> None:
-    """Draw panels, of some height in inches, below each other into a new figure and write it as .png, .pdf or .svg.
+    """Draw panels below each other into a new figure and write it as .png, .pdf or .svg.
 
     Side by side their texts would be too small to read where a page is narrow.
+
+    Parameters
+    ----------
+    path, panels : Path and sequence of functions
+        Each draws on the axes of its panel.
+    height : float
+        Of a panel with its ticks and horizontal label, in inches.
     """
 
     def draw_all(figure: Figure) -> GridSpec:
