@@ -52,6 +52,7 @@ def laws(
 def check(
     runs: options.RunsPath,
     law: Annotated[str, Option(help="The law to check the table for.")],
+    column: options.Columns = None,
     where: options.Where = None,
     duplicates: options.Duplicates = "refuse",
 ) -> Answer:
@@ -60,7 +61,8 @@ def check(
     from bayeslaw.data.validate import base_rows, mixed_domains, repeats_note
     from bayeslaw.laws.pooling import levels_of, with_levels
 
-    card, table, answer = bayeslaw.load_law(law), bayeslaw.read_runs(runs, where, strict=False, duplicates=duplicates), Answer()
+    card, answer = bayeslaw.load_law(law), Answer()
+    table = bayeslaw.read_runs(runs, where, columns=options.columns_of(column), strict=False, duplicates=duplicates)
     card = with_levels(card, levels_of(card, table.frame))
     answer.say(*(f"read: {conversion}" for conversion in table.conversions))
     faults = bayeslaw.data.check(table, card)

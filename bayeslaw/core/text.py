@@ -6,6 +6,24 @@ import numpy as np
 import pandas as pd
 
 WIDTH = 120  # of a table on a terminal
+SUFFIXES = {"k": 1e3, "m": 1e6, "b": 1e9, "g": 1e9, "t": 1e12}  # of numbers such as 410M, in either case
+
+
+def number(text: str) -> float:
+    """Return the number that a text writes, such as '8.1e9', '410M' or '1.4B'; a ValueError if it writes none.
+
+    Examples
+    --------
+    >>> from bayeslaw.core.text import number
+    >>> [number(text) for text in ("8.1e9", "410M", "1.4B")]
+    [8100000000.0, 410000000.0, 1400000000.0]
+    """
+    stripped = text.strip()
+    factor = SUFFIXES.get(stripped[-1:].lower(), 1.0)
+    plain = stripped if factor == 1 else stripped[:-1]
+    if "_" in plain:
+        raise ValueError(f"{text!r} has an underscore")
+    return float(f"{float(plain) * factor:.15g}") if factor != 1 else float(plain)  # 1.1M is 1100000, not 1100000.0000000001
 
 
 def significant(value: float, digits: int = 4) -> str:

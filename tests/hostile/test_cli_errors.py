@@ -110,7 +110,7 @@ REQUESTS: dict[str, tuple[str, ...]] = {
     "set-D-0": ("forecast fit.nc --set N=1e9 --set D=0", "infinite-at-base", "chinchilla"),
     "failed-checks": (f"forecast failed.nc{AT} -o older.csv", "failed-checks"),
     "at-lacks-column": ("forecast fit.nc --at at.csv -o older.csv", "missing-column", "column D"),
-    "score-no-loss": ("score fit.nc at.csv", "missing-column", "column D", "column loss"),
+    "score-no-loss": ("score fit.nc at.csv", "missing-column", "columns loss, D are missing"),
     "score-failed": ("score failed.nc held.csv", "failed-checks"),
     "stack-options": ("compare runs.csv --law chinchilla -o older.csv", "wrong-ending", ".nc"),
     "two-formats": ("score fit.nc runs.csv --csv --json", "two-output-formats"),
