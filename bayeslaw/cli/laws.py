@@ -69,6 +69,7 @@ def check(
     answer.results["faults"] = [asdict(fault) for fault in faults]
     answer.say(*grouped(faults))
     if faults:
+        answer.say(*_with_guesses(table, card))
         count = f"{len(faults)} fault{'s' * (len(faults) != 1)}"
         answer.error = BayeslawError(f"{runs.name} has {count} for {card.name}.", code="faulty-table")
         return answer
@@ -84,6 +85,19 @@ def check(
     if mixed:
         answer.say(f"To fit it: {mixed}.")
     return answer
+
+
+def _with_guesses(table: bayeslaw.Runs, card: Law) -> list[str]:
+    """Say what else is at fault once missing columns are those that are probably meant; nothing where some have no guess."""
+    from bayeslaw.data.starter import guesses
+
+    missing = [f.column for f in bayeslaw.data.check(table, card) if f.code == "missing-column"]
+    found = guesses(table.frame, [*missing, *(["run"] if "run" not in table.frame else [])])
+    if not missing or not {*missing} <= found.keys():
+        return []
+    again = bayeslaw.read_runs(table.frame, columns=found, strict=False)
+    faults = bayeslaw.data.check(again, card)
+    return ["With them it has these faults:", *(f"  {line}" for line in grouped(faults))] if faults else ["With them it is sound."]
 
 
 def _described(law: Law) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bayeslaw.core.errors import BayeslawError, nearest, shortened
+from bayeslaw.core.text import number
 from bayeslaw.core.toml import parse_toml
 from bayeslaw.core.units import NATS, unit
 from bayeslaw.data.columns import factor, parted
@@ -107,13 +108,13 @@ def constants(given: Mapping[str, Any], name: str) -> dict[str, Any]:
             values[ours] = str(value)
             continue
         try:
-            number = math.nan if isinstance(value, bool) else float(value)
+            amount = math.nan if isinstance(value, bool) else number(value) if isinstance(value, str) else float(value)
         except (TypeError, ValueError, OverflowError):
-            number = math.nan
-        if not math.isfinite(number):
+            amount = math.nan
+        if not math.isfinite(amount):
             shown = shortened(repr(value))
-            raise BayeslawError(f"{name}: {ours} must be a number such as 410e6, not {shown}.", code="not-a-number")
-        values[ours] = number
+            raise BayeslawError(f"{name}: {ours} must be a number such as 410M, not {shown}.", code="not-a-number")
+        values[ours] = amount
     return values
 
 
