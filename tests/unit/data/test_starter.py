@@ -11,6 +11,7 @@ import pytest
 
 from bayeslaw.core.errors import Fault, TableError
 from bayeslaw.data.columns import did_you_mean, named
+from bayeslaw.data.curves import read_curves
 from bayeslaw.data.logs.api import import_runs
 from bayeslaw.data.starter import advice, guesses
 from bayeslaw.data.table import columns_of_each, read_runs
@@ -122,6 +123,13 @@ def test_import_reads_named_columns_and_writes_perplexities_as_losses(tmp_path: 
     assert mapped.frame["N"].max() == 354.8e6  # the option comes before the mapping
     with fails("missing-column", "'config.model.n_params'"):
         import_runs(tmp_path / "odd.csv", columns={"N": "config.model.n_params:M"})
+
+
+def test_curves_have_named_columns_too() -> None:
+    curves = pd.DataFrame({"id": ["a"] * 3, "t": [1, 2, 3], "rate_u": [1.0, 2.0, 3.0], "loss": [3.0, 2.9, 2.8]})
+    read = read_curves(curves, columns={"run": "id", "step": "t", "lr": "rate_u:1e-6"}).runs().frame
+    plain = curves.assign(rate_u=curves["rate_u"] * 1e-6).rename(columns={"id": "run", "t": "step", "rate_u": "lr"})
+    pd.testing.assert_frame_equal(read, read_curves(plain).runs().frame)
 
 
 # --- conditions ----------------------------------------------------------------------------------------------------------
