@@ -104,7 +104,7 @@ class TableError(BayeslawError):
     SHOWN = 3  # lines of faults, so that the message has five at most
 
     def __init__(self, faults: Iterable[Fault], table: str = "the table") -> None:
-        self.faults = list(faults)
+        self.faults, self.table = list(faults), table
         count, shown = len(self.faults), grouped(self.faults, 1)
         shown = shown if len(shown) == 1 else grouped(self.faults, 2)
         if len(shown) == 1:
