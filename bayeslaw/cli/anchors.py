@@ -21,6 +21,7 @@ def anchors(
     candidates_grid: Annotated[
         list[str] | None, Option(help="All combinations of values, such as N=241e6,517e6 r=.1,.25 atpp=4,10; a run has all D.")
     ] = None,
+    column: options.Columns = None,
     cost: Annotated[str, Option(help="The column with each run's price; flops is 6 N D.")] = "flops",
     checkpoint_cost: Annotated[
         str | None, Option(help="Column with the price of a checkpoint; flops is 6 N^2 ptpp; 0 if all exist.")
@@ -58,14 +59,15 @@ def anchors(
         )
     if not loaded:
         raise BayeslawError("Give a fit written by `bayeslaw fit`.", code="no-fit")
+    of_candidates, of_targets = options.columns_of_each(column, candidates, targets)
     if candidates is not None:
-        pool = bayeslaw.read_runs(candidates)
+        pool = bayeslaw.read_runs(candidates, columns=of_candidates)
     else:
         texts = options.pairs_of(
             "--candidates-grid", [part for text in grid for part in text.split()], "NAME=VALUES, such as r=.1,.25"
         )
         pool = bayeslaw.read_runs(bayeslaw.design.grid_of_runs(loaded[0], texts))
-    settings, answer = bayeslaw.read_runs(targets), Answer()
+    settings, answer = bayeslaw.read_runs(targets, columns=of_targets), Answer()
     chosen = bayeslaw.anchors(
         loaded, pool, settings, budget=budget, cost=cost, checkpoint_cost=checkpoint_cost, stages=stages, rounds=rounds,
         replicates=replicates, discrepancy=discrepancy, ci_prob=ci, seed=seed, force=force,

@@ -116,7 +116,7 @@ def every_fault(error: TableError) -> Answer:
     """Return an answer that lists all faults of a table, or raise the error if its message has them all."""
     if len(error.faults) <= error.SHOWN:
         raise error
-    summary = str(error).splitlines()[0].rstrip(":") + "."
+    summary = f"{error.table} has {len(error.faults)} faults (rows are counted from 1 below the header)."
     return Answer(
         [(line, False) for line in grouped(error.faults)],
         {"faults": [asdict(fault) for fault in error.faults]},

@@ -22,6 +22,7 @@ def backtest(
         str, Option(help="The direction of the cuts: compute (the column flops, or 6 N D), N, D, ptpp or step.")
     ] = "compute",
     cuts: Annotated[int, Option(help="Number of cuts; fewer where there are fewer different values.")] = 5,
+    column: options.Columns = None,
     where: options.Where = None,
     duplicates: options.Duplicates = "refuse",
     output: Annotated[Path | None, Option("-o", "--output", help="Write the table of all forecasts to this file (.csv).")] = None,
@@ -53,7 +54,7 @@ def backtest(
         "by": options.pairs_of("--pool", pool, "PARAMETER=COLUMN, such as E=domain"),
         "draws": draws, "tune": tune, "chains": chains, "bins": bins,
     }  # fmt: skip
-    table = bayeslaw.read_runs(runs, where, duplicates=duplicates)
+    table = bayeslaw.read_runs(runs, where, columns=options.columns_of(column), duplicates=duplicates)
     result = bayeslaw.backtest(
         table, law, by=by, cuts=cuts, noise=noise, discrepancy=discrepancy, as_=as_, seed=seed,
         options=settings, executor=executor, force=force, progress=not quiet,

@@ -27,6 +27,7 @@ def areas(
     run: Annotated[str, Option("--run", help="The column that names the runs.")] = "run",
     losses: Annotated[list[str] | None, Option(help="A column of losses, such as source_loss. Repeatable.")] = None,
     domain: Annotated[str | None, Option(help="Write only the losses of this domain.")] = None,
+    column: options.Columns = None,
     where: options.Where = None,
     nodes: Annotated[int, Option(help="Also describe the changes of the rate by this many nodes: 24 for the law multi-power.")] = 0,
     plot: options.Picture = None,
@@ -39,7 +40,7 @@ def areas(
     try:
         read = bayeslaw.data.read_curves(
             curves, memory=memory, power=power, warmup=_warmups(warmup), per=per, tokens_per_step=tokens_per_step, run=run,
-            losses=losses,
+            losses=losses, columns=options.columns_of(column),
         )  # fmt: skip
     except TableError as error:
         return every_fault(error)

@@ -31,6 +31,7 @@ def fit(
     ],
     runs: options.RunsPath,
     output: options.NewFit,
+    column: options.Columns = None,
     where: options.Where = None,
     duplicates: options.Duplicates = "refuse",
     prior: options.Priors = None,
@@ -49,7 +50,7 @@ def fit(
     options.check_outputs("A fit", output, ending=".nc")
     priors = options.pairs_of("--prior", prior, "NAME=LogNormal(0.5,0.2)")
     pooled = options.pairs_of("--by", by, "PARAMETER=COLUMN, such as E=domain")
-    table = bayeslaw.read_runs(runs, where, duplicates=duplicates)
+    table = bayeslaw.read_runs(runs, where, columns=options.columns_of(column), duplicates=duplicates)
     settings: dict[str, Any] = {"priors": priors, "draws": draws, "tune": tune, "chains": chains, "seed": seed, "bins": bins}
     settings |= {"noise": noise, "noise_by": noise_by, "by": pooled, "discrepancy": discrepancy}
     names = [law] if Path(law).is_file() else [name.strip() for name in law.split(",")]
@@ -183,6 +184,7 @@ def update(
     fit: Annotated[Path, Argument(help="A fit or stack, written by `bayeslaw fit`, `compare` or `update`.")],
     runs: Annotated[Path, Argument(help="Losses of the new runs, in a table like that of the fit.")],
     output: options.NewFit,
+    column: options.Columns = None,
     where: options.Where = None,
     duplicates: options.Duplicates = "refuse",
     targets: Annotated[Path | None, Option(help="Settings whose intervals are shown before and after the update.")] = None,
@@ -195,8 +197,9 @@ def update(
     from bayeslaw.core.text import plain, with_intervals
 
     options.check_outputs("A fit", output, inputs=[fit], ending=".nc")
-    new = bayeslaw.read_runs(runs, where, duplicates=duplicates)
-    settings = None if targets is None else bayeslaw.read_runs(targets)
+    of_runs, of_targets = options.columns_of_each(column, runs, targets)
+    new = bayeslaw.read_runs(runs, where, columns=of_runs, duplicates=duplicates)
+    settings = None if targets is None else bayeslaw.read_runs(targets, columns=of_targets)
     updated = bayeslaw.update(bayeslaw.load_fit(fit), new, targets=settings, seed=seed, force=force, progress=not quiet)
     options.save_draws(updated.fit, output)
     answer, predictions = Answer(), updated.predictions

@@ -26,6 +26,7 @@ def forecast(
     fit: options.FitPath,
     at: Annotated[Path | None, Option(help="A table of settings to forecast.")] = None,
     set_: options.Ranges = None,
+    column: options.Columns = None,
     output: options.TableFile = None,
     plot: options.Picture = None,
     measured: Annotated[
@@ -55,8 +56,8 @@ def forecast(
     loaded, answer = bayeslaw.load_fit(fit), Answer()
     points = None if measured is None else _unseen(loaded, measured, answer)
     values = options.pairs_of("--set", set_, "NAME=VALUES, such as N=8.1e9 or D=1e9:2e11:20")
-    settings = bayeslaw.grid(loaded, values) if at is None else at
-    result = bayeslaw.forecast(loaded, bayeslaw.read_runs(settings), discrepancy=discrepancy, as_=as_, seed=seed, force=force)
+    settings = bayeslaw.read_runs(bayeslaw.grid(loaded, values) if at is None else at, columns=options.columns_of(column))
+    result = bayeslaw.forecast(loaded, settings, discrepancy=discrepancy, as_=as_, seed=seed, force=force)
     table, checks = result.summary(ci, progress=True), (*loaded.checks, *result.checks)
 
     def draw(ax: Axes) -> None:
@@ -134,6 +135,7 @@ def _reported(result: Forecast) -> list[str]:
 def score(
     fit: options.FitPath,
     runs: options.RunsPath,
+    column: options.Columns = None,
     where: options.Where = None,
     csv: options.Csv = False,
     all_: options.All = False,
@@ -146,7 +148,7 @@ def score(
     from bayeslaw.core.text import plain
     from bayeslaw.evaluation.scores import LEGEND, headlines, sample_note, scored
 
-    held, loaded = bayeslaw.read_runs(runs, where), bayeslaw.load_fit(fit)
+    held, loaded = bayeslaw.read_runs(runs, where, columns=options.columns_of(column)), bayeslaw.load_fit(fit)
     result = scored(loaded, held, discrepancy=discrepancy, as_=as_, in_sample=in_sample, force=force)
     table, answer = result.table, Answer()
     if note := sample_note(table, held.name):
@@ -208,6 +210,7 @@ def compare(
         str | None,
         Option(help="Choose for these settings, a table or N=VALUES,D=VALUES: by forecasts beyond cuts in their direction."),
     ] = None,
+    column: options.Columns = None,
     where: options.Where = None,
     duplicates: options.Duplicates = "refuse",
     noise: Annotated[list[str] | None, Option(help="A noise to fit every law with, as for `bayeslaw fit`. Repeatable.")] = None,
@@ -229,10 +232,11 @@ def compare(
     from bayeslaw.evaluation.scores import HEADLINES, LEGEND, legend
 
     options.check_outputs("A stack", output, plot, ending=".nc")
+    table = bayeslaw.read_runs(runs, where, columns=options.columns_of(column), duplicates=duplicates)
     comparison = bayeslaw.compare(
-        bayeslaw.read_runs(runs, where, duplicates=duplicates), law, noise=noise or ["auto"], holdout=holdout, by=by, loo=loo,
-        at=None if at is None else _settings(at), bootstrap=bootstrap, starts=starts, seed=seed, executor=executor, force=force,
-        progress=not quiet, options={"draws": draws, "tune": tune, "chains": chains},
+        table, law, noise=noise or ["auto"], holdout=holdout, by=by, loo=loo, at=None if at is None else _settings(at),
+        bootstrap=bootstrap, starts=starts, seed=seed, executor=executor, force=force, progress=not quiet,
+        options={"draws": draws, "tune": tune, "chains": chains},
     )  # fmt: skip
     answer = Answer()
     answer.save_picture(

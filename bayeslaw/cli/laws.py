@@ -61,6 +61,7 @@ def laws(
 def check(
     runs: options.RunsPath,
     law: Annotated[str, Option(help="The law to check the table for.")],
+    column: options.Columns = None,
     where: options.Where = None,
     duplicates: options.Duplicates = "refuse",
 ) -> Answer:
@@ -69,13 +70,15 @@ def check(
     from bayeslaw.data.validate import base_rows, mixed_domains, repeats_note
     from bayeslaw.laws.pooling import levels_of, with_levels
 
-    card, table, answer = bayeslaw.load_law(law), bayeslaw.read_runs(runs, where, strict=False, duplicates=duplicates), Answer()
+    card, answer = bayeslaw.load_law(law), Answer()
+    table = bayeslaw.read_runs(runs, where, columns=options.columns_of(column), strict=False, duplicates=duplicates)
     card = with_levels(card, levels_of(card, table.frame))
     answer.say(*(f"read: {conversion}" for conversion in table.conversions))
     faults = bayeslaw.data.check(table, card)
     answer.results["faults"] = [asdict(fault) for fault in faults]
     answer.say(*grouped(faults))
     if faults:
+        answer.say(*_with_guesses(table, card))
         count = f"{len(faults)} fault{'s' * (len(faults) != 1)}"
         answer.error = BayeslawError(f"{runs.name} has {count} for {card.name}.", code="faulty-table")
         return answer
@@ -91,6 +94,19 @@ def check(
     if mixed:
         answer.say(f"To fit it: {mixed}.")
     return answer
+
+
+def _with_guesses(table: bayeslaw.Runs, card: Law) -> list[str]:
+    """Say what else is at fault once missing columns are those that are probably meant; nothing where some have no guess."""
+    from bayeslaw.data.starter import guesses
+
+    missing = [f.column for f in bayeslaw.data.check(table, card) if f.code == "missing-column"]
+    found = guesses(table.frame, [*missing, *(["run"] if "run" not in table.frame else [])])
+    if not missing or not {*missing} <= found.keys():
+        return []
+    again = bayeslaw.read_runs(table.frame, columns=found, strict=False)
+    faults = bayeslaw.data.check(again, card)
+    return ["With them it has these faults:", *(f"  {line}" for line in grouped(faults))] if faults else ["With them it is sound."]
 
 
 def _described(law: Law) -> dict[str, Any]:

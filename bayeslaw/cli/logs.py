@@ -24,6 +24,7 @@ def import_(
     map_: Annotated[
         Path | None, Option("--map", help="A file (.toml) with columns, units and values of runs; see docs/howto/losses.md.")
     ] = None,
+    column: options.Columns = None,
     loss: Annotated[
         list[str] | None, Option(help="A column of losses, as COLUMN or COLUMN=DOMAIN; found by name by default. Repeatable.")
     ] = None,
@@ -46,6 +47,7 @@ def import_(
     options.check_outputs("A table of runs", output, inputs=sources)
     shared = constants(options.pairs_of("--set", set_, "NAME=VALUE, such as tokens_per_step=524288"), "--set")
     chosen: dict[str, Any] = {"losses": _losses(loss), "domains": domain, "resumed": resumed, "nan": nan}
+    chosen["columns"] = options.columns_of(column)
     try:
         imported = bayeslaw.import_runs(sources, kind=kind, map=map_, curves=curves, loss_unit=unit, **chosen, **shared)
     except TableError as error:
@@ -82,6 +84,7 @@ def convert(
     runs: Annotated[Path, Argument(help="A table of runs; its column unit names the unit of the losses, nats/token by default.")],
     to: Annotated[str, Option(help="nats/token, bits/token, nats/byte, bits/byte, nats/character, bits/character or perplexity.")],
     output: options.NewTable,
+    column: options.Columns = None,
     bytes_per_token: Annotated[str | None, Option(help="Bytes of the validation text per token: a number, or a column.")] = None,
     characters_per_token: Annotated[str | None, Option(help="Characters for each token: a number, or a column.")] = None,
     reference: Annotated[float | None, Option(help="Bytes per token of the tokenizer that losses per token refer to.")] = None,
@@ -92,7 +95,7 @@ def convert(
     from bayeslaw.core.units import convert_table, unit
 
     options.check_outputs("A table of runs", output, inputs=[runs])
-    table, answer = bayeslaw.read_runs(runs), Answer()
+    table, answer = bayeslaw.read_runs(runs, columns=options.columns_of(column)), Answer()
     frame = table.frame
     if from_ is not None:
         if "unit" in frame and table.unit != unit(from_):

@@ -27,6 +27,14 @@ Duplicates = Annotated[
     Literal["refuse", "drop", "keep"],
     Option(help="What to do with rows that repeat others exactly, in run, settings and loss: refuse, drop or keep."),
 ]
+Columns = Annotated[
+    list[str] | None,
+    Option(
+        "--column",
+        help="Our name of a column of the table, with its unit: N=model_size_M:M, D=tokens_seen:B, loss=val/ppl:perplexity. Units "
+        "are K, M, B, T, % or a factor such as 1e6. Repeat for each.",
+    ),
+]
 TableFile = Annotated[Path | None, Option("-o", "--output", help="Write the table to this file (.csv) instead of printing it.")]
 NewTable = Annotated[Path, Option("-o", "--output", help="The file to write the table to (.csv).")]
 NewFit = Annotated[Path, Option("-o", "--output", help="The file to write the fit to (.nc).")]
@@ -74,7 +82,7 @@ Quiet = Annotated[bool, Option("--quiet", "-q", help="Show no progress.")]
 # --- settings and decisions -----------------------------------------------------------------------------------------
 
 Ranges = Annotated[
-    list[str] | None, Option("--set", help="Values of a covariate: N=8.1e9, r=0.1,0.25 or D=1e9:2e11:20. Repeatable.")
+    list[str] | None, Option("--set", help="Values of a covariate: N=8.1B, r=0.1,0.25 or D=1e9:2e11:20. Repeatable.")
 ]
 Set = Annotated[list[str] | None, Option("--set", help="The value of a covariate of the laws, such as N=8.1e9. Repeatable.")]
 Stages = Annotated[str | None, Option(help="Stages with frozen parameters, as shares TOKENS:TRAINABLE, such as 0.4:0.034,0.6:0.5.")]
@@ -115,10 +123,26 @@ def pairs_of(option: str, texts: list[str] | None, form: str = "NAME=VALUE") -> 
     return pairs
 
 
+def columns_of(texts: list[str] | None) -> dict[str, str]:
+    """Return the columns that `--column` names, by our names."""
+    return pairs_of("--column", texts, "NAME=COLUMN or NAME=COLUMN:UNIT, such as N=model_size_M:M")
+
+
+def columns_of_each(texts: list[str] | None, *paths: Path | None) -> list[dict[str, str]]:
+    """Return the columns that `--column` names in each of several tables; those of a table that isn't given are none."""
+    from bayeslaw.data.table import columns_of_each
+
+    given = [path for path in paths if path is not None]
+    each = iter(columns_of_each(given, columns_of(texts)))
+    return [{} if path is None else next(each) for path in paths]
+
+
 def number_of(before: str, text: str) -> float:
     """Return a number; `before` is what stands before it in the command."""
+    from bayeslaw.core.text import number
+
     try:
-        return float(text)
+        return number(text)
     except ValueError:
         raise BayeslawError(f"{before}{text!r} is not a number.", code="not-a-number") from None
 

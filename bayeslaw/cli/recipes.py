@@ -145,6 +145,7 @@ def watch(
     curves: Annotated[Path, Option(help="The curves that were fitted.")],
     run: Annotated[str, Option(help="The run that is in progress.")],
     schedule: Annotated[str, Option(help=f"Learning rates of its whole phase, past and planned: {options.SCHEDULES}.")],
+    column: options.Columns = None,
     domain: Annotated[str | None, Option(help="The domain of the fit's losses, if the curves have several.")] = None,
     target: Annotated[float | None, Option(help="The loss to be reached, in the unit of the fit.")] = None,
     warmup: Annotated[int, Option(help="Steps of warm-up before the first logged step of new runs.")] = 0,
@@ -159,7 +160,8 @@ def watch(
     from bayeslaw.inference.refit import require_single_fit
 
     options.check_outputs("A table", output, plot, [fit, curves, *_rates(schedule)])
-    whole, answer = bayeslaw.data.read_curves(curves, memory=memory, warmup=warmup), Answer()
+    read = bayeslaw.data.read_curves(curves, memory=memory, warmup=warmup, columns=options.columns_of(column))
+    whole, answer = read, Answer()
     single = require_single_fit(bayeslaw.load_fit(fit), "A run under way")
     watched = bayeslaw.dynamics.watch(
         single, whole, run, bayeslaw.data.parse_schedule(schedule), domain=domain, target=target, seed=seed, force=force
@@ -180,11 +182,15 @@ def combine(
     source: Annotated[str, Option(help="The pre-training's domain.")],
     target: Annotated[str, Option(help="The adaptation's domain.")],
     output: options.NewTable,
+    column: options.Columns = None,
     where: options.Where = None,
 ) -> Answer:
     """Put the losses of a third domain beside those of the two that are to describe it, for `bayeslaw fit combination`."""
     options.check_outputs("A table", output, inputs=[table])
-    combined, answer = bayeslaw.dynamics.combine(bayeslaw.read_runs(table, where), of, source, target), Answer()
+    combined, answer = (
+        bayeslaw.dynamics.combine(bayeslaw.read_runs(table, where, columns=options.columns_of(column)), of, source, target),
+        Answer(),
+    )
     answer.say(*map(str, combined.conversions))
     _add_table(answer, combined.frame, output)
     return answer

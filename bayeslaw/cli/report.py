@@ -26,6 +26,7 @@ def report(
     measured: Annotated[
         Path | None, Option(help="Losses whose forecasts are scored; rows that a fit has seen are left out.")
     ] = None,
+    column: options.Columns = None,
     compare: Annotated[list[Path] | None, Option(help="A stack (.nc) or scores (.csv) of `bayeslaw compare`. Repeatable.")] = None,
     anchors: Annotated[Path | None, Option(help="Picks that `bayeslaw anchors -o` wrote (.csv).")] = None,
     plan: Annotated[Path | None, Option(help="A frontier that `bayeslaw plan -o` wrote (.csv).")] = None,
@@ -58,10 +59,12 @@ def report(
             code="failed-checks",
         )
     labels, answer = labels_of(fits, loaded), Answer()
+    of_settings, of_measured = options.columns_of_each(column, forecast, measured)
     stacks, scores = _comparisons(compare or [])
     contents = bayeslaw.report(
         dict(zip(labels, loaded, strict=True)), files=dict(zip(labels, _names(fits), strict=True)),
-        at=bayeslaw.read_runs(forecast) if forecast else None, measured=bayeslaw.read_runs(measured) if measured else None,
+        at=bayeslaw.read_runs(forecast, columns=of_settings) if forecast else None,
+        measured=bayeslaw.read_runs(measured, columns=of_measured) if measured else None,
         stacks=stacks, scores=scores, picks=_csv(anchors, "picks") if anchors else None,
         frontier=_csv(plan, "a plan's frontier") if plan else None, ci_prob=ci, discrepancy=discrepancy, seed=seed, force=force,
         in_sample=in_sample, command=shlex.join(["bayeslaw", *sys.argv[1:]]),

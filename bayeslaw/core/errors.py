@@ -101,27 +101,39 @@ class TableError(BayeslawError):
     [2]
     """
 
-    SHOWN = 20
+    SHOWN = 3  # lines of faults, so that the message has five at most
 
     def __init__(self, faults: Iterable[Fault], table: str = "the table") -> None:
-        self.faults = list(faults)
-        count = len(self.faults)
-        lines = [f"{table} has {count} fault{'s' * (count != 1)} (rows are counted from 1 below the header):"]
-        shown = grouped(self.faults)
-        lines += [f"  {line}" for line in shown[: self.SHOWN]]
+        self.faults, self.table = list(faults), table
+        count, shown = len(self.faults), grouped(self.faults, 1)
+        shown = shown if len(shown) == 1 else grouped(self.faults, 2)
+        if len(shown) == 1:
+            lines = [f"{table}: {shown[0]}"]
+            lines += ["  (rows are counted from 1 below the header)"] * any(fault.row for fault in self.faults)
+        else:
+            lines = [f"{table} has {count} faults (rows are counted from 1 below the header):"]
+            lines += [f"  {line}" for line in shown[: self.SHOWN]]
         if len(shown) > self.SHOWN:
             lines.append(f"  … and {len(shown) - self.SHOWN} more; `bayeslaw check` lists them all")
         super().__init__("\n".join(lines), code="faulty-table")
 
 
 def grouped(faults: Sequence[Fault], most: int = 5) -> list[str]:
-    """Return a line for each fault; of more than `most` with one cause in one column, the first and the rows of the others."""
+    """Return a line for each fault; of more than `most` with one cause in one column, the first and the rows of the others.
+
+    Missing columns with one suggestion for all are one line.
+    """
     alike: dict[tuple[str, str], list[Fault]] = {}
     for fault in faults:
-        alike.setdefault((fault.column, fault.code) if fault.row is not None else ("", str(fault)), []).append(fault)
+        alone = fault.suggestion if fault.code == "missing-column" else str(fault)
+        alike.setdefault((fault.column, fault.code) if fault.row is not None else ("", alone), []).append(fault)
     lines = list[str]()
     for group in alike.values():
-        if len(group) <= most:
+        if group[0].code == "missing-column":
+            names = list(dict.fromkeys(f.column for f in group))
+            problem = f"columns {', '.join(names)} are missing" if len(names) > 1 else group[0].problem
+            lines.append(f"{problem}: {group[0].suggestion}")
+        elif len(group) <= most:
             lines += map(str, group)
         else:
             others = row_ranges(fault.row for fault in group[1:] if fault.row is not None)

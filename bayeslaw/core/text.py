@@ -10,12 +10,12 @@ import numpy as np
 import pandas as pd
 
 REPR = 80  # of the lines in which Python shows an object
-
 WIDTH = 120  # of a table in a file or a pipe, where nobody can see how wide it may be
 NARROWEST = 40  # a terminal that says that it is narrower is taken for this wide
 FEW = 4  # rows that are printed vertically where they are too wide: more rows are easier to compare in a table
 SIDE_BY_SIDE = 24  # a text is broken to this many characters, and to no fewer, to make room for others beside it
 KEYS = 3  # most columns that are repeated in each part of a folded table to tell its rows apart
+SUFFIXES = {"k": 1e3, "m": 1e6, "b": 1e9, "g": 1e9, "t": 1e12}  # of numbers such as 410M, in either case
 
 
 def short_lines(text: str) -> str:
@@ -28,6 +28,23 @@ def terminal_width() -> int | None:
     """Return the columns of COLUMNS or of the terminal; None where standard output is a file or a pipe and COLUMNS is not set."""
     columns = shutil.get_terminal_size((0, 0)).columns
     return max(columns, NARROWEST) if columns else None
+
+
+def number(text: str) -> float:
+    """Return the number that a text writes, such as '8.1e9', '410M' or '1.4B'; a ValueError if it writes none.
+
+    Examples
+    --------
+    >>> from bayeslaw.core.text import number
+    >>> [number(text) for text in ("8.1e9", "410M", "1.4B")]
+    [8100000000.0, 410000000.0, 1400000000.0]
+    """
+    stripped = text.strip()
+    factor = SUFFIXES.get(stripped[-1:].lower(), 1.0)
+    plain = stripped if factor == 1 else stripped[:-1]
+    if "_" in plain:
+        raise ValueError(f"{text!r} has an underscore")
+    return float(f"{float(plain) * factor:.15g}") if factor != 1 else float(plain)  # 1.1M is 1100000, not 1100000.0000000001
 
 
 def significant(value: float, digits: int = 4) -> str:

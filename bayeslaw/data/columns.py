@@ -6,14 +6,17 @@ first, tables of training curves those of the first two, and logs of training pr
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterable
-from typing import Literal
+from collections.abc import Collection, Iterable
+from typing import Literal, get_args
 
-from bayeslaw.core.errors import nearest
-from bayeslaw.core.units import RATIOS
+from bayeslaw.core.errors import BayeslawError, nearest
+from bayeslaw.core.text import number
+from bayeslaw.core.units import RATIOS, UNITS, unit
 
 Kind = Literal["runs", "curves", "logs"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
 
 RUNS: dict[str, dict[str, float]] = {
     "loss": {"val_loss": 1, "valid_loss": 1, "validation_loss": 1, "eval_loss": 1, "eval/loss": 1, "val/loss": 1, "test_loss": 1},
@@ -59,6 +62,7 @@ TEXT: dict[Kind, tuple[str, ...]] = {"runs": ("run", "domain", "checkpoint", "un
 TEXT["curves"] = TEXT["logs"] = (*TEXT["runs"], "phase", "parent")
 # Names that mean something else in many logs: the time left, a batch's number, the file written last, train or eval.
 AMBIGUOUS = ("eta", "batch", "checkpoint", "phase")
+MOST_NAMES = 20  # of columns that an error lists
 _PREFIX = re.compile(r"^(config|hparams|hyperparameters)[./]")
 
 
@@ -81,20 +85,90 @@ def resolve(column: str, kind: Kind = "runs") -> tuple[str, float] | None:
     return meaning
 
 
+def named(ours: str, text: str, columns: Collection[str]) -> tuple[str, float, str]:
+    """Return the column of a table that a text such as 'model_size_M:M' names, its factor, and of losses the unit, '' for none.
+
+    Parameters
+    ----------
+    ours, text : str
+        Our name of the column, and what the user calls it: COLUMN or COLUMN:UNIT, where the unit is K, M, B, T, % or a factor such
+        as 1e6; of losses it is one of `bayeslaw.core.units.UNITS`.
+    columns : collection of str
+        The columns of the table.
+
+    Examples
+    --------
+    >>> from bayeslaw.data.columns import named
+    >>> named("N", "model_size_M:M", ["model_size_M", "loss"])
+    ('model_size_M', 1000000.0, '')
+    """
+    by_name = {column.strip(): column for column in columns}
+    if text.strip() in by_name:
+        return by_name[text.strip()], 1.0, ""
+    column, scale = parted(ours, text)
+    if column in by_name:
+        return by_name[column], 1.0 if ours == "loss" else factor(scale), unit(scale) if ours == "loss" else ""
+    column, sign, scale = text.rpartition(":")
+    if sign and column.strip() in by_name:
+        known = UNITS if ours == "loss" else () if ours in TEXT["curves"] else ("K", "M", "B", "T", "%", "a factor such as 1e6")
+        message = f"{ours}={text!r}: {scale!r} is no unit of {ours}, which {f'has {", ".join(known)}' if known else 'holds names'}."
+        raise BayeslawError(message, code="unknown-unit")
+    there = ", ".join(list(columns)[:MOST_NAMES]) + (", …" if len(columns) > MOST_NAMES else "")
+    wanted = parted(ours, text)[0]
+    message = f"There is no column {wanted!r} to be {ours}; there are {there}.{nearest(wanted, columns)}"
+    raise BayeslawError(message, code="missing-column")
+
+
+def parted(ours: str, text: str) -> tuple[str, str]:
+    """Return the column and the unit in a text such as 'model_size_M:M', the whole text and '' if it ends in no unit.
+
+    Parameters
+    ----------
+    ours, text
+        As in `named`.
+    """
+    column, sign, scale = (part.strip() for part in text.rpartition(":"))
+    if not sign or not column or ours in TEXT["curves"]:
+        return text.strip(), ""
+    try:
+        known = bool(unit(scale)) if ours == "loss" else 0 < factor(scale) < math.inf
+    except BayeslawError:
+        known = False
+    return (column, scale) if known else (text.strip(), "")
+
+
+def factor(scale: str) -> float:
+    """Return the factor that a unit such as M or %, or a number such as 1e6, stands for; nan for what is neither."""
+    if scale.strip() == "%":
+        return 0.01
+    for text in (scale, f"1{scale.strip()}"):
+        try:
+            return number(text)
+        except ValueError:
+            continue
+    return math.nan
+
+
 def did_you_mean(name: str, given: Iterable[str]) -> str:
     """Return ' Did you mean X?' for the column that is probably meant by a name, or ''.
 
     A name with a meaning is never taken for a column with another: N is no `run`, and ptpp no `step`.
     """
-    given, meaning = list(given), resolve(name)
+    given, meaning = list(given), next((known for kind in KINDS if (known := resolve(name, kind))), None)
     if meaning is None:
         return nearest(name, given, 0.6)
     if meaning[0] in given:
         return f" Did you mean {meaning[0]!r}?"
-    aliases = {alias: ours for ours, names in RUNS.items() for alias in (ours, *names)}
+    aliases = {alias: ours for table in (RUNS, CURVES) for ours, names in table.items() for alias in (ours, *names)}
     own = [name, *(alias for alias, ours in aliases.items() if ours == meaning[0])]
-    unknown = [column for column in given if resolve(column, "curves") is None and key(column) not in TEXT["curves"]]
+    unknown = [column for column in given if not has_meaning(column) or has_meaning(column, meaning[0])]
     return next((text for alias in own if len(alias) > 2 and (text := nearest(alias, unknown, 0.7))), "")
+
+
+def has_meaning(column: str, ours: str | None = None) -> bool:
+    """Return whether we know what a column of this name holds in any kind of table, or that it is the one we call `ours`."""
+    known = {meaning[0] for kind in KINDS if (meaning := resolve(column, kind))}
+    return ours in known if ours is not None else bool(known) or key(column) in {*TEXT["curves"], *AMBIGUOUS}
 
 
 def key(column: str) -> str:

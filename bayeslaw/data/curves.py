@@ -198,6 +198,7 @@ def read_curves(
     tokens_per_step: float | None = None,
     run: str = "run",
     losses: Collection[str] | None = None,
+    columns: Mapping[str, str] | None = None,
 ) -> Curves:
     """Read a table of training curves and compute the areas under their schedules.
 
@@ -223,6 +224,8 @@ def read_curves(
         The column that names the runs.
     losses : collection of str, optional
         The columns of losses, one for each domain; `train_loss` counts only if it is named here.
+    columns : mapping, optional
+        Our name to the table's column, as in `read_runs`.
 
     Raises
     ------
@@ -237,7 +240,7 @@ def read_curves(
     """
     if per not in ("step", "token"):
         raise BayeslawError(f"per is {per!r}; areas count per 'step' or per 'token'.", code="unknown-option")
-    table = read_table(source, "curves", names=[run])
+    table = read_table(source, "curves", names=[run], columns=columns)
     frame, notes = _with_runs(table, run)
     columns = _loss_columns(frame, table.name, losses)
     curves = _checked(frame, columns, table.unread, table.name, warmup)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import keyword
 import operator
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -22,28 +24,63 @@ _COMPUTE: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
 }  # fmt: skip
 _FLAGS = {"true": True, "false": False}
+_WORDS = {"and", "or", "not", "in", "is", "if", "else", "None", "True", "False"}  # of conditions, so never columns in them
+_QUOTED = r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*\""""
 _HELP = (
     "write column names, numbers, 'texts', True, False, + - * /, == != < <= > >= in, and or not, "
     "for example: D / N >= 2 and domain == 'target'"
 )
 
 
-def where(frame: pd.DataFrame, text: str) -> pd.DataFrame:
-    """Return the rows of a table for which a condition holds; one that holds for no row is refused."""
+def where(frame: pd.DataFrame, text: str, originals: Mapping[str, pd.Series] | None = None) -> pd.DataFrame:
+    """Return the rows of a table for which a condition holds; one that holds for no row is refused.
+
+    Parameters
+    ----------
+    frame, text : DataFrame and str
+    originals : mapping of str to Series, optional
+        Further columns that the condition may name, with rows of the same numbers.
+    """
     if not text.strip():
         message = f"The condition {text!r} is empty: is a variable of the shell not set? Leave it out to keep all rows."
         raise BayeslawError(message, code="empty-condition")
+    others = {name: cells.reindex(frame.index) for name, cells in (originals or {}).items() if name not in frame}
+    known = frame.assign(**others) if others else frame
     try:
-        tree = ast.parse(text.strip(), mode="eval").body
-        mask = _mask(tree, frame, text)
+        tree = _parsed(text.strip(), list(map(str, known)))
+        mask = _mask(tree, known, text)
     except (SyntaxError, RecursionError, MemoryError, ValueError) as error:
         if isinstance(error, BayeslawError):
             raise
         raise BayeslawError(f"{text!r} is not a condition; {_HELP}.", code="not-a-condition") from None
     if not mask.any():
-        message = f"No row meets {text!r}; the table has {len(frame)} rows. {_columns(tree, frame)}"
+        message = f"No row meets {text!r}; the table has {len(frame)} rows. {_columns(tree, known)}"
         raise BayeslawError(message.strip(), code="no-row-meets")
     return frame[mask]
+
+
+def _parsed(text: str, columns: list[str]) -> ast.expr:
+    """Return a condition as a tree in which a column such as val/loss or config.N is one name, where it is written exactly so."""
+    odd = sorted((c for c in columns if re.search(r"[^\W\d]", c) and not _is_name(c)), key=len, reverse=True)
+    held: dict[str, str] = {}
+
+    def hold(match: re.Match[str]) -> str:
+        if match["column"] is None:  # a text in quotes
+            return match[0]
+        return held.setdefault(match["column"], f"_column_{len(held)}_")
+
+    if odd:
+        names = "|".join(map(re.escape, odd))
+        text = re.sub(rf"""{_QUOTED}|(?<![\w.])(?P<column>{names})(?!\w)""", hold, text)
+    tree, back = ast.parse(text, mode="eval").body, {short: column for column, short in held.items()}
+    for node in ast.walk(tree) if back else ():
+        if isinstance(node, ast.Name):
+            node.id = back.get(node.id, node.id)
+    return tree
+
+
+def _is_name(column: str) -> bool:
+    return column.isidentifier() and (column in _WORDS or not keyword.iskeyword(column))
 
 
 def _mask(node: ast.AST, frame: pd.DataFrame, text: str) -> NDArray[np.bool_]:
@@ -95,6 +132,8 @@ def _value(node: ast.AST, frame: pd.DataFrame, text: str) -> Any:
             ours, factor = resolve(name) or ("", 1.0)
             if len(name) > 1 and ours in frame:  # another name of a column, as it may stand in the file, in its unit
                 return frame[ours] if factor == 1 else frame[ours] / factor
+            if name in _FLAGS:
+                return _FLAGS[name]
             known = [str(c) for c in frame]
             message = f"No column {name!r} for {text!r}; there are {', '.join(known)}.{did_you_mean(name, known)}"
             raise BayeslawError(message, code="unknown-column")

@@ -6,8 +6,9 @@ import hashlib
 import json
 import numbers
 import re
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+import shlex
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from os import PathLike
 from pathlib import Path
@@ -19,9 +20,9 @@ import pandas as pd
 from bayeslaw.core import html
 from bayeslaw.core.errors import BayeslawError, Fault, TableError, shortened
 from bayeslaw.core.text import short_lines
-from bayeslaw.core.units import NATS, unit_of
+from bayeslaw.core.units import NATS, PERPLEXITY, convert_table, unit_of
 from bayeslaw.data.base_loss import with_base_loss
-from bayeslaw.data.columns import TEXT, Kind, numeric, resolve
+from bayeslaw.data.columns import TEXT, Kind, named, numeric, resolve
 from bayeslaw.data.query import where
 
 ENDINGS = (".csv", ".tsv", ".parquet", ".jsonl", ".json")
@@ -75,6 +76,8 @@ class Runs:
         What a fit does with rows that repeat others exactly; see `read_runs`.
     sources : tuple of Source
         The tables that its rows came from, with the conditions that chose them.
+    originals : mapping of str to Series
+        Columns that were renamed or scaled, under their names and in their units of the file, for conditions.
 
     Examples
     --------
@@ -91,16 +94,20 @@ class Runs:
     unread: tuple[Fault, ...] = ()
     duplicates: Duplicates = "refuse"
     sources: tuple[Source, ...] = ()
+    originals: Mapping[str, pd.Series] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not self.sources:
             object.__setattr__(self, "sources", (Source(self.name, len(self.frame), duplicates=self.duplicates),))
 
     def where(self, condition: str | None) -> Runs:
-        """Return the rows that meet a condition such as ``ptpp <= 31 and domain == 'target'``."""
+        """Return the rows that meet a condition such as ``ptpp <= 31 and domain == 'target'``.
+
+        It may name columns as bayeslaw does or as the file does, such as ``val/loss < 3``.
+        """
         if condition is None:
             return self
-        frame = where(self.frame, condition)
+        frame = where(self.frame, condition, self.originals)
         # A line break inside would end the condition of a command.
         text = " ".join(condition.split())
         sources = tuple(replace(s, where=f"({s.where}) and ({text})" if s.where else text) for s in self.sources)
@@ -131,7 +138,12 @@ class Runs:
 
 
 def read_runs(
-    source: str | Path | pd.DataFrame, condition: str | None = None, *, strict: bool = True, duplicates: Duplicates = "refuse"
+    source: str | Path | pd.DataFrame,
+    condition: str | None = None,
+    *,
+    columns: Mapping[str, str] | None = None,
+    strict: bool = True,
+    duplicates: Duplicates = "refuse",
 ) -> Runs:
     """Read a table of logged losses.
 
@@ -142,6 +154,10 @@ def read_runs(
         `bayeslaw.data.columns` lists the names of columns that are understood.
     condition : str, optional
         Keep only rows that meet it, as in `Runs.where`.
+    columns : mapping, optional
+        Our name to the table's column, for columns whose meaning their names do not show, with its unit behind a colon where that
+        isn't ours: ``{"N": "model_size_M:M", "loss": "val/perplexity:perplexity"}``. K, M, B, T, % and factors such as 1e6 are
+        units; those of losses are `bayeslaw.core.units.UNITS`. Perplexities are read as their logarithm, in nats/token.
     strict : bool
         Refuse numeric columns with cells that hold no number; False leaves these to `check`, which lists them with all other
         faults.
@@ -162,27 +178,85 @@ def read_runs(
     ['D', 'N', 'loss', 'run']
     >>> bayeslaw.read_runs(pd.DataFrame({"params_b": [7.0], "val_loss": [2.1]})).conversions
     ('N = params_b x 1e+09', 'loss = val_loss')
+    >>> odd = pd.DataFrame({"model_size_M": [124.0], "ppl": [20.1]})
+    >>> bayeslaw.read_runs(odd, columns={"N": "model_size_M:M", "loss": "ppl:perplexity"}).conversions
+    ('N = model_size_M x 1e+06', 'loss = log(ppl), in nats/token')
     """
     if duplicates not in get_args(Duplicates):
         known = ", ".join(get_args(Duplicates))
         raise BayeslawError(f"duplicates must be one of {known}, not {duplicates!r}.", code="unknown-duplicates")
-    runs = read_table(source, "runs", strict=strict)
+    runs = read_table(source, "runs", strict=strict, columns=columns)
     runs = replace(runs, frame=with_base_loss(runs.frame))  # before the condition, which may leave out rows at D = 0
     return replace(runs, duplicates=duplicates, sources=(replace(runs.sources[0], duplicates=duplicates),)).where(condition)
 
 
-def read_table(source: str | Path | pd.DataFrame, kind: Kind, *, strict: bool = False, names: Collection[str] = ()) -> Runs:
+def columns_of_each(sources: Sequence[str | Path | pd.DataFrame], columns: Mapping[str, str]) -> list[dict[str, str]]:
+    """Return which of the columns that a user names are in each of several tables, such as new runs and targets.
+
+    A table without a named column may have ours under a usual name; a column that no table has is refused.
+
+    Parameters
+    ----------
+    sources, columns
+        As in `read_runs`.
+    """
+    names = [list(map(str, _loaded(source)[0])) if columns else [] for source in sources]
+    for ours, text in columns.items():
+        if not any(_has(ours, text, given) for given in names):
+            named(ours, text, list(dict.fromkeys(name for given in names for name in given)))  # which raises the error
+    return [{ours: text for ours, text in columns.items() if _has(ours, text, given)} for given in names]
+
+
+def _has(ours: str, text: str, columns: list[str]) -> bool:
+    try:
+        named((resolve(ours) or (ours,))[0], text, columns)
+    except BayeslawError as error:
+        if error.code != "missing-column":
+            raise
+        return False
+    return True
+
+
+def read_table(
+    source: str | Path | pd.DataFrame,
+    kind: Kind,
+    *,
+    strict: bool = False,
+    names: Collection[str] = (),
+    columns: Mapping[str, str] | None = None,
+) -> Runs:
     """Read a table whose columns are those of runs or of training curves.
 
     Parameters
     ----------
-    source, strict
+    source, strict, columns
         As in `read_runs`.
     kind : {'runs', 'curves'}
         Which columns are understood; see `bayeslaw.data.columns`.
     names : collection of str
         Further columns that hold names instead of numbers.
     """
+    raw, name = _loaded(source)
+    frame, conversions, renamed, of_loss = _renamed(raw, name, kind, columns or {})
+    try:
+        frame, unread = _converted(frame, numeric(kind), {*TEXT[kind], *names})
+    except UnicodeDecodeError as error:  # of Parquet, whose texts are decoded when they are needed
+        raise BayeslawError(f"{name} can't be read: a text in it is not UTF-8 ({error.reason}).", code="unreadable-table") from None
+    if unread and strict:
+        raise TableError(unread, name)
+    if of_loss:
+        frame, conversion = _in_unit(frame, renamed["loss"], of_loss, name)
+        conversions.append(conversion)
+    unit_of(frame, name)
+    originals = {their: _numbers(raw[their]) if frame[ours].dtype.kind in "fiu" else frame[ours] for ours, their in renamed.items()}
+    if "D" not in frame and {"atpp", "N"} <= set(frame):
+        frame = frame.assign(D=frame["atpp"] * frame["N"])
+        conversions.append("D = atpp x N")
+    return Runs(frame, name, tuple(conversions), tuple(unread), originals=originals)
+
+
+def _loaded(source: str | Path | pd.DataFrame) -> tuple[pd.DataFrame, str]:
+    """Return a table as it stands in its file, with rows counted from 1, and its name."""
     if not isinstance(source, (str, PathLike, pd.DataFrame)):
         problem = f"A table is the path of a file or a pandas DataFrame, not a {type(source).__name__}"
         raise BayeslawError(f"{problem}: a dictionary of columns becomes one by pandas.DataFrame(…).", code="not-a-table")
@@ -190,23 +264,12 @@ def read_table(source: str | Path | pd.DataFrame, kind: Kind, *, strict: bool = 
         frame, name = source.copy(), IN_MEMORY
     else:
         frame, name = _read(Path(source)), Path(source).name
-    if named := [n for n in frame.index.names if n not in (None, "row", *frame.columns)]:
-        frame = frame.reset_index(level=named)
-    frame.index = pd.RangeIndex(1, len(frame) + 1, name="row")
+    if levels := [n for n in frame.index.names if n not in (None, "row", *frame.columns)]:
+        frame = frame.reset_index(level=levels)
+    frame = frame.set_axis([str(c) for c in frame.columns], axis=1).set_axis(pd.RangeIndex(1, len(frame) + 1, name="row"))
     if not len(frame):
         raise BayeslawError(f"{name} has no rows.", code="no-rows")
-    frame, conversions = _renamed(frame, name, kind)
-    try:
-        frame, unread = _converted(frame, numeric(kind), {*TEXT[kind], *names})
-    except UnicodeDecodeError as error:  # of Parquet, whose texts are decoded when they are needed
-        raise BayeslawError(f"{name} can't be read: a text in it is not UTF-8 ({error.reason}).", code="unreadable-table") from None
-    if unread and strict:
-        raise TableError(unread, name)
-    unit_of(frame, name)
-    if "D" not in frame and {"atpp", "N"} <= set(frame):
-        frame = frame.assign(D=frame["atpp"] * frame["N"])
-        conversions.append("D = atpp x N")
-    return Runs(frame, name, tuple(conversions), tuple(unread))
+    return frame, name
 
 
 def _read(path: Path) -> pd.DataFrame:
@@ -263,28 +326,73 @@ def json_object(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return values
 
 
-def _renamed(frame: pd.DataFrame, name: str, kind: Kind) -> tuple[pd.DataFrame, list[str]]:
-    """Give columns our names and units, and list the conversions; two columns of one meaning are refused."""
+def _renamed(
+    frame: pd.DataFrame, name: str, kind: Kind, columns: Mapping[str, str]
+) -> tuple[pd.DataFrame, list[str], dict[str, str], str]:
+    """Give columns our names and units; two columns of one meaning are refused unless `columns` chooses one.
+
+    Returns the table, its conversions, our names of the columns that were renamed or scaled with those of the file, and the unit of
+    the losses where `columns` gives it.
+    """
+    given, of_loss = _given(frame, name, kind, columns)
+    chosen = {ours for ours, _ in given.values()}
     sources, factors, conversions = dict[str, str](), dict[str, float](), []
     taken: set[str] = set()  # columns among the sources
-    frame = frame.set_axis([str(c) for c in frame.columns], axis=1)
+    left_out = [column for column in frame.columns if column in chosen and column not in given]
     for column in frame.columns:
         plain = re.sub(r"\.\d+$", "", column)  # pandas reads a second column N as N.1
         ours, factor = resolve(plain if plain in taken else column, kind) or (column.strip(), 1.0)
+        if column in given:
+            ours, factor = given[column]
+        elif column in left_out:
+            conversions.append(f"column {column} is left out, since another is {ours}")
+            continue
+        elif ours in chosen:
+            ours, factor = column.strip(), 1.0
         if ours in sources:
-            problem = f"columns {sources[ours]!r} and {column!r} both mean {ours}"
-            raise TableError([Fault(None, column, "", problem, "keep one", code="two-columns-of-one-meaning")], name)
+            problem, choice = f"columns {sources[ours]!r} and {column!r} both mean {ours}", shlex.quote(f"{ours}={column}")
+            fault = Fault(None, column, "", problem, f"keep one, or choose it: --column {choice}", "two-columns-of-one-meaning")
+            raise TableError([fault], name)
         sources[ours] = column
         taken.add(column)
-        if ours != column or factor != 1:
+        if (ours != column or factor != 1) and not (ours == "loss" and of_loss):
             conversions.append(f"{ours} = {column}" + (f" x {factor:g}" if factor != 1 else ""))
         if factor != 1:
             factors[ours] = factor
-    frame = frame.set_axis(list(sources), axis=1)
+    frame = frame.drop(columns=left_out).set_axis(list(sources), axis=1)
     for ours, factor in factors.items():
         values = _numbers(frame[ours])
         frame[ours] = values.mul(factor).astype(object).where(values.notna(), frame[ours])
-    return frame, conversions
+    renamed = {o: c for o, c in sources.items() if o != c or o in factors or (o == "loss" and of_loss)}
+    return frame, conversions, renamed, of_loss
+
+
+def _given(frame: pd.DataFrame, name: str, kind: Kind, columns: Mapping[str, str]) -> tuple[dict[str, tuple[str, float]], str]:
+    """Return the columns that the user names, with our name and the factor of each, and the unit of the losses or ''."""
+    given: dict[str, tuple[str, float]] = {}
+    of_loss = ""
+    for theirs, text in columns.items():
+        ours, scale = resolve(theirs, kind) or (theirs, 1.0)
+        column, factor, of = named(ours, text, list(frame.columns))
+        if column in given or ours in (other for other, _ in given.values()):
+            message = f"{name}: --column gives {column!r} or {ours} twice: each column has one meaning."
+            raise BayeslawError(message, code="two-meanings")
+        given[column], of_loss = (ours, factor * scale), of or of_loss
+    return given, of_loss
+
+
+def _in_unit(frame: pd.DataFrame, column: str, of: str, name: str) -> tuple[pd.DataFrame, str]:
+    """Return the table with losses in the unit that the user gives, perplexities as their logarithm, and the conversion."""
+    if "unit" in frame and unit_of(frame, name) != of:
+        message = f"{name} has losses in {unit_of(frame, name)} by its column unit, and you give {of}: leave {of} out."
+        raise BayeslawError(message, code="two-units")
+    if of != PERPLEXITY:
+        return frame.assign(unit=of), f"loss = {column}, in {of}"
+    low = frame["loss"] < 1
+    if shown := [(int(row), f"{value:g}") for row, value in zip(frame.index[low], frame["loss"][low].to_numpy(), strict=True)]:
+        advice = "a perplexity is 1 or more: are these losses in nats/token?"
+        raise TableError([Fault(r, column, v, f"perplexity {v} is below 1", advice, "perplexity-below-1") for r, v in shown], name)
+    return convert_table(frame.assign(unit=of), NATS, name=name), f"loss = log({column}), in {NATS}"
 
 
 def _numbers(cells: pd.Series) -> pd.Series:

@@ -11,13 +11,15 @@ import pandas as pd
 from bayeslaw.core.errors import Fault, row_ranges, shortened
 from bayeslaw.core.units import NATS, PERPLEXITY, in_nats, unit_of
 from bayeslaw.data.base_loss import BASE_LOSS
-from bayeslaw.data.columns import TEXT, did_you_mean, resolve
+from bayeslaw.data.columns import TEXT, resolve
+from bayeslaw.data.starter import advice, columns_there
 from bayeslaw.data.table import Runs
 from bayeslaw.laws.law import Covariate, Law
 from bayeslaw.laws.pooling import level
 
 Purpose = Literal["fit", "score", "forecast"]
 LOSS_SUPPORT = (1e-6, 15.0)  # nats per token
+LEAVE_OUT = "remove the row, or leave such rows out by --where 'loss < 15'"
 MEASURE = "give it as a column, or log rows of the checkpoints at D = 0"
 
 
@@ -144,16 +146,19 @@ def repeats_note(runs: Runs, law: Law) -> str:
 def _check_columns(frame: pd.DataFrame, law: Law, with_loss: bool) -> list[Fault]:
     """Find columns that are missing, or hold no numbers."""
     columns = [*(["loss"] if with_loss else []), *law.measured, *law.levels]
-    given = [str(c) for c in frame if c not in law.indicators]
+    given = frame[[c for c in frame if c not in law.indicators]]
     whole = {s: members for s, members in law.series.items() if not {*members} & {*frame}}
     faults = []
     for series, members in whole.items():
         problem, suggestion = f"columns {members[0]} to {members[-1]} are missing", "bayeslaw.schedules.changes.nodes computes them"
         faults.append(Fault(None, series, "", problem, suggestion, "missing-column"))
     wanted = ", ".join(["loss"] * with_loss + [*law.axes, *law.series, *law.levels])
+    missing = [c for c in columns if c not in frame and not any(c in members for members in whole.values())]
+    suggestion = advice(given, [c for c in missing if c != BASE_LOSS]) if {*missing} - {BASE_LOSS} else ""
+    there = f"{law.name} needs {wanted}; there are {columns_there(given)}. {suggestion}"
     for c in columns:
-        if c not in frame and not any(c in members for members in whole.values()):
-            suggestion = f"{law.name} needs {wanted}; there are {', '.join(given)}.{did_you_mean(c, given)}"
+        if c in missing:
+            suggestion = there
             if c == BASE_LOSS:
                 suggestion = f"{law.name} starts at the measured loss of the base checkpoint: {MEASURE}"
             faults.append(Fault(None, c, "", f"column {c} is missing", suggestion, "missing-column"))
@@ -226,10 +231,12 @@ def check_loss(frame: pd.DataFrame) -> list[Fault]:
     loss, of = frame["loss"], unit_of(frame)
     if of == PERPLEXITY:
         problem = "losses are perplexities, and laws describe their logarithm"
-        return [Fault(None, "unit", of, problem, f"convert them by `bayeslaw convert --to {NATS}`", "perplexities")]
-    faults = [*cell_faults(frame, "loss", loss.isna(), "loss is missing or not a number", "remove the row", "missing-loss")]
+        whole = Fault(None, "unit", of, problem, f"convert them by `bayeslaw convert --to {NATS}`", "perplexities")
+        below = "a perplexity is 1 or more: are these losses in nats/token?"
+        return [whole, *cell_faults(frame, "loss", loss < 1, "perplexity {value} is below 1", below, "perplexity-below-1")]
+    faults = [*cell_faults(frame, "loss", loss.isna(), "loss is missing or not a number", LEAVE_OUT, "missing-loss")]
     diverged = "loss {value} is infinite: the run diverged"
-    faults += cell_faults(frame, "loss", np.isinf(loss), diverged, "remove the row", "infinite-loss")
+    faults += cell_faults(frame, "loss", np.isinf(loss), diverged, LEAVE_OUT, "infinite-loss")
     above = f"give losses in {of}, above 0: add back what was subtracted"
     faults += cell_faults(frame, "loss", loss <= 0, "loss {value} is not positive", above, "loss-not-positive")
     if "loss_se" in frame:

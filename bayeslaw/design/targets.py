@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
-from scipy.special import logit
 
 from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, Fault, TableError
@@ -94,7 +93,8 @@ def _weights(runs: Runs) -> Array:
 
 
 def parameters_of(members: Sequence[Posterior], learned: bool) -> dict[str, Array]:
-    """Draws (S,) of the laws' parameters on scales where they are nearest to normal: logs of positives, logits of shares.
+    """Draws (S,) of the laws' parameters on scales where they are nearest to normal: logs of positives, logits of shares
+    and of what has bounds.
 
     With `learned` they are the draws of the posterior in which laws have errors, where these are learnt.
     """
@@ -104,7 +104,6 @@ def parameters_of(members: Sequence[Posterior], learned: bool) -> dict[str, Arra
             continue  # draws of a stack come from several laws with different parameters
         member = (fit.extrapolation or fit) if learned else fit
         for name, parameter in member.law.parameters.items():
-            values, support = member.draws[name], parameter.prior.support
             label = f"{member.name}.{name}" if len(members) > 1 else name
-            scaled[label] = np.log(values) if support == "positive" else logit(values) if support == "unit" else values
+            scaled[label] = parameter.prior.unconstrained(member.draws[name])
     return scaled

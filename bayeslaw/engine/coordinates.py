@@ -45,6 +45,9 @@ def constrain(prior: Prior, x: Any, functions: Functions) -> Any:
             return functions["exp"](x)
         case "unit":
             return functions["sigmoid"](x)
+        case "bounded":
+            low, high = prior.bounds
+            return functions["sigmoid"](x) * (high - low) + low
         case _:
             return x
 
@@ -118,7 +121,10 @@ class Coordinates:
     def form(self) -> str:
         """All of the law and the change that is not data, as text: equal forms make equal graphs on the same columns."""
         law = self.law
-        parameters = [(n, p.prior.dist, p.prior.on and p.prior.on.text, p.around) for n, p in law.parameters.items()]
+        parameters = [
+            (n, p.prior.dist, p.prior.support == "bounded" and p.prior.bounds, p.prior.on and p.prior.on.text, p.around)
+            for n, p in law.parameters.items()
+        ]
         formulas = [law.loss.text, *(f"{n} = {e.text}" for n, e in law.let.items())]
         terms = [(n, t.text) for n, t in law.amplitudes.items()]
         parts = (formulas, parameters, terms, law.floors, list(law.covariates), sorted(self.by_spread), sorted(self.by_mean))

@@ -49,6 +49,11 @@ def log_prior(prior: Prior, x: Any, args: Mapping[str, Any] | None = None) -> An
         case "StudentT":
             z = (x - a["mu"]) / a["sigma"]
             return -0.5 * (a["nu"] + 1) * functions["log1p"](z * z / a["nu"])
+        case "Uniform":
+            return -functions["softplus"](-x) - functions["softplus"](x)
+        case "TruncatedNormal":
+            z = (functions["sigmoid"](x) * (a["upper"] - a["lower"]) + a["lower"] - a["mu"]) / a["sigma"]
+            return -0.5 * z * z - functions["softplus"](-x) - functions["softplus"](x)
         case _:
             return -a["alpha"] * functions["softplus"](-x) - a["beta"] * functions["softplus"](x)
 
@@ -142,8 +147,7 @@ class Density:
             else:
                 prior = self.law.parameters[name].prior if name in self.law.parameters else self.noise.prior(name)
                 median = float(prior.scipy.median())
-                logit = np.log(median / (1 - median)) if prior.support == "unit" else median
-                x[i] = np.log(max(median, 1e-12)) if prior.support == "positive" else logit
+                x[i] = prior.unconstrained(max(median, 1e-12) if prior.support == "positive" else median)
         logp, levels = self.function(), [i for i, name in enumerate(self.names) if name in terms]
         for _ in range(SMALLER):
             if math.isfinite(logp(x)[0]):

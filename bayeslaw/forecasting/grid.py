@@ -12,23 +12,27 @@ import numpy as np
 import pandas as pd
 
 from bayeslaw.core.errors import BayeslawError
-from bayeslaw.data.columns import did_you_mean
+from bayeslaw.core.text import number
+from bayeslaw.data.columns import did_you_mean, resolve
 from bayeslaw.forecasting.stack import Posterior
 from bayeslaw.laws.law import Law
 
+Setting = str | float | Sequence[float]
 MOST_SETTINGS = 100_000  # of a grid: two minutes with 4,000 draws
 
 
-def grid(law: Law | Posterior, settings: Mapping[str, str | float | Sequence[float]]) -> pd.DataFrame:
+def grid(law: Law | Posterior, settings: Mapping[str, Setting]) -> pd.DataFrame:
     """Return all combinations of values of the law's covariates, one row each.
 
     Parameters
     ----------
     law : Law, Fit or Stack
     settings : mapping
-        For each covariate a number, a sequence, or a text: '8.1e9', '0.1,0.25' or '1e9:2e11:20' (20 values from 1e9 to 2e11,
-        evenly in the logarithm for covariates that span decades). `atpp` may stand for D = atpp x N. Values of columns by which
-        parameters vary are texts; so are those of a column by which the noise of a fit differs, which may be left out.
+        For each covariate a number, a sequence, or a text: '8.1e9', '8.1B', '0.1,0.25' or '1e9:2e11:20' (20 values from 1e9 to
+        2e11, evenly in the logarithm for covariates that span decades); K, M, B and T stand for 1e3 to 1e12. Other usual names of
+        covariates (params, tokens, params_b, …) are understood with their units. `atpp` may stand for D = atpp x N. Values of
+        columns by which parameters vary are texts; so are those of a column by which the noise of a fit differs, which may be
+        left out.
 
     Examples
     --------
@@ -44,6 +48,7 @@ def grid(law: Law | Posterior, settings: Mapping[str, str | float | Sequence[flo
     wanted = (*law.measured, *law.levels)
     # Expected losses do not depend on the group; a forecast of a new run without one is refused with the names of the groups.
     groups = [name for name in _groups(law) if name not in wanted]
+    settings = _under_our_names(settings, [*wanted, *groups, "atpp"])
     for name in settings:
         if name not in (*wanted, *groups, "atpp"):
             known, hint = ", ".join([*wanted, *groups]), did_you_mean(name, [*wanted, *groups])
@@ -63,6 +68,30 @@ def grid(law: Law | Posterior, settings: Mapping[str, str | float | Sequence[flo
     return frame
 
 
+def _under_our_names(settings: Mapping[str, Setting], known: list[str]) -> dict[str, Setting]:
+    """Return the settings under our names and in our units: params_b=7 is N=7e9."""
+    ours: dict[str, Setting] = {}
+    for given, value in settings.items():
+        name, factor = (given, 1.0) if given in known else resolve(given) or (given, 1.0)
+        name, factor = (name, factor) if name in known else (given, 1.0)
+        if name in ours:
+            raise BayeslawError(f"{given} is {name}, which is given twice.", code="given-twice")
+        ours[name] = value if factor == 1 else _scaled(given, value, factor)
+    return ours
+
+
+def _scaled(name: str, value: Setting, factor: float) -> Setting:
+    """Return a setting in our unit; the number of values of a range stays."""
+    if not isinstance(value, str):
+        return [float(v) * factor for v in np.atleast_1d(np.asarray(value, dtype=float))]
+    parts = re.split("([,:])", value)
+    last = len(parts) if value.count(":") < 2 else len(parts) - 1
+    try:
+        return "".join(f"{number(part) * factor:.15g}" if i < last and i % 2 == 0 else part for i, part in enumerate(parts))
+    except ValueError:
+        raise _no_number(name, value) from None
+
+
 def _groups(law: Law | Posterior) -> list[str]:
     """Return the columns by which the noise of fits differs."""
     fits = [] if isinstance(law, Law) else [fit for fit, _ in law.selections]
@@ -78,29 +107,30 @@ def _values(law: Law | Posterior, name: str, value: str | float | Sequence[float
         if isinstance(value, str) and ":" in value:
             return _range(law, name, value)
         parts = value.split(",") if isinstance(value, str) else np.atleast_1d(np.asarray(value, dtype=float))
-        values = [float(part) for part in parts]
+        values = [number(part) if isinstance(part, str) else float(part) for part in parts]
         if not values or not np.isfinite(values).all():
             raise ValueError
     except (ValueError, TypeError) as error:
         if isinstance(error, BayeslawError):
             raise
-        short = isinstance(value, str) and re.search(r"\d\s*[kKmMbBgGtT]\b", value)
-        hint = " Write 1e3, 1e6, 1e9 or 1e12 in place of k, M, B or T." if short else ""
-        raise BayeslawError(
-            f"{name}={value!r} is not a number, a list such as 0.1,0.25 or a range such as 1e9:2e11:20.{hint}", code="not-a-number"
-        ) from None
+        raise _no_number(name, value) from None
     return values
+
+
+def _no_number(name: str, value: object) -> BayeslawError:
+    problem = f"{name}={value!r} is not a number such as 8.1B, a list such as 0.1,0.25 or a range such as 1e9:2e11:20."
+    return BayeslawError(problem, code="not-a-number")
 
 
 def _range(law: Law | Posterior, name: str, text: str) -> list[float]:
     first, last, count = text.split(":")
-    low, high, number = float(first), float(last), int(count)
+    low, high, values = number(first), number(last), int(count)
     if not (math.isfinite(low) and math.isfinite(high)):
         raise ValueError
-    if not 1 <= number <= MOST_SETTINGS:
-        raise BayeslawError(f"{name}={text!r} asks for {number} values; give 1 to {MOST_SETTINGS:,}.", code="wrong-count")
+    if not 1 <= values <= MOST_SETTINGS:
+        raise BayeslawError(f"{name}={text!r} asks for {values} values; give 1 to {MOST_SETTINGS:,}.", code="wrong-count")
     if name != "atpp" and not law.covariates[name].logarithmic:
-        return [float(v) for v in np.linspace(low, high, number)]
+        return [float(v) for v in np.linspace(low, high, values)]
     if min(low, high) <= 0:
         raise BayeslawError(f"{name}={text!r}: a range of {name} begins above 0.", code="range-from-zero")
-    return [float(v) for v in np.geomspace(low, high, number)]
+    return [float(v) for v in np.geomspace(low, high, values)]

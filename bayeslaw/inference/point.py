@@ -177,6 +177,16 @@ def _refitted(numbers: range, point: PointFit, by: str, seed: int) -> Array:
     return refits
 
 
+def _unbounded(prior: Prior) -> Prior:
+    """Return a prior without the bounds of another, for starting points: around its median, positive where its values are."""
+    if prior.support == "unit":
+        return Prior("LogNormal", {"mu": -1.0, "sigma": 1.0})
+    median, (low, high) = float(prior.scipy.median()), prior.bounds
+    if low >= 0:
+        return Prior("LogNormal", {"mu": math.log(median), "sigma": 1.0}, prior.on)
+    return Prior("Normal", {"mu": median, "sigma": high - low}, prior.on)
+
+
 @dataclass(frozen=True)
 class Problem:
     """The sum of Huber losses in the coordinates of `engine.density`, where bounded parameters are only kept positive."""
@@ -189,9 +199,7 @@ class Problem:
     @classmethod
     def of(cls, law: Law, observed: Observations) -> Problem:
         # The papers only require positive parameters: shares such as a gate's lambda may pass 1 here.
-        unbounded = {
-            k: Prior("LogNormal", {"mu": -1.0, "sigma": 1.0}) for k, p in law.parameters.items() if p.prior.support == "unit"
-        }
+        unbounded = {k: _unbounded(p.prior) for k, p in law.parameters.items() if p.prior.support in ("unit", "bounded")}
         coordinates = Coordinates.of(law.with_priors(unbounded), observed)
 
         def write(graph: Graph) -> Outputs:

@@ -135,8 +135,9 @@ def _check(node: ast.AST, text: str, depth: int) -> None:
     if isinstance(node, ast.Call):
         name = node.func.id if isinstance(node.func, ast.Name) else ast.unparse(node.func)
         if not isinstance(node.func, ast.Name) or name not in FUNCTIONS:
-            known = f"{', '.join(FUNCTIONS)}.{nearest(name, FUNCTIONS)}"
-            raise FormulaError(f"{name!r} can't be called in a formula; the functions are {known}", code="unknown-function")
+            hint = nearest(name, FUNCTIONS) if len(name) > 2 else f" A product with {name} is written {name}*(…)."
+            message = f"{name!r} can't be called in a formula; the functions are {', '.join(FUNCTIONS)}.{hint}"
+            raise FormulaError(message, code="unknown-function")
         if node.keywords or len(node.args) != FUNCTIONS[name]:
             message = f"{name} takes {FUNCTIONS[name]} argument(s): {ast.unparse(node)!r} has others."
             raise FormulaError(message, code="wrong-arguments")
@@ -155,7 +156,12 @@ def _check(node: ast.AST, text: str, depth: int) -> None:
         children = []
     else:
         known = f"names, numbers, + - * / ** and {', '.join(FUNCTIONS)}"
-        raise FormulaError(f"{ast.unparse(node)!r} is not allowed in a formula; use {known}.", code="not-allowed")
+        hint = ""
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitXor):
+            hint = " A power is written a**b."
+        elif isinstance(node, (ast.Compare, ast.IfExp, ast.BoolOp)):
+            hint = " For cases there is select(c, a, b), which is a where the covariate c is 1 and b where it is 0."
+        raise FormulaError(f"{ast.unparse(node)!r} is not allowed in a formula; use {known}.{hint}", code="not-allowed")
     for child in children:
         _check(child, text, depth + 1)
 

@@ -249,7 +249,7 @@ class Law:
             values[name] = low + np.exp(rng.uniform(-2, 0, PROBES)) * min(high - low, 10.0)
             if c.logarithmic:  # a term may be proportional in one regime only, such as many epochs: test the whole support
                 values[name] *= np.exp(rng.uniform(0, np.log(high / values[name])))
-        scales = [n for n, p in self.parameters.items() if p.prior.support != "unit"]
+        scales = [n for n, p in self.parameters.items() if p.prior.support not in ("unit", "bounded")]
         for sign, term in self.loss.terms:
             for name in sorted(scales, key=lambda n: self.parameters[n].prior.on is None):
                 if term.text != name and name not in self.floors and name not in terms and self._proportional(term, name, values):
@@ -291,16 +291,23 @@ class Law:
 
     @cached_property
     def floors(self) -> dict[str, str | None]:
-        """The parameter that is an additive term by itself (E: None), or those that are one times an indicator (to that)."""
+        """The parameter that is an additive term by itself (E: None), or those that are one times an indicator (to that).
+
+        One whose prior has bounds is none: it is sampled between them, like a shape.
+        """
         floors: dict[str, str | None] = {}
         for sign, term in self.loss.terms:
-            if sign > 0 and term.text in self.parameters and not floors:
+            if sign > 0 and term.text in self.parameters and not floors and not self._bounded(term.text):
                 floors[term.text] = None
             elif sign > 0 and isinstance(term.tree, ast.BinOp) and isinstance(term.tree.op, ast.Mult):
                 left, right = ast.unparse(term.tree.left), ast.unparse(term.tree.right)
-                if left in self.indicators and right in self.parameters and None not in floors.values():
+                free = right in self.parameters and not self._bounded(right)
+                if left in self.indicators and free and None not in floors.values():
                     floors[right] = left
         return floors
+
+    def _bounded(self, name: str) -> bool:
+        return self.parameters[name].prior.support == "bounded"
 
     @cached_property
     def symbols(self) -> dict[str, str]:

@@ -120,6 +120,9 @@ def _members(
     """Return the typical value, the spread around it, and the value for each level."""
     spread = f"{name}_spread"
     members = {}
+    if pooled and parameter.prior.support == "bounded":
+        message = f"{name} with the prior {parameter.prior} can't be pooled by {column}: give it one without bounds."
+        raise CardError(message, code="bounded-and-pooled")
     if pooled:
         of = {"positive": f"log {name}", "unit": f"logit {name}", "real": name}[parameter.prior.support]
         members[name] = replace(parameter, meaning=f"{parameter.meaning}: typical of {column}", by="")

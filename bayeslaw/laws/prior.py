@@ -19,7 +19,7 @@ from bayeslaw.laws.formula import Expression
 if TYPE_CHECKING:
     from scipy.stats._distn_infrastructure import rv_frozen
 
-Support = Literal["real", "positive", "unit"]
+Support = Literal["real", "positive", "unit", "bounded"]
 
 ARGUMENTS: dict[str, tuple[Support, tuple[str, ...]]] = {
     "LogNormal": ("positive", ("mu", "sigma")),
@@ -28,8 +28,11 @@ ARGUMENTS: dict[str, tuple[Support, tuple[str, ...]]] = {
     "Normal": ("real", ("mu", "sigma")),
     "StudentT": ("real", ("nu", "mu", "sigma")),
     "Beta": ("unit", ("alpha", "beta")),
+    "Uniform": ("bounded", ("lower", "upper")),
+    "TruncatedNormal": ("bounded", ("mu", "sigma", "lower", "upper")),
 }
-ANY_SIGN = {"mu"}
+ANY_SIGN = {"mu", "lower", "upper"}
+_FARTHEST = 8.0  # standard deviations from mu of the nearer bound: beyond them draws and quantiles lose their digits
 _SHAPES = {("Gamma", "alpha"), ("StudentT", "nu"), ("Beta", "alpha"), ("Beta", "beta")}
 # Beyond these numbers draws are 0 or infinite in floating point, and a sampler can't start from them.
 _LARGEST, _LEAST_SHAPE, _LARGEST_LOG = 1e100, 0.05, 700.0
@@ -46,6 +49,10 @@ def _scipy(dist: str, *a: float) -> rv_frozen:
             return stats.halfnorm(scale=a[0])
         case "Gamma":
             return stats.gamma(a[0], scale=1 / a[1])
+        case "Uniform":
+            return stats.uniform(a[0], a[1] - a[0])
+        case "TruncatedNormal":
+            return stats.truncnorm((a[2] - a[0]) / a[1], (a[3] - a[0]) / a[1], a[0], a[1])
     return {"Normal": stats.norm, "StudentT": stats.t, "Beta": stats.beta}[dist](*a)
 
 
@@ -56,7 +63,7 @@ class Prior:
     Parameters
     ----------
     dist, args : str, mapping of str to float
-        One of LogNormal, HalfNormal, Gamma, Normal, StudentT, Beta, and its numbers.
+        One of LogNormal, HalfNormal, Gamma, Normal, StudentT, Beta, Uniform, TruncatedNormal, and its numbers.
     on : Expression, optional
         States the prior of an expression in place of the parameter: it is proportional to the parameter and evaluated at the
         reference point of the runs. ``A/N**alpha`` is the loss in nats that the term contributes there.
@@ -99,10 +106,38 @@ class Prior:
             )
             raise BayeslawError(message, code="prior-out-of-range")
 
+        if self.support == "bounded":
+            self._check_bounds()
+
+    def _check_bounds(self) -> None:
+        low, high = self.bounds
+        if not low < high:
+            raise BayeslawError(f"{self}: lower = {low:g} is not below upper = {high:g}.", code="invalid-prior-number")
+        mu, sigma = self.args.get("mu", low), self.args.get("sigma", high - low)
+        if not mu - _FARTHEST * sigma < high or not mu + _FARTHEST * sigma > low:
+            message = f"{self}: its bounds lie more than {_FARTHEST:g} sigma from mu, where the normal distribution has no mass."
+            raise BayeslawError(message, code="prior-out-of-range")
+
     @property
     def support(self) -> Support:
-        """The values that it allows: 'real', 'positive' or 'unit' (0 to 1)."""
+        """The values that it allows: 'real', 'positive', 'unit' (0 to 1) or 'bounded' (between `bounds`)."""
         return ARGUMENTS[self.dist][0]
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The least and the largest value that it allows."""
+        if self.support == "bounded":
+            return self.args["lower"], self.args["upper"]
+        return {"real": (-math.inf, math.inf), "positive": (0.0, math.inf), "unit": (0.0, 1.0)}[self.support]
+
+    def unconstrained(self, values: Any) -> Any:
+        """Return values of the support on the real line, as samplers have them: log, logit between the bounds, or themselves."""
+        if self.support == "real":
+            return values
+        if self.support == "positive":
+            return np.log(values)
+        low, high = self.bounds
+        return np.log(values - low) - np.log(high - values)
 
     @property
     def scipy(self) -> rv_frozen:

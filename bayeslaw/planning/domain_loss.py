@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 
 from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError, FitError
+from bayeslaw.core.text import number
 from bayeslaw.data.table import Runs
 from bayeslaw.data.validate import check, complete
 from bayeslaw.forecasting.stack import Posterior, check_pairing
@@ -154,7 +155,7 @@ def at_settings(name: str, law: Law, draws: Mapping[str, Array], frame: pd.DataF
 def as_number(value: Any) -> float:
     """A value as a number; nan where it is none."""
     try:
-        return float(value)
+        return number(value) if isinstance(value, str) else float(value)
     except (TypeError, ValueError):
         return math.nan
 

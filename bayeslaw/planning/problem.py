@@ -14,6 +14,7 @@ import pandas as pd
 from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError, FitError, nearest
 from bayeslaw.core.flops import Stages, per_token
+from bayeslaw.core.text import number
 from bayeslaw.forecasting.stack import Posterior, Stack, paired
 from bayeslaw.inference.point import PointFit
 from bayeslaw.planning.base_loss import BaseLoss, base_loss
@@ -425,12 +426,12 @@ def _range(name: str, given: str | float | Sequence[float]) -> tuple[float, floa
     try:
         values = None
         if isinstance(given, str) and ":" in given:
-            low, high = (float(part) for part in given.split(":"))
+            low, high = (number(part) for part in given.split(":"))
         elif isinstance(given, tuple) and len(given) == 2:
             low, high = float(given[0]), float(given[1])
         else:
             parts = given.split(",") if isinstance(given, str) else np.atleast_1d(np.asarray(given, dtype=float))
-            values = np.array(sorted(float(part) for part in parts))
+            values = np.array(sorted(number(part) if isinstance(part, str) else float(part) for part in parts))
             low, high = float(values[0]), float(values[-1])
         if not (math.isfinite(low) and math.isfinite(high) and low <= high):
             raise ValueError

@@ -11,7 +11,7 @@ import pandas as pd
 from bayeslaw.core.arrays import Array, Index
 from bayeslaw.data.observations import Observations
 from bayeslaw.laws.law import Covariate, Law
-from bayeslaw.laws.prior import Support
+from bayeslaw.laws.prior import Prior
 from bayeslaw.posterior.diagnostics import Check
 
 FEW = 3  # number of values of a covariate that may be too few for the terms it is in
@@ -41,7 +41,7 @@ def unidentifiable(law: Law, values: Mapping[str, float], covariates: Mapping[st
     steps = np.array([-2.0, -1.0, 1.0, 2.0])
     slopes = []
     for name in names:
-        step = 1e-3 * _scale(law.parameters[name].prior.support, values[name])
+        step = 1e-3 * _scale(law.parameters[name].prior, values[name])
         moved = {k: np.full(4, v) for k, v in values.items()}
         moved[name] = moved[name] + steps * step
         slopes.append(np.array([1.0, -8.0, 8.0, -1.0]) @ law.predict(moved, covariates))
@@ -57,9 +57,10 @@ def unidentifiable(law: Law, values: Mapping[str, float], covariates: Mapping[st
     return frozenset(name for name, size in zip(names, components, strict=True) if size > 0.01)
 
 
-def _scale(support: Support, value: float) -> float:
+def _scale(prior: Prior, value: float) -> float:
     """Return the scale of a parameter's step: the distance to the end of its support."""
-    return {"positive": abs(value), "unit": min(value, 1 - value), "real": max(abs(value), 1e-3)}[support] or 1e-3
+    low, high = prior.bounds
+    return (max(abs(value), 1e-3) if prior.support == "real" else min(value - low, high - value)) or 1e-3
 
 
 def _further_values(covariate: Covariate, seen: Array) -> Array:

@@ -44,6 +44,7 @@ PLANNING = (
 LANGUAGES = {"sh", "python", "text", "csv", "toml"}
 NEAR = 0.02  # how near numbers come to those that a page shows: draws have other last digits on other machines
 FAR = {"docs/howto/replay-plan.md": 0.1}  # of a page that shows what is chosen by few draws in a tail
+REFUSED = "# ends with status 2"
 NUMBER = re.compile(r"(?<![\w.])[-+]?\d[\d,]*\.?\d*(?:e[-+]?\d+)?")
 
 
@@ -98,7 +99,7 @@ class Reader:
             split = 'printf "%s\\0" ' + line if line.startswith("bayeslaw ") else line
             done = subprocess.run(["bash", "-euc", split], stdout=subprocess.PIPE, text=True, check=True)
             if line.startswith("bayeslaw "):
-                self.printed += self.run(partial(command, done.stdout.split("\0")[:-1]))
+                self.printed += self.run(partial(command, done.stdout.split("\0")[:-1], 2 if line.endswith(REFUSED) else 0))
 
     def text(self, block: Block) -> None:
         """What is shown after a command was printed by it, line for line, with numbers as near as those of a page come."""
@@ -126,15 +127,15 @@ class Reader:
         return out.getvalue()
 
 
-def command(words: list[str]) -> None:
-    """Run the command line in this process."""
+def command(words: list[str], status: int = 0) -> None:
+    """Run the command line in this process; it ends with this status."""
     given, sys.argv = sys.argv, words
     try:
         with pytest.raises(SystemExit) as ended:
             cli.main()
     finally:
         sys.argv = given
-    assert not ended.value.code, f"{' '.join(words)} ended with {ended.value.code}"
+    assert (ended.value.code or 0) == status, f"{' '.join(words)} ended with {ended.value.code}"
 
 
 def alike(shown: str, printed: str, within: float) -> bool:

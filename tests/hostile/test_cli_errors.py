@@ -110,7 +110,7 @@ REQUESTS: dict[str, tuple[str, ...]] = {
     "set-D-0": ("forecast fit.nc --set N=1e9 --set D=0", "infinite-at-base", "chinchilla"),
     "failed-checks": (f"forecast failed.nc{AT} -o older.csv", "failed-checks"),
     "at-lacks-column": ("forecast fit.nc --at at.csv -o older.csv", "missing-column", "column D"),
-    "score-no-loss": ("score fit.nc at.csv", "missing-column", "column D", "column loss"),
+    "score-no-loss": ("score fit.nc at.csv", "missing-column", "columns loss, D are missing"),
     "score-failed": ("score failed.nc held.csv", "failed-checks"),
     "stack-options": ("compare runs.csv --law chinchilla -o older.csv", "wrong-ending", ".nc"),
     "two-formats": ("score fit.nc runs.csv --csv --json", "two-output-formats"),
@@ -168,8 +168,10 @@ def test_the_version_is_printed(command: Command) -> None:
 
 @pytest.mark.usefixtures("folder")
 def test_small_mistakes_get_a_hint(command: Command) -> None:
-    rejected(command("forecast", "fit.nc", "--set", "params=1e9", "--set", "D=1e10"), "unknown-covariate", "Did you mean 'N'?")
-    rejected(command("forecast", "fit.nc", "--set", "N=1B", "--set", "D=1e10"), "not-a-number", "'1B'", "1e9")
+    rejected(command("forecast", "fit.nc", "--set", "parms=1e9", "--set", "D=1e10"), "unknown-covariate", "'parms'")
+    rejected(command("forecast", "fit.nc", "--set", "N=1X", "--set", "D=1e10"), "not-a-number", "'1X'", "8.1B")
+    ours = command("forecast", "fit.nc", "--set", "N=1e9", "--set", "D=1e10", "--json").out
+    assert command("forecast", "fit.nc", "--set", "params=1B", "--set", "tokens_b=10", "--json").out == ours
     line = ("fit", "chinchilla", "runs.csv", "-o", "new.nc", "--prior")
     rejected(command(*line, "E=LogNormal(0.5)"), "wrong-prior-arguments", "takes mu and sigma; sigma is missing")
     rejected(command(*line, "E=LogNormal(mu=0.5, sd=1)"), "wrong-prior-arguments", "sigma is missing and sd is none of them")

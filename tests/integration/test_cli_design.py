@@ -104,7 +104,7 @@ def test_update_refuses_unusable_files_before_it_fits(command: Command, folder: 
     rejected(command("update", "fit.nc", "later.csv", "-o", "fit.nc"), "output-is-input", "fit.nc")
     rejected(command("update", "fit.nc", "later.csv", "-o", "later.csv"), "wrong-ending", "later.csv")
     rejected(command("update", "fit.nc", "faulty.csv", "-o", "new.nc"), "faulty-table", "loss -1", "row 1")
-    rejected(command("update", "fit.nc", "runs.csv", "-o", "new.nc"), "faulty-table", "40 faults")
+    rejected(command("update", "fit.nc", "runs.csv", "-o", "new.nc"), "faulty-table", "and 39 like it: rows 2–40")
     for words in (("fit.nc", "absent.csv"), ("fit.nc", "later.csv", "--targets", "absent.csv"), ("failed.nc", "later.csv")):
         assert command("update", *words, "-o", "new.nc").status == 2
     assert command("update", "damaged.nc", "later.csv", "-o", "new.nc").status == 2

@@ -20,6 +20,7 @@ from bayeslaw.engine.graph import FUNCTIONS
 from bayeslaw.laws.card import law_names, load_law, parse_card
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.pooling import with_by, with_levels
+from bayeslaw.laws.prior import Prior
 from bayeslaw.noise.model import pools, pymc_model
 from bayeslaw.noise.noise import Noise
 from tests import oracles
@@ -28,7 +29,7 @@ from tests.domains import BY, LEVELS, two_domains
 PLAIN = Mode(linker="py", optimizer="None")  # a graph is evaluated a few times only, which optimising it would outlast
 CASES = [(name, "normal") for name in law_names()]
 CASES += [("chinchilla", n) for n in ("normal-no-run", "student", "student-no-run", "normal-checkpoint", "skew", "normal-drift")]
-SUFFIX = {"positive": "_log__", "unit": "_logodds__", "real": ""}
+SUFFIX = {"positive": "_log__", "unit": "_logodds__", "bounded": "_interval__", "real": ""}
 
 
 def unconstrained(density: Density, x: oracles.Array) -> dict[str, Any]:
@@ -92,6 +93,16 @@ def test_the_density_is_that_of_the_model_up_to_a_constant(name: str, noise: str
     law = load_law(name)
     related = noise in ("normal-checkpoint", "skew", "student", "normal-drift")
     assert_density_of_the_model(law, oracles.timed(oracles.with_groups(law) if related else oracles.observations(law)), noise, rng)
+
+
+BOUNDED = {"E": "Uniform(0.2, 3)", "alpha": "TruncatedNormal(0.3, 0.2, 0.1, 0.6)", "B": "Uniform(1, 1e4)"}
+
+
+@pytest.mark.parametrize("changed", [{}, {"E": "Uniform(0.5, 2.5)", "alpha": "TruncatedNormal(0.3, 0.2, 0.05, 0.7)"}])
+def test_the_density_of_bounded_priors_is_that_of_the_model(changed: dict[str, str], rng: np.random.Generator) -> None:
+    """Other bounds make another graph."""
+    law = load_law("chinchilla").with_priors({name: Prior.parse(text) for name, text in (BOUNDED | changed).items()})
+    assert_density_of_the_model(law, oracles.observations(law), "normal", rng)
 
 
 def test_coordinates_are_undone_by_the_parameters(law: Law, rng: np.random.Generator) -> None:

@@ -12,16 +12,17 @@ import numpy as np
 import pandas as pd
 
 from bayeslaw.core.errors import BayeslawError, Fault, TableError, nearest, shortened
-from bayeslaw.core.units import unit
+from bayeslaw.core.units import NATS, PERPLEXITY, convert_table, unit
 from bayeslaw.data.columns import TEXT, key
 from bayeslaw.data.logs.assemble import rows
 from bayeslaw.data.logs.cells import numbers
 from bayeslaw.data.logs.json_logs import last_step, read_json, run_folder
 from bayeslaw.data.logs.log import Log, Meanings, counted, listed, meanings
-from bayeslaw.data.logs.mapping import KINDS, LogMap, constants, mapping, read_mapping
+from bayeslaw.data.logs.mapping import KINDS, LogMap, constants, mapping, read_mapping, with_columns
 from bayeslaw.data.logs.merge import LOSS, RESUMED, Entries, fault, merged, refuse
 from bayeslaw.data.logs.tensorboard import is_event_file, read_events
 from bayeslaw.data.logs.text import read_text
+from bayeslaw.data.starter import advice, columns_there, guesses, option
 from bayeslaw.data.table import Runs, read_runs
 
 NAN = ("drop",)
@@ -48,6 +49,7 @@ def import_runs(
     *,
     kind: str | None = None,
     map: str | Path | Mapping[str, Any] | None = None,  # noqa: A002
+    columns: Mapping[str, str] | None = None,
     losses: str | Mapping[str, str | None] | Collection[str] | None = None,
     domains: str | Collection[str] | None = None,
     resumed: str | None = None,
@@ -66,6 +68,8 @@ def import_runs(
         The kind of all sources; by default inferred from their contents.
     map : path or mapping, optional
         The meanings of columns that their names do not show; see `bayeslaw.data.logs.mapping.read_mapping`.
+    columns : mapping, optional
+        The same for single columns, as in `read_runs`: ``{"N": "model_size_M:M", "loss": "val/perplexity:perplexity"}``.
     losses : str, collection or mapping, optional
         The columns of validation losses, or these with the domain of each; by default found by their names.
     domains : str or collection of str, optional
@@ -78,7 +82,7 @@ def import_runs(
     curves : bool
         Keep rows that have a learning rate and no loss, for `read_curves`.
     loss_unit : str, optional
-        The unit of the losses, by default nats/token; see `bayeslaw.core.units`.
+        The unit of the losses, by default nats/token; see `bayeslaw.core.units`. Perplexities are converted to nats/token.
     **values
         Values of all runs: N, ptpp, r, tokens_per_step (D is step x tokens_per_step) and others of
         `bayeslaw.data.logs.mapping.CONSTANTS`.
@@ -106,11 +110,15 @@ def import_runs(
         if None in given.losses.values() and len(given.losses) > 1:
             message = "Several columns of losses need a domain each, such as --loss eval/web=web --loss eval/code=code."
             raise BayeslawError(message, code="missing-domain")
+    given = with_columns(given, columns or {})
     given = replace(given, loss_unit=given.loss_unit if loss_unit is None else unit(loss_unit))
     given = replace(given, constants={**given.constants, **constants(values, "the values of all runs")})
     logs = _in_order(_read_all([sources] if isinstance(sources, (str, Path)) else list(sources), kind or given.kind, given))
     frame, notes = rows(merged(_entries(logs, given), resumed), given, domains, drop=nan == "drop", curves=curves)
     runs = read_runs(frame)
+    if runs.unit == PERPLEXITY:
+        runs = replace(runs, frame=convert_table(runs.frame, NATS))
+        notes.append(f"losses are perplexities in the log; their logarithm, in {NATS}, is written")
     return Imported(runs, (*notes, *(f"read: {c}" for c in runs.conversions)))
 
 
@@ -223,7 +231,27 @@ def _entries(logs: list[Log], given: LogMap) -> Entries:
     domains: dict[str, str] = {}  # one spelling for each: Pile, pile
     parts = [p.rename(columns=lambda c: domains.setdefault(c.lower(), c) if c.startswith(LOSS) else c) for p in parts]
     frame = pd.concat(parts, ignore_index=True).astype({"_name": "category"})
+    notes += _not_found(frame, logs, given)
     return Entries(_with_run_names(frame, given), tuple(dict.fromkeys(notes)))
+
+
+def _not_found(frame: pd.DataFrame, logs: list[Log], given: LogMap) -> list[str]:
+    """Refuse logs without losses, and note which columns may be sizes and tokens where no name shows it."""
+    known = {*frame, *given.constants, *(name for values in given.runs.values() for name in values)}
+    wanted = [*(["N"] if "N" not in known else []), *(["D"] if known.isdisjoint(("D", "tokens_per_step", "batch", "atpp")) else [])]
+    raw = pd.concat([log.frame for log in logs], ignore_index=True) if len(logs) > 1 else logs[0].frame
+    raw = raw[[c for c in raw if c not in given.columns]]
+    if not any(str(c).startswith(LOSS) for c in frame):
+        names = logs[0].name if len(logs) == 1 else f"{len(logs)} logs"
+        raise BayeslawError(
+            f"{names}: no column is a validation loss by its name, such as eval/loss or val_loss; there are {columns_there(raw)}. "
+            f"{advice(raw, ['loss', *wanted])}",
+            code="no-loss",
+        )
+    found = guesses(raw, wanted)
+    return [
+        f"no column is {ours} by its name; if {text.partition(':')[0]} is, add {option(ours, text)}" for ours, text in found.items()
+    ]
 
 
 def _meanings(log: Log, given: LogMap) -> Meanings:

@@ -46,12 +46,6 @@ def _long(entries: Entries, domains: Collection[str] | None, curves: bool) -> tu
     """Return one row for each loss, and notes that count the steps without one."""
     frame, notes = entries.frame, list(entries.notes)
     columns = [c for c in map(str, frame) if c.startswith(LOSS)]
-    if not columns:
-        raise BayeslawError(
-            "No column of the log is a validation loss by its name, such as eval/loss or val_loss. Name it by --loss COLUMN; "
-            "losses of training batches are read only if you name them.",
-            code="no-loss",
-        )
     rest = frame.drop(columns=columns)
     parts = []
     for column in columns:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from bayeslaw.core.errors import BayeslawError, nearest, shortened
+from bayeslaw.core.text import number
 from bayeslaw.core.toml import parse_toml
-from bayeslaw.core.units import unit
+from bayeslaw.core.units import NATS, unit
+from bayeslaw.data.columns import factor, parted
 
 KINDS = ("wandb", "tensorboard", "trainer", "jsonl", "wide", "table")
-UNITS = {"1": 1.0, "k": 1e3, "M": 1e6, "B": 1e9, "T": 1e12, "%": 0.01}
 # What columns may be made of, and what may be given once for a run or for all.
 CONSTANTS = (
     "N", "D", "U", "P", "r", "ptpp", "atpp", "tokens_per_step", "lr", "checkpoint", "phase", "parent", "parent_step", "seed",
@@ -85,12 +86,15 @@ def mapping(given: Mapping[str, Any], name: str = "the mapping") -> LogMap:
         raise BayeslawError(message, code="unusable-delimiter")
     if marks["decimal"] is not None and marks["decimal"] == marks["thousands"]:
         raise BayeslawError(f"{name}: decimal and thousands are both {marks['decimal']!r}.", code="equal-marks")
-    columns, losses = _columns(given, name)
+    columns, losses, loss_unit = _columns(given, name)
     runs = {run: constants(values, f'{name}, [runs."{run}"]') for run, values in given.get("runs", {}).items()}
     for old, new in given.get("rename", {}).items():
         if not isinstance(new, str) or not new.strip():
             raise BayeslawError(f"{name}: [rename] {old!r} must be a name, not {new!r}.", code="not-a-name")
-    loss_unit = unit(given["loss_unit"]) if "loss_unit" in given else None
+    if "loss_unit" in given and loss_unit not in (None, unit(given["loss_unit"])):
+        message = f"{name}: loss_unit is {unit(given['loss_unit'])}, and a column of losses is in {loss_unit}."
+        raise BayeslawError(message, code="two-units")
+    loss_unit = unit(given["loss_unit"]) if "loss_unit" in given else loss_unit
     every = constants(given.get("constants", {}), f"{name}, [constants]")
     return LogMap(kind, columns, losses, every, runs, dict(given.get("rename", {})), **marks, loss_unit=loss_unit)
 
@@ -104,13 +108,13 @@ def constants(given: Mapping[str, Any], name: str) -> dict[str, Any]:
             values[ours] = str(value)
             continue
         try:
-            number = math.nan if isinstance(value, bool) else float(value)
+            amount = math.nan if isinstance(value, bool) else number(value) if isinstance(value, str) else float(value)
         except (TypeError, ValueError, OverflowError):
-            number = math.nan
-        if not math.isfinite(number):
+            amount = math.nan
+        if not math.isfinite(amount):
             shown = shortened(repr(value))
-            raise BayeslawError(f"{name}: {ours} must be a number such as 410e6, not {shown}.", code="not-a-number")
-        values[ours] = number
+            raise BayeslawError(f"{name}: {ours} must be a number such as 410M, not {shown}.", code="not-a-number")
+        values[ours] = amount
     return values
 
 
@@ -126,34 +130,53 @@ def _check_names(where: str, given: Any, known: tuple[str, ...] | None = None) -
             raise BayeslawError(message, code="unknown-name")
 
 
-def _columns(given: Mapping[str, Any], name: str) -> tuple[dict[str, tuple[str, float]], dict[str, str | None]]:
-    """Return the columns of covariates and those of losses."""
-    columns, losses = dict[str, tuple[str, float]](), dict[str, str | None]()
+def with_columns(given: LogMap, columns: Mapping[str, str]) -> LogMap:
+    """Return a mapping with further columns, which replace its own of the same meaning.
+
+    Parameters
+    ----------
+    given, columns : LogMap and mapping
+        Our names with texts such as 'model_size_M:M'; see `bayeslaw.data.columns.named`.
+    """
+    parts = {ours: parted(ours, text) for ours, text in columns.items()}
+    entries = {ours: {"column": column, **({"unit": of} if of else {})} for ours, (column, of) in parts.items()}
+    more = mapping({"columns": entries}, "--column")
+    kept = {c: meaning for c, meaning in given.columns.items() if c not in more.columns and meaning[0] not in columns}
+    losses, of_loss = more.losses or given.losses, more.loss_unit or given.loss_unit
+    return replace(given, columns=kept | dict(more.columns), losses=losses, loss_unit=of_loss)
+
+
+def _columns(given: Mapping[str, Any], name: str) -> tuple[dict[str, tuple[str, float]], dict[str, str | None], str | None]:
+    """Return the columns of covariates, those of losses, and the unit of the losses if they give one."""
+    columns, losses, units = dict[str, tuple[str, float]](), dict[str, str | None](), set[str]()
     _check_names(f"{name}, [columns]", given.get("columns", {}), (*COLUMNS, "loss"))
     entries = [("columns", ours, value) for ours, value in given.get("columns", {}).items()]
     entries += [("losses", domain, value) for domain, value in given.get("losses", {}).items()]
     for part, ours, value in entries:
-        column, factor = _column(value, f"{name}, [{part}] {ours}")
+        of_loss = part == "losses" or ours == "loss"
+        column, scale = _column(value, f"{name}, [{part}] {ours}", of_loss)
         if column in columns or column in losses:
             raise BayeslawError(f"{name}, [{part}]: column {column!r} is given two meanings.", code="two-meanings")
-        if part == "columns" and ours != "loss":
-            columns[column] = (ours, factor)
+        if not of_loss:
+            columns[column] = (ours, factor(scale))
             continue
         losses[column] = None if part == "columns" else str(ours)
-        if factor != 1:
-            raise BayeslawError(f"{name}, [{part}]: a loss has no unit there; give loss_unit.", code="unit-of-a-loss")
+        units.add(unit(scale))
     if None in losses.values() and len(losses) > 1:
         message = f"{name}: give the losses either as loss under [columns] or, one for each domain, under [losses]."
         raise BayeslawError(message, code="ambiguous-losses")
-    return columns, losses
+    if len(units) > 1:
+        raise BayeslawError(f"{name}: its losses are in {' and '.join(sorted(units))}; import them one by one.", code="two-units")
+    return columns, losses, next(iter(units - {NATS}), None)
 
 
-def _column(value: Any, where: str) -> tuple[str, float]:
+def _column(value: Any, where: str, of_loss: bool) -> tuple[str, str]:
+    """Return the column and its unit: 1 where that is ours."""
     if isinstance(value, str) and value:
-        return value, 1.0
+        return value, NATS if of_loss else "1"
     if isinstance(value, Mapping) and isinstance(value.get("column"), str) and set(value) <= {"column", "unit"}:
-        unit = str(value.get("unit", "1"))
-        if unit in UNITS:
-            return value["column"], UNITS[unit]
-        raise BayeslawError(f"{where}: unit {unit!r} is not among {', '.join(UNITS)}.{nearest(unit, UNITS)}", code="unknown-unit")
+        scale = str(value.get("unit", NATS if of_loss else "1"))
+        if of_loss or 0 < factor(scale) < math.inf:
+            return value["column"], scale
+        raise BayeslawError(f"{where}: unit {scale!r} is none of K, M, B, T, % or a factor such as 1e6.", code="unknown-unit")
     raise BayeslawError(f'{where} must be "COLUMN" or {{ column = "COLUMN", unit = "M" }}, not {value!r}.', code="not-a-column")

@@ -95,14 +95,18 @@ PRIOR_CASES = [
     Prior("Normal", {"mu": -0.2, "sigma": 0.4}),
     Prior("StudentT", {"nu": 4.0, "mu": 0.1, "sigma": 0.3}),
     Prior("Beta", {"alpha": 2.0, "beta": 3.0}),
+    Prior("Uniform", {"lower": -1.0, "upper": 3.0}),
+    Prior("TruncatedNormal", {"mu": 1.7, "sigma": 0.4, "lower": 1.0, "upper": 2.5}),
 ]
 
 
 @pytest.mark.parametrize("prior", PRIOR_CASES, ids=lambda p: p.dist)
 def test_log_prior_is_scipys_with_the_jacobian(prior: Prior) -> None:
     x = np.linspace(-2, 2, 9)
-    value = {"positive": np.exp(x), "unit": 1 / (1 + np.exp(-x)), "real": x}[prior.support]
-    jacobian = {"positive": x, "unit": -np.logaddexp(0, x) - np.logaddexp(0, -x), "real": 0 * x}[prior.support]
+    share, (low, high) = 1 / (1 + np.exp(-x)), prior.bounds if prior.support == "bounded" else (0.0, 1.0)
+    of_share = -np.logaddexp(0, x) - np.logaddexp(0, -x)
+    value = {"positive": np.exp(x), "unit": share, "bounded": low + (high - low) * share, "real": x}[prior.support]
+    jacobian = {"positive": x, "unit": of_share, "bounded": of_share, "real": 0 * x}[prior.support]
     difference = log_prior(prior, x) - (prior.scipy.logpdf(value) + jacobian)
     np.testing.assert_allclose(difference, difference[0], atol=1e-10)
 

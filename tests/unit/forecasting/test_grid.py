@@ -38,6 +38,20 @@ def test_adaptation_tokens_per_parameter_stand_for_D() -> None:
     np.testing.assert_allclose(table["D"], np.outer([1e8, 1e9], [1, 10, 100]).ravel())
 
 
+def test_units_and_usual_names_of_covariates() -> None:
+    law = load_law("chinchilla")
+    table = grid(law, {"params": "410M,1.1B", "tokens": "300M:30B:3"})
+    assert table["N"].unique().tolist() == [4.1e8, 1.1e9]
+    assert table["D"].unique().tolist() == pytest.approx([3e8, 3e9, 3e10])
+    pd.testing.assert_frame_equal(grid(law, {"params_b": "0.41,1.1", "tokens_m": "300:30000:3"}), table)
+    assert grid(law, {"params_b": [0.5], "D": "1t"}).to_numpy().tolist() == [[5e8, 1e12]]
+    assert grid(load_law("ptpp-floor"), {"N": "1B", "atpp": 20, "replay_pct": "10,25", "ptpp": 15})["r"].tolist() == [0.1, 0.25]
+    with fails("given-twice", "N"):
+        grid(law, {"params": "1B", "N": "2B", "D": "1e9"})
+    with fails("not-a-number", "params_b='big'"):
+        grid(law, {"params_b": "big", "D": "1e9"})
+
+
 def test_groups_of_noise_are_settings_given_as_text() -> None:
     fit = apart_fit()
     table = grid(fit, {"x": "0,1", "domain": "web", "lab": "a,b_1"})
@@ -69,7 +83,8 @@ def test_grid_refuses_values_that_are_no_numbers(value: str) -> None:
     [
         ({"N": "1e9"}, "missing-covariate", "D, r, ptpp"),
         ({"atpp": "20"}, "missing-covariate", "N, D, r, ptpp"),
-        ({"replay": "0.1"}, "unknown-covariate", "'replay'"),
+        ({"replays": "0.1"}, "unknown-covariate", "'replays'"),
+        ({"unique_tokens": "1B"}, "unknown-covariate", "'unique_tokens'"),
         ({"D": "1e9", "atpp": "20"}, "d-and-atpp", "D"),
         ({"D": "1e8:1e9:0"}, "wrong-count", "D='1e8:1e9:0'"),
         ({"D": "1e8:1e9:1000001"}, "wrong-count", f"{MOST_SETTINGS:,}"),

@@ -229,3 +229,21 @@ def test_every_law_is_written_in_known_mathml_elements(law: Law) -> None:
 )  # fmt: skip
 def test_symbols_follow_from_names(name: str, symbol: str) -> None:
     assert default_symbol(name) == symbol
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "named"),
+    [
+        ("gelu(E)", "unknown-function", "exp, expm1, log, log1p, sqrt, tanh, sigmoid"),
+        ("2*E(1 + A)", "unknown-function", "E*(…)"),
+        ("log(N, D)", "wrong-arguments", "log takes 1"),
+        ("sigmoid()", "wrong-arguments", "sigmoid takes 1"),
+        ("E + A^B", "not-allowed", "a**b"),
+        ("E < 1", "not-allowed", "select(c, a, b)"),
+        ("A if N else B", "not-allowed", "select(c, a, b)"),
+        ("E and A", "not-allowed", "select(c, a, b)"),
+    ],
+)
+def test_what_a_formula_cannot_have_is_refused_with_what_it_can(text: str, code: str, named: str) -> None:
+    with fails(code, named):
+        Expression.parse(text)

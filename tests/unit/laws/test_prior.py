@@ -7,7 +7,10 @@ import pytest
 from scipy import stats
 
 from bayeslaw.core.errors import CardError
+from bayeslaw.engine.coordinates import constrain
+from bayeslaw.engine.graph import FUNCTIONS
 from bayeslaw.laws.card import load_law
+from bayeslaw.laws.pooling import with_by, with_levels
 from bayeslaw.laws.prior import Prior
 from tests.errors import fails
 
@@ -20,18 +23,26 @@ GOOD = {
     "Normal(-0.5, 1)": Prior("Normal", {"mu": -0.5, "sigma": 1.0}),
     "StudentT(4, 0, 1)": Prior("StudentT", {"nu": 4.0, "mu": 0.0, "sigma": 1.0}),
     "Beta(2, 3)": Prior("Beta", {"alpha": 2.0, "beta": 3.0}),
+    "Uniform(-1, 3)": Prior("Uniform", {"lower": -1.0, "upper": 3.0}),
+    "TruncatedNormal(1.7, 0.2, 1, 2.5)": Prior("TruncatedNormal", {"mu": 1.7, "sigma": 0.2, "lower": 1.0, "upper": 2.5}),
 }
 REFUSED = {
     "not-a-prior": [
         "", "0.5", "LogNormal", "LogNormal(0.5", "LogNormal('a', 1)", "LogNormal(x, 1)", "LogNormal(*[1, 2])",
         "LogNormal(10**400, 1)", "LogNormal(**{'mu': 1})", f"LogNormal(1{'0' * 400}, 1)", "os.system('x')", "__import__('os')",
     ],
-    "unknown-distribution": ["Uniform(0, 1)", "lognormal(0, 1)"],
+    "unknown-distribution": ["Uniforms(0, 1)", "lognormal(0, 1)"],
     "wrong-prior-arguments": [
         "LogNormal(0.5)", "LogNormal()", "LogNormal(1, 2, 3)", "LogNormal(mean=1, sigma=2)", "LogNormal(1, mu=2)",
     ],
-    "invalid-prior-number": ["LogNormal(0, 0)", "LogNormal(0, -1)", "LogNormal(1e999, 1)", "Gamma(1e999, 1)"],
-    "prior-out-of-range": ["LogNormal(800, 1)", "Beta(0.01, 1)", "Normal(1e120, 1)"],
+    "invalid-prior-number": [
+        "LogNormal(0, 0)", "LogNormal(0, -1)", "LogNormal(1e999, 1)", "Gamma(1e999, 1)", "Uniform(1, 1)",
+        "Uniform(2, 1)", "TruncatedNormal(0, -1, 0, 1)",
+    ],
+    "prior-out-of-range": [
+        "LogNormal(800, 1)", "Beta(0.01, 1)", "Normal(1e120, 1)", "TruncatedNormal(0, 1, 9, 10)",
+        "TruncatedNormal(0, 1, -9, -8.5)",
+    ],
 }  # fmt: skip
 
 
@@ -60,6 +71,8 @@ def test_the_text_of_a_prior_is_read_back(prior: Prior) -> None:
         ("Normal(-1, 2)", stats.norm(-1, 2), "real"),
         ("StudentT(4, -1, 2)", stats.t(4, -1, 2), "real"),
         ("Beta(2, 3)", stats.beta(2, 3), "unit"),
+        ("Uniform(-1, 3)", stats.uniform(-1, 4), "bounded"),
+        ("TruncatedNormal(1.7, 0.2, 1.6, 2.5)", stats.truncnorm(-0.5, 4, 1.7, 0.2), "bounded"),
     ],
 )
 def test_draws_and_quantiles_are_those_of_scipy(
@@ -83,6 +96,22 @@ def test_pymc_has_the_same_density() -> None:
         x = prior.scipy.ppf([0.1, 0.5, 0.9])
         logp = [float(pm.logp(variable, v).eval(mode="FAST_COMPILE")) for v in x]
         np.testing.assert_allclose(logp, prior.scipy.logpdf(x), atol=1e-6)  # PyMC keeps some constants in single precision
+
+
+@pytest.mark.parametrize("prior", GOOD.values(), ids=str)
+def test_the_real_line_and_back(prior: Prior) -> None:
+    values = prior.scipy.ppf([0.01, 0.5, 0.99])
+    low, high = prior.bounds
+    assert ((low < values) & (values < high)).all()
+    np.testing.assert_allclose(constrain(prior, prior.unconstrained(values), FUNCTIONS), values, rtol=1e-10)
+
+
+def test_a_parameter_with_bounds_is_neither_floor_nor_amplitude_and_is_not_pooled() -> None:
+    law = load_law("chinchilla").with_priors({"E": Prior.parse("Uniform(0.5, 3)"), "B": Prior.parse("Uniform(1, 1e4)")})
+    assert (set(law.floors), set(law.amplitudes)) == (set(), {"A"})
+    assert {"E", "B"} <= set(law.shapes)
+    with fails("bounded-and-pooled", "Uniform(0.5, 3)"):
+        with_levels(with_by(law, {"E": "domain"}), {"domain": ("code", "web")})
 
 
 def test_tables_of_cards_are_read_as_priors() -> None:

@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bayeslaw.core.errors import TableError
-from bayeslaw.core.units import convert_table
 from bayeslaw.data.logs.api import import_runs
 from bayeslaw.data.logs.cells import numbers
 from bayeslaw.data.logs.log import domain_of, meanings
@@ -78,7 +77,9 @@ def test_a_mapping_file_gives_meanings_and_units(tmp_path: Path) -> None:
     [
         ({"colums": {}}, "unknown-name", "'columns'"),
         ({"from": "tensorbord"}, "unknown-kind", "'tensorboard'"),
-        ({"columns": {"N": {"column": "x", "unit": "m"}}}, "unknown-unit", "'m'"),
+        ({"columns": {"N": {"column": "x", "unit": "mol"}}}, "unknown-unit", "'mol'"),
+        ({"columns": {"loss": {"column": "x", "unit": "M"}}}, "unknown-unit", "'M'"),
+        ({"loss_unit": "bpb", "columns": {"loss": {"column": "x", "unit": "ppl"}}}, "two-units", "perplexity"),
         ({"columns": {"N": 3}}, "not-a-column", "3"),
         ({"columns": {"N": "x", "D": "x"}}, "two-meanings", "'x'"),
         ({"constants": {"N": "many"}}, "not-a-number", "'many'"),
@@ -131,7 +132,7 @@ def test_an_impossible_value_is_refused_by_row(tmp_path: Path, text: str, code: 
         ("run,step,eval/loss,eval/web_loss\na,1,3,3\n", "ambiguous-losses", "eval/web_loss"),
         ("run,step,eval_loss,val_loss\na,1,3,3\n", "ambiguous-losses", "'eval_loss' and 'val_loss'"),
         ("run,step,eval_loss,lr,learning_rate\na,1,3,1,1\n", "two-columns-of-one-meaning", "'lr' and 'learning_rate'"),
-        ("run,step,lr\na,1,1e-4\n", "no-loss", "--loss"),
+        ("run,step,lr\na,1,1e-4\n", "no-loss", "--column loss="),
         ("run,step,eval_loss\na,1,\n", "no-loss", ""),
     ],
 )
@@ -234,10 +235,11 @@ def test_nan_in_anything_but_a_loss_is_missing(ours: str) -> None:
 def test_losses_may_be_in_other_units(tmp_path: Path) -> None:
     path = written(tmp_path, "run,step,eval/loss,bytes_per_token\na,1,20.5,4.0\nb,1,30.25,3.5\n")
     imported = import_runs(path, loss_unit="ppl")
-    assert imported.runs.unit == "perplexity"
+    assert imported.runs.unit == "nats/token"
+    assert any("perplexities" in note for note in imported.notes)
     assert imported.runs.frame["bytes_per_token"].tolist() == [4.0, 3.5]
-    assert convert_table(imported.runs.frame, "nats/token")["loss"].tolist() == pytest.approx(np.log([20.5, 30.25]))
-    assert import_runs(path, map={"loss_unit": "perplexity"}).runs.unit == "perplexity"
+    assert imported.runs.frame["loss"].tolist() == pytest.approx(np.log([20.5, 30.25]))
+    assert import_runs(path, map={"loss_unit": "perplexity"}).runs.frame["loss"].tolist() == pytest.approx(np.log([20.5, 30.25]))
     with pytest.raises(ValueError, match="'ppx'"):
         import_runs(path, loss_unit="ppx")
     with fails("loss-too-large"):
@@ -252,7 +254,7 @@ def test_a_unit_that_the_log_contradicts_is_refused(tmp_path: Path) -> None:
     with faults(*[("contradicting-units", row, "unit") for row in (1, 3)]):
         import_runs(path, map={"loss_unit": "bits/byte"})
     agreeing = written(tmp_path, "run,step,eval/loss,unit\na,1,1.5,ppl\na,2,1.2,\n")
-    assert import_runs(agreeing, loss_unit="perplexity").runs.unit == "perplexity"
+    assert import_runs(agreeing, loss_unit="perplexity").runs.frame["loss"].tolist() == pytest.approx(np.log([1.5, 1.2]))
 
 
 def test_one_mark_of_numbers_implies_the_other(tmp_path: Path) -> None:

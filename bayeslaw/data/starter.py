@@ -1,0 +1,132 @@
+"""Which columns of an unknown table probably are ours, as options `--column` for an error to end with."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Collection
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from bayeslaw.core.units import PERPLEXITY
+from bayeslaw.data.columns import MOST_NAMES, TEXT, did_you_mean, has_meaning
+
+_LOSS = "loss nll xent ce entropy ppl perplexity bpb bpc"
+_SPLIT = "val valid validation eval evaluation test dev heldout"
+# Words, without a plural s, that no column of a meaning has in its name, and those that it has: one of each text. Of several
+# ways to be a column of a meaning the first that a table has is taken.
+_WORDS: dict[str, tuple[str, tuple[tuple[str, ...], ...]]] = {
+    "loss": ("train training std se stderr min max z aux", ((_SPLIT, _LOSS), (_LOSS,))),
+    "N": (
+        "token per trainable lora path vocab hidden batch",
+        (("total n num", "param parameter"), ("param parameter nparam numparam",), ("model", "size")),
+    ),
+    "D": (
+        "per vocab batch unique length len seq sec second step param parameter pretrain pretraining tokenizer",
+        (("train training total seen", "token tok"), ("token tok",)),
+    ),
+    "U": ("", (("unique", "token tok"),)),
+    "r": ("token loss", (("replay",),)),
+    "ptpp": ("", (("pretrain pretraining", "tpp"), ("pretrain pretraining", "token tok", "per"))),
+    "run": (
+        "time runtime step model dataset",
+        (("run experiment exp trial", "name id"), ("run experiment exp trial",), ("name id",)),
+    ),
+    "step": ("per token time", (("step iteration iter update",),)),
+}
+_UNITS = {
+    "k": "K", "thousand": "K", "m": "M", "mm": "M", "mio": "M", "million": "M", "b": "B", "bn": "B", "billion": "B", "t": "T",
+    "trillion": "T", "pct": "%", "percent": "%",
+}  # fmt: skip
+_LOSS_UNITS = {"ppl": PERPLEXITY, "perplexity": PERPLEXITY, "bpb": "bits/byte", "bpc": "bits/character"}
+_SMALLEST = 1e5  # of numbers of parameters and tokens; smaller ones are in another unit
+
+
+def guesses(frame: pd.DataFrame, wanted: Collection[str]) -> dict[str, str]:
+    """Return for each of our names the column that is probably meant, as 'COLUMN' or 'COLUMN:UNIT', where there is one.
+
+    Parameters
+    ----------
+    frame, wanted : DataFrame and names of ours
+        Columns that we know by their names as another's are not considered, and covariates must be numbers.
+
+    Examples
+    --------
+    >>> from bayeslaw.data.starter import guesses
+    >>> guesses(pd.DataFrame({"config.model.n_params_M": [124.0], "val/perplexity": [20.1]}), ["loss", "N", "D"])
+    {'loss': 'val/perplexity:perplexity', 'N': 'config.model.n_params_M:M'}
+    """
+    found: dict[str, str] = {}
+    free = {str(c): _words(str(c)) for c in frame if str(c) not in wanted}
+    for ours in wanted:
+        none, ways = _WORDS.get(ours, ("", ()))
+        own = {c: words for c, words in free.items() if has_meaning(c, ours) or not has_meaning(c)}
+        for column in (c for way in ways for c, words in own.items() if _fits(words, none, way)):
+            values = _numbers(frame[column])
+            if ours in TEXT["curves"] or values.size:
+                unit = "" if ours in TEXT["curves"] else _unit(ours, free.pop(column), values)
+                found[ours] = f"{column}:{unit}" if unit else column
+                break
+    return found
+
+
+def advice(frame: pd.DataFrame, missing: Collection[str]) -> str:
+    """Return what to do about missing columns: options that name those that are probably meant, or how to name one.
+
+    Parameters
+    ----------
+    frame, missing : DataFrame and names of ours
+    """
+    found = guesses(frame, [*missing, *(["run"] if "run" not in frame else [])])
+    others = [str(c) for c in frame if not has_meaning(str(c))]
+    hints = "".join(did_you_mean(ours, others) for ours in missing if ours not in found)
+    if not found.keys() & {*missing}:
+        return f"If a column has another name, add --column {next(iter(missing))}=COLUMN.{hints}"
+    shown = " ".join(option(ours, text) for ours, text in found.items())
+    left = [ours for ours in missing if ours not in found]
+    more = f"\nNothing looks like {', '.join(left)}.{hints}" if left else ""
+    return f"By their names and numbers, these columns may be meant; look at each, and add:\n  {shown}{more}"
+
+
+def option(ours: str, text: str) -> str:
+    """Return the option `--column` for our name of a column and a text of `guesses`, as a shell reads it."""
+    return f"--column {shlex.quote(f'{ours}={text}')}"
+
+
+def columns_there(frame: pd.DataFrame) -> str:
+    """Return the names of a table's columns, of many the first."""
+    names = list(map(str, frame))
+    return ", ".join(names[:MOST_NAMES]) + (", …" if len(names) > MOST_NAMES else "")
+
+
+def _words(column: str) -> list[str]:
+    """Return the words in a column's name: config.model.nParams_M has config, model, n, param and m."""
+    parted = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", column)
+    return [word if len(word) < 4 else re.sub(r"(?<!s)s$", "", word) for word in re.findall(r"[a-z]+", parted.lower())]
+
+
+def _fits(words: list[str], none: str, way: tuple[str, ...]) -> bool:
+    return {*words}.isdisjoint(none.split()) and all(not {*words}.isdisjoint(some.split()) for some in way)
+
+
+def _numbers(cells: pd.Series) -> NDArray[np.float64]:
+    """Return the finite numbers of a column, none if most of its cells hold no numbers."""
+    values = pd.to_numeric(cells, errors="coerce").to_numpy(dtype=np.float64)
+    finite = values[np.isfinite(values)]
+    return finite if finite.size > 0.5 * cells.notna().sum() else finite[:0]
+
+
+def _unit(ours: str, words: list[str], values: NDArray[np.float64]) -> str:
+    """Return the unit that a column's name gives, or for sizes and tokens its numbers; '' for ours."""
+    if ours == "loss":
+        return next((_LOSS_UNITS[word] for word in words if word in _LOSS_UNITS), "")
+    if ours not in ("N", "D", "U", "r"):
+        return ""
+    units = [_UNITS[word] for word in words if word in _UNITS and (_UNITS[word] == "%") == (ours == "r")]
+    if units:
+        return units[-1]
+    if ours == "r":
+        return "%" if values.max() > 1 else ""
+    return "" if np.median(values) >= _SMALLEST else "M" if values.max() >= 100 else "B"

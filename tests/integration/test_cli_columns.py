@@ -1,0 +1,85 @@
+"""`--column` on the command line: a table under other names and in other units gives the same as under ours."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.commands import Command, rejected
+
+COLUMNS = ("--column", "N=model.n_params_M:M", "--column", "D=train_tokens_B:B", "--column", "loss=val/perplexity:ppl")
+GRID = ("--candidates-grid", "N=1e8,1e9", "--candidates-grid", "D=1e9,1e10")
+
+
+@pytest.fixture
+def odd(folder: Path) -> pd.DataFrame:
+    """Held-out losses as a training program might export them, beside the tables of the folder."""
+    table = pd.read_csv("held.csv")
+    odd = table.assign(N=table["N"] / 1e6, D=table["D"] / 1e9, loss=np.exp(table["loss"]))
+    odd = odd.rename(columns={"N": "model.n_params_M", "D": "train_tokens_B", "loss": "val/perplexity"})
+    odd.to_csv("odd.csv", index=False)
+    odd.head(2).drop(columns="val/perplexity").to_csv("odd_at.csv", index=False)
+    table.head(2).drop(columns="loss").to_csv("plain_at.csv", index=False)
+    return odd
+
+
+@pytest.mark.usefixtures("odd")
+@pytest.mark.parametrize(
+    ("line", "columns"),
+    [
+        ("score fit.nc {held} --csv", COLUMNS),
+        ("forecast fit.nc --at {at}", COLUMNS[:4]),
+        ("anchors fit.nc --targets {at} --budget 1e22", COLUMNS[:4]),
+        ("report fit.nc -o new.html --forecast {at} --measured {held} --json new.json", COLUMNS),
+    ],
+)
+def test_odd_tables_give_the_same_as_plain_ones(command: Command, line: str, columns: tuple[str, ...]) -> None:
+    more = GRID if line.startswith("anchors") else ()
+    done = command(*line.format(held="odd.csv", at="odd_at.csv").split(), *more, *columns)
+    plain = command(*line.format(held="held.csv", at="plain_at.csv").split(), *more)
+    assert (done.status, plain.status) == (0, 0), done.err
+    close = [
+        [float(word) for text in result.out.replace(",", " ").split() if (word := text.strip("[]()%;:")) and _is_number(word)]
+        for result in (done, plain)
+    ]
+    np.testing.assert_allclose(close[0], close[1], rtol=1e-3)
+
+
+def _is_number(word: str) -> bool:
+    try:
+        return math.isfinite(float(word))
+    except ValueError:
+        return False
+
+
+def test_check_proposes_columns_and_tries_them(command: Command, odd: pd.DataFrame) -> None:
+    done = command("check", "odd.csv", "--law", "chinchilla")
+    rejected(done, "faulty-table", "odd.csv")
+    (line,) = [line for line in done.out.splitlines() if line.startswith("  --column")]
+    options = shlex.split(line)
+    assert {"N=model.n_params_M:M", "D=train_tokens_B:B", "loss=val/perplexity:perplexity"} <= {*options}
+    again = command("check", "odd.csv", "--law", "chinchilla", *options)
+    assert ("With them it is sound." in done.out) == (again.status == 0)
+    odd.assign(**{"val/perplexity": [np.nan, *odd["val/perplexity"][1:]]}).to_csv("worse.csv", index=False)
+    worse = command("check", "worse.csv", "--law", "chinchilla")
+    assert "\n  loss is missing or not a number" in worse.out.partition("With them it has these faults:")[2]
+
+
+@pytest.mark.usefixtures("odd")
+def test_a_column_that_no_table_has_is_refused(command: Command) -> None:
+    rejected(command("score", "fit.nc", "odd.csv", "--column", "N=model.n_param:M"), "missing-column", "'model.n_params_M'")
+    rejected(command("score", "fit.nc", "odd.csv", "--column", "N"), "not-a-pair", "--column")
+    line = ("report", "fit.nc", "-o", "new.html", "--forecast", "odd_at.csv", "--measured", "odd.csv")
+    rejected(command(*line, "--column", "N=size:M"), "missing-column", "'size'")
+
+
+@pytest.mark.usefixtures("odd")
+def test_an_unknown_table_is_one_short_error(command: Command) -> None:
+    done = command("fit", "chinchilla", "odd.csv", "-o", "new.nc", "-q")
+    rejected(done, "missing-column", "columns loss, N, D are missing", "--column N=model.n_params_M:M")
+    assert len(done.err.splitlines()) <= 5

@@ -1,0 +1,249 @@
+"""Columns that a user names, guesses at those of an unknown table, and errors that lead with the cause."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bayeslaw.core.errors import Fault, TableError
+from bayeslaw.data.columns import did_you_mean, named
+from bayeslaw.data.curves import read_curves
+from bayeslaw.data.logs.api import import_runs
+from bayeslaw.data.starter import advice, guesses
+from bayeslaw.data.table import columns_of_each, read_runs
+from bayeslaw.data.validate import check
+from bayeslaw.laws.card import load_law
+from tests.errors import fails, faults
+
+ODD = pd.DataFrame(
+    {
+        "Name": ["a", "b", "c", "d"],
+        "config.model.n_params_M": [14.2, 14.2, 124.4, 354.8],
+        "summary.train_tokens_B": [0.3, 0.9, 0.3, 2.6],
+        "val/perplexity": [144.25, 83.5, 62.25, 22.75],
+        "train/loss": [4.9, 4.4, 4.1, 3.1],
+        "Is Cosine": ["true", "False", None, "TRUE"],
+    }
+)
+COLUMNS = {"N": "config.model.n_params_M:M", "D": "summary.train_tokens_B:B", "loss": "val/perplexity:perplexity", "run": "Name"}
+
+
+# --- columns that a user names ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("ours", "text", "expected"),
+    [
+        ("N", "size", ("size", 1.0, "")),
+        ("N", "size:M", ("size", 1e6, "")),
+        ("N", " size :m ", ("size", 1e6, "")),
+        ("D", "size:1e9", ("size", 1e9, "")),
+        ("D", "size:0.5B", ("size", 5e8, "")),
+        ("r", "size:%", ("size", 0.01, "")),
+        ("N", "a:M", ("a:M", 1.0, "")),
+        ("loss", "ppl:ppl", ("ppl", 1.0, "perplexity")),
+        ("loss", "ppl:bpb", ("ppl", 1.0, "bits/byte")),
+    ],
+)
+def test_a_column_may_have_a_unit(ours: str, text: str, expected: tuple[str, float, str]) -> None:
+    assert named(ours, text, ["size ", "a:M", "ppl"] if "size" not in text else ["size", "a:M"]) == expected
+
+
+@pytest.mark.parametrize(
+    ("ours", "text", "code", "value"),
+    [
+        ("N", "sizes:M", "missing-column", "'size'"),
+        ("N", "size:Q", "unknown-unit", "'Q'"),
+        ("N", "size:0", "unknown-unit", "'0'"),
+        ("N", "size:bits/byte", "unknown-unit", "1e6"),
+        ("loss", "size:M", "unknown-unit", "perplexity"),
+        ("run", "size:M", "unknown-unit", "names"),
+    ],
+)
+def test_a_column_that_is_not_there_or_a_unit_that_is_none_is_refused(ours: str, text: str, code: str, value: str) -> None:
+    with fails(code, value):
+        named(ours, text, ["size", "loss"])
+
+
+def test_named_columns_are_renamed_scaled_and_reported() -> None:
+    runs = read_runs(ODD, columns=COLUMNS)
+    assert runs.frame["N"].tolist() == [14.2e6, 14.2e6, 124.4e6, 354.8e6]
+    assert runs.frame["loss"].tolist() == pytest.approx(np.log(ODD["val/perplexity"]))
+    assert runs.unit == "nats/token"
+    assert runs.conversions == (
+        "run = Name", "N = config.model.n_params_M x 1e+06", "D = summary.train_tokens_B x 1e+09",
+        "loss = log(val/perplexity), in nats/token",
+    )  # fmt: skip
+    assert read_runs(ODD, columns={"loss": "train/loss:bits/byte"}).unit == "bits/byte"
+
+
+def test_the_named_column_comes_before_those_known_by_their_names() -> None:
+    table = pd.DataFrame({"N": [1, 2], "params": [3.0, 4.0], "size": [5.0, 6.0]})
+    runs = read_runs(table.drop(columns="params"), columns={"params": "size:M"})
+    assert runs.frame["N"].tolist() == [5e6, 6e6]
+    assert runs.conversions == ("column N is left out, since another is N", "N = size x 1e+06")
+    runs = read_runs(table.drop(columns="N"), columns={"N": "size"})
+    assert runs.frame["params"].tolist() == [3.0, 4.0]
+    with fails("two-columns-of-one-meaning", "--column N=params"):
+        read_runs(table)
+
+
+def test_contradicting_columns_are_refused() -> None:
+    table = pd.DataFrame({"a": [1.0, 2.0], "b": [3.0, 0.5], "unit": ["nats/token"] * 2})
+    with fails("two-meanings", "'a'"):
+        read_runs(table, columns={"N": "a", "D": "a"})
+    with fails("two-meanings", "N"):
+        read_runs(table, columns={"N": "a", "params": "b"})
+    with fails("two-units", "perplexity"):
+        read_runs(table, columns={"loss": "a:ppl"})
+    with faults(("perplexity-below-1", 2, "b")):
+        read_runs(table.drop(columns="unit"), columns={"loss": "b:ppl"})
+
+
+def test_a_table_of_several_may_lack_a_named_column(tmp_path: Path) -> None:
+    ODD.to_csv(tmp_path / "odd.csv", index=False)
+    at = pd.DataFrame({"N": [1e9], "summary.train_tokens_B": [20.0]})
+    assert columns_of_each([tmp_path / "odd.csv", at], COLUMNS) == [COLUMNS, {"D": COLUMNS["D"]}]
+    assert columns_of_each([tmp_path / "none.csv"], {}) == [{}]
+    with fails("missing-column", "'sizes'"):
+        columns_of_each([tmp_path / "odd.csv", at], {"N": "sizes:M"})
+
+
+def test_import_reads_named_columns_and_writes_perplexities_as_losses(tmp_path: Path) -> None:
+    pd.concat([ODD, ODD.tail(1)]).to_csv(tmp_path / "odd.csv", index=False)
+    named_ = {ours: text for ours, text in COLUMNS.items() if ours != "run"}
+    runs = import_runs(tmp_path / "odd.csv", columns=named_).runs
+    expected = read_runs(ODD, columns=COLUMNS).frame
+    pd.testing.assert_frame_equal(runs.frame[["run", "N", "D", "loss"]], expected[["run", "N", "D", "loss"]], check_dtype=False)
+    mapped = import_runs(tmp_path / "odd.csv", map={"columns": {"N": "train/loss"}}, columns=named_).runs
+    assert mapped.frame["N"].max() == 354.8e6  # the option comes before the mapping
+    with fails("missing-column", "'config.model.n_params'"):
+        import_runs(tmp_path / "odd.csv", columns={"N": "config.model.n_params:M"})
+
+
+def test_curves_have_named_columns_too() -> None:
+    curves = pd.DataFrame({"id": ["a"] * 3, "t": [1, 2, 3], "rate_u": [1.0, 2.0, 3.0], "loss": [3.0, 2.9, 2.8]})
+    read = read_curves(curves, columns={"run": "id", "step": "t", "lr": "rate_u:1e-6"}).runs().frame
+    plain = curves.assign(rate_u=curves["rate_u"] * 1e-6).rename(columns={"id": "run", "t": "step", "rate_u": "lr"})
+    pd.testing.assert_frame_equal(read, read_curves(plain).runs().frame)
+
+
+# --- conditions ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("condition", "rows"),
+    [
+        ("config.model.n_params_M < 100", [1, 2]),
+        ("config.model.n_params_M == 124.4", [3]),
+        ("N == 124.4e6", [3]),
+        ("val/perplexity < 83 and summary.train_tokens_B <= 0.3", [3]),
+        ("loss < 4", [4]),
+        ("train/loss > 4.2", [1, 2]),
+        ("Name in ['a', 'd'] and Name != 'val/perplexity'", [1, 4]),
+        ("run == 'c'", [3]),
+        ("Is Cosine", [1, 4]),
+        ("not Is Cosine", [2, 3]),
+        ("Is Cosine == true", [1, 4]),
+        ("Is Cosine == False", [2]),
+    ],
+)
+def test_conditions_name_columns_as_the_file_does(condition: str, rows: list[int]) -> None:
+    runs = read_runs(ODD, condition, columns=COLUMNS)
+    assert runs.frame.index.tolist() == rows
+    assert runs.sources[0].where == condition
+    assert list(runs.frame) == ["run", "N", "D", "loss", "train/loss", "Is Cosine", "unit"]
+
+
+def test_a_column_of_true_and_false_in_memory() -> None:
+    table = pd.DataFrame({"loss": [3.0, 2.0], "done": [True, False]})
+    assert [len(read_runs(table, text)) for text in ("done", "not done", "done == True", "done == true")] == [1, 1, 1, 1]
+
+
+# --- guesses -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("columns", "ours", "guess"),
+    [
+        ({"Model Size (M)": [124, 410]}, "N", "Model Size (M):M"),
+        ({"nParams": [124, 410]}, "N", "nParams:M"),
+        ({"nParams": [0.4, 6.9]}, "N", "nParams:B"),
+        ({"nParams": [1e8, 4e8]}, "N", "nParams"),
+        ({"params_file": ["a.npz", "b.npz"]}, "N", None),
+        ({"tokens_per_param": [20, 40]}, "N", None),
+        ({"trained.tokens.billions": [2, 4]}, "D", "trained.tokens.billions:B"),
+        ({"batch_tokens_seq": [2, 4], "tokens/seen": [2e9, 4e9]}, "D", "tokens/seen"),
+        ({"train_nll": [3.0], "web_nll": [3.0], "heldout.nll": [3.0]}, "loss", "heldout.nll"),
+        ({"train_nll": [3.0], "loss_se": [0.1]}, "loss", None),
+        ({"eval.bpb": [0.9]}, "loss", "eval.bpb:bits/byte"),
+        ({"mix.replay": [10, 25]}, "r", "mix.replay:%"),
+        ({"pretraining_tokens_per_param": [20, 40]}, "ptpp", "pretraining_tokens_per_param"),
+        ({"Experiment": ["x", "y"]}, "run", "Experiment"),
+        ({"run_step": [1, 2], "run": ["a", "b"]}, "N", None),
+    ],
+)
+def test_columns_are_guessed_by_words_and_numbers(columns: dict[str, list[float]], ours: str, guess: str | None) -> None:
+    assert guesses(pd.DataFrame(columns), [ours]).get(ours) == guess
+
+
+def test_the_starter_works_as_printed() -> None:
+    (line,) = [line for line in advice(ODD, ["loss", "N", "D"]).splitlines() if "--column" in line]
+    texts = [word for word in shlex.split(line) if word != "--column"]
+    assert dict(text.split("=") for text in texts) == COLUMNS
+    assert check(read_runs(ODD, columns=COLUMNS), load_law("chinchilla")) == []
+
+
+def test_an_unknown_table_is_one_message_that_ends_with_a_starter() -> None:
+    listed = check(read_runs(ODD), load_law("chinchilla"))
+    assert [(f.code, f.column) for f in listed] == [("missing-column", c) for c in ("loss", "N", "D")]
+    lines = str(TableError(listed, "odd.csv")).splitlines()
+    assert lines[0].startswith("odd.csv: columns loss, N, D are missing: ")
+    assert lines[-1].startswith("  --column loss=val/perplexity:perplexity --column N=")
+    assert len(lines) == 2
+
+
+def test_import_of_unknown_losses_ends_with_a_starter(tmp_path: Path) -> None:
+    ODD.to_csv(tmp_path / "odd.csv", index=False)
+    with fails("no-loss", "--column loss=val/perplexity:perplexity", "--column N=config.model.n_params_M:M"):
+        import_runs(tmp_path / "odd.csv")
+    notes = import_runs(tmp_path / "odd.csv", columns={"loss": "val/perplexity:ppl"}).notes
+    assert [note.rpartition(" add ")[2] for note in notes if " add " in note] == [
+        "--column N=config.model.n_params_M:M",
+        "--column D=summary.train_tokens_B:B",
+    ]
+
+
+# --- errors ------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "columns"),
+    [
+        ("N", ["run"]),
+        ("ptpp", ["step"]),
+        ("loss", ["loss_se"]),
+        ("lr", ["r"]),
+        ("step", ["seed"]),
+        ("D", ["id"]),
+        ("r", ["lr"]),
+    ],
+)
+def test_no_suggestion_points_to_a_column_of_another_meaning(name: str, columns: list[str]) -> None:
+    assert did_you_mean(name, columns) == ""
+    assert not guesses(pd.DataFrame({column: [1.0] for column in columns}), [name])
+    assert "Did you mean" not in advice(pd.DataFrame({column: [1.0] for column in columns}), [name])
+
+
+def test_an_error_has_five_lines_at_most_and_groups_faults_of_one_cause() -> None:
+    table = pd.DataFrame({"N": [124.0, 410.0] * 200, "D": [2e9, 4e9] * 200, "loss": 3.0, "run": range(400)})
+    text = str(TableError(check(read_runs(table), load_law("chinchilla")), "runs.csv"))
+    assert text.splitlines()[0].startswith("runs.csv: N 124 is outside")
+    assert text.splitlines()[0].endswith("and 399 like it: rows 2–400")
+    many = [Fault(row, f"column{column}", "x", "a problem", code="bad") for column in range(9) for row in (1, 2, 3)]
+    assert len(str(TableError(many)).splitlines()) == 5
+    assert str(TableError(many)).splitlines()[1].endswith("and 2 like it: rows 2–3")
