@@ -54,9 +54,10 @@ def forecast(
             code="measured-without-plot",
         )
     loaded, answer = bayeslaw.load_fit(fit), Answer()
-    points = None if measured is None else _unseen(loaded, measured, answer)
+    of_settings, of_measured = options.columns_of_each(column, at, measured)
+    points = None if measured is None else _unseen(loaded, measured, of_measured, answer)
     values = options.pairs_of("--set", set_, "NAME=VALUES, such as N=8.1e9 or D=1e9:2e11:20")
-    settings = bayeslaw.read_runs(bayeslaw.grid(loaded, values) if at is None else at, columns=options.columns_of(column))
+    settings = bayeslaw.read_runs(bayeslaw.grid(loaded, values) if at is None else at, columns=of_settings)
     result = bayeslaw.forecast(loaded, settings, discrepancy=discrepancy, as_=as_, seed=seed, force=force)
     table, checks = result.summary(ci, progress=True), (*loaded.checks, *result.checks)
 
@@ -77,12 +78,12 @@ def forecast(
     return answer
 
 
-def _unseen(fit: Posterior, path: Path, answer: Answer) -> pd.DataFrame:
+def _unseen(fit: Posterior, path: Path, columns: dict[str, str], answer: Answer) -> pd.DataFrame:
     """Return the measured losses of a table that a fit has not seen, and say how many it has."""
     from bayeslaw.core.units import check_unit
     from bayeslaw.evaluation.scores import held_rows
 
-    runs = bayeslaw.read_runs(path)
+    runs = bayeslaw.read_runs(path, columns=columns)
     members = [member for member, _ in fit.selections]
     for member in members:
         check_unit(member.observed.unit, runs.frame, runs.name)

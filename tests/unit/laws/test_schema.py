@@ -93,7 +93,7 @@ def test_what_it_refuses_the_reader_refuses_too(name: str) -> None:
 
 @pytest.mark.parametrize("dist", ARGUMENTS)
 def test_every_prior_of_the_reader_is_valid(dist: str) -> None:
-    numbers: dict[str, Any] = dict.fromkeys(ARGUMENTS[dist][1], 0.5)
+    numbers: dict[str, Any] = dict.fromkeys(ARGUMENTS[dist][1], 0.5) | ({"lower": 0.1} if "lower" in ARGUMENTS[dist][1] else {})
     assert Prior.from_card({"dist": dist, **numbers}).dist == dist
     form = SCHEMA["properties"]["parameters"]["additionalProperties"]["properties"]["prior"]
     assert jsonschema.Draft7Validator(form).is_valid({"dist": dist, **numbers})
