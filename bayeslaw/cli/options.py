@@ -74,6 +74,14 @@ As = Annotated[
     Literal["known", "new-run", "new-checkpoint"],
     Option("--as", help="As what rows of fitted runs and checkpoints are forecast: with the effects learnt from these, or anew."),
 ]
+AsNew = Annotated[
+    Literal["known", "new-run", "new-checkpoint", "new-group"],
+    Option(
+        "--as",
+        help="As what rows of fitted runs and checkpoints are forecast: with the effects learnt from these, or anew. "
+        "new-group also takes values, of a column by which parameters differ, that no fitted row has.",
+    ),
+]
 InSample = Annotated[bool, Option("--in-sample", help="Score rows that the fit has seen too; the scores are marked as in-sample.")]
 Force = Annotated[bool, Option("--force", help="Continue although checks failed; the results are marked.")]
 All = Annotated[bool, Option("--all", help="Print all scores and all runs in place of the most important.")]

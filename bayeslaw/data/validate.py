@@ -55,7 +55,8 @@ def check(runs: Runs, law: Law, *, purpose: Purpose = "fit") -> list[Fault]:
         faults += check_loss(frame)
     for column, known in law.levels.items():
         if column in frame:
-            faults += _check_level(frame, column, known)
+            hint = "; `--as new-group` forecasts it as a new one" if purpose == "forecast" else ""
+            faults += _check_level(frame, column, known, hint)
     for name, covariate in law.measured.items():
         if name in frame:
             faults += _check_covariate(frame[~base], covariate)
@@ -168,13 +169,13 @@ def _check_columns(frame: pd.DataFrame, law: Law, with_loss: bool) -> list[Fault
     return faults
 
 
-def _check_level(frame: pd.DataFrame, column: str, known: tuple[str, ...]) -> Iterable[Fault]:
+def _check_level(frame: pd.DataFrame, column: str, known: tuple[str, ...], hint: str) -> Iterable[Fault]:
     values = frame[column].map(level, na_action="ignore")
     for row in frame.index[~values.isin(known)]:
         value = "" if pd.isna(values[row]) else str(values[row])
         problem = f"{column} {value!r} is not among {', '.join(known)}" if value else f"{column} is missing"
         code = "unknown-level" if value else "missing-value"
-        yield Fault(int(row), column, value, problem, "the law has parameters for those only", code)
+        yield Fault(int(row), column, value, problem, f"the law has parameters for those only{hint}", code)
 
 
 def _check_covariate(frame: pd.DataFrame, covariate: Covariate) -> list[Fault]:

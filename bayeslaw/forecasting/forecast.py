@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -55,6 +55,7 @@ from bayeslaw.posterior.discrepancy import DrawnErrors
 from bayeslaw.posterior.draws import LawDraws, check_losses
 from bayeslaw.posterior.effects import WORDS, LearntEffects, Reading
 from bayeslaw.posterior.fit import Fit
+from bayeslaw.posterior.new_groups import new_groups_check, with_new_groups
 from bayeslaw.posterior.sensitivity import forecast_sensitivity_check
 
 # Seeds that keep the random numbers of the discrepancy, and of a stack's fits, apart from those of the noise.
@@ -314,7 +315,8 @@ class Forecast:
             name = f"{law} with a learnt error" if member.errors is not None else law
             checks += [(name, check) for check in member.checks()]
         named = [replace(c, text=f"{name}: {c.text}") if name else c for name, c in checks]
-        return (*named, self._extrapolation[1])
+        groups = {check.text: check for member in self.members if (check := new_groups_check(member.fit)) is not None}
+        return (*named, *groups.values(), self._extrapolation[1])
 
     @cached_property
     def _extrapolation(self) -> tuple[list[str], Check]:
@@ -482,7 +484,7 @@ def forecast(
     at: pd.DataFrame | Runs | str | Path | Mapping[str, str | float | Sequence[float]],
     *,
     discrepancy: float | str | None = None,
-    as_: Reading = "known",
+    as_: Reading | Literal["new-group"] = "known",
     seed: int = 0,
     force: bool = False,
 ) -> Forecast:
@@ -501,11 +503,12 @@ def forecast(
         outside the runs; 'none' leaves it out. Or a relative standard deviation that you state for the law's error at settings
         like these, .01 or '1%': draws then have the spread `discrepancy`, in which each has an error that is a smooth function of
         the settings.
-    as_ : {'known', 'new-run', 'new-checkpoint'}
+    as_ : {'known', 'new-run', 'new-checkpoint', 'new-group'}
         Rows of fitted runs and checkpoints have the effects learnt from these; with 'new-run' those of fitted runs are forecast as
-        other runs of their checkpoint, and with 'new-checkpoint' all rows as new runs of new checkpoints.
+        other runs of their checkpoint, and with 'new-checkpoint' all rows as new runs of new checkpoints. With 'new-group' rows
+        may besides have values, of a column by which parameters differ, that no fitted row has (`posterior.new_groups`).
     seed : int
-        Seed of the noise of new runs; the same seed gives the same draws.
+        Seed of the noise of new runs and of new groups; the same seed gives the same draws.
     force : bool
         Forecast although checks failed, and mark every row.
 
@@ -529,7 +532,10 @@ def forecast(
     if not fit.passed and not force:
         raise distrusted(f"Sampling of {fit.name}", fit.checks)
     runs = at if isinstance(at, Runs) else read_runs(grid(fit, at) if isinstance(at, Mapping) else at)
-    result = forecast_selections(fit.name, fit.selections, runs, sd, seed, as_, failed=not fit.passed, learned=learned)
+    selections = fit.selections
+    if as_ == "new-group":
+        selections, as_ = tuple((with_new_groups(f, runs.frame, seed), chosen) for f, chosen in selections), "new-checkpoint"
+    result = forecast_selections(fit.name, selections, runs, sd, seed, as_, failed=not fit.passed, learned=learned)
     if not force and failures(result.checks):
         raise distrusted("Sampling at the settings of this forecast", result.checks)
     return result

@@ -1,0 +1,118 @@
+"""Values of a column that no fitted row has, such as a domain nobody has trained on, for parameters that differ by the column.
+
+The value of such a parameter is drawn around its typical value with the spread between the fitted ones, as the law says of any
+value of the column.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from scipy.special import expit, logit
+
+from bayeslaw.core.arrays import Array
+from bayeslaw.core.errors import BayeslawError
+from bayeslaw.laws.card import parse_card
+from bayeslaw.laws.law import Law
+from bayeslaw.laws.pooling import MOST, level, with_by, with_levels
+from bayeslaw.posterior.diagnostics import Check
+from bayeslaw.posterior.fit import Fit
+from bayeslaw.posterior.sensitivity import levels_of
+
+NEW = 14  # kind of random numbers: values of new groups
+
+
+def with_new_groups(fit: Fit, frame: pd.DataFrame, seed: int) -> Fit:
+    """Return a fit that has draws for the groups of a table that it has not seen; the same fit if there are none.
+
+    Parameters
+    ----------
+    fit : Fit
+    frame : DataFrame
+        Settings with the columns by which parameters differ.
+    seed : int
+        The draws of a group depend on it, on the fit's seed and on the group's name.
+
+    Raises
+    ------
+    BayeslawError
+        If there are too many groups, or their names can't be told from those of fitted ones.
+    """
+    levels = {column: _with_new(fit.law.levels[column], frame, column) for column in fit.law.levels}
+    if levels == {**fit.law.levels}:
+        return fit
+    law = _law_with(fit, levels)
+    observed = fit.observed
+    none = {name: np.zeros(observed.log_loss.size) for name in law.covariates if name not in observed.covariates}
+    observed = replace(observed, covariates={**observed.covariates, **none})
+    draws = _drawn(law, fit, seed)
+    shape = next(iter(fit.by_chain.values())).shape
+    posterior = fit.tree["posterior"].to_dataset().assign({n: (("chain", "draw"), v.reshape(shape)) for n, v in draws.items()})
+    groups: dict[str, Any] = {name: group.to_dataset() for name, group in fit.tree.children.items()}
+    return replace(fit, law=law, observed=observed, tree=xr.DataTree.from_dict(groups | {"posterior": posterior}))
+
+
+def new_groups(fit: Fit) -> list[str]:
+    """Return the groups of a fit that none of its rows has, as 'domain = math'."""
+    rows = fit.observed.covariates
+    return [f"{column} = {value}" for name, (column, value) in fit.law.indicators.items() if not rows[name].any()]
+
+
+def new_groups_check(fit: Fit) -> Check | None:
+    """Return a note on the groups that a fit was not fitted to, if there are any."""
+    if not (groups := new_groups(fit)):
+        return None
+    names = ", ".join(dict.fromkeys(p.around[0] for p in fit.law.parameters.values() if p.around is not None))
+    text = f"{', '.join(groups)}: no fitted row is of it, so {names} are drawn around typical values with the spread of the groups"
+    return Check("new-groups", False, text, "note", pd.DataFrame({"group": groups}))
+
+
+def _with_new(known: tuple[str, ...], frame: pd.DataFrame, column: str) -> tuple[str, ...]:
+    if column not in frame:
+        return known
+    values = tuple(dict.fromkeys((*known, *map(level, frame[column].dropna()))))
+    if len(values) > MOST:
+        message = f"{column} has {len(values)} values with the fitted ones; at most {MOST} are possible."
+        raise BayeslawError(message, code="number-of-levels")
+    return values
+
+
+def _law_with(fit: Fit, levels: dict[str, tuple[str, ...]]) -> Law:
+    """The fit's law with more values of the columns by which its parameters differ."""
+    pooled = {p.around[0]: p.within[0] for p in fit.law.parameters.values() if p.around is not None and p.within is not None}
+    whole = with_by(parse_card(fit.law.card), pooled)
+    whole = whole.with_priors({name: fit.law.parameters[name].prior for name in whole.parameters})
+    law = with_levels(whole, levels)
+    if not fit.law.parameters.keys() <= law.parameters.keys():  # names that differ in their punctuation alone are numbered
+        new = ", ".join(value for column in levels for value in levels[column][len(fit.law.levels[column]) :])
+        raise BayeslawError(f"The names of {new} are too similar to those of fitted groups: rename them.", code="similar-groups")
+    return law.with_priors({name: parameter.prior for name, parameter in fit.law.parameters.items()})
+
+
+def _drawn(law: Law, fit: Fit, seed: int) -> dict[str, Array]:
+    """Draws (S,) of the parameters that the fit's law does not have."""
+    known, size = fit.draws, next(iter(fit.draws.values())).size
+    stated = levels_of(fit.law, known, fit.observed.at)
+    values = {name: known[name] for name in fit.law.parameters}
+    for name, parameter in law.parameters.items():
+        if name in values or parameter.around is None or parameter.within is None:
+            continue
+        typical, spread = parameter.around
+        rng = np.random.default_rng([int(fit.info["seed"]), seed, NEW, *name.encode()])
+        shift = known[spread] * rng.standard_normal(size)
+        middle = stated.get(typical, known[typical])
+        match parameter.prior.support:
+            case "positive":
+                values[name] = middle * np.exp(shift)
+            case "unit":
+                values[name] = expit(logit(middle) + shift)
+            case _:
+                values[name] = middle + shift
+    ones = {k: np.ones(size) if law.parameters[k].prior.on else v for k, v in values.items()}
+    units = law.term_units(ones, fit.observed.at)
+    new = [name for name in law.parameters if name not in fit.law.parameters]
+    return {name: values[name] / units[name] if name in units else values[name] for name in new}

@@ -1,0 +1,68 @@
+"""Groups that no fitted row has: their parameters are drawn around the typical value."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from bayeslaw.forecasting.forecast import forecast
+from bayeslaw.posterior.fit import Fit
+from bayeslaw.posterior.new_groups import new_groups, with_new_groups
+from tests import oracles
+from tests.domains import BY, two_domains
+from tests.errors import fails, faults
+from tests.posteriors import posterior
+
+SIZE = 20_000
+AT = {"N": 1e9, "D": 1e10}
+
+
+@pytest.fixture(scope="module")
+def pooled() -> Fit:
+    """Fixed draws of chinchilla with a floor and an exponent by domain: typical values 1.5 and .3, spreads .2 and .1."""
+    values: dict[str, Any] = {"E": 1.5, "E_spread": 0.2, "alpha": 0.3, "alpha_spread": 0.1, "A": 40.0, "B": 90.0, "beta": 0.28}
+    values |= {"E_web": 1.6, "E_code__py_": 0.8, "alpha_web": 0.3, "alpha_code__py_": 0.28}
+    return posterior("chinchilla", {name: np.full(SIZE, value) for name, value in values.items()}, frame=two_domains(), by=BY)
+
+
+def test_a_new_group_is_drawn_around_the_typical_value(pooled: Fit) -> None:
+    fit = with_new_groups(pooled, pd.DataFrame({"domain": ["math", "web"]}), seed=3)
+    assert new_groups(fit) == ["domain = math"]
+    assert new_groups(pooled) == []
+    for name, typical, spread in (("E_math", 1.5, 0.2), ("alpha_math", 0.3, 0.1)):
+        z = (np.log(fit.draws[name]) - np.log(typical)) / spread
+        assert stats.kstest(z, "norm").pvalue > 0.001
+    assert abs(np.corrcoef(np.log(fit.draws["E_math"]), np.log(fit.draws["alpha_math"]))[0, 1]) < 0.03
+    np.testing.assert_array_equal(fit.draws["E_web"], pooled.draws["E_web"])
+    again = with_new_groups(pooled, pd.DataFrame({"domain": ["law", "math"]}), seed=3)
+    np.testing.assert_array_equal(again.draws["E_math"], fit.draws["E_math"])
+    assert not np.array_equal(with_new_groups(pooled, pd.DataFrame({"domain": ["math"]}), 4).draws["E_math"], fit.draws["E_math"])
+
+
+def test_without_new_groups_it_is_the_same_fit(pooled: Fit) -> None:
+    assert with_new_groups(pooled, pd.DataFrame({"domain": ["web"]}), 0) is pooled
+
+
+def test_forecasts_of_new_groups_are_asked_for_and_say_so(pooled: Fit) -> None:
+    settings = pd.DataFrame([AT | {"domain": d} for d in ("web", "math")])
+    with faults(("unknown-level", 2, "domain")):
+        forecast(pooled, settings)
+    made = forecast(pooled, settings, as_="new-group", force=True)
+    note = next(check for check in made.checks if check.name == "new-groups")
+    assert note.subject == "note"
+    assert "domain = math" in note.text
+    known, new = np.log(made.draws["latent"].values).T
+    covariates = {k: np.array([v]) for k, v in AT.items()}
+    fit = with_new_groups(pooled, settings, 0)
+    values = {k: fit.draws[f"{k}_math" if k in BY else k][:, None] for k in ("E", "A", "alpha", "B", "beta")}
+    np.testing.assert_allclose(new, np.log(oracles.LAWS["chinchilla"](values, covariates)[:, 0]), rtol=1e-10)
+    assert known.std() < 1e-12 < 0.05 < new.std()
+
+
+def test_names_that_can_not_be_told_apart_are_refused(pooled: Fit) -> None:
+    with fails("similar-groups"):
+        with_new_groups(pooled, pd.DataFrame({"domain": ["code [py]"]}), 0)
