@@ -233,9 +233,12 @@ def compare(
     from bayeslaw.evaluation.scores import HEADLINES, LEGEND, legend
 
     options.check_outputs("A stack", output, plot, ending=".nc")
-    table = bayeslaw.read_runs(runs, where, columns=options.columns_of(column), duplicates=duplicates)
+    given = None if at is None else _settings(at)
+    of_runs, of_settings = options.columns_of_each(column, runs, given if isinstance(given, Path) else None)
+    table = bayeslaw.read_runs(runs, where, columns=of_runs, duplicates=duplicates)
+    settings = bayeslaw.read_runs(given, columns=of_settings) if isinstance(given, Path) else given
     comparison = bayeslaw.compare(
-        table, law, noise=noise or ["auto"], holdout=holdout, by=by, loo=loo, at=None if at is None else _settings(at),
+        table, law, noise=noise or ["auto"], holdout=holdout, by=by, loo=loo, at=settings,
         bootstrap=bootstrap, starts=starts, seed=seed, executor=executor, force=force, progress=not quiet,
         options={"draws": draws, "tune": tune, "chains": chains},
     )  # fmt: skip

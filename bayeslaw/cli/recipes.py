@@ -23,6 +23,7 @@ def forecast(
     adapt: Annotated[str | None, Option(help=f"Schedule; without it the pre-training is forecast. {options.SCHEDULES}.")] = None,
     pretrain: options.Pretrain = None,
     curves: options.CurvesFile = None,
+    column: options.Columns = None,
     from_: options.From = None,
     open_: options.Open = False,
     steps: options.Steps = None,
@@ -48,11 +49,11 @@ def forecast(
         raise BayeslawError("A picture of transfer curves needs an adaptation (--adapt).", code="no-adaptation")
     posterior, answer = bayeslaw.load_fit(fit), Answer()
     if adapt is None:
-        recipe = _recipe(None, pretrain, "constant:steps=1,peak=1e-9", None, open_, set_, memory)
+        recipe = _recipe(None, None, pretrain, "constant:steps=1,peak=1e-9", None, open_, set_, memory)
         last = len(bayeslaw.data.parse_schedule(str(pretrain)))
         table = recipe.pretraining(_chosen_steps(steps, last), number_of_nodes(posterior.measured))
     else:
-        recipe = _recipe(curves, pretrain, adapt, from_, open_, set_, memory)
+        recipe = _recipe(curves, column, pretrain, adapt, from_, open_, set_, memory)
         table = recipe.rows(_chosen_steps(steps, len(recipe.schedule)))
     summary = bayeslaw.forecast(posterior, bayeslaw.Runs(table, "the recipe"), seed=seed, force=force).summary(ci)
     answer.save_picture(plot, lambda ax: bayeslaw.plots.plot_transfer(recipe, posterior, ax, ci_prob=ci))
@@ -73,6 +74,7 @@ def best(
     cvar: Annotated[float | None, Option(help="Minimise the mean over this share of the worst draws, not of all.")] = None,
     pretrain: options.Pretrain = None,
     curves: options.CurvesFile = None,
+    column: options.Columns = None,
     from_: options.From = None,
     open_: options.Open = False,
     set_: options.Set = None,
@@ -90,7 +92,7 @@ def best(
 
     options.check_outputs("A table", output, plot, [source, target, curves, *_rates(pretrain, adapt)])
     ranges = {name: _range(name, text) for name, text in options.pairs_of("--search", search).items()}
-    recipe = _recipe(curves, pretrain, adapt, from_, open_, set_, memory)
+    recipe = _recipe(curves, column, pretrain, adapt, from_, open_, set_, memory)
     weights = weight or [0.5]
     if plot is not None and (len(weights) < 2 or len(ranges) > 1):
         raise BayeslawError(
@@ -116,6 +118,7 @@ def turning(
     longest: Annotated[int, Option(help="The longest adaptation that is considered, in steps.")] = 1_000_000,
     pretrain: options.Pretrain = None,
     curves: options.CurvesFile = None,
+    column: options.Columns = None,
     from_: options.From = None,
     open_: options.Open = False,
     set_: options.Set = None,
@@ -127,7 +130,7 @@ def turning(
 ) -> Answer:
     """Show when an adaptation has regained the loss that it first gives up, and whether it ever does."""
     options.check_outputs("A table", output, plot, [source, target, curves, *_rates(pretrain, adapt)])
-    recipe = _recipe(curves, pretrain, adapt, from_, open_, set_, memory)
+    recipe = _recipe(curves, column, pretrain, adapt, from_, open_, set_, memory)
     other = None if target is None else bayeslaw.load_fit(target)
     fitted, answer = bayeslaw.load_fit(source), Answer()
     points = bayeslaw.dynamics.turning_point(fitted, recipe, target=other, weight=weight, longest=longest, force=force)
@@ -203,6 +206,7 @@ def outside(
     adapt: options.Adapt,
     pretrain: options.Pretrain = None,
     curves: options.CurvesFile = None,
+    column: options.Columns = None,
     from_: options.From = None,
     open_: options.Open = False,
     steps: options.Steps = None,
@@ -218,7 +222,7 @@ def outside(
     from bayeslaw.inference.refit import require_single_fit
 
     options.check_outputs("A table", output, inputs=[fit, source, target, curves, *_rates(pretrain, adapt)])
-    recipe, answer = _recipe(curves, pretrain, adapt, from_, open_, set_, memory), Answer()
+    recipe, answer = _recipe(curves, column, pretrain, adapt, from_, open_, set_, memory), Answer()
     table = recipe.rows(_chosen_steps(steps, len(recipe.schedule)))
     weights = require_single_fit(bayeslaw.load_fit(fit), "A combination")
     both = bayeslaw.load_fit(source), bayeslaw.load_fit(target)
@@ -235,7 +239,14 @@ def _add_table(answer: Answer, table: pd.DataFrame, output: Path | None) -> None
 
 
 def _recipe(
-    curves: Path | None, pretrain: str | None, adapt: str, from_: str | None, open_: bool, set_: list[str] | None, memory: float
+    curves: Path | None,
+    column: list[str] | None,
+    pretrain: str | None,
+    adapt: str,
+    from_: str | None,
+    open_: bool,
+    set_: list[str] | None,
+    memory: float,
 ) -> Recipe:
     """Return the recipe that the options of a command describe."""
     from bayeslaw.dynamics.recipe import Recipe
@@ -253,7 +264,7 @@ def _recipe(
     if curves is None:
         raise BayeslawError("--from names a run of logged curves: give them by --curves FILE.", code="no-curves")
     run, at, step = str(from_).rpartition("@")
-    whole = bayeslaw.data.read_curves(curves, memory=memory)
+    whole = bayeslaw.data.read_curves(curves, memory=memory, columns=options.columns_of(column))
     name, number = (run, step) if at and step.isdigit() else (str(from_), "")
     return Recipe(whole.at(name, int(number) if number else None), adapt, settings, memory=memory, power=whole.power)
 

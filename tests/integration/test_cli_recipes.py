@@ -48,6 +48,16 @@ def test_forecasts_along_a_schedule(command: Command, folder: Path) -> None:
     assert alone.status == 0, alone
 
 
+def test_curves_may_have_other_names(command: Command, folder: Path) -> None:
+    curves = pd.read_csv("curves.csv")
+    curves.rename(columns={"lr": "opt.rate"}).assign(**{"opt.rate": 1e6 * curves["lr"]}).to_csv("odd.csv", index=False)
+    run = str(curves["run"].iloc[0])
+    line = ("dynamics", "forecast", "S.nc", *ADAPT, "--from", run, "--steps", "0,1000", "--curves")
+    plain, odd = command(*line, "curves.csv"), command(*line, "odd.csv", "--column", "lr=opt.rate:1e-6")
+    assert (plain.status, odd.status) == (0, 0), (plain, odd)
+    assert odd.out == plain.out
+
+
 def test_the_best_recipe_for_two_weights(command: Command, folder: Path) -> None:
     options = ("--search", "peak=1e-5:1e-3", "--weight", "0.4", "--weight", "0.6")
     done = command("dynamics", "best", *FITS, *PRETRAIN, *ADAPT, *options, "-o", "b.csv", "--plot", "b.png")
