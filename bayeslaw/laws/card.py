@@ -61,8 +61,8 @@ def load_law(name: str | Path) -> Law:
     path = Path(name)
     if path.suffix != ".toml" and not path.is_file():
         if str(name) not in law_names():
-            known = f"{', '.join(law_names())}; give the path of your own card.{nearest(str(name), law_names())}"
-            raise CardError(f"There is no law {str(name)!r}. Known are {known}", code="unknown-law")
+            known = f"Known are {', '.join(law_names())}; give the path of your own card."
+            raise CardError(f"There is no law {str(name)!r}.{nearest(str(name), law_names())} {known}", code="unknown-law")
         path = card_folder() / f"{name}.toml"
     try:
         text = path.read_text(encoding="utf-8-sig")

@@ -202,7 +202,8 @@ def misfit_check(residual: Array, observed: Observations, noise: Noise, covariat
         return Check("misfit", True, f"residuals show no trend along {', '.join(covariates)}", "model", frame)
     along = "; ".join(f"{name}: {row['means']}" for name, row in wrong.iterrows())
     text = f"mean residuals from the least to the largest values of {along}"
-    advice = "Compare other laws, and state a discrepancy of at least that size"
+    size = f"{wrong['worst'].max():.1%}"
+    advice = f"Compare other laws, or let forecasts inside the runs have an error of that size (--discrepancy {size})"
     return Check("misfit", False, text, "model", frame, advice)
 
 
