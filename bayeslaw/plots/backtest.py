@@ -102,10 +102,10 @@ def plot_reach_coverage(backtest: Backtest, ax: Axes | None = None) -> Axes:
         ax.axhline(100 * prob, color=COLOURS[i], lw=0.9, ls=":")
     for number, (_, (start, _)), place in zip(runs.tolist(), parts, middle.tolist(), strict=True):
         ax.axvline(start, color="0.85", lw=0.8, zorder=0)
-        ax.text(place, -9, f"{number} run{'s' * (number != 1)}", fontsize=SMALL, ha="center", va="center")
+        ax.text(place, -9, f"{number}", fontsize=SMALL, ha="center", va="center")
     ax.set(xlim=(0, far), ylim=(-16, 104))
     ax.set_yticks(range(0, 101, 20))
     x = f"e-folds of {IN_WORDS.get(backtest.by, backtest.by)} beyond the cut"
     title = f"{backtest.law}: coverage by distance ({backtest.spread})" + failure(has_failed(rows))
-    notes = [f"bars: {SHARES} where each run counts once; dotted: as it should be"]
+    notes = [f"bars: {SHARES} where each run counts once; dotted: as it should be; below: runs"]
     return finish(ax, x, "losses inside the interval (%)", title, notes)

@@ -151,8 +151,6 @@ def plot_frontier(allocations: Sequence[Allocation], ax: Axes | None = None, *, 
         raise BayeslawError("A frontier needs a range of compute: give one, such as --compute 1e19:1e24:30.", code="too-few-values")
     if len(allocations) > MOST_LINES:
         raise BayeslawError(f"{len(allocations)} frontiers are too many for one picture: give {MOST_LINES}.", code="too-many-lines")
-    from matplotlib.patheffects import withStroke
-
     first = allocations[0]
     sizes = np.array([np.quantile(a.N, [0.02, 0.98]) for a in allocations])
     n = np.geomspace(float(sizes.min()) / 4, float(sizes.max()) * 4, 120)
@@ -170,7 +168,7 @@ def plot_frontier(allocations: Sequence[Allocation], ax: Axes | None = None, *, 
     at = [int(np.abs(along - level).argmin()) for level in kept]
     places = [(float(flops[i]), float(best[i] / 2.5)) for i in at if 3 <= i < flops.size - 3]
     for text in ax.clabel(lines, fmt="%.3g", fontsize=SMALL, inline=False, manual=places):
-        text.set(rotation=0, color="black", path_effects=[withStroke(linewidth=3, foreground="white")])
+        text.set(rotation=0, color="black", bbox={"fc": "white", "ec": "none", "pad": 1.0})
     for i, allocation in enumerate(allocations):
         table = allocation.summary(ci_prob)
         lower, upper = (table[name] for name in interval_names("N_eti", ci_prob))

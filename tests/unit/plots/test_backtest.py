@@ -68,7 +68,7 @@ def test_coverage_is_drawn_by_distance_with_intervals_by_run(ax: Axes) -> None:
         line = ax.containers[i].lines[0]  # type: ignore[attr-defined]
         expected = made.reach.set_index("e_folds")[name].drop("all")
         np.testing.assert_allclose(line.get_ydata(), 100 * expected)
-    assert [text.get_text() for text in ax.texts] == ["2 runs", "1 run"]
+    assert [text.get_text() for text in ax.texts] == ["2", "1"]
     segments = ax.containers[2].lines[2][0].get_segments()  # type: ignore[attr-defined]
     np.testing.assert_allclose([y for _, y in segments[0]], [100 * beta.ppf(0.05, 2.5, 0.5), 100])
     np.testing.assert_allclose([y for _, y in segments[1]], [0, 100 * beta.ppf(0.95, 0.5, 1.5)])
