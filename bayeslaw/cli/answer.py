@@ -42,6 +42,10 @@ class Answer:
         """Add lines of text."""
         self.parts += [(line, False) for line in lines]
 
+    def verbatim(self, text: str) -> None:
+        """Add text for other programs, whose lines no terminal may break."""
+        self.parts.append((text, True))
+
     def note(self, notes: Iterable[str]) -> None:
         """Add notes to the results, and to the text what they say, each text once."""
         from bayeslaw.core.text import once

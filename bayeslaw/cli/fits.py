@@ -141,7 +141,7 @@ def show(
         answer.show("fits", loaded.table)
         answer.say("")
     elif latex:
-        answer.parts.append((parameters_latex(loaded, ci), True))
+        answer.verbatim(parameters_latex(loaded, ci))
         return answer
     else:
         size = f"{loaded.observed.log_loss.size} rows of {loaded.observed.runs} runs"

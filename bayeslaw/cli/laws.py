@@ -28,7 +28,7 @@ def laws(
         if name is not None:
             raise BayeslawError("All cards have one schema: give --schema without a law.", code="law-with-schema")
         answer.results["schema"] = card_schema()
-        answer.say(FILE.read_text(encoding="utf-8").rstrip())
+        answer.verbatim(FILE.read_text(encoding="utf-8").rstrip())
         return answer
     if name is None:
         width = max(map(len, bayeslaw.law_names()))

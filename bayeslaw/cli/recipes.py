@@ -163,8 +163,8 @@ def watch(
     from bayeslaw.inference.refit import require_single_fit
 
     options.check_outputs("A table", output, plot, [fit, curves, *_rates(schedule)])
-    read = bayeslaw.data.read_curves(curves, memory=memory, warmup=warmup, columns=options.columns_of(column))
-    whole, answer = read, Answer()
+    whole = bayeslaw.data.read_curves(curves, memory=memory, warmup=warmup, columns=options.columns_of(column))
+    answer = Answer()
     single = require_single_fit(bayeslaw.load_fit(fit), "A run under way")
     watched = bayeslaw.dynamics.watch(
         single, whole, run, bayeslaw.data.parse_schedule(schedule), domain=domain, target=target, seed=seed, force=force
@@ -190,10 +190,8 @@ def combine(
 ) -> Answer:
     """Put the losses of a third domain beside those of the two that are to describe it, for `bayeslaw fit combination`."""
     options.check_outputs("A table", output, inputs=[table])
-    combined, answer = (
-        bayeslaw.dynamics.combine(bayeslaw.read_runs(table, where, columns=options.columns_of(column)), of, source, target),
-        Answer(),
-    )
+    runs, answer = bayeslaw.read_runs(table, where, columns=options.columns_of(column)), Answer()
+    combined = bayeslaw.dynamics.combine(runs, of, source, target)
     answer.say(*map(str, combined.conversions))
     _add_table(answer, combined.frame, output)
     return answer

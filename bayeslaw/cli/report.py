@@ -97,7 +97,7 @@ def cite(
     answer, entries = Answer(), bayeslaw.cite(*what)
     answer.results["bibtex"] = entries
     if output is None:
-        answer.say(entries.rstrip("\n"))
+        answer.verbatim(entries.rstrip("\n"))
     else:
         write_text(output, entries)
         answer.say(f"{entries.count(chr(10) + '@')} entries written to {output}")

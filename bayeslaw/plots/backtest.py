@@ -74,7 +74,7 @@ def plot_reach_coverage(backtest: Backtest, ax: Axes | None = None) -> Axes:
     ----------
     backtest : Backtest
         'nothing-to-draw' where nothing was scored.
-    ax : matplotlib Axes
+    ax : as in `plot_forecast`
 
     Examples
     --------

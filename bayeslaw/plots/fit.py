@@ -309,7 +309,7 @@ def plot_comparison(comparison: Comparison | pd.DataFrame, ax: Axes | None = Non
     comparison : Comparison or DataFrame
         The result of `bayeslaw.compare`, or a table with columns elpd_diff, dse and weight, and laws as rows, as its `weights`.
         'nothing-to-draw' where no law was judged.
-    ax : matplotlib Axes
+    ax : as in `plot_forecast`
 
     Examples
     --------
@@ -369,7 +369,7 @@ def plot_scores(comparison: Comparison, ax: Axes | None = None, *, of: str = "co
     Parameters
     ----------
     comparison : Comparison
-    ax : matplotlib Axes
+    ax : as in `plot_forecast`
     of : str
         A column of the scores, such as crps, mae_rel or cover_eti90; 'unknown-column' for others. Coverages have intervals of
         the share, as if every left-out run were one independent loss (`share_interval`).

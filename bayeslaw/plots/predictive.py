@@ -27,7 +27,7 @@ def plot_predictive(check: PredictiveCheck, ax: Axes | None = None) -> Axes:
     Parameters
     ----------
     check : PredictiveCheck
-    ax : matplotlib Axes
+    ax : as in `plot_forecast`
 
     Examples
     --------
@@ -79,7 +79,7 @@ def plot_loo_pit(check: PredictiveCheck, ax: Axes | None = None) -> Axes:
     Parameters
     ----------
     check : PredictiveCheck
-    ax : matplotlib Axes
+    ax : as in `plot_forecast`
 
     Examples
     --------

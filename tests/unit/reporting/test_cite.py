@@ -123,3 +123,9 @@ def test_the_command_prints_or_writes_them(command: Command, folder: Path) -> No
 @pytest.mark.parametrize("name", ["failed.nc", "fit.nc"])
 def test_a_fit_whose_checks_failed_can_be_cited(command: Command, folder: Path, name: str) -> None:
     assert command("cite", name).status == 0
+
+
+def test_a_narrow_terminal_breaks_no_entry(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    assert command("cite", "chinchilla").out == bayeslaw.cite("chinchilla")
+    assert json.loads(command("laws", "--schema").out)["$id"].startswith("urn:bayeslaw:card")
