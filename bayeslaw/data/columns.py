@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Hashable, Iterable
 from typing import Literal, get_args
 
 from bayeslaw.core.errors import BayeslawError, nearest
@@ -113,10 +113,15 @@ def named(ours: str, text: str, columns: Collection[str]) -> tuple[str, float, s
         known = UNITS if ours == "loss" else () if ours in TEXT["curves"] else ("K", "M", "B", "T", "%", "a factor such as 1e6")
         message = f"{ours}={text!r}: {scale!r} is no unit of {ours}, which {f'has {", ".join(known)}' if known else 'holds names'}."
         raise BayeslawError(message, code="unknown-unit")
-    there = ", ".join(list(columns)[:MOST_NAMES]) + (", …" if len(columns) > MOST_NAMES else "")
     wanted = parted(ours, text)[0]
-    message = f"There is no column {wanted!r} to be {ours}; there are {there}.{nearest(wanted, columns)}"
+    message = f"There is no column {wanted!r} to be {ours}; there are {columns_there(columns)}.{nearest(wanted, columns)}"
     raise BayeslawError(message, code="missing-column")
+
+
+def columns_there(columns: Iterable[Hashable]) -> str:
+    """Return the names of a table's columns, of many the first."""
+    names = list(map(str, columns))
+    return ", ".join(names[:MOST_NAMES]) + (", …" if len(names) > MOST_NAMES else "")
 
 
 def parted(ours: str, text: str) -> tuple[str, str]:

@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from bayeslaw.core.units import PERPLEXITY
-from bayeslaw.data.columns import MOST_NAMES, TEXT, did_you_mean, has_meaning
+from bayeslaw.data.columns import TEXT, did_you_mean, has_meaning
 
 _LOSS = "loss nll xent ce entropy ppl perplexity bpb bpc"
 _SPLIT = "val valid validation eval evaluation test dev heldout"
@@ -93,12 +93,6 @@ def advice(frame: pd.DataFrame, missing: Collection[str]) -> str:
 def option(ours: str, text: str) -> str:
     """Return the option `--column` for our name of a column and a text of `guesses`, as a shell reads it."""
     return f"--column {shlex.quote(f'{ours}={text}')}"
-
-
-def columns_there(frame: pd.DataFrame) -> str:
-    """Return the names of a table's columns, of many the first."""
-    names = list(map(str, frame))
-    return ", ".join(names[:MOST_NAMES]) + (", …" if len(names) > MOST_NAMES else "")
 
 
 def _words(column: str) -> list[str]:

@@ -11,8 +11,8 @@ import pandas as pd
 from bayeslaw.core.errors import Fault, row_ranges, shortened
 from bayeslaw.core.units import NATS, PERPLEXITY, in_nats, unit_of
 from bayeslaw.data.base_loss import BASE_LOSS
-from bayeslaw.data.columns import TEXT, resolve
-from bayeslaw.data.starter import advice, columns_there
+from bayeslaw.data.columns import TEXT, columns_there, resolve
+from bayeslaw.data.starter import advice
 from bayeslaw.data.table import Runs
 from bayeslaw.laws.law import Covariate, Law
 from bayeslaw.laws.pooling import level

@@ -13,7 +13,7 @@ import pandas as pd
 
 from bayeslaw.core.errors import BayeslawError, Fault, TableError, nearest, shortened
 from bayeslaw.core.units import NATS, PERPLEXITY, convert_table, unit
-from bayeslaw.data.columns import TEXT, key
+from bayeslaw.data.columns import TEXT, columns_there, key
 from bayeslaw.data.logs.assemble import rows
 from bayeslaw.data.logs.cells import numbers
 from bayeslaw.data.logs.json_logs import last_step, read_json, run_folder
@@ -22,7 +22,7 @@ from bayeslaw.data.logs.mapping import KINDS, LogMap, constants, mapping, read_m
 from bayeslaw.data.logs.merge import LOSS, RESUMED, Entries, fault, merged, refuse
 from bayeslaw.data.logs.tensorboard import is_event_file, read_events
 from bayeslaw.data.logs.text import read_text
-from bayeslaw.data.starter import advice, columns_there, guesses, option
+from bayeslaw.data.starter import advice, guesses, option
 from bayeslaw.data.table import Runs, read_runs
 
 NAN = ("drop",)
