@@ -65,7 +65,7 @@ class Linear:
         prior = np.stack([_scaled(law, name, values) for name, values in drawn.items()])
         best = np.array([float(_scaled(law, name, np.array(max(v, 1e-300)))) for name, v in point.parameters.items()])
         at = np.clip(best, *np.quantile(prior, [0.001, 0.999], axis=1))
-        residual = point.observed.log_loss - np.log(point.predict(point.observed.covariates))
+        residual = point.observed.response - np.log(point.predict(point.observed.covariates))
         freedom = max(residual.size - best.size, 0) + WEIGHT
         variance = float(residual @ residual + WEIGHT * BELIEVED**2) / freedom
         slopes = derivatives(law, at, point.observed.covariates)

@@ -118,7 +118,7 @@ def linearised(point: PointFit, held: pd.DataFrame) -> tuple[NDArray[np.float64]
     at = [point.observed.covariates, {c: whole[c].to_numpy(dtype=np.float64) for c in law.covariates}]
     step = 1e-5 * np.eye(len(names))
     slopes = [((log_loss(x + step, c) - log_loss(x - step, c)) / 2e-5).T for c in at]
-    residual = point.observed.log_loss - log_loss(x[None], at[0])[0]
+    residual = point.observed.response - log_loss(x[None], at[0])[0]
     freedom = max(residual.size - len(names), 1)
     variance = float(residual @ residual) / freedom
     spread = np.sqrt(variance * (1 + np.einsum("ij,jk,ik->i", slopes[1], np.linalg.pinv(slopes[0].T @ slopes[0]), slopes[1])))
@@ -152,7 +152,7 @@ def rows(case: Case) -> list[dict[str, str]]:
     covariates = {c: whole[c].to_numpy(dtype=np.float64) for c in law.covariates}
     draws = law.predict(resampled, covariates)
     predicted = point.predict(covariates)
-    residual = point.observed.log_loss - np.log(point.predict(point.observed.covariates))
+    residual = point.observed.response - np.log(point.predict(point.observed.covariates))
     noisy = draws * np.exp(np.random.default_rng(0).choice(residual, draws.shape))
     error = {"error": f"{(np.abs(predicted - loss) / loss).mean():.2%}"}
     for title, values in (("bootstrap", draws), ("bootstrap + residuals", noisy)):

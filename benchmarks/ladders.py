@@ -213,7 +213,7 @@ def linearised(point: Any, held: pd.DataFrame, size: int = 2000) -> tuple[Any, f
         return np.stack([(log_loss(best + h, at) - log_loss(best - h, at)) / 2e-4 for h in steps], axis=1)
 
     seen, asked = point.observed.covariates, {n: held[n].to_numpy() for n in ("N", "D")}
-    residual = point.observed.log_loss - log_loss(best, seen)
+    residual = point.observed.response - log_loss(best, seen)
     sigma = math.sqrt(float(residual @ residual) / max(1, residual.size - best.size))
     half = np.linalg.pinv(slopes(seen)) * sigma
     normal = np.random.default_rng(0).standard_normal((size, half.shape[1]))

@@ -145,7 +145,7 @@ def write_rows(problem: str, folder: Path) -> Path:
     o = observations(problem)
     path = folder / f"{problem}.npz"
     at = {f"at_{name}": np.float64(value) for name, value in o.at.items()}
-    arrays: dict[str, Any] = {**o.covariates, "log_loss": o.log_loss, "run": o.run, **at}
+    arrays: dict[str, Any] = {**o.covariates, "log_loss": o.response, "run": o.run, **at}
     np.savez(path, **arrays)
     return path
 
@@ -323,7 +323,7 @@ def main() -> None:
     ratios = {}
     for problem, law in PROBLEMS.items():
         text, ratios[problem] = report(problem)
-        print(f"## {law}, {len(observations(problem).log_loss)} rows\n\n{builds(problem)}\n\n{text}\n", flush=True)
+        print(f"## {law}, {len(observations(problem).response)} rows\n\n{builds(problem)}\n\n{text}\n", flush=True)
     print(f"## Targets\n\n{verdicts(ratios)}")
 
 

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from tables import banner, markdown_table
 
 import bayeslaw
-from bayeslaw.core.executors import Executor, Outcome
+from bayeslaw.core.executors import Executor, Result
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.design.preposterior import Design, log_losses, validate
 from bayeslaw.forecasting.forecast import forecast
@@ -108,7 +108,7 @@ def variances_left(refit: Fit, targets: Runs) -> tuple[Array, str]:
     return log_losses(at_targets).var(axis=0, ddof=1), f"FAILED: {failed}" if failed else "passed"
 
 
-def row(outcome: Outcome[tuple[Array, str]], weight: Array) -> dict[str, object]:
+def row(outcome: Result[tuple[Array, str]], weight: Array) -> dict[str, object]:
     """The variance and checks of a refit; one that could not be made has none."""
     if outcome.value is None:
         return {"variance": np.nan, "checks": f"not made: {outcome.error}"}

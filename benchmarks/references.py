@@ -60,7 +60,7 @@ def problem(name: str) -> tuple[dict[str, Any], dict[str, float]]:
     """Rows, sorted by run, and the reference point of a data set."""
     law, frame = twin(name)
     o = Observations.of(law, bayeslaw.read_runs(frame))
-    return {**o.covariates, "log_loss": o.log_loss, "run": o.run}, o.at
+    return {**o.covariates, "log_loss": o.response, "run": o.run}, o.at
 
 
 def block(name: str, number: int) -> Draws:

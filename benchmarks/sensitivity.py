@@ -46,7 +46,7 @@ def free_replay() -> Law:
 
 def one_law() -> Law:
     card = bayeslaw.load_law("transfer-target").card
-    card = card.replace(bayeslaw.load_law("transfer-target").loss.text, ONE_LAW)
+    card = card.replace(bayeslaw.load_law("transfer-target").formula.text, ONE_LAW)
     card = card.replace('"LogNormal", mu = 0.0, sigma = 0.7 }', '"Normal", mu = 0.0, sigma = 1.5 }')  # G
     card = card.replace('"LogNormal", mu = -1.4, sigma = 1.1 }', '"LogNormal", mu = 0.0, sigma = 1.2 }')  # c
     more = {"s": 'dist = "Beta", alpha = 1, beta = 1', "J": 'dist = "LogNormal", mu = -3.0, sigma = 1.0'}

@@ -88,7 +88,7 @@ def page(law: Law) -> str:
     """The page of a law: formula, covariates, parameters, losses that its priors allow, published numbers, its card."""
     lines = [f"# {law.name}", "", f"{law.title}.", "", f"Source: {law.source}.", ""]
     lines += ["## Formula", "", *(f'<div class="formula">{element}</div>' for element in law.mathml), ""]
-    lines += ["As the card has it:", "", "```", f"loss = {law.loss.text}"]
+    lines += ["As the card has it:", "", "```", f"loss = {law.formula.text}"]
     lines += [f"{name} = {expression.text}" for name, expression in law.let.items()]
     lines += ["```", ""]
     if law.note:

@@ -18,7 +18,7 @@ runs = bayeslaw.read_runs(tables["target"], "D > 50000")
 laws = ["transfer-target", "ptpp-gate-floor", "d-cpt"]
 for name in laws:
     law = bayeslaw.load_law(name)
-    print(f"{name:16} loss = {law.loss.text}   [{law.source}]")
+    print(f"{name:16} loss = {law.formula.text}   [{law.source}]")
 
 # %% [markdown]
 # `d-cpt` does not depend on the length of the pre-training; the other two laws do.

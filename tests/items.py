@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from bayeslaw.core.errors import BayeslawError
-from bayeslaw.core.executors import Outcome
+from bayeslaw.core.executors import Result
 
 SLEEPING = """
 import os, signal, sys, time
@@ -59,7 +59,7 @@ def slow_square(x: int) -> int:
     return x * x
 
 
-def values_or_errors(outcomes: list[Outcome[Any]]) -> list[Any]:
+def values_or_errors(outcomes: list[Result[Any]]) -> list[Any]:
     return [o.error or o.value for o in outcomes]
 
 

@@ -389,7 +389,7 @@ def nested(
     checkpoint = np.arange(size) if checkpoint is None else np.asarray(checkpoint)
     return Observations(
         covariates={},
-        log_loss=np.zeros(run.size),
+        response=np.zeros(run.size),
         run=run,
         run_names=tuple(f"run {j}" for j in range(size)),
         at={},
@@ -407,7 +407,7 @@ def nested(
 def with_groups(law: Law, *, known: bool = True, **size: int) -> Observations:
     """`observations` with a checkpoint for every two runs, two groups, and known standard errors unless `known` is False."""
     observed = observations(law, **size)
-    code, rows = np.arange(observed.runs), observed.log_loss.size
+    code, rows = np.arange(observed.runs), observed.response.size
     return replace(
         observed,
         checkpoint=code // 2,

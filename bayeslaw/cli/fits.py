@@ -77,7 +77,7 @@ def _add_fits(answer: Answer, fitted: Fit | Stack) -> None:
     if isinstance(fitted, bayeslaw.Stack):
         answer.results |= {"laws": list(fitted.members), "weights": dict(fitted.weights)}
     else:
-        answer.results |= {"law": fitted.name, "rows": int(fitted.observed.log_loss.size), "runs": int(fitted.observed.runs)}
+        answer.results |= {"law": fitted.name, "rows": int(fitted.observed.response.size), "runs": int(fitted.observed.runs)}
     answer.judge(fitted.checks)
 
 
@@ -85,7 +85,7 @@ def _add_fit(answer: Answer, fit: Fit) -> None:
     """Say what was fitted, and the result of each check."""
     from bayeslaw.core.units import NATS
 
-    rows, runs, base = int(fit.observed.log_loss.size), int(fit.observed.runs), len(fit.observed.base)
+    rows, runs, base = int(fit.observed.response.size), int(fit.observed.runs), len(fit.observed.base)
     if fit.info["interrupted"]:
         kept = fit.tree["posterior"].sizes
         answer.say(f"Stopped by Ctrl-C: kept {kept['draw']} draws of each of {kept['chain']} chains.")
@@ -144,7 +144,7 @@ def show(
         answer.verbatim(parameters_latex(loaded, ci))
         return answer
     else:
-        size = f"{loaded.observed.log_loss.size} rows of {loaded.observed.runs} runs"
+        size = f"{loaded.observed.response.size} rows of {loaded.observed.runs} runs"
         answer.say(f"{loaded.name}: {loaded.law.title}", f"fitted to {loaded.origin}, {size}; {loaded.noise.text}", "")
         answer.results["sources"] = list(loaded.sources)
     answer.show("parameters", table.drop(columns=list(interval_names("eti", ci))) if withheld else table, joined=True)

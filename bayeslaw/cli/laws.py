@@ -38,7 +38,7 @@ def laws(
         return answer
     law = bayeslaw.load_law(name)
     answer.results["law"] = _described(law)
-    answer.say(f"{law.name}: {law.title}", f"source: {law.source}", "", f"loss = {law.loss.text}")
+    answer.say(f"{law.name}: {law.title}", f"source: {law.source}", "", f"loss = {law.formula.text}")
     answer.say(*(f"  {key} = {expression.text}" for key, expression in law.let.items()))
     answer.say("", "covariates")
     for covariate in law.covariates.values():
@@ -116,7 +116,7 @@ def _described(law: Law) -> dict[str, Any]:
         p.name: {"meaning": p.meaning, "unit": p.unit, "prior": str(p.prior), "latex": p.latex} for p in law.parameters.values()
     }
     return {
-        "name": law.name, "title": law.title, "source": law.source, "loss": law.loss.text,
+        "name": law.name, "title": law.title, "source": law.source, "loss": law.formula.text,
         "let": {key: expression.text for key, expression in law.let.items()}, "latex": law.latex(), "covariates": covariates,
         "parameters": parameters, "published": law.published, "note": law.note,
         "references": [reference.bibtex for reference in law.references],

@@ -4,7 +4,7 @@ from .errors import Fault as Fault
 from .errors import FitError as FitError
 from .errors import TableError as TableError
 from .executors import Executor as Executor
-from .executors import Outcome as Outcome
+from .executors import Result as Result
 from .executors import executor as executor
 from .executors import values_of as values_of
 from .flops import stage_flops as stage_flops

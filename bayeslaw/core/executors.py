@@ -3,7 +3,7 @@
     with executor("processes:2") as run:
         outcomes = run.map(function, items)
 
-Each item has its own `Outcome`, and an item that fails costs none of the others. An item's value depends on nothing but the item,
+Each item has its own `Result`, and an item that fails costs none of the others. An item's value depends on nothing but the item,
 so results are identical on every executor and with any number of workers.
 """
 
@@ -39,7 +39,7 @@ DIED = "its {} died each time it was tried; was there memory enough?"
 
 
 @dataclass(frozen=True)
-class Outcome[T]:
+class Result[T]:
     """The value or the error of one item.
 
     Attributes
@@ -64,12 +64,12 @@ class Outcome[T]:
     traceback: str = ""
 
     @classmethod
-    def failed(cls, index: int, what: str, error: str, traceback: str = "") -> Outcome[T]:
+    def failed(cls, index: int, what: str, error: str, traceback: str = "") -> Result[T]:
         """Return the outcome of an item without a value; the error begins with 'fit 3: ' where `what` is 'fit'."""
         return cls(index, None, f"{what} {index + 1}: {error}", traceback)
 
 
-def values_of[T](outcomes: Iterable[Outcome[T]]) -> list[T]:
+def values_of[T](outcomes: Iterable[Result[T]]) -> list[T]:
     """Return the values of outcomes, in their order; a failed item raises BayeslawError, whose notes hold all tracebacks.
 
     Examples
@@ -101,12 +101,12 @@ class Executor(ABC):
     cores: int | None = 1
 
     @abstractmethod
-    def stream[I, T](self, function: Callable[[I], T], items: Sequence[I], *, what: str = "item") -> Generator[Outcome[T]]:
+    def stream[I, T](self, function: Callable[[I], T], items: Sequence[I], *, what: str = "item") -> Generator[Result[T]]:
         """Yield outcomes as they come, in any order; an executor runs one stream at a time. Arguments are as in `map`."""
 
     def map[I, T](
         self, function: Callable[[I], T], items: Iterable[I], *, what: str = "item", progress: bool = False
-    ) -> list[Outcome[T]]:
+    ) -> list[Result[T]]:
         """Return the outcomes in the order of the items; an item that fails costs none of the others.
 
         Parameters
@@ -166,7 +166,7 @@ def run_payload(payload: bytes) -> bytes:
         return pickle.dumps((None, *_describe(error)))
 
 
-def outcome_of(index: int, what: str, answer: bytes) -> Outcome[Any]:
+def outcome_of(index: int, what: str, answer: bytes) -> Result[Any]:
     """Return the outcome that is in a worker's answer.
 
     Parameters
@@ -179,11 +179,11 @@ def outcome_of(index: int, what: str, answer: bytes) -> Outcome[Any]:
     try:
         value, error, traceback = pickle.loads(answer)  # noqa: S301  # from our own worker
     except Exception as fault:
-        return Outcome.failed(index, what, *_describe(fault))
-    return Outcome.failed(index, what, error, traceback) if error else Outcome(index, value)
+        return Result.failed(index, what, *_describe(fault))
+    return Result.failed(index, what, error, traceback) if error else Result(index, value)
 
 
-def _with_progress[T](outcomes: Iterable[Outcome[T]], total: int, what: str) -> Iterator[Outcome[T]]:
+def _with_progress[T](outcomes: Iterable[Result[T]], total: int, what: str) -> Iterator[Result[T]]:
     """Yield the same outcomes under a progress bar."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
@@ -252,12 +252,12 @@ class InProcess(Executor):
 
     cores = None
 
-    def stream[I, T](self, function: Callable[[I], T], items: Sequence[I], *, what: str = "item") -> Generator[Outcome[T]]:
+    def stream[I, T](self, function: Callable[[I], T], items: Sequence[I], *, what: str = "item") -> Generator[Result[T]]:
         for index, item in enumerate(items):
             try:
-                outcome = Outcome(index, function(item))
+                outcome = Result(index, function(item))
             except (Exception, SystemExit) as error:
-                outcome = Outcome.failed(index, what, *_describe(error))
+                outcome = Result.failed(index, what, *_describe(error))
             yield outcome
 
 
@@ -273,7 +273,7 @@ class Processes(Executor):
         self._pool: Any = None
         self._streaming = False
 
-    def stream[I, T](self, function: Callable[[I], T], items: Sequence[I], *, what: str = "item") -> Generator[Outcome[T]]:
+    def stream[I, T](self, function: Callable[[I], T], items: Sequence[I], *, what: str = "item") -> Generator[Result[T]]:
         from loky import FIRST_COMPLETED, BrokenProcessPool, wait
 
         if self._streaming:
@@ -290,7 +290,7 @@ class Processes(Executor):
                         future = self._submit(cloudpickle.dumps((function, items[item])))
                         running[future] = item, self._pool
                     except Exception as error:
-                        yield Outcome.failed(item, what, *_describe(error))
+                        yield Result.failed(item, what, *_describe(error))
                 for future in wait(running, return_when=FIRST_COMPLETED).done:
                     item, pool = running.pop(future)
                     try:
@@ -302,7 +302,7 @@ class Processes(Executor):
                         if deaths[item] < MOST_DEATHS:
                             again.append(item)
                             continue
-                        outcome = Outcome.failed(item, what, DIED.format("worker process"))
+                        outcome = Result.failed(item, what, DIED.format("worker process"))
                     yield outcome
         finally:
             self._streaming = False
@@ -345,7 +345,7 @@ class Dask(Executor):
             raise BayeslawError(f"No Dask scheduler answers at {address}: {error}", code="no-scheduler") from None
         self.address = address
 
-    def stream[I, T](self, function: Callable[[I], T], items: Sequence[I], *, what: str = "item") -> Generator[Outcome[T]]:
+    def stream[I, T](self, function: Callable[[I], T], items: Sequence[I], *, what: str = "item") -> Generator[Result[T]]:
         waiting, running, done = deque(range(len(items))), dict[Any, int](), SimpleQueue[Any]()
         alone: float | None = None  # since when there have been no workers
         try:
@@ -356,14 +356,14 @@ class Dask(Executor):
                 if lost or (alone and time.monotonic() - alone > LONELY):
                     lonely = f"has had no workers for some minutes; start them: `dask worker {self.address}`."
                     error = f"The Dask scheduler at {self.address} {'is gone.' if lost else lonely}"
-                    yield from (Outcome.failed(i, what, error) for i in sorted([*running.values(), *waiting]))
+                    yield from (Result.failed(i, what, error) for i in sorted([*running.values(), *waiting]))
                     return
                 while waiting and len(running) < max(threads, self._client.status == "running"):
                     item = waiting.popleft()
                     try:
                         payload = cloudpickle.dumps((function, items[item]))
                     except Exception as error:
-                        yield Outcome.failed(item, what, *_describe(error))
+                        yield Result.failed(item, what, *_describe(error))
                         continue
                     future = self._client.submit(run_payload, payload, key=f"bayeslaw-{uuid.uuid4()}")
                     running[future] = item
@@ -381,15 +381,15 @@ class Dask(Executor):
         except Exception:  # the scheduler is gone, or comes back; what it raises depends on how far it got
             return 0
 
-    def _outcome(self, future: Any, item: int, what: str) -> Outcome[Any]:
+    def _outcome(self, future: Any, item: int, what: str) -> Result[Any]:
         from distributed import KilledWorker
 
         try:
             return outcome_of(item, what, future.result())
         except KilledWorker:
-            return Outcome.failed(item, what, DIED.format("Dask worker"))
+            return Result.failed(item, what, DIED.format("Dask worker"))
         except Exception as error:  # a worker without bayeslaw, or a scheduler that is gone
-            return Outcome.failed(item, what, *_describe(error))
+            return Result.failed(item, what, *_describe(error))
 
     def close(self) -> None:
         self._client.close()

@@ -16,6 +16,7 @@ from bayeslaw.data.columns import did_you_mean
 from bayeslaw.data.table import Runs
 from bayeslaw.data.validate import base_rows, check, complete, mixed_domains, repeats
 from bayeslaw.laws.law import Law
+from bayeslaw.laws.outcome import LOSS, Outcome
 
 SAME = 1e-6  # relative difference below which a number of a table is that of a fitted row
 
@@ -26,8 +27,8 @@ class Observations:
 
     Attributes
     ----------
-    covariates, log_loss : arrays (n,)
-        Log losses are in nats/token, or of losses in `unit`.
+    covariates, response : arrays (n,)
+        The responses are the outcomes on the scale on which noise is added: the logarithms of losses in `unit`.
     run : int array (n,)
         Run codes 0 … R-1, ascending; rows without a run are runs of their own.
     at : dict of str to float
@@ -37,7 +38,7 @@ class Observations:
     base : DataFrame
         Rows with D = 0 that the law can't describe: measured losses of base checkpoints, kept out of the fit.
     se : array (n,)
-        Known standard errors of the log losses (`loss_se` over the loss); empty where the table gives none.
+        Known standard errors of the responses (`loss_se` over the loss); empty where the table gives none.
     checkpoint, group : int arrays (R,)
         Codes of the checkpoints from which the runs branch, ascending, of their own where none are known; and codes of the groups
         of runs that differ in noise by `group_column`, all 0 and without names where there is one noise for all.
@@ -48,7 +49,7 @@ class Observations:
     """
 
     covariates: dict[str, NDArray[np.float64]]
-    log_loss: NDArray[np.float64]
+    response: NDArray[np.float64]
     run: NDArray[np.int64]
     run_names: tuple[str, ...]
     at: dict[str, float]
@@ -64,6 +65,7 @@ class Observations:
     clock_column: str = ""
     span: float = 1.0
     unit: str = NATS
+    outcome: Outcome = LOSS
 
     @property
     def time(self) -> NDArray[np.float64]:
@@ -74,6 +76,11 @@ class Observations:
     def runs(self) -> int:
         """The number of runs."""
         return len(self.run_names)
+
+    @property
+    def items(self) -> NDArray[np.float64]:
+        """Of how many items each outcome is a share, (n,); for outcomes that are."""
+        return self.covariates[self.outcome.items]
 
     @property
     def starts(self) -> NDArray[np.int64]:
@@ -119,7 +126,7 @@ class Observations:
         return replace(
             self,
             covariates={name: values[rows] for name, values in self.covariates.items()},
-            log_loss=self.log_loss[rows],
+            response=self.response[rows],
             run=np.searchsorted(runs, self.run[rows]),
             run_names=tuple(self.run_names[code] for code in runs),
             rows=self.rows[rows],
@@ -156,12 +163,12 @@ class Observations:
         return run, np.where(run >= 0, self.checkpoint[run], checkpoint).astype(np.int64)
 
     @property
-    def loss(self) -> NDArray[np.float64]:
-        """The losses, (n,)."""
-        return np.exp(self.log_loss)
+    def outcomes(self) -> NDArray[np.float64]:
+        """The losses, or the outcomes that they are in place of, (n,)."""
+        return np.asarray(self.response if self.outcome.kind == "count" else self.outcome.from_scale(self.response))
 
     def has(self, law: Law, frame: pd.DataFrame) -> NDArray[np.bool_]:
-        """Mark the rows of a table that are among these, by their covariates and loss, whatever their runs are called.
+        """Mark the rows of a table that are among these, by their covariates and outcome, whatever their runs are called.
 
         Parameters
         ----------
@@ -174,11 +181,10 @@ class Observations:
             Numbers that differ by less than `SAME`, relatively, are the same: tables are written with few digits.
         """
         frame = complete(frame, law)
-        theirs = {c: frame[c].to_numpy(dtype=np.float64) for c in law.covariates} | {
-            "loss": frame["loss"].to_numpy(dtype=np.float64)
-        }
+        name = law.outcome.name
+        theirs = {c: frame[c].to_numpy(dtype=np.float64) for c in (*law.covariates, name)}
         tables = []
-        for columns in (self.covariates | {"loss": self.loss}, theirs):
+        for columns in (self.covariates | {name: self.outcomes}, theirs):
             base = np.all([columns[name] == 0 for name in law.onset], axis=0) & bool(law.onset)
             idle = {name: np.where(base, 0.0, columns[name]) for name in law.idle_at_base}  # they differ by table and don't matter
             # A logarithm that has a value at 0 and below.
@@ -212,19 +218,21 @@ class Observations:
             order = order[np.lexsort((logged[order], run))]
             time, span = logged[order], _typical_span(logged[order], run, clock)
         frame = frame.iloc[order]
-        loss = frame["loss"].to_numpy(dtype=np.float64)
+        outcome = law.outcome
+        values = frame[outcome.name].to_numpy(dtype=np.float64)
         observed = cls(
             **_arrays(frame, law, nested),
-            log_loss=np.log(loss),
+            response=np.asarray(outcome.response(values), dtype=np.float64),
             at=law.reference(frame),
             base=rows[base],
-            se=frame["loss_se"].to_numpy(dtype=np.float64) / loss if "loss_se" in frame else np.empty(0),
+            se=frame[outcome.error].to_numpy(dtype=np.float64) * outcome.slope(values) if outcome.error in frame else np.empty(0),
             group_names=nested.group_names,
             group_column=noise_by or "",
             clock=time,
             clock_column=clock,
             span=span,
-            unit=runs.unit,
+            unit=runs.unit if outcome.is_loss else outcome.unit,
+            outcome=outcome,
         )
         _check_finite(law, observed, runs.name)
         return observed
@@ -249,7 +257,7 @@ def planned(law: Law, runs: Runs, like: Observations) -> tuple[Observations, NDA
         time = clock[order]
     arrays = _arrays(frame.iloc[order], law, nested)
     empty = np.full(len(frame), np.nan)
-    return replace(like, **arrays, log_loss=empty, base=frame.iloc[:0], se=np.empty(0), clock=time), order
+    return replace(like, **arrays, response=empty, base=frame.iloc[:0], se=np.empty(0), clock=time), order
 
 
 def _arrays(frame: pd.DataFrame, law: Law, nested: Nesting) -> dict[str, Any]:
@@ -406,17 +414,17 @@ def _check_nested(frame: pd.DataFrame, run: NDArray[np.int64], names: tuple[str,
 
 
 def _check_finite(law: Law, observed: Observations, name: str) -> None:
-    """Refuse settings where the law has no loss whatever its parameters, such as r = 0 under r**-gamma."""
+    """Refuse settings where the law has no possible value whatever its parameters, such as r = 0 under r**-gamma."""
     draws = law.sample_prior(64, observed.at, np.random.default_rng(0))
     faults, suggestion = [], "remove the row or use a law that is finite there"
-    without = np.arange(observed.log_loss.size)
-    for few in ({name: values[:2] for name, values in draws.items()}, draws):  # almost all rows have a loss by one of two
-        losses = law.predict(few, {name: values[without] for name, values in observed.covariates.items()})
-        without = without[~(np.isfinite(losses) & (losses > 0)).any(axis=0)]
+    without = np.arange(observed.response.size)
+    for few in ({name: column[:2] for name, column in draws.items()}, draws):  # almost all rows have a value by one of two
+        values = law.predict(few, {name: column[without] for name, column in observed.covariates.items()})
+        without = without[~law.outcome.possible(values).any(axis=0)]
     for i in without:
-        problem = f"{law.name} has no finite positive value at " + ", ".join(
+        problem = f"{law.name} has no {law.outcome.words} value at " + ", ".join(
             f"{k} = {v[i]:g}" for k, v in observed.covariates.items()
         )
-        faults.append(Fault(int(observed.rows[i]), "loss", "", problem, suggestion, "no-finite-value"))
+        faults.append(Fault(int(observed.rows[i]), law.outcome.name, "", problem, suggestion, "no-finite-value"))
     if faults:
         raise TableError(faults, name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Literal
 
@@ -15,6 +16,7 @@ from bayeslaw.data.columns import TEXT, columns_there, resolve
 from bayeslaw.data.starter import advice
 from bayeslaw.data.table import Runs
 from bayeslaw.laws.law import Covariate, Law
+from bayeslaw.laws.outcome import Outcome
 from bayeslaw.laws.pooling import level
 
 Purpose = Literal["fit", "score", "forecast"]
@@ -51,8 +53,8 @@ def check(runs: Runs, law: Law, *, purpose: Purpose = "fit") -> list[Fault]:
     if with_loss and (only_base := not usable.any()):
         problem, suggestion = "every row is a base checkpoint (D = 0)", "add rows logged during adaptation"
         faults.append(Fault(None, "D", "0", problem, suggestion, "only-base-checkpoints"))
-    if with_loss and "loss" in frame:
-        faults += check_loss(frame)
+    if with_loss and law.outcome.name in frame:
+        faults += check_loss(frame) if law.outcome.is_loss else check_outcome(frame, law.outcome)
     for column, known in law.levels.items():
         if column in frame:
             hint = "; `--as new-group` forecasts it as a new one" if purpose == "forecast" else ""
@@ -84,7 +86,7 @@ def repeats(frame: pd.DataFrame, law: Law) -> pd.Series:
     out of fits and do not count.
     """
     frame = frame[~base_rows(frame, law)]
-    whole = {"loss", *law.measured, *law.levels} <= {*frame}  # without one of them, different settings look equal
+    whole = {law.outcome.name, *law.measured, *law.levels} <= {*frame}  # without one of them, different settings look equal
     named = frame["run"].notna() if "run" in frame else pd.Series(False, index=frame.index)
     parts = [(frame[~named], list(map(str, frame))), (frame[named], _understood(frame, law))]
     first = []
@@ -98,7 +100,7 @@ def repeats(frame: pd.DataFrame, law: Law) -> pd.Series:
 
 def _understood(frame: pd.DataFrame, law: Law) -> list[str]:
     """Return the columns that tell rows of a table apart: those of the law, and those with a meaning for bayeslaw."""
-    own = {*law.covariates, *law.levels, "seed", *TEXT["curves"]}
+    own = {law.outcome.name, *law.covariates, *law.levels, "seed", *TEXT["curves"]}
     return [str(c) for c in frame if c in own or resolve(str(c), "curves")]
 
 
@@ -112,16 +114,18 @@ def repeat_faults(frame: pd.DataFrame, law: Law) -> list[Fault]:
         "a fit would take each for a new measurement; leave them out by --duplicates drop, or, if they are measurements, give each "
         "its own run or --duplicates keep"
     )
-    return [Fault(None, "run" if "run" in frame else "loss", "", problem, suggestion, "repeated-rows")]
+    return [Fault(None, "run" if "run" in frame else law.outcome.name, "", problem, suggestion, "repeated-rows")]
 
 
 def same_in_other_runs(frame: pd.DataFrame, law: Law) -> list[list[int]]:
-    """Return groups of rows with the same settings and, to the last digit, the same loss in different runs.
+    """Return groups of rows with the same settings and, to the last digit, the same outcome in different runs.
 
-    Losses of fewer than four decimals are left out, since they may agree by chance.
+    Outcomes of fewer than four decimals are left out, since they may agree by chance.
     """
-    rows = complete(frame, law)
-    rows = rows[(rows["loss"].round(3) != rows["loss"]) & ~rows.index.isin(repeats(frame, law).index)]
+    rows, name = complete(frame, law), law.outcome.name
+    if law.outcome.kind == "count":  # shares of few items agree by chance
+        return []
+    rows = rows[(rows[name].round(3) != rows[name]) & ~rows.index.isin(repeats(frame, law).index)]
     columns = [c for c in _understood(rows, law) if c not in ("run", "checkpoint", "seed")]
     rows = rows[rows.duplicated(columns, keep=False)]  # a group for each of a million rows takes half a minute
     return [[int(row) for row in group] for group in rows.groupby(columns, dropna=False).groups.values() if len(group) > 1]
@@ -138,22 +142,22 @@ def repeats_note(runs: Runs, law: Law) -> str:
         shown = ", and ".join(row_ranges(group) for group in groups[:3])
         more = f", and {len(groups) - 3} more groups of rows" if len(groups) > 3 else ""
         notes.append(
-            f"{shown}{more} have the same settings and, to the last digit, the same loss in different runs: if they are one "
-            "measurement, keep one of them, since each narrows the intervals as a new one would"
+            f"{shown}{more} have the same settings and, to the last digit, the same {law.outcome.name} in different runs: if they "
+            "are one measurement, keep one of them, since each narrows the intervals as a new one would"
         )
     return ". ".join(notes)
 
 
 def _check_columns(frame: pd.DataFrame, law: Law, with_loss: bool) -> list[Fault]:
     """Find columns that are missing, or hold no numbers."""
-    columns = [*(["loss"] if with_loss else []), *law.measured, *law.levels]
+    columns = [*([law.outcome.name] if with_loss else []), *law.measured, *law.levels]
     given = frame[[c for c in frame if c not in law.indicators]]
     whole = {s: members for s, members in law.series.items() if not {*members} & {*frame}}
     faults = []
     for series, members in whole.items():
         problem, suggestion = f"columns {members[0]} to {members[-1]} are missing", "bayeslaw.schedules.changes.nodes computes them"
         faults.append(Fault(None, series, "", problem, suggestion, "missing-column"))
-    wanted = ", ".join(["loss"] * with_loss + [*law.axes, *law.series, *law.levels])
+    wanted = ", ".join([law.outcome.name] * with_loss + [*law.axes, *law.series, *law.levels])
     missing = [c for c in columns if c not in frame and not any(c in members for members in whole.values())]
     suggestion = advice(given, [c for c in missing if c != BASE_LOSS]) if {*missing} - {BASE_LOSS} else ""
     there = f"{law.name} needs {wanted}; there are {columns_there(given)}. {suggestion}"
@@ -249,6 +253,52 @@ def check_loss(frame: pd.DataFrame) -> list[Fault]:
     problem = f"loss {{value}} is above {most:.3g} {of}: is it a perplexity?"
     large = (loss > most) & np.isfinite(loss)
     return faults + list(cell_faults(frame, "loss", large, problem, "take its logarithm", "loss-too-large"))
+
+
+def check_outcome(frame: pd.DataFrame, outcome: Outcome) -> list[Fault]:
+    """List values that an outcome other than a loss can't have, and impossible standard errors of it."""
+    name, values, remove = outcome.name, frame[outcome.name], "correct it or remove the row"
+    if values.dtype.kind not in "fiu":
+        return []  # the column is reported as one without numbers
+    faults = list(cell_faults(frame, name, values.isna(), f"{name} is missing or not a number", remove, "missing-value"))
+    faults += cell_faults(frame, name, np.isinf(values), f"{name} is infinite", remove, "infinite-value")
+    (low, high), finite = outcome.bounds, np.isfinite(values)
+    ends = outcome.kind == "count"
+    below, above = finite & ((values < low) if ends else (values <= low)), finite & ((values > high) if ends else (values >= high))
+    at_end = (below & (values == low)) | (above & (values == high))
+    limit = f"{name} {{value}} lies at a bound, which {name} can't reach"
+    counted = "give it as a share of counted items (an outcome of kind count), which may be 0 or 1, or leave the row out"
+    faults += cell_faults(frame, name, at_end, limit, counted, "at-a-bound")
+    between = f"between {low:g} and {high:g}" if math.isfinite(high) else f"above {low:g}"
+    outside, wrong = f"{name} {{value}} does not lie {between}", (below | above) & ~at_end
+    percent = wrong & (values > 1) & (values <= 100) & (high == 1)
+    question = f"is it in percent? Divide by 100, or read it so: --column '{name}={name}:%'"
+    faults += cell_faults(frame, name, percent, outside, question, "percent")
+    faults += cell_faults(frame, name, wrong & ~percent, outside, remove, "out-of-bounds")
+    if outcome.kind == "count" and outcome.items in frame and frame[outcome.items].dtype.kind in "fiu":
+        faults += _check_items(frame, outcome, wrong)
+    if outcome.error not in frame:
+        return faults
+    if outcome.kind == "count":
+        problem = f"column {outcome.error} can't be used: the number of {outcome.items} says how exactly {name} is measured"
+        return [*faults, Fault(None, outcome.error, "", problem, "leave the column out", "error-of-a-count")]
+    error, column = frame[outcome.error], outcome.error
+    unusable = ~np.isfinite(error) | (error < 0) if error.dtype.kind in "fiu" else pd.Series(True, index=frame.index)
+    if error.dtype.kind not in "fiu":
+        return [
+            *faults,
+            Fault(None, column, "", f"column {column} holds no numbers", "give standard errors", "column-without-numbers"),
+        ]
+    problem = f"{column} {{value}} is missing, not finite or negative"
+    return faults + list(cell_faults(frame, column, unusable, problem, "write 0 where there is no error", "bad-error"))
+
+
+def _check_items(frame: pd.DataFrame, outcome: Outcome, wrong: pd.Series) -> Iterable[Fault]:
+    """Find rows whose outcome is no share of their number of items, up to rounding of the share or partial credit."""
+    items, name = frame[outcome.items], outcome.name
+    part = np.isfinite(items) & (items > 0) & (items != np.floor(items)) & ~wrong
+    problem = f"{outcome.items} {{value}} is no whole number"
+    return cell_faults(frame, outcome.items, part, problem, f"give the number of items of which {name} is a share", "not-whole")
 
 
 def check_error(frame: pd.DataFrame) -> list[Fault]:

@@ -138,7 +138,9 @@ def combination_draws(
     size = min(draws, known)
     chosen = np.random.default_rng(seed).permutation(known)[:size]
     even = np.linspace(0, draws - 1, size).round().astype(np.int64)
-    return LawDraws(weights.law, weights.draws).loss({"L_source": source_loss[even], "L_target": target_loss[even]}, chosen, axes=1)
+    return LawDraws(weights.law, weights.draws).outcome(
+        {"L_source": source_loss[even], "L_target": target_loss[even]}, chosen, axes=1
+    )
 
 
 def combination_table(draws: Array, at: pd.DataFrame, ci_prob: float = 0.9, *, failed: bool = False) -> pd.DataFrame:

@@ -16,7 +16,7 @@ from bayeslaw.core.errors import BayeslawError, nearest
 from bayeslaw.data.schedule_text import parse_schedule
 from bayeslaw.data.validate import complete
 from bayeslaw.forecasting.stack import Posterior
-from bayeslaw.posterior.draws import LawDraws, check_losses
+from bayeslaw.posterior.draws import LawDraws, check_values
 from bayeslaw.schedules.areas import POWER, Point, trace
 from bayeslaw.schedules.changes import nodes
 from bayeslaw.schedules.schedule import MEMORY, Schedule
@@ -183,9 +183,10 @@ def losses(posterior: Posterior, table: pd.DataFrame, draws: NDArray[np.int64] |
                 code="missing-covariate",
             )
         at = {c: frame[c].to_numpy(dtype=np.float64) for c in law.covariates}
-        by_law.append(LawDraws(fit.law, fit.draws).loss(at, chosen, axes=1))
+        by_law.append(LawDraws(fit.law, fit.draws).outcome(at, chosen, axes=1))
     loss = np.concatenate(by_law)[slice(None) if draws is None else draws].T
-    check_losses(loss, posterior.name, {str(c): table[c].to_numpy()[:, None] for c in table.select_dtypes("float")})
+    at = {str(c): table[c].to_numpy()[:, None] for c in table.select_dtypes("float")}
+    check_values(loss, fit.law, at, name=posterior.name)
     return loss
 
 

@@ -41,7 +41,7 @@ class Compressed:
         largest = 0.0
         for i in range(next(iter(draws.values())).size):
             draw = {name: values[i : i + 1] for name, values in draws.items()}
-            points, rows = (np.log(law.predict(draw, o.covariates)[0]) for o in (whole, self.observed))
+            points, rows = (law.outcome.to_scale(law.predict(draw, o.covariates)[0]) for o in (whole, self.observed))
             largest = max(largest, float(np.abs(np.bincount(self.row, points) / self.count - rows).max()))
         return largest
 
@@ -57,7 +57,7 @@ def compress(law: Law, observed: Observations, width: float | None = None) -> Co
     """
     if width is not None and not 0 < width <= WIDEST:
         raise BayeslawError(f"The width of a bin lies between 0 and {WIDEST:g} e-folds, {width:g} does not.", code="bad-bin-width")
-    points = observed.log_loss.size
+    points = observed.response.size
     unchanged = Compressed(observed, np.ones(points), np.zeros(observed.runs), np.arange(points))
     if observed.se.size:
         if width is not None:
@@ -89,12 +89,12 @@ def compress(law: Law, observed: Observations, width: float | None = None) -> Co
 
     order = np.argsort(row, kind="stable")
     starts = np.searchsorted(row[order], np.arange(rows))
-    log_loss = mean(observed.log_loss)
-    scatter = np.bincount(observed.run, (observed.log_loss - log_loss[row]) ** 2, observed.runs)
+    response = mean(observed.response)
+    scatter = np.bincount(observed.run, (observed.response - response[row]) ** 2, observed.runs)
     fewer = replace(
         observed,
         covariates={name: middle(name, values) for name, values in observed.covariates.items()},
-        log_loss=log_loss,
+        response=response,
         run=observed.run[first],
         rows=observed.rows[first],
     )

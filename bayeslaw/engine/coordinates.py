@@ -24,9 +24,9 @@ from bayeslaw.engine.graph import FUNCTIONS, SETTINGS, Graph
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.prior import Prior
 
-# Scale of the softplus that keeps the floor positive, as a share of the smallest loss. It is small because the mean loss, which the
-# data determine to a few thousandths, is no longer a coordinate where the softplus curves: with 0.05 fits took twice the gradients
-# and diverged where floors near zero are likely.
+# Scale of the softplus that keeps the floor positive, as a share of the smallest loss, or of the spread of other outcomes. It is
+# small because the mean loss, which the data determine to a few thousandths, is no longer a coordinate where the softplus curves:
+# with 0.05 fits took twice the gradients and diverged where floors near zero are likely.
 SOFTPLUS = 0.01
 ROWS = 12  # rows of the runs that represent a law of series
 
@@ -59,7 +59,7 @@ def star(law: Law, observed: Observations) -> dict[str, Array]:
     settings repeat for every combination of those columns' values.
     """
     if law.series:
-        rows = np.unique(np.linspace(0, observed.log_loss.size - 1, ROWS).round().astype(np.int64))
+        rows = np.unique(np.linspace(0, observed.response.size - 1, ROWS).round().astype(np.int64))
         points = [{name: float(observed.covariates[name][row]) for name in law.measured} for row in rows]
     else:
         points = [{name: observed.at[name] for name in law.measured}]
@@ -125,7 +125,7 @@ class Coordinates:
             (n, p.prior.dist, p.prior.support == "bounded" and p.prior.bounds, p.prior.on and p.prior.on.text, p.around)
             for n, p in law.parameters.items()
         ]
-        formulas = [law.loss.text, *(f"{n} = {e.text}" for n, e in law.let.items())]
+        formulas = [law.formula.text, *(f"{n} = {e.text}" for n, e in law.let.items())]
         terms = [(n, t.text) for n, t in law.amplitudes.items()]
         parts = (formulas, parameters, terms, law.floors, list(law.covariates), sorted(self.by_spread), sorted(self.by_mean))
         return "; ".join(map(str, parts))
@@ -146,7 +146,8 @@ class Coordinates:
             elif np.any(values != 0):
                 constant.add(name)
         weights = {name: w / w.sum() for name, w in weights.items()}
-        softplus_scale = SOFTPLUS * float(np.exp(observed.log_loss.min()))
+        least = float(observed.outcomes.min())
+        softplus_scale = SOFTPLUS * (least if least > 0 else float(np.std(observed.outcomes)) + 1e-6)
         return cls(law, observed.at, settings, size, weights, frozenset(varying), frozenset(constant), softplus_scale)
 
     def variables(self, x: Mapping[str, Any], functions: Functions, mean: Mean) -> tuple[dict[str, Any], Any]:
@@ -211,10 +212,10 @@ class Coordinates:
         variables, jacobian = here.variables(x, FUNCTIONS, mean)
         return here.parameters(variables, FUNCTIONS), variables, jacobian
 
-    def log_loss(self, graph: Graph, parameters: Mapping[str, Any]) -> Any:
-        """The PyTensor variable of the log of the expected loss of every row; None unless the graph is built."""
+    def response(self, graph: Graph, parameters: Mapping[str, Any]) -> Any:
+        """The PyTensor variable of every row's expected outcome on the scale of the noise; None unless the graph is built."""
         values = dict(parameters) | {name: graph.column(name) for name in graph.columns}
-        return graph.value(FUNCTIONS["log"](self.law.evaluate(values, FUNCTIONS))).every_row()
+        return graph.value(self.law.outcome.to_scale(self.law.evaluate(values, FUNCTIONS), FUNCTIONS)).every_row()
 
     def draws(self, x: Mapping[str, Array]) -> dict[str, Array]:
         """The law's parameters, arrays (S,), from coordinates, arrays (S, 1)."""

@@ -97,7 +97,7 @@ class Density:
             values = {name: Value(graph, SINGLE, variable=v) for name, v in x.items()}
             parameters, variables, total = coordinates.on_graph(graph, values)
             total = total + _log_priors(graph, law, noise, variables | {n: values[n] for n in noise.parameters})
-            mean, data = coordinates.log_loss(graph, parameters), data_of(noise, fewer, count, scatter)
+            mean, data = coordinates.response(graph, parameters), data_of(noise, fewer, count, scatter)
             rows = Rows(**{name: graph.array(name, values) for name, values in data.items()})
             if not graph.build:
                 return None
@@ -133,17 +133,18 @@ class Density:
     def start(self) -> Array:
         """Coordinates of a starting point: prior medians, the losses' mean as floor, and noise of 1%."""
         x = np.zeros(self.size)
-        spread = float(np.std(np.exp(self.observed.log_loss))) + 1e-3
+        outcomes, scale = self.observed.outcomes, self.noise.scale
+        spread = float(np.std(outcomes)) + 1e-3 * scale
         terms = [n for n in self.coordinates.scaled if self.law.parameters[n].prior.support == "positive"]
         for i, name in enumerate(self.names):
             if name in self.law.floors:
-                x[i] = float(np.mean(np.exp(self.observed.log_loss)))
+                x[i] = float(np.mean(outcomes))
             elif name in terms:
                 x[i] = np.log(spread / (1 + len(terms)))
             elif name in self.coordinates.scaled:
                 x[i] = 0.0  # of either sign
             elif name in self.noise.parameters and noises.kind(name) in noises.PRIORS:
-                x[i] = np.log(START.get(name, 0.01))
+                x[i] = np.log(START.get(name, (0.05 if self.noise.kind in ("bounded", "count") else 0.01) * scale))
             else:
                 prior = self.law.parameters[name].prior if name in self.law.parameters else self.noise.prior(name)
                 median = float(prior.scipy.median())

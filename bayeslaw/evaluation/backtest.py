@@ -20,7 +20,7 @@ from threadpoolctl import threadpool_limits
 
 from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, Fault, TableError, row_ranges, shortened, whole_number
-from bayeslaw.core.executors import Executor, Outcome, values_of
+from bayeslaw.core.executors import Executor, Result, values_of
 from bayeslaw.core.flops import FLOPS
 from bayeslaw.core.intervals import interval_names, quantiles
 from bayeslaw.core.text import significant
@@ -34,6 +34,7 @@ from bayeslaw.forecasting.forecast import Forecast, forecast
 from bayeslaw.inference.batch import Task, fit_many
 from bayeslaw.laws.card import load_law
 from bayeslaw.laws.law import Law
+from bayeslaw.laws.outcome import LOSS, Outcome
 from bayeslaw.laws.pooling import level, levels_of, with_by, with_levels
 from bayeslaw.posterior.diagnostics import checks_label, failures, model_label, sampling_verdict
 from bayeslaw.posterior.effects import WORDS, Reading
@@ -78,6 +79,8 @@ class Backtest:
         scored, checks ('passed', 'FAILED (not scored)', 'FAILED (forced)', 'not scored') and model.
     notes : tuple of str
         Failed checks with what to do, and which rows were not scored.
+    outcome : Outcome
+        What the law predicts; that of `rows` stands in its column.
 
     Examples
     --------
@@ -91,6 +94,7 @@ class Backtest:
     rows: pd.DataFrame
     cuts: pd.DataFrame
     notes: tuple[str, ...]
+    outcome: Outcome = LOSS
 
     def __repr__(self) -> str:
         cuts = counted(len(self.cuts), "cut")
@@ -109,8 +113,8 @@ class Backtest:
         median, absolute and signed), cover_eti50, cover_eti80, cover_eti90, width_rel_eti90 (mean width over the loss), crps
         and checks.
         """
-        table = [{"e_folds": name} | scores_of(rows) for name, rows in self._parts.items()]
-        return pd.DataFrame(table, columns=["e_folds", *SCORES])
+        table = [{"e_folds": name} | scores_of(rows, self.outcome) for name, rows in self._parts.items()]
+        return pd.DataFrame(table, columns=["e_folds", *(SCORES if self.outcome.relative else ABSOLUTE)])
 
     @property
     def transforms(self) -> dict[str, Array]:
@@ -134,18 +138,20 @@ class Backtest:
         if not len(self.rows):
             return f"Nothing could be scored beyond {counted(len(self.cuts), 'cut')}: the notes say why, and what to do."
         place, rows = _nearest_to_one(self.rows)
-        sentences = [f"At {place} of {IN_WORDS.get(self.by, self.by)} beyond these runs, {_experience(rows)}."]
+        sentences = [f"At {place} of {IN_WORDS.get(self.by, self.by)} beyond these runs, {_experience(rows, self.outcome)}."]
         if failed.any():
             sentences.append(f"{failed.sum()} of {counted(len(self.cuts), 'cut')} could not be scored; the notes say why.")
         if forced.any():
             sentences.append(f"Sampling FAILED (forced) at {forced.sum()} of {counted(len(self.cuts), 'cut')}.")
-        return " ".join([*sentences, *_advice(rows)])
+        return " ".join([*sentences, *_advice(rows, self.outcome)])
 
 
 SCORES = (
     "forecasts", "rows", "runs", "cuts", "mae_rel", "bias_rel", *(f"cover_eti{100 * prob:g}" for prob in COVERED),
     "width_rel_eti90", "crps", "checks",
 )  # fmt: skip
+# Where errors are not relative to the outcome.
+ABSOLUTE = tuple({"mae_rel": "mae", "bias_rel": "bias", "width_rel_eti90": "width_eti90"}.get(name, name) for name in SCORES)
 
 
 def backtest(
@@ -230,7 +236,7 @@ def backtest(
     outcomes = fit_many(tasks, executor=executor, then=then, progress=progress)
     if all(outcome.error for outcome in outcomes):
         values_of(outcomes)
-    return _result(law.name, by, along, parts, outcomes, notes)
+    return _result(law, by, along, parts, outcomes, notes)
 
 
 # --- directions and cuts ---------------------------------------------------------------------------------------------
@@ -422,10 +428,11 @@ def forecasts_beyond(
 
 def _scored(predicted: Forecast, frame: pd.DataFrame, cut: float, value: pd.Series) -> pd.DataFrame:
     """Return the forecasts of a table's rows beside their losses, as in `Backtest.rows`."""
-    draws, loss, (code, names) = predicted.predictive, frame["loss"].to_numpy(dtype=np.float64), run_codes(frame)
+    outcome, draws, (code, names) = predicted.outcome, predicted.predictive, run_codes(frame)
+    loss = frame[outcome.name].to_numpy(dtype=np.float64)
     cells: dict[str, Any] = {"cut": cut, "row": frame.index, "run": np.array(names, dtype=object)[code]}
     cells |= {str(value.name): value.to_numpy(), "reach": np.log(value.to_numpy()) - math.log(cut), "as": predicted.readings}
-    cells |= {"spread": predicted.headlines, "loss": loss}
+    cells |= {"spread": predicted.headlines, outcome.name: loss}
     for prob in COVERED:
         cells |= dict(zip(("median", *interval_names("eti", prob)), quantiles(draws, prob, axis=0), strict=True))
     cells |= {"crps": crps(loss, draws), "pit": transforms(loss, draws)}
@@ -439,7 +446,7 @@ def _held(fit: Fit, runs: Runs) -> tuple[Runs, dict[str, int]]:
     if fit.observed.group_names:
         out[group] = ~frame[group].astype(str).isin(fit.observed.group_names)
     reasons = {f"have a {name} that no fitted row has": mask.to_numpy() for name, mask in out.items()}
-    reasons["have the covariates and the loss of fitted rows"] = fit.observed.has(fit.law, frame)
+    reasons[f"have the covariates and the {fit.law.outcome.name} of fitted rows"] = fit.observed.has(fit.law, frame)
     left = np.any([*reasons.values()], axis=0)
     counts = {reason: int(mask.sum()) for reason, mask in reasons.items() if mask.any()}
     if left.all():
@@ -456,7 +463,7 @@ def _held(fit: Fit, runs: Runs) -> tuple[Runs, dict[str, int]]:
 
 
 def _result(
-    law: str, by: str, along: pd.Series, parts: Sequence[Runs], outcomes: Sequence[Outcome[Beyond]], notes: Sequence[str]
+    law: Law, by: str, along: pd.Series, parts: Sequence[Runs], outcomes: Sequence[Result[Beyond]], notes: Sequence[str]
 ) -> Backtest:
     """Put the forecasts of all cuts together, and say what is not among them."""
     table, rows, notes = list[dict[str, object]](), list[pd.DataFrame](), list(notes)
@@ -473,7 +480,7 @@ def _result(
             notes.append(f"{where}: sampling {done.verdict} What lies beyond this cut {scored}.")
         notes += [f"{where}: {count:,} of {counts['beyond']:,} rows beyond it {why}." for why, count in done.left_out.items()]
         rows += [done.rows] if len(done.rows) else []
-    empty = pd.DataFrame(columns=["cut", "row", "run", "reach", "spread", "loss"])
+    empty = pd.DataFrame(columns=["cut", "row", "run", "reach", "spread", law.outcome.name])
     forecasts = pd.concat(rows, ignore_index=True) if rows else empty
     known = int((forecasts["as"] == WORDS[2]).sum()) if rows else 0
     if known:
@@ -481,7 +488,7 @@ def _result(
             f"{known} of {len(forecasts)} forecasts are of later rows of fitted runs, with the effects learnt from these ('known "
             "run'); --as new-run forecasts them as other runs."
         )
-    return Backtest(law, by, forecasts, pd.DataFrame(table), tuple(notes))
+    return Backtest(law.name, by, forecasts, pd.DataFrame(table), tuple(notes), law.outcome)
 
 
 def bin_name(low: float, high: float) -> str:
@@ -489,21 +496,23 @@ def bin_name(low: float, high: float) -> str:
     return f"{low:g} to {high:g}" if math.isfinite(high) else f"over {low:g}"
 
 
-def inside(rows: pd.DataFrame, prob: float) -> pd.Series:
-    """Mark the forecasts, rows of `Backtest.rows`, whose equal-tailed interval of this probability holds the loss."""
+def inside(rows: pd.DataFrame, prob: float, outcome: Outcome = LOSS) -> pd.Series:
+    """Mark the forecasts, rows of `Backtest.rows`, whose equal-tailed interval of this probability holds the outcome."""
     low, high = (rows[end] for end in interval_names("eti", prob))
-    return (rows["loss"] >= low) & (rows["loss"] <= high)
+    return (rows[outcome.name] >= low) & (rows[outcome.name] <= high)
 
 
-def scores_of(rows: pd.DataFrame) -> dict[str, Any]:
+def scores_of(rows: pd.DataFrame, outcome: Outcome = LOSS) -> dict[str, Any]:
     """Return the counts and scores of some rows of `Backtest.rows`, as in `Backtest.reach`."""
-    loss, median = (rows[name].to_numpy(dtype=np.float64) for name in ("loss", "median"))
+    loss, median = (rows[name].to_numpy(dtype=np.float64) for name in (outcome.name, "median"))
+    points, unit = point_scores(loss, median, outcome), loss if outcome.relative else np.ones_like(loss)
     low, high = (rows[end].to_numpy(dtype=np.float64) for end in interval_names("eti", 0.9))
     return {
         "forecasts": len(rows), "rows": rows["row"].nunique(), "runs": rows["run"].nunique(), "cuts": rows["cut"].nunique(),
-        "mae_rel": point_scores(loss, median)["mae_rel"], "bias_rel": float((median / loss - 1).mean()),
-        **{f"cover_eti{100 * prob:g}": float(inside(rows, prob).mean()) for prob in COVERED},
-        "width_rel_eti90": float(((high - low) / loss).mean()), "crps": float(rows["crps"].mean()),
+        **{name: points[name] for name in (("mae_rel", "bias_rel") if outcome.relative else ("mae", "bias"))},
+        **{f"cover_eti{100 * prob:g}": float(inside(rows, prob, outcome).mean()) for prob in COVERED},
+        "width_rel_eti90" if outcome.relative else "width_eti90": float(((high - low) / unit).mean()),
+        "crps": float(rows["crps"].mean()),
         "checks": checks_label(bool((rows["checks"] == checks_label(True)).any())),
     }  # fmt: skip
 
@@ -520,23 +529,26 @@ def _nearest_to_one(rows: pd.DataFrame) -> tuple[str, pd.DataFrame]:
     return next((place, part) for place, part in parts if len(part))
 
 
-def _experience(rows: pd.DataFrame) -> str:
-    """Say how many losses the 90% intervals of some forecasts held, and by how much the medians were off."""
-    scores, held = scores_of(rows), int(inside(rows, 0.9).sum())
-    what = f"{held} of {len(rows)} {'loss' if len(rows) == 1 else 'losses'}"
+def _experience(rows: pd.DataFrame, outcome: Outcome) -> str:
+    """Say how many outcomes the 90% intervals of some forecasts held, and by how much the medians were off."""
+    scores, held = scores_of(rows, outcome), int(inside(rows, 0.9, outcome).sum())
+    what = f"{held} of {len(rows)} {outcome.name if len(rows) == 1 else outcome.plural}"
     if scores["forecasts"] != scores["rows"]:
-        what = f"the loss in {held} of {len(rows)} forecasts (of {scores['rows']} rows, from {scores['cuts']} cuts)"
-    return f"your 90% intervals would have held {what}; errors there were {significant(100 * scores['mae_rel'], 2)}% on average"
+        what = f"the {outcome.name} in {held} of {len(rows)} forecasts (of {scores['rows']} rows, from {scores['cuts']} cuts)"
+    error = f"{significant(100 * scores['mae_rel'], 2)}%" if outcome.relative else significant(scores["mae"], 2)
+    return f"your 90% intervals would have held {what}; errors there were {error} on average"
 
 
-def _advice(rows: pd.DataFrame) -> list[str]:
+def _advice(rows: pd.DataFrame, outcome: Outcome) -> list[str]:
     """Say what to do if the 90% intervals of some forecasts are too narrow, counting each run once: its rows err together."""
     runs = rows["run"].nunique()
     if runs < 3:
         return [f"They are of {'one run' if runs == 1 else 'two runs'}: too few to judge by."]
-    by_run = inside(rows, 0.9).groupby(rows["run"]).mean()
+    by_run = inside(rows, 0.9, outcome).groupby(rows["run"]).mean()
     if binom.cdf(round(float(by_run.sum())), runs, 0.9) >= NARROW:
         return []
+    if not outcome.relative:
+        return ["Such intervals are too narrow: forecast less far, or compare other laws."]
     error = point_scores(rows["loss"].to_numpy(), rows["median"].to_numpy())["mae_rel"]
     size = significant(100 * error, 1)
     return [f"Such intervals are too narrow: state a discrepancy of some {size}%, and see by a backtest whether it is enough."]

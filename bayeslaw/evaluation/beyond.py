@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, FitError
-from bayeslaw.core.executors import Outcome, values_of
+from bayeslaw.core.executors import Result, values_of
 from bayeslaw.core.text import significant
 from bayeslaw.data.observations import run_codes
 from bayeslaw.data.table import Runs
@@ -23,6 +23,7 @@ from bayeslaw.evaluation.choice import CUTS, PRIOR, HeldOut, Question, floor_not
 from bayeslaw.evaluation.comparison import SCORED_TWICE, Candidate, Comparison, Work, comparison_of, mark
 from bayeslaw.evaluation.scores import draw_scores, point_scores
 from bayeslaw.forecasting.stack import Stack
+from bayeslaw.laws.outcome import Outcome
 from bayeslaw.posterior.diagnostics import model_label
 from bayeslaw.posterior.fit import Fit
 
@@ -106,7 +107,7 @@ def _whole_fits(work: Work, candidates: Sequence[Candidate]) -> dict[str, Fit]:
 
 
 def _judged(
-    work: Work, by: str, cuts: Sequence[float], names: Sequence[str], tried: Mapping[tuple[float, str], Outcome[Beyond]]
+    work: Work, by: str, cuts: Sequence[float], names: Sequence[str], tried: Mapping[tuple[float, str], Result[Beyond]]
 ) -> tuple[list[str], list[float]]:
     """Return the laws to weigh and the cuts at which each of them could be scored.
 
@@ -134,7 +135,7 @@ def _held_forecasts(
     work: Work, asked: Question, along: pd.Series, common: Runs, cuts: Sequence[float], found: Mapping[str, Sequence[pd.DataFrame]]
 ) -> HeldOut:
     """Put together the forecasts of rows that every law could forecast."""
-    frame = common.frame
+    frame, outcome = common.frame, work.candidates[0].law.outcome
     code, names = run_codes(frame)
     run = pd.Series(np.array(names, dtype=object)[code], index=frame.index)
     group = pd.Series(groups_of(along.loc[frame.index].to_numpy()), index=frame.index)
@@ -145,7 +146,7 @@ def _held_forecasts(
         other += len(set[Any]().union(*indices)) - len(rows)
         reach = np.log(along.loc[rows].to_numpy()) - np.log(cut)
         columns = {"cut": cut, "row": rows, "run": run[rows].to_numpy(), "group": group[rows].to_numpy(), "reach": reach}
-        tables.append(pd.DataFrame(columns | {"loss": frame.loc[rows, "loss"].to_numpy(dtype=np.float64)}))
+        tables.append(pd.DataFrame(columns | {outcome.name: frame.loc[rows, outcome.name].to_numpy(dtype=np.float64)}))
         for name, tables_of in found.items():
             quantiles[name].append(tables_of[number].loc[rows].to_numpy())
     if other:
@@ -156,7 +157,7 @@ def _held_forecasts(
             f"{common.name}: there is no row beyond the cuts that every law could forecast.", code="nothing-held-out"
         )
     whole["near"] = nearness(whole["reach"].to_numpy(), asked.reach)
-    return HeldOut(whole, {name: np.concatenate(parts) for name, parts in quantiles.items()})
+    return HeldOut(whole, {name: np.concatenate(parts) for name, parts in quantiles.items()}, outcome)
 
 
 def _weighed_beyond(work: Work, asked: Question, held: HeldOut, fits: Mapping[str, Fit]) -> tuple[dict[str, float], pd.DataFrame]:
@@ -185,24 +186,29 @@ def _weighed_beyond(work: Work, asked: Question, held: HeldOut, fits: Mapping[st
 
 
 def _score_beyond(
-    work: Work, by: str, held: HeldOut, tried: Mapping[tuple[float, str], Outcome[Beyond]], weights: Mapping[str, float]
+    work: Work, by: str, held: HeldOut, tried: Mapping[tuple[float, str], Result[Beyond]], weights: Mapping[str, float]
 ) -> None:
     """Add the scores of each law and of the stack beyond each cut."""
     stacked, named = held.stacked(weights), {c.name: c for c in work.candidates}
     for cut in map(float, held.rows["cut"].unique()):
         at, name_of = np.flatnonzero(held.rows["cut"] == cut), _beyond_name(by, cut)
-        loss = held.rows["loss"].to_numpy(dtype=np.float64)[at]
+        loss = held.rows[held.outcome.name].to_numpy(dtype=np.float64)[at]
         done = {name: value for name in held.quantiles if (value := tried[cut, name].value) is not None}
         for name, value in done.items():
-            c, make = named[name], partial(_beyond_scores, loss, held.quantiles[name].T[:, at], [value])
+            c, make = named[name], partial(_beyond_scores, loss, held.quantiles[name].T[:, at], [value], held.outcome)
             work.add(name_of, c.law.name, c.noise, "posterior", mark(value.passed, work.force), make)
-        make = partial(_beyond_scores, loss, stacked[:, at], [*done.values()])
+        make = partial(_beyond_scores, loss, stacked[:, at], [*done.values()], held.outcome)
         work.add(name_of, "stack", "", "stack", mark(all(value.passed for value in done.values()), work.force), make)
 
 
-def _beyond_scores(loss: Array, draws: Array, forecasts: Sequence[Beyond]) -> pd.DataFrame:
-    """Return the scores of draws (S, n) of losses (n,), and what applies to the forecasts that they are from."""
+def _beyond_scores(loss: Array, draws: Array, forecasts: Sequence[Beyond], outcome: Outcome) -> pd.DataFrame:
+    """Return the scores of draws (S, n) of outcomes (n,), and what applies to the forecasts that they are from.
+
+    Parameters
+    ----------
+    loss, draws, forecasts, outcome
+    """
     model = max((forecast.model for forecast in forecasts), key=("no concerns", "concerns", "not assessed").index)
     spread = " or ".join(sorted({forecast.rows.attrs["spread"] for forecast in forecasts}))
     scores = {"model": model, "spread": spread, "rows": loss.size}
-    return pd.DataFrame([scores | point_scores(loss, np.median(draws, axis=0)) | draw_scores(loss, draws)])
+    return pd.DataFrame([scores | point_scores(loss, np.median(draws, axis=0), outcome) | draw_scores(loss, draws, outcome)])

@@ -31,6 +31,7 @@ from bayeslaw.evaluation.backtest import DIRECTIONS, IN_WORDS, direction, group_
 from bayeslaw.forecasting.forecast import Forecast
 from bayeslaw.forecasting.grid import grid
 from bayeslaw.laws.law import Covariate, Law
+from bayeslaw.laws.outcome import LOSS, Outcome
 
 CUTS = 5
 PRIOR = (
@@ -220,17 +221,20 @@ class HeldOut:
     Attributes
     ----------
     rows : DataFrame
-        One row for each forecast: cut, row, run, group, reach, loss and near, see `nearness`.
+        One row for each forecast: cut, row, run, group, reach, loss (or another outcome) and near, see `nearness`.
     quantiles : mapping of law to array (n, KEPT)
+    outcome : Outcome
     """
 
     rows: pd.DataFrame
     quantiles: Mapping[str, Array]
+    outcome: Outcome = LOSS
     crps: tuple[Array, Array] = field(init=False)
 
     def __post_init__(self) -> None:
-        loss = self.rows["loss"].to_numpy(dtype=np.float64)
-        object.__setattr__(self, "crps", crps_terms(loss, list(self.quantiles.values())))
+        loss = self.rows[self.outcome.name].to_numpy(dtype=np.float64)
+        terms = crps_terms(loss, list(self.quantiles.values()), None if self.outcome.relative else np.ones_like(loss))
+        object.__setattr__(self, "crps", terms)
 
     @property
     def counts(self) -> Array:
@@ -240,7 +244,7 @@ class HeldOut:
 
     @property
     def relative(self) -> pd.DataFrame:
-        """CRPS of every forecast over the loss: rows (n,), a column for each law."""
+        """CRPS of every forecast, over a positive outcome such as a loss: rows (n,), a column for each law."""
         linear, quadratic = self.crps
         own: Array = linear - np.diagonal(quadratic, axis1=1, axis2=2).T / 2
         return pd.DataFrame(own.T, columns=list(self.quantiles), index=self.rows.index)
@@ -261,7 +265,7 @@ class HeldOut:
         return np.hstack(parts).T
 
 
-def crps_terms(loss: Array, forecasts: Sequence[Array]) -> tuple[Array, Array]:
+def crps_terms(loss: Array, forecasts: Sequence[Array], unit: Array | None = None) -> tuple[Array, Array]:
     """Return terms of the relative CRPS of weighted forecasts, which is w'a - w'Bw/2.
 
     Parameters
@@ -269,15 +273,17 @@ def crps_terms(loss: Array, forecasts: Sequence[Array]) -> tuple[Array, Array]:
     loss : array (n,)
     forecasts : sequence of K arrays (n, S)
         Draws or evenly spaced quantiles.
+    unit : array (n,), optional
+        What errors are relative to, by default the losses themselves.
 
     Returns
     -------
     array (K, n), array (n, K, K)
         Mean distances of a law's draws to the loss, and of draws of two laws to each other, over the loss.
     """
-    scale = loss[:, None]
-    drawn = [draws / scale for draws in forecasts]
-    linear = np.array([np.abs(draws - 1).mean(axis=1) for draws in drawn])
+    unit = loss if unit is None else unit
+    drawn = [draws / unit[:, None] for draws in forecasts]
+    linear = np.array([np.abs(draws - (loss / unit)[:, None]).mean(axis=1) for draws in drawn])
     own = [_mean_distance(draws) for draws in drawn]
     quadratic = np.empty((loss.size, len(drawn), len(drawn)))
     for i, first in enumerate(drawn):

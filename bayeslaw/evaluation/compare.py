@@ -363,12 +363,16 @@ def _loo_scores(work: Work, fit: Fit, loo: Loo, refits: Mapping[str, Fit]) -> pd
     for run in map(str, loo.table.index):
         _, left = split_run(work.table, run)
         selections = refits[run].selections if run in refits else ((fit, loo.resampled(run)),)
-        losses.append(left.frame["loss"].to_numpy(dtype=np.float64))
+        losses.append(left.frame[fit.law.outcome.name].to_numpy(dtype=np.float64))
         # The fit has seen the run: effects that it learnt from the run's own losses would make the forecast one in sample.
         draws.append(forecast_selections(fit.name, selections, left, seed=work.seed, left_out=run).predictive)
-    loss, whole = np.concatenate(losses), np.concatenate(draws, axis=1)
+    loss, whole, outcome = np.concatenate(losses), np.concatenate(draws, axis=1), fit.law.outcome
     return pd.DataFrame(
-        [{"spread": "run", "rows": loss.size} | point_scores(loss, np.median(whole, axis=0)) | draw_scores(loss, whole)]
+        [
+            {"spread": "run", "rows": loss.size}
+            | point_scores(loss, np.median(whole, axis=0), outcome)
+            | draw_scores(loss, whole, outcome)
+        ]
     )
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 
 from bayeslaw.core import html
 from bayeslaw.core.errors import FitError
-from bayeslaw.core.executors import Executor, Outcome, values_of
+from bayeslaw.core.executors import Executor, Result, values_of
 from bayeslaw.core.text import short_lines
 from bayeslaw.data.table import Runs
 from bayeslaw.evaluation.backtest import Beyond
@@ -101,12 +101,12 @@ class Work:
     notes: list[str] = field(default_factory=list)
     scores: list[pd.DataFrame] = field(default_factory=list)
 
-    def outcomes(self, pairs: Sequence[tuple[Candidate, Runs]], **others: object) -> list[Outcome[Fit]]:
+    def outcomes(self, pairs: Sequence[tuple[Candidate, Runs]], **others: object) -> list[Result[Fit]]:
         return self.outcomes_of(pairs, _itself, **others)
 
     def outcomes_of[T: (Fit, Beyond)](
         self, pairs: Sequence[tuple[Candidate, Runs]], then: Callable[[Fit], T], **others: object
-    ) -> list[Outcome[T]]:
+    ) -> list[Result[T]]:
         """Return what `then` makes of each fit."""
         options: dict[str, Any] = {**self.options, "seed": self.seed, **others}
         tasks = [Task(c.law, rows, {**options, "noise": c.noise}) for c, rows in pairs]

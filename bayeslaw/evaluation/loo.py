@@ -93,7 +93,7 @@ def leave_one_run_out(fit: Fit) -> Loo:
 
     likelihood = fit.log_likelihood()
     tree = xr.DataTree.from_dict(
-        {"posterior": fit.tree["posterior"].to_dataset(), "log_likelihood": xr.Dataset({"log_loss": likelihood})}
+        {"posterior": fit.tree["posterior"].to_dataset(), "log_likelihood": xr.Dataset({fit.law.outcome.observed: likelihood})}
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # about large k, which are in the table

@@ -18,6 +18,7 @@ from bayeslaw.evaluation.loo import leave_one_run_out, split_run
 from bayeslaw.evaluation.scores import transforms
 from bayeslaw.forecasting.forecast import forecast_selections
 from bayeslaw.inference.refit import rows_of
+from bayeslaw.laws.outcome import LOSS, Outcome
 from bayeslaw.posterior.fit import Fit
 
 PROBS = (0.5, 0.9)
@@ -32,8 +33,8 @@ class PredictiveCheck:
 
     Attributes
     ----------
-    name, unit : str
-        Of the fit and its losses.
+    name, unit, outcome : str, str, Outcome
+        Of the fit, and of what it predicts.
     rows : DataFrame
         One row for each fitted loss, in the order of the table: row (its number there), run, loss, median and the ends of the
         equal-tailed intervals of a new run's loss (eti50_lb, eti50_ub, eti90_lb, eti90_ub); pit, the share of the predicted
@@ -58,6 +59,7 @@ class PredictiveCheck:
     good_k: float
     draws: int
     failed: bool
+    outcome: Outcome = LOSS
 
     @property
     def runs(self) -> int:
@@ -70,7 +72,7 @@ class PredictiveCheck:
         far = self.rows.loc[self.rows["pareto_k"] > self.good_k, "run"].unique()
         several = len(self.rows) > self.runs
         left = "each run was left out as a whole, since its rows share a run effect" if several else "each run is one row"
-        notes = [f"{len(self.rows):,} losses of {self.runs:,} runs; {left}"]
+        notes = [f"{len(self.rows):,} {self.outcome.plural} of {self.runs:,} runs; {left}"]
         if len(far):
             names = ", ".join(shortened(str(name), 20) for name in far[:NAMED]) + (", …" if len(far) > NAMED else "")
             notes.append(
@@ -106,23 +108,23 @@ def predictive_check(fit: Fit, *, seed: int = 0) -> PredictiveCheck:
 
     loo, observed = leave_one_run_out(fit), fit.observed
     size = loo.log_weights.shape[1]
-    chosen: Index = np.arange(0, size, max(1, min(size // FEWEST, size * observed.log_loss.size // MOST)))
+    chosen: Index = np.arange(0, size, max(1, min(size // FEWEST, size * observed.response.size // MOST)))
     table = rows_of(fit)
     table = replace(table, frame=table.frame.loc[observed.rows])  # without base checkpoints
     ends = [end for prob in PROBS for end in interval_names("eti", prob)]
     parts = []
     for place, name in enumerate(observed.run_names):
         _, own = split_run(table, name)
-        loss = own.frame["loss"].to_numpy(dtype=np.float64)
+        loss = own.frame[fit.law.outcome.name].to_numpy(dtype=np.float64)
         draws = forecast_selections(fit.name, ((fit, chosen),), own, seed=seed, left_out=name).predictive
-        cells = {"row": own.frame.index, "run": name, "loss": loss, "median": np.median(draws, axis=0)}
+        cells = {"row": own.frame.index, "run": name, fit.law.outcome.name: loss, "median": np.median(draws, axis=0)}
         cells |= dict(zip(ends, [end for prob in PROBS for end in quantiles(draws, prob, axis=0)[1:]], strict=True))
         cells["pit"] = transforms(loss, draws)
         cells["pareto_k"] = k = float(loo.table["pareto_k"].iloc[place])
         cells["loo_pit"] = _loo_pit(az, loss, draws, loo.log_weights[place, chosen], k)
         parts.append(pd.DataFrame(cells))
     rows = pd.concat(parts).sort_values("row").reset_index(drop=True)
-    return PredictiveCheck(fit.name, fit.unit, rows, loo.good_k, int(chosen.size), not fit.passed)
+    return PredictiveCheck(fit.name, fit.unit, rows, loo.good_k, int(chosen.size), not fit.passed, fit.law.outcome)
 
 
 def _loo_pit(az: object, loss: Array, draws: Array, log_weights: Array, pareto_k: float) -> Array:

@@ -22,8 +22,9 @@ from bayeslaw.data.validate import base_rows, check, complete
 from bayeslaw.forecasting.forecast import forecast
 from bayeslaw.forecasting.stack import Posterior
 from bayeslaw.inference.point import PointFit
+from bayeslaw.laws.outcome import LOSS, Outcome
 from bayeslaw.posterior.diagnostics import checks_label
-from bayeslaw.posterior.draws import check_losses
+from bayeslaw.posterior.draws import check_values
 from bayeslaw.posterior.effects import Reading
 from bayeslaw.posterior.fit import Fit
 
@@ -31,8 +32,11 @@ DELTA = 0.02  # of the Huber score, as Goffinet et al. define it
 CLIP = 1e-3  # smallest loss that the clipped relative error divides by, nats
 COVERAGE = (0.5, 0.8, 0.9, 0.95)
 HEADLINES = ("mae_rel", "bias_rel", "cover_eti90", "width_eti90", "crps")  # the scores to report first
+ABSOLUTE = ("mae", "bias", *HEADLINES[2:])  # the same of outcomes that are not positive
 LEGEND = """\
 mae_rel, mape_clip        mean relative error; lower is better
+mae, rmse                 mean error, and root mean square error, in the unit of the outcome; lower is better
+bias                      mean error with its sign: above 0 where predictions are too high
 bias_rel                  mean relative error with its sign: above 0 where predictions are too high
 rmse_log, huber_log       error of the log loss: root mean square, and with weight off outliers; lower is better
 intercept, slope          of the log loss on its prediction; 0 and 1 if small and large losses are predicted equally well
@@ -47,12 +51,16 @@ def huber(residual: Array, delta: float = DELTA) -> Array:
     return np.where(size <= delta, 0.5 * residual**2, delta * (size - 0.5 * delta))
 
 
-def point_scores(loss: Array, predicted: Array) -> dict[str, float]:
-    """Return scores of predicted losses, arrays (n,), as Goffinet et al. 2025 define them (appendix A).
+def point_scores(loss: Array, predicted: Array, outcome: Outcome = LOSS) -> dict[str, float]:
+    """Return scores of predicted outcomes, arrays (n,), of losses as Goffinet et al. 2025 define them (appendix A).
 
-    They are huber_log (delta .02), rmse_log, mae_rel, mape_clip, and the intercept and slope of log loss on log prediction; and
-    bias_rel, the mean relative error with its sign, above 0 where predictions are too high.
+    Of positive outcomes they are huber_log (delta .02), rmse_log, mae_rel, mape_clip, and the intercept and slope of log loss on
+    log prediction; and bias_rel, the mean relative error with its sign, above 0 where predictions are too high.
+    Of others they are mae, bias and rmse, in the outcome's unit.
     """
+    if not outcome.relative:
+        off = predicted - loss
+        return {"mae": float(np.abs(off).mean()), "bias": float(off.mean()), "rmse": float(np.sqrt((off**2).mean()))}
     x, y = np.log(predicted), np.log(loss)
     residual = x - y
     centred = x - x.mean()
@@ -69,12 +77,13 @@ def point_scores(loss: Array, predicted: Array) -> dict[str, float]:
     }
 
 
-def draw_scores(loss: Array, draws: Array) -> dict[str, float]:
-    """Return scores of predictive draws (S, n) of losses (n,).
+def draw_scores(loss: Array, draws: Array, outcome: Outcome = LOSS) -> dict[str, float]:
+    """Return scores of predictive draws (S, n) of losses or other outcomes (n,).
 
-    cover_eti50 … cover_eti95: share of losses in the equal-tailed interval; width_eti90: mean width in nats; crps: mean continuous
-    ranked probability score in nats; log_score: mean negative log density of the log loss, by a kernel estimate; pit_ks_p: p-value
-    of a Kolmogorov-Smirnov test that the probability integral transforms are uniform, which assumes independent points.
+    cover_eti50 … cover_eti95: share of outcomes in the equal-tailed interval; width_eti90: mean width in the outcome's unit; crps:
+    mean continuous ranked probability score in that unit; log_score: mean negative log density of the log loss, or of another
+    outcome itself, by a kernel estimate; pit_ks_p: p-value of a Kolmogorov-Smirnov test that the probability integral transforms
+    are uniform, which assumes independent points.
     """
     from scipy.stats import kstest
 
@@ -86,7 +95,8 @@ def draw_scores(loss: Array, draws: Array) -> dict[str, float]:
             width = float((high - low).mean())
     scores["width_eti90"] = width
     scores["crps"] = float(crps(loss, draws).mean())
-    scores["log_score"] = -float(np.mean(np.maximum(_log_density(np.log(loss), np.log(draws)), -1e3)))
+    density = _log_density(np.log(loss), np.log(draws)) if outcome.relative else _log_density(loss, draws)
+    scores["log_score"] = -float(np.mean(np.maximum(density, -1e3)))
     scores["pit_ks_p"] = float(kstest(transforms(loss, draws), "uniform").pvalue)
     return scores
 
@@ -104,14 +114,17 @@ def crps(loss: Array, draws: Array) -> Array:
 def _log_density(at: Array, draws: Array) -> Array:
     """Return the log kernel density (n,) of draws (S, n) at values (n,), with the bandwidth of Scott's rule."""
     size = len(draws)
-    width = draws.std(axis=0, ddof=1) * size**-0.2
+    width = np.maximum(draws.std(axis=0, ddof=1), 1e-9) * size**-0.2
     total = logsumexp(-0.5 * ((at - draws) / width) ** 2, axis=0)
     return np.asarray(total - np.log(size * width) - 0.5 * math.log(2 * math.pi))
 
 
 def transforms(loss: Array, draws: Array) -> Array:
-    """Return the probability integral transforms (n,) of losses (n,): the share of the predictive draws (S, n) below each."""
-    return np.asarray((draws < loss).mean(axis=0))
+    """Return the probability integral transforms (n,) of losses (n,): the share of the predictive draws (S, n) below each.
+
+    Draws equal to the outcome, as shares of counted items may be, count half.
+    """
+    return np.asarray((draws < loss).mean(axis=0) + 0.5 * (draws == loss).mean(axis=0))
 
 
 def score(
@@ -218,14 +231,16 @@ def scored(
     """
     runs = runs if isinstance(runs, Runs) else read_runs(runs)
     members = [fit] if isinstance(fit, PointFit) else [member for member, _ in fit.selections]
+    outcome = members[0].law.outcome
     for member in members:
-        check_unit(member.observed.unit, runs.frame, runs.name)
+        if outcome.is_loss:
+            check_unit(member.observed.unit, runs.frame, runs.name)
     if isinstance(fit, PointFit) and discrepancy not in (None, "none"):
         raise BayeslawError("A point fit has no spread to add a discrepancy to.", code="point-fit")
     if not isinstance(fit, PointFit) and bootstrap is not None:
         raise BayeslawError("Only point fits are scored with a bootstrap: posteriors have own draws.", code="not-a-point-fit")
     rows = held_rows(members, runs, in_sample)
-    held, loss = rows.runs, rows.runs.frame["loss"].to_numpy(dtype=np.float64)
+    held, loss = rows.runs, rows.runs.frame[outcome.name].to_numpy(dtype=np.float64)
     counts: dict[str, object] = {
         "rows": len(held), "base_rows_left_out": rows.base, "seen_rows_left_out": 0 if in_sample else rows.seen,
         "sample": f"in-sample ({rows.seen} of {len(held)} rows)" if in_sample and rows.seen else "held-out",
@@ -237,12 +252,12 @@ def scored(
     draws = predicted.predictive
     head = {"law": predicted.law, "fit": "posterior", "spread": predicted.spread}
     counts |= {"checks": checks_label(predicted.forced), "model": predicted.model_label}
-    scores = head | counts | point_scores(loss, np.median(draws, axis=0)) | draw_scores(loss, draws)
-    return Scored(pd.DataFrame([scores]), by_run(held.frame, draws))
+    scores = head | counts | point_scores(loss, np.median(draws, axis=0), outcome) | draw_scores(loss, draws, outcome)
+    return Scored(pd.DataFrame([scores]), by_run(held.frame, draws, outcome))
 
 
-def by_run(frame: pd.DataFrame, draws: Array) -> pd.DataFrame:
-    """Return the forecasts of measured losses run by run, as `Scored.runs` has them.
+def by_run(frame: pd.DataFrame, draws: Array, outcome: Outcome = LOSS) -> pd.DataFrame:
+    """Return the forecasts of measured outcomes run by run, as `Scored.runs` has them.
 
     Parameters
     ----------
@@ -251,17 +266,20 @@ def by_run(frame: pd.DataFrame, draws: Array) -> pd.DataFrame:
         or the last in the table where there is no `D`.
     draws : array (S, n)
         Predictive draws of the losses.
+    outcome : Outcome
+        Errors are relative to positive ones, and in the unit of others.
     """
     median, low, high = quantiles(draws, 0.9, axis=0)
-    loss, (code, names) = frame["loss"].to_numpy(dtype=np.float64), run_codes(frame)
+    name, (code, names) = outcome.name, run_codes(frame)
+    loss = frame[name].to_numpy(dtype=np.float64)
     rows = pd.DataFrame(
         {"run": np.array(names)[code], "at": frame["D"].to_numpy(dtype=np.float64) if "D" in frame else 0.0,
-         "inside": (loss >= low) & (loss <= high), "error": median / loss - 1,
-         "loss": loss, "predicted": median, "eti90_lb": low, "eti90_ub": high}
+         "inside": (loss >= low) & (loss <= high), "error": median / loss - 1 if outcome.relative else median - loss,
+         name: loss, "predicted": median, "eti90_lb": low, "eti90_ub": high}
     )  # fmt: skip
     named = rows.sort_values("at", kind="stable").groupby("run", sort=False)
     table = pd.DataFrame({"rows": named.size(), "inside": named["inside"].sum(), "error": named["error"].mean()})
-    table = table.join(named[["loss", "predicted", "eti90_lb", "eti90_ub"]].last())
+    table = table.join(named[[name, "predicted", "eti90_lb", "eti90_ub"]].last())
     return table.sort_values("error", key=np.abs, ascending=False, kind="stable").reset_index()
 
 
@@ -300,22 +318,26 @@ def held_rows(members: Sequence[Fit | PointFit], runs: Runs, in_sample: bool = F
     return HeldRows(replace(runs, frame=frame if in_sample else frame[~seen], duplicates="keep"), int(base.sum()), int(seen.sum()))
 
 
-def headlines(scores: pd.DataFrame, unit: str) -> dict[str, str]:
+def headlines(scores: pd.DataFrame, unit: str, outcome: Outcome = LOSS) -> dict[str, str]:
     """Return the five scores to report first in words, each with its unit and which values are good.
 
     Parameters
     ----------
     scores : DataFrame
         One row of `score`, of a posterior.
-    unit : str
-        Of the losses.
+    unit, outcome : str, Outcome
+        Of the losses, or of what the fit is to in place of them.
     """
     (row,) = scores.to_dict("records")
     inside, rows = round(row["cover_eti90"] * row["rows"]), row["rows"]
+    if outcome.relative:
+        error, bias = f"{100 * row['mae_rel']:.2g}% (mean relative error", f"{100 * row['bias_rel']:+.2g}% (the same"
+    else:
+        error, bias = f"{significant(row['mae'], 3)} {unit} (mean error", f"{row['bias']:+.2g} {unit} (the same"
     return {
-        "error": f"{100 * row['mae_rel']:.2g}% (mean relative error; lower is better)",
-        "bias": f"{100 * row['bias_rel']:+.2g}% (the same with its sign: + where too high; want 0)",
-        "coverage": f"{inside} of {rows} losses in their 90% intervals, {100 * row['cover_eti90']:.3g}% (want 90%)",
+        "error": f"{error}; lower is better)",
+        "bias": f"{bias} with its sign: + where too high; want 0)",
+        "coverage": f"{inside} of {rows} {outcome.plural} in their 90% intervals, {100 * row['cover_eti90']:.3g}% (want 90%)",
         "width": f"{significant(row['width_eti90'], 3)} {unit} (mean of the 90% intervals; narrower is better)",
         "CRPS": f"{significant(row['crps'], 3)} {unit} (error of the whole distribution; lower is better)",
     }
@@ -352,6 +374,11 @@ def _point_score(
     draws = fit.draws if bootstrap is None else bootstrap
     predicted, spread = fit.predict(settings), fit.law.predict(draws, settings)
     for values, what in ((predicted[None], "The point fit"), (spread, "A bootstrap resample")):
-        check_losses(values, f"{what} of {fit.law.name}", {f"row of {held.name}": held.frame.index})
+        check_values(values, fit.law, {f"row of {held.name}": held.frame.index}, name=f"{what} of {fit.law.name}")
     head: dict[str, object] = {"spread": "" if bootstrap is None else "bootstrap"}
-    return head | counts | point_scores(loss, predicted) | ({} if bootstrap is None else draw_scores(loss, spread))
+    return (
+        head
+        | counts
+        | point_scores(loss, predicted, fit.law.outcome)
+        | ({} if bootstrap is None else draw_scores(loss, spread, fit.law.outcome))
+    )

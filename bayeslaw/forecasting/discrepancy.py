@@ -20,6 +20,7 @@ from scipy.stats import qmc
 
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.laws.law import Law
+from bayeslaw.laws.outcome import LOSS, Outcome
 from bayeslaw.noise.walk import directions, logarithms
 
 STATED = (0.005, 0.01)  # relative sds whose intervals summaries show unless one is stated
@@ -54,9 +55,9 @@ def read_choice(value: str | float | None) -> tuple[float | None, bool]:
     return (None, choice == "learned") if choice in ("learned", "none") else (read_discrepancy(choice), False)
 
 
-def spread_name(sd: float) -> str:
-    """Return the name of the spread with a stated discrepancy, such as 'discrepancy0.5%'."""
-    return f"discrepancy{100 * sd:g}%"
+def spread_name(sd: float, outcome: Outcome = LOSS) -> str:
+    """Return the name of the spread with a stated discrepancy, such as 'discrepancy0.5%'; in percent where it is relative."""
+    return f"discrepancy{100 * sd:g}%" if outcome.relative else f"discrepancy{sd:g}"
 
 
 class Discrepancy:

@@ -1,7 +1,8 @@
-"""Forecasts of the loss at new settings, with four spreads.
+"""Forecasts of the loss, or of another outcome, at new settings, with four spreads.
 
-- `latent`: the law's expected loss, uncertain only through its parameters.
-- `run`: the loss that the next run would log: the latent loss times the effects of its checkpoint and run, times point noise.
+- `latent`: the law's expected outcome, uncertain only through its parameters.
+- `run`: what the next run would log: the latent loss times the effects of its checkpoint and run, times point noise. Noise of
+  other outcomes than positive ones is added on a scale of their own (`laws.outcome`), and they stay within their bounds.
   Effects of the fit's own checkpoints and runs are as learnt from their losses (`posterior.effects`), others are drawn anew.
 - `extrapolated`: the same by the posterior in which the law has an error that is learnt (`noise.walk`), times that error. It is
   the one to report outside the runs, where the others take the law for exact.
@@ -38,6 +39,7 @@ from bayeslaw.forecasting.discrepancy import STATED, Discrepancy, read_choice, s
 from bayeslaw.forecasting.grid import grid
 from bayeslaw.forecasting.stack import Posterior, with_error
 from bayeslaw.laws.law import Law
+from bayeslaw.laws.outcome import Outcome
 from bayeslaw.noise.walk import directions, logarithms
 from bayeslaw.posterior.diagnostics import (
     Check,
@@ -52,7 +54,7 @@ from bayeslaw.posterior.diagnostics import (
     spread_rows,
 )
 from bayeslaw.posterior.discrepancy import DrawnErrors
-from bayeslaw.posterior.draws import LawDraws, check_losses
+from bayeslaw.posterior.draws import LawDraws, check_values
 from bayeslaw.posterior.effects import WORDS, LearntEffects, Reading
 from bayeslaw.posterior.fit import Fit
 from bayeslaw.posterior.new_groups import new_groups_check, with_new_groups
@@ -137,16 +139,23 @@ class MemberDraws:
     def losses(self, block: slice, sds: Sequence[float]) -> Array:
         """Return losses (spread, rows, draws) of a block of settings: latent, run, and run with a discrepancy of each sd."""
         latent = self.latent(block)
-        noisy = self.noisy(latent, block)
         error = self._discrepancy_at(block) if sds else 0.0
-        return np.stack([latent, noisy, *(noisy * np.exp(sd * error) for sd in sds)])
+        return np.stack([latent, *(self.noisy(latent, block, sd * error) for sd in (0.0, *sds))])
 
-    def noisy(self, latent: Array, block: slice) -> Array:
-        """Return the losses (rows, draws) that runs would log, given the law's in a block of settings."""
-        return np.asarray(latent * np.exp(self.noise(np.arange(self.rows.size)[block])))
+    def noisy(self, latent: Array, block: slice, error: Array | float = 0.0) -> Array:
+        """Return the outcomes (rows, draws) that runs would log, given the law's in a block of settings and errors of the law."""
+        rows, outcome = np.arange(self.rows.size)[block], self.fit.law.outcome
+        noise = self.noise(rows) + error
+        if outcome.kind == "positive":
+            return np.asarray(latent * np.exp(noise))
+        expected = outcome.from_scale(outcome.to_scale(latent) + noise)
+        if outcome.kind != "count":
+            return np.asarray(expected)
+        items = self.covariates[outcome.items][block]
+        return self.fit.noise.count(expected, items, self.values, rows, self.entropy, self.group[rows])
 
     def noise(self, rows: Index) -> Array:
-        """Return what learnt effects and the noise of new runs add to the log loss (rows, draws) at settings by their numbers."""
+        """Return what learnt effects and the noise of new runs add (rows, draws) on its scale, at settings by their numbers."""
         run, checkpoint, group = self.run[rows], self.checkpoint[rows], self.group[rows]
         time, known = self.time[rows] if self.time.size else None, None if self.known is None else self.known[rows]
         sample = self.fit.noise.sample
@@ -155,7 +164,8 @@ class MemberDraws:
 
     def expected(self, block: slice | Index, sd: float = 0.0) -> Array:
         """Return the law's losses (rows, draws) at some settings, with a discrepancy of this sd."""
-        return self.latent(block) * (np.exp(sd * self._discrepancy_at(block)) if sd else 1.0)
+        outcome, latent = self.fit.law.outcome, self.latent(block)
+        return np.asarray(outcome.from_scale(outcome.to_scale(latent) + sd * self._discrepancy_at(block))) if sd else latent
 
     def latent(self, block: slice | Index, values: Mapping[str, Array] | None = None) -> Array:
         """Return the law's losses (rows, draws) at some settings, by these draws or, if `values` are given, by others.
@@ -164,11 +174,11 @@ class MemberDraws:
         """
         law, values = self.fit.law, self.values if values is None else values
         at = {name: column[block] for name, column in self.covariates.items()}
-        loss = LawDraws(law, values).loss({name: column[:, None] for name, column in at.items()})
-        check_losses(loss, law.name, {"row": self.rows[block, None]}, parameters={name: values[name] for name in law.parameters})
+        value = LawDraws(law, values).outcome({name: column[:, None] for name, column in at.items()})
+        check_values(value, law, {"row": self.rows[block, None]}, parameters={name: values[name] for name in law.parameters})
         if self.errors is not None and self.fit.discrepancy is not None:
-            loss = loss * np.exp(self.errors.at(at) if values is self.values else self.fit.discrepancy.learnt(at).T)
-        return loss
+            value = value * np.exp(self.errors.at(at) if values is self.values else self.fit.discrepancy.learnt(at).T)
+        return value
 
     def checks(self) -> list[Check]:
         """Return checks of the latent loss by all draws of the fit, at some settings if there are many."""
@@ -272,13 +282,18 @@ class Forecast:
         shown = shown.assign(interval_of=table["headline"], extrapolation=table["extrapolation"])
         said = [str(check) for check in self.checks if not (check.passed or check.required)]
         sampling = f"FAILED (forced): do not trust these intervals. {failed_text(self.checks)}" if self.forced else "passed"
-        about = f"at {self.rows.size:,} setting{'s' * (self.rows.size != 1)}, losses in {self.unit}"
+        about = f"at {self.rows.size:,} setting{'s' * (self.rows.size != 1)}, {self.outcome.in_unit(self.unit)}"
         verdicts = html.verdicts(sampling, self.model_label)
         return html.fragment(f"Forecast by {self.law}", about, verdicts, html.grid(shown, self.rows.size), html.notes(said))
 
     @property
+    def outcome(self) -> Outcome:
+        """What is forecast: a loss, or what the law predicts in place of it."""
+        return self.members[0].fit.law.outcome
+
+    @property
     def unit(self) -> str:
-        """Unit of the losses: nats/token, unless the fit is to losses in another unit."""
+        """Unit of the outcome: of losses nats/token, unless the fit is to losses in another unit."""
         return self.members[0].fit.unit
 
     @property
@@ -352,7 +367,7 @@ class Forecast:
     def headlines(self) -> list[str]:
         """The spread to report for each row: 'discrepancy1%' where 1% was stated, 'extrapolated' outside the runs, else 'run'."""
         if self.discrepancy is not None:
-            return [spread_name(self.discrepancy)] * self.rows.size
+            return [spread_name(self.discrepancy, self.outcome)] * self.rows.size
         return ["extrapolated" if away else "run" for away in self.is_outside & bool(self.beyond)]
 
     @property
@@ -398,14 +413,15 @@ class Forecast:
 
     @cached_property
     def known(self) -> Array:
-        """Known errors (n,) of the log losses in the table: `loss_se` over the loss, 0 where there is none."""
+        """Known errors (n,) of the responses in the table: `loss_se` over the loss, 0 where there is none."""
         if self.measured is None:
             return np.zeros(self.rows.size)
         faults = check(self.measured, self.members[0].fit.law, purpose="score")
-        if faults := [fault for fault in faults if fault.column in ("loss", "loss_se", "unit")]:
+        outcome = self.outcome
+        if faults := [fault for fault in faults if fault.column in (outcome.name, outcome.error, "unit")]:
             raise TableError(faults, self.measured.name)
-        loss, error = (self.measured.frame[c].to_numpy(dtype=np.float64) for c in ("loss", "loss_se"))
-        return np.asarray(error / loss)
+        values, error = (self.measured.frame[c].to_numpy(dtype=np.float64) for c in (outcome.name, outcome.error))
+        return np.asarray(error * outcome.slope(values))
 
     @cached_property
     def predictive(self) -> Array:
@@ -435,7 +451,8 @@ class Forecast:
     def _summary(self, ci_prob: float, count: int, progress: bool = False) -> pd.DataFrame:
         """Return the first rows of the summary."""
         middle_and_ends = tails(ci_prob)
-        sds = () if self.beyond else STATED if self.discrepancy is None else (self.discrepancy,)
+        usual = STATED if self.outcome.relative else ()
+        sds = () if self.beyond else usual if self.discrepancy is None else (self.discrepancy,)
         names = ("latent", "run", *(["extrapolated"] if self.beyond else []))
         quantiles = np.empty((len(names) + len(sds), 3, count))
 
@@ -445,7 +462,7 @@ class Forecast:
         self._blocks(keep, sds, progress, count)
         table = self.settings.head(count).copy()
         ends = interval_names("eti", ci_prob)
-        for spread, (median, low, high) in zip((*names, *map(spread_name, sds)), quantiles, strict=True):
+        for spread, (median, low, high) in zip((*names, *(spread_name(sd, self.outcome) for sd in sds)), quantiles, strict=True):
             if spread in names:
                 table[f"{spread}_median"] = median
             table[f"{spread}_{ends[0]}"], table[f"{spread}_{ends[1]}"] = low, high
@@ -585,9 +602,10 @@ def forecast_selections(
         is_outside |= beyond_product(fit, members[-1].covariates)
         for covariate, distance in outside(fit, members[-1].covariates).items():
             distances[str(covariate)] = np.maximum(distance.to_numpy(), distances.get(str(covariate), 0.0))
-    settings = runs.frame[[c for c in runs.frame if c not in ("loss", "loss_se")]].reset_index(drop=True)
+    outcome = members[0].fit.law.outcome
+    settings = runs.frame[[c for c in runs.frame if c not in (outcome.name, outcome.error)]].reset_index(drop=True)
     rows = runs.frame.index.to_numpy()
-    measured = runs if {"loss", "loss_se"} <= {*runs.frame} else None
+    measured = runs if {outcome.name, outcome.error} <= {*runs.frame} else None
     away = pd.DataFrame(distances)
     some = tuple(beyond) if any(member.errors is not None for member in beyond) else ()
     is_outside |= (away > OUTSIDE).any(axis=1).to_numpy()

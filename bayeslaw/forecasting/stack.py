@@ -18,6 +18,7 @@ from bayeslaw.core.errors import BayeslawError, FitError
 from bayeslaw.core.methods import PublicFunction
 from bayeslaw.core.text import short_lines
 from bayeslaw.laws.law import Covariate
+from bayeslaw.laws.outcome import Outcome
 from bayeslaw.posterior.diagnostics import Check, Verdicts, model_label, sampling_label
 from bayeslaw.posterior.fit import Fit
 from bayeslaw.posterior.storage import read_tree, restore, write_tree
@@ -64,7 +65,7 @@ class Stack(Verdicts):
         said = [str(check) for fit in self.members.values() for check in fit.concerns]
         table = self.table.reset_index()[["fit", "law", "weight", "checks", "model", "rows", "runs", "noise"]]
         return html.fragment(
-            "Stack", f"of {len(self.members)} fits, losses in {self.unit}",
+            "Stack", f"of {len(self.members)} fits, {self.outcome.in_unit(self.unit)}",
             *(html.formulas(law.mathml, name) for name, law in laws.items()), html.verdicts(*self.verdicts), html.grid(table),
             html.notes(said),
         )  # fmt: skip
@@ -74,6 +75,9 @@ class Stack(Verdicts):
         if not self.members or list(self.members) != list(self.weights):
             raise BayeslawError("A stack needs a weight for each of its fits, and at least one fit.", code="missing-weights")
         check_weights(weights)
+        if len(outcomes := {fit.law.outcome for fit in self.members.values()}) > 1:
+            names = " and ".join(sorted({outcome.name for outcome in outcomes}))
+            raise BayeslawError(f"Fits of different outcomes ({names}) can't be stacked.", code="different-outcomes")
 
     @classmethod
     def of(cls, members: Mapping[str, Fit], weights: Mapping[str, float]) -> Stack:
@@ -87,8 +91,13 @@ class Stack(Verdicts):
         return "stack of " + ", ".join(self.members)
 
     @property
+    def outcome(self) -> Outcome:
+        """What its laws predict."""
+        return next(iter(self.members.values())).law.outcome
+
+    @property
     def unit(self) -> str:
-        """Unit of the losses that all its laws were fitted to."""
+        """Unit of the losses, or other outcomes, that all its laws were fitted to."""
         return next(iter(self.members.values())).unit
 
     @property
@@ -135,7 +144,7 @@ class Stack(Verdicts):
         """Table with one row per fit: law, noise, weight, the numbers of rows and runs, and the verdicts on sampling and model."""
         rows = [
             (
-                fit.law.name, fit.noise.text, self.weights[name], fit.observed.log_loss.size, fit.observed.runs,
+                fit.law.name, fit.noise.text, self.weights[name], fit.observed.response.size, fit.observed.runs,
                 sampling_label(fit.checks), model_label(fit.checks),
             )
             for name, fit in self.members.items()

@@ -12,7 +12,7 @@ from typing import Any, overload
 import pandas as pd
 
 from bayeslaw.core.errors import BayeslawError, StoppedError, nearest
-from bayeslaw.core.executors import Executor, Outcome, opened
+from bayeslaw.core.executors import Executor, Result, opened
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.inference.fit import fit
 from bayeslaw.laws.card import load_law
@@ -58,18 +58,18 @@ class Task:
 @overload
 def fit_many(
     tasks: Iterable[Task], *, executor: str | Executor = ..., then: None = None, progress: bool = ...
-) -> list[Outcome[Fit]]: ...
+) -> list[Result[Fit]]: ...
 @overload
 def fit_many[T](
     tasks: Iterable[Task], *, executor: str | Executor = ..., then: Callable[[Fit], T], progress: bool = ...
-) -> list[Outcome[T]]: ...
+) -> list[Result[T]]: ...
 def fit_many(
     tasks: Iterable[Task],
     *,
     executor: str | Executor = "in-process",
     then: Callable[[Fit], Any] | None = None,
     progress: bool = True,
-) -> list[Outcome[Any]]:
+) -> list[Result[Any]]:
     """Make many fits; each equals that of `fit`, on any executor.
 
     Parameters
@@ -84,7 +84,7 @@ def fit_many(
 
     Returns
     -------
-    list of Outcome
+    list of Result
         In the order of the tasks. A fit that fails is an outcome with an error and does not affect the others. Nothing is fitted
         if a law or a file can't be read. The caller looks at whether checks passed.
 

@@ -43,11 +43,13 @@ def why_not(law: Law, observed: Observations, noise: Noise) -> str:
     """
     if isinstance(noise, PointNoise) or noise.drift or noise.skew:
         return f"its noise is {noise.text}"
+    if observed.outcome.kind != "positive":
+        return f"errors of laws have been learnt for losses, and its outcome is {observed.outcome.name}"
     if CONTINUED & {*law.covariates}:
         return "errors of laws of continual pre-training jump from checkpoint to checkpoint"
     if law.levels:
         return f"parameters vary by {' and '.join(law.levels)}"
-    if observed.log_loss.size > MOST_ROWS:
+    if observed.response.size > MOST_ROWS:
         return f"it has more than {MOST_ROWS:,} rows"
     if Walk.of(law, observed.covariates) is None:
         return "its runs don't differ in size, tokens or stage"
@@ -108,7 +110,7 @@ def learn_discrepancy(
         return f"the chains that sampled a law with an error disagree (R-hat {r_hat:.2f})"
     shape = result.draws["discrepancy"].shape
     flat = {name: values.reshape(-1) for name, values in result.draws.items()}
-    residual = observed.log_loss - np.log(law.predict(flat, observed.covariates))
+    residual = law.outcome.residual(observed.response, law.predict(flat, observed.covariates))
     drawn = coefficients(normal, observed, np.asarray(residual), flat, np.random.default_rng([settings["seed"], SEED]))
     draws = result.draws | ({"dof": plain["dof"]} if noise.student else {})
     return WithDiscrepancy(walk, draws, drawn.reshape(*shape, -1))
@@ -120,7 +122,7 @@ def _multiples(walk: Walk, law: Law, observed: Observations, noise: Noise, plain
     The error of the law is smoothed and the noise's scale found by expectation and maximisation, at the law's median losses.
     """
     flat = {name: values.reshape(-1) for name, values in plain.items()}
-    error = observed.log_loss - np.log(np.median(law.predict(flat, observed.covariates), axis=0))
+    error = observed.response - np.log(np.median(law.predict(flat, observed.covariates), axis=0))
     features = walk.components(observed.covariates) * TYPICAL
     known = observed.se**2 if observed.se.size else np.zeros(error.size)
     variance, multiple = float(np.median(noise.scales(flat, "sigma_point"))) ** 2, np.ones(error.size)

@@ -209,7 +209,11 @@ def _checks(
         checks.append(independence)
     related = checkpoint_correlation_check(law, observed, scalar) if noise.run_effect and not noise.checkpoint_effect else None
     logged = numbers_of(frame, observed)
-    others = {name: values for name, values in logged.items() if name in RUNS and name not in (*law.covariates, "loss", BASE_LOSS)}
+    others = {
+        name: values
+        for name, values in logged.items()
+        if name in RUNS and name not in (*law.covariates, law.outcome.name, BASE_LOSS)
+    }
     order = logged.get("step", logged.get("D", observed.covariates[next(iter(law.axes))]))
     return [*checks, *([] if related is None else [related]), *model_checks(law, observed, noise, scalar, others, order)]
 

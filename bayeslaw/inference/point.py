@@ -69,7 +69,7 @@ class PointFit:
 
     def __repr__(self) -> str:
         values = ", ".join(f"{name} = {compact(value, 3)}" for name, value in self.parameters.items())
-        return short_lines(f"<PointFit of {self.law.name} to {self.observed.log_loss.size:,} losses: {values}>")
+        return short_lines(f"<PointFit of {self.law.name} to {self.observed.response.size:,} losses: {values}>")
 
     @property
     def unit(self) -> str:
@@ -149,7 +149,7 @@ def point_fit(
     law = with_levels(law, levels_of(law, runs.frame), pooled=False)
     observed = Observations.of(law, runs)
     problem = Problem.of(law, observed)
-    loss = problem.objective(delta, np.ones(observed.log_loss.size))
+    loss = problem.objective(delta, np.ones(observed.response.size))
     rng = np.random.default_rng(seed)
     with threadpool_limits(1, "blas"):
         ends = [descend(loss, problem.start(rng)) for _ in _tracked(range(starts), "point fit", progress)]
@@ -205,14 +205,14 @@ class Problem:
         def write(graph: Graph) -> Outputs:
             x = {name: graph.variable(name) for name in law.parameters}
             values = {name: Value(graph, SINGLE, variable=v) for name, v in x.items()}
-            log_loss = coordinates.log_loss(graph, coordinates.on_graph(graph, values)[0])
-            measured, weights = (graph.array(name, observed.log_loss) for name in ("log_loss", "weights"))
+            expected = coordinates.response(graph, coordinates.on_graph(graph, values)[0])
+            measured, weights = (graph.array(name, observed.response) for name in ("response", "weights"))
             delta = graph.of_number("delta", 1.0)
             if not graph.build:
                 return None
             import pytensor.tensor as pt
 
-            size = abs(log_loss - measured)
+            size = abs(expected - measured)
             huber = pt.switch(size <= delta, 0.5 * size**2, delta * (size - 0.5 * delta))
             return list(x.values()), pt.sum(weights * huber), []
 
@@ -231,7 +231,7 @@ class Problem:
 
     def start(self, rng: np.random.Generator) -> Array:
         """Coordinates drawn around the priors of the shapes and the losses' own mean and spread."""
-        law, loss = self.coordinates.law, self.observed.loss
+        law, loss = self.coordinates.law, self.observed.outcomes
         x = np.empty(len(self.names))
         for i, name in enumerate(self.names):
             prior = law.parameters[name].prior

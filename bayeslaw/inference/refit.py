@@ -75,13 +75,14 @@ def rows_of(fit: Fit) -> Runs:
     seen = fit.observed
     columns: dict[str, Any] = {name: seen.covariates[name] for name in fit.law.measured}
     columns |= {name: _labels(fit, name) for name in fit.law.levels}
-    columns["loss"] = seen.loss
-    if seen.unit != NATS:
-        columns["unit"] = np.full(seen.loss.size, seen.unit, dtype=object)
+    outcome = fit.law.outcome
+    columns[outcome.name] = seen.outcomes
+    if outcome.is_loss and seen.unit != NATS:
+        columns["unit"] = np.full(seen.outcomes.size, seen.unit, dtype=object)
     if seen.clock_column:
         columns[seen.clock_column] = seen.clock
     if seen.se.size:
-        columns["loss_se"] = seen.se * seen.loss
+        columns[outcome.error] = seen.se / outcome.slope(seen.outcomes)
     columns["run"] = np.array(seen.run_names, dtype=object)[seen.run]
     columns["checkpoint"] = np.array(seen.checkpoint_names, dtype=object)[seen.checkpoint[seen.run]]
     if seen.group_names and seen.group_column not in columns:
@@ -111,10 +112,12 @@ def join_runs(fit: Fit, new: Runs) -> Runs:
     Refused are faulty rows, rows that are in the fit already, and runs with the name of one of the fit's but another N, checkpoint
     or noise group.
     """
-    check_unit(fit.observed.unit, new.frame, new.name)
-    if "loss_se" not in new.frame and fit.observed.se.size:
+    outcome = fit.law.outcome
+    if outcome.is_loss:
+        check_unit(fit.observed.unit, new.frame, new.name)
+    if outcome.error not in new.frame and fit.observed.se.size:
         raise BayeslawError(
-            f"{new.name} has no column loss_se, and the fit has standard errors of its losses: give those of the new rows, or 0.",
+            f"{new.name} has no column {outcome.error}, and the fit has standard errors: give those of the new rows, or 0.",
             code="no-loss-errors",
         )
     ours, theirs = _checkpoint_key(fit), _checkpoint_key_of_table(fit, new.frame)
@@ -129,8 +132,8 @@ def join_runs(fit: Fit, new: Runs) -> Runs:
     old, faults = rows_of(fit), check(new, fit.law, purpose="forecast")
     if new.duplicates == "refuse":
         faults += repeat_faults(new.frame, fit.law)
-    if "loss" not in new.frame:
-        faults.append(Fault(None, "loss", "", "column loss is missing", "give the losses of the new runs", "missing-column"))
+    if (name := outcome.name) not in new.frame:
+        faults.append(Fault(None, name, "", f"column {name} is missing", "give that of the new runs", "missing-column"))
     if faults:
         raise TableError(faults, new.name)
     logged = new.frame[~base_rows(new.frame, fit.law)]
@@ -225,7 +228,7 @@ def _repeated(fit: Fit, old: pd.DataFrame, new: pd.DataFrame) -> list[Fault]:
         rows = of_run.get(run, old[:0]) if named else old[alone | old["run"].isna()]
         base = {*fit.law.onset} <= {*new} and all(new.at[row, name] == 0 for name in fit.law.onset)
         idle = fit.law.idle_at_base if base else ()
-        columns = [c for c in settings if c not in idle] + ([] if named else ["loss"])
+        columns = [c for c in settings if c not in idle] + ([] if named else [fit.law.outcome.name])
         for column in fit.law.levels:
             rows = rows[rows[column].map(level) == level(new.at[row, column])]
         there, here = rows[columns].to_numpy(np.float64), new.loc[row, columns].to_numpy(np.float64)

@@ -85,7 +85,7 @@ def sample_soundly(
     failed = failures(checks)
     if first.interrupted or not failed or chains == 1 or chains * draws < WORTHWHILE:
         return first, checks
-    if float(first.stats["n_steps"].mean()) * density.observed.log_loss.size > LONG:
+    if float(first.stats["n_steps"].mean()) * density.observed.response.size > LONG:
         return first, checks
     diverged = any(check.name == "divergences" for check in failed)
     slow = any(check.name != "divergences" for check in failed)

@@ -13,12 +13,13 @@ from bayeslaw.core.errors import BayeslawError, CardError, nearest, shortened
 from bayeslaw.core.toml import parse_toml
 from bayeslaw.laws.formula import FUNCTIONS, Expression, FormulaError, column_of, default_symbol, symbol_fault
 from bayeslaw.laws.law import Covariate, Law, LocatedError, Parameter, check_on
+from bayeslaw.laws.outcome import BOUNDS, KINDS, LOSS, Outcome
 from bayeslaw.laws.prior import Prior
 from bayeslaw.laws.references import read_references
 
 RESERVED = frozenset(
     {
-        "loss", "log_loss", "loss_se", "run", "run_code", "run_effect", "step", "domain", "chain", "draw", "row", "group",
+        "run", "run_code", "run_effect", "step", "domain", "chain", "draw", "row", "group",
         "checkpoint", "sigma_point", "sigma_run", "sigma_checkpoint", "run_excess", "drift", "dof", "discrepancy", *FUNCTIONS,
     }
 )  # fmt: skip
@@ -26,9 +27,11 @@ RESERVED = frozenset(
 MOST_NODES = 100
 # The keys of a card, of a covariate and of a parameter, in the order in which a card is written; `laws.schema` describes each.
 TOP = (
-    "name", "title", "source", "references", "loss", "huber_delta", "note", "let", "covariates", "parameters", "published",
+    "name", "title", "source", "references", "loss", "formula", "huber_delta", "note", "outcome", "let", "covariates", "parameters",
+    "published",
 )  # fmt: skip
 OF_COVARIATES = ("unit", "support", "at_least", "context", "log", "nodes")
+OF_OUTCOMES = ("name", "unit", "kind", "bounds", "scale", "chance", "items")
 OF_PARAMETERS = ("meaning", "unit", "latex", "prior", "by")
 
 
@@ -119,7 +122,7 @@ def _build(card: Mapping[str, Any], text: str) -> Law:
         if key not in TOP:
             known = f"{', '.join(sorted(TOP))}.{nearest(key, TOP)}"
             raise LocatedError(f"a card has no {key!r}; it has {known}", "", key, code="unknown-key")
-    for section in ("let", "covariates", "parameters", "published"):
+    for section in ("outcome", "let", "covariates", "parameters", "published"):
         if not isinstance(card.get(section, {}), dict):
             raise LocatedError(f"`{section}` must be a table.", "", section, code="not-a-table")
     for section, example in (("covariates", "N"), ("parameters", "E")):
@@ -133,9 +136,10 @@ def _build(card: Mapping[str, Any], text: str) -> Law:
             raise LocatedError(message, "covariates", name, code="not-a-whole-number")
     parameters = {k: _parameter(k, v) for k, v in card["parameters"].items()}
     let = {k: _expression(v, "let", k) for k, v in card.get("let", {}).items()}
-    loss = _expression(_text(card, "loss"), "", "loss")
-    _check_names(loss, let, given, parameters)
-    _check_totals(loss, let, series)
+    outcome, key = _outcome(card), "formula" if "outcome" in card else "loss"
+    formula = _expression(_text(card, key), "", key)
+    _check_names({key: formula}, let, given, parameters, outcome)
+    _check_totals({key: formula}, let, series)
     covariates: dict[str, Covariate] = {}
     for k, c in given.items():
         columns = {column_of(k, node): k for node in range(1, series[k] + 1)} if k in series else {k: ""}
@@ -161,7 +165,7 @@ def _build(card: Mapping[str, Any], text: str) -> Law:
         title=_text(card, "title"),
         source=_text(card, "source"),
         references=references,
-        loss=loss,
+        formula=formula,
         let=_ordered(let),
         covariates=covariates,
         parameters=parameters,
@@ -169,6 +173,7 @@ def _build(card: Mapping[str, Any], text: str) -> Law:
         note=_text(card, "note", default=""),
         huber_delta=float(delta),
         card=text,
+        outcome=outcome,
     )
     check_on(law)
     return law
@@ -210,9 +215,65 @@ def _covariate(name: str, table: Any) -> Covariate:
     return Covariate(name, unit, (float(support[0]), float(support[1])), at_least, **flags)
 
 
-def _check_totals(loss: Expression, let: Mapping[str, Expression], series: Mapping[str, int]) -> None:
+def _outcome(card: Mapping[str, Any]) -> Outcome:
+    """Return what the card's law predicts: a loss, unless it has a section [outcome]."""
+    if (wrong := "formula" if "outcome" not in card else "loss") in card:
+        message = "a law of another outcome than losses needs a section [outcome], with name and kind."
+        message = "with [outcome], the expected outcome is called `formula`." if wrong == "loss" else message
+        raise LocatedError(message, "", wrong, code="formula-and-outcome")
+    if "outcome" not in card:
+        return LOSS
+    table = card["outcome"]
+
+    def fault(message: str, key: str, code: str) -> LocatedError:
+        return LocatedError(message, "outcome", key, code=code)
+
+    if unknown := sorted(set(table) - {*OF_OUTCOMES}):
+        known = f"{', '.join(OF_OUTCOMES)}.{nearest(unknown[0], OF_OUTCOMES)}"
+        raise fault(f"an outcome has no {unknown[0]!r}; it has {known}", unknown[0], "unknown-key")
+    name, kind = _text(table, "name", "outcome"), table.get("kind")
+    if not name.isidentifier() or name.startswith("_") or name in RESERVED | {LOSS.name}:
+        reason = "laws of losses have no [outcome]" if name == LOSS.name else "use letters, digits and _"
+        raise fault(f"{name!r} can't be the name of an outcome: {reason}.", "name", "invalid-name")
+    if kind not in KINDS:
+        raise fault(f"the kind of an outcome is one of {', '.join(KINDS)}, not {shortened(repr(kind))}.", "kind", "unknown-kind")
+    bounds = table.get("bounds", list(BOUNDS.get(kind, ())))
+    if ("bounds" in table) != (kind == "bounded"):
+        raise fault("outcomes of kind bounded have `bounds`, such as [0, 1], and others have none.", "bounds", "invalid-bounds")
+    numbers = isinstance(bounds, list) and len(bounds) == 2 and all(type(v) in (int, float) for v in bounds)
+    if not numbers or not bounds[0] < bounds[1] or (kind == "bounded" and not -math.inf < bounds[0] < bounds[1] < math.inf):
+        raise fault(f"bounds must be [lowest, highest], not {shortened(repr(bounds))}.", "bounds", "invalid-bounds")
+    scale, chance, items = table.get("scale", 1.0), table.get("chance"), table.get("items", "")
+    if type(scale) not in (int, float) or not 0 < scale < math.inf or ("scale" in table and kind != "real"):
+        raise fault("`scale`, of outcomes of kind real, is a positive number: a typical size.", "scale", "not-positive")
+    if (
+        chance is not None
+        and not isinstance(chance, str)
+        and (type(chance) not in (int, float) or not bounds[0] <= chance <= bounds[1])
+    ):
+        message = f"`chance` is a number between the bounds or the name of a covariate, not {shortened(repr(chance))}."
+        raise fault(message, "chance", "invalid-chance")
+    if not isinstance(items, str) or bool(items) != (kind == "count"):
+        message = "an outcome of kind count, and no other, has `items`: the covariate with the number of items of each row."
+        raise fault(message, "items", "invalid-items")
+    unit = _text(table, "unit", "outcome", "")
+    return Outcome(name, unit, kind, (float(bounds[0]), float(bounds[1])), float(scale), chance, items)
+
+
+def _check_facts(outcome: Outcome, covariates: Mapping[str, Covariate], used: frozenset[str]) -> None:
+    """Check that the outcome's number of items and chance are covariates, the first of them not in the formula."""
+    for key, name in (("items", outcome.items), ("chance", outcome.chance)):
+        if isinstance(name, str) and name and name not in covariates:
+            message = f"`{key}` names {name!r}, which is no covariate of the card.{nearest(name, covariates)}"
+            raise LocatedError(message, "outcome", key, code="unknown-name")
+    if outcome.items and (outcome.items in used or not covariates[outcome.items].context):
+        message = f"{outcome.items!r} says how exactly the outcome is measured, not what it is: make it `context = true`."
+        raise LocatedError(message, "covariates", outcome.items, code="items-in-formula")
+
+
+def _check_totals(formula: Mapping[str, Expression], let: Mapping[str, Expression], series: Mapping[str, int]) -> None:
     """Check that series stand within total(...) only, that each total has one, and that all have equally many nodes."""
-    for section, key, expression in [("", "loss", loss), *(("let", k, e) for k, e in let.items())]:
+    for section, key, expression in [*(("", k, e) for k, e in formula.items()), *(("let", k, e) for k, e in let.items())]:
         if outside := sorted(expression.outside_totals & series.keys()):
             message = f"{outside[0]!r} is a series of nodes: it can only stand within total(...)."
             raise LocatedError(message, section, key, code="series-outside-total")
@@ -249,14 +310,27 @@ def _parameter(name: str, table: Any) -> Parameter:
 
 
 def _check_names(
-    loss: Expression, let: Mapping[str, Expression], covariates: Mapping[str, Covariate], parameters: Mapping[str, Parameter]
+    formula: Mapping[str, Expression],
+    let: Mapping[str, Expression],
+    covariates: Mapping[str, Covariate],
+    parameters: Mapping[str, Parameter],
+    outcome: Outcome,
 ) -> None:
-    """Check that every name is allowed, is given once, is known where it is used, and is used."""
+    """Check that every name is allowed, is given once, is known where it is used, and is used.
+
+    Parameters
+    ----------
+    formula : mapping
+        The formula by its key in the card.
+    let, covariates, parameters, outcome
+        Of the card.
+    """
+    reserved = RESERVED | {outcome.name, outcome.error, outcome.observed}
     groups: Sequence[tuple[str, Mapping[str, Any]]] = (("let", let), ("covariates", covariates), ("parameters", parameters))
     seen: dict[str, str] = {}
     for section, name in [(section, name) for section, group in groups for name in group]:
-        if not name.isidentifier() or name.startswith("_") or name in RESERVED:
-            message = f"{name!r} can't be a name: use letters, digits and _, and none of {', '.join(sorted(RESERVED))}."
+        if not name.isidentifier() or name.startswith("_") or name in reserved:
+            message = f"{name!r} can't be a name: use letters, digits and _, and none of {', '.join(sorted(reserved))}."
             raise LocatedError(message, section, name, code="invalid-name")
         if name in seen:
             message = f"{name!r} stands both under [{seen[name]}] and under [{section}]."
@@ -266,11 +340,12 @@ def _check_names(
         if (level := f"{name}_level") in seen:
             message = f"{level!r} is what the value of {name}'s `on` is called: use another name."
             raise LocatedError(message, seen[level], level, code="name-used-twice")
-    for section, key, expression in [("", "loss", loss), *(("let", k, e) for k, e in let.items())]:
+    for section, key, expression in [*(("", k, e) for k, e in formula.items()), *(("let", k, e) for k, e in let.items())]:
         if unknown := sorted(expression.names - seen.keys()):
             known = f"{', '.join(seen) or 'none'}.{nearest(unknown[0], seen)}"
             raise LocatedError(f"unknown name {unknown[0]!r} in {key!r}; known are {known}", section, key, code="unknown-name")
-    used = loss.names.union(*(e.names for e in let.values()))
+    used = frozenset[str]().union(*(e.names for e in (*formula.values(), *let.values())))
+    _check_facts(outcome, covariates, used)
     for name, section in seen.items():
         context = section == "covariates" and covariates[name].context
         if name not in used and not context:

@@ -1,4 +1,4 @@
-"""Laws: a formula of the loss, its covariates, and its parameters with priors."""
+"""Laws: a formula of the loss or another outcome, its covariates, and its parameters with priors."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from bayeslaw.core import html
 from bayeslaw.core.errors import BayeslawError, CardError, nearest
 from bayeslaw.core.text import short_lines
 from bayeslaw.laws.formula import NUMPY, Expression, default_symbol
+from bayeslaw.laws.outcome import LOSS, Outcome
 from bayeslaw.laws.prior import Prior
 from bayeslaw.laws.references import Reference
 
@@ -95,8 +96,8 @@ class Law:
 
     Attributes
     ----------
-    loss : Expression
-        Expected loss in nats/token.
+    formula : Expression
+        The expected outcome: of a loss, in nats/token.
     let : dict of str to Expression
         Named expressions that the formula uses, in an order in which each uses only earlier ones.
     published : dict of str to dict of str to float
@@ -109,6 +110,8 @@ class Law:
         The card's text.
     indicators : mapping of covariate to (str, str)
         Covariates that are 1 where a column has a certain value and 0 elsewhere, with that column and value.
+    outcome : Outcome
+        What it predicts.
 
     Examples
     --------
@@ -120,7 +123,7 @@ class Law:
     name: str
     title: str
     source: str
-    loss: Expression
+    formula: Expression
     let: Mapping[str, Expression]
     covariates: Mapping[str, Covariate]
     parameters: Mapping[str, Parameter]
@@ -130,9 +133,10 @@ class Law:
     card: str = ""
     indicators: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     references: tuple[Reference, ...] = ()
+    outcome: Outcome = LOSS
 
     def __repr__(self) -> str:
-        return short_lines(f"<Law {self.name}: loss = {self.loss.text}>")
+        return short_lines(f"<Law {self.name}: {self.outcome.name} = {self.formula.text}>")
 
     @property
     def sha256(self) -> str:
@@ -148,8 +152,8 @@ class Law:
 
     @property
     def axes(self) -> dict[str, Covariate]:
-        """All measured covariates but the nodes of series, which mean nothing one by one."""
-        return {name: c for name, c in self.measured.items() if not c.series}
+        """All measured covariates but the nodes of series, which mean nothing one by one, and `Outcome.facts`."""
+        return {name: c for name, c in self.measured.items() if not c.series and name not in self.outcome.facts}
 
     @property
     def series(self) -> dict[str, tuple[str, ...]]:
@@ -164,8 +168,8 @@ class Law:
         return {c: tuple(v for column, v in self.indicators.values() if column == c) for c in columns}
 
     def evaluate(self, values: Mapping[str, Any], functions: Mapping[str, Any] = NUMPY) -> Any:
-        """Return the expected loss from parameters and covariates in one mapping, in NumPy or any other array library."""
-        return self.loss.evaluate(self.with_let(values, functions), functions)
+        """Return the expected outcome from parameters and covariates in one mapping, in NumPy or any other array library."""
+        return self.formula.evaluate(self.with_let(values, functions), functions)
 
     def with_let(self, values: Mapping[str, Any], functions: Mapping[str, Any] = NUMPY) -> dict[str, Any]:
         """Return the mapping with the values of the let-expressions added."""
@@ -175,7 +179,7 @@ class Law:
         return scope
 
     def predict(self, draws: Mapping[str, ArrayLike], covariates: Mapping[str, ArrayLike]) -> NDArray[np.float64]:
-        """Return the expected loss in nats/token, array (S, n), for draws of parameters (S,) and settings of covariates (n,)."""
+        """Return the expected outcome (S, n), for losses in nats/token, for draws of parameters (S,) and settings (n,)."""
         values: dict[str, Any] = {k: np.asarray(draws[k], dtype=np.float64)[:, None] for k in self.parameters}
         values |= {k: np.asarray(covariates[k], dtype=np.float64)[None, :] for k in self.covariates}
         loss = self.evaluate(values)
@@ -250,7 +254,7 @@ class Law:
             if c.logarithmic:  # a term may be proportional in one regime only, such as many epochs: test the whole support
                 values[name] *= np.exp(rng.uniform(0, np.log(high / values[name])))
         scales = [n for n, p in self.parameters.items() if p.prior.support not in ("unit", "bounded")]
-        for sign, term in self.loss.terms:
+        for sign, term in self.formula.terms:
             for name in sorted(scales, key=lambda n: self.parameters[n].prior.on is None):
                 if term.text != name and name not in self.floors and name not in terms and self._proportional(term, name, values):
                     terms[name] = term if sign > 0 else Expression(f"-({term.text})", ast.UnaryOp(ast.USub(), term.tree))
@@ -284,8 +288,8 @@ class Law:
             low, high = self.covariates[name].support
             values = low + (min(high, low + 1) - low) * np.array([0.05, 0.3, 0.6, 0.95])
             scope = {k: np.full(4, v[0]) for k, v in others.items()} | dict.fromkeys(self.onset, np.zeros(4)) | {name: values}
-            loss = np.broadcast_to(self.evaluate(draws | scope), 4)
-            if np.all(np.isfinite(loss)) and np.ptp(loss) <= 1e-12 * abs(loss[0]):
+            value = np.broadcast_to(self.evaluate(draws | scope), 4)
+            if np.all(np.isfinite(value)) and np.ptp(value) <= 1e-12 * abs(value[0]):
                 idle.add(name)
         return frozenset(idle)
 
@@ -296,7 +300,7 @@ class Law:
         One whose prior has bounds is none: it is sampled between them, like a shape.
         """
         floors: dict[str, str | None] = {}
-        for sign, term in self.loss.terms:
+        for sign, term in self.formula.terms:
             if sign > 0 and term.text in self.parameters and not floors and not self._bounded(term.text):
                 floors[term.text] = None
             elif sign > 0 and isinstance(term.tree, ast.BinOp) and isinstance(term.tree.op, ast.Mult):
@@ -316,16 +320,21 @@ class Law:
         symbols |= {n: rf"{default_symbol(n)}_{{k}}" for n in self.series}
         return symbols | {n: p.latex for n, p in self.parameters.items()}
 
+    @property
+    def symbol(self) -> str:
+        """The LaTeX symbol of the outcome."""
+        return default_symbol(self.outcome.symbol)
+
     def latex(self) -> str:
         """Return the formula in LaTeX, with the let-expressions after 'where'."""
-        text = "L = " + self.loss.latex(self.symbols)
+        text = f"{self.symbol} = " + self.formula.latex(self.symbols)
         lets = [f"{self.symbols[n]} = {e.latex(self.symbols)}" for n, e in self.let.items()]
         return text + (r" \quad\text{where}\quad " + r",\quad ".join(lets) if lets else "")
 
     @property
     def mathml(self) -> list[str]:
         """The formula and then each let-expression as `<math>` elements."""
-        return [e.mathml(name, self.series) for name, e in {"L": self.loss, **self.let}.items()]
+        return [e.mathml(name, self.series) for name, e in {self.outcome.symbol: self.formula, **self.let}.items()]
 
     def _repr_html_(self) -> str:
         """Show formula, parameters and source in a notebook."""

@@ -88,7 +88,7 @@ def _by_column(law: Law, column: str, values: tuple[str, ...], pooled: bool) -> 
             first = _expression(_renamed(parameter.prior.on.tree, renames[values[0]]))
             parameters[name] = replace(parameter, prior=replace(parameter.prior, on=first))
     tree: ast.expr | None = None
-    for sign, term in law.loss.terms:
+    for sign, term in law.formula.terms:
         copies = [term.tree]
         if term.names & {*differing, *lets}:
             copies = [ast.BinOp(ast.Name(indicators[v], ast.Load()), ast.Mult(), _renamed(term.tree, renames[v])) for v in values]
@@ -111,7 +111,7 @@ def _by_column(law: Law, column: str, values: tuple[str, ...], pooled: bool) -> 
         message = f"{law.name} already has a {twice[0]!r}, which a value by {column} needs; rename it in the card."
         raise CardError(message, code="name-used-twice")
     known = dict(law.indicators) | {i: (column, v) for v, i in indicators.items()}
-    return replace(law, loss=_expression(tree), let=let, covariates=covariates, parameters=parameters, indicators=known)
+    return replace(law, formula=_expression(tree), let=let, covariates=covariates, parameters=parameters, indicators=known)
 
 
 def _members(

@@ -9,11 +9,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bayeslaw.laws.card import MOST_NODES, OF_COVARIATES, OF_PARAMETERS, TOP
+from bayeslaw.laws.card import MOST_NODES, OF_COVARIATES, OF_OUTCOMES, OF_PARAMETERS, TOP
+from bayeslaw.laws.outcome import KINDS
 from bayeslaw.laws.prior import ANY_SIGN, ARGUMENTS
 from bayeslaw.laws.references import bibliography
 
-VERSION = "1.0"
+VERSION = "1.1"
 """Of the format of cards. The second number counts keys that were added, the first changes that older cards don't survive."""
 FILE = Path(__file__).with_name("card.schema.json")
 
@@ -38,6 +39,24 @@ _COVARIATE: dict[str, dict[str, Any]] = {
         "description": "It is a series of so many columns, which formulas name within total(...).",
     },
 }  # fmt: skip
+_OUTCOME: dict[str, dict[str, Any]] = {
+    "name": _TEXT | {"description": "Its column in tables, such as accuracy."},
+    "unit": {"type": "string", "description": "Unit in words, for labels."},
+    "kind": {
+        "enum": list(KINDS),
+        "description": "Which values it has: positive, any, between bounds, or shares of counted items such as questions.",
+    },
+    "bounds": {
+        "type": "array", "items": {"type": "number"}, "minItems": 2, "maxItems": 2,
+        "description": "Of kind bounded: values lie strictly between these.",
+    },
+    "scale": {
+        "type": "number", "exclusiveMinimum": 0, "default": 1,
+        "description": "Of kind real: a typical size of its changes, in whose units the noise has its priors.",
+    },
+    "chance": {"type": ["number", "string"], "description": "What guessing scores: a number, or the covariate that has it."},
+    "items": _TEXT | {"description": "Of kind count: the covariate with the number of items, which is context."},
+}  # fmt: skip
 _PARAMETER: dict[str, dict[str, Any]] = {
     "meaning": _TEXT | {"description": "What it is, in words."},
     "unit": {"type": "string", "description": "Unit, such as nats/token; empty for a pure number."},
@@ -53,7 +72,7 @@ def card_schema() -> dict[str, Any]:
     --------
     >>> from bayeslaw.laws.schema import card_schema
     >>> card_schema()["required"]
-    ['name', 'title', 'source', 'loss', 'covariates', 'parameters']
+    ['name', 'title', 'source', 'covariates', 'parameters']
     """
     parameter = {key: _prior() if key == "prior" else _PARAMETER[key] for key in OF_PARAMETERS}
     numbers = {"type": "object", "additionalProperties": {"type": "number"}}
@@ -67,6 +86,9 @@ def card_schema() -> dict[str, Any]:
             "description": "The source for `bayeslaw cite`: keys of references that bayeslaw has, or whole BibTeX entries.",
         },
         "loss": _TEXT | {"description": f"Expected loss in nats per token, by the names of this card. {_FORMULA}"},
+        "formula": _TEXT | {"description": f"Expected outcome, where there is an [outcome], in place of `loss`. {_FORMULA}"},
+        "outcome": _object({key: _OUTCOME[key] for key in OF_OUTCOMES}, "name", "kind")
+        | {"description": "What the law predicts, if that is not a loss."},
         "huber_delta": {
             "type": "number", "exclusiveMinimum": 0, "default": 1e-3,
             "description": "Residual in log loss at which the Huber loss of point fits turns linear.",
@@ -81,7 +103,8 @@ def card_schema() -> dict[str, Any]:
             "type": "object", "additionalProperties": numbers, "description": "Numbers of the source, for comparison only.",
         },
     }  # fmt: skip
-    body = _object({key: keys[key] for key in TOP}, "name", "title", "source", "loss", "covariates", "parameters")
+    body = _object({key: keys[key] for key in TOP}, "name", "title", "source", "covariates", "parameters")
+    body["oneOf"] = [{"required": ["loss"]}, {"required": ["formula", "outcome"]}]
     return {
         "$schema": "http://json-schema.org/draft-07/schema#", "$id": f"urn:bayeslaw:card:{VERSION}",
         "title": f"A card of bayeslaw: a scaling law with its priors (format {VERSION})", **body,

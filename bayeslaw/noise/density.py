@@ -1,4 +1,4 @@
-"""The log density of logged losses under each noise, in PyTensor; see `noise`.
+"""The log density of outcomes under each noise, in PyTensor; see `noise`.
 
 The same graph is what is sampled and what the PyMC model holds. PyTensor derives its gradient.
 """
@@ -24,7 +24,7 @@ class Rows:
 
     Attributes
     ----------
-    log_loss, count, run : (n,), (n,) and int (n,)
+    response, count, run : (n,), (n,) and int (n,)
         A row is the mean of `count` points at one setting, of the run with this code.
     points, scatter : (R,)
         Of each run: the number of its points, and their sum of squares around the means of their rows.
@@ -38,9 +38,11 @@ class Rows:
         Clock of the rows and first row of each run, for an OU run effect.
     features, multiple : (n k,) and (n,), optional
         Features of the rows for a learnt discrepancy, and multiples of their variances (`walk.Walk`).
+    items : (n,), optional
+        Of how many items each response is a share.
     """
 
-    log_loss: Any
+    response: Any
     count: Any
     run: Any
     points: Any
@@ -53,6 +55,7 @@ class Rows:
     starts: Any = None
     features: Any = None
     multiple: Any = None
+    items: Any = None
 
 
 def data_of(noise: Noise, observed: Observations, count: Array | None = None, scatter: Array | None = None) -> dict[str, Any]:
@@ -65,7 +68,7 @@ def data_of(noise: Noise, observed: Observations, count: Array | None = None, sc
         As in `Rows`; every row is one point unless given.
     """
     count = np.ones(observed.run.size) if count is None else count
-    data: dict[str, Any] = {"log_loss": observed.log_loss, "count": count, "run": observed.run}
+    data: dict[str, Any] = {"response": observed.response, "count": count, "run": observed.run}
     data["points"] = np.bincount(observed.run, count, observed.runs)
     data["scatter"] = np.zeros(observed.runs) if scatter is None else scatter
     if observed.se.size:
@@ -74,6 +77,8 @@ def data_of(noise: Noise, observed: Observations, count: Array | None = None, sc
         data["group"] = noise.groups_of(observed)
     if noise.checkpoint_effect:
         data |= {"checkpoint": observed.checkpoint, "no_checkpoint": np.zeros(len(observed.checkpoint_names))}
+    if noise.counts:
+        data["items"] = observed.items
     if noise.drift:
         data |= {"time": observed.time, "starts": observed.starts}
     if noise.walk is not None:
@@ -83,24 +88,26 @@ def data_of(noise: Noise, observed: Observations, count: Array | None = None, sc
 
 
 def log_density(noise: Noise, rows: Rows, mean: Any, parameters: Mapping[str, Any], effects: Any = None) -> Any:
-    """Log density of the rows' log losses given the law's log losses and the noise's parameters.
+    """Log density of the rows' responses given the law's and the noise's parameters.
 
     Parameters
     ----------
     noise, rows
     mean : vector (n,)
-        The law's log losses.
+        The law's values on the scale of the noise.
     parameters : mapping of name to scalar
     effects : vector (R,), optional
-        Run effects in units of their scale, where they are parameters (Student-t noise).
+        Run effects in units of their scale, where they are parameters (Student-t noise, counts).
     """
     import pytensor.tensor as pt
 
     if isinstance(noise, PointNoise):
-        return pt.sum(noise.of_points(rows.log_loss - mean, rows.known, parameters))
+        return pt.sum(noise.of_points(rows.response - mean, rows.known, parameters))
     if noise.drift:
         return _ornstein_uhlenbeck(noise, rows, mean, parameters)
     point, run = (_by_run(noise, rows, parameters, name) for name in ("sigma_point", "sigma_run"))
+    if noise.counts:
+        return _counts(rows, mean, point, run, effects)
     if noise.student:
         return _student(rows, mean, point, run, parameters["dof"], effects)
     if noise.walk is not None:
@@ -133,7 +140,7 @@ def _normal(noise: Noise, rows: Rows, mean: Any, point: Any, run: Any, parameter
     """Normal noise with all effects integrated out."""
     import pytensor.tensor as pt
 
-    error, zeros, variance = rows.log_loss - mean, pt.zeros_like(rows.points), point**2
+    error, zeros, variance = rows.response - mean, pt.zeros_like(rows.points), point**2
     if rows.known is None:
         weight, total = rows.points / variance, _totals(zeros, rows.run, rows.count * error) / variance
         squares = rows.scatter + _totals(zeros, rows.run, rows.count * error**2)
@@ -175,7 +182,7 @@ def _ornstein_uhlenbeck(noise: Noise, rows: Rows, mean: Any, parameters: Mapping
     variance, spread = (_of_rows(rows, _by_run(noise, rows, parameters, n) ** 2) for n in ("sigma_point", "sigma_run"))
     variance = pt.second(mean, variance) if rows.known is None else variance + rows.known
     return KalmanFilter().density(
-        rows.log_loss - mean, variance, pt.second(mean, spread), rows.time, rows.starts, parameters["drift"]
+        rows.response - mean, variance, pt.second(mean, spread), rows.time, rows.starts, parameters["drift"]
     )
 
 
@@ -190,14 +197,24 @@ def _with_discrepancy(rows: Rows, mean: Any, point: Any, run: Any, parameters: M
     spread = pt.second(rows.points, run**2) if run is not None else pt.zeros_like(rows.points)
     omega = parameters["sigma_checkpoint"] ** 2 if "sigma_checkpoint" in parameters else pt.zeros_like(parameters["discrepancy"])
     scale = parameters["discrepancy"] ** 2
-    return LowRank().density(rows.log_loss - mean, variance, spread, omega, scale, rows.features, rows.starts, rows.checkpoint)
+    return LowRank().density(rows.response - mean, variance, spread, omega, scale, rows.features, rows.starts, rows.checkpoint)
+
+
+def _counts(rows: Rows, mean: Any, point: Any, run: Any, effects: Any) -> Any:
+    """Shares of counted items, with run effects as parameters and without their own density."""
+    import pytensor.tensor as pt
+
+    from bayeslaw.noise.counts import BetaBinomial
+
+    eta = mean if effects is None else mean + (run * effects)[rows.run]
+    return BetaBinomial().density(eta, pt.second(mean, _of_rows(rows, point)), rows.response, rows.items)
 
 
 def _student(rows: Rows, mean: Any, point: Any, run: Any, dof: Any, effects: Any) -> Any:
     """Student-t noise, with run effects as parameters and without their own density."""
     import pytensor.tensor as pt
 
-    error, scale = rows.log_loss - mean, _of_rows(rows, point)
+    error, scale = rows.response - mean, _of_rows(rows, point)
     if effects is not None:
         error -= (run * effects)[rows.run]
     if rows.known is not None:

@@ -18,6 +18,7 @@ from bayeslaw.laws.formula import pytensor_functions
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.pooling import levels_of, with_levels
 from bayeslaw.noise import noise as noises
+from bayeslaw.noise.counts import LEAST_SHARE
 from bayeslaw.noise.custom import PointNoise
 from bayeslaw.noise.density import Rows, data_of, log_density
 from bayeslaw.noise.noise import Noise
@@ -89,8 +90,9 @@ def pymc_model(law: Law, runs: Runs | Observations, noise: str | Noise = "auto",
     -------
     pymc.Model
         Free variables are the law's parameters (``A_level`` where the prior is on the term's value at the runs' reference point,
-        with ``A`` a deterministic) and those of the noise (``dof_above_2`` with ``dof``); ``log_loss`` is observed, sorted by run.
-        The values of a parameter that varies by a column are one variable with that column as its dimension (``E_by_domain``).
+        with ``A`` a deterministic) and those of the noise (``dof_above_2`` with ``dof``). The response is observed, sorted by run:
+        ``log_loss``, or what `Outcome.observed` calls it. The values of a parameter that varies by a column are one variable with
+        that column as its dimension (``E_by_domain``).
 
     Examples
     --------
@@ -130,34 +132,59 @@ def pymc_model(law: Law, runs: Runs | Observations, noise: str | Noise = "auto",
         for pool in pooled:
             if pool.on:
                 pm.Deterministic(pool.name, pt.stack([values[member] for member in pool.members]), dims=pool.dim)
+        outcome, name = law.outcome, law.outcome.observed
         expected = pm.Deterministic(
-            "loss", law.evaluate({**values, **covariates}, functions) + pt.zeros(observed.log_loss.size), dims="row"
+            outcome.name, law.evaluate({**values, **covariates}, functions) + pt.zeros(observed.response.size), dims="row"
         )
         scales: dict[str, Any] = {}
-        for name in chosen.parameters:
-            least = noises.LEAST.get(name)
-            above = chosen.prior(name).pymc(name if least is None else f"{name}_above_{least:g}")
-            scales[name] = above if least is None else pm.Deterministic(name, least + above)
-        mean, known = pt.log(expected), observed.se**2 if observed.se.size else np.zeros(observed.run.size)
-        point, run = (_by_row(chosen, observed, scales, name) for name in noises.GROUPED)
+        for scale in chosen.parameters:
+            least = noises.LEAST.get(scale)
+            above = chosen.prior(scale).pymc(scale if least is None else f"{scale}_above_{least:g}")
+            scales[scale] = above if least is None else pm.Deterministic(scale, least + above)
+        mean, known = outcome.to_scale(expected, functions), observed.se**2 if observed.se.size else np.zeros(observed.run.size)
+        point, run = (_by_row(chosen, observed, scales, n) for n in noises.GROUPED)
         if isinstance(chosen, PointNoise):
             _own_noise(mean, scales, observed, chosen)
+        elif chosen.counts:
+            if chosen.run_effect:
+                mean = mean + run * pm.Normal("run_effect", 0, 1, dims="run")[observed.run]
+            _counts(mean, point, observed)
         elif chosen.student:
             if chosen.run_effect:
                 mean = mean + run * pm.Normal("run_effect", 0, 1, dims="run")[observed.run]
             sigma = pt.sqrt(point**2 + known)
-            pm.StudentT("log_loss", nu=scales["dof"], mu=mean, sigma=sigma, observed=observed.log_loss, dims="row")
+            pm.StudentT(name, nu=scales["dof"], mu=mean, sigma=sigma, observed=observed.response, dims="row")
         elif chosen.drift:
             same = observed.run[:, None] == observed.run[None, :]
             steps = np.abs(observed.time[:, None] - observed.time[None, :])
             effects = run[:, None] ** 2 * same * pt.exp(-np.where(same, steps, 0.0) / scales["drift"])
             covariance = effects + pt.diag(point**2 + known)
-            pm.MvNormal("log_loss", mean, cov=covariance, observed=observed.log_loss, dims="row")
+            pm.MvNormal(name, mean, cov=covariance, observed=observed.response, dims="row")
         elif chosen.run_effect or chosen.checkpoint_effect or chosen.skew:
             _normal_with_effects(mean, scales, observed, chosen)
         else:  # densities of single rows, which `pm.compute_log_likelihood` returns
-            pm.Normal("log_loss", mean, pt.sqrt(point**2 + known), observed=observed.log_loss, dims="row")
+            pm.Normal(name, mean, pt.sqrt(point**2 + known), observed=observed.response, dims="row")
     return model
+
+
+def _counts(eta: Any, spread: Any, observed: Observations) -> None:
+    """Add shares of counted items with logits eta of their expectations."""
+    import pymc as pm
+    import pytensor.tensor as pt
+
+    items = pt.as_tensor(observed.items)
+
+    def logp(value: Any, eta: Any, spread: Any) -> Any:
+        p, phi, k = pt.clip(pt.sigmoid(eta), LEAST_SHARE, 1 - LEAST_SHARE), spread**-2, value * items
+        a, b = p * phi, (1 - p) * phi
+        above = pt.gammaln(k + a) + pt.gammaln(items - k + b) - pt.gammaln(items + phi)
+        return above - pt.gammaln(a) - pt.gammaln(b) + pt.gammaln(phi)
+
+    def dist(eta: Any, spread: Any, size: Any) -> Any:
+        p, phi = pt.clip(pt.sigmoid(eta), LEAST_SHARE, 1 - LEAST_SHARE), spread**-2
+        return pm.BetaBinomial.dist(n=pt.round(items).astype("int64"), alpha=p * phi, beta=(1 - p) * phi, size=size) / items
+
+    pm.CustomDist(observed.outcome.observed, eta, spread, logp=logp, dist=dist, observed=observed.response, dims="row")
 
 
 def _own_noise(mean: Any, scales: Mapping[str, Any], observed: Observations, noise: PointNoise) -> None:
@@ -171,7 +198,7 @@ def _own_noise(mean: Any, scales: Mapping[str, Any], observed: Observations, noi
         return noise.of_points(value - mean, known, dict(zip(noise.parameters, parameters, strict=True)))
 
     values = [scales[n] for n in noise.parameters]
-    pm.CustomDist("log_loss", mean, *values, logp=logp, observed=observed.log_loss, dims="row")
+    pm.CustomDist(observed.outcome.observed, mean, *values, logp=logp, observed=observed.response, dims="row")
 
 
 def _by_row(noise: Noise, observed: Observations, scales: Mapping[str, Any], name: str) -> Any:
@@ -210,7 +237,7 @@ def _normal_with_effects(mean: Any, scales: Mapping[str, Any], observed: Observa
     names = noise.parameters
 
     def logp(value: Any, mean: Any, *parameters: Any) -> Any:
-        return log_density(noise, Rows(**{**rows, "log_loss": value}), mean, dict(zip(names, parameters, strict=True)))
+        return log_density(noise, Rows(**{**rows, "response": value}), mean, dict(zip(names, parameters, strict=True)))
 
     def dist(mean: Any, *parameters: Any) -> Any:
         of, shape = dict(zip(names, parameters[:-1], strict=True)), mean.shape[:-1]
@@ -225,4 +252,5 @@ def _normal_with_effects(mean: Any, scales: Mapping[str, Any], observed: Observa
         return mean + draw + pm.Normal.dist(0, 1, shape=mean.shape) * sigma
 
     values, signature = [scales[n] for n in names], f"(n){',()' * len(names)}->(n)"
-    pm.CustomDist("log_loss", mean, *values, logp=logp, dist=dist, signature=signature, observed=observed.log_loss, dims="row")
+    of_model = {"logp": logp, "dist": dist, "signature": signature, "observed": observed.response, "dims": "row"}
+    pm.CustomDist(observed.outcome.observed, mean, *values, **of_model)

@@ -1,4 +1,6 @@
-"""The noise of log loss: point noise, known errors, and effects shared by the points of a run or by the runs of a checkpoint.
+"""The noise of outcomes on the scale on which it adds up, of losses the logarithm.
+
+It has point noise, known errors, and effects shared by the points of a run or by the runs of a checkpoint:
 
     log loss_i = log L(x_i) + w_checkpoint + u_run + s_run + e_i
 
@@ -15,22 +17,27 @@ With normal point noise all effects are integrated out in closed form. The point
 where W and S are sums over its points of precisions and of precisions times residuals. The runs of a checkpoint add up their a and
 b, and the integral over w, normal or exponential, is that of the exponential of a parabola. With Student-t noise the run effects
 are parameters, in units of sigma_run. OU run effects are integrated out by a Kalman filter.
+
+Shares of counted items have noise of their own: run effects shift the logit of the expected share, and the items are answered
+with a share that varies around it (`counts`).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 import numpy as np
+from scipy.special import expit, logit
 
 from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.data.observations import Observations
+from bayeslaw.laws.outcome import Kind, Outcome
 from bayeslaw.laws.prior import Prior
-from bayeslaw.noise import marginal, ou
+from bayeslaw.noise import counts, marginal, ou
 from bayeslaw.noise.walk import Walk
 
 PRIORS = {
@@ -61,13 +68,48 @@ MEANING = {
     "drift": ("correlation length of the run effect, as a share of a typical run", r"\ell_\mathrm{run}"),
     "discrepancy": ("relative error of the law an e-fold away", r"s_\mathrm{law}"),
 }
+# Where noise is not relative to the outcome: by the logit of a share, and of shares of counted items.
+OF_KIND: Mapping[str, Mapping[str, Prior]] = {
+    # Noise of one evaluation, in logits: .005 to .5 with 95% probability. At a share of one half, .1 is 2.5 percentage points.
+    "bounded": {
+        "sigma_point": Prior("LogNormal", {"mu": math.log(0.05), "sigma": 1.2}),
+        "sigma_run": Prior("HalfNormal", {"sigma": 0.1}),
+        "sigma_checkpoint": Prior("HalfNormal", {"sigma": 0.1}),
+        "run_excess": Prior("HalfNormal", {"sigma": 0.1}),
+    },
+    # The spread of the share with which items are answered, beyond that of counting, relative to sqrt(p (1 - p)).
+    "count": {
+        "sigma_point": Prior("LogNormal", {"mu": math.log(0.03), "sigma": 1.0}),
+        "sigma_run": Prior("HalfNormal", {"sigma": 0.1}),
+    },
+}
+MEANING_OF_KIND: Mapping[str, Mapping[str, str]] = {
+    "real": {"sigma_point": "noise of one logged {}", "sigma_run": "noise shared by the points of a run"},
+    "bounded": {"sigma_point": "noise of one logged {}, in logits", "sigma_run": "noise shared by the points of a run, in logits"},
+    "count": {
+        "sigma_point": "spread of {} beyond that of counting, relative to sqrt(p (1 - p))",
+        "sigma_run": "effect of a run on its {}, in logits",
+    },
+}
 LEAST = {"dof": 2.0}
 """Lower bounds other than 0. The prior and the logarithmic coordinate of such a parameter are on its distance from the bound."""
+SHARED = ("sigma_checkpoint", "run_excess", "discrepancy")
+"""Parameters on the scale of the noise besides those of `MEANING_OF_KIND`."""
 GROUPED = ("sigma_point", "sigma_run")
 """Parameters of which every group has its own where noise differs by a column."""
 DRIFT = "normal-drift"
 AVERAGED = 64  # draws over which correlations of an OU run effect are averaged
+COUNTED = ("beta-binomial", "beta-binomial-no-run")
 CHOICES = ("auto", "normal", DRIFT, "normal-checkpoint", "skew", "student", "normal-no-run", "student-no-run")
+
+
+def meaning(name: str, outcome: Outcome) -> str:
+    """Return what a noise parameter is, in words, by the outcome of the law."""
+    text = MEANING_OF_KIND.get(outcome.kind, {}).get(kind(name), MEANING[kind(name)][0]).format(outcome.name)
+    if outcome.is_loss or kind(name) in MEANING_OF_KIND.get(outcome.kind, {}):
+        return text
+    text = text if outcome.relative else text.replace("relative ", "")
+    return text.replace("loss", outcome.name) + (", in logits" if outcome.kind == "bounded" and kind(name) in SHARED else "")
 
 
 def kind(name: str) -> str:
@@ -93,6 +135,8 @@ class Noise:
         The run effect is an OU process along the run.
     walk : Walk, optional
         With it, the law has an error that is learnt (`noise.walk`); point noise is normal.
+    kind, scale : str and float
+        Of the outcome (`laws.outcome.Outcome`), on which the priors depend.
     """
 
     student: bool
@@ -102,6 +146,8 @@ class Noise:
     groups: tuple[str, ...] = ()
     drift: bool = False
     walk: Walk | None = None
+    kind: Kind = "positive"
+    scale: float = 1.0
 
     @classmethod
     def choose(cls, choice: str | Callable[..., Any], observed: Observations) -> Noise:
@@ -113,9 +159,14 @@ class Noise:
             from bayeslaw.noise.custom import PointNoise
 
             return PointNoise.of(choice, observed)
-        if choice not in CHOICES:
-            raise BayeslawError(f"No noise {choice!r}; choose one of {', '.join(CHOICES)}.", code="unknown-noise")
-        shared = observed.runs < observed.log_loss.size
+        kind, scale = observed.outcome.kind, observed.outcome.scale
+        known = ("auto", *COUNTED) if kind == "count" else CHOICES
+        if choice not in known:
+            of = f" of shares of counted {observed.outcome.items}" if kind == "count" else ""
+            raise BayeslawError(f"No noise {choice!r}{of}; choose one of {', '.join(known)}.", code="unknown-noise")
+        shared = observed.runs < observed.response.size
+        if kind == "count":
+            return cls(False, shared and not choice.endswith("no-run"), groups=observed.group_names, kind=kind)
         if choice == "normal-checkpoint" and not observed.branched:
             raise BayeslawError(
                 "Noise normal-checkpoint needs runs that share a checkpoint, and no two of these do. Name each run's "
@@ -128,16 +179,26 @@ class Noise:
             )
         student = choice.startswith("student") or (choice == "auto" and not shared)
         run_effect = (shared and not choice.endswith("no-run")) or choice == DRIFT
-        return cls(student, run_effect, choice == "normal-checkpoint", choice == "skew", observed.group_names, choice == DRIFT)
+        checkpoint = choice == "normal-checkpoint"
+        return cls(student, run_effect, checkpoint, choice == "skew", observed.group_names, choice == DRIFT, None, kind, scale)
 
     @property
     def compressible(self) -> bool:
         """Whether a run's points at one setting may be replaced by their number, mean and scatter."""
-        return not (self.student or self.drift or self.walk)
+        return not (self.student or self.drift or self.walk or self.counts)
+
+    @property
+    def counts(self) -> bool:
+        """Whether outcomes are shares of counted items."""
+        return self.kind == "count"
 
     def prior(self, name: str) -> Prior:
         """The prior of a parameter: of its distance from the lower bound in `LEAST`, if it has one."""
-        return PRIORS[kind(name)]
+        of = OF_KIND.get(self.kind, {}).get(kind(name), PRIORS[kind(name)])
+        if self.scale == 1.0 or kind(name) in ("dof", "drift"):
+            return of
+        args = dict(of.args) | ({"mu": of.args["mu"] + math.log(self.scale)} if of.dist == "LogNormal" else {})
+        return replace(of, args=args | ({"sigma": of.args["sigma"] * self.scale} if of.dist == "HalfNormal" else {}))
 
     def choice(self, observed: Observations) -> str:
         """The one of `CHOICES`, other than 'auto', from which `choose` makes this noise for the runs of a table.
@@ -146,8 +207,10 @@ class Noise:
         """
         if self.drift:
             return DRIFT
+        if self.counts:
+            return COUNTED[observed.runs < observed.response.size and not self.run_effect]
         name = "normal-checkpoint" if self.checkpoint_effect else "skew" if self.skew else "student" if self.student else "normal"
-        return f"{name}-no-run" if observed.runs < observed.log_loss.size and not self.run_effect else name
+        return f"{name}-no-run" if observed.runs < observed.response.size and not self.run_effect else name
 
     def _names(self, name: str) -> tuple[str, ...]:
         return tuple(f"{name}[{group}]" for group in self.groups) if self.groups and name in GROUPED else (name,)
@@ -166,13 +229,14 @@ class Noise:
 
     @property
     def explicit_effects(self) -> bool:
-        """Whether run effects are parameters (Student-t) or integrated out (normal)."""
-        return self.student and self.run_effect
+        """Whether run effects are parameters (Student-t noise, counts) or integrated out (normal)."""
+        return (self.student or self.counts) and self.run_effect
 
     @property
     def text(self) -> str:
         """The noise in words, for messages and reports."""
-        text = f"{'Student-t' if self.student else 'normal'} point noise {'with' if self.run_effect else 'without'} a run effect"
+        kind = "beta-binomial" if self.counts else "Student-t" if self.student else "normal"
+        text = f"{kind} {'noise' if self.counts else 'point noise'} {'with' if self.run_effect else 'without'} a run effect"
         text += " that changes along the run" if self.drift else ""
         text += ", one shared by the runs of a checkpoint" if self.checkpoint_effect else ""
         text += ", and a one-sided run effect" if self.skew else ""
@@ -220,7 +284,7 @@ class Noise:
         Returns
         -------
         array (n, S)
-            Additions to log loss.
+            Additions on the scale of the noise. Those of shares of counted items are effects only; `count` has the rest.
         """
         sigma, tau = self.scales(draws, "sigma_point"), self.scales(draws, "sigma_run")
         size, noise, drawn = sigma.shape[1], np.empty((row.size, sigma.shape[1])), dict[tuple[int, int], Array]()
@@ -235,6 +299,9 @@ class Noise:
         for i, r in enumerate(row.tolist()):
             g = 0 if group is None else int(group[i])
             rng = np.random.default_rng((*entropy, 0, r))
+            if self.counts:
+                noise[i] = effect(1, int(run[i]), tau[g]) if self.run_effect and run[i] >= 0 else 0.0
+                continue
             scale = sigma[g] if known is None else np.hypot(sigma[g], known[i])
             noise[i] = scale * (rng.standard_t(draws["dof"]) if self.student else rng.standard_normal(size))
             if self.run_effect and not self.drift and run[i] >= 0:
@@ -251,6 +318,24 @@ class Noise:
                 g = 0 if group is None else int(group[own[0]])
                 noise[own] += tau[g] * paths.at(moments, (*entropy, 4, code))
         return noise
+
+    def count(
+        self, expected: Array, items: Array, draws: Mapping[str, Array], row: Index, entropy: tuple[int, ...], group: Index
+    ) -> Array:
+        """Draw shares of counted items, array (n, S), given the expected shares (n, S).
+
+        Parameters
+        ----------
+        expected, items : arrays (n, S) and (n,)
+        draws, row, entropy, group
+            As for `sample`.
+        """
+        spread = self.scales(draws, "sigma_point")
+        shares = np.empty_like(expected)
+        for i, r in enumerate(row.tolist()):
+            rng = np.random.default_rng((*entropy, 5, r))
+            shares[i] = counts.sample(expected[i], float(items[i]), spread[int(group[i])], rng)
+        return shares
 
     def variances(self, draws: Mapping[str, Any]) -> tuple[Array, Array]:
         """Variances of point noise and of run effects for every group, means over the draws: arrays (G,).
@@ -336,6 +421,10 @@ class Noise:
             Condition on all other runs of the checkpoint, as leaving one run out by importance weights needs, or on those that
             come before it, so that the columns add up to the log likelihood.
         """
+        if self.counts:
+            expected, spread, member = self._counted(residual, observed, draws)
+            tau = self.scales(draws, "sigma_run")[self.groups_of(observed)].T if self.run_effect else None
+            return counts.of_runs(observed.response, expected, observed.items, spread, member, tau)
         if self.student:
             member, variance, tau = self._spread(observed, draws)
             return marginal.student(residual, member, variance, np.asarray(draws["dof"]), tau if self.run_effect else None)
@@ -367,11 +456,17 @@ class Noise:
         if self.drift or self.skew:
             problem = f"Noise {self.choice(observed)} has densities of whole runs only; leave runs out, not rows."
             raise BayeslawError(problem, code="densities-of-runs")
+        if self.counts:
+            expected, point, _ = self._counted(residual, observed, draws)
+            if self.run_effect:
+                shift = self.scales(draws, "sigma_run")[self.groups_of(observed)].T * np.asarray(draws["run_effect"])
+                expected = expit(logit(expected) + shift[:, observed.run])
+            return counts.log_probability(observed.response, expected, observed.items, point)
         member, variance, tau = self._spread(observed, draws)
         if self.student:
             from scipy import stats
 
-            shift = (tau * np.asarray(draws["run_effect"]))[:, observed.run] if self.run_effect else 0.0
+            shift = (tau * np.asarray(draws["run_effect"]))[:, observed.run] if self.run_effect else np.zeros(1)
             of_rows = stats.t.logpdf(residual, np.asarray(draws["dof"])[:, None], shift, np.sqrt(variance))
             return np.asarray(of_rows, dtype=np.float64)
         # With precision matrix Q, a row given the others is normal with mean residual - (Q residual)/Q_ii and variance 1/Q_ii.
@@ -397,6 +492,13 @@ class Noise:
         point, variance = (self.scales(draws, name)[self.groups_of(observed)[run]] ** 2 for name in GROUPED)
         known = observed.se[rows] ** 2 if observed.se.size else np.zeros(residual[:, rows].shape[1])
         return ou.kalman_filter(residual[:, rows], point, known, observed.time[rows], variance, np.asarray(draws["drift"]))
+
+    def _counted(self, residual: Array, observed: Observations, draws: Mapping[str, Any]) -> tuple[Array, Array, Array]:
+        """Expected shares (S, n), their spreads (S, n), and membership of rows in runs (n, R)."""
+        member = np.zeros((observed.run.size, observed.runs))
+        member[np.arange(observed.run.size), observed.run] = 1.0
+        spread = self.scales(draws, "sigma_point")[self.groups_of(observed)[observed.run]].T
+        return observed.response - residual, spread, member
 
     def _spread(self, observed: Observations, draws: Mapping[str, Any]) -> tuple[Array, Array, Array]:
         """Membership of rows in runs (n, R), the rows' variances (S, n), and the scale of each run's effect (S, R)."""

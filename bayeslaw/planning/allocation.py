@@ -285,7 +285,7 @@ def powers_of(stage: LawDraws) -> dict[str, Array] | None:
     n, d = np.exp(PROBES).T[:, None, :]
     scope, powers = stage.scope({"N": n, "D": d}, axes=1), dict[str, Array]()
     floor = np.zeros(stage.size)
-    for sign, term in stage.law.loss.terms:
+    for sign, term in stage.law.formula.terms:
         with np.errstate(all="ignore"):
             value = np.broadcast_to(sign * np.asarray(term.evaluate(scope), dtype=np.float64), (stage.size, len(PROBES)))
         if (value == 0).all():
@@ -366,14 +366,14 @@ def numeric(stage: LawDraws, compute: Array) -> dict[str, Any]:
 def _at(stage: LawDraws, k: Array, log_n: Array) -> dict[str, Array]:
     """N, D and loss, arrays (S, n), at N D = k."""
     n = np.exp(log_n)
-    return {"N": n, "D": k / n, "loss": stage.loss({"N": n, "D": k / n}, axes=1)}
+    return {"N": n, "D": k / n, "loss": stage.outcome({"N": n, "D": k / n}, axes=1)}
 
 
 def _least(stage: LawDraws, k: float, grid: Array) -> Array:
     """Log N (S,) of least loss at N D = k, from a grid of log N and golden sections."""
 
     def loss(x: Array) -> Array:
-        values = stage.loss({"N": np.exp(x), "D": k / np.exp(x)}, axes=1)
+        values = stage.outcome({"N": np.exp(x), "D": k / np.exp(x)}, axes=1)
         return np.where(np.isfinite(values), values, np.inf)
 
     best = loss(grid[None, :]).argmin(axis=1)

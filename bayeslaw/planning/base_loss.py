@@ -202,7 +202,7 @@ def _base_rows(domain: DomainLoss) -> tuple[pd.DataFrame, pd.DataFrame, Fit | Po
     observed, frame = fit.observed, fit.observed.base
     if "D" in observed.covariates and (at_base := observed.covariates["D"] == 0).any():
         columns = {k: v[at_base] for k, v in observed.covariates.items()}
-        frame = pd.DataFrame(columns).assign(loss=observed.loss[at_base])
+        frame = pd.DataFrame(columns).assign(loss=observed.outcomes[at_base])
         if observed.se.size:
             frame["loss_se"] = observed.se[at_base] * frame["loss"]
         run = observed.run[at_base]

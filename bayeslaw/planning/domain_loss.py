@@ -25,7 +25,7 @@ from bayeslaw.inference.point import PointFit
 from bayeslaw.laws.law import Law
 from bayeslaw.planning.search import behind
 from bayeslaw.posterior.diagnostics import distrusted
-from bayeslaw.posterior.draws import LawDraws, check_losses
+from bayeslaw.posterior.draws import LawDraws, check_values
 from bayeslaw.posterior.fit import Fit
 
 PLANNED = 70  # kind of random numbers: effects and noise of the planned run, errors of base losses
@@ -80,16 +80,16 @@ class DomainLoss:
     def _log_losses(self, draws: Index, tokens: ArrayLike, r: ArrayLike, axes: int) -> Array:
         shape = (draws.size, *(np.broadcast_shapes(np.shape(tokens), np.shape(r)) if axes else ()))
         if len(self.member_draws) == 1:
-            loss = np.broadcast_to(self.member_draws[0].loss({"D": tokens, "r": r}, draws, axes), shape)
+            loss = np.broadcast_to(self.member_draws[0].outcome({"D": tokens, "r": r}, draws, axes), shape)
         else:
             loss, start = np.empty(shape), 0
             for member in self.member_draws:
                 here = np.flatnonzero((draws >= start) & (draws < start + member.size))
                 own_d, own_r = (v if axes or not np.ndim(v) else np.asarray(v)[here] for v in (tokens, r))
-                loss[here] = member.loss({"D": own_d, "r": own_r}, draws[here] - start, axes)
+                loss[here] = member.outcome({"D": own_d, "r": own_r}, draws[here] - start, axes)
                 start += member.size
         advice = "Keep the plan away from there (limits of ATPP and replay)."
-        check_losses(loss, f"{self.posterior_name} ({self.name})", {"D": tokens, "r": r}, advice)
+        check_values(loss, self.member_draws[0].law, {"D": tokens, "r": r}, advice, name=f"{self.posterior_name} ({self.name})")
         return np.log(loss) + behind(self.shift[draws], axes)
 
 

@@ -142,7 +142,7 @@ def _mean_errors(fit: Fit) -> tuple[Array, Array]:
     """Draws of the runs' mean log losses less the law's (R, s), and their variances by the noise of points (R,)."""
     size, observed = next(iter(fit.draws.values())).size, fit.observed
     draws = {name: values[:: max(1, size // AVERAGED)] for name, values in fit.draws.items()}
-    residual = observed.log_loss - np.log(fit.law.predict(draws, observed.covariates))
+    residual = observed.response - np.log(fit.law.predict(draws, observed.covariates))
     count = np.diff(observed.starts)
     means = np.add.reduceat(residual, observed.starts[:-1], axis=1) / count
     known = np.bincount(observed.run, observed.se**2) / count if observed.se.size else 0.0

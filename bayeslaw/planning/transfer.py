@@ -136,7 +136,7 @@ def transfer(
     loss, scratch = np.empty((2, size, len(table)))
     ends = np.cumsum([0, *(law.size for law in before)])
     for i, (n, d) in enumerate(zip(table["N"], table["D"], strict=True)):
-        loss[:, i] = np.concatenate([law.loss({"N": np.array([n]), "D": np.array([d])}) for law in after])
+        loss[:, i] = np.concatenate([law.outcome({"N": np.array([n]), "D": np.array([d])}) for law in after])
         for law, start, end in zip(before, ends[:-1], ends[1:], strict=True):
             scratch[start:end, i] = _tokens_from_scratch(law, n, loss[start:end, i])
     if not np.isfinite(loss).all():
@@ -169,7 +169,7 @@ def _table(fit: Posterior | PointFit, sizes: Mapping[str, Any], others: Mapping[
 def _tokens_from_scratch(law: LawDraws, n: float, loss: Array) -> Array:
     """The fewest tokens from scratch with which each draw's loss is at most `loss` (S,); inf where there are none."""
     x, size = np.linspace(math.log(LEAST), math.log(MOST), POINTS), np.array([n])
-    margins = loss[:, None] - law.loss({"N": size, "D": np.exp(x)}, axes=1)
+    margins = loss[:, None] - law.outcome({"N": size, "D": np.exp(x)}, axes=1)
     margins = np.where(np.isfinite(margins), margins, -np.inf)
-    where = intervals_of(x, margins, lambda draws, log_d: loss[draws] - law.loss({"N": size, "D": np.exp(log_d)}, draws))
+    where = intervals_of(x, margins, lambda draws, log_d: loss[draws] - law.outcome({"N": size, "D": np.exp(log_d)}, draws))
     return np.exp(where.low.min(axis=0))

@@ -182,7 +182,7 @@ def plot_frontier(allocations: Sequence[Allocation], ax: Axes | None = None, *, 
 
 def _losses(allocation: Allocation, n: Array, d: Array) -> Array:
     """Return the law's losses (S, m) at N and D (m,) of some draws."""
-    return np.concatenate([s.loss({"N": n, "D": d}, slice(None, None, _step(s.size)), axes=1) for s in allocation.stages])
+    return np.concatenate([s.outcome({"N": n, "D": d}, slice(None, None, _step(s.size)), axes=1) for s in allocation.stages])
 
 
 def _step(size: int) -> int:

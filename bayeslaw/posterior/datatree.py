@@ -127,15 +127,19 @@ def _free(name: str) -> str:
 
 def _log_likelihood(fit: Fit, per: Per) -> xr.Dataset:
     if per == "run":
-        return xr.Dataset({"log_loss": fit.log_likelihood()})
+        return xr.Dataset({fit.law.outcome.observed: fit.log_likelihood()})
     values = fit.noise.row_log_likelihood(fit.residual, fit.observed, fit.draws | _effects(fit))
-    return _dataset(fit, {"log_loss": (("row",), values)}, _shape(fit))
+    return _dataset(fit, {fit.law.outcome.observed: (("row",), values)}, _shape(fit))
 
 
 def _replicated(fit: Fit, seed: int) -> xr.Dataset:
-    """Log losses at the fitted settings, drawn as the PyMC model draws them."""
-    observed, draws, noise = fit.observed, fit.draws, fit.noise
-    mean = np.log(fit.law.predict(draws, observed.covariates))
+    """Responses at the fitted settings, drawn as the PyMC model draws them."""
+    observed, draws, noise, outcome = fit.observed, fit.draws, fit.noise, fit.law.outcome
+    mean, row, seeds = (
+        outcome.to_scale(fit.law.predict(draws, observed.covariates)),
+        np.arange(observed.run.size),
+        (seed, REPLICATED),
+    )
     effects, run = _effects(fit), observed.run
     if effects:  # they are parameters, so the fitted runs keep theirs
         scale = noise.scales(draws, "sigma_run")[noise.groups_of(observed)].T
@@ -143,11 +147,15 @@ def _replicated(fit: Fit, seed: int) -> xr.Dataset:
     drawn = noise.sample(
         draws,
         run,
-        np.arange(run.size),
-        (seed, REPLICATED),
+        row,
+        seeds,
         checkpoint=observed.checkpoint[observed.run],
         group=noise.groups_of(observed)[observed.run],
         time=observed.time if noise.drift else None,
         known=observed.se if observed.se.size else None,
     )
-    return _dataset(fit, {"log_loss": (("row",), mean + drawn.T)}, _shape(fit))
+    values = mean + drawn.T
+    if noise.counts:
+        group = noise.groups_of(observed)[observed.run]
+        values = noise.count(outcome.from_scale(values).T, observed.items, draws, row, seeds, group).T
+    return _dataset(fit, {outcome.observed: (("row",), values)}, _shape(fit))

@@ -1,4 +1,4 @@
-"""The one place where a law's loss is evaluated at draws of its parameters, and where the losses are checked."""
+"""The one place where a law is evaluated at draws of its parameters, and where its values are checked."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bayeslaw.laws.law import Law
 
 @dataclass(frozen=True)
 class LawDraws:
-    """Draws (S,) of a law's parameters, at which its loss is evaluated.
+    """Draws (S,) of a law's parameters, at which it is evaluated.
 
     Parameters of the noise among `draws` are ignored. `constants` are covariates that are the same in every evaluation.
     """
@@ -31,7 +31,7 @@ class LawDraws:
         return next(iter(self.draws.values())).size
 
     def scope(self, covariates: Mapping[str, ArrayLike], draws: Index | slice = slice(None), axes: int = 0) -> dict[str, Any]:
-        """Return the values of all names in the law's formula, as in `loss`: parameters, covariates and `let` expressions."""
+        """Return the values of all names in the law's formula, as in `outcome`: parameters, covariates and `let` expressions."""
         own = (slice(None), *[None] * axes)
         scope: dict[str, Any] = {name: self.draws[name][draws][own] for name in self.law.parameters}
         scope |= self.constants
@@ -39,8 +39,8 @@ class LawDraws:
         with np.errstate(all="ignore"):
             return self.law.with_let(scope)
 
-    def loss(self, covariates: Mapping[str, ArrayLike], draws: Index | slice = slice(None), axes: int = 0) -> Array:
-        """Return expected losses in the unit of the fit, which may be infinite or no number: `check_losses` refuses those.
+    def outcome(self, covariates: Mapping[str, ArrayLike], draws: Index | slice = slice(None), axes: int = 0) -> Array:
+        """Return expected outcomes in the unit of the fit, which may be infinite or no number: `check_values` refuses those.
 
         Parameters
         ----------
@@ -50,36 +50,38 @@ class LawDraws:
             The draws to take, by default all.
         axes : int
             How many axes follow that of the draws. Parameters (s, 1, …, 1) with so many ones broadcast against covariates: with
-            `axes=0`, covariates (n, 1) give losses (n, s); with `axes=1`, covariates (n,) give losses (s, n).
+            `axes=0`, covariates (n, 1) give outcomes (n, s); with `axes=1`, covariates (n,) give outcomes (s, n).
         """
         with np.errstate(all="ignore"):
-            loss = np.asarray(self.law.loss.evaluate(self.scope(covariates, draws, axes)), dtype=np.float64)
+            values = np.asarray(self.law.formula.evaluate(self.scope(covariates, draws, axes)), dtype=np.float64)
         size = next(iter(self.draws.values()))[draws].size
-        return np.broadcast_to(loss, np.broadcast_shapes((size, *[1] * axes), *map(np.shape, covariates.values())))
+        return np.broadcast_to(values, np.broadcast_shapes((size, *[1] * axes), *map(np.shape, covariates.values())))
 
 
-def check_losses(
-    losses: Array,
-    name: str,
+def check_values(
+    values: Array,
+    law: Law,
     settings: Mapping[str, ArrayLike],
     advice: str = "",
     parameters: Mapping[str, Array] | None = None,
+    name: str = "",
 ) -> None:
-    """Refuse losses that are not finite and positive, with their number and the first setting where one is found.
+    """Refuse values of a law that its outcome can't have, with their number and the first setting where one is found.
 
     Parameters
     ----------
-    losses : array
-    name : str
-        Of the law or posterior that they come from.
+    values : array
+    law : Law
     settings : mapping of name to array
-        Where the losses were evaluated, in shapes that broadcast to that of `losses`.
+        Where it was evaluated, in shapes that broadcast to that of `values`.
     advice : str
         What to do about it.
     parameters : mapping of name to array (S,), optional
-        The draws along the last axis of `losses`: the error names the parameter that is farthest from its median there.
+        The draws along the last axis of `values`: the error names the parameter that is farthest from its median there.
+    name : str
+        Of the posterior that they come from, if that is not the law's.
     """
-    good = np.isfinite(losses) & (losses > 0)
+    good, outcome = law.outcome.possible(values), law.outcome
     if good.all():
         return
     first = np.unravel_index(int(np.argmin(good)), good.shape)
@@ -87,10 +89,11 @@ def check_losses(
     where = ", ".join(f"{k} = {v:.4g}" if isinstance(v, float) else f"{k} = {v}" for k, v in shown.items())
     if parameters:
         where += f" by a draw with {_unusual(parameters, int(first[-1]))}"
+    kind = "finite positive loss" if outcome.is_loss else f"{outcome.name} that is {outcome.words}"
     raise FitError(
-        f"{name} has no finite positive loss for {(~good).sum():,} of {good.size:,} draws and settings, for example at {where}."
+        f"{name or law.name} has no {kind} for {(~good).sum():,} of {good.size:,} draws and settings, for example at {where}."
         f"{' ' if advice else ''}{advice}",
-        code="no-finite-loss",
+        code="no-finite-loss" if outcome.is_loss else "impossible-outcome",
     )
 
 

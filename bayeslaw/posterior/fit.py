@@ -82,7 +82,7 @@ class Fit(Verdicts):
 
     def __repr__(self) -> str:
         size = self.tree["posterior"].sizes
-        fitted = f"{self.observed.log_loss.size:,} losses of {self.observed.runs:,} runs"
+        fitted = f"{self.observed.response.size:,} losses of {self.observed.runs:,} runs"
         verdicts = f"sampling {sampling_label(self.checks)}, model {model_label(self.checks)}"
         return short_lines(f"<Fit of {self.name} to {fitted}: {size['chain']} chains of {size['draw']:,} draws, {verdicts}>")
 
@@ -93,7 +93,7 @@ class Fit(Verdicts):
         frame = self.summary().reset_index()[["parameter", "median", *(interval_names("eti", 0.9) if self.passed else ())]]
         names = frame["parameter"].map(str)
         frame = frame.assign(unit=[parameter_unit(self, n) for n in names], meaning=[describe_parameter(self, n)[0] for n in names])
-        fitted = f"to {self.observed.log_loss.size:,} losses of {self.observed.runs:,} runs ({self.origin}); {self.noise.text}"
+        fitted = f"to {self.observed.response.size:,} losses of {self.observed.runs:,} runs ({self.origin}); {self.noise.text}"
         said = [str(check) for check in self.concerns] + ([text] if (text := self.learnt()) and self.passed else [])
         stopped = html.alarm("Sampling was interrupted before its end.") if self.info["interrupted"] else ""
         return html.fragment(
@@ -159,7 +159,7 @@ class Fit(Verdicts):
     @property
     def origin(self) -> str:
         """The sources as text, such as 'runs.csv (60 rows, where ptpp <= 31)'."""
-        rows, texts = int(self.observed.log_loss.size) + len(self.observed.base), []
+        rows, texts = int(self.observed.response.size) + len(self.observed.base), []
         for source in self.sources:
             details = [] if source.rows == rows else [f"{source.rows} rows"]
             details += [f"where {source.where}"] if source.where else []
@@ -222,7 +222,7 @@ class Fit(Verdicts):
 
     @property
     def unit(self) -> str:
-        """Unit of the losses: nats/token, unless it was fitted to losses in another unit."""
+        """Unit of the outcome: of losses nats/token, unless it was fitted to losses in another unit."""
         return self.observed.unit
 
     def sensitivity(self) -> pd.DataFrame:
@@ -237,9 +237,9 @@ class Fit(Verdicts):
             farthest = int(seen[next(iter(self.law.axes))].argmax())
             end |= {column: float(seen[column][farthest]) for columns in self.law.series.values() for column in columns}
         draws, shape = self.draws, next(iter(self.by_chain.values())).shape
-        label = f"loss at {', '.join(f'{k} = {end[k]:.3g}' for k in (*self.law.axes, *self.law.indicators))}"
-        loss = self.law.predict(draws, {k: [v] for k, v in end.items()}).reshape(shape)
-        return self.sensitivity_of(self.by_chain | {label: loss})
+        label = f"{self.law.outcome.name} at {', '.join(f'{k} = {end[k]:.3g}' for k in (*self.law.axes, *self.law.indicators))}"
+        value = self.law.predict(draws, {k: [v] for k, v in end.items()}).reshape(shape)
+        return self.sensitivity_of(self.by_chain | {label: value})
 
     def sensitivity_of(self, quantities: Mapping[str, NDArray[np.float64]]) -> pd.DataFrame:
         """Return the sensitivity to priors of quantities (chains, draws) of this fit's draws; see `power_scaling`.
@@ -253,9 +253,9 @@ class Fit(Verdicts):
     def _log_densities(self) -> tuple[int, NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
         """Step between draws, and log densities (chains, draws) of the priors of law and noise and of the losses at those."""
         chains, length = next(iter(self.by_chain.values())).shape
-        every = max(1, min(length // 200, chains * length * self.observed.log_loss.size // SCALED))
+        every = max(1, min(length // 200, chains * length * self.observed.response.size // SCALED))
         some = {name: values[:, ::every].reshape(-1) for name, values in self.by_chain.items()}
-        residual = self.observed.log_loss - np.log(self.law.predict(some, self.observed.covariates))
+        residual = self.law.outcome.residual(self.observed.response, self.law.predict(some, self.observed.covariates))
         likelihood = self.noise.log_likelihood(np.asarray(residual), self.observed, some, given="earlier").sum(axis=1)
         by_name = log_priors(self.law, self.noise, some, self.observed.at)
         of_law, of_noise = (np.sum(list(d.values()), axis=0).reshape(chains, -1) for d in by_name)
@@ -267,7 +267,11 @@ class Fit(Verdicts):
 
         Where no error was learnt from the runs, it is the fit's own, and the law errs beyond the runs alone.
         """
-        if self.info.get("discrepancy", {}).get("asked") != "learned" or self.discrepancy is not None:
+        if (
+            self.info.get("discrepancy", {}).get("asked") != "learned"
+            or self.discrepancy is not None
+            or not self.law.outcome.relative
+        ):
             return None
         walk = Walk.of(self.law, self.observed.covariates)
         if walk is None:
@@ -298,13 +302,13 @@ class Fit(Verdicts):
 
     @property
     def residual(self) -> NDArray[np.float64]:
-        """Log loss minus the law's at the fitted rows, array (S, n)."""
+        """Responses (log losses) minus the law's at the fitted rows, array (S, n)."""
         return self.residual_of(self.observed)
 
     def residual_of(self, observed: Observations, chosen: Index | slice = slice(None)) -> NDArray[np.float64]:
-        """Log loss minus the law's and its learnt error at some of the fitted rows (n,), by draws with indices `chosen`, (s, n)."""
+        """Responses minus the law's and its learnt error at some of the fitted rows (n,), by the draws `chosen`, (s, n)."""
         draws = {name: values[chosen] for name, values in self.draws.items()}
-        residual = observed.log_loss - np.log(self.law.predict(draws, observed.covariates))
+        residual = self.law.outcome.residual(observed.response, self.law.predict(draws, observed.covariates))
         return np.asarray(residual if self.discrepancy is None else residual - self.discrepancy.learnt(observed.covariates, chosen))
 
     def log_likelihood(self, given: Literal["others", "earlier"] = "others") -> xr.DataArray:
@@ -355,7 +359,7 @@ def tree_of(draws: Mapping[str, NDArray[np.float64]], stats: xr.Dataset, observe
     rows, runs = {"row": observed.rows}, {"run": np.array(observed.run_names, dtype=np.str_)}
     effects = runs if any(v.ndim == 3 for v in draws.values()) else {}
     constants: dict[str, Any] = {k: ("row", v) for k, v in observed.covariates.items()} | {"run_code": ("row", observed.run)}
-    constants |= {"loss_se": ("row", observed.se)} if observed.se.size else {}
+    constants |= {observed.outcome.error: ("row", observed.se)} if observed.se.size else {}
     constants |= {"clock": ("row", observed.clock)} if observed.clock.size else {}
     codes = {
         "checkpoint": (observed.checkpoint_names, observed.checkpoint),
@@ -365,7 +369,7 @@ def tree_of(draws: Mapping[str, NDArray[np.float64]], stats: xr.Dataset, observe
     groups = {
         "posterior": xr.Dataset({k: (dims[v.ndim], v) for k, v in draws.items()}, coords=coords | effects),
         "sample_stats": stats,
-        "observed_data": xr.Dataset({"log_loss": ("row", observed.log_loss)}, coords=rows),
+        "observed_data": xr.Dataset({observed.outcome.observed: ("row", observed.response)}, coords=rows),
         "constant_data": xr.Dataset(constants | belongs, coords=rows | runs),
     }
     return xr.DataTree.from_dict(groups)

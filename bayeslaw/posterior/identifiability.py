@@ -163,7 +163,7 @@ def checkpoint_correlation_check(law: Law, observed: Observations, draws: Mappin
 
 
 def residuals(law: Law, observed: Observations, draws: Mapping[str, Array]) -> Array:
-    """Return log losses less the posterior mean of the law's (n,), by some draws, one at a time to save memory.
+    """Return responses (log losses) less the posterior mean of the law's (n,), by some draws, one at a time to save memory.
 
     Parameters
     ----------
@@ -172,10 +172,11 @@ def residuals(law: Law, observed: Observations, draws: Mapping[str, Array]) -> A
     """
     some = {name: draws[name].ravel()[:: max(1, draws[name].size // AVERAGED)] for name in law.parameters}
     count = next(iter(some.values())).size
-    total = np.zeros_like(observed.log_loss)
+    total = np.zeros_like(observed.response)
     for i in range(count):
-        total += np.log(law.predict({name: values[i : i + 1] for name, values in some.items()}, observed.covariates)[0])
-    return observed.log_loss - total / count
+        predicted = law.predict({name: values[i : i + 1] for name, values in some.items()}, observed.covariates)[0]
+        total += law.outcome.residual(observed.response, predicted)
+    return total / count
 
 
 def intra_class_correlation(residual: Array, group: Index, fitted: int) -> tuple[float, float, float]:

@@ -18,6 +18,7 @@ import pandas as pd
 from bayeslaw.core.arrays import Array, Index
 from bayeslaw.data.observations import Observations
 from bayeslaw.laws.law import Law
+from bayeslaw.laws.outcome import Outcome
 from bayeslaw.noise import noise as noises
 from bayeslaw.noise import ou
 from bayeslaw.noise.custom import PointNoise
@@ -122,7 +123,7 @@ def outlier_check(residual: Array, observed: Observations, noise: Noise, draws: 
     Parameters
     ----------
     residual : array (n,)
-        Log loss less the posterior mean of the law's.
+        Response (log loss) less the posterior mean of the law's.
     observed, noise, draws
     fitted : int
         Number of fitted parameters of the law.
@@ -131,12 +132,17 @@ def outlier_check(residual: Array, observed: Observations, noise: Noise, draws: 
 
     if isinstance(noise, PointNoise):
         return None
+    outcome, name_of = observed.outcome, observed.outcome.name
     flat = {name: np.ravel(draws[name]) for name in noise.parameters}
     distribution = t(float(np.median(flat["dof"]))) if noise.student else norm
     group = noise.groups_of(observed)[observed.run]
     variance = observed.se**2 if observed.se.size else np.zeros_like(residual)
     for name in noises.GROUPED:
         variance = variance + (noise.scales(flat, name) ** 2).mean(axis=1)[group]
+    expected = _expected(residual, observed)
+    if noise.counts:  # from the variance of logits to that of shares, and of counting
+        share = expected * (1 - expected)
+        variance = share * (variance + 1 / observed.items)
     for name in {"sigma_checkpoint", "run_excess"} & {*flat}:
         variance = variance + (flat[name] ** 2).mean()
     size, left = np.abs(residual) / np.sqrt(variance), residual.size - fitted
@@ -144,14 +150,15 @@ def outlier_check(residual: Array, observed: Observations, noise: Noise, draws: 
         robust = float(np.median(size)) / float(distribution.ppf(0.75)) * math.sqrt(residual.size / left)
         size = size / min(max(robust, 1e-12), 1.0)
     deviation = norm.isf(np.maximum(distribution.sf(size), 1e-300))
-    far = np.flatnonzero((deviation > FAR_OUT) & (np.abs(residual) > LEAST_OUT))
+    least = LEAST_OUT * (observed.outcome.scale if outcome.kind == "real" else 1.0)
+    far = np.flatnonzero((deviation > FAR_OUT) & (np.abs(residual) > least))
     far = far[np.argsort(-np.abs(residual[far]), kind="stable")]
     frame = pd.DataFrame({
-        "row": observed.rows[far], "run": [observed.run_names[i] for i in observed.run[far]], "loss": observed.loss[far],
-        "law": np.exp(observed.log_loss - residual)[far], "sds": deviation[far],
+        "row": observed.rows[far], "run": [observed.run_names[i] for i in observed.run[far]], name_of: observed.outcomes[far],
+        "law": expected[far], "sds": deviation[far],
     })  # fmt: skip
     named = [
-        f"row {row['row']} ({row['run']}): {row['loss']:.4g}, {row['loss'] / row['law'] - 1:+.0%}"
+        f"row {row['row']} ({row['run']}): {row[name_of]:.4g}, {_off(row[name_of], row['law'], outcome)}"
         for row in frame[:NAMED].to_dict("records")
     ]
     more = f"; and {far.size - NAMED} more" if far.size > NAMED else ""
@@ -160,6 +167,17 @@ def outlier_check(residual: Array, observed: Observations, noise: Noise, draws: 
         text = f"{far.size} of {residual.size:,} rows are more than {FAR_OUT:g} sd of their noise off: {'; '.join(named)}{more}"
     advice = "Look at these runs, and leave out what went wrong"
     return Check("outliers", not far.size, text, "model", frame, advice)
+
+
+def _expected(residual: Array, observed: Observations) -> Array:
+    """Return the law's outcomes (n,) from residuals."""
+    values = observed.response - residual
+    return np.asarray(values if observed.outcome.kind == "count" else observed.outcome.from_scale(values))
+
+
+def _off(measured: float, expected: float, outcome: Outcome) -> str:
+    """Return by how much an outcome is off the law, in words."""
+    return f"{measured / expected - 1:+.0%}" if outcome.relative else f"{measured - expected:+.2g}"
 
 
 def misfit_check(residual: Array, observed: Observations, noise: Noise, covariates: Mapping[str, Array], fitted: int) -> Check:
@@ -195,15 +213,18 @@ def misfit_check(residual: Array, observed: Observations, noise: Noise, covariat
         group = np.unique(code[first], return_inverse=True)[1].astype(np.int64)
         _, p, _ = intra_class_correlation(average, group, taken)
         means = np.bincount(group, average) / np.bincount(group)
-        table[name] = {"p": p, "worst": float(np.abs(means).max()), "means": ", ".join(f"{m:+.1%}" for m in means)}
+        shown = ", ".join(f"{m:+.1%}" if observed.outcome.relative else f"{m:+.2g}" for m in means)
+        table[name] = {"p": p, "worst": float(np.abs(means).max()), "means": shown}
     frame = pd.DataFrame(table, index=["p", "worst", "means"]).T
     wrong = frame[frame["p"] < ALARM].sort_values("worst", ascending=False)
     if not len(wrong):
         return Check("misfit", True, f"residuals show no trend along {', '.join(covariates)}", "model", frame)
     along = "; ".join(f"{name}: {row['means']}" for name, row in wrong.iterrows())
     text = f"mean residuals from the least to the largest values of {along}"
-    size = f"{wrong['worst'].max():.1%}"
+    worst = wrong["worst"].max()
+    size = f"{worst:.1%}" if observed.outcome.relative else f"{worst:.2g}"
     advice = f"Compare other laws, or let forecasts inside the runs have an error of that size (--discrepancy {size})"
+    advice = advice if observed.outcome.kind != "count" else "Compare other laws"
     return Check("misfit", False, text, "model", frame, advice)
 
 
@@ -279,7 +300,7 @@ def drift_check(residual: Array, observed: Observations, noise: Noise, draws: Ma
     """
     if not noise.drift:
         return None
-    predicted = observed.log_loss - residual
+    predicted = observed.response - residual
     decline = [float(np.ptp(predicted[a:b])) for a, b in zip(observed.starts[:-1], observed.starts[1:], strict=True) if b - a > 2]
     flat = {name: np.ravel(draws[name]) for name in noise.parameters}
     length = float(np.median(flat["drift"]))

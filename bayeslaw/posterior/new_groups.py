@@ -47,7 +47,7 @@ def with_new_groups(fit: Fit, frame: pd.DataFrame, seed: int) -> Fit:
         return fit
     law = _law_with(fit, levels)
     observed = fit.observed
-    none = {name: np.zeros(observed.log_loss.size) for name in law.covariates if name not in observed.covariates}
+    none = {name: np.zeros(observed.response.size) for name in law.covariates if name not in observed.covariates}
     observed = replace(observed, covariates={**observed.covariates, **none})
     draws = _drawn(law, fit, seed)
     shape = next(iter(fit.by_chain.values())).shape

@@ -8,7 +8,7 @@ from scipy.stats import rankdata
 
 from bayeslaw.core.units import NATS
 from bayeslaw.laws.formula import default_symbol, latex_text
-from bayeslaw.noise.noise import MEANING, kind
+from bayeslaw.noise.noise import MEANING, kind, meaning
 from bayeslaw.posterior.fit import Fit
 
 
@@ -18,11 +18,11 @@ def describe_parameter(fit: Fit, name: str) -> tuple[str, str]:
         return fit.law.parameters[name].meaning, fit.law.parameters[name].latex
     if kind(name) not in MEANING:
         return "parameter of the point noise", default_symbol(name)
-    meaning, symbol = MEANING[kind(name)]
+    words, symbol = meaning(name, fit.law.outcome), MEANING[kind(name)][1]
     if name == kind(name):
-        return meaning, symbol
+        return words, symbol
     group = name.partition("[")[2].removesuffix("]")
-    return f"{meaning}: {fit.observed.group_column} {group}", rf"{symbol}^{{(\text{{{latex_text(group)}}})}}"
+    return f"{words}: {fit.observed.group_column} {group}", rf"{symbol}^{{(\text{{{latex_text(group)}}})}}"
 
 
 def parameter_unit(fit: Fit, name: str) -> str:

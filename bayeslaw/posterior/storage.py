@@ -147,7 +147,12 @@ def _check_extrapolation(fit: Fit) -> None:
 
 def _check_observations(observed: Observations) -> None:
     """Refuse numbers that no table gives: a file's digests can be made anew."""
-    columns = {**observed.covariates, "loss": observed.log_loss, "loss_se": observed.se, "clock": observed.clock}
+    columns = {
+        **observed.covariates,
+        observed.outcome.name: observed.response,
+        observed.outcome.error: observed.se,
+        "clock": observed.clock,
+    }
     for name, values in columns.items():
         if values.shape not in ((observed.run.size,), (0,)) or not np.isfinite(values).all():
             raise FitError(f"the values of {name} are not one finite number a row.", code="damaged-data")
@@ -168,13 +173,13 @@ def _observations(tree: xr.DataTree, info: dict[str, Any], law: Law, noise: Nois
     clock = info["clock"]
     return Observations(
         covariates={c: constant(c) for c in law.covariates},
-        log_loss=values_of(tree, "observed_data", "log_loss"),
+        response=values_of(tree, "observed_data", law.outcome.observed),
         run=constant("run_code").astype(np.int64),
         run_names=tuple(map(str, constant("run"))),
         at={k: float(v) for k, v in info["at"].items()},
         rows=constant("row").astype(np.int64),
         base=pd.DataFrame(info["base"]),
-        se=constant("loss_se") if "loss_se" in tree["constant_data"] else np.empty(0),
+        se=constant(law.outcome.error) if law.outcome.error in tree["constant_data"] else np.empty(0),
         checkpoint=checkpoint.astype(np.int64),
         checkpoint_names=tuple(map(str, checkpoints)),
         group=group.astype(np.int64),
@@ -184,16 +189,18 @@ def _observations(tree: xr.DataTree, info: dict[str, Any], law: Law, noise: Nois
         clock_column=clock["column"],
         span=float(clock["span"]),
         unit=info["unit"],
+        outcome=law.outcome,
     )
 
 
 def data_digest(tree: xr.DataTree) -> str:
-    """SHA-256 of the observed losses and their covariates."""
+    """SHA-256 of the observed outcomes and their covariates."""
     data = tree["constant_data"].to_dataset()
     names = sorted(str(n) for n in data.data_vars if data[n].dims == ("row",))
     columns = {n: values_of(tree, "constant_data", n) for n in names}
-    frame = pd.DataFrame(columns | {"log_loss": values_of(tree, "observed_data", "log_loss")})
-    return data_sha256(frame, [*names, "log_loss"])
+    (outcome,) = map(str, tree["observed_data"].data_vars)
+    frame = pd.DataFrame(columns | {outcome: values_of(tree, "observed_data", outcome)})
+    return data_sha256(frame, [*names, outcome])
 
 
 def draws_digest(tree: xr.DataTree) -> str:

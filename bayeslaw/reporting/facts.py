@@ -60,8 +60,8 @@ def _law(fit: Fit) -> Facts:
     law = fit.law
     definitions = [{"name": n, "text": e.text, "latex": f"{law.symbols[n]} = {e.latex(law.symbols)}"} for n, e in law.let.items()]
     return {
-        "name": law.name, "title": law.title, "source": law.source, "note": law.note, "text": law.loss.text,
-        "latex": "L = " + law.loss.latex(law.symbols), "mathml": law.mathml, "let": definitions, "sha256": law.sha256,
+        "name": law.name, "title": law.title, "source": law.source, "note": law.note, "text": law.formula.text,
+        "latex": "L = " + law.formula.latex(law.symbols), "mathml": law.mathml, "let": definitions, "sha256": law.sha256,
         "published": {title: {k: plain_value(v) for k, v in numbers.items()} for title, numbers in law.published.items()},
     }  # fmt: skip
 
@@ -69,12 +69,12 @@ def _law(fit: Fit) -> Facts:
 def _data(fit: Fit) -> Facts:
     seen, law = fit.observed, fit.law
     columns = [(name, covariate.unit, seen.covariates[name]) for name, covariate in law.axes.items()]
-    columns.append(("loss", seen.unit, np.exp(seen.log_loss)))
+    columns.append(("loss", seen.unit, np.exp(seen.response)))
     rows = [
         {"covariate": name, "unit": unit, "smallest": values.min(), "largest": values.max(), "values": np.unique(values).size}
         for name, unit, values in columns
     ]
-    counts = {"rows": int(seen.log_loss.size), "runs": seen.runs, "base_rows": len(seen.base)}
+    counts = {"rows": int(seen.response.size), "runs": seen.runs, "base_rows": len(seen.base)}
     return {
         "name": fit.origin, "sources": [asdict(source) for source in fit.sources], **counts, "unit": seen.unit,
         "sha256": fit.info["data_sha256"],
@@ -196,7 +196,7 @@ def _same_losses(fits: Mapping[str, Fit]) -> bool:
 
     def key(fit: Fit) -> list[tuple[str, float]]:
         names = [fit.observed.run_names[i] for i in fit.observed.run]
-        return sorted(zip(names, fit.observed.log_loss.tolist(), strict=True))
+        return sorted(zip(names, fit.observed.response.tolist(), strict=True))
 
     first, *others = [key(fit) for fit in fits.values()]
     return all(

@@ -14,7 +14,7 @@ import pytest
 
 import bayeslaw
 from bayeslaw.core.errors import FitError
-from bayeslaw.core.executors import Outcome
+from bayeslaw.core.executors import Result
 from bayeslaw.data.table import Runs
 from bayeslaw.evaluation import comparison
 from bayeslaw.evaluation.backtest import Beyond
@@ -98,7 +98,7 @@ def test_base_checkpoints_are_fitted_by_the_laws_that_describe_them() -> None:
     runs = pd.concat([table, table.iloc[[0, 5]].assign(D=0.0, r=np.nan, loss=4.0, run=["x", "y"])], ignore_index=True)
     at = {"N": runs["N"].max(), "D": 3 * runs["D"].max(), "r": 0.1, "ptpp": 31}
     both = compare(runs, ["transfer-target", "chinchilla"], at=at, **QUICK)
-    rows = {name: fit.observed.log_loss.size for name, fit in both.stack.members.items()}
+    rows = {name: fit.observed.response.size for name, fit in both.stack.members.items()}
     assert rows == {"transfer-target": len(table) + 2, "chinchilla": len(table)}
     assert not both.runs.index.get_level_values("run").isin(["x", "y"]).any()
     assert any(note.startswith("2 base-checkpoint rows (D = 0) are fitted by transfer-target alone") for note in both.notes)
@@ -111,7 +111,7 @@ def failing(monkeypatch: pytest.MonkeyPatch, broken: Callable[[Task], bool]) -> 
     """Let the sampling of broken tasks fail; return the list that tasks are added to."""
     seen = list[Task]()
 
-    def judged(tasks: Sequence[Task], **options: Any) -> list[Outcome[Any]]:
+    def judged(tasks: Sequence[Task], **options: Any) -> list[Result[Any]]:
         seen.extend(tasks)
         outcomes = []
         for task, outcome in zip(tasks, fit_many(tasks, **options), strict=True):

@@ -59,7 +59,7 @@ def test_update_adds_one_table_after_the_other(command: Command, folder: Path) -
     assert "before_extrapolated_eti90" in done.out
     assert done.out.endswith("written to second.nc\n")
     first, second = loaded_fit("fit.nc"), loaded_fit("second.nc")
-    assert second.observed.log_loss.size == 50
+    assert second.observed.response.size == 50
     assert second.info["settings"] == first.info["settings"]
     assert second.info["data"] == f"{first.info['data']} and later.csv"
     later(D=lambda t: 2 * t["D"], loss=lambda t: 1.05 * t["loss"]).to_csv("third.csv", index=False)
@@ -70,7 +70,7 @@ def test_update_adds_one_table_after_the_other(command: Command, folder: Path) -
     expected = compare_with_predictions(second, read_runs("third.csv", "N < 5e7"), force=True)
     pd.testing.assert_frame_equal(pd.read_csv(io.StringIO(done.out)), expected, rtol=1e-12)
     assert "OUTSIDE the predictions: run 'run 0' lies " in done.err
-    assert loaded_fit("third.nc").observed.log_loss.size == 55
+    assert loaded_fit("third.nc").observed.response.size == 55
     assert loaded_fit("third.nc").info["seed"] == 4
     assert {name: digest for name, digest in snapshot(folder).items() if name in before} == before
 

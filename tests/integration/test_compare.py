@@ -12,7 +12,7 @@ import pytest
 
 import bayeslaw
 from bayeslaw.core.errors import FitError, TableError
-from bayeslaw.core.executors import InProcess, Outcome, outcome_of, run_payload
+from bayeslaw.core.executors import InProcess, Result, outcome_of, run_payload
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.evaluation import compare as comparison
 from bayeslaw.evaluation.compare import NO_POINTS, compare
@@ -40,7 +40,7 @@ HEAD = ["held_out", "law", "noise", "fit", "checks", "model", "spread", "rows"]
 class Travelling(InProcess):
     """Items are pickled and unpickled as they would be for another process."""
 
-    def stream[I, T](self, function: Callable[[I], T], items: Sequence[I], *, what: str = "item") -> Generator[Outcome[T]]:
+    def stream[I, T](self, function: Callable[[I], T], items: Sequence[I], *, what: str = "item") -> Generator[Result[T]]:
         for index, item in enumerate(items):
             yield outcome_of(index, what, run_payload(cloudpickle.dumps((function, item))))
 
@@ -150,7 +150,7 @@ def test_each_value_of_a_column_is_held_out_in_turn() -> None:
     assert sorted(result.runs.index.get_level_values("run")) == sorted(TABLE["run"].unique())
     assert any(note.startswith("Leaving out one ptpp after the other is a diagnostic") for note in result.notes)
     for fit in result.stack.members.values():
-        assert fit.observed.log_loss.size == len(TABLE)
+        assert fit.observed.response.size == len(TABLE)
     seen, held = RUNS.where("ptpp != 279"), RUNS.where("ptpp == 279")
     alone = score(bayeslaw.fit("chinchilla", seen, progress=False, **SHORT), held, force=True)
     mine = result.scores[(result.scores["held_out"] == "ptpp = 279") & (result.scores["law"] == "chinchilla")].iloc[0]
@@ -222,10 +222,10 @@ def test_noises_are_compared_too() -> None:
 
 
 def test_a_failed_refit_without_a_run_is_noted(monkeypatch: pytest.MonkeyPatch, left_out: Comparison) -> None:
-    def first_fails(tasks: Sequence[Task], **options: Any) -> list[Outcome[Any]]:
+    def first_fails(tasks: Sequence[Task], **options: Any) -> list[Result[Any]]:
         outcomes = fit_many(tasks, **options)
         refits = isinstance(tasks[0].runs, Runs) and len(tasks[0].runs) < len(TABLE)
-        return [Outcome(0, None, "fit 1: no."), *outcomes[1:]] if refits else outcomes
+        return [Result(0, None, "fit 1: no."), *outcomes[1:]] if refits else outcomes
 
     monkeypatch.setattr("bayeslaw.evaluation.comparison.fit_many", first_fails)
     result = compare(OUTLYING, ["ptpp-floor"], seed=3, **QUICK)

@@ -120,7 +120,7 @@ def test_coordinates_are_undone_by_the_parameters(law: Law, rng: np.random.Gener
     if law.floors:
         # A term in proportion to no parameter, such as A/N_eff**alpha of repeated epochs, is not part of that mean.
         total = np.sum(list(terms.values()), axis=0)
-        if len(terms) == len(law.loss.terms) - 1:
+        if len(terms) == len(law.formula.terms) - 1:
             np.testing.assert_allclose(draws[next(iter(law.floors))][:, None] + total, losses, rtol=1e-10)
         floor = next(iter(law.floors))
         gap = x[:, density.names.index(floor)] - total.mean(axis=1)

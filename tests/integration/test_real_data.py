@@ -27,7 +27,7 @@ def chinchilla() -> pd.DataFrame:
 def test_point_fit_reproduces_the_published_refit_of_chinchilla() -> None:
     """Besiroglu et al. 2024: plain Huber(1e-3) grid over 240 points."""
     point = bayeslaw.point_fit("chinchilla", chinchilla())
-    assert point.observed.log_loss.size == 240
+    assert point.observed.response.size == 240
     assert point.objective == pytest.approx(0.00101827, abs=1e-6)
     published = {"E": 1.81724, "A": 477.84, "B": 2143.86, "alpha": 0.34731, "beta": 0.36718}
     for name, value in published.items():

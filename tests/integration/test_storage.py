@@ -43,7 +43,7 @@ def assert_same(one: Fit, other: Fit) -> None:
         xr.testing.assert_identical(one.tree[group].to_dataset(), other.tree[group].to_dataset())
     for name, values in one.draws.items():
         assert values.tobytes() == other.draws[name].tobytes()
-    assert one.observed.log_loss.tobytes() == other.observed.log_loss.tobytes()
+    assert one.observed.response.tobytes() == other.observed.response.tobytes()
     assert one.observed.run_names == other.observed.run_names
     np.testing.assert_array_equal(one.observed.starts, other.observed.starts)
     assert one.observed.at == other.observed.at
@@ -111,7 +111,7 @@ def test_log_likelihood_is_that_of_whole_runs(small_fit: Fit) -> None:
     mine = observed.run == 3
     mean = np.log(oracles.chinchilla(draws, {k: v[mine] for k, v in observed.covariates.items()}))
     covariance = draws["sigma_point"] ** 2 * np.eye(mine.sum()) + draws["sigma_run"] ** 2
-    expected = stats.multivariate_normal(mean, covariance).logpdf(observed.log_loss[mine])
+    expected = stats.multivariate_normal(mean, covariance).logpdf(observed.response[mine])
     assert float(values[1, 7, 3]) == pytest.approx(expected, rel=1e-9)
     assert values["run"].values[3] == observed.run_names[3]
 
@@ -150,7 +150,7 @@ def test_flipped_bytes_are_noticed_or_harmless(small_fit: Fit, path: Path, rng: 
         else:
             assert loaded.law.sha256 == small_fit.law.sha256
             assert all(np.array_equal(v, loaded.draws[k]) for k, v in small_fit.draws.items())
-            assert loaded.observed.log_loss.tobytes() == small_fit.observed.log_loss.tobytes()
+            assert loaded.observed.response.tobytes() == small_fit.observed.response.tobytes()
     assert refusals >= 8
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayeslaw.core.executors import Outcome
+from bayeslaw.core.executors import Result
 from bayeslaw.data.observations import Observations
 from bayeslaw.data.table import Runs
 from bayeslaw.design import nested
@@ -38,11 +38,11 @@ def test_refits_get_the_rows_of_the_fit_and_simulated_ones(monkeypatch: pytest.M
     fit = line_fit(noise="normal-checkpoint", point=0.005, run=0.02)
     tasks: list[Task] = []
 
-    def fits(given: Iterable[Task], *, executor: str, then: Any, progress: bool) -> list[Outcome[Any]]:
+    def fits(given: Iterable[Task], *, executor: str, then: Any, progress: bool) -> list[Result[Any]]:
         assert (executor, progress) == ("processes:2", False)
         tasks.extend(given)
         values = [then(line_fit(passed=i != 1)) for i in range(3)]
-        return [*(Outcome(i, value) for i, value in enumerate(values)), Outcome.failed(3, "fit", "the density is not finite")]
+        return [*(Result(i, value) for i, value in enumerate(values)), Result.failed(3, "fit", "the density is not finite")]
 
     monkeypatch.setattr(preposterior_refits, "fit_many", fits)
     table = refits(fit, DESIGN, TARGETS, weights=[1, 0, 0], outer=4, executor="processes:2", progress=False)
@@ -54,7 +54,7 @@ def test_refits_get_the_rows_of_the_fit_and_simulated_ones(monkeypatch: pytest.M
         assert isinstance(task.runs, Runs)
         assert task.options["noise"] == "normal-checkpoint"
         observed = Observations.of(line(), task.runs)
-        assert observed.log_loss.size == 17
+        assert observed.response.size == 17
         assert set(observed.run_names) == {"r0", "r1", "r2", "r3", "r0 (simulated)", "v (simulated)"}
         assert observed.checkpoint_names == ("k0", "k1", "k0 (simulated)")
         simulated = task.runs.frame.iloc[12:]

@@ -155,7 +155,7 @@ def test_an_update_distinguishes_runs_of_the_law_from_others() -> None:
         updated = bayeslaw.update(fit, losses, targets=targets, progress=False)
         assert updated.as_predicted is within, updated.text
         assert updated.fit.passed
-        assert updated.fit.observed.log_loss.size == len(frame) + len(new)
+        assert updated.fit.observed.response.size == len(frame) + len(new)
         assert updated.widths is not None
         if within:
             assert updated.widths["ratio"][0] < 0.8

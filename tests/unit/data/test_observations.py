@@ -50,7 +50,7 @@ def test_rows_are_sorted_by_run() -> None:
     assert observed.starts.tolist() == [0, 3, 6, 9]
     assert observed.runs == 3
     again = shuffled.reset_index(drop=True).iloc[observed.rows - 1]
-    np.testing.assert_array_equal(observed.loss, np.exp(np.log(again["loss"])))
+    np.testing.assert_array_equal(observed.outcomes, np.exp(np.log(again["loss"])))
     np.testing.assert_array_equal(observed.covariates["D"], again["D"])
     assert [names[code] for code in observed.run] == again["run"].tolist()
     assert observed.at == pytest.approx(law.reference(table))
@@ -89,8 +89,8 @@ def test_runs_of_one_checkpoint_and_rows_of_one_run_stand_together() -> None:
     assert observed.checkpoint.tolist() == observed.group.tolist() == [0, 0, 1, 1]
     assert observed.group_names == ("x!", "y!")
     assert observed.branched
-    np.testing.assert_allclose(observed.se, 0.001 / observed.loss)
-    np.testing.assert_allclose(observed.log_loss, np.log(table.loc[observed.rows - 1, "loss"]))
+    np.testing.assert_allclose(observed.se, 0.001 / observed.outcomes)
+    np.testing.assert_allclose(observed.response, np.log(table.loc[observed.rows - 1, "loss"]))
 
 
 @pytest.mark.parametrize(
@@ -207,7 +207,7 @@ def test_any_table_is_fitted_or_refused(table: pd.DataFrame, name: str) -> None:
         assert all(fault.code for fault in (*listed, *forecast))
         observed = Observations.of(law, runs)
         assert not listed
-        assert np.isfinite(observed.log_loss).all()
+        assert np.isfinite(observed.response).all()
         assert all(np.isfinite(column).all() for column in observed.covariates.values())
         assert all(np.isfinite(value) for value in observed.at.values())
         assert len(observed.rows) + len(observed.base) == len(table)

@@ -362,7 +362,7 @@ def test_rows_that_repeat_others_exactly_are_refused_dropped_or_kept() -> None:
             Observations.of(law, read_runs(repeated))
         dropped, kept = (read_runs(repeated, duplicates=policy) for policy in ("drop", "keep"))
         assert check(dropped, law) == check(kept, law) == []
-        assert [Observations.of(law, runs).log_loss.size for runs in (dropped, kept)] == [30, 30 + count]
+        assert [Observations.of(law, runs).response.size for runs in (dropped, kept)] == [30, 30 + count]
         assert repeats_note(dropped, law).endswith("which repeat earlier rows exactly, are left out")
         assert "are kept, and narrow the intervals" in repeats_note(kept, law)
     with fails("unknown-duplicates", "merge"):

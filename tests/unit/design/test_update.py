@@ -299,7 +299,7 @@ def test_an_update_fits_every_law_of_a_stack_again_and_keeps_the_weights(tmp_pat
     assert dict(updated.fit.weights) == dict(stack.weights)
     assert "keeps its weights (from-base-source 0.75, plateau-source 0.25)" in updated.text
     assert "keeps its weights" not in alone.text
-    assert {name: fit.observed.log_loss.size for name, fit in updated.fit.members.items()} == {
+    assert {name: fit.observed.response.size for name, fit in updated.fit.members.items()} == {
         "from-base-source": 45, "plateau-source": 46,
     }  # fmt: skip
     np.testing.assert_array_equal(updated.fit.members["plateau-source"].draws["E"], alone.fit.draws["E"])

@@ -36,8 +36,8 @@ def test_repeated_settings_leave_the_density_unchanged(name: str, run_effect: bo
     observed = oracles.observed(law, repeated(law, rng))
     noise = Noise(student=False, run_effect=run_effect)
     compressed = compress(law, observed)
-    assert compressed.count.sum() == observed.log_loss.size
-    assert compressed.count.size <= observed.log_loss.size / 3
+    assert compressed.count.sum() == observed.response.size
+    assert compressed.count.size <= observed.response.size / 3
     whole, fewer = Density.of(law, observed, noise), Density.of(law, observed, noise, compressed)
     x = whole.start()
     for _ in range(3):
@@ -68,10 +68,10 @@ def test_bins_hold_points_of_one_run_and_one_width() -> None:
         assert mine.sum() == bins.count[i]
         assert set(run[mine]) == {bins.observed.run[i]}
         assert np.ptp(np.log(D[mine])) <= 0.1
-        assert bins.observed.log_loss[i] == pytest.approx(observed.log_loss[mine].mean(), rel=1e-12)
+        assert bins.observed.response[i] == pytest.approx(observed.response[mine].mean(), rel=1e-12)
         assert bins.observed.covariates["D"][i] == pytest.approx(np.exp(np.log(D[mine]).mean()), rel=1e-12)
     for j in range(2):
-        around = observed.log_loss - bins.observed.log_loss[bins.row]
+        around = observed.response - bins.observed.response[bins.row]
         assert bins.scatter[j] == pytest.approx((around[run == j] ** 2).sum(), rel=1e-9)
 
 

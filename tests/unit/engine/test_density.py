@@ -193,6 +193,6 @@ def test_density_is_likelihood_times_prior_up_to_a_constant(rng: np.random.Gener
         mean = np.log(oracles.chinchilla(draws, observed.covariates))
         same = observed.run[:, None] == observed.run[None, :]
         covariance = draws["sigma_point"] ** 2 * np.eye(mean.size) + draws["sigma_run"] ** 2 * same
-        total += stats.multivariate_normal(mean, covariance).logpdf(observed.log_loss)
+        total += stats.multivariate_normal(mean, covariance).logpdf(observed.response)
         differences.append(density.function()(x)[0] - total)
     np.testing.assert_allclose(differences, differences[0], atol=1e-5)

@@ -164,7 +164,7 @@ def beyond_line(fit: Fit) -> Runs:
     """The rows of `line_fit`, and as many at later steps, of the same runs and of a new one."""
     seen = fit.observed
     old = pd.DataFrame(
-        {"x": seen.covariates["x"], "loss": seen.loss, "run": np.repeat(seen.run_names, 3), "step": [0, 100, 400] * 4}
+        {"x": seen.covariates["x"], "loss": seen.outcomes, "run": np.repeat(seen.run_names, 3), "step": [0, 100, 400] * 4}
     )
     new = pd.DataFrame({"x": [0.5, 1.5, 2.0], "loss": [2.9, 3.1, 3.6], "run": ["r0", "r1", "new"], "step": [800, 800, 1600]})
     return read_runs(pd.concat([old, new]))
@@ -231,7 +231,7 @@ def test_a_failed_check_of_the_forecast_counts_too() -> None:
 
 def test_rows_that_cannot_be_scored_are_counted() -> None:
     fit = apart_fit()
-    seen = pd.DataFrame({"x": fit.observed.covariates["x"], "loss": fit.observed.loss, "run": "old", "step": 1.0})
+    seen = pd.DataFrame({"x": fit.observed.covariates["x"], "loss": fit.observed.outcomes, "run": "old", "step": 1.0})
     new = pd.DataFrame(
         {
             "x": [2.0, 2.0, 2.0, 2.0, -1.0],
@@ -402,7 +402,7 @@ def test_cuts_without_trusted_draws_are_named(monkeypatch: pytest.MonkeyPatch) -
 
     def first_fails(fit: Fit, **options: Any) -> Any:
         failed = replace(fit, checks=(*fit.checks, wrong))
-        return forecasts_beyond(failed if fit.observed.log_loss.size < 25 else fit, **options)
+        return forecasts_beyond(failed if fit.observed.response.size < 25 else fit, **options)
 
     monkeypatch.setattr(module, "forecasts_beyond", first_fails)
     with without_sampling():
@@ -430,7 +430,7 @@ def test_nothing_scored_is_said_and_forced_scores_are_marked() -> None:
 
 def test_a_fit_that_cannot_be_made_costs_none_of_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(fit: Fit, **options: Any) -> Any:
-        if fit.observed.log_loss.size < 25:
+        if fit.observed.response.size < 25:
             raise FitError("The loss is not finite at row 40.")
         return forecasts_beyond(fit, **options)
 

@@ -34,8 +34,8 @@ def test_the_reason_why_none_is_learnt() -> None:
     assert why_not(LAW, SEEN, Noise.choose("student", SEEN)) == ""
     skew = Noise.choose("skew", SEEN)
     assert why_not(LAW, SEEN, skew) == f"its noise is {skew.text}"
-    with patch.object(discrepancy, "MOST_ROWS", SEEN.log_loss.size - 1):
-        assert why_not(LAW, SEEN, normal) == f"it has more than {SEEN.log_loss.size - 1} rows"
+    with patch.object(discrepancy, "MOST_ROWS", SEEN.response.size - 1):
+        assert why_not(LAW, SEEN, normal) == f"it has more than {SEEN.response.size - 1} rows"
     same = Observations.of(LAW, read_runs(TABLE.assign(N=1e8, D=1e9)))
     assert why_not(LAW, same, normal) == "its runs don't differ in size, tokens or stage"
 
@@ -86,6 +86,6 @@ def test_outliers_count_less() -> None:
     walk = Walk.of(LAW, made.observed.covariates)
     assert walk is not None
     multiples = discrepancy._multiples(walk, LAW, made.observed, made.noise, made.by_chain)
-    row = int(np.argmax(made.observed.log_loss - np.log(oracles.chinchilla(oracles.typical(LAW), made.observed.covariates))))
+    row = int(np.argmax(made.observed.response - np.log(oracles.chinchilla(oracles.typical(LAW), made.observed.covariates))))
     assert multiples[row] > 20
     assert np.median(multiples) < 2

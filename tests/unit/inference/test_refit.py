@@ -217,7 +217,7 @@ def test_base_checkpoints_join_those_kept_aside() -> None:
     more = pd.DataFrame({"N": 1e9, "D": [0.0, 3e10], "loss": [3.0, 2.0], "run": "new"})
     observed = Observations.of(CHINCHILLA, join_runs(fit, read_runs(more)))
     assert observed.base["loss"].tolist() == [4.0, 3.5, 3.0]
-    assert observed.log_loss.size == 31
+    assert observed.response.size == 31
 
 
 GOOD = {"N": 1e7, "D": [3e10, 4e10], "loss": 2.0, "run": "new"}
@@ -322,5 +322,5 @@ def test_a_fit_says_what_became_of_repeated_rows(policy: Duplicates, verdict: st
     (check,) = (check for check in fit.checks if check.name == "repeats")
     assert check.verdict == verdict
     assert check.text.startswith("rows 31–34, which repeat earlier rows exactly, are ")
-    assert fit.observed.log_loss.size == (30 if policy == "drop" else 34)
+    assert fit.observed.response.size == (30 if policy == "drop" else 34)
     assert fit.sources[0].duplicates == policy

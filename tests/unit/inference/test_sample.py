@@ -138,7 +138,7 @@ def test_sampling_that_failed_is_repeated_once_with_more_tuning(monkeypatch: pyt
 
     monkeypatch.setattr(sampling, "sample", fake)
     settings: dict[str, Any] = {"tune": 500, "chains": 4, "target_accept": 0.98, "seed": 3}
-    density: Any = SimpleNamespace(observed=SimpleNamespace(log_loss=np.zeros(50)))
+    density: Any = SimpleNamespace(observed=SimpleNamespace(response=np.zeros(50)))
     made, checks = sampling.sample_soundly(density, draws=1000, **settings)
     assert [call["tune"] for call in asked] == [500, 2000]
     assert asked[1]["target_accept"] == pytest.approx(0.995 if fault == "divergences" else 0.98)

@@ -81,7 +81,7 @@ def test_the_latex_of_a_law_can_be_typeset(law: Law) -> None:
     text = law.latex()
     assert text.startswith("L = ")
     assert all(f" {law.parameters[floor].latex} + " in text for floor in law.floors)
-    assert all(p.latex in text for n, p in law.parameters.items() if n in law.loss.names)
+    assert all(p.latex in text for n, p in law.parameters.items() if n in law.formula.names)
     parser: MathTextParser[Any] = MathTextParser("agg")
     for part in re.split(r",\\quad |\\quad\\text\{where\}\\quad ", text):
         assert parser.parse(f"${part}$") is not None

@@ -82,7 +82,7 @@ def test_replay_is_empty_in_logs_of_pre_training(rows: pd.DataFrame) -> None:
     table["r"] = table["r"].mask(table["S1_cpt"] == 0)
     seen = oracles.observed(law, table[[*law.covariates, "run", "loss"]])
     assert np.isfinite(seen.covariates["r"]).all()
-    np.testing.assert_array_equal(seen.log_loss, full.log_loss)
+    np.testing.assert_array_equal(seen.response, full.response)
     table.loc[table["S1_cpt"] > 0, "r"] = np.nan
     with fails("missing-value", "r is missing"):
         oracles.observed(law, table[[*law.covariates, "run", "loss"]])

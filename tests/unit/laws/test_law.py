@@ -154,7 +154,7 @@ def test_a_card_is_read_by_its_path(tmp_path: Path) -> None:
 
 def test_a_formula_without_covariates_has_a_loss_for_every_row() -> None:
     law = parse_card(CARD)
-    constant = Law(**{**vars(law), "loss": parse_card(changed("E + part + K*r", "E + K*r + 0*part")).loss})
+    constant = Law(**{**vars(law), "formula": parse_card(changed("E + part + K*r", "E + K*r + 0*part")).formula})
     assert constant.predict({"E": [1.0], "A": [1.0], "alpha": [0.5], "K": [0.0]}, {"N": [1e4, 1e5], "r": [0, 1]}).shape == (1, 2)
 
 
@@ -195,4 +195,4 @@ def test_errors_name_the_path_of_the_card(tmp_path: Path) -> None:
 
 def test_names_of_the_noise_and_of_stored_columns_are_reserved() -> None:
     assert set(PRIORS) <= RESERVED
-    assert {"run_effect", "log_loss", "run_code", "row", "chain", "draw"} <= RESERVED
+    assert {"run_effect", "run_code", "row", "chain", "draw"} <= RESERVED

@@ -32,7 +32,7 @@ MEAN = np.linspace(0.99, 1.01, RUN.size)
 
 def rows(rng: np.random.Generator, se: Array = NONE) -> Observations:
     seen = timed(nested(RUN, CHECKPOINT, GROUP, NAMES, se))
-    return replace(seen, log_loss=1 + 0.05 * rng.standard_normal(RUN.size))
+    return replace(seen, response=1 + 0.05 * rng.standard_normal(RUN.size))
 
 
 def of(noise: Noise) -> dict[str, float]:
@@ -87,7 +87,7 @@ def test_normal_noise_is_that_of_the_block_covariance(
 
     def oracle(x: Array) -> float:
         whole = covariance(dict(zip(given, x, strict=False)), se)
-        return float(stats.multivariate_normal(x[len(given) :], whole).logpdf(seen.log_loss))
+        return float(stats.multivariate_normal(x[len(given) :], whole).logpdf(seen.response))
 
     value, gradient = evaluated(noise, seen, given)
     x = np.array([*given.values(), *MEAN])
@@ -99,9 +99,9 @@ def test_rows_of_several_points_are_those_points(rng: np.random.Generator) -> No
     """The count of a row's points, their mean and their scatter are sufficient."""
     noise, seen = Noise(False, True), rows(rng)
     first = np.array([0, 3, 4, 6])  # one row for each run
-    means = np.array([seen.log_loss[j == RUN].mean() for j in range(4)])
-    scatter = np.array([((seen.log_loss[j == RUN] - means[j]) ** 2).sum() for j in range(4)])
-    fewer = replace(seen, log_loss=means, run=RUN[first], rows=seen.rows[first], covariates={})
+    means = np.array([seen.response[j == RUN].mean() for j in range(4)])
+    scatter = np.array([((seen.response[j == RUN] - means[j]) ** 2).sum() for j in range(4)])
+    fewer = replace(seen, response=means, run=RUN[first], rows=seen.rows[first], covariates={})
     given = {"sigma_point": 0.02, "sigma_run": 0.05}
     whole, _ = evaluated(noise, seen, given, np.full(9, 1.0))
     assert evaluated(noise, fewer, given, np.full(4, 1.0), count=np.bincount(RUN) * 1.0, scatter=scatter)[0] == pytest.approx(whole)
@@ -115,7 +115,7 @@ def test_one_sided_run_effects_are_integrated_out(run_effect: bool, se: Array, r
     total, excess = 0.0, given["run_excess"]
     for j in range(4):
         own = np.flatnonzero(j == RUN)
-        block, error = stats.multivariate_normal(np.zeros(own.size), blocks[np.ix_(own, own)]), (seen.log_loss - MEAN)[own]
+        block, error = stats.multivariate_normal(np.zeros(own.size), blocks[np.ix_(own, own)]), (seen.response - MEAN)[own]
         part = integrate.quad(lambda s, e=error, b=block: b.pdf(e - s) * math.exp(-s / excess) / excess, 0, 1, epsabs=0, limit=200)
         total += math.log(part[0])
     evaluate = compiled(noise, seen)
@@ -134,7 +134,7 @@ def test_one_sided_effects_far_from_the_law_are_exact(error: float) -> None:
     """Of one point: the density of a normal plus an exponential variable, far out on both sides."""
     noise, seen = Noise(False, False, skew=True), nested(np.array([0]))
     given = {"sigma_point": 0.005, "run_excess": 0.01}
-    value, _ = evaluated(noise, replace(seen, log_loss=np.array([error])), given, np.zeros(1))
+    value, _ = evaluated(noise, replace(seen, response=np.array([error])), given, np.zeros(1))
     assert value == pytest.approx(float(stats.exponnorm(2.0, 0, 0.005).logpdf(error)), rel=1e-8)
 
 
@@ -149,7 +149,7 @@ def test_student_noise_is_scipys(explicit: bool, se: Array, rng: np.random.Gener
         point, run = (np.array([of_x.get(f"{n}[{g}]", 0.0) for g in NAMES])[GROUP] for n in ("sigma_point", "sigma_run"))
         scale = np.sqrt(point[RUN] ** 2 + (se**2 if se.size else 0.0))
         shift = (run * z)[RUN] if explicit else 0.0
-        return float(stats.t(of_x["dof"], mean + shift, scale).logpdf(seen.log_loss).sum())
+        return float(stats.t(of_x["dof"], mean + shift, scale).logpdf(seen.response).sum())
 
     value, gradient = evaluated(noise, seen, given, effects=effects)
     x = np.array([*given.values(), *MEAN, *effects])
@@ -164,7 +164,7 @@ def test_ou_run_effects_are_those_of_the_dense_covariance(se: Array, rng: np.ran
 
     def oracle(x: Array) -> float:
         whole = drifting(seen, x[:2] ** 2, x[2:4] ** 2, x[4] * seen.span)
-        return float(stats.multivariate_normal(x[5:], whole).logpdf(seen.log_loss))
+        return float(stats.multivariate_normal(x[5:], whole).logpdf(seen.response))
 
     value, gradient = evaluated(noise, seen, given)
     x = np.array([*given.values(), *MEAN])
@@ -179,4 +179,4 @@ def test_a_long_correlation_length_is_a_run_effect_and_a_short_one_point_noise(r
     for length, same in ((1e12, RUN[:, None] == RUN), (1e-12, np.eye(RUN.size))):
         whole = np.diag(point) + run[:, None] * same
         value, _ = evaluated(noise, seen, of(noise) | {"drift": length})
-        assert value == pytest.approx(float(stats.multivariate_normal(MEAN, whole).logpdf(seen.log_loss)), rel=1e-9)
+        assert value == pytest.approx(float(stats.multivariate_normal(MEAN, whole).logpdf(seen.response)), rel=1e-9)

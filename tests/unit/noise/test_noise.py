@@ -103,7 +103,7 @@ def test_noises_without_densities_of_rows_say_so(noise: Noise) -> None:
 def test_log_likelihood_of_runs_with_one_sided_effects_is_that_of_the_graph(residual: Array) -> None:
     noise, seen, draws = Noise(False, True, skew=True), nested(RUN, se=SE), noise_draws(1)
     values = noise.log_likelihood(residual[None], seen, draws)
-    rows = Rows(**{k: pt.as_tensor(v) for k, v in data_of(noise, replace(seen, log_loss=residual)).items()})
+    rows = Rows(**{k: pt.as_tensor(v) for k, v in data_of(noise, replace(seen, response=residual)).items()})
     scales = {name: pt.as_tensor(float(draws[name][0])) for name in noise.parameters}
     density = log_density(noise, rows, pt.zeros(RUN.size), scales).eval(mode=Mode(linker="py", optimizer="None"))
     assert values.sum() == pytest.approx(float(density), rel=1e-10)

@@ -34,7 +34,7 @@ def seen(se: Array | None = None) -> Observations:
     rng = np.random.default_rng(1)
     covariates = {"N": 1e8 * np.exp(RUN + 0.3 * rng.standard_normal(RUN.size)), "D": 1e9 * np.exp(4 * rng.random(RUN.size))}
     rows = nested(RUN, CHECKPOINT, se=se)
-    return replace(rows, covariates=covariates, log_loss=1 + 0.05 * rng.standard_normal(RUN.size))
+    return replace(rows, covariates=covariates, response=1 + 0.05 * rng.standard_normal(RUN.size))
 
 
 def walk_of(observed: Observations) -> Walk:
@@ -146,7 +146,7 @@ def test_the_density_and_its_gradient_are_those_of_the_dense_covariance(
         value = dict(zip(given, x, strict=False))
         effects = (value.get("sigma_run", 0.0), value.get("sigma_checkpoint", 0.0))
         whole = dense(observed, walk, value["sigma_point"], *effects) + value["discrepancy"] ** 2 * features @ features.T
-        return float(stats.multivariate_normal(x[len(given) :], whole).logpdf(observed.log_loss))
+        return float(stats.multivariate_normal(x[len(given) :], whole).logpdf(observed.response))
 
     parameters, mu = {name: pt.dscalar(name) for name in given}, pt.dvector("mean")
     data = Rows(**{name: pt.as_tensor(values) for name, values in data_of(noise, observed).items()})
@@ -164,7 +164,7 @@ def test_a_discrepancy_that_vanishes_leaves_the_noise_and_has_a_slope() -> None:
     """The slope by the square of the scale at 0 is that of a small scale."""
     observed = seen()
     walk = walk_of(observed)
-    features, error = walk.components(observed.covariates), observed.log_loss - 1
+    features, error = walk.components(observed.covariates), observed.response - 1
 
     def at(scale: float) -> tuple[float, float]:
         sizes = (1, RUN.size, RUN.size, 5, 1, 1)
@@ -186,7 +186,7 @@ def test_coefficients_are_conditionally_normal() -> None:
     walk = walk_of(observed)
     noise = Noise(False, True, True, walk=walk)
     draws = {name: np.full(size, value) for name, value in PARAMETERS.items()}
-    error = observed.log_loss - 1
+    error = observed.response - 1
     drawn = coefficients(noise, observed, np.tile(error, (size, 1)), draws, np.random.default_rng(0))
     features, s2 = walk.components(observed.covariates), PARAMETERS["discrepancy"] ** 2
     inverse = np.linalg.inv(dense(observed, walk, *(PARAMETERS[n] for n in ("sigma_point", "sigma_run", "sigma_checkpoint"))))

@@ -151,7 +151,9 @@ def test_fitted_losses_are_points_at_their_settings_and_others_are_counted(fitte
     plot_forecast(fitted.forecast(at), ax)
     same = seen["N"] == n
     own, near = points(ax)
-    assert sorted(up(own)) == sorted(up(near)) == sorted(fitted.observed.loss[same])  # the largest N is the nearest to the other
+    assert (
+        sorted(up(own)) == sorted(up(near)) == sorted(fitted.observed.outcomes[same])
+    )  # the largest N is the nearest to the other
     assert labels(ax)[-2] == f"fitted losses: {same.sum()}"
     assert f"{(~same).sum()} of {same.size} fitted losses are of other settings and not drawn" in notes(ax)
 
@@ -161,7 +163,7 @@ def test_the_fitted_losses_nearest_to_a_curve_are_grey_and_named(fitted: Fit, ax
     n = float(seen["N"].max())
     plot_forecast(fitted.forecast(grid(fitted.law, {"N": 3 * n, "D": f"{seen['D'].min()}:{seen['D'].max()}:5"})), ax)
     (near,) = points(ax)
-    assert sorted(up(near)) == sorted(fitted.observed.loss[seen["N"] == n])
+    assert sorted(up(near)) == sorted(fitted.observed.outcomes[seen["N"] == n])
     assert near.get_color() == "0.45"
     assert labels(ax)[-1] == f"fitted, nearest at N = {short_number(n)}: {np.size(near.get_ydata())}"
 

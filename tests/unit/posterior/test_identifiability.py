@@ -204,7 +204,7 @@ def test_residuals_are_log_losses_less_the_laws_posterior_mean(rng: np.random.Ge
     observed = oracles.observations(law)
     draws = {k: v * np.exp(0.05 * rng.standard_normal((2, 30))) for k, v in oracles.typical(law).items()}
     columns = {k: v.reshape(-1, 1) for k, v in draws.items()}
-    expected = observed.log_loss - np.log(oracles.chinchilla(columns, observed.covariates)).mean(axis=0)
+    expected = observed.response - np.log(oracles.chinchilla(columns, observed.covariates)).mean(axis=0)
     np.testing.assert_allclose(residuals(law, observed, draws), expected, rtol=1e-10)
 
 

@@ -1,0 +1,172 @@
+"""What a law predicts: a loss, or another outcome such as an accuracy, with the scale on which its noise adds up.
+
+kind       values                            scale of the noise
+positive   above 0, such as a loss           logarithm
+real       any, such as a difference         the outcome itself
+bounded    strictly between two bounds       logit of the position between the bounds
+count      shares of counted items, 0 to 1   logit of the expected share; the items are then answered one by one
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from bayeslaw.core.units import NATS
+from bayeslaw.laws.formula import NUMPY
+
+Kind = Literal["positive", "real", "bounded", "count"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+BOUNDS = {"positive": (0.0, math.inf), "real": (-math.inf, math.inf), "count": (0.0, 1.0)}
+WORDS = {
+    "positive": "finite positive",
+    "real": "finite",
+    "bounded": "strictly between its bounds",
+    "count": "strictly between 0 and 1",
+}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The quantity that a law predicts.
+
+    Attributes
+    ----------
+    name : str
+        Its column in tables.
+    unit : str
+        Its unit in words; that of losses is `Observations.unit`, since tables have them in several.
+    kind : {'positive', 'real', 'bounded', 'count'}
+        Which values it has, and on which scale its noise adds up.
+    bounds : (float, float)
+        Values lie between them.
+    scale : float
+        For a real outcome, a typical size of its changes: priors of the noise are in its units.
+    chance : float, str or None
+        What guessing scores: a number, or the covariate that has it.
+    items : str
+        For counts, the covariate that says of how many items the outcome is a share.
+
+    Examples
+    --------
+    >>> from bayeslaw.laws.outcome import Outcome
+    >>> accuracy = Outcome("accuracy", "", "bounded", (0.0, 1.0))
+    >>> accuracy.from_scale(accuracy.to_scale(0.25)).item()
+    0.25
+    """
+
+    name: str = "loss"
+    unit: str = NATS
+    kind: Kind = "positive"
+    bounds: tuple[float, float] = (0.0, math.inf)
+    scale: float = 1.0
+    chance: float | str | None = None
+    items: str = ""
+
+    @property
+    def is_loss(self) -> bool:
+        """Whether it is a loss, whose unit a table may choose."""
+        return self.name == "loss"
+
+    @property
+    def symbol(self) -> str:
+        """What formulas in mathematical notation call it."""
+        return "L" if self.is_loss else self.name
+
+    @property
+    def error(self) -> str:
+        """The column of known standard errors."""
+        return f"{self.name}_se"
+
+    @property
+    def plural(self) -> str:
+        """Its name where there are several: losses, accuracies."""
+        if self.is_loss:
+            return "losses"
+        return f"{self.name[:-1]}ies" if self.name.endswith("y") else f"{self.name}s"
+
+    def in_unit(self, unit: str) -> str:
+        """Its plural with a unit: 'losses in nats/token', or 'accuracies' where there is none."""
+        return f"{self.plural} in {unit}" if unit else self.plural
+
+    def labelled(self, unit: str) -> str:
+        """Its name with a unit, as a picture's axis has it: 'loss (nats/token)'."""
+        return f"{self.name} ({unit})" if unit else self.name
+
+    @property
+    def observed(self) -> str:
+        """What models call the measured outcome on the scale of the noise."""
+        return {"positive": "log_", "real": "measured_", "bounded": "logit_", "count": "measured_"}[self.kind] + self.name
+
+    @property
+    def facts(self) -> tuple[str, ...]:
+        """Covariates that say what was asked of a model and not how it was made: numbers of items, and chance."""
+        return (*([self.items] if self.items else []), *([self.chance] if isinstance(self.chance, str) else []))
+
+    @property
+    def relative(self) -> bool:
+        """Whether errors are told relative to the outcome, in percent."""
+        return self.kind == "positive"
+
+    def to_scale(self, values: Any, functions: Mapping[str, Callable[..., Any]] = NUMPY) -> Any:
+        """Return values on the scale of the noise, in NumPy or for values of a graph; nan or infinite outside the bounds."""
+        log = functions["log"]
+        match self.kind:
+            case "positive":
+                return log(values)
+            case "real":
+                return values * 1.0
+            case _:
+                low, high = self.bounds
+                return log(values - low) - log(high - values)
+
+    def from_scale(self, values: Any) -> Any:
+        """Return outcomes from values on the scale of the noise, as NumPy arrays; they lie within the bounds."""
+        from scipy.special import expit
+
+        match self.kind:
+            case "positive":
+                return np.exp(values)
+            case "real":
+                return np.asarray(values, dtype=np.float64)
+            case _:
+                low, high = self.bounds
+                return np.clip(low + (high - low) * expit(values), low, high)
+
+    def slope(self, values: Any) -> Any:
+        """Return the derivative of `to_scale` at values."""
+        match self.kind:
+            case "positive":
+                return 1 / np.asarray(values)
+            case "real":
+                return np.ones_like(np.asarray(values, dtype=np.float64))
+            case _:
+                low, high = self.bounds
+                return (high - low) / ((values - low) * (high - values))
+
+    def residual(self, response: Any, expected: Any) -> Any:
+        """Return measured responses (`Observations.response`) minus a law's values on their scale."""
+        return response - (expected if self.kind == "count" else self.to_scale(expected))
+
+    def response(self, values: Any) -> Any:
+        """Return measured outcomes on the scale of the noise; shares of counted items, which may be 0 or 1, stay as they are."""
+        return values if self.kind == "count" else self.to_scale(values)
+
+    def possible(self, values: Any) -> Any:
+        """Return where a law's values are possible expectations of the outcome, an array of bool."""
+        low, high = self.bounds
+        return np.isfinite(values) & (values > low) & (values < high)
+
+    @property
+    def words(self) -> str:
+        """Which values are possible, in words."""
+        if self.kind == "bounded":
+            return f"strictly between {self.bounds[0]:g} and {self.bounds[1]:g}"
+        return WORDS[self.kind]
+
+
+LOSS = Outcome()

@@ -1,0 +1,119 @@
+"""Shares of counted items, such as accuracies: items answered one by one with a share that itself varies.
+
+    share_i ~ Beta(p_i phi, (1 - p_i) phi),   k_i ~ Binomial(items_i, share_i),   phi = 1/s^2,   y_i = k_i / items_i
+
+p is the expected share and s the spread: shares have the standard deviation sqrt(p (1 - p) / (1 + phi)), nearly s sqrt(p (1 - p)).
+Integrated over the share, k is beta-binomial. The density is also that of shares with partial credit, whose k are no whole numbers.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy.special import betaln, expit, logit, logsumexp
+
+from bayeslaw.core.arrays import Array
+from bayeslaw.noise.operation import DensityWithGradient
+
+NODES = 32  # of the quadrature over a run's effect
+LEAST_SHARE = 1e-9  # expected shares are kept so far from 0 and 1, where a density has no gradient
+
+
+def log_probability(share: Array, expected: Array, items: Array, spread: Array) -> Array:
+    """Return the log probability (S, n) of shares (n,) of items (n,), without the binomial coefficient, by draws (S, n)."""
+    p = np.clip(expected, LEAST_SHARE, 1 - LEAST_SHARE)
+    phi = 1 / spread**2
+    a, b, k = p * phi, (1 - p) * phi, share * items
+    return np.asarray(betaln(k + a, items - k + b) - betaln(a, b))
+
+
+def of_runs(share: Array, expected: Array, items: Array, spread: Array, member: Array, tau: Array | None) -> Array:
+    """Return the log probability (S, R) of each run's shares, integrated over its effect.
+
+    Parameters
+    ----------
+    share, expected, items, spread
+        As for `log_probability`.
+    member : array (n, R)
+        1 where a row belongs to a run.
+    tau : array (S, R), optional
+        Scales of run effects, in logits; None where there are none.
+    """
+    if tau is None:
+        return np.asarray(log_probability(share, expected, items, spread) @ member)
+    middle = logit(np.clip(expected, LEAST_SHARE, 1 - LEAST_SHARE))
+    # Around the run's most likely effect by its mean residual, as wide as its precision and the prior say.
+    p = expit(middle)
+    variance = (spread**2 + 1 / items) / np.maximum(p * (1 - p), 1e-12)
+    centre, precision = np.zeros_like(tau), 1 / np.maximum(tau, 1e-12) ** 2
+    off = (share - p) / np.maximum(p * (1 - p), 1e-12)
+    weight = precision + (1 / variance) @ member
+    centre, width = ((off / variance) @ member) / weight, 1.5 / np.sqrt(weight)
+    total = []
+    for node, mass in zip(*np.polynomial.hermite_e.hermegauss(NODES), strict=True):
+        effect = centre + width * node
+        prior = -0.5 * (effect**2 * precision) + 0.5 * np.log(precision) + np.log(width * mass) + 0.5 * node**2
+        prior = prior - 0.5 * math.log(2 * math.pi)
+        total.append(log_probability(share, expit(middle + effect @ member.T), items, spread) @ member + prior)
+    return np.asarray(logsumexp(total, axis=0))
+
+
+def sample(expected: Array, items: float, spread: Array, rng: np.random.Generator) -> Array:
+    """Draw shares (S,) of a number of items, given expectations and spreads (S,)."""
+    p = np.clip(expected, LEAST_SHARE, 1 - LEAST_SHARE)
+    phi = 1 / spread**2
+    return np.asarray(rng.binomial(round(items), rng.beta(p * phi, (1 - p) * phi)) / items)
+
+
+def filled(eta: Array, spread: Array, share: Array, items: Array, logp: Array, d_eta: Array, d_spread: Array) -> None:
+    """Write the log probability of shares and its derivatives; plain Python, to be compiled.
+
+    Parameters
+    ----------
+    eta, spread, share, items : arrays (n,)
+        Logits of the expected shares, their spreads, and the measured shares of so many items.
+    logp, d_eta, d_spread
+        Arrays for the results: (1,) and two of (n,).
+
+    Notes
+    -----
+    With log Gamma and its derivative psi by Stirling's series above 8, reached by x Gamma(x) = Gamma(x + 1).
+    """
+    total = 0.0
+    values, slopes = np.empty(6), np.empty(6)
+    points = np.empty(6)
+    for i in range(eta.size):
+        p = 1 / (1 + math.exp(-eta[i]))
+        inside = 1e-9 < p < 1 - 1e-9
+        p = min(max(p, 1e-9), 1 - 1e-9)
+        phi = 1 / (spread[i] * spread[i])
+        n, k = items[i], share[i] * items[i]
+        a, b = p * phi, (1 - p) * phi
+        points[0], points[1], points[2], points[3], points[4], points[5] = k + a, n - k + b, n + phi, a, b, phi
+        for j in range(6):
+            x, less, product = points[j], 0.0, 1.0
+            while x < 8.0:
+                less += 1 / x
+                product *= x
+                x += 1.0
+            r = 1 / x
+            q, log_x = r * r, math.log(x)
+            series = r * (1 / 12 - q * (1 / 360 - q * (1 / 1260 - q * (1 / 1680 - q * (1 / 1188)))))
+            values[j] = (x - 0.5) * log_x - x + 0.9189385332046727 + series - math.log(product)
+            digamma = log_x - 0.5 * r - q * (1 / 12 - q * (1 / 120 - q * (1 / 252 - q * (1 / 240 - q * (1 / 132)))))
+            slopes[j] = digamma - less
+        total += values[0] + values[1] - values[2] - values[3] - values[4] + values[5]
+        d_a, d_b = slopes[0] - slopes[3], slopes[1] - slopes[4]
+        d_eta[i] = (d_a - d_b) * phi * p * (1 - p) if inside else 0.0
+        d_phi = d_a * p + d_b * (1 - p) - slopes[2] + slopes[5]
+        d_spread[i] = -2 * d_phi * phi / spread[i]
+    logp[0] = total
+
+
+class BetaBinomial(DensityWithGradient):
+    """`filled` for a graph: the log probability, then its derivatives by eta and spread."""
+
+    compiled_from = staticmethod(filled)
+    slopes = (0, 1)
+    as_long_as = (None, 0, 0)
