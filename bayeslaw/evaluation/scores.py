@@ -19,6 +19,7 @@ from bayeslaw.core.units import check_unit
 from bayeslaw.data.observations import run_codes
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.validate import base_rows, check, complete
+from bayeslaw.forecasting.facts import with_facts
 from bayeslaw.forecasting.forecast import forecast
 from bayeslaw.forecasting.stack import Posterior
 from bayeslaw.inference.point import PointFit
@@ -231,6 +232,8 @@ def scored(
     """
     runs = runs if isinstance(runs, Runs) else read_runs(runs)
     members = [fit] if isinstance(fit, PointFit) else [member for member, _ in fit.selections]
+    for member in members:
+        runs = runs if isinstance(member, PointFit) else with_facts(member, runs)
     outcome = members[0].law.outcome
     for member in members:
         if outcome.is_loss:

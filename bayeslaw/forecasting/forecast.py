@@ -35,7 +35,9 @@ from bayeslaw.core.text import short_lines
 from bayeslaw.data.observations import Nesting
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.validate import base_rows, check, complete
+from bayeslaw.forecasting.average import Averages, average
 from bayeslaw.forecasting.discrepancy import STATED, Discrepancy, read_choice, spread_name
+from bayeslaw.forecasting.facts import with_facts
 from bayeslaw.forecasting.grid import grid
 from bayeslaw.forecasting.stack import Posterior, with_error
 from bayeslaw.laws.law import Law
@@ -77,7 +79,7 @@ class MemberDraws:
     ----------
     values : mapping of parameter to array (S,)
         The selected draws.
-    covariates : mapping of covariate to array (n,)
+    covariates : mapping of covariate to array (n,), or (n, S) with a value for each draw
         The settings as the law takes them.
     rows : array (n,) of the rows' numbers in the table of settings
     run, checkpoint, group : int arrays (n,)
@@ -134,7 +136,12 @@ class MemberDraws:
         return Discrepancy(self.fit.law, self.size, (*self.entropy, DISCREPANCY))
 
     def _discrepancy_at(self, block: slice | Index) -> Array:
-        return self.discrepancy.at({name: column[block] for name, column in self.covariates.items()})
+        return self.discrepancy.at(self._middle(block))
+
+    def _middle(self, block: slice | Index) -> dict[str, Array]:
+        """Return the covariates (k,) of some settings, medians of those with a value for each draw."""
+        at = {name: column[block] for name, column in self.covariates.items()}
+        return {name: column if column.ndim == 1 else np.median(column, axis=1) for name, column in at.items()}
 
     def losses(self, block: slice, sds: Sequence[float]) -> Array:
         """Return losses (spread, rows, draws) of a block of settings: latent, run, and run with a discrepancy of each sd."""
@@ -174,9 +181,10 @@ class MemberDraws:
         """
         law, values = self.fit.law, self.values if values is None else values
         at = {name: column[block] for name, column in self.covariates.items()}
-        value = LawDraws(law, values).outcome({name: column[:, None] for name, column in at.items()})
+        value = LawDraws(law, values).outcome({k: v[:, None] if v.ndim == 1 else v for k, v in at.items()})
         check_values(value, law, {"row": self.rows[block, None]}, parameters={name: values[name] for name in law.parameters})
         if self.errors is not None and self.fit.discrepancy is not None:
+            at = self._middle(block)
             value = value * np.exp(self.errors.at(at) if values is self.values else self.fit.discrepancy.learnt(at).T)
         return value
 
@@ -347,6 +355,29 @@ class Forecast:
             for name, text in zip(self.headlines, texts, strict=True)
         ]
         return beyond, check
+
+    @property
+    def extrapolation(self) -> list[str]:
+        """How far each setting lies outside the runs, in words, as the column of `summary` has it."""
+        return self._extrapolation[0]
+
+    def mean(self, over: str) -> Averages:
+        """Return averages over the values of a column, such as accuracies over tasks, by the spread to report.
+
+        Parameters
+        ----------
+        over : str
+            The column. Rows that agree in all other columns, but for `Outcome.facts`, are averaged draw by draw: errors which they
+            share, of the law's parameters or of one `run`, do not average out.
+
+        Examples
+        --------
+        >>> fit = bayeslaw.load_fit("accuracy.nc")
+        >>> settings = pd.DataFrame({"loss": 2.5, "chance": 0.25, "items": [100, 1000], "task": ["a", "b"]})
+        >>> fit.forecast(settings).mean("task").summary()["rows"].item()
+        2
+        """
+        return average(self.settings, self.predictive, over, self.outcome.facts)
 
     @property
     def forced(self) -> bool:
@@ -550,6 +581,8 @@ def forecast(
         raise distrusted(f"Sampling of {fit.name}", fit.checks)
     runs = at if isinstance(at, Runs) else read_runs(grid(fit, at) if isinstance(at, Mapping) else at)
     selections = fit.selections
+    for member, _ in selections:
+        runs = with_facts(member, runs)
     if as_ == "new-group":
         selections, as_ = tuple((with_new_groups(f, runs.frame, seed), chosen) for f, chosen in selections), "new-checkpoint"
     result = forecast_selections(fit.name, selections, runs, sd, seed, as_, failed=not fit.passed, learned=learned)

@@ -63,7 +63,8 @@ def grid(law: Law | Posterior, settings: Mapping[str, Setting]) -> pd.DataFrame:
     frame = pd.DataFrame(list(itertools.product(*values.values())), columns=list(values))
     if "atpp" in frame and "D" not in frame and "N" in frame:
         frame["D"] = frame["atpp"] * frame["N"]
-    if missing := [name for name in wanted if name not in frame]:
+    facts = () if isinstance(law, Law) else law.outcome.facts  # fits know what was asked of their tasks: `facts.with_facts`
+    if missing := [name for name in wanted if name not in frame and name not in facts]:
         raise BayeslawError(f"{law.name} needs {', '.join(wanted)}; give {', '.join(missing)} too.", code="missing-covariate")
     return frame
 

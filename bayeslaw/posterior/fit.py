@@ -22,6 +22,7 @@ from bayeslaw.core.text import short_lines
 from bayeslaw.data.observations import Observations
 from bayeslaw.data.table import Source
 from bayeslaw.laws.law import Covariate, Law
+from bayeslaw.laws.outcome import Outcome
 from bayeslaw.noise import noise as noises
 from bayeslaw.noise.custom import PointNoise
 from bayeslaw.noise.noise import Noise
@@ -219,6 +220,11 @@ class Fit(Verdicts):
         for name in self.noise.parameters:
             draws[name] = noises.LEAST.get(name, 0.0) + self.noise.prior(name).sample(size, rng)
         return draws
+
+    @property
+    def outcome(self) -> Outcome:
+        """What the law predicts."""
+        return self.law.outcome
 
     @property
     def unit(self) -> str:

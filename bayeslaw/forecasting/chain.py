@@ -1,0 +1,280 @@
+"""Chains of two fits: the outcome of the first is a covariate of the second, such as a loss from which an accuracy follows.
+
+Each draw of the second fit is forecast at a draw of what the first forecasts, noise and errors of its law included: both fits'
+uncertainties, and all that runs scatter around both laws, are in one interval at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from bayeslaw.core.arrays import Array, Index
+from bayeslaw.core.errors import BayeslawError, whole_number
+from bayeslaw.core.intervals import interval_names, quantiles
+from bayeslaw.core.text import short_lines
+from bayeslaw.data.table import Runs, read_runs
+from bayeslaw.forecasting.average import Averages, average
+from bayeslaw.forecasting.discrepancy import read_choice
+from bayeslaw.forecasting.facts import with_facts
+from bayeslaw.forecasting.forecast import Forecast, forecast, forecast_selections
+from bayeslaw.forecasting.grid import Setting, grid
+from bayeslaw.forecasting.stack import Posterior
+from bayeslaw.laws.law import Covariate
+from bayeslaw.laws.outcome import Outcome
+from bayeslaw.posterior.diagnostics import Check, checks_label, distrusted, failures, model_label
+from bayeslaw.posterior.effects import Reading
+
+PAIRED = 15  # kind of random numbers: which draw of the first fit goes with which of the second
+INSIDE = "inside"
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Forecasts of the second of two fits, whose covariate the first forecasts.
+
+    Attributes
+    ----------
+    link : str
+        The outcome of the first fit, a covariate of the second.
+    first : Forecast
+        Of the first fit, at each different setting once.
+    place : int array (n,)
+        The row of `first` that each row of the chain is at.
+    second : Forecast
+        Of the second fit at the median of the first, for checks and distances outside the runs.
+    expected, carried : Forecast
+        Of the second fit at draws of the first law's value, and of what a run logs by the first.
+
+    Examples
+    --------
+    >>> loss, accuracy = bayeslaw.load_fit("fit.nc"), bayeslaw.load_fit("accuracy.nc")
+    >>> chain = bayeslaw.chain(loss, accuracy, {"N": [1e9], "D": [2e10], "chance": 0.25, "items": 1000})
+    >>> table = chain.summary()
+    >>> bool((table["loss_eti90_lb"] < table["loss_median"]).all()), bool(table["run_median"].between(0, 1).all())
+    (True, True)
+    """
+
+    link: str
+    first: Forecast
+    place: Index
+    second: Forecast
+    expected: Forecast
+    carried: Forecast
+
+    def __repr__(self) -> str:
+        return short_lines(f"<Chain from {self.first.law} by {self.link} to {self.second.law} at {self.place.size:,} settings>")
+
+    @property
+    def settings(self) -> pd.DataFrame:
+        """The settings (n rows), without the covariate that the first fit forecasts."""
+        return self.second.settings.drop(columns=self.link)
+
+    @property
+    def checks(self) -> tuple[Check, ...]:
+        """Checks of both forecasts."""
+        parts = ((self.first.law, self.first.checks), (self.second.law, self.second.checks))
+        return tuple(replace(check, text=f"{law}: {check.text}") for law, checks in parts for check in checks)
+
+    @property
+    def forced(self) -> bool:
+        """Whether it overrides failed checks of a fit or of a forecast."""
+        return self.first.forced or self.second.forced
+
+    @property
+    def model_label(self) -> str:
+        """'no concerns', 'concerns' or 'not assessed': the verdict on the models of both fits at these settings."""
+        fits = [member.fit for part in (self.first, self.second) for member in part.members]
+        return model_label([check for fit in fits for check in fit.checks] + list(self.checks))
+
+    @cached_property
+    def draws(self) -> xr.Dataset:
+        """Draws (sample, row) of the outcome: `latent`, by both laws, and `run`, of the next run."""
+        carried, expected = self.carried.draws, self.expected.draws["latent"]
+        values = {"latent": expected.values, "run": self.carried.predictive}
+        data = {name: (("sample", "row"), drawn) for name, drawn in values.items()}
+        return xr.Dataset(data, coords={"row": carried["row"]}, attrs={"units": self.second.unit})
+
+    @property
+    def predictive(self) -> Array:
+        """Draws (S, n) to compare with measured outcomes."""
+        return self.carried.predictive
+
+    def mean(self, over: str) -> Averages:
+        """Return averages over the values of a column such as task; see `Forecast.mean`."""
+        return average(self.settings, self.predictive, over, self.second.outcome.facts)
+
+    def summary(self, ci_prob: float = 0.9) -> pd.DataFrame:
+        """Return a table with one row per setting.
+
+        Its columns are the settings; `<link>_median` with the ends of the equal-tailed interval of probability `ci_prob` of what
+        a run logs by the first fit; latent_median and run_median of the second outcome with theirs, `<spread>_eti<prob>_lb` and
+        `_ub`; `extrapolation`, how far outside the runs of either fit the setting lies; `checks` and `model` for both fits.
+        """
+        ends = interval_names("eti", ci_prob)
+        table, parts = self.settings.copy(), dict[str, Array]()
+        parts[self.link] = self.first.predictive[:, self.place]
+        parts |= {name: np.asarray(self.draws[name].values) for name in ("latent", "run")}
+        for name, drawn in parts.items():
+            columns = (f"{name}_{part}" for part in ("median", *ends))
+            table = table.assign(**dict(zip(columns, quantiles(drawn, ci_prob, axis=0), strict=True)))
+        return table.assign(extrapolation=self.extrapolation, checks=checks_label(self.forced), model=self.model_label)
+
+    @property
+    def extrapolation(self) -> list[str]:
+        """How far outside the runs of either fit each setting lies, in words."""
+        one = np.array(self.first.extrapolation, dtype=object)[self.place]
+        return [
+            " and ".join(f"{law} {text}" for law, text in ((self.first.law, a), (self.second.law, b)) if text != INSIDE) or INSIDE
+            for a, b in zip(one, self.second.extrapolation, strict=True)
+        ]
+
+
+def chain(
+    first: Posterior,
+    second: Posterior,
+    at: pd.DataFrame | Runs | str | Path | Mapping[str, Setting],
+    *,
+    discrepancy: float | str | None = None,
+    as_: Reading = "known",
+    seed: int = 0,
+    force: bool = False,
+) -> Chain:
+    """Forecast the outcome of a fit whose covariate another fit forecasts, such as an accuracy from a loss from N and D.
+
+    Parameters
+    ----------
+    first, second : Fit or Stack
+        The outcome of the first is a covariate of the second, under the same name and in the same unit.
+    at : DataFrame, Runs, path, or mapping
+        Settings with the covariates of both, but for the one that the first forecasts, which is not used where it is there; a mapping
+        as for `bayeslaw.grid`. Rows of one `run`, or without runs of one setting of the first fit, are at the same draws of it:
+        tasks of one model.
+    discrepancy : float or text, optional
+        Of the first fit's law, as in `bayeslaw.forecast`.
+    as_ : {'known', 'new-run', 'new-checkpoint'}
+        As in `bayeslaw.forecast`, for both fits.
+    seed : int
+        Seed of the noise of both, and of which draws go together; the same seed gives the same draws.
+    force : bool
+        Forecast although checks failed, and mark every row.
+
+    Raises
+    ------
+    BayeslawError
+        If the second fit has no covariate that is the outcome of the first, or has it in another unit.
+
+    Examples
+    --------
+    >>> loss, accuracy = bayeslaw.load_fit("fit.nc"), bayeslaw.load_fit("accuracy.nc")
+    >>> chain = bayeslaw.chain(loss, accuracy, {"N": "1e9:8e9:3", "D": "1e11", "chance": 0.25, "items": 1000})
+    >>> chain.draws["run"].shape[1]
+    3
+    """
+    whole_number("seed", seed, 0)
+    link, runs = _link(first, second), _settings(first, second, at)
+    columns = _columns_of(first, runs.frame)
+    key = runs.frame[columns].astype(object).where(runs.frame[columns].notna(), "")
+    place, kept = _distinct(key)
+    of_first = replace(runs, frame=runs.frame.loc[runs.frame.index[kept], columns])
+    before = forecast(first, of_first, discrepancy=discrepancy, as_=as_, seed=seed, force=force)
+    logged, expected = before.predictive, before.draws["latent"].values
+    middle = np.median(logged, axis=0)[place]
+    frame = runs.frame.assign(**{link: middle})
+    selections = second.selections
+    if not second.passed and not force:
+        raise distrusted(f"Sampling of {second.name}", second.checks)
+    _, learned = read_choice(None)
+    after = forecast_selections(
+        second.name, selections, replace(runs, frame=frame), None, seed, as_, failed=not second.passed, learned=learned
+    )
+    if not force and failures(after.checks):
+        raise distrusted("Sampling at the settings of this forecast", after.checks)
+    return Chain(
+        link, before, place, after, _at_draws(after, link, expected, place, seed), _at_draws(after, link, logged, place, seed)
+    )
+
+
+def _link(first: Posterior, second: Posterior) -> str:
+    """Return the outcome of the first fit, which must be a covariate of the second."""
+    link = first.outcome.name
+    if link not in second.measured:
+        known = ", ".join(name for name in second.measured if name not in second.outcome.facts)
+        raise BayeslawError(
+            f"{first.name} forecasts {link}, which is no covariate of {second.name} ({known}). Give first the fit of what the "
+            "second depends on.",
+            code="no-link",
+        )
+    of, unit = second.measured[link].unit, first.unit
+    if of and unit and of != unit:
+        raise BayeslawError(f"{first.name} forecasts {link} in {unit}, and {second.name} takes it in {of}.", code="another-unit")
+    return link
+
+
+@dataclass(frozen=True)
+class _Both:
+    """What `grid` needs to know of two fits as if they were one."""
+
+    name: str
+    measured: Mapping[str, Covariate]
+    levels: Mapping[str, tuple[str, ...]]
+    selections: Sequence[tuple[object, Index]]
+    outcome: Outcome
+
+    @property
+    def covariates(self) -> Mapping[str, Covariate]:
+        return self.measured
+
+
+def _settings(first: Posterior, second: Posterior, at: pd.DataFrame | Runs | str | Path | Mapping[str, Setting]) -> Runs:
+    """Return the settings as a table, with facts of the second fit's tasks, and without what the first forecasts."""
+    link = first.outcome.name
+    if isinstance(at, Mapping):
+        measured = {name: c for name, c in {**second.measured, **first.measured}.items() if name != link}
+        both = _Both(
+            f"{first.name} with {second.name}", measured, {**second.levels, **first.levels},
+            [*first.selections, *second.selections], second.outcome,
+        )  # fmt: skip
+        at = grid(both, at)  # type: ignore[arg-type]
+    runs = at if isinstance(at, Runs) else read_runs(at)
+    if link in runs.frame:
+        runs = replace(runs, frame=runs.frame.drop(columns=link))  # a measured one must not stand in for the forecast
+    for fit, _ in second.selections:
+        runs = with_facts(fit, runs)
+    return runs
+
+
+def _columns_of(first: Posterior, frame: pd.DataFrame) -> list[str]:
+    """Return the columns of settings that matter to the first fit."""
+    names = {*first.measured, *first.levels, "run", "checkpoint", "seed", "domain"}
+    for fit, _ in first.selections:
+        names |= {fit.observed.group_column, fit.observed.clock_column}
+    return [str(c) for c in frame if c in names]
+
+
+def _distinct(key: pd.DataFrame) -> tuple[Index, Index]:
+    """Return the number of each row's setting (n,) among the different ones, and the first row of each."""
+    if key.empty or not len(key.columns):
+        return np.zeros(len(key), dtype=np.int64), np.zeros(1, dtype=np.int64)
+    place = key.groupby(list(key.columns), sort=False).ngroup().to_numpy().astype(np.int64)
+    return place, np.unique(place, return_index=True)[1].astype(np.int64)
+
+
+def _at_draws(after: Forecast, link: str, values: Array, place: Index, seed: int) -> Forecast:
+    """Return a forecast of the second fit with draws (S, m) of the first as its covariate, paired at random."""
+
+    def paired(size: int, number: int) -> Array:
+        rng = np.random.default_rng((seed, PAIRED, number))
+        turns = -(-size // len(values))
+        order = np.concatenate([rng.permutation(len(values)) for _ in range(turns)])[:size]
+        return np.ascontiguousarray(values[order][:, place].T)
+
+    members = [replace(m, covariates={**m.covariates, link: paired(m.size, i)}) for i, m in enumerate(after.members)]
+    beyond = [replace(m, covariates={**m.covariates, link: paired(m.size, i)}) for i, m in enumerate(after.beyond)]
+    return replace(after, members=tuple(members), beyond=tuple(beyond))

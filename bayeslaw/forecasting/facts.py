@@ -1,0 +1,49 @@
+"""What was asked of a model, numbers of items and chance, where the fitted rows say it and the settings leave it out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+
+from bayeslaw.data.table import Runs
+from bayeslaw.laws.pooling import level
+from bayeslaw.posterior.fit import Fit
+
+
+def with_facts(fit: Fit, runs: Runs) -> Runs:
+    """Return settings with the columns of `Outcome.facts` that they lack, as all fitted rows of the same task have them.
+
+    Tasks are the values of the columns by which the law's parameters differ; without such columns all rows are of one. Where fitted
+    rows of a task differ in a fact, or the settings name no task, the column stays missing.
+
+    Parameters
+    ----------
+    fit : Fit
+    runs : Runs
+        Settings, unchecked.
+    """
+    missing = [name for name in fit.law.outcome.facts if name not in runs.frame]
+    columns = list(fit.law.levels)
+    if not missing or not {*columns} <= {*runs.frame}:
+        return runs
+    seen = pd.DataFrame({name: fit.observed.covariates[name] for name in missing})
+    keys = {column: _labels(fit, column) for column in columns}
+    task = pd.MultiIndex.from_arrays(list(keys.values())) if keys else pd.Index(np.zeros(len(seen)))
+    grouped = seen.groupby(task, sort=False)
+    if (grouped.max() != grouped.min()).to_numpy().any():
+        return runs
+    of_task, asked = grouped.first(), [runs.frame[column].map(level, na_action="ignore") for column in columns]
+    rows = pd.MultiIndex.from_arrays(asked) if asked else pd.Index(np.zeros(len(runs.frame)))
+    found = of_task.reindex(rows)
+    if found.isna().to_numpy().any():  # tasks that the fit does not know, which are refused by name
+        return runs
+    return replace(runs, frame=runs.frame.assign(**{name: found[name].to_numpy() for name in missing}))
+
+
+def _labels(fit: Fit, column: str) -> list[str]:
+    """Return the value of a column of levels in every fitted row."""
+    of = {value: name for name, (c, value) in fit.law.indicators.items() if c == column}
+    code = np.argmax([fit.observed.covariates[of[value]] for value in fit.law.levels[column]], axis=0)
+    return [fit.law.levels[column][i] for i in code]
