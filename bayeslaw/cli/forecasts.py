@@ -27,6 +27,7 @@ def forecast(
     at: Annotated[Path | None, Option(help="A table of settings to forecast.")] = None,
     set_: options.Ranges = None,
     column: options.Columns = None,
+    mean: options.Mean = None,
     output: options.TableFile = None,
     plot: options.Picture = None,
     measured: Annotated[
@@ -66,7 +67,11 @@ def forecast(
         bayeslaw.plots.plot_forecast(result, ax, ci_prob=ci, unit=unit, measured=points)
 
     answer.save_picture(plot, draw)
-    answer.save_table("forecast", table, output, f"{len(table)} settings", plain(_shown(result, table)))
+    if mean is None:
+        answer.save_table("forecast", table, output, f"{len(table)} settings", plain(_shown(result, table)))
+    else:
+        averages = result.mean(mean).summary(ci)
+        answer.save_table("averages", averages, output, f"{len(averages)} averages over {mean}", joined=True)
     answer.say(*_reported(result))
     later = result.readings.count("known run")
     if later and not any(member.fit.noise.drift for member in result.members):
@@ -138,6 +143,7 @@ def score(
     runs: options.RunsPath,
     column: options.Columns = None,
     where: options.Where = None,
+    mean: options.Mean = None,
     csv: options.Csv = False,
     all_: options.All = False,
     discrepancy: options.Discrepancy = None,
@@ -150,7 +156,7 @@ def score(
     from bayeslaw.evaluation.scores import LEGEND, headlines, sample_note, scored
 
     held, loaded = bayeslaw.read_runs(runs, where, columns=options.columns_of(column)), bayeslaw.load_fit(fit)
-    result = scored(loaded, held, discrepancy=discrepancy, as_=as_, in_sample=in_sample, force=force)
+    result = scored(loaded, held, discrepancy=discrepancy, as_=as_, in_sample=in_sample, force=force, mean=mean)
     table, answer = result.table, Answer()
     if note := sample_note(table, held.name):
         answer.note([note])

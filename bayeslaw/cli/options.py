@@ -82,6 +82,10 @@ AsNew = Annotated[
         "new-group also takes values, of a column by which parameters differ, that no fitted row has.",
     ),
 ]
+Mean = Annotated[
+    str | None,
+    Option("--mean", help="Average over the values of this column, such as task, with the errors that its rows share."),
+]
 InSample = Annotated[bool, Option("--in-sample", help="Score rows that the fit has seen too; the scores are marked as in-sample.")]
 Force = Annotated[bool, Option("--force", help="Continue although checks failed; the results are marked.")]
 All = Annotated[bool, Option("--all", help="Print all scores and all runs in place of the most important.")]

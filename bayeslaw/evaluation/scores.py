@@ -138,6 +138,7 @@ def score(
     seed: int = 0,
     force: bool = False,
     in_sample: bool = False,
+    mean: str | None = None,
 ) -> pd.DataFrame:
     """Score a fit on measured losses that it was not fitted to.
 
@@ -162,6 +163,8 @@ def score(
         Score a posterior although its checks failed.
     in_sample : bool
         Score rows of the fit too. Such scores tell how well the law describes its runs, not how well it forecasts.
+    mean : str, optional
+        Score averages over the values of this column, such as task, in place of single rows; see `Forecast.mean`.
 
     Returns
     -------
@@ -184,7 +187,7 @@ def score(
     'in-sample (60 of 60 rows)'
     """
     return scored(
-        fit, runs, discrepancy=discrepancy, bootstrap=bootstrap, as_=as_, seed=seed, force=force, in_sample=in_sample
+        fit, runs, discrepancy=discrepancy, bootstrap=bootstrap, as_=as_, seed=seed, force=force, in_sample=in_sample, mean=mean
     ).table  # fmt: skip
 
 
@@ -215,12 +218,13 @@ def scored(
     seed: int = 0,
     force: bool = False,
     in_sample: bool = False,
+    mean: str | None = None,
 ) -> Scored:
     """Score a fit as `score` does, and return its forecasts run by run too.
 
     Parameters
     ----------
-    fit, runs, discrepancy, bootstrap, as_, seed, force, in_sample
+    fit, runs, discrepancy, bootstrap, as_, seed, force, in_sample, mean
         As those of `score`.
 
     Examples
@@ -240,6 +244,8 @@ def scored(
             check_unit(member.observed.unit, runs.frame, runs.name)
     if isinstance(fit, PointFit) and discrepancy not in (None, "none"):
         raise BayeslawError("A point fit has no spread to add a discrepancy to.", code="point-fit")
+    if isinstance(fit, PointFit) and mean is not None:
+        raise BayeslawError("Averages are scored by posteriors, whose errors rows share.", code="point-fit")
     if not isinstance(fit, PointFit) and bootstrap is not None:
         raise BayeslawError("Only point fits are scored with a bootstrap: posteriors have own draws.", code="not-a-point-fit")
     rows = held_rows(members, runs, in_sample)
@@ -252,11 +258,16 @@ def scored(
         point = {"law": fit.law.name, "fit": "point"} | _point_score(fit, held, loss, counts, bootstrap)
         return Scored(pd.DataFrame([point]), pd.DataFrame())
     predicted = forecast(fit, held, discrepancy=discrepancy, as_=as_, seed=seed, force=force)
-    draws = predicted.predictive
+    draws, frame = predicted.predictive, held.frame
+    if mean is not None:
+        averages = predicted.mean(mean)
+        draws, loss = averages.draws, averages.members @ loss
+        frame = averages.settings.assign(**{outcome.name: loss})
+        counts["rows"] = len(frame)
     head = {"law": predicted.law, "fit": "posterior", "spread": predicted.spread}
     counts |= {"checks": checks_label(predicted.forced), "model": predicted.model_label}
     scores = head | counts | point_scores(loss, np.median(draws, axis=0), outcome) | draw_scores(loss, draws, outcome)
-    return Scored(pd.DataFrame([scores]), by_run(held.frame, draws, outcome))
+    return Scored(pd.DataFrame([scores]), by_run(frame, draws, outcome))
 
 
 def by_run(frame: pd.DataFrame, draws: Array, outcome: Outcome = LOSS) -> pd.DataFrame:

@@ -153,9 +153,9 @@ def chain(
     first, second : Fit or Stack
         The outcome of the first is a covariate of the second, under the same name and in the same unit.
     at : DataFrame, Runs, path, or mapping
-        Settings with the covariates of both, but for the one that the first forecasts, which is not used where it is there; a mapping
-        as for `bayeslaw.grid`. Rows of one `run`, or without runs of one setting of the first fit, are at the same draws of it:
-        tasks of one model.
+        Settings with the covariates of both, but for the one that the first forecasts, which is not used where it is there; a
+        mapping as for `bayeslaw.grid`. Rows of one `run`, or without runs of one setting of the first fit, are at the same draws of
+        it: tasks of one model.
     discrepancy : float or text, optional
         Of the first fit's law, as in `bayeslaw.forecast`.
     as_ : {'known', 'new-run', 'new-checkpoint'}

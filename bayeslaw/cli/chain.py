@@ -1,0 +1,92 @@
+"""The command that forecasts by two fits, one after the other: chain."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from typer import Argument, Option
+
+import bayeslaw
+from bayeslaw.cli import options
+from bayeslaw.cli.answer import Answer
+from bayeslaw.core.errors import BayeslawError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from bayeslaw.core.arrays import Array
+    from bayeslaw.forecasting.stack import Posterior
+
+
+def chain(
+    first: Annotated[Path, Argument(help="A fit of what the second depends on, such as the loss from N and D.")],
+    second: Annotated[Path, Argument(help="A fit of the outcome, such as the accuracy from the loss.")],
+    at: Annotated[Path | None, Option(help="A table of settings; measured outcomes in it are compared with the forecast.")] = None,
+    set_: options.Ranges = None,
+    column: options.Columns = None,
+    mean: options.Mean = None,
+    output: options.TableFile = None,
+    plot: options.Picture = None,
+    ci: options.Ci = 0.9,
+    discrepancy: options.Discrepancy = None,
+    as_: options.As = "known",
+    seed: options.Seed = 0,
+    force: options.Force = False,
+) -> Answer:
+    """Forecast an outcome from another fit's forecast, such as an accuracy from a loss, in one interval."""
+    from bayeslaw.core.text import plain, with_intervals
+
+    options.check_outputs("A forecast", output, plot, [first, second, at])
+    if (at is None) == (not set_):
+        raise BayeslawError(
+            "Give the settings either by --at GRID.csv or by --set NAME=VALUES for each covariate.", code="settings-not-clear"
+        )
+    one, two, answer = bayeslaw.load_fit(first), bayeslaw.load_fit(second), Answer()
+    values = options.pairs_of("--set", set_, "NAME=VALUES, such as N=8.1e9 or D=1e9:2e11:20")
+    settings = values if at is None else bayeslaw.read_runs(at, columns=options.columns_of(column))
+    result = bayeslaw.chain(one, two, settings, discrepancy=discrepancy, as_=as_, seed=seed, force=force)
+    logged = None if isinstance(settings, dict) else settings.frame
+    if plot is not None:
+        answer.save_picture(plot, *bayeslaw.plots.chain_panels(result, ci_prob=ci, mean=mean, measured=logged))
+    measured = None if logged is None else logged.get(two.outcome.name)
+    draws = result.predictive
+    if mean is None:
+        table = result.summary(ci)
+        shown = with_intervals(table)
+        spreads = [c for c in map(str, shown) if c.rpartition("_")[2].startswith("eti")]
+        columns = [*map(str, result.settings), f"{result.link}_median", "run_median", *(c for c in spreads if "latent" not in c)]
+        text = plain(shown[[c for c in columns if c != two.outcome.name] + ["extrapolation"]])
+        answer.save_table("forecast", table, output, f"{len(table)} settings", text)
+    else:
+        averages = result.mean(mean)
+        table, draws = averages.summary(ci), averages.draws
+        measured = None if measured is None else averages.members @ measured.to_numpy(dtype="float64")
+        answer.save_table("averages", table, output, f"{len(table)} averages over {mean}", joined=True)
+    if measured is not None:
+        _add_scores(answer, measured, draws, two)
+    answer.say(
+        f"`run` carries the forecast of {result.link} by {one.name}, noise and errors of its law included, through {two.name}."
+    )
+    answer.say(*(str(check) for check in result.checks if not check.passed))
+    answer.judge([*one.checks, *two.checks, *result.checks])
+    return answer
+
+
+def _add_scores(answer: Answer, measured: pd.Series | Array, draws: Array, fit: Posterior) -> None:
+    """Say how the forecasts lie to measured outcomes."""
+    import numpy as np
+    import pandas as pd
+
+    from bayeslaw.evaluation.scores import draw_scores, headlines, point_scores
+
+    values = np.asarray(measured, dtype=np.float64)
+    known = np.isfinite(values)
+    if not known.any():
+        return
+    values, draws = values[known], draws[:, known]
+    scores = point_scores(values, np.median(draws, axis=0), fit.outcome) | draw_scores(values, draws, fit.outcome)
+    table = pd.DataFrame([{"rows": values.size} | scores])
+    answer.results["scores"] = table
+    answer.say("", f"measured {fit.outcome.plural} in the table, against these forecasts:")
+    answer.say(*(f"  {name:<9} {text}" for name, text in headlines(table, fit.unit, fit.outcome).items()), "")

@@ -1,0 +1,190 @@
+"""The picture of a chain: above, what the first fit forecasts; below, the outcome that the second makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from bayeslaw.core.arrays import Array
+from bayeslaw.core.errors import BayeslawError
+from bayeslaw.core.flops import stage_flops
+from bayeslaw.core.intervals import quantiles
+from bayeslaw.forecasting.chain import Chain
+from bayeslaw.laws.outcome import Outcome
+from bayeslaw.plots.style import COLOURS, MARKERS, MOST_LINES, failure, finish, new_panels, note_hidden, short_number
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+COMPUTE = "compute"
+DECADE = 10.0  # ratio of the ends from which on the axis is logarithmic
+CHANCE: dict[str, Any] = {"color": "0.35", "lw": 0.9, "ls": (0, (2, 2)), "zorder": 1}
+
+
+def plot_chain(
+    chain: Chain, axes: Sequence[Axes] | None = None, *, ci_prob: float = 0.9, x: str | None = None, mean: str | None = None,
+    measured: pd.DataFrame | None = None,
+) -> list[Axes]:  # fmt: skip
+    """Draw both parts of a chain over one axis, each with the equal-tailed interval of the next run.
+
+    Parameters
+    ----------
+    chain : Chain
+    axes : two matplotlib Axes, optional
+        By default those of a new figure of pyplot, which a notebook shows.
+    ci_prob : float
+        Probability of the intervals.
+    x : str, optional
+        Column of the settings on the horizontal axis, or 'compute' for 6 N D, which is the default where both N and D vary.
+    mean : str, optional
+        Column, such as task, over which the second outcome is averaged; otherwise each of its values is a line.
+    measured : DataFrame, optional
+        Measured outcomes of either fit at the settings, in their order: hollow points, with a cross outside the interval.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> loss, accuracy = bayeslaw.load_fit("fit.nc"), bayeslaw.load_fit("accuracy.nc")
+    >>> chain = bayeslaw.chain(loss, accuracy, {"N": 1e9, "D": "1e9:1e11:9", "chance": 0.25, "items": 1000})
+    >>> [ax.get_ylabel() for ax in bayeslaw.plots.plot_chain(chain, Figure().subplots(2, 1))]
+    ['loss (nats/token)', 'accuracy (share of questions)']
+    """
+    axes = list(new_panels(2) if axes is None else axes)
+    for ax, draw in zip(axes, chain_panels(chain, ci_prob=ci_prob, x=x, mean=mean, measured=measured), strict=True):
+        draw(ax)
+    return axes
+
+
+def chain_panels(
+    chain: Chain, *, ci_prob: float = 0.9, x: str | None = None, mean: str | None = None, measured: pd.DataFrame | None = None
+) -> tuple[Callable[[Axes], object], Callable[[Axes], object]]:
+    """Return functions that draw the two panels of `plot_chain`, whose arguments they take."""
+    settings = chain.settings
+    x = x or _axis(chain)
+    if x != COMPUTE and x not in settings:
+        known = ", ".join(map(str, settings))
+        raise BayeslawError(f"{x!r} is no column of the settings, which are {known}, nor 'compute'.", code="unknown-covariate")
+    first, second = chain.first.outcome, chain.second.outcome
+    lines, draws, own = settings, chain.predictive, _measured(measured, second, len(settings))
+    if mean is not None:
+        averages = chain.mean(mean)
+        lines, draws = averages.settings.drop(columns="rows"), averages.draws
+        own = None if own is None else averages.members @ own
+    heads = chain.first.settings
+    place = pd.Series(np.arange(len(settings))).groupby(chain.place).first().to_numpy()
+    link = _measured(measured, first, len(settings))
+    title = f"{chain.first.law}, then {chain.second.law}: median, {100 * ci_prob:g}% equal-tailed interval of the next run"
+
+    def above(ax: Axes) -> None:
+        _draw(ax, heads, chain.first.predictive, x, ci_prob, None if link is None else link[place], first, [])
+        finish(ax, _name(x), first.labelled(chain.first.unit), title + failure(chain.forced))
+
+    def below(ax: Axes) -> None:
+        texts = [name for name in lines if lines[name].dtype.kind not in "fiu" and name != "run"]
+        _draw(ax, lines, draws, x, ci_prob, own, second, list(map(str, texts)), _chance(chain, mean))
+        label = second.labelled(chain.second.unit)
+        finish(ax, _name(x), f"{label}, mean over {mean}" if mean else label, "")
+
+    return above, below
+
+
+def _axis(chain: Chain) -> str:
+    """Return the column for the horizontal axis: compute where size and tokens vary, else what varies most."""
+    settings = chain.first.settings
+    counts = {str(c): settings[c].nunique() for c in chain.first.outside}
+    if counts.get("N", 0) > 1 and counts.get("D", 0) > 1:
+        return COMPUTE
+    return max(counts, key=counts.__getitem__)
+
+
+def _name(x: str) -> str:
+    return "compute (FLOPs, 6 N D)" if x == COMPUTE else x
+
+
+def _along(settings: pd.DataFrame, x: str) -> Array:
+    if x == COMPUTE:
+        return np.array([stage_flops(n, d) for n, d in zip(settings["N"], settings["D"], strict=True)])
+    return settings[x].to_numpy(dtype=np.float64)
+
+
+def _measured(measured: pd.DataFrame | None, outcome: Outcome, count: int) -> Array | None:
+    """Return measured outcomes (n,), or None where there are none."""
+    if measured is None or outcome.name not in measured:
+        return None
+    if len(measured) != count:
+        problem = f"The measured outcomes have {len(measured)} rows and the settings {count}: give them in the same order."
+        raise BayeslawError(problem, code="other-rows")
+    return measured[outcome.name].to_numpy(dtype=np.float64)
+
+
+def _draw(
+    ax: Axes, settings: pd.DataFrame, draws: Array, x: str, ci_prob: float, measured: Array | None, outcome: Outcome,
+    texts: Sequence[str], chance: Array | None = None,
+) -> None:  # fmt: skip
+    """Draw medians and intervals (S, n) along an axis, a line for each combination of texts, and measured outcomes."""
+    along, (median, low, high) = _along(settings, x), quantiles(draws, ci_prob, axis=0)
+    lines = _lines(settings, x, texts)
+    groups: list[tuple[Any, Any]] = [("", np.arange(len(settings)))]
+    if lines:
+        groups = list(settings.groupby(lines, sort=False).indices.items())
+    held, missed = 0, 0
+    for i, (key, members) in enumerate(groups[:MOST_LINES]):
+        rows = members[np.argsort(along[members], kind="stable")]
+        values = key if isinstance(key, tuple) else (key,)
+        label = ", ".join(f"{n} = {short_number(v)}" for n, v in zip(lines, values, strict=True)) if lines else ""
+        scattered = np.unique(along[rows]).size < len(rows) or (x == COMPUTE and "N" not in lines)
+        style: dict[str, Any] = {"color": COLOURS[i], "lw": 1.4, "label": label or None}
+        if scattered:  # runs of different shapes share no curve
+            middle, off = median[rows], np.stack([median[rows] - low[rows], high[rows] - median[rows]])
+            ax.errorbar(
+                along[rows], middle, np.maximum(off, 0), fmt=MARKERS[i], ms=4, color=COLOURS[i], lw=1.2, label=label or None
+            )
+        else:
+            ax.plot(along[rows], median[rows], marker=MARKERS[i], ms=4, mec="white", markevery=[0, -1], **style)
+            ax.fill_between(along[rows], low[rows], high[rows], color=COLOURS[i], alpha=0.18, lw=0)
+        if measured is not None:
+            known = rows[np.isfinite(measured[rows])]
+            inside = (measured[known] >= low[known]) & (measured[known] <= high[known])
+            hollow: dict[str, Any] = {"ls": "", "marker": MARKERS[i], "ms": 5.5, "mfc": "white", "mec": COLOURS[i], "zorder": 4}
+            ax.plot(along[known], measured[known], **hollow)
+            out = known[~inside]
+            ax.plot(along[out], measured[out], ls="", marker="x", ms=8, color="black", mew=1.5, zorder=5)
+            held, missed = held + int(inside.sum()), missed + int((~inside).sum())
+    note_hidden(ax, len(groups))
+    if measured is not None:
+        ax.plot([], [], ls="", marker="o", mfc="white", mec="0.3", label=f"measured, inside the {100 * ci_prob:g}%: {held}")
+        if missed:
+            ax.plot([], [], ls="", marker="x", ms=7, color="black", mew=1.5, label=f"measured, outside: {missed}")
+    if along.min() > 0 and along.max() >= DECADE * along.min():
+        ax.set_xscale("log")
+    if chance is not None:
+        _draw_chance(ax, chance)
+    if np.isfinite(outcome.bounds).all():
+        bottom, top = ax.get_ylim()
+        ax.set_ylim(max(bottom, outcome.bounds[0]), min(top, outcome.bounds[1]))
+
+
+def _lines(settings: pd.DataFrame, x: str, texts: Sequence[str]) -> list[str]:
+    """Return the columns whose values have a line each: texts and, where they form curves, sizes."""
+    curves = "N" in settings and x != "N" and settings.groupby(["N", *texts]).size().min() > 1
+    return [*texts, *(["N"] if curves and len(settings["N"].unique()) > 1 else [])]
+
+
+def _draw_chance(ax: Axes, chance: Array) -> None:
+    """Draw what guessing scores; `chance` has it for every row."""
+    levels = np.unique(chance)
+    for level in levels:
+        ax.axhline(float(level), **CHANCE)
+    ax.plot([], [], label=f"chance, {short_number(float(levels[0]))}" if levels.size == 1 else "chance", **CHANCE)
+
+
+def _chance(chain: Chain, mean: str | None) -> Array | None:
+    """Return what guessing scores at each row, or on average; None where the card does not say."""
+    chance = chain.second.outcome.chance
+    if chance is None:
+        return None
+    values = np.full(1, float(chance)) if not isinstance(chance, str) else chain.settings[chance].to_numpy(dtype=np.float64)
+    return np.array([values.mean()]) if mean is not None else values
