@@ -42,6 +42,8 @@ class Observations:
     checkpoint, group : int arrays (R,)
         Codes of the checkpoints from which the runs branch, ascending, of their own where none are known; and codes of the groups
         of runs that differ in noise by `group_column`, all 0 and without names where there is one noise for all.
+    row_group : int array (n,)
+        Codes of the groups of the rows of shares of counted items, which may differ within a run; empty otherwise.
     clock : array (n,)
         The step (or D) at which each row was logged, ascending within a run; empty unless the noise has an OU run effect.
     span : float
@@ -66,6 +68,7 @@ class Observations:
     span: float = 1.0
     unit: str = NATS
     outcome: Outcome = LOSS
+    row_group: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
 
     @property
     def time(self) -> NDArray[np.float64]:
@@ -81,6 +84,11 @@ class Observations:
     def items(self) -> NDArray[np.float64]:
         """Of how many items each outcome is a share, (n,); for outcomes that are."""
         return self.covariates[self.outcome.items]
+
+    @property
+    def group_of_row(self) -> NDArray[np.int64]:
+        """Codes of the rows' groups of noise, (n,)."""
+        return self.row_group if self.row_group.size else self.group[self.run]
 
     @property
     def starts(self) -> NDArray[np.int64]:
@@ -134,6 +142,7 @@ class Observations:
             checkpoint=checkpoint,
             checkpoint_names=tuple(self.checkpoint_names[code] for code in names),
             group=self.group[runs],
+            row_group=self.row_group[rows] if self.row_group.size else self.row_group,
             clock=self.clock[rows] if self.clock.size else self.clock,
         )
 
@@ -262,7 +271,8 @@ def planned(law: Law, runs: Runs, like: Observations) -> tuple[Observations, NDA
 
 def _arrays(frame: pd.DataFrame, law: Law, nested: Nesting) -> dict[str, Any]:
     """Return what a sorted table and its nesting say of an `Observations`."""
-    _, run, first = nested.order
+    order, run, first = nested.order
+    by_row = law.outcome.kind == "count"
     return {
         "covariates": {c: frame[c].to_numpy(dtype=np.float64) for c in law.covariates},
         "rows": frame.index.to_numpy(dtype=np.int64),
@@ -270,7 +280,8 @@ def _arrays(frame: pd.DataFrame, law: Law, nested: Nesting) -> dict[str, Any]:
         "run_names": tuple(nested.run_names[i] for i in nested.run[first]),
         "checkpoint": nested.checkpoint[first],
         "checkpoint_names": nested.checkpoint_names,
-        "group": nested.group[first],
+        "group": np.zeros(first.size, dtype=np.int64) if by_row else nested.group[first],
+        "row_group": nested.group[order] if by_row and nested.group_names else np.empty(0, dtype=np.int64),
     }
 
 
@@ -367,7 +378,8 @@ class Nesting:
             if slashed := [name for name in groups if "/" in name]:
                 problem = f"Draws are stored under the names of {noise_by}, which can't have a '/' as {slashed[0]!r} has"
                 raise BayeslawError(f"{problem}: write another sign, such as '_'.", code="slash-in-group")
-        for what, code in (("checkpoints", checkpoint), (f"values of {noise_by}", group)):
+        nested = [("checkpoints", checkpoint), *([] if law.outcome.kind == "count" else [(f"values of {noise_by}", group)])]
+        for what, code in nested:
             _check_nested(frame, run, names, code, what)
         return cls(run, names, checkpoint, checkpoints, group, groups)
 

@@ -86,7 +86,7 @@ def rows_of(fit: Fit) -> Runs:
     columns["run"] = np.array(seen.run_names, dtype=object)[seen.run]
     columns["checkpoint"] = np.array(seen.checkpoint_names, dtype=object)[seen.checkpoint[seen.run]]
     if seen.group_names and seen.group_column not in columns:
-        columns[seen.group_column] = np.array(seen.group_names, dtype=object)[seen.group[seen.run]]
+        columns[seen.group_column] = np.array(seen.group_names, dtype=object)[seen.group_of_row]
     frame = pd.DataFrame(columns, index=pd.Index(seen.rows, name="row")).sort_index()
     if len(seen.base):
         first = int(frame.index.max()) + 1
@@ -99,7 +99,7 @@ def _labels(fit: Fit, column: str) -> NDArray[Any]:
     seen, levels = fit.observed, fit.law.levels[column]
     if column == seen.group_column:  # its groups may be called '15.0' where the levels are called '15'
         names = [name if name in levels else float(name) for name in seen.group_names]
-        return np.array(names, dtype=object)[seen.group[seen.run]]
+        return np.array(names, dtype=object)[seen.group_of_row]
     of = {value: name for name, (c, value) in fit.law.indicators.items() if c == column}
     code = np.argmax([seen.covariates[of[value]] for value in levels], axis=0)
     return np.array(levels, dtype=object)[code]

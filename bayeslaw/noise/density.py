@@ -31,7 +31,7 @@ class Rows:
     known : (n,), optional
         Known variances of rows.
     group, checkpoint : int (R,), optional
-        Codes of each run's group and checkpoint.
+        Codes of each run's group and checkpoint; for shares of counted items the groups of rows, (n,).
     no_checkpoint : (C,), optional
         Zeros, one for each checkpoint.
     time, starts : (n,) and int (R + 1,), optional
@@ -74,7 +74,7 @@ def data_of(noise: Noise, observed: Observations, count: Array | None = None, sc
     if observed.se.size:
         data["known"] = observed.se**2
     if noise.groups:
-        data["group"] = noise.groups_of(observed)
+        data["group"] = noise.row_groups(observed) if noise.counts else noise.groups_of(observed)
     if noise.checkpoint_effect:
         data |= {"checkpoint": observed.checkpoint, "no_checkpoint": np.zeros(len(observed.checkpoint_names))}
     if noise.counts:
@@ -122,7 +122,7 @@ def _by_run(noise: Noise, rows: Rows, parameters: Mapping[str, Any], name: str) 
     names = [n for n in noise.parameters if n.partition("[")[0] == name]
     if not names:
         return None
-    return pt.stack([parameters[n] for n in names])[rows.group] if noise.groups else parameters[names[0]]
+    return pt.stack([parameters[n] for n in names])[rows.group] if len(names) > 1 else parameters[names[0]]
 
 
 def _of_rows(rows: Rows, by_run: Any) -> Any:
@@ -207,7 +207,7 @@ def _counts(rows: Rows, mean: Any, point: Any, run: Any, effects: Any) -> Any:
     from bayeslaw.noise.counts import BetaBinomial
 
     eta = mean if effects is None else mean + (run * effects)[rows.run]
-    return BetaBinomial().density(eta, pt.second(mean, _of_rows(rows, point)), rows.response, rows.items)
+    return BetaBinomial().density(eta, point if point.ndim else pt.second(mean, point), rows.response, rows.items)
 
 
 def _student(rows: Rows, mean: Any, point: Any, run: Any, dof: Any, effects: Any) -> Any:

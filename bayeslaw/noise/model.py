@@ -206,7 +206,7 @@ def _by_row(noise: Noise, observed: Observations, scales: Mapping[str, Any], nam
     import pytensor.tensor as pt
 
     of_groups = [scales[n] for n in noise.parameters if noises.kind(n) == name]
-    rows = noise.groups_of(observed)[observed.run]
+    rows = noise.row_groups(observed) if len(of_groups) > 1 else np.zeros(observed.run.size, dtype=np.int64)
     return pt.stack(of_groups, axis=-1)[..., rows] if of_groups else pt.zeros(rows.size)
 
 

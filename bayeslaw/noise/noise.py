@@ -213,7 +213,8 @@ class Noise:
         return f"{name}-no-run" if observed.runs < observed.response.size and not self.run_effect else name
 
     def _names(self, name: str) -> tuple[str, ...]:
-        return tuple(f"{name}[{group}]" for group in self.groups) if self.groups and name in GROUPED else (name,)
+        grouped = ("sigma_point",) if self.counts else GROUPED
+        return tuple(f"{name}[{group}]" for group in self.groups) if self.groups and name in grouped else (name,)
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -245,6 +246,10 @@ class Noise:
     def groups_of(self, observed: Observations) -> Index:
         """Codes of the runs' groups, int array (R,); all 0 where there is one noise for all."""
         return observed.group if self.groups else np.zeros(observed.runs, dtype=np.int64)
+
+    def row_groups(self, observed: Observations) -> Index:
+        """Codes of the rows' groups, int array (n,), by which their point noise differs."""
+        return observed.group_of_row if self.groups else np.zeros(observed.run.size, dtype=np.int64)
 
     def scales(self, draws: Mapping[str, Any], name: str) -> Array:
         """Draws of a parameter for every group, array (G, …); zeros where this noise has no such parameter."""
@@ -300,7 +305,7 @@ class Noise:
             g = 0 if group is None else int(group[i])
             rng = np.random.default_rng((*entropy, 0, r))
             if self.counts:
-                noise[i] = effect(1, int(run[i]), tau[g]) if self.run_effect and run[i] >= 0 else 0.0
+                noise[i] = effect(1, int(run[i]), tau[0]) if self.run_effect and run[i] >= 0 else 0.0
                 continue
             scale = sigma[g] if known is None else np.hypot(sigma[g], known[i])
             noise[i] = scale * (rng.standard_t(draws["dof"]) if self.student else rng.standard_normal(size))
@@ -497,7 +502,7 @@ class Noise:
         """Expected shares (S, n), their spreads (S, n), and membership of rows in runs (n, R)."""
         member = np.zeros((observed.run.size, observed.runs))
         member[np.arange(observed.run.size), observed.run] = 1.0
-        spread = self.scales(draws, "sigma_point")[self.groups_of(observed)[observed.run]].T
+        spread = self.scales(draws, "sigma_point")[self.row_groups(observed)].T
         return observed.response - residual, spread, member
 
     def _spread(self, observed: Observations, draws: Mapping[str, Any]) -> tuple[Array, Array, Array]:

@@ -150,12 +150,11 @@ def _replicated(fit: Fit, seed: int) -> xr.Dataset:
         row,
         seeds,
         checkpoint=observed.checkpoint[observed.run],
-        group=noise.groups_of(observed)[observed.run],
+        group=noise.row_groups(observed),
         time=observed.time if noise.drift else None,
         known=observed.se if observed.se.size else None,
     )
     values = mean + drawn.T
     if noise.counts:
-        group = noise.groups_of(observed)[observed.run]
-        values = noise.count(outcome.from_scale(values).T, observed.items, draws, row, seeds, group).T
+        values = noise.count(outcome.from_scale(values).T, observed.items, draws, row, seeds, noise.row_groups(observed)).T
     return _dataset(fit, {outcome.observed: (("row",), values)}, _shape(fit))

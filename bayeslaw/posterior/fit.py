@@ -372,6 +372,8 @@ def tree_of(draws: Mapping[str, NDArray[np.float64]], stats: xr.Dataset, observe
         "group": (observed.group_names or ("",), observed.group),
     }
     belongs = {name: ("run", np.array(names, dtype=np.str_)[code]) for name, (names, code) in codes.items()}
+    if observed.row_group.size:
+        belongs["row_group"] = ("row", np.array(observed.group_names, dtype=np.str_)[observed.row_group])
     groups = {
         "posterior": xr.Dataset({k: (dims[v.ndim], v) for k, v in draws.items()}, coords=coords | effects),
         "sample_stats": stats,

@@ -135,10 +135,11 @@ def outlier_check(residual: Array, observed: Observations, noise: Noise, draws: 
     outcome, name_of = observed.outcome, observed.outcome.name
     flat = {name: np.ravel(draws[name]) for name in noise.parameters}
     distribution = t(float(np.median(flat["dof"]))) if noise.student else norm
-    group = noise.groups_of(observed)[observed.run]
+    group = noise.row_groups(observed)
     variance = observed.se**2 if observed.se.size else np.zeros_like(residual)
     for name in noises.GROUPED:
-        variance = variance + (noise.scales(flat, name) ** 2).mean(axis=1)[group]
+        of_groups = (noise.scales(flat, name) ** 2).mean(axis=1)
+        variance = variance + (of_groups[group] if of_groups.size > 1 else of_groups[0])
     expected = _expected(residual, observed)
     if noise.counts:  # from the variance of logits to that of shares, and of counting
         share = expected * (1 - expected)

@@ -168,7 +168,10 @@ def _observations(tree: xr.DataTree, info: dict[str, Any], law: Law, noise: Nois
     checkpoint, checkpoints = pd.factorize(constant("checkpoint"))
     # Groups are matched by name: runs are stored in the order of their checkpoints, groups are numbered in that of the table.
     group = pd.Index(noise.groups or ("",)).get_indexer(pd.Index(constant("group").astype(str)))
-    if (group < 0).any():
+    row_group = np.empty(0, dtype=np.int64)
+    if "row_group" in tree["constant_data"]:
+        row_group = pd.Index(noise.groups).get_indexer(pd.Index(constant("row_group").astype(str))).astype(np.int64)
+    if (group < 0).any() or (row_group < 0).any():
         raise FitError("the groups of its runs are not those of its noise.", code="unknown-group")
     clock = info["clock"]
     return Observations(
@@ -190,6 +193,7 @@ def _observations(tree: xr.DataTree, info: dict[str, Any], law: Law, noise: Nois
         span=float(clock["span"]),
         unit=info["unit"],
         outcome=law.outcome,
+        row_group=row_group,
     )
 
 
