@@ -43,7 +43,10 @@ def test_each_level_has_its_own_parameters(pooled: Law) -> None:
     assert list(pooled.parameters) == names
     assert pooled.parameters["E_web"].around == ("E", "E_spread")
     assert pooled.parameters["E_web"].meaning == "irreducible loss: domain web"
-    assert pooled.floors == {"E_web": "domain_web", "E_code__py_": "domain_code__py_"}
+    assert pooled.members == {"E": ("E_web", "E_code__py_"), "alpha": ("alpha_web", "alpha_code__py_")}
+    assert pooled.column_of == {"E": "domain", "alpha": "domain"}
+    assert pooled.floors == ("E_web", "E_code__py_")
+    assert pooled.loss == load_law("chinchilla").loss
     assert set(pooled.amplitudes) == {"A", "B"}
     assert pooled.levels == LEVELS
     assert list(pooled.measured) == ["N", "D"]
@@ -58,21 +61,25 @@ def test_the_loss_of_a_row_is_that_of_its_level(pooled: Law) -> None:
     np.testing.assert_allclose(losses, frame["loss"][rows.rows - 1], rtol=1e-12)
 
 
-def test_let_expressions_are_copied_with_the_names_they_use() -> None:
-    card = load_law("ptpp-gate-floor").card
-    law = with_levels(with_by(parse_card(card), {"beta": "domain"}), {"domain": ("a", "b")})
-    assert {"beta_eff_a", "beta_eff_b", "eps"} <= set(law.let)
-    assert "beta_b" in law.let["beta_eff_b"].names
-    assert law.floors == {"E": None}
+def test_let_expressions_have_the_values_of_the_level() -> None:
+    card = load_law("ptpp-gate-floor")
+    law = with_levels(with_by(card, {"beta": "domain"}), {"domain": ("a", "b")})
+    assert law.floors == ("E",)
+    rng = np.random.default_rng(0)
+    at = {name: rng.uniform(0.1, 0.9, 5) for name in card.covariates}
+    values = {name: 0.5 for name in law.parameters} | {"beta_a": 0.2, "beta_b": 0.7}
+    for level, beta in {"a": 0.2, "b": 0.7}.items():
+        marks = {name: float(name == f"domain_{level}") for name in law.indicators}
+        alone = card.evaluate({name: values[name] for name in card.parameters} | {"beta": beta} | at)
+        np.testing.assert_allclose(law.evaluate(values | at | marks), alone, rtol=1e-14)
 
 
 def test_parameters_may_differ_by_two_columns() -> None:
     levels = {"domain": ("a", "b"), "set": ("x", "y", "z")}
     law = with_levels(with_by(load_law("chinchilla"), {"E": "domain", "A": "set"}), levels)
     assert set(law.floors) == {"E_a", "E_b"}
-    assert set(law.amplitudes) == {"A_x", "A_y", "A_z", "B"}
-    assert law.parameters["A_y"].prior.on is not None
-    assert law.parameters["A_y"].prior.on.names == {"A_y", "N", "alpha"}
+    assert set(law.amplitudes) == {"A", "B"}
+    assert law.shapes == ("E", "E_spread", "A", "A_spread", "alpha", "beta")
     frame = two_domains().assign(domain="a", set="y")
     frame.loc[40:, ["domain", "set"]] = ["b", "x"]
     frame.loc[0, "set"] = "z"
