@@ -67,7 +67,9 @@ def star(law: Law, observed: Observations) -> dict[str, Array]:
             values = observed.covariates[name]
             points += [{**points[0], name: float(end)} for end in (values.min(), values.max())]
     marks = {name: observed.covariates[name] for name in law.indicators}
-    found = [{name: float(v[np.argmax(mark)]) for name, v in marks.items()} | {own: 1.0} for own, mark in marks.items() if mark.any()]
+    found = [
+        {name: float(v[np.argmax(mark)]) for name, v in marks.items()} | {own: 1.0} for own, mark in marks.items() if mark.any()
+    ]
     unseen = [{**dict.fromkeys(marks, 0.0), own: 1.0} for own, mark in marks.items() if not mark.any()]
     blocks = list({tuple(block.items()): block for block in found + unseen}.values()) or [{}]
     points = [{**point, **block} for block in blocks for point in points]

@@ -176,7 +176,9 @@ prior = { dist = "Normal", mu = 0, sigma = 1 }
 
 @pytest.mark.parametrize("real", [False, True])
 def test_shares_and_real_parameters_may_differ_by_a_column_too(real: bool, rng: np.random.Generator) -> None:
-    amplitude = SMALL.replace('meaning = "scale"\nprior = { dist = "LogNormal", mu = 0.5', 'meaning = "scale"\nprior = { dist = "Normal", mu = 0.5')
+    amplitude = SMALL.replace(
+        'meaning = "scale"\nprior = { dist = "LogNormal", mu = 0.5', 'meaning = "scale"\nprior = { dist = "Normal", mu = 0.5'
+    )
     by = {"lam": "set", "zeta": "set"} | ({"A": "set"} if real else {})
     law = with_levels(with_by(parse_card(amplitude if real else SMALL), by), {"set": ("p", "q")})
     assert law.parameters["lam_p"].prior.support == "unit"
