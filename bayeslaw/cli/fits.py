@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from bayeslaw.posterior.fit import Fit
 
 
+LONG, FIRST = 12, 5  # values by a column of which only the first are shown, and how many those are
+
+
 def fit(
     law: Annotated[
         str,
@@ -110,11 +113,12 @@ def show(
     csv: options.Csv = False,
     sensitivity: Annotated[bool, Option("--sensitivity", help="Show how strongly the posterior depends on the priors.")] = False,
     plot: options.Picture = None,
+    everything: Annotated[bool, Option("--all", help="Show every value of parameters that differ by a column.")] = False,
     force: options.Force = False,
 ) -> Answer:
     """Show parameters with credible intervals, the checks, and which parameters the data did not inform."""
     from bayeslaw.core.intervals import interval_names
-    from bayeslaw.core.text import plain
+    from bayeslaw.core.text import plain, with_intervals
     from bayeslaw.posterior.sensitivity import SENSITIVE
     from bayeslaw.reporting.latex import parameters_latex
 
@@ -147,7 +151,11 @@ def show(
         size = f"{loaded.observed.response.size} rows of {loaded.observed.runs} runs"
         answer.say(f"{loaded.name}: {loaded.law.title}", f"fitted to {loaded.origin}, {size}; {loaded.noise.text}", "")
         answer.results["sources"] = list(loaded.sources)
-    answer.show("parameters", table.drop(columns=list(interval_names("eti", ci))) if withheld else table, joined=True)
+    shown = table.drop(columns=list(interval_names("eti", ci))) if withheld else table
+    hidden = [] if everything or isinstance(loaded, bayeslaw.Stack) else _hidden(loaded)
+    answer.show("parameters", shown, plain(with_intervals(shown.drop(index=hidden))))
+    if hidden:
+        answer.say(f"and {len(hidden)} more values by {' and '.join(loaded.levels)}, which --all shows")
     answer.say("", *map(str, loaded.checks))
     members = loaded.members if isinstance(loaded, bayeslaw.Stack) else {"": loaded}
     if not withheld:
@@ -156,12 +164,19 @@ def show(
         of = f"sensitivity to a doubling of the weight of priors (law, noise) or likelihood, of note from {SENSITIVE} on"
         answer.say("", of, "")
         table = loaded.sensitivity()
-        answer.show("sensitivity", table, plain(table.rename(columns=lambda name: name.removesuffix("_sensitivity"))))
+        answer.show(
+            "sensitivity", table, plain(table.drop(index=hidden).rename(columns=lambda name: name.removesuffix("_sensitivity")))
+        )
         answer.say("")
     answer.judge(loaded.checks)
     if withheld:
         answer.say("Intervals are not shown without --force.")
     return answer
+
+
+def _hidden(fit: Fit) -> list[str]:
+    """Return the values of parameters that differ by a column of many values, but for the first few."""
+    return [name for members in fit.law.members.values() if len(members) > LONG for name in members[FIRST:]]
 
 
 def _panels(loaded: Fit | Stack, ci: float) -> list[Callable[[Axes], object]]:

@@ -353,7 +353,9 @@ def complete(frame: pd.DataFrame, law: Law) -> pd.DataFrame:
     """
     given = {c: frame[c].map(level, na_action="ignore") for c in law.levels if c in frame}
     marks = {name: (given[c] == value).astype(np.float64) for name, (c, value) in law.indicators.items() if c in given}
-    frame = frame.assign(**marks) if marks else frame
+    if marks:  # at once: pandas warns of a hundred columns added one by one
+        rest = frame.drop(columns=[name for name in marks if name in frame])
+        frame = pd.concat([rest, pd.DataFrame(marks, index=frame.index)], axis=1)
     base = (frame[list(law.onset)] == 0).all(axis=1) if set(law.onset) <= set(frame) else pd.Series(False, index=frame.index)
     for name in sorted(law.idle_at_base & set(frame)):
         empty = base & frame[name].isna()

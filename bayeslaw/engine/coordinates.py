@@ -11,16 +11,15 @@ Both are shears, so their Jacobian is one but for a softplus that keeps E positi
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from bayeslaw.core.arrays import Array
+from bayeslaw.core.arrays import Array, Index
 from bayeslaw.data.observations import Observations
-from bayeslaw.engine.graph import FUNCTIONS, SETTINGS, Graph
+from bayeslaw.engine.graph import FUNCTIONS, SINGLE, Graph
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.prior import Prior
 
@@ -56,7 +55,8 @@ def star(law: Law, observed: Observations) -> dict[str, Array]:
     """Settings spread over the runs: the reference point, and points with one covariate moved to its minimum or maximum.
 
     A law of series has rows of the runs instead, since nodes of a series belong together. Where parameters vary by columns, the
-    settings repeat for every combination of those columns' values.
+    settings repeat for each value of each of those columns, with the values that the others have in the first such row. They are
+    then as many as the values, where all combinations of two columns with 46 values each would be 2,116.
     """
     if law.series:
         rows = np.unique(np.linspace(0, observed.response.size - 1, ROWS).round().astype(np.int64))
@@ -66,36 +66,89 @@ def star(law: Law, observed: Observations) -> dict[str, Array]:
         for name in (n for n, c in law.measured.items() if not c.context):
             values = observed.covariates[name]
             points += [{**points[0], name: float(end)} for end in (values.min(), values.max())]
-    blocks = []
-    for chosen in itertools.product(*law.levels.values()):
-        values_of = dict(zip(law.levels, chosen, strict=True))
-        blocks.append({name: float(values_of[column] == value) for name, (column, value) in law.indicators.items()})
+    marks = {name: observed.covariates[name] for name in law.indicators}
+    found = [
+        {name: float(v[np.argmax(mark)]) for name, v in marks.items()} | {own: 1.0} for own, mark in marks.items() if mark.any()
+    ]
+    unseen = [{**dict.fromkeys(marks, 0.0), own: 1.0} for own, mark in marks.items() if not mark.any()]
+    blocks = list({tuple(block.items()): block for block in found + unseen}.values()) or [{}]
     points = [{**point, **block} for block in blocks for point in points]
     return {name: np.array([p[name] for p in points]) for name in law.covariates}
 
 
-Mean = Callable[[Any, Any], Any]
+class Arrays:
+    """Draws (S, 1) of single numbers, (S, levels) of the values of a column's levels, and (S, m) at settings."""
+
+    def __init__(self, levels: Mapping[str, Index]) -> None:
+        self._levels = levels
+
+    def levels(self, column: str, values: Sequence[Any]) -> Any:
+        """Single numbers as the values of a column's levels."""
+        return np.concatenate(values, axis=-1)
+
+    def over_settings(self, value: Any, column: str) -> Any:
+        """The values of a column's levels at the settings."""
+        return value if np.shape(value)[-1:] in ((), (1,)) else value[..., self._levels[column]]
+
+    def mean(self, value: Any, column: str = "") -> Any:
+        """Mean over the settings, or over those in each level of a column."""
+        if not column:
+            return np.asarray(value).mean(axis=-1, keepdims=True)
+        within = self._levels[column][:, None] == np.arange(self._levels[column].max() + 1)
+        return (np.asarray(value) + np.zeros((1, len(within)))) @ (within / within.sum(axis=0))
+
+    def sum(self, value: Any, column: str) -> Any:
+        """Sum over a column's levels."""
+        return (np.asarray(value) + np.zeros((1, int(self._levels[column].max()) + 1))).sum(axis=-1, keepdims=True)
 
 
-def average(value: Any, weights: Any) -> Array:
-    """Mean over the last axis (which broadcasts to the weights), weighted or, without weights, plain; kept with size 1."""
-    if weights is None:
-        plain: Array = np.asarray(value).mean(axis=-1, keepdims=True)
-        return plain
-    weighted: Array = (np.asarray(value) + np.zeros((1, weights.size))) @ weights
-    return weighted[:, None]
+class Variables:
+    """The same for values of a graph."""
+
+    def __init__(self, graph: Graph, levels: Mapping[str, Index]) -> None:
+        self._graph, self._levels = graph, levels
+        for column, level in levels.items():
+            graph.place_settings(column, level)
+
+    def levels(self, column: str, values: Sequence[Any]) -> Any:
+        return self._graph.levels(column, values)
+
+    def over_settings(self, value: Any, column: str) -> Any:
+        return self._graph.over_settings(self._graph.value(value))
+
+    def mean(self, value: Any, column: str = "") -> Any:
+        return self._graph.mean_of_settings(self._graph.value(value), column)
+
+    def sum(self, value: Any, column: str) -> Any:
+        value, number = self._graph.value(value), int(self._levels[column].max()) + 1
+        return value * float(number) if value.over == SINGLE else value.sum()
+
+
+@dataclass(frozen=True)
+class Places:
+    """Values of single parameters by name, and of those that differ by a column by their names in the formula, for all levels."""
+
+    single: dict[str, Any]
+    by_level: dict[str, Any]
+
+    @property
+    def formula(self) -> dict[str, Any]:
+        """The values that the names in the formula stand for."""
+        return {**self.single, **self.by_level}
 
 
 @dataclass(frozen=True)
 class Coordinates:
     """The change from sampling coordinates to the model's variables, for values of a graph and for NumPy draws.
 
+    Parameters that differ by a column are changed together, as one vector over its levels.
+
     Attributes
     ----------
-    settings, size
-        The settings of `star`, arrays (m,) or values of a graph, and their number m.
-    weights : dict of str to array (m,) or value of a graph
-        For each floor, the weights of the settings that its mean loss is over.
+    settings
+        The settings of `star`, arrays (m,) or values of a graph.
+    levels : dict of str to int array (m,)
+        The level of each column by which parameters differ at each setting.
     by_spread, by_mean : frozensets of str
         Amplitudes whose term varies over the settings, and those whose term has one value there. An amplitude whose term is 0
         there, such as annealing in runs without any, is in neither set and is a coordinate itself.
@@ -106,16 +159,15 @@ class Coordinates:
     law: Law
     at: Mapping[str, Any]
     settings: Mapping[str, Any]
-    size: int
-    weights: Mapping[str, Any]
+    levels: Mapping[str, Index]
     by_spread: frozenset[str]
     by_mean: frozenset[str]
     softplus_scale: Any
 
     @property
     def scaled(self) -> frozenset[str]:
-        """Amplitudes replaced by the spread or mean of their term."""
-        return self.by_spread | self.by_mean
+        """Parameters replaced by the spread or mean of their term."""
+        return frozenset(p for name in self.by_spread | self.by_mean for p in self.law.members.get(name, (name,)))
 
     @property
     def form(self) -> str:
@@ -126,107 +178,140 @@ class Coordinates:
             for n, p in law.parameters.items()
         ]
         formulas = [law.formula.text, *(f"{n} = {e.text}" for n, e in law.let.items())]
-        terms = [(n, t.text) for n, t in law.amplitudes.items()]
-        parts = (formulas, parameters, terms, law.floors, list(law.covariates), sorted(self.by_spread), sorted(self.by_mean))
+        terms, pooled = [(n, t.text) for n, t in law.amplitudes.items()], [law.members, law.column_of]
+        parts = (formulas, parameters, terms, law.floor, pooled, list(law.covariates), sorted(self.by_spread), sorted(self.by_mean))
         return "; ".join(map(str, parts))
 
     @classmethod
     def of(cls, law: Law, observed: Observations) -> Coordinates:
         settings = star(law, observed)
-        size = len(next(iter(settings.values())))
-        weights = {name: settings[within] if within else np.ones(size) for name, within in law.floors.items()}
-        typical = law.sample_prior(1, observed.at, np.random.default_rng(0))
-        scope = {k: v[:, None] for k, v in typical.items()} | settings
+        marks = {c: [settings[name] for name, (column, _) in law.indicators.items() if column == c] for c in law.levels}
+        levels = {column: np.argmax(marked, axis=0).astype(np.int64) for column, marked in marks.items()}
+        least = float(observed.outcomes.min())
+        softplus_scale = SOFTPLUS * (least if least > 0 else float(np.std(observed.outcomes)) + 1e-6)
+        new = cls(law, observed.at, settings, levels, frozenset(), frozenset(), softplus_scale)
+        typical = {k: v[:, None] for k, v in law.sample_prior(1, observed.at, np.random.default_rng(0)).items()}
+        on = Arrays(levels)
+        scope = new._at_settings(new._places(typical, on).formula, on) | settings
         varying, constant = set(), set()
         for name, term in law.amplitudes.items():
             unit = scope | {name: np.ones((1, 1))}  # the draw of a real amplitude may be close to 0
-            values = np.broadcast_to(term.evaluate(law.with_let(unit)), (1, size))
-            if np.std(values) > 1e-9 * np.abs(np.mean(values)):
+            values = np.broadcast_to(term.evaluate(law.with_let(unit)), (1, len(next(iter(settings.values())))))
+            column = law.column_of.get(name, "")
+            centre = on.mean(values, column)
+            spread = np.sqrt(on.mean((values - on.over_settings(centre, column)) ** 2, column))
+            if np.all(spread > 1e-9 * np.abs(centre)):
                 varying.add(name)
-            elif np.any(values != 0):
+            elif np.all(centre != 0):
                 constant.add(name)
-        weights = {name: w / w.sum() for name, w in weights.items()}
-        least = float(observed.outcomes.min())
-        softplus_scale = SOFTPLUS * (least if least > 0 else float(np.std(observed.outcomes)) + 1e-6)
-        return cls(law, observed.at, settings, size, weights, frozenset(varying), frozenset(constant), softplus_scale)
+        return replace(new, by_spread=frozenset(varying), by_mean=frozenset(constant))
 
-    def variables(self, x: Mapping[str, Any], functions: Functions, mean: Mean) -> tuple[dict[str, Any], Any]:
+    def _places(self, x: Mapping[str, Any], on: Arrays | Variables) -> Places:
+        """Values by parameter, with those that differ by a column also as vectors."""
+        members = self.law.members
+        by_level = {name: on.levels(self.law.column_of[name], [x[m] for m in of]) for name, of in members.items()}
+        single = {name: x[members[name][0]] for name in members} | {n: x[n] for n, p in self.law.parameters.items() if not p.of}
+        return Places(single, by_level)
+
+    def _at_settings(self, values: Mapping[str, Any], on: Arrays | Variables) -> dict[str, Any]:
+        column_of = self.law.column_of
+        return {name: on.over_settings(v, column_of[name]) if name in column_of else v for name, v in values.items()}
+
+    def variables(self, x: Mapping[str, Any], functions: Functions, on: Arrays | Variables) -> tuple[Places, Any]:
         """The model's unconstrained variables from the coordinates, and the log Jacobian.
 
-        `mean` averages over the settings, with given weights or without (None). For a prior with `on` the variable is the log of
-        that expression's value.
+        For a prior with `on` the variable is the log of that expression's value.
+
+        Parameters
+        ----------
+        x, functions, on
+            The coordinates by parameter, the functions for such values by name, and what is done to them over settings.
         """
-        law = self.law
-        variables = {k: x[k] for k in law.shapes}
-        values = {k: constrain(law.parameters[k].prior, v, functions) for k, v in variables.items()}
-        ones = values | dict.fromkeys((*law.amplitudes, *law.floors), 1.0)
-        units = law.term_units(ones, self.at, functions)
+        law, found = self.law, self._places(x, on)
+        moved = {*law.amplitudes, law.floor} - {""}
+        priors = {name: p.prior for name, p in law.in_formula.items()}
+
+        def ones(values: Mapping[str, Any], kept: Collection[str] = ()) -> dict[str, Any]:
+            stay = {k: constrain(priors[k], v, functions) for k, v in values.items() if k not in moved or k in kept}
+            return {**dict.fromkeys(values, 1.0), **stay}
+
+        typical = {name for name in law.members if name in law.parameters}  # shapes, whatever the formula's name is
+        unit = Places(ones(found.single, typical), ones(found.by_level))
+        units = self._units(unit, functions)
         # A scale inside a term, such as h in 1 + D/h, may have a prior on h/D: terms need the scale itself.
-        ones |= {k: values[k] / unit for k, unit in units.items() if k in values}
-        scope = law.with_let({**ones, **self.settings}, functions)
-        terms = []
-        jacobian: Any = 0.0
+        for values, of in ((unit.single, units.single), (unit.by_level, units.by_level)):
+            values |= {k: values[k] / u for k, u in of.items() if k not in moved}
+        scope = law.with_let({**self._at_settings(unit.formula, on), **self.settings}, functions)
+        jacobian, total = 0.0, 0.0
         for name, term in law.amplitudes.items():
-            variables[name] = x[name]
-            if name not in self.scaled:
+            if name not in self.by_spread | self.by_mean:
                 continue
-            share = term.evaluate(scope, functions) / units.get(name, 1.0)
-            centre = mean(share, None)
-            off = share - centre if name in self.by_spread else centre
-            height = functions["sqrt"](mean(off * off, None))
-            if law.parameters[name].prior.support == "real":  # the spread itself, since 0 has no logarithm
-                variables[name] = x[name] / height
-                jacobian = jacobian - functions["log"](height)
+            column = law.column_of.get(name, "")
+            of, its_units = (found.by_level, units.by_level) if column else (found.single, units.single)
+            share = term.evaluate(scope, functions) / on.over_settings(its_units.get(name, 1.0), column)
+            centre = on.mean(share, column)
+            off = share - on.over_settings(centre, column) if name in self.by_spread else centre
+            height = functions["sqrt"](on.mean(off * off, column))
+            if priors[name].support == "real":  # the spread itself, since 0 has no logarithm
+                of[name] = of[name] / height
+                change = -functions["log"](height)
+                jacobian = jacobian + (on.sum(change, column) if column else change)
             else:
-                variables[name] = x[name] - functions["log"](height)
-            terms.append((constrain(law.parameters[name].prior, variables[name], functions), share))
-        for floor, weights in self.weights.items():
-            total: Any = 0.0
-            for value, share in terms:
-                total = total + value * mean(share, weights)
-            if law.parameters[floor].prior.support == "positive":
-                gap = (x[floor] - total) / self.softplus_scale
-                above = functions["log"](self.softplus_scale * functions["softplus"](gap))
-                variables[floor] = above
-                jacobian = jacobian - functions["softplus"](-gap) - above
+                of[name] = of[name] - functions["log"](height)
+            total = total + on.over_settings(constrain(priors[name], of[name], functions), column) * share
+        if law.floor:
+            column = law.column_of.get(law.floor, "")
+            of = found.by_level if column else found.single
+            rest = on.mean(total, column)
+            if priors[law.floor].support == "positive":
+                gap = (of[law.floor] - rest) / self.softplus_scale
+                of[law.floor] = functions["log"](self.softplus_scale * functions["softplus"](gap))
+                change = -functions["softplus"](-gap) - of[law.floor]
+                jacobian = jacobian + (on.sum(change, column) if column else change)
             else:
-                variables[floor] = x[floor] - total
-        return variables, jacobian
+                of[law.floor] = of[law.floor] - rest
+        return found, jacobian
 
-    def on_graph(self, graph: Graph, x: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any], Any]:
+    def on_graph(self, graph: Graph, x: Mapping[str, Any]) -> tuple[Places, Places, Any]:
         """Write the change on a graph; returns the law's parameters, the model's variables and the log Jacobian as its values."""
-
-        def mean(value: Any, weights: Any) -> Any:
-            value = graph.value(value)
-            if value.over != SETTINGS:
-                return value
-            return value.sum() / graph.number("settings", self.size) if weights is None else (value * weights).sum()
-
         here = replace(
             self,
             at={k: graph.number(f"{k} at the reference", v) for k, v in self.at.items()},
             settings={k: graph.settings(f"{k} of settings", v) for k, v in self.settings.items()},
-            weights={k: graph.settings(f"weights of {k}", v) for k, v in self.weights.items()},
             softplus_scale=graph.number("softplus scale", self.softplus_scale),
         )
-        variables, jacobian = here.variables(x, FUNCTIONS, mean)
+        variables, jacobian = here.variables(x, FUNCTIONS, Variables(graph, self.levels))
         return here.parameters(variables, FUNCTIONS), variables, jacobian
 
-    def response(self, graph: Graph, parameters: Mapping[str, Any]) -> Any:
+    def response(self, graph: Graph, parameters: Places) -> Any:
         """The PyTensor variable of every row's expected outcome on the scale of the noise; None unless the graph is built."""
-        values = dict(parameters) | {name: graph.column(name) for name in graph.columns}
-        return graph.value(self.law.outcome.to_scale(self.law.evaluate(values, FUNCTIONS), FUNCTIONS)).every_row()
+        values = parameters.formula | {name: graph.column(name) for name in graph.columns if name not in graph.indicators}
+        return graph.value(self.law.outcome.to_scale(self.law.formula_at(values, FUNCTIONS), FUNCTIONS)).every_row()
 
     def draws(self, x: Mapping[str, Array]) -> dict[str, Array]:
         """The law's parameters, arrays (S,), from coordinates, arrays (S, 1)."""
-        variables, _ = self.variables(x, FUNCTIONS, average)
-        values = self.parameters(variables, FUNCTIONS)
-        size = len(next(iter(x.values())))
-        return {name: np.broadcast_to(v, (size, 1))[:, 0].copy() for name, v in values.items()}
+        variables, _ = self.variables(x, FUNCTIONS, Arrays(self.levels))
+        return self.by_parameter(self.parameters(variables, FUNCTIONS), len(next(iter(x.values()))))
 
-    def parameters(self, variables: Mapping[str, Any], functions: Functions) -> dict[str, Any]:
+    def by_parameter(self, values: Places, size: int) -> dict[str, Array]:
+        """Values of draws as an array (S,) for each parameter."""
+        draws = {name: np.broadcast_to(v, (size, 1))[:, 0].copy() for name, v in values.single.items()}
+        for name, members in self.law.members.items():
+            draws |= dict(zip(members, np.broadcast_to(values.by_level[name], (size, len(members))).T.copy(), strict=True))
+        return {name: draws[name] for name in self.law.parameters}
+
+    def parameters(self, variables: Places, functions: Functions) -> Places:
         """The law's parameters from the model's unconstrained variables."""
-        priors = {k: p.prior for k, p in self.law.parameters.items()}
-        values = {k: constrain(priors[k], v, functions) for k, v in variables.items() if k in priors}
-        units = self.law.term_units({k: 1.0 if priors[k].on else v for k, v in values.items()}, self.at, functions)
-        return {k: v / units[k] if k in units else v for k, v in values.items()}
+        priors = {k: p.prior for k, p in self.law.in_formula.items()}
+        both = [{k: constrain(priors[k], v, functions) for k, v in d.items()} for d in (variables.single, variables.by_level)]
+        single, by_level = both
+        units = self._units(Places(*({k: 1.0 if priors[k].on else v for k, v in d.items()} for d in both)), functions)
+        return Places(
+            {k: v / units.single[k] if k in units.single else v for k, v in single.items()},
+            {k: v / units.by_level[k] if k in units.by_level else v for k, v in by_level.items()},
+        )
+
+    def _units(self, values: Places, functions: Functions) -> Places:
+        """The value of each prior's `on` at the reference point where its parameter is 1."""
+        single, by_level = self.law.units(values.single, values.by_level, self.at, functions)
+        return Places(single, by_level)

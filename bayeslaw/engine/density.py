@@ -18,7 +18,7 @@ from bayeslaw.core.arrays import Array
 from bayeslaw.data.observations import Observations
 from bayeslaw.engine.binning import Compressed
 from bayeslaw.engine.compiled import IDENTITY, Function, Map, Outputs, Program
-from bayeslaw.engine.coordinates import Coordinates, constrain
+from bayeslaw.engine.coordinates import Coordinates, Places, constrain
 from bayeslaw.engine.graph import FUNCTIONS, SINGLE, Graph, Value
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.prior import Prior
@@ -96,7 +96,7 @@ class Density:
             effects = graph.behind("run effects", observed.runs) if noise.explicit_effects else None
             values = {name: Value(graph, SINGLE, variable=v) for name, v in x.items()}
             parameters, variables, total = coordinates.on_graph(graph, values)
-            total = total + _log_priors(graph, law, noise, variables | {n: values[n] for n in noise.parameters})
+            total = total + _log_priors(graph, law, noise, variables, {n: values[n] for n in noise.parameters})
             mean, data = coordinates.response(graph, parameters), data_of(noise, fewer, count, scatter)
             rows = Rows(**{name: graph.array(name, values) for name, values in data.items()})
             if not graph.build:
@@ -163,15 +163,21 @@ def _parameter(noise: Noise, name: str, x: Any) -> Any:
     return value if least is None else value + least
 
 
-def _log_priors(graph: Graph, law: Law, noise: Noise, variables: Mapping[str, Any]) -> Any:
+def _log_priors(graph: Graph, law: Law, noise: Noise, variables: Places, of_noise: Mapping[str, Any]) -> Any:
     """Sum of the log priors of all unconstrained variables; the priors' arguments are data."""
-    total: Any = 0.0
-    for i, (name, x) in enumerate(variables.items()):
-        around = law.parameters[name].around if name in law.parameters else None
-        if around is not None:
-            total = total + _log_around(x, variables[around[0]], variables[around[1]])
-        else:
-            prior = law.parameters[name].prior if name in law.parameters else noise.prior(name)
-            args = {k: graph.number(f"{k} of prior {i}", v) for k, v in prior.args.items()}
-            total = total + log_prior(prior, x, args)
+    total, single, priors = 0.0, variables.single, {name: p.prior for name, p in law.parameters.items()}
+    priors |= {name: noise.prior(name) for name in of_noise}
+
+    def stated(i: int, name: str, x: Any) -> Any:
+        args = {k: graph.number(f"{k} of prior {i}", v) for k, v in priors[name].args.items()}
+        return log_prior(priors[name], x, args)
+
+    free = {name: x for name, x in single.items() if name in priors} | dict(of_noise)
+    for i, (name, x) in enumerate(free.items()):
+        total = total + stated(i, name, x)
+    for i, (name, x) in enumerate(variables.by_level.items(), len(free)):
+        member = law.members[name][0]
+        around = law.parameters[member].around
+        density = stated(i, member, x) if around is None else _log_around(x, single[around[0]], single[around[1]])
+        total = total + density.sum()
     return total

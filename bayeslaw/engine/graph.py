@@ -52,7 +52,7 @@ class Graph:
     ----------
     columns : mapping of covariate to array (n,)
     indicators : mapping of covariate to (str, str)
-        Covariates that are 1 where a column has a value, with both; those of one column share a partition.
+        Covariates that are 1 where a column has a value, with both: the column's values, in this order, are its levels.
     build : bool
         Whether PyTensor's variables are built, or only the data collected.
 
@@ -78,6 +78,15 @@ class Graph:
         self._parts: dict[Hashable, tuple[Index, int]] = {ALL: (np.arange(rows), rows)}  # part of each row, and their number
         self._joined: dict[Hashable, Hashable] = {}
         self._known: dict[bytes, Hashable] = {self._parts[ALL][0].tobytes(): ALL}
+        self._levels: dict[str, int] = {}
+        self._level_of_settings: dict[Hashable, Index] = {}
+        for column in dict.fromkeys(column for column, _ in indicators.values()):
+            marks = [columns[name] for name, (c, _) in indicators.items() if c == column]
+            code, key = np.argmax(marks, axis=0).astype(np.int64), frozenset({column})
+            self._levels[column] = len(marks)
+            self._parts[key], self._joined[key] = (code, len(marks)), key
+            if np.unique(code).size == len(marks):
+                self._known.setdefault(code.tobytes(), key)
 
     # --- inputs -------------------------------------------------------------------------------------------------------
 
@@ -87,9 +96,7 @@ class Graph:
 
     def column(self, name: str) -> Value:
         """A covariate of the rows, as its distinct values."""
-        by = self.indicators.get(name, (None,))[0]
-        names = frozenset({name, *(n for n, (column, _) in self.indicators.items() if column == by)})
-        part, size = self._parts[over := self._partition(names)]
+        part, size = self._parts[over := self._partition(frozenset({name}))]
         if size == 1:
             return self.number(name, float(self.columns[name][0]))
         values = np.empty(size)
@@ -100,6 +107,10 @@ class Graph:
         """An array over the settings of the coordinates."""
         self._settings = np.size(values)
         return Value(self, SETTINGS, name=name, data=np.asarray(values, dtype=np.float64))
+
+    def place_settings(self, column: str, levels: Index) -> None:
+        """Say in which level of a column each setting of the coordinates lies."""
+        self._level_of_settings[frozenset({column})] = levels
 
     def array(self, name: str, values: Array | Index) -> Any:
         """The variable of an array of the data; None unless built."""
@@ -138,7 +149,8 @@ class Graph:
         if names not in self._joined:
             code, size = np.zeros(self._parts[ALL][1], np.int64), 1
             for name in sorted(names):
-                _, part = np.unique(self.columns[name], return_inverse=True)
+                values = self._parts[frozenset({name})][0] if name in self._levels else self.columns[name]
+                _, part = np.unique(values, return_inverse=True)
                 _, code = np.unique(code * (int(part.max()) + 1) + part, return_inverse=True)
                 size = int(code.max()) + 1
                 if size > FEW * code.size:
@@ -168,6 +180,8 @@ class Graph:
             return np.repeat(self.index(coarse, fine.over), fine.number)
         if coarse == fine == SETTINGS:
             return np.arange(self._settings)
+        if fine == SETTINGS:
+            return self._level_of_settings[coarse]
         (part, _), (finer, size) = self._parts[coarse], self._parts[fine]
         index = np.zeros(size, np.int64)
         index[finer] = part
@@ -193,6 +207,39 @@ class Graph:
         if self.build:
             result.variable = self._functions[name](*variables)
         return result
+
+    def levels(self, column: str, values: Sequence[Value]) -> Value:
+        """Single numbers as the values of a column's levels."""
+        stacked = Value(self, frozenset({column}))
+        variables = [v.variable_over(SINGLE) for v in values]
+        if self.build:
+            import pytensor.tensor as pt
+
+            stacked.variable = pt.stack(variables)
+        return stacked
+
+    def over_settings(self, value: Value) -> Value:
+        """The values of a column's levels at the settings of the coordinates."""
+        if value.over == SINGLE:
+            return value
+        return Value(self, SETTINGS, variable=value.variable_over(SETTINGS))
+
+    def mean_of_settings(self, value: Value, column: str = "") -> Value:
+        """Mean over the settings of the coordinates, or over those in each level of a column."""
+        if value.over != SETTINGS:
+            return value
+        if not column:
+            return value.sum() / self.number("settings", self._settings)
+        over, level = frozenset({column}), self._level_of_settings[frozenset({column})]
+        part = self.array(f"{column} of settings", level)
+        zeros = self.array(f"zeros over {column}", np.zeros(self._levels[column]))
+        summed, variable = Value(self, over), value.variable_over(SETTINGS)
+        if self.build:
+            import pytensor.tensor as pt
+
+            summed.variable = pt.inc_subtensor(zeros[part], variable)
+        count = np.bincount(level, minlength=self._levels[column]).astype(np.float64)
+        return summed / Value(self, over, name=f"settings of each {column}", data=count)
 
     def total(
         self, evaluate: Evaluate, names: Collection[str], values: Mapping[str, Any], nodes: Sequence[Mapping[str, Value]]

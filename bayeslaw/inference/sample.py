@@ -31,6 +31,8 @@ MORE = 4  # by which tuning is multiplied where sampling failed, and the gap bet
 LONGER = 3  # by which draws are multiplied there, of which every third is kept, if the chains mixed too slowly
 LONG = 25_000  # gradients a draw, times rows, above which sampling is not repeated, since that would take many minutes
 WORTHWHILE = 4 * ESS  # draws of all chains below which sampling is not repeated: so few are a trial
+# Coordinates above which no ridge path is sought: each step along one takes as many gradients, for every candidate.
+MANY = 40
 NOTHING = "Sampling was stopped before the first draws after tuning, so there is nothing to keep."
 Report = Callable[[Any], None]
 STATS = {"diverging": bool, "n_steps": np.int64, "energy": np.float64, "step_size_bar": np.float64}
@@ -134,7 +136,7 @@ def sample(
         return {name: values.reshape(*z.shape[:2], *values.shape[1:]) for name, values in flat.items()}
 
     with threadpool_limits(1, "blas"):  # its matrices are tiny
-        ridge_map = find_ridge_map(density, range(len(density.law.shapes)))
+        ridge_map = find_ridge_map(density, ridge_candidates(density))
         _check_noise(density, density.draws(ridge_map.x(np.zeros((1, density.size)))))
     pilot_seed, main_seed = (int(s) for s in np.random.SeedSequence(seed).generate_state(2))
     pilot, cores = PILOT * tune // 100, min(chains, cores or available_cores())
@@ -153,6 +155,11 @@ def sample(
     if every > 1:
         z, stats = thinned(z, stats, every)
     return Sample(draws_at(z), stats, energy, None if ridge_map.ridge is None else density.names[ridge_map.ridge], interrupted)
+
+
+def ridge_candidates(density: Density) -> range:
+    """Return the coordinates along which a ridge path is sought: the law's shapes, or none where there are more than `MANY`."""
+    return range(len(density.law.shapes) if len(density.names) <= MANY else 0)
 
 
 def _check_noise(density: Density, centre: dict[str, Array]) -> None:

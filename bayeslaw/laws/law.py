@@ -78,6 +78,8 @@ class Parameter:
         parameter and of the logit of a share; `prior` is then the prior of the typical value.
     within : (str, str) or None
         The column by which the parameter differs and the value of it in whose rows this is the parameter's value.
+    of : str
+        The name in the formula that stands for this parameter in those rows.
     """
 
     name: str
@@ -88,6 +90,7 @@ class Parameter:
     by: str = ""
     around: tuple[str, str] | None = None
     within: tuple[str, str] | None = None
+    of: str = ""
 
 
 @dataclass(frozen=True)
@@ -167,9 +170,43 @@ class Law:
         columns = dict.fromkeys(column for column, _ in self.indicators.values())
         return {c: tuple(v for column, v in self.indicators.values() if column == c) for c in columns}
 
-    def evaluate(self, values: Mapping[str, Any], functions: Mapping[str, Any] = NUMPY) -> Any:
-        """Return the expected outcome from parameters and covariates in one mapping, in NumPy or any other array library."""
+    @cached_property
+    def members(self) -> dict[str, tuple[str, ...]]:
+        """The parameters for which a name in the formula stands that differs by a column, in the order of the column's values."""
+        names = dict.fromkeys(p.of for p in self.parameters.values() if p.of)
+        return {of: tuple(name for name, p in self.parameters.items() if p.of == of) for of in names}
+
+    @cached_property
+    def column_of(self) -> dict[str, str]:
+        """The column by which each name of `members` differs."""
+        return {name: p.within[0] for name, (first, *_) in self.members.items() if (p := self.parameters[first]).within}
+
+    @cached_property
+    def in_formula(self) -> dict[str, Parameter]:
+        """The parameters by their names in the formula: a name of `members` has the typical value or, without one, the first."""
+        of_all = {name: p for name, p in self.parameters.items() if not p.of}
+        return of_all | {name: self.parameters[first] for name, (first, *_) in self.members.items() if name not in of_all}
+
+    def evaluate(self, values: Mapping[str, Any]) -> Any:
+        """Return the expected loss from parameters and covariates in one mapping of numbers and arrays."""
+        return self.formula_at(self.at_rows(values))
+
+    def formula_at(self, values: Mapping[str, Any], functions: Mapping[str, Any] = NUMPY) -> Any:
+        """Return the formula's value, in NumPy or any other array library, where `values` has each name as it is at the rows."""
         return self.formula.evaluate(self.with_let(values, functions), functions)
+
+    def at_rows(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the mapping with each parameter that differs by a column as it is at the rows; nan where no value is marked."""
+        scope = dict(values)
+        for column, levels in self.levels.items():
+            marks = [np.asarray(values[name]) for name, (c, _) in self.indicators.items() if c == column]
+            shape = np.broadcast_shapes(*(mark.shape for mark in marks))
+            best, code = np.zeros(shape), np.full(shape, len(levels))
+            for i, mark in enumerate(marks):
+                code, best = np.where(mark > best, i, code), np.maximum(mark, best)
+            for name in (n for n, c in self.column_of.items() if c == column):
+                scope[name] = _chosen([values[member] for member in self.members[name]], code)
+        return scope
 
     def with_let(self, values: Mapping[str, Any], functions: Mapping[str, Any] = NUMPY) -> dict[str, Any]:
         """Return the mapping with the values of the let-expressions added."""
@@ -200,12 +237,40 @@ class Law:
         self, values: Mapping[str, Any], at: Mapping[str, float], functions: Mapping[str, Any] = NUMPY
     ) -> dict[str, Any]:
         """Return, for each prior with `on`, the value of that expression at the reference point `at` where its parameter is 1."""
-        units = {}
-        for name, parameter in self.parameters.items():
-            if parameter.prior.on is not None:
-                scope = self.with_let({**values, **at, **{name: 1.0}}, functions)
-                units[name] = parameter.prior.on.evaluate(scope, functions)
-        return units
+        scope = {name: values[members[0]] for name, members in self.members.items()} | dict(values)
+        units, _ = self.units(scope, {}, at, functions)
+        for name in (n for n in self.members if self.in_formula[n].prior.on):
+            together = [n for n, column in self.column_of.items() if column == self.column_of[name]]
+            for i, member in enumerate(self.members[name]):
+                of_level = {n: values[self.members[n][i]] for n in together}
+                units[member] = self.units(scope, of_level, at, functions)[1][name]
+        return {name: units[name] for name in self.parameters if name in units}
+
+    def units(
+        self, values: Mapping[str, Any], of_levels: Mapping[str, Any], at: Mapping[str, Any], functions: Mapping[str, Any] = NUMPY
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the values of `on` as in `term_units`, of single parameters, and of parameters in the formula for levels.
+
+        Parameters
+        ----------
+        values : mapping of name to value
+            Of all names in the formula; those that differ by a column have their typical value.
+        of_levels : mapping of name to value
+            The values of one or of all levels for names that differ by a column.
+        at, functions
+            As in `term_units`.
+        """
+
+        def unit(name: str, scope: Mapping[str, Any]) -> Any:
+            on = self.in_formula[name].prior.on
+            assert on is not None
+            return on.evaluate(self.with_let({**values, **scope, **at, name: 1.0}, functions), functions)
+
+        relative = [name for name, p in self.in_formula.items() if p.prior.on]
+        column_of, levels = self.column_of, {}
+        for name in (n for n in relative if n in of_levels):
+            levels[name] = unit(name, {k: v for k, v in of_levels.items() if column_of[k] == column_of[name]})
+        return {name: unit(name, {}) for name in relative}, levels
 
     def sample_prior(self, size: int, at: Mapping[str, float], rng: np.random.Generator) -> dict[str, NDArray[np.float64]]:
         """Return prior draws of every parameter, arrays (size,); `at` is the reference point of the runs."""
@@ -245,18 +310,21 @@ class Law:
 
     @cached_property
     def amplitudes(self) -> dict[str, Expression]:
-        """Parameters to which an additive term is proportional, with that term: A -> A/N**alpha. Floors and shares are none."""
+        """Names in the formula to which an additive term is proportional, with that term: A -> A/N**alpha.
+
+        Floors and shares are none.
+        """
         rng, terms = np.random.default_rng(0), dict[str, Expression]()
-        values: dict[str, Any] = {k: np.exp(rng.uniform(-1, 0, PROBES)) for k in self.parameters}
+        values: dict[str, Any] = {k: np.exp(rng.uniform(-1, 0, PROBES)) for k in self.in_formula}
         for name, c in self.covariates.items():
             low, high = c.support
             values[name] = low + np.exp(rng.uniform(-2, 0, PROBES)) * min(high - low, 10.0)
             if c.logarithmic:  # a term may be proportional in one regime only, such as many epochs: test the whole support
                 values[name] *= np.exp(rng.uniform(0, np.log(high / values[name])))
-        scales = [n for n, p in self.parameters.items() if p.prior.support not in ("unit", "bounded")]
+        scales = [n for n, p in self.in_formula.items() if p.prior.support not in ("unit", "bounded") and n != self.floor]
         for sign, term in self.formula.terms:
-            for name in sorted(scales, key=lambda n: self.parameters[n].prior.on is None):
-                if term.text != name and name not in self.floors and name not in terms and self._proportional(term, name, values):
+            for name in sorted(scales, key=lambda n: self.in_formula[n].prior.on is None):
+                if term.text != name and name not in terms and self._proportional(term, name, values):
                     terms[name] = term if sign > 0 else Expression(f"-({term.text})", ast.UnaryOp(ast.USub(), term.tree))
                     break
         return terms
@@ -268,7 +336,8 @@ class Law:
     @property
     def shapes(self) -> tuple[str, ...]:
         """Parameters that are neither the floor nor the amplitude of a term: exponents, gates, scales of tokens."""
-        return tuple(name for name in self.parameters if name not in self.amplitudes and name not in self.floors)
+        scales = {member for name in self.amplitudes for member in self.members.get(name, (name,))}
+        return tuple(name for name in self.parameters if name not in scales and name not in self.floors)
 
     @cached_property
     def onset(self) -> tuple[str, ...]:
@@ -294,24 +363,18 @@ class Law:
         return frozenset(idle)
 
     @cached_property
-    def floors(self) -> dict[str, str | None]:
-        """The parameter that is an additive term by itself (E: None), or those that are one times an indicator (to that).
+    def floor(self) -> str:
+        """The name in the formula that is an additive term by itself, or empty.
 
         One whose prior has bounds is none: it is sampled between them, like a shape.
         """
-        floors: dict[str, str | None] = {}
-        for sign, term in self.formula.terms:
-            if sign > 0 and term.text in self.parameters and not floors and not self._bounded(term.text):
-                floors[term.text] = None
-            elif sign > 0 and isinstance(term.tree, ast.BinOp) and isinstance(term.tree.op, ast.Mult):
-                left, right = ast.unparse(term.tree.left), ast.unparse(term.tree.right)
-                free = right in self.parameters and not self._bounded(right)
-                if left in self.indicators and free and None not in floors.values():
-                    floors[right] = left
-        return floors
+        alone = (term.text for sign, term in self.formula.terms if sign > 0 and term.text in self.in_formula)
+        return next((name for name in alone if self.in_formula[name].prior.support != "bounded"), "")
 
-    def _bounded(self, name: str) -> bool:
-        return self.parameters[name].prior.support == "bounded"
+    @property
+    def floors(self) -> tuple[str, ...]:
+        """The parameters that the floor stands for."""
+        return self.members.get(self.floor, (self.floor,)) if self.floor else ()
 
     @cached_property
     def symbols(self) -> dict[str, str]:
@@ -349,10 +412,21 @@ class Law:
         )  # fmt: skip
 
 
+def _chosen(members: list[Any], code: NDArray[np.int64]) -> Any:
+    """Return the member with the number that `code` has at each row; nan at rows whose code is none."""
+    present = np.unique(code)
+    if present.size == 1 and present[0] < len(members):
+        return members[present[0]]
+    stacked = np.stack(np.broadcast_arrays(*members, np.nan))
+    axes = max(stacked.ndim - 1, code.ndim)
+    stacked = stacked.reshape(len(stacked), *[1] * (axes + 1 - stacked.ndim), *stacked.shape[1:])
+    return np.take_along_axis(stacked, code.reshape(1, *[1] * (axes - code.ndim), *code.shape), axis=0)[0]
+
+
 def check_on(law: Law) -> None:
     """Check each prior's `on`: known names, proportional to its parameter, and no other parameter whose prior has an `on`."""
-    known = {*law.covariates, *law.parameters, *law.let}
-    relative = {n: p.prior.on for n, p in law.parameters.items() if p.prior.on}
+    known = {*law.covariates, *law.parameters, *law.let, *law.members}
+    relative = {n: p.prior.on for n, p in law.in_formula.items() if p.prior.on}
     for name, on in relative.items():
         section = f"parameters.{name}"
         if unknown := sorted(on.names - known):
@@ -362,7 +436,8 @@ def check_on(law: Law) -> None:
             message = f"`on` of {name} uses {others[0]}, whose own prior has an `on`; only one of them can."
             raise LocatedError(message, section, "prior", code="on-uses-on")
         at = {k: float(np.sqrt(max(c.support[0], 1e-3) * c.support[1])) for k, c in law.covariates.items()}
-        draws = {k: np.ones(1) if k in relative else v for k, v in law._variables(1, np.random.default_rng(0)).items()}
+        draws = law._variables(1, np.random.default_rng(0))
+        draws = {k: draws[members[0]] for k, members in law.members.items()} | draws | dict.fromkeys(relative, np.ones(1))
         at_1, at_3 = (on.evaluate(law.with_let({**draws, **at, name: np.array([v])})) for v in (1.0, 3.0))
         if not np.allclose(at_3, 3 * at_1, rtol=1e-9) or not np.all(at_1 > 0):
             message = f"`on` of {name} must be positive and proportional to {name}; {on.text!r} is not."

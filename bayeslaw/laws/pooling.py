@@ -5,14 +5,13 @@ column,
 
     E_web, E_code ~ around E:  log E_web ~ Normal(log E, E_spread),   E_spread ~ HalfNormal,
 
-(the logit for shares, the value itself for real parameters), and each term of the formula that depends on them is written once for
-every level, times an indicator that is 1 in its rows and 0 elsewhere.
+(the logit for shares, the value itself for real parameters). The formula stays as it is: in each row the name of such a parameter
+stands for the value of the row's level (`Law.at_rows`), which indicators mark: covariates that are 1 in a level's rows and 0
+elsewhere.
 """
 
 from __future__ import annotations
 
-import ast
-import copy
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -20,11 +19,11 @@ from dataclasses import replace
 import pandas as pd
 
 from bayeslaw.core.errors import BayeslawError, CardError, nearest
-from bayeslaw.laws.formula import Expression, default_symbol, latex_text
+from bayeslaw.laws.formula import default_symbol, latex_text
 from bayeslaw.laws.law import Covariate, Law, Parameter
 from bayeslaw.laws.prior import Prior
 
-MOST = 40  # levels of a column
+MOST = 200  # levels of a column
 # Sd of the half-normal prior of a spread. Floors and exponents of text and code differ by a factor of 1.2 to 3.
 SPREAD = 0.5
 
@@ -70,53 +69,24 @@ def with_levels(law: Law, levels: Mapping[str, Sequence[str]], *, pooled: bool =
 
 
 def _by_column(law: Law, column: str, values: tuple[str, ...], pooled: bool) -> Law:
-    differing = [name for name, p in law.parameters.items() if p.by == column]
     suffixes = _suffixes(values)
-    lets: set[str] = set()
-    for name, expression in law.let.items():  # in an order in which each uses only earlier ones
-        if expression.names & {*differing, *lets}:
-            lets.add(name)
-    renames = {v: {n: f"{n}_{suffix}" for n in (*differing, *lets)} for v, suffix in zip(values, suffixes, strict=True)}
-    indicators = {v: f"{column}_{suffix}" for v, suffix in zip(values, suffixes, strict=True)}
     parameters: dict[str, Parameter] = {}
     for name, parameter in law.parameters.items():
-        if name in differing:
-            parameters |= _members(name, parameter, column, renames, pooled)
-        elif pooled or parameter.prior.on is None:
+        if parameter.by == column:
+            parameters |= _members(name, parameter, column, dict(zip(values, suffixes, strict=True)), pooled)
+        else:
             parameters[name] = parameter
-        else:  # there is no typical value for its prior to be stated at
-            first = _expression(_renamed(parameter.prior.on.tree, renames[values[0]]))
-            parameters[name] = replace(parameter, prior=replace(parameter.prior, on=first))
-    tree: ast.expr | None = None
-    for sign, term in law.formula.terms:
-        copies = [term.tree]
-        if term.names & {*differing, *lets}:
-            copies = [ast.BinOp(ast.Name(indicators[v], ast.Load()), ast.Mult(), _renamed(term.tree, renames[v])) for v in values]
-        for copied in copies:
-            tree = _added(tree, sign, copied)
-    assert tree is not None
-    needed = {n for p in parameters.values() if p.prior.on for n in p.prior.on.names}
-    for name in reversed(list(law.let)):
-        needed |= law.let[name].names if name in needed else set()
-    let: dict[str, Expression] = {}
-    for name, expression in law.let.items():
-        if name not in lets or name in needed:
-            let[name] = expression
-        if name in lets:
-            let |= {renames[v][name]: _expression(_renamed(expression.tree, renames[v])) for v in values}
+    indicators = {f"{column}_{suffix}": (column, value) for value, suffix in zip(values, suffixes, strict=True)}
     covariates = dict(law.covariates)
-    covariates |= {i: Covariate(i, f"1 where {column} is {v}", (0.0, 1.0)) for v, i in indicators.items()}
-    names = [*covariates, *parameters, *let]
+    covariates |= {name: Covariate(name, f"1 where {column} is {value}", (0.0, 1.0)) for name, (_, value) in indicators.items()}
+    names = [*covariates, *parameters, *law.let]
     if twice := sorted({n for n in names if names.count(n) > 1}):
         message = f"{law.name} already has a {twice[0]!r}, which a value by {column} needs; rename it in the card."
         raise CardError(message, code="name-used-twice")
-    known = dict(law.indicators) | {i: (column, v) for v, i in indicators.items()}
-    return replace(law, formula=_expression(tree), let=let, covariates=covariates, parameters=parameters, indicators=known)
+    return replace(law, covariates=covariates, parameters=parameters, indicators={**law.indicators, **indicators})
 
 
-def _members(
-    name: str, parameter: Parameter, column: str, renames: Mapping[str, Mapping[str, str]], pooled: bool
-) -> dict[str, Parameter]:
+def _members(name: str, parameter: Parameter, column: str, suffixes: Mapping[str, str], pooled: bool) -> dict[str, Parameter]:
     """Return the typical value, the spread around it, and the value for each level."""
     spread = f"{name}_spread"
     members = {}
@@ -129,16 +99,20 @@ def _members(
         latex = rf"\sigma_{{{parameter.latex}}}"
         meaning = f"spread of {of} between values of {column}"
         members[spread] = Parameter(spread, meaning, "", latex, Prior("HalfNormal", {"sigma": SPREAD}))
-    for value, rename in renames.items():
-        on = parameter.prior.on
-        prior = replace(parameter.prior, on=_expression(_renamed(on.tree, rename)) if on else None)
+    for value, suffix in suffixes.items():
         is_name = value.replace("_", "").replace(".", "").isalnum()
         symbol = default_symbol(value) if is_name else rf"\text{{{latex_text(value)}}}"
-        meaning, latex = f"{parameter.meaning}: {column} {value}", rf"{parameter.latex}^{{({symbol})}}"
-        around = (name, spread) if pooled else None
-        members[rename[name]] = Parameter(
-            rename[name], meaning, parameter.unit, latex, prior, around=around, within=(column, value)
+        member = Parameter(
+            f"{name}_{suffix}",
+            f"{parameter.meaning}: {column} {value}",
+            parameter.unit,
+            rf"{parameter.latex}^{{({symbol})}}",
+            parameter.prior,
+            around=(name, spread) if pooled else None,
+            within=(column, value),
+            of=name,
         )
+        members[member.name] = member
     return members
 
 
@@ -146,24 +120,6 @@ def _suffixes(values: Sequence[str]) -> list[str]:
     """Return the levels as suffixes of names: letters, digits and _, all different."""
     plain = [re.sub(r"\W", "_", v, flags=re.ASCII) for v in values]
     return [p if plain.count(p) == 1 else f"{p}_{i + 1}" for i, p in enumerate(plain)]
-
-
-def _renamed(tree: ast.expr, names: Mapping[str, str]) -> ast.expr:
-    renamed = copy.deepcopy(tree)
-    for node in ast.walk(renamed):
-        if isinstance(node, ast.Name):
-            node.id = names.get(node.id, node.id)
-    return renamed
-
-
-def _added(tree: ast.expr | None, sign: int, term: ast.expr) -> ast.expr:
-    if tree is None:
-        return term if sign > 0 else ast.UnaryOp(ast.USub(), term)
-    return ast.BinOp(tree, ast.Add() if sign > 0 else ast.Sub(), term)
-
-
-def _expression(tree: ast.expr) -> Expression:
-    return Expression(ast.unparse(tree), tree)
 
 
 def level(value: object) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bayeslaw.core.arrays import Index
 from bayeslaw.data.observations import Observations, clock_column
 from bayeslaw.data.table import Runs
 from bayeslaw.laws.formula import pytensor_functions
@@ -111,31 +112,29 @@ def pymc_model(law: Law, runs: Runs | Observations, noise: str | Noise = "auto",
     chosen = noise if isinstance(noise, Noise) else Noise.choose(noise, observed)
     functions = pytensor_functions()
     pooled = pools(law)
-    pool_of = {member: (pool, i) for pool in pooled for i, member in enumerate(pool.members)}
     coords = {"row": observed.rows, "run": np.array(observed.run_names)} | {pool.dim: list(pool.values) for pool in pooled}
     with pm.Model(coords=coords) as model:
-        covariates = {name: pm.Data(name, column, dims="row") for name, column in observed.covariates.items()}
+        covariates = {name: pm.Data(name, observed.covariates[name], dims="row") for name in law.measured}
         values: dict[str, Any] = {}
+        of_levels: dict[str, Any] = {}
         for name, parameter in law.parameters.items():
             if parameter.around is None:
                 values[name] = parameter.prior.pymc(f"{name}_level" if parameter.prior.on else name)
-                continue
-            pool, place = pool_of[name]
-            if place == 0:
-                typical, spread = (values[k] for k in parameter.around)
-                of_pool = _around(pool, parameter.prior.support, typical, spread)
-                values |= {member: of_pool[i] for i, member in enumerate(pool.members)}
-        ones = {k: 1.0 if law.parameters[k].prior.on else v for k, v in values.items()}
-        for name, unit in law.term_units(ones, observed.at, functions).items():
-            value = values[name] / unit
-            values[name] = value if name in pool_of else pm.Deterministic(name, value)
+            elif parameter.of not in of_levels:
+                pool = next(pool for pool in pooled if pool.typical == parameter.of)
+                of_levels[parameter.of] = _around(pool, parameter.prior.support, *(values[k] for k in parameter.around))
+        relative = {k for k, p in law.in_formula.items() if p.prior.on}
+        ones, of_ones = ({k: 1.0 if k in relative else v for k, v in d.items()} for d in (values, of_levels))
+        units, units_of_levels = law.units(ones, of_ones, observed.at, functions)
+        values |= {name: pm.Deterministic(name, values[name] / unit) for name, unit in units.items()}
         for pool in pooled:
             if pool.on:
-                pm.Deterministic(pool.name, pt.stack([values[member] for member in pool.members]), dims=pool.dim)
+                value = of_levels[pool.typical] / units_of_levels[pool.typical]
+                of_levels[pool.typical] = pm.Deterministic(pool.name, value, dims=pool.dim)
+        at_rows = {name: value[_levels(law, observed, law.column_of[name])] for name, value in of_levels.items()}
         outcome, name = law.outcome, law.outcome.observed
-        expected = pm.Deterministic(
-            outcome.name, law.evaluate({**values, **covariates}, functions) + pt.zeros(observed.response.size), dims="row"
-        )
+        value = law.formula_at({**values, **at_rows, **covariates}, functions)
+        expected = pm.Deterministic(outcome.name, value + pt.zeros(observed.response.size), dims="row")
         scales: dict[str, Any] = {}
         for scale in chosen.parameters:
             least = noises.LEAST.get(scale)
@@ -185,6 +184,11 @@ def _counts(eta: Any, spread: Any, observed: Observations) -> None:
         return pm.BetaBinomial.dist(n=pt.round(items).astype("int64"), alpha=p * phi, beta=(1 - p) * phi, size=size) / items
 
     pm.CustomDist(observed.outcome.observed, eta, spread, logp=logp, dist=dist, observed=observed.response, dims="row")
+
+
+def _levels(law: Law, observed: Observations, column: str) -> Index:
+    """The number of every row's level of a column."""
+    return np.argmax([observed.covariates[name] for name, (c, _) in law.indicators.items() if c == column], axis=0)
 
 
 def _own_noise(mean: Any, scales: Mapping[str, Any], observed: Observations, noise: PointNoise) -> None:

@@ -31,13 +31,16 @@ class LawDraws:
         return next(iter(self.draws.values())).size
 
     def scope(self, covariates: Mapping[str, ArrayLike], draws: Index | slice = slice(None), axes: int = 0) -> dict[str, Any]:
-        """Return the values of all names in the law's formula, as in `outcome`: parameters, covariates and `let` expressions."""
+        """Return the values of all names in the law's formula, as in `outcome`: parameters, covariates and `let` expressions.
+
+        Names that differ by a column have the values of the covariates' levels.
+        """
         own = (slice(None), *[None] * axes)
         scope: dict[str, Any] = {name: self.draws[name][draws][own] for name in self.law.parameters}
         scope |= self.constants
         scope |= {k: np.asarray(v, dtype=np.float64) for k, v in covariates.items() if k in self.law.covariates}
         with np.errstate(all="ignore"):
-            return self.law.with_let(scope)
+            return self.law.with_let(self.law.at_rows(scope))
 
     def outcome(self, covariates: Mapping[str, ArrayLike], draws: Index | slice = slice(None), axes: int = 0) -> Array:
         """Return expected outcomes in the unit of the fit, which may be infinite or no number: `check_values` refuses those.

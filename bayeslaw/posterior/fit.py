@@ -235,15 +235,22 @@ class Fit(Verdicts):
         """Return the sensitivity of the posterior to its priors: the table of `bayeslaw.posterior.sensitivity.power_scaling`.
 
         It has one row for each parameter and one for the law's loss at the far end of the runs (covariates that span decades at
-        their largest, the others at a median value).
+        their largest, the others at a median value), of the commonest value of each column by which parameters differ.
         """
         seen, covariates = self.observed.covariates, self.law.covariates
         end = {k: float(v.max() if covariates[k].logarithmic else np.sort(v)[v.size // 2]) for k, v in seen.items()}
         if self.law.series:  # the nodes of a series are those of one row, which is farthest in the first axis
             farthest = int(seen[next(iter(self.law.axes))].argmax())
             end |= {column: float(seen[column][farthest]) for columns in self.law.series.values() for column in columns}
+        end |= dict.fromkeys(self.law.indicators, 0.0)
+        commonest = {}
+        for column, values in self.law.levels.items():
+            marks = [name for name, (c, _) in self.law.indicators.items() if c == column]
+            most = int(np.argmax([seen[name].sum() for name in marks]))
+            end[marks[most]], commonest[column] = 1.0, values[most]
         draws, shape = self.draws, next(iter(self.by_chain.values())).shape
-        label = f"{self.law.outcome.name} at {', '.join(f'{k} = {end[k]:.3g}' for k in (*self.law.axes, *self.law.indicators))}"
+        at = [*(f"{k} = {end[k]:.3g}" for k in self.law.axes), *(f"{k} = {v}" for k, v in commonest.items())]
+        label = f"{self.law.outcome.name} at {', '.join(at)}"
         value = self.law.predict(draws, {k: [v] for k, v in end.items()}).reshape(shape)
         return self.sensitivity_of(self.by_chain | {label: value})
 

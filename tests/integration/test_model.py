@@ -14,12 +14,12 @@ from pytensor.compile.mode import Mode
 
 import bayeslaw
 from bayeslaw.data.observations import Observations
-from bayeslaw.engine.coordinates import Coordinates, average
+from bayeslaw.engine.coordinates import Arrays, Coordinates
 from bayeslaw.engine.density import Density
 from bayeslaw.engine.graph import FUNCTIONS
 from bayeslaw.laws.card import law_names, load_law, parse_card
 from bayeslaw.laws.law import Law
-from bayeslaw.laws.pooling import with_by, with_levels
+from bayeslaw.laws.pooling import levels_of, with_by, with_levels
 from bayeslaw.laws.prior import Prior
 from bayeslaw.noise.model import pools, pymc_model
 from bayeslaw.noise.noise import Noise
@@ -35,8 +35,10 @@ SUFFIX = {"positive": "_log__", "unit": "_logodds__", "bounded": "_interval__", 
 def unconstrained(density: Density, x: oracles.Array) -> dict[str, Any]:
     """The model's unconstrained variables at coordinates x."""
     columns = {name: np.array([[x[i]]]) for i, name in enumerate(density.names)}
-    variables, _ = density.coordinates.variables(columns, FUNCTIONS, average)
-    values = {name: float(np.squeeze(variables.get(name, columns[name]))) for name in density.names}
+    coordinates = density.coordinates
+    variables, _ = coordinates.variables(columns, FUNCTIONS, Arrays(coordinates.levels))
+    of_law = coordinates.by_parameter(variables, 1)
+    values = {name: float(np.squeeze(of_law.get(name, columns[name]))) for name in density.names}
     return values | ({"run_effect": x[len(density.names) :]} if density.noise.explicit_effects else {})
 
 
@@ -135,10 +137,19 @@ def test_coordinates_are_undone_by_the_parameters(law: Law, rng: np.random.Gener
         np.testing.assert_allclose(draws[name], np.exp(x[:, density.names.index(name)]), rtol=1e-12)
 
 
-@pytest.mark.parametrize("by", [BY, {"A": "domain"}])
+@pytest.mark.parametrize("by", [BY, {"A": "domain"}, {"A": "domain", "alpha": "domain"}])
 def test_the_density_of_pooled_parameters_is_that_of_the_model(by: dict[str, str], rng: np.random.Generator) -> None:
     law = with_levels(with_by(load_law("chinchilla"), by), LEVELS)
     assert_density_of_the_model(law, Observations.of(law, oracles.runs(two_domains())), "normal", rng)
+
+
+@pytest.mark.parametrize("by", [{"E": "domain", "A": "set", "alpha": "domain"}, {"A": "domain", "alpha": "set", "beta": "set"}])
+def test_the_density_of_parameters_pooled_by_two_columns_is_that_of_the_model(by: dict[str, str], rng: np.random.Generator) -> None:
+    frame = two_domains()
+    frame["set"] = np.array(["x", "y", "z"])[rng.integers(0, 3, len(frame))]
+    law = with_by(load_law("chinchilla"), by)
+    law = with_levels(law, levels_of(law, frame))
+    assert_density_of_the_model(law, Observations.of(law, oracles.runs(frame)), "normal", rng)
 
 
 SMALL = """
@@ -163,9 +174,15 @@ prior = { dist = "Normal", mu = 0, sigma = 1 }
 """
 
 
-def test_shares_and_real_parameters_may_differ_by_a_column_too(rng: np.random.Generator) -> None:
-    law = with_levels(with_by(parse_card(SMALL), {"lam": "set", "zeta": "set"}), {"set": ("p", "q")})
+@pytest.mark.parametrize("real", [False, True])
+def test_shares_and_real_parameters_may_differ_by_a_column_too(real: bool, rng: np.random.Generator) -> None:
+    amplitude = SMALL.replace(
+        'meaning = "scale"\nprior = { dist = "LogNormal", mu = 0.5', 'meaning = "scale"\nprior = { dist = "Normal", mu = 0.5'
+    )
+    by = {"lam": "set", "zeta": "set"} | ({"A": "set"} if real else {})
+    law = with_levels(with_by(parse_card(amplitude if real else SMALL), by), {"set": ("p", "q")})
     assert law.parameters["lam_p"].prior.support == "unit"
+    assert law.parameters["A"].prior.support == ("real" if real else "positive")
     r = np.linspace(0.1, 0.9, 12)
     rows = Observations.of(law, oracles.runs(pd.DataFrame({"r": r, "set": ["p", "q"] * 6, "loss": 2 + r})))
     assert_density_of_the_model(law, rows, "normal", rng)

@@ -64,3 +64,17 @@ def test_commands_fit_and_forecast_each_domain(command: Command, tmp_path: Path,
     refused(command("forecast", "two.nc", *at, "--set", "domain=books", "--force"), "'books'", "web, code (py)")
     rejected(command(*law, "--by", "E:domain"), "not-a-pair", "'E:domain'")
     rejected(command(*law, "--by", "E=domain", "--noise-by", "size"), "missing-column", "'size'")
+
+
+def test_show_lists_the_first_of_many_values(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    frame = pd.concat([two_domains(noise=0.01).head(8).assign(domain=f"d{i}") for i in range(14)], ignore_index=True)
+    frame.drop(columns="run", errors="ignore").to_csv("many.csv", index=False)
+    law = ("fit", "chinchilla", "many.csv", "-o", "many.nc", "-q", "--noise", "normal-no-run", "--draws", "100", "--tune", "100")
+    command(*law, "--by", "E=domain")
+    short, whole = command("show", "many.nc", "--force").out, command("show", "many.nc", "--force", "--all").out
+    assert "E_d4 " in short
+    assert "E_d5 " not in short
+    assert "and 9 more values by domain, which --all shows" in short
+    assert "E_d13 " in whole
+    assert "--all" not in whole

@@ -89,7 +89,7 @@ def test_the_latex_of_a_law_can_be_typeset(law: Law) -> None:
 
 def test_floors_and_amplitudes_are_recognised(law: Law) -> None:
     floor = {"from-base-source": "J"}.get(law.name, "L0" if "lr_peak" in law.covariates else "E")
-    assert law.floors == ({} if law.name in ("kaplan", "combination", "injection") else {floor: None})
+    assert law.floors == (() if law.name in ("kaplan", "combination", "injection") else (floor,))
     scales = {"transfer-target": {"A", "F", "G"}, "transfer-source": {"A", "F", "S", "J"}}
     scales |= {
         "plateau-source": {"U", "S", "J"},

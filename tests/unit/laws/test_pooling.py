@@ -12,10 +12,12 @@ from bayeslaw.core.errors import CardError
 from bayeslaw.data.observations import Observations
 from bayeslaw.data.validate import check
 from bayeslaw.engine.density import Density
+from bayeslaw.inference.sample import ridge_candidates
 from bayeslaw.laws.card import load_law, parse_card
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.pooling import levels_of, with_by, with_levels
 from bayeslaw.noise.noise import Noise
+from bayeslaw.posterior.draws import LawDraws
 from tests import oracles
 from tests.domains import BY, LEVELS, VALUES, two_domains
 from tests.errors import fails
@@ -43,7 +45,10 @@ def test_each_level_has_its_own_parameters(pooled: Law) -> None:
     assert list(pooled.parameters) == names
     assert pooled.parameters["E_web"].around == ("E", "E_spread")
     assert pooled.parameters["E_web"].meaning == "irreducible loss: domain web"
-    assert pooled.floors == {"E_web": "domain_web", "E_code__py_": "domain_code__py_"}
+    assert pooled.members == {"E": ("E_web", "E_code__py_"), "alpha": ("alpha_web", "alpha_code__py_")}
+    assert pooled.column_of == {"E": "domain", "alpha": "domain"}
+    assert pooled.floors == ("E_web", "E_code__py_")
+    assert pooled.formula == load_law("chinchilla").loss
     assert set(pooled.amplitudes) == {"A", "B"}
     assert pooled.levels == LEVELS
     assert list(pooled.measured) == ["N", "D"]
@@ -58,21 +63,25 @@ def test_the_loss_of_a_row_is_that_of_its_level(pooled: Law) -> None:
     np.testing.assert_allclose(losses, frame["loss"][rows.rows - 1], rtol=1e-12)
 
 
-def test_let_expressions_are_copied_with_the_names_they_use() -> None:
-    card = load_law("ptpp-gate-floor").card
-    law = with_levels(with_by(parse_card(card), {"beta": "domain"}), {"domain": ("a", "b")})
-    assert {"beta_eff_a", "beta_eff_b", "eps"} <= set(law.let)
-    assert "beta_b" in law.let["beta_eff_b"].names
-    assert law.floors == {"E": None}
+def test_let_expressions_have_the_values_of_the_level() -> None:
+    card = load_law("ptpp-gate-floor")
+    law = with_levels(with_by(card, {"beta": "domain"}), {"domain": ("a", "b")})
+    assert law.floors == ("E",)
+    rng = np.random.default_rng(0)
+    at = {name: rng.uniform(0.1, 0.9, 5) for name in card.covariates}
+    values = dict.fromkeys(law.parameters, 0.5) | {"beta_a": 0.2, "beta_b": 0.7}
+    for level, beta in {"a": 0.2, "b": 0.7}.items():
+        marks = {name: float(name == f"domain_{level}") for name in law.indicators}
+        alone = card.evaluate({name: values[name] for name in card.parameters} | {"beta": beta} | at)
+        np.testing.assert_allclose(law.evaluate(values | at | marks), alone, rtol=1e-14)
 
 
 def test_parameters_may_differ_by_two_columns() -> None:
     levels = {"domain": ("a", "b"), "set": ("x", "y", "z")}
     law = with_levels(with_by(load_law("chinchilla"), {"E": "domain", "A": "set"}), levels)
     assert set(law.floors) == {"E_a", "E_b"}
-    assert set(law.amplitudes) == {"A_x", "A_y", "A_z", "B"}
-    assert law.parameters["A_y"].prior.on is not None
-    assert law.parameters["A_y"].prior.on.names == {"A_y", "N", "alpha"}
+    assert set(law.amplitudes) == {"A", "B"}
+    assert law.shapes == ("E", "E_spread", "A", "A_spread", "alpha", "beta")
     frame = two_domains().assign(domain="a", set="y")
     frame.loc[40:, ["domain", "set"]] = ["b", "x"]
     frame.loc[0, "set"] = "z"
@@ -125,3 +134,47 @@ def test_a_card_names_the_column() -> None:
     assert not check(oracles.runs(two_domains()), with_levels(law, levels_of(law, two_domains())))
     with fails("not-a-text", "E", 3, kind=CardError):
         parse_card(card.replace('by = "domain"', "by = 3"))
+
+
+@pytest.mark.parametrize("axes", [0, 1])
+def test_gathered_values_give_the_losses_of_the_formula_written_out_for_each_level(axes: int, rng: np.random.Generator) -> None:
+    """Two columns pool three parameters; the sum over levels of indicator times loss is the oracle."""
+    levels = {"domain": [f"d{i}" for i in range(60)], "set": ["x", "y", "z"]}
+    law = with_levels(with_by(load_law("chinchilla"), {"E": "domain", "A": "set", "alpha": "domain"}), levels)
+    draws = {name: rng.uniform(0.2, 0.9, 7) for name in law.parameters}
+    domain, group = rng.integers(60, size=90), rng.integers(3, size=90)
+    settings = {"N": rng.uniform(1e3, 1e5, 90), "D": rng.uniform(1e3, 1e5, 90)}
+    marks = {f"domain_d{i}": (domain == i).astype(float) for i in range(60)}
+    marks |= {f"set_{value}": (group == i).astype(float) for i, value in enumerate("xyz")}
+    expected = np.zeros((7, 90))
+    for i in range(60):
+        for value in "xyz":
+            own = draws | {"E": draws[f"E_d{i}"], "A": draws[f"A_{value}"], "alpha": draws[f"alpha_d{i}"]}
+            loss = oracles.chinchilla({k: v[:, None] for k, v in own.items()}, settings)
+            expected += marks[f"domain_d{i}"] * marks[f"set_{value}"] * loss
+    np.testing.assert_allclose(law.predict(draws, settings | marks), expected, rtol=1e-13)
+    covariates = {k: v if axes else v[:, None] for k, v in (settings | marks).items()}
+    np.testing.assert_allclose(LawDraws(law, draws).outcome(covariates, axes=axes), expected if axes else expected.T, rtol=1e-13)
+
+
+def test_a_row_of_no_known_level_has_no_loss(pooled: Law) -> None:
+    draws = {name: np.array([0.5, 0.6]) for name in pooled.parameters}
+    at = {"N": [1e8, 1e8], "D": [1e9, 1e9], "domain_web": [1.0, 0.0], "domain_code__py_": [0.0, 0.0]}
+    assert np.isfinite(pooled.predict(draws, at)).tolist() == [[True, False]] * 2
+
+
+def test_the_density_of_many_levels_is_sampled_in_a_graph_that_does_not_grow_with_them(rng: np.random.Generator) -> None:
+    sizes = []
+    for number in (40, 200):
+        frame = pd.concat([two_domains().head(6).assign(domain=f"d{i}") for i in range(number)], ignore_index=True)
+        frame["loss"] *= np.exp(0.001 * rng.standard_normal(len(frame)))
+        law = with_by(load_law("chinchilla"), {"A": "domain", "alpha": "domain"})
+        law = with_levels(law, levels_of(law, frame))
+        density = Density.of(law, observed(law, frame), Noise(False, False))
+        assert density.size == number * 2 + 8
+        assert not len(ridge_candidates(density))
+        sizes.append(len(density.program.arrays))
+    assert sizes[0] == sizes[1]
+    assert_true_gradient(density.function(), density.start() + 0.01 * rng.standard_normal(density.size))
+    with fails("number-of-levels", "201 values", "2 to 200"):
+        levels_of(with_by(load_law("chinchilla"), {"E": "domain"}), pd.DataFrame({"domain": range(201)}))
