@@ -48,7 +48,7 @@ def test_each_level_has_its_own_parameters(pooled: Law) -> None:
     assert pooled.members == {"E": ("E_web", "E_code__py_"), "alpha": ("alpha_web", "alpha_code__py_")}
     assert pooled.column_of == {"E": "domain", "alpha": "domain"}
     assert pooled.floors == ("E_web", "E_code__py_")
-    assert pooled.formula == load_law("chinchilla").loss
+    assert pooled.formula == load_law("chinchilla").formula
     assert set(pooled.amplitudes) == {"A", "B"}
     assert pooled.levels == LEVELS
     assert list(pooled.measured) == ["N", "D"]
