@@ -298,7 +298,9 @@ class Coordinates:
         draws = {name: np.broadcast_to(v, (size, 1))[:, 0].copy() for name, v in values.single.items()}
         for name, members in self.law.members.items():
             draws |= dict(zip(members, np.broadcast_to(values.by_level[name], (size, len(members))).T.copy(), strict=True))
-        return {name: draws[name] for name in self.law.parameters}
+        first = self.law.shapes
+        scales = (name for name in self.law.parameters if name not in first and name not in self.law.floors)
+        return {name: draws[name] for name in (*first, *scales, *self.law.floors)}
 
     def parameters(self, variables: Places, functions: Functions) -> Places:
         """The law's parameters from the model's unconstrained variables."""
