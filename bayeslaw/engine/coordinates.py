@@ -154,6 +154,10 @@ class Coordinates:
         there, such as annealing in runs without any, is in neither set and is a coordinate itself.
     softplus_scale : float
         Scale (nats) of the softplus that keeps the floor positive; the coordinate is linear well above it.
+    by_standard : frozenset of str
+        Names in the formula whose values for levels are replaced by their distances from the typical value, in spreads. Where
+        levels are many and hardly informed, as tasks without a signal, the posterior of the values themselves is a funnel, and its
+        mode lies where the spread is 0.
     """
 
     law: Law
@@ -163,6 +167,7 @@ class Coordinates:
     by_spread: frozenset[str]
     by_mean: frozenset[str]
     softplus_scale: Any
+    by_standard: frozenset[str] = frozenset()
 
     @property
     def scaled(self) -> frozenset[str]:
@@ -179,7 +184,8 @@ class Coordinates:
         ]
         formulas = [law.formula.text, *(f"{n} = {e.text}" for n, e in law.let.items())]
         terms, pooled = [(n, t.text) for n, t in law.amplitudes.items()], [law.members, law.column_of]
-        parts = (formulas, parameters, terms, law.floor, pooled, list(law.covariates), sorted(self.by_spread), sorted(self.by_mean))
+        changed = [sorted(names) for names in (self.by_spread, self.by_mean, self.by_standard)]
+        parts = (formulas, parameters, terms, law.floor, pooled, list(law.covariates), changed)
         return "; ".join(map(str, parts))
 
     @classmethod
@@ -204,7 +210,10 @@ class Coordinates:
                 varying.add(name)
             elif np.all(centre != 0):
                 constant.add(name)
-        return replace(new, by_spread=frozenset(varying), by_mean=frozenset(constant))
+        standard = {name for name, (first, *_) in law.members.items() if law.parameters[first].around and name != law.floor}
+        standard = {n for n in standard if n not in law.amplitudes and law.in_formula[n].prior.on is None}
+        standard = standard if observed.outcome.kind == "count" else set()
+        return replace(new, by_spread=frozenset(varying), by_mean=frozenset(constant), by_standard=frozenset(standard))
 
     def _places(self, x: Mapping[str, Any], on: Arrays | Variables) -> Places:
         """Values by parameter, with those that differ by a column also as vectors."""
@@ -228,6 +237,14 @@ class Coordinates:
             The coordinates by parameter, the functions for such values by name, and what is done to them over settings.
         """
         law, found = self.law, self._places(x, on)
+        jacobian, total = 0.0, 0.0
+        for name in sorted(self.by_standard):
+            members = law.members[name]
+            around = law.parameters[members[0]].around
+            assert around is not None
+            log_spread = found.single[around[1]]
+            found.by_level[name] = found.single[around[0]] + functions["exp"](log_spread) * found.by_level[name]
+            jacobian = jacobian + float(len(members)) * log_spread
         moved = {*law.amplitudes, law.floor} - {""}
         priors = {name: p.prior for name, p in law.in_formula.items()}
 
@@ -242,7 +259,6 @@ class Coordinates:
         for values, of in ((unit.single, units.single), (unit.by_level, units.by_level)):
             values |= {k: values[k] / u for k, u in of.items() if k not in moved}
         scope = law.with_let({**self._at_settings(unit.formula, on), **self.settings}, functions)
-        jacobian, total = 0.0, 0.0
         for name, term in law.amplitudes.items():
             if name not in self.by_spread | self.by_mean:
                 continue

@@ -136,8 +136,11 @@ class Density:
         outcomes, scale = self.observed.outcomes, self.noise.scale
         spread = float(np.std(outcomes)) + 1e-3 * scale
         terms = [n for n in self.coordinates.scaled if self.law.parameters[n].prior.support == "positive"]
+        standard = {member for name in self.coordinates.by_standard for member in self.law.members[name]}
         for i, name in enumerate(self.names):
-            if name in self.law.floors:
+            if name in standard:
+                x[i] = 0.0
+            elif name in self.law.floors:
                 x[i] = float(np.mean(outcomes))
             elif name in terms:
                 x[i] = np.log(spread / (1 + len(terms)))
