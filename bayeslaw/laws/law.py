@@ -263,7 +263,7 @@ class Law:
 
     def _proportional(self, term: Expression, name: str, values: Mapping[str, Any]) -> bool:
         at_1, at_3 = (term.evaluate(self.with_let({**values, name: np.full(PROBES, v)})) for v in (1.0, 3.0))
-        return bool(np.all(np.isfinite(at_1)) and np.all(at_1 != 0) and np.allclose(at_3, 3 * at_1, rtol=1e-9))
+        return bool(np.all(np.isfinite(at_1)) and np.all(at_1 != 0) and np.allclose(at_3, 3 * at_1, rtol=1e-9, atol=0.0))
 
     @property
     def shapes(self) -> tuple[str, ...]:
@@ -311,7 +311,7 @@ class Law:
         return floors
 
     def _bounded(self, name: str) -> bool:
-        return self.parameters[name].prior.support == "bounded"
+        return self.parameters[name].prior.support in ("unit", "bounded")
 
     @cached_property
     def symbols(self) -> dict[str, str]:
