@@ -281,7 +281,7 @@ def task_exp(p: Values, x: Values) -> Any:
 def task_direct(p: Values, x: Values) -> Any:
     """Krajewski et al. 2025, of the share that guessing does not get."""
     lost = p["A"] * _power(x["N"], -p["alpha"]) + p["B"] * _power(x["D"], -p["beta"])
-    return 1 + (1 - x["chance"]) * np.expm1(-lost)
+    return x["chance"] + (1 - x["chance"]) * np.exp(-lost)
 
 
 def observational_skill(p: Values, x: Values) -> Any:

@@ -89,8 +89,8 @@ LEAST = {"task-loss": 0.1}  # correct answers may be nearly certain
 
 def test_the_latex_of_a_law_can_be_typeset(law: Law) -> None:
     text = law.latex()
-    symbol = "L" if law.outcome.is_loss else r"\mathrm{%s}" % law.outcome.name
-    assert text.startswith(f"{symbol} = ")
+    symbols = {"loss": "L", "task_loss": r"\mathrm{task}_{\mathrm{loss}}"}
+    assert text.startswith(symbols.get(law.outcome.name, rf"\mathrm{{{law.outcome.name}}}") + " = ")
     assert all(f" {law.parameters[floor].latex} + " in text for floor in law.floors)
     assert all(p.latex in text for n, p in law.parameters.items() if n in law.formula.names)
     parser: MathTextParser[Any] = MathTextParser("agg")
@@ -127,7 +127,8 @@ def test_floors_and_amplitudes_are_recognised(law: Law) -> None:
 def test_the_reference_point_is_a_geometric_mean_for_logarithmic_covariates(law: Law) -> None:
     settings = pd.DataFrame({name: [1.0, 100.0] if c.logarithmic else [0.2, 0.6] for name, c in law.covariates.items()})
     if "D" in settings:
-        settings.loc[len(settings)] = {**settings.mean(), "D": 0.0, "N": 10.0, "ptpp": 10.0, "U": 10.0}
+        of_no_consequence = {name: 10.0 for name, c in law.covariates.items() if c.logarithmic}
+        settings.loc[len(settings)] = {**settings.mean(), **of_no_consequence, "D": 0.0}
     expected = {name: 10.0 if c.logarithmic else 0.4 for name, c in law.covariates.items()}
     assert law.reference(settings) == pytest.approx(expected)
 
