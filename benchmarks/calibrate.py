@@ -46,7 +46,7 @@ from uniformity import (
 import bayeslaw
 from bayeslaw.core.errors import whole_number
 from bayeslaw.core.files import write_text
-from bayeslaw.noise.noise import CHOICES
+from bayeslaw.noise.noise import CHOICES, COUNTED
 
 HERE = Path(__file__).parent
 STORE, RESULTS = HERE / ".calibration", HERE / "results"
@@ -64,6 +64,8 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "chinchilla, E by corpus": ("chinchilla", {"by": {"E": "corpus"}}),
     "chinchilla, E and B by corpus": ("chinchilla", {"by": {"E": "corpus", "B": "corpus"}}),
     "cpt-dynamics, normal-drift": ("cpt-dynamics", {"noise": "normal-drift"}),
+    **{f"task-sigmoid, {noise}": ("task-sigmoid", {"noise": noise}) for noise in COUNTED},
+    "task-sigmoid, L0 by task": ("task-sigmoid", {"by": {"L0": "task"}}),
     "ptpp-floor, normal-checkpoint": ("ptpp-floor", {"noise": "normal-checkpoint"}),
 }
 """What is calibrated: a law, and arguments of `bayeslaw.fit` that differ from its defaults."""

@@ -2,7 +2,8 @@
 
 Laws of the learning dynamics get eight trainings in two phases and the ends of three others; a law of two domains' losses gets such
 losses along four runs. A law of N and D that is fitted with a noise of choice or with pooled parameters gets curves of 18 runs on
-three corpora, with checkpoints.
+three corpora, with checkpoints. A law of accuracies gets 30 models, each evaluated once; with a noise of choice, 15 models at four
+checkpoints each; with parameters by task, 15 models that all answer five tasks. Its first target is a better model than any of them.
 
 For the rest, the runs follow from a law's covariates. A law of adaptation (r, ptpp or cpt among them) gets curves, eight points of
 one run at one setting, and base checkpoints if it is finite at D = 0; any other law gets the last losses of single runs, 9 sizes x
@@ -95,6 +96,8 @@ def settings(law: Law, options: Mapping[str, Any] = NONE) -> tuple[pd.DataFrame,
         return trained[~new], trained[new].groupby("run", sort=False).tail(1).reset_index(drop=True)
     if set(law.covariates) == {"L_source", "L_target"}:
         return _losses_of_two()
+    if {"items", "loss"} & set(law.covariates):
+        return _tasks(law, options)
     others = [name for name in law.covariates if name not in ("N", "D", "base_loss")]
     if "base_loss" in law.covariates and "ptpp" not in others:
         others.append("ptpp")  # the base loss depends on it, if the law does not
@@ -159,22 +162,64 @@ def _losses_of_two() -> tuple[pd.DataFrame, pd.DataFrame]:
     return frame, targets
 
 
+TASKS = pd.DataFrame({"task": [*"abcde"], "chance": [0.25, 0.25, 0.5, 0.2, 0.0], "items": [250.0, 500.0, 1000.0, 1500.0, 3000.0]})
+
+
+def _tasks(law: Law, options: Mapping[str, Any]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Models that answer tasks, by their losses, sizes or capabilities, from the worst to the best; two of three targets are new."""
+    models, checkpoints = (15, 4 if options.get("noise") else 1) if model(options) else (30, 1)
+    code, tasks = np.repeat(np.arange(models), checkpoints), TASKS if options.get("by") else TASKS.iloc[[2]]
+    at = code / (models - 1) + np.tile(np.arange(checkpoints) - checkpoints + 1, models) * 0.04
+    frame = _models(np.append(at, [1.15, 0.5, 0.8])).assign(run=[*(f"model {i}" for i in code), "new 0", "new 1", "new 2"])
+    known = frame.iloc[:-3].merge(tasks, how="cross")
+    columns = [*law.covariates, *set((options.get("by") or {}).values()), *(["run"] if model(options) else [])]
+    return known[columns], frame.iloc[-3:].merge(tasks.iloc[:1], how="cross")[columns]
+
+
+def _models(at: NDArray[np.float64]) -> pd.DataFrame:
+    """Models from weak (0) to strong (1); their other capabilities, and tokens by size, differ without a trend."""
+    size, turn = 1e8 * 100**at, np.arange(at.size)
+    others = {"S2": np.sin(2.3 * turn), "S3": np.cos(3.7 * turn)}
+    return pd.DataFrame(
+        {"N": size, "D": size * np.array([10.0, 30.0, 100.0])[turn % 3], "loss": 3.8 - 1.8 * at, "S1": 4 * at - 2, **others}
+    )
+
+
 def _tokens(levels: Mapping[str, float], d: float) -> dict[str, float]:
     """Levels of covariates; epochs are converted to unique tokens."""
     return {name: value if name in LEVELS else d / value for name, value in levels.items()}
 
 
-def noise_of_runs(
-    observed: Observations, rows: pd.DataFrame, law: Law, options: Mapping[str, Any], rng: np.random.Generator
+def with_noise(
+    expected: NDArray[np.float64],
+    observed: Observations,
+    rows: pd.DataFrame,
+    law: Law,
+    options: Mapping[str, Any],
+    rng: np.random.Generator,
 ) -> tuple[dict[str, float], NDArray[np.float64]]:
-    """A truth of the noise that a fit of these observations assumes, and the noise of the log losses of the table's rows."""
+    """A truth of the noise that a fit of these observations assumes, and outcomes (n,) of the table's rows that have it.
+
+    Parameters
+    ----------
+    expected : array (n,)
+        The law's values.
+    observed, rows, law, options, rng
+        The rows that are fitted, those of the table, the law with its levels, and arguments of the fit.
+    """
     chosen = Noise.choose(options.get("noise", "auto"), observed)
     values = {k: noises.LEAST.get(k, 0.0) + float(chosen.prior(k).sample(1, rng)[0]) for k in chosen.parameters}
     draws = {k: np.array([v]) for k, v in values.items()}
     nested, entropy = Nesting.of(rows, law), (int(rng.integers(2**62)),)
     group, time = observed.groups_of(rows), observed.time_of(rows) if observed.clock_column else None
     numbers = np.arange(len(rows))
-    return values, chosen.sample(draws, nested.run, numbers, entropy, checkpoint=nested.checkpoint, group=group, time=time)[:, 0]
+    added = chosen.sample(draws, nested.run, numbers, entropy, checkpoint=nested.checkpoint, group=group, time=time)[:, 0]
+    with np.errstate(all="ignore"):
+        outcomes = law.outcome.from_scale(law.outcome.to_scale(expected) + added)
+    if chosen.counts and np.isfinite(outcomes).all():
+        items = rows[law.outcome.items].to_numpy(dtype=np.float64)
+        outcomes = chosen.count(outcomes[:, None], items, draws, numbers, entropy, group)[:, 0]
+    return values, outcomes
 
 
 def truth(law: Law, number: int, options: Mapping[str, Any] = NONE) -> Truth:
@@ -186,21 +231,27 @@ def truth(law: Law, number: int, options: Mapping[str, Any] = NONE) -> Truth:
     law = with_levels(law, levels_of(law, frame))
     rows = pd.concat([frame, targets], ignore_index=True)
     clock = clock_column(frame) if options.get("noise") == DRIFT else ""
-    without = frame.assign(loss=1 + 1e-6 * np.arange(len(frame)))  # rows that repeat others exactly would be refused
+    name = law.outcome.name
+    without = frame.assign(**{name: placeholder(law, len(frame))})
     observed = Observations.of(law, Runs(without, law.name), options.get("noise_by"), clock)
     covariates = {c: complete(rows, law)[c].to_numpy(dtype=np.float64) for c in law.covariates}
     for refused in range(MOST_REFUSED):
         draws = law.sample_prior(1, observed.at, rng)
-        noise, added = noise_of_runs(observed, rows, law, options, rng)
         with np.errstate(all="ignore"):
-            loss = law.predict(draws, covariates)[0] * np.exp(added)
-        runs = Runs(frame.assign(loss=loss[: len(frame)]), f"truth {number} of {law.name}")
+            expected = law.predict(draws, covariates)[0]
+        noise, outcomes = with_noise(expected, observed, rows, law, options, rng)
+        runs = Runs(frame.assign(**{name: outcomes[: len(frame)]}), f"truth {number} of {law.name}")
         if not check(runs, law):
             values = {k: float(v[0]) for k, v in draws.items()} | noise
-            return Truth(values, runs, targets.assign(loss=loss[len(frame) :]), refused)
+            return Truth(values, runs, targets.assign(**{name: outcomes[len(frame) :]}), refused)
     raise BayeslawError(
         f"{law.name}: {MOST_REFUSED} tables in a row had losses that tables refuse; check the priors.", code="no-acceptable-truth"
     )
+
+
+def placeholder(law: Law, size: int) -> NDArray[np.float64]:
+    """Outcomes of a table whose settings alone matter; rows that repeat others exactly would be refused."""
+    return (0.5 if np.isfinite(law.outcome.bounds[1]) else 1.0) + 1e-6 * np.arange(size)
 
 
 def fitted(law: Law, runs: Runs, options: Mapping[str, Any], seed: int) -> tuple[Fit, list[str]]:
@@ -250,8 +301,10 @@ def work(item: Item) -> dict[str, Any]:
     record["failed"] = failing(fit)
     record["ranks"] = {name: rank(draws, drawn.values[name]) for name, draws in fit.by_chain.items()}
     try:
-        draws = fit.forecast(drawn.targets.drop(columns="loss"), seed=1, force=True).draws["run"].to_numpy()
-        below = (draws < drawn.targets["loss"].to_numpy()).sum(axis=0)
+        name = item.law.outcome.name
+        draws = fit.forecast(drawn.targets.drop(columns=name), seed=1, force=True).draws["run"].to_numpy()
+        target, rng = drawn.targets[name].to_numpy(), np.random.default_rng(item.number)
+        below = (draws < target).sum(axis=0) + rng.binomial((draws == target).sum(axis=0), 0.5)  # shares of few items are equal
         low, middle, high = np.quantile(draws, [0.05, 0.5, 0.95], axis=0)
         record["pit"] = [round(float(p), 6) for p in (below + 0.5) / (draws.shape[0] + 1)]
         record["width"] = [float(f"{w:.4g}") for w in (high - low) / middle]

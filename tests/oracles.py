@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy import stats
+from scipy.special import expit, logit
 
 from bayeslaw.data.observations import Observations
 from bayeslaw.data.table import Runs, read_runs
@@ -266,6 +268,27 @@ def cpt_dynamics_open(p: Values, x: Values) -> Any:
     return cpt_dynamics({**p, "C1": 0.0}, {**x, "S1_pt": p["S1_pt"], "S2_pt": 0.0})
 
 
+def task_sigmoid(p: Values, x: Values) -> Any:
+    """Dubey et al. 2024; Bhagia et al. 2024, with the accuracy of guessing known."""
+    return x["chance"] + (p["top"] - x["chance"]) * expit(-p["k"] * (x["loss"] - p["L0"]))
+
+
+def task_exp(p: Values, x: Values) -> Any:
+    """Gadre et al. 2024."""
+    return p["eps"] - p["k"] * np.exp(x["loss"]) ** -p["gamma"]
+
+
+def task_direct(p: Values, x: Values) -> Any:
+    """Krajewski et al. 2025, of the share that guessing does not get."""
+    lost = p["A"] * _power(x["N"], -p["alpha"]) + p["B"] * _power(x["D"], -p["beta"])
+    return x["chance"] + (1 - x["chance"]) * np.exp(-lost)
+
+
+def observational_skill(p: Values, x: Values) -> Any:
+    """Ruan et al. 2024: a sigmoid of height 1 - low."""
+    return p["low"] + (1 - p["low"]) * expit(p["b"] + sum(p[f"w{i}"] * x[f"S{i}"] for i in (1, 2, 3)))
+
+
 LAWS: dict[str, Callable[[Values, Values], Any]] = {
     "annealing": annealing,
     "combination": combination,
@@ -297,6 +320,11 @@ LAWS: dict[str, Callable[[Values, Values], Any]] = {
     "reuse-saturation": reuse_saturation,
     "replay-source": replay_source,
     "replay-target": replay_target,
+    "observational-skill": observational_skill,
+    "task-direct": task_direct,
+    "task-exp": task_exp,
+    "task-loss": chinchilla,
+    "task-sigmoid": task_sigmoid,
     "transfer-source": transfer_source,
     "transfer-target": transfer_target,
 }
@@ -332,6 +360,11 @@ OWN: dict[str, dict[str, float]] = {
     "midtraining": {"G": 20.0, "gamma": 0.2},
     "reuse-saturation": {"A": 0.6, "alpha1": 0.15, "alpha2": 0.2, "alpha3": 0.01, "B": 60.0, "beta": 0.3},
     "chinchilla-nd": {"C": 9e4, "gamma": 0.3, "delta": 0.5},
+    "observational-skill": {"low": 0.1, "b": 0.3, "w1": 1.2, "w2": 0.5, "w3": -0.3},
+    "task-direct": {"A": 300.0, "alpha": 0.35, "B": 500.0, "beta": 0.3},
+    "task-exp": {"eps": 0.85, "k": 1.6, "gamma": 0.7},
+    "task-loss": {"E": 0.6},
+    "task-sigmoid": {"L0": 2.6, "k": 2.5, "top": 0.9},
     "kaplan": {"A": 11.2, "alpha": 0.076, "B": 23.19, "beta": 0.103},
 }
 """Parameters that have another meaning in a law."""
@@ -349,6 +382,7 @@ def design(law: Law, runs: int = 6, checkpoints: int = 5) -> dict[str, Array]:
         table = curves(runs, checkpoints, changes=bool(law.series))
         return {k: table[k].to_numpy(dtype=np.float64) for k in law.covariates}
     run = np.repeat(np.arange(runs), checkpoints)
+    place = np.tile(np.linspace(0, 1, checkpoints), runs)
     columns = {
         "N": np.geomspace(1e7, 1e9, 3)[run % 3],
         "D": np.tile(np.geomspace(1e8, 1e10, checkpoints), runs) * (1 + 0.1 * run),
@@ -360,6 +394,12 @@ def design(law: Law, runs: int = 6, checkpoints: int = 5) -> dict[str, Array]:
         "base_loss": np.array([3.0, 2.5, 2.8, 2.2, 2.6])[run % 5],
         "L_source": 2.5 + np.tile(np.linspace(0.0, 0.3, checkpoints), runs) * (1 + run % 3),
         "L_target": 3.0 - np.tile(np.linspace(0.0, 0.4, checkpoints), runs) * (1 + run % 4),
+        "loss": 3.6 - 0.2 * run - 0.6 * place,
+        "chance": np.array([0.25, 0.25, 0.2, 0.5])[run % 4],
+        "items": np.array([500.0, 1000.0, 2000.0])[run % 3],
+        "S1": np.linspace(-1.5, 1.5, runs)[run] + 0.3 * place,
+        "S2": np.array([0.5, -1.0, 1.2, -0.4, 0.1])[run % 5] + 0.2 * place,
+        "S3": np.array([0.3, 1.0, -0.8, -0.2])[run % 4] - 0.2 * place,
     }
     return {k: columns[k] for k in law.covariates}
 
@@ -371,8 +411,25 @@ def table(law: Law, *, seed: int = 0, sigma_point: float = 0.005, sigma_run: flo
     rows = len(next(iter(settings.values())))
     run = np.arange(rows) // checkpoints
     noise = sigma_point * rng.standard_normal(rows) + sigma_run * rng.standard_normal(rows)[run]
-    loss = LAWS[law.name](typical(law), settings) * np.exp(noise)
-    return pd.DataFrame(settings).assign(run=[f"run {i}" for i in run], loss=loss)
+    expected = LAWS[law.name](typical(law), settings)
+    values = measured(law, expected, settings, noise, rng)
+    return pd.DataFrame(settings).assign(run=[f"run {i}" for i in run], **{law.outcome.name: values})
+
+
+def measured(law: Law, expected: Array, settings: Values, noise: Array, rng: np.random.Generator, spread: float = 0.02) -> Array:
+    """Outcomes with noise on the scale on which it adds up; of counted items the noise is that of runs, and items are answered."""
+    match law.outcome.kind:
+        case "positive":
+            return np.asarray(expected * np.exp(noise))
+        case "bounded":
+            low, high = law.outcome.bounds
+            return np.asarray(low + (high - low) * expit(logit((expected - low) / (high - low)) + noise))
+        case "count":
+            share, items = expit(logit(expected) + noise), np.asarray(settings[law.outcome.items]).astype(int)
+            phi = 1 / spread**2
+            return np.asarray(stats.betabinom(items, share * phi, (1 - share) * phi).rvs(random_state=rng) / items)
+        case _:
+            return np.asarray(expected + noise)
 
 
 def observations(law: Law, *, seed: int = 0, **size: int) -> Observations:

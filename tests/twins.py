@@ -7,6 +7,7 @@ import pandas as pd
 
 from bayeslaw.laws.law import Law
 from tests.curves import curves
+from tests.oracles import measured
 
 POINT, RUN = 0.0026, 0.0015  # noise of the simulated tables
 
@@ -54,6 +55,11 @@ TRUTHS["plateau-target"] = PLATEAU | {"tau": 4e9, "kappa": 0.5, "G": 0.9, "c": 0
 TRUTHS["from-base-source"] = FORGETTING | {"E": 1.3, "eta": 0.3, "w": 0.1}
 TRUTHS["reuse-saturation"] = {"E": 1.05, "A": 0.9, "alpha1": 0.15, "alpha2": 0.22, "alpha3": 0.01, "B": 60.0, "beta": 0.25}
 TRUTHS["midtraining"] = {"E": 1.05, "A": 300.0, "alpha": 0.35, "B": 120.0, "beta": 0.256, "G": 12.0, "gamma": 0.137}
+TRUTHS["observational-skill"] = {"low": 0.1, "b": 0.3, "w1": 1.2, "w2": 0.5, "w3": -0.3}
+TRUTHS["task-direct"] = {"A": 300.0, "alpha": 0.35, "B": 500.0, "beta": 0.3}
+TRUTHS["task-exp"] = {"eps": 0.85, "k": 1.6, "gamma": 0.7}
+TRUTHS["task-loss"] = {"E": 0.6, "A": 60.0, "alpha": 0.3, "B": 90.0, "beta": 0.28}
+TRUTHS["task-sigmoid"] = {"L0": 2.6, "k": 2.5, "top": 0.9}
 TRUTHS["injection"] = {"A": 2.0, "alpha": 0.4, "beta": 0.3, "B": 300.0}
 
 
@@ -69,6 +75,8 @@ def settings(
         frame = curves(8, 30, changes=bool(law.series))
         frame = frame if "S1_pt" not in law.parameters else frame[frame["S1_cpt"] > 0]
         return frame[[*law.covariates, "run"]].reset_index(drop=True)
+    if TASKS & set(law.covariates):
+        return tasks(law)
     rows = []
     base = "D" in law.covariates and law.covariates["D"].support[0] == 0
     for n in sizes:
@@ -87,10 +95,38 @@ def settings(
     return frame[list(law.covariates)].assign(run=runs)
 
 
-def simulate(law: Law, truth: dict[str, float], frame: pd.DataFrame, seed: int, sigma_run: float = RUN) -> pd.DataFrame:
-    """The frame with losses of a truth, an effect for each run and noise for each point."""
-    rng = np.random.default_rng(seed)
+TASKS = {"items", "loss"}
+
+
+def tasks(law: Law) -> pd.DataFrame:
+    """20 models, each evaluated at five checkpoints on 2000 questions with four answers."""
+    run = np.repeat(np.arange(20), 5)
+    place, rng = np.tile(np.linspace(0, 1, 5), 20), np.random.default_rng(0)
+    size = np.geomspace(1e8, 1e10, 20)[run]
+    columns = {
+        "N": size,
+        "D": size * np.array([5.0, 20.0, 80.0])[run % 3] * 10 ** (place - 1),
+        "loss": 3.8 - 0.09 * run - 0.4 * place,
+        "chance": np.full(run.size, 0.25),
+        "items": np.full(run.size, 2000.0),
+        **{f"S{i}": rng.standard_normal(20)[run] + 0.2 * place for i in (1, 2, 3)},
+    }
+    return pd.DataFrame({name: columns[name] for name in law.covariates}).assign(run=[f"model {i}" for i in run])
+
+
+def noise(law: Law) -> dict[str, float]:
+    """The noise of simulated tables: relative to a loss, or of an accuracy in logits."""
+    if law.outcome.kind == "positive":
+        return {"sigma_point": POINT, "sigma_run": RUN}
+    return {"sigma_point": 0.03, "sigma_run": 0.06}
+
+
+def simulate(law: Law, truth: dict[str, float], frame: pd.DataFrame, seed: int, sigma_run: float | None = None) -> pd.DataFrame:
+    """The frame with losses, or other outcomes, of a truth, an effect for each run and noise for each point."""
+    rng, scales = np.random.default_rng(seed), noise(law)
     expected = law.predict({k: np.array([v]) for k, v in truth.items()}, {c: frame[c].to_numpy() for c in law.covariates})[0]
     code, names = pd.factorize(frame["run"])
-    noise = sigma_run * rng.standard_normal(len(names))[code] + POINT * rng.standard_normal(len(frame))
-    return frame.assign(loss=expected * np.exp(noise))
+    added = (scales["sigma_run"] if sigma_run is None else sigma_run) * rng.standard_normal(len(names))[code]
+    if law.outcome.kind != "count":
+        added = added + scales["sigma_point"] * rng.standard_normal(len(frame))
+    return frame.assign(**{law.outcome.name: measured(law, expected, frame, added, rng, scales["sigma_point"])})

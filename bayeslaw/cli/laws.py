@@ -38,7 +38,7 @@ def laws(
         return answer
     law = bayeslaw.load_law(name)
     answer.results["law"] = _described(law)
-    answer.say(f"{law.name}: {law.title}", f"source: {law.source}", "", f"loss = {law.formula.text}")
+    answer.say(f"{law.name}: {law.title}", f"source: {law.source}", "", f"{law.outcome.name} = {law.formula.text}")
     answer.say(*(f"  {key} = {expression.text}" for key, expression in law.let.items()))
     answer.say("", "covariates")
     for covariate in law.covariates.values():

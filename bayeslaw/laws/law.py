@@ -331,7 +331,7 @@ class Law:
 
     def _proportional(self, term: Expression, name: str, values: Mapping[str, Any]) -> bool:
         at_1, at_3 = (term.evaluate(self.with_let({**values, name: np.full(PROBES, v)})) for v in (1.0, 3.0))
-        return bool(np.all(np.isfinite(at_1)) and np.all(at_1 != 0) and np.allclose(at_3, 3 * at_1, rtol=1e-9))
+        return bool(np.all(np.isfinite(at_1)) and np.all(at_1 != 0) and np.allclose(at_3, 3 * at_1, rtol=1e-9, atol=0.0))
 
     @property
     def shapes(self) -> tuple[str, ...]:
@@ -369,7 +369,7 @@ class Law:
         One whose prior has bounds is none: it is sampled between them, like a shape.
         """
         alone = (term.text for sign, term in self.formula.terms if sign > 0 and term.text in self.in_formula)
-        return next((name for name in alone if self.in_formula[name].prior.support != "bounded"), "")
+        return next((name for name in alone if self.in_formula[name].prior.support not in ("unit", "bounded")), "")
 
     @property
     def floors(self) -> tuple[str, ...]:

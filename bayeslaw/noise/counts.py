@@ -17,6 +17,7 @@ from bayeslaw.core.arrays import Array
 from bayeslaw.noise.operation import DensityWithGradient
 
 NODES = 32  # of the quadrature over a run's effect
+STEPS = 12  # of Newton's method to its middle
 LEAST_SHARE = 1e-9  # expected shares are kept so far from 0 and 1, where a density has no gradient
 
 
@@ -43,13 +44,15 @@ def of_runs(share: Array, expected: Array, items: Array, spread: Array, member: 
     if tau is None:
         return np.asarray(log_probability(share, expected, items, spread) @ member)
     middle = logit(np.clip(expected, LEAST_SHARE, 1 - LEAST_SHARE))
-    # Around the run's most likely effect by its mean residual, as wide as its precision and the prior say.
-    p = expit(middle)
-    variance = (spread**2 + 1 / items) / np.maximum(p * (1 - p), 1e-12)
-    centre, precision = np.zeros_like(tau), 1 / np.maximum(tau, 1e-12) ** 2
-    off = (share - p) / np.maximum(p * (1 - p), 1e-12)
-    weight = precision + (1 / variance) @ member
-    centre, width = ((off / variance) @ member) / weight, 1.5 / np.sqrt(weight)
+    # Around the run's most likely effect, were a share's variance p (1 - p) (spread^2 + 1/items) all that is known of it; then the
+    # log density is concave in the effect. A step of Newton's method far from the maximum may be too long and is cut.
+    within, precision = 1 / (spread**2 + 1 / items), 1 / np.maximum(tau, 1e-12) ** 2
+    centre = np.zeros_like(tau)
+    for _ in range(STEPS):
+        p = expit(middle + centre @ member.T)
+        weight = (p * (1 - p) * within) @ member + precision
+        centre = centre + np.clip((((share - p) * within) @ member - precision * centre) / weight, -1.0, 1.0)
+    width = 1.5 / np.sqrt(weight)
     total = []
     for node, mass in zip(*np.polynomial.hermite_e.hermegauss(NODES), strict=True):
         effect = centre + width * node

@@ -42,7 +42,7 @@ def test_laws_are_listed_one_a_line(command: Command) -> None:
 def test_a_law_is_shown_with_all_its_parts(command: Command, law: Law) -> None:
     done = command("laws", law.name)
     assert done.status == 0
-    for text in (law.title, f"source: {law.source}", f"loss = {law.formula.text}", f"note: {law.note}"):
+    for text in (law.title, f"source: {law.source}", f"{law.outcome.name} = {law.formula.text}", f"note: {law.note}"):
         assert text in done.out
     for name, expression in law.let.items():
         assert f"{name} = {expression.text}" in done.out

@@ -34,6 +34,12 @@ def random_settings(law: Law, rng: np.random.Generator, rows: int = 40) -> dict[
             columns[name] = (np.arange(rows) % 2).astype(np.float64)
         elif name == "base_loss":
             columns[name] = rng.uniform(1.0, 5.0, rows)
+        elif name == "loss":
+            columns[name] = rng.uniform(2.0, 4.0) + rng.uniform(-1.0, 1.0, rows)
+        elif name == "chance":
+            columns[name] = rng.choice([0.0, 0.25, 0.5], rows)
+        elif name in ("S1", "S2", "S3"):
+            columns[name] = rng.standard_normal(rows)
         else:
             around = rng.uniform(low, high) + rng.uniform(-1, 1, rows) * (1.0 if name == "ptpp" else 1.5)
             columns[name] = np.power(10.0, np.clip(around, low, high))
@@ -67,19 +73,24 @@ def test_predict_is_finite_at_the_ends_of_the_replay_share(name: str, rng: np.ra
     np.testing.assert_allclose(law.predict(draws, settings), expected, rtol=1e-10)
 
 
-def test_prior_predictive_losses_are_possible(law: Law, rng: np.random.Generator) -> None:
+def test_prior_predictive_outcomes_are_possible(law: Law, rng: np.random.Generator) -> None:
     possible = []
     for _ in range(2 if "lr_peak" in law.covariates else 20):
         settings = random_settings(law, rng)
         draws = law.sample_prior(100, law.reference(pd.DataFrame(settings)), rng)
         losses = law.predict(draws, settings)
-        possible.append(np.mean((losses >= 0.3) & (losses <= 15)))
+        low, high = (LEAST.get(law.name, 0.3), 15) if law.outcome.kind == "positive" else law.outcome.bounds
+        possible.append(np.mean((losses >= low) & (losses <= high)))
     assert np.mean(possible) >= 0.95
+
+
+LEAST = {"task-loss": 0.1}  # correct answers may be nearly certain
 
 
 def test_the_latex_of_a_law_can_be_typeset(law: Law) -> None:
     text = law.latex()
-    assert text.startswith("L = ")
+    symbols = {"loss": "L", "task_loss": r"\mathrm{task}_{\mathrm{loss}}"}
+    assert text.startswith(symbols.get(law.outcome.name, rf"\mathrm{{{law.outcome.name}}}") + " = ")
     assert all(f" {law.parameters[floor].latex} + " in text for floor in law.floors)
     assert all(p.latex in text for n, p in law.parameters.items() if n in law.formula.names)
     parser: MathTextParser[Any] = MathTextParser("agg")
@@ -89,7 +100,8 @@ def test_the_latex_of_a_law_can_be_typeset(law: Law) -> None:
 
 def test_floors_and_amplitudes_are_recognised(law: Law) -> None:
     floor = {"from-base-source": "J"}.get(law.name, "L0" if "lr_peak" in law.covariates else "E")
-    assert law.floors == (() if law.name in ("kaplan", "combination", "injection") else (floor,))
+    without = {"kaplan", "combination", "injection", "task-sigmoid", "task-exp", "task-direct", "observational-skill"}
+    assert law.floors == (() if law.name in without else (floor,))
     scales = {"transfer-target": {"A", "F", "G"}, "transfer-source": {"A", "F", "S", "J"}}
     scales |= {
         "plateau-source": {"U", "S", "J"},
@@ -104,6 +116,7 @@ def test_floors_and_amplitudes_are_recognised(law: Law) -> None:
     scales |= {
         "combination": {"k"},
         "kaplan": set(),
+        "task-direct": set(),
         "repeated-epochs": {"B"},
     }  # these are not sums of terms proportional to a parameter
     on_terms = {name for name, p in law.parameters.items() if p.prior.on is not None}
@@ -114,7 +127,8 @@ def test_floors_and_amplitudes_are_recognised(law: Law) -> None:
 def test_the_reference_point_is_a_geometric_mean_for_logarithmic_covariates(law: Law) -> None:
     settings = pd.DataFrame({name: [1.0, 100.0] if c.logarithmic else [0.2, 0.6] for name, c in law.covariates.items()})
     if "D" in settings:
-        settings.loc[len(settings)] = {**settings.mean(), "D": 0.0, "N": 10.0, "ptpp": 10.0, "U": 10.0}
+        of_no_consequence = {name: 10.0 for name, c in law.covariates.items() if c.logarithmic}
+        settings.loc[len(settings)] = {**settings.mean(), **of_no_consequence, "D": 0.0}
     expected = {name: 10.0 if c.logarithmic else 0.4 for name, c in law.covariates.items()}
     assert law.reference(settings) == pytest.approx(expected)
 

@@ -50,6 +50,12 @@ MANY = {
     "cpt": [0.0, 1.0],
     "P": [1.0, 2.0, 4.0, 8.0],
     "base_loss": [1.5, 2.0, 2.6, 3.3],
+    "loss": [1.8, 2.3, 2.8, 3.5],
+    "chance": [0.2, 0.25, 0.5],
+    "items": [500.0, 1000.0],
+    "S1": [-1.5, -0.5, 0.5, 1.5],
+    "S2": [-1.0, 0.0, 1.0],
+    "S3": [-1.0, 0.0, 1.0],
 }
 
 
@@ -57,7 +63,8 @@ def values(law: Law, **few: list[float]) -> pd.DataFrame:
     """Rows at all combinations of the given values of some covariates and many of the others."""
     if "lr_peak" in law.covariates:
         return curves(8, 12, changes=bool(law.series))[[*law.covariates]].drop_duplicates().assign(loss=2.5)
-    return grid(law, {name: few.get(name, MANY[name]) for name in law.covariates}).assign(loss=2.5)
+    outcome = {law.outcome.name: 2.5 if law.outcome.kind == "positive" else 0.5}
+    return grid(law, {name: few.get(name, MANY[name]) for name in law.covariates}).assign(**outcome)
 
 
 def test_enough_values_identify_every_parameter_of_every_card(law: Law) -> None:
