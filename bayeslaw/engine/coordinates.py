@@ -299,9 +299,17 @@ class Coordinates:
         variables, jacobian = here.variables(x, FUNCTIONS, Variables(graph, self.levels))
         return here.parameters(variables, FUNCTIONS), variables, jacobian
 
-    def response(self, graph: Graph, parameters: Places) -> Any:
-        """The PyTensor variable of every row's expected outcome on the scale of the noise; None unless the graph is built."""
-        values = parameters.formula | {name: graph.column(name) for name in graph.columns if name not in graph.indicators}
+    def response(self, graph: Graph, parameters: Places, shifted: Mapping[str, Any] | None = None) -> Any:
+        """The PyTensor variable of every row's expected outcome on the scale of the noise; None unless the graph is built.
+
+        Parameters
+        ----------
+        graph, parameters
+        shifted : mapping of covariate to value, optional
+            In place of the columns.
+        """
+        own = {name: graph.column(name) for name in self.law.measured}
+        values = parameters.formula | own | dict(shifted or {})
         return graph.value(self.law.outcome.to_scale(self.law.formula_at(values, FUNCTIONS), FUNCTIONS)).every_row()
 
     def draws(self, x: Mapping[str, Array]) -> dict[str, Array]:

@@ -65,6 +65,7 @@ def _log_around(x: Any, typical: Any, log_spread: Any) -> Any:
 
 
 START = {"dof": 20.0, "drift": 0.1, "discrepancy": 0.003}  # for noise parameters that are not scales of errors
+RUN = "code of the run"  # a column of the graph, along which effects of runs are gathered
 SMALLER = 40  # times that the terms of a starting point may be made smaller
 
 
@@ -97,19 +98,24 @@ class Density:
             values = {name: Value(graph, SINGLE, variable=v) for name, v in x.items()}
             parameters, variables, total = coordinates.on_graph(graph, values)
             total = total + _log_priors(graph, law, noise, variables, {n: values[n] for n in noise.parameters})
-            mean, data = coordinates.response(graph, parameters), data_of(noise, fewer, count, scatter)
+            shifted: dict[str, Value] = {}
+            if noise.shifts:
+                by_run = None if effects is None else _parameter(noise, "sigma_run", values["sigma_run"]).variable * effects
+                shifted[noise.shifts] = graph.column(noise.shifts) + graph.of_parts(RUN, by_run)
+            mean, data = coordinates.response(graph, parameters, shifted), data_of(noise, fewer, count, scatter)
             rows = Rows(**{name: graph.array(name, values) for name, values in data.items()})
             if not graph.build:
                 return None
             of_noise = {renamed[n]: _parameter(noise, n, values[n]).variable for n in noise.parameters}
-            logp = graph.value(total).variable + log_density(form, rows, mean, of_noise, effects)
+            logp = graph.value(total).variable + log_density(form, rows, mean, of_noise, None if noise.shifts else effects)
             if effects is not None:
                 logp -= 0.5 * (effects**2).sum()
             return list(x.values()), logp, [] if effects is None else [effects]
 
         own = isinstance(noise, PointNoise)  # code that may change: it is compiled in each process
         key = f"{coordinates.form}; {form}; {len(names)} coordinates{f'; {uuid4()}' if own else ''}"
-        return cls(law, noise, fewer, coordinates, names, Program.of(write, fewer.covariates, key, law.indicators, kept=not own))
+        columns = fewer.covariates | ({RUN: fewer.run.astype(np.float64)} if noise.shifts else {})
+        return cls(law, noise, fewer, coordinates, names, Program.of(write, columns, key, law.indicators, kept=not own))
 
     @property
     def size(self) -> int:

@@ -103,6 +103,14 @@ class Graph:
         values[part] = self.columns[name]
         return Value(self, over, name=name, data=values)
 
+    def of_parts(self, name: str, variable: Any) -> Value:
+        """A variable with a number for each distinct value of a column, in ascending order of these; None unless built."""
+        over = self._partition(frozenset({name}))
+        if over == ALL:
+            part = self.array(f"part of rows by {name}", np.unique(self.columns[name], return_inverse=True)[1].astype(np.int64))
+            return Value(self, ALL, variable=variable[part] if self.build else None)
+        return Value(self, over, variable=variable)
+
     def settings(self, name: str, values: ArrayLike) -> Value:
         """An array over the settings of the coordinates."""
         self._settings = np.size(values)

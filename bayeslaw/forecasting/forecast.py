@@ -152,9 +152,11 @@ class MemberDraws:
     def noisy(self, latent: Array, block: slice, error: Array | float = 0.0) -> Array:
         """Return the outcomes (rows, draws) that runs would log, given the law's in a block of settings and errors of the law."""
         rows, outcome = np.arange(self.rows.size)[block], self.fit.law.outcome
-        noise = self.noise(rows) + error
+        noise: Array | float = self.noise(rows) + error
         if outcome.kind == "positive":
             return np.asarray(latent * np.exp(noise))
+        if self.fit.noise.shifts:
+            latent, noise = self.latent(block, shift={self.fit.noise.shifts: self.noise(rows)}), error
         expected = outcome.from_scale(outcome.to_scale(latent) + noise)
         if outcome.kind != "count":
             return np.asarray(expected)
@@ -174,14 +176,18 @@ class MemberDraws:
         outcome, latent = self.fit.law.outcome, self.latent(block)
         return np.asarray(outcome.from_scale(outcome.to_scale(latent) + sd * self._discrepancy_at(block))) if sd else latent
 
-    def latent(self, block: slice | Index, values: Mapping[str, Array] | None = None) -> Array:
+    def latent(
+        self, block: slice | Index, values: Mapping[str, Array] | None = None, shift: Mapping[str, Array] | None = None
+    ) -> Array:
         """Return the law's losses (rows, draws) at some settings, by these draws or, if `values` are given, by others.
 
-        Where errors of the law are learnt, losses by these draws have them, and losses by all draws what the runs show of them.
+        `shift` (rows, draws) is added to covariates. Where errors of the law are learnt, losses by these draws have them, and
+        losses by all draws what the runs show of them.
         """
         law, values = self.fit.law, self.values if values is None else values
         at = {name: column[block] for name, column in self.covariates.items()}
-        value = LawDraws(law, values).outcome({k: v[:, None] if v.ndim == 1 else v for k, v in at.items()})
+        by_draw = {k: v[:, None] if v.ndim == 1 else v for k, v in at.items()}
+        value = LawDraws(law, values).outcome(by_draw | {k: by_draw[k] + v for k, v in (shift or {}).items()})
         check_values(value, law, {"row": self.rows[block, None]}, parameters={name: values[name] for name in law.parameters})
         if self.errors is not None and self.fit.discrepancy is not None:
             at = self._middle(block)

@@ -12,7 +12,7 @@ from typing import Any
 from bayeslaw.core.errors import BayeslawError, CardError, nearest, shortened
 from bayeslaw.core.toml import parse_toml
 from bayeslaw.laws.formula import FUNCTIONS, Expression, FormulaError, column_of, default_symbol, symbol_fault
-from bayeslaw.laws.law import Covariate, Law, LocatedError, Parameter, check_on
+from bayeslaw.laws.law import SPREAD, Covariate, Law, LocatedError, Parameter, check_on
 from bayeslaw.laws.outcome import BOUNDS, KINDS, LOSS, Outcome
 from bayeslaw.laws.prior import Prior
 from bayeslaw.laws.references import read_references
@@ -31,8 +31,8 @@ TOP = (
     "published",
 )  # fmt: skip
 OF_COVARIATES = ("unit", "support", "at_least", "context", "log", "nodes")
-OF_OUTCOMES = ("name", "unit", "kind", "bounds", "scale", "chance", "items")
-OF_PARAMETERS = ("meaning", "unit", "latex", "prior", "by")
+OF_OUTCOMES = ("name", "unit", "kind", "bounds", "scale", "chance", "items", "run_shifts")
+OF_PARAMETERS = ("meaning", "unit", "latex", "prior", "by", "spread")
 
 
 def card_folder() -> Path:
@@ -256,16 +256,23 @@ def _outcome(card: Mapping[str, Any]) -> Outcome:
     if not isinstance(items, str) or bool(items) != (kind == "count"):
         message = "an outcome of kind count, and no other, has `items`: the covariate with the number of items of each row."
         raise fault(message, "items", "invalid-items")
+    shifts = table.get("run_shifts", "")
+    if not isinstance(shifts, str) or (shifts and kind != "count"):
+        message = "`run_shifts`, of outcomes of kind count, names the covariate that effects of runs are added to."
+        raise fault(message, "run_shifts", "invalid-run-shifts")
     unit = _text(table, "unit", "outcome", "")
-    return Outcome(name, unit, kind, (float(bounds[0]), float(bounds[1])), float(scale), chance, items)
+    return Outcome(name, unit, kind, (float(bounds[0]), float(bounds[1])), float(scale), chance, items, shifts)
 
 
 def _check_facts(outcome: Outcome, covariates: Mapping[str, Covariate], used: frozenset[str]) -> None:
     """Check that the outcome's number of items and chance are covariates, the first of them not in the formula."""
-    for key, name in (("items", outcome.items), ("chance", outcome.chance)):
+    for key, name in (("items", outcome.items), ("chance", outcome.chance), ("run_shifts", outcome.run_shifts)):
         if isinstance(name, str) and name and name not in covariates:
             message = f"`{key}` names {name!r}, which is no covariate of the card.{nearest(name, covariates)}"
             raise LocatedError(message, "outcome", key, code="unknown-name")
+    if outcome.run_shifts and outcome.run_shifts not in used:
+        message = f"`run_shifts` names {outcome.run_shifts!r}, which the formula does not use."
+        raise LocatedError(message, "outcome", "run_shifts", code="unused-name")
     if outcome.items and (outcome.items in used or not covariates[outcome.items].context):
         message = f"{outcome.items!r} says how exactly the outcome is measured, not what it is: make it `context = true`."
         raise LocatedError(message, "covariates", outcome.items, code="items-in-formula")
@@ -306,7 +313,12 @@ def _parameter(name: str, table: Any) -> Parameter:
     if "latex" in table and (reason := symbol_fault(latex)):
         message = f"`latex` of {name} must be a symbol such as \\beta_{{\\mathrm{{eff}}}}: {reason}."
         raise LocatedError(message, section, "latex", code="not-a-symbol")
-    return Parameter(name, _text(table, "meaning", section), _text(table, "unit", section, ""), latex, prior, by)
+    spread = table.get("spread", SPREAD)
+    if type(spread) not in (int, float) or not 0 < spread < math.inf:
+        message = f"`spread` of {name} must be a positive number, not {shortened(repr(spread))}."
+        raise LocatedError(message, section, "spread", code="not-positive")
+    of_unit = _text(table, "unit", section, "")
+    return Parameter(name, _text(table, "meaning", section), of_unit, latex, prior, by, float(spread))
 
 
 def _check_names(

@@ -22,6 +22,8 @@ from bayeslaw.laws.outcome import LOSS, Outcome
 from bayeslaw.laws.prior import Prior
 from bayeslaw.laws.references import Reference
 
+# Sd of the half-normal prior of a spread, unless a card states it. Floors and exponents of text and code differ by a factor of 1.2 to 3.
+SPREAD = 0.5
 PROBES = 16  # settings at which we test whether a term is proportional to a parameter
 
 
@@ -73,6 +75,9 @@ class Parameter:
     ----------
     by : str
         The column by which it differs; see `pooling`. Empty where it is the same in all rows.
+    spread : float
+        Sd of the half-normal prior of the spread of its values where it differs by a column: of logarithms of positive values, of
+        logits of shares, of real values themselves.
     around : (str, str) or None
         Names of the typical value and the spread of its normal distribution, which is that of the logarithm of a positive
         parameter and of the logit of a share; `prior` is then the prior of the typical value.
@@ -88,6 +93,7 @@ class Parameter:
     latex: str
     prior: Prior
     by: str = ""
+    spread: float = SPREAD
     around: tuple[str, str] | None = None
     within: tuple[str, str] | None = None
     of: str = ""

@@ -50,6 +50,8 @@ class Outcome:
         What guessing scores: a number, or the covariate that has it.
     items : str
         For counts, the covariate that says of how many items the outcome is a share.
+    run_shifts : str
+        For counts, the covariate that the effect of a run is added to, such as the loss; by default effects add to the logit.
 
     Examples
     --------
@@ -66,6 +68,7 @@ class Outcome:
     scale: float = 1.0
     chance: float | str | None = None
     items: str = ""
+    run_shifts: str = ""
 
     @property
     def is_loss(self) -> bool:

@@ -24,8 +24,6 @@ from bayeslaw.laws.law import Covariate, Law, Parameter
 from bayeslaw.laws.prior import Prior
 
 MOST = 200  # levels of a column
-# Sd of the half-normal prior of a spread. Floors and exponents of text and code differ by a factor of 1.2 to 3.
-SPREAD = 0.5
 
 
 def with_by(law: Law, by: Mapping[str, str]) -> Law:
@@ -98,7 +96,7 @@ def _members(name: str, parameter: Parameter, column: str, suffixes: Mapping[str
         members[name] = replace(parameter, meaning=f"{parameter.meaning}: typical of {column}", by="")
         latex = rf"\sigma_{{{parameter.latex}}}"
         meaning = f"spread of {of} between values of {column}"
-        members[spread] = Parameter(spread, meaning, "", latex, Prior("HalfNormal", {"sigma": SPREAD}))
+        members[spread] = Parameter(spread, meaning, "", latex, Prior("HalfNormal", {"sigma": parameter.spread}))
     for value, suffix in suffixes.items():
         is_name = value.replace("_", "").replace(".", "").isalnum()
         symbol = default_symbol(value) if is_name else rf"\text{{{latex_text(value)}}}"

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bayeslaw.laws.card import MOST_NODES, OF_COVARIATES, OF_OUTCOMES, OF_PARAMETERS, TOP
+from bayeslaw.laws.law import SPREAD
 from bayeslaw.laws.outcome import KINDS
 from bayeslaw.laws.prior import ANY_SIGN, ARGUMENTS
 from bayeslaw.laws.references import bibliography
@@ -56,12 +57,19 @@ _OUTCOME: dict[str, dict[str, Any]] = {
     },
     "chance": {"type": ["number", "string"], "description": "What guessing scores: a number, or the covariate that has it."},
     "items": _TEXT | {"description": "Of kind count: the covariate with the number of items, which is context."},
+    "run_shifts": _TEXT | {"description": "Of kind count: the covariate that effects of runs are added to, in place of the logit."},
 }  # fmt: skip
 _PARAMETER: dict[str, dict[str, Any]] = {
     "meaning": _TEXT | {"description": "What it is, in words."},
     "unit": {"type": "string", "description": "Unit, such as nats/token; empty for a pure number."},
     "latex": {"type": "string", "minLength": 1, "maxLength": 80, "description": "Symbol in LaTeX, such as \\beta_{\\mathrm{eff}}."},
     "by": _TEXT | {"description": "Column by which it differs: its values share a normal distribution."},
+    "spread": {
+        "type": "number",
+        "exclusiveMinimum": 0,
+        "default": SPREAD,
+        "description": "Where it differs by a column, the sd of the half-normal prior of the spread of its logarithm, logit or value.",
+    },
 }
 
 

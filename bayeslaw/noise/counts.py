@@ -9,6 +9,7 @@ Integrated over the share, k is beta-binomial. The density is also that of share
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 from scipy.special import betaln, expit, logit, logsumexp
@@ -18,6 +19,7 @@ from bayeslaw.noise.operation import DensityWithGradient
 
 NODES = 32  # of the quadrature over a run's effect
 STEPS = 12  # of Newton's method to its middle
+SHORT = 1e-3  # of a run effect's scale: the step of a derivative
 LEAST_SHARE = 1e-9  # expected shares are kept so far from 0 and 1, where a density has no gradient
 
 
@@ -29,7 +31,10 @@ def log_probability(share: Array, expected: Array, items: Array, spread: Array) 
     return np.asarray(betaln(k + a, items - k + b) - betaln(a, b))
 
 
-def of_runs(share: Array, expected: Array, items: Array, spread: Array, member: Array, tau: Array | None) -> Array:
+def of_runs(
+    share: Array, expected: Array, items: Array, spread: Array, member: Array, tau: Array | None,
+    shifted: Callable[[Array], Array] | None = None,
+) -> Array:  # fmt: skip
     """Return the log probability (S, R) of each run's shares, integrated over its effect.
 
     Parameters
@@ -40,25 +45,35 @@ def of_runs(share: Array, expected: Array, items: Array, spread: Array, member: 
         1 where a row belongs to a run.
     tau : array (S, R), optional
         Scales of run effects, in logits; None where there are none.
+    shifted : callable, optional
+        Expected shares (S, n) given run effects (S, n), where these are not added to the logit.
     """
     if tau is None:
         return np.asarray(log_probability(share, expected, items, spread) @ member)
     middle = logit(np.clip(expected, LEAST_SHARE, 1 - LEAST_SHARE))
-    # Around the run's most likely effect, were a share's variance p (1 - p) (spread^2 + 1/items) all that is known of it; then the
-    # log density is concave in the effect. A step of Newton's method far from the maximum may be too long and is cut.
-    within, precision = 1 / (spread**2 + 1 / items), 1 / np.maximum(tau, 1e-12) ** 2
+
+    def at(effect: Array) -> Array:
+        rows = effect @ member.T
+        return np.asarray(expit(middle + rows)) if shifted is None else np.clip(shifted(rows), LEAST_SHARE, 1 - LEAST_SHARE)
+
+    # Around the run's most likely effect, were a share's variance p (1 - p) (spread^2 + 1/items) all that is known of it. A step of
+    # Newton's method far from the maximum may be too long and is cut.
+    within, precision, least = 1 / (spread**2 + 1 / items), 1 / np.maximum(tau, 1e-12) ** 2, np.maximum(tau, 1e-12)
     centre = np.zeros_like(tau)
     for _ in range(STEPS):
-        p = expit(middle + centre @ member.T)
-        weight = (p * (1 - p) * within) @ member + precision
-        centre = centre + np.clip((((share - p) * within) @ member - precision * centre) / weight, -1.0, 1.0)
+        p = at(centre)
+        slope = p * (1 - p) if shifted is None else (at(centre + SHORT * least) - p) / (SHORT * least @ member.T)
+        scale = within / np.maximum(p * (1 - p), LEAST_SHARE)
+        weight = (slope**2 * scale) @ member + precision
+        step = (((share - p) * slope * scale) @ member - precision * centre) / weight
+        centre = centre + np.clip(step, -least if shifted else -1.0, least if shifted else 1.0)
     width = 1.5 / np.sqrt(weight)
     total = []
     for node, mass in zip(*np.polynomial.hermite_e.hermegauss(NODES), strict=True):
         effect = centre + width * node
         prior = -0.5 * (effect**2 * precision) + 0.5 * np.log(precision) + np.log(width * mass) + 0.5 * node**2
         prior = prior - 0.5 * math.log(2 * math.pi)
-        total.append(log_probability(share, expit(middle + effect @ member.T), items, spread) @ member + prior)
+        total.append(log_probability(share, at(effect), items, spread) @ member + prior)
     return np.asarray(logsumexp(total, axis=0))
 
 

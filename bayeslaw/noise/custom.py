@@ -15,7 +15,7 @@ from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.data.observations import Observations
 from bayeslaw.laws.prior import Prior
-from bayeslaw.noise.noise import Noise
+from bayeslaw.noise.noise import Noise, Shifted
 
 # Relative errors at which the density is tabulated to draw from it: 2.5% apart, from a millionth of the loss to twenty times it.
 SIZES = np.geomspace(1e-6, 3.0, 600)
@@ -141,14 +141,17 @@ class PointNoise(Noise):
         return np.array([(mass @ middle**2 - (mass @ middle) ** 2).mean()]), np.zeros(1)
 
     def log_likelihood(
-        self, residual: Array, observed: Observations, draws: Mapping[str, Any], *, given: Literal["others", "earlier"] = "others"
-    ) -> Array:
+        self, residual: Array, observed: Observations, draws: Mapping[str, Any], *, given: Literal["others", "earlier"] = "others",
+        shifted: Shifted | None = None,
+    ) -> Array:  # fmt: skip
         """Log density of each run, array (S, R); as `Noise.log_likelihood`."""
         rows = self.row_log_likelihood(residual, observed, draws)
         member = np.zeros((observed.run.size, observed.runs))
         member[np.arange(observed.run.size), observed.run] = 1.0
         return np.asarray(rows @ member)
 
-    def row_log_likelihood(self, residual: Array, observed: Observations, draws: Mapping[str, Any]) -> Array:
+    def row_log_likelihood(
+        self, residual: Array, observed: Observations, draws: Mapping[str, Any], *, shifted: Shifted | None = None
+    ) -> Array:
         """Log density of each row, array (S, n); as `Noise.row_log_likelihood`."""
         return self._log_density(residual, observed.se**2 if observed.se.size else 0.0, draws)

@@ -131,28 +131,27 @@ def pymc_model(law: Law, runs: Runs | Observations, noise: str | Noise = "auto",
             if pool.on:
                 value = of_levels[pool.typical] / units_of_levels[pool.typical]
                 of_levels[pool.typical] = pm.Deterministic(pool.name, value, dims=pool.dim)
-        at_rows = {name: value[_levels(law, observed, law.column_of[name])] for name, value in of_levels.items()}
-        outcome, name = law.outcome, law.outcome.observed
-        value = law.formula_at({**values, **at_rows, **covariates}, functions)
-        expected = pm.Deterministic(outcome.name, value + pt.zeros(observed.response.size), dims="row")
         scales: dict[str, Any] = {}
         for scale in chosen.parameters:
             least = noises.LEAST.get(scale)
             above = chosen.prior(scale).pymc(scale if least is None else f"{scale}_above_{least:g}")
             scales[scale] = above if least is None else pm.Deterministic(scale, least + above)
-        mean, known = outcome.to_scale(expected, functions), observed.se**2 if observed.se.size else np.zeros(observed.run.size)
         point, run = (_by_row(chosen, observed, scales, n) for n in noises.GROUPED)
+        effect = run * pm.Normal("run_effect", 0, 1, dims="run")[observed.run] if chosen.explicit_effects else 0.0
+        if chosen.shifts:
+            covariates[chosen.shifts] = covariates[chosen.shifts] + effect
+        at_rows = {name: value[_levels(law, observed, law.column_of[name])] for name, value in of_levels.items()}
+        outcome, name = law.outcome, law.outcome.observed
+        value = law.formula_at({**values, **at_rows, **covariates}, functions)
+        expected = pm.Deterministic(outcome.name, value + pt.zeros(observed.response.size), dims="row")
+        mean, known = outcome.to_scale(expected, functions), observed.se**2 if observed.se.size else np.zeros(observed.run.size)
         if isinstance(chosen, PointNoise):
             _own_noise(mean, scales, observed, chosen)
         elif chosen.counts:
-            if chosen.run_effect:
-                mean = mean + run * pm.Normal("run_effect", 0, 1, dims="run")[observed.run]
-            _counts(mean, point, observed)
+            _counts(mean if chosen.shifts else mean + effect, point, observed)
         elif chosen.student:
-            if chosen.run_effect:
-                mean = mean + run * pm.Normal("run_effect", 0, 1, dims="run")[observed.run]
             sigma = pt.sqrt(point**2 + known)
-            pm.StudentT(name, nu=scales["dof"], mu=mean, sigma=sigma, observed=observed.response, dims="row")
+            pm.StudentT(name, nu=scales["dof"], mu=mean + effect, sigma=sigma, observed=observed.response, dims="row")
         elif chosen.drift:
             same = observed.run[:, None] == observed.run[None, :]
             steps = np.abs(observed.time[:, None] - observed.time[None, :])

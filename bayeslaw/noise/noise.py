@@ -40,6 +40,7 @@ from bayeslaw.laws.prior import Prior
 from bayeslaw.noise import counts, marginal, ou
 from bayeslaw.noise.walk import Walk
 
+Shifted = Callable[[Array], Array]
 PRIORS = {
     # Evaluation and optimisation noise of single points: 0.03% to 10% of the loss with 95% probability.
     "sigma_point": Prior("LogNormal", {"mu": math.log(0.005), "sigma": 1.5}),
@@ -135,8 +136,9 @@ class Noise:
         The run effect is an OU process along the run.
     walk : Walk, optional
         With it, the law has an error that is learnt (`noise.walk`); point noise is normal.
-    kind, scale : str and float
-        Of the outcome (`laws.outcome.Outcome`), on which the priors depend.
+    kind, scale, shifts : str, float, str
+        Of the outcome (`laws.outcome.Outcome`), on which the priors depend; and the covariate that run effects are added to, if
+        they are not added on the scale of the noise.
     """
 
     student: bool
@@ -148,6 +150,7 @@ class Noise:
     walk: Walk | None = None
     kind: Kind = "positive"
     scale: float = 1.0
+    shifts: str = ""
 
     @classmethod
     def choose(cls, choice: str | Callable[..., Any], observed: Observations) -> Noise:
@@ -166,7 +169,9 @@ class Noise:
             raise BayeslawError(f"No noise {choice!r}{of}; choose one of {', '.join(known)}.", code="unknown-noise")
         shared = observed.runs < observed.response.size
         if kind == "count":
-            return cls(False, shared and not choice.endswith("no-run"), groups=observed.group_names, kind=kind)
+            run_effect = shared and not choice.endswith("no-run")
+            shifts = observed.outcome.run_shifts if run_effect else ""
+            return cls(False, run_effect, groups=observed.group_names, kind=kind, shifts=shifts)
         if choice == "normal-checkpoint" and not observed.branched:
             raise BayeslawError(
                 "Noise normal-checkpoint needs runs that share a checkpoint, and no two of these do. Name each run's "
@@ -414,8 +419,9 @@ class Noise:
         return ou.sample_effect(residual, point, known, observed.time, variance, np.asarray(draws["drift"]), time, rng)
 
     def log_likelihood(
-        self, residual: Array, observed: Observations, draws: Mapping[str, Any], *, given: Literal["others", "earlier"] = "others"
-    ) -> Array:
+        self, residual: Array, observed: Observations, draws: Mapping[str, Any], *, given: Literal["others", "earlier"] = "others",
+        shifted: Shifted | None = None,
+    ) -> Array:  # fmt: skip
         """Log density of each run, array (S, R), given the parameters and, where runs share a checkpoint's effect, other runs.
 
         Parameters
@@ -425,11 +431,15 @@ class Noise:
         given : {'others', 'earlier'}
             Condition on all other runs of the checkpoint, as leaving one run out by importance weights needs, or on those that
             come before it, so that the columns add up to the log likelihood.
+        shifted : callable
+            Needed where run effects are added to a covariate: the expected shares (S, n) given such additions (S, n).
         """
         if self.counts:
             expected, spread, member = self._counted(residual, observed, draws)
             tau = self.scales(draws, "sigma_run")[self.groups_of(observed)].T if self.run_effect else None
-            return counts.of_runs(observed.response, expected, observed.items, spread, member, tau)
+            return counts.of_runs(
+                observed.response, expected, observed.items, spread, member, tau, shifted if self.shifts else None
+            )
         if self.student:
             member, variance, tau = self._spread(observed, draws)
             return marginal.student(residual, member, variance, np.asarray(draws["dof"]), tau if self.run_effect else None)
@@ -446,7 +456,9 @@ class Noise:
             logp += marginal.exponential_shift((a, b), np.asarray(draws["run_excess"])[:, None])
         return logp
 
-    def row_log_likelihood(self, residual: Array, observed: Observations, draws: Mapping[str, Any]) -> Array:
+    def row_log_likelihood(
+        self, residual: Array, observed: Observations, draws: Mapping[str, Any], *, shifted: Shifted | None = None
+    ) -> Array:
         """Log density of each row, array (S, n), given the parameters and all other rows, as leaving single rows out needs.
 
         Normal effects of runs and checkpoints are known from the other rows; Student-t ones are parameters.
@@ -457,6 +469,8 @@ class Noise:
             As for `sample_effects`.
         draws : mapping
             Noise parameters, arrays (S,), and, if they are parameters, `run_effect` (S, R) in units of sigma_run.
+        shifted : callable
+            As for `log_likelihood`.
         """
         if self.drift or self.skew:
             problem = f"Noise {self.choice(observed)} has densities of whole runs only; leave runs out, not rows."
@@ -465,7 +479,8 @@ class Noise:
             expected, point, _ = self._counted(residual, observed, draws)
             if self.run_effect:
                 shift = self.scales(draws, "sigma_run")[self.groups_of(observed)].T * np.asarray(draws["run_effect"])
-                expected = expit(logit(expected) + shift[:, observed.run])
+                effect = shift[:, observed.run]
+                expected = shifted(effect) if self.shifts and shifted else expit(logit(expected) + effect)
             return counts.log_probability(observed.response, expected, observed.items, point)
         member, variance, tau = self._spread(observed, draws)
         if self.student:

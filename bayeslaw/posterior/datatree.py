@@ -96,7 +96,8 @@ def _effects(fit: Fit) -> dict[str, Array]:
     """Run effects (S, R) in units of sigma_run, where they are parameters."""
     if not fit.noise.explicit_effects:
         return {}
-    return {"run_effect": values_of(fit.tree, "posterior", "run_effect").reshape(-1, fit.observed.runs)}
+    stored = values_of(fit.tree, "posterior", "run_effect").reshape(-1, fit.observed.runs)
+    return {"run_effect": stored / fit.noise.scales(fit.draws, "sigma_run")[fit.noise.groups_of(fit.observed)].T}
 
 
 def _posterior(fit: Fit) -> xr.Dataset:
@@ -128,22 +129,21 @@ def _free(name: str) -> str:
 def _log_likelihood(fit: Fit, per: Per) -> xr.Dataset:
     if per == "run":
         return xr.Dataset({fit.law.outcome.observed: fit.log_likelihood()})
-    values = fit.noise.row_log_likelihood(fit.residual, fit.observed, fit.draws | _effects(fit))
+    shifted = fit.at_effects(fit.observed, fit.draws)
+    values = fit.noise.row_log_likelihood(fit.residual, fit.observed, fit.draws | _effects(fit), shifted=shifted)
     return _dataset(fit, {fit.law.outcome.observed: (("row",), values)}, _shape(fit))
 
 
 def _replicated(fit: Fit, seed: int) -> xr.Dataset:
     """Responses at the fitted settings, drawn as the PyMC model draws them."""
     observed, draws, noise, outcome = fit.observed, fit.draws, fit.noise, fit.law.outcome
-    mean, row, seeds = (
-        outcome.to_scale(fit.law.predict(draws, observed.covariates)),
-        np.arange(observed.run.size),
-        (seed, REPLICATED),
-    )
+    mean = outcome.to_scale(fit.law.predict(draws, observed.covariates))
+    row, seeds = np.arange(observed.run.size), (seed, REPLICATED)
     effects, run = _effects(fit), observed.run
     if effects:  # they are parameters, so the fitted runs keep theirs
         scale = noise.scales(draws, "sigma_run")[noise.groups_of(observed)].T
-        mean, run = mean + (scale * effects["run_effect"])[:, run], np.full(run.size, -1)
+        of_rows, run = (scale * effects["run_effect"])[:, run], np.full(run.size, -1)
+        mean = outcome.to_scale(fit.at_effects(observed, draws)(of_rows)) if noise.shifts else mean + of_rows
     drawn = noise.sample(
         draws,
         run,

@@ -25,10 +25,11 @@ from bayeslaw.laws.law import Covariate, Law
 from bayeslaw.laws.outcome import Outcome
 from bayeslaw.noise import noise as noises
 from bayeslaw.noise.custom import PointNoise
-from bayeslaw.noise.noise import Noise
+from bayeslaw.noise.noise import Noise, Shifted
 from bayeslaw.noise.walk import Walk
 from bayeslaw.posterior.diagnostics import Check, Verdicts, diagnostics, model_label, sampling_label
 from bayeslaw.posterior.discrepancy import Discrepancy
+from bayeslaw.posterior.draws import LawDraws
 from bayeslaw.posterior.sensitivity import log_priors, power_scaling
 
 if TYPE_CHECKING:
@@ -269,7 +270,9 @@ class Fit(Verdicts):
         every = max(1, min(length // 200, chains * length * self.observed.response.size // SCALED))
         some = {name: values[:, ::every].reshape(-1) for name, values in self.by_chain.items()}
         residual = self.law.outcome.residual(self.observed.response, self.law.predict(some, self.observed.covariates))
-        likelihood = self.noise.log_likelihood(np.asarray(residual), self.observed, some, given="earlier").sum(axis=1)
+        shifted = self.at_effects(self.observed, some)
+        of_runs = self.noise.log_likelihood(np.asarray(residual), self.observed, some, given="earlier", shifted=shifted)
+        likelihood = of_runs.sum(axis=1)
         by_name = log_priors(self.law, self.noise, some, self.observed.at)
         of_law, of_noise = (np.sum(list(d.values()), axis=0).reshape(chains, -1) for d in by_name)
         return every, of_law, of_noise, likelihood.reshape(chains, -1)
@@ -324,6 +327,15 @@ class Fit(Verdicts):
         residual = self.law.outcome.residual(observed.response, self.law.predict(draws, observed.covariates))
         return np.asarray(residual if self.discrepancy is None else residual - self.discrepancy.learnt(observed.covariates, chosen))
 
+    def at_effects(self, observed: Observations, draws: Mapping[str, NDArray[np.float64]]) -> Shifted:
+        """Return the law's values (S, n) by draws as a function of what is added to the covariate that run effects shift."""
+
+        def expected(effect: NDArray[np.float64]) -> NDArray[np.float64]:
+            column = observed.covariates[self.noise.shifts]
+            return LawDraws(self.law, draws).outcome(observed.covariates | {self.noise.shifts: column + effect}, axes=1)
+
+        return expected
+
     def log_likelihood(self, given: Literal["others", "earlier"] = "others") -> xr.DataArray:
         """Return the log density of each run given each draw, dimensions (chain, draw, run).
 
@@ -331,7 +343,8 @@ class Fit(Verdicts):
         run out needs, or on the earlier runs, so that the sum over runs is the log likelihood.
         """
         posterior = self.tree["posterior"]
-        values = self.noise.log_likelihood(self.residual, self.observed, self.draws, given=given)
+        shifted = self.at_effects(self.observed, self.draws)
+        values = self.noise.log_likelihood(self.residual, self.observed, self.draws, given=given, shifted=shifted)
         shape = (posterior.sizes["chain"], posterior.sizes["draw"], self.observed.runs)
         return xr.DataArray(values.reshape(shape), dims=("chain", "draw", "run"), coords={"run": list(self.observed.run_names)})
 
