@@ -180,7 +180,9 @@ def _models(at: NDArray[np.float64]) -> pd.DataFrame:
     """Models from weak (0) to strong (1); their other capabilities, and tokens by size, differ without a trend."""
     size, turn = 1e8 * 100**at, np.arange(at.size)
     others = {"S2": np.sin(2.3 * turn), "S3": np.cos(3.7 * turn)}
-    return pd.DataFrame({"N": size, "D": size * np.array([10.0, 30.0, 100.0])[turn % 3], "loss": 3.8 - 1.8 * at, "S1": 4 * at - 2, **others})
+    return pd.DataFrame(
+        {"N": size, "D": size * np.array([10.0, 30.0, 100.0])[turn % 3], "loss": 3.8 - 1.8 * at, "S1": 4 * at - 2, **others}
+    )
 
 
 def _tokens(levels: Mapping[str, float], d: float) -> dict[str, float]:
@@ -189,7 +191,12 @@ def _tokens(levels: Mapping[str, float], d: float) -> dict[str, float]:
 
 
 def with_noise(
-    expected: NDArray[np.float64], observed: Observations, rows: pd.DataFrame, law: Law, options: Mapping[str, Any], rng: np.random.Generator
+    expected: NDArray[np.float64],
+    observed: Observations,
+    rows: pd.DataFrame,
+    law: Law,
+    options: Mapping[str, Any],
+    rng: np.random.Generator,
 ) -> tuple[dict[str, float], NDArray[np.float64]]:
     """A truth of the noise that a fit of these observations assumes, and outcomes (n,) of the table's rows that have it.
 

@@ -58,7 +58,9 @@ def test_what_is_compiled_is_the_graph_of_log_gamma() -> None:
     eta, spread = pt.dvector("eta"), pt.dvector("spread")
     p, phi, k = pt.sigmoid(eta), spread**-2, SHARES * ITEMS
     a, b = p * phi, (1 - p) * phi
-    terms = pt.gammaln(k + a) + pt.gammaln(ITEMS - k + b) - pt.gammaln(ITEMS + phi) - pt.gammaln(a) - pt.gammaln(b) + pt.gammaln(phi)
+    terms = (
+        pt.gammaln(k + a) + pt.gammaln(ITEMS - k + b) - pt.gammaln(ITEMS + phi) - pt.gammaln(a) - pt.gammaln(b) + pt.gammaln(phi)
+    )
     logp = pt.sum(terms)
     slopes_by = grad(logp, [eta, spread])
     graph = function([eta, spread], [logp, *slopes_by], mode=PLAIN)
@@ -97,9 +99,7 @@ def test_the_integral_over_run_effects_is_that_of_brute_force(tau: float, items:
                 everywhere = np.full(run.size, items)
                 scale, shared = np.array([[spread]]), np.full((1, 3), tau)
                 got = counts.of_runs(answered, expected[None], everywhere, scale, member, shared)[0]
-                wanted = [
-                    brute_force(answered[run == r], expected[run == r], everywhere[run == r], spread, tau) for r in range(3)
-                ]
+                wanted = [brute_force(answered[run == r], expected[run == r], everywhere[run == r], spread, tau) for r in range(3)]
                 np.testing.assert_allclose(got, wanted, rtol=0, atol=1e-3)
 
 
