@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytensor.tensor as pt
 import pytest
@@ -62,8 +64,8 @@ def test_what_is_compiled_is_the_graph_of_log_gamma() -> None:
         pt.gammaln(k + a) + pt.gammaln(ITEMS - k + b) - pt.gammaln(ITEMS + phi) - pt.gammaln(a) - pt.gammaln(b) + pt.gammaln(phi)
     )
     logp = pt.sum(terms)
-    slopes_by = grad(logp, [eta, spread])
-    graph = function([eta, spread], [logp, *slopes_by], mode=PLAIN)
+    slopes_by: Any = grad(logp, [eta, spread])
+    graph: Any = function([eta, spread], [logp, *slopes_by], mode=PLAIN)
     at = logit(EXPECTED), np.linspace(0.02, 0.4, EXPECTED.size)
     for got, expected in zip(compiled(*at), graph(*at), strict=True):
         np.testing.assert_allclose(got, expected, rtol=1e-7, atol=1e-7)
