@@ -251,7 +251,8 @@ def truth(law: Law, number: int, options: Mapping[str, Any] = NONE) -> Truth:
 
 def placeholder(law: Law, size: int) -> NDArray[np.float64]:
     """Outcomes of a table whose settings alone matter; rows that repeat others exactly would be refused."""
-    return (0.5 if np.isfinite(law.outcome.bounds[1]) else 1.0) + 1e-6 * np.arange(size)
+    middle = 0.5 if np.isfinite(law.outcome.bounds[1]) else 1.0
+    return np.linspace(middle, middle + 1e-6 * size, size)
 
 
 def fitted(law: Law, runs: Runs, options: Mapping[str, Any], seed: int) -> tuple[Fit, list[str]]:

@@ -67,8 +67,9 @@ def test_what_is_compiled_is_the_graph_of_log_gamma() -> None:
     slopes_by: Any = grad(logp, [eta, spread])
     graph: Any = function([eta, spread], [logp, *slopes_by], mode=PLAIN)
     at = logit(EXPECTED), np.linspace(0.02, 0.4, EXPECTED.size)
-    for got, expected in zip(compiled(*at), graph(*at), strict=True):
-        np.testing.assert_allclose(got, expected, rtol=1e-7, atol=1e-7)
+    of_graph: list[Array] = graph(*at)
+    for got, expected in zip(compiled(*at), of_graph, strict=True):
+        np.testing.assert_allclose(np.asarray(got), expected, rtol=1e-7, atol=1e-7)
 
 
 def test_the_gradient_is_zero_where_an_expectation_is_kept_from_its_bound() -> None:
