@@ -3,7 +3,7 @@
 Laws of the learning dynamics get eight trainings in two phases and the ends of three others; a law of two domains' losses gets such
 losses along four runs. A law of N and D that is fitted with a noise of choice or with pooled parameters gets curves of 18 runs on
 three corpora, with checkpoints. A law of accuracies gets 30 models, each evaluated once; with a noise of choice, 15 models at four
-checkpoints each; with parameters by task, 15 models that all answer five tasks. Its first target is a better model than any of them.
+checkpoints each; with parameters by task, 15 models that all answer five tasks. The first target is a better model than these.
 
 For the rest, the runs follow from a law's covariates. A law of adaptation (r, ptpp or cpt among them) gets curves, eight points of
 one run at one setting, and base checkpoints if it is finite at D = 0; any other law gets the last losses of single runs, 9 sizes x
@@ -166,7 +166,7 @@ TASKS = pd.DataFrame({"task": [*"abcde"], "chance": [0.25, 0.25, 0.5, 0.2, 0.0],
 
 
 def _tasks(law: Law, options: Mapping[str, Any]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Models that answer tasks, by their losses, sizes or capabilities, from the worst to the best; two of three targets are new."""
+    """Models that answer tasks, by their losses, sizes or capabilities, from the worst to the best; targets are other models."""
     models, checkpoints = (15, 4 if options.get("noise") else 1) if model(options) else (30, 1)
     code, tasks = np.repeat(np.arange(models), checkpoints), TASKS if options.get("by") else TASKS.iloc[[2]]
     at = code / (models - 1) + np.tile(np.arange(checkpoints) - checkpoints + 1, models) * 0.04
@@ -219,7 +219,7 @@ def with_noise(
     if chosen.counts and np.isfinite(outcomes).all():
         items = rows[law.outcome.items].to_numpy(dtype=np.float64)
         outcomes = chosen.count(outcomes[:, None], items, draws, numbers, entropy, group)[:, 0]
-    return values, outcomes
+    return values, np.asarray(outcomes, dtype=np.float64)
 
 
 def truth(law: Law, number: int, options: Mapping[str, Any] = NONE) -> Truth:
@@ -251,7 +251,8 @@ def truth(law: Law, number: int, options: Mapping[str, Any] = NONE) -> Truth:
 
 def placeholder(law: Law, size: int) -> NDArray[np.float64]:
     """Outcomes of a table whose settings alone matter; rows that repeat others exactly would be refused."""
-    return (0.5 if np.isfinite(law.outcome.bounds[1]) else 1.0) + 1e-6 * np.arange(size)
+    middle = 0.5 if np.isfinite(law.outcome.bounds[1]) else 1.0
+    return np.linspace(middle, middle + 1e-6 * size, size)
 
 
 def fitted(law: Law, runs: Runs, options: Mapping[str, Any], seed: int) -> tuple[Fit, list[str]]:

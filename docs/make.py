@@ -35,14 +35,15 @@ MADE = HERE / "_made"
 NOTEBOOKS = HERE.parent / "notebooks"
 DRAWS = 2000
 # The axis of a law's picture is the first of these that it has; the other covariates have fixed values.
-ALONG = {"D": (1e8, 1e12), "P": (1, 64), "L_target": (1.5, 4.0)}
+ALONG = {"D": (1e8, 1e12), "P": (1, 64), "L_target": (1.5, 4.0), "loss": (1.5, 4.0), "S1": (-2.5, 2.5)}
 STAND = {"N": 1e9, "D": 1e10, "r": 0.25, "ptpp": 31.0, "cpt": 1.0, "U": 3e10, "P": 1.0}
-STAND |= {"L_source": 2.5, "L_target": 2.5, "base_loss": 2.5}
+STAND |= {"L_source": 2.5, "L_target": 2.5, "base_loss": 2.5, "chance": 0.25, "items": 1000.0, "S2": 0.0, "S3": 0.0}
 PRETRAIN, ADAPT = schedules.wsd(10_000, 3e-4, warmup=200), schedules.cosine(5_000, 1.5e-4, warmup=100)
 GROUPS = {
     "Pre-training": "Losses at the end of runs from scratch.",
     "Continual pre-training": "Losses of adaptations, with replay or the length of the pre-training.",
     "Training curves": "Losses at every step, under any learning-rate schedule.",
+    "Tasks": "What benchmarks measure: accuracies, errors and losses of answers.",
 }
 MEMBERS = ["   :members:", "   :inherited-members:"]  # the verdicts of fits and stacks are inherited
 PACKAGES = ("", ".data", ".schedules", ".inference", ".evaluation", ".design", ".planning", ".dynamics", ".plots", ".core")
@@ -81,6 +82,8 @@ def group_of(law: Law) -> str:
     """The group of the gallery in which a law stands, by its covariates."""
     if "lr_peak" in law.covariates:
         return "Training curves"
+    if not law.outcome.is_loss:
+        return "Tasks"
     return "Continual pre-training" if {"r", "ptpp", "cpt", "L_source"} & set(law.covariates) else "Pre-training"
 
 
@@ -88,7 +91,7 @@ def page(law: Law) -> str:
     """The page of a law: formula, covariates, parameters, losses that its priors allow, published numbers, its card."""
     lines = [f"# {law.name}", "", f"{law.title}.", "", f"Source: {law.source}.", ""]
     lines += ["## Formula", "", *(f'<div class="formula">{element}</div>' for element in law.mathml), ""]
-    lines += ["As the card has it:", "", "```", f"loss = {law.formula.text}"]
+    lines += ["As the card has it:", "", "```", f"{law.outcome.name} = {law.formula.text}"]
     lines += [f"{name} = {expression.text}" for name, expression in law.let.items()]
     lines += ["```", ""]
     if law.note:
@@ -105,9 +108,12 @@ def page(law: Law) -> str:
     for p in law.parameters.values():
         lines.append(f"| {Expression.parse(p.name).mathml()} | `{p.name}` | {p.meaning} | {p.unit} | `{p.prior}` |")
     lines += ["", "`on` in a prior: it is stated for the value of that term at the geometric middle of the runs.", ""]
-    caption = f"Losses that the priors of {law.name} allow: median, 50% and 90% equal-tailed intervals, and 20 draws"
+    outcomes = law.outcome.plural.replace("_", " ")
+    caption = (
+        f"{outcomes.capitalize()} that the priors of {law.name} allow: median, 50% and 90% equal-tailed intervals, and 20 draws"
+    )
     lines += ["## What the priors allow", "", f"![{caption}]({law.name}.png)", ""]
-    lines += [f"{caption}, before any loss is seen. {where(law)}", ""]
+    lines += [f"{caption}, before any {law.outcome.name.replace('_', ' ')} is seen. {where(law)}", ""]
     if law.published:
         lines += ["## Published numbers", ""]
         for title, numbers in law.published.items():
@@ -134,7 +140,7 @@ def settings(law: Law) -> tuple[str, pd.DataFrame, str]:
         return "step", table, schedule + ("; " + listed(others) if others else "") + "."
     axis = next(name for name in ALONG if name in law.covariates)
     low, high = ALONG[axis]
-    values = np.geomspace(low, high, 120)
+    values = (np.geomspace if low > 0 else np.linspace)(low, high, 120)
     others = {k: STAND[k] for k in law.covariates if k != axis}
     return axis, pd.DataFrame({axis: values, **others}).assign(axis=values), f"{listed(others)}." if others else ""
 
@@ -166,8 +172,8 @@ def prior_picture(law: Law, path: Path) -> None:
         ax.set_xscale("log")
     unit = "of pre-training, and adaptation after it" if axis == "step" else law.covariates[axis].unit
     ax.set_xlabel(f"{axis} ({unit})")
-    ax.set_ylabel("loss (nats/token)")
-    ax.set_ylim(0, min(15.0, 1.1 * float(np.nanpercentile(losses, 95))))
+    ax.set_ylabel(law.outcome.labelled(law.outcome.unit).replace("_", " "))
+    ax.set_ylim(0, min(law.outcome.bounds[1], 15.0, 1.1 * float(np.nanpercentile(losses, 95))))
     ax.legend(fontsize=8, frameon=False)
     figure.savefig(path, dpi=110)
 

@@ -129,4 +129,6 @@ def simulate(law: Law, truth: dict[str, float], frame: pd.DataFrame, seed: int, 
     added = (scales["sigma_run"] if sigma_run is None else sigma_run) * rng.standard_normal(len(names))[code]
     if law.outcome.kind != "count":
         added = added + scales["sigma_point"] * rng.standard_normal(len(frame))
-    return frame.assign(**{law.outcome.name: measured(law, expected, frame, added, rng, scales["sigma_point"])})
+    return frame.assign(
+        **{law.outcome.name: measured(law, expected, {str(c): frame[c] for c in frame}, added, rng, scales["sigma_point"])}
+    )

@@ -28,6 +28,7 @@ FAR = 0.5  # spans outside the runs from which on a setting is far
 # Distances that never count as far: in e-folds, or as a share of the support of a covariate that is neither logarithmic nor signed.
 NEAR = (0.1, 0.05)
 SEED_SPREAD = 0.01  # largest sigma_run explained by seeds: twice the largest measured on tinycpt (.3 to .5%)
+SEED_LOGITS = 0.1  # the same in logits of an accuracy: 1% of a loss of 2.5 nats at a steepness of 4 per nat
 
 
 LONGER = "Sample longer, such as 3,000 draws after 1,500 of tuning"
@@ -244,17 +245,18 @@ def information_check(prior: Mapping[str, Array], posterior: Mapping[str, Array]
     return Check("informed", not uninformed, text, "note", table, "A forecast says whether they matter to it")
 
 
-def run_effect_check(sigma_run: Array) -> Check:
+def run_effect_check(sigma_run: Array, in_logits: bool = False) -> Check:
     """Check that run effects, of the group with the largest, are no larger than seeds explain.
 
-    Larger ones show an error of the law between runs. `sigma_run` holds draws (groups, S).
+    Larger ones show an error of the law between runs. `sigma_run` holds draws (groups, S), relative to the outcome or in logits.
     """
-    median = float(max(np.median(group) for group in sigma_run))
-    text = f"runs lie {median:.1%} around the law beyond point noise; seeds explain at most {SEED_SPREAD:.0%}"
-    if median > SEED_SPREAD:
+    median, most = float(max(np.median(group) for group in sigma_run)), SEED_LOGITS if in_logits else SEED_SPREAD
+    effect, least = (f"{median:.2g} logits", f"{most:g}") if in_logits else (f"{median:.1%}", f"{most:.0%}")
+    text = f"runs lie {effect} around the law beyond point noise; seeds explain at most {least}"
+    if median > most:
         text += ": the law misses something between runs"
     advice = "Compare other laws, and state a discrepancy"
-    return Check("run_effect", median <= SEED_SPREAD, text, "model", pd.DataFrame({"sigma_run": [median]}), advice)
+    return Check("run_effect", median <= most, text, "model", pd.DataFrame({"sigma_run": [median]}), advice)
 
 
 def bins_check(count: Array, width: float, shift: float, sigma_point: Array) -> Check:

@@ -27,7 +27,8 @@ from tests import oracles
 from tests.domains import BY, LEVELS, two_domains
 
 PLAIN = Mode(linker="py", optimizer="None")  # a graph is evaluated a few times only, which optimising it would outlast
-CASES = [(name, "normal") for name in law_names()]
+CASES = [(name, "auto" if load_law(name).outcome.kind == "count" else "normal") for name in law_names()]
+CASES += [("task-sigmoid", "beta-binomial"), ("task-sigmoid", "beta-binomial-no-run"), ("task-exp", "student")]
 CASES += [("chinchilla", n) for n in ("normal-no-run", "student", "student-no-run", "normal-checkpoint", "skew", "normal-drift")]
 SUFFIX = {"positive": "_log__", "unit": "_logodds__", "bounded": "_interval__", "real": ""}
 
@@ -111,7 +112,7 @@ def test_coordinates_are_undone_by_the_parameters(law: Law, rng: np.random.Gener
     """The floor's coordinate is the mean loss over the settings and an amplitude's the (log) spread of its term there."""
     observed = oracles.observations(law)
     coordinates = Coordinates.of(law, observed)
-    density = Density.of(law, observed, Noise(student=False, run_effect=True))
+    density = Density.of(law, observed, Noise(student=False, run_effect=True, kind=law.outcome.kind))
     x = density.start() + 0.1 * rng.standard_normal((50, density.size))
     draws = density.draws(x)
     values = {k: v[:, None] for k, v in draws.items() if k in law.parameters}

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import binom, kstest, norm
 
@@ -15,7 +16,7 @@ from bayeslaw.data.table import Runs
 from bayeslaw.data.validate import check
 from bayeslaw.laws.card import parse_card
 from bayeslaw.laws.law import Law
-from bayeslaw.noise.noise import CHOICES, PRIORS
+from bayeslaw.noise.noise import CHOICES, COUNTED, PRIORS
 from bayeslaw.posterior.diagnostics import Check
 from tests.errors import fails
 
@@ -27,13 +28,18 @@ import uniformity
 
 def test_designs_suit_every_law_and_targets_are_unseen(law: Law) -> None:
     frame, targets = truths.settings(law)
-    assert check(Runs(frame.assign(loss=1 + 1e-6 * np.arange(len(frame)))), law) == []
+    assert check(Runs(frame.assign(**{law.outcome.name: truths.placeholder(law, len(frame))})), law) == []
     assert truths.truth(law, 0).values
     assert check(Runs(targets), law, purpose="forecast") == []
     if "run" in frame and "D" not in law.covariates:  # whole curves
         assert frame["run"].value_counts().min() >= 8
         assert not set(frame["run"]) & set(targets["run"])
         assert targets["run"].is_unique
+        return
+    if {"items", "loss"} & set(law.covariates):  # models, of which the best are not fitted
+        best = {"loss": "min", "N": "max", "S1": "max"}
+        of, end = next((name, end) for name, end in best.items() if name in law.covariates)
+        assert frame[of].agg(end) != pd.concat([frame, targets])[of].agg(end) == targets[of][0]
         return
     assert targets["N"][0] > frame["N"].max()
     assert targets["D"][0] > frame["D"].max()
@@ -70,7 +76,7 @@ def test_cases_have_truths_of_the_noise_and_of_every_pooled_value(case: str) -> 
 def test_every_card_and_every_choice_of_noise_is_a_case() -> None:
     plain = {name for name, options in harness.CASES.values() if not options}
     assert plain == set(bayeslaw.law_names())
-    assert {options.get("noise", "auto") for _, options in harness.CASES.values()} == set(CHOICES)
+    assert {options.get("noise", "auto") for _, options in harness.CASES.values()} == {*CHOICES, *COUNTED}
     assert any("by" in options for _, options in harness.CASES.values())
 
 
@@ -301,3 +307,36 @@ def test_twenty_truths_of_chinchilla_are_ranked_and_covered_as_expected(tmp_path
         for level in uniformity.LEVELS:
             low, high = binom.interval(0.999, 20, level)
             assert low <= uniformity.covered(pit, level) <= high
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("case", ["task-sigmoid", "task-sigmoid, beta-binomial"])
+def test_truths_of_counted_items_are_ranked_and_covered_as_expected(case: str, tmp_path: Path) -> None:
+    """Twenty truths without and with run effects."""
+    options = {"draws": 400, "tune": 400}
+    records = harness.calibrate({case: 20}, folder=tmp_path, where="processes:2", options=options)[case]
+    row = uniformity.summary(case, records)
+    assert (row["truths"], row["no_fit"], row["no_forecast"]) == (20, 0, 0)
+    assert row["still"] <= 2
+    assert row["p"] > 1e-3
+    for target in range(3):
+        pit = uniformity.pits(records, target)
+        assert kstest(pit, "uniform").pvalue > 1e-3
+        for level in uniformity.LEVELS:
+            low, high = binom.interval(0.999, 20, level)
+            assert low <= uniformity.covered(pit, level) <= high
+
+
+def test_a_truth_of_counted_items_explains_its_shares() -> None:
+    """Shares are whole numbers of items over them, and vary around the law as sampling and the drawn spreads say."""
+    law, z = bayeslaw.load_law("task-sigmoid"), list[float]()
+    for number in range(40):
+        drawn = truths.truth(law, number)
+        frame, v = drawn.runs.frame, drawn.values
+        p = law.predict({k: np.array([v[k]]) for k in law.parameters}, {c: frame[c] for c in law.covariates})[0]
+        counted = frame["accuracy"] * frame["items"]
+        np.testing.assert_allclose(counted, counted.round(), atol=1e-9)
+        variance = p * (1 - p) * (1 / frame["items"] + (1 - 1 / frame["items"]) / (1 + v["sigma_point"] ** -2))
+        z.extend(((frame["accuracy"] - p) / np.sqrt(variance))[p < 0.99])
+    assert abs(np.mean(z)) < 4 / np.sqrt(len(z))
+    assert 0.9 < np.std(z) < 1.1

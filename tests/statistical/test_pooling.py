@@ -20,6 +20,31 @@ from tests.domains import BY, VALUES, two_domains
 from tests.fixed import loaded_fit
 
 
+def five_tasks() -> tuple[pd.DataFrame, dict[str, float]]:
+    """Thirty models that each answer five tasks, with an effect of .06 logits for each model, and the truth."""
+    rng, law, truth, parts = np.random.default_rng(1), load_law("task-sigmoid"), dict[str, float](), []
+    effect, loss = 0.06 * rng.standard_normal(30), np.linspace(3.8, 1.8, 30)
+    middles, slopes, tops = (2.4, 2.7, 2.2, 3.0, 2.6), (2.5, 3.5, 2.0, 3.0, 4.0), (0.9, 0.95, 0.85, 0.9, 0.8)
+    chances, items = (0.25, 0.25, 0.5, 0.2, 0.0), (1000, 500, 1500, 2000, 800)
+    for task, *values, chance, asked in zip("abcde", middles, slopes, tops, chances, items, strict=True):
+        own = dict(zip(("L0", "k", "top"), values, strict=True))
+        truth |= {f"{name}_{task}": value for name, value in own.items()}
+        columns = {"loss": loss, "chance": np.full(30, chance), "items": np.full(30, float(asked))}
+        accuracy = oracles.measured(law, oracles.task_sigmoid(own, columns), columns, effect, rng, 0.03)
+        parts.append(pd.DataFrame(columns).assign(task=task, run=[f"model {i}" for i in range(30)], accuracy=accuracy))
+    return pd.concat(parts, ignore_index=True), truth | {"sigma_point": 0.03, "sigma_run": 0.06}
+
+
+@pytest.mark.statistical
+def test_a_fit_of_five_tasks_finds_their_sigmoids() -> None:
+    table, truth = five_tasks()
+    pooled = fit("task-sigmoid", table, by=dict.fromkeys(("L0", "k", "top"), "task"), seed=1, progress=False)
+    assert pooled.passed, pooled.checks
+    summary = pooled.summary()
+    for name, value in truth.items():
+        assert abs(summary["mean"][name] - value) < 4 * summary["sd"][name], name
+
+
 def test_a_fit_of_two_domains_finds_both_floors(tmp_path: Path) -> None:
     pooled = fit("chinchilla", two_domains(), by=BY, noise="normal", progress=False)
     assert pooled.passed, pooled.checks

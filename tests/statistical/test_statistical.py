@@ -8,7 +8,8 @@ import pytest
 from scipy.stats import binom
 
 import bayeslaw
-from tests.twins import FORM_3, FRENCH, POINT, RUN, SOURCE, TRUTHS, noise, settings, simulate
+from tests import twins
+from tests.twins import FORM_3, FRENCH, POINT, RUN, SOURCE, TRUTHS, settings, simulate
 
 pytestmark = pytest.mark.statistical
 
@@ -56,7 +57,7 @@ def test_parameters_of_every_card_are_recovered() -> None:
             continue
         law = bayeslaw.load_law(name)
         fit = bayeslaw.fit(law, simulate(law, truth, settings(law), seed=10 + i), progress=False, seed=i, discrepancy="none")
-        summary, values = fit.summary(0.95), truth | noise(law)
+        summary, values = fit.summary(0.95), truth | twins.noise(law)
         for parameter, value in values.items():
             row = summary.loc[parameter]
             inside.append(bool(row["eti95_lb"] <= value <= row["eti95_ub"]))

@@ -37,7 +37,7 @@ def random_settings(law: Law, rng: np.random.Generator, rows: int = 40) -> dict[
         elif name == "loss":
             columns[name] = rng.uniform(2.0, 4.0) + rng.uniform(-1.0, 1.0, rows)
         elif name == "chance":
-            columns[name] = rng.choice([0.0, 0.25, 0.5], rows)
+            columns[name] = np.array([0.0, 0.25, 0.5])[rng.integers(0, 3, rows)]
         elif name in ("S1", "S2", "S3"):
             columns[name] = rng.standard_normal(rows)
         else:

@@ -139,6 +139,8 @@ def test_large_run_effects_are_noted() -> None:
     check = run_effect_check(np.full((2, 10), 0.2))
     assert (check.passed, check.required) == (False, False)
     assert check.text.startswith("runs lie 20.0% around the law beyond point noise")
+    assert run_effect_check(np.full((2, 10), 0.06), in_logits=True).passed
+    assert run_effect_check(np.full((2, 10), 0.2), in_logits=True).text.startswith("runs lie 0.2 logits around the law")
 
 
 def test_records_for_storage() -> None:
