@@ -27,7 +27,7 @@ from bayeslaw.design.search import ROUNDING, Market, choose
 from bayeslaw.design.targets import Targets, parameters_of, targets_of
 from bayeslaw.forecasting.discrepancy import read_choice
 from bayeslaw.forecasting.forecast import forecast_selections
-from bayeslaw.forecasting.stack import Posterior, check_pairing, paired
+from bayeslaw.forecasting.stack import Posterior, check_pairing, paired, require_losses
 from bayeslaw.posterior.diagnostics import SEED_SPREAD, checks_label, spread_order
 
 MOST_REPLICATES = 1_000
@@ -348,6 +348,7 @@ def anchors(
     ['a', 'b']
     """
     members = paired(fits if isinstance(fits, Sequence) else [fits])
+    require_losses(members, "a choice of runs, which lowers the variance of logarithms,", positive=True)
     check_probability(ci_prob)
     whole_number("rounds", rounds, 1)
     whole_number("replicates", replicates, 1, MOST_REPLICATES)

@@ -20,6 +20,7 @@ from bayeslaw.data.observations import Observations, planned
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.design.anchors import Anchors
 from bayeslaw.forecasting.forecast import Forecast, MemberDraws, forecast
+from bayeslaw.forecasting.stack import require_losses
 from bayeslaw.inference.refit import require_draws, require_single_fit
 from bayeslaw.posterior.diagnostics import checks_label
 from bayeslaw.posterior.fit import Fit
@@ -119,6 +120,7 @@ def nested(
     True
     """
     require_draws(require_single_fit(fit, "A look-ahead"), "A look-ahead")
+    require_losses([fit], "a look-ahead, which is about the variance of logarithms,", positive=True)
     whole_number("seed", seed, 0)
     whole_number("outer", outer, 2)
     size = next(iter(fit.draws.values())).size

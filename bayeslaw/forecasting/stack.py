@@ -17,6 +17,7 @@ from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError, FitError
 from bayeslaw.core.methods import PublicFunction
 from bayeslaw.core.text import short_lines
+from bayeslaw.inference.point import PointFit
 from bayeslaw.laws.law import Covariate
 from bayeslaw.laws.outcome import Outcome
 from bayeslaw.posterior.diagnostics import Check, Verdicts, model_label, sampling_label
@@ -251,6 +252,30 @@ def with_error(fit: Fit, selections: Sequence[tuple[Fit, Index]]) -> Fit | None:
     every = {id(other): other.extrapolation for other, _ in selections}.values()
     usual = all(other is None or other.discrepancy is None or other.discrepancy.walk.exact for other in every)
     return None if len(every) > 1 and usual else away
+
+
+def require_losses(posteriors: Iterable[Posterior | PointFit], decision: str, *, positive: bool = False) -> None:
+    """Refuse fits of other outcomes than losses for a decision that is about losses.
+
+    Parameters
+    ----------
+    posteriors : iterable of Fit, Stack or PointFit
+    decision : str
+        What needs losses, such as 'an allocation of compute'.
+    positive : bool
+        Whether it can use any positive outcome.
+    """
+    for posterior in posteriors:
+        outcome = posterior.outcome if isinstance(posterior, Stack) else posterior.law.outcome
+        if outcome.is_loss or (positive and outcome.relative):
+            continue
+        name = posterior.law.name if isinstance(posterior, PointFit) else posterior.name
+        needed = "losses, or of another outcome of kind positive" if positive else "losses"
+        raise BayeslawError(
+            f"{name} predicts {outcome.plural} (an outcome of kind {outcome.kind}), and {decision} needs a fit of {needed}: "
+            "give one of a law without [outcome].",
+            code="not-a-loss",
+        )
 
 
 def check_pairing(sizes: Iterable[int], unpaired: str) -> None:
