@@ -47,7 +47,7 @@ def laws(
         low, high = covariate.support
         columns = law.series.get(covariate.series, ())
         if covariate.name not in columns[1:]:
-            outside = f" (not in the {law.outcome.name})" if covariate.context else ""
+            outside = f" (not in the {'loss' if law.outcome.is_loss else 'formula'})" if covariate.context else ""
             of = f" (columns {columns[0]} to {columns[-1]})" if columns else outside
             answer.say(f"  {covariate.series or covariate.name:<10} {covariate.unit}, {low:g} to {high:g}{of}")
     answer.say("", "parameters")

@@ -271,6 +271,8 @@ def _draw_fitted(forecast: Forecast, ax: Axes, drawn: Sequence[pd.DataFrame], x:
     for setting, lines in near.items():
         here = dict(zip(others, setting, strict=True))
         nearest = pd.DataFrame([here])
+        if not left[_same(rows, nearest, others)].any():  # another curve has these points
+            continue
         different = {c: v for c, v in here.items() if any(not _same(nearest, drawn[i], [c]).all() for i in lines)}
         before = shown
         points(_same(rows, nearest, others), lines[0], color="0.45")

@@ -72,7 +72,7 @@ def note_hidden(ax: Axes, number: int, what: str = "") -> None:
 
 
 def keep_within(ax: Axes, outcome: Outcome, *, horizontal: bool = False) -> None:
-    """Let an axis show no value that an outcome can't have, but for half a mark at a bound.
+    """Let an axis show no value that an outcome can't have.
 
     Parameters
     ----------
@@ -81,6 +81,9 @@ def keep_within(ax: Axes, outcome: Outcome, *, horizontal: bool = False) -> None
         Whether the horizontal axis has the outcome, not the vertical one.
     """
     (low, high), (start, end) = outcome.bounds, ax.get_xlim() if horizontal else ax.get_ylim()
+    for line in ax.lines:
+        if outcome.kind == "count" and line.get_marker() not in ("", "None", None):  # shares of 0 and 1 are whole marks
+            line.set_clip_on(False)
     if start < low or end > high:
         (ax.set_xlim if horizontal else ax.set_ylim)(max(start, low), min(end, high))
 
