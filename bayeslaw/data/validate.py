@@ -55,7 +55,9 @@ def check(runs: Runs, law: Law, *, purpose: Purpose = "fit") -> list[Fault]:
         problem, suggestion = "every row is a base checkpoint (D = 0)", "add rows logged during adaptation"
         faults.append(Fault(None, "D", "0", problem, suggestion, "only-base-checkpoints"))
     if with_loss and law.outcome.name in frame:
-        faults += check_loss(frame) if law.outcome.is_loss else check_outcome(frame, law.outcome, _read_from(runs, law.outcome.name))
+        faults += (
+            check_loss(frame) if law.outcome.is_loss else check_outcome(frame, law.outcome, _read_from(runs, law.outcome.name))
+        )
     for column, known in law.levels.items():
         if column in frame:
             hint = "; `--as new-group` forecasts it as a new one" if purpose == "forecast" else ""

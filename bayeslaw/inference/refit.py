@@ -134,6 +134,9 @@ def join_runs(fit: Fit, new: Runs) -> Runs:
         faults += repeat_faults(new.frame, fit.law)
     if (name := outcome.name) not in new.frame:
         faults.append(Fault(None, name, "", f"column {name} is missing", "give that of the new runs", "missing-column"))
+    elif new.frame[name].dtype.kind not in "fiu":
+        problem, code = f"column {name} holds no numbers", "column-without-numbers"
+        faults.append(Fault(None, name, "", problem, f"{fit.law.name} needs them there", code))
     if faults:
         raise TableError(faults, new.name)
     logged = new.frame[~base_rows(new.frame, fit.law)]

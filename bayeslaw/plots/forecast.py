@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 COMPUTE = "compute"  # 6 N D, as an axis of settings with both
+NEAR = 0.05  # e-folds of N within which a measured model is one of a curve along which N changes
 LABELLED = 0.25  # least share of the width at which hatched ground is labelled
 SAME = 1e-3  # relative difference of settings that count as one
 DECADE = 10.0  # ratio of the ends of a curve from which on the axis is logarithmic
@@ -144,6 +145,13 @@ def plot_forecast(
     notes = []
     if fitted:
         notes += _draw_fitted(forecast, ax, drawn, x, [*covariates, *map(str, texts)])
+    if "N" in along and x != "N":
+        notes.append(f"fitted {outcome.plural} are of any N and D, and those of a curve change together")
+        if measured is not None:
+            on_curve = _on_curve(measured, drawn)
+            if away := int((~on_curve).sum()):
+                notes.append(f"{away} of {len(measured)} measured {outcome.plural} are of another N at their compute and not drawn")
+            measured = measured[on_curve]
     if measured is not None:
         there = [*(c for c in covariates if c in measured), *map(str, texts)]
         notes += _draw_measured(ax, drawn, measured, x, there, ci_prob, outcome)
@@ -162,6 +170,13 @@ def plot_forecast(
 
 def _with_compute(table: pd.DataFrame) -> pd.DataFrame:
     return table.assign(**{COMPUTE: FLOPS * table["N"].astype(float) * table["D"].astype(float)})
+
+
+def _on_curve(rows: pd.DataFrame, drawn: Sequence[pd.DataFrame]) -> Any:
+    """Mark the rows whose N is that of a curve along which N and D change together, at the rows' compute; bool array (n,)."""
+    compute, size = (np.log(rows[name].to_numpy(dtype=np.float64)) for name in (COMPUTE, "N"))
+    curves = [np.log(group[[COMPUTE, "N"]].to_numpy(dtype=np.float64)) for group in drawn]
+    return np.any([np.abs(np.interp(compute, *curve.T) - size) < NEAR for curve in curves], axis=0)
 
 
 def _asked(forecast: Forecast, table: pd.DataFrame, x: str) -> list[str]:
@@ -271,8 +286,6 @@ def _draw_fitted(forecast: Forecast, ax: Axes, drawn: Sequence[pd.DataFrame], x:
     for setting, lines in near.items():
         here = dict(zip(others, setting, strict=True))
         nearest = pd.DataFrame([here])
-        if not left[_same(rows, nearest, others)].any():  # another curve has these points
-            continue
         different = {c: v for c, v in here.items() if any(not _same(nearest, drawn[i], [c]).all() for i in lines)}
         before = shown
         points(_same(rows, nearest, others), lines[0], color="0.45")

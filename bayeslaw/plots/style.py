@@ -84,6 +84,7 @@ def keep_within(ax: Axes, outcome: Outcome, *, horizontal: bool = False) -> None
     for line in ax.lines:
         if outcome.kind == "count" and line.get_marker() not in ("", "None", None):  # shares of 0 and 1 are whole marks
             line.set_clip_on(False)
+            line.set_in_layout(False)  # the layout would count the place of lines without points
     if start < low or end > high:
         (ax.set_xlim if horizontal else ax.set_ylim)(max(start, low), min(end, high))
 
