@@ -33,6 +33,10 @@ def forecast(
     measured: Annotated[
         Path | None, Option(help="Losses measured since, drawn in the picture; rows that the fit has seen are left out.")
     ] = None,
+    x: Annotated[
+        str | None,
+        Option("--x", help="Horizontal axis of the picture: a covariate, or compute (6 N D) where settings have N and D."),
+    ] = None,
     ci: options.Ci = 0.9,
     discrepancy: options.Discrepancy = None,
     as_: options.AsNew = "known",
@@ -54,6 +58,8 @@ def forecast(
             "--measured draws losses into the picture of --plot FILE.png: give that too, or score them by `bayeslaw score`.",
             code="measured-without-plot",
         )
+    if x is not None and plot is None:
+        raise BayeslawError("--x is the axis of a picture: give --plot FILE.png too.", code="axis-without-plot")
     loaded, answer = bayeslaw.load_fit(fit), Answer()
     of_settings, of_measured = options.columns_of_each(column, at, measured)
     points = None if measured is None else _unseen(loaded, measured, of_measured, answer)
@@ -63,8 +69,9 @@ def forecast(
     table, checks = result.summary(ci, progress=True), (*loaded.checks, *result.checks)
 
     def draw(ax: Axes) -> None:
-        unit = loaded.covariates[forecast_axis(result)].unit
-        bayeslaw.plots.plot_forecast(result, ax, ci_prob=ci, unit=unit, measured=points)
+        axis = x or forecast_axis(result)
+        unit = loaded.covariates[axis].unit if axis in loaded.covariates else ""
+        bayeslaw.plots.plot_forecast(result, ax, ci_prob=ci, unit=unit, measured=points, x=axis)
 
     answer.save_picture(plot, draw)
     answer.save_table("forecast", table, output, f"{len(table)} settings", plain(_shown(result, table)))

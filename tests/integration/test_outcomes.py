@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 import bayeslaw
 from bayeslaw.data.table import read_runs
@@ -67,6 +68,10 @@ def test_commands_speak_of_the_outcome(command: Command, kind: str) -> None:
     for words, done in said.items():
         assert done.status in (0, 3), (words, done)
         assert not LOSS.search(done.out), (words, done.out)
+    over = ("forecast", "fixed.nc", "--at", "at.csv", "--force", "--x", "compute")
+    assert command(*over, "--plot", "x.png").status in (0, 3)
+    rejected(command(*over), "axis-without-plot", "--plot")
+    rejected(command(*over[:-1], "flops", "--plot", "y.png"), "unknown-covariate", "flops")
     assert f"{name} = " in said["laws"].out
     assert f"4 {plural} of 4 runs" in said["score"].out
     assert f"{plural} in their 90% intervals" in said["score"].out
@@ -130,7 +135,9 @@ def test_accuracies_in_percent_are_read_by_every_command(command: Command) -> No
     percent = ("--column", "accuracy=acc:%")
     assert command("check", "percent-all.csv", "--law", "law.toml", *percent).status == 0
     assert command("fit", "law.toml", "percent-all.csv", "-o", "percent.nc", *percent, *FAST).status in (0, 3)
-    observed = bayeslaw.load_fit("percent.nc").observed
+    fit = bayeslaw.load_fit("percent.nc")
+    assert isinstance(fit, bayeslaw.Fit)
+    observed = fit.observed
     np.testing.assert_allclose(observed.outcomes, table("count")["accuracy"].to_numpy()[observed.rows - 1], atol=1e-12)
     plain, scaled = (
         command("score", "fixed.nc", *words, "--force", "--json").out
@@ -169,7 +176,7 @@ def test_pictures_stay_within_the_bounds_and_name_the_outcome(kind: str) -> None
         bottom, top = ax.get_ylim()
         assert low <= bottom < top <= high
         assert ax.get_ylabel() == outcome.labelled(fit.unit)
-        words = " ".join([ax.get_title(), *(text.get_text() for text in ax.get_legend().findobj(lambda a: hasattr(a, "get_text")))])
+        words = " ".join(text.get_text() for text in ax.findobj(Text) if isinstance(text, Text))
         assert not LOSS.search(words)
         assert ("chance" in words) == (outcome.chance is not None)
     ax = plot_predictive(check, Figure().subplots())

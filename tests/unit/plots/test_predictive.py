@@ -78,7 +78,7 @@ def test_deviations_of_other_outcomes_are_in_their_unit(ax: Axes) -> None:
     )  # fmt: skip
     plot_predictive(PredictiveCheck("a", "", rows, 0.7, 100, False, Outcome("accuracy", "", "count", (0.0, 1.0))), ax)
     (inside,) = [line for line in ax.lines if str(line.get_label()).startswith("inside")]
-    np.testing.assert_allclose(inside.get_ydata(), [-0.02, 0.1])
+    np.testing.assert_allclose(np.asarray(inside.get_ydata()), [-0.02, 0.1])
     assert ax.get_ylabel() == "accuracy minus the median"
     assert ax.get_xlabel() == "predicted median accuracy"
     assert ax.get_xlim()[0] >= 0
