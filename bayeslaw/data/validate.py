@@ -17,7 +17,7 @@ from bayeslaw.data.columns import TEXT, columns_there, resolve
 from bayeslaw.data.starter import advice
 from bayeslaw.data.table import Runs
 from bayeslaw.laws.law import Covariate, Law
-from bayeslaw.laws.outcome import Outcome
+from bayeslaw.laws.outcome import LOSS, Outcome
 from bayeslaw.laws.pooling import level
 
 Purpose = Literal["fit", "score", "forecast"]
@@ -319,19 +319,20 @@ def _check_items(frame: pd.DataFrame, outcome: Outcome, wrong: pd.Series) -> Ite
     return cell_faults(frame, outcome.items, part, problem, f"give the number of items of which {name} is a share", "not-whole")
 
 
-def check_error(frame: pd.DataFrame) -> list[Fault]:
-    """List impossible standard errors of losses; a table of planned runs may have them without losses."""
-    error, column = frame["loss_se"], "loss_se"
+def check_error(frame: pd.DataFrame, outcome: Outcome = LOSS) -> list[Fault]:
+    """List impossible standard errors of losses or other outcomes; a table of planned runs may have them without these."""
+    column, name, unit = outcome.error, outcome.name, outcome.unit
+    error = frame[column]
     if error.dtype.kind not in "fiu":
-        problem, suggestion = "column loss_se holds no numbers", "give standard errors in nats/token"
+        problem, suggestion = f"column {column} holds no numbers", f"give standard errors in {unit}"
         return [Fault(None, column, "", problem, suggestion, "column-without-numbers")]
-    missing, negative = "loss_se is missing or not finite", "loss_se {value} is negative"
+    missing, negative = f"{column} is missing or not finite", f"{column} {{value}} is negative"
     faults = list(cell_faults(frame, column, ~np.isfinite(error), missing, "write 0 where there is no error", "missing-value"))
-    faults += cell_faults(frame, column, error < 0, negative, "give a standard error in nats/token", "negative-error")
-    if "loss" not in frame:
+    faults += cell_faults(frame, column, error < 0, negative, f"give a standard error in {unit}", "negative-error")
+    if name not in frame:
         return faults
-    large, problem = np.isfinite(error) & (error > 0.5 * frame["loss"]), "loss_se {value} is more than half of the loss"
-    return faults + list(cell_faults(frame, column, large, problem, "is it in nats/token?", "error-too-large"))
+    large, problem = np.isfinite(error) & (error > 0.5 * frame[name]), f"{column} {{value}} is more than half of the {name}"
+    return faults + list(cell_faults(frame, column, large, problem, f"is it in {unit}?", "error-too-large"))
 
 
 def base_rows(frame: pd.DataFrame, law: Law) -> pd.Series:
@@ -357,7 +358,7 @@ def mixed_domains(frame: pd.DataFrame, law: Law, vary: str = "let parameters var
         return ""
     shown = ", ".join(domains[:5]) + (", …" if len(domains) > 5 else "")
     return (
-        f"its losses are of {len(domains)} domains ({shown}) and {law.name} describes one; "
+        f"its {law.outcome.plural} are of {len(domains)} domains ({shown}) and {law.name} describes one; "
         f"""choose with --where "domain == '{domains[0]}'" or runs.where(…), or {vary}"""
     )
 

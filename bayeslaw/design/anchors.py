@@ -383,9 +383,10 @@ def anchors(
 def _misfits(members: Sequence[Posterior]) -> list[str]:
     """Notes on laws that miss their own runs by more than seeds explain: a choice that trusts them overrates such runs."""
     fits = [fit for member in members for fit, _ in member.selections]
+    of = fits[0].law.outcome.name
     misses = {fit.law.name: float(np.sqrt(np.max(fit.noise.variances(fit.draws)))) for fit in fits}
     return [
-        f"{name} misses its own runs by {miss:.1%} of the loss, more than seeds explain: state a discrepancy of {miss:.1%}, else "
+        f"{name} misses its own runs by {miss:.1%} of the {of}, more than seeds explain: state a discrepancy of {miss:.1%}, else "
         "runs that the law can't describe may look informative"
         for name, miss in misses.items()
         if miss > SEED_SPREAD * ROUNDING

@@ -51,10 +51,10 @@ class Design:
         observed, order = planned(fit.law, runs, fit.observed)
         latent = np.log(part.latent(order)).T
         frame = runs.frame.iloc[order]
-        if "loss_se" in frame:
-            error = frame["loss_se"].to_numpy(dtype=np.float64)
+        if (column := fit.law.outcome.error) in frame:
+            error = frame[column].to_numpy(dtype=np.float64)
             if not (np.isfinite(error) & (error >= 0)).all():
-                problem = f"{runs.name}: loss_se must be given for every row, 0 or more, 0 where it is nil."
+                problem = f"{runs.name}: {column} must be given for every row, 0 or more, 0 where it is nil."
                 raise BayeslawError(problem, code="bad-loss-se")
             observed = replace(observed, se=error / np.exp(np.median(latent, axis=0)))
         simulated = MemberDraws.of(fit, draws, runs, (*part.entropy, SIMULATED, seed))

@@ -251,14 +251,15 @@ def _fold(table: Runs, name: str, held: NDArray[np.bool_], undescribed: NDArray[
 
 def _unseen(fold: _Fold, laws: Sequence[Law], notes: list[str]) -> _Fold:
     """Return a fold without the held-out rows whose covariates and loss are also among the rows to fit, and note them."""
+    name = laws[0].outcome.name
     seen = np.any([Observations.of(law, fold.seen).has(law, fold.held.frame) for law in laws], axis=0)
     if seen.all():
-        problem = f"every row that {fold.name!r} holds out is also among the rows to fit, with the same covariates and loss"
+        problem = f"every row that {fold.name!r} holds out is also among the rows to fit, with the same covariates and {name}"
         raise BayeslawError(f"{fold.held.name}: {problem}. Remove the repeated rows.", code="nothing-held-out")
     if not seen.any():
         return fold
     rows = row_ranges(fold.held.frame.index[seen])
-    notes.append(f"{fold.name}: {rows} are not scored, since the rows to fit have the same covariates and loss.")
+    notes.append(f"{fold.name}: {rows} are not scored, since the rows to fit have the same covariates and {name}.")
     return fold._replace(held=replace(fold.held, frame=fold.held.frame[~seen]))
 
 
@@ -384,7 +385,8 @@ def _weighed(
 ) -> tuple[dict[str, float], pd.DataFrame]:
     """Return weights and their table; fits without finite densities and failed fits get no weight."""
     for name in [str(name) for name, values in densities.items() if not np.isfinite(values).all()]:
-        work.notes.append(f"{name} has no weight: its losses are not finite for some draws at some left-out runs.")
+        plural = made[name][0].law.outcome.plural
+        work.notes.append(f"{name} has no weight: its {plural} are not finite for some draws at some left-out runs.")
         del densities[name]
     if not densities:
         raise FitError(f"None of {', '.join(made)} can be weighed. {' '.join(work.notes)} Or force it.", code="failed-checks")

@@ -42,12 +42,12 @@ def test_laws_are_listed_one_a_line(command: Command) -> None:
 def test_a_law_is_shown_with_all_its_parts(command: Command, law: Law) -> None:
     done = command("laws", law.name)
     assert done.status == 0
-    for text in (law.title, f"source: {law.source}", f"loss = {law.formula.text}", f"note: {law.note}"):
+    for text in (law.title, f"source: {law.source}", f"{law.outcome.name} = {law.formula.text}", f"note: {law.note}"):
         assert text in done.out
     for name, expression in law.let.items():
         assert f"{name} = {expression.text}" in done.out
     for name, covariate in law.covariates.items():
-        of = " (not in the loss)" if covariate.context else ""
+        of = f" (not in the {'loss' if law.outcome.is_loss else 'formula'})" if covariate.context else ""
         if covariate.series:
             columns = law.series[covariate.series]
             name, of = covariate.series, f" (columns {columns[0]} to {columns[-1]})"
