@@ -35,7 +35,7 @@ from bayeslaw.evaluation.comparison import SCORED_TWICE, Candidate, Comparison, 
 from bayeslaw.evaluation.loo import Loo, held_out_density, leave_one_run_out, split_run
 from bayeslaw.evaluation.scores import draw_scores, point_scores, score
 from bayeslaw.forecasting.forecast import forecast_selections
-from bayeslaw.forecasting.stack import Stack, stacking
+from bayeslaw.forecasting.stack import Stack, require_one_outcome, stacking
 from bayeslaw.inference.point import MOST_RESAMPLES, MOST_STARTS, PointFit, point_fit
 from bayeslaw.laws.card import load_law
 from bayeslaw.laws.law import Law
@@ -137,6 +137,7 @@ def compare(
     whole_number("starts", starts, 1, MOST_STARTS)
     whole_number("seed", seed, 0)
     cards = [law if isinstance(law, Law) else load_law(law) for law in laws]
+    require_one_outcome(cards)
     if (holdout is not None) + (by is not None) + loo + (at is not None) > 1:
         raise BayeslawError("Give only one of holdout, by, loo and at.", code="several-holdouts")
     candidates, whole = _candidates(cards, list(noise)), runs if isinstance(runs, Runs) else read_runs(runs)

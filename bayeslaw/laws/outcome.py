@@ -74,6 +74,11 @@ class Outcome:
         return self.name == "loss"
 
     @property
+    def quantity(self) -> tuple[str, str, Kind, tuple[float, float]]:
+        """Its name, unit, kind and bounds: outcomes that have the same are one, whatever their cards say of chance or scale."""
+        return self.name, self.unit, self.kind, self.bounds
+
+    @property
     def symbol(self) -> str:
         """What formulas in mathematical notation call it."""
         return "L" if self.is_loss else self.name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -13,6 +14,7 @@ from bayeslaw.core.errors import BayeslawError, TableError
 from bayeslaw.inference.fit import fit as make_fit
 from tests.commands import Command
 from tests.errors import fails
+from tests.fixed import line_fit
 from tests.hostile.conftest import Refuse
 from tests.outcomes import card, law, outcome_fit, table
 
@@ -143,3 +145,29 @@ def test_commands_refuse_decisions_with_exit_status_2(here: Path, refuse: Refuse
         code="not-a-loss",
     )
     refuse("anchors", "outcome.nc", "--candidates", "at.csv", "--targets", "at.csv", "--budget", "1e22", code="not-a-loss")
+
+
+def test_laws_of_different_outcomes_are_neither_compared_nor_stacked(here: Path, refuse: Refuse) -> None:
+    for kind in ("count", "bounded"):
+        (here / f"{kind}.toml").write_text(card(kind), encoding="utf-8")
+    (here / "other.toml").write_text(card("bounded").replace('"score"', '"accuracy"'), encoding="utf-8")
+    table("count").assign(loss=2.0).to_csv(here / "table.csv", index=False)
+    for other in ("bounded.toml", "other.toml", "chinchilla"):
+        refuse("compare", "table.csv", "--law", "count.toml", "--law", other, code="different-outcomes")
+        refuse("fit", f"count.toml,{other}", "table.csv", "-o", "new.nc", code="different-outcomes")
+    with fails("different-outcomes", "count-law predicts accuracy", "line predicts loss"):
+        bayeslaw.Stack({"a": outcome_fit("count"), "b": line_fit()}, {"a": 0.5, "b": 0.5})
+
+
+def test_laws_of_one_outcome_are_stacked_whatever_they_say_of_chance() -> None:
+    fit = outcome_fit("count")
+    other = replace(fit, law=replace(fit.law, outcome=replace(fit.law.outcome, chance=0.1)))
+    assert bayeslaw.Stack({"a": fit, "b": other}, {"a": 0.5, "b": 0.5}).outcome.name == "accuracy"
+
+
+@pytest.mark.parametrize("accuracy", [0.0, 1.0, 0.5])
+def test_accuracies_that_are_all_the_same_are_fitted_and_forecast_within_bounds(accuracy: float) -> None:
+    frame = table("count").assign(accuracy=accuracy)
+    fit = make_fit(law("count"), frame, draws=100, tune=100, chains=2, progress=False)
+    shown = fit.forecast(frame.head(3).drop(columns="accuracy"), force=True).summary().filter(regex="median|eti").to_numpy()
+    assert ((shown >= 0) & (shown <= 1)).all()
