@@ -47,6 +47,7 @@ def backtest(
 ) -> Answer:
     """Fit a law to the runs up to a cut and score its forecasts beyond it, at several cuts: error and coverage by distance."""
     from bayeslaw.evaluation.backtest import LEGEND
+    from bayeslaw.evaluation.scores import legend
 
     options.check_outputs("A table of forecasts", output, plot, [runs])
     settings = {
@@ -67,7 +68,7 @@ def backtest(
         bayeslaw.plots.plot_reach_coverage(result, ax)
 
     def draw_coverage(ax: Axes) -> None:
-        bayeslaw.plots.plot_coverage(result.transforms, ax, runs=result.rows["run"].nunique())
+        bayeslaw.plots.plot_coverage(result.transforms, ax, runs=result.rows["run"].nunique(), outcome=result.outcome)
 
     answer = Answer()
     if len(result.rows):
@@ -83,7 +84,7 @@ def backtest(
         if len(result.rows):
             answer.say(f"forecasts ({result.spread}) by their distance beyond the cut")
             answer.show("reach", result.reach)
-            answer.say("", LEGEND, "")
+            answer.say("", legend([*result.reach], result.outcome, LEGEND), "")
     answer.say(result.text)
     answer.note(result.notes)
     if output is None:

@@ -94,7 +94,7 @@ def _add_fit(answer: Answer, fit: Fit) -> None:
         answer.say(f"Stopped by Ctrl-C: kept {kept['draw']} draws of each of {kept['chain']} chains.")
     aside = f", {base} base-checkpoint rows (D = 0) kept out" if base else ""
     answer.say(f"{fit.law.name} fitted to {rows} rows of {runs} runs{aside}; {fit.noise.text}.")
-    if fit.observed.unit != NATS:
+    if fit.law.outcome.is_loss and fit.observed.unit != NATS:
         answer.say(f"  losses and forecasts are in {fit.observed.unit}; the cards' priors are stated for {NATS}")
     answer.say(*(f"  {check}" for check in fit.checks))
 

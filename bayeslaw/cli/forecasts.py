@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from bayeslaw.forecasting.forecast import Forecast
     from bayeslaw.forecasting.stack import Posterior
+    from bayeslaw.laws.outcome import Outcome
 
 
 def forecast(
@@ -32,6 +33,10 @@ def forecast(
     plot: options.Picture = None,
     measured: Annotated[
         Path | None, Option(help="Losses measured since, drawn in the picture; rows that the fit has seen are left out.")
+    ] = None,
+    x: Annotated[
+        str | None,
+        Option("--x", help="Horizontal axis of the picture: a covariate, or compute (6 N D) where settings have N and D."),
     ] = None,
     ci: options.Ci = 0.9,
     discrepancy: options.Discrepancy = None,
@@ -54,6 +59,8 @@ def forecast(
             "--measured draws losses into the picture of --plot FILE.png: give that too, or score them by `bayeslaw score`.",
             code="measured-without-plot",
         )
+    if x is not None and plot is None:
+        raise BayeslawError("--x is the axis of a picture: give --plot FILE.png too.", code="axis-without-plot")
     loaded, answer = bayeslaw.load_fit(fit), Answer()
     of_settings, of_measured = options.columns_of_each(column, at, measured)
     points = None if measured is None else _unseen(loaded, measured, of_measured, answer)
@@ -63,8 +70,9 @@ def forecast(
     table, checks = result.summary(ci, progress=True), (*loaded.checks, *result.checks)
 
     def draw(ax: Axes) -> None:
-        unit = loaded.covariates[forecast_axis(result)].unit
-        bayeslaw.plots.plot_forecast(result, ax, ci_prob=ci, unit=unit, measured=points)
+        axis = x or forecast_axis(result)
+        unit = loaded.covariates[axis].unit if axis in loaded.covariates else ""
+        bayeslaw.plots.plot_forecast(result, ax, ci_prob=ci, unit=unit, measured=points, x=axis)
 
     answer.save_picture(plot, draw)
     if mean is None:
@@ -84,14 +92,15 @@ def forecast(
 
 
 def _unseen(fit: Posterior, path: Path, columns: dict[str, str], answer: Answer) -> pd.DataFrame:
-    """Return the measured losses of a table that a fit has not seen, and say how many it has."""
+    """Return the measured outcomes of a table that a fit has not seen, and say how many it has."""
     from bayeslaw.core.units import check_unit
     from bayeslaw.evaluation.scores import held_rows
 
     runs = bayeslaw.read_runs(path, columns=columns)
     members = [member for member, _ in fit.selections]
     for member in members:
-        check_unit(member.observed.unit, runs.frame, runs.name)
+        if member.law.outcome.is_loss:
+            check_unit(member.observed.unit, runs.frame, runs.name)
     held = held_rows(members, runs)
     if held.seen:
         answer.say(f"note: {held.seen} rows of {runs.name} are in the fit: they are not drawn as measured since")
@@ -153,31 +162,32 @@ def score(
 ) -> Answer:
     """Score a fit's forecasts on held-out rows: run by run, and error, bias, coverage, width and CRPS in one line each."""
     from bayeslaw.core.text import plain
-    from bayeslaw.evaluation.scores import LEGEND, headlines, sample_note, scored
+    from bayeslaw.evaluation.scores import headlines, legend, sample_note, scored
 
     held, loaded = bayeslaw.read_runs(runs, where, columns=options.columns_of(column)), bayeslaw.load_fit(fit)
     result = scored(loaded, held, discrepancy=discrepancy, as_=as_, in_sample=in_sample, force=force, mean=mean)
+    outcome = loaded.outcome
     table, answer = result.table, Answer()
     if note := sample_note(table, held.name):
         answer.note([note])
     if csv:
         answer.csv = table.to_csv(index=False)
         return answer
-    _add_runs(answer, result.runs, None if all_ else MOST_RUNS)
+    _add_runs(answer, result.runs, outcome, None if all_ else MOST_RUNS)
     answer.say("")
     if all_:
         answer.show("scores", table, plain(table.T.set_axis(["value"], axis=1)))
-        answer.say("", LEGEND)
+        answer.say("", legend([*table], outcome))
     else:
         (row,) = table.to_dict("records")
         answer.results["scores"] = table
         left = row["base_rows_left_out"]
         answer.say(
-            f"{row['rows']} losses of {len(result.runs)} runs of {held.name}, {row['sample']}, forecast by {row['law']} "
+            f"{row['rows']} {outcome.plural} of {len(result.runs)} runs of {held.name}, {row['sample']}, forecast by {row['law']} "
             f"({row['spread']}; checks {row['checks']}, model {row['model']})"
             + (f"; {left} base-checkpoint rows (D = 0) left out" if left else "")
         )
-        answer.say(*(f"  {name:<9} {text}" for name, text in headlines(table, loaded.unit).items()))
+        answer.say(*(f"  {name:<9} {text}" for name, text in headlines(table, loaded.unit, outcome).items()))
         answer.say("--all has the other scores.")
     return answer
 
@@ -185,9 +195,9 @@ def score(
 MOST_RUNS = 12  # runs whose forecasts are printed: those with the largest errors
 
 
-def _add_runs(answer: Answer, runs: pd.DataFrame, most: int | None) -> None:
+def _add_runs(answer: Answer, runs: pd.DataFrame, outcome: Outcome, most: int | None) -> None:
     """Add the table of runs, the worst first, and how many of them are not printed."""
-    from bayeslaw.core.text import plain, with_intervals
+    from bayeslaw.core.text import plain, significant, with_intervals
 
     shown = with_intervals(runs if most is None else runs.head(most))
     single = bool((runs["rows"] == 1).all())
@@ -195,16 +205,19 @@ def _add_runs(answer: Answer, runs: pd.DataFrame, most: int | None) -> None:
         ("yes" if count else "no") if single else f"{count} of {size}"
         for count, size in zip(shown["inside"], shown["rows"], strict=True)
     ]
-    order = ["run", *([] if single else ["rows"]), "loss", "predicted", "eti90", "inside", "error"]
-    text = plain(shown.assign(inside=inside, error=[f"{100 * error:+.2f}%" for error in shown["error"]])[order])
-    last = "" if single else "; loss, predicted and eti90 are of each run's last row, inside and error of all its rows"
+    order = ["run", *([] if single else ["rows"]), outcome.name, "predicted", "eti90", "inside", "error"]
+    text = plain(
+        shown.assign(inside=inside, error=[f"{100 * e:+.2f}%" if outcome.relative else f"{e:+.2g}" for e in shown["error"]])[order]
+    )
+    last = "" if single else f"; {outcome.name}, predicted and eti90 are of each run's last row, inside and error of all its rows"
     answer.say(f"forecasts run by run, the largest error first{last}")
     answer.show("runs", runs, text)
     if len(runs) > len(shown):
         left = runs.iloc[len(shown) :]
-        within, error = int((left["inside"] == left["rows"]).sum()), 100 * float(left["error"].abs().max())
-        whole = "inside" if single else "with all losses inside"
-        answer.say(f"and {len(left)} more runs with errors of at most {error:.2f}%, {within} of them {whole} (--all prints them)")
+        within, error = int((left["inside"] == left["rows"]).sum()), float(left["error"].abs().max())
+        most_off = f"{100 * error:.2f}%" if outcome.relative else significant(error, 2)
+        whole = "inside" if single else f"with all {outcome.plural} inside"
+        answer.say(f"and {len(left)} more runs with errors of at most {most_off}, {within} of them {whole} (--all prints them)")
 
 
 def compare(
@@ -236,7 +249,7 @@ def compare(
     quiet: options.Quiet = False,
 ) -> Answer:
     """Compare laws and noises on runs they were not fitted to: their scores, and the weights of a stack that forecasts."""
-    from bayeslaw.evaluation.scores import HEADLINES, LEGEND, legend
+    from bayeslaw.evaluation.scores import ABSOLUTE, HEADLINES, legend
 
     options.check_outputs("A stack", output, plot, ending=".nc")
     given = None if at is None else _settings(at)
@@ -259,11 +272,15 @@ def compare(
         answer.csv = comparison.scores.to_csv(index=False)
     else:
         parts = comparison.scores.groupby("held_out", sort=False)
-        texts = [f"held out: {part}\n{_scores(scores, None if all_ else HEADLINES)}\n" for part, scores in parts]
+        outcome = comparison.stack.outcome
+        first = HEADLINES if outcome.relative else ABSOLUTE
+        texts = [f"held out: {part}\n{_scores(scores, None if all_ else first)}\n" for part, scores in parts]
         answer.show("scores", comparison.scores, "\n".join(texts))
-        answer.say(LEGEND if all_ else legend(HEADLINES), *([] if all_ else ["--all prints the other scores."]), "")
+        answer.say(
+            legend([*comparison.scores] if all_ else first, outcome), *([] if all_ else ["--all prints the other scores."]), ""
+        )
         if comparison.by:
-            answer.say(f"relative CRPS of forecasts beyond cuts along {comparison.by}, and weights")
+            answer.say(f"{'relative ' * outcome.relative}CRPS of forecasts beyond cuts along {comparison.by}, and weights")
         else:
             answer.say("log predictive density of left-out runs, and stacking weights")
         answer.show("weights", comparison.weights.reset_index(drop=True))

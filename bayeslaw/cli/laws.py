@@ -40,12 +40,15 @@ def laws(
     answer.results["law"] = _described(law)
     answer.say(f"{law.name}: {law.title}", f"source: {law.source}", "", f"{law.outcome.name} = {law.formula.text}")
     answer.say(*(f"  {key} = {expression.text}" for key, expression in law.let.items()))
+    if not law.outcome.is_loss:
+        answer.say("", "outcome", f"  {law.outcome.name:<10} {law.outcome.described}")
     answer.say("", "covariates")
     for covariate in law.covariates.values():
         low, high = covariate.support
         columns = law.series.get(covariate.series, ())
         if covariate.name not in columns[1:]:
-            of = f" (columns {columns[0]} to {columns[-1]})" if columns else " (not in the loss)" if covariate.context else ""
+            outside = f" (not in the {'loss' if law.outcome.is_loss else 'formula'})" if covariate.context else ""
+            of = f" (columns {columns[0]} to {columns[-1]})" if columns else outside
             answer.say(f"  {covariate.series or covariate.name:<10} {covariate.unit}, {low:g} to {high:g}{of}")
     answer.say("", "parameters")
     for parameter in law.parameters.values():
@@ -109,6 +112,11 @@ def _with_guesses(table: bayeslaw.Runs, card: Law) -> list[str]:
     return ["With them it has these faults:", *(f"  {line}" for line in grouped(faults))] if faults else ["With them it is sound."]
 
 
+def _formula(law: Law) -> dict[str, Any]:
+    """Return a law's formula under the name that it has in the card, and of other outcomes than losses what they are."""
+    return {"loss": law.formula.text} if law.outcome.is_loss else {"formula": law.formula.text, "outcome": asdict(law.outcome)}
+
+
 def _described(law: Law) -> dict[str, Any]:
     """Return a law as JSON has it: formula, covariates, parameters with meaning, unit and prior, and the published values."""
     covariates = {c.name: {"unit": c.unit, "support": c.support, "at_least": c.at_least} for c in law.covariates.values()}
@@ -116,7 +124,7 @@ def _described(law: Law) -> dict[str, Any]:
         p.name: {"meaning": p.meaning, "unit": p.unit, "prior": str(p.prior), "latex": p.latex} for p in law.parameters.values()
     }
     return {
-        "name": law.name, "title": law.title, "source": law.source, "loss": law.formula.text,
+        "name": law.name, "title": law.title, "source": law.source, **_formula(law),
         "let": {key: expression.text for key, expression in law.let.items()}, "latex": law.latex(), "covariates": covariates,
         "parameters": parameters, "published": law.published, "note": law.note,
         "references": [reference.bibtex for reference in law.references],

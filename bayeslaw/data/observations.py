@@ -174,7 +174,7 @@ class Observations:
     @property
     def outcomes(self) -> NDArray[np.float64]:
         """The losses, or the outcomes that they are in place of, (n,)."""
-        return np.asarray(self.response if self.outcome.kind == "count" else self.outcome.from_scale(self.response))
+        return np.asarray(self.outcome.from_response(self.response))
 
     def has(self, law: Law, frame: pd.DataFrame) -> NDArray[np.bool_]:
         """Mark the rows of a table that are among these, by their covariates and outcome, whatever their runs are called.

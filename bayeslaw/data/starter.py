@@ -34,6 +34,8 @@ _WORDS: dict[str, tuple[str, tuple[tuple[str, ...], ...]]] = {
         "time runtime step model dataset",
         (("run experiment exp trial", "name id"), ("run experiment exp trial",), ("name id",)),
     ),
+    "accuracy": ("train training std se stderr min max loss", ((_SPLIT, "acc accuracy"), ("acc accuracy",))),
+    "items": ("per token loss", (("n num total", "item question example sample"), ("item question example sample",))),
     "step": ("per token time", (("step iteration iter update",),)),
 }
 _UNITS = {
@@ -116,11 +118,12 @@ def _unit(ours: str, words: list[str], values: NDArray[np.float64]) -> str:
     """Return the unit that a column's name gives, or for sizes and tokens its numbers; '' for ours."""
     if ours == "loss":
         return next((_LOSS_UNITS[word] for word in words if word in _LOSS_UNITS), "")
-    if ours not in ("N", "D", "U", "r"):
+    if ours not in ("N", "D", "U", "r", "accuracy"):
         return ""
-    units = [_UNITS[word] for word in words if word in _UNITS and (_UNITS[word] == "%") == (ours == "r")]
+    share = ours in ("r", "accuracy")
+    units = [_UNITS[word] for word in words if word in _UNITS and (_UNITS[word] == "%") == share]
     if units:
         return units[-1]
-    if ours == "r":
+    if share:
         return "%" if values.max() > 1 else ""
     return "" if np.median(values) >= _SMALLEST else "M" if values.max() >= 100 else "B"

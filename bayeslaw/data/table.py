@@ -130,9 +130,9 @@ class Runs:
         units = sorted({str(unit) for unit in self.frame["unit"]}) if "unit" in self.frame else [NATS]
         read = [f"read: {conversion}" for conversion in self.conversions]
         unread = [f"{len(self.unread)} cells hold no number"] if self.unread else []
-        rows = self.frame.head(FIRST)
+        rows, losses = self.frame.head(FIRST), f", losses in {', '.join(units)}" if "loss" in self.frame else ""
         return html.fragment(
-            f"Runs of {self.name}:", f"{len(self):,} rows{runs}, losses in {', '.join(units)}",
+            f"Runs of {self.name}:", f"{len(self):,} rows{runs}{losses}",
             html.grid(rows.rename_axis("row").reset_index(), len(self)), html.notes([*read, *unread]),
         )  # fmt: skip
 

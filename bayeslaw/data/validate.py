@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Iterable
 from typing import Literal
 
@@ -16,7 +17,7 @@ from bayeslaw.data.columns import TEXT, columns_there, resolve
 from bayeslaw.data.starter import advice
 from bayeslaw.data.table import Runs
 from bayeslaw.laws.law import Covariate, Law
-from bayeslaw.laws.outcome import Outcome
+from bayeslaw.laws.outcome import LOSS, Outcome
 from bayeslaw.laws.pooling import level
 
 Purpose = Literal["fit", "score", "forecast"]
@@ -54,7 +55,9 @@ def check(runs: Runs, law: Law, *, purpose: Purpose = "fit") -> list[Fault]:
         problem, suggestion = "every row is a base checkpoint (D = 0)", "add rows logged during adaptation"
         faults.append(Fault(None, "D", "0", problem, suggestion, "only-base-checkpoints"))
     if with_loss and law.outcome.name in frame:
-        faults += check_loss(frame) if law.outcome.is_loss else check_outcome(frame, law.outcome)
+        faults += (
+            check_loss(frame) if law.outcome.is_loss else check_outcome(frame, law.outcome, _read_from(runs, law.outcome.name))
+        )
     for column, known in law.levels.items():
         if column in frame:
             hint = "; `--as new-group` forecasts it as a new one" if purpose == "forecast" else ""
@@ -157,7 +160,7 @@ def _check_columns(frame: pd.DataFrame, law: Law, with_loss: bool) -> list[Fault
     for series, members in whole.items():
         problem, suggestion = f"columns {members[0]} to {members[-1]} are missing", "bayeslaw.schedules.changes.nodes computes them"
         faults.append(Fault(None, series, "", problem, suggestion, "missing-column"))
-    wanted = ", ".join([law.outcome.name] * with_loss + [*law.axes, *law.series, *law.levels])
+    wanted = ", ".join([law.outcome.name] * with_loss + [*law.axes, *law.outcome.facts, *law.series, *law.levels])
     missing = [c for c in columns if c not in frame and not any(c in members for members in whole.values())]
     suggestion = advice(given, [c for c in missing if c != BASE_LOSS]) if {*missing} - {BASE_LOSS} else ""
     there = f"{law.name} needs {wanted}; there are {columns_there(given)}. {suggestion}"
@@ -255,8 +258,21 @@ def check_loss(frame: pd.DataFrame) -> list[Fault]:
     return faults + list(cell_faults(frame, "loss", large, problem, "take its logarithm", "loss-too-large"))
 
 
-def check_outcome(frame: pd.DataFrame, outcome: Outcome) -> list[Fault]:
-    """List values that an outcome other than a loss can't have, and impossible standard errors of it."""
+def _read_from(runs: Runs, name: str) -> str:
+    """Return the column of the file from which ours of this name was read."""
+    read = next((text for text in runs.conversions if text.startswith(f"{name} = ")), "")
+    return read.removeprefix(f"{name} = ").partition(" x ")[0] or name
+
+
+def check_outcome(frame: pd.DataFrame, outcome: Outcome, column: str = "") -> list[Fault]:
+    """List values that an outcome other than a loss can't have, and impossible standard errors of it.
+
+    Parameters
+    ----------
+    frame, outcome : DataFrame, Outcome
+    column : str
+        Of the file, from which it was read; by default that of its name.
+    """
     name, values, remove = outcome.name, frame[outcome.name], "correct it or remove the row"
     if values.dtype.kind not in "fiu":
         return []  # the column is reported as one without numbers
@@ -272,7 +288,9 @@ def check_outcome(frame: pd.DataFrame, outcome: Outcome) -> list[Fault]:
     between = f"between {low:g} and {high:g}" if math.isfinite(high) else f"above {low:g}"
     outside, wrong = f"{name} {{value}} does not lie {between}", (below | above) & ~at_end
     percent = wrong & (values > 1) & (values <= 100) & (high == 1)
-    question = f"is it in percent? Divide by 100, or read it so: --column '{name}={name}:%'"
+    question = "is it in percent? Divide by 100"
+    if values[finite].median() > 1:  # all of them are, it seems
+        question += f", or read it so: --column {shlex.quote(f'{name}={column or name}:%')}"
     faults += cell_faults(frame, name, percent, outside, question, "percent")
     faults += cell_faults(frame, name, wrong & ~percent, outside, remove, "out-of-bounds")
     if outcome.kind == "count" and outcome.items in frame and frame[outcome.items].dtype.kind in "fiu":
@@ -301,19 +319,20 @@ def _check_items(frame: pd.DataFrame, outcome: Outcome, wrong: pd.Series) -> Ite
     return cell_faults(frame, outcome.items, part, problem, f"give the number of items of which {name} is a share", "not-whole")
 
 
-def check_error(frame: pd.DataFrame) -> list[Fault]:
-    """List impossible standard errors of losses; a table of planned runs may have them without losses."""
-    error, column = frame["loss_se"], "loss_se"
+def check_error(frame: pd.DataFrame, outcome: Outcome = LOSS) -> list[Fault]:
+    """List impossible standard errors of losses or other outcomes; a table of planned runs may have them without these."""
+    column, name, unit = outcome.error, outcome.name, outcome.unit
+    error = frame[column]
     if error.dtype.kind not in "fiu":
-        problem, suggestion = "column loss_se holds no numbers", "give standard errors in nats/token"
+        problem, suggestion = f"column {column} holds no numbers", f"give standard errors in {unit}"
         return [Fault(None, column, "", problem, suggestion, "column-without-numbers")]
-    missing, negative = "loss_se is missing or not finite", "loss_se {value} is negative"
+    missing, negative = f"{column} is missing or not finite", f"{column} {{value}} is negative"
     faults = list(cell_faults(frame, column, ~np.isfinite(error), missing, "write 0 where there is no error", "missing-value"))
-    faults += cell_faults(frame, column, error < 0, negative, "give a standard error in nats/token", "negative-error")
-    if "loss" not in frame:
+    faults += cell_faults(frame, column, error < 0, negative, f"give a standard error in {unit}", "negative-error")
+    if name not in frame:
         return faults
-    large, problem = np.isfinite(error) & (error > 0.5 * frame["loss"]), "loss_se {value} is more than half of the loss"
-    return faults + list(cell_faults(frame, column, large, problem, "is it in nats/token?", "error-too-large"))
+    large, problem = np.isfinite(error) & (error > 0.5 * frame[name]), f"{column} {{value}} is more than half of the {name}"
+    return faults + list(cell_faults(frame, column, large, problem, f"is it in {unit}?", "error-too-large"))
 
 
 def base_rows(frame: pd.DataFrame, law: Law) -> pd.Series:
@@ -339,7 +358,7 @@ def mixed_domains(frame: pd.DataFrame, law: Law, vary: str = "let parameters var
         return ""
     shown = ", ".join(domains[:5]) + (", …" if len(domains) > 5 else "")
     return (
-        f"its losses are of {len(domains)} domains ({shown}) and {law.name} describes one; "
+        f"its {law.outcome.plural} are of {len(domains)} domains ({shown}) and {law.name} describes one; "
         f"""choose with --where "domain == '{domains[0]}'" or runs.where(…), or {vary}"""
     )
 

@@ -27,7 +27,7 @@ from bayeslaw.design.search import ROUNDING, Market, choose
 from bayeslaw.design.targets import Targets, parameters_of, targets_of
 from bayeslaw.forecasting.discrepancy import read_choice
 from bayeslaw.forecasting.forecast import forecast_selections
-from bayeslaw.forecasting.stack import Posterior, check_pairing, paired
+from bayeslaw.forecasting.stack import Posterior, check_pairing, paired, require_losses
 from bayeslaw.posterior.diagnostics import SEED_SPREAD, checks_label, spread_order
 
 MOST_REPLICATES = 1_000
@@ -348,6 +348,7 @@ def anchors(
     ['a', 'b']
     """
     members = paired(fits if isinstance(fits, Sequence) else [fits])
+    require_losses(members, "a choice of runs, which lowers the variance of logarithms,", positive=True)
     check_probability(ci_prob)
     whole_number("rounds", rounds, 1)
     whole_number("replicates", replicates, 1, MOST_REPLICATES)
@@ -382,9 +383,10 @@ def anchors(
 def _misfits(members: Sequence[Posterior]) -> list[str]:
     """Notes on laws that miss their own runs by more than seeds explain: a choice that trusts them overrates such runs."""
     fits = [fit for member in members for fit, _ in member.selections]
+    of = fits[0].law.outcome.name
     misses = {fit.law.name: float(np.sqrt(np.max(fit.noise.variances(fit.draws)))) for fit in fits}
     return [
-        f"{name} misses its own runs by {miss:.1%} of the loss, more than seeds explain: state a discrepancy of {miss:.1%}, else "
+        f"{name} misses its own runs by {miss:.1%} of the {of}, more than seeds explain: state a discrepancy of {miss:.1%}, else "
         "runs that the law can't describe may look informative"
         for name, miss in misses.items()
         if miss > SEED_SPREAD * ROUNDING

@@ -152,8 +152,8 @@ def read_candidates(
     """
     runs = source if isinstance(source, Runs) else read_runs(source)
     faults = list(dict.fromkeys(fault for law, _ in fitted for fault in check(runs, law, purpose="forecast")))
-    if "loss_se" in runs.frame:
-        faults += check_error(runs.frame)
+    for outcome in {law.outcome for law, _ in fitted if law.outcome.error in runs.frame}:
+        faults += check_error(runs.frame, outcome)
     if faults:
         raise TableError(faults, runs.name)
     runs, notes = _unlogged(runs, [observed for _, observed in fitted])

@@ -226,9 +226,9 @@ class Source:
         point = np.zeros(self.candidates.run.size)
         for part in self.forecast.members:
             point += part.fit.noise.variances(part.values)[0][part.group] * part.size / self.forecast.size
-        if "loss_se" in self.candidates.rows:
-            loss = np.median(self.forecast.expected(slice(None)), axis=1)
-            point += (self.candidates.rows["loss_se"].to_numpy(dtype=np.float64) / loss) ** 2
+        if (error := self.forecast.outcome.error) in self.candidates.rows:
+            expected = np.median(self.forecast.expected(slice(None)), axis=1)
+            point += (self.candidates.rows[error].to_numpy(dtype=np.float64) / expected) ** 2
         return point
 
     def run_covariances(self, rows: NDArray[np.int64]) -> Array:

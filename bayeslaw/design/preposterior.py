@@ -20,6 +20,7 @@ from bayeslaw.data.observations import Observations, planned
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.design.anchors import Anchors
 from bayeslaw.forecasting.forecast import Forecast, MemberDraws, forecast
+from bayeslaw.forecasting.stack import require_losses
 from bayeslaw.inference.refit import require_draws, require_single_fit
 from bayeslaw.posterior.diagnostics import checks_label
 from bayeslaw.posterior.fit import Fit
@@ -50,10 +51,10 @@ class Design:
         observed, order = planned(fit.law, runs, fit.observed)
         latent = np.log(part.latent(order)).T
         frame = runs.frame.iloc[order]
-        if "loss_se" in frame:
-            error = frame["loss_se"].to_numpy(dtype=np.float64)
+        if (column := fit.law.outcome.error) in frame:
+            error = frame[column].to_numpy(dtype=np.float64)
             if not (np.isfinite(error) & (error >= 0)).all():
-                problem = f"{runs.name}: loss_se must be given for every row, 0 or more, 0 where it is nil."
+                problem = f"{runs.name}: {column} must be given for every row, 0 or more, 0 where it is nil."
                 raise BayeslawError(problem, code="bad-loss-se")
             observed = replace(observed, se=error / np.exp(np.median(latent, axis=0)))
         simulated = MemberDraws.of(fit, draws, runs, (*part.entropy, SIMULATED, seed))
@@ -119,6 +120,7 @@ def nested(
     True
     """
     require_draws(require_single_fit(fit, "A look-ahead"), "A look-ahead")
+    require_losses([fit], "a look-ahead, which is about the variance of logarithms,", positive=True)
     whole_number("seed", seed, 0)
     whole_number("outer", outer, 2)
     size = next(iter(fit.draws.values())).size

@@ -37,13 +37,14 @@ from bayeslaw.forecasting.forecast import Forecast, MemberDraws, forecast
 from bayeslaw.forecasting.stack import Posterior, Stack, fits_of
 from bayeslaw.inference.fit import fit as make_fit
 from bayeslaw.inference.refit import join_runs, refit_task, require_draws
+from bayeslaw.laws.outcome import Outcome
 from bayeslaw.posterior.diagnostics import checks_label
 
 ALARM = 0.01  # probability of a false alarm over all new runs together
 MOST_POINTS = 500  # points of a run that are compared at most
 TOGETHER = "all new runs"
 CI = 0.9
-WRONG = "The law or the noise is wrong there: compare others, or state a discrepancy, such as 1%, for your forecasts."
+WRONG = "The law or the noise is wrong there: compare others, or state a discrepancy{} for your forecasts."
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,7 @@ def update[P: Posterior](
     fits = {name: make_fit(task.law, task.runs, **task.options, progress=progress, cores=cores) for name, task in tasks.items()}
     refit = cast("P", replace(fit, members=fits) if isinstance(fit, Stack) else fits[fit.name])
     as_predicted = bool((predictions["p_adjusted"] >= ALARM).all())
-    text, widths = _verdict(predictions, "" if as_predicted else _extrapolation(fit, new)), None
+    text, widths = _verdict(predictions, "" if as_predicted else _extrapolation(fit, new), fit), None
     if settings is not None and before is not None:
         try:
             widths = compare_widths(before, forecast(refit, settings, force=force))
@@ -143,17 +144,19 @@ def compare_widths(before: Forecast, after: Forecast) -> pd.DataFrame:
 
     Columns: the settings; `before_latent_eti90_lb`, `_ub` and `after_latent_eti90_lb`, `_ub` in nats/token, or intervals of the
     spread `extrapolated` where both fits have learnt the error of the law and settings lie outside the runs of the first; the
-    widths of these intervals in percent of the loss, `before_eti90_percent` and `after_eti90_percent`; their `ratio`; and `checks`
-    ('passed' or 'FAILED (forced)').
+    widths of these intervals in percent of the loss, `before_eti90_percent` and `after_eti90_percent`, or of outcomes that are not
+    positive in their unit, `before_eti90_width` and `after_eti90_width`; their `ratio`; and `checks` ('passed' or 'FAILED
+    (forced)').
     """
-    table, ends = before.settings.copy(), interval_names("eti", CI)
+    table, ends, relative = before.settings.copy(), interval_names("eti", CI), before.outcome.relative
+    width = "eti90_percent" if relative else "eti90_width"
     spread = "extrapolated" if before.beyond and after.beyond and before.is_outside.any() else "latent"
     for name, predicted in (("before", before), ("after", after)):
         summary = predicted.summary(CI)
         low, high = (summary[f"{spread}_{end}"] for end in ends)
         table[f"{name}_{spread}_{ends[0]}"], table[f"{name}_{spread}_{ends[1]}"] = low, high
-        table[f"{name}_eti90_percent"] = 100 * np.log(high / low)
-    ratio = table["after_eti90_percent"] / table["before_eti90_percent"]
+        table[f"{name}_{width}"] = 100 * np.log(high / low) if relative else high - low
+    ratio = table[f"after_{width}"] / table[f"before_{width}"]
     return table.assign(ratio=ratio, checks=checks_label(before.forced or after.forced))
 
 
@@ -175,10 +178,11 @@ def compare_with_predictions(fit: Posterior, new: Runs, *, seed: int = 0, force:
     -------
     DataFrame
         One row per run and, if there are several, one for all together: run, rows, compared (rows), continues (if the fit knows
-        the run), loss (geometric mean, nats/token), predicted_median, predicted_eti90_lb, predicted_eti90_ub and inside_eti90 of
-        that mean, error_percent and error_sd (in predictive standard deviations), p_level and p_curve (probabilities of errors as
-        large in a simulated run, two-sided for the level), p_adjusted (probability that any statistic of any simulated run is as
-        far out as the farther of the two), and checks.
+        the run), loss (geometric mean, nats/token; or the mean of another outcome on the scale of its noise),
+        predicted_median, predicted_eti90_lb, predicted_eti90_ub and inside_eti90 of that mean, error_percent (or error, in the unit
+        of an outcome that is not positive) and error_sd (in predictive standard deviations), p_level and p_curve (probabilities of
+        errors as large in a simulated run, two-sided for the level), p_adjusted (probability that any statistic of any simulated
+        run is as far out as the farther of the two), and checks.
 
     Raises
     ------
@@ -220,15 +224,23 @@ def _errors(predicted: Forecast, frame: pd.DataFrame, code: NDArray[np.int64]) -
     def mean(values: Iterable[Array]) -> Array:
         return np.asarray(np.average(list(values), axis=0, weights=shares))
 
-    measured, point = np.log(frame["loss"].to_numpy(dtype=np.float64)), mean(noise.point for noise in noises)
+    outcome = predicted.outcome
+    measured = outcome.response(frame[outcome.name].to_numpy(dtype=np.float64))
+    point = mean(noise.point for noise in noises)
     errors, run_variance = list[_Errors](), list[float]()
     for own in (np.flatnonzero(code == run) for run in range(int(code.max()) + 1)):
         of_run = mean(noise.of_run(own) for noise in noises)
         shared = of_run + mean(noise.of_checkpoint(own) for noise in noises)
-        losses = [(noise.member, np.log(noise.member.latent(own))) for noise in noises]
-        simulated = np.concatenate([loss + member.noise(own) for member, loss in losses], axis=1)
-        latent = np.concatenate([loss + member.learnt.at(own) for member, loss in losses], axis=1)
-        errors.append(_Errors.of(simulated, measured[own], latent, point[own], shared))
+        values = [(noise.member, noise.member.latent(own)) for noise in noises]
+        if outcome.kind == "count":  # shares stay as they are: those of items may be 0 or 1
+            simulated = np.concatenate([member.noisy(value, own) for member, value in values], axis=1)
+            latent = np.concatenate([value for _, value in values], axis=1)
+            point[own], shared = (simulated - latent).var(axis=1), np.zeros_like(shared)
+        else:
+            logged = [(member, outcome.to_scale(value)) for member, value in values]
+            simulated = np.concatenate([value + member.noise(own) for member, value in logged], axis=1)
+            latent = np.concatenate([value + member.learnt.at(own) for member, value in logged], axis=1)
+        errors.append(_Errors.of(simulated, measured[own], latent, point[own], shared, outcome))
         run_variance.append(float(of_run.mean()))
     if len(errors) == 1:
         return errors
@@ -236,7 +248,7 @@ def _errors(predicted: Forecast, frame: pd.DataFrame, code: NDArray[np.int64]) -
     own_variance = np.bincount(code, point) / np.bincount(code) ** 2 + run_variance  # of a run's mean without its checkpoint effect
     shared = mean(noise.of_checkpoint(first) for noise in noises)
     middle, actual, latent = (np.stack([getattr(each, name) for each in errors]) for name in ("mean", "measured", "latent"))
-    return [*errors, _Errors.of(middle, actual, latent, own_variance, shared)]
+    return [*errors, _Errors.of(middle, actual, latent, own_variance, shared, outcome)]
 
 
 @dataclass(frozen=True)
@@ -299,14 +311,24 @@ class _Errors:
     measured: float  # mean log loss of the run
     level: Array  # mean errors (S + 1,)
     curve: Array  # Mahalanobis distances of the errors (S + 1,)
+    outcome: Outcome
 
     @classmethod
-    def of(cls, simulated: Array, measured: Array, latent: Array, point: Array, shared: Array | float) -> _Errors:
-        """From log losses simulated (k, S), measured (k,) and latent (k, S), and variances of noise by point and shared."""
+    def of(cls, simulated: Array, measured: Array, latent: Array, point: Array, shared: Array | float, outcome: Outcome) -> _Errors:
+        """Return errors from responses, such as log losses.
+
+        Parameters
+        ----------
+        simulated, measured, latent : arrays (k, S), (k,), (k, S)
+        point, shared : arrays (k,), (k, k)
+            Variances of the noise of points, and covariances of effects.
+        outcome : Outcome
+        """
         covariance = np.atleast_2d(np.cov(latent)) + np.diag(point) + shared
         errors = np.column_stack([measured, simulated]) - simulated.mean(axis=1, keepdims=True)
         white = solve_triangular(np.linalg.cholesky(covariance), errors, lower=True)
-        return cls(simulated.mean(axis=0), latent.mean(axis=0), float(measured.mean()), errors.mean(axis=0), (white**2).sum(axis=0))
+        means = simulated.mean(axis=0), latent.mean(axis=0), float(measured.mean()), errors.mean(axis=0)
+        return cls(*means, (white**2).sum(axis=0), outcome)
 
     @property
     def farthest(self) -> Array:
@@ -319,12 +341,15 @@ class _Errors:
 
     @property
     def row(self) -> dict[str, float | bool]:
-        median, low, high = np.exp(quantiles(self.mean, CI))
-        loss = float(np.exp(self.measured))
+        outcome = self.outcome
+        median, low, high = outcome.from_response(np.array(quantiles(self.mean, CI)))
+        value = float(outcome.from_response(self.measured))
+        error = {"error_percent" if outcome.relative else "error": outcome.deviation(value, median)}
         ends = interval_names("predicted_eti", CI)
+        held = bool(low <= value <= high)
         return {
-            "loss": loss, "predicted_median": median, ends[0]: low, ends[1]: high, "inside_eti90": bool(low <= loss <= high),
-            "error_percent": 100 * (loss / median - 1), "error_sd": self.level[0] / self.level[1:].std(),
+            outcome.name: value, "predicted_median": median, ends[0]: low, ends[1]: high, "inside_eti90": held, **error,
+            "error_sd": self.level[0] / self.level[1:].std(),
             "p_level": float((np.abs(self.level) >= abs(self.level[0])).mean()),
             "p_curve": float((self.curve >= self.curve[0]).mean()),
         }  # fmt: skip
@@ -337,7 +362,8 @@ def _extrapolation(fit: Posterior, new: Runs) -> str:
     return "" if check.passed else check.text
 
 
-def _verdict(predictions: pd.DataFrame, extrapolation: str) -> str:
+def _verdict(predictions: pd.DataFrame, extrapolation: str, fit: Posterior) -> str:
+    outcome = next(iter(fits_of(fit).values())).law.outcome
     worst = predictions.sort_values("error_sd", key=abs, ascending=False).sort_values("p_adjusted", kind="stable").iloc[0]
     count, name = int((predictions["run"] != TOGETHER).sum()), TOGETHER if worst["run"] == TOGETHER else f"run {worst['run']!r}"
     of = f" over {count} runs" if count > 1 else ""
@@ -347,7 +373,9 @@ def _verdict(predictions: pd.DataFrame, extrapolation: str) -> str:
     if worst["p_level"] <= worst["p_curve"]:
         side = "above" if worst["error_sd"] > 0 else "below"
         verb = "lie" if name == TOGETHER else "lies"
-        how = f"{name} {verb} {abs(worst['error_percent']):.2g}% {side} them, {abs(worst['error_sd']):.2g} predictive sd"
+        off = f"{abs(worst['error_percent']):.2g}%" if outcome.relative else f"{abs(worst['error']):.2g}"
+        how = f"{name} {verb} {off} {side} them, {abs(worst['error_sd']):.2g} predictive sd"
     else:
-        how = f"the losses of {name} have another shape or scatter"
-    return f"The new runs are OUTSIDE the predictions: {how} ({p}). {WRONG}" + (f" {extrapolation}." if extrapolation else "")
+        how = f"the {outcome.plural} of {name} have another shape or scatter"
+    wrong = WRONG.format(", such as 1%," if outcome.relative else "")
+    return f"The new runs are OUTSIDE the predictions: {how} ({p}). {wrong}" + (f" {extrapolation}." if extrapolation else "")

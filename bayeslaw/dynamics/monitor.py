@@ -20,6 +20,7 @@ from bayeslaw.core.units import NATS
 from bayeslaw.data.curves import Curves
 from bayeslaw.data.table import Runs
 from bayeslaw.forecasting.forecast import forecast
+from bayeslaw.forecasting.stack import require_losses
 from bayeslaw.posterior.diagnostics import checks_label, failure_suffix
 from bayeslaw.posterior.fit import Fit
 from bayeslaw.schedules.areas import trace
@@ -141,6 +142,7 @@ def watch(
     >>> watch.steps[[0, -1]].tolist()
     [2000, 4000]
     """
+    require_losses([fit], "the rest of a curve of losses")
     whole_number("seed", seed, 0)
     if target is not None and not (np.isfinite(target) and target > 0):
         raise BayeslawError(f"The target is a loss in {fit.unit} above 0, not {target:g}.", code="bad-target")

@@ -25,7 +25,7 @@ from bayeslaw.core.errors import BayeslawError, whole_number
 from bayeslaw.data.table import Runs
 from bayeslaw.dynamics.recipe import CHOICES, Recipe, check_choice, losses
 from bayeslaw.forecasting.forecast import forecast
-from bayeslaw.forecasting.stack import Posterior, check_pairing, paired
+from bayeslaw.forecasting.stack import Posterior, check_pairing, paired, require_losses
 from bayeslaw.planning.domain_loss import check_passed
 from bayeslaw.posterior.diagnostics import Check, checks_label, failure_suffix
 
@@ -342,6 +342,7 @@ class Landscape:
 
 def combinable(*posteriors: Posterior, force: bool = False) -> tuple[list[Posterior], int]:
     """Return posteriors whose losses can be added draw by draw, and their number of draws; refuse others, and those that failed."""
+    require_losses(posteriors, "a sum of losses of two domains")
     for posterior in posteriors:
         check_passed(posterior, force)
     units = list(dict.fromkeys(posterior.unit for posterior in posteriors))

@@ -15,7 +15,7 @@ from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, nearest
 from bayeslaw.data.schedule_text import parse_schedule
 from bayeslaw.data.validate import complete
-from bayeslaw.forecasting.stack import Posterior
+from bayeslaw.forecasting.stack import Posterior, require_losses
 from bayeslaw.posterior.draws import LawDraws, check_values
 from bayeslaw.schedules.areas import POWER, Point, trace
 from bayeslaw.schedules.changes import nodes
@@ -171,6 +171,7 @@ def losses(posterior: Posterior, table: pd.DataFrame, draws: NDArray[np.int64] |
     draws : int array (S,), optional
         Numbers of the draws, by default all.
     """
+    require_losses([posterior], "a recipe")
     selections, by_law = list(posterior.selections), []
     if len(selections) == 1 and draws is not None:
         selections, draws = [(selections[0][0], selections[0][1][draws])], None

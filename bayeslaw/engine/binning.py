@@ -61,7 +61,7 @@ def compress(law: Law, observed: Observations, width: float | None = None) -> Co
     unchanged = Compressed(observed, np.ones(points), np.zeros(observed.runs), np.arange(points))
     if observed.se.size:
         if width is not None:
-            problem = "Points with known standard errors (column loss_se) can't be put into bins: leave bins out."
+            problem = f"Points with known standard errors (column {observed.outcome.error}) can't be put into bins: leave bins out."
             raise BayeslawError(problem, code="bins-with-errors")
         return unchanged
     code = observed.run

@@ -34,6 +34,7 @@ from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import FitError
 from bayeslaw.engine.compiled import Function, Map
 from bayeslaw.engine.density import Density
+from bayeslaw.laws.outcome import LOSS, Outcome
 
 TRIALS = 400  # draws by which a map is judged
 GOOD = 1.0  # range of the log ratio (see _spread) below which no ridge path is sought
@@ -150,8 +151,8 @@ class RidgeMap:
         return np.asarray(-0.5 * (z**2).sum(axis=1) - np.log(slope[:, 0]) - value[:, k : 2 * k - 1].sum(axis=1))
 
 
-def find_mode(logp: Callable[[Array], tuple[float, Array]], start: Array) -> Array:
-    """Mode of a log density by L-BFGS from a start."""
+def find_mode(logp: Callable[[Array], tuple[float, Array]], start: Array, outcome: Outcome = LOSS) -> Array:
+    """Mode of a log density by L-BFGS from a start; an error names the outcome."""
 
     def down(x: Array) -> tuple[float, Array]:
         value, gradient = logp(x)
@@ -162,7 +163,7 @@ def find_mode(logp: Callable[[Array], tuple[float, Array]], start: Array) -> Arr
     result = minimize(down, start, jac=True, method="L-BFGS-B", options=options)
     if not math.isfinite(result.fun) or result.fun >= 1e12:
         problem = "The log density is not finite where the fit begins; are the losses and the covariates on the law's scale?"
-        raise FitError(problem, code="not-finite-at-start")
+        raise FitError(outcome.renamed(problem), code="not-finite-at-start")
     return np.asarray(result.x)
 
 
@@ -185,7 +186,7 @@ def root_of_inverse(hessian: Array) -> Array:
 def find_ridge_map(density: Density, candidates: Sequence[int]) -> RidgeMap:
     """The map by mode and curvature or, where that is better, along one of the candidate coordinates."""
     logp = density.function()
-    mode = find_mode(logp, density.start())
+    mode = find_mode(logp, density.start(), density.law.outcome)
     hessian = curvature(logp, mode)
     none = np.empty(0)
     plain = RidgeMap(mode, root_of_inverse(hessian), none.astype(np.int64), none, np.empty((4, 0, 0)))

@@ -56,8 +56,10 @@ LEGEND = """\
 e_folds                  distance beyond the cut; one e-fold is 2.7 times as much
 forecasts, rows          forecasts that are scored, and the rows that they are of: several cuts may forecast one row
 mae_rel, bias_rel        mean relative error, and with its sign: above 0 where forecasts are too high
+mae, bias                mean error, and with its sign: above 0 where forecasts are too high, in the unit of the loss
 cover_eti90              share of losses inside the 90% interval, which should be 0.9
 width_rel_eti90          mean width of the 90% interval, relative to the loss
+width_eti90              mean width of the 90% interval, in the unit of the loss
 crps                     error of the whole predictive distribution, in the unit of the loss; smaller is better"""
 
 
@@ -535,7 +537,7 @@ def _experience(rows: pd.DataFrame, outcome: Outcome) -> str:
     what = f"{held} of {len(rows)} {outcome.name if len(rows) == 1 else outcome.plural}"
     if scores["forecasts"] != scores["rows"]:
         what = f"the {outcome.name} in {held} of {len(rows)} forecasts (of {scores['rows']} rows, from {scores['cuts']} cuts)"
-    error = f"{significant(100 * scores['mae_rel'], 2)}%" if outcome.relative else significant(scores["mae"], 2)
+    error = outcome.in_words(scores["mae_rel" if outcome.relative else "mae"])
     return f"your 90% intervals would have held {what}; errors there were {error} on average"
 
 
@@ -549,6 +551,6 @@ def _advice(rows: pd.DataFrame, outcome: Outcome) -> list[str]:
         return []
     if not outcome.relative:
         return ["Such intervals are too narrow: forecast less far, or compare other laws."]
-    error = point_scores(rows["loss"].to_numpy(), rows["median"].to_numpy())["mae_rel"]
+    error = point_scores(rows[outcome.name].to_numpy(), rows["median"].to_numpy(), outcome)["mae_rel"]
     size = significant(100 * error, 1)
     return [f"Such intervals are too narrow: state a discrepancy of some {size}%, and see by a backtest whether it is enough."]

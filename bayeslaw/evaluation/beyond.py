@@ -171,15 +171,15 @@ def _weighed_beyond(work: Work, asked: Question, held: HeldOut, fits: Mapping[st
         f"{significant(count, 2)} independent hold-outs."
     )
     laws = {c.name: c.law for c in work.candidates}
-    if note := floor_note(weights, laws, errors, reach):
+    if held.outcome.is_loss and (note := floor_note(weights, laws, errors, reach)):
         work.notes.append(note)
-    rows = {}
+    rows, error = {}, "crps_rel" if held.outcome.relative else "crps"
     for c in work.candidates:
         row: dict[str, Any] = {"law": c.law.name, "noise": c.noise, "checks": mark(False, work.force), "model": ""}
         if c.name in fits:
             row |= {"checks": mark(fits[c.name].passed, work.force), "model": model_label(fits[c.name].checks)}
         if c.name in weights:
-            row |= {"forecasts": len(held.rows), "hold_outs": count, "crps_rel": errors[c.name], "weight": weights[c.name]}
+            row |= {"forecasts": len(held.rows), "hold_outs": count, error: errors[c.name], "weight": weights[c.name]}
         rows[c.name] = row
     table = pd.DataFrame(rows.values(), pd.Index(list(rows), name="name"))
     return weights, table.sort_values("weight", ascending=False, kind="stable")

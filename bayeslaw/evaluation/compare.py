@@ -35,7 +35,7 @@ from bayeslaw.evaluation.comparison import SCORED_TWICE, Candidate, Comparison, 
 from bayeslaw.evaluation.loo import Loo, held_out_density, leave_one_run_out, split_run
 from bayeslaw.evaluation.scores import draw_scores, point_scores, score
 from bayeslaw.forecasting.forecast import forecast_selections
-from bayeslaw.forecasting.stack import Stack, stacking
+from bayeslaw.forecasting.stack import Stack, require_one_outcome, stacking
 from bayeslaw.inference.point import MOST_RESAMPLES, MOST_STARTS, PointFit, point_fit
 from bayeslaw.laws.card import load_law
 from bayeslaw.laws.law import Law
@@ -137,6 +137,7 @@ def compare(
     whole_number("starts", starts, 1, MOST_STARTS)
     whole_number("seed", seed, 0)
     cards = [law if isinstance(law, Law) else load_law(law) for law in laws]
+    require_one_outcome(cards)
     if (holdout is not None) + (by is not None) + loo + (at is not None) > 1:
         raise BayeslawError("Give only one of holdout, by, loo and at.", code="several-holdouts")
     candidates, whole = _candidates(cards, list(noise)), runs if isinstance(runs, Runs) else read_runs(runs)
@@ -251,14 +252,15 @@ def _fold(table: Runs, name: str, held: NDArray[np.bool_], undescribed: NDArray[
 
 def _unseen(fold: _Fold, laws: Sequence[Law], notes: list[str]) -> _Fold:
     """Return a fold without the held-out rows whose covariates and loss are also among the rows to fit, and note them."""
+    name = laws[0].outcome.name
     seen = np.any([Observations.of(law, fold.seen).has(law, fold.held.frame) for law in laws], axis=0)
     if seen.all():
-        problem = f"every row that {fold.name!r} holds out is also among the rows to fit, with the same covariates and loss"
+        problem = f"every row that {fold.name!r} holds out is also among the rows to fit, with the same covariates and {name}"
         raise BayeslawError(f"{fold.held.name}: {problem}. Remove the repeated rows.", code="nothing-held-out")
     if not seen.any():
         return fold
     rows = row_ranges(fold.held.frame.index[seen])
-    notes.append(f"{fold.name}: {rows} are not scored, since the rows to fit have the same covariates and loss.")
+    notes.append(f"{fold.name}: {rows} are not scored, since the rows to fit have the same covariates and {name}.")
     return fold._replace(held=replace(fold.held, frame=fold.held.frame[~seen]))
 
 
@@ -384,7 +386,8 @@ def _weighed(
 ) -> tuple[dict[str, float], pd.DataFrame]:
     """Return weights and their table; fits without finite densities and failed fits get no weight."""
     for name in [str(name) for name, values in densities.items() if not np.isfinite(values).all()]:
-        work.notes.append(f"{name} has no weight: its losses are not finite for some draws at some left-out runs.")
+        plural = made[name][0].law.outcome.plural
+        work.notes.append(f"{name} has no weight: its {plural} are not finite for some draws at some left-out runs.")
         del densities[name]
     if not densities:
         raise FitError(f"None of {', '.join(made)} can be weighed. {' '.join(work.notes)} Or force it.", code="failed-checks")

@@ -320,12 +320,12 @@ def held_rows(members: Sequence[Fit | PointFit], runs: Runs, in_sample: bool = F
     if faults := list(dict.fromkeys(fault for law in laws for fault in check(runs, law, purpose="score"))):
         raise TableError(faults, runs.name)
     base = np.any([base_rows(runs.frame, law) for law in laws], axis=0)
-    frame = runs.frame[~base]
+    frame, outcome = runs.frame[~base], laws[0].outcome
     seen = np.any([member.observed.has(member.law, frame) for member in members], axis=0)
     if seen.all() and not in_sample:
         raise BayeslawError(
-            f"{runs.name}: no row is held out. The fit has the covariates and the loss of all {len(frame)} rows "
-            f"({row_ranges(frame.index)}). Give losses that it has not seen, or score these as in-sample (--in-sample, "
+            f"{runs.name}: no row is held out. The fit has the covariates and the {outcome.name} of all {len(frame)} rows "
+            f"({row_ranges(frame.index)}). Give {outcome.plural} that it has not seen, or score these as in-sample (--in-sample, "
             "in_sample=True).",
             code="nothing-held-out",
         )
@@ -343,23 +343,32 @@ def headlines(scores: pd.DataFrame, unit: str, outcome: Outcome = LOSS) -> dict[
         Of the losses, or of what the fit is to in place of them.
     """
     (row,) = scores.to_dict("records")
-    inside, rows = round(row["cover_eti90"] * row["rows"]), row["rows"]
+    inside, rows, of = round(row["cover_eti90"] * row["rows"]), row["rows"], f" {unit}" if unit else ""
     if outcome.relative:
         error, bias = f"{100 * row['mae_rel']:.2g}% (mean relative error", f"{100 * row['bias_rel']:+.2g}% (the same"
     else:
-        error, bias = f"{significant(row['mae'], 3)} {unit} (mean error", f"{row['bias']:+.2g} {unit} (the same"
+        error, bias = f"{significant(row['mae'], 3)}{of} (mean error", f"{row['bias']:+.2g}{of} (the same"
     return {
         "error": f"{error}; lower is better)",
         "bias": f"{bias} with its sign: + where too high; want 0)",
         "coverage": f"{inside} of {rows} {outcome.plural} in their 90% intervals, {100 * row['cover_eti90']:.3g}% (want 90%)",
-        "width": f"{significant(row['width_eti90'], 3)} {unit} (mean of the 90% intervals; narrower is better)",
-        "CRPS": f"{significant(row['crps'], 3)} {unit} (error of the whole distribution; lower is better)",
+        "width": f"{significant(row['width_eti90'], 3)}{of} (mean of the 90% intervals; narrower is better)",
+        "CRPS": f"{significant(row['crps'], 3)}{of} (error of the whole distribution; lower is better)",
     }
 
 
-def legend(names: Collection[str]) -> str:
-    """Return the lines of `LEGEND` that explain some scores."""
-    return "\n".join(line for line in LEGEND.splitlines() if not {*line.partition("  ")[0].split(", ")}.isdisjoint(names))
+def legend(names: Collection[str], outcome: Outcome = LOSS, text: str = LEGEND) -> str:
+    """Return the lines of a legend that explain some scores of an outcome.
+
+    Parameters
+    ----------
+    names : collection of str
+    outcome : Outcome
+    text : str
+        Lines with names of scores, two blanks and what they are.
+    """
+    lines = (line for line in text.splitlines() if not {*line.partition("  ")[0].split(", ")}.isdisjoint(names))
+    return outcome.renamed("\n".join(lines))
 
 
 def sample_note(scores: pd.DataFrame, name: str) -> str:

@@ -149,7 +149,7 @@ class MemberDraws:
         error = self._discrepancy_at(block) if sds else 0.0
         return np.stack([latent, *(self.noisy(latent, block, sd * error) for sd in (0.0, *sds))])
 
-    def noisy(self, latent: Array, block: slice, error: Array | float = 0.0) -> Array:
+    def noisy(self, latent: Array, block: slice | Index, error: Array | float = 0.0) -> Array:
         """Return the outcomes (rows, draws) that runs would log, given the law's in a block of settings and errors of the law."""
         rows, outcome = np.arange(self.rows.size)[block], self.fit.law.outcome
         noise: Array | float = self.noise(rows) + error
@@ -206,12 +206,12 @@ class MemberDraws:
             columns.append(values)
         some, chains = spread_rows(columns), next(iter(self.fit.by_chain.values())).shape
         by_draw = np.moveaxis(self.latent(some, self.fit.draws).reshape(some.size, *chains), 0, -1)
-        mixed = forecast_checks(by_draw, self.rows[some].tolist(), self.rows.size)
+        mixed = forecast_checks(by_draw, self.rows[some].tolist(), self.rows.size, self.fit.law.outcome)
         if chains[0] * chains[1] < FEWEST or self.errors is not None:
             return mixed
         few = spread_rows([values[some] for values in columns], SENSED)
         sensitivity = self.fit.sensitivity_of({str(self.rows[some[i]]): by_draw[..., i] for i in few})
-        return [*mixed, forecast_sensitivity_check(sensitivity, self.rows.size)]
+        return [*mixed, forecast_sensitivity_check(sensitivity, self.rows.size, self.fit.law.outcome)]
 
 
 def outside(fit: Fit, covariates: Mapping[str, Array]) -> pd.DataFrame:

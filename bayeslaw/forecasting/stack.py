@@ -17,7 +17,8 @@ from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError, FitError
 from bayeslaw.core.methods import PublicFunction
 from bayeslaw.core.text import short_lines
-from bayeslaw.laws.law import Covariate
+from bayeslaw.inference.point import PointFit
+from bayeslaw.laws.law import Covariate, Law
 from bayeslaw.laws.outcome import Outcome
 from bayeslaw.posterior.diagnostics import Check, Verdicts, model_label, sampling_label
 from bayeslaw.posterior.fit import Fit
@@ -75,9 +76,7 @@ class Stack(Verdicts):
         if not self.members or list(self.members) != list(self.weights):
             raise BayeslawError("A stack needs a weight for each of its fits, and at least one fit.", code="missing-weights")
         check_weights(weights)
-        if len(outcomes := {fit.law.outcome for fit in self.members.values()}) > 1:
-            names = " and ".join(sorted({outcome.name for outcome in outcomes}))
-            raise BayeslawError(f"Fits of different outcomes ({names}) can't be stacked.", code="different-outcomes")
+        require_one_outcome([fit.law for fit in self.members.values()])
 
     @classmethod
     def of(cls, members: Mapping[str, Fit], weights: Mapping[str, float]) -> Stack:
@@ -251,6 +250,39 @@ def with_error(fit: Fit, selections: Sequence[tuple[Fit, Index]]) -> Fit | None:
     every = {id(other): other.extrapolation for other, _ in selections}.values()
     usual = all(other is None or other.discrepancy is None or other.discrepancy.walk.exact for other in every)
     return None if len(every) > 1 and usual else away
+
+
+def require_one_outcome(laws: Iterable[Law]) -> None:
+    """Refuse laws that predict different things: they can't be compared or stacked."""
+    outcomes = {law.outcome.quantity: law for law in laws}
+    if len(outcomes) > 1:
+        shown = ", ".join(f"{law.name} predicts {law.outcome.name} (kind {law.outcome.kind})" for law in outcomes.values())
+        message = f"Laws of different outcomes can't be compared or stacked: {shown}. Give laws of one outcome, unit and kind."
+        raise BayeslawError(message, code="different-outcomes")
+
+
+def require_losses(posteriors: Iterable[Posterior | PointFit], decision: str, *, positive: bool = False) -> None:
+    """Refuse fits of other outcomes than losses for a decision that is about losses.
+
+    Parameters
+    ----------
+    posteriors : iterable of Fit, Stack or PointFit
+    decision : str
+        What needs losses, such as 'an allocation of compute'.
+    positive : bool
+        Whether it can use any positive outcome.
+    """
+    for posterior in posteriors:
+        outcome = posterior.outcome if isinstance(posterior, Stack) else posterior.law.outcome
+        if outcome.is_loss or (positive and outcome.relative):
+            continue
+        name = posterior.law.name if isinstance(posterior, PointFit) else posterior.name
+        needed = "losses, or of another outcome of kind positive" if positive else "losses"
+        raise BayeslawError(
+            f"{name} predicts {outcome.plural} (an outcome of kind {outcome.kind}), and {decision} needs a fit of {needed}: "
+            "give one of a law without [outcome].",
+            code="not-a-loss",
+        )
 
 
 def check_pairing(sizes: Iterable[int], unpaired: str) -> None:

@@ -11,7 +11,7 @@ import pandas as pd
 
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.data.table import Runs, read_runs
-from bayeslaw.forecasting.stack import Stack, check_weights
+from bayeslaw.forecasting.stack import Stack, check_weights, require_one_outcome
 from bayeslaw.inference.fit import fit
 from bayeslaw.laws.card import load_law
 from bayeslaw.laws.law import Law
@@ -52,6 +52,7 @@ def fit_stack(
     {'chinchilla': 0.5, 'kaplan': 0.5}
     """
     loaded = [law if isinstance(law, Law) else load_law(law) for law in laws]
+    require_one_outcome(loaded)
     names = [law.name for law in loaded]
     if len(names) < 2 or len({*names}) < len(names):
         problem = f"A stack is fitted of two or more laws, each named once; these are {', '.join(names) or 'none'}."

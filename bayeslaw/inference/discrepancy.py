@@ -44,7 +44,8 @@ def why_not(law: Law, observed: Observations, noise: Noise) -> str:
     if isinstance(noise, PointNoise) or noise.drift or noise.skew:
         return f"its noise is {noise.text}"
     if observed.outcome.kind != "positive":
-        return f"errors of laws have been learnt for losses, and its outcome is {observed.outcome.name}"
+        of = f"{observed.outcome.name} is of kind {observed.outcome.kind}"
+        return f"errors of laws are learnt for outcomes of kind positive, and {of}"
     if CONTINUED & {*law.covariates}:
         return "errors of laws of continual pre-training jump from checkpoint to checkpoint"
     if law.levels:

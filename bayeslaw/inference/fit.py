@@ -142,7 +142,7 @@ def fit(
     if compressed is not None and bins is not None:
         draws_of = {name: v.ravel()[:: max(1, v.size // SHIFTED)] for name, v in result.draws.items() if name in law.parameters}
         shift, sigma = compressed.shift(law, draws_of, observed), chosen.scales(result.draws, "sigma_point")
-        checks.append(bins_check(compressed.count, bins, shift, sigma))
+        checks.append(bins_check(compressed.count, bins, shift, sigma, law.outcome))
     info = {
         "bayeslaw_format": FORMAT,
         "card": law.card,

@@ -69,11 +69,11 @@ class PointFit:
 
     def __repr__(self) -> str:
         values = ", ".join(f"{name} = {compact(value, 3)}" for name, value in self.parameters.items())
-        return short_lines(f"<PointFit of {self.law.name} to {self.observed.response.size:,} losses: {values}>")
+        return short_lines(f"<PointFit of {self.law.name} to {self.observed.response.size:,} {self.law.outcome.plural}: {values}>")
 
     @property
     def unit(self) -> str:
-        """Unit of its losses."""
+        """Unit of its losses, or other outcomes."""
         return self.observed.unit
 
     @property
@@ -157,7 +157,7 @@ def point_fit(
         value, best = descend(loss, ends[0][1])
     if not value < NO_LOSS:
         text = "No start of the point fit reached a finite loss; are the losses and the covariates on the law's scale?"
-        raise FitError(text, code="no-finite-loss")
+        raise FitError(law.outcome.renamed(text), code="no-finite-loss")
     parameters = {name: float(v[0]) for name, v in problem.parameters(best[None, :]).items()}
     return PointFit(law, parameters, value, delta, pd.DataFrame({"objective": [e[0] for e in ends]}), observed, best)
 

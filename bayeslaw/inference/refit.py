@@ -16,6 +16,7 @@ from bayeslaw.data.table import Runs
 from bayeslaw.data.validate import base_rows, check, mixed_domains, repeat_faults, repeats
 from bayeslaw.inference.batch import Task
 from bayeslaw.laws.card import parse_card
+from bayeslaw.laws.outcome import LOSS
 from bayeslaw.laws.pooling import level
 from bayeslaw.laws.prior import Prior
 from bayeslaw.posterior.fit import Fit
@@ -134,6 +135,9 @@ def join_runs(fit: Fit, new: Runs) -> Runs:
         faults += repeat_faults(new.frame, fit.law)
     if (name := outcome.name) not in new.frame:
         faults.append(Fault(None, name, "", f"column {name} is missing", "give that of the new runs", "missing-column"))
+    elif new.frame[name].dtype.kind not in "fiu":
+        problem, code = f"column {name} holds no numbers", "column-without-numbers"
+        faults.append(Fault(None, name, "", problem, f"{fit.law.name} needs them there", code))
     if faults:
         raise TableError(faults, new.name)
     logged = new.frame[~base_rows(new.frame, fit.law)]
@@ -167,16 +171,23 @@ def _merged(fit: Fit, old: Runs, new: Runs) -> Runs:
     run = pd.Series(np.array(names, dtype=object)[code], index=frame.index)
     checkpoint = run[~base].map(of).astype(object).fillna(checkpoint)  # a run that goes on has the checkpoint that it had
     frame = frame.assign(run=run, checkpoint=checkpoint.reindex(frame.index))  # base checkpoints have no place in the fit
-    return stack_runs(old, replace(new, frame=frame))
+    return stack_runs(old, replace(new, frame=frame), fit.law.outcome.error)
 
 
-def stack_runs(old: Runs, new: Runs) -> Runs:
-    """Rows of a fit and new rows of its unit, with row numbers, runs and checkpoints of their own, in one table."""
+def stack_runs(old: Runs, new: Runs, error: str = LOSS.error) -> Runs:
+    """Rows of a fit and new rows of its unit, with row numbers, runs and checkpoints of their own, in one table.
+
+    Parameters
+    ----------
+    old, new : Runs
+    error : str
+        The column of known errors: where only new rows have it, those of the fit are 0.
+    """
     frame = pd.concat([old.frame, new.frame])
     if "unit" in frame:  # one of the two may lack the column; its losses are in the same unit
         frame["unit"] = old.unit
-    if "loss_se" in new.frame and "loss_se" not in old.frame:
-        frame["loss_se"] = frame["loss_se"].mask(frame.index.isin(old.frame.index), 0.0)
+    if error in new.frame and error not in old.frame:
+        frame[error] = frame[error].mask(frame.index.isin(old.frame.index), 0.0)
     name, conversions = f"{old.name} and {new.name}", (*old.conversions, *new.conversions)
     return Runs(frame, name, conversions, duplicates="keep", sources=(*old.sources, *new.sources))
 

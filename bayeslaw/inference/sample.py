@@ -166,8 +166,10 @@ def _check_noise(density: Density, centre: dict[str, Array]) -> None:
     """Refuse losses that the law describes to the last digits: no chain moves along so narrow a posterior."""
     noise = [float(values.ravel()[0]) for name, values in centre.items() if kind(name) == "sigma_point"]
     if noise and max(noise) < LEAST_NOISE:
-        problem = f"The losses lie within {max(noise):.0e} of {density.law.name}, relatively: they were computed, not measured"
-        raise FitError(f"{problem}. Add the noise of measured losses, some 1e-3.", code="losses-without-noise")
+        outcome, name = density.law.outcome, density.law.name
+        how = ", relatively" if outcome.relative else " on the scale of its noise"
+        problem = f"The {outcome.plural} lie within {max(noise):.0e} of {name}{how}: they were computed, not measured"
+        raise FitError(f"{problem}. Add the noise of measured {outcome.plural}, some 1e-3.", code="losses-without-noise")
 
 
 def is_slow(draws: dict[str, Array]) -> bool:

@@ -24,6 +24,14 @@ RESERVED = frozenset(
     }
 )  # fmt: skip
 """Names that a card can't use: those of functions, of parameters of the noise, and of columns of tables and stored draws."""
+OF_RESULTS = frozenset(
+    {
+        "as", "checks", "compared", "continues", "crps", "cut", "error", "error_percent", "error_sd", "flops", "group", "headline",
+        "inside", "inside_eti90", "law", "loo_pit", "loss_se", "median", "model", "near", "p_adjusted", "p_curve", "p_level",
+        "pareto_k", "pit", "predicted", "predicted_median", "reach", "rows", "sds", "seed", "spread", "unit", "weight",
+    }
+)  # fmt: skip
+"""Columns of tables of results, which have the outcome in a column of its name: no outcome can be called so."""
 MOST_NODES = 100
 # The keys of a card, of a covariate and of a parameter, in the order in which a card is written; `laws.schema` describes each.
 TOP = (
@@ -233,8 +241,12 @@ def _outcome(card: Mapping[str, Any]) -> Outcome:
         raise fault(f"an outcome has no {unknown[0]!r}; it has {known}", unknown[0], "unknown-key")
     name, kind = _text(table, "name", "outcome"), table.get("kind")
     if not name.isidentifier() or name.startswith("_") or name in RESERVED | {LOSS.name}:
-        reason = "laws of losses have no [outcome]" if name == LOSS.name else "use letters, digits and _"
+        reason = "use letters, digits and _" if name not in RESERVED else "a column or function has that name"
+        reason = "laws of losses have no [outcome]" if name == LOSS.name else reason
         raise fault(f"{name!r} can't be the name of an outcome: {reason}.", "name", "invalid-name")
+    if name in OF_RESULTS:
+        message = f"{name!r} can't be the name of an outcome: results have a column of that name."
+        raise fault(message, "name", "invalid-name")
     if kind not in KINDS:
         raise fault(f"the kind of an outcome is one of {', '.join(KINDS)}, not {shortened(repr(kind))}.", "kind", "unknown-kind")
     bounds = table.get("bounds", list(BOUNDS.get(kind, ())))

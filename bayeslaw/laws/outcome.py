@@ -16,6 +16,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from bayeslaw.core.text import significant
 from bayeslaw.core.units import NATS
 from bayeslaw.laws.formula import NUMPY
 
@@ -76,6 +77,11 @@ class Outcome:
         return self.name == "loss"
 
     @property
+    def quantity(self) -> tuple[str, str, Kind, tuple[float, float]]:
+        """Its name, unit, kind and bounds: outcomes that have the same are one, whatever their cards say of chance or scale."""
+        return self.name, self.unit, self.kind, self.bounds
+
+    @property
     def symbol(self) -> str:
         """What formulas in mathematical notation call it."""
         return "L" if self.is_loss else self.name
@@ -92,13 +98,39 @@ class Outcome:
             return "losses"
         return f"{self.name[:-1]}ies" if self.name.endswith("y") else f"{self.name}s"
 
+    @property
+    def heading(self) -> str:
+        """Its name at the beginning of a sentence."""
+        return self.name[:1].upper() + self.name[1:]
+
+    def renamed(self, text: str) -> str:
+        """Return a text about losses with the outcome's name in place of theirs."""
+        return text.replace("losses", self.plural).replace("loss", self.name)
+
     def in_unit(self, unit: str) -> str:
         """Its plural with a unit: 'losses in nats/token', or 'accuracies' where there is none."""
         return f"{self.plural} in {unit}" if unit else self.plural
 
     def labelled(self, unit: str) -> str:
         """Its name with a unit, as a picture's axis has it: 'loss (nats/token)'."""
-        return f"{self.name} ({unit})" if unit else self.name
+        return self.of_unit(self.name, unit)
+
+    def deviation(self, values: Any, centre: Any) -> Any:
+        """Return how far values lie above others: of positive outcomes in percent of these, of others in the outcome's unit."""
+        return 100 * (values / centre - 1) if self.relative else values - centre
+
+    def in_words(self, error: float) -> str:
+        """Return a mean error in words to two figures: of positive outcomes the relative one in percent, else the error itself."""
+        return f"{significant(100 * error, 2)}%" if self.relative else significant(error, 2)
+
+    def of_deviation(self, what: str, unit: str) -> str:
+        """Return a name of a deviation with its unit, the outcome's or percent: 'loss minus the median (%)'."""
+        return self.of_unit(what, "%" if self.relative else unit)
+
+    @staticmethod
+    def of_unit(what: str, unit: str) -> str:
+        """Return a text with a unit in brackets, where there is one."""
+        return f"{what} ({unit})" if unit else what
 
     @property
     def observed(self) -> str:
@@ -159,10 +191,23 @@ class Outcome:
         """Return measured outcomes on the scale of the noise; shares of counted items, which may be 0 or 1, stay as they are."""
         return values if self.kind == "count" else self.to_scale(values)
 
+    def from_response(self, values: Any) -> Any:
+        """Return measured outcomes from their responses."""
+        return values if self.kind == "count" else self.from_scale(values)
+
     def possible(self, values: Any) -> Any:
         """Return where a law's values are possible expectations of the outcome, an array of bool."""
         low, high = self.bounds
         return np.isfinite(values) & (values > low) & (values < high)
+
+    @property
+    def described(self) -> str:
+        """Its unit, values and chance in words, such as 'share of questions, 0 to 1: shares of items; chance: 0.25'."""
+        low, high = self.bounds
+        span = {"positive": "above 0", "real": "any number"}.get(self.kind, f"{low:g} to {high:g}")
+        text = ", ".join(filter(None, [self.unit, span])) + (f": shares of {self.items}" if self.items else "")
+        chance = self.chance if isinstance(self.chance, str) or self.chance is None else f"{self.chance:g}"
+        return text if chance is None else f"{text}; chance: {chance}"
 
     @property
     def words(self) -> str:

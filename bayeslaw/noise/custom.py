@@ -53,9 +53,10 @@ class PointNoise(Noise):
                 code="noise-without-prior",
             )
         if observed.se.size and "known" not in inspect.signature(density).parameters:
+            of = "log loss" if observed.outcome.is_loss else "the responses"
             raise BayeslawError(
-                "The table has known errors (loss_se), and the noise takes none: give it an argument `known`, the points' known "
-                "variances of log loss.",
+                f"The table has known errors ({observed.outcome.error}), and the noise takes none: give it an argument `known`, "
+                f"the points' known variances of {of}.",
                 code="noise-without-known-errors",
             )
         return cls(student=False, run_effect=False, density=density, priors=priors)

@@ -26,7 +26,7 @@ from bayeslaw.core.flops import FLOPS
 from bayeslaw.core.intervals import columns, interval_names, tails
 from bayeslaw.core.units import NATS
 from bayeslaw.forecasting.forecast import ERROR
-from bayeslaw.forecasting.stack import Posterior
+from bayeslaw.forecasting.stack import Posterior, require_losses
 from bayeslaw.inference.point import PointFit
 from bayeslaw.laws.law import Law
 from bayeslaw.planning.domain_loss import at_settings, check_passed, members, setting
@@ -154,6 +154,7 @@ def allocate(
     >>> allocation.method, allocation.N.shape[1]
     ('closed form', 3)
     """
+    require_losses([fit], "an allocation of compute")
     check_passed(fit, force)
     if discrepancy not in ("learned", "none"):
         raise BayeslawError(

@@ -15,7 +15,7 @@ from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError, FitError, nearest
 from bayeslaw.core.flops import Stages, per_token
 from bayeslaw.core.text import number
-from bayeslaw.forecasting.stack import Posterior, Stack, paired
+from bayeslaw.forecasting.stack import Posterior, Stack, paired, require_losses
 from bayeslaw.inference.point import PointFit
 from bayeslaw.planning.base_loss import BaseLoss, base_loss
 from bayeslaw.planning.domain_loss import DomainLoss, as_number, check_passed, domain_loss, members, setting
@@ -287,6 +287,7 @@ def checked_posteriors(posteriors: Sequence[Posterior], force: bool) -> list[Pos
                 "A plan needs posteriors; give point fits as `points`, for the deterministic plan beside it.",
                 code="not-a-posterior",
             )
+        require_losses([posterior], "a plan")
         check_passed(posterior, force)
         if without := [fit.law.name for fit, _ in members(posterior) if "D" not in fit.law.covariates]:
             raise BayeslawError(f"{without[0]} has no tokens D, so there is nothing to plan with it.", code="law-without-tokens")

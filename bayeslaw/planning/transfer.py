@@ -19,7 +19,7 @@ from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.intervals import columns
 from bayeslaw.forecasting.grid import grid
-from bayeslaw.forecasting.stack import Posterior, Stack, check_pairing, paired
+from bayeslaw.forecasting.stack import Posterior, Stack, check_pairing, paired, require_losses
 from bayeslaw.inference.point import PointFit
 from bayeslaw.planning.allocation import SCRATCH, stage_names, stages
 from bayeslaw.planning.domain_loss import check_passed
@@ -111,6 +111,7 @@ def transfer(
     >>> bayeslaw.transfer(fit, {"N": 1e9, "D": "1e9:1e11:3"}, continued=fit).scratch.shape[1]
     3
     """
+    require_losses([fit, *([continued] if continued is not None else [])], "a comparison of starts at equal loss")
     if continued is not None:
         fit, continued = paired([fit, continued])
     fits = [fit, *([continued] if continued is not None else [])]

@@ -8,7 +8,6 @@ import numpy as np
 
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.intervals import interval_names
-from bayeslaw.core.text import significant
 from bayeslaw.evaluation.backtest import BINS, COVERED, IN_WORDS, Backtest, bin_name, counted, inside
 from bayeslaw.plots.style import COLOURS, DASHES, MARKERS, SHARES, SMALL, failure, finish, has_failed, new_axes, share_interval
 
@@ -39,29 +38,33 @@ def plot_backtest(backtest: Backtest, ax: Axes | None = None) -> Axes:
     rows = backtest.rows
     if not len(rows):
         raise BayeslawError("Nothing was scored in this backtest: there is nothing to draw.", code="nothing-to-draw")
-    median, loss, reach = (rows[name].to_numpy(dtype=np.float64) for name in ("median", "loss", "reach"))
+    outcome, unit = backtest.outcome, backtest.outcome.unit
+    median, measured, reach = (rows[name].to_numpy(dtype=np.float64) for name in ("median", outcome.name, "reach"))
     low, high = (rows[end].to_numpy(dtype=np.float64) for end in interval_names("eti", CI))
-    held = inside(rows, CI).to_numpy()
+    held = inside(rows, CI, outcome).to_numpy()
     ax = ax or new_axes()
     ax.axhline(0, color="0.6", lw=0.8, zorder=0)
-    ax.vlines(reach, 100 * (low / median - 1), 100 * (high / median - 1), color="0.75", lw=1.2, zorder=1)
+    ax.vlines(reach, outcome.deviation(low, median), outcome.deviation(high, median), color="0.75", lw=1.2, zorder=1)
     for mask, colour, mark, where in ((held, COLOURS[0], "o", "inside"), (~held, COLOURS[1], "X", "outside")):
         label = f"{where} the {CI * 100:g}% equal-tailed interval: {mask.sum()}"
-        error = 100 * (loss[mask] / median[mask] - 1)
+        error = outcome.deviation(measured[mask], median[mask])
         ax.plot(reach[mask], error, ls="", marker=mark, ms=4, mec="white", mew=0.3, color=colour, label=label)
     bottom, top = ax.get_ylim()
     ax.set(xlim=(0, 1.05 * reach.max()), ylim=(bottom - 0.12 * (top - bottom), top + 0.05 * (top - bottom)))  # room for texts
-    errors = backtest.reach.set_index("e_folds")["mae_rel"]
+    errors = backtest.reach.set_index("e_folds")["mae_rel" if outcome.relative else "mae"]
     for start, end in BINS:
         if (name := bin_name(start, end)) in errors:
             ax.axvline(start, color="0.85", lw=0.8, zorder=0)
             middle = (start + min(end, float(reach.max()))) / 2
-            text = f"{significant(100 * float(errors[name]), 2)}%"
+            text = outcome.in_words(float(errors[name]))
             ax.text(middle, 0.99, text, transform=ax.get_xaxis_transform(), fontsize=SMALL, ha="center", va="top")
     x = f"e-folds of {IN_WORDS.get(backtest.by, backtest.by)} beyond the cut"
     cuts = counted(rows["cut"].nunique(), "cut")
-    title = f"{backtest.law}: losses beyond {cuts} and their forecasts ({backtest.spread});\nabove: mean error by distance"
-    return finish(ax, x, "loss minus the forecast's median (%)", title + failure(has_failed(rows)))
+    title = (
+        f"{backtest.law}: {outcome.plural} beyond {cuts} and their forecasts ({backtest.spread});\nabove: mean error by distance"
+    )
+    y = outcome.of_deviation(f"{outcome.name} minus the forecast's median", unit)
+    return finish(ax, x, y, title + failure(has_failed(rows)))
 
 
 def plot_reach_coverage(backtest: Backtest, ax: Axes | None = None) -> Axes:
@@ -93,7 +96,7 @@ def plot_reach_coverage(backtest: Backtest, ax: Axes | None = None) -> Axes:
     far = 1.05 * float(rows["reach"].max())
     ax = ax or new_axes()
     for i, prob in enumerate(COVERED):
-        share = np.array([inside(part, prob).mean() for part, _ in parts])
+        share = np.array([inside(part, prob, backtest.outcome).mean() for part, _ in parts])
         low, high = share_interval(share, runs)
         at = middle + (i - 1) * 0.012 * far
         bars = [100 * (share - low), 100 * (high - share)]
@@ -108,4 +111,4 @@ def plot_reach_coverage(backtest: Backtest, ax: Axes | None = None) -> Axes:
     x = f"e-folds of {IN_WORDS.get(backtest.by, backtest.by)} beyond the cut"
     title = f"{backtest.law}: coverage by distance ({backtest.spread})" + failure(has_failed(rows))
     notes = [f"bars: {SHARES} where each run counts once; dotted: as it should be; below: runs"]
-    return finish(ax, x, "losses inside the interval (%)", title, notes)
+    return finish(ax, x, f"{backtest.outcome.plural} inside the interval (%)", title, notes)

@@ -17,6 +17,7 @@ from bayeslaw.core.errors import BayeslawError, nearest
 from bayeslaw.core.intervals import check_probability, quantiles
 from bayeslaw.core.text import compact, significant
 from bayeslaw.evaluation.comparison import Comparison
+from bayeslaw.laws.outcome import LOSS, Outcome
 from bayeslaw.plots.style import (
     COLOURS,
     DASHES,
@@ -227,7 +228,9 @@ def plot_prior_posterior(
     return ax
 
 
-def plot_coverage(transforms: Mapping[str, Array], ax: Axes | None = None, *, runs: int | None = None) -> Axes:
+def plot_coverage(
+    transforms: Mapping[str, Array], ax: Axes | None = None, *, runs: int | None = None, outcome: Outcome = LOSS
+) -> Axes:
     """Draw the share of losses inside their equal-tailed intervals against the probability of the intervals.
 
     Calibrated forecasts follow the diagonal. The grey band holds 90% of the shares of calibrated forecasts.
@@ -240,6 +243,8 @@ def plot_coverage(transforms: Mapping[str, Array], ax: Axes | None = None, *, ru
     runs : int, optional
         Number of runs that the losses are from. The grey band then counts each run once, because the points of a run share its
         run effect; otherwise it counts each loss.
+    outcome : Outcome
+        What was scored.
 
     Examples
     --------
@@ -262,15 +267,15 @@ def plot_coverage(transforms: Mapping[str, Array], ax: Axes | None = None, *, ru
     note_hidden(ax, len(transforms))
     ax.set(xlim=(0, 100), ylim=(0, 100))
     x = "probability of the equal-tailed interval (%)"
-    return finish(ax, x, "losses inside it (%)", "coverage of forecasts")
+    return finish(ax, x, f"{outcome.plural} inside it (%)", "coverage of forecasts")
 
 
-def plot_transforms(transforms: Mapping[str, Array], ax: Axes | None = None, *, bins: int = 10) -> Axes:
+def plot_transforms(transforms: Mapping[str, Array], ax: Axes | None = None, *, bins: int = 10, outcome: Outcome = LOSS) -> Axes:
     """Draw a histogram of probability integral transforms: level for calibrated forecasts, with a hump for too wide ones.
 
     Parameters
     ----------
-    transforms, ax : as in `plot_coverage`
+    transforms, ax, outcome : as in `plot_coverage`
     bins : int
 
     Examples
@@ -291,7 +296,8 @@ def plot_transforms(transforms: Mapping[str, Array], ax: Axes | None = None, *, 
     note_hidden(ax, len(transforms))
     ax.set_xlim(0, 100)
     ax.set_ylim(bottom=0)
-    return finish(ax, "share of the forecast below the loss (%)", "losses (%)", "probability integral transforms")
+    x = f"share of the forecast below the {outcome.name} (%)"
+    return finish(ax, x, f"{outcome.plural} (%)", "probability integral transforms")
 
 
 def _check_scored(transforms: Mapping[str, Array]) -> None:
@@ -319,15 +325,18 @@ def plot_comparison(comparison: Comparison | pd.DataFrame, ax: Axes | None = Non
     ['a law', 'another']
     """
     weights = comparison if isinstance(comparison, pd.DataFrame) else comparison.weights
-    beyond = "crps_rel" in weights
-    table = weights.dropna(subset=["crps_rel" if beyond else "elpd_diff"])
+    score = next((name for name in ("crps_rel", "crps") if name in weights), "")
+    table = weights.dropna(subset=[score or "elpd_diff"])
     if table.empty:
         raise BayeslawError("No law of the comparison has a predictive density: there is nothing to draw.", code="nothing-to-draw")
     notes = ["bars: one standard error; further right is better"]
-    if beyond:
+    if score:
         assert not isinstance(comparison, pd.DataFrame)
-        behind, error = _crps_behind(comparison.runs, [str(name) for name in table.index])
-        x, title = "relative CRPS of the best law minus that of each (%)", "laws compared on rows beyond cuts"
+        stack, title = comparison.stack, "laws compared on rows beyond cuts"
+        percent = 100 if score == "crps_rel" else 1
+        behind, error = _crps_behind(percent * comparison.runs, [str(name) for name in table.index])
+        what = "relative CRPS" if score == "crps_rel" else "CRPS"
+        x = stack.outcome.of_deviation(f"{what} of the best law minus that of each", stack.unit)
         notes[0] = "bars: one standard error, of means by run; further right is better"
     else:
         behind = -np.abs(table["elpd_diff"].to_numpy(dtype=np.float64))
@@ -354,8 +363,8 @@ def _names_of(table: pd.DataFrame) -> list[str]:
 
 
 def _crps_behind(runs: pd.DataFrame, names: Sequence[str]) -> tuple[Array, Array]:
-    """Return relative CRPS of the best law minus that of each (K,), in percent, and standard errors, from means by run."""
-    by_run = 100 * runs[list(names)].groupby(level="run").mean()
+    """Return the CRPS of the best law minus that of each (K,) and standard errors, from means by run."""
+    by_run = runs[list(names)].groupby(level="run").mean()
     best = by_run.mean().idxmin()
     differences = by_run[[best]].to_numpy() - by_run.to_numpy()
     size = len(by_run)
@@ -418,8 +427,10 @@ def plot_scores(comparison: Comparison, ax: Axes | None = None, *, of: str = "co
         notes.append(f"{unscored} of {len(scores)} rows have no such score (failed sampling, or a point fit)")
     ax.set_yticks(list(places.values()), _names_of(pd.DataFrame(index=list(places))), fontsize=SMALL)
     ax.set_ylim(len(places) - 0.5, -0.5)
-    words = {"crps": f"CRPS ({comparison.stack.unit}); less is better", "mae_rel": "mean relative error (%); less is better"}
-    x = f"losses inside the {of.removeprefix('cover_eti')}% interval (%)" if share else words.get(of, of)
+    outcome, unit = comparison.stack.outcome, comparison.stack.unit
+    words = {"crps": f"{outcome.of_unit('CRPS', unit)}; less is better", "mae_rel": "mean relative error (%); less is better"}
+    words |= {"mae": f"{outcome.of_unit('mean error', unit)}; less is better"}
+    x = f"{outcome.plural} inside the {of.removeprefix('cover_eti')}% interval (%)" if share else words.get(of, of)
     marked = has_failed(scored)
     return finish(ax, x, "", "scores of laws on rows that were held out" + failure(marked), notes)
 

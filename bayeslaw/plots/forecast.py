@@ -1,24 +1,39 @@
-"""The picture of a forecast: medians and bands over one covariate, beside the fitted runs and losses measured since."""
+"""The picture of a forecast: medians and bands over one covariate, beside the fitted runs and outcomes measured since."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from bayeslaw.core.errors import BayeslawError
+from bayeslaw.core.flops import FLOPS
 from bayeslaw.core.intervals import interval_names
 from bayeslaw.forecasting.forecast import OUTSIDE, Forecast
 from bayeslaw.inference.refit import rows_of
+from bayeslaw.laws.outcome import Outcome
 from bayeslaw.laws.pooling import level
-from bayeslaw.plots.style import COLOURS, MARKERS, MOST_LINES, SMALL, failure, finish, new_axes, note_hidden, short_number
+from bayeslaw.plots.style import (
+    COLOURS,
+    MARKERS,
+    MOST_LINES,
+    SMALL,
+    failure,
+    finish,
+    keep_within,
+    new_axes,
+    note_hidden,
+    short_number,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+COMPUTE = "compute"  # 6 N D, as an axis of settings with both
+NEAR = 0.05  # e-folds of N within which a measured model is one of a curve along which N changes
 LABELLED = 0.25  # least share of the width at which hatched ground is labelled
 SAME = 1e-3  # relative difference of settings that count as one
 DECADE = 10.0  # ratio of the ends of a curve from which on the axis is logarithmic
@@ -57,7 +72,7 @@ def plot_forecast(
     unit: str = "",
     fitted: bool = True,
 ) -> Axes:
-    """Draw the median loss over one covariate and the interval of the next run, in one colour for each other setting.
+    """Draw the median outcome over one covariate and the interval of the next run, in one colour for each other setting.
 
     At each setting they are those of the spread to report (`Forecast.headlines`): the interval of `run` about the latent median, or
     median and interval of `extrapolated` outside the runs; where a discrepancy was stated, its interval. The ground is hatched
@@ -65,7 +80,7 @@ def plot_forecast(
 
     Small points are the fitted losses at the setting of a curve, in all covariates but the one on the axis. Where there are none,
     those at the nearest setting of the runs are grey. Measured losses are hollow, with a cross where the interval does not hold
-    them. Notes below the picture count what is not drawn.
+    them. Notes below the picture count what is not drawn. A thin dashed line is what guessing scores, where the law's card says so.
 
     Parameters
     ----------
@@ -75,10 +90,12 @@ def plot_forecast(
     ci_prob : float
         Probability of the equal-tailed interval.
     measured : DataFrame, optional
-        Measured losses: columns `loss`, the covariates by which curves differ, and the text columns by which parameters or noise of
-        the fit differ; 'missing-columns' otherwise.
+        Measured losses: columns `loss` (or the name of another outcome), the covariates by which curves differ, and the text
+        columns by which parameters or noise of the fit differ; 'missing-columns' otherwise.
     x, unit : str, optional
-        Covariate on the horizontal axis (by default that of `forecast_axis`; 'unknown-covariate' for others) and its unit.
+        Covariate on the horizontal axis (by default that of `forecast_axis`; 'unknown-covariate' for others) and its unit. Where
+        settings have N and D it may be 'compute', which is 6 N D: one curve for each N, or where N and D change together, one for
+        all.
     fitted : bool
         Whether to draw the fitted losses.
 
@@ -89,27 +106,38 @@ def plot_forecast(
     >>> forecast = fit.forecast(bayeslaw.grid(fit, {"N": [1e8, 1e9], "D": "1e8:1e11:20"}))
     >>> bayeslaw.plots.plot_forecast(forecast, Figure().subplots(), unit="tokens").get_xlabel()
     'D (tokens)'
+    >>> bayeslaw.plots.plot_forecast(forecast, Figure().subplots(), x="compute").get_xlabel()
+    'compute (FLOPs)'
     """
-    x = x or forecast_axis(forecast)
-    if x not in forecast.outside:
+    x, outcome = x or forecast_axis(forecast), forecast.outcome
+    by_compute = x == COMPUTE and {"N", "D"} <= {*forecast.outside} and COMPUTE not in forecast.outside
+    if x not in forecast.outside and not by_compute:
         known = ", ".join(map(str, forecast.outside))
         raise BayeslawError(f"{x!r} is not a covariate of {forecast.law}, which has {known}.", code="unknown-covariate")
     table = forecast.summary(ci_prob)
     texts = text_columns(forecast, table)
     table = _headline(forecast, table.assign(**texts), ci_prob)
-    covariates = [str(c) for c in forecast.outside if c != x]
+    along = {x}  # columns that change along a curve
+    if by_compute:
+        table, unit = _with_compute(table), unit or "FLOPs"
+        measured = measured if measured is None or not {"N", "D"} <= {*measured} else _with_compute(measured)
+        of_size = table.groupby(["N", *(str(c) for c in forecast.outside if c not in ("N", "D")), *map(str, texts)])["D"].nunique()
+        along = {x, "D"} if of_size.max() > 1 else {x, "N", "D"}
+    covariates = [str(c) for c in forecast.outside if c not in along] + _asked(forecast, table, x)
     others = [*(c for c in covariates if table[c].unique().size > 1), *map(str, texts)]
     groups: list[tuple[Any, pd.DataFrame]] = list(table.groupby(others, sort=True)) if others else [((), table)]
     drawn = [group.sort_values(x) for _, group in groups[:MOST_LINES]]
     if measured is not None:
-        if missing := [c for c in (x, *others, "loss") if c not in measured]:
+        if missing := [c for c in (x, *others, outcome.name) if c not in measured]:
             lacking = ", ".join(map(str, missing))
-            raise BayeslawError(f"The measured losses have no column {lacking}: add it to the table.", code="missing-columns")
+            raise BayeslawError(
+                f"The measured {outcome.plural} have no column {lacking}: add it to the table.", code="missing-columns"
+            )
         measured = measured.assign(**text_columns(forecast, measured))
     ax = ax or new_axes()
     for i, (group, (key, _)) in enumerate(zip(drawn, groups, strict=False)):
         setting = dict(zip(others, key, strict=True))
-        _draw_setting(ax, i, group, x, _words(setting) or forecast.law)
+        _draw_setting(ax, i, group, along, x, _words(setting) or forecast.law)
     note_hidden(ax, len(groups), "settings ")
     if table[x].min() > 0 and table[x].max() >= DECADE * table[x].min():
         ax.set_xscale("log")
@@ -117,9 +145,19 @@ def plot_forecast(
     notes = []
     if fitted:
         notes += _draw_fitted(forecast, ax, drawn, x, [*covariates, *map(str, texts)])
+    if "N" in along and x != "N":
+        notes.append(f"fitted {outcome.plural} are of any N and D, and those of a curve change together")
+        if measured is not None:
+            on_curve = _on_curve(measured, drawn)
+            if away := int((~on_curve).sum()):
+                notes.append(f"{away} of {len(measured)} measured {outcome.plural} are of another N at their compute and not drawn")
+            measured = measured[on_curve]
     if measured is not None:
-        notes += _draw_measured(ax, drawn, measured, x, [*(c for c in covariates if c in measured), *map(str, texts)], ci_prob)
-    if any(_elsewhere(group, x) for group in drawn):
+        there = [*(c for c in covariates if c in measured), *map(str, texts)]
+        notes += _draw_measured(ax, drawn, measured, x, there, ci_prob, outcome)
+    _draw_chance(ax, drawn, x, outcome)
+    keep_within(ax, outcome)
+    if any(_elsewhere(group, along) for group in drawn):
         notes.append("dashed: outside the runs in another covariate")
     extrapolated = "extrapolated" in forecast.headlines
     if extrapolated:
@@ -127,7 +165,46 @@ def plot_forecast(
         notes.insert(0, f"interval: {inside}")
     title = f"{forecast.law}: {'' if extrapolated else 'latent '}median, {ci_prob * 100:g}% equal-tailed interval of the next run"
     title += f", discrepancy {forecast.discrepancy * 100:g}%" if forecast.discrepancy is not None else ""
-    return finish(ax, f"{x} ({unit})" if unit else x, f"loss ({forecast.unit})", title + failure(forecast.forced), notes)
+    return finish(ax, outcome.of_unit(x, unit), outcome.labelled(forecast.unit), title + failure(forecast.forced), notes)
+
+
+def _with_compute(table: pd.DataFrame) -> pd.DataFrame:
+    return table.assign(**{COMPUTE: FLOPS * table["N"].astype(float) * table["D"].astype(float)})
+
+
+def _on_curve(rows: pd.DataFrame, drawn: Sequence[pd.DataFrame]) -> Any:
+    """Mark the rows whose N is that of a curve along which N and D change together, at the rows' compute; bool array (n,)."""
+    compute, size = (np.log(rows[name].to_numpy(dtype=np.float64)) for name in (COMPUTE, "N"))
+    curves = [np.log(group[[COMPUTE, "N"]].to_numpy(dtype=np.float64)) for group in drawn]
+    return np.any([np.abs(np.interp(compute, *curve.T) - size) < NEAR for curve in curves], axis=0)
+
+
+def _asked(forecast: Forecast, table: pd.DataFrame, x: str) -> list[str]:
+    """Return covariates that say what was asked of models, by which curves differ: chance, and items unless they vary along curves.
+
+    They are no directions in which runs lie, so `Forecast.outside` has none of them.
+    """
+    outcome, columns = forecast.outcome, [str(c) for c in (x, *forecast.outside)]
+    columns += [outcome.chance] if isinstance(outcome.chance, str) and outcome.chance != x else []
+    known = [name for name in columns if name in table and name not in forecast.outside and name != x]
+    if outcome.items in table and table.duplicated(list(dict.fromkeys(columns))).any():
+        known.append(outcome.items)
+    return known
+
+
+def _draw_chance(ax: Axes, drawn: Sequence[pd.DataFrame], x: str, outcome: Outcome) -> None:
+    """Draw what guessing scores: one line where it is the same for all curves, otherwise one below each."""
+    if outcome.chance is None:
+        return
+    style: dict[str, Any] = {"ls": (0, (4, 3)), "lw": 0.9, "zorder": 1.5}
+    values = [group[outcome.chance].astype(float) for group in drawn] if isinstance(outcome.chance, str) else []
+    constant = {float(outcome.chance)} if not isinstance(outcome.chance, str) else {float(v) for of in values for v in of}
+    if len(constant) == 1:
+        ax.axhline(constant.pop(), color="0.35", label="chance", **style)
+        return
+    for i, (group, chance) in enumerate(zip(drawn, values, strict=True)):
+        ax.plot(group[x], chance, color=COLOURS[i], **style)
+    ax.plot([], [], color="0.35", label="chance", **style)
 
 
 def _words(setting: dict[str, Any]) -> str:
@@ -146,34 +223,42 @@ def _headline(forecast: Forecast, table: pd.DataFrame, ci_prob: float) -> pd.Dat
     return table.assign(**chosen)
 
 
-def _draw_setting(ax: Axes, i: int, rows: pd.DataFrame, x: str, label: str) -> None:
-    """Draw the i-th line with its band, from the columns of `_headline`; marks at its ends tell it from others without colour."""
+def _draw_setting(ax: Axes, i: int, rows: pd.DataFrame, along: Collection[str], x: str, label: str) -> None:
+    """Draw the i-th line with its band, from the columns of `_headline`; marks at its ends tell it from others without colour.
+
+    Parameters
+    ----------
+    ax, i, rows, x, label
+    along : collection of str
+        The columns that change along the line, the one on the axis among them.
+    """
     low, high = rows["_low"], rows["_high"]
-    style: dict[str, Any] = {"ls": "--" if _elsewhere(rows, x) else "-", "marker": MARKERS[i], "ms": 5, "mec": "white"}
+    style: dict[str, Any] = {"ls": "--" if _elsewhere(rows, along) else "-", "marker": MARKERS[i], "ms": 5, "mec": "white"}
     ax.plot(rows[x], rows["_median"], color=COLOURS[i], lw=1.5, label=label, markevery=[0, -1], **style)
     ax.fill_between(rows[x], low, high, color=COLOURS[i], alpha=0.18, lw=0)
     if len(rows) == 1:  # a band of one point has no width
         ax.vlines(rows[x], low, high, color=COLOURS[i], alpha=0.4, lw=3)
 
 
-# --- losses ----------------------------------------------------------------------------------------------------------
+# --- outcomes --------------------------------------------------------------------------------------------------------
 
 
-def fitted_losses(forecast: Forecast, needed: Sequence[str]) -> pd.DataFrame:
+def fitted_rows(forecast: Forecast, needed: Sequence[str]) -> pd.DataFrame:
     """Return the rows of the forecast's fits, each once, of those fits that have all needed columns."""
-    tables = [rows_of(member.fit).frame for member in forecast.members]
+    tables, name = [rows_of(member.fit).frame for member in forecast.members], forecast.outcome.name
+    tables = [_with_compute(table) if COMPUTE in needed and {"N", "D"} <= {*table} else table for table in tables]
     whole = [table for table in tables if set(needed) <= set(table)]
-    rows = pd.concat(whole) if whole else pd.DataFrame(columns=[*needed, "loss"])
+    rows = pd.concat(whole) if whole else pd.DataFrame(columns=[*needed, name])
     rows = rows.assign(**text_columns(forecast, rows)) if len(rows) else rows
-    key = rows[[*needed, "loss"]]
+    key = rows[[*needed, name]]
     key = key.apply(lambda column: column.round(12) if pd.api.types.is_numeric_dtype(column) else column).reset_index()
     kept: pd.DataFrame = rows[~key.duplicated().to_numpy()]
     return kept
 
 
 def _draw_fitted(forecast: Forecast, ax: Axes, drawn: Sequence[pd.DataFrame], x: str, others: Sequence[str]) -> list[str]:
-    """Draw the fitted losses at the settings of the curves, or at the nearest ones, and return notes of what is not drawn."""
-    rows = fitted_losses(forecast, [x, *others])
+    """Draw the fitted outcomes at the settings of the curves, or at the nearest ones, and return notes of what is not drawn."""
+    rows, outcome = fitted_rows(forecast, [x, *others]), forecast.outcome
     left = pd.Series(True, index=range(len(rows)))
     near: dict[tuple[Any, ...], list[int]] = {}
     shown, thinned = 0, 0
@@ -187,7 +272,7 @@ def _draw_fitted(forecast: Forecast, ax: Axes, drawn: Sequence[pd.DataFrame], x:
         kept = at[np.unique(np.linspace(0, len(at) - 1, min(len(at), MOST_POINTS)).round().astype(np.int64))] if len(at) else at
         shown, thinned = shown + len(kept), thinned + int(chosen.sum()) - len(kept)
         look: dict[str, Any] = {"ls": "", "marker": MARKERS[i], "ms": 3, "mew": 0, "zorder": 2.5}
-        ax.plot(rows[x].iloc[kept], rows["loss"].iloc[kept], **look | style)
+        ax.plot(rows[x].iloc[kept], rows[outcome.name].iloc[kept], **look | style)
 
     for i, group in enumerate(drawn):
         same = _same(rows, group, others)
@@ -196,7 +281,7 @@ def _draw_fitted(forecast: Forecast, ax: Axes, drawn: Sequence[pd.DataFrame], x:
         elif (setting := _nearest(forecast, rows, group, x, others)) is not None:
             near.setdefault(setting, []).append(i)
     if shown:
-        ax.plot([], [], ls="", marker="o", ms=3, color="0.2", label=f"fitted losses: {shown}")
+        ax.plot([], [], ls="", marker="o", ms=3, color="0.2", label=f"fitted {outcome.plural}: {shown}")
     counts: dict[str, int] = {}
     for setting, lines in near.items():
         here = dict(zip(others, setting, strict=True))
@@ -208,14 +293,14 @@ def _draw_fitted(forecast: Forecast, ax: Axes, drawn: Sequence[pd.DataFrame], x:
     for words, count in counts.items():
         if count:
             ax.plot([], [], ls="", marker="o", ms=3, color="0.45", label=f"fitted, nearest at {words}: {count}")
-    notes = [f"{int(left.sum())} of {len(rows)} fitted losses are of other settings and not drawn"] if left.any() else []
+    notes = [f"{int(left.sum())} of {len(rows)} fitted {outcome.plural} are of other settings and not drawn"] if left.any() else []
     if thinned:
-        notes.append(f"{thinned} fitted losses of these settings lie far outside the curves, or between those drawn")
+        notes.append(f"{thinned} fitted {outcome.plural} of these settings lie far outside the curves, or between those drawn")
     return notes
 
 
 def _reach(ax: Axes, along: pd.Series) -> tuple[float, float]:
-    """Return the least and the largest value at which fitted losses are drawn."""
+    """Return the least and the largest value at which fitted outcomes are drawn."""
     low, high = float(along.min()), float(along.max())
     if ax.get_xscale() == "log" or (low > 0 and high == low):
         factor = max(high / low, LEAST_REACH)
@@ -236,7 +321,7 @@ def _same(rows: pd.DataFrame, group: pd.DataFrame, others: Sequence[str]) -> Any
 
 def _nearest(forecast: Forecast, rows: pd.DataFrame, group: pd.DataFrame, x: str, others: Sequence[str]) -> tuple[Any, ...] | None:
     """Return the setting of fitted rows that is nearest to that of a curve, relative to the range of the runs; None without any."""
-    at, axes = group.iloc[0], {k: c for member in forecast.members for k, c in member.fit.law.axes.items()}
+    at, axes = group.iloc[0], {k: c for member in forecast.members for k, c in member.fit.law.measured.items()}
     rows = rows[rows[[c for c in others if not isinstance(at[c], str)]].notna().all(axis=1)]
     distance = np.zeros(len(rows))
     for name in others:
@@ -254,21 +339,32 @@ def _nearest(forecast: Forecast, rows: pd.DataFrame, group: pd.DataFrame, x: str
 
 
 def _draw_measured(
-    ax: Axes, drawn: Sequence[pd.DataFrame], measured: pd.DataFrame, x: str, others: Sequence[str], ci_prob: float
+    ax: Axes,
+    drawn: Sequence[pd.DataFrame],
+    measured: pd.DataFrame,
+    x: str,
+    others: Sequence[str],
+    ci_prob: float,
+    outcome: Outcome,
 ) -> list[str]:
-    """Draw measured losses at the settings of the curves, crossed out where the drawn interval does not hold them; return notes."""
+    """Draw measured outcomes at the settings of the curves, crossed out where the drawn interval does not hold them; return notes.
+
+    Parameters
+    ----------
+    ax, drawn, measured, x, others, ci_prob, outcome
+    """
     left, held, missed, beyond = np.ones(len(measured), dtype=bool), 0, 0, 0
     scale = np.log if ax.get_xscale() == "log" else np.asarray
     for i, group in enumerate(drawn):
         same = _same(measured, group, others)
         left &= ~same
-        at, loss = (measured[name].to_numpy(dtype=np.float64)[same] for name in (x, "loss"))
+        at, values = (measured[name].to_numpy(dtype=np.float64)[same] for name in (x, outcome.name))
         along = group[x].to_numpy(dtype=np.float64)
         rounding = 1e-6 * np.abs(along).max()  # of numbers that were written as text in between
         judged = (at >= along.min() - rounding) & (at <= along.max() + rounding)
         with np.errstate(divide="ignore", invalid="ignore"):
             low, high = (np.interp(scale(at), scale(along), group[end]) for end in ("_low", "_high"))
-        inside = (loss >= low) & (loss <= high)
+        inside = (values >= low) & (values <= high)
         style: dict[str, Any] = {
             "ls": "",
             "marker": MARKERS[i],
@@ -279,35 +375,38 @@ def _draw_measured(
             "zorder": 4,
         }
         if same.any():
-            ax.plot(at, loss, **style)
+            ax.plot(at, values, **style)
         if (out := judged & ~inside).any():
-            ax.plot(at[out], loss[out], ls="", marker="x", ms=8, color="black", mew=1.5, zorder=5)
+            ax.plot(at[out], values[out], ls="", marker="x", ms=8, color="black", mew=1.5, zorder=5)
         held, missed, beyond = held + int((judged & inside).sum()), missed + int(out.sum()), beyond + int((~judged).sum())
     hollow: dict[str, Any] = {"ls": "", "marker": "o", "ms": 5.5, "mfc": "white", "mec": "0.3", "mew": 1.3}
     ax.plot([], [], label=f"measured, inside the {ci_prob * 100:g}%: {held}", **hollow)
     if missed:
         ax.plot([], [], ls="", marker="x", ms=7, color="black", mew=1.5, label=f"measured, outside: {missed}")
-    notes = [f"{beyond} measured losses lie beyond the ends of the curves: hollow, not counted"] if beyond else []
+    notes = [f"{beyond} measured {outcome.plural} lie beyond the ends of the curves: hollow, not counted"] if beyond else []
     if left.any():
-        notes.append(f"{int(left.sum())} of {len(measured)} measured losses are of other settings and not drawn")
+        notes.append(f"{int(left.sum())} of {len(measured)} measured {outcome.plural} are of other settings and not drawn")
     return notes
 
 
 # --- ground ----------------------------------------------------------------------------------------------------------
 
 
-def _elsewhere(group: pd.DataFrame, x: str) -> bool:
-    """Return whether all settings of a line lie outside the runs in a covariate other than `x`."""
-    others = [str(c) for c in group if str(c).startswith("outside_") and c != f"outside_{x}"]
+def _elsewhere(group: pd.DataFrame, along: Collection[str]) -> bool:
+    """Return whether all settings of a line lie outside the runs in a covariate that does not change along it."""
+    others = [str(c) for c in group if str(c).startswith("outside_") and str(c).removeprefix("outside_") not in along]
     return bool(len(others) and (group[others] > OUTSIDE).any(axis=1).all())
 
 
 def _shade_outside(forecast: Forecast, ax: Axes, x: str) -> None:
     """Hatch the ground where a covariate leaves the range of the runs of any law of the forecast."""
-    given = forecast.settings[x].to_numpy(dtype=np.float64)
-    beyond = forecast.outside[x].to_numpy(dtype=np.float64) > OUTSIDE
-    seen = [part.fit.observed.covariates[x] for part in forecast.members if x in part.fit.observed.covariates]
+    derived = x not in forecast.outside
+    tables = [pd.DataFrame(part.fit.observed.covariates) for part in forecast.members]
+    tables = [_with_compute(table) if derived and {"N", "D"} <= {*table} else table for table in tables]
+    seen = [table[x].to_numpy(dtype=np.float64) for table in tables if x in table]
+    given = (_with_compute(forecast.settings) if derived else forecast.settings)[x].to_numpy(dtype=np.float64)
     low, high = max(float(v.min()) for v in seen), min(float(v.max()) for v in seen)
+    beyond = np.ones(given.size, bool) if derived else forecast.outside[x].to_numpy(dtype=np.float64) > OUTSIDE
     for start, end, side in ((float(given.min()), low, given < low), (high, float(given.max()), given > high)):
         if (beyond & side).any():
             ax.axvspan(start, end, fc="0.95", ec="0.82", hatch="//", lw=0, zorder=0)

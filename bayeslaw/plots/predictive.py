@@ -8,7 +8,7 @@ import numpy as np
 
 from bayeslaw.core.intervals import interval_names
 from bayeslaw.evaluation.predictive import PredictiveCheck
-from bayeslaw.plots.style import COLOURS, failure, finish, new_axes
+from bayeslaw.plots.style import COLOURS, failure, finish, keep_within, new_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,35 +38,37 @@ def plot_predictive(check: PredictiveCheck, ax: Axes | None = None) -> Axes:
     """
     rows = check.rows.sort_values("median")
     total = len(rows)
-    inside_all = _inside(rows, 0.9)
-    held = int(inside_all.sum())
+    held = int(_inside(check, rows).sum())
     rows = rows.iloc[np.unique(np.linspace(0, total - 1, min(total, SHOWN)).round().astype(np.int64))]
-    median, loss = (rows[name].to_numpy(dtype=np.float64) for name in ("median", "loss"))
+    outcome = check.outcome
+    median, measured = (rows[name].to_numpy(dtype=np.float64) for name in ("median", outcome.name))
     ax = ax or new_axes()
     ax.axhline(0, color="0.6", lw=0.8, zorder=0)
     for prob, grey, width in ((0.9, "0.8", 1.0), (0.5, "0.65", 2.2)):
-        low, high = (100 * (rows[end].to_numpy(dtype=np.float64) / median - 1) for end in interval_names("eti", prob))
+        low, high = (outcome.deviation(rows[end].to_numpy(dtype=np.float64), median) for end in interval_names("eti", prob))
         ax.vlines(median, low, high, color=grey, lw=width, zorder=1)
-    inside = _inside(rows, 0.9)
+    inside = _inside(check, rows)
     for mask, colour, mark, label in (
         (inside, COLOURS[0], "o", f"inside the 90% interval: {held}"),
         (~inside, COLOURS[1], "X", f"outside: {total - held}"),
     ):
         style: dict[str, Any] = {"ls": "", "marker": mark, "ms": 4.5, "mec": "white", "mew": 0.4}
-        ax.plot(median[mask], 100 * (loss[mask] / median[mask] - 1), color=colour, label=label, **style)
-    if median.max() > 3 * median.min():
+        ax.plot(median[mask], outcome.deviation(measured[mask], median[mask]), color=colour, label=label, **style)
+    if outcome.relative and median.max() > 3 * median.min():
         ax.set_xscale("log")
-    notes = ["bars: 50% and 90% equal-tailed intervals of a new run's loss"]
+    keep_within(ax, outcome, horizontal=True)
+    notes = [f"bars: 50% and 90% equal-tailed intervals of a new run's {outcome.name}"]
     if len(rows) < total:
-        notes.append(f"{total - len(rows):,} of {total:,} losses lie between these and are not drawn")
-    title = f"{check.name}: fitted losses and posterior predictive intervals" + failure(check.failed)
-    return finish(ax, f"predicted median loss ({check.unit})", "loss minus the median (%)", title, notes)
+        notes.append(f"{total - len(rows):,} of {total:,} {outcome.plural} lie between these and are not drawn")
+    title = f"{check.name}: fitted {outcome.plural} and posterior predictive intervals" + failure(check.failed)
+    y = outcome.of_deviation(f"{outcome.name} minus the median", check.unit)
+    return finish(ax, f"predicted median {outcome.labelled(check.unit)}", y, title, notes)
 
 
-def _inside(rows: Any, prob: float) -> Any:
-    low, high = (rows[end].to_numpy(dtype=np.float64) for end in interval_names("eti", prob))
-    loss = rows["loss"].to_numpy(dtype=np.float64)
-    return (loss >= low) & (loss <= high)
+def _inside(check: PredictiveCheck, rows: Any) -> Any:
+    low, high = (rows[end].to_numpy(dtype=np.float64) for end in interval_names("eti", 0.9))
+    measured = rows[check.outcome.name].to_numpy(dtype=np.float64)
+    return (measured >= low) & (measured <= high)
 
 
 def plot_loo_pit(check: PredictiveCheck, ax: Axes | None = None) -> Axes:
@@ -89,6 +91,7 @@ def plot_loo_pit(check: PredictiveCheck, ax: Axes | None = None) -> Axes:
     'share of losses minus expected (%)'
     """
     pit, runs = np.sort(check.rows["loo_pit"].to_numpy(dtype=np.float64)), check.runs
+    name, plural = check.outcome.name, check.outcome.plural
     ax = ax or new_axes()
     if runs >= FEWEST:
         from arviz_stats.ecdf_utils import ecdf_pit
@@ -99,8 +102,9 @@ def plot_loo_pit(check: PredictiveCheck, ax: Axes | None = None) -> Axes:
     ax.axhline(0, color="0.5", lw=0.9, ls=":")
     share = np.arange(1, pit.size + 1) / pit.size
     x, y = np.concatenate([[0], np.repeat(pit, 2), [1]]), np.concatenate([[0], [0], np.repeat(share, 2)])
-    ax.plot(100 * x, 100 * (y - x), color=COLOURS[0], lw=1.5, label="losses without their run (LOO-PIT)")
+    ax.plot(100 * x, 100 * (y - x), color=COLOURS[0], lw=1.5, label=f"{plural} without their run (LOO-PIT)")
     ax.set_xlim(0, 100)
     title = f"{check.name}: calibration on left-out runs (LOO-PIT)" + failure(check.failed)
     notes = list(check.notes) if runs >= FEWEST else [*check.notes, f"fewer than {FEWEST} runs: no band"]
-    return finish(ax, "share of the prediction below the loss (%)", "share of losses minus expected (%)", title, notes)
+    x_label, y_label = f"share of the prediction below the {name} (%)", f"share of {plural} minus expected (%)"
+    return finish(ax, x_label, y_label, title, notes)

@@ -14,6 +14,7 @@ from scipy.stats import beta
 
 from bayeslaw.core.arrays import Array
 from bayeslaw.core.files import check_target, write_whole
+from bayeslaw.laws.outcome import Outcome
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -68,6 +69,24 @@ def note_hidden(ax: Axes, number: int, what: str = "") -> None:
     """
     if number > MOST_LINES:
         ax.plot([], [], " ", label=f"… and {number - MOST_LINES} more {what}not shown")
+
+
+def keep_within(ax: Axes, outcome: Outcome, *, horizontal: bool = False) -> None:
+    """Let an axis show no value that an outcome can't have.
+
+    Parameters
+    ----------
+    ax, outcome : matplotlib Axes, Outcome
+    horizontal : bool
+        Whether the horizontal axis has the outcome, not the vertical one.
+    """
+    (low, high), (start, end) = outcome.bounds, ax.get_xlim() if horizontal else ax.get_ylim()
+    for line in ax.lines:
+        if outcome.kind == "count" and line.get_marker() not in ("", "None", None):  # shares of 0 and 1 are whole marks
+            line.set_clip_on(False)
+            line.set_in_layout(False)  # the layout would count the place of lines without points
+    if start < low or end > high:
+        (ax.set_xlim if horizontal else ax.set_ylim)(max(start, low), min(end, high))
 
 
 SHARES = "90% intervals of the share"

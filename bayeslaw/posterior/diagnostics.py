@@ -15,6 +15,7 @@ import xarray as xr
 from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import FitError
 from bayeslaw.laws.law import Covariate
+from bayeslaw.laws.outcome import LOSS, Outcome
 
 R_HAT, ESS, BFMI, DIVERGENT = 1.01, 400, 0.3, 0.001
 OVERLAP = 0.75  # of prior and posterior, above which the data inform a parameter too little
@@ -259,8 +260,8 @@ def run_effect_check(sigma_run: Array, in_logits: bool = False) -> Check:
     return Check("run_effect", median <= most, text, "model", pd.DataFrame({"sigma_run": [median]}), advice)
 
 
-def bins_check(count: Array, width: float, shift: float, sigma_point: Array) -> Check:
-    """Check that binning moves expected log losses by much less than the standard error of a bin's mean.
+def bins_check(count: Array, width: float, shift: float, sigma_point: Array, outcome: Outcome = LOSS) -> Check:
+    """Check that binning moves expected responses (log losses) by much less than the standard error of a bin's mean.
 
     Parameters
     ----------
@@ -268,11 +269,15 @@ def bins_check(count: Array, width: float, shift: float, sigma_point: Array) -> 
     width, shift : float
         Width of a bin in e-folds, and largest change of an expected log loss.
     sigma_point : array (groups, S)
+    outcome : Outcome
     """
-    error = min(float(np.median(group)) for group in sigma_point) / math.sqrt(float(count.max()))
+    error, how = (
+        min(float(np.median(group)) for group in sigma_point) / math.sqrt(float(count.max())),
+        "relative" if outcome.relative else "on the scale of the noise",
+    )
     text = (
-        f"{int(count.sum()):,} points in {count.size:,} bins of {width:g} e-folds: expected losses move by at most {shift:.1e} "
-        f"relative, at most {BINNED:.0%} of a bin's own error {error:.1e} wanted"
+        f"{int(count.sum()):,} points in {count.size:,} bins of {width:g} e-folds: expected {outcome.plural} move by at most "
+        f"{shift:.1e} {how}, at most {BINNED:.0%} of a bin's own error {error:.1e} wanted"
     )
     numbers = pd.DataFrame({"shift": [shift], "error": [error]})
     return Check("bins", shift <= BINNED * error, text, "sampling", numbers, "Choose narrower bins")
@@ -307,8 +312,8 @@ def spread_order(columns: Sequence[Array], most: int) -> Index:
     return np.array(chosen, dtype=np.int64)
 
 
-def forecast_checks(latent: Array, rows: Sequence[Hashable], settings: int) -> list[Check]:
-    """Check R-hat and effective sample sizes of the latent loss, which can mix worse than every parameter.
+def forecast_checks(latent: Array, rows: Sequence[Hashable], settings: int, outcome: Outcome = LOSS) -> list[Check]:
+    """Check R-hat and effective sample sizes of the latent loss, or other outcome, which can mix worse than every parameter.
 
     Parameters
     ----------
@@ -316,11 +321,12 @@ def forecast_checks(latent: Array, rows: Sequence[Hashable], settings: int) -> l
     rows : sequence (m,) of the settings' names
     settings : int
         Number of settings of the whole forecast.
+    outcome : Outcome
     """
     table = diagnostics({row: latent[..., i] for i, row in enumerate(rows)})
     some = "" if len(rows) == settings else f" at {len(rows)} of {settings:,} settings that bracket all"
     chains, draws, _ = latent.shape
-    return _mixing_checks(table, chains, draws, "forecast_", f"of the latent loss{some}: ")
+    return _mixing_checks(table, chains, draws, "forecast_", f"of the latent {outcome.name}{some}: ")
 
 
 @dataclass(frozen=True)

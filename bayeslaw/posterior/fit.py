@@ -84,7 +84,7 @@ class Fit(Verdicts):
 
     def __repr__(self) -> str:
         size = self.tree["posterior"].sizes
-        fitted = f"{self.observed.response.size:,} losses of {self.observed.runs:,} runs"
+        fitted = f"{self.observed.response.size:,} {self.law.outcome.plural} of {self.observed.runs:,} runs"
         verdicts = f"sampling {sampling_label(self.checks)}, model {model_label(self.checks)}"
         return short_lines(f"<Fit of {self.name} to {fitted}: {size['chain']} chains of {size['draw']:,} draws, {verdicts}>")
 
@@ -95,7 +95,8 @@ class Fit(Verdicts):
         frame = self.summary().reset_index()[["parameter", "median", *(interval_names("eti", 0.9) if self.passed else ())]]
         names = frame["parameter"].map(str)
         frame = frame.assign(unit=[parameter_unit(self, n) for n in names], meaning=[describe_parameter(self, n)[0] for n in names])
-        fitted = f"to {self.observed.response.size:,} losses of {self.observed.runs:,} runs ({self.origin}); {self.noise.text}"
+        count = f"{self.observed.response.size:,} {self.law.outcome.plural} of {self.observed.runs:,} runs"
+        fitted = f"to {count} ({self.origin}); {self.noise.text}"
         said = [str(check) for check in self.concerns] + ([text] if (text := self.learnt()) and self.passed else [])
         stopped = html.alarm("Sampling was interrupted before its end.") if self.info["interrupted"] else ""
         return html.fragment(

@@ -308,7 +308,10 @@ def drift_check(residual: Array, observed: Observations, noise: Noise, draws: Ma
     moved = float(np.median(noise.scales(flat, "sigma_run").max(axis=0) * np.sqrt(-2 * np.expm1(-1 / flat["drift"]))))
     share = moved / max(float(np.median(decline)), 1e-300) if decline else 0.0
     passed = length < LASTING or share <= TAKEN
-    text = f"the drift lasts {length:.2g} of a run and moves its loss by {moved:.1%}, {share:.1%} of the decline by the law"
+    outcome = observed.outcome
+    size, change = (f"{moved:.1%}", "decline") if outcome.relative else (f"{moved:.2g}", "change")
+    size += " in logits" if outcome.kind == "bounded" else ""
+    text = f"the drift lasts {length:.2g} of a run and moves its {outcome.name} by {size}, {share:.1%} of the {change} by the law"
     text += "" if passed else ": it takes over what the law should explain"
     numbers = pd.DataFrame({"length": [length], "moved": [moved], "share": [share]})
     return Check("drift", passed, text, "model", numbers, "Compare with noise normal on held-out runs")

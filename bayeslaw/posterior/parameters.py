@@ -8,7 +8,7 @@ from scipy.stats import rankdata
 
 from bayeslaw.core.units import NATS
 from bayeslaw.laws.formula import default_symbol, latex_text
-from bayeslaw.noise.noise import MEANING, kind, meaning
+from bayeslaw.noise.noise import GROUPED, MEANING, kind, meaning
 from bayeslaw.posterior.fit import Fit
 
 
@@ -26,8 +26,13 @@ def describe_parameter(fit: Fit, name: str) -> tuple[str, str]:
 
 
 def parameter_unit(fit: Fit, name: str) -> str:
-    """Return the unit of a parameter of law or noise; units in cards are for losses in nats/token."""
+    """Return the unit of a parameter of law or noise; units in cards are for losses in nats/token.
+
+    Noise of positive outcomes is relative and that of bounded ones in logits; of others it has the outcome's unit.
+    """
     own = fit.law.parameters.get(name)
+    if own is None and fit.law.outcome.kind == "real" and kind(name) in (*GROUPED, "sigma_checkpoint", "run_excess"):
+        return fit.unit
     return own.unit.replace(NATS, fit.observed.unit) if own else ""
 
 

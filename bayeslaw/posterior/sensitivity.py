@@ -19,6 +19,7 @@ import xarray as xr
 
 from bayeslaw.core.arrays import Array
 from bayeslaw.laws.law import Law
+from bayeslaw.laws.outcome import LOSS, Outcome
 from bayeslaw.noise import noise as noises
 from bayeslaw.noise.noise import Noise
 from bayeslaw.posterior.diagnostics import Check
@@ -27,7 +28,7 @@ CONFLICT, WEAK = "possible prior-data conflict", "weak likelihood"
 SENSITIVE = 0.05  # the paper's threshold: a marginal moves as much as a normal one whose mean is moved by about .3 sd
 
 
-def forecast_sensitivity_check(sensitivity: pd.DataFrame, settings: int) -> Check:
+def forecast_sensitivity_check(sensitivity: pd.DataFrame, settings: int, outcome: Outcome = LOSS) -> Check:
     """Check that the priors of the law don't decide a forecast.
 
     Parameters
@@ -36,15 +37,16 @@ def forecast_sensitivity_check(sensitivity: pd.DataFrame, settings: int) -> Chec
         `power_scaling` of the latent loss at some settings, by their rows' numbers.
     settings : int
         Number of settings of the whole forecast.
+    outcome : Outcome
     """
     decided = sensitivity[sensitivity["says"].isin([CONFLICT, WEAK])]
     some = "" if len(sensitivity) == settings else " that bracket all"
-    text = f"the runs and not the priors decide the latent loss at {len(sensitivity)} settings{some}"
+    text = f"the runs and not the priors decide the latent {outcome.name} at {len(sensitivity)} settings{some}"
     if len(decided):
         rows = ", ".join(map(str, decided.index))
         largest = sensitivity["prior_sensitivity"].max()
         text = (
-            f"the priors decide the latent loss at {len(decided)} of {len(sensitivity)} settings{some} (row {rows}): "
+            f"the priors decide the latent {outcome.name} at {len(decided)} of {len(sensitivity)} settings{some} (row {rows}): "
             f"sensitivity up to {largest:.2f}, at most {SENSITIVE:g} wanted"
         )
     advice = "Buy runs nearer to these settings, or make sure of the priors"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from bayeslaw.core.intervals import interval_names, quantiles
 from bayeslaw.data.table import IN_MEMORY, Runs
 from bayeslaw.evaluation.loo import leave_one_run_out
 from bayeslaw.evaluation.scores import sample_note, score
-from bayeslaw.forecasting.stack import Posterior, stacking
+from bayeslaw.forecasting.stack import Posterior, fits_of, stacking
 from bayeslaw.laws.card import law_names, parse_card
 from bayeslaw.plots.fit import PRIOR_DRAWS
 from bayeslaw.posterior.fit import Fit
@@ -61,7 +61,8 @@ def _law(fit: Fit) -> Facts:
     definitions = [{"name": n, "text": e.text, "latex": f"{law.symbols[n]} = {e.latex(law.symbols)}"} for n, e in law.let.items()]
     return {
         "name": law.name, "title": law.title, "source": law.source, "note": law.note, "text": law.formula.text,
-        "latex": "L = " + law.formula.latex(law.symbols), "mathml": law.mathml, "let": definitions, "sha256": law.sha256,
+        "latex": f"{law.symbol} = " + law.formula.latex(law.symbols), "symbol": law.symbol,
+        "mathml": law.mathml, "let": definitions, "sha256": law.sha256,
         "published": {title: {k: plain_value(v) for k, v in numbers.items()} for title, numbers in law.published.items()},
     }  # fmt: skip
 
@@ -69,7 +70,7 @@ def _law(fit: Fit) -> Facts:
 def _data(fit: Fit) -> Facts:
     seen, law = fit.observed, fit.law
     columns = [(name, covariate.unit, seen.covariates[name]) for name, covariate in law.axes.items()]
-    columns.append(("loss", seen.unit, np.exp(seen.response)))
+    columns.append((law.outcome.name, seen.unit, seen.outcomes))
     rows = [
         {"covariate": name, "unit": unit, "smallest": values.min(), "largest": values.max(), "values": np.unique(values).size}
         for name, unit, values in columns
@@ -77,10 +78,11 @@ def _data(fit: Fit) -> Facts:
     counts = {"rows": int(seen.response.size), "runs": seen.runs, "base_rows": len(seen.base)}
     return {
         "name": fit.origin, "sources": [asdict(source) for source in fit.sources], **counts, "unit": seen.unit,
+        "outcome": law.outcome.name, "outcomes": law.outcome.plural,
         "sha256": fit.info["data_sha256"],
         "conversions": [str(c) for c in fit.info["conversions"]],
         "levels": {column: list(values) for column, values in law.levels.items()},
-        "ranges": table("Ranges of the losses and of the covariates", pd.DataFrame(rows)),
+        "ranges": table(f"Ranges of the {law.outcome.plural} and of the covariates", pd.DataFrame(rows)),
     }  # fmt: skip
 
 
@@ -173,7 +175,8 @@ def score_facts(posteriors: Mapping[str, Posterior], held: Runs, **options: Any)
             notes += [f"{label}: {note}" for note in [sample_note(rows[-1], held.name)] if note]
     frame = pd.concat(rows, ignore_index=True) if rows else pd.DataFrame()
     counts = {str(n) for n in frame["rows"]} if rows else set()
-    caption = f"Scores on the {' or '.join(sorted(counts))} losses of {held.name}"
+    scored = outcomes_of([fit for posterior in posteriors.values() for fit in fits_of(posterior).values()])
+    caption = f"Scores on the {' or '.join(sorted(counts))} {scored} of {held.name}"
     if rows and (frame["sample"] != "held-out").any():
         caption += ", IN-SAMPLE"
     return {"notes": notes, "table": scores_table(caption, frame) if rows else None}
@@ -191,31 +194,38 @@ def scores_table(caption: str, scores: pd.DataFrame) -> Facts:
 # --- comparison ------------------------------------------------------------------------------------------------------
 
 
-def _same_losses(fits: Mapping[str, Fit]) -> bool:
-    """Return whether all fits are of the same losses of the same runs."""
+def outcomes_of(fits: Iterable[Fit]) -> str:
+    """Return what fits are to, in the plural: losses, accuracies, or where they differ outcomes."""
+    names = {fit.law.outcome.plural for fit in fits}
+    return names.pop() if len(names) == 1 else "outcomes"
+
+
+def _same_outcomes(fits: Mapping[str, Fit]) -> bool:
+    """Return whether all fits are of the same losses, or other outcomes, of the same runs."""
 
     def key(fit: Fit) -> list[tuple[str, float]]:
         names = [fit.observed.run_names[i] for i in fit.observed.run]
         return sorted(zip(names, fit.observed.response.tolist(), strict=True))
 
     first, *others = [key(fit) for fit in fits.values()]
-    return all(
+    return len({fit.law.outcome.name for fit in fits.values()}) == 1 and all(
         [name for name, _ in first] == [name for name, _ in other]
-        and np.allclose([loss for _, loss in first], [loss for _, loss in other], rtol=1e-9, atol=1e-9)
+        and np.allclose([value for _, value in first], [value for _, value in other], rtol=1e-9, atol=1e-9)
         for other in others
     )
 
 
 def left_out(fits: Mapping[str, Fit], force: bool) -> tuple[pd.DataFrame, list[str]]:
-    """Compare fits of the same losses by leaving out one run after the other, with importance weights instead of refits.
+    """Compare fits of the same outcomes by leaving out one run after the other, with importance weights instead of refits.
 
     The table has for each label runs, elpd, se, elpd_diff, dse, weight, p_loo, k_max, runs_unsure and checks; it is empty where
     nothing can be compared. The texts are reasons why fits are not compared, and cautions.
     """
     if len(fits) < 2:
         return pd.DataFrame(), []
-    if not _same_losses(fits):
-        return pd.DataFrame(), ["The fits are of different losses, so the densities of left-out runs can't be compared."]
+    if not _same_outcomes(fits):
+        different = f"The fits are of different {outcomes_of(fits.values())}, so the densities of left-out runs can't be compared."
+        return pd.DataFrame(), [different]
     usable = {label: fit for label, fit in fits.items() if fit.passed or force}
     notes = [f"{label} is not compared: sampling {fits[label].verdicts[0]}" for label in fits if label not in usable]
     if len(usable) < 2:

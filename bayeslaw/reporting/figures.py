@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,7 @@ from bayeslaw.core.errors import BayeslawError
 from bayeslaw.evaluation.predictive import predictive_check
 from bayeslaw.forecasting.forecast import Forecast, forecast
 from bayeslaw.inference.refit import rows_of
+from bayeslaw.laws.outcome import Outcome
 from bayeslaw.plots.fit import PRIOR_DRAWS, plot_pair, plot_parameters, plot_prior_posterior, shown_draws
 from bayeslaw.plots.forecast import forecast_axis, plot_forecast
 from bayeslaw.plots.predictive import plot_loo_pit, plot_predictive
@@ -80,7 +81,7 @@ def fit_pictures(fit: Fit, label: str, number: int, ci_prob: float, force: bool)
     count = len(fit.draws)
     percent = f"{ci_prob * 100:g}%"
     mark = "" if fit.passed else " Sampling of this fit FAILED."
-    pictures, note, fan = {}, "", data_fan(fit, force)
+    pictures, note, fan, outcome = {}, "", data_fan(fit, force), fit.law.outcome
     if isinstance(fan, str):
         note = f"There is no picture of {label} against its data: {fan}"
     else:
@@ -89,9 +90,10 @@ def fit_pictures(fit: Fit, label: str, number: int, ci_prob: float, force: bool)
         options: dict[str, Any] = {"ci_prob": ci_prob, "x": x, "unit": fit.covariates[x].unit}
         few = f" Curves of {others} other settings are not drawn." if others else ""
         pictures[f"fit{number}-data"] = Picture(
-            f"{label} against its own data: latent median, {percent} {INTERVAL} of the next run, fitted losses as points.{few}"
-            f"{mark}",
-            f"Loss against {x} under {label}, a curve with its interval for each of some runs, beside the losses that they logged.",
+            f"{label} against its own data: latent median, {percent} {INTERVAL} of the next run, fitted {outcome.plural} as points."
+            f"{few}{mark}",
+            f"{outcome.heading} against {x} under {label}, a curve with its interval for each of some runs, beside the "
+            f"{outcome.plural} that they logged.",
             (WIDTH, HEIGHT), lambda f: plot_forecast(curves, f.subplots(), **options),
         )  # fmt: skip
     try:
@@ -106,10 +108,10 @@ def fit_pictures(fit: Fit, label: str, number: int, ci_prob: float, force: bool)
             plot_loo_pit(check, below)
 
         pictures[f"fit{number}-predictions"] = Picture(
-            f"Fitted losses of {label} within posterior predictive intervals of new runs, and LOO-PIT: the cumulative share of "
-            f"each loss's rank among predictions from the other runs.{mark}",
-            f"Above, deviations of fitted losses from predicted medians with bars of {label}. Below, a line that stays in the grey "
-            "band where predictions of left-out runs are calibrated.",
+            f"Fitted {outcome.plural} of {label} within posterior predictive intervals of new runs, and LOO-PIT: the cumulative "
+            f"share of each {outcome.name}'s rank among predictions from the other runs.{mark}",
+            f"Above, deviations of fitted {outcome.plural} from predicted medians with bars of {label}. Below, a line that stays "
+            "in the grey band where predictions of left-out runs are calibrated.",
             (WIDTH, 2 * HEIGHT), predictions,
         )  # fmt: skip
     pictures[f"fit{number}-parameters"] = Picture(
@@ -154,16 +156,23 @@ def _grid(figure: Figure, count: int, columns: int) -> list[Axes]:
     return list(axes[:count])
 
 
+def _setting(group: pd.DataFrame, columns: Sequence[str], outcome: Outcome) -> dict[str, Any]:
+    """Return what is the same along a curve, and of outcomes that are shares of items a usual number of these."""
+    setting = dict(group[list(columns)].iloc[0])
+    return setting | ({outcome.items: float(np.round(group[outcome.items].median()))} if outcome.items else {})
+
+
 def data_fan(fit: Fit, force: bool = False) -> tuple[Forecast, int] | str:
     """Return forecasts along some of a fit's runs and beyond, and the number of other settings; or why curves can't show them."""
     rows, axes = rows_of(fit).frame, fit.law.axes
     if fit.law.series or not axes:
-        return "its losses depend on whole schedules."
+        return f"its {fit.law.outcome.plural} depend on whole schedules."
     for column in fit.law.levels:
         rows = rows[rows[column] == rows[column].mode().iloc[0]]
     counts = {name: rows[name].nunique() for name in axes}
     x = "D" if counts.get("D", 0) > 2 else max(counts, key=lambda name: counts[name])
-    others = [name for name in axes if name != x]
+    outcome = fit.law.outcome
+    others = [name for name in axes if name != x] + ([outcome.chance] if isinstance(outcome.chance, str) else [])
     texts = list(fit.law.levels)
     if fit.observed.group_names and fit.observed.group_column not in (*axes, *texts):
         texts.append(fit.observed.group_column)
@@ -171,12 +180,14 @@ def data_fan(fit: Fit, force: bool = False) -> tuple[Forecast, int] | str:
     groups = [group for _, group in rows.groupby(columns, dropna=False)] if columns else [rows]
     groups = [group for group in groups if group[x].nunique() >= 3 and group[others].notna().all(axis=None)]
     if not groups:
-        return f"at no setting there are three losses along {x}."
+        return f"at no setting there are three {fit.law.outcome.plural} along {x}."
     chosen = [groups[i] for i in np.unique(np.linspace(0, len(groups) - 1, FANS).round().astype(int))]
     values = pd.concat(chosen)[x]
     start, end = float(values[values > 0].min()), float(values.max())
     along = np.geomspace(start, REACH * end, POINTS) if axes[x].logarithmic else np.linspace(float(values.min()), end, POINTS)
-    settings = pd.concat([pd.DataFrame({x: along}).assign(**group[columns].iloc[0]) for group in chosen], ignore_index=True)
+    settings = pd.concat(
+        [pd.DataFrame({x: along}).assign(**_setting(group, columns, outcome)) for group in chosen], ignore_index=True
+    )
     try:
         return forecast(fit, settings, force=force), len(groups) - len(chosen)
     except BayeslawError as error:

@@ -20,10 +20,11 @@ def methods(facts: Mapping[str, Any], interval: str, forecasts: bool) -> dict[st
         The result of `fit_facts`, the name of its intervals, and whether the report has forecasts.
     """
     law = facts["law"]
-    formula = f"$L = {law['latex'].removeprefix('L = ')}$" + "".join(f", ${part['latex']}$" for part in law["let"])
+    formula = f"${law['latex']}$" + "".join(f", ${part['latex']}$" for part in law["let"])
     words = law["text"] + "".join(f", {part['name']} = {part['text']}" for part in law["let"])
     before, after = _sentences(facts, interval, forecasts)
-    text = f"{before[0]}, L = {words}, {before[1]} {after}"
+    name = "L" if facts["data"]["outcome"] == "loss" else facts["data"]["outcome"]
+    text = f"{before[0]}, {name} = {words}, {before[1]} {after}"
     latex = f"{latex_text(before[0])}, {formula}, {latex_text(before[1])} {latex_text(after)}"
     return {"text": text, "latex": latex}
 
@@ -33,9 +34,9 @@ def _sentences(facts: Mapping[str, Any], interval: str, forecasts: bool) -> tupl
     law, made, data = facts["law"], facts["made"], facts["data"]
     ranges = [dict(zip(data["ranges"]["columns"], row, strict=True)) for row in data["ranges"]["rows"]]
     spans = [f"{r['covariate']} from {compact(r['smallest'])} to {compact(r['largest'])}" for r in ranges[:MOST_RANGES]]
-    base = f"; {data['base_rows']} losses of base checkpoints were kept out" if data["base_rows"] else ""
+    base = f"; {data['base_rows']} {data['outcomes']} of base checkpoints were kept out" if data["base_rows"] else ""
     head = f"We fitted the law {law['name']} ({law['source']})"
-    rows = f"to {data['rows']} losses of {data['runs']} runs ({', '.join(spans)}{base}), with {facts['noise']}."
+    rows = f"to {data['rows']} {data['outcomes']} of {data['runs']} runs ({', '.join(spans)}{base}), with {facts['noise']}."
     settings, versions = made["settings"], made["versions"]
     sampled = (
         f"The posterior was sampled by the No-U-Turn sampler of nutpie {versions.get('nutpie', '')} through bayeslaw "
@@ -68,8 +69,9 @@ def _diagnosed(facts: Mapping[str, Any]) -> str:
 def _reported(facts: Mapping[str, Any], interval: str, forecasts: bool) -> str:
     sentences = [] if facts["withheld"] else [f"Values are posterior medians with {interval}s."]
     if forecasts and not facts["withheld"]:
+        name = facts["data"]["outcome"]
         sentences.append(
-            "Forecast intervals named latent are for the law's expected loss, those named run for the loss of a new run."
+            f"Forecast intervals named latent are for the law's expected {name}, those named run for the {name} of a new run."
         )
         if facts["discrepancy"]:
             sentences.append(facts["discrepancy"])

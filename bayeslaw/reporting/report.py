@@ -25,7 +25,7 @@ from bayeslaw.plots.fit import plot_comparison, plot_coverage, plot_transforms
 from bayeslaw.plots.forecast import forecast_axis, plot_forecast, text_names
 from bayeslaw.plots.style import HEIGHT, WIDTH
 from bayeslaw.posterior.fit import Fit
-from bayeslaw.reporting.facts import INTERVAL, Facts, fit_facts, left_out, score_facts, scores_table
+from bayeslaw.reporting.facts import INTERVAL, Facts, fit_facts, left_out, outcomes_of, score_facts, scores_table
 from bayeslaw.reporting.figures import Picture, fit_pictures
 from bayeslaw.reporting.methods import methods
 
@@ -192,26 +192,32 @@ def _forecasts(
         hidden = [str(c) for c in frame if str(c).startswith(away)] + ["model"] + ([] if result.forced else ["checks"])
         facts.append({
             "label": label, "checks": [str(c) for c in result.checks if not c.passed],
-            "table": table(f"Forecasts by {label}, {result.unit}", frame, hidden), "withheld": "",
+            "table": table(f"Forecasts by {label}{_unit(result)}", frame, hidden), "withheld": "",
             "pictures": [name] if name in pictures else [],
         })  # fmt: skip
     return facts, pictures
 
 
+def _unit(result: Forecast) -> str:
+    """Return what a forecast is of and its unit, for a caption; of losses the unit says it."""
+    return f", {result.unit if result.outcome.is_loss else result.outcome.labelled(result.unit)}"
+
+
 def _points(result: Forecast, x: str, measured: Runs | None) -> pd.DataFrame | None:
-    """Return the measured losses where they have the columns by which the curves of a forecast differ."""
+    """Return the measured outcomes where they have the columns by which the curves of a forecast differ."""
     if measured is None:
         return None
-    columns = [x, *(str(c) for c in result.outside if c != x), *text_names(result), "loss"]
+    columns = [x, *(str(c) for c in result.outside if c != x), *text_names(result), result.outcome.name]
     return None if any(c not in measured.frame for c in columns) else measured.frame
 
 
 def _fan(result: Forecast, label: str, x: str, unit: str, points: pd.DataFrame | None, ci_prob: float) -> Picture:
     caption = f"Forecasts by {label}: latent median and {ci_prob * 100:g}% {INTERVAL} ({result.spread})"
-    hollow = "; hollow: measured losses" if points is not None else ""
+    outcome = result.outcome
+    hollow = f"; hollow: measured {outcome.plural}" if points is not None else ""
     return Picture(
-        f"{caption}; hatched: outside the runs; small points: fitted losses{hollow}.",
-        f"Loss against {x} at the given settings, with intervals. The table of forecasts has the numbers.",
+        f"{caption}; hatched: outside the runs; small points: fitted {outcome.plural}{hollow}.",
+        f"{outcome.heading} against {x} at the given settings, with intervals. The table of forecasts has the numbers.",
         (WIDTH, HEIGHT), lambda f: plot_forecast(result, f.subplots(), ci_prob=ci_prob, measured=points, x=x, unit=unit),
     )  # fmt: skip
 
@@ -243,13 +249,14 @@ def _comparison(
         if scored["table"] and (transformed := measured_transforms(fits, measured, scored["table"]["columns"], options)):
             pits, runs = transformed
             mark = " (IN-SAMPLE)" if "IN-SAMPLE" in scored["table"]["caption"] else ""
-            shown = "coverage of equal-tailed intervals, and the rank of each loss in its forecast."
-            caption = f"Calibration on the measured losses{mark}: {shown}"
+            outcome = next(iter(singles.values())).law.outcome
+            shown = f"coverage of equal-tailed intervals, and the rank of each {outcome.name} in its forecast."
+            caption = f"Calibration on the measured {outcomes_of(singles.values())}{mark}: {shown}"
 
             def draw(figure: Figure) -> None:
                 above, below = figure.subplots(2, 1)
-                plot_coverage(pits, above, runs=runs)
-                plot_transforms(pits, below)
+                plot_coverage(pits, above, runs=runs, outcome=outcome)
+                plot_transforms(pits, below, outcome=outcome)
 
             pictures["calibration"] = Picture(caption, caption + " The scores above have the coverages.", (WIDTH, 2 * HEIGHT), draw)
     tables += [table(f"Weights in {name}", stack.table.reset_index()) for name, stack in stacks.items()]
@@ -260,12 +267,12 @@ def _comparison(
 def measured_transforms(
     fits: Mapping[str, Posterior], measured: Runs, scored: Sequence[str], options: Mapping[str, Any]
 ) -> tuple[dict[str, Any], int] | None:
-    """Return the probability integral transforms of the measured losses under every scored fit, and the number of runs.
+    """Return the probability integral transforms of the measured outcomes under every scored fit, and the number of runs.
 
     Parameters
     ----------
     fits, measured, scored, options
-        Fits by label, the losses, the labels of the fits that have scores, and discrepancy, seed and `in_sample` of the scores.
+        Fits by label, the outcomes, the labels of the fits that have scores, and discrepancy, seed and `in_sample` of the scores.
     """
     by_label, runs = {}, 0
     sd, learned = read_choice(options["discrepancy"])
@@ -278,7 +285,7 @@ def measured_transforms(
         except FitError:  # the notes of the scores name it
             continue
         by_label[label if posterior.passed else f"{label} (FAILED)"] = transforms(
-            held.frame["loss"].to_numpy(dtype="float64"), result.predictive
+            held.frame[result.outcome.name].to_numpy(dtype="float64"), result.predictive
         )
         runs = held.frame["run"].nunique() if "run" in held.frame else len(held)
     return (by_label, runs) if by_label else None

@@ -47,7 +47,7 @@ def test_a_law_is_shown_with_all_its_parts(command: Command, law: Law) -> None:
     for name, expression in law.let.items():
         assert f"{name} = {expression.text}" in done.out
     for name, covariate in law.covariates.items():
-        of = " (not in the loss)" if covariate.context else ""
+        of = f" (not in the {'loss' if law.outcome.is_loss else 'formula'})" if covariate.context else ""
         if covariate.series:
             columns = law.series[covariate.series]
             name, of = covariate.series, f" (columns {columns[0]} to {columns[-1]})"

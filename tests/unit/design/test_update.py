@@ -24,6 +24,7 @@ from tests import fixed, oracles
 from tests.errors import fails
 from tests.fixed import stand_in_fit, typical_fit, without_sampling
 from tests.oracles import Array
+from tests.outcomes import NAMES, outcome_fit, table
 
 line_fit = cache(fixed.line_fit)  # no test changes a fit
 X = np.array([0.5, 1.0, 1.5, 2.0, 0.0, 1.0])
@@ -329,3 +330,22 @@ def test_an_update_of_a_stack_refuses_what_one_of_its_laws_refuses(monkeypatch: 
     failed = {**members, "plateau-source": typical_fit("plateau-source", passed=False)}
     with fails("failed-checks", "plateau-source", kind=FitError):
         bayeslaw.update(Stack(failed, weights), MORE)
+
+
+@pytest.mark.parametrize(("kind", "off"), [("count", -0.3), ("bounded", -20.0), ("real", 15.0), ("positive", 20.0)])
+def test_runs_of_other_outcomes_are_compared_on_their_own_scale(kind: str, off: float) -> None:
+    fit, name = outcome_fit(kind), NAMES[kind]
+    at = table(kind)[6:18].assign(run=[f"new{i}" for i in range(12)], D=lambda f: 1.1 * f["D"])
+    drawn = fit.forecast(at, seed=5, force=True).draws["run"].to_numpy()[37]
+    good = compare_with_predictions(fit, read_runs(at.assign(**{name: drawn})))
+    assert (good["p_adjusted"] >= ALARM).all()
+    error = "error_percent" if kind == "positive" else "error"
+    np.testing.assert_allclose(good[name][:12], drawn, rtol=1e-12)
+    apart = 100 * (good[name] / good["predicted_median"] - 1) if kind == "positive" else good[name] - good["predicted_median"]
+    np.testing.assert_allclose(good[error], apart)
+    low, high = fit.law.outcome.bounds
+    ends = good.filter(like="eti90_").to_numpy()
+    assert ((ends >= low) & (ends <= high)).all()
+    bad = compare_with_predictions(fit, read_runs(at.assign(**{name: drawn + off})))
+    assert (bad["p_adjusted"][[12]] < ALARM).all()
+    assert np.sign(bad["error_sd"].iloc[-1]) == np.sign(off)

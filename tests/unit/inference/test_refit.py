@@ -25,6 +25,7 @@ from bayeslaw.posterior.fit import Fit
 from tests import oracles
 from tests.errors import fails, faults
 from tests.fixed import fixed_fit, line_fit, loaded_fit, stand_in_fit
+from tests.outcomes import outcome_fit, table
 
 CHINCHILLA = load_law("chinchilla")
 
@@ -210,6 +211,13 @@ def test_simulated_losses_are_in_the_unit_of_the_fit() -> None:
     simulated = read_runs(pd.DataFrame(GOOD))
     simulated.frame.index += 1000
     assert stack_runs(rows_of(fit), simulated).unit == "bits/byte"
+
+
+def test_rows_of_a_fit_have_no_known_errors_where_only_new_ones_have_them() -> None:
+    fit = outcome_fit("bounded")
+    new = table("bounded").head(3).assign(run=["x", "y", "z"], D=lambda f: 1.5 * f["D"], score_se=2.0)
+    joined = join_runs(fit, read_runs(new))
+    assert joined.frame["score_se"].tolist() == [0.0] * 24 + [2.0] * 3
 
 
 def test_base_checkpoints_join_those_kept_aside() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from matplotlib.axes import Axes
@@ -9,6 +11,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from scipy.stats import beta
 
+from bayeslaw.laws.outcome import Outcome
 from bayeslaw.plots.backtest import plot_backtest, plot_reach_coverage
 from bayeslaw.plots.fit import plot_coverage
 from bayeslaw.plots.style import COLOURS
@@ -72,3 +75,15 @@ def test_coverage_is_drawn_by_distance_with_intervals_by_run(ax: Axes) -> None:
     segments = ax.containers[2].lines[2][0].get_segments()  # type: ignore[attr-defined]
     np.testing.assert_allclose([y for _, y in segments[0]], [100 * beta.ppf(0.05, 2.5, 0.5), 100])
     np.testing.assert_allclose([y for _, y in segments[1]], [0, 100 * beta.ppf(0.95, 0.5, 1.5)])
+
+
+def test_errors_of_other_outcomes_are_in_their_unit(ax: Axes) -> None:
+    made = result(ROWS)
+    rows = made.rows.rename(columns={"loss": "accuracy"})
+    accuracies = replace(made, rows=rows, outcome=Outcome("accuracy", "share", "bounded", (0.0, 10.0)))
+    plot_backtest(accuracies, ax)
+    assert ax.get_ylabel().replace("\n", " ") == "accuracy minus the forecast's median (share)"
+    drawn = np.concatenate([np.asarray(line.get_ydata()) for line in ax.lines if "interval" in str(line.get_label())])
+    np.testing.assert_allclose(np.sort(drawn), np.sort(rows["accuracy"] - rows["median"]))
+    assert not any("%" in text.get_text() for text in ax.texts)
+    assert "accuracies" in plot_reach_coverage(accuracies, Figure().subplots()).get_ylabel()

@@ -14,11 +14,13 @@ from matplotlib.patches import Rectangle
 
 from bayeslaw.forecasting.forecast import Forecast, forecast
 from bayeslaw.forecasting.grid import grid
+from bayeslaw.laws.card import parse_card
 from bayeslaw.plots.forecast import forecast_axis, plot_forecast
 from bayeslaw.plots.style import COLOURS, MOST_LINES, short_number
 from bayeslaw.posterior.fit import Fit
 from tests.errors import fails
-from tests.fixed import apart_fit, line_fit, typical_fit
+from tests.fixed import apart_fit, fixed_fit, line_fit, typical_fit
+from tests.outcomes import card, outcome_fit, table
 
 
 @pytest.fixture
@@ -247,3 +249,57 @@ def test_a_line_outside_the_runs_in_another_covariate_is_dashed(fitted: Fit, ax:
     plot_forecast(fitted.forecast(at), ax, fitted=False)
     assert [line.get_linestyle() for line in ax.lines] == ["-", "--"]
     assert notes(ax) == ["dashed: outside the runs in another covariate"]
+
+
+# --- compute on the axis ---------------------------------------------------------------------------------------------
+
+
+def test_compute_may_be_on_the_axis_with_a_curve_for_each_size(ax: Axes) -> None:
+    fit = outcome_fit("count")
+    at = grid(fit.law, {"N": "1e8,1e9", "D": "1e9:3e13:6", "items": 200})
+    measured = table("count").query("N == 1e8")
+    plot_forecast(fit.forecast(at, force=True), ax, x="compute", measured=measured)
+    assert (ax.get_xlabel(), ax.get_xscale()) == ("compute (FLOPs)", "log")
+    lines = {str(line.get_label()): line for line in ax.lines}
+    np.testing.assert_allclose(np.asarray(lines["N = 100M"].get_xdata()), 6e8 * np.unique(at["D"]))
+    np.testing.assert_allclose(np.asarray(lines["N = 1B"].get_xdata()), 6e9 * np.unique(at["D"]))
+    assert {"fitted accuracies: 12", "chance"} <= {*lines}
+    (hatched,) = [patch for patch in ax.patches if patch.get_hatch()]
+    assert hatched.get_extents().transformed(ax.transData.inverted()).x0 == pytest.approx(6 * 1e10 * 3e11)
+
+
+def test_sizes_and_tokens_that_grow_together_are_one_curve_over_compute(ax: Axes) -> None:
+    fit = outcome_fit("count")
+    size = np.array([1e8, 1e9, 1e10])
+    at = pd.DataFrame({"N": size, "D": 20 * size, "items": 200})
+    measured = pd.DataFrame({"N": [1e9, 1e7], "D": [2e10, 2e12], "items": 200, "accuracy": 0.6})
+    plot_forecast(fit.forecast(at, force=True), ax, x="compute", measured=measured)
+    curve = next(line for line in ax.lines if line.get_label() == "count-law")
+    np.testing.assert_allclose(np.asarray(curve.get_xdata()), 120 * size**2)
+    said = " ".join(notes(ax))
+    assert "1 of 2 measured accuracies are of another N" in said
+    assert "fitted accuracies are of any N and D" in said
+
+
+def test_compute_needs_size_and_tokens(ax: Axes) -> None:
+    with fails("unknown-covariate", "'compute'"):
+        plot_forecast(line_fit().forecast(pd.DataFrame({"x": [0.0, 1.0]})), ax, x="compute")
+
+
+# --- chance ----------------------------------------------------------------------------------------------------------
+
+
+def test_chance_is_one_line_where_it_is_the_same_and_else_one_for_each_curve(ax: Axes) -> None:
+    text = card("count").replace("chance = 0.25", 'chance = "guess"').replace("0.25 + 0.7", "guess + 0.7")
+    law = parse_card(text.replace("items = {", 'guess = { unit = "share", support = [0, 0.9] }\nitems = {'))
+    drawn = {name: outcome_fit("count").draws[name] for name in ("k", "c", "sigma_point")}
+    fit = fixed_fit(law, table("count").assign(guess=0.25), drawn)
+    one = grid(law, {"N": 1e9, "D": "1e9:1e11:4", "items": 200, "guess": 0.25})
+    plot_forecast(fit.forecast(one, force=True), ax)
+    (line,) = [line for line in ax.lines if line.get_label() == "chance"]
+    assert np.unique(line.get_ydata()).tolist() == [0.25]
+    two = Figure().subplots()
+    plot_forecast(fit.forecast(grid(law, {"N": 1e9, "D": "1e9:1e11:4", "items": 200, "guess": "0.1,0.25"}), force=True), two)
+    assert {"guess = 0.1", "guess = 0.25", "chance"} <= {str(line.get_label()) for line in two.lines}
+    along = [np.asarray(line.get_ydata()) for line in two.lines]
+    assert sorted(float(y[0]) for y in along if y.size == 4 and np.ptp(y) == 0) == [0.1, 0.25]

@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from bayeslaw.evaluation.predictive import PredictiveCheck
+from bayeslaw.laws.outcome import Outcome
 from bayeslaw.plots.predictive import SHOWN, plot_loo_pit, plot_predictive
 
 
@@ -68,3 +69,17 @@ def test_few_runs_have_no_band_and_failures_are_marked(ax: Axes) -> None:
     assert not ax.collections
     assert "fewer than 5 runs: no band" in title(ax)
     assert ax.get_title().endswith("CHECKS FAILED")
+
+
+def test_deviations_of_other_outcomes_are_in_their_unit(ax: Axes) -> None:
+    rows = pd.DataFrame(
+        {"row": [1, 2], "run": ["a", "b"], "accuracy": [0.0, 0.5], "median": [0.02, 0.4], "eti50_lb": [0.01, 0.3],
+         "eti50_ub": [0.05, 0.45], "eti90_lb": [0.0, 0.2], "eti90_ub": [0.1, 0.6]}
+    )  # fmt: skip
+    plot_predictive(PredictiveCheck("a", "", rows, 0.7, 100, False, Outcome("accuracy", "", "count", (0.0, 1.0))), ax)
+    (inside,) = [line for line in ax.lines if str(line.get_label()).startswith("inside")]
+    np.testing.assert_allclose(np.asarray(inside.get_ydata()), [-0.02, 0.1])
+    assert ax.get_ylabel() == "accuracy minus the median"
+    assert ax.get_xlabel() == "predicted median accuracy"
+    assert ax.get_xlim()[0] >= 0
+    assert ax.get_xscale() == "linear"
