@@ -22,7 +22,8 @@ from bayeslaw.laws.outcome import LOSS, Outcome
 from bayeslaw.laws.prior import Prior
 from bayeslaw.laws.references import Reference
 
-# Sd of the half-normal prior of a spread, unless a card states it. Floors and exponents of text and code differ by a factor of 1.2 to 3.
+# Sd of the half-normal prior of a spread, unless a card states it. Floors and exponents of text and code differ by a factor of 1.2
+# to 3.
 SPREAD = 0.5
 PROBES = 16  # settings at which we test whether a term is proportional to a parameter
 

@@ -68,7 +68,7 @@ _PARAMETER: dict[str, dict[str, Any]] = {
         "type": "number",
         "exclusiveMinimum": 0,
         "default": SPREAD,
-        "description": "Where it differs by a column, the sd of the half-normal prior of the spread of its logarithm, logit or value.",
+        "description": "Where it differs by a column: sd of the half-normal prior of the spread of its logarithm, logit or value.",
     },
 }
 
