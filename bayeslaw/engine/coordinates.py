@@ -12,14 +12,14 @@ Both are shears, so their Jacobian is one but for a softplus that keeps E positi
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from bayeslaw.core.arrays import Array, Index
 from bayeslaw.data.observations import Observations
-from bayeslaw.engine.graph import FUNCTIONS, SINGLE, Graph
+from bayeslaw.engine.graph import FUNCTIONS, SINGLE, Graph, Value
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.prior import Prior
 
@@ -86,6 +86,10 @@ class Arrays:
         """Single numbers as the values of a column's levels."""
         return np.concatenate(values, axis=-1)
 
+    def data(self, column: str, values: Array, name: str) -> Any:
+        """Numbers that are known for a column's levels."""
+        return values[None]
+
     def over_settings(self, value: Any, column: str) -> Any:
         """The values of a column's levels at the settings."""
         return value if np.shape(value)[-1:] in ((), (1,)) else value[..., self._levels[column]]
@@ -112,6 +116,9 @@ class Variables:
 
     def levels(self, column: str, values: Sequence[Any]) -> Any:
         return self._graph.levels(column, values)
+
+    def data(self, column: str, values: Array, name: str) -> Any:
+        return Value(self._graph, frozenset({column}), name=f"powers of {name}", data=values)
 
     def over_settings(self, value: Any, column: str) -> Any:
         return self._graph.over_settings(self._graph.value(value))
@@ -154,10 +161,10 @@ class Coordinates:
         there, such as annealing in runs without any, is in neither set and is a coordinate itself.
     softplus_scale : float
         Scale (nats) of the softplus that keeps the floor positive; the coordinate is linear well above it.
-    by_standard : frozenset of str
-        Names in the formula whose values for levels are replaced by their distances from the typical value, in spreads. Where
-        levels are many and hardly informed, as tasks without a signal, the posterior of the values themselves is a funnel, and its
-        mode lies where the spread is 0.
+    apart : dict of str to array (levels,)
+        For names in the formula whose values for levels are replaced by x in m typical + spread^m x, the powers m. Values that the
+        data tell little about, as those of tasks without a signal, form a funnel with their spread unless they are counted in
+        spreads from the typical value (m = 1); values that the data tell are best left as they are (m = 0). See `centring`.
     """
 
     law: Law
@@ -167,7 +174,7 @@ class Coordinates:
     by_spread: frozenset[str]
     by_mean: frozenset[str]
     softplus_scale: Any
-    by_standard: frozenset[str] = frozenset()
+    apart: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def scaled(self) -> frozenset[str]:
@@ -184,7 +191,7 @@ class Coordinates:
         ]
         formulas = [law.formula.text, *(f"{n} = {e.text}" for n, e in law.let.items())]
         terms, pooled = [(n, t.text) for n, t in law.amplitudes.items()], [law.members, law.column_of]
-        changed = [sorted(names) for names in (self.by_spread, self.by_mean, self.by_standard)]
+        changed = [sorted(names) for names in (self.by_spread, self.by_mean, self.apart)]
         parts = (formulas, parameters, terms, law.floor, pooled, list(law.covariates), changed)
         return "; ".join(map(str, parts))
 
@@ -213,7 +220,12 @@ class Coordinates:
         standard = {name for name, (first, *_) in law.members.items() if law.parameters[first].around and name != law.floor}
         standard = {n for n in standard if n not in law.amplitudes and law.in_formula[n].prior.on is None}
         standard = standard if observed.outcome.kind == "count" else set()
-        return replace(new, by_spread=frozenset(varying), by_mean=frozenset(constant), by_standard=frozenset(standard))
+        return replace(
+            new,
+            by_spread=frozenset(varying),
+            by_mean=frozenset(constant),
+            apart={name: np.ones(len(law.members[name])) for name in standard},
+        )
 
     def _places(self, x: Mapping[str, Any], on: Arrays | Variables) -> Places:
         """Values by parameter, with those that differ by a column also as vectors."""
@@ -238,13 +250,13 @@ class Coordinates:
         """
         law, found = self.law, self._places(x, on)
         jacobian, total = 0.0, 0.0
-        for name in sorted(self.by_standard):
-            members = law.members[name]
-            around = law.parameters[members[0]].around
+        for name, powers in self.apart.items():
+            around, column = law.parameters[law.members[name][0]].around, law.column_of[name]
             assert around is not None
-            log_spread = found.single[around[1]]
-            found.by_level[name] = found.single[around[0]] + functions["exp"](log_spread) * found.by_level[name]
-            jacobian = jacobian + float(len(members)) * log_spread
+            power = on.data(column, powers, name)
+            stretch = power * found.single[around[1]]
+            found.by_level[name] = power * found.single[around[0]] + functions["exp"](stretch) * found.by_level[name]
+            jacobian = jacobian + on.sum(stretch, column)
         moved = {*law.amplitudes, law.floor} - {""}
         priors = {name: p.prior for name, p in law.in_formula.items()}
 

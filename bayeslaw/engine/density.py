@@ -71,7 +71,10 @@ SMALLER = 40  # times that the terms of a starting point may be made smaller
 
 @dataclass(frozen=True)
 class Density:
-    """Log density and gradient over a flat vector of coordinates: the law's, the noise's, then run effects if explicit."""
+    """Log density and gradient over a flat vector of coordinates: the law's, the noise's, then run effects if explicit.
+
+    Run effects are sigma_run to the power of `run_power` times their coordinates; see `centring`.
+    """
 
     law: Law
     noise: Noise
@@ -79,11 +82,22 @@ class Density:
     coordinates: Coordinates
     names: tuple[str, ...]
     program: Program
+    run_power: float = 1.0
 
     @classmethod
-    def of(cls, law: Law, observed: Observations, noise: Noise, compressed: Compressed | None = None) -> Density:
-        """The density of a law on its runs or, with normal noise, on the fewer rows of `binning.compress`."""
-        coordinates = Coordinates.of(law, observed)  # of all points, so that compression does not change them
+    def of(
+        cls, law: Law, observed: Observations, noise: Noise, compressed: Compressed | None = None,
+        coordinates: Coordinates | None = None, run_power: float = 1.0,
+    ) -> Density:  # fmt: skip
+        """The density of a law on its runs or, with normal noise, on the fewer rows of `binning.compress`.
+
+        Parameters
+        ----------
+        law, observed, noise, compressed
+        coordinates, run_power
+            As attributes; by default those of all points, so that compression does not change them, and 1.
+        """
+        coordinates = coordinates or Coordinates.of(law, observed)
         fewer = observed if compressed is None else compressed.observed
         count, scatter = (None, None) if compressed is None else (compressed.count, compressed.scatter)
         # Shapes first: given them, levels are nearly normal, and a triangular map can follow how their widths depend on shapes.
@@ -98,6 +112,13 @@ class Density:
             values = {name: Value(graph, SINGLE, variable=v) for name, v in x.items()}
             parameters, variables, total = coordinates.on_graph(graph, values)
             total = total + _log_priors(graph, law, noise, variables, {n: values[n] for n in noise.parameters})
+            if noise.counts and noise.run_effect:
+                rest = (1.0 - graph.number("power of run effects", run_power)) * values["sigma_run"]
+                total = total - float(observed.runs) * rest
+                by_rest, unshrunk = FUNCTIONS["exp"](-rest).variable, effects
+                effects = None if unshrunk is None else unshrunk * by_rest
+            else:
+                unshrunk = effects
             shifted: dict[str, Value] = {}
             if noise.shifts:
                 by_run = None if effects is None else _parameter(noise, "sigma_run", values["sigma_run"]).variable * effects
@@ -110,12 +131,13 @@ class Density:
             logp = graph.value(total).variable + log_density(form, rows, mean, of_noise, None if noise.shifts else effects)
             if effects is not None:
                 logp -= 0.5 * (effects**2).sum()
-            return list(x.values()), logp, [] if effects is None else [effects]
+            return list(x.values()), logp, [] if unshrunk is None else [unshrunk]
 
         own = isinstance(noise, PointNoise)  # code that may change: it is compiled in each process
         key = f"{coordinates.form}; {form}; {len(names)} coordinates{f'; {uuid4()}' if own else ''}"
         columns = fewer.covariates | ({RUN: fewer.run.astype(np.float64)} if noise.shifts else {})
-        return cls(law, noise, fewer, coordinates, names, Program.of(write, columns, key, law.indicators, kept=not own))
+        program = Program.of(write, columns, key, law.indicators, kept=not own)
+        return cls(law, noise, fewer, coordinates, names, program, run_power)
 
     @property
     def size(self) -> int:
@@ -133,7 +155,7 @@ class Density:
         }
         if self.noise.explicit_effects:
             spreads = self.noise.scales(draws, "sigma_run")[self.noise.groups_of(self.observed)]
-            draws["run_effect"] = spreads.T * x[:, len(self.names) :]
+            draws["run_effect"] = spreads.T**self.run_power * x[:, len(self.names) :]
         return draws
 
     def start(self) -> Array:
@@ -142,7 +164,7 @@ class Density:
         outcomes, scale = self.observed.outcomes, self.noise.scale
         spread = float(np.std(outcomes)) + 1e-3 * scale
         terms = [n for n in self.coordinates.scaled if self.law.parameters[n].prior.support == "positive"]
-        standard = {member for name in self.coordinates.by_standard for member in self.law.members[name]}
+        standard = {member for name in self.coordinates.apart for member in self.law.members[name]}
         for i, name in enumerate(self.names):
             if name in standard:
                 x[i] = 0.0

@@ -1,6 +1,6 @@
 """Shares of counted items, such as accuracies: items answered one by one with a share that itself varies.
 
-    share_i ~ Beta(p_i phi, (1 - p_i) phi),   k_i ~ Binomial(items_i, share_i),   phi = 1/s^2,   y_i = k_i / items_i
+    share_i ~ Beta(p_i phi, (1 - p_i) phi),   k_i ~ Binomial(items_i, share_i),   phi = 1/(s^2 + 1e-6),   y_i = k_i / items_i
 
 p is the expected share and s the spread: shares have the standard deviation sqrt(p (1 - p) / (1 + phi)), nearly s sqrt(p (1 - p)).
 Integrated over the share, k is beta-binomial. The density is also that of shares with partial credit, whose k are no whole numbers.
@@ -20,13 +20,15 @@ from bayeslaw.noise.operation import DensityWithGradient
 NODES = 32  # of the quadrature over a run's effect
 STEPS = 12  # of Newton's method to its middle
 SHORT = 1e-3  # of a run effect's scale: the step of a derivative
+# Of spreads: those below .1% can't be told apart, and logarithms of the gamma function at huge phi differ by rounding alone.
+LEAST_SQUARE = 1e-6
 LEAST_SHARE = 1e-9  # expected shares are kept so far from 0 and 1, where a density has no gradient
 
 
 def log_probability(share: Array, expected: Array, items: Array, spread: Array) -> Array:
     """Return the log probability (S, n) of shares (n,) of items (n,), without the binomial coefficient, by draws (S, n)."""
     p = np.clip(expected, LEAST_SHARE, 1 - LEAST_SHARE)
-    phi = 1 / spread**2
+    phi = 1 / (spread**2 + LEAST_SQUARE)
     a, b, k = p * phi, (1 - p) * phi, share * items
     return np.asarray(betaln(k + a, items - k + b) - betaln(a, b))
 
@@ -80,7 +82,7 @@ def of_runs(
 def sample(expected: Array, items: float, spread: Array, rng: np.random.Generator) -> Array:
     """Draw shares (S,) of a number of items, given expectations and spreads (S,)."""
     p = np.clip(expected, LEAST_SHARE, 1 - LEAST_SHARE)
-    phi = 1 / spread**2
+    phi = 1 / (spread**2 + LEAST_SQUARE)
     return np.asarray(rng.binomial(round(items), rng.beta(p * phi, (1 - p) * phi)) / items)
 
 
@@ -105,7 +107,7 @@ def filled(eta: Array, spread: Array, share: Array, items: Array, logp: Array, d
         p = 1 / (1 + math.exp(-eta[i]))
         inside = 1e-9 < p < 1 - 1e-9
         p = min(max(p, 1e-9), 1 - 1e-9)
-        phi = 1 / (spread[i] * spread[i])
+        phi = 1 / (spread[i] * spread[i] + 1e-6)
         n, k = items[i], share[i] * items[i]
         a, b = p * phi, (1 - p) * phi
         points[0], points[1], points[2], points[3], points[4], points[5] = k + a, n - k + b, n + phi, a, b, phi
@@ -125,7 +127,7 @@ def filled(eta: Array, spread: Array, share: Array, items: Array, logp: Array, d
         d_a, d_b = slopes[0] - slopes[3], slopes[1] - slopes[4]
         d_eta[i] = (d_a - d_b) * phi * p * (1 - p) if inside else 0.0
         d_phi = d_a * p + d_b * (1 - p) - slopes[2] + slopes[5]
-        d_spread[i] = -2 * d_phi * phi / spread[i]
+        d_spread[i] = -2 * d_phi * phi * phi * spread[i]
     logp[0] = total
 
 

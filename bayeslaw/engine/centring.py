@@ -1,0 +1,78 @@
+"""How far pooled values and run effects are counted in units of their spread, by how much the data tell about each.
+
+A value around a typical one, typical + spread z, may be sampled as z, as itself, or as x in between, where it is
+m typical + spread^m x (Papaspiliopoulos, Roberts and Sköld 2003). With m near 1 a value that the data tell well is tied to the spread;
+with m near 0 one that they don't makes a funnel. The best power is about the share of the prior's variance that the data leave, which
+curvature shows at the mode with spreads held at their prior medians: a mode over the spreads as well would lie where they vanish.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from bayeslaw.core.arrays import Array
+from bayeslaw.engine.density import Density
+from bayeslaw.engine.transport import RidgeMap, curvature, find_mode, root_of_inverse
+
+LEAST = 0.1  # eigenvalue of a curvature below which a direction counts as flat
+
+
+def needs_centring(density: Density) -> bool:
+    """Whether pooled values or run effects are coordinates in units of their spread."""
+    return bool(density.coordinates.apart) or (density.noise.counts and density.noise.run_effect)
+
+
+def centred(density: Density) -> tuple[Density, RidgeMap]:
+    """Return the density with powers chosen by what the data tell, and an affine map to its coordinates from the same mode."""
+    spreads, logp = _spreads(density), density.function()
+    mode = find_mode(_holding(logp, spreads), density.start())
+    free = np.setdiff1d(np.arange(density.size), spreads)
+    left = np.diag(_covariance(curvature(logp, mode)[np.ix_(free, free)]))
+    share = np.ones(density.size)
+    share[free] = np.clip(left, 0.0, 1.0)
+    place = {name: i for i, name in enumerate(density.names)}
+    law, apart = density.law, density.coordinates.apart
+    powers = {name: share[[place[member] for member in law.members[name]]] for name in apart}
+    run_power = float(share[len(density.names) :].mean()) if density.noise.explicit_effects else 1.0
+    coordinates = replace(density.coordinates, apart=powers)
+    new = Density.of(law, density.observed, density.noise, coordinates=coordinates, run_power=run_power)
+    x = mode.copy()
+    for name, power in powers.items():
+        around = law.parameters[law.members[name][0]].around
+        assert around is not None
+        own = [place[member] for member in law.members[name]]
+        typical, log_spread = mode[place[around[0]]], mode[place[around[1]]]
+        x[own] = (1 - power) * typical + np.exp((1 - power) * log_spread) * mode[own]
+    if density.noise.explicit_effects:
+        x[len(density.names) :] *= np.exp((1 - run_power) * mode[place["sigma_run"]])
+    none = np.empty(0)
+    scale = root_of_inverse(curvature(new.function(), x))
+    return new, RidgeMap(x, scale, none.astype(np.int64), none, np.empty((4, 0, 0)))
+
+
+def _spreads(density: Density) -> Array:
+    """The places of coordinates that are logarithms of spreads."""
+    around = (density.law.parameters[density.law.members[name][0]].around for name in density.coordinates.apart)
+    names = {pair[1] for pair in around if pair is not None} | ({"sigma_run"} if density.noise.run_effect else set())
+    return np.array([i for i, name in enumerate(density.names) if name in names], dtype=np.int64)
+
+
+def _holding(logp: Callable[[Array], tuple[float, Array]], held: Array) -> Callable[[Array], tuple[float, Array]]:
+    """A log density whose gradient by some coordinates is 0, so that a search leaves them where they are."""
+
+    def function(x: Array) -> tuple[float, Array]:
+        value, gradient = logp(x)
+        gradient = gradient.copy()
+        gradient[held] = 0.0
+        return value, gradient
+
+    return function
+
+
+def _covariance(hessian: Array) -> Array:
+    """Inverse of a curvature; flat and negative directions count as wide ones."""
+    values, vectors = np.linalg.eigh(hessian)
+    return np.asarray((vectors / np.maximum(np.abs(values), LEAST)) @ vectors.T)
