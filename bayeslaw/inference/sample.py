@@ -17,6 +17,7 @@ from threadpoolctl import threadpool_limits
 from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import FitError, StoppedError
 from bayeslaw.core.executors import available_cores
+from bayeslaw.engine.centring import centred, needs_centring
 from bayeslaw.engine.compiled import callbacks
 from bayeslaw.engine.density import Density
 from bayeslaw.engine.transport import RidgeMap, find_ridge_map
@@ -25,6 +26,7 @@ from bayeslaw.posterior.diagnostics import ESS, Check, diagnostics, failures, sa
 
 PILOT = 30  # percent of the tuning draws that tune the first run, which makes four times as many draws at few gradients each
 PILOT_ACCEPT = 0.9
+MANY_ACCEPT = 0.9  # at most, for hundreds of coordinates: smaller steps take time and leave the draws no less correlated
 SLOW = 0.8  # effective share of the first run's draws below which every second draw is kept
 LEAST_NOISE = 3e-7  # relative; losses in single precision are rounded to 1e-7
 MORE = 4  # by which tuning is multiplied where sampling failed, and the gap between acceptance rate and 1 divided if steps diverged
@@ -114,8 +116,9 @@ def sample(
 
     The draws of a first run at a low acceptance rate refine the map; 40% of the tuning is left for the run that is kept. Where
     the effective sample size of a parameter of the law is small in the first run, the second makes twice as many draws and keeps
-    every second. NUTS turns where it has gone from one side to the other. Squares, and a parameter that is small in the middle of a
+    every second. Where pooled values and run effects are many, the draws correct the map's centre and covariance instead. NUTS turns where it has gone from one side to the other. Squares, and a parameter that is small in the middle of a
     ridge and large at both ends, such as a gate, therefore have an effective size below half the draws even for a perfect normal.
+    Where pooled values and run effects are many, the draws of the first run correct the map's centre and covariance instead.
 
     Parameters
     ----------
@@ -136,7 +139,11 @@ def sample(
         return {name: values.reshape(*z.shape[:2], *values.shape[1:]) for name, values in flat.items()}
 
     with threadpool_limits(1, "blas"):  # its matrices are tiny
-        ridge_map = find_ridge_map(density, ridge_candidates(density))
+        if apart := needs_centring(density):
+            density, ridge_map = centred(density)
+            target_accept = min(target_accept, MANY_ACCEPT)
+        else:
+            ridge_map = find_ridge_map(density, ridge_candidates(density))
         _check_noise(density, density.draws(ridge_map.x(np.zeros((1, density.size)))))
     pilot_seed, main_seed = (int(s) for s in np.random.SeedSequence(seed).generate_state(2))
     pilot, cores = PILOT * tune // 100, min(chains, cores or available_cores())
@@ -146,9 +153,10 @@ def sample(
         if interrupted:
             raise StoppedError(NOTHING)
         of_first = draws_at(z)
-        every = thin * (2 if is_slow({name: of_first[name] for name in density.law.parameters}) else 1)
+        every = thin * (2 if not apart and is_slow({name: of_first[name] for name in density.law.parameters}) else 1)
         with threadpool_limits(1, "blas"):
-            ridge_map = ridge_map.refined(density, z.reshape(-1, density.size))
+            flat = z.reshape(-1, density.size)
+            ridge_map = ridge_map.adapted(flat) if apart else ridge_map.refined(density, flat)
         second = SamplerRun(every * draws, tune - 2 * pilot, chains, cores, main_seed, target_accept)
         z, stats, interrupted = run_chains(density, ridge_map, second, task("sampling", (second.draws + second.tune) * chains))
     energy = stats["energy"].values

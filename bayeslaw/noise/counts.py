@@ -120,7 +120,9 @@ def filled(eta: Array, spread: Array, share: Array, items: Array, logp: Array, d
             r = 1 / x
             q, log_x = r * r, math.log(x)
             series = r * (1 / 12 - q * (1 / 360 - q * (1 / 1260 - q * (1 / 1680 - q * (1 / 1188)))))
-            values[j] = (x - 0.5) * log_x - x + 0.9189385332046727 + series - math.log(product)
+            values[j] = (x - 0.5) * log_x - x + 0.9189385332046727 + series
+            if product > 1.0 or product < 1.0:  # a logarithm takes as long as all the rest
+                values[j] -= math.log(product)
             digamma = log_x - 0.5 * r - q * (1 / 12 - q * (1 / 120 - q * (1 / 252 - q * (1 / 240 - q * (1 / 132)))))
             slopes[j] = digamma - less
         total += values[0] + values[1] - values[2] - values[3] - values[4] + values[5]
