@@ -82,14 +82,17 @@ def fixed_fit(
     noise_by: str | None = None,
     by: Mapping[str, str] | None = None,
     passed: bool = True,
+    run_effect: Array | None = None,
 ) -> Fit:
-    """A fit of a table whose posterior draws (S,) are given."""
+    """A fit of a table whose posterior draws (S,) are given, and those of run effects (R, S) where they are parameters."""
     runs, card = read_runs(table), law.card
     law = with_by(law, by or {})
     law = with_levels(law, levels_of(law, runs.frame))
     observed = Observations.of(law, runs, noise_by, clock_column(runs.frame) if noise == DRIFT else "")
     chosen = Noise.choose(noise, observed)
-    by_chain = {name: np.asarray(draws[name]).reshape(4, -1) for name in (*law.parameters, *chosen.parameters)}
+    by_chain: dict[str, Any] = {name: np.asarray(draws[name]).reshape(4, -1) for name in (*law.parameters, *chosen.parameters)}
+    if run_effect is not None:
+        by_chain["run_effect"] = np.asarray(run_effect).T.reshape(4, -1, observed.runs)
     size = next(iter(by_chain.values())).shape[1]
     stats = xr.Dataset(coords={"chain": np.arange(4), "draw": np.arange(size)})
     settings = {"draws": size, "tune": 100, "chains": 4, "target_accept": 0.975, "bins": None}
@@ -105,7 +108,7 @@ def fixed_fit(
         "settings": settings,
         "seed": 3,
     }
-    informed = pd.DataFrame({"prior_overlap": dict.fromkeys(by_chain, 0.1)})
+    informed = pd.DataFrame({"prior_overlap": dict.fromkeys((*law.parameters, *chosen.parameters), 0.1)})
     checks = (
         Check("r_hat", passed, "largest R-hat 1.4", "sampling", pd.DataFrame()),
         Check("informed", True, "the data inform every parameter", "note", informed),

@@ -116,7 +116,7 @@ def sample(
 
     The draws of a first run at a low acceptance rate refine the map; 40% of the tuning is left for the run that is kept. Where
     the effective sample size of a parameter of the law is small in the first run, the second makes twice as many draws and keeps
-    every second. Where pooled values and run effects are many, the draws correct the map's centre and covariance instead. NUTS turns where it has gone from one side to the other. Squares, and a parameter that is small in the middle of a
+    every second. NUTS turns where it has gone from one side to the other. Squares, and a parameter that is small in the middle of a
     ridge and large at both ends, such as a gate, therefore have an effective size below half the draws even for a perfect normal.
     Where pooled values and run effects are many, the draws of the first run correct the map's centre and covariance instead.
 

@@ -47,6 +47,10 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     table.to_csv(folder / "ptpp.csv", index=False)
     shutil.copy(table_path("curves"), folder / "curves.csv")
     bayeslaw.fit("chinchilla", folder / "runs.csv", progress=False).save(folder / "fit.nc")
+    loss = np.linspace(2.0, 4.5, 20)
+    shares = np.random.default_rng(1).binomial(500, 0.25 + 0.65 / (1 + np.exp(2.5 * (loss - 2.8)))) / 500
+    accuracies = pd.DataFrame({"loss": loss, "chance": 0.25, "items": 500, "accuracy": shares})
+    bayeslaw.fit("task-sigmoid", accuracies, draws=500, progress=False).save(folder / "accuracy.nc")
     for name, factor in (("source", 0.9), ("target", 1.0)):
         fit = bayeslaw.fit("ptpp-floor", table.assign(loss=factor * table["loss"]), progress=False)
         assert fit.passed

@@ -1,0 +1,265 @@
+"""Chains of two fits, averages over tasks, and effects of runs on a covariate."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import expit, logit
+
+import bayeslaw
+from bayeslaw.core.arrays import Array
+from bayeslaw.core.errors import BayeslawError
+from bayeslaw.data.observations import Observations
+from bayeslaw.laws.card import load_law, parse_card
+from bayeslaw.laws.law import Law
+from bayeslaw.laws.pooling import levels_of, with_by, with_levels
+from bayeslaw.noise import counts
+from bayeslaw.noise.noise import Noise
+from bayeslaw.posterior.fit import Fit
+from tests.commands import Command
+from tests.fixed import fixed_fit
+
+SIZE = 4000
+CHANCES, ITEMS = {"easy": 0.5, "hard": 0.25}, {"easy": 400.0, "hard": 1000.0}
+TRUTH = {"L0_easy": 3.0, "L0_hard": 2.4, "k": 2.5, "top": 0.9}
+BY = {"L0": "task"}
+
+
+def around(value: float, seed: int, scatter: float) -> Array:
+    return np.asarray(value * np.exp(scatter * np.random.default_rng(seed).standard_normal(SIZE)))
+
+
+@cache
+def losses() -> Fit:
+    """`chinchilla` with draws near published values."""
+    frame = pd.DataFrame([{"N": n, "D": d} for n in (1e7, 1e8, 1e9) for d in (1e9, 1e10, 1e11)])
+    values = {"E": 1.8, "A": 480.0, "alpha": 0.35, "B": 2080.0, "beta": 0.37}
+    noise = {"sigma_point": 0.01, "dof": 12.0}
+    draws = {name: around(value, i, 0.01) for i, (name, value) in enumerate((values | noise).items())}
+    loss = 1.8 + 480 / frame["N"] ** 0.35 + 2080 / frame["D"] ** 0.37
+    return fixed_fit(load_law("chinchilla"), frame.assign(loss=loss), draws)
+
+
+def shifted_law() -> Law:
+    card = load_law("task-sigmoid").card.replace('chance = "chance"', 'chance = "chance"\nrun_shifts = "loss"', 1)
+    return parse_card(card)
+
+
+def accuracy_table(runs: int = 12) -> pd.DataFrame:
+    rng, rows = np.random.default_rng(5), []
+    for i, loss in enumerate(np.linspace(2.0, 4.5, runs)):
+        for task, chance in CHANCES.items():
+            p = chance + (0.9 - chance) / (1 + np.exp(2.5 * (loss - TRUTH[f"L0_{task}"])))
+            share = rng.binomial(int(ITEMS[task]), p) / ITEMS[task]
+            rows.append({"run": f"m{i}", "task": task, "loss": loss, "chance": chance, "items": ITEMS[task], "accuracy": share})
+    return pd.DataFrame(rows)
+
+
+@cache
+def accuracies(*, shifts: bool = False, noise_by: str | None = None) -> Fit:
+    """`task-sigmoid` for two tasks, with draws near the values that made the table."""
+    law = shifted_law() if shifts else load_law("task-sigmoid")
+    draws = {name: around(value, 20 + i, 0.02) for i, (name, value) in enumerate((TRUTH | {"L0": 2.7, "L0_spread": 0.2}).items())}
+    draws["top"] = np.minimum(draws["top"], 0.99)
+    groups = [f"sigma_point[{task}]" for task in CHANCES] if noise_by else ["sigma_point"]
+    draws |= {name: around(0.04, 40 + i, 0.1) for i, name in enumerate(groups)}
+    draws["sigma_run"] = around(0.06, 50, 0.1)
+    effects = 0.05 * np.random.default_rng(6).standard_normal((12, SIZE))
+    return fixed_fit(law, accuracy_table(), draws, noise_by=noise_by, by=BY, run_effect=effects)
+
+
+def brute_force(settings: pd.DataFrame, fit: Fit, *, shifts: bool, size: int = 400_000) -> Array:
+    """Draws (size, n) of accuracies, rows of one setting of N and D at the same draw of the loss and of the run's effect."""
+    rng, one, two = np.random.default_rng(9), losses().draws, fit.draws
+    i, j = rng.integers(SIZE, size=size), rng.integers(SIZE, size=size)
+    columns = []
+    latent: dict[tuple[float, float], tuple[Array, Array]] = {}
+    for _, row in settings.iterrows():
+        key = (row["N"], row["D"])
+        if key not in latent:
+            law = one["E"][i] + one["A"][i] / row["N"] ** one["alpha"][i] + one["B"][i] / row["D"] ** one["beta"][i]
+            logged = law * np.exp(one["sigma_point"][i] * rng.standard_t(one["dof"][i]))
+            latent[key] = (logged, two["sigma_run"][j] * rng.standard_normal(size))
+        loss, effect = latent[key]
+        chance, items = CHANCES[row["task"]], int(ITEMS[row["task"]])
+        loss = loss + effect if shifts else loss
+        p = chance + (two["top"][j] - chance) / (1 + np.exp(two["k"][j] * (loss - two[f"L0_{row['task']}"][j])))
+        p = p if shifts else expit(logit(p) + effect)
+        phi = 1 / (two["sigma_point"][j] ** 2 + 1e-6)
+        columns.append(rng.binomial(items, rng.beta(p * phi, (1 - p) * phi)) / items)
+    return np.stack(columns, axis=1)
+
+
+AT = pd.DataFrame([{"N": n, "D": 5e10, "task": task, "run": f"new{n:.0e}"} for n in (3e8, 1e9) for task in CHANCES])
+
+
+@pytest.mark.parametrize("shifts", [False, True])
+def test_the_interval_of_a_chain_is_that_of_brute_force(shifts: bool) -> None:
+    fit = accuracies(shifts=shifts)
+    chain = bayeslaw.chain(losses(), fit, AT, discrepancy="none", force=True)
+    expected = brute_force(AT, fit, shifts=shifts)
+    for prob in (0.05, 0.5, 0.95):
+        np.testing.assert_allclose(np.quantile(chain.predictive, prob, axis=0), np.quantile(expected, prob, axis=0), rtol=0.01)
+    averages = chain.mean("task")
+    whole = expected.reshape(-1, 2, 2).mean(axis=2)
+    np.testing.assert_allclose(
+        np.quantile(averages.draws, [0.05, 0.95], axis=0), np.quantile(whole, [0.05, 0.95], axis=0), rtol=0.01
+    )
+    assert averages.settings["rows"].tolist() == [2, 2]
+
+
+def test_facts_of_tasks_are_known_from_the_fit() -> None:
+    chain = bayeslaw.chain(losses(), accuracies(), AT, force=True)
+    assert chain.settings["chance"].tolist() == [0.5, 0.25, 0.5, 0.25]
+    assert chain.settings["items"].tolist() == [400.0, 1000.0, 400.0, 1000.0]
+    two = accuracies().forecast(pd.DataFrame({"loss": 2.0, "task": ["hard", "easy"]}), force=True)
+    assert two.settings["items"].tolist() == [1000.0, 400.0]
+
+
+def test_a_measured_loss_does_not_stand_in_for_the_forecast_one() -> None:
+    plain = bayeslaw.chain(losses(), accuracies(), AT, force=True)
+    given = bayeslaw.chain(losses(), accuracies(), AT.assign(loss=9.0), force=True)
+    np.testing.assert_array_equal(plain.predictive, given.predictive)
+
+
+def test_a_chain_says_what_it_carries_and_how_far_outside_it_lies() -> None:
+    table = bayeslaw.chain(losses(), accuracies(), AT.assign(N=1e12), force=True).summary()
+    assert {"loss_median", "loss_eti90_lb", "latent_median", "run_eti90_ub"} <= {*table}
+    assert (table["run_eti90_ub"] - table["run_eti90_lb"] > table["latent_eti90_ub"] - table["latent_eti90_lb"]).all()
+    assert table["run_eti90_lb"].min() >= 0
+    assert table["run_eti90_ub"].max() <= 1
+    assert all("chinchilla FAR outside: N" in text for text in table["extrapolation"])
+
+
+def test_fits_without_a_link_are_refused() -> None:
+    with pytest.raises(BayeslawError, match="forecasts accuracy, which is no covariate of chinchilla") as error:
+        bayeslaw.chain(accuracies(), losses(), AT, force=True)
+    assert error.value.code == "no-link"
+
+
+def test_averages_over_different_tasks_are_refused() -> None:
+    with pytest.raises(BayeslawError, match="lacks hard") as error:
+        bayeslaw.chain(losses(), accuracies(), AT.iloc[:3], force=True).mean("task")
+    assert error.value.code == "unequal-averages"
+    with pytest.raises(BayeslawError, match=r"no column 'tasks'.*Did you mean 'task'"):
+        bayeslaw.chain(losses(), accuracies(), AT, force=True).mean("tasks")
+
+
+def test_averages_are_scored() -> None:
+    new = accuracy_table().assign(run=lambda t: "new " + t["run"], accuracy=lambda t: (t["accuracy"] + 0.01).clip(0, 1))
+    scores = bayeslaw.score(accuracies(), new, mean="task", force=True)
+    assert scores["rows"].item() == 12
+    assert scores["mae"].item() < 0.03
+
+
+@pytest.mark.parametrize("noise_by", [None, "task"])
+def test_a_shifted_density_is_that_of_the_model(noise_by: str | None) -> None:
+    from bayeslaw.engine.density import Density
+
+    runs = bayeslaw.read_runs(accuracy_table())
+    law = with_by(shifted_law(), BY)
+    law = with_levels(law, levels_of(law, runs.frame))
+    observed = Observations.of(law, runs, noise_by)
+    noise = Noise.choose("auto", observed)
+    assert noise.shifts == "loss"
+    density, model = Density.of(law, observed, noise), bayeslaw.pymc_model(law, observed, noise)
+    logp = model.compile_logp()
+    differences, rng = [], np.random.default_rng(3)
+    for _ in range(3):
+        x = density.start() + 0.2 * rng.standard_normal(density.size)
+        draws = density.draws(x[None])
+        point, jacobian = {}, 0.0
+        for value in model.value_vars:
+            name = value.name.removesuffix("_log__").removesuffix("_logodds__")
+            if name == "run_effect":
+                given = draws["run_effect"][0] / draws["sigma_run"][0]
+            elif name == "L0_by_task":
+                given = np.array([draws[f"L0_{task}"][0] for task in CHANCES])
+            else:
+                given = draws[name][0]
+            point[value.name] = (
+                np.log(given) if value.name.endswith("_log__") else logit(given) if "logodds" in value.name else given
+            )
+        # Levels are sampled in spreads from the typical value, so that their coordinates stretch by the spread.
+        jacobian = 2 * np.log(draws["L0_spread"][0])
+        differences.append(density.function()(x)[0] - float(logp(point)) - jacobian)
+    np.testing.assert_allclose(differences, differences[0], rtol=0, atol=1e-6)
+
+
+def test_densities_of_runs_integrate_over_effects_on_the_covariate() -> None:
+    fit = accuracies(shifts=True)
+    some = np.arange(0, SIZE, 800)
+    draws = {name: values[some] for name, values in fit.draws.items()}
+    observed = fit.observed
+    residual = observed.response - fit.law.predict(draws, observed.covariates)
+    made = fit.noise.log_likelihood(residual, observed, draws, shifted=fit.at_effects(observed, draws))
+    grid = np.linspace(-8, 8, 1601)
+    for s in range(some.size):
+        at = {name: np.repeat(values[s], grid.size) for name, values in draws.items()}
+        effect = grid * draws["sigma_run"][s]
+        expected = replace(fit).at_effects(observed, at)(np.repeat(effect[:, None], observed.run.size, axis=1))
+        spread = np.full_like(expected, draws["sigma_point"][s])
+        rows = counts.log_probability(observed.response, expected, observed.items, spread)
+        for run in range(observed.runs):
+            logs = rows[:, observed.run == run].sum(axis=1) - 0.5 * grid**2 - 0.5 * np.log(2 * np.pi)
+            top = logs.max()
+            assert made[s, run] == pytest.approx(top + np.log(np.exp(logs - top).sum() * (grid[1] - grid[0])), abs=1e-3)
+
+
+def test_new_rows_of_one_run_share_its_effect() -> None:
+    at = pd.DataFrame({"loss": 2.6, "task": ["easy", "hard"], "run": "new"})
+    draws = accuracies(shifts=True).forecast(at, force=True).draws["run"].values
+    apart = accuracies(shifts=True).forecast(at.assign(run=["a", "b"]), force=True).draws["run"].values
+    assert np.corrcoef(draws.T)[0, 1] > np.corrcoef(apart.T)[0, 1] + 0.1
+
+
+def test_noise_by_task_is_kept_in_a_file(tmp_path: Path) -> None:
+    fit = accuracies(shifts=True, noise_by="task")
+    assert fit.noise.parameters == ("sigma_point[easy]", "sigma_point[hard]", "sigma_run")
+    fit.save(tmp_path / "fit.nc")
+    again = bayeslaw.load_fit(tmp_path / "fit.nc")
+    assert isinstance(again, Fit)
+    np.testing.assert_array_equal(again.observed.row_group, fit.observed.row_group)
+    drawn = [one.forecast(AT.assign(loss=2.5), force=True).draws["run"].values for one in (fit, again)]
+    np.testing.assert_array_equal(*drawn)
+
+
+def test_the_command_forecasts_and_scores(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    losses().save("loss.nc")
+    accuracies().save("accuracy.nc")
+    AT.assign(accuracy=[0.7, 0.5, 0.8, 0.6]).to_csv("large.csv", index=False)
+    done = command("chain", "loss.nc", "accuracy.nc", "--at", "large.csv", "--plot", "chain.png", "--force")
+    assert done.status == 0
+    assert "measured accuracies in the table" in done.out
+    assert Path("chain.png").stat().st_size > 10_000
+    done = command("chain", "loss.nc", "accuracy.nc", "--at", "large.csv", "--mean", "task", "-o", "means.csv", "--force")
+    assert done.status == 0
+    assert pd.read_csv("means.csv")["rows"].tolist() == [2, 2]
+    done = command("chain", "accuracy.nc", "loss.nc", "--at", "large.csv", "--force")
+    assert done.status == 2
+    assert "no covariate of chinchilla" in done.err
+    assert "Traceback" not in done.err
+    assert command("chain", "loss.nc", "accuracy.nc").status == 2
+
+
+def test_the_picture_has_both_panels_and_the_chance_line() -> None:
+    from matplotlib.figure import Figure
+
+    settings = pd.DataFrame([{"N": 1e9, "D": d, "task": t} for d in (1e10, 3e10, 1e11) for t in CHANCES])
+    chain = bayeslaw.chain(losses(), accuracies(), settings, force=True)
+    measured = chain.settings.assign(accuracy=[0.1, *[0.6] * 5])
+    above, below = bayeslaw.plots.plot_chain(chain, Figure().subplots(2, 1), measured=measured)
+    assert above.get_ylabel() == "loss (nats/token)"
+    assert below.get_ylabel() == "accuracy (share of questions)"
+    assert 0 <= below.get_ylim()[0] < below.get_ylim()[1] <= 1
+    labels = below.get_legend_handles_labels()[1]
+    assert "chance" in labels
+    assert any(label.startswith("measured, outside") for label in labels)
+    with pytest.raises(BayeslawError, match="no column of the settings"):
+        bayeslaw.plots.plot_chain(chain, Figure().subplots(2, 1), x="C")
