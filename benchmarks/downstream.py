@@ -2,10 +2,11 @@
 
     BAYESLAW_SHARED_DATA=… python benchmarks/downstream.py [--draws 1000] > benchmarks/results/downstream.md
 
-The models are those of Gadre et al. 2024, of two training sets. The law, `benchmarks/accuracies.toml`, is a sigmoid in the validation
-loss for each task, whose floor, ceiling, steepness and onset differ by task, as does the loss by which models of the other training set
-reach it sooner; an effect of each run is added to its loss. The accuracies of large models are forecast at their measured losses, and
-by a chain from N and D, whose losses are forecast by `chinchilla` fitted to the small models of their own training set.
+The models are those of Gadre et al. 2024, of two training sets. The law, `benchmarks/accuracies.toml`, is a sigmoid in the
+validation loss for each task, whose floor, ceiling, steepness and onset differ by task, as does the loss by which models of
+the other set reach it sooner; an effect of each run is added to its loss. The accuracies of large models are forecast at
+their measured losses, and by a chain from N and D, whose losses are forecast by `chinchilla` fitted to the small models of
+their own training set.
 """
 
 from __future__ import annotations
@@ -31,18 +32,19 @@ SHARED = Path(os.environ.get("BAYESLAW_SHARED_DATA", ROOT / "../shared/data"))
 CARD = ROOT / "benchmarks/accuracies.toml"
 SMALL = 1e9
 # The file repeats ARC-Easy's number of questions for ARC-Challenge, whose accuracies are whole counts of 1,172.
-ITEMS = {"arc_challenge": 1172}
+ITEMS = {"arc_challenge": 1172.0}
 FIT: dict[str, Any] = {"noise_by": "task", "seed": 1, "progress": False}
 
 HEAD = """{banner}
 
-Chosen on which rows: the forms of the law and of the noise by hold-outs among models below 1B (fitted below 400M, forecast at 411M; 12
-variants, one split), all but the loss at which a task sets in, in place of the loss at its middle, which was chosen because it samples.
-Minima and maxima of each task over all models, the large ones too, had been printed before. The source chooses 17 tasks; its published
-errors of their mean top-1 error are 3.64% (1.4B) and .05% (6.9B), from chosen small runs.
+Chosen on which rows: the forms of the law and of the noise by hold-outs among models below 1B (fitted below 400M, forecast at
+411M; 12 variants, one split), all but the loss at which a task sets in, in place of the loss at its middle, which was chosen
+because it samples. Minima and maxima of each task over all models, the large ones too, had been printed before. The source
+chooses 17 tasks; its published errors of their mean top-1 error are 3.64% (1.4B) and .05% (6.9B), from chosen small runs.
 
-Columns: `single` tasks in their 50, 80 and 90% intervals, over the large models; `17 tasks` the same of the 17; error of the mean over the
-17 tasks, relative to the top-1 error as in the source, by model; means in their 90% interval; mean width of these; CRPS of single tasks.
+Columns: `single` tasks in their 50, 80 and 90% intervals, over the large models; `17 tasks` the same of the 17; error of the
+mean over the 17 tasks, relative to the top-1 error as in the source, by model; means in their 90% interval; mean width of
+these; CRPS of single tasks.
 """
 
 
@@ -54,11 +56,11 @@ def accuracies() -> pd.DataFrame:
     )
     own = ["run", "train_set", "N", "D", "c4_val_loss"]
     long = table.melt(own, var_name="task", value_name="accuracy").rename(columns={"c4_val_loss": "loss"})
-    items = tasks["items"].astype(float)
-    items.loc[list(ITEMS)] = list(ITEMS.values())
+    items = {str(task): float(number) for task, number in tasks["items"].items()} | ITEMS
     sets = list(table["train_set"].unique())
     return long.astype({"N": float, "D": float}).assign(
-        chance=long["task"].map(tasks["chance"]), items=long["task"].map(items), chosen=long["task"].map(tasks["in_17_task_split"]) == 1,
+        chance=long["task"].map(tasks["chance"]), items=long["task"].map(items),
+        chosen=long["task"].map(tasks["in_17_task_split"]) == 1,
         other=long["train_set"].map({name: i - 0.5 for i, name in enumerate(sets)}),
     )  # fmt: skip
 

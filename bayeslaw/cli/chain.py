@@ -36,6 +36,7 @@ def chain(
 ) -> Answer:
     """Forecast an outcome from another fit's forecast, such as an accuracy from a loss, in one interval."""
     from bayeslaw.core.text import plain, with_intervals
+    from bayeslaw.plots.chain import chain_panels
 
     options.check_outputs("A forecast", output, plot, [first, second, at])
     if (at is None) == (not set_):
@@ -48,7 +49,7 @@ def chain(
     result = bayeslaw.chain(one, two, settings, discrepancy=discrepancy, as_=as_, seed=seed, force=force)
     logged = None if isinstance(settings, dict) else settings.frame
     if plot is not None:
-        answer.save_picture(plot, *bayeslaw.plots.chain_panels(result, ci_prob=ci, mean=mean, measured=logged))
+        answer.save_picture(plot, *chain_panels(result, ci_prob=ci, mean=mean, measured=logged))
     measured = None if logged is None else logged.get(two.outcome.name)
     draws = result.predictive
     if mean is None:

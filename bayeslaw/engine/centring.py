@@ -29,7 +29,7 @@ def needs_centring(density: Density) -> bool:
 def centred(density: Density) -> tuple[Density, RidgeMap]:
     """Return the density with powers chosen by what the data tell, and an affine map to its coordinates from the same mode."""
     spreads, logp = _spreads(density), density.function()
-    mode = find_mode(_holding(logp, spreads), density.start())
+    mode = find_mode(_holding(logp, spreads), density.start(), density.law.outcome)
     free = np.setdiff1d(np.arange(density.size), spreads)
     left = np.diag(_covariance(curvature(logp, mode)[np.ix_(free, free)]))
     share = np.ones(density.size)

@@ -162,7 +162,16 @@ class RidgeMap:
 
 
 def find_mode(logp: Callable[[Array], tuple[float, Array]], start: Array, outcome: Outcome = LOSS) -> Array:
-    """Mode of a log density by L-BFGS from a start; an error names the outcome."""
+    """Mode of a log density by L-BFGS from a start.
+
+    Parameters
+    ----------
+    logp : callable
+        Value and gradient.
+    start : array (k,)
+    outcome : Outcome
+        Which errors name.
+    """
 
     def down(x: Array) -> tuple[float, Array]:
         value, gradient = logp(x)

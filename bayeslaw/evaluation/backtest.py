@@ -499,7 +499,14 @@ def bin_name(low: float, high: float) -> str:
 
 
 def inside(rows: pd.DataFrame, prob: float, outcome: Outcome = LOSS) -> pd.Series:
-    """Mark the forecasts, rows of `Backtest.rows`, whose equal-tailed interval of this probability holds the outcome."""
+    """Mark the forecasts whose equal-tailed interval of this probability holds the outcome.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        Of `Backtest.rows`.
+    prob, outcome : float, Outcome
+    """
     low, high = (rows[end] for end in interval_names("eti", prob))
     return (rows[outcome.name] >= low) & (rows[outcome.name] <= high)
 

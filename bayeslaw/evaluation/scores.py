@@ -58,6 +58,11 @@ def point_scores(loss: Array, predicted: Array, outcome: Outcome = LOSS) -> dict
     Of positive outcomes they are huber_log (delta .02), rmse_log, mae_rel, mape_clip, and the intercept and slope of log loss on
     log prediction; and bias_rel, the mean relative error with its sign, above 0 where predictions are too high.
     Of others they are mae, bias and rmse, in the outcome's unit.
+
+    Parameters
+    ----------
+    loss, predicted : arrays (n,)
+    outcome : Outcome
     """
     if not outcome.relative:
         off = predicted - loss
@@ -85,6 +90,11 @@ def draw_scores(loss: Array, draws: Array, outcome: Outcome = LOSS) -> dict[str,
     mean continuous ranked probability score in that unit; log_score: mean negative log density of the log loss, or of another
     outcome itself, by a kernel estimate; pit_ks_p: p-value of a Kolmogorov-Smirnov test that the probability integral transforms
     are uniform, which assumes independent points.
+
+    Parameters
+    ----------
+    loss, draws : arrays (n,) and (S, n)
+    outcome : Outcome
     """
     from scipy.stats import kstest
 

@@ -26,7 +26,13 @@ LEAST_SHARE = 1e-9  # expected shares are kept so far from 0 and 1, where a dens
 
 
 def log_probability(share: Array, expected: Array, items: Array, spread: Array) -> Array:
-    """Return the log probability (S, n) of shares (n,) of items (n,), without the binomial coefficient, by draws (S, n)."""
+    """Return the log probability (S, n) of shares, without the binomial coefficient.
+
+    Parameters
+    ----------
+    share, items : arrays (n,)
+    expected, spread : arrays (S, n)
+    """
     p = np.clip(expected, LEAST_SHARE, 1 - LEAST_SHARE)
     phi = 1 / (spread**2 + LEAST_SQUARE)
     a, b, k = p * phi, (1 - p) * phi, share * items
@@ -80,7 +86,14 @@ def of_runs(
 
 
 def sample(expected: Array, items: float, spread: Array, rng: np.random.Generator) -> Array:
-    """Draw shares (S,) of a number of items, given expectations and spreads (S,)."""
+    """Draw shares (S,) of a number of items.
+
+    Parameters
+    ----------
+    expected, spread : arrays (S,)
+    items : float
+    rng : Generator
+    """
     p = np.clip(expected, LEAST_SHARE, 1 - LEAST_SHARE)
     phi = 1 / (spread**2 + LEAST_SQUARE)
     return np.asarray(rng.binomial(round(items), rng.beta(p * phi, (1 - p) * phi)) / items)

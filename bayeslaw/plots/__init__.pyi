@@ -1,6 +1,5 @@
 from .backtest import plot_backtest as plot_backtest
 from .backtest import plot_reach_coverage as plot_reach_coverage
-from .chain import chain_panels as chain_panels
 from .chain import plot_chain as plot_chain
 from .decisions import plot_anchors as plot_anchors
 from .decisions import plot_frontier as plot_frontier

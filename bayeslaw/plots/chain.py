@@ -61,7 +61,13 @@ def plot_chain(
 def chain_panels(
     chain: Chain, *, ci_prob: float = 0.9, x: str | None = None, mean: str | None = None, measured: pd.DataFrame | None = None
 ) -> tuple[Callable[[Axes], object], Callable[[Axes], object]]:
-    """Return functions that draw the two panels of `plot_chain`, whose arguments they take."""
+    """Return functions that draw the two panels of `plot_chain`.
+
+    Parameters
+    ----------
+    chain, ci_prob, x, mean, measured
+        As in `plot_chain`.
+    """
     settings = chain.settings
     x = x or _axis(chain)
     if x != COMPUTE and x not in settings:
