@@ -12,6 +12,7 @@ import numpy as np
 import pymc as pm
 import pytest
 import xarray as xr
+from scipy import stats
 
 import bayeslaw
 from bayeslaw.evaluation.loo import leave_one_run_out
@@ -160,6 +161,11 @@ def test_student_run_effects_are_variables_and_condition_what_is_replicated() ->
         likelihood = pm.compute_log_likelihood(given, progressbar=False)["log_likelihood"]["log_loss"]
         made = pm.sample_posterior_predictive(given, random_seed=1, progressbar=False)["posterior_predictive"]["log_loss"]
     np.testing.assert_allclose(likelihood, tree["log_likelihood"]["log_loss"], rtol=1e-8)
+    # A fit keeps effects as they are added to log losses; the model's are in units of sigma_run.
+    effect = fit.tree["posterior"]["run_effect"].values.reshape(-1, fit.observed.runs)[:, fit.observed.run]
+    draws, mean = fit.draws, np.log(law.predict(fit.draws, fit.observed.covariates))
+    density = stats.t.logpdf(fit.observed.response, draws["dof"][:, None], mean + effect, draws["sigma_point"][:, None])
+    np.testing.assert_allclose(np.asarray(likelihood).reshape(density.shape), density, rtol=1e-6)
     own, sample = tree["posterior_predictive"]["log_loss"], ("chain", "draw")
     assert float(made.std(sample).mean()) == pytest.approx(float(own.std(sample).mean()), rel=0.02)
     np.testing.assert_allclose(made.mean(sample), own.mean(sample), atol=6 * float(own.std(sample).max()) / np.sqrt(2_000))
