@@ -1,10 +1,10 @@
 """How far pooled values and run effects are counted in units of their spread, by how much the data tell about each.
 
-A value around a typical one, typical + spread z, may be sampled as z, as itself, or as x in between, where it is
-m typical + spread^m x (Papaspiliopoulos, Roberts and Sköld 2003). With m near 1 a value that the data tell well is tied to the
-spread; with m near 0 one that they don't makes a funnel. The best power is about the share of the prior's variance that the data
-leave, which curvature shows at the mode with spreads held at their prior medians: a mode over the spreads as well would lie where
-they vanish. The power is 1 where a spread may be near 0.
+A value around a typical one, typical + spread z, may be sampled as z, as itself, or as x in between, where it is typical +
+spread^m (x - (1 - m) typical) (Papaspiliopoulos, Roberts and Sköld 2003; Gorinova, Moore and Hoffman 2020). With m near 1 a
+value that the data tell well is tied to the spread; with m near 0 one that they don't makes a funnel. The best power is about
+the share of the prior's variance that the data leave, which curvature shows at the mode with spreads held at their prior
+medians: a mode over the spreads as well would lie where they vanish. The power is 1 where a spread may be near 0.
 """
 
 from __future__ import annotations

@@ -162,9 +162,10 @@ class Coordinates:
     softplus_scale : float
         Scale (nats) of the softplus that keeps the floor positive; the coordinate is linear well above it.
     apart : dict of str to array (levels,)
-        For names in the formula whose values for levels are replaced by x in m typical + spread^m x, the powers m. Values that the
-        data tell little about, as those of tasks without a signal, form a funnel with their spread unless they are counted in
-        spreads from the typical value (m = 1); values that the data tell are best left as they are (m = 0). See `centring`.
+        For names in the formula whose values for levels are replaced by x in typical + spread^m (x - (1 - m) typical), the
+        powers m. Values that the data tell little about, as those of tasks without a signal, form a funnel with their spread
+        unless they are counted in spreads from the typical value (m = 1); values that the data tell are best left as they are
+        (m = 0). See `centring`.
     """
 
     law: Law
@@ -255,7 +256,8 @@ class Coordinates:
             assert around is not None
             power = on.data(column, powers, name)
             stretch = power * found.single[around[1]]
-            found.by_level[name] = power * found.single[around[0]] + functions["exp"](stretch) * found.by_level[name]
+            typical = found.single[around[0]]
+            found.by_level[name] = typical + functions["exp"](stretch) * (found.by_level[name] - (1.0 - power) * typical)
             jacobian = jacobian + on.sum(stretch, column)
         moved = {*law.amplitudes, law.floor} - {""}
         priors = {name: p.prior for name, p in law.in_formula.items()}

@@ -16,6 +16,7 @@ from scipy import stats
 
 import bayeslaw
 from bayeslaw.evaluation.loo import leave_one_run_out
+from bayeslaw.posterior.fit import values_of
 from tests import oracles
 from tests.domains import BY, two_domains
 from tests.errors import fails
@@ -162,7 +163,7 @@ def test_student_run_effects_are_variables_and_condition_what_is_replicated() ->
         made = pm.sample_posterior_predictive(given, random_seed=1, progressbar=False)["posterior_predictive"]["log_loss"]
     np.testing.assert_allclose(likelihood, tree["log_likelihood"]["log_loss"], rtol=1e-8)
     # A fit keeps effects as they are added to log losses; the model's are in units of sigma_run.
-    effect = fit.tree["posterior"]["run_effect"].values.reshape(-1, fit.observed.runs)[:, fit.observed.run]
+    effect = values_of(fit.tree, "posterior", "run_effect").reshape(-1, fit.observed.runs)[:, fit.observed.run]
     draws, mean = fit.draws, np.log(law.predict(fit.draws, fit.observed.covariates))
     density = stats.t.logpdf(fit.observed.response, draws["dof"][:, None], mean + effect, draws["sigma_point"][:, None])
     np.testing.assert_allclose(np.asarray(likelihood).reshape(density.shape), density, rtol=1e-6)
