@@ -14,7 +14,7 @@ from __future__ import annotations
 import argparse
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -57,12 +57,19 @@ def accuracies() -> pd.DataFrame:
     own = ["run", "train_set", "N", "D", "c4_val_loss"]
     long = table.melt(own, var_name="task", value_name="accuracy").rename(columns={"c4_val_loss": "loss"})
     items = {str(task): float(number) for task, number in tasks["items"].items()} | ITEMS
-    sets = list(table["train_set"].unique())
     return long.astype({"N": float, "D": float}).assign(
         chance=long["task"].map(tasks["chance"]), items=long["task"].map(items),
         chosen=long["task"].map(tasks["in_17_task_split"]) == 1,
-        other=long["train_set"].map({name: i - 0.5 for i, name in enumerate(sets)}),
     )  # fmt: skip
+
+
+def compared(table: pd.DataFrame, fitted: Sequence[str]) -> pd.DataFrame:
+    """Return the table with the column `other`: 0 for the only training set fitted and 1 for the other, or -0.5 and 0.5.
+
+    What the other set changes is then a parameter of its own where no fitted model says anything about it.
+    """
+    first = -0.5 if len(fitted) > 1 else 0.0
+    return table.assign(other=np.where(table["train_set"] == fitted[0], first, first + 1.0))
 
 
 def settings(frame: pd.DataFrame) -> pd.DataFrame:
@@ -101,7 +108,8 @@ def rows_of(table: pd.DataFrame, draws: int) -> Iterator[dict[str, Any]]:
         runs = table[small & (table["train_set"] == name)].drop_duplicates("run")[["run", "N", "D", "loss"]]
         losses[name] = bayeslaw.fit("chinchilla", runs, seed=1, progress=False)
     for fitted in (sets, *([name] for name in sets)):
-        rows, begun = table[small & table["train_set"].isin(fitted)], time.perf_counter()
+        table, begun = compared(table, fitted), time.perf_counter()
+        rows = table[small & table["train_set"].isin(fitted)]
         fit = bayeslaw.fit(CARD, settings(rows), draws=draws, **FIT)
         seconds, worst = time.perf_counter() - begun, fit.summary()
         about = f"{len(rows):,} rows, {seconds:.0f} s, R-hat {worst['r_hat'].max():.3f}, ESS {worst['ess_bulk'].min():.0f}"

@@ -2,9 +2,10 @@
 
 A value around a typical one, typical + spread z, may be sampled as z, as itself, or as x in between, where it is typical +
 spread^m (x - (1 - m) typical) (Papaspiliopoulos, Roberts and Sköld 2003; Gorinova, Moore and Hoffman 2020). With m near 1 a
-value that the data tell well is tied to the spread; with m near 0 one that they don't makes a funnel. The best power is about
-the share of the prior's variance that the data leave, which curvature shows at the mode with spreads held at their prior
-medians: a mode over the spreads as well would lie where they vanish. The power is 1 where a spread may be near 0.
+value that the data tell well is tied to the spread; with m near 0 one that they don't makes a funnel. The best power is the share
+of the prior's variance that the data leave, s^2/(s^2 + spread^2) for a value that the data alone tell to a standard error s. Here
+the spread is the smallest that is likely, so that powers are near 1 where it may be near 0. Standard errors come from the curvature
+at the mode with spreads held at their prior medians: a mode over the spreads as well would lie where they vanish.
 """
 
 from __future__ import annotations
@@ -17,9 +18,12 @@ import numpy as np
 from bayeslaw.core.arrays import Array
 from bayeslaw.engine.density import Density
 from bayeslaw.engine.transport import RidgeMap, curvature, find_mode, root_of_inverse
+from bayeslaw.laws.prior import Prior
 
 MANY = 100  # coordinates; a ridge map samples some tens of tasks' values and run effects well
-CLEAR = 8.0  # times by which the scatter of values exceeds what is not known of each
+NEARLY = {"maxfun": 3_000, "ftol": 1e-9}  # of the search for the mode, from where curvature and draws of a first run go on
+SPAN = 6.0  # e-folds of spreads on either side of the prior median among which the likely one is sought
+UNLIKELY = 0.02  # quantile of the spread that powers count with
 LEAST = 0.1  # eigenvalue of a curvature below which a direction counts as flat
 
 
@@ -31,39 +35,62 @@ def needs_centring(density: Density) -> bool:
 def centred(density: Density) -> tuple[Density, RidgeMap]:
     """Return the density with powers chosen by what the data tell, and an affine map to its coordinates from the same mode."""
     spreads, logp = _spreads(density), density.function()
-    mode = find_mode(_holding(logp, spreads), density.start(), density.law.outcome)
+    mode = find_mode(_holding(logp, spreads), density.start(), density.law.outcome, **NEARLY)
     free = np.setdiff1d(np.arange(density.size), spreads)
-    left = np.diag(_covariance(curvature(logp, mode)[np.ix_(free, free)]))
     share = np.ones(density.size)
-    share[free] = np.clip(left, 0.0, 1.0)
+    share[free] = np.diag(_covariance(curvature(logp, mode)[np.ix_(free, free)]))
+    x, law, apart, run_power = mode.copy(), density.law, dict(density.coordinates.apart), density.run_power
     place = {name: i for i, name in enumerate(density.names)}
-    law, apart = density.law, density.coordinates.apart
-    places = {name: np.array([place[member] for member in law.members[name]]) for name in apart}
-    powers = {name: share[own] if _apart(mode[own], share[own]) else np.ones(own.size) for name, own in places.items()}
-    runs = slice(len(density.names), None)
-    run_power = float(share[runs].mean()) if density.noise.explicit_effects and _apart(mode[runs], share[runs]) else 1.0
-    coordinates = replace(density.coordinates, apart=powers)
-    new = Density.of(law, density.observed, density.noise, coordinates=coordinates, run_power=run_power)
-    x = mode.copy()
-    for name, power in powers.items():
+    for name in apart:
         around = law.parameters[law.members[name][0]].around
         assert around is not None
-        own = places[name]
-        typical, log_spread = mode[place[around[0]]], mode[place[around[1]]]
-        x[own] = (1 - power) * typical + np.exp((1 - power) * log_spread) * mode[own]
+        own, of_spread = np.array([place[member] for member in law.members[name]]), place[around[1]]
+        spread, apart[name] = likely_spread(mode[own], share[own], float(np.exp(mode[of_spread])), law.parameters[around[1]].prior)
+        rest = 1 - apart[name]
+        x[own] = rest * mode[place[around[0]]] + spread**rest * mode[own] * np.exp(mode[of_spread]) / spread
+        x[of_spread] = np.log(spread)
     if density.noise.explicit_effects:
-        x[runs] *= np.exp((1 - run_power) * mode[place["sigma_run"]])
+        own, of_spread = np.arange(len(density.names), density.size), place["sigma_run"]
+        spread, powers = likely_spread(mode[own], share[own], float(np.exp(mode[of_spread])), density.noise.prior("sigma_run"))
+        run_power = float(powers.mean())
+        x[own] *= spread ** (1 - run_power) * np.exp(mode[of_spread]) / spread
+        x[of_spread] = np.log(spread)
+    coordinates = replace(density.coordinates, apart=apart)
+    new = Density.of(law, density.observed, density.noise, coordinates=coordinates, run_power=run_power)
     none = np.empty(0)
     scale = root_of_inverse(curvature(new.function(), x))
     return new, RidgeMap(x, scale, none.astype(np.int64), none, np.empty((4, 0, 0)))
 
 
-def _apart(z: Array, share: Array) -> bool:
-    """Whether values, in spreads, are so far apart for what is known of each that their spread can't be near 0.
+def likely_spread(z: Array, share: Array, held: float, prior: Prior) -> tuple[float, Array]:
+    """Return the likely spread of values, and the power for each, from their mode with the spread held.
 
-    Where it can, any power below 1 leaves a funnel.
+    Parameters
+    ----------
+    z, share : arrays (n,)
+        Values at the mode, in spreads from the typical one, and the shares of the spread's variance that the data leave.
+    held : float
+        The spread there.
+    prior : Prior
+        Of the spread.
+
+    Notes
+    -----
+    The data alone tell a value to s^2 = held^2 share/(1 - share), around held z/(1 - share). The spread's posterior is that of
+    normal values with these errors around an unknown typical one.
     """
-    return float(z.var()) > CLEAR * float(share.mean())
+    share = np.clip(share, 1e-9, 1 - 1e-6)
+    value, variance = held * z / (1 - share), held**2 * share / (1 - share)
+    log_spread = np.log(held) + np.linspace(-SPAN, SPAN, 200)
+    logp = np.empty(log_spread.size)
+    for i, t in enumerate(np.exp(log_spread)):
+        weight = 1 / (variance + t**2)
+        off = value - (weight @ value) / weight.sum()
+        logp[i] = 0.5 * np.log(weight).sum() - 0.5 * np.log(weight.sum()) - 0.5 * weight @ off**2
+    logp += prior.scipy.logpdf(np.exp(log_spread)) + log_spread
+    below = np.cumsum(np.exp(logp - logp.max()))
+    least, median = np.exp(np.interp([UNLIKELY, 0.5], below / below[-1], log_spread))
+    return float(median), variance / (variance + least**2)
 
 
 def _spreads(density: Density) -> Array:

@@ -29,6 +29,30 @@ def splines(knots: Reals, pieces: Reals, t: float, value: Reals, slope: Reals) -
 
 
 @inner
+def triangle(scale: Reals, y: Reals, x: Reals) -> None:
+    """Add the product of a lower triangular matrix with y to x, four rows at a time: their sums do not wait for each other."""
+    size = y.size
+    whole = size - size % 4
+    for i in range(0, whole, 4):
+        a, b, c, d = x[i], x[i + 1], x[i + 2], x[i + 3]
+        at = i * size
+        for j in range(i + 1):
+            a += scale[at + j] * y[j]
+            b += scale[at + size + j] * y[j]
+            c += scale[at + 2 * size + j] * y[j]
+            d += scale[at + 3 * size + j] * y[j]
+        b += scale[at + size + i + 1] * y[i + 1]
+        for j in range(i + 1, i + 3):
+            c += scale[at + 2 * size + j] * y[j]
+        for j in range(i + 1, i + 4):
+            d += scale[at + 3 * size + j] * y[j]
+        x[i], x[i + 1], x[i + 2], x[i + 3] = a, b, c, d
+    for i in range(whole, size):
+        for j in range(i + 1):
+            x[i] += scale[i * size + j] * y[j]
+
+
+@inner
 def ridge(centre: Reals, scale: Reals, order: Wholes, along: Reals, widths: Reals, y: Reals, x: Reals) -> None:
     """Write the coordinates of y into x, along the ridge path if there is one; `along` holds the splines' values at y[0].
 
@@ -47,11 +71,9 @@ def ridge(centre: Reals, scale: Reals, order: Wholes, along: Reals, widths: Real
             x[order[1 + i]] = total
     else:
         for i in range(y.size):
-            total = centre[i] if centre.size else y[i]
-            if centre.size:
-                for j in range(i + 1):
-                    total += scale[i * y.size + j] * y[j]
-            x[i] = total
+            x[i] = centre[i] if centre.size else y[i]
+        if centre.size:
+            triangle(scale, y, x)
 
 
 @inner
@@ -75,11 +97,11 @@ def ridge_slopes(
         gradient[0] = d_t
     else:
         for j in range(y.size):
-            total = 0.0 if scale.size else d_x[j]
-            if scale.size:
-                for i in range(j, y.size):
-                    total += d_x[i] * scale[i * y.size + j]
-            gradient[j] = total
+            gradient[j] = 0.0 if scale.size else d_x[j]
+        if scale.size:
+            for i in range(y.size):  # by rows, as they lie in memory
+                for j in range(i + 1):
+                    gradient[j] += d_x[i] * scale[i * y.size + j]
     return logp
 
 

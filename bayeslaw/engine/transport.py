@@ -110,14 +110,16 @@ class RidgeMap:
         slope = (3 * c[0] * h + 2 * c[1]) * h + c[2]
         return ((c[0] * h + c[1]) * h + c[2]) * h + c[3] + slope * (t - inside)[:, None], slope
 
-    def adapted(self, z: Array) -> RidgeMap:
-        """The affine map with centre and scale such that draws z (S, k) become nearly standard normal.
+    def adapted(self, z: Array) -> tuple[RidgeMap, Array]:
+        """The affine map with centre and scale such that draws z (S, k) become nearly standard normal, and what they become.
 
         Correlations of so many elements are known from few draws no better than to a tenth: they are shrunk by as much.
         """
         covariance, scale = np.cov(z.T), np.tril(self.scale)
         shrunk = (1 - SHRUNK) * covariance + SHRUNK * np.diag(np.diag(covariance))
-        return replace(self, centre=self.centre + scale @ z.mean(axis=0), scale=scale @ np.linalg.cholesky(shrunk))
+        centre, root = z.mean(axis=0), np.linalg.cholesky(shrunk)
+        new = replace(self, centre=self.centre + scale @ centre, scale=scale @ root)
+        return new, np.linalg.solve(root, (z - centre).T).T
 
     def refined(self, density: Density, z: Array, count: int | None = None) -> RidgeMap:
         """The map with tail transforms of the density's named elements, or the first `count`, fitted to draws z (S, k)."""
@@ -161,7 +163,10 @@ class RidgeMap:
         return np.asarray(-0.5 * (z**2).sum(axis=1) - np.log(slope[:, 0]) - value[:, k : 2 * k - 1].sum(axis=1))
 
 
-def find_mode(logp: Callable[[Array], tuple[float, Array]], start: Array, outcome: Outcome = LOSS) -> Array:
+def find_mode(
+    logp: Callable[[Array], tuple[float, Array]], start: Array, outcome: Outcome = LOSS, *,
+    maxfun: int = 20_000, ftol: float = 1e-13,
+) -> Array:  # fmt: skip
     """Mode of a log density by L-BFGS from a start.
 
     Parameters
@@ -171,6 +176,8 @@ def find_mode(logp: Callable[[Array], tuple[float, Array]], start: Array, outcom
     start : array (k,)
     outcome : Outcome
         Which errors name.
+    maxfun, ftol
+        Options of L-BFGS: most evaluations, and the relative change of the density at which it stops.
     """
 
     def down(x: Array) -> tuple[float, Array]:
@@ -178,7 +185,7 @@ def find_mode(logp: Callable[[Array], tuple[float, Array]], start: Array, outcom
         good = math.isfinite(value) and bool(np.all(np.isfinite(gradient)))
         return (-value, -gradient) if good else (1e12, np.zeros_like(x))
 
-    options = {"maxiter": 5_000, "maxfun": 20_000, "maxcor": 30, "ftol": 1e-13}
+    options = {"maxiter": 5_000, "maxfun": maxfun, "maxcor": 30, "ftol": ftol}
     result = minimize(down, start, jac=True, method="L-BFGS-B", options=options)
     if not math.isfinite(result.fun) or result.fun >= 1e12:
         problem = "The log density is not finite where the fit begins; are the losses and the covariates on the law's scale?"

@@ -26,7 +26,7 @@ from bayeslaw.posterior.diagnostics import ESS, Check, diagnostics, failures, sa
 
 PILOT = 30  # percent of the tuning draws that tune the first run, which makes four times as many draws at few gradients each
 PILOT_ACCEPT = 0.9
-MANY_ACCEPT = 0.9  # at most, for hundreds of coordinates: smaller steps take time and leave the draws no less correlated
+MANY_ACCEPT = 0.85  # at most, for hundreds of coordinates: smaller steps take time and leave the draws no less correlated
 SLOW = 0.8  # effective share of the first run's draws below which every second draw is kept
 LEAST_NOISE = 3e-7  # relative; losses in single precision are rounded to 1e-7
 MORE = 4  # by which tuning is multiplied where sampling failed, and the gap between acceptance rate and 1 divided if steps diverged
@@ -118,7 +118,7 @@ def sample(
     the effective sample size of a parameter of the law is small in the first run, the second makes twice as many draws and keeps
     every second. NUTS turns where it has gone from one side to the other. Squares, and a parameter that is small in the middle of a
     ridge and large at both ends, such as a gate, therefore have an effective size below half the draws even for a perfect normal.
-    Where pooled values and run effects are many, the draws of the first run correct the map's centre and covariance instead.
+    Where pooled values and run effects are many, draws of two first runs correct the map's centre and covariance as well.
 
     Parameters
     ----------
@@ -149,14 +149,25 @@ def sample(
     pilot, cores = PILOT * tune // 100, min(chains, cores or available_cores())
     first = SamplerRun(4 * pilot, pilot, chains, cores, pilot_seed, PILOT_ACCEPT)
     with _progress(progress) as task:
+        if apart:  # the curvature at a mode says less of many values than a few draws do
+            short = first._replace(draws=pilot, seed=pilot_seed - 1)
+            z, _, interrupted = run_chains(density, ridge_map, short, task("learning", 2 * pilot * chains))
+            if interrupted:
+                raise StoppedError(NOTHING)
+            ridge_map, _ = ridge_map.adapted(z.reshape(-1, density.size))
+            first = first._replace(draws=2 * pilot)
         z, _, interrupted = run_chains(density, ridge_map, first, task("learning", (first.draws + first.tune) * chains))
         if interrupted:
             raise StoppedError(NOTHING)
-        of_first = draws_at(z)
-        every = thin * (2 if not apart and is_slow({name: of_first[name] for name in density.law.parameters}) else 1)
+        flat = z.reshape(-1, density.size)
         with threadpool_limits(1, "blas"):
-            flat = z.reshape(-1, density.size)
-            ridge_map = ridge_map.adapted(flat) if apart else ridge_map.refined(density, flat)
+            if apart:
+                every = thin
+                ridge_map, flat = ridge_map.adapted(flat)
+            else:
+                of_first = draws_at(z)
+                every = 2 * thin if is_slow({name: of_first[name] for name in density.law.parameters}) else thin
+            ridge_map = ridge_map.refined(density, flat)
         second = SamplerRun(every * draws, tune - 2 * pilot, chains, cores, main_seed, target_accept)
         z, stats, interrupted = run_chains(density, ridge_map, second, task("sampling", (second.draws + second.tune) * chains))
     energy = stats["energy"].values

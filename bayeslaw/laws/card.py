@@ -40,7 +40,7 @@ TOP = (
 )  # fmt: skip
 OF_COVARIATES = ("unit", "support", "at_least", "context", "log", "nodes")
 OF_OUTCOMES = ("name", "unit", "kind", "bounds", "scale", "chance", "items", "run_shifts")
-OF_PARAMETERS = ("meaning", "unit", "latex", "prior", "by", "spread")
+OF_PARAMETERS = ("meaning", "unit", "latex", "prior", "by", "spread", "pooled")
 
 
 def card_folder() -> Path:
@@ -329,8 +329,13 @@ def _parameter(name: str, table: Any) -> Parameter:
     if type(spread) not in (int, float) or not 0 < spread < math.inf:
         message = f"`spread` of {name} must be a positive number, not {shortened(repr(spread))}."
         raise LocatedError(message, section, "spread", code="not-positive")
+    if not isinstance(pooled := table.get("pooled", True), bool):
+        raise LocatedError(f"`pooled` of {name} must be true or false, not {pooled!r}.", section, "pooled", code="not-a-bool")
+    if not pooled and prior.on is not None:
+        message = f"{name} has a prior `on` an expression, which differs between values only if they are pooled: leave one out."
+        raise LocatedError(message, section, "pooled", code="on-and-not-pooled")
     of_unit = _text(table, "unit", section, "")
-    return Parameter(name, _text(table, "meaning", section), of_unit, latex, prior, by, float(spread))
+    return Parameter(name, _text(table, "meaning", section), of_unit, latex, prior, by, float(spread), pooled)
 
 
 def _check_names(

@@ -79,6 +79,8 @@ class Parameter:
     spread : float
         Sd of the half-normal prior of the spread of its values where it differs by a column: of logarithms of positive values, of
         logits of shares, of real values themselves.
+    pooled : bool
+        Whether its values, where it differs by a column, are normal around a typical one; else each has the prior by itself.
     around : (str, str) or None
         Names of the typical value and the spread of its normal distribution, which is that of the logarithm of a positive
         parameter and of the logit of a share; `prior` is then the prior of the typical value.
@@ -95,6 +97,7 @@ class Parameter:
     prior: Prior
     by: str = ""
     spread: float = SPREAD
+    pooled: bool = True
     around: tuple[str, str] | None = None
     within: tuple[str, str] | None = None
     of: str = ""

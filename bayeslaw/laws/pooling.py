@@ -5,9 +5,9 @@ column,
 
     E_web, E_code ~ around E:  log E_web ~ Normal(log E, E_spread),   E_spread ~ HalfNormal,
 
-(the logit for shares, the value itself for real parameters). The formula stays as it is: in each row the name of such a parameter
-stands for the value of the row's level (`Law.at_rows`), which indicators mark: covariates that are 1 in a level's rows and 0
-elsewhere.
+(the logit for shares, the value itself for real parameters), or has the prior for each value by itself where the card says
+`pooled = false`. The formula stays as it is: in each row the name of such a parameter stands for the value of the row's level
+(`Law.at_rows`), which indicators mark: covariates that are 1 in a level's rows and 0 elsewhere.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _by_column(law: Law, column: str, values: tuple[str, ...], pooled: bool) -> 
 def _members(name: str, parameter: Parameter, column: str, suffixes: Mapping[str, str], pooled: bool) -> dict[str, Parameter]:
     """Return the typical value, the spread around it, and the value for each level."""
     spread = f"{name}_spread"
-    members = {}
+    members, pooled = {}, pooled and parameter.pooled
     if pooled and parameter.prior.support == "bounded":
         message = f"{name} with the prior {parameter.prior} can't be pooled by {column}: give it one without bounds."
         raise CardError(message, code="bounded-and-pooled")

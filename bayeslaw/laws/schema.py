@@ -63,12 +63,17 @@ _PARAMETER: dict[str, dict[str, Any]] = {
     "meaning": _TEXT | {"description": "What it is, in words."},
     "unit": {"type": "string", "description": "Unit, such as nats/token; empty for a pure number."},
     "latex": {"type": "string", "minLength": 1, "maxLength": 80, "description": "Symbol in LaTeX, such as \\beta_{\\mathrm{eff}}."},
-    "by": _TEXT | {"description": "Column by which it differs: its values share a normal distribution."},
+    "by": _TEXT | {"description": "Column by which it differs: its values share a normal distribution unless `pooled` is false."},
     "spread": {
         "type": "number",
         "exclusiveMinimum": 0,
         "default": SPREAD,
         "description": "Where it differs by a column: sd of the half-normal prior of the spread of its logarithm, logit or value.",
+    },
+    "pooled": {
+        "type": "boolean",
+        "default": True,
+        "description": "Where it differs by a column: whether its values share a normal distribution; else each has the prior.",
     },
 }
 

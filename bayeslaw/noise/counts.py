@@ -22,6 +22,7 @@ STEPS = 12  # of Newton's method to its middle
 SHORT = 1e-3  # of a run effect's scale: the step of a derivative
 # Of spreads: those below .1% can't be told apart, and logarithms of the gamma function at huge phi differ by rounding alone.
 LEAST_SQUARE = 1e-6
+KEPT = 256  # places for what rows of the same spread and number of items share
 LEAST_SHARE = 1e-9  # expected shares are kept so far from 0 and 1, where a density has no gradient
 
 
@@ -111,11 +112,13 @@ def filled(eta: Array, spread: Array, share: Array, items: Array, logp: Array, d
 
     Notes
     -----
-    With log Gamma and its derivative psi by Stirling's series above 8, reached by x Gamma(x) = Gamma(x + 1).
+    With log Gamma and its derivative psi by Stirling's series above 8, reached by x Gamma(x) = Gamma(x + 1). Those of n + phi and
+    phi are kept for rows of the same spread and number of items, as all models have on one task.
     """
     total = 0.0
     values, slopes = np.empty(6), np.empty(6)
     points = np.empty(6)
+    kept = np.full((KEPT, 4), -1.0)  # spread, items, and what depends on them alone
     for i in range(eta.size):
         p = 1 / (1 + math.exp(-eta[i]))
         inside = 1e-9 < p < 1 - 1e-9
@@ -123,8 +126,10 @@ def filled(eta: Array, spread: Array, share: Array, items: Array, logp: Array, d
         phi = 1 / (spread[i] * spread[i] + 1e-6)
         n, k = items[i], share[i] * items[i]
         a, b = p * phi, (1 - p) * phi
-        points[0], points[1], points[2], points[3], points[4], points[5] = k + a, n - k + b, n + phi, a, b, phi
-        for j in range(6):
+        points[0], points[1], points[2], points[3], points[4], points[5] = k + a, n - k + b, a, b, n + phi, phi
+        place = int(1e7 * min(spread[i], 100.0) + n) % KEPT if spread[i] >= 0 else 0
+        known = kept[place, 0] == spread[i] and kept[place, 1] == n
+        for j in range(4 if known else 6):
             x, less, product = points[j], 0.0, 1.0
             while x < 8.0:
                 less += 1 / x
@@ -138,10 +143,13 @@ def filled(eta: Array, spread: Array, share: Array, items: Array, logp: Array, d
                 values[j] -= math.log(product)
             digamma = log_x - 0.5 * r - q * (1 / 12 - q * (1 / 120 - q * (1 / 252 - q * (1 / 240 - q * (1 / 132)))))
             slopes[j] = digamma - less
-        total += values[0] + values[1] - values[2] - values[3] - values[4] + values[5]
-        d_a, d_b = slopes[0] - slopes[3], slopes[1] - slopes[4]
+        if not known:
+            kept[place, 0], kept[place, 1] = spread[i], n
+            kept[place, 2], kept[place, 3] = values[5] - values[4], slopes[5] - slopes[4]
+        total += values[0] + values[1] - values[2] - values[3] + kept[place, 2]
+        d_a, d_b = slopes[0] - slopes[2], slopes[1] - slopes[3]
         d_eta[i] = (d_a - d_b) * phi * p * (1 - p) if inside else 0.0
-        d_phi = d_a * p + d_b * (1 - p) - slopes[2] + slopes[5]
+        d_phi = d_a * p + d_b * (1 - p) + kept[place, 3]
         d_spread[i] = -2 * d_phi * phi * phi * spread[i]
     logp[0] = total
 

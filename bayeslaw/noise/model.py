@@ -120,6 +120,8 @@ def pymc_model(law: Law, runs: Runs | Observations, noise: str | Noise = "auto",
         for name, parameter in law.parameters.items():
             if parameter.around is None:
                 values[name] = parameter.prior.pymc(f"{name}_level" if parameter.prior.on else name)
+                if parameter.of and name == law.members[parameter.of][-1]:  # values that are not pooled
+                    of_levels[parameter.of] = pt.stack([values[member] for member in law.members[parameter.of]])
             elif parameter.of not in of_levels:
                 pool = next(pool for pool in pooled if pool.typical == parameter.of)
                 of_levels[parameter.of] = _around(pool, parameter.prior.support, *(values[k] for k in parameter.around))

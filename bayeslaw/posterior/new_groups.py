@@ -1,7 +1,7 @@
 """Values of a column that no fitted row has, such as a domain nobody has trained on, for parameters that differ by the column.
 
-The value of such a parameter is drawn around its typical value with the spread between the fitted ones, as the law says of any
-value of the column.
+The value of such a parameter is drawn around its typical value with the spread between the fitted ones, or from its prior if it is
+not pooled, as the law says of any value of the column.
 """
 
 from __future__ import annotations
@@ -83,8 +83,7 @@ def _with_new(known: tuple[str, ...], frame: pd.DataFrame, column: str) -> tuple
 
 def _law_with(fit: Fit, levels: dict[str, tuple[str, ...]]) -> Law:
     """The fit's law with more values of the columns by which its parameters differ."""
-    pooled = {p.around[0]: p.within[0] for p in fit.law.parameters.values() if p.around is not None and p.within is not None}
-    whole = with_by(parse_card(fit.law.card), pooled)
+    whole = with_by(parse_card(fit.law.card), fit.law.column_of)
     whole = whole.with_priors({name: fit.law.parameters[name].prior for name in whole.parameters})
     law = with_levels(whole, levels)
     if not fit.law.parameters.keys() <= law.parameters.keys():  # names that differ in their punctuation alone are numbered
@@ -99,10 +98,13 @@ def _drawn(law: Law, fit: Fit, seed: int) -> dict[str, Array]:
     stated = levels_of(fit.law, known, fit.observed.at)
     values = {name: known[name] for name in fit.law.parameters}
     for name, parameter in law.parameters.items():
-        if name in values or parameter.around is None or parameter.within is None:
+        if name in values or parameter.within is None:
+            continue
+        rng = np.random.default_rng([int(fit.info["seed"]), seed, NEW, *name.encode()])
+        if parameter.around is None:
+            values[name] = parameter.prior.scipy.ppf(rng.uniform(size=size))
             continue
         typical, spread = parameter.around
-        rng = np.random.default_rng([int(fit.info["seed"]), seed, NEW, *name.encode()])
         shift = known[spread] * rng.standard_normal(size)
         middle = stated.get(typical, known[typical])
         match parameter.prior.support:

@@ -7,13 +7,15 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import norm
 
 from bayeslaw.data.observations import Observations
 from bayeslaw.data.table import read_runs
-from bayeslaw.engine.centring import _apart, centred, needs_centring
+from bayeslaw.engine.centring import centred, likely_spread, needs_centring
 from bayeslaw.engine.density import Density
 from bayeslaw.laws.card import load_law
 from bayeslaw.laws.pooling import levels_of, with_by, with_levels
+from bayeslaw.laws.prior import Prior
 from bayeslaw.noise.noise import Noise
 
 TASKS = ("a", "b", "c")
@@ -62,9 +64,29 @@ def test_the_map_is_near_the_mode_and_spreads_are_not_driven_to_zero() -> None:
     values = new.draws(ridge_map.x(np.zeros((1, new.size))))
     for task, middle in zip(TASKS, (2.4, 2.9, 3.4), strict=True):
         assert values[f"L0_{task}"].item() == pytest.approx(middle, abs=0.2)
-    assert values["L0_spread"].item() == pytest.approx(0.5 * 0.6745, rel=0.01)  # held at the median of its prior
+    assert values["L0_spread"].item() == pytest.approx(np.std(np.log([2.4, 2.9, 3.4]), ddof=1), rel=0.3)
 
 
-def test_values_are_apart_where_they_scatter_more_than_is_unknown_of_them() -> None:
-    assert _apart(np.array([-1.0, 0.0, 1.0]), np.full(3, 0.01))
-    assert not _apart(np.array([-0.1, 0.0, 0.1]), np.full(3, 0.5))
+def test_powers_are_the_share_of_the_likely_spread_that_data_leave() -> None:
+    prior = Prior("HalfNormal", {"sigma": 0.5})
+    # 40 values a spread of 0.5 apart, all known to 0.01: the spread is known to a tenth, and values are sampled as themselves
+    error, held = 0.01, 0.3
+    share = np.full(40, error**2 / (error**2 + held**2))
+    apart = 0.5 * norm.ppf((np.arange(40) + 0.5) / 40)
+    spread, powers = likely_spread(apart * (1 - share) / held, share, held, prior)
+    assert spread == pytest.approx(0.5, rel=0.1)
+    assert np.all(powers < (error / 0.3) ** 2)
+    # values that may all be one: their spread may be near 0, and they are counted in spreads
+    share = np.full(4, 0.9)
+    _, powers = likely_spread(np.array([-0.01, 0.0, 0.0, 0.01]), share, held, prior)
+    assert np.all(powers > 0.99)
+
+
+def test_powers_of_one_pool_differ_where_the_data_tell_some_values_only() -> None:
+    known, unknown, held = 0.01, 3.0, 0.3
+    error = np.array([known] * 10 + [unknown] * 10)
+    share = error**2 / (error**2 + held**2)
+    values = np.concatenate([np.linspace(-0.8, 0.8, 10), np.zeros(10)])
+    _, powers = likely_spread(values * (1 - share) / held, share, held, Prior("HalfNormal", {"sigma": 0.5}))
+    assert np.all(powers[:10] < 0.01)
+    assert np.all(powers[10:] > 0.9)

@@ -89,7 +89,7 @@ LEAST = {"task-loss": 0.1}  # correct answers may be nearly certain
 
 def test_the_latex_of_a_law_can_be_typeset(law: Law) -> None:
     text = law.latex()
-    symbols = {"loss": "L", "task_loss": r"\mathrm{task}_{\mathrm{loss}}"}
+    symbols = {"loss": "L", "task_loss": r"\mathrm{task}_{\mathrm{loss}}", "error_rate": r"\mathrm{error}_{\mathrm{rate}}"}
     assert text.startswith(symbols.get(law.outcome.name, rf"\mathrm{{{law.outcome.name}}}") + " = ")
     assert all(f" {law.parameters[floor].latex} + " in text for floor in law.floors)
     assert all(p.latex in text for n, p in law.parameters.items() if n in law.formula.names)

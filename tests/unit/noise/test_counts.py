@@ -24,7 +24,7 @@ EXPECTED = np.array([0.6, 0.25, 0.3, 0.85, 0.01, 0.48, 0.02, 0.99])
 
 @pytest.mark.parametrize("spread", [0.003, 0.03, 0.3])
 def test_the_log_probability_is_scipys_less_the_binomial_coefficient(spread: float) -> None:
-    phi, k = 1 / spread**2, np.round(SHARES * ITEMS)
+    phi, k = 1 / (spread**2 + 1e-6), np.round(SHARES * ITEMS)
     coefficient = gammaln(ITEMS + 1) - gammaln(k + 1) - gammaln(ITEMS - k + 1)
     expected = stats.betabinom(ITEMS, EXPECTED * phi, (1 - EXPECTED) * phi).logpmf(k) - coefficient
     got = counts.log_probability(SHARES, EXPECTED[None], ITEMS, np.array([[spread]]))
@@ -44,6 +44,21 @@ def compiled(eta: Array, spread: Array) -> tuple[float, Array, Array]:
     return float(logp[0]), d_eta, d_spread
 
 
+def test_rows_of_several_spreads_do_not_take_each_others_sums() -> None:
+    """What rows share is kept by spread and items: rows of 400 different pairs, each twice, have the densities they have alone."""
+    rng = np.random.default_rng(3)
+    order = rng.permutation(np.repeat(np.arange(400), 2))
+    spread, items = rng.uniform(0.001, 0.5, 400)[order], rng.integers(10, 4000, 400).astype(np.float64)[order]
+    expected, share = rng.uniform(0.1, 0.9, order.size), np.round(rng.uniform(0, 1, order.size) * items) / items
+    logp, slopes = np.empty(1), np.empty((2, order.size))
+    counts.filled(logit(expected), spread, share, items, logp, *slopes)
+    assert logp[0] == pytest.approx(counts.log_probability(share, expected[None], items, spread[None]).sum(), rel=1e-9)
+    for i in range(0, order.size, 97):
+        one, alone = slice(i, i + 1), np.empty((3, 1))
+        counts.filled(logit(expected[one]), spread[one], share[one], items[one], *alone)
+        np.testing.assert_allclose(slopes[:, i], alone[1:, 0], rtol=1e-12)
+
+
 @pytest.mark.parametrize("spread", [0.003, 0.03, 0.3, 2.0])
 def test_what_is_compiled_has_the_log_probability_and_its_gradient(spread: float) -> None:
     eta, spreads = logit(EXPECTED), np.full(EXPECTED.size, spread)
@@ -58,7 +73,7 @@ def test_what_is_compiled_has_the_log_probability_and_its_gradient(spread: float
 
 def test_what_is_compiled_is_the_graph_of_log_gamma() -> None:
     eta, spread = pt.dvector("eta"), pt.dvector("spread")
-    p, phi, k = pt.sigmoid(eta), spread**-2, SHARES * ITEMS
+    p, phi, k = pt.sigmoid(eta), 1 / (spread**2 + 1e-6), SHARES * ITEMS
     a, b = p * phi, (1 - p) * phi
     terms = (
         pt.gammaln(k + a) + pt.gammaln(ITEMS - k + b) - pt.gammaln(ITEMS + phi) - pt.gammaln(a) - pt.gammaln(b) + pt.gammaln(phi)
@@ -119,7 +134,7 @@ def test_draws_have_the_mean_and_the_variance_of_the_beta_binomial(
 ) -> None:
     size = 40_000
     drawn = counts.sample(np.full(size, p), items, np.full(size, spread), rng)
-    phi = 1 / spread**2
+    phi = 1 / (spread**2 + 1e-6)
     variance = p * (1 - p) * (1 / items + (1 - 1 / items) / (1 + phi))
     assert abs(drawn.mean() - p) < 4 * np.sqrt(variance / size)
     fourth = np.mean((drawn - p) ** 4)
