@@ -393,15 +393,15 @@ def box_of(
         raise BayeslawError("Give limits of ATPP or of tokens, not both.", code="atpp-and-tokens")
     if atpp is not None:
         _check_size(n, "ATPP")
-        (low, high, listed), unit = _range("ATPP", atpp), n
+        (low, high, listed), unit = read_range("ATPP", atpp), n
     elif tokens is not None:
-        (low, high, listed), unit = _range("tokens", tokens), 1.0
+        (low, high, listed), unit = read_range("tokens", tokens), 1.0
     else:
         least, most, per_parameter = logged_tokens(posteriors)
         low, high, listed, unit = least / BEYOND, most * BEYOND, None, n if per_parameter else 1.0
     if low <= 0:
         raise BayeslawError(f"A plan's tokens must be more than 0, not {low:g}; D = 0 is the base checkpoint.", code="no-tokens")
-    first, last, shares = _range("replay", replay) if replay is not None else (0.0, 1.0, None)
+    first, last, shares = read_range("replay", replay) if replay is not None else (0.0, 1.0, None)
     for value in (first, last):
         if not 0 <= value <= 1:
             hint = f": is it a percentage? Write {value / 100:g} for {value:g}%" if 1 < value <= 100 else ""
@@ -422,7 +422,7 @@ def box_of(
     return Box(math.log(low), math.log(high), (first, last), x, shares, budget)
 
 
-def _range(name: str, given: str | float | Sequence[float]) -> tuple[float, float, Array | None]:
+def read_range(name: str, given: str | float | Sequence[float]) -> tuple[float, float, Array | None]:
     """Read '1:20' or a tuple (1, 20) as low and high; '5,10,20', another sequence or 8 as the only values allowed, too."""
     try:
         values = None

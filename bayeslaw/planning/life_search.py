@@ -1,0 +1,312 @@
+"""The search for the size and tokens of a model by whole-life costs, with a promised probability; see `whole_life`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayeslaw.core.arrays import Array, Index
+from bayeslaw.core.errors import BayeslawError
+from bayeslaw.core.text import compact
+from bayeslaw.planning.allocation import least_along
+from bayeslaw.planning.life_costs import UNITS, LifeCosts
+from bayeslaw.planning.plan import share_with_error
+from bayeslaw.planning.search import ROUNDING, Intervals, intervals_of
+from bayeslaw.posterior.discrepancy import DrawnErrors
+from bayeslaw.posterior.draws import LawDraws
+
+SIZES, TOKENS = 61, 49  # points of the grids of log N and log D
+ROUNDS, NEAR = 6, 9  # of refinement of log N: rounds, and points of each
+SPENT = np.exp(-np.array([0.0, 0.1, 0.3, 1.0, 3.0]))  # shares of what is affordable that are tried, as more tokens may hurt a law
+BISECTIONS = 44  # of log D, to 1e-12 of its range
+
+
+@dataclass(frozen=True)
+class Losses:
+    """Losses of a posterior's draws at N and D, with the errors of its laws and, if asked for, the noise of the next run.
+
+    Attributes
+    ----------
+    parts : tuple of (LawDraws, DrawnErrors or None)
+        The laws as functions of N and D, and their errors.
+    shift : array (S,)
+        Added to log losses.
+    """
+
+    parts: tuple[tuple[LawDraws, DrawnErrors | None], ...]
+    shift: Array
+
+    @property
+    def size(self) -> int:
+        """Number of draws."""
+        return self.shift.size
+
+    @property
+    def support(self) -> tuple[tuple[float, float], tuple[float, float]]:
+        """The ranges of log N and log D that all laws allow, D from one token on."""
+        laws = [law.law for law, _ in self.parts]
+        ends = [[law.covariates[name].support for law in laws] for name in ("N", "D")]
+        low, high = ([max(low for low, _ in end) for end in ends], [min(high for _, high in end) for end in ends])
+        return (math.log(max(low[0], 1.0)), math.log(high[0])), (math.log(max(low[1], 1.0)), math.log(high[1]))
+
+    def log(self, n: float | Array, d: Array, draws: Index, axes: int) -> Array:
+        """Log losses; with `axes=1` at D (m,) as (s, m), with `axes=0` at places of each draw (s,). Not finite is inf."""
+        out, start = np.empty((draws.size, d.size) if axes else draws.size), 0
+        for law, errors in self.parts:
+            here = np.flatnonzero((draws >= start) & (draws < start + law.size))
+            own = draws[here] - start
+            at = {"N": np.broadcast_to(n, d.shape), "D": d} if axes else {"N": np.broadcast_to(n, d.shape)[here], "D": d[here]}
+            with np.errstate(all="ignore"):
+                values = np.log(law.outcome(at, own, axes))
+            if errors is not None and here.size:
+                chosen = DrawnErrors(errors.walk, errors.coefficients[:, own])
+                where = {**law.constants, **at}
+                values = values + (chosen.at(where).T if axes else chosen.along(where))
+            out[here] = values
+            start += law.size
+        out += self.shift[draws][:, None] if axes else self.shift[draws]
+        return np.where(np.isfinite(out), out, np.inf)
+
+
+@dataclass(frozen=True)
+class LifeChoice:
+    """A size and its tokens, with what they cost and the probability with which they keep what was asked.
+
+    Attributes
+    ----------
+    N, D : float
+    loss : float
+        The loss that is stayed under: the target, or the least that can be guaranteed within the budget.
+    costs : mapping of unit to float
+        Mean whole-life costs in every unit that is known.
+    serving, unit : float, str
+        The share of serving in the mean cost, in the unit that is limited or minimised ('flops', 'hours' or 'cost').
+    confidence, searched, held_out, held_out_se : float
+        What was searched for, and the shares of searched and held-out draws that keep it, the latter with its Monte Carlo error.
+    """
+
+    N: float
+    D: float
+    loss: float
+    costs: Mapping[str, float]
+    serving: float
+    unit: str
+    confidence: float
+    searched: float
+    held_out: float
+    held_out_se: float
+
+    @property
+    def probability(self) -> str:
+        """The held-out probability, with its error, in words."""
+        return f"{self.held_out:.3f} ± {self.held_out_se:.3f}"
+
+    @property
+    def place(self) -> str:
+        """Size and tokens in words."""
+        return f"N = {compact(self.N)}, {compact(self.D)} tokens ({self.D / self.N:.3g} per parameter)"
+
+    def text(self) -> str:
+        """Size, tokens and costs in words."""
+        spent = [f"{compact(value)} {UNITS[unit]}" for unit, value in self.costs.items()]
+        return f"{self.place}; whole life {', '.join(spent)}; {self.serving:.0%} of the {UNITS[self.unit]} for serving"
+
+
+type _At = Callable[[float, Sequence[int]], tuple[Array, Array]]
+
+
+@dataclass(frozen=True)
+class LifeSearch:
+    """Searches one half of the draws, and scores choices by the other half."""
+
+    losses: Losses
+    costs: LifeCosts
+    unit: str
+    budgeted: bool
+    span: tuple[float, float]  # of log N
+    menu: Array | None
+    searched: Index
+    held_out: Index
+
+    def frontier(self, value: float, levels: Sequence[float]) -> list[LifeChoice | None]:
+        """The choice for each confidence."""
+        needed = [self._needed(level) for level in levels]
+        at = self._within_budget(self.costs, value) if self.budgeted else self._to_target(self.costs, value)
+        found = self._search(at, needed)
+        if all(place is None for place in found):
+            self._explain(value)
+        return [self.scored(place, value, level) for place, level in zip(found, levels, strict=True)]
+
+    def at_size(self, n: float, value: float, confidence: float) -> LifeChoice | None:
+        """The choice at one size."""
+        at = self._within_budget(self.costs, value) if self.budgeted else self._to_target(self.costs, value)
+        (d,), (objective,) = at(n, [self._needed(confidence)])
+        return self.scored((n, float(d), float(objective)) if np.isfinite(objective) else None, value, confidence)
+
+    def _needed(self, confidence: float) -> int:
+        return math.ceil(confidence * self.searched.size - 1e-9)
+
+    def deterministic(self, value: float) -> LifeChoice | None:
+        """The choice by the median loss over draws and by the median of every amount."""
+        costs = self.costs.median()
+        at = self._within_budget(costs, value) if self.budgeted else self._to_target(costs, value)
+        return self.scored(self._search(at, [math.ceil(self.searched.size / 2)])[0], value, math.nan)
+
+    def training_only(self, value: float, confidence: float) -> LifeChoice | None:
+        """The choice for a target loss by the costs of training alone."""
+        unserved = LifeCosts(np.zeros_like(self.costs.served), self.costs.rates, self.costs.per_token)
+        place = self._search(self._to_target(unserved, value), [self._needed(confidence)])[0]
+        return self.scored(place, value, confidence)
+
+    def _to_target(self, costs: LifeCosts, loss: float) -> _At:
+        """At a size: the fewest tokens with which enough draws reach the loss, and the log of their mean cost."""
+        x, (training, serving) = np.linspace(*self.losses.support[1], TOKENS), self._means(costs)
+
+        def at(n: float, needed: Sequence[int]) -> tuple[Array, Array]:
+            least = self._reaching(n, loss, self.searched, x).least(needed)
+            with np.errstate(over="ignore"):
+                return np.exp(least), math.log(n) + np.log(training * np.exp(least) + serving)
+
+        return at
+
+    def _reaching(self, n: float, loss: float, draws: Index, x: Array) -> Intervals:
+        """The intervals of log D on which each draw stays under a loss."""
+        margins = np.maximum(math.log(loss) - self.losses.log(n, np.exp(x), draws, 1), -1e9)
+
+        def margin(which: Index, places: Array) -> Array:
+            return np.maximum(math.log(loss) - self.losses.log(n, np.exp(places), draws[which], 0), -1e9)
+
+        return intervals_of(x, margins, margin)
+
+    def _means(self, costs: LifeCosts) -> tuple[float, float]:
+        return float(costs.training(self.unit).mean()), float(costs.serving(self.unit).mean())
+
+    def _affordable(self, costs: LifeCosts, n: float | Array, budget: float, draws: Index) -> Array:
+        """The most tokens (s,) that the budget leaves for training in each draw; not positive where serving alone takes it."""
+        own = draws if costs.size > 1 else np.zeros(draws.size, dtype=np.int64)
+        return np.asarray((budget / n - costs.serving(self.unit, own)) / costs.training(self.unit, own))
+
+    def _within_budget(self, costs: LifeCosts, budget: float) -> _At:
+        """At a size: the tokens for which the loss that enough draws stay under, within the budget, is least; and that log loss."""
+        low, high = (math.exp(end) for end in self.losses.support[1])
+
+        def at(n: float, needed: Sequence[int]) -> tuple[Array, Array]:
+            most = self._affordable(costs, n, budget, self.searched)
+            levels = np.linspace(0, 1, 2 if np.ptp(most) == 0 else 33)
+            tokens, values = np.full(len(needed), np.nan), np.full(len(needed), np.inf)
+
+            def losses(d: Array, k: int) -> Array:
+                logs = self.losses.log(n, d, self.searched, 1)
+                logs[d[None, :] > most[:, None] * (1 + ROUNDING)] = np.inf
+                return np.asarray(np.partition(logs, k - 1, axis=0)[k - 1])
+
+            for i, k in enumerate(needed):
+                # The loss that k draws stay under jumps where a draw can't pay any more: at quantiles of the most tokens.
+                ends = np.quantile(most, levels * (1 - k / most.size), method="lower")
+                d = np.unique(np.clip((ends[:, None] * SPENT).ravel(), low, high))
+                for _ in range(1 if np.ptp(most) == 0 else 3):
+                    own = losses(d, k)
+                    j = int(own.argmin())
+                    if own[j] < values[i]:
+                        tokens[i], values[i] = d[j], own[j]
+                    d = np.geomspace(d[max(j - 1, 0)], d[min(j + 1, d.size - 1)], NEAR)
+            return tokens, values
+
+        return at
+
+    def _search(self, at: _At, needed: Sequence[int]) -> list[tuple[float, float, float] | None]:
+        """For each number of draws needed, N, D and the minimised value; None where there are none."""
+        grid = np.log(self.menu) if self.menu is not None else np.linspace(*self.span, SIZES)
+        rows = [at(math.exp(x), needed) for x in grid.tolist()]
+        tokens, values = (np.array([row[i] for row in rows]) for i in range(2))
+        found: list[tuple[float, float, float] | None] = []
+        for level, k in enumerate(needed):
+            i = int(values[:, level].argmin())
+            x, d, value = float(grid[i]), float(tokens[i, level]), float(values[i, level])
+            step = float(grid[1] - grid[0]) if self.menu is None and grid.size > 1 else 0.0
+            for _ in range(ROUNDS if step and math.isfinite(value) else 0):
+                near = np.clip(x + step * np.linspace(-1, 1, NEAR), *self.span)
+                for place in np.unique(near[near != x]).tolist():
+                    (own_d,), (own,) = at(math.exp(place), [k])
+                    if own < value:
+                        x, d, value = place, float(own_d), float(own)
+                step *= 2 / (NEAR - 1)
+            found.append((math.exp(x), d, value) if math.isfinite(value) else None)
+        return found
+
+    def scored(self, place: tuple[float, float, float] | None, value: float, confidence: float) -> LifeChoice | None:
+        """A place with its mean costs and its probabilities by searched and held-out draws."""
+        if place is None:
+            return None
+        n, d, objective = place
+        loss = math.exp(objective) if self.budgeted else value
+        keeps = {name: self._keeps(n, d, loss, value, draws) for name, draws in (("s", self.searched), ("h", self.held_out))}
+        share, error = share_with_error(keeps["h"])
+        training, serving = self._means(self.costs)
+        return LifeChoice(
+            n, d, loss, self.costs.means(n, d), serving / (training * d + serving), self.unit, confidence,
+            float(keeps["s"].mean()), share, error,
+        )  # fmt: skip
+
+    def _keeps(self, n: float, d: float, loss: float, value: float, draws: Index) -> NDArray[np.bool_]:
+        """Which draws stay under the loss, and within the budget."""
+        kept = self.losses.log(n, np.array([d]), draws, 1)[:, 0] <= math.log(loss) + ROUNDING
+        if self.budgeted:
+            kept &= d <= self._affordable(self.costs, n, value, draws) * (1 + ROUNDING)
+        return np.asarray(kept)
+
+    def each_draw(self, value: float) -> tuple[Array, Array, Array, Array]:
+        """N, D, loss and cost (S,) of the optimum of each draw by itself."""
+        every = np.arange(self.losses.size)
+        if self.menu is not None:
+            tables = [self.alone(np.full(every.size, n), value) for n in self.menu.tolist()]
+            best = np.argmin([objective for _, objective in tables], axis=0)
+            n, d = self.menu[best], np.array([tokens for tokens, _ in tables])[best, every]
+        else:
+            n = np.exp(least_along(lambda x: self.alone(np.exp(x), value)[1], *self.span, every.size, SIZES))
+            d = self.alone(n, value)[0]
+        return n, d, np.exp(self.losses.log(n, d, every, 0)), self.costs.total(self.unit, n, d)
+
+    def alone(self, n: Array, value: float) -> tuple[Array, Array]:
+        """Tokens (S,) of each draw at sizes of its own, and what it minimises: the log loss, or the log cost."""
+        every, (low, high) = np.arange(self.losses.size), self.losses.support[1]
+        if self.budgeted:
+            d = self._affordable(self.costs, n, value, every)
+            payable = d >= math.exp(low)
+            d = np.clip(d, math.exp(low), math.exp(high))
+            return d, np.where(payable, self.losses.log(n, d, every, 0), np.inf)
+        a, b = np.full(every.size, low), np.full(every.size, high)
+        reached = self.losses.log(n, np.exp(b), every, 0) <= math.log(value)
+        for _ in range(BISECTIONS):
+            middle = (a + b) / 2
+            good = self.losses.log(n, np.exp(middle), every, 0) <= math.log(value)
+            a, b = np.where(good, a, middle), np.where(good, middle, b)
+        d = np.exp(b)
+        return d, np.where(reached, np.log(self.costs.total(self.unit, n, d)), np.inf)
+
+    def _explain(self, value: float) -> None:
+        """Say why no size keeps what was asked: a budget that is too small, or a loss that no draw reaches."""
+        sizes = self.menu if self.menu is not None else np.exp(np.linspace(*self.span, SIZES))
+        least = math.exp(self.losses.support[1][0])
+        if self.budgeted:
+            totals = [float(np.median(self.costs.total(self.unit, n, least))) for n in sizes.tolist()]
+            cheapest, i = min(totals), int(np.argmin(totals))
+            if cheapest > value:
+                raise BayeslawError(
+                    f"The budget of {compact(value)} {UNITS[self.unit]} is less than the cheapest size takes before it is trained: "
+                    f"{compact(cheapest)} at N = {compact(float(sizes[i]))}. Allow more, or smaller sizes.",
+                    code="budget-too-small",
+                )
+            return
+        most = np.array([math.exp(self.losses.support[1][1])])
+        lowest = min(float(self.losses.log(n, most, self.searched, 1).min()) for n in sizes.tolist())
+        if lowest > math.log(value):
+            raise BayeslawError(
+                f"max_loss {value:g} lies below what any draw reaches with these sizes and however many tokens, "
+                f"{math.exp(lowest):.4g}.",
+                code="unreachable-loss",
+            )
