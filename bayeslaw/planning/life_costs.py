@@ -35,7 +35,7 @@ FORM = "a number such as 2e12, a prior such as LogNormal(28, 0.5), or an interva
 type Amount = str | float | Sequence[float] | Array
 
 
-def draws_of(name: str, given: Amount, size: int, seed: int, *, share: bool = False) -> Array:
+def draws_of(name: str, given: Amount, size: int, seed: int, *, share: bool = False, code: str = "unusable-amount") -> Array:
     """The amounts (S,) of something in each draw, all equal where it is certain.
 
     Parameters
@@ -47,8 +47,8 @@ def draws_of(name: str, given: Amount, size: int, seed: int, *, share: bool = Fa
         this probability, and below and above with equal probabilities.
     size, seed : int
         The number of draws S, and the seed of an uncertain amount.
-    share : bool
-        Whether the amount must lie above 0 and be at most 1.
+    share, code : bool, str
+        Whether the amount must lie above 0 and be at most 1; the code of the error where it can't be used.
 
     Raises
     ------
@@ -62,10 +62,11 @@ def draws_of(name: str, given: Amount, size: int, seed: int, *, share: bool = Fa
     >>> bool(0.88 < np.mean((draws > 1e12) & (draws < 4e12)) < 0.92)
     True
     """
-    values = _read(name, given, size, seed)
+    values = _read(name, given, size, seed, code)
     if values.size not in (1, size):
         raise BayeslawError(
-            f"{name} has {values.size:,} draws, and the posterior {size:,}: give one for each draw.", code="unpaired-draws"
+            f"{name[0].upper()}{name[1:]} has {values.size:,} draws, and the posterior {size:,}: give one for each draw.",
+            code="unpaired-draws",
         )
     good = np.isfinite(values) & (values >= 0)
     if share:
@@ -74,14 +75,19 @@ def draws_of(name: str, given: Amount, size: int, seed: int, *, share: bool = Fa
         first = float(values[~good][0])
         hint = f": is it a percentage? Write {first / 100:g}" if share and values.size == 1 and 1 < first <= 100 else ""
         bound = "lie above 0 and be at most 1" if share else "be finite and 0 or more"
-        what = f"{first:g}" if values.size == 1 else f"{first:g}, as in {(~good).mean():.1%} of its draws"
-        raise BayeslawError(f"{name} must {bound}, not {what}{hint}.", code="not-a-share" if share else "negative-amount")
+        what = shortened(repr(given)) if values.size == 1 else f"{first:g}, as in {(~good).mean():.1%} of its draws"
+        raise BayeslawError(f"{name[0].upper()}{name[1:]} must {bound}, not {what}{hint}.", code=code)
     return np.broadcast_to(values, (size,))
 
 
-def _read(name: str, given: Amount, size: int, seed: int) -> Array:
+def price_of(name: str, given: Amount, size: int, seed: int) -> Array:
+    """The draws (S,) of a price."""
+    return draws_of(f"the price {name}", given, size, seed, code="unusable-price")
+
+
+def _read(name: str, given: Amount, size: int, seed: int, code: str) -> Array:
     """The value (1,) or the draws (S,) that an amount stands for."""
-    unreadable = BayeslawError(f"{name} is {FORM}, not {shortened(repr(given))}.", code="unreadable-amount")
+    unreadable = BayeslawError(f"{name[0].upper()}{name[1:]} must be {FORM}, not {shortened(repr(given))}.", code=code)
     if not isinstance(given, str):
         try:
             return np.atleast_1d(np.asarray(given, dtype=np.float64)).ravel()
@@ -155,14 +161,16 @@ class LifeCosts:
         money, machine = dict(prices or {}), dict(device or {})
         _check_names("price", money, RATES)
         _check_names("device", machine, DEVICE)
-        known = {name: draws_of(f"the price {name}", value, size, seed) for name, value in money.items()}
+        known = {name: price_of(name, value, size, seed) for name, value in money.items()}
         one, zero = np.ones(size), np.zeros(size)
         rates = {"flops": (one, one)}
         if machine:
             if missing := [name for name in DEVICE[:2] if name not in machine]:
                 raise BayeslawError(f"A device has {EXAMPLE_DEVICE}; {missing[0]} is missing.", code="incomplete-device")
             part = {
-                name: draws_of(f"the device's {name}", value, size, seed, share=name.endswith("utilisation"))
+                name: draws_of(
+                    f"the device's {name}", value, size, seed, share=name.endswith("utilisation"), code="unusable-device"
+                )
                 for name, value in machine.items()
             }
             peak, share = part["peak"], part["utilisation"]
@@ -177,7 +185,7 @@ class LifeCosts:
             hours = rates.get("hours", (zero, zero))
             both = (flop, known.get("served-flop", flop)), (hour, known.get("served-hour", hour))
             rates["cost"] = both[0][0] + both[1][0] * hours[0], both[0][1] + both[1][1] * hours[1]
-        return cls(draws_of("served tokens", served, size, seed), rates, per_token)
+        return cls(draws_of("served tokens", served, size, seed, code="unusable-served"), rates, per_token)
 
     @property
     def size(self) -> int:
