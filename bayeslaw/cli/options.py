@@ -104,8 +104,8 @@ Served = Annotated[
 Device = Annotated[
     list[str] | None,
     Option(
-        help="What FLOPs become hours by: peak=312e12 (FLOP/s) and utilisation=0.5, and for serving, if it differs, served-peak and "
-        "served-utilisation; numbers, intervals or priors as for --served. Repeatable."
+        help="What FLOPs become hours by: peak=312e12 (FLOP/s) and utilisation=0.5, and for serving, if it differs, served-peak "
+        "and served-utilisation; numbers, intervals or priors as for --served. Repeatable."
     ),
 ]
 MaxHours = Annotated[float | None, Option(help="Budget of device hours, serving included; needs --device.")]

@@ -40,15 +40,15 @@ def plan(
     sizes: Annotated[
         str | None,
         Option(
-            help="Sizes of checkpoints to choose from, 1e9,3e9,7e9, in place of --set N. Other settings and --base-loss have one value "
-            "for all, or a list with one for each."
+            help="Sizes of checkpoints to choose from, 1e9,3e9,7e9, in place of --set N. Other settings and --base-loss have one "
+            "value for all, or a list with one for each."
         ),
     ] = None,
     price: Annotated[
         list[str] | None,
         Option(
-            help="A price: flop=2e-18, hour=1.5, served-flop, served-hour, new-token=1e-7 or replayed-token=0; a number, an interval "
-            "or a prior as for --served. Repeatable."
+            help="A price: flop=2e-18, hour=1.5, served-flop, served-hour, new-token=1e-7 or replayed-token=0; a number, an "
+            "interval or a prior as for --served. Repeatable."
         ),
     ] = None,
     device: options.Device = None,
@@ -139,18 +139,17 @@ def _menu_of(sizes: str, settings: dict[str, str], base_loss: list[str] | None) 
     def values(name: str, text: str) -> list[str]:
         parts = text.split(",")
         if len(parts) not in (1, len(each)):
-            raise BayeslawError(
-                f"{name} has {len(parts)} values for {len(each)} sizes; give one, or one for each.", code="values-of-menu"
-            )
+            message = f"{name} has {len(parts)} values for {len(each)} sizes; give one, or one for each."
+            raise BayeslawError(message, code="values-of-menu")
         return parts * (len(each) if len(parts) == 1 else 1)
 
     own = {"N": each} | {name: values(name, text) for name, text in settings.items()}
     models = [dict(zip(own, row, strict=True)) for row in zip(*own.values(), strict=True)]
-    split = [values("--base-loss", text) for text in base_loss or []]
-    parted = [
-        (text.partition("=")[0] + "=" if "=" in text else "", parts) for text, parts in zip(base_loss or [], split, strict=True)
-    ]
-    bases = [[parts[i] if "=" in parts[i] else name + parts[i] for name, parts in parted] for i in range(len(each))]
+    bases: list[list[str]] = [[] for _ in each]
+    for text in base_loss or []:
+        name, sign, rest = text.rpartition("=")
+        for texts, value in zip(bases, values("--base-loss", rest), strict=True):
+            texts.append(name + sign + value)
     return models, [_by_source("--base-loss", texts) for texts in bases]
 
 
@@ -201,9 +200,7 @@ def allocate(
     fit: Annotated[Path, Argument(help="A fit or a stack of a law of N and D.")],
     compute: Annotated[
         str | None,
-        Option(
-            help="FLOPs, C = 6 N D: 1e21, or 1e19:1e24:30 for 30 values. With one of the options of a whole life, all its FLOPs."
-        ),
+        Option(help="FLOPs: 1e21, or 1e19:1e24:30 for 30 values; of training, or with options such as --served of the whole life."),
     ] = None,
     stage: Annotated[str | None, Option(help="The stage, if the law describes two: its 0/1 covariate, or scratch.")] = None,
     set_: options.Set = None,

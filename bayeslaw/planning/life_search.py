@@ -15,14 +15,19 @@ from bayeslaw.core.text import compact
 from bayeslaw.planning.allocation import least_along
 from bayeslaw.planning.life_costs import UNITS, LifeCosts
 from bayeslaw.planning.plan import share_with_error
-from bayeslaw.planning.search import ROUNDING, Intervals, intervals_of
+from bayeslaw.planning.search import ROUNDING
 from bayeslaw.posterior.discrepancy import DrawnErrors
 from bayeslaw.posterior.draws import LawDraws
 
-SIZES, TOKENS = 61, 49  # points of the grids of log N and log D
-ROUNDS, NEAR = 6, 9  # of refinement of log N: rounds, and points of each
-SPENT = np.exp(-np.array([0.0, 0.1, 0.3, 1.0, 3.0]))  # shares of what is affordable that are tried, as more tokens may hurt a law
-BISECTIONS = 44  # of log D, to 1e-12 of its range
+SIZES, TOKENS = 61, 33  # points of the grids of log N and log D
+# Of refinement of log N: rounds, points around each place that is kept, and places. What a share of draws keeps is jagged in N, so
+# that the least cost, or loss, is found to some 1e-5 of it.
+ROUNDS, NEAR, KEPT = 6, 9, 4
+LIMITS = 17  # quantiles of what the draws can afford that are tried first, and twice as many limits of draws after that
+SPENT = np.exp(-np.array([0.1, 0.3, 1.0, 3.0]))  # shares of what is affordable that are tried, as more tokens may hurt a law
+FINER, NARROW = 3, 17  # of the grid of log D: how often it is made finer around a root, and points of each
+TIGHT = (1e-10, 1e-9, 1e-8, 1e-7, 1.0)  # of log D beyond a root of straight lines, which may lie where too few draws reach the loss
+BISECTIONS = 32  # of log D, to 1e-8
 
 
 @dataclass(frozen=True)
@@ -157,7 +162,9 @@ class LifeSearch:
         return self.scored(self._search(at, [math.ceil(self.searched.size / 2)])[0], value, math.nan)
 
     def training_only(self, value: float, confidence: float) -> LifeChoice | None:
-        """The choice for a target loss by the costs of training alone."""
+        """The choice for a target loss by the costs of training alone; None where nothing is served, so that it is the same."""
+        if not self.costs.serves:
+            return None
         unserved = LifeCosts(np.zeros_like(self.costs.served), self.costs.rates, self.costs.per_token)
         place = self._search(self._to_target(unserved, value), [self._needed(confidence)])[0]
         return self.scored(place, value, confidence)
@@ -166,21 +173,33 @@ class LifeSearch:
         """At a size: the fewest tokens with which enough draws reach the loss, and the log of their mean cost."""
         x, (training, serving) = np.linspace(*self.losses.support[1], TOKENS), self._means(costs)
 
+        def margins(n: float, places: Array, k: int) -> Array:
+            """By how much at least k draws stay under the loss, (m,)."""
+            logs = self.losses.log(n, np.exp(places), self.searched, 1)
+            return np.asarray(math.log(loss) - np.partition(logs, k - 1, axis=0)[k - 1])
+
+        def least(n: float, k: int) -> float:
+            """Log of the fewest tokens: a grid, finer ones around the first place where enough draws reach the loss, and a line."""
+            places, reached = x, margins(n, x, k)
+            for _ in range(FINER):
+                if not (reached >= 0).any() or reached[0] >= 0:
+                    break
+                i = int((reached >= 0).argmax())
+                places = np.linspace(places[i - 1], places[i], NARROW)
+                reached = margins(n, places, k)
+            if not (reached >= 0).any() or reached[0] >= 0:
+                return float(places[0]) if reached[0] >= 0 else math.inf
+            i = int((reached >= 0).argmax())
+            share = reached[i] / (reached[i] - reached[i - 1]) if np.isfinite(reached[i - 1]) else 0.0
+            ends = np.minimum(places[i] - share * (places[i] - places[i - 1]) + np.array([0.0, *TIGHT]), places[i])
+            return float(ends[(margins(n, ends, k) >= 0).argmax()] if share else places[i])
+
         def at(n: float, needed: Sequence[int]) -> tuple[Array, Array]:
-            least = self._reaching(n, loss, self.searched, x).least(needed)
             with np.errstate(over="ignore"):
-                return np.exp(least), math.log(n) + np.log(training * np.exp(least) + serving)
+                tokens = np.exp([least(n, k) for k in needed])
+                return tokens, math.log(n) + np.log(training * tokens + serving)
 
         return at
-
-    def _reaching(self, n: float, loss: float, draws: Index, x: Array) -> Intervals:
-        """The intervals of log D on which each draw stays under a loss."""
-        margins = np.maximum(math.log(loss) - self.losses.log(n, np.exp(x), draws, 1), -1e9)
-
-        def margin(which: Index, places: Array) -> Array:
-            return np.maximum(math.log(loss) - self.losses.log(n, np.exp(places), draws[which], 0), -1e9)
-
-        return intervals_of(x, margins, margin)
 
     def _means(self, costs: LifeCosts) -> tuple[float, float]:
         return float(costs.training(self.unit).mean()), float(costs.serving(self.unit).mean())
@@ -196,7 +215,7 @@ class LifeSearch:
 
         def at(n: float, needed: Sequence[int]) -> tuple[Array, Array]:
             most = self._affordable(costs, n, budget, self.searched)
-            levels = np.linspace(0, 1, 2 if np.ptp(most) == 0 else 33)
+            same = np.ptp(most) == 0
             tokens, values = np.full(len(needed), np.nan), np.full(len(needed), np.inf)
 
             def losses(d: Array, k: int) -> Array:
@@ -205,37 +224,41 @@ class LifeSearch:
                 return np.asarray(np.partition(logs, k - 1, axis=0)[k - 1])
 
             for i, k in enumerate(needed):
-                # The loss that k draws stay under jumps where a draw can't pay any more: at quantiles of the most tokens.
-                ends = np.quantile(most, levels * (1 - k / most.size), method="lower")
-                d = np.unique(np.clip((ends[:, None] * SPENT).ravel(), low, high))
-                for _ in range(1 if np.ptp(most) == 0 else 3):
-                    own = losses(d, k)
-                    j = int(own.argmin())
-                    if own[j] < values[i]:
-                        tokens[i], values[i] = d[j], own[j]
-                    d = np.geomspace(d[max(j - 1, 0)], d[min(j + 1, d.size - 1)], NEAR)
+                # The loss that k draws stay under jumps where a draw can't pay any more, and falls towards these limits.
+                ends = np.quantile(most, np.linspace(0, 1, 1 if same else LIMITS) * (1 - k / most.size), method="lower")
+                d = np.unique(np.clip([*ends, *ends[-1] * SPENT], low, high))
+                own = losses(d, k)
+                j = int(own.argmin())
+                if not math.isfinite(own[j]):
+                    continue
+                tokens[i], values[i] = d[j], own[j]
+                first, last = d[max(j - 1, 0)], d[min(j + 1, d.size - 1)]
+                limits = np.unique(most[(most >= first) & (most <= last)])
+                d = np.append(np.linspace(first, last, NEAR), limits[:: -(-limits.size // (2 * LIMITS)) or 1])
+                own = losses(d, k)
+                j = int(own.argmin())
+                if own[j] < values[i]:
+                    tokens[i], values[i] = d[j], own[j]
             return tokens, values
 
         return at
 
     def _search(self, at: _At, needed: Sequence[int]) -> list[tuple[float, float, float] | None]:
         """For each number of draws needed, N, D and the minimised value; None where there are none."""
-        grid = np.log(self.menu) if self.menu is not None else np.linspace(*self.span, SIZES)
-        rows = [at(math.exp(x), needed) for x in grid.tolist()]
-        tokens, values = (np.array([row[i] for row in rows]) for i in range(2))
+        sizes = self.menu if self.menu is not None else np.exp(np.linspace(*self.span, SIZES))
+        rows = [at(n, needed) for n in sizes.tolist()]
         found: list[tuple[float, float, float] | None] = []
         for level, k in enumerate(needed):
-            i = int(values[:, level].argmin())
-            x, d, value = float(grid[i]), float(tokens[i, level]), float(values[i, level])
-            step = float(grid[1] - grid[0]) if self.menu is None and grid.size > 1 else 0.0
-            for _ in range(ROUNDS if step and math.isfinite(value) else 0):
-                near = np.clip(x + step * np.linspace(-1, 1, NEAR), *self.span)
-                for place in np.unique(near[near != x]).tolist():
-                    (own_d,), (own,) = at(math.exp(place), [k])
-                    if own < value:
-                        x, d, value = place, float(own_d), float(own)
+            places = [(float(row[1][level]), n, float(row[0][level])) for n, row in zip(sizes.tolist(), rows, strict=True)]
+            kept, step = sorted(places)[: 1 if self.menu is not None else KEPT], (self.span[1] - self.span[0]) / (SIZES - 1)
+            for _ in range(ROUNDS if self.menu is None and step and math.isfinite(kept[0][0]) else 0):
+                around = step * np.linspace(-1, 1, NEAR)
+                near = {p for _, n, _ in kept for p in np.clip(math.log(n) + around, *self.span).tolist()}
+                tried = [(math.exp(p), *at(math.exp(p), [k])) for p in sorted(near)]
+                kept = sorted({*kept, *((float(value[0]), n, float(d[0])) for n, d, value in tried)})[:KEPT]
                 step *= 2 / (NEAR - 1)
-            found.append((math.exp(x), d, value) if math.isfinite(value) else None)
+            value, n, d = kept[0]
+            found.append((n, d, value) if math.isfinite(value) else None)
         return found
 
     def scored(self, place: tuple[float, float, float] | None, value: float, confidence: float) -> LifeChoice | None:

@@ -20,6 +20,7 @@ from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError, FitError, nearest
 from bayeslaw.core.text import compact, short_lines
 from bayeslaw.forecasting.stack import Posterior
+from bayeslaw.planning.domain_loss import setting
 from bayeslaw.planning.life_costs import UNITS
 from bayeslaw.planning.plan import Plan, PlanPoint, plan
 from bayeslaw.planning.problem import WholeLifeCost
@@ -62,7 +63,7 @@ class PlanMenu:
     2
     """
 
-    models: tuple[Mapping[str, Any], ...]
+    models: tuple[Mapping[str, float], ...]
     plans: tuple[Plan | None, ...]
     minimise: str
     table: pd.DataFrame
@@ -78,7 +79,7 @@ class PlanMenu:
     def notes(self) -> tuple[str, ...]:
         """The notes of all plans, each with the size that it is about."""
         pairs = [(m, p) for m, p in zip(self.models, self.plans, strict=True) if p is not None]
-        return tuple(f"N = {compact(float(m['N']))}: {note}" for m, p in pairs for note in p.notes)
+        return tuple(f"N = {compact(m['N'])}: {note}" for m, p in pairs for note in p.notes)
 
     def lines(self) -> list[str]:
         """The answer in words."""
@@ -93,7 +94,7 @@ class PlanMenu:
             share = float(self.table["probability_best"].iloc[self.number])
             point = self.best.best
             lines.append(
-                f"adapt N = {compact(float(self.models[self.number]['N']))}: {point.text(self.best.problem)}; confidence "
+                f"adapt N = {compact(self.models[self.number]['N'])}: {point.text(self.best.problem)}; confidence "
                 f"{point.confidence:g}, constraints hold in {point.probability} of the held-out draws; the best checkpoint in "
                 f"{share:.0%} of the draws"
             )
@@ -104,7 +105,7 @@ class PlanMenu:
         assert chosen.deterministic is not None
         return [
             *lines,
-            f"deterministic (plug-in) plans would adapt N = {compact(float(self.models[self.deterministic]['N']))}: "
+            f"deterministic (plug-in) plans would adapt N = {compact(self.models[self.deterministic]['N'])}: "
             f"{chosen.deterministic.text(chosen.problem)}; constraints hold with probability {chosen.deterministic.probability}",
         ]
 
@@ -165,8 +166,8 @@ def plan_menu(
             f"Checkpoints can't be compared by {compared!r}; choose one of {', '.join(COMPARED)}.{nearest(compared, COMPARED)}",
             code="unknown-objective",
         )
-    sizes = [model.get("N") for model in models]
-    if len(models) < 2 or None in sizes or len({tuple(sorted(map(str, model.items()))) for model in models}) < len(models):
+    models = [{name: setting(name, value) for name, value in model.items()} for model in models]
+    if len(models) < 2 or any("N" not in m for m in models) or any(m in models[:i] for i, m in enumerate(models)):
         raise BayeslawError("A menu has two or more checkpoints that differ, each with its N (--sizes 1e9,3e9).", code="no-menu")
     bases = list(base_loss) if isinstance(base_loss, list) else [base_loss] * len(models)
     if len(bases) != len(models):
@@ -182,7 +183,7 @@ def plan_menu(
             plans.append(None)
             too_small.append(f"N = {compact(float(model['N']))}: {error}")
     if not any(plans):
-        cheapest = too_small[int(np.argmin([float(model["N"]) for model in models]))]
+        cheapest = too_small[int(np.argmin([model["N"] for model in models]))]
         raise BayeslawError(f"No checkpoint of the menu fits into the budget. {cheapest}", code=TOO_SMALL)
     shares = _probability_best(plans, compared)
     each = zip(models, plans, shares.tolist(), strict=True)

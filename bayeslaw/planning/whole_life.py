@@ -70,8 +70,8 @@ class WholeLife:
     costs : LifeCosts
     confidence, on, sizes, notes, name, failed, loss_unit
         As asked; the sizes of the menu (m,) or None; the law's name; whether checks failed; the unit of losses.
-    losses : Losses
-        For pictures.
+    search : LifeSearch
+        For pictures: losses, costs, and choices at other sizes.
 
     Examples
     --------
@@ -100,7 +100,7 @@ class WholeLife:
     name: str
     failed: bool
     loss_unit: str
-    losses: Losses
+    search: LifeSearch
 
     def summary(self, ci_prob: float = 0.9) -> pd.DataFrame:
         """One row for each given value: medians and intervals of the draws' own best N, D, tokens_per_parameter, loss and cost."""
@@ -114,7 +114,7 @@ class WholeLife:
         """The answer for one of the given values, in words."""
         unit, value = UNITS[self.unit], float(self.given[number])
         spread = "the law's expected losses" if self.on == "latent" else "the losses that the next run logs"
-        if any(errors is not None for _, errors in self.losses.parts):
+        if any(errors is not None for _, errors in self.search.losses.parts):
             spread += ", with the law's error beyond the runs"
         asked = (
             f"least loss for {compact(value)} {unit}"
@@ -266,7 +266,7 @@ def whole_life(
     notes = _notes(fit, best, search)
     return WholeLife(
         values, unit, budgeted, best, plug_in, alone, table, sizes_table, n, d, loss, total, costs, confidence, on, menu, notes,
-        fit.name, failed, fit.unit, losses,
+        fit.name, failed, fit.unit, search,
     )  # fmt: skip
 
 
