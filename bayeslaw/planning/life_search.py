@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,6 @@ from bayeslaw.planning.allocation import least_along
 from bayeslaw.planning.life_costs import UNITS, LifeCosts
 from bayeslaw.planning.plan import share_with_error
 from bayeslaw.planning.search import ROUNDING
-from bayeslaw.posterior.discrepancy import DrawnErrors
 from bayeslaw.posterior.draws import LawDraws
 
 SIZES, TOKENS = 61, 33  # points of the grids of log N and log D
@@ -24,25 +24,24 @@ SIZES, TOKENS = 61, 33  # points of the grids of log N and log D
 # that the least cost, or loss, is found to some 1e-5 of it.
 ROUNDS, NEAR, KEPT = 6, 9, 4
 LIMITS = 17  # quantiles of what the draws can afford that are tried first, and twice as many limits of draws after that
-SPENT = np.exp(-np.array([0.1, 0.3, 1.0, 3.0]))  # shares of what is affordable that are tried, as more tokens may hurt a law
 FINER, NARROW = 3, 17  # of the grid of log D: how often it is made finer around a root, and points of each
 TIGHT = (1e-10, 1e-9, 1e-8, 1e-7, 1.0)  # of log D beyond a root of straight lines, which may lie where too few draws reach the loss
-BISECTIONS = 32  # of log D, to 1e-8
+BISECTIONS = 32  # of log D
 
 
 @dataclass(frozen=True)
 class Losses:
-    """Losses of a posterior's draws at N and D, with the errors of its laws and, if asked for, the noise of the next run.
+    """Losses of a posterior's draws at N and D.
 
     Attributes
     ----------
-    parts : tuple of (LawDraws, DrawnErrors or None)
-        The laws as functions of N and D, and their errors.
+    laws : tuple of LawDraws
+        Functions of N and D.
     shift : array (S,)
-        Added to log losses.
+        Added to log losses: the law's error, which is the same at all places that are compared, and noise of the next run.
     """
 
-    parts: tuple[tuple[LawDraws, DrawnErrors | None], ...]
+    laws: tuple[LawDraws, ...]
     shift: Array
 
     @property
@@ -53,27 +52,29 @@ class Losses:
     @property
     def support(self) -> tuple[tuple[float, float], tuple[float, float]]:
         """The ranges of log N and log D that all laws allow, D from one token on."""
-        laws = [law.law for law, _ in self.parts]
-        ends = [[law.covariates[name].support for law in laws] for name in ("N", "D")]
+        ends = [[law.law.covariates[name].support for law in self.laws] for name in ("N", "D")]
         low, high = ([max(low for low, _ in end) for end in ends], [min(high for _, high in end) for end in ends])
         return (math.log(max(low[0], 1.0)), math.log(high[0])), (math.log(max(low[1], 1.0)), math.log(high[1]))
 
-    def log(self, n: float | Array, d: Array, draws: Index, axes: int) -> Array:
-        """Log losses; with `axes=1` at D (m,) as (s, m), with `axes=0` at places of each draw (s,). Not finite is inf."""
-        out, start = np.empty((draws.size, d.size) if axes else draws.size), 0
-        for law, errors in self.parts:
-            here = np.flatnonzero((draws >= start) & (draws < start + law.size))
-            own = draws[here] - start
-            at = {"N": np.broadcast_to(n, d.shape), "D": d} if axes else {"N": np.broadcast_to(n, d.shape)[here], "D": d[here]}
-            with np.errstate(all="ignore"):
-                values = np.log(law.outcome(at, own, axes))
-            if errors is not None and here.size:
-                chosen = DrawnErrors(errors.walk, errors.coefficients[:, own])
-                where = {**law.constants, **at}
-                values = values + (chosen.at(where).T if axes else chosen.along(where))
-            out[here] = values
+    def of(self, draws: Index) -> Losses:
+        """Those of some draws (s,), in ascending order."""
+        laws, start = list[LawDraws](), 0
+        for law in self.laws:
+            own = draws[(draws >= start) & (draws < start + law.size)] - start
             start += law.size
-        out += self.shift[draws][:, None] if axes else self.shift[draws]
+            if own.size:
+                laws.append(LawDraws(law.law, {name: values[own] for name, values in law.draws.items()}, law.constants))
+        return Losses(tuple(laws), self.shift[draws])
+
+    def log(self, n: float | Array, d: Array, axes: int) -> Array:
+        """Log losses; with `axes=1` at D (m,) as (S, m), with `axes=0` at places of each draw (S,). Not finite is inf."""
+        sizes, out, start = np.broadcast_to(n, d.shape), np.empty((self.size, d.size) if axes else self.size), 0
+        for law in self.laws:
+            here = slice(start, start + law.size)
+            with np.errstate(all="ignore"):
+                out[here] = np.log(law.outcome({"N": sizes, "D": d} if axes else {"N": sizes[here], "D": d[here]}, axes=axes))
+            start += law.size
+        out += self.shift[:, None] if axes else self.shift
         return np.where(np.isfinite(out), out, np.inf)
 
 
@@ -130,6 +131,7 @@ class LifeSearch:
 
     losses: Losses
     costs: LifeCosts
+    value: float  # the budget, or the target loss
     unit: str
     budgeted: bool
     span: tuple[float, float]  # of log N
@@ -137,46 +139,54 @@ class LifeSearch:
     searched: Index
     held_out: Index
 
-    def frontier(self, value: float, levels: Sequence[float]) -> list[LifeChoice | None]:
+    @cached_property
+    def _in_search(self) -> Losses:
+        return self.losses.of(self.searched)
+
+    def frontier(self, levels: Sequence[float]) -> list[LifeChoice | None]:
         """The choice for each confidence."""
         needed = [self._needed(level) for level in levels]
-        at = self._within_budget(self.costs, value) if self.budgeted else self._to_target(self.costs, value)
+        at = self._at(self.costs)
         found = self._search(at, needed)
         if all(place is None for place in found):
-            self._explain(value)
-        return [self.scored(place, value, level) for place, level in zip(found, levels, strict=True)]
+            self._explain()
+        return [self.scored(place, level) for place, level in zip(found, levels, strict=True)]
 
-    def at_size(self, n: float, value: float, confidence: float) -> LifeChoice | None:
+    def at_size(self, n: float, confidence: float) -> LifeChoice | None:
         """The choice at one size."""
-        at = self._within_budget(self.costs, value) if self.budgeted else self._to_target(self.costs, value)
+        at = self._at(self.costs)
         (d,), (objective,) = at(n, [self._needed(confidence)])
-        return self.scored((n, float(d), float(objective)) if np.isfinite(objective) else None, value, confidence)
+        return self.scored((n, float(d), float(objective)) if np.isfinite(objective) else None, confidence)
 
     def _needed(self, confidence: float) -> int:
         return math.ceil(confidence * self.searched.size - 1e-9)
 
-    def deterministic(self, value: float) -> LifeChoice | None:
+    def deterministic(self) -> LifeChoice | None:
         """The choice by the median loss over draws and by the median of every amount."""
         costs = self.costs.median()
-        at = self._within_budget(costs, value) if self.budgeted else self._to_target(costs, value)
-        return self.scored(self._search(at, [math.ceil(self.searched.size / 2)])[0], value, math.nan)
+        at = self._at(costs)
+        return self.scored(self._search(at, [math.ceil(self.searched.size / 2)])[0], math.nan)
 
-    def training_only(self, value: float, confidence: float) -> LifeChoice | None:
+    def training_only(self, confidence: float) -> LifeChoice | None:
         """The choice for a target loss by the costs of training alone; None where nothing is served, so that it is the same."""
         if not self.costs.serves:
             return None
         unserved = LifeCosts(np.zeros_like(self.costs.served), self.costs.rates, self.costs.per_token)
-        place = self._search(self._to_target(unserved, value), [self._needed(confidence)])[0]
-        return self.scored(place, value, confidence)
+        place = self._search(self._at(unserved), [self._needed(confidence)])[0]
+        return self.scored(place, confidence)
 
-    def _to_target(self, costs: LifeCosts, loss: float) -> _At:
+    def _at(self, costs: LifeCosts) -> _At:
+        """The best tokens at a size, by costs."""
+        return self._within_budget(costs) if self.budgeted else self._to_target(costs)
+
+    def _to_target(self, costs: LifeCosts) -> _At:
         """At a size: the fewest tokens with which enough draws reach the loss, and the log of their mean cost."""
         x, (training, serving) = np.linspace(*self.losses.support[1], TOKENS), self._means(costs)
 
         def margins(n: float, places: Array, k: int) -> Array:
             """By how much at least k draws stay under the loss, (m,)."""
-            logs = self.losses.log(n, np.exp(places), self.searched, 1)
-            return np.asarray(math.log(loss) - np.partition(logs, k - 1, axis=0)[k - 1])
+            logs = self._in_search.log(n, np.exp(places), 1)
+            return np.asarray(math.log(self.value) - np.partition(logs, k - 1, axis=0)[k - 1])
 
         def least(n: float, k: int) -> float:
             """Log of the fewest tokens: a grid, finer ones around the first place where enough draws reach the loss, and a line."""
@@ -204,29 +214,29 @@ class LifeSearch:
     def _means(self, costs: LifeCosts) -> tuple[float, float]:
         return float(costs.training(self.unit).mean()), float(costs.serving(self.unit).mean())
 
-    def _affordable(self, costs: LifeCosts, n: float | Array, budget: float, draws: Index) -> Array:
+    def _affordable(self, costs: LifeCosts, n: float | Array, draws: Index) -> Array:
         """The most tokens (s,) that the budget leaves for training in each draw; not positive where serving alone takes it."""
         own = draws if costs.size > 1 else np.zeros(draws.size, dtype=np.int64)
-        return np.asarray((budget / n - costs.serving(self.unit, own)) / costs.training(self.unit, own))
+        return np.asarray((self.value / n - costs.serving(self.unit, own)) / costs.training(self.unit, own))
 
-    def _within_budget(self, costs: LifeCosts, budget: float) -> _At:
+    def _within_budget(self, costs: LifeCosts) -> _At:
         """At a size: the tokens for which the loss that enough draws stay under, within the budget, is least; and that log loss."""
         low, high = (math.exp(end) for end in self.losses.support[1])
 
         def at(n: float, needed: Sequence[int]) -> tuple[Array, Array]:
-            most = self._affordable(costs, n, budget, self.searched)
+            most = self._affordable(costs, n, self.searched)
             same = np.ptp(most) == 0
             tokens, values = np.full(len(needed), np.nan), np.full(len(needed), np.inf)
 
             def losses(d: Array, k: int) -> Array:
-                logs = self.losses.log(n, d, self.searched, 1)
+                logs = self._in_search.log(n, d, 1)
                 logs[d[None, :] > most[:, None] * (1 + ROUNDING)] = np.inf
                 return np.asarray(np.partition(logs, k - 1, axis=0)[k - 1])
 
             for i, k in enumerate(needed):
                 # The loss that k draws stay under jumps where a draw can't pay any more, and falls towards these limits.
                 ends = np.quantile(most, np.linspace(0, 1, 1 if same else LIMITS) * (1 - k / most.size), method="lower")
-                d = np.unique(np.clip([*ends, *ends[-1] * SPENT], low, high))
+                d = np.unique(np.clip(ends, low, high))
                 own = losses(d, k)
                 j = int(own.argmin())
                 if not math.isfinite(own[j]):
@@ -261,13 +271,13 @@ class LifeSearch:
             found.append((n, d, value) if math.isfinite(value) else None)
         return found
 
-    def scored(self, place: tuple[float, float, float] | None, value: float, confidence: float) -> LifeChoice | None:
+    def scored(self, place: tuple[float, float, float] | None, confidence: float) -> LifeChoice | None:
         """A place with its mean costs and its probabilities by searched and held-out draws."""
         if place is None:
             return None
         n, d, objective = place
-        loss = math.exp(objective) if self.budgeted else value
-        keeps = {name: self._keeps(n, d, loss, value, draws) for name, draws in (("s", self.searched), ("h", self.held_out))}
+        loss = math.exp(objective) if self.budgeted else self.value
+        keeps = {name: self._keeps(n, d, loss, draws) for name, draws in (("s", self.searched), ("h", self.held_out))}
         share, error = share_with_error(keeps["h"])
         training, serving = self._means(self.costs)
         return LifeChoice(
@@ -275,61 +285,72 @@ class LifeSearch:
             float(keeps["s"].mean()), share, error,
         )  # fmt: skip
 
-    def _keeps(self, n: float, d: float, loss: float, value: float, draws: Index) -> NDArray[np.bool_]:
+    def _keeps(self, n: float, d: float, loss: float, draws: Index) -> NDArray[np.bool_]:
         """Which draws stay under the loss, and within the budget."""
-        kept = self.losses.log(n, np.array([d]), draws, 1)[:, 0] <= math.log(loss) + ROUNDING
+        kept = self.losses.of(draws).log(n, np.array([d]), 1)[:, 0] <= math.log(loss) + ROUNDING
         if self.budgeted:
-            kept &= d <= self._affordable(self.costs, n, value, draws) * (1 + ROUNDING)
+            kept &= d <= self._affordable(self.costs, n, draws) * (1 + ROUNDING)
         return np.asarray(kept)
 
-    def each_draw(self, value: float) -> tuple[Array, Array, Array, Array]:
+    def each_draw(self) -> tuple[Array, Array, Array, Array]:
         """N, D, loss and cost (S,) of the optimum of each draw by itself."""
         every = np.arange(self.losses.size)
         if self.menu is not None:
-            tables = [self.alone(np.full(every.size, n), value) for n in self.menu.tolist()]
+            tables = [self.own(n) for n in self.menu.tolist()]
             best = np.argmin([objective for _, objective in tables], axis=0)
             n, d = self.menu[best], np.array([tokens for tokens, _ in tables])[best, every]
         else:
-            n = np.exp(least_along(lambda x: self.alone(np.exp(x), value)[1], *self.span, every.size, SIZES))
-            d = self.alone(n, value)[0]
-        return n, d, np.exp(self.losses.log(n, d, every, 0)), self.costs.total(self.unit, n, d)
+            n = np.exp(least_along(lambda x: self.own(np.exp(x))[1], *self.span, every.size, SIZES))
+            d = self.own(n)[0]
+        return n, d, np.exp(self.losses.log(n, d, 0)), self.costs.total(self.unit, n, d)
 
-    def alone(self, n: Array, value: float) -> tuple[Array, Array]:
-        """Tokens (S,) of each draw at sizes of its own, and what it minimises: the log loss, or the log cost."""
+    def own(self, n: float | Array) -> tuple[Array, Array]:
+        """Tokens (S,) of each draw at a size, or sizes (S,), and what is minimised: the log loss or log cost; inf where none is."""
         every, (low, high) = np.arange(self.losses.size), self.losses.support[1]
         if self.budgeted:
-            d = self._affordable(self.costs, n, value, every)
-            payable = d >= math.exp(low)
-            d = np.clip(d, math.exp(low), math.exp(high))
-            return d, np.where(payable, self.losses.log(n, d, every, 0), np.inf)
+            d = self._affordable(self.costs, n, every)
+            payable, d = d >= math.exp(low), np.clip(d, math.exp(low), math.exp(high))
+            return d, np.where(payable, self.losses.log(n, d, 0), np.inf)
         a, b = np.full(every.size, low), np.full(every.size, high)
-        reached = self.losses.log(n, np.exp(b), every, 0) <= math.log(value)
+        reached = self.losses.log(n, np.exp(b), 0) <= math.log(self.value)
         for _ in range(BISECTIONS):
             middle = (a + b) / 2
-            good = self.losses.log(n, np.exp(middle), every, 0) <= math.log(value)
+            good = self.losses.log(n, np.exp(middle), 0) <= math.log(self.value)
             a, b = np.where(good, a, middle), np.where(good, middle, b)
         d = np.exp(b)
         return d, np.where(reached, np.log(self.costs.total(self.unit, n, d)), np.inf)
 
-    def _explain(self, value: float) -> None:
+    def attainable(self) -> tuple[float, float]:
+        """The largest share of the held-out draws that a size can keep what was asked in, and that size."""
+        sizes = self.menu if self.menu is not None else np.exp(np.linspace(*self.span, SIZES))
+        losses, (low, high) = self.losses.of(self.held_out), self.losses.support[1]
+        if self.budgeted:
+            shares = [float((self._affordable(self.costs, n, self.held_out) >= math.exp(low)).mean()) for n in sizes.tolist()]
+        else:
+            end = np.array([math.exp(high)])
+            shares = [float((losses.log(n, end, 1) <= math.log(self.value)).mean()) for n in sizes.tolist()]
+        best = int(np.argmax(shares))
+        return shares[best], float(sizes[best])
+
+    def _explain(self) -> None:
         """Say why no size keeps what was asked: a budget that is too small, or a loss that no draw reaches."""
         sizes = self.menu if self.menu is not None else np.exp(np.linspace(*self.span, SIZES))
         least = math.exp(self.losses.support[1][0])
         if self.budgeted:
             totals = [float(np.median(self.costs.total(self.unit, n, least))) for n in sizes.tolist()]
             cheapest, i = min(totals), int(np.argmin(totals))
-            if cheapest > value:
+            if cheapest > self.value:
                 raise BayeslawError(
-                    f"The budget of {compact(value)} {UNITS[self.unit]} is less than the cheapest size takes before it is trained: "
-                    f"{compact(cheapest)} at N = {compact(float(sizes[i]))}. Allow more, or smaller sizes.",
+                    f"The budget of {compact(self.value)} {UNITS[self.unit]} is less than the cheapest size takes before it is "
+                    f"trained: {compact(cheapest)} at N = {compact(float(sizes[i]))}. Allow more, or smaller sizes.",
                     code="budget-too-small",
                 )
             return
         most = np.array([math.exp(self.losses.support[1][1])])
-        lowest = min(float(self.losses.log(n, most, self.searched, 1).min()) for n in sizes.tolist())
-        if lowest > math.log(value):
+        lowest = min(float(self._in_search.log(n, most, 1).min()) for n in sizes.tolist())
+        if lowest > math.log(self.value):
             raise BayeslawError(
-                f"max_loss {value:g} lies below what any draw reaches with these sizes and however many tokens, "
+                f"max_loss {self.value:g} lies below what any draw reaches with these sizes and however many tokens, "
                 f"{math.exp(lowest):.4g}.",
                 code="unreachable-loss",
             )

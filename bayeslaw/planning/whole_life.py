@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -35,6 +35,7 @@ from bayeslaw.planning.plan import BLOCK, LEVELS, SPREADS, Spread
 from bayeslaw.planning.problem import Range, check_confidence, read_range
 from bayeslaw.planning.search import ROUNDING
 from bayeslaw.posterior.diagnostics import checks_label, failure_suffix
+from bayeslaw.posterior.discrepancy import DrawnErrors
 from bayeslaw.posterior.fit import Fit
 
 ERROR = 3  # kind of random numbers: learnt errors of laws
@@ -70,8 +71,10 @@ class WholeLife:
     costs : LifeCosts
     confidence, on, sizes, notes, name, failed, loss_unit
         As asked; the sizes of the menu (m,) or None; the law's name; whether checks failed; the unit of losses.
-    search : LifeSearch
-        For pictures: losses, costs, and choices at other sizes.
+    searches : tuple of LifeSearch
+        For pictures: losses, costs, and choices at other sizes, for each given value.
+    extrapolated : bool
+        Whether losses have the law's error beyond the runs, as learnt.
 
     Examples
     --------
@@ -100,7 +103,8 @@ class WholeLife:
     name: str
     failed: bool
     loss_unit: str
-    search: LifeSearch
+    searches: tuple[LifeSearch, ...]
+    extrapolated: bool
 
     def summary(self, ci_prob: float = 0.9) -> pd.DataFrame:
         """One row for each given value: medians and intervals of the draws' own best N, D, tokens_per_parameter, loss and cost."""
@@ -114,7 +118,7 @@ class WholeLife:
         """The answer for one of the given values, in words."""
         unit, value = UNITS[self.unit], float(self.given[number])
         spread = "the law's expected losses" if self.on == "latent" else "the losses that the next run logs"
-        if any(errors is not None for _, errors in self.search.losses.parts):
+        if self.extrapolated:
             spread += ", with the law's error beyond the runs"
         asked = (
             f"least loss for {compact(value)} {unit}"
@@ -242,7 +246,7 @@ def whole_life(
         )
     if discrepancy not in ("learned", "none"):
         raise BayeslawError(f"The discrepancy is learned or none here, not {discrepancy!r}.", code="unknown-discrepancy")
-    losses = _losses(fit, stage, settings or {}, on, discrepancy, seed)
+    losses, errors = _losses(fit, stage, settings or {}, on, discrepancy, seed)
     draws = np.arange(losses.size)
     searched = (draws // BLOCK) % 2 == 0 if losses.size >= 2 * BLOCK else draws % 2 == 0
     for level in (confidence, *levels):
@@ -250,23 +254,24 @@ def whole_life(
     costs = LifeCosts.of(losses.size, served=served, prices=prices, device=device, seed=seed)
     costs.require(unit)
     span, menu = _sizes(sizes, losses)
-    search = LifeSearch(losses, costs, unit, budgeted, span, menu, draws[searched], draws[~searched])
+    searches = tuple(
+        _with_error(LifeSearch(losses, costs, value, unit, budgeted, span, menu, draws[searched], draws[~searched]), errors)
+        for value in values.tolist()
+    )
     every = sorted({*levels, confidence})
-    chosen = [search.frontier(value, every) for value in values.tolist()]
+    chosen = [search.frontier(every) for search in searches]
     best = tuple(row[every.index(confidence)] for row in chosen)
-    plug_in = tuple(search.deterministic(value) for value in values.tolist())
-    alone = tuple(None if budgeted else search.training_only(value, confidence) for value in values.tolist())
-    optima = [search.each_draw(value) for value in values.tolist()]
+    alone = tuple(None if budgeted else search.training_only(confidence) for search in searches)
+    optima = [search.each_draw() for search in searches]
     n, d, loss, total = (np.stack([np.asarray(o[k]) for o in optima], axis=1) for k in range(4))
     failed, label = not fit.passed, checks_label(not fit.passed)
-    table = _frontier(values, every, chosen).assign(checks=label)
-    sizes_table = pd.DataFrame() if menu is None else pd.concat(
-        [_menu(search, value, confidence) for value in values.tolist()], ignore_index=True
-    ).assign(checks=label)  # fmt: skip
-    notes = _notes(fit, best, search)
+    extrapolated = any(drawn is not None for drawn in errors)
+    tables = [] if menu is None else [_menu(search, confidence) for search in searches]
+    sizes_table = pd.concat(tables, ignore_index=True).assign(checks=label) if tables else pd.DataFrame()
     return WholeLife(
-        values, unit, budgeted, best, plug_in, alone, table, sizes_table, n, d, loss, total, costs, confidence, on, menu, notes,
-        fit.name, failed, fit.unit, search,
+        values, unit, budgeted, best, tuple(search.deterministic() for search in searches), alone,
+        _frontier(values, every, chosen).assign(checks=label), sizes_table, n, d, loss, total, costs, confidence, on, menu,
+        _notes(fit, best, searches, extrapolated) + _unreached(searches, loss), fit.name, failed, fit.unit, searches, extrapolated,
     )  # fmt: skip
 
 
@@ -292,21 +297,34 @@ def _asked(compute: Any, hours: Any, cost: Any, max_loss: Any, minimise: str | N
     return unit, read_values(value, name, UNITS[unit]), True
 
 
-def _losses(fit: Posterior, stage: str | None, settings: Mapping[str, Any], on: str, discrepancy: str, seed: int) -> Losses:
-    """The losses of a posterior over N and D."""
-    pairs, fits = [], []
-    for own, chosen in fit.selections:
+def _losses(
+    fit: Posterior, stage: str | None, settings: Mapping[str, Any], on: str, discrepancy: str, seed: int
+) -> tuple[Losses, list[DrawnErrors | None]]:
+    """The losses of a posterior over N and D, and the errors of its laws beyond the runs."""
+    pairs, shifts, errors = [], [], list[DrawnErrors | None]()
+    for number, (own, chosen) in enumerate(fit.selections):
         used = own.extrapolation or own if discrepancy == "learned" else own
-        fits.append((used, chosen))
+        entropy, learnt = (seed, PLANNED, number), used.discrepancy if discrepancy == "learned" else None
         pairs.append((used, {name: values[chosen] for name, values in used.draws.items()}))
-    laws = stages(fit, settings, stage, pairs)
-    parts, shifts = [], []
-    for number, ((used, chosen), law) in enumerate(zip(fits, laws, strict=True)):
-        entropy = (seed, PLANNED, number)
-        erring = discrepancy == "learned" and used.discrepancy is not None
-        parts.append((law, used.discrepancy.drawn(chosen, (*entropy, ERROR)) if erring and used.discrepancy is not None else None))
-        shifts.append(_next_run(used, chosen, settings, entropy) if on == "run" else np.zeros(law.size))
-    return Losses(tuple(parts), np.concatenate(shifts))
+        errors.append(None if learnt is None else learnt.drawn(chosen, (*entropy, ERROR)))
+        shifts.append(_next_run(used, chosen, settings, entropy) if on == "run" else np.zeros(chosen.size))
+    return Losses(tuple(stages(fit, settings, stage, pairs)), np.concatenate(shifts)), errors
+
+
+def _with_error(search: LifeSearch, errors: Sequence[DrawnErrors | None]) -> LifeSearch:
+    """The search with the law's error at the deterministic choice, which all places that are compared share.
+
+    An error that grows with the distance from the runs would make the least loss that can be guaranteed that of the place which
+    leaves the runs least, and not that of the best size.
+    """
+    place = search.deterministic() if any(drawn is not None for drawn in errors) else None
+    if place is None:
+        return search
+    shifts = []
+    for law, drawn in zip(search.losses.laws, errors, strict=True):
+        at = {name: np.array([value]) for name, value in {**law.constants, "N": place.N, "D": place.D}.items()}
+        shifts.append(np.zeros(law.size) if drawn is None else drawn.at(at)[0])
+    return replace(search, losses=Losses(search.losses.laws, search.losses.shift + np.concatenate(shifts)))
 
 
 def _next_run(fit: Fit, chosen: Index, settings: Mapping[str, Any], entropy: tuple[int, ...]) -> Array:
@@ -333,14 +351,14 @@ def _sizes(given: Range, losses: Losses) -> tuple[tuple[float, float], Array | N
     return (math.log(low), math.log(high)), None if listed is None else np.unique(listed)
 
 
-def _menu(search: LifeSearch, value: float, confidence: float) -> pd.DataFrame:
+def _menu(search: LifeSearch, confidence: float) -> pd.DataFrame:
     """One row for each size of a menu: its choice at the confidence, its draws' own values, and how often it is the best."""
     assert search.menu is not None
     sizes = search.menu.tolist()
-    own = np.array([search.alone(np.full(search.losses.size, n), value)[1] for n in sizes])
+    own = np.array([search.own(n)[1] for n in sizes])
     best, any_is = own.argmin(axis=0), np.isfinite(own).any(axis=0)
     rows = [
-        _row(value, confidence, search.at_size(n, value, confidence))
+        _row(search.value, confidence, search.at_size(n, confidence))
         | {"N": n, "probability_best": float(((best == i) & any_is).mean())}
         for i, n in enumerate(sizes)
     ]
@@ -371,9 +389,18 @@ def _frontier(values: Array, levels: Sequence[float], chosen: Sequence[Sequence[
     return table.drop(columns=[c for c in ("hours", "cost") if table[c].isna().all()])
 
 
-def _notes(fit: Posterior, best: Sequence[LifeChoice | None], search: LifeSearch) -> tuple[str, ...]:
+def _notes(
+    fit: Posterior, best: Sequence[LifeChoice | None], searches: Sequence[LifeSearch], extrapolated: bool
+) -> tuple[str, ...]:
     """Notes of places at limits, of sizes and tokens outside the runs, and of uncertain amounts."""
-    notes = []
+    notes, search = list[str](), searches[0]
+    for choice, own in zip(best, searches, strict=True):
+        if choice is None:
+            share, n = own.attainable()
+            what = (
+                "the budget pays for a model" if own.budgeted else f"the loss {own.value:g} is reached, with however many tokens,"
+            )
+            notes.append(f"{what} in at most {share:.3f} of the held-out draws, at N = {compact(n)}")
     shown = [choice for choice in best if choice is not None]
     fits = [own for own, _ in fit.selections]
     for name in ("N", "D"):
@@ -385,9 +412,23 @@ def _notes(fit: Posterior, best: Sequence[LifeChoice | None], search: LifeSearch
             notes.append(f"the plan's {name} lies up to {distance:.1f} e-folds outside the runs ({low:.3g} to {high:.3g})")
     if search.menu is None and any(min(abs(math.log(c.N) - end) for end in search.span) < 1e-6 for c in shown):
         notes.append("the plan's N lies at a limit of the sizes allowed")
+    if extrapolated:
+        notes.append("the losses have the law's error at the plan as learnt (extrapolated); sizes are compared by the law")
     if not all(search.costs.certain(unit) for unit in search.costs.rates):
         notes.append(
             "costs are means over the uncertain amounts"
             + ("; the budget holds in the draws that are counted" if search.budgeted else "")
         )
     return tuple(notes)
+
+
+def _unreached(searches: Sequence[LifeSearch], loss: Array) -> tuple[str, ...]:
+    """A note of draws that reach a target loss at no size; loss (S, n) is that of their own best."""
+    if searches[0].budgeted:
+        return ()
+    shares = [float((loss[:, i] > search.value * (1 + 1e-6)).mean()) for i, search in enumerate(searches)]
+    return tuple(
+        f"{share:.1%} of the draws reach the loss {search.value:g} at no size; their own N and D are limits of the search"
+        for share, search in zip(shares, searches, strict=True)
+        if share > 0
+    )

@@ -343,13 +343,13 @@ def plot_whole_life(life: WholeLife, ax: Axes | None = None, *, ci_prob: float =
     >>> bayeslaw.plots.plot_whole_life(life, Figure().subplots()).get_xlabel()
     'parameters N'
     """
-    search, unit, values = life.search, UNITS[life.unit], life.given.tolist()
+    unit, values = UNITS[life.unit], life.given.tolist()
     ax = ax or new_axes()
-    for i, value in enumerate(values[:MOST_LINES]):
+    for i, (value, search) in enumerate(list(zip(values, life.searches, strict=True))[:MOST_LINES]):
         n = _shown_sizes(life, i)
-        choices = [search.at_size(size, value, life.confidence) for size in n.tolist()]
+        choices = [search.at_size(size, life.confidence) for size in n.tolist()]
         line = np.array([math.nan if c is None else c.loss if life.budgeted else c.costs[life.unit] for c in choices])
-        own = np.exp(np.array([search.alone(np.full(search.losses.size, size), value)[1] for size in n.tolist()]))
+        own = np.exp(np.array([search.own(size)[1] for size in n.tolist()]))
         _, low, high = quantiles(own, ci_prob, axis=1, method="nearest")
         asked = f"{compact(value)} {unit}" if life.budgeted else f"loss {value:g}"
         if life.sizes is None:
@@ -369,6 +369,8 @@ def plot_whole_life(life: WholeLife, ax: Axes | None = None, *, ci_prob: float =
     served = life.costs.served
     amount = f"{compact(float(np.mean(served)))} served tokens" + ("" if np.ptp(served) == 0 else " in the mean")
     notes = [f"{'bars' if life.sizes is not None else 'bands'}: {ci_prob * 100:g}% equal-tailed, of the draws by themselves"]
+    if life.sizes is not None and not np.isfinite(life.menu.filter(like="own_").to_numpy()).all():
+        notes.append("bars with an arrow have no end: some draws don't get there with this size")
     y = f"loss ({life.loss_unit})" if life.budgeted else f"{unit} of the whole life"
     title = f"{life.name}: {'loss within a whole-life budget' if life.budgeted else f'whole-life {unit} for a loss'}, {amount}"
     return finish(ax, "parameters N", y, title + failure(life.failed), notes)
@@ -379,7 +381,7 @@ def _shown_sizes(life: WholeLife, number: int) -> Array:
     if life.sizes is not None:
         return life.sizes
     marks = [c.N for c in (life.best[number], life.deterministic[number], life.training_only[number]) if c is not None]
-    low, high = life.search.span
+    low, high = life.searches[number].span
     ends = (max(low, math.log(min(marks) / 5)), min(high, math.log(max(marks) * 5))) if marks else (low, high)
     return np.exp(np.linspace(*ends, 41))
 
@@ -387,14 +389,18 @@ def _shown_sizes(life: WholeLife, number: int) -> Array:
 def _menu_marks(life: WholeLife, ax: Axes, number: int, line: Array, ends: tuple[Array, Array], label: str) -> None:
     """Draw the sizes of a menu with intervals, and the probability that each is the best."""
     assert life.sizes is not None
-    low, high = (np.where(np.isfinite(end), end, np.nan) for end in ends)
-    ax.vlines(life.sizes, low, high, color=COLOURS[number], lw=6, alpha=0.25)
+    low, high = ends
+    some = np.isfinite(low)
+    cap = 10 * float(np.fmax(low[some].max(initial=0.0), np.nanmax(line, initial=0.0)))
+    endless = some & ~np.isfinite(high)
+    ax.vlines(life.sizes[some], low[some], np.where(endless, cap, high)[some], color=COLOURS[number], lw=6, alpha=0.25)
+    if endless.any():
+        ax.plot(life.sizes[endless], np.full(endless.sum(), cap), ls="", marker="^", ms=6, color=COLOURS[number], alpha=0.5)
     ax.plot(life.sizes, line, ls="", marker=MARKERS[number], ms=6, color=COLOURS[number], mec="white", label=label)
     shares = life.menu["probability_best"].to_numpy().reshape(life.given.size, -1)[number]
-    for n, top, share in zip(life.sizes.tolist(), np.fmax(line, high).tolist(), shares.tolist(), strict=True):
-        if math.isfinite(top):
-            place: dict[str, Any] = {"xytext": (0, 4), "textcoords": "offset points", "ha": "center", "fontsize": SMALL}
-            ax.annotate(f"best {share:.0%}", (n, top), **place)
+    style: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "va": "top", "fontsize": SMALL}
+    for n, bottom, share in zip(life.sizes[some].tolist(), low[some].tolist(), shares[some].tolist(), strict=True):
+        ax.annotate(f"best {share:.0%}", (n, bottom), xytext=(0, -4), **style)
     ax.margins(x=0.1, y=0.15)
     ax.set_xscale("log")
     ax.set_xticks(life.sizes, [short_number(float(n)) for n in life.sizes], minor=False)

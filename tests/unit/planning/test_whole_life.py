@@ -57,7 +57,7 @@ def losses(fit: Fit, draws: np.ndarray, n: Any, d: Any) -> np.ndarray:
 
 
 def searched(life: WholeLife) -> tuple[np.ndarray, int]:
-    draws = life.search.searched
+    draws = life.searches[0].searched
     return draws, math.ceil(LEVEL * draws.size - 1e-9)
 
 
@@ -153,7 +153,7 @@ def test_a_target_loss_costs_as_brute_force_says(fit: Fit, served: Any) -> None:
     near = np.abs(np.log(grid / best.N)) < STEP / 2
     assert best.costs["flops"] == pytest.approx(cost[near][0], rel=1e-7)
     assert abs(math.log(grid[cost.argmin()] / best.N)) <= 0.02
-    kept = losses(fit, life.search.held_out, best.N, best.D)[:, 0] <= 2.1
+    kept = losses(fit, life.searches[0].held_out, best.N, best.D)[:, 0] <= 2.1
     assert best.held_out == pytest.approx(kept.mean(), abs=1e-12)
     assert best.searched >= LEVEL - 1e-12
 
@@ -175,7 +175,7 @@ def test_a_budget_buys_the_loss_that_brute_force_says(fit: Fit, served: Any) -> 
             table[payable[None, :] > most[:, None] * (1 + 1e-12)] = np.inf
             lowest[i] = np.sort(table, axis=0)[needed - 1].min()
     assert best.loss == pytest.approx(lowest.min(), rel=1e-6)
-    held = life.search.held_out
+    held = life.searches[0].held_out
     kept = (losses(fit, held, best.N, best.D)[:, 0] <= best.loss * (1 + 1e-11)) & (
         6 * best.N * best.D + 2 * best.N * life.costs.served[held] <= 1e23 * (1 + 1e-11)
     )
@@ -236,7 +236,7 @@ def test_the_deterministic_plan_goes_by_medians_and_keeps_the_loss_half_the_time
     plug_in, best = life.deterministic[0], life.best[0]
     assert plug_in is not None
     assert best is not None
-    draws = life.search.searched
+    draws = life.searches[0].searched
     assert np.median(losses(fit, draws, plug_in.N, plug_in.D)) == pytest.approx(2.1, abs=1e-4)
     assert plug_in.held_out == pytest.approx(0.5, abs=0.1)
     assert plug_in.costs["flops"] < best.costs["flops"]
@@ -312,6 +312,9 @@ def test_a_loss_that_only_some_draws_reach_is_infeasible_not_an_error(fit: Fit) 
     assert life.best == (None,)
     assert life.lines()[1] == "infeasible at confidence 0.9"
     assert life.frontier["plan"].tolist()[-1] == "infeasible"
+    most = losses(fit, life.searches[0].held_out, 1e13, 1e15)[:, 0] <= 1.71
+    assert any(f"in at most {most.mean():.3f} of the held-out draws" in note for note in life.notes)
+    assert any("at no size" in note for note in life.notes)
     plot_whole_life(life, Figure().subplots())
 
 
