@@ -114,7 +114,7 @@ class LifeChoice:
     @property
     def place(self) -> str:
         """Size and tokens in words."""
-        return f"N = {compact(self.N)}, {compact(self.D)} tokens ({self.D / self.N:.3g} per parameter)"
+        return f"N = {compact(self.N)}, {compact(self.D)} tokens ({compact(self.D / self.N)} per parameter)"
 
     def text(self) -> str:
         """Size, tokens and costs in words."""

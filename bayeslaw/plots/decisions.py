@@ -354,7 +354,8 @@ def plot_whole_life(life: WholeLife, ax: Axes | None = None, *, ci_prob: float =
         asked = f"{compact(value)} {unit}" if life.budgeted else f"loss {value:g}"
         if life.sizes is None:
             ax.plot(n, line, color=COLOURS[i], lw=2, label=f"{asked}, confidence {life.confidence:.0%}")
-            ax.fill_between(n, low, np.where(np.isfinite(high), high, np.nan), color=COLOURS[i], alpha=0.2, lw=0)
+            endless = np.nan if life.budgeted else 1e6 * low  # beyond the picture
+            ax.fill_between(n, low, np.where(np.isfinite(high), high, endless), color=COLOURS[i], alpha=0.2, lw=0)
         else:
             _menu_marks(life, ax, i, line, (low, high), f"{asked}, confidence {life.confidence:.0%}")
         _life_marks(life, ax, i)
