@@ -36,9 +36,7 @@ from .laws.prior import Prior as Prior
 from .noise.model import pymc_model as pymc_model
 from .planning.allocation import allocate as allocate
 from .planning.plan import plan as plan
-from .planning.plan_menu import plan_menu as plan_menu
 from .planning.transfer import transfer as transfer
-from .planning.whole_life import whole_life as whole_life
 from .posterior.fit import Fit as Fit
 from .reporting.cite import cite as cite
 from .reporting.report import report as report

@@ -13,8 +13,8 @@ from bayeslaw.cli.answer import Answer
 from bayeslaw.core.errors import BayeslawError
 
 if TYPE_CHECKING:
-    from bayeslaw.planning.plan_menu import PlanMenu
-    from bayeslaw.planning.whole_life import WholeLife
+    from bayeslaw.planning.life import WholeLife
+    from bayeslaw.planning.menu import PlanMenu
 
 LEVEL = "COLUMN=VALUE, such as domain=web"
 
@@ -105,7 +105,7 @@ def plan(
                 "--candidates are for one checkpoint: give it by --set N, not by --sizes.", code="menu-with-candidates"
             )
         models, bases = _menu_of(sizes, settings, base_loss)
-        menu = bayeslaw.plan_menu(sources or None, aimed, models, minimise=minimise, base_loss=bases, **given)
+        menu = bayeslaw.planning.plan_menu(sources or None, aimed, models, minimise=minimise, base_loss=bases, **given)
         return _menu_answer(menu, output, plot)
     planned = bayeslaw.plan(
         sources or None, aimed, settings, minimise=minimise or "tokens", base_loss=_by_source("--base-loss", base_loss), **given
@@ -235,7 +235,7 @@ def allocate(
     if any(option is not None for option in (served, hours, cost, max_loss, minimise, sizes, level, price, device)):
         from bayeslaw.planning.plan import LEVELS
 
-        life = bayeslaw.whole_life(
+        life = bayeslaw.planning.whole_life(
             bayeslaw.load_fit(fit), served=served or 0.0, compute=compute, hours=hours, cost=cost, max_loss=max_loss,
             minimise=minimise, sizes=sizes, confidence=confidence, levels=level or LEVELS,
             prices=options.pairs_of("--price", price, "NAME=MONEY, such as hour=1.5"),

@@ -156,7 +156,7 @@ class LifeCosts:
         size, seed : int
             The number of draws S; the seed of uncertain amounts.
         served, prices, device, per_token
-            As in `bayeslaw.whole_life` and in the attributes.
+            As in `bayeslaw.planning.whole_life` and in the attributes.
         """
         money, machine = dict(prices or {}), dict(device or {})
         _check_names("price", money, RATES)

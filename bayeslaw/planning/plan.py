@@ -123,11 +123,11 @@ def plan(
         costs are minimised in the mean.
     served : amount
         Tokens that the adapted model will read and write for its users. They cost the same in all plans of one checkpoint, but
-        not of checkpoints of several sizes: see `bayeslaw.plan_menu`. Amounts are those of `bayeslaw.whole_life`.
+        not of checkpoints of several sizes: see `bayeslaw.planning.plan_menu`. Amounts are those of `bayeslaw.planning.whole_life`.
     prices : mapping, optional
         Money for a 'flop', an 'hour', a 'served-flop', a 'served-hour', a 'new-token' and a 'replayed-token': amounts.
     device : mapping, optional
-        By which FLOPs are hours, as in `bayeslaw.whole_life`.
+        By which FLOPs are hours, as in `bayeslaw.planning.whole_life`.
     stages : text or sequence of Stage, optional
         Stages in which parts of the model are frozen, by which FLOPs are counted: '0.4:0.034,0.6:0.5' (share of the tokens,
         trainable share of the parameters). See `bayeslaw.core.flops`.

@@ -16,13 +16,13 @@ from bayeslaw.core.intervals import interval_names, quantiles
 from bayeslaw.core.text import compact
 from bayeslaw.design.anchors import Anchors
 from bayeslaw.planning.allocation import Allocation
+from bayeslaw.planning.life import WholeLife
 from bayeslaw.planning.life_costs import UNITS
+from bayeslaw.planning.menu import PlanMenu
 from bayeslaw.planning.plan import Plan, PlanPoint
-from bayeslaw.planning.plan_menu import PlanMenu
 from bayeslaw.planning.problem import WholeLifeCost
 from bayeslaw.planning.search import values_at, values_on_grid
 from bayeslaw.planning.transfer import Transfer
-from bayeslaw.planning.whole_life import WholeLife
 from bayeslaw.plots.style import (
     COLORMAP,
     COLOURS,
@@ -339,7 +339,7 @@ def plot_whole_life(life: WholeLife, ax: Axes | None = None, *, ci_prob: float =
     Examples
     --------
     >>> from matplotlib.figure import Figure
-    >>> life = bayeslaw.whole_life(bayeslaw.load_fit("fit.nc"), compute=1e21, served=1e11)
+    >>> life = bayeslaw.planning.whole_life(bayeslaw.load_fit("fit.nc"), compute=1e21, served=1e11)
     >>> bayeslaw.plots.plot_whole_life(life, Figure().subplots()).get_xlabel()
     'parameters N'
     """
@@ -437,7 +437,7 @@ def plot_menu(menu: PlanMenu, ax: Axes | None = None) -> Axes:
     --------
     >>> from matplotlib.figure import Figure
     >>> fit, models = bayeslaw.load_fit("target.nc"), [{"N": n, "ptpp": 31} for n in (5e8, 1e9)]
-    >>> menu = bayeslaw.plan_menu(None, fit, models, on="latent", minimise="target-loss", max_flops=1e20, served=1e9)
+    >>> menu = bayeslaw.planning.plan_menu(None, fit, models, on="latent", minimise="target-loss", max_flops=1e20, served=1e9)
     >>> bayeslaw.plots.plot_menu(menu, Figure().subplots()).get_xlabel()
     'checkpoint'
     """

@@ -78,7 +78,7 @@ class WholeLife:
 
     Examples
     --------
-    >>> life = bayeslaw.whole_life(bayeslaw.load_fit("fit.nc"), compute=1e21, served=1e11)
+    >>> life = bayeslaw.planning.whole_life(bayeslaw.load_fit("fit.nc"), compute=1e21, served=1e11)
     >>> life.summary()["N_median"].size
     1
     """
@@ -230,7 +230,7 @@ def whole_life(
     Examples
     --------
     >>> fit = bayeslaw.load_fit("fit.nc")
-    >>> life = bayeslaw.whole_life(fit, max_loss=2.4, served=1e12, sizes=[1e9, 3e9, 1e10])
+    >>> life = bayeslaw.planning.whole_life(fit, max_loss=2.4, served=1e12, sizes=[1e9, 3e9, 1e10])
     >>> bool(life.menu["probability_best"].sum() > 0.999)
     True
     """

@@ -58,7 +58,7 @@ class PlanMenu:
     Examples
     --------
     >>> fit, models = bayeslaw.load_fit("target.nc"), [{"N": n, "ptpp": 31} for n in (5e8, 1e9)]
-    >>> menu = bayeslaw.plan_menu(None, fit, models, on="latent", minimise="target-loss", max_flops=1e20, served=1e9)
+    >>> menu = bayeslaw.planning.plan_menu(None, fit, models, on="latent", minimise="target-loss", max_flops=1e20, served=1e9)
     >>> len(menu.table)
     2
     """
@@ -156,7 +156,7 @@ def plan_menu(
     Examples
     --------
     >>> fit, models = bayeslaw.load_fit("target.nc"), [{"N": n, "ptpp": 31} for n in (5e8, 1e9)]
-    >>> menu = bayeslaw.plan_menu(None, fit, models, on="latent", minimise="target-loss", max_flops=1e20, served=1e9)
+    >>> menu = bayeslaw.planning.plan_menu(None, fit, models, on="latent", minimise="target-loss", max_flops=1e20, served=1e9)
     >>> menu.best.problem.n in (5e8, 1e9)
     True
     """

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from bayeslaw.core.errors import FitError
 from bayeslaw.inference.point import PointFit
-from bayeslaw.planning.whole_life import WholeLife, whole_life
+from bayeslaw.planning.life import WholeLife, whole_life
 from bayeslaw.plots.decisions import plot_whole_life
 from bayeslaw.posterior.diagnostics import Check
 from bayeslaw.posterior.fit import Fit

@@ -11,8 +11,8 @@ import pytest
 from matplotlib.figure import Figure
 
 from bayeslaw.inference.point import PointFit
+from bayeslaw.planning.menu import PlanMenu, plan_menu
 from bayeslaw.planning.plan import Plan, plan
-from bayeslaw.planning.plan_menu import PlanMenu, plan_menu
 from bayeslaw.plots.decisions import plot_menu
 from bayeslaw.posterior.fit import Fit
 from tests import oracles
