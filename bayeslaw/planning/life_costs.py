@@ -81,7 +81,13 @@ def draws_of(name: str, given: Amount, size: int, seed: int, *, share: bool = Fa
 
 
 def price_of(name: str, given: Amount, size: int, seed: int) -> Array:
-    """The draws (S,) of a price."""
+    """The draws (S,) of a price.
+
+    Parameters
+    ----------
+    name, given, size, seed
+        As in `draws_of`; the name is that among the prices.
+    """
     return draws_of(f"the price {name}", given, size, seed, code="unusable-price")
 
 

@@ -353,7 +353,15 @@ class WholeLifeCost:
 
 
 def read_budgets(prices: Prices, n: float, limits: Mapping[str, float | None]) -> dict[str, float]:
-    """Budgets by unit, as positive numbers, of those that are given; a missing price, device or number of parameters is refused."""
+    """Budgets by unit, as positive numbers, of those that are given; a missing price, device or number of parameters is refused.
+
+    Parameters
+    ----------
+    prices, n
+        As in `PlanProblem`.
+    limits : mapping of unit to float or None
+        Of the whole life, in `UNITS`.
+    """
     budgets = {unit: positive(f"max-{unit}", limit) for unit, limit in limits.items() if limit is not None}
     for unit in budgets:
         if unit == "cost" and not prices.given:

@@ -13,7 +13,8 @@ from matplotlib.figure import Figure
 
 from bayeslaw.core.errors import FitError
 from bayeslaw.inference.point import PointFit
-from bayeslaw.planning.life import WholeLife, whole_life
+from bayeslaw.planning.domain_loss import PLANNED
+from bayeslaw.planning.life import ERROR, WholeLife, whole_life
 from bayeslaw.plots.decisions import plot_whole_life
 from bayeslaw.posterior.diagnostics import Check
 from bayeslaw.posterior.fit import Fit
@@ -260,6 +261,31 @@ def test_more_confidence_costs_more_and_so_does_the_next_run(fit: Fit) -> None:
     assert run is not None
     assert latent is not None
     assert run.costs["flops"] > 1.02 * latent.costs["flops"]
+
+
+def test_sizes_that_are_compared_have_the_laws_error_at_one_place(fit: Fit) -> None:
+    """That of the deterministic choice by the law alone, for which each draw has an error of its own."""
+    erring = replace(fit, info={**fit.info, "discrepancy": {"asked": "learned", "learned": False, "reason": "..."}})
+    exact = solve(erring, compute=1e23, served=1e12, discrepancy="none")
+    life = solve(erring, compute=1e23, served=1e12)
+    place, away = exact.deterministic[0], erring.extrapolation
+    assert place is not None
+    assert away is not None
+    assert away.discrepancy is not None
+    at = {"N": np.array([place.N]), "D": np.array([place.D])}
+    expected = away.discrepancy.drawn(np.arange(SIZE), (0, PLANNED, 0, ERROR)).at(at)[0]
+    assert expected.std() > 0.005
+    np.testing.assert_allclose(life.searches[0].losses.shift, expected)
+    assert (life.extrapolated, exact.extrapolated) == (True, False)
+    assert "with the law's error beyond the runs" in life.lines()[0]
+    np.testing.assert_allclose(life.N, exact.N, rtol=1e-5)  # each draw's own best size within a budget is the law's
+    best, without = life.best[0], exact.best[0]
+    assert best is not None
+    assert without is not None
+    assert best.loss > without.loss
+    held = life.searches[0].held_out
+    kept = losses(fit, held, best.N, best.D)[:, 0] * np.exp(expected[held]) <= best.loss * (1 + 1e-11)
+    assert best.held_out == pytest.approx(kept.mean(), abs=1e-12)
 
 
 def test_hours_and_money_are_budgets_too(fit: Fit) -> None:
