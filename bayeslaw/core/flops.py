@@ -83,7 +83,7 @@ def life_flops(N: ArrayLike, D: ArrayLike, served: ArrayLike = 0.0) -> NDArray[n
 
     Examples
     --------
-    >>> float(bayeslaw.core.life_flops(7e9, 1.24e12, served=2e12))
+    >>> print(f"{bayeslaw.core.life_flops(7e9, 1.24e12, served=2e12):.4g}")
     8.008e+22
     """
     n, d, tokens = (np.asarray(value, dtype=np.float64) for value in (N, D, served))
